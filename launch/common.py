@@ -1,0 +1,170 @@
+"""Flags of all binaries, and how they start and stop.
+
+One flagfile drives every stage of a study, so every binary accepts the flags
+of all stages; its `--help` shows the ones that it reads. Nothing heavy is
+imported before flags are parsed: `--help` stays quick.
+"""
+
+import errno
+import pathlib
+import sys
+from collections.abc import Callable, Sequence
+
+from absl import app, flags, logging
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # Binaries run from a clone, installed or not.
+
+FLAGS = flags.FLAGS
+
+# Every binary.
+flags.DEFINE_string('world', None, "World, e.g. 'maps()'; see launch/list.py.")
+flags.DEFINE_string('model', None, "Model, e.g. 'transformer(layers=2)'.")
+flags.DEFINE_multi_string('metric', [], 'Metric; repeat for more than one.')
+flags.DEFINE_string('accept', None, "Acceptance rule, e.g. 'epsilon(0.01)'.")
+flags.DEFINE_string('out', None, 'Output folder.')
+flags.DEFINE_integer('seed', 0, 'Seed of all randomness.', lower_bound=0)
+flags.DEFINE_string('name', None, 'Name of the model in tables and files.')
+
+# sample.
+flags.DEFINE_integer('num', 100_000, 'Training sequences.', lower_bound=1)
+flags.DEFINE_integer('num_heldout', 1000, 'Held-out sequences.', lower_bound=1)
+flags.DEFINE_bool('text', False, 'Also write the published text format.')
+
+# train.
+flags.DEFINE_integer('steps', 1000, 'Training steps.', lower_bound=1)
+flags.DEFINE_integer('batch', 64, 'Sequences in a global batch.', lower_bound=1)
+flags.DEFINE_enum(
+  'batching',
+  'buckets',
+  ['buckets', 'random'],
+  'Batches of like lengths, or random and padded.',
+)
+flags.DEFINE_float('lr', 1e-3, 'Peak learning rate.', lower_bound=0)
+flags.DEFINE_enum(
+  'schedule', 'cosine', ['cosine', 'constant'], 'Learning rate after warm-up.'
+)
+flags.DEFINE_integer('warmup', 100, 'Warm-up steps.', lower_bound=0)
+flags.DEFINE_float('weight_decay', 0.01, 'AdamW decay.', lower_bound=0)
+flags.DEFINE_bool('decay_all', False, 'Decay biases, norms, embeddings too.')
+flags.DEFINE_float('clip', 1.0, 'Gradient norm clip; 0 is off.', lower_bound=0)
+flags.DEFINE_integer(
+  'eval_every', 200, 'Steps between evaluations.', lower_bound=1
+)
+flags.DEFINE_integer(
+  'save_every', 200, 'Steps between checkpoints.', lower_bound=1
+)
+flags.DEFINE_integer(
+  'mesh_data', 0, 'Devices on the data axis; 0 is all.', lower_bound=0
+)
+flags.DEFINE_integer(
+  'mesh_model', 1, 'Devices on the model axis.', lower_bound=1
+)
+flags.DEFINE_string('coordinator', None, 'host:port of process 0.')
+flags.DEFINE_integer('num_processes', 1, 'Processes of the run.', lower_bound=1)
+flags.DEFINE_integer('process_id', 0, 'This process.', lower_bound=0)
+
+# score.
+flags.DEFINE_string(
+  'checkpoint',
+  'best',
+  "'best' or 'last' of the training run in --out, 'none' for "
+  'untrained, or a training run folder.',
+)
+
+# reconstruct.
+flags.DEFINE_string(
+  'samples',
+  None,
+  'File of sequences in the text format; default: sampled from the model.',
+)
+flags.DEFINE_integer(
+  'max_degree', 4, 'Most edges out of a node.', lower_bound=1
+)
+flags.DEFINE_float('max_miles', 0.5, 'Longest added edge.', lower_bound=0)
+flags.DEFINE_enum(
+  'variant',
+  'program',
+  ['program', 'paper'],
+  'The published program, or the algorithm as printed.',
+)
+flags.DEFINE_string('order', 'file', "Order of sequences: 'file' or a seed.")
+flags.DEFINE_integer(
+  'shuffles', 0, 'Further seeded orders for the range.', lower_bound=0
+)
+flags.DEFINE_float(
+  'error_rate',
+  0.0,
+  'Corrupt valid sequences instead, with this probability each.',
+  lower_bound=0,
+  upper_bound=1,
+)
+flags.DEFINE_integer(
+  'num_samples', 6400, 'Sequences sampled from the model.', lower_bound=1
+)
+
+# report.
+flags.DEFINE_multi_string(
+  'runs', [], 'Folders whose results to report; default: --out.'
+)
+
+# boundary, count.
+flags.DEFINE_string('first', None, 'State, or a sequence of tokens.')
+flags.DEFINE_string('second', None, 'State, or a sequence of tokens.')
+flags.DEFINE_string('state', None, 'State; default: the initial one.')
+flags.DEFINE_integer('depth', 5, 'Longest suffix.', lower_bound=1)
+flags.DEFINE_bool('show', False, 'Print the suffixes too.')
+
+
+def need(*names: str) -> None:
+  """Raises a usage error for flags that were not given."""
+  for name in names:
+    if getattr(FLAGS, name) in (None, []):
+      raise app.UsageError(f'--{name} is required')
+
+
+def run(main: Callable[[], None], *names: str) -> None:
+  """Parses flags and runs `main`; exits 0, 1 (failed) or 2 (bad input).
+
+  names: flags of this binary, shown by --help besides the common ones.
+  """
+  logging.use_absl_handler()
+  for name in ('out', 'seed', *names):
+    flags.declare_key_flag(name)
+  app.run(lambda argv: _guarded(main, argv), flags_parser=_parse)
+
+
+def _parse(argv: Sequence[str]) -> list[str]:
+  try:
+    return FLAGS(argv)
+  except (flags.Error, UnicodeDecodeError) as error:
+    _stop(str(error), 2)
+
+
+def _stop(message: str, code: int) -> None:
+  print('error: ' + ' '.join(message.split()), file=sys.stderr)
+  sys.exit(code)
+
+
+def _guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
+  from wm import core  # After flags, so that --help needs no package.
+
+  try:
+    if len(argv) > 1:
+      raise app.UsageError(f'unexpected argument {argv[1]!r}')
+    main()
+  except (core.InputError, app.UsageError) as error:
+    _stop(str(error), 2)
+  except OSError as error:
+    if error.errno not in (
+      errno.ENOSPC,
+      errno.EDQUOT,
+      errno.EFBIG,
+      errno.EACCES,
+      errno.EROFS,
+      errno.ENOTDIR,
+    ):
+      raise
+    _stop(f'{error.strerror}: {error.filename or FLAGS.out}', 1)
+  except KeyboardInterrupt:
+    _stop('interrupted; run the same command again to go on', 1)

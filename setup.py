@@ -1,0 +1,37 @@
+"""Installs wm: `pip install -e .[test]`."""
+
+import setuptools
+
+setuptools.setup(
+  name='wm',
+  version='0.1.0',
+  description='Does this sequence model have a world model, and how good?',
+  python_requires='>=3.11',
+  packages=setuptools.find_packages(include=['wm', 'wm.*']),
+  install_requires=[
+    'jax>=0.10.2',
+    'flax>=0.12.8',
+    'optax>=0.2.8',
+    'orbax-checkpoint>=0.12.8',
+    'chex>=0.1.92',
+    'numba>=0.68',
+    'numpy>=2.2',
+    'networkx>=3.6',
+    'absl-py>=2.3.1',
+    'matplotlib>=3.10',
+    'tensorboardX>=2.6.5',
+    'tqdm>=4.66',
+  ],
+  extras_require={
+    'maps': ['osmnx>=2.0', 'pandas>=2.2', 'pyarrow>=17'],
+    'torch': ['torch>=2.2', 'transformers>=4.40'],
+    'test': [
+      'pytest>=8',
+      'hypothesis>=6.100',
+      'ruff>=0.8',
+      'scipy>=1.13',
+      'pandas>=2.2',
+      'pyarrow>=17',
+    ],
+  },
+)

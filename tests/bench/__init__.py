@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m tests.bench [NAME]` prints a JSON object a line."""

@@ -1,0 +1,50 @@
+"""Runs benchmarks: `python -m tests.bench [NAME]`, a JSON object a line.
+
+NAME selects by part of a benchmark's name; `--list` prints the names.
+"""
+
+import dataclasses
+import importlib
+import json
+import pathlib
+import sys
+
+from tests.bench import harness
+
+
+def benches() -> dict:
+  """Name -> function, from every `*_bench.py` beside this file."""
+  found = {}
+  for path in sorted(pathlib.Path(__file__).parent.glob('*_bench.py')):
+    module = importlib.import_module(f'tests.bench.{path.stem}')
+    for name, value in vars(module).items():
+      if name.startswith('bench_'):
+        found[name.removeprefix('bench_')] = value
+  return found
+
+
+def main(argv: list[str]) -> int:
+  """Prints the lines; 2 where no benchmark has that name."""
+  found = benches()
+  if '--list' in argv:
+    print('\n'.join(found))
+    return 0
+  chosen = [name for name in found if not argv or argv[0] in name]
+  if not chosen:
+    print(
+      f'error: no benchmark is named {argv[0]!r}; available: '
+      + ', '.join(found),
+      file=sys.stderr,
+    )
+    return 2
+  for name in chosen:
+    try:
+      for line in found[name]():
+        print(json.dumps(dataclasses.asdict(line)), flush=True)
+    except harness.Skip as why:
+      print(f'skipped {name}: {why}', file=sys.stderr)
+  return 0
+
+
+if __name__ == '__main__':
+  sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,88 @@
+"""What a benchmark file needs: timing, and the line it reports.
+
+A file `<topic>_bench.py` holds functions named `bench_<name>()`, each giving
+an iterable of `Line`. They measure themselves and a named baseline in the
+same run; a `Skip` says why one cannot run here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+MANHATTAN = (
+  pathlib.Path(
+    os.environ.get(
+      'WM_TESTDATA',
+      pathlib.Path(__file__).resolve().parents[3] / 'shared' / 'data',
+    )
+  )
+  / 'manhattan'
+)
+
+
+class Skip(RuntimeError):
+  """This benchmark cannot run here; the message says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+  """One measurement.
+
+  Attributes:
+    name: what was measured.
+    value: the measurement, in `unit`.
+    unit: e.g. 'sequences/s', 'CPU-s/trial'.
+    baseline: what `ratio` compares with, e.g. 'scipy 1.17, same run'.
+    ratio: how many times better than the baseline (above 1 is better).
+    compile_s: seconds of the first call beyond a later one; 0 if none.
+    target: the ratio or value aimed at, as text.
+  """
+
+  name: str
+  value: float
+  unit: str
+  baseline: str
+  ratio: float
+  compile_s: float = 0.0
+  target: str = ''
+
+
+@dataclasses.dataclass(frozen=True)
+class Timing:
+  """Medians over runs, in seconds; `first` is the first call's wall time."""
+
+  wall: float
+  cpu: float
+  first: float
+
+  @property
+  def compile_s(self) -> float:
+    """First call beyond a later one."""
+    return max(self.first - self.wall, 0.0)
+
+
+def measure(function: Callable[[], Any], runs: int = 5) -> Timing:
+  """Times a call after a first one that compiles; CPU is this process's."""
+  start = time.perf_counter()
+  function()
+  first = time.perf_counter() - start
+  walls, cpus = [], []
+  for _ in range(runs):
+    wall, cpu = time.perf_counter(), time.process_time()
+    function()
+    walls.append(time.perf_counter() - wall)
+    cpus.append(time.process_time() - cpu)
+  return Timing(statistics.median(walls), statistics.median(cpus), first)
+
+
+def manhattan() -> pathlib.Path:
+  """The Manhattan data folder; raises Skip where it is absent."""
+  if not MANHATTAN.is_dir():
+    raise Skip(f'no Manhattan data at {MANHATTAN} (set WM_TESTDATA)')
+  return MANHATTAN

@@ -1,0 +1,38 @@
+"""Shared fixtures: real data by WM_TESTDATA, strict JAX."""
+
+import os
+import pathlib
+
+import pytest
+
+# Two CPU devices everywhere: sharding mistakes show up in any test.
+os.environ.setdefault('XLA_FLAGS', '--xla_force_host_platform_device_count=2')
+os.environ.setdefault('JAX_NUMPY_RANK_PROMOTION', 'raise')
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope='session')
+def root() -> pathlib.Path:
+  """The checkout."""
+  return ROOT
+
+
+@pytest.fixture(scope='session')
+def testdata() -> pathlib.Path:
+  """Folder of real data; tests that need it are skipped where it is absent."""
+  folder = pathlib.Path(
+    os.environ.get('WM_TESTDATA', ROOT.parent / 'shared' / 'data')
+  )
+  if not folder.is_dir():
+    pytest.skip(f'no real data at {folder} (set WM_TESTDATA)')
+  return folder
+
+
+@pytest.fixture(scope='session')
+def manhattan(testdata: pathlib.Path) -> pathlib.Path:
+  """Manhattan's street graph, trips and model-made routes."""
+  folder = testdata / 'manhattan'
+  if not folder.is_dir():
+    pytest.skip(f'no Manhattan data at {folder}')
+  return folder

@@ -1,0 +1,99 @@
+"""Safe files: written to a temporary name and renamed, hashed, JSON.
+
+An output folder belongs to one run: `claim` writes what the run is and
+refuses a folder that holds another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+from wm import core
+
+Path = pathlib.Path
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+  """Gives a temporary path beside `path`; renames it there on success."""
+  path = Path(path)
+  path.parent.mkdir(parents=True, exist_ok=True)
+  temporary = path.with_name(f'.{path.name}.{os.getpid()}.tmp')
+  try:
+    yield temporary
+    os.replace(temporary, path)
+  finally:
+    if temporary.is_dir():
+      shutil.rmtree(temporary)
+    temporary.unlink(missing_ok=True)
+
+
+def write_text(path: str | Path, text: str) -> None:
+  """Writes text, whole or not at all."""
+  with replacing(path) as name, open(name, 'w', encoding='utf-8') as file:
+    file.write(text)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def write_json(path: str | Path, value: Any) -> None:
+  """Writes JSON (NaN and infinity are refused), whole or not at all."""
+  text = json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False)
+  write_text(path, text + '\n')
+
+
+def read_json(path: str | Path) -> Any:
+  """Reads JSON; raises InputError with the file's name."""
+  try:
+    return json.loads(Path(path).read_text(encoding='utf-8'))
+  except FileNotFoundError as error:
+    raise core.InputError(f'no such file: {path}') from error
+  except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    raise core.InputError(f'{path} is not JSON: {error}') from error
+
+
+def sha256(path: str | Path) -> str:
+  """Hex digest of a file's bytes."""
+  with open(path, 'rb') as file:
+    return hashlib.file_digest(file, 'sha256').hexdigest()
+
+
+def claim(folder: str | Path, stage: str, run: dict[str, Any]) -> None:
+  """Makes `folder` this run's, for one stage of it.
+
+  Writes `<stage>.run.json`, or compares with the one that is there.
+
+  Raises:
+    InputError: the folder holds another run of this stage.
+  """
+  path = Path(folder) / f'{stage}.run.json'
+  run = json.loads(json.dumps(run))
+  if path.exists():
+    other = read_json(path)
+    if not isinstance(other, dict):
+      raise core.InputError(f'{path} is not a run description')
+    for key in sorted(run.keys() | other.keys()):
+      if run.get(key) != other.get(key):
+        raise core.InputError(
+          f'{folder} holds another {stage} run: its {key} is '
+          f'{other.get(key)!r}, not {run.get(key)!r}; choose another --out '
+          'or remove the folder'
+        )
+    return
+  write_json(path, run)
+
+
+@contextlib.contextmanager
+def scratch(folder: str | Path) -> Iterator[Path]:
+  """A temporary folder inside `folder`, removed afterwards."""
+  Path(folder).mkdir(parents=True, exist_ok=True)
+  with tempfile.TemporaryDirectory(dir=folder, prefix='.tmp-') as name:
+    yield Path(name)

@@ -1,0 +1,1 @@
+"""Compiled kernels, each with a plain reference."""

@@ -1,0 +1,1 @@
+"""Metrics, one file each; every module defines a frozen dataclass `Metric`."""

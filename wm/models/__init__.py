@@ -1,0 +1,1 @@
+"""Models, one file each; every module defines a frozen dataclass `Model`."""

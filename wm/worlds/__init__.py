@@ -1,0 +1,1 @@
+"""Worlds, one file each; every module defines a frozen dataclass `World`."""
