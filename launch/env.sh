@@ -1,0 +1,57 @@
+# Sourced by the other scripts: makes .venv with wm in it, sets PY and cd's to
+# the checkout. PYTHON=... chooses the interpreter, WM_EXTRAS=... the extras.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# An interpreter counts if it starts, is new enough and can make environments.
+works() {
+  "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
+    >/dev/null 2>&1
+}
+
+find_python() {
+  local minor candidate
+  for candidate in ${PYTHON:+"$PYTHON"} \
+    python3.{15,14,13,12,11} python3 python; do
+    if command -v "$candidate" >/dev/null && works "$candidate"; then
+      command -v "$candidate"
+      return
+    fi
+  done
+  if command -v uv >/dev/null; then
+    candidate=$(uv python find '>=3.11' 2>/dev/null) && echo "$candidate"
+  fi
+}
+
+install() { # extras
+  local target="."
+  [ -n "$1" ] && target=".[$1]"
+  if command -v uv >/dev/null; then
+    uv pip install -q --python "$PY" -e "$target"
+  else
+    "$PY" -m pip install -q --disable-pip-version-check -e "$target"
+  fi
+}
+
+PY="$PWD/.venv/bin/python"
+# The stamp is what was installed; another one (or none) installs again.
+stamp=$(cat setup.py; echo "${WM_EXTRAS:-}")
+if ! { [ -x "$PY" ] && works "$PY" &&
+       [ "$stamp" = "$(cat .venv/wm-installed 2>/dev/null)" ]; }; then
+  python=$(find_python)
+  if [ -z "$python" ]; then
+    echo "error: no working Python >= 3.11 found; set PYTHON=/path/to/python" >&2
+    exit 2
+  fi
+  echo "Setting up .venv with $("$python" --version) ($python) ..."
+  [ -x "$PY" ] && works "$PY" || {
+    rm -rf .venv
+    if command -v uv >/dev/null; then
+      uv venv -q --python "$python" .venv
+    else
+      "$python" -m venv .venv
+    fi
+  }
+  install "${WM_EXTRAS:-}"
+  echo "$stamp" > .venv/wm-installed
+fi
