@@ -1,0 +1,31 @@
+"""The world with faults of known size, to see what a metric makes of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from wm import core, predictors
+
+
+@dataclasses.dataclass(frozen=True)
+class Model(core.Model):
+  """An oracle that is wrong by a known amount; see predictors.NoisyOracle.
+
+  Attributes:
+    illegal: probability mass on one illegal token, in every state.
+    wrong: share of states taken for another state.
+    by: 'state': faults are a function of the state; 'prefix': of all tokens.
+  """
+
+  version: ClassVar[str] = '1'
+
+  illegal: float = 0.0
+  wrong: float = 0.1
+  by: str = 'state'
+
+  def predictor(self, world: core.World, seed: int) -> core.Predictor:
+    """See core.Model; raises InputError on shares outside [0, 1]."""
+    return predictors.NoisyOracle(
+      world, illegal=self.illegal, wrong=self.wrong, by=self.by, seed=seed
+    )

@@ -1,0 +1,20 @@
+"""The uniform predictor: every token but padding equally likely."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from wm import core, predictors
+
+
+@dataclasses.dataclass(frozen=True)
+class Model(core.Model):
+  """Knows nothing of the world but its vocabulary."""
+
+  version: ClassVar[str] = '1'
+
+  def predictor(self, world: core.World, seed: int) -> core.Predictor:
+    """See core.Model."""
+    del seed
+    return predictors.Uniform(len(world.vocab), world.end, world.max_len)

@@ -1,0 +1,367 @@
+"""Predictors that need no training: oracles, uniform; and their sessions.
+
+`Stateless` turns a `log_probs` over whole prefixes into a full predictor: its
+sessions keep the tokens of each continuation and compute them again. The
+oracles keep world states instead and never recompute.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from wm import core
+
+# Most float32 numbers of log-probabilities held at once (256 MB).
+BUDGET = 1 << 26
+
+
+def chunks(num: int, row_size: int, budget: int = BUDGET) -> Iterator[slice]:
+  """Slices over `num` rows that keep rows * row_size within a budget."""
+  rows = max(1, budget // max(row_size, 1))
+  for start in range(0, num, rows):
+    yield slice(start, min(start + rows, num))
+
+
+def log_probs_by_rows(
+  predictor: core.Predictor, tokens: np.ndarray, lengths: np.ndarray
+) -> Iterator[tuple[slice, np.ndarray]]:
+  """Yields (rows, log-probabilities [R, L, V]) in chunks that fit in memory.
+
+  tokens: [N, L] int32, lengths: [N]; L is cut to the chunk's longest row.
+  """
+  row_size = tokens.shape[1] * predictor.vocab_size
+  for rows in chunks(len(tokens), row_size):
+    longest = int(lengths[rows].max(initial=1))
+    yield (
+      rows,
+      predictor.log_probs(tokens[rows, :longest], lengths[rows]),
+    )
+
+
+class Stateless(core.Predictor):
+  """A predictor that has `log_probs` only; sessions recompute prefixes."""
+
+  def last(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[R, V] float32: log p(next | tokens[:, :length]) of each row.
+
+    tokens: [R, L] int32, lengths: [R], at least 1. Override where this is
+    cheaper than all positions.
+    """
+    out = np.empty((len(tokens), self.vocab_size), np.float32)
+    for rows, log_probs in log_probs_by_rows(self, tokens, lengths):
+      at = np.asarray(lengths[rows])[:, None, None] - 1
+      out[rows] = np.take_along_axis(np.asarray(log_probs), at, 1)[:, 0]
+    return out
+
+  def session(
+    self, prefixes: np.ndarray, lengths: np.ndarray, num: int
+  ) -> core.Session:
+    """See core.Predictor."""
+    return HistorySession(self.last, prefixes, lengths, num)
+
+
+class HistorySession(core.Session):
+  """A session that keeps token histories [B, M, L] and recomputes.
+
+  Equal histories are computed once, so the first step of M continuations
+  costs as much as one.
+  """
+
+  def __init__(
+    self,
+    last: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    prefixes: np.ndarray,
+    lengths: np.ndarray,
+    num: int,
+  ) -> None:
+    """last: (tokens [R, L], lengths [R]) -> log-probabilities [R, V]."""
+    batch = len(lengths)
+    self._last = last
+    self._tokens = np.zeros((batch, num, 0), np.int32)
+    self._lengths = np.zeros((batch, num), np.int32)
+    self._log_probs: np.ndarray | None = None
+    self.restart(np.arange(batch), prefixes, lengths)
+
+  def _grow(self, length: int) -> None:
+    missing = length - self._tokens.shape[2]
+    if missing > 0:
+      room = ((0, 0), (0, 0), (0, missing + 16))
+      self._tokens = np.pad(self._tokens, room)
+
+  def restart(
+    self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
+  ) -> None:
+    """See core.Session; an empty prefix predicts nothing: InputError."""
+    lengths = np.asarray(lengths)
+    if lengths.size and lengths.min() < 1:
+      raise core.InputError(
+        'a prefix of 0 tokens was given; this predictor needs at least 1'
+      )
+    longest = int(lengths.max(initial=0))
+    self._grow(longest)
+    kept = np.arange(longest) < lengths[:, None]
+    self._tokens[rows] = core.PAD
+    self._tokens[rows, :, :longest] = np.where(
+      kept, prefixes[:, :longest], core.PAD
+    )[:, None]
+    self._lengths[rows] = lengths[:, None]
+    self._log_probs = None
+
+  def log_probs(self) -> np.ndarray:
+    """See core.Session."""
+    if self._log_probs is None:
+      batch, num = self._lengths.shape
+      longest = int(self._lengths.max(initial=1))
+      # The length tells apart histories that end in a pad from shorter ones.
+      table = np.concatenate(
+        [
+          self._lengths.reshape(-1, 1),
+          self._tokens[..., :longest].reshape(batch * num, longest),
+        ],
+        axis=1,
+      )
+      unique, back = np.unique(table, axis=0, return_inverse=True)
+      found = self._last(np.ascontiguousarray(unique[:, 1:]), unique[:, 0])
+      self._log_probs = found[back.reshape(-1)].reshape(batch, num, -1)
+    return self._log_probs
+
+  def advance(
+    self, tokens: np.ndarray, parents: np.ndarray | None = None
+  ) -> None:
+    """See core.Session."""
+    if parents is not None:
+      self._tokens = np.take_along_axis(self._tokens, parents[..., None], 1)
+      self._lengths = np.take_along_axis(self._lengths, parents, 1)
+    self._grow(int(self._lengths.max(initial=0)) + 1)
+    row, branch = np.nonzero(np.asarray(tokens) != core.DEAD)
+    at = self._lengths[row, branch]
+    self._tokens[row, branch, at] = np.asarray(tokens)[row, branch]
+    self._lengths[row, branch] += 1
+    self._log_probs = None
+
+
+class StatePredictor(core.Predictor):
+  """A predictor whose probabilities are a function of (state, history hash).
+
+  Subclasses define `table`. The history hash is a uint64 per prefix, for
+  predictors that tell apart prefixes that reach the same state.
+  """
+
+  def __init__(self, world: core.World) -> None:
+    """world: whose vocabulary and states these are."""
+    self.world = world
+    self.vocab_size = len(world.vocab)
+    self.end = world.end
+    self.max_len = world.max_len
+
+  @abc.abstractmethod
+  def table(self, states: np.ndarray, history: np.ndarray) -> np.ndarray:
+    """[B, V] float32 log-probabilities from states [B, W], history [B]."""
+
+  def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """See core.Predictor."""
+    batch, longest = tokens.shape
+    out = np.full((batch, longest, self.vocab_size), -np.inf, np.float32)
+    states = self.world.init(batch)
+    history = np.zeros(batch, np.uint64)
+    for t in range(longest):
+      rows = np.flatnonzero(t < np.asarray(lengths))
+      states[rows] = self.world.advance(states[rows], tokens[rows, t])
+      history[rows] = core.hash64(history[rows], tokens[rows, t])
+      out[rows, t] = self.table(states[rows], history[rows])
+    return out
+
+  def session(
+    self, prefixes: np.ndarray, lengths: np.ndarray, num: int
+  ) -> core.Session:
+    """See core.Predictor; prefixes may be empty."""
+    return StateSession(self, prefixes, lengths, num)
+
+
+class StateSession(core.Session):
+  """A session on world states [B, M, W] of a `StatePredictor`."""
+
+  def __init__(
+    self,
+    predictor: StatePredictor,
+    prefixes: np.ndarray,
+    lengths: np.ndarray,
+    num: int,
+  ) -> None:
+    """See core.Predictor.session."""
+    batch = len(lengths)
+    words = predictor.world.init(1).shape[1]
+    self._predictor = predictor
+    self._states = np.zeros((batch, num, words), np.int32)
+    self._history = np.zeros((batch, num), np.uint64)
+    self._log_probs: np.ndarray | None = None
+    self.restart(np.arange(batch), prefixes, lengths)
+
+  def restart(
+    self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
+  ) -> None:
+    """See core.Session."""
+    lengths = np.asarray(lengths)
+    world = self._predictor.world
+    states = world.init(len(lengths))
+    history = np.zeros(len(lengths), np.uint64)
+    for t in range(int(lengths.max(initial=0))):
+      on = np.flatnonzero(t < lengths)
+      states[on] = world.advance(states[on], prefixes[on, t])
+      history[on] = core.hash64(history[on], prefixes[on, t])
+    self._states[rows] = states[:, None]
+    self._history[rows] = history[:, None]
+    self._log_probs = None
+
+  def log_probs(self) -> np.ndarray:
+    """See core.Session."""
+    if self._log_probs is None:
+      batch, num, words = self._states.shape
+      flat = self._predictor.table(
+        self._states.reshape(batch * num, words), self._history.reshape(-1)
+      )
+      self._log_probs = flat.reshape(batch, num, -1)
+    return self._log_probs
+
+  def advance(
+    self, tokens: np.ndarray, parents: np.ndarray | None = None
+  ) -> None:
+    """See core.Session."""
+    tokens = np.asarray(tokens)
+    if parents is not None:
+      self._states = np.take_along_axis(self._states, parents[..., None], 1)
+      self._history = np.take_along_axis(self._history, parents, 1)
+    at = np.nonzero(tokens != core.DEAD)
+    if at[0].size:
+      world = self._predictor.world
+      self._states[at] = world.advance(self._states[at], tokens[at])
+      self._history[at] = core.hash64(self._history[at], tokens[at])
+    self._log_probs = None
+
+
+def log_uniform(mask: np.ndarray) -> np.ndarray:
+  """[B, V] float32 log of the uniform distribution over each row's mask.
+
+  A row without any token is -inf throughout: nothing is possible.
+  """
+  num = mask.sum(-1, keepdims=True)
+  level = -np.log(np.maximum(num, 1)).astype(np.float32)
+  return np.where(mask, level, np.float32(-np.inf))
+
+
+class Oracle(StatePredictor):
+  """The world itself: uniform over its legal tokens, nothing when over."""
+
+  def table(self, states: np.ndarray, history: np.ndarray) -> np.ndarray:
+    """See StatePredictor."""
+    del history
+    return log_uniform(self.world.legal(states))
+
+
+class NoisyOracle(StatePredictor):
+  """The world with faults of known size, fixed by seed and state or prefix.
+
+  A share `wrong` of all states (or prefixes) is taken for another state: the
+  legal tokens are those of one of 64 states that `sample_states` gives. After
+  that, mass `illegal` goes to one token that is illegal there. Which ones is
+  a hash of (seed, state id), or of (seed, all tokens) for by='prefix'. By
+  state, prefixes that reach one state agree, so compression stays perfect
+  while distinction suffers; by prefix both do. Over and dead states are left
+  alone.
+  """
+
+  STATES = 64
+
+  def __init__(
+    self,
+    world: core.World,
+    *,
+    illegal: float,
+    wrong: float,
+    by: str,
+    seed: int,
+  ) -> None:
+    """illegal: mass in [0, 1]; wrong: share in [0, 1]; by: state or prefix."""
+    super().__init__(world)
+    for name, value in (('illegal', illegal), ('wrong', wrong)):
+      if not 0 <= value <= 1:
+        raise core.InputError(
+          f'noisy oracle: {name}={value} was given; expected 0 to 1'
+        )
+    if by not in ('state', 'prefix'):
+      raise core.InputError(
+        f"noisy oracle: by={by!r} was given; available: 'state', 'prefix'"
+      )
+    self.illegal, self.wrong, self.by, self.seed = illegal, wrong, by, seed
+    self._others = world.sample_states(self.STATES, seed)
+
+  def table(self, states: np.ndarray, history: np.ndarray) -> np.ndarray:
+    """See StatePredictor."""
+    legal = self.world.legal(states)
+    alive = legal.any(-1)
+    key = self.world.state_id(states) if self.by == 'state' else history
+    if self.wrong and len(self._others):
+      swap = alive & (core.uniforms(self.seed, key, 1) < self.wrong)
+      other = core.hash64(self.seed, key[swap], 2) % len(self._others)
+      legal[swap] = self.world.legal(self._others[other.astype(np.int64)])
+    log_probs = log_uniform(legal)
+    if self.illegal:
+      self._leak(log_probs, legal, key, np.flatnonzero(alive))
+    return log_probs
+
+  def _leak(
+    self,
+    log_probs: np.ndarray,
+    legal: np.ndarray,
+    key: np.ndarray,
+    rows: np.ndarray,
+  ) -> None:
+    free = ~legal[rows]
+    free[:, core.PAD] = False
+    rows, free = rows[free.any(-1)], free[free.any(-1)]
+    nth = core.hash64(self.seed, key[rows], 3) % free.sum(-1).astype(np.uint64)
+    hit = free.cumsum(-1) == nth.astype(np.int64)[:, None] + 1
+    with np.errstate(divide='ignore'):
+      log_probs[rows] += np.float32(np.log1p(-self.illegal))
+      log_probs[rows, hit.argmax(-1)] = np.float32(np.log(self.illegal))
+
+
+class Uniform(core.Predictor):
+  """The same probability for every token but padding, always."""
+
+  def __init__(self, vocab_size: int, end: int, max_len: int) -> None:
+    """vocab_size: V, padding included."""
+    self.vocab_size, self.end, self.max_len = vocab_size, end, max_len
+    self.row = np.full(vocab_size, -np.log(vocab_size - 1), np.float32)
+    self.row[core.PAD] = -np.inf
+
+  def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """See core.Predictor; a read-only view."""
+    return np.broadcast_to(self.row, (*tokens.shape, self.vocab_size))
+
+  def session(
+    self, prefixes: np.ndarray, lengths: np.ndarray, num: int
+  ) -> core.Session:
+    """See core.Predictor."""
+    return _UniformSession(self.row, (len(lengths), num))
+
+
+class _UniformSession(core.Session):
+  def __init__(self, row: np.ndarray, shape: tuple[int, int]) -> None:
+    self._log_probs = np.broadcast_to(row, (*shape, len(row)))
+
+  def log_probs(self) -> np.ndarray:
+    return self._log_probs
+
+  def advance(
+    self, tokens: np.ndarray, parents: np.ndarray | None = None
+  ) -> None:
+    pass
+
+  def restart(
+    self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
+  ) -> None:
+    pass
