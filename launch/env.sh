@@ -34,10 +34,9 @@ install() { # extras
 }
 
 PY="$PWD/.venv/bin/python"
-# The stamp is what was installed; another one (or none) installs again.
-stamp=$(cat setup.py; echo "${WM_EXTRAS:-}")
-if ! { [ -x "$PY" ] && works "$PY" &&
-       [ "$stamp" = "$(cat .venv/wm-installed 2>/dev/null)" ]; }; then
+# Each set of extras leaves a copy of the setup.py that it was installed from.
+stamp=".venv/installed.${WM_EXTRAS:-base}"
+if ! { [ -x "$PY" ] && works "$PY" && cmp -s setup.py "$stamp"; }; then
   python=$(find_python)
   if [ -z "$python" ]; then
     echo "error: no working Python >= 3.11 found; set PYTHON=/path/to/python" >&2
@@ -53,5 +52,5 @@ if ! { [ -x "$PY" ] && works "$PY" &&
     fi
   }
   install "${WM_EXTRAS:-}"
-  echo "$stamp" > .venv/wm-installed
+  cp setup.py "$stamp"
 fi

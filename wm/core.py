@@ -507,6 +507,7 @@ class Metric(abc.ABC):
 
   version: ClassVar[str]
   needs: ClassVar[tuple[str, ...]] = ()  # e.g. ('hidden',), ('cost',)
+  headline: ClassVar[tuple[str, ...]] = ()  # Quantities of the main table.
 
   @property
   def name(self) -> str:

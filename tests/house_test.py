@@ -1,0 +1,162 @@
+"""The house's rules, checked over the tree itself."""
+
+import ast
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# Imports run one way: a room may import rooms of its own rank or below.
+RANK = {
+  'core': 0,
+  'accept': 0,
+  'files': 0,
+  'registry': 0,
+  'kernels': 1,
+  'worlds': 2,
+  'data': 2,
+  'predictors': 2,
+  'models': 2,
+  'metrics': 3,
+  'train': 4,
+  'recon': 4,
+  'report': 4,
+  'study': 5,
+}
+
+PYTHON = sorted(
+  path
+  for folder in ('wm', 'launch', 'tests')
+  for path in (ROOT / folder).rglob('*.py')
+)
+LIBRARY = [path for path in PYTHON if path.relative_to(ROOT).parts[0] == 'wm']
+
+
+def _tree(path: pathlib.Path) -> ast.Module:
+  return ast.parse(path.read_text(encoding='utf-8'))
+
+
+def _room(path: pathlib.Path) -> str:
+  parts = path.relative_to(ROOT / 'wm').with_suffix('').parts
+  return 'core' if parts == ('__init__',) else parts[0]
+
+
+def imported(path: pathlib.Path) -> set[str]:
+  """Dotted names of everything of ours that a file imports."""
+  found = set()
+  for node in ast.walk(_tree(path)):
+    if isinstance(node, ast.Import):
+      found |= {alias.name for alias in node.names}
+    elif isinstance(node, ast.ImportFrom) and node.module:
+      found |= {f'{node.module}.{alias.name}' for alias in node.names}
+  return {name for name in found if name.startswith('wm.')}
+
+
+@pytest.mark.parametrize(
+  'path', LIBRARY, ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_imports_run_one_way(path: pathlib.Path):
+  rank = RANK[_room(path)]
+  for name in imported(path):
+    room = name.split('.')[1]
+    assert RANK.get(room, 0) <= rank, f'{path} must not import {name}'
+
+
+def test_metrics_name_no_world_and_no_model():
+  for path in (ROOT / 'wm' / 'metrics').glob('*.py'):
+    for name in imported(path):
+      assert name.split('.')[1] not in ('worlds', 'models'), (path, name)
+
+
+def test_flags_are_defined_in_launch_only():
+  for path in LIBRARY:
+    assert 'absl.flags' not in path.read_text() and 'flags.DEFINE' not in (
+      path.read_text()
+    ), path
+
+
+def test_sizes():
+  for path in PYTHON:
+    lines = path.read_text(encoding='utf-8').count('\n')
+    assert lines <= 400, f'{path} has {lines} lines'
+    binary = path.parent.name == 'launch' and path.stem != 'common'
+    assert not binary or lines <= 80, f'{path} has {lines} lines'
+    for node in ast.walk(_tree(path)):
+      if isinstance(node, ast.FunctionDef):
+        doc = ast.get_docstring(node) or ''
+        size = node.end_lineno - node.lineno + 1 - doc.count('\n')
+        assert size <= 61, f'{path}:{node.lineno} {node.name} has {size} lines'
+
+
+def test_public_functions_are_typed_and_long_ones_documented():
+  for path in LIBRARY:
+    for node in ast.walk(_tree(path)):
+      if not isinstance(node, ast.FunctionDef) or node.name.startswith('_'):
+        continue
+      where = f'{path}:{node.lineno} {node.name}'
+      assert node.returns is not None, f'{where} has no return type'
+      size = node.end_lineno - node.lineno
+      assert ast.get_docstring(node) or size <= 8, f'{where} has no docstring'
+
+
+def test_nothing_unsafe_and_nothing_broad():
+  unsafe = re.compile(
+    r'\bpickle\b|allow_pickle=True|weights_only=False|(?<![\w.])eval\('
+  )
+  for path in LIBRARY:
+    text = path.read_text(encoding='utf-8')
+    assert not unsafe.search(text), path
+    for node in ast.walk(ast.parse(text)):
+      if isinstance(node, ast.ExceptHandler):
+        assert node.type is not None, f'{path}:{node.lineno}'
+        assert getattr(node.type, 'id', '') not in (
+          'Exception',
+          'BaseException',
+        ), f'{path}:{node.lineno}'
+
+
+# BUILD: one target per package and binary, sources and dependencies exact.
+
+
+def _targets() -> dict[str, dict]:
+  """Name -> keyword values of every py_* rule in BUILD."""
+  found = {}
+  for node in ast.parse((ROOT / 'BUILD').read_text()).body:
+    call = getattr(node, 'value', None)
+    if isinstance(call, ast.Call) and call.func.id.startswith('py_'):
+      keywords = {k.arg: ast.literal_eval(k.value) for k in call.keywords}
+      found[keywords['name']] = {'rule': call.func.id, **keywords}
+  return found
+
+
+def test_build_covers_every_file_once():
+  listed = [s for target in _targets().values() for s in target['srcs']]
+  assert len(listed) == len(set(listed))
+  assert sorted(listed) == sorted(str(p.relative_to(ROOT)) for p in PYTHON)
+
+
+def test_build_dependencies_match_imports():
+  targets = _targets()
+  home = {src: name for name, t in targets.items() for src in t['srcs']}
+
+  def owner(name: str) -> str | None:
+    parts = name.split('.')
+    for count in range(len(parts), 0, -1):
+      base = '/'.join(parts[:count])
+      for source in (f'{base}.py', f'{base}/__init__.py'):
+        if source in home:
+          return home[source]
+    return None
+
+  for name, target in targets.items():
+    if not any(source.startswith('wm/') for source in target['srcs']):
+      continue
+    needed = {
+      owner(imported_name)
+      for source in target['srcs']
+      for imported_name in imported(ROOT / source)
+    } - {name, None}
+    given = {d[1:] for d in target.get('deps', []) if d.startswith(':')}
+    assert given == needed, f'BUILD target {name}: {given} is not {needed}'

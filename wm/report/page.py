@@ -1,0 +1,85 @@
+"""The report as one HTML page that needs no network."""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Sequence
+
+from wm.report.tables import Table
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8884; --soft: #8881; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto;
+  max-width: 76rem; padding: 0 1.5rem; }
+h1 { font-size: 1.7rem; margin-bottom: .2rem; }
+h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; }
+p.lead { color: #777; margin-top: 0; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { border-bottom: 1px solid var(--line); padding: .3rem .7rem;
+  text-align: left; white-space: nowrap; vertical-align: top; }
+th { background: var(--soft); font-weight: 600; white-space: normal; }
+td small { display: block; color: #777; }
+.note { color: #777; font-size: .9rem; max-width: 60rem; }
+figure { margin: 1rem 0; display: inline-block; }
+figure img { max-width: 100%; background: white; border-radius: 6px; }
+figcaption { color: #777; font-size: .9rem; }
+code { background: var(--soft); padding: .1rem .3rem; border-radius: 4px; }
+"""
+
+
+def _cell(text: str) -> str:
+  value, bracket, rest = text.partition(' [')
+  if bracket:
+    return f'{html.escape(value)}<small>[{html.escape(rest)}</small>'
+  return html.escape(text)
+
+
+def table(given: Table) -> str:
+  """A table section."""
+  heads = ''.join(f'<th>{html.escape(head)}</th>' for head in given.heads)
+  rows = ''.join(
+    '<tr>' + ''.join(f'<td>{_cell(cell)}</td>' for cell in row) + '</tr>\n'
+    for row in given.rows
+  )
+  note = f'<p class="note">{html.escape(given.note)}</p>' if given.note else ''
+  return (
+    f'<h2>{html.escape(given.title)}</h2><div class="scroll"><table><thead>'
+    f'<tr>{heads}</tr></thead><tbody>\n{rows}</tbody></table></div>{note}\n'
+  )
+
+
+def figure(png: bytes, caption: str, link: str | None = None) -> str:
+  """A picture held in the page itself, leading to `link` if given."""
+  data = base64.b64encode(png).decode('ascii')
+  image = (
+    f'<img alt="{html.escape(caption)}" src="data:image/png;base64,{data}">'
+  )
+  text = html.escape(caption)
+  if link:
+    address = html.escape(link, quote=True)
+    image = f'<a href="{address}">{image}</a>'
+    text += f' (<a href="{address}">interactive map</a>)'
+  return f'<figure>{image}<figcaption>{text}</figcaption></figure>\n'
+
+
+def definitions(terms: dict[str, str]) -> str:
+  """What each metric measures."""
+  items = ''.join(
+    f'<dt><code>{html.escape(term)}</code></dt><dd>{html.escape(text)}</dd>'
+    for term, text in terms.items()
+  )
+  return f'<h2>What is measured</h2><dl>{items}</dl>\n'
+
+
+def page(title: str, lead: str, parts: Sequence[str]) -> str:
+  """The whole document."""
+  return (
+    '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+    '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    f'<title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>'
+    f'<h1>{html.escape(title)}</h1><p class="lead">{html.escape(lead)}</p>\n'
+    + ''.join(parts)
+    + '</body></html>\n'
+  )

@@ -1,0 +1,204 @@
+"""Tables from result entries, as rows of text cells."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from wm import registry
+from wm.report import paper
+from wm.report.collect import Entry, Run
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+  """A table of text: a title, column heads and rows of as many cells."""
+
+  title: str
+  heads: tuple[str, ...]
+  rows: tuple[tuple[str, ...], ...]
+  note: str = ''
+
+  def markdown(self) -> str:
+    """GitHub-style Markdown."""
+    lines = [f'## {self.title}', ''] if self.title else []
+    lines.append('| ' + ' | '.join(self.heads) + ' |')
+    lines.append('|' + ' --- |' * len(self.heads))
+    lines += ['| ' + ' | '.join(row) + ' |' for row in self.rows]
+    if self.note:
+      lines += ['', self.note]
+    return '\n'.join([*lines, ''])
+
+
+def number(value: float | None) -> str:
+  """Three decimals for shares, fewer for large numbers, a dash for none."""
+  if value is None:
+    return '–'
+  return f'{value:.3f}' if abs(value) < 100 else f'{value:,.0f}'
+
+
+def interval(entry: Entry) -> str:
+  """'0.970 [0.951, 0.982]'."""
+  if entry['value'] is None:
+    return '–'
+  low, high = number(entry['low']), number(entry['high'])
+  return f'{number(entry["value"])} [{low}, {high}]'
+
+
+def spec(entry: Entry) -> str:
+  """The metric's canonical spec."""
+  return entry.get('spec') or entry['metric']
+
+
+def base_specs(entries: Sequence[Entry]) -> dict[str, str]:
+  """Metric name -> its plainest spec; the others are ablations of it."""
+  plain: dict[str, str] = {}
+  for entry in entries:
+    name, text = entry['metric'], spec(entry)
+    if name not in plain or len(text) < len(plain[name]):
+      plain[name] = text
+  return plain
+
+
+def headline(entries: Sequence[Entry]) -> list[tuple[str, str]]:
+  """(metric, quantity) of the main table's columns, in order of appearance."""
+  columns: dict[tuple[str, str], None] = {}
+  for entry in entries:
+    wanted = registry.find('metric', entry['metric']).headline
+    if entry['quantity'] in wanted:
+      columns[entry['metric'], entry['quantity']] = None
+  return list(columns)
+
+
+def main_table(runs: Sequence[Run]) -> Table:
+  """A row per model, a column per headline quantity, the paper's below."""
+  entries = [entry for run in runs for entry in run.entries]
+  columns, plain = headline(entries), base_specs(entries)
+  rows = []
+  for run in runs:
+    found = {
+      (entry['metric'], entry['quantity']): entry
+      for entry in run.entries
+      if spec(entry) == plain[entry['metric']]
+    }
+    cells = [
+      _cell(found[column]) if column in found else '' for column in columns
+    ]
+    rows.append((run.name, *cells))
+  heads = ('model', *(f'{metric}: {quantity}' for metric, quantity in columns))
+  return Table(
+    'The table',
+    heads,
+    tuple(rows),
+    'Value [95 % interval], n trials. A dash: nothing could be measured; the '
+    'table of all results says why.',
+  )
+
+
+def _cell(entry: Entry) -> str:
+  if entry['value'] is None:
+    causes = ', '.join(f'{k} {v}' for k, v in entry['unmeasured'].items())
+    return f'– ({causes})' if causes else '–'
+  return f'{interval(entry)}, n={entry["n"]}'
+
+
+def paper_table(runs: Sequence[Run]) -> Table | None:
+  """Our values beside the published ones of models of the same name."""
+  entries = [entry for run in runs for entry in run.entries]
+  plain = base_specs(entries)
+  rows = []
+  for entry in entries:
+    key = (entry['metric'], entry['quantity'], entry['model'])
+    if key not in paper.VALUES or spec(entry) != plain[entry['metric']]:
+      continue
+    value, error = paper.VALUES[key]
+    printed = f'{value:.2f}' + (f' ({error:.2f})' if error is not None else '')
+    rows.append((*key, interval(entry), str(entry['n']), printed))
+  if not rows:
+    return None
+  heads = ('metric', 'quantity', 'model', 'here', 'n', 'paper')
+  return Table(
+    'Beside the paper',
+    heads,
+    tuple(rows),
+    f'Paper: {paper.TABLE}, on Manhattan with models of 89.3 M to 1.5 B '
+    'parameters; standard error in brackets.',
+  )
+
+
+def map_table(runs: Sequence[Run]) -> Table | None:
+  """Reconstructed maps: counts and failures."""
+  keys = (
+    'sequences',
+    'ill_formed',
+    'failed',
+    'true_edges',
+    'new_edges',
+    'unused_edges',
+  )
+  rows = []
+  for run in runs:
+    if run.summary:
+      counts = [str(run.summary.get(key, '')) for key in keys]
+      published = paper.RECONSTRUCTION_FAILED.get(run.name)
+      rows.append((run.name, *counts, f'{published}' if published else ''))
+  if not rows:
+    return None
+  heads = ('model', *(key.replace('_', ' ') for key in keys))
+  return Table(
+    'Reconstructed maps',
+    (*heads, 'failed of 6,400 in the paper'),
+    tuple(rows),
+    'True edges used, false edges added, and true edges never used, when the '
+    "model's routes are fitted with as few false streets as the algorithm "
+    'finds.',
+  )
+
+
+def breakdown_table(runs: Sequence[Run]) -> Table | None:
+  """Values by a property of the state."""
+  rows = [
+    (
+      run.name,
+      spec(entry),
+      entry['quantity'],
+      ', '.join(f'{k}={v}' for k, v in entry.get('where', {}).items()),
+      interval(entry),
+      str(entry['n']),
+    )
+    for run in runs
+    for entry in run.breakdown
+  ]
+  if not rows:
+    return None
+  heads = ('model', 'metric', 'quantity', 'where', 'value', 'n')
+  return Table('Broken down', heads, tuple(rows))
+
+
+def full_table(runs: Sequence[Run]) -> Table:
+  """Every number with n, interval, what was not measured, seed, versions."""
+  rows = []
+  for run in runs:
+    for entry in run.entries:
+      causes = ', '.join(f'{k}: {v}' for k, v in entry['unmeasured'].items())
+      rows.append(
+        (
+          entry['model'],
+          spec(entry),
+          entry['quantity'],
+          interval(entry),
+          str(entry['n']),
+          causes,
+          str(entry['seed']),
+        )
+      )
+  heads = (
+    'model',
+    'metric',
+    'quantity',
+    'value [95 %]',
+    'n',
+    'unmeasured',
+    'seed',
+  )
+  return Table('All results', heads, tuple(rows))
