@@ -125,6 +125,11 @@ class World(abc.ABC):
   def max_len(self) -> int:
     """Longest sequence that `sample` gives, in tokens."""
 
+  @property
+  def distinct(self) -> bool:
+    """Does one call of `sample` give no sequence twice? Default: it may."""
+    return False
+
   @abc.abstractmethod
   def init(self, batch: int) -> np.ndarray:
     """The initial state, [batch, W] int32."""

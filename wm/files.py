@@ -66,6 +66,19 @@ def sha256(path: str | Path) -> str:
     return hashlib.file_digest(file, 'sha256').hexdigest()
 
 
+def same(
+  folder: str | Path, stage: str, run: dict[str, Any], other: dict[str, Any]
+) -> None:
+  """Raises InputError, naming the first value, where two runs differ."""
+  for key in sorted(run.keys() | other.keys()):
+    if run.get(key) != other.get(key):
+      raise core.InputError(
+        f'{folder} holds another {stage} run: its {key} is '
+        f'{other.get(key)!r}, not {run.get(key)!r}; choose another --out '
+        'or remove the folder'
+      )
+
+
 def claim(folder: str | Path, stage: str, run: dict[str, Any]) -> None:
   """Makes `folder` this run's, for one stage of it.
 
@@ -80,13 +93,7 @@ def claim(folder: str | Path, stage: str, run: dict[str, Any]) -> None:
     other = read_json(path)
     if not isinstance(other, dict):
       raise core.InputError(f'{path} is not a run description')
-    for key in sorted(run.keys() | other.keys()):
-      if run.get(key) != other.get(key):
-        raise core.InputError(
-          f'{folder} holds another {stage} run: its {key} is '
-          f'{other.get(key)!r}, not {run.get(key)!r}; choose another --out '
-          'or remove the folder'
-        )
+    same(folder, stage, run, other)
     return
   write_json(path, run)
 

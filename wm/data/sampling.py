@@ -1,0 +1,232 @@
+"""Sampling a data set from a world: OUT/data/train and OUT/data/heldout.
+
+Chunk c of a split is `world.sample` with a seed made of (seed, split, c), so
+a run that was killed goes on at its last complete shard and ends with the
+same bytes as an unbroken one.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from wm import core, files, registry
+from wm.data import store as stores
+from wm.data import text as texts
+
+Path = pathlib.Path
+
+CHUNK = 1 << 17  # Rows asked from a world at a time.
+SPLITS = ('train', 'heldout')
+
+
+def vocab_sha256(world: core.World) -> str:
+  """Hash of the token strings in order, hex: do these data suit this world?"""
+  import hashlib
+
+  return hashlib.sha256('\n'.join(world.vocab).encode()).hexdigest()
+
+
+def describe(
+  world: core.World, seed: int, split: str, num: int
+) -> dict[str, Any]:
+  """What a store's manifest says of where its rows come from."""
+  return {
+    'world': registry.spec(world),
+    'world_version': world.version,
+    'seed': seed,
+    'split': split,
+    'num': num,
+    'vocab_size': len(world.vocab),
+    'vocab_sha256': vocab_sha256(world),
+    'end': world.end,
+    'max_len': world.max_len,
+  }
+
+
+def check(store: stores.Store, world: core.World) -> None:
+  """Raises InputError where a store's tokens are not those of this world."""
+  if store.manifest.get('vocab_sha256') != vocab_sha256(world):
+    raise core.InputError(
+      f'{store.folder} was sampled from {store.manifest.get("world")}, whose '
+      f'vocabulary is not that of {registry.spec(world)}'
+    )
+
+
+def make_dataset(
+  world: core.World,
+  out: str | Path,
+  *,
+  num: int,
+  num_heldout: int,
+  seed: int,
+  text: bool = False,
+) -> dict[str, Any]:
+  """Samples both splits, goes on with a broken run, keeps a complete one.
+
+  Args:
+    world: what to sample from.
+    out: output folder; gets data/train, data/heldout, sample.run.json.
+    num: training sequences.
+    num_heldout: held-out sequences; no split key is in both.
+    seed: of all draws.
+    text: also write data/{train,heldout}_sequences.txt.
+
+  Returns:
+    split -> manifest of its store.
+
+  Raises:
+    InputError: the world cannot be sampled, or `out` holds another run.
+    OSError: what the disk says; nothing half-written is left then.
+  """
+  out = Path(out)
+  run = describe(world, seed, 'train', num)  # Bad input shows before a claim.
+  run = {key: run[key] for key in run if key not in ('split', 'num')}
+  run.update(num=num, num_heldout=num_heldout)
+  before = {path for path in _products(out) if path.exists()}
+  done = False
+  try:
+    files.claim(out, 'sample', run)
+    made = {
+      split: _make_split(world, out / 'data' / split, size, seed, split)
+      for split, size in zip(SPLITS, (num, num_heldout), strict=True)
+    }
+    if text:
+      _write_text(world, out / 'data')
+    done = True
+  except KeyboardInterrupt:
+    done = True  # What is complete stays, for the next run to go on with.
+    raise
+  finally:
+    if not done and out / 'sample.run.json' not in before:
+      _retract(out, before)
+  return made
+
+
+def _products(out: Path) -> list[Path]:
+  """All that a run may make, folders after what is in them."""
+  data = out / 'data'
+  texts_made = [data / f'{split}_sequences.txt' for split in SPLITS]
+  stores_made = [data / split for split in SPLITS]
+  return [*texts_made, *stores_made, data, out / 'sample.run.json', out]
+
+
+def _retract(out: Path, before: set[Path]) -> None:
+  """Removes what a failed first run has made, and nothing else."""
+  for path in _products(out):
+    if path in before or not path.exists():
+      continue
+    if path.parent == out / 'data' and path.is_dir():
+      shutil.rmtree(path)
+    elif path.is_dir():
+      path.rmdir()
+    else:
+      path.unlink()
+
+
+def _write_text(world: core.World, folder: Path) -> None:
+  for split in SPLITS:
+    path = folder / f'{split}_sequences.txt'
+    if not path.exists():
+      texts.write(path, stores.open(folder / split).chunks(), world)
+
+
+def _make_split(
+  world: core.World, folder: Path, num: int, seed: int, split: str
+) -> dict[str, Any]:
+  """One split's store, made or found complete; returns its manifest."""
+  wanted = describe(world, seed, split, num)
+  if folder.exists():
+    manifest = stores.open(folder).manifest
+    files.same(folder, split, wanted, {k: manifest.get(k) for k in wanted})
+    return manifest
+  writer = stores.Writer(folder, wanted)
+  done = False
+  try:
+    for chunk in _progress(_chunks(world, writer, num, seed, split), num):
+      writer.add(chunk)
+    if not writer.rows:
+      raise core.InputError(
+        f'{registry.spec(world)} has no sequence for its {split} split'
+      )
+    manifest = writer.finish()
+    done = True
+  except KeyboardInterrupt:
+    done = True
+    raise
+  finally:
+    if not done:
+      writer.abandon()
+  return manifest
+
+
+def _progress(
+  chunks: Iterator[core.Sequences], num: int
+) -> Iterator[core.Sequences]:
+  import tqdm
+
+  with tqdm.tqdm(total=num, unit=' sequences', disable=None) as bar:
+    for chunk in chunks:
+      yield chunk
+      bar.update(len(chunk))
+
+
+def _chunks(
+  world: core.World, writer: stores.Writer, num: int, seed: int, split: str
+) -> Iterator[core.Sequences]:
+  """Chunks from where the writer stands until `num` rows or no more of them.
+
+  A world whose sequences are `distinct` gives none twice within a chunk;
+  those of other chunks are dropped and counted here.
+  """
+  seen = _Seen(writer) if world.distinct else None
+  while writer.rows < num:
+    asked = min(num - writer.rows, CHUNK)
+    words = core.hash64(seed, SPLITS.index(split), writer.chunks)
+    chunk = world.sample(asked, int(words >> np.uint64(1)), split)
+    given = len(chunk)
+    if seen is not None:
+      chunk = seen.new(chunk)
+    if len(chunk):
+      yield chunk
+    if given < asked or not len(chunk):
+      return
+
+
+class _Seen:
+  """Hashes of the sequences so far, 8 bytes each."""
+
+  def __init__(self, writer: stores.Writer) -> None:
+    self._hashes = np.zeros(0, np.uint64)
+    for chunk in writer.written():
+      self.new(chunk)
+
+  def new(self, chunk: core.Sequences) -> core.Sequences:
+    """The rows not seen before; the others are counted."""
+    hashes = _hashes(chunk)
+    place = np.searchsorted(self._hashes, hashes)
+    place = np.minimum(place, max(len(self._hashes) - 1, 0))
+    fresh = np.ones(len(chunk), bool)
+    if len(self._hashes):
+      fresh = self._hashes[place] != hashes
+    self._hashes = np.union1d(self._hashes, hashes)
+    if fresh.all():
+      return chunk
+    counts = dict(chunk.counts)
+    cause = 'duplicate of another chunk'
+    counts[cause] = counts.get(cause, 0) + int((~fresh).sum())
+    kept = chunk.take(fresh)
+    return core.Sequences(kept.tokens, kept.lengths, kept.side, counts)
+
+
+def _hashes(chunk: core.Sequences) -> np.ndarray:
+  """[N] uint64 of whole sequences, the same whatever they are padded to."""
+  mixed = core.hash64(chunk.lengths)
+  for column in range(chunk.tokens.shape[1]):
+    rows = np.flatnonzero(column < chunk.lengths)
+    mixed[rows] = core.hash64(mixed[rows], chunk.tokens[rows, column])
+  return mixed

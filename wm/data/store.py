@@ -1,0 +1,372 @@
+"""Token shards on disk: written whole, hashed, read in constant memory.
+
+    folder/manifest.json      format, world, seed, counts, a line per shard
+    folder/00000.tokens       rows end to end, uint8, uint16 or uint32
+    folder/00000.offsets      uint32 [rows + 1], where each row starts
+
+Everything is little-endian. A folder under way is called `<folder>.partial`
+and becomes `folder` by one rename when it is complete.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+import pathlib
+import shutil
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from wm import core, files
+from wm.data import shards as shard_files
+
+Path = pathlib.Path
+
+SHARD_TOKENS = 1 << 26  # A shard is closed once it holds this many.
+
+
+class Writer:
+  """Writes a store chunk by chunk; goes on where a killed run stopped.
+
+  Attributes:
+    partial: the folder under way.
+    progress: JSON record of what is safely on disk; `chunks` of it need not
+      be given again.
+  """
+
+  def __init__(
+    self,
+    folder: str | Path,
+    manifest: dict[str, Any],
+    *,
+    shard_tokens: int = SHARD_TOKENS,
+  ) -> None:
+    """Opens the writer.
+
+    Args:
+      folder: where the finished store goes.
+      manifest: JSON values that describe the data; `vocab_size` is required.
+      shard_tokens: tokens at which a shard is closed, below 2**31.
+    """
+    self.folder = Path(folder)
+    self.partial = self.folder.with_name(self.folder.name + '.partial')
+    self._dtype = shard_files.token_dtype(manifest['vocab_size'])
+    self._limit = shard_tokens
+    self._shard: shard_files.Shard | None = None
+    self._chunks = 0
+    fresh = {
+      'manifest': json.loads(json.dumps(manifest)),
+      'shard_tokens': shard_tokens,
+      'chunks': 0,
+      'shards': [],
+      'counts': {},
+    }
+    self.progress = self._resume(fresh)
+    self._counts = dict(self.progress['counts'])
+
+  def _resume(self, fresh: dict[str, Any]) -> dict[str, Any]:
+    record = self.partial / 'progress.json'
+    progress = files.read_json(record) if record.exists() else fresh
+    keys = ('manifest', 'shard_tokens')
+    if any(progress.get(key) != fresh[key] for key in keys):
+      progress = fresh
+    if progress is fresh and self.partial.exists():
+      shutil.rmtree(self.partial)
+    self.partial.mkdir(parents=True, exist_ok=True)
+    return progress
+
+  @property
+  def rows(self) -> int:
+    """Rows written so far."""
+    done = sum(shard['rows'] for shard in self.progress['shards'])
+    return done + (self._shard.rows if self._shard else 0)
+
+  @property
+  def chunks(self) -> int:
+    """Chunks written so far."""
+    return self.progress['chunks'] + self._chunks
+
+  def written(self) -> Iterator[core.Sequences]:
+    """The rows that an earlier run left, in order, a shard at a time."""
+    for shard in self.progress['shards']:
+      store = Store(self.partial, {**self._manifest(), 'shards': [shard]})
+      yield store.read(0, len(store))
+
+  def add(self, sequences: core.Sequences) -> None:
+    """Appends a chunk's rows; side data are not stored."""
+    if self._shard is None:
+      index = len(self.progress['shards'])
+      self._shard = shard_files.Shard(self.partial, index, self._dtype)
+    self._shard.add(sequences)
+    self._chunks += 1
+    for cause, count in sequences.counts.items():
+      self._counts[cause] = self._counts.get(cause, 0) + int(count)
+    if self._shard.tokens >= self._limit:
+      self._close_shard()
+
+  def _close_shard(self) -> None:
+    if self._shard is None:
+      return
+    shards = [*self.progress['shards'], self._shard.close()]
+    self._shard = None
+    self.progress.update(
+      shards=shards, chunks=self.chunks, counts=dict(self._counts)
+    )
+    self._chunks = 0
+    files.write_json(self.partial / 'progress.json', self.progress)
+
+  def _manifest(self) -> dict[str, Any]:
+    shards = self.progress['shards']
+    return {
+      'format': shard_files.FORMAT,
+      **self.progress['manifest'],
+      'dtype': self._dtype.str,
+      'rows': sum(shard['rows'] for shard in shards),
+      'tokens': sum(shard['tokens'] for shard in shards),
+      'counts': self.progress['counts'],
+      'shards': shards,
+    }
+
+  def finish(self) -> dict[str, Any]:
+    """Completes the store in its final folder and returns the manifest."""
+    self._close_shard()
+    manifest = self._manifest()
+    files.write_json(self.partial / 'manifest.json', manifest)
+    (self.partial / 'progress.json').unlink(missing_ok=True)
+    if self.folder.exists():
+      shutil.rmtree(self.folder)
+    os.replace(self.partial, self.folder)
+    return manifest
+
+  def abandon(self) -> None:
+    """Removes everything under way."""
+    if self._shard is not None:
+      self._shard.abandon()
+      self._shard = None
+    shutil.rmtree(self.partial, ignore_errors=True)
+
+
+def write(
+  folder: str | Path,
+  chunks: Iterable[core.Sequences],
+  manifest: dict[str, Any],
+  *,
+  shard_tokens: int = SHARD_TOKENS,
+) -> dict[str, Any]:
+  """Writes all chunks as one store, whole or not at all.
+
+  Args:
+    folder: where the store goes; one that is there is replaced.
+    chunks: sequences of any numbers of rows, taken one at a time.
+    manifest: JSON values kept in manifest.json; needs `vocab_size`.
+    shard_tokens: tokens at which a shard is closed.
+
+  Returns:
+    The manifest as written: also `rows`, `tokens`, `counts`, `shards`.
+  """
+  shutil.rmtree(Path(f'{folder}.partial'), ignore_errors=True)
+  writer = Writer(folder, manifest, shard_tokens=shard_tokens)
+  done = False
+  try:
+    for chunk in chunks:
+      writer.add(chunk)
+    manifest = writer.finish()
+    done = True
+  finally:
+    if not done:
+      writer.abandon()
+  return manifest
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Store:
+  """Sequences on disk; reading keeps nothing but the rows asked for.
+
+  Attributes:
+    folder: where the shards are.
+    manifest: what manifest.json says.
+  """
+
+  folder: Path
+  manifest: dict[str, Any]
+
+  def __len__(self) -> int:
+    return int(self._firsts[-1])
+
+  @functools.cached_property
+  def _firsts(self) -> np.ndarray:
+    rows = [shard['rows'] for shard in self.manifest['shards']]
+    return np.concatenate([[0], np.cumsum(rows, dtype=np.int64)])
+
+  @functools.cached_property
+  def dtype(self) -> np.dtype:
+    """Type of a token on disk."""
+    return np.dtype(self.manifest['dtype'])
+
+  def _path(self, shard: int, kind: str) -> Path:
+    return self.folder / f'{self.manifest["shards"][shard]["name"]}.{kind}'
+
+  @functools.cached_property
+  def _handles(self) -> dict[str, list[BinaryIO]]:
+    # Kept for the life of the store: reads are `pread`s, which share no
+    # position and map no pages, so memory in use stays constant.
+    shards = range(len(self.manifest['shards']))
+    return {
+      kind: [self._path(k, kind).open('rb', buffering=0) for k in shards]
+      for kind in ('tokens', 'offsets')
+    }
+
+  def _pread(
+    self, kind: str, shard: int, first: int, last: int, dtype: np.dtype
+  ) -> np.ndarray:
+    """Items [first, last) of a shard's file."""
+    out = np.empty(last - first, dtype)
+    file = self._handles[kind][shard]
+    view, size = out.data.cast('B'), dtype.itemsize
+    done = 0
+    while done < len(view):  # One call gives 2 GiB at most.
+      got = os.preadv(file.fileno(), [view[done:]], first * size + done)
+      if not got:
+        raise self._broken(shard, kind)
+      done += got
+    return out
+
+  def _broken(self, shard: int, kind: str) -> core.InputError:
+    return core.InputError(
+      f'{self._path(shard, kind)} is truncated or corrupt; sample again into '
+      'a new folder'
+    )
+
+  def _rows(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Shard and row within it, of each row."""
+    rows = np.asarray(rows, np.int64)
+    if rows.size and not (rows.min() >= 0 and rows.max() < len(self)):
+      raise core.InputError(
+        f'row {rows.min()} or {rows.max()} of {self.folder}: it has rows '
+        f'0..{len(self) - 1}'
+      )
+    shards = np.searchsorted(self._firsts, rows, side='right') - 1
+    return shards, rows - self._firsts[shards]
+
+  def _spans(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Shard, first token in it and length, of each row."""
+    shards, local = self._rows(rows)
+    spans = np.empty((len(local), 2), '<u4')
+    view = spans.data.cast('B')
+    handles = [file.fileno() for file in self._handles['offsets']]
+    starts = (local * 4).tolist()
+    for i, (shard, start) in enumerate(zip(shards, starts, strict=True)):
+      os.preadv(handles[shard], [view[8 * i : 8 * i + 8]], start)
+    spans = spans.astype(np.int64)
+    totals = np.array([s['tokens'] for s in self.manifest['shards']])
+    wrong = (spans[:, 1] < spans[:, 0]) | (spans[:, 1] > totals[shards])
+    if wrong.any():
+      raise self._broken(int(shards[wrong][0]), 'offsets')
+    return shards, spans[:, 0], spans[:, 1] - spans[:, 0]
+
+  def lengths_of(self, rows: np.ndarray) -> np.ndarray:
+    """[R] int32 lengths of the rows [R]."""
+    return self._spans(rows)[2].astype(np.int32)
+
+  @functools.cached_property
+  def lengths(self) -> np.ndarray:
+    """[N] int32 lengths of all rows (4 bytes a row in memory)."""
+    parts = [
+      np.diff(
+        self._pread('offsets', k, 0, s['rows'] + 1, np.dtype('<u4')).astype(
+          np.int64
+        )
+      )
+      for k, s in enumerate(self.manifest['shards'])
+    ]
+    return np.concatenate([np.zeros(0), *parts]).astype(np.int32)
+
+  def take(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows [R] in any order: tokens [R, L] int32 and lengths [R] int32.
+
+    L is the longest of them; shorter ones are padded with PAD.
+    """
+    shards, starts, lengths = self._spans(rows)
+    width = int(lengths.max(initial=0))
+    raw = np.zeros((len(lengths), width), self.dtype)
+    if raw.size:
+      size = self.dtype.itemsize
+      view, stride = raw.data.cast('B'), width * size
+      handles = [file.fileno() for file in self._handles['tokens']]
+      read = os.preadv
+      at = 0
+      for shard, start, count in zip(
+        shards.tolist(),
+        (starts * size).tolist(),
+        (lengths * size).tolist(),
+        strict=True,
+      ):
+        if read(handles[shard], [view[at : at + count]], start) != count:
+          raise self._broken(shard, 'tokens')
+        at += stride
+    return raw.astype(np.int32), lengths.astype(np.int32)
+
+  def read(self, first: int, last: int) -> core.Sequences:
+    """Rows [first, last) as Sequences, read in one go."""
+    last = min(last, len(self))
+    tokens, lengths = [np.zeros(0, self.dtype)], [np.zeros(0, np.int64)]
+    for k, shard in enumerate(self.manifest['shards']):
+      low = max(first - int(self._firsts[k]), 0)
+      high = min(last - int(self._firsts[k]), shard['rows'])
+      if low >= high:
+        continue
+      spans = self._pread('offsets', k, low, high + 1, np.dtype('<u4'))
+      lengths.append(np.diff(spans.astype(np.int64)))
+      start, stop = int(spans[0]), int(spans[-1])
+      if (lengths[-1] < 0).any() or stop > shard['tokens']:
+        raise self._broken(k, 'offsets')
+      tokens.append(self._pread('tokens', k, start, stop, self.dtype))
+    length = np.concatenate(lengths)
+    used = np.arange(int(length.max(initial=0))) < length[:, None]
+    padded = np.zeros(used.shape, np.int32)
+    padded[used] = np.concatenate(tokens)
+    return core.Sequences(padded, length.astype(np.int32))
+
+  def chunks(self, size: int = 1 << 16) -> Iterator[core.Sequences]:
+    """All rows in order, `size` at a time."""
+    for first in range(0, len(self), size):
+      yield self.read(first, first + size)
+
+  def verify(self) -> None:
+    """Compares every shard's hash; raises InputError naming a bad file."""
+    for k, shard in enumerate(self.manifest['shards']):
+      for kind in ('tokens', 'offsets'):
+        if files.sha256(self._path(k, kind)) != shard[f'{kind}_sha256']:
+          raise self._broken(k, kind)
+
+
+def open(folder: str | Path) -> Store:
+  """Opens a store; sizes are checked now, hashes by `Store.verify`.
+
+  Raises:
+    InputError: no store there, or one that is truncated or corrupt.
+  """
+  folder = Path(folder)
+  if not (folder / 'manifest.json').is_file():
+    raise core.InputError(
+      f'no sequences at {folder} (no manifest.json); make them with '
+      'launch/sample.py'
+    )
+  store = Store(
+    folder,
+    shard_files.checked(folder, files.read_json(folder / 'manifest.json')),
+  )
+  for k, shard in enumerate(store.manifest['shards']):
+    sizes = {
+      'tokens': shard['tokens'] * store.dtype.itemsize,
+      'offsets': 4 * (shard['rows'] + 1),
+    }
+    for kind, size in sizes.items():
+      path = store._path(k, kind)
+      if not path.is_file() or path.stat().st_size != size:
+        raise store._broken(k, kind)
+  return store

@@ -1,0 +1,101 @@
+"""The published text format: `origin destination dir dir ... end`, a line each.
+
+Tokens are the world's vocabulary, separated by blanks. A sequence may hold
+any tokens in any order, as generated ones do (Vafa et al. 2024, mapping/):
+what it means is for the world to say.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterable
+
+import numpy as np
+
+from wm import core, files
+
+Path = pathlib.Path
+
+MIN_TOKENS = 4  # Shorter lines are ill-formed to the published programs.
+
+
+def encode(text: str, world: core.World, where: str) -> list[int]:
+  """Token ids of one line; raises InputError naming `where` it stands."""
+  return _encode(text, _ids(world), where)
+
+
+def _ids(world: core.World) -> dict[str, int]:
+  return {token: k for k, token in enumerate(world.vocab) if k != core.PAD}
+
+
+def _encode(text: str, ids: dict[str, int], where: str) -> list[int]:
+  words = text.split()
+  try:
+    return [ids[word] for word in words]
+  except KeyError as error:
+    near = [word for word in list(ids)[:9] if not word.isdigit()]
+    raise core.InputError(
+      f'{where}: unknown token {error.args[0]!r}; this world has '
+      f'{len(ids)} tokens: {", ".join(near)} ...'
+    ) from error
+
+
+def read(
+  path: str | Path, world: core.World, ill_formed: str = 'keep'
+) -> core.Sequences:
+  """Reads a file of sequences in its order.
+
+  Args:
+    path: text file; a newline at its end is optional.
+    world: gives the vocabulary.
+    ill_formed: what to do with lines of fewer than four tokens or without
+      the end token last: 'keep' or 'drop'.
+
+  Returns:
+    Sequences; `counts['ill_formed']` says how many such lines there were,
+    and `side['line']` [N] int64 where each row stood, from 1.
+
+  Raises:
+    InputError: no such file, not text, no sequences in it, or an unknown
+      token, with its line number.
+  """
+  lines = _lines(Path(path))
+  ids = _ids(world)
+  rows, numbers, count = [], [], 0
+  for number, line in enumerate(lines, 1):
+    row = _encode(line, ids, f'{path}, line {number}')
+    bad = len(row) < MIN_TOKENS or row[-1] != world.end
+    count += bad
+    if not bad or (ill_formed == 'keep' and row):
+      rows.append(row)
+      numbers.append(number)
+  if not rows:
+    raise core.InputError(f'{path} holds no sequences')
+  lengths = np.array([len(row) for row in rows], np.int32)
+  tokens = np.zeros((len(rows), int(lengths.max())), np.int32)
+  tokens[np.arange(tokens.shape[1]) < lengths[:, None]] = np.concatenate(rows)
+  side = {'line': np.array(numbers, np.int64)}
+  return core.Sequences(tokens, lengths, side, {'ill_formed': count})
+
+
+def _lines(path: Path) -> list[str]:
+  try:
+    return path.read_text(encoding='utf-8').splitlines()
+  except OSError as error:
+    raise core.InputError(f'{path}: {error.strerror}') from error
+  except UnicodeDecodeError as error:
+    raise core.InputError(f'{path} is not UTF-8 text: {error}') from error
+
+
+def write(
+  path: str | Path, chunks: Iterable[core.Sequences], world: core.World
+) -> int:
+  """Writes sequences a line each, whole or not at all; returns their number."""
+  vocab = np.array(world.vocab)
+  total = 0
+  with files.replacing(path) as name, open(name, 'w', encoding='utf-8') as out:
+    for chunk in chunks:
+      for tokens, length in zip(chunk.tokens, chunk.lengths, strict=True):
+        out.write(' '.join(vocab[tokens[:length]]) + '\n')
+      total += len(chunk)
+  return total
