@@ -1,0 +1,324 @@
+"""Street graphs: intersections, and at most one edge in each compass direction.
+
+A graph comes from CSV files, from OpenStreetMap through OSMnx (`wm.worlds.osm`)
+or from a generated city. Edges are labelled by the bearing from their start to
+their end; where two leave an intersection in one direction, the shorter stays
+(ties: the smaller neighbour id) and the other is counted as a collision.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from wm import core
+
+# Clockwise from north: sector k is centred on 45 k degrees.
+DIRECTIONS = ('N', 'NE', 'E', 'SE', 'S', 'SW', 'W', 'NW')
+
+EARTH_M = 6_371_009.0  # Mean Earth radius in metres, as OSMnx takes it.
+
+
+@dataclasses.dataclass(frozen=True)
+class StreetGraph:
+  """Intersections and labelled one-way edges; rows follow the input's order.
+
+  Attributes:
+    ids: [S] int64, OpenStreetMap ids or numbers of a generated city.
+    lat: [S] float64, degrees.
+    lon: [S] float64, degrees.
+    delta: [S, 8] int32, row of the neighbour in each direction, or DEAD.
+    length_m: [S, 8] float64, metres; NaN where there is no edge.
+    counts: what was resolved or dropped while loading, cause -> count.
+  """
+
+  ids: np.ndarray
+  lat: np.ndarray
+  lon: np.ndarray
+  delta: np.ndarray
+  length_m: np.ndarray
+  counts: dict[str, int] = dataclasses.field(default_factory=dict)
+
+  def __len__(self) -> int:
+    return len(self.ids)
+
+  @property
+  def num_edges(self) -> int:
+    """Number of labelled edges."""
+    return int((self.delta != core.DEAD).sum())
+
+  def edges(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sources, labels and targets [E] of all edges, by source then label."""
+    sources, labels = np.nonzero(self.delta != core.DEAD)
+    return sources, labels, self.delta[sources, labels]
+
+  def two_way(self) -> np.ndarray:
+    """[S] int64: neighbours v != u with edges u -> v and v -> u (Fig. 7)."""
+    sources, _, targets = self.edges()
+    size = len(self)
+    forward = np.unique(sources * size + targets)
+    backward = np.unique(targets.astype(np.int64) * size + sources)
+    both = np.intersect1d(forward, backward)
+    both = both[both // size != both % size]
+    return np.bincount(both // size, minlength=size)
+
+
+def great_circle(
+  lat1: np.ndarray, lon1: np.ndarray, lat2: np.ndarray, lon2: np.ndarray
+) -> np.ndarray:
+  """Great-circle distances in metres between points in degrees, broadcast."""
+  lat1, lon1, lat2, lon2 = map(np.radians, (lat1, lon1, lat2, lon2))
+  chord = (
+    np.sin((lat2 - lat1) / 2) ** 2
+    + np.cos(lat1) * np.cos(lat2) * np.sin((lon2 - lon1) / 2) ** 2
+  )
+  return 2 * EARTH_M * np.arcsin(np.sqrt(np.minimum(chord, 1.0)))
+
+
+def bearing(
+  lat1: np.ndarray, lon1: np.ndarray, lat2: np.ndarray, lon2: np.ndarray
+) -> np.ndarray:
+  """Initial bearings in degrees [0, 360), clockwise from north, broadcast."""
+  lat1, lon1, lat2, lon2 = map(np.radians, (lat1, lon1, lat2, lon2))
+  east = np.sin(lon2 - lon1) * np.cos(lat2)
+  north = np.cos(lat1) * np.sin(lat2) - np.sin(lat1) * np.cos(lat2) * np.cos(
+    lon2 - lon1
+  )
+  return np.degrees(np.arctan2(east, north)) % 360
+
+
+def sector(bearings: np.ndarray) -> np.ndarray:
+  """Index into DIRECTIONS of bearings in degrees (8 sectors of 45)."""
+  return np.floor(np.asarray(bearings) / 45 + 0.5).astype(np.int64) % 8
+
+
+def project(
+  graph: StreetGraph, lat: np.ndarray, lon: np.ndarray
+) -> np.ndarray:
+  """[N, 2] metres east and north of the graph's middle (equirectangular)."""
+  lat0, lon0 = graph.lat.mean(), graph.lon.mean()
+  east = np.radians(lon - lon0) * math.cos(math.radians(lat0))
+  return EARTH_M * np.stack([east, np.radians(lat - lat0)], axis=-1)
+
+
+def build(
+  ids: np.ndarray,
+  lat: np.ndarray,
+  lon: np.ndarray,
+  edges: tuple[np.ndarray, np.ndarray, np.ndarray],
+  length_m: np.ndarray,
+  where: str,
+) -> StreetGraph:
+  """A graph from node columns [N] and edge columns [E]; checks all of them.
+
+  Args:
+    ids: [N] int64.
+    lat: [N] float64, degrees.
+    lon: [N] float64, degrees.
+    edges: source rows, labels and target rows.
+    length_m: [E] metres; NaN stands for the great-circle length.
+    where: what to call the input in errors.
+
+  Raises:
+    InputError: duplicate ids, bad coordinates or lengths, or no path.
+  """
+  _check_nodes(ids, lat, lon, where)
+  sources, labels, targets = (np.asarray(e, np.int64) for e in edges)
+  missing = np.isnan(length_m)
+  straight = great_circle(
+    lat[sources], lon[sources], lat[targets], lon[targets]
+  )
+  length_m = np.where(missing, straight, length_m)
+  bad = np.flatnonzero(~np.isfinite(length_m) | (length_m < 0))
+  if bad.size:
+    raise core.InputError(
+      f'{where}: edge {ids[sources[bad[0]]]} -> {ids[targets[bad[0]]]} has '
+      f'length {length_m[bad[0]]} m; expected a finite length >= 0'
+    )
+  if not (sources != targets).any():
+    raise core.InputError(
+      f'{where}: no path between any pair of its {len(ids)} nodes'
+    )
+  order = np.lexsort((ids[targets], length_m, labels, sources))
+  keys = (sources * 8 + labels)[order]
+  kept = order[np.r_[True, keys[1:] != keys[:-1]]]
+  used = np.zeros(len(ids), bool)
+  used[sources[kept]] = used[targets[kept]] = True
+  row = np.cumsum(used) - 1
+  delta = np.full((int(used.sum()), 8), core.DEAD, np.int32)
+  lengths = np.full(delta.shape, np.nan)
+  delta[row[sources[kept]], labels[kept]] = row[targets[kept]]
+  lengths[row[sources[kept]], labels[kept]] = length_m[kept]
+  counts = {
+    'collisions': len(order) - len(kept),
+    'nodes_without_edges': int((~used).sum()),
+    'great_circle_lengths': int(missing[kept].sum()),
+  }
+  return StreetGraph(ids[used], lat[used], lon[used], delta, lengths, counts)
+
+
+def _check_nodes(
+  ids: np.ndarray, lat: np.ndarray, lon: np.ndarray, where: str
+) -> None:
+  values, counts = np.unique(ids, return_counts=True)
+  if (counts > 1).any():
+    raise core.InputError(
+      f'{where}: node id {values[counts > 1][0]} is given twice'
+    )
+  for name, column, most in (('lat', lat, 90), ('lon', lon, 180)):
+    bad = np.flatnonzero(~(np.abs(column) <= most))
+    if bad.size:
+      raise core.InputError(
+        f'{where}: node {ids[bad[0]]} has {name}={column[bad[0]]}; expected '
+        f'degrees from -{most} to {most}'
+      )
+
+
+def load_csv(nodes: str | Path, edges: str | Path) -> StreetGraph:
+  """A graph from `osm_id,lat,lon` and `node,direction,neighbor[,length_m]`.
+
+  An empty or absent length stands for the great-circle distance.
+
+  Raises:
+    InputError: a missing file or column, a malformed value, an unknown node
+      or direction, and all that `build` checks.
+  """
+  table = _read(nodes, ('osm_id', 'lat', 'lon'))
+  ids = _numbers(nodes, 'osm_id', table['osm_id'], int)
+  lat = _numbers(nodes, 'lat', table['lat'], float)
+  lon = _numbers(nodes, 'lon', table['lon'], float)
+  _check_nodes(ids, lat, lon, str(nodes))
+  table = _read(edges, ('node', 'direction', 'neighbor'))
+  sources = _rows(edges, 'node', table['node'], ids)
+  targets = _rows(edges, 'neighbor', table['neighbor'], ids)
+  labels = _labels(edges, table['direction'])
+  length_m = np.full(len(sources), np.nan)
+  if 'length_m' in table:
+    given = [n for n, text in enumerate(table['length_m']) if text.strip()]
+    texts = [table['length_m'][n] for n in given]
+    length_m[given] = _numbers(edges, 'length_m', texts, float)
+    if not np.isfinite(length_m[given]).all():
+      raise core.InputError(f'{edges}: length_m must be finite')
+  return build(
+    ids, lat, lon, (sources, labels, targets), length_m, str(edges)
+  )
+
+
+def load_graph(path: str | Path) -> StreetGraph:
+  """A graph from a GraphML or OSM XML file, through OSMnx (extra `maps`)."""
+  from wm.worlds import osm  # OSMnx is an extra.
+
+  return osm.load(path)
+
+
+def _read(path: str | Path, required: tuple[str, ...]) -> dict[str, list[str]]:
+  """Columns of a CSV file as text."""
+  try:
+    with open(path, encoding='utf-8-sig', newline='') as file:
+      reader = csv.reader(file, strict=True)
+      header = [name.strip() for name in next(reader, [])]
+      missing = [name for name in required if name not in header]
+      if missing:
+        raise core.InputError(
+          f'{path} has no column {missing[0]!r}; expected '
+          f'{",".join(required)}, found {",".join(header) or "nothing"}'
+        )
+      rows = []
+      for row in reader:
+        if len(row) != len(header) and row:
+          raise core.InputError(
+            f'{path}, line {reader.line_num}: {len(row)} fields, expected '
+            f'{len(header)}'
+          )
+        if row:
+          rows.append(row)
+  except FileNotFoundError as error:
+    raise core.InputError(f'no such file: {path}') from error
+  except (IsADirectoryError, UnicodeDecodeError, csv.Error) as error:
+    raise core.InputError(f'{path} is not a CSV file: {error}') from error
+  if not rows:
+    raise core.InputError(f'{path} has a header but no rows')
+  return dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
+
+
+def _numbers(
+  path: str | Path, column: str, texts: Sequence[str], kind: type
+) -> np.ndarray:
+  """A column as int64 or float64."""
+  kinds = {int: np.int64, float: np.float64}
+  try:
+    return np.array([kind(text) for text in texts], kinds[kind])
+  except OverflowError as error:
+    raise core.InputError(
+      f'{path}: a value of {column} does not fit 64 bits'
+    ) from error
+  except ValueError as error:
+    raise core.InputError(
+      f'{path}: bad value in column {column}: {error}'
+    ) from error
+
+
+def _rows(
+  path: str | Path, column: str, texts: Sequence[str], ids: np.ndarray
+) -> np.ndarray:
+  """Rows of the nodes that a column names."""
+  values = _numbers(path, column, texts, int)
+  order = np.argsort(ids)
+  place = np.searchsorted(ids[order], values)
+  rows = order[np.minimum(place, len(ids) - 1)]
+  unknown = np.flatnonzero(ids[rows] != values)
+  if unknown.size:
+    raise core.InputError(
+      f'{path}: {column} {values[unknown[0]]} is not among the {len(ids)} '
+      'nodes'
+    )
+  return rows
+
+
+def _labels(path: str | Path, texts: Sequence[str]) -> np.ndarray:
+  """Labels of a direction column."""
+  index = {name: label for label, name in enumerate(DIRECTIONS)}
+  labels = [index.get(text.strip(), core.DEAD) for text in texts]
+  if core.DEAD in labels:
+    raise core.InputError(
+      f'{path}: unknown direction {texts[labels.index(core.DEAD)]!r}; '
+      f'available: {", ".join(DIRECTIONS)}'
+    )
+  return np.array(labels)
+
+
+def to_csv(graph: StreetGraph) -> tuple[str, str]:
+  """Text of nodes.csv and edges.csv, which `load_csv` reads back unchanged."""
+  nodes = ['osm_id,lat,lon']
+  columns = zip(graph.ids, graph.lat, graph.lon, strict=True)
+  nodes += [f'{i},{lat!r},{lon!r}' for i, lat, lon in _plain(columns)]
+  sources, labels, targets = graph.edges()
+  columns = zip(
+    graph.ids[sources],
+    labels,
+    graph.ids[targets],
+    graph.length_m[sources, labels],
+    strict=True,
+  )
+  edges = ['node,direction,neighbor,length_m']
+  edges += [
+    f'{u},{DIRECTIONS[a]},{v},{metres!r}' for u, a, v, metres in _plain(columns)
+  ]
+  return '\n'.join(nodes) + '\n', '\n'.join(edges) + '\n'
+
+
+def _plain(columns: zip) -> list[tuple]:
+  """Rows of NumPy scalars as Python numbers, whose repr is exact."""
+  return [tuple(value.item() for value in row) for row in columns]
+
+
+def generate(rows: int, columns: int, seed: int) -> StreetGraph:
+  """A seeded city of rows x columns crossings; see `wm.worlds.city`."""
+  from wm.worlds import city  # It builds on this module.
+
+  return city.generate(rows, columns, seed)
