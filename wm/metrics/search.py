@@ -1,0 +1,151 @@
+"""Exact comparison of two prefixes to a depth, breadth first.
+
+The deterministic alternative to sampling: every continuation that the model
+accepts after the first prefix is followed after both, level by level, as long
+as the second accepts it too. Exact up to the depth unless a level holds more
+continuations than the cap.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from wm import accept as rules
+from wm import core
+from wm.metrics import rollouts
+
+
+class Found(NamedTuple):
+  """What the search found out about T pairs of prefixes.
+
+  Attributes:
+    refused: [T] bool, some continuation accepted after the first prefix is
+      not accepted after the second.
+    vacuous: [T] bool, nothing is accepted after the first prefix.
+    capped: [T] bool, a level outgrew the cap: the rest is unknown.
+    mass: [T] float64, probability that a continuation, drawn by the model
+      from accepted tokens only, meets a refused token.
+    boundary: per pair, the refused continuations (the model's boundary) by
+      length, then by tokens; complete unless capped or decided early.
+  """
+
+  refused: np.ndarray
+  vacuous: np.ndarray
+  capped: np.ndarray
+  mass: np.ndarray
+  boundary: list[list[tuple[int, ...]]]
+
+
+class _Level(NamedTuple):
+  """Continuations of one length: their tokens and the model's mass [n]."""
+
+  paths: list[tuple[int, ...]]
+  mass: np.ndarray
+
+
+class _Search(rollouts.Program):
+  def __init__(
+    self,
+    depth: np.ndarray,
+    cap: int,
+    end: int,
+    accept: rules.Accept,
+    decide: bool,
+  ) -> None:
+    total = len(depth)
+    self.depth, self.cap, self.end = depth, cap, end
+    self.accept, self.decide = accept, decide
+    self.levels = [_Level([()], np.ones(1))] * total
+    self.found = Found(
+      refused=np.zeros(total, bool),
+      vacuous=np.zeros(total, bool),
+      capped=np.zeros(total, bool),
+      mass=np.zeros(total),
+      boundary=[[] for _ in range(total)],
+    )
+
+  def step(self, session: core.Session, trials: np.ndarray) -> rollouts.Step:
+    log_probs = np.asarray(session.log_probs())
+    shape = (len(trials), 2, self.cap)
+    tokens = np.full(shape, core.DEAD, np.int32)
+    parents = np.broadcast_to(np.arange(self.cap), shape).copy()
+    done = np.zeros(len(trials), bool)
+    for place, trial in enumerate(trials):
+      if trial == core.DEAD:
+        continue
+      num = len(self.levels[trial].paths)
+      both = log_probs[2 * place : 2 * place + 2, :num]
+      branches = self._expand(trial, *both)
+      done[place] = not len(branches)
+      tokens[place, :, : len(branches)] = branches[:, 1]
+      parents[place, :, : len(branches)] = branches[:, 0]
+    return rollouts.Step(tokens, done, parents)
+
+  def _expand(
+    self, trial: int, first: np.ndarray, second: np.ndarray
+  ) -> np.ndarray:
+    """[n, 2] (parent, token) of the next level; none when decided."""
+    found, level = self.found, self.levels[trial]
+    accepted = np.asarray(self.accept.mask(first))
+    agreed = np.asarray(self.accept.mask(second))
+    if level.paths == [()]:
+      found.vacuous[trial] = not accepted.any()
+    share = np.where(accepted, np.exp(first.astype(np.float64)), 0)
+    total = np.maximum(share.sum(-1, keepdims=True), np.finfo(float).tiny)
+    share *= level.mass[:, None] / total
+    refused = accepted & ~agreed
+    found.refused[trial] |= refused.any()
+    found.mass[trial] += share[refused].sum()
+    found.boundary[trial].extend(
+      (*level.paths[parent], int(token))
+      for parent, token in np.argwhere(refused)
+    )
+    kept = accepted & agreed
+    if self.end != core.DEAD:
+      kept[:, self.end] = False
+    branches = np.argwhere(kept)
+    last = len(level.paths[0]) + 1 >= self.depth[trial]
+    if last or (self.decide and found.refused[trial]):
+      return branches[:0]
+    if len(branches) > self.cap:
+      found.capped[trial] = True
+      return branches[:0]
+    paths = [(*level.paths[i], int(token)) for i, token in branches]
+    self.levels[trial] = _Level(paths, share[kept])
+    return branches
+
+
+def search(
+  predictor: core.Predictor,
+  prefixes: np.ndarray,
+  lengths: np.ndarray,
+  *,
+  depth: int,
+  max_len: int,
+  cap: int,
+  accept: rules.Accept,
+  decide: bool = False,
+  batch: int = rollouts.BATCH,
+) -> Found:
+  """Compares the accepted continuations of two prefixes, exactly.
+
+  Args:
+    predictor: what to score.
+    prefixes: [T, 2, L] int32.
+    lengths: [T, 2] int32.
+    depth: longest continuation.
+    max_len: total tokens, the longer prefix included, that bound it too.
+    cap: most continuations of one length followed side by side.
+    accept: the acceptance rule.
+    decide: stop a pair at its first refused continuation.
+    batch: pairs in flight; no effect on results.
+  """
+  room = np.maximum(max_len - lengths.max(1), 0)
+  program = _Search(np.minimum(room, depth), cap, predictor.end, accept, decide)
+  rows = np.flatnonzero(room > 0)
+  rollouts.run_rows(
+    predictor, prefixes, lengths, cap, program, rows, batch=batch
+  )
+  return program.found

@@ -1,0 +1,227 @@
+"""States and pairs of prefixes that trials of a metric start from."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from wm import accept as rules
+from wm import core
+from wm.metrics import rollouts
+
+# Streams of randomness under one seed.
+STATES, OTHERS, MOVES, PREFIXES, SAMPLES = range(1, 6)
+# Attempts with one number of moves before another is drawn.
+REDRAW = 4
+
+Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+class PrefixPairs(NamedTuple):
+  """Two prefixes for each trial, of equally many moves.
+
+  Attributes:
+    first, second: [T, W] states that they reach.
+    tokens: [T, 2, L] int32.
+    lengths: [T, 2] int32.
+    moves: [T] int32.
+    reason: [T] str, '' where there are two prefixes, else why not.
+    trial: [T] number of the trial.
+    direction: [T] 0, or 1 where first and second are swapped.
+    counts: resamples by cause.
+  """
+
+  first: np.ndarray
+  second: np.ndarray
+  tokens: np.ndarray
+  lengths: np.ndarray
+  moves: np.ndarray
+  reason: np.ndarray
+  trial: np.ndarray
+  direction: np.ndarray
+  counts: dict[str, int]
+
+
+def stream(seed: int, *words: int) -> int:
+  """A non-negative integer seed for one use of randomness under `seed`."""
+  return int(core.hash64(seed, *words) >> np.uint64(2))
+
+
+def sample_other_states(
+  world: core.World, first: np.ndarray, seed: int, attempts: int
+) -> tuple[np.ndarray, np.ndarray, dict[str, int]]:
+  """States unlike `first` [T, W] that a prefix of as many moves can reach.
+
+  Returns:
+    states: [T, W].
+    reason: [T] str, '' where one was found.
+    counts: resamples by cause.
+  """
+  second = np.array(first)
+  reason = np.full(len(first), 'no_two_states', dtype='<U16')
+  counts: collections.Counter[str] = collections.Counter()
+  pending = np.arange(len(first))
+  for attempt in range(attempts):
+    if not pending.size:
+      break
+    drawn = world.sample_states(len(pending), stream(seed, OTHERS, attempt))
+    same = world.state_id(drawn) == world.state_id(first[pending])
+    low, high = _moves_range(world, first[pending], drawn)
+    apart = ~same & (high < low)
+    counts['same_state'] += int(same.sum())
+    counts['no_common_moves'] += int(apart.sum())
+    reason[pending[apart]] = 'no_common_moves'
+    good = ~same & ~apart
+    second[pending[good]] = drawn[good]
+    reason[pending[good]] = ''
+    pending = pending[~good]
+  return second, reason, dict(counts)
+
+
+def _moves_range(
+  world: core.World, first: np.ndarray, second: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  spans = np.stack([world.prefix_moves(first), world.prefix_moves(second)])
+  return spans[..., 0].max(0), spans[..., 1].min(0)
+
+
+def prefix_pairs(
+  world: core.World,
+  first: np.ndarray,
+  second: np.ndarray,
+  *,
+  seed: int,
+  attempts: int,
+  reason: np.ndarray | None = None,
+  keep: Keep | None = None,
+) -> PrefixPairs:
+  """Two different prefixes of equally many moves for pairs of states [T, W].
+
+  The number of moves is uniform on the range that both states allow. A pair
+  with a prefix that cannot be had, that is equal, or that `keep` refuses, is
+  drawn again for the same states, after every fourth time with another number
+  of moves (Vafa et al. 2024, appendix E; published code drops such trials:
+  attempts=1).
+
+  Args:
+    world: whose prefixes.
+    first, second: [T, W] states; the same ones for compression.
+    seed: of all draws; trial t depends on (seed, t) and its states alone.
+    attempts: draws before a trial is given up as 'no_two_prefixes'.
+    reason: [T] str, trials that are unmeasurable already.
+    keep: (tokens [T, 2, L], lengths [T, 2]) -> [T] bool.
+  """
+  total = len(first)
+  reason = np.full(total, '') if reason is None else reason
+  reason = reason.astype('<U16')
+  low, high = _moves_range(world, first, second)
+  reason[(reason == '') & (high < low)] = 'no_prefix'
+  tokens = np.zeros((total, 2, world.max_len), np.int32)
+  lengths = np.zeros((total, 2), np.int32)
+  moves = np.zeros(total, np.int32)
+  counts: collections.Counter[str] = collections.Counter()
+  pending = np.flatnonzero(reason == '')
+  for attempt in range(attempts):
+    if not pending.size:
+      break
+    share = core.uniforms(seed, MOVES, pending, attempt // REDRAW)
+    span = (high - low + 1)[pending]
+    drawn = (low[pending] + np.floor(share * span)).astype(np.int32)
+    drawn = np.minimum(drawn, high[pending])
+    good = np.ones(len(pending), bool)
+    for side, states in enumerate((first, second)):
+      seeds = core.hash64(seed, PREFIXES, pending, attempt, side)
+      got = world.sample_prefixes(states[pending], drawn, seeds)
+      width = got.tokens.shape[1]
+      tokens[pending, side, :width] = got.tokens
+      tokens[pending, side, width:] = core.PAD
+      lengths[pending, side] = got.lengths
+      good &= got.ok
+    counts['no_prefix'] += int((~good).sum())
+    equal = (tokens[pending, 0] == tokens[pending, 1]).all(1)
+    equal &= good & (lengths[pending, 0] == lengths[pending, 1])
+    counts['equal_prefixes'] += int(equal.sum())
+    good &= ~equal
+    if keep is not None:
+      rows = pending[good]
+      kept = keep(tokens[rows], lengths[rows])
+      counts['refused_prefix'] += int((~kept).sum())
+      good[good] = kept
+    moves[pending] = drawn
+    pending = pending[~good]
+  reason[pending] = 'no_two_prefixes'
+  return PrefixPairs(
+    first,
+    second,
+    tokens,
+    lengths,
+    moves,
+    reason,
+    np.arange(total),
+    np.zeros(total, np.int32),
+    {cause: num for cause, num in counts.items() if num},
+  )
+
+
+def both_directions(pairs: PrefixPairs) -> PrefixPairs:
+  """Each trial twice: as it is, then with its two prefixes swapped."""
+
+  def twice(array: np.ndarray) -> np.ndarray:
+    return np.concatenate([array, array])
+
+  return PrefixPairs(
+    np.concatenate([pairs.first, pairs.second]),
+    np.concatenate([pairs.second, pairs.first]),
+    np.concatenate([pairs.tokens, pairs.tokens[:, ::-1]]),
+    np.concatenate([pairs.lengths, pairs.lengths[:, ::-1]]),
+    twice(pairs.moves),
+    twice(pairs.reason),
+    twice(pairs.trial),
+    np.repeat(np.arange(2, dtype=np.int32), len(pairs.moves)),
+    pairs.counts,
+  )
+
+
+def model_filter(
+  predictor: core.Predictor,
+  world: core.World,
+  accept: rules.Accept,
+  batch: int,
+) -> Keep:
+  """Keeps pairs of prefixes whose every move the model accepts.
+
+  The tokens that state the task, and the first one, are not asked for
+  (Vafa et al. 2024, section 3; left out of the published code).
+  """
+  start = max(world.prompt_len(), 1)
+
+  def keep(tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    flat = tokens.reshape(-1, tokens.shape[-1])
+    rest = np.maximum(lengths.reshape(-1) - start, 0)
+    steps = rollouts.forced(
+      predictor,
+      flat[:, None, :start],
+      np.full((len(flat), 1), start, np.int32),
+      flat[:, None, start:],
+      rest[:, None],
+      accept,
+      batch,
+    )
+    return (steps[:, 0, 0] == rest).reshape(-1, 2).all(1)
+
+  return keep
+
+
+def columns(world: core.World, pairs: PrefixPairs) -> dict[str, np.ndarray]:
+  """Side columns of trials: state as written, moves, direction, tags."""
+  written = [world.format_state(state) for state in pairs.first]
+  return {
+    'trial': pairs.trial,
+    'state': np.array(written, dtype=str),
+    'moves': pairs.moves,
+    'direction': pairs.direction,
+    **world.tags(pairs.first),
+  }
