@@ -1,0 +1,370 @@
+"""Map reconstruction in plain Python: the specification of recon_numba.
+
+A map under construction holds the edges in use. Each node has at most one of
+them per label; labels 0..7 are the eight directions, higher ones other tokens
+that stand where a direction should, which no true edge has. True edges are
+unused until a route takes them; false edges are added where no true one fits.
+
+Vafa et al. 2024, section 4 and appendix E: `program` is what the published
+program does, `paper` the algorithm as printed (see `paper_route`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from wm import core
+
+# Why a route could not be placed.
+OK, NO_ROOM, TOO_FAR, NO_CANDIDATE, OFF_DESTINATION = range(5)
+
+
+class Edges(NamedTuple):
+  """Edges in use after all routes, ordered by source and label.
+
+  Attributes:
+    source, label, target: [E] int32.
+    false: [E] bool, added where the true map has none.
+    route: [E] int32, the route that first used it.
+    reasons: [N] int8, OK or why a route failed.
+  """
+
+  source: np.ndarray
+  label: np.ndarray
+  target: np.ndarray
+  false: np.ndarray
+  route: np.ndarray
+  reasons: np.ndarray
+
+
+class _Used(NamedTuple):
+  target: int
+  false: bool
+  route: int
+
+
+class _Map:
+  """Edges in use, label -> _Used of each node, in order of their adding."""
+
+  def __init__(self, delta: np.ndarray, max_degree: int) -> None:
+    self.true = [
+      {label: to for label, to in enumerate(row) if to != core.DEAD}
+      for row in delta.tolist()
+    ]
+    self.used: list[dict[int, _Used]] = [{} for _ in self.true]
+    self.max_degree = max_degree
+    self.log: list[tuple[int, int]] = []
+
+  def add(
+    self, node: int, label: int, target: int, false: bool, route: int
+  ) -> None:
+    self.used[node][label] = _Used(target, false, route)
+    self.log.append((node, label))
+
+  def take(
+    self, node: int, labels: Sequence[int], path: Sequence[int], route: int
+  ) -> int:
+    """Puts the true edges of a walk in use; returns its last node."""
+    for label, target in zip(labels, path, strict=False):
+      if label not in self.used[node]:
+        self.add(node, label, target, False, route)
+      node = target
+    return node
+
+  def undo(self) -> None:
+    """Takes back everything logged."""
+    for node, label in reversed(self.log):
+      del self.used[node][label]
+
+
+def _has_room(
+  graph: _Map,
+  node: int,
+  label: int,
+  fresh: set[tuple[int, int]],
+  pending: tuple[int, int],
+) -> bool:
+  """May an edge with this label be added, after the fresh and pending ones?"""
+  taken = {(node, used) for used in graph.used[node]}
+  taken |= {edge for edge in {*fresh, pending} if edge[0] == node}
+  return len(taken) < graph.max_degree and (node, label) not in taken
+
+
+def _walk(
+  graph: _Map,
+  start: int,
+  destination: int,
+  labels: Sequence[int],
+  pending: tuple[int, int],
+) -> list[int]:
+  """Nodes after each label followed.
+
+  All of them where the walk ends at the destination, else the longest proper
+  prefix whose last node has room for an edge with the next label.
+  """
+  path, node = [], start
+  fresh: list[tuple[int, int] | None] = []  # True edges first used by a step.
+  for label in labels:
+    edge = (node, label)
+    new = None
+    if label in graph.used[node]:
+      target = graph.used[node][label].target
+    elif label in graph.true[node] and edge != pending:
+      held = {e for e in fresh if e}
+      if edge not in held:
+        if not _has_room(graph, node, label, held, pending):
+          break
+        new = edge
+      target = graph.true[node][label]
+    else:
+      break
+    fresh.append(new)
+    path.append(target)
+    node = target
+  if len(path) == len(labels) and node == destination:
+    return path
+  length = min(len(path), len(labels) - 1)
+  while length and not _has_room(
+    graph,
+    path[length - 1],
+    labels[length],
+    {e for e in fresh[:length] if e},
+    pending,
+  ):
+    length -= 1
+  return path[:length]
+
+
+def program_route(
+  graph: _Map,
+  near: Sequence[Sequence[int]],
+  node: int,
+  destination: int,
+  labels: Sequence[int],
+  route: int,
+) -> int:
+  """Places one route as the published program does; returns OK or why not.
+
+  Where the walk stops, backed up to a node with room, a false edge is added
+  there: to the candidate in reach from which most of the rest can be walked,
+  the first among equals; for the last direction, to the destination.
+  """
+  path = _walk(graph, node, destination, labels, (-1, -1))
+  done = len(path)
+  if not done and not _has_room(graph, node, labels[0], set(), (-1, -1)):
+    return NO_ROOM
+  node = graph.take(node, labels, path, route)
+  while done < len(labels):
+    label, rest = labels[done], labels[done + 1 :]
+    if not rest:
+      if destination not in near[node]:
+        return TOO_FAR
+      graph.add(node, label, destination, True, route)
+      return OK
+    best: list[int] = []
+    chosen = -1
+    for candidate in near[node]:
+      path = _walk(graph, candidate, destination, rest, (node, label))
+      if len(path) > len(best):
+        best, chosen = path, candidate
+    if not best:
+      return NO_CANDIDATE
+    graph.add(node, label, chosen, True, route)
+    node = graph.take(chosen, rest, best, route)
+    done += 1 + len(best)
+  return OK
+
+
+def _fits(
+  graph: _Map, node: int, target: int, fresh: set[tuple[int, int]]
+) -> bool:
+  """Does an edge to `target` keep the distinct neighbours in their limit?"""
+  known = {edge.target for edge in graph.used[node].values()}
+  known |= {graph.true[node][label] for n, label in fresh if n == node}
+  return target in known or len(known) < graph.max_degree
+
+
+def _follow(
+  graph: _Map, node: int, destination: int, labels: Sequence[int]
+) -> int:
+  """Steps that can be walked; being at the destination at the end is one."""
+  fresh: set[tuple[int, int]] = set()
+  for steps, label in enumerate(labels):
+    if label in graph.used[node]:
+      node = graph.used[node][label].target
+      continue
+    target = graph.true[node].get(label, core.DEAD)
+    if target == core.DEAD or not _fits(graph, node, target, fresh):
+      return steps
+    fresh.add((node, label))
+    node = target
+  return len(labels) + (node == destination)
+
+
+def paper_route(
+  graph: _Map,
+  near: Sequence[Sequence[int]],
+  node: int,
+  destination: int,
+  labels: Sequence[int],
+  route: int,
+) -> int:
+  """Places one route by the algorithm as printed; returns OK or why not.
+
+  It never backs up: a node whose distinct neighbours are at the limit, and a
+  walk that ends off the destination, fail the route. A false edge leads to
+  the candidate from which most steps can be walked, none required, the first
+  among equals; never to the node itself or to a neighbour that it has.
+  """
+  for done, label in enumerate(labels):
+    rest = labels[done + 1 :]
+    if label in graph.used[node]:
+      node = graph.used[node][label].target
+      continue
+    if label in graph.true[node]:
+      target = graph.true[node][label]
+      if not _fits(graph, node, target, set()):
+        return NO_ROOM
+      graph.add(node, label, target, False, route)
+      node = target
+      continue
+    if not _fits(graph, node, -1, set()):
+      return NO_ROOM
+    best, chosen = -1 if rest else 0, -1  # The last one must end the route.
+    known = {edge.target for edge in graph.used[node].values()} | {node}
+    for candidate in near[node]:
+      if candidate in known:
+        continue
+      graph.used[node][label] = _Used(candidate, True, route)
+      steps = _follow(graph, candidate, destination, rest)
+      del graph.used[node][label]
+      if steps > best:
+        best, chosen = steps, candidate
+    if chosen < 0:
+      return NO_CANDIDATE if rest else TOO_FAR
+    graph.add(node, label, chosen, True, route)
+    node = chosen
+  return OK if node == destination else OFF_DESTINATION
+
+
+def reconstruct(
+  delta: np.ndarray,
+  near_offsets: np.ndarray,
+  near_nodes: np.ndarray,
+  origins: np.ndarray,
+  destinations: np.ndarray,
+  offsets: np.ndarray,
+  labels: np.ndarray,
+  max_degree: int,
+  paper: bool,
+  rollback: bool,
+) -> Edges:
+  """Places routes one after the other.
+
+  Args:
+    delta: [S, 8] int32, the true map; DEAD where there is no edge.
+    near_offsets: [S + 1] int64, start of each node's candidates.
+    near_nodes: candidates of added edges, in the order that breaks ties.
+    origins: [N] int32.
+    destinations: [N] int32.
+    offsets: [N + 1] int64, start of each route's labels.
+    labels: int32; one or more a route.
+    max_degree: most edges (paper: distinct neighbours) out of a node.
+    paper: the algorithm as printed, not the program's.
+    rollback: a route that fails leaves the map as it was.
+  """
+  graph = _Map(delta, max_degree)
+  near = [
+    near_nodes[a:b].tolist()
+    for a, b in zip(near_offsets[:-1], near_offsets[1:], strict=True)
+  ]
+  place = paper_route if paper else program_route
+  reasons = np.zeros(len(origins), np.int8)
+  for n, (origin, destination) in enumerate(
+    zip(origins.tolist(), destinations.tolist(), strict=True)
+  ):
+    graph.log = []
+    route = labels[offsets[n] : offsets[n + 1]].tolist()
+    reasons[n] = place(graph, near, origin, destination, route, n)
+    if rollback and reasons[n] != OK:
+      graph.undo()
+  rows = [
+    (node, label, edge.target, edge.false, edge.route)
+    for node, used in enumerate(graph.used)
+    for label, edge in sorted(used.items())
+  ]
+  columns = np.array(rows, np.int32).reshape(-1, 5).T
+  source, label, target, false, route = columns
+  return Edges(source, label, target, false.astype(bool), route, reasons)
+
+
+def within(
+  lat: np.ndarray, lon: np.ndarray, reach: float, radius: float
+) -> tuple[np.ndarray, np.ndarray]:
+  """Nodes within reach of each node by great circle, itself included.
+
+  Args:
+    lat: [S] float64 degrees.
+    lon: [S] float64 degrees.
+    reach: in the unit of `radius`.
+    radius: of the sphere.
+
+  Returns:
+    offsets: [S + 1] int64.
+    nodes: int32, ascending for each node.
+  """
+  offsets, nodes = [0], []
+  for here in range(len(lat)):
+    near = np.flatnonzero(
+      distance(lat[here], lon[here], lat, lon, radius) <= reach
+    )
+    nodes.append(near)
+    offsets.append(offsets[-1] + len(near))
+  return np.array(offsets, np.int64), np.concatenate(nodes).astype(np.int32)
+
+
+def distance(
+  lat_a: np.ndarray,
+  lon_a: np.ndarray,
+  lat_b: np.ndarray,
+  lon_b: np.ndarray,
+  radius: float,
+) -> np.ndarray:
+  """Great-circle distance (haversine), degrees in, unit of `radius` out."""
+  rad = np.pi / 180
+  across = np.sin((lat_b - lat_a) * (rad / 2)) ** 2
+  along = np.sin((lon_b - lon_a) * (rad / 2)) ** 2
+  chord = across + np.cos(lat_a * rad) * np.cos(lat_b * rad) * along
+  return 2 * radius * np.arcsin(np.sqrt(np.minimum(chord, 1)))
+
+
+def crossings(
+  x: np.ndarray, y: np.ndarray, tails: np.ndarray, heads: np.ndarray, num: int
+) -> np.ndarray:
+  """How many other segments each of the first `num` properly crosses.
+
+  Args:
+    x, y: [S] float64, planar coordinates of the nodes.
+    tails, heads: [E] int32, ends of the segments.
+    num: how many segments to count for.
+
+  Returns:
+    [num] int64; touching and sharing an end is no crossing.
+  """
+
+  def side(a: int, b: int, c: int) -> float:
+    return (x[b] - x[a]) * (y[c] - y[a]) - (y[b] - y[a]) * (x[c] - x[a])
+
+  counts = np.zeros(num, np.int64)
+  for i in range(num):
+    a, b = tails[i], heads[i]
+    for c, d in zip(tails, heads, strict=True):
+      if len({a, b, c, d}) == 4:
+        counts[i] += (
+          side(a, b, c) * side(a, b, d) < 0
+          and side(c, d, a) * side(c, d, b) < 0
+        )
+  return counts
