@@ -1,0 +1,49 @@
+"""Trains a model on OUT/data; run again, goes on where it was stopped.
+
+python launch/train.py --world='maps()' --model='transformer()' --out=runs/a
+"""
+
+import dataclasses
+import json
+
+import common
+
+FLAGS = common.FLAGS
+READ = (
+  'world',
+  'model',
+  'steps',
+  'batch',
+  'batching',
+  'lr',
+  'schedule',
+  'warmup',
+  'weight_decay',
+  'decay_all',
+  'clip',
+  'eval_every',
+  'save_every',
+  'mesh_data',
+  'mesh_model',
+  'coordinator',
+  'num_processes',
+  'process_id',
+)
+
+
+def main() -> None:
+  """Flags in, one library call, the summary out."""
+  common.need('world', 'model', 'out')
+  from wm.train import config, loop
+
+  fields = [field.name for field in dataclasses.fields(config.Config)]
+  given = {name: getattr(FLAGS, name) for name in fields if name in FLAGS}
+  try:
+    summary = loop.train(config.Config(**given), FLAGS.out)
+  except loop.LossError as error:
+    raise SystemExit(f'error: {error}') from error
+  print(json.dumps(summary))
+
+
+if __name__ == '__main__':
+  common.run(main, *READ)

@@ -1,0 +1,68 @@
+"""A network and a data set that train in a second, for tests of training."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import sys
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from tests import tiny
+from wm import core
+from wm.data import store
+from wm.models import layers
+
+WORLD, MODEL = 'tiny()', 'toy()'
+
+
+class Network(nnx.Module):
+  """Mean of the embeddings so far, and an MLP."""
+
+  def __init__(self, model: Model, vocab_size: int, rngs: nnx.Rngs):
+    self.rate = model.dropout
+    self.embedding = layers.Table(vocab_size, model.width, rngs)
+    self.mlp = layers.Mlp(model.width, 'gelu', rngs, bias=True, scale=0.1)
+    self.final = layers.Norm(model.width, 'layer')
+
+  def __call__(self, tokens_BL: jax.Array, key: Any = None) -> jax.Array:
+    x_BLD = self.embedding.table[...][tokens_BL]
+    count_L = jnp.arange(1, tokens_BL.shape[1] + 1, dtype=x_BLD.dtype)
+    x_BLD += jnp.cumsum(x_BLD, 1) / count_L[None, :, None]
+    x_BLD += layers.dropout(self.mlp(x_BLD), self.rate, key)
+    return self.final(x_BLD) @ self.embedding.table[...].T
+
+
+@dataclasses.dataclass(frozen=True)
+class Model(core.Model):
+  """The toy network."""
+
+  version: ClassVar[str] = '1'
+
+  width: int = 16
+  dropout: float = 0.1
+
+  def build(self, vocab_size: int, max_len: int, rngs: nnx.Rngs) -> Network:
+    del max_len
+    return Network(self, vocab_size, rngs)
+
+  def predictor(self, world: core.World, seed: int) -> core.Predictor:
+    raise NotImplementedError
+
+
+def install() -> None:
+  """Makes the specs 'tiny()' and 'toy()' known."""
+  sys.modules.setdefault('wm.worlds.tiny', tiny)
+  sys.modules.setdefault('wm.models.toy', sys.modules[__name__])
+
+
+def make_data(out: pathlib.Path, num: int = 400) -> None:
+  """Writes OUT/data from the tiny world."""
+  world = tiny.World()
+  manifest = {'vocab_size': len(world.vocab), 'world': WORLD}
+  for split, rows in (('train', num), ('heldout', 30)):
+    sequences = world.sample(rows, 0, split)
+    store.write(out / 'data' / split, [sequences], manifest)

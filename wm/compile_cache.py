@@ -1,0 +1,32 @@
+"""Compiled programs are kept between runs, so that a second start is quick."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+
+def folder() -> pathlib.Path:
+  """Where compiled programs are kept: the user's cache folder."""
+  home = os.environ.get('XDG_CACHE_HOME') or pathlib.Path.home() / '.cache'
+  return pathlib.Path(home) / 'wm' / 'jax'
+
+
+def enable() -> None:
+  """Makes JAX keep every compiled program; JAX's own setting goes first.
+
+  Programs that compile in under a second are kept too, as there are many.
+  A folder that cannot be written leaves JAX without a cache.
+  """
+  import jax
+
+  if jax.config.jax_compilation_cache_dir:
+    return
+  path = folder()
+  try:
+    path.mkdir(parents=True, exist_ok=True)
+  except OSError:
+    return
+  jax.config.update('jax_compilation_cache_dir', str(path))
+  jax.config.update('jax_persistent_cache_min_compile_time_secs', 0)
+  jax.config.update('jax_persistent_cache_min_entry_size_bytes', -1)

@@ -1,0 +1,63 @@
+"""What a training run is."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+# Fields that say where and how to run, and leave the result as it is.
+_PLACE = (
+  'save_every',
+  'mesh_data',
+  'mesh_model',
+  'coordinator',
+  'num_processes',
+  'process_id',
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+  """A training run; the fields are the flags of launch/train.py.
+
+  Attributes:
+    world, model: specs.
+    seed: of initial weights, batch order and dropout.
+    steps: updates in all.
+    batch: sequences in a global batch (over all devices and processes).
+    batching: 'buckets' (like lengths together) or 'random' (as published).
+    lr: peak learning rate.
+    schedule: after `warmup` steps, 'cosine' to zero or 'constant'.
+    weight_decay: of AdamW, on matrices; on all parameters if `decay_all`.
+    clip: greatest global norm of the gradient; 0 is off.
+    eval_every, save_every: in steps.
+    mesh_data, mesh_model: devices on each mesh axis; mesh_data=0 is all.
+    coordinator: host:port of process 0, where num_processes > 1.
+    log_every: steps that one training line averages over.
+  """
+
+  world: str
+  model: str
+  seed: int = 0
+  steps: int = 1000
+  batch: int = 64
+  batching: str = 'buckets'
+  lr: float = 1e-3
+  schedule: str = 'cosine'
+  warmup: int = 100
+  weight_decay: float = 0.01
+  decay_all: bool = False
+  clip: float = 1.0
+  eval_every: int = 200
+  save_every: int = 200
+  mesh_data: int = 0
+  mesh_model: int = 1
+  coordinator: str | None = None
+  num_processes: int = 1
+  process_id: int = 0
+  log_every: int = 10
+
+  def run(self) -> dict[str, Any]:
+    """The fields that decide the result, as JSON values."""
+    fields = dataclasses.asdict(self)
+    return {key: fields[key] for key in fields if key not in _PLACE}

@@ -1,0 +1,103 @@
+"""Batches on their way to the devices, made ahead by a thread."""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import hashlib
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from wm import core
+from wm.data import batches as batches_lib
+from wm.data import store as stores
+
+AHEAD = 2  # Batches made before they are asked for.
+MULTIPLE = 16  # Lengths are rounded up to it: few shapes to compile.
+
+
+def place(
+  mesh: Mesh, tokens: np.ndarray, lengths: np.ndarray
+) -> tuple[jax.Array, jax.Array]:
+  """Divides a global batch over the data axis; each process keeps its rows."""
+  rows = NamedSharding(mesh, PartitionSpec('data'))
+  return tuple(
+    jax.make_array_from_callback(
+      array.shape, rows, lambda index, array=array: array[index]
+    )
+    for array in (tokens, lengths)
+  )
+
+
+class Feed:
+  """Training batches by step; a context that owns its thread.
+
+  Attributes:
+    batches: the pure function from step to batch.
+    max_len: columns past it are pads for certain, and are cut.
+  """
+
+  def __init__(
+    self,
+    batches: batches_lib.Batches,
+    mesh: Mesh,
+    max_len: int,
+    steps: int,
+  ) -> None:
+    self.batches, self.max_len = batches, max_len
+    self._mesh, self._steps = mesh, steps
+    self._pool = concurrent.futures.ThreadPoolExecutor(1, 'batches')
+    self._ready: collections.deque = collections.deque()
+
+  def host(self, step: int) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens [B, L] and lengths [B] of a step."""
+    tokens, lengths = self.batches.at(step)
+    return tokens[:, : self.max_len], lengths
+
+  def digest(self, step: int) -> str:
+    """Hash of a step's batch, by which a bad one is found again."""
+    hashed = hashlib.sha256()
+    for array in self.host(step):
+      hashed.update(np.ascontiguousarray(array).tobytes())
+    return hashed.hexdigest()[:16]
+
+  def _make(self, step: int) -> tuple[jax.Array, jax.Array]:
+    return place(self._mesh, *self.host(step))
+
+  def run(self, first: int) -> Iterator[tuple[int, tuple[jax.Array, ...]]]:
+    """(step, batch on the devices) for each step from `first`."""
+    following = iter(range(first, self._steps))
+    for step in range(first, self._steps):
+      while len(self._ready) <= AHEAD:
+        ahead = next(following, None)
+        if ahead is None:
+          break
+        self._ready.append(self._pool.submit(self._make, ahead))
+      yield step, self._ready.popleft().result()
+
+  def __enter__(self) -> Feed:
+    return self
+
+  def __exit__(self, *error: object) -> None:
+    self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def heldout(
+  store: stores.Store, batch: int, max_len: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+  """All rows once, by length: tokens [batch, L], lengths [batch].
+
+  The last batch is filled up with rows of length 0, which count nothing.
+  """
+  order = np.argsort(store.lengths, kind='stable')
+  for first in range(0, len(order), batch):
+    tokens, lengths = store.take(order[first : first + batch])
+    width = -(-tokens.shape[1] // MULTIPLE) * MULTIPLE
+    full = np.full((batch, min(width, max_len)), core.PAD, np.int32)
+    full[: len(tokens), : tokens.shape[1]] = tokens
+    padded = np.zeros(batch, np.int32)
+    padded[: len(lengths)] = lengths
+    yield full, padded
