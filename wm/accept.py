@@ -33,7 +33,7 @@ def _rank(log_probs: Any) -> Any:
 
 
 class Accept:
-  """A rule; subclasses define `mask`."""
+  """A rule; subclasses define `mask`. Probability zero is never accepted."""
 
   def mask(self, log_probs: Any) -> Any:
     """[..., V] bool: accepted tokens, from log-probabilities in nats."""
@@ -76,7 +76,10 @@ class epsilon(Accept):
 
 @dataclasses.dataclass(frozen=True)
 class top_k(Accept):
-  """The `k` most likely tokens, exactly k, ties by lowest id."""
+  """The `k` most likely tokens, exactly k of those possible at all.
+
+  Ties go to the lowest id.
+  """
 
   k: int = 4
 
@@ -87,10 +90,11 @@ class top_k(Accept):
   def mask(self, log_probs: Any) -> Any:
     """[..., V] bool."""
     xp = _xp(log_probs)
+    possible = log_probs > -math.inf
     if self.k == 1:  # A greedy step needs no sort.
       best = xp.argmax(log_probs, axis=-1)[..., None]
-      return xp.arange(log_probs.shape[-1]) == best
-    return _rank(log_probs) < self.k
+      return possible & (xp.arange(log_probs.shape[-1]) == best)
+    return possible & (_rank(log_probs) < self.k)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +119,8 @@ class top_p(Accept):
     probs = xp.exp(xp.take_along_axis(log_probs, order, axis=-1))
     before = xp.cumsum(probs, axis=-1) - probs
     kept = before < np.float32(self.mass)
-    return xp.take_along_axis(kept, rank, axis=-1)
+    possible = log_probs > -math.inf
+    return possible & xp.take_along_axis(kept, rank, axis=-1)
 
 
 GREEDY = top_k(1)

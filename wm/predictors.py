@@ -16,6 +16,7 @@ from wm import core
 
 # Most float32 numbers of log-probabilities held at once (256 MB).
 BUDGET = 1 << 26
+TILT = 1e-3
 
 
 def chunks(num: int, row_size: int, budget: int = BUDGET) -> Iterator[slice]:
@@ -242,23 +243,44 @@ class StateSession(core.Session):
     self._log_probs = None
 
 
-def log_uniform(mask: np.ndarray) -> np.ndarray:
-  """[B, V] float32 log of the uniform distribution over each row's mask.
+def soonest(world: core.World, states: np.ndarray) -> np.ndarray:
+  """[B, V] bool: tokens on the way to the soonest completion; see completable.
 
-  A row without any token is -inf throughout: nothing is possible.
+  All False where a sequence of the world's length cannot complete. Where the
+  world does not say what can complete, all legal tokens.
   """
-  num = mask.sum(-1, keepdims=True)
-  level = -np.log(np.maximum(num, 1)).astype(np.float32)
-  return np.where(mask, level, np.float32(-np.inf))
+  low = np.ones(len(states), np.int32)
+  high = np.full(len(states), world.max_len, np.int32)
+  while (low < high).any():  # The least budget that leaves any token.
+    middle = (low + high) // 2
+    enough = world.completable(states, middle).any(-1)
+    high = np.where(enough, middle, high)
+    low = np.where(enough, low, np.minimum(middle + 1, high))
+  return world.completable(states, low)
+
+
+def world_log_probs(world: core.World, states: np.ndarray) -> np.ndarray:
+  """[B, V] float32: uniform over legal tokens, but for a tie-break.
+
+  Tokens on the way to the soonest completion have `TILT` more mass, so that
+  greedy decoding completes; a walk without aim may never end.
+  """
+  unique, back = np.unique(states, axis=0, return_inverse=True)
+  legal = world.legal(unique)
+  mass = legal * np.where(soonest(world, unique), 1 + TILT, 1.0)
+  total = mass.sum(-1, keepdims=True)
+  with np.errstate(divide='ignore'):
+    log_probs = np.log(mass / np.where(total > 0, total, 1))
+  return log_probs.astype(np.float32)[back.reshape(-1)]
 
 
 class Oracle(StatePredictor):
-  """The world itself: uniform over its legal tokens, nothing when over."""
+  """The world itself: `world_log_probs`, and nothing when it is over."""
 
   def table(self, states: np.ndarray, history: np.ndarray) -> np.ndarray:
     """See StatePredictor."""
     del history
-    return log_uniform(self.world.legal(states))
+    return world_log_probs(self.world, states)
 
 
 class NoisyOracle(StatePredictor):
@@ -296,30 +318,26 @@ class NoisyOracle(StatePredictor):
         f"noisy oracle: by={by!r} was given; available: 'state', 'prefix'"
       )
     self.illegal, self.wrong, self.by, self.seed = illegal, wrong, by, seed
-    self._others = world.sample_states(self.STATES, seed)
+    others = world.sample_states(self.STATES, seed)
+    self._others = world_log_probs(world, others)
 
   def table(self, states: np.ndarray, history: np.ndarray) -> np.ndarray:
     """See StatePredictor."""
-    legal = self.world.legal(states)
-    alive = legal.any(-1)
+    log_probs = world_log_probs(self.world, states)
+    alive = np.isfinite(log_probs).any(-1)
     key = self.world.state_id(states) if self.by == 'state' else history
     if self.wrong and len(self._others):
       swap = alive & (core.uniforms(self.seed, key, 1) < self.wrong)
       other = core.hash64(self.seed, key[swap], 2) % len(self._others)
-      legal[swap] = self.world.legal(self._others[other.astype(np.int64)])
-    log_probs = log_uniform(legal)
+      log_probs[swap] = self._others[other.astype(np.int64)]
     if self.illegal:
-      self._leak(log_probs, legal, key, np.flatnonzero(alive))
+      self._leak(log_probs, key, np.flatnonzero(alive))
     return log_probs
 
   def _leak(
-    self,
-    log_probs: np.ndarray,
-    legal: np.ndarray,
-    key: np.ndarray,
-    rows: np.ndarray,
+    self, log_probs: np.ndarray, key: np.ndarray, rows: np.ndarray
   ) -> None:
-    free = ~legal[rows]
+    free = np.isneginf(log_probs[rows])
     free[:, core.PAD] = False
     rows, free = rows[free.any(-1)], free[free.any(-1)]
     nth = core.hash64(self.seed, key[rows], 3) % free.sum(-1).astype(np.uint64)

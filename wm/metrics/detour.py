@@ -1,0 +1,191 @@
+"""Detours: does decoding recover after forced legal moves?
+
+Vafa et al. 2024, section 4 and table 2: with some probability at every step
+the model's token is replaced by another legal one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+
+from wm import core
+from wm.metrics import driving, next_token
+
+KINDS = ('random', 'adversarial', 'second')
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric(core.Metric):
+  """Completes held-out prompts greedily, with forced detours.
+
+  At each step, where the end token is not legal, a detour is made with the
+  given probability, onto a move after which the task can still be completed
+  within the cap. Decoding stops at the first token that the world refuses.
+  One set of uniform numbers serves all probabilities, so the detours at a
+  smaller one are a subset, as long as routes agree, and results compare
+  trial by trial.
+
+  Quantities: `valid_<p>` for each probability p, the share of prompts
+  completed legally; and `detours_<p>`, detours made per prompt.
+
+  Attributes:
+    kind: 'random': any such move; 'adversarial': the least likely one;
+      'second': the most likely one besides the model's own choice.
+    probabilities: of a detour at each step.
+    num: held-out prompts; the paper's 100, though 1000 say more.
+    variant: of kind 'random': 'paper' takes any such move, 'program' (as
+      published) any but the model's own choice, unless it is the only one.
+    max_len: total tokens at the cap; 0 is the length the world's sequences
+      have at most (100 in the published program).
+  """
+
+  version: ClassVar[str] = '1'
+
+  kind: str = 'random'
+  probabilities: tuple[float, ...] = (0.0, 0.01, 0.1, 0.5, 0.75)
+  num: int = 100
+  variant: str = 'paper'
+  max_len: int = 0
+
+  def __post_init__(self) -> None:
+    if self.kind not in KINDS:
+      raise core.InputError(
+        f'detour: kind={self.kind!r}; available: {", ".join(KINDS)}'
+      )
+    if self.variant not in ('paper', 'program'):
+      raise core.InputError(
+        f'detour: variant={self.variant!r}; available: paper, program'
+      )
+    if not self.probabilities or not all(
+      isinstance(p, int | float) and 0 <= p <= 1 for p in self.probabilities
+    ):
+      raise core.InputError(
+        f'detour: probabilities={self.probabilities!r}; expected one or more '
+        'numbers from 0 to 1'
+      )
+
+  def __call__(
+    self, predictor: core.Predictor, world: core.World, seed: int
+  ) -> tuple[core.Scores, ...]:
+    """See core.Metric; a row per prompt, clustered by task."""
+    sequences = world.sample(self.num, seed, split='heldout')
+    num, levels = len(sequences), len(self.probabilities)
+    max_len = driving.cap(predictor, world, self.max_len)
+    # Trial p * num + n is prompt n at probability p.
+    prompts = driving.prompts(world, sequences)
+    made = np.zeros(num * levels, np.int64)
+    drives = driving.drive(
+      predictor,
+      world,
+      tuple(np.concatenate([part] * levels) for part in prompts),
+      self._policy(world, seed, num, max_len, made),
+      max_len,
+    )
+    group = next_token.group(world, sequences)
+    found = []
+    for level, probability in enumerate(self.probabilities):
+      rows = slice(level * num, (level + 1) * num)
+      found += _scores(probability, drives, made, rows, group)
+    return tuple(found)
+
+  def _policy(
+    self,
+    world: core.World,
+    seed: int,
+    num: int,
+    max_len: int,
+    made: np.ndarray,
+  ) -> driving.Policy:
+    """Greedy with detours; counts those made, by trial, in `made`."""
+    choose = self._chooser()
+    odds = np.asarray(self.probabilities, np.float32)
+
+    def policy(step: driving.Step) -> np.ndarray:
+      own = driving.greedy(step)
+      options = world.completable(step.states, max_len - step.length)
+      if world.end != core.DEAD:
+        options = options.copy()
+        # At its goal a trial is left to end.
+        options[world.legal(step.states)[:, world.end]] = False
+        options[:, world.end] = False
+      prompt, level = step.trial % num, step.trial // num
+      force = core.uniforms(seed, prompt, step.length, 0) < odds[level]
+      force &= options.any(-1)
+      pick = core.uniforms(seed, prompt, step.length, 1)
+      forced = choose(options, step.log_probs, own, pick)
+      made[step.trial[force]] += 1
+      return np.where(force, forced, own)
+
+    return policy
+
+  def _chooser(self) -> Callable[..., np.ndarray]:
+    if self.kind == 'adversarial':
+      return _least_likely
+    if self.kind == 'second':
+      return _most_likely_other
+    return _any_option if self.variant == 'paper' else _any_other
+
+
+def _others(options: np.ndarray, own: np.ndarray) -> np.ndarray:
+  """[R, V] options without the model's own choice, unless it is the only."""
+  rest = options & (np.arange(options.shape[1]) != own[:, None])
+  return np.where(rest.any(-1, keepdims=True), rest, options)
+
+
+def _any_option(
+  options: np.ndarray, log_probs: np.ndarray, own: np.ndarray, pick: np.ndarray
+) -> np.ndarray:
+  """[R] token: uniform over options, by the uniform number `pick` [R]."""
+  del log_probs, own
+  num = options.sum(-1)
+  nth = np.minimum((pick * num).astype(np.int64), num - 1)
+  return (options.cumsum(-1) == nth[:, None] + 1).argmax(-1)
+
+
+def _any_other(
+  options: np.ndarray, log_probs: np.ndarray, own: np.ndarray, pick: np.ndarray
+) -> np.ndarray:
+  return _any_option(_others(options, own), log_probs, own, pick)
+
+
+def _least_likely(
+  options: np.ndarray, log_probs: np.ndarray, own: np.ndarray, pick: np.ndarray
+) -> np.ndarray:
+  del own, pick
+  return np.where(options, log_probs, np.inf).argmin(-1)
+
+
+def _most_likely_other(
+  options: np.ndarray, log_probs: np.ndarray, own: np.ndarray, pick: np.ndarray
+) -> np.ndarray:
+  del pick
+  rest = _others(options, own)
+  # Options of probability zero still come before what is no option.
+  return np.where(rest, np.maximum(log_probs, -1e30), -np.inf).argmax(-1)
+
+
+def _scores(
+  probability: float,
+  drives: driving.Drives,
+  made: np.ndarray,
+  rows: slice,
+  group: np.ndarray,
+) -> list[core.Scores]:
+  outcome = drives.outcome[rows]
+  columns = {
+    'probability': np.full(len(outcome), float(probability)),
+    'outcome': np.array(driving.OUTCOMES)[outcome],
+    'detours': made[rows],
+    'tokens': drives.lengths[rows],
+  }
+  name = f'{probability:g}'
+  return [
+    core.scores(
+      f'valid_{name}', outcome == driving.VALID, group=group, columns=columns
+    ),
+    core.scores(f'detours_{name}', made[rows], group=group, bounds=None),
+  ]

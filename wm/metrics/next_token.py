@@ -1,0 +1,142 @@
+"""Next-token test: is what the model predicts legal in the true state?
+
+Vafa et al. 2024, section 3.1 and table 1, with the sharper variants.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+
+from wm import accept, core, predictors, registry
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric(core.Metric):
+  """Teacher-forces held-out sequences and judges every next token.
+
+  The positions are those of the paper: from the last token of the prompt to
+  the last move, so the end token is predicted too. Quantities, each a mean
+  over positions:
+
+    validity: the most likely token of the whole vocabulary is legal (paper).
+    valid_mass: probability on legal tokens.
+    set_precision: share of accepted tokens that are legal, over positions
+      where any token is accepted.
+    set_recall: share of legal tokens that are accepted.
+    exact_set: the accepted tokens are exactly the legal ones.
+
+  Attributes:
+    num: held-out sequences.
+    accept: acceptance rule of the set quantities.
+  """
+
+  version: ClassVar[str] = '1'
+  headline: ClassVar[tuple[str, ...]] = ('validity',)
+
+  num: int = 1000
+  accept: str = 'epsilon(0.01)'
+
+  def __call__(
+    self, predictor: core.Predictor, world: core.World, seed: int
+  ) -> tuple[core.Scores, ...]:
+    """See core.Metric; a row per sequence, weighted by its positions."""
+    rule = registry.make('accept', self.accept)
+    sequences = world.sample(self.num, seed, split='heldout')
+    sums = np.zeros((len(sequences), len(_QUANTITIES), 2))
+    for rows, log_probs in predictors.log_probs_by_rows(
+      predictor, sequences.tokens, sequences.lengths
+    ):
+      part = sequences.take(np.arange(rows.start, rows.stop))
+      sums[rows] = _sums(world, part, np.asarray(log_probs), rule)
+    return _scores(sums, group(world, sequences))
+
+
+_QUANTITIES = (
+  'validity',
+  'valid_mass',
+  'set_precision',
+  'set_recall',
+  'exact_set',
+)
+
+
+def group(world: core.World, sequences: core.Sequences) -> np.ndarray:
+  """[N] int64 cluster of each sequence: sequences of one task go together."""
+  return np.unique(world.key(sequences), return_inverse=True)[1].reshape(-1)
+
+
+def _sums(
+  world: core.World,
+  sequences: core.Sequences,
+  log_probs: np.ndarray,
+  rule: accept.Accept,
+) -> np.ndarray:
+  """[R, Q, 2]: sum over positions, and their number, of each quantity."""
+  num, longest = log_probs.shape[:2]
+  sums = np.zeros((num, len(_QUANTITIES), 2))
+  states = world.init(num)
+  first = max(world.prompt_len(), 1) - 1
+  for t in range(longest):
+    rows = np.flatnonzero(t < sequences.lengths)
+    states[rows] = world.advance(states[rows], sequences.tokens[rows, t])
+    if t < first:
+      continue
+    legal = world.legal(states[rows])
+    # Where nothing is legal the world is over: there is no next token.
+    going = legal.any(-1)
+    rows, legal = rows[going], legal[going]
+    values, counted = _judge(log_probs[rows, t], legal, rule)
+    sums[rows, :, 0] += np.where(counted, values, 0)
+    sums[rows, :, 1] += counted
+  return sums
+
+
+def _judge(
+  log_probs: np.ndarray, legal: np.ndarray, rule: accept.Accept
+) -> tuple[np.ndarray, np.ndarray]:
+  """Values and whether each counts, [R, Q], from log_probs and legal [R, V]."""
+  best = log_probs.argmax(-1)[:, None]
+  possible = np.take_along_axis(log_probs, best, 1) > -np.inf
+  mask = np.asarray(rule.mask(log_probs))
+  both = (mask & legal).sum(-1)
+  accepted = mask.sum(-1)
+  values = np.stack(
+    [
+      (np.take_along_axis(legal, best, 1) & possible)[:, 0],
+      np.where(legal, np.exp(log_probs), 0).sum(-1),
+      both / np.maximum(accepted, 1),
+      both / legal.sum(-1),
+      (mask == legal).all(-1),
+    ],
+    axis=-1,
+  )
+  counted = np.ones(values.shape, bool)
+  counted[:, _QUANTITIES.index('set_precision')] = accepted > 0
+  return values, counted
+
+
+def _scores(sums: np.ndarray, group: np.ndarray) -> tuple[core.Scores, ...]:
+  found = []
+  for q, quantity in enumerate(_QUANTITIES):
+    total, weight = sums[:, q, 0], sums[:, q, 1]
+    empty = 'nothing_accepted' if quantity == 'set_precision' else 'no_position'
+    reason = np.where(weight > 0, '', empty)
+    counts = {}
+    if quantity == 'set_precision':
+      missing = int(sums[:, 0, 1].sum() - weight.sum())
+      counts = {'positions_nothing_accepted': missing}
+    found.append(
+      core.scores(
+        quantity,
+        total / np.maximum(weight, 1),
+        reason=reason,
+        group=group,
+        weight=weight,
+        columns={'positions': weight.astype(np.int64)},
+        counts=counts,
+      )
+    )
+  return tuple(found)

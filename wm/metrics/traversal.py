@@ -1,0 +1,116 @@
+"""Traversal: does greedy decoding complete the task, and how well?
+
+Vafa et al. 2024, section 3.1 and appendix: prompts of held-out sequences are
+completed greedily; the share of legal completions, and of optimal ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+
+from wm import core
+from wm.metrics import driving, next_token
+
+WITHIN = (1, 5, 10, 50)  # Percent above the optimum.
+TOLERANCE = 1e-6  # Relative, for sums of floats taken in another order.
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric(core.Metric):
+  """Completes held-out prompts greedily.
+
+  Quantities, shares of all prompts unless said:
+
+    valid: completed legally (paper).
+    valid_uncapped: the same, of the prompts that did not run into the cap.
+    bad_move, bad_end, cap, stuck: the other outcomes: an illegal token that
+      is not the end token, an end token where it is illegal, no end within
+      the cap, no token possible.
+    optimal, within_1, within_5, within_10, within_50: valid, and its cost is
+      the least possible, or within so many percent of it. The published
+      program compares with held-out sequences; this with the exact optimum.
+    optimal_of_valid, ...: the same, of the valid completions.
+
+  The cost quantities exist only in worlds that define costs.
+
+  Attributes:
+    num: held-out prompts.
+    max_len: total tokens at the cap; 0 is the length the world's sequences
+      have at most (128 is the published program's, beyond the lengths that
+      models were trained on).
+  """
+
+  version: ClassVar[str] = '1'
+  headline: ClassVar[tuple[str, ...]] = ('valid',)
+
+  num: int = 1000
+  max_len: int = 0
+
+  def __call__(
+    self, predictor: core.Predictor, world: core.World, seed: int
+  ) -> tuple[core.Scores, ...]:
+    """See core.Metric; a row per prompt, clustered by task."""
+    sequences = world.sample(self.num, seed, split='heldout')
+    drives = driving.drive(
+      predictor,
+      world,
+      driving.prompts(world, sequences),
+      driving.greedy,
+      driving.cap(predictor, world, self.max_len),
+    )
+    group = next_token.group(world, sequences)
+    columns = {
+      'outcome': np.array(driving.OUTCOMES)[drives.outcome],
+      'tokens': drives.lengths,
+    }
+    return (
+      *_outcomes(drives.outcome, group, columns),
+      *_costs(world, sequences, drives, group, columns),
+    )
+
+
+def _outcomes(
+  outcome: np.ndarray, group: np.ndarray, columns: dict[str, np.ndarray]
+) -> list[core.Scores]:
+  valid = outcome == driving.VALID
+  capped = np.where(outcome == driving.CAP, 'cap', '')
+  found = [
+    core.scores('valid', valid, group=group, columns=columns),
+    core.scores('valid_uncapped', valid, reason=capped, group=group),
+  ]
+  for code, name in enumerate(driving.OUTCOMES):
+    if code != driving.VALID:
+      found.append(core.scores(name, outcome == code, group=group))
+  return found
+
+
+def _costs(
+  world: core.World,
+  tasks: core.Sequences,
+  drives: driving.Drives,
+  group: np.ndarray,
+  columns: dict[str, np.ndarray],
+) -> list[core.Scores]:
+  best = world.optimal_cost(tasks)
+  if np.isnan(best).all():
+    return []
+  valid = drives.outcome == driving.VALID
+  cost = np.full(len(valid), np.inf)
+  cost[valid] = world.cost(
+    core.Sequences(drives.tokens[valid], drives.lengths[valid])
+  )
+  unknown = np.where(np.isnan(best), 'no_optimum', '')
+  outcome = np.array(driving.OUTCOMES)[drives.outcome]
+  failed = np.where(valid, unknown, outcome)
+  columns = {**columns, 'cost': cost, 'optimal_cost': best}
+  found = []
+  for name, percent in (('optimal', 0), *((f'within_{p}', p) for p in WITHIN)):
+    good = cost <= best * (1 + percent / 100) * (1 + TOLERANCE)
+    found.append(core.scores(name, good, reason=unknown, group=group))
+    found.append(
+      core.scores(f'{name}_of_valid', good, reason=failed, group=group)
+    )
+  return [dataclasses.replace(found[0], columns=columns), *found[1:]]
