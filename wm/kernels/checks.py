@@ -1,0 +1,61 @@
+"""Checks and layouts that the kernels' front doors share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wm import core
+
+NONE = -2  # a goal that is no row
+MAX_LABELS = 126  # labels are int8, and `end` is one more than the last
+
+
+def frozen(array: Any, dtype: Any) -> np.ndarray:
+  """A C-contiguous read-only view: one compiled version serves all callers."""
+  view = np.ascontiguousarray(array, dtype).view()
+  view.flags.writeable = False
+  return view
+
+
+def table(delta: np.ndarray) -> np.ndarray:
+  """`delta` as frozen [S, A] int32; raises InputError where it is no table."""
+  delta = np.asarray(delta)
+  if delta.ndim != 2 or not np.issubdtype(delta.dtype, np.integer):
+    raise core.InputError(
+      f'delta is {delta.dtype} {delta.shape}; expected integers [S, A]'
+    )
+  if delta.shape[1] > MAX_LABELS:
+    raise core.InputError(
+      f'delta has {delta.shape[1]} labels; at most {MAX_LABELS} are supported'
+    )
+  if delta.size and not (delta.min() >= core.DEAD and delta.max() < len(delta)):
+    raise core.InputError(
+      f'delta holds {delta.min()}..{delta.max()}; expected rows '
+      f'{core.DEAD}..{len(delta) - 1}'
+    )
+  return frozen(delta, np.int32)
+
+
+def rows(rows: Any, size: int, name: str, least: int = core.DEAD) -> np.ndarray:
+  """`rows` as frozen [B] int32 within least..size - 1, else InputError."""
+  rows = np.atleast_1d(np.asarray(rows))
+  if rows.size and not (rows.min() >= least and rows.max() < size):
+    raise core.InputError(
+      f'{name} hold {rows.min()}..{rows.max()}; expected {least}..{size - 1}'
+    )
+  return frozen(rows, np.int32)
+
+
+def same_length(**arrays: np.ndarray) -> None:
+  """Raises InputError where batch sizes differ."""
+  if len({len(array) for array in arrays.values()}) > 1:
+    sizes = ', '.join(f'{name} {len(a)}' for name, a in arrays.items())
+    raise core.InputError(f'batch sizes differ: {sizes}')
+
+
+def goals(goals: Any, size: int, name: str = 'goals') -> np.ndarray:
+  """`goals` as frozen [B] int32, every one that is no row made NONE."""
+  found = rows(goals, size, name, NONE)
+  return frozen(np.where(found < 0, NONE, found), np.int32)

@@ -1,0 +1,268 @@
+"""Compiled products of two automaton states; `wm.kernels.dfa` documents them.
+
+Search trees lie in flat arrays that double when full; a node's path is read
+back through its parents.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from wm.kernels.rng_numba import S32, splitmix
+
+
+@njit(cache=True)
+def _doubled(array):
+  """A copy with room for twice as many."""
+  out = np.empty(2 * len(array), array.dtype)
+  out[: len(array)] = array
+  return out
+
+
+@njit(cache=True)
+def _slot(slots, keys, key):
+  """Where `key` is, or may be put, in an open-addressing table of indices."""
+  mask = np.int64(len(slots) - 1)
+  at = np.int64(splitmix(np.uint64(key)) >> S32) & mask
+  while slots[at] >= 0 and keys[slots[at]] != key:
+    at = (at + 1) & mask
+  return at
+
+
+@njit(cache=True)
+def _rehashed(slots, keys, num):
+  """A table of twice the size for the first `num` keys."""
+  out = np.full(2 * len(slots), -1, np.int64)
+  for n in range(num):
+    out[_slot(out, keys, keys[n])] = n
+  return out
+
+
+@njit(cache=True)
+def _path(parents, labels, node):
+  """Labels from the root to a node."""
+  depth = 0
+  at = node
+  while at > 0:
+    at = parents[at]
+    depth += 1
+  out = np.empty(depth, np.int64)
+  while node > 0:
+    depth -= 1
+    out[depth] = labels[node]
+    node = parents[node]
+  return out
+
+
+@njit(cache=True)
+def distinguish(delta, first, second, first_goal, second_goal):
+  """Breadth-first search over pairs of rows."""
+  size, end = np.int64(delta.shape[0]), delta.shape[1]
+  keys, parents = np.empty(64, np.int64), np.empty(64, np.int64)
+  labels = np.empty(64, np.int64)
+  slots = np.full(256, -1, np.int64)
+  keys[0], num, at = first * size + second, 1, 0
+  slots[_slot(slots, keys, keys[0])] = 0
+  while at < num:
+    a, b = keys[at] // size, keys[at] % size
+    for label in range(end + 1):
+      if label == end:
+        one, other = a == first_goal, b == second_goal
+      else:
+        one, other = delta[a, label] >= 0, delta[b, label] >= 0
+      if one != other:
+        return np.append(_path(parents, labels, at), label)
+      if not one or label == end:
+        continue
+      key = delta[a, label] * size + delta[b, label]
+      slot = _slot(slots, keys, key)
+      if slots[slot] >= 0:
+        continue
+      if num == len(keys):
+        keys, parents, labels = (
+          _doubled(keys),
+          _doubled(parents),
+          _doubled(labels),
+        )
+        slots = _rehashed(slots, keys, num)
+        slot = _slot(slots, keys, key)
+      slots[slot] = num
+      keys[num], parents[num], labels[num] = key, at, label
+      num += 1
+    at += 1
+  return None
+
+
+@njit(cache=True)
+def _emit(out, lengths, num, parents, labels, node, label, length):
+  """Writes suffix `num`: the path to a node and one label; may grow."""
+  if num == len(out):
+    grown = np.full((2 * num, out.shape[1]), -1, np.int8)
+    grown[:num] = out
+    out, lengths = grown, _doubled(lengths)
+  lengths[num] = length
+  out[num, length - 1] = label
+  for k in range(length - 2, -1, -1):
+    out[num, k] = labels[node]
+    node = parents[node]
+  return out, lengths
+
+
+@njit(cache=True)
+def boundary(delta, first, second, first_goal, second_goal, depth):
+  """Product construction, level by level."""
+  allowed = np.ones((0, 0), np.bool_)
+  alive = np.ones((0, 0), np.bool_)
+  return _boundary(
+    delta, allowed, alive, first, second, first_goal, second_goal, depth
+  )
+
+
+@njit(cache=True)
+def boundary_reference(
+  delta, allowed, alive, first, second, first_goal, second_goal, depth
+):
+  """What the published program keeps of the boundary.
+
+  An element stays exactly if each of its labels is enumerated and the row
+  after it has a continuation of the length that is left.
+  """
+  nowhere = np.full(len(first), -2, np.int32)
+  return _boundary(
+    delta, allowed, alive, first, second, nowhere, nowhere, depth
+  )
+
+
+@njit(cache=True)
+def _boundary(
+  delta, allowed, alive, first, second, first_goal, second_goal, depth
+):
+  """Both variants; empty `allowed` means all of them, to any end."""
+  end, cut = delta.shape[1], len(allowed) > 0
+  offsets = np.zeros(len(first) + 1, np.int64)
+  out = np.full((max(8 * len(first), 16), depth), -1, np.int8)
+  lengths = np.empty(len(out), np.int8)
+  a_of, b_of = np.empty(1024, np.int32), np.empty(1024, np.int32)
+  parents, labels = np.empty(1024, np.int32), np.empty(1024, np.int8)
+  num = 0
+  for t in range(len(first)):
+    a_of[0], b_of[0] = first[t], second[t]
+    goal_a, goal_b = first_goal[t], second_goal[t]
+    low, high = 0, np.int64(first[t] >= 0)
+    for k in range(depth):
+      tail = high
+      for node in range(low, high):
+        a, b = a_of[node], b_of[node]
+        # Equal rows differ at most in their goals from here on.
+        if a == b and (goal_a == goal_b or goal_a < 0):
+          continue
+        if tail + end > len(a_of):
+          a_of, b_of = _doubled(a_of), _doubled(b_of)
+          parents, labels = _doubled(parents), _doubled(labels)
+        for label in range(end):
+          head = delta[a, label]
+          if head < 0 or (cut and not allowed[a, label]):
+            continue
+          other = delta[b, label] if b >= 0 else -1
+          if other < 0:
+            if not cut or alive[head, depth - k - 1]:
+              out, lengths = _emit(
+                out, lengths, num, parents, labels, node, label, k + 1
+              )
+              num += 1
+          elif k + 1 < depth:
+            a_of[tail], b_of[tail] = head, other
+            parents[tail], labels[tail] = node, label
+            tail += 1
+        if a == goal_a and b != goal_b:
+          out, lengths = _emit(
+            out, lengths, num, parents, labels, node, end, k + 1
+          )
+          num += 1
+      low, high = high, tail
+    offsets[t + 1] = num
+  return offsets, out[:num], lengths[:num]
+
+
+@njit(cache=True)
+def sizes(delta, first, second, first_goal, second_goal, depth):
+  """Cumulative sizes, over distinct pairs of rows with multiplicities."""
+  boundaries = np.full((len(first), depth), -1, np.int64)
+  interiors = np.full((len(first), depth), -1, np.int64)
+  keys, ways = np.empty(64, np.int64), np.empty(64, np.int64)
+  new_keys, new_ways = np.empty(64, np.int64), np.empty(64, np.int64)
+  slots = np.full(256, -1, np.int64)
+  for t in range(len(first)):
+    num = np.int64(first[t] >= 0 and second[t] >= 0)
+    keys[0], ways[0] = first[t] * np.int64(len(delta)) + second[t], 1
+    goals = first_goal[t], second_goal[t]
+    if not num:
+      boundaries[t] = _alone(delta, first[t], goals[0])
+      interiors[t] = 0
+      continue
+    outer = inner = np.int64(0)
+    for k in range(depth):
+      new_keys, new_ways, slots, new_num, emitted, kept = _deeper(
+        delta, keys[:num], ways[:num], new_keys, new_ways, slots, goals
+      )
+      outer = outer + emitted if emitted >= 0 else -1
+      inner = inner + kept if kept >= 0 else -1
+      boundaries[t, k], interiors[t, k] = outer, inner
+      if outer < 0 or inner < 0:
+        break
+      keys, new_keys, ways, new_ways = new_keys, keys, new_ways, ways
+      num = new_num
+  return boundaries, interiors
+
+
+@njit(cache=True)
+def _alone(delta, row, goal):
+  """Boundary size against a state without legal labels."""
+  if row < 0:
+    return 0
+  return (delta[row] >= 0).sum() + (row == goal)
+
+
+@njit(cache=True)
+def _deeper(delta, keys, ways, new_keys, new_ways, slots, goals):
+  """One level of `sizes`.
+
+  Returns the next level's keys, ways, table (emptied) and number; the labels
+  on the boundary and in the interior, -1 where these overflow.
+  """
+  size, end = np.int64(delta.shape[0]), delta.shape[1]
+  num, emitted, kept = 0, np.int64(0), np.int64(0)
+  for n in range(len(keys)):
+    a, b = keys[n] // size, keys[n] % size
+    if a == goals[0]:
+      if b == goals[1]:
+        kept += ways[n]
+      else:
+        emitted += ways[n]
+    for label in range(end):
+      if delta[a, label] < 0:
+        continue
+      if delta[b, label] < 0:
+        emitted += ways[n]
+        continue
+      kept += ways[n]
+      if emitted < 0 or kept < 0:
+        break
+      key = delta[a, label] * size + delta[b, label]
+      slot = _slot(slots, new_keys, key)
+      if slots[slot] < 0:
+        if num == len(new_keys):
+          new_keys, new_ways = _doubled(new_keys), _doubled(new_ways)
+          slots = _rehashed(slots, new_keys, num)
+          slot = _slot(slots, new_keys, key)
+        slots[slot] = num
+        new_keys[num], new_ways[num] = key, 0
+        num += 1
+      new_ways[slots[slot]] += ways[n]
+    if emitted < 0 or kept < 0:
+      break
+  # Latest first, so that no earlier key's chain of slots is broken.
+  for n in range(num - 1, -1, -1):
+    slots[_slot(slots, new_keys, new_keys[n])] = -1
+  return new_keys, new_ways, slots, num, emitted, kept
