@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import accept as rules
-from wm import core
+from wm import core, registry
 from wm.metrics import rollouts
 
 # Streams of randomness under one seed.
@@ -225,3 +225,47 @@ def columns(world: core.World, pairs: PrefixPairs) -> dict[str, np.ndarray]:
     'direction': pairs.direction,
     **world.tags(pairs.first),
   }
+
+
+def sample_seeds(seed: int, pairs: PrefixPairs, rows: np.ndarray) -> np.ndarray:
+  """[R] uint64 seeds of the sampled continuations of trials `rows`."""
+  return core.hash64(seed, SAMPLES, pairs.trial[rows], pairs.direction[rows])
+
+
+def budget(predictor: core.Predictor, world: core.World) -> int:
+  """Longest sequence, in tokens, that both the model and world are made for."""
+  return min(predictor.max_len, world.max_len)
+
+
+def fill(array: np.ndarray, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
+  """A copy of `array` with `values` at `rows`, wide enough for strings."""
+  kind = np.promote_types(array.dtype, values.dtype)
+  filled = array.astype(kind)
+  filled[rows] = values
+  return filled
+
+
+CHOICES = {
+  'directions': ('first', 'both'),
+  'prefix_filter': ('none', 'model'),
+}
+
+
+def check(metric: core.Metric, *positive: str) -> None:
+  """Raises InputError for fields of a metric that make no sense.
+
+  positive: names of fields that must be at least 1.
+  """
+  for name in positive:
+    if getattr(metric, name) < 1:
+      raise core.InputError(
+        f'{metric.name}: {name}={getattr(metric, name)} was given; '
+        'expected at least 1'
+      )
+  for name, choices in CHOICES.items():
+    if getattr(metric, name) not in choices:
+      raise core.InputError(
+        f'{metric.name}: {name}={getattr(metric, name)!r} was given; '
+        f'available: {", ".join(choices)}'
+      )
+  registry.make('accept', metric.accept)

@@ -1,0 +1,230 @@
+"""Compression: do two prefixes that reach one state mean the same thing?
+
+Vafa et al. 2024, section 2.3: the precision of the model's Myhill-Nerode
+boundary between prefixes of one state, where the true boundary is empty: 1
+exactly when whatever the model accepts after one it accepts after the other.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+
+from wm import accept as rules
+from wm import core, registry
+from wm.metrics import rollouts, search, trials
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric(core.Metric):
+  """Samples continuations of one prefix and checks them after another.
+
+  Quantities, each with a row per trial (and direction):
+
+    precision: 1 where every continuation is accepted after both prefixes,
+      else 0; vacuous trials are not measured. Sampling looks at `samples`
+      continuations only, so this is an upper bound, falling in `samples`.
+    precision_definition: the same, vacuous trials count 1 (Def. 2.4: an empty
+      boundary is precise).
+    precision_published: the same, vacuous trials count 0, which is what the
+      published program makes of them.
+    accepted_share (graded): share of continuations accepted in full; by
+      `exact`, the model's own probability of drawing such a one.
+    first_violation (graded): tokens up to the first refused one, that one
+      included, over refused continuations.
+
+  Reasons of unmeasured trials: vacuous (the model accepts nothing after the
+  first prefix), capped (`exact`: more continuations than `cap`),
+  no_two_prefixes, no_prefix, no_room (no token left to sample), no_violation.
+
+  Attributes:
+    trials: states drawn.
+    samples: continuations sampled in each trial, M.
+    accept: acceptance rule; continuations are drawn from accepted tokens.
+    k: only the first k tokens of continuations (figure 6); 0 is all.
+    directions: 'first': continuations of the first prefix; 'both': also of
+      the second, as a row of its own in the same group.
+    prefix_filter: 'none', or 'model': prefixes whose moves it accepts.
+    graded: also the graded quantities; no trial ends early then.
+    exact: search all continuations to depth k instead of sampling.
+    cap: most continuations of one length that `exact` follows.
+    sampler: rule that continuations are drawn by, where it is not `accept`,
+      e.g. 'published(0.01)'.
+    attempts: draws of prefixes before a trial is given up; 1 as published.
+    batch: trials in flight; no effect on results.
+  """
+
+  version: ClassVar[str] = '1'
+  headline: ClassVar[tuple[str, ...]] = ('precision',)
+
+  trials: int = 1000
+  samples: int = 30
+  accept: str = 'epsilon(0.01)'
+  k: int = 0
+  directions: str = 'first'
+  prefix_filter: str = 'none'
+  graded: bool = False
+  exact: bool = False
+  cap: int = 64
+  sampler: str = ''
+  attempts: int = 32
+  batch: int = dataclasses.field(default=rollouts.BATCH, compare=False)
+
+  def __post_init__(self) -> None:
+    trials.check(self, 'trials', 'samples', 'cap', 'attempts', 'batch')
+    if self.k < 0 or (self.exact and not self.k):
+      raise core.InputError(
+        f'compression: k={self.k}, exact={self.exact} was given; expected '
+        'k >= 0, and k >= 1 with exact=True'
+      )
+
+  def __call__(
+    self, predictor: core.Predictor, world: core.World, seed: int
+  ) -> tuple[core.Scores, ...]:
+    """See core.Metric."""
+    accept = registry.make('accept', self.accept)
+    states = world.sample_states(
+      self.trials, trials.stream(seed, trials.STATES)
+    )
+    keep = None
+    if self.prefix_filter == 'model':
+      keep = trials.model_filter(predictor, world, accept, self.batch)
+    pairs = trials.prefix_pairs(
+      world, states, states, seed=seed, attempts=self.attempts, keep=keep
+    )
+    if self.directions == 'both':
+      pairs = trials.both_directions(pairs)
+    limit = trials.budget(predictor, world)
+    rows = np.flatnonzero(pairs.reason == '')
+    measure = self._search if self.exact else self._sample
+    outcome = measure(predictor, pairs, rows, accept, limit, seed)
+    return self._scores(world, pairs, rows, outcome)
+
+  def _sample(
+    self,
+    predictor: core.Predictor,
+    pairs: trials.PrefixPairs,
+    rows: np.ndarray,
+    accept: rules.Accept,
+    limit: int,
+    seed: int,
+  ) -> Outcome:
+    sampler = registry.make('accept', self.sampler) if self.sampler else None
+    found = rollouts.pairs(
+      predictor,
+      pairs.tokens[rows],
+      pairs.lengths[rows],
+      num=self.samples,
+      max_len=limit,
+      seeds=trials.sample_seeds(seed, pairs, rows),
+      accept=accept,
+      sampler=sampler,
+      limit=self.k,
+      decide=not self.graded,
+      batch=self.batch,
+    )
+    refused = found.status == rollouts.REFUSED
+    reason = np.where(found.vacuous, 'vacuous', '')
+    reason[(found.lengths == 0).all(1) & ~found.vacuous] = 'no_room'
+    num = refused.sum(1)
+    positions = np.where(refused, found.lengths, 0).sum(1)
+    return Outcome(
+      ~refused.any(1), reason, 1 - num / self.samples, positions, num
+    )
+
+  def _search(
+    self,
+    predictor: core.Predictor,
+    pairs: trials.PrefixPairs,
+    rows: np.ndarray,
+    accept: rules.Accept,
+    limit: int,
+    seed: int,
+  ) -> Outcome:
+    del seed
+    found = search.search(
+      predictor,
+      pairs.tokens[rows],
+      pairs.lengths[rows],
+      depth=self.k,
+      max_len=limit,
+      cap=self.cap,
+      accept=accept,
+      decide=not self.graded,
+      batch=self.batch,
+    )
+    reason = np.where(found.vacuous, 'vacuous', '')
+    unknown = found.capped & ~found.refused if not self.graded else found.capped
+    reason[unknown] = 'capped'
+    reason[pairs.lengths[rows].max(1) >= limit] = 'no_room'
+    sizes = np.array([len(b) for b in found.boundary], np.int64)
+    total = np.array([sum(map(len, b)) for b in found.boundary], np.int64)
+    return Outcome(~found.refused, reason, 1 - found.mass, total, sizes)
+
+  def _scores(
+    self,
+    world: core.World,
+    pairs: trials.PrefixPairs,
+    rows: np.ndarray,
+    outcome: Outcome,
+  ) -> tuple[core.Scores, ...]:
+    reason = trials.fill(pairs.reason, rows, outcome.reason)
+    vacuous = reason == 'vacuous'
+    same = trials.fill(np.full(len(reason), np.nan), rows, outcome.same)
+    columns = trials.columns(world, pairs)
+    group = world.state_id(pairs.first)
+
+    def scored(quantity: str, value: np.ndarray, reason: np.ndarray, **more):
+      return core.scores(
+        quantity,
+        value,
+        reason=reason,
+        group=group,
+        columns=columns,
+        counts=pairs.counts,
+        **more,
+      )
+
+    kept = np.where(vacuous, '', reason)
+    found = [
+      scored('precision', same, reason),
+      scored('precision_definition', np.where(vacuous, 1, same), kept),
+      scored('precision_published', np.where(vacuous, 0, same), kept),
+    ]
+    if self.graded:
+      share = trials.fill(np.zeros(len(reason)), rows, outcome.share)
+      num = trials.fill(np.zeros(len(reason)), rows, outcome.refused)
+      total = trials.fill(np.zeros(len(reason)), rows, outcome.positions)
+      none = np.where((reason == '') & (num == 0), 'no_violation', reason)
+      found += [
+        scored('accepted_share', share, reason),
+        scored(
+          'first_violation',
+          total / np.maximum(num, 1),
+          none,
+          weight=num,
+          bounds=None,
+        ),
+      ]
+    return tuple(found)
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+  """What T trials gave.
+
+  Attributes:
+    same: [T] bool, no continuation was refused.
+    reason: [T] str, '' where measured.
+    share: [T] float64, share of continuations accepted in full.
+    positions: [T] sum of the refused continuations' lengths.
+    refused: [T] number of refused continuations.
+  """
+
+  same: np.ndarray
+  reason: np.ndarray
+  share: np.ndarray
+  positions: np.ndarray
+  refused: np.ndarray
