@@ -1,0 +1,276 @@
+"""Networks as models and predictors: what a family defines, what it gets.
+
+A family is one file: a `Model` (a `NetworkModel`: fields and `build`) and a
+`Network` (a Flax NNX module). From `__call__` alone it can be trained; from
+`hidden`, `prefill`, `branch`, `reset` and `step` it gets probes and sessions,
+for attention (caches that grow) and recurrences (states of constant size)
+alike.
+
+All work is done in tiles of fixed shape, and a row never meets another one:
+results have the same bits for any number of rows and of devices. Shape
+letters as in `layers`.
+"""
+
+from __future__ import annotations
+
+import abc
+import collections
+import dataclasses
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from flax import nnx
+
+from wm import core
+from wm.models import sessions
+
+
+class Network(nnx.Module):
+  """What a family defines; tokens are int32, logits float32.
+
+  Pads come only at the end of a row and the network is causal, so there is
+  no mask.
+  """
+
+  num_layers: int
+
+  def __call__(
+    self, tokens_BL: jax.Array, key: jax.Array | None = None
+  ) -> jax.Array:
+    """Logits [B, L, V] of each next token; dropout only with a key."""
+    raise NotImplementedError
+
+  def hidden(self, tokens_BL: jax.Array, layer: int) -> jax.Array:
+    """[B, L, D] float32 after `layer` layers; -1 after the final norm."""
+    raise NotImplementedError
+
+  def prefill(
+    self, tokens_RP: jax.Array, lengths_R: jax.Array
+  ) -> tuple[Any, jax.Array]:
+    """Reads prefixes: what their continuations share, and logits [R, V].
+
+    What is shared is a tree of arrays [R, ...], whose other dimensions may
+    grow with P; a recurrence gives the state after the prefix.
+    """
+    raise NotImplementedError
+
+  def branch(self, rows: int, num: int, steps: int) -> Any:
+    """Tree of arrays [R, M, ...]: continuations of up to `steps` tokens."""
+    raise NotImplementedError
+
+  def reset(self, own: Any, shared: Any, fresh_R: jax.Array) -> Any:
+    """`own` with nothing appended in the rows that are fresh.
+
+    Attention goes by lengths and has nothing to do; a recurrence copies the
+    state from `shared` to each continuation.
+    """
+    del shared, fresh_R
+    return own
+
+  def step(
+    self,
+    shared: Any,
+    own: Any,
+    tokens_RM: jax.Array,
+    before_R: jax.Array,
+    count_RM: jax.Array,
+    moved_RM: jax.Array,
+  ) -> tuple[Any, jax.Array]:
+    """Appends a token to each continuation: `own` after it, logits [R, M, V].
+
+    before_R: prefix lengths; count_RM: tokens appended so far; moved_RM:
+    False where a continuation stays as it was and its logits are not used.
+    """
+    raise NotImplementedError
+
+
+class NetworkModel(core.Model):
+  """A family's spec; subclasses are frozen dataclasses."""
+
+  @abc.abstractmethod
+  def build(self, vocab_size: int, max_len: int, rngs: nnx.Rngs) -> Network:
+    """The network with fresh weights, for sequences of max_len tokens."""
+
+  def predictor(self, world: core.World, seed: int) -> NetworkPredictor:
+    """A predictor with random weights."""
+    shape = Shape(self, len(world.vocab), world.max_len)
+    return NetworkPredictor(
+      self, init(shape, seed), len(world.vocab), world.end, world.max_len
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+  """What fixes a network's structure: static in jitted functions."""
+
+  model: NetworkModel
+  vocab_size: int
+  max_len: int
+
+  @property
+  def graph(self) -> nnx.GraphDef:
+    """The network without its weights."""
+    return _structure(self)[0]
+
+  @property
+  def abstract(self) -> nnx.State:
+    """Shapes and dtypes of the weights."""
+    return _structure(self)[1]
+
+  @property
+  def num_params(self) -> int:
+    """Parameters, counted without allocating them."""
+    return sum(leaf.size for leaf in jax.tree.leaves(self.abstract))
+
+
+@functools.lru_cache(maxsize=64)
+def _structure(shape: Shape) -> tuple[nnx.GraphDef, nnx.State]:
+  def build() -> Network:
+    return shape.model.build(shape.vocab_size, shape.max_len, nnx.Rngs(0))
+
+  return nnx.split(nnx.eval_shape(build))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _init(shape: Shape, seed: jax.Array) -> nnx.State:
+  rngs = nnx.Rngs(jax.random.key(seed))
+  network = shape.model.build(shape.vocab_size, shape.max_len, rngs)
+  return nnx.split(network)[1]
+
+
+def init(shape: Shape, seed: int) -> nnx.State:
+  """Fresh weights."""
+  return _init(shape, np.uint32(seed % 2**32))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _log_probs(
+  shape: Shape, params: nnx.State, tokens_BL: jax.Array
+) -> jax.Array:
+  return jax.nn.log_softmax(nnx.merge(shape.graph, params)(tokens_BL))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _hidden(
+  shape: Shape, layer: int, params: nnx.State, tokens_BL: jax.Array
+) -> jax.Array:
+  return nnx.merge(shape.graph, params).hidden(tokens_BL, layer)
+
+
+class NetworkPredictor(core.Predictor):
+  """A network with weights.
+
+  Attributes:
+    model: its spec.
+    params: its weights.
+    devices: where tiles go in turn; default: this process's devices.
+    cache_bytes: most memory of one tile of a session, as far as one row of
+      it fits.
+  """
+
+  def __init__(
+    self,
+    model: NetworkModel,
+    params: nnx.State,
+    vocab_size: int,
+    end: int,
+    max_len: int,
+    *,
+    devices: tuple[jax.Device, ...] = (),
+    cache_bytes: int = 2 << 30,
+  ):
+    self.model, self.params = model, params
+    self.vocab_size, self.end, self.max_len = vocab_size, end, max_len
+    self.devices = tuple(devices) or tuple(jax.local_devices())
+    self.cache_bytes = cache_bytes
+    self.shape = Shape(model, vocab_size, max_len)
+    self._placed: dict[jax.Device, nnx.State] = {}
+
+  def placed(self, device: jax.Device) -> nnx.State:
+    """The weights on a device."""
+    if device not in self._placed:
+      self._placed[device] = jax.device_put(self.params, device)
+    return self._placed[device]
+
+  def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[B, L, V] float32 in nats; zero at positions past a row's length."""
+    return self._by_tiles(_log_probs, (self.shape,), tokens, lengths)
+
+  def hidden(
+    self, tokens: np.ndarray, lengths: np.ndarray, layer: int
+  ) -> np.ndarray:
+    """[B, L, D] float32 after `layer` layers (-1: after the final norm).
+
+    Raises:
+      InputError: there is no such layer.
+    """
+    last = nnx.merge(self.shape.graph, self.shape.abstract).num_layers
+    if not -1 <= layer <= last:
+      raise core.InputError(f'layer {layer} of {self.model}: -1 to {last}')
+    return self._by_tiles(_hidden, (self.shape, layer), tokens, lengths)
+
+  def session(
+    self, prefixes: np.ndarray, lengths: np.ndarray, num: int
+  ) -> sessions.NetworkSession:
+    """A session with `num` continuations of each prefix [B, L]."""
+    return sessions.NetworkSession(self, prefixes, lengths, num)
+
+  def rows(self, num: int) -> int:
+    """Rows of `num` continuations that fill one tile on each device."""
+    tile = sessions.tile_rows(self.shape, num, self.cache_bytes)
+    return tile * len(self.devices)
+
+  def _by_tiles(
+    self,
+    function: Any,
+    static: tuple[Any, ...],
+    tokens: np.ndarray,
+    lengths: np.ndarray,
+  ) -> np.ndarray:
+    tokens, lengths = np.asarray(tokens), np.asarray(lengths)
+    sessions.check_tokens(self.shape, tokens, lengths)
+    out, pending = None, collections.deque()
+
+    def collect() -> None:
+      nonlocal out
+      rows, result = pending.popleft()
+      result = np.asarray(result)
+      if out is None:
+        out = np.zeros((*tokens.shape, result.shape[-1]), np.float32)
+      for row, values in zip(rows, result, strict=False):
+        out[row, : lengths[row]] = values[: lengths[row]]
+
+    for number, (rows, tile) in enumerate(_tiles(self.shape, tokens, lengths)):
+      device = self.devices[number % len(self.devices)]
+      result = function(
+        *static, self.placed(device), jax.device_put(tile, device)
+      )
+      pending.append((rows, result))
+      if len(pending) > len(self.devices):
+        collect()
+    while pending:
+      collect()
+    if out is None:
+      abstract = jax.ShapeDtypeStruct((1, 1), np.int32)
+      width = jax.eval_shape(
+        functools.partial(function, *static), self.shape.abstract, abstract
+      ).shape[-1]
+      out = np.zeros((*tokens.shape, width), np.float32)
+    return out
+
+
+def _tiles(
+  shape: Shape, tokens: np.ndarray, lengths: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+  """Row numbers and padded tokens of tiles, each of one length bucket."""
+  bucket = sessions.buckets(shape)
+  place = np.searchsorted(bucket, lengths)
+  for number, length in enumerate(bucket):
+    members = np.flatnonzero((place == number) & (lengths > 0))
+    size = max(sessions.TILE_TOKENS // length, 1)
+    for start in range(0, len(members), size):
+      rows = members[start : start + size]
+      yield rows, sessions.padded(tokens[rows], lengths[rows], size, length)

@@ -1,0 +1,291 @@
+"""Decoder-only transformers: GPT-2 style by default, LLaMA style by fields.
+
+GPT-2 (Radford et al. 2019, as Vafa et al. 2024, appendix D train it): learned
+positions, layer norm before each part, GELU, biases, tied head. LLaMA (Touvron
+et al. 2023): `positions='rotary', norm='rms', mlp='swiglu', tied=False`, and
+no biases.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from wm import core
+from wm.models import layers
+from wm.models import network as network_lib
+
+_CHOICES = {
+  'positions': ('learned', 'rotary'),
+  'norm': ('layer', 'rms'),
+  'mlp': ('gelu', 'swiglu'),
+  'dtype': ('float32', 'bfloat16'),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Model(network_lib.NetworkModel):
+  """A transformer's size and style.
+
+  Attributes:
+    layers: number of blocks.
+    width: D, of the residual stream.
+    heads: 0 is one for every 64 of width.
+    positions: 'learned' or 'rotary'.
+    norm: 'layer', or 'rms' (then nothing has a bias).
+    mlp: 'gelu' or 'swiglu'.
+    tied: the head is the embedding table.
+    dropout: rate, on embeddings, attention weights and both parts' outputs.
+    dtype: of computation; parameters are float32.
+    scan: blocks are stacked and run by a scan; compiles faster when deep.
+    remat: blocks are computed again in the backward pass; saves memory.
+    context: learned positions; 0 is the world's longest sequence.
+  """
+
+  version: ClassVar[str] = '1'
+
+  layers: int = 2
+  width: int = 64
+  heads: int = 0
+  positions: str = 'learned'
+  norm: str = 'layer'
+  mlp: str = 'gelu'
+  tied: bool = True
+  dropout: float = 0.0
+  dtype: str = 'float32'
+  scan: bool = False
+  remat: bool = False
+  context: int = 0
+
+  def __post_init__(self) -> None:
+    for field, choices in _CHOICES.items():
+      value = getattr(self, field)
+      if value not in choices:
+        raise core.InputError(
+          f'transformer: {field}={value!r}; available: {", ".join(choices)}'
+        )
+    if self.layers < 1 or self.width < 1 or self.heads < 0 or self.context < 0:
+      raise core.InputError(
+        f'transformer: layers={self.layers}, width={self.width}, heads='
+        f'{self.heads}, context={self.context}; expected layers and width of '
+        'at least 1, heads and context of at least 0'
+      )
+    channels = 2 if self.positions == 'rotary' else 1
+    if self.width % (self.num_heads * channels):
+      raise core.InputError(
+        f'transformer: width={self.width} is not a multiple of '
+        f'{channels} * {self.num_heads} heads'
+      )
+    if not 0 <= self.dropout < 1:
+      raise core.InputError(
+        f'transformer: dropout={self.dropout}; expected 0 <= dropout < 1'
+      )
+
+  @property
+  def num_heads(self) -> int:
+    """Heads, with the default filled in."""
+    return self.heads or max(self.width // 64, 1)
+
+  def build(self, vocab_size: int, max_len: int, rngs: nnx.Rngs) -> Transformer:
+    """The network with fresh weights; raises InputError if it is too short."""
+    if self.context and self.context < max_len:
+      raise core.InputError(
+        f'transformer: context={self.context} is shorter than the longest '
+        f'sequence, {max_len} tokens'
+      )
+    return Transformer(self, vocab_size, self.context or max_len, rngs)
+
+
+class Block(nnx.Module):
+  """Attention and MLP, each after a norm and added to the stream."""
+
+  def __init__(self, model: Model, rngs: nnx.Rngs):
+    bias, scale = model.norm == 'layer', 0.02 * (2 * model.layers) ** -0.5
+    self.rate = model.dropout
+    self.before_attention = layers.Norm(model.width, model.norm)
+    self.attention = layers.Attention(
+      model.width,
+      model.num_heads,
+      rngs,
+      turned=model.positions == 'rotary',
+      bias=bias,
+      scale=scale,
+    )
+    self.before_mlp = layers.Norm(model.width, model.norm)
+    self.mlp = layers.Mlp(model.width, model.mlp, rngs, bias=bias, scale=scale)
+
+  def feed(self, x_XD: jax.Array, key: jax.Array | None = None) -> jax.Array:
+    """The MLP half."""
+    y_XD = self.mlp(self.before_mlp(x_XD))
+    return x_XD + layers.dropout(y_XD, self.rate, key)
+
+  def __call__(
+    self, x_BLD: jax.Array, key: jax.Array | None = None
+  ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    """The stream after this block, and keys and values [B, L, H, C]."""
+    keys = [None] * 3 if key is None else jax.random.split(key, 3)
+    y_BLD, cache = self.attention(
+      self.before_attention(x_BLD), self.rate, keys[0]
+    )
+    x_BLD = x_BLD + layers.dropout(y_BLD, self.rate, keys[1])
+    return self.feed(x_BLD, keys[2]), cache
+
+
+class Transformer(network_lib.Network):
+  """Embedding, blocks, final norm and head."""
+
+  def __init__(
+    self, model: Model, vocab_size: int, context: int, rngs: nnx.Rngs
+  ):
+    self.model = model
+    self.embedding = layers.Table(vocab_size, model.width, rngs)
+    learned = model.positions == 'learned'
+    self.positions = (
+      layers.Table(context, model.width, rngs) if learned else None
+    )
+    blocks = [Block(model, rngs) for _ in range(model.layers)]
+    self.blocks = _stack(blocks) if model.scan else nnx.List(blocks)
+    self.final = layers.Norm(model.width, model.norm)
+    shape = (model.width,), (vocab_size,)
+    self.head = None if model.tied else layers.Linear(*shape, rngs, bias=False)
+
+  @property
+  def num_layers(self) -> int:
+    """Blocks."""
+    return self.model.layers
+
+  def __call__(
+    self, tokens_BL: jax.Array, key: jax.Array | None = None
+  ) -> jax.Array:
+    """Logits [B, L, V] float32; dropout only where a key is given."""
+    return self.logits(self.stream(tokens_BL, self.model.layers, key))
+
+  def hidden(self, tokens_BL: jax.Array, layer: int) -> jax.Array:
+    """Stream [B, L, D] after `layer` blocks; -1 after the final norm."""
+    if layer == -1:
+      x_BLD = self.final(self.stream(tokens_BL, self.model.layers))
+    else:
+      x_BLD = self.stream(tokens_BL, layer)
+    return x_BLD.astype(jnp.float32)
+
+  def embed(self, tokens_X: jax.Array, positions_X: jax.Array) -> jax.Array:
+    """Token (and learned position) embeddings [..., D]."""
+    x_XD = self.embedding.table[...][tokens_X]
+    if self.positions is not None:
+      x_XD += self.positions.table[...][positions_X]
+    return x_XD.astype(self.model.dtype)
+
+  def logits(self, x_XD: jax.Array) -> jax.Array:
+    """Final norm and head: [..., V] float32."""
+    x_XD = self.final(x_XD)
+    if self.head is not None:
+      return self.head(x_XD).astype(jnp.float32)
+    table_VD = self.embedding.table[...].astype(x_XD.dtype)
+    return jnp.einsum('...d,vd->...v', x_XD, table_VD).astype(jnp.float32)
+
+  def stream(
+    self, tokens_BL: jax.Array, depth: int, key: jax.Array | None = None
+  ) -> jax.Array:
+    """The residual stream [B, L, D] after `depth` blocks."""
+    positions = jnp.arange(tokens_BL.shape[1])[None]
+    x_BLD = self.embed(tokens_BL, jnp.broadcast_to(positions, tokens_BL.shape))
+    keys = None
+    if key is not None and self.model.dropout:
+      first, key = jax.random.split(key)
+      x_BLD = layers.dropout(x_BLD, self.model.dropout, first)
+      keys = jax.random.split(key, self.model.layers)
+    if self.model.scan:
+      return self._scanned(x_BLD, depth, keys)
+    for number in range(depth):
+      graph, params = nnx.split(self.blocks[number])
+      block_key = None if keys is None else keys[number]
+      x_BLD = self._run(graph, params, x_BLD, block_key)
+    return x_BLD
+
+  def _run(
+    self, graph: Any, params: Any, x_BLD: jax.Array, key: jax.Array | None
+  ) -> jax.Array:
+    def run(params: Any, x_BLD: jax.Array, key: Any) -> jax.Array:
+      return nnx.merge(graph, params)(x_BLD, key)[0]
+
+    run = jax.checkpoint(run) if self.model.remat else run
+    return run(params, x_BLD, key)
+
+  def _scanned(
+    self, x_BLD: jax.Array, depth: int, keys: jax.Array | None
+  ) -> jax.Array:
+    graph, params = nnx.split(self.blocks)
+    params = jax.tree.map(lambda leaf: leaf[:depth], params)
+
+    def body(x_BLD: jax.Array, given: Any) -> tuple[jax.Array, None]:
+      return self._run(graph, given[0], x_BLD, given[1]), None
+
+    if keys is not None:
+      keys = keys[:depth]
+    return jax.lax.scan(body, x_BLD, (params, keys))[0]
+
+  def prefill(
+    self, tokens_RP: jax.Array, lengths_R: jax.Array
+  ) -> tuple[Any, jax.Array]:
+    """Keys and values [R, H, P, C] of each block, and logits [R, V]."""
+    positions = jnp.arange(tokens_RP.shape[1])[None]
+    x_RPD = self.embed(tokens_RP, jnp.broadcast_to(positions, tokens_RP.shape))
+    shared = []
+    for block in self.unstacked():
+      x_RPD, cache = block(x_RPD)
+      shared.append(tuple(leaf.swapaxes(1, 2) for leaf in cache))
+    last = jnp.take_along_axis(x_RPD, lengths_R[:, None, None] - 1, axis=1)
+    return shared, self.logits(last[:, 0])
+
+  def branch(self, rows: int, num: int, steps: int) -> Any:
+    """Empty caches of each block; see `layers.Attention.branch`."""
+    return [
+      block.attention.branch(rows, num, steps, self.model.dtype)
+      for block in self.unstacked()
+    ]
+
+  def step(
+    self,
+    shared: Any,
+    own: Any,
+    tokens_RM: jax.Array,
+    before_R: jax.Array,
+    count_RM: jax.Array,
+    moved_RM: jax.Array,
+  ) -> tuple[Any, jax.Array]:
+    """Caches after one token of each continuation, and logits [R, M, V]."""
+    x_RMD = self.embed(tokens_RM, before_R[:, None] + count_RM)
+    after = []
+    for block, prefix, mine in zip(self.unstacked(), shared, own, strict=True):
+      y_RMD, mine = block.attention.step(
+        block.before_attention(x_RMD),
+        prefix,
+        mine,
+        before_R,
+        count_RM,
+        moved_RM,
+      )
+      x_RMD = block.feed(x_RMD + y_RMD)
+      after.append(mine)
+    return after, self.logits(x_RMD)
+
+  def unstacked(self) -> list[Block]:
+    """The blocks one by one, also where a scan has them stacked."""
+    if not self.model.scan:
+      return list(self.blocks)
+    graph, params = nnx.split(self.blocks)
+    return [
+      nnx.merge(graph, jax.tree.map(lambda leaf, n=n: leaf[n], params))
+      for n in range(self.model.layers)
+    ]
+
+
+def _stack(blocks: list[Block]) -> Block:
+  """One block whose parameters have a leading dimension of layers."""
+  graphs, params = zip(*map(nnx.split, blocks), strict=True)
+  stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *params)
+  return nnx.merge(graphs[0], stacked)
