@@ -1,0 +1,235 @@
+"""N-grams: hand-counted probabilities, and a plain recount as the peer."""
+
+import collections
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import tiny
+from wm import accept, core
+from wm.data import store
+from wm.models import ngram
+
+WORLD = tiny.World()
+V = len(tiny.VOCAB)
+
+
+def sequences(*rows: list[int]) -> core.Sequences:
+  lengths = np.array([len(row) for row in rows], np.int32)
+  tokens = np.zeros((len(rows), max(lengths, default=0)), np.int32)
+  for n, row in enumerate(rows):
+    tokens[n, : len(row)] = row
+  return core.Sequences(tokens, lengths)
+
+
+def recount(rows, history, model):
+  """[V] probabilities by the definition, one Python loop per length."""
+  start = [core.PAD] * (model.order - 1)
+  p = np.array([0] + [1 / (V - 1)] * (V - 1))
+  uniform = p
+  for k in range(1, model.order + 1):
+    h = tuple((start + list(history))[len(history) + model.order - k :])
+    seen = collections.Counter()
+    for row in rows:
+      padded = start + list(row)
+      for t in range(model.order, len(padded)):
+        if tuple(padded[t - k + 1 : t]) == h:
+          seen[padded[t]] += 1
+    total = sum(seen.values())
+    if total:
+      prior = p if model.backoff == 'interpolate' else uniform
+      counts = np.array([seen[w] for w in range(V)])
+      p = (counts + model.smoothing * prior) / (total + model.smoothing)
+  return p
+
+
+def test_untrained_is_uniform_over_all_but_padding():
+  got = (
+    ngram.Model()
+    .predictor(WORLD, 0)
+    .log_probs(np.array([[4, 2, 3]]), np.array([3]))
+  )
+  assert got.shape == (1, 3, V)
+  assert got.dtype == np.float32
+  np.testing.assert_allclose(np.exp(got[..., 1:]), 1 / (V - 1), rtol=1e-6)
+  assert (got[..., 0] == -np.inf).all()
+
+
+def test_hand_counted_bigrams_by_maximum_likelihood():
+  data = sequences([4, 2, 2, 1], [4, 2, 1], [4, 3, 1])
+  model = ngram.Model(order=2, smoothing=0.0)
+  got = np.exp(
+    model.fit(data, WORLD).log_probs(np.array([[4, 2]]), np.array([2]))
+  )[0]
+  np.testing.assert_allclose(got[0], [0, 0, 2 / 3, 1 / 3, 0, 0, 0, 0], 1e-6)
+  np.testing.assert_allclose(got[1], [0, 2 / 3, 1 / 3, 0, 0, 0, 0, 0], 1e-6)
+
+
+def test_an_unseen_context_backs_off_to_the_unigram():
+  data = sequences([4, 2, 2, 1])
+  model = ngram.Model(order=3, smoothing=0.0)
+  got = np.exp(
+    model.fit(data, WORLD).log_probs(np.array([[7]]), np.array([1]))
+  )[0, 0]
+  np.testing.assert_allclose(got, [0, 1 / 3, 2 / 3, 0, 0, 0, 0, 0], 1e-6)
+
+
+rows_of_tokens = st.lists(
+  st.lists(st.integers(1, V - 1), min_size=1, max_size=7),
+  min_size=1,
+  max_size=6,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+  rows=rows_of_tokens,
+  history=st.lists(st.integers(1, V - 1), min_size=1, max_size=6),
+  order=st.integers(1, 4),
+  smoothing=st.sampled_from([0.0, 0.1, 2.0]),
+  backoff=st.sampled_from(ngram.BACKOFFS),
+)
+def test_agrees_with_a_plain_recount(rows, history, order, smoothing, backoff):
+  model = ngram.Model(order, smoothing, backoff)
+  fitted = model.fit(sequences(*rows), WORLD)
+  got = fitted.log_probs(np.array([history]), np.array([len(history)]))
+  for t in range(len(history)):
+    want = recount(rows, history[: t + 1], model)
+    np.testing.assert_allclose(np.exp(got[0, t]), want, rtol=1e-5, atol=1e-7)
+    assert want.sum() == pytest.approx(1)
+
+
+def test_a_store_in_pieces_counts_like_its_sequences(tmp_path, monkeypatch):
+  data = WORLD.sample(300, 1)
+  store.write(
+    tmp_path / 'data',
+    [data.take(np.arange(0, 100)), data.take(np.arange(100, 300))],
+    {'vocab_size': V},
+    shard_tokens=500,
+  )
+  model = ngram.Model()
+  whole = model.fit(data, WORLD)
+  opened = store.open(tmp_path / 'data')
+  monkeypatch.setattr(
+    store.Store,
+    'chunks',
+    lambda self: (self.read(k, k + 7) for k in range(0, 300, 7)),
+  )
+  pieces = model.fit(opened, WORLD)
+  np.testing.assert_array_equal(whole.grams, pieces.grams)
+  np.testing.assert_array_equal(whole.counts, pieces.counts)
+
+
+@pytest.fixture(scope='module')
+def fitted():
+  return ngram.Model(order=3).fit(WORLD.sample(400, 2), WORLD)
+
+
+def test_sessions_agree_with_log_probs(fitted):
+  data = WORLD.sample(6, 9)
+  lengths = np.minimum(data.lengths, 3)
+  session = fitted.session(data.tokens, lengths, 2)
+  rng = np.random.default_rng(0)
+  grown = np.repeat(data.tokens[:, None, :3], 2, 1)
+  assert (lengths == 3).all()
+  for _ in range(4):
+    whole = fitted.log_probs(
+      grown.reshape(12, -1), np.full(12, grown.shape[-1])
+    )
+    np.testing.assert_array_equal(
+      session.log_probs().reshape(12, V), whole[:, -1]
+    )
+    tokens = rng.integers(1, V, (6, 2), np.int32)
+    session.advance(tokens)
+    grown = np.concatenate([grown, tokens[..., None]], -1)
+
+
+def test_session_branches_stays_and_restarts(fitted):
+  data = WORLD.sample(2, 4)
+  ones = np.array([1, 1])
+  session = fitted.session(data.tokens, ones, 2)
+  start = session.log_probs()
+  session.advance(np.array([[core.DEAD] * 2] * 2))
+  np.testing.assert_array_equal(session.log_probs(), start)
+  session.advance(np.array([[2, 3], [2, 3]]))
+  split = session.log_probs()
+  session.advance(
+    np.full((2, 2), core.DEAD), parents=np.array([[1, 0], [1, 1]])
+  )
+  np.testing.assert_array_equal(session.log_probs()[0], split[0, ::-1])
+  np.testing.assert_array_equal(session.log_probs()[1], split[1, [1, 1]])
+  session.restart(np.array([1]), data.tokens[1:], ones[1:])
+  np.testing.assert_array_equal(session.log_probs()[1], start[1])
+
+
+@pytest.mark.parametrize(
+  'rule', [accept.epsilon(0.05), accept.top_k(2), accept.top_p(0.7)]
+)
+def test_draws_and_acceptance_are_those_of_the_rule(fitted, rule):
+  data = WORLD.sample(20, 5)
+  session = fitted.session(data.tokens, np.full(20, 2), 3)
+  log_probs = session.log_probs()
+  uniform = core.uniforms(np.arange(60)).reshape(20, 3)
+  np.testing.assert_array_equal(
+    session.draw(rule, uniform), rule.draw(log_probs, uniform)
+  )
+  tokens = np.random.default_rng(1).integers(-1, V, (20, 3))
+  want = np.take_along_axis(
+    rule.mask(log_probs), np.maximum(tokens, 0)[..., None], -1
+  )[..., 0] & (tokens != core.DEAD)
+  np.testing.assert_array_equal(session.accepted(rule, tokens), want)
+
+
+def test_a_full_context_knows_the_tiny_world_as_an_oracle_would(fitted):
+  # With all of the history in the gram, what is legal has mass near 1.
+  world = tiny.World()
+  model = ngram.Model(order=12, smoothing=0.0)
+  data = world.sample(2000, 3)
+  deep = model.fit(data, world)
+  row, length = data.tokens[:1], data.lengths[:1]
+  states = world.init(1)
+  got = np.exp(deep.log_probs(row, length))[0]
+  for t in range(length[0] - 1):
+    states = world.advance(states, row[:, t])
+    assert got[t][world.legal(states)[0]].sum() == pytest.approx(1, abs=1e-6)
+
+
+def test_save_and_load_is_identity(fitted, tmp_path):
+  fitted.save(tmp_path / 'model.npz')
+  again = fitted.model.load(tmp_path / 'model.npz', WORLD)
+  data = WORLD.sample(20, 8)
+  np.testing.assert_array_equal(
+    again.log_probs(data.tokens, data.lengths),
+    fitted.log_probs(data.tokens, data.lengths),
+  )
+  assert [path.name for path in tmp_path.iterdir()] == ['model.npz']
+
+
+def test_what_does_not_fit_is_refused(fitted, tmp_path):
+  path = tmp_path / 'model.npz'
+  with pytest.raises(core.InputError, match='no such file'):
+    fitted.model.load(path, WORLD)
+  fitted.save(path)
+  with pytest.raises(core.InputError, match='order is 3, not 4'):
+    ngram.Model(order=4).load(path, WORLD)
+  path.write_bytes(path.read_bytes()[:200])
+  with pytest.raises(core.InputError, match=r'model\.npz'):
+    fitted.model.load(path, WORLD)
+  path.write_bytes(b'')
+  with pytest.raises(core.InputError, match=r'model\.npz'):
+    fitted.model.load(path, WORLD)
+
+
+@pytest.mark.parametrize(
+  'fields', [{'order': 0}, {'smoothing': -1.0}, {'backoff': 'katz'}]
+)
+def test_bad_fields_are_refused(fields):
+  with pytest.raises(core.InputError, match='ngram'):
+    ngram.Model(**fields)
+
+
+def test_a_gram_must_fit_an_integer():
+  with pytest.raises(core.InputError, match='order <= 20'):
+    ngram.Model(order=21).predictor(WORLD, 0)

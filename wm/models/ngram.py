@@ -1,0 +1,311 @@
+"""N-gram model: counts of the last `order` tokens, interpolated downwards.
+
+A baseline with no state but its last tokens: what it gets right of a world
+needs no world model.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import zipfile
+from typing import Any, ClassVar
+
+import numpy as np
+
+from wm import core, files, predictors
+from wm.data import store as stores
+
+Path = pathlib.Path
+
+BACKOFFS = ('interpolate', 'uniform')
+
+
+@dataclasses.dataclass(frozen=True)
+class Model(core.Model):
+  """p_k(w | h) = (c(h, w) + a p_{k-1}(w | h')) / (c(h) + a), from k = 1.
+
+  h is the last k - 1 tokens, h' the same without its first, c counts in the
+  training set, and p_0 uniform over all tokens but padding. A context never
+  seen leaves p_{k-1} as it is. The first token of a sequence is given, never
+  predicted.
+
+  Attributes:
+    order: tokens in the longest gram, its last one predicted.
+    smoothing: a, the pseudo-count of the prior; 0 is maximum likelihood.
+    backoff: the prior: 'interpolate' is p_{k-1}, 'uniform' always p_0.
+  """
+
+  version: ClassVar[str] = '1'
+
+  order: int = 3
+  smoothing: float = 0.1
+  backoff: str = 'interpolate'
+
+  def __post_init__(self) -> None:
+    if self.order < 1 or not 0 <= self.smoothing < np.inf:
+      raise core.InputError(
+        f'ngram(order={self.order}, smoothing={self.smoothing}): expected '
+        'order >= 1 and a finite smoothing >= 0'
+      )
+    if self.backoff not in BACKOFFS:
+      raise core.InputError(
+        f'ngram(backoff={self.backoff!r}): expected one of {BACKOFFS}'
+      )
+
+  def predictor(self, world: core.World, seed: int) -> Ngram:
+    """The model that has seen nothing: uniform."""
+    del seed
+    none = np.zeros(0, np.int64)
+    return Ngram(self, len(world.vocab), world.end, world.max_len, none, none)
+
+  def fit(
+    self, data: stores.Store | core.Sequences, world: core.World
+  ) -> Ngram:
+    """Counts the grams of a store, in constant memory, or of sequences."""
+    size = len(world.vocab)
+    grams = counts = np.zeros(0, np.int64)
+    parts = [data] if isinstance(data, core.Sequences) else data.chunks()
+    for part in parts:
+      keys = _grams(part, _power(size, self.order), size)
+      new, number = np.unique(keys, return_counts=True)
+      grams, counts = _sums(
+        np.concatenate([grams, new]), np.concatenate([counts, number])
+      )
+    return Ngram(self, size, world.end, world.max_len, grams, counts)
+
+  def load(self, path: str | Path, world: core.World) -> Ngram:
+    """Reads what `Ngram.save` wrote.
+
+    Raises:
+      InputError: no such file, a damaged one, or one of another spec or
+        vocabulary.
+    """
+    found = _read(Path(path))
+    size = len(world.vocab)
+    wanted = {'order': self.order, 'vocab_size': size}
+    for key, value in wanted.items():
+      if int(found[key]) != value:
+        raise core.InputError(
+          f'{path} does not fit this model and world: its {key} is '
+          f'{int(found[key])}, not {value}'
+        )
+    grams, counts = found['grams'], found['counts']
+    return Ngram(self, size, world.end, world.max_len, grams, counts)
+
+
+def _read(path: Path) -> dict[str, np.ndarray]:
+  names = ('order', 'vocab_size', 'grams', 'counts')
+  try:
+    with np.load(path) as archive:
+      return {name: archive[name] for name in names}
+  except FileNotFoundError as error:
+    raise core.InputError(f'no such file: {path}') from error
+  except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    raise core.InputError(f'{path} is no n-gram model: {error}') from error
+
+
+def _power(size: int, order: int) -> int:
+  """size ** order, if a gram fits an int64."""
+  longest = 1
+  while size ** (longest + 1) < 2**63:
+    longest += 1
+  if order > longest:
+    raise core.InputError(
+      f'ngram(order={order}) with {size} tokens: expected order <= {longest}'
+    )
+  return size**order
+
+
+def _grams(part: core.Sequences, power: int, size: int) -> np.ndarray:
+  """[G] int64 gram of every predicted token; PAD stands before the first."""
+  key = np.zeros(len(part), np.int64)
+  found = [np.zeros(0, np.int64)]
+  for t in range(part.tokens.shape[1]):
+    key = (key * size + part.tokens[:, t]) % power
+    if t:
+      found.append(key[t < part.lengths])
+  return np.concatenate(found)
+
+
+def _sums(
+  keys: np.ndarray, counts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """Distinct keys, ascending, and the sum of counts of each."""
+  order = np.argsort(keys, kind='stable')
+  keys, counts = keys[order], counts[order]
+  first = np.flatnonzero(np.diff(keys, prepend=-1))
+  if not len(first):
+    return keys, counts
+  return keys[first], np.add.reduceat(counts, first)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Level:
+  """Counts of one gram length, by context: rows of a sparse matrix.
+
+  contexts: [C] int64 ascending; row c is tokens[starts[c]:starts[c + 1]].
+  """
+
+  contexts: np.ndarray
+  starts: np.ndarray
+  tokens: np.ndarray
+  counts: np.ndarray
+  totals: np.ndarray
+
+  @classmethod
+  def make(cls, grams: np.ndarray, counts: np.ndarray, size: int) -> _Level:
+    contexts, tokens = np.divmod(grams, size)
+    first = np.flatnonzero(np.diff(contexts, prepend=-1))
+    totals = np.add.reduceat(counts, first) if len(first) else counts
+    starts = np.append(first, len(grams))
+    return cls(contexts[first], starts, tokens, counts, totals)
+
+  def update(
+    self, probs: np.ndarray, keys: np.ndarray, prior: np.ndarray, a: float
+  ) -> None:
+    """Puts (c(h, w) + a prior) / (c(h) + a) in rows of contexts seen."""
+    place = np.searchsorted(self.contexts, keys)
+    place = np.minimum(place, max(len(self.contexts) - 1, 0))
+    if not len(self.contexts):
+      return
+    rows = np.flatnonzero(self.contexts[place] == keys)
+    place = place[rows]
+    total = self.totals[place] + a
+    probs[rows] = a * np.broadcast_to(prior, probs.shape)[rows]
+    size = self.starts[place + 1] - self.starts[place]
+    # Flat positions of each row's entries, one row after the other.
+    shift = np.repeat(self.starts[place] - (np.cumsum(size) - size), size)
+    entry = np.arange(size.sum()) + shift
+    probs[np.repeat(rows, size), self.tokens[entry]] += self.counts[entry]
+    probs[rows] /= total[:, None]
+
+
+class Ngram(core.Predictor):
+  """A fitted n-gram model.
+
+  Attributes:
+    model: the spec behind it.
+    grams: [G] int64, distinct grams as numbers in base V, last token lowest.
+    counts: [G] int64.
+  """
+
+  def __init__(
+    self,
+    model: Model,
+    vocab_size: int,
+    end: int,
+    max_len: int,
+    grams: np.ndarray,
+    counts: np.ndarray,
+  ) -> None:
+    self.model, self.vocab_size = model, vocab_size
+    self.end, self.max_len = end, max_len
+    self.grams, self.counts = grams, counts
+    self._modulus = _power(vocab_size, model.order) // vocab_size
+    self._levels = [
+      _Level.make(*_sums(grams % vocab_size**k, counts), vocab_size)
+      for k in range(1, model.order + 1)
+    ]
+
+  def save(self, path: str | Path) -> None:
+    """Writes an .npz, whole or not at all."""
+    with files.replacing(path) as name, name.open('wb') as file:
+      np.savez(
+        file,
+        order=np.int64(self.model.order),
+        vocab_size=np.int64(self.vocab_size),
+        grams=self.grams,
+        counts=self.counts,
+      )
+
+  def push(self, contexts: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """Contexts (last order - 1 tokens as a number) after one token more."""
+    return (contexts * self.vocab_size + tokens) % self._modulus
+
+  def given(self, contexts: np.ndarray) -> np.ndarray:
+    """[R, V] float32 log-probabilities, in nats, after contexts [R] int64."""
+    size, a = self.vocab_size, self.model.smoothing
+    uniform = np.full(size, 1 / max(size - 1, 1))
+    uniform[core.PAD] = 0
+    probs = np.tile(uniform, (len(contexts), 1))
+    for k, level in enumerate(self._levels):
+      prior = probs if self.model.backoff == 'interpolate' else uniform
+      level.update(probs, contexts % size**k, prior, a)
+    with np.errstate(divide='ignore'):
+      return np.log(probs).astype(np.float32)
+
+  def contexts(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[B] int64 contexts after tokens [B, L] of lengths [B]."""
+    out = np.zeros(len(tokens), np.int64)
+    for t in range(tokens.shape[1]):
+      out = np.where(t < lengths, self.push(out, tokens[:, t]), out)
+    return out
+
+  def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """See core.Predictor."""
+    del lengths
+    context = np.zeros(len(tokens), np.int64)
+    steps = np.zeros(tokens.shape, np.int64)
+    for t in range(tokens.shape[1]):
+      context = steps[:, t] = self.push(context, tokens[:, t])
+    known, place = np.unique(steps, return_inverse=True)
+    return self.given(known)[place.reshape(steps.shape)]
+
+  def session(
+    self, prefixes: np.ndarray, lengths: np.ndarray, num: int
+  ) -> core.Session:
+    """See core.Predictor; one integer a continuation is all that is kept."""
+    return NgramSession(self, prefixes, lengths, num)
+
+
+class NgramSession(core.Session):
+  """Contexts [B, M]; what is equal among them is computed once."""
+
+  def __init__(
+    self, model: Ngram, prefixes: np.ndarray, lengths: np.ndarray, num: int
+  ) -> None:
+    self._model = model
+    self._contexts = np.zeros((len(lengths), num), np.int64)
+    self.restart(np.arange(len(lengths)), prefixes, lengths)
+
+  def _known(self) -> tuple[np.ndarray, np.ndarray]:
+    """Log-probabilities [U, V] of distinct contexts, and which is whose."""
+    known, place = np.unique(self._contexts, return_inverse=True)
+    return self._model.given(known), place.reshape(self._contexts.shape)
+
+  def log_probs(self) -> np.ndarray:
+    """See core.Session."""
+    log_probs, place = self._known()
+    return log_probs[place]
+
+  def advance(
+    self, tokens: np.ndarray, parents: np.ndarray | None = None
+  ) -> None:
+    """See core.Session."""
+    if parents is not None:
+      self._contexts = np.take_along_axis(self._contexts, parents, 1)
+    after = self._model.push(self._contexts, np.maximum(tokens, 0))
+    self._contexts = np.where(tokens == core.DEAD, self._contexts, after)
+
+  def restart(
+    self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
+  ) -> None:
+    """See core.Session."""
+    contexts = self._model.contexts(prefixes, np.asarray(lengths))
+    self._contexts[rows] = contexts[:, None]
+
+  def draw(self, accept: Any, uniform: np.ndarray) -> np.ndarray:
+    """See core.Session."""
+    log_probs, place = self._known()
+    out = np.empty(place.size, np.int32)
+    flat, chance = place.ravel(), uniform.ravel()
+    for rows in predictors.chunks(len(flat), self._model.vocab_size, 1 << 22):
+      out[rows] = accept.draw(log_probs[flat[rows]], chance[rows])
+    return out.reshape(place.shape)
+
+  def accepted(self, accept: Any, tokens: np.ndarray) -> np.ndarray:
+    """See core.Session."""
+    log_probs, place = self._known()
+    mask = np.asarray(accept.mask(log_probs))
+    return mask[place, np.maximum(tokens, 0)] & (tokens != core.DEAD)
