@@ -361,6 +361,11 @@ class Predictor(abc.ABC):
     del tokens, lengths, layer
     return None
 
+  def untrained(self, seed: int) -> Predictor | None:
+    """The same model with random weights, a control; None if it has none."""
+    del seed
+    return None
+
 
 class Samples(NamedTuple):
   """Sampled continuations.

@@ -105,7 +105,8 @@ def _costs(
   unknown = np.where(np.isnan(best), 'no_optimum', '')
   outcome = np.array(driving.OUTCOMES)[drives.outcome]
   failed = np.where(valid, unknown, outcome)
-  columns = {**columns, 'cost': cost, 'optimal_cost': best}
+  known = np.where(valid, cost, np.nan)
+  columns = {**columns, 'cost': known, 'optimal_cost': best}
   found = []
   for name, percent in (('optimal', 0), *((f'within_{p}', p) for p in WITHIN)):
     good = cost <= best * (1 + percent / 100) * (1 + TOLERANCE)

@@ -1,0 +1,294 @@
+"""Current-state probe: can the state be read from the model's activations?
+
+Vafa et al. 2024, section 3.1 and table 1: a linear softmax classifier from
+the activation after a token to the state that the sequence is then in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from wm import core, predictors
+from wm.metrics import next_token
+
+HELD_OUT = 5  # One part in so many is for testing.
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric(core.Metric):
+  """Trains a linear probe and tests it on other sequences.
+
+  Labels are `World.probe_labels` after each move. The tokens of the prompt
+  before its last state a part of the task, so their label is trivial: they
+  are trained on, as in the published program, but scored apart. The last
+  prompt token and the end token are left out, as published.
+
+  Quantities, each a mean over test positions:
+
+    accuracy: after moves.
+    accuracy_all: after moves and on prompt tokens (the published estimand).
+    accuracy_prompt: on prompt tokens only.
+    untrained: `accuracy` of the same model with random weights, where there
+      is such a thing (`Predictor.untrained`).
+    majority: `accuracy` of always naming the most common training label.
+
+  A class that training never saw counts as an error.
+
+  Attributes:
+    num: sequences.
+    layer: activations after this layer; -1 is the last, final norm included.
+    split: 'sequence': the fifth tested on shares no task with the rest;
+      'token': positions at random, as published (sequences leak).
+    data: which split of the world's sequences; 'train' as published.
+    lr, batch, epochs: of Adam on the softmax cross-entropy.
+  """
+
+  version: ClassVar[str] = '1'
+  needs: ClassVar[tuple[str, ...]] = ('hidden',)
+  headline: ClassVar[tuple[str, ...]] = ('accuracy',)
+
+  num: int = 25_000
+  layer: int = -1
+  split: str = 'sequence'
+  data: str = 'heldout'
+  lr: float = 0.01
+  batch: int = 2048
+  epochs: int = 100
+
+  def __post_init__(self) -> None:
+    for field, known in (
+      ('split', ('sequence', 'token')),
+      ('data', ('heldout', 'train', 'all')),
+    ):
+      value = getattr(self, field)
+      if value not in known:
+        raise core.InputError(
+          f'probe: {field}={value!r}; available: {", ".join(known)}'
+        )
+    for field in ('num', 'batch', 'epochs'):
+      if getattr(self, field) < 1:
+        raise core.InputError(
+          f'probe: {field}={getattr(self, field)}; expected at least 1'
+        )
+
+  def __call__(
+    self, predictor: core.Predictor, world: core.World, seed: int
+  ) -> tuple[core.Scores, ...]:
+    """See core.Metric; a row per test sequence, clustered by task."""
+    sequences = world.sample(self.num, seed, split=self.data)
+    points = label(world, sequences)
+    group = next_token.group(world, sequences)
+    test = self._test(points, world.key(sequences), seed)
+    right = self._right(predictor, sequences, points, test, seed)
+    untrained, control = None, predictor.untrained(seed)
+    if control is not None:
+      untrained = self._right(control, sequences, points, test, seed)
+    moves, every = ~points.prompt, np.ones(len(test), bool)
+    tested = _Tested(points, test, group, self._unseen(points, test))
+    return (
+      tested.scores('accuracy', right, moves, 'no_hidden'),
+      tested.scores('accuracy_all', right, every, 'no_hidden'),
+      tested.scores('accuracy_prompt', right, points.prompt, 'no_hidden'),
+      tested.scores('untrained', untrained, moves, 'no_untrained_model'),
+      tested.scores('majority', _majority(points, test), moves, ''),
+    )
+
+  def _test(self, points: Points, key: np.ndarray, seed: int) -> np.ndarray:
+    """[P] bool: points to test on."""
+    if self.split == 'token':
+      mixed = core.hash64(seed, points.row, points.position)
+    else:
+      mixed = core.hash64(seed, key)[points.row]
+    return mixed % np.uint64(HELD_OUT) == 0
+
+  def _unseen(self, points: Points, test: np.ndarray) -> int:
+    return int((~np.isin(points.label[test], points.label[~test])).sum())
+
+  def _right(
+    self,
+    predictor: core.Predictor,
+    sequences: core.Sequences,
+    points: Points,
+    test: np.ndarray,
+    seed: int,
+  ) -> np.ndarray | None:
+    """[P] bool, whether the probe names a point's label; None: no hidden."""
+    features = activations(predictor, sequences, points, self.layer)
+    if features is None or test.all() or not test.any():
+      return None if features is None else np.zeros(len(test), bool)
+    classes, target = np.unique(points.label, return_inverse=True)
+    weights = fit(
+      features[~test],
+      target.reshape(-1)[~test],
+      len(classes),
+      lr=self.lr,
+      batch=self.batch,
+      epochs=self.epochs,
+      seed=seed,
+    )
+    named = np.zeros(len(test), np.int64)
+    for rows in predictors.chunks(len(test), len(classes)):
+      named[rows] = (features[rows] @ weights[0] + weights[1]).argmax(-1)
+    return named == target.reshape(-1)
+
+
+class Points(NamedTuple):
+  """Positions with a label.
+
+  Attributes:
+    row: [P] sequence.
+    position: [P] token.
+    label: [P] int64.
+    prompt: [P] bool, a prompt token, whose label is trivial.
+  """
+
+  row: np.ndarray
+  position: np.ndarray
+  label: np.ndarray
+  prompt: np.ndarray
+
+
+def label(world: core.World, sequences: core.Sequences) -> Points:
+  """All labelled positions, by sequence and then position."""
+  num, longest = sequences.tokens.shape
+  labels = np.full((num, longest), core.DEAD, np.int64)
+  states, last = world.init(num), world.prompt_len() - 1
+  for t in range(longest):
+    rows = np.flatnonzero(t < sequences.lengths)
+    states[rows] = world.advance(states[rows], sequences.tokens[rows, t])
+    if t != last:
+      labels[rows, t] = world.probe_labels(states[rows])
+  if world.end != core.DEAD:
+    labels[sequences.tokens == world.end] = core.DEAD
+  row, position = np.nonzero(labels != core.DEAD)
+  return Points(row, position, labels[row, position], position < last)
+
+
+def activations(
+  predictor: core.Predictor,
+  sequences: core.Sequences,
+  points: Points,
+  layer: int,
+) -> np.ndarray | None:
+  """[P, D] float32 activations at the points; None if there are none."""
+  found = []
+  for rows in predictors.chunks(
+    len(sequences), sequences.tokens.shape[1] * 1024
+  ):
+    hidden = predictor.hidden(
+      sequences.tokens[rows], sequences.lengths[rows], layer
+    )
+    if hidden is None:
+      return None
+    here = (points.row >= rows.start) & (points.row < rows.stop)
+    at = points.row[here] - rows.start, points.position[here]
+    found.append(np.asarray(hidden)[at])
+  return np.concatenate(found).astype(np.float32)
+
+
+def fit(
+  features: np.ndarray,
+  target: np.ndarray,
+  classes: int,
+  *,
+  lr: float,
+  batch: int,
+  epochs: int,
+  seed: int,
+) -> tuple[np.ndarray, np.ndarray]:
+  """Weights [D, C] and biases [C] of a softmax classifier.
+
+  Adam on the cross-entropy, no regularisation. As published, points are
+  shuffled once and come in the same order in every epoch.
+
+  Args:
+    features: [P, D] float32.
+    target: [P] integers below `classes`.
+    classes: C.
+    lr: learning rate.
+    batch: points of a step; the last step of an epoch may have fewer.
+    epochs: passes over the points.
+    seed: of the initial weights and the order.
+  """
+  import jax
+  import jax.numpy as jnp
+  import optax
+
+  num, width = features.shape
+  batch = min(batch, num)
+  steps = -(-num // batch)
+  order = np.random.default_rng([seed, 7]).permutation(num)
+  order = np.concatenate([order, np.zeros(steps * batch - num, order.dtype)])
+  used = (np.arange(steps * batch) < num).astype(np.float32)
+  x_NBD = jnp.asarray(features[order].reshape(steps, batch, width))
+  y_NB = jnp.asarray(target[order].reshape(steps, batch).astype(np.int32))
+  w_NB = jnp.asarray(used.reshape(steps, batch))
+  optimiser = optax.adam(lr)
+
+  def loss(params, x_BD, y_B, w_B):
+    logits_BC = jnp.dot(x_BD, params[0]) + params[1][None]
+    each_B = optax.softmax_cross_entropy_with_integer_labels(logits_BC, y_B)
+    return jnp.sum(each_B * w_B) / jnp.sum(w_B)
+
+  def step(carry, data):
+    params, state = carry
+    grads = jax.grad(loss)(params, *data)
+    updates, state = optimiser.update(grads, state, params)
+    return (optax.apply_updates(params, updates), state), None
+
+  @jax.jit
+  def epoch(carry, x_NBD, y_NB, w_NB):
+    return jax.lax.scan(step, carry, (x_NBD, y_NB, w_NB))[0]
+
+  bound = width**-0.5
+  start = np.random.default_rng([seed, 8]).uniform(
+    -bound, bound, (width, classes)
+  )
+  params = jnp.asarray(start, jnp.float32), jnp.zeros(classes, jnp.float32)
+  carry = params, optimiser.init(params)
+  for _ in range(epochs):
+    carry = epoch(carry, x_NBD, y_NB, w_NB)
+  return np.asarray(carry[0][0]), np.asarray(carry[0][1])
+
+
+def _majority(points: Points, test: np.ndarray) -> np.ndarray:
+  """[P] bool: is the label the commonest one after moves in training?"""
+  seen, count = np.unique(
+    points.label[~test & ~points.prompt], return_counts=True
+  )
+  best = seen[count.argmax()] if seen.size else core.DEAD
+  return points.label == best
+
+
+class _Tested(NamedTuple):
+  """What turns right-or-wrong points into rows by sequence."""
+
+  points: Points
+  test: np.ndarray
+  group: np.ndarray
+  unseen: int
+
+  def scores(
+    self, quantity: str, right: np.ndarray | None, where: np.ndarray, why: str
+  ) -> core.Scores:
+    """Rows of the test sequences; `right` None is one row with a reason."""
+    if right is None:
+      return core.scores(quantity, [np.nan], reason=[why])
+    use = self.test & where
+    if not use.any() or self.test.all():
+      empty = 'no_test_points' if not use.any() else 'no_training_points'
+      return core.scores(quantity, [np.nan], reason=[empty])
+    rows, at = np.unique(self.points.row[use], return_inverse=True)
+    total = np.bincount(at.reshape(-1))
+    good = np.bincount(at.reshape(-1), weights=right[use])
+    return core.scores(
+      quantity,
+      good / total,
+      group=self.group[rows],
+      weight=total,
+      columns={'sequence': rows, 'positions': total},
+      counts={'points_of_unseen_class': self.unseen},
+    )
