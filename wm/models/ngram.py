@@ -298,10 +298,18 @@ class NgramSession(core.Session):
   def draw(self, accept: Any, uniform: np.ndarray) -> np.ndarray:
     """See core.Session."""
     log_probs, place = self._known()
-    out = np.empty(place.size, np.int32)
-    flat, chance = place.ravel(), uniform.ravel()
-    for rows in predictors.chunks(len(flat), self._model.vocab_size, 1 << 22):
-      out[rows] = accept.draw(log_probs[flat[rows]], chance[rows])
+    # Tokens that no context accepts change no rule's mask, nor its draws.
+    tokens = np.flatnonzero(np.asarray(accept.mask(log_probs)).any(0))
+    out = np.full(place.size, core.DEAD, np.int32)
+    if tokens.size:
+      narrow, flat, chance = (
+        log_probs[:, tokens],
+        place.ravel(),
+        uniform.ravel(),
+      )
+      for rows in predictors.chunks(len(flat), len(tokens), 1 << 22):
+        drawn = accept.draw(narrow[flat[rows]], chance[rows])
+        out[rows] = np.where(drawn == core.DEAD, core.DEAD, tokens[drawn])
     return out.reshape(place.shape)
 
   def accepted(self, accept: Any, tokens: np.ndarray) -> np.ndarray:
