@@ -29,6 +29,7 @@ class Found(NamedTuple):
       from accepted tokens only, meets a refused token.
     boundary: per pair, the refused continuations (the model's boundary) by
       length, then by tokens; complete unless capped or decided early.
+    shares: per pair, the model's probability of each of these.
   """
 
   refused: np.ndarray
@@ -36,6 +37,7 @@ class Found(NamedTuple):
   capped: np.ndarray
   mass: np.ndarray
   boundary: list[list[tuple[int, ...]]]
+  shares: list[np.ndarray]
 
 
 class _Level(NamedTuple):
@@ -64,6 +66,7 @@ class _Search(rollouts.Program):
       capped=np.zeros(total, bool),
       mass=np.zeros(total),
       boundary=[[] for _ in range(total)],
+      shares=[np.zeros(0)] * total,
     )
 
   def step(self, session: core.Session, trials: np.ndarray) -> rollouts.Step:
@@ -98,6 +101,7 @@ class _Search(rollouts.Program):
     refused = accepted & ~agreed
     found.refused[trial] |= refused.any()
     found.mass[trial] += share[refused].sum()
+    found.shares[trial] = np.append(found.shares[trial], share[refused])
     found.boundary[trial].extend(
       (*level.paths[parent], int(token))
       for parent, token in np.argwhere(refused)
