@@ -130,13 +130,16 @@ def run(main: Callable[[], None], *names: str) -> None:
   """
   logging.use_absl_handler()
   for name in ('out', 'seed', *names):
-    flags.declare_key_flag(name)
+    # Of the binary: `flags.declare_key_flag` would make them this module's.
+    FLAGS.register_key_flag_for_module(sys.argv[0], FLAGS[name])
   app.run(lambda argv: _guarded(main, argv), flags_parser=_parse)
 
 
 def _parse(argv: Sequence[str]) -> list[str]:
   try:
     return FLAGS(argv)
+  except SystemExit:  # Only the help flags do this, with code 1.
+    sys.exit(0)
   except (flags.Error, UnicodeDecodeError) as error:
     _stop(str(error), 2)
 
