@@ -13,7 +13,7 @@ from flax import nnx
 
 from tests import tiny
 from wm import core
-from wm.data import store
+from wm.data import sampling
 from wm.models import layers
 
 WORLD, MODEL = 'tiny()', 'toy()'
@@ -61,8 +61,4 @@ def install() -> None:
 
 def make_data(out: pathlib.Path, num: int = 400) -> None:
   """Writes OUT/data from the tiny world."""
-  world = tiny.World()
-  manifest = {'vocab_size': len(world.vocab), 'world': WORLD}
-  for split, rows in (('train', num), ('heldout', 30)):
-    sequences = world.sample(rows, 0, split)
-    store.write(out / 'data' / split, [sequences], manifest)
+  sampling.make_dataset(tiny.World(), out, num=num, num_heldout=30, seed=0)

@@ -104,7 +104,14 @@ class Checkpoints:
       read_only=read_only,
       cleanup_tmp_directories=not read_only,
     )
-    self._manager = ocp.CheckpointManager(self.folder, options=options)
+    handlers = {
+      'params': ocp.StandardCheckpointHandler(),
+      'opt': ocp.StandardCheckpointHandler(),
+      'progress': ocp.JsonCheckpointHandler(),
+    }
+    self._manager = ocp.CheckpointManager(
+      self.folder, options=options, item_handlers=handlers
+    )
 
   def last(self) -> int | None:
     """Step of the newest checkpoint, or None."""
@@ -144,9 +151,7 @@ class Checkpoints:
       raise self._broken(step, 'its progress record is incomplete')
     return progress
 
-  def params(
-    self, step: int, abstract: dict[str, jax.ShapeDtypeStruct]
-  ) -> state_lib.Arrays:
+  def params(self, step: int, abstract: state_lib.Shapes) -> state_lib.Arrays:
     """Parameters, placed as `abstract` says; raises InputError."""
     return self._arrays(step, 'params', abstract)
 
@@ -159,7 +164,7 @@ class Checkpoints:
     return state_lib.State(params, treedef.unflatten(opt[p] for p in flat))
 
   def _arrays(
-    self, step: int, item: str, abstract: dict[str, jax.ShapeDtypeStruct]
+    self, step: int, item: str, abstract: state_lib.Shapes
   ) -> state_lib.Arrays:
     self._fits(step, item, abstract)
     restored = self._restore(
@@ -171,9 +176,7 @@ class Checkpoints:
         raise self._broken(step, f'the checksum of {item} {path} is wrong')
     return restored
 
-  def _fits(
-    self, step: int, item: str, abstract: dict[str, jax.ShapeDtypeStruct]
-  ) -> None:
+  def _fits(self, step: int, item: str, abstract: state_lib.Shapes) -> None:
     """Raises InputError where names or shapes are not the model's."""
     found = self._guard(
       step, lambda: self._manager.item_metadata(step)[item].tree

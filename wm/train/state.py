@@ -1,14 +1,12 @@
 """Mesh, shardings and the state of training.
 
 Parameters are a flat dict from path ('blocks.0.mlp.kernel') to array, in
-training and in checkpoints, so that neither depends on how the network's
-classes nest; `Skeleton` turns them back into a network.
+training and in checkpoints, so that neither depends on the containers in which
+a network's classes nest; `merge` turns them back into a network.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from typing import Any, NamedTuple
 
 import jax
@@ -16,12 +14,13 @@ import numpy as np
 import optax
 from flax import nnx
 from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P  # noqa: N817
+from jax.sharding import PartitionSpec as P
 
 from wm import core
-from wm.models import layers
+from wm.models import layers, network
 
 Arrays = dict[str, jax.Array]
+Shapes = dict[str, jax.ShapeDtypeStruct]
 
 
 class State(NamedTuple):
@@ -58,55 +57,20 @@ def flatten(tree: Any) -> Arrays:
   return dict(zip(paths(tree), jax.tree.leaves(tree), strict=True))
 
 
-@dataclasses.dataclass(frozen=True)
-class Skeleton:
-  """A network without its parameters.
-
-  Attributes:
-    graphdef: NNX graph definition.
-    abstract: the parameters' tree with shapes in place of arrays.
-  """
-
-  graphdef: Any
-  abstract: Any
-
-  @property
-  def shapes(self) -> dict[str, jax.ShapeDtypeStruct]:
-    """Path -> shape and dtype of each parameter."""
-    return flatten(self.abstract)
-
-  def tree(self, params: Arrays) -> Any:
-    """The parameters as the network's own tree."""
-    treedef = jax.tree.structure(self.abstract)
-    return treedef.unflatten(params[path] for path in paths(self.abstract))
-
-  def network(self, params: Arrays) -> Any:
-    """The network with these parameters."""
-    return nnx.merge(self.graphdef, self.tree(params))
+def shapes(shape: network.Shape) -> Shapes:
+  """Path -> shape and dtype of each parameter of a network."""
+  return flatten(shape.abstract)
 
 
-def build(model: Any, world: core.World, seed: int) -> tuple[Any, Any]:
-  """(graphdef, parameters) of a newly initialised network."""
-  rngs = nnx.Rngs(params=jax.random.key(seed))
-  return nnx.split(model.build(len(world.vocab), world.max_len, rngs))
+def tree(shape: network.Shape, params: Arrays) -> Any:
+  """Parameters as the network's own tree."""
+  treedef = jax.tree.structure(shape.abstract)
+  return treedef.unflatten(params[path] for path in paths(shape.abstract))
 
 
-def skeleton(model: Any, world: core.World) -> Skeleton:
-  """The model's network for a world; allocates nothing."""
-  graphdefs = []
-
-  def init() -> Any:
-    graphdef, params = build(model, world, 0)
-    graphdefs.append(graphdef)
-    return params
-
-  abstract = jax.eval_shape(init)
-  return Skeleton(graphdefs[0], abstract)
-
-
-def parameter_count(shapes: dict[str, jax.ShapeDtypeStruct]) -> int:
-  """Number of parameters."""
-  return sum(math.prod(shape.shape) for shape in shapes.values())
+def merge(shape: network.Shape, params: Arrays) -> network.Network:
+  """The network with these parameters."""
+  return nnx.merge(shape.graph, tree(shape, params))
 
 
 def mesh(data: int, model: int) -> Mesh:
@@ -127,9 +91,7 @@ def mesh(data: int, model: int) -> Mesh:
   )
 
 
-def param_shardings(
-  shapes: dict[str, jax.ShapeDtypeStruct], mesh: Mesh
-) -> dict[str, NamedSharding]:
+def param_shardings(shapes: Shapes, mesh: Mesh) -> dict[str, NamedSharding]:
   """Where each parameter lives, as the model layers say."""
   return {
     path: layers.sharding(mesh, tuple(path.split('.')), leaf.shape)
@@ -152,7 +114,7 @@ def state_shardings(
 
 
 def abstract_state(
-  shapes: dict[str, jax.ShapeDtypeStruct],
+  shapes: Shapes,
   optimiser: optax.GradientTransformation,
   mesh: Mesh,
 ) -> State:
@@ -169,16 +131,20 @@ def abstract_state(
 
 
 def create(
-  model: Any,
-  world: core.World,
+  shape: network.Shape,
   seed: int,
   optimiser: optax.GradientTransformation,
   abstract: State,
 ) -> State:
-  """A new state, each device making its own part."""
+  """A new state, each device making its own part.
+
+  The parameters are those of the model's predictor before training.
+  """
 
   def init(seed: jax.Array) -> State:
-    params = flatten(build(model, world, seed)[1])
+    rngs = nnx.Rngs(jax.random.key(seed))
+    built = shape.model.build(shape.vocab_size, shape.max_len, rngs)
+    params = flatten(nnx.split(built)[1])
     return State(params, optimiser.init(params))
 
   shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)

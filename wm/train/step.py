@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from wm.models import network
 from wm.train import state as state_lib
 
 # What a step reports, in this order, as one small array.
@@ -20,17 +21,17 @@ STEP = (*SUMS, 'grad_norm', 'lr')
 
 
 def token_losses(
-  network: Any, tokens_BL: jax.Array, key: jax.Array | None = None
+  net: network.Network, tokens_BL: jax.Array, key: jax.Array | None = None
 ) -> jax.Array:
   """[B, L - 1] float32: -log p(tokens[:, t + 1] | tokens[:, :t + 1]), nats."""
-  logits_BLV = network(tokens_BL[:, :-1], key)
+  logits_BLV = net(tokens_BL[:, :-1], key)
   return optax.softmax_cross_entropy_with_integer_labels(
     logits_BLV, tokens_BL[:, 1:]
   )
 
 
 def loss_sums(
-  network: Any,
+  net: network.Network,
   tokens_BL: jax.Array,
   lengths_B: jax.Array,
   prompt_len: int,
@@ -40,7 +41,7 @@ def loss_sums(
 
   'moves' are the tokens after the first `prompt_len`.
   """
-  loss_BL = token_losses(network, tokens_BL, key)
+  loss_BL = token_losses(net, tokens_BL, key)
   target_L = jnp.arange(1, tokens_BL.shape[1])
   real_BL = target_L[None, :] < lengths_B[:, None]
   move_BL = real_BL & (target_L >= prompt_len)[None, :]
@@ -51,7 +52,7 @@ def loss_sums(
 
 
 def make_train_step(
-  skeleton: state_lib.Skeleton,
+  shape: network.Shape,
   optimiser: optax.GradientTransformation,
   schedule: optax.Schedule,
   prompt_len: int,
@@ -69,7 +70,7 @@ def make_train_step(
 
     def loss(params):
       sums = loss_sums(
-        skeleton.network(params), tokens_BL, lengths_B, prompt_len, key
+        state_lib.merge(shape, params), tokens_BL, lengths_B, prompt_len, key
       )
       return sums[0] / jnp.maximum(sums[1], 1), sums
 
@@ -89,12 +90,14 @@ def make_train_step(
 
 
 def make_eval_step(
-  skeleton: state_lib.Skeleton, prompt_len: int, abstract: state_lib.State
+  shape: network.Shape, prompt_len: int, abstract: state_lib.State
 ) -> Callable[..., jax.Array]:
   """step(params, tokens [B, L], lengths [B]) -> [4] float32, see SUMS."""
 
   def eval_step(params, tokens_BL, lengths_B):
-    return loss_sums(skeleton.network(params), tokens_BL, lengths_B, prompt_len)
+    return loss_sums(
+      state_lib.merge(shape, params), tokens_BL, lengths_B, prompt_len
+    )
 
   shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
   return jax.jit(eval_step, out_shardings=_everywhere(shardings))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import pathlib
-import time
 from typing import Any
 
 from wm import files
@@ -84,18 +83,9 @@ class Progress:
       disable=None if show else True,
       dynamic_ncols=True,
     )
-    self._start = time.perf_counter()
-    self.tokens = 0
 
-  @property
-  def seconds(self) -> float:
-    """Since the start, in seconds."""
-    return time.perf_counter() - self._start
-
-  def update(self, tokens: int, loss: float) -> None:
-    """One more step, of `tokens` real tokens."""
-    self.tokens += tokens
-    rate = self.tokens / max(self.seconds, 1e-9)
+  def update(self, loss: float, rate: float) -> None:
+    """One more step; `rate` in tokens/s."""
     self._bar.set_postfix_str(
       f'loss {loss:.4f}, {rate:,.0f} tokens/s', refresh=False
     )

@@ -1,0 +1,173 @@
+"""The host's record of a run: what is logged, kept and refused."""
+
+from __future__ import annotations
+
+import math
+import pathlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from wm.train import config as config_lib
+from wm.train import step as step_lib
+from wm.train import writers
+
+
+class LossError(RuntimeError):
+  """The loss is NaN or infinite; names step, batch and last checkpoint."""
+
+
+def fresh() -> dict[str, Any]:
+  """The record of a run at step 0; JSON values only.
+
+  best, heldout: the best and last held-out evaluation; open: sums since the
+  last training line (step.SUMS); tokens: real ones so far; seconds: spent.
+  """
+  return {
+    'step': 0,
+    'best': None,
+    'heldout': None,
+    'open': [0.0] * 4,
+    'tokens': 0,
+    'seconds': 0.0,
+  }
+
+
+def means(sums: Any) -> dict[str, float]:
+  """Loss per real token and per token after the prompt, in nats."""
+  loss, tokens, loss_moves, tokens_moves = sums
+  return {
+    'loss': loss / max(tokens, 1),
+    'loss_moves': loss_moves / max(tokens_moves, 1),
+  }
+
+
+class Books:
+  """Follows a run one step behind the devices; a context.
+
+  Attributes:
+    book: JSON values that a checkpoint keeps, see `fresh`.
+    blame: what a LossError says of a step (from 0): its batch, the last good
+      checkpoint.
+  """
+
+  def __init__(
+    self,
+    config: config_lib.Config,
+    out: pathlib.Path,
+    book: dict[str, Any],
+    blame: Callable[[int], str],
+    start: float,
+  ) -> None:
+    self.book = {key: book[key] for key in fresh()}
+    self.blame = blame
+    self._log_every, self._start = config.log_every, start
+    self._clock = start
+    self._pending: jax.Array | None = None
+    self._first_step_s: float | None = None
+    chief = config.process_id == 0
+    self._writer = writers.Metrics(out, self.step) if chief else None
+    self._bar = writers.Progress(self.step, config.steps, show=chief)
+
+  @property
+  def step(self) -> int:
+    """Updates that are known to be good."""
+    return self.book['step']
+
+  @property
+  def rate(self) -> float:
+    """Real tokens a second, over all starts."""
+    return self.book['tokens'] / max(self.book['seconds'], 1e-9)
+
+  def dispatched(self, report: jax.Array) -> None:
+    """Settles the step before this one, whose report [6] is kept."""
+    pending, self._pending = self._pending, report
+    self._note(pending)
+
+  def settle(self) -> None:
+    """Waits for the step under way; raises LossError if it went wrong."""
+    pending, self._pending = self._pending, None
+    self._note(pending)
+
+  def _note(self, pending: jax.Array | None) -> None:
+    if pending is None:
+      return
+    report = np.asarray(pending).astype(float).tolist()
+    named = dict(zip(step_lib.STEP, report, strict=True))
+    sums = report[: len(step_lib.SUMS)]
+    loss = means(sums)['loss']
+    if not (math.isfinite(loss) and math.isfinite(named['grad_norm'])):
+      raise LossError(
+        f'loss {loss}, gradient norm {named["grad_norm"]} at step '
+        f'{self.step + 1}; {self.blame(self.step)}'
+      )
+    if self._first_step_s is None:
+      self._first_step_s = time.perf_counter() - self._start
+    self.book['step'] += 1
+    self.book['open'] = [
+      x + y for x, y in zip(self.book['open'], sums, strict=True)
+    ]
+    self.book['tokens'] += int(named['tokens'])
+    now = time.perf_counter()
+    self.book['seconds'] += now - self._clock
+    self._clock = now
+    self._bar.update(loss, self.rate)
+    if self.step % self._log_every == 0:
+      self._log(named)
+
+  def _log(self, named: dict[str, float]) -> None:
+    sums, self.book['open'] = self.book['open'], fresh()['open']
+    if self._writer:
+      self._writer.write(
+        'train',
+        self.step,
+        **means(sums),
+        tokens=int(sums[1]),
+        grad_norm=named['grad_norm'],
+        lr=named['lr'],
+      )
+      self._writer.chart('clock', self.step, tokens_per_s=self.rate)
+
+  def evaluated(self, sums: np.ndarray) -> bool:
+    """Notes held-out sums [4], see step.SUMS; is it the best so far?"""
+    found = means(sums.tolist())
+    if not math.isfinite(found['loss']):
+      raise LossError(
+        f'held-out loss {found["loss"]} at step {self.step}; '
+        f'{self.blame(self.step - 1)}'
+      )
+    if self._writer:
+      self._writer.write('heldout', self.step, **found, tokens=int(sums[1]))
+    self.book['heldout'] = {'step': self.step, **found}
+    best = self.book['best']
+    if best is not None and found['loss'] >= best['loss']:
+      return False
+    self.book['best'] = self.book['heldout']
+    return True
+
+  def summary(self) -> dict[str, Any]:
+    """Where the run stands and how fast it went; `first_step_s` of this start."""
+    book = self.book
+    best, heldout = book['best'] or {}, book['heldout'] or {}
+    return {
+      'step': self.step,
+      'heldout_loss': heldout.get('loss'),
+      'heldout_loss_moves': heldout.get('loss_moves'),
+      'best_step': best.get('step'),
+      'best_loss': best.get('loss'),
+      'tokens': book['tokens'],
+      'seconds': round(book['seconds'], 2),
+      'tokens_per_s': round(self.rate, 1),
+      'first_step_s': self._first_step_s,
+    }
+
+  def __enter__(self) -> Books:
+    return self
+
+  def __exit__(self, *error: object) -> None:
+    self._bar.close()
+    if self._writer:
+      self._writer.close()

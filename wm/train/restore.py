@@ -1,0 +1,124 @@
+"""Trained models as predictors."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+from wm import core, files, registry
+from wm.data import sampling
+from wm.train import runs
+
+WHICH = ('best', 'last')
+
+
+def load(
+  run: str | pathlib.Path,
+  which: str = 'best',
+  world: core.World | None = None,
+  model: str | None = None,
+) -> tuple[core.Predictor, dict[str, Any]]:
+  """The predictor that a training run left, on however many devices there are.
+
+  Args:
+    run: the folder that was train's --out.
+    which: 'best' (by held-out loss) or 'last' checkpoint.
+    world: to use it in; None is the world of the run. Another world with the
+      same vocabulary (say, other traversals of one map) fits too.
+    model: spec that the run must be of; None is any.
+
+  Returns:
+    predictor: of the checkpoint.
+    info: `step`, `heldout` (evaluation at that step or None), `checkpoint`
+      (its folder) and `run` (OUT/train.run.json).
+
+  Raises:
+    InputError: no run there, an unknown `which`, a damaged checkpoint, or
+      one that does not fit the model or the world.
+  """
+  run = pathlib.Path(run)
+  if which not in WHICH:
+    raise core.InputError(
+      f'no checkpoint is called {which!r}; available: {", ".join(WHICH)}'
+    )
+  about = _about(run)
+  trained = registry.make('model', about['model'])
+  if model is not None and registry.make('model', model) != trained:
+    raise core.InputError(
+      f'the model {model!r} does not fit the checkpoint in {run}, which is of '
+      f'{about["model"]}'
+    )
+  world = world or registry.make('world', about['world'])
+  if sampling.vocab_sha256(world) != about['vocab_sha256']:
+    raise core.InputError(
+      f'{run} was trained on the vocabulary of {about["world"]}; '
+      f'{registry.spec(world)} has another'
+    )
+  predictor, info = _predictor(run, which, world, trained)
+  return predictor, {**info, 'run': about}
+
+
+def _about(run: pathlib.Path) -> dict[str, Any]:
+  path = run / f'{runs.STAGE}.run.json'
+  if not path.exists():
+    raise core.InputError(
+      f'{run} holds no training run (no {path.name}); train one with '
+      'launch/train.py'
+    )
+  about = files.read_json(path)
+  missing = {'model', 'world', 'vocab_sha256'} - set(about)
+  if missing:
+    raise core.InputError(f'{path} lacks {", ".join(sorted(missing))}')
+  return about
+
+
+def _predictor(
+  run: pathlib.Path, which: str, world: core.World, model: Any
+) -> tuple[core.Predictor, dict[str, Any]]:
+  if hasattr(model, 'fit'):
+    from wm.train import fit
+
+    info = {'step': 0, 'heldout': None, 'checkpoint': str(fit.path(run))}
+    return model.load(fit.path(run), world), info
+  import jax
+
+  from wm.models import network
+  from wm.train import checkpoints
+  from wm.train import state as state_lib
+
+  kept = checkpoints.Checkpoints(run, read_only=True)
+  try:
+    step = _step(kept, which)
+    shape = network.Shape(model, len(world.vocab), world.max_len)
+    device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+    abstract = {
+      path: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device)
+      for path, leaf in state_lib.shapes(shape).items()
+    }
+    params = state_lib.tree(shape, kept.params(step, abstract))
+    heldout = kept.progress(step).get('heldout')
+  finally:
+    kept.close()
+  if heldout is not None and heldout['step'] != step:
+    heldout = None
+  predictor = network.NetworkPredictor(
+    model, params, len(world.vocab), world.end, world.max_len
+  )
+  info = {'step': step, 'heldout': heldout}
+  return predictor, {**info, 'checkpoint': str(kept.folder / str(step))}
+
+
+def _step(kept: Any, which: str) -> int:
+  """Step of the best or last checkpoint."""
+  step = kept.last()
+  if step is None:
+    raise core.InputError(f'no checkpoint in {kept.folder}')
+  if which == 'best':
+    best = kept.progress(step)['best']
+    step = best['step'] if best else step
+  if step not in kept.steps():
+    raise core.InputError(
+      f'checkpoint {kept.folder / str(step)} is gone; available: '
+      + ', '.join(str(other) for other in kept.steps())
+    )
+  return step

@@ -1,0 +1,57 @@
+"""What a training run is, in JSON, and the data it trains on."""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+from typing import Any
+
+from wm import core, registry
+from wm.data import sampling
+from wm.data import store as stores
+from wm.train import config as config_lib
+
+STAGE = 'train'  # OUT/train.run.json is this run's.
+
+
+def describe(
+  config: config_lib.Config,
+  world: core.World,
+  model: core.Model,
+  train: stores.Store,
+) -> dict[str, Any]:
+  """The run: equal for two runs exactly when their results are."""
+  shards = ''.join(s['tokens_sha256'] for s in train.manifest['shards'])
+  return {
+    **config.run(),
+    'world': registry.spec(world),
+    'world_version': world.version,
+    'model': registry.spec(model),
+    'model_version': model.version,
+    'vocab_sha256': sampling.vocab_sha256(world),
+    'data_sha256': hashlib.sha256(shards.encode()).hexdigest(),
+  }
+
+
+def open_data(
+  out: pathlib.Path, world: core.World
+) -> tuple[stores.Store, stores.Store]:
+  """The (train, heldout) sequences in OUT/data, their hashes checked.
+
+  Raises:
+    InputError: none there, damaged, of another world, or held-out empty.
+  """
+  found = []
+  for split in ('train', 'heldout'):
+    store = stores.open(out / 'data' / split)
+    store.verify()
+    sampling.check(store, world)
+    made, wanted = store.manifest['world'], registry.spec(world)
+    if made != wanted:
+      raise core.InputError(
+        f'{store.folder} holds sequences of {made}, not of {wanted}'
+      )
+    if not len(store):
+      raise core.InputError(f'{store.folder} holds no sequences')
+    found.append(store)
+  return found[0], found[1]
