@@ -93,7 +93,9 @@ class top_k(Accept):
     possible = log_probs > -math.inf
     if self.k == 1:  # A greedy step needs no sort.
       best = xp.argmax(log_probs, axis=-1)[..., None]
-      return possible & (xp.arange(log_probs.shape[-1]) == best)
+      ids = xp.arange(log_probs.shape[-1])
+      ids = ids.reshape((1,) * (log_probs.ndim - 1) + ids.shape)
+      return possible & (ids == best)
     return possible & (_rank(log_probs) < self.k)
 
 
@@ -113,14 +115,35 @@ class top_p(Accept):
   def mask(self, log_probs: Any) -> Any:
     """[..., V] bool."""
     xp = _xp(log_probs)
+    possible = log_probs > -math.inf
+    if self.mass == 1:  # Rounded sums may reach 1 early.
+      return possible
     rank = _rank(log_probs)
     kind = {'kind': 'stable'} if xp is np else {'stable': True}
     order = xp.argsort(-log_probs, axis=-1, **kind)
     probs = xp.exp(xp.take_along_axis(log_probs, order, axis=-1))
     before = xp.cumsum(probs, axis=-1) - probs
     kept = before < np.float32(self.mass)
-    possible = log_probs > -math.inf
     return possible & xp.take_along_axis(kept, rank, axis=-1)
+
+
+@dataclasses.dataclass(frozen=True)
+class published(Accept):
+  """What the published program of Vafa et al. 2024 draws its samples from.
+
+  The 50 most likely tokens, renormalised, then those of at least `threshold`;
+  the most likely one always. It checks by `epsilon` all the same.
+  """
+
+  threshold: float = 0.01
+
+  def mask(self, log_probs: Any) -> Any:
+    """[..., V] bool."""
+    xp = _xp(log_probs)
+    rank = _rank(log_probs)
+    mass = xp.where(rank < 50, xp.exp(log_probs), 0)
+    enough = mass >= np.float32(self.threshold) * mass.sum(-1, keepdims=True)
+    return (rank == 0) | ((rank < 50) & enough)
 
 
 GREEDY = top_k(1)

@@ -100,9 +100,12 @@ class Metric(core.Metric):
     """[P] bool: points to test on."""
     if self.split == 'token':
       mixed = core.hash64(seed, points.row, points.position)
-    else:
-      mixed = core.hash64(seed, key)[points.row]
-    return mixed % np.uint64(HELD_OUT) == 0
+      return mixed % np.uint64(HELD_OUT) == 0
+    tasks, task = np.unique(key, return_inverse=True)
+    order = np.argsort(core.hash64(seed, tasks), kind='stable')
+    chosen = np.zeros(len(tasks), bool)
+    chosen[order[: -(-len(tasks) // HELD_OUT)]] = True
+    return chosen[task.reshape(-1)][points.row]
 
   def _unseen(self, points: Points, test: np.ndarray) -> int:
     return int((~np.isin(points.label[test], points.label[~test])).sum())
