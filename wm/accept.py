@@ -143,7 +143,8 @@ class published(Accept):
     rank = _rank(log_probs)
     mass = xp.where(rank < 50, xp.exp(log_probs), 0)
     enough = mass >= np.float32(self.threshold) * mass.sum(-1, keepdims=True)
-    return (rank == 0) | ((rank < 50) & enough)
+    possible = log_probs > -math.inf
+    return possible & ((rank == 0) | ((rank < 50) & enough))
 
 
 GREEDY = top_k(1)

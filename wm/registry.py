@@ -150,11 +150,14 @@ def make(kind: str, text: str) -> Any:
 
 
 def spec(thing: Any) -> str:
-  """Canonical spec of an object: its name and the fields not at default."""
+  """Canonical spec of an object: its name and the fields not at default.
+
+  Fields with `compare=False` say how fast, not what: they are left out.
+  """
   name = getattr(thing, 'name', type(thing).__name__)
   parts = []
   for field in dataclasses.fields(thing):
     value = getattr(thing, field.name)
-    if value != field.default:
+    if field.compare and value != field.default:
       parts.append(f'{field.name}={value!r}')
   return f'{name}({", ".join(parts)})'

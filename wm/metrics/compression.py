@@ -57,6 +57,7 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '1'
+  breakdown: ClassVar[tuple[str, ...]] = ('direction',)
   headline: ClassVar[tuple[str, ...]] = ('precision',)
 
   trials: int = 1000

@@ -62,6 +62,7 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '1'
+  breakdown: ClassVar[tuple[str, ...]] = ('direction',)
   headline: ClassVar[tuple[str, ...]] = ('precision', 'recall')
 
   trials: int = 1000
@@ -131,7 +132,7 @@ class Metric(core.Metric):
       reason=reason,
       keep=keep,
     )
-    pairs.counts.update({c: num for c, num in counts.items() if num})
+    pairs.counts.update(counts)
     if self.directions == 'both':
       pairs = trials.both_directions(pairs)
     return pairs

@@ -7,19 +7,21 @@ are put together from all parts.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
 import json
 import pathlib
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import tqdm
 
 import wm
 from wm import core, files, registry
-from wm.metrics import stats
+from wm.metrics import rollouts, stats
 
 PARTS = 'scores'
 # A side column is broken down only where it takes no more values than this.
@@ -37,7 +39,6 @@ COLUMNS = (
 )
 
 Entry = dict[str, Any]
-Watch = Callable[[str, int, int], None]
 
 
 def lacks(
@@ -149,21 +150,29 @@ def _unmeasurable(missing: list[str]) -> core.Scores:
   return core.scores('all', [np.nan], reason=[f'needs_{missing[0]}'])
 
 
-def _measure(
-  metric: core.Metric,
-  predictor: core.Predictor,
-  world: core.World,
-  seed: int,
-  watch: Watch | None,
-) -> tuple[core.Scores, ...]:
-  from wm.metrics import rollouts
+@contextlib.contextmanager
+def _progress(spec: str) -> Iterator[None]:
+  """A bar of decided trials, on a terminal only."""
+  with tqdm.tqdm(
+    desc=spec, unit='trial', disable=None, leave=False, dynamic_ncols=True
+  ) as bar:
 
+    def watch(done: int, total: int) -> None:
+      if done < bar.n:  # Another stage of the same metric.
+        bar.reset()
+      bar.total = total
+      bar.update(done - bar.n)
+
+    with rollouts.watching(watch):
+      yield
+
+
+def _measure(
+  metric: core.Metric, predictor: core.Predictor, world: core.World, seed: int
+) -> tuple[core.Scores, ...]:
   if missing := lacks(metric, predictor, world):
     return (_unmeasurable(missing),)
-  if watch is None:
-    return metric(predictor, world, seed)
-  spec = registry.spec(metric)
-  with rollouts.watching(lambda done, total: watch(spec, done, total)):
+  with _progress(registry.spec(metric)):
     return metric(predictor, world, seed)
 
 
@@ -253,7 +262,6 @@ def run(
   model_name: str,
   out: str | pathlib.Path,
   extra: Entry | None = None,
-  watch: Watch | None = None,
 ) -> list[Entry]:
   """Scores a predictor by metrics; goes on where a killed run stopped.
 
@@ -270,7 +278,6 @@ def run(
     out: folder of this model's results.
     extra: further fields of every entry, e.g. which checkpoint; part of what
       the folder is claimed for.
-    watch: called as watch(metric spec, trials decided, all trials).
 
   Raises:
     InputError: the folder holds scores of another model, world or seed; the
@@ -295,9 +302,9 @@ def run(
   paths = []
   for metric in metrics:
     paths.append(_part(folder, metric))
-    if paths[-1].exists():
+    if paths[-1].exists() and paths[-1].with_suffix('.csv').exists():
       continue
-    found = _measure(metric, predictor, world, seed, watch)
+    found = _measure(metric, predictor, world, seed)
     named = {'seed': seed, 'model_name': model_name, 'extra': more}
     entries = [entry(metric, scores, world, **named) for scores in found]
     parts = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -62,7 +61,7 @@ def sample_other_states(
   """
   second = np.array(first)
   reason = np.full(len(first), 'no_two_states', dtype='<U16')
-  counts: collections.Counter[str] = collections.Counter()
+  counts: dict[str, int] = {}
   pending = np.arange(len(first))
   for attempt in range(attempts):
     if not pending.size:
@@ -71,14 +70,14 @@ def sample_other_states(
     same = world.state_id(drawn) == world.state_id(first[pending])
     low, high = _moves_range(world, first[pending], drawn)
     apart = ~same & (high < low)
-    counts['same_state'] += int(same.sum())
-    counts['no_common_moves'] += int(apart.sum())
+    _count(counts, 'same_state', same)
+    _count(counts, 'no_common_moves', apart)
     reason[pending[apart]] = 'no_common_moves'
     good = ~same & ~apart
     second[pending[good]] = drawn[good]
     reason[pending[good]] = ''
     pending = pending[~good]
-  return second, reason, dict(counts)
+  return second, reason, counts
 
 
 def _moves_range(
@@ -115,55 +114,65 @@ def prefix_pairs(
     keep: (tokens [T, 2, L], lengths [T, 2]) -> [T] bool.
   """
   total = len(first)
-  reason = np.full(total, '') if reason is None else reason
-  reason = reason.astype('<U16')
+  found = PrefixPairs(
+    first,
+    second,
+    tokens=np.zeros((total, 2, world.max_len), np.int32),
+    lengths=np.zeros((total, 2), np.int32),
+    moves=np.zeros(total, np.int32),
+    reason=np.full(total, '', '<U16') if reason is None else reason.copy(),
+    trial=np.arange(total),
+    direction=np.zeros(total, np.int32),
+    counts={},
+  )
   low, high = _moves_range(world, first, second)
-  reason[(reason == '') & (high < low)] = 'no_prefix'
-  tokens = np.zeros((total, 2, world.max_len), np.int32)
-  lengths = np.zeros((total, 2), np.int32)
-  moves = np.zeros(total, np.int32)
-  counts: collections.Counter[str] = collections.Counter()
-  pending = np.flatnonzero(reason == '')
+  found.reason[(found.reason == '') & (high < low)] = 'no_prefix'
+  pending = np.flatnonzero(found.reason == '')
   for attempt in range(attempts):
     if not pending.size:
       break
     share = core.uniforms(seed, MOVES, pending, attempt // REDRAW)
-    span = (high - low + 1)[pending]
-    drawn = (low[pending] + np.floor(share * span)).astype(np.int32)
-    drawn = np.minimum(drawn, high[pending])
-    good = np.ones(len(pending), bool)
-    for side, states in enumerate((first, second)):
-      seeds = core.hash64(seed, PREFIXES, pending, attempt, side)
-      got = world.sample_prefixes(states[pending], drawn, seeds)
-      width = got.tokens.shape[1]
-      tokens[pending, side, :width] = got.tokens
-      tokens[pending, side, width:] = core.PAD
-      lengths[pending, side] = got.lengths
-      good &= got.ok
-    counts['no_prefix'] += int((~good).sum())
-    equal = (tokens[pending, 0] == tokens[pending, 1]).all(1)
-    equal &= good & (lengths[pending, 0] == lengths[pending, 1])
-    counts['equal_prefixes'] += int(equal.sum())
-    good &= ~equal
+    above = np.floor(share * (high - low + 1)[pending]).astype(np.int32)
+    found.moves[pending] = np.minimum(low[pending] + above, high[pending])
+    good = _draw(world, found, pending, seed, attempt)
     if keep is not None:
       rows = pending[good]
-      kept = keep(tokens[rows], lengths[rows])
-      counts['refused_prefix'] += int((~kept).sum())
+      kept = keep(found.tokens[rows], found.lengths[rows])
+      _count(found.counts, 'refused_prefix', ~kept)
       good[good] = kept
-    moves[pending] = drawn
     pending = pending[~good]
-  reason[pending] = 'no_two_prefixes'
-  return PrefixPairs(
-    first,
-    second,
-    tokens,
-    lengths,
-    moves,
-    reason,
-    np.arange(total),
-    np.zeros(total, np.int32),
-    {cause: num for cause, num in counts.items() if num},
-  )
+  found.reason[pending] = 'no_two_prefixes'
+  return found
+
+
+def _draw(
+  world: core.World,
+  found: PrefixPairs,
+  rows: np.ndarray,
+  seed: int,
+  attempt: int,
+) -> np.ndarray:
+  """Draws both prefixes of the given trials; [R] bool, two different ones."""
+  good = np.ones(len(rows), bool)
+  for side, states in enumerate((found.first, found.second)):
+    seeds = core.hash64(seed, PREFIXES, rows, attempt, side)
+    got = world.sample_prefixes(states[rows], found.moves[rows], seeds)
+    width = got.tokens.shape[1]
+    found.tokens[rows, side, :width] = got.tokens
+    found.tokens[rows, side, width:] = core.PAD
+    found.lengths[rows, side] = got.lengths
+    good &= got.ok
+  _count(found.counts, 'no_prefix', ~good)
+  tokens, lengths = found.tokens[rows], found.lengths[rows]
+  equal = good & (lengths[:, 0] == lengths[:, 1])
+  equal &= (tokens[:, 0] == tokens[:, 1]).all(1)
+  _count(found.counts, 'equal_prefixes', equal)
+  return good & ~equal
+
+
+def _count(counts: dict[str, int], cause: str, rows: np.ndarray) -> None:
+  if rows.any():
+    counts[cause] = counts.get(cause, 0) + int(rows.sum())
 
 
 def both_directions(pairs: PrefixPairs) -> PrefixPairs:
