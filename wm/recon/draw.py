@@ -1,0 +1,268 @@
+"""Static pictures of a reconstructed map, PNG and SVG, by Matplotlib.
+
+True edges in use are thin black lines; new edges are curves that leave their
+node in the direction of their label, as in the published maps (Vafa et al.
+2024, figure 3; mapping/). Unused true edges are not drawn.
+"""
+
+from __future__ import annotations
+
+import math
+import pathlib
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from wm import files
+from wm.recon import measures
+from wm.worlds import streets
+
+if TYPE_CHECKING:
+  from matplotlib import axes as axes_lib
+  from matplotlib import figure as figure_lib
+
+# Degrees from a node to the control point of its curves, in each axis.
+BEND = 0.002
+
+INK = '#101418'
+PALE, DARK = '#ffa07a', '#b22222'  # Light salmon to fire brick.
+PAPER = '#ffffff'
+
+
+class View(NamedTuple):
+  """A window in degrees, and how edges are drawn in it.
+
+  Attributes:
+    name: part of the file name.
+    south, north, west, east: degrees.
+    width: of true edges, points.
+    alpha: of true edges.
+    new_width, new_alpha: of new edges.
+  """
+
+  name: str
+  south: float
+  north: float
+  west: float
+  east: float
+  width: float
+  alpha: float
+  new_width: float
+  new_alpha: float
+
+
+# The published views of Manhattan.
+FAR = View('far', 40.702, 40.800, -74.022, -73.933, 0.5, 0.3, 0.75, 0.3)
+CLOSE = View('close', 40.714, 40.720, -74.020, -73.980, 1.0, 0.3, 1.5, 0.7)
+
+
+def views(
+  graph: streets.StreetGraph, edges: measures.Table
+) -> tuple[View, View]:
+  """A far and a close view: the published ones where the map is Manhattan.
+
+  Elsewhere the whole map, and the window a third as wide in which most new
+  edges start.
+  """
+  south, north = float(graph.lat.min()), float(graph.lat.max())
+  west, east = float(graph.lon.min()), float(graph.lon.max())
+  inside = (
+    (graph.lat > FAR.south)
+    & (graph.lat < FAR.north)
+    & (graph.lon > FAR.west)
+    & (graph.lon < FAR.east)
+  )
+  wide = east - west > 0.8 * (FAR.east - FAR.west)
+  if inside.mean() > 0.5 and wide:
+    return FAR, CLOSE
+  tall, broad = max(north - south, 1e-3), max(east - west, 1e-3)
+  far = FAR._replace(
+    south=south - tall / 20,
+    north=north + tall / 20,
+    west=west - broad / 20,
+    east=east + broad / 20,
+  )
+  lat, lon = _busiest(graph, edges, tall / 6, broad / 6)
+  close = CLOSE._replace(
+    south=lat - tall / 6,
+    north=lat + tall / 6,
+    west=lon - broad / 6,
+    east=lon + broad / 6,
+  )
+  return far, close
+
+
+def _busiest(
+  graph: streets.StreetGraph,
+  edges: measures.Table,
+  half_lat: float,
+  half_lon: float,
+) -> tuple[float, float]:
+  """Middle of the window with most new edges' starts; of the map if none."""
+  starts = edges.source[edges.kind == measures.FALSE]
+  if not len(starts):
+    starts = np.arange(len(graph))
+  lat, lon = graph.lat[starts], graph.lon[starts]
+  best, place = -1, (0.0, 0.0)
+  for k in range(0, len(starts), max(1, len(starts) // 500)):
+    near = (np.abs(lat - lat[k]) <= half_lat) & (
+      np.abs(lon - lon[k]) <= half_lon
+    )
+    if near.sum() > best:
+      best, place = int(near.sum()), (float(lat[k]), float(lon[k]))
+  return place
+
+
+def control_points(
+  graph: streets.StreetGraph, source: np.ndarray, label: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """[E] latitude and longitude of the middle points of quadratic curves.
+
+  A label that is no direction bends nothing: the point is the start.
+  """
+  known = label < len(streets.DIRECTIONS)
+  names = [
+    streets.DIRECTIONS[k] if ok else ''
+    for k, ok in zip(label, known, strict=True)
+  ]
+  north = np.array([('N' in name) - ('S' in name) for name in names], float)
+  east = np.array([('E' in name) - ('W' in name) for name in names], float)
+  return graph.lat[source] + BEND * north, graph.lon[source] + BEND * east
+
+
+def figure(
+  graph: streets.StreetGraph, edges: measures.Table, view: View, title: str
+) -> figure_lib.Figure:
+  """One view as a Matplotlib figure."""
+  import matplotlib.figure  # Plotting on first use.
+
+  stretch = 1 / math.cos(math.radians((view.south + view.north) / 2))
+  shape = (view.north - view.south) * stretch / (view.east - view.west)
+  width = 8.0 if shape > 0.7 else 12.0
+  made = matplotlib.figure.Figure(
+    figsize=(width, width * shape + 0.9), facecolor=PAPER, layout='constrained'
+  )
+  axes = made.add_subplot()
+  axes.set(
+    xlim=(view.west, view.east), ylim=(view.south, view.north), aspect=stretch
+  )
+  axes.set(xticks=[], yticks=[])
+  axes.spines[:].set_color('#c8ccd0')
+  _true_edges(axes, graph, edges, view)
+  _new_edges(axes, graph, edges, view)
+  _frame(axes, edges, view, title)
+  return made
+
+
+def _true_edges(
+  axes: axes_lib.Axes,
+  graph: streets.StreetGraph,
+  edges: measures.Table,
+  view: View,
+) -> None:
+  from matplotlib import collections
+
+  used = edges.kind == measures.USED
+  place = np.stack([graph.lon, graph.lat], -1)
+  ends = np.stack([place[edges.source[used]], place[edges.target[used]]], 1)
+  axes.add_collection(
+    collections.LineCollection(
+      ends, colors=INK, linewidths=view.width, alpha=view.alpha
+    ),
+    autolim=False,
+  )
+
+
+def _new_edges(
+  axes: axes_lib.Axes,
+  graph: streets.StreetGraph,
+  edges: measures.Table,
+  view: View,
+) -> None:
+  from matplotlib import collections, colors, path
+
+  new = np.flatnonzero(edges.kind == measures.FALSE)
+  source, target = edges.source[new], edges.target[new]
+  lat, lon = control_points(graph, source, edges.label[new])
+  points = np.stack(
+    [
+      np.stack([graph.lon[source], graph.lat[source]], -1),
+      np.stack([lon, lat], -1),
+      np.stack([graph.lon[target], graph.lat[target]], -1),
+    ],
+    1,
+  )
+  codes = [path.Path.MOVETO, path.Path.CURVE3, path.Path.CURVE3]
+  shades = colors.LinearSegmentedColormap.from_list('new', [PALE, DARK])
+  # Where an edge has no bearing, nothing about it is off.
+  off = np.nan_to_num(edges.error[new]) / 180
+  axes.add_collection(
+    collections.PathCollection(
+      [path.Path(curve, codes) for curve in points],
+      facecolors='none',
+      edgecolors=shades(off),
+      linewidths=view.new_width,
+      alpha=view.new_alpha,
+    ),
+    autolim=False,
+  )
+
+
+def _frame(
+  axes: axes_lib.Axes, edges: measures.Table, view: View, title: str
+) -> None:
+  from matplotlib import lines
+
+  count = np.bincount(edges.kind, minlength=3)
+  axes.set_title(title, loc='left', fontsize=11, color=INK)
+  axes.legend(
+    handles=[
+      lines.Line2D(
+        [], [], color=INK, lw=1, alpha=0.6, label=f'true edge ({count[0]:,})'
+      ),
+      lines.Line2D([], [], color=PALE, lw=2, label=f'new edge ({count[1]:,})'),
+      lines.Line2D(
+        [],
+        [],
+        color=DARK,
+        lw=2,
+        label='new edge that leads away from its label',
+      ),
+    ],
+    loc='upper center',
+    bbox_to_anchor=(0.5, -0.01),
+    ncols=3,
+    frameon=False,
+    fontsize=8,
+  )
+  metres = (view.north - view.south) * 111_195
+  length = 10 ** math.floor(math.log10(metres / 4))
+  across = length / 111_195 / math.cos(math.radians(view.south))
+  left = view.west + (view.east - view.west) * 0.03
+  low = view.south + (view.north - view.south) * 0.03
+  axes.plot([left, left + across], [low, low], color=INK, lw=2)
+  text = f'{length / 1000:g} km' if length >= 1000 else f'{length} m'
+  axes.text(left, low, f'{text}\n', color=INK, fontsize=8, va='bottom')
+
+
+def write(
+  graph: streets.StreetGraph,
+  edges: measures.Table,
+  folder: str | pathlib.Path,
+  title: str,
+) -> list[pathlib.Path]:
+  """Writes map_far and map_close as .png and .svg; returns their paths."""
+  import matplotlib
+
+  made = []
+  # Equal runs give equal bytes.
+  with matplotlib.rc_context({'svg.hashsalt': 'wm', 'svg.fonttype': 'none'}):
+    for view in views(graph, edges):
+      picture = figure(graph, edges, view, title)
+      for kind in ('png', 'svg'):
+        path = pathlib.Path(folder) / f'map_{view.name}.{kind}'
+        metadata = {'Date': None} if kind == 'svg' else {}
+        with files.replacing(path) as name:
+          picture.savefig(name, format=kind, dpi=150, metadata=metadata)
+        made.append(path)
+  return made

@@ -1,0 +1,195 @@
+"""Map reconstruction: the map that a model's routes imply.
+
+Routes are placed one after the other on the nodes of the true map. True edges
+are used where they fit; where none does, a false edge is added to a node in
+reach, so that as much of the rest as possible can be walked (Vafa et al. 2024,
+section 4 and appendix E). What is added is what the model got wrong.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from types import ModuleType
+from typing import NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.kernels import recon_ref
+from wm.kernels.recon_ref import Edges
+from wm.recon.routes import CLASSES, LENGTH_CAP, Fate, Routes
+from wm.worlds import streets
+
+EARTH_MILES = 3958.7613  # Mean radius.
+
+VARIANTS = ('program', 'paper')
+TIES = ('default', 'order', 'nearest')
+
+# By recon_ref's codes.
+REASONS = {
+  recon_ref.NO_ROOM: 'no_room',
+  recon_ref.TOO_FAR: 'destination_too_far',
+  recon_ref.NO_CANDIDATE: 'no_candidate',
+  recon_ref.OFF_DESTINATION: 'off_destination',
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """What a false edge may be, and which of the two algorithms adds it.
+
+  Attributes:
+    max_degree: most edges out of a node (paper: distinct neighbours).
+    max_miles: great-circle length of the longest false edge.
+    variant: 'program', what the published program does, or 'paper', the
+      algorithm as printed; `recon_ref` holds both in plain Python.
+    ties: which of equally good candidates is taken: the first in 'order' of
+      nodes (the program), the 'nearest', then first (the paper says nothing;
+      its default here).
+    rollback: a route that fails leaves the map as it was; published: not.
+  """
+
+  max_degree: int = 4
+  max_miles: float = 0.5
+  variant: str = 'program'
+  ties: str = 'default'
+  rollback: bool = False
+
+  def __post_init__(self) -> None:
+    for field, known in (('variant', VARIANTS), ('ties', TIES)):
+      value = getattr(self, field)
+      if value not in known:
+        raise core.InputError(
+          f'{field}={value!r}; available: {", ".join(known)}'
+        )
+    if self.max_degree < 1:
+      raise core.InputError(f'max_degree={self.max_degree}: expected >= 1')
+    if not 0 <= self.max_miles < np.inf:
+      raise core.InputError(f'max_miles={self.max_miles}: expected >= 0')
+
+
+class Candidates(NamedTuple):
+  """Nodes that a false edge from each node may lead to, best tie first.
+
+  Attributes:
+    offsets: [S + 1] int64, start of each node's.
+    nodes: int32.
+  """
+
+  offsets: np.ndarray
+  nodes: np.ndarray
+
+
+def _kernels(backend: str, name: str) -> ModuleType:
+  if backend == 'ref':
+    from wm.kernels import geometry_ref
+
+    return {'recon': recon_ref, 'geometry': geometry_ref}[name]
+  if backend != 'numba':
+    raise core.InputError(f'backend {backend!r}; available: numba, ref')
+  from wm.kernels import geometry_numba, recon_numba  # Numba on first use.
+
+  return {'recon': recon_numba, 'geometry': geometry_numba}[name]
+
+
+def candidates(
+  graph: streets.StreetGraph, options: Options, backend: str = 'numba'
+) -> Candidates:
+  """All nodes in reach of each node by great circle, itself included."""
+  offsets, nodes = _kernels(backend, 'geometry').within(
+    graph.lat, graph.lon, options.max_miles, EARTH_MILES
+  )
+  nearest = options.ties == 'nearest' or (
+    options.ties == 'default' and options.variant == 'paper'
+  )
+  if nearest:
+    here = np.repeat(np.arange(len(graph)), np.diff(offsets))
+    apart = streets.great_circle(
+      graph.lat[here], graph.lon[here], graph.lat[nodes], graph.lon[nodes]
+    )
+    nodes = nodes[np.lexsort((nodes, apart, here))]
+  return Candidates(offsets, nodes)
+
+
+def reconstruct(
+  graph: streets.StreetGraph,
+  routes: Routes,
+  options: Options,
+  near: Candidates | None = None,
+  backend: str = 'numba',
+) -> Edges:
+  """Places routes in their order; see `recon_ref` for what comes out.
+
+  near: of `candidates`, for calls that share it.
+  backend: 'numba', or 'ref', plain Python; they agree to the edge.
+  """
+  near = near or candidates(graph, options, backend)
+  return _kernels(backend, 'recon').reconstruct(
+    graph.delta,
+    near.offsets,
+    near.nodes,
+    routes.origins,
+    routes.destinations,
+    routes.offsets,
+    routes.labels,
+    options.max_degree,
+    options.variant == 'paper',
+    options.rollback,
+  )
+
+
+def counts(
+  graph: streets.StreetGraph,
+  routes: Routes,
+  fate: Fate,
+  edges: Edges,
+) -> dict[str, int | dict[str, int]]:
+  """Failures and edges by class.
+
+  A failed route counts as `length_cap`, whatever stopped it, where the true
+  map says that it was cut off: as long as the world's sequences may get, and
+  not at its destination. `parallel_edges` are false edges between nodes that
+  another edge, true or false, used or not, joins already.
+  """
+  failed = edges.reasons != recon_ref.OK
+  groups = fate.groups(routes)
+  cut = groups == LENGTH_CAP
+  reasons = {
+    name: int((edges.reasons[~cut] == code).sum())
+    for code, name in REASONS.items()
+  }
+  reasons[CLASSES[LENGTH_CAP]] = int(failed[cut].sum())
+  true = int((~edges.false).sum())
+  source, target = edges.source[edges.false], edges.target[edges.false]
+  pairs = source.astype(np.int64) * len(graph) + target
+  real = graph.edges()
+  known = np.isin(pairs, real[0].astype(np.int64) * len(graph) + real[2])
+  added = pairs[~known]
+  return {
+    'failed': int(failed.sum()),
+    'failure_reasons': reasons,
+    'failed_by_class': {
+      name: int(failed[groups == group].sum())
+      for group, name in enumerate(CLASSES)
+    },
+    'true_edges': true,
+    'new_edges': int(edges.false.sum()),
+    'unused_edges': graph.num_edges - true,
+    'self_loops': int((source == target).sum()),
+    'parallel_edges': int(known.sum()) + len(added) - len(np.unique(added)),
+  }
+
+
+def permutation(num: int, order: str | int, shuffle: int = 0) -> np.ndarray:
+  """[num] rows in an order: 'file', or drawn from a seed.
+
+  shuffle: number of a further order drawn from the same seed, from 1.
+
+  Raises:
+    InputError: the order is neither 'file' nor an integer >= 0.
+  """
+  if order == 'file' and not shuffle:
+    return np.arange(num)
+  if not str(order).isdecimal():
+    raise core.InputError(f"order {order!r}: expected 'file' or a seed >= 0")
+  return np.random.default_rng([int(order), shuffle]).permutation(num)
