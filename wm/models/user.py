@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
 import importlib.util
 import pathlib
+import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -17,20 +19,32 @@ from wm import core, predictors
 EXPECTED = "expected function='package.module:name' or 'file.py:name'"
 
 
+@contextlib.contextmanager
+def _importable(folder: pathlib.Path) -> Iterator[None]:
+  """Lets modules of a folder be imported, as `python file.py` does."""
+  sys.path.insert(0, str(folder))
+  try:
+    yield
+  finally:
+    sys.path.remove(str(folder))
+
+
 def _module(where: str) -> types.ModuleType:
-  if not where.endswith('.py'):
+  path = pathlib.Path(where)
+  if path.suffix != '.py':
     try:
-      return importlib.import_module(where)
+      with _importable(pathlib.Path.cwd()):
+        return importlib.import_module(where)
     except ModuleNotFoundError as error:
       raise core.InputError(
         f'user model: no module {error.name!r} (from {where!r}); {EXPECTED}'
       ) from error
-  path = pathlib.Path(where)
   if not path.is_file():
     raise core.InputError(f'user model: no file {where!r}; {EXPECTED}')
   spec = importlib.util.spec_from_file_location(path.stem, path)
   module = importlib.util.module_from_spec(spec)
-  spec.loader.exec_module(module)
+  with _importable(path.resolve().parent):
+    spec.loader.exec_module(module)
   return module
 
 
