@@ -20,6 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 DEAD = -1  # in every table: no such transition; as a token: none.
+OPTIMAL_TOLERANCE = 1e-6  # Relative; costs are sums of floats.
 PAD = 0  # token id of padding in every vocabulary; never legal.
 
 # How a sampled continuation came to its end.
@@ -262,6 +263,51 @@ class World(abc.ABC):
   def optimal_cost(self, sequences: Sequences) -> np.ndarray:
     """[N] float64 least cost of the same task; default NaN."""
     return np.full(len(sequences), np.nan)
+
+  def optimal(self, sequences: Sequences) -> dict[str, np.ndarray]:
+    """Named criteria [N] bool by which a sequence is as good as any.
+
+    Default: 'least' where `cost` is `optimal_cost`, to OPTIMAL_TOLERANCE.
+    """
+    best = self.optimal_cost(sequences) * (1 + OPTIMAL_TOLERANCE)
+    return {'least': self.cost(sequences) <= best}
+
+  def judge(self, sequences: Sequences) -> np.ndarray:
+    """[N] str: is each whole sequence in the language, and if not, why.
+
+    'valid'; 'bad_header', an illegal token in the prompt; 'path_fail',
+    another illegal token; 'dest_fail', an illegal end token; 'no_end';
+    'tokens_after_end'. The first failure decides (Vafa et al. 2024, section
+    3).
+    """
+    tokens, lengths = sequences.tokens, sequences.lengths
+    num = len(sequences)
+    steps, states = self.walk(self.init(num), tokens, lengths)
+    last = np.minimum(steps, tokens.shape[1] - 1)
+    refused = tokens[np.arange(num), last]
+    complete = self.complete(states)
+    ended = complete & (self.end != DEAD)
+    failed = steps < lengths
+    return np.select(
+      [
+        failed & (steps < self.prompt_len()),
+        failed & ended,
+        failed & (refused == self.end),
+        failed,
+        ~complete,
+      ],
+      ['bad_header', 'tokens_after_end', 'dest_fail', 'path_fail', 'no_end'],
+      'valid',
+    )
+
+  def boundary_sizes(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> list[int]:
+    """Sizes of one pair's boundary [W], to each length bound 1..depth."""
+    lengths = [
+      len(s) for s in self.boundary(first[None], second[None], depth)[0]
+    ]
+    return [sum(n <= k for n in lengths) for k in range(1, depth + 1)]
 
   def automaton(self) -> Automaton | None:
     """The finite table behind this world, or None."""

@@ -11,6 +11,7 @@ The whole is turned by 29 degrees and gently bent, so that labels vary.
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -73,7 +74,7 @@ def _grid(
 def _line(
   line: list[int], index: int, count: int, forward: bool
 ) -> list[tuple[int, int]]:
-  steps = list(zip(line, line[1:], strict=False))
+  steps = list(itertools.pairwise(line))
   back = [(v, u) for u, v in steps]
   if index in (0, count - 1) or index % 4 == 0:
     return steps + back
@@ -85,10 +86,8 @@ def _diagonal(
 ) -> list[tuple[int, int]]:
   """A two-way avenue across the blocks, from one rim to another."""
   start = int(rng.integers(0, max(columns - rows, 0) + 1))
-  line = [
-    r * columns + start + r for r in range(rows) if start + r < columns
-  ]
-  steps = list(zip(line, line[1:], strict=False))
+  line = [r * columns + start + r for r in range(rows) if start + r < columns]
+  steps = list(itertools.pairwise(line))
   return steps + [(v, u) for u, v in steps]
 
 
@@ -110,7 +109,7 @@ def _spurs(
   rows: int, columns: int, places: np.ndarray, rng: np.random.Generator
 ) -> tuple[list[tuple[int, int]], np.ndarray]:
   """Culs-de-sac (two-way), exits and entries (one-way) at the rim."""
-  kinds = 'cul exit cul entry'.split()
+  kinds = ('cul', 'exit', 'cul', 'entry')
   count = max(rows * columns // 24, 2)
   rim = [(r, c) for r in (0, rows - 1) for c in range(columns)]
   rim += [(r, c) for r in range(1, rows - 1) for c in (0, columns - 1)]

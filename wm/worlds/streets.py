@@ -97,9 +97,7 @@ def sector(bearings: np.ndarray) -> np.ndarray:
   return np.floor(np.asarray(bearings) / 45 + 0.5).astype(np.int64) % 8
 
 
-def project(
-  graph: StreetGraph, lat: np.ndarray, lon: np.ndarray
-) -> np.ndarray:
+def project(graph: StreetGraph, lat: np.ndarray, lon: np.ndarray) -> np.ndarray:
   """[N, 2] metres east and north of the graph's middle (equirectangular)."""
   lat0, lon0 = graph.lat.mean(), graph.lon.mean()
   east = np.radians(lon - lon0) * math.cos(math.radians(lat0))
@@ -204,9 +202,7 @@ def load_csv(nodes: str | Path, edges: str | Path) -> StreetGraph:
     length_m[given] = _numbers(edges, 'length_m', texts, float)
     if not np.isfinite(length_m[given]).all():
       raise core.InputError(f'{edges}: length_m must be finite')
-  return build(
-    ids, lat, lon, (sources, labels, targets), length_m, str(edges)
-  )
+  return build(ids, lat, lon, (sources, labels, targets), length_m, str(edges))
 
 
 def load_graph(path: str | Path) -> StreetGraph:
@@ -274,8 +270,7 @@ def _rows(
   unknown = np.flatnonzero(ids[rows] != values)
   if unknown.size:
     raise core.InputError(
-      f'{path}: {column} {values[unknown[0]]} is not among the {len(ids)} '
-      'nodes'
+      f'{path}: {column} {values[unknown[0]]} is not among the {len(ids)} nodes'
     )
   return rows
 

@@ -1,0 +1,357 @@
+"""Going to a destination on a street graph: the automaton of map worlds.
+
+The state is (current intersection, destination). A direction is legal where
+an edge has it, `end` exactly where current == destination; going on through
+the destination is legal too (Vafa et al. 2024, section 3, appendix B).
+
+State words: current is a row of the graph, DEAD, START (no token yet) or
+OVER (after `end`); destination is a row or UNSTATED.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+
+import numpy as np
+
+from wm import core
+from wm.kernels import dfa
+from wm.worlds import routes, streets, table
+
+START, OVER, UNSTATED = -2, -3, -2
+
+END = 1
+DIRECTION0, NODE0 = 2, 10  # First token id of directions and of nodes.
+
+# A prefix to a state, with the shortest way on from it, has fewer directions
+# than this, for every traversal, as published.
+PREFIX_MOVES = 96
+
+ATTEMPTS = 64  # Backward walks that met a street without entry start again.
+
+
+class Navigation(core.World):
+  """A world of routes on `graph`; subclasses say how they are sampled."""
+
+  @property
+  @abc.abstractmethod
+  def graph(self) -> streets.StreetGraph:
+    """The street graph."""
+
+  @property
+  @abc.abstractmethod
+  def moves(self) -> int:
+    """Most directions in a sequence."""
+
+  @property
+  def max_len(self) -> int:
+    """Origin, destination, directions and `end`."""
+    return self.moves + 3
+
+  @functools.cached_property
+  def vocab(self) -> tuple[str, ...]:
+    """'<pad>', 'end', the eight directions, then node ids in file order."""
+    nodes = tuple(map(str, self.graph.ids.tolist()))
+    return ('<pad>', 'end', *streets.DIRECTIONS, *nodes)
+
+  @property
+  def end(self) -> int:
+    """Id of 'end'."""
+    return END
+
+  def prompt_len(self) -> int:
+    """Origin and destination."""
+    return 2
+
+  # The automaton.
+
+  @functools.cached_property
+  def hops(self) -> np.ndarray:
+    """[S, S] unit distances, from row to column; its type's maximum is none."""
+    return routes.hops(self.graph.delta)
+
+  def automaton(self) -> core.Automaton:
+    """Table over intersections; destinations are goals."""
+    return core.Automaton(
+      self.graph.delta, np.arange(DIRECTION0, NODE0, dtype=np.int32)
+    )
+
+  def rows_goals(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and goals [B] of the automaton; DEAD row where on no street."""
+    placed = (states >= 0).all(-1)
+    rows = np.where(placed, states[:, 0], core.DEAD)
+    return rows, np.where(placed, states[:, 1], UNSTATED)
+
+  def init(self, batch: int) -> np.ndarray:
+    """START, UNSTATED."""
+    return np.full((batch, 2), (START, UNSTATED), np.int32)
+
+  def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """States [B, 2] after tokens [B]."""
+    current, goal = states.T
+    after = np.full(states.shape, core.DEAD, np.int32)
+    node = np.asarray(tokens) - NODE0
+    named = (node >= 0) & (node < len(self.graph))
+    origin = named & (current == START)
+    after[origin, 0] = node[origin]
+    after[origin, 1] = UNSTATED
+    stated = named & (current >= 0) & (goal == UNSTATED)
+    after[stated, 0] = current[stated]
+    after[stated, 1] = node[stated]
+    placed = (current >= 0) & (goal >= 0)
+    move = placed & (tokens >= DIRECTION0) & (tokens < NODE0)
+    after[move, 0] = self.graph.delta[current[move], tokens[move] - DIRECTION0]
+    after[move, 1] = np.where(after[move, 0] < 0, core.DEAD, goal[move])
+    after[placed & (current == goal) & (tokens == END)] = (OVER, UNSTATED)
+    return after
+
+  def legal(self, states: np.ndarray) -> np.ndarray:
+    """[B, V] bool."""
+    current, goal = states.T
+    legal = np.zeros((len(states), NODE0 + len(self.graph)), bool)
+    asks = (current == START) | ((current >= 0) & (goal == UNSTATED))
+    legal[asks, NODE0:] = True
+    rows, goals = self.rows_goals(states)
+    here = rows >= 0
+    legal[here, DIRECTION0:NODE0] = self.graph.delta[rows[here]] >= 0
+    legal[:, END] = here & (rows == goals)
+    return legal
+
+  def state_id(self, states: np.ndarray) -> np.ndarray:
+    """[B] int64."""
+    current, goal = states.T.astype(np.int64)
+    ids = (current + 3) * (len(self.graph) + 2) + goal + 2
+    return np.where(current == core.DEAD, core.DEAD, ids)
+
+  def complete(self, states: np.ndarray) -> np.ndarray:
+    """After `end` only: a street without exit completes nothing."""
+    return states[:, 0] == OVER
+
+  def walk(
+    self, states: np.ndarray, tokens: np.ndarray, lengths: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """As `core.World.walk`, compiled."""
+    states, lengths = np.array(states), np.asarray(lengths)
+    steps = np.zeros(len(states), np.int32)
+    tokens = np.asarray(tokens)
+    alive = np.ones(len(states), bool)
+    for _ in range(2):  # Origin and destination, where they are to come.
+      asks = ((states[:, 0] == START) | (states[:, 1] == UNSTATED)) & alive
+      rows = np.flatnonzero(asks & (steps < lengths) & (states[:, 0] != OVER))
+      if rows.size:
+        after = self.advance(states[rows], tokens[rows, steps[rows]])
+        ok = after[:, 0] != core.DEAD
+        states[rows[ok]] = after[ok]
+        steps[rows[ok]] += 1
+        alive[rows[~ok]] = False
+    rows, goals = self.rows_goals(states)
+    rows = np.where(alive, rows, core.DEAD)
+    labels = self._labels(tokens, steps)
+    more, rows, over = dfa.walk(
+      self.graph.delta, rows, goals, labels, lengths - steps
+    )
+    states[rows >= 0, 0] = rows[rows >= 0]
+    states[over] = (OVER, UNSTATED)
+    return steps + more, states
+
+  def _labels(self, tokens: np.ndarray, skip: np.ndarray) -> np.ndarray:
+    """Labels [B, K] int8 of tokens after the first `skip` [B] of each row."""
+    labels = np.full(tokens.shape, core.DEAD, np.int8)
+    move = (tokens >= DIRECTION0) & (tokens < NODE0)
+    labels[move] = tokens[move] - DIRECTION0
+    labels[tokens == END] = len(streets.DIRECTIONS)
+    if skip.any():
+      columns = np.arange(tokens.shape[1]) + skip[:, None]
+      columns = np.minimum(columns, tokens.shape[1] - 1)
+      labels = np.take_along_axis(labels, columns, axis=1)
+    return labels
+
+  @functools.cached_property
+  def _pairs_from(self) -> np.ndarray:
+    """[S + 1] int64: (current, destination) states before each row's."""
+    usable = self._usable(self.hops).sum(1)
+    return np.concatenate([[0], np.cumsum(usable, dtype=np.int64)])
+
+  def _usable(self, hops: np.ndarray) -> np.ndarray:
+    """Mask of distances that trials use: 1..95 unless `max_moves` is less."""
+    return (hops >= 1) & (hops < min(self.moves, PREFIX_MOVES))
+
+  def sample_states(self, num: int, seed: int) -> np.ndarray:
+    """(current, destination) uniform over pairs 1 to 95 hops apart."""
+    before = self._pairs_from
+    pick = core.hash64(seed, np.arange(num)) % np.uint64(before[-1])
+    pick = pick.astype(np.int64)
+    rows = np.searchsorted(before, pick, side='right') - 1
+    states = np.empty((num, 2), np.int32)
+    for n, row in enumerate(rows):
+      columns = np.flatnonzero(self._usable(self.hops[row]))
+      states[n] = row, columns[pick[n] - before[row]]
+    return states
+
+  def prefix_moves(self, states: np.ndarray) -> np.ndarray:
+    """1 .. 96 less the nodes on the shortest path (spec section 5)."""
+    rows, goals = self.rows_goals(states)
+    most = min(self.moves, PREFIX_MOVES)
+    hops = self.hops[rows, goals].astype(np.int64)
+    most = np.where(rows >= 0, np.maximum(most - 1 - hops, 0), 0)
+    return np.stack([np.ones_like(most), most], axis=-1).astype(np.int32)
+
+  @functools.cached_property
+  def _predecessors(self) -> dfa.Predecessors:
+    return dfa.predecessors(self.graph.delta)
+
+  def sample_prefixes(
+    self, states: np.ndarray, moves: np.ndarray, seeds: np.ndarray
+  ) -> core.Prefixes:
+    """Walks back from the state, uniform over in-edges at each step.
+
+    A walk that comes to a street without entry is drawn again, ATTEMPTS
+    times in all, so prefixes are as if only walks that last were there.
+    """
+    rows, goals = self.rows_goals(states)
+    moves = np.asarray(moves, np.int32)
+    width = int(moves.max(initial=0))
+    labels = np.full((len(rows), width), core.DEAD, np.int8)
+    origins = np.full(len(rows), core.DEAD, np.int32)
+    for attempt in range(ATTEMPTS):
+      left = np.flatnonzero((origins < 0) & (rows >= 0) & (moves >= 1))
+      if not left.size:
+        break
+      walked, starts, _ = dfa.reverse_walk(
+        self._predecessors,
+        rows[left],
+        moves[left],
+        core.hash64(np.asarray(seeds)[left], attempt),
+      )
+      origins[left] = starts
+      labels[left, : walked.shape[1]] = walked
+    ok = origins >= 0
+    tokens = np.zeros((len(rows), width + 2), np.int32)
+    tokens[ok, 0] = origins[ok] + NODE0
+    tokens[ok, 1] = goals[ok] + NODE0
+    moved = (labels >= 0) & ok[:, None]
+    tokens[:, 2:][moved] = labels[moved] + DIRECTION0
+    return core.Prefixes(tokens, np.where(ok, moves + 2, 0), ok)
+
+  def completable(self, states: np.ndarray, budget: np.ndarray) -> np.ndarray:
+    """Directions, or a destination, from which it is not too far to `end`."""
+    legal, left = self.legal(states), np.asarray(budget)[:, None]
+    rows, goals = self.rows_goals(states)
+    here = np.flatnonzero(rows >= 0)
+    heads = self.graph.delta[rows[here]]
+    hops = self.hops[heads, goals[here, None]].astype(np.int64)
+    none = np.iinfo(self.hops.dtype).max
+    fits = (hops < none) & (hops + 2 <= left[here])
+    legal[here, DIRECTION0:NODE0] &= fits
+    asks = np.flatnonzero((states[:, 0] >= 0) & (states[:, 1] == UNSTATED))
+    hops = self.hops[states[asks, 0]].astype(np.int64)
+    legal[asks, NODE0:] &= (hops < none) & (hops + 2 <= left[asks])
+    legal[:, END] &= left[:, 0] >= 1
+    legal[states[:, 0] == START] &= left[states[:, 0] == START] >= 3
+    return legal
+
+  # Written states and exact counts.
+
+  def parse_state(self, text: str) -> np.ndarray:
+    """'current,destination' by node id; 'origin,?', 'start', 'end', 'dead'."""
+    words = {'start': (START, UNSTATED), 'end': (OVER, UNSTATED)}
+    words['dead'] = (core.DEAD, core.DEAD)
+    if text.strip() in words:
+      return np.array([words[text.strip()]], np.int32)
+    parts = [part.strip() for part in text.split(',')]
+    if len(parts) != 2:
+      raise core.InputError(
+        f'{text!r} is no map state; expected current,destination'
+      )
+    goal = UNSTATED if parts[1] == '?' else self._row(parts[1])
+    return np.array([(self._row(parts[0]), goal)], np.int32)
+
+  def _row(self, text: str) -> int:
+    index = self._index.get(text)
+    if index is None:
+      raise core.InputError(
+        f'{text!r} is not among the {len(self.graph)} nodes; the first is '
+        f'{self.vocab[NODE0]}'
+      )
+    return index
+
+  @functools.cached_property
+  def _index(self) -> dict[str, int]:
+    return {token: row for row, token in enumerate(self.vocab[NODE0:])}
+
+  def format_state(self, state: np.ndarray) -> str:
+    """As `parse_state` reads it."""
+    current, goal = map(int, state)
+    if current < 0:
+      return {START: 'start', OVER: 'end', core.DEAD: 'dead'}[current]
+    ids = self.vocab[NODE0:]
+    return f'{ids[current]},{ids[goal] if goal >= 0 else "?"}'
+
+  def boundary(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> list[list[tuple[int, ...]]]:
+    """Exact boundaries of pairs, destinations included through `end`."""
+    rows1, goals1 = self.rows_goals(first)
+    rows2, goals2 = self.rows_goals(second)
+    found = table.suffixes(
+      dfa.boundary(self.graph.delta, rows1, rows2, goals1, goals2, depth),
+      np.arange(DIRECTION0, NODE0),
+      END,
+    )
+    for t in np.flatnonzero(self._asks(first) | self._asks(second)):
+      found[t] = table.product(self, first[t], second[t], depth)
+    return found
+
+  @staticmethod
+  def _asks(states: np.ndarray) -> np.ndarray:
+    """[B] bool: origin or destination is still to be stated."""
+    current, goal = states.T
+    return (current == START) | ((current >= 0) & (goal == UNSTATED))
+
+  def boundary_sizes(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> list[int]:
+    """Cumulative boundary sizes of one pair [W] to each bound 1..depth."""
+    first, second = first[None], second[None]
+    if (self._asks(first) | self._asks(second)).any():
+      return super().boundary_sizes(first[0], second[0], depth)
+    rows1, goals1 = self.rows_goals(first)
+    rows2, goals2 = self.rows_goals(second)
+    return dfa.boundary_sizes(
+      self.graph.delta, rows1, rows2, goals1, goals2, depth
+    )[0].tolist()
+
+  def count(self, state: np.ndarray, depth: int) -> list[int]:
+    """Legal token sequences of lengths 1..depth, exact.
+
+    A destination may be any intersection; over all of them, `end` is legal
+    once after every walk.
+    """
+    row, goal = (int(words[0]) for words in self.rows_goals(state[None]))
+    if row >= 0:
+      return dfa.count(self.graph.delta, row, goal, depth)
+    if not self._asks(state[None])[0]:
+      return [0] * depth
+    size, start = len(self.graph), int(state[0]) == START
+    walks = np.full(size, 1, object)  # From each row, a length at a time.
+    sums = []
+    for _ in range(depth):
+      sums.append(int(walks.sum() if start else walks[state[0]]))
+      heads = np.append(walks, 0)[self.graph.delta]
+      walks = heads.sum(axis=1)
+    stated = [size * a + b for a, b in zip(sums, [0, *sums], strict=False)]
+    return ([size, *stated] if start else stated)[:depth]
+
+  def probe_labels(self, states: np.ndarray) -> np.ndarray:
+    """[B] int64 current intersection (spec section 4)."""
+    return states[:, 0].astype(np.int64)
+
+  @functools.cached_property
+  def _two_way(self) -> np.ndarray:
+    return np.append(self.graph.two_way(), 0)
+
+  def tags(self, states: np.ndarray) -> dict[str, np.ndarray]:
+    """`two_way`: two-way streets at the current intersection (Fig. 7)."""
+    rows, _ = self.rows_goals(states)
+    return {'two_way': self._two_way[rows]}

@@ -1,0 +1,251 @@
+"""What finite worlds share: everything that follows from a transition table.
+
+`TableWorld` is for worlds whose states are rows of one table; `product` lists
+the boundary of two states of any world by breadth-first product construction.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+import itertools
+
+import numpy as np
+
+from wm import core
+from wm.kernels import dfa
+
+HELDOUT, SALT = 20, 0x7AB1E  # One key in HELDOUT goes to the held-out split.
+
+
+def product(
+  world: core.World, first: np.ndarray, second: np.ndarray, depth: int
+) -> list[tuple[int, ...]]:
+  """Boundary of one pair of states [W] of any world (Vafa et al., Def. 2.4).
+
+  Pairs of states are kept while a token is legal at both; shorter suffixes
+  first, then in order of tokens. Work grows with the interior to that depth.
+  """
+  found: list[tuple[int, ...]] = []
+  if world.state_id(first[None])[0] == world.state_id(second[None])[0]:
+    return found
+  firsts, seconds = first[None], second[None]
+  paths = np.zeros((1, 0), np.int32)
+  for _ in range(depth):
+    one, two = world.legal(firsts), world.legal(seconds)
+    rows, tokens = np.nonzero(one & ~two)
+    found += _extended(paths, rows, tokens)
+    rows, tokens = np.nonzero(one & two)
+    if not rows.size:
+      break
+    firsts = world.advance(firsts[rows], tokens)
+    seconds = world.advance(seconds[rows], tokens)
+    paths = np.concatenate([paths[rows], tokens[:, None]], axis=1)
+    apart = world.state_id(firsts) != world.state_id(seconds)
+    firsts, seconds, paths = firsts[apart], seconds[apart], paths[apart]
+  return found
+
+
+def _extended(
+  paths: np.ndarray, rows: np.ndarray, tokens: np.ndarray
+) -> list[tuple[int, ...]]:
+  longer = np.concatenate([paths[rows], tokens[:, None]], axis=1)
+  return [tuple(path) for path in longer.tolist()]
+
+
+def in_split(key: np.ndarray, split: str) -> np.ndarray:
+  """[N] bool: do sequences with these keys belong to a split?"""
+  if split not in ('all', 'train', 'heldout'):
+    raise core.InputError(
+      f'unknown split {split!r}; available: all, train, heldout'
+    )
+  if split == 'all':
+    return np.ones(len(key), bool)
+  held = core.hash64(key, SALT) % np.uint64(HELDOUT) == 0
+  return held == (split == 'heldout')
+
+
+def drawn(legal: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+  """[B] tokens uniform over the legal [B, V]; DEAD where there is none."""
+  count = legal.sum(-1)
+  place = np.minimum((uniform * count).astype(np.int64), count - 1)
+  token = (np.cumsum(legal, axis=-1) > place[:, None]).argmax(-1)
+  return np.where(count > 0, token, core.DEAD)
+
+
+def stream(
+  world: core.World, num: int, seed: int, split: str, length: int
+) -> core.Sequences:
+  """Random play: each token uniform over the legal ones, to `length` or over.
+
+  Sequence n depends on (seed, n) alone; those of another split are left out.
+  """
+  kept = [np.zeros((0, length), np.int32)]
+  have, first, chunk = 0, 0, max(num, 64)
+  limit = 2**16 + 400 * num
+  while have < num and first < limit:
+    tokens = _play(world, np.arange(first, first + chunk), seed, length)
+    first += chunk
+    lengths = (tokens != core.PAD).sum(-1)
+    key = world.key(core.Sequences(tokens, lengths))
+    kept.append(tokens[in_split(key, split)])
+    have += len(kept[-1])
+    chunk = min(max(2 * (num - have), 64), 2**14)
+  tokens = np.concatenate(kept)[:num]
+  return core.Sequences(tokens, (tokens != 0).sum(-1).astype(np.int32))
+
+
+def _play(
+  world: core.World, numbers: np.ndarray, seed: int, length: int
+) -> np.ndarray:
+  tokens = np.zeros((len(numbers), length), np.int32)
+  states = world.init(len(numbers))
+  for k in range(length):
+    token = drawn(world.legal(states), core.uniforms(seed, numbers, k))
+    going = token != core.DEAD
+    if not going.any():
+      break
+    tokens[going, k] = token[going]
+    after = world.advance(states, np.maximum(token, 0))
+    states = np.where(going[:, None], after, states)
+  return tokens
+
+
+class TableWorld(core.World):
+  """A world whose state is one word, a row of `delta`; label a is token a + 1.
+
+  Sequences start in row 0, have no end token and run to `max_len` tokens.
+  Subclasses are frozen dataclasses that give `delta`, `vocab`, `max_len`.
+  """
+
+  @property
+  @abc.abstractmethod
+  def delta(self) -> np.ndarray:
+    """[S, A] int32 next rows, DEAD where illegal."""
+
+  @property
+  def labels(self) -> int:
+    """A."""
+    return self.delta.shape[1]
+
+  def automaton(self) -> core.Automaton:
+    """The table; it has no goals."""
+    tokens = np.arange(1, self.labels + 1, dtype=np.int32)
+    return core.Automaton(self.delta, tokens)
+
+  def rows_goals(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and goals [B] of the automaton."""
+    return states[:, 0], np.full(len(states), dfa.NONE)
+
+  def init(self, batch: int) -> np.ndarray:
+    """Row 0."""
+    return np.zeros((batch, 1), np.int32)
+
+  def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """States [B, 1] after tokens [B]."""
+    labels = np.asarray(tokens) - 1
+    return dfa.advance(self.delta, states[:, 0], labels)[:, None]
+
+  def legal(self, states: np.ndarray) -> np.ndarray:
+    """[B, V] bool."""
+    legal = np.zeros((len(states), self.labels + 1), bool)
+    legal[:, 1:] = dfa.legal(self.delta, *self.rows_goals(states))[:, :-1]
+    return legal
+
+  def state_id(self, states: np.ndarray) -> np.ndarray:
+    """[B] int64, the row."""
+    return states[:, 0].astype(np.int64)
+
+  def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
+    """Random play of `max_len` tokens."""
+    return stream(self, num, seed, split, self.max_len)
+
+  def sample_states(self, num: int, seed: int) -> np.ndarray:
+    """Uniform over the states that some prefix reaches."""
+    rows = np.flatnonzero(self._ways[1:].any(0))
+    pick = core.hash64(seed, np.arange(num)) % np.uint64(len(rows))
+    return rows[pick.astype(np.int64)].astype(np.int32)[:, None]
+
+  @functools.cached_property
+  def _ways(self) -> np.ndarray:
+    """[max_len, S]: prefixes of k moves to each row, each k scaled by its max.
+
+    Prefixes leave room for one more token. Ratios within a k are all that
+    backward sampling needs, and scaling keeps them finite.
+    """
+    ways = np.zeros((self.max_len, len(self.delta)))
+    ways[0, 0] = 1.0
+    sources, labels = np.nonzero(self.delta >= 0)
+    heads = self.delta[sources, labels]
+    for k in range(1, self.max_len):
+      np.add.at(ways[k], heads, ways[k - 1, sources])
+      ways[k] /= max(ways[k].max(), 1e-300)
+    return ways
+
+  def prefix_moves(self, states: np.ndarray) -> np.ndarray:
+    """[T, 2] int32; between them there may be numbers without a prefix."""
+    some = self._ways[1:, states[:, 0]] > 0
+    least = some.argmax(0) + 1
+    most = len(some) - some[::-1].argmax(0)
+    most = np.where((states[:, 0] >= 0) & some.any(0), most, 0)
+    return np.stack([least, most], axis=-1).astype(np.int32)
+
+  def sample_prefixes(
+    self, states: np.ndarray, moves: np.ndarray, seeds: np.ndarray
+  ) -> core.Prefixes:
+    """Uniform over all prefixes of moves[t] tokens that end in states[t]."""
+    rows, moves = states[:, 0].copy(), np.asarray(moves)
+    ok = (rows >= 0) & (moves >= 1) & (moves < self.max_len)
+    ok[ok] = self._ways[moves[ok], rows[ok]] > 0
+    tokens = np.zeros((len(rows), int(moves.max(initial=0))), np.int32)
+    edges = dfa.predecessors(self.delta)
+    for t in np.flatnonzero(ok):
+      row = rows[t]
+      draws = core.uniforms(seeds[t], np.arange(moves[t]))
+      for k in range(moves[t], 0, -1):
+        into = slice(edges.indptr[row], edges.indptr[row + 1])
+        mass = np.cumsum(self._ways[k - 1, edges.sources[into]])
+        pick = np.searchsorted(mass, draws[k - 1] * mass[-1], side='right')
+        pick = min(pick, np.flatnonzero(np.diff(mass, prepend=0.0))[-1])
+        tokens[t, k - 1] = edges.labels[into][pick] + 1
+        row = edges.sources[into][pick]
+    return core.Prefixes(tokens, np.where(ok, moves, 0).astype(np.int32), ok)
+
+  def boundary(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> list[list[tuple[int, ...]]]:
+    """Exact boundaries of pairs of states."""
+    none = np.full(len(first), dfa.NONE)
+    found = dfa.boundary(
+      self.delta, first[:, 0], second[:, 0], none, none, depth
+    )
+    return suffixes(found, self.automaton().tokens)
+
+  def boundary_sizes(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> list[int]:
+    """Cumulative boundary sizes of one pair [W] to each bound 1..depth."""
+    return dfa.boundary_sizes(
+      self.delta, first[:1], second[:1], [dfa.NONE], [dfa.NONE], depth
+    )[0].tolist()
+
+  def count(self, state: np.ndarray, depth: int) -> list[int]:
+    """Legal token sequences of lengths 1..depth, exact."""
+    return dfa.count(self.delta, int(state[0]), dfa.NONE, depth)
+
+
+def suffixes(
+  found: dfa.Suffixes, tokens: np.ndarray, end: int = core.DEAD
+) -> list[list[tuple[int, ...]]]:
+  """A kernel's suffixes as tuples of tokens, in the order of tokens.
+
+  tokens: [A] token of each label; `end` is the token of the end label.
+  """
+  table = np.append(tokens, end)
+  rows = table[found.labels].tolist()
+  flat = [
+    tuple(row[:length]) for row, length in zip(rows, found.lengths, strict=True)
+  ]
+  cuts = found.offsets.tolist()
+  pairs = itertools.pairwise(cuts)
+  return [sorted(flat[a:b], key=lambda s: (len(s), s)) for a, b in pairs]
