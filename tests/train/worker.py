@@ -1,0 +1,70 @@
+"""A training process that tests start, and that dies when it is told to.
+
+  python -m tests.train.worker OUT '{"config": {...}, "die": ["save", 21]}'
+
+die: ["feed", n] SIGKILL while batch n is made; ["save", n] while checkpoint n
+is being written; ["saved", n] once it is; ["line", n] within a line of
+metrics.jsonl.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import sys
+from typing import Any
+
+from tests.train import toy
+
+
+def _die() -> None:
+  os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _arm(moment: str, number: int) -> None:
+  """Makes one function of the training code deadly at its n-th step."""
+  from wm.train import checkpoints, feed, writers
+
+  host = feed.Feed.host
+  save = checkpoints.Checkpoints.save
+  write = writers.Metrics.write
+
+  def deadly_host(self: Any, step: int) -> Any:
+    if moment == 'feed' and step == number:
+      _die()
+    return host(self, step)
+
+  def deadly_save(self: Any, step: int, *args: Any) -> None:
+    save(self, step, *args)
+    if moment == 'saved' and step == number:
+      self.wait()
+    if moment in ('save', 'saved') and step == number:
+      _die()
+
+  def deadly_write(self: Any, split: str, step: int, **values: float) -> None:
+    if moment == 'line' and step == number:
+      self._file.write('{"step": 1, "spl')
+      self._file.flush()
+      _die()
+    write(self, split, step, **values)
+
+  feed.Feed.host = deadly_host
+  checkpoints.Checkpoints.save = deadly_save
+  writers.Metrics.write = deadly_write
+
+
+def main(out: str, order: dict[str, Any]) -> None:
+  """Trains the toy network on OUT/data."""
+  toy.install()
+  from wm.train import loop
+
+  if order.get('die'):
+    _arm(*order['die'])
+  config = loop.Config(toy.WORLD, toy.MODEL, **order['config'])
+  print(json.dumps(loop.train(config, pathlib.Path(out))))
+
+
+if __name__ == '__main__':
+  main(sys.argv[1], json.loads(sys.argv[2]))
