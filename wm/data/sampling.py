@@ -144,7 +144,8 @@ def _make_split(
     manifest = stores.open(folder).manifest
     files.same(folder, split, wanted, {k: manifest.get(k) for k in wanted})
     return manifest
-  writer = stores.Writer(folder, wanted)
+  tokens = stores.SHARD_TOKENS
+  writer = stores.Writer(folder, wanted, shard_tokens=tokens)
   done = False
   try:
     for chunk in _progress(_chunks(world, writer, num, seed, split), num):

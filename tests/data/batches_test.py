@@ -1,0 +1,171 @@
+"""Batches: every row once an epoch, whatever happened before."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wm import core
+from wm.data import batches, store
+
+
+def write(folder, lengths: np.ndarray) -> store.Store:
+  """A store whose row n holds the number n + 1, lengths[n] times."""
+  num = len(lengths)
+  tokens = np.zeros((num, max(int(lengths.max(initial=0)), 1)), np.int32)
+  used = np.arange(tokens.shape[1]) < lengths[:, None]
+  tokens[used] = np.repeat(np.arange(num) + 1, lengths)
+  data = core.Sequences(tokens, lengths.astype(np.int32))
+  store.write(folder, [data], {'vocab_size': num + 1})
+  return store.open(folder)
+
+
+@pytest.fixture(scope='module')
+def walks(tmp_path_factory):
+  """Lengths as of Manhattan's random walks: 3 to 99 moves, 3 tokens more."""
+  lengths = np.random.default_rng(0).integers(6, 103, 20_000)
+  return write(tmp_path_factory.mktemp('walks') / 's', lengths)
+
+
+@pytest.fixture(scope='module')
+def few(tmp_path_factory):
+  lengths = np.random.default_rng(1).integers(1, 20, 130)
+  return write(tmp_path_factory.mktemp('few') / 's', lengths)
+
+
+@settings(max_examples=80, deadline=None)
+@given(num=st.integers(1, 700), seed=st.integers(0, 2**40))
+def test_permute_is_a_permutation(num, seed):
+  got = batches.permute(np.arange(num), num, seed)
+  assert sorted(got) == list(range(num))
+
+
+def test_permute_needs_no_neighbours_and_depends_on_its_words():
+  num = 91_000_000
+  some = np.array([0, 5, num - 1])
+  whole = batches.permute(some, num, 7, 1)
+  assert ((whole >= 0) & (whole < num)).all()
+  for k, index in enumerate(some):
+    assert batches.permute(np.array([index]), num, 7, 1)[0] == whole[k]
+  assert (whole != batches.permute(some, num, 7, 2)).any()
+  words = np.array([1, 2, 1])
+  mixed = batches.permute(some, num, 7, words)
+  np.testing.assert_array_equal(mixed[[0, 2]], whole[[0, 2]])
+  assert mixed[1] == batches.permute(some, num, 7, 2)[1]
+
+
+def test_permute_looks_uniform():
+  # Where index 0 of 97 goes over 20,000 seeds: chi-square, 96 degrees.
+  seeds = np.arange(20_000)
+  got = batches.permute(np.zeros(20_000, int), 97, seeds)
+  counts = np.bincount(got, minlength=97)
+  expected = 20_000 / 97
+  assert ((counts - expected) ** 2 / expected).sum() < 160  # p = 4e-5
+
+
+@pytest.mark.parametrize('mode', batches.MODES)
+@pytest.mark.parametrize('batch', [1, 8, 10, 64, 200])
+def test_every_row_once_an_epoch(few, mode, batch):
+  # Windows are in order of the stream, so whole windows cover whole epochs.
+  stream = batches.Batches(few, batch, 3, mode)
+  window = stream.window
+  steps = np.lcm(len(few), batch * window) // batch
+  epochs = steps * batch // len(few)
+  seen = np.concatenate([stream.rows(step) for step in range(steps)])
+  counts = np.bincount(seen, minlength=len(few))
+  assert (counts == epochs).all()
+  assert stream.epoch(steps) == epochs
+
+
+@pytest.mark.parametrize('mode', batches.MODES)
+def test_a_batch_depends_on_its_step_alone(walks, mode):
+  first = batches.Batches(walks, 32, 5, mode)
+  order = [0, 1, 63, 64, 900, 64, 0]
+  got = [first.at(step) for step in order]
+  for step, (tokens, lengths) in zip(order, got, strict=True):
+    again = batches.Batches(walks, 32, 5, mode).at(step)
+    np.testing.assert_array_equal(tokens, again[0])
+    np.testing.assert_array_equal(lengths, again[1])
+  other = batches.Batches(walks, 32, 6, mode).at(0)
+  assert not np.array_equal(other[1], got[0][1])
+
+
+@pytest.mark.parametrize('mode', batches.MODES)
+def test_tokens_are_the_rows_padded_to_a_multiple(walks, mode):
+  stream = batches.Batches(walks, 16, 5, mode, multiple=16)
+  for step in (0, 7, 200):
+    tokens, lengths = stream.at(step)
+    assert tokens.dtype == lengths.dtype == np.int32
+    assert tokens.shape == (16, stream.length(step))
+    assert tokens.shape[1] % 16 == 0
+    assert 0 <= tokens.shape[1] - lengths.max() < 16
+    used = np.arange(tokens.shape[1]) < lengths[:, None]
+    assert (tokens[~used] == core.PAD).all()
+    want = np.repeat(stream.rows(step) + 1, lengths)
+    np.testing.assert_array_equal(tokens[used], want)
+
+
+def test_buckets_waste_little_and_random_batches_half(walks):
+  useful = {
+    mode: batches.Batches(walks, 64, 0, mode).useful(0, 300)
+    for mode in batches.MODES
+  }
+  assert useful['buckets'] >= 0.95
+  assert useful['random'] < 0.56
+  coarse = batches.Batches(walks, 64, 0, 'buckets', multiple=16)
+  assert 0.85 < coarse.useful(0, 300) < 0.92
+  shapes = {coarse.length(step) for step in range(300)}
+  assert shapes == {16, 32, 48, 64, 80, 96, 112}
+
+
+def test_useful_is_what_the_batches_hold(walks):
+  stream = batches.Batches(walks, 64, 0)
+  real = total = 0
+  for step in range(60, 70):
+    tokens, lengths = stream.at(step)
+    real, total = real + lengths.sum(), total + tokens.size
+  assert stream.useful(60, 70) == pytest.approx(real / total)
+
+
+def test_batches_of_a_window_come_in_no_order_of_length(walks):
+  stream = batches.Batches(walks, 64, 0)
+  means = np.array([stream.at(step)[1].mean() for step in range(64)])
+  rank = np.argsort(np.argsort(means))
+  assert abs(np.corrcoef(rank, np.arange(64))[0, 1]) < 0.5
+  # Over a window, lengths are those of the data: no order between windows.
+  assert means.mean() == pytest.approx(walks.lengths.mean(), rel=0.03)
+
+
+def test_parts_of_processes_make_up_the_global_batch(walks):
+  stream = batches.Batches(walks, 12, 2)
+  whole = stream.at(9)
+  parts = [stream.at(9, process, 3) for process in range(3)]
+  for k in range(2):
+    np.testing.assert_array_equal(
+      np.concatenate([part[k] for part in parts]), whole[k]
+    )
+  with pytest.raises(core.InputError, match='5 equal parts'):
+    stream.at(0, 0, 5)
+
+
+def test_no_row_stands_beside_itself_where_the_data_are_enough(few):
+  stream = batches.Batches(few, 13, 1)  # Ten batches to an epoch.
+  for step in range(100):
+    assert len(set(stream.rows(step))) == 13
+
+
+def test_fewer_rows_than_a_batch_still_give_full_batches(few):
+  stream = batches.Batches(few, 400, 1)
+  tokens, lengths = stream.at(0)
+  assert len(tokens) == len(lengths) == 400
+
+
+def test_bad_settings(few, tmp_path):
+  for arguments in ({'mode': 'sorted'}, {'multiple': 0}):
+    with pytest.raises(core.InputError, match='buckets'):
+      batches.Batches(few, 4, 0, **arguments)
+  with pytest.raises(core.InputError, match='batches of 0 rows'):
+    batches.Batches(few, 0, 0)
+  empty = write(tmp_path / 's', np.zeros(0, np.int64))
+  with pytest.raises(core.InputError, match='no sequences'):
+    batches.Batches(empty, 4, 0)

@@ -1,0 +1,123 @@
+"""The published text format, on odd lines and on the real files."""
+
+import numpy as np
+import pytest
+
+from tests import tiny
+from wm import core
+from wm.data import text
+
+WORLD = tiny.World()
+
+
+def put(tmp_path, content: str | bytes):
+  path = tmp_path / 'samples.txt'
+  path.write_bytes(content if isinstance(content, bytes) else content.encode())
+  return path
+
+
+@pytest.mark.parametrize('last', ['', '\n'])
+def test_a_newline_at_the_end_is_optional(tmp_path, last):
+  got = text.read(put(tmp_path, 'at0 x x end\nat2 y end' + last), WORLD)
+  np.testing.assert_array_equal(got.lengths, [4, 3])
+  np.testing.assert_array_equal(got.tokens, [[4, 2, 2, 1], [6, 3, 1, 0]])
+  np.testing.assert_array_equal(got.side['line'], [1, 2])
+
+
+def test_written_and_read_is_identity(tmp_path):
+  data = WORLD.sample(40, 1)
+  path = tmp_path / 'out.txt'
+  parts = [data.take(np.arange(0, 15)), data.take(np.arange(15, 40))]
+  assert text.write(path, parts, WORLD) == 40
+  assert path.read_text().count('\n') == 40
+  got = text.read(path, WORLD)
+  np.testing.assert_array_equal(got.lengths, data.lengths)
+  width = got.tokens.shape[1]
+  np.testing.assert_array_equal(got.tokens, data.tokens[:, :width])
+
+
+def test_ill_formed_lines_are_kept_or_dropped_and_counted(tmp_path):
+  path = put(
+    tmp_path,
+    'at0 x x end\n'
+    'at0 x x x\n'  # No end.
+    'at3 end\n'  # Too short for the published programs.
+    '\n'
+    'at0 at1 x end end\n'  # A place among the moves is a token like others.
+    'at0 x end x\n',
+  )
+  kept = text.read(path, WORLD)
+  assert kept.counts == {'ill_formed': 4}
+  np.testing.assert_array_equal(kept.side['line'], [1, 2, 3, 5, 6])
+  dropped = text.read(path, WORLD, ill_formed='drop')
+  assert dropped.counts == {'ill_formed': 4}
+  np.testing.assert_array_equal(dropped.side['line'], [1, 5])
+
+
+def test_an_unknown_token_is_named_with_its_line(tmp_path):
+  path = put(tmp_path, 'at0 x x end\nat0 x NNE end\n')
+  with pytest.raises(core.InputError, match=r"line 2: unknown token 'NNE'"):
+    text.read(path, WORLD)
+
+
+def test_padding_is_no_token(tmp_path):
+  path = put(tmp_path, 'at0 x <pad> end\n')
+  with pytest.raises(core.InputError, match='<pad>'):
+    text.read(path, WORLD)
+
+
+def test_files_that_hold_no_sequences(tmp_path):
+  for content in ('', '\n\n'):
+    with pytest.raises(core.InputError, match='no sequences'):
+      text.read(put(tmp_path, content), WORLD)
+  with pytest.raises(core.InputError, match='not UTF-8'):
+    text.read(put(tmp_path, b'at0 \xff\xfe end'), WORLD)
+  with pytest.raises(core.InputError, match='No such file'):
+    text.read(tmp_path / 'none.txt', WORLD)
+  with pytest.raises(core.InputError, match='directory'):
+    text.read(tmp_path, WORLD)
+
+
+def test_encode_names_where(tmp_path):
+  assert text.encode('at0 x', WORLD, '--first') == [4, 2]
+  with pytest.raises(core.InputError, match='--first: unknown token'):
+    text.encode('at0 z', WORLD, '--first')
+
+
+# Spec section 15: tokens a line, ill-formed lines and odd tokens.
+@pytest.mark.parametrize(
+  ('folder', 'least', 'median', 'most', 'ill_formed', 'odd'),
+  [
+    ('shortest', 4, 48, 99, 0, 2),
+    ('traffic', 4, 59, 128, 10, 0),
+    ('random', 5, 90, 102, 0, 0),
+  ],
+)
+def test_published_samples(
+  manhattan, folder, least, median, most, ill_formed, odd
+):
+  maps = pytest.importorskip('wm.worlds.maps')
+  world = maps.World(
+    nodes=str(manhattan / 'nodes.csv'),
+    edges=str(manhattan / folder / 'edges.csv'),
+  )
+  got = text.read(manhattan / folder / 'samples.txt', world)
+  assert len(got) == 6400
+  assert got.lengths.min() == least
+  assert np.median(got.lengths) == median
+  assert got.lengths.max() == most
+  assert got.counts == {'ill_formed': ill_formed}
+  node0 = world.vocab.index('NW') + 1
+  assert (got.tokens[:, 2:] >= node0).sum() == odd
+  well = text.read(manhattan / folder / 'samples.txt', world, 'drop')
+  assert len(well) == 6400 - ill_formed
+
+
+def test_published_samples_are_written_back_to_the_byte(manhattan, tmp_path):
+  maps = pytest.importorskip('wm.worlds.maps')
+  world = maps.World(
+    nodes=str(manhattan / 'nodes.csv'), edges=str(manhattan / 'edges.csv')
+  )
+  path = manhattan / 'shortest' / 'samples.txt'
+  text.write(tmp_path / 'again.txt', [text.read(path, world)], world)
+  assert (tmp_path / 'again.txt').read_bytes() == path.read_bytes()
