@@ -17,8 +17,8 @@ from wm.metrics import rollouts
 ROWS = 64  # Trials in flight; results do not depend on it.
 
 # Outcome of a trial.
-VALID, BAD_MOVE, BAD_END, CAP, STUCK = range(5)
-OUTCOMES = ('valid', 'bad_move', 'bad_end', 'cap', 'stuck')
+VALID, PATH_FAIL, DEST_FAIL, CAP, STUCK = range(5)
+OUTCOMES = ('valid', 'path_fail', 'dest_fail', 'cap', 'stuck')
 
 
 class Drives(NamedTuple):
@@ -168,6 +168,6 @@ class _Driving(rollouts.Program):
     self.states[trials] = world.advance(self.states[trials], token)
     dead = world.state_id(self.states[trials]) == core.DEAD
     ended = (token == world.end) & (world.end != core.DEAD)
-    drives.outcome[trials[dead]] = np.where(ended[dead], BAD_END, BAD_MOVE)
+    drives.outcome[trials[dead]] = np.where(ended[dead], DEST_FAIL, PATH_FAIL)
     drives.outcome[trials[ended & ~dead]] = VALID
     self._settle(trials[~ended & ~dead])

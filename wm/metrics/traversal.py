@@ -15,7 +15,6 @@ from wm import core
 from wm.metrics import driving, next_token
 
 WITHIN = (1, 5, 10, 50)  # Percent above the optimum.
-TOLERANCE = 1e-6  # Relative, for sums of floats taken in another order.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,15 +25,17 @@ class Metric(core.Metric):
 
     valid: completed legally (paper).
     valid_uncapped: the same, of the prompts that did not run into the cap.
-    bad_move, bad_end, cap, stuck: the other outcomes: an illegal token that
+    path_fail, dest_fail, cap, stuck: the other outcomes: an illegal token that
       is not the end token, an end token where it is illegal, no end within
       the cap, no token possible.
     optimal, within_1, within_5, within_10, within_50: valid, and its cost is
       the least possible, or within so many percent of it. The published
       program compares with held-out sequences; this with the exact optimum.
+    optimal_<name>: valid, and optimal by another criterion of the world.
     optimal_of_valid, ...: the same, of the valid completions.
 
-  The cost quantities exist only in worlds that define costs.
+  The cost quantities exist only in worlds that define costs. The oracle
+  knows what is legal, not what is cheap: it is valid, but seldom optimal.
 
   Attributes:
     num: held-out prompts.
@@ -99,19 +100,36 @@ def _costs(
     return []
   valid = drives.outcome == driving.VALID
   cost = np.full(len(valid), np.inf)
-  cost[valid] = world.cost(
-    core.Sequences(drives.tokens[valid], drives.lengths[valid])
-  )
+  done = core.Sequences(drives.tokens[valid], drives.lengths[valid])
+  cost[valid] = world.cost(done)
   unknown = np.where(np.isnan(best), 'no_optimum', '')
   outcome = np.array(driving.OUTCOMES)[drives.outcome]
   failed = np.where(valid, unknown, outcome)
   known = np.where(valid, cost, np.nan)
   columns = {**columns, 'cost': known, 'optimal_cost': best}
   found = []
-  for name, percent in (('optimal', 0), *((f'within_{p}', p) for p in WITHIN)):
-    good = cost <= best * (1 + percent / 100) * (1 + TOLERANCE)
+  for name, good in _criteria(world, done, cost, best, valid).items():
     found.append(core.scores(name, good, reason=unknown, group=group))
     found.append(
       core.scores(f'{name}_of_valid', good, reason=failed, group=group)
     )
   return [dataclasses.replace(found[0], columns=columns), *found[1:]]
+
+
+def _criteria(
+  world: core.World,
+  done: core.Sequences,
+  cost: np.ndarray,
+  best: np.ndarray,
+  valid: np.ndarray,
+) -> dict[str, np.ndarray]:
+  """[T] bool of each criterion; `done` are the valid trials' sequences."""
+  criteria = {'optimal': cost <= best * (1 + core.OPTIMAL_TOLERANCE)}
+  for name, good in world.optimal(done).items():
+    if name != 'least':
+      criteria[f'optimal_{name}'] = np.zeros(len(valid), bool)
+      criteria[f'optimal_{name}'][valid] = good
+  for percent in WITHIN:
+    most = best * (1 + percent / 100) * (1 + core.OPTIMAL_TOLERANCE)
+    criteria[f'within_{percent}'] = cost <= most
+  return criteria
