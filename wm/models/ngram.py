@@ -23,8 +23,9 @@ BACKOFFS = ('interpolate', 'uniform')
 
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
-  """p_k(w | h) = (c(h, w) + a p_{k-1}(w | h')) / (c(h) + a), from k = 1.
+  """Counts of grams of up to `order` tokens, interpolated.
 
+  p_k(w | h) = (c(h, w) + a p_{k-1}(w | h')) / (c(h) + a), from k = 1, where
   h is the last k - 1 tokens, h' the same without its first, c counts in the
   training set, and p_0 uniform over all tokens but padding. A context never
   seen leaves p_{k-1} as it is. The first token of a sequence is given, never

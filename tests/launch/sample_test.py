@@ -1,0 +1,165 @@
+"""launch/sample.py and launch/list.py as a user runs them."""
+
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+CITY = '--world=maps(rows=4, columns=4)'
+
+
+def start(root, binary: str, *flags: str) -> subprocess.Popen:
+  return subprocess.Popen(
+    [sys.executable, str(root / 'launch' / f'{binary}.py'), *flags],
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+
+
+def run(root, binary: str, *flags: str) -> tuple[int, str, str]:
+  process = start(root, binary, *flags)
+  out, err = process.communicate(timeout=120)
+  return process.returncode, out, err
+
+
+def refused(root, binary: str, *flags: str) -> str:
+  """The one line of a run that must end with code 2."""
+  code, out, err = run(root, binary, *flags)
+  assert code == 2, err
+  assert out == ''
+  lines = err.strip().splitlines()
+  assert len(lines) == 1, err
+  return lines[0]
+
+
+def tree(folder: pathlib.Path) -> dict[str, bytes]:
+  return {
+    str(path.relative_to(folder)): path.read_bytes()
+    for path in sorted(folder.rglob('*'))
+    if path.is_file()
+  }
+
+
+@pytest.mark.parametrize('binary', ['sample', 'list'])
+def test_help_shows_its_flags_and_loads_no_package(root, binary):
+  code, out, err = run(root, binary, '--help')
+  assert code == 0, err
+  assert '--world' in out
+  assert '--[no]scan' not in out
+  assert ('--num_heldout' in out) == (binary == 'sample')
+
+
+def test_sampling_makes_both_splits_and_says_so(root, tmp_path):
+  flags = (CITY, '--num=500', '--num_heldout=40', '--text')
+  code, out, err = run(root, 'sample', *flags, f'--out={tmp_path}/r')
+  assert code == 0, err
+  assert re.search(r'data/train: 500 sequences, \d+ tokens', out)
+  assert re.search(r'data/heldout: 40 sequences, \d+ tokens', out)
+  lines = (tmp_path / 'r' / 'data' / 'train_sequences.txt').read_text()
+  assert lines.count('\n') == lines.count(' end\n') == 500
+  found = {path.name for path in (tmp_path / 'r' / 'data').iterdir()}
+  assert found == {
+    'train',
+    'heldout',
+    'train_sequences.txt',
+    'heldout_sequences.txt',
+  }
+
+
+@pytest.mark.parametrize(
+  ('flags', 'words'),
+  [
+    ((CITY,), '--out is required'),
+    (('--out=x',), '--world is required'),
+    ((CITY, '--out=x', '--nmu=3'), 'nmu.*num'),
+    ((CITY, '--out=x', '--num=0'), 'num'),
+    ((CITY, '--out=x', '--num=many'), 'num'),
+    ((CITY, '--out=x', 'extra'), "unexpected argument 'extra'"),
+    (('--world=mpas()', '--out=x'), "'mpas'.*did you mean 'maps'"),
+    (('--world=maps(raws=4)', '--out=x'), "'raws'.*did you mean 'rows'"),
+    (('--world=maps(rows=4.5)', '--out=x'), 'rows=4.5'),
+    (('--world=maps(rows=', '--out=x'), 'bad spec'),
+    (('--world=maps(rows=print(1))', '--out=x'), 'literal'),
+    (("--world=maps(nodes='no.csv', edges='no.csv')", '--out=x'), r'no\.csv'),
+    (('--flagfile=none.flags',), r'none\.flags'),
+  ],
+)
+def test_bad_input_is_one_line_and_nothing_is_left(
+  root, tmp_path, monkeypatch, flags, words
+):
+  monkeypatch.chdir(tmp_path)
+  assert re.search(words, refused(root, 'sample', *flags))
+  assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_of_another_run(root, tmp_path):
+  flags = (CITY, '--num=50', '--num_heldout=5', f'--out={tmp_path}')
+  assert run(root, 'sample', *flags)[0] == 0
+  before = tree(tmp_path)
+  line = refused(root, 'sample', *flags, '--seed=1')
+  assert 'another sample run: its seed is 0, not 1' in line
+  assert tree(tmp_path) == before
+  assert run(root, 'sample', *flags)[0] == 0
+  assert tree(tmp_path) == before
+
+
+def test_killed_and_started_again_gives_the_same_bytes(root, tmp_path):
+  flags = (CITY, '--num=600000', '--num_heldout=100')
+  cut = (*flags, f'--out={tmp_path}/cut')
+  for _ in range(2):
+    process = start(root, 'sample', *cut)
+    partial = tmp_path / 'cut' / 'data' / 'train.partial' / '00000.tokens'
+    limit = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < limit:
+      if partial.exists() and partial.stat().st_size:
+        break
+      time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert not (tmp_path / 'cut' / 'data' / 'train').exists()
+  assert run(root, 'sample', *cut)[0] == 0
+  assert run(root, 'sample', *flags, f'--out={tmp_path}/whole')[0] == 0
+  assert tree(tmp_path / 'cut') == tree(tmp_path / 'whole')
+
+
+def test_an_interrupt_says_how_to_go_on(root, tmp_path):
+  process = start(
+    root, 'sample', CITY, '--num=5000000', f'--out={tmp_path}/cut'
+  )
+  partial = tmp_path / 'cut' / 'data' / 'train.partial' / '00000.tokens'
+  limit = time.monotonic() + 60
+  while not partial.exists() and time.monotonic() < limit:
+    time.sleep(0.01)
+  process.send_signal(signal.SIGINT)
+  err = process.communicate(timeout=60)[1]
+  assert process.returncode == 1
+  assert 'run the same command again' in err
+  assert 'Traceback' not in err
+
+
+def test_the_list_names_every_plug_in(root):
+  code, out, err = run(root, 'list')
+  assert code == 0, err
+  for title in ('Worlds', 'Models', 'Metrics', 'Acceptance rules'):
+    assert title in out
+  for word in (
+    r"\n  maps\(.*traversal='random'",
+    r'\n  ngram\(order=3, ',
+    r'\n  transformer\(layers=2, ',
+    r'[\d,]+ parameters for 4,589 tokens and sequences of 102\n',
+    r'\n  compression\(.*trials=1000',
+    r'\n  epsilon\(threshold=0.01\)\n      Tokens of probability',
+  ):
+    assert re.search(word, out), word
+
+
+def test_the_list_counts_for_the_given_world(root):
+  small = run(root, 'list', CITY)[1]
+  assert re.search(r'parameters for \d\d tokens and sequences of 102', small)
+  assert "'maps'" in refused(root, 'list', '--world=mpas()')
