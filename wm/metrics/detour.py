@@ -52,6 +52,7 @@ class Metric(core.Metric):
   max_len: int = 0
 
   def __post_init__(self) -> None:
+    driving.at_least(self, num=1, max_len=0)
     if self.kind not in KINDS:
       raise core.InputError(
         f'detour: kind={self.kind!r}; available: {", ".join(KINDS)}'

@@ -74,6 +74,16 @@ def prompts(
   return sequences.tokens[:, :size], np.full(len(sequences), size, np.int32)
 
 
+def at_least(metric: core.Metric, **fields: int) -> None:
+  """Raises InputError for a field of a metric below its least value."""
+  for name, least in fields.items():
+    if getattr(metric, name) < least:
+      raise core.InputError(
+        f'{metric.name}: {name}={getattr(metric, name)} was given; '
+        f'expected at least {least}'
+      )
+
+
 def cap(predictor: core.Predictor, world: core.World, max_len: int) -> int:
   """Total tokens at which decoding stops; max_len 0 is the world's own."""
   return min(max_len or world.max_len, predictor.max_len)

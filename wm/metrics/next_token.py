@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import accept, core, predictors, registry
+from wm.metrics import driving
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +39,10 @@ class Metric(core.Metric):
 
   num: int = 1000
   accept: str = 'epsilon(0.01)'
+
+  def __post_init__(self) -> None:
+    driving.at_least(self, num=1)
+    registry.make('accept', self.accept)
 
   def __call__(
     self, predictor: core.Predictor, world: core.World, seed: int

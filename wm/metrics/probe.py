@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core, predictors
-from wm.metrics import next_token
+from wm.metrics import driving, next_token
 
 HELD_OUT = 5  # One part in so many is for testing.
 
@@ -68,11 +68,7 @@ class Metric(core.Metric):
         raise core.InputError(
           f'probe: {field}={value!r}; available: {", ".join(known)}'
         )
-    for field in ('num', 'batch', 'epochs'):
-      if getattr(self, field) < 1:
-        raise core.InputError(
-          f'probe: {field}={getattr(self, field)}; expected at least 1'
-        )
+    driving.at_least(self, num=1, batch=1, epochs=1, layer=-1)
 
   def __call__(
     self, predictor: core.Predictor, world: core.World, seed: int

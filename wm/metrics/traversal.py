@@ -50,6 +50,9 @@ class Metric(core.Metric):
   num: int = 1000
   max_len: int = 0
 
+  def __post_init__(self) -> None:
+    driving.at_least(self, num=1, max_len=0)
+
   def __call__(
     self, predictor: core.Predictor, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:

@@ -1,0 +1,142 @@
+"""Next-token test: by hand, by formula, in any chunks."""
+
+import numpy as np
+import pytest
+
+from tests import tiny
+from tests.metrics import table
+from wm import core, predictors, registry
+from wm.metrics import next_token
+
+X, Y, END = tiny.X, tiny.Y, tiny.END
+
+
+def _run(predictor, world, num=200, seed=0, **fields):
+  metric = next_token.Metric(num=num, **fields)
+  return table.by_name(metric(predictor, world, seed))
+
+
+def test_by_hand():
+  """One sequence: at0 x x end; positions at0, x, x are judged."""
+  world = table.Given(rows=((4, X, X, END),))
+  predictor = table.Table(
+    world,
+    {
+      0: {X: 0.5, END: 0.3, Y: 0.2},  # Legal x y; top legal; 0.7 legal.
+      1: {Y: 0.6, X: 0.4},  # Legal x; top illegal; 0.4 legal.
+      3: {END: 1.0},  # Legal x end; top legal; all legal.
+      tiny.OVER: {X: 1.0},  # Never looked at.
+    },
+  )
+  found = _run(predictor, world, accept='epsilon(0.25)')
+  expected = {
+    'validity': (2, 3),
+    'valid_mass': (0.7 + 0.4 + 1.0, 3),
+    'set_precision': (1 / 2 + 1 / 2 + 1, 3),
+    'set_recall': (1 / 2 + 1 + 1 / 2, 3),
+    'exact_set': (0, 3),
+  }
+  assert set(found) == set(expected)
+  for name, (total, weight) in expected.items():
+    assert found[name].value[0] == pytest.approx(total / weight, rel=1e-6)
+    assert found[name].weight.tolist() == [weight]
+
+
+def test_means_weight_positions_not_sequences():
+  """at3 end (1 position, right) and at0 x x x x x end (6, of which 2)."""
+  world = table.Given(rows=((7, END), (4, X, X, X, X, X, END)))
+  predictor = table.Table(
+    world, {0: {END: 1}, 1: {X: 1}, 3: {Y: 0.4, END: 0.6}}
+  )
+  found = _run(predictor, world)['validity']
+  # Nodes 0 1 3 0 1 3: wrong right right, twice.
+  np.testing.assert_allclose(found.value, [1, 4 / 6])
+  assert found.weight.tolist() == [1, 6]
+  assert table.mean(found) == pytest.approx(5 / 7)
+
+
+def test_nothing_accepted_is_no_precision():
+  world = table.Given(rows=((4, X, X, END), (7, END)))
+  predictor = table.Table(
+    world, {0: {X: 0.2}, 1: {X: 0.2}, 3: {X: 0.2, END: 0.2}}
+  )
+  found = _run(predictor, world, accept='epsilon(0.3)')
+  precision = found['set_precision']
+  assert precision.reason.tolist() == ['nothing_accepted'] * 2
+  assert precision.counts == {'positions_nothing_accepted': 4}
+  assert table.mean(found['set_recall']) == 0
+  assert table.mean(found['validity']) == 1
+
+
+def test_no_possible_token_is_wrong():
+  world = table.Given(rows=((7, END),))
+  found = _run(table.Table(world, {}), world)
+  assert table.mean(found['validity']) == 0
+  assert table.mean(found['valid_mass']) == 0
+
+
+@pytest.mark.parametrize('world', table.WORLDS, ids=repr)
+@pytest.mark.parametrize('rule', ['epsilon(0.01)', 'top_k(8)', 'top_p(1.0)'])
+def test_oracle_is_perfect(world, rule):
+  found = _run(predictors.Oracle(world), world, accept=rule)
+  for scores in found.values():
+    assert scores.measured.all()
+    np.testing.assert_allclose(scores.value, 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize('world', table.WORLDS, ids=repr)
+def test_uniform_by_formula(world):
+  """Its first token is 1; each legal token has 1/7; it accepts all seven."""
+  sequences = world.sample(200, 0, split='heldout')
+  first, share, positions = 0, 0.0, 0
+  for row, length in zip(sequences.tokens, sequences.lengths, strict=True):
+    state = world.init(1)
+    for token in row[:length]:
+      state = world.advance(state, np.array([token]))
+      legal = world.legal(state)[0]
+      if legal.any():
+        first += legal[1]
+        share += legal.sum() / 7
+        positions += 1
+  model = registry.make('model', 'uniform')
+  found = _run(model.predictor(world, 0), world)
+  assert found['validity'].weight.sum() == positions
+  assert table.mean(found['validity']) == pytest.approx(first / positions)
+  assert table.mean(found['valid_mass']) == pytest.approx(share / positions)
+  assert table.mean(found['set_precision']) == pytest.approx(share / positions)
+  assert table.mean(found['set_recall']) == 1
+
+
+def test_illegal_mass_is_measured():
+  world = tiny.World()
+  predictor = predictors.NoisyOracle(
+    world, illegal=0.3, wrong=0, by='state', seed=0
+  )
+  found = _run(predictor, world)
+  assert table.mean(found['valid_mass']) == pytest.approx(0.7, rel=1e-5)
+  assert table.mean(found['exact_set']) == 0
+  tight = _run(predictor, world, accept='epsilon(0.31)')
+  assert table.mean(tight['exact_set']) == pytest.approx(1)
+
+
+@pytest.mark.parametrize('budget', [1, 500, 1 << 26])
+def test_chunks_do_not_matter(monkeypatch, budget):
+  world = tiny.World()
+  predictor = predictors.NoisyOracle(
+    world, illegal=0.2, wrong=0.5, by='prefix', seed=0
+  )
+  metric = next_token.Metric(num=50)
+  whole = metric(predictor, world, 3)
+  monkeypatch.setattr(predictors.chunks, '__defaults__', (budget,))
+  table.same(whole, metric(predictor, world, 3))
+
+
+def test_sequences_of_one_task_are_one_cluster():
+  world = table.Given(rows=((7, END), (4, X, X, END), (7, END)))
+  group = _run(predictors.Oracle(world), world)['validity'].group
+  assert group[0] == group[2] != group[1]
+
+
+def test_bad_rule():
+  with pytest.raises(core.InputError, match='epsilo'):
+    _run(predictors.Oracle(tiny.World()), tiny.World(), accept='epsilo(0.1)')

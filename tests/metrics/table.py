@@ -1,0 +1,74 @@
+"""A predictor from a table of states, and worlds with fixed sequences."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from tests import tiny
+from wm import core, predictors
+
+
+@dataclasses.dataclass(frozen=True)
+class Given(tiny.World):
+  """The tiny world, whose held-out sequences are the given rows."""
+
+  rows: tuple[tuple[int, ...], ...] = ()
+
+  def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
+    rows = self.rows[:num]
+    tokens = np.zeros((len(rows), self.max_len), np.int32)
+    for n, row in enumerate(rows):
+      tokens[n, : len(row)] = row
+    return core.Sequences(
+      tokens, np.array([len(row) for row in rows], np.int32)
+    )
+
+
+class Table(predictors.StatePredictor):
+  """Probabilities by node: {node: {token: probability}}."""
+
+  def __init__(self, world: core.World, probs: dict[int, dict[int, float]]):
+    super().__init__(world)
+    self.probs = probs
+
+  def table(self, states: np.ndarray, history: np.ndarray) -> np.ndarray:
+    out = np.zeros((len(states), self.vocab_size))
+    for row, node in enumerate(states[:, 0].tolist()):
+      for token, mass in self.probs.get(node, {}).items():
+        out[row, token] = mass
+    with np.errstate(divide='ignore'):
+      return np.log(out).astype(np.float32)
+
+
+def mean(scores: core.Scores) -> float:
+  """Weighted mean over measured rows."""
+  use = scores.measured
+  return float(np.average(scores.value[use], weights=scores.weight[use]))
+
+
+def by_name(found: tuple[core.Scores, ...]) -> dict[str, core.Scores]:
+  """Quantity -> scores."""
+  names = [scores.quantity for scores in found]
+  assert len(set(names)) == len(names)
+  return dict(zip(names, found, strict=True))
+
+
+def same(first: tuple[core.Scores, ...], second: tuple[core.Scores, ...]):
+  """Asserts that two results are equal, bit for bit."""
+  assert len(first) == len(second)
+  for one, other in zip(first, second, strict=True):
+    assert one.quantity == other.quantity
+    np.testing.assert_array_equal(one.value, other.value)
+    np.testing.assert_array_equal(one.reason, other.reason)
+    np.testing.assert_array_equal(one.weight, other.weight)
+    np.testing.assert_array_equal(one.group, other.group)
+
+
+WORLDS = (
+  tiny.World(),
+  tiny.World(ending=False),
+  tiny.World(placed=False),
+  tiny.World(ending=False, placed=False),
+)

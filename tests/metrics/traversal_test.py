@@ -1,0 +1,163 @@
+"""Traversal: outcomes and costs by hand, any number in flight."""
+
+import numpy as np
+import pytest
+
+from tests import tiny
+from tests.metrics import table
+from wm import core, predictors, registry
+from wm.metrics import driving, rollouts, traversal
+
+X, Y, END = tiny.X, tiny.Y, tiny.END
+ORIGINS = ((4, X, X, END), (5, X, END), (6, Y, END), (7, END))
+
+
+def _run(predictor, world, **fields):
+  metric = traversal.Metric(**{'num': 100, **fields})
+  return table.by_name(metric(predictor, world, 0))
+
+
+def _drive(world, probs):
+  """Greedy from nodes 0 to 3; outcomes and tokens."""
+  predictor = table.Table(world, probs)
+  prompts = driving.prompts(world, world.sample(4, 0))
+  return driving.drive(predictor, world, prompts, driving.greedy, world.max_len)
+
+
+def test_outcomes_by_hand():
+  world = table.Given(rows=ORIGINS)
+  probs = {0: {X: 1}, 1: {Y: 1}, 2: {END: 1}, 3: {X: 0.4, END: 0.6}}
+  drives = _drive(world, probs)
+  names = [driving.OUTCOMES[code] for code in drives.outcome]
+  assert names == ['path_fail', 'path_fail', 'dest_fail', 'valid']
+  assert drives.lengths.tolist() == [3, 2, 2, 2]
+  assert drives.tokens[0, :4].tolist() == [4, X, Y, 0]
+  found = _run(table.Table(world, probs), world)
+  assert found['valid'].value.tolist() == [0, 0, 0, 1]
+  assert found['path_fail'].value.tolist() == [1, 1, 0, 0]
+  assert found['dest_fail'].value.tolist() == [0, 0, 1, 0]
+  assert found['valid'].columns['outcome'].tolist() == names
+
+
+def test_a_circle_runs_into_the_cap():
+  world = table.Given(rows=ORIGINS)
+  drives = _drive(world, {0: {X: 1}, 1: {X: 1}, 2: {X: 1}, 3: {X: 1}})
+  assert (drives.outcome == driving.CAP).all()
+  assert drives.lengths.tolist() == [world.max_len] * 4
+  found = _run(
+    table.Table(world, {0: {Y: 1}, 2: {X: 1}, 1: {X: 1}, 3: {END: 1}}), world
+  )
+  assert table.mean(found['cap']) == 0.5
+  assert table.mean(found['valid']) == 0.5
+  assert table.mean(found['valid_uncapped']) == 1
+  assert found['valid_uncapped'].reason.tolist() == ['cap', '', 'cap', '']
+
+
+def test_the_cap_counts_the_prompt():
+  world = table.Given(rows=ORIGINS)
+  found = _run(predictors.Oracle(world), world, max_len=3)
+  # From node 0: prompt, two moves and `end` are four tokens.
+  assert found['valid'].value.tolist() == [0, 1, 1, 1]
+  assert _run(predictors.Oracle(world), world, max_len=1)['cap'].value.all()
+
+
+def test_no_possible_token_is_stuck():
+  world = table.Given(rows=ORIGINS)
+  drives = _drive(world, {})
+  assert (drives.outcome == driving.STUCK).all()
+  assert drives.lengths.tolist() == [1] * 4
+
+
+def test_costs_by_hand():
+  world = table.Given(rows=ORIGINS)
+  predictor = table.Table(world, {0: {X: 1}, 1: {X: 1}, 2: {X: 1}, 3: {END: 1}})
+  found = _run(predictor, world)
+  # From node 2 by x: 2 0 1 3 is 3 moves where 1 would do.
+  assert found['valid'].value.tolist() == [1, 1, 1, 1]
+  assert found['optimal'].value.tolist() == [1, 1, 0, 1]
+  assert found['within_50'].value.tolist() == [1, 1, 0, 1]
+  assert found['optimal'].columns['cost'].tolist() == [2, 1, 3, 0]
+  assert found['optimal'].columns['optimal_cost'].tolist() == [2, 1, 1, 0]
+
+
+class _Priced(table.Given):
+  """Costs 1, 1.04, 1.3 and 2 for the four origins; the optimum is 1."""
+
+  def cost(self, sequences):
+    return np.array([1 + 1e-9, 1.04, 1.3, 2])[sequences.tokens[:, 0] - tiny.AT]
+
+  def optimal_cost(self, sequences):
+    return np.ones(len(sequences))
+
+
+def test_within_percent_and_both_denominators():
+  world = _Priced(rows=ORIGINS)
+  good = predictors.Oracle(world)
+  found = _run(good, world)
+  assert found['optimal'].value.tolist() == [1, 0, 0, 0]
+  assert found['within_1'].value.tolist() == [1, 0, 0, 0]
+  assert found['within_5'].value.tolist() == [1, 1, 0, 0]
+  assert found['within_10'].value.tolist() == [1, 1, 0, 0]
+  assert found['within_50'].value.tolist() == [1, 1, 1, 0]
+  # Node 1 now fails, and node 0, which passes it.
+  bad = table.Table(world, {0: {X: 1}, 1: {Y: 1}, 2: {Y: 1}, 3: {END: 1}})
+  found = _run(bad, world)
+  assert table.mean(found['within_50']) == 1 / 4
+  assert table.mean(found['within_50_of_valid']) == 1 / 2
+  reasons = found['within_50_of_valid'].reason.tolist()
+  assert reasons == ['path_fail', 'path_fail', '', '']
+
+
+@pytest.mark.parametrize('world', table.WORLDS, ids=repr)
+def test_oracle_is_valid(world):
+  found = _run(predictors.Oracle(world), world)
+  assert table.mean(found['valid']) == 1
+  costs = not np.isnan(world.optimal_cost(world.sample(2, 0))).all()
+  assert ('optimal' in found) == costs
+  if costs:
+    assert table.mean(found['optimal']) == 1
+
+
+@pytest.mark.parametrize('world', table.WORLDS, ids=repr)
+def test_uniform_by_formula(world):
+  """It names token 1, `end`: valid exactly where that is legal at once."""
+  predictor = registry.make('model', 'uniform').predictor(world, 0)
+  sequences = world.sample(100, 0, split='heldout')
+  size = max(world.prompt_len(), 1)
+  state = world.walk(
+    world.init(100), sequences.tokens, np.full(100, size, np.int32)
+  )[1]
+  found = _run(predictor, world)
+  expected = world.legal(state)[:, 1].astype(float)
+  np.testing.assert_array_equal(found['valid'].value, expected)
+  failure = 'dest_fail' if world.ending else 'path_fail'
+  np.testing.assert_array_equal(found[failure].value, 1 - expected)
+
+
+@pytest.mark.parametrize('rows', [1, 3, 64])
+def test_rows_in_flight_do_not_matter(rows):
+  world = tiny.World()
+  predictor = predictors.NoisyOracle(
+    world, illegal=0.55, wrong=0.3, by='prefix', seed=1
+  )
+  prompts = driving.prompts(world, world.sample(40, 0))
+  one, other = (
+    driving.drive(predictor, world, prompts, driving.greedy, 12, rows=n)
+    for n in (rows, 7)
+  )
+  for first, second in zip(one, other, strict=True):
+    np.testing.assert_array_equal(first, second)
+  assert len(set(one.outcome.tolist())) > 1
+
+
+def test_progress_is_told():
+  seen = []
+  with rollouts.watching(lambda done, total: seen.append((done, total))):
+    _run(predictors.Oracle(tiny.World()), tiny.World(), num=20)
+  assert seen[-1] == (20, 20)
+
+
+def test_bad_fields():
+  for fields in ({'num': 0}, {'max_len': -1}):
+    with pytest.raises(core.InputError, match='expected'):
+      traversal.Metric(**fields)
