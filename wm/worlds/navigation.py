@@ -313,14 +313,9 @@ class Navigation(core.World):
     self, first: np.ndarray, second: np.ndarray, depth: int
   ) -> list[int]:
     """Cumulative boundary sizes of one pair [W] to each bound 1..depth."""
-    first, second = first[None], second[None]
-    if (self._asks(first) | self._asks(second)).any():
-      return super().boundary_sizes(first[0], second[0], depth)
-    rows1, goals1 = self.rows_goals(first)
-    rows2, goals2 = self.rows_goals(second)
-    return dfa.boundary_sizes(
-      self.graph.delta, rows1, rows2, goals1, goals2, depth
-    )[0].tolist()
+    if self._asks(np.stack([first, second])).any():
+      return super().boundary_sizes(first, second, depth)
+    return table.pair_sizes(self, first, second, depth)[0]
 
   def count(self, state: np.ndarray, depth: int) -> list[int]:
     """Legal token sequences of lengths 1..depth, exact.

@@ -224,14 +224,77 @@ class TableWorld(core.World):
   def boundary_sizes(
     self, first: np.ndarray, second: np.ndarray, depth: int
   ) -> list[int]:
-    """Cumulative boundary sizes of one pair [W] to each bound 1..depth."""
-    return dfa.boundary_sizes(
-      self.delta, first[:1], second[:1], [dfa.NONE], [dfa.NONE], depth
-    )[0].tolist()
+    """Boundary sizes of a pair [W], to each length bound 1..depth, exact."""
+    return pair_sizes(self, first, second, depth)[0]
+
+  def interior_sizes(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> list[int]:
+    """Suffixes legal from both states [W], to each bound 1..depth, exact."""
+    return pair_sizes(self, first, second, depth)[1]
 
   def count(self, state: np.ndarray, depth: int) -> list[int]:
     """Legal token sequences of lengths 1..depth, exact."""
     return dfa.count(self.delta, int(state[0]), dfa.NONE, depth)
+
+  def parse_state(self, text: str) -> np.ndarray:
+    """The row as a number, or 'dead'."""
+    if text.strip() == 'dead':
+      return np.array([[core.DEAD]], np.int32)
+    size = len(self.delta)
+    if not text.strip().isdecimal() or int(text) >= size:
+      raise core.InputError(
+        f'{text!r} is no state of {self.name}; expected 0..{size - 1}'
+      )
+    return np.array([[int(text)]], np.int32)
+
+  def format_state(self, state: np.ndarray) -> str:
+    """As `parse_state` reads it."""
+    return 'dead' if state[0] < 0 else str(int(state[0]))
+
+
+def cumulated(sizes: list[int]) -> list[int]:
+  """Running sums of integers of any size."""
+  return list(itertools.accumulate(sizes))
+
+
+def pair_sizes(
+  world: core.World, first: np.ndarray, second: np.ndarray, depth: int
+) -> tuple[list[int], list[int]]:
+  """Cumulative sizes of boundary and interior of one pair [W], any size.
+
+  For worlds with a table; pairs of rows are counted, not suffixes, in Python
+  integers (Vafa et al. 2024, Defs. 2.3 and 2.4).
+  """
+  delta = world.automaton().delta
+  rows, goals = world.rows_goals(np.stack([first, second]))
+  goal1, goal2 = goals.tolist()
+  level = {tuple(rows.tolist()): 1}
+  outer, inner = [], []
+  for _ in range(depth):
+    outer.append(0)
+    inner.append(0)
+    deeper: dict[tuple[int, int], int] = {}
+    for (one, two), ways in level.items():
+      if one >= 0 and one == goal1:  # The end token.
+        sizes = inner if two >= 0 and two == goal2 else outer
+        sizes[-1] += ways
+      for pair in _heads(delta, one, two):
+        sizes = outer if pair[1] < 0 else inner
+        sizes[-1] += ways
+        if pair[1] >= 0:
+          deeper[pair] = deeper.get(pair, 0) + ways
+    level = deeper
+  return cumulated(outer), cumulated(inner)
+
+
+def _heads(delta: np.ndarray, one: int, two: int) -> list[tuple[int, int]]:
+  """Pairs of next rows by labels legal at `one`; DEAD where not at `two`."""
+  if one < 0:
+    return []
+  firsts = delta[one].tolist()
+  seconds = delta[two].tolist() if two >= 0 else [core.DEAD] * len(firsts)
+  return [pair for pair in zip(firsts, seconds, strict=True) if pair[0] >= 0]
 
 
 def suffixes(

@@ -1,0 +1,200 @@
+"""Cumulative Connect-4: discs drop into columns, and nobody ever wins.
+
+A token is a column, legal while the column has room; the state is the number
+of discs in each column (Vafa et al. 2024, Fig. 1 and section 2). Any model
+that allows every column is right on nearly every state, and yet knows none.
+
+State words: discs in each column; all DEAD in a dead state.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from wm import core
+from wm.worlds import table
+
+
+@dataclasses.dataclass(frozen=True)
+class World(core.World):
+  """A board that fills up.
+
+  Attributes:
+    rows: discs that a column holds.
+    columns: number of columns.
+  """
+
+  version: ClassVar[str] = '1'
+
+  rows: int = 6
+  columns: int = 7
+
+  def __post_init__(self) -> None:
+    if self.rows < 1 or self.columns < 2:
+      raise core.InputError(
+        f'connect4(rows={self.rows}, columns={self.columns}): expected at '
+        'least 1 row and 2 columns'
+      )
+
+  @property
+  def vocab(self) -> tuple[str, ...]:
+    """'<pad>', then columns from '1'."""
+    return ('<pad>', *(str(c + 1) for c in range(self.columns)))
+
+  @property
+  def max_len(self) -> int:
+    """A full board."""
+    return self.rows * self.columns
+
+  def init(self, batch: int) -> np.ndarray:
+    """An empty board."""
+    return np.zeros((batch, self.columns), np.int32)
+
+  def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """States [B, columns] after tokens [B]."""
+    after = np.array(states, np.int32)
+    column = np.asarray(tokens) - 1
+    known = (column >= 0) & (column < self.columns)
+    rows, column = np.arange(len(after)), np.where(known, column, 0)
+    ok = known & (after[rows, column] < self.rows) & (after[:, 0] >= 0)
+    after[rows, column] += 1
+    after[~ok] = core.DEAD
+    return after
+
+  def legal(self, states: np.ndarray) -> np.ndarray:
+    """[B, V] bool: columns with room."""
+    room = (states >= 0) & (states < self.rows)
+    return np.concatenate([np.zeros((len(states), 1), bool), room], axis=1)
+
+  def state_id(self, states: np.ndarray) -> np.ndarray:
+    """[B] int64: the counts as one number, hashed where that is too large."""
+    if (self.rows + 1) ** self.columns < 2**63:
+      radix = (self.rows + 1) ** np.arange(self.columns, dtype=np.int64)
+      ids = states.astype(np.int64) @ radix
+    else:
+      ids = (core.hash64(*states.T) >> np.uint64(1)).astype(np.int64)
+    return np.where(states[:, 0] < 0, core.DEAD, ids)
+
+  def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
+    """Full boards, each disc uniform over the columns with room."""
+    return table.stream(self, num, seed, split, self.max_len)
+
+  def sample_states(self, num: int, seed: int) -> np.ndarray:
+    """Uniform over counts, but for the empty and the full board."""
+    states = np.zeros((num, self.columns), np.int32)
+    trial, column = np.arange(num)[:, None], np.arange(self.columns)
+    attempt = 0
+    while True:
+      total = states.sum(-1)
+      bad = np.flatnonzero((total == 0) | (total == self.max_len))
+      if not bad.size:
+        return states
+      words = core.hash64(seed, trial[bad], column, attempt)
+      states[bad] = (words % np.uint64(self.rows + 1)).astype(np.int32)
+      attempt += 1
+
+  def prefix_moves(self, states: np.ndarray) -> np.ndarray:
+    """[T, 2] int32: as many moves as there are discs, and at least one."""
+    total = states.sum(-1)
+    most = np.where((states >= 0).all(-1), total, 0)
+    return np.stack([np.maximum(most, 1), most], axis=-1).astype(np.int32)
+
+  def sample_prefixes(
+    self, states: np.ndarray, moves: np.ndarray, seeds: np.ndarray
+  ) -> core.Prefixes:
+    """Uniform over all orders in which the discs can have come."""
+    ok = (states >= 0).all(-1) & (states.sum(-1) == moves) & (moves > 0)
+    tokens = np.zeros((len(states), int(np.max(moves, initial=0))), np.int32)
+    for t in np.flatnonzero(ok):
+      discs = np.repeat(np.arange(1, self.columns + 1), states[t])
+      order = np.argsort(core.hash64(seeds[t], np.arange(len(discs))))
+      tokens[t, : len(discs)] = discs[order]
+    return core.Prefixes(tokens, np.where(ok, moves, 0).astype(np.int32), ok)
+
+  def parse_state(self, text: str) -> np.ndarray:
+    """Discs per column, '1,1,1,2,2,2,2'; or 'dead'."""
+    if text.strip() == 'dead':
+      return np.full((1, self.columns), core.DEAD, np.int32)
+    wrong = core.InputError(
+      f'{text!r} is no state; expected {self.columns} numbers of discs, each '
+      f'0..{self.rows}, separated by commas'
+    )
+    try:
+      discs = [int(part) for part in text.split(',')]
+    except ValueError as error:
+      raise wrong from error
+    if len(discs) != self.columns or not all(
+      0 <= disc <= self.rows for disc in discs
+    ):
+      raise wrong
+    return np.array([discs], np.int32)
+
+  def format_state(self, state: np.ndarray) -> str:
+    """As `parse_state` reads it."""
+    if state[0] < 0:
+      return 'dead'
+    return ','.join(map(str, state.tolist()))
+
+  def boundary(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> list[list[tuple[int, ...]]]:
+    """Listed by product construction; `boundary_sizes` needs no list."""
+    pairs = zip(first, second, strict=True)
+    return [table.product(self, a, b, depth) for a, b in pairs]
+
+  def _room(self, state: np.ndarray) -> list[int]:
+    """Discs that each column still takes; a dead board takes none."""
+    if state[0] < 0:
+      return [0] * self.columns
+    return [self.rows - int(disc) for disc in state]
+
+  def count(self, state: np.ndarray, depth: int) -> list[int]:
+    """Legal token sequences of lengths 1..depth, exact."""
+    return _arrangements(self._room(state), depth)[1:]
+
+  def interior_sizes(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> list[int]:
+    """Suffixes legal from both states [W], to each bound 1..depth, exact."""
+    both = zip(self._room(first), self._room(second), strict=True)
+    return table.cumulated(_arrangements([min(p) for p in both], depth)[1:])
+
+  def boundary_sizes(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> list[int]:
+    """Boundary sizes of a pair [W], to each length bound 1..depth, exact.
+
+    A boundary suffix ends with the disc that is one too many for `second` in
+    some column; before it come, in any order, what fills that column, and
+    discs that both states take in the others.
+    """
+    room1, room2 = self._room(first), self._room(second)
+    both = [min(pair) for pair in zip(room1, room2, strict=True)]
+    sizes = [0] * depth
+    for column in range(self.columns):
+      fill = room2[column]
+      if room1[column] <= fill:
+        continue
+      others = _arrangements(both[:column] + both[column + 1 :], depth)
+      for length in range(fill + 1, depth + 1):
+        ways = math.comb(length - 1, fill)
+        sizes[length - 1] += ways * others[length - 1 - fill]
+    return table.cumulated(sizes)
+
+
+def _arrangements(room: list[int], depth: int) -> list[int]:
+  """Sequences of columns of lengths 0..depth that respect `room`, exact."""
+  ways = [1] + [0] * depth
+  for most in room:
+    ways = [
+      sum(
+        math.comb(length, discs) * ways[length - discs]
+        for discs in range(min(most, length) + 1)
+      )
+      for length in range(depth + 1)
+    ]
+  return ways

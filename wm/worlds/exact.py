@@ -1,0 +1,53 @@
+"""Exact answers on any world as text: boundaries and counts by length."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wm import core
+
+
+def locate(world: core.World, text: str) -> np.ndarray:
+  """[W] state that a text names: a state, or a sequence of tokens from init.
+
+  Raises:
+    InputError: neither, or a sequence with an illegal token.
+  """
+  try:
+    return world.parse_state(text)[0]
+  except core.InputError:
+    index = {token: k for k, token in enumerate(world.vocab) if k}
+    words = text.split()
+    if not words or not all(word in index for word in words):
+      raise
+  tokens = np.array([[index[word] for word in words]], np.int32)
+  steps, states = world.walk(world.init(1), tokens, np.array([len(words)]))
+  if steps[0] < len(words):
+    raise core.InputError(
+      f'token {words[steps[0]]!r}, number {steps[0] + 1} of {text!r}, is not '
+      f'legal in state {world.format_state(states[0])}'
+    )
+  return states[0]
+
+
+def boundary_lines(
+  world: core.World, first: str, second: str, depth: int, show: bool = False
+) -> list[str]:
+  """'k size' for each length bound k, cumulative; with `show` suffixes first.
+
+  The Myhill-Nerode boundary of two states (Vafa et al. 2024, Def. 2.4).
+  """
+  one, two = locate(world, first), locate(world, second)
+  lines = []
+  if show:
+    for suffix in world.boundary(one[None], two[None], depth)[0]:
+      lines.append(' '.join(world.vocab[token] for token in suffix))
+  sizes = world.boundary_sizes(one, two, depth)
+  return lines + [f'{k + 1} {size}' for k, size in enumerate(sizes)]
+
+
+def count_lines(world: core.World, state: str | None, depth: int) -> list[str]:
+  """'k count': legal token sequences of each length from a state or init."""
+  start = world.init(1)[0] if state is None else locate(world, state)
+  counts = world.count(start, depth)
+  return [f'{k + 1} {number}' for k, number in enumerate(counts)]
