@@ -199,8 +199,9 @@ class World(abc.ABC):
   def key(self, sequences: Sequences) -> np.ndarray:
     """[N] uint64 split key; sequences with one key go to one split."""
     mixed = hash64(sequences.lengths)
-    for column in sequences.tokens.T:
-      mixed = hash64(mixed, column)
+    for k, column in enumerate(sequences.tokens.T):
+      used = k < sequences.lengths  # Not padding, which is up to the batch.
+      mixed = np.where(used, hash64(mixed, column), mixed)
     return mixed
 
   def walk(
