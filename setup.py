@@ -8,6 +8,7 @@ setuptools.setup(
   description='Does this sequence model have a world model, and how good?',
   python_requires='>=3.11',
   packages=setuptools.find_packages(include=['wm', 'wm.*']),
+  package_data={'wm.recon': ['page.html']},
   install_requires=[
     'jax>=0.10.2',
     'flax>=0.12.8',

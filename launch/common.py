@@ -6,9 +6,12 @@ imported before flags are parsed: `--help` stays quick.
 """
 
 import errno
+import hashlib
+import json
 import pathlib
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from absl import app, flags, logging
 
@@ -92,6 +95,20 @@ flags.DEFINE_string('order', 'file', "Order of sequences: 'file' or a seed.")
 flags.DEFINE_integer(
   'shuffles', 0, 'Further seeded orders for the range.', lower_bound=0
 )
+flags.DEFINE_enum(
+  'ties',
+  'default',
+  ['default', 'order', 'nearest'],
+  "Which of equally good nodes a new edge leads to; default: the variant's.",
+)
+flags.DEFINE_bool('rollback', False, 'A failed sequence leaves no edges.')
+flags.DEFINE_enum(
+  'control',
+  None,
+  ['none', 'valid', 'uniform', 'matched'],
+  'Instead of the sequences: the valid ones alone, with --error_rate, or '
+  "with mistakes as frequent and as late as the sequences' own.",
+)
 flags.DEFINE_float(
   'error_rate',
   0.0,
@@ -121,6 +138,39 @@ def need(*names: str) -> None:
   for name in names:
     if getattr(FLAGS, name) in (None, []):
       raise app.UsageError(f'--{name} is required')
+
+
+def predictor(world: Any) -> tuple[Any, str, dict[str, Any]]:
+  """What --model and --checkpoint name, used in `world`.
+
+  Returns:
+    predictor: untrained where --checkpoint=none or the model needs no
+      training, else from a training run.
+    name: of its model.
+    about: what else identifies it.
+  """
+  from wm import registry
+
+  model = registry.make('model', FLAGS.model) if FLAGS.model else None
+  trained = any(hasattr(model, name) for name in ('fit', 'build'))
+  if FLAGS.checkpoint == 'none' or (model and not trained):
+    need('model')
+    about = {'model_spec': registry.spec(model), 'checkpoint': 'none'}
+    return model.predictor(world, FLAGS.seed), model.name, about
+  from wm.train import restore
+
+  inside = FLAGS.checkpoint in restore.WHICH
+  which = FLAGS.checkpoint if inside else 'best'
+  folder = FLAGS.out if inside else FLAGS.checkpoint
+  found, info = restore.load(folder, which, world, FLAGS.model)
+  training = json.dumps(info['run'], sort_keys=True)
+  about = {
+    'model_spec': info['run']['model'],
+    'checkpoint': which,
+    'step': info['step'],
+    'training': hashlib.sha256(training.encode()).hexdigest()[:16],
+  }
+  return found, registry.parse(about['model_spec'])[0], about
 
 
 def run(main: Callable[[], None], *names: str) -> None:

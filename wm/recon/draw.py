@@ -154,6 +154,17 @@ def figure(
   return made
 
 
+def _seen(points: np.ndarray, view: View) -> np.ndarray:
+  """[E] bool: may a curve with control points [E, P, 2] be in the window?"""
+  low, high = points.min(1), points.max(1)
+  return (
+    (high[:, 0] >= view.west)
+    & (low[:, 0] <= view.east)
+    & (high[:, 1] >= view.south)
+    & (low[:, 1] <= view.north)
+  )
+
+
 def _true_edges(
   axes: axes_lib.Axes,
   graph: streets.StreetGraph,
@@ -167,7 +178,10 @@ def _true_edges(
   ends = np.stack([place[edges.source[used]], place[edges.target[used]]], 1)
   axes.add_collection(
     collections.LineCollection(
-      ends, colors=INK, linewidths=view.width, alpha=view.alpha
+      ends[_seen(ends, view)],
+      colors=INK,
+      linewidths=view.width,
+      alpha=view.alpha,
     ),
     autolim=False,
   )
@@ -192,13 +206,14 @@ def _new_edges(
     ],
     1,
   )
+  seen = _seen(points, view)
   codes = [path.Path.MOVETO, path.Path.CURVE3, path.Path.CURVE3]
   shades = colors.LinearSegmentedColormap.from_list('new', [PALE, DARK])
   # Where an edge has no bearing, nothing about it is off.
-  off = np.nan_to_num(edges.error[new]) / 180
+  off = np.nan_to_num(edges.error[new][seen]) / 180
   axes.add_collection(
     collections.PathCollection(
-      [path.Path(curve, codes) for curve in points],
+      [path.Path(curve, codes) for curve in points[seen]],
       facecolors='none',
       edgecolors=shades(off),
       linewidths=view.new_width,

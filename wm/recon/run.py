@@ -1,0 +1,311 @@
+"""Reconstructs a map from sequences and writes all there is to see of it."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from wm import core, files, registry
+from wm.data import text
+from wm.metrics import scoring, stats
+from wm.recon import controls, draw, measures, page, reconstruct, sampling
+from wm.recon import routes as routes_lib
+from wm.recon.reconstruct import Options
+from wm.recon.routes import CLASSES, Routes
+
+Path = pathlib.Path
+
+STAGE = 'reconstruct'
+# What is compared over orders.
+RANGED = ('failed', 'true_edges', 'new_edges', 'unused_edges')
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+  """A reconstruction.
+
+  Attributes:
+    options: of the algorithm.
+    order: 'file', or the seed of an order of the routes.
+    shuffles: further orders, drawn from `seed`, for the range.
+    control: see `controls.apply`.
+    error_rate: of the control 'uniform'.
+    seed: of shuffles, controls and sampling.
+  """
+
+  options: Options = dataclasses.field(default_factory=Options)
+  order: str = 'file'
+  shuffles: int = 0
+  control: str = 'none'
+  error_rate: float = 0.0
+  seed: int = 0
+
+  def __post_init__(self) -> None:
+    if self.error_rate and self.control != 'uniform':
+      raise core.InputError(
+        f'error_rate={self.error_rate} is for the control uniform, not '
+        f'{self.control!r}'
+      )
+    if self.control not in controls.NAMES:
+      raise core.InputError(
+        f'no control {self.control!r}; available: {", ".join(controls.NAMES)}'
+      )
+    reconstruct.permutation(0, self.order)  # Raises on a bad order.
+
+
+def from_file(
+  world: core.World,
+  samples: str | Path,
+  out: str | Path,
+  config: Config,
+  name: str | None = None,
+) -> dict[str, Any]:
+  """The map implied by a file of sequences in the published text format.
+
+  name: of the model, for titles; default: the file's.
+
+  Returns:
+    What OUT/summary.json holds; beside it are edges.csv, map.html, and
+    map_far and map_close as .png and .svg.
+
+  Raises:
+    InputError: an unknown token or another fault of the file, a world
+      without streets, or an `out` that holds another run.
+  """
+  routes_lib.street_graph(world)
+  sequences = text.read(samples, world)
+  about = {'samples': str(samples), 'samples_sha256': files.sha256(samples)}
+  return _run(world, sequences, out, config, name or Path(samples).stem, about)
+
+
+def from_model(
+  world: core.World,
+  predictor: core.Predictor,
+  out: str | Path,
+  config: Config,
+  *,
+  name: str,
+  num: int,
+  accept: Any,
+  about: dict[str, Any],
+) -> dict[str, Any]:
+  """The map implied by `num` sequences sampled from a predictor.
+
+  They are kept in OUT/samples.txt; see `sampling.write`.
+
+  Args:
+    world: a street map.
+    predictor: the model.
+    out: folder.
+    config: of the reconstruction.
+    name: of the model, for titles.
+    num: sequences to sample.
+    accept: rule from `wm.accept` that they are sampled under.
+    about: what else identifies the model (checkpoint, step).
+
+  Returns:
+    See `from_file`.
+  """
+  rule = registry.spec(accept)
+  about = {'model': name, 'num_samples': num, 'accept': rule, **about}
+  routes_lib.street_graph(world)
+  _claim(world, out, config, about)
+  samples = Path(out) / 'samples.txt'
+  sampling.write(
+    predictor, world, samples, num=num, seed=config.seed, accept=accept
+  )
+  return _run(world, text.read(samples, world), out, config, name, about)
+
+
+def _claim(
+  world: core.World, out: str | Path, config: Config, about: dict[str, Any]
+) -> None:
+  files.claim(
+    out,
+    STAGE,
+    {
+      'world': registry.spec(world),
+      'world_version': world.version,
+      **_settings(config),
+      **about,
+    },
+  )
+
+
+def _settings(config: Config) -> dict[str, Any]:
+  settings = dataclasses.asdict(config)
+  return {**settings.pop('options'), **settings}
+
+
+def _run(
+  world: core.World,
+  sequences: core.Sequences,
+  out: str | Path,
+  config: Config,
+  name: str,
+  about: dict[str, Any],
+) -> dict[str, Any]:
+  graph = routes_lib.street_graph(world)
+  found, ill_formed = routes_lib.extract(sequences, world)
+  # Blank lines of a file are no rows of it.
+  blank = sequences.counts.get('ill_formed', 0) - sum(ill_formed.values())
+  ill_formed[routes_lib.SHORT] += max(blank, 0)
+  placed = controls.apply(
+    config.control, found, graph, rate=config.error_rate, seed=config.seed
+  )
+  placed, edges, counted, runs = _orders(graph, placed, config)
+  # All that can be wrong with the input has been looked at.
+  _claim(world, out, config, about)
+  table = measures.table(graph, placed, edges)
+  summary = {
+    'model': name,
+    'world': registry.spec(world),
+    'world_version': world.version,
+    'commit': scoring.commit(),
+    **about,
+    **_settings(config),
+    'sequences': len(sequences) + max(blank, 0),
+    'ill_formed': sum(ill_formed.values()),
+    'ill_formed_reasons': ill_formed,
+    **counted,
+    'orders': runs,
+    'measures': measures.summary(table),
+  }
+  _write(world, placed, table, Path(out), summary)
+  return summary
+
+
+def _orders(
+  graph: Any, routes: Routes, config: Config
+) -> tuple[Routes, Any, dict[str, Any], dict[str, Any]]:
+  """Routes in the chosen order, their map and counts; the range over orders."""
+  num = len(routes.origins)
+  near = reconstruct.candidates(graph, config.options)
+  orders: list[tuple[str, np.ndarray]] = [
+    (str(config.order), reconstruct.permutation(num, config.order))
+  ]
+  for k in range(1, config.shuffles + 1):
+    rows = reconstruct.permutation(num, config.seed, k)
+    orders.append((f'{config.seed}/{k}', rows))
+  first, rows_of_runs = None, []
+  for label, rows in orders:
+    ordered = routes.take(rows)
+    fate = routes_lib.follow(ordered, graph)
+    edges = reconstruct.reconstruct(graph, ordered, config.options, near)
+    counted = reconstruct.counts(graph, ordered, fate, edges)
+    first = first or (ordered, edges, _input(ordered, fate) | counted)
+    rows_of_runs.append({'order': label, **{k: counted[k] for k in RANGED}})
+  assert first is not None
+  return *first, _ranges(rows_of_runs)
+
+
+def _input(routes: Routes, fate: routes_lib.Fate) -> dict[str, Any]:
+  """What was placed: routes, and how they fare on the true map."""
+  groups = np.bincount(fate.groups(routes), minlength=len(CLASSES))
+  return {
+    'routes': len(routes.origins),
+    'classes': dict(zip(CLASSES, groups.tolist(), strict=True)),
+  }
+
+
+def _ranges(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+  """Mean and range of each count over orders."""
+  ranges: dict[str, Any] = {'n': len(runs), 'runs': list(runs)}
+  for key in RANGED:
+    values = [run[key] for run in runs]
+    ranges[key] = {
+      'mean': sum(values) / len(values),
+      'least': min(values),
+      'most': max(values),
+    }
+  return ranges
+
+
+def title(summary: dict[str, Any]) -> str:
+  """Headline of a map."""
+  what = {
+    'none': 'routes',
+    'valid': 'valid routes',
+    'uniform': 'valid routes with random mistakes',
+    'matched': "valid routes with mistakes like the model's",
+  }[summary['control']]
+  return f'{summary["model"]}: the map implied by {summary["routes"]:,} {what}'
+
+
+def _write(
+  world: core.World,
+  routes: Routes,
+  table: measures.Table,
+  out: Path,
+  summary: dict[str, Any],
+) -> None:
+  """Every file of a run; summary.json last, so that it stands for all."""
+  graph = routes_lib.street_graph(world)
+  (out / 'summary.json').unlink(missing_ok=True)
+  _write_edges(out / 'edges.csv', measures.rows(graph, routes, table))
+  draw.write(graph, table, out, title(summary))
+  page.write(
+    graph,
+    routes,
+    table,
+    out / 'map.html',
+    title=title(summary),
+    subtitle=(
+      f'{summary["world"]}; variant {summary["variant"]}, at most '
+      f'{summary["max_degree"]} edges out of a node, new ones up to '
+      f'{summary["max_miles"]:g} miles; order {summary["order"]}, seed '
+      f'{summary["seed"]}'
+    ),
+    facts=facts(summary),
+  )
+  files.write_json(out / 'summary.json', summary)
+
+
+def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
+  """The counts of a summary in words, for a small table."""
+  share = stats.wilson
+  routes, failed = summary['routes'], summary['failed']
+  found = [
+    ('sequences', f'{summary["sequences"]:,}'),
+    ('ill-formed', f'{summary["ill_formed"]:,}'),
+    ('placed', f'{routes - failed:,}'),
+    ('failed', f'{failed:,}'),
+  ]
+  if routes:
+    low, high = share(failed / routes, routes)
+    found.append(
+      (
+        'failed share, 95 % interval',
+        f'{failed / routes:.3f} ({low:.3f} to {high:.3f})',
+      )
+    )
+  for reason, count in summary['failure_reasons'].items():
+    found.append((f'failed: {reason.replace("_", " ")}', f'{count:,}'))
+  orders = summary['orders']
+  if orders['n'] > 1:
+    over = orders['failed']
+    found.append(
+      (
+        f'failed over {orders["n"]} orders',
+        f'{over["mean"]:,.1f} ({over["least"]:,} to {over["most"]:,})',
+      )
+    )
+  for key in ('true_edges', 'new_edges', 'unused_edges', 'self_loops'):
+    found.append((key.replace('_', ' '), f'{summary[key]:,}'))
+  found.append(('parallel edges', f'{summary["parallel_edges"]:,}'))
+  return found
+
+
+def _write_edges(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+  with (
+    files.replacing(path) as name,
+    open(name, 'w', newline='', encoding='utf-8') as file,
+  ):
+    writer = csv.DictWriter(file, list(rows[0]), lineterminator='\n')
+    writer.writeheader()
+    writer.writerows(rows)

@@ -1,0 +1,99 @@
+"""Routes that a model makes for uniformly drawn origins and destinations."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from wm import core, files
+from wm.data import text
+from wm.recon import routes
+
+Path = pathlib.Path
+
+CHUNK = 256  # Rows sampled, and kept, at a time; no result depends on it.
+
+
+def prompts(world: core.World, num: int, seed: int) -> np.ndarray:
+  """[num, 2] int32 tokens: origins and destinations, uniform over pairs.
+
+  The pairs are those that the world's metrics draw (Vafa et al. 2024,
+  mapping/: all with a path that fits the length limit).
+  """
+  graph = routes.street_graph(world)
+  index = {token: k for k, token in enumerate(world.vocab)}
+  tokens = np.array([index[str(n)] for n in graph.ids.tolist()], np.int32)
+  rows, goals = world.rows_goals(world.sample_states(num, seed))
+  return np.stack([tokens[rows], tokens[goals]], -1)
+
+
+def _chunk(
+  predictor: core.Predictor,
+  world: core.World,
+  heads: np.ndarray,
+  first: int,
+  seed: int,
+  accept: Any,
+) -> core.Sequences:
+  num = len(heads)
+  drawn = core.sample(
+    predictor,
+    heads,
+    np.full(num, 2, np.int32),
+    num=1,
+    max_len=world.max_len,
+    seeds=core.hash64(seed, first + np.arange(num)),
+    accept=accept,
+  )
+  tokens = np.concatenate([heads, drawn.tokens[:, 0]], -1).astype(np.int32)
+  return core.Sequences(tokens, drawn.lengths[:, 0] + 2)
+
+
+def write(
+  predictor: core.Predictor,
+  world: core.World,
+  path: str | Path,
+  *,
+  num: int,
+  seed: int,
+  accept: Any,
+) -> None:
+  """Samples `num` routes into a text file; killed and called again, goes on.
+
+  One sequence a prompt, at temperature 1 among the tokens accepted, up to the
+  world's longest. One that is cut off there, or has nothing accepted next,
+  has no `end`.
+
+  Args:
+    predictor: what to sample from.
+    world: a street map.
+    path: text file in the published format. A folder of the same name and
+      `.parts` holds what is done while the rest is not.
+    num: sequences.
+    seed: of pairs and draws.
+    accept: rule from `wm.accept`.
+  """
+  import tqdm
+
+  path = Path(path)
+  if path.exists():
+    return
+  parts = path.with_name(path.name + '.parts')
+  heads = prompts(world, num, seed)
+  done = []
+  with tqdm.tqdm(total=num, unit=' sequences', disable=None) as bar:
+    for first in range(0, num, CHUNK):
+      part = parts / f'{first:09d}.txt'
+      if not part.exists():
+        chunk = _chunk(
+          predictor, world, heads[first : first + CHUNK], first, seed, accept
+        )
+        text.write(part, [chunk], world)
+      done.append(part)
+      bar.update(min(CHUNK, num - first))
+  files.write_text(path, ''.join(part.read_text() for part in done))
+  for part in done:
+    part.unlink()
+  parts.rmdir()
