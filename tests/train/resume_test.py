@@ -78,9 +78,7 @@ def arrays(run) -> dict[str, np.ndarray]:
   shapes = state.shapes(shape)
   config = Config(toy.WORLD, toy.MODEL, **CONFIG)
   mesh = state.mesh(1, 1)
-  abstract = state.abstract_state(
-    shapes, optimiser.make(config, shapes), mesh
-  )
+  abstract = state.abstract_state(shapes, optimiser.make(config, shapes), mesh)
   kept = checkpoints.Checkpoints(run, read_only=True)
   found = kept.state(kept.last(), abstract)
   kept.close()
@@ -127,7 +125,9 @@ def test_two_processes_end_where_one_does(folder):
     free.bind(('127.0.0.1', 0))
     address = f'127.0.0.1:{free.getsockname()[1]}'
   pair = [
-    start(run, coordinator=address, num_processes=2, process_id=k)
+    start(
+      run, coordinator=address, num_processes=2, process_id=k, save_every=60
+    )
     for k in range(2)
   ]
   summaries = [finish(process) for process in pair]

@@ -149,7 +149,7 @@ class Books:
     return True
 
   def summary(self) -> dict[str, Any]:
-    """Where the run stands and how fast it went; `first_step_s` of this start."""
+    """Where the run stands, how fast it went, when it began."""
     book = self.book
     best, heldout = book['best'] or {}, book['heldout'] or {}
     return {

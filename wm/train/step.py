@@ -77,7 +77,7 @@ def make_train_step(
     grads, sums = jax.grad(loss, has_aux=True)(state.params)
     updates, opt = optimiser.update(grads, state.opt, state.params)
     params = optax.apply_updates(state.params, updates)
-    extra = jnp.stack([optax.global_norm(grads), schedule(step)])
+    extra = jnp.stack([optax.tree.norm(grads), schedule(step)])
     report = jnp.concatenate([sums, extra.astype(jnp.float32)])
     return state_lib.State(params, opt), report
 

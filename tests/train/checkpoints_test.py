@@ -1,0 +1,177 @@
+"""Checkpoints: what is kept, and that no damage goes unnoticed."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wm import core
+from wm.train import checkpoints, state
+
+SHAPES = {
+  'a.kernel': (3, 40),
+  'b.bias': (5,),
+  'c.count': (),
+}
+
+
+def a_state(seed: int) -> state.State:
+  rng = np.random.default_rng(seed)
+  params = {
+    path: jnp.asarray(rng.standard_normal(shape), jnp.float32)
+    for path, shape in SHAPES.items()
+  }
+  opt = ({'mu': jax.tree.map(jnp.square, params)}, jnp.int32(seed))
+  return state.State(params, opt)
+
+
+def abstract(of: state.State, mesh=None) -> state.State:
+  sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+  if mesh is not None:
+    spec = jax.sharding.PartitionSpec()
+    sharding = jax.sharding.NamedSharding(mesh, spec)
+  return jax.tree.map(
+    lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), of
+  )
+
+
+def book(step: int, best: int | None) -> dict:
+  return {'step': step, 'best': None if best is None else {'step': best}}
+
+
+@pytest.fixture
+def kept(tmp_path):
+  found = checkpoints.Checkpoints(tmp_path, read_only=False)
+  yield found
+  found.close()
+
+
+def test_best_and_last_are_kept_and_come_back(kept):
+  for step, best in ((1, 1), (2, 2), (3, 2), (4, 2), (5, 2)):
+    kept.save(step, a_state(step), book(step, best))
+  kept.wait()
+  assert kept.steps() == [2, 5]
+  assert kept.last() == 5
+  for step in (2, 5):
+    found = kept.state(step, abstract(a_state(step)))
+    for one, other in zip(
+      jax.tree.leaves(found), jax.tree.leaves(a_state(step)), strict=True
+    ):
+      np.testing.assert_array_equal(one, other)
+    assert kept.progress(step)['best'] == {'step': 2}
+
+
+def test_a_state_given_up_while_it_is_saved_is_saved_as_it_was(kept):
+  step = jax.jit(lambda s: jax.tree.map(lambda x: x + 1, s), donate_argnums=0)
+  now = a_state(0)
+  kept.save(1, now, book(1, None))
+  for _ in range(20):
+    now = step(now)
+  kept.wait()
+  found = kept.params(1, abstract(a_state(0)).params)
+  np.testing.assert_array_equal(
+    found['a.kernel'], a_state(0).params['a.kernel']
+  )
+
+
+def test_restores_onto_a_mesh(kept):
+  kept.save(1, a_state(1), book(1, None))
+  kept.wait()
+  mesh = state.mesh(2, 1)
+  found = kept.state(1, abstract(a_state(1), mesh))
+  assert len(found.params['a.kernel'].sharding.device_set) == 2
+  np.testing.assert_array_equal(
+    found.params['a.kernel'], a_state(1).params['a.kernel']
+  )
+
+
+def files_of(kept, step):
+  folder = kept.folder / str(step)
+  return sorted(
+    path for path in folder.rglob('*') if path.is_file() and path.stat().st_size
+  )
+
+
+def damage(path, how):
+  data = bytearray(path.read_bytes())
+  if how == 'cut':
+    data = data[: len(data) // 2]
+  elif how == 'flip':
+    data[len(data) // 2] ^= 0x10
+  path.write_bytes(bytes(data))
+  if how == 'gone':
+    path.unlink()
+
+
+@pytest.mark.parametrize('how', ['cut', 'flip', 'gone'])
+def test_damage_to_any_file_is_an_input_error_or_harmless(tmp_path, how):
+  first = checkpoints.Checkpoints(tmp_path, read_only=False)
+  first.save(7, a_state(7), book(7, 7))
+  first.close()
+  refused = []
+  for path in files_of(first, 7):
+    whole = path.read_bytes()
+    damage(path, how)
+    kept = checkpoints.Checkpoints(tmp_path, read_only=True)
+    try:
+      found = kept.state(7, abstract(a_state(7)))
+      assert kept.progress(7)['best'] == {'step': 7}, path
+      for one, other in zip(
+        jax.tree.leaves(found), jax.tree.leaves(a_state(7)), strict=True
+      ):
+        np.testing.assert_array_equal(one, other)
+    except core.InputError as error:
+      assert str(kept.folder / '7') in str(error)
+      assert '\n' not in str(error)
+      refused.append(str(path.relative_to(first.folder / '7')))
+    finally:
+      kept.close()
+      path.write_bytes(whole)
+  assert 'progress/metadata' in refused
+  assert any(name.startswith('params/') for name in refused)
+  assert any(name.startswith('opt/') for name in refused)
+
+
+def test_a_model_that_does_not_fit_is_named(kept):
+  kept.save(1, a_state(1), book(1, None))
+  kept.wait()
+  wrong = abstract(a_state(1)).params
+  wrong['a.kernel'] = jax.ShapeDtypeStruct(
+    (3, 41), np.float32, sharding=wrong['a.kernel'].sharding
+  )
+  with pytest.raises(core.InputError, match=r'a\.kernel is \(3, 40\) there'):
+    kept.params(1, wrong)
+  del wrong['a.kernel']
+  with pytest.raises(core.InputError, match='the model has nothing'):
+    kept.params(1, wrong)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+  st.integers(0, 4 * 6 - 1),
+  st.integers(0, 31),
+  st.sampled_from([np.float32, np.int32]),
+)
+def test_the_checksum_sees_any_bit(place, bit, dtype):
+  array = np.arange(24).reshape(4, 6).astype(dtype)
+  changed = array.copy()
+  changed.reshape(-1).view(np.uint32)[place] ^= np.uint32(1 << bit)
+  one, other = (
+    checkpoints.checksums({'x': jnp.asarray(x)})['x'] for x in (array, changed)
+  )
+  assert one != other
+
+
+def test_the_checksum_does_not_depend_on_the_sharding():
+  array = np.random.default_rng(0).standard_normal((8, 6)).astype(np.float32)
+  mesh = state.mesh(2, 1)
+  spec = jax.sharding.PartitionSpec('data')
+  divided = jax.device_put(array, jax.sharding.NamedSharding(mesh, spec))
+  assert checkpoints.checksums({'x': divided}) == checkpoints.checksums(
+    {'x': jnp.asarray(array)}
+  )
+  assert checkpoints.checksums({'x': jnp.asarray(array.T)}) != (
+    checkpoints.checksums({'x': jnp.asarray(array)})
+  )

@@ -1,0 +1,204 @@
+"""One process: what is learned, what is counted, what is refused."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests import tiny
+from tests.train import toy
+from wm import core, files
+from wm.data import store
+from wm.models import network
+from wm.train import loop, restore, runs, step, writers
+from wm.train.config import Config
+
+toy.install()
+BRIEF = {
+  'steps': 12,
+  'batch': 16,
+  'warmup': 2,
+  'eval_every': 6,
+  'save_every': 4,
+  'log_every': 3,
+}
+
+
+def config(**fields) -> Config:
+  return Config(toy.WORLD, toy.MODEL, **{**BRIEF, **fields})
+
+
+@pytest.fixture(scope='module')
+def trained(tmp_path_factory):
+  """A run folder and its summary."""
+  out = tmp_path_factory.mktemp('loop')
+  toy.make_data(out)
+  summary = loop.train(config(steps=200, lr=0.03, eval_every=50), out)
+  return out, summary
+
+
+def bigram_loss(out) -> float:
+  """Held-out loss of counted bigrams, nats a token."""
+  counts = np.full((8, 8), 1e-3)
+  train = store.open(out / 'data' / 'train').read(0, 10**6)
+  for row, used in zip(train.tokens, train.lengths, strict=True):
+    np.add.at(counts, (row[: used - 1], row[1:used]), 1)
+  probs = counts / counts.sum(-1, keepdims=True)
+  heldout = store.open(out / 'data' / 'heldout').read(0, 10**6)
+  losses = [
+    -np.log(probs[row[: used - 1], row[1:used]])
+    for row, used in zip(heldout.tokens, heldout.lengths, strict=True)
+  ]
+  return float(np.concatenate(losses).mean())
+
+
+def test_it_learns_as_much_as_bigrams_know(trained):
+  out, summary = trained
+  assert summary['best_loss'] < bigram_loss(out) + 0.02
+  rows = writers.read_metrics(out / 'metrics.jsonl')
+  train = [row['loss'] for row in rows if row['split'] == 'train']
+  assert train[0] > 1.5 > 1.2 > train[-1]
+  assert summary['step'] == 200
+  assert files.read_json(out / 'train.json') == summary
+  assert list((out / 'tensorboard').iterdir())
+
+
+def test_the_restored_predictor_has_the_loss_that_was_reported(trained):
+  out, summary = trained
+  heldout = store.open(out / 'data' / 'heldout').read(0, 1000)
+  for which in ('best', 'last'):
+    predictor, info = restore.load(out, which)
+    log_probs = predictor.log_probs(heldout.tokens, heldout.lengths)
+    real = np.arange(1, heldout.tokens.shape[1]) < heldout.lengths[:, None]
+    losses = -np.take_along_axis(
+      log_probs[:, :-1], heldout.tokens[:, 1:, None], -1
+    )[..., 0]
+    assert losses[real].mean() == pytest.approx(
+      info['heldout']['loss'], rel=1e-5
+    )
+    assert info['run']['model'] == 'toy()'
+  assert info['step'] == summary['step']
+  assert restore.load(out, 'best')[1]['step'] == summary['best_step']
+
+
+def test_pads_and_the_prompt_are_left_out_of_the_sums():
+  model = toy.Model(dropout=0.0)
+  shape = network.Shape(model, 8, 12)
+  net = network.nnx.merge(shape.graph, network.init(shape, 0))
+  rng = np.random.default_rng(0)
+  tokens = rng.integers(1, 8, (3, 9)).astype(np.int32)
+  lengths = np.array([9, 4, 0], np.int32)
+  losses = np.asarray(step.token_losses(net, jnp.asarray(tokens)))
+  sums = np.asarray(
+    step.loss_sums(net, jnp.asarray(tokens), jnp.asarray(lengths), 2)
+  )
+  expected = [
+    losses[0].sum() + losses[1, :3].sum(),
+    8 + 3,
+    losses[0, 1:].sum() + losses[1, 1:3].sum(),
+    7 + 2,
+  ]
+  np.testing.assert_allclose(sums, expected, rtol=1e-5)
+  tokens[1, 4:], tokens[2] = 0, 0  # What stands at pads makes no difference.
+  again = step.loss_sums(net, jnp.asarray(tokens), jnp.asarray(lengths), 2)
+  np.testing.assert_allclose(again, sums, rtol=1e-6)
+
+
+def test_training_starts_from_the_untrained_predictor(tmp_path):
+  toy.make_data(tmp_path)
+  data = runs.open_data(tmp_path, tiny.World())
+  trainer = loop.Trainer(config(seed=3), tiny.World(), toy.Model(), data)
+  kept = loop.checkpoints_lib.Checkpoints(tmp_path, read_only=False)
+  begun, book = trainer.begin(kept)
+  kept.close()
+  assert book['step'] == 0
+  untrained = network.init(trainer.shape, 3)
+  for one, other in zip(
+    jax.tree.leaves(untrained),
+    jax.tree.leaves(loop.state_lib.tree(trainer.shape, begun.params)),
+    strict=True,
+  ):
+    np.testing.assert_array_equal(one, other)
+
+
+def test_dropout_depends_on_seed_and_step_alone(tmp_path):
+  toy.make_data(tmp_path)
+  data = runs.open_data(tmp_path, tiny.World())
+  tokens, lengths = data[0].take(np.arange(16))
+  losses = {}
+  for seed, at in ((0, 0), (0, 1), (1, 0), (0, 0)):
+    trainer = loop.Trainer(config(seed=0), tiny.World(), toy.Model(), data)
+    if seed:
+      trainer = loop.Trainer(config(seed=1), tiny.World(), toy.Model(), data)
+    begun = loop.state_lib.create(
+      trainer.shape, 0, trainer.optimiser, trainer.abstract
+    )
+    batch = loop.feed_lib.place(trainer.mesh, tokens, lengths)
+    _, report = trainer.train_step(begun, np.int32(at), *batch)
+    losses.setdefault((seed, at), []).append(float(report[0]))
+  assert losses[0, 0][0] == losses[0, 0][1]
+  assert len({values[0] for values in losses.values()}) == 3
+
+
+def test_a_loss_that_is_not_finite_stops_before_it_is_saved(tmp_path):
+  toy.make_data(tmp_path)
+  with pytest.raises(loop.LossError) as caught:
+    loop.train(config(lr=1e30, clip=0.0, save_every=1, warmup=0), tmp_path)
+  message = str(caught.value)
+  assert 'at step' in message
+  assert 'batch ' in message
+  assert '\n' not in message
+  kept = loop.checkpoints_lib.Checkpoints(tmp_path, read_only=True)
+  assert kept.last() is None or str(kept.folder) in message
+  kept.close()
+  for row in writers.read_metrics(tmp_path / 'metrics.jsonl'):
+    assert math.isfinite(row['loss'])
+
+
+def test_a_finished_run_is_left_as_it_is(trained):
+  out, summary = trained
+  before = (out / 'metrics.jsonl').read_bytes()
+  again = loop.train(config(steps=200, lr=0.03, eval_every=50), out)
+  assert again == {**summary, 'first_step_s': None}
+  assert (out / 'metrics.jsonl').read_bytes() == before
+
+
+@pytest.mark.parametrize(
+  ('fields', 'message'),
+  [
+    ({'seed': 1}, 'its seed is 0, not 1'),
+    ({'steps': 100}, 'its steps is 200, not 100'),
+    ({'lr': 0.1}, 'another train run'),
+    ({'mesh_data': 3}, 'does not fit the 2'),
+    ({'batch': 15}, 'cannot be divided over 2'),
+    ({'num_processes': 2}, 'needs --coordinator'),
+  ],
+)
+def test_another_run_in_the_folder_is_refused(trained, fields, message):
+  wanted = {'steps': 200, 'lr': 0.03, 'eval_every': 50, **fields}
+  with pytest.raises(core.InputError, match=message):
+    loop.train(config(**wanted), trained[0])
+
+
+def test_models_without_anything_to_train_are_refused(trained):
+  with pytest.raises(core.InputError, match='nothing to train'):
+    loop.train(Config(toy.WORLD, 'uniform()'), trained[0])
+
+
+def test_no_data_names_the_command(tmp_path):
+  with pytest.raises(core.InputError, match=r'launch/sample\.py'):
+    loop.train(config(), tmp_path)
+  assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_shard_is_named_before_anything_is_written(tmp_path):
+  toy.make_data(tmp_path)
+  shard = next((tmp_path / 'data' / 'train').glob('*.tokens'))
+  data = bytearray(shard.read_bytes())
+  data[5] ^= 1
+  shard.write_bytes(bytes(data))
+  with pytest.raises(core.InputError, match=shard.name):
+    loop.train(config(), tmp_path)
+  assert not (tmp_path / 'train.run.json').exists()

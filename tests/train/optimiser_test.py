@@ -1,0 +1,87 @@
+"""Schedules, the decay mask and clipping."""
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from tests import tiny
+from tests.train import toy
+from wm.models import network
+from wm.train import optimiser, state
+from wm.train.config import Config
+
+CONFIG = {'steps': 100, 'lr': 0.5, 'warmup': 10}
+
+
+def rates(**fields) -> np.ndarray:
+  config = Config('', '', **{**CONFIG, **fields})
+  schedule = optimiser.schedule(config)
+  return np.array([float(schedule(k)) for k in range(config.steps)])
+
+
+def test_warm_up_then_cosine_to_zero():
+  found = rates()
+  np.testing.assert_allclose(found[:10], 0.05 * np.arange(1, 11), rtol=1e-5)
+  after = np.arange(90) / 90
+  np.testing.assert_allclose(
+    found[10:], 0.25 * (1 + np.cos(np.pi * after)), atol=1e-6
+  )
+
+
+def test_constant_and_no_warm_up():
+  assert (rates(schedule='constant', warmup=0) == 0.5).all()
+  assert (rates(schedule='constant')[10:] == 0.5).all()
+  assert rates(warmup=0)[0] == 0.5
+
+
+def test_a_warm_up_longer_than_the_run_is_cut():
+  found = rates(steps=5, warmup=100)
+  np.testing.assert_allclose(found, 0.1 * np.arange(1, 6), rtol=1e-5)
+
+
+def test_one_step_of_warm_up():
+  assert rates(warmup=1)[0] == pytest.approx(0.5)
+
+
+def paths() -> list[str]:
+  shape = network.Shape(toy.Model(), len(tiny.VOCAB), 12)
+  return list(state.shapes(shape))
+
+
+def test_decay_leaves_biases_norms_and_embeddings():
+  mask = optimiser.decay_mask(paths(), decay_all=False)
+  assert {path for path, on in mask.items() if on} == {
+    'mlp.up.kernel',
+    'mlp.down.kernel',
+  }
+  assert all(optimiser.decay_mask(paths(), decay_all=True).values())
+
+
+def test_decay_shrinks_what_the_mask_says():
+  config = Config('', '', lr=0.1, warmup=0, weight_decay=0.5, clip=0.0)
+  params = {'mlp.up.kernel': jnp.ones(3), 'mlp.up.bias': jnp.ones(3)}
+  transform = optimiser.make(config, params)
+  zero = {path: jnp.zeros(3) for path in params}
+  updates, _ = transform.update(zero, transform.init(params), params)
+  after = optax.apply_updates(params, updates)
+  np.testing.assert_allclose(after['mlp.up.kernel'], 0.95, rtol=1e-6)
+  np.testing.assert_array_equal(after['mlp.up.bias'], 1)
+
+
+def test_clipping_bounds_the_norm_that_adam_sees():
+  params = {'a.kernel': jnp.zeros(4)}
+  grads = {'a.kernel': jnp.full(4, 100.0)}
+  for clip, expected in ((1.0, 0.1 * 0.5), (0.0, 0.1 * 100)):
+    transform = optimiser.make(Config('', '', clip=clip), params)
+    _, after = transform.update(grads, transform.init(params), params)
+    moments = [x.mu for x in _adam(after)]
+    np.testing.assert_allclose(moments[0]['a.kernel'], expected, rtol=1e-5)
+
+
+def _adam(tree) -> list:
+  if isinstance(tree, optax.ScaleByAdamState):
+    return [tree]
+  if isinstance(tree, tuple):
+    return [found for part in tree for found in _adam(part)]
+  return []
