@@ -1,0 +1,178 @@
+"""Detours: which, how many, coupled across probabilities."""
+
+import numpy as np
+import pytest
+
+from tests import tiny
+from tests.metrics import table
+from wm import core, predictors, registry
+from wm.metrics import detour, driving
+
+X, Y, END = tiny.X, tiny.Y, tiny.END
+ALWAYS = {'probabilities': (1.0,)}
+
+
+def _run(predictor, world, seed=0, **fields):
+  return table.by_name(detour.Metric(**fields)(predictor, world, seed))
+
+
+def _noisy(world, by='prefix'):
+  return predictors.NoisyOracle(world, illegal=0.1, wrong=0.4, by=by, seed=3)
+
+
+@pytest.mark.parametrize('world', table.WORLDS, ids=repr)
+@pytest.mark.parametrize('kind', detour.KINDS)
+def test_oracle_always_completes(world, kind):
+  found = _run(
+    predictors.Oracle(world), world, kind=kind, probabilities=(0.0, 0.3, 1.0)
+  )
+  for name in ('0', '0.3', '1'):
+    assert table.mean(found[f'valid_{name}']) == 1
+    assert len(found[f'valid_{name}'].value) == 100
+  assert table.mean(found['detours_0']) == 0
+  assert table.mean(found['detours_1']) > table.mean(found['detours_0.3']) > 0
+
+
+def test_without_detours_it_is_traversal():
+  world = tiny.World()
+  predictor = _noisy(world)
+  metric = registry.make('metric', 'traversal(num=60)')
+  plain = table.by_name(metric(predictor, world, 5))
+  found = _run(predictor, world, seed=5, num=60, probabilities=(0.0,))
+  np.testing.assert_array_equal(found['valid_0'].value, plain['valid'].value)
+  assert 0 < table.mean(found['valid_0']) < 1
+
+
+def test_always_forced_by_hand():
+  """Forced at every step from node 0; x has .9 and y .1 everywhere."""
+  world = table.Given(rows=((4, X, X, END),))
+  probs = {0: {X: 0.9, Y: 0.1}, 1: {X: 1}, 2: {X: 0.9, Y: 0.1}, 3: {END: 1}}
+  predictor = table.Table(world, probs)
+  # Least likely: 0 -y-> 2 -y-> 3, where it is left to end.
+  found = _run(predictor, world, kind='adversarial', **ALWAYS)
+  assert found['valid_1'].value.tolist() == [1]
+  assert found['detours_1'].value.tolist() == [2]
+  assert found['valid_1'].columns['tokens'].tolist() == [4]
+  # The other than the model's own is y as well.
+  found = _run(predictor, world, kind='second', **ALWAYS)
+  assert found['valid_1'].columns['tokens'].tolist() == [4]
+  # Alone, the model goes by x x.
+  found = _run(predictor, world, probabilities=(0.0,))
+  assert found['detours_0'].value.tolist() == [0]
+
+
+def test_second_choice_counts_options_of_probability_zero():
+  """At node 0 the model knows only x; the second choice is y all the same."""
+  world = table.Given(rows=((4, X, X, END),))
+  probs = {0: {X: 1}, 1: {X: 1}, 2: {Y: 1}, 3: {END: 1}}
+  found = _run(table.Table(world, probs), world, kind='second', **ALWAYS)
+  # 0 -y-> 2 -x-> 0 -y-> 2 ... until only y can still complete.
+  assert found['valid_1'].value.tolist() == [1]
+  assert found['valid_1'].columns['tokens'].tolist() == [world.max_len]
+
+
+def test_an_illegal_choice_of_the_model_ends_the_trial():
+  world = table.Given(rows=((5, X, END),) * 3)
+  predictor = table.Table(world, {1: {Y: 1}, 3: {END: 1}})
+  found = _run(predictor, world, probabilities=(0.0, 1.0))
+  assert table.mean(found['valid_0']) == 0
+  assert set(found['valid_0'].columns['outcome']) == {'path_fail'}
+  assert table.mean(found['valid_1']) == 1  # The forced move is the right one.
+
+
+def test_options_keep_the_goal_within_reach():
+  """With four tokens in all, only the ways straight to node 3 are options."""
+  world = table.Given(rows=((4, X, X, END), (6, Y, END)) * 20)
+  found = _run(predictors.Oracle(world), world, max_len=4, num=40, **ALWAYS)
+  assert table.mean(found['valid_1']) == 1
+  lengths = found['valid_1'].columns['tokens']
+  assert lengths[::2].tolist() == [4] * 20
+  # From node 2 by x and back would be 2 0 1 3: too long.
+  assert lengths[1::2].tolist() == [3] * 20
+
+
+@pytest.mark.parametrize('variant', ['paper', 'program'])
+def test_random_variants(variant):
+  """The model prefers x at node 0; the program never takes that itself."""
+  world = table.Given(rows=((4, X, X, END),) * 200, ending=True)
+  probs = {0: {X: 0.9, Y: 0.1}, 1: {X: 1}, 2: {Y: 1}, 3: {END: 1}}
+  predictor = table.Table(world, probs)
+  metric = detour.Metric(num=200, variant=variant, **ALWAYS)
+  step = driving.Step(
+    trial=np.arange(200),
+    length=np.ones(200, np.int32),
+    states=np.zeros((200, 1), np.int32),
+    log_probs=predictor.table(np.zeros((200, 1), np.int32), None),
+  )
+  policy = metric._policy(world, 0, 200, 12, np.zeros(200, np.int64))
+  share = (policy(step) == Y).mean()
+  assert share == 1 if variant == 'program' else 0.4 < share < 0.6
+
+
+def test_random_options_are_uniform():
+  options = np.tile([False, True, True, False, True], (30_000, 1))
+  pick = core.uniforms(1, np.arange(30_000))
+  token = detour._any_option(options, None, None, pick)
+  share = np.bincount(token, minlength=5) / 30_000
+  np.testing.assert_allclose(share, [0, 1 / 3, 1 / 3, 0, 1 / 3], atol=0.01)
+  last = np.array([1 - 2**-24], np.float32)
+  assert detour._any_option(options[:1], None, None, last).tolist() == [4]
+
+
+@pytest.mark.parametrize('kind', detour.KINDS)
+def test_probabilities_are_coupled(kind):
+  """A prompt run alone at one probability gives what it gives among all."""
+  world = tiny.World()
+  together = _run(_noisy(world), world, kind=kind, num=50)
+  for p in (0.1, 0.75):
+    alone = _run(_noisy(world), world, kind=kind, num=50, probabilities=(p,))
+    for name in (f'valid_{p}', f'detours_{p}'):
+      np.testing.assert_array_equal(alone[name].value, together[name].value)
+
+
+def test_detours_at_a_smaller_probability_are_a_subset():
+  """Without an end token the oracle's trials all make the same steps."""
+  world = tiny.World(ending=False)
+  found = _run(predictors.Oracle(world), world, probabilities=(0.2, 0.5, 0.9))
+  made = [found[f'detours_{p}'].value for p in (0.2, 0.5, 0.9)]
+  assert (made[0] <= made[1]).all()
+  assert (made[1] <= made[2]).all()
+  np.testing.assert_allclose(
+    [m.mean() / 7 for m in made], [0.2, 0.5, 0.9], atol=0.06
+  )
+
+
+@pytest.mark.parametrize('rows', [1, 5, 200])
+def test_rows_in_flight_do_not_matter(monkeypatch, rows):
+  world = tiny.World()
+  metric = detour.Metric(num=30)
+  usual = metric(_noisy(world), world, 2)
+  monkeypatch.setattr(driving.drive, '__defaults__', (rows,))
+  table.same(usual, metric(_noisy(world), world, 2))
+
+
+def test_seeds_differ_and_repeat():
+  world = tiny.World()
+  one, again, other = (
+    detour.Metric(num=80)(_noisy(world), world, seed) for seed in (1, 1, 2)
+  )
+  table.same(one, again)
+  assert any(
+    (a.value != b.value).any() for a, b in zip(one, other, strict=True)
+  )
+
+
+@pytest.mark.parametrize(
+  ('spec', 'message'),
+  [
+    ("detour(kind='cruel')", 'random, adversarial, second'),
+    ("detour(variant='exact')", 'paper, program'),
+    ('detour(probabilities=(0.1, 1.5))', 'from 0 to 1'),
+    ('detour(probabilities=())', 'one or more'),
+    ("detour(probabilities=('a',))", 'from 0 to 1'),
+    ('detour(num=0)', 'at least 1'),
+  ],
+)
+def test_bad_fields(spec, message):
+  with pytest.raises(core.InputError, match=message):
+    registry.make('metric', spec)

@@ -1,0 +1,183 @@
+"""Probe: hand-made activations with known answers."""
+
+import numpy as np
+import pytest
+
+from tests import tiny
+from tests.metrics import table
+from wm import core, predictors, registry
+from wm.metrics import probe
+
+QUICK = {'num': 100, 'epochs': 30, 'batch': 64, 'lr': 0.1}
+
+
+class Knowing(predictors.Oracle):
+  """Activations that hold the node in so many of the sequences, else none.
+
+  share: of sequences whose activations say where they are.
+  """
+
+  def __init__(self, world, share=1.0):
+    super().__init__(world)
+    self.share = share
+
+  def hidden(self, tokens, lengths, layer):
+    found = np.zeros((*tokens.shape, 5), np.float32)
+    states = self.world.init(len(tokens))
+    for t in range(tokens.shape[1]):
+      rows = np.flatnonzero(t < np.asarray(lengths))
+      states[rows] = self.world.advance(states[rows], tokens[rows, t])
+      node = np.maximum(states[rows, 0], 0)
+      found[rows, t, node] = core.uniforms(lengths[rows], 5) < self.share
+    return found
+
+  def untrained(self, seed):
+    return Knowing(self.world, 0.0)
+
+
+def _run(predictor, world, seed=0, **fields):
+  metric = probe.Metric(**{**QUICK, **fields})
+  return table.by_name(metric(predictor, world, seed))
+
+
+@pytest.mark.parametrize('world', table.WORLDS, ids=repr)
+@pytest.mark.parametrize('split', ['sequence', 'token'])
+def test_a_state_that_is_there_is_read(world, split):
+  found = _run(Knowing(world), world, split=split)
+  assert table.mean(found['accuracy']) == 1
+  assert table.mean(found['accuracy_all']) == 1
+
+
+def test_blank_activations_give_the_majority():
+  world = tiny.World()
+  found = _run(Knowing(world, 0.0), world)
+  majority = table.mean(found['majority'])
+  assert 0 < majority < 1
+  assert table.mean(found['accuracy']) == pytest.approx(majority)
+  np.testing.assert_array_equal(
+    found['accuracy'].value, found['majority'].value
+  )
+
+
+def test_the_untrained_control_is_another_predictor():
+  world = tiny.World()
+  found = _run(Knowing(world), world)
+  assert table.mean(found['accuracy']) == 1
+  assert table.mean(found['untrained']) == pytest.approx(
+    table.mean(found['majority'])
+  )
+
+
+def test_labels_by_hand():
+  """at0 x x end: the origin is skipped as the last prompt token."""
+  world = table.Given(rows=((4, tiny.X, tiny.X, tiny.END), (6, tiny.Y, 1)))
+  points = probe.label(world, world.sample(2, 0))
+  assert points.row.tolist() == [0, 0, 1]
+  assert points.position.tolist() == [1, 2, 1]
+  assert points.label.tolist() == [1, 3, 3]
+  assert not points.prompt.any()
+
+
+class _LongPrompt(tiny.World):
+  """The origin and the first move count as the prompt."""
+
+  def prompt_len(self):
+    return 2
+
+
+def test_prompt_tokens_are_scored_apart():
+  world = _LongPrompt()
+  points = probe.label(world, world.sample(50, 0))
+  assert (points.position[points.prompt] == 0).all()
+  assert not (points.position == 1).any()
+  found = _run(Knowing(world), world)
+  counts = {
+    name: int(found[name].weight.sum())
+    for name in ('accuracy', 'accuracy_prompt', 'accuracy_all')
+  }
+  assert counts['accuracy_prompt'] == len(found['accuracy_prompt'].value) > 0
+  assert counts['accuracy_all'] == (
+    counts['accuracy'] + counts['accuracy_prompt']
+  )
+
+
+def test_split_by_sequence_shares_no_task():
+  world = tiny.World()
+  sequences = world.sample(300, 0)
+  points, key = probe.label(world, sequences), world.key(sequences)
+  metric = probe.Metric(**QUICK)
+  test = metric._test(points, key, 0)
+  assert not set(key[points.row[test]]) & set(key[points.row[~test]])
+  tasks = len(set(key.tolist()))
+  tested = len(set(key[points.row[test]].tolist()))
+  assert tested <= -(-tasks // 5)
+  by_token = probe.Metric(split='token')._test(points, key, 0)
+  assert set(key[points.row[by_token]]) & set(key[points.row[~by_token]])
+  assert by_token.mean() == pytest.approx(0.2, abs=0.05)
+
+
+def test_unseen_classes_are_errors_and_counted():
+  rows = ((7, tiny.X, tiny.Y, tiny.Y, tiny.END), (7, tiny.X, tiny.X, tiny.X, 1))
+  world = table.Given(rows=rows)  # The first visits node 2, the second node 1.
+  found = _run(Knowing(world), world)
+  assert found['accuracy'].value.tolist() == [pytest.approx(2 / 3)]
+  assert found['accuracy'].counts == {'points_of_unseen_class': 1}
+
+
+def test_no_activations_no_test_and_no_control_are_reasons():
+  world = tiny.World()
+  found = _run(predictors.Oracle(world), world)
+  assert found['accuracy'].reason.tolist() == ['no_hidden']
+  assert found['untrained'].reason.tolist() == ['no_untrained_model']
+  assert found['majority'].measured.all()
+  alone = table.Given(rows=((4, 2, 2, 1),) * 5)
+  found = _run(Knowing(alone), alone)
+  assert found['accuracy'].reason.tolist() == ['no_training_points']
+
+
+def test_fit_finds_the_regression_optimum():
+  """Two classes, one feature: the fit must match the exact frequencies."""
+  features = np.repeat([[0.0], [1.0]], 100, axis=0).astype(np.float32)
+  target = np.concatenate([np.arange(100) < 30, np.arange(100) < 80]).astype(
+    int
+  )
+  weights, bias = probe.fit(
+    features, target, 2, lr=0.05, batch=200, epochs=400, seed=0
+  )
+  logits = np.array([[0.0], [1.0]]) @ weights + bias
+  odds = logits[:, 1] - logits[:, 0]
+  np.testing.assert_allclose(
+    odds, [np.log(30 / 70), np.log(80 / 20)], atol=0.02
+  )
+
+
+def test_a_last_batch_may_be_short():
+  rng = np.random.default_rng(0)
+  features = np.eye(3, dtype=np.float32)[rng.integers(0, 3, 101)]
+  target = features.argmax(-1)
+  weights, bias = probe.fit(
+    features, target, 3, lr=0.1, batch=50, epochs=100, seed=0
+  )
+  assert ((features @ weights + bias).argmax(-1) == target).all()
+
+
+def test_a_real_network_has_activations():
+  world = tiny.World()
+  model = registry.make('model', 'transformer(layers=1, width=64)')
+  found = _run(model.predictor(world, 0), world, data='all')
+  assert found['accuracy'].measured.all()
+  assert table.mean(found['accuracy']) > table.mean(found['majority'])
+
+
+@pytest.mark.parametrize(
+  ('spec', 'message'),
+  [
+    ("probe(split='position')", 'sequence, token'),
+    ("probe(data='test')", 'heldout, train, all'),
+    ('probe(epochs=0)', 'at least 1'),
+    ('probe(layer=-2)', 'at least -1'),
+  ],
+)
+def test_bad_fields(spec, message):
+  with pytest.raises(core.InputError, match=message):
+    registry.make('metric', spec)
