@@ -125,6 +125,11 @@ flags.DEFINE_multi_string(
   'runs', [], 'Folders whose results to report; default: --out.'
 )
 
+# study.
+flags.DEFINE_multi_string(
+  'row', [], "'NAME: MODEL' or, trained first, 'NAME: MODEL on WORLD'; repeat."
+)
+
 # boundary, count.
 flags.DEFINE_string('first', None, 'State, or a sequence of tokens.')
 flags.DEFINE_string('second', None, 'State, or a sequence of tokens.')
