@@ -6,7 +6,7 @@ import pytest
 from tests import tiny
 from tests.metrics import table
 from wm import core, predictors, registry
-from wm.metrics import probe
+from wm.metrics import linear, probe
 
 QUICK = {'num': 100, 'epochs': 30, 'batch': 64, 'lr': 0.1}
 
@@ -141,7 +141,7 @@ def test_fit_finds_the_regression_optimum():
   target = np.concatenate([np.arange(100) < 30, np.arange(100) < 80]).astype(
     int
   )
-  weights, bias = probe.fit(
+  weights, bias = linear.fit(
     features, target, 2, lr=0.05, batch=200, epochs=400, seed=0
   )
   logits = np.array([[0.0], [1.0]]) @ weights + bias
@@ -155,7 +155,7 @@ def test_a_last_batch_may_be_short():
   rng = np.random.default_rng(0)
   features = np.eye(3, dtype=np.float32)[rng.integers(0, 3, 101)]
   target = features.argmax(-1)
-  weights, bias = probe.fit(
+  weights, bias = linear.fit(
     features, target, 3, lr=0.1, batch=50, epochs=100, seed=0
   )
   assert ((features @ weights + bias).argmax(-1) == target).all()

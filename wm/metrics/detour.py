@@ -106,6 +106,7 @@ class Metric(core.Metric):
     odds = np.asarray(self.probabilities, np.float32)
 
     def policy(step: driving.Step) -> np.ndarray:
+      """[R] the next tokens; see driving.Policy."""
       own = driving.greedy(step)
       options = world.completable(step.states, max_len - step.length)
       if world.end != core.DEAD:

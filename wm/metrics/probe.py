@@ -118,8 +118,10 @@ class Metric(core.Metric):
     features = activations(predictor, sequences, points, self.layer)
     if features is None or test.all() or not test.any():
       return None if features is None else np.zeros(len(test), bool)
+    from wm.metrics import linear  # Deferred: imports JAX.
+
     classes, target = np.unique(points.label, return_inverse=True)
-    weights = fit(
+    weights = linear.fit(
       features[~test],
       target.reshape(-1)[~test],
       len(classes),
@@ -186,71 +188,6 @@ def activations(
     at = points.row[here] - rows.start, points.position[here]
     found.append(np.asarray(hidden)[at])
   return np.concatenate(found).astype(np.float32)
-
-
-def fit(
-  features: np.ndarray,
-  target: np.ndarray,
-  classes: int,
-  *,
-  lr: float,
-  batch: int,
-  epochs: int,
-  seed: int,
-) -> tuple[np.ndarray, np.ndarray]:
-  """Weights [D, C] and biases [C] of a softmax classifier.
-
-  Adam on the cross-entropy, no regularisation. As published, points are
-  shuffled once and come in the same order in every epoch.
-
-  Args:
-    features: [P, D] float32.
-    target: [P] integers below `classes`.
-    classes: C.
-    lr: learning rate.
-    batch: points of a step; the last step of an epoch may have fewer.
-    epochs: passes over the points.
-    seed: of the initial weights and the order.
-  """
-  import jax
-  import jax.numpy as jnp
-  import optax
-
-  num, width = features.shape
-  batch = min(batch, num)
-  steps = -(-num // batch)
-  order = np.random.default_rng([seed, 7]).permutation(num)
-  order = np.concatenate([order, np.zeros(steps * batch - num, order.dtype)])
-  used = (np.arange(steps * batch) < num).astype(np.float32)
-  x_NBD = jnp.asarray(features[order].reshape(steps, batch, width))
-  y_NB = jnp.asarray(target[order].reshape(steps, batch).astype(np.int32))
-  w_NB = jnp.asarray(used.reshape(steps, batch))
-  optimiser = optax.adam(lr)
-
-  def loss(params, x_BD, y_B, w_B):
-    logits_BC = jnp.dot(x_BD, params[0]) + params[1][None]
-    each_B = optax.softmax_cross_entropy_with_integer_labels(logits_BC, y_B)
-    return jnp.sum(each_B * w_B) / jnp.sum(w_B)
-
-  def step(carry, data):
-    params, state = carry
-    grads = jax.grad(loss)(params, *data)
-    updates, state = optimiser.update(grads, state, params)
-    return (optax.apply_updates(params, updates), state), None
-
-  @jax.jit
-  def epoch(carry, x_NBD, y_NB, w_NB):
-    return jax.lax.scan(step, carry, (x_NBD, y_NB, w_NB))[0]
-
-  bound = width**-0.5
-  start = np.random.default_rng([seed, 8]).uniform(
-    -bound, bound, (width, classes)
-  )
-  params = jnp.asarray(start, jnp.float32), jnp.zeros(classes, jnp.float32)
-  carry = params, optimiser.init(params)
-  for _ in range(epochs):
-    carry = epoch(carry, x_NBD, y_NB, w_NB)
-  return np.asarray(carry[0][0]), np.asarray(carry[0][1])
 
 
 def _majority(points: Points, test: np.ndarray) -> np.ndarray:
