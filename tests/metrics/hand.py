@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -45,20 +44,18 @@ def language(
 ) -> set[tuple[int, ...]]:
   """Every continuation of length 1..depth that is accepted token by token.
 
-  Nothing goes on after the end token. Tries all sequences of tokens.
+  Nothing goes on after the end token.
   """
+  if not depth:
+    return set()
+  row, size = np.array([prefix], np.int32), np.array([len(prefix)])
+  last = np.asarray(predictor.log_probs(row, size))[0, -1]
   found = set()
-  for length in range(1, depth + 1):
-    for suffix in itertools.product(range(predictor.vocab_size), repeat=length):
-      if length > 1 and suffix[:-1] not in found:
-        continue
-      if predictor.end in suffix[:-1]:
-        continue
-      row = np.array([prefix + suffix[:-1]], np.int32)
-      size = np.array([row.shape[1]])
-      last = np.asarray(predictor.log_probs(row, size))[0, -1]
-      if accept.mask(last)[suffix[-1]]:
-        found.add(suffix)
+  for token in np.flatnonzero(accept.mask(last)).tolist():
+    found.add((token,))
+    if token != predictor.end:
+      rest = language(predictor, (*prefix, token), depth - 1, accept)
+      found |= {(token, *suffix) for suffix in rest}
   return found
 
 

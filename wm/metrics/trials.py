@@ -278,3 +278,5 @@ def check(metric: core.Metric, *positive: str) -> None:
         f'available: {", ".join(choices)}'
       )
   registry.make('accept', metric.accept)
+  if metric.sampler:
+    registry.make('accept', metric.sampler)

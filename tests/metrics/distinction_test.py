@@ -1,0 +1,355 @@
+"""Distinction against answers worked out by hand and by brute force."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import tiny
+from tests.metrics import hand
+from wm import accept as rules
+from wm import core, predictors
+from wm.metrics import distinction, stats, trials
+
+WORLD = tiny.World()
+ORACLE = predictors.Oracle(WORLD)
+UNIFORM = predictors.Uniform(len(tiny.VOCAB), tiny.END, 12)
+NOISY = predictors.NoisyOracle(
+  WORLD, illegal=0.1, wrong=0.2, by='prefix', seed=5
+)
+ACCEPT = rules.epsilon(0.05)
+
+
+def _score(predictor, world=WORLD, seed=0, **fields):
+  metric = distinction.Metric(**{'trials': 40, **fields})
+  return {s.quantity: s for s in metric(predictor, world, seed)}
+
+
+def _summary(scores):
+  return stats.summarize(scores)
+
+
+def _pairs(num=40, seed=0):
+  """The prefixes that the metric draws."""
+  metric = distinction.Metric(trials=num)
+  return metric._pairs(ORACLE, WORLD, ACCEPT, seed)
+
+
+def _languages(predictor, pairs, t, depth):
+  return [
+    hand.language(
+      predictor,
+      tuple(pairs.tokens[t, side, : pairs.lengths[t, side]].tolist()),
+      depth,
+      ACCEPT,
+    )
+    for side in range(2)
+  ]
+
+
+def test_published_defaults():
+  metric = distinction.Metric()
+  assert (metric.trials, metric.samples, metric.k) == (1000, 30, 5)
+  assert metric.accept == 'epsilon(0.01)'
+
+
+@pytest.mark.parametrize('fields', [{}, {'exact': True, 'sample_k': 4}])
+def test_oracle_is_perfect(fields):
+  for scores in _score(ORACLE, directions='both', **fields).values():
+    found = _summary(scores)
+    assert (found['value'], found['n']) == (1, 80), scores.quantity
+
+
+def test_uniform_has_no_boundary():
+  found = _score(UNIFORM)
+  assert _summary(found['precision'])['unmeasured'] == {'empty': 40}
+  assert _summary(found['precision_definition'])['value'] == 1
+  assert _summary(found['recall'])['value'] == 0
+  vacuous = _score(UNIFORM, accept='epsilon(0.5)')
+  assert _summary(vacuous['precision'])['unmeasured'] == {'vacuous': 40}
+  assert _summary(vacuous['recall'])['value'] == 0
+
+
+def test_pairs_differ_and_reach_their_states():
+  pairs = _pairs()
+  assert (WORLD.state_id(pairs.first) != WORLD.state_id(pairs.second)).all()
+  assert (pairs.lengths[:, 0] == pairs.lengths[:, 1]).all()
+  for side, states in enumerate((pairs.first, pairs.second)):
+    steps, reached = WORLD.walk(
+      WORLD.init(40), pairs.tokens[:, side], pairs.lengths[:, side]
+    )
+    np.testing.assert_array_equal(steps, pairs.lengths[:, side])
+    np.testing.assert_array_equal(reached, states)
+  assert pairs.counts['same_state'] > 0
+
+
+def test_moves_are_in_both_ranges():
+  class Ranged(tiny.World):
+    def prefix_moves(self, states):
+      low = states[:, 0] + 1
+      return np.stack([low, low + 1], 1).astype(np.int32)
+
+  world = Ranged()
+  found = _score(ORACLE, world)['recall']
+  assert (found.reason == '').all()
+  first = found.columns['state'].astype(int)
+  moves = found.columns['moves']
+  assert ((moves >= first + 1) & (moves <= first + 2)).all()
+  # States two apart share no number of moves and are drawn again.
+  assert found.counts['no_common_moves'] > 0
+
+
+@pytest.mark.parametrize('fields', [{}, {'exact': True, 'sample_k': 3}])
+def test_precision_of_a_hand_made_model(fields):
+  # The model's boundary is y, xy, xxy, ... from a wide to a narrow prefix.
+  pairs = _pairs()
+  wide = np.isin(pairs.tokens[:, :, 0], (tiny.AT, tiny.AT + 1))
+  found = _score(
+    hand.Ruled(hand.split), samples=400, **{'sample_k': 3, **fields}
+  )['precision']
+  split = wide[:, 0] & ~wide[:, 1]
+  room = 12 - pairs.lengths.max(1) >= 3
+  assert (found.reason[~split] == 'empty').all()
+  for t in np.flatnonzero(split & room):
+    true = [
+      _legal(pairs.first[t], (tiny.X,) * n + (tiny.Y,))
+      and not _legal(pairs.second[t], (tiny.X,) * n + (tiny.Y,))
+      for n in range(3)
+    ]
+    assert found.value[t] == pytest.approx(np.mean(true))
+    assert found.columns['elements'][t] == 3
+  assert (split & room).sum() > 3
+
+
+def _legal(state, suffix):
+  steps, _ = WORLD.walk(
+    state[None], np.array([suffix]), np.array([len(suffix)])
+  )
+  return steps[0] == len(suffix)
+
+
+def test_sampled_precision_weighs_by_probability():
+  pairs = _pairs()
+  wide = np.isin(pairs.tokens[:, :, 0], (tiny.AT, tiny.AT + 1))
+  fields = {'sample_k': 3}
+  exact = _score(hand.Ruled(hand.split), exact=True, **fields)
+  sampled = _score(hand.Ruled(hand.split), samples=1500, **fields)
+  name = 'precision_sampled'
+  rows = exact[name].measured & sampled[name].measured
+  assert rows.sum() > 3
+  np.testing.assert_allclose(
+    exact[name].value[rows], sampled[name].value[rows], atol=0.08
+  )
+  room = 12 - pairs.lengths.max(1) >= 3
+  for t in np.flatnonzero(wide[:, 0] & ~wide[:, 1] & room):
+    true = [
+      _legal(pairs.first[t], (tiny.X,) * n + (tiny.Y,))
+      and not _legal(pairs.second[t], (tiny.X,) * n + (tiny.Y,))
+      for n in range(3)
+    ]
+    expected = np.dot(true, [4, 2, 1]) / 7
+    assert exact[name].value[t] == pytest.approx(expected)
+
+
+def test_exact_precision_and_recall_equal_brute_force():
+  num = 10
+  found = _score(
+    NOISY,
+    trials=num,
+    exact=True,
+    sample_k=3,
+    k=3,
+    accept='epsilon(0.05)',
+  )
+  pairs = _pairs(num)
+  truth = WORLD.boundary(pairs.first, pairs.second, 3)
+  for t in range(num):
+    first, second = _languages(NOISY, pairs, t, 3)
+    model = hand.boundary(first, second)
+    if model:
+      true = [
+        _legal(pairs.first[t], s) and not _legal(pairs.second[t], s)
+        for s in model
+      ]
+      assert found['precision'].value[t] == pytest.approx(np.mean(true))
+    apart = [s in first and s not in second for s in truth[t]]
+    assert found['recall'].value[t] == pytest.approx(np.mean(apart))
+  assert 0 < _summary(found['recall'])['value'] < 1
+
+
+def test_recall_by_length_by_hand():
+  num = 15
+  pairs = _pairs(num)
+  truth = WORLD.boundary(pairs.first, pairs.second, 6)
+  found = _score(NOISY, trials=num, k=6, accept='epsilon(0.05)')
+  for t in range(num):
+    steps = [
+      core.accepted_steps(
+        NOISY,
+        pairs.tokens[t, side][None],
+        pairs.lengths[t, side][None],
+        np.array([[list(s) + [0] * (6 - len(s)) for s in truth[t]]]),
+        np.array([[len(s) for s in truth[t]]]),
+        ACCEPT,
+      )[0]
+      for side in range(2)
+    ]
+    length = np.array([len(s) for s in truth[t]])
+    apart = (steps[0] == length) & (steps[1] < length)
+    shares = [apart[length == n].mean() for n in np.unique(length)]
+    assert found['recall'].value[t] == pytest.approx(apart.mean())
+    expected = pytest.approx(np.mean(shares))
+    assert found['recall_by_length'].value[t] == expected
+
+
+def test_boundaries_wider_than_one_block():
+  class Wide(tiny.World):
+    def boundary(self, first, second, depth):
+      once = super().boundary(first, second, depth)
+      return [b * (1 + 3 * (n % 3)) * 5 for n, b in enumerate(once)]
+
+  plain = _score(NOISY, accept='epsilon(0.05)')
+  wide = _score(NOISY, Wide(), accept='epsilon(0.05)')
+  np.testing.assert_allclose(wide['recall'].value, plain['recall'].value)
+  assert wide['recall'].columns['elements'].max() > distinction.WIDTH
+
+
+def test_empty_boundary_is_unmeasured_or_one():
+  class Alike(tiny.World):
+    def boundary(self, first, second, depth):
+      return [[] for _ in first]
+
+  found = _score(ORACLE, Alike())
+  assert _summary(found['recall'])['unmeasured'] == {'empty': 40}
+  assert _summary(found['recall_definition'])['value'] == 1
+  short = _score(ORACLE, k=1)['recall']
+  shown = [bool(b) for b in WORLD.boundary(_pairs().first, _pairs().second, 1)]
+  np.testing.assert_array_equal(short.measured, shown)
+
+
+def test_max_elements_is_a_uniform_choice():
+  whole = _score(NOISY, k=7)['recall']
+  some = _score(NOISY, k=7, max_elements=2, trials=40)['recall']
+  np.testing.assert_array_equal(
+    some.columns['elements'], whole.columns['elements']
+  )
+  assert np.isin(some.value, (0, 0.5, 1)).all()
+  assert abs(some.value.mean() - whole.value.mean()) < 0.15
+
+
+def test_parts_can_be_left_out():
+  assert set(_score(ORACLE, samples=0)) == {
+    'recall',
+    'recall_definition',
+    'recall_by_length',
+  }
+  assert 'recall' not in _score(ORACLE, k=0)
+
+
+def test_directions_share_a_group():
+  found = _score(NOISY, directions='both')['recall']
+  np.testing.assert_array_equal(found.group[:40], found.group[40:])
+  one = _score(NOISY)['recall']
+  np.testing.assert_array_equal(found.value[:40], one.value)
+  assert (found.columns['state'][:40] != found.columns['state'][40:]).all()
+
+
+@pytest.mark.parametrize(
+  'fields',
+  [
+    {},
+    {'directions': 'both', 'accept': 'top_p(0.9)'},
+    {'exact': True, 'sample_k': 3},
+    {'prefix_filter': 'model'},
+  ],
+)
+def test_batch_does_not_matter(fields):
+  one = _score(NOISY, batch=1, trials=20, **fields)
+  for batch in (3, 64):
+    other = _score(NOISY, batch=batch, trials=20, **fields)
+    for name, scores in one.items():
+      np.testing.assert_array_equal(scores.value, other[name].value)
+      np.testing.assert_array_equal(scores.reason, other[name].reason)
+
+
+def test_one_state_cannot_be_told_from_itself():
+  class Single(tiny.World):
+    def sample_states(self, num, seed):
+      return np.ones((num, 1), np.int32)
+
+  found = _score(ORACLE, Single())['recall']
+  assert set(found.reason) == {'no_two_states'}
+  assert found.counts['same_state'] == 40 * 32
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+  faults=st.dictionaries(
+    st.integers(0, 60), st.sampled_from([tiny.END, tiny.X, tiny.Y]), max_size=2
+  )
+)
+def test_language_recovery_holds_exactly_with_next_token_prediction(faults):
+  """Vafa et al. 2024, Proposition 2.3, to depth 3 after every short prefix.
+
+  Each fault flips what the model accepts after one legal prefix.
+  """
+  prefixes = _legal_prefixes(4)
+  wrong = {prefixes[n % len(prefixes)]: token for n, token in faults.items()}
+
+  def rule(history):
+    state = _state(history)
+    kept = set(np.flatnonzero(WORLD.legal(state)[0]).tolist())
+    if history in wrong:
+      kept ^= {wrong[history]}
+    return {token: 1 / len(kept) for token in kept}
+
+  model = hand.Ruled(rule)
+  recovered = all(
+    hand.language(model, prefix, 3, ACCEPT)
+    == hand.language(ORACLE, prefix, 3, ACCEPT)
+    for prefix in prefixes
+    if len(prefix) <= 2
+  )
+  assert recovered == (not wrong)
+  if recovered:
+    assert all(
+      _summary(s)['value'] == 1 for s in _score(model, trials=8).values()
+    )
+
+
+def _state(history):
+  row = np.array([history])
+  return WORLD.walk(WORLD.init(1), row, np.array([len(history)]))[1]
+
+
+def _legal_prefixes(longest):
+  """Legal prefixes up to a length that do not end, shortest first."""
+  found, layer = [], [(tiny.AT + n,) for n in range(4)]
+  while layer and len(layer[0]) <= longest:
+    found += layer
+    layer = [
+      (*prefix, int(token))
+      for prefix in layer
+      for token in np.flatnonzero(WORLD.legal(_state(prefix))[0])
+      if token != tiny.END
+    ]
+  return found
+
+
+@pytest.mark.parametrize(
+  ('fields', 'message'),
+  [
+    ({'samples': 0, 'k': 0}, 'samples or k'),
+    ({'k': -1}, 'k=-1'),
+    ({'exact': True}, 'sample_k >= 1'),
+    ({'attempts': 0}, 'attempts=0'),
+    ({'accept': 'top_k(0)'}, 'k >= 1'),
+  ],
+)
+def test_bad_fields(fields, message):
+  with pytest.raises(core.InputError, match=message):
+    distinction.Metric(**fields)
+
+
+def test_streams_differ():
+  assert trials.stream(0, 1) != trials.stream(0, 2) != trials.stream(1, 2)
