@@ -1,0 +1,158 @@
+"""Specs: parsing, checking, printing."""
+
+import contextlib
+import dataclasses
+import sys
+import types
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wm import accept, core, registry
+from wm.metrics import compression
+
+
+@pytest.mark.parametrize(
+  ('text', 'expected'),
+  [
+    ('epsilon', accept.epsilon(0.01)),
+    ('epsilon()', accept.epsilon(0.01)),
+    (' epsilon( 0.1 ) ', accept.epsilon(0.1)),
+    ('epsilon(threshold=0.1)', accept.epsilon(0.1)),
+    ('top_k(2)', accept.top_k(2)),
+    ('top_p(mass=1)', accept.top_p(1)),
+  ],
+)
+def test_make(text, expected):
+  assert registry.make('accept', text) == expected
+
+
+def test_make_finds_modules():
+  metric = registry.make('metric', "compression(k=2, directions='both')")
+  assert metric == compression.Metric(k=2, directions='both')
+
+
+@pytest.mark.parametrize(
+  ('kind', 'text', 'message'),
+  [
+    ('accept', 'epsilom(0.1)', "no accept is named 'epsilom'.*mean 'epsilon'"),
+    ('metric', 'compresion', "did you mean 'compression'"),
+    ('metric', 'stats', "no metric is named 'stats'"),
+    ('metric', 'os.path', 'bad spec'),
+    ('metric', 'compression(trails=3)', "no field 'trails'.*mean 'trials'"),
+    ('metric', 'compression(trials="3")', 'not of the type of its default'),
+    ('metric', 'compression(trials=3.5)', 'not of the type of its default'),
+    ('metric', 'compression(trials=True)', 'not of the type of its default'),
+    ('metric', 'compression(graded=1)', 'not of the type of its default'),
+    ('metric', 'compression(trials=None)', 'not of the type of its default'),
+    ('metric', 'compression(5, trials=3)', "sets 'trials' twice"),
+    ('accept', 'top_k(1, 2)', '2 positional values'),
+    ('accept', 'top_k(', 'bad spec'),
+    ('accept', '', 'bad spec'),
+    ('accept', 'top_k(k=open)', 'must be literals'),
+    ('accept', '__import__("os").system("true")', 'bad spec'),
+    ('accept', 'top_k(**{"k": 1})', 'bad spec'),
+    ('accept', 'top_k(*[1])', 'bad spec'),
+    ('accept', 'top_k(k=0)', 'expected k >= 1'),
+    ('accept', 'Accept', 'no accept is named'),
+    ('accept', 'core', 'no accept is named'),
+  ],
+)
+def test_bad_specs(kind, text, message):
+  with pytest.raises(core.InputError, match=message) as error:
+    registry.make(kind, text)
+  assert '\n' not in str(error.value)
+
+
+def test_a_fault_inside_a_plug_in_is_not_a_missing_plug_in(monkeypatch):
+  def broken(name, *rest):
+    if name == 'wm.metrics.compression':
+      raise ModuleNotFoundError("No module named 'scipy'", name='scipy')
+    return found(name, *rest)
+
+  found = registry.importlib.import_module
+  monkeypatch.setattr(registry.importlib, 'import_module', broken)
+  with pytest.raises(ModuleNotFoundError, match='scipy'):
+    registry.make('metric', 'compression')
+
+
+def test_names():
+  assert registry.names('accept') == ['epsilon', 'published', 'top_k', 'top_p']
+  metrics = registry.names('metric')
+  assert {'compression', 'distinction'} <= set(metrics)
+  assert not {'stats', 'rollouts', 'scoring', 'search', 'trials'} & set(metrics)
+  assert metrics == sorted(metrics)
+
+
+def test_a_new_file_is_a_new_plug_in(tmp_path, monkeypatch):
+  (tmp_path / 'brand_new.py').write_text(
+    'import dataclasses\n'
+    'from wm import core\n'
+    '@dataclasses.dataclass(frozen=True)\n'
+    'class Metric(core.Metric):\n'
+    '  version = "1"\n'
+    '  share: float = 0.5\n'
+    '  def __call__(self, predictor, world, seed):\n'
+    '    return (core.scores("share", [self.share]),)\n'
+  )
+  import wm.metrics
+
+  monkeypatch.setattr(
+    wm.metrics, '__path__', [*wm.metrics.__path__, str(tmp_path)]
+  )
+  monkeypatch.delitem(sys.modules, 'wm.metrics.brand_new', raising=False)
+  assert 'brand_new' in registry.names('metric')
+  metric = registry.make('metric', 'brand_new(share=1)')
+  assert metric(None, None, 0)[0].value == [1.0]
+  assert registry.spec(metric) == 'brand_new(share=1)'
+  sys.modules.pop('wm.metrics.brand_new')
+
+
+@pytest.mark.parametrize('kind', ['accept', 'metric', 'model'])
+def test_every_plug_in_with_defaults_prints_its_name_alone(kind):
+  for name in registry.names(kind):
+    needed = [
+      field
+      for field in dataclasses.fields(registry.find(kind, name))
+      if field.default is field.default_factory is dataclasses.MISSING
+    ]
+    if not needed and name != 'user':
+      assert registry.spec(registry.make(kind, name)) == f'{name}()'
+
+
+@given(
+  trials=st.integers(1, 10**6),
+  k=st.integers(0, 50),
+  accept_spec=st.sampled_from(['top_k(2)', 'top_p(0.9)', 'epsilon(1e-06)']),
+  graded=st.booleans(),
+  batch=st.integers(1, 99),
+)
+def test_spec_and_make_are_inverse(trials, k, accept_spec, graded, batch):
+  metric = compression.Metric(
+    trials=trials, k=k, accept=accept_spec, graded=graded, batch=batch
+  )
+  text = registry.spec(metric)
+  assert registry.make('metric', text) == metric
+  assert 'batch' not in text
+
+
+@given(st.text(max_size=30) | st.text('top_k(=1,)', max_size=12))
+def test_any_text_gives_an_object_or_an_input_error(text):
+  # Anything but an InputError fails the test.
+  with contextlib.suppress(core.InputError):
+    registry.make('accept', text)
+
+
+def test_required_fields_are_named(monkeypatch):
+  @dataclasses.dataclass(frozen=True)
+  class World:
+    path: str
+    size: int = 3
+
+  module = types.ModuleType('wm.worlds.invented')
+  module.World = World
+  monkeypatch.setitem(sys.modules, 'wm.worlds.invented', module)
+  with pytest.raises(core.InputError, match='needs a value for path'):
+    registry.make('world', 'invented(size=2)')
+  assert registry.make('world', "invented('x')") == World('x')
