@@ -137,6 +137,12 @@ flags.DEFINE_string('state', None, 'State; default: the initial one.')
 flags.DEFINE_integer('depth', 5, 'Longest suffix.', lower_bound=1)
 flags.DEFINE_bool('show', False, 'Print the suffixes too.')
 
+# fetch_map.
+flags.DEFINE_string('place', None, "Place to download, e.g. 'Manhattan, NYC'.")
+flags.DEFINE_string(
+  'map_file', None, 'OSM XML or GraphML file to read instead.'
+)
+
 
 def need(*names: str) -> None:
   """Raises a usage error for flags that were not given."""

@@ -1,0 +1,23 @@
+"""Makes nodes.csv, edges.csv and map.graphml of an OpenStreetMap street map.
+
+  python launch/fetch_map.py --out=maps/soho --place='SoHo, New York City, USA'
+  python launch/fetch_map.py --out=maps/soho --map_file=soho.osm
+
+--place needs internet; both need the extra `maps`. Then
+`--world="maps(nodes='maps/soho/nodes.csv', edges='maps/soho/edges.csv')"`.
+"""
+
+import common
+
+
+def main() -> None:
+  """Flags in, one library call."""
+  common.need('out')
+  from wm.worlds import osm
+
+  flags = common.FLAGS
+  print(osm.fetch(flags.out, flags.place or '', flags.map_file or ''))
+
+
+if __name__ == '__main__':
+  common.run(main, 'place', 'map_file')
