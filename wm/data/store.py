@@ -17,7 +17,7 @@ import os
 import pathlib
 import shutil
 from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -182,6 +182,18 @@ def write(
   return manifest
 
 
+class _Spans(NamedTuple):
+  """Runs of rows that stand together in a shard, and the rows' lengths.
+
+  shards, starts, sizes: one for each run, in tokens. lengths: [R] int32.
+  """
+
+  shards: np.ndarray
+  starts: np.ndarray
+  sizes: np.ndarray
+  lengths: np.ndarray
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Store:
   """Sequences on disk; reading keeps nothing but the rows asked for.
@@ -220,21 +232,6 @@ class Store:
       for kind in ('tokens', 'offsets')
     }
 
-  def _pread(
-    self, kind: str, shard: int, first: int, last: int, dtype: np.dtype
-  ) -> np.ndarray:
-    """Items [first, last) of a shard's file."""
-    out = np.empty(last - first, dtype)
-    file = self._handles[kind][shard]
-    view, size = out.data.cast('B'), dtype.itemsize
-    done = 0
-    while done < len(view):  # One call gives 2 GiB at most.
-      got = os.preadv(file.fileno(), [view[done:]], first * size + done)
-      if not got:
-        raise self._broken(shard, kind)
-      done += got
-    return out
-
   def _broken(self, shard: int, kind: str) -> core.InputError:
     return core.InputError(
       f'{self._path(shard, kind)} is truncated or corrupt; sample again into '
@@ -252,84 +249,86 @@ class Store:
     shards = np.searchsorted(self._firsts, rows, side='right') - 1
     return shards, rows - self._firsts[shards]
 
-  def _spans(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Shard, first token in it and length, of each row."""
+  def _read(
+    self, kind: str, shards: list[int], starts: list[int], sizes: list[int]
+  ) -> bytearray:
+    """Bytes of one file after another, each from a start, end to end."""
+    out = bytearray(sum(sizes))
+    view, at = memoryview(out), 0
+    handles = [file.fileno() for file in self._handles[kind]]
+    read = os.preadv
+    for shard, start, size in zip(shards, starts, sizes, strict=True):
+      if read(handles[shard], [view[at : at + size]], start) != size:
+        raise self._broken(shard, kind)
+      at += size
+    return out
+
+  def _spans(self, rows: np.ndarray) -> _Spans:
+    """Where rows [R] stand; rows that follow each other are read as one."""
     shards, local = self._rows(rows)
-    spans = np.empty((len(local), 2), '<u4')
-    view = spans.data.cast('B')
-    handles = [file.fileno() for file in self._handles['offsets']]
-    starts = (local * 4).tolist()
-    for i, (shard, start) in enumerate(zip(shards, starts, strict=True)):
-      os.preadv(handles[shard], [view[8 * i : 8 * i + 8]], start)
-    spans = spans.astype(np.int64)
-    totals = np.array([s['tokens'] for s in self.manifest['shards']])
-    wrong = (spans[:, 1] < spans[:, 0]) | (spans[:, 1] > totals[shards])
+    apart = (np.diff(local) != 1) | (np.diff(shards) != 0)
+    first = np.flatnonzero(np.append(True, apart)) if len(local) else local
+    count = np.diff(np.append(first, len(local)))
+    shards = shards[first]
+    read = self._read(
+      'offsets',
+      shards.tolist(),
+      (4 * local[first]).tolist(),
+      (4 * (count + 1)).tolist(),
+    )
+    offsets = np.frombuffer(read, '<u4').astype(np.int64)
+    # A run of n rows gave n + 1 offsets; what lies between runs is no row.
+    last = np.cumsum(count + 1) - 1
+    lengths = np.delete(np.diff(offsets), last[:-1])
+    starts, stops = offsets[last - count], offsets[last]
+    totals = np.array([s['tokens'] for s in self.manifest['shards']], np.int64)
+    wrong = stops > totals[shards]
+    if len(lengths):
+      wrong |= np.minimum.reduceat(lengths, first) < 0
     if wrong.any():
       raise self._broken(int(shards[wrong][0]), 'offsets')
-    return shards, spans[:, 0], spans[:, 1] - spans[:, 0]
+    return _Spans(shards, starts, stops - starts, lengths.astype(np.int32))
 
   def lengths_of(self, rows: np.ndarray) -> np.ndarray:
     """[R] int32 lengths of the rows [R]."""
-    return self._spans(rows)[2].astype(np.int32)
+    return self._spans(rows).lengths
 
   @functools.cached_property
   def lengths(self) -> np.ndarray:
     """[N] int32 lengths of all rows (4 bytes a row in memory)."""
-    parts = [
-      np.diff(
-        self._pread('offsets', k, 0, s['rows'] + 1, np.dtype('<u4')).astype(
-          np.int64
-        )
-      )
-      for k, s in enumerate(self.manifest['shards'])
-    ]
-    return np.concatenate([np.zeros(0), *parts]).astype(np.int32)
+    return self.lengths_of(np.arange(len(self)))
+
+  def ragged(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows [R] in any order, end to end.
+
+    Returns:
+      tokens: [sum of lengths], of the type on disk.
+      lengths: [R] int32.
+    """
+    spans = self._spans(rows)
+    size = self.dtype.itemsize
+    read = self._read(
+      'tokens',
+      spans.shards.tolist(),
+      (size * spans.starts).tolist(),
+      (size * spans.sizes).tolist(),
+    )
+    return np.frombuffer(read, self.dtype), spans.lengths
 
   def take(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows [R] in any order: tokens [R, L] int32 and lengths [R] int32.
 
     L is the longest of them; shorter ones are padded with PAD.
     """
-    shards, starts, lengths = self._spans(rows)
-    width = int(lengths.max(initial=0))
-    raw = np.zeros((len(lengths), width), self.dtype)
-    if raw.size:
-      size = self.dtype.itemsize
-      view, stride = raw.data.cast('B'), width * size
-      handles = [file.fileno() for file in self._handles['tokens']]
-      read = os.preadv
-      at = 0
-      for shard, start, count in zip(
-        shards.tolist(),
-        (starts * size).tolist(),
-        (lengths * size).tolist(),
-        strict=True,
-      ):
-        if read(handles[shard], [view[at : at + count]], start) != count:
-          raise self._broken(shard, 'tokens')
-        at += stride
-    return raw.astype(np.int32), lengths.astype(np.int32)
+    tokens, lengths = self.ragged(rows)
+    used = np.arange(int(lengths.max(initial=0))) < lengths[:, None]
+    padded = np.full(used.shape, core.PAD, np.int32)
+    padded[used] = tokens
+    return padded, lengths
 
   def read(self, first: int, last: int) -> core.Sequences:
-    """Rows [first, last) as Sequences, read in one go."""
-    last = min(last, len(self))
-    tokens, lengths = [np.zeros(0, self.dtype)], [np.zeros(0, np.int64)]
-    for k, shard in enumerate(self.manifest['shards']):
-      low = max(first - int(self._firsts[k]), 0)
-      high = min(last - int(self._firsts[k]), shard['rows'])
-      if low >= high:
-        continue
-      spans = self._pread('offsets', k, low, high + 1, np.dtype('<u4'))
-      lengths.append(np.diff(spans.astype(np.int64)))
-      start, stop = int(spans[0]), int(spans[-1])
-      if (lengths[-1] < 0).any() or stop > shard['tokens']:
-        raise self._broken(k, 'offsets')
-      tokens.append(self._pread('tokens', k, start, stop, self.dtype))
-    length = np.concatenate(lengths)
-    used = np.arange(int(length.max(initial=0))) < length[:, None]
-    padded = np.zeros(used.shape, np.int32)
-    padded[used] = np.concatenate(tokens)
-    return core.Sequences(padded, length.astype(np.int32))
+    """Rows [first, last), as far as there are, as Sequences."""
+    return core.Sequences(*self.take(np.arange(first, min(last, len(self)))))
 
   def chunks(self, size: int = 1 << 16) -> Iterator[core.Sequences]:
     """All rows in order, `size` at a time."""
