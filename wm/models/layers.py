@@ -34,7 +34,6 @@ _SPECS = {
 
 # Finite, so that exp(_NEVER - _NEVER) is no NaN where nothing is seen.
 _NEVER = -1e30
-CHUNK = 32  # Positions of one piece of a continuation's cache.
 
 
 def _names(path: tuple[Any, ...]) -> list[str]:
@@ -259,13 +258,13 @@ class Attention(nnx.Module):
   def branch(self, rows: int, num: int, steps: int, dtype: Any) -> Any:
     """Empty caches: a list of pieces, each keys and values [R, M, H, K, C].
 
-    In pieces of CHUNK positions, so that steps read no further than the
-    longest continuation.
+    Pieces let steps read no further than the longest continuation; narrow
+    networks gain less by that than it takes to compile.
     """
     _, heads, channels = self.qkv.outputs
-    shape = (rows, num, heads, min(CHUNK, steps), channels)
-    piece = jnp.zeros(shape, dtype)
-    return [(piece, piece) for _ in range(-(-steps // CHUNK))]
+    size = min(32 if heads * channels >= 256 else 128, steps)
+    piece = jnp.zeros((rows, num, heads, size, channels), dtype)
+    return [(piece, piece) for _ in range(-(-steps // size))]
 
   def step(
     self,

@@ -25,9 +25,11 @@ from wm import core
 if TYPE_CHECKING:
   from wm.models.network import NetworkPredictor, Shape
 
-TILE_LANES = 256  # Continuations of a tile: enough to keep a core's FMA busy.
+# Continuations of a tile: enough to keep a core's multipliers busy; small
+# networks spend their time between the products and take more.
+TILE_LANES, SMALL_TILE_LANES = 256, 512
 TILE_TOKENS = 1024  # Tokens of a tile of whole sequences.
-START_TOKENS = 256  # Tokens of a tile of prefixes.
+START_TOKENS = 128  # Tokens of a tile of prefixes.
 SMALL = 5_000_000  # Parameters below which compiling costs more than pads.
 
 
@@ -81,13 +83,29 @@ def _blank(shape: Shape, rows: int, num: int) -> tuple[Any, Any]:
   )
 
 
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _zeros_jit(shape: Shape, rows: int, num: int) -> Any:
+  blank = jax.tree.map(
+    lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), _blank(shape, rows, num)
+  )
+  return *blank, jnp.zeros((rows, num, shape.vocab_size))
+
+
+def _zeros(shape: Shape, rows: int, num: int, device: jax.Device) -> Any:
+  """A tile's (shared, own, log_probs) before anything is in it."""
+  with jax.default_device(device):
+    return _zeros_jit(shape, rows, num)
+
+
 @functools.lru_cache(maxsize=64)
 def tile_rows(shape: Shape, num: int, cache_bytes: int) -> int:
-  """Rows of a tile: TILE_LANES continuations, if their caches fit."""
+  """Rows of a tile: as many lanes as pay, if their caches fit."""
   leaves = jax.tree.leaves(_blank(shape, 1, num))
   size = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
   size += 4 * num * shape.vocab_size
-  return max(min(TILE_LANES // num, cache_bytes // size), 1)
+  small = shape.num_params < SMALL
+  lanes = SMALL_TILE_LANES if small else TILE_LANES
+  return max(min(lanes // num, cache_bytes // size), 1)
 
 
 @functools.partial(
@@ -170,14 +188,9 @@ class _Tile:
   ):
     self.shape, self.device = predictor.shape, device
     self.params = predictor.placed(device)
-    with jax.default_device(device):
-      blank = jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
-        _blank(self.shape, rows, num),
-      )
-      self.log_probs = jnp.zeros((rows, num, self.shape.vocab_size))
-    self.shared, self.own = jax.device_put(blank, device)
-    self.log_probs = jax.device_put(self.log_probs, device)
+    self.shared, self.own, self.log_probs = _zeros(
+      self.shape, rows, num, device
+    )
     self.before = np.ones(rows, np.int32)
     self.count = np.zeros((rows, num), np.int32)
 

@@ -99,6 +99,21 @@ class Model(network_lib.NetworkModel):
       )
     return Transformer(self, vocab_size, self.context or max_len, rngs)
 
+  def serving(
+    self, params: nnx.State
+  ) -> tuple[network_lib.NetworkModel, nnx.State]:
+    """Without the scan: a step would copy each layer out of the stack."""
+    if not self.scan:
+      return self, params
+    flat = {}
+    for path, leaf in nnx.to_flat_state(params):
+      if path[0] != 'blocks':
+        flat[path] = leaf
+        continue
+      for n in range(self.layers):
+        flat[('blocks', n, *path[1:])] = leaf.replace(leaf[...][n])
+    return dataclasses.replace(self, scan=False), nnx.from_flat_state(flat)
+
 
 class Block(nnx.Module):
   """Attention and MLP, each after a norm and added to the stream."""

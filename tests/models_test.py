@@ -1,0 +1,296 @@
+"""Conformance: every network found by name, at its default size."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from wm import accept, core, registry
+from wm.models import layers, network
+
+V, END, LONGEST, B, M = 13, 1, 20, 7, 3
+ALL = accept.epsilon(0.0)
+
+
+def networks() -> list[str]:
+  return [
+    name
+    for name in registry.names('model')
+    if issubclass(registry.find('model', name), network.NetworkModel)
+  ]
+
+
+@pytest.fixture(params=networks())
+def model(request) -> network.NetworkModel:
+  return registry.make('model', request.param)
+
+
+@functools.cache
+def predictor(
+  model: network.NetworkModel, devices: int = 1
+) -> network.NetworkPredictor:
+  shape = network.Shape(model, V, LONGEST)
+  # Large weights: a careless network would show it in all of these tests.
+  params = jax.tree.map(lambda leaf: 3 * leaf, network.init(shape, 0))
+  return network.NetworkPredictor(
+    model, params, V, END, LONGEST, devices=tuple(jax.devices()[:devices])
+  )
+
+
+def data() -> tuple[np.ndarray, np.ndarray]:
+  rng = np.random.default_rng(0)
+  tokens = rng.integers(1, V, (B, LONGEST)).astype(np.int32)
+  return tokens, rng.integers(3, LONGEST + 1, B)
+
+
+def trajectory(
+  found: core.Predictor,
+  rows: np.ndarray,
+  num: int = M,
+  session: core.Session | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+  """Log-probabilities and tokens of six drawn steps of the given rows."""
+  tokens, lengths = data()
+  before = np.minimum(lengths[rows], LONGEST - 6)
+  session = session or found.session(tokens[rows], before, num)
+  seen, drawn = [], []
+  for k in range(6):
+    uniform = core.uniforms(rows[:, None], np.arange(num)[None], k)
+    seen.append(session.log_probs())
+    drawn.append(session.draw(ALL, uniform))
+    assert session.accepted(ALL, drawn[-1]).all()
+    session.advance(drawn[-1])
+  return np.stack(seen, 1), np.stack(drawn, 1)
+
+
+def test_log_probs_are_normalised_and_blind_to_pads(model):
+  tokens, lengths = data()
+  found = predictor(model).log_probs(tokens, lengths)
+  assert found.shape == (B, LONGEST, V)
+  assert found.dtype == np.float32
+  used = np.arange(LONGEST)[None] < lengths[:, None]
+  np.testing.assert_allclose(np.exp(found[used]).sum(-1), 1, atol=1e-5)
+  other = np.where(used, tokens, 0)
+  again = predictor(model).log_probs(other, lengths)
+  np.testing.assert_array_equal(again[used], found[used])
+
+
+def test_gradients_to_later_tokens_are_zero(model):
+  shape = network.Shape(model, V, LONGEST)
+  params, place, rare = network.init(shape, 0), 6, 5
+  tokens = np.full((1, 12), 3, np.int32)
+  tokens[0, place] = rare
+
+  def logits(params: nnx.State, t: jax.Array) -> jax.Array:
+    # A tied head uses the row of `rare` for its own logit, which is left out.
+    out = nnx.merge(shape.graph, params)(jnp.asarray(tokens))
+    return jnp.delete(out[0, t], rare).sum()
+
+  gradient = jax.jit(jax.grad(logits))
+  for t in range(12):
+    rows = gradient(params, t)['embedding']['table'][...]
+    assert bool((rows[rare] != 0).any()) == (t >= place), t
+
+
+def test_no_later_token_changes_a_bit(model):
+  tokens, _ = data()
+  full = np.full(B, LONGEST)
+  found = predictor(model).log_probs(tokens, full)
+  changed = tokens.copy()
+  changed[:, 10:] = 1 + (changed[:, 10:] + 3) % (V - 1)
+  again = predictor(model).log_probs(changed, full)
+  np.testing.assert_array_equal(again[:, :10], found[:, :10])
+  assert (again[:, 10] != found[:, 10]).any(-1).all()
+
+
+def test_a_session_gives_what_whole_sequences_give(model):
+  tokens, _ = data()
+  full = predictor(model).log_probs(tokens, np.full(B, LONGEST))
+  before = np.arange(1, B + 1)
+  session = predictor(model).session(tokens, before, M)
+  rows = np.arange(B)
+  for k in range(LONGEST - B):
+    want = np.repeat(full[rows, before + k - 1][:, None], M, axis=1)
+    np.testing.assert_allclose(session.log_probs(), want, atol=1e-4)
+    session.advance(np.repeat(tokens[rows, before + k][:, None], M, axis=1))
+
+
+def test_rows_do_not_depend_on_how_many_there_are(model):
+  found = predictor(model)
+  seen, drawn = trajectory(found, np.arange(B))
+  for rows in ([4], [6, 1], [3, 3, 0, 5, 2]):
+    some, tokens = trajectory(found, np.array(rows))
+    np.testing.assert_array_equal(some, seen[rows])
+    np.testing.assert_array_equal(tokens, drawn[rows])
+
+
+def test_rows_do_not_depend_on_tiles_and_devices(model):
+  assert len(jax.devices()) >= 2
+  many = np.arange(2 * predictor(model).rows(M) + 3) % B
+  seen, drawn = trajectory(predictor(model), np.arange(B))
+  for devices in (1, 2):
+    some, tokens = trajectory(predictor(model, devices), many)
+    np.testing.assert_array_equal(some, seen[many])
+    np.testing.assert_array_equal(tokens, drawn[many])
+
+
+def test_whole_sequences_do_not_depend_on_batch_and_devices(model):
+  tokens, lengths = data()
+  found = predictor(model).log_probs(tokens, lengths)
+  again = np.tile(tokens, (30, 1)), np.tile(lengths, 30)
+  for devices in (1, 2):
+    many = predictor(model, devices).log_probs(*again)
+    np.testing.assert_array_equal(many, np.tile(found, (30, 1, 1)))
+  for row in range(B):
+    one = predictor(model).log_probs(tokens[[row]], lengths[[row]])
+    np.testing.assert_array_equal(one, found[[row]])
+
+
+def test_sampling_does_not_depend_on_the_batch(model):
+  tokens, lengths = data()
+  before, seeds = np.minimum(lengths, 9), np.arange(B)
+  draw = functools.partial(
+    core.sample, predictor(model), num=M, max_len=LONGEST, accept=ALL
+  )
+  whole = draw(tokens, before, seeds=seeds)
+  assert (whole.status == core.ENDED).any()
+  for row in range(B):
+    one = draw(tokens[[row]], before[[row]], seeds=seeds[[row]])
+    size = one.tokens.shape[-1]
+    np.testing.assert_array_equal(one.tokens[0], whole.tokens[row, :, :size])
+    np.testing.assert_array_equal(one.status[0], whole.status[row])
+
+
+def test_restart_leaves_nothing_behind(model):
+  tokens, lengths = data()
+  seen, drawn = trajectory(predictor(model), np.arange(B))
+  session = predictor(model).session(tokens[:, ::-1], np.full(B, 8), M)
+  session.advance(np.full((B, M), 2))
+  kept = session.log_probs()
+  some = np.array([5, 0, 2])
+  before = np.minimum(lengths, LONGEST - 6)
+  session.restart(some, tokens[some], before[some])
+  rest = np.setdiff1d(np.arange(B), some)
+  np.testing.assert_array_equal(session.log_probs()[rest], kept[rest])
+  session.restart(rest, tokens[rest], before[rest])
+  again, same = trajectory(predictor(model), np.arange(B), session=session)
+  np.testing.assert_array_equal(again, seen)
+  np.testing.assert_array_equal(same, drawn)
+
+
+def test_dead_tokens_leave_a_continuation_as_it_was(model):
+  tokens, _ = data()
+  before = np.full(B, 5)
+  session = predictor(model).session(tokens, before, M)
+  plain = predictor(model).session(tokens, before, M)
+  first, second = np.full((B, M), 4), np.full((B, M), 7)
+  plain.advance(first)
+  middle = plain.log_probs()
+  plain.advance(second)
+  half = first.copy()
+  half[:, 1] = core.DEAD
+  start = session.log_probs()
+  session.advance(half)
+  np.testing.assert_array_equal(session.log_probs()[:, 1], start[:, 1])
+  np.testing.assert_array_equal(session.log_probs()[:, 0], middle[:, 0])
+  late = second.copy()
+  late[:, 1] = first[:, 1]
+  session.advance(late)
+  np.testing.assert_array_equal(session.log_probs()[:, 1], middle[:, 1])
+  np.testing.assert_array_equal(
+    session.log_probs()[:, [0, 2]], plain.log_probs()[:, [0, 2]]
+  )
+
+
+def test_parents_say_whom_a_continuation_goes_on_from(model):
+  tokens, _ = data()
+  session = predictor(model).session(tokens, np.full(B, 5), M)
+  session.advance(np.tile(np.array([2, 3, 4]), (B, 1)))
+  session.advance(np.tile(np.array([5, core.DEAD, 6]), (B, 1)))
+  parents = np.tile(np.array([2, 1, 2]), (B, 1))
+  session.advance(np.tile(np.array([8, 9, core.DEAD]), (B, 1)), parents)
+  histories = ([4, 6, 8], [3, 9], [4, 6])
+  for branch, history in enumerate(histories):
+    whole = np.concatenate(
+      [tokens[:, :5], np.tile(np.array(history, np.int32), (B, 1))], axis=1
+    )
+    want = predictor(model).log_probs(whole, np.full(B, whole.shape[1]))
+    np.testing.assert_allclose(
+      session.log_probs()[:, branch], want[:, -1], atol=1e-4
+    )
+
+
+def test_hidden_has_every_layer(model):
+  tokens, lengths = data()
+  found = predictor(model)
+  last = nnx.merge(found.shape.graph, found.shape.abstract).num_layers
+  widths = {
+    found.hidden(tokens, lengths, layer).shape for layer in range(-1, last + 1)
+  }
+  (shape,) = widths
+  assert shape[:2] == (B, LONGEST)
+  with pytest.raises(core.InputError, match=f'-1 to {last}'):
+    found.hidden(tokens, lengths, last + 1)
+
+
+def test_the_spec_and_the_seed_decide_the_weights(model):
+  shape = network.Shape(model, V, LONGEST)
+  first, again, other = (network.init(shape, seed) for seed in (3, 3, 4))
+  same = jax.tree.map(lambda a, b: bool((a == b).all()), first, again)
+  assert all(jax.tree.leaves(same))
+  differs = jax.tree.map(lambda a, b: bool((a != b).any()), first, other)
+  assert any(jax.tree.leaves(differs))
+  count = sum(leaf.size for leaf in jax.tree.leaves(first))
+  assert shape.num_params == count
+
+
+def test_every_parameter_can_be_divided(model):
+  auto = (jax.sharding.AxisType.Auto,) * 2
+  mesh = jax.make_mesh((1, 2), ('data', 'model'), axis_types=auto)
+  shape = network.Shape(model, 2 * V, LONGEST)
+  leaves, _ = jax.tree_util.tree_flatten_with_path(shape.abstract)
+  divided = 0
+  for path, leaf in leaves:
+    sharding = layers.sharding(mesh, path, leaf.shape)
+    divided += sharding.shard_shape(leaf.shape) != leaf.shape
+    assert len(layers.partition_spec(path, leaf.shape)) == leaf.ndim
+  assert divided
+
+
+@pytest.mark.parametrize(
+  ('tokens', 'lengths', 'match'),
+  [
+    ([[1, V]], [2], f'token {V}'),
+    ([[1, -1]], [2], 'token -1'),
+    ([[1] * (LONGEST + 1)], [LONGEST + 1], 'takes up to'),
+    ([[1, 2]], [0], 'empty prefix'),
+  ],
+)
+def test_bad_input_is_named(model, tokens, lengths, match):
+  tokens, lengths = np.array(tokens), np.array(lengths)
+  with pytest.raises(core.InputError, match=match):
+    predictor(model).session(tokens, lengths, M)
+  if lengths[0]:
+    with pytest.raises(core.InputError, match=match):
+      predictor(model).log_probs(tokens, lengths)
+
+
+def test_a_session_ends_where_the_model_does(model):
+  tokens, _ = data()
+  session = predictor(model).session(tokens, np.full(B, LONGEST - 1), M)
+  session.advance(np.full((B, M), 2))
+  with pytest.raises(core.InputError, match='grows past'):
+    session.advance(np.full((B, M), 2))
+  with pytest.raises(core.InputError, match='ids 0 to'):
+    session.advance(np.full((B, M), V))
+
+
+def test_no_rows_are_no_trouble(model):
+  none = np.zeros((0, 4), np.int32), np.zeros(0, np.int32)
+  assert predictor(model).log_probs(*none).shape == (0, 4, V)
+  session = predictor(model).session(*none, M)
+  assert session.log_probs().shape == (0, M, V)
+  assert session.draw(ALL, np.zeros((0, M), np.float32)).shape == (0, M)
