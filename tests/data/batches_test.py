@@ -63,6 +63,31 @@ def test_permute_looks_uniform():
   assert ((counts - expected) ** 2 / expected).sum() < 160  # p = 4e-5
 
 
+@settings(max_examples=20, deadline=None)
+@given(
+  num=st.integers(1, 40_000), seed=st.integers(0, 999), skip=st.integers(0, 9)
+)
+def test_the_stream_holds_every_row_once_an_epoch(num, seed, skip):
+  place = np.arange(skip * num, (skip + 1) * num)
+  rows = batches.shuffled(place, num, seed)
+  np.testing.assert_array_equal(np.sort(rows), np.arange(num))
+  # Any part of the stream is the same by itself.
+  some = place[:: max(num // 7, 1)]
+  np.testing.assert_array_equal(
+    batches.shuffled(some, num, seed), rows[:: max(num // 7, 1)]
+  )
+
+
+def test_a_window_of_a_large_store_mixes_all_of_it():
+  num = 1_000_003
+  rows = batches.shuffled(np.arange(4096), num, 0)
+  tenth = np.bincount(rows * 10 // num, minlength=10)
+  assert (tenth > 0).all()
+  assert len(np.unique(rows // 64)) >= 64
+  again = batches.shuffled(np.arange(4096) + num, num, 0)
+  assert len(np.intersect1d(rows, again)) < 200  # 17 by chance.
+
+
 @pytest.mark.parametrize('mode', batches.MODES)
 @pytest.mark.parametrize('batch', [1, 8, 10, 64, 200])
 def test_every_row_once_an_epoch(few, mode, batch):
@@ -75,6 +100,15 @@ def test_every_row_once_an_epoch(few, mode, batch):
   counts = np.bincount(seen, minlength=len(few))
   assert (counts == epochs).all()
   assert stream.epoch(steps) == epochs
+
+
+def test_an_epoch_in_blocks_holds_every_row_once(walks):
+  stream = batches.Batches(walks, 50, 3)
+  seen = np.zeros(len(walks), int)
+  for step in range(len(walks) // 50):
+    seen[stream.rows(step)] += 1
+  # Only the last window reaches into the next epoch.
+  assert (seen == 1).mean() > 1 - 50 * stream.window / len(walks)
 
 
 @pytest.mark.parametrize('mode', batches.MODES)

@@ -91,10 +91,10 @@ class Writer:
     return self.progress['chunks'] + self._chunks
 
   def written(self) -> Iterator[core.Sequences]:
-    """The rows that an earlier run left, in order, a shard at a time."""
+    """The rows that an earlier run left, in order, a part at a time."""
     for shard in self.progress['shards']:
       store = Store(self.partial, {**self._manifest(), 'shards': [shard]})
-      yield store.read(0, len(store))
+      yield from store.chunks()
 
   def add(self, sequences: core.Sequences) -> None:
     """Appends a chunk's rows; side data are not stored."""
