@@ -1,0 +1,160 @@
+"""Routes from sequences, their fate on the true map, and controls."""
+
+import numpy as np
+import pytest
+
+from tests import tiny
+from tests.recon import cities
+from tests.recon.cities import E, N, make_routes
+from wm import core, registry
+from wm.data import text
+from wm.recon import controls, routes
+from wm.recon.routes import DESTINATION, LENGTH_CAP, PATH, VALID
+from wm.worlds import streets
+
+
+@pytest.fixture(scope='module')
+def world():
+  return registry.make('world', "maps(rows=5, columns=5, traversal='shortest')")
+
+
+def _read(tmp_path, world, *lines):
+  path = tmp_path / 'samples.txt'
+  path.write_text('\n'.join(lines))
+  return routes.extract(text.read(path, world), world)
+
+
+def test_causes_of_ill_formed_sequences(tmp_path, world):
+  a, b = world.vocab[-2:]
+  long = ' '.join(['N'] * (world.max_len - 2))
+  found, ill_formed = _read(
+    tmp_path,
+    world,
+    f'{a} {b} N NE end',
+    f'{a} {b} end',  # No direction.
+    f'{a} {b} N N',
+    f'{a} {b} {long}',
+    f'N {b} N N end',
+    f'{a} {b} {a} SW {b} end',
+  )
+  assert ill_formed == {
+    'fewer_than_4_tokens': 1,
+    'no_end': 1,
+    'length_cap': 1,
+    'header_not_two_nodes': 1,
+  }
+  assert found.lines.tolist() == [1, 6]
+  assert found.lengths.tolist() == [2, 3]
+  assert found.others == (a, b)
+  south_west = streets.DIRECTIONS.index('SW')
+  assert found.labels.tolist() == [0, 1, 8, south_west, 9]
+  rows = world.graph.ids[[found.origins[0], found.destinations[0]]]
+  assert rows.astype(str).tolist() == [a, b]
+
+
+def test_unknown_tokens_are_named_with_their_line(tmp_path, world):
+  a, b = world.vocab[-2:]
+  with pytest.raises(core.InputError, match="line 2: unknown token 'NNW'"):
+    _read(tmp_path, world, f'{a} {b} N end', f'{a} {b} NNW end')
+
+
+def test_fates_agree_with_the_world(world):
+  sequences = world.sample(40, seed=0)
+  tokens = sequences.tokens.copy()
+  rng = np.random.default_rng(0)
+  at = rng.integers(2, np.maximum(sequences.lengths - 1, 3))
+  rows = np.arange(0, 40, 2)
+  tokens[rows, at[rows]] = rng.integers(2, 10, len(rows))
+  sequences = core.Sequences(tokens, sequences.lengths)
+  found, ill_formed = routes.extract(sequences, world)
+  assert not any(ill_formed.values())
+  kind = routes.follow(found, world.graph).kind
+  names = np.array(['valid', 'path_fail', 'dest_fail'])
+  assert names[kind].tolist() == world.judge(sequences).tolist()
+  assert set(kind) >= {VALID, PATH}
+
+
+def test_routes_cut_off_are_a_class_of_their_own():
+  found = make_routes((0, 3, [E, E]), (0, 3, [E, E]), (0, 2, [E, E]))
+  found = found._replace(capped=np.array([True, False, True]))
+  fate = routes.follow(found, cities.row(5))
+  assert fate.kind.tolist() == [DESTINATION, DESTINATION, VALID]
+  assert fate.groups(found).tolist() == [LENGTH_CAP, DESTINATION, VALID]
+
+
+def test_taking_rows_again_and_in_any_order():
+  found = make_routes((0, 1, [E]), (1, 3, [E, E]), (2, 0, [N, E, 8]))
+  taken = found.take(np.array([2, 0, 2]))
+  assert taken.labels.tolist() == [N, E, 8, E, N, E, 8]
+  assert taken.lengths.tolist() == [3, 1, 3]
+  assert taken.lines.tolist() == [3, 1, 3]
+  assert found.take(np.array([], int)).labels.size == 0
+
+
+def test_a_world_without_streets_is_refused():
+  with pytest.raises(core.InputError, match='no street map'):
+    routes.street_graph(tiny.World())
+
+
+@pytest.fixture(scope='module')
+def mixed(world):
+  """300 routes of the world, a third of them with some mistake."""
+  found, _ = routes.extract(world.sample(300, seed=1), world)
+  rng = np.random.default_rng(1)
+  labels, destinations = found.labels.copy(), found.destinations.copy()
+  for n in range(0, 300, 6):
+    labels[found.offsets[n] + rng.integers(found.lengths[n])] ^= 4
+    destinations[n + 3] = rng.integers(len(world.graph))
+  return found._replace(labels=labels, destinations=destinations)
+
+
+def _control(name, mixed, world, rate=0.0, seed=0):
+  return controls.apply(name, mixed, world.graph, rate=rate, seed=seed)
+
+
+def test_no_control_and_the_valid_ones(mixed, world):
+  assert _control('none', mixed, world) is mixed
+  valid = _control('valid', mixed, world)
+  kind = routes.follow(mixed, world.graph).kind
+  assert len(valid.origins) == (kind == VALID).sum() < 300
+  assert not routes.follow(valid, world.graph).kind.any()
+
+
+def test_uniform_noise_changes_one_direction_of_as_many_as_asked(mixed, world):
+  valid = _control('valid', mixed, world)
+  for rate in (0.0, 0.3, 1.0):
+    noisy = _control('uniform', mixed, world, rate)
+    changed = noisy.labels != valid.labels
+    of_route = np.add.reduceat(changed, valid.offsets[:-1])
+    assert set(of_route) <= {0, 1}
+    assert abs(of_route.mean() - rate) < 0.12
+    assert ((noisy.labels >= 0) & (noisy.labels < 8)).all()
+  again = _control('uniform', mixed, world, 1.0)
+  np.testing.assert_array_equal(again.labels, noisy.labels)
+  other = _control('uniform', mixed, world, 1.0, seed=1)
+  assert (other.labels != noisy.labels).any()
+
+
+def test_matched_control_errs_as_often_of_the_same_kind_and_as_late(
+  mixed, world
+):
+  fate = routes.follow(mixed, world.graph)
+  matched = _control('matched', mixed, world)
+  got = routes.follow(matched, world.graph)
+  np.testing.assert_array_equal(got.kind, fate.kind)
+  path = fate.kind == PATH
+  late = np.mean(got.steps[path] == fate.steps[path])
+  assert late > 0.9  # Less where no valid route is as long.
+  valid = fate.kind == VALID
+  np.testing.assert_array_equal(
+    matched.take(np.flatnonzero(valid)).labels,
+    mixed.take(np.flatnonzero(valid)).labels,
+  )
+
+
+def test_controls_say_what_is_wrong(world):
+  with pytest.raises(core.InputError, match='available: none, valid'):
+    _control('shuffled', make_routes((0, 1, [E])), world)
+  bad = make_routes((0, 0, [8]))
+  with pytest.raises(core.InputError, match='none of 1 is'):
+    _control('uniform', bad, world)
