@@ -274,6 +274,14 @@ def test_user_callable_from_a_file(model_file):
   assert found.tokens.shape == (6, 3, 4)
 
 
+def test_user_callable_in_a_session(model_file):
+  predictor = _make(f"user(function='{model_file}:logits', rows=4)")
+  tokens, lengths = _rows(6)
+  full = predictor.log_probs(tokens, lengths)
+  seen = predictor.session(tokens, lengths - 1, 2).log_probs()
+  np.testing.assert_array_equal(seen[:, 1], full[np.arange(6), lengths - 2])
+
+
 def test_user_callable_always_sees_one_batch_size(model_file):
   predictor = _make(f"user(function='{model_file}:logits', rows=4)")
   tokens, lengths = _rows(6)

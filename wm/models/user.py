@@ -122,38 +122,47 @@ class FromCallable(predictors.Stateless):
     up = -(-longest // self.MULTIPLE) * self.MULTIPLE
     return max(longest, min(up, self.max_len))
 
-  def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """See core.Predictor; InputError if the callable's output is no logits."""
-    lengths = np.maximum(np.asarray(lengths), 1)
-    out = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
+  def _blocks(
+    self, tokens: np.ndarray, lengths: np.ndarray
+  ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields rows [R] of one padded length and their logits [R, L', V]."""
     padded = np.array([self._padded(int(n)) for n in lengths], int)
     for size in np.unique(padded):
       of_size = np.flatnonzero(padded == size)
+      width = min(int(size), tokens.shape[1])
       for start in range(0, len(of_size), self._rows):
         rows = of_size[start : start + self._rows]
-        self._fill(out, tokens, lengths, rows, int(size))
-    return out
+        used = np.arange(width) < lengths[rows, None]
+        given = np.zeros((self._rows, int(size)), np.int32)
+        given[: len(rows), :width] = np.where(
+          used, tokens[rows, :width], core.PAD
+        )
+        yield rows, self._call(given)[: len(rows), :width]
 
-  def _fill(
-    self,
-    out: np.ndarray,
-    tokens: np.ndarray,
-    lengths: np.ndarray,
-    rows: np.ndarray,
-    size: int,
-  ) -> None:
-    given = np.zeros((self._rows, size), np.int32)
-    width = min(size, tokens.shape[1])
-    used = np.arange(width) < lengths[rows, None]
-    given[: len(rows), :width] = np.where(used, tokens[rows, :width], core.PAD)
-    logits = self._call(given)[: len(rows), :width]
-    if not np.isfinite(logits[used].max(-1)).all():
+  def _normal(self, logits: np.ndarray) -> np.ndarray:
+    """Log-probabilities [P, V] from logits of P positions."""
+    if not np.isfinite(logits.max(-1)).all():
       raise core.InputError(
         f'{self._label} gave NaN, or no finite logit, at some position; '
         'expected finite logits (-inf only for impossible tokens)'
       )
-    log_probs = log_softmax(np.where(used[..., None], logits, 0))
-    out[rows, :width] = np.where(used[..., None], log_probs, -np.inf)
+    return log_softmax(logits)
+
+  def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """See core.Predictor; InputError if the callable's output is no logits."""
+    lengths = np.maximum(np.asarray(lengths), 1)
+    out = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
+    for rows, logits in self._blocks(tokens, lengths):
+      row, at = np.nonzero(np.arange(logits.shape[1]) < lengths[rows, None])
+      out[rows[row], at] = self._normal(logits[row, at])
+    return out
+
+  def last(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """See predictors.Stateless."""
+    out = np.empty((len(tokens), self.vocab_size), np.float32)
+    for rows, logits in self._blocks(tokens, np.asarray(lengths)):
+      out[rows] = self._normal(logits[np.arange(len(rows)), lengths[rows] - 1])
+    return out
 
 
 @dataclasses.dataclass(frozen=True)
