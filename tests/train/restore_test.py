@@ -9,7 +9,7 @@ import pytest
 from tests import tiny
 from tests.train import toy
 from wm import core, files
-from wm.train import loop, restore
+from wm.train import checkpoints, loop, restore
 from wm.train.config import Config
 
 toy.install()
@@ -95,6 +95,8 @@ def test_a_best_checkpoint_that_was_removed(copy):
   path.write_text(
     path.read_text().replace('"best": {"step": 4', '"best": {"step": 2')
   )
+  hashes = kept / '4' / checkpoints.HASHES
+  files.write_json(hashes, checkpoints._hashes(kept / '4'))
   with pytest.raises(core.InputError, match='is gone; available: 4'):
     restore.load(copy, 'best')
 

@@ -12,14 +12,13 @@ import jax.numpy as jnp
 from flax import nnx
 
 from tests import tiny
-from wm import core
 from wm.data import sampling
-from wm.models import layers
+from wm.models import layers, network
 
 WORLD, MODEL = 'tiny()', 'toy()'
 
 
-class Network(nnx.Module):
+class Network(network.Network):
   """Mean of the embeddings so far, and an MLP."""
 
   def __init__(self, model: Model, vocab_size: int, rngs: nnx.Rngs):
@@ -37,7 +36,7 @@ class Network(nnx.Module):
 
 
 @dataclasses.dataclass(frozen=True)
-class Model(core.Model):
+class Model(network.NetworkModel):
   """The toy network."""
 
   version: ClassVar[str] = '1'
@@ -48,9 +47,6 @@ class Model(core.Model):
   def build(self, vocab_size: int, max_len: int, rngs: nnx.Rngs) -> Network:
     del max_len
     return Network(self, vocab_size, rngs)
-
-  def predictor(self, world: core.World, seed: int) -> core.Predictor:
-    raise NotImplementedError
 
 
 def install() -> None:

@@ -1,28 +1,25 @@
 """Checkpoints: Orbax folders by step, of which the best and last are kept.
 
-    checkpoints/<step>/params     path -> array
-    checkpoints/<step>/opt        the optimiser's state, likewise
-    checkpoints/<step>/progress   JSON: step, best, open sums, checksums
+    checkpoints/<step>/params       path -> array
+    checkpoints/<step>/opt          the optimiser's state, likewise
+    checkpoints/<step>/progress     JSON: step, best, open sums
+    checkpoints/<step>/sha256.json  file -> hash
 
-A checkpoint appears by one rename once all of it is written. Arrays carry a
-checksum that does not depend on how they were divided over devices, so damage
-is found on restoring to any number of them.
+All is written to a temporary folder, the hashes last, and appears by one
+rename. Arrays do not remember how they were divided over devices.
 """
 
 from __future__ import annotations
 
-import functools
-import json
 import logging
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import orbax.checkpoint as ocp
 
-from wm import core
+from wm import core, files
 from wm.train import state as state_lib
 
 # What Orbax and TensorStore raise on files that are cut, changed or gone.
@@ -38,6 +35,22 @@ _DAMAGE = (
 )
 
 
+HASHES = 'sha256.json'
+# Orbax goes on to change these while it renames; they hold dates.
+_DATED = ('_CHECKPOINT_METADATA', 'commit_success.txt')
+
+
+def _hashes(folder: pathlib.Path) -> dict[str, str]:
+  """Hash of each file of a checkpoint, but for those that do not matter."""
+  found = sorted(path for path in folder.rglob('*') if path.is_file())
+  names = [str(path.relative_to(folder)) for path in found]
+  return {
+    name: files.sha256(folder / name)
+    for name in names
+    if name not in (HASHES, *_DATED)
+  }
+
+
 class _BestAndLast:
   """Orbax preservation policy: the newest checkpoint and the best one."""
 
@@ -50,40 +63,6 @@ class _BestAndLast:
     del context
     newest = max((info.step for info in checkpoints), default=None)
     return [info.step in (self.best, newest) for info in checkpoints]
-
-
-@functools.partial(jax.jit, static_argnames='sharding')
-def _checksum(x: jax.Array, sharding: Any) -> jax.Array:
-  """uint32 [] sum of an array's words, each times an odd number of its own.
-
-  Whole-number arithmetic modulo 2**32 gives the same in any order; an odd
-  factor lets no change of a single word pass.
-  """
-  unsigned = {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32}[x.dtype.itemsize]
-  words = jax.lax.bitcast_convert_type(x, unsigned).astype(jnp.uint32)
-  place, stride = jnp.zeros(x.shape, jnp.uint32), 1
-  for axis in reversed(range(x.ndim)):
-    index = jax.lax.broadcasted_iota(jnp.uint32, x.shape, axis)
-    place += index * jnp.uint32(stride % 2**32)
-    stride *= x.shape[axis]
-  total = jnp.sum(words * (2 * place + 1), dtype=jnp.uint32)
-  if sharding is not None:
-    total = jax.lax.with_sharding_constraint(total, sharding)
-  return total
-
-
-def checksums(arrays: state_lib.Arrays) -> dict[str, int]:
-  """Path -> checksum of an array's bits and shape order."""
-  sums = {}
-  for path, array in arrays.items():
-    sharding = array.sharding
-    if isinstance(sharding, jax.sharding.NamedSharding):
-      everywhere = jax.sharding.PartitionSpec()
-      sharding = jax.sharding.NamedSharding(sharding.mesh, everywhere)
-    else:
-      sharding = None
-    sums[path] = _checksum(array, sharding)
-  return {path: int(value) for path, value in jax.device_get(sums).items()}
 
 
 class Checkpoints:
@@ -103,7 +82,12 @@ class Checkpoints:
       create=not read_only,
       read_only=read_only,
       cleanup_tmp_directories=not read_only,
+      async_options=ocp.AsyncOptions(
+        post_finalization_callback=self._write_hashes
+      ),
     )
+    self._saving = 0
+    self._verified: set[int] = set()
     handlers = {
       'params': ocp.StandardCheckpointHandler(),
       'opt': ocp.StandardCheckpointHandler(),
@@ -129,27 +113,46 @@ class Checkpoints:
     progress: JSON values; its `best` names the step of the best checkpoint.
     """
     opt = state_lib.flatten(state.opt)
-    sums = {'params': checksums(state.params), 'opt': checksums(opt)}
     self._policy.best = (progress['best'] or {}).get('step')
+    self._manager.wait_until_finished()
+    self._saving = step
     self._manager.save(
       step,
       args=ocp.args.Composite(
         params=ocp.args.StandardSave(state.params),
         opt=ocp.args.StandardSave(opt),
-        progress=ocp.args.JsonSave({**progress, 'checksums': sums}),
+        progress=ocp.args.JsonSave(progress),
       ),
     )
 
+  def _write_hashes(self) -> None:
+    """Called by Orbax once all is written, before the rename."""
+    if jax.process_index() == 0:
+      (folder,) = self.folder.glob(f'{self._saving}.*tmp*')
+      files.write_json(folder / HASHES, _hashes(folder))
+
+  def verify(self, step: int) -> None:
+    """Compares the files with their hashes; raises InputError."""
+    folder = self.folder / str(step)
+    if step in self._verified:
+      return
+    if not (folder / HASHES).exists():
+      raise self._broken(step, f'it has no {HASHES}')
+    hashes, found = files.read_json(folder / HASHES), _hashes(folder)
+    if not isinstance(hashes, dict):
+      raise self._broken(step, f'{HASHES} is no record of hashes')
+    for name in sorted(hashes.keys() | found.keys()):
+      if hashes.get(name) != found.get(name):
+        raise self._broken(step, f'the hash of {name} is wrong')
+    self._verified.add(step)
+
   def progress(self, step: int) -> dict[str, Any]:
     """The JSON record of a checkpoint; raises InputError if damaged."""
+    self.verify(step)
     restored = self._restore(
       step, ocp.args.Composite(progress=ocp.args.JsonRestore())
     )
-    progress = restored['progress']
-    known = {'step', 'best', 'checksums'}
-    if not isinstance(progress, dict) or not known <= progress.keys():
-      raise self._broken(step, 'its progress record is incomplete')
-    return progress
+    return restored['progress']
 
   def params(self, step: int, abstract: state_lib.Shapes) -> state_lib.Arrays:
     """Parameters, placed as `abstract` says; raises InputError."""
@@ -166,15 +169,10 @@ class Checkpoints:
   def _arrays(
     self, step: int, item: str, abstract: state_lib.Shapes
   ) -> state_lib.Arrays:
+    self.verify(step)
     self._fits(step, item, abstract)
-    restored = self._restore(
-      step, ocp.args.Composite(**{item: ocp.args.StandardRestore(abstract)})
-    )[item]
-    expected = self.progress(step)['checksums'][item]
-    for path, value in checksums(restored).items():
-      if expected.get(path) != value:
-        raise self._broken(step, f'the checksum of {item} {path} is wrong')
-    return restored
+    args = {item: ocp.args.StandardRestore(abstract)}
+    return self._restore(step, ocp.args.Composite(**args))[item]
 
   def _fits(self, step: int, item: str, abstract: state_lib.Shapes) -> None:
     """Raises InputError where names or shapes are not the model's."""
@@ -196,7 +194,7 @@ class Checkpoints:
   def _guard(self, step: int, read: Callable[[], Any]) -> Any:
     try:
       return read()
-    except (*_DAMAGE, json.JSONDecodeError) as error:
+    except _DAMAGE as error:
       raise self._broken(step, str(error) or repr(error)) from error
 
   def _broken(self, step: int, why: str) -> core.InputError:

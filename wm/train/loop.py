@@ -50,7 +50,7 @@ def train(config: Config, out: str | pathlib.Path) -> dict[str, Any]:
   world = registry.make('world', config.world)
   model = registry.make('model', config.model)
   data = runs.open_data(out, world)
-  run = runs.describe(config, world, model, data[0])
+  run = runs.describe(config, world, model, data)
   if hasattr(model, 'fit'):
     files.claim(out, runs.STAGE, run)
     summary = fit_lib.run(model, world, data, out)

@@ -24,7 +24,8 @@ def load(
     run: the folder that was train's --out.
     which: 'best' (by held-out loss) or 'last' checkpoint.
     world: to use it in; None is the world of the run. Another world with the
-      same vocabulary (say, other traversals of one map) fits too.
+      same vocabulary (say, other traversals of one map) fits too; the
+      predictor's max_len stays that of the run.
     model: spec that the run must be of; None is any.
 
   Returns:
@@ -54,7 +55,7 @@ def load(
       f'{run} was trained on the vocabulary of {about["world"]}; '
       f'{registry.spec(world)} has another'
     )
-  predictor, info = _predictor(run, which, world, trained)
+  predictor, info = _predictor(run, which, world, trained, about['max_len'])
   return predictor, {**info, 'run': about}
 
 
@@ -66,14 +67,18 @@ def _about(run: pathlib.Path) -> dict[str, Any]:
       'launch/train.py'
     )
   about = files.read_json(path)
-  missing = {'model', 'world', 'vocab_sha256'} - set(about)
+  missing = {'model', 'world', 'max_len', 'vocab_sha256'} - set(about)
   if missing:
     raise core.InputError(f'{path} lacks {", ".join(sorted(missing))}')
   return about
 
 
 def _predictor(
-  run: pathlib.Path, which: str, world: core.World, model: Any
+  run: pathlib.Path,
+  which: str,
+  world: core.World,
+  model: Any,
+  max_len: int,
 ) -> tuple[core.Predictor, dict[str, Any]]:
   if hasattr(model, 'fit'):
     from wm.train import fit
@@ -89,7 +94,7 @@ def _predictor(
   kept = checkpoints.Checkpoints(run, read_only=True)
   try:
     step = _step(kept, which)
-    shape = network.Shape(model, len(world.vocab), world.max_len)
+    shape = network.Shape(model, len(world.vocab), max_len)
     device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     abstract = {
       path: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device)
@@ -102,7 +107,7 @@ def _predictor(
   if heldout is not None and heldout['step'] != step:
     heldout = None
   predictor = network.NetworkPredictor(
-    model, params, len(world.vocab), world.end, world.max_len
+    model, params, len(world.vocab), world.end, max_len
   )
   info = {'step': step, 'heldout': heldout}
   return predictor, {**info, 'checkpoint': str(kept.folder / str(step))}

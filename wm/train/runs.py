@@ -18,18 +18,20 @@ def describe(
   config: config_lib.Config,
   world: core.World,
   model: core.Model,
-  train: stores.Store,
+  data: tuple[stores.Store, stores.Store],
 ) -> dict[str, Any]:
   """The run: equal for two runs exactly when their results are."""
-  shards = ''.join(s['tokens_sha256'] for s in train.manifest['shards'])
+  shards = [s for store in data for s in store.manifest['shards']]
+  hashes = ''.join(shard['tokens_sha256'] for shard in shards)
   return {
     **config.run(),
     'world': registry.spec(world),
     'world_version': world.version,
     'model': registry.spec(model),
     'model_version': model.version,
+    'max_len': world.max_len,
     'vocab_sha256': sampling.vocab_sha256(world),
-    'data_sha256': hashlib.sha256(shards.encode()).hexdigest(),
+    'data_sha256': hashlib.sha256(hashes.encode()).hexdigest(),
   }
 
 
