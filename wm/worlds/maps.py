@@ -13,16 +13,13 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.worlds import navigation, routes, streets, trips
+from wm.worlds import navigation, routes, streets, table, trips
 from wm.worlds.navigation import DIRECTION0, END, NODE0
 
 # Length limits in number of directions. Random walks run to 99 of them; the
 # published shortest and noisy routes keep under 100 tokens in all.
 MAX_MOVES = {'random': 99, 'shortest': 96, 'noisy': 96}
 MIN_MOVES = 2
-
-# One (origin, destination) pair in HELDOUT is kept for the held-out split.
-HELDOUT, SALT = 20, 0x5EED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,16 +109,9 @@ class World(navigation.Navigation):
     self, origins: np.ndarray, destinations: np.ndarray, split: str
   ) -> np.ndarray:
     """[N] bool: do pairs of rows belong to a split?"""
-    if split not in ('all', 'train', 'heldout'):
-      raise core.InputError(
-        f'unknown split {split!r}; available: all, train, heldout'
-      )
-    if split == 'all':
-      return np.ones(len(origins), bool)
     ids = self.graph.ids
     key = core.hash64(ids[origins], ids[destinations])
-    held = core.hash64(key, SALT) % np.uint64(HELDOUT) == 0
-    return held == (split == 'heldout')
+    return table.in_split(key, split)
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Sequences of the world's traversal; `counts` says what was dropped.

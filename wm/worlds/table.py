@@ -15,7 +15,9 @@ import numpy as np
 from wm import core
 from wm.kernels import dfa
 
-HELDOUT, SALT = 20, 0x7AB1E  # One key in HELDOUT goes to the held-out split.
+# One key in HELDOUT is kept for the held-out split (on a map: one pair of
+# origin and destination), whatever the seed of sampling.
+HELDOUT, SALT = 20, 0x5EED
 
 
 def product(
