@@ -1,0 +1,325 @@
+"""Compiled searches over street graphs; `wm.kernels.paths` documents them.
+
+Many searches run at once, one per lane of a vector. Sources that lie together
+settle rows in nearly one order, so rows are relaxed in that order, all lanes
+in one operation, and again only where a neighbour improved. Addition being
+monotone, the least fixed point is what a search alone arrives at, to the last
+bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange
+
+from wm.kernels.rng_numba import below, splitmix
+
+HOP_LANES = 256
+LANES = 64
+ATTEMPTS = 1000  # draws of one random walk before it is given up
+_ONE = np.uint32(1)
+
+
+@njit(cache=True)
+def clusters(leaving, entering, rows, size):
+  """`rows` in an order that puts `size` of them at a time close together.
+
+  Grown breadth first, edges taken both ways, from the first row that is left.
+  """
+  total = len(leaving[0]) - 1
+  wanted = np.zeros(total, np.int64)
+  for row in rows:
+    wanted[row] += 1
+  order, queue = np.empty(len(rows), np.uint32), np.empty(total, np.uint32)
+  seen, num = np.full(total, -1, np.int64), 0
+  for root in range(total):
+    while wanted[root]:
+      queue[0], seen[root] = root, num
+      mark, at, tail = num, 0, 1
+      stop = min(num + size - num % size, len(rows))
+      while at < tail and num < stop:
+        row = queue[at]
+        at += 1
+        while wanted[row] and num < stop:
+          order[num] = row
+          wanted[row] -= 1
+          num += 1
+        for edges in (leaving[:2], entering[:2]):
+          for near in edges[1][edges[0][row] : edges[0][row + _ONE]]:
+            if seen[near] != mark:
+              seen[near] = mark
+              queue[tail] = near
+              tail += 1
+  return order
+
+
+@njit(cache=True)
+def _breadth_first(edges, root, order, seen):
+  """Fills order [S] with rows as a search from root meets them, then others."""
+  indptr, others = edges[0], edges[1]
+  seen[:] = False
+  order[0], seen[root] = root, True
+  at, num = 0, 1
+  while at < num:
+    row = order[at]
+    at += 1
+    for other in others[indptr[row] : indptr[row + _ONE]]:
+      if not seen[other]:
+        order[num], seen[other] = other, True
+        num += 1
+  for row in range(len(seen)):
+    if not seen[row]:
+      order[num] = row
+      num += 1
+
+
+@njit(cache=True)
+def _wake(edges, row, dirty):
+  """Marks the rows that edges from `row` lead to."""
+  for other in edges[1][edges[0][row] : edges[0][row + _ONE]]:
+    dirty[other] = True
+
+
+@njit(cache=True)
+def _hop(edges, row, dist):
+  """Takes one more than the least of the neighbours; True if a lane fell."""
+  fell = False
+  for other in edges[1][edges[0][row] : edges[0][row + _ONE]]:
+    for lane in range(HOP_LANES):
+      far = dist.dtype.type(dist[other, lane] + 1)
+      old = dist[row, lane]
+      fell |= far < old
+      dist[row, lane] = min(far, old)
+  return fell
+
+
+@njit(cache=True)
+def _hop_block(out, into, roots, infinity, dist, order, dirty):
+  """Hops from at most HOP_LANES roots into dist [S, HOP_LANES]."""
+  _breadth_first(out, roots[0], order, dirty)
+  dirty[:] = False
+  dist[:] = infinity
+  for lane in range(len(roots)):
+    dist[roots[lane], lane] = 0
+    _wake(out, roots[lane], dirty)
+  again = True
+  while again:
+    again = False
+    for row in order:
+      if dirty[row]:
+        dirty[row] = False
+        if _hop(into, row, dist):
+          again = True
+          _wake(out, row, dirty)
+
+
+@njit(cache=True)
+def _fill_hops(leaving, entering, out, infinity):
+  """Hops between all pairs; False where `infinity` is too low."""
+  size = len(out)
+  roots = clusters(
+    leaving, entering, np.arange(size).astype(np.uint32), HOP_LANES
+  )
+  dist = np.empty((size, HOP_LANES), out.dtype)
+  order, dirty = np.empty(size, np.uint32), np.empty(size, np.bool_)
+  for start in range(0, size, HOP_LANES):
+    some = roots[start : start + HOP_LANES]
+    # From goals against the edges: a row of `out` is then written in runs.
+    _hop_block(entering, leaving, some, infinity, dist, order, dirty)
+    high = False
+    for row in range(size):
+      for lane in range(len(some)):
+        high |= dist[row, lane] == infinity - 1
+        out[row, start + lane] = dist[row, lane]
+    if high:
+      return False
+  _permute(out, roots, infinity)
+  return True
+
+
+@njit(cache=True)
+def _permute(out, columns, infinity):
+  """Moves column n to columns[n] in place; infinity becomes the maximum."""
+  line = np.empty(out.shape[1], out.dtype)
+  for row in range(len(out)):
+    line[:] = out[row]
+    for n in range(len(columns)):
+      far = line[n]
+      out[row, columns[n]] = far + (far == infinity)
+
+
+def hops(
+  delta: np.ndarray,
+  leaving: tuple[np.ndarray, ...],
+  entering: tuple[np.ndarray, ...],
+  out: np.ndarray,
+) -> bool:
+  """Fills out [S, S]; False where it is too narrow.
+
+  Infinity is the type's maximum less one, so that one hop more still fits.
+  """
+  del delta
+  infinity = np.iinfo(out.dtype).max - 1
+  return _fill_hops(leaving, entering, out, infinity)
+
+
+@njit(cache=True)
+def _relax(edges, row, dist):
+  """Shortens dist[row] over edges from others; True if any lane fell."""
+  fell = False
+  for e in range(edges[0][row], edges[0][row + _ONE]):
+    other, length = edges[1][e], edges[2][e]
+    for lane in range(LANES):
+      far, old = dist[other, lane] + length, dist[row, lane]
+      fell |= far < old
+      dist[row, lane] = min(far, old)
+  return fell
+
+
+@njit(cache=True)
+def _block(out, into, roots, dist, order, dirty):
+  """Distances from at most LANES roots into dist [S, LANES]."""
+  dist[:] = np.inf
+  _breadth_first(out, roots[0], order, dirty)
+  dirty[:] = False
+  for lane in range(len(roots)):
+    dist[roots[lane], lane] = 0.0
+    _wake(out, roots[lane], dirty)
+  again = True
+  while again:
+    again = False
+    for row in order:
+      if dirty[row]:
+        dirty[row] = False
+        if _relax(into, row, dist):
+          again = True
+          _wake(out, row, dirty)
+
+
+@njit(cache=True)
+def _blocks(out, into, sources, places, first, step, result):
+  """Blocks number first, first + step, ... of the sources, one thread."""
+  size = len(out[0]) - 1
+  dist = np.empty((size, LANES))
+  order, dirty = np.empty(size, np.uint32), np.empty(size, np.bool_)
+  for start in range(first * LANES, len(sources), step * LANES):
+    roots = sources[start : start + LANES]
+    _block(out, into, roots, dist, order, dirty)
+    # In squares: both arrays then stay within the cache.
+    for low in range(0, size, 16):
+      for lane in range(len(roots)):
+        for row in range(low, min(low + 16, size)):
+          result[places[start + lane], row] = dist[row, lane]
+
+
+@njit(cache=True, parallel=True)
+def _blocks_threads(out, into, sources, places, threads, result):
+  """The same, blocks shared out among threads."""
+  for thread in prange(threads):
+    _blocks(out, into, sources, places, thread, threads, result)
+
+
+def distances(
+  out_edges: tuple[np.ndarray, ...],
+  in_edges: tuple[np.ndarray, ...],
+  sources: np.ndarray,
+  threads: int,
+  dist: np.ndarray,
+) -> None:
+  """Fills dist [B, S]; the parallel version is compiled only if asked for."""
+  rows = sources.astype(np.uint32)
+  together = clusters(out_edges, in_edges, rows, LANES)
+  # Stable sorts of both pair every use of a row with a place of its own.
+  places = np.empty(len(rows), np.int64)
+  places[np.argsort(together, kind='stable')] = np.argsort(rows, kind='stable')
+  if threads == 1:
+    _blocks(out_edges, in_edges, together, places, 0, 1, dist)
+  else:
+    _blocks_threads(out_edges, in_edges, together, places, threads, dist)
+
+
+@njit(cache=True)
+def _nearer(delta, lengths, far, row):
+  """Lowest best label that leads strictly nearer, or -1, and the best way."""
+  least, label = np.inf, -1
+  for a in range(delta.shape[1]):
+    head = delta[row, a]
+    if head < 0:
+      continue
+    way = lengths[row, a] + far[head]
+    if way < least:
+      least, label = way, a if far[head] < far[row] else -1
+    elif way == least and label < 0 and far[head] < far[row]:
+      label = a
+  return label, least
+
+
+@njit(cache=True)
+def _level_label(delta, lengths, far, row, goal):
+  """First label to the goal, or to a row nearer to it, over level edges."""
+  size, labels = delta.shape
+  queue, first = np.empty(size, np.int32), np.full(size, -1, np.int32)
+  queue[0], first[row] = row, labels
+  at, num = 0, 1
+  while at < num:
+    here = queue[at]
+    at += 1
+    label, least = _nearer(delta, lengths, far, here)
+    if here == goal or label >= 0:
+      return label if here == row else first[here]
+    for a in range(labels):
+      head = delta[here, a]
+      if head < 0 or lengths[here, a] + far[head] != least:
+        continue
+      if first[head] < 0:
+        first[head] = a if here == row else first[here]
+        queue[num] = head
+        num += 1
+  raise ValueError('distances do not belong to these lengths')
+
+
+@njit(cache=True)
+def routes(delta, lengths, dist, index, origins, destinations, labels, moves):
+  """Follows the best label from each origin to its destination."""
+  limit = labels.shape[1]
+  for b in range(len(origins)):
+    row, goal, far = origins[b], destinations[b], dist[index[b]]
+    if far[row] == np.inf:
+      moves[b] = -1
+      continue
+    step = 0
+    while row != goal:
+      label, _ = _nearer(delta, lengths, far, row)
+      if label < 0:
+        label = _level_label(delta, lengths, far, row, goal)
+      if step < limit:
+        labels[b, step] = label
+      row = delta[row, label]
+      step += 1
+    moves[b] = step
+
+
+@njit(cache=True)
+def random_walks(heads, labels, edges, starts, num, low, high, seed, first):
+  """Uniform random walks; draws as in paths_ref."""
+  origins = np.full(num, -1, np.int32)
+  walked = np.full((num, high), -1, np.int8)
+  lengths = np.zeros(num, np.int32)
+  run = splitmix(seed)
+  for n in range(num):
+    key = splitmix(splitmix(run ^ np.uint64(first + n)))
+    for attempt in range(ATTEMPTS):
+      draw = attempt * (high + 2)
+      row = starts[below(key, draw, len(starts))]
+      wanted = low + below(key, draw + 1, high - low + 1)
+      origins[n], steps = row, 0
+      while steps < wanted and edges[row]:
+        edge = below(key, draw + 2 + steps, edges[row])
+        walked[n, steps] = labels[row, edge]
+        row = heads[row, edge]
+        steps += 1
+      if steps >= low:
+        lengths[n] = steps
+        break
+      walked[n] = -1
+  return origins, walked, lengths
