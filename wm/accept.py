@@ -47,12 +47,19 @@ class Accept:
     """
     xp = _xp(log_probs)
     mask = self.mask(log_probs)
+    ids = None
+    if xp is np:  # Tokens accepted nowhere add nothing to any sum.
+      ids = np.flatnonzero(mask.reshape(-1, mask.shape[-1]).any(0))
+      if not ids.size:
+        return np.full(mask.shape[:-1], core.DEAD, np.int32)
+      mask, log_probs = mask[..., ids], log_probs[..., ids]
     mass = xp.where(mask, xp.exp(log_probs), 0).astype(np.float32)
     total = xp.cumsum(mass, axis=-1)
     over = mask & (total > (uniform * total[..., -1])[..., None])
     # Rounding can leave no token over the line: then the last accepted one.
     last = mask.shape[-1] - 1 - xp.argmax(mask[..., ::-1], axis=-1)
     token = xp.where(over.any(-1), xp.argmax(over, axis=-1), last)
+    token = token if ids is None else ids[token]
     return xp.where(mask.any(-1), token, core.DEAD).astype(np.int32)
 
 

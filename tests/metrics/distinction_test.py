@@ -279,7 +279,7 @@ def test_one_state_cannot_be_told_from_itself():
 
   found = _score(ORACLE, Single())['recall']
   assert set(found.reason) == {'no_two_states'}
-  assert found.counts['same_state'] == 40 * 32
+  assert found.counts['same_state'] == 40 * trials.STATE_ATTEMPTS
 
 
 @settings(max_examples=12, deadline=None)

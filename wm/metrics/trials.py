@@ -13,6 +13,8 @@ from wm.metrics import rollouts
 
 # Streams of randomness under one seed.
 STATES, OTHERS, MOVES, PREFIXES, SAMPLES = range(1, 6)
+# Draws of a second state before a trial is given up.
+STATE_ATTEMPTS = 1000
 # Attempts with one number of moves before another is drawn.
 REDRAW = 4
 
@@ -54,6 +56,8 @@ def sample_other_states(
 ) -> tuple[np.ndarray, np.ndarray, dict[str, int]]:
   """States unlike `first` [T, W] that a prefix of as many moves can reach.
 
+  attempts: 1 draws once, as published; more draws until there are some.
+
   Returns:
     states: [T, W].
     reason: [T] str, '' where one was found.
@@ -63,7 +67,7 @@ def sample_other_states(
   reason = np.full(len(first), 'no_two_states', dtype='<U16')
   counts: dict[str, int] = {}
   pending = np.arange(len(first))
-  for attempt in range(attempts):
+  for attempt in range(STATE_ATTEMPTS if attempts > 1 else 1):
     if not pending.size:
       break
     drawn = world.sample_states(len(pending), stream(seed, OTHERS, attempt))
