@@ -1,0 +1,57 @@
+"""The nouns: World, Sequences, Predictor, Session, Metric and Scores.
+
+  World --sample--> Sequences --train--> Predictor --score--> Scores -> report
+    |                                        ^                   ^
+    +-------------- as oracle ---------------+                   |
+    +-------------- ground truth (legal, state, boundary) -------+
+
+Shape letters: B batch, L length, V vocabulary, D width, H heads, N sequences,
+S states, E edges, T trials, M continuations of one prefix, K steps of a
+continuation, W words of a state.
+"""
+
+from wm.core.basics import (
+  CAPPED,
+  DEAD,
+  ENDED,
+  OPTIMAL_TOLERANCE,
+  PAD,
+  STUCK,
+  InputError,
+  hash64,
+  uniforms,
+)
+from wm.core.measure import Metric, Model, Scores, scores
+from wm.core.predictor import (
+  Predictor,
+  Samples,
+  Session,
+  accepted_steps,
+  sample,
+)
+from wm.core.world import Automaton, Prefixes, Sequences, World
+
+__all__ = [
+  'CAPPED',
+  'DEAD',
+  'ENDED',
+  'OPTIMAL_TOLERANCE',
+  'PAD',
+  'STUCK',
+  'Automaton',
+  'InputError',
+  'Metric',
+  'Model',
+  'Predictor',
+  'Prefixes',
+  'Samples',
+  'Scores',
+  'Sequences',
+  'Session',
+  'World',
+  'accepted_steps',
+  'hash64',
+  'sample',
+  'scores',
+  'uniforms',
+]

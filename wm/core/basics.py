@@ -1,0 +1,41 @@
+"""Constants, bad input, and randomness as a function of integers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+DEAD = -1  # in every table: no such transition; as a token: none.
+PAD = 0  # token id of padding in every vocabulary; never legal.
+OPTIMAL_TOLERANCE = 1e-6  # Relative; costs are sums of floats.
+
+# How a sampled continuation came to its end.
+ENDED, CAPPED, STUCK = 1, 2, 3
+
+
+class InputError(ValueError):
+  """Bad input; its one line says what was given, expected and available."""
+
+
+def hash64(*words: np.ndarray | int) -> np.ndarray:
+  """Mixes integers into uint64 hashes (splitmix64), broadcasting.
+
+  The same on every machine, so splits, seeds and uniforms built on it do not
+  depend on batch size, device count or library version.
+  """
+  mixed = np.uint64(0)
+  with np.errstate(over='ignore'):
+    for word in words:
+      word = np.asarray(word)
+      if word.dtype != np.uint64:
+        word = word.astype(np.int64).astype(np.uint64)
+      x = (mixed ^ word) + np.uint64(0x9E3779B97F4A7C15)
+      x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+      x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+      mixed = x ^ (x >> np.uint64(31))
+  return np.asarray(mixed)
+
+
+def uniforms(*words: np.ndarray | int) -> np.ndarray:
+  """Uniform float32 in [0, 1), a pure function of the integer `words`."""
+  top = (hash64(*words) >> np.uint64(40)).astype(np.float32)
+  return top * np.float32(2.0**-24)

@@ -1,0 +1,104 @@
+"""Metric, Scores and Model: what is run, and what it gives."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from wm.core.predictor import Predictor
+from wm.core.world import World
+
+
+@dataclasses.dataclass(frozen=True)
+class Scores:
+  """One quantity of one metric, a row per trial; derived numbers are not kept.
+
+  Attributes:
+    quantity: what `value` is, e.g. 'precision'.
+    value: [T] float64; NaN where not measured.
+    reason: [T] str, '' where measured, else why not.
+    group: [T] int64, trials that share it are dependent (clustered errors).
+    weight: [T] float64, the score is sum(weight * value) / sum(weight).
+    columns: named side columns [T].
+    counts: events that are no row of their own (resamples by cause).
+    bounds: least and greatest value possible, or None where unbounded.
+  """
+
+  quantity: str
+  value: np.ndarray
+  reason: np.ndarray
+  group: np.ndarray
+  weight: np.ndarray
+  columns: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+  counts: dict[str, int] = dataclasses.field(default_factory=dict)
+  bounds: tuple[float, float] | None = (0.0, 1.0)
+
+  @property
+  def measured(self) -> np.ndarray:
+    """[T] bool."""
+    return self.reason == ''
+
+
+def scores(
+  quantity: str,
+  value: Sequence[float] | np.ndarray,
+  *,
+  reason: Sequence[str] | np.ndarray | None = None,
+  group: np.ndarray | None = None,
+  weight: np.ndarray | None = None,
+  columns: dict[str, np.ndarray] | None = None,
+  counts: dict[str, int] | None = None,
+  bounds: tuple[float, float] | None = (0.0, 1.0),
+) -> Scores:
+  """Scores with defaults filled in: all measured, every row its own group."""
+  value = np.asarray(value, np.float64)
+  num = len(value)
+  reason = np.full(num, '') if reason is None else np.asarray(reason, str)
+  return Scores(
+    quantity=quantity,
+    value=np.where(reason == '', value, np.nan),
+    reason=reason,
+    group=np.arange(num) if group is None else np.asarray(group, np.int64),
+    weight=np.ones(num) if weight is None else np.asarray(weight, np.float64),
+    columns=dict(columns or {}),
+    counts=dict(counts or {}),
+    bounds=bounds,
+  )
+
+
+class Metric(abc.ABC):
+  """A measurement; subclasses are frozen dataclasses of its parameters."""
+
+  version: ClassVar[str]
+  needs: ClassVar[tuple[str, ...]] = ()  # e.g. ('hidden',), ('cost',)
+  headline: ClassVar[tuple[str, ...]] = ()  # Quantities of the main table.
+
+  @property
+  def name(self) -> str:
+    """Registry name: the module this class is defined in."""
+    return type(self).__module__.rsplit('.', 1)[-1]
+
+  @abc.abstractmethod
+  def __call__(
+    self, predictor: Predictor, world: World, seed: int
+  ) -> tuple[Scores, ...]:
+    """Runs the trials; one Scores for each quantity."""
+
+
+class Model(abc.ABC):
+  """A spec that becomes a predictor; subclasses are frozen dataclasses."""
+
+  version: ClassVar[str]
+
+  @property
+  def name(self) -> str:
+    """Registry name: the module this class is defined in."""
+    return type(self).__module__.rsplit('.', 1)[-1]
+
+  @abc.abstractmethod
+  def predictor(self, world: World, seed: int) -> Predictor:
+    """The predictor before any training (random weights for networks)."""

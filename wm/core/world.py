@@ -1,0 +1,285 @@
+"""World and Sequences: exactly known rules, and what they give."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from wm.core.basics import DEAD, OPTIMAL_TOLERANCE, hash64
+
+
+@dataclasses.dataclass(frozen=True)
+class Sequences:
+  """Token sequences of one world.
+
+  Attributes:
+    tokens: [N, L] int32, padded with PAD.
+    lengths: [N] int32, tokens in use of each row.
+    side: named arrays [N, ...] that go with the rows.
+    counts: what was dropped or resolved while sampling, cause -> count.
+  """
+
+  tokens: np.ndarray
+  lengths: np.ndarray
+  side: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+  counts: dict[str, int] = dataclasses.field(default_factory=dict)
+
+  def __len__(self) -> int:
+    return len(self.lengths)
+
+  def take(self, rows: np.ndarray) -> Sequences:
+    """The given rows (index or boolean array), side data included."""
+    side = {name: array[rows] for name, array in self.side.items()}
+    return Sequences(self.tokens[rows], self.lengths[rows], side, self.counts)
+
+
+class Prefixes(NamedTuple):
+  """Prefixes that reach given states.
+
+  Attributes:
+    tokens: [T, L] int32, padded with PAD.
+    lengths: [T] int32.
+    ok: [T] bool, False where no such prefix was found.
+  """
+
+  tokens: np.ndarray
+  lengths: np.ndarray
+  ok: np.ndarray
+
+
+class World(abc.ABC):
+  """A world with exactly known rules; subclasses are frozen dataclasses.
+
+  States are rows of W int32 words, `[B, W]`, whose meaning the subclass
+  documents. `advance` takes an illegal token to a dead state, from which
+  nothing is legal. All functions are pure and host-side (NumPy); `tokens`
+  hold ids into `vocab`, where id 0 is always padding.
+  """
+
+  version: ClassVar[str]
+
+  @property
+  def name(self) -> str:
+    """Registry name: the module this class is defined in."""
+    return type(self).__module__.rsplit('.', 1)[-1]
+
+  @property
+  @abc.abstractmethod
+  def vocab(self) -> tuple[str, ...]:
+    """Token strings by id; `vocab[0]` is '<pad>'."""
+
+  @property
+  def end(self) -> int:
+    """Id of the end token, or DEAD where sequences just stop."""
+    return DEAD
+
+  @property
+  @abc.abstractmethod
+  def max_len(self) -> int:
+    """Longest sequence that `sample` gives, in tokens."""
+
+  @property
+  def distinct(self) -> bool:
+    """Does one call of `sample` give no sequence twice? Default: it may."""
+    return False
+
+  @abc.abstractmethod
+  def init(self, batch: int) -> np.ndarray:
+    """The initial state, [batch, W] int32."""
+
+  @abc.abstractmethod
+  def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """States [B, W] after one token each [B]; dead where it is illegal."""
+
+  @abc.abstractmethod
+  def legal(self, states: np.ndarray) -> np.ndarray:
+    """[B, V] bool: tokens legal in each state; all False when over or dead."""
+
+  @abc.abstractmethod
+  def state_id(self, states: np.ndarray) -> np.ndarray:
+    """[B] int64, equal exactly when two states are the same; DEAD if dead."""
+
+  @abc.abstractmethod
+  def sample(self, num: int, seed: int, split: str = 'all') -> Sequences:
+    """`num` legal sequences; split 'train' and 'heldout' share no `split_key`.
+
+    Fewer than `num` come back only where the world has no more of them.
+    """
+
+  @abc.abstractmethod
+  def sample_states(self, num: int, seed: int) -> np.ndarray:
+    """[num, W] states as a metric's trials draw them, i.i.d."""
+
+  @abc.abstractmethod
+  def prefix_moves(self, states: np.ndarray) -> np.ndarray:
+    """[T, 2] int32: least and most moves of a prefix that reaches the state.
+
+    A row with most < least has no prefix.
+    """
+
+  @abc.abstractmethod
+  def sample_prefixes(
+    self, states: np.ndarray, moves: np.ndarray, seeds: np.ndarray
+  ) -> Prefixes:
+    """One random prefix of moves[t] moves that ends in states[t], each t."""
+
+  @abc.abstractmethod
+  def parse_state(self, text: str) -> np.ndarray:
+    """[1, W] state from its written form; raises InputError."""
+
+  @abc.abstractmethod
+  def format_state(self, state: np.ndarray) -> str:
+    """Written form of one state [W]."""
+
+  @abc.abstractmethod
+  def boundary(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> list[list[tuple[int, ...]]]:
+    """Exact Myhill-Nerode boundaries of state pairs, to a length bound.
+
+    Element t holds the minimal suffixes (token tuples of length <= depth)
+    legal from first[t] and not from second[t], in lexicographic order of
+    tokens, shorter ones first (Vafa et al. 2024, Def. 2.4).
+    """
+
+  @abc.abstractmethod
+  def count(self, state: np.ndarray, depth: int) -> list[int]:
+    """Number of legal token sequences of lengths 1..depth from state [W]."""
+
+  # What a world may refine; the defaults suit any world.
+
+  def key(self, sequences: Sequences) -> np.ndarray:
+    """[N] uint64 split key; sequences with one key go to one split."""
+    mixed = hash64(sequences.lengths)
+    for k, column in enumerate(sequences.tokens.T):
+      used = k < sequences.lengths  # Not padding, which is up to the batch.
+      mixed = np.where(used, hash64(mixed, column), mixed)
+    return mixed
+
+  def walk(
+    self, states: np.ndarray, tokens: np.ndarray, lengths: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Follows tokens [B, K] of given lengths [B] from states [B, W].
+
+    Returns:
+      steps: [B] int32, tokens followed before the first illegal one.
+      states: [B, W] after these steps.
+    """
+    states = np.array(states)
+    steps = np.zeros(len(states), np.int32)
+    alive = np.ones(len(states), bool)
+    for k in range(tokens.shape[1]):
+      rows = np.flatnonzero(alive & (k < lengths))
+      if not rows.size:
+        break
+      after = self.advance(states[rows], tokens[rows, k])
+      ok = self.state_id(after) != DEAD
+      alive[rows[~ok]] = False
+      states[rows[ok]] = after[ok]
+      steps[rows[ok]] += 1
+    return steps, states
+
+  def completable(self, states: np.ndarray, budget: np.ndarray) -> np.ndarray:
+    """[B, V] bool: legal tokens after which a sequence can still complete.
+
+    budget: [B] int32, tokens left, this one included. For detours (Vafa et
+    al. 2024, section 4). Default: every legal token.
+    """
+    del budget
+    return self.legal(states)
+
+  def complete(self, states: np.ndarray) -> np.ndarray:
+    """[B] bool: a sequence may stop here. Default: over after `end`, or any
+    living state of a world without `end`."""
+    alive = self.state_id(states) != DEAD
+    if self.end == DEAD:
+      return alive
+    return alive & ~self.legal(states).any(-1)
+
+  def prompt_len(self) -> int:
+    """Tokens at the start of a sequence that state the task, not moves."""
+    return 0
+
+  def probe_labels(self, states: np.ndarray) -> np.ndarray:
+    """[B] int64 class that a linear probe reads out; default the state id."""
+    return self.state_id(states)
+
+  def tags(self, states: np.ndarray) -> dict[str, np.ndarray]:
+    """Named columns [B] by which results are broken down."""
+    del states
+    return {}
+
+  def cost(self, sequences: Sequences) -> np.ndarray:
+    """[N] float64 cost of each legal sequence (maps: metres); default NaN."""
+    return np.full(len(sequences), np.nan)
+
+  def optimal_cost(self, sequences: Sequences) -> np.ndarray:
+    """[N] float64 least cost of the same task; default NaN."""
+    return np.full(len(sequences), np.nan)
+
+  def optimal(self, sequences: Sequences) -> dict[str, np.ndarray]:
+    """Named criteria [N] bool by which a sequence is as good as any.
+
+    Default: 'least' where `cost` is `optimal_cost`, to OPTIMAL_TOLERANCE.
+    """
+    best = self.optimal_cost(sequences) * (1 + OPTIMAL_TOLERANCE)
+    return {'least': self.cost(sequences) <= best}
+
+  def judge(self, sequences: Sequences) -> np.ndarray:
+    """[N] str: is each whole sequence in the language, and if not, why.
+
+    'valid'; 'bad_header', an illegal token in the prompt; 'path_fail',
+    another illegal token; 'dest_fail', an illegal end token; 'no_end';
+    'tokens_after_end'. The first failure decides (Vafa et al. 2024, section
+    3).
+    """
+    tokens, lengths = sequences.tokens, sequences.lengths
+    num = len(sequences)
+    steps, states = self.walk(self.init(num), tokens, lengths)
+    last = np.minimum(steps, tokens.shape[1] - 1)
+    refused = tokens[np.arange(num), last]
+    complete = self.complete(states)
+    ended = complete & (self.end != DEAD)
+    failed = steps < lengths
+    return np.select(
+      [
+        failed & (steps < self.prompt_len()),
+        failed & ended,
+        failed & (refused == self.end),
+        failed,
+        ~complete,
+      ],
+      ['bad_header', 'tokens_after_end', 'dest_fail', 'path_fail', 'no_end'],
+      'valid',
+    )
+
+  def boundary_sizes(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> list[int]:
+    """Sizes of one pair's boundary [W], to each length bound 1..depth."""
+    lengths = [
+      len(s) for s in self.boundary(first[None], second[None], depth)[0]
+    ]
+    return [sum(n <= k for n in lengths) for k in range(1, depth + 1)]
+
+  def automaton(self) -> Automaton | None:
+    """The finite table behind this world, or None."""
+    return None
+
+
+class Automaton(NamedTuple):
+  """A finite table that compiled kernels run on.
+
+  A state is (row, goal): labels move the row; the world's end token is legal
+  exactly where row == goal. A world without such goals uses goal = -2.
+
+  Attributes:
+    delta: [S, A] int32, next row, or DEAD.
+    tokens: [A] int32, token id of each label, ascending.
+  """
+
+  delta: np.ndarray
+  tokens: np.ndarray
