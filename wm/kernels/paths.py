@@ -80,69 +80,120 @@ def dijkstra(
   return dist if np.ndim(lengths) == 3 else dist[0]
 
 
+def to_goals(
+  delta: np.ndarray,
+  lengths: np.ndarray,
+  goals: np.ndarray,
+  *,
+  threads: int = 1,
+  backend: str = 'numba',
+) -> tuple[np.ndarray, np.ndarray]:
+  """Distances to goals [G] and the label to take next from every row.
+
+  Args:
+    delta: [S, A].
+    lengths: [S, A] metres, finite, not negative.
+    goals: [G] rows.
+    threads: for the distances.
+    backend: 'numba' or 'ref'.
+
+  Returns:
+    dist: [G, S] float64 metres, inf where there is no route.
+    labels: [G, S] int8, of equally short routes the lowest; DEAD at the goal
+      and where there is none.
+  """
+  delta = checks.table(delta)
+  goals = checks.rows(goals, len(delta), 'goals', 0)
+  weighting = _lengths(delta, lengths)[0]
+  dist = dijkstra(
+    delta, weighting, goals, reverse=True, threads=threads, backend=backend
+  )
+  names = checks.frozen(np.nonzero(delta >= 0)[1], np.int8)
+  edges = (*_edges(delta, weighting)[0], names)
+  labels = np.empty(dist.shape, np.int8)
+  _backend(backend).first_labels(
+    edges, checks.frozen(dist, np.float64), goals, labels
+  )
+  return dist, labels
+
+
+def follow(
+  delta: np.ndarray,
+  table: np.ndarray,
+  origins: np.ndarray,
+  index: np.ndarray,
+  goals: np.ndarray,
+  most: int,
+  *,
+  backend: str = 'numba',
+) -> tuple[np.ndarray, np.ndarray]:
+  """Routes from origins to goals by the labels of `to_goals`.
+
+  Args:
+    delta: [S, A].
+    table: [G, S] int8 labels of `to_goals`.
+    origins: [B] rows.
+    index: [B] which of the goals each route goes to.
+    goals: [G] rows.
+    most: moves of the longest route wanted.
+    backend: 'numba' or 'ref'.
+
+  Returns:
+    labels: [B, most] int8, DEAD padded; the first ones of longer routes.
+    moves: [B] int32; 0 at the goal, DEAD without a route, most + 1 if longer.
+  """
+  delta = checks.table(delta)
+  origins = checks.rows(origins, len(delta), 'origins', 0)
+  index = checks.rows(index, len(goals), 'index', 0)
+  checks.same_length(origins=origins, index=index)
+  checks.same_length(table=table, goals=goals)
+  labels = np.full((len(origins), most), core.DEAD, np.int8)
+  moves = np.empty(len(origins), np.int32)
+  _backend(backend).follow(
+    delta,
+    checks.frozen(table, np.int8),
+    origins,
+    index,
+    checks.rows(goals, len(delta), 'goals', 0),
+    labels,
+    moves,
+  )
+  return labels, moves
+
+
 def shortest_routes(
   delta: np.ndarray,
   lengths: np.ndarray,
   origins: np.ndarray,
   destinations: np.ndarray,
-  limit: int,
+  most: int,
   *,
-  dist: np.ndarray | None = None,
-  goals: np.ndarray | None = None,
   threads: int = 1,
   backend: str = 'numba',
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Labels of the shortest route of each (origin, destination).
+  """`follow` after `to_goals`, GOALS destinations at a time.
 
-  Of equally short ones the lowest label is taken at every row.
-
-  Args:
-    delta: [S, A].
-    lengths: [S, A] metres.
-    origins: [B] rows.
-    destinations: [B] rows.
-    limit: labels kept of a route.
-    dist: [G, S] distances to the rows `goals`, from `dijkstra(reverse=True)`
-      with the same lengths; computed in pieces where not given.
-    goals: [G] distinct rows, all destinations among them; default all rows.
-    threads: for the distances.
-    backend: 'numba' or 'ref'.
-
-  Returns:
-    labels: [B, limit] int8, DEAD padded.
-    moves: [B] int32, labels of the whole route, which may be above `limit`;
-      0 where origin and destination are one, DEAD where there is no route.
+  origins, destinations: [B] rows. Returns labels [B, most] and moves [B] as
+  `follow` does.
   """
-  delta = checks.table(delta)
-  weighting = _lengths(delta, lengths)[0]
-  origins = checks.rows(origins, len(delta), 'origins', 0)
-  destinations = checks.rows(destinations, len(delta), 'destinations', 0)
+  origins, destinations = np.asarray(origins), np.asarray(destinations)
   checks.same_length(origins=origins, destinations=destinations)
-  module = _backend(backend)
-  labels = np.full((len(origins), limit), core.DEAD, np.int8)
+  labels = np.full((len(origins), most), core.DEAD, np.int8)
   moves = np.empty(len(origins), np.int32)
-  if dist is not None:
-    index = _index(destinations, goals, len(delta))
-    given = checks.frozen(dist, np.float64)
-    module.routes(
-      delta, weighting, given, index, origins, destinations, labels, moves
-    )
-    return labels, moves
   wanted, index = np.unique(destinations, return_inverse=True)
   order = np.argsort(index, kind='stable')
-  cuts = np.searchsorted(index[order], np.arange(0, len(wanted) + GOALS, GOALS))
-  for piece, some in enumerate(np.split(order, cuts[1:-1])):
-    here = wanted[piece * GOALS : (piece + 1) * GOALS]
-    labels[some], moves[some] = shortest_routes(
+  for start in range(0, len(wanted), GOALS):
+    goals = wanted[start : start + GOALS]
+    low, high = np.searchsorted(index[order], [start, start + GOALS])
+    some = order[low:high]
+    table = to_goals(delta, lengths, goals, threads=threads, backend=backend)[1]
+    labels[some], moves[some] = follow(
       delta,
-      weighting,
+      table,
       origins[some],
-      destinations[some],
-      limit,
-      dist=dijkstra(
-        delta, weighting, here, reverse=True, threads=threads, backend=backend
-      ),
-      goals=here,
+      index[some] - start,
+      goals,
+      most,
       backend=backend,
     )
   return labels, moves
@@ -215,21 +266,6 @@ def _lengths(delta: np.ndarray, lengths: np.ndarray) -> np.ndarray:
   if not (np.isfinite(lengths) & (lengths >= 0)).all():
     raise core.InputError('edge lengths must be finite and not negative')
   return checks.frozen(lengths.reshape(-1, *delta.shape), np.float64)
-
-
-def _index(
-  destinations: np.ndarray, goals: np.ndarray | None, size: int
-) -> np.ndarray:
-  """[B] int32 row of the distance table for each destination."""
-  if goals is None:
-    return destinations
-  places = np.full(size, core.DEAD, np.int32)
-  places[np.asarray(goals)] = np.arange(len(goals))
-  index = places[destinations]
-  if (index < 0).any():
-    lost = int(destinations[np.argmax(index < 0)])
-    raise core.InputError(f'destination {lost} is not among the goals')
-  return checks.frozen(index, np.int32)
 
 
 def _edges(

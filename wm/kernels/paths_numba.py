@@ -239,63 +239,76 @@ def distances(
 
 
 @njit(cache=True)
-def _nearer(delta, lengths, far, row):
-  """Lowest best label that leads strictly nearer, or -1, and the best way."""
+def _choose(edges, row, far, out):
+  """Lowest best label of a row that leads strictly nearer, else -1."""
   least, label = np.inf, -1
-  for a in range(delta.shape[1]):
-    head = delta[row, a]
-    if head < 0:
-      continue
-    way = lengths[row, a] + far[head]
+  for e in range(edges[0][row], edges[0][row + _ONE]):
+    there = far[edges[1][e]]
+    way = edges[2][e] + there
     if way < least:
-      least, label = way, a if far[head] < far[row] else -1
-    elif way == least and label < 0 and far[head] < far[row]:
-      label = a
-  return label, least
+      least, label = way, -1
+    if way == least and label < 0 and there < far[row]:
+      label = edges[3][e]
+  out[row] = label
 
 
 @njit(cache=True)
-def _level_label(delta, lengths, far, row, goal):
-  """First label to the goal, or to a row nearer to it, over level edges."""
-  size, labels = delta.shape
-  queue, first = np.empty(size, np.int32), np.full(size, -1, np.int32)
-  queue[0], first[row] = row, labels
-  at, num = 0, 1
-  while at < num:
-    here = queue[at]
-    at += 1
-    label, least = _nearer(delta, lengths, far, here)
-    if here == goal or label >= 0:
-      return label if here == row else first[here]
-    for a in range(labels):
-      head = delta[here, a]
-      if head < 0 or lengths[here, a] + far[head] != least:
-        continue
-      if first[head] < 0:
-        first[head] = a if here == row else first[here]
-        queue[num] = head
-        num += 1
-  raise ValueError('distances do not belong to these lengths')
+def _level(edges, row, far, settled):
+  """Lowest best label of a row that leads to a settled one, else -1."""
+  least = np.inf
+  for e in range(edges[0][row], edges[0][row + _ONE]):
+    least = min(least, edges[2][e] + far[edges[1][e]])
+  for e in range(edges[0][row], edges[0][row + _ONE]):
+    head = edges[1][e]
+    if edges[2][e] + far[head] == least and settled[head]:
+      return edges[3][e]
+  return -1
 
 
 @njit(cache=True)
-def routes(delta, lengths, dist, index, origins, destinations, labels, moves):
-  """Follows the best label from each origin to its destination."""
-  limit = labels.shape[1]
+def first_labels(edges, dist, goals, labels):
+  """Fills labels [G, S]; rounds over rows that only level edges leave."""
+  size = labels.shape[1]
+  settled, found = np.empty(size, np.bool_), np.empty(size, np.int8)
+  for g in range(len(goals)):
+    far, out = dist[g], labels[g]
+    some = False
+    for row in range(size):
+      settled[row] = True
+      out[row] = -1
+      if row != goals[g] and far[row] < np.inf:
+        _choose(edges, np.uint32(row), far, out)
+        settled[row] = out[row] >= 0
+        some |= not settled[row]
+    while some:
+      some = False
+      for row in range(size):
+        found[row] = -1
+        if not settled[row]:
+          found[row] = _level(edges, np.uint32(row), far, settled)
+          some |= found[row] >= 0
+      for row in range(size):
+        if found[row] >= 0:
+          out[row], settled[row] = found[row], True
+
+
+@njit(cache=True)
+def follow(delta, table, origins, index, goals, labels, moves):
+  """Follows tables to goals; one move beyond the columns marks the longer."""
+  most = labels.shape[1]
   for b in range(len(origins)):
-    row, goal, far = origins[b], destinations[b], dist[index[b]]
-    if far[row] == np.inf:
-      moves[b] = -1
-      continue
+    row, goal, line = origins[b], goals[index[b]], table[index[b]]
     step = 0
     while row != goal:
-      label, _ = _nearer(delta, lengths, far, row)
-      if label < 0:
-        label = _level_label(delta, lengths, far, row, goal)
-      if step < limit:
-        labels[b, step] = label
+      label = line[row]
+      if label < 0 or step == most:
+        step = -1 if label < 0 else most + 1
+        break
+      labels[b, step] = label
       row = delta[row, label]
       step += 1
+    if step < 0:
+      labels[b] = -1
     moves[b] = step
 
 

@@ -61,71 +61,65 @@ def distances(
           heapq.heappush(heap, (here + lengths[e], heads[e]))
 
 
-def _best(
-  delta: np.ndarray, lengths: np.ndarray, far: np.ndarray, row: int
-) -> list[int]:
-  """Labels by which a shortest route leaves a row, ascending."""
-  ways = {
-    label: lengths[row, label] + far[head]
-    for label, head in enumerate(delta[row])
-    if head >= 0
-  }
-  least = min(ways.values())
-  return [label for label, way in ways.items() if way == least]
-
-
-def _label(
-  delta: np.ndarray,
-  lengths: np.ndarray,
-  far: np.ndarray,
-  row: int,
-  goal: int,
-) -> int:
-  """The lowest label that leads nearer to the goal.
-
-  Edges too short to tell lead to rows equally far: then the first label, in
-  order, of the fewest such edges to the goal or to a row where one is nearer.
-  """
-  seen, queue = {row}, [(row, core.DEAD)]
-  for at, first in queue:
-    if at == goal:
-      return first
-    best = _best(delta, lengths, far, at)
-    for label in best:
-      if far[delta[at, label]] < far[at]:
-        return label if first == core.DEAD else first
-    for label in best:
-      if int(delta[at, label]) not in seen:
-        seen.add(int(delta[at, label]))
-        taken = label if first == core.DEAD else first
-        queue.append((int(delta[at, label]), taken))
-  raise AssertionError('distances do not belong to these lengths')
-
-
-def routes(
-  delta: np.ndarray,
-  lengths: np.ndarray,
+def first_labels(
+  edges: tuple[np.ndarray, ...],
   dist: np.ndarray,
-  index: np.ndarray,
+  goals: np.ndarray,
+  labels: np.ndarray,
+) -> None:
+  """Fills labels [G, S] with the lowest label of a shortest route's first edge.
+
+  Edges too short to tell lead to rows equally far: a row that only these
+  leave takes the lowest label of the fewest of them to a row with a nearer
+  one, so that routes never run in circles.
+  """
+  indptr, heads, lengths, names = (column.tolist() for column in edges)
+  labels[:] = core.DEAD
+  for far, goal, out in zip(dist.tolist(), goals.tolist(), labels, strict=True):
+    best = []
+    for row in range(len(far)):
+      leaving = range(indptr[row], indptr[row + 1])
+      ways = [(lengths[e] + far[heads[e]], e) for e in leaving]
+      least = min(ways, default=(np.inf, 0))[0]
+      best.append([e for way, e in ways if way == least < np.inf])
+      nearer = [e for e in best[row] if far[heads[e]] < far[row]]
+      if nearer and row != goal:
+        out[row] = names[nearer[0]]
+    settled = (out >= 0).tolist()
+    settled[goal] = ready = True
+    while ready:
+      ready = {}
+      for row in range(len(far)):
+        level = [e for e in best[row] if settled[heads[e]]]
+        if level and not settled[row]:
+          ready[row] = names[level[0]]
+      for row, label in ready.items():
+        out[row], settled[row] = label, True
+
+
+def follow(
+  delta: np.ndarray,
+  table: np.ndarray,
   origins: np.ndarray,
-  destinations: np.ndarray,
+  index: np.ndarray,
+  goals: np.ndarray,
   labels: np.ndarray,
   moves: np.ndarray,
 ) -> None:
-  """Follows the best label from each origin to its destination."""
-  limit = labels.shape[1]
-  for b, (row, goal) in enumerate(zip(origins, destinations, strict=True)):
-    far, step = dist[index[b]], 0
-    if far[row] == np.inf:
-      moves[b] = core.DEAD
-      continue
-    while row != goal:
-      label = _label(delta, lengths, far, int(row), int(goal))
-      if step < limit:
-        labels[b, step] = label
+  """Follows tables to goals; one move beyond the columns marks the longer."""
+  most = labels.shape[1]
+  for b, row in enumerate(origins):
+    route = []
+    while row != goals[index[b]] and len(route) <= most:
+      label = table[index[b], row]
+      if label == core.DEAD:
+        break
+      route.append(label)
       row = delta[row, label]
-      step += 1
-    moves[b] = step
+    moves[b] = len(route)
+    if row != goals[index[b]] and len(route) <= most:
+      moves[b], route = core.DEAD, []
+    labels[b, : len(route)] = route[:most]
 
 
 def random_walks(
