@@ -48,7 +48,9 @@ def _chunk(
     accept=accept,
   )
   tokens = np.concatenate([heads, drawn.tokens[:, 0]], -1).astype(np.int32)
-  return core.Sequences(tokens, drawn.lengths[:, 0] + 2)
+  # Padding is no token of a sequence: one that draws it stops before it.
+  pad = np.pad(tokens == core.PAD, ((0, 0), (0, 1)), constant_values=True)
+  return core.Sequences(tokens, np.argmax(pad, -1).astype(np.int32))
 
 
 def write(
@@ -63,8 +65,8 @@ def write(
   """Samples `num` routes into a text file; killed and called again, goes on.
 
   One sequence a prompt, at temperature 1 among the tokens accepted, up to the
-  world's longest. One that is cut off there, or has nothing accepted next,
-  has no `end`.
+  world's longest. One that is cut off there, draws padding, or has nothing
+  accepted next, has no `end`.
 
   Args:
     predictor: what to sample from.

@@ -1,0 +1,81 @@
+"""Reconstruction of Manhattan from 6,400 sequences."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from tests.bench import harness
+from wm import registry
+from wm.data import text
+from wm.recon import measures, reconstruct, routes
+from wm.worlds import streets
+
+# Of the published program, on another machine (spec section 16).
+PUBLISHED = 113.0  # Sequences a CPU-second.
+
+
+def _input(
+  folder: pathlib.Path,
+) -> tuple[streets.StreetGraph, routes.Routes]:
+  world = registry.make(
+    'world',
+    f"maps(nodes='{folder}/nodes.csv', edges='{folder}/edges.csv', "
+    "traversal='shortest')",
+  )
+  samples = text.read(folder / 'shortest' / 'samples.txt', world)
+  return world.graph, routes.extract(samples, world)[0]
+
+
+def bench_reconstruction() -> Iterator[harness.Line]:
+  """All 6,400 sequences, candidates within reach included; one core."""
+  graph, found = _input(harness.manhattan())
+  num = len(found.origins)
+  options = reconstruct.Options()
+
+  def run(backend: str = 'numba') -> reconstruct.Edges:
+    return reconstruct.reconstruct(graph, found, options, backend=backend)
+
+  fast = harness.measure(run)
+  slow = harness.measure(lambda: run('ref'), runs=1)
+  one, other = run(), run('ref')
+  same = all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+  if not same:
+    raise AssertionError('the compiled kernel differs from the reference')
+  yield harness.Line(
+    name='reconstruction',
+    value=num / fast.cpu,
+    unit='sequences/CPU-s',
+    baseline='plain Python reference, same run',
+    ratio=slow.cpu / fast.cpu,
+    compile_s=fast.compile_s,
+  )
+  yield harness.Line(
+    name='reconstruction, against the published program',
+    value=fast.wall,
+    unit='s for 6,400 sequences',
+    baseline=f'{PUBLISHED:g} sequences/CPU-s, another machine',
+    ratio=num / fast.cpu / PUBLISHED,
+    compile_s=fast.compile_s,
+    target='ratio >= 60, value < 1',
+  )
+
+
+def bench_reconstruction_measures() -> Iterator[harness.Line]:
+  """Bearings, lengths and crossings of all edges; one core."""
+  graph, found = _input(harness.manhattan())
+  edges = reconstruct.reconstruct(graph, found, reconstruct.Options())
+  whole = harness.measure(lambda: measures.table(graph, found, edges))
+  once = harness.measure(
+    lambda: reconstruct.reconstruct(graph, found, reconstruct.Options())
+  )
+  yield harness.Line(
+    name='reconstruction measures',
+    value=whole.wall,
+    unit='s',
+    baseline='the reconstruction, same run',
+    ratio=once.cpu / whole.cpu,
+    compile_s=whole.compile_s,
+  )

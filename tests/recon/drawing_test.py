@@ -1,0 +1,303 @@
+"""Pictures and pages: well-formed, complete, and they open in a browser."""
+
+import html.parser
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from tests.recon import cities
+from tests.recon.cities import E, N, make_routes
+from wm import registry
+from wm.data import text
+from wm.recon import draw, measures, page, reconstruct, routes
+
+SVG = '{http://www.w3.org/2000/svg}'
+
+
+def _made(graph, found, **options):
+  edges = reconstruct.reconstruct(graph, found, reconstruct.Options(**options))
+  return graph, found, measures.table(graph, found, edges)
+
+
+@pytest.fixture(scope='module')
+def city():
+  """A generated city, with 200 routes of which a third go astray."""
+  world = registry.make(
+    'world', "maps(rows=8, columns=8, traversal='shortest')"
+  )
+  found, _ = routes.extract(world.sample(200, seed=3), world)
+  rng = np.random.default_rng(3)
+  labels = found.labels.copy()
+  for n in range(0, 200, 3):
+    labels[found.offsets[n] + rng.integers(found.lengths[n])] ^= 4
+  return _made(world.graph, found._replace(labels=labels))
+
+
+@pytest.fixture(scope='module')
+def plain():
+  """A map without any new edge."""
+  return _made(cities.row(5), make_routes((0, 4, [E, E, E, E])))
+
+
+def _page(made, title='A city', facts=(('failed', 3),)):
+  return page.render(*made, title=title, subtitle='maps()', facts=facts)
+
+
+@pytest.mark.parametrize('name', ['city', 'plain'])
+def test_pictures_are_well_formed(name, request, tmp_path):
+  graph, _, table = request.getfixturevalue(name)
+  paths = draw.write(graph, table, tmp_path, 'A map')
+  names = [p.name for p in paths]
+  assert names == [
+    'map_far.png',
+    'map_far.svg',
+    'map_close.png',
+    'map_close.svg',
+  ]
+  assert sorted(p.name for p in tmp_path.iterdir()) == sorted(names)
+  for path in paths:
+    if path.suffix == '.png':
+      assert path.read_bytes()[:8] == b'\x89PNG\r\n\x1a\n'
+      continue
+    root = ElementTree.fromstring(path.read_bytes())
+    assert root.tag == f'{SVG}svg'
+    words = ' '.join(''.join(t.itertext()) for t in root.iter(f'{SVG}text'))
+    count = int((table.kind == measures.FALSE).sum())
+    assert f'new edge ({count:,})' in words
+
+
+def test_svg_has_a_curve_for_each_new_edge(city, tmp_path):
+  graph, _, table = city
+  draw.write(graph, table, tmp_path, 'A map')
+  drawn = (tmp_path / 'map_far.svg').read_text()
+  curves = re.findall(r'\bd="M [-\d. \n]+Q ', drawn)
+  assert len(curves) == (table.kind == measures.FALSE).sum() > 20
+
+
+def test_equal_runs_give_equal_files(city, tmp_path):
+  graph, _, table = city
+  for folder in ('a', 'b'):
+    (tmp_path / folder).mkdir()
+    draw.write(graph, table, tmp_path / folder, 'A map')
+  for path in (tmp_path / 'a').iterdir():
+    assert path.read_bytes() == (tmp_path / 'b' / path.name).read_bytes()
+
+
+def test_curves_leave_by_their_label():
+  graph = cities.row(3)
+  lat, lon = draw.control_points(
+    graph, np.arange(2).repeat(9), np.tile(np.arange(9), 2)
+  )
+  bend = draw.BEND
+  north = np.array([1, 1, 0, -1, -1, -1, 0, 1, 0]) * bend
+  east = np.array([0, 1, 1, 1, 0, -1, -1, -1, 0]) * bend
+  np.testing.assert_allclose(lat, np.tile(north, 2))
+  np.testing.assert_allclose(lon, np.r_[east, east + cities.STEP])
+
+
+def test_manhattan_gets_the_published_views(manhattan):
+  world = registry.make(
+    'world',
+    f"maps(nodes='{manhattan}/nodes.csv', edges='{manhattan}/edges.csv')",
+  )
+  empty = _made(world.graph, make_routes((0, 0, [N])))
+  assert draw.views(world.graph, empty[2]) == (draw.FAR, draw.CLOSE)
+
+
+def test_other_maps_are_seen_whole_and_where_they_are_wrong(city):
+  graph, _, table = city
+  far, close = draw.views(graph, table)
+  assert far.south < graph.lat.min()
+  assert far.north > graph.lat.max()
+  assert far.west < graph.lon.min()
+  assert far.east > graph.lon.max()
+  lat = graph.lat[table.source[table.kind == measures.FALSE]]
+  lon = graph.lon[table.source[table.kind == measures.FALSE]]
+  seen = (np.abs(lat - (close.south + close.north) / 2) < 1) & (
+    (lat > close.south)
+    & (lat < close.north)
+    & (lon > close.west)
+    & (lon < close.east)
+  )
+  assert seen.mean() > 1 / 9  # More than its share of the area.
+
+
+class _Elements(html.parser.HTMLParser):
+  """Tags with their attributes, and the text of each script."""
+
+  def __init__(self, source: str) -> None:
+    super().__init__()
+    self.tags: list[tuple[str, dict]] = []
+    self.scripts: list[str] = []
+    self.feed(source)
+
+  def handle_starttag(self, tag: str, attrs: list) -> None:
+    self.tags.append((tag, dict(attrs)))
+
+  def handle_data(self, data: str) -> None:
+    if self.tags and self.tags[-1][0] == 'script':
+      self.scripts.append(data)
+
+
+@pytest.mark.parametrize('name', ['city', 'plain'])
+def test_pages_need_nothing_else(name, request):
+  source = _page(request.getfixturevalue(name))
+  assert not re.search(r'https?:|//[a-z]+\.|@import|url\(', source)
+  for tag, attributes in _Elements(source).tags:
+    assert tag not in ('link', 'iframe', 'img', 'object'), tag
+    assert 'src' not in attributes
+
+
+def test_pages_hold_every_edge(city):
+  graph, found, table = city
+  data = json.loads(_Elements(_page(city)).scripts[0])
+  assert len(data['nodes']['ids']) == len(graph)
+  for key in ('u', 'v', 'label', 'kind', 'line', 'metres', 'error'):
+    assert len(data['edges'][key]) == len(table.source)
+  assert data['edges']['u'] == table.source.tolist()
+  assert data['labels'][:2] == ['N', 'NE']
+  assert data['labels'][8:] == list(found.others)
+
+
+def test_names_cannot_break_out_of_a_page(plain):
+  evil = '</script><script>alert(1)</script>'
+  graph, found, table = plain
+  source = _page((graph, found._replace(others=(evil,)), table), title=evil)
+  assert evil not in source
+  data = json.loads(_Elements(source).scripts[0])
+  assert data['title'] == evil
+  assert data['labels'][-1] == evil
+
+
+# Acts on the page as a reader does and leaves what came of it in the title.
+ACTS = """
+<script>
+const seen = {};
+seen.ready = document.body.dataset.ready;
+seen.counts = [...document.querySelectorAll('#legend b')]
+  .map((b) => b.textContent);
+const fire = (kind, x, y, id) => canvas.dispatchEvent(new PointerEvent(kind,
+  {clientX: x, clientY: y, pointerId: id || 1, bubbles: true}));
+canvas.setPointerCapture = () => {};
+const e = kind.indexOf(1);
+$('find').value = ids[u[e]];
+$('find').dispatchEvent(new KeyboardEvent('keydown',
+  {key: 'Enter', bubbles: true}));
+seen.chosen = $('chosen').textContent;
+seen.edges = $('edges').children.length;
+const at = (t) => { const [px, py] = point(e, t);
+  return [px * view.scale + view.x, py * view.scale + view.y]; };
+fire('pointermove', ...at(0));
+seen.node = $('tip').textContent;
+// Somewhere along it, it is nearer than everything else.
+let tip = '';
+for (let t = 0.1; t < 0.95 && !tip.startsWith('New edge'); t += 0.02) {
+  fire('pointermove', ...at(t));
+  tip = $('tip').textContent;
+}
+seen.edge = tip;
+const before = {...view};
+fire('pointerdown', 500, 400);
+fire('pointermove', 530, 380);
+fire('pointerup', 530, 380);
+seen.pan = [view.x - before.x, view.y - before.y];
+canvas.dispatchEvent(new WheelEvent('wheel',
+  {deltaY: -400, clientX: 500, clientY: 400, cancelable: true}));
+seen.zoom = view.scale / before.scale;
+const box = document.querySelectorAll('#legend input');
+for (const b of box) {
+  b.checked = false;
+  b.dispatchEvent(new Event('change'));
+}
+draw();
+seen.hidden = under(...at(0.5)) === null || 'node' in under(...at(0.5));
+document.title = JSON.stringify(seen);
+</script>
+"""
+
+
+@pytest.fixture(scope='module')
+def chromium():
+  found = shutil.which('chromium') or shutil.which('chromium-browser')
+  if not found:
+    pytest.skip('no Chromium here (Debian: apt-get install chromium)')
+
+  def run(url: str, *flags: str) -> str:
+    command = [
+      found,
+      '--headless',
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-dev-shm-usage',
+      '--window-size=1300,900',
+      '--virtual-time-budget=4000',
+    ]
+    done = subprocess.run(
+      [*command, *flags, url],
+      capture_output=True,
+      text=True,
+      timeout=120,
+      check=True,
+    )
+    return done.stdout
+
+  return run
+
+
+def _act(chromium, made, folder: pathlib.Path) -> dict:
+  path = folder / 'map.html'
+  path.write_text(_page(made) + ACTS, encoding='utf-8')
+  dom = chromium(path.as_uri(), '--dump-dom')
+  title = re.search(r'<title>(.*?)</title>', dom, re.S)[1]
+  return json.loads(html.unescape(title))
+
+
+def test_page_works_in_a_browser(city, chromium, tmp_path):
+  graph, _, table = city
+  seen = _act(chromium, city, tmp_path)
+  assert seen['ready'] == str(len(table.source))
+  counts = [int(text.replace(',', '')) for text in seen['counts']]
+  assert sum(counts) == len(table.source)
+  assert counts[0] == (table.kind == measures.USED).sum()
+  assert counts[-1] == (table.kind == measures.UNUSED).sum()
+  first = table.source[np.flatnonzero(table.kind == measures.FALSE)[0]]
+  assert seen['chosen'] == f'Node {graph.ids[first]}'
+  out = (table.source == first) & (table.kind != measures.UNUSED)
+  assert seen['edges'] == out.sum()
+  assert seen['node'].startswith(f'Node {graph.ids[first]}')
+  assert seen['edge'].startswith('New edge')
+  assert seen['pan'] == [30, -20]
+  assert seen['zoom'] > 1.2
+  assert seen['hidden']
+
+
+def test_screenshot_shows_black_and_red(city, chromium, tmp_path):
+  from matplotlib import image
+
+  path = tmp_path / 'map.html'
+  path.write_text(_page(city), encoding='utf-8')
+  shot = tmp_path / 'shot.png'
+  chromium(path.as_uri(), f'--screenshot={shot}')
+  red, green, blue = np.moveaxis(image.imread(shot)[:, 320:, :3], -1, 0)
+  assert ((red > 0.6) & (green < 0.5) & (blue < 0.5)).sum() > 200
+  assert ((red < 0.5) & (green < 0.5) & (blue < 0.5)).sum() > 200
+
+
+@pytest.mark.slow
+def test_ten_thousand_edges_in_a_browser(manhattan, chromium, tmp_path):
+  world = registry.make(
+    'world',
+    f"maps(nodes='{manhattan}/nodes.csv', edges='{manhattan}/edges.csv', "
+    "traversal='shortest')",
+  )
+  samples = text.read(manhattan / 'shortest' / 'samples.txt', world)
+  found, _ = routes.extract(samples, world)
+  seen = _act(chromium, _made(world.graph, found), tmp_path)
+  assert int(seen['ready']) == 9705 + 2318
+  assert seen['edge'].startswith('New edge')

@@ -1,0 +1,105 @@
+"""Measures of added edges, by hand and against plain Python."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.recon import cities
+from tests.recon.cities import E, N, S, W, make_routes
+from wm.kernels import geometry_numba, geometry_ref
+from wm.recon import measures, reconstruct
+from wm.recon.measures import FALSE, UNUSED, USED
+
+
+def _table(graph, *given_routes, **options):
+  found = make_routes(*given_routes)
+  edges = reconstruct.reconstruct(graph, found, reconstruct.Options(**options))
+  return found, measures.table(graph, found, edges)
+
+
+def test_bearing_length_and_class_of_every_edge():
+  graph = cities.row(5)
+  found, table = _table(graph, (0, 3, [N]), (2, 1, [W]), (1, 2, [E]))
+  rows = {
+    (row['node'], row['direction']): row
+    for row in measures.rows(graph, found, table)
+  }
+  assert len(rows) == 3 + 3
+  up, back, used = rows[100, 'N'], rows[102, 'W'], rows[101, 'E']
+  assert (up['class'], up['neighbor'], up['first_line']) == ('new', 103, 1)
+  assert up['direction_error_deg'] == '90.0'  # It leads east.
+  assert float(up['length_m']) == pytest.approx(3 * 111.2, abs=0.2)
+  assert (back['class'], back['direction_error_deg']) == ('new', '0.0')
+  assert (used['class'], used['first_line']) == ('true', 3)
+  assert used['crossings'] == ''
+  unused = [row for row in rows.values() if row['class'] == 'unused']
+  assert {row['node'] for row in unused} == {100, 102, 103}
+  assert all(row['first_line'] == '' for row in unused)
+
+
+def test_loops_and_odd_labels_have_no_bearing():
+  graph = cities.row(4)
+  found, table = _table(graph, (0, 0, [S]), (1, 2, [8]))
+  new = table.kind == FALSE
+  assert np.isnan(table.error[new]).all()
+  names = [row['direction'] for row in measures.rows(graph, found, table)]
+  assert 'odd' in names
+  summary = measures.summary(table)['new']
+  assert summary['direction_off_by_over_45'] == {
+    'n': 0,
+    'value': None,
+    'low': None,
+    'high': None,
+  }
+  assert summary['length_m']['n'] == 2
+
+
+def test_summary_counts_with_intervals():
+  graph = cities.row(6)
+  _, table = _table(graph, (0, 3, [N]), (4, 2, [E]), (5, 4, [W]))
+  # Off by 90, 180 and 0 degrees.
+  summary = measures.summary(table)['new']
+  over = summary['direction_off_by_over_45']
+  assert (over['n'], over['value']) == (3, pytest.approx(2 / 3))
+  assert 0 < over['low'] < 2 / 3 < over['high'] < 1
+  assert summary['length_m']['percentiles']['50'] == pytest.approx(222, abs=1)
+
+
+def test_a_map_without_new_edges_has_empty_measures():
+  _, table = _table(cities.row(4), (0, 3, [E, E, E]))
+  assert (table.kind == USED).all()
+  summary = measures.summary(table)
+  assert summary['new']['length_m'] == {'n': 0, 'mean': None, 'percentiles': {}}
+  assert summary['new']['crossings_per_edge'] is None
+  assert summary['true']['length_m']['n'] == 3
+
+
+def test_crossings_of_streets_counted_once():
+  #  2   3     2 <-> 1 and 0 <-> 3 cross; 0 -> 1 touches both at their ends.
+  #    X
+  #  0   1
+  graph = dataclasses.replace(
+    cities.row(4),
+    lat=np.array([0, 0, 1, 1]) * cities.STEP,
+    lon=np.array([0, 1, 0, 1]) * cities.STEP,
+  )
+  source, target = np.array([0, 1, 2, 0, 3]), np.array([3, 2, 1, 1, 0])
+  kind = np.array([FALSE, USED, USED, FALSE, UNUSED])
+  found = measures.crossings(graph, source, target, kind)
+  assert found.tolist() == [1, -1, -1, 0, -1]
+
+
+@given(st.integers(4, 12), st.integers(1, 25), st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None)
+def test_crossing_kernels_agree(nodes, num, seed):
+  rng = np.random.default_rng(seed)
+  x, y = rng.integers(0, 6, (2, nodes)).astype(float)  # Many in a line.
+  tails, heads = rng.integers(0, nodes, (2, num)).astype(np.int32)
+  many = int(rng.integers(0, num + 1))
+  np.testing.assert_array_equal(
+    geometry_numba.crossings(x, y, tails, heads, many),
+    geometry_ref.crossings(x, y, tails, heads, many),
+  )

@@ -1,0 +1,220 @@
+"""Reconstruction from end to end: files, models, bad input, the binary."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from wm import accept, core, predictors, registry
+from wm.data import text
+from wm.recon import run, sampling
+from wm.recon.reconstruct import Options
+
+CITY = "maps(rows=5, columns=5, traversal='shortest')"
+FILES = {
+  'edges.csv',
+  'map.html',
+  'map_close.png',
+  'map_close.svg',
+  'map_far.png',
+  'map_far.svg',
+  'reconstruct.run.json',
+  'summary.json',
+}
+
+
+@pytest.fixture(scope='module')
+def world():
+  return registry.make('world', CITY)
+
+
+@pytest.fixture(scope='module')
+def samples(world, tmp_path_factory):
+  """80 lines: a fifth with a wrong direction, two ill-formed."""
+  sequences = world.sample(78, seed=2)
+  rng = np.random.default_rng(2)
+  for n in range(0, 78, 5):
+    at = 2 + rng.integers(sequences.lengths[n] - 3)
+    token = sequences.tokens[n, at]
+    sequences.tokens[n, at] = 2 + (token - 2 + 4) % 8  # The way back.
+  path = tmp_path_factory.mktemp('samples') / 'samples.txt'
+  text.write(path, [sequences], world)
+  a, b = world.vocab[-2:]
+  with open(path, 'a', encoding='utf-8') as file:
+    file.write(f'\n{a} {b} N N\n')
+  return path
+
+
+def _same(one, other):
+  """Equal but for the commit, which may gain '-dirty'."""
+  return {**one, 'commit': ''} == {**other, 'commit': ''}
+
+
+def test_files_and_counts_of_a_run(world, samples, tmp_path):
+  config = run.Config(shuffles=3, seed=4)
+  summary = run.from_file(world, samples, tmp_path, config, 'mine')
+  assert {p.name for p in tmp_path.iterdir()} == FILES
+  assert json.loads((tmp_path / 'summary.json').read_text()) == summary
+  assert (summary['sequences'], summary['ill_formed']) == (80, 2)
+  assert summary['routes'] == 78 == sum(summary['classes'].values())
+  assert summary['failed'] == sum(summary['failure_reasons'].values())
+  total = world.graph.num_edges
+  assert summary['true_edges'] + summary['unused_edges'] == total
+  orders = summary['orders']
+  assert orders['n'] == 4
+  assert orders['runs'][0]['failed'] == summary['failed']
+  assert orders['failed']['least'] <= summary['failed']
+  assert orders['failed']['most'] >= summary['failed']
+  with open(tmp_path / 'edges.csv', newline='', encoding='utf-8') as file:
+    rows = list(csv.DictReader(file))
+  kinds = [row['class'] for row in rows]
+  for kind in ('true', 'new', 'unused'):
+    assert kinds.count(kind) == summary[f'{kind}_edges']
+  page = (tmp_path / 'map.html').read_text()
+  assert 'mine: the map implied by 78 routes' in page
+
+
+def test_runs_repeat_and_folders_belong_to_one_run(world, samples, tmp_path):
+  config = run.Config(Options(max_miles=0.25), order='5')
+  first = run.from_file(world, samples, tmp_path, config)
+  kept = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+  assert _same(run.from_file(world, samples, tmp_path, config), first)
+  for path in tmp_path.iterdir():
+    if path.name != 'summary.json':
+      assert path.read_bytes() == kept[path.name], path
+  other = run.Config(Options(max_miles=0.5), order='5')
+  with pytest.raises(core.InputError, match='another reconstruct run'):
+    run.from_file(world, samples, tmp_path, other)
+
+
+def test_a_true_model_needs_no_new_edge(world, tmp_path):
+  predictor = registry.make('model', 'oracle()').predictor(world, 0)
+  summary = run.from_model(
+    world,
+    predictor,
+    tmp_path,
+    run.Config(shuffles=1),
+    name='oracle',
+    num=60,
+    accept=accept.epsilon(0.01),
+    about={'checkpoint': 'none'},
+  )
+  assert summary['sequences'] == 60
+  assert summary['failed'] == summary['new_edges'] == 0
+  assert summary['classes']['valid'] == summary['routes'] > 0
+  assert {p.name for p in tmp_path.iterdir()} == FILES | {'samples.txt'}
+
+
+def test_sampling_does_not_depend_on_chunks_and_goes_on(
+  world, tmp_path, monkeypatch
+):
+  predictor = registry.make('model', 'uniform()').predictor(world, 0)
+  kwargs = {'num': 30, 'seed': 1, 'accept': accept.epsilon(0.01)}
+  sampling.write(predictor, world, tmp_path / 'whole.txt', **kwargs)
+  whole = (tmp_path / 'whole.txt').read_text()
+  assert whole.count('\n') == 30
+
+  monkeypatch.setattr(sampling, 'CHUNK', 8)
+  chunk, calls = sampling._chunk, []
+
+  def stop_at_the_third(*args):
+    calls.append(args)
+    if len(calls) == 3:
+      raise KeyboardInterrupt
+    return chunk(*args)
+
+  monkeypatch.setattr(sampling, '_chunk', stop_at_the_third)
+  with pytest.raises(KeyboardInterrupt):
+    sampling.write(predictor, world, tmp_path / 'parts.txt', **kwargs)
+  assert not (tmp_path / 'parts.txt').exists()
+  sampling.write(predictor, world, tmp_path / 'parts.txt', **kwargs)
+  assert len(calls) == 3 + 2  # Two of four chunks were kept.
+  assert (tmp_path / 'parts.txt').read_text() == whole
+  names = {p.name for p in tmp_path.iterdir()}
+  assert names == {'whole.txt', 'parts.txt'}
+
+
+class _Pads(predictors.Stateless):
+  """Sure that padding comes next."""
+
+  def __init__(self, world):
+    self.vocab_size = len(world.vocab)
+    self.end, self.max_len = world.end, world.max_len
+
+  def log_probs(self, tokens, lengths):
+    sure = np.full(self.vocab_size, -50, np.float32)
+    sure[core.PAD] = 0
+    return np.tile(sure, (*tokens.shape, 1))
+
+
+def test_a_sequence_that_draws_padding_stops_there(world, tmp_path):
+  rule = accept.epsilon(0.01)
+  path = tmp_path / 'pads.txt'
+  sampling.write(_Pads(world), world, path, num=3, seed=1, accept=rule)
+  assert text.read(path, world).lengths.tolist() == [2, 2, 2]
+
+
+def test_prompts_are_pairs_with_a_path(world):
+  heads = sampling.prompts(world, 50, seed=0)
+  states = world.walk(world.init(50), heads, np.full(50, 2))[1]
+  assert (heads[:, 0] != heads[:, 1]).all()
+  assert world.completable(states, np.full(50, world.max_len)).any(-1).all()
+
+
+def test_controls_and_rates_must_agree():
+  with pytest.raises(core.InputError, match='for the control uniform'):
+    run.Config(control='valid', error_rate=0.1)
+  with pytest.raises(core.InputError, match='available: none, valid'):
+    run.Config(control='noise')
+  with pytest.raises(core.InputError, match='seed >= 0'):
+    run.Config(order='backwards')
+
+
+def _launch(root, *flags):
+  return subprocess.run(
+    [sys.executable, 'launch/reconstruct.py', *flags],
+    cwd=root,
+    capture_output=True,
+    text=True,
+    timeout=120,
+    check=False,
+  )
+
+
+def test_binary(root, samples, tmp_path):
+  out = tmp_path / 'map'
+  done = _launch(
+    root,
+    f'--world={CITY}',
+    f'--samples={samples}',
+    '--max_degree=3',
+    '--max_miles=0.4',
+    '--variant=paper',
+    '--error_rate=0.5',
+    f'--out={out}',
+  )
+  assert done.returncode == 0, done.stderr
+  assert 'failed: ' in done.stdout
+  summary = json.loads((out / 'summary.json').read_text())
+  assert summary['control'] == 'uniform'
+  assert (summary['variant'], summary['max_degree']) == ('paper', 3)
+
+
+def test_bad_input_is_one_line_and_leaves_nothing(root, world, tmp_path):
+  bad, out = tmp_path / 'bad.txt', tmp_path / 'out'
+  a, b = world.vocab[-2:]
+  bad.write_text(f'{a} {b} N end\n{a} 999 N end\n')
+  cases = {
+    "line 2: unknown token '999'": (f'--world={CITY}', f'--samples={bad}'),
+    'no street map': ('--world=connect4()', f'--samples={bad}'),
+    'should be one of <program|paper>': ('--variant=code',),
+  }
+  for message, flags in cases.items():
+    done = _launch(root, f'--out={out}', *flags)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert done.stderr.count('\n') == 1
+    assert not out.exists()
