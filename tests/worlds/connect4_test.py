@@ -1,0 +1,116 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wm import core
+from wm.worlds import connect4, table
+
+FIGURE_1 = ('1,1,1,2,2,2,2', '3,1,1,2,2,2,2')
+
+
+def differences(sizes):
+  return np.diff(np.array([0, *sizes], object)).tolist()
+
+
+def pair(world, *texts):
+  return [world.parse_state(text)[0] for text in texts]
+
+
+def test_three_columns_by_length():
+  world = connect4.World(rows=2, columns=3)
+  first, second = pair(world, '0,1,0', '1,0,0')  # Room (2,1,2) and (1,2,2).
+  assert differences(world.interior_sizes(first, second, 4)) == [3, 7, 12, 12]
+  assert differences(world.boundary_sizes(first, second, 5)) == [0, 1, 4, 9, 12]
+  assert world.boundary_sizes(first, second, 9)[-1] == 26
+
+
+def test_figure_1_exactly():
+  world = connect4.World(rows=6)
+  sizes = world.boundary_sizes(*pair(world, *FIGURE_1), 42)
+  by_length = differences(sizes)
+  lengths = [k + 1 for k, size in enumerate(by_length) if size]
+  assert lengths == list(range(4, 31))
+  assert by_length[3] == 1  # Three discs fill the first column, one more.
+  # All 29 discs both can take, the first column's three in any order.
+  interior = differences(world.interior_sizes(*pair(world, *FIGURE_1), 30))
+  discs = math.factorial(29)
+  for room in (3, 5, 5, 4, 4, 4, 4):
+    discs //= math.factorial(room)
+  assert interior[28:] == [discs, 0]
+  assert discs == 308_446_687_707_598_440_000
+  # The printed 8.8e27 exceeds the number of sequences of 29 columns.
+  assert discs < 7**29 < 8.8e27
+
+
+def test_figure_1_boundary_ends():
+  world = connect4.World(rows=6)
+  by_length = differences(world.boundary_sizes(*pair(world, *FIGURE_1), 30))
+  others = math.factorial(26)
+  for room in (5, 5, 4, 4, 4, 4):
+    others //= math.factorial(room)
+  # 26 discs elsewhere and three in the first column, in any order; then one.
+  assert by_length[29] == math.comb(29, 3) * others
+  assert by_length[4] == math.comb(4, 3) * 6
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 3), st.integers(2, 3), st.data())
+def test_sizes_are_those_of_the_list(rows, columns, data):
+  world = connect4.World(rows=rows, columns=columns)
+  counts = st.lists(
+    st.integers(0, rows), min_size=columns, max_size=columns
+  ).map(lambda c: np.array(c, np.int32))
+  first, second = data.draw(counts), data.draw(counts)
+  depth = min(rows * columns, 6)
+  suffixes = table.product(world, first, second, depth)
+  lengths = np.array([len(s) for s in suffixes])
+  assert world.boundary_sizes(first, second, depth) == [
+    int((lengths <= k).sum()) for k in range(1, depth + 1)
+  ]
+  one, two = world.count(first, depth), world.count(second, depth)
+  interior = differences(world.interior_sizes(first, second, depth))
+  assert all(
+    n <= min(pair) for n, *pair in zip(interior, one, two, strict=True)
+  )
+  assert world.interior_sizes(first, first, depth) == table.cumulated(one)
+
+
+def test_the_uniform_model_is_right_on_nearly_every_tall_board():
+  world = connect4.World(rows=1000)
+  states = world.sample_states(4000, 0)
+  full = (states == 1000).any(-1).mean()
+  assert abs(1 - full - (1000 / 1001) ** 7) < 0.005
+  legal = world.legal(states)[:, 1:].mean()
+  assert abs(legal - 1000 / 1001) < 0.001
+  ids = world.state_id(states)
+  assert len(np.unique(ids)) == len(np.unique(states, axis=0))
+
+
+def test_prefixes_are_uniform_over_orders():
+  world = connect4.World(rows=2, columns=2)
+  num = 3000
+  states = np.tile(np.array([[2, 1]], np.int32), (num, 1))
+  found = world.sample_prefixes(states, np.full(num, 3), np.arange(num))
+  orders, counts = np.unique(found.tokens, axis=0, return_counts=True)
+  assert orders.tolist() == [[1, 1, 2], [1, 2, 1], [2, 1, 1]]
+  assert (abs(counts - num / 3) < 120).all()
+  assert not world.sample_prefixes(
+    states, np.full(num, 2), np.arange(num)
+  ).ok.any()
+
+
+@pytest.mark.parametrize(
+  'text', ['1,2', '1,2,7,0,0,0,0', '1,2,-1,0,0,0,0', '1 2', 'a,b,c,d,e,f,g']
+)
+def test_bad_states_are_refused(text):
+  with pytest.raises(core.InputError, match=r'7 numbers of discs, each 0\.\.6'):
+    connect4.World().parse_state(text)
+
+
+def test_bad_sizes_are_refused():
+  for fields in ({'rows': 0}, {'columns': 1}):
+    with pytest.raises(core.InputError, match='at least'):
+      connect4.World(**fields)

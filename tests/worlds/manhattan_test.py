@@ -1,0 +1,330 @@
+"""Golden facts of the published Manhattan data."""
+
+import csv
+import hashlib
+
+import numpy as np
+import pytest
+from scipy.sparse import csgraph, csr_matrix
+
+from wm import core
+from wm.data import text
+from wm.worlds import maps, streets, trips
+
+KINDS = ('shortest', 'traffic', 'random')
+SHA256 = {
+  'shortest': '2ae25e9c3378ad3c0167da666cfddd57'
+  'd640f1c8c7dd99796a8e669514eb89b9',
+  'random': 'ce3aba3b1b54fc6bd5083fa9698a11510aa375814318a918974bcc12f47e4b92',
+}
+
+
+@pytest.fixture(scope='module')
+def worlds(manhattan):
+  return {
+    kind: maps.World(
+      nodes=str(manhattan / 'nodes.csv'),
+      edges=str(manhattan / kind / 'edges.csv'),
+    )
+    for kind in KINDS
+  }
+
+
+def triples(graph):
+  u, labels, v = graph.edges()
+  names = np.array(streets.DIRECTIONS)[labels]
+  return set(
+    zip(graph.ids[u].tolist(), names, graph.ids[v].tolist(), strict=True)
+  )
+
+
+@pytest.mark.parametrize('kind', ['shortest', 'random'])
+def test_triples_are_the_published_ones(worlds, kind):
+  lines = sorted(f'{u},{a},{v}' for u, a, v in triples(worlds[kind].graph))
+  assert len(lines) == 9705
+  digest = hashlib.sha256('\n'.join(lines).encode()).hexdigest()
+  assert digest == SHA256[kind]
+
+
+@pytest.mark.parametrize(
+  ('kind', 'sources', 'targets', 'into', 'two_way', 'shared', 'mutual'),
+  [
+    (
+      'shortest', 4562, 4537, [42, 690, 2677, 1019, 151],
+      [2821, 480, 1010, 178, 90], 89, 3394,
+    ),
+    (
+      'random', 4562, 4534, [45, 685, 2679, 1019, 150, 1],
+      [2822, 469, 1021, 175, 92], 90, 3404,
+    ),
+  ],
+)  # fmt: skip
+def test_shape_of_the_graphs(
+  worlds, kind, sources, targets, into, two_way, shared, mutual
+):
+  graph = worlds[kind].graph
+  assert len(graph) == 4579
+  assert graph.counts['collisions'] == 0
+  assert graph.counts['nodes_without_edges'] == 1
+  u, labels, v = graph.edges()
+  assert (len(np.unique(u)), len(np.unique(v))) == (sources, targets)
+  out = np.bincount((graph.delta >= 0).sum(1))
+  assert out.tolist() == [17, 717, 2698, 996, 151]
+  assert np.bincount(np.bincount(v, minlength=4579)).tolist() == into
+  names = dict(zip(streets.DIRECTIONS, np.bincount(labels), strict=True))
+  assert names == dict(
+    N=660, S=622, E=405, W=380, NE=1940, NW=1903, SE=1855, SW=1940
+  )
+  assert (u == v).sum() == 6
+  assert len(np.unique(u * 4579 + v)) == 9705  # No parallel edges.
+  assert np.bincount(graph.two_way()).tolist() == two_way
+  assert graph.two_way().sum() == mutual
+  _, uses = np.unique(v * 8 + labels, return_counts=True)
+  assert np.bincount(uses)[2:].tolist() == [shared]
+
+
+def test_differences_between_the_graphs(worlds):
+  one = {t[:2]: t[2] for t in triples(worlds['shortest'].graph)}
+  two = {t[:2]: t[2] for t in triples(worlds['random'].graph)}
+  assert triples(worlds['random'].graph) == triples(worlds['traffic'].graph)
+  moved = [key for key in one if key in two and one[key] != two[key]]
+  assert len(moved) == 42
+  assert {node for node, _ in one.keys() - two.keys()} == {42438066}
+  assert {node for node, _ in two.keys() - one.keys()} == {7732571914}
+  assert (
+    len(triples(worlds['shortest'].graph) | triples(worlds['random'].graph))
+    == 9749
+  )
+
+
+def test_labels_agree_with_bearings(worlds):
+  graph = worlds['shortest'].graph
+  u, labels, v = graph.edges()
+  angles = streets.bearing(
+    graph.lat[u], graph.lon[u], graph.lat[v], graph.lon[v]
+  )
+  loops = u == v
+  assert (streets.sector(angles) == labels)[~loops].mean() > 0.996
+
+
+def test_lengths_are_at_least_the_straight_line(manhattan):
+  graph = streets.load_csv(manhattan / 'nodes.csv', manhattan / 'edges.csv')
+  assert graph.counts['great_circle_lengths'] == 0
+  u, labels, v = graph.edges()
+  straight = streets.great_circle(
+    graph.lat[u], graph.lon[u], graph.lat[v], graph.lon[v]
+  )
+  assert (graph.length_m[u, labels] > straight * 0.98 - 6).mean() > 0.99
+
+
+def test_vocabulary_of_the_paper_model(worlds):
+  vocab = worlds['shortest'].vocab
+  assert len(vocab) == 4589
+  assert vocab[1] == 'end'
+  assert vocab[2:10] == streets.DIRECTIONS
+  assert vocab[10] == '42421728'
+
+
+@pytest.mark.parametrize(
+  ('kind', 'reachable', 'longest', 'mean', 'near'),
+  [
+    ('shortest', 20452645, 107, 40.9998, 20442437),
+    ('random', 20457139, 124, 43.2865, 20323480),
+  ],
+)
+def test_unit_distances(worlds, kind, reachable, longest, mean, near):
+  world = worlds[kind]
+  hops = world.hops
+  counts = np.bincount(hops.reshape(-1), minlength=256)
+  assert (np.diagonal(hops) == 0).all()
+  counts[0] -= len(hops)
+  found = counts[: np.iinfo(hops.dtype).max]
+  assert counts[0] == 0
+  assert found.sum() == reachable
+  assert np.flatnonzero(found)[-1] == longest
+  assert (found * np.arange(len(found))).sum() / reachable == pytest.approx(
+    mean, abs=5e-5
+  )
+  assert found[:96].sum() == near
+  assert world._pairs_from[-1] == near
+
+
+def test_strongly_connected_components(worlds):
+  for kind in ('shortest', 'random'):
+    u, _, v = worlds[kind].graph.edges()
+    matrix = csr_matrix((np.ones(len(u)), (u, v)), (4579, 4579))
+    number, labels = csgraph.connected_components(matrix, connection='strong')
+    assert (number, np.bincount(labels).max()) == (106, 4473)
+
+
+def test_walks_by_length_from_all_nodes(worlds):
+  world = worlds['random']
+  walks = [4579, 9705, 21998, 52506, 130046, 332346, 871959]
+  # From the start: an origin, any destination, and `end` where that is.
+  wanted = [4579 * walks[k + 1] + walks[k] for k in range(6)]
+  assert world.count(world.init(1)[0], 8) == [4579, 4579**2, *wanted]
+
+
+@pytest.mark.parametrize(
+  ('first', 'second', 'sizes'),
+  [
+    ('42421728,11803957852', '42421731,11803957851', [0, 1, 5, 17, 43, 116]),
+    ('42421776,11496014207', '42440287,42446072', [2, 4, 6, 9, 9, 9]),
+  ],
+)
+def test_boundary_sizes(worlds, first, second, sizes):
+  world = worlds['random']
+  one, two = world.parse_state(first), world.parse_state(second)
+  assert world.boundary_sizes(one[0], two[0], 6) == sizes
+  found = world.boundary(one, two, 6)[0]
+  lengths = np.array([len(suffix) for suffix in found])
+  assert [(lengths <= k).sum() for k in range(1, 7)] == sizes
+
+
+def test_mean_boundary_of_random_pairs(worlds):
+  world = worlds['random']
+  states = world.sample_states(6000, 0)
+  found = world.boundary(states[:3000], states[3000:], 5)
+  sizes = np.array([len(suffixes) for suffixes in found])
+  assert sizes.mean() == pytest.approx(6.06, abs=0.4)
+  assert (sizes == 0).sum() <= 8  # 2 of the 3,000 pairs drawn elsewhere.
+
+
+# Kind: valid, path_fail, dest_fail, no_end, median of first illegal
+# direction, shortest and longest line, directions in all lines and in valid
+# ones, edges used by valid lines.
+SAMPLES = {
+  'shortest': (4651, 1315, 434, 0, 10, 4, 99, 301703, 224439, 7982),
+  'traffic': (4077, 1472, 850, 1, 9, 4, 128, 359676, 217596, 7480),
+  'random': (5177, 544, 679, 0, 81, 5, 102, 518150, 402963, 9647),
+}
+
+
+@pytest.mark.parametrize('kind', KINDS)
+def test_classes_of_the_published_samples(worlds, manhattan, kind):
+  world = worlds[kind]
+  found = text.read(manhattan / kind / 'samples.txt', world)
+  causes = world.judge(found)
+  wanted = SAMPLES[kind]
+  names, counts = np.unique(causes, return_counts=True)
+  assert dict(zip(names.tolist(), counts.tolist(), strict=True)) == {
+    name: number
+    for name, number in zip(
+      ('valid', 'path_fail', 'dest_fail', 'no_end'), wanted, strict=False
+    )
+    if number
+  }
+  assert (found.lengths.min(), found.lengths.max()) == wanted[5:7]
+  steps, _ = world.walk(world.init(6400), found.tokens, found.lengths)
+  broken = causes == 'path_fail'
+  assert abs(np.median(steps[broken] - 2) - wanted[4]) <= 1
+  moves = found.lengths - 2 - (causes != 'no_end')
+  ended = (found.tokens == world.end).any(1)
+  moves = found.lengths - 2 - ended
+  assert (moves.sum(), moves[causes == 'valid'].sum()) == wanted[7:9]
+  assert edges_used(world, found.take(causes == 'valid')) == wanted[9]
+
+
+def edges_used(world, sequences):
+  states = world.init(len(sequences))
+  used = set()
+  for k in range(sequences.tokens.shape[1]):
+    tokens = sequences.tokens[:, k]
+    move = (tokens >= 2) & (tokens < 10)
+    used |= set((states[move, 0] * 10 + tokens[move]).tolist())
+    after = world.advance(states, tokens)
+    states = np.where((k < sequences.lengths)[:, None], after, states)
+  return len(used)
+
+
+@pytest.mark.parametrize('kind', KINDS)
+def test_invalid_samples_are_the_published_ones(worlds, manhattan, kind):
+  world = worlds[kind]
+  lines = (manhattan / kind / 'samples.txt').read_text().splitlines()
+  invalid = (manhattan / kind / 'invalid_samples.txt').read_text().splitlines()
+  causes = world.judge(text.read(manhattan / kind / 'samples.txt', world))
+  found = [line for line, c in zip(lines, causes, strict=True) if c != 'valid']
+  assert sorted(found) == sorted(invalid)
+
+
+def test_valid_turns_are_the_edges(worlds, manhattan):
+  for kind in KINDS:
+    graph = worlds[kind].graph
+    wanted = {}
+    with open(manhattan / kind / 'valid_turns.csv', newline='') as file:
+      for line in csv.DictReader(file):
+        wanted[int(line['node'])] = set(line['directions'].split())
+    for row, node in enumerate(graph.ids.tolist()):
+      labels = np.flatnonzero(graph.delta[row] >= 0)
+      names = {streets.DIRECTIONS[label] for label in labels}
+      assert names == wanted.get(node, set())
+
+
+def test_taxi_trips_are_used_or_dropped_by_cause(manhattan):
+  graph = streets.load_csv(manhattan / 'nodes.csv', manhattan / 'edges.csv')
+  path = manhattan / 'trips_sample.csv'
+  found = trips.load(path, graph)
+  # By brute force over great-circle distances.
+  names = [spellings[0] for spellings in trips.COLUMNS]
+  wanted, rows = dict.fromkeys(found.counts, 0), []
+  with open(path, newline='') as file:
+    for line in csv.DictReader(file):
+      a, b, c, d = (float(line[name]) for name in names)
+      start = streets.great_circle(a, b, graph.lat, graph.lon)
+      stop = streets.great_circle(c, d, graph.lat, graph.lon)
+      ends = [int(start.argmin()), int(stop.argmin())]
+      far = max(start.min(), stop.min()) > trips.OUTSIDE_M
+      cause = (
+        'zero'
+        if 0 in (a, b, c, d)
+        else 'outside'
+        if far
+        else 'same_node'
+        if ends[0] == ends[1]
+        else 'used'
+      )
+      wanted[cause] += 1
+      wanted['trips'] += 1
+      rows += [ends] * (cause == 'used')
+  assert found.counts == wanted
+  assert wanted == {
+    'trips': 998,
+    'used': 842,
+    'unreadable': 0,
+    'zero': 16,
+    'outside': 135,
+    'same_node': 5,
+  }
+  np.testing.assert_array_equal(found.pairs, rows)
+
+
+def test_routes_of_taxi_trips_are_shortest(manhattan):
+  world = maps.World(
+    nodes=str(manhattan / 'nodes.csv'),
+    edges=str(manhattan / 'edges.csv'),
+    traversal='shortest',
+    trips=str(manhattan / 'trips_sample.csv'),
+  )
+  found = world.sample(998, 0)
+  assert (world.judge(found) == 'valid').all()
+  dropped = sum(found.counts[c] for c in ('no_path', 'too_long', 'too_short'))
+  assert len(found) + dropped == 842 - found.counts['trips: same pair']
+  graph = world.graph
+  u, labels, v = graph.edges()
+  matrix = csr_matrix((graph.length_m[u, labels], (u, v)), (4579, 4579))
+  ends = found.tokens[:60, :2] - maps.NODE0
+  apart = csgraph.dijkstra(matrix, indices=ends[:, 0])
+  wanted = apart[np.arange(60), ends[:, 1]]
+  np.testing.assert_allclose(world.cost(found)[:60], wanted, rtol=1e-9)
+  np.testing.assert_allclose(world.optimal_cost(found)[:60], wanted, rtol=1e-9)
+
+
+def test_a_hand_checked_route(worlds):
+  world = worlds['shortest']
+  state = world.parse_state('42421728,42421731')
+  nw = world.vocab.index('NW')
+  after = world.advance(state, np.array([nw]))
+  assert world.format_state(after[0]) == '42421731,42421731'
+  assert world.legal(after)[0, world.end]
+  with pytest.raises(core.InputError, match='not among the 4579 nodes'):
+    world.parse_state('42421728,1')
