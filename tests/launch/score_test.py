@@ -1,0 +1,181 @@
+"""launch/score.py as a user runs it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+
+CITY = '--world=maps(rows=4, columns=4)'
+QUICK = '--metric=compression(trials=12, samples=4)'
+
+
+def start(root, *flags: str) -> subprocess.Popen:
+  return subprocess.Popen(
+    [sys.executable, str(root / 'launch' / 'score.py'), *flags],
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+
+
+def run(root, *flags: str) -> tuple[int, str, str]:
+  process = start(root, *flags)
+  out, err = process.communicate(timeout=300)
+  return process.returncode, out, err
+
+
+def test_help_loads_no_package(root):
+  code, out, err = run(root, '--help')
+  assert code == 0, err
+  assert '--checkpoint' in out
+  assert '--steps' not in out
+
+
+def test_oracle_scores_one_and_accept_overrides(root, tmp_path):
+  code, out, err = run(
+    root,
+    CITY,
+    '--model=oracle',
+    QUICK,
+    '--metric=distinction(trials=12, samples=4)',
+    '--metric=probe',
+    '--accept=top_p(0.99)',
+    '--seed=5',
+    '--name=truth',
+    f'--out={tmp_path}',
+  )
+  assert code == 0, err
+  entries = json.loads((tmp_path / 'scores.json').read_text())
+  headline = [
+    e
+    for e in entries
+    if e['quantity'] in ('precision', 'recall') and e['metric'] != 'probe'
+  ]
+  assert [e['value'] for e in headline] == [1, 1, 1]
+  for entry in entries:
+    assert entry['model'] == 'truth'
+    assert entry['seed'] == 5
+    assert entry['model_spec'] == 'oracle()'
+  assert {e['accept'] for e in headline} == {'top_p(mass=0.99)'}
+  assert "accept='top_p(mass=0.99)'" in headline[0]['spec']
+  # A model without activations has no probe: a null with its reason.
+  (probe,) = (e for e in entries if e['metric'] == 'probe')
+  assert probe['value'] is None
+  assert probe['unmeasured'] == {'needs_hidden': 1}
+  rows = pd.read_csv(tmp_path / 'rows.csv')
+  assert len(rows) == 12 * 9 + 1
+  where = json.loads((tmp_path / 'breakdown.json').read_text())
+  assert {'two_way'} == {name for e in where for name in e['where']}
+  assert 'compression: precision' in out
+  assert '1.000' in out
+
+
+def test_again_gives_the_same_without_scoring(root, tmp_path):
+  flags = (CITY, '--model=uniform', QUICK, f'--out={tmp_path}')
+  first, again = run(root, *flags), run(root, *flags)
+  assert first == again
+  (part,) = (tmp_path / 'scores').glob('*.json')
+  assert json.loads(part.read_text())['entries'][0]['model'] == 'uniform'
+
+
+@pytest.mark.parametrize(
+  ('flags', 'message'),
+  [
+    ((CITY, '--model=uniform'), '--metric is required'),
+    ((CITY, QUICK), 'holds no training run'),
+    ((CITY, QUICK, '--checkpoint=none'), '--model is required'),
+    ((CITY, QUICK, '--checkpoint=bset'), 'bset holds no training run'),
+    ((CITY, QUICK, '--model=transformer'), 'holds no training run'),
+    ((CITY, '--model=uniform', '--metric=compresion'), "'compression'"),
+    (
+      (CITY, '--model=uniform', '--metric=compression(trails=1)'),
+      "did you mean 'trials'",
+    ),
+    ((CITY, '--model=uniform', QUICK, '--accept=top(1)'), 'no accept is named'),
+    ((CITY, '--model=unifrom', QUICK), "did you mean 'uniform'"),
+    (('--world=mapps', '--model=uniform', QUICK), "did you mean 'maps'"),
+    ((CITY, '--model=uniform', QUICK, '--fast'), 'Unknown command line flag'),
+  ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(
+  root, tmp_path, flags, message
+):
+  code, out, err = run(root, *flags, f'--out={tmp_path}/r')
+  assert code == 2, err
+  assert out == ''
+  assert len(err.strip().splitlines()) == 1, err
+  assert message in err
+  assert not (tmp_path / 'r').exists()
+
+
+def test_another_runs_folder_is_refused(root, tmp_path):
+  flags = (CITY, '--model=uniform', QUICK, f'--out={tmp_path}')
+  assert run(root, *flags)[0] == 0
+  code, _, err = run(root, *flags, '--seed=1')
+  assert code == 2
+  assert 'holds another score run: its seed is 0, not 1' in err
+
+
+def test_killed_and_started_again_goes_on(root, tmp_path):
+  slow = "--metric=compression(trials=20000, accept='top_k(2)')"
+  flags = (CITY, '--model=oracle', QUICK, f'--out={tmp_path}')
+  process = start(root, *flags, slow)
+  parts = tmp_path / 'scores'
+  deadline = time.monotonic() + 120
+  while not list(parts.glob('*.json')) and time.monotonic() < deadline:
+    assert process.poll() is None, process.communicate()
+    time.sleep(0.05)
+  process.send_signal(signal.SIGKILL)
+  process.communicate()
+  (part,) = parts.glob('*.json')
+  made = os.stat(part).st_mtime_ns
+  assert not (tmp_path / 'scores.json').exists()
+  code, _, err = run(root, *flags)
+  assert code == 0, err
+  assert os.stat(part).st_mtime_ns == made
+  entries = json.loads((tmp_path / 'scores.json').read_text())
+  assert {e['metric'] for e in entries} == {'compression'}
+
+
+def test_a_trained_run_is_scored_by_its_checkpoint(root, tmp_path):
+  run_folder = str(tmp_path / 'run')
+  for binary, *flags in (
+    ('sample', '--num=300', '--num_heldout=30'),
+    ('train', '--model=ngram(order=2)'),
+  ):
+    done = subprocess.run(
+      [
+        sys.executable,
+        str(root / 'launch' / f'{binary}.py'),
+        CITY,
+        f'--out={run_folder}',
+        *flags,
+      ],
+      capture_output=True,
+      text=True,
+      timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+  code, _, err = run(root, CITY, QUICK, f'--out={run_folder}')
+  assert code == 0, err
+  mine = json.loads((tmp_path / 'run' / 'scores.json').read_text())
+  assert mine[0]['model'] == 'ngram'
+  assert mine[0]['checkpoint'] == 'best'
+  assert mine[0]['training']
+  # The same from elsewhere, the run named as the checkpoint.
+  other = tmp_path / 'other'
+  code, _, err = run(
+    root, CITY, QUICK, f'--checkpoint={run_folder}', f'--out={other}'
+  )
+  assert code == 0, err
+  assert json.loads((other / 'scores.json').read_text()) == mine
+  code, _, err = run(
+    root, '--world=maps(rows=5, columns=4)', QUICK, f'--out={run_folder}'
+  )
+  assert code == 2
+  assert 'vocabulary' in err

@@ -1,0 +1,180 @@
+"""What holds for every (world, metric) pair: each one found is run, small.
+
+The world itself, as a predictor, is perfect; the uniform predictor scores
+what a formula says.
+"""
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+
+from tests import tiny
+from wm import core, predictors, registry
+from wm.metrics import scoring, stats
+
+NUM = 12
+SEED = 1
+WORLDS = registry.names('world')
+METRICS = registry.names('metric')
+# Their headline is no law of legality.
+OPEN = ('probe', 'detour')
+
+
+@functools.cache
+def world(name: str) -> core.World:
+  return tiny.World() if name == 'tiny' else registry.make('world', name)
+
+
+@functools.cache
+def model(name: str, world_name: str) -> core.Predictor:
+  return registry.make('model', name).predictor(world(world_name), 0)
+
+
+def metric(name: str, **fields) -> core.Metric:
+  """The metric with its number of trials made small."""
+  made = registry.make('metric', name)
+  known = {field.name for field in dataclasses.fields(made)}
+  small = {key: NUM for key in ('trials', 'num') if key in known}
+  small |= {key: value for key, value in fields.items() if key in known}
+  return dataclasses.replace(made, **small)
+
+
+@functools.cache
+def results(
+  predictor: str, world_name: str, metric_name: str, accept: str
+) -> tuple[core.Scores, ...]:
+  truth, scored = world(world_name), model(predictor, world_name)
+  made = metric(metric_name, accept=accept)
+  missing = scoring.lacks(made, scored, truth)
+  if missing:
+    pytest.skip(f'{predictor} on {world_name} has no {", ".join(missing)}')
+  return made(scored, truth, SEED)
+
+
+@pytest.fixture(params=['tiny', *WORLDS])
+def world_name(request):
+  return request.param
+
+
+@pytest.fixture(params=METRICS)
+def metric_name(request):
+  return request.param
+
+
+def _threshold(world_name: str) -> float:
+  """Below the probability of each of any state's legal tokens."""
+  states = world(world_name).sample_states(50, 0)
+  return 0.5 / max(int(world(world_name).legal(states).sum(1).max()), 1)
+
+
+def test_the_world_is_perfect(world_name, metric_name):
+  accept = f'epsilon({_threshold(world_name):.4f})'
+  found = results('oracle', world_name, metric_name, accept)
+  headline = metric(metric_name).headline
+  quantities = {scores.quantity: scores for scores in found}
+  assert set(headline) <= set(quantities)
+  for name in headline if metric_name not in OPEN else ():
+    summary = stats.summarize(quantities[name])
+    assert summary['value'] == pytest.approx(1, abs=1e-6), (name, summary)
+    assert summary['n'] >= NUM / 2
+
+
+@pytest.mark.parametrize('predictor', ['oracle', 'uniform'])
+def test_rows_are_whole(predictor, world_name, metric_name):
+  for scores in results(predictor, world_name, metric_name, 'epsilon(0.01)'):
+    num = len(scores.value)
+    assert num > 0
+    for array in (scores.reason, scores.group, scores.weight):
+      assert array.shape == (num,)
+    for name, column in scores.columns.items():
+      assert column.shape == (num,), name
+    np.testing.assert_array_equal(np.isnan(scores.value), ~scores.measured)
+    assert scores.reason.dtype.kind == 'U'
+    assert (scores.weight >= 0).all()
+    if scores.bounds is not None:
+      low, high = scores.bounds
+      values = scores.value[scores.measured]
+      assert ((values >= low - 1e-6) & (values <= high + 1e-6)).all()
+    summary = stats.summarize(scores)
+    if summary['low'] is not None:
+      assert summary['low'] < summary['high']
+
+
+def test_same_seed_same_rows(world_name, metric_name):
+  first = results('oracle', world_name, metric_name, 'epsilon(0.01)')
+  made = metric(metric_name)
+  again = made(model('oracle', world_name), world(world_name), SEED)
+  for one, other in zip(first, again, strict=True):
+    assert one.quantity == other.quantity
+    np.testing.assert_array_equal(one.value, other.value)
+    np.testing.assert_array_equal(one.reason, other.reason)
+    assert one.counts == other.counts
+
+
+def test_a_metric_is_its_spec(metric_name):
+  made = metric(metric_name)
+  assert registry.make('metric', registry.spec(made)) == made
+  assert made.name == metric_name
+  assert made.version
+
+
+def _uniform(world_name, metric_name, factor):
+  share = factor / (len(world(world_name).vocab) - 1)
+  found = results('uniform', world_name, metric_name, f'epsilon({share!r})')
+  return {s.quantity: stats.summarize(s) for s in found}
+
+
+def test_uniform_above_the_threshold_accepts_everything(world_name):
+  found = _uniform(world_name, 'compression', 0.9)
+  assert found['precision']['value'] == 1
+  found = _uniform(world_name, 'distinction', 0.9)
+  assert found['precision']['unmeasured']['empty'] > 0
+  assert found['precision']['n'] == 0
+  assert found['precision_definition']['value'] == 1
+  assert found['recall']['value'] == 0
+  found = _uniform(world_name, 'next_token', 0.9)
+  assert found['set_recall']['value'] == 1
+  mass = found['valid_mass']['value']
+  assert found['set_precision']['value'] == pytest.approx(mass)
+
+
+def test_uniform_below_the_threshold_is_vacuous(world_name):
+  found = _uniform(world_name, 'compression', 1.1)
+  assert found['precision']['n'] == 0
+  assert found['precision']['unmeasured']['vacuous'] > 0
+  assert found['precision_definition']['value'] == 1
+  assert found['precision_published']['value'] == 0
+  found = _uniform(world_name, 'distinction', 1.1)
+  assert found['precision']['n'] == 0
+  assert found['recall']['value'] == 0
+
+
+@pytest.mark.parametrize('name', ['compression', 'distinction'])
+@pytest.mark.parametrize('accept', ['epsilon(0.05)', 'top_k(2)', 'top_p(0.9)'])
+def test_trials_in_flight_do_not_matter(world_name, name, accept):
+  truth = world(world_name)
+  noisy = predictors.NoisyOracle(
+    truth, illegal=0.1, wrong=0.1, by='prefix', seed=2
+  )
+  fields = {'accept': accept, 'max_elements': 50}
+  one = metric(name, batch=1, **fields)(noisy, truth, SEED)
+  many = metric(name, batch=9, **fields)(noisy, truth, SEED)
+  for a, b in zip(one, many, strict=True):
+    np.testing.assert_array_equal(a.value, b.value)
+    np.testing.assert_array_equal(a.reason, b.reason)
+
+
+@pytest.mark.parametrize('name', ['compression', 'distinction'])
+def test_the_real_map_is_perfect_too(manhattan, name):
+  truth = registry.make(
+    'world',
+    f"maps(nodes='{manhattan}/nodes.csv', "
+    f"edges='{manhattan}/random/edges.csv', traversal='random')",
+  )
+  made = metric(name, trials=6, samples=10)
+  found = made(predictors.Oracle(truth), truth, SEED)
+  for scores in found:
+    if scores.quantity in made.headline:
+      assert stats.summarize(scores)['value'] == 1
