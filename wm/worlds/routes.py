@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.worlds import interim as paths
+from wm.kernels import paths
 
 CHUNK = 1 << 16  # Candidates looked at together.
 
@@ -125,8 +125,8 @@ def walks(
 ) -> Iterator[Routes]:
   """Random walks of low..high moves with uniform lengths, origins and edges.
 
-  A walk that comes to a street without exit ends there; 'dead_end' if that
-  is too early. Walks between other than `wanted` pairs are left out.
+  'dead_end': the walk met streets without exit again and again. Walks
+  between other than `wanted` pairs are left out.
   """
   first, limit = 0, (1 << 20) + WALKS_EACH * num
   chunk = min(max(num + num // 8, 256), CHUNK)
@@ -145,7 +145,11 @@ def walks(
 
 
 class Roads:
-  """Shortest paths under one set of edge lengths; tables kept once made."""
+  """Shortest paths under one set of edge lengths [S, 8], in metres.
+
+  Of equally short paths, the one with the lowest label at each intersection.
+  Once most destinations are wanted, a table of all is kept ([S, S] int8).
+  """
 
   def __init__(self, delta: np.ndarray, lengths: np.ndarray) -> None:
     self._delta, self.lengths = delta, lengths
@@ -154,38 +158,38 @@ class Roads:
   def routes(
     self, origins: np.ndarray, destinations: np.ndarray, most: int
   ) -> tuple[np.ndarray, np.ndarray]:
-    """Labels [N, most] and moves [N]: DEAD without a path, most + 1 if long.
-
-    Among equally short paths, the lowest label at each intersection.
-    """
-    goals, index = np.unique(destinations, return_inverse=True)
+    """Labels [N, most] and moves [N]: DEAD without a path, most + 1 if long."""
+    size = len(self._delta)
+    if self._all is None and 4 * len(np.unique(destinations)) < size:
+      return paths.shortest_routes(
+        self._delta, self.lengths, origins, destinations, most
+      )
+    if self._all is None:
+      self._all = self._first_labels()
+    every = np.arange(size)
     return paths.follow(
-      self._delta, self._next(goals), origins, index, goals, most
+      self._delta, self._all, origins, destinations, every, most
     )
+
+  def _first_labels(self) -> np.ndarray:
+    """[S, S] int8: label to take from each row (column) to each goal (row)."""
+    every = np.arange(len(self._delta))
+    parts = [
+      paths.to_goals(self._delta, self.lengths, goals)[1]
+      for goals in np.split(every, every[paths.GOALS :: paths.GOALS])
+    ]
+    return np.concatenate(parts)
 
   def metres(self, origins: np.ndarray, destinations: np.ndarray) -> np.ndarray:
     """[N] float64 least lengths, infinite without a path."""
-    goals, index = np.unique(destinations, return_inverse=True)
     metres = np.empty(len(origins))
-    for first in range(0, len(goals), 1024):  # [1024, S] at a time.
-      some = goals[first : first + 1024]
-      dist, _ = paths.to_goals(self._delta, self.lengths, some)
+    goals, index = np.unique(destinations, return_inverse=True)
+    for first in range(0, len(goals), paths.GOALS):
+      some = goals[first : first + paths.GOALS]
+      near = paths.dijkstra(self._delta, self.lengths, some, reverse=True)
       rows = np.flatnonzero((index >= first) & (index < first + len(some)))
-      metres[rows] = dist[index[rows] - first, origins[rows]]
+      metres[rows] = near[index[rows] - first, origins[rows]]
     return metres
-
-  def _next(self, goals: np.ndarray) -> np.ndarray:
-    """[G, S] int8: first label of the shortest path to each goal."""
-    if self._all is None and 4 * len(goals) < len(self._delta):
-      return paths.to_goals(self._delta, self.lengths, goals)[1]
-    if self._all is None:
-      every = np.arange(len(self._delta))
-      parts = [
-        paths.to_goals(self._delta, self.lengths, every[n : n + 1024])[1]
-        for n in range(0, len(every), 1024)
-      ]
-      self._all = np.concatenate(parts)
-    return self._all[goals]
 
 
 def planned(
@@ -211,9 +215,10 @@ def planned(
     wanted: which pairs to use.
   """
   every = max(weightings, 1) * size
-  chunk = min(max(2 * num, 1024), CHUNK)
-  for first in range(0, domain(every), chunk):
+  first, chunk = 0, min(max(2 * num, 1024), CHUNK)
+  while first < domain(every):
     index = permuted(first, chunk, every, seed)
+    first, chunk = first + chunk, min(2 * chunk, CHUNK)
     number, pair = np.divmod(index, size)
     origins, destinations = pairs(pair)
     use = (origins != destinations) & wanted(origins, destinations)
