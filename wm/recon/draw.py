@@ -29,6 +29,9 @@ PALE, DARK = '#ffa07a', '#b22222'  # Light salmon to fire brick.
 PAPER = '#ffffff'
 
 
+DENSE = 1000  # Nodes from which a whole map is drawn in finer lines.
+
+
 class View(NamedTuple):
   """A window in degrees, and how edges are drawn in it.
 
@@ -76,7 +79,9 @@ def views(
   if inside.mean() > 0.5 and wide:
     return FAR, CLOSE
   tall, broad = max(north - south, 1e-3), max(east - west, 1e-3)
-  far = FAR._replace(
+  style = FAR if len(graph) > DENSE else CLOSE
+  far = style._replace(
+    name=FAR.name,
     south=south - tall / 20,
     north=north + tall / 20,
     west=west - broad / 20,
