@@ -186,8 +186,8 @@ class World(navigation.Navigation):
     tokens = np.zeros((len(found.moves), self.max_len), np.int32)
     tokens[:, 0] = found.origins + NODE0
     tokens[:, 1] = found.destinations + NODE0
-    moved = found.labels >= 0
-    tokens[:, 2:-1][moved] = found.labels[moved] + DIRECTION0
+    np.add(found.labels, DIRECTION0, out=tokens[:, 2:-1])
+    tokens[:, 2:-1] *= found.labels >= 0
     tokens[np.arange(len(tokens)), found.moves + 2] = END
     noisy = self.traversal == 'noisy'
     side = {'weighting': found.weighting} if noisy else {}

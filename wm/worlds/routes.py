@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.kernels import paths
+from wm.kernels import dfa, paths
 
 CHUNK = 1 << 16  # Candidates looked at together.
 
@@ -135,8 +135,8 @@ def walks(
       delta, chunk, low, high, seed, first=first
     )
     first += chunk
-    rows = trace(delta, origins, labels)
-    ends = rows[np.arange(chunk), moves]
+    goals = np.full(chunk, dfa.NONE)
+    _, ends, _ = dfa.walk(delta, origins, goals, labels, moves)
     kept = np.flatnonzero(wanted(origins, ends))
     cause = np.where(moves < low, 'dead_end', '')
     weighting = np.full(chunk, core.DEAD, np.int32)
@@ -166,10 +166,20 @@ class Roads:
       )
     if self._all is None:
       self._all = self._first_labels()
-    every = np.arange(size)
-    return paths.follow(
-      self._delta, self._all, origins, destinations, every, most
+    labels = np.empty((len(origins), most), np.int8)
+    moves = np.empty(len(origins), np.int32)
+    order = np.argsort(
+      destinations, kind='stable'
+    )  # One row of _all at a time.
+    labels[order], moves[order] = paths.follow(
+      self._delta,
+      self._all,
+      origins[order],
+      destinations[order],
+      np.arange(size),
+      most,
     )
+    return labels, moves
 
   def _first_labels(self) -> np.ndarray:
     """[S, S] int8: label to take from each row (column) to each goal (row)."""
