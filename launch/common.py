@@ -198,11 +198,14 @@ def run(main: Callable[[], None], *names: str) -> None:
 
 def _parse(argv: Sequence[str]) -> list[str]:
   try:
-    return FLAGS(argv)
+    rest = FLAGS(argv)
   except SystemExit:  # Only the help flags do this, with code 1.
     sys.exit(0)
   except (flags.Error, UnicodeDecodeError) as error:
     _stop(str(error), 2)
+  if FLAGS['verbosity'].using_default_value:
+    FLAGS.verbosity = logging.WARNING  # Absl would take INFO: pages of it.
+  return rest
 
 
 def _stop(message: str, code: int) -> None:

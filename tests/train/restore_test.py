@@ -60,7 +60,7 @@ def test_a_model_spec_changed_in_the_record(copy):
 
 def test_a_record_that_lacks_the_model(copy):
   files.write_json(copy / 'train.run.json', {'world': 'tiny()'})
-  with pytest.raises(core.InputError, match='lacks model'):
+  with pytest.raises(core.InputError, match='lacks max_len, model'):
     restore.load(copy)
 
 

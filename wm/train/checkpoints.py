@@ -11,7 +11,6 @@ rename. Arrays do not remember how they were divided over devices.
 
 from __future__ import annotations
 
-import logging
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -73,8 +72,6 @@ class Checkpoints:
   """
 
   def __init__(self, out: str | pathlib.Path, *, read_only: bool) -> None:
-    # Orbax logs each save at length, and warns of what is meant here.
-    logging.getLogger('absl').setLevel(logging.ERROR)
     self.folder = (pathlib.Path(out) / 'checkpoints').absolute()
     self._policy = _BestAndLast()
     options = ocp.CheckpointManagerOptions(
