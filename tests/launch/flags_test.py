@@ -1,0 +1,182 @@
+"""Every flagfile parses, and every spec and command in it means something."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from wm import registry
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+FOLDER = ROOT / 'launch' / 'flags'
+FILES = sorted(str(p.relative_to(ROOT)) for p in FOLDER.rglob('*.flags'))
+
+# Parses each flagfile by itself, or several joined by commas; in a process of
+# its own, as flags are global.
+PARSER = """
+import copy, json, sys
+sys.path.insert(0, 'launch')
+import common
+found = {}
+for files in sys.argv[1:]:
+  flags = copy.deepcopy(common.FLAGS)
+  rest = flags(['x', *(f'--flagfile={f}' for f in files.split(','))])
+  assert len(rest) == 1, (files, rest)
+  values = flags.flag_values_dict()
+  given = [name for name in values if flags[name].present]
+  found[files] = {name: values[name] for name in given}
+print(json.dumps({'found': found, 'names': sorted(common.FLAGS)}))
+"""
+
+
+def parsed(*files: str) -> dict:
+  """'found': file -> flags given and their values; 'names': of all flags."""
+  done = subprocess.run(
+    [sys.executable, '-c', PARSER, *files],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+  )
+  assert done.returncode == 0, done.stderr[-2000:]
+  return json.loads(done.stdout)
+
+
+@pytest.fixture(scope='module')
+def flags() -> dict:
+  return parsed(*FILES)
+
+
+def header(file: str) -> str:
+  """The comment at a flagfile's top, continued lines joined."""
+  lines = []
+  for line in (ROOT / file).read_text(encoding='utf-8').splitlines():
+    if not line.startswith('#'):
+      break
+    lines.append(line[1:].strip())
+  return '\n'.join(lines).replace('\\\n', '')
+
+
+def bases() -> set[str]:
+  """Flagfiles that others read."""
+  found = set()
+  for file in FILES:
+    text = (ROOT / file).read_text(encoding='utf-8')
+    found |= set(re.findall(r'^--flagfile=(\S+)', text, re.M))
+  return found
+
+
+def rows(flags: dict) -> list[tuple[str, list[str]]]:
+  """(name, [model] or [model, world]) of each row of a study."""
+  found = []
+  for row in flags.get('row', []):
+    name, _, rest = row.partition(':')
+    found.append((name.strip(), re.split(r'\s+on\s+', rest.strip())))
+  return found
+
+
+def test_there_are_flagfiles():
+  assert len(FILES) > 5
+
+
+@pytest.mark.parametrize('file', FILES)
+def test_it_parses_and_says_something(flags, file):
+  assert flags['found'][file]
+
+
+@pytest.mark.parametrize('file', FILES)
+def test_every_spec_in_it_is_valid(flags, file):
+  given = flags['found'][file]
+  for kind in ('world', 'model', 'accept'):
+    if kind in given:
+      registry.make(kind, given[kind])
+  for _, specs in rows(given):
+    for kind, spec in zip(('model', 'world'), specs, strict=False):
+      registry.make(kind, spec)
+  made = [registry.make('metric', spec) for spec in given.get('metric', [])]
+  for metric in made:
+    for field in ('accept', 'sampler'):
+      if getattr(metric, field, ''):
+        registry.make('accept', getattr(metric, field))
+  assert len(set(made)) == len(made), 'a metric is listed twice'
+
+
+@pytest.mark.parametrize('file', sorted(bases()))
+def test_base_files_hold_no_metric(flags, file):
+  assert file in FILES
+  assert 'metric' not in flags['found'][file]
+
+
+@pytest.mark.parametrize('file', FILES)
+def test_its_header_holds_a_command_that_exists(flags, file):
+  text = header(file)
+  commands = re.findall(r'(?:python|bash) (launch/\S+)(.*)', text)
+  assert commands, 'no command in the header'
+  assert all((ROOT / binary).is_file() for binary, _ in commands)
+  named = {n for _, rest in commands for n in re.findall(r'--(\w+)', rest)}
+  assert named <= {*flags['names'], 'flagfile'}
+  for path in re.findall(r'launch/flags/[\w/]+\.flags', text):
+    assert path in FILES, f'the header names {path}, which is not there'
+  assert pathlib.Path(file).name in text or '.sh' in text or file in bases()
+
+
+@pytest.mark.parametrize('file', FILES)
+def test_a_header_says_how_long_and_what_to_expect(file):
+  if 'vafa2024' in file and file not in bases():
+    for word in ('Time:', 'Expect'):
+      assert word in header(file), word
+
+
+@pytest.mark.parametrize('run', [f for f in FILES if '/manhattan_' in f])
+def test_runs_write_to_folders_of_their_own(flags, run):
+  others = [f for f in FILES if f != run and 'out' in flags['found'][f]]
+  assert flags['found'][run]['out'] not in [
+    flags['found'][f]['out'] for f in others
+  ]
+
+
+def test_an_ablation_adds_metrics_to_a_run():
+  folder = 'launch/flags/vafa2024'
+  run = f'{folder}/manhattan_random.flags'
+  added = sorted(
+    f
+    for f in FILES
+    if f.startswith(folder) and 'manhattan' not in f and f not in bases()
+  )
+  assert len(added) >= 5
+  found = parsed(run, *added, *(f'{run},{f}' for f in added))['found']
+  for file in added:
+    assert set(found[file]) - {'flagfile'} == {'metric'}, file
+    both = found[f'{run},{file}']
+    assert both['metric'] == found[run]['metric'] + found[file]['metric']
+    assert both['out'] == found[run]['out']
+    own = {registry.make('metric', m) for m in found[run]['metric']}
+    new = {registry.make('metric', m) for m in found[file]['metric']}
+    assert not own & new, f'{file} measures what the run measures itself'
+
+
+def test_the_published_sizes_and_optimiser(flags):
+  for name, layers, width in (
+    ('shortest', 12, 768),
+    ('noisy', 48, 1600),
+    ('random', 48, 1600),
+  ):
+    given = flags['found'][f'launch/flags/vafa2024/manhattan_{name}.flags']
+    model = registry.make('model', given['model'])
+    assert (model.layers, model.width, model.context) == (layers, width, 1024)
+    assert model.num_heads == width // 64
+    assert model.dropout == 0.1
+    assert (given['lr'], given['schedule'], given['batch']) == (
+      1e-4,
+      'constant',
+      384,
+    )
+    assert (given['warmup'], given['clip'], given['weight_decay']) == (
+      0,
+      0,
+      0.01,
+    )
+    assert given['decay_all'] is True
+    assert registry.make('world', given['world']).traversal == name
