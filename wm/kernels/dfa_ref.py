@@ -257,11 +257,13 @@ def sizes(
 
 def count(delta: np.ndarray, row: int, goal: int, depth: int) -> list[int]:
   """Sums over the rows that each length leads to."""
-  heads = [[int(v) for v in row if v >= 0] for row in delta]
+  heads: dict[int, list[int]] = {}
   level, numbers = {row: 1} if row >= 0 else {}, []
   for _ in range(depth):
     deeper: dict[int, int] = {}
     for at, ways in level.items():
+      if at not in heads:
+        heads[at] = [head for head in delta[at].tolist() if head >= 0]
       for head in heads[at]:
         deeper[head] = deeper.get(head, 0) + ways
     numbers.append(sum(deeper.values()) + level.get(goal, 0))
