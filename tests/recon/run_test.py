@@ -218,3 +218,15 @@ def test_bad_input_is_one_line_and_leaves_nothing(root, world, tmp_path):
     assert message in done.stderr
     assert done.stderr.count('\n') == 1
     assert not out.exists()
+
+
+def test_a_model_without_one_route_still_has_a_map(world, tmp_path):
+  a, b = world.vocab[-2:]
+  path = tmp_path / 'samples.txt'
+  path.write_text(f'{a} {b}\n{a} {b} N NE\n')
+  config = run.Config(Options(max_miles=0.0), shuffles=1)
+  summary = run.from_file(world, path, tmp_path / 'out', config)
+  assert (summary['ill_formed'], summary['routes']) == (2, 0)
+  assert summary['true_edges'] == summary['new_edges'] == 0
+  assert summary['unused_edges'] == world.graph.num_edges
+  assert (tmp_path / 'out' / 'map.html').is_file()
