@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wm import core, registry
-from wm.worlds import exact, table
+from wm.worlds import table
 
 NAMES = registry.names('world')
 STATES = 24
@@ -242,44 +242,6 @@ def test_states_are_read_as_they_are_written(world, states):
     assert '\n' not in str(error.value)
 
 
-def enumerated(world, state, depth):
-  """Every legal token sequence of up to `depth` tokens, by brute force."""
-  level, found = [((), state)], []
-  for _ in range(depth):
-    deeper = []
-    for path, at in level:
-      for token in np.flatnonzero(world.legal(at[None])[0]):
-        after = world.advance(at[None], np.array([token], np.int32))[0]
-        deeper.append(((*path, int(token)), after))
-    found += [path for path, _ in deeper]
-    level = deeper
-  return found
-
-
-def brute_boundary(world, first, second, depth):
-  one = set(enumerated(world, first, depth))
-  two = set(enumerated(world, second, depth))
-  beyond = {s for s in one - two if all(s[:k] in two for k in range(1, len(s)))}
-  return sorted(beyond, key=lambda suffix: (len(suffix), suffix))
-
-
-def small(world):
-  """A depth that brute force can reach."""
-  branching = world.legal(world.sample_states(50, 1)).sum(-1).max()
-  return max(1, int(np.log(1500) / np.log(max(branching, 2))))
-
-
-def test_boundary_is_that_of_brute_force(world):
-  states, depth = world.sample_states(16, 11), small(world)
-  first, second = states[:8], states[8:]
-  found = world.boundary(first, second, depth)
-  for t, suffixes in enumerate(found):
-    assert suffixes == brute_boundary(world, first[t], second[t], depth)
-    sizes = world.boundary_sizes(first[t], second[t], depth)
-    lengths = np.array([len(s) for s in suffixes])
-    assert sizes == [int((lengths <= k).sum()) for k in range(1, depth + 1)]
-
-
 def test_boundary_of_any_states_is_minimal_and_prefix_free(world, states):
   depth = 2
   rows = np.linspace(0, len(states) - 1, 12).astype(int)
@@ -294,14 +256,6 @@ def test_boundary_of_any_states_is_minimal_and_prefix_free(world, states):
 def test_a_state_has_no_boundary_with_itself(world, states):
   assert world.boundary(states, states, 3) == [[]] * len(states)
   assert world.boundary_sizes(states[1], states[1], 3) == [0, 0, 0]
-
-
-def test_count_is_that_of_enumeration(world):
-  depth = small(world)
-  for state in world.sample_states(6, 13):
-    lengths = [len(s) for s in enumerated(world, state, depth)]
-    wanted = [lengths.count(k) for k in range(1, depth + 1)]
-    assert world.count(state, depth) == wanted
 
 
 def test_count_from_any_state_follows_its_successors(world, states):
@@ -393,13 +347,6 @@ def test_the_automaton_is_the_world(world):
   )
   if world.end != core.DEAD:
     np.testing.assert_array_equal(rows == goals, legal[:, world.end])
-
-
-def test_a_state_can_be_named_by_a_sequence(world):
-  found = world.sample(1, 31)
-  words = [world.vocab[t] for t in found.tokens[0, :3]]
-  _, after = world.walk(world.init(1), found.tokens, np.array([3]))
-  np.testing.assert_array_equal(exact.locate(world, ' '.join(words)), after[0])
 
 
 def test_side_columns_have_a_row_for_each_state(world, states):

@@ -28,7 +28,7 @@ def test_nearly_all_of_a_city_is_strongly_connected(shape, seed):
 
 @pytest.mark.parametrize('seed', range(3))
 def test_a_city_has_one_way_streets_a_diagonal_and_dead_ends(seed):
-  graph = streets.generate(12, 12, seed)
+  graph = streets.generate(14, 14, seed)
   sources, labels, targets = graph.edges()
   back = (graph.delta[targets] == sources[:, None]).any(1)
   assert 0.2 < back.mean() < 0.8

@@ -109,7 +109,8 @@ def _spurs(
   rows: int, columns: int, places: np.ndarray, rng: np.random.Generator
 ) -> tuple[list[tuple[int, int]], np.ndarray]:
   """Culs-de-sac (two-way), exits and entries (one-way) at the rim."""
-  kinds = ('cul', 'exit', 'cul', 'entry')
+  # Few exits: a long random walk that can end in one will.
+  kinds = ('cul', 'cul', 'cul', 'exit', 'cul', 'cul', 'cul', 'entry')
   count = max(rows * columns // 24, 2)
   rim = [(r, c) for r in (0, rows - 1) for c in range(columns)]
   rim += [(r, c) for r in range(1, rows - 1) for c in (0, columns - 1)]
@@ -121,9 +122,9 @@ def _spurs(
     away = places[r, c] - middle
     spots.append(places[r, c] + 90.0 * away / np.linalg.norm(away))
     node, crossing = rows * columns + number, r * columns + c
-    if kinds[number % 4] != 'entry':
+    if kinds[number % len(kinds)] != 'entry':
       pairs.append((crossing, node))
-    if kinds[number % 4] != 'exit':
+    if kinds[number % len(kinds)] != 'exit':
       pairs.append((node, crossing))
   return pairs, np.array(spots)
 

@@ -1,0 +1,162 @@
+"""Exact boundaries and counts of every world, and of them as text."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from wm import core, registry
+from wm.kernels import dfa
+from wm.worlds import exact, maps, table
+
+
+@pytest.fixture(scope='module', params=registry.names('world'))
+def world(request):
+  return registry.make('world', f'{request.param}()')
+
+
+def enumerated(world, state, depth):
+  """Every legal token sequence of up to `depth` tokens, by brute force."""
+  level, found = [((), state)], []
+  for _ in range(depth):
+    deeper = []
+    for path, at in level:
+      for token in np.flatnonzero(world.legal(at[None])[0]):
+        after = world.advance(at[None], np.array([token], np.int32))[0]
+        deeper.append(((*path, int(token)), after))
+    found += [path for path, _ in deeper]
+    level = deeper
+  return found
+
+
+def brute_boundary(world, first, second, depth):
+  one = set(enumerated(world, first, depth))
+  two = set(enumerated(world, second, depth))
+  beyond = {s for s in one - two if all(s[:k] in two for k in range(1, len(s)))}
+  return sorted(beyond, key=lambda suffix: (len(suffix), suffix))
+
+
+def small(world):
+  """A depth that brute force can reach."""
+  branching = world.legal(world.sample_states(50, 1)).sum(-1).max()
+  return max(1, int(np.log(1500) / np.log(max(branching, 2))))
+
+
+def test_boundary_is_that_of_brute_force(world):
+  states, depth = world.sample_states(16, 11), small(world)
+  first, second = states[:8], states[8:]
+  found = world.boundary(first, second, depth)
+  for t, suffixes in enumerate(found):
+    assert suffixes == brute_boundary(world, first[t], second[t], depth)
+    sizes = world.boundary_sizes(first[t], second[t], depth)
+    lengths = np.array([len(s) for s in suffixes])
+    assert sizes == [int((lengths <= k).sum()) for k in range(1, depth + 1)]
+
+
+def test_count_is_that_of_enumeration(world):
+  depth = small(world)
+  for state in world.sample_states(6, 13):
+    lengths = [len(s) for s in enumerated(world, state, depth)]
+    wanted = [lengths.count(k) for k in range(1, depth + 1)]
+    assert world.count(state, depth) == wanted
+
+
+def test_a_state_can_be_named_by_a_sequence(world):
+  found = world.sample(1, 31)
+  words = [world.vocab[t] for t in found.tokens[0, :3]]
+  _, after = world.walk(world.init(1), found.tokens, np.array([3]))
+  np.testing.assert_array_equal(exact.locate(world, ' '.join(words)), after[0])
+
+
+def test_a_named_state_is_read_first_then_a_sequence():
+  world = maps.World()
+  state = exact.locate(world, '3,1')
+  assert world.format_state(state) == '3,1'
+  assert world.format_state(exact.locate(world, '3')) == '3,?'
+  for text, said in [
+    ('3,999', "'999' is not among"),
+    ('3 1 nowhere', 'is no map state'),
+    (
+      '3 1 end',
+      "token 'end', number 3 of '3 1 end', is not legal in state 3,1",
+    ),
+    ('', 'is no map state'),
+  ]:
+    with pytest.raises(core.InputError, match=said):
+      exact.locate(world, text)
+
+
+def test_lines_of_the_lattice():
+  world = registry.make('world', 'lattice(size=3)')
+  assert exact.count_lines(world, None, 3) == ['1 2', '2 5', '3 12']
+  assert exact.count_lines(world, 'right', 1) == ['1 3']
+  assert exact.boundary_lines(world, '1', '0', 2) == ['1 1', '2 2']
+  assert exact.boundary_lines(world, '1', 'stay', 2, show=True) == [
+    'left',
+    'stay left',
+    '1 1',
+    '2 2',
+  ]
+
+
+@pytest.mark.parametrize('depth', [1, 4, 7])
+def test_sizes_of_pairs_are_those_of_the_kernels(depth):
+  world = maps.World(rows=5, columns=5)
+  states = world.sample_states(40, 1)
+  first, second = states[:20], states[20:]
+  second[:5, 0] = first[:5, 0]  # Told apart by destination only.
+  rows, goals = world.rows_goals(first)
+  rows2, goals2 = world.rows_goals(second)
+  pairs = (world.graph.delta, rows, rows2, goals, goals2, depth)
+  outer, inner = dfa.boundary_sizes(*pairs), dfa.interior_sizes(*pairs)
+  for t in range(20):
+    sizes = table.pair_sizes(world, first[t], second[t], depth)
+    assert sizes == (outer[t].tolist(), inner[t].tolist())
+
+
+def run(root, *args):
+  return subprocess.run(
+    [sys.executable, root / 'launch' / args[0], *args[1:]],
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+
+
+def test_boundary_from_the_command_line(root):
+  done = run(
+    root,
+    'boundary.py',
+    '--world=connect4(rows=6)',
+    '--first=1,1,1,2,2,2,2',
+    '--second=3,1,1,2,2,2,2',
+    '--depth=5',
+  )
+  assert (done.returncode, done.stderr) == (0, '')
+  assert done.stdout == '1 0\n2 0\n3 0\n4 1\n5 25\n'
+
+
+def test_count_from_the_command_line(root):
+  done = run(root, 'count.py', '--world=lattice(size=3)', '--depth=3')
+  assert (done.returncode, done.stdout) == (0, '1 2\n2 5\n3 12\n')
+
+
+@pytest.mark.parametrize(
+  ('args', 'said'),
+  [
+    (('count.py', '--world=latice()'), "did you mean 'lattice'"),
+    (('count.py',), '--world is required'),
+    (('count.py', '--world=lattice()', '--state=7'), 'expected 0..4'),
+    (('count.py', '--world=lattice()', '--depth=0'), 'depth'),
+    (('boundary.py', '--world=lattice()', '--first=1'), '--second is required'),
+    (('fetch_map.py', '--out=x', '--map_file=no.osm'), 'no such file: no.osm'),
+    (('count.py', "--world=maps(nodes='n', edges='e')"), 'no such file: n'),
+  ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(root, args, said):
+  done = run(root, *args)
+  assert done.returncode == 2
+  assert said in done.stderr
+  assert len(done.stderr.splitlines()) == 1
+  assert done.stdout == ''

@@ -1,0 +1,240 @@
+import numpy as np
+import pytest
+
+from wm import core
+from wm.worlds import maps, routes, streets
+
+
+def words(world, sequences, row):
+  tokens = sequences.tokens[row, : sequences.lengths[row]]
+  return [world.vocab[token] for token in tokens]
+
+
+@pytest.mark.parametrize(
+  ('fields', 'said'),
+  [
+    ({'traversal': 'fast'}, 'available: random, shortest, noisy'),
+    ({'nodes': 'n.csv'}, 'nodes and edges together'),
+    ({'nodes': 'n', 'edges': 'e', 'file': 'f'}, 'nodes and edges together'),
+    ({'weightings': 0}, 'weightings=0; expected at least 1'),
+    ({'max_moves': 1}, 'max_moves=1; expected at least 2'),
+    ({'trips': 't.csv'}, 'random walks take no trips'),
+    ({'city_seed': -1}, 'city_seed=-1; expected at least 0'),
+  ],
+)
+def test_bad_fields_are_refused(fields, said):
+  with pytest.raises(core.InputError) as error:
+    maps.World(**fields)
+  assert said in str(error.value)
+
+
+@pytest.mark.parametrize('traversal', ['random', 'shortest', 'noisy'])
+def test_sequences_are_origin_destination_directions_end(traversal):
+  world = maps.World(traversal=traversal)
+  found = world.sample(40, 0)
+  assert (
+    world.max_len == {'random': 102, 'shortest': 99, 'noisy': 99}[traversal]
+  )
+  for row in range(5):
+    first = words(world, found, row)
+    assert first[0].isdigit()
+    assert first[1].isdigit()
+    assert first[-1] == 'end'
+    assert 2 <= len(first) - 3 <= maps.MAX_MOVES[traversal]
+    assert set(first[2:-1]) <= set(streets.DIRECTIONS)
+
+
+def test_walk_lengths_origins_and_edges_are_uniform():
+  world = maps.World(rows=6, columns=6)
+  found = world.sample(30000, 1)
+  moves = found.lengths - 3
+  counts = np.bincount(moves, minlength=100)[2:]
+  assert abs(counts / (30000 / 98) - 1).max() < 0.25
+  origins = np.bincount(found.tokens[:, 0] - maps.NODE0)
+  expected = 30000 / (origins > 0).sum()
+  assert abs(origins[origins > 0] / expected - 1).max() < 0.25
+  row = int(np.argmax((world.graph.delta >= 0).sum(1)))
+  here = found.tokens[:, 0] == row + maps.NODE0
+  firsts = np.bincount(found.tokens[here, 2], minlength=10)
+  share = firsts[firsts > 0] / here.sum()
+  assert abs(share * (firsts > 0).sum() - 1).max() < 0.25
+
+
+def test_chunks_do_not_change_the_sample(monkeypatch):
+  for traversal in ('random', 'noisy'):
+    world = maps.World(traversal=traversal)
+    whole = world.sample(300, 4, 'heldout')
+    with monkeypatch.context() as patch:
+      patch.setattr(routes, 'CHUNK', 777)
+      pieces = maps.World(traversal=traversal).sample(300, 4, 'heldout')
+    np.testing.assert_array_equal(pieces.tokens, whole.tokens)
+    assert pieces.counts == whole.counts
+
+
+def test_one_pair_in_twenty_is_held_out_on_every_traversal():
+  train = maps.World().sample(20000, 0, 'train')
+  share = len(np.unique(maps.World().key(train))) / 66**2
+  held = maps.World(traversal='shortest').sample(10**6, 0, 'heldout')
+  seen = np.unique(maps.World().key(train))
+  assert not np.isin(maps.World().key(held), seen).any()
+  every = maps.World(traversal='shortest').sample(10**6, 0)
+  assert 0.03 < len(held) / len(every) < 0.07
+  assert share > 0.5
+
+
+def test_all_shortest_routes_can_be_had_and_no_more():
+  world = maps.World(rows=14, columns=14, traversal='shortest')
+  found = world.sample(10**6, 0)
+  size = len(world.graph)
+  pairs = (world.hops > 0) & (world.hops < 255)
+  assert found.counts['no_path'] == size * (size - 1) - pairs.sum()
+  assert len(found) + found.counts['too_short'] == pairs.sum()
+  np.testing.assert_allclose(
+    world.cost(found), world.optimal_cost(found), rtol=1e-12
+  )
+  both = [
+    world.sample(10**6, seed, split)
+    for seed, split in ((1, 'train'), (2, 'heldout'))
+  ]
+  assert len(both[0]) + len(both[1]) == len(found)
+
+
+def test_noisy_routes_are_shortest_under_their_weighting():
+  world = maps.World(traversal='noisy', weightings=7, noise_seed=3)
+  found = world.sample(200, 0)
+  assert set(found.side['weighting']) == set(range(7))
+  for number in range(7):
+    some = found.take(found.side['weighting'] == number)
+    metres = routes.weighting(world.graph.length_m, 3, number)
+    np.testing.assert_allclose(
+      world._metres(some, metres), world._least(some, number), rtol=1e-12
+    )
+  criteria = world.optimal(found)
+  assert criteria['any_weighting'].all()
+  assert 0.1 < criteria['least'].mean() < 0.9
+  walks = maps.World().sample(200, 0)
+  assert world.optimal(walks)['any_weighting'].mean() < 0.2
+  other = maps.World(traversal='noisy', weightings=7, noise_seed=4)
+  assert not np.array_equal(other.sample(200, 0).tokens, found.tokens)
+
+
+def test_cost_of_routes_that_do_not_exist():
+  world = maps.World(traversal='shortest')
+  found = world.sample(4, 0)
+  tokens = found.tokens.copy()
+  state = world.walk(world.init(1), tokens[:1], np.array([2]))[1]
+  illegal = np.flatnonzero(~world.legal(state)[0, 2:10])[0] + 2
+  tokens[0, 2] = illegal
+  tokens[1, 0] = illegal
+  tokens[2, found.lengths[2] - 1] = 0  # Without `end`, as far as it goes.
+  cost = world.cost(core.Sequences(tokens, found.lengths))
+  assert np.isnan(cost[:2]).all()
+  np.testing.assert_allclose(cost[2:], world.cost(found)[2:])
+  best = world.optimal_cost(core.Sequences(tokens, found.lengths))
+  assert np.isnan(best).tolist() == [False, True, False, False]
+
+
+def test_lengths_can_be_limited():
+  world = maps.World(max_moves=5)
+  assert world.max_len == 8
+  assert world.sample(100, 0).lengths.max() == 8
+  short = maps.World(max_moves=5, traversal='shortest')
+  found = short.sample(10**6, 0)
+  assert found.lengths.max() == 8
+  assert found.counts['too_long'] > 0
+  states = short.sample_states(300, 0)
+  hops = short.hops[states[:, 0], states[:, 1]]
+  assert (hops.min(), hops.max()) == (1, 4)
+  assert short.prefix_moves(states)[:, 1].tolist() == (4 - hops).tolist()
+
+
+def test_trips_give_the_pairs(tmp_path):
+  graph = maps.World().graph
+  rng = np.random.default_rng(0)
+  ends = rng.integers(0, len(graph), (60, 2))
+  lines = [
+    'pickup_longitude,pickup_latitude,dropoff_longitude,dropoff_latitude'
+  ]
+  for a, b in np.concatenate([ends, ends[:9]]):
+    lines.append(f'{graph.lon[a]},{graph.lat[a]},{graph.lon[b]},{graph.lat[b]}')
+  path = tmp_path / 'trips.csv'
+  path.write_text('\n'.join(lines))
+  world = maps.World(traversal='shortest', trips=str(path))
+  found = world.sample(1000, 0)
+  pairs = {tuple(p) for p in (found.tokens[:, :2] - maps.NODE0).tolist()}
+  assert pairs <= {tuple(p) for p in ends.tolist()}
+  assert len(pairs) == len(found)
+  assert found.counts['trips: trips'] == 69
+  assert found.counts['trips: same pair'] >= 9
+  noisy = maps.World(traversal='noisy', trips=str(path), weightings=3)
+  assert len(noisy.sample(1000, 0)) > len(found)
+  path.write_text(lines[0] + '\n1.5,1.5,1.6,1.6\n')
+  with pytest.raises(
+    core.InputError, match='none of its 1 trips is on the map'
+  ):
+    maps.World(traversal='noisy', trips=str(path)).sample(1, 0)
+
+
+def test_trial_states_are_uniform_over_reachable_pairs():
+  world = maps.World(rows=3, columns=3)
+  states = world.sample_states(20000, 0)
+  hops = world.hops[states[:, 0], states[:, 1]]
+  assert hops.min() >= 1
+  pairs = (world.hops > 0) & (world.hops < 255)
+  counts = np.zeros(world.hops.shape)
+  np.add.at(counts, tuple(states.T), 1)
+  assert (counts[~pairs] == 0).all()
+  expected = 20000 / pairs.sum()
+  assert abs(counts[pairs] / expected - 1).max() < 0.4
+
+
+def test_prefixes_avoid_streets_without_entry():
+  world = maps.World(rows=14, columns=14, city_seed=1)
+  into = np.bincount(world.graph.edges()[2], minlength=len(world.graph))
+  assert (into == 0).any()
+  states = world.sample_states(400, 2)
+  moves = world.prefix_moves(states)[:, 1]
+  found = world.sample_prefixes(states, moves, np.arange(400))
+  assert found.ok.mean() > 0.95
+  lost = states[~found.ok]
+  # Only states that no walk of that length comes to are without a prefix.
+  ways = np.ones(len(world.graph))
+  for _ in range(int(moves[~found.ok].min(initial=1))):
+    heads = np.zeros(len(world.graph))
+    u, _, v = world.graph.edges()
+    np.add.at(heads, v, ways[u])
+    ways = np.minimum(heads, 1)
+  assert (ways[lost[:, 0]] == 0).all()
+
+
+def test_states_before_the_prompt_is_complete():
+  world = maps.World(rows=3, columns=3)
+  size = len(world.graph)
+  start, origin = world.parse_state('start'), world.parse_state('4,?')
+  assert world.legal(start)[0].sum() == world.legal(origin)[0].sum() == size
+  assert world.count(origin[0], 2)[0] == size
+  assert world.state_id(np.concatenate([start, origin])).min() >= 0
+  near = world.completable(origin, np.array([3]))[0]
+  hops = world.hops[origin[0, 0]]
+  np.testing.assert_array_equal(near[maps.NODE0 :], hops <= 1)
+  for text in ('1', '1,2,3', '?,1', 'x,1', '1,y'):
+    with pytest.raises(core.InputError):
+      world.parse_state(text)
+
+
+def test_two_way_tags_and_probe_labels():
+  world = maps.World()
+  states = world.sample_states(50, 0)
+  assert (world.probe_labels(states) == states[:, 0]).all()
+  wanted = world.graph.two_way()[states[:, 0]]
+  np.testing.assert_array_equal(world.tags(states)['two_way'], wanted)
+
+
+def test_a_street_without_exit_completes_nothing():
+  world = maps.World(rows=14, columns=14)
+  stuck = np.flatnonzero((world.graph.delta < 0).all(1))
+  assert stuck.size
+  state = np.array([[stuck[0], 0]], np.int32)
+  assert not world.legal(state).any()
+  assert not world.complete(state)[0]
+  assert world.complete(world.parse_state('end'))[0]

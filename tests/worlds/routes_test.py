@@ -1,0 +1,115 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wm import core
+from wm.worlds import routes, streets
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 700), st.integers(0, 2**40), st.integers(1, 300))
+def test_permuted_is_a_permutation_in_any_pieces(size, seed, piece):
+  total = routes.domain(size)
+  whole = routes.permuted(0, total, size, seed)
+  assert sorted(whole.tolist()) == list(range(size))
+  parts = [
+    routes.permuted(first, piece, size, seed)
+    for first in range(0, total, piece)
+  ]
+  np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+
+def test_permuted_looks_random():
+  firsts = [routes.permuted(0, 4096, 1000, seed)[0] for seed in range(2000)]
+  counts = np.bincount(np.array(firsts) // 100, minlength=10)
+  assert abs(counts - 200).max() < 65
+  order = routes.permuted(0, 4096, 1000, 7)
+  assert abs(np.corrcoef(order[:-1], order[1:])[0, 1]) < 0.1
+
+
+def batch(causes, first=0):
+  num = len(causes)
+  rows = np.arange(first, first + num, dtype=np.int32)
+  labels = np.zeros((num, 2), np.int8)
+  cause = np.array(causes, 'U16')
+  return routes.Routes(rows, rows, labels, rows, rows, cause)
+
+
+def test_collect_takes_the_first_usable_and_counts_drops_before():
+  batches = [batch(['', 'a', '']), batch(['b', 'b', '', 'a', ''], 3)]
+  found, counts = routes.collect(iter(batches), 3, 2)
+  assert found.origins.tolist() == [0, 2, 5]
+  assert counts == {'a': 1, 'b': 2}
+  found, counts = routes.collect(iter(batches), 99, 2)
+  assert found.origins.tolist() == [0, 2, 5, 7]
+  assert counts == {'a': 2, 'b': 2}
+  found, counts = routes.collect(iter(batches), 0, 2)
+  assert (len(found.moves), counts) == (0, {})
+
+
+def test_fresh_marks_what_came_before():
+  again = batch(['', ''])._replace(origins=np.zeros(2, np.int32))
+  again = again._replace(destinations=np.zeros(2, np.int32))
+  causes = [b.cause.tolist() for b in routes.fresh(iter([again, again]))]
+  assert causes == [['', 'duplicate'], ['duplicate', 'duplicate']]
+
+
+def test_trace_ends_in_dead_at_a_label_without_an_edge():
+  delta = np.array([[1, -1], [-1, 0]], np.int32)
+  labels = np.array([[0, 1, 0], [1, 1, 0], [0, -1, -1]], np.int8)
+  rows = routes.trace(delta, np.array([0, 0, 0]), labels)
+  assert rows.tolist() == [[0, 1, 0, 1], [0, -1, -1, -1], [0, 1, -1, -1]]
+
+
+def test_noise_doubles_lengths_on_average():
+  metres = np.full((400, 8), np.nan)
+  metres[:, :4] = 80.0
+  metres[0, 0] = 0.0
+  noisy = routes.weighting(metres, 1, 0)
+  np.testing.assert_array_equal(np.isnan(noisy), np.isnan(metres))
+  extra = (noisy - metres)[:, :4].reshape(-1)
+  assert extra[0] == 0
+  # Gamma(80, 1): mean and variance 80, never negative.
+  assert extra.mean() == pytest.approx(80, abs=1)
+  assert extra.var() == pytest.approx(80, rel=0.15)
+  assert (extra >= 0).all()
+  assert not np.array_equal(
+    noisy, routes.weighting(metres, 1, 1), equal_nan=True
+  )
+  again = routes.weighting(metres, 1, 0)
+  np.testing.assert_array_equal(again, noisy)
+
+
+def test_a_kept_table_changes_nothing():
+  graph = streets.generate(7, 7, 0)
+  size = len(graph)
+  roads = routes.Roads(graph.delta, graph.length_m)
+  rng = np.random.default_rng(0)
+  origins = rng.integers(0, size, 300)
+  few = np.full(300, 5)
+  before = roads.routes(origins, few, 30)
+  assert roads._all is None
+  roads.routes(origins, rng.integers(0, size, 300), 30)
+  assert roads._all is not None
+  after = roads.routes(origins, few, 30)
+  for one, two in zip(before, after, strict=True):
+    np.testing.assert_array_equal(one, two)
+
+
+def test_metres_are_those_of_the_route():
+  graph = streets.generate(6, 6, 1)
+  roads = routes.Roads(graph.delta, graph.length_m)
+  rng = np.random.default_rng(0)
+  origins, ends = rng.integers(0, len(graph), (2, 200))
+  labels, moves = roads.routes(origins, ends, 60)
+  metres = roads.metres(origins, ends)
+  rows = routes.trace(graph.delta, origins, labels)
+  for n in range(200):
+    if moves[n] == core.DEAD:
+      assert metres[n] == np.inf
+      continue
+    path = rows[n, : moves[n]]
+    assert rows[n, moves[n]] == ends[n]
+    total = graph.length_m[path, labels[n, : moves[n]]].sum()
+    assert metres[n] == pytest.approx(total, rel=1e-12)
