@@ -1,0 +1,106 @@
+"""Compression trials at GPT-2-small size, in CPU-seconds each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from tests.bench import harness
+from wm import accept as rules
+from wm import core, registry
+from wm.metrics import rollouts
+
+# Of the published program, one thread, on another machine (spec section 16):
+# teacher-forcing 30 suffixes and sampling them, 42 tokens of prefix.
+PUBLISHED = 8.8 + 15.8
+SAMPLES, PREFIX, LONGEST = 30, 42, 102
+
+
+def _predictor(world: core.World) -> core.Predictor:
+  model = registry.make('model', 'transformer(layers=12, width=768, heads=12)')
+  return model.predictor(world, 0)
+
+
+def _prefixes(world: core.World, num: int) -> tuple[np.ndarray, np.ndarray]:
+  """Different random walks [T, 2, PREFIX], and their lengths."""
+  found = world.sample(20 * num, 0)
+  rows = found.tokens[found.lengths > PREFIX][: 2 * num, :PREFIX]
+  return rows.reshape(num, 2, PREFIX), np.full((num, 2), PREFIX, np.int32)
+
+
+def _trials(
+  predictor: core.Predictor,
+  prefixes: tuple[np.ndarray, np.ndarray],
+  accept: rules.Accept,
+  limit: int = 0,
+) -> rollouts.Pairs:
+  return rollouts.pairs(
+    predictor,
+    *prefixes,
+    num=SAMPLES,
+    max_len=LONGEST,
+    seeds=np.arange(len(prefixes[1])),
+    accept=accept,
+    limit=limit,
+    decide=True,
+  )
+
+
+def _timed(
+  name: str,
+  predictor: core.Predictor,
+  prefixes: tuple[np.ndarray, np.ndarray],
+  accept: rules.Accept,
+  target: str,
+) -> tuple[harness.Line, rollouts.Pairs]:
+  start = time.perf_counter()
+  _trials(predictor, tuple(array[:1] for array in prefixes), accept, limit=2)
+  first = time.perf_counter() - start
+  start = time.process_time()
+  found = _trials(predictor, prefixes, accept)
+  cost = (time.process_time() - start) / len(prefixes[1])
+  line = harness.Line(
+    name=name,
+    value=cost,
+    unit='CPU-s/trial',
+    baseline=f'published program, {PUBLISHED:g} CPU-s, another machine, '
+    'suffixes to 128 tokens instead of 102',
+    ratio=PUBLISHED / cost,
+    compile_s=first,
+    target=target,
+  )
+  return line, found
+
+
+def bench_compression() -> Iterator[harness.Line]:
+  """Every suffix sampled and checked; then trials that are decided early."""
+  folder = harness.manhattan()
+  world = registry.make(
+    'world',
+    f"maps(nodes='{folder}/nodes.csv', edges='{folder}/edges.csv', "
+    "traversal='random')",
+  )
+  predictor = _predictor(world)
+  line, found = _timed(
+    'compression trial, all suffixes to the end',
+    predictor,
+    _prefixes(world, 4),
+    rules.epsilon(0.0),  # Accepts whatever is drawn.
+    '>= 3',
+  )
+  # A rare `end` apart, all run from 42 to 102 tokens.
+  if (found.lengths == LONGEST - PREFIX).mean() < 0.9:
+    raise AssertionError('suffixes ended early: this is not the full work')
+  yield line
+  line, found = _timed(
+    'compression trial, decided early',
+    predictor,
+    _prefixes(world, 32),
+    rules.top_k(4),
+    '>= 10',
+  )
+  if not (found.status == rollouts.REFUSED).any(1).all():
+    raise AssertionError('a trial was not decided early')
+  yield line
