@@ -1,0 +1,274 @@
+"""Transformers: sizes, styles, and the forms that must be one function."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from tests import tiny
+from wm import core, registry
+from wm.models import layers, network, transformer
+
+LLAMA = transformer.Model(
+  positions='rotary', norm='rms', mlp='swiglu', tied=False
+)
+SMALL = transformer.Model(layers=2, width=32, heads=2)
+
+
+def test_the_published_model_has_its_published_size():
+  model = transformer.Model(layers=12, width=768, heads=12, context=1024)
+  # Vafa et al. 2024: '89.3 M'; 4,579 nodes, 8 directions, end and pad.
+  assert network.Shape(model, 4589, 102).num_params == 89_366_784
+
+
+def test_llama_style_has_no_biases_and_its_own_head():
+  shape = network.Shape(dataclasses.replace(LLAMA, width=48, heads=2), 50, 30)
+  names = {
+    '.'.join(map(str, path)) for path, _ in nnx.to_flat_state(shape.abstract)
+  }
+  assert 'head.kernel' in names
+  assert 'positions.table' not in names
+  assert not [name for name in names if name.endswith('bias')]
+  block = 4 * 48 * 48 + 3 * 48 * 128 + 2 * 48
+  assert shape.num_params == 2 * block + 2 * 50 * 48 + 48
+
+
+def loss(net: nnx.Module, tokens: jax.Array, key: jax.Array | None):
+  log_probs = jax.nn.log_softmax(net(tokens[:, :-1], key))
+  return -jnp.take_along_axis(log_probs, tokens[:, 1:, None], -1).mean()
+
+
+def stacked(gradient: nnx.State, num: int) -> dict:
+  """Path -> array, with the blocks' layers in a leading dimension."""
+  flat, out = dict(nnx.to_flat_state(gradient)), {}
+  for path, leaf in flat.items():
+    if path[0] == 'blocks' and isinstance(path[1], int):
+      rows = [flat['blocks', n, *path[2:]][...] for n in range(num)]
+      out['blocks', *path[2:]] = np.stack(rows)
+    else:
+      out[path] = np.asarray(leaf[...])
+  return out
+
+
+@pytest.mark.parametrize(
+  'plain', [dataclasses.replace(SMALL, dropout=0.3), LLAMA]
+)
+def test_scan_and_remat_change_no_value_and_no_gradient(plain):
+  tokens = jnp.asarray(np.random.default_rng(0).integers(1, 30, (2, 9)))
+  key = jax.random.key(1) if plain.dropout else None
+
+  def run(model: transformer.Model):
+    shape = network.Shape(model, 30, 9)
+    params = network.init(shape, 0)
+    value, gradient = jax.jit(
+      jax.value_and_grad(lambda p: loss(nnx.merge(shape.graph, p), tokens, key))
+    )(params)
+    return value, stacked(gradient, model.layers)
+
+  value, gradient = run(plain)
+  for scan, remat in ((False, True), (True, False), (True, True)):
+    other = dataclasses.replace(plain, scan=scan, remat=remat)
+    again, same = run(other)
+    np.testing.assert_allclose(again, value, rtol=1e-6)
+    assert gradient.keys() == same.keys()
+    for path, leaf in gradient.items():
+      np.testing.assert_allclose(
+        same[path], leaf, atol=2e-6, err_msg=f'{path} {scan} {remat}'
+      )
+
+
+def test_dropout_needs_a_key_and_uses_it():
+  shape = network.Shape(dataclasses.replace(SMALL, dropout=0.5), 30, 12)
+  params = network.init(shape, 0)
+  tokens = jnp.ones((2, 8), jnp.int32)
+
+  @jax.jit
+  def run(key: jax.Array | None) -> jax.Array:
+    return nnx.merge(shape.graph, params)(tokens, key)
+
+  first, other = (run(jax.random.key(seed)) for seed in (0, 1))
+  assert (first != other).any()
+  assert (first != run(None)).any()
+  np.testing.assert_array_equal(run(jax.random.key(0)), first)
+
+
+def test_dropout_keeps_the_mean():
+  x = jnp.ones((200, 200))
+  kept = layers.dropout(x, 0.25, jax.random.key(0))
+  assert abs(float(kept.mean()) - 1) < 0.02
+  np.testing.assert_allclose(np.unique(kept), [0, 4 / 3], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+  'model', [LLAMA, dataclasses.replace(SMALL, scan=True, remat=True)]
+)
+def test_sessions_of_other_styles(model):
+  shape = network.Shape(model, 30, 40)
+  found = network.NetworkPredictor(model, network.init(shape, 2), 30, 1, 40)
+  tokens = np.random.default_rng(0).integers(1, 30, (3, 40)).astype(np.int32)
+  full = found.log_probs(tokens, np.full(3, 40))
+  session = found.session(tokens, np.array([4, 9, 1]), 2)
+  for k in range(31):
+    at = np.array([4, 9, 1]) + k
+    want = full[np.arange(3), at - 1]
+    np.testing.assert_allclose(session.log_probs()[:, 1], want, atol=2e-5)
+    if k < 30:
+      session.advance(np.repeat(tokens[np.arange(3), at][:, None], 2, axis=1))
+
+
+def test_a_scan_predicts_what_plain_blocks_predict():
+  tokens = np.random.default_rng(0).integers(1, 30, (3, 20)).astype(np.int32)
+  lengths = np.array([20, 7, 13])
+  found = []
+  for scan in (False, True):
+    model = dataclasses.replace(SMALL, scan=scan)
+    params = network.init(network.Shape(model, 30, 20), 5)
+    predictor = network.NetworkPredictor(model, params, 30, 1, 20)
+    found.append(predictor.log_probs(tokens, lengths))
+    hidden = predictor.hidden(tokens, lengths, 2)
+  np.testing.assert_array_equal(found[0], found[1])
+  assert hidden.shape == (3, 20, 32)
+
+
+def test_long_continuations_cross_pieces_and_a_wide_network_has_them():
+  model = transformer.Model(layers=1, width=256, heads=4)
+  shape = network.Shape(model, 40, 80)
+  found = network.NetworkPredictor(model, network.init(shape, 0), 40, 1, 80)
+  pieces = nnx.merge(shape.graph, network.init(shape, 0)).branch(1, 1, 80)[0]
+  assert [piece[0].shape[3] for piece in pieces] == [32, 32, 32]
+  tokens = np.random.default_rng(0).integers(1, 40, (2, 80)).astype(np.int32)
+  full = found.log_probs(tokens, np.full(2, 80))
+  session = found.session(tokens, np.array([3, 5]), 1)
+  for k in range(75):
+    at = np.array([3, 5]) + k
+    want = full[np.arange(2), at - 1]
+    np.testing.assert_allclose(session.log_probs()[:, 0], want, atol=2e-5)
+    session.advance(tokens[np.arange(2), at][:, None])
+
+
+def test_a_row_in_a_longer_piece_keeps_its_bits():
+  model = transformer.Model(layers=1, width=256, heads=4)
+  shape = network.Shape(model, 40, 80)
+  found = network.NetworkPredictor(model, network.init(shape, 0), 40, 1, 80)
+  tokens = np.random.default_rng(0).integers(1, 40, (2, 80)).astype(np.int32)
+  short = found.session(tokens[:1], np.array([5]), 2)
+  both = found.session(tokens, np.array([5, 5]), 2)
+  for k in range(40):  # The other row goes beyond the first piece.
+    both.advance(np.array([[core.DEAD] * 2, [2 + k % 3] * 2]))
+  for k in range(6):
+    np.testing.assert_array_equal(both.log_probs()[:1], short.log_probs())
+    short.advance(np.full((1, 2), 3 + k))
+    both.advance(np.array([[3 + k] * 2, [4, 4]]))
+
+
+def test_lengths_in_buckets_do_not_change_a_row(monkeypatch):
+  from wm.models import sessions
+
+  monkeypatch.setattr(sessions, 'SMALL', 0)
+  sessions.buckets.cache_clear()
+  shape = network.Shape(dataclasses.replace(SMALL, layers=1), 30, 43)
+  assert sessions.buckets(shape).tolist() == [11, 22, 33, 43]
+  found = network.NetworkPredictor(
+    shape.model, network.init(shape, 0), 30, 1, 43
+  )
+  tokens = np.random.default_rng(0).integers(1, 30, (9, 43)).astype(np.int32)
+  lengths = np.array([1, 11, 12, 22, 23, 33, 34, 43, 5])
+  full = found.log_probs(tokens, np.full(9, 43))
+  some = found.log_probs(tokens, lengths)
+  session = found.session(tokens, lengths, 2)
+  for row, length in enumerate(lengths):
+    np.testing.assert_allclose(
+      some[row, :length], full[row, :length], atol=1e-5
+    )
+    np.testing.assert_allclose(
+      session.log_probs()[row, 0], full[row, length - 1], atol=1e-5
+    )
+  sessions.buckets.cache_clear()
+
+
+def test_bfloat16_is_near_float32():
+  tokens = np.random.default_rng(0).integers(1, 30, (3, 20)).astype(np.int32)
+  found = []
+  for dtype in ('float32', 'bfloat16'):
+    model = dataclasses.replace(SMALL, dtype=dtype)
+    params = network.init(network.Shape(model, 30, 20), 5)
+    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(params))
+    predictor = network.NetworkPredictor(model, params, 30, 1, 20)
+    found.append(predictor.log_probs(tokens, np.full(3, 20)))
+    session = predictor.session(tokens, np.full(3, 9), 2)
+    session.advance(np.repeat(tokens[:, 9:10], 2, axis=1))
+    np.testing.assert_allclose(
+      session.log_probs()[:, 0], found[-1][:, 9], atol=0.03
+    )
+  np.testing.assert_allclose(found[0], found[1], atol=0.05)
+  assert (found[0] != found[1]).any()
+
+
+def test_rotary_scores_depend_on_distance_alone():
+  x, y = np.random.default_rng(0).normal(size=(2, 1, 1, 8)).astype(np.float32)
+
+  def score(first: int, second: int) -> float:
+    q = layers.rotary(jnp.asarray(x), jnp.full((1,), first))
+    k = layers.rotary(jnp.asarray(y), jnp.full((1,), second))
+    return float((q * k).sum())
+
+  assert score(7, 3) == pytest.approx(score(104, 100), abs=1e-4)
+  assert score(7, 3) != pytest.approx(score(3, 7), abs=1e-3)
+  assert score(0, 0) == pytest.approx(float((x * y).sum()), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+  ('path', 'shape', 'spec'),
+  [
+    (('embedding', 'table'), (30, 32), ('model', 'data')),
+    (('blocks', 0, 'attention', 'qkv', 'kernel'), (32, 3, 2, 16),
+     ('data', None, 'model', None)),
+    (('blocks', 'attention', 'qkv', 'kernel'), (5, 32, 3, 2, 16),
+     (None, 'data', None, 'model', None)),
+    (('blocks', 0, 'mlp', 'down', 'kernel'), (128, 32), ('model', 'data')),
+    (('blocks', 0, 'before_mlp', 'scale'), (32,), (None,)),
+  ],
+)  # fmt: skip
+def test_partition_specs(path, shape, spec):
+  assert tuple(layers.partition_spec(path, shape)) == spec
+
+
+def test_weight_decay_is_for_matrices():
+  shape = network.Shape(dataclasses.replace(SMALL, scan=True), 30, 20)
+  decayed = {
+    path[-2]
+    for path, _ in nnx.to_flat_state(shape.abstract)
+    if layers.decays(path)
+  }
+  assert decayed == {'qkv', 'out', 'up', 'down'}
+
+
+@pytest.mark.parametrize(
+  ('spec', 'match'),
+  [
+    ("transformer(positions='sine')", "positions='sine'; available: learned"),
+    ('transformer(width=60, heads=7)', 'not a multiple of'),
+    ('transformer(layers=0)', 'layers=0'),
+    ('transformer(dropout=1.0)', 'dropout=1.0'),
+    ("transformer(width=3, positions='rotary')", 'not a multiple of 2'),
+  ],
+)
+def test_bad_fields_are_named(spec, match):
+  with pytest.raises(core.InputError, match=match):
+    registry.make('model', spec)
+
+
+def test_a_context_too_short_is_named():
+  model = transformer.Model(context=7)
+  with pytest.raises(core.InputError, match='context=7 is shorter'):
+    model.predictor(tiny.World(), 0)
+
+
+def test_the_predictor_fits_its_world():
+  world = tiny.World()
+  found = transformer.Model().predictor(world, 0)
+  assert found.vocab_size == len(world.vocab)
+  assert (found.end, found.max_len) == (world.end, world.max_len)
