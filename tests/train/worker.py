@@ -43,12 +43,12 @@ def _arm(moment: str, number: int) -> None:
     if moment in ('save', 'saved') and step == number:
       _die()
 
-  def deadly_write(self: Any, split: str, step: int, **values: float) -> None:
+  def deadly_write(self: Any, step: int, **values: float) -> None:
     if moment == 'line' and step == number:
-      self._file.write('{"step": 1, "spl')
+      self._file.write('{"step": 1, "lo')
       self._file.flush()
       _die()
-    write(self, split, step, **values)
+    write(self, step, **values)
 
   feed.Feed.host = deadly_host
   checkpoints.Checkpoints.save = deadly_save

@@ -122,14 +122,13 @@ class Books:
     sums, self.book['open'] = self.book['open'], fresh()['open']
     if self._writer:
       self._writer.write(
-        'train',
         self.step,
         **means(sums),
         tokens=int(sums[1]),
         grad_norm=named['grad_norm'],
         lr=named['lr'],
       )
-      self._writer.chart('clock', self.step, tokens_per_s=self.rate)
+      self._writer.chart(self.step, tokens_per_s=self.rate)
 
   def evaluated(self, sums: np.ndarray) -> bool:
     """Notes held-out sums [4], see step.SUMS; is it the best so far?"""
@@ -140,7 +139,8 @@ class Books:
         f'{self.blame(self.step - 1)}'
       )
     if self._writer:
-      self._writer.write('heldout', self.step, **found, tokens=int(sums[1]))
+      named = {f'heldout_{key}': value for key, value in found.items()}
+      self._writer.write(self.step, **named, heldout_tokens=int(sums[1]))
     self.book['heldout'] = {'step': self.step, **found}
     best = self.book['best']
     if best is not None and found['loss'] >= best['loss']:

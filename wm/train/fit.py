@@ -37,7 +37,7 @@ def run(
   seconds = time.perf_counter() - start
   found = books.means(evaluate(predictor, world, data[1]))
   metrics = writers.Metrics(out, -1)
-  metrics.write('heldout', 0, **found)
+  metrics.write(0, **{f'heldout_{key}': x for key, x in found.items()})
   metrics.close()
   return {
     'parameters': int(getattr(predictor, 'counts', np.zeros(0)).size),

@@ -44,15 +44,14 @@ class Metrics:
     )
     self._file = open(self._path, 'a', encoding='utf-8')  # noqa: SIM115
 
-  def write(self, split: str, step: int, **values: float) -> None:
+  def write(self, step: int, **values: float) -> None:
     """One row; values that are not finite are left out."""
     values = {key: x for key, x in values.items() if math.isfinite(x)}
-    row = {'step': step, 'split': split, **values}
-    self._file.write(json.dumps(row) + '\n')
+    self._file.write(json.dumps({'step': step, **values}) + '\n')
     self._file.flush()
-    self.chart(split, step, **values)
+    self.chart(step, **values)
 
-  def chart(self, split: str, step: int, **values: float) -> None:
+  def chart(self, step: int, **values: float) -> None:
     """TensorBoard only, for values that depend on the clock."""
     if self._board is None:
       import tensorboardX  # Takes a second; the first step need not wait.
@@ -61,7 +60,7 @@ class Metrics:
         str(self._board_folder), purge_step=self._step + 1
       )
     for key, value in values.items():
-      self._board.add_scalar(f'{split}/{key}', value, step)
+      self._board.add_scalar(key, value, step)
 
   def close(self) -> None:
     """Flushes and closes both."""
