@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests import tiny
 from tests.metrics import hand
 from wm import accept as rules
-from wm import core, predictors
-from wm.metrics import distinction, stats, trials
+from wm import core, predictors, registry
+from wm.metrics import boundaries, distinction, stats, trials
 
 WORLD = tiny.World()
 ORACLE = predictors.Oracle(WORLD)
@@ -211,7 +211,7 @@ def test_boundaries_wider_than_one_block():
   plain = _score(NOISY, accept='epsilon(0.05)')
   wide = _score(NOISY, Wide(), accept='epsilon(0.05)')
   np.testing.assert_allclose(wide['recall'].value, plain['recall'].value)
-  assert wide['recall'].columns['elements'].max() > distinction.WIDTH
+  assert wide['recall'].columns['elements'].max() > boundaries.WIDTH
 
 
 def test_empty_boundary_is_unmeasured_or_one():
@@ -225,6 +225,25 @@ def test_empty_boundary_is_unmeasured_or_one():
   short = _score(ORACLE, k=1)['recall']
   shown = [bool(b) for b in WORLD.boundary(_pairs().first, _pairs().second, 1)]
   np.testing.assert_array_equal(short.measured, shown)
+
+
+def test_published_boundary_lacks_end_and_dead_ends():
+  world = registry.make('world', 'maps(rows=5, columns=5)')
+  states = world.sample_states(200, 0)
+  first, second = states[:100], states[100:]
+  exact = boundaries.exact(world, first, second, 4)
+  listed = boundaries.reference(world, first, second, 4)
+  missing = 0
+  for whole, some in zip(exact, listed, strict=True):
+    assert set(some) <= set(whole)
+    assert all(world.end not in suffix for suffix in some)
+    missing += len(whole) - len(some)
+  assert missing > 0
+  oracle = predictors.Oracle(world)
+  found = _score(oracle, world, boundary='reference')
+  assert _summary(found['recall'])['value'] == 1
+  with pytest.raises(core.InputError, match='no finite table'):
+    _score(ORACLE, boundary='reference')
 
 
 def test_max_elements_is_a_uniform_choice():
@@ -341,6 +360,7 @@ def _legal_prefixes(longest):
   [
     ({'samples': 0, 'k': 0}, 'samples or k'),
     ({'k': -1}, 'k=-1'),
+    ({'boundary': 'all'}, 'available: exact, reference'),
     ({'exact': True}, 'sample_k >= 1'),
     ({'attempts': 0}, 'attempts=0'),
     ({'accept': 'top_k(0)'}, 'k >= 1'),

@@ -7,18 +7,13 @@ Myhill-Nerode boundary between prefixes of two states, against the world's.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from wm import accept as rules
 from wm import core, registry
-from wm.metrics import rollouts, search, trials
-
-Suffix = tuple[int, ...]
-# Boundary elements that are followed side by side.
-WIDTH = 16
+from wm.metrics import boundaries, rollouts, search, trials
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +47,8 @@ class Metric(core.Metric):
     sample_k: only the first tokens of samples (figure 6); 0 is all.
     directions: 'first', or 'both': each pair also the other way round.
     prefix_filter: 'none', or 'model': prefixes whose moves it accepts.
+    boundary: 'exact', or 'reference' for what the published program lists of
+      the world's boundary (finite worlds only).
     exact: enumerate the model's boundary to length `sample_k` instead.
     cap: most continuations of one length that `exact` follows.
     max_elements: at most so many elements of a world's boundary are tried, a
@@ -72,6 +69,7 @@ class Metric(core.Metric):
   sample_k: int = 0
   directions: str = 'first'
   prefix_filter: str = 'none'
+  boundary: str = 'exact'
   exact: bool = False
   cap: int = 64
   max_elements: int = 0
@@ -87,6 +85,11 @@ class Metric(core.Metric):
         f'distinction: samples={self.samples}, k={self.k}, sample_k='
         f'{self.sample_k}, max_elements={self.max_elements} was given; '
         'expected none below 0, and samples or k above it'
+      )
+    if self.boundary not in boundaries.VARIANTS:
+      raise core.InputError(
+        f'distinction: boundary={self.boundary!r} was given; available: '
+        + ', '.join(boundaries.VARIANTS)
       )
     if self.exact and not self.sample_k:
       raise core.InputError('distinction: exact=True needs sample_k >= 1')
@@ -145,7 +148,7 @@ class Metric(core.Metric):
     accept: rules.Accept,
     limit: int,
     seed: int,
-  ) -> Boundary:
+  ) -> boundaries.Boundary:
     tokens, lengths = pairs.tokens[rows], pairs.lengths[rows]
     full = lengths.max(1) >= limit
     if self.exact:
@@ -162,7 +165,7 @@ class Metric(core.Metric):
       reason = np.where(found.capped, 'capped', '')
       reason = np.where(found.vacuous, 'vacuous', reason)
       reason = np.where(full, 'no_room', reason)
-      return Boundary(found.boundary, found.shares, reason)
+      return boundaries.Boundary(found.boundary, found.shares, reason)
     sampler = registry.make('accept', self.sampler) if self.sampler else None
     found = rollouts.pairs(
       predictor,
@@ -178,25 +181,25 @@ class Metric(core.Metric):
     )
     reason = np.where(found.vacuous, 'vacuous', '')
     reason = np.where(full, 'no_room', reason)
-    return Boundary(*_distinct(found), reason)
+    return boundaries.Boundary(*boundaries.distinct(found), reason)
 
   def _precision(
     self,
     world: core.World,
     pairs: trials.PrefixPairs,
     rows: np.ndarray,
-    boundary: Boundary,
+    boundary: boundaries.Boundary,
   ) -> list[core.Scores]:
     sizes = np.array([len(e) for e in boundary.elements], np.int64)
-    true = _true_boundary(
+    true = boundaries.true_boundary(
       world, pairs.first[rows], pairs.second[rows], boundary.elements
     )
     weight = np.concatenate([np.zeros(0), *boundary.weights])
     reason = np.where(
       (boundary.reason == '') & (sizes == 0), 'empty', boundary.reason
     )
-    distinct = _mean_by_trial(true, np.ones(len(true)), sizes)
-    sampled = _mean_by_trial(true, weight, sizes)
+    distinct = boundaries.mean_by_trial(true, np.ones(len(true)), sizes)
+    sampled = boundaries.mean_by_trial(true, weight, sizes)
     return [
       _scored('precision', world, pairs, rows, distinct, reason, sizes),
       _defined('precision', world, pairs, rows, distinct, reason, sizes),
@@ -212,141 +215,30 @@ class Metric(core.Metric):
     accept: rules.Accept,
     seed: int,
   ) -> list[core.Scores]:
-    elements = world.boundary(pairs.first[rows], pairs.second[rows], self.k)
+    listed = boundaries.VARIANTS[self.boundary]
+    elements = listed(world, pairs.first[rows], pairs.second[rows], self.k)
     sizes = np.array([len(e) for e in elements], np.int64)
     if self.max_elements:
       keys = core.hash64(seed, pairs.trial[rows], pairs.direction[rows])
       elements = [
-        _some(e, key, self.max_elements)
+        boundaries.some(e, key, self.max_elements)
         for e, key in zip(elements, keys, strict=True)
       ]
-    good = _accepted_apart(predictor, pairs, rows, elements, accept, self.batch)
+    good = boundaries.accepted_apart(
+      predictor, pairs, rows, elements, accept, self.batch
+    )
     tried = np.array([len(e) for e in elements], np.int64)
     by_length = np.concatenate(
-      [np.zeros(0), *(_length_weights(e) for e in elements)]
+      [np.zeros(0), *(boundaries.length_weights(e) for e in elements)]
     )
     reason = np.where(sizes == 0, 'empty', '')
-    even = _mean_by_trial(good, np.ones(len(good)), tried)
-    level = _mean_by_trial(good, by_length, tried)
+    even = boundaries.mean_by_trial(good, np.ones(len(good)), tried)
+    level = boundaries.mean_by_trial(good, by_length, tried)
     return [
       _scored('recall', world, pairs, rows, even, reason, sizes),
       _defined('recall', world, pairs, rows, even, reason, sizes),
       _scored('recall_by_length', world, pairs, rows, level, reason, sizes),
     ]
-
-
-@dataclasses.dataclass(frozen=True)
-class Boundary:
-  """The model's boundary of T pairs of prefixes.
-
-  Attributes:
-    elements: per trial, its distinct suffixes.
-    weights: per trial, [n] float64 weight of each.
-    reason: [T] str, '' where it is known.
-  """
-
-  elements: list[list[Suffix]]
-  weights: list[np.ndarray]
-  reason: np.ndarray
-
-
-def _distinct(
-  found: rollouts.Pairs,
-) -> tuple[list[list[Suffix]], list[np.ndarray]]:
-  """Distinct refused samples of each trial, and how often each came."""
-  elements, weights = [], []
-  for tokens, lengths, status in zip(
-    found.tokens, found.lengths, found.status, strict=True
-  ):
-    times: dict[Suffix, int] = {}
-    for m in np.flatnonzero(status == rollouts.REFUSED):
-      suffix = tuple(tokens[m, : lengths[m]].tolist())
-      times[suffix] = times.get(suffix, 0) + 1
-    elements.append(sorted(times, key=lambda s: (len(s), s)))
-    weights.append(np.array([times[s] for s in elements[-1]], np.float64))
-  return elements, weights
-
-
-def _table(suffixes: Sequence[Suffix]) -> tuple[np.ndarray, np.ndarray]:
-  """Suffixes as tokens [N, K] int32, padded with PAD, and lengths [N]."""
-  lengths = np.array([len(s) for s in suffixes], np.int32)
-  tokens = np.zeros((len(suffixes), int(lengths.max(initial=0))), np.int32)
-  for n, suffix in enumerate(suffixes):
-    tokens[n, : len(suffix)] = suffix
-  return tokens, lengths
-
-
-def _true_boundary(
-  world: core.World,
-  first: np.ndarray,
-  second: np.ndarray,
-  elements: list[list[Suffix]],
-) -> np.ndarray:
-  """[N] bool over all elements: legal from the first state alone."""
-  trial = np.repeat(np.arange(len(elements)), [len(e) for e in elements])
-  tokens, lengths = _table([s for e in elements for s in e])
-  whole = [
-    world.walk(states[trial], tokens, lengths)[0] == lengths
-    for states in (first, second)
-  ]
-  return whole[0] & ~whole[1]
-
-
-def _mean_by_trial(
-  value: np.ndarray, weight: np.ndarray, sizes: np.ndarray
-) -> np.ndarray:
-  """[T] weighted means of consecutive runs of `sizes` values; 0 where none."""
-  trial = np.repeat(np.arange(len(sizes)), sizes)
-  total = np.bincount(trial, weight * value, minlength=len(sizes))
-  mass = np.bincount(trial, weight, minlength=len(sizes))
-  return total / np.where(mass > 0, mass, 1)
-
-
-def _length_weights(elements: list[Suffix]) -> np.ndarray:
-  lengths = np.array([len(s) for s in elements], np.int64)
-  return 1 / np.bincount(lengths)[lengths] if elements else np.zeros(0)
-
-
-def _some(elements: list[Suffix], key: np.ndarray, most: int) -> list[Suffix]:
-  """At most `most` of the elements, uniformly by `key`, in their order."""
-  if len(elements) <= most:
-    return elements
-  rank = np.argsort(core.hash64(key, np.arange(len(elements))), kind='stable')
-  return [elements[n] for n in sorted(rank[:most])]
-
-
-def _accepted_apart(
-  predictor: core.Predictor,
-  pairs: trials.PrefixPairs,
-  rows: np.ndarray,
-  elements: list[list[Suffix]],
-  accept: rules.Accept,
-  batch: int,
-) -> np.ndarray:
-  """[N] bool over all elements: accepted after the first prefix alone."""
-  sizes = np.array([len(e) for e in elements], np.int64)
-  tokens, lengths = _table([s for e in elements for s in e])
-  # Each trial's elements fill whole blocks of WIDTH places.
-  blocks = -(-sizes // WIDTH)
-  start = np.concatenate([[0], np.cumsum(blocks * WIDTH)])[:-1]
-  within = np.arange(len(tokens)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-  place = np.repeat(start, sizes) + within
-  num = int(blocks.sum())
-  suffixes = np.zeros((num * WIDTH, tokens.shape[1]), np.int32)
-  suffix_lengths = np.zeros(num * WIDTH, np.int32)
-  suffixes[place], suffix_lengths[place] = tokens, lengths
-  trial = np.repeat(rows, blocks)
-  steps = rollouts.forced(
-    predictor,
-    pairs.tokens[trial],
-    pairs.lengths[trial],
-    suffixes.reshape(num, WIDTH, -1) if num else suffixes[:, None],
-    suffix_lengths.reshape(num, WIDTH),
-    accept,
-    batch,
-  )
-  whole = steps == suffix_lengths.reshape(num, 1, WIDTH)
-  return (whole[:, 0] & ~whole[:, 1]).reshape(-1)[place]
 
 
 def _scored(
