@@ -25,6 +25,9 @@ def main() -> None:
     seed=FLAGS.seed,
     text=FLAGS.text,
   )
+  facts = made['train']['world_facts']
+  if facts:
+    print(', '.join(f'{name} {number}' for name, number in facts.items()))
   for split, manifest in made.items():
     dropped = ''.join(f', {k} {n}' for k, n in manifest['counts'].items())
     print(

@@ -6,13 +6,20 @@ import pytest
 from wm import core, registry
 from wm.worlds import table
 
-NAMES = registry.names('world')
+# Every world with its defaults, and corners of some.
+SPECS = [f'{name}()' for name in registry.names('world')] + [
+  "maps(traversal='shortest')",
+  "maps(traversal='noisy', weightings=3)",
+  'maps(rows=14, columns=14, max_moves=30)',
+  'connect4(rows=2, columns=4)',
+  'lattice(size=2, length=40)',
+]
 STATES = 24
 
 
-@pytest.fixture(scope='module', params=NAMES)
+@pytest.fixture(scope='module', params=SPECS)
 def world(request):
-  return registry.make('world', f'{request.param}()')
+  return registry.make('world', request.param)
 
 
 @pytest.fixture(scope='module')

@@ -164,8 +164,11 @@ def test_trips_give_the_pairs(tmp_path):
   pairs = {tuple(p) for p in (found.tokens[:, :2] - maps.NODE0).tolist()}
   assert pairs <= {tuple(p) for p in ends.tolist()}
   assert len(pairs) == len(found)
-  assert found.counts['trips: trips'] == 69
-  assert found.counts['trips: same pair'] >= 9
+  facts = world.facts()
+  assert facts['trips: trips'] == 69
+  assert facts['trips: same pair'] >= 9
+  assert facts['intersections'] == len(graph)
+  assert facts['collisions'] == graph.counts['collisions']
   noisy = maps.World(traversal='noisy', trips=str(path), weightings=3)
   assert len(noisy.sample(1000, 0)) > len(found)
   path.write_text(lines[0] + '\n1.5,1.5,1.6,1.6\n')
@@ -238,3 +241,13 @@ def test_a_street_without_exit_completes_nothing():
   assert not world.legal(state).any()
   assert not world.complete(state)[0]
   assert world.complete(world.parse_state('end'))[0]
+
+
+@pytest.mark.parametrize('traversal', ['random', 'shortest', 'noisy'])
+def test_a_map_without_routes_of_two_moves_gives_none(tmp_path, traversal):
+  nodes, edges = tmp_path / 'nodes.csv', tmp_path / 'edges.csv'
+  nodes.write_text('osm_id,lat,lon\n1,0,0\n2,0,0.001\n')
+  edges.write_text('node,direction,neighbor\n1,E,2\n')
+  world = maps.World(nodes=str(nodes), edges=str(edges), traversal=traversal)
+  assert len(world.sample(5, 0)) == 0
+  assert world.sample_states(3, 0).tolist() == [[0, 1]] * 3

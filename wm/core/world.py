@@ -220,6 +220,11 @@ class World(abc.ABC):
     """[N] float64 least cost of the same task; default NaN."""
     return np.full(len(sequences), np.nan)
 
+  def facts(self) -> dict[str, int]:
+    """Counts about what the world was made from: its size, what of its files
+    was dropped or resolved, by cause. Default: none."""
+    return {}
+
   def optimal(self, sequences: Sequences) -> dict[str, np.ndarray]:
     """Named criteria [N] bool by which a sequence is as good as any.
 

@@ -38,6 +38,7 @@ def describe(
   return {
     'world': registry.spec(world),
     'world_version': world.version,
+    'world_facts': world.facts(),
     'seed': seed,
     'split': split,
     'num': num,

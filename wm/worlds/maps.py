@@ -140,7 +140,15 @@ class World(navigation.Navigation):
     if self.traversal == 'noisy':
       batches = routes.fresh(batches)
     found, counts = routes.collect(batches, num, self.moves)
-    return self._sequences(found, counts | self._trips.counts)
+    return self._sequences(found, counts)
+
+  def facts(self) -> dict[str, int]:
+    """Size of the graph, what loading resolved, and trips by cause."""
+    size = {
+      'intersections': len(self.graph),
+      'streets': self.graph.num_edges,
+    }
+    return size | self.graph.counts | self._trips.counts
 
   @functools.cached_property
   def _trips(self) -> trips.Trips:

@@ -128,6 +128,8 @@ def walks(
   'dead_end': the walk met streets without exit again and again. Walks
   between other than `wanted` pairs are left out.
   """
+  if not _lasting(delta, low).any():
+    return
   first, limit = 0, (1 << 20) + WALKS_EACH * num
   chunk = min(max(num + num // 8, 256), CHUNK)
   while first < limit:
@@ -142,6 +144,14 @@ def walks(
     weighting = np.full(chunk, core.DEAD, np.int32)
     yield Routes(origins, ends, labels, moves, weighting, cause).take(kept)
     chunk = CHUNK
+
+
+def _lasting(delta: np.ndarray, moves: int) -> np.ndarray:
+  """[S] bool: rows that some walk of so many moves leaves from."""
+  lasting = np.ones(len(delta), bool)
+  for _ in range(moves):
+    lasting = np.append(lasting, False)[delta].any(1)
+  return lasting
 
 
 class Roads:
