@@ -44,6 +44,7 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '1'
+  headline: ClassVar[tuple[str, ...]] = ('valid',)
 
   kind: str = 'random'
   probabilities: tuple[float, ...] = (0.0, 0.01, 0.1, 0.5, 0.75)

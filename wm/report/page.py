@@ -25,6 +25,8 @@ td small { display: block; color: #777; }
 figure { margin: 1rem 0; display: inline-block; }
 figure img { max-width: 100%; background: white; border-radius: 6px; }
 figcaption { color: #777; font-size: .9rem; }
+summary h2 { display: inline-block; }
+summary { cursor: pointer; }
 code { background: var(--soft); padding: .1rem .3rem; border-radius: 4px; }
 """
 
@@ -44,10 +46,14 @@ def table(given: Table) -> str:
     for row in given.rows
   )
   note = f'<p class="note">{html.escape(given.note)}</p>' if given.note else ''
-  return (
-    f'<h2>{html.escape(given.title)}</h2><div class="scroll"><table><thead>'
-    f'<tr>{heads}</tr></thead><tbody>\n{rows}</tbody></table></div>{note}\n'
+  body = (
+    f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>\n'
+    f'{rows}</tbody></table></div>{note}\n'
   )
+  title = f'<h2>{html.escape(given.title)}</h2>'
+  if given.folded:
+    return f'<details><summary>{title}</summary>{body}</details>\n'
+  return title + body
 
 
 def figure(png: bytes, caption: str, link: str | None = None) -> str:

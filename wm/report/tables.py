@@ -18,6 +18,7 @@ class Table:
   heads: tuple[str, ...]
   rows: tuple[tuple[str, ...], ...]
   note: str = ''
+  folded: bool = False  # Long: shown on demand where that is possible.
 
   def markdown(self) -> str:
     """GitHub-style Markdown."""
@@ -106,24 +107,57 @@ def paper_table(runs: Sequence[Run]) -> Table | None:
   """Our values beside the published ones of models of the same name."""
   entries = [entry for run in runs for entry in run.entries]
   plain = base_specs(entries)
-  rows = []
+  models = [run.name for run in runs]
+  rows: dict[tuple[str, str], dict[str, str]] = {}
   for entry in entries:
-    key = (entry['metric'], entry['quantity'], entry['model'])
-    if key not in paper.VALUES or spec(entry) != plain[entry['metric']]:
-      continue
-    value, error = paper.VALUES[key]
-    printed = f'{value:.2f}' + (f' ({error:.2f})' if error is not None else '')
-    rows.append((*key, interval(entry), str(entry['n']), printed))
+    quantity = entry['metric'], entry['quantity']
+    known = paper.VALUES.get((*quantity, entry['model']))
+    if known and spec(entry) == plain[entry['metric']]:
+      value, error = known
+      printed = f'{value:.2f}' + (f' ± {error:.2f}' if error else '')
+      cells = rows.setdefault(quantity, {})
+      cells[entry['model']] = f'{number(entry["value"])} ({printed})'
+  shown = [m for m in models if any(m in cells for cells in rows.values())]
   if not rows:
     return None
-  heads = ('metric', 'quantity', 'model', 'here', 'n', 'paper')
   return Table(
     'Beside the paper',
-    heads,
-    tuple(rows),
-    f'Paper: {paper.TABLE}, on Manhattan with models of 89.3 M to 1.5 B '
-    'parameters; standard error in brackets.',
+    ('', *shown),
+    tuple(
+      (': '.join(quantity), *(cells.get(model, '') for model in shown))
+      for quantity, cells in rows.items()
+    ),
+    f'Here (paper ± standard error). Paper: {paper.TABLE}, on Manhattan with '
+    'models of 89.3 M to 1.5 B parameters; the worlds measured here are named '
+    'at the top.',
   )
+
+
+def series_tables(runs: Sequence[Run]) -> list[Table]:
+  """Quantities named NAME_NUMBER, a column per number (detours: table 2)."""
+  entries = [entry for run in runs for entry in run.entries]
+  found: dict[tuple[str, str], dict[float, dict[str, Entry]]] = {}
+  for entry in entries:
+    name, _, tail = entry['quantity'].rpartition('_')
+    wanted = registry.find('metric', entry['metric']).headline
+    if name in wanted and _is_number(tail):
+      columns = found.setdefault((spec(entry), name), {})
+      columns.setdefault(float(tail), {})[entry['model']] = entry
+  made = []
+  for (text, name), columns in found.items():
+    numbers = sorted(columns)
+    rows = [
+      (run.name, *(_cell(columns[n][run.name]) for n in numbers))
+      for run in runs
+      if all(run.name in columns[n] for n in numbers)
+    ]
+    heads = ('model', *(f'{name} at {n:g}' for n in numbers))
+    made.append(Table(text, heads, tuple(rows)))
+  return made
+
+
+def _is_number(text: str) -> bool:
+  return text.replace('.', '', 1).isdigit()
 
 
 def map_table(runs: Sequence[Run]) -> Table | None:
@@ -156,23 +190,25 @@ def map_table(runs: Sequence[Run]) -> Table | None:
 
 
 def breakdown_table(runs: Sequence[Run]) -> Table | None:
-  """Values by a property of the state."""
+  """Headline values by a property of the state (two-way streets: figure 7)."""
+  entries = [entry for run in runs for entry in run.breakdown]
+  shown = set(headline(entries))
   rows = [
     (
-      run.name,
+      entry['model'],
       spec(entry),
       entry['quantity'],
-      ', '.join(f'{k}={v}' for k, v in entry.get('where', {}).items()),
+      ', '.join(f'{k}={v}' for k, v in entry['where'].items()),
       interval(entry),
       str(entry['n']),
     )
-    for run in runs
-    for entry in run.breakdown
+    for entry in entries
+    if (entry['metric'], entry['quantity']) in shown
   ]
   if not rows:
     return None
   heads = ('model', 'metric', 'quantity', 'where', 'value', 'n')
-  return Table('Broken down', heads, tuple(rows))
+  return Table('Broken down', heads, tuple(rows), folded=True)
 
 
 def full_table(runs: Sequence[Run]) -> Table:
@@ -201,4 +237,4 @@ def full_table(runs: Sequence[Run]) -> Table:
     'unmeasured',
     'seed',
   )
-  return Table('All results', heads, tuple(rows))
+  return Table('All results', heads, tuple(rows), folded=True)

@@ -54,6 +54,7 @@ def _tables(runs: Sequence[collect.Run]) -> list[tables.Table]:
   made = [
     tables.main_table(runs),
     tables.paper_table(runs),
+    *tables.series_tables(runs),
     tables.map_table(runs),
     tables.breakdown_table(runs),
     tables.full_table(runs),
@@ -62,18 +63,17 @@ def _tables(runs: Sequence[collect.Run]) -> list[tables.Table]:
 
 
 def _lead(entries: Sequence[collect.Entry]) -> str:
-  worlds = sorted({entry['world'] for entry in entries})
-  seeds = sorted({str(entry['seed']) for entry in entries})
-  keys = ('wm_version', 'world_version', 'metric_version', 'commit')
-  known = {
-    key: sorted({str(e[key]) for e in entries if e.get(key)}) for key in keys
+  def known(key: str) -> str:
+    return ', '.join(sorted({str(e[key]) for e in entries if e.get(key)}))
+
+  commits = {e['commit'][:10] for e in entries if e.get('commit')}
+  facts = {
+    'worlds': known('world'),
+    'seed': ', '.join(sorted({str(entry['seed']) for entry in entries})),
+    'wm': known('wm_version'),
+    'commit': ', '.join(sorted(commits)),
   }
-  versions = ', '.join(
-    f'{key.replace("_", " ")} {" ".join(values)}'
-    for key, values in known.items()
-    if values
-  )
-  return f'Worlds: {"; ".join(worlds)}. Seeds: {", ".join(seeds)}. {versions}'
+  return '; '.join(f'{key} {value}' for key, value in facts.items() if value)
 
 
 def _definitions(entries: Sequence[collect.Entry]) -> dict[str, str]:
@@ -148,12 +148,12 @@ def _markdown(
   terms: dict[str, str],
 ) -> str:
   shown = [f'# {_TITLE}', '', lead, '']
-  shown += [part.markdown() for part in parts[:-1]]
+  shown += [part.markdown() for part in parts if not part.folded]
   for name, caption, link in pictures:
     shown += [f'![{caption}]({name})', '']
     if link:
       shown += [f'[{caption}: interactive]({link})', '']
-  shown.append(parts[-1].markdown())
+  shown += [part.markdown() for part in parts if part.folded]
   shown += ['## What is measured', '']
   shown += [f'- `{term}`: {text}' for term, text in terms.items()]
   return '\n'.join([*shown, ''])
@@ -170,10 +170,11 @@ def _html(
     page.figure((out / name).read_bytes(), caption, link)
     for name, caption, link in pictures
   ]
-  body = [page.table(part) for part in parts[:-1]]
+  body = [page.table(part) for part in parts if not part.folded]
   if images:
     body += ['<h2>Pictures</h2>', *images]
-  body += [page.definitions(terms), page.table(parts[-1])]
+  body.append(page.definitions(terms))
+  body += [page.table(part) for part in parts if part.folded]
   return page.page(_TITLE, lead, body)
 
 
