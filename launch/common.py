@@ -75,6 +75,14 @@ flags.DEFINE_string(
   'untrained, or a training run folder.',
 )
 
+# import_gpt2.
+flags.DEFINE_string('weights', None, 'PyTorch state dict to import.')
+flags.DEFINE_string(
+  'vocab',
+  None,
+  'File of its words by id, one a line; default: the published order.',
+)
+
 # reconstruct.
 flags.DEFINE_string(
   'samples',
