@@ -104,7 +104,8 @@ def _inverse(delta):
     for label in range(labels):
       head = delta[row, label] if row < rows else -1
       indptr[label * size + (head if head >= 0 else rows) + 1] += 1
-  indptr = np.cumsum(indptr)
+  for slot in range(labels * size):
+    indptr[slot + 1] += indptr[slot]
   fill = indptr.copy()
   sources = np.empty(labels * size, np.int32)
   for row in range(size):
@@ -119,22 +120,21 @@ def _inverse(delta):
 @njit(cache=True)
 def _first_partition(classes):
   """Blocks of equal class, the sink (last row) in a block of its own."""
-  size = len(classes) + 1
-  block = np.empty(size, np.int32)
-  block[:-1] = classes
-  block[-1] = classes.max() + 1 if size > 1 else 0
-  bounds = np.zeros(block[-1] + 2, np.int64)
-  for label in block:
-    bounds[label + 1] += 1
-  bounds = np.cumsum(bounds)
-  start, stop = np.empty(size, np.int64), np.empty(size, np.int64)
-  num = len(bounds) - 1
-  start[:num], stop[:num] = bounds[:-1], bounds[1:]
+  size, num = len(classes) + 1, np.int64(1)
+  for label in classes:
+    num = max(num, np.int64(label) + 2)
+  block, start = np.empty(size, np.int32), np.zeros(size + 1, np.int64)
+  for row in range(size):
+    block[row] = classes[row] if row + 1 < size else num - 1
+    start[block[row] + 1] += 1
+  for label in range(num):
+    start[label + 1] += start[label]
+  stop = start.copy()
   members, place = np.empty(size, np.int32), np.empty(size, np.int64)
   for row in range(size):
-    place[row] = bounds[block[row]]
+    place[row] = stop[block[row]]
     members[place[row]] = row
-    bounds[block[row]] += 1
+    stop[block[row]] += 1
   return block, start, stop, members, place, num
 
 
@@ -156,11 +156,10 @@ def minimize(delta, classes):
   block, start, stop, members, place, num = _first_partition(classes)
   marks = np.zeros(size, np.int64)
   touched = np.empty(size, np.int32)
-  waiting = np.zeros(size, np.bool_)
-  waiting[:num] = True
-  queue = np.empty(size, np.int32)
-  queue[:num] = np.arange(num)
+  waiting, queue = np.zeros(size, np.bool_), np.empty(size, np.int32)
   queued = num
+  for label in range(num):
+    waiting[label], queue[label] = True, label
   while queued:
     queued -= 1
     splitter = queue[queued]
@@ -209,7 +208,9 @@ def _renumbered(block, num):
 @njit(cache=True)
 def reverse_walk(indptr, sources, labels, rows, steps, seeds):
   """Walks backwards, uniform over in-edges."""
-  longest = steps.max() if len(steps) else 0
+  longest = 0
+  for length in steps:
+    longest = max(longest, length)
   walked = np.full((len(rows), longest), -1, np.int8)
   origins = rows.copy()
   ok = np.ones(len(rows), np.bool_)

@@ -142,7 +142,8 @@ def _permute(out, columns, infinity):
   """Moves column n to columns[n] in place; infinity becomes the maximum."""
   line = np.empty(out.shape[1], out.dtype)
   for row in range(len(out)):
-    line[:] = out[row]
+    for n in range(len(columns)):
+      line[n] = out[row, n]
     for n in range(len(columns)):
       far = line[n]
       out[row, columns[n]] = far + (far == infinity)
@@ -228,7 +229,7 @@ def distances(
 ) -> None:
   """Fills dist [B, S]; the parallel version is compiled only if asked for."""
   rows = sources.astype(np.uint32)
-  together = clusters(out_edges, in_edges, rows, LANES)
+  together = clusters(out_edges[:2], in_edges[:2], rows, LANES)
   # Stable sorts of both pair every use of a row with a place of its own.
   places = np.empty(len(rows), np.int64)
   places[np.argsort(together, kind='stable')] = np.argsort(rows, kind='stable')

@@ -16,7 +16,8 @@ from wm.kernels.rng_numba import S32, splitmix
 def _doubled(array):
   """A copy with room for twice as many."""
   out = np.empty(2 * len(array), array.dtype)
-  out[: len(array)] = array
+  for n in range(len(array)):
+    out[n] = array[n]
   return out
 
 
@@ -33,21 +34,23 @@ def _slot(slots, keys, key):
 @njit(cache=True)
 def _rehashed(slots, keys, num):
   """A table of twice the size for the first `num` keys."""
-  out = np.full(2 * len(slots), -1, np.int64)
+  out = np.empty(2 * len(slots), np.int64)
+  out[:] = -1
   for n in range(num):
     out[_slot(out, keys, keys[n])] = n
   return out
 
 
 @njit(cache=True)
-def _path(parents, labels, node):
-  """Labels from the root to a node."""
+def _path(parents, labels, node, last):
+  """Labels from the root to a node, and one more."""
   depth = 0
   at = node
   while at > 0:
     at = parents[at]
     depth += 1
-  out = np.empty(depth, np.int64)
+  out = np.empty(depth + 1, np.int64)
+  out[depth] = last
   while node > 0:
     depth -= 1
     out[depth] = labels[node]
@@ -72,7 +75,7 @@ def distinguish(delta, first, second, first_goal, second_goal):
       else:
         one, other = delta[a, label] >= 0, delta[b, label] >= 0
       if one != other:
-        return np.append(_path(parents, labels, at), label)
+        return _path(parents, labels, at, label)
       if not one or label == end:
         continue
       key = delta[a, label] * size + delta[b, label]
@@ -98,8 +101,11 @@ def distinguish(delta, first, second, first_goal, second_goal):
 def _emit(out, lengths, num, parents, labels, node, label, length):
   """Writes suffix `num`: the path to a node and one label; may grow."""
   if num == len(out):
-    grown = np.full((2 * num, out.shape[1]), -1, np.int8)
-    grown[:num] = out
+    grown = np.empty((2 * num, out.shape[1]), np.int8)
+    grown[num:] = -1
+    for n in range(num):
+      for k in range(out.shape[1]):
+        grown[n, k] = out[n, k]
     out, lengths = grown, _doubled(lengths)
   lengths[num] = length
   out[num, length - 1] = label
@@ -220,8 +226,11 @@ def sizes(delta, first, second, first_goal, second_goal, depth):
 def _alone(delta, row, goal):
   """Boundary size against a state without legal labels."""
   if row < 0:
-    return 0
-  return (delta[row] >= 0).sum() + (row == goal)
+    return np.int64(0)
+  total = np.int64(row == goal)
+  for head in delta[row]:
+    total += head >= 0
+  return total
 
 
 @njit(cache=True)

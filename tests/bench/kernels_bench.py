@@ -1,0 +1,277 @@
+"""Kernels on Manhattan, against the published program and against peers.
+
+Everything runs on one core unless a line's name says otherwise. rustworkx
+takes its number of threads from the environment when it starts, so it runs
+in a process of its own.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from tests.bench import harness
+from wm.kernels import dfa, paths
+
+DIRECTIONS = ('N', 'NE', 'E', 'SE', 'S', 'SW', 'W', 'NW')
+# Pairs per CPU-second of the published program (spec section 16).
+PUBLISHED = {5: 3375.0, 8: 26.0}
+# The process that times rustworkx: edges in, seconds out.
+PEER = """
+import json, sys, time
+import rustworkx
+size, edges = json.load(sys.stdin)
+graph = rustworkx.PyDiGraph()
+graph.add_nodes_from(range(size))
+graph.add_edges_from([tuple(edge) for edge in edges])
+calls = {
+  'hops': lambda: rustworkx.distance_matrix(graph),
+  'dijkstra': lambda: rustworkx.all_pairs_dijkstra_path_lengths(graph, float),
+}
+seconds = {}
+for name, call in calls.items():
+  runs = []
+  for _ in range(3):
+    start = time.perf_counter()
+    result = call()
+    runs.append(time.perf_counter() - start)
+    del result
+  seconds[name] = min(runs)
+print(json.dumps([rustworkx.__version__, seconds]))
+"""
+
+
+@functools.cache
+def graph() -> tuple[np.ndarray, np.ndarray]:
+  """Table [S, 8] and lengths [S, 8] in metres of the shortest-path graph."""
+  with open(harness.manhattan() / 'edges.csv', encoding='utf-8') as file:
+    edges = list(csv.DictReader(file))
+  ends = {int(edge[end]) for edge in edges for end in ('node', 'neighbor')}
+  rows = {node: row for row, node in enumerate(sorted(ends))}
+  delta = np.full((len(rows), 8), -1, np.int32)
+  lengths = np.full((len(rows), 8), np.nan)
+  for edge in edges:
+    place = rows[int(edge['node'])], DIRECTIONS.index(edge['direction'])
+    delta[place] = rows[int(edge['neighbor'])]
+    lengths[place] = float(edge['length_m'])
+  return delta, lengths
+
+
+def triples() -> list[tuple[int, int, float]]:
+  """Edges as tail, head, metres."""
+  delta, lengths = graph()
+  tails, labels = np.nonzero(delta >= 0)
+  columns = tails, delta[tails, labels], lengths[tails, labels]
+  return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+@functools.cache
+def rustworkx(threads: int) -> tuple[str, dict[str, float]]:
+  """Version, and wall seconds of its all-pairs searches."""
+  found = subprocess.run(
+    [sys.executable, '-c', PEER],
+    input=json.dumps([len(graph()[0]), triples()]),
+    capture_output=True,
+    text=True,
+    env={**os.environ, 'RAYON_NUM_THREADS': str(threads)},
+    check=False,
+  )
+  if found.returncode:
+    raise harness.Skip(f'rustworkx: {found.stderr.strip()[-200:]}')
+  version, seconds = json.loads(found.stdout)
+  return f'rustworkx {version}, {threads} threads, same run', seconds
+
+
+def scipy(unweighted: bool) -> tuple[str, float]:
+  """Version, and wall seconds of SciPy's all-pairs search, one thread."""
+  try:
+    import scipy
+    from scipy import sparse
+    from scipy.sparse import csgraph
+  except ImportError as error:
+    raise harness.Skip(str(error)) from error
+  tails, heads, lengths = zip(*triples(), strict=True)
+  size = len(graph()[0])
+  matrix = sparse.csr_matrix((lengths, (tails, heads)), shape=(size, size))
+  timing = harness.measure(
+    lambda: csgraph.dijkstra(matrix, unweighted=unweighted), runs=3
+  )
+  return f'scipy {scipy.__version__}, same run', timing.wall
+
+
+def pairs(num: int) -> tuple[np.ndarray, ...]:
+  """Random pairs of states."""
+  rng = np.random.default_rng(0)
+  return tuple(rng.integers(0, len(graph()[0]), (4, num)).astype(np.int32))
+
+
+def bench_boundaries() -> Iterator[harness.Line]:
+  """Exact boundaries, listed."""
+  delta, _ = graph()
+  for depth, num, few in ((5, 100_000, 100), (8, 10_000, 20)):
+    states = pairs(num)
+    run = functools.partial(dfa.boundary, delta, *states, depth)
+    timing = harness.measure(run)
+    rate = num / timing.cpu
+    target = {5: '300000 pairs/s', 8: '5000 pairs/s'}[depth]
+    some = [column[:few] for column in states]
+    plain = harness.measure(
+      lambda args=(delta, *some, depth): dfa.boundary(*args, backend='ref'), 2
+    )
+    for baseline, other in (
+      ('published program (3,375 and 26 pairs/CPU-s)', PUBLISHED[depth]),
+      ('plain reference, same run', few / plain.cpu),
+    ):
+      yield harness.Line(
+        name=f'boundaries k={depth}',
+        value=rate,
+        unit='pairs/CPU-s',
+        baseline=baseline,
+        ratio=rate / other,
+        compile_s=timing.compile_s,
+        target=target,
+      )
+
+
+def bench_hops() -> Iterator[harness.Line]:
+  """Hop distances of all pairs."""
+  delta, _ = graph()
+  timing = harness.measure(lambda: paths.hops(delta), runs=9)
+  yield from _against(
+    'all-pairs hops', timing, 'hops', scipy, '10 times faster'
+  )
+
+
+def bench_dijkstra() -> Iterator[harness.Line]:
+  """Distances of all pairs, float lengths; SciPy has one thread only."""
+  delta, lengths = graph()
+  for threads in (1, 2):
+    timing = harness.measure(
+      lambda threads=threads: paths.dijkstra(delta, lengths, threads=threads)
+    )
+    yield from _against(
+      f'all-pairs Dijkstra, {threads} threads',
+      timing,
+      'dijkstra',
+      scipy if threads == 1 else None,
+      '1.3 times faster',
+      threads,
+    )
+
+
+def _against(
+  name: str,
+  timing: harness.Timing,
+  search: str,
+  other: Callable[[bool], tuple[str, float]] | None,
+  target: str,
+  threads: int = 1,
+) -> Iterator[harness.Line]:
+  """Lines against the peers."""
+  peers = [other(search == 'hops')] if other else []
+  try:
+    version, seconds = rustworkx(threads)
+    peers.append((version, seconds[search]))
+  except harness.Skip as why:
+    print(why, file=sys.stderr)
+  for baseline, wall in peers:
+    yield harness.Line(
+      name=name,
+      value=timing.wall,
+      unit='s',
+      baseline=baseline,
+      ratio=wall / timing.wall,
+      compile_s=timing.compile_s,
+      target=target,
+    )
+
+
+def bench_walks() -> Iterator[harness.Line]:
+  """Random walks of 3 to 99 moves."""
+  delta, _ = graph()
+  num, few = 500_000, 2_000
+  yield _rate(
+    'random walks',
+    num,
+    lambda: paths.random_walks(delta, num, 3, 99, 0),
+    few,
+    lambda: paths.random_walks(delta, few, 3, 99, 0, backend='ref'),
+    '1000000 sequences/s',
+  )
+
+
+def bench_routes() -> Iterator[harness.Line]:
+  """Shortest routes of random pairs once the tables are there."""
+  delta, lengths = graph()
+  goals = np.arange(len(delta))
+  _, table = paths.to_goals(delta, lengths, goals)
+  num, few = 300_000, 2_000
+  origins, index, *_ = pairs(num)
+  yield _rate(
+    'shortest routes',
+    num,
+    lambda: paths.follow(delta, table, origins, index, goals, 96),
+    few,
+    lambda: paths.follow(
+      delta, table, origins[:few], index[:few], goals, 96, backend='ref'
+    ),
+    '200000 sequences/s',
+  )
+  timing = harness.measure(lambda: paths.to_goals(delta, lengths, goals), 3)
+  yield harness.Line(
+    name='distances and tables to all goals',
+    value=timing.wall,
+    unit='s',
+    baseline='the distances alone',
+    ratio=harness.measure(lambda: paths.dijkstra(delta, lengths), 3).wall
+    / timing.wall,
+    compile_s=timing.compile_s,
+  )
+
+
+def _rate(
+  name: str,
+  num: int,
+  run: Callable[[], object],
+  few: int,
+  plain: Callable[[], object],
+  target: str,
+) -> harness.Line:
+  """Sequences a CPU-second, against the plain reference on `few` of them."""
+  timing = harness.measure(run)
+  rate = num / timing.cpu
+  return harness.Line(
+    name=name,
+    value=rate,
+    unit='sequences/CPU-s',
+    baseline='plain reference, same run',
+    ratio=rate / (few / harness.measure(plain, 1).cpu),
+    compile_s=timing.compile_s,
+    target=target,
+  )
+
+
+def bench_rollouts() -> Iterator[harness.Line]:
+  """Following sequences of 99 labels through the table."""
+  delta, _ = graph()
+  num = 200_000
+  origins, labels, lengths = paths.random_walks(delta, num, 3, 99, 0)
+  goals = np.full(num, dfa.NONE)
+  args = delta, origins, goals, labels, lengths
+  timing = harness.measure(lambda: dfa.walk(*args))
+  mapped = harness.measure(lambda: dfa.walk(*args, backend='vmap'), 2)
+  yield harness.Line(
+    name='rollouts',
+    value=num / timing.cpu,
+    unit='sequences/CPU-s',
+    baseline='jax.vmap twin, same run, per CPU-s',
+    ratio=mapped.cpu / timing.cpu,
+    compile_s=timing.compile_s,
+  )
