@@ -1,0 +1,114 @@
+"""What the README tells a user to type exists, and the small parts run."""
+
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+README = (ROOT / 'README.md').read_text(encoding='utf-8')
+
+
+def commands() -> list[str]:
+  """Lines of the README's indented blocks, continued lines joined."""
+  block = '\n'.join(re.findall(r'^    (.*)$', README, re.M))
+  lines = block.replace('\\\n', ' ').splitlines()
+  return [line for line in lines if re.match(r'[\w./]+ |[\w./]+$', line)]
+
+
+def binaries() -> list[list[str]]:
+  """Words of each `python launch/...` command, without its comment."""
+  return [
+    shlex.split(line, comments=True)[1:]
+    for line in commands()
+    if line.startswith('python launch/')
+  ]
+
+
+def of(name: str, flag: str = '') -> list[list[str]]:
+  """Commands of one binary, those with some flag in them."""
+  return [
+    words
+    for words in binaries()
+    if words[0] == f'launch/{name}.py' and flag in ' '.join(words)
+  ]
+
+
+def run(words: list[str], folder: pathlib.Path) -> str:
+  """Runs a command as written, but in another folder."""
+  done = subprocess.run(
+    [sys.executable, str(ROOT / words[0]), *words[1:]],
+    cwd=folder,
+    capture_output=True,
+    text=True,
+  )
+  assert done.returncode == 0, (words, done.stderr[-3000:])
+  return done.stdout
+
+
+def test_programs_that_are_named_exist():
+  named = set(re.findall(r'launch/\w+\.(?:py|sh)', README))
+  assert {'launch/quickstart.sh', 'launch/train.py'} <= named
+  for path in named:
+    assert (ROOT / path).is_file(), path
+
+
+def test_folders_and_flagfiles_that_are_named_exist():
+  for path in set(re.findall(r'(?:launch|third_party)/[\w/.]*\w', README)):
+    assert (ROOT / path).exists(), path
+
+
+def test_every_flag_is_one_that_the_program_reads():
+  seen = set()
+  for binary in {words[0] for words in binaries()}:
+    text = run([binary, '--help'], ROOT)
+    known = set(re.findall(r'^\s+--(?:\[no\])?(\w+)', text, re.M))
+    for words in of(pathlib.Path(binary).stem):
+      given = {w[2:].split('=')[0] for w in words[1:] if w.startswith('--')}
+      assert given <= {*known, 'flagfile'}, (binary, given - known)
+      seen |= given
+  assert {'world', 'flagfile', 'samples', 'place'} <= seen
+
+
+def test_every_spec_means_something():
+  from wm import registry
+
+  skip = ('frog', 'repeats', 'wander')  # The ones to be added.
+  made = 0
+  for words in binaries():
+    for word in words:
+      flag, _, spec = word.removeprefix('--').partition('=')
+      if flag in registry.KINDS and not spec.startswith(skip):
+        registry.make(flag, spec)
+        made += 1
+  assert made > 5
+
+
+def test_boundaries_and_counts_run_as_written(tmp_path):
+  (words,) = of('boundary')
+  sizes = [line.split() for line in run(words, tmp_path).splitlines()]
+  assert [int(k) for k, _ in sizes] == list(range(1, 9))
+  assert int(sizes[-1][1]) > 0
+  (words,) = of('count')
+  counts = [line.split() for line in run(words, tmp_path).splitlines()]
+  # From the left end of the line: stay or right, and so on.
+  assert [(int(k), int(n)) for k, n in counts[:3]] == [(1, 2), (2, 5), (3, 13)]
+
+
+def test_scoring_runs_as_written(tmp_path):
+  (words,) = of('score', '--model=uniform()')
+  assert 'compression' in run(words, tmp_path)
+  assert (tmp_path / 'runs' / 'uniform' / 'scores.json').is_file()
+  assert (tmp_path / 'runs' / 'uniform' / 'rows.csv').is_file()
+
+
+def test_a_model_of_your_own_runs_as_written(tmp_path):
+  pytest.importorskip('torch')
+  (source,) = re.findall(r'```python\n(import torch.*?)```', README, re.S)
+  (tmp_path / 'my_model.py').write_text(source, encoding='utf-8')
+  (words,) = of('score', '--model=user(')
+  assert 'validity' in run(words, tmp_path)
+  assert (tmp_path / 'runs' / 'mine' / 'scores.json').is_file()
