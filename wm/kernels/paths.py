@@ -72,12 +72,29 @@ def dijkstra(
   if sources is None:
     sources = np.arange(len(delta))
   sources = checks.rows(sources, len(delta), 'sources', 0)
-  module = _backend(backend)
   dist = np.empty((len(weightings), len(sources), len(delta)))
+  none = np.empty((0, len(delta)), np.int8)
   for weighting, out in zip(weightings, dist, strict=True):
-    edges = _edges(delta, weighting)
-    module.distances(*edges[:: -1 if reverse else 1], sources, threads, out)
+    _search(delta, weighting, sources, reverse, threads, backend, out, none)
   return dist if np.ndim(lengths) == 3 else dist[0]
+
+
+def _search(
+  delta: np.ndarray,
+  weighting: np.ndarray,
+  sources: np.ndarray,
+  reverse: bool,
+  threads: int,
+  backend: str,
+  dist: np.ndarray,
+  labels: np.ndarray,
+) -> None:
+  """Fills dist [B, S] and, unless empty, labels [B, S]."""
+  edges = _edges(delta, weighting)
+  names = checks.frozen(np.nonzero(delta >= 0)[1], np.int8)
+  _backend(backend).distances(
+    *edges[:: -1 if reverse else 1], names, sources, threads, dist, labels
+  )
 
 
 def to_goals(
@@ -105,15 +122,9 @@ def to_goals(
   delta = checks.table(delta)
   goals = checks.rows(goals, len(delta), 'goals', 0)
   weighting = _lengths(delta, lengths)[0]
-  dist = dijkstra(
-    delta, weighting, goals, reverse=True, threads=threads, backend=backend
-  )
-  names = checks.frozen(np.nonzero(delta >= 0)[1], np.int8)
-  edges = (*_edges(delta, weighting)[0], names)
+  dist = np.empty((len(goals), len(delta)))
   labels = np.empty(dist.shape, np.int8)
-  _backend(backend).first_labels(
-    edges, checks.frozen(dist, np.float64), goals, labels
-  )
+  _search(delta, weighting, goals, True, threads, backend, dist, labels)
   return dist, labels
 
 

@@ -83,11 +83,13 @@ def _wake(edges, row, dirty):
 @njit(cache=True)
 def _hop(edges, row, dist):
   """Takes one more than the least of the neighbours; True if a lane fell."""
-  fell = False
-  for other in edges[1][edges[0][row] : edges[0][row + _ONE]]:
+  fell, stop = False, edges[0][row + _ONE]
+  # Two edges a turn halve the loads and stores of the row itself.
+  for e in range(edges[0][row], stop, 2):
+    one, two = edges[1][e], edges[1][min(e + 1, stop - 1)]
     for lane in range(HOP_LANES):
-      far = dist.dtype.type(dist[other, lane] + 1)
-      old = dist[row, lane]
+      near = min(dist[one, lane], dist[two, lane])
+      far, old = dist.dtype.type(near + 1), dist[row, lane]
       fell |= far < old
       dist[row, lane] = min(far, old)
   return fell
@@ -167,11 +169,14 @@ def hops(
 @njit(cache=True)
 def _relax(edges, row, dist):
   """Shortens dist[row] over edges from others; True if any lane fell."""
-  fell = False
-  for e in range(edges[0][row], edges[0][row + _ONE]):
-    other, length = edges[1][e], edges[2][e]
+  fell, stop = False, edges[0][row + _ONE]
+  for e in range(edges[0][row], stop, 2):
+    last = min(e + 1, stop - 1)
+    one, two = edges[1][e], edges[1][last]
+    to_one, to_two = edges[2][e], edges[2][last]
     for lane in range(LANES):
-      far, old = dist[other, lane] + length, dist[row, lane]
+      far = min(dist[one, lane] + to_one, dist[two, lane] + to_two)
+      old = dist[row, lane]
       fell |= far < old
       dist[row, lane] = min(far, old)
   return fell
@@ -198,106 +203,125 @@ def _block(out, into, roots, dist, order, dirty):
 
 
 @njit(cache=True)
-def _blocks(out, into, sources, places, first, step, result):
+def _name(into, names, roots, dist, row, found, stuck):
+  """Fills found [LANES] with the label a route takes at a row, else -1.
+
+  stuck [LANES] becomes True where only level edges leave the row.
+  """
+  for lane in range(LANES):
+    found[lane] = -1
+  # From the last edge back, so that the lowest label stays.
+  for k in range(into[0][row + _ONE] - into[0][row]):
+    e = into[0][row + _ONE] - 1 - k
+    other, length, name = into[1][e], into[2][e], np.int64(names[e])
+    for lane in range(LANES):
+      there, here = dist[other, lane], dist[row, lane]
+      best = (there + length == here) & (there < here)
+      found[lane] = name if best else found[lane]
+  for lane in range(len(roots)):
+    open_end = found[lane] < 0 and dist[row, lane] < np.inf
+    stuck[lane] |= open_end and roots[lane] != row
+
+
+@njit(cache=True)
+def _release(into, names, goal, far, out):
+  """Labels for rows that only level edges leave, in rounds; see paths_ref."""
+  size = len(far)
+  settled, found = np.empty(size, np.bool_), np.empty(size, np.int8)
+  some = True
+  for row in range(size):
+    settled[row] = out[row] >= 0 or row == goal
+  while some:
+    some = False
+    for row in range(size):
+      found[row] = -1
+      if settled[row] or far[row] == np.inf:
+        continue
+      for e in range(into[0][row], into[0][row + 1]):
+        other = into[1][e]
+        level = far[other] + into[2][e] == far[row]
+        if level and settled[other] and found[row] < 0:
+          found[row], some = names[e], True
+    for row in range(size):
+      if found[row] >= 0:
+        out[row], settled[row] = found[row], True
+
+
+@njit(cache=True)
+def _write_labels(into, names, roots, dist, places, labels):
+  """Puts the labels of a block in rows `places` of labels [B, S]."""
+  size = len(dist)
+  square = np.empty((16, LANES), np.int64)
+  stuck = np.zeros(LANES, np.bool_)
+  for low in range(0, size, 16):
+    high = min(low + 16, size)
+    for row in range(low, high):
+      _name(into, names, roots, dist, np.uint32(row), square[row - low], stuck)
+    for lane in range(len(roots)):
+      for row in range(low, high):
+        labels[places[lane], row] = square[row - low, lane]
+  for lane in range(len(roots)):
+    if stuck[lane]:
+      out = labels[places[lane]]
+      _release(into, names, roots[lane], dist[:, lane], out)
+
+
+@njit(cache=True)
+def _blocks(out, into, names, sources, places, first, step, result, labels):
   """Blocks number first, first + step, ... of the sources, one thread."""
   size = len(out[0]) - 1
   dist = np.empty((size, LANES))
   order, dirty = np.empty(size, np.uint32), np.empty(size, np.bool_)
   for start in range(first * LANES, len(sources), step * LANES):
     roots = sources[start : start + LANES]
+    into_rows = places[start : start + LANES]
     _block(out, into, roots, dist, order, dirty)
     # In squares: both arrays then stay within the cache.
     for low in range(0, size, 16):
       for lane in range(len(roots)):
         for row in range(low, min(low + 16, size)):
-          result[places[start + lane], row] = dist[row, lane]
+          result[into_rows[lane], row] = dist[row, lane]
+    if len(labels):
+      _write_labels(into, names, roots, dist, into_rows, labels)
 
 
 @njit(cache=True, parallel=True)
-def _blocks_threads(out, into, sources, places, threads, result):
+def _blocks_threads(out, into, names, sources, places, threads, result, labels):
   """The same, blocks shared out among threads."""
   for thread in prange(threads):
-    _blocks(out, into, sources, places, thread, threads, result)
+    _blocks(out, into, names, sources, places, thread, threads, result, labels)
 
 
 def distances(
   out_edges: tuple[np.ndarray, ...],
   in_edges: tuple[np.ndarray, ...],
+  names: np.ndarray,
   sources: np.ndarray,
   threads: int,
   dist: np.ndarray,
+  labels: np.ndarray,
 ) -> None:
-  """Fills dist [B, S]; the parallel version is compiled only if asked for."""
+  """Fills dist [B, S] and, unless empty, labels [B, S] (see paths_ref).
+
+  The parallel version is compiled only if asked for.
+  """
   rows = sources.astype(np.uint32)
   together = clusters(out_edges[:2], in_edges[:2], rows, LANES)
   # Stable sorts of both pair every use of a row with a place of its own.
   places = np.empty(len(rows), np.int64)
   places[np.argsort(together, kind='stable')] = np.argsort(rows, kind='stable')
+  edges = out_edges, in_edges, names, together, places
   if threads == 1:
-    _blocks(out_edges, in_edges, together, places, 0, 1, dist)
+    _blocks(*edges, 0, 1, dist, labels)
   else:
-    _blocks_threads(out_edges, in_edges, together, places, threads, dist)
+    _blocks_threads(*edges, threads, dist, labels)
 
 
 @njit(cache=True)
-def _choose(edges, row, far, out):
-  """Lowest best label of a row that leads strictly nearer, else -1."""
-  least, label = np.inf, -1
-  for e in range(edges[0][row], edges[0][row + _ONE]):
-    there = far[edges[1][e]]
-    way = edges[2][e] + there
-    if way < least:
-      least, label = way, -1
-    if way == least and label < 0 and there < far[row]:
-      label = edges[3][e]
-  out[row] = label
-
-
-@njit(cache=True)
-def _level(edges, row, far, settled):
-  """Lowest best label of a row that leads to a settled one, else -1."""
-  least = np.inf
-  for e in range(edges[0][row], edges[0][row + _ONE]):
-    least = min(least, edges[2][e] + far[edges[1][e]])
-  for e in range(edges[0][row], edges[0][row + _ONE]):
-    head = edges[1][e]
-    if edges[2][e] + far[head] == least and settled[head]:
-      return edges[3][e]
-  return -1
-
-
-@njit(cache=True)
-def first_labels(edges, dist, goals, labels):
-  """Fills labels [G, S]; rounds over rows that only level edges leave."""
-  size = labels.shape[1]
-  settled, found = np.empty(size, np.bool_), np.empty(size, np.int8)
-  for g in range(len(goals)):
-    far, out = dist[g], labels[g]
-    some = False
-    for row in range(size):
-      settled[row] = True
-      out[row] = -1
-      if row != goals[g] and far[row] < np.inf:
-        _choose(edges, np.uint32(row), far, out)
-        settled[row] = out[row] >= 0
-        some |= not settled[row]
-    while some:
-      some = False
-      for row in range(size):
-        found[row] = -1
-        if not settled[row]:
-          found[row] = _level(edges, np.uint32(row), far, settled)
-          some |= found[row] >= 0
-      for row in range(size):
-        if found[row] >= 0:
-          out[row], settled[row] = found[row], True
-
-
-@njit(cache=True)
-def follow(delta, table, origins, index, goals, labels, moves):
-  """Follows tables to goals; one move beyond the columns marks the longer."""
+def _follow(delta, table, origins, index, goals, order, labels, moves):
+  """Routes in an order that keeps to one goal's table."""
   most = labels.shape[1]
-  for b in range(len(origins)):
+  for b in order:
     row, goal, line = origins[b], goals[index[b]], table[index[b]]
     step = 0
     while row != goal:
@@ -311,6 +335,20 @@ def follow(delta, table, origins, index, goals, labels, moves):
     if step < 0:
       labels[b] = -1
     moves[b] = step
+
+
+def follow(
+  delta: np.ndarray,
+  table: np.ndarray,
+  origins: np.ndarray,
+  index: np.ndarray,
+  goals: np.ndarray,
+  labels: np.ndarray,
+  moves: np.ndarray,
+) -> None:
+  """Follows tables to goals; one move beyond the columns marks the longer."""
+  order = np.argsort(index, kind='stable')
+  _follow(delta, table, origins, index, goals, order, labels, moves)
 
 
 @njit(cache=True)

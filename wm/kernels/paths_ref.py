@@ -40,12 +40,18 @@ def hops(
 def distances(
   out_edges: tuple[np.ndarray, ...],
   in_edges: tuple[np.ndarray, ...],
+  names: np.ndarray,
   sources: np.ndarray,
   threads: int,
   dist: np.ndarray,
+  labels: np.ndarray,
 ) -> None:
-  """Dijkstra's algorithm with a heap, from each source."""
-  del in_edges, threads
+  """Dijkstra's algorithm with a heap, from each source.
+
+  With labels [B, S] given, the sources are goals, the searches go against
+  the edges, and `names` are the labels of in_edges.
+  """
+  del threads
   indptr, heads, lengths = (column.tolist() for column in out_edges)
   dist[:] = np.inf
   for source, far in zip(sources.tolist(), dist, strict=True):
@@ -59,9 +65,11 @@ def distances(
         if here + lengths[e] < far[heads[e]]:
           far[heads[e]] = here + lengths[e]
           heapq.heappush(heap, (here + lengths[e], heads[e]))
+  if len(labels):
+    _first_labels((*in_edges, names), dist, sources, labels)
 
 
-def first_labels(
+def _first_labels(
   edges: tuple[np.ndarray, ...],
   dist: np.ndarray,
   goals: np.ndarray,
