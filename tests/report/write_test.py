@@ -50,7 +50,10 @@ def runs(tmp_path: pathlib.Path) -> list[pathlib.Path]:
         spec='compression(k=1)',
       ),
     ],
-    second: [entry('untrained', 'compression', headline, None)],
+    second: [
+      entry('untrained', 'compression', headline, None),
+      entry('untrained', 'compression', 'precision_published', 0.125),
+    ],
   }
   for folder, entries in scores.items():
     folder.mkdir()
@@ -76,14 +79,14 @@ def core_headline(metric: str) -> str:
 def test_report_holds_every_number(runs, tmp_path):
   out = tmp_path / 'report'
   summary = write.report(runs, out)
-  assert summary['results'] == 3
+  assert summary['results'] == 4
   text = (out / 'report.md').read_text()
   assert '0.250 [0.150, 0.350], n=40' in text
   assert '0.750' in text
   assert 'vacuous 40' in text
-  assert '0.250 (0.10 ± 0.01)' in text, "the paper's value stands beside ours"
+  assert '0.125 (0.00)' in text, "the paper's value stands beside ours"
   assert (out / 'map_shortest_paths.html').is_file()
-  assert len(json.loads((out / 'scores.json').read_text())) == 3
+  assert len(json.loads((out / 'scores.json').read_text())) == 4
 
 
 def test_rows_are_merged_with_the_union_of_columns(runs, tmp_path):

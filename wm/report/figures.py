@@ -75,6 +75,8 @@ def ablations(runs: Sequence[Run]) -> dict[str, list[Entry]]:
     for text in texts:
       given = _arguments(text)
       changed = [key for key in given if given[key] != defaults[key]]
+      if len(changed) > 1:  # A zero beside the field switches a quantity off.
+        changed = [key for key in changed if given[key]]
       if len(changed) == 1:
         found[changed[0]] += _points(entries, shown, text, given[changed[0]])
     for field in [f for f in found if f in defaults]:
@@ -95,10 +97,14 @@ def _points(
   ]
 
 
+# Fields that bound a length, where 0 means the whole.
+_LENGTHS = ('k', 'sample_k')
+
+
 def _ordered(values: set[Any], field: str) -> list[Any]:
   """Values left to right; 0 of a length means 'the whole', so it is last."""
   if all(isinstance(value, int | float) for value in values):
-    return sorted(values, key=lambda x: (field == 'k' and x == 0, x))
+    return sorted(values, key=lambda x: (field in _LENGTHS and x == 0, x))
   return sorted(values, key=str)
 
 
@@ -119,7 +125,10 @@ def ablation(field: str, points: Sequence[Entry]) -> bytes:
         x, value, low, high = zip(*line, strict=True)
         axis.plot(x, value, 'o-', color=f'C{number}', label=model, markersize=4)
         axis.fill_between(x, low, high, color=f'C{number}', alpha=0.15)
-    labels = ['full' if field == 'k' and p == 0 else str(p) for p in places]
+    labels = [
+      'full' if field in _LENGTHS and place == 0 else str(place)
+      for place in places
+    ]
     axis.set_xticks(range(len(places)), labels, fontsize=8)
     axis.set(title=': '.join(quantity), xlabel=field, ylim=(-0.03, 1.03))
   axes[0].legend(fontsize=8, frameon=False)

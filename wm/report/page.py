@@ -22,7 +22,8 @@ th, td { border-bottom: 1px solid var(--line); padding: .3rem .7rem;
 th { background: var(--soft); font-weight: 600; white-space: normal; }
 td small { display: block; color: #777; }
 .note { color: #777; font-size: .9rem; max-width: 60rem; }
-figure { margin: 1rem 0; display: inline-block; }
+figure { margin: 1rem 1rem 1rem 0; display: inline-block; max-width: 34rem;
+  vertical-align: top; }
 figure img { max-width: 100%; background: white; border-radius: 6px; }
 figcaption { color: #777; font-size: .9rem; }
 summary h2 { display: inline-block; }
