@@ -68,6 +68,16 @@ def test_hops_agree_with_networkx(seed):
   np.testing.assert_array_equal(hops, theirs)
 
 
+@LAWS
+@given(graphs())
+def test_rows_are_reachable_where_there_is_a_distance(case):
+  delta, _ = case
+  hops = paths.hops(delta)
+  for row in range(len(delta)):
+    found = dfa.reachable(delta, [row])
+    np.testing.assert_array_equal(found, hops[row] < 255)
+
+
 @pytest.mark.parametrize(('size', 'dtype'), [(253, 'u1'), (254, 'u2')])
 def test_long_chains_take_a_wider_type(size, dtype):
   delta = np.full((size, 1), core.DEAD)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.kernels import checks
+from wm.kernels import checks, published
 
 NONE = checks.NONE  # a goal that is no row
 VARIANTS = ('exact', 'reference')
@@ -230,7 +230,7 @@ def boundary(
   module = _backend(backend)
   if variant == 'exact':
     return Suffixes(*module.boundary(delta, *pairs, depth))
-  allowed, alive = _published(delta, turns, known, depth)
+  allowed, alive = published.enumeration(delta, turns, known, depth)
   return Suffixes(
     *module.boundary_reference(delta, allowed, alive, *pairs, depth)
   )
@@ -264,39 +264,6 @@ def _pairs(
     second_goal=second_goal,
   )
   return delta, (first, second, first_goal, second_goal)
-
-
-def _published(
-  delta: np.ndarray,
-  turns: np.ndarray | None,
-  known: np.ndarray | None,
-  depth: int,
-) -> tuple[np.ndarray, np.ndarray]:
-  """What the published enumeration follows.
-
-  Returns:
-    allowed: [S, A] bool, labels it takes from each row.
-    alive: [S, depth + 1] bool, it finds a continuation of that length.
-  """
-  rows, labels = delta.shape
-  if turns is None:
-    order = np.broadcast_to(np.arange(labels), delta.shape)
-    turns = np.where(delta >= 0, order, core.DEAD)
-  turns = np.asarray(turns)
-  if known is None:
-    known = (delta >= 0).any(1)
-  known = np.append(np.asarray(known, bool), False)
-  allowed = np.zeros(delta.shape, bool)
-  running = np.ones(rows, bool)
-  every = np.arange(rows)
-  for column in turns.T:
-    here = column >= 0
-    running &= ~here | known[delta[every, column]]
-    allowed[every[here & running], column[here & running]] = True
-  alive = np.ones((rows, depth + 1), bool)
-  for left in range(1, depth + 1):
-    alive[:, left] = (allowed & alive[delta, left - 1]).any(1)
-  return checks.frozen(allowed, bool), checks.frozen(alive, bool)
 
 
 def boundary_sizes(
