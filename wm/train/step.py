@@ -62,31 +62,39 @@ def make_train_step(
   """step(state, step [], tokens [B, L], lengths [B]) -> (state, [6] float32).
 
   The loss is the mean over the real tokens of the global batch. The state
-  passed in is given up. Dropout depends on (seed, step) alone.
+  passed in is given up. Dropout depends on (seed, step) alone. Gradient and
+  update are programs of their own: only the first compiles again for each L.
   """
+  shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
+  everywhere = _everywhere(shardings)
 
-  def train_step(state, step, tokens_BL, lengths_B):
+  def gradient(params, step, tokens_BL, lengths_B):
     key = jax.random.fold_in(jax.random.key(seed), step)
 
     def loss(params):
-      sums = loss_sums(
-        state_lib.merge(shape, params), tokens_BL, lengths_B, prompt_len, key
-      )
+      net = state_lib.merge(shape, params)
+      sums = loss_sums(net, tokens_BL, lengths_B, prompt_len, key)
       return sums[0] / jnp.maximum(sums[1], 1), sums
 
-    grads, sums = jax.grad(loss, has_aux=True)(state.params)
+    return jax.grad(loss, has_aux=True)(params)
+
+  def update(state, step, grads, sums):
     updates, opt = optimiser.update(grads, state.opt, state.params)
     params = optax.apply_updates(state.params, updates)
     extra = jnp.stack([optax.tree.norm(grads), schedule(step)])
     report = jnp.concatenate([sums, extra.astype(jnp.float32)])
     return state_lib.State(params, opt), report
 
-  shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
-  return jax.jit(
-    train_step,
-    donate_argnums=0,
-    out_shardings=(shardings, _everywhere(shardings)),
+  gradient = jax.jit(gradient, out_shardings=(shardings.params, everywhere))
+  update = jax.jit(
+    update, donate_argnums=0, out_shardings=(shardings, everywhere)
   )
+
+  def train_step(state, step, tokens_BL, lengths_B):
+    grads, sums = gradient(state.params, step, tokens_BL, lengths_B)
+    return update(state, step, grads, sums)
+
+  return train_step
 
 
 def make_eval_step(

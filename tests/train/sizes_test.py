@@ -1,0 +1,29 @@
+"""The flagfiles of model sizes say how many parameters they have."""
+
+import pathlib
+import re
+
+import pytest
+
+from wm import registry
+from wm.models import network
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / 'launch/flags/sizes'
+VOCAB, MAX_LEN = 4589, 99  # Manhattan's shortest paths.
+
+
+@pytest.mark.parametrize(
+  'path', sorted(FOLDER.glob('*.flags')), ids=lambda path: path.stem
+)
+def test_header_counts_the_parameters(path):
+  text = path.read_text()
+  (spec,) = re.findall(r'^--model=(.*)$', text, re.MULTILINE)
+  (said,) = re.findall(r'^# ([\d,]+) parameters', text, re.MULTILINE)
+  shape = network.Shape(registry.make('model', spec), VOCAB, MAX_LEN)
+  assert f'{shape.num_params:,}' == said
+  assert f'sizes/{path.name}' in text
+
+
+def test_the_papers_size_is_there():
+  assert '89,366,784' in (FOLDER / 'paper.flags').read_text()
+  assert len(list(FOLDER.glob('*.flags'))) >= 5
