@@ -255,16 +255,11 @@ class Attention(nnx.Module):
     weights = dropout(weights.astype(v.dtype), rate, key)
     return self.out(jnp.einsum('bhlm,bmhc->blhc', weights, v)), (k, v)
 
-  def branch(self, rows: int, num: int, steps: int, dtype: Any) -> Any:
-    """Empty caches: a list of pieces, each keys and values [R, M, H, K, C].
-
-    Pieces let steps read no further than the longest continuation; narrow
-    networks gain less by that than it takes to compile.
-    """
+  def branch(self, rows: int, num: int, size: int, dtype: Any) -> Any:
+    """Empty keys and values [R, M, H, K, C] of `size` tokens, K."""
     _, heads, channels = self.qkv.outputs
-    size = min(32 if heads * channels >= 256 else 128, steps)
     piece = jnp.zeros((rows, num, heads, size, channels), dtype)
-    return [(piece, piece) for _ in range(-(-steps // size))]
+    return piece, piece
 
   def step(
     self,
@@ -273,12 +268,12 @@ class Attention(nnx.Module):
     own: Any,
     before_R: jax.Array,
     count_RM: jax.Array,
-    moved_RM: jax.Array,
   ) -> tuple[jax.Array, Any]:
     """One token of each continuation: output [R, M, D], caches after it.
 
     shared: keys and values [R, H, P, C] of the prefixes, of which before_R
-    are in use; own: from `branch`, of which count_RM are.
+    are in use; own: pieces from `branch`, one after the other, of which
+    count_RM are and one more must be free.
     """
     q, k, v = self.project(x_RMD, before_R[:, None] + count_RM)
     q_RHMC = q.swapaxes(1, 2)
@@ -293,8 +288,9 @@ class Attention(nnx.Module):
     after, start = [], 0
     for piece in own:
       piece = _write(piece, k, v, count_RM - start)
-      part = _own_share(q, piece, count_RM - start, moved_RM)
-      whole = whole.combine(part)
+      part = _own_share(q, piece, count_RM - start)
+      # Compiled apart, so that further pieces do not change a bit.
+      whole = jax.lax.optimization_barrier(whole.combine(part))
       after.append(piece)
       start += piece[0].shape[3]
     y_RMHC = whole.total / whole.mass[..., None]
@@ -326,24 +322,12 @@ def _own_share(
   q_RMHC: jax.Array,
   piece: tuple[jax.Array, jax.Array],
   last_RM: jax.Array,
-  moved_RM: jax.Array,
 ) -> Share:
-  """Share of one piece, whose positions up to last_RM are seen.
-
-  A piece that no continuation has reached is not read.
-  """
+  """Share of one piece, whose positions up to last_RM are seen."""
   keys, values = piece
-
-  def read() -> Share:
-    seen = jnp.arange(keys.shape[3])[None, None] <= last_RM[..., None]
-    return share(
-      jnp.einsum('rmhc,rmhkc->rmhk', q_RMHC, keys),
-      seen[:, :, None],
-      lambda w: jnp.einsum('rmhk,rmhkc->rmhc', w.astype(keys.dtype), values),
-    )
-
-  def skip() -> Share:
-    none = jnp.zeros(q_RMHC.shape[:3])
-    return Share(none + _NEVER, none, jnp.zeros(q_RMHC.shape))
-
-  return jax.lax.cond(jnp.any(moved_RM & (last_RM >= 0)), read, skip)
+  seen = jnp.arange(keys.shape[3])[None, None] <= last_RM[..., None]
+  return share(
+    jnp.einsum('rmhc,rmhkc->rmhk', q_RMHC, keys),
+    seen[:, :, None],
+    lambda w: jnp.einsum('rmhk,rmhkc->rmhc', w.astype(keys.dtype), values),
+  )

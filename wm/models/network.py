@@ -2,7 +2,7 @@
 
 A family is one file: a `Model` (a `NetworkModel`: fields and `build`) and a
 `Network` (a Flax NNX module). From `__call__` alone it can be trained; from
-`hidden`, `prefill`, `branch`, `reset` and `step` it gets probes and sessions,
+`hidden`, `prefill`, `branch`, `step` (and `reset`) it gets probes and sessions,
 for attention (caches that grow) and recurrences (states of constant size)
 alike.
 
@@ -57,32 +57,40 @@ class Network(nnx.Module):
     """
     raise NotImplementedError
 
-  def branch(self, rows: int, num: int, steps: int) -> Any:
-    """Tree of arrays [R, M, ...]: continuations of up to `steps` tokens."""
+  def piece(self, steps: int) -> int:
+    """Tokens that one piece of a continuation's memory has room for.
+
+    Pieces are made as continuations grow, up to `steps` tokens. A recurrence
+    needs but one, whatever it holds: the default.
+    """
+    return steps
+
+  def branch(self, rows: int, num: int, size: int) -> Any:
+    """One empty piece, for `size` tokens: a tree of arrays [R, M, ...]."""
     raise NotImplementedError
 
-  def reset(self, own: Any, shared: Any, fresh_R: jax.Array) -> Any:
+  def reset(self, own: list[Any], shared: Any, fresh_R: jax.Array) -> list[Any]:
     """`own` with nothing appended in the rows that are fresh.
 
-    Attention goes by lengths and has nothing to do; a recurrence copies the
-    state from `shared` to each continuation.
+    Not called where a family does not define it: attention goes by lengths.
+    A recurrence copies the state from `shared` to each continuation.
     """
-    del shared, fresh_R
-    return own
+    raise NotImplementedError
 
   def step(
     self,
     shared: Any,
-    own: Any,
+    own: list[Any],
     tokens_RM: jax.Array,
     before_R: jax.Array,
     count_RM: jax.Array,
     moved_RM: jax.Array,
-  ) -> tuple[Any, jax.Array]:
+  ) -> tuple[list[Any], jax.Array]:
     """Appends a token to each continuation: `own` after it, logits [R, M, V].
 
-    before_R: prefix lengths; count_RM: tokens appended so far; moved_RM:
-    False where a continuation stays as it was and its logits are not used.
+    own: the pieces so far, enough for one more token; before_R: prefix
+    lengths; count_RM: tokens appended so far; moved_RM: False where a
+    continuation stays as it was and its logits are not used.
     """
     raise NotImplementedError
 
@@ -123,6 +131,11 @@ class Shape:
   def abstract(self) -> nnx.State:
     """Shapes and dtypes of the weights."""
     return _structure(self)[1]
+
+  @property
+  def network(self) -> Network:
+    """The network with shapes in place of weights."""
+    return nnx.merge(self.graph, self.abstract)
 
   @property
   def num_params(self) -> int:
@@ -212,7 +225,7 @@ class NetworkPredictor(core.Predictor):
     Raises:
       InputError: there is no such layer.
     """
-    last = nnx.merge(self.shape.graph, self.shape.abstract).num_layers
+    last = self.shape.network.num_layers
     if not -1 <= layer <= last:
       raise core.InputError(f'layer {layer} of {self.model}: -1 to {last}')
     return self._by_tiles(_hidden, (self.shape, layer), tokens, lengths)

@@ -67,13 +67,19 @@ def padded(
 
 
 @functools.lru_cache(maxsize=64)
+def piece_size(shape: Shape) -> int:
+  """Tokens of one piece of a continuation's memory."""
+  return shape.network.piece(shape.max_len)
+
+
+@functools.lru_cache(maxsize=64)
 def _blank(shape: Shape, rows: int, num: int) -> tuple[Any, Any]:
-  """Abstract (shared, own) of a tile."""
+  """Abstract (shared, one piece of own) of a tile."""
 
   def build(params: nnx.State, tokens: jax.Array, used: jax.Array) -> Any:
     network = nnx.merge(shape.graph, params)
     shared, _ = network.prefill(tokens, used)
-    return shared, network.branch(rows, num, shape.max_len)
+    return shared, network.branch(rows, num, piece_size(shape))
 
   return jax.eval_shape(
     build,
@@ -84,43 +90,46 @@ def _blank(shape: Shape, rows: int, num: int) -> tuple[Any, Any]:
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _zeros_jit(shape: Shape, rows: int, num: int) -> Any:
-  blank = jax.tree.map(
-    lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), _blank(shape, rows, num)
+def _new_tile(shape: Shape, rows: int, num: int) -> Any:
+  shared = jax.tree.map(
+    lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), _blank(shape, rows, num)[0]
   )
-  return *blank, jnp.zeros((rows, num, shape.vocab_size))
+  return shared, jnp.zeros((rows, num, shape.vocab_size))
 
 
-def _zeros(shape: Shape, rows: int, num: int, device: jax.Device) -> Any:
-  """A tile's (shared, own, log_probs) before anything is in it."""
-  with jax.default_device(device):
-    return _zeros_jit(shape, rows, num)
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _new_piece(shape: Shape, rows: int, num: int) -> Any:
+  return jax.tree.map(
+    lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), _blank(shape, rows, num)[1]
+  )
 
 
 @functools.lru_cache(maxsize=64)
 def tile_rows(shape: Shape, num: int, cache_bytes: int) -> int:
   """Rows of a tile: as many lanes as pay, if their caches fit."""
-  leaves = jax.tree.leaves(_blank(shape, 1, num))
-  size = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
-  size += 4 * num * shape.vocab_size
+  shared, piece = (
+    sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+    for tree in _blank(shape, 1, num)
+  )
+  pieces = -(-shape.max_len // piece_size(shape))
+  size = shared + pieces * piece + 4 * num * shape.vocab_size
   small = shape.num_params < SMALL
   lanes = SMALL_TILE_LANES if small else TILE_LANES
   return max(min(lanes // num, cache_bytes // size), 1)
 
 
 @functools.partial(
-  jax.jit, static_argnums=0, donate_argnames=('shared', 'own', 'log_probs')
+  jax.jit, static_argnums=0, donate_argnames=('shared', 'log_probs')
 )
 def _start(
   shape: Shape,
   params: nnx.State,
   shared: Any,
-  own: Any,
   log_probs: jax.Array,
   rows: jax.Array,
   tokens: jax.Array,
   lengths: jax.Array,
-) -> tuple[Any, Any, jax.Array]:
+) -> tuple[Any, jax.Array]:
   """A tile with prefixes put in `rows`; a row past the end is a pad."""
   network = nnx.merge(shape.graph, params)
   new, logits = network.prefill(tokens, lengths)
@@ -129,12 +138,15 @@ def _start(
     place = (rows, *(slice(0, size) for size in leaf.shape[1:]))
     return tile.at[place].set(leaf, mode='drop')
 
-  shared = jax.tree.map(put, shared, new)
-  fresh = jnp.zeros(len(log_probs), bool).at[rows].set(True, mode='drop')
-  own = network.reset(own, shared, fresh)
   first = jax.nn.log_softmax(logits)[:, None]
   first = jnp.broadcast_to(first, (len(rows), *log_probs.shape[1:]))
-  return shared, own, log_probs.at[rows].set(first, mode='drop')
+  shared = jax.tree.map(put, shared, new)
+  return shared, log_probs.at[rows].set(first, mode='drop')
+
+
+@functools.partial(jax.jit, static_argnums=0, donate_argnames='own')
+def _reset(shape: Shape, own: Any, shared: Any, fresh: jax.Array) -> Any:
+  return shape.network.reset(own, shared, fresh)
 
 
 @functools.partial(
@@ -186,13 +198,25 @@ class _Tile:
   def __init__(
     self, predictor: NetworkPredictor, rows: int, num: int, device: Any
   ):
+    from wm.models import network  # Deferred: it imports this module.
+
     self.shape, self.device = predictor.shape, device
     self.params = predictor.placed(device)
-    self.shared, self.own, self.log_probs = _zeros(
-      self.shape, rows, num, device
-    )
     self.before = np.ones(rows, np.int32)
     self.count = np.zeros((rows, num), np.int32)
+    with jax.default_device(device):
+      self.shared, self.log_probs = _new_tile(self.shape, rows, num)
+    self.own = []
+    kind = type(self.shape.network)
+    self.resets = kind.reset is not network.Network.reset
+
+  def grow(self, tokens: int) -> int:
+    """Makes pieces for so many tokens; the number of pieces they take."""
+    wanted = -(-tokens // piece_size(self.shape))
+    while len(self.own) < wanted:
+      with jax.default_device(self.device):
+        self.own.append(_new_piece(self.shape, *self.count.shape))
+    return wanted
 
   def put(self, *arrays: np.ndarray) -> tuple[jax.Array, ...]:
     """Copies on this tile's device."""
@@ -216,14 +240,18 @@ class _Tile:
         used = np.ones(size, np.int32)
         used[: len(some)] = lengths[some]
         tokens = padded(prefixes[some], lengths[some], size, length)
-        self.shared, self.own, self.log_probs = _start(
+        self.shared, self.log_probs = _start(
           self.shape,
           self.params,
           self.shared,
-          self.own,
           self.log_probs,
           *self.put(where, tokens, used),
         )
+    if self.resets:
+      self.grow(1)
+      fresh = np.zeros(len(self.before), bool)
+      fresh[rows] = True
+      self.own = _reset(self.shape, self.own, self.shared, *self.put(fresh))
 
   def advance(self, tokens: np.ndarray, parents: np.ndarray | None) -> None:
     """Appends tokens [R, M], after branching."""
@@ -235,11 +263,12 @@ class _Tile:
     moved = tokens != core.DEAD
     if not moved.any():
       return
-    self.own, self.log_probs = _step(
+    used = self.grow(int(self.count[moved].max()) + 1)
+    self.own[:used], self.log_probs = _step(
       self.shape,
       self.params,
       self.shared,
-      self.own,
+      self.own[:used],
       self.log_probs,
       *self.put(tokens, self.before, self.count),
     )

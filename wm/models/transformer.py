@@ -256,37 +256,43 @@ class Transformer(network_lib.Network):
     last = jnp.take_along_axis(x_RPD, lengths_R[:, None, None] - 1, axis=1)
     return shared, self.logits(last[:, 0])
 
-  def branch(self, rows: int, num: int, steps: int) -> Any:
-    """Empty caches of each block; see `layers.Attention.branch`."""
+  def piece(self, steps: int) -> int:
+    """Narrow networks gain less by short pieces than it takes to compile."""
+    return min(32 if self.model.width >= 256 else 128, steps)
+
+  def branch(self, rows: int, num: int, size: int) -> Any:
+    """An empty piece of each block's cache; see `layers.Attention.branch`."""
     return [
-      block.attention.branch(rows, num, steps, self.model.dtype)
+      block.attention.branch(rows, num, size, self.model.dtype)
       for block in self.unstacked()
     ]
 
   def step(
     self,
     shared: Any,
-    own: Any,
+    own: list[Any],
     tokens_RM: jax.Array,
     before_R: jax.Array,
     count_RM: jax.Array,
     moved_RM: jax.Array,
-  ) -> tuple[Any, jax.Array]:
+  ) -> tuple[list[Any], jax.Array]:
     """Caches after one token of each continuation, and logits [R, M, V]."""
+    del moved_RM  # What is written past a continuation's count is not seen.
     x_RMD = self.embed(tokens_RM, before_R[:, None] + count_RM)
     after = []
-    for block, prefix, mine in zip(self.unstacked(), shared, own, strict=True):
-      y_RMD, mine = block.attention.step(
+    for number, block in enumerate(self.unstacked()):
+      y_RMD, pieces = block.attention.step(
         block.before_attention(x_RMD),
-        prefix,
-        mine,
+        shared[number],
+        [piece[number] for piece in own],
         before_R,
         count_RM,
-        moved_RM,
       )
       x_RMD = block.feed(x_RMD + y_RMD)
-      after.append(mine)
-    return after, self.logits(x_RMD)
+      after.append(pieces)
+    return [list(piece) for piece in zip(*after, strict=True)], self.logits(
+      x_RMD
+    )
 
   def unstacked(self) -> list[Block]:
     """The blocks one by one, also where a scan has them stacked."""
