@@ -15,7 +15,7 @@ sizes = product_numba.sizes
 
 
 @njit(cache=True)
-def advance(delta, rows, labels):
+def advance(delta, rows, labels) -> np.ndarray:
   """Rows after one label each."""
   after = np.full(len(rows), -1, np.int32)
   for b in range(len(rows)):
@@ -25,7 +25,7 @@ def advance(delta, rows, labels):
 
 
 @njit(cache=True)
-def legal(delta, rows, goals):
+def legal(delta, rows, goals) -> np.ndarray:
   """Masks of legal labels, end last."""
   end = delta.shape[1]
   masks = np.zeros((len(rows), end + 1), np.bool_)
@@ -57,7 +57,7 @@ def _follow(delta, row, goal, labels, length):
 
 
 @njit(cache=True)
-def walk(delta, rows, goals, labels, lengths):
+def walk(delta, rows, goals, labels, lengths) -> tuple[np.ndarray, ...]:
   """Follows labels up to the first illegal one."""
   steps = np.empty(len(rows), np.int32)
   after = np.empty(len(rows), np.int32)
@@ -70,7 +70,7 @@ def walk(delta, rows, goals, labels, lengths):
 
 
 @njit(cache=True)
-def reachable(delta, rows):
+def reachable(delta, rows) -> np.ndarray:
   """Depth-first search."""
   found = np.zeros(len(delta), np.bool_)
   stack = np.empty(len(delta), np.int32)
@@ -149,7 +149,7 @@ def _mark(row, block, start, members, place, marks):
 
 
 @njit(cache=True)
-def minimize(delta, classes):
+def minimize(delta, classes) -> np.ndarray:
   """Hopcroft's algorithm; each splitter block is used with every label."""
   size = len(delta) + 1
   indptr, sources = _inverse(delta)
@@ -206,7 +206,9 @@ def _renumbered(block, num):
 
 
 @njit(cache=True)
-def reverse_walk(indptr, sources, labels, rows, steps, seeds):
+def reverse_walk(
+  indptr, sources, labels, rows, steps, seeds
+) -> tuple[np.ndarray, ...]:
   """Walks backwards, uniform over in-edges."""
   longest = 0
   for length in steps:

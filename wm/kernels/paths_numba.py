@@ -21,7 +21,7 @@ _ONE = np.uint32(1)
 
 
 @njit(cache=True)
-def clusters(leaving, entering, rows, size):
+def clusters(leaving, entering, rows, size) -> np.ndarray:
   """`rows` in an order that puts `size` of them at a time close together.
 
   Grown breadth first, edges taken both ways, from the first row that is left.
@@ -352,7 +352,9 @@ def follow(
 
 
 @njit(cache=True)
-def random_walks(heads, labels, edges, starts, num, low, high, seed, first):
+def random_walks(
+  heads, labels, edges, starts, num, low, high, seed, first
+) -> tuple[np.ndarray, ...]:
   """Uniform random walks; draws as in paths_ref."""
   origins = np.full(num, -1, np.int32)
   walked = np.full((num, high), -1, np.int8)

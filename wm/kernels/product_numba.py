@@ -59,7 +59,9 @@ def _path(parents, labels, node, last):
 
 
 @njit(cache=True)
-def distinguish(delta, first, second, first_goal, second_goal):
+def distinguish(
+  delta, first, second, first_goal, second_goal
+) -> np.ndarray | None:
   """Breadth-first search over pairs of rows."""
   size, end = np.int64(delta.shape[0]), delta.shape[1]
   keys, parents = np.empty(64, np.int64), np.empty(64, np.int64)
@@ -116,7 +118,9 @@ def _emit(out, lengths, num, parents, labels, node, label, length):
 
 
 @njit(cache=True)
-def boundary(delta, first, second, first_goal, second_goal, depth):
+def boundary(
+  delta, first, second, first_goal, second_goal, depth
+) -> tuple[np.ndarray, ...]:
   """Product construction, level by level."""
   allowed = np.ones((0, 0), np.bool_)
   alive = np.ones((0, 0), np.bool_)
@@ -128,7 +132,7 @@ def boundary(delta, first, second, first_goal, second_goal, depth):
 @njit(cache=True)
 def boundary_reference(
   delta, allowed, alive, first, second, first_goal, second_goal, depth
-):
+) -> tuple[np.ndarray, ...]:
   """What the published program keeps of the boundary.
 
   An element stays exactly if each of its labels is enumerated and the row
@@ -192,7 +196,9 @@ def _boundary(
 
 
 @njit(cache=True)
-def sizes(delta, first, second, first_goal, second_goal, depth):
+def sizes(
+  delta, first, second, first_goal, second_goal, depth
+) -> tuple[np.ndarray, ...]:
   """Cumulative sizes, over distinct pairs of rows with multiplicities."""
   boundaries = np.full((len(first), depth), -1, np.int64)
   interiors = np.full((len(first), depth), -1, np.int64)

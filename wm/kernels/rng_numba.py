@@ -15,7 +15,7 @@ _S27, _S30, _S31, S32 = (np.uint64(n) for n in (27, 30, 31, 32))
 
 
 @njit(cache=True, inline='always')
-def splitmix(state):
+def splitmix(state) -> np.uint64:
   """One splitmix64 output (see dfa_ref)."""
   x = state + _GOLDEN
   x = (x ^ (x >> _S30)) * _MIX_1
@@ -24,7 +24,7 @@ def splitmix(state):
 
 
 @njit(cache=True, inline='always')
-def below(stream, draw, bound):
+def below(stream, draw, bound) -> np.int64:
   """Integer in 0..bound - 1; `stream` is splitmix(seed)."""
   x = splitmix(stream ^ np.uint64(draw)) >> S32
   return np.int64((x * np.uint64(bound)) >> S32)

@@ -8,6 +8,7 @@ exactly when whatever the model accepts after one it accepts after the other.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import ClassVar
 
 import numpy as np
@@ -177,22 +178,15 @@ class Metric(core.Metric):
     columns = trials.columns(world, pairs)
     group = world.state_id(pairs.first)
 
-    def scored(quantity: str, value: np.ndarray, reason: np.ndarray, **more):
-      return core.scores(
-        quantity,
-        value,
-        reason=reason,
-        group=group,
-        columns=columns,
-        counts=pairs.counts,
-        **more,
-      )
+    scored = functools.partial(
+      core.scores, group=group, columns=columns, counts=pairs.counts
+    )
 
     kept = np.where(vacuous, '', reason)
     found = [
-      scored('precision', same, reason),
-      scored('precision_definition', np.where(vacuous, 1, same), kept),
-      scored('precision_published', np.where(vacuous, 0, same), kept),
+      scored('precision', same, reason=reason),
+      scored('precision_definition', np.where(vacuous, 1, same), reason=kept),
+      scored('precision_published', np.where(vacuous, 0, same), reason=kept),
     ]
     if self.graded:
       share = trials.fill(np.zeros(len(reason)), rows, outcome.share)
@@ -200,11 +194,11 @@ class Metric(core.Metric):
       total = trials.fill(np.zeros(len(reason)), rows, outcome.positions)
       none = np.where((reason == '') & (num == 0), 'no_violation', reason)
       found += [
-        scored('accepted_share', share, reason),
+        scored('accepted_share', share, reason=reason),
         scored(
           'first_violation',
           total / np.maximum(num, 1),
-          none,
+          reason=none,
           weight=num,
           bounds=None,
         ),

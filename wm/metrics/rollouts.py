@@ -137,6 +137,7 @@ class _Renumbered(Program):
     self.program, self.rows = program, rows
 
   def step(self, session: core.Session, trials: np.ndarray) -> Step:
+    """See rollouts.Program."""
     live = trials != core.DEAD
     return self.program.step(
       session, np.where(live, self.rows[trials], core.DEAD)
@@ -204,6 +205,7 @@ class _Sampling(Program):
     self.vacuous = np.zeros(total, bool)
 
   def step(self, session: core.Session, trials: np.ndarray) -> Step:
+    """See rollouts.Program."""
     num = self.status.shape[1]
     live = trials != core.DEAD
     # Idle places compute what the last trial would; nothing is kept of it.
@@ -333,6 +335,7 @@ class _Forcing(Program):
     self.alive = np.repeat((suffix_lengths > 0)[:, None], paths, axis=1)
 
   def step(self, session: core.Session, trials: np.ndarray) -> Step:
+    """See rollouts.Program."""
     live = trials != core.DEAD
     at = np.where(live, trials, 0)
     num, longest = self.suffixes.shape[1:]

@@ -70,6 +70,7 @@ class _Search(rollouts.Program):
     )
 
   def step(self, session: core.Session, trials: np.ndarray) -> rollouts.Step:
+    """See rollouts.Program."""
     log_probs = np.asarray(session.log_probs())
     shape = (len(trials), 2, self.cap)
     tokens = np.full(shape, core.DEAD, np.int32)

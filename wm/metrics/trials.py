@@ -212,6 +212,7 @@ def model_filter(
   start = max(world.prompt_len(), 1)
 
   def keep(tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[T] bool of pairs [T, 2, L], [T, 2]."""
     flat = tokens.reshape(-1, tokens.shape[-1])
     rest = np.maximum(lengths.reshape(-1) - start, 0)
     steps = rollouts.forced(
