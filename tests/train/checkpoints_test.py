@@ -1,5 +1,7 @@
 """Checkpoints: what is kept, and that no damage goes unnoticed."""
 
+import errno
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -168,3 +170,25 @@ def test_a_model_that_does_not_fit_is_named(kept):
   del wrong['a.kernel']
   with pytest.raises(core.InputError, match='the model has nothing'):
     kept.params(1, wrong)
+
+
+def test_a_full_disk_is_told_before_anything_is_written(kept, monkeypatch):
+  class Usage:
+    free = 100
+
+  monkeypatch.setattr(checkpoints.shutil, 'disk_usage', lambda path: Usage)
+  with pytest.raises(OSError, match='No space left on device') as caught:
+    kept.save(1, a_state(1), book(1, None))
+  assert caught.value.errno == errno.ENOSPC
+  assert not list(kept.folder.iterdir())
+
+
+def test_a_disk_that_fills_up_while_writing_leaves_nothing(kept, monkeypatch):
+  def full(*args, **kwargs):
+    (kept.folder / '1.orbax-checkpoint-tmp').mkdir()
+    raise ValueError('RESOURCE_EXHAUSTED: Error writing "a" in OCDBT')
+
+  monkeypatch.setattr(kept._manager, 'save', full)
+  with pytest.raises(OSError, match='No space left on device'):
+    kept.save(1, a_state(1), book(1, None))
+  assert not list(kept.folder.iterdir())

@@ -11,7 +11,11 @@ rename. Arrays do not remember how they were divided over devices.
 
 from __future__ import annotations
 
+import errno
+import gc
 import pathlib
+import resource
+import shutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -48,6 +52,10 @@ def _hashes(folder: pathlib.Path) -> dict[str, str]:
     for name in names
     if name not in (HASHES, *_DATED)
   }
+
+
+# What errors say when a disk, a quota or a file-size limit is reached.
+_FULL = ('RESOURCE_EXHAUSTED', 'No space left', 'File too large', 'Disk quota')
 
 
 class _BestAndLast:
@@ -111,16 +119,15 @@ class Checkpoints:
     """
     opt = state_lib.flatten(state.opt)
     self._policy.best = (progress['best'] or {}).get('step')
-    self._manager.wait_until_finished()
-    self._saving = step
-    self._manager.save(
-      step,
-      args=ocp.args.Composite(
-        params=ocp.args.StandardSave(state.params),
-        opt=ocp.args.StandardSave(opt),
-        progress=ocp.args.JsonSave(progress),
-      ),
+    args = ocp.args.Composite(
+      params=ocp.args.StandardSave(state.params),
+      opt=ocp.args.StandardSave(opt),
+      progress=ocp.args.JsonSave(progress),
     )
+    self.wait()
+    self.need(state)
+    self._saving = step
+    self._write(lambda: self._manager.save(step, args=args))
 
   def _write_hashes(self) -> None:
     """Called by Orbax once all is written, before the rename."""
@@ -202,10 +209,42 @@ class Checkpoints:
       f'remove it to use another: {", ".join(others) or "there is none"}'
     )
 
+  def need(self, state: state_lib.State) -> None:
+    """Raises OSError where no checkpoint of this state (or shapes) fits."""
+    size = sum(
+      leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state)
+    )
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    free = shutil.disk_usage(self.folder).free
+    if most != resource.RLIM_INFINITY:
+      free = min(free, most)
+    if free < size:
+      raise OSError(
+        errno.ENOSPC,
+        f'No space left on device ({free / 1e6:.1f} MB, a checkpoint takes '
+        f'{size / 1e6:.1f} MB)',
+        str(self.folder),
+      )
+
+  def _write(self, act: Callable[[], Any]) -> None:
+    """Does what may fail on a full disk; OSError, nothing left behind."""
+    try:
+      act()
+      return
+    except (ValueError, OSError) as error:
+      if not any(sign in str(error) for sign in _FULL):
+        raise
+    # Out here the error has let go of Orbax's unfinished writes; they end
+    # now, and not noisily as the interpreter does.
+    gc.collect()
+    for folder in self.folder.glob('*tmp*'):
+      shutil.rmtree(folder, ignore_errors=True)
+    raise OSError(errno.ENOSPC, 'No space left on device', str(self.folder))
+
   def wait(self) -> None:
-    """Until all is on disk."""
-    self._manager.wait_until_finished()
+    """Until all is on disk; raises OSError if it is full."""
+    self._write(self._manager.wait_until_finished)
 
   def close(self) -> None:
     """Waits, then frees threads."""
-    self._manager.close()
+    self._write(self._manager.close)

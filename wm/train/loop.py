@@ -152,6 +152,7 @@ class Trainer:
     step = kept.last()
     if step is not None:
       return kept.state(step, self.abstract), kept.progress(step)
+    kept.need(self.abstract)
     state = state_lib.create(
       self.shape, self.config.seed, self.optimiser, self.abstract
     )

@@ -68,30 +68,42 @@ def make_train_step(
   shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
   everywhere = _everywhere(shardings)
 
-  def gradient(params, step, tokens_BL, lengths_B):
+  def _gradient(
+    params: state_lib.Arrays,
+    step: jax.Array,
+    tokens_BL: jax.Array,
+    lengths_B: jax.Array,
+  ) -> tuple[state_lib.Arrays, jax.Array]:
     key = jax.random.fold_in(jax.random.key(seed), step)
 
-    def loss(params):
+    def loss(params: state_lib.Arrays) -> tuple[jax.Array, jax.Array]:
       net = state_lib.merge(shape, params)
       sums = loss_sums(net, tokens_BL, lengths_B, prompt_len, key)
       return sums[0] / jnp.maximum(sums[1], 1), sums
 
     return jax.grad(loss, has_aux=True)(params)
 
-  def update(state, step, grads, sums):
+  def _update(
+    state: state_lib.State,
+    step: jax.Array,
+    grads: state_lib.Arrays,
+    sums: jax.Array,
+  ) -> tuple[state_lib.State, jax.Array]:
     updates, opt = optimiser.update(grads, state.opt, state.params)
     params = optax.apply_updates(state.params, updates)
     extra = jnp.stack([optax.tree.norm(grads), schedule(step)])
     report = jnp.concatenate([sums, extra.astype(jnp.float32)])
     return state_lib.State(params, opt), report
 
-  gradient = jax.jit(gradient, out_shardings=(shardings.params, everywhere))
+  gradient = jax.jit(_gradient, out_shardings=(shardings.params, everywhere))
   update = jax.jit(
-    update, donate_argnums=0, out_shardings=(shardings, everywhere)
+    _update, donate_argnums=0, out_shardings=(shardings, everywhere)
   )
 
-  def train_step(state, step, tokens_BL, lengths_B):
-    grads, sums = gradient(state.params, step, tokens_BL, lengths_B)
+  def train_step(
+    state: state_lib.State, step: jax.Array, *batch: jax.Array
+  ) -> tuple[state_lib.State, jax.Array]:
+    grads, sums = gradient(state.params, step, *batch)
     return update(state, step, grads, sums)
 
   return train_step
@@ -102,7 +114,9 @@ def make_eval_step(
 ) -> Callable[..., jax.Array]:
   """step(params, tokens [B, L], lengths [B]) -> [4] float32, see SUMS."""
 
-  def eval_step(params, tokens_BL, lengths_B):
+  def eval_step(
+    params: state_lib.Arrays, tokens_BL: jax.Array, lengths_B: jax.Array
+  ) -> jax.Array:
     return loss_sums(
       state_lib.merge(shape, params), tokens_BL, lengths_B, prompt_len
     )
