@@ -8,8 +8,6 @@ or where the model needs training, the training run in --out is scored.
 """
 
 import dataclasses
-import hashlib
-import json
 
 import common
 
@@ -28,33 +26,6 @@ def _metrics() -> list:
   return found
 
 
-def _predictor(world) -> tuple:
-  """(predictor, name, what else identifies it)."""
-  from wm import registry
-
-  model = registry.make('model', FLAGS.model) if FLAGS.model else None
-  trained = any(hasattr(model, name) for name in ('fit', 'build'))
-  if FLAGS.checkpoint == 'none' or (model and not trained):
-    common.need('model')
-    spec = registry.spec(model)
-    about = {'model_spec': spec, 'checkpoint': 'none'}
-    return model.predictor(world, FLAGS.seed), model.name, about
-  from wm.train import restore
-
-  inside = FLAGS.checkpoint in restore.WHICH
-  which = FLAGS.checkpoint if inside else 'best'
-  run = FLAGS.out if inside else FLAGS.checkpoint
-  predictor, info = restore.load(run, which, world, FLAGS.model)
-  text = json.dumps(info['run'], sort_keys=True)
-  about = {
-    'model_spec': info['run']['model'],
-    'checkpoint': which,
-    'step': info['step'],
-    'training': hashlib.sha256(text.encode()).hexdigest()[:16],
-  }
-  return predictor, registry.parse(about['model_spec'])[0], about
-
-
 def main() -> None:
   """Flags in, one library call, a table out."""
   common.need('world', 'metric', 'out')
@@ -62,7 +33,7 @@ def main() -> None:
   from wm.metrics import scoring
 
   world, metrics = registry.make('world', FLAGS.world), _metrics()
-  predictor, name, about = _predictor(world)
+  predictor, name, about = common.predictor(world)
   entries = scoring.run(
     predictor,
     world,

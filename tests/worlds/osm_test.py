@@ -72,7 +72,7 @@ def test_fetch_writes_files_that_give_the_same_graph(path, tmp_path):
   wanted = osm.load(path)
   for graph in (
     streets.load_csv(out / 'nodes.csv', out / 'edges.csv'),
-    streets.load_graph(out / 'map.graphml'),
+    osm.load(out / 'map.graphml'),
   ):
     np.testing.assert_array_equal(graph.ids, wanted.ids)
     np.testing.assert_array_equal(graph.delta, wanted.delta)

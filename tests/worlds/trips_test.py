@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from wm import core
-from wm.worlds import streets, trips
+from wm.worlds import city, streets, trips
 
 HEAD = {
   2014: 'vendor_id, pickup_longitude, pickup_latitude, rate_code, '
@@ -14,7 +14,7 @@ HEAD = {
 
 @pytest.fixture(scope='module')
 def graph():
-  return streets.generate(6, 6, 0)
+  return city.generate(6, 6, 0)
 
 
 def row(graph, a, b, shift=0.0):

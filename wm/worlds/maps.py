@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.worlds import navigation, routes, streets, table, trips
+from wm.worlds import city, navigation, osm, routes, streets, table, trips
 from wm.worlds.navigation import DIRECTION0, END, NODE0
 
 # Length limits in number of directions. Random walks run to 99 of them; the
@@ -86,8 +86,8 @@ class World(navigation.Navigation):
     if self.nodes:
       return streets.load_csv(self.nodes, self.edges)
     if self.file:
-      return streets.load_graph(self.file)
-    return streets.generate(self.rows, self.columns, self.city_seed)
+      return osm.load(self.file)
+    return city.generate(self.rows, self.columns, self.city_seed)
 
   @property
   def moves(self) -> int:

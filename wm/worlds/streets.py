@@ -1,7 +1,7 @@
 """Street graphs: intersections, and at most one edge in each compass direction.
 
-A graph comes from CSV files, from OpenStreetMap through OSMnx (`wm.worlds.osm`)
-or from a generated city. Edges are labelled by the bearing from their start to
+A graph comes from CSV files, from OpenStreetMap through OSMnx (`osm`) or from
+a generated city (`city`). Edges are labelled by the bearing from their start to
 their end; where two leave an intersection in one direction, the shorter stays
 (ties: the smaller neighbour id) and the other is counted as a collision.
 """
@@ -205,13 +205,6 @@ def load_csv(nodes: str | Path, edges: str | Path) -> StreetGraph:
   return build(ids, lat, lon, (sources, labels, targets), length_m, str(edges))
 
 
-def load_graph(path: str | Path) -> StreetGraph:
-  """A graph from a GraphML or OSM XML file, through OSMnx (extra `maps`)."""
-  from wm.worlds import osm  # OSMnx is an extra.
-
-  return osm.load(path)
-
-
 def _read(path: str | Path, required: tuple[str, ...]) -> dict[str, list[str]]:
   """Columns of a CSV file as text."""
   try:
@@ -310,10 +303,3 @@ def to_csv(graph: StreetGraph) -> tuple[str, str]:
 def _plain(columns: zip) -> list[tuple]:
   """Rows of NumPy scalars as Python numbers, whose repr is exact."""
   return [tuple(value.item() for value in row) for row in columns]
-
-
-def generate(rows: int, columns: int, seed: int) -> StreetGraph:
-  """A seeded city of rows x columns crossings; see `wm.worlds.city`."""
-  from wm.worlds import city  # It builds on this module.
-
-  return city.generate(rows, columns, seed)
