@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from wm.models import network
@@ -63,13 +64,15 @@ def make_train_step(
 
   The loss is the mean over the real tokens of the global batch. The state
   passed in is given up. Dropout depends on (seed, step) alone. Gradient and
-  update are programs of their own: only the first compiles again for each L.
+  update are programs of their own: only the first compiles again for each L,
+  and not for another seed.
   """
   shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
   everywhere = _everywhere(shardings)
 
   def _gradient(
     params: state_lib.Arrays,
+    seed: jax.Array,
     step: jax.Array,
     tokens_BL: jax.Array,
     lengths_B: jax.Array,
@@ -103,7 +106,7 @@ def make_train_step(
   def train_step(
     state: state_lib.State, step: jax.Array, *batch: jax.Array
   ) -> tuple[state_lib.State, jax.Array]:
-    grads, sums = gradient(state.params, step, *batch)
+    grads, sums = gradient(state.params, np.uint32(seed), step, *batch)
     return update(state, step, grads, sums)
 
   return train_step
