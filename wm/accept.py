@@ -15,6 +15,9 @@ import numpy as np
 
 from wm import core
 
+_BLOCK = 64  # Tokens of a block in a draw on a device.
+_FEW = 64  # Tokens that mostly hold the mass of top_p: no need to sort more.
+
 
 def _xp(array: Any) -> Any:
   if isinstance(array, np.ndarray):
@@ -32,6 +35,80 @@ def _rank(log_probs: Any) -> Any:
   return xp.argsort(order, axis=-1, **kind)
 
 
+def _up_to(log_probs: Any, last: Any, token: Any) -> Any:
+  """[..., V] bool: tokens no less likely than the given one, ties by id.
+
+  last, token: [..., 1] log-probability and id of the last token that is in.
+  """
+  import jax.numpy as jnp
+
+  size = log_probs.shape[-1]
+  ids = jnp.arange(size).reshape((1,) * (log_probs.ndim - 1) + (size,))
+  return (log_probs > last) | ((log_probs == last) & (ids <= token))
+
+
+def _top(log_probs: Any, num: int) -> tuple[Any, Any]:
+  """Values and ids [..., num] of the most likely tokens, ties by id."""
+  import jax
+
+  # A slice of the result, merged into it, would have XLA sort all tokens.
+  return jax.lax.optimization_barrier(jax.lax.top_k(log_probs, num))
+
+
+def _first(log_probs: Any, num: int) -> Any:
+  """[..., V] bool: the `num` most likely tokens, ties by lowest id."""
+  if _xp(log_probs) is not np:
+    values, ids = _top(log_probs, min(num, log_probs.shape[-1]))
+    return _up_to(log_probs, values[..., -1:], ids[..., -1:])
+  if num == 1:  # A greedy step needs no sort.
+    best = np.argmax(log_probs, axis=-1)[..., None]
+    return np.arange(log_probs.shape[-1]) == best
+  return _rank(log_probs) < num
+
+
+def _top_p_jax(log_probs: Any, mass: float, rule: Any) -> Any:
+  """`rule` [..., V] (which sorts all) only where a few tokens lack `mass`."""
+  import jax
+  import jax.numpy as jnp
+
+  few = min(_FEW, log_probs.shape[-1])
+  values, ids = _top(log_probs, few)
+  probs = jnp.exp(values)
+  total = jnp.cumsum(probs, axis=-1)
+  num = (total - probs < mass).sum(-1, keepdims=True)
+  last = jnp.take_along_axis(values, num - 1, axis=-1)
+  quick = _up_to(log_probs, last, jnp.take_along_axis(ids, num - 1, axis=-1))
+  # Each row by its own sum: what others need must not change its bits.
+  done = total[..., -1:] >= mass
+  return jax.lax.cond(
+    done.all(), lambda: quick, lambda: jnp.where(done, quick, rule(log_probs))
+  )
+
+
+def _draw_jax(mask: Any, log_probs: Any, uniform: Any) -> Any:
+  """`Accept.draw` in two levels: first the block, then the token in it."""
+  import jax.numpy as jnp
+
+  size = log_probs.shape[-1]
+  num = -(-size // _BLOCK)
+  mass = jnp.where(mask, jnp.exp(log_probs), 0).astype(jnp.float32)
+  pad = [(0, 0)] * (mass.ndim - 1) + [(0, num * _BLOCK - size)]
+  mass = jnp.pad(mass, pad).reshape(*mass.shape[:-1], num, _BLOCK)
+  sums = mass.sum(-1)
+  total = jnp.cumsum(sums, axis=-1)
+  line = uniform * total[..., -1]
+  # Rounding can leave nothing over the line: then the last block with mass.
+  last = num - 1 - jnp.argmax(sums[..., ::-1] > 0, axis=-1)
+  block = jnp.minimum((total <= line[..., None]).sum(-1), last)[..., None]
+  before = jnp.take_along_axis(total - sums, block, axis=-1)
+  inside = jnp.take_along_axis(mass, block[..., None], axis=-2)[..., 0, :]
+  over = (inside > 0) & (before + jnp.cumsum(inside, -1) > line[..., None])
+  final = _BLOCK - 1 - jnp.argmax(inside[..., ::-1] > 0, axis=-1)
+  place = jnp.where(over.any(-1), jnp.argmax(over, axis=-1), final)
+  token = block[..., 0] * _BLOCK + place
+  return jnp.where(total[..., -1] > 0, token, core.DEAD).astype(jnp.int32)
+
+
 class Accept:
   """A rule; subclasses define `mask`. Probability zero is never accepted."""
 
@@ -45,22 +122,21 @@ class Accept:
     uniform: [...] float32 in [0, 1). The token taken is the first, in order
     of id, whose cumulative renormalised mass exceeds it.
     """
-    xp = _xp(log_probs)
     mask = self.mask(log_probs)
-    ids = None
-    if xp is np:  # Tokens accepted nowhere add nothing to any sum.
-      ids = np.flatnonzero(mask.reshape(-1, mask.shape[-1]).any(0))
-      if not ids.size:
-        return np.full(mask.shape[:-1], core.DEAD, np.int32)
-      mask, log_probs = mask[..., ids], log_probs[..., ids]
-    mass = xp.where(mask, xp.exp(log_probs), 0).astype(np.float32)
-    total = xp.cumsum(mass, axis=-1)
+    if _xp(log_probs) is not np:
+      return _draw_jax(mask, log_probs, uniform)
+    # Tokens accepted nowhere add nothing to any sum.
+    ids = np.flatnonzero(mask.reshape(-1, mask.shape[-1]).any(0))
+    if not ids.size:
+      return np.full(mask.shape[:-1], core.DEAD, np.int32)
+    mask, log_probs = mask[..., ids], log_probs[..., ids]
+    mass = np.where(mask, np.exp(log_probs), 0).astype(np.float32)
+    total = np.cumsum(mass, axis=-1)
     over = mask & (total > (uniform * total[..., -1])[..., None])
     # Rounding can leave no token over the line: then the last accepted one.
-    last = mask.shape[-1] - 1 - xp.argmax(mask[..., ::-1], axis=-1)
-    token = xp.where(over.any(-1), xp.argmax(over, axis=-1), last)
-    token = token if ids is None else ids[token]
-    return xp.where(mask.any(-1), token, core.DEAD).astype(np.int32)
+    last = mask.shape[-1] - 1 - np.argmax(mask[..., ::-1], axis=-1)
+    token = ids[np.where(over.any(-1), np.argmax(over, axis=-1), last)]
+    return np.where(mask.any(-1), token, core.DEAD).astype(np.int32)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,14 +172,8 @@ class top_k(Accept):
 
   def mask(self, log_probs: Any) -> Any:
     """[..., V] bool."""
-    xp = _xp(log_probs)
     possible = log_probs > -math.inf
-    if self.k == 1:  # A greedy step needs no sort.
-      best = xp.argmax(log_probs, axis=-1)[..., None]
-      ids = xp.arange(log_probs.shape[-1])
-      ids = ids.reshape((1,) * (log_probs.ndim - 1) + ids.shape)
-      return possible & (ids == best)
-    return possible & (_rank(log_probs) < self.k)
+    return possible & _first(log_probs, self.k)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,17 +191,22 @@ class top_p(Accept):
 
   def mask(self, log_probs: Any) -> Any:
     """[..., V] bool."""
-    xp = _xp(log_probs)
     possible = log_probs > -math.inf
     if self.mass == 1:  # Rounded sums may reach 1 early.
       return possible
+    if _xp(log_probs) is np:
+      return possible & self._sorted(log_probs)
+    return possible & _top_p_jax(log_probs, self.mass, self._sorted)
+
+  def _sorted(self, log_probs: Any) -> Any:
+    xp = _xp(log_probs)
     rank = _rank(log_probs)
     kind = {'kind': 'stable'} if xp is np else {'stable': True}
     order = xp.argsort(-log_probs, axis=-1, **kind)
     probs = xp.exp(xp.take_along_axis(log_probs, order, axis=-1))
     before = xp.cumsum(probs, axis=-1) - probs
     kept = before < np.float32(self.mass)
-    return possible & xp.take_along_axis(kept, rank, axis=-1)
+    return xp.take_along_axis(kept, rank, axis=-1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,11 +222,11 @@ class published(Accept):
   def mask(self, log_probs: Any) -> Any:
     """[..., V] bool."""
     xp = _xp(log_probs)
-    rank = _rank(log_probs)
-    mass = xp.where(rank < 50, xp.exp(log_probs), 0)
+    likely = _first(log_probs, 50)
+    mass = xp.where(likely, xp.exp(log_probs), 0)
     enough = mass >= np.float32(self.threshold) * mass.sum(-1, keepdims=True)
     possible = log_probs > -math.inf
-    return possible & ((rank == 0) | ((rank < 50) & enough))
+    return possible & (_first(log_probs, 1) | (likely & enough))
 
 
 GREEDY = top_k(1)
