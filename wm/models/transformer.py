@@ -258,7 +258,7 @@ class Transformer(network_lib.Network):
 
   def piece(self, steps: int) -> int:
     """Narrow networks gain less by short pieces than it takes to compile."""
-    return min(32 if self.model.width >= 256 else 128, steps)
+    return min(32 if self.model.width >= 128 else 128, steps)
 
   def branch(self, rows: int, num: int, size: int) -> Any:
     """An empty piece of each block's cache; see `layers.Attention.branch`."""
