@@ -228,9 +228,9 @@ def bench_train_start() -> Iterator[harness.Line]:
       1.5 / seconds,
       target='under 1.5 s',
     )
-    first, again = (_first_step(out, name) for name in ('cold', 'again'))
+    first, again = (_one_step(out, name) for name in ('cold', 'again'))
     yield harness.Line(
-      'process start to first step, second run',
+      'train.py of one step, evaluation and checkpoint, second run',
       again,
       's',
       f'first run, {first:.1f} s',
@@ -240,8 +240,8 @@ def bench_train_start() -> Iterator[harness.Line]:
     )
 
 
-def _first_step(out: str, name: str) -> float:
-  """Seconds from process start to the end of one training step."""
+def _one_step(out: str, name: str) -> float:
+  """Seconds of a run of one step, with its evaluation and checkpoint."""
   where = [
     f'--out={out}/{name}',
     '--world=maps()',

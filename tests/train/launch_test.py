@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-SPECS = ['--world=maps(rows=3, columns=3)', '--model=transformer(width=8)']
+SPECS = ['--world=maps(rows=3, columns=3)', '--model=transformer(layers=1, width=8)']
 
 
 @pytest.fixture(scope='module')

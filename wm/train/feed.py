@@ -58,7 +58,9 @@ class Feed:
     return tokens[:, : self.max_len], lengths
 
   def digest(self, step: int) -> str:
-    """Hash of a step's batch, by which a bad one is found again."""
+    """Hash of a step's batch, by which a bad one is found again; the last
+    thing asked of a feed."""
+    self._pool.shutdown(wait=True, cancel_futures=True)
     hashed = hashlib.sha256()
     for array in self.host(step):
       hashed.update(np.ascontiguousarray(array).tobytes())

@@ -48,7 +48,8 @@ def paths(tree: Any) -> list[str]:
   names = [[_key(entry) for entry in path] for path, _ in leaves]
   # NNX variables hold their array under a last key of their own.
   return [
-    '.'.join(name[:-1] if name[-1:] == ['value'] else name) for name in names
+    '.'.join(name[:-1] if name[-1] in ('value', 'raw_value') else name)
+    for name in names
   ]
 
 
@@ -81,6 +82,11 @@ def mesh(data: int, model: int) -> Mesh:
     raise core.InputError(
       f'a mesh of {data or "all"} x {model} devices does not fit the '
       f'{devices} there are'
+    )
+  if jax.process_count() > 1 and wanted != devices:
+    raise core.InputError(
+      f'a mesh of {wanted // model} x {model} devices leaves out some of the '
+      f'{devices} of {jax.process_count()} processes'
     )
   auto = jax.sharding.AxisType.Auto
   return jax.make_mesh(
