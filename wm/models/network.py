@@ -37,15 +37,15 @@ class Network(nnx.Module):
 
   num_layers: int
 
+  @abc.abstractmethod
   def __call__(
     self, tokens_BL: jax.Array, key: jax.Array | None = None
   ) -> jax.Array:
     """Logits [B, L, V] of each next token; dropout only with a key."""
-    raise NotImplementedError
 
   def hidden(self, tokens_BL: jax.Array, layer: int) -> jax.Array:
     """[B, L, D] float32 after `layer` layers; -1 after the final norm."""
-    raise NotImplementedError
+    raise _undefined(self, 'hidden')
 
   def prefill(
     self, tokens_RP: jax.Array, lengths_R: jax.Array
@@ -55,7 +55,7 @@ class Network(nnx.Module):
     What is shared is a tree of arrays [R, ...], whose other dimensions may
     grow with P; a recurrence gives the state after the prefix.
     """
-    raise NotImplementedError
+    raise _undefined(self, 'prefill')
 
   def piece(self, steps: int) -> int:
     """Tokens that one piece of a continuation's memory has room for.
@@ -67,7 +67,7 @@ class Network(nnx.Module):
 
   def branch(self, rows: int, num: int, size: int) -> Any:
     """One empty piece, for `size` tokens: a tree of arrays [R, M, ...]."""
-    raise NotImplementedError
+    raise _undefined(self, 'branch')
 
   def reset(self, own: list[Any], shared: Any, fresh_R: jax.Array) -> list[Any]:
     """`own` with nothing appended in the rows that are fresh.
@@ -75,7 +75,7 @@ class Network(nnx.Module):
     Not called where a family does not define it: attention goes by lengths.
     A recurrence copies the state from `shared` to each continuation.
     """
-    raise NotImplementedError
+    raise _undefined(self, 'reset')
 
   def step(
     self,
@@ -92,7 +92,12 @@ class Network(nnx.Module):
     lengths; count_RM: tokens appended so far; moved_RM: False where a
     continuation stays as it was and its logits are not used.
     """
-    raise NotImplementedError
+    raise _undefined(self, 'step')
+
+
+def _undefined(network: Network, method: str) -> core.InputError:
+  kind = type(network).__name__
+  return core.InputError(f'{kind} defines no {method}: it can be trained only')
 
 
 class NetworkModel(core.Model):
