@@ -131,5 +131,6 @@ def ablation(field: str, points: Sequence[Entry]) -> bytes:
     ]
     axis.set_xticks(range(len(places)), labels, fontsize=8)
     axis.set(title=': '.join(quantity), xlabel=field, ylim=(-0.03, 1.03))
-  axes[0].legend(fontsize=8, frameon=False)
+  handles, names = axes[0].get_legend_handles_labels()
+  figure.legend(handles, names, loc='outside lower center', ncols=5, fontsize=8)
   return _png(figure)

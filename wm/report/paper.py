@@ -37,6 +37,7 @@ VALUES = {
 }
 
 # Failed reconstructions of 6,400 sequences, degree 4, half a mile, shuffled.
+RECONSTRUCTION_SEQUENCES = 6400
 RECONSTRUCTION_FAILED = {
   'shortest_paths': 1513,
   'noisy_shortest_paths': 2213,
