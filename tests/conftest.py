@@ -5,8 +5,12 @@ import pathlib
 
 import pytest
 
-# Two CPU devices everywhere: sharding mistakes show up in any test.
-os.environ.setdefault('XLA_FLAGS', '--xla_force_host_platform_device_count=2')
+# Two CPU devices everywhere: sharding mistakes show up in any test. Programs
+# are tiny, so that compiling them well takes longer than running them badly.
+os.environ.setdefault(
+  'XLA_FLAGS',
+  '--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0',
+)
 os.environ.setdefault('JAX_NUMPY_RANK_PROMOTION', 'raise')
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent

@@ -7,7 +7,10 @@ import sys
 
 import pytest
 
-SPECS = ['--world=maps(rows=3, columns=3)', '--model=transformer(layers=1, width=8)']
+SPECS = [
+  '--world=maps(rows=3, columns=3)',
+  '--model=transformer(layers=1, width=8)',
+]
 
 
 @pytest.fixture(scope='module')
@@ -26,7 +29,7 @@ def call(root, binary, *arguments) -> subprocess.CompletedProcess:
     capture_output=True,
     text=True,
     timeout=120,
-    env={**os.environ, 'XLA_FLAGS': ''},
+    env={**os.environ, 'XLA_FLAGS': '--xla_backend_optimization_level=0'},
   )
 
 

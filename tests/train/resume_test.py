@@ -34,7 +34,10 @@ SIGKILLED = -9
 def start(out, devices=1, die=None, **config) -> subprocess.Popen:
   """A worker process on so many forced CPU devices."""
   order = {'config': {**CONFIG, **config}, 'die': die}
-  flags = f'--xla_force_host_platform_device_count={devices}'
+  flags = (
+    f'--xla_force_host_platform_device_count={devices} '
+    '--xla_backend_optimization_level=0'
+  )
   cache = {'XDG_CACHE_HOME': str(out.parent / 'cache')}
   return subprocess.Popen(
     [sys.executable, '-m', 'tests.train.worker', str(out), json.dumps(order)],
