@@ -36,6 +36,8 @@ def _world() -> Any:
 
 
 def _torch() -> Any:
+  # Threads that spin lose out on a shared machine; asleep, they do better.
+  os.environ.setdefault('OMP_WAIT_POLICY', 'passive')
   try:
     import torch
   except ImportError as error:
