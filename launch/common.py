@@ -168,8 +168,9 @@ def predictor(world: Any) -> tuple[Any, str, dict[str, Any]]:
     name: of its model.
     about: what else identifies it.
   """
-  from wm import registry
+  from wm import compile_cache, registry
 
+  compile_cache.enable()
   model = registry.make('model', FLAGS.model) if FLAGS.model else None
   trained = any(hasattr(model, name) for name in ('fit', 'build'))
   if FLAGS.checkpoint == 'none' or (model and not trained):
