@@ -75,7 +75,8 @@ class Metric(abc.ABC):
 
   version: ClassVar[str]
   needs: ClassVar[tuple[str, ...]] = ()  # e.g. ('hidden',), ('cost',)
-  headline: ClassVar[tuple[str, ...]] = ()  # Quantities of the main table.
+  # Quantities of the main table; NAME also stands for a series NAME_0.5 ...
+  headline: ClassVar[tuple[str, ...]] = ()
 
   @property
   def name(self) -> str:
