@@ -247,6 +247,17 @@ def test_the_spec_and_the_seed_decide_the_weights(model):
   assert shape.num_params == count
 
 
+def test_the_untrained_control_has_weights_of_its_own(model):
+  tokens, lengths = data()
+  control = predictor(model).untrained(1).log_probs(tokens, lengths)
+  shape = network.Shape(model, V, LONGEST)
+  fresh = network.NetworkPredictor(
+    model, network.init(shape, 1), V, END, LONGEST
+  )
+  np.testing.assert_array_equal(control, fresh.log_probs(tokens, lengths))
+  assert (control != predictor(model).log_probs(tokens, lengths)).any()
+
+
 def test_every_parameter_can_be_divided(model):
   auto = (jax.sharding.AxisType.Auto,) * 2
   mesh = jax.make_mesh((1, 2), ('data', 'model'), axis_types=auto)

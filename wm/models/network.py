@@ -235,6 +235,19 @@ class NetworkPredictor(core.Predictor):
       raise core.InputError(f'layer {layer} of {self.model}: -1 to {last}')
     return self._by_tiles(_hidden, (self.shape, layer), tokens, lengths)
 
+  def untrained(self, seed: int) -> NetworkPredictor:
+    """The same network with random weights, on the same devices."""
+    shape = Shape(self.model, self.vocab_size, self.max_len)
+    return NetworkPredictor(
+      self.model,
+      init(shape, seed),
+      self.vocab_size,
+      self.end,
+      self.max_len,
+      devices=self.devices,
+      cache_bytes=self.cache_bytes,
+    )
+
   def session(
     self, prefixes: np.ndarray, lengths: np.ndarray, num: int
   ) -> sessions.NetworkSession:
