@@ -74,4 +74,9 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-  common.run(main, 'world', 'row', 'metric', 'num', 'steps', 'batch')
+  common.run(
+    main,
+    *('world', 'row', 'metric', 'accept', 'num', 'num_heldout', 'steps'),
+    *('batch', 'lr', 'warmup', 'eval_every', 'save_every'),
+    *('num_samples', 'max_degree', 'max_miles', 'shuffles'),
+  )

@@ -112,3 +112,17 @@ def test_a_model_of_your_own_runs_as_written(tmp_path):
   (words,) = of('score', '--model=user(')
   assert 'validity' in run(words, tmp_path)
   assert (tmp_path / 'runs' / 'mine' / 'scores.json').is_file()
+
+
+def test_the_notebook_lines_run_as_written():
+  (source,) = re.findall(
+    r'```python\n(from wm import registry.*?)```', README, re.S
+  )
+  shown = subprocess.run(
+    [sys.executable, '-c', source],
+    capture_output=True,
+    text=True,
+    check=True,
+    cwd=ROOT,
+  )
+  assert shown.stdout.startswith('precision {')
