@@ -228,6 +228,8 @@ def _guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
   try:
     if len(argv) > 1:
       raise app.UsageError(f'unexpected argument {argv[1]!r}')
+    if FLAGS.out and pathlib.Path(FLAGS.out).is_file():
+      raise core.InputError(f'--out={FLAGS.out} is a file; expected a folder')
     main()
   except (core.InputError, app.UsageError) as error:
     _stop(str(error), 2)

@@ -66,3 +66,8 @@ def test_a_city_is_a_function_of_its_size_and_seed():
 def test_a_city_of_one_street_is_refused():
   with pytest.raises(core.InputError, match='at least 2 x 2'):
     city.generate(1, 8, 0)
+
+
+def test_a_city_that_no_memory_holds_is_refused():
+  with pytest.raises(core.InputError, match='at most 1,000,000 in all'):
+    city.generate(100_000, 100_000, 0)

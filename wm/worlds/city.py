@@ -22,6 +22,7 @@ from wm.worlds import streets
 TURN = math.radians(29)  # Manhattan's avenues, clockwise from north.
 BLOCK_M = (110.0, 190.0)  # Metres between streets, and between avenues.
 CENTRE = (40.75, -73.98)  # Degrees.
+MOST = 1_000_000  # Crossings; a street graph of this size fits in memory.
 
 
 def generate(rows: int, columns: int, seed: int) -> streets.StreetGraph:
@@ -31,11 +32,12 @@ def generate(rows: int, columns: int, seed: int) -> streets.StreetGraph:
   strongly connected. Lengths are great-circle distances in metres.
 
   Raises:
-    InputError: fewer than 2 rows or columns.
+    InputError: fewer than 2 rows or columns, or more than MOST crossings.
   """
-  if rows < 2 or columns < 2:
+  if rows < 2 or columns < 2 or rows * columns > MOST:
     raise core.InputError(
-      f'a city of {rows} x {columns} crossings; expected at least 2 x 2'
+      f'a city of {rows} x {columns} crossings; expected at least 2 x 2 and at '
+      f'most {MOST:,} in all'
     )
   rng = np.random.default_rng([seed, rows, columns])
   pairs = _grid(rows, columns, rng) + _diagonal(rows, columns, rng)

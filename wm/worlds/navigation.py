@@ -27,6 +27,7 @@ DIRECTION0, NODE0 = 2, 10  # First token id of directions and of nodes.
 # A prefix to a state, with the shortest way on from it, has fewer directions
 # than this, for every traversal, as published.
 PREFIX_MOVES = 96
+MOST_NODES = 60_000  # All hop distances of as many take about 4 GB.
 
 ATTEMPTS = 64  # Backward walks that met a street without entry start again.
 
@@ -69,6 +70,12 @@ class Navigation(core.World):
   @functools.cached_property
   def hops(self) -> np.ndarray:
     """[S, S] unit distances, from row to column; its type's maximum is none."""
+    num = len(self.graph.delta)
+    if num > MOST_NODES:
+      raise core.InputError(
+        f'{num} intersections: all hop distances would take {num**2 / 1e9:.0f} '
+        f'GB; up to {MOST_NODES:,} can be measured'
+      )
     return routes.hops(self.graph.delta)
 
   def automaton(self) -> core.Automaton:
