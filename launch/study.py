@@ -56,8 +56,7 @@ def main() -> None:
   common.need('world', 'row', 'metric', 'out')
   from wm import registry
 
-  out, home = pathlib.Path(FLAGS.out), FLAGS.world
-  wanted = rows()
+  out, home, wanted = pathlib.Path(FLAGS.out), FLAGS.world, rows()
   has_map = hasattr(registry.make('world', home), 'graph')
   for name, model, world in wanted:
     where = {'out': str(out / name), 'name': name, 'model': model}
@@ -76,7 +75,6 @@ def main() -> None:
 if __name__ == '__main__':
   common.run(
     main,
-    *('world', 'row', 'metric', 'accept', 'num', 'num_heldout', 'steps'),
-    *('batch', 'lr', 'warmup', 'eval_every', 'save_every'),
+    *('world', 'row', 'metric', 'num', 'steps', 'batch', 'lr', 'warmup'),
     *('num_samples', 'max_degree', 'max_miles', 'shuffles'),
   )
