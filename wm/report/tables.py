@@ -227,7 +227,9 @@ def full_table(runs: Sequence[Run]) -> Table:
           interval(entry),
           str(entry['n']),
           causes,
+          entry['world'],
           str(entry['seed']),
+          _versions(entry),
         )
       )
   heads = (
@@ -237,6 +239,14 @@ def full_table(runs: Sequence[Run]) -> Table:
     'value [95 %]',
     'n',
     'unmeasured',
+    'world',
     'seed',
+    'versions',
   )
   return Table('All results', heads, tuple(rows), folded=True)
+
+
+def _versions(entry: Entry) -> str:
+  keys = ('metric', 'world', 'wm')
+  found = [(key, entry.get(f'{key}_version')) for key in keys]
+  return ', '.join(f'{key} {value}' for key, value in found if value)
