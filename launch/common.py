@@ -213,7 +213,7 @@ def _parse(argv: Sequence[str]) -> list[str]:
   except (flags.Error, UnicodeDecodeError) as error:
     _stop(str(error), 2)
   if FLAGS['verbosity'].using_default_value:
-    FLAGS.verbosity = logging.WARNING  # Absl would take INFO: pages of it.
+    FLAGS.verbosity = logging.ERROR  # Below are libraries' own remarks.
   return rest
 
 

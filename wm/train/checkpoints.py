@@ -86,6 +86,7 @@ class Checkpoints:
       preservation_policy=self._policy,
       create=not read_only,
       read_only=read_only,
+      save_interval_steps=0 if read_only else 1,
       cleanup_tmp_directories=not read_only,
       async_options=ocp.AsyncOptions(
         post_finalization_callback=self._write_hashes
