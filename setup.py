@@ -27,6 +27,7 @@ setuptools.setup(
   extras_require={
     'maps': ['osmnx>=2.0', 'pandas>=2.2', 'pyarrow>=17'],
     'torch': ['torch>=2.6', 'transformers>=4.40'],
+    'bench': ['rustworkx>=0.15'],
     'test': [
       'pytest>=8',
       'hypothesis>=6.100',
