@@ -70,6 +70,7 @@ def _walk(
   end = delta.shape[1]
 
   def step(carry: tuple, x: tuple) -> tuple[tuple, None]:
+    """One label; nothing moves after the first illegal one or `end`."""
     steps, row, over, alive = carry
     k, label = x
     label = label.astype(jnp.int32)

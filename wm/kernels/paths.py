@@ -292,6 +292,7 @@ def _edges(
   columns = [] if lengths is None else [lengths[tails, labels]]
 
   def sorted_by(here: np.ndarray, there: np.ndarray) -> tuple:
+    """Edges grouped by one of their ends."""
     order = np.argsort(here, kind='stable')
     indptr = np.zeros(len(delta) + 1, np.uint32)
     np.cumsum(np.bincount(here, minlength=len(delta)), out=indptr[1:])
