@@ -36,7 +36,8 @@ def _world() -> Any:
 
 
 def _torch() -> Any:
-  # Threads that spin lose out on a shared machine; asleep, they do better.
+  # Idle PyTorch threads would spin through the turns of the other side, in this
+  # same process; its own speed is the same either way.
   os.environ.setdefault('OMP_WAIT_POLICY', 'passive')
   try:
     import torch
