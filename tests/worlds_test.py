@@ -1,5 +1,7 @@
 """What holds for every world: each one found is run with its defaults."""
 
+from xml.etree import ElementTree
+
 import numpy as np
 import pytest
 
@@ -122,8 +124,27 @@ def drawn(world, states):
 
 def test_state_id_is_equal_exactly_for_equal_states(world, states):
   ids = world.state_id(states)
-  same = (states[:, None] == states[None]).all(-1)
+  words = world.canonical(states)
+  assert words.dtype == np.int32
+  same = (words[:, None] == words[None]).all(-1)
   np.testing.assert_array_equal(ids[:, None] == ids[None], same)
+
+
+def test_the_same_state_has_the_same_future(world, states):
+  _, first, back = np.unique(
+    world.state_id(states), return_index=True, return_inverse=True
+  )
+  legal = world.legal(states)
+  np.testing.assert_array_equal(legal, legal[first][back])
+  alive = world.state_id(states) != core.DEAD
+  np.testing.assert_array_equal(world.over(states), alive & ~legal.any(-1))
+
+
+def test_every_state_has_a_picture(world, states):
+  for state in states[:: max(len(states) // 8, 1)]:
+    root = ElementTree.fromstring(world.render(state))
+    assert root.tag.endswith('svg')
+    assert len(root)
 
 
 def test_inputs_are_not_changed(world, states):
@@ -211,7 +232,9 @@ def test_prefixes_reach_their_state_in_so_many_moves(world):
       world.init(len(moves)), found.tokens, found.lengths
     )
     assert (steps[ok] == found.lengths[ok]).all()
-    np.testing.assert_array_equal(after[ok], states[usable][ok])
+    np.testing.assert_array_equal(
+      world.canonical(after[ok]), world.canonical(states[usable][ok])
+    )
 
 
 def test_prefixes_depend_on_their_own_seed(world):

@@ -265,9 +265,13 @@ def world_log_probs(world: core.World, states: np.ndarray) -> np.ndarray:
   Tokens on the way to the soonest completion have `TILT` more mass, so that
   greedy decoding completes; a walk without aim may never end.
   """
-  unique, back = np.unique(states, axis=0, return_inverse=True)
-  legal = world.legal(unique)
-  mass = legal * np.where(soonest(world, unique), 1 + TILT, 1.0)
+  _, first, back = np.unique(
+    world.state_id(states), return_index=True, return_inverse=True
+  )
+  unique = states[first]
+  mass = world.legal(unique).astype(np.float64)
+  if world.end != core.DEAD:
+    mass *= np.where(soonest(world, unique), 1 + TILT, 1.0)
   total = mass.sum(-1, keepdims=True)
   with np.errstate(divide='ignore'):
     log_probs = np.log(mass / np.where(total > 0, total, 1))

@@ -47,9 +47,13 @@ class Session(abc.ABC):
     log_probs = np.asarray(self.log_probs())
     return accept.draw(log_probs, uniform)
 
+  def mask(self, accept: Any) -> np.ndarray:
+    """[B, M, V] bool: the tokens accepted next."""
+    return np.asarray(accept.mask(np.asarray(self.log_probs())))
+
   def accepted(self, accept: Any, tokens: np.ndarray) -> np.ndarray:
     """[B, M] bool: is each token [B, M] accepted next? DEAD never is."""
-    mask = np.asarray(accept.mask(np.asarray(self.log_probs())))
+    mask = self.mask(accept)
     taken = np.take_along_axis(mask, np.maximum(tokens, 0)[..., None], -1)
     return taken[..., 0] & (tokens != DEAD)
 

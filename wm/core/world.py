@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import html
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -60,6 +61,8 @@ class World(abc.ABC):
   """
 
   version: ClassVar[str]
+  # Longest suffix of an exact boundary that metrics ask for by default.
+  boundary_depth: ClassVar[int] = 5
 
   @property
   def name(self) -> str:
@@ -151,6 +154,28 @@ class World(abc.ABC):
 
   # What a world may refine; the defaults suit any world.
 
+  def canonical(self, states: np.ndarray) -> np.ndarray:
+    """[B, K] int32: the words that make a state what it is; default all.
+
+    Equal exactly where `state_id` is. A game leaves out the moves that led
+    to a position.
+    """
+    return states
+
+  def over(self, states: np.ndarray) -> np.ndarray:
+    """[B] bool: alive, and nothing is legal any more."""
+    alive = self.state_id(states) != DEAD
+    return alive & ~self.legal(states).any(-1)
+
+  def render(self, state: np.ndarray) -> str:
+    """SVG picture of one state [W]; default: its written form."""
+    text = html.escape(self.format_state(state))
+    return (
+      '<svg xmlns="http://www.w3.org/2000/svg" width="360" height="48">'
+      f'<text x="8" y="30" font-family="monospace" font-size="14">{text}'
+      '</text></svg>'
+    )
+
   def key(self, sequences: Sequences) -> np.ndarray:
     """[N] uint64 split key; sequences with one key go to one split."""
     mixed = hash64(sequences.lengths)
@@ -194,10 +219,9 @@ class World(abc.ABC):
   def complete(self, states: np.ndarray) -> np.ndarray:
     """[B] bool: a sequence may stop here. Default: over after `end`, or any
     living state of a world without `end`."""
-    alive = self.state_id(states) != DEAD
     if self.end == DEAD:
-      return alive
-    return alive & ~self.legal(states).any(-1)
+      return self.state_id(states) != DEAD
+    return self.over(states)
 
   def prompt_len(self) -> int:
     """Tokens at the start of a sequence that state the task, not moves."""
