@@ -27,11 +27,13 @@ setuptools.setup(
   extras_require={
     'maps': ['osmnx>=2.0', 'pandas>=2.2', 'pyarrow>=17'],
     'torch': ['torch>=2.6', 'transformers>=4.40'],
-    'bench': ['rustworkx>=0.15'],
+    'bench': ['rustworkx>=0.15', 'pgx>=2.6', 'rust-chess>=0.4'],
     'test': [
       'pytest>=8',
       'hypothesis>=6.100',
       'ruff>=0.8',
+      'chess>=1.11',
+      'zstandard>=0.23',
       'pandas>=2.2',
       'pyarrow>=17',
     ],
