@@ -48,6 +48,9 @@ flags.DEFINE_enum(
   'schedule', 'cosine', ['cosine', 'constant'], 'Learning rate after warm-up.'
 )
 flags.DEFINE_integer('warmup', 100, 'Warm-up steps.', lower_bound=0)
+flags.DEFINE_float(
+  'beta2', 0.999, "AdamW's decay of squares.", lower_bound=0, upper_bound=1
+)
 flags.DEFINE_float('weight_decay', 0.01, 'AdamW decay.', lower_bound=0)
 flags.DEFINE_bool('decay_all', False, 'Decay biases, norms, embeddings too.')
 flags.DEFINE_float('clip', 1.0, 'Gradient norm clip; 0 is off.', lower_bound=0)

@@ -18,6 +18,7 @@ READ = (
   'lr',
   'schedule',
   'warmup',
+  'beta2',
   'weight_decay',
   'decay_all',
   'clip',

@@ -79,6 +79,16 @@ def test_clipping_bounds_the_norm_that_adam_sees():
     np.testing.assert_allclose(moments[0]['a.kernel'], expected, rtol=1e-5)
 
 
+def test_beta2_weighs_the_squares():
+  params = {'a.kernel': jnp.zeros(2)}
+  grads = {'a.kernel': jnp.full(2, 3.0)}
+  for beta2 in (0.95, 0.999):
+    transform = optimiser.make(Config('', '', beta2=beta2, clip=0.0), params)
+    _, after = transform.update(grads, transform.init(params), params)
+    squares = _adam(after)[0].nu['a.kernel']
+    np.testing.assert_allclose(squares, (1 - beta2) * 9, rtol=1e-5)
+
+
 def _adam(tree) -> list:
   if isinstance(tree, optax.ScaleByAdamState):
     return [tree]

@@ -9,7 +9,8 @@ from wm import registry
 from wm.models import network
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / 'launch/flags/sizes'
-VOCAB, MAX_LEN = 4589, 99  # Manhattan's shortest paths.
+# Tokens and longest sequence of what a header says its number is for.
+TASKS = {"Manhattan's shortest paths": (4589, 99), 'Othello games': (61, 60)}
 
 
 @pytest.mark.parametrize(
@@ -18,8 +19,10 @@ VOCAB, MAX_LEN = 4589, 99  # Manhattan's shortest paths.
 def test_header_counts_the_parameters(path):
   text = path.read_text()
   (spec,) = re.findall(r'^--model=(.*)$', text, re.MULTILINE)
-  (said,) = re.findall(r'^# ([\d,]+) parameters', text, re.MULTILINE)
-  shape = network.Shape(registry.make('model', spec), VOCAB, MAX_LEN)
+  ((said, task),) = re.findall(
+    r'^# ([\d,]+) parameters on ([^(]+) \(', text, re.MULTILINE
+  )
+  shape = network.Shape(registry.make('model', spec), *TASKS[task])
   assert f'{shape.num_params:,}' == said
   assert f'sizes/{path.name}' in text
 

@@ -28,6 +28,7 @@ class Config:
     batching: 'buckets' (like lengths together) or 'random' (as published).
     lr: peak learning rate.
     schedule: after `warmup` steps, 'cosine' to zero or 'constant'.
+    beta2: AdamW's decay of the mean squared gradient.
     weight_decay: of AdamW, on matrices; on all parameters if `decay_all`.
     clip: greatest global norm of the gradient; 0 is off.
     eval_every, save_every: in steps.
@@ -45,6 +46,7 @@ class Config:
   lr: float = 1e-3
   schedule: str = 'cosine'
   warmup: int = 100
+  beta2: float = 0.999
   weight_decay: float = 0.01
   decay_all: bool = False
   clip: float = 1.0

@@ -45,6 +45,7 @@ def make(
   parts.append(
     optax.adamw(
       schedule(config),
+      b2=config.beta2,
       weight_decay=config.weight_decay,
       mask=decay_mask(paths, config.decay_all),
     )
