@@ -46,8 +46,23 @@ def boundary_lines(
   return lines + [f'{k + 1} {size}' for k, size in enumerate(sizes)]
 
 
+def opening(world: core.World) -> np.ndarray:
+  """[W] state in which a task's own moves begin.
+
+  The initial one, after the tokens that open every sequence of the world
+  alike: chess has one, a map's origin and destination are not.
+  """
+  state = world.init(1)
+  for _ in range(world.prompt_len()):
+    (forced,) = np.nonzero(world.legal(state)[0])
+    if len(forced) != 1:
+      break
+    state = world.advance(state, forced)
+  return state[0]
+
+
 def count_lines(world: core.World, state: str | None, depth: int) -> list[str]:
-  """'k count': legal token sequences of each length from a state or init."""
-  start = world.init(1)[0] if state is None else locate(world, state)
+  """'k count': legal token sequences of each length from a state or opening."""
+  start = opening(world) if state is None else locate(world, state)
   counts = world.count(start, depth)
   return [f'{k + 1} {number}' for k, number in enumerate(counts)]
