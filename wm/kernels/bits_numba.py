@@ -1,0 +1,57 @@
+"""Bit counting for compiled kernels on 64-bit boards.
+
+One machine instruction each, which plain Numba code cannot reach.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+from numba.extending import intrinsic
+
+_ONE = np.uint64(1)
+
+
+@intrinsic
+def popcount(typingctx, word):
+  """Bits set in a uint64, as int64."""
+  del typingctx
+
+  def build(context, builder, signature, args):
+    del context, signature
+    return builder.ctpop(args[0])
+
+  return types.int64(types.uint64), build
+
+
+@intrinsic
+def lowest(typingctx, word):
+  """Number of the lowest bit set in a uint64, as int64; 64 where none is."""
+  del typingctx
+
+  def build(context, builder, signature, args):
+    del signature
+    defined = context.get_constant(types.boolean, False)
+    return builder.cttz(args[0], defined)
+
+  return types.int64(types.uint64), build
+
+
+@njit(cache=True, inline='always')
+def without_lowest(word) -> np.uint64:
+  """The word with its lowest bit cleared."""
+  return word & (word - _ONE)
+
+
+@njit(cache=True, inline='always')
+def bit(square) -> np.uint64:
+  """The word with one bit set, 0..63."""
+  return _ONE << np.uint64(square)
+
+
+@njit(cache=True)
+def nth(word, n) -> np.int64:
+  """Number of the n-th bit set, counted from 0 at the lowest."""
+  for _ in range(n):
+    word = word & (word - _ONE)
+  return lowest(word)

@@ -1,0 +1,236 @@
+"""Front door to Othello's rules: NumPy in, NumPy out.
+
+A position is three arrays: discs `black` and `white`, [B] uint64 with bit
+8 * row + column, and `side`, [B] int8: 0 black moves, 1 white moves, 2 the
+game is over. After a move the turn passes, without a token, where the other
+side has none; the game is over where neither has.
+
+Boards of `size` 4, 6 and 8 lie amid the 8x8 grid, so that the four squares
+filled at the start are bits 27, 28, 35, 36 on each. Token k is the k-th of
+the other squares (Vafa et al. 2024, appendix on Othello; Li et al. 2023).
+
+`backend` names the implementation: 'numba' compiled, 'ref' plain Python (the
+specification), 'vmap' JAX. All agree to the bit.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from wm import core
+from wm.kernels import checks
+
+SIZES = (4, 6, 8)
+CENTRE = (27, 28, 35, 36)
+BLACK, WHITE = np.uint64(1 << 28 | 1 << 35), np.uint64(1 << 27 | 1 << 36)
+OVER = 2
+POLICIES = ('uniform', 'greedy', 'mobility', 'search')
+
+
+def _backend(name: str, twins: tuple[str, ...] = ('numba', 'ref')) -> Any:
+  """The module of that name; they are imported on first use."""
+  if name not in twins:
+    raise core.InputError(
+      f'unknown backend {name!r}; available: {", ".join(twins)}'
+    )
+  if name == 'numba':
+    from wm.kernels import othello_numba as module
+  elif name == 'ref':
+    from wm.kernels import othello_ref as module
+  else:
+    from wm.kernels import othello_vmap as module
+  return module
+
+
+@functools.cache
+def squares(size: int = 8) -> np.ndarray:
+  """[n] uint8 bits of tokens 1..n, n = size * size - 4, read-only."""
+  if size not in SIZES:
+    raise core.InputError(
+      f'board size is {size!r}; available: {", ".join(map(str, SIZES))}'
+    )
+  edge = (8 - size) // 2
+  lines = range(edge, edge + size)
+  bits = [8 * row + column for row in lines for column in lines]
+  return checks.frozen([b for b in bits if b not in CENTRE], np.uint8)
+
+
+@functools.cache
+def tokens(size: int = 8) -> np.ndarray:
+  """[64] int32 token of each bit, 0 where no move is made, read-only."""
+  found = np.zeros(64, np.int32)
+  found[squares(size)] = np.arange(1, len(squares(size)) + 1)
+  return checks.frozen(found, np.int32)
+
+
+@functools.cache
+def _mask(size: int) -> np.uint64:
+  """The squares of tokens, as one word."""
+  return np.bitwise_or.reduce(np.uint64(1) << squares(size).astype(np.uint64))
+
+
+def _position(
+  black: np.ndarray, white: np.ndarray, side: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Checked and frozen; raises InputError where sizes differ."""
+  black = checks.frozen(np.atleast_1d(black), np.uint64)
+  white = checks.frozen(np.atleast_1d(white), np.uint64)
+  side = checks.frozen(np.atleast_1d(side), np.int8)
+  checks.same_length(black=black, white=white, side=side)
+  return black, white, side
+
+
+_ALL = ('numba', 'ref', 'vmap')
+
+
+def start(batch: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """The starting position, [batch] each; black moves."""
+  full = functools.partial(np.full, batch)
+  return full(BLACK), full(WHITE), np.zeros(batch, np.int8)
+
+
+def legal(
+  black: np.ndarray,
+  white: np.ndarray,
+  side: np.ndarray,
+  size: int = 8,
+  *,
+  backend: str = 'numba',
+) -> np.ndarray:
+  """[B] uint64: squares on which the side to move may place a disc.
+
+  0 where the game is over or `side` is anything but 0 and 1.
+  """
+  position = _position(black, white, side)
+  return _backend(backend, _ALL).legal(*position, _mask(size))
+
+
+def advance(
+  black: np.ndarray,
+  white: np.ndarray,
+  side: np.ndarray,
+  bits: np.ndarray,
+  size: int = 8,
+  *,
+  backend: str = 'numba',
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+  """Positions after one move each.
+
+  Args:
+    black: [B].
+    white: [B].
+    side: [B].
+    bits: [B] integers, the squares played; outside 0..63 is illegal too.
+    size: 4, 6 or 8.
+    backend: 'numba', 'ref' or 'vmap'.
+
+  Returns:
+    black: [B] uint64.
+    white: [B] uint64.
+    side: [B] int8.
+    ok: [B] bool, False where the move is illegal; the position then stays.
+  """
+  position = _position(black, white, side)
+  bits = checks.frozen(np.atleast_1d(bits), np.int32)
+  checks.same_length(black=black, bits=bits)
+  return _backend(backend, _ALL).advance(*position, bits, _mask(size))
+
+
+def _moves(
+  tokens: np.ndarray, lengths: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  tokens = checks.frozen(np.atleast_2d(tokens), np.int32)
+  lengths = checks.frozen(np.atleast_1d(lengths), np.int32)
+  checks.same_length(tokens=tokens, lengths=lengths)
+  if lengths.size and not 0 <= lengths.min() <= lengths.max() <= len(tokens.T):
+    raise core.InputError(
+      f'lengths hold {lengths.min()}..{lengths.max()}; tokens have '
+      f'{len(tokens.T)} columns'
+    )
+  return tokens, lengths
+
+
+def replay(
+  tokens: np.ndarray,
+  lengths: np.ndarray,
+  size: int = 8,
+  *,
+  backend: str = 'numba',
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+  """Plays token rows from the start, up to the first illegal token.
+
+  Args:
+    tokens: [N, L] integers; those past lengths[n] are not read.
+    lengths: [N].
+    size: 4, 6 or 8.
+    backend: 'numba' or 'ref'.
+
+  Returns:
+    steps: [N] int32, tokens played.
+    black: [N] uint64 after them.
+    white: [N] uint64.
+    side: [N] int8.
+  """
+  rows = _moves(tokens, lengths)
+  return _backend(backend).replay(*rows, squares(size), _mask(size))
+
+
+def play(
+  num: int,
+  seed: int,
+  first: int = 0,
+  size: int = 8,
+  policy: str = 'uniform',
+  noise: float = 0.0,
+  depth: int = 0,
+  *,
+  backend: str = 'numba',
+) -> tuple[np.ndarray, np.ndarray]:
+  """Whole games; number i depends on (seed, first + i) and the policy alone.
+
+  Args:
+    num: games.
+    seed: of all games.
+    first: number of the first game.
+    size: 4, 6 or 8.
+    policy: one of POLICIES.
+    noise: probability, at each move, of a uniform move instead.
+    depth: plies that 'search' looks ahead.
+    backend: 'numba' or 'ref'.
+
+  Returns:
+    tokens: [num, size * size - 4] int32, 0-padded.
+    lengths: [num] int32.
+  """
+  if policy not in POLICIES:
+    raise core.InputError(
+      f'unknown policy {policy!r}; available: {", ".join(POLICIES)}'
+    )
+  del noise, depth
+  numbers = np.uint64(seed & (2**64 - 1)), np.int64(first)
+  table, length = tokens(size), len(squares(size))
+  return _backend(backend).play_uniform(
+    num, *numbers, table, length, _mask(size)
+  )
+
+
+def count(
+  black: np.ndarray,
+  white: np.ndarray,
+  side: np.ndarray,
+  depth: int,
+  size: int = 8,
+  *,
+  backend: str = 'numba',
+) -> list[int]:
+  """Numbers of legal token sequences of lengths 1..depth from one position.
+
+  A pass is no token. Arguments are scalars or of shape [1]; work grows with
+  the sequences of length depth - 1.
+  """
+  position = (column[0] for column in _position(black, white, side))
+  counts = _backend(backend).count(*position, depth, _mask(size))
+  return [int(n) for n in counts]
