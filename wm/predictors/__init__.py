@@ -1,0 +1,49 @@
+"""Predictors that need no training: oracles, uniform; and their sessions.
+
+`Stateless` turns a `log_probs` over whole prefixes into a full predictor: its
+sessions keep the tokens of each continuation and compute them again.
+`Accepting` makes one from yes-or-no answers, all that a closed language model
+gives. The oracles keep world states instead and never recompute.
+"""
+
+from wm.predictors.accepting import (
+  NO,
+  NO_ANSWER,
+  YES,
+  Accepting,
+  AcceptingSession,
+)
+from wm.predictors.oracles import (
+  NoisyOracle,
+  Oracle,
+  StatePredictor,
+  StateSession,
+  Uniform,
+  soonest,
+  world_log_probs,
+)
+from wm.predictors.stateless import (
+  HistorySession,
+  Stateless,
+  chunks,
+  log_probs_by_rows,
+)
+
+__all__ = [
+  'NO',
+  'NO_ANSWER',
+  'YES',
+  'Accepting',
+  'AcceptingSession',
+  'HistorySession',
+  'NoisyOracle',
+  'Oracle',
+  'StatePredictor',
+  'StateSession',
+  'Stateless',
+  'Uniform',
+  'chunks',
+  'log_probs_by_rows',
+  'soonest',
+  'world_log_probs',
+]
