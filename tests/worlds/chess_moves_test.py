@@ -1,0 +1,128 @@
+import numpy as np
+import pytest
+
+from wm import core
+from wm.worlds import chess_moves as moves
+
+PUBLISHED = {
+  'e2e4': 3980,
+  'e7e5': 16820,
+  'g1f3': 2025,
+  'e1g1': 1310,
+  'e8c8': 19490,
+  'e7e8q': 16941,
+  'a2a1n': 2564,
+  'h7g8b': 17913,
+  'a1h8': 315,
+  'h8a1': 20160,
+}
+
+
+@pytest.mark.parametrize(('text', 'packed'), PUBLISHED.items())
+def test_published_ids(text, packed):
+  assert moves.from_uci(text) == packed
+  assert moves.uci(packed) == text
+
+
+def test_possible_moves():
+  possible = moves.possible()
+  assert len(possible) == moves.POSSIBLE == 1968
+  assert (np.diff(possible) > 0).all()
+  promotions = possible % 5
+  # 2 colours, 22 pairs of squares, 4 pieces.
+  assert (promotions > 0).sum() == 176
+  assert np.bincount(promotions).tolist() == [1792, 44, 44, 44, 44]
+
+
+def test_possible_moves_are_those_of_pieces_on_an_empty_board():
+  chess = pytest.importorskip('chess')
+  found = set()
+  for piece in 'PpNQ':  # Queens move as kings, rooks and bishops do.
+    enemy = chess.Piece.from_symbol('p' if piece.isupper() else 'P')
+    for square in range(8, 56) if piece in 'Pp' else chess.SQUARES:
+      board = chess.Board(None)
+      board.turn = piece.isupper()
+      board.set_piece_at(square, chess.Piece.from_symbol(piece))
+      found |= {move.uci() for move in board.pseudo_legal_moves}
+      for other in chess.SQUARES:
+        if piece in 'Pp' and other != square:
+          board.set_piece_at(other, enemy)
+      found |= {move.uci() for move in board.pseudo_legal_moves}
+  known = [moves.uci(packed) for packed in moves.possible().tolist()]
+  assert set(known) == found
+
+
+@pytest.mark.parametrize(
+  ('kind', 'size'), [('compact', 1970), ('packed', 20482)]
+)
+def test_vocabulary(kind, size):
+  vocab, packed = moves.vocab(kind), moves.packed(kind)
+  assert len(vocab) == len(set(vocab)) == len(packed) == size
+  assert vocab[0] == '<pad>'
+  assert vocab[moves.start(kind)] == '<start>'
+  assert moves.start(kind) == size - 1
+  assert packed[0] == packed[-1] == core.DEAD
+  assert (np.diff(packed[1:-1]) > 0).all()
+  index = moves.index(kind)
+  assert index.shape == (20480,)
+  assert (index[packed[1:-1]] == np.arange(1, size - 1)).all()
+  assert (index > 0).sum() == size - 2
+  names = [moves.uci(move) for move in packed[1:-1].tolist()]
+  assert list(vocab[1:-1]) == names
+
+
+def test_the_packed_vocabulary_is_packed_ids_plus_one():
+  assert (moves.packed('packed')[1:-1] == np.arange(20480)).all()
+
+
+def test_tables_are_read_only():
+  for table in (
+    moves.possible(),
+    moves.packed('compact'),
+    moves.index('packed'),
+  ):
+    with pytest.raises(ValueError, match='read-only'):
+      table[0] = 1
+
+
+def test_every_possible_move_reads_as_written():
+  for packed in moves.possible().tolist():
+    assert moves.from_uci(moves.uci(packed)) == packed
+
+
+@pytest.mark.parametrize('kind', moves.KINDS)
+def test_published_numbering(kind):
+  index = moves.index(kind)
+  game = [moves.start(kind), index[4955 - 0], index[17470], 0]
+  published = moves.to_published(np.array([game]), kind)
+  assert published.tolist() == [[20480, 4955, 17470, 20481]]
+  assert moves.from_published(published, kind).tolist() == [game]
+  assert [moves.uci(i) for i in published[0, 1:3]] == ['h2h4', 'g7g5']
+  every = np.arange(len(moves.vocab(kind)))
+  again = moves.from_published(moves.to_published(every, kind), kind)
+  assert (again == every).all()
+
+
+@pytest.mark.parametrize(
+  'text',
+  ['', 'e2', 'e2e', 'e2e9', 'i2i4', 'e7e8k', 'e7e8 ', 'e2e4x', 'E2E4', '0000',
+   'e7e8qq', 'Nf3', 'a1a1', 'a1b4', 'e2e4q', 'e7c8q', 'é2e4'],
+)  # fmt: skip
+def test_no_move(text):
+  with pytest.raises(core.InputError, match='move') as error:
+    moves.from_uci(text)
+  assert '\n' not in str(error.value)
+  assert repr(text) in str(error.value)
+
+
+def test_bad_ids_and_kinds():
+  with pytest.raises(core.InputError, match=r'tokens hold -1\.\.3'):
+    moves.to_published(np.array([3, -1]), 'compact')
+  with pytest.raises(core.InputError, match=r'expected 0\.\.20481'):
+    moves.from_published(np.array([20482]), 'packed')
+  with pytest.raises(
+    core.InputError, match=r'0 \(a1a1\) is a move of no piece'
+  ):
+    moves.from_published(np.array([0]), 'compact')
+  with pytest.raises(core.InputError, match='available: compact, packed'):
+    moves.vocab('san')
