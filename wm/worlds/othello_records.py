@@ -1,0 +1,231 @@
+"""Recorded games of Othello: WTHOR databases and plain lists of moves.
+
+A `.wtb` file is a header and a record for each game, little-endian:
+
+  header, 16 bytes | date 4 | games, int32 | int16 | year, int16 | board size,
+                   | a byte, 0 is 8 | 3 more
+  record, 68 bytes | tournament, black, white, int16 each | black's discs, a
+                   | byte | best result, a byte | 60 moves, a byte each:
+                   | 10 * row + column, both from 1; 0 after the last
+
+Any other file is text, one game a line: moves as f5d6c3 or f5 d6 c3; what
+follows '#' is no move. Passes are not written in either.
+"""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+from typing import NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.kernels import othello as kernels
+
+HEADER, RECORD, MOVES = 16, 68, 60  # Bytes.
+SHOWN = 3  # Rejected games that `facts` names.
+UNREADABLE = -1
+
+
+class Rejected(NamedTuple):
+  """A game that is left out.
+
+  Attributes:
+    game: its number, from 1; of a text file, its line.
+    cause: 'illegal move', 'unreadable move', or 'no moves'.
+    ply: number of the move that is wrong, from 1; 0 if none is.
+    move: that move, as written.
+    position: the moves before it, 'start' if there are none.
+  """
+
+  game: int
+  cause: str
+  ply: int
+  move: str
+  position: str
+
+  def __str__(self) -> str:
+    if not self.ply:
+      return f'game {self.game}: {self.cause}'
+    return (
+      f'game {self.game}, ply {self.ply}: {self.cause} {self.move!r} after '
+      f'{self.position}'
+    )
+
+
+class Records(NamedTuple):
+  """The games of a file.
+
+  Attributes:
+    sequences: games in the file's order, without duplicates; side data 'game'
+      is the number of each, `counts` what was left out by cause.
+    rejected: the games left out but for duplicates.
+    unfinished: games kept that stop before they are over.
+  """
+
+  sequences: core.Sequences
+  rejected: tuple[Rejected, ...]
+  unfinished: int
+
+
+@functools.cache
+def vocab(size: int = 8) -> tuple[str, ...]:
+  """'<pad>', then the squares 'a1', 'b1', ... without the four of the start."""
+  edge = (8 - size) // 2
+  lines = [divmod(int(bit), 8) for bit in kernels.squares(size)]
+  names = [f'{"abcdefgh"[c - edge]}{r - edge + 1}' for r, c in lines]
+  return ('<pad>', *names)
+
+
+class _Games(NamedTuple):
+  """Games as read: tokens [N, L], UNREADABLE where no square is named."""
+
+  tokens: np.ndarray
+  lengths: np.ndarray
+  numbers: np.ndarray
+  # What was written in place of each move, bytes [N, L].
+  written: np.ndarray
+
+
+def read(path: str, size: int = 8) -> Records:
+  """Reads a file of games and leaves out the illegal ones.
+
+  Args:
+    path: a WTHOR database if it ends in .wtb, else text.
+    size: squares a side of the board they must be played on.
+
+  Raises:
+    InputError: no such file; a truncated database, or one of another board
+      size; no legal game in it.
+  """
+  try:
+    data = pathlib.Path(path).read_bytes()
+  except FileNotFoundError as error:
+    raise core.InputError(f'no such file: {path}') from error
+  except IsADirectoryError as error:
+    raise core.InputError(f'{path} is a folder; expected a file') from error
+  wthor = path.lower().endswith('.wtb')
+  games = _wthor(data, path, size) if wthor else _text(data, size)
+  found = _checked(games, size)
+  if not len(found.sequences):
+    first = f'; the first: {found.rejected[0]}' if found.rejected else ''
+    raise core.InputError(
+      f'{path} holds no legal game of othello(size={size}) among '
+      f'{len(games.lengths)}{first}'
+    )
+  return found
+
+
+def _wthor(data: bytes, path: str, size: int) -> _Games:
+  if len(data) < HEADER:
+    raise core.InputError(
+      f'{path} is truncated: {len(data)} bytes, expected a header of {HEADER}'
+    )
+  num = int(np.frombuffer(data, '<i4', 1, 4)[0])
+  board = data[12] or 8
+  if board != size:
+    raise core.InputError(
+      f'{path} is of board size {board}; expected {size}, or a world with '
+      'that size'
+    )
+  wanted = HEADER + RECORD * num
+  if len(data) != wanted:
+    state = 'truncated' if len(data) < wanted else 'too long'
+    raise core.InputError(
+      f'{path} is {state}: its header says {num} games, {wanted} bytes; it '
+      f'has {len(data)}'
+    )
+  body = np.frombuffer(data, np.uint8, offset=HEADER).reshape(num, RECORD)
+  moves = body[:, RECORD - MOVES :]
+  edge = (8 - size) // 2
+  row, column = moves // 10 - 1, moves % 10 - 1  # Wraps below 0: too large.
+  inside = (row < size) & (column < size)
+  bit = np.where(inside, 8 * (row + edge) + column + edge, kernels.CENTRE[0])
+  tokens = kernels.tokens(size)[bit]
+  tokens[tokens == 0] = UNREADABLE
+  # Up to the last move, so that a gap before it shows as a move 0.
+  lengths = MOVES - (moves[:, ::-1] != 0).argmax(1)
+  lengths[~moves.any(1)] = 0
+  return _Games(tokens, lengths, np.arange(num) + 1, moves)
+
+
+def _text(data: bytes, size: int) -> _Games:
+  lines = [line.split(b'#')[0] for line in data.lower().splitlines()]
+  numbers = np.array([k for k, line in enumerate(lines) if line.split()], int)
+  kept = [b''.join(lines[k].split()) for k in numbers]
+  lengths = np.array([-(-len(line) // 2) for line in kept], np.int64)
+  # One move more than a game has, so that a longer one shows.
+  width = size * size - 3
+  block = b''.join(line[: 2 * width].ljust(2 * width) for line in kept)
+  letters = np.frombuffer(block, np.uint8).reshape(-1, width, 2)
+  edge = (8 - size) // 2
+  column, row = letters[..., 0] - ord('a'), letters[..., 1] - ord('1')
+  inside = (row < size) & (column < size)
+  bit = np.where(inside, 8 * (row + edge) + column + edge, kernels.CENTRE[0])
+  tokens = kernels.tokens(size)[bit]
+  tokens[tokens == 0] = UNREADABLE
+  written = np.ascontiguousarray(letters).view('S2')[..., 0]
+  return _Games(tokens, np.minimum(lengths, width), numbers + 1, written)
+
+
+def _checked(games: _Games, size: int) -> Records:
+  """Splits games into legal ones and rejected ones."""
+  length = size * size - 4
+  lengths = games.lengths.astype(np.int32)
+  steps, *position = kernels.replay(games.tokens, lengths, size)
+  good = (steps == lengths) & (lengths > 0)
+  rejected = tuple(
+    _rejected(games, row, int(steps[row]), size)
+    for row in np.flatnonzero(~good).tolist()
+  )
+  rows = np.flatnonzero(good)
+  used = np.arange(games.tokens.shape[1]) < lengths[:, None]
+  tokens = np.where(used, games.tokens, core.PAD)[rows, :length]
+  tokens = np.pad(tokens, ((0, 0), (0, length - tokens.shape[1])))
+  if rows.size:
+    first = np.unique(tokens, axis=0, return_index=True)[1]
+    first.sort()
+    tokens, rows = tokens[first], rows[first]
+  counts = {'duplicate': int(good.sum()) - len(rows)}
+  for one in rejected:
+    counts[one.cause] = counts.get(one.cause, 0) + 1
+  sequences = core.Sequences(
+    tokens.astype(np.int32),
+    lengths[rows],
+    {'game': games.numbers[rows]},
+    {cause: number for cause, number in counts.items() if number},
+  )
+  return Records(
+    sequences, rejected, int((position[2][rows] != kernels.OVER).sum())
+  )
+
+
+def _rejected(games: _Games, row: int, ply: int, size: int) -> Rejected:
+  number = int(games.numbers[row])
+  if not games.lengths[row]:
+    return Rejected(number, 'no moves', 0, '', 'start')
+  names, written = vocab(size), games.written[row, ply]
+  before = ''.join(names[token] for token in games.tokens[row, :ply])
+  token = games.tokens[row, ply]
+  if token != UNREADABLE:
+    cause, move = 'illegal move', names[token]
+  elif isinstance(written, bytes):
+    cause, move = 'unreadable move', written.decode('ascii', 'replace')
+  else:
+    cause, move = 'unreadable move', str(written)
+  return Rejected(number, cause, ply + 1, move, before or 'start')
+
+
+def facts(records: Records) -> dict[str, int]:
+  """Counts for `World.facts`: games kept, left out by cause, unfinished.
+
+  The first few rejected games are named, each with the number of its game.
+  """
+  named = {f'rejected {one}': 1 for one in records.rejected[:SHOWN]}
+  return {
+    'games': len(records.sequences),
+    'unfinished games': records.unfinished,
+    **records.sequences.counts,
+    **named,
+  }
