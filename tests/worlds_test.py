@@ -14,6 +14,8 @@ SPECS = [f'{name}()' for name in registry.names('world')] + [
   "maps(traversal='noisy', weightings=3)",
   'maps(rows=14, columns=14, max_moves=30)',
   'connect4(rows=2, columns=4)',
+  'othello(size=6)',
+  "othello(states='recurring')",
   'lattice(size=2, length=40)',
 ]
 STATES = 24

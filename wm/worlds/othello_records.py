@@ -142,7 +142,7 @@ def _wthor(data: bytes, path: str, size: int) -> _Games:
   row, column = moves // 10 - 1, moves % 10 - 1  # Wraps below 0: too large.
   inside = (row < size) & (column < size)
   bit = np.where(inside, 8 * (row + edge) + column + edge, kernels.CENTRE[0])
-  tokens = kernels.tokens(size)[bit]
+  tokens = kernels.tokens_of(size)[bit]
   tokens[tokens == 0] = UNREADABLE
   # Up to the last move, so that a gap before it shows as a move 0.
   lengths = MOVES - (moves[:, ::-1] != 0).argmax(1)
@@ -163,7 +163,7 @@ def _text(data: bytes, size: int) -> _Games:
   column, row = letters[..., 0] - ord('a'), letters[..., 1] - ord('1')
   inside = (row < size) & (column < size)
   bit = np.where(inside, 8 * (row + edge) + column + edge, kernels.CENTRE[0])
-  tokens = kernels.tokens(size)[bit]
+  tokens = kernels.tokens_of(size)[bit]
   tokens[tokens == 0] = UNREADABLE
   written = np.ascontiguousarray(letters).view('S2')[..., 0]
   return _Games(tokens, np.minimum(lengths, width), numbers + 1, written)
