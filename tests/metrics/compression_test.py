@@ -268,14 +268,19 @@ def test_model_filter_keeps_accepted_prefixes():
 
 
 def test_columns():
-  found = _score(ORACLE)['precision']
-  assert list(found.columns) == [
-    'trial',
-    'state',
-    'moves',
-    'direction',
-    'even',
+  scores = _score(ORACLE)
+  plain = ['trial', 'state', 'moves', 'direction', 'even']
+  assert list(scores['precision_definition'].columns) == plain
+  found = scores['precision']
+  assert list(found.columns) == plain + [
+    'prefix',
+    'other_prefix',
+    'other_state',
+    'suffix',
+    'wrong_at',
   ]
+  assert not found.columns['suffix'].any()
+  assert not found.columns['wrong_at'].any()
   even = found.columns['even']
   np.testing.assert_array_equal(
     even, found.columns['state'].astype(int) % 2 == 0

@@ -14,13 +14,13 @@ from typing import ClassVar
 import numpy as np
 
 from wm import accept as rules
-from wm import core, registry
-from wm.metrics import rollouts, search, trials
+from wm import core, predictors, registry
+from wm.metrics import asking, rollouts, search, trials
 
 
 @dataclasses.dataclass(frozen=True)
 class Metric(core.Metric):
-  """Samples continuations of one prefix and checks them after another.
+  """Takes continuations of one prefix and checks them after another.
 
   Quantities, each with a row per trial (and direction):
 
@@ -32,19 +32,29 @@ class Metric(core.Metric):
     precision_published: the same, vacuous trials count 0, which is what the
       published program makes of them.
     accepted_share (graded): share of continuations accepted in full; by
-      `exact`, the model's own probability of drawing such a one.
+      `exact`, the model's own probability of drawing such a one; by
+      suffixes='world', share of those answered on which both agree.
     first_violation (graded): tokens up to the first refused one, that one
       included, over refused continuations.
 
   Reasons of unmeasured trials: vacuous (the model accepts nothing after the
-  first prefix), capped (`exact`: more continuations than `cap`),
-  no_two_prefixes, no_prefix, no_room (no token left to sample), no_violation.
+  first prefix), capped (`exact`: more continuations than `cap`), no_answer
+  (after both prefixes, to any continuation), no_two_prefixes, no_prefix,
+  no_room (no token left to sample), no_violation. By suffixes='world' no
+  trial is vacuous.
+
+  Side columns of `precision`: `suffix`, the first continuation refused, and
+  what else a report pictures a trial from; see `trials.pictured`.
 
   Attributes:
     trials: states drawn.
     samples: continuations sampled in each trial, M.
     accept: acceptance rule; continuations are drawn from accepted tokens.
     k: only the first k tokens of continuations (figure 6); 0 is all.
+    suffixes: 'model': sampled from the model after the first prefix; 'world':
+      drawn by the world, half of them whatever is legal, and asked as a whole
+      after both prefixes, where any disagreement counts (as published for
+      logic puzzles, whose models only answer: k=1, samples=5).
     directions: 'first': continuations of the first prefix; 'both': also of
       the second, as a row of its own in the same group.
     prefix_filter: 'none', or 'model': prefixes whose moves it accepts.
@@ -65,6 +75,7 @@ class Metric(core.Metric):
   samples: int = 30
   accept: str = 'epsilon(0.01)'
   k: int = 0
+  suffixes: str = 'model'
   directions: str = 'first'
   prefix_filter: str = 'none'
   graded: bool = False
@@ -80,6 +91,12 @@ class Metric(core.Metric):
       raise core.InputError(
         f'compression: k={self.k}, exact={self.exact} was given; expected '
         'k >= 0, and k >= 1 with exact=True'
+      )
+    if self.suffixes == 'world' and (self.exact or not self.k or self.sampler):
+      raise core.InputError(
+        f"compression: suffixes='world', k={self.k}, exact={self.exact}, "
+        f'sampler={self.sampler!r} was given; expected k >= 1, exact=False '
+        'and no sampler'
       )
 
   def __call__(
@@ -100,8 +117,11 @@ class Metric(core.Metric):
       pairs = trials.both_directions(pairs)
     limit = trials.budget(predictor, world)
     rows = np.flatnonzero(pairs.reason == '')
-    measure = self._search if self.exact else self._sample
-    outcome = measure(predictor, pairs, rows, accept, limit, seed)
+    if self.suffixes == 'world':
+      outcome = self._ask(predictor, world, pairs, rows, accept, limit, seed)
+    else:
+      measure = self._search if self.exact else self._sample
+      outcome = measure(predictor, pairs, rows, accept, limit, seed)
     return self._scores(world, pairs, rows, outcome)
 
   def _sample(
@@ -132,8 +152,9 @@ class Metric(core.Metric):
     reason[(found.lengths == 0).all(1) & ~found.vacuous] = 'no_room'
     num = refused.sum(1)
     positions = np.where(refused, found.lengths, 0).sum(1)
+    telling = _first(found.tokens, found.lengths, refused)
     return Outcome(
-      ~refused.any(1), reason, 1 - num / self.samples, positions, num
+      ~refused.any(1), reason, 1 - num / self.samples, positions, num, telling
     )
 
   def _search(
@@ -163,7 +184,50 @@ class Metric(core.Metric):
     reason[pairs.lengths[rows].max(1) >= limit] = 'no_room'
     sizes = np.array([len(b) for b in found.boundary], np.int64)
     total = np.array([sum(map(len, b)) for b in found.boundary], np.int64)
-    return Outcome(~found.refused, reason, 1 - found.mass, total, sizes)
+    telling = [b[0] if b else () for b in found.boundary]
+    return Outcome(
+      ~found.refused, reason, 1 - found.mass, total, sizes, telling
+    )
+
+  def _ask(
+    self,
+    predictor: core.Predictor,
+    world: core.World,
+    pairs: trials.PrefixPairs,
+    rows: np.ndarray,
+    accept: rules.Accept,
+    limit: int,
+    seed: int,
+  ) -> Outcome:
+    room = np.maximum(limit - pairs.lengths[rows].max(1), 0)
+    tokens, lengths = asking.suffixes(
+      world,
+      pairs.first[rows],
+      room,
+      num=self.samples,
+      longest=self.k,
+      seeds=trials.sample_seeds(seed, pairs, rows),
+    )
+    answers = np.full((len(rows), 2, self.samples), predictors.NO_ANSWER)
+    # Each answer of a closed model costs: none is asked for after it decided.
+    single = isinstance(predictor, predictors.Accepting) and not self.graded
+    width = 1 if single else self.samples
+    left = np.flatnonzero(room > 0)
+    for start in range(0, self.samples, width):
+      some = slice(start, start + width)
+      got = answers[left, :, some] = asking.answers(
+        predictor,
+        pairs.tokens[rows[left]],
+        pairs.lengths[rows[left]],
+        tokens[left, some],
+        lengths[left, some],
+        accept,
+        self.batch,
+      )
+      asking.count_silence(pairs.counts, got, lengths[left, some])
+      if single:
+        left = left[~asking.disagree(answers[left]).any(1)]
+    return _agreement(answers, tokens, lengths)
 
   def _scores(
     self,
@@ -177,6 +241,7 @@ class Metric(core.Metric):
     same = trials.fill(np.full(len(reason), np.nan), rows, outcome.same)
     columns = trials.columns(world, pairs)
     group = world.state_id(pairs.first)
+    pictured = self._pictured(world, pairs, rows, outcome)
 
     scored = functools.partial(
       core.scores, group=group, columns=columns, counts=pairs.counts
@@ -184,7 +249,7 @@ class Metric(core.Metric):
 
     kept = np.where(vacuous, '', reason)
     found = [
-      scored('precision', same, reason=reason),
+      scored('precision', same, reason=reason, columns=columns | pictured),
       scored('precision_definition', np.where(vacuous, 1, same), reason=kept),
       scored('precision_published', np.where(vacuous, 0, same), reason=kept),
     ]
@@ -205,6 +270,49 @@ class Metric(core.Metric):
       ]
     return tuple(found)
 
+  def _pictured(
+    self,
+    world: core.World,
+    pairs: trials.PrefixPairs,
+    rows: np.ndarray,
+    outcome: Outcome,
+  ) -> dict[str, np.ndarray]:
+    telling: list[tuple[int, ...]] = [()] * len(pairs.reason)
+    for row, suffix, reason in zip(
+      rows, outcome.telling, outcome.reason, strict=True
+    ):
+      telling[row] = suffix if not reason else ()
+    wrong_at = trials.parting(world, pairs.first, telling)
+    return trials.pictured(world, pairs, telling, wrong_at)
+
+
+def _first(
+  tokens: np.ndarray, lengths: np.ndarray, marked: np.ndarray
+) -> list[tuple[int, ...]]:
+  """[R] the first marked [R, M] suffix of tokens [R, M, K], () where none."""
+  at = marked.argmax(1)
+  return [
+    tuple(tokens[r, m, : lengths[r, m]].tolist()) if marked[r, m] else ()
+    for r, m in enumerate(at)
+  ]
+
+
+def _agreement(
+  answers: np.ndarray, tokens: np.ndarray, lengths: np.ndarray
+) -> Outcome:
+  """Outcome from answers [R, 2, M] about suffixes [R, M, K], [R, M]."""
+  apart, num = asking.disagree(answers), asking.answered(answers).sum(1)
+  reason = np.where(num == 0, 'no_answer', '')
+  reason[(lengths == 0).all(1)] = 'no_room'
+  return Outcome(
+    ~apart.any(1),
+    reason,
+    1 - apart.sum(1) / np.maximum(num, 1),
+    np.where(apart, lengths, 0).sum(1),
+    apart.sum(1),
+    _first(tokens, lengths, apart),
+  )
+
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
@@ -216,6 +324,7 @@ class Outcome:
     share: [T] float64, share of continuations accepted in full.
     positions: [T] sum of the refused continuations' lengths.
     refused: [T] number of refused continuations.
+    telling: [T] the first refused continuation, () where there is none.
   """
 
   same: np.ndarray
@@ -223,3 +332,4 @@ class Outcome:
   share: np.ndarray
   positions: np.ndarray
   refused: np.ndarray
+  telling: list[tuple[int, ...]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -241,6 +241,67 @@ def columns(world: core.World, pairs: PrefixPairs) -> dict[str, np.ndarray]:
   }
 
 
+def words(
+  world: core.World, tokens: Sequence[int], vocab: Sequence[str] | None = None
+) -> str:
+  """Token strings joined by blanks; `vocab` where it is at hand."""
+  vocab = world.vocab if vocab is None else vocab
+  return ' '.join([vocab[token] for token in tokens])
+
+
+def pictured(
+  world: core.World,
+  pairs: PrefixPairs,
+  suffixes: Sequence[Sequence[int]],
+  wrong_at: np.ndarray,
+) -> dict[str, np.ndarray]:
+  """Side columns that a report pictures trials from, beside `columns`.
+
+  `prefix` and `other_prefix`, `other_state`, `suffix` as text, and `wrong_at`.
+
+  Args:
+    world: the truth.
+    pairs: T trials.
+    suffixes: [T] the continuation that tells, empty where none does.
+    wrong_at: [T] place in it, from 1, of the token at which model and world
+      part; 0 where unknown.
+  """
+  vocab = world.vocab
+
+  def text(rows: Sequence[Sequence[int]]) -> np.ndarray:
+    return np.array([words(world, row, vocab) for row in rows], dtype=str)
+
+  def prefix(side: int) -> np.ndarray:
+    rows = pairs.tokens[:, side].tolist()
+    sizes = pairs.lengths[:, side].tolist()
+    return text([row[:n] for row, n in zip(rows, sizes, strict=True)])
+
+  others = [world.format_state(state) for state in pairs.second]
+  return {
+    'prefix': prefix(0),
+    'other_prefix': prefix(1),
+    'other_state': np.array(others, dtype=str),
+    'suffix': text(suffixes),
+    'wrong_at': np.asarray(wrong_at, np.int64),
+  }
+
+
+def parting(
+  world: core.World, states: np.ndarray, suffixes: Sequence[Sequence[int]]
+) -> np.ndarray:
+  """[T] int64 place, from 1, where a refused continuation goes wrong.
+
+  The first token that is illegal from states [T, W]: there the model accepts
+  too much; else the last, which it refuses; 0 where there is no suffix.
+  """
+  lengths = np.array([len(suffix) for suffix in suffixes], np.int32)
+  tokens = np.zeros((len(suffixes), int(lengths.max(initial=0))), np.int32)
+  for t, suffix in enumerate(suffixes):
+    tokens[t, : len(suffix)] = suffix
+  steps, _ = world.walk(states, tokens, lengths)
+  return np.minimum(steps + 1, lengths).astype(np.int64)
+
+
 def sample_seeds(seed: int, pairs: PrefixPairs, rows: np.ndarray) -> np.ndarray:
   """[R] uint64 seeds of the sampled continuations of trials `rows`."""
   return core.hash64(seed, SAMPLES, pairs.trial[rows], pairs.direction[rows])
@@ -260,6 +321,7 @@ def fill(array: np.ndarray, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 CHOICES = {
+  'suffixes': ('model', 'world'),
   'directions': ('first', 'both'),
   'prefix_filter': ('none', 'model'),
 }
@@ -277,7 +339,7 @@ def check(metric: core.Metric, *positive: str) -> None:
         'expected at least 1'
       )
   for name, choices in CHOICES.items():
-    if getattr(metric, name) not in choices:
+    if getattr(metric, name, choices[0]) not in choices:
       raise core.InputError(
         f'{metric.name}: {name}={getattr(metric, name)!r} was given; '
         f'available: {", ".join(choices)}'

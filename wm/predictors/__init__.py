@@ -12,6 +12,7 @@ from wm.predictors.accepting import (
   YES,
   Accepting,
   AcceptingSession,
+  histories,
 )
 from wm.predictors.oracles import (
   NoisyOracle,
@@ -43,6 +44,7 @@ __all__ = [
   'Stateless',
   'Uniform',
   'chunks',
+  'histories',
   'log_probs_by_rows',
   'soonest',
   'world_log_probs',
