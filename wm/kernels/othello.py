@@ -59,7 +59,7 @@ def squares(size: int = 8) -> np.ndarray:
 
 
 @functools.cache
-def tokens(size: int = 8) -> np.ndarray:
+def tokens_of(size: int = 8) -> np.ndarray:
   """[64] int32 token of each bit, 0 where no move is made, read-only."""
   found = np.zeros(64, np.int32)
   found[squares(size)] = np.arange(1, len(squares(size)) + 1)
@@ -211,7 +211,7 @@ def play(
     )
   del noise, depth
   numbers = np.uint64(seed & (2**64 - 1)), np.int64(first)
-  table, length = tokens(size), len(squares(size))
+  table, length = tokens_of(size), len(squares(size))
   return _backend(backend).play_uniform(
     num, *numbers, table, length, _mask(size)
   )
@@ -234,3 +234,122 @@ def count(
   position = (column[0] for column in _position(black, white, side))
   counts = _backend(backend).count(*position, depth, _mask(size))
   return [int(n) for n in counts]
+
+
+def boundary(
+  first: tuple[np.ndarray, np.ndarray, np.ndarray],
+  second: tuple[np.ndarray, np.ndarray, np.ndarray],
+  depth: int,
+  size: int = 8,
+  *,
+  backend: str = 'numba',
+) -> list[tuple[int, ...]]:
+  """Myhill-Nerode boundary of two positions, to a length bound.
+
+  The token tuples of at most `depth` moves that are legal from `first` and
+  not from `second` while every proper prefix is legal from both; shorter
+  ones first, then in order of tokens (Vafa et al. 2024, Def. 2.4).
+
+  Args:
+    first: black, white, side of one position, scalars or of shape [1].
+    second: likewise.
+    depth: longest suffix, at least 1.
+    size: 4, 6 or 8.
+    backend: 'numba' or 'ref'.
+  """
+  pair = _pair(first, second, depth)
+  rows, lengths, _ = _pairs(backend).boundary(
+    *pair, depth, _mask(size), tokens_of(size), True
+  )
+  order = np.argsort(lengths, kind='stable')  # They come in order of tokens.
+  return [
+    tuple(row[:length])
+    for row, length in zip(
+      rows[order].tolist(), lengths[order].tolist(), strict=True
+    )
+  ]
+
+
+def boundary_sizes(
+  first: tuple[np.ndarray, np.ndarray, np.ndarray],
+  second: tuple[np.ndarray, np.ndarray, np.ndarray],
+  depth: int,
+  size: int = 8,
+  *,
+  backend: str = 'numba',
+) -> list[int]:
+  """Sizes of `boundary` to each length bound 1..depth, without listing it."""
+  pair = _pair(first, second, depth)
+  *_, counts = _pairs(backend).boundary(
+    *pair, depth, _mask(size), tokens_of(size), False
+  )
+  return np.cumsum(counts).tolist()
+
+
+def _pairs(name: str) -> Any:
+  """The module of that name that has `boundary`."""
+  module = _backend(name)
+  if name == 'numba':
+    from wm.kernels import othello_pairs_numba as module
+  return module
+
+
+def _pair(
+  first: tuple[np.ndarray, ...], second: tuple[np.ndarray, ...], depth: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Columns of the two positions, [2] each."""
+  if depth < 1:
+    raise core.InputError(f'depth is {depth}; expected at least 1')
+  columns = zip(_position(*first), _position(*second), strict=True)
+  return _position(*(np.concatenate(column) for column in columns))
+
+
+def orders(
+  tokens: np.ndarray,
+  lengths: np.ndarray,
+  seeds: np.ndarray,
+  size: int = 8,
+  sweeps: int = 4,
+  window: int = 6,
+  *,
+  backend: str = 'numba',
+) -> np.ndarray:
+  """Random orders of each row's moves that reach the same position.
+
+  A Gibbs chain: pick a window of consecutive moves, its start uniform; list
+  every order of the window's squares that is legal from the position before
+  it and leads to the position after it, side to move included; take one of
+  them uniformly. The chain leaves the uniform distribution over all move
+  orders that such steps connect as it is, and tends to it.
+
+  Args:
+    tokens: [T, L] legal rows of tokens.
+    lengths: [T].
+    seeds: [T] uint64; row t depends on its moves and seeds[t] alone.
+    size: 4, 6 or 8.
+    sweeps: windows drawn, as multiples of the number of starts in the row.
+    window: moves in a window, 2..8; a shorter row is one window.
+    backend: 'numba' or 'ref'.
+
+  Returns:
+    tokens [T, L] int32, 0 past each length.
+  """
+  if not 2 <= window <= 8 or sweeps < 0:
+    raise core.InputError(
+      f'sweeps {sweeps}, window {window}; expected sweeps >= 0, window 2..8'
+    )
+  rows = _moves(tokens, lengths)
+  seeds = checks.frozen(np.atleast_1d(seeds), np.uint64)
+  checks.same_length(tokens=rows[0], seeds=seeds)
+  steps = replay(*rows, size)[0]
+  if (steps < rows[1]).any():
+    row = int(np.argmax(steps < rows[1]))
+    raise core.InputError(
+      f'row {row} has an illegal token {rows[0][row, steps[row]]} at move '
+      f'{steps[row] + 1}; expected legal moves from the start'
+    )
+  module = _backend(backend)
+  if backend == 'numba':
+    from wm.kernels import othello_orders_numba as module
+  table = squares(size), tokens_of(size), _mask(size)
+  return module.orders(*rows, seeds, *table, sweeps, window)

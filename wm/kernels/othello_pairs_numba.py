@@ -1,0 +1,92 @@
+"""Boundaries of pairs of Othello positions; see `othello.boundary`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from wm.kernels.bits_numba import bit, lowest, popcount, without_lowest
+from wm.kernels.othello_numba import moves_of, oriented, step
+
+_NONE = np.uint64(0)
+
+
+@njit(cache=True)
+def _entered(discs, sides, moves, level) -> np.uint64:
+  """What both sides of the pair at `level` may play; nothing where equal."""
+  same = discs[0, level, 0] == discs[1, level, 0]
+  same &= discs[0, level, 1] == discs[1, level, 1]
+  if same and sides[0, level] == sides[1, level]:
+    return _NONE
+  return moves[0] & moves[1]
+
+
+@njit(cache=True)
+def _emitted(out, lengths, num, path, level, only, token_of) -> tuple:
+  """Appends path[:level] and each square of `only`, growing the arrays."""
+  need = num + popcount(only)
+  if need > len(lengths):
+    size = 2 * need
+    grown, longer = (
+      np.zeros((size, out.shape[1]), np.uint8),
+      np.zeros(size, np.int64),
+    )
+    grown[:num], longer[:num] = out[:num], lengths[:num]
+    out, lengths = grown, longer
+  while only != _NONE:
+    out[num, :level] = path[:level]
+    out[num, level] = token_of[lowest(only)]
+    lengths[num] = level + 1
+    only = without_lowest(only)
+    num += 1
+  return out, lengths, num
+
+
+@njit(cache=True)
+def boundary(black, white, side, depth, squares, token_of, listing) -> tuple:
+  """Product search, depth first: elements, their lengths, counts by length.
+
+  black, white, side: [2], the pair. Without `listing` only the counts are
+  made.
+  """
+  counts = np.zeros(depth, np.int64)
+  out, lengths = np.zeros((64, depth), np.uint8), np.zeros(64, np.int64)
+  path, common = np.zeros(depth, np.uint8), np.zeros(depth, np.uint64)
+  discs, sides = (
+    np.empty((2, depth, 2), np.uint64),
+    np.empty((2, depth), np.int64),
+  )
+  moves = np.zeros(2, np.uint64)
+  for i in range(2):
+    own, opp = oriented(black[i], white[i], side[i])
+    discs[i, 0, 0], discs[i, 0, 1], sides[i, 0] = own, opp, side[i]
+    if 0 <= side[i] <= 1:
+      moves[i] = moves_of(own, opp, squares)
+  num, level, entering = 0, 0, True
+  while level >= 0:
+    if entering:
+      common[level] = _entered(discs, sides, moves, level)
+      only = moves[0] & ~moves[1]
+      counts[level] += popcount(only)
+      if listing:
+        out, lengths, num = _emitted(
+          out, lengths, num, path, level, only, token_of
+        )
+    if level + 1 == depth or common[level] == _NONE:
+      level, entering = level - 1, False
+      continue
+    square = lowest(common[level])
+    common[level] = without_lowest(common[level])
+    path[level] = token_of[square]
+    for i in range(2):
+      own, opp, turn, moves[i] = step(
+        discs[i, level, 0],
+        discs[i, level, 1],
+        sides[i, level],
+        bit(square),
+        squares,
+      )
+      discs[i, level + 1, 0], discs[i, level + 1, 1] = own, opp
+      sides[i, level + 1] = turn
+    level, entering = level + 1, True
+  return out[:num], lengths[:num], counts
