@@ -23,6 +23,7 @@ import numpy as np
 
 from wm import accept as rules
 from wm import core
+from wm.metrics import endings as ends
 
 # Beside core.ENDED, CAPPED, STUCK: a token that the second prefix refuses.
 REFUSED = 4
@@ -171,8 +172,9 @@ class Pairs(NamedTuple):
   Attributes:
     tokens: [T, M, K] int32, padded with PAD; the refused token is included.
     lengths: [T, M] int32.
-    status: [T, M] int8: ENDED, CAPPED, STUCK, REFUSED, or 0 where the trial
-      was decided before this continuation.
+    status: [T, M] int8: ENDED (by the end token, or the world is over),
+      CAPPED, STUCK, REFUSED, or 0 where the trial was decided before this
+      continuation.
     vacuous: [T] bool, nothing at all is accepted after the first prefix.
   """
 
@@ -194,8 +196,10 @@ class _Sampling(Program):
     accept: rules.Accept,
     sampler: rules.Accept,
     decide: bool,
+    endings: ends.Endings | None,
   ) -> None:
     total, longest = len(budget), int(budget.max(initial=0))
+    self.endings = endings
     self.budget, self.seeds, self.end = budget, seeds, end
     self.accept, self.sampler, self.decide = accept, sampler, decide
     self.age = np.zeros(total, np.int64)
@@ -225,11 +229,17 @@ class _Sampling(Program):
     tokens = np.where(active, drawn, core.DEAD)
     both = np.repeat(tokens[:, None], 2, axis=1)
     agreed = session.accepted(self.accept, both.reshape(-1, num))
-    status = self._judge(at, active, tokens, np.asarray(agreed)[1::2])
+    over = tokens == self.end
+    if self.endings is not None:
+      over[live] = self.endings.follow(at[live], tokens[live])
+    agreed = np.asarray(agreed)[1::2]
+    status = self._judge(at, active, tokens, agreed, over)
     self._keep(at[live], age[live], tokens[live], status[live])
     done = (status != 0).all(1)
     if self.decide:
       done |= (status == REFUSED).any(1)
+    if self.endings is not None:
+      self.endings.forget(at[done & live])
     going = (status == 0)[:, None] & (both != core.DEAD)
     return Step(np.where(going, both, core.DEAD), done & live)
 
@@ -244,6 +254,7 @@ class _Sampling(Program):
     active: np.ndarray,
     tokens: np.ndarray,
     agreed: np.ndarray,
+    over: np.ndarray,
   ) -> np.ndarray:
     """[R, M] status after these tokens."""
     status = self.status[at]
@@ -252,7 +263,7 @@ class _Sampling(Program):
     cases = [
       (active & ~moved, core.STUCK),
       (moved & ~agreed, REFUSED),
-      (moved & (tokens == self.end), core.ENDED),
+      (moved & over, core.ENDED),
       (moved & last[:, None], core.CAPPED),
     ]
     for where, code in cases:
@@ -285,12 +296,14 @@ def pairs(
   sampler: rules.Accept | None = None,
   limit: int = 0,
   decide: bool = False,
+  endings: ends.Endings | None = None,
   batch: int = BATCH,
 ) -> Pairs:
   """Samples continuations of first prefixes and checks them after second ones.
 
   A continuation stops at its end token, at the first token that is not
-  accepted after the second prefix, or at its budget.
+  accepted after the second prefix, at its budget, or, by `endings`, where the
+  world is over.
 
   Args:
     predictor: what to score.
@@ -303,13 +316,15 @@ def pairs(
     sampler: the rule that tokens are drawn by; default: the one that checks.
     limit: most tokens of a continuation; 0 is no limit.
     decide: drop a trial at its first refused token (a 0/1 score is decided).
+    endings: of the world, from the states of the first prefixes [T, W].
     batch: trials in flight; no effect on results.
   """
   budget = np.maximum(max_len - lengths.max(1), 0).astype(np.int64)
   if limit:
     budget = np.minimum(budget, limit)
+  sampler = sampler or accept
   program = _Sampling(
-    budget, num, seeds, predictor.end, accept, sampler or accept, decide
+    budget, num, seeds, predictor.end, accept, sampler, decide, endings
   )
   program.status[budget <= 0] = core.CAPPED
   rows = np.flatnonzero(budget > 0)

@@ -14,6 +14,7 @@ import numpy as np
 
 from wm import accept as rules
 from wm import core
+from wm.metrics import endings as ends
 from wm.metrics import rollouts
 
 
@@ -41,10 +42,17 @@ class Found(NamedTuple):
 
 
 class _Level(NamedTuple):
-  """Continuations of one length: their tokens and the model's mass [n]."""
+  """Continuations of one length.
+
+  Attributes:
+    paths: [n] tuples of tokens.
+    mass: [n] the model's probability of each.
+    states: [n, W] of the world after each, where it is asked for endings.
+  """
 
   paths: list[tuple[int, ...]]
   mass: np.ndarray
+  states: np.ndarray | None
 
 
 class _Search(rollouts.Program):
@@ -55,11 +63,12 @@ class _Search(rollouts.Program):
     end: int,
     accept: rules.Accept,
     decide: bool,
+    endings: ends.Endings | None,
   ) -> None:
     total = len(depth)
     self.depth, self.cap, self.end = depth, cap, end
-    self.accept, self.decide = accept, decide
-    self.levels = [_Level([()], np.ones(1))] * total
+    self.accept, self.decide, self.endings = accept, decide, endings
+    self.levels: list[_Level | None] = [None] * total
     self.found = Found(
       refused=np.zeros(total, bool),
       vacuous=np.zeros(total, bool),
@@ -72,6 +81,7 @@ class _Search(rollouts.Program):
   def step(self, session: core.Session, trials: np.ndarray) -> rollouts.Step:
     """See rollouts.Program."""
     log_probs = np.asarray(session.log_probs())
+    mask = np.asarray(session.mask(self.accept))
     shape = (len(trials), 2, self.cap)
     tokens = np.full(shape, core.DEAD, np.int32)
     parents = np.broadcast_to(np.arange(self.cap), shape).copy()
@@ -79,24 +89,40 @@ class _Search(rollouts.Program):
     for place, trial in enumerate(trials):
       if trial == core.DEAD:
         continue
-      num = len(self.levels[trial].paths)
-      both = log_probs[2 * place : 2 * place + 2, :num]
-      branches = self._expand(trial, *both)
+      level = self._level(trial)
+      both = np.s_[2 * place : 2 * place + 2, : len(level.paths)]
+      branches = self._expand(trial, level, log_probs[both][0], *mask[both])
       done[place] = not len(branches)
+      if done[place]:
+        self.levels[trial] = None
       tokens[place, :, : len(branches)] = branches[:, 1]
       parents[place, :, : len(branches)] = branches[:, 0]
     return rollouts.Step(tokens, done, parents)
 
+  def _level(self, trial: int) -> _Level:
+    """Where a trial has got to; at first, the prefix itself."""
+    if self.levels[trial] is None:
+      start = self.endings and self.endings.start[trial : trial + 1]
+      self.levels[trial] = _Level([()], np.ones(1), start)
+    return self.levels[trial]
+
   def _expand(
-    self, trial: int, first: np.ndarray, second: np.ndarray
+    self,
+    trial: int,
+    level: _Level,
+    log_probs: np.ndarray,
+    accepted: np.ndarray,
+    agreed: np.ndarray,
   ) -> np.ndarray:
-    """[n, 2] (parent, token) of the next level; none when decided."""
-    found, level = self.found, self.levels[trial]
-    accepted = np.asarray(self.accept.mask(first))
-    agreed = np.asarray(self.accept.mask(second))
+    """[n, 2] (parent, token) of the next level; none when decided.
+
+    log_probs, accepted: [n, V] after the first prefix; agreed: accepted after
+    the second.
+    """
+    found = self.found
     if level.paths == [()]:
       found.vacuous[trial] = not accepted.any()
-    share = np.where(accepted, np.exp(first.astype(np.float64)), 0)
+    share = np.where(accepted, np.exp(log_probs.astype(np.float64)), 0)
     total = np.maximum(share.sum(-1, keepdims=True), np.finfo(float).tiny)
     share *= level.mass[:, None] / total
     refused = accepted & ~agreed
@@ -114,12 +140,24 @@ class _Search(rollouts.Program):
     last = len(level.paths[0]) + 1 >= self.depth[trial]
     if last or (self.decide and found.refused[trial]):
       return branches[:0]
+    branches, states = self._going_on(level, branches)
     if len(branches) > self.cap:
       found.capped[trial] = True
       return branches[:0]
     paths = [(*level.paths[i], int(token)) for i, token in branches]
-    self.levels[trial] = _Level(paths, share[kept])
+    self.levels[trial] = _Level(paths, share[tuple(branches.T)], states)
     return branches
+
+  def _going_on(
+    self, level: _Level, branches: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray | None]:
+    """Branches [n, 2] after which the world is not over, and its states."""
+    if self.endings is None:
+      return branches, None
+    world, (parents, tokens) = self.endings.world, branches.T
+    states = world.advance(level.states[parents], tokens)
+    going = ~world.over(states)
+    return branches[going], states[going]
 
 
 def search(
@@ -132,6 +170,7 @@ def search(
   cap: int,
   accept: rules.Accept,
   decide: bool = False,
+  endings: ends.Endings | None = None,
   batch: int = rollouts.BATCH,
 ) -> Found:
   """Compares the accepted continuations of two prefixes, exactly.
@@ -145,10 +184,13 @@ def search(
     cap: most continuations of one length followed side by side.
     accept: the acceptance rule.
     decide: stop a pair at its first refused continuation.
+    endings: of the world, from the states of the first prefixes [T, W];
+      nothing follows a continuation after which it is over.
     batch: pairs in flight; no effect on results.
   """
   room = np.maximum(max_len - lengths.max(1), 0)
-  program = _Search(np.minimum(room, depth), cap, predictor.end, accept, decide)
+  depths = np.minimum(room, depth)
+  program = _Search(depths, cap, predictor.end, accept, decide, endings)
   rows = np.flatnonzero(room > 0)
   rollouts.run_rows(
     predictor, prefixes, lengths, cap, program, rows, batch=batch
