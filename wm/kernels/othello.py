@@ -309,8 +309,9 @@ def orders(
   lengths: np.ndarray,
   seeds: np.ndarray,
   size: int = 8,
-  sweeps: int = 4,
+  sweeps: int = 3,
   window: int = 6,
+  opening: int = 11,
   *,
   backend: str = 'numba',
 ) -> np.ndarray:
@@ -320,7 +321,9 @@ def orders(
   every order of the window's squares that is legal from the position before
   it and leads to the position after it, side to move included; take one of
   them uniformly. The chain leaves the uniform distribution over all move
-  orders that such steps connect as it is, and tends to it.
+  orders that such steps connect as it is, and tends to it. The window at the
+  start of a row is wider than the others, as few orders are legal there; a
+  row no longer than it is drawn exactly, uniform over all its orders.
 
   Args:
     tokens: [T, L] legal rows of tokens.
@@ -328,15 +331,17 @@ def orders(
     seeds: [T] uint64; row t depends on its moves and seeds[t] alone.
     size: 4, 6 or 8.
     sweeps: windows drawn, as multiples of the number of starts in the row.
-    window: moves in a window, 2..8; a shorter row is one window.
+    window: moves in a window, 2..12.
+    opening: moves in the window at the start, window..12.
     backend: 'numba' or 'ref'.
 
   Returns:
     tokens [T, L] int32, 0 past each length.
   """
-  if not 2 <= window <= 8 or sweeps < 0:
+  if not (2 <= window <= opening <= 12 and sweeps >= 0):
     raise core.InputError(
-      f'sweeps {sweeps}, window {window}; expected sweeps >= 0, window 2..8'
+      f'sweeps {sweeps}, window {window}, opening {opening}; expected '
+      'sweeps >= 0 and 2 <= window <= opening <= 12'
     )
   rows = _moves(tokens, lengths)
   seeds = checks.frozen(np.atleast_1d(seeds), np.uint64)
@@ -352,4 +357,4 @@ def orders(
   if backend == 'numba':
     from wm.kernels import othello_orders_numba as module
   table = squares(size), tokens_of(size), _mask(size)
-  return module.orders(*rows, seeds, *table, sweeps, window)
+  return module.orders(*rows, seeds, *table, sweeps, window, opening)

@@ -13,9 +13,11 @@ _NONE = np.uint64(0)
 
 
 @njit(cache=True)
-def _fill(played, game, low, high, squares) -> None:
-  """Positions before plies low + 1..high of a legal line of squares."""
-  discs, sides = game
+def _fill(played, discs, sides, low, high, squares) -> None:
+  """Positions before plies low + 1..high of a legal line of squares.
+
+  discs: [L + 1, 3], own, opp and legal squares at each ply.
+  """
   for k in range(low, high):
     own, opp, side, moves = step(
       discs[k, 0], discs[k, 1], sides[k], bit(played[k]), squares
@@ -25,78 +27,74 @@ def _fill(played, game, low, high, squares) -> None:
 
 
 @njit(cache=True)
-def _listed(played, game, low, width, squares, stack, turns, found) -> int:
-  """Orders of the window's squares that keep the position after it.
+def _drawn(played, discs, sides, low, width, squares, room, stream) -> None:
+  """Redraws the window's order among those that keep the position after it.
 
-  Depth first, squares ascending, into rows of `found`; gives their number.
-  `stack` and `turns` are room for `width` positions and the window's squares
-  still to be tried: own, opp, legal, left, to try.
+  Depth first, squares ascending; the n-th order found replaces the one held
+  with probability 1 / n. `room`: per level own, opp, squares left, squares
+  still to try; the sides to move; the order tried.
   """
-  discs, sides = game
+  tried, turns, order = room
   high = low + width
   own_after, opp_after = discs[high, 0], discs[high, 1]
   left = _NONE
   for k in range(low, high):
     left |= bit(played[k])
-  stack[0, 0], stack[0, 1], turns[0] = discs[low, 0], discs[low, 1], sides[low]
-  stack[0, 2], stack[0, 3] = left, left & discs[low, 2]
+  tried[0, 0], tried[0, 1], turns[0] = discs[low, 0], discs[low, 1], sides[low]
+  tried[0, 2], tried[0, 3] = left, left & discs[low, 2]
   num, level = 0, 0
   while level >= 0:
-    if stack[level, 3] == _NONE:
+    if tried[level, 3] == _NONE:
       level -= 1
       continue
-    square = lowest(stack[level, 3])
-    stack[level, 3] = without_lowest(stack[level, 3])
-    found[num, level] = square
+    order[level] = lowest(tried[level, 3])
+    move = bit(order[level])
+    tried[level, 3] = without_lowest(tried[level, 3])
     own, opp, side, moves = step(
-      stack[level, 0], stack[level, 1], turns[level], bit(square), squares
+      tried[level, 0], tried[level, 1], turns[level], move, squares
     )
-    left = stack[level, 2] & ~bit(square)
+    left = tried[level, 2] & ~move
     if level + 1 < width:
       level += 1
-      stack[level, 0], stack[level, 1], turns[level] = own, opp, side
-      stack[level, 2], stack[level, 3] = left, left & moves
+      tried[level, 0], tried[level, 1], turns[level] = own, opp, side
+      tried[level, 2], tried[level, 3] = left, left & moves
     elif own == own_after and opp == opp_after and side == sides[high]:
       num += 1
-      found[num] = found[num - 1]
-  return num
+      if below(stream, num, num) == 0:
+        played[low:high] = order[:width]
 
 
 @njit(cache=True)
 def orders(
-  tokens, lengths, seeds, bits, token_of, squares, sweeps, window
+  tokens, lengths, seeds, bits, token_of, squares, sweeps, window, opening
 ) -> np.ndarray:
   """A Gibbs chain over the orders of each row's moves."""
-  most = tokens.shape[1]
+  most, widest = tokens.shape[1], max(window, opening)
   out = np.zeros(tokens.shape, np.int32)
-  played = np.empty(most + 1, np.int64)
-  discs, sides = (
-    np.empty((most + 1, 3), np.uint64),
-    np.empty(most + 1, np.int64),
+  played = np.empty(most, np.int64)
+  discs = np.empty((most + 1, 3), np.uint64)
+  sides = np.empty(most + 1, np.int64)
+  room = (
+    np.empty((widest, 4), np.uint64),
+    np.empty(widest, np.int64),
+    np.empty(widest, np.int64),
   )
-  stack, turns = np.empty((window, 4), np.uint64), np.empty(window, np.int64)
-  ways = 1
-  for k in range(window):
-    ways *= k + 1
-  found = np.empty((ways + 1, window), np.uint8)
-  game = discs, sides
   for n in range(len(tokens)):
     length = lengths[n]
-    width = min(window, length)
-    starts = length - width + 1
+    # A row that one window covers is drawn exactly, at once.
+    starts = 1 if length <= opening else max(length - window + 1, 1)
+    draws = min(sweeps, 1) if starts == 1 else sweeps * starts
     stream = splitmix(seeds[n])
-    own, opp, sides[0], moves = opened(squares)
-    discs[0, 0], discs[0, 1], discs[0, 2] = own, opp, moves
+    discs[0, 0], discs[0, 1], sides[0], discs[0, 2] = opened(squares)
     for k in range(length):
       played[k] = bits[tokens[n, k] - 1]
-    _fill(played, game, 0, length, squares)
-    for draw in range(0, 2 * sweeps * starts * (width > 1), 2):
-      low = below(stream, draw, starts)
-      num = _listed(played, game, low, width, squares, stack, turns, found)
-      chosen = below(stream, draw + 1, num)
-      for k in range(width):
-        played[low + k] = found[chosen, k]
-      _fill(played, game, low, low + width, squares)
+    _fill(played, discs, sides, 0, length, squares)
+    for draw in range(draws * (length > 1)):
+      own_stream = splitmix(stream ^ np.uint64(draw))
+      low = below(own_stream, 0, starts)
+      width = min(opening if low == 0 else window, length)
+      _drawn(played, discs, sides, low, width, squares, room, own_stream)
+      _fill(played, discs, sides, low, low + width, squares)
     for k in range(length):
       out[n, k] = token_of[played[k]]
   return out
