@@ -85,6 +85,13 @@ class World(games.GameWorld):
     return kernels.squares(self.size).astype(np.int32)
 
   @functools.cached_property
+  def _runs(self) -> list[tuple[int, int, int]]:
+    """(first token, first bit, how many) where both go up by ones."""
+    cuts = np.flatnonzero(np.diff(self._squares) != 1) + 1
+    runs = np.split(np.arange(self.max_len), cuts)
+    return [(r[0] + 1, int(self._squares[r[0]]), len(r)) for r in runs]
+
+  @functools.cached_property
   def vocab(self) -> tuple[str, ...]:
     """'<pad>', then 'a1', 'b1', ... without the four of the start."""
     return othello_records.vocab(self.size)
@@ -142,7 +149,9 @@ class World(games.GameWorld):
       moves.view(np.uint8).reshape(-1, 8), axis=-1, bitorder='little'
     )
     legal = np.zeros((len(states), self.max_len + 1), bool)
-    np.take(grid, self._squares, axis=1, out=legal[:, 1:].view(np.uint8))
+    columns = legal.view(np.uint8)
+    for token, bit, num in self._runs:
+      columns[:, token : token + num] = grid[:, bit : bit + num]
     return legal
 
   def over(self, states: np.ndarray) -> np.ndarray:
