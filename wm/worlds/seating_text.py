@@ -1,0 +1,130 @@
+"""The seating puzzle in words: prompts, and how replies are read.
+
+The structure is that of Vafa et al. 2024, section 4.2 and appendix; the words
+are our own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from wm.predictors import NO, NO_ANSWER, YES
+
+KEYWORD = 'ANSWER'
+Ask = Callable[[str], str]
+
+_AFTER = re.compile(rf'{KEYWORD}\W*:\W*(\w+)', re.IGNORECASE)
+
+
+def statement(token: str) -> str:
+  """One sentence from 'A@1' (A is in seat 1) or 'A-B=2' (2 seats apart)."""
+  if '@' in token:
+    person, seat = token.split('@')
+    return f'{person} sits in seat {seat}.'
+  pair, distance = token.split('=')
+  person, other = pair.split('-')
+  seats = 'seat' if distance == '1' else 'seats'
+  return f'{person} sits {distance} {seats} away from {other}.'
+
+
+def numbered(tokens: Sequence[str], first: int = 1) -> str:
+  """Statements as lines, numbered from `first`."""
+  return '\n'.join(
+    f'{first + n}. {statement(token)}' for n, token in enumerate(tokens)
+  )
+
+
+def scene(people: Sequence[str], tokens: Sequence[str]) -> str:
+  """Who is to be seated where, and what is known so far."""
+  num = len(people)
+  names = ', '.join(people[:-1]) + f' and {people[-1]}'
+  known = numbered(tokens) or '(nothing yet)'
+  return (
+    f'{num} people, {names}, take {num} seats in a row. The seats are numbered '
+    f'1 to {num} from left to right, and each seats exactly one person. Two '
+    'people whose seat numbers differ by 1 sit 1 seat away from each other, '
+    'by 2, 2 seats away, and so on.\n\n'
+    f'This is known about who sits where:\n{known}'
+  )
+
+
+def _closing(form: str) -> str:
+  return (
+    'You may reason step by step. Finish with a line of its own that reads '
+    f'"{KEYWORD}: " followed by {form}.'
+  )
+
+
+def seat_question(
+  people: Sequence[str], tokens: Sequence[str], person: str
+) -> str:
+  """Prompt: where is a person seated, given these statements?"""
+  closing = _closing('the number of the seat')
+  return f'{scene(people, tokens)}\n\nWhere is {person} seated? {closing}'
+
+
+def continuation_question(
+  people: Sequence[str], tokens: Sequence[str], suffix: Sequence[str]
+) -> str:
+  """Prompt: are the statements of `suffix` a valid continuation?"""
+  more = numbered(suffix, first=len(tokens) + 1)
+  return (
+    f'{scene(people, tokens)}\n\n'
+    f'Somebody proposes to continue the list like this:\n{more}\n\n'
+    'Is this a valid continuation, that is, can the people still be seated '
+    'so that every statement on the longer list is true? '
+    + _closing('yes or no')
+  )
+
+
+def _last(reply: str) -> str:
+  found = _AFTER.findall(reply)
+  return found[-1].lower() if found else ''
+
+
+def read_seat(reply: str) -> int:
+  """The number after the last keyword of a reply; NO_ANSWER if none."""
+  word = _last(reply)
+  return int(word) if word.isdecimal() and len(word) < 4 else NO_ANSWER
+
+
+def read_verdict(reply: str, strict: bool = False) -> int:
+  """YES, NO or NO_ANSWER from a reply, by what follows its last keyword.
+
+  strict: as the published program reads it: what follows 'ANSWER: ' is 'yes'
+  or 'no' in small letters, full stops and line ends aside; no 'Yes', no
+  '**yes**'.
+  """
+  word = _last(reply)
+  if strict:
+    _, keyword, rest = reply.rpartition(f'{KEYWORD}: ')
+    word = rest.replace('.', '').replace('\n', '') if keyword else ''
+  return {'yes': YES, 'no': NO}.get(word, NO_ANSWER)
+
+
+def accepts(
+  people: Sequence[str],
+  vocab: Sequence[str],
+  ask: Ask,
+  strict: bool = False,
+) -> Callable[[list[tuple[int, ...]], list[tuple[int, ...]]], np.ndarray]:
+  """A language model, prompt -> reply, as a function for `Accepting`.
+
+  people: names. vocab: token strings by id. strict: see `read_verdict`.
+  """
+
+  def answer(
+    prefixes: list[tuple[int, ...]], suffixes: list[tuple[int, ...]]
+  ) -> np.ndarray:
+    """[N] int8 YES, NO or NO_ANSWER."""
+    found = []
+    for prefix, suffix in zip(prefixes, suffixes, strict=True):
+      known, more = ([vocab[t] for t in part] for part in (prefix, suffix))
+      reply = ask(continuation_question(people, known, more))
+      found.append(read_verdict(reply, strict))
+    return np.array(found, np.int8)
+
+  return answer
