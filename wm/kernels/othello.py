@@ -191,14 +191,23 @@ def play(
 ) -> tuple[np.ndarray, np.ndarray]:
   """Whole games; number i depends on (seed, first + i) and the policy alone.
 
+  Policies stand in for how people play where no records are at hand:
+  'uniform' over the legal moves; 'greedy', those that turn most discs;
+  'mobility', those that leave the other side fewest moves (ties of both are
+  drawn uniformly); 'search', the best by alpha-beta to `depth` plies, ties to
+  the lowest square. Search judges a position by own minus other's: 32 a
+  corner, -12 a square diagonal to an empty corner, 4 a legal square, and
+  discs, 1 each once three quarters of the board are filled and -1 before;
+  once the game is over, by 1000 a disc.
+
   Args:
     num: games.
     seed: of all games.
     first: number of the first game.
     size: 4, 6 or 8.
     policy: one of POLICIES.
-    noise: probability, at each move, of a uniform move instead.
-    depth: plies that 'search' looks ahead.
+    noise: probability, at each move, of a uniform move instead, 0..1.
+    depth: plies that 'search' looks ahead, 1..20; others take no notice.
     backend: 'numba' or 'ref'.
 
   Returns:
@@ -209,12 +218,32 @@ def play(
     raise core.InputError(
       f'unknown policy {policy!r}; available: {", ".join(POLICIES)}'
     )
-  del noise, depth
-  numbers = np.uint64(seed & (2**64 - 1)), np.int64(first)
-  table, length = tokens_of(size), len(squares(size))
-  return _backend(backend).play_uniform(
-    num, *numbers, table, length, _mask(size)
-  )
+  if not 0 <= noise <= 1:
+    raise core.InputError(f'noise is {noise}; expected 0..1')
+  if policy == 'search' and not 1 <= depth <= 20:
+    raise core.InputError(f'search depth is {depth}; expected 1..20')
+  module = _backend(backend)
+  games = num, np.uint64(seed & (2**64 - 1)), np.int64(first)
+  board = tokens_of(size), len(squares(size)), _mask(size)
+  if policy == 'uniform':
+    return module.play_uniform(*games, *board)
+  if backend == 'numba':
+    from wm.kernels import othello_policy_numba as module
+  number, chance = POLICIES.index(policy), np.int64(noise * 2**32)
+  return module.play(*games, *board, number, chance, depth, _shape(size))
+
+
+@functools.cache
+def _shape(size: int) -> tuple[np.uint64, np.ndarray, int]:
+  """Corners; each with its diagonal neighbour; discs when play is late."""
+  low, high = (8 - size) // 2, (8 + size) // 2 - 1
+  beside = [
+    (8 * row + column, 8 * (row + down) + column + right)
+    for row, down in ((low, 1), (high, -1))
+    for column, right in ((low, 1), (high, -1))
+  ]
+  corners = np.uint64(sum(1 << corner for corner, _ in beside))
+  return corners, checks.frozen(beside, np.int64), 3 * size * size // 4
 
 
 def count(
