@@ -55,3 +55,31 @@ def nth(word, n) -> np.int64:
   for _ in range(n):
     word = word & (word - _ONE)
   return lowest(word)
+
+
+@intrinsic
+def leading(typingctx, word):
+  """Zeros above the highest bit set in a 64-bit word, as int64; 64 for 0."""
+  del typingctx
+
+  def build(context, builder, signature, args):
+    del signature
+    defined = context.get_constant(types.boolean, False)
+    return builder.ctlz(args[0], defined)
+
+  return types.int64(types.uint64), build
+
+
+@intrinsic
+def shr(typingctx, word, places):
+  """An int64 shifted right with zeros coming in, also where it is negative.
+
+  Boards kept as int64 mix with Python integers, which uint64 does not.
+  """
+  del typingctx
+
+  def build(context, builder, signature, args):
+    del context, signature
+    return builder.lshr(*args)
+
+  return types.int64(types.int64, types.int64), build

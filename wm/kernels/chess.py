@@ -1,0 +1,246 @@
+"""Front door to the rules of chess: NumPy in, NumPy out.
+
+A move is a packed id, (from * 64 + to) * 5 + promotion, squares a1 = 0 to
+h8 = 63, promotion 0 none, 1 queen, 2 rook, 3 bishop, 4 knight (Walker and
+Lyons 2026, section 2). A state row is [>= 11] int32; a world may keep more
+words behind these:
+
+  0..7  64 nibbles: square s is word s // 8, bits 4 * (s % 8); codes 0..12
+        are `.PNBRQKpnbrqk`
+  8     side to move (bit 0, 1 black), castling rights K Q k q (bits 1..4;
+        only those whose king and rook never moved), en-passant file + 1
+        (from bit 5; set after every double push, 0 none)
+  9     halfmove clock, fullmove number << 16; both stop at 65535
+  10    moves known before the position; -2 before the start token, -3 where
+        the history is unknown (a position given as FEN)
+
+Nothing is legal from a dead row (all DEAD), before the start token, or on a
+board without one king a side.
+
+`backend` names the implementation: 'numba' compiled, 'ref' plain Python (the
+specification).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wm import core
+from wm.kernels import checks
+
+WORDS, LABELS, MOST_MOVES, PACKED = 11, 75, 256, 64 * 64 * 5
+BEFORE, UNKNOWN = -2, -3  # in word 10
+EN_PASSANT = ('raw', 'legal')
+_BACK = (4, 2, 3, 5, 6, 3, 2, 4)
+
+
+def start() -> np.ndarray:
+  """[11] int32: the standard position, after no move."""
+  ranks = [_BACK, (1,) * 8, *[(0,) * 8] * 4, (7,) * 8, [c + 6 for c in _BACK]]
+  row = np.zeros(WORDS, np.uint32)
+  row[:8] = [sum(c << 4 * k for k, c in enumerate(rank)) for rank in ranks]
+  row[8], row[9] = 15 << 1, 1 << 16
+  return row.view(np.int32)
+
+
+def _rows(rows: Any, name: str = 'rows') -> np.ndarray:
+  """Checked [B, >= 11] int32, frozen."""
+  rows = np.asarray(rows)
+  if rows.ndim != 2 or rows.shape[1] < WORDS:
+    raise core.InputError(
+      f'{name} have shape {rows.shape}; expected [B, at least {WORDS}]'
+    )
+  return checks.frozen(rows, np.int32)
+
+
+def _games(
+  moves: Any, lengths: Any, starts: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Checked [N, L] int32, [N] int32 and [1 or N, >= 11] int32, frozen."""
+  moves = checks.frozen(moves, np.int32)
+  lengths = checks.frozen(np.atleast_1d(lengths), np.int32)
+  if moves.ndim != 2:
+    raise core.InputError(f'moves have shape {moves.shape}; expected [N, L]')
+  checks.same_length(moves=moves, lengths=lengths)
+  if lengths.size and not 0 <= lengths.min() <= lengths.max() <= moves.shape[1]:
+    raise core.InputError(
+      f'lengths hold {lengths.min()}..{lengths.max()}; moves have '
+      f'{moves.shape[1]} columns'
+    )
+  starts = start() if starts is None else np.asarray(starts)
+  starts = _rows(np.atleast_2d(starts), 'start rows')
+  if len(starts) not in (1, len(moves)):
+    raise core.InputError(
+      f'{len(starts)} start rows for {len(moves)} games; expected one or all'
+    )
+  return moves, lengths, starts
+
+
+def _legal_ep(ep: str) -> bool:
+  if ep not in EN_PASSANT:
+    raise core.InputError(f'unknown ep {ep!r}; available: {EN_PASSANT}')
+  return ep == 'legal'
+
+
+def legal(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """Legal moves of rows [B, >= 11].
+
+  Returns:
+    moves: [B, 256] int32 ascending, -1 after the last.
+    counts: [B] int32.
+  """
+  from wm.kernels import chess_numba
+
+  rows = _rows(rows)
+  moves = np.full((len(rows), MOST_MOVES), -1, np.int32)
+  counts = np.empty(len(rows), np.int32)
+  chess_numba.legal(rows, moves, counts)
+  return moves, counts
+
+
+def legal_mask(rows: np.ndarray, index: np.ndarray, columns: int) -> np.ndarray:
+  """[B, columns] bool: legal moves of rows [B, >= 11] by column.
+
+  index: [20480] column of each packed id; -1, or any that is no column, where
+  it has none.
+  """
+  from wm.kernels import chess_numba
+
+  rows, index = _rows(rows), checks.frozen(index, np.int32)
+  if index.shape != (PACKED,):
+    raise core.InputError(f'index has shape {index.shape}; expected {PACKED}')
+  mask = np.zeros((len(rows), columns), bool)
+  chess_numba.legal_mask(rows, index, mask)
+  return mask
+
+
+def advance(
+  rows: np.ndarray, moves: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """Rows [B, 11] int32 after one packed move [B] each, and ok [B] bool.
+
+  An illegal move leaves a dead row; any integer may be asked.
+  """
+  from wm.kernels import chess_numba
+
+  rows = _rows(rows)
+  moves = checks.frozen(np.atleast_1d(moves), np.int32)
+  checks.same_length(rows=rows, moves=moves)
+  after = np.empty((len(rows), WORDS), np.int32)
+  ok = np.empty(len(rows), bool)
+  chess_numba.advance(rows, moves, after, ok)
+  return after, ok
+
+
+def _replay(
+  moves: np.ndarray, lengths: np.ndarray, starts: Any, ep: str, labelled: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  from wm.kernels import chess_numba
+
+  moves, lengths, starts = _games(moves, lengths, starts)
+  steps = np.empty(len(moves), np.int32)
+  rows = np.empty((len(moves), WORDS), np.int32)
+  shape = (len(moves) if labelled else 0, moves.shape[1] + 1, LABELS)
+  labels = np.zeros(shape, np.uint8)
+  chess_numba.replay(moves, lengths, starts, _legal_ep(ep), steps, rows, labels)
+  return steps, rows, labels
+
+
+def replay(
+  moves: np.ndarray, lengths: np.ndarray, starts: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+  """Follows games up to the first illegal move.
+
+  Args:
+    moves: [N, L] packed; those past lengths[n] are not read.
+    lengths: [N].
+    starts: [11], [1, >= 11] or [N, >= 11] rows; the standard position if None.
+
+  Returns:
+    steps: [N] int32, moves followed.
+    rows: [N, 11] int32, after them.
+  """
+  return _replay(moves, lengths, starts, 'raw', False)[:2]
+
+
+def replay_labels(
+  moves: np.ndarray,
+  lengths: np.ndarray,
+  ep: str = 'raw',
+  starts: np.ndarray | None = None,
+) -> np.ndarray:
+  """[N, L + 1, 75] uint8 state labels after every move of games.
+
+  Row 0 is before the first; those after the last, or after an illegal move,
+  are 0. Arguments as for `replay` and `labels`.
+  """
+  return _replay(moves, lengths, starts, ep, True)[2]
+
+
+def _described(
+  rows: np.ndarray, ep: str, keys: int, in_check: int, labels: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """What is known of rows; each of the three only where its size is not 0."""
+  from wm.kernels import chess_numba
+
+  rows = _rows(rows)
+  found = (
+    np.zeros(len(rows) * keys, np.int64),
+    np.zeros(len(rows) * in_check, bool),
+    np.zeros((len(rows) * labels, LABELS), np.uint8),
+  )
+  chess_numba.describe(rows, _legal_ep(ep), *found)
+  return found
+
+
+def keys(rows: np.ndarray) -> np.ndarray:
+  """[B] uint64 Zobrist keys of rows [B, >= 11]; 0 where nothing is legal.
+
+  Equal where the rule of repetition sees one position: placement, side,
+  rights, and an en-passant file if a pawn may legally capture there.
+  """
+  return _described(rows, 'raw', 1, 0, 0)[0].view(np.uint64)
+
+
+def in_check(rows: np.ndarray) -> np.ndarray:
+  """[B] bool: is the side to move of rows [B, >= 11] in check?"""
+  return _described(rows, 'raw', 0, 1, 0)[1]
+
+
+def labels(rows: np.ndarray, ep: str = 'raw') -> np.ndarray:
+  """[B, 75] uint8 state labels of rows [B, >= 11]; 0 for a row without board.
+
+  Walker and Lyons 2026, section 2.1. ep: 'raw', as published, sets the
+  en-passant labels after every double push; 'legal' only where a pawn may
+  legally capture.
+  """
+  return _described(rows, ep, 0, 0, 1)[2]
+
+
+def attacked(
+  rows: np.ndarray, squares: np.ndarray, sides: np.ndarray
+) -> np.ndarray:
+  """[B] bool: do men of side sides[b] (1 black) attack square squares[b]?"""
+  from wm.kernels import chess_numba
+
+  rows = _rows(rows)
+  squares = checks.rows(squares, 64, 'squares', 0)
+  sides = checks.rows(sides, 2, 'sides', 0)
+  checks.same_length(rows=rows, squares=squares, sides=sides)
+  return chess_numba.attacked(rows, squares, sides)
+
+
+def perft(row: np.ndarray, depth: int) -> int:
+  """Number of legal lines of exactly `depth` moves from a row [>= 11]."""
+  from wm.kernels import chess_count_numba
+
+  if not 0 <= depth <= 64:
+    raise core.InputError(f'depth is {depth}; expected 0..64')
+  return int(chess_count_numba.perft(_rows(np.atleast_2d(row))[0], depth))
+
+
+def count(row: np.ndarray, depth: int) -> list[int]:
+  """Numbers of legal lines of 1..depth moves from a row [>= 11]."""
+  return [perft(row, bound) for bound in range(1, depth + 1)]

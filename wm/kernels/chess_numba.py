@@ -1,0 +1,125 @@
+"""Chess kernels on batches of state rows; `wm.kernels.chess` documents them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from wm.kernels.bits_numba import lowest, shr
+from wm.kernels.chess_attacks_numba import MEN, PAWNS, SIDE, WIDTH, attackers
+from wm.kernels.chess_board_numba import load, make, store
+from wm.kernels.chess_labels_numba import encode
+from wm.kernels.chess_moves_numba import (
+  LAST_RANKS,
+  fill_targets,
+  full_key,
+  in_check,
+  is_legal,
+  list_moves,
+)
+
+MOST_MOVES = 256  # a position has at most 218
+
+
+@njit(cache=True)
+def legal(rows, moves, counts) -> None:
+  """Fills moves[B, 256], ascending, and counts[B]."""
+  p, targets = np.empty(WIDTH, np.int64), np.empty(64, np.int64)
+  for b in range(len(rows)):
+    counts[b] = 0
+    if load(rows[b], p):
+      counts[b] = list_moves(p, targets, moves[b])
+
+
+@njit(cache=True)
+def legal_mask(rows, index, mask) -> None:
+  """Sets mask[b, index[move]] for each legal move whose index is none of -1."""
+  p, targets = np.empty(WIDTH, np.int64), np.empty(64, np.int64)
+  for b in range(len(rows)):
+    if not load(rows[b], p):
+      continue
+    fill_targets(p, targets)
+    rest = p[MEN + p[SIDE]]
+    while rest:
+      source = lowest(rest)
+      last = LAST_RANKS if rest & -rest & p[PAWNS] else 0
+      rest &= rest - 1
+      goals = targets[source]
+      while goals:
+        packed = (source << 6 | lowest(goals)) * 5
+        promotes = goals & -goals & last
+        goals &= goals - 1
+        for promo in range(1, 5) if promotes else range(1):
+          column = index[packed + promo]
+          if 0 <= column < mask.shape[1]:
+            mask[b, column] = True
+
+
+@njit(cache=True)
+def advance(rows, moves, after, ok) -> None:
+  """Fills after[B, 11] (all -1 where illegal) and ok[B]."""
+  p, targets = np.empty(WIDTH, np.int64), np.empty(64, np.int64)
+  for b in range(len(rows)):
+    ok[b] = False
+    if load(rows[b], p):
+      fill_targets(p, targets)
+      ok[b] = is_legal(p, targets, moves[b])
+    if ok[b]:
+      make(p, moves[b])
+      store(p, after[b])
+    else:
+      after[b] = -1
+
+
+@njit(cache=True)
+def describe(rows, legal_ep, keys, checks, labels) -> None:
+  """Fills keys[B], checks[B] and labels[B, 75], those that are not empty."""
+  p = np.empty(WIDTH, np.int64)
+  for b in range(len(rows)):
+    if not load(rows[b], p):
+      continue
+    if len(keys):
+      keys[b] = full_key(p)
+    if len(checks):
+      checks[b] = in_check(p)
+    if len(labels):
+      encode(p, legal_ep, labels[b])
+
+
+@njit(cache=True)
+def attacked(rows, squares, sides) -> np.ndarray:
+  """[B] bool: does any man of sides[b] attack squares[b]?"""
+  found = np.zeros(len(rows), np.bool_)
+  p = np.empty(WIDTH, np.int64)
+  for b in range(len(rows)):
+    if load(rows[b], p):
+      occupied = p[MEN] | p[MEN + 1]
+      found[b] = attackers(p, squares[b], sides[b], occupied) != 0
+  return found
+
+
+@njit(cache=True)
+def replay(moves, lengths, starts, legal_ep, steps, rows, labels) -> None:
+  """Follows games to the first illegal move.
+
+  starts: [1 or N, 11]. Fills steps[N], rows[N, 11], and labels[N, L + 1, 75]
+  unless it is empty.
+  """
+  p, targets = np.empty(WIDTH, np.int64), np.empty(64, np.int64)
+  for n in range(len(moves)):
+    start = starts[n if len(starts) > 1 else 0]
+    steps[n] = 0
+    rows[n] = start[:11]
+    if not load(start, p):
+      continue
+    if len(labels):
+      encode(p, legal_ep, labels[n, 0])
+    for t in range(lengths[n]):
+      fill_targets(p, targets)
+      if not is_legal(p, targets, moves[n, t]):
+        break
+      make(p, moves[n, t])
+      steps[n] = t + 1
+      if len(labels):
+        encode(p, legal_ep, labels[n, t + 1])
+    store(p, rows[n])
