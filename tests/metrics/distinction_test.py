@@ -49,7 +49,7 @@ def _languages(predictor, pairs, t, depth):
 
 def test_published_defaults():
   metric = distinction.Metric()
-  assert (metric.trials, metric.samples, metric.k) == (1000, 30, 5)
+  assert (metric.trials, metric.samples, metric.k) == (1000, 30, -1)
   assert metric.accept == 'epsilon(0.01)'
 
 
@@ -359,8 +359,8 @@ def _legal_prefixes(longest):
   ('fields', 'message'),
   [
     ({'samples': 0, 'k': 0}, 'samples or k'),
-    ({'k': -1}, 'k=-1'),
-    ({'boundary': 'all'}, 'available: exact, reference'),
+    ({'k': -2}, 'k=-2'),
+    ({'boundary': 'all'}, 'available: exact, reference, sampled'),
     ({'exact': True}, 'sample_k >= 1'),
     ({'attempts': 0}, 'attempts=0'),
     ({'accept': 'top_k(0)'}, 'k >= 1'),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from wm import accept as rules
-from wm import core
+from wm import core, predictors
 from wm.kernels import dfa
 from wm.metrics import rollouts, trials
 
@@ -54,7 +54,89 @@ def reference(
   return [suffixes[start:stop] for start, stop in spans]
 
 
-VARIANTS = {'exact': exact, 'reference': reference}
+def sampled(
+  world: core.World,
+  first: np.ndarray,
+  second: np.ndarray,
+  *,
+  num: int,
+  room: np.ndarray,
+  seeds: np.ndarray,
+) -> list[list[Suffix]]:
+  """Part of the world's boundaries, by random play from the first states.
+
+  Each of `num` continuations takes uniformly legal tokens until the world is
+  over, and is cut after its first token that is illegal from the second state;
+  one that stays legal there gives nothing. As published for Othello, where
+  boundaries to the end of the game are too large to list (Vafa et al. 2024,
+  section 4.3).
+
+  Args:
+    world: the truth.
+    first, second: [T, W] states.
+    num: continuations of each pair.
+    room: [T] most tokens of a continuation.
+    seeds: [T] integers; pair t depends on seeds[t] alone.
+
+  Returns:
+    Per pair its distinct suffixes, by length, then by tokens.
+  """
+  found: list[list[Suffix]] = []
+  row_size = num * max(len(world.vocab), int(room.max(initial=0)))
+  for pairs in predictors.chunks(len(first), row_size):
+    lanes = [np.repeat(a[pairs], num, axis=0) for a in (first, second, room)]
+    branch = np.arange(num)
+    words = core.hash64(seeds[pairs, None], branch).reshape(-1)
+    tokens, lengths = _cut_play(world, *lanes, words)
+    suffixes = [
+      tuple(row[:size]) for row, size in zip(tokens, lengths, strict=True)
+    ]
+    for start in range(0, len(suffixes), num):
+      distinct = set(suffixes[start : start + num]) - {()}
+      found.append(sorted(distinct, key=lambda s: (len(s), s)))
+  return found
+
+
+def _cut_play(
+  world: core.World,
+  first: np.ndarray,
+  second: np.ndarray,
+  room: np.ndarray,
+  seeds: np.ndarray,
+) -> tuple[list[list[int]], list[int]]:
+  """Tokens and lengths of N continuations; length 0 where none was cut."""
+  first, second = first.copy(), second.copy()
+  tokens = np.zeros((len(first), int(room.max(initial=0))), np.int32)
+  lengths = np.zeros(len(first), np.int32)
+  live = np.arange(len(first))
+  for k in range(tokens.shape[1]):
+    live = live[k < room[live]]
+    token = _choice(world.legal(first[live]), core.uniforms(seeds[live], k))
+    live, token = live[token != core.DEAD], token[token != core.DEAD]
+    if not live.size:
+      break
+    tokens[live, k] = token
+    first[live] = world.advance(first[live], token)
+    second[live] = world.advance(second[live], token)
+    cut = world.state_id(second[live]) == core.DEAD
+    lengths[live[cut]] = k + 1
+    live = live[~cut]
+  return tokens.tolist(), lengths.tolist()
+
+
+def _choice(options: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+  """[R] a token of the options [R, V], uniform; DEAD where there are none."""
+  row, token = np.nonzero(options)
+  count = np.bincount(row, minlength=len(options))
+  place = np.minimum((uniform * count).astype(np.int64), count - 1)
+  chosen = np.full(len(options), core.DEAD, np.int64)
+  some = count > 0
+  chosen[some] = token[(np.cumsum(count) - count + place)[some]]
+  return chosen
+
+
+LISTED = {'exact': exact, 'reference': reference}
+VARIANTS = (*LISTED, 'sampled')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,23 +180,30 @@ def table(suffixes: Sequence[Suffix]) -> tuple[np.ndarray, np.ndarray]:
   return tokens, lengths
 
 
-def true_boundary(
+def untrue_at(
   world: core.World,
   first: np.ndarray,
   second: np.ndarray,
   elements: list[list[Suffix]],
 ) -> np.ndarray:
-  """[N] bool over all elements: legal from the first state alone.
+  """[N] int32 over all elements of the model's boundary: where it is wrong.
+
+  0 where an element is legal from the first state and not from the second;
+  else the place, from 1, of the first token on which the model, which accepts
+  the element after the first prefix and refuses its last token after the
+  second, and the world disagree.
 
   first, second: [T, W] states; elements: suffixes of each pair.
   """
   trial = np.repeat(np.arange(len(elements)), [len(e) for e in elements])
   tokens, lengths = table([s for e in elements for s in e])
-  whole = [
-    world.walk(states[trial], tokens, lengths)[0] == lengths
-    for states in (first, second)
-  ]
-  return whole[0] & ~whole[1]
+  one, two = (
+    world.walk(states[trial], tokens, lengths)[0] for states in (first, second)
+  )
+  # Where the second state refuses the last token only, they agree on it.
+  apart = np.where(two == lengths - 1, lengths, np.minimum(two + 1, lengths))
+  wrong = np.minimum(np.minimum(one + 1, lengths), apart)
+  return np.where((one == lengths) & (two < lengths), 0, wrong)
 
 
 def mean_by_trial(
@@ -141,7 +230,7 @@ def some(elements: list[Suffix], key: np.ndarray, most: int) -> list[Suffix]:
   return [elements[n] for n in sorted(rank[:most])]
 
 
-def accepted_apart(
+def untold_at(
   predictor: core.Predictor,
   pairs: trials.PrefixPairs,
   rows: np.ndarray,
@@ -149,7 +238,11 @@ def accepted_apart(
   accept: rules.Accept,
   batch: int,
 ) -> np.ndarray:
-  """[N] bool over all elements: accepted after the first prefix alone.
+  """[N] int32 over all elements of the world's boundary: where a model fails.
+
+  0 where an element is accepted after the first prefix and not after the
+  second; else the place, from 1, of the token that the first prefix refuses
+  or, the last one, that the second should have refused.
 
   rows: [R] trials of `pairs` that `elements`, a list for each, belong to.
   """
@@ -174,5 +267,6 @@ def accepted_apart(
     accept,
     batch,
   )
-  whole = steps == suffix_lengths.reshape(num, 1, WIDTH)
-  return (whole[:, 0] & ~whole[:, 1]).reshape(-1)[place]
+  one, two = steps.transpose(1, 0, 2).reshape(2, -1)[:, place]
+  told = (one == lengths) & (two < lengths)
+  return np.where(told, 0, np.minimum(one + 1, lengths))

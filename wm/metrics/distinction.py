@@ -13,7 +13,10 @@ import numpy as np
 
 from wm import accept as rules
 from wm import core, registry
-from wm.metrics import boundaries, rollouts, search, trials
+from wm.metrics import boundaries, endings, rollouts, search, trials
+
+# Stream of randomness of the world's sampled boundary, beside those of trials.
+BOUNDARY = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,8 +24,10 @@ class Metric(core.Metric):
   """Compares the model's boundary of two prefixes with the world's.
 
   The model's boundary is sampled: continuations of the first prefix, each cut
-  after its first token that is not accepted after the second. The world's is
-  exact to length `k`. Quantities, each with a row per trial (and direction):
+  after its first token that is not accepted after the second, or where the
+  world is over. The world's is exact to length `k`, or, where suffixes to the
+  end of a game are too many to list, sampled too. Quantities, each with a row
+  per trial (and direction):
 
     precision: share of the distinct elements of the model's boundary that
       are legal from the first state and not from the second (as published).
@@ -30,25 +35,31 @@ class Metric(core.Metric):
     precision_sampled: the same share over samples, with repeats: free of that
       bias. By `exact`, elements weighted by the model's probability.
     recall: share of the world's boundary that is accepted after the first
-      prefix and not after the second.
+      prefix and not after the second, of what fits in a sequence after these.
     recall_by_length: the same, each length of suffix with the same weight.
     precision_definition, recall_definition: as precision and recall, with 1
       for an empty boundary (Def. 2.4 and the published program).
 
   Reasons of unmeasured trials: vacuous (nothing is accepted after the first
   prefix; precision only), empty (the boundary is), capped (`exact` only),
-  no_two_states, no_common_moves, no_two_prefixes, no_prefix, no_room.
+  no_two_states, no_common_moves, no_two_prefixes, no_prefix, no_room (for a
+  token, or for any suffix of the world's boundary).
 
   Attributes:
     trials: pairs of states drawn.
     samples: continuations sampled in each trial, M; 0 leaves precision out.
     accept: acceptance rule; continuations are drawn from accepted tokens.
-    k: longest suffix of the world's boundary; 0 leaves recall out.
+    k: longest suffix of the world's boundary; -1 is what the world affords
+      (`World.boundary_depth`, 5 as published for maps; 'sampled': no limit);
+      0 leaves recall out.
     sample_k: only the first tokens of samples (figure 6); 0 is all.
     directions: 'first', or 'both': each pair also the other way round.
     prefix_filter: 'none', or 'model': prefixes whose moves it accepts.
-    boundary: 'exact', or 'reference' for what the published program lists of
-      the world's boundary (finite worlds only).
+    boundary: 'exact'; 'reference' for what the published program lists of the
+      world's boundary (finite worlds only); or 'sampled': the distinct cuts,
+      at the first token illegal from the second state, of random legal
+      continuations of the first to the end of the game or the world's length.
+    boundary_samples: such continuations in each trial.
     exact: enumerate the model's boundary to length `sample_k` instead.
     cap: most continuations of one length that `exact` follows.
     max_elements: at most so many elements of a world's boundary are tried, a
@@ -65,11 +76,12 @@ class Metric(core.Metric):
   trials: int = 1000
   samples: int = 30
   accept: str = 'epsilon(0.01)'
-  k: int = 5
+  k: int = -1
   sample_k: int = 0
   directions: str = 'first'
   prefix_filter: str = 'none'
   boundary: str = 'exact'
+  boundary_samples: int = 30
   exact: bool = False
   cap: int = 64
   max_elements: int = 0
@@ -78,13 +90,14 @@ class Metric(core.Metric):
   batch: int = dataclasses.field(default=rollouts.BATCH, compare=False)
 
   def __post_init__(self) -> None:
-    trials.check(self, 'trials', 'cap', 'attempts', 'batch')
-    numbers = (self.samples, self.k, self.sample_k, self.max_elements)
+    least = 'trials', 'cap', 'attempts', 'batch', 'boundary_samples'
+    trials.check(self, *least)
+    numbers = (self.samples, self.k + 1, self.sample_k, self.max_elements)
     if min(numbers) < 0 or not (self.samples or self.k):
       raise core.InputError(
         f'distinction: samples={self.samples}, k={self.k}, sample_k='
         f'{self.sample_k}, max_elements={self.max_elements} was given; '
-        'expected none below 0, and samples or k above it'
+        'expected k >= -1, the others >= 0, and samples or k other than 0'
       )
     if self.boundary not in boundaries.VARIANTS:
       raise core.InputError(
@@ -101,11 +114,10 @@ class Metric(core.Metric):
     accept = registry.make('accept', self.accept)
     pairs = self._pairs(predictor, world, accept, seed)
     rows = np.flatnonzero(pairs.reason == '')
-    limit = trials.budget(predictor, world)
     found = []
     if self.samples:
       boundary = self._model_boundary(
-        predictor, pairs, rows, accept, limit, seed
+        predictor, world, pairs, rows, accept, seed
       )
       found += self._precision(world, pairs, rows, boundary)
     if self.k:
@@ -143,13 +155,14 @@ class Metric(core.Metric):
   def _model_boundary(
     self,
     predictor: core.Predictor,
+    world: core.World,
     pairs: trials.PrefixPairs,
     rows: np.ndarray,
     accept: rules.Accept,
-    limit: int,
     seed: int,
   ) -> boundaries.Boundary:
     tokens, lengths = pairs.tokens[rows], pairs.lengths[rows]
+    limit = trials.budget(predictor, world)
     full = lengths.max(1) >= limit
     if self.exact:
       found = search.search(
@@ -160,6 +173,7 @@ class Metric(core.Metric):
         max_len=limit,
         cap=self.cap,
         accept=accept,
+        endings=endings.of(world, pairs.first[rows]),
         batch=self.batch,
       )
       reason = np.where(found.capped, 'capped', '')
@@ -177,6 +191,7 @@ class Metric(core.Metric):
       accept=accept,
       sampler=sampler,
       limit=self.sample_k,
+      endings=endings.of(world, pairs.first[rows]),
       batch=self.batch,
     )
     reason = np.where(found.vacuous, 'vacuous', '')
@@ -191,17 +206,19 @@ class Metric(core.Metric):
     boundary: boundaries.Boundary,
   ) -> list[core.Scores]:
     sizes = np.array([len(e) for e in boundary.elements], np.int64)
-    true = boundaries.true_boundary(
+    wrong_at = boundaries.untrue_at(
       world, pairs.first[rows], pairs.second[rows], boundary.elements
     )
+    true = wrong_at == 0
     weight = np.concatenate([np.zeros(0), *boundary.weights])
     reason = np.where(
       (boundary.reason == '') & (sizes == 0), 'empty', boundary.reason
     )
     distinct = boundaries.mean_by_trial(true, np.ones(len(true)), sizes)
     sampled = boundaries.mean_by_trial(true, weight, sizes)
+    scored = _scored('precision', world, pairs, rows, distinct, reason, sizes)
     return [
-      _scored('precision', world, pairs, rows, distinct, reason, sizes),
+      _pictured(scored, world, pairs, rows, boundary.elements, wrong_at),
       _defined('precision', world, pairs, rows, distinct, reason, sizes),
       _scored('precision_sampled', world, pairs, rows, sampled, reason, sizes),
     ]
@@ -215,30 +232,85 @@ class Metric(core.Metric):
     accept: rules.Accept,
     seed: int,
   ) -> list[core.Scores]:
-    listed = boundaries.VARIANTS[self.boundary]
-    elements = listed(world, pairs.first[rows], pairs.second[rows], self.k)
+    room = trials.budget(predictor, world) - pairs.lengths[rows].max(1)
+    listed = self._world_boundary(world, pairs, rows, room, seed)
+    elements = [
+      [suffix for suffix in suffixes if len(suffix) <= most]
+      for suffixes, most in zip(listed, room.tolist(), strict=True)
+    ]
     sizes = np.array([len(e) for e in elements], np.int64)
+    none = np.where([bool(e) for e in listed], 'no_room', 'empty')
     if self.max_elements:
       keys = core.hash64(seed, pairs.trial[rows], pairs.direction[rows])
       elements = [
         boundaries.some(e, key, self.max_elements)
         for e, key in zip(elements, keys, strict=True)
       ]
-    good = boundaries.accepted_apart(
+    wrong_at = boundaries.untold_at(
       predictor, pairs, rows, elements, accept, self.batch
     )
+    good = wrong_at == 0
     tried = np.array([len(e) for e in elements], np.int64)
     by_length = np.concatenate(
       [np.zeros(0), *(boundaries.length_weights(e) for e in elements)]
     )
-    reason = np.where(sizes == 0, 'empty', '')
+    reason = np.where(sizes == 0, none, '')
     even = boundaries.mean_by_trial(good, np.ones(len(good)), tried)
     level = boundaries.mean_by_trial(good, by_length, tried)
+    scored = _scored('recall', world, pairs, rows, even, reason, sizes)
     return [
-      _scored('recall', world, pairs, rows, even, reason, sizes),
+      _pictured(scored, world, pairs, rows, elements, wrong_at),
       _defined('recall', world, pairs, rows, even, reason, sizes),
       _scored('recall_by_length', world, pairs, rows, level, reason, sizes),
     ]
+
+  def _world_boundary(
+    self,
+    world: core.World,
+    pairs: trials.PrefixPairs,
+    rows: np.ndarray,
+    room: np.ndarray,
+    seed: int,
+  ) -> list[list[boundaries.Suffix]]:
+    first, second = pairs.first[rows], pairs.second[rows]
+    if self.boundary != 'sampled':
+      depth = world.boundary_depth if self.k < 0 else self.k
+      return boundaries.LISTED[self.boundary](world, first, second, depth)
+    keys = pairs.trial[rows], pairs.direction[rows]
+    return boundaries.sampled(
+      world,
+      first,
+      second,
+      num=self.boundary_samples,
+      room=room if self.k < 0 else np.minimum(room, self.k),
+      seeds=core.hash64(seed, BOUNDARY, *keys),
+    )
+
+
+def _pictured(
+  scores: core.Scores,
+  world: core.World,
+  pairs: trials.PrefixPairs,
+  rows: np.ndarray,
+  elements: list[list[boundaries.Suffix]],
+  wrong_at: np.ndarray,
+) -> core.Scores:
+  """The same with columns of each trial's first wrong element.
+
+  rows: [R] trials that `elements`, a list for each, belong to.
+  wrong_at: [N] over all elements, 0 where right; see boundaries.
+  """
+  suffixes: list[boundaries.Suffix] = [()] * len(pairs.reason)
+  places = np.zeros(len(pairs.reason), np.int64)
+  start = 0
+  for row, some in zip(rows, elements, strict=True):
+    wrong = np.flatnonzero(wrong_at[start : start + len(some)])
+    if wrong.size:
+      suffixes[row] = some[wrong[0]]
+      places[row] = wrong_at[start + wrong[0]]
+    start += len(some)
+  more = trials.pictured(world, pairs, suffixes, places)
+  return dataclasses.replace(scores, columns=scores.columns | more)
 
 
 def _scored(
