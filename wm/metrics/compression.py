@@ -15,7 +15,7 @@ import numpy as np
 
 from wm import accept as rules
 from wm import core, predictors, registry
-from wm.metrics import asking, rollouts, search, trials
+from wm.metrics import asking, endings, rollouts, search, trials
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,25 +115,24 @@ class Metric(core.Metric):
     )
     if self.directions == 'both':
       pairs = trials.both_directions(pairs)
-    limit = trials.budget(predictor, world)
     rows = np.flatnonzero(pairs.reason == '')
+    measure = self._search if self.exact else self._sample
     if self.suffixes == 'world':
-      outcome = self._ask(predictor, world, pairs, rows, accept, limit, seed)
-    else:
-      measure = self._search if self.exact else self._sample
-      outcome = measure(predictor, pairs, rows, accept, limit, seed)
+      measure = self._ask
+    outcome = measure(predictor, world, pairs, rows, accept, seed)
     return self._scores(world, pairs, rows, outcome)
 
   def _sample(
     self,
     predictor: core.Predictor,
+    world: core.World,
     pairs: trials.PrefixPairs,
     rows: np.ndarray,
     accept: rules.Accept,
-    limit: int,
     seed: int,
   ) -> Outcome:
     sampler = registry.make('accept', self.sampler) if self.sampler else None
+    limit = trials.budget(predictor, world)
     found = rollouts.pairs(
       predictor,
       pairs.tokens[rows],
@@ -145,6 +144,7 @@ class Metric(core.Metric):
       sampler=sampler,
       limit=self.k,
       decide=not self.graded,
+      endings=endings.of(world, pairs.first[rows]),
       batch=self.batch,
     )
     refused = found.status == rollouts.REFUSED
@@ -160,13 +160,14 @@ class Metric(core.Metric):
   def _search(
     self,
     predictor: core.Predictor,
+    world: core.World,
     pairs: trials.PrefixPairs,
     rows: np.ndarray,
     accept: rules.Accept,
-    limit: int,
     seed: int,
   ) -> Outcome:
     del seed
+    limit = trials.budget(predictor, world)
     found = search.search(
       predictor,
       pairs.tokens[rows],
@@ -176,6 +177,7 @@ class Metric(core.Metric):
       cap=self.cap,
       accept=accept,
       decide=not self.graded,
+      endings=endings.of(world, pairs.first[rows]),
       batch=self.batch,
     )
     reason = np.where(found.vacuous, 'vacuous', '')
@@ -196,9 +198,9 @@ class Metric(core.Metric):
     pairs: trials.PrefixPairs,
     rows: np.ndarray,
     accept: rules.Accept,
-    limit: int,
     seed: int,
   ) -> Outcome:
+    limit = trials.budget(predictor, world)
     room = np.maximum(limit - pairs.lengths[rows].max(1), 0)
     tokens, lengths = asking.suffixes(
       world,
