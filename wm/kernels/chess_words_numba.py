@@ -1,0 +1,229 @@
+"""Words of PGN move text, and what each says, compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+# What a word is: 1..6 a move of P N B R Q K, or
+UNREADABLE, ANY, SHORT, LONG = -1, 0, 7, 8
+_FILE, _RANK, _DASH, _CHECK, _CASTLE = 16, 32, 48, 49, 50
+
+
+def _classes() -> np.ndarray:
+  """[256] uint8: pieces 1..6, files from 16, ranks from 32, other marks."""
+  classes = np.zeros(256, np.uint8)
+  for marks, first, step in (
+    ('PNBRQK', 1, 1),
+    ('abcdefgh', _FILE, 1),
+    ('12345678', _RANK, 1),
+    ('x-:', _DASH, 0),
+    ('+#!?', _CHECK, 0),
+    ('O0', _CASTLE, 0),
+  ):
+    for k, mark in enumerate(marks):
+      classes[ord(mark)] = first + step * k
+  return classes
+
+
+_CLASS = _classes()
+_CAPITAL = 0xDF  # Makes capitals of small letters.
+_EQUALS = 61
+_PASSANT = np.frombuffer(b'e.p.', np.uint8)
+
+
+@njit(cache=True)
+def _squares(text, at, end):
+  """Reads '', file, rank or both, then the target: from, to and the rest.
+
+  Returns file and rank left, file and rank reached, where reading stopped;
+  -1 for what is not there.
+  """
+  from_file = from_rank = file = rank = -1
+  dashes = 0
+  while at < end:
+    code = _CLASS[text[at]]
+    if _FILE <= code < _FILE + 8:
+      if file >= 0:
+        if from_file >= 0 or from_rank >= 0:
+          break
+        from_file, from_rank, rank = file, rank, -1
+      file = code - _FILE
+    elif _RANK <= code < _RANK + 8:
+      if file >= 0 and rank < 0:
+        rank = code - _RANK
+      elif file < 0 and from_rank < 0:
+        from_rank = code - _RANK
+      else:
+        break
+    elif code == _DASH and dashes == 0:
+      dashes = 1
+    else:
+      break
+    at += 1
+  return from_file, from_rank, file, rank, at
+
+
+@njit(cache=True)
+def _promotion(text, at, end):
+  """Promotion 0..4 of 'Q', 'q', '=Q' or '=q', where reading stopped."""
+  letter = at
+  if at < end and text[at] == _EQUALS:
+    letter += 1
+  if letter < end:
+    code = _CLASS[text[letter] & _CAPITAL]
+    if 2 <= code <= 5:
+      return 6 - code, letter + 1
+  return 0, at
+
+
+@njit(cache=True)
+def _tail(text, at, end):
+  """Is the rest nothing but checks, glyphs and 'e.p.'?"""
+  if end - at >= 4 and text[at] == _PASSANT[0]:
+    for k in range(4):
+      if text[at + k] != _PASSANT[k]:
+        return False
+    at += 4
+  while at < end:
+    if _CLASS[text[at]] != _CHECK:
+      return False
+    at += 1
+  return True
+
+
+@njit(cache=True)
+def _castling(text, at, end):
+  """Kind of 'O-O' or 'O-O-O', where reading stopped."""
+  letter, parts = text[at], 1
+  at += 1
+  while at + 1 < end and text[at] == 45 and text[at + 1] == letter:
+    parts += 1
+    at += 2
+  if parts == 2:
+    return SHORT, at
+  if parts == 3:
+    return LONG, at
+  return UNREADABLE, at
+
+
+@njit(cache=True)
+def read_word(text, at, end):
+  """Kind, file and rank left, square reached and promotion of a word."""
+  kind = np.int64(_CLASS[text[at]])
+  if kind == _CASTLE:
+    kind, at = _castling(text, at, end)
+    if not _tail(text, at, end):
+      kind = UNREADABLE
+    return kind, -1, -1, -1, 0
+  if 1 <= kind <= 6:
+    at += 1
+  else:
+    kind = ANY
+  from_file, from_rank, file, rank, at = _squares(text, at, end)
+  promotion, at = _promotion(text, at, end)
+  if file < 0 or rank < 0 or not _tail(text, at, end):
+    return UNREADABLE, -1, -1, -1, 0
+  if kind == ANY and (from_file < 0 or from_rank < 0):
+    kind = 1  # A whole move such as 'g1f3' may be of any piece.
+  return kind, from_file, from_rank, 8 * rank + file, promotion
+
+
+_BLANK, _DIGIT, _NOISE, _OPEN, _LINE, _LEFT, _STAR = range(1, 8)
+
+
+def _marks() -> np.ndarray:
+  """[256] uint8: what a byte starts in move text; 0 a move."""
+  marks = np.zeros(256, np.uint8)
+  marks[:33] = _BLANK
+  for letters, mark in (
+    ('0123456789', _DIGIT),
+    ('.!?)}$', _NOISE),
+    ('{', _OPEN),
+    (';', _LINE),
+    ('(', _LEFT),
+    ('*', _STAR),
+  ):
+    for letter in letters:
+      marks[ord(letter)] = mark
+  return marks
+
+
+_MARK = _marks()
+_IN_WORD = np.array([c > 32 and chr(c) not in '{;()$' for c in range(256)])
+
+
+@njit(cache=True)
+def _past(text, at, end, mark):
+  """Place after the next `mark`, or the end."""
+  while at < end and text[at] != mark:
+    at += 1
+  return min(at + 1, end)
+
+
+@njit(cache=True)
+def _past_variation(text, at, end):
+  """Place after the parenthesis that closes the one at `at`."""
+  depth = 0
+  while at < end:
+    letter = text[at]
+    at += 1
+    if letter == 123:
+      at = _past(text, at, end, 125)
+    elif letter == 59:
+      at = _past(text, at, end, 10)
+    elif letter == 40:
+      depth += 1
+    elif letter == 41:
+      depth -= 1
+      if depth == 0:
+        break
+  return at
+
+
+@njit(cache=True)
+def _number(text, at, end):
+  """Place after a move number; -1 for a result, `at` for a move ('0-0')."""
+  first = at
+  while at < end and _MARK[text[at]] == _DIGIT:
+    at += 1
+  mark = text[at] if at < end else 0
+  zero = text[first] == 48
+  if mark == 47 or (mark == 45 and not zero):
+    return -1
+  if mark == 45 and at + 1 < end and text[at + 1] == 49:
+    return -1
+  return first if zero else at
+
+
+@njit(cache=True)
+def next_word(text, at, end):
+  """First and last + 1 byte of the next move in move text; first = end: none.
+
+  Passes over numbers, comments, glyphs and variations; ends at a result.
+  """
+  while at < end:
+    mark = _MARK[text[at]]
+    if mark == 0:
+      break
+    if mark == _DIGIT:
+      after = _number(text, at, end)
+      if after < 0:
+        return end, end
+      if after == at:
+        break
+      at = after
+    elif mark == _OPEN:
+      at = _past(text, at, end, 125)
+    elif mark == _LINE:
+      at = _past(text, at, end, 10)
+    elif mark == _LEFT:
+      at = _past_variation(text, at, end)
+    elif mark == _STAR:
+      return end, end
+    else:
+      at += 1
+  last = at
+  while last < end and _IN_WORD[text[last]]:
+    last += 1
+  return at, last
