@@ -208,7 +208,7 @@ def play(
     policy: one of POLICIES.
     noise: probability, at each move, of a uniform move instead, 0..1.
     depth: plies that 'search' looks ahead, 1..20; others take no notice.
-    backend: 'numba' or 'ref'.
+    backend: 'numba', 'ref' or, for uniform play, 'vmap'.
 
   Returns:
     tokens: [num, size * size - 4] int32, 0-padded.
@@ -222,7 +222,8 @@ def play(
     raise core.InputError(f'noise is {noise}; expected 0..1')
   if policy == 'search' and not 1 <= depth <= 20:
     raise core.InputError(f'search depth is {depth}; expected 1..20')
-  module = _backend(backend)
+  twins = _ALL if policy == 'uniform' else ('numba', 'ref')
+  module = _backend(backend, twins)
   games = num, np.uint64(seed & (2**64 - 1)), np.int64(first)
   board = tokens_of(size), len(squares(size)), _mask(size)
   if policy == 'uniform':
