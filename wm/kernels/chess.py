@@ -23,65 +23,24 @@ specification).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from wm import core
-from wm.kernels import checks
+from wm.kernels import checks, chess_games
+from wm.kernels import chess_layout as layout
 
-WORDS, LABELS, MOST_MOVES, PACKED = 11, 75, 256, 64 * 64 * 5
-BEFORE, UNKNOWN = -2, -3  # in word 10
-EN_PASSANT = ('raw', 'legal')
-_BACK = (4, 2, 3, 5, 6, 3, 2, 4)
+WORDS, LABELS, PACKED = layout.WORDS, layout.LABELS, layout.PACKED
+BEFORE, UNKNOWN = layout.BEFORE, layout.UNKNOWN
+EN_PASSANT, OUTCOMES, STOPS = layout.EN_PASSANT, layout.OUTCOMES, layout.STOPS
+MOST_MOVES = 256  # a position has at most 218
 
-
-def start() -> np.ndarray:
-  """[11] int32: the standard position, after no move."""
-  ranks = [_BACK, (1,) * 8, *[(0,) * 8] * 4, (7,) * 8, [c + 6 for c in _BACK]]
-  row = np.zeros(WORDS, np.uint32)
-  row[:8] = [sum(c << 4 * k for k, c in enumerate(rank)) for rank in ranks]
-  row[8], row[9] = 15 << 1, 1 << 16
-  return row.view(np.int32)
-
-
-def _rows(rows: Any, name: str = 'rows') -> np.ndarray:
-  """Checked [B, >= 11] int32, frozen."""
-  rows = np.asarray(rows)
-  if rows.ndim != 2 or rows.shape[1] < WORDS:
-    raise core.InputError(
-      f'{name} have shape {rows.shape}; expected [B, at least {WORDS}]'
-    )
-  return checks.frozen(rows, np.int32)
-
-
-def _games(
-  moves: Any, lengths: Any, starts: Any
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Checked [N, L] int32, [N] int32 and [1 or N, >= 11] int32, frozen."""
-  moves = checks.frozen(moves, np.int32)
-  lengths = checks.frozen(np.atleast_1d(lengths), np.int32)
-  if moves.ndim != 2:
-    raise core.InputError(f'moves have shape {moves.shape}; expected [N, L]')
-  checks.same_length(moves=moves, lengths=lengths)
-  if lengths.size and not 0 <= lengths.min() <= lengths.max() <= moves.shape[1]:
-    raise core.InputError(
-      f'lengths hold {lengths.min()}..{lengths.max()}; moves have '
-      f'{moves.shape[1]} columns'
-    )
-  starts = start() if starts is None else np.asarray(starts)
-  starts = _rows(np.atleast_2d(starts), 'start rows')
-  if len(starts) not in (1, len(moves)):
-    raise core.InputError(
-      f'{len(starts)} start rows for {len(moves)} games; expected one or all'
-    )
-  return moves, lengths, starts
-
-
-def _legal_ep(ep: str) -> bool:
-  if ep not in EN_PASSANT:
-    raise core.InputError(f'unknown ep {ep!r}; available: {EN_PASSANT}')
-  return ep == 'legal'
+start = layout.start
+Replay = chess_games.Replay
+replay = chess_games.replay
+replay_labels = chess_games.replay_labels
+outcome = chess_games.outcome
+outcomes = chess_games.outcomes
+play = chess_games.play
 
 
 def legal(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -93,7 +52,7 @@ def legal(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   """
   from wm.kernels import chess_numba
 
-  rows = _rows(rows)
+  rows = layout.rows(rows)
   moves = np.full((len(rows), MOST_MOVES), -1, np.int32)
   counts = np.empty(len(rows), np.int32)
   chess_numba.legal(rows, moves, counts)
@@ -108,7 +67,7 @@ def legal_mask(rows: np.ndarray, index: np.ndarray, columns: int) -> np.ndarray:
   """
   from wm.kernels import chess_numba
 
-  rows, index = _rows(rows), checks.frozen(index, np.int32)
+  rows, index = layout.rows(rows), checks.frozen(index, np.int32)
   if index.shape != (PACKED,):
     raise core.InputError(f'index has shape {index.shape}; expected {PACKED}')
   mask = np.zeros((len(rows), columns), bool)
@@ -125,7 +84,7 @@ def advance(
   """
   from wm.kernels import chess_numba
 
-  rows = _rows(rows)
+  rows = layout.rows(rows)
   moves = checks.frozen(np.atleast_1d(moves), np.int32)
   checks.same_length(rows=rows, moves=moves)
   after = np.empty((len(rows), WORDS), np.int32)
@@ -134,64 +93,19 @@ def advance(
   return after, ok
 
 
-def _replay(
-  moves: np.ndarray, lengths: np.ndarray, starts: Any, ep: str, labelled: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  from wm.kernels import chess_numba
-
-  moves, lengths, starts = _games(moves, lengths, starts)
-  steps = np.empty(len(moves), np.int32)
-  rows = np.empty((len(moves), WORDS), np.int32)
-  shape = (len(moves) if labelled else 0, moves.shape[1] + 1, LABELS)
-  labels = np.zeros(shape, np.uint8)
-  chess_numba.replay(moves, lengths, starts, _legal_ep(ep), steps, rows, labels)
-  return steps, rows, labels
-
-
-def replay(
-  moves: np.ndarray, lengths: np.ndarray, starts: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-  """Follows games up to the first illegal move.
-
-  Args:
-    moves: [N, L] packed; those past lengths[n] are not read.
-    lengths: [N].
-    starts: [11], [1, >= 11] or [N, >= 11] rows; the standard position if None.
-
-  Returns:
-    steps: [N] int32, moves followed.
-    rows: [N, 11] int32, after them.
-  """
-  return _replay(moves, lengths, starts, 'raw', False)[:2]
-
-
-def replay_labels(
-  moves: np.ndarray,
-  lengths: np.ndarray,
-  ep: str = 'raw',
-  starts: np.ndarray | None = None,
-) -> np.ndarray:
-  """[N, L + 1, 75] uint8 state labels after every move of games.
-
-  Row 0 is before the first; those after the last, or after an illegal move,
-  are 0. Arguments as for `replay` and `labels`.
-  """
-  return _replay(moves, lengths, starts, ep, True)[2]
-
-
 def _described(
   rows: np.ndarray, ep: str, keys: int, in_check: int, labels: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """What is known of rows; each of the three only where its size is not 0."""
   from wm.kernels import chess_numba
 
-  rows = _rows(rows)
+  rows = layout.rows(rows)
   found = (
     np.zeros(len(rows) * keys, np.int64),
     np.zeros(len(rows) * in_check, bool),
     np.zeros((len(rows) * labels, LABELS), np.uint8),
   )
-  chess_numba.describe(rows, _legal_ep(ep), *found)
+  chess_numba.describe(rows, layout.legal_ep(ep), *found)
   return found
 
 
@@ -225,7 +139,7 @@ def attacked(
   """[B] bool: do men of side sides[b] (1 black) attack square squares[b]?"""
   from wm.kernels import chess_numba
 
-  rows = _rows(rows)
+  rows = layout.rows(rows)
   squares = checks.rows(squares, 64, 'squares', 0)
   sides = checks.rows(sides, 2, 'sides', 0)
   checks.same_length(rows=rows, squares=squares, sides=sides)
@@ -238,9 +152,33 @@ def perft(row: np.ndarray, depth: int) -> int:
 
   if not 0 <= depth <= 64:
     raise core.InputError(f'depth is {depth}; expected 0..64')
-  return int(chess_count_numba.perft(_rows(np.atleast_2d(row))[0], depth))
+  return int(chess_count_numba.perft(layout.rows(np.atleast_2d(row))[0], depth))
 
 
 def count(row: np.ndarray, depth: int) -> list[int]:
   """Numbers of legal lines of 1..depth moves from a row [>= 11]."""
   return [perft(row, bound) for bound in range(1, depth + 1)]
+
+
+def boundary(
+  first: np.ndarray, second: np.ndarray, depth: int
+) -> list[tuple[int, ...]]:
+  """Boundary of a pair of rows [>= 11] (Vafa et al. 2024, Def. 2.4).
+
+  The lines of at most `depth` packed moves that are legal from first and not
+  from second while every proper prefix is legal from both; shorter ones
+  first, then in order of moves. Rows with one key have none.
+  """
+  from wm.kernels import chess_count_numba
+
+  if not 1 <= depth <= 64:
+    raise core.InputError(f'depth is {depth}; expected 1..64')
+  rows = layout.rows(np.stack([np.asarray(first), np.asarray(second)]))
+  moves, lengths = chess_count_numba.boundary(rows, depth)
+  order = np.lexsort((*moves.T[::-1], lengths))
+  return [
+    tuple(line[:length])
+    for line, length in zip(
+      moves[order].tolist(), lengths[order].tolist(), strict=True
+    )
+  ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from wm.kernels.bits_numba import lowest, shr
+from wm.kernels.bits_numba import lowest
 from wm.kernels.chess_attacks_numba import MEN, PAWNS, SIDE, WIDTH, attackers
 from wm.kernels.chess_board_numba import load, make, store
 from wm.kernels.chess_labels_numba import encode
@@ -96,30 +96,3 @@ def attacked(rows, squares, sides) -> np.ndarray:
       occupied = p[MEN] | p[MEN + 1]
       found[b] = attackers(p, squares[b], sides[b], occupied) != 0
   return found
-
-
-@njit(cache=True)
-def replay(moves, lengths, starts, legal_ep, steps, rows, labels) -> None:
-  """Follows games to the first illegal move.
-
-  starts: [1 or N, 11]. Fills steps[N], rows[N, 11], and labels[N, L + 1, 75]
-  unless it is empty.
-  """
-  p, targets = np.empty(WIDTH, np.int64), np.empty(64, np.int64)
-  for n in range(len(moves)):
-    start = starts[n if len(starts) > 1 else 0]
-    steps[n] = 0
-    rows[n] = start[:11]
-    if not load(start, p):
-      continue
-    if len(labels):
-      encode(p, legal_ep, labels[n, 0])
-    for t in range(lengths[n]):
-      fill_targets(p, targets)
-      if not is_legal(p, targets, moves[n, t]):
-        break
-      make(p, moves[n, t])
-      steps[n] = t + 1
-      if len(labels):
-        encode(p, legal_ep, labels[n, t + 1])
-    store(p, rows[n])
