@@ -29,6 +29,11 @@ class Metric(core.Metric):
   smaller one are a subset, as long as routes agree, and results compare
   trial by trial.
 
+  A game has no goal to miss: its prompt is the first move, or `prompt` moves,
+  and a trial is valid when every token is legal until the game is over (table
+  4, with probabilities=(0, 0.01, 0.1, 0.25, 0.5)). Without detours, equal
+  prompts give equal games, which are one cluster.
+
   Quantities: `valid_<p>` for each probability p, the share of prompts
   completed legally; and `detours_<p>`, detours made per prompt.
 
@@ -39,6 +44,8 @@ class Metric(core.Metric):
     num: held-out prompts; the paper's 100, though 1000 say more.
     variant: of kind 'random': 'paper' takes any such move, 'program' (as
       published) any but the model's own choice, unless it is the only one.
+    prompt: moves of the held-out sequence that are given, beside what states
+      the task; at least one token is.
     max_len: total tokens at the cap; 0 is the length the world's sequences
       have at most (100 in the published program).
   """
@@ -50,10 +57,11 @@ class Metric(core.Metric):
   probabilities: tuple[float, ...] = (0.0, 0.01, 0.1, 0.5, 0.75)
   num: int = 100
   variant: str = 'paper'
+  prompt: int = 0
   max_len: int = 0
 
   def __post_init__(self) -> None:
-    driving.at_least(self, num=1, max_len=0)
+    driving.at_least(self, num=1, prompt=0, max_len=0)
     if self.kind not in KINDS:
       raise core.InputError(
         f'detour: kind={self.kind!r}; available: {", ".join(KINDS)}'
@@ -78,20 +86,29 @@ class Metric(core.Metric):
     num, levels = len(sequences), len(self.probabilities)
     max_len = driving.cap(predictor, world, self.max_len)
     # Trial p * num + n is prompt n at probability p.
-    prompts = driving.prompts(world, sequences)
+    prompts = driving.prompts(world, sequences, self.prompt)
+    every = tuple(np.concatenate([part] * levels) for part in prompts)
     made = np.zeros(num * levels, np.int64)
     drives = driving.drive(
       predictor,
       world,
-      tuple(np.concatenate([part] * levels) for part in prompts),
+      every,
       self._policy(world, seed, num, max_len, made),
       max_len,
     )
     group = next_token.group(world, sequences)
+    columns = {
+      'outcome': np.array(driving.OUTCOMES)[drives.outcome],
+      'detours': made,
+      'tokens': drives.lengths,
+      **driving.pictured(world, every, drives),
+    }
     found = []
     for level, probability in enumerate(self.probabilities):
       rows = slice(level * num, (level + 1) * num)
-      found += _scores(probability, drives, made, rows, group)
+      part = {name: column[rows] for name, column in columns.items()}
+      same = group if probability else driving.alike(prompts, group)
+      found += _scores(probability, part, same)
     return tuple(found)
 
   def _policy(
@@ -172,23 +189,19 @@ def _most_likely_other(
 
 
 def _scores(
-  probability: float,
-  drives: driving.Drives,
-  made: np.ndarray,
-  rows: slice,
-  group: np.ndarray,
+  probability: float, columns: dict[str, np.ndarray], group: np.ndarray
 ) -> list[core.Scores]:
-  outcome = drives.outcome[rows]
-  columns = {
-    'probability': np.full(len(outcome), float(probability)),
-    'outcome': np.array(driving.OUTCOMES)[outcome],
-    'detours': made[rows],
-    'tokens': drives.lengths[rows],
-  }
+  valid = columns['outcome'] == driving.OUTCOMES[driving.VALID]
+  odds = np.full(len(valid), float(probability))
   name = f'{probability:g}'
   return [
     core.scores(
-      f'valid_{name}', outcome == driving.VALID, group=group, columns=columns
+      f'valid_{name}',
+      valid,
+      group=group,
+      columns={'probability': odds, **columns},
     ),
-    core.scores(f'detours_{name}', made[rows], group=group, bounds=None),
+    core.scores(
+      f'detours_{name}', columns['detours'], group=group, bounds=None
+    ),
   ]

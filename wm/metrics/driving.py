@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.metrics import rollouts
+from wm.metrics import rollouts, trials
 
 ROWS = 64  # Trials in flight; results do not depend on it.
 
@@ -63,15 +63,34 @@ def greedy(step: Step) -> np.ndarray:
 
 
 def prompts(
-  world: core.World, sequences: core.Sequences
+  world: core.World, sequences: core.Sequences, moves: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Prompts [N, P] and lengths [N]: the task's tokens of each sequence.
+  """Prompts [N, P] and lengths [N]: the task's tokens, and so many moves.
 
   Predictors need one token to start from, so in a world that states no task
-  the prompt is the sequence's first token.
+  the prompt is at least the sequence's first move. A sequence's last token is
+  never given, unless it belongs to the task.
   """
-  size = max(world.prompt_len(), 1)
-  return sequences.tokens[:, :size], np.full(len(sequences), size, np.int32)
+  least = max(world.prompt_len(), 1)
+  size = max(world.prompt_len() + moves, least)
+  lengths = np.clip(sequences.lengths - 1, least, size).astype(np.int32)
+  tokens = sequences.tokens[:, :size]
+  used = np.arange(tokens.shape[1]) < lengths[:, None]
+  return np.where(used, tokens, core.PAD), lengths
+
+
+def alike(
+  prompts: tuple[np.ndarray, np.ndarray], group: np.ndarray
+) -> np.ndarray:
+  """[N] int64 clusters `group` where equal prompts are one cluster too.
+
+  Greedy decoding of equal prompts is one trial, however often it is run. On
+  maps equal prompts are one task anyway.
+  """
+  _, first, back = np.unique(
+    prompts[0], axis=0, return_index=True, return_inverse=True
+  )
+  return group[first][back.reshape(-1)]
 
 
 def at_least(metric: core.Metric, **fields: int) -> None:
@@ -149,7 +168,7 @@ class _Driving(rollouts.Program):
     """Decides living trials that are complete or at the cap."""
     full = self.drives.lengths[trials] >= self.max_len
     if self.world.end == core.DEAD:
-      over = ~self.world.legal(self.states[trials]).any(-1)
+      over = self.world.over(self.states[trials])
       self.drives.outcome[trials[full | over]] = VALID
     else:
       self.drives.outcome[trials[full]] = CAP
@@ -181,3 +200,29 @@ class _Driving(rollouts.Program):
     drives.outcome[trials[dead]] = np.where(ended[dead], DEST_FAIL, PATH_FAIL)
     drives.outcome[trials[ended & ~dead]] = VALID
     self._settle(trials[~ended & ~dead])
+
+
+def pictured(
+  world: core.World, prompts: tuple[np.ndarray, np.ndarray], drives: Drives
+) -> dict[str, np.ndarray]:
+  """Side columns [T] that a report pictures trials from.
+
+  `prefix`: the prompt; `state`: what it reaches; `suffix`: what was driven;
+  `wrong_at`: place in it, from 1, of the token that the world refused, 0 where
+  it refused none.
+  """
+  tokens, lengths = prompts
+  start = world.walk(world.init(len(tokens)), tokens, lengths)[1]
+  refused = np.isin(drives.outcome, (PATH_FAIL, DEST_FAIL))
+  vocab = world.vocab
+  ends = list(zip(drives.tokens, lengths, drives.lengths, strict=True))
+  prefix = [trials.words(world, row[:given], vocab) for row, given, _ in ends]
+  suffix = [
+    trials.words(world, row[given:whole], vocab) for row, given, whole in ends
+  ]
+  return {
+    'prefix': np.array(prefix, dtype=str),
+    'state': np.array([world.format_state(s) for s in start], dtype=str),
+    'suffix': np.array(suffix, dtype=str),
+    'wrong_at': np.where(refused, drives.lengths - lengths, 0).astype(np.int64),
+  }

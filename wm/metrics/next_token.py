@@ -6,12 +6,12 @@ Vafa et al. 2024, section 3.1 and table 1, with the sharper variants.
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from wm import accept, core, predictors, registry
-from wm.metrics import driving
+from wm.metrics import driving, trials
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +31,8 @@ class Metric(core.Metric):
 
   Attributes:
     num: held-out sequences.
-    accept: acceptance rule of the set quantities.
+    accept: acceptance rule of the set quantities; predictors that only accept
+      have their own.
   """
 
   version: ClassVar[str] = '1'
@@ -49,14 +50,18 @@ class Metric(core.Metric):
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per sequence, weighted by its positions."""
     rule = registry.make('accept', self.accept)
+    if isinstance(predictor, predictors.Accepting):
+      rule = accept.epsilon(0.0)  # All that it gives any probability.
     sequences = world.sample(self.num, seed, split='heldout')
-    sums = np.zeros((len(sequences), len(_QUANTITIES), 2))
+    judged = _blank(world, len(sequences))
     for rows, log_probs in predictors.log_probs_by_rows(
       predictor, sequences.tokens, sequences.lengths
     ):
       part = sequences.take(np.arange(rows.start, rows.stop))
-      sums[rows] = _sums(world, part, np.asarray(log_probs), rule)
-    return _scores(sums, group(world, sequences))
+      some = _Judged(*(array[rows] for array in judged))
+      _judge_all(world, part, np.asarray(log_probs), rule, some)
+    columns = _pictured(world, sequences, judged)
+    return _scores(judged.sums, group(world, sequences), columns)
 
 
 _QUANTITIES = (
@@ -73,18 +78,42 @@ def group(world: core.World, sequences: core.Sequences) -> np.ndarray:
   return np.unique(world.key(sequences), return_inverse=True)[1].reshape(-1)
 
 
-def _sums(
+class _Judged(NamedTuple):
+  """What is known of N sequences; views of it are filled in.
+
+  Attributes:
+    sums: [N, Q, 2] sum over positions, and their number, of each quantity.
+    first: [N] int32 tokens before the first illegal most likely one; 0: none.
+    named: [N] int32 that token.
+    states: [N, W] state that it is illegal in.
+  """
+
+  sums: np.ndarray
+  first: np.ndarray
+  named: np.ndarray
+  states: np.ndarray
+
+
+def _blank(world: core.World, num: int) -> _Judged:
+  return _Judged(
+    np.zeros((num, len(_QUANTITIES), 2)),
+    np.zeros(num, np.int32),
+    np.zeros(num, np.int32),
+    world.init(num),
+  )
+
+
+def _judge_all(
   world: core.World,
   sequences: core.Sequences,
   log_probs: np.ndarray,
   rule: accept.Accept,
-) -> np.ndarray:
-  """[R, Q, 2]: sum over positions, and their number, of each quantity."""
-  num, longest = log_probs.shape[:2]
-  sums = np.zeros((num, len(_QUANTITIES), 2))
-  states = world.init(num)
+  judged: _Judged,
+) -> None:
+  """Fills in `judged` of R sequences from log_probs [R, L, V]."""
+  states = world.init(len(sequences))
   first = max(world.prompt_len(), 1) - 1
-  for t in range(longest):
+  for t in range(log_probs.shape[1]):
     rows = np.flatnonzero(t < sequences.lengths)
     states[rows] = world.advance(states[rows], sequences.tokens[rows, t])
     if t < first:
@@ -94,9 +123,34 @@ def _sums(
     going = legal.any(-1)
     rows, legal = rows[going], legal[going]
     values, counted = _judge(log_probs[rows, t], legal, rule)
-    sums[rows, :, 0] += np.where(counted, values, 0)
-    sums[rows, :, 1] += counted
-  return sums
+    judged.sums[rows, :, 0] += np.where(counted, values, 0)
+    judged.sums[rows, :, 1] += counted
+    wrong = rows[(values[:, 0] == 0) & (judged.first[rows] == 0)]
+    judged.first[wrong] = t + 1
+    judged.named[wrong] = log_probs[wrong, t].argmax(-1)
+    judged.states[wrong] = states[wrong]
+
+
+def _pictured(
+  world: core.World, sequences: core.Sequences, judged: _Judged
+) -> dict[str, np.ndarray]:
+  """Side columns of each sequence's first mistake; '' where there is none.
+
+  `prefix` up to it, the `state` there, as `suffix` the token named, which is
+  `wrong_at` 1.
+  """
+  vocab, wrong = world.vocab, judged.first > 0
+  prefix, state, suffix = [], [], []
+  for n, size in enumerate(judged.first):
+    prefix.append(trials.words(world, sequences.tokens[n, :size], vocab))
+    state.append(world.format_state(judged.states[n]) if size else '')
+    suffix.append(vocab[judged.named[n]] if size else '')
+  return {
+    'prefix': np.array(prefix, dtype=str),
+    'state': np.array(state, dtype=str),
+    'suffix': np.array(suffix, dtype=str),
+    'wrong_at': wrong.astype(np.int64),
+  }
 
 
 def _judge(
@@ -123,12 +177,17 @@ def _judge(
   return values, counted
 
 
-def _scores(sums: np.ndarray, group: np.ndarray) -> tuple[core.Scores, ...]:
+def _scores(
+  sums: np.ndarray, group: np.ndarray, pictured: dict[str, np.ndarray]
+) -> tuple[core.Scores, ...]:
   found = []
   for q, quantity in enumerate(_QUANTITIES):
     total, weight = sums[:, q, 0], sums[:, q, 1]
     empty = 'nothing_accepted' if quantity == 'set_precision' else 'no_position'
     reason = np.where(weight > 0, '', empty)
+    columns = {'positions': weight.astype(np.int64)}
+    if quantity == 'validity':
+      columns |= pictured
     counts = {}
     if quantity == 'set_precision':
       missing = int(sums[:, 0, 1].sum() - weight.sum())
@@ -140,7 +199,7 @@ def _scores(sums: np.ndarray, group: np.ndarray) -> tuple[core.Scores, ...]:
         reason=reason,
         group=group,
         weight=weight,
-        columns={'positions': weight.astype(np.int64)},
+        columns=columns,
         counts=counts,
       )
     )

@@ -39,6 +39,10 @@ class Metric(core.Metric):
 
   Attributes:
     num: held-out prompts.
+    prompt: moves of the held-out sequence that are given, beside what states
+      the task. Games state none and start from the first move at least: few
+      prompts, each with one greedy game, which is one cluster. A game without
+      a mistake to its end is valid.
     max_len: total tokens at the cap; 0 is the length the world's sequences
       have at most (128 is the published program's, beyond the lengths that
       models were trained on).
@@ -48,30 +52,33 @@ class Metric(core.Metric):
   headline: ClassVar[tuple[str, ...]] = ('valid',)
 
   num: int = 1000
+  prompt: int = 0
   max_len: int = 0
 
   def __post_init__(self) -> None:
-    driving.at_least(self, num=1, max_len=0)
+    driving.at_least(self, num=1, prompt=0, max_len=0)
 
   def __call__(
     self, predictor: core.Predictor, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per prompt, clustered by task."""
     sequences = world.sample(self.num, seed, split='heldout')
+    prompts = driving.prompts(world, sequences, self.prompt)
     drives = driving.drive(
       predictor,
       world,
-      driving.prompts(world, sequences),
+      prompts,
       driving.greedy,
       driving.cap(predictor, world, self.max_len),
     )
-    group = next_token.group(world, sequences)
+    group = driving.alike(prompts, next_token.group(world, sequences))
     columns = {
       'outcome': np.array(driving.OUTCOMES)[drives.outcome],
       'tokens': drives.lengths,
     }
+    pictured = driving.pictured(world, prompts, drives)
     return (
-      *_outcomes(drives.outcome, group, columns),
+      *_outcomes(drives.outcome, group, columns | pictured),
       *_costs(world, sequences, drives, group, columns),
     )
 
