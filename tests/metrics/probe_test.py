@@ -74,7 +74,7 @@ def test_labels_by_hand():
   points = probe.label(world, world.sample(2, 0))
   assert points.row.tolist() == [0, 0, 1]
   assert points.position.tolist() == [1, 2, 1]
-  assert points.label.tolist() == [1, 3, 3]
+  assert points.label.tolist() == [[1], [3], [3]]
   assert not points.prompt.any()
 
 
@@ -142,9 +142,15 @@ def test_fit_finds_the_regression_optimum():
     int
   )
   weights, bias = linear.fit(
-    features, target, 2, lr=0.05, batch=200, epochs=400, seed=0
+    features,
+    target[:, None],
+    np.array([2]),
+    lr=0.05,
+    batch=200,
+    epochs=400,
+    seed=0,
   )
-  logits = np.array([[0.0], [1.0]]) @ weights + bias
+  logits = np.array([[0.0], [1.0]]) @ weights[:, 0] + bias[0]
   odds = logits[:, 1] - logits[:, 0]
   np.testing.assert_allclose(
     odds, [np.log(30 / 70), np.log(80 / 20)], atol=0.02
@@ -154,11 +160,71 @@ def test_fit_finds_the_regression_optimum():
 def test_a_last_batch_may_be_short():
   rng = np.random.default_rng(0)
   features = np.eye(3, dtype=np.float32)[rng.integers(0, 3, 101)]
-  target = features.argmax(-1)
-  weights, bias = linear.fit(
-    features, target, 3, lr=0.1, batch=50, epochs=100, seed=0
+  target = features.argmax(-1)[:, None]
+  fit = linear.fit(
+    features, target, np.array([3]), lr=0.1, batch=50, epochs=100, seed=0
   )
-  assert ((features @ weights + bias).argmax(-1) == target).all()
+  assert (linear.named(features, *fit) == target).all()
+
+
+def test_several_classifiers_are_each_fit_alone():
+  rng = np.random.default_rng(1)
+  features = rng.normal(size=(400, 6)).astype(np.float32)
+  classes = np.array([2, 3, 5])
+  target = np.stack([rng.integers(0, c, 400) for c in classes], axis=-1)
+  fields = {'lr': 0.05, 'batch': 400, 'epochs': 400}
+  together = linear.fit(features, target, classes, **fields, seed=0)
+  for k in range(3):
+    alone = linear.fit(
+      features, target[:, k : k + 1], classes[k : k + 1], **fields, seed=9
+    )
+    size = classes[k]
+    # Other initial weights: the optimum of a convex loss is the same.
+    logits = [
+      features @ weights[:, at, :size] + biases[at, :size]
+      for (weights, biases), at in ((together, k), (alone, 0))
+    ]
+    gaps = [a - a.mean(-1, keepdims=True) for a in logits]
+    np.testing.assert_allclose(*gaps, atol=0.02)
+  named = linear.named(features, *together)
+  assert (named < classes).all()
+
+
+class _Board(tiny.World):
+  """Three labels of a state: the node, whether it is even, and a constant."""
+
+  def probe_labels(self, states):
+    node = states[:, 0]
+    parity = np.where(node < 0, core.DEAD, node % 2)
+    return np.stack([node, parity, np.where(node < 0, -1, 7)], axis=-1)
+
+
+def test_a_board_is_read_square_by_square():
+  board, plain = _Board(), tiny.World()
+  found, alone = _run(Knowing(board), board), _run(Knowing(plain), plain)
+  assert table.mean(found['accuracy']) == 1
+  np.testing.assert_array_equal(
+    found['accuracy'].group, alone['accuracy'].group
+  )
+  np.testing.assert_array_equal(
+    found['accuracy'].weight, alone['accuracy'].weight
+  )
+  blank = _run(Knowing(board, 0.0), board)
+  # The constant is always right; of a node one knows the commonest.
+  assert 1 / 3 < table.mean(blank['majority']) < 1
+  np.testing.assert_allclose(blank['accuracy'].value, blank['majority'].value)
+
+
+def test_unseen_classes_of_a_board_are_counted_label_by_label():
+  rows = ((7, tiny.X, tiny.Y, tiny.Y, tiny.END), (7, tiny.X, tiny.X, tiny.X, 1))
+
+  class Given(_Board, table.Given):
+    pass
+
+  world = Given(rows=rows)
+  found = _run(Knowing(world), world)
+  assert found['accuracy'].counts['points_of_unseen_class'] in (1, 2)
+  assert 0.5 < table.mean(found['accuracy']) < 1
 
 
 def test_a_real_network_has_activations():

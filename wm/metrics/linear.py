@@ -12,25 +12,33 @@ import optax
 
 
 class Batches(NamedTuple):
-  """One epoch: x [N, B, D], target y [N, B] int32, w [N, B], 0 for filling."""
+  """One epoch: x [N, B, D], target y [N, B, K], w [N, B], 0 for filling."""
 
   x: jax.Array
   y: jax.Array
   w: jax.Array
 
 
-Params = tuple[jax.Array, jax.Array]  # [D, C] weights, [C] biases.
+Params = tuple[jax.Array, jax.Array]  # [D, K, C] weights, [K, C] biases.
+# Stands in for minus infinity: a class that a classifier does not have.
+NEVER = -1e30
 
 
-def _loss(params: Params, batch: Batches) -> jax.Array:
-  logits_BC = jnp.dot(batch.x, params[0]) + params[1][None]
-  each_B = optax.softmax_cross_entropy_with_integer_labels(logits_BC, batch.y)
-  return jnp.sum(each_B * batch.w) / jnp.sum(batch.w)
+def _loss(params: Params, batch: Batches, known: jax.Array) -> jax.Array:
+  """Sum over classifiers; their parameters are apart, so each is fit alone."""
+  logits_BKC = jnp.tensordot(batch.x, params[0], 1) + params[1][None]
+  logits_BKC = jnp.where(known, logits_BKC, NEVER)
+  each_BK = optax.softmax_cross_entropy_with_integer_labels(logits_BKC, batch.y)
+  return jnp.sum(each_BK.sum(-1) * batch.w) / jnp.sum(batch.w)
 
 
 @functools.partial(jax.jit, static_argnames='lr', donate_argnums=(0, 1))
 def _epoch(
-  params: Params, state: optax.OptState, batches: Batches, lr: float
+  params: Params,
+  state: optax.OptState,
+  batches: Batches,
+  known: jax.Array,
+  lr: float,
 ) -> tuple[Params, optax.OptState]:
   optimiser = optax.adam(lr)
 
@@ -38,7 +46,7 @@ def _epoch(
     carry: tuple[Params, optax.OptState], batch: Batches
   ) -> tuple[tuple[Params, optax.OptState], None]:
     params, state = carry
-    grads = jax.grad(_loss)(params, batch)
+    grads = jax.grad(_loss)(params, batch, known)
     updates, state = optimiser.update(grads, state, params)
     return (optax.apply_updates(params, updates), state), None
 
@@ -48,23 +56,23 @@ def _epoch(
 def fit(
   features: np.ndarray,
   target: np.ndarray,
-  classes: int,
+  classes: np.ndarray,
   *,
   lr: float,
   batch: int,
   epochs: int,
   seed: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Weights [D, C] and biases [C] of a softmax classifier.
+  """Weights [D, K, C] and biases [K, C] of K softmax classifiers.
 
   Adam on the cross-entropy, no regularisation. As published (Vafa et al.
   2024, appendix), points are shuffled once and then come in the same order
-  in every epoch.
+  in every epoch. A class that a classifier does not have has bias NEVER.
 
   Args:
     features: [P, D] float32.
-    target: [P] integers below `classes`.
-    classes: C.
+    target: [P, K] integers, column k below classes[k].
+    classes: [K] numbers of classes; C is the largest.
     lr: learning rate.
     batch: points of a step; the last step of an epoch may have fewer.
     epochs: passes over the points.
@@ -78,15 +86,26 @@ def fit(
   used = np.arange(steps * batch) < num
   batches = Batches(
     x=jnp.asarray(features[order].reshape(steps, batch, width)),
-    y=jnp.asarray(target[order].reshape(steps, batch), jnp.int32),
+    y=jnp.asarray(target[order].reshape(steps, batch, -1), jnp.int32),
     w=jnp.asarray(used.reshape(steps, batch), jnp.float32),
   )
+  shape = len(classes), int(classes.max())
+  known = np.arange(shape[1]) < np.asarray(classes)[:, None]
   bound = width**-0.5
   start = np.random.default_rng([seed, 8]).uniform(
-    -bound, bound, (width, classes)
+    -bound, bound, (width, *shape)
   )
-  params = jnp.asarray(start, jnp.float32), jnp.zeros(classes, jnp.float32)
+  params = jnp.asarray(start, jnp.float32), jnp.zeros(shape, jnp.float32)
   state = optax.adam(lr).init(params)
   for _ in range(epochs):
-    params, state = _epoch(params, state, batches, lr)
-  return np.asarray(params[0]), np.asarray(params[1])
+    params, state = _epoch(params, state, batches, jnp.asarray(known), lr)
+  return np.asarray(params[0]), np.where(known, params[1], NEVER)
+
+
+def named(
+  features: np.ndarray, weights: np.ndarray, biases: np.ndarray
+) -> np.ndarray:
+  """[P, K] the class that each classifier names, by `fit`'s parameters."""
+  width = len(weights)
+  logits = features @ weights.reshape(width, -1) + biases.reshape(-1)
+  return logits.reshape(-1, *biases.shape).argmax(-1)

@@ -35,7 +35,9 @@ class Metric(core.Metric):
       is such a thing (`Predictor.untrained`).
     majority: `accuracy` of always naming the most common training label.
 
-  A class that training never saw counts as an error.
+  A class that training never saw counts as an error. Where a world gives K
+  labels of a state (the squares of a board), K classifiers are fit, each alone,
+  and a position's value is the share of them that are right.
 
   Attributes:
     num: sequences.
@@ -104,7 +106,10 @@ class Metric(core.Metric):
     return chosen[task.reshape(-1)][points.row]
 
   def _unseen(self, points: Points, test: np.ndarray) -> int:
-    return int((~np.isin(points.label[test], points.label[~test])).sum())
+    tested, trained = points.label[test].T, points.label[~test].T
+    return sum(
+      int((~np.isin(a, b)).sum()) for a, b in zip(tested, trained, strict=True)
+    )
 
   def _right(
     self,
@@ -114,26 +119,34 @@ class Metric(core.Metric):
     test: np.ndarray,
     seed: int,
   ) -> np.ndarray | None:
-    """[P] bool, whether the probe names a point's label; None: no hidden."""
+    """[P] share of a point's labels that probes name; None: no hidden."""
     features = activations(predictor, sequences, points, self.layer)
     if features is None or test.all() or not test.any():
-      return None if features is None else np.zeros(len(test), bool)
+      return None if features is None else np.zeros(len(test))
     from wm.metrics import linear  # Deferred: imports JAX.
 
-    classes, target = np.unique(points.label, return_inverse=True)
-    weights = linear.fit(
+    target, classes = _classes(points.label)
+    params = linear.fit(
       features[~test],
-      target.reshape(-1)[~test],
-      len(classes),
+      target[~test],
+      classes,
       lr=self.lr,
       batch=self.batch,
       epochs=self.epochs,
       seed=seed,
     )
-    named = np.zeros(len(test), np.int64)
-    for rows in predictors.chunks(len(test), len(classes)):
-      named[rows] = (features[rows] @ weights[0] + weights[1]).argmax(-1)
-    return named == target.reshape(-1)
+    right = np.zeros(len(test))
+    for rows in predictors.chunks(len(test), params[1].size):
+      named = linear.named(features[rows], *params)
+      right[rows] = (named == target[rows]).mean(-1)
+    return right
+
+
+def _classes(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """Labels [P, K] as classes 0, 1, ... of each column, and their numbers."""
+  found = [np.unique(column, return_inverse=True) for column in labels.T]
+  target = np.stack([back.reshape(-1) for _, back in found], axis=-1)
+  return target, np.array([len(seen) for seen, _ in found])
 
 
 class Points(NamedTuple):
@@ -142,7 +155,7 @@ class Points(NamedTuple):
   Attributes:
     row: [P] sequence.
     position: [P] token.
-    label: [P] int64.
+    label: [P, K] integers; K is 1 unless a state has several.
     prompt: [P] bool, a prompt token, whose label is trivial.
   """
 
@@ -155,17 +168,29 @@ class Points(NamedTuple):
 def label(world: core.World, sequences: core.Sequences) -> Points:
   """All labelled positions, by sequence and then position."""
   num, longest = sequences.tokens.shape
-  labels = np.full((num, longest), core.DEAD, np.int64)
   states, last = world.init(num), world.prompt_len() - 1
+  ends = (sequences.tokens == world.end) & (world.end != core.DEAD)
+  places = [np.zeros((0, 2), np.int64)]
+  labels = [_columns(world.probe_labels(states[:0]))]
   for t in range(longest):
     rows = np.flatnonzero(t < sequences.lengths)
     states[rows] = world.advance(states[rows], sequences.tokens[rows, t])
-    if t != last:
-      labels[rows, t] = world.probe_labels(states[rows])
-  if world.end != core.DEAD:
-    labels[sequences.tokens == world.end] = core.DEAD
-  row, position = np.nonzero(labels != core.DEAD)
-  return Points(row, position, labels[row, position], position < last)
+    rows = rows[~ends[rows, t]]
+    if t == last:
+      continue
+    found = _columns(world.probe_labels(states[rows]))
+    known = (found != core.DEAD).all(-1)
+    places.append(np.stack([rows[known], np.full(known.sum(), t)], axis=-1))
+    labels.append(found[known])
+  row, position = np.concatenate(places).T
+  order = np.lexsort((position, row))
+  row, position = row[order], position[order]
+  return Points(row, position, np.concatenate(labels)[order], position < last)
+
+
+def _columns(labels: np.ndarray) -> np.ndarray:
+  """Labels [B] or [B, K] as [B, K]."""
+  return labels[:, None] if labels.ndim == 1 else labels
 
 
 def activations(
@@ -191,16 +216,18 @@ def activations(
 
 
 def _majority(points: Points, test: np.ndarray) -> np.ndarray:
-  """[P] bool: is the label the commonest one after moves in training?"""
-  seen, count = np.unique(
-    points.label[~test & ~points.prompt], return_counts=True
-  )
-  best = seen[count.argmax()] if seen.size else core.DEAD
-  return points.label == best
+  """[P] share of labels that are the commonest after moves in training."""
+  trained = points.label[~test & ~points.prompt]
+  right = np.zeros(len(test))
+  for column, known in zip(points.label.T, trained.T, strict=True):
+    seen, count = np.unique(known, return_counts=True)
+    if seen.size:
+      right += column == seen[count.argmax()]
+  return right / points.label.shape[1]
 
 
 class _Tested(NamedTuple):
-  """What turns right-or-wrong points into rows by sequence."""
+  """What turns points, each with the share that is right, into rows."""
 
   points: Points
   test: np.ndarray
