@@ -67,8 +67,8 @@ def tokens_of(size: int = 8) -> np.ndarray:
 
 
 @functools.cache
-def _mask(size: int) -> np.uint64:
-  """The squares of tokens, as one word."""
+def mask(size: int) -> np.uint64:
+  """uint64 word of all squares that tokens name."""
   return np.bitwise_or.reduce(np.uint64(1) << squares(size).astype(np.uint64))
 
 
@@ -105,7 +105,7 @@ def legal(
   0 where the game is over or `side` is anything but 0 and 1.
   """
   position = _position(black, white, side)
-  return _backend(backend, _ALL).legal(*position, _mask(size))
+  return _backend(backend, _ALL).legal(*position, mask(size))
 
 
 def advance(
@@ -136,7 +136,7 @@ def advance(
   position = _position(black, white, side)
   bits = checks.frozen(np.atleast_1d(bits), np.int32)
   checks.same_length(black=black, bits=bits)
-  return _backend(backend, _ALL).advance(*position, bits, _mask(size))
+  return _backend(backend, _ALL).advance(*position, bits, mask(size))
 
 
 def _moves(
@@ -175,7 +175,7 @@ def replay(
     side: [N] int8.
   """
   rows = _moves(tokens, lengths)
-  return _backend(backend).replay(*rows, squares(size), _mask(size))
+  return _backend(backend).replay(*rows, squares(size), mask(size))
 
 
 def play(
@@ -218,14 +218,16 @@ def play(
     raise core.InputError(
       f'unknown policy {policy!r}; available: {", ".join(POLICIES)}'
     )
-  if not 0 <= noise <= 1:
-    raise core.InputError(f'noise is {noise}; expected 0..1')
+  if num < 0 or not 0 <= noise <= 1:
+    raise core.InputError(
+      f'num is {num}, noise {noise}; expected num >= 0 and noise 0..1'
+    )
   if policy == 'search' and not 1 <= depth <= 20:
     raise core.InputError(f'search depth is {depth}; expected 1..20')
   twins = _ALL if policy == 'uniform' else ('numba', 'ref')
   module = _backend(backend, twins)
   games = num, np.uint64(seed & (2**64 - 1)), np.int64(first)
-  board = tokens_of(size), len(squares(size)), _mask(size)
+  board = tokens_of(size), len(squares(size)), mask(size)
   if policy == 'uniform':
     return module.play_uniform(*games, *board)
   if backend == 'numba':
@@ -262,7 +264,9 @@ def count(
   the sequences of length depth - 1.
   """
   position = (column[0] for column in _position(black, white, side))
-  counts = _backend(backend).count(*position, depth, _mask(size))
+  if depth < 0:
+    raise core.InputError(f'depth is {depth}; expected at least 0')
+  counts = _backend(backend).count(*position, depth, mask(size))
   return [int(n) for n in counts]
 
 
@@ -289,7 +293,7 @@ def boundary(
   """
   pair = _pair(first, second, depth)
   rows, lengths, _ = _pairs(backend).boundary(
-    *pair, depth, _mask(size), tokens_of(size), True
+    *pair, depth, mask(size), tokens_of(size), True
   )
   order = np.argsort(lengths, kind='stable')  # They come in order of tokens.
   return [
@@ -311,7 +315,7 @@ def boundary_sizes(
   """Sizes of `boundary` to each length bound 1..depth, without listing it."""
   pair = _pair(first, second, depth)
   *_, counts = _pairs(backend).boundary(
-    *pair, depth, _mask(size), tokens_of(size), False
+    *pair, depth, mask(size), tokens_of(size), False
   )
   return np.cumsum(counts).tolist()
 
@@ -386,5 +390,5 @@ def orders(
   module = _backend(backend)
   if backend == 'numba':
     from wm.kernels import othello_orders_numba as module
-  table = squares(size), tokens_of(size), _mask(size)
+  table = squares(size), tokens_of(size), mask(size)
   return module.orders(*rows, seeds, *table, sweeps, window, opening)

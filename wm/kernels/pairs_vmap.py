@@ -73,8 +73,10 @@ def joined(word: Word) -> np.ndarray:
 
 def where(condition: jax.Array, one: Word, other: Word) -> Word:
   """Elementwise choice."""
-  low, high = jnp.where(condition, one.lo, other.lo), one.hi
-  return Word(low, jnp.where(condition, high, other.hi))
+  return Word(
+    jnp.where(condition, one.lo, other.lo),
+    jnp.where(condition, one.hi, other.hi),
+  )
 
 
 def bit(square: jax.Array) -> Word:

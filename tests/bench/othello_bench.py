@@ -1,0 +1,269 @@
+"""Othello's kernels, against the published engine and against peers.
+
+Compiled kernels run on one core. JAX and pgx share a process and its cores,
+and are compared by CPU seconds.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from tests.bench import harness
+from wm import core
+from wm.kernels import othello
+
+# Random games per CPU-second of the published engine (spec section 16).
+PUBLISHED = 66.0
+PLAIN = 'plain reference, same run'
+BATCH = 4096
+# Turns that cover a game of pgx, whose passes are actions of their own.
+TURNS = 68
+
+
+def positions(num: int) -> tuple[np.ndarray, ...]:
+  """Positions of random games, at all plies alike."""
+  tokens, lengths = othello.play(num, 1)
+  plies = core.hash64(2, np.arange(num)) % np.uint64(60)
+  return othello.replay(tokens, np.minimum(lengths, plies))[1:]
+
+
+def rated(
+  name: str,
+  unit: str,
+  num: int,
+  run: Callable[[], object],
+  few: int,
+  plain: Callable[[], object],
+  target: str,
+) -> harness.Line:
+  """`num` things a CPU-second, against `few` by the plain reference."""
+  timing = harness.measure(run)
+  rate = num / timing.cpu
+  return harness.Line(
+    name=name,
+    value=rate,
+    unit=f'{unit}/CPU-s',
+    baseline=PLAIN,
+    ratio=rate / (few / harness.measure(plain, 1).cpu),
+    compile_s=timing.compile_s,
+    target=target,
+  )
+
+
+def bench_othello_games() -> Iterator[harness.Line]:
+  """Uniform games, and those of the policies."""
+  num = 100_000
+  timing = harness.measure(lambda: othello.play(num, 0))
+  yield harness.Line(
+    name='othello uniform games',
+    value=num / timing.cpu,
+    unit='games/CPU-s',
+    baseline='published engine (66 games/CPU-s)',
+    ratio=num / timing.cpu / PUBLISHED,
+    compile_s=timing.compile_s,
+    target='80000 games/s',
+  )
+  for policy, depth, num, few in (
+    ('uniform', 0, 100_000, 5),
+    ('greedy', 0, 20_000, 5),
+    ('mobility', 0, 20_000, 2),
+    ('search', 2, 1_000, 1),
+  ):
+    play = functools.partial(
+      othello.play, seed=0, policy=policy, noise=0.1, depth=depth
+    )
+    yield rated(
+      f'othello {policy} games' + f', depth {depth}' * (depth > 0),
+      'games',
+      num,
+      functools.partial(play, num),
+      few,
+      functools.partial(play, few, backend='ref'),
+      '80000 games/s' if policy == 'uniform' else '',
+    )
+
+
+def bench_othello_rules() -> Iterator[harness.Line]:
+  """Legal-move sets, moves, and counting."""
+  num, few = 200_000, 100
+  many = positions(num)
+  some = [column[:few] for column in many]
+  yield rated(
+    'othello legal-move sets',
+    'sets',
+    num,
+    lambda: othello.legal(*many),
+    few,
+    lambda: othello.legal(*some, backend='ref'),
+    '10 M sets/s',
+  )
+  full = 24_571_192
+  timing = harness.measure(lambda: othello.count(*othello.start(), 10), 3)
+  plain = harness.measure(
+    lambda: othello.count(*othello.start(), 4, backend='ref'), 1
+  )
+  yield harness.Line(
+    name='othello openings to depth 10',
+    value=timing.cpu,
+    unit='CPU-s',
+    baseline=f'{PLAIN}, per opening at depth 4',
+    ratio=plain.cpu / 244 / (timing.cpu / full),
+    compile_s=timing.compile_s,
+    target='2 s',
+  )
+
+
+def bench_othello_orders() -> Iterator[harness.Line]:
+  """Another move order to a position, by ply."""
+  for ply, num, few in ((10, 2_000, 20), (30, 500, 1), (60, 300, 1)):
+    tokens, lengths = othello.play(num, 3)
+    lengths = np.minimum(lengths, ply)
+    seeds = core.hash64(4, np.arange(num))
+    yield rated(
+      f'othello move orders at ply {ply}',
+      'rows',
+      num,
+      functools.partial(othello.orders, tokens, lengths, seeds),
+      few,
+      functools.partial(
+        othello.orders,
+        tokens[:few],
+        lengths[:few],
+        seeds[:few],
+        sweeps=1,
+        window=3,
+        opening=3,
+        backend='ref',
+      ),
+      '1000 rows/s; the reference draws far narrower windows',
+    )
+
+
+def bench_othello_boundaries() -> Iterator[harness.Line]:
+  """Exact boundaries of pairs of positions at one ply."""
+  tokens, lengths = othello.play(400, 5)
+  for depth, few in ((2, 10), (4, 1)):
+    plies = np.minimum(lengths, 4 + np.arange(400) // 2 % 50)
+    columns = othello.replay(tokens, plies)[1:]
+    pairs = [
+      [tuple(c[n : n + 1] for c in columns) for n in (m, m + 1)]
+      for m in range(0, 400, 2)
+    ]
+    yield rated(
+      f'othello boundaries k={depth}',
+      'pairs',
+      len(pairs),
+      lambda pairs=pairs, depth=depth: [
+        othello.boundary(*pair, depth) for pair in pairs
+      ],
+      few,
+      lambda pairs=pairs[:few], depth=depth: [
+        othello.boundary(*pair, depth, backend='ref') for pair in pairs
+      ],
+      '',
+    )
+
+
+def _loop(start: Callable, step: Callable, turns: int) -> Callable:
+  """Random play of a batch: key -> moves made, by one sampler for all.
+
+  start() gives a batch; step(batch, actions) the next. A batch is (what the
+  game keeps, [B, A] mask of legal actions, all False once it is over).
+  """
+  import jax
+  import jax.numpy as jnp
+
+  def turn(batch: tuple, key: jax.Array) -> tuple[tuple, jax.Array]:
+    kept, mask = batch
+    running = jnp.cumsum(mask, axis=1)
+    place = jax.random.uniform(key, (BATCH,)) * running[:, -1]
+    actions = (running > jnp.floor(place)[:, None]).argmax(1)
+    # Actions from 64 on are passes, no moves.
+    moved = mask.any(1) & (actions < 64)
+    return step(kept, actions), moved.sum()
+
+  @jax.jit
+  def play(key: jax.Array) -> jax.Array:
+    return jax.lax.scan(turn, start(), jax.random.split(key, turns))[1].sum()
+
+  return play
+
+
+def _ours() -> Callable:
+  """The vmap twin in that loop."""
+  import jax.numpy as jnp
+
+  from wm.kernels import othello_vmap as twin
+  from wm.kernels import pairs_vmap
+
+  squares = int(othello.mask(8))
+  places = jnp.arange(32, dtype=jnp.uint32)
+
+  def batch(game: twin.Game) -> tuple:
+    halves = [half[:, None] >> places & 1 for half in game.moves]
+    return game, jnp.concatenate(halves, axis=1).astype(bool)
+
+  def start() -> tuple:
+    words = (pairs_vmap.split(column) for column in othello.start(BATCH)[:2])
+    return batch(twin.game_jit(*words, jnp.zeros(BATCH, jnp.int32), squares))
+
+  def step(game: twin.Game, actions: np.ndarray) -> tuple:
+    return batch(twin.advance_jit(game, actions, squares)[0])
+
+  return _loop(start, step, 60)
+
+
+def _pgx() -> tuple[str, Callable]:
+  """Its version, and pgx's game in that loop."""
+  try:
+    import pgx
+  except ImportError as error:
+    raise harness.Skip(f'no pgx: {error}') from error
+  import jax
+
+  env = pgx.make('othello')
+
+  def batch(state: pgx.State) -> tuple:
+    return state, state.legal_action_mask & ~state.terminated[:, None]
+
+  def start() -> tuple:
+    keys = jax.random.split(jax.random.key(0), BATCH)
+    return batch(jax.vmap(env.init)(keys))
+
+  def step(state: pgx.State, actions: np.ndarray) -> tuple:
+    return batch(jax.vmap(env.step)(state, actions))
+
+  return pgx.__version__, _loop(start, step, TURNS)
+
+
+def bench_othello_vmap() -> Iterator[harness.Line]:
+  """Random play of a batch on the device, per move made."""
+  import jax
+
+  version, theirs = _pgx()
+  key = jax.random.key(1)
+  ours = _ours()
+  moves = {name: int(run(key)) for name, run in (('us', ours), ('px', theirs))}
+  peer = harness.measure(lambda: theirs(key).block_until_ready(), 3)
+  baseline = (
+    f'pgx {version}, {moves["px"] / peer.cpu:.3g} moves/CPU-s, same run'
+  )
+  same = harness.measure(lambda: ours(key).block_until_ready(), 3)
+  whole = harness.measure(lambda: othello.play(BATCH, 0, backend='vmap'), 3)
+  made = int(othello.play(BATCH, 0)[1].sum())
+  for name, timing, num in (
+    ('othello vmap twin, same loop and sampler', same, moves['us']),
+    ('othello vmap twin, games equal to the compiled ones', whole, made),
+  ):
+    yield harness.Line(
+      name=name,
+      value=num / timing.cpu,
+      unit='moves/CPU-s',
+      baseline=baseline,
+      ratio=num / timing.cpu / (moves['px'] / peer.cpu),
+      compile_s=timing.compile_s,
+      target='at least pgx',
+    )
