@@ -43,125 +43,124 @@ outcomes = chess_games.outcomes
 play = chess_games.play
 
 
-def legal(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def legal(
+  rows: np.ndarray, *, backend: str = 'numba'
+) -> tuple[np.ndarray, np.ndarray]:
   """Legal moves of rows [B, >= 11].
 
   Returns:
     moves: [B, 256] int32 ascending, -1 after the last.
     counts: [B] int32.
   """
-  from wm.kernels import chess_numba
-
   rows = layout.rows(rows)
   moves = np.full((len(rows), MOST_MOVES), -1, np.int32)
   counts = np.empty(len(rows), np.int32)
-  chess_numba.legal(rows, moves, counts)
+  layout.backend(backend).legal(rows, moves, counts)
   return moves, counts
 
 
-def legal_mask(rows: np.ndarray, index: np.ndarray, columns: int) -> np.ndarray:
+def legal_mask(
+  rows: np.ndarray, index: np.ndarray, columns: int, *, backend: str = 'numba'
+) -> np.ndarray:
   """[B, columns] bool: legal moves of rows [B, >= 11] by column.
 
   index: [20480] column of each packed id; -1, or any that is no column, where
   it has none.
   """
-  from wm.kernels import chess_numba
-
   rows, index = layout.rows(rows), checks.frozen(index, np.int32)
   if index.shape != (PACKED,):
     raise core.InputError(f'index has shape {index.shape}; expected {PACKED}')
   mask = np.zeros((len(rows), columns), bool)
-  chess_numba.legal_mask(rows, index, mask)
+  layout.backend(backend).legal_mask(rows, index, mask)
   return mask
 
 
 def advance(
-  rows: np.ndarray, moves: np.ndarray
+  rows: np.ndarray, moves: np.ndarray, *, backend: str = 'numba'
 ) -> tuple[np.ndarray, np.ndarray]:
   """Rows [B, 11] int32 after one packed move [B] each, and ok [B] bool.
 
   An illegal move leaves a dead row; any integer may be asked.
   """
-  from wm.kernels import chess_numba
-
   rows = layout.rows(rows)
   moves = checks.frozen(np.atleast_1d(moves), np.int32)
   checks.same_length(rows=rows, moves=moves)
   after = np.empty((len(rows), WORDS), np.int32)
   ok = np.empty(len(rows), bool)
-  chess_numba.advance(rows, moves, after, ok)
+  layout.backend(backend).advance(rows, moves, after, ok)
   return after, ok
 
 
 def _described(
-  rows: np.ndarray, ep: str, keys: int, in_check: int, labels: int
+  rows: np.ndarray, ep: str, keys: int, in_check: int, labels: int, backend: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """What is known of rows; each of the three only where its size is not 0."""
-  from wm.kernels import chess_numba
-
   rows = layout.rows(rows)
   found = (
     np.zeros(len(rows) * keys, np.int64),
     np.zeros(len(rows) * in_check, bool),
     np.zeros((len(rows) * labels, LABELS), np.uint8),
   )
-  chess_numba.describe(rows, layout.legal_ep(ep), *found)
+  layout.backend(backend).describe(rows, layout.legal_ep(ep), *found)
   return found
 
 
-def keys(rows: np.ndarray) -> np.ndarray:
-  """[B] uint64 Zobrist keys of rows [B, >= 11]; 0 where nothing is legal.
+def keys(rows: np.ndarray, *, backend: str = 'numba') -> np.ndarray:
+  """[B] uint64 Zobrist keys of rows [B, >= 11]; 0 for a row without board.
 
   Equal where the rule of repetition sees one position: placement, side,
   rights, and an en-passant file if a pawn may legally capture there.
   """
-  return _described(rows, 'raw', 1, 0, 0)[0].view(np.uint64)
+  return _described(rows, 'raw', 1, 0, 0, backend)[0].view(np.uint64)
 
 
-def in_check(rows: np.ndarray) -> np.ndarray:
+def in_check(rows: np.ndarray, *, backend: str = 'numba') -> np.ndarray:
   """[B] bool: is the side to move of rows [B, >= 11] in check?"""
-  return _described(rows, 'raw', 0, 1, 0)[1]
+  return _described(rows, 'raw', 0, 1, 0, backend)[1]
 
 
-def labels(rows: np.ndarray, ep: str = 'raw') -> np.ndarray:
+def labels(
+  rows: np.ndarray, ep: str = 'raw', *, backend: str = 'numba'
+) -> np.ndarray:
   """[B, 75] uint8 state labels of rows [B, >= 11]; 0 for a row without board.
 
   Walker and Lyons 2026, section 2.1. ep: 'raw', as published, sets the
   en-passant labels after every double push; 'legal' only where a pawn may
   legally capture.
   """
-  return _described(rows, ep, 0, 0, 1)[2]
+  return _described(rows, ep, 0, 0, 1, backend)[2]
 
 
 def attacked(
-  rows: np.ndarray, squares: np.ndarray, sides: np.ndarray
+  rows: np.ndarray,
+  squares: np.ndarray,
+  sides: np.ndarray,
+  *,
+  backend: str = 'numba',
 ) -> np.ndarray:
   """[B] bool: do men of side sides[b] (1 black) attack square squares[b]?"""
-  from wm.kernels import chess_numba
-
   rows = layout.rows(rows)
   squares = checks.rows(squares, 64, 'squares', 0)
   sides = checks.rows(sides, 2, 'sides', 0)
   checks.same_length(rows=rows, squares=squares, sides=sides)
-  return chess_numba.attacked(rows, squares, sides)
+  return layout.backend(backend).attacked(rows, squares, sides)
 
 
-def perft(row: np.ndarray, depth: int) -> int:
+def perft(row: np.ndarray, depth: int, *, backend: str = 'numba') -> int:
   """Number of legal lines of exactly `depth` moves from a row [>= 11]."""
-  from wm.kernels import chess_count_numba
-
   if not 0 <= depth <= 64:
     raise core.InputError(f'depth is {depth}; expected 0..64')
-  return int(chess_count_numba.perft(layout.rows(np.atleast_2d(row))[0], depth))
+  row = layout.rows(np.atleast_2d(row))[0]
+  return int(layout.backend(backend).perft(row, depth))
 
 
-def count(row: np.ndarray, depth: int) -> list[int]:
+def count(row: np.ndarray, depth: int, *, backend: str = 'numba') -> list[int]:
   """Numbers of legal lines of 1..depth moves from a row [>= 11]."""
-  return [perft(row, bound) for bound in range(1, depth + 1)]
+  return [perft(row, bound, backend=backend) for bound in range(1, depth + 1)]
 
 
 def boundary(
-  first: np.ndarray, second: np.ndarray, depth: int
+  first: np.ndarray, second: np.ndarray, depth: int, *, backend: str = 'numba'
 ) -> list[tuple[int, ...]]:
   """Boundary of a pair of rows [>= 11] (Vafa et al. 2024, Def. 2.4).
 
@@ -169,12 +168,10 @@ def boundary(
   from second while every proper prefix is legal from both; shorter ones
   first, then in order of moves. Rows with one key have none.
   """
-  from wm.kernels import chess_count_numba
-
   if not 1 <= depth <= 64:
     raise core.InputError(f'depth is {depth}; expected 1..64')
   rows = layout.rows(np.stack([np.asarray(first), np.asarray(second)]))
-  moves, lengths = chess_count_numba.boundary(rows, depth)
+  moves, lengths = layout.backend(backend).boundary(rows, depth)
   order = np.lexsort((*moves.T[::-1], lengths))
   return [
     tuple(line[:length])

@@ -36,9 +36,8 @@ def _replay(
   ep: str = 'raw',
   judged: bool = False,
   stop: str = 'claims',
+  backend: str = 'numba',
 ) -> Replay:
-  from wm.kernels import chess_play_numba
-
   moves, lengths, starts = layout.games(moves, lengths, starts)
   num, plies = moves.shape
   found = Replay(
@@ -47,7 +46,7 @@ def _replay(
     np.zeros((num * labelled, plies + 1, LABELS), np.uint8),
     np.full((num * judged, plies + 1), -1, np.int8),
   )
-  chess_play_numba.replay(
+  layout.backend(backend).replay(
     moves, lengths, starts, layout.legal_ep(ep), _stop(stop), *found
   )
   return found
@@ -60,7 +59,11 @@ def _stop(stop: str) -> int:
 
 
 def replay(
-  moves: np.ndarray, lengths: np.ndarray, starts: np.ndarray | None = None
+  moves: np.ndarray,
+  lengths: np.ndarray,
+  starts: np.ndarray | None = None,
+  *,
+  backend: str = 'numba',
 ) -> tuple[np.ndarray, np.ndarray]:
   """Follows games up to the first illegal move.
 
@@ -68,12 +71,13 @@ def replay(
     moves: [N, L] packed; those past lengths[n] are not read.
     lengths: [N].
     starts: [11], [1, >= 11] or [N, >= 11] rows; the standard position if None.
+    backend: 'numba' or 'ref'.
 
   Returns:
     steps: [N] int32, moves followed.
     rows: [N, 11] int32, after them.
   """
-  found = _replay(moves, lengths, starts)
+  found = _replay(moves, lengths, starts, backend=backend)
   return found.steps, found.rows
 
 
@@ -82,13 +86,17 @@ def replay_labels(
   lengths: np.ndarray,
   ep: str = 'raw',
   starts: np.ndarray | None = None,
+  *,
+  backend: str = 'numba',
 ) -> np.ndarray:
   """[N, L + 1, 75] uint8 state labels after every move of games.
 
   Row 0 is before the first; those after the last, or after an illegal move,
   are 0. Arguments as for `replay` and `labels`.
   """
-  return _replay(moves, lengths, starts, labelled=True, ep=ep).labels
+  return _replay(
+    moves, lengths, starts, labelled=True, ep=ep, backend=backend
+  ).labels
 
 
 def outcomes(
@@ -96,15 +104,19 @@ def outcomes(
   lengths: np.ndarray,
   stop: str = 'claims',
   starts: np.ndarray | None = None,
+  *,
+  backend: str = 'numba',
 ) -> np.ndarray:
   """[N, L + 1] int8: index into OUTCOMES after every move of games.
 
-  0 where the game goes on, -1 after its last move or an illegal one. The
+  0 where the game goes on, -1 after its last move or an illegal one; the
   first of OUTCOMES that holds counts.
   Repetitions are those of the given moves; the halfmove clock of a start row
   counts. Arguments as for `replay` and `play`.
   """
-  return _replay(moves, lengths, starts, judged=True, stop=stop).codes
+  return _replay(
+    moves, lengths, starts, judged=True, stop=stop, backend=backend
+  ).codes
 
 
 def outcome(
@@ -112,6 +124,8 @@ def outcome(
   lengths: np.ndarray,
   claims: bool = True,
   starts: np.ndarray | None = None,
+  *,
+  backend: str = 'numba',
 ) -> np.ndarray:
   """[N] int8: `outcomes` at the end of each game, -1 where one is illegal.
 
@@ -119,7 +133,7 @@ def outcome(
   third occurrence or the hundredth halfmove, now or after a legal move.
   """
   stop = 'claims' if claims else 'automatic'
-  codes = outcomes(moves, lengths, stop, starts)
+  codes = outcomes(moves, lengths, stop, starts, backend=backend)
   return codes[np.arange(len(codes)), np.atleast_1d(lengths)]
 
 
@@ -133,6 +147,7 @@ def play(
   labels: bool = False,
   ep: str = 'raw',
   start_row: np.ndarray | None = None,
+  backend: str = 'numba',
 ) -> tuple[np.ndarray, ...]:
   """Uniformly random games (Walker and Lyons 2026).
 
@@ -149,6 +164,7 @@ def play(
     labels: whether to give the state labels too.
     ep: their en-passant convention.
     start_row: [>= 11]; the standard position if None.
+    backend: 'numba' or 'ref'.
 
   Returns:
     moves: [num, most] int32 packed, -1 after the last.
@@ -156,15 +172,13 @@ def play(
     codes: [num] int8 into OUTCOMES; 0 where the game was cut.
     labels: [num, most + 1, 75] uint8, where asked for.
   """
-  from wm.kernels import chess_play_numba
-
   row = layout.start() if start_row is None else start_row
   row = layout.rows(np.atleast_2d(row), 'start row')[0]
   seeds = core.hash64(seed, first + np.arange(num))
   moves = np.full((num, most), -1, np.int32)
   lengths, codes = np.zeros(num, np.int32), np.zeros(num, np.int8)
   shown = np.zeros((num * labels, most + 1, LABELS), np.uint8)
-  if not chess_play_numba.play(
+  if not layout.backend(backend).play(
     row, seeds, layout.legal_ep(ep), _stop(stop), moves, lengths, codes, shown
   ):
     raise core.InputError(

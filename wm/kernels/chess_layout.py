@@ -74,3 +74,14 @@ def legal_ep(ep: str) -> bool:
   if ep not in EN_PASSANT:
     raise core.InputError(f'unknown ep {ep!r}; available: {EN_PASSANT}')
   return ep == 'legal'
+
+
+def backend(name: str) -> Any:
+  """The module of that name, imported on first use; InputError if none."""
+  if name == 'numba':
+    from wm.kernels import chess_numba as module
+  elif name == 'ref':
+    from wm.kernels import chess_batch_ref as module
+  else:
+    raise core.InputError(f'unknown backend {name!r}; available: numba, ref')
+  return module

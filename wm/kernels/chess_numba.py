@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from wm.kernels import chess_count_numba, chess_play_numba
 from wm.kernels.bits_numba import lowest
 from wm.kernels.chess_attacks_numba import MEN, PAWNS, SIDE, WIDTH, attackers
 from wm.kernels.chess_board_numba import load, make, store
@@ -18,7 +19,10 @@ from wm.kernels.chess_moves_numba import (
   list_moves,
 )
 
-MOST_MOVES = 256  # a position has at most 218
+boundary = chess_count_numba.boundary
+perft = chess_count_numba.perft
+play = chess_play_numba.play
+replay = chess_play_numba.replay
 
 
 @njit(cache=True)
