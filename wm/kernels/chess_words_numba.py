@@ -28,24 +28,34 @@ def _classes() -> np.ndarray:
 
 _CLASS = _classes()
 _CAPITAL = 0xDF  # Makes capitals of small letters.
-_EQUALS = 61
+_EQUALS, _MINUS, _SLASH, _ZERO, _ONE, _DOT, _NEWLINE = (
+  ord(letter) for letter in '=-/01.\n'
+)
+_COMMENT, _UNCOMMENT, _REMARK, _ASIDE, _BACK = (
+  ord(letter) for letter in '{};()'
+)
 _PASSANT = np.frombuffer(b'e.p.', np.uint8)
 
 
 @njit(cache=True)
+def _is_file(text, at, end):
+  return at < end and _FILE <= _CLASS[text[at]] < _FILE + 8
+
+
+@njit(cache=True)
 def _squares(text, at, end):
-  """Reads '', file, rank or both, then the target: from, to and the rest.
+  """Reads '', file, rank or both, '' or a dash, then the target.
 
   Returns file and rank left, file and rank reached, where reading stopped;
   -1 for what is not there.
   """
   from_file = from_rank = file = rank = -1
-  dashes = 0
+  dashed = False
   while at < end:
     code = _CLASS[text[at]]
-    if _FILE <= code < _FILE + 8:
+    if _is_file(text, at, end):
       if file >= 0:
-        if from_file >= 0 or from_rank >= 0:
+        if dashed or from_file >= 0 or from_rank >= 0:
           break
         from_file, from_rank, rank = file, rank, -1
       file = code - _FILE
@@ -56,8 +66,12 @@ def _squares(text, at, end):
         from_rank = code - _RANK
       else:
         break
-    elif code == _DASH and dashes == 0:
-      dashes = 1
+    elif code == _DASH and not dashed and _is_file(text, at + 1, end):
+      if file >= 0:
+        if from_file >= 0 or from_rank >= 0:
+          break
+        from_file, from_rank, file, rank = file, rank, -1, -1
+      dashed = True
     else:
       break
     at += 1
@@ -97,7 +111,7 @@ def _castling(text, at, end):
   """Kind of 'O-O' or 'O-O-O', where reading stopped."""
   letter, parts = text[at], 1
   at += 1
-  while at + 1 < end and text[at] == 45 and text[at + 1] == letter:
+  while at + 1 < end and text[at] == _MINUS and text[at + 1] == letter:
     parts += 1
     at += 2
   if parts == 2:
@@ -168,13 +182,13 @@ def _past_variation(text, at, end):
   while at < end:
     letter = text[at]
     at += 1
-    if letter == 123:
-      at = _past(text, at, end, 125)
-    elif letter == 59:
-      at = _past(text, at, end, 10)
-    elif letter == 40:
+    if letter == _COMMENT:
+      at = _past(text, at, end, _UNCOMMENT)
+    elif letter == _REMARK:
+      at = _past(text, at, end, _NEWLINE)
+    elif letter == _ASIDE:
       depth += 1
-    elif letter == 41:
+    elif letter == _BACK:
       depth -= 1
       if depth == 0:
         break
@@ -184,16 +198,18 @@ def _past_variation(text, at, end):
 @njit(cache=True)
 def _number(text, at, end):
   """Place after a move number; -1 for a result, `at` for a move ('0-0')."""
-  first = at
+  first, zero = at, text[at] == _ZERO
   while at < end and _MARK[text[at]] == _DIGIT:
     at += 1
-  mark = text[at] if at < end else 0
-  zero = text[first] == 48
-  if mark == 47 or (mark == 45 and not zero):
-    return -1
-  if mark == 45 and at + 1 < end and text[at + 1] == 49:
-    return -1
-  return first if zero else at
+  mark = text[at] if at < end else _NEWLINE
+  if mark == _MINUS and at + 1 < end and at == first + 1:
+    if text[at + 1] == (_ONE if zero else _ZERO):
+      return -1  # 0-1 or 1-0
+  elif mark == _SLASH:
+    return -1  # 1/2-1/2
+  elif not zero and (mark == _DOT or _MARK[mark] == _BLANK):
+    return at
+  return first
 
 
 @njit(cache=True)
@@ -214,9 +230,9 @@ def next_word(text, at, end):
         break
       at = after
     elif mark == _OPEN:
-      at = _past(text, at, end, 125)
+      at = _past(text, at, end, _UNCOMMENT)
     elif mark == _LINE:
-      at = _past(text, at, end, 10)
+      at = _past(text, at, end, _NEWLINE)
     elif mark == _LEFT:
       at = _past_variation(text, at, end)
     elif mark == _STAR:
