@@ -15,13 +15,16 @@ def locate(world: core.World, text: str) -> np.ndarray:
   """
   try:
     return world.parse_state(text)[0]
-  except core.InputError:
+  except core.InputError as error:
+    unread = error
     index = {token: k for k, token in enumerate(world.vocab) if k}
     words = text.split()
     if not words or not all(word in index for word in words):
       raise
   tokens = np.array([[index[word] for word in words]], np.int32)
   steps, states = world.walk(world.init(1), tokens, np.array([len(words)]))
+  if not steps[0]:  # No sequence: what is wrong with the state says more.
+    raise unread
   if steps[0] < len(words):
     raise core.InputError(
       f'token {words[steps[0]]!r}, number {steps[0] + 1} of {text!r}, is not '
