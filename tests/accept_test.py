@@ -171,3 +171,19 @@ def test_top_p_of_one_row_does_not_depend_on_another():
   alone = np.asarray(rule.mask(jnp.asarray(_logs(steep))))
   np.testing.assert_array_equal(both[1:], alone)
   assert both.sum(-1).tolist() == [450, 1]
+
+
+@pytest.mark.parametrize('share', [0.0, 0.02, 0.3, 1.0])
+def test_drawing_from_a_list_is_drawing_from_the_row(share):
+  rng = np.random.default_rng(3)
+  for size in (4, 61, 700):
+    kept = rng.random((5, 40, size)) < share
+    log_probs = np.where(kept, rng.normal(size=kept.shape), -np.inf)
+    log_probs = log_probs.astype(np.float32)
+    uniform = rng.random((5, 40)).astype(np.float32)
+    uniform[0, :20], uniform[0, 20:] = 0, 1 - 2**-24
+    mask = log_probs > -1
+    np.testing.assert_array_equal(
+      accept._draw_sparse(mask, log_probs, uniform),
+      accept._draw_dense(mask, log_probs, uniform),
+    )

@@ -16,6 +16,7 @@ import numpy as np
 from wm import core
 
 _BLOCK = 64  # Tokens of a block in a draw on a device.
+_SPARSE = 4  # One token in so many accepted is few: draw by their list.
 _FEW = 64  # Tokens that mostly hold the mass of top_p: no need to sort more.
 
 
@@ -109,6 +110,44 @@ def _draw_jax(mask: Any, log_probs: Any, uniform: Any) -> Any:
   return jnp.where(total[..., -1] > 0, token, core.DEAD).astype(jnp.int32)
 
 
+def _draw_dense(
+  mask: np.ndarray, log_probs: np.ndarray, uniform: np.ndarray
+) -> np.ndarray:
+  """`Accept.draw` in NumPy."""
+  mass = np.where(mask, np.exp(log_probs), 0).astype(np.float32)
+  total = np.cumsum(mass, axis=-1)
+  over = mask & (total > (uniform * total[..., -1])[..., None])
+  # Rounding can leave no token over the line: then the last accepted one.
+  last = mask.shape[-1] - 1 - np.argmax(mask[..., ::-1], axis=-1)
+  token = np.where(over.any(-1), np.argmax(over, axis=-1), last)
+  return np.where(mask.any(-1), token, core.DEAD).astype(np.int32)
+
+
+def _draw_sparse(
+  mask: np.ndarray, log_probs: np.ndarray, uniform: np.ndarray
+) -> np.ndarray:
+  """The same, to the bit, where few tokens are accepted: others add 0.
+
+  What a row accepts is moved to its front.
+  """
+  shape, size = mask.shape[:-1], mask.shape[-1]
+  row, token = np.divmod(np.flatnonzero(mask), size)
+  count = np.bincount(row, minlength=mask.size // size)
+  if not row.size:
+    return np.full(shape, core.DEAD, np.int32)
+  start = np.cumsum(count) - count
+  place = np.arange(len(row)) - start[row]
+  mass = np.zeros((len(count), int(count.max())), np.float32)
+  mass[row, place] = np.exp(log_probs.reshape(-1, size)[row, token])
+  total = np.cumsum(mass, axis=-1)
+  line = (uniform.reshape(-1) * total[:, -1])[:, None]
+  over = (total > line) & (np.arange(mass.shape[1]) < count[:, None])
+  nth = np.where(over.any(-1), np.argmax(over, axis=-1), count - 1)
+  drawn = token[np.minimum(start + nth, len(token) - 1)]
+  drawn = np.where(count > 0, drawn, core.DEAD)
+  return drawn.astype(np.int32).reshape(shape)
+
+
 class Accept:
   """A rule; subclasses define `mask`. Probability zero is never accepted."""
 
@@ -125,18 +164,8 @@ class Accept:
     mask = self.mask(log_probs)
     if _xp(log_probs) is not np:
       return _draw_jax(mask, log_probs, uniform)
-    # Tokens accepted nowhere add nothing to any sum.
-    ids = np.flatnonzero(mask.reshape(-1, mask.shape[-1]).any(0))
-    if not ids.size:
-      return np.full(mask.shape[:-1], core.DEAD, np.int32)
-    mask, log_probs = mask[..., ids], log_probs[..., ids]
-    mass = np.where(mask, np.exp(log_probs), 0).astype(np.float32)
-    total = np.cumsum(mass, axis=-1)
-    over = mask & (total > (uniform * total[..., -1])[..., None])
-    # Rounding can leave no token over the line: then the last accepted one.
-    last = mask.shape[-1] - 1 - np.argmax(mask[..., ::-1], axis=-1)
-    token = ids[np.where(over.any(-1), np.argmax(over, axis=-1), last)]
-    return np.where(mask.any(-1), token, core.DEAD).astype(np.int32)
+    few = _SPARSE * np.count_nonzero(mask) < mask.size
+    return (_draw_sparse if few else _draw_dense)(mask, log_probs, uniform)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -126,7 +126,7 @@ def _cut_play(
 
 def _choice(options: np.ndarray, uniform: np.ndarray) -> np.ndarray:
   """[R] a token of the options [R, V], uniform; DEAD where there are none."""
-  row, token = np.nonzero(options)
+  row, token = np.divmod(np.flatnonzero(options), options.shape[1])
   count = np.bincount(row, minlength=len(options))
   place = np.minimum((uniform * count).astype(np.int64), count - 1)
   chosen = np.full(len(options), core.DEAD, np.int64)

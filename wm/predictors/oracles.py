@@ -139,9 +139,12 @@ def world_log_probs(world: core.World, states: np.ndarray) -> np.ndarray:
     world.state_id(states), return_index=True, return_inverse=True
   )
   unique = states[first]
-  mass = world.legal(unique).astype(np.float64)
-  if world.end != core.DEAD:
-    mass *= np.where(soonest(world, unique), 1 + TILT, 1.0)
+  legal = world.legal(unique)
+  if world.end == core.DEAD:
+    share = -np.log(np.maximum(legal.sum(-1, keepdims=True), 1))
+    log_probs = np.where(legal, share.astype(np.float32), -np.inf)
+    return log_probs.astype(np.float32, copy=False)[back.reshape(-1)]
+  mass = legal * np.where(soonest(world, unique), 1 + TILT, 1.0)
   total = mass.sum(-1, keepdims=True)
   with np.errstate(divide='ignore'):
     log_probs = np.log(mass / np.where(total > 0, total, 1))
