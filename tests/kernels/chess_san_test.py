@@ -96,20 +96,26 @@ REFUSED = [
 ]
 
 
-def one(fen, word):
-  return chess_san.read(word.encode(), rows=chess_fen.parse(fen))
+def one(fen, word, backend):
+  row = chess_fen.parse(fen)
+  return chess_san.read(word.encode(), rows=row, backend=backend)
 
 
+both = pytest.mark.parametrize('backend', ['numba', 'ref'])
+
+
+@both
 @pytest.mark.parametrize(('fen', 'word', 'move'), WORDS)
-def test_words(fen, word, move):
-  games = one(fen, word)
+def test_words(fen, word, move, backend):
+  games = one(fen, word, backend)
   assert games.errors.tolist() == [0]
   assert [chess_moves.uci(m) for m in games.moves[0]] == [move]
 
 
+@both
 @pytest.mark.parametrize(('fen', 'word', 'why'), REFUSED)
-def test_refused(fen, word, why):
-  games = one(fen, f'{word} e4')
+def test_refused(fen, word, why, backend):
+  games = one(fen, f'{word} e4', backend)
   assert chess_san.ERRORS[games.errors[0]] == why
   assert games.lengths[0] == 0
   assert (games.moves == core.DEAD).all()
@@ -117,6 +123,7 @@ def test_refused(fen, word, why):
   assert (first, last) == (0, len(word.encode()))
 
 
+@both
 @pytest.mark.parametrize(
   ('fen', 'move', 'word'),
   [
@@ -143,9 +150,10 @@ def test_refused(fen, word, why):
     ('k7/8/1Q6/8/8/8/8/K7 b - - 0 1', 'a8b8', ''),
   ],
 )
-def test_spelling(fen, move, word):
+def test_spelling(fen, move, word, backend):
   moves = np.array([[chess_moves.from_uci(move)]])
-  words, steps = chess_san.write(moves, [1], chess_fen.parse(fen))
+  row = chess_fen.parse(fen)
+  words, steps = chess_san.write(moves, [1], row, backend=backend)
   # Where it is illegal nothing is written.
   assert words.dtype == 'S7'
   assert words[0, 0].decode() == word
@@ -158,8 +166,9 @@ PGN = b"""1. e4 {best; (by test)} e5 $1 2.Nf3 ; a remark } here
 Ba4 Nf6 5.0-0! Be7?? 1/2-1/2 d4"""
 
 
-def test_move_text():
-  games = chess_san.read(PGN)
+@both
+def test_move_text(backend):
+  games = chess_san.read(PGN, backend=backend)
   words, _ = chess_san.write(games.moves, games.lengths)
   found = b' '.join(words[0].tolist())
   assert found == b'e4 e5 Nf3 Nc6 Bb5 a6 Ba4 Nf6 O-O Be7'
@@ -171,8 +180,9 @@ def test_move_text():
   [b'', b' \n', b'1.', b'*', b'1-0', b'0-1', b'1/2-1/2', b'1. *', b'{e4}',
    b'{e4', b'(e4', b'; e4', b'12', b'$5', b'!?'],
 )  # fmt: skip
-def test_no_moves(text):
-  games = chess_san.read(text)
+@both
+def test_no_moves(text, backend):
+  games = chess_san.read(text, backend=backend)
   assert games.lengths.tolist() == games.errors.tolist() == [0]
   assert games.moves.shape == (1, 0)
 
@@ -226,10 +236,12 @@ def test_bad_input():
     chess_san.read(b'e4 e5', [0, 9])
   with pytest.raises(core.InputError, match='ascending'):
     chess_san.read(b'e4 e5', [3, 0])
-  with pytest.raises(core.InputError, match=r'\[1 or 1, at least 11\]'):
+  with pytest.raises(core.InputError, match='3 start rows for 1 games'):
     chess_san.read(b'e4', rows=np.zeros((3, 11), np.int32))
   with pytest.raises(core.InputError, match='2 columns'):
     chess_san.write(np.zeros((1, 2), np.int32), [3])
+  with pytest.raises(core.InputError, match='available: numba, ref'):
+    chess_san.read(b'e4', backend='vmap')
   with pytest.raises(core.InputError, match='batch sizes differ'):
     chess_san.write(np.zeros((2, 2), np.int32), [1])
 
@@ -245,6 +257,45 @@ def test_any_text_is_read_or_refused(letters):
   assert steps.tolist() == games.lengths.tolist()
   first, last = games.words[0]
   assert (last > first) == bool(games.errors[0])
+  same(games, chess_san.read(text, backend='ref'))
+
+
+def same(games, others):
+  """All of two results of `read`."""
+  for one, other in zip(games, others, strict=True):
+    assert one.dtype == other.dtype
+    assert one.tolist() == other.tolist()
+
+
+PARTS = (*'abdegh1258NBRQKPx:=+#-O0qb{}();.*$!', ' ', ' ', '\n', 'e.p.', '1.',
+         'e4', 'Nf3', 'O-O', '0-1')  # fmt: skip
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_spoiled_move_text_as_the_reference_reads_it(data):
+  fen = data.draw(st.sampled_from([KIWIPETE, PROMOTE, PASSANT, ROOKS, QUEENS]))
+  row = chess_fen.parse(fen)
+  moves, counts = chess.legal(row[None])
+  text = ''
+  for _ in range(3):  # A few words of legal moves, spoiled between them.
+    move = data.draw(st.sampled_from(moves[0, : counts[0]].tolist()))
+    words, _ = chess_san.write(np.array([[move]]), [1], row)
+    word = words[0, 0].decode()
+    at = data.draw(st.integers(0, len(word)))
+    cut = data.draw(st.integers(0, 1))
+    spoil = ''.join(data.draw(st.lists(st.sampled_from(PARTS), max_size=2)))
+    text += word[:at] + spoil + word[at + cut :] + ' '
+  games = chess_san.read(text.encode(), rows=row)
+  same(games, chess_san.read(text.encode(), rows=row, backend='ref'))
+
+
+def test_random_games_as_the_reference_writes_them():
+  moves, lengths, _ = chess.play(3, 11, most=60)
+  words, steps = chess_san.write(moves, lengths)
+  others, counts = chess_san.write(moves, lengths, backend='ref')
+  assert words.tolist() == others.tolist()
+  assert steps.tolist() == counts.tolist() == lengths.tolist()
 
 
 # Against python-chess.

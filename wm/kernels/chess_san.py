@@ -9,17 +9,21 @@ zeros may castle, small letters may promote, and a whole move ('g1f3', 'e7e8q')
 may be of any piece. It is strict in sense: a word means one legal move, or
 the game stops there. In move text as PGN has it, numbers, comments, glyphs
 and variations are passed over, and a result ends the game.
+
+`backend` names the implementation: 'numba' compiled, 'ref' plain Python (the
+specification).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from wm import core
-from wm.kernels import checks, chess
+from wm.kernels import checks
+from wm.kernels import chess_layout as layout
 
 # Why a word is no move; their number is the error of a game.
 ERRORS = ('', 'unreadable', 'illegal', 'ambiguous')
@@ -53,6 +57,8 @@ def read(
   text: bytes | np.ndarray,
   starts: np.ndarray | None = None,
   rows: np.ndarray | None = None,
+  *,
+  backend: str = 'numba',
 ) -> Games:
   """Reads games from SAN or PGN move text, each up to its first error.
 
@@ -62,9 +68,8 @@ def read(
       last; one game if None.
     rows: [11], [1, >= 11] or [N, >= 11] positions they start from; the
       standard one if None.
+    backend: 'numba' or 'ref'.
   """
-  from wm.kernels import chess_san_numba
-
   if isinstance(text, bytes | bytearray | memoryview):
     text = np.frombuffer(text, np.uint8)
   text = checks.frozen(text, np.uint8)
@@ -72,11 +77,15 @@ def read(
   _check_starts(starts, text)
   rows = _rows(rows, len(starts) - 1)
   starts = checks.frozen(starts, np.int64)
-  return Games(*chess_san_numba.read(text, starts, rows))
+  return Games(*_backend(backend).read(text, starts, rows))
 
 
 def write(
-  moves: np.ndarray, lengths: np.ndarray, rows: np.ndarray | None = None
+  moves: np.ndarray,
+  lengths: np.ndarray,
+  rows: np.ndarray | None = None,
+  *,
+  backend: str = 'numba',
 ) -> tuple[np.ndarray, np.ndarray]:
   """Writes games in SAN, each up to its first illegal move.
 
@@ -84,26 +93,26 @@ def write(
     moves: [N, L] packed; those past lengths[n] are not read.
     lengths: [N].
     rows: as for `read`.
+    backend: 'numba' or 'ref'.
 
   Returns:
     words: [N, L] bytes 'S7', the shortest that tell, with checks and mates;
       empty after the last.
     steps: [N] int32, moves written.
   """
-  from wm.kernels import chess_san_numba
+  moves, lengths, rows = layout.games(moves, lengths, rows)
+  words, steps = _backend(backend).write(moves, lengths, rows)
+  return words.view('S7').reshape(moves.shape), steps
 
-  moves = checks.frozen(moves, np.int32)
-  lengths = checks.frozen(np.atleast_1d(lengths), np.int32)
-  checks.same_length(moves=moves, lengths=lengths)
-  most = moves.shape[-1]
-  if lengths.size and not 0 <= lengths.min() <= lengths.max() <= most:
-    raise core.InputError(
-      f'lengths hold {lengths.min()}..{lengths.max()}; moves have {most} '
-      'columns'
-    )
-  rows = _rows(rows, len(moves))
-  words, steps = chess_san_numba.write(moves, lengths, rows)
-  return words.view(f'S{chess_san_numba.LONGEST}')[..., 0], steps
+
+def _backend(name: str) -> Any:
+  if name == 'numba':
+    from wm.kernels import chess_san_numba as module
+  elif name == 'ref':
+    from wm.kernels import chess_san_ref as module
+  else:
+    raise core.InputError(f'unknown backend {name!r}; available: numba, ref')
+  return module
 
 
 def _check_starts(starts: np.ndarray, text: np.ndarray) -> None:
@@ -118,10 +127,11 @@ def _check_starts(starts: np.ndarray, text: np.ndarray) -> None:
 
 
 def _rows(rows: np.ndarray | None, num: int) -> np.ndarray:
-  rows = np.atleast_2d(chess.start() if rows is None else np.asarray(rows))
-  if rows.ndim != 2 or rows.shape[1] < chess.WORDS or len(rows) not in (1, num):
+  """One start row, or one for each game."""
+  rows = layout.start() if rows is None else np.asarray(rows)
+  rows = layout.rows(np.atleast_2d(rows), 'start rows')
+  if len(rows) not in (1, num):
     raise core.InputError(
-      f'start rows have shape {rows.shape}; expected [1 or {num}, at least '
-      f'{chess.WORDS}]'
+      f'{len(rows)} start rows for {num} games; expected one or all'
     )
-  return checks.frozen(rows, np.int32)
+  return rows

@@ -18,7 +18,8 @@ from wm.kernels.chess_attacks_numba import (
   bishop,
   rook,
 )
-from wm.kernels.chess_board_numba import PACKED, code_at, load, make
+from wm.kernels.chess_board_numba import code_at, load, make
+from wm.kernels.chess_layout import PACKED
 from wm.kernels.chess_moves_numba import (
   ep_sources,
   fill_targets,

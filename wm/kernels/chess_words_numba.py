@@ -43,6 +43,11 @@ def _is_file(text, at, end):
 
 
 @njit(cache=True)
+def _is_rank(text, at, end):
+  return at < end and _RANK <= _CLASS[text[at]] < _RANK + 8
+
+
+@njit(cache=True)
 def _squares(text, at, end):
   """Reads '', file, rank or both, '' or a dash, then the target.
 
@@ -53,10 +58,12 @@ def _squares(text, at, end):
   dashed = False
   while at < end:
     code = _CLASS[text[at]]
-    if _is_file(text, at, end):
+    if _FILE <= code < _FILE + 8:
       if file >= 0:
         if dashed or from_file >= 0 or from_rank >= 0:
           break
+        if rank >= 0 and not _is_rank(text, at + 1, end):
+          break  # 'e8b' promotes.
         from_file, from_rank, rank = file, rank, -1
       file = code - _FILE
     elif _RANK <= code < _RANK + 8:

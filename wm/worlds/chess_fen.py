@@ -15,9 +15,11 @@ from __future__ import annotations
 import numpy as np
 
 from wm import core
+from wm.kernels import chess_layout as layout
+from wm.kernels import chess_ref
 from wm.worlds import chess_moves
 
-WORDS, HISTORY_UNKNOWN = 11, -3
+WORDS, HISTORY_UNKNOWN = layout.WORDS, layout.UNKNOWN
 PIECES = '.PNBRQKpnbrqk'
 START = 'rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1'
 RULES = (
@@ -37,11 +39,6 @@ RULES = (
 MOST = 2**16 - 1
 # Right -> squares of king and rook.
 _HOMES = {'K': (4, 7), 'Q': (4, 0), 'k': (60, 63), 'q': (60, 56)}
-_ROOK = ((0, 1), (1, 0), (0, -1), (-1, 0))
-_BISHOP = ((1, 1), (1, -1), (-1, 1), (-1, -1))
-_KNIGHT = tuple(
-  (a, b) for a in (-2, -1, 1, 2) for b in (-2, -1, 1, 2) if abs(a * b) == 2
-)
 
 
 def parse(text: str) -> np.ndarray:
@@ -271,30 +268,8 @@ def _opposite(king: int, one: int, two: int) -> bool:
 def _attackers(board: list[int], square: int, white: bool) -> list[int]:
   """Squares from which a side's men attack a square, ascending."""
   men = 'PNBRQK' if white else 'pnbrqk'
-  found = []
-  for steps, slides, pieces in (
-    (_ROOK, True, men[3] + men[4]),
-    (_BISHOP, True, men[2] + men[4]),
-    (_KNIGHT, False, men[1]),
-    (_ROOK + _BISHOP, False, men[5]),
-    (((-1, -1), (1, -1)) if white else ((-1, 1), (1, 1)), False, men[0]),
-  ):
-    for step in steps:
-      hit = _first(board, square, step, slides)
-      if hit >= 0 and PIECES[board[hit]] in pieces:
-        found.append(hit)
-  return sorted(found)
-
-
-def _first(
-  board: list[int], square: int, step: tuple[int, int], slides: bool
-) -> int:
-  """The first man from a square in a direction, -1 for none."""
-  file, rank = square % 8 + step[0], square // 8 + step[1]
-  while 0 <= file < 8 and 0 <= rank < 8:
-    if board[8 * rank + file]:
-      return 8 * rank + file
-    if not slides:
-      break
-    file, rank = file + step[0], rank + step[1]
-  return -1
+  return [
+    s
+    for s in range(64)
+    if PIECES[board[s]] in men and square in chess_ref.reach(board, s)
+  ]

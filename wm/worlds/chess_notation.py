@@ -30,9 +30,13 @@ def parse(text: str, row: np.ndarray | None = None) -> np.ndarray:
 def refused(
   word: str, why: str, moves: np.ndarray, row: np.ndarray | None = None
 ) -> core.InputError:
-  """The error of a word that no move follows from, after `moves` from `row`."""
+  """The error of a word that is no move after `moves` from `row`.
+
+  Of the legal moves it shows those to the same square first.
+  """
   after = chess.replay(moves[None], [len(moves)], row)[1][0]
-  legal = san_moves(after)
+  goal = word.rstrip('+#!?')[-2:]
+  legal = sorted(san_moves(after), key=lambda move: goal not in move)
   some = ', '.join(legal[:_SHOWN]) or 'none, the game is over'
   more = f' and {len(legal) - _SHOWN} more' if len(legal) > _SHOWN else ''
   return core.InputError(
