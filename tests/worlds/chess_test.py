@@ -1,0 +1,323 @@
+"""Chess as a world: states, tokens, games and exact answers."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wm import core
+from wm.kernels import chess as kernels
+from wm.worlds import chess, chess_fen, chess_moves, exact
+
+KIWIPETE = (
+  'r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1'
+)
+PERFT = {
+  chess_fen.START: [20, 400, 8902, 197281],
+  KIWIPETE: [48, 2039, 97862],
+  '8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1': [14, 191, 2812, 43238],
+  'r3k2r/Pppp1ppp/1b3nbN/nP6/BBP1P3/q4N2/Pp1P2PP/R2Q1RK1 w kq - 0 1': [
+    6,
+    264,
+    9467,
+  ],
+}
+
+
+@pytest.fixture(scope='module')
+def world():
+  return chess.World()
+
+
+def at(world, *texts):
+  return np.concatenate([world.parse_state(text) for text in texts])
+
+
+def moves(world, *words):
+  return np.array([world.vocab.index(word) for word in words])
+
+
+def after(world, state, *words):
+  for word in words:
+    state = world.advance(state, moves(world, word))
+    assert world.state_id(state)[0] != core.DEAD, word
+  return state
+
+
+# Rules.
+
+
+@pytest.mark.parametrize('fen', PERFT)
+def test_counts_are_perft(world, fen):
+  wanted = PERFT[fen]
+  assert world.count(at(world, fen)[0], len(wanted)) == wanted
+
+
+def test_the_start_token_comes_first(world):
+  begin = world.init(1)
+  assert np.flatnonzero(world.legal(begin)[0]).tolist() == [1969]
+  assert world.count(begin[0], 4) == [1, 20, 400, 8902]
+  assert world.vocab[1969] == '<start>'
+  assert len(world.vocab) == 1970
+  np.testing.assert_array_equal(
+    world.advance(begin, np.array([1969])), at(world, 'startpos')
+  )
+  np.testing.assert_array_equal(exact.opening(world), world.opening()[0])
+
+
+def test_both_vocabularies_are_one_language(world):
+  wide = chess.World(vocabulary='packed')
+  assert len(wide.vocab) == 20482
+  states = world.sample_states(40, 3)
+  legal, wider = world.legal(states), wide.legal(states)
+  tokens = chess_moves.packed('compact')[1:-1] + 1
+  np.testing.assert_array_equal(wider[:, tokens], legal[:, 1:-1])
+  assert wider.sum() == legal.sum()
+  first, second = world.sample(20, 1), wide.sample(20, 1)
+  for narrow, broad in zip(first.tokens, second.tokens, strict=True):
+    assert [world.vocab[t] for t in narrow] == [wide.vocab[t] for t in broad]
+
+
+def test_draws_do_not_end_the_language(world):
+  bare = at(world, '8/8/4k3/8/8/4K3/8/8 w - - 149 200')
+  assert not world.over(bare)[0]
+  shuffled = ' '.join(['Nf3 Nf6 Ng1 Ng8'] * 6)
+  assert world.legal(at(world, shuffled)).sum() == 20
+
+
+def test_mate_and_stalemate_are_over(world):
+  states = at(world, 'f3 e5 g4 Qh4', '7k/5Q2/6K1/8/8/8/8/8 b - - 0 1')
+  assert world.over(states).all()
+  assert world.complete(states).all()
+  assert not world.legal(states).any()
+
+
+# States.
+
+
+def test_a_state_is_what_may_be_played_from_now_on(world):
+  same = at(
+    world,
+    'd4 d5 Nf3',
+    'Nf3 d5 d4',  # Clock and raw en-passant square differ.
+    'd4 d5 Nc3 Nc6 Nb1 Nb8 Nf3',  # Later.
+    'rnbqkbnr/ppp1pppp/8/3p4/3P4/5N2/PPP1PPPP/RNBQKB1R b KQkq - 9 40',
+  )
+  ids = world.state_id(same)
+  assert len(set(ids.tolist())) == 1
+  assert ids[0] >= 0
+  assert len(np.unique(world.canonical(same), axis=0)) == 1
+  # White may castle no more; black may; a pawn may be taken in passing.
+  other = at(
+    world,
+    'd4 d5 Nf3',
+    'd4 d5 Nf3 Nf6 Rg1 Ng8 Rh1 Nc6 Na3 Nb8 Nb1',
+    'e4 a6 e5 d5',
+    'e3 a6 e4 d6 e5 d5',
+  )
+  assert len(set(world.state_id(other).tolist())) == 4
+  assert len(np.unique(world.canonical(other), axis=0)) == 4
+  # The pawn that could take is pinned: no different from without a push.
+  pinned = at(
+    world,
+    '8/8/8/K2pP2r/8/8/8/7k w - d6 0 2',
+    '8/8/8/K2pP2r/8/8/8/7k w - - 0 2',
+  )
+  assert len(set(world.state_id(pinned).tolist())) == 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**40))
+def test_states_and_words_are_equal_together(seed):
+  world = chess.World(length=40)
+  states = world.sample_states(12, seed)
+  again = world.sample_prefixes(states, world.known(states), np.arange(12))
+  both = np.concatenate([states, world.after(again.tokens, again.lengths)])
+  ids, words = world.state_id(both), world.canonical(both)
+  same = (words[:, None] == words[None]).all(-1)
+  np.testing.assert_array_equal(ids[:, None] == ids[None], same)
+  np.testing.assert_array_equal(ids[:12], ids[12:])
+  np.testing.assert_array_equal(
+    world.labels(both)[:12, :69], world.labels(both)[12:, :69]
+  )
+
+
+def test_a_state_remembers_the_moves_that_led_to_it(world):
+  state = at(world, 'e4 c5 Nf3')
+  assert world.known(state)[0] == 3
+  names = [world.vocab[t] for t in world.history(state)[0] if t]
+  assert names == ['e2e4', 'c7c5', 'g1f3']
+  assert world.prefix_moves(state).tolist() == [[3, 3]]
+  found = world.sample_prefixes(state, np.array([3]), np.array([0]))
+  assert found.ok[0]
+  assert found.lengths[0] == 4
+
+
+def test_a_position_from_a_fen_has_no_prefix(world):
+  state = at(world, KIWIPETE)
+  assert world.known(state)[0] == chess.UNKNOWN
+  state = after(world, state, 'e1g1')
+  assert world.known(state)[0] == chess.UNKNOWN
+  assert not world.history(state).any()
+  least, most = world.prefix_moves(state)[0]
+  assert most < least
+  assert not world.sample_prefixes(state, np.array([1]), np.array([0])).ok[0]
+  assert world.tags(state)['ply'][0] == -1
+
+
+def test_a_history_without_room_is_forgotten():
+  world = chess.World(length=5)
+  state = at(world, 'Nf3 Nf6 Ng1 Ng8 Nf3')
+  assert world.known(state)[0] == 5
+  longer = after(world, state, 'g8f6')
+  assert world.known(longer)[0] == chess.UNKNOWN
+  assert not world.history(longer).any()
+  assert world.state_id(longer)[0] == world.state_id(at(world, 'Nf3 Nf6'))[0]
+
+
+def test_after_is_walk(world):
+  found = world.sample(30, 8)
+  lengths = (core.hash64(4, np.arange(30)) % np.uint64(129)).astype(np.int32)
+  lengths = np.minimum(lengths, found.lengths)
+  lengths[:2] = 0, 1
+  _, walked = world.walk(world.init(30), found.tokens, lengths)
+  np.testing.assert_array_equal(world.after(found.tokens, lengths), walked)
+
+
+# Labels.
+
+
+def test_labels_of_known_states(world):
+  state = at(world, 'e4 a6 e5 d5')
+  row = world.labels(state)[0]
+  assert row[64:].tolist() == [0, 1, 1, 1, 1, 4, 2, 0, 0, 0, 3]
+  assert row[:8].tolist() == [10, 8, 9, 11, 12, 9, 8, 10]
+  pushed = at(world, 'e4')
+  legal = chess.World(ep='legal')
+  assert world.labels(pushed)[0, 64:].tolist()[5:7] == [5, 1]
+  assert legal.labels(pushed)[0, 64:].tolist()[5:7] == [0, 0]
+  assert (world.probe_labels(pushed) == world.labels(pushed)[:, :64]).all()
+  assert not world.labels(world.init(1)).any()
+
+
+def test_labels_follow_the_tokens_of_a_game(world):
+  found = world.sample(6, 2)
+  moves = chess_moves.packed('compact')[found.tokens[:, 1:]]
+  wanted = kernels.replay_labels(moves, found.lengths - 1)
+  for ply in (0, 7, 19):
+    states = world.after(found.tokens, np.full(6, ply + 1))
+    np.testing.assert_array_equal(world.labels(states), wanted[:, ply])
+
+
+# Games.
+
+
+def test_short_games_are_dropped_and_counted():
+  every = chess.World(length=64, least=0)
+  world = chess.World(length=64, least=60)
+  games, kept = every.sample(400, 1), world.sample(300, 1)
+  assert every.sample(400, 1).counts == {'games_dropped_short': 0}
+  assert len(kept) == 300
+  assert kept.lengths.min() > 60
+  dropped = kept.counts['games_dropped_short']
+  rows = np.flatnonzero(games.lengths > 60)[:300]
+  assert dropped == rows[-1] + 1 - 300 > 0
+  np.testing.assert_array_equal(kept.tokens, games.tokens[rows])
+
+
+def test_a_length_below_the_least_keeps_what_is_cut():
+  found = chess.World(length=6).sample(500, 1)
+  assert (found.lengths == 7).all()
+
+
+def test_games_stop_where_asked():
+  lengths = {}
+  for stop in kernels.STOPS:
+    world = chess.World(length=300, stop=stop)
+    found = world.sample(60, 4)
+    ended = world.over(world.after(found.tokens, found.lengths))
+    lengths[stop] = found.lengths.sum()
+    cut = found.lengths == world.max_len
+    if stop == 'moves':
+      assert (ended | cut).all()
+  assert lengths['moves'] > lengths['automatic'] > lengths['claims']
+
+
+def test_random_games_are_as_published():
+  """Statistics of section 4.3: plies to within four standard errors."""
+  found = chess.World(length=1024).sample(500, 6)
+  plies = found.lengths - 1
+  assert abs(plies.mean() - 327) < 4 * plies.std() / np.sqrt(500)
+  assert abs(np.median(plies) - 338) < 20
+  assert plies.min() >= 20
+
+
+def test_trials_are_stratified_by_ply(world):
+  plies = world.known(world.sample_states(3000, 5))
+  low, high = world.plies
+  assert (low, high) == (4, 127)
+  assert plies.min() == low
+  assert plies.max() == high
+  counts = np.bincount((plies - low) // 31)
+  assert abs(counts - 750).max() < 110
+
+
+def test_recurring_states_have_several_prefixes():
+  world = chess.World(states='recurring', pool=2000, length=30)
+  states = world.sample_states(50, 1)
+  moves = world.known(states)
+  drawn = [
+    world.sample_prefixes(states, moves, core.hash64(k, np.arange(50)))
+    for k in range(12)
+  ]
+  several = np.zeros(50, bool)
+  for found in drawn:
+    assert found.ok.all()
+    several |= (found.tokens != drawn[0].tokens).any(1)
+    reached = world.after(found.tokens, found.lengths)
+    np.testing.assert_array_equal(
+      world.state_id(reached), world.state_id(states)
+    )
+  assert several.mean() > 0.9
+
+
+# Boundaries and pictures.
+
+
+def test_boundaries_of_known_pairs(world):
+  first, second = at(
+    world, '4k3/8/8/8/8/8/4P3/4K3 w - - 0 1', '4k3/8/8/8/8/8/3P4/4K3 w - - 0 1'
+  )
+  found = world.boundary(first[None], second[None], 1)[0]
+  assert [world.vocab[s[0]] for s in found] == ['e1d2', 'e2e3', 'e2e4']
+  # Castling rights alone: told apart at once, and by no other first move.
+  rights = '4k3/8/8/8/8/8/8/4K2R w {} - 0 1'
+  first, second = at(world, rights.format('K'), rights.format('-'))
+  found = world.boundary(first[None], second[None], 1)[0]
+  assert [world.vocab[s[0]] for s in found] == ['e1g1']
+  assert world.boundary(second[None], first[None], 3) == [[]]
+
+
+def test_boundaries_with_states_that_are_no_position(world):
+  states = np.concatenate(
+    [world.init(1), world.opening(), np.full_like(world.init(1), core.DEAD)]
+  )
+  start = world.header
+  twenty = [(t,) for t in np.flatnonzero(world.legal(states[1:2])[0]).tolist()]
+  for first, second, wanted in (
+    (0, 1, [start]),
+    (1, 0, twenty),
+    (1, 2, twenty),
+    (2, 1, []),
+    (0, 2, [start]),
+  ):
+    found = world.boundary(states[first, None], states[second, None], 2)
+    assert found == [wanted]
+
+
+def test_pictures(world):
+  mate = world.render(at(world, 'f3 e5 g4 Qh4')[0])
+  assert 'mate' in mate
+  assert mate.count('<path') == 2 * 32
+  assert 'Black to move' in world.render(at(world, 'e4')[0])
+  assert 'init' in world.render(world.init(1)[0])
