@@ -7,15 +7,16 @@ words behind these:
 
   0..7  64 nibbles: square s is word s // 8, bits 4 * (s % 8); codes 0..12
         are `.PNBRQKpnbrqk`
-  8     side to move (bit 0, 1 black), castling rights K Q k q (bits 1..4;
-        only those whose king and rook never moved), en-passant file + 1
-        (from bit 5; set after every double push, 0 none)
+  8     side to move (bit 0, 1 black), castling rights K Q k q (bits 1..4),
+        en-passant file + 1 (from bit 5; set after every double push, 0 none)
   9     halfmove clock, fullmove number << 16; both stop at 65535
   10    moves known before the position; -2 before the start token, -3 where
         the history is unknown (a position given as FEN)
 
-Nothing is legal from a dead row (all DEAD), before the start token, or on a
-board without one king a side.
+Nothing is legal from a row without board: a dead one (all DEAD), one before
+the start token, and one with codes above 12, other than one king a side or a
+king that could be taken. Of the rights only those are read whose king and
+rook are at home, of en passant a capture only of a pawn that is there.
 
 `backend` names the implementation: 'numba' compiled, 'ref' plain Python (the
 specification).

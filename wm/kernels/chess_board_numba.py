@@ -9,7 +9,7 @@ from __future__ import annotations
 from numba import njit
 
 from wm.kernels import chess_tables as tables
-from wm.kernels.bits_numba import popcount, shr
+from wm.kernels.bits_numba import lowest, popcount, shr
 from wm.kernels.chess_attacks_numba import (
   CODES,
   EP,
@@ -21,11 +21,11 @@ from wm.kernels.chess_attacks_numba import (
   MEN,
   RIGHTS,
   SIDE,
+  attackers,
 )
 
 MOST = 2**16 - 1  # where the counters stop
 BEFORE = -2  # `known` of the state before the start token
-PACKED = 64 * 64 * 5
 
 _KEEP = tables.KEEP
 _PIECE_KEYS, _RIGHTS_KEYS = tables.PIECE_KEYS, tables.RIGHTS_KEYS
@@ -51,11 +51,23 @@ def flip(p, code, square) -> None:
 
 
 @njit(cache=True)
-def load(row, p) -> bool:
-  """Fills position p from a state row; False where no move can be made.
+def _rights(p, flags):
+  """Rights of a state row whose king and rook are at home."""
+  found = 0
+  for right in range(4):
+    black = 6 * (right >> 1)
+    king, rook = 60 if black else 4, (56 if black else 0) + 7 * (1 - right % 2)
+    if code_at(p, king) == 6 + black and code_at(p, rook) == 4 + black:
+      found |= flags & 1 << right
+  return found
 
-  That is a dead row, the state before the start token, and a board that is
-  none: unknown codes, or other than one king a side.
+
+@njit(cache=True)
+def load(row, p) -> bool:
+  """Fills position p from a state row; False where it has no board.
+
+  That is a dead row, the state before the start token, unknown codes, other
+  than one king a side, and a king that could be taken.
   """
   if row[8] < 0 or row[10] == BEFORE:
     return False
@@ -67,7 +79,7 @@ def load(row, p) -> bool:
     if code:
       flip(p, code, square)
   p[SIDE] = row[8] & 1
-  p[RIGHTS] = (row[8] >> 1) & 15
+  p[RIGHTS] = _rights(p, (row[8] >> 1) & 15)
   p[EP] = min((row[8] >> 5) & 15, 8)
   p[HALF] = row[9] & MOST
   p[FULL] = (row[9] >> 16) & MOST
@@ -75,8 +87,11 @@ def load(row, p) -> bool:
   p[KEY] ^= _RIGHTS_KEYS[p[RIGHTS]]
   if p[SIDE]:
     p[KEY] ^= _SIDE_KEY
-  kings = p[KINGS]
-  return popcount(kings & p[MEN]) == 1 and popcount(kings & p[MEN + 1]) == 1
+  white, black = p[KINGS] & p[MEN], p[KINGS] & p[MEN + 1]
+  if popcount(white) != 1 or popcount(black) != 1:
+    return False
+  idle = lowest(white if p[SIDE] else black)
+  return attackers(p, idle, p[SIDE], p[MEN] | p[MEN + 1]) == 0
 
 
 @njit(cache=True)

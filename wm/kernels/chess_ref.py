@@ -59,15 +59,24 @@ def read(row: np.ndarray) -> Position | None:
   if max(board) > 12 or board.count(KING) != 1 or board.count(KING + 6) != 1:
     return None
   side, file = words[8] & 1, min(words[8] >> 5 & 15, 8) - 1
-  return Position(
+  rights = {k for k in range(4) if words[8] >> 1 + k & 1 and _home(board, k)}
+  position = Position(
     board,
     side,
-    frozenset(k for k in range(4) if words[8] >> 1 + k & 1),
+    frozenset(rights),
     None if file < 0 else file + (16 if side else 40),
     words[9] & MOST,
     words[9] >> 16,
     int(row[10]),
   )
+  return None if checked(position, 1 - side) else position
+
+
+def _home(board: tuple[int, ...], right: int) -> bool:
+  """Are the king and the rook of a castling right where they started?"""
+  king, _, rook, _ = CASTLINGS[right]
+  black = 6 * (right // 2)
+  return board[king] == KING + black and board[rook] == ROOK + black
 
 
 def write(position: Position) -> np.ndarray:
