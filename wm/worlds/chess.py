@@ -332,9 +332,14 @@ class World(games.GameWorld):
     danger = []
     if kernels.in_check(state[None])[0]:
       danger = np.flatnonzero(board == (12 if black else 6)).tolist()
-    note = f'{("White", "Black")[black]} to move'
+    _, _, rights, passing, clock, number = self.format_state(state).split()
+    doing = 'to move'
     if self.over(state[None])[0]:
-      note = 'mate' if danger else 'stalemate'
+      doing = 'is mated' if danger else 'is stalemated'
+    note = (
+      f'{("White", "Black")[black]} {doing}; rights {rights}, en passant '
+      f'{passing}, clock {clock}, move {number}'
+    )
     return svg.board(
       8,
       8,
@@ -342,7 +347,7 @@ class World(games.GameWorld):
       last=self._last(state),
       danger=danger,
       upwards=True,
-      note=f'{note}; {self.format_state(state)}',
+      note=note,
     )
 
   def _last(self, state: np.ndarray) -> list[int]:
