@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import core
-from wm.kernels import chess, chess_orders
+from wm.kernels import chess
 from wm.worlds import chess_fen, chess_moves
 
 # Openings whose moves transpose in many and few ways; one with moves that
@@ -51,7 +51,7 @@ def every_order(moves):
 def drawn(moves, num, **fields):
   rows = np.repeat(moves[None], num, axis=0)
   lengths = np.full(num, len(moves))
-  found = chess_orders.orders(rows, lengths, np.arange(num), **fields)
+  found = chess.orders(rows, lengths, np.arange(num), **fields)
   return Counter(map(tuple, found.tolist()))
 
 
@@ -102,7 +102,7 @@ def test_the_chain_keeps_the_uniform_distribution(fields):
   assert len(support) == 48
   rows = np.repeat(np.array(support), 40, axis=0)
   lengths = np.full(len(rows), rows.shape[1])
-  found = chess_orders.orders(rows, lengths, np.arange(len(rows)), **fields)
+  found = chess.orders(rows, lengths, np.arange(len(rows)), **fields)
   counts = Counter(map(tuple, found.tolist()))
   assert_uniform(counts, support)
   assert (found != rows).any(1).mean() > 0.5
@@ -121,7 +121,7 @@ def played(num, seed, most=60):
 
 def test_games_keep_their_position_and_each_side_its_moves():
   moves, lengths = played(200, 3)
-  found = chess_orders.orders(moves, lengths, np.arange(200))
+  found = chess.orders(moves, lengths, np.arange(200))
   for n, length in enumerate(lengths.tolist()):
     before, after = moves[n, :length], found[n, :length]
     assert reached(before[None]) == reached(after[None])
@@ -146,7 +146,7 @@ def test_numba_is_the_reference(seed, plies, window, wider, sweeps):
   fields = {'window': window, 'opening': window + wider, 'sweeps': sweeps}
   seeds = core.hash64(seed, np.arange(3))
   found = [
-    chess_orders.orders(moves, lengths, seeds, backend=backend, **fields)
+    chess.orders(moves, lengths, seeds, backend=backend, **fields)
     for backend in ('numba', 'ref')
   ]
   np.testing.assert_array_equal(*found)
@@ -155,17 +155,17 @@ def test_numba_is_the_reference(seed, plies, window, wider, sweeps):
 def test_a_row_depends_on_its_own_moves_and_seed():
   moves, lengths = played(9, 5)
   seeds = core.hash64(1, np.arange(9))
-  found = chess_orders.orders(moves, lengths, seeds)
+  found = chess.orders(moves, lengths, seeds)
   for n in (0, 8):
     cut = moves[n : n + 1, : lengths[n]]
-    alone = chess_orders.orders(cut, lengths[n : n + 1], seeds[n : n + 1])
+    alone = chess.orders(cut, lengths[n : n + 1], seeds[n : n + 1])
     np.testing.assert_array_equal(alone[0], found[n, : lengths[n]])
 
 
 def test_from_another_position():
   start = chess_fen.parse('4k3/8/8/8/8/8/PP6/4K3 w - - 0 1')
   moves = packed('a2a3 e8e7 b2b3 e7e6 e1e2')
-  found = chess_orders.orders(
+  found = chess.orders(
     np.repeat(moves[None], 99, 0), np.full(99, 5), np.arange(99), start
   )
   assert len(np.unique(found, axis=0)) == 6  # White's three in any order.
@@ -175,9 +175,9 @@ def test_from_another_position():
 def test_nothing_to_do():
   for plies in (0, 1, 2):
     moves = packed('e2e4 e7e5')[None, :plies]
-    found = chess_orders.orders(moves, [plies], [7])
+    found = chess.orders(moves, [plies], [7])
     np.testing.assert_array_equal(found, moves)
-  assert chess_orders.orders(np.zeros((0, 4)), [], []).shape == (0, 4)
+  assert chess.orders(np.zeros((0, 4)), [], []).shape == (0, 4)
 
 
 @pytest.mark.parametrize(
@@ -195,5 +195,5 @@ def test_nothing_to_do():
 def test_bad_input(fields, said):
   given = {'moves': packed('e2e4 e7e5')[None], 'lengths': [2], 'seeds': [1]}
   with pytest.raises(core.InputError, match=said) as error:
-    chess_orders.orders(**(given | fields))
+    chess.orders(**(given | fields))
   assert '\n' not in str(error.value)

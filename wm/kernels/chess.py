@@ -27,7 +27,7 @@ from __future__ import annotations
 import numpy as np
 
 from wm import core
-from wm.kernels import checks, chess_games
+from wm.kernels import checks, chess_games, chess_orders
 from wm.kernels import chess_layout as layout
 
 WORDS, LABELS, PACKED = layout.WORDS, layout.LABELS, layout.PACKED
@@ -42,6 +42,7 @@ replay_labels = chess_games.replay_labels
 outcome = chess_games.outcome
 outcomes = chess_games.outcomes
 play = chess_games.play
+orders = chess_orders.orders
 
 
 def legal(

@@ -28,7 +28,6 @@ import numpy as np
 
 from wm import core
 from wm.kernels import chess as kernels
-from wm.kernels import chess_orders
 from wm.worlds import chess_fen, chess_moves, chess_notation, games, svg, table
 
 WORDS = chess_fen.WORDS
@@ -256,7 +255,7 @@ class World(games.GameWorld):
     """See games.GameWorld: a Gibbs chain over windows of plies."""
     used = np.arange(tokens.shape[1]) < lengths[:, None]
     moves = self._packed[np.where(used, tokens, 0)]
-    found = chess_orders.orders(moves, lengths, seeds)
+    found = kernels.orders(moves, lengths, seeds)
     return np.where(used, self._columns[np.maximum(found, 0)], core.PAD)
 
   # Exact answers.
