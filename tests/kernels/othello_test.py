@@ -52,6 +52,26 @@ def test_distinct_boards_by_depth():
   assert found == [4, 12, 54, 236, 1288]
 
 
+@pytest.mark.slow
+def test_boards_after_ten_moves():
+  columns = othello.start()
+  for _ in range(9):
+    columns, _, _ = boards.expanded(columns)
+  keys, filled = [], []
+  for low in range(0, len(columns[0]), 100_000):
+    chunk = [column[low : low + 100_000] for column in columns]
+    (black, white, _), _, _ = boards.expanded(chunk)
+    keys.append(core.hash64(black, white))
+    filled.append(np.unique(black | white))
+  _, counts = np.unique(np.concatenate(keys), return_counts=True)
+  # Sorting the boards themselves finds as many as their hashes.
+  assert (counts.sum(), len(counts)) == (24_571_192, 11_922_438)
+  assert len(np.unique(np.concatenate(filled))) == 2_601_771
+  kinds, many = np.unique(counts, return_counts=True)
+  assert kinds[:-7:-1].tolist() == [66, 62, 57, 55, 54, 53]
+  assert many[:-7:-1].tolist() == [4, 8, 4, 4, 8, 12]
+
+
 def orderings(bits, size=8):
   """All legal orders [N, K] of K squares."""
   columns, paths = othello.start(), np.zeros((1, 0), int)

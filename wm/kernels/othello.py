@@ -357,7 +357,10 @@ def orders(
   them uniformly. The chain leaves the uniform distribution over all move
   orders that such steps connect as it is, and tends to it. The window at the
   start of a row is wider than the others, as few orders are legal there; a
-  row no longer than it is drawn exactly, uniform over all its orders.
+  row no longer than it is drawn exactly, uniform over all its orders. Of a
+  random game's first 12, 20, 30 and 60 moves, one draw differs in .69, .91,
+  .99 and 1.00 of rows, and in .45 and .53 of the places of 30 and 60 moves
+  (chains ten times as long: .53 and .63).
 
   Args:
     tokens: [T, L] legal rows of tokens.
