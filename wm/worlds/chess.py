@@ -34,6 +34,7 @@ WORDS = chess_fen.WORDS
 FLAGS, CLOCKS, KNOWN = 8, 9, 10
 BEFORE, UNKNOWN = -2, chess_fen.HISTORY_UNKNOWN
 LONGEST = 5_900  # Plies that a game can have, about: the 75-move rule.
+MOST_LEAST = 100  # Nearly every random game has more plies.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,10 +83,10 @@ class World(games.GameWorld):
         raise core.InputError(
           f'chess: {field}={value!r}; available: {", ".join(known)}'
         )
-    if not 2 <= self.length <= LONGEST or self.least < 0:
+    if not (2 <= self.length <= LONGEST and 0 <= self.least <= MOST_LEAST):
       raise core.InputError(
         f'chess: length={self.length}, least={self.least}; expected 2 to '
-        f'{LONGEST} plies, and 0 or more'
+        f'{LONGEST} plies, and 0 to {MOST_LEAST}'
       )
     games.check(self)
 
