@@ -62,6 +62,9 @@ def read(
 ) -> Games:
   """Reads games from SAN or PGN move text, each up to its first error.
 
+  The result holds as many columns as the longest game has moves, so a large
+  file is better read in parts.
+
   Args:
     text: bytes, or [M] uint8.
     starts: [N + 1] first byte of each game, ascending, and the end of the

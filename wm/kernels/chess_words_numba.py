@@ -129,7 +129,7 @@ def _castling(text, at, end):
 
 
 @njit(cache=True)
-def read_word(text, at, end):
+def read_word(text, at, end) -> tuple[int, int, int, int, int]:
   """Kind, file and rank left, square reached and promotion of a word."""
   kind = np.int64(_CLASS[text[at]])
   if kind == _CASTLE:
@@ -220,7 +220,7 @@ def _number(text, at, end):
 
 
 @njit(cache=True)
-def next_word(text, at, end):
+def next_word(text, at, end) -> tuple[int, int]:
   """First and last + 1 byte of the next move in move text; first = end: none.
 
   Passes over numbers, comments, glyphs and variations; ends at a result.
