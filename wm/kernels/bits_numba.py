@@ -5,6 +5,8 @@ One machine instruction each, which plain Numba code cannot reach.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
@@ -13,11 +15,11 @@ _ONE = np.uint64(1)
 
 
 @intrinsic
-def popcount(typingctx, word):
+def popcount(typingctx, word) -> tuple:
   """Bits set in a uint64, as int64."""
   del typingctx
 
-  def build(context, builder, signature, args):
+  def build(context, builder, signature, args) -> Any:
     del context, signature
     return builder.ctpop(args[0])
 
@@ -25,11 +27,11 @@ def popcount(typingctx, word):
 
 
 @intrinsic
-def lowest(typingctx, word):
+def lowest(typingctx, word) -> tuple:
   """Number of the lowest bit set in a uint64, as int64; 64 where none is."""
   del typingctx
 
-  def build(context, builder, signature, args):
+  def build(context, builder, signature, args) -> Any:
     del signature
     defined = context.get_constant(types.boolean, False)
     return builder.cttz(args[0], defined)
@@ -58,11 +60,11 @@ def nth(word, n) -> np.int64:
 
 
 @intrinsic
-def leading(typingctx, word):
+def leading(typingctx, word) -> tuple:
   """Zeros above the highest bit set in a 64-bit word, as int64; 64 for 0."""
   del typingctx
 
-  def build(context, builder, signature, args):
+  def build(context, builder, signature, args) -> Any:
     del signature
     defined = context.get_constant(types.boolean, False)
     return builder.ctlz(args[0], defined)
@@ -71,14 +73,14 @@ def leading(typingctx, word):
 
 
 @intrinsic
-def shr(typingctx, word, places):
+def shr(typingctx, word, places) -> tuple:
   """An int64 shifted right with zeros coming in, also where it is negative.
 
   Boards kept as int64 mix with Python integers, which uint64 does not.
   """
   del typingctx
 
-  def build(context, builder, signature, args):
+  def build(context, builder, signature, args) -> Any:
     del context, signature
     return builder.lshr(*args)
 
