@@ -228,11 +228,11 @@ def after(position: Position, move: int) -> Position:
 
 def takes_passing(position: Position) -> bool:
   """Is an en-passant capture legal?"""
-  board = position.board
-  return position.passed is not None and any(
-    move // 5 % 64 == position.passed
+  board, passed = position.board, position.passed
+  return (passed is not None and not board[passed]) and any(
+    move // 5 % 64 == passed
     and man(board[move // 5 // 64])[0] == PAWN
-    and (move // 5 // 64 - position.passed) % 8
+    and (move // 5 // 64 - passed) % 8
     for move in moves(position)
   )
 
