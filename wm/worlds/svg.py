@@ -1,0 +1,277 @@
+"""Drawing helpers for `World.render`: self-contained SVG, no fonts needed.
+
+Pictures lie on paper of their own, so that they can be read on a dark page.
+Coordinates are pixels, y grows downwards.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Collection, Mapping, Sequence
+
+PAPER, INK, FAINT, LINE = '#ffffff', '#20242a', '#6b7280', '#c9ced6'
+MARK, HERE, GOAL = '#f2c230', '#d1495b', '#2f7d4f'  # Last move, place, aim.
+
+SANS = 'Helvetica, Arial, sans-serif'
+MONO = 'ui-monospace, Menlo, Consolas, monospace'
+
+SQUARE = 40  # Side of a board's square; pieces are drawn in such a box.
+MARGIN = 22  # Around a board, for coordinates.
+
+FELT = ('#3f8f63', '#3f8f63')  # Both kinds of squares of an Othello board.
+CHECKS = ('#b58a63', '#efdcbd')  # Dark and light squares of a chess board.
+
+
+def picture(
+  width: float, height: float, parts: Sequence[str], title: str = ''
+) -> str:
+  """A whole SVG document of `parts` on paper; `title` is what it shows."""
+  size = f'{width:g}', f'{height:g}'
+  head = (
+    f'<svg xmlns="http://www.w3.org/2000/svg" width="{size[0]}" '
+    f'height="{size[1]}" viewBox="0 0 {size[0]} {size[1]}" role="img">'
+  )
+  named = f'<title>{html.escape(title)}</title>' if title else ''
+  paper = f'<rect width="100%" height="100%" rx="4" fill="{PAPER}"/>'
+  return head + named + paper + ''.join(parts) + '</svg>'
+
+
+def text(
+  x: float,
+  y: float,
+  words: str,
+  *,
+  size: float = 13,
+  anchor: str = 'start',
+  fill: str = INK,
+  mono: bool = False,
+  bold: bool = False,
+) -> str:
+  """Words on the baseline (x, y), escaped; anchor start, middle or end."""
+  weight = ' font-weight="600"' if bold else ''
+  return (
+    f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" text-anchor="{anchor}" '
+    f'fill="{fill}" font-family="{MONO if mono else SANS}"{weight} '
+    f'xml:space="preserve">{html.escape(words)}</text>'
+  )
+
+
+def rect(
+  x: float, y: float, width: float, height: float, fill: str, more: str = ''
+) -> str:
+  """A filled rectangle; `more` are further attributes."""
+  return (
+    f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" '
+    f'fill="{fill}" {more}/>'
+  )
+
+
+def circle(x: float, y: float, radius: float, fill: str, more: str = '') -> str:
+  """A filled circle; `more` are further attributes."""
+  return f'<circle cx="{x:g}" cy="{y:g}" r="{radius:g}" fill="{fill}" {more}/>'
+
+
+def line(
+  x1: float, y1: float, x2: float, y2: float, color: str, width: float = 1
+) -> str:
+  """A straight stroke."""
+  return (
+    f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" '
+    f'stroke="{color}" stroke-width="{width:g}"/>'
+  )
+
+
+def card(lines: Sequence[str], title: str = '', wide: int = 72) -> str:
+  """Lines of text as a picture, folded after `wide` characters."""
+  folded = [
+    row[k : k + wide] for row in lines for k in range(0, len(row) or 1, wide)
+  ]
+  longest = max(map(len, [*folded, title]), default=1)
+  parts = [text(10, 22, title, bold=True)] if title else []
+  first = 42 if title else 22
+  parts += [
+    text(10, first + 18 * k, row, mono=True) for k, row in enumerate(folded)
+  ]
+  return picture(
+    max(20 + 8 * longest, 80), first + 18 * len(folded) - 8, parts, title
+  )
+
+
+def table(
+  heads: Sequence[str],
+  rows: Sequence[Sequence[str]],
+  title: str = '',
+  marked: Collection[tuple[int, int]] = (),
+  notes: Sequence[str] = (),
+) -> str:
+  """A table of short words; `marked` (row, column) cells stand out."""
+  columns = list(zip(heads, *rows, strict=True))
+  widths = [16 + 8 * max(map(len, column)) for column in columns]
+  left = [10 + sum(widths[:k]) for k in range(len(widths) + 1)]
+  top = 30 if title else 8
+  parts = [text(10, 20, title, bold=True)] if title else []
+  for n, row in enumerate([heads, *rows]):
+    y = top + 22 * n
+    for k, word in enumerate(row):
+      fill = MARK if (n - 1, k) in marked else PAPER
+      fill = '#eef0f3' if n == 0 else fill
+      parts.append(
+        rect(left[k], y, widths[k], 22, fill, f'stroke="{LINE}"')
+        + text(left[k] + widths[k] / 2, y + 16, word, anchor='middle')
+      )
+  height = top + 22 * (len(rows) + 1) + 8
+  parts += _notes(notes, height)
+  longest = max((len(note) for note in [*notes, title]), default=0)
+  width = max(left[-1] + 10, 20 + 7 * longest)
+  under = 18 * len(notes) + 6 if notes else 0
+  return picture(width, height + under, parts, title)
+
+
+def _notes(notes: Sequence[str], top: float) -> list[str]:
+  return [
+    text(10, top + 14 + 18 * k, note, size=12, fill=FAINT)
+    for k, note in enumerate(notes)
+  ]
+
+
+def board(
+  rows: int,
+  columns: int,
+  pieces: Mapping[int, str],
+  *,
+  legal: Collection[int] = (),
+  last: Collection[int] = (),
+  danger: Collection[int] = (),
+  tones: tuple[str, str] = CHECKS,
+  upwards: bool = False,
+  note: str = '',
+) -> str:
+  """A board of squares with coordinates ('a', 'b', .. and '1', '2', ..).
+
+  Square s is in row s // columns and column s % columns.
+
+  Args:
+    rows, columns: its size.
+    pieces: what stands on a square, an SVG part in a box of SQUARE by SQUARE
+      pixels such as `disc` and `chessman` give.
+    legal: squares to mark with a dot.
+    last: squares of the last move, to highlight.
+    danger: squares to mark in red (a king in check).
+    tones: colours of squares of even and of odd row + column.
+    upwards: row 0 is at the bottom (chess), else at the top (Othello).
+    note: a line below the board.
+  """
+  parts = []
+  for square in range(rows * columns):
+    row, column = divmod(square, columns)
+    x = MARGIN + SQUARE * column
+    y = MARGIN + SQUARE * (rows - 1 - row if upwards else row)
+    inner = rect(0, 0, SQUARE, SQUARE, tones[(row + column) % 2])
+    for marked, fill in ((last, MARK), (danger, HERE)):
+      if square in marked:
+        inner += rect(0, 0, SQUARE, SQUARE, fill, 'opacity="0.6"')
+    inner += pieces.get(square, '')
+    if square in legal:
+      inner += _dot(square in pieces)
+    parts.append(f'<g transform="translate({x},{y})">{inner}</g>')
+  parts += _frame(rows, columns, tones[0] == tones[1], upwards)
+  width, height = 2 * MARGIN + SQUARE * columns, 2 * MARGIN + SQUARE * rows
+  if note:
+    parts.append(text(MARGIN, height + 8, note, size=12))
+  width = max(width, 2 * MARGIN + 6.5 * len(note))
+  return picture(width, height + (20 if note else 0), parts, note)
+
+
+def _dot(occupied: bool) -> str:
+  if occupied:
+    return circle(
+      20, 20, 17.5, 'none', f'stroke="{INK}" stroke-width="2" opacity="0.55"'
+    )
+  return circle(20, 20, 5, INK, 'opacity="0.5"')
+
+
+def _frame(rows: int, columns: int, ruled: bool, upwards: bool) -> list[str]:
+  """Border, rules between like squares, and coordinates."""
+  width, height = SQUARE * columns, SQUARE * rows
+  border = f'stroke="{INK}" stroke-width="1.5"'
+  parts = [rect(MARGIN, MARGIN, width, height, 'none', border)]
+  if ruled:
+    for k in range(1, columns):
+      x = MARGIN + SQUARE * k
+      parts.append(line(x, MARGIN, x, MARGIN + height, INK, 0.8))
+    for k in range(1, rows):
+      y = MARGIN + SQUARE * k
+      parts.append(line(MARGIN, y, MARGIN + width, y, INK, 0.8))
+  style = {'size': 12, 'anchor': 'middle', 'fill': FAINT}
+  below = MARGIN + height + 15 if upwards else MARGIN - 7
+  for k in range(columns):
+    x = MARGIN + SQUARE * (k + 0.5)
+    parts.append(text(x, below, chr(ord('a') + k), **style))
+  for k in range(rows):
+    y = MARGIN + SQUARE * ((rows - 1 - k if upwards else k) + 0.5) + 4
+    parts.append(text(MARGIN / 2, y, str(k + 1), **style))
+  return parts
+
+
+def disc(color: str) -> str:
+  """A round piece in a box of SQUARE pixels."""
+  return circle(20, 20, 16, color, f'stroke="{INK}"')
+
+
+BLACK, WHITE = '#16191d', '#fbfbf8'
+
+_BASE = 'M10 35 V32.5 Q10 31 12 31 H28 Q30 31 30 32.5 V35 Z '
+# Silhouettes in a box of 40 by 40, and lines on top of them.
+_SHAPES = {
+  'P': (
+    _BASE + 'M13 31 Q18 27 17.5 20 H22.5 Q22 27 27 31 Z '
+    'M20 20.5 A5.5 5.5 0 1 1 20.01 20.5 Z',
+    '',
+  ),
+  'R': (
+    _BASE + 'M13.5 31 L14.5 17 H25.5 L26.5 31 Z '
+    'M12 17 V8 H15.5 V11 H18.2 V8 H21.8 V11 H24.5 V8 H28 V17 Z',
+    'M14.6 17 H25.4',
+  ),
+  'N': (
+    _BASE + 'M12.5 31 Q12.8 26 18 21.5 Q15 23.5 12 24.5 Q8.5 25.5 8 22.5 '
+    'Q7.8 21 9.5 19 Q10.5 12.5 15.5 9.8 L16.5 5.5 L19.5 8.5 '
+    'Q29.5 11 28.5 31 Z',
+    'M14.3 14.6 L15.6 14 M24.6 14.5 Q26.4 20 25.6 27.5',
+  ),
+  'B': (
+    _BASE + 'M14 31 Q17.5 29.5 17 26.5 H23 Q22.5 29.5 26 31 Z '
+    'M15 26.5 Q10.5 18 20 9.8 Q29.5 18 25 26.5 Z '
+    'M20 9.8 A2.4 2.4 0 1 1 20.01 9.8 Z',
+    'M20 15 V21 M17 18 H23',
+  ),
+  'Q': (
+    _BASE + 'M12.5 31 L7.5 13.5 L13.5 20.5 L14.6 9.5 L20 19 L25.4 9.5 '
+    'L26.5 20.5 L32.5 13.5 L27.5 31 Z '
+    'M7.5 13.5 A2 2 0 1 1 7.51 13.5 Z M14.6 9.5 A2 2 0 1 1 14.61 9.5 Z '
+    'M25.4 9.5 A2 2 0 1 1 25.41 9.5 Z M32.5 13.5 A2 2 0 1 1 32.51 13.5 Z',
+    'M13 27.5 H27',
+  ),
+  'K': (
+    _BASE + 'M13 31 L11.5 26.5 Q5 20 10.5 15.5 Q16 12.5 20 18.5 '
+    'Q24 12.5 29.5 15.5 Q35 20 28.5 26.5 L27 31 Z '
+    'M18.8 15.5 V11.3 H15.8 V8.9 H18.8 V5.5 H21.2 V8.9 H24.2 V11.3 H21.2 '
+    'V15.5 L20 18 Z',
+    'M20 18.5 V26.5 M12.5 27.5 H27.5',
+  ),
+}
+
+
+def chessman(letter: str) -> str:
+  """A chess piece in a box of SQUARE pixels; capitals are white."""
+  shape, lines = _SHAPES[letter.upper()]
+  white = letter.isupper()
+  fill, stroke = (WHITE, BLACK) if white else (BLACK, WHITE)
+  width = 1.4 if white else 0.9
+  return (
+    '<g transform="translate(-2.4,-2.4) scale(1.12)">'
+    f'<path d="{shape}" fill="{fill}" stroke="{stroke}" '
+    f'stroke-width="{width}" stroke-linejoin="round"/>'
+    f'<path d="{lines}" fill="none" stroke="{stroke}" stroke-width="1.4" '
+    'stroke-linecap="round"/></g>'
+  )
