@@ -72,7 +72,7 @@ class World(table.TableWorld):
   boundary_depth: ClassVar[int] = 1
 
   people: int = 3
-  length: int = 8
+  length: int = 6
   least: int = 1
   most: int = 2
 
@@ -328,8 +328,8 @@ class World(table.TableWorld):
 # A picture's measures, in pixels: a person's chip, and a seat's lower edge.
 CHIP, FLOOR = 26, 82
 TONES = ('#3b6ea5', '#c8553d', '#4f8a5b', '#8a5fa8', '#b8892b')
-# Most arrangements that a picture lists.
-LISTED = 6
+# Most arrangements that a picture lists, and how many beside each other.
+LISTED, BESIDE = 24, 5
 
 
 def _picture(names: Sequence[str], left: np.ndarray, title: str) -> str:
@@ -376,6 +376,8 @@ def _legend(names: Sequence[str], left: np.ndarray) -> list[str]:
     return ['contradiction: nobody can be seated']
   lines = [f'{len(left)} arrangement{"s" if len(left) > 1 else ""} left']
   if 1 < len(left) <= LISTED:
-    order = left.argsort(1)
-    lines += [' '.join(names[p] for p in row) for row in order]
+    rows = [' '.join(names[p] for p in row) for row in left.argsort(1)]
+    lines += [
+      '   '.join(rows[k : k + BESIDE]) for k in range(0, len(rows), BESIDE)
+    ]
   return lines
