@@ -69,7 +69,7 @@ class Metric(core.Metric):
     batch: trials in flight; no effect on results.
   """
 
-  version: ClassVar[str] = '1'
+  version: ClassVar[str] = '2'
   breakdown: ClassVar[tuple[str, ...]] = ('direction',)
   headline: ClassVar[tuple[str, ...]] = ('precision', 'recall')
 

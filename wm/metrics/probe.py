@@ -145,8 +145,10 @@ class Metric(core.Metric):
 def _classes(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   """Labels [P, K] as classes 0, 1, ... of each column, and their numbers."""
   found = [np.unique(column, return_inverse=True) for column in labels.T]
-  target = np.stack([back.reshape(-1) for _, back in found], axis=-1)
-  return target, np.array([len(seen) for seen, _ in found])
+  sizes = np.array([len(seen) for seen, _ in found])
+  kind = np.min_scalar_type(sizes.max())
+  target = [back.reshape(-1).astype(kind) for _, back in found]
+  return np.stack(target, axis=-1), sizes
 
 
 class Points(NamedTuple):
@@ -189,8 +191,12 @@ def label(world: core.World, sequences: core.Sequences) -> Points:
 
 
 def _columns(labels: np.ndarray) -> np.ndarray:
-  """Labels [B] or [B, K] as [B, K]."""
-  return labels[:, None] if labels.ndim == 1 else labels
+  """Labels [B] or [B, K] as [B, K]; many are kept small."""
+  if labels.ndim == 1:
+    return labels[:, None]
+  least, most = labels.min(initial=0), labels.max(initial=0)
+  small = np.promote_types(np.min_scalar_type(least), np.min_scalar_type(most))
+  return labels.astype(np.promote_types(small, np.int8))
 
 
 def activations(

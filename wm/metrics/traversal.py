@@ -48,7 +48,7 @@ class Metric(core.Metric):
       models were trained on).
   """
 
-  version: ClassVar[str] = '1'
+  version: ClassVar[str] = '2'
   headline: ClassVar[tuple[str, ...]] = ('valid',)
 
   num: int = 1000
