@@ -7,6 +7,7 @@ Coordinates are pixels, y grows downwards.
 from __future__ import annotations
 
 import html
+import zlib
 from collections.abc import Collection, Mapping, Sequence
 
 PAPER, INK, FAINT, LINE = '#ffffff', '#20242a', '#6b7280', '#c9ced6'
@@ -161,19 +162,24 @@ def board(
     upwards: row 0 is at the bottom (chess), else at the top (Othello).
     note: a line below the board.
   """
-  parts = []
-  for square in range(rows * columns):
-    row, column = divmod(square, columns)
-    x = MARGIN + SQUARE * column
-    y = MARGIN + SQUARE * (rows - 1 - row if upwards else row)
-    inner = rect(0, 0, SQUARE, SQUARE, tones[(row + column) % 2])
-    for marked, fill in ((last, MARK), (danger, HERE)):
-      if square in marked:
-        inner += rect(0, 0, SQUARE, SQUARE, fill, 'opacity="0.6"')
-    inner += pieces.get(square, '')
-    if square in legal:
-      inner += _dot(square in pieces)
-    parts.append(f'<g transform="translate({x},{y})">{inner}</g>')
+  corner = {
+    square: (
+      MARGIN + SQUARE * (square % columns),
+      MARGIN + SQUARE * (rows - 1 - row if upwards else row),
+    )
+    for row in range(rows)
+    for square in range(row * columns, (row + 1) * columns)
+  }
+  parts = [_squares(rows, columns, tones, corner)]
+  for marked, fill in ((last, MARK), (danger, HERE)):
+    parts += [
+      rect(*corner[s], SQUARE, SQUARE, fill, 'opacity="0.6"')
+      for s in sorted(marked)
+    ]
+  parts += _pieces(pieces, corner)
+  for square in sorted(legal):
+    x, y = corner[square]
+    parts.append(_dot(x + SQUARE / 2, y + SQUARE / 2, square in pieces))
   parts += _frame(rows, columns, tones[0] == tones[1], upwards)
   width, height = 2 * MARGIN + SQUARE * columns, 2 * MARGIN + SQUARE * rows
   if note:
@@ -182,12 +188,48 @@ def board(
   return picture(width, height + (20 if note else 0), parts, note)
 
 
-def _dot(occupied: bool) -> str:
+def _squares(
+  rows: int,
+  columns: int,
+  tones: tuple[str, str],
+  corner: Mapping[int, tuple[int, int]],
+) -> str:
+  """All squares: one rectangle, and those of the other tone as one path."""
+  width, height = SQUARE * columns, SQUARE * rows
+  base = rect(MARGIN, MARGIN, width, height, tones[0])
+  if tones[0] == tones[1]:
+    return base
+  odd = [s for s in corner if sum(divmod(s, columns)) % 2]
+  path = ''.join(
+    'M{:g} {:g}h{}v{}h-{}z'.format(*corner[s], *[SQUARE] * 3) for s in odd
+  )
+  return f'{base}<path d="{path}" fill="{tones[1]}"/>'
+
+
+def _pieces(
+  pieces: Mapping[int, str], corner: Mapping[int, tuple[int, int]]
+) -> list[str]:
+  """Each kind of piece once, named by what it looks like, and its places."""
+  names = {
+    shape: f'p{zlib.crc32(shape.encode()):08x}' for shape in pieces.values()
+  }
+  kinds = ''.join(
+    f'<g id="{name}">{shape}</g>' for shape, name in names.items()
+  )
+  return [
+    f'<defs>{kinds}</defs>',
+    *(
+      '<use href="#{}" x="{}" y="{}"/>'.format(names[shape], *corner[square])
+      for square, shape in sorted(pieces.items())
+    ),
+  ]
+
+
+def _dot(x: float, y: float, occupied: bool) -> str:
   if occupied:
-    return circle(
-      20, 20, 17.5, 'none', f'stroke="{INK}" stroke-width="2" opacity="0.55"'
-    )
-  return circle(20, 20, 5, INK, 'opacity="0.5"')
+    ring = f'stroke="{INK}" stroke-width="2" opacity="0.55"'
+    return circle(x, y, 17.5, 'none', ring)
+  return circle(x, y, 5, INK, 'opacity="0.5"')
 
 
 def _frame(rows: int, columns: int, ruled: bool, upwards: bool) -> list[str]:
