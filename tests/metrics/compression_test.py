@@ -272,7 +272,8 @@ def test_columns():
   plain = ['trial', 'state', 'moves', 'direction', 'even']
   assert list(scores['precision_definition'].columns) == plain
   found = scores['precision']
-  assert list(found.columns) == plain + [
+  assert list(found.columns) == [
+    *plain,
     'prefix',
     'other_prefix',
     'other_state',

@@ -128,3 +128,24 @@ def count_silence(
   silent = (answers == predictors.NO_ANSWER) & (lengths[:, None] > 0)
   if silent.any():
     counts['no_answer'] = counts.get('no_answer', 0) + int(silent.sum())
+
+
+def about(
+  predictor: predictors.Accepting,
+  tokens: np.ndarray,
+  lengths: np.ndarray,
+  elements: list[list[tuple[int, ...]]],
+) -> np.ndarray:
+  """[N, 2] int8 answers over all elements: after the first prefix, the other.
+
+  tokens: [T, 2, L], lengths: [T, 2]; elements: suffixes of each trial.
+  """
+  trial = np.repeat(np.arange(len(elements)), [len(e) for e in elements])
+  flat = [suffix for some in elements for suffix in some]
+  both = [
+    predictor.answers(
+      predictors.histories(tokens[trial, side], lengths[trial, side]), flat
+    )
+    for side in range(2)
+  ]
+  return np.stack(both, axis=-1)

@@ -213,7 +213,7 @@ class World(table.TableWorld):
     heads = self.delta[sources, labels]
     new = heads != sources
     for k in range(1, self.max_len):
-      found[k, heads[new]] |= self._ways[k - 1, sources[new]] > 0
+      found[k, heads[new & (self._ways[k - 1, sources] > 0)]] = True
     return found
 
   def prefix_moves(self, states: np.ndarray) -> np.ndarray:

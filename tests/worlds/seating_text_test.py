@@ -1,0 +1,135 @@
+"""Prompts of the seating puzzle, and replies to them."""
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+
+from wm import predictors
+from wm.metrics import compression, distinction, stats
+from wm.worlds import seating, seating_text
+
+WORLD = seating.World(people=4)
+SENTENCE = re.compile(
+  r'^\d+\. (\w) sits (?:in seat (\d)|(\d) seats? away from (\w))\.$', re.M
+)
+
+
+def _solve(prompt):
+  """What a careful reader answers, from the words of a prompt alone."""
+  num = int(prompt.split()[0])
+  left = []
+  for order in itertools.permutations(range(1, num + 1)):
+    seats = dict(zip('ABCDE', order, strict=False))
+    if all(
+      seats[p] == int(i) if i else abs(seats[p] - seats[q]) == int(d)
+      for p, i, d, q in SENTENCE.findall(prompt)
+    ):
+      left.append(seats)
+  asked = re.search(r'Where is (\w) seated', prompt)
+  if asked:
+    return f'Surely.\nANSWER: {left[0][asked[1]]}'
+  return f'Let me see.\nANSWER: {"yes" if left else "no"}'
+
+
+def test_the_prompt_says_all_there_is_to_know():
+  tokens = [WORLD.vocab.index(word) for word in ('B@1', 'C-A=2')]
+  prompt = WORLD.continuation_question(tokens[:1], tokens[1:])
+  assert prompt.startswith('4 people, A, B, C and D, take 4 seats in a row.')
+  assert '\n1. B sits in seat 1.\n' in prompt
+  assert '\n2. C sits 2 seats away from A.\n' in prompt
+  assert 'valid continuation' in prompt
+  assert prompt.endswith('"ANSWER: " followed by yes or no.')
+  empty = WORLD.continuation_question([], tokens[1:])
+  assert '(nothing yet)' in empty
+  assert '\n1. C sits' in empty
+
+
+def test_a_reader_of_prompts_solves_every_puzzle():
+  found = WORLD.puzzles(20, 3)
+  for n in range(20):
+    tokens = found.tokens[n, : found.lengths[n]]
+    reply = _solve(WORLD.seat_question(tokens, found.person[n]))
+    assert seating_text.read_seat(reply) == found.seat[n]
+
+
+def _model(ask, **fields):
+  return predictors.Accepting(
+    WORLD.accepts(ask, **fields),
+    vocab_size=len(WORLD.vocab),
+    end=WORLD.end,
+    max_len=WORLD.max_len,
+  )
+
+
+def _values(model):
+  compress = compression.Metric(trials=12, samples=5, k=1, suffixes='world')
+  distinguish = distinction.Metric(trials=12, samples=0, k=1, max_elements=5)
+  precision, recall = (m(model, WORLD, 0)[0] for m in (compress, distinguish))
+  assert (precision.quantity, recall.quantity) == ('precision', 'recall')
+  return precision, recall
+
+
+def test_a_reader_of_prompts_is_perfect():
+  for scores in _values(_model(_solve)):
+    assert stats.summarize(scores)['value'] == 1
+    assert stats.summarize(scores)['n'] >= 6
+
+
+def test_a_reader_without_an_answer_is_no_reader():
+  precision, _ = _values(_model(lambda prompt: 'I cannot tell.'))
+  reasons = set(precision.reason[precision.reason != 'no_two_prefixes'])
+  assert reasons == {'no_answer'}
+  # A reader who shouts is one, but not to the published program.
+  loud = _model(lambda prompt: _solve(prompt).upper())
+  assert stats.summarize(_values(loud)[0])['value'] == 1
+  strict = _model(lambda prompt: _solve(prompt).upper(), strict=True)
+  assert stats.summarize(_values(strict)[0])['n'] == 0
+
+
+@pytest.mark.parametrize(
+  ('reply', 'verdict', 'strict'),
+  [
+    ('ANSWER: yes', 1, 1),
+    ('ANSWER: no.\n', 0, 0),
+    ('ANSWER: yes\nOr not.\nANSWER: no', 0, 0),
+    ('ANSWER: Yes', 1, -1),
+    ('**ANSWER:** **no**', 0, -1),
+    ('Answer: yes', 1, -1),
+    ('ANSWER: yes, it is', 1, -1),
+    ('ANSWER: perhaps', -1, -1),
+    ('yes', -1, -1),
+    ('', -1, -1),
+  ],
+)
+def test_verdicts(reply, verdict, strict):
+  assert seating_text.read_verdict(reply) == verdict
+  assert seating_text.read_verdict(reply, strict=True) == strict
+
+
+@pytest.mark.parametrize(
+  ('reply', 'seat'),
+  [
+    ('ANSWER: 2', 2),
+    ('ANSWER: 1. No!\nANSWER: **3**.', 3),
+    ('ANSWER: seat 3', -1),
+    ('ANSWER: ' + '9' * 5000, -1),
+    ('3', -1),
+  ],
+)
+def test_seats(reply, seat):
+  assert seating_text.read_seat(reply) == seat
+
+
+def test_one_answer_for_each_question():
+  asked = []
+
+  def ask(prompt):
+    asked.append(prompt)
+    return 'ANSWER: yes'
+
+  model = _model(ask)
+  prefixes = [(1,), (1,), (2,)]
+  np.testing.assert_array_equal(model.answers(prefixes, [(5,)] * 3), 1)
+  assert len(asked) == 2
