@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from wm.kernels.jit import njit
 
 _ONE = np.uint64(1)
 
@@ -39,19 +41,19 @@ def lowest(typingctx, word) -> tuple:
   return types.int64(types.uint64), build
 
 
-@njit(cache=True, inline='always')
+@njit(inline='always')
 def without_lowest(word) -> np.uint64:
   """The word with its lowest bit cleared."""
   return word & (word - _ONE)
 
 
-@njit(cache=True, inline='always')
+@njit(inline='always')
 def bit(square) -> np.uint64:
   """The word with one bit set, 0..63."""
   return _ONE << np.uint64(square)
 
 
-@njit(cache=True)
+@njit
 def nth(word, n) -> np.int64:
   """Number of the n-th bit set, counted from 0 at the lowest."""
   for _ in range(n):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from wm.kernels import chess_tables as tables
 from wm.kernels.bits_numba import leading, lowest, shr
+from wm.kernels.jit import njit
 
 # A position is an int64 array of WIDTH words. The first six hold the men of
 # each kind, both colours; then come the men of each colour, the codes of all
@@ -26,7 +25,7 @@ _LINE = tables.UPPER | tables.LOWER
 _KNIGHT, _KING, _PAWN = tables.KNIGHT, tables.KING, tables.PAWN
 
 
-@njit(cache=True)
+@njit
 def _along(line, square, occupied):
   """Squares a slider sees on one line: the nearest man each way, inclusive."""
   lower = _LOWER[line, square] & occupied
@@ -35,19 +34,19 @@ def _along(line, square, occupied):
   return (2 * (upper & -upper) - below) & _LINE[line, square]
 
 
-@njit(cache=True)
+@njit
 def rook(square, occupied) -> int:
   """Squares a rook attacks."""
   return _along(0, square, occupied) | _along(1, square, occupied)
 
 
-@njit(cache=True)
+@njit
 def bishop(square, occupied) -> int:
   """Squares a bishop attacks."""
   return _along(2, square, occupied) | _along(3, square, occupied)
 
 
-@njit(cache=True)
+@njit
 def line(first, second) -> int:
   """Squares in line with both, the first left out; 0 if they share none."""
   for k in range(4):
@@ -56,14 +55,14 @@ def line(first, second) -> int:
   return 0
 
 
-@njit(cache=True)
+@njit
 def between(first, second) -> int:
   """Squares strictly between two squares of one line, else 0."""
   low, high = min(first, second), max(first, second)
   return line(first, second) & ((1 << high) - (2 << low))
 
 
-@njit(cache=True)
+@njit
 def attackers(p, square, side, occupied) -> int:
   """Men of `side` that attack a square, given what stands in the way."""
   lines = rook(square, occupied) & (p[ROOKS] | p[QUEENS])
@@ -73,7 +72,7 @@ def attackers(p, square, side, occupied) -> int:
   return (lines | slants | leaps | pawns) & p[MEN + side]
 
 
-@njit(cache=True)
+@njit
 def attacked(p, side, occupied) -> int:
   """All squares that the men of `side` attack."""
   men = p[MEN + side]

@@ -6,8 +6,6 @@ The layout of a position is in chess_attacks_numba, that of a state row in
 
 from __future__ import annotations
 
-from numba import njit
-
 from wm.kernels import chess_tables as tables
 from wm.kernels.bits_numba import lowest, popcount, shr
 from wm.kernels.chess_attacks_numba import (
@@ -23,6 +21,7 @@ from wm.kernels.chess_attacks_numba import (
   SIDE,
   attackers,
 )
+from wm.kernels.jit import njit
 
 MOST = 2**16 - 1  # where the counters stop
 BEFORE = -2  # `known` of the state before the start token
@@ -33,13 +32,13 @@ _SIDE_KEY = tables.SIDE_KEY
 _WORD = 2**32 - 1
 
 
-@njit(cache=True)
+@njit
 def code_at(p, square) -> int:
   """Piece code 0..12 on a square."""
   return shr(p[CODES + (square >> 4)], (square & 15) << 2) & 15
 
 
-@njit(cache=True)
+@njit
 def flip(p, code, square) -> None:
   """Puts a man on an empty square, or takes that man away from it."""
   bit = 1 << square
@@ -50,7 +49,7 @@ def flip(p, code, square) -> None:
   p[KEY] ^= _PIECE_KEYS[code, square]
 
 
-@njit(cache=True)
+@njit
 def _rights(p, flags):
   """Rights of a state row whose king and rook are at home."""
   found = 0
@@ -62,7 +61,7 @@ def _rights(p, flags):
   return found
 
 
-@njit(cache=True)
+@njit
 def load(row, p) -> bool:
   """Fills position p from a state row; False where it has no board.
 
@@ -94,7 +93,7 @@ def load(row, p) -> bool:
   return attackers(p, idle, p[SIDE], p[MEN] | p[MEN + 1]) == 0
 
 
-@njit(cache=True)
+@njit
 def store(p, row) -> None:
   """Writes position p as a state row."""
   for k in range(4):
@@ -105,7 +104,7 @@ def store(p, row) -> None:
   row[10] = p[KNOWN]
 
 
-@njit(cache=True)
+@njit
 def _castle(p, source, target):
   """Brings the rook to the other side of a king that moved two files."""
   code = 10 if p[SIDE] else 4
@@ -113,7 +112,7 @@ def _castle(p, source, target):
   flip(p, code, (source + target) >> 1)
 
 
-@njit(cache=True)
+@njit
 def make(p, move) -> bool:
   """Makes a legal packed move; True where it took or moved a pawn."""
   promo, pair = move % 5, move // 5

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from wm.kernels.chess_attacks_numba import WIDTH
 from wm.kernels.chess_board_numba import load, make
 from wm.kernels.chess_moves_numba import fill_targets, full_key, list_moves
+from wm.kernels.jit import njit
 
 _MOST_MOVES = 256
 
 
-@njit(cache=True)
+@njit
 def perft(row, depth) -> int:
   """Number of lines of `depth` moves; the last ply is counted, not made."""
   stack = np.empty((depth + 1, WIDTH), np.int64)
@@ -40,7 +40,7 @@ def perft(row, depth) -> int:
   return total
 
 
-@njit(cache=True)
+@njit
 def _parted(first, second, counts, only, common):
   """Splits the first of two ascending lists; gives the sizes of the parts."""
   a = b = num_only = num_common = 0
@@ -57,7 +57,7 @@ def _parted(first, second, counts, only, common):
   return num_only, num_common
 
 
-@njit(cache=True)
+@njit
 def _emitted(found, lengths, num, path, level, only, num_only):
   """Appends path[:level] with each of `only` behind; grows the arrays."""
   if num + num_only > len(lengths):
@@ -74,7 +74,7 @@ def _emitted(found, lengths, num, path, level, only, num_only):
   return found, lengths, num
 
 
-@njit(cache=True)
+@njit
 def boundary(rows, depth) -> tuple[np.ndarray, np.ndarray]:
   """Product search, depth first, from rows[2, >= 11].
 

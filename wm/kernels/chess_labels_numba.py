@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from wm.kernels.bits_numba import shr
 from wm.kernels.chess_attacks_numba import CODES, EP, FULL, HALF, RIGHTS, SIDE
 from wm.kernels.chess_moves_numba import ep_sources
+from wm.kernels.jit import njit
 
 LABELS = 75
 
 
-@njit(cache=True)
+@njit
 def encode(p, legal, out) -> None:
   """Fills out[75]; `legal` asks for en passant only where it can be played.
 

@@ -6,8 +6,6 @@ to be tried and taken back; only en passant is, as it moves three men.
 
 from __future__ import annotations
 
-from numba import njit
-
 from wm.kernels import chess_tables as tables
 from wm.kernels.bits_numba import lowest, popcount, shr
 from wm.kernels.chess_attacks_numba import (
@@ -29,6 +27,7 @@ from wm.kernels.chess_attacks_numba import (
   line,
   rook,
 )
+from wm.kernels.jit import njit
 
 LAST_RANKS = ~0x00FFFFFFFFFFFF00
 _THIRD, _SIXTH = 0xFF << 16, 0xFF << 40
@@ -36,7 +35,7 @@ _KNIGHT, _KING, _PAWN = tables.KNIGHT, tables.KING, tables.PAWN
 _EP_KEYS = tables.EP_KEYS
 
 
-@njit(cache=True)
+@njit
 def ep_sources(p) -> int:
   """Pawns that may legally capture en passant."""
   if not p[EP]:
@@ -59,13 +58,13 @@ def ep_sources(p) -> int:
   return found
 
 
-@njit(cache=True)
+@njit
 def full_key(p) -> int:
   """Zobrist key; en passant counts only where it can be played."""
   return p[KEY] ^ _EP_KEYS[p[EP]] if ep_sources(p) else p[KEY]
 
 
-@njit(cache=True)
+@njit
 def in_check(p) -> bool:
   """Is the side to move in check?"""
   side = p[SIDE]
@@ -73,7 +72,7 @@ def in_check(p) -> bool:
   return attackers(p, king, 1 - side, p[MEN] | p[MEN + 1]) != 0
 
 
-@njit(cache=True)
+@njit
 def _pinned(p, king, us, them):
   """Own men that stand alone between the king and a slider of theirs."""
   slants = bishop(king, them) & (p[BISHOPS] | p[QUEENS])
@@ -87,7 +86,7 @@ def _pinned(p, king, us, them):
   return pinned
 
 
-@njit(cache=True)
+@njit
 def _castlings(p, side, occupied, danger):
   """Targets of the king's castlings."""
   rights = p[RIGHTS] >> 2 * side
@@ -103,7 +102,7 @@ def _castlings(p, side, occupied, danger):
   return found << shift
 
 
-@njit(cache=True)
+@njit
 def _pawn_pushes(pawn, side, free):
   """Targets of a pawn (one bit) straight ahead."""
   if side == 0:
@@ -113,7 +112,7 @@ def _pawn_pushes(pawn, side, free):
   return one | shr(one & _SIXTH, 8) & free
 
 
-@njit(cache=True)
+@njit
 def fill_targets(p, targets) -> int:
   """Sets targets[s] for each own man's square s; gives the number of moves.
 
@@ -164,7 +163,7 @@ def fill_targets(p, targets) -> int:
   return count
 
 
-@njit(cache=True)
+@njit
 def list_moves(p, targets, moves) -> int:
   """Writes legal packed moves in ascending order; gives their number."""
   fill_targets(p, targets)
@@ -189,7 +188,7 @@ def list_moves(p, targets, moves) -> int:
   return count
 
 
-@njit(cache=True)
+@njit
 def is_legal(p, targets, move) -> bool:
   """Is a packed move, any integer, among the filled targets?"""
   if move < 0 or move >= 64 * 64 * 5:
@@ -203,7 +202,7 @@ def is_legal(p, targets, move) -> bool:
   return (promo > 0) == (promotes != 0)
 
 
-@njit(cache=True)
+@njit
 def nth_move(p, targets, index) -> int:
   """Packed move number `index` in ascending order, of filled targets."""
   rest = p[MEN + p[SIDE]]

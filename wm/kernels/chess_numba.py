@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from wm.kernels import chess_count_numba, chess_play_numba
 from wm.kernels.bits_numba import lowest
@@ -18,6 +17,7 @@ from wm.kernels.chess_moves_numba import (
   is_legal,
   list_moves,
 )
+from wm.kernels.jit import njit
 
 boundary = chess_count_numba.boundary
 perft = chess_count_numba.perft
@@ -25,7 +25,7 @@ play = chess_play_numba.play
 replay = chess_play_numba.replay
 
 
-@njit(cache=True)
+@njit
 def legal(rows, moves, counts) -> None:
   """Fills moves[B, 256], ascending, and counts[B]."""
   p, targets = np.empty(WIDTH, np.int64), np.empty(64, np.int64)
@@ -35,7 +35,7 @@ def legal(rows, moves, counts) -> None:
       counts[b] = list_moves(p, targets, moves[b])
 
 
-@njit(cache=True)
+@njit
 def legal_mask(rows, index, mask) -> None:
   """Sets mask[b, index[move]] for each legal move whose index is none of -1."""
   p, targets = np.empty(WIDTH, np.int64), np.empty(64, np.int64)
@@ -59,7 +59,7 @@ def legal_mask(rows, index, mask) -> None:
             mask[b, column] = True
 
 
-@njit(cache=True)
+@njit
 def advance(rows, moves, after, ok) -> None:
   """Fills after[B, 11] (all -1 where illegal) and ok[B]."""
   p, targets = np.empty(WIDTH, np.int64), np.empty(64, np.int64)
@@ -75,7 +75,7 @@ def advance(rows, moves, after, ok) -> None:
       after[b] = -1
 
 
-@njit(cache=True)
+@njit
 def describe(rows, legal_ep, keys, checks, labels) -> None:
   """Fills keys[B], checks[B] and labels[B, 75], those that are not empty."""
   p = np.empty(WIDTH, np.int64)
@@ -90,7 +90,7 @@ def describe(rows, legal_ep, keys, checks, labels) -> None:
       encode(p, legal_ep, labels[b])
 
 
-@njit(cache=True)
+@njit
 def attacked(rows, squares, sides) -> np.ndarray:
   """[B] bool: does any man of sides[b] attack squares[b]?"""
   found = np.zeros(len(rows), np.bool_)

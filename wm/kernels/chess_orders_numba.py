@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from wm.kernels import chess_tables as tables
 from wm.kernels.bits_numba import lowest
@@ -24,13 +23,14 @@ from wm.kernels.chess_moves_numba import (
   full_key,
   is_legal,
 )
+from wm.kernels.jit import njit
 from wm.kernels.rng_numba import below, splitmix
 
 _KNIGHT, _KING, _PAWN = tables.KNIGHT, tables.KING, tables.PAWN
 NONE = -1  # Past the moves of a row.
 
 
-@njit(cache=True)
+@njit
 def _pawn_reaches(p, source, target, taken) -> bool:
   """May a pawn go there, but for its king's safety?"""
   side = p[SIDE]
@@ -49,7 +49,7 @@ def _pawn_reaches(p, source, target, taken) -> bool:
   )
 
 
-@njit(cache=True)
+@njit
 def _reaches(p, kind, source, target, taken) -> bool:
   """May a man of this kind (1..6) go there, but for its king's safety?"""
   goal, occupied = 1 << target, p[MEN] | p[MEN + 1]
@@ -67,7 +67,7 @@ def _reaches(p, kind, source, target, taken) -> bool:
   return _KING[source] & goal != 0
 
 
-@njit(cache=True)
+@njit
 def _made(p, move, q, targets) -> bool:
   """Fills q with p after a packed move; False where it is illegal."""
   promo, pair = move % 5, move // 5
@@ -90,7 +90,7 @@ def _made(p, move, q, targets) -> bool:
   return attackers(q, king, 1 - side, q[MEN] | q[MEN + 1]) == 0
 
 
-@njit(cache=True)
+@njit
 def _sorted_sides(played, low, width, moves) -> None:
   """The window's moves of each side, ascending: every other one of `moves`."""
   for k in range(width):
@@ -101,7 +101,7 @@ def _sorted_sides(played, low, width, moves) -> None:
     moves[at] = move
 
 
-@njit(cache=True)
+@njit
 def _redraw(game, played, low, width, room, stream) -> None:
   """Draws the window's order among those that lead to the position after it.
 
@@ -141,7 +141,7 @@ def _redraw(game, played, low, width, room, stream) -> None:
         played[low + width - 1] = sides[k]
 
 
-@njit(cache=True)
+@njit
 def _fill(game, played, low, high) -> None:
   """Positions after plies low..high - 1 of a legal line."""
   for k in range(low, high):
@@ -149,7 +149,7 @@ def _fill(game, played, low, high) -> None:
     make(game[k + 1], played[k])
 
 
-@njit(cache=True)
+@njit
 def orders(moves, lengths, seeds, start, sweeps, window, opening) -> np.ndarray:
   """A Gibbs chain over the orders of each row's moves."""
   out = np.full(moves.shape, NONE, np.int32)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from wm.kernels.chess_attacks_numba import WIDTH
 from wm.kernels.chess_board_numba import load, make, store
@@ -16,10 +15,11 @@ from wm.kernels.chess_rules_numba import (
   outcome,
   remember,
 )
+from wm.kernels.jit import njit
 from wm.kernels.rng_numba import below
 
 
-@njit(cache=True)
+@njit
 def _history(plies):
   """Past keys, those that came twice, and what else is remembered."""
   past = np.empty(plies + 1, np.int64)
@@ -27,7 +27,7 @@ def _history(plies):
   return past, twice, np.zeros(MEMORY, np.int64)
 
 
-@njit(cache=True)
+@njit
 def replay(
   moves, lengths, starts, legal_ep, stop, steps, rows, labels, codes
 ) -> None:
@@ -66,7 +66,7 @@ def replay(
     store(p, rows[n])
 
 
-@njit(cache=True)
+@njit
 def play(start, seeds, legal_ep, stop, moves, lengths, codes, labels) -> bool:
   """Uniformly random games; game n is a function of seeds[n].
 

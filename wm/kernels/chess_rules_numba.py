@@ -7,8 +7,6 @@ the claim rests on a move that is only announced.
 
 from __future__ import annotations
 
-from numba import njit
-
 from wm.kernels import chess_tables as tables
 from wm.kernels.bits_numba import lowest, popcount
 from wm.kernels.chess_attacks_numba import (
@@ -26,6 +24,7 @@ from wm.kernels.chess_attacks_numba import (
 )
 from wm.kernels.chess_board_numba import code_at, make
 from wm.kernels.chess_moves_numba import fill_targets, full_key, in_check
+from wm.kernels.jit import njit
 
 # Codes of outcomes; their order is the front door's OUTCOMES.
 NONE, MATE, DEAD_MATERIAL, STALEMATE, SEVENTY_FIVE, FIVEFOLD = range(6)
@@ -44,7 +43,7 @@ _KEEP, _PIECE_KEYS = tables.KEEP, tables.PIECE_KEYS
 _SIDE_KEY = tables.SIDE_KEY
 
 
-@njit(cache=True)
+@njit
 def _cannot_win(p, side):
   """Is no mate by `side` possible, by what stands on the board?"""
   own = p[MEN + side]
@@ -60,7 +59,7 @@ def _cannot_win(p, side):
   return True
 
 
-@njit(cache=True)
+@njit
 def remember(p, ply, past, twice, memory) -> None:
   """Enters the position after `ply` moves into past [plies] and twice [2, n].
 
@@ -78,14 +77,14 @@ def remember(p, ply, past, twice, memory) -> None:
     memory[TWICE + parity] += 1
 
 
-@njit(cache=True)
+@njit
 def forget(ply, memory) -> None:
   """After a capture or a pawn's move nothing earlier can come again."""
   memory[SINCE] = ply
   memory[TWICE] = memory[TWICE + 1] = 0
 
 
-@njit(cache=True)
+@njit
 def _leads_to(p, targets, keys, num):
   """Does a legal move give a position with one of keys[:num]?
 
@@ -110,7 +109,7 @@ def _leads_to(p, targets, keys, num):
   return False
 
 
-@njit(cache=True)
+@njit
 def _claims_fifty(p, targets, after, after_targets):
   """May the side to move claim by the fifty-move rule, with a move or now?"""
   if p[HALF] != 99:
@@ -130,7 +129,7 @@ def _claims_fifty(p, targets, after, after_targets):
   return False
 
 
-@njit(cache=True)
+@njit
 def outcome(p, targets, count, ply, stop, twice, memory, spare, room) -> int:
   """Code of what ends the game at a position that `remember` was told of.
 

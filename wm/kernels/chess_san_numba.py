@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from wm.kernels import chess_tables as tables
 from wm.kernels.bits_numba import lowest, shr
@@ -34,6 +33,7 @@ from wm.kernels.chess_words_numba import (
   next_word,
   read_word,
 )
+from wm.kernels.jit import njit
 
 # Errors as the front door numbers them, negative where a move is expected.
 NO_WORD, NO_MOVE, MANY = -1, -2, -3
@@ -46,7 +46,7 @@ _A, _ONE, _TAKES, _EQUALS, _CHECK, _MATE, _CASTLE, _DASH = (
 _KNIGHT, _KING, _PAWN = tables.KNIGHT, tables.KING, tables.PAWN
 
 
-@njit(cache=True)
+@njit
 def _pawns(p, target, file):
   """Own pawns that may step to a square from a file, -1 for its own."""
   side = p[SIDE]
@@ -69,7 +69,7 @@ def _pawns(p, target, file):
   return 0
 
 
-@njit(cache=True)
+@njit
 def _pieces(p, kind, target):
   """Own men of a kind 2..6 that attack a square."""
   occupied = p[MEN] | p[MEN + 1]
@@ -86,7 +86,7 @@ def _pieces(p, kind, target):
   return reach & p[kind - 1] & p[MEN + p[SIDE]]
 
 
-@njit(cache=True)
+@njit
 def _safe(p, source, target):
   """Is the own king safe after a move that is not en passant or castling?"""
   side = p[SIDE]
@@ -98,7 +98,7 @@ def _safe(p, source, target):
   return attackers(p, king, 1 - side, occupied) & ~goal == 0
 
 
-@njit(cache=True)
+@njit
 def _sources(p, kind, target, file, rank):
   """Own men of a kind that may legally go to a square; hints -1: any."""
   occupied = p[MEN] | p[MEN + 1]
@@ -123,19 +123,19 @@ def _sources(p, kind, target, file, rank):
   return found
 
 
-@njit(cache=True)
+@njit
 def _listed(p, targets, move):
   """The move if the full list of legal moves holds it."""
   fill_targets(p, targets)
   return move if is_legal(p, targets, move) else NO_MOVE
 
 
-@njit(cache=True)
+@njit
 def _promotes(kind, target):
   return kind == 1 and (target < 8 or target >= 56)
 
 
-@njit(cache=True)
+@njit
 def find(p, targets, text, at, end) -> int:
   """Packed move that a word means in position p, or an error."""
   kind, file, rank, target, promotion = read_word(text, at, end)
@@ -160,7 +160,7 @@ def find(p, targets, text, at, end) -> int:
   return (lowest(found) * 64 + target) * 5 + promotion
 
 
-@njit(cache=True)
+@njit
 def read(text, starts, rows) -> tuple[np.ndarray, ...]:
   """Moves of games written in `text`, game n in bytes starts[n]..[n + 1]."""
   num, most = len(starts) - 1, 0
@@ -195,7 +195,7 @@ def read(text, starts, rows) -> tuple[np.ndarray, ...]:
   return moves, lengths, errors, words
 
 
-@njit(cache=True)
+@njit
 def _square(out, at, square):
   """Writes a square; where it ends."""
   out[at] = _A + (square & 7)
@@ -203,7 +203,7 @@ def _square(out, at, square):
   return at + 2
 
 
-@njit(cache=True)
+@njit
 def _castling(p, targets, out, source, target):
   """Writes a castling; where it ends, -1 if illegal."""
   if _listed(p, targets, (source * 64 + target) * 5) < 0:
@@ -214,7 +214,7 @@ def _castling(p, targets, out, source, target):
   return size
 
 
-@njit(cache=True)
+@njit
 def _piece(p, out, kind, source, target):
   """Writes the move of a piece: no more of its source than tells it from
   others; where it ends, -1 if illegal."""
@@ -236,7 +236,7 @@ def _piece(p, out, kind, source, target):
   return _square(out, at, target)
 
 
-@njit(cache=True)
+@njit
 def _pawn(p, out, source, target, promotion):
   """Writes the move of a pawn; where it ends, -1 if illegal."""
   file, at = source & 7, 0
@@ -251,7 +251,7 @@ def _pawn(p, out, source, target, promotion):
   return at
 
 
-@njit(cache=True)
+@njit
 def spell(p, targets, move, out) -> bool:
   """Writes a move and makes it; False, and nothing done, if it is illegal."""
   if move < 0 or move >= PACKED:
@@ -275,7 +275,7 @@ def spell(p, targets, move, out) -> bool:
   return True
 
 
-@njit(cache=True)
+@njit
 def write(moves, lengths, rows) -> tuple[np.ndarray, np.ndarray]:
   """Words of games, and how many moves of each are legal."""
   num, most = moves.shape

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from wm.kernels.jit import njit
 
 # What a word is: 1..6 a move of P N B R Q K, or
 UNREADABLE, ANY, SHORT, LONG = -1, 0, 7, 8
@@ -37,17 +38,17 @@ _COMMENT, _UNCOMMENT, _REMARK, _ASIDE, _BACK = (
 _PASSANT = np.frombuffer(b'e.p.', np.uint8)
 
 
-@njit(cache=True)
+@njit
 def _is_file(text, at, end):
   return at < end and _FILE <= _CLASS[text[at]] < _FILE + 8
 
 
-@njit(cache=True)
+@njit
 def _is_rank(text, at, end):
   return at < end and _RANK <= _CLASS[text[at]] < _RANK + 8
 
 
-@njit(cache=True)
+@njit
 def _squares(text, at, end):
   """Reads '', file, rank or both, '' or a dash, then the target.
 
@@ -85,7 +86,7 @@ def _squares(text, at, end):
   return from_file, from_rank, file, rank, at
 
 
-@njit(cache=True)
+@njit
 def _promotion(text, at, end):
   """Promotion 0..4 of 'Q', 'q', '=Q' or '=q', where reading stopped."""
   letter = at
@@ -98,7 +99,7 @@ def _promotion(text, at, end):
   return 0, at
 
 
-@njit(cache=True)
+@njit
 def _tail(text, at, end):
   """Is the rest nothing but checks, glyphs and 'e.p.'?"""
   if end - at >= 4 and text[at] == _PASSANT[0]:
@@ -113,7 +114,7 @@ def _tail(text, at, end):
   return True
 
 
-@njit(cache=True)
+@njit
 def _castling(text, at, end):
   """Kind of 'O-O' or 'O-O-O', where reading stopped."""
   letter, parts = text[at], 1
@@ -128,7 +129,7 @@ def _castling(text, at, end):
   return UNREADABLE, at
 
 
-@njit(cache=True)
+@njit
 def read_word(text, at, end) -> tuple[int, int, int, int, int]:
   """Kind, file and rank left, square reached and promotion of a word."""
   kind = np.int64(_CLASS[text[at]])
@@ -174,7 +175,7 @@ _MARK = _marks()
 _IN_WORD = np.array([c > 32 and chr(c) not in '{;()$' for c in range(256)])
 
 
-@njit(cache=True)
+@njit
 def _past(text, at, end, mark):
   """Place after the next `mark`, or the end."""
   while at < end and text[at] != mark:
@@ -182,7 +183,7 @@ def _past(text, at, end, mark):
   return min(at + 1, end)
 
 
-@njit(cache=True)
+@njit
 def _past_variation(text, at, end):
   """Place after the parenthesis that closes the one at `at`."""
   depth = 0
@@ -202,7 +203,7 @@ def _past_variation(text, at, end):
   return at
 
 
-@njit(cache=True)
+@njit
 def _number(text, at, end):
   """Place after a move number; -1 for a result, `at` for a move ('0-0')."""
   first, zero = at, text[at] == _ZERO
@@ -219,7 +220,7 @@ def _number(text, at, end):
   return first
 
 
-@njit(cache=True)
+@njit
 def next_word(text, at, end) -> tuple[int, int]:
   """First and last + 1 byte of the next move in move text; first = end: none.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from wm.kernels import product_numba
+from wm.kernels.jit import njit
 from wm.kernels.rng_numba import below, splitmix
 
 boundary = product_numba.boundary
@@ -14,7 +14,7 @@ distinguish = product_numba.distinguish
 sizes = product_numba.sizes
 
 
-@njit(cache=True)
+@njit
 def advance(delta, rows, labels) -> np.ndarray:
   """Rows after one label each."""
   after = np.full(len(rows), -1, np.int32)
@@ -24,7 +24,7 @@ def advance(delta, rows, labels) -> np.ndarray:
   return after
 
 
-@njit(cache=True)
+@njit
 def legal(delta, rows, goals) -> np.ndarray:
   """Masks of legal labels, end last."""
   end = delta.shape[1]
@@ -37,7 +37,7 @@ def legal(delta, rows, goals) -> np.ndarray:
   return masks
 
 
-@njit(cache=True)
+@njit
 def _follow(delta, row, goal, labels, length):
   """Steps, row and over of one walk."""
   end = delta.shape[1]
@@ -56,7 +56,7 @@ def _follow(delta, row, goal, labels, length):
   return length, row, False
 
 
-@njit(cache=True)
+@njit
 def walk(delta, rows, goals, labels, lengths) -> tuple[np.ndarray, ...]:
   """Follows labels up to the first illegal one."""
   steps = np.empty(len(rows), np.int32)
@@ -69,7 +69,7 @@ def walk(delta, rows, goals, labels, lengths) -> tuple[np.ndarray, ...]:
   return steps, after, over
 
 
-@njit(cache=True)
+@njit
 def reachable(delta, rows) -> np.ndarray:
   """Depth-first search."""
   found = np.zeros(len(delta), np.bool_)
@@ -90,7 +90,7 @@ def reachable(delta, rows) -> np.ndarray:
   return found
 
 
-@njit(cache=True)
+@njit
 def _inverse(delta):
   """In-edges by (label, head) of the table completed by a sink, row S.
 
@@ -117,7 +117,7 @@ def _inverse(delta):
   return indptr, sources
 
 
-@njit(cache=True)
+@njit
 def _first_partition(classes):
   """Blocks of equal class, the sink (last row) in a block of its own."""
   size, num = len(classes) + 1, np.int64(1)
@@ -138,7 +138,7 @@ def _first_partition(classes):
   return block, start, stop, members, place, num
 
 
-@njit(cache=True)
+@njit
 def _mark(row, block, start, members, place, marks):
   """Swaps a row into the marked front of its block."""
   into = start[block[row]] + marks[block[row]]
@@ -148,7 +148,7 @@ def _mark(row, block, start, members, place, marks):
   marks[block[row]] += 1
 
 
-@njit(cache=True)
+@njit
 def minimize(delta, classes) -> np.ndarray:
   """Hopcroft's algorithm; each splitter block is used with every label."""
   size = len(delta) + 1
@@ -191,7 +191,7 @@ def minimize(delta, classes) -> np.ndarray:
   return _renumbered(block[:-1], num)
 
 
-@njit(cache=True)
+@njit
 def _renumbered(block, num):
   """Blocks numbered by first occurrence."""
   numbers = np.full(num, -1, np.int32)
@@ -205,7 +205,7 @@ def _renumbered(block, num):
   return out
 
 
-@njit(cache=True)
+@njit
 def reverse_walk(
   indptr, sources, labels, rows, steps, seeds
 ) -> tuple[np.ndarray, ...]:

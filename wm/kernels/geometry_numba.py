@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from wm.kernels.jit import njit
 
 
-@njit(cache=True)
+@njit
 def _distance(lat_a, lon_a, lat_b, lon_b, radius):
   rad = math.pi / 180
   across = math.sin((lat_b - lat_a) * (rad / 2)) ** 2
@@ -17,7 +18,7 @@ def _distance(lat_a, lon_a, lat_b, lon_b, radius):
   return 2 * radius * math.asin(math.sqrt(min(chord, 1.0)))
 
 
-@njit(cache=True)
+@njit
 def _sweep(lat, lon, order, reach, radius, offsets, nodes):
   """Counts into offsets[1:], or fills `nodes` where it has room.
 
@@ -60,7 +61,7 @@ def within(
   return offsets, nodes
 
 
-@njit(cache=True)
+@njit
 def _crossings(x, y, tails, heads, counts):
   for i in range(len(counts)):
     a, b = tails[i], heads[i]

@@ -10,9 +10,9 @@ of what a horizontal or diagonal ray may cross. Smaller boards lie amid the
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from wm.kernels.bits_numba import bit, lowest, nth, popcount, without_lowest
+from wm.kernels.jit import njit
 from wm.kernels.rng_numba import below, splitmix
 
 _NONE = np.uint64(0)
@@ -24,13 +24,13 @@ _BLACK = np.uint64(1 << 28 | 1 << 35)
 _WHITE = np.uint64(1 << 27 | 1 << 36)
 
 
-@njit(cache=True, inline='always')
+@njit(inline='always')
 def oriented(first, second, side) -> tuple:
   """(black, white) to (own, opp) and back."""
   return (second, first) if side == 1 else (first, second)
 
 
-@njit(cache=True, inline='always')
+@njit(inline='always')
 def _up(start, through, shift):
   """Squares of `through` that rays from `start` cross, towards high bits."""
   ray = through & (start << shift)
@@ -40,7 +40,7 @@ def _up(start, through, shift):
   return ray | (pairs & (ray << (_TWO * shift)))
 
 
-@njit(cache=True, inline='always')
+@njit(inline='always')
 def _down(start, through, shift):
   """As `_up`, towards low bits."""
   ray = through & (start >> shift)
@@ -50,14 +50,14 @@ def _down(start, through, shift):
   return ray | (pairs & (ray >> (_TWO * shift)))
 
 
-@njit(cache=True, inline='always')
+@njit(inline='always')
 def _ends(own, through, shift):
   """Squares that rays from own discs over `through` end on, both ways."""
   high = _up(own, through, shift) << shift
   return high | (_down(own, through, shift) >> shift)
 
 
-@njit(cache=True)
+@njit
 def moves_of(own, opp, squares) -> np.uint64:
   """Squares on which `own` may place a disc."""
   inner = opp & _INNER
@@ -66,7 +66,7 @@ def moves_of(own, opp, squares) -> np.uint64:
   return ends & squares & ~(own | opp)
 
 
-@njit(cache=True, inline='always')
+@njit(inline='always')
 def _held(move, own, through, shift):
   """Discs of `through` on one line that `move` and own discs enclose."""
   high = _up(move, through, shift)
@@ -75,7 +75,7 @@ def _held(move, own, through, shift):
   return kept | (low if ((low >> shift) & own) != _NONE else _NONE)
 
 
-@njit(cache=True)
+@njit
 def flips_of(move, own, opp) -> np.uint64:
   """Discs that a move (one bit) turns over."""
   inner = opp & _INNER
@@ -83,7 +83,7 @@ def flips_of(move, own, opp) -> np.uint64:
   return held | _held(move, own, inner, _S7) | _held(move, own, inner, _S9)
 
 
-@njit(cache=True)
+@njit
 def step(own, opp, side, move, squares) -> tuple:
   """Plays a legal move (one bit): own, opp, side, moves of who is next.
 
@@ -102,13 +102,13 @@ def step(own, opp, side, move, squares) -> tuple:
   return black, white, 2, _NONE
 
 
-@njit(cache=True)
+@njit
 def opened(squares) -> tuple:
   """The starting position, as `step` gives one."""
   return _BLACK, _WHITE, 0, moves_of(_BLACK, _WHITE, squares)
 
 
-@njit(cache=True)
+@njit
 def legal(black, white, side, squares) -> np.ndarray:
   """Legal squares of each position."""
   moves = np.zeros(len(black), np.uint64)
@@ -119,7 +119,7 @@ def legal(black, white, side, squares) -> np.ndarray:
   return moves
 
 
-@njit(cache=True)
+@njit
 def advance(black, white, side, bits, squares) -> tuple:
   """Positions after one move each; unchanged where it is illegal."""
   num = len(black)
@@ -139,7 +139,7 @@ def advance(black, white, side, bits, squares) -> tuple:
   return blacks, whites, sides, ok
 
 
-@njit(cache=True)
+@njit
 def replay(tokens, lengths, bits, squares) -> tuple:
   """Plays rows of tokens from the start, up to the first illegal one."""
   num = len(tokens)
@@ -161,7 +161,7 @@ def replay(tokens, lengths, bits, squares) -> tuple:
   return steps, blacks, whites, sides
 
 
-@njit(cache=True)
+@njit
 def play_uniform(num, seed, first, token_of, length, squares) -> tuple:
   """Games whose every move is uniform over the legal ones."""
   tokens = np.zeros((num, length), np.int32)
@@ -180,7 +180,7 @@ def play_uniform(num, seed, first, token_of, length, squares) -> tuple:
   return tokens, lengths
 
 
-@njit(cache=True)
+@njit
 def count(black, white, side, depth, squares) -> np.ndarray:
   """Legal sequences of lengths 1..depth, depth first; the last by popcount."""
   counts = np.zeros(depth, np.int64)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from wm.kernels.bits_numba import bit, lowest, without_lowest
+from wm.kernels.jit import njit
 from wm.kernels.othello_numba import opened, step
 from wm.kernels.rng_numba import below, splitmix
 
 _NONE = np.uint64(0)
 
 
-@njit(cache=True)
+@njit
 def _fill(played, discs, sides, low, high, squares) -> None:
   """Positions before plies low + 1..high of a legal line of squares.
 
@@ -26,7 +26,7 @@ def _fill(played, discs, sides, low, high, squares) -> None:
     sides[k + 1] = side
 
 
-@njit(cache=True)
+@njit
 def _drawn(played, discs, sides, low, width, squares, room, stream) -> None:
   """Redraws the window's order among those that keep the position after it.
 
@@ -64,7 +64,7 @@ def _drawn(played, discs, sides, low, width, squares, room, stream) -> None:
         played[low:high] = order[:width]
 
 
-@njit(cache=True)
+@njit
 def orders(
   tokens, lengths, seeds, bits, token_of, squares, sweeps, window, opening
 ) -> np.ndarray:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from wm.kernels.bits_numba import bit, lowest, popcount, without_lowest
+from wm.kernels.jit import njit
 from wm.kernels.othello_numba import moves_of, oriented, step
 
 _NONE = np.uint64(0)
 
 
-@njit(cache=True)
+@njit
 def _entered(discs, sides, moves, level) -> np.uint64:
   """What both sides of the pair at `level` may play; nothing where equal."""
   same = discs[0, level, 0] == discs[1, level, 0]
@@ -21,7 +21,7 @@ def _entered(discs, sides, moves, level) -> np.uint64:
   return moves[0] & moves[1]
 
 
-@njit(cache=True)
+@njit
 def _emitted(out, lengths, num, path, level, only, token_of) -> tuple:
   """Appends path[:level] and each square of `only`, growing the arrays."""
   need = num + popcount(only)
@@ -42,7 +42,7 @@ def _emitted(out, lengths, num, path, level, only, token_of) -> tuple:
   return out, lengths, num
 
 
-@njit(cache=True)
+@njit
 def boundary(black, white, side, depth, squares, token_of, listing) -> tuple:
   """Product search, depth first: elements, their lengths, counts by length.
 

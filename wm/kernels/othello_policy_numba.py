@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from wm.kernels.bits_numba import bit, lowest, nth, popcount, without_lowest
+from wm.kernels.jit import njit
 from wm.kernels.othello_numba import flips_of, moves_of, opened, step
 from wm.kernels.rng_numba import below, splitmix
 
@@ -15,7 +15,7 @@ _MOST = 1 << 20
 _NOISE = 64
 
 
-@njit(cache=True)
+@njit
 def _greedy(own, opp, moves) -> np.uint64:
   """Moves that turn most discs."""
   most, best = -1, _NONE
@@ -30,7 +30,7 @@ def _greedy(own, opp, moves) -> np.uint64:
   return best
 
 
-@njit(cache=True)
+@njit
 def _mobility(own, opp, moves, squares) -> np.uint64:
   """Moves after which the other side has fewest, passing counted as none."""
   least, best = _MOST, _NONE
@@ -46,7 +46,7 @@ def _mobility(own, opp, moves, squares) -> np.uint64:
   return best
 
 
-@njit(cache=True)
+@njit
 def _judged(own, opp, side, moves, squares, shape) -> np.int64:
   """Worth of a position to the mover (to black once it is over)."""
   corners, beside, late = shape
@@ -63,7 +63,7 @@ def _judged(own, opp, side, moves, squares, shape) -> np.int64:
   return worth + (discs if popcount(own | opp) >= late else -discs)
 
 
-@njit(cache=True)
+@njit
 def _search(own, opp, side, moves, squares, shape, depth, room) -> np.uint64:
   """The best move by alpha-beta to `depth` plies, ties to the lowest square.
 
@@ -106,7 +106,7 @@ def _search(own, opp, side, moves, squares, shape, depth, room) -> np.uint64:
         best = tried
 
 
-@njit(cache=True)
+@njit
 def play(
   num, seed, first, token_of, length, squares, policy, noise, depth, shape
 ) -> tuple:

@@ -10,8 +10,9 @@ bit.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from wm.kernels.jit import njit
 from wm.kernels.rng_numba import below, splitmix
 
 HOP_LANES = 256
@@ -20,7 +21,7 @@ ATTEMPTS = 1000  # draws of one random walk before it is given up
 _ONE = np.uint32(1)
 
 
-@njit(cache=True)
+@njit
 def clusters(leaving, entering, rows, size) -> np.ndarray:
   """`rows` in an order that puts `size` of them at a time close together.
 
@@ -53,7 +54,7 @@ def clusters(leaving, entering, rows, size) -> np.ndarray:
   return order
 
 
-@njit(cache=True)
+@njit
 def _breadth_first(edges, root, order, seen):
   """Fills order [S] with rows as a search from root meets them, then others."""
   indptr, others = edges[0], edges[1]
@@ -73,14 +74,14 @@ def _breadth_first(edges, root, order, seen):
       num += 1
 
 
-@njit(cache=True)
+@njit
 def _wake(edges, row, dirty):
   """Marks the rows that edges from `row` lead to."""
   for other in edges[1][edges[0][row] : edges[0][row + _ONE]]:
     dirty[other] = True
 
 
-@njit(cache=True)
+@njit
 def _hop(edges, row, dist):
   """Takes one more than the least of the neighbours; True if a lane fell."""
   fell, stop = False, edges[0][row + _ONE]
@@ -95,7 +96,7 @@ def _hop(edges, row, dist):
   return fell
 
 
-@njit(cache=True)
+@njit
 def _hop_block(out, into, roots, infinity, dist, order, dirty):
   """Hops from at most HOP_LANES roots into dist [S, HOP_LANES]."""
   _breadth_first(out, roots[0], order, dirty)
@@ -115,7 +116,7 @@ def _hop_block(out, into, roots, infinity, dist, order, dirty):
           _wake(out, row, dirty)
 
 
-@njit(cache=True)
+@njit
 def _fill_hops(leaving, entering, out, infinity):
   """Hops between all pairs; False where `infinity` is too low."""
   size = len(out)
@@ -139,7 +140,7 @@ def _fill_hops(leaving, entering, out, infinity):
   return True
 
 
-@njit(cache=True)
+@njit
 def _permute(out, columns, infinity):
   """Moves column n to columns[n] in place; infinity becomes the maximum."""
   line = np.empty(out.shape[1], out.dtype)
@@ -166,7 +167,7 @@ def hops(
   return _fill_hops(leaving, entering, out, infinity)
 
 
-@njit(cache=True)
+@njit
 def _relax(edges, row, dist):
   """Shortens dist[row] over edges from others; True if any lane fell."""
   fell, stop = False, edges[0][row + _ONE]
@@ -182,7 +183,7 @@ def _relax(edges, row, dist):
   return fell
 
 
-@njit(cache=True)
+@njit
 def _block(out, into, roots, dist, order, dirty):
   """Distances from at most LANES roots into dist [S, LANES]."""
   dist[:] = np.inf
@@ -202,7 +203,7 @@ def _block(out, into, roots, dist, order, dirty):
           _wake(out, row, dirty)
 
 
-@njit(cache=True)
+@njit
 def _name(into, names, roots, dist, row, found, stuck):
   """Fills found [LANES] with the label a route takes at a row, else -1.
 
@@ -223,7 +224,7 @@ def _name(into, names, roots, dist, row, found, stuck):
     stuck[lane] |= open_end and roots[lane] != row
 
 
-@njit(cache=True)
+@njit
 def _release(into, names, goal, far, out):
   """Labels for rows that only level edges leave, in rounds; see paths_ref."""
   size = len(far)
@@ -247,7 +248,7 @@ def _release(into, names, goal, far, out):
         out[row], settled[row] = found[row], True
 
 
-@njit(cache=True)
+@njit
 def _write_labels(into, names, roots, dist, places, labels):
   """Puts the labels of a block in rows `places` of labels [B, S]."""
   size = len(dist)
@@ -266,7 +267,7 @@ def _write_labels(into, names, roots, dist, places, labels):
       _release(into, names, roots[lane], dist[:, lane], out)
 
 
-@njit(cache=True)
+@njit
 def _blocks(out, into, names, sources, places, first, step, result, labels):
   """Blocks number first, first + step, ... of the sources, one thread."""
   size = len(out[0]) - 1
@@ -285,7 +286,7 @@ def _blocks(out, into, names, sources, places, first, step, result, labels):
       _write_labels(into, names, roots, dist, into_rows, labels)
 
 
-@njit(cache=True, parallel=True)
+@njit(parallel=True)
 def _blocks_threads(out, into, names, sources, places, threads, result, labels):
   """The same, blocks shared out among threads."""
   for thread in prange(threads):
@@ -317,7 +318,7 @@ def distances(
     _blocks_threads(*edges, threads, dist, labels)
 
 
-@njit(cache=True)
+@njit
 def _follow(delta, table, origins, index, goals, order, labels, moves):
   """Routes in an order that keeps to one goal's table."""
   most = labels.shape[1]
@@ -351,7 +352,7 @@ def follow(
   _follow(delta, table, origins, index, goals, order, labels, moves)
 
 
-@njit(cache=True)
+@njit
 def random_walks(
   heads, labels, edges, starts, num, low, high, seed, first
 ) -> tuple[np.ndarray, ...]:

@@ -7,12 +7,12 @@ back through its parents.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from wm.kernels.jit import njit
 from wm.kernels.rng_numba import S32, splitmix
 
 
-@njit(cache=True)
+@njit
 def _doubled(array):
   """A copy with room for twice as many."""
   out = np.empty(2 * len(array), array.dtype)
@@ -21,7 +21,7 @@ def _doubled(array):
   return out
 
 
-@njit(cache=True)
+@njit
 def _slot(slots, keys, key):
   """Where `key` is, or may be put, in an open-addressing table of indices."""
   mask = np.int64(len(slots) - 1)
@@ -31,7 +31,7 @@ def _slot(slots, keys, key):
   return at
 
 
-@njit(cache=True)
+@njit
 def _rehashed(slots, keys, num):
   """A table of twice the size for the first `num` keys."""
   out = np.empty(2 * len(slots), np.int64)
@@ -41,7 +41,7 @@ def _rehashed(slots, keys, num):
   return out
 
 
-@njit(cache=True)
+@njit
 def _path(parents, labels, node, last):
   """Labels from the root to a node, and one more."""
   depth = 0
@@ -58,7 +58,7 @@ def _path(parents, labels, node, last):
   return out
 
 
-@njit(cache=True)
+@njit
 def distinguish(
   delta, first, second, first_goal, second_goal
 ) -> np.ndarray | None:
@@ -99,7 +99,7 @@ def distinguish(
   return None
 
 
-@njit(cache=True)
+@njit
 def _emit(out, lengths, num, parents, labels, node, label, length):
   """Writes suffix `num`: the path to a node and one label; may grow."""
   if num == len(out):
@@ -117,7 +117,7 @@ def _emit(out, lengths, num, parents, labels, node, label, length):
   return out, lengths
 
 
-@njit(cache=True)
+@njit
 def boundary(
   delta, first, second, first_goal, second_goal, depth
 ) -> tuple[np.ndarray, ...]:
@@ -129,7 +129,7 @@ def boundary(
   )
 
 
-@njit(cache=True)
+@njit
 def boundary_reference(
   delta, allowed, alive, first, second, first_goal, second_goal, depth
 ) -> tuple[np.ndarray, ...]:
@@ -144,7 +144,7 @@ def boundary_reference(
   )
 
 
-@njit(cache=True)
+@njit
 def _boundary(
   delta, allowed, alive, first, second, first_goal, second_goal, depth
 ):
@@ -195,7 +195,7 @@ def _boundary(
   return offsets, out[:num], lengths[:num]
 
 
-@njit(cache=True)
+@njit
 def sizes(
   delta, first, second, first_goal, second_goal, depth
 ) -> tuple[np.ndarray, ...]:
@@ -228,7 +228,7 @@ def sizes(
   return boundaries, interiors
 
 
-@njit(cache=True)
+@njit
 def _alone(delta, row, goal):
   """Boundary size against a state without legal labels."""
   if row < 0:
@@ -239,7 +239,7 @@ def _alone(delta, row, goal):
   return total
 
 
-@njit(cache=True)
+@njit
 def _deeper(delta, keys, ways, new_keys, new_ways, slots, goals):
   """One level of `sizes`.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from wm.kernels.jit import njit
 from wm.kernels.recon_ref import (
   NO_CANDIDATE,
   NO_ROOM,
@@ -56,7 +56,7 @@ class _Walk(NamedTuple):
   first: np.ndarray
 
 
-@njit(cache=True)
+@njit
 def _slot(graph, node, label):
   for slot in range(graph.degree[node]):
     if graph.label[node, slot] == label:
@@ -64,7 +64,7 @@ def _slot(graph, node, label):
   return -1
 
 
-@njit(cache=True)
+@njit
 def _add(graph, node, label, target, route):
   slot = graph.degree[node]
   graph.label[node, slot] = label
@@ -75,14 +75,14 @@ def _add(graph, node, label, target, route):
   graph.logged[0] += 1
 
 
-@njit(cache=True)
+@njit
 def _undo(graph):
   while graph.logged[0]:
     graph.logged[0] -= 1
     graph.degree[graph.log[graph.logged[0]]] -= 1
 
 
-@njit(cache=True)
+@njit
 def _take(graph, walk, labels, route):
   for step in range(len(labels)):
     node, label = walk.path[step], labels[step]
@@ -91,7 +91,7 @@ def _take(graph, walk, labels, route):
   return walk.path[len(labels)]
 
 
-@njit(cache=True)
+@njit
 def _has_room(graph, node, label, at, pending):
   if graph.degree[node] + graph.held[node] >= graph.max_degree[0]:
     return False
@@ -102,7 +102,7 @@ def _has_room(graph, node, label, at, pending):
   return _slot(graph, node, label) < 0
 
 
-@njit(cache=True)
+@njit
 def _step(graph, walk, step, label, at, pending):
   """Takes one step of a walk if an edge allows it."""
   node = walk.path[step]
@@ -123,7 +123,7 @@ def _step(graph, walk, step, label, at, pending):
   return True
 
 
-@njit(cache=True)
+@njit
 def _back(graph, walk, labels, length, to):
   """Takes back the steps of a walk beyond the first `to`."""
   for step in range(to, length):
@@ -132,7 +132,7 @@ def _back(graph, walk, labels, length, to):
       graph.held[walk.path[step]] -= 1
 
 
-@njit(cache=True)
+@njit
 def _walk(graph, walk, start, destination, labels, at, pending):
   """Length of the walk; `at` is the pending edge's node, or -1."""
   walk.path[0] = start
@@ -158,7 +158,7 @@ def _walk(graph, walk, start, destination, labels, at, pending):
   return length
 
 
-@njit(cache=True)
+@njit
 def _best(graph, walk, best, near, destination, labels, at, pending):
   """Longest walk of all candidates, the first of equals, into `best`."""
   longest = 0
@@ -173,7 +173,7 @@ def _best(graph, walk, best, near, destination, labels, at, pending):
   return longest
 
 
-@njit(cache=True)
+@njit
 def _program(graph, walk, best, offsets, nodes, origin, destination, labels, n):
   length = _walk(graph, walk, origin, destination, labels, -1, -1)
   if length == 0 and not _has_room(graph, origin, labels[0], -1, -1):
@@ -197,7 +197,7 @@ def _program(graph, walk, best, offsets, nodes, origin, destination, labels, n):
   return OK
 
 
-@njit(cache=True)
+@njit
 def _leads(graph, node, target, slots, label):
   """Does one of the first slots, or a fresh edge of lower label, lead there?"""
   for slot in range(slots):
@@ -209,7 +209,7 @@ def _leads(graph, node, target, slots, label):
   return False
 
 
-@njit(cache=True)
+@njit
 def _fits(graph, node, target):
   """Does an edge to `target` keep the distinct neighbours in their limit?"""
   if _leads(graph, node, target, graph.degree[node], 8):
@@ -227,7 +227,7 @@ def _fits(graph, node, target):
   return known < graph.max_degree[0]
 
 
-@njit(cache=True)
+@njit
 def _follow(graph, walk, node, destination, labels):
   """Steps that can be walked; being at the destination at the end is one."""
   walk.path[0] = node
@@ -255,7 +255,7 @@ def _follow(graph, walk, node, destination, labels):
   return steps
 
 
-@njit(cache=True)
+@njit
 def _choose(graph, walk, near, node, destination, label, rest, n):
   """Where the printed algorithm adds an edge to, or -1."""
   slots = graph.degree[node]
@@ -274,7 +274,7 @@ def _choose(graph, walk, near, node, destination, label, rest, n):
   return chosen
 
 
-@njit(cache=True)
+@njit
 def _paper(graph, walk, offsets, nodes, origin, destination, labels, n):
   node = origin
   for done in range(len(labels)):
@@ -300,7 +300,7 @@ def _paper(graph, walk, offsets, nodes, origin, destination, labels, n):
   return OK if node == destination else OFF_DESTINATION
 
 
-@njit(cache=True)
+@njit
 def _place(
   graph,
   walk,
