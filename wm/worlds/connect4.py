@@ -16,7 +16,11 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.worlds import table
+from wm.worlds import svg, table
+
+# Taller columns are drawn as bars.
+MOST_DISCS = 16
+_BLUE = '#3b6ea8'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,6 +143,30 @@ class World(core.World):
       return 'dead'
     return ','.join(map(str, state.tolist()))
 
+  def render(self, state: np.ndarray) -> str:
+    """The board, discs as they lie; a bar where columns are tall.
+
+    Above each column is its token, in red where it is full; below, discs.
+    """
+    if state[0] < 0:
+      return svg.card(['dead'])
+    tall = self.rows if self.rows <= MOST_DISCS else 1
+    wide, high = 32, 32 if tall > 1 or self.rows == 1 else 200
+    parts = []
+    for column, discs in enumerate(state.tolist()):
+      x = 12 + wide * column
+      full = svg.HERE if discs == self.rows else svg.INK
+      name = {'size': 13, 'anchor': 'middle', 'bold': True, 'fill': full}
+      parts.append(svg.text(x + wide / 2, 20, str(column + 1), **name))
+      parts += _column(x, wide, high, tall, discs, self.rows)
+      under = {'size': 11, 'anchor': 'middle', 'fill': svg.FAINT}
+      below = 28 + tall * high + 16
+      parts.append(svg.text(x + wide / 2, below, str(discs), **under))
+    width = 24 + wide * self.columns
+    note = f'discs in columns of {self.rows}'
+    parts.append(svg.text(12, 66 + tall * high, note, size=12))
+    return svg.picture(max(width, 180), 76 + tall * high, parts, note)
+
   def boundary(
     self, first: np.ndarray, second: np.ndarray, depth: int
   ) -> list[list[tuple[int, ...]]]:
@@ -184,6 +212,24 @@ class World(core.World):
         ways = math.comb(length - 1, fill)
         sizes[length - 1] += ways * others[length - 1 - fill]
     return table.cumulated(sizes)
+
+
+def _column(
+  x: float, wide: float, high: float, tall: int, discs: int, most: int
+) -> list[str]:
+  """A column of `tall` holes, its lowest `discs` filled, or one bar."""
+  frame = f'stroke="{svg.PAPER}"'
+  parts = [svg.rect(x, 28, wide, tall * high, _BLUE, frame)]
+  if tall < most:
+    share = discs / most * (high - 4)
+    parts.append(svg.rect(x + 6, 30, wide - 12, high - 4, svg.PAPER))
+    top = 30 + high - 4 - share
+    return [*parts, svg.rect(x + 6, top, wide - 12, share, svg.MARK)]
+  for k in range(tall):
+    y = 28 + high * (tall - k - 0.5)
+    fill = svg.MARK if k < discs else svg.PAPER
+    parts.append(svg.circle(x + wide / 2, y, 12, fill))
+  return parts
 
 
 def _arrangements(room: list[int], depth: int) -> list[int]:

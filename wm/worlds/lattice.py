@@ -15,7 +15,9 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.worlds import table
+from wm.worlds import svg, table
+
+AROUND = 8  # States drawn on each side of the current one.
 
 VOCAB = ('<pad>', 'left', 'stay', 'right')
 
@@ -58,3 +60,29 @@ class World(table.TableWorld):
     delta = np.stack([row - 1, row, row + 1], axis=-1)
     delta[delta == self.size] = core.DEAD
     return delta
+
+  def render(self, state: np.ndarray) -> str:
+    """The line around the current state, walls where they are in sight."""
+    row = int(state[0])
+    if row < 0:
+      return svg.card(['dead'])
+    first, last = max(row - AROUND, 0), min(row + AROUND, self.size - 1)
+    gap, y = 44, 32
+    left, right = 40, 40 + gap * (last - first)
+    parts = [svg.line(left - 30, y, right + 30, y, svg.FAINT, 2)]
+    for ends, x in (
+      (first == 0, left - 30),
+      (last + 1 == self.size, right + 30),
+    ):
+      if ends:
+        parts.append(svg.rect(x - 4, y - 18, 8, 36, svg.INK))
+    for place in range(first, last + 1):
+      x, here = left + gap * (place - first), place == row
+      fill, ink = (svg.HERE, svg.PAPER) if here else (svg.PAPER, svg.INK)
+      parts.append(svg.circle(x, y, 15, fill, f'stroke="{svg.FAINT}"'))
+      name = {'size': 12, 'anchor': 'middle', 'fill': ink, 'bold': here}
+      parts.append(svg.text(x, y + 4, str(place), **name))
+    legal = np.flatnonzero(self.delta[row] >= 0)
+    note = 'legal: ' + ', '.join(VOCAB[label + 1] for label in legal)
+    parts.append(svg.text(left - 30, y + 38, note, size=12))
+    return svg.picture(max(right + 40, 160), y + 48, parts, f'at {row}')

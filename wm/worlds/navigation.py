@@ -17,7 +17,7 @@ import numpy as np
 
 from wm import core
 from wm.kernels import dfa
-from wm.worlds import routes, streets, table
+from wm.worlds import map_picture, routes, streets, svg, table
 
 START, OVER, UNSTATED = -2, -3, -2
 
@@ -294,6 +294,18 @@ class Navigation(core.World):
       return {START: 'start', OVER: 'end', core.DEAD: 'dead'}[current]
     ids = self.vocab[NODE0:]
     return f'{ids[current]},{ids[goal] if goal >= 0 else "?"}'
+
+  def render(self, state: np.ndarray) -> str:
+    """The streets around the current intersection; see `map_picture`."""
+    current, goal = map(int, state)
+    if current < 0:
+      return svg.card([self.format_state(state)])
+    ids = self.vocab[NODE0:]
+    note = f'at {ids[current]}, destination '
+    note += ids[goal] if goal >= 0 else 'not stated yet'
+    if current == goal:
+      note += ': there'
+    return map_picture.picture(self.graph, current, goal, note)
 
   def boundary(
     self, first: np.ndarray, second: np.ndarray, depth: int

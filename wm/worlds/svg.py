@@ -47,9 +47,15 @@ def text(
   fill: str = INK,
   mono: bool = False,
   bold: bool = False,
+  halo: bool = False,
 ) -> str:
-  """Words on the baseline (x, y), escaped; anchor start, middle or end."""
+  """Words on the baseline (x, y), escaped; anchor start, middle or end.
+
+  halo: paper around the letters, for words on top of lines.
+  """
   weight = ' font-weight="600"' if bold else ''
+  if halo:
+    weight += f' stroke="{PAPER}" stroke-width="3" paint-order="stroke"'
   return (
     f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" text-anchor="{anchor}" '
     f'fill="{fill}" font-family="{MONO if mono else SANS}"{weight} '
@@ -183,9 +189,9 @@ def board(
   parts += _frame(rows, columns, tones[0] == tones[1], upwards)
   width, height = 2 * MARGIN + SQUARE * columns, 2 * MARGIN + SQUARE * rows
   if note:
-    parts.append(text(MARGIN, height + 8, note, size=12))
-  width = max(width, 2 * MARGIN + 6.5 * len(note))
-  return picture(width, height + (20 if note else 0), parts, note)
+    parts.append(text(MARGIN, height + 12, note, size=12))
+  width = max(width, 2 * MARGIN + 6 * len(note))
+  return picture(width, height + (24 if note else 0), parts, note)
 
 
 def _squares(
