@@ -14,6 +14,7 @@ SPECS = (
   'oracle',
   'noisy_oracle(illegal=0.2, wrong=0.3)',
   "noisy_oracle(illegal=0.1, wrong=0.5, by='prefix')",
+  'solver()',
 )
 
 
