@@ -29,6 +29,21 @@ figcaption { color: #777; font-size: .9rem; }
 summary h2 { display: inline-block; }
 summary { cursor: pointer; }
 code { background: var(--soft); padding: .1rem .3rem; border-radius: 4px; }
+h3 { font-size: 1.05rem; margin: 1.4rem 0 .3rem; }
+h3 small { color: #777; font-weight: normal; margin-left: .6rem; }
+details > summary { margin: .2rem 0; }
+.trial { border-left: 3px solid var(--line); padding: 0 0 .2rem 1rem;
+  margin: 1rem 0 1.4rem; }
+.trial h4 { margin: 0 0 .3rem; font-size: 1rem; }
+.trial dl { margin: 0; display: grid; gap: .2rem 1rem;
+  grid-template-columns: minmax(6rem, 13rem) 1fr; }
+.trial dt { color: #777; font-size: .85rem; }
+.trial dd { margin: 0; overflow-wrap: anywhere; }
+.trial mark { background: #d1495b; color: white; padding: 0 .2rem;
+  border-radius: 3px; }
+.trial .after { opacity: .45; }
+figure.scene { margin: .6rem .8rem .2rem 0; max-width: 24rem; }
+figure.scene img { background: none; max-height: 24rem; }
 """
 
 

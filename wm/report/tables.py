@@ -140,7 +140,7 @@ def series_tables(runs: Sequence[Run]) -> list[Table]:
   for entry in entries:
     name, _, tail = entry['quantity'].rpartition('_')
     wanted = registry.find('metric', entry['metric']).headline
-    if name in wanted and _is_number(tail):
+    if name in wanted and is_number(tail):
       columns = found.setdefault((spec(entry), name), {})
       columns.setdefault(float(tail), {})[entry['model']] = entry
   made = []
@@ -156,7 +156,8 @@ def series_tables(runs: Sequence[Run]) -> list[Table]:
   return made
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+  """Is it a plain decimal, as the tail of NAME_0.5 is?"""
   return text.replace('.', '', 1).isdigit()
 
 

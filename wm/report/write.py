@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wm import files, registry
-from wm.report import collect, figures, page, tables
+from wm.report import collect, figures, gallery, page, tables, worst
 
 
 def report(
@@ -37,10 +37,12 @@ def report(
   pictures = _pictures(runs, out)
   lead = _lead(entries)
   terms = _definitions(entries)
-  files.write_text(out / 'report.md', _markdown(lead, parts, pictures, terms))
-  files.write_text(
-    out / 'report.html', _html(lead, parts, pictures, out, terms)
-  )
+  groups = worst.groups(runs)
+  text = _markdown(lead, parts, pictures, terms, gallery.markdown(groups))
+  files.write_text(out / 'report.md', text)
+  trials = gallery.section(runs, groups)
+  text = _html(lead, parts, pictures, out, terms, trials)
+  files.write_text(out / 'report.html', text)
   return {
     'results': len(entries),
     'markdown': str(out / 'report.md'),
@@ -146,6 +148,7 @@ def _markdown(
   parts: Sequence[tables.Table],
   pictures: Sequence[Picture],
   terms: dict[str, str],
+  trials: str,
 ) -> str:
   shown = [f'# {_TITLE}', '', lead, '']
   shown += [part.markdown() for part in parts if not part.folded]
@@ -153,6 +156,7 @@ def _markdown(
     shown += [f'![{caption}]({name})', '']
     if link:
       shown += [f'[{caption}: interactive]({link})', '']
+  shown += [trials] if trials else []
   shown += [part.markdown() for part in parts if part.folded]
   shown += ['## What is measured', '']
   shown += [f'- `{term}`: {text}' for term, text in terms.items()]
@@ -165,6 +169,7 @@ def _html(
   pictures: Sequence[Picture],
   out: pathlib.Path,
   terms: dict[str, str],
+  trials: str,
 ) -> str:
   images = [
     page.figure((out / name).read_bytes(), caption, link)
@@ -173,7 +178,7 @@ def _html(
   body = [page.table(part) for part in parts if not part.folded]
   if images:
     body += ['<h2>Pictures</h2>', *images]
-  body.append(page.definitions(terms))
+  body += [trials, page.definitions(terms)]
   body += [page.table(part) for part in parts if part.folded]
   return page.page(_TITLE, lead, body)
 
