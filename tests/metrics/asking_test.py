@@ -1,5 +1,7 @@
 """Continuations that the world draws, and answers about them."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from tests import tiny
 from tests.metrics import hand
 from wm import accept as rules
 from wm import core, predictors, registry
-from wm.metrics import asking, compression, stats, trials
+from wm.metrics import asking, compression, distinction, stats, trials
 
 WORLD = tiny.World()
 SEATING = registry.make('world', 'seating()')
@@ -119,9 +121,58 @@ def test_answers_are_those_of_the_world_for_all_that_know_it():
     [tuple(row[:n].tolist()) for row, n in zip(rows, some, strict=True) if n]
     for rows, some in zip(tokens, lengths, strict=True)
   ]
-  flat = asking.about(solver, prefixes, sizes, elements)
-  wanted = np.moveaxis(found[0], 1, 2)[lengths > 0]
-  np.testing.assert_array_equal(flat, wanted)
+  counts = {}
+  kept, wrong_at = asking.told(solver, prefixes, sizes, elements, counts)
+  assert kept == elements
+  assert not counts
+  first, second = np.moveaxis(found[0], 1, 0)[:, lengths > 0]
+  apart = (first == predictors.YES) & (second == predictors.NO)
+  np.testing.assert_array_equal(
+    wrong_at, np.where(apart, 0, lengths[lengths > 0])
+  )
+
+
+def test_suffixes_without_an_answer_are_left_out():
+  elements = [[(1,), (2,), (3, 1)], [], [(2,)]]
+  prefixes = np.array([[[1, 2], [2, 1]]] * 3, np.int32)
+  sizes = np.full((3, 2), 2, np.int32)
+  replies = {
+    ((1, 2), (1,)): 1,
+    ((2, 1), (1,)): 0,
+    ((1, 2), (2,)): -1,
+    ((2, 1), (2,)): 0,
+    ((1, 2), (3, 1)): 1,
+    ((2, 1), (3, 1)): 1,
+  }
+
+  class Asked(predictors.Accepting):
+    def answers(self, prefixes, suffixes):
+      pairs = zip(prefixes, suffixes, strict=True)
+      return np.array([replies[tuple(p), tuple(s)] for p, s in pairs], np.int8)
+
+  counts = {}
+  model = Asked.__new__(Asked)
+  kept, wrong_at = asking.told(model, prefixes, sizes, elements, counts)
+  assert kept == [[(1,), (3, 1)], [], []]
+  assert wrong_at.tolist() == [0, 2]
+  assert counts == {'no_answer': 2}
+
+
+def test_recall_of_a_silent_solver_is_over_what_it_answered():
+  def recall(**faults):
+    model = registry.make('model', 'solver()')
+    model = dataclasses.replace(model, **faults).predictor(SEATING, 0)
+    metric = distinction.Metric(trials=60, samples=0, k=1, max_elements=5)
+    found = {scores.quantity: scores for scores in metric(model, SEATING, 0)}
+    return found['recall']
+
+  some = recall(silent=0.6)
+  assert stats.summarize(some)['value'] == 1
+  assert some.counts['no_answer'] > 0
+  none = recall(silent=1.0)
+  summary = stats.summarize(none)
+  assert summary['n'] == 0
+  assert summary['unmeasured']['no_answer'] > 40
 
 
 def test_agreement_needs_two_answers():

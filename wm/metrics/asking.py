@@ -130,22 +130,40 @@ def count_silence(
     counts['no_answer'] = counts.get('no_answer', 0) + int(silent.sum())
 
 
-def about(
+def told(
   predictor: predictors.Accepting,
   tokens: np.ndarray,
   lengths: np.ndarray,
   elements: list[list[tuple[int, ...]]],
-) -> np.ndarray:
-  """[N, 2] int8 answers over all elements: after the first prefix, the other.
+  counts: dict[str, int],
+) -> tuple[list[list[tuple[int, ...]]], np.ndarray]:
+  """Elements that were answered after both prefixes, and the answers to them.
 
-  tokens: [T, 2, L], lengths: [T, 2]; elements: suffixes of each trial.
+  tokens: [T, 2, L], lengths: [T, 2]; elements: suffixes of each trial;
+  counts: gets the questions without an answer.
+
+  Returns:
+    elements: the answered ones of each trial.
+    wrong_at: [N] int32 over these: 0 where the answers were yes and no, as they
+      should be, else the place of the last token, which settles a suffix.
   """
-  trial = np.repeat(np.arange(len(elements)), [len(e) for e in elements])
+  sizes = [len(some) for some in elements]
+  trial = np.repeat(np.arange(len(elements)), sizes)
   flat = [suffix for some in elements for suffix in some]
-  both = [
-    predictor.answers(
-      predictors.histories(tokens[trial, side], lengths[trial, side]), flat
-    )
-    for side in range(2)
-  ]
-  return np.stack(both, axis=-1)
+  answers = np.stack(
+    [
+      predictor.answers(
+        predictors.histories(tokens[trial, side], lengths[trial, side]), flat
+      )
+      for side in range(2)
+    ],
+    axis=-1,
+  )
+  length = np.array([len(suffix) for suffix in flat], np.int32)
+  count_silence(counts, answers[..., None], length[:, None])
+  heard = answered(answers[..., None])[:, 0]
+  right = (answers == (predictors.YES, predictors.NO)).all(1)
+  kept: list[list[tuple[int, ...]]] = [[] for _ in elements]
+  for n in np.flatnonzero(heard):
+    kept[trial[n]].append(flat[n])
+  return kept, np.where(right, 0, length)[heard]

@@ -12,8 +12,8 @@ from typing import ClassVar
 import numpy as np
 
 from wm import accept as rules
-from wm import core, registry
-from wm.metrics import boundaries, endings, rollouts, search, trials
+from wm import core, predictors, registry
+from wm.metrics import asking, boundaries, endings, rollouts, search, trials
 
 # Stream of randomness of the world's sampled boundary, beside those of trials.
 BOUNDARY = 16
@@ -43,7 +43,8 @@ class Metric(core.Metric):
   Reasons of unmeasured trials: vacuous (nothing is accepted after the first
   prefix; precision only), empty (the boundary is), capped (`exact` only),
   no_two_states, no_common_moves, no_two_prefixes, no_prefix, no_room (for a
-  token, or for any suffix of the world's boundary).
+  token, or for any suffix of the world's boundary), no_answer (recall of a
+  predictor that only accepts, where it gave none to any suffix).
 
   Attributes:
     trials: pairs of states drawn.
@@ -246,15 +247,25 @@ class Metric(core.Metric):
         boundaries.some(e, key, self.max_elements)
         for e, key in zip(elements, keys, strict=True)
       ]
-    wrong_at = boundaries.untold_at(
-      predictor, pairs, rows, elements, accept, self.batch
-    )
+    if isinstance(predictor, predictors.Accepting):
+      elements, wrong_at = asking.told(
+        predictor,
+        pairs.tokens[rows],
+        pairs.lengths[rows],
+        elements,
+        pairs.counts,
+      )
+    else:
+      wrong_at = boundaries.untold_at(
+        predictor, pairs, rows, elements, accept, self.batch
+      )
     good = wrong_at == 0
     tried = np.array([len(e) for e in elements], np.int64)
     by_length = np.concatenate(
       [np.zeros(0), *(boundaries.length_weights(e) for e in elements)]
     )
-    reason = np.where(sizes == 0, none, '')
+    reason = np.where(tried == 0, 'no_answer', '')
+    reason = np.where(sizes == 0, none, reason)
     even = boundaries.mean_by_trial(good, np.ones(len(good)), tried)
     level = boundaries.mean_by_trial(good, by_length, tried)
     scored = _scored('recall', world, pairs, rows, even, reason, sizes)
