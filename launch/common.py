@@ -35,6 +35,18 @@ flags.DEFINE_integer('num_heldout', 1000, 'Held-out sequences.', lower_bound=1)
 flags.DEFINE_bool('text', False, 'Also write the published text format.')
 
 # train.
+flags.DEFINE_enum(
+  'objective',
+  'next',
+  ['next', 'state'],
+  "What a step predicts: the next token, or the world's whole state.",
+)
+flags.DEFINE_enum(
+  'loss',
+  'token',
+  ['token', 'sequence'],
+  'Mean over the tokens of a batch, or over its sequences of their means.',
+)
 flags.DEFINE_integer('steps', 1000, 'Training steps.', lower_bound=1)
 flags.DEFINE_integer('batch', 64, 'Sequences in a global batch.', lower_bound=1)
 flags.DEFINE_enum(

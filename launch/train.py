@@ -12,6 +12,8 @@ FLAGS = common.FLAGS
 READ = (
   'world',
   'model',
+  'objective',
+  'loss',
   'steps',
   'batch',
   'batching',

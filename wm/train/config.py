@@ -23,6 +23,10 @@ class Config:
   Attributes:
     world, model: specs.
     seed: of initial weights, batch order and dropout.
+    objective: 'next' (token) or 'state': after every token, the world's
+      state as one class of each of its `state_heads`.
+    loss: averaged over every 'token' of a batch (as published), or over each
+      'sequence' first, so that long ones weigh no more than short ones.
     steps: updates in all.
     batch: sequences in a global batch (over all devices and processes).
     batching: 'buckets' (like lengths together) or 'random' (as published).
@@ -40,6 +44,8 @@ class Config:
   world: str
   model: str
   seed: int = 0
+  objective: str = 'next'
+  loss: str = 'token'
   steps: int = 1000
   batch: int = 64
   batching: str = 'buckets'
