@@ -30,6 +30,7 @@ _SPECS = {
   ('gate', 'bias'): ('model',),
   ('down', 'kernel'): ('model', 'data'),
   ('head', 'kernel'): ('data', 'model'),
+  ('head', 'bias'): ('model',),
 }
 
 # Finite, so that exp(_NEVER - _NEVER) is no NaN where nothing is seen.
@@ -87,16 +88,30 @@ def dropout(x: jax.Array, rate: float, key: jax.Array | None) -> jax.Array:
 
 
 class Table(nnx.Module):
-  """Rows of parameters looked up by id: tokens or positions."""
+  """Rows of parameters looked up by id: tokens or positions.
 
-  def __init__(self, num: int, width: int, rngs: nnx.Rngs):
-    self.table = nnx.Param(
-      0.02 * jax.random.normal(rngs.params(), (num, width))
-    )
+  init: 'normal', N(0, scale^2), or 'torch', PyTorch's default N(0, 1).
+  """
+
+  def __init__(
+    self,
+    num: int,
+    width: int,
+    rngs: nnx.Rngs,
+    *,
+    init: str = 'normal',
+    scale: float = 0.02,
+  ):
+    table = jax.random.normal(rngs.params(), (num, width))
+    self.table = nnx.Param(table if init == 'torch' else scale * table)
 
 
 class Linear(nnx.Module):
-  """A dense map; its kernel has shape inputs + outputs, each a tuple."""
+  """A dense map; its kernel has shape inputs + outputs, each a tuple.
+
+  init: 'normal', weights N(0, scale^2) and biases 0, or 'torch', PyTorch's
+  default: both uniform in +-1 / sqrt(number of inputs).
+  """
 
   def __init__(
     self,
@@ -105,11 +120,12 @@ class Linear(nnx.Module):
     rngs: nnx.Rngs,
     *,
     bias: bool = True,
+    init: str = 'normal',
     scale: float = 0.02,
   ):
-    kernel = jax.random.normal(rngs.params(), inputs + outputs)
-    self.kernel = nnx.Param(scale * kernel)
-    self.bias = nnx.Param(jnp.zeros(outputs)) if bias else None
+    kernel, offset = _linear_init(inputs, outputs, rngs, bias, init, scale)
+    self.kernel = nnx.Param(kernel)
+    self.bias = nnx.Param(offset) if bias else None
     self.inputs, self.outputs = inputs, outputs
 
   def __call__(self, x: jax.Array) -> jax.Array:
@@ -123,10 +139,31 @@ class Linear(nnx.Module):
     return y.reshape(*lead, *self.outputs)
 
 
+def _linear_init(
+  inputs: tuple[int, ...],
+  outputs: tuple[int, ...],
+  rngs: nnx.Rngs,
+  bias: bool,
+  init: str,
+  scale: float,
+) -> tuple[jax.Array, jax.Array | None]:
+  """Kernel and bias of a `Linear`."""
+  if init == 'normal':
+    kernel = scale * jax.random.normal(rngs.params(), inputs + outputs)
+    return kernel, jnp.zeros(outputs) if bias else None
+  most = math.prod(inputs) ** -0.5
+
+  def uniform(shape: tuple[int, ...]) -> jax.Array:
+    return jax.random.uniform(rngs.params(), shape, minval=-most, maxval=most)
+
+  return uniform(inputs + outputs), uniform(outputs) if bias else None
+
+
 class Norm(nnx.Module):
   """Layer normalisation ('layer') or root mean square ('rms'), in float32."""
 
-  def __init__(self, width: int, kind: str):
+  def __init__(self, width: int, kind: str, eps: float = 1e-5):
+    self.eps = eps
     self.scale = nnx.Param(jnp.ones(width))
     self.bias = nnx.Param(jnp.zeros(width)) if kind == 'layer' else None
 
@@ -136,15 +173,24 @@ class Norm(nnx.Module):
     wide = (1,) * (x.ndim - 1) + (-1,)
     if self.bias is not None:
       x -= x.mean(-1, keepdims=True)
-    x *= jax.lax.rsqrt(jnp.square(x).mean(-1, keepdims=True) + 1e-5)
+    x *= jax.lax.rsqrt(jnp.square(x).mean(-1, keepdims=True) + self.eps)
     x *= self.scale[...].reshape(wide)
     if self.bias is not None:
       x += self.bias[...].reshape(wide)
     return x.astype(x_XD.dtype)
 
 
-def rotary(x_XHC: jax.Array, positions_X: jax.Array) -> jax.Array:
-  """Turns channel pairs (c, c + C/2) by position * 10000^(-2c/C) radians."""
+def rotary(
+  x_XHC: jax.Array, positions_X: jax.Array, *, published: bool = False
+) -> jax.Array:
+  """Turns channel pairs (c, c + C/2) by position * 10000^(-2c/C) radians.
+
+  Su et al. 2021: norms are kept, and the product of a turned query and a
+  turned key depends on how far apart they are alone. `published` is what
+  Walker and Lyons 2026 ran: angles laid out as above, but neighbours (2c,
+  2c + 1) mixed, each with an angle of its own. That is no rotation, and
+  neither holds.
+  """
   half = x_XHC.shape[-1] // 2
   rates = 10000.0 ** (-jnp.arange(half, dtype=jnp.float32) / half)
   shape = (1,) * positions_X.ndim + (-1,)
@@ -152,27 +198,46 @@ def rotary(x_XHC: jax.Array, positions_X: jax.Array) -> jax.Array:
   cos = jnp.cos(angles)[..., None, :].astype(x_XHC.dtype)
   sin = jnp.sin(angles)[..., None, :].astype(x_XHC.dtype)
   first, second = x_XHC[..., :half], x_XHC[..., half:]
+  if published:
+    pairs = x_XHC.reshape(*x_XHC.shape[:-1], half, 2)
+    mixed = jnp.stack([-pairs[..., 1], pairs[..., 0]], -1)
+    mixed = mixed.reshape(x_XHC.shape)
+    cos, sin = jnp.tile(cos, 2), jnp.tile(sin, 2)
+    return x_XHC * cos + mixed * sin
   return jnp.concatenate(
     [first * cos - second * sin, second * cos + first * sin], -1
   )
 
 
 class Mlp(nnx.Module):
-  """Two-layer perceptron: 'gelu' (4 D wide) or 'swiglu' (8/3 D wide)."""
+  """Two-layer perceptron: 'gelu', 'gelu_erf' (exact) or 'swiglu'.
+
+  hidden: 0 is 4 D, for 'swiglu' 8/3 D up to a multiple of 8.
+  """
 
   def __init__(
-    self, width: int, kind: str, rngs: nnx.Rngs, *, bias: bool, scale: float
+    self,
+    width: int,
+    kind: str,
+    rngs: nnx.Rngs,
+    *,
+    bias: bool,
+    scale: float = 0.02,
+    hidden: int = 0,
+    init: str = 'normal',
   ):
-    wide = 4 * width if kind == 'gelu' else -(-8 * width // 24) * 8
-    self.up = Linear((width,), (wide,), rngs, bias=bias)
     gated = kind == 'swiglu'
-    self.gate = Linear((width,), (wide,), rngs, bias=bias) if gated else None
-    self.down = Linear((wide,), (width,), rngs, bias=bias, scale=scale)
+    usual = -(-8 * width // 24) * 8 if gated else 4 * width
+    sizes, rest = ((width,), (hidden or usual,)), {'bias': bias, 'init': init}
+    self.exact = kind == 'gelu_erf'
+    self.up = Linear(*sizes, rngs, **rest)
+    self.gate = Linear(*sizes, rngs, **rest) if gated else None
+    self.down = Linear(*sizes[::-1], rngs, scale=scale, **rest)
 
   def __call__(self, x_XD: jax.Array) -> jax.Array:
     """[..., D] -> [..., D]."""
     if self.gate is None:
-      x_XF = jax.nn.gelu(self.up(x_XD), approximate=True)
+      x_XF = jax.nn.gelu(self.up(x_XD), approximate=not self.exact)
     else:
       x_XF = jax.nn.silu(self.gate(x_XD)) * self.up(x_XD)
     return self.down(x_XF)
