@@ -1,0 +1,50 @@
+"""LSTM networks (Hochreiter and Schmidhuber 1997), as Vafa et al. 2025.
+
+PyTorch's cell, gates in the order input, forget, cell, output, both of its
+biases and its default initialisation; no norm, no residual, zero start.
+Published: `lstm(layers=6, width=768)`, 2 layers for the lattice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from wm.models import layers, recurrent, rnn
+
+
+@dataclasses.dataclass(frozen=True)
+class Model(recurrent.RecurrentModel):
+  """An LSTM's size; fields as in `recurrent.RecurrentModel`."""
+
+  version: ClassVar[str] = '1'
+
+  def block(self, number: int, rngs: nnx.Rngs) -> Cell:
+    """One layer; there is no dropout after the last, as in PyTorch."""
+    last = number == self.layers - 1
+    return Cell(self, 4, 0.0 if last else self.dropout, rngs)
+
+
+class Cell(rnn.Cell):
+  """One LSTM layer; its state is output and cell, each [*X, D]."""
+
+  def start(self, lead: tuple[int, ...]) -> tuple[jax.Array, ...]:
+    """Zeros, twice."""
+    return super().start(lead) * 2
+
+  def cell(
+    self,
+    linear: layers.Linear,
+    given_XGD: jax.Array,
+    state_X: tuple[jax.Array, ...],
+  ) -> tuple[jax.Array, ...]:
+    """The state after the input's part [*X, 4, D] of the affine maps."""
+    held = linear(state_X[0].astype(self.dtype))
+    gates = (given_XGD + held).astype(jnp.float32)
+    keep = jax.nn.sigmoid(gates[..., 1, :]) * state_X[1]
+    cell = keep + jax.nn.sigmoid(gates[..., 0, :]) * jnp.tanh(gates[..., 2, :])
+    return jax.nn.sigmoid(gates[..., 3, :]) * jnp.tanh(cell), cell

@@ -1,0 +1,90 @@
+"""Elman networks with tanh, as Vafa et al. 2025 train them.
+
+Each layer is h_t = tanh(W x_t + b + U h_{t-1} + c) from h = 0, no norm, no
+residual; PyTorch's default initialisation, both of its biases. Published:
+`rnn(layers=6, width=768)`, 2 layers for the lattice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from wm.models import layers, recurrent
+
+
+@dataclasses.dataclass(frozen=True)
+class Model(recurrent.RecurrentModel):
+  """An Elman network's size; fields as in `recurrent.RecurrentModel`."""
+
+  version: ClassVar[str] = '1'
+
+  def block(self, number: int, rngs: nnx.Rngs) -> Cell:
+    """One layer; there is no dropout after the last, as in PyTorch."""
+    last = number == self.layers - 1
+    return Cell(self, 1, 0.0 if last else self.dropout, rngs)
+
+
+class Cell(recurrent.Block):
+  """One tanh layer: `gates` = 1 affine maps of input and state."""
+
+  def __init__(
+    self,
+    model: recurrent.RecurrentModel,
+    gates: int,
+    rate: float,
+    rngs: nnx.Rngs,
+  ):
+    width = model.width
+    shape = (width,), (gates, width)
+    self.up = recurrent.uniform_linear(*shape, rngs)
+    self.state = recurrent.uniform_linear(*shape, rngs)
+    self.width, self.rate, self.dtype = width, rate, model.dtype
+
+  def start(self, lead: tuple[int, ...]) -> tuple[jax.Array, ...]:
+    """Zeros [*lead, D]."""
+    return (jnp.zeros((*lead, self.width)),)
+
+  def __call__(
+    self,
+    x_BLD: jax.Array,
+    lengths_B: jax.Array | None = None,
+    key: jax.Array | None = None,
+  ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    """See `recurrent.Block`; one step after the other."""
+    given_LBGD = self.up(x_BLD.astype(self.dtype)).swapaxes(0, 1)
+    start = self.start(x_BLD.shape[:1])
+    graph, params = nnx.split(self.state)
+
+    def body(state, given_BGD):
+      state = self.cell(nnx.merge(graph, params), given_BGD, state)
+      return state, state
+
+    states_LBD = jax.lax.scan(body, start, given_LBGD)[1]
+    states_BLD = [leaf.swapaxes(0, 1) for leaf in states_LBD]
+    y_BLD = layers.dropout(states_BLD[0], self.rate, key)
+    return y_BLD, tuple(
+      recurrent.at_length(leaf, lengths_B, first)
+      for leaf, first in zip(states_BLD, start, strict=True)
+    )
+
+  def step(
+    self, x_XD: jax.Array, state_X: tuple[jax.Array, ...]
+  ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    """One token; the output is the first part of the state."""
+    state_X = self.cell(self.state, self.up(x_XD.astype(self.dtype)), state_X)
+    return state_X[0], state_X
+
+  def cell(
+    self,
+    linear: layers.Linear,
+    given_XGD: jax.Array,
+    state_X: tuple[jax.Array, ...],
+  ) -> tuple[jax.Array, ...]:
+    """The state after the input's part [*X, G, D] of the affine maps."""
+    held = linear(state_X[0].astype(self.dtype))
+    return (jnp.tanh((given_XGD + held)[..., 0, :].astype(jnp.float32)),)
