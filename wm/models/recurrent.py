@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import math
 from typing import Any, NamedTuple
 
 import jax
@@ -59,7 +58,7 @@ class Style(NamedTuple):
   Attributes:
     embedding: standard deviation of the embedding table.
     epsilon: of the final RMS norm; 0 is no final norm.
-    head: 'normal' (0.02, bias 0) or 'uniform' (see `uniform_linear`).
+    head: initial weights of the head, as `layers.Linear` has them.
     bias: the head has one.
     dropout: there is dropout on the embeddings.
   """
@@ -146,15 +145,18 @@ class RecurrentNetwork(network_lib.Network):
   ):
     style = model.style
     self.model = model
-    self.embedding = layers.Table(vocab_size, model.width, rngs)
-    table = jax.random.normal(rngs.params(), (vocab_size, model.width))
-    self.embedding.table = nnx.Param(style.embedding * table)
+    self.embedding = layers.Table(
+      vocab_size, model.width, rngs, scale=style.embedding
+    )
     self.blocks = nnx.List(
       [model.block(number, rngs) for number in range(model.layers)]
     )
-    self.final = RmsNorm(model.width, style.epsilon) if style.epsilon else None
-    linear = uniform_linear if style.head == 'uniform' else layers.Linear
-    self.head = linear((model.width,), (outputs,), rngs, bias=style.bias)
+    self.final = None
+    if style.epsilon:
+      self.final = layers.Norm(model.width, 'rms', style.epsilon)
+    self.head = layers.Linear(
+      (model.width,), (outputs,), rngs, bias=style.bias, init=style.head
+    )
 
   @property
   def num_layers(self) -> int:
@@ -256,41 +258,6 @@ class RecurrentNetwork(network_lib.Network):
       x_RMD, new = block.step(x_RMD, state)
       after.append(jax.tree.map(keep, state, new))
     return [after], self.logits(x_RMD)
-
-
-class RmsNorm(nnx.Module):
-  """Root mean square normalisation with a scale, in float32."""
-
-  def __init__(self, width: int, epsilon: float = 1e-5):
-    self.scale = nnx.Param(jnp.ones(width))
-    self.epsilon = epsilon
-
-  def __call__(self, x_XD: jax.Array) -> jax.Array:
-    """Same shape and dtype."""
-    x = x_XD.astype(jnp.float32)
-    x *= jax.lax.rsqrt(jnp.square(x).mean(-1, keepdims=True) + self.epsilon)
-    return (x * self.scale[...]).astype(x_XD.dtype)
-
-
-def uniform_linear(
-  inputs: tuple[int, ...],
-  outputs: tuple[int, ...],
-  rngs: nnx.Rngs,
-  *,
-  bias: bool = True,
-  fan_in: int = 0,
-) -> layers.Linear:
-  """A linear map with weights and biases uniform in +-1 / sqrt(fan_in).
-
-  That is PyTorch's default for linear layers; fan_in 0 is the inputs' size.
-  """
-  made = layers.Linear(inputs, outputs, rngs, bias=bias)
-  bound = (fan_in or math.prod(inputs)) ** -0.5
-  for param in (made.kernel, made.bias):
-    if param is not None:
-      draw = jax.random.uniform(rngs.params(), param.shape, minval=-1.0)
-      param.set_value(bound * draw)
-  return made
 
 
 def at_length(

@@ -41,8 +41,8 @@ class Cell(recurrent.Block):
   ):
     width = model.width
     shape = (width,), (gates, width)
-    self.up = recurrent.uniform_linear(*shape, rngs)
-    self.state = recurrent.uniform_linear(*shape, rngs)
+    self.up = layers.Linear(*shape, rngs, init='torch')
+    self.state = layers.Linear(*shape, rngs, init='torch')
     self.width, self.rate, self.dtype = width, rate, model.dtype
 
   def start(self, lead: tuple[int, ...]) -> tuple[jax.Array, ...]:
