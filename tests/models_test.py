@@ -247,6 +247,20 @@ def test_the_spec_and_the_seed_decide_the_weights(model):
   assert shape.num_params == count
 
 
+def test_outputs_have_a_head_of_their_own(model):
+  shape = network.Shape(model, V, LONGEST, 2 * V)
+  net = nnx.merge(shape.graph, network.init(shape, 0))
+  tokens, _ = data()
+  logits = net(jnp.asarray(tokens))
+  assert logits.shape == (B, LONGEST, 2 * V)
+  assert logits.dtype == np.float32
+  plain = network.Shape(model, V, LONGEST)
+  assert shape.num_params > plain.num_params
+  head = network.Shape(model, V, LONGEST, 3 * V).num_params - shape.num_params
+  assert head % V == 0
+  assert head > 0
+
+
 def test_the_untrained_control_has_weights_of_its_own(model):
   tokens, lengths = data()
   control = predictor(model).untrained(1).log_probs(tokens, lengths)

@@ -21,17 +21,23 @@ WORLD, MODEL = 'tiny()', 'toy()'
 class Network(network.Network):
   """Mean of the embeddings so far, and an MLP."""
 
-  def __init__(self, model: Model, vocab_size: int, rngs: nnx.Rngs):
+  def __init__(
+    self, model: Model, vocab_size: int, rngs: nnx.Rngs, outputs: int = 0
+  ):
     self.rate = model.dropout
     self.embedding = layers.Table(vocab_size, model.width, rngs)
     self.mlp = layers.Mlp(model.width, 'gelu', rngs, bias=True, scale=0.1)
     self.final = layers.Norm(model.width, 'layer')
+    shape = (model.width,), (outputs,)
+    self.head = layers.Linear(*shape, rngs) if outputs else None
 
   def __call__(self, tokens_BL: jax.Array, key: Any = None) -> jax.Array:
     x_BLD = self.embedding.table[...][tokens_BL]
     count_L = jnp.arange(1, tokens_BL.shape[1] + 1, dtype=x_BLD.dtype)
     x_BLD += jnp.cumsum(x_BLD, 1) / count_L[None, :, None]
     x_BLD += layers.dropout(self.mlp(x_BLD), self.rate, key)
+    if self.head is not None:
+      return self.head(self.final(x_BLD))
     return self.final(x_BLD) @ self.embedding.table[...].T
 
 
@@ -44,9 +50,11 @@ class Model(network.NetworkModel):
   width: int = 16
   dropout: float = 0.1
 
-  def build(self, vocab_size: int, max_len: int, rngs: nnx.Rngs) -> Network:
+  def build(
+    self, vocab_size: int, max_len: int, rngs: nnx.Rngs, outputs: int = 0
+  ) -> Network:
     del max_len
-    return Network(self, vocab_size, rngs)
+    return Network(self, vocab_size, rngs, outputs)
 
 
 def install() -> None:

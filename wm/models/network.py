@@ -104,8 +104,14 @@ class NetworkModel(core.Model):
   """A family's spec; subclasses are frozen dataclasses."""
 
   @abc.abstractmethod
-  def build(self, vocab_size: int, max_len: int, rngs: nnx.Rngs) -> Network:
-    """The network with fresh weights, for sequences of max_len tokens."""
+  def build(
+    self, vocab_size: int, max_len: int, rngs: nnx.Rngs, outputs: int = 0
+  ) -> Network:
+    """The network with fresh weights, for sequences of max_len tokens.
+
+    outputs: logits at each position; 0 is one for each token, the next one's.
+    Other outputs have a head of their own, whatever else is tied.
+    """
 
   def serving(self, params: nnx.State) -> tuple[NetworkModel, nnx.State]:
     """The same function in the form that predicts fastest, e.g. unstacked."""
@@ -121,11 +127,20 @@ class NetworkModel(core.Model):
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-  """What fixes a network's structure: static in jitted functions."""
+  """What fixes a network's structure: static in jitted functions.
+
+  Attributes:
+    model, vocab_size, max_len, outputs: what `NetworkModel.build` is given.
+  """
 
   model: NetworkModel
   vocab_size: int
   max_len: int
+  outputs: int = 0
+
+  def build(self, rngs: nnx.Rngs) -> Network:
+    """The network with fresh weights."""
+    return self.model.build(self.vocab_size, self.max_len, rngs, self.outputs)
 
   @property
   def graph(self) -> nnx.GraphDef:
@@ -150,17 +165,12 @@ class Shape:
 
 @functools.lru_cache(maxsize=64)
 def _structure(shape: Shape) -> tuple[nnx.GraphDef, nnx.State]:
-  def build() -> Network:
-    return shape.model.build(shape.vocab_size, shape.max_len, nnx.Rngs(0))
-
-  return nnx.split(nnx.eval_shape(build))
+  return nnx.split(nnx.eval_shape(lambda: shape.build(nnx.Rngs(0))))
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _init(shape: Shape, seed: jax.Array) -> nnx.State:
-  rngs = nnx.Rngs(jax.random.key(seed))
-  network = shape.model.build(shape.vocab_size, shape.max_len, rngs)
-  return nnx.split(network)[1]
+  return nnx.split(shape.build(nnx.Rngs(jax.random.key(seed))))[1]
 
 
 def init(shape: Shape, seed: int) -> nnx.State:

@@ -38,7 +38,7 @@ class Model(network_lib.NetworkModel):
     positions: 'learned' or 'rotary'.
     norm: 'layer', or 'rms' (then nothing has a bias).
     mlp: 'gelu' or 'swiglu'.
-    tied: the head is the embedding table.
+    tied: the head is the embedding table, where it is the next token's.
     dropout: rate, on embeddings, attention weights and both parts' outputs.
     dtype: of computation; parameters are float32.
     scan: blocks are stacked and run by a scan; compiles faster when deep.
@@ -90,14 +90,17 @@ class Model(network_lib.NetworkModel):
     """Heads, with the default filled in."""
     return self.heads or max(self.width // 64, 1)
 
-  def build(self, vocab_size: int, max_len: int, rngs: nnx.Rngs) -> Transformer:
+  def build(
+    self, vocab_size: int, max_len: int, rngs: nnx.Rngs, outputs: int = 0
+  ) -> Transformer:
     """The network with fresh weights; raises InputError if it is too short."""
     if self.context and self.context < max_len:
       raise core.InputError(
         f'transformer: context={self.context} is shorter than the longest '
         f'sequence, {max_len} tokens'
       )
-    return Transformer(self, vocab_size, self.context or max_len, rngs)
+    context = self.context or max_len
+    return Transformer(self, vocab_size, context, rngs, outputs)
 
   def serving(
     self, params: nnx.State
@@ -154,7 +157,12 @@ class Transformer(network_lib.Network):
   """Embedding, blocks, final norm and head."""
 
   def __init__(
-    self, model: Model, vocab_size: int, context: int, rngs: nnx.Rngs
+    self,
+    model: Model,
+    vocab_size: int,
+    context: int,
+    rngs: nnx.Rngs,
+    outputs: int = 0,
   ):
     self.model = model
     self.embedding = layers.Table(vocab_size, model.width, rngs)
@@ -165,8 +173,9 @@ class Transformer(network_lib.Network):
     blocks = [Block(model, rngs) for _ in range(model.layers)]
     self.blocks = _stack(blocks) if model.scan else nnx.List(blocks)
     self.final = layers.Norm(model.width, model.norm)
-    shape = (model.width,), (vocab_size,)
-    self.head = None if model.tied else layers.Linear(*shape, rngs, bias=False)
+    shape = (model.width,), (outputs or vocab_size,)
+    tied = model.tied and not outputs
+    self.head = None if tied else layers.Linear(*shape, rngs, bias=False)
 
   @property
   def num_layers(self) -> int:

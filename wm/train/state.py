@@ -148,8 +148,7 @@ def create(
   """
 
   def init(seed: jax.Array) -> State:
-    rngs = nnx.Rngs(jax.random.key(seed))
-    built = shape.model.build(shape.vocab_size, shape.max_len, rngs)
+    built = shape.build(nnx.Rngs(jax.random.key(seed)))
     params = flatten(nnx.split(built)[1])
     return State(params, optimiser.init(params))
 
