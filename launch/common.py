@@ -57,7 +57,16 @@ flags.DEFINE_enum(
 )
 flags.DEFINE_float('lr', 1e-3, 'Peak learning rate.', lower_bound=0)
 flags.DEFINE_enum(
-  'schedule', 'cosine', ['cosine', 'constant'], 'Learning rate after warm-up.'
+  'schedule',
+  'cosine',
+  ['cosine', 'linear', 'constant'],
+  'Learning rate after warm-up.',
+)
+flags.DEFINE_float(
+  'floor', 0.0, 'Share of --lr it falls to.', lower_bound=0, upper_bound=1
+)
+flags.DEFINE_integer(
+  'horizon', 0, 'Step of the floor; 0 is the last.', lower_bound=0
 )
 flags.DEFINE_integer('warmup', 100, 'Warm-up steps.', lower_bound=0)
 flags.DEFINE_float(
@@ -67,7 +76,20 @@ flags.DEFINE_float('weight_decay', 0.01, 'AdamW decay.', lower_bound=0)
 flags.DEFINE_bool('decay_all', False, 'Decay biases, norms, embeddings too.')
 flags.DEFINE_float('clip', 1.0, 'Gradient norm clip; 0 is off.', lower_bound=0)
 flags.DEFINE_integer(
+  'skips',
+  0,
+  'Steps in a row left out where loss or gradient is not finite, before the '
+  'run stops.',
+  lower_bound=0,
+)
+flags.DEFINE_integer(
   'eval_every', 200, 'Steps between evaluations.', lower_bound=1
+)
+flags.DEFINE_integer(
+  'eval_num', 0, 'First held-out sequences evaluated; 0 is all.', lower_bound=0
+)
+flags.DEFINE_string(
+  'data', None, 'Folder of train/ and heldout/ sequences; default: OUT/data.'
 )
 flags.DEFINE_integer(
   'save_every', 200, 'Steps between checkpoints.', lower_bound=1

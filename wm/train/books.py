@@ -24,7 +24,8 @@ def fresh() -> dict[str, Any]:
   """The record of a run at step 0; JSON values only.
 
   best, heldout: the best and last held-out evaluation; open: sums since the
-  last training line (step.SUMS); tokens: real ones so far; seconds: spent.
+  last training line (step.SUMS); tokens: real ones so far; seconds: spent;
+  skipped, in_a_row: steps left out, and how many of them just now.
   """
   return {
     'step': 0,
@@ -33,6 +34,8 @@ def fresh() -> dict[str, Any]:
     'open': [0.0] * 4,
     'tokens': 0,
     'seconds': 0.0,
+    'skipped': 0,
+    'in_a_row': 0,
   }
 
 
@@ -65,6 +68,7 @@ class Books:
     self.book = {key: book[key] for key in fresh()}
     self.blame = blame
     self._log_every, self._start = config.log_every, start
+    self._skips = config.skips
     self._clock = start
     self._pending: jax.Array | None = None
     self._first_step_s: float | None = None
@@ -99,18 +103,23 @@ class Books:
     named = dict(zip(step_lib.STEP, report, strict=True))
     sums = report[: len(step_lib.SUMS)]
     loss = means(sums)['loss']
-    if not (math.isfinite(loss) and math.isfinite(named['grad_norm'])):
+    good = math.isfinite(loss) and math.isfinite(named['grad_norm'])
+    self.book['in_a_row'] = 0 if good else self.book['in_a_row'] + 1
+    if self.book['in_a_row'] > self._skips:
       raise LossError(
         f'loss {loss}, gradient norm {named["grad_norm"]} at step '
-        f'{self.step + 1}; {self.blame(self.step)}'
+        f'{self.step + 1}{self._before()}; {self.blame(self.step)}'
       )
     if self._first_step_s is None:
       self._first_step_s = time.perf_counter() - self._start
     self.book['step'] += 1
-    self.book['open'] = [
-      x + y for x, y in zip(self.book['open'], sums, strict=True)
-    ]
-    self.book['tokens'] += int(named['tokens'])
+    if good:
+      self.book['open'] = [
+        x + y for x, y in zip(self.book['open'], sums, strict=True)
+      ]
+      self.book['tokens'] += int(named['tokens'])
+    else:
+      self.book['skipped'] += 1
     now = time.perf_counter()
     self.book['seconds'] += now - self._clock
     self._clock = now
@@ -118,15 +127,20 @@ class Books:
     if self.step % self._log_every == 0:
       self._log(named)
 
+  def _before(self) -> str:
+    before = self.book['in_a_row'] - 1
+    return f' and {before} steps before it' if before else ''
+
   def _log(self, named: dict[str, float]) -> None:
     sums, self.book['open'] = self.book['open'], fresh()['open']
     if self._writer:
       self._writer.write(
         self.step,
-        **means(sums),
+        **(means(sums) if sums[1] else {}),
         tokens=int(sums[1]),
         grad_norm=named['grad_norm'],
         lr=named['lr'],
+        **({'skipped': self.book['skipped']} if self._skips else {}),
       )
       self._writer.chart(self.step, tokens_per_s=self.rate)
 
@@ -134,6 +148,8 @@ class Books:
     """Notes held-out sums [4], see step.SUMS; is it the best so far?"""
     found = means(sums.tolist())
     if not math.isfinite(found['loss']):
+      if self._skips:
+        return False
       raise LossError(
         f'held-out loss {found["loss"]} at step {self.step}; '
         f'{self.blame(self.step - 1)}'
@@ -159,6 +175,7 @@ class Books:
       'best_step': best.get('step'),
       'best_loss': best.get('loss'),
       'tokens': book['tokens'],
+      'skipped': book['skipped'],
       'seconds': round(book['seconds'], 2),
       'tokens_per_s': round(self.rate, 1),
       'first_step_s': self._first_step_s,

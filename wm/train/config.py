@@ -7,6 +7,7 @@ from typing import Any
 
 # Fields that say where and how to run, and leave the result as it is.
 _PLACE = (
+  'data',
   'save_every',
   'mesh_data',
   'mesh_model',
@@ -31,11 +32,17 @@ class Config:
     batch: sequences in a global batch (over all devices and processes).
     batching: 'buckets' (like lengths together) or 'random' (as published).
     lr: peak learning rate.
-    schedule: after `warmup` steps, 'cosine' to zero or 'constant'.
+    schedule: after `warmup` steps, 'cosine' or 'linear' down to `floor`
+      times lr at step `horizon` (0: the last), or 'constant'.
     beta2: AdamW's decay of the mean squared gradient.
     weight_decay: of AdamW, on matrices; on all parameters if `decay_all`.
     clip: greatest global norm of the gradient; 0 is off.
+    skips: steps in a row that are left out, parameters and moments as they
+      were, where the loss or the gradient is not finite; one more stops the
+      run. The learning rate's schedule waits for them.
     eval_every, save_every: in steps.
+    eval_num: the first so many held-out sequences are evaluated; 0 is all.
+    data: folder of train/ and heldout/; None is OUT/data.
     mesh_data, mesh_model: devices on each mesh axis; mesh_data=0 is all.
     coordinator: host:port of process 0, where num_processes > 1.
     log_every: steps that one training line averages over.
@@ -51,12 +58,17 @@ class Config:
   batching: str = 'buckets'
   lr: float = 1e-3
   schedule: str = 'cosine'
+  floor: float = 0.0
+  horizon: int = 0
   warmup: int = 100
   beta2: float = 0.999
   weight_decay: float = 0.01
   decay_all: bool = False
   clip: float = 1.0
+  skips: int = 0
   eval_every: int = 200
+  eval_num: int = 0
+  data: str | None = None
   save_every: int = 200
   mesh_data: int = 0
   mesh_model: int = 1

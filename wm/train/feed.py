@@ -88,13 +88,14 @@ class Feed:
 
 
 def heldout(
-  store: stores.Store, batch: int, max_len: int
+  store: stores.Store, batch: int, max_len: int, num: int = 0
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-  """All rows once, by length: tokens [batch, L], lengths [batch].
+  """Rows once, by length: tokens [batch, L], lengths [batch].
 
-  The last batch is filled up with rows of length 0, which count nothing.
+  num: the first so many rows; 0 is all. The last batch is filled up with rows
+  of length 0, which count nothing.
   """
-  order = np.argsort(store.lengths, kind='stable')
+  order = np.argsort(store.lengths[: num or None], kind='stable')
   for first in range(0, len(order), batch):
     tokens, lengths = store.take(order[first : first + batch])
     width = -(-tokens.shape[1] // MULTIPLE) * MULTIPLE

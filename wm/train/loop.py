@@ -49,7 +49,7 @@ def train(config: Config, out: str | pathlib.Path) -> dict[str, Any]:
   out = pathlib.Path(out)
   world = registry.make('world', config.world)
   model = registry.make('model', config.model)
-  data = runs.open_data(out, world)
+  data = runs.open_data(out, world, config.data)
   run = runs.describe(config, world, model, data)
   if hasattr(model, 'fit'):
     files.claim(out, runs.STAGE, run)
@@ -184,7 +184,7 @@ class Trainer:
     """[4] float64 held-out sums, see step.SUMS."""
     total = np.zeros(len(step_lib.SUMS))
     for tokens, lengths in feed_lib.heldout(
-      self.heldout, self.config.batch, self.max_len
+      self.heldout, self.config.batch, self.max_len, self.config.eval_num
     ):
       batch = feed_lib.place(self.mesh, tokens, lengths)
       total += np.asarray(self.eval_step(params, *batch), np.float64)

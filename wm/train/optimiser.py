@@ -1,9 +1,12 @@
-"""AdamW with warm-up, clipping and a weight-decay mask."""
+"""AdamW with warm-up, clipping, a weight-decay mask and a NaN guard."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import optax
 
 from wm.models import layers
@@ -11,14 +14,19 @@ from wm.train import config as config_lib
 
 
 def schedule(config: config_lib.Config) -> optax.Schedule:
-  """Learning rate by step: linear warm-up, then cosine to zero or constant."""
+  """Learning rate by update: linear warm-up, then as `schedule` says.
+
+  From the warm-up's end to the horizon, and constant from there: the published
+  chess runs' schedules (Walker and Lyons 2026, appendix).
+  """
   warmup = min(config.warmup, config.steps)
-  rest = max(config.steps - warmup, 1)
-  after = (
-    optax.cosine_decay_schedule(config.lr, rest)
-    if config.schedule == 'cosine'
-    else optax.constant_schedule(config.lr)
-  )
+  rest = max((config.horizon or config.steps) - warmup, 1)
+  low = config.lr * config.floor
+  after = {
+    'cosine': optax.cosine_decay_schedule(config.lr, rest, config.floor),
+    'linear': optax.linear_schedule(config.lr, low, rest),
+    'constant': optax.constant_schedule(config.lr),
+  }[config.schedule]
   if not warmup:
     return after
   # Step 0 already moves: the ramp starts at one part in `warmup`.
@@ -50,4 +58,32 @@ def make(
       mask=decay_mask(paths, config.decay_all),
     )
   )
-  return optax.chain(*parts)
+  chain = optax.chain(*parts)
+  return guarded(chain) if config.skips else chain
+
+
+def guarded(
+  inner: optax.GradientTransformationExtraArgs,
+) -> optax.GradientTransformationExtraArgs:
+  """No update, and `inner` as it was, where loss or gradient is not finite."""
+
+  def update(
+    grads: Any, state: Any, params: Any = None, *, loss: Any = 0.0, **extra: Any
+  ) -> tuple[Any, Any]:
+    good = jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(grads))
+    changes, after = inner.update(grads, state, params, loss=loss, **extra)
+    changes = jax.tree.map(lambda x: jnp.where(good, x, 0), changes)
+    kept = jax.tree.map(lambda x, y: jnp.where(good, x, y), after, state)
+    return changes, kept
+
+  return optax.GradientTransformationExtraArgs(inner.init, update)
+
+
+def updates(state: Any) -> jax.Array:
+  """[] int32: updates made so far, by an optimiser's state."""
+  found = jax.tree.leaves(
+    state, is_leaf=lambda x: isinstance(x, optax.ScaleByScheduleState)
+  )
+  return next(
+    x.count for x in found if isinstance(x, optax.ScaleByScheduleState)
+  )

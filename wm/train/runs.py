@@ -36,16 +36,17 @@ def describe(
 
 
 def open_data(
-  out: pathlib.Path, world: core.World
+  out: pathlib.Path, world: core.World, data: str | None = None
 ) -> tuple[stores.Store, stores.Store]:
-  """The (train, heldout) sequences in OUT/data, their hashes checked.
+  """The (train, heldout) sequences in `data`, by default OUT/data; hashes
+  are checked.
 
   Raises:
     InputError: none there, damaged, of another world, or held-out empty.
   """
   found = []
   for split in ('train', 'heldout'):
-    store = stores.open(out / 'data' / split)
+    store = stores.open(pathlib.Path(data or out / 'data') / split)
     store.verify()
     sampling.check(store, world)
     made, wanted = store.manifest['world'], registry.spec(world)

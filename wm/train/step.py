@@ -14,6 +14,7 @@ import numpy as np
 import optax
 
 from wm.models import network
+from wm.train import optimiser as optimiser_lib
 from wm.train import state as state_lib
 
 # What a step reports, in this order, as one small array.
@@ -87,14 +88,14 @@ def make_train_step(
     return jax.grad(loss, has_aux=True)(params)
 
   def _update(
-    state: state_lib.State,
-    step: jax.Array,
-    grads: state_lib.Arrays,
-    sums: jax.Array,
+    state: state_lib.State, grads: state_lib.Arrays, sums: jax.Array
   ) -> tuple[state_lib.State, jax.Array]:
-    updates, opt = optimiser.update(grads, state.opt, state.params)
+    updates, opt = optimiser.update(
+      grads, state.opt, state.params, loss=sums[0]
+    )
     params = optax.apply_updates(state.params, updates)
-    extra = jnp.stack([optax.tree.norm(grads), schedule(step)])
+    rate = schedule(optimiser_lib.updates(state.opt))
+    extra = jnp.stack([optax.tree.norm(grads), rate])
     report = jnp.concatenate([sums, extra.astype(jnp.float32)])
     return state_lib.State(params, opt), report
 
@@ -107,7 +108,7 @@ def make_train_step(
     state: state_lib.State, step: jax.Array, *batch: jax.Array
   ) -> tuple[state_lib.State, jax.Array]:
     grads, sums = gradient(state.params, np.uint32(seed), step, *batch)
-    return update(state, step, grads, sums)
+    return update(state, grads, sums)
 
   return train_step
 
