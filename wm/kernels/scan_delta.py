@@ -1,0 +1,175 @@
+"""The gated delta rule: a matrix that is read, corrected and forgets.
+
+  S_t = a_t (I - beta_t k_t k_t') S_(t-1) + beta_t k_t v_t',  a_t = exp(g_t)
+  y_t = S_t' q_t
+
+(Yang, Kautz, Hatamizadeh 2024.) Shape letters: B batch, L length, H heads, K
+width of a key, V width of a value, N chunks, C length of a chunk.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from wm import core
+
+FORMS = ('sequential', 'associative', 'chunked', 'auto')
+
+# Chunks of matrix products beat steps, which keep a matrix each for the
+# backward pass. TABLE
+DEFAULT = {'cpu': 'chunked', 'gpu': 'chunked', 'tpu': 'chunked'}
+
+
+def delta(
+  q_BLHK: jax.Array,
+  k_BLHK: jax.Array,
+  v_BLHV: jax.Array,
+  g_BLH: jax.Array,
+  beta_BLH: jax.Array,
+  start_BHKV: jax.Array,
+  form: str = 'auto',
+  chunk: int = 64,
+) -> tuple[jax.Array, jax.Array]:
+  """Outputs y [B, L, H, V] and the state [B, H, K, V] after the last token.
+
+  All are of one floating dtype, which computation is in. g is the logarithm
+  of the decay, at most 0; a token with g = 0 and beta = 0 leaves the state as
+  it was. Keys of unit length and beta < 2 keep the state bounded.
+  'sequential' goes token by token; 'associative' composes the transitions, K
+  x K matrices; 'chunked' is the WY form (Yang et al. 2024, with the decays) in
+  chunks of `chunk` tokens; 'auto' is the measured default of the backend.
+
+  Raises:
+    InputError: no such form, or a chunk of no token.
+  """
+  if form not in FORMS or chunk < 1:
+    raise core.InputError(
+      f'delta: form={form!r}, chunk={chunk}; expected a chunk of at least 1 '
+      f'and one of {", ".join(FORMS)}'
+    )
+  if form == 'auto':
+    form = DEFAULT.get(jax.default_backend(), 'chunked')
+  inputs = q_BLHK, k_BLHK, v_BLHV, g_BLH, beta_BLH
+  if form == 'sequential':
+    return _sequential(inputs, start_BHKV)
+  if form == 'associative':
+    return _associative(inputs, start_BHKV)
+  return _chunked(inputs, start_BHKV, chunk)
+
+
+def delta_step(
+  q_XHK: jax.Array,
+  k_XHK: jax.Array,
+  v_XHV: jax.Array,
+  g_XH: jax.Array,
+  beta_XH: jax.Array,
+  state_XHKV: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+  """One token, any leading dimensions: y [..., H, V] and the state after."""
+  state = jnp.exp(g_XH)[..., None, None] * state_XHKV
+  held_XHV = jnp.einsum('...kv,...k->...v', state, k_XHK)
+  change_XHV = beta_XH[..., None] * (v_XHV - held_XHV)
+  state += k_XHK[..., :, None] * change_XHV[..., None, :]
+  return jnp.einsum('...kv,...k->...v', state, q_XHK), state
+
+
+Inputs = tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]
+
+
+def _sequential(
+  inputs: Inputs, start_BHKV: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+  def body(state: jax.Array, given: Inputs) -> tuple[jax.Array, jax.Array]:
+    y_BHV, state = delta_step(*given, state)
+    return state, y_BHV
+
+  turned = tuple(x.swapaxes(0, 1) for x in inputs)
+  state, y_LBHV = jax.lax.scan(body, start_BHKV, turned)
+  return y_LBHV.swapaxes(0, 1), state
+
+
+def _associative(
+  inputs: Inputs, start_BHKV: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+  q, k, v, g, beta = inputs
+  key = beta[..., None] * k
+  outer = key[..., :, None] * k[..., None, :]
+  move = jnp.exp(g)[..., None, None] * (
+    jnp.eye(k.shape[-1], dtype=k.dtype)[None, None, None] - outer
+  )
+  add = key[..., :, None] * v[..., None, :]
+  add = add.at[:, 0].add(move[:, 0] @ start_BHKV)
+
+  def compose(
+    first: tuple[jax.Array, jax.Array], then: tuple[jax.Array, jax.Array]
+  ) -> tuple[jax.Array, jax.Array]:
+    return then[0] @ first[0], then[0] @ first[1] + then[1]
+
+  _, states = jax.lax.associative_scan(compose, (move, add), axis=1)
+  return jnp.einsum('blhkv,blhk->blhv', states, q), states[:, -1]
+
+
+def _split(x_BLHX: jax.Array, chunk: int) -> jax.Array:
+  """[B, L, H, ...] -> [N, B, H, C, ...]; what is added at the end is zero."""
+  batch, length = x_BLHX.shape[:2]
+  num = -(-length // chunk)
+  widths = ((0, 0), (0, num * chunk - length)) + ((0, 0),) * (x_BLHX.ndim - 2)
+  x = jnp.pad(x_BLHX, widths)
+  x = x.reshape(batch, num, chunk, *x_BLHX.shape[2:])
+  return jnp.moveaxis(x, (1, 3), (0, 2))
+
+
+def _decays(g_XC: jax.Array) -> jax.Array:
+  """[..., C, C] exp(g_(j + 1) + ... + g_i) for i >= j, else 0.
+
+  Summed for each pair anew: the difference of two long sums would lose the
+  digits of a weak decay that comes after strong ones.
+  """
+  size = g_XC.shape[-1]
+  lower = jnp.tril(jnp.ones((size, size), g_XC.dtype))
+  after_UJ = lower - jnp.eye(size, dtype=g_XC.dtype)
+  wide = (1,) * (g_XC.ndim - 1)
+  terms_XUJ = g_XC[..., :, None] * after_UJ.reshape(*wide, size, size)
+  sums_XIJ = lower @ terms_XUJ
+  seen = lower.reshape(*wide, size, size) > 0
+  return jnp.where(seen, jnp.exp(jnp.where(seen, sums_XIJ, 0)), 0)
+
+
+def _chunked(
+  inputs: Inputs, start_BHKV: jax.Array, chunk: int
+) -> tuple[jax.Array, jax.Array]:
+  """Within a chunk, what each token writes is X = U - W S.
+
+  (I + L) U = diag(beta) V and (I + L) W = diag(beta e^G) K, where L holds what
+  a token's key finds of earlier ones' in the chunk, decayed; G are the sums
+  of g, S is the state before the chunk.
+  """
+  batch, length, heads, _ = inputs[0].shape
+  chunk = min(chunk, length)
+  q, k, v, g, beta = (_split(x, chunk) for x in inputs)
+  decay = _decays(g)
+  total = jnp.exp(jnp.cumsum(g, -1))[..., None]
+  found = (k @ k.swapaxes(-1, -2)) * decay * beta[..., None]
+  eye = jnp.eye(chunk, dtype=found.dtype)[None, None, None]
+  system = jnp.tril(found, -1) + eye
+  right = beta[..., None] * jnp.concatenate([v, total * k], -1)
+  solved = jax.lax.linalg.triangular_solve(
+    system, right, left_side=True, lower=True, unit_diagonal=True
+  )
+  write, clear = solved[..., : v.shape[-1]], solved[..., v.shape[-1] :]
+  near = (q @ k.swapaxes(-1, -2)) * decay
+  kept = decay[..., -1, :, None] * k
+  given = write, clear, near, total * q, kept, total[..., -1:, :]
+
+  def body(
+    state: jax.Array, given: tuple[jax.Array, ...]
+  ) -> tuple[jax.Array, jax.Array]:
+    write, clear, near, far, kept, total = given
+    x_BHCV = write - clear @ state
+    y_BHCV = far @ state + near @ x_BHCV
+    return total * state + kept.swapaxes(-1, -2) @ x_BHCV, y_BHCV
+
+  state, y_NBHCV = jax.lax.scan(body, start_BHKV, given)
+  y = jnp.moveaxis(y_NBHCV, (0, 3), (1, 2))
+  return y.reshape(batch, -1, heads, y.shape[-1])[:, :length], state
