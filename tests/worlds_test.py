@@ -19,6 +19,8 @@ SPECS = [f'{name}()' for name in registry.names('world')] + [
   "chess(vocabulary='packed', length=40, stop='moves', least=0)",
   "chess(states='recurring', length=21)",
   'lattice(size=2, length=40)',
+  "groups(group='parity', length=40)",
+  "groups(group='a5', tokens='generators', length=21)",
   'seating(people=4, length=9, most=5)',
   'seating(people=5)',
 ]
