@@ -5,6 +5,7 @@ of all stages; its `--help` shows the ones that it reads. Nothing heavy is
 imported before flags are parsed: `--help` stays quick.
 """
 
+import copy
 import errno
 import hashlib
 import json
@@ -175,6 +176,29 @@ flags.DEFINE_multi_string(
   'row', [], "'NAME: MODEL' or, trained first, 'NAME: MODEL on WORLD'; repeat."
 )
 
+# sweep.
+flags.DEFINE_multi_string(
+  'grid',
+  [],
+  "'FLAG=VALUE|VALUE|...', or flagfile=...; a value may be 'LABEL: VALUE'; "
+  'repeat.',
+)
+flags.DEFINE_multi_string(
+  'per', [], 'Axis of the grid, each value of which has its best run; repeat.'
+)
+flags.DEFINE_integer('jobs', 1, 'Runs at a time.', lower_bound=1)
+flags.DEFINE_multi_string(
+  'device', [], 'CUDA_VISIBLE_DEVICES of the jobs, in turn; repeat.'
+)
+flags.DEFINE_integer(
+  'keep', 0, 'Best runs that keep their checkpoints; 0 is all.', lower_bound=0
+)
+flags.DEFINE_string(
+  'winners_of', None, 'Folder of a sweep: start from the best runs of it.'
+)
+flags.DEFINE_integer('top', 1, 'How many of the best.', lower_bound=1)
+flags.DEFINE_bool('dry_run', False, 'List the runs and do nothing.')
+
 # boundary, count.
 flags.DEFINE_string('first', None, 'State, or a sequence of tokens.')
 flags.DEFINE_string('second', None, 'State, or a sequence of tokens.')
@@ -194,6 +218,38 @@ def need(*names: str) -> None:
   for name in names:
     if getattr(FLAGS, name) in (None, []):
       raise app.UsageError(f'--{name} is required')
+
+
+def given(flags: flags.FlagValues, names: Sequence[str]) -> dict[str, Any]:
+  """Those of some flags that were given, and their values."""
+  return {name: flags[name].value for name in names if flags[name].present}
+
+
+def flags_in(path: str, names: Sequence[str]) -> dict[str, Any]:
+  """What a flagfile gives of some flags, whatever the command line does."""
+  read = copy.deepcopy(FLAGS)
+  read.unparse_flags()
+  for name in read:
+    read[name].present = 0
+  read(['', f'--flagfile={path}'])
+  return given(read, names)
+
+
+def parsed(name: str, text: str, names: Sequence[str]) -> Any:
+  """The value that a flag, one of some, has by a text; InputError."""
+  from wm import core, registry
+
+  if name not in names:
+    raise core.InputError(f'--grid: no flag of a run is called {name!r}')
+  try:
+    value = FLAGS[name].parser.parse(text)
+  except ValueError as error:
+    raise core.InputError(
+      f"--grid: {name}={text!r}: {error}; values are divided by '|'"
+    ) from error
+  if name in ('model', 'world'):
+    registry.make(name, value)
+  return value
 
 
 def predictor(world: Any) -> tuple[Any, str, dict[str, Any]]:
