@@ -1,0 +1,11 @@
+"""Recurrences over time, each in several forms that agree.
+
+The front door of `scan_affine` (diagonal and block maps of vectors), `scan_ssd`
+(matrix states with a scalar decay) and `scan_delta` (matrix states corrected
+by the delta rule). All take `form`: 'sequential', 'associative', 'chunked', or
+'auto', the fastest in training that was measured for the backend.
+"""
+
+from wm.kernels.scan_affine import FORMS, affine, affine_step, resolve
+
+__all__ = ['FORMS', 'affine', 'affine_step', 'resolve']

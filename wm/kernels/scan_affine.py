@@ -1,0 +1,222 @@
+"""Affine recurrences y_t = a_t y_{t-1} + b_t of vectors, in several forms.
+
+  sequential    one step after the other
+  associative   maps composed in a tree: (A, b) after (P, q) is (AP, Aq + b)
+  chunked       the maps of each chunk composed step by step, all chunks
+                abreast; then the chunks' starts; then all chunks abreast again
+
+The gradient is such a recurrence too, backwards in time: with g the gradient
+to y, h_t = g_t + a_{t+1}' h_{t+1} is the one to b, and h_t y_{t-1}' that to
+a. It is run in the same form, so that nothing but a and y is kept.
+
+Shape letters: L length, K steps of a chunk, X any other dimensions.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+
+from wm import core
+
+FORMS = ('auto', 'sequential', 'associative', 'chunked')
+
+# (backend, blocks?) -> (form, steps of a chunk). The CPU's were measured
+# (tests/bench/scan_bench.py, 2 cores, float32, batch 16, forward and backward,
+# CPU ms sequential / associative / chunked): TABLE
+# For others: many short steps are slow there; not measured.
+_AUTO = {
+  ('cpu', False): ('sequential', 32),
+  ('cpu', True): ('sequential', 32),
+  ('gpu', False): ('associative', 64),
+  ('gpu', True): ('chunked', 64),
+  ('tpu', False): ('associative', 64),
+  ('tpu', True): ('chunked', 64),
+}
+
+
+def resolve(form: str, chunk: int, blocks: bool) -> tuple[str, int]:
+  """Form and steps of a chunk, with 'auto' and 0 filled in for this backend.
+
+  Raises:
+    InputError: there is no such form, or the chunk is negative.
+  """
+  if form not in FORMS:
+    raise core.InputError(f'form={form!r}; available: {", ".join(FORMS)}')
+  if chunk < 0:
+    raise core.InputError(f'chunk={chunk}; expected 1 or more, or 0: measured')
+  backend = jax.default_backend()
+  known = backend if (backend, blocks) in _AUTO else 'gpu'
+  best, size = _AUTO[known, blocks]
+  return best if form == 'auto' else form, chunk or size
+
+
+def affine(
+  a: jax.Array,
+  b: jax.Array,
+  start: jax.Array,
+  form: str = 'auto',
+  chunk: int = 0,
+  axis: int = 1,
+) -> jax.Array:
+  """All y_t = a_t y_{t-1} + b_t, from y_{-1} = start; the shape of b.
+
+  a: [B, L, D] for diagonal maps of b [B, L, D], or [B, L, N, k, k] for blocks
+  of b [B, L, N, k]; start: b's shape less L, or what broadcasts to it. All of
+  one floating dtype, which computation is in. chunk: of the chunked form; 0
+  is the measured default. axis: where L is, 1 or 0.
+
+  Raises:
+    InputError: shapes that do not fit, no such form, or a negative chunk.
+  """
+  blocks = a.ndim == b.ndim + 1
+  if axis not in (0, 1) or (a.shape != b.shape + b.shape[-1:] * blocks):
+    raise core.InputError(
+      f'affine: a {a.shape} and b {b.shape}, time on axis {axis}; expected '
+      'equal shapes, or square blocks a [..., k, k] of b [..., k], and axis 0 '
+      'or 1'
+    )
+  form, chunk = resolve(form, chunk, blocks)
+  start = jnp.broadcast_to(start, b.shape[:axis] + b.shape[axis + 1 :])
+  y = _affine(form, chunk, jnp.moveaxis(a, axis, 0), jnp.moveaxis(b, axis, 0),
+              start)  # fmt: skip
+  return jnp.moveaxis(y, 0, axis)
+
+
+def affine_step(a: jax.Array, b: jax.Array, y: jax.Array) -> jax.Array:
+  """One step, a y + b: a [..., k] or [..., k, k], b and y [..., k]."""
+  return _act(a, y) + b
+
+
+def _act(a: jax.Array, y: jax.Array) -> jax.Array:
+  """a y, where a is diagonal or has one more dimension."""
+  if a.ndim == y.ndim:
+    return a * y
+  return jnp.einsum('...ij,...j->...i', a, y)
+
+
+def _turned(a: jax.Array, blocks: bool) -> jax.Array:
+  return a.swapaxes(-1, -2) if blocks else a
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _affine(
+  form: str, chunk: int, a_LX: jax.Array, b_LX: jax.Array, start_X: jax.Array
+) -> jax.Array:
+  if form == 'sequential':
+    return _sequential(a_LX, b_LX, start_X)
+  if form == 'associative':
+    return _associative(a_LX, b_LX, start_X)
+  return _chunked(a_LX, b_LX, start_X, chunk)
+
+
+def _forward(
+  form: str, chunk: int, a_LX: jax.Array, b_LX: jax.Array, start_X: jax.Array
+) -> tuple[jax.Array, tuple[jax.Array, jax.Array, jax.Array]]:
+  y_LX = _affine(form, chunk, a_LX, b_LX, start_X)
+  return y_LX, (a_LX, y_LX, start_X)
+
+
+def _backward(
+  form: str,
+  chunk: int,
+  kept: tuple[jax.Array, jax.Array, jax.Array],
+  g_LX: jax.Array,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+  a_LX, y_LX, start_X = kept
+  blocks = a_LX.ndim > y_LX.ndim
+  if form == 'sequential':
+    h_LX, to_start_X = _sequential_back(a_LX, g_LX)
+  else:
+    # a_{t+1}' in place of a_t, and time turned round.
+    later = _turned(jnp.concatenate([a_LX[1:], a_LX[:1]]), blocks)[::-1]
+    nothing = jnp.zeros_like(start_X)
+    h_LX = _affine(form, chunk, later, g_LX[::-1], nothing)[::-1]
+    to_start_X = _act(_turned(a_LX[0], blocks), h_LX[0])
+  before_LX = jnp.concatenate([start_X[None], y_LX[:-1]])
+  if blocks:
+    to_a_LX = h_LX[..., :, None] * before_LX[..., None, :]
+  else:
+    to_a_LX = h_LX * before_LX
+  return to_a_LX, h_LX, to_start_X
+
+
+_affine.defvjp(_forward, _backward)
+
+
+def _sequential(
+  a_LX: jax.Array, b_LX: jax.Array, start_X: jax.Array
+) -> jax.Array:
+  def body(y_X, given):
+    y_X = affine_step(*given, y_X)
+    return y_X, y_X
+
+  return jax.lax.scan(body, start_X, (a_LX, b_LX))[1]
+
+
+def _sequential_back(
+  a_LX: jax.Array, g_LX: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+  """h [L, ...], and a_0' h_0: without a copy of a."""
+  blocks = a_LX.ndim > g_LX.ndim
+
+  def body(later_X, given):
+    a_X, g_X = given
+    h_X = g_X + later_X
+    return _act(_turned(a_X, blocks), h_X), h_X
+
+  nothing = jnp.zeros_like(g_LX[0])
+  to_start_X, h_LX = jax.lax.scan(body, nothing, (a_LX, g_LX), reverse=True)
+  return h_LX, to_start_X
+
+
+def _associative(
+  a_LX: jax.Array, b_LX: jax.Array, start_X: jax.Array
+) -> jax.Array:
+  blocks = a_LX.ndim > b_LX.ndim
+  b_LX = jnp.concatenate(
+    [affine_step(a_LX[:1], b_LX[:1], start_X[None]), b_LX[1:]]
+  )
+
+  def after(first, second):
+    a = second[0] @ first[0] if blocks else second[0] * first[0]
+    return a, affine_step(*second, first[1])
+
+  return jax.lax.associative_scan(after, (a_LX, b_LX))[1]
+
+
+def _chunked(
+  a_LX: jax.Array, b_LX: jax.Array, start_X: jax.Array, chunk: int
+) -> jax.Array:
+  length, blocks = len(b_LX), a_LX.ndim > b_LX.ndim
+  chunk = min(chunk, length)
+  one = jnp.eye(b_LX.shape[-1], dtype=a_LX.dtype) if blocks else 1
+  short = -length % chunk
+  a_LX = _padded(a_LX, short, one)
+  b_LX = _padded(b_LX, short, 0)
+
+  def by_place(x_LX: jax.Array) -> jax.Array:
+    """[K, chunks, ...]."""
+    return x_LX.reshape(-1, chunk, *x_LX.shape[1:]).swapaxes(0, 1)
+
+  a_KX, b_KX = by_place(a_LX), by_place(b_LX)
+
+  def compose(whole, given):
+    a_X, b_X = given
+    whole_a = a_X @ whole[0] if blocks else a_X * whole[0]
+    return (whole_a, affine_step(a_X, b_X, whole[1])), None
+
+  whole = jax.lax.scan(compose, (a_KX[0], b_KX[0]), (a_KX[1:], b_KX[1:]))[0]
+  ends = _sequential(*whole, start_X)
+  starts = jnp.concatenate([start_X[None], ends[:-1]])
+  y_KX = _sequential(a_KX, b_KX, starts)
+  return y_KX.swapaxes(0, 1).reshape(b_LX.shape)[:length]
+
+
+def _padded(x_LX: jax.Array, short: int, value: jax.Array | int) -> jax.Array:
+  if not short:
+    return x_LX
+  pad = jnp.broadcast_to(value, (short, *x_LX.shape[1:])).astype(x_LX.dtype)
+  return jnp.concatenate([x_LX, pad])

@@ -1,0 +1,203 @@
+"""SLiCE: a state that each token maps by block-diagonal affine maps.
+
+Walker et al. 2025 (arXiv 2505.17761), as Walker and Lyons 2026 run it. The
+increments of a layer's inputs u, with a constant, w_t = scale [1, u_t -
+u_{t-1}] where u_{-1} = 0, drive its state:
+
+  y_t = (I + A_t) y_{t-1} + W_B w_t,    A_t = W_A w_t in blocks of k x k
+
+from a learned y_{-1}. Blocks of 1 are the diagonal variant. A layer adds
+S(RMS(x)), then an MLP of RMS(x), to the stream; no norm before the head.
+
+Nothing bounds I + A: states may overflow on long inputs far from training.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from wm import core
+from wm.kernels import scan
+from wm.models import layers, recurrent
+
+# Tokens whose transitions are held at once, by form: chunks are made again in
+# the backward pass. Measured in training at 32 x 128 and 32 x 512 tokens (CPU,
+# blocks of 8, width 128): TABLE
+_CHUNK = {'sequential': 16, 'chunked': 256, 'associative': 256}
+_TRANSITIONS = ('plain', 'exp', 'bounded')
+
+
+@dataclasses.dataclass(frozen=True)
+class Model(recurrent.RecurrentModel):
+  """A SLiCE's size and style; further fields as in `RecurrentModel`.
+
+  Attributes:
+    block_size: k, of the transition's blocks; a divisor of width.
+    scale: of the increments.
+    init_std: sigma; W_A starts with sigma / sqrt(k), W_B and y_{-1} with it.
+    transition: 'plain', I + A; 'exp', exp(A); 'bounded', I + A divided by a
+      bound of its norm where that is above 1, so that a state grows by no more
+      than W_B w_t adds. Permutations and changes of sign are within it.
+    form: of the recurrence; see `kernels.scan.affine`.
+    chunk: tokens whose transitions are held at once; 0 is the measured one.
+  """
+
+  version: ClassVar[str] = '1'
+
+  block_size: int = 8
+  scale: float = 0.1
+  init_std: float = 0.1
+  transition: str = 'plain'
+  form: str = 'auto'
+  chunk: int = 0
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    self.choose('transition', _TRANSITIONS)
+    self.choose('form', scan.FORMS)
+    self.at_least('block_size', 1)
+    self.at_least('chunk', 0)
+    if self.width % self.block_size:
+      raise core.InputError(
+        f'slice: block_size={self.block_size}; expected a divisor of width='
+        f'{self.width}'
+      )
+
+  @property
+  def style(self) -> recurrent.Style:
+    """PyTorch's initial weights, and no final norm."""
+    return recurrent.Style(embedding=1.0, head='torch')
+
+  def block(self, number: int, rngs: nnx.Rngs) -> Layer:
+    """One layer."""
+    del number
+    return Layer(self, rngs)
+
+
+class Layer(recurrent.Block):
+  """The recurrence and the MLP, each after a norm and added to the stream.
+
+  Its state is y [*X, D] and the last input u [*X, D].
+  """
+
+  def __init__(self, model: Model, rngs: nnx.Rngs):
+    width, size = model.width, model.block_size
+    self.model = model
+    self.before_scan = layers.Norm(width, 'rms', 1e-6)
+    std = model.init_std
+    self.transition = layers.Linear(
+      (width + 1,),
+      (width // size, size, size),
+      rngs,
+      bias=False,
+      scale=std * size**-0.5,
+    )
+    self.drive = layers.Linear(
+      (width + 1,), (width // size, size), rngs, bias=False, scale=std
+    )
+    self.first = nnx.Param(std * jax.random.normal(rngs.params(), (width,)))
+    self.before_mlp = layers.Norm(width, 'rms', 1e-6)
+    self.mlp = layers.Mlp(width, 'gelu_erf', rngs, bias=True, init='torch')
+
+  def start(self, lead: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
+    """y_{-1} and u_{-1} = 0."""
+    shape = (*lead, self.model.width)
+    return jnp.broadcast_to(self.first[...], shape), jnp.zeros(shape)
+
+  def __call__(
+    self,
+    x_BLD: jax.Array,
+    lengths_B: jax.Array | None = None,
+    key: jax.Array | None = None,
+  ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    """See `recurrent.Block`."""
+    keys = [None] * 2 if key is None else jax.random.split(key)
+    start_BD = self.start(x_BLD.shape[:1])
+    u_BLD = self.before_scan(x_BLD)
+    before_BLD = jnp.concatenate([start_BD[1][:, None], u_BLD[:, :-1]], 1)
+    w_LBE = self.increments(u_BLD, before_BLD).swapaxes(0, 1)
+    y_BLD = self.states(w_LBE, start_BD[0]).swapaxes(0, 1)
+    state = tuple(
+      recurrent.at_length(leaf, lengths_B, first)
+      for leaf, first in zip((y_BLD, u_BLD), start_BD, strict=True)
+    )
+    return self.feed(x_BLD, y_BLD, *keys), state
+
+  def step(
+    self, x_XD: jax.Array, state_X: tuple[jax.Array, jax.Array]
+  ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    """One token."""
+    y_XD, before_XD = state_X
+    u_XD = self.before_scan(x_XD)
+    a, b = self.maps(self.increments(u_XD, before_XD))
+    y_XD = scan.affine_step(a, b, y_XD.reshape(b.shape)).reshape(x_XD.shape)
+    return self.feed(x_XD, y_XD), (y_XD, u_XD)
+
+  def feed(
+    self,
+    x_XD: jax.Array,
+    y_XD: jax.Array,
+    first: jax.Array | None = None,
+    second: jax.Array | None = None,
+  ) -> jax.Array:
+    """The stream after y and the MLP are added; dropout by keys."""
+    rate = self.model.dropout
+    x_XD = x_XD + layers.dropout(y_XD, rate, first)
+    z_XD = self.mlp(self.before_mlp(x_XD).astype(self.model.dtype))
+    return x_XD + layers.dropout(z_XD.astype(x_XD.dtype), rate, second)
+
+  def increments(self, u_XD: jax.Array, before_XD: jax.Array) -> jax.Array:
+    """w [*X, D + 1]."""
+    one = jnp.ones_like(u_XD[..., :1])
+    return self.model.scale * jnp.concatenate([one, u_XD - before_XD], -1)
+
+  def maps(self, w_XE: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Transitions [*X, N, k, k] (k = 1: [*X, N]) and what is added."""
+    w_XE = w_XE.astype(self.model.dtype)
+    a = transition(
+      self.transition(w_XE).astype(jnp.float32), self.model.transition
+    )
+    b = self.drive(w_XE).astype(jnp.float32)
+    return (a, b) if self.model.block_size > 1 else (a[..., 0, 0], b[..., 0])
+
+  def states(self, w_LBE: jax.Array, start_BD: jax.Array) -> jax.Array:
+    """y [L, B, D]: chunk after chunk, which the backward pass makes again."""
+    length, rows, _ = w_LBE.shape
+    form, _ = scan.resolve(self.model.form, 0, self.model.block_size > 1)
+    chunk = min(self.model.chunk or _CHUNK[form], length)
+    # A pad's w is 0, which leaves the state as it was.
+    w_LBE = jnp.pad(w_LBE, ((0, -length % chunk), (0, 0), (0, 0)))
+    graph, params = nnx.split(self)
+
+    @jax.checkpoint
+    def run(params: Any, y_BD: jax.Array, w_KBE: jax.Array) -> jax.Array:
+      a, b = nnx.merge(graph, params).maps(w_KBE)
+      y_KBN = scan.affine(a, b, y_BD.reshape(b.shape[1:]), form, axis=0)
+      return y_KBN.reshape(chunk, rows, -1)
+
+    def body(y_BD: jax.Array, w_KBE: jax.Array) -> tuple[Any, jax.Array]:
+      y_KBD = run(params, y_BD, w_KBE)
+      return y_KBD[-1], y_KBD
+
+    w_SKBE = w_LBE.reshape(-1, chunk, rows, w_LBE.shape[-1])
+    y_SKBD = jax.lax.scan(body, start_BD, w_SKBE)[1]
+    return y_SKBD.reshape(-1, *start_BD.shape)[:length]
+
+
+def transition(a: jax.Array, kind: str) -> jax.Array:
+  """The maps of driven blocks A [..., k, k]; see `Model.transition`."""
+  if kind == 'exp':
+    return jnp.exp(a) if a.shape[-1] == 1 else jax.scipy.linalg.expm(a)
+  a += jnp.broadcast_to(jnp.eye(a.shape[-1], dtype=a.dtype), a.shape)
+  if kind == 'bounded':
+    # The spectral norm is at most this mean of the greatest sums of a row and
+    # of a column (Hoelder), which is 1 for permutations.
+    rows = jnp.abs(a).sum(-1).max(-1)
+    columns = jnp.abs(a).sum(-2).max(-1)
+    a /= jnp.maximum(rows * columns, 1.0)[..., None, None] ** 0.5
+  return a
