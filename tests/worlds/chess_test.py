@@ -138,7 +138,7 @@ def test_states_and_words_are_equal_together(seed):
   np.testing.assert_array_equal(ids[:, None] == ids[None], same)
   np.testing.assert_array_equal(ids[:12], ids[12:])
   np.testing.assert_array_equal(
-    world.labels(both)[:12, :69], world.labels(both)[12:, :69]
+    world.state_labels(both)[:12, :69], world.state_labels(both)[12:, :69]
   )
 
 
@@ -189,15 +189,15 @@ def test_after_is_walk(world):
 
 def test_labels_of_known_states(world):
   state = at(world, 'e4 a6 e5 d5')
-  row = world.labels(state)[0]
+  row = world.state_labels(state)[0]
   assert row[64:].tolist() == [0, 1, 1, 1, 1, 4, 2, 0, 0, 0, 3]
   assert row[:8].tolist() == [10, 8, 9, 11, 12, 9, 8, 10]
   pushed = at(world, 'e4')
   legal = chess.World(ep='legal')
-  assert world.labels(pushed)[0, 64:].tolist()[5:7] == [5, 1]
-  assert legal.labels(pushed)[0, 64:].tolist()[5:7] == [0, 0]
-  assert (world.probe_labels(pushed) == world.labels(pushed)[:, :64]).all()
-  assert not world.labels(world.init(1)).any()
+  assert world.state_labels(pushed)[0, 64:].tolist()[5:7] == [5, 1]
+  assert legal.state_labels(pushed)[0, 64:].tolist()[5:7] == [0, 0]
+  assert (world.probe_labels(pushed) == world.state_labels(pushed)[:, :64]).all()
+  assert not world.state_labels(world.init(1)).any()
 
 
 def test_labels_follow_the_tokens_of_a_game(world):
@@ -206,7 +206,7 @@ def test_labels_follow_the_tokens_of_a_game(world):
   wanted = kernels.replay_labels(moves, found.lengths - 1)
   for ply in (0, 7, 19):
     states = world.after(found.tokens, np.full(6, ply + 1))
-    np.testing.assert_array_equal(world.labels(states), wanted[:, ply])
+    np.testing.assert_array_equal(world.state_labels(states), wanted[:, ply])
 
 
 # Games.

@@ -92,6 +92,26 @@ class Predictor(abc.ABC):
     del tokens, lengths, layer
     return None
 
+  def states(
+    self, tokens: np.ndarray, lengths: np.ndarray
+  ) -> np.ndarray | None:
+    """[B, L, K] integers: `World.state_heads` classes named after each token.
+
+    None where the predictor names no states.
+    """
+    del tokens, lengths
+    return None
+
+  def state_loss(
+    self, tokens: np.ndarray, lengths: np.ndarray, labels: np.ndarray
+  ) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """`states`, and [B, L] float32 mean of -log p(labels [B, L, K]), nats.
+
+    The second is None where nothing has a probability.
+    """
+    del labels
+    return self.states(tokens, lengths), None
+
   def untrained(self, seed: int) -> Predictor | None:
     """The same model with random weights, a control; None if it has none."""
     del seed

@@ -231,6 +231,66 @@ class World(abc.ABC):
     """[B] int64 class that a linear probe reads out; default the state id."""
     return self.state_id(states)
 
+  # The whole state as labels, for models that are trained to give it.
+
+  @property
+  def state_heads(self) -> tuple[int, ...]:
+    """Number of classes of each of the K labels of a state; default: none.
+
+    Together the labels tell states apart (Walker and Lyons 2026, section 2).
+    """
+    return ()
+
+  @property
+  def state_groups(self) -> dict[str, slice]:
+    """Named runs of labels that results are told apart by; default: none."""
+    return {}
+
+  def state_labels(self, states: np.ndarray) -> np.ndarray:
+    """[B, K] labels of states, of type `state_dtype`; 0 in a dead state."""
+    return np.zeros((len(states), 0), self.state_dtype)
+
+  @property
+  def state_dtype(self) -> np.dtype:
+    """Least type of unsigned integers that holds every label."""
+    return np.min_scalar_type(max(self.state_heads, default=1) - 1)
+
+  def sequence_labels(
+    self, tokens: np.ndarray, lengths: np.ndarray
+  ) -> np.ndarray:
+    """[N, L, K] labels after each token of sequences [N, L]; a pure function.
+
+    0 past a sequence's length [N] and from its first illegal token on.
+    """
+    shape = (*tokens.shape, len(self.state_heads))
+    labels = np.zeros(shape, self.state_dtype)
+    rows, states = np.arange(len(tokens)), self.init(len(tokens))
+    for k in range(tokens.shape[1]):
+      going = k < np.asarray(lengths)[rows]
+      rows, states = rows[going], states[going]
+      states = self.advance(states, tokens[rows, k])
+      alive = self.state_id(states) != DEAD
+      rows, states = rows[alive], states[alive]
+      if not rows.size:
+        break
+      labels[rows, k] = self.state_labels(states)
+    return labels
+
+  def naive_labels(
+    self, tokens: np.ndarray, lengths: np.ndarray
+  ) -> np.ndarray | None:
+    """Labels as `sequence_labels`, from what tokens say without the rules.
+
+    A baseline without learning; None, the default, where there is none.
+    """
+    del tokens, lengths
+    return None
+
+  def move_tags(self, sequences: Sequences) -> dict[str, np.ndarray]:
+    """Named kinds of token [N, L] bool that are scored apart; default: none."""
+    del sequences
+    return {}
+
   def tags(self, states: np.ndarray) -> dict[str, np.ndarray]:
     """Named columns [B] by which results are broken down."""
     del states

@@ -28,7 +28,15 @@ import numpy as np
 
 from wm import core
 from wm.kernels import chess as kernels
-from wm.worlds import chess_fen, chess_moves, chess_notation, games, svg, table
+from wm.worlds import (
+  chess_fen,
+  chess_moves,
+  chess_notation,
+  chess_states,
+  games,
+  svg,
+  table,
+)
 
 WORDS = chess_fen.WORDS
 FLAGS, CLOCKS, KNOWN = 8, 9, 10
@@ -38,18 +46,24 @@ MOST_LEAST = 100  # Nearly every random game has more plies.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(games.GameWorld):
-  """Chess and the uniformly random games played of it.
+class World(chess_states.Labelled, games.GameWorld):
+  """Chess and random games played of it.
 
   Attributes:
     vocabulary: 'compact', a token for each possible move; 'packed', for each
       of the published ids, most of which are the move of no piece.
     length: most plies of a sequence; longer games are cut. Of the published
-      random games the longest has 698.
+      random games the longest has 698; cut to 128, they are no longer than
+      19 of 20 games of people, and what is unfamiliar is the positions alone
+      (pair it with `least=100`, for nearly all to have that length).
     stop: where a sampled game ends: 'claims' as published, as soon as a
       player may claim a draw; 'automatic', where the arbiter ends it
       (fivefold repetition, 75 moves, dead material); 'moves', where no move
       is legal.
+    policy: what moves sampled games prefer: 'uniform' as published, or
+      'few_captures', 'promotions', 'shuffling' (of knights and rooks),
+      'castling', 'en_passant'; see kernels.chess_policies. Trials of metrics
+      draw their states from uniform games in any case.
     least: sampled games that end in fewer plies are dropped and counted; 20
       as published.
     ep: the en-passant label: 'raw' after every double push, as published, or
@@ -67,6 +81,7 @@ class World(games.GameWorld):
   vocabulary: str = 'compact'
   length: int = 128
   stop: str = 'claims'
+  policy: str = 'uniform'
   least: int = 20
   ep: str = 'raw'
   states: str = 'stratified'
@@ -76,6 +91,7 @@ class World(games.GameWorld):
     for field, known in (
       ('vocabulary', chess_moves.KINDS),
       ('stop', kernels.STOPS),
+      ('policy', kernels.POLICIES),
       ('ep', kernels.EN_PASSANT),
     ):
       value = getattr(self, field)
@@ -108,7 +124,7 @@ class World(games.GameWorld):
     return (chess_moves.start(self.vocabulary),)
 
   @functools.cached_property
-  def _packed(self) -> np.ndarray:
+  def packed(self) -> np.ndarray:
     """[V] int32 packed id of each token, DEAD for padding and start."""
     return chess_moves.packed(self.vocabulary)
 
@@ -158,8 +174,8 @@ class World(games.GameWorld):
   def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """States [B, W] after tokens [B]; a history without room is dropped."""
     tokens, known = np.asarray(tokens), states[:, KNOWN]
-    within = (tokens > 0) & (tokens < len(self._packed))
-    packed = self._packed[np.where(within, tokens, 0)]
+    within = (tokens > 0) & (tokens < len(self.packed))
+    packed = self.packed[np.where(within, tokens, 0)]
     after = states.copy()
     after[:, :WORDS], ok = kernels.advance(states, packed)
     room = (known >= 0) & (known < self.length)
@@ -174,7 +190,7 @@ class World(games.GameWorld):
 
   def legal(self, states: np.ndarray) -> np.ndarray:
     """[B, V] bool."""
-    legal = kernels.legal_mask(states, self._columns, len(self._packed))
+    legal = kernels.legal_mask(states, self._columns, len(self.packed))
     legal[states[:, KNOWN] == BEFORE, self.header[0]] = True
     return legal
 
@@ -194,13 +210,6 @@ class World(games.GameWorld):
     words[on, FLAGS] = words[on, FLAGS] & 31 | file << 5
     return words
 
-  def labels(self, states: np.ndarray) -> np.ndarray:
-    """[B, 75] uint8 state labels of the benchmark (section 3), `ep` as set.
-
-    All 0 for a dead state and before the start token.
-    """
-    return kernels.labels(states, self.ep)
-
   def probe_labels(self, states: np.ndarray) -> np.ndarray:
     """[B, 64] int64 classes of the squares, a8, b8, .. h1; 0 is empty."""
     return kernels.labels(states)[:, :64].astype(np.int64)
@@ -210,10 +219,14 @@ class World(games.GameWorld):
   def play(
     self, num: int, seed: int, first: int = 0, random: bool = False
   ) -> tuple[np.ndarray, np.ndarray]:
-    """See games.GameWorld; compiled. All games are random."""
-    del random
+    """See games.GameWorld; compiled."""
     moves, lengths, _ = kernels.play(
-      num, seed, first, most=self.length, stop=self.stop
+      num,
+      seed,
+      first,
+      most=self.length,
+      stop=self.stop,
+      policy='uniform' if random else self.policy,
     )
     tokens = np.zeros((num, self.max_len), np.int32)
     used = np.arange(self.length) < lengths[:, None]
@@ -245,7 +258,7 @@ class World(games.GameWorld):
     states, started = self.init(len(tokens)), lengths > 0
     used = np.arange(1, tokens.shape[1]) < lengths[:, None]
     moves = np.where(used, tokens[:, 1:], core.PAD)
-    _, rows = kernels.replay(self._packed[moves], np.maximum(lengths - 1, 0))
+    _, rows = kernels.replay(self.packed[moves], np.maximum(lengths - 1, 0))
     states[started, :WORDS] = rows[started]
     states[:, WORDS:].view(self.history_item)[:, : moves.shape[1]] = moves
     return states
@@ -255,7 +268,7 @@ class World(games.GameWorld):
   ) -> np.ndarray:
     """See games.GameWorld: a Gibbs chain over windows of plies."""
     used = np.arange(tokens.shape[1]) < lengths[:, None]
-    moves = self._packed[np.where(used, tokens, 0)]
+    moves = self.packed[np.where(used, tokens, 0)]
     found = kernels.orders(moves, lengths, seeds)
     return np.where(used, self._columns[np.maximum(found, 0)], core.PAD)
 
@@ -356,4 +369,4 @@ class World(games.GameWorld):
     if known < 1:
       return []
     token = self.history(state[None])[0, known - 1]
-    return list(divmod(int(self._packed[token]) // 5, 64))
+    return list(divmod(int(self.packed[token]) // 5, 64))

@@ -83,6 +83,15 @@ class World(core.World):
       ids = (core.hash64(*states.T) >> np.uint64(1)).astype(np.int64)
     return np.where(states[:, 0] < 0, core.DEAD, ids)
 
+  @property
+  def state_heads(self) -> tuple[int, ...]:
+    """Discs in each column."""
+    return (self.rows + 1,) * self.columns
+
+  def state_labels(self, states: np.ndarray) -> np.ndarray:
+    """[B, columns], the state itself."""
+    return np.maximum(states, 0).astype(self.state_dtype)
+
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Full boards, each disc uniform over the columns with room."""
     return table.stream(self, num, seed, split, self.max_len)

@@ -357,6 +357,20 @@ class Navigation(core.World):
     stated = [size * a + b for a, b in zip(sums, [0, *sums], strict=False)]
     return ([size, *stated] if start else stated)[:depth]
 
+  @property
+  def state_heads(self) -> tuple[int, ...]:
+    """Current intersection and destination, each with one class for none."""
+    return (len(self.graph) + 1,) * 2
+
+  @property
+  def state_groups(self) -> dict[str, slice]:
+    """'position' and 'destination'."""
+    return {'position': slice(0, 1), 'destination': slice(1, 2)}
+
+  def state_labels(self, states: np.ndarray) -> np.ndarray:
+    """[B, 2] rows plus one; 0 where there is none, before or after the way."""
+    return np.maximum(states + 1, 0).astype(self.state_dtype)
+
   def probe_labels(self, states: np.ndarray) -> np.ndarray:
     """[B] int64 current intersection (spec section 4)."""
     return states[:, 0].astype(np.int64)

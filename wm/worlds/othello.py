@@ -173,6 +173,49 @@ class World(games.GameWorld):
     ids = (mixed >> np.uint64(1)).astype(np.int64)
     return np.where(self.dead(states), core.DEAD, ids)
 
+  @property
+  def state_heads(self) -> tuple[int, ...]:
+    """The squares, a1, b1, ..., and the side to move."""
+    return (3,) * (self.size**2 + 1)
+
+  @property
+  def state_groups(self) -> dict[str, slice]:
+    """'board' and 'side'."""
+    return {'board': slice(0, self.size**2), 'side': slice(self.size**2, None)}
+
+  def state_labels(self, states: np.ndarray) -> np.ndarray:
+    """[B, K] uint8: 0 empty, 1 black, 2 white; 0 black, 1 white, 2 over."""
+    boards = np.ascontiguousarray(states[:, :SIDE]).view(np.uint8)
+    grid = np.unpackbits(boards, axis=-1, bitorder='little')
+    low = 4 - self.size // 2
+    inside = slice(low, low + self.size)
+    grid = grid.reshape(-1, 2, 8, 8)[:, :, inside, inside]
+    discs = (grid[:, 0] + 2 * grid[:, 1]).reshape(len(states), -1)
+    labels = np.concatenate([discs, states[:, [SIDE]]], axis=-1)
+    return np.where(self.dead(states)[:, None], 0, labels).astype(np.uint8)
+
+  def naive_labels(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[N, L, K] uint8: sides take turns, and discs stay as they are put."""
+    num, longest = tokens.shape
+    now = np.tile(self.state_labels(self.init(1))[0], (num, 1))
+    inside = (tokens > 0) & (tokens <= self.max_len)
+    place = np.append(0, self._places)[np.where(inside, tokens, 0)]
+    labels = np.zeros((num, longest, now.shape[1]), np.uint8)
+    rows = np.arange(num)
+    for ply in range(longest):
+      rows = rows[(ply < np.asarray(lengths)[rows]) & inside[rows, ply]]
+      now[rows, place[rows, ply]] = 1 + ply % 2
+      now[rows, -1] = (ply + 1) % 2
+      labels[rows, ply] = now[rows]
+    return labels
+
+  @property
+  def _places(self) -> np.ndarray:
+    """[n] label of the square of each token but padding."""
+    row, column = np.divmod(self._squares, 8)
+    low = 4 - self.size // 2
+    return self.size * (row - low) + column - low
+
   def play(
     self, num: int, seed: int, first: int = 0, random: bool = False
   ) -> tuple[np.ndarray, np.ndarray]:

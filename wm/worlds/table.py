@@ -158,6 +158,15 @@ class TableWorld(core.World):
     """[B] int64, the row."""
     return states[:, 0].astype(np.int64)
 
+  @property
+  def state_heads(self) -> tuple[int, ...]:
+    """The row."""
+    return (len(self.delta),)
+
+  def state_labels(self, states: np.ndarray) -> np.ndarray:
+    """[B, 1], the row."""
+    return np.maximum(states, 0).astype(self.state_dtype)
+
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Random play of `max_len` tokens."""
     return stream(self, num, seed, split, self.max_len)

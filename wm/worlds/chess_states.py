@@ -1,0 +1,165 @@
+"""Chess states as the 75 labels of the benchmark (Walker and Lyons 2026).
+
+   0..63  squares a8, b8, .. h8, a7, .. h1: 0 empty, 1..6 PNBRQK, 7..12 pnbrqk
+      64  side to move              69, 70  en-passant file and rank, 0 none
+  65..68  rights K, Q, k, q         71..74  halfmove clock, fullmove number,
+                                            a high byte and a low one each
+
+Section 2.1. Below, functions take packed
+moves [N, L] and numbers of moves [N].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wm import core
+from wm.kernels import chess as kernels
+
+HEADS = (13,) * 64 + (2,) * 5 + (9, 3) + (256,) * 4
+GROUPS = {
+  'board': slice(0, 64),
+  'rules': slice(0, 71),
+  'counters': slice(71, 75),
+}
+SIDE, RIGHTS, CLOCK, NUMBER = 64, slice(65, 69), slice(71, 73), slice(73, 75)
+_PAWNS, _KINGS = (1, 7), (6, 12)
+# Label of each square, a1 = 0.
+SQUARE = (np.arange(64) ^ 56).astype(np.int64)
+
+
+class Labelled:
+  """The part of chess that gives labels.
+
+  Attributes:
+    ep: convention of the en-passant labels.
+    header: the start token.
+    packed: [V] int32 packed move of each token, DEAD for others.
+  """
+
+  ep: str
+  header: tuple[int, ...]
+  packed: np.ndarray
+
+  @property
+  def state_heads(self) -> tuple[int, ...]:
+    """The benchmark's 75, see above."""
+    return HEADS
+
+  @property
+  def state_groups(self) -> dict[str, slice]:
+    """'board', 'rules' (all but the counters), 'counters'."""
+    return GROUPS
+
+  def state_labels(self, states: np.ndarray) -> np.ndarray:
+    """[B, 75] uint8, `ep` as set; 0 if dead and before the start token."""
+    return kernels.labels(states, self.ep)
+
+  def _moves(
+    self, tokens: np.ndarray, lengths: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Packed moves [N, L - 1], DEAD past the last; how many; right starts."""
+    used = np.arange(1, tokens.shape[1]) < np.asarray(lengths)[:, None]
+    inside = (tokens >= 0) & (tokens < len(self.packed))
+    known = np.where(inside, tokens, core.PAD)[:, 1:]
+    moves = np.where(used, self.packed[known], core.DEAD)
+    starts = (tokens[:, 0] == self.header[0]) & (np.asarray(lengths) > 0)
+    return moves, np.maximum(np.asarray(lengths) - 1, 0), starts
+
+  def sequence_labels(
+    self, tokens: np.ndarray, lengths: np.ndarray
+  ) -> np.ndarray:
+    """[N, L, 75] uint8, compiled."""
+    return after_tokens(*self._moves(tokens, lengths), self.ep)
+
+  def naive_labels(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[N, L, 75] uint8: men go from square to square, nothing else."""
+    return from_to(*self._moves(tokens, lengths))
+
+  def move_tags(self, sequences: core.Sequences) -> dict[str, np.ndarray]:
+    """'castling', 'en_passant', 'promotion' and 'lost_rights' [N, L] bool."""
+    moves, *rest = self._moves(sequences.tokens, sequences.lengths)
+    labels = after_tokens(moves, *rest, self.ep)
+    found = kinds(moves, labels)
+    return {name: np.pad(m, ((0, 0), (1, 0))) for name, m in found.items()}
+
+
+def after_tokens(
+  moves: np.ndarray, lengths: np.ndarray, starts: np.ndarray, ep: str
+) -> np.ndarray:
+  """[N, L + 1, 75] uint8 labels after the start token and after each move.
+
+  lengths: [N] moves; starts: [N] bool, False where a sequence has no (right)
+  start token, and no labels.
+  """
+  labels = kernels.replay_labels(moves, np.where(starts, lengths, 0), ep)
+  labels[~starts] = 0
+  return labels
+
+
+def kinds(moves: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
+  """Special moves [N, L] bool, by the labels [N, L + 1, 75] around them.
+
+  'castling'; 'en_passant', a capture; 'promotion'; 'lost_rights', the other
+  side's right to castle goes with its rook.
+  """
+  source, target = (moves // 5) >> 6, (moves // 5) & 63
+  given, before, after = moves >= 0, labels[:, :-1], labels[:, 1:]
+  given = given & after.any(-1)  # Not an illegal move.
+  man, taken = (_at(before, square) for square in (source, target))
+  across = (source ^ target) & 7 != 0
+  black = before[..., SIDE] == 1
+  gone = before[..., RIGHTS] > after[..., RIGHTS]
+  theirs = np.where(black, gone[..., :2].any(-1), gone[..., 2:].any(-1))
+  found = {
+    'castling': np.isin(man, _KINGS) & (abs(source - target) == 2),
+    'en_passant': np.isin(man, _PAWNS) & across & (taken == 0),
+    'promotion': moves % 5 > 0,
+    'lost_rights': theirs,
+  }
+  return {name: mask & given for name, mask in found.items()}
+
+
+def _at(labels: np.ndarray, square: np.ndarray) -> np.ndarray:
+  """[N, L] contents of a square [N, L] in labels [N, L, 75]."""
+  place = SQUARE[np.where(square < 0, 0, square)]
+  return np.take_along_axis(labels, place[..., None], -1)[..., 0]
+
+
+def from_to(
+  moves: np.ndarray, lengths: np.ndarray, starts: np.ndarray
+) -> np.ndarray:
+  """[N, L + 1, 75] uint8 labels of a reader who knows no special move.
+
+  A man goes from one square to the other, in place of what stands there; the
+  side changes, moves are counted, and a pawn or a capture sets the clock
+  back. The castled rook, the pawn taken in passing, promotion, rights and
+  en-passant squares stay as they were.
+  """
+  num, plies = moves.shape
+  labels = np.zeros((num, plies + 1, len(HEADS)), np.uint8)
+  start = kernels.labels(kernels.start()[None])[0]
+  labels[starts, 0] = start
+  rows = np.flatnonzero(starts)
+  now = np.tile(start, (num, 1))
+  clock = np.zeros(num, np.int64)
+  for ply in range(plies):
+    rows = rows[(ply < lengths[rows]) & (moves[rows, ply] >= 0)]
+    pair = moves[rows, ply] // 5
+    source, target = SQUARE[pair >> 6], SQUARE[pair & 63]
+    man, taken = now[rows, source], now[rows, target]
+    now[rows, source] = 0
+    now[rows, target] = man
+    now[rows, SIDE] = (ply + 1) % 2
+    reset = np.isin(man, _PAWNS) | (taken > 0)
+    clock[rows] = np.where(reset, 0, clock[rows] + 1)
+    now[rows, CLOCK] = _bytes(clock[rows])
+    now[rows, NUMBER] = _bytes(np.full(len(rows), 1 + (ply + 1) // 2))
+    labels[rows, ply + 1] = now[rows]
+  return labels
+
+
+def _bytes(count: np.ndarray) -> np.ndarray:
+  """[B, 2] uint8: high byte and low byte of counts [B]."""
+  count = np.minimum(count, 2**16 - 1)
+  return np.stack([count >> 8, count & 255], axis=-1).astype(np.uint8)
