@@ -59,7 +59,7 @@ _MARK = _table(
 _UNCOMMENT = ord('}')
 _AFTERWARDS = _table((('{;()$', 1),))  # What may follow a result.
 _IN_NAME = np.array(
-  [chr(c).isalnum() and c < 128 or chr(c) in '_+#=:-' for c in range(256)]
+  [chr(c).encode().isalnum() or chr(c) in '_+#=:-' for c in range(256)]
 )
 
 
@@ -126,10 +126,10 @@ def _starts_event(text, at, stop):
   """Does a line start with `[Event "`?"""
   if stop - at < len(_EVENT):
     return False
+  same = True
   for k in range(len(_EVENT)):
-    if text[at + k] != _EVENT[k]:
-      return False
-  return True
+    same = same and text[at + k] == _EVENT[k]
+  return same
 
 
 @njit

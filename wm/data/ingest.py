@@ -1,0 +1,185 @@
+"""PGN files as a data set: OUT/data/train and OUT/data/heldout.
+
+The files are read as blocks (`pgn.blocks`), and what a block gives is written
+whole to a file of its own in OUT/data/ingest.partial. Any number of processes
+may work on them: process i of n takes blocks i, i + n, i + 2n, ...; a block
+that is there already is not read again. All processes unpack everything,
+which is the cheap part. Whoever finds all blocks there at its end puts them
+together in order, without duplicates. So neither kills nor the number of
+processes change a byte of the result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import pathlib
+import re
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+from wm import core, files, registry
+from wm.data import identity, ingest_join, pgn, pgn_files, sampling
+from wm.data import store as stores
+from wm.worlds import chess
+
+Path = pathlib.Path
+
+VERSION = '1'  # Moves when the same files give other data.
+WORLD = 'chess(length=704)'  # Longer than any published random game.
+
+
+def run_of(
+  world: core.World, sources: list[pgn_files.Source]
+) -> dict[str, Any]:
+  """What makes an ingestion this one."""
+  return {
+    'ingest': VERSION,
+    'world': registry.spec(world),
+    'world_version': world.version,
+    'files': [pgn_files.name_and_size(source) for source in sources],
+    'salt': identity.SALT.decode(),
+  }
+
+
+def make_dataset(
+  world: core.World,
+  paths: list[str],
+  out: str | Path,
+  shard: tuple[int, int] = (0, 1),
+) -> dict[str, Any] | None:
+  """Does one process's part, and puts all parts together if they are there.
+
+  Args:
+    world: chess; its vocabulary, `least` and `length` plies are used.
+    paths: PGN files, plain or compressed.
+    out: output folder; gets data/train, data/heldout, ingest.run.json.
+    shard: number of this process and of all, (i, n).
+
+  Returns:
+    split -> manifest of its store; None where blocks of other processes are
+    missing, or one of them is putting the parts together.
+
+  Raises:
+    InputError: a file that is no PGN, no game left, or `out` holds other
+      data.
+  """
+  out = Path(out)
+  if not isinstance(world, chess.World):
+    raise core.InputError(
+      f'PGN holds games of chess; --world={registry.spec(world)} has others'
+    )
+  sources = [pgn_files.Source(path) for path in paths]
+  run = run_of(world, sources)
+  if (out / 'sample.run.json').exists():
+    raise core.InputError(f'{out} holds a sample run; choose another --out')
+  if not (out / 'ingest.run.json').exists():
+    for source in sources:
+      pgn.check(source)
+  files.claim(out, 'ingest', run)
+  made = _complete(out)
+  if made:
+    return made
+  parts = out / 'data' / 'ingest.partial'
+  parts.mkdir(parents=True, exist_ok=True)
+  totals = _read(world, sources, parts, shard)
+  if not _complete(out) and not ingest_join.all_there(parts, totals['blocks']):
+    return None
+  with _alone(out / 'data' / 'ingest.lock') as first:
+    if not first:
+      return None
+    try:
+      made = _complete(out) or ingest_join.join(world, out, parts, run, totals)
+    except ingest_join.NothingLeft:
+      _retract(out)
+      raise
+    shutil.rmtree(parts, ignore_errors=True)
+  return made
+
+
+def _retract(out: Path) -> None:
+  """Removes what a run has made that leaves no game."""
+  shutil.rmtree(out / 'data' / 'ingest.partial')
+  for path in ('data/ingest.lock', 'ingest.run.json'):
+    (out / path).unlink()
+  with contextlib.suppress(OSError):  # Others' files keep a folder.
+    (out / 'data').rmdir()
+    out.rmdir()
+
+
+def _complete(out: Path) -> dict[str, Any]:
+  """Manifests of both stores, {} unless both are there."""
+  folders = {split: out / 'data' / split for split in sampling.SPLITS}
+  if not all(folder.exists() for folder in folders.values()):
+    return {}
+  return {name: stores.open(path).manifest for name, path in folders.items()}
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[bool]:
+  """Gives whether this process is the first; a killed one leaves no lock."""
+  with path.open('w') as file:
+    try:
+      fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+      yield False
+      return
+    yield True
+    path.unlink(missing_ok=True)
+
+
+def _read(
+  world: chess.World,
+  sources: list[pgn_files.Source],
+  parts: Path,
+  shard: tuple[int, int],
+) -> dict[str, Any]:
+  """Reads one process's blocks; what is known of the input as a whole."""
+  import tqdm
+
+  number = games = before = 0
+  size = sum(source.size for source in sources)
+  with tqdm.tqdm(total=size, unit='B', unit_scale=True, disable=None) as bar:
+    for file, source in enumerate(sources):
+      for block in pgn.blocks(source, file):
+        path = ingest_join.path_of(parts, number)
+        if number % shard[1] == shard[0] and not path.exists():
+          ingest_join.write(path, pgn.read(block, world.least, world.length))
+        number, games = number + 1, games + len(block.games)
+        bar.set_postfix_str(f'{games:,} games', refresh=False)
+        bar.update(before + source.read - bar.n)
+      before += source.size
+  damage = {s.path.name: s.damage for s in sources if s.damage}
+  return {'blocks': number, 'games': games, 'damage': damage}
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+  """(i, n) of 'i/n', 0 <= i < n; raises InputError."""
+  found = re.fullmatch(r'(\d{1,6})/(\d{1,6})', text)
+  shard = (int(found[1]), int(found[2])) if found else (0, 0)
+  if not shard[0] < shard[1]:
+    raise core.InputError(
+      f'--shard={text}; expected i/n with i from 0 to n - 1, as 0/4 to 3/4'
+    )
+  return shard
+
+
+def lines(report: dict[str, Any]) -> list[str]:
+  """What became of the games of an ingestion, for people to read."""
+  said = [
+    f'{report["games"]:,} games, {report["kept"]:,} kept; left out: '
+    + (ingest_join.told(report['rejected']) or 'none')
+  ]
+  if report['cut']:
+    said.append(f'{report["cut"]:,} longer games cut: {report["world"]}')
+  for cause, examples in report['examples'].items():
+    if cause != 'too short':
+      said += [f'  {cause}: {_example(one)}' for one in examples]
+  return said
+
+
+def _example(one: dict[str, Any]) -> str:
+  ply = f', ply {one["ply"]}' if one['word'] and one['ply'] else ''
+  word = f': {one["word"]}' if one['word'] else ''
+  return f'{one["file"]}, game {one["game"]}{ply}{word}'
