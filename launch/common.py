@@ -212,6 +212,12 @@ flags.DEFINE_string(
   'map_file', None, 'OSM XML or GraphML file to read instead.'
 )
 
+# ingest.
+flags.DEFINE_multi_string(
+  'pgn', [], 'PGN file, plain or packed (gz, zst, bz2, xz); repeat for more.'
+)
+flags.DEFINE_string('shard', '0/1', 'Part i of n, as 0/4, of the work.')
+
 
 def need(*names: str) -> None:
   """Raises a usage error for flags that were not given."""
