@@ -12,7 +12,7 @@ from tests.train import toy
 from wm import core, files
 from wm.data import store
 from wm.models import network
-from wm.train import loop, restore, runs, step, writers
+from wm.train import loop, objectives, restore, runs, writers
 from wm.train.config import Config
 
 toy.install()
@@ -91,10 +91,11 @@ def test_pads_and_the_prompt_are_left_out_of_the_sums():
   rng = np.random.default_rng(0)
   tokens = rng.integers(1, 8, (3, 9)).astype(np.int32)
   lengths = np.array([9, 4, 0], np.int32)
-  losses = np.asarray(step.token_losses(net, jnp.asarray(tokens)))
-  sums = np.asarray(
-    step.loss_sums(net, jnp.asarray(tokens), jnp.asarray(lengths), 2)
-  )
+  aim = objectives.NextToken(tiny.World())
+  aim.prompt_len = 2
+  judged = aim.judge(net, None, jnp.asarray(tokens))
+  losses = np.asarray(judged.loss)
+  sums = np.asarray(aim.sums(judged, jnp.asarray(lengths)))
   expected = [
     losses[0].sum() + losses[1, :3].sum(),
     8 + 3,
@@ -103,7 +104,8 @@ def test_pads_and_the_prompt_are_left_out_of_the_sums():
   ]
   np.testing.assert_allclose(sums, expected, rtol=1e-5)
   tokens[1, 4:], tokens[2] = 0, 0  # What stands at pads makes no difference.
-  again = step.loss_sums(net, jnp.asarray(tokens), jnp.asarray(lengths), 2)
+  again = aim.judge(net, None, jnp.asarray(tokens))
+  again = aim.sums(again, jnp.asarray(lengths))
   np.testing.assert_allclose(again, sums, rtol=1e-6)
 
 
@@ -156,6 +158,75 @@ def test_a_loss_that_is_not_finite_stops_before_it_is_saved(tmp_path):
   kept.close()
   for row in writers.read_metrics(tmp_path / 'metrics.jsonl'):
     assert all(map(math.isfinite, row.values()))
+
+
+def spoilt(monkeypatch, bad) -> None:
+  """Makes the loss NaN on batches for which bad([B, L] tokens) is true."""
+  honest = objectives.NextToken.judge
+
+  def judge(self, net, key, tokens, *rest):
+    judged = honest(self, net, key, tokens, *rest)
+    factor = jnp.where(bad(tokens), jnp.nan, 1)
+    return judged._replace(loss=judged.loss * factor)
+
+  monkeypatch.setattr(objectives.NextToken, 'judge', judge)
+
+
+def test_steps_without_a_finite_loss_are_left_out_and_counted(
+  tmp_path, monkeypatch
+):
+  toy.make_data(tmp_path)
+  spoilt(monkeypatch, lambda tokens: tokens.sum() % 3 == 0)
+  summary = loop.train(config(skips=12, eval_every=20, log_every=1), tmp_path)
+  rows = writers.read_metrics(tmp_path / 'metrics.jsonl')
+  rows = [row for row in rows if 'skipped' in row]
+  counts = [row['skipped'] for row in rows]
+  assert 0 < summary['skipped'] < 12
+  assert counts == sorted(counts)
+  assert counts[-1] == summary['skipped']
+  left_out = np.diff([0, *counts]) > 0
+  assert [('loss' not in row) for row in rows] == left_out.tolist()
+  rates = [row['lr'] for row in rows]
+  for k in np.flatnonzero(left_out[:-1]):
+    assert rates[k] == rates[k + 1]  # The schedule waits.
+  for path in tmp_path.glob('checkpoints/*/params'):
+    assert path.is_dir()
+  predictor, _ = restore.load(tmp_path, 'last')
+  tokens = np.array([[1, 2, 3]], np.int32)
+  assert np.isfinite(predictor.log_probs(tokens, np.array([3]))[0]).all()
+
+
+def test_too_many_in_a_row_stop_the_run(tmp_path, monkeypatch):
+  toy.make_data(tmp_path)
+  spoilt(monkeypatch, lambda tokens: tokens.sum() >= 0)
+  with pytest.raises(loop.LossError, match='at step 4 and 3 steps before it'):
+    loop.train(config(skips=3, save_every=50, eval_every=50), tmp_path)
+
+
+def test_a_part_of_the_held_out_is_its_first_rows(trained):
+  out, _ = trained
+  data = runs.open_data(out, tiny.World())
+  trainer = loop.Trainer(config(eval_num=7), tiny.World(), toy.Model(), data)
+  params = loop.state_lib.create(
+    trainer.shape, 0, trainer.optimiser, trainer.abstract
+  ).params
+  sums = trainer.evaluate(params)
+  assert sums[1] == (data[1].lengths[:7] - 1).sum()
+  assert trainer.config.eval_num == 7
+  whole = loop.Trainer(config(), tiny.World(), toy.Model(), data)
+  assert whole.evaluate(params)[1] == (data[1].lengths - 1).sum()
+
+
+def test_runs_may_share_their_data(trained, tmp_path):
+  out, _ = trained
+  shared = config(data=str(out / 'data'), steps=2)
+  summary = loop.train(shared, tmp_path)
+  assert summary['step'] == 2
+  assert not (tmp_path / 'data').exists()
+  again = loop.train(config(data=str(out / 'data') + '/.', steps=2), tmp_path)
+  assert again['best_loss'] == summary['best_loss']
+  with pytest.raises(core.InputError, match='none'):
+    loop.train(config(data=str(tmp_path / 'none')), tmp_path)
 
 
 def test_a_finished_run_is_left_as_it_is(trained):

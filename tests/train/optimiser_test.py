@@ -1,5 +1,6 @@
 """Schedules, the decay mask and clipping."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -7,6 +8,7 @@ import pytest
 
 from tests import tiny
 from tests.train import toy
+from wm import core
 from wm.models import network
 from wm.train import optimiser, state
 from wm.train.config import Config
@@ -27,6 +29,28 @@ def test_warm_up_then_cosine_to_zero():
   np.testing.assert_allclose(
     found[10:], 0.25 * (1 + np.cos(np.pi * after)), atol=1e-6
   )
+
+
+@pytest.mark.parametrize('horizon', [0, 40, 400])
+@pytest.mark.parametrize('shape', ['linear', 'cosine'])
+def test_the_published_formula_with_floor_and_horizon(shape, horizon):
+  found = rates(schedule=shape, floor=0.1, horizon=horizon)
+  step, end = np.arange(100), horizon or 100
+  part = (np.minimum(step, end) - 10) / (end - 10)
+  fall = 1 - part if shape == 'linear' else (1 + np.cos(np.pi * part)) / 2
+  expected = np.where(step < 10, (step + 1) / 10, 0.1 + 0.9 * fall)
+  np.testing.assert_allclose(found, 0.5 * expected, rtol=1e-5)
+
+
+def test_a_floor_of_one_is_constant():
+  np.testing.assert_allclose(
+    rates(floor=1.0), rates(schedule='constant'), rtol=1e-6
+  )
+
+
+def test_a_horizon_within_the_warm_up_is_refused():
+  with pytest.raises(core.InputError, match='horizon=10'):
+    rates(schedule='linear', horizon=10)
 
 
 def test_constant_and_no_warm_up():
@@ -87,6 +111,53 @@ def test_beta2_weighs_the_squares():
     _, after = transform.update(grads, transform.init(params), params)
     squares = _adam(after)[0].nu['a.kernel']
     np.testing.assert_allclose(squares, (1 - beta2) * 9, rtol=1e-5)
+
+
+def step(transform, state, params, grad, loss=1.0):
+  grads = {'a.kernel': jnp.asarray(grad, jnp.float32)}
+  found, state = transform.update(grads, state, params, loss=jnp.float32(loss))
+  return optax.apply_updates(params, found), state
+
+
+@pytest.mark.parametrize(
+  ('grad', 'loss'),
+  [
+    ([np.nan, 1], 1.0),
+    ([np.inf, 1], 1.0),
+    ([1e30, 1], 1.0),  # Its square is infinite, and so would be the moment.
+    ([1, 1], np.nan),
+    ([1, 1], np.inf),
+  ],
+)
+@pytest.mark.parametrize('clip', [0.0, 1.0])
+def test_a_step_that_is_not_finite_leaves_everything(grad, loss, clip):
+  config = Config('', '', skips=3, lr=0.1, warmup=5, clip=clip)
+  params = {'a.kernel': jnp.array([1.0, -2.0])}
+  transform = optimiser.make(config, params)
+  kept = step(transform, transform.init(params), params, [0.5, 2])
+  assert int(optimiser.updates(kept[1])) == 1
+  bad = step(transform, *kept[::-1], grad, loss)
+  for one, other in zip(
+    jax.tree.leaves(bad), jax.tree.leaves(kept), strict=True
+  ):
+    np.testing.assert_array_equal(one, other)
+  # And what follows is as if it had not been: moments, schedule and all.
+  after = step(transform, *bad[::-1], [0.5, 2])
+  expected = step(transform, *kept[::-1], [0.5, 2])
+  np.testing.assert_array_equal(after[0]['a.kernel'], expected[0]['a.kernel'])
+  assert int(optimiser.updates(after[1])) == 2
+
+
+def test_the_guard_changes_no_good_step():
+  params = {'a.kernel': jnp.array([1.0, -2.0])}
+  found = []
+  for skips in (0, 3):
+    transform = optimiser.make(Config('', '', skips=skips), params)
+    state = transform.init(params)
+    for grad in ([0.5, 2], [3, -1]):
+      after, state = step(transform, state, params, grad)
+    found.append(after['a.kernel'])
+  np.testing.assert_array_equal(*found)
 
 
 def _adam(tree) -> list:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from wm import core
 from wm.models import layers
 from wm.train import config as config_lib
 
@@ -17,9 +18,14 @@ def schedule(config: config_lib.Config) -> optax.Schedule:
   """Learning rate by update: linear warm-up, then as `schedule` says.
 
   From the warm-up's end to the horizon, and constant from there: the published
-  chess runs' schedules (Walker and Lyons 2026, appendix).
+  chess runs' schedules (Walker and Lyons 2026, appendix). Raises InputError
+  where the horizon is within the warm-up.
   """
   warmup = min(config.warmup, config.steps)
+  if 0 < config.horizon <= warmup:
+    raise core.InputError(
+      f'--horizon={config.horizon} is not after the warm-up of {warmup} steps'
+    )
   rest = max((config.horizon or config.steps) - warmup, 1)
   low = config.lr * config.floor
   after = {
