@@ -1,0 +1,119 @@
+"""Mamba (S6): a diagonal state with selective step sizes (Gu & Dao 2023).
+
+arXiv 2312.00752, in the variant of Vafa et al. 2025: projections with biases,
+RMS norms on the step sizes, b and c; no MLP. Published: `mamba(layers=24,
+width=768, steps='normal')`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from wm.kernels import scan_selective
+from wm.models import convolution, layers, ssm
+
+
+@dataclasses.dataclass(frozen=True)
+class Model(ssm.SsmModel):
+  """A Mamba's size; fields as in `ssm.SsmModel`, and one more.
+
+  Attributes:
+    steps: initial weights of the map to step sizes: 'mamba' (sizes are
+      log-uniform in 0.001 to 0.1) or 'normal', as of any other map, which the
+      published code falls into.
+  """
+
+  version: ClassVar[str] = '1'
+
+  steps: str = 'mamba'
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    self.choose('steps', ('mamba', 'normal'))
+
+  def block(self, number: int, rngs: nnx.Rngs) -> ssm.Block:
+    """One block."""
+    del number
+    return ssm.Block(self, Mixer(self, rngs), None)
+
+
+class Mixer(ssm.Mixer):
+  """Projection, convolution, selective scan, gate, projection."""
+
+  def __init__(self, model: Model, rngs: nnx.Rngs):
+    self.model = model
+    inner, state = model.inner, model.state
+    self.rank = -(-model.width // 16)
+    self.up = layers.Linear((model.width,), (2 * inner,), rngs)
+    self.conv = convolution.Convolution(inner, rngs, init='torch')
+    outputs = self.rank + 2 * state
+    self.select = layers.Linear((inner,), (outputs,), rngs, bias=False)
+    self.norm_dt = layers.Norm(self.rank, 'rms', ssm.EPSILON)
+    self.norm_b = layers.Norm(state, 'rms', ssm.EPSILON)
+    self.norm_c = layers.Norm(state, 'rms', ssm.EPSILON)
+    init = 'torch' if model.steps == 'mamba' else 'normal'
+    self.dt = layers.Linear((self.rank,), (inner,), rngs, init=init)
+    if model.steps == 'mamba':
+      self.dt.bias = nnx.Param(ssm.step_bias(inner, rngs))
+    rates = jnp.broadcast_to(jnp.arange(1.0, state + 1), (inner, state))
+    self.log_rate = nnx.Param(jnp.log(rates))
+    self.skip = nnx.Param(jnp.ones(inner))
+    self.down = layers.Linear((inner,), (model.width,), rngs)
+
+  def start(self, lead: tuple[int, ...]) -> Any:
+    """The convolution's past, and zeros [*lead, C, N]."""
+    shape = (*lead, self.model.inner, self.model.state)
+    return self.conv.start(lead), jnp.zeros(shape)
+
+  def __call__(
+    self, x_BLD: jax.Array, lengths_B: jax.Array | None = None
+  ) -> tuple[jax.Array, Any]:
+    """See `recurrent.Block`."""
+    x, gate = ssm.split(self.up(x_BLD), self.model.inner, self.model.inner)
+    x, past = self.conv(x, lengths_B)
+    x, dt, b, c = self.read(x)
+    y, state = scan_selective.selective(
+      x,
+      ssm.used(dt, lengths_B),
+      self.rates(),
+      b,
+      c,
+      self.start(x.shape[:1])[1],
+      form=self.model.form,
+      chunk=self.model.chunk,
+    )
+    return self.out(y, x, gate), (past, state)
+
+  def step(self, x_XD: jax.Array, state_X: Any) -> tuple[jax.Array, Any]:
+    """See `recurrent.Block.step`."""
+    x, gate = ssm.split(self.up(x_XD), self.model.inner, self.model.inner)
+    x, past = self.conv.step(x, state_X[0])
+    x, dt, b, c = self.read(x)
+    y, state = scan_selective.step(x, dt, self.rates(), b, c, state_X[1])
+    return self.out(y, x, gate), (past, state)
+
+  def read(self, x_XC: jax.Array) -> list[jax.Array]:
+    """Inputs and step sizes [..., C], b and c [..., N], all float32."""
+    x = jax.nn.silu(x_XC)
+    state = self.model.state
+    dt, b, c = ssm.split(self.select(x), self.rank, state, state)
+    dt = self.dt(self.norm_dt(dt)).astype(jnp.float32)
+    found = [x, jax.nn.softplus(dt), self.norm_b(b), self.norm_c(c)]
+    return [leaf.astype(jnp.float32) for leaf in found]
+
+  def rates(self) -> jax.Array:
+    """[C, N], all negative."""
+    return -jnp.exp(self.log_rate[...])
+
+  def out(
+    self, y_XC: jax.Array, x_XC: jax.Array, gate_XC: jax.Array
+  ) -> jax.Array:
+    """What is added to the stream."""
+    y = y_XC + ssm.along(self.skip[...], x_XC) * x_XC
+    y = y * jax.nn.silu(gate_XC.astype(jnp.float32))
+    return self.down(y.astype(gate_XC.dtype))

@@ -1,0 +1,169 @@
+"""Mamba-2: a matrix state for each head, a scalar decay (Dao & Gu 2024).
+
+Walker & Lyons 2026 train it with an MLP in each block:
+`mamba2(layers=1, width=128, state=128)` and 2 x 256, 4 x 384, 6 x 512. Vafa et
+al. 2025 train it without: `mamba2(layers=24, width=768, state=16, mlp=0,
+weights='normal')`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from wm.kernels import scan_ssd
+from wm.models import convolution, layers, ssm
+
+
+@dataclasses.dataclass(frozen=True)
+class HeadModel(ssm.SsmModel):
+  """Fields of the families with heads, besides those of `ssm.SsmModel`.
+
+  Attributes:
+    state: N, columns of a head's state.
+    channels: P, of a head.
+    mlp: its hidden width in multiples of D; 0 is no MLP.
+    weights: initial ones of dense maps: 'torch' (PyTorch's default; those into
+      the stream divided by the root of how many there are) or 'normal'.
+  """
+
+  state: int = 32
+  channels: int = 64
+  mlp: int = 4
+  weights: str = 'torch'
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    self.choose('weights', ('torch', 'normal'))
+    self.at_least('channels', 1)
+    self.at_least('mlp', 0)
+    if self.inner % self.channels:
+      raise ssm.error(
+        self,
+        f'width={self.width} times expand={self.expand} is not a multiple of '
+        f'channels={self.channels}',
+      )
+
+  @property
+  def heads(self) -> int:
+    """Of the mixer."""
+    return self.inner // self.channels
+
+  @property
+  def init(self) -> str:
+    """The field `weights`."""
+    return self.weights
+
+  @property
+  def parts(self) -> int:
+    """Maps that add to the stream."""
+    return self.layers * (2 if self.mlp else 1)
+
+  def wrapped(self, mixer: ssm.Mixer, rngs: nnx.Rngs) -> ssm.Block:
+    """A block of this mixer and an MLP, where there is one."""
+    mlp = None
+    if self.mlp:
+      mlp = ssm.gated_mlp(
+        self.width, self.mlp, rngs, init=self.init, parts=self.parts
+      )
+    return ssm.Block(self, mixer, mlp)
+
+
+@dataclasses.dataclass(frozen=True)
+class Model(HeadModel):
+  """A Mamba-2's size; fields as in `HeadModel`."""
+
+  version: ClassVar[str] = '1'
+
+  def block(self, number: int, rngs: nnx.Rngs) -> ssm.Block:
+    """One block."""
+    del number
+    return self.wrapped(Mixer(self, rngs), rngs)
+
+
+class Mixer(ssm.Mixer):
+  """Projection, convolution, recurrence, gated norm, projection."""
+
+  def __init__(self, model: Model, rngs: nnx.Rngs):
+    self.model = model
+    inner, heads, state = model.inner, model.heads, model.state
+    outputs = 2 * inner + 2 * state + heads
+    self.up = layers.Linear(
+      (model.width,), (outputs,), rngs, bias=False, init=model.init
+    )
+    self.conv = convolution.Convolution(inner + 2 * state, rngs, init='torch')
+    self.dt_bias = nnx.Param(ssm.step_bias(heads, rngs))
+    rates = jax.random.uniform(rngs.params(), (heads,), minval=1, maxval=16)
+    self.log_rate = nnx.Param(jnp.log(rates))
+    self.skip = nnx.Param(jnp.ones(heads))
+    self.norm = layers.Norm(inner, 'rms', ssm.EPSILON)
+    self.down = ssm.down(
+      inner, model.width, rngs, init=model.init, parts=model.parts, bias=False
+    )
+
+  def start(self, lead: tuple[int, ...]) -> Any:
+    """The convolution's past, and zeros [*lead, H, P, N]."""
+    model = self.model
+    shape = (*lead, model.heads, model.channels, model.state)
+    return self.conv.start(lead), jnp.zeros(shape)
+
+  def __call__(
+    self, x_BLD: jax.Array, lengths_B: jax.Array | None = None
+  ) -> tuple[jax.Array, Any]:
+    """See `recurrent.Block`."""
+    gate, xbc, dt = self.project(x_BLD)
+    xbc, past = self.conv(xbc, lengths_B)
+    x, b, c = self.read(xbc)
+    dt = ssm.used(dt, lengths_B)
+    y, state = scan_ssd.ssd(
+      x[:, :, 0],
+      self.decay(dt),
+      b[:, :, 0],
+      c[:, :, 0],
+      dt,
+      self.start(x.shape[:1])[1],
+      form=self.model.form,
+      chunk=self.model.chunk,
+    )
+    return self.out(y[:, :, None], x, gate), (past, state)
+
+  def step(self, x_XD: jax.Array, state_X: Any) -> tuple[jax.Array, Any]:
+    """See `recurrent.Block.step`."""
+    gate, xbc, dt = self.project(x_XD)
+    xbc, past = self.conv.step(xbc, state_X[0])
+    x, b, c = self.read(xbc)
+    y, state = scan_ssd.step(x, self.decay(dt), b, c, dt, state_X[1])
+    return self.out(y, x, gate), (past, state)
+
+  def project(self, x_XD: jax.Array) -> list[jax.Array]:
+    """Gate, what is convolved, and step sizes [..., H] float32."""
+    model = self.model
+    sizes = model.inner, model.inner + 2 * model.state, model.heads
+    gate, xbc, dt = ssm.split(self.up(x_XD), *sizes)
+    dt = dt.astype(jnp.float32)
+    return [gate, xbc, jax.nn.softplus(dt + ssm.along(self.dt_bias[...], dt))]
+
+  def read(self, xbc_XC: jax.Array) -> list[jax.Array]:
+    """Inputs [..., 1, H, P], and b and c [..., 1, 1, N]."""
+    model = self.model
+    sizes = model.inner, model.state, model.state
+    x, b, c = ssm.split(jax.nn.silu(xbc_XC), *sizes)
+    x = ssm.heads(x, model.channels)[..., None, :, :]
+    return [x, b[..., None, None, :], c[..., None, None, :]]
+
+  def decay(self, dt_XH: jax.Array) -> jax.Array:
+    """Logarithms of the decays."""
+    return -jnp.exp(ssm.along(self.log_rate[...], dt_XH)) * dt_XH
+
+  def out(
+    self, y_X1HP: jax.Array, x_X1HP: jax.Array, gate_XC: jax.Array
+  ) -> jax.Array:
+    """What is added to the stream."""
+    skip = ssm.along(self.skip[...][:, None], y_X1HP, 2)
+    y = ssm.merged((y_X1HP + skip * x_X1HP)[..., 0, :, :])
+    y = self.norm(y * jax.nn.silu(gate_XC.astype(jnp.float32)))
+    return self.down(y.astype(gate_XC.dtype))
