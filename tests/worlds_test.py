@@ -16,7 +16,7 @@ SPECS = [f'{name}()' for name in registry.names('world')] + [
   'connect4(rows=2, columns=4)',
   'othello(size=6)',
   "othello(states='recurring')",
-  "chess(vocabulary='packed', length=40, stop='moves', least=0)",
+  "chess(vocabulary='packed', length=40, policy='promotions', least=0)",
   "chess(states='recurring', length=21)",
   'lattice(size=2, length=40)',
   "groups(group='parity', length=40)",

@@ -118,6 +118,22 @@ def bench_chess_play() -> Iterator[harness.Line]:
     )
 
 
+def bench_chess_policies() -> Iterator[harness.Line]:
+  """Random games that prefer some moves, with claims, against uniform ones."""
+  uniform, _ = rate(played)
+  for policy in chess.POLICIES[1:]:
+    mine, compiled = rate(lambda policy=policy: played(policy=policy))
+    yield harness.Line(
+      name=f'chess random games, {policy}',
+      value=mine,
+      unit='plies/CPU-s',
+      baseline='uniform policy, same run',
+      ratio=mine / uniform,
+      compile_s=compiled,
+      target='500000 plies/s',
+    )
+
+
 def bench_chess_play_rust() -> Iterator[harness.Line]:
   """Random games without claims, against the fastest peer."""
   other, _ = rate(lambda: rust_games(60))

@@ -196,7 +196,9 @@ def test_labels_of_known_states(world):
   legal = chess.World(ep='legal')
   assert world.state_labels(pushed)[0, 64:].tolist()[5:7] == [5, 1]
   assert legal.state_labels(pushed)[0, 64:].tolist()[5:7] == [0, 0]
-  assert (world.probe_labels(pushed) == world.state_labels(pushed)[:, :64]).all()
+  assert (
+    world.probe_labels(pushed) == world.state_labels(pushed)[:, :64]
+  ).all()
   assert not world.state_labels(world.init(1)).any()
 
 
@@ -250,6 +252,28 @@ def test_random_games_are_as_published():
   assert abs(plies.mean() - 327) < 4 * plies.std() / np.sqrt(500)
   assert abs(np.median(plies) - 338) < 20
   assert plies.min() >= 20
+
+
+def test_a_policy_shifts_what_is_sampled_and_no_trial(world):
+  shifted = chess.World(policy='few_captures')
+  found, plain = shifted.sample(60, 1), world.sample(60, 1)
+  pieces = [
+    (w.state_labels(w.after(f.tokens, f.lengths))[:, :64] > 0).sum(-1).mean()
+    for w, f in ((shifted, found), (world, plain))
+  ]
+  assert pieces[0] > pieces[1] + 3
+  np.testing.assert_array_equal(
+    shifted.sample_states(20, 1), world.sample_states(20, 1)
+  )
+  with pytest.raises(core.InputError, match='captures.; available: uniform'):
+    chess.World(policy='captures')
+
+
+def test_long_games_only_have_one_length(world):
+  """Uniform games as long as people's, at most (section 11, item 6)."""
+  found = chess.World(length=128, least=100).sample(300, 3)
+  assert found.lengths.min() > 100
+  assert (found.lengths == 129).mean() > 0.9
 
 
 def test_trials_are_stratified_by_ply(world):

@@ -27,12 +27,13 @@ from __future__ import annotations
 import numpy as np
 
 from wm import core
-from wm.kernels import checks, chess_games, chess_orders
+from wm.kernels import checks, chess_games, chess_orders, chess_policies
 from wm.kernels import chess_layout as layout
 
 WORDS, LABELS, PACKED = layout.WORDS, layout.LABELS, layout.PACKED
 BEFORE, UNKNOWN = layout.BEFORE, layout.UNKNOWN
 EN_PASSANT, OUTCOMES, STOPS = layout.EN_PASSANT, layout.OUTCOMES, layout.STOPS
+POLICIES = tuple(chess_policies.POLICIES)
 MOST_MOVES = 256  # a position has at most 218
 
 start = layout.start

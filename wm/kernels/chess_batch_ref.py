@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from wm.kernels import chess_policy_ref as policy
 from wm.kernels import chess_ref as ref
 from wm.kernels.dfa_ref import splitmix
 
@@ -109,6 +110,7 @@ def play(
   seeds: np.ndarray,
   legal_ep: bool,
   stop: int,
+  weights: np.ndarray,
   moves: np.ndarray,
   lengths: np.ndarray,
   codes: np.ndarray,
@@ -126,6 +128,8 @@ def play(
       ply = len(history) - 1
       draw = splitmix(seed ^ ply) >> 32
       move = choices[draw * len(choices) >> 32]
+      if len(weights):
+        move = policy.draw(history[-1], choices, weights.tolist(), draw)
       moves[n, ply] = move
       history.append(ref.after(history[-1], move))
       codes[n] = ref.outcome(history, stop)

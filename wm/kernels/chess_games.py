@@ -8,6 +8,7 @@ import numpy as np
 
 from wm import core
 from wm.kernels import chess_layout as layout
+from wm.kernels import chess_policies as policies
 from wm.kernels.chess_layout import LABELS, STOPS, WORDS
 
 
@@ -144,15 +145,17 @@ def play(
   *,
   most: int = 1024,
   stop: str = 'claims',
+  policy: str = 'uniform',
   labels: bool = False,
   ep: str = 'raw',
   start_row: np.ndarray | None = None,
   backend: str = 'numba',
 ) -> tuple[np.ndarray, ...]:
-  """Uniformly random games (Walker and Lyons 2026).
+  """Random games, uniform as published (Walker and Lyons 2026) or shifted.
 
   Game i depends on seed, first + i and the start row alone: its move at ply t
-  is number hash64(seed, first + i, t) of the legal ones, scaled.
+  is number hash64(seed, first + i, t) of the legal ones, scaled; each counts
+  as many times as its weight.
 
   Args:
     num: games.
@@ -161,6 +164,7 @@ def play(
     most: plies after which a game is cut.
     stop: what ends a game: 'claims', anything in OUTCOMES; 'automatic', no
       claim; 'moves', only mate and stalemate.
+    policy: what moves are preferred, see `chess_policies`.
     labels: whether to give the state labels too.
     ep: their en-passant convention.
     start_row: [>= 11]; the standard position if None.
@@ -178,8 +182,9 @@ def play(
   moves = np.full((num, most), -1, np.int32)
   lengths, codes = np.zeros(num, np.int32), np.zeros(num, np.int8)
   shown = np.zeros((num * labels, most + 1, LABELS), np.uint8)
+  rules = layout.legal_ep(ep), _stop(stop), policies.weights(policy)
   if not layout.backend(backend).play(
-    row, seeds, layout.legal_ep(ep), _stop(stop), moves, lengths, codes, shown
+    row, seeds, *rules, moves, lengths, codes, shown
   ):
     raise core.InputError(
       f'start row {row[:WORDS].tolist()}; expected a board, one king a side'

@@ -8,6 +8,7 @@ from wm.kernels.chess_attacks_numba import WIDTH
 from wm.kernels.chess_board_numba import load, make, store
 from wm.kernels.chess_labels_numba import encode
 from wm.kernels.chess_moves_numba import fill_targets, is_legal, nth_move
+from wm.kernels.chess_policy_numba import draw
 from wm.kernels.chess_rules_numba import (
   MEMORY,
   MOVES,
@@ -67,9 +68,12 @@ def replay(
 
 
 @njit
-def play(start, seeds, legal_ep, stop, moves, lengths, codes, labels) -> bool:
-  """Uniformly random games; game n is a function of seeds[n].
+def play(
+  start, seeds, legal_ep, stop, weights, moves, lengths, codes, labels
+) -> bool:
+  """Random games; game n is a function of seeds[n].
 
+  weights: [512] of the kinds of moves (`chess_policies`), empty: uniform.
   Fills moves[N, L] (only while the game lasts), lengths[N], codes[N] and,
   unless empty, labels[N, L + 1, 75]. False where start has no board.
   """
@@ -77,6 +81,7 @@ def play(start, seeds, legal_ep, stop, moves, lengths, codes, labels) -> bool:
   spare, room = np.empty(WIDTH, np.int64), np.empty(64, np.int64)
   most = moves.shape[1]
   past, twice, memory = _history(most)
+  choices, sums = np.empty(256, np.int64), np.empty(256, np.int64)
   first = np.empty(WIDTH, np.int64)
   if not load(start, first):
     return False
@@ -95,7 +100,10 @@ def play(start, seeds, legal_ep, stop, moves, lengths, codes, labels) -> bool:
       )
       if codes[n] or ply == most:
         break
-      move = nth_move(p, targets, below(seeds[n], ply, count))
+      if len(weights):
+        move = draw(p, targets, weights, choices, sums, seeds[n], ply)
+      else:
+        move = nth_move(p, targets, below(seeds[n], ply, count))
       moves[n, ply] = move
       zeroing = make(p, move)
       ply += 1
