@@ -9,7 +9,7 @@ import pytest
 from tests import tiny
 from wm import core, registry
 from wm.models import network
-from wm.train import feed, optimiser, state, step
+from wm.train import feed, objectives, optimiser, state, step
 from wm.train.config import Config
 
 MODEL = 'transformer(layers=1, width=16, heads=2, {})'
@@ -25,7 +25,8 @@ def run(spec: str, mesh_size: tuple[int, int], steps: int = 3):
   transform = optimiser.make(config, shapes)
   abstract = state.abstract_state(shapes, transform, mesh)
   schedule = optimiser.schedule(config)
-  act = step.make_train_step(shape, transform, schedule, 1, 0, abstract)
+  aim = objectives.NextToken(tiny.World())
+  act = step.make_train_step(shape, transform, schedule, aim, 0, abstract)
   now = state.create(shape, 0, transform, abstract)
   rng, reports = np.random.default_rng(0), []
   for number in range(steps):

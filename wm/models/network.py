@@ -213,13 +213,15 @@ class NetworkPredictor(core.Predictor):
     *,
     devices: tuple[jax.Device, ...] = (),
     cache_bytes: int = 3 << 30,
+    outputs: int = 0,
   ):
+    """outputs: see `NetworkModel.build`."""
     self.model = model
     self.vocab_size, self.end, self.max_len = vocab_size, end, max_len
     self.devices = tuple(devices) or tuple(jax.local_devices())
     self.cache_bytes = cache_bytes
     serving, self._params = model.serving(params)
-    self.shape = Shape(serving, vocab_size, max_len)
+    self.shape = Shape(serving, vocab_size, max_len, outputs)
     self._placed: dict[jax.Device, nnx.State] = {}
 
   def placed(self, device: jax.Device) -> nnx.State:
@@ -245,12 +247,16 @@ class NetworkPredictor(core.Predictor):
       raise core.InputError(f'layer {layer} of {self.model}: -1 to {last}')
     return self._by_tiles(_hidden, (self.shape, layer), tokens, lengths)
 
+  def fresh(self, seed: int) -> nnx.State:
+    """Random weights of the same network."""
+    shape = dataclasses.replace(self.shape, model=self.model)
+    return init(shape, seed)
+
   def untrained(self, seed: int) -> NetworkPredictor:
     """The same network with random weights, on the same devices."""
-    shape = Shape(self.model, self.vocab_size, self.max_len)
     return NetworkPredictor(
       self.model,
-      init(shape, seed),
+      self.fresh(seed),
       self.vocab_size,
       self.end,
       self.max_len,
@@ -269,54 +275,82 @@ class NetworkPredictor(core.Predictor):
     tile = sessions.tile_rows(self.shape, num, self.cache_bytes)
     return tile * len(self.devices)
 
+  @property
+  def buckets(self) -> np.ndarray:
+    """Lengths that whole sequences are padded to, ascending."""
+    return sessions.buckets(self.shape)
+
   def _by_tiles(
     self,
     function: Any,
     static: tuple[Any, ...],
     tokens: np.ndarray,
     lengths: np.ndarray,
-  ) -> np.ndarray:
+    *more: np.ndarray,
+  ) -> Any:
+    """Tree of arrays [B, L, ...] that `function` gives, 0 past the lengths.
+
+    function: of the static arguments, weights, tokens [R, P] and `more`, each
+    [B, L, ...] and cut likewise.
+    """
     tokens, lengths = np.asarray(tokens), np.asarray(lengths)
     sessions.check_tokens(self.shape, tokens, lengths)
-    out, pending = None, collections.deque()
+    kinds = [('int32', ()), *((x.dtype.str, x.shape[2:]) for x in more)]
+    out = jax.tree.map(
+      lambda leaf: np.zeros((*tokens.shape, *leaf.shape[2:]), leaf.dtype),
+      _results(function, static, self.shape, tuple(kinds)),
+    )
+    pending = collections.deque()
 
     def collect() -> None:
-      nonlocal out
       rows, result = pending.popleft()
-      result = np.asarray(result)
-      if out is None:
-        out = np.zeros((*tokens.shape, result.shape[-1]), np.float32)
-      for row, values in zip(rows, result, strict=False):
-        out[row, : lengths[row]] = values[: lengths[row]]
+      for whole, part in zip(
+        jax.tree.leaves(out), jax.tree.leaves(result), strict=True
+      ):
+        for row, values in zip(rows, np.asarray(part), strict=False):
+          whole[row, : lengths[row]] = values[: lengths[row]]
 
-    for number, (rows, tile) in enumerate(_tiles(self.shape, tokens, lengths)):
+    for number, (rows, *tiles) in enumerate(
+      _tiles(self.buckets, lengths, tokens, *more)
+    ):
       device = self.devices[number % len(self.devices)]
-      result = function(
-        *static, self.placed(device), jax.device_put(tile, device)
-      )
+      placed = (jax.device_put(tile, device) for tile in tiles)
+      result = function(*static, self.placed(device), *placed)
       pending.append((rows, result))
       if len(pending) > len(self.devices):
         collect()
     while pending:
       collect()
-    if out is None:
-      abstract = jax.ShapeDtypeStruct((1, 1), np.int32)
-      width = jax.eval_shape(
-        functools.partial(function, *static), self.shape.abstract, abstract
-      ).shape[-1]
-      out = np.zeros((*tokens.shape, width), np.float32)
     return out
 
 
+@functools.lru_cache(maxsize=64)
+def _results(
+  function: Any,
+  static: tuple[Any, ...],
+  shape: Shape,
+  kinds: tuple[tuple[str, tuple[int, ...]], ...],
+) -> Any:
+  """Abstract results of `function` on a tile [1, 1, ...] of such kinds."""
+  tiles = [jax.ShapeDtypeStruct((1, 1, *rest), kind) for kind, rest in kinds]
+  abstract = functools.partial(function, *static)
+  return jax.eval_shape(abstract, shape.abstract, *tiles)
+
+
 def _tiles(
-  shape: Shape, tokens: np.ndarray, lengths: np.ndarray
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-  """Row numbers and padded tokens of tiles, each of one length bucket."""
-  bucket = sessions.buckets(shape)
+  bucket: np.ndarray, lengths: np.ndarray, *arrays: np.ndarray
+) -> Iterator[tuple[np.ndarray, ...]]:
+  """Row numbers and padded arrays of tiles, each of one length bucket."""
   place = np.searchsorted(bucket, lengths)
   for number, length in enumerate(bucket):
     members = np.flatnonzero((place == number) & (lengths > 0))
     size = max(sessions.TILE_TOKENS // length, 1)
     for start in range(0, len(members), size):
       rows = members[start : start + size]
-      yield rows, sessions.padded(tokens[rows], lengths[rows], size, length)
+      yield (
+        rows,
+        *(
+          sessions.padded(array[rows], lengths[rows], size, length)
+          for array in arrays
+        ),
+      )

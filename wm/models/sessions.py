@@ -59,8 +59,12 @@ def check_tokens(shape: Shape, tokens: np.ndarray, lengths: np.ndarray) -> None:
 def padded(
   tokens: np.ndarray, lengths: np.ndarray, rows: int, length: int
 ) -> np.ndarray:
-  """[rows, length] int32: the used part of tokens [N, L], PAD elsewhere."""
-  out = np.full((rows, length), core.PAD, np.int32)
+  """[rows, length, ...]: the used part of tokens [N, L, ...], PAD elsewhere.
+
+  Of type int32 where there are no further dimensions.
+  """
+  kind = np.int32 if tokens.ndim == 2 else tokens.dtype
+  out = np.full((rows, length, *tokens.shape[2:]), core.PAD, kind)
   for row, (line, used) in enumerate(zip(tokens, lengths, strict=True)):
     out[row, :used] = line[:used]
   return out

@@ -64,11 +64,13 @@ class Books:
     book: dict[str, Any],
     blame: Callable[[int], str],
     start: float,
+    more: tuple[str, ...] = (),
   ) -> None:
+    """more: names of what is evaluated besides step.SUMS, per token."""
     self.book = {key: book[key] for key in fresh()}
     self.blame = blame
     self._log_every, self._start = config.log_every, start
-    self._skips = config.skips
+    self._skips, self._more = config.skips, more
     self._clock = start
     self._pending: jax.Array | None = None
     self._first_step_s: float | None = None
@@ -145,8 +147,11 @@ class Books:
       self._writer.chart(self.step, tokens_per_s=self.rate)
 
   def evaluated(self, sums: np.ndarray) -> bool:
-    """Notes held-out sums [4], see step.SUMS; is it the best so far?"""
-    found = means(sums.tolist())
+    """Notes held-out sums, see step.SUMS and `more`; is it the best so far?"""
+    first, rest = np.split(sums, [len(step_lib.SUMS)])
+    found = means(first.tolist())
+    rest = (rest / max(first[1], 1)).tolist()
+    found |= zip(self._more, rest, strict=True)
     if not math.isfinite(found['loss']):
       if self._skips:
         return False
@@ -170,8 +175,10 @@ class Books:
     best, heldout = book['best'] or {}, book['heldout'] or {}
     return {
       'step': self.step,
-      'heldout_loss': heldout.get('loss'),
-      'heldout_loss_moves': heldout.get('loss_moves'),
+      **{
+        f'heldout_{name}': heldout.get(name)
+        for name in ('loss', 'loss_moves', *self._more)
+      },
       'best_step': best.get('step'),
       'best_loss': best.get('loss'),
       'tokens': book['tokens'],

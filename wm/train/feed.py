@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import jax
 import numpy as np
@@ -20,16 +20,34 @@ MULTIPLE = 16  # Lengths are rounded up to it: few shapes to compile.
 
 
 def place(
-  mesh: Mesh, tokens: np.ndarray, lengths: np.ndarray
-) -> tuple[jax.Array, jax.Array]:
-  """Divides a global batch over the data axis; each process keeps its rows."""
+  mesh: Mesh,
+  tokens: np.ndarray,
+  lengths: np.ndarray,
+  world: core.World | None = None,
+) -> tuple[jax.Array, ...]:
+  """Divides a global batch over the data axis; each process keeps its rows.
+
+  world: whose state labels [B, L, K] follow, each process making those of its
+  own rows.
+  """
   rows = NamedSharding(mesh, PartitionSpec('data'))
-  return tuple(
-    jax.make_array_from_callback(
-      array.shape, rows, lambda index, array=array: array[index]
-    )
-    for array in (tokens, lengths)
-  )
+  made: dict[tuple[int, int], np.ndarray] = {}
+
+  def labels(index: tuple[slice, ...]) -> np.ndarray:
+    part = slice(*index[0].indices(len(tokens)))
+    if (part.start, part.stop) not in made:
+      found = world.sequence_labels(tokens[part], lengths[part])
+      made[part.start, part.stop] = found
+    return made[part.start, part.stop]
+
+  def put(shape: tuple[int, ...], part: Callable[..., np.ndarray]) -> jax.Array:
+    return jax.make_array_from_callback(shape, rows, part)
+
+  batch = (put(tokens.shape, lambda index: tokens[index]),)
+  batch += (put(lengths.shape, lambda index: lengths[index]),)
+  if world is not None:
+    batch += (put((*tokens.shape, len(world.state_heads)), labels),)
+  return batch
 
 
 class Feed:
@@ -38,6 +56,8 @@ class Feed:
   Attributes:
     batches: the pure function from step to batch.
     max_len: columns past it are pads for certain, and are cut.
+    world: whose state labels go with each batch, made here and never kept;
+      None is without.
   """
 
   def __init__(
@@ -46,8 +66,9 @@ class Feed:
     mesh: Mesh,
     max_len: int,
     steps: int,
+    world: core.World | None = None,
   ) -> None:
-    self.batches, self.max_len = batches, max_len
+    self.batches, self.max_len, self.world = batches, max_len, world
     self._mesh, self._steps = mesh, steps
     self._pool = concurrent.futures.ThreadPoolExecutor(1, 'batches')
     self._ready: collections.deque = collections.deque()
@@ -66,8 +87,8 @@ class Feed:
       hashed.update(np.ascontiguousarray(array).tobytes())
     return hashed.hexdigest()[:16]
 
-  def _make(self, step: int) -> tuple[jax.Array, jax.Array]:
-    return place(self._mesh, *self.host(step))
+  def _make(self, step: int) -> tuple[jax.Array, ...]:
+    return place(self._mesh, *self.host(step), self.world)
 
   def run(self, first: int) -> Iterator[tuple[int, tuple[jax.Array, ...]]]:
     """(step, batch on the devices) for each step from `first`."""

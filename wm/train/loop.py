@@ -23,8 +23,8 @@ from wm.train import checkpoints as checkpoints_lib
 from wm.train import config as config_lib
 from wm.train import feed as feed_lib
 from wm.train import fit as fit_lib
+from wm.train import objectives, runs
 from wm.train import optimiser as optimiser_lib
-from wm.train import runs
 from wm.train import state as state_lib
 from wm.train import step as step_lib
 
@@ -52,6 +52,11 @@ def train(config: Config, out: str | pathlib.Path) -> dict[str, Any]:
   data = runs.open_data(out, world, config.data)
   run = runs.describe(config, world, model, data)
   if hasattr(model, 'fit'):
+    if config.objective != 'next':
+      raise core.InputError(
+        f'model {config.model!r} has objective=next only, not '
+        f'{config.objective!r}'
+      )
     files.claim(out, runs.STAGE, run)
     summary = fit_lib.run(model, world, data, out)
   elif hasattr(model, 'build'):
@@ -85,6 +90,7 @@ class Trainer:
 
   Attributes:
     mesh: devices of the run.
+    objective: what the network is trained to give.
     shape: the network's structure.
     abstract: shapes and places of the whole state.
     train_step, eval_step: see `step`.
@@ -107,20 +113,24 @@ class Trainer:
     self.batches = batches_lib.Batches(
       data[0], config.batch, config.seed, config.batching, feed_lib.MULTIPLE
     )
-    self.shape = network.Shape(model, len(world.vocab), world.max_len)
+    self.objective = objectives.make(config, world)
+    self.shape = network.Shape(
+      model, len(world.vocab), world.max_len, self.objective.outputs
+    )
     shapes = state_lib.shapes(self.shape)
     self.optimiser = optimiser_lib.make(config, shapes)
     self.abstract = state_lib.abstract_state(shapes, self.optimiser, self.mesh)
-    prompt = world.prompt_len()
     self.train_step = step_lib.make_train_step(
       self.shape,
       self.optimiser,
       optimiser_lib.schedule(config),
-      prompt,
+      self.objective,
       config.seed,
       self.abstract,
     )
-    self.eval_step = step_lib.make_eval_step(self.shape, prompt, self.abstract)
+    self.eval_step = step_lib.make_eval_step(
+      self.shape, self.objective, self.abstract
+    )
 
   def run(self, out: pathlib.Path, start: float) -> dict[str, Any]:
     """Begins or restores, trains to the end and sums up.
@@ -129,7 +139,11 @@ class Trainer:
     """
     kept = checkpoints_lib.Checkpoints(out, read_only=False)
     feed = feed_lib.Feed(
-      self.batches, self.mesh, self.max_len, self.config.steps
+      self.batches,
+      self.mesh,
+      self.max_len,
+      self.config.steps,
+      self.objective.world,
     )
 
     def blame(step: int) -> str:
@@ -139,7 +153,10 @@ class Trainer:
 
     try:
       state, book = self.begin(kept)
-      with feed, books_lib.Books(self.config, out, book, blame, start) as books:
+      books = books_lib.Books(
+        self.config, out, book, blame, start, self.objective.more
+      )
+      with feed, books:
         self._steps(state, kept, feed, books)
         return {'parameters': self.shape.num_params, **books.summary()}
     finally:
@@ -181,11 +198,11 @@ class Trainer:
           kept.save(done, state, books.book)
 
   def evaluate(self, params: state_lib.Arrays) -> np.ndarray:
-    """[4] float64 held-out sums, see step.SUMS."""
-    total = np.zeros(len(step_lib.SUMS))
-    for tokens, lengths in feed_lib.heldout(
+    """[4 + M] float64 held-out sums: step.SUMS and the objective's `more`."""
+    total = np.zeros(len(step_lib.SUMS) + len(self.objective.more))
+    for rows in feed_lib.heldout(
       self.heldout, self.config.batch, self.max_len, self.config.eval_num
     ):
-      batch = feed_lib.place(self.mesh, tokens, lengths)
+      batch = feed_lib.place(self.mesh, *rows, self.objective.world)
       total += np.asarray(self.eval_step(params, *batch), np.float64)
     return total

@@ -55,7 +55,7 @@ def load(
       f'{run} was trained on the vocabulary of {about["world"]}; '
       f'{registry.spec(world)} has another'
     )
-  predictor, info = _predictor(run, which, world, trained, about['max_len'])
+  predictor, info = _predictor(run, which, world, trained, about)
   return predictor, {**info, 'run': about}
 
 
@@ -78,7 +78,7 @@ def _predictor(
   which: str,
   world: core.World,
   model: Any,
-  max_len: int,
+  about: dict[str, Any],
 ) -> tuple[core.Predictor, dict[str, Any]]:
   if hasattr(model, 'fit'):
     from wm.train import fit
@@ -87,14 +87,16 @@ def _predictor(
     return model.load(fit.path(run), world), info
   import jax
 
-  from wm.models import network
+  from wm.models import network, states
   from wm.train import checkpoints
   from wm.train import state as state_lib
 
   kept = checkpoints.Checkpoints(run, read_only=True)
   try:
     step = _step(kept, which)
-    shape = network.Shape(model, len(world.vocab), max_len)
+    by_state, max_len = about.get('objective') == 'state', about['max_len']
+    outputs = sum(world.state_heads) if by_state else 0
+    shape = network.Shape(model, len(world.vocab), max_len, outputs)
     device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     abstract = {
       path: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device)
@@ -106,9 +108,12 @@ def _predictor(
     kept.close()
   if heldout is not None and heldout['step'] != step:
     heldout = None
-  predictor = network.NetworkPredictor(
-    model, params, len(world.vocab), world.end, max_len
-  )
+  if by_state:
+    predictor = states.StatePredictor(model, params, world, max_len)
+  else:
+    predictor = network.NetworkPredictor(
+      model, params, len(world.vocab), world.end, max_len
+    )
   info = {'step': step, 'heldout': heldout}
   return predictor, {**info, 'checkpoint': str(kept.folder / str(step))}
 

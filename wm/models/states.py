@@ -1,0 +1,158 @@
+"""Networks that give the world's whole state after every token.
+
+Their logits [.., C] are the heads of `World.state_heads` one after the other,
+C classes in all (Walker and Lyons 2026, section 3). Shape letters: K labels of
+a state, others as in `layers`.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from wm import core
+from wm.models import network, sessions
+
+Heads = tuple[int, ...]
+
+
+def runs(heads: Heads) -> list[tuple[int, int, int]]:
+  """(first logit, number of heads, classes of each) of runs of like heads.
+
+  A run is one array operation: chess has five, for its 75 heads.
+  """
+  found, first = [], 0
+  for classes, run in itertools.groupby(heads):
+    num = len(list(run))
+    found.append((first, num, classes))
+    first += num * classes
+  return found
+
+
+def _split(logits_XC: jax.Array, heads: Heads) -> Iterator[jax.Array]:
+  """Logits [*X, number, classes] of each run."""
+  for first, num, classes in runs(heads):
+    part = logits_XC[..., first : first + num * classes]
+    yield part.reshape(*logits_XC.shape[:-1], num, classes)
+
+
+def likeliest(logits_XC: jax.Array, heads: Heads) -> jax.Array:
+  """[*X, K] int32 class of each head; the lowest of equals."""
+  parts = [jnp.argmax(part, -1) for part in _split(logits_XC, heads)]
+  return jnp.concatenate(parts, axis=-1).astype(jnp.int32)
+
+
+def losses(
+  logits_XC: jax.Array, labels_XK: jax.Array, heads: Heads
+) -> jax.Array:
+  """[*X, K] float32: -log p(label) by each head, nats."""
+  found, first = [], 0
+  for part in _split(logits_XC.astype(jnp.float32), heads):
+    num, classes = part.shape[-2:]
+    label = labels_XK[..., first : first + num, None].astype(jnp.int32)
+    # Cheaper than a gather, whose gradient is a scatter.
+    hit = label == jnp.arange(classes)
+    picked = jnp.where(hit, part, 0).sum(-1)
+    found.append(jax.nn.logsumexp(part, axis=-1) - picked)
+    first += num
+  return jnp.concatenate(found, axis=-1)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _states(
+  shape: network.Shape, heads: Heads, params: nnx.State, tokens_BL: jax.Array
+) -> jax.Array:
+  logits_BLC = nnx.merge(shape.graph, params)(tokens_BL)
+  return likeliest(logits_BLC, heads)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _state_loss(
+  shape: network.Shape,
+  heads: Heads,
+  params: nnx.State,
+  tokens_BL: jax.Array,
+  labels_BLK: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+  logits_BLC = nnx.merge(shape.graph, params)(tokens_BL)
+  loss_BLK = losses(logits_BLC, labels_BLK, heads)
+  return likeliest(logits_BLC, heads), loss_BLK.mean(-1)
+
+
+class StatePredictor(network.NetworkPredictor):
+  """A network trained on states: it names them, and no next token."""
+
+  def __init__(
+    self,
+    model: network.NetworkModel,
+    params: nnx.State,
+    world: core.World,
+    max_len: int,
+    **places: object,
+  ):
+    """places: `devices` and `cache_bytes` of NetworkPredictor.
+
+    Raises:
+      InputError: the world gives no labels.
+    """
+    self.heads, self._world = world.state_heads, world
+    if not self.heads:
+      raise core.InputError(f'{world.name} gives its states no labels')
+    super().__init__(
+      model,
+      params,
+      len(world.vocab),
+      world.end,
+      max_len,
+      outputs=sum(self.heads),
+      **places,
+    )
+
+  @functools.cached_property
+  def buckets(self) -> np.ndarray:
+    """Powers of two from 64, and the longest: games differ much in length."""
+    powers = 64 * 2 ** np.arange(32)
+    return np.append(powers[powers < self.max_len], self.max_len)
+
+  def states(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[B, L, K] int32, 0 past a row's length."""
+    static = self.shape, self.heads
+    return self._by_tiles(_states, static, tokens, lengths)
+
+  def state_loss(
+    self, tokens: np.ndarray, lengths: np.ndarray, labels: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """`states`, and [B, L] float32 nats a label, in one pass."""
+    static = self.shape, self.heads
+    return self._by_tiles(_state_loss, static, tokens, lengths, labels)
+
+  def untrained(self, seed: int) -> StatePredictor:
+    """The same network with random weights, on the same devices."""
+    places = {'devices': self.devices, 'cache_bytes': self.cache_bytes}
+    params = self.fresh(seed)
+    return StatePredictor(
+      self.model, params, self._world, self.max_len, **places
+    )
+
+  def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Raises InputError: there is no next token."""
+    raise self._speechless()
+
+  def session(
+    self, prefixes: np.ndarray, lengths: np.ndarray, num: int
+  ) -> sessions.NetworkSession:
+    """Raises InputError: there is no next token."""
+    raise self._speechless()
+
+  def _speechless(self) -> core.InputError:
+    return core.InputError(
+      f'this {self.model.name} was trained with objective=state: it names '
+      'states and gives no next token; expected a metric of states, such as '
+      'exactness, or of activations'
+    )
