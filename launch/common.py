@@ -233,11 +233,16 @@ def given(flags: flags.FlagValues, names: Sequence[str]) -> dict[str, Any]:
 
 def flags_in(path: str, names: Sequence[str]) -> dict[str, Any]:
   """What a flagfile gives of some flags, whatever the command line does."""
+  from wm import core
+
   read = copy.deepcopy(FLAGS)
   read.unparse_flags()
   for name in read:
     read[name].present = 0
-  read(['', f'--flagfile={path}'])
+  try:
+    read(['', f'--flagfile={path}'])
+  except flags.Error as error:
+    raise core.InputError(f'{path}: {error}') from error
   return given(read, names)
 
 

@@ -17,6 +17,7 @@ import sys
 
 import common
 import train
+from absl import app
 
 FLAGS = common.FLAGS
 READ = ('seed', *train.READ)
@@ -49,7 +50,12 @@ def runs() -> list:
   ]
   defaults = {name: FLAGS[name].default for name in READ}
   before = FLAGS.winners_of and standings.winners(FLAGS.winners_of, FLAGS.top)
-  return grid.runs(axes, given, defaults, before)
+  found = grid.runs(axes, given, defaults, before)
+  for run in found:
+    for name in ('world', 'model'):
+      if not run.flags[name]:
+        raise app.UsageError(f'{run.name} has no --{name}')
+  return found
 
 
 def main() -> None:

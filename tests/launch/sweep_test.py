@@ -1,0 +1,140 @@
+"""launch/sweep.py as a user meets it: real trainings, killed and gone on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from wm.train import writers
+
+WORLD = '--world=maps(rows=3, columns=3)'
+GRID = [
+  '--grid=model=one: transformer(layers=1, width=8)',
+  '--grid=lr=1e-2|1e30',
+]
+BRIEF = ['--steps=30', '--batch=8', '--eval_every=10', '--save_every=10']
+ENV = {**os.environ, 'XLA_FLAGS': '--xla_backend_optimization_level=0'}
+
+
+def call(root, binary, *arguments) -> subprocess.CompletedProcess:
+  return subprocess.run(
+    [sys.executable, str(root / 'launch' / binary), *arguments],
+    capture_output=True,
+    text=True,
+    timeout=300,
+    env=ENV,
+  )
+
+
+@pytest.fixture(scope='module')
+def out(tmp_path_factory, root):
+  """A folder with data of a small city."""
+  out = tmp_path_factory.mktemp('sweep') / 'stage1'
+  sizes = ['--num=200', '--num_heldout=20']
+  done = call(root, 'sample.py', WORLD, *sizes, f'--out={out}')
+  assert done.returncode == 0, done.stderr
+  return out
+
+
+def test_a_dry_run_lists_and_writes_nothing(root, out):
+  before = sorted(out.iterdir())
+  grid = [WORLD, *GRID, '--grid=seed=0|1']
+  done = call(root, 'sweep.py', *grid, '--dry_run', f'--out={out}')
+  assert done.returncode == 0, done.stderr
+  assert done.stdout.splitlines() == [
+    'one,lr=1e-2,seed=0',
+    'one,lr=1e-2,seed=1',
+    'one,lr=1e30,seed=0',
+    'one,lr=1e30,seed=1',
+    '4 runs',
+  ]
+  assert sorted(out.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+  ('arguments', 'message'),
+  [
+    ([WORLD], '--grid is required'),
+    ([WORLD, '--grid=lr=1e-2,3e-2'], "divided by '|'"),
+    ([WORLD, '--grid=depth=1'], "no flag of a run is called 'depth'"),
+    ([WORLD, '--grid=model=former(width=8)'], "named 'former'"),
+    ([WORLD, '--grid=steps=0'], "steps='0'"),
+    ([WORLD, '--grid=lr=1|2'], 'no --model'),
+    (['--grid=model=uniform()'], 'no --world'),
+    ([WORLD, '--grid=flagfile=none.flags'], 'none.flags'),
+    ([WORLD, *GRID, '--per=width'], 'available: model, lr'),
+    ([WORLD, *GRID, '--winners_of=none'], 'no such file'),
+  ],
+)
+def test_bad_sweeps_are_one_line_before_anything_is_done(
+  root, tmp_path, arguments, message
+):
+  done = call(root, 'sweep.py', *arguments, f'--out={tmp_path / "new"}')
+  assert done.returncode == 2
+  assert message in done.stderr
+  assert len(done.stderr.splitlines()) == 1
+  assert not (tmp_path / 'new').exists()
+
+
+def table(folder) -> list[dict]:
+  return json.loads((folder / 'sweep.json').read_text())['runs']
+
+
+def test_two_stages_of_counted_models(root, out):
+  grid = ['--grid=model=ngram(order=1)|ngram(order=2)|uniform()']
+  done = call(root, 'sweep.py', WORLD, *grid, f'--out={out}', '--jobs=2')
+  assert done.returncode == 0, done.stderr
+  one, two, failed = table(out)
+  assert one['best_loss'] > two['best_loss'] > 0
+  assert failed['status'] == 'failed'
+  assert 'nothing to train' in failed['error']
+  assert len(done.stdout.splitlines()) == 4
+  page = (out / 'sweep.md').read_text()
+  assert '3 runs; 2 done, 1 failed' in page
+  assert 'nothing to train' in page
+  second = out.parent / 'stage2'
+  flags = [f'--winners_of={out}', f'--data={out / "data"}', f'--out={second}']
+  flags += ['--grid=floor=0.5', '--steps=7', '--model=uniform()']
+  done = call(root, 'sweep.py', WORLD, *flags)
+  assert done.returncode == 0, done.stderr
+  (row,) = table(second)
+  assert row['name'] == 'ngram_order=2,floor=0.5'
+  assert row['flags']['model'] == 'ngram(order=2)'
+  assert row['flags']['steps'] == 7
+  assert row['best_loss'] == two['best_loss']
+
+
+@pytest.mark.slow
+def test_a_sweep_killed_while_it_trains_ends_as_if_it_had_not_been(
+  root, out, tmp_path
+):
+  flags = [WORLD, *GRID, *BRIEF, f'--data={out / "data"}', f'--out={tmp_path}']
+  binary = [sys.executable, str(root / 'launch' / 'sweep.py')]
+  process = subprocess.Popen([*binary, *flags], env=ENV)
+  checkpoint = tmp_path / 'runs' / 'one,lr=1e-2' / 'checkpoints' / '10'
+  for _ in range(6000):
+    if checkpoint.exists() or process.poll() is not None:
+      break
+    time.sleep(0.02)
+  process.send_signal(signal.SIGTERM)
+  assert process.wait(60) == 1
+  assert not (tmp_path / 'runs' / 'one,lr=1e-2' / 'train.json').exists()
+  done = call(root, 'sweep.py', *flags)
+  assert done.returncode == 0, done.stderr
+  best, failed = table(tmp_path)
+  assert (best['status'], failed['status']) == ('done', 'failed')
+  assert 'at step' in failed['error']
+  # An unbroken run by hand.
+  alone = tmp_path / 'alone'
+  given = ['--model=transformer(layers=1, width=8)', '--lr=1e-2', *BRIEF]
+  given += [WORLD, f'--data={out / "data"}', f'--out={alone}']
+  assert call(root, 'train.py', *given).returncode == 0
+  rows = [
+    writers.read_metrics(folder / 'metrics.jsonl')
+    for folder in (alone, tmp_path / 'runs' / 'one,lr=1e-2')
+  ]
+  assert rows[0] == rows[1]
