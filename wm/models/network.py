@@ -163,6 +163,26 @@ class Shape:
     return sum(leaf.size for leaf in jax.tree.leaves(self.abstract))
 
 
+def reach(shape: Shape, length: int) -> int:
+  """Longest sequences that weights of this shape suit, as far as `length`.
+
+  At least the shape's max_len; `length` where no parameter depends on it (a
+  recurrence, rotary positions), so that a network trained on short sequences
+  can be asked about long ones.
+  """
+  if length <= shape.max_len:
+    return shape.max_len
+  try:
+    longer = dataclasses.replace(shape, max_len=length).abstract
+  except core.InputError:  # The family says that it is too long.
+    return shape.max_len
+  sizes = [
+    [leaf.shape for leaf in jax.tree.leaves(tree)]
+    for tree in (shape.abstract, longer)
+  ]
+  return length if sizes[0] == sizes[1] else shape.max_len
+
+
 @functools.lru_cache(maxsize=64)
 def _structure(shape: Shape) -> tuple[nnx.GraphDef, nnx.State]:
   return nnx.split(nnx.eval_shape(lambda: shape.build(nnx.Rngs(0))))

@@ -24,8 +24,9 @@ def load(
     run: the folder that was train's --out.
     which: 'best' (by held-out loss) or 'last' checkpoint.
     world: to use it in; None is the world of the run. Another world with the
-      same vocabulary (say, other traversals of one map) fits too; the
-      predictor's max_len stays that of the run.
+      same vocabulary (say, other traversals of one map) fits too. Where its
+      sequences are longer than the run's, so is the predictor's max_len if
+      the network has no parameters for places, else it stays the run's.
     model: spec that the run must be of; None is any.
 
   Returns:
@@ -103,6 +104,7 @@ def _predictor(
       for path, leaf in state_lib.shapes(shape).items()
     }
     params = state_lib.tree(shape, kept.params(step, abstract))
+    max_len = network.reach(shape, world.max_len)
     heldout = kept.progress(step).get('heldout')
   finally:
     kept.close()

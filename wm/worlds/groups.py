@@ -133,14 +133,19 @@ class World(table.TableWorld):
 
   # States.
 
-  @property
-  def state_heads(self) -> tuple[int, ...]:
-    """One head, a class for each element."""
-    return (len(self.elements),)
-
-  def state_labels(self, states: np.ndarray) -> np.ndarray:
-    """[B, 1] int32 row of the product."""
-    return states[:, :1].astype(np.int32)
+  def sequence_labels(
+    self, tokens: np.ndarray, lengths: np.ndarray
+  ) -> np.ndarray:
+    """[N, L, 1] row of the product after each token; see core.World."""
+    used = np.arange(tokens.shape[1]) < np.asarray(lengths)[:, None]
+    if not ((tokens > 0) & (tokens <= len(self.chosen)) | ~used).all():
+      return super().sequence_labels(tokens, lengths)
+    labels = np.zeros((*tokens.shape, 1), self.state_dtype)
+    rows, columns = np.zeros(len(tokens), np.int32), np.where(used, tokens, 1)
+    for k in range(tokens.shape[1]):
+      rows = self.delta[rows, columns[:, k] - 1]
+      labels[:, k, 0] = rows
+    return labels * used[..., None]
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Uniform words; one length's do not begin as another's do."""
