@@ -3,10 +3,11 @@
   python launch/study.py --flagfile=launch/flags/quickstart.flags
 
 --row='NAME: MODEL' is scored on --world as it is; --row='NAME: MODEL on WORLD'
-is first trained on WORLD and scored there. Each row is a run folder OUT/NAME,
-made by the same stages as `sample`, `train`, `score` and `reconstruct`, which
-read the other flags; the report over all of them is in OUT/report. A study
-that was stopped goes on where it was.
+is first trained on WORLD and scored there; 'NAME: MODEL on WORLD then on WORLD'
+is scored on the second. Each row is a run folder OUT/NAME, made by the same
+stages as `sample`, `train`, `score` and `reconstruct`, which read the other
+flags; the report over all of them is in OUT/report. A study that was stopped
+goes on where it was.
 """
 
 import pathlib
@@ -20,26 +21,27 @@ import score
 import train
 
 FLAGS = common.FLAGS
+ROW = r'\s*(\w+)\s*:\s*(.+?)(?:\s+on\s+(.+?)(?:\s+then\s+on\s+(.+?))?)?\s*'
 
 
-def rows() -> list[tuple[str, str, str | None]]:
-  """(name, model, world or None) of each --row; all of them are checked."""
+def rows() -> list[tuple[str, str, str | None, str, bool]]:
+  """(name, model, world to train on, to score on, has it a map) by --row."""
   from wm import core, registry
 
   found = []
   for text in FLAGS.row:
-    match = re.fullmatch(r'\s*(\w+)\s*:\s*(.+?)(?:\s+on\s+(.+?))?\s*', text)
+    match = re.fullmatch(ROW, text)
     if not match:
       raise core.InputError(
         f"bad row {text!r}: expected 'NAME: MODEL' or 'NAME: MODEL on WORLD'"
       )
-    name, model, world = match.groups()
+    name, model, world, there = match.groups()
+    there = there or world or FLAGS.world
     if name in [row[0] for row in found]:
       raise core.InputError(f'two rows are named {name!r}')
     registry.make('model', model)
-    if world:
-      registry.make('world', world)
-    found.append((name, model, world))
+    made = [registry.make('world', text) for text in (world or there, there)]
+    found.append((name, model, world, there, hasattr(made[1], 'graph')))
   return found
 
 
@@ -54,21 +56,17 @@ def stage(main, title: str, **values) -> None:
 def main() -> None:
   """Every stage of every row, then the report."""
   common.need('world', 'row', 'metric', 'out')
-  from wm import registry
-
-  out, home, wanted = pathlib.Path(FLAGS.out), FLAGS.world, rows()
-  has_map = hasattr(registry.make('world', home), 'graph')
-  for name, model, world in wanted:
+  out, wanted = pathlib.Path(FLAGS.out), rows()
+  for name, model, world, there, has_map in wanted:
     where = {'out': str(out / name), 'name': name, 'model': model}
-    where['world'] = world or home
     if world:
-      stage(sample.main, f'{name}: sample', **where)
-      stage(train.main, f'{name}: train', **where)
-    where['checkpoint'] = 'best' if world else 'none'
+      stage(sample.main, f'{name}: sample', **where, world=world)
+      stage(train.main, f'{name}: train', **where, world=world)
+    where |= {'world': there, 'checkpoint': 'best' if world else 'none'}
     stage(score.main, f'{name}: score', **where)
     if world and has_map:
       stage(reconstruct.main, f'{name}: reconstruct', **where)
-  folders = [str(out / name) for name, _, _ in wanted]
+  folders = [str(out / name) for name, *_ in wanted]
   stage(report.main, 'report', out=str(out), runs=folders)
 
 

@@ -69,11 +69,13 @@ def bases() -> set[str]:
 
 
 def rows(flags: dict) -> list[tuple[str, list[str]]]:
-  """(name, [model] or [model, world]) of each row of a study."""
+  """(name, [model, then worlds to train and score on]) of study rows."""
   found = []
   for row in flags.get('row', []):
     name, _, rest = row.partition(':')
-    found.append((name.strip(), re.split(r'\s+on\s+', rest.strip())))
+    found.append(
+      (name.strip(), re.split(r'\s+(?:then\s+)?on\s+', rest.strip()))
+    )
   return found
 
 
@@ -93,7 +95,7 @@ def test_every_spec_in_it_is_valid(flags, file):
     if kind in given:
       registry.make(kind, given[kind])
   for _, specs in rows(given):
-    for kind, spec in zip(('model', 'world'), specs, strict=False):
+    for kind, spec in zip(('model', 'world', 'world'), specs, strict=False):
       registry.make(kind, spec)
   made = [registry.make('metric', spec) for spec in given.get('metric', [])]
   for metric in made:
