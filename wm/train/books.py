@@ -180,7 +180,7 @@ class Books:
         for name in ('loss', 'loss_moves', *self._more)
       },
       'best_step': best.get('step'),
-      'best_loss': best.get('loss'),
+      **{f'best_{name}': best.get(name) for name in ('loss', *self._more)},
       'tokens': book['tokens'],
       'skipped': book['skipped'],
       'seconds': round(book['seconds'], 2),

@@ -79,8 +79,7 @@ def read(
     where = folder(out, run)
     if (where / 'train.json').exists():
       summary = files.read_json(where / 'train.json')
-      kept = {key: summary.get(key) for key in _KEPT}
-      found.append(Standing(run, DONE, kept))
+      found.append(Standing(run, DONE, _kept(summary)))
     elif run.name in running:
       found.append(Standing(run, RUNNING, {}))
     elif (where / 'failed.json').exists():
@@ -89,6 +88,12 @@ def read(
     else:
       found.append(Standing(run, WAITING, {}))
   return found
+
+
+def _kept(summary: dict[str, Any]) -> dict[str, Any]:
+  """What the table holds of OUT/runs/NAME/train.json."""
+  best = {key: x for key, x in summary.items() if key.startswith('best_')}
+  return {**{key: summary.get(key) for key in _KEPT}, **best}
 
 
 def groups(
@@ -150,7 +155,7 @@ def winners(path: str | pathlib.Path, top: int) -> list[grid.Run]:
       Standing(
         grid.Run(row['labels'], row['flags'], row['chosen']),
         row['status'],
-        {key: row.get(key) for key in _KEPT},
+        _kept(row),
       )
       for row in book['runs']
     ]
@@ -190,16 +195,27 @@ def _page(standings: Sequence[Standing], per: Sequence[str]) -> str:
   ]
   ranked = groups(standings, per)
   axes = [name for name in standings[0].run.labels if name != SEED]
-  head = [*axes, 'runs', 'loss', 'spread', 'step', 'seconds', 'status']
+  more = _more(standings)
+  head = [*axes, 'runs', 'loss', 'spread', *more]
+  head += ['step', 'seconds', 'status']
   best = [c[0] for c in ranked.values() if c[0].ended]
   lines += [f'## Best{" per " + ", ".join(per) if per else ""}', '']
-  lines += _table(head, [_cells(candidate, axes) for candidate in best])
+  lines += _table(head, [_cells(candidate, axes, more) for candidate in best])
   lines += ['## All, the best first', '']
-  cells = [_cells(c, axes) for group in ranked.values() for c in group]
+  cells = [_cells(c, axes, more) for group in ranked.values() for c in group]
   return '\n'.join(lines + _table(head, cells))
 
 
-def _cells(candidate: Candidate, axes: Sequence[str]) -> list[str]:
+def _more(standings: Sequence[Standing]) -> list[str]:
+  """What else was measured at the best evaluation, but for parts of losses."""
+  found = {key: None for standing in standings for key in standing.found}
+  names = [key.removeprefix('best_') for key in found if 'best_' in key]
+  return [n for n in names if n != 'step' and not n.startswith('loss')]
+
+
+def _cells(
+  candidate: Candidate, axes: Sequence[str], more: Sequence[str]
+) -> list[str]:
   done = [m for m in candidate.members if m.status == DONE]
   losses = [member.loss for member in done]
   errors = [m.error for m in candidate.members if m.error]
@@ -210,10 +226,17 @@ def _cells(candidate: Candidate, axes: Sequence[str]) -> list[str]:
     f'{len(done)}/{len(candidate.members)}',
     f'{sum(losses) / len(losses):.6g}' if losses else '',
     f'{max(losses) - min(losses):.2g}' if several else '',
+    *(_mean([m.found.get(f'best_{name}') for m in done]) for name in more),
     ', '.join(str(m.found['best_step']) for m in done),
     f'{sum(m.found["seconds"] or 0 for m in done):.0f}' if done else '',
     ', '.join(statuses) + (f': {errors[0]}' if errors else ''),
   ]
+
+
+def _mean(values: Sequence[float | None]) -> str:
+  if not values or None in values:
+    return ''
+  return f'{sum(values) / len(values):.4g}'
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
