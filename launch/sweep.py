@@ -3,7 +3,7 @@
   python launch/sweep.py --flagfile=launch/flags/chess2026/sweep_here.flags
 
 --grid='lr=1e-3|3e-3' varies a flag of train.py, --grid='flagfile=A|B' whole
-files of them; repeated, each with each. Flags given to the sweep are those of
+files of them; several, each with each. Flags given to the sweep are those of
 every run; the ones of its flagfiles come after these. All train on --data.
 OUT/sweep.md holds the best by held-out loss, of each value of --per; runs that
 differ in --seed alone count as one. --winners_of=OUT1 --top=2 starts from the

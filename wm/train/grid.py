@@ -94,7 +94,7 @@ def parse_axis(
     read: flags that a flagfile gives.
 
   Raises:
-    InputError: it is not of this form, or two labels are the same.
+    InputError: it is not of this form.
   """
   name, equals, rest = text.partition('=')
   name, parts = name.strip(), [part.strip() for part in rest.split('|')]
@@ -111,10 +111,6 @@ def parse_axis(
       choices.append(Choice(label, read(given), {}))
     else:
       choices.append(Choice(label, {}, {name: value(name, given)}))
-  labels = [choice.label for choice in choices]
-  twice = [label for label in labels if labels.count(label) > 1]
-  if twice:
-    raise core.InputError(f'grid {name!r}: two values are called {twice[0]!r}')
   return Axis(name, tuple(choices))
 
 
@@ -128,6 +124,25 @@ def _label(name: str, text: str) -> str:
   return label
 
 
+def joined(axes: Sequence[Axis]) -> list[Axis]:
+  """Axes of different names: values of the same one are put together.
+
+  Raises:
+    InputError: two values of an axis are called the same.
+  """
+  found: dict[str, list[Choice]] = {}
+  for axis in axes:
+    found.setdefault(axis.name, []).extend(axis.choices)
+  for name, choices in found.items():
+    labels = [choice.label for choice in choices]
+    twice = [label for label in labels if labels.count(label) > 1]
+    if twice:
+      raise core.InputError(
+        f'grid {name!r}: two values are called {twice[0]!r}'
+      )
+  return [Axis(name, tuple(choices)) for name, choices in found.items()]
+
+
 def runs(
   axes: Sequence[Axis],
   given: Flags,
@@ -137,21 +152,15 @@ def runs(
   """Every run of the grid, the first axis slowest.
 
   Args:
-    axes: each of another name.
+    axes: one after the other; those of the same name are one.
     given: flags that the sweep itself is given.
     defaults: all flags of a training run.
     winners: of the sweep before this one; None where there is none.
 
   Raises:
-    InputError: two axes of one name, or a flag that two places of the grid
-      set.
+    InputError: two values of an axis are called the same.
   """
-  names = [axis.name for axis in axes]
-  twice = [name for name in names if names.count(name) > 1]
-  if twice:
-    raise core.InputError(
-      f'two grids are over {twice[0]!r}; put its values into one'
-    )
+  axes = joined(axes)
   starts = [Run({}, defaults, {})] if winners is None else winners
   return [
     _run(start, axes, choices, given)
