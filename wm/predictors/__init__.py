@@ -17,6 +17,7 @@ from wm.predictors.accepting import (
 from wm.predictors.oracles import (
   NoisyOracle,
   Oracle,
+  Reader,
   StatePredictor,
   StateSession,
   Uniform,
@@ -39,6 +40,7 @@ __all__ = [
   'HistorySession',
   'NoisyOracle',
   'Oracle',
+  'Reader',
   'StatePredictor',
   'StateSession',
   'Stateless',

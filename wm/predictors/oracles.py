@@ -6,6 +6,7 @@ The oracles keep world states and never recompute a prefix.
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 
 import numpy as np
 
@@ -159,6 +160,16 @@ class Oracle(StatePredictor):
     del history
     return world_log_probs(self.world, states)
 
+  def states(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The true labels."""
+    return self.world.sequence_labels(tokens, lengths)
+
+  def state_loss(
+    self, tokens: np.ndarray, lengths: np.ndarray, labels: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """The true labels, sure of them."""
+    return self.states(tokens, lengths), np.zeros(tokens.shape, np.float32)
+
 
 class NoisyOracle(StatePredictor):
   """The world with faults of known size, fixed by seed and state or prefix.
@@ -260,3 +271,20 @@ class _UniformSession(core.Session):
     self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
   ) -> None:
     pass
+
+
+class Reader(Uniform):
+  """Names states by a function of the tokens; of next tokens it knows none."""
+
+  def __init__(
+    self,
+    world: core.World,
+    read: Callable[[np.ndarray, np.ndarray], np.ndarray],
+  ) -> None:
+    """read: (tokens [B, L], lengths [B]) -> labels [B, L, K]."""
+    super().__init__(len(world.vocab), world.end, world.max_len)
+    self._read = read
+
+  def states(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """See core.Predictor."""
+    return self._read(tokens, lengths)

@@ -1,0 +1,255 @@
+"""Exactness: is the state that a model names after every token the true one?
+
+Walker and Lyons 2026, section 5 and appendix, and what tells failures apart.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from wm import core, predictors
+from wm.data import sampling, store
+from wm.metrics import driving, next_token, trials
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric(core.Metric):
+  """Follows sequences and compares all labels of the state after each token.
+
+  Quantities; those per token have a row for each sequence and `bins` tokens
+  of it, with the first of these tokens as `step`, and are means over tokens:
+
+    exact: all labels are right (paper: ExactState).
+    labelwise: share of labels that are right (paper).
+    trajectory: the state is exact after every token of a sequence (paper).
+    loss: nats a label, where the model has probabilities (paper).
+    exact_GROUP: all labels of one of the world's `state_groups` are right.
+    changed: share of the labels that a token changes that are right.
+    exact_KIND, changed_KIND: after tokens of one of the world's `move_tags`;
+      a row for each sequence that has such.
+
+  The first token counts (paper: the start token is step 0). `exact`, by `step`,
+  is the paper's figure of 20-step bins.
+
+  Attributes:
+    num: sequences; 10,000 published.
+    bins: tokens of a bin.
+    data: folder of stored sequences, such as games of people, to draw from;
+      '' is the world's own held-out ones.
+  """
+
+  version: ClassVar[str] = '1'
+  needs: ClassVar[tuple[str, ...]] = ('state_heads', 'states')
+  headline: ClassVar[tuple[str, ...]] = ('exact', 'labelwise', 'trajectory')
+  breakdown: ClassVar[tuple[str, ...]] = ('step',)
+
+  num: int = 1000
+  bins: int = 20
+  data: str = ''
+
+  def __post_init__(self) -> None:
+    driving.at_least(self, num=1, bins=1)
+
+  def __call__(
+    self, predictor: core.Predictor, world: core.World, seed: int
+  ) -> tuple[core.Scores, ...]:
+    """See core.Metric; sequences of one task are one cluster."""
+    sequences = self._sequences(world, seed)
+    tally = _Tally.blank(world, sequences, self.bins)
+    fits = sequences.lengths <= predictor.max_len
+    row_size = sequences.tokens.shape[1] * len(world.state_heads)
+    rows = np.flatnonzero(fits)
+    for part in predictors.chunks(len(rows), 4 * row_size):
+      tally.add(predictor, rows[part])
+    pictured = _pictured(world, sequences, tally.first)
+    reason = np.where(fits, '', 'longer_than_model')
+    return _scores(tally, next_token.group(world, sequences), reason, pictured)
+
+  def _sequences(self, world: core.World, seed: int) -> core.Sequences:
+    """The sequences asked about; raises InputError for other data."""
+    if not self.data:
+      return world.sample(self.num, seed, split='heldout')
+    kept = store.open(self.data)
+    sampling.check(kept, world)
+    order = np.argsort(core.hash64(seed, np.arange(len(kept))), kind='stable')
+    return core.Sequences(*kept.take(np.sort(order[: self.num])))
+
+
+class _Found(NamedTuple):
+  """What a model got right of R sequences, token by token.
+
+  Attributes:
+    real: [R, L] bool, no pad.
+    right: [R, L, K] bool.
+    changed: [R, L, K] bool, labels that the token changes.
+    loss: [R, L] float32, or None.
+  """
+
+  real: np.ndarray
+  right: np.ndarray
+  changed: np.ndarray
+  loss: np.ndarray | None
+
+
+# Value [R, L], already times the weight [R, L] beside it.
+_Values = tuple[np.ndarray, np.ndarray]
+
+
+class _Tally(NamedTuple):
+  """Sums over the tokens of N sequences.
+
+  Attributes:
+    world, sequences, bins: what is counted, and tokens of a bin.
+    sums: quantity -> [N, S, 2]: sum of values and of weights in each of the S
+      bins of tokens.
+    kinds: quantity -> [N, 1, 2]: the same over tokens of one kind.
+    first: [N] tokens up to the first wrong state; 0 where all are right.
+  """
+
+  world: core.World
+  sequences: core.Sequences
+  bins: int
+  sums: dict[str, np.ndarray]
+  kinds: dict[str, np.ndarray]
+  first: np.ndarray
+
+  @classmethod
+  def blank(
+    cls, world: core.World, sequences: core.Sequences, bins: int
+  ) -> _Tally:
+    """Nothing counted yet."""
+    first = np.zeros(len(sequences), np.int32)
+    return cls(world, sequences, bins, {}, {}, first)
+
+  def add(self, predictor: core.Predictor, rows: np.ndarray) -> None:
+    """Counts what the model says of some of the sequences."""
+    some = self.sequences.take(rows)
+    truth = self.world.sequence_labels(some.tokens, some.lengths)
+    named, loss = predictor.state_loss(some.tokens, some.lengths, truth)
+    start = self.world.state_labels(self.world.init(len(rows)))[:, None]
+    before = np.concatenate([start, truth[:, :-1]], axis=1)
+    real = np.arange(truth.shape[1]) < some.lengths[:, None]
+    found = _Found(real, named == truth, truth != before, loss)
+    wrong = real & ~found.right.all(-1)
+    self.first[rows] = np.where(wrong.any(1), wrong.argmax(1) + 1, 0)
+    for name, values in _quantities(self.world, found).items():
+      self._note(self.sums, name, rows, values, self.bins)
+    for kind, mask in self.world.move_tags(some).items():
+      for name, values in _edits(found, mask & real).items():
+        size = truth.shape[1]
+        self._note(self.kinds, f'{name}_{kind}', rows, values, size)
+
+  def _note(
+    self,
+    sums: dict[str, np.ndarray],
+    name: str,
+    rows: np.ndarray,
+    values: _Values,
+    size: int,
+  ) -> None:
+    starts = np.arange(0, values[0].shape[1], size)
+    if name not in sums:
+      sums[name] = np.zeros((len(self.sequences), len(starts), 2))
+    for k, value in enumerate(values):
+      sums[name][rows, :, k] = np.add.reduceat(
+        value.astype(np.float64), starts, axis=1
+      )
+
+
+def _quantities(world: core.World, found: _Found) -> dict[str, _Values]:
+  """All quantities of tokens, in the order that they are reported."""
+  real, edits = found.real, _edits(found, found.real)
+  values = {
+    'exact': edits['exact'],
+    'labelwise': (np.where(real, found.right.mean(-1), 0), real),
+  }
+  if found.loss is not None:
+    values['loss'] = (np.where(real, found.loss, 0), real)
+  for name, part in world.state_groups.items():
+    right = found.right[..., part].all(-1)
+    values[f'exact_{name}'] = (right & real, real)
+  return {**values, 'changed': edits['changed']}
+
+
+def _edits(found: _Found, mask: np.ndarray) -> dict[str, _Values]:
+  """'exact' and 'changed' after the tokens [R, L] of a mask."""
+  changed = found.changed & mask[..., None]
+  return {
+    'exact': (found.right.all(-1) & mask, mask),
+    'changed': ((found.right & changed).sum(-1), changed.sum(-1)),
+  }
+
+
+def _pictured(
+  world: core.World, sequences: core.Sequences, first: np.ndarray
+) -> dict[str, np.ndarray]:
+  """Side columns: the `prefix` up to the first wrong state, and that `state`.
+
+  '' where there is none.
+  """
+  vocab, wrong = world.vocab, np.flatnonzero(first)
+  found = {
+    name: np.full(len(first), '', object) for name in ('prefix', 'state')
+  }
+  starts = world.init(len(wrong))
+  _, states = world.walk(starts, sequences.tokens[wrong], first[wrong])
+  for n, state in zip(wrong, states, strict=True):
+    tokens = sequences.tokens[n, : first[n]]
+    found['prefix'][n] = trials.words(world, tokens, vocab)
+    found['state'][n] = world.format_state(state)
+  return {name: column.astype(str) for name, column in found.items()}
+
+
+def _scores(
+  tally: _Tally,
+  group: np.ndarray,
+  reason: np.ndarray,
+  pictured: dict[str, np.ndarray],
+) -> tuple[core.Scores, ...]:
+  found = [
+    _by_bin(name, sums, group, reason, tally.bins)
+    for name, sums in tally.sums.items()
+  ]
+  if 'loss' not in tally.sums:
+    found.append(core.scores('loss', [np.nan], reason=['no_probabilities']))
+  whole = core.scores(
+    'trajectory',
+    tally.first == 0,
+    reason=reason,
+    group=group,
+    columns={'tokens': tally.sequences.lengths, **pictured},
+  )
+  found.insert(2, whole)
+  kinds = [
+    _by_bin(name, sums, group, reason, 0) for name, sums in tally.kinds.items()
+  ]
+  return tuple(found + kinds)
+
+
+def _by_bin(
+  name: str,
+  sums: np.ndarray,
+  group: np.ndarray,
+  reason: np.ndarray,
+  size: int,
+) -> core.Scores:
+  """Rows of sequences and bins of `size` tokens that weigh anything."""
+  missing = np.flatnonzero(reason != '')
+  row, place = np.nonzero(sums[..., 1] > 0)
+  total, weight = sums[row, place].T
+  why = np.concatenate([np.full(len(row), ''), reason[missing]])
+  if not len(why):
+    return core.scores(name, [np.nan], reason=['no_such_token'])
+  blank = np.zeros(len(missing))
+  return core.scores(
+    name,
+    np.concatenate([total / weight, blank]),
+    reason=why,
+    group=group[np.concatenate([row, missing])],
+    weight=np.concatenate([weight, blank + 1]),
+    columns={'step': np.concatenate([place * size, missing * 0])},
+    bounds=None if name == 'loss' else (0.0, 1.0),
+  )

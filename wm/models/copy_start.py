@@ -1,0 +1,36 @@
+"""A baseline of states: the world stays as the prompt leaves it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+
+from wm import core, predictors
+
+
+@dataclasses.dataclass(frozen=True)
+class Model(core.Model):
+  """Names the state after the prompt (without one, the first) for ever.
+
+  Within the prompt it names the true states. Of next tokens it knows none.
+  """
+
+  version: ClassVar[str] = '1'
+
+  def predictor(self, world: core.World, seed: int) -> core.Predictor:
+    """See core.Model."""
+    del seed
+
+    def read(tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+      head = min(world.prompt_len(), tokens.shape[1])
+      known = np.minimum(lengths, head)
+      labels = world.sequence_labels(tokens[:, :head], known)
+      last = labels[:, -1:]
+      if not head:
+        last = world.state_labels(world.init(len(tokens)))[:, None]
+      rest = np.repeat(last, tokens.shape[1] - head, axis=1)
+      return np.concatenate([labels, rest], axis=1)
+
+    return predictors.Reader(world, read)
