@@ -123,7 +123,7 @@ class Source:
       yield from self._unpacked(file, kind) if kind else self._raw(file)
 
   def _raw(self, file: BinaryIO) -> Iterator[bytes]:
-    while piece := file.read(1 << 20):
+    while piece := file.read(8 * _PIECE):
       self.read += len(piece)
       yield piece
 

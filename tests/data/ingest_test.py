@@ -1,0 +1,386 @@
+import gzip
+import tracemalloc
+import zlib
+
+import numpy as np
+import pytest
+
+from tests.data.pgn_texts import pgn, random_games, url
+from wm import core, registry
+from wm.data import batches, identity, ingest, ingest_join, pgn_files, sampling
+from wm.data import pgn as games_of
+from wm.data import store as stores
+from wm.worlds import chess_moves
+
+WORLD = registry.make('world', ingest.WORLD)
+SOME = 300
+
+
+def tree(folder):
+  return {
+    str(path.relative_to(folder)): path.read_bytes()
+    for path in sorted(folder.rglob('*'))
+    if path.is_file()
+  }
+
+
+def make(tmp_path, *texts, out='out', shard=(0, 1), world=WORLD):
+  paths = []
+  for number, text in enumerate(texts):
+    paths.append(tmp_path / f'{number}.pgn')
+    data = text if isinstance(text, bytes) else text.encode()
+    paths[-1].write_bytes(data)
+  return ingest.make_dataset(world, paths, tmp_path / out, shard)
+
+
+def rows(folder):
+  """Every row of a store, as bytes of the published ids."""
+  found = []
+  for chunk in stores.open(folder).chunks():
+    for row, length in zip(chunk.tokens, chunk.lengths, strict=True):
+      ids = chess_moves.to_published(row[:length], 'compact')
+      found.append(ids.astype('<u2').tobytes())
+  return found
+
+
+@pytest.fixture(scope='module')
+def some():
+  return random_games(SOME)
+
+
+@pytest.fixture
+def small(monkeypatch):
+  """Blocks of some ten games."""
+  monkeypatch.setattr(pgn_files, 'PART', 5000)
+
+
+def test_the_stores_are_what_sampling_makes(tmp_path, some):
+  made = make(tmp_path, pgn(some))
+  assert sum(made[split]['rows'] for split in made) == SOME
+  world = registry.make('world', made['train']['world'])
+  for split in sampling.SPLITS:
+    store = stores.open(tmp_path / 'out' / 'data' / split)
+    store.verify()
+    sampling.check(store, world)
+    wanted = sampling.describe(world, 0, split, len(store))
+    assert wanted.items() <= store.manifest.items()
+  store = stores.open(tmp_path / 'out' / 'data' / 'train')
+  tokens, lengths = batches.Batches(store, 8, seed=0).at(0)
+  steps, _ = world.walk(world.init(8), tokens, lengths)
+  assert steps.tolist() == lengths.tolist()
+
+
+def test_the_split_is_by_the_url_and_the_order_is_kept(tmp_path, some):
+  make(tmp_path, pgn(some))
+  held = [identity.is_heldout(url(n).encode()) for n in range(SOME)]
+  both = {False: [], True: []}
+  other = make(tmp_path, pgn(some), out='whole')
+  for split, where in (('train', False), ('heldout', True)):
+    both[where] = rows(tmp_path / 'out' / 'data' / split)
+    assert len(both[where]) == held.count(where) == other[split]['rows']
+  alone = make(tmp_path, pgn([some[0], *some[5:9]]), out='few')
+  assert alone['train']['rows'] == 5
+  few = rows(tmp_path / 'few' / 'data' / 'train')
+  assert few[0] == both[False][0]
+  assert not set(both[True]) & set(both[False])
+
+
+@pytest.mark.usefixtures('small')
+@pytest.mark.parametrize('processes', [2, 3, 64])
+def test_processes_make_what_one_makes(tmp_path, some, processes):
+  more = pgn(some[:50] + random_games(80, 5)).encode()
+  text = pgn(some), gzip.compress(more)
+  make(tmp_path, *text, out='one')
+  for number in reversed(range(processes)):
+    made = make(tmp_path, *text, out='many', shard=(number, processes))
+    assert (made is None) == (number > 0)
+  assert tree(tmp_path / 'many') == tree(tmp_path / 'one')
+  # They are in other blocks than what they repeat.
+  assert made['train']['ingest']['rejected'] == {'duplicate': 50}
+
+
+@pytest.mark.usefixtures('small')
+def test_a_killed_run_goes_on(tmp_path, some, monkeypatch):
+  text = pgn(some)
+  make(tmp_path, text, out='whole')
+  read, calls = games_of.read, []
+
+  def killed(block, *args):
+    calls.append(block.first)
+    if len(calls) % 3 == 0:
+      raise KeyboardInterrupt
+    return read(block, *args)
+
+  monkeypatch.setattr(games_of, 'read', killed)
+  kills = 0
+  while True:
+    try:
+      made = make(tmp_path, text, out='cut')
+    except KeyboardInterrupt:
+      kills += 1
+    else:
+      break
+  assert kills > 2
+  assert made['train']['rows'] > 200
+  # Two blocks are read in each turn, and only the third again.
+  assert len(calls) - len(set(calls)) == kills
+  assert tree(tmp_path / 'cut') == tree(tmp_path / 'whole')
+
+
+@pytest.mark.usefixtures('small')
+def test_killed_while_putting_together(tmp_path, some, monkeypatch):
+  make(tmp_path, pgn(some), out='whole')
+  with monkeypatch.context() as patch:
+    write = stores.write
+
+    def killed(folder, *args, **options):
+      if folder.name == 'heldout':
+        raise KeyboardInterrupt
+      return write(folder, *args, **options)
+
+    patch.setattr(stores, 'write', killed)
+    with pytest.raises(KeyboardInterrupt):
+      make(tmp_path, pgn(some), out='cut')
+  assert (tmp_path / 'cut' / 'data' / 'train').exists()
+  make(tmp_path, pgn(some), out='cut', shard=(1, 2))
+  assert tree(tmp_path / 'cut') == tree(tmp_path / 'whole')
+
+
+def test_a_finished_run_is_found(tmp_path, some):
+  first = make(tmp_path, pgn(some))
+  before = tree(tmp_path / 'out')
+  assert make(tmp_path, pgn(some), shard=(3, 8)) == first
+  assert tree(tmp_path / 'out') == before
+
+
+def test_other_input_is_refused(tmp_path, some):
+  make(tmp_path, pgn(some[:20]))
+  before = tree(tmp_path / 'out')
+  with pytest.raises(core.InputError, match='another ingest run: its files'):
+    make(tmp_path, pgn(some[:21]))
+  with pytest.raises(core.InputError, match='another ingest run: its world'):
+    make(
+      tmp_path,
+      pgn(some[:20]),
+      world=registry.make('world', 'chess(length=50)'),
+    )
+  assert tree(tmp_path / 'out') == before
+
+
+def test_a_sampled_folder_is_refused(tmp_path, some):
+  (tmp_path / 'out').mkdir()
+  (tmp_path / 'out' / 'sample.run.json').write_text('{}')
+  with pytest.raises(core.InputError, match='sample run'):
+    make(tmp_path, pgn(some[:20]))
+  assert len(tree(tmp_path / 'out')) == 1
+
+
+# Duplicates.
+
+
+def held_and_not():
+  held = [n for n in range(2000) if identity.is_heldout(url(n).encode())]
+  free = [n for n in range(100) if n not in held]
+  return [url(n) for n in held], [url(n) for n in free]
+
+
+@pytest.mark.parametrize('hashes', [1, 7, 1 << 22])
+def test_duplicates(tmp_path, some, monkeypatch, hashes):
+  monkeypatch.setattr(ingest_join, 'HASHES', hashes)
+  held, free = held_and_not()
+  games = [some[k] for k in (0, 1, 0, 1, 2, 0, 2, 3)]
+  sites = [
+    free[0],
+    held[0],
+    free[1],
+    held[1],
+    held[2],
+    held[3],
+    free[2],
+    free[3],
+  ]
+  made = make(tmp_path, pgn(games, sites))
+  assert made['train']['rows'] == 2
+  assert made['heldout']['rows'] == 2
+  told = made['train']['ingest']
+  assert told['rejected'] == {'duplicate': 2, 'duplicate across splits': 2}
+  assert (told['games'], told['kept']) == (8, 4)
+
+
+def test_equal_games_of_any_tags_are_duplicates(tmp_path, some):
+  one, two = pgn(some[:30], ['Oslo'] * 30), pgn(some[:30], ['Rome'] * 30)
+  made = make(tmp_path, one, two)
+  told = made['heldout']['ingest']
+  assert told['kept'] == 30
+  assert sum(told['rejected'].values()) == 30
+
+
+def test_games_are_compared_as_they_are_kept(tmp_path, some):
+  line = some[0].split()[:30]
+  games = [' '.join(line[:n]) + ' *' for n in (22, 26, 30)]
+  made = make(tmp_path, pgn(games))
+  assert made['train']['ingest']['kept'] == 3
+  world = registry.make('world', 'chess(length=24)')
+  told = make(tmp_path, pgn(games), out='cut', world=world)['train']['ingest']
+  assert told['rejected'] == {'duplicate': 1}
+  assert told['cut'] == 2
+
+
+# What does not go well.
+
+
+def test_damaged_files_give_what_is_whole(tmp_path, some):
+  pack = gzip.compress(pgn(some).encode())
+  made = make(tmp_path, pack[: len(pack) // 2], pgn(random_games(30, 4)))
+  told = made['train']['ingest']
+  assert told['damage'].keys() == {'0.pgn'}
+  assert told['damage']['0.pgn'].startswith('truncated gzip data after ')
+  assert told['rejected'] == {'cut off': 1}
+  assert 100 < told['kept'] < SOME
+
+
+def test_no_game_left(tmp_path):
+  text = pgn(['1. e4 e5 1-0'] * 3)
+  with pytest.raises(
+    core.InputError, match='no game is left of 3: 3 too short'
+  ):
+    make(tmp_path, text)
+  assert not (tmp_path / 'out').exists()
+
+
+@pytest.mark.parametrize(
+  ('texts', 'match'),
+  [
+    (('no games',), 'no PGN; it starts'),
+    ((b'\x1f\x8b corrupt',), 'no PGN: .*gzip'),
+    ((pgn(['1. e4 *']), 'x'), r'1\.pgn is no PGN'),
+  ],
+)
+def test_a_file_that_is_no_pgn(tmp_path, texts, match):
+  with pytest.raises(core.InputError, match=match):
+    make(tmp_path, *texts)
+  assert not (tmp_path / 'out').exists()
+
+
+def test_a_damaged_block(tmp_path, some, monkeypatch):
+  monkeypatch.setattr(pgn_files, 'PART', 5000)
+  assert make(tmp_path, pgn(some), shard=(0, 2)) is None
+  block = next((tmp_path / 'out' / 'data' / 'ingest.partial').iterdir())
+  block.write_bytes(block.read_bytes()[:-300])
+  with pytest.raises(core.InputError, match=rf'{block.name} is damaged'):
+    make(tmp_path, pgn(some), shard=(1, 2))
+  block.unlink()
+  assert make(tmp_path, pgn(some), shard=(0, 2))
+
+
+def test_other_worlds_have_no_pgn(tmp_path, some):
+  with pytest.raises(core.InputError, match='games of chess'):
+    make(tmp_path, pgn(some), world=registry.make('world', 'othello()'))
+
+
+@pytest.mark.parametrize(
+  'text', ['', '3', '1/0', '2/2', '-1/2', 'a/b', '1/2/3']
+)
+def test_bad_shards(text):
+  with pytest.raises(core.InputError, match='expected i/n'):
+    ingest.parse_shard(text)
+  assert ingest.parse_shard('3/4') == (3, 4)
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path, some, monkeypatch):
+  monkeypatch.setattr(pgn_files, 'PART', 20_000)
+  monkeypatch.setattr(ingest_join, 'HASHES', 500)
+  peaks = []
+  for times in (4, 32):
+    text = pgn(some * times, [url(n) for n in range(SOME * times)])
+    path = tmp_path / f'{times}.pgn'
+    path.write_text(text)
+    del text
+    tracemalloc.start()
+    made = ingest.make_dataset(WORLD, [path], tmp_path / str(times))
+    peaks.append(tracemalloc.get_traced_memory()[1])
+    tracemalloc.stop()
+    assert made['train']['ingest']['kept'] == SOME
+  assert peaks[1] < 1.5 * peaks[0]
+
+
+# Golden facts.
+
+
+@pytest.fixture(scope='module')
+def folder(testdata):
+  pytest.importorskip('zstandard')
+  path = testdata / 'chess'
+  if not path.is_dir():
+    pytest.skip(f'no chess data at {path}')
+  return path
+
+
+def golden(folder, name):
+  """Checksums of the tokens of the games of a file with 20 plies or more."""
+  source = pgn_files.Source(folder / 'golden_labels.tsv.zst')
+  head, *lines = b''.join(source.parts()).decode().splitlines()
+  table = [
+    dict(zip(head.split('\t'), x.split('\t'), strict=True)) for x in lines
+  ]
+  return [line for line in table if line['file'] == name]
+
+
+@pytest.mark.parametrize(
+  ('name', 'file', 'num'),
+  [
+    ('lichess_std', 'lichess_rated_standard_3172.pgn.zst', 3172),
+    ('master_10k', 'gnuchess_book_sample_10000.pgn.zst', 3000),
+  ],
+)
+def test_real_games_come_through_unchanged(tmp_path, folder, name, file, num):
+  wanted = golden(folder, name)
+  assert len(wanted) == num
+  # Every game, short ones too, and in the order of the file.
+  found = [
+    games_of.read(block, 0, WORLD.length)
+    for block in games_of.blocks(pgn_files.Source(folder / file))
+  ]
+  lengths = np.concatenate([one.lengths for one in found])[:num]
+  assert lengths.tolist() == [int(line['plies']) for line in wanted]
+  assert not any(one.causes.any() for one in found)
+  moves = np.concatenate([one.moves for one in found]).astype('<u2')
+  start = np.array([chess_moves.PUBLISHED_START], '<u2')
+  sums = [
+    zlib.crc32(
+      np.append(start, moves[end - size : end]).astype('<u2').tobytes()
+    )
+    for end, size in zip(np.cumsum(lengths), lengths, strict=True)
+  ]
+  assert sums == [int(line['crc32_tokens_u16le']) for line in wanted]
+  # In the stores: all but the short ones.
+  made = ingest.make_dataset(WORLD, [folder / file], tmp_path)
+  stored = {
+    zlib.crc32(row)
+    for split in sampling.SPLITS
+    for row in rows(tmp_path / 'data' / split)
+  }
+  long = {
+    int(line['crc32_tokens_u16le'])
+    for line in wanted
+    if int(line['plies']) >= WORLD.least
+  }
+  assert long <= stored
+  told = made['train']['ingest']
+  assert set(told['rejected']) == {'too short'}
+  if name == 'lichess_std':
+    assert told['rejected'] == {'too short': 73}
+    assert len(stored) == told['kept'] == 3172 - 73
+
+
+def test_games_that_are_not_standard(tmp_path, folder):
+  path = folder / 'lichess_nonstandard_240.pgn.zst'
+  told = ingest.make_dataset(WORLD, [path], tmp_path)['train']['ingest']
+  assert told['games'] == 240
+  assert told['rejected']['from position'] == 210
+  assert told['rejected']['variant'] == 2
+  short = told['rejected'].get('too short', 0)
+  assert told['kept'] + short == 28
+  assert [one['word'] for one in told['examples']['variant']] == [
+    'Three-check'
+  ] * 2

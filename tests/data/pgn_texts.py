@@ -1,0 +1,30 @@
+"""PGN made of random games, for the tests of ingestion."""
+
+from wm.kernels import chess, chess_san
+
+
+def random_games(num: int, seed: int = 0, most: int = 60) -> list[str]:
+  """Move text of uniformly random games of 20 to `most` plies."""
+  moves, lengths, _ = chess.play(num + num // 20 + 5, seed=seed, most=most)
+  words, _ = chess_san.write(moves, lengths)
+  games = [
+    b' '.join(row[:length].tolist()).decode() + ' *'
+    for row, length in zip(words, lengths, strict=True)
+    if length >= 20
+  ]
+  assert len(games) >= num
+  return games[:num]
+
+
+def url(number: int) -> str:
+  """Of a game."""
+  return f'https://lichess.org/{number:08d}'
+
+
+def pgn(games: list[str], sites: list[str] | None = None) -> str:
+  """A file of games, game n at url(n)."""
+  sites = sites or [url(n) for n in range(len(games))]
+  return ''.join(
+    f'[Event "Rated"]\n[Site "{site}"]\n\n{moves}\n\n'
+    for moves, site in zip(games, sites, strict=True)
+  )

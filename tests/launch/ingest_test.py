@@ -1,0 +1,137 @@
+"""launch/ingest.py as a user runs it."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.data.pgn_texts import pgn, random_games, url
+from tests.launch.sample_test import refused, run, start, tree
+
+GAMES = 11_000  # Two blocks and a bit.
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+  folder = tmp_path_factory.mktemp('pgn')
+  games = random_games(GAMES, most=160)
+  games[5] = 'e4 e5 Ke3 *'
+  games[7] = 'e4 e5 1-0'
+  games[10_000] = games[9]
+  (folder / 'big.pgn').write_text(pgn(games))
+  (folder / 'few.pgn').write_text(pgn(games[:60]))
+  return folder
+
+
+def test_help_shows_its_flags_and_loads_no_package(root):
+  code, out, err = run(root, 'ingest', '--help')
+  assert code == 0, err
+  assert '--pgn' in out
+  assert '--shard' in out
+  assert '--num' not in out
+
+
+def test_it_says_what_became_of_the_games(root, folder, tmp_path):
+  code, out, err = run(
+    root, 'ingest', f'--pgn={folder}/few.pgn', f'--out={tmp_path}/r'
+  )
+  assert code == 0, err
+  assert err == ''
+  found = re.fullmatch(
+    r'60 games, 58 kept; left out: 1 illegal move, 1 too short\n'
+    r'  illegal move: few\.pgn, game 6, ply 3: Ke3\n'
+    r'\S+/data/train: (\d+) sequences, \d+ tokens\n'
+    r'\S+/data/heldout: (\d+) sequences, \d+ tokens\n',
+    out,
+  )
+  assert found, out
+  assert int(found[1]) + int(found[2]) == 58
+
+
+@pytest.mark.parametrize(
+  ('flags', 'words'),
+  [
+    (('--out=x',), '--pgn is required'),
+    (('--pgn=none.pgn',), '--out is required'),
+    (('--pgn=none.pgn', '--out=x'), 'no such file: none.pgn'),
+    (('--pgn=.', '--out=x'), r'\. is a folder'),
+    (('--pgn=prose', '--out=x'), "prose is no PGN; it starts 'Once upon'"),
+    (('--pgn=prose', '--out=x', '--shard=1/1'), 'expected i/n'),
+    (('--pgn=prose', '--out=x', '--world=maps()'), 'games of chess'),
+  ],
+)
+def test_bad_input_is_one_line_and_nothing_is_left(
+  root, tmp_path, monkeypatch, flags, words
+):
+  monkeypatch.chdir(tmp_path)
+  (tmp_path / 'prose').write_text('Once upon\na time')
+  assert re.search(words, refused(root, 'ingest', *flags))
+  assert [path.name for path in tmp_path.iterdir()] == ['prose']
+
+
+def blocks(out):
+  return sorted((out / 'data' / 'ingest.partial').glob('*.npz'))
+
+
+def test_killed_or_shared_it_makes_the_same_bytes(root, folder, tmp_path):
+  flag = f'--pgn={folder}/big.pgn'
+  code, out, err = run(root, 'ingest', flag, f'--out={tmp_path}/whole')
+  assert code == 0, err
+  assert '1 duplicate' in out
+  cut = tmp_path / 'cut'
+  process = start(root, 'ingest', flag, f'--out={cut}')
+  limit = time.monotonic() + 60
+  while process.poll() is None and time.monotonic() < limit:
+    if blocks(cut):
+      break
+    time.sleep(0.002)
+  process.send_signal(signal.SIGKILL)
+  process.communicate()
+  assert process.returncode == -signal.SIGKILL
+  assert not (cut / 'data' / 'train').exists()
+  both = [
+    start(root, 'ingest', flag, f'--out={cut}', f'--shard={k}/2')
+    for k in (0, 1)
+  ]
+  said = [process.communicate(timeout=120) for process in both]
+  assert [process.returncode for process in both] == [0, 0], said
+  assert any('data/train' in out for out, _ in said)
+  assert tree(cut) == tree(tmp_path / 'whole')
+
+
+def test_a_damaged_file_is_told(root, folder, tmp_path):
+  import gzip
+
+  pack = gzip.compress((folder / 'few.pgn').read_bytes())
+  (tmp_path / 'few.pgn.gz').write_bytes(pack[:-2000])
+  code, out, err = run(
+    root, 'ingest', f'--pgn={tmp_path}/few.pgn.gz', f'--out={tmp_path}/r'
+  )
+  assert code == 0
+  assert re.fullmatch(
+    r'warning: few\.pgn\.gz: truncated gzip data after [\d,]+ bytes of text\n',
+    err,
+  )
+  assert '1 cut off' in out
+
+
+def test_what_it_makes_is_trained_on(root, tmp_path):
+  games = random_games(700, seed=2, most=30)
+  sites = [url(k) for k in range(700)]
+  (tmp_path / 'few.pgn').write_text(pgn(games, sites))
+  flags = ('--world=chess(length=40)', f'--out={tmp_path}/r')
+  code, _, err = run(root, 'ingest', f'--pgn={tmp_path}/few.pgn', *flags)
+  assert code == 0, err
+  done = subprocess.run(
+    [
+      *(sys.executable, str(root / 'launch' / 'train.py'), *flags),
+      *('--model=ngram()', '--steps=1'),
+    ],
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  assert done.returncode == 0, done.stderr
