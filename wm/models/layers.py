@@ -23,6 +23,7 @@ _SPECS = {
   ('positions', 'table'): (None, 'data'),
   ('qkv', 'kernel'): ('data', None, 'model', None),
   ('qkv', 'bias'): (None, 'model', None),
+  ('inputs', 'kernel'): ('data', 'model', None),
   ('out', 'kernel'): ('model', None, 'data'),
   ('up', 'kernel'): ('data', 'model'),
   ('up', 'bias'): ('model',),

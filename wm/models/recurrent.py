@@ -151,9 +151,8 @@ class RecurrentNetwork(network_lib.Network):
     self.blocks = nnx.List(
       [model.block(number, rngs) for number in range(model.layers)]
     )
-    self.final = None
-    if style.epsilon:
-      self.final = layers.Norm(model.width, 'rms', style.epsilon)
+    norm = layers.Norm(model.width, 'rms', style.epsilon)
+    self.final = norm if style.epsilon else None
     self.head = layers.Linear(
       (model.width,), (outputs,), rngs, bias=style.bias, init=style.head
     )

@@ -1,0 +1,221 @@
+"""Gated DeltaNet: a matrix state that is corrected, not only added to.
+
+Yang, Kautz, Hatamizadeh 2024, as Walker and Lyons 2026 train it. Each block
+adds the delta rule's output and then a gated perceptron's, each after an RMS
+norm; nothing but the head has a bias. With `negative` the transition's
+eigenvalues reach from -1 to 1 (Grazzi et al. 2024), which parity and groups
+need. Published: `deltanet(layers=1, width=128)` up to (6, 512).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from wm import core
+from wm.kernels import scan_delta
+from wm.models import convolution, layers, recurrent
+
+EPSILON = 1e-6
+
+
+@dataclasses.dataclass(frozen=True)
+class Model(recurrent.RecurrentModel):
+  """A gated DeltaNet's size; other fields as in `recurrent.RecurrentModel`.
+
+  Attributes:
+    heads: 0 is one for every 64 of width.
+    key: width of a head's keys, 0 is 3/4 of width / heads.
+    value: width of a head's values, 0 is twice that of the keys.
+    hidden: width of the perceptron, 0 is 8/3 D up to a multiple of 256.
+    negative: negative eigenvalues: beta reaches up to 2, not 1.
+    form: of the recurrence; see `kernels.scan_delta`.
+    chunk: tokens of a chunk; 0 is the backend's default.
+  """
+
+  version: ClassVar[str] = '1'
+
+  heads: int = 0
+  key: int = 0
+  value: int = 0
+  hidden: int = 0
+  negative: bool = True
+  form: str = 'auto'
+  chunk: int = 0
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    self.choose('form', scan_delta.FORMS)
+    for field in ('heads', 'key', 'value', 'hidden', 'chunk'):
+      self.at_least(field, 0)
+    if min(self.sizes) < 1:
+      raise core.InputError(
+        f'deltanet: width={self.width} leaves no key for each of '
+        f'{self.heads} heads; expected at least {2 * self.heads} or a key'
+      )
+
+  @property
+  def sizes(self) -> tuple[int, int, int]:
+    """Heads, width of a key and of a value, with the defaults filled in."""
+    heads = self.heads or max(self.width // 64, 1)
+    key = self.key or 3 * (self.width // heads) // 4
+    return heads, key, self.value or 2 * key
+
+  @property
+  def style(self) -> recurrent.Style:
+    """A final norm, and a head with a bias."""
+    return recurrent.Style(epsilon=EPSILON, dropout=True)
+
+  def block(self, number: int, rngs: nnx.Rngs) -> Block:
+    """One block; all are alike."""
+    del number
+    return Block(self, rngs)
+
+
+class Block(recurrent.Block):
+  """The delta rule and the perceptron, each after a norm and added."""
+
+  def __init__(self, model: Model, rngs: nnx.Rngs):
+    width = model.width
+    hidden = model.hidden or 256 * math.ceil(int(width * 8 / 3) / 256)
+    self.rate, self.dtype = model.dropout, model.dtype
+    self.before_mixer = layers.Norm(width, 'rms', EPSILON)
+    self.mixer = Mixer(model, rngs)
+    self.before_mlp = layers.Norm(width, 'rms', EPSILON)
+    self.mlp = layers.Mlp(width, 'swiglu', rngs, bias=False, hidden=hidden)
+
+  def start(self, lead: tuple[int, ...]) -> Any:
+    """See `Mixer.start`."""
+    return self.mixer.start(lead)
+
+  def __call__(
+    self,
+    x_BLD: jax.Array,
+    lengths_B: jax.Array | None = None,
+    key: jax.Array | None = None,
+  ) -> tuple[jax.Array, Any]:
+    """See `recurrent.Block`."""
+    keys = [None] * 2 if key is None else jax.random.split(key)
+    z_BLD = self.before_mixer(x_BLD).astype(self.dtype)
+    y_BLD, state = self.mixer(z_BLD, lengths_B)
+    x_BLD += layers.dropout(y_BLD, self.rate, keys[0]).astype(x_BLD.dtype)
+    return self.feed(x_BLD, keys[1]), state
+
+  def step(self, x_XD: jax.Array, state_X: Any) -> tuple[jax.Array, Any]:
+    """See `recurrent.Block`."""
+    z_XD = self.before_mixer(x_XD).astype(self.dtype)
+    y_XD, state_X = self.mixer.step(z_XD, state_X)
+    return self.feed(x_XD + y_XD.astype(x_XD.dtype)), state_X
+
+  def feed(self, x_XD: jax.Array, key: jax.Array | None = None) -> jax.Array:
+    """The perceptron's half."""
+    y_XD = self.mlp(self.before_mlp(x_XD).astype(self.dtype))
+    return x_XD + layers.dropout(y_XD, self.rate, key).astype(x_XD.dtype)
+
+
+class Mixer(nnx.Module):
+  """Short convolutions, the gated delta rule, and a gated norm.
+
+  inputs: [D] -> [H, 2 K + 2 V]: query, key, value, which are convolved, and
+  the output's gate; rates: [D] -> [2, H]: beta and the decay.
+  """
+
+  def __init__(self, model: Model, rngs: nnx.Rngs):
+    self.sizes = heads, key, value = model.sizes
+    self.form, self.chunk = model.form, model.chunk
+    self.most = 2.0 if model.negative else 1.0
+    self.mixed = 2 * key + value
+    width = (model.width,)
+    self.inputs = layers.Linear(
+      width, (heads, self.mixed + value), rngs, bias=False
+    )
+    self.rates = layers.Linear(width, (2, heads), rngs, bias=False)
+    self.convolution = convolution.Convolution(
+      heads * self.mixed, rngs, bias=False
+    )
+    rates = jax.random.uniform(
+      rngs.params(), (heads,), minval=1e-6, maxval=16.0
+    )
+    self.a_log = nnx.Param(jnp.log(rates))
+    self.dt_bias = nnx.Param(decay_bias(heads, rngs))
+    self.norm = layers.Norm(value, 'rms', EPSILON)
+    self.out = layers.Linear((heads, value), width, rngs, bias=False)
+
+  def start(self, lead: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
+    """Zeros: the last inputs of the convolution, and [*lead, H, K, V]."""
+    return self.convolution.start(lead), jnp.zeros((*lead, *self.sizes))
+
+  def __call__(
+    self, x_BLD: jax.Array, lengths_B: jax.Array | None = None
+  ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    """Output [B, L, D], and the state after lengths_B tokens."""
+    x_BLHF = self.inputs(x_BLD)
+    flat = x_BLHF[..., : self.mixed].reshape(*x_BLD.shape[:2], -1)
+    flat, past = self.convolution(flat, lengths_B)
+    g_BLH, beta_BLH = self.decay(x_BLD)
+    if lengths_B is not None:
+      used = jnp.arange(x_BLD.shape[1])[None] < lengths_B[:, None]
+      g_BLH, beta_BLH = (
+        jnp.where(used[..., None], x, 0) for x in (g_BLH, beta_BLH)
+      )
+    start = jnp.zeros((len(x_BLD), *self.sizes))
+    y_BLHV, state = scan_delta.delta(
+      *self.vectors(flat),
+      g_BLH,
+      beta_BLH,
+      start,
+      form=self.form,
+      chunk=self.chunk,
+    )
+    return self.gated(y_BLHV, x_BLHF[..., self.mixed :]), (past, state)
+
+  def step(
+    self, x_XD: jax.Array, state_X: tuple[jax.Array, jax.Array]
+  ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    """One token: output [*X, D] and the state after it."""
+    x_XHF, (past, state) = self.inputs(x_XD), state_X
+    flat = x_XHF[..., : self.mixed].reshape(*x_XD.shape[:-1], -1)
+    flat, past = self.convolution.step(flat, past)
+    y_XHV, state = scan_delta.delta_step(
+      *self.vectors(flat), *self.decay(x_XD), state
+    )
+    return self.gated(y_XHV, x_XHF[..., self.mixed :]), (past, state)
+
+  def vectors(self, flat: jax.Array) -> list[jax.Array]:
+    """Queries, keys (of unit length) and values, float32 [*X, H, ...]."""
+    heads, key, _ = self.sizes
+    mixed = jax.nn.silu(flat.astype(jnp.float32))
+    mixed = mixed.reshape(*flat.shape[:-1], heads, self.mixed)
+    q, k, v = jnp.split(mixed, [key, 2 * key], axis=-1)
+    q, k = (
+      x * jax.lax.rsqrt(jnp.square(x).sum(-1, keepdims=True) + EPSILON)
+      for x in (q, k)
+    )
+    return [q * key**-0.5, k, v]
+
+  def decay(self, x_XD: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Logarithms g of the decays, at most 0, and beta: float32 [*X, H]."""
+    rates = self.rates(x_XD).astype(jnp.float32)
+    wide = (1,) * (x_XD.ndim - 1) + (-1,)
+    bias, scale = (x[...].reshape(wide) for x in (self.dt_bias, self.a_log))
+    g_XH = -jnp.exp(scale) * jax.nn.softplus(rates[..., 1, :] + bias)
+    return g_XH, self.most * jax.nn.sigmoid(rates[..., 0, :])
+
+  def gated(self, y_XHV: jax.Array, gate_XHV: jax.Array) -> jax.Array:
+    """Norm of each head, gate and projection: [*X, D]."""
+    y_XHV = self.norm(y_XHV) * jax.nn.silu(gate_XHV.astype(jnp.float32))
+    return self.out(y_XHV.astype(gate_XHV.dtype))
+
+
+def decay_bias(heads: int, rngs: nnx.Rngs) -> jax.Array:
+  """[H] softplus^-1 of steps whose logarithms are uniform, 1e-3 to 1e-1."""
+  least, most = math.log(1e-3), math.log(1e-1)
+  steps = jnp.exp(
+    jax.random.uniform(rngs.params(), (heads,), minval=least, maxval=most)
+  )
+  return steps + jnp.log(-jnp.expm1(-steps))
