@@ -8,7 +8,7 @@ import pytest
 
 from tests import tiny
 from tests.train import toy
-from wm import core
+from wm import core, registry
 from wm.models import network
 from wm.train import optimiser, state
 from wm.train.config import Config
@@ -80,6 +80,17 @@ def test_decay_leaves_biases_norms_and_embeddings():
     'mlp.down.kernel',
   }
   assert all(optimiser.decay_mask(paths(), decay_all=True).values())
+
+
+def test_a_family_may_leave_parameters_out_of_any_decay():
+  model = registry.make('model', 'deltanet(layers=1, width=64, key=8)')
+  found = state.shapes(network.Shape(model, 9, 12))
+  for decay_all in (False, True):
+    mask = optimiser.decay_mask(found, decay_all, model.undecayed)
+    kept = {path for path, on in mask.items() if not on}
+    named = {path for path in found if path.endswith(('.a_log', '.dt_bias'))}
+    assert len(named) == 2
+    assert named == kept if decay_all else named < kept
 
 
 def test_decay_shrinks_what_the_mask_says():

@@ -39,6 +39,7 @@ class Model(recurrent.RecurrentModel):
   """
 
   version: ClassVar[str] = '1'
+  undecayed: ClassVar[tuple[str, ...]] = ('a_log', 'dt_bias')  # As published.
 
   heads: int = 0
   key: int = 0

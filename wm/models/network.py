@@ -18,7 +18,7 @@ import collections
 import dataclasses
 import functools
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -101,7 +101,13 @@ def _undefined(network: Network, method: str) -> core.InputError:
 
 
 class NetworkModel(core.Model):
-  """A family's spec; subclasses are frozen dataclasses."""
+  """A family's spec; subclasses are frozen dataclasses.
+
+  Attributes:
+    undecayed: names of parameters that weight decay never applies to.
+  """
+
+  undecayed: ClassVar[tuple[str, ...]] = ()
 
   @abc.abstractmethod
   def build(

@@ -118,7 +118,7 @@ class Trainer:
       model, len(world.vocab), world.max_len, self.objective.outputs
     )
     shapes = state_lib.shapes(self.shape)
-    self.optimiser = optimiser_lib.make(config, shapes)
+    self.optimiser = optimiser_lib.make(config, shapes, model.undecayed)
     self.abstract = state_lib.abstract_state(shapes, self.optimiser, self.mesh)
     self.train_step = step_lib.make_train_step(
       self.shape,

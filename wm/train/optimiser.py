@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import jax
@@ -42,17 +42,28 @@ def schedule(config: config_lib.Config) -> optax.Schedule:
   return optax.join_schedules([ramp, after], [warmup])
 
 
-def decay_mask(paths: Iterable[str], decay_all: bool) -> dict[str, bool]:
-  """Which parameters decay: matrices; not biases, norms or embeddings."""
+def decay_mask(
+  paths: Iterable[str], decay_all: bool, never: Collection[str] = ()
+) -> dict[str, bool]:
+  """Which parameters decay: matrices; not biases, norms or embeddings.
+
+  decay_all: all of them, as the published runs have it, but for those whose
+  last name is in `never`.
+  """
   return {
-    path: decay_all or layers.decays(tuple(path.split('.'))) for path in paths
+    path: path.rpartition('.')[2] not in never
+    and (decay_all or layers.decays(tuple(path.split('.'))))
+    for path in paths
   }
 
 
 def make(
-  config: config_lib.Config, paths: Iterable[str]
+  config: config_lib.Config, paths: Iterable[str], never: Collection[str] = ()
 ) -> optax.GradientTransformation:
-  """The optimiser of a run over parameters named by `paths`."""
+  """The optimiser of a run over parameters named by `paths`.
+
+  never: last names of parameters that do not decay in any run.
+  """
   parts = []
   if config.clip:
     parts.append(optax.clip_by_global_norm(config.clip))
@@ -61,7 +72,7 @@ def make(
       schedule(config),
       b2=config.beta2,
       weight_decay=config.weight_decay,
-      mask=decay_mask(paths, config.decay_all),
+      mask=decay_mask(paths, config.decay_all, never),
     )
   )
   chain = optax.chain(*parts)
