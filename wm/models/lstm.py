@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from wm.models import layers, recurrent, rnn
+from wm.models import recurrent, rnn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,14 +37,10 @@ class Cell(rnn.Cell):
     return super().start(lead) * 2
 
   def cell(
-    self,
-    linear: layers.Linear,
-    given_XGD: jax.Array,
-    state_X: tuple[jax.Array, ...],
+    self, given_XGD: jax.Array, state_X: tuple[jax.Array, ...]
   ) -> tuple[jax.Array, ...]:
     """The state after the input's part [*X, 4, D] of the affine maps."""
-    held = linear(state_X[0].astype(self.dtype))
-    gates = (given_XGD + held).astype(jnp.float32)
-    keep = jax.nn.sigmoid(gates[..., 1, :]) * state_X[1]
-    cell = keep + jax.nn.sigmoid(gates[..., 0, :]) * jnp.tanh(gates[..., 2, :])
-    return jax.nn.sigmoid(gates[..., 3, :]) * jnp.tanh(cell), cell
+    taken, kept, new, shown = self.gates(given_XGD, state_X[0])
+    cell_XD = jax.nn.sigmoid(kept) * state_X[1]
+    cell_XD += jax.nn.sigmoid(taken) * jnp.tanh(new)
+    return jax.nn.sigmoid(shown) * jnp.tanh(cell_XD), cell_XD

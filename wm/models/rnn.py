@@ -41,7 +41,7 @@ class Cell(recurrent.Block):
   ):
     width = model.width
     shape = (width,), (gates, width)
-    self.up = layers.Linear(*shape, rngs, init='torch')
+    self.input = layers.Linear(*shape, rngs, init='torch')
     self.state = layers.Linear(*shape, rngs, init='torch')
     self.width, self.rate, self.dtype = width, rate, model.dtype
 
@@ -56,12 +56,11 @@ class Cell(recurrent.Block):
     key: jax.Array | None = None,
   ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
     """See `recurrent.Block`; one step after the other."""
-    given_LBGD = self.up(x_BLD.astype(self.dtype)).swapaxes(0, 1)
+    given_LBGD = self.input(x_BLD.astype(self.dtype)).swapaxes(0, 1)
     start = self.start(x_BLD.shape[:1])
-    graph, params = nnx.split(self.state)
 
     def body(state, given_BGD):
-      state = self.cell(nnx.merge(graph, params), given_BGD, state)
+      state = self.cell(given_BGD, state)
       return state, state
 
     states_LBD = jax.lax.scan(body, start, given_LBGD)[1]
@@ -76,15 +75,18 @@ class Cell(recurrent.Block):
     self, x_XD: jax.Array, state_X: tuple[jax.Array, ...]
   ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
     """One token; the output is the first part of the state."""
-    state_X = self.cell(self.state, self.up(x_XD.astype(self.dtype)), state_X)
+    state_X = self.cell(self.input(x_XD.astype(self.dtype)), state_X)
     return state_X[0], state_X
 
   def cell(
-    self,
-    linear: layers.Linear,
-    given_XGD: jax.Array,
-    state_X: tuple[jax.Array, ...],
+    self, given_XGD: jax.Array, state_X: tuple[jax.Array, ...]
   ) -> tuple[jax.Array, ...]:
     """The state after the input's part [*X, G, D] of the affine maps."""
-    held = linear(state_X[0].astype(self.dtype))
-    return (jnp.tanh((given_XGD + held)[..., 0, :].astype(jnp.float32)),)
+    (given_XD,) = self.gates(given_XGD, state_X[0])
+    return (jnp.tanh(given_XD),)
+
+  def gates(self, given_XGD: jax.Array, y_XD: jax.Array) -> list[jax.Array]:
+    """The affine maps' sums, each [*X, D] float32."""
+    held_XGD = self.state(y_XD.astype(self.dtype))
+    sums = given_XGD.astype(jnp.float32) + held_XGD.astype(jnp.float32)
+    return [sums[..., gate, :] for gate in range(sums.shape[-2])]

@@ -15,7 +15,7 @@ Nothing bounds I + A: states may overflow on long inputs far from training.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -172,16 +172,12 @@ class Layer(recurrent.Block):
     chunk = min(self.model.chunk or _CHUNK[form], length)
     # A pad's w is 0, which leaves the state as it was.
     w_LBE = jnp.pad(w_LBE, ((0, -length % chunk), (0, 0), (0, 0)))
-    graph, params = nnx.split(self)
 
     @jax.checkpoint
-    def run(params: Any, y_BD: jax.Array, w_KBE: jax.Array) -> jax.Array:
-      a, b = nnx.merge(graph, params).maps(w_KBE)
+    def body(y_BD: jax.Array, w_KBE: jax.Array) -> tuple[jax.Array, jax.Array]:
+      a, b = self.maps(w_KBE)
       y_KBN = scan.affine(a, b, y_BD.reshape(b.shape[1:]), form, axis=0)
-      return y_KBN.reshape(chunk, rows, -1)
-
-    def body(y_BD: jax.Array, w_KBE: jax.Array) -> tuple[Any, jax.Array]:
-      y_KBD = run(params, y_BD, w_KBE)
+      y_KBD = y_KBN.reshape(chunk, rows, -1)
       return y_KBD[-1], y_KBD
 
     w_SKBE = w_LBE.reshape(-1, chunk, rows, w_LBE.shape[-1])
