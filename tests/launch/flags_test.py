@@ -126,13 +126,18 @@ def test_its_header_holds_a_command_that_exists(flags, file):
 
 @pytest.mark.parametrize('file', FILES)
 def test_a_header_says_how_long_and_what_to_expect(file):
-  if 'vafa2024' in file and file not in bases():
+  paper = re.search('/(vafa2024|chess2026)/', file)
+  if paper and file not in bases():
     for word in ('Time:', 'Expect'):
       assert word in header(file), word
 
 
-@pytest.mark.parametrize('run', [f for f in FILES if '/manhattan_' in f])
+@pytest.mark.parametrize(
+  'run', [f for f in FILES if '/manhattan_' in f or '/chess2026/' in f]
+)
 def test_runs_write_to_folders_of_their_own(flags, run):
+  if run in bases():
+    return
   others = [f for f in FILES if f != run and 'out' in flags['found'][f]]
   assert flags['found'][run]['out'] not in [
     flags['found'][f]['out'] for f in others
@@ -182,3 +187,56 @@ def test_the_published_sizes_and_optimiser(flags):
     )
     assert given['decay_all'] is True
     assert registry.make('world', given['world']).traversal == name
+
+
+SIZES = [f for f in FILES if '/chess2026/sizes/' in f]
+
+
+def test_every_model_and_size_of_the_chess_paper_is_there():
+  families = ('transformer', 'slice', 'mamba3', 'deltanet')
+  less = ('slice_diagonal', 'mamba2', 'deltanet_positive')
+  names = {pathlib.Path(file).stem for file in SIZES}
+  assert names == {
+    f'{family}_d{width}'
+    for family in (*families, *less)
+    for width in (128, 256, 384, 512)
+  }
+
+
+@pytest.mark.parametrize('file', SIZES)
+def test_a_chess_model_has_the_parameters_its_header_says(flags, file):
+  from wm.models import network
+
+  given = flags['found'][file]
+  world = registry.make('world', given['world'])
+  model = registry.make('model', given['model'])
+  shape = network.Shape(
+    model, len(world.vocab), world.max_len, sum(world.state_heads)
+  )
+  assert (len(world.vocab), shape.outputs) == (20_482, 1_878)
+  assert f'# {shape.num_params:,} parameters.' in (ROOT / file).read_text()
+
+
+def sweep(file: str) -> list[str]:
+  """Names of the runs of a sweep."""
+  binary = str(ROOT / 'launch' / 'sweep.py')
+  done = subprocess.run(
+    [sys.executable, binary, f'--flagfile={file}', '--dry_run'],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+  )
+  assert done.returncode == 0, done.stderr[-2000:]
+  return done.stdout.splitlines()[:-1]
+
+
+def test_the_published_search_is_of_1728_runs():
+  runs = sweep('launch/flags/chess2026/stage1.flags')
+  assert len(set(runs)) == len(runs) == 1_728
+  assert 'slice_d512,lr=3e-4,warmup=5000,beta2=0.99,weight_decay=1e-3' in runs
+  ablations = {'slice_diagonal', 'mamba2', 'deltanet_positive'}
+  assert not any(run.rpartition('_d')[0] in ablations for run in runs)
+
+
+def test_a_sweep_for_two_cores_is_small():
+  assert len(sweep('launch/flags/chess2026/sweep_here.flags')) <= 12

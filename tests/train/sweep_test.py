@@ -22,6 +22,7 @@ open(f'{out}/began', 'a').write('x')
 print('a remark', file=sys.stderr)
 if lr == 13 and not os.path.exists(f'{out}/well'):
   sys.exit('error: loss nan')
+if lr == 12: raise ValueError('twelve')
 if lr == 14: os.kill(os.getpid(), 9)
 while lr == 15 and not os.path.exists(f'{out}/well'): time.sleep(.02)
 json.dump({'best_loss': lr + seed / 10, 'best_step': 3, 'seconds': 1.5,
@@ -74,6 +75,8 @@ def test_every_run_is_done_once_and_tabled(tmp_path):
 
 def test_a_failure_is_recorded_and_stops_no_other(tmp_path):
   todo = runs('lr=13|14|1')
+  (odd,), _ = work(tmp_path / 'odd', runs('lr=12'))
+  assert odd.error == 'ValueError: twelve'
   ended, told = work(tmp_path, todo, jobs=1)
   assert [s.status for s in ended] == ['failed', 'failed', 'done']
   assert [s.error for s in ended] == ['loss nan', 'killed by signal 9', '']

@@ -20,6 +20,7 @@ import fcntl
 import os
 import pathlib
 import queue
+import re
 import shutil
 import signal
 import subprocess
@@ -31,6 +32,7 @@ from wm import files
 from wm.train import grid, standings
 
 _POLL = 1.0  # Seconds between looks at a lock that another process holds.
+_RAISED = re.compile(r'[\w.]+(Error|Exception)\b')  # Where a traceback ends.
 
 Command = Callable[[grid.Run, pathlib.Path], list[str]]
 
@@ -205,4 +207,6 @@ def _error(log: pathlib.Path, start: int, code: int) -> str:
   if code < 0:
     return f'killed by signal {-code}'
   said = [line for line in lines if line.startswith('error: ')]
-  return (said or lines or [f'exit code {code}'])[-1].removeprefix('error: ')
+  raised = [line for line in lines if _RAISED.match(line)]
+  found = said or raised or lines or [f'exit code {code}']
+  return found[-1].removeprefix('error: ')
