@@ -111,6 +111,17 @@ def test_ablation_takes_the_base_as_one_of_its_points(runs):
   assert sorted(point['x'] for point in found['k']) == [0, 1]
 
 
+def test_a_series_is_no_ablation(runs):
+  path = runs[0] / 'scores.json'
+  kinds = ('detour()', "detour(kind='adversarial')")
+  more = [
+    entry('shortest_paths', 'detour', 'valid_0.1', 0.5, spec=kind)
+    for kind in kinds
+  ]
+  path.write_text(json.dumps(json.loads(path.read_text()) + more))
+  assert list(figures.ablations([collect.load(path.parent)])) == ['k']
+
+
 def test_text_is_escaped(runs, tmp_path):
   bad = '<script>alert(1)</script>'
   path = runs[1] / 'scores.json'

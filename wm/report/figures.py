@@ -74,7 +74,8 @@ def ablations(runs: Sequence[Run]) -> dict[str, list[Entry]]:
     for field in [f for f in found if f in defaults]:
       if any(e['metric'] == name for e in found[field]):
         found[field] += _points(entries, shown, base, defaults[field])
-  return dict(found)
+  # A series over a number has no point of its own: it is a table.
+  return {field: points for field, points in found.items() if points}
 
 
 def _points(
