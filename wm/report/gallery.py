@@ -68,7 +68,7 @@ def _group(group: worst.Group, painter: Painter | None) -> str:
   )
   tells = _TELLS.get((group.metric, group.quantity), 'what the model did')
   shown = ''.join(
-    _trial(trial, tells, painter.scenes(trial) if painter else [])
+    _trial(trial, tells, painter.rows(trial) if painter else [])
     for trial in group.trials
   )
   return (
@@ -77,7 +77,9 @@ def _group(group: worst.Group, painter: Painter | None) -> str:
   )
 
 
-def _trial(trial: worst.Trial, tells: str, scenes: Sequence[Scene]) -> str:
+def _trial(
+  trial: worst.Trial, tells: str, scenes: Sequence[Sequence[Scene]]
+) -> str:
   names = ('Prefix',)
   if len(trial.prefixes) == 2:
     names = ('First prefix', 'Other prefix')
@@ -92,7 +94,9 @@ def _trial(trial: worst.Trial, tells: str, scenes: Sequence[Scene]) -> str:
   text = ''.join(
     f'<dt>{name}</dt><dd><code>{words}</code></dd>' for name, words in rows
   )
-  pictures = ''.join(map(_scene, scenes))
+  pictures = ''.join(
+    f'<div>{"".join(map(_scene, row))}</div>' for row in scenes
+  )
   number, value = html.escape(trial.number), tables.number(trial.value)
   return (
     f'<section class="trial"><h4>Trial {number}: {value}</h4>'
