@@ -151,6 +151,24 @@ def test_no_results(tmp_path):
     collect.load(tmp_path)
 
 
+def test_one_name_on_several_worlds(tmp_path):
+  runs = []
+  for world, value in (('maps()', 0.25), ('lattice()', 0.75)):
+    fixed = {'world': world, 'spec': f'detour(num={len(world)})'}
+    entries = [entry('m', 'detour', 'valid_0', value, **fixed)]
+    entries.append(entry('m', 'next_token', 'validity', value, world=world))
+    runs.append(collect.Run(tmp_path, entries, [], [], None))
+  assert [row[:2] for row in tables.main_table(runs).rows] == [
+    ('m on maps()', '0.250 [0.150, 0.350], n=40'),
+    ('m on lattice()', '0.750 [0.650, 0.850], n=40'),
+  ]
+  series = [table.rows for table in tables.series_tables(runs)]
+  assert series == [
+    (('m on maps()', '0.250 [0.150, 0.350], n=40'),),
+    (('m on lattice()', '0.750 [0.650, 0.850], n=40'),),
+  ]
+
+
 def test_number_formats():
   assert tables.number(None) == '–'
   assert tables.number(0.5) == '0.500'

@@ -41,14 +41,13 @@ def section(runs: Sequence[Run], groups: Sequence[list[worst.Group]]) -> str:
 
 
 def _of_run(run: Run, groups: Sequence[worst.Group]) -> list[str]:
-  world = run.entries[0]['world']
   painter, missing = None, ''
   if any(group.trials for group in groups):
     try:
-      painter = Painter(world)
+      painter = Painter(run.world)
     except core.InputError as error:
       missing = f'<p class="note">No pictures: {html.escape(str(error))}</p>\n'
-  title = f'{html.escape(run.name)} <small>{html.escape(world)}</small>'
+  title = f'{html.escape(run.name)} <small>{html.escape(run.world)}</small>'
   parts = [f'<h3>{title}</h3>\n', missing]
   perfect = [
     f'{g.spec}: {g.quantity} ({g.measured})' for g in groups if not g.short

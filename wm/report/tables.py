@@ -72,12 +72,20 @@ def headline(entries: Sequence[Entry]) -> list[tuple[str, str]]:
   return list(columns)
 
 
+def labels(runs: Sequence[Run]) -> list[str]:
+  """Names of runs in tables: with the world where there are several."""
+  if len({run.world for run in runs}) <= 1:
+    return [run.name for run in runs]
+  return [f'{run.name} on {run.world}' for run in runs]
+
+
 def main_table(runs: Sequence[Run]) -> Table:
   """A row per model, a column per headline quantity, the paper's below."""
-  entries = [entry for run in runs for entry in run.entries]
-  columns, plain = headline(entries), base_specs(entries)
+  columns = headline([entry for run in runs for entry in run.entries])
   rows = []
-  for run in runs:
+  for run, label in zip(runs, labels(runs), strict=True):
+    alike = [r for r in runs if r.world == run.world]
+    plain = base_specs([entry for r in alike for entry in r.entries])
     found = {
       (entry['metric'], entry['quantity']): entry
       for entry in run.entries
@@ -86,7 +94,7 @@ def main_table(runs: Sequence[Run]) -> Table:
     cells = [
       _cell(found[column]) if column in found else '' for column in columns
     ]
-    rows.append((run.name, *cells))
+    rows.append((label, *cells))
   heads = ('model', *(f'{metric}: {quantity}' for metric, quantity in columns))
   return Table(
     'The table',
@@ -182,21 +190,22 @@ def _label(row: paper.Row) -> str:
 
 def series_tables(runs: Sequence[Run]) -> list[Table]:
   """Quantities named NAME_NUMBER, a column per number (detours: table 2)."""
-  entries = [entry for run in runs for entry in run.entries]
+  names = labels(runs)
   found: dict[tuple[str, str], dict[float, dict[str, Entry]]] = {}
-  for entry in entries:
-    name, _, tail = entry['quantity'].rpartition('_')
-    wanted = registry.find('metric', entry['metric']).headline
-    if name in wanted and is_number(tail):
-      columns = found.setdefault((spec(entry), name), {})
-      columns.setdefault(float(tail), {})[entry['model']] = entry
+  for run, label in zip(runs, names, strict=True):
+    for entry in run.entries:
+      name, _, tail = entry['quantity'].rpartition('_')
+      wanted = registry.find('metric', entry['metric']).headline
+      if name in wanted and is_number(tail):
+        columns = found.setdefault((spec(entry), name), {})
+        columns.setdefault(float(tail), {})[label] = entry
   made = []
   for (text, name), columns in found.items():
     numbers = sorted(columns)
     rows = [
-      (run.name, *(_cell(columns[n][run.name]) for n in numbers))
-      for run in runs
-      if all(run.name in columns[n] for n in numbers)
+      (label, *(_cell(columns[n][label]) for n in numbers))
+      for label in names
+      if all(label in columns[n] for n in numbers)
     ]
     heads = ('model', *(f'{name} at {n:g}' for n in numbers))
     made.append(Table(text, heads, tuple(rows)))
