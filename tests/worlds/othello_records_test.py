@@ -138,7 +138,7 @@ def test_illegal_games_of_a_database_are_left_out(write):
   assert read.sequences.side['game'].tolist() == [1]
   assert [str(one) for one in read.rejected] == [
     "game 2, ply 2: illegal move 'f5' after f5",
-    'game 3: no moves',
+    'game 3, no moves',
     "game 4, ply 2: unreadable move '0' after f5",
     "game 5, ply 2: unreadable move '69' after f5",
     "game 6, ply 1: illegal move '44' after start",
@@ -228,8 +228,8 @@ def test_the_facts_of_a_world_say_what_was_left_out(recorded):
     'unfinished games': 0,
     'duplicate': 1,
     'illegal move': 2,
-    "rejected game 401, ply 1: illegal move 'a1' after start": 1,
-    "rejected game 402, ply 2: illegal move 'f5' after f5": 1,
+    "ply 1: illegal move 'a1' after start, in game": 401,
+    "ply 2: illegal move 'f5' after f5, in game": 402,
   }
   assert othello.World().facts() == {}
 

@@ -47,13 +47,14 @@ class Rejected(NamedTuple):
   move: str
   position: str
 
-  def __str__(self) -> str:
+  def what(self) -> str:
+    """What is wrong, without the game's number."""
     if not self.ply:
-      return f'game {self.game}: {self.cause}'
-    return (
-      f'game {self.game}, ply {self.ply}: {self.cause} {self.move!r} after '
-      f'{self.position}'
-    )
+      return self.cause
+    return f'ply {self.ply}: {self.cause} {self.move!r} after {self.position}'
+
+  def __str__(self) -> str:
+    return f'game {self.game}, {self.what()}'
 
 
 class Records(NamedTuple):
@@ -227,9 +228,11 @@ def _rejected(games: _Games, row: int, ply: int, size: int) -> Rejected:
 def facts(records: Records) -> dict[str, int]:
   """Counts for `World.facts`: games kept, left out by cause, unfinished.
 
-  The first few rejected games are named, each with the number of its game.
+  The first few rejected games say what is wrong, their number as the count.
   """
-  named = {f'rejected {one}': 1 for one in records.rejected[:SHOWN]}
+  named = {
+    f'{one.what()}, in game': one.game for one in records.rejected[:SHOWN]
+  }
   return {
     'games': len(records.sequences),
     'unfinished games': records.unfinished,
