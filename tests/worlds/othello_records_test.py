@@ -68,7 +68,7 @@ def test_a_database_gives_its_games(write):
   assert read.sequences.tokens.dtype == np.int32
   assert read.sequences.side['game'].tolist() == list(range(1, 31))
   assert read.rejected == ()
-  assert read.unfinished == 0
+  assert read.unfinished.sum() == 0
   assert read.sequences.counts == {}
 
 
@@ -80,7 +80,7 @@ def test_a_known_record_by_hand(write):
   world = othello.World()
   state = world.after(read.sequences.tokens, read.sequences.lengths)[0]
   assert world.format_state(state) == 'f5d6c3'
-  assert read.unfinished == 1
+  assert read.unfinished.sum() == 1
 
 
 def test_lists_are_read_with_blanks_capitals_and_comments(write):
@@ -95,7 +95,7 @@ def test_lists_are_read_with_blanks_capitals_and_comments(write):
   ]
   assert found.side['game'].tolist() == [2, 4, 5]  # Lines.
   assert found.tokens.shape == (3, 60)
-  assert read.unfinished == 3
+  assert read.unfinished.sum() == 3
 
 
 def test_illegal_games_are_left_out_and_named(write):
@@ -238,3 +238,28 @@ def test_trials_of_a_world_of_records_are_random_games(recorded):
   np.testing.assert_array_equal(
     recorded.sample_states(9, 1), othello.World().sample_states(9, 1)
   )
+
+
+def test_a_folder_is_its_files_one_after_the_other(write, tmp_path):
+  one, two = 'f5d6c3', 'f5f6e6'
+  write(wtb([one, 'f5f5', two]), '2001.wtb')
+  write(f'{two}\na1\nf5d6c4\n', '2002.txt')
+  write('no games', 'readme.md')
+  read = othello_records.read(str(tmp_path))
+  world = othello.World()
+  found = read.sequences
+  assert text_of(world, found.tokens, found.lengths) == [one, two, 'f5d6c4']
+  assert found.side['game'].tolist() == [1, 3, 3]
+  assert found.counts == {'duplicate': 1, 'illegal move': 2}
+  assert read.unfinished.sum() == 3
+  assert [str(one).split(':')[0] for one in read.rejected] == [
+    '2001.wtb, game 2, ply 2',
+    '2002.txt, game 2, ply 1',
+  ]
+  facts = othello.World(records=str(tmp_path)).facts()
+  assert facts["ply 1: illegal move 'a1' after start, in 2002.txt, game"] == 2
+
+
+def test_a_folder_without_games_is_bad_input(tmp_path):
+  with pytest.raises(core.InputError, match='no legal game'):
+    othello_records.read(str(tmp_path))

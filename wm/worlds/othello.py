@@ -42,7 +42,8 @@ class World(games.GameWorld):
     states: how trials draw states, 'stratified' by ply or 'recurring' in a
       pool, both from random games; see games.GameWorld.
     pool: games in that pool.
-    records: file of games that are sampled instead, see othello_records.
+    records: file or folder of games that are sampled instead, see
+      othello_records.
   """
 
   version: ClassVar[str] = '1'

@@ -1,4 +1,4 @@
-"""Recorded games of Othello: WTHOR databases and plain lists of moves.
+"""Recorded games of Othello: WTHOR databases, plain lists of moves, folders.
 
 A `.wtb` file is a header and a record for each game, little-endian:
 
@@ -39,6 +39,7 @@ class Rejected(NamedTuple):
     ply: number of the move that is wrong, from 1; 0 if none is.
     move: that move, as written.
     position: the moves before it, 'start' if there are none.
+    file: name of the file in the folder that was read; '' for a file alone.
   """
 
   game: int
@@ -46,6 +47,7 @@ class Rejected(NamedTuple):
   ply: int
   move: str
   position: str
+  file: str = ''
 
   def what(self) -> str:
     """What is wrong, without the game's number."""
@@ -53,8 +55,12 @@ class Rejected(NamedTuple):
       return self.cause
     return f'ply {self.ply}: {self.cause} {self.move!r} after {self.position}'
 
+  def where(self) -> str:
+    """The file, if there are more, and 'game'."""
+    return f'{self.file}, game' if self.file else 'game'
+
   def __str__(self) -> str:
-    return f'game {self.game}, {self.what()}'
+    return f'{self.where()} {self.game}, {self.what()}'
 
 
 class Records(NamedTuple):
@@ -64,12 +70,12 @@ class Records(NamedTuple):
     sequences: games in the file's order, without duplicates; side data 'game'
       is the number of each, `counts` what was left out by cause.
     rejected: the games left out but for duplicates.
-    unfinished: games kept that stop before they are over.
+    unfinished: [N] bool, games kept that stop before they are over.
   """
 
   sequences: core.Sequences
   rejected: tuple[Rejected, ...]
-  unfinished: int
+  unfinished: np.ndarray
 
 
 @functools.cache
@@ -92,32 +98,82 @@ class _Games(NamedTuple):
 
 
 def read(path: str, size: int = 8) -> Records:
-  """Reads a file of games and leaves out the illegal ones.
+  """Reads a file of games, or a folder of them; leaves out the illegal ones.
 
   Args:
-    path: a WTHOR database if it ends in .wtb, else text.
+    path: a WTHOR database if it ends in .wtb, else text; of a folder, all
+      files that end in .wtb or .txt, in order of name.
     size: squares a side of the board they must be played on.
 
   Raises:
     InputError: no such file; a truncated database, or one of another board
       size; no legal game in it.
   """
-  try:
-    data = pathlib.Path(path).read_bytes()
-  except FileNotFoundError as error:
-    raise core.InputError(f'no such file: {path}') from error
-  except IsADirectoryError as error:
-    raise core.InputError(f'{path} is a folder; expected a file') from error
-  wthor = path.lower().endswith('.wtb')
-  games = _wthor(data, path, size) if wthor else _text(data, size)
-  found = _checked(games, size)
+  folder = pathlib.Path(path)
+  if not folder.is_dir():
+    found = _file(path, size)
+  else:
+    names = sorted(
+      child.name
+      for child in folder.iterdir()
+      if child.suffix.lower() in ('.wtb', '.txt')
+    )
+    parts = [_file(str(folder / name), size) for name in names]
+    found = _joined(parts, names, size)
   if not len(found.sequences):
     first = f'; the first: {found.rejected[0]}' if found.rejected else ''
     raise core.InputError(
       f'{path} holds no legal game of othello(size={size}) among '
-      f'{len(games.lengths)}{first}'
+      f'{len(found.rejected)}{first}'
     )
   return found
+
+
+def _file(path: str, size: int) -> Records:
+  try:
+    data = pathlib.Path(path).read_bytes()
+  except FileNotFoundError as error:
+    raise core.InputError(f'no such file: {path}') from error
+  wthor = path.lower().endswith('.wtb')
+  return _checked(
+    _wthor(data, path, size) if wthor else _text(data, size), size
+  )
+
+
+def _joined(parts: list[Records], names: list[str], size: int) -> Records:
+  """The games of several files, one after the other."""
+  none = np.zeros((0, size * size - 4), np.int32)
+  tokens = np.concatenate([none, *(p.sequences.tokens for p in parts)])
+  first = _firsts(tokens)
+  counts = {'duplicate': len(tokens) - len(first)}
+  for part in parts:
+    for cause, number in part.sequences.counts.items():
+      counts[cause] = counts.get(cause, 0) + number
+  sides = [np.zeros(0, np.int64), *(p.sequences.side['game'] for p in parts)]
+  sequences = core.Sequences(
+    tokens,
+    (tokens != core.PAD).sum(-1).astype(np.int32),
+    {'game': np.concatenate(sides)},
+    {cause: number for cause, number in counts.items() if number},
+  )
+  return Records(
+    sequences.take(first),
+    tuple(
+      one._replace(file=name)
+      for part, name in zip(parts, names, strict=True)
+      for one in part.rejected
+    ),
+    np.concatenate([np.zeros(0, bool), *(p.unfinished for p in parts)])[first],
+  )
+
+
+def _firsts(tokens: np.ndarray) -> np.ndarray:
+  """Rows [N, L] that are no duplicate of an earlier one, ascending."""
+  if not len(tokens):
+    return np.zeros(0, np.int64)
+  # Whole rows as one item each sort much faster than column by column.
+  items = np.ascontiguousarray(tokens, np.uint8).view(f'V{tokens.shape[1]}')
+  return np.sort(np.unique(items, return_index=True)[1])
 
 
 def _wthor(data: bytes, path: str, size: int) -> _Games:
@@ -188,12 +244,8 @@ def _checked(games: _Games, size: int) -> Records:
   used = np.arange(games.tokens.shape[1]) < lengths[:, None]
   tokens = np.where(used, games.tokens, core.PAD)[rows, :length]
   tokens = np.pad(tokens, ((0, 0), (0, length - tokens.shape[1])))
-  if rows.size:
-    # Whole rows as one item each sort much faster than column by column.
-    items = np.ascontiguousarray(tokens, np.uint8).view(f'V{length}')
-    first = np.unique(items, return_index=True)[1]
-    first.sort()
-    tokens, rows = tokens[first], rows[first]
+  first = _firsts(tokens)
+  tokens, rows = tokens[first], rows[first]
   counts = {'duplicate': int(good.sum()) - len(rows)}
   for one in rejected:
     counts[one.cause] = counts.get(one.cause, 0) + 1
@@ -203,9 +255,7 @@ def _checked(games: _Games, size: int) -> Records:
     {'game': games.numbers[rows]},
     {cause: number for cause, number in counts.items() if number},
   )
-  return Records(
-    sequences, rejected, int((position[2][rows] != kernels.OVER).sum())
-  )
+  return Records(sequences, rejected, position[2][rows] != kernels.OVER)
 
 
 def _rejected(games: _Games, row: int, ply: int, size: int) -> Rejected:
@@ -231,11 +281,12 @@ def facts(records: Records) -> dict[str, int]:
   The first few rejected games say what is wrong, their number as the count.
   """
   named = {
-    f'{one.what()}, in game': one.game for one in records.rejected[:SHOWN]
+    f'{one.what()}, in {one.where()}': one.game
+    for one in records.rejected[:SHOWN]
   }
   return {
     'games': len(records.sequences),
-    'unfinished games': records.unfinished,
+    'unfinished games': int(records.unfinished.sum()),
     **records.sequences.counts,
     **named,
   }
