@@ -1,6 +1,6 @@
-"""Runs benchmarks: `python -m tests.bench [NAME]`, a JSON object a line.
+"""Runs benchmarks: `python -m tests.bench [NAME ...]`, a JSON object a line.
 
-NAME selects by part of a benchmark's name; `--list` prints the names.
+Each NAME selects by part of a name; `--list` prints the names.
 """
 
 import dataclasses
