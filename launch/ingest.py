@@ -27,6 +27,7 @@ def main() -> None:
     FLAGS.pgn,
     FLAGS.out,
     ingest.parse_shard(FLAGS.shard),
+    FLAGS.games,
   )
   if made is None:
     print(f'shard {FLAGS.shard} is done; others are not yet')
@@ -44,4 +45,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-  common.run(main, 'pgn', 'world', 'shard')
+  common.run(main, 'pgn', 'world', 'games', 'shard')

@@ -88,14 +88,23 @@ def test_every_spec_means_something():
 
 
 def test_boundaries_and_counts_run_as_written(tmp_path):
-  (words,) = of('boundary')
-  sizes = [line.split() for line in run(words, tmp_path).splitlines()]
+  first, chess, othello = of('boundary')
+  sizes = [line.split() for line in run(first, tmp_path).splitlines()]
   assert [int(k) for k, _ in sizes] == list(range(1, 9))
   assert int(sizes[-1][1]) > 0
-  (words,) = of('count')
-  counts = [line.split() for line in run(words, tmp_path).splitlines()]
+  *_, last = run(chess, tmp_path).split()
+  assert int(last) > 0
+  lines = run(othello, tmp_path).splitlines()
+  assert len(lines) == int(lines[-1].split()[1]) + 4
+  counts = [
+    [int(line.split()[1]) for line in run(words, tmp_path).splitlines()]
+    for words in of('count')
+  ]
   # From the left end of the line: stay or right, and so on.
-  assert [(int(k), int(n)) for k, n in counts[:3]] == [(1, 2), (2, 5), (3, 13)]
+  assert counts[0][:3] == [2, 5, 13]
+  assert counts[1] == [20, 400, 8902, 197281, 4865609]
+  assert counts[2][0] == 6
+  assert counts[3][-1] == 24571192
 
 
 def test_scoring_runs_as_written(tmp_path):

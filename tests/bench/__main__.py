@@ -1,6 +1,6 @@
-"""Runs benchmarks: `python -m tests.bench [NAME]`, a JSON object a line.
+"""Runs benchmarks: `python -m tests.bench [NAME ...]`, a JSON object a line.
 
-NAME selects by part of a benchmark's name; `--list` prints the names.
+Each NAME selects by part of a name; `--list` prints the names.
 """
 
 import dataclasses
@@ -29,14 +29,15 @@ def main(argv: list[str]) -> int:
   if '--list' in argv:
     print('\n'.join(found))
     return 0
-  chosen = [name for name in found if not argv or argv[0] in name]
-  if not chosen:
-    print(
-      f'error: no benchmark is named {argv[0]!r}; available: '
-      + ', '.join(found),
-      file=sys.stderr,
-    )
-    return 2
+  for part in argv:
+    if not any(part in name for name in found):
+      print(
+        f'error: no benchmark is named {part!r}; available: '
+        + ', '.join(found),
+        file=sys.stderr,
+      )
+      return 2
+  chosen = [n for n in found if not argv or any(part in n for part in argv)]
   for name in chosen:
     try:
       for line in found[name]():

@@ -81,6 +81,29 @@ def measure(function: Callable[[], Any], runs: int = 5) -> Timing:
   return Timing(statistics.median(walls), statistics.median(cpus), first)
 
 
+def rated(
+  name: str,
+  unit: str,
+  num: int,
+  run: Callable[[], Any],
+  few: int,
+  plain: Callable[[], Any],
+  target: str = '',
+) -> Line:
+  """`num` things a CPU-second, against the plain reference on `few` of them."""
+  timing = measure(run)
+  rate = num / timing.cpu
+  return Line(
+    name=name,
+    value=rate,
+    unit=f'{unit}/CPU-s',
+    baseline='plain reference, same run',
+    ratio=rate / (few / measure(plain, 1).cpu),
+    compile_s=timing.compile_s,
+    target=target,
+  )
+
+
 def manhattan() -> pathlib.Path:
   """The Manhattan data folder; raises Skip where it is absent."""
   if not MANHATTAN.is_dir():

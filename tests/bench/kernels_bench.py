@@ -197,8 +197,9 @@ def bench_walks() -> Iterator[harness.Line]:
   """Random walks of 3 to 99 moves."""
   delta, _ = graph()
   num, few = 500_000, 2_000
-  yield _rate(
+  yield harness.rated(
     'random walks',
+    'sequences',
     num,
     lambda: paths.random_walks(delta, num, 3, 99, 0),
     few,
@@ -214,8 +215,9 @@ def bench_routes() -> Iterator[harness.Line]:
   _, table = paths.to_goals(delta, lengths, goals)
   num, few = 300_000, 2_000
   origins, index, *_ = pairs(num)
-  yield _rate(
+  yield harness.rated(
     'shortest routes',
+    'sequences',
     num,
     lambda: paths.follow(delta, table, origins, index, goals, 96),
     few,
@@ -233,28 +235,6 @@ def bench_routes() -> Iterator[harness.Line]:
     ratio=harness.measure(lambda: paths.dijkstra(delta, lengths), 3).wall
     / timing.wall,
     compile_s=timing.compile_s,
-  )
-
-
-def _rate(
-  name: str,
-  num: int,
-  run: Callable[[], object],
-  few: int,
-  plain: Callable[[], object],
-  target: str,
-) -> harness.Line:
-  """Sequences a CPU-second, against the plain reference on `few` of them."""
-  timing = harness.measure(run)
-  rate = num / timing.cpu
-  return harness.Line(
-    name=name,
-    value=rate,
-    unit='sequences/CPU-s',
-    baseline='plain reference, same run',
-    ratio=rate / (few / harness.measure(plain, 1).cpu),
-    compile_s=timing.compile_s,
-    target=target,
   )
 
 

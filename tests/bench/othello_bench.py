@@ -30,29 +30,6 @@ def positions(num: int) -> tuple[np.ndarray, ...]:
   return othello.replay(tokens, np.minimum(lengths, plies))[1:]
 
 
-def rated(
-  name: str,
-  unit: str,
-  num: int,
-  run: Callable[[], object],
-  few: int,
-  plain: Callable[[], object],
-  target: str,
-) -> harness.Line:
-  """`num` things a CPU-second, against `few` by the plain reference."""
-  timing = harness.measure(run)
-  rate = num / timing.cpu
-  return harness.Line(
-    name=name,
-    value=rate,
-    unit=f'{unit}/CPU-s',
-    baseline=PLAIN,
-    ratio=rate / (few / harness.measure(plain, 1).cpu),
-    compile_s=timing.compile_s,
-    target=target,
-  )
-
-
 def bench_othello_games() -> Iterator[harness.Line]:
   """Uniform games, and those of the policies."""
   num = 100_000
@@ -75,7 +52,7 @@ def bench_othello_games() -> Iterator[harness.Line]:
     play = functools.partial(
       othello.play, seed=0, policy=policy, noise=0.1, depth=depth
     )
-    yield rated(
+    yield harness.rated(
       f'othello {policy} games' + f', depth {depth}' * (depth > 0),
       'games',
       num,
@@ -91,7 +68,7 @@ def bench_othello_rules() -> Iterator[harness.Line]:
   num, few = 200_000, 100
   many = positions(num)
   some = [column[:few] for column in many]
-  yield rated(
+  yield harness.rated(
     'othello legal-move sets',
     'sets',
     num,
@@ -122,7 +99,7 @@ def bench_othello_orders() -> Iterator[harness.Line]:
     tokens, lengths = othello.play(num, 3)
     lengths = np.minimum(lengths, ply)
     seeds = core.hash64(4, np.arange(num))
-    yield rated(
+    yield harness.rated(
       f'othello move orders at ply {ply}',
       'rows',
       num,
@@ -152,7 +129,7 @@ def bench_othello_boundaries() -> Iterator[harness.Line]:
       [tuple(c[n : n + 1] for c in columns) for n in (m, m + 1)]
       for m in range(0, 400, 2)
     ]
-    yield rated(
+    yield harness.rated(
       f'othello boundaries k={depth}',
       'pairs',
       len(pairs),

@@ -111,6 +111,17 @@ def test_ablation_takes_the_base_as_one_of_its_points(runs):
   assert sorted(point['x'] for point in found['k']) == [0, 1]
 
 
+def test_a_series_is_no_ablation(runs):
+  path = runs[0] / 'scores.json'
+  kinds = ('detour()', "detour(kind='adversarial')")
+  more = [
+    entry('shortest_paths', 'detour', 'valid_0.1', 0.5, spec=kind)
+    for kind in kinds
+  ]
+  path.write_text(json.dumps(json.loads(path.read_text()) + more))
+  assert list(figures.ablations([collect.load(path.parent)])) == ['k']
+
+
 def test_text_is_escaped(runs, tmp_path):
   bad = '<script>alert(1)</script>'
   path = runs[1] / 'scores.json'
@@ -138,6 +149,24 @@ def test_damaged_results_are_named(tmp_path, text, message):
 def test_no_results(tmp_path):
   with pytest.raises(core.InputError, match=r'has no scores\.json'):
     collect.load(tmp_path)
+
+
+def test_one_name_on_several_worlds(tmp_path):
+  runs = []
+  for world, value in (('maps()', 0.25), ('lattice()', 0.75)):
+    fixed = {'world': world, 'spec': f'detour(num={len(world)})'}
+    entries = [entry('m', 'detour', 'valid_0', value, **fixed)]
+    entries.append(entry('m', 'next_token', 'validity', value, world=world))
+    runs.append(collect.Run(tmp_path, entries, [], [], None))
+  assert [row[:2] for row in tables.main_table(runs).rows] == [
+    ('m on maps()', '0.250 [0.150, 0.350], n=40'),
+    ('m on lattice()', '0.750 [0.650, 0.850], n=40'),
+  ]
+  series = [table.rows for table in tables.series_tables(runs)]
+  assert series == [
+    (('m on maps()', '0.250 [0.150, 0.350], n=40'),),
+    (('m on lattice()', '0.750 [0.650, 0.850], n=40'),),
+  ]
 
 
 def test_number_formats():

@@ -31,7 +31,7 @@ WORLD = 'chess(length=704)'  # Longer than any published random game.
 
 
 def run_of(
-  world: core.World, sources: list[pgn_files.Source]
+  world: core.World, sources: list[pgn_files.Source], most: int
 ) -> dict[str, Any]:
   """What makes an ingestion this one."""
   return {
@@ -39,6 +39,7 @@ def run_of(
     'world': registry.spec(world),
     'world_version': world.version,
     'files': [pgn_files.name_and_size(source) for source in sources],
+    'most': most,
     'salt': identity.SALT.decode(),
   }
 
@@ -48,6 +49,7 @@ def make_dataset(
   paths: list[str],
   out: str | Path,
   shard: tuple[int, int] = (0, 1),
+  most: int = 0,
 ) -> dict[str, Any] | None:
   """Does one process's part, and puts all parts together if they are there.
 
@@ -56,6 +58,8 @@ def make_dataset(
     paths: PGN files, plain or compressed.
     out: output folder; gets data/train, data/heldout, ingest.run.json.
     shard: number of this process and of all, (i, n).
+    most: good games after which reading stops, before duplicates are left
+      out; 0 is all.
 
   Returns:
     split -> manifest of its store; None where blocks of other processes are
@@ -71,31 +75,39 @@ def make_dataset(
       f'PGN holds games of chess; --world={registry.spec(world)} has others'
     )
   sources = [pgn_files.Source(path) for path in paths]
-  run = run_of(world, sources)
-  if (out / 'sample.run.json').exists():
-    raise core.InputError(f'{out} holds a sample run; choose another --out')
+  run = run_of(world, sources, most)
   if not (out / 'ingest.run.json').exists():
-    for source in sources:
-      pgn.check(source)
+    _check(out, sources)
   files.claim(out, 'ingest', run)
   made = _complete(out)
   if made:
     return made
   parts = out / 'data' / 'ingest.partial'
   parts.mkdir(parents=True, exist_ok=True)
-  totals = _read(world, sources, parts, shard)
-  if not _complete(out) and not ingest_join.all_there(parts, totals['blocks']):
+  blocks = _read(world, sources, parts, shard, most)
+  if not blocks and not _complete(out):
     return None
   with _alone(out / 'data' / 'ingest.lock') as first:
     if not first:
       return None
     try:
-      made = _complete(out) or ingest_join.join(world, out, parts, run, totals)
+      made = _complete(out) or ingest_join.join(world, out, parts, run, blocks)
     except ingest_join.NothingLeft:
       _retract(out)
       raise
     shutil.rmtree(parts, ignore_errors=True)
   return made
+
+
+def _check(out: Path, sources: list[pgn_files.Source]) -> None:
+  """Raises InputError where a first run would fail, or spoil other data."""
+  for split in sampling.SPLITS:
+    if (out / 'data' / split).exists():
+      raise core.InputError(
+        f'{out} holds other data, in data/{split}; choose another --out'
+      )
+  for source in sources:
+    pgn.check(source)
 
 
 def _retract(out: Path) -> None:
@@ -134,15 +146,20 @@ def _read(
   sources: list[pgn_files.Source],
   parts: Path,
   shard: tuple[int, int],
-) -> dict[str, Any]:
-  """Reads one process's blocks; what is known of the input as a whole."""
+  most: int,
+) -> int:
+  """Reads one process's blocks; how many make the result, 0 if some lack."""
   import tqdm
 
   number = games = before = 0
+  there = (0, 0)
   size = sum(source.size for source in sources)
   with tqdm.tqdm(total=size, unit='B', unit_scale=True, disable=None) as bar:
     for file, source in enumerate(sources):
       for block in pgn.blocks(source, file):
+        there = ingest_join.reach(parts, most, there)
+        if most and there[1] >= most:
+          return there[0]
         path = ingest_join.path_of(parts, number)
         if number % shard[1] == shard[0] and not path.exists():
           ingest_join.write(path, pgn.read(block, world.least, world.length))
@@ -150,8 +167,8 @@ def _read(
         bar.set_postfix_str(f'{games:,} games', refresh=False)
         bar.update(before + source.read - bar.n)
       before += source.size
-  damage = {s.path.name: s.damage for s in sources if s.damage}
-  return {'blocks': number, 'games': games, 'damage': damage}
+  blocks, found = ingest_join.reach(parts, most, there)
+  return blocks if blocks == number or (most and found >= most) else 0
 
 
 def parse_shard(text: str) -> tuple[int, int]:

@@ -23,7 +23,7 @@ Path = pathlib.Path
 
 ROWS = 4096  # Games padded at a time.
 HASHES = 1 << 22  # Hashes compared at a time.
-KEPT, DUPLICATE, ACROSS = 0, 1, 2
+KEPT, DUPLICATE, ACROSS, BEYOND = range(4)
 
 
 class NothingLeft(core.InputError):
@@ -35,23 +35,32 @@ def path_of(parts: Path, block: int) -> Path:
   return parts / f'{block:08d}.npz'
 
 
-def all_there(parts: Path, blocks: int) -> bool:
-  """Has every block been read?"""
-  return all(path_of(parts, block).exists() for block in range(blocks))
+def reach(parts: Path, most: int, there: tuple[int, int]) -> tuple[int, int]:
+  """How far the blocks go without a gap, or until they hold `most` games.
+
+  Args:
+    parts: folder of the blocks.
+    most: good games asked for, duplicates included; 0 is all.
+    there: blocks and games counted so far, (0, 0) at first.
+
+  Returns:
+    Blocks, and games in them.
+  """
+  blocks, games = there
+  while not (most and games >= most) and path_of(parts, blocks).exists():
+    games += len(_load(parts, blocks, 'lengths')[0])
+    blocks += 1
+  return blocks, games
 
 
 def write(path: Path, found: pgn.Read) -> None:
   """Writes what was read of a block, whole or not at all."""
   arrays = found._asdict()
+  about = {name: arrays.pop(name) for name in ('file', 'damage', 'examples')}
+  text = np.frombuffer(json.dumps(about).encode(), np.uint8)
   causes = np.bincount(arrays.pop('causes'), minlength=len(pgn.CAUSES))
-  examples = json.dumps(arrays.pop('examples')).encode()
   with files.replacing(path) as name, name.open('wb') as file:
-    np.savez(
-      file,
-      causes=causes,
-      examples=np.frombuffer(examples, np.uint8),
-      **arrays,
-    )
+    np.savez(file, about=text, causes=causes, **arrays)
 
 
 def _load(parts: Path, block: int, *names: str) -> list[np.ndarray]:
@@ -67,11 +76,7 @@ def _load(parts: Path, block: int, *names: str) -> list[np.ndarray]:
 
 
 def join(
-  world: chess.World,
-  out: Path,
-  parts: Path,
-  run: dict[str, Any],
-  totals: dict[str, Any],
+  world: chess.World, out: Path, parts: Path, run: dict[str, Any], blocks: int
 ) -> dict[str, Any]:
   """Makes both stores from all blocks.
 
@@ -79,8 +84,8 @@ def join(
     world: whose tokens they hold.
     out: they go to data/train and data/heldout in it.
     parts: folder of the blocks.
-    run: what this ingestion is.
-    totals: of all input: blocks, games, damage (file -> what is wrong).
+    run: what this ingestion is; 'most' of the good games are taken, 0 is all.
+    blocks: number of blocks.
 
   Returns:
     split -> manifest; 'ingest' in it says what became of all games.
@@ -88,12 +93,12 @@ def join(
   Raises:
     NothingLeft: all games were left out.
   """
-  blocks = totals['blocks']
   drop = _duplicates(parts, blocks)
-  report = _report(parts, run, totals, drop)
+  drop[run['most'] or len(drop) :] = BEYOND
+  report = _report(parts, run, blocks, drop)
   if not report['kept']:
     raise NothingLeft(
-      f'no game is left of {totals["games"]}: {told(report["rejected"])}'
+      f'no game is left of {report["games"]}: {told(report["rejected"])}'
     )
   made = {}
   for split in sampling.SPLITS:
@@ -110,36 +115,40 @@ def told(counts: dict[str, int]) -> str:
 
 
 def _report(
-  parts: Path, run: dict[str, Any], totals: dict[str, Any], drop: np.ndarray
+  parts: Path, run: dict[str, Any], blocks: int, drop: np.ndarray
 ) -> dict[str, Any]:
   """What became of all games, as JSON values."""
   causes = np.zeros(len(pgn.CAUSES), np.int64)
   examples: dict[str, list[dict[str, Any]]] = {}
-  at = cut = held = 0
-  for block in range(totals['blocks']):
-    names = ('causes', 'cut', 'heldout', 'examples')
+  damage, at, cut, held = {}, 0, 0, 0
+  for block in range(blocks):
+    names = ('causes', 'cut', 'heldout', 'about')
     found, longer, heldout, text = _load(parts, block, *names)
     causes, cut = causes + found, cut + int(longer)
     held += int((heldout & (drop[at : at + len(heldout)] == KEPT)).sum())
     at += len(heldout)
-    for one in json.loads(text.tobytes()):
+    about = json.loads(text.tobytes())
+    file = run['files'][about['file']][0]
+    if about['damage']:
+      damage[file] = about['damage']
+    for one in about['examples']:
       shown = examples.setdefault(one.pop('cause'), [])
       if len(shown) < pgn.SHOWN:
-        one['file'] = run['files'][one['file']][0]
-        shown.append(one)
+        shown.append({'file': file, **one})
   kept = int((drop == KEPT).sum())
   rejected = dict(zip(pgn.CAUSES[1:], causes[1:].tolist(), strict=True))
   rejected['duplicate'] = int((drop == DUPLICATE).sum())
   rejected['duplicate across splits'] = int((drop == ACROSS).sum())
+  rejected['not asked for'] = int((drop == BEYOND).sum())
   return {
     **run,
-    'games': totals['games'],
+    'games': int(causes.sum()),
     'kept': kept,
     'splits': {'train': kept - held, 'heldout': held},
     'rejected': {cause: n for cause, n in rejected.items() if n},
     'cut': cut,
     'examples': examples,
-    'damage': totals['damage'],
+    'damage': damage,
   }
 
 

@@ -52,6 +52,7 @@ class Block(NamedTuple):
     games: [N, pgn.WIDTH] where they lie in `text`.
     cut: is the last game cut off by damage or by the end of the file?
     long: is the first game what is left of one that was too long?
+    damage: what is wrong with the file, if its text ends here for that.
   """
 
   file: int
@@ -60,6 +61,7 @@ class Block(NamedTuple):
   games: np.ndarray
   cut: bool
   long: bool
+  damage: str
 
 
 class Read(NamedTuple):
@@ -73,8 +75,10 @@ class Read(NamedTuple):
     causes: [N] int8 into CAUSES, of all games.
     cut: games kept that were cut to the most plies.
     examples: JSON values of the first rejected games of each cause: cause,
-      file, game (its number in the file, from 1), ply (of the word, from 1,
-      or plies read), word.
+      game (its number in the file, from 1), ply (of the word, from 1, or
+      plies read), word.
+    file: number of the file.
+    damage: what is wrong with the file, if its text ends here for that.
   """
 
   moves: np.ndarray
@@ -84,6 +88,8 @@ class Read(NamedTuple):
   causes: np.ndarray
   cut: int
   examples: list[dict[str, Any]]
+  file: int
+  damage: str
 
 
 def blocks(source: pgn_files.Source, file: int = 0) -> Iterator[Block]:
@@ -98,7 +104,15 @@ def blocks(source: pgn_files.Source, file: int = 0) -> Iterator[Block]:
     games, start = pgn.split(text, final)
     whole = not final or text.endswith(b'\n') or _is_over(games)
     cut = final and bool(len(games)) and (bool(source.damage) or not whole)
-    yield Block(file, first, text, games, cut, long and len(games) > 0)
+    yield Block(
+      file,
+      first,
+      text,
+      games,
+      cut,
+      long=long and len(games) > 0,
+      damage=source.damage if final else '',
+    )
     first += len(games)
     long, rest = long and not len(games), text[start:]
     if len(rest) > LONGEST:  # Of what it was, only that it was is kept.
@@ -230,6 +244,8 @@ def _kept(
     np.zeros(0, np.int8),
     int((shorter < lengths).sum()),
     [],
+    block.file,
+    block.damage,
   )
 
 
@@ -250,7 +266,6 @@ def _examples(
       shown.append(
         {
           'cause': cause,
-          'file': block.file,
           'game': block.first + row,
           'ply': int(plies[row]) + (row in words),
           'word': word[:WORD].decode('utf-8', 'replace'),

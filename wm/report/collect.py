@@ -49,6 +49,11 @@ class Run:
     """The model's name."""
     return self.entries[0]['model'] if self.entries else self.folder.name
 
+  @property
+  def world(self) -> str:
+    """Spec of the world that the model was scored on; '' if nothing was."""
+    return self.entries[0]['world'] if self.entries else ''
+
 
 def _entries(path: pathlib.Path) -> list[Entry]:
   entries = files.read_json(path)

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from wm import registry
 from wm.report import tables
 from wm.report.collect import Entry, Run
 
@@ -54,13 +53,6 @@ def training(runs: Sequence[Run]) -> bytes | None:
   return _png(figure)
 
 
-def _arguments(text: str) -> dict[str, Any]:
-  name, _, given = registry.parse(text)
-  cls = registry.find('metric', name)
-  defaults = {key: f.default for key, f in cls.__dataclass_fields__.items()}
-  return {**defaults, **given}
-
-
 def ablations(runs: Sequence[Run]) -> dict[str, list[Entry]]:
   """Field -> entries, each with 'x' (the field's value), of all metrics that
   were run with several values of one field; the plainest spec is among them.
@@ -71,9 +63,9 @@ def ablations(runs: Sequence[Run]) -> dict[str, list[Entry]]:
   found: dict[str, list[Entry]] = defaultdict(list)
   for name, base in plain.items():
     texts = {tables.spec(e) for e in entries if e['metric'] == name} - {base}
-    defaults = _arguments(base)
+    defaults = tables.arguments(base)
     for text in texts:
-      given = _arguments(text)
+      given = tables.arguments(text)
       changed = [key for key in given if given[key] != defaults[key]]
       if len(changed) > 1:  # A zero beside the field switches a quantity off.
         changed = [key for key in changed if given[key]]
@@ -82,7 +74,8 @@ def ablations(runs: Sequence[Run]) -> dict[str, list[Entry]]:
     for field in [f for f in found if f in defaults]:
       if any(e['metric'] == name for e in found[field]):
         found[field] += _points(entries, shown, base, defaults[field])
-  return dict(found)
+  # A series over a number has no point of its own: it is a table.
+  return {field: points for field, points in found.items() if points}
 
 
 def _points(

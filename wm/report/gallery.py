@@ -41,14 +41,13 @@ def section(runs: Sequence[Run], groups: Sequence[list[worst.Group]]) -> str:
 
 
 def _of_run(run: Run, groups: Sequence[worst.Group]) -> list[str]:
-  world = run.entries[0]['world']
   painter, missing = None, ''
   if any(group.trials for group in groups):
     try:
-      painter = Painter(world)
+      painter = Painter(run.world)
     except core.InputError as error:
       missing = f'<p class="note">No pictures: {html.escape(str(error))}</p>\n'
-  title = f'{html.escape(run.name)} <small>{html.escape(world)}</small>'
+  title = f'{html.escape(run.name)} <small>{html.escape(run.world)}</small>'
   parts = [f'<h3>{title}</h3>\n', missing]
   perfect = [
     f'{g.spec}: {g.quantity} ({g.measured})' for g in groups if not g.short
@@ -68,7 +67,7 @@ def _group(group: worst.Group, painter: Painter | None) -> str:
   )
   tells = _TELLS.get((group.metric, group.quantity), 'what the model did')
   shown = ''.join(
-    _trial(trial, tells, painter.scenes(trial) if painter else [])
+    _trial(trial, tells, painter.rows(trial) if painter else [])
     for trial in group.trials
   )
   return (
@@ -77,7 +76,9 @@ def _group(group: worst.Group, painter: Painter | None) -> str:
   )
 
 
-def _trial(trial: worst.Trial, tells: str, scenes: Sequence[Scene]) -> str:
+def _trial(
+  trial: worst.Trial, tells: str, scenes: Sequence[Sequence[Scene]]
+) -> str:
   names = ('Prefix',)
   if len(trial.prefixes) == 2:
     names = ('First prefix', 'Other prefix')
@@ -92,7 +93,9 @@ def _trial(trial: worst.Trial, tells: str, scenes: Sequence[Scene]) -> str:
   text = ''.join(
     f'<dt>{name}</dt><dd><code>{words}</code></dd>' for name, words in rows
   )
-  pictures = ''.join(map(_scene, scenes))
+  pictures = ''.join(
+    f'<div>{"".join(map(_scene, row))}</div>' for row in scenes
+  )
   number, value = html.escape(trial.number), tables.number(trial.value)
   return (
     f'<section class="trial"><h4>Trial {number}: {value}</h4>'

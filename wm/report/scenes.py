@@ -26,11 +26,12 @@ class Painter:
     self.world = registry.make('world', spec)
     self.ids = {word: n for n, word in enumerate(self.world.vocab)}
 
-  def scenes(self, trial: Trial) -> list[Scene]:
-    """The state or states reached, then each right where it goes wrong.
+  def rows(self, trial: Trial) -> list[list[Scene]]:
+    """The state or states reached, and each right where it goes wrong.
 
-    Where that is the first token of the continuation, both are one picture.
-    Empty where the world knows neither prefix nor state.
+    A row with both where there is one state, else a row of each kind. Where
+    the first token of the continuation is wrong, both are one picture. Empty
+    where the world knows neither prefix nor state.
     """
     states = self._states(trial)
     names = ['the prefix']
@@ -49,7 +50,8 @@ class Painter:
         on = '1 token' if steps == 1 else f'{steps} tokens'
         where += f' and {on} of the continuation'
         later.append(Scene(self.world.render(there), f'{where}: {verdict}'))
-    return found + later
+    rows = [found + later] if len(states) == 1 else [found, later]
+    return [row for row in rows if row]
 
   def _states(self, trial: Trial) -> list[np.ndarray]:
     """[W] each, of every prefix; none where one of them is unknown."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from wm import registry
 from wm.report import paper
@@ -71,12 +72,20 @@ def headline(entries: Sequence[Entry]) -> list[tuple[str, str]]:
   return list(columns)
 
 
+def labels(runs: Sequence[Run]) -> list[str]:
+  """Names of runs in tables: with the world where there are several."""
+  if len({run.world for run in runs}) <= 1:
+    return [run.name for run in runs]
+  return [f'{run.name} on {run.world}' for run in runs]
+
+
 def main_table(runs: Sequence[Run]) -> Table:
   """A row per model, a column per headline quantity, the paper's below."""
-  entries = [entry for run in runs for entry in run.entries]
-  columns, plain = headline(entries), base_specs(entries)
+  columns = headline([entry for run in runs for entry in run.entries])
   rows = []
-  for run in runs:
+  for run, label in zip(runs, labels(runs), strict=True):
+    alike = [r for r in runs if r.world == run.world]
+    plain = base_specs([entry for r in alike for entry in r.entries])
     found = {
       (entry['metric'], entry['quantity']): entry
       for entry in run.entries
@@ -85,7 +94,7 @@ def main_table(runs: Sequence[Run]) -> Table:
     cells = [
       _cell(found[column]) if column in found else '' for column in columns
     ]
-    rows.append((run.name, *cells))
+    rows.append((label, *cells))
   heads = ('model', *(f'{metric}: {quantity}' for metric, quantity in columns))
   return Table(
     'The table',
@@ -103,53 +112,100 @@ def _cell(entry: Entry) -> str:
   return f'{interval(entry)}, n={entry["n"]}'
 
 
-def paper_table(runs: Sequence[Run]) -> Table | None:
-  """Our values beside the published ones of models of the same name."""
-  entries = [entry for run in runs for entry in run.entries]
-  plain = base_specs(entries)
-  models = [run.name for run in runs]
-  rows: dict[tuple[str, str], dict[str, str]] = {}
+def paper_tables(runs: Sequence[Run]) -> list[Table]:
+  """Our values beside published ones of the same world and name of model."""
+  by_world: dict[str, list[Entry]] = {}
+  for run in runs:
+    for entry in run.entries:
+      world = registry.parse(entry['world'])[0]
+      by_world.setdefault(world, []).append(entry)
+  made = []
+  for world, entries in by_world.items():
+    title = 'Beside the paper' + (f': {world}' if len(by_world) > 1 else '')
+    if world in paper.PAPERS:
+      made.append(_paper_table(title, paper.PAPERS[world], entries))
+  return [table for table in made if table.rows]
+
+
+def _paper_table(
+  title: str, source: paper.Paper, entries: Sequence[Entry]
+) -> Table:
+  """A row per printed quantity, in the order of entries."""
+  specs = dict.fromkeys((e['metric'], spec(e)) for e in entries)
+  plain = {}
+  for k, row in enumerate(source.rows):
+    texts = [text for metric, text in specs if metric == row.metric]
+    suited = [text for text in texts if _has(text, row.fields)]
+    plain[k] = min(suited, key=len, default='')
+  rows: dict[str, dict[str, str]] = {}
   for entry in entries:
-    quantity = entry['metric'], entry['quantity']
-    known = paper.VALUES.get((*quantity, entry['model']))
-    if known and spec(entry) == plain[entry['metric']]:
-      value, error = known
-      printed = f'{value:.2f}' + (f' ± {error:.2f}' if error else '')
-      cells = rows.setdefault(quantity, {})
-      cells[entry['model']] = f'{number(entry["value"])} ({printed})'
+    for k, row in enumerate(source.rows):
+      wanted = row.metric, row.quantity, plain[k]
+      known = row.values.get(paper.model_key(entry['model']))
+      if known and wanted == (entry['metric'], entry['quantity'], spec(entry)):
+        cell = f'{number(entry["value"])} ({_printed(*known)})'
+        rows.setdefault(_label(row), {})[entry['model']] = cell
+  models = dict.fromkeys(entry['model'] for entry in entries)
   shown = [m for m in models if any(m in cells for cells in rows.values())]
-  if not rows:
-    return None
   return Table(
-    'Beside the paper',
+    title,
     ('', *shown),
     tuple(
-      (': '.join(quantity), *(cells.get(model, '') for model in shown))
-      for quantity, cells in rows.items()
+      (label, *(cells.get(model, '') for model in shown))
+      for label, cells in rows.items()
     ),
-    f'Here (paper ± standard error). Paper: {paper.TABLE}, on Manhattan with '
-    'models of 89.3 M to 1.5 B parameters; the worlds measured here are named '
-    'at the top.',
+    f'Here (paper ± standard error). Paper: {source.table}, {source.setting}; '
+    'the worlds measured here are named at the top.',
   )
+
+
+def _printed(value: float, error: float | None) -> str:
+  return f'{value:.2f}' + (f' ± {error:.2f}' if error else '')
+
+
+def arguments(text: str) -> dict[str, Any]:
+  """All fields of a metric's spec, defaults filled in."""
+  name, _, given = registry.parse(text)
+  cls = registry.find('metric', name)
+  defaults = {key: f.default for key, f in cls.__dataclass_fields__.items()}
+  return {**defaults, **given}
+
+
+def _has(text: str, fields: Mapping[str, Any]) -> bool:
+  given = arguments(text)
+  return all(given.get(key) == value for key, value in fields.items())
+
+
+def _label(row: paper.Row) -> str:
+  """'compression: precision'; with the fields that are not at default."""
+  defaults = arguments(row.metric)
+  changed = [
+    f'{key}={value!r}'
+    for key, value in row.fields.items()
+    if defaults.get(key) != value
+  ]
+  metric = row.metric + (f'({", ".join(changed)})' if changed else '')
+  return f'{metric}: {row.quantity}'
 
 
 def series_tables(runs: Sequence[Run]) -> list[Table]:
   """Quantities named NAME_NUMBER, a column per number (detours: table 2)."""
-  entries = [entry for run in runs for entry in run.entries]
+  names = labels(runs)
   found: dict[tuple[str, str], dict[float, dict[str, Entry]]] = {}
-  for entry in entries:
-    name, _, tail = entry['quantity'].rpartition('_')
-    wanted = registry.find('metric', entry['metric']).headline
-    if name in wanted and is_number(tail):
-      columns = found.setdefault((spec(entry), name), {})
-      columns.setdefault(float(tail), {})[entry['model']] = entry
+  for run, label in zip(runs, names, strict=True):
+    for entry in run.entries:
+      name, _, tail = entry['quantity'].rpartition('_')
+      wanted = registry.find('metric', entry['metric']).headline
+      if name in wanted and is_number(tail):
+        columns = found.setdefault((spec(entry), name), {})
+        columns.setdefault(float(tail), {})[label] = entry
   made = []
   for (text, name), columns in found.items():
     numbers = sorted(columns)
     rows = [
-      (run.name, *(_cell(columns[n][run.name]) for n in numbers))
-      for run in runs
-      if all(run.name in columns[n] for n in numbers)
+      (label, *(_cell(columns[n][label]) for n in numbers))
+      for label in names
+      if all(label in columns[n] for n in numbers)
     ]
     heads = ('model', *(f'{name} at {n:g}' for n in numbers))
     made.append(Table(text, heads, tuple(rows)))

@@ -9,7 +9,6 @@ than trials to show; then no continuation does.
 from __future__ import annotations
 
 import csv
-import pathlib
 import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -63,23 +62,20 @@ class Group(NamedTuple):
 
 
 def groups(runs: Sequence[Run], most: int = MOST) -> list[list[Group]]:
-  """For each run, the worst trials of each metric's plainest spec.
+  """For each run, the worst trials of the plainest spec of each metric in it.
 
   Quantities whose rows have neither prefix nor state are left out.
 
   Raises:
     InputError: a rows.csv is damaged.
   """
-  plain = tables.base_specs([e for run in runs for e in run.entries])
-  paths = [run.folder / 'rows.csv' for run in runs]
-  return [
-    _of_run(path, plain, most) if path.is_file() else [] for path in paths
-  ]
+  return [_of_run(run, most) for run in runs]
 
 
-def _of_run(
-  path: pathlib.Path, plain: dict[str, str], most: int
-) -> list[Group]:
+def _of_run(run: Run, most: int) -> list[Group]:
+  plain, path = tables.base_specs(run.entries), run.folder / 'rows.csv'
+  if not path.is_file():
+    return []
   pictured: dict[tuple[str, str], list[Trial]] = {}
   values: dict[tuple[str, str], list[float]] = {}
   with open(path, newline='', encoding='utf-8') as file:
@@ -139,7 +135,7 @@ def _worst(pictured: list[Trial], most: int) -> list[Trial]:
     return trial.value, int(core.hash64(zlib.crc32(text.encode())))
 
   ranked = sorted(pictured, key=order)
-  states = {trial.states or trial.prefixes: trial for trial in ranked[::-1]}
+  states = {(t.states or t.prefixes)[0]: t for t in ranked[::-1]}
   fresh = sorted(states.values(), key=order)[:most]
   if len(fresh) < most:
     told = {trial.suffix: trial for trial in ranked[::-1] if trial.suffix}

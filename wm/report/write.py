@@ -55,7 +55,7 @@ def report(
 def _tables(runs: Sequence[collect.Run]) -> list[tables.Table]:
   made = [
     tables.main_table(runs),
-    tables.paper_table(runs),
+    *tables.paper_tables(runs),
     *tables.series_tables(runs),
     tables.map_table(runs),
     tables.breakdown_table(runs),

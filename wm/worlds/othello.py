@@ -23,7 +23,7 @@ import numpy as np
 
 from wm import core
 from wm.kernels import othello as kernels
-from wm.worlds import games, othello_records, table
+from wm.worlds import games, othello_records, svg, table
 
 HISTORY = 60  # Moves of the longest game.
 SIDE = 4  # Word of the side to move.
@@ -42,7 +42,8 @@ class World(games.GameWorld):
     states: how trials draw states, 'stratified' by ply or 'recurring' in a
       pool, both from random games; see games.GameWorld.
     pool: games in that pool.
-    records: file of games that are sampled instead, see othello_records.
+    records: file or folder of games that are sampled instead, see
+      othello_records.
   """
 
   version: ClassVar[str] = '1'
@@ -145,9 +146,7 @@ class World(games.GameWorld):
   def legal(self, states: np.ndarray) -> np.ndarray:
     """[B, V] bool."""
     moves = kernels.legal(*self._position(states), self.size)
-    grid = np.unpackbits(
-      moves.view(np.uint8).reshape(-1, 8), axis=-1, bitorder='little'
-    )
+    grid = _bits(moves)
     legal = np.zeros((len(states), self.max_len + 1), bool)
     columns = legal.view(np.uint8)
     for token, bit, num in self._runs:
@@ -199,7 +198,7 @@ class World(games.GameWorld):
     num, longest = tokens.shape
     now = np.tile(self.state_labels(self.init(1))[0], (num, 1))
     inside = (tokens > 0) & (tokens <= self.max_len)
-    place = np.append(0, self._places)[np.where(inside, tokens, 0)]
+    place = np.append(0, self._label_places)[np.where(inside, tokens, 0)]
     labels = np.zeros((num, longest, now.shape[1]), np.uint8)
     rows = np.arange(num)
     for ply in range(longest):
@@ -210,11 +209,27 @@ class World(games.GameWorld):
     return labels
 
   @property
-  def _places(self) -> np.ndarray:
+  def _label_places(self) -> np.ndarray:
     """[n] label of the square of each token but padding."""
     row, column = np.divmod(self._squares, 8)
     low = 4 - self.size // 2
     return self.size * (row - low) + column - low
+
+  def probe_labels(self, states: np.ndarray) -> np.ndarray:
+    """[B, size * size] int64 contents of the squares, row by row.
+
+    0 empty, 1 a disc of the side to move, 2 of the other side; DEAD where
+    nobody is to move. Models are known to hold colours that way round.
+    """
+    black, white, side = self._position(states)
+    grids = np.stack([_bits(black), _bits(white)])
+    turn, rows = np.clip(side, 0, 1), np.arange(len(side))
+    labels = grids[turn, rows] + 2 * grids[1 - turn, rows].astype(np.int64)
+    labels[(side != 0) & (side != 1)] = core.DEAD
+    edge = (8 - self.size) // 2
+    inner = slice(edge, edge + self.size)
+    shape = len(side), self.size**2
+    return labels.reshape(-1, 8, 8)[:, inner, inner].reshape(shape)
 
   def play(
     self, num: int, seed: int, first: int = 0, random: bool = False
@@ -229,7 +244,11 @@ class World(games.GameWorld):
   def orders(
     self, tokens: np.ndarray, lengths: np.ndarray, seeds: np.ndarray
   ) -> np.ndarray:
-    """See games.GameWorld: a Gibbs chain over windows of six moves."""
+    """See games.GameWorld: a Gibbs chain over windows of moves.
+
+    Short rows are drawn exactly, uniform over all their orders; see
+    kernels.othello.orders.
+    """
     return kernels.orders(tokens, lengths, seeds, self.size)
 
   def after(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -289,6 +308,35 @@ class World(games.GameWorld):
     moves = self.history(state[None])[0]
     return ''.join(self.vocab[token] for token in moves if token) or 'start'
 
+  def render(self, state: np.ndarray) -> str:
+    """The board, the last move, and dots where a move is legal."""
+    if state[SIDE] == core.DEAD:
+      return super().render(state)
+    black, white, side = _one(self._position(state[None]))
+    played = self.history(state[None])[0]
+    last = self._squares[played[played > 0][-1:] - 1]
+    legal = self._squares[np.flatnonzero(self.legal(state[None])[0, 1:])]
+    discs = {
+      square: svg.disc(color)
+      for board, color in ((black, svg.BLACK), (white, svg.WHITE))
+      for square in self._places(np.flatnonzero(_bits(board)[0]))
+    }
+    turn = ('black to move', 'white to move', 'over')[side]
+    return svg.board(
+      self.size,
+      self.size,
+      discs,
+      legal=self._places(legal),
+      last=self._places(last),
+      tones=svg.FELT,
+      note=f'{turn}, {int(black).bit_count()} : {int(white).bit_count()}',
+    )
+
+  def _places(self, bits: np.ndarray) -> list[int]:
+    """Squares of this board, counted row by row, of bits."""
+    row, column = np.divmod(bits - (8 - self.size) // 2 * 9, 8)
+    return (row * self.size + column).tolist()
+
   def parse_state(self, text: str) -> np.ndarray:
     """State from the moves played, with or without blanks between them.
 
@@ -325,3 +373,9 @@ def _one(
 ) -> tuple[np.uint64, np.uint64, np.int8]:
   black, white, side = position
   return black[0], white[0], side[0]
+
+
+def _bits(boards: np.ndarray) -> np.ndarray:
+  """[B, 64] uint8: the bits of words [B] or of one, lowest first."""
+  octets = np.ascontiguousarray(boards).reshape(-1, 1).view(np.uint8)
+  return np.unpackbits(octets, axis=-1, bitorder='little')

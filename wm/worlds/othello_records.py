@@ -1,4 +1,4 @@
-"""Recorded games of Othello: WTHOR databases and plain lists of moves.
+"""Recorded games of Othello: WTHOR databases, plain lists of moves, folders.
 
 A `.wtb` file is a header and a record for each game, little-endian:
 
@@ -14,6 +14,7 @@ follows '#' is no move. Passes are not written in either.
 
 from __future__ import annotations
 
+import codecs
 import functools
 import pathlib
 from typing import NamedTuple
@@ -25,7 +26,8 @@ from wm.kernels import othello as kernels
 
 HEADER, RECORD, MOVES = 16, 68, 60  # Bytes.
 SHOWN = 3  # Rejected games that `facts` names.
-UNREADABLE = -1
+# In place of a token: no square of the board, one filled from the start.
+UNREADABLE, FILLED = -1, -2
 
 
 class Rejected(NamedTuple):
@@ -37,6 +39,7 @@ class Rejected(NamedTuple):
     ply: number of the move that is wrong, from 1; 0 if none is.
     move: that move, as written.
     position: the moves before it, 'start' if there are none.
+    file: name of the file in the folder that was read; '' for a file alone.
   """
 
   game: int
@@ -44,14 +47,20 @@ class Rejected(NamedTuple):
   ply: int
   move: str
   position: str
+  file: str = ''
+
+  def what(self) -> str:
+    """What is wrong, without the game's number."""
+    if not self.ply:
+      return self.cause
+    return f'ply {self.ply}: {self.cause} {self.move!r} after {self.position}'
+
+  def where(self) -> str:
+    """The file, if there are more, and 'game'."""
+    return f'{self.file}, game' if self.file else 'game'
 
   def __str__(self) -> str:
-    if not self.ply:
-      return f'game {self.game}: {self.cause}'
-    return (
-      f'game {self.game}, ply {self.ply}: {self.cause} {self.move!r} after '
-      f'{self.position}'
-    )
+    return f'{self.where()} {self.game}, {self.what()}'
 
 
 class Records(NamedTuple):
@@ -61,12 +70,12 @@ class Records(NamedTuple):
     sequences: games in the file's order, without duplicates; side data 'game'
       is the number of each, `counts` what was left out by cause.
     rejected: the games left out but for duplicates.
-    unfinished: games kept that stop before they are over.
+    unfinished: [N] bool, games kept that stop before they are over.
   """
 
   sequences: core.Sequences
   rejected: tuple[Rejected, ...]
-  unfinished: int
+  unfinished: np.ndarray
 
 
 @functools.cache
@@ -79,7 +88,7 @@ def vocab(size: int = 8) -> tuple[str, ...]:
 
 
 class _Games(NamedTuple):
-  """Games as read: tokens [N, L], UNREADABLE where no square is named."""
+  """Games as read: tokens [N, L], UNREADABLE or FILLED where there is none."""
 
   tokens: np.ndarray
   lengths: np.ndarray
@@ -89,32 +98,82 @@ class _Games(NamedTuple):
 
 
 def read(path: str, size: int = 8) -> Records:
-  """Reads a file of games and leaves out the illegal ones.
+  """Reads a file of games, or a folder of them; leaves out the illegal ones.
 
   Args:
-    path: a WTHOR database if it ends in .wtb, else text.
+    path: a WTHOR database if it ends in .wtb, else text; of a folder, all
+      files that end in .wtb or .txt, in order of name.
     size: squares a side of the board they must be played on.
 
   Raises:
     InputError: no such file; a truncated database, or one of another board
       size; no legal game in it.
   """
-  try:
-    data = pathlib.Path(path).read_bytes()
-  except FileNotFoundError as error:
-    raise core.InputError(f'no such file: {path}') from error
-  except IsADirectoryError as error:
-    raise core.InputError(f'{path} is a folder; expected a file') from error
-  wthor = path.lower().endswith('.wtb')
-  games = _wthor(data, path, size) if wthor else _text(data, size)
-  found = _checked(games, size)
+  folder = pathlib.Path(path)
+  if not folder.is_dir():
+    found = _file(path, size)
+  else:
+    names = sorted(
+      child.name
+      for child in folder.iterdir()
+      if child.suffix.lower() in ('.wtb', '.txt')
+    )
+    parts = [_file(str(folder / name), size) for name in names]
+    found = _joined(parts, names, size)
   if not len(found.sequences):
     first = f'; the first: {found.rejected[0]}' if found.rejected else ''
     raise core.InputError(
       f'{path} holds no legal game of othello(size={size}) among '
-      f'{len(games.lengths)}{first}'
+      f'{len(found.rejected)}{first}'
     )
   return found
+
+
+def _file(path: str, size: int) -> Records:
+  try:
+    data = pathlib.Path(path).read_bytes()
+  except FileNotFoundError as error:
+    raise core.InputError(f'no such file: {path}') from error
+  wthor = path.lower().endswith('.wtb')
+  return _checked(
+    _wthor(data, path, size) if wthor else _text(data, size), size
+  )
+
+
+def _joined(parts: list[Records], names: list[str], size: int) -> Records:
+  """The games of several files, one after the other."""
+  none = np.zeros((0, size * size - 4), np.int32)
+  tokens = np.concatenate([none, *(p.sequences.tokens for p in parts)])
+  first = _firsts(tokens)
+  counts = {'duplicate': len(tokens) - len(first)}
+  for part in parts:
+    for cause, number in part.sequences.counts.items():
+      counts[cause] = counts.get(cause, 0) + number
+  sides = [np.zeros(0, np.int64), *(p.sequences.side['game'] for p in parts)]
+  sequences = core.Sequences(
+    tokens,
+    (tokens != core.PAD).sum(-1).astype(np.int32),
+    {'game': np.concatenate(sides)},
+    {cause: number for cause, number in counts.items() if number},
+  )
+  return Records(
+    sequences.take(first),
+    tuple(
+      one._replace(file=name)
+      for part, name in zip(parts, names, strict=True)
+      for one in part.rejected
+    ),
+    np.concatenate([np.zeros(0, bool), *(p.unfinished for p in parts)])[first],
+  )
+
+
+def _firsts(tokens: np.ndarray) -> np.ndarray:
+  """Rows [N, L] that are no duplicate of an earlier one, ascending."""
+  if not len(tokens):
+    return np.zeros(0, np.int64)
+  # Whole rows as one item each sort much faster than column by column.
+  items = np.ascontiguousarray(tokens, np.uint8).view(f'V{tokens.shape[1]}')
+  return np.sort(np.unique(items, return_index=True)[1])
 
 
 def _wthor(data: bytes, path: str, size: int) -> _Games:
@@ -138,12 +197,7 @@ def _wthor(data: bytes, path: str, size: int) -> _Games:
     )
   body = np.frombuffer(data, np.uint8, offset=HEADER).reshape(num, RECORD)
   moves = body[:, RECORD - MOVES :]
-  edge = (8 - size) // 2
-  row, column = moves // 10 - 1, moves % 10 - 1  # Wraps below 0: too large.
-  inside = (row < size) & (column < size)
-  bit = np.where(inside, 8 * (row + edge) + column + edge, kernels.CENTRE[0])
-  tokens = kernels.tokens_of(size)[bit]
-  tokens[tokens == 0] = UNREADABLE
+  tokens = _tokens(moves // 10 - 1, moves % 10 - 1, size)
   # Up to the last move, so that a gap before it shows as a move 0.
   lengths = MOVES - (moves[:, ::-1] != 0).argmax(1)
   lengths[~moves.any(1)] = 0
@@ -151,7 +205,8 @@ def _wthor(data: bytes, path: str, size: int) -> _Games:
 
 
 def _text(data: bytes, size: int) -> _Games:
-  lines = [line.split(b'#')[0] for line in data.lower().splitlines()]
+  data = data.removeprefix(codecs.BOM_UTF8).lower()
+  lines = [line.split(b'#')[0] for line in data.splitlines()]
   numbers = np.array([k for k, line in enumerate(lines) if line.split()], int)
   kept = [b''.join(lines[k].split()) for k in numbers]
   lengths = np.array([-(-len(line) // 2) for line in kept], np.int64)
@@ -159,14 +214,20 @@ def _text(data: bytes, size: int) -> _Games:
   width = size * size - 3
   block = b''.join(line[: 2 * width].ljust(2 * width) for line in kept)
   letters = np.frombuffer(block, np.uint8).reshape(-1, width, 2)
-  edge = (8 - size) // 2
-  column, row = letters[..., 0] - ord('a'), letters[..., 1] - ord('1')
-  inside = (row < size) & (column < size)
-  bit = np.where(inside, 8 * (row + edge) + column + edge, kernels.CENTRE[0])
-  tokens = kernels.tokens_of(size)[bit]
-  tokens[tokens == 0] = UNREADABLE
+  tokens = _tokens(letters[..., 1] - ord('1'), letters[..., 0] - ord('a'), size)
   written = np.ascontiguousarray(letters).view('S2')[..., 0]
   return _Games(tokens, np.minimum(lengths, width), numbers + 1, written)
+
+
+def _tokens(row: np.ndarray, column: np.ndarray, size: int) -> np.ndarray:
+  """Tokens of squares; row and column are uint8, below 0 wraps to above."""
+  inside = (row < size) & (column < size)
+  edge = (8 - size) // 2
+  bit = np.where(inside, 8 * (row + edge) + column + edge, 0)
+  tokens = kernels.tokens_of(size)[bit]
+  tokens[inside & (tokens == 0)] = FILLED
+  tokens[~inside] = UNREADABLE
+  return tokens
 
 
 def _checked(games: _Games, size: int) -> Records:
@@ -183,10 +244,8 @@ def _checked(games: _Games, size: int) -> Records:
   used = np.arange(games.tokens.shape[1]) < lengths[:, None]
   tokens = np.where(used, games.tokens, core.PAD)[rows, :length]
   tokens = np.pad(tokens, ((0, 0), (0, length - tokens.shape[1])))
-  if rows.size:
-    first = np.unique(tokens, axis=0, return_index=True)[1]
-    first.sort()
-    tokens, rows = tokens[first], rows[first]
+  first = _firsts(tokens)
+  tokens, rows = tokens[first], rows[first]
   counts = {'duplicate': int(good.sum()) - len(rows)}
   for one in rejected:
     counts[one.cause] = counts.get(one.cause, 0) + 1
@@ -196,9 +255,7 @@ def _checked(games: _Games, size: int) -> Records:
     {'game': games.numbers[rows]},
     {cause: number for cause, number in counts.items() if number},
   )
-  return Records(
-    sequences, rejected, int((position[2][rows] != kernels.OVER).sum())
-  )
+  return Records(sequences, rejected, position[2][rows] != kernels.OVER)
 
 
 def _rejected(games: _Games, row: int, ply: int, size: int) -> Rejected:
@@ -208,24 +265,28 @@ def _rejected(games: _Games, row: int, ply: int, size: int) -> Rejected:
   names, written = vocab(size), games.written[row, ply]
   before = ''.join(names[token] for token in games.tokens[row, :ply])
   token = games.tokens[row, ply]
-  if token != UNREADABLE:
-    cause, move = 'illegal move', names[token]
+  cause = 'unreadable move' if token == UNREADABLE else 'illegal move'
+  if token > 0:
+    move = names[token]
   elif isinstance(written, bytes):
-    cause, move = 'unreadable move', written.decode('ascii', 'replace')
+    move = written.decode('ascii', 'replace').strip()
   else:
-    cause, move = 'unreadable move', str(written)
+    move = str(written)
   return Rejected(number, cause, ply + 1, move, before or 'start')
 
 
 def facts(records: Records) -> dict[str, int]:
   """Counts for `World.facts`: games kept, left out by cause, unfinished.
 
-  The first few rejected games are named, each with the number of its game.
+  The first few rejected games say what is wrong, their number as the count.
   """
-  named = {f'rejected {one}': 1 for one in records.rejected[:SHOWN]}
+  named = {
+    f'{one.what()}, in {one.where()}': one.game
+    for one in records.rejected[:SHOWN]
+  }
   return {
     'games': len(records.sequences),
-    'unfinished games': records.unfinished,
+    'unfinished games': int(records.unfinished.sum()),
     **records.sequences.counts,
     **named,
   }

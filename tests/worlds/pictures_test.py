@@ -1,0 +1,150 @@
+"""Pictures of maps, the line and filling boards say what the state is."""
+
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from wm import registry
+from wm.worlds import map_picture, svg
+
+NS = '{http://www.w3.org/2000/svg}'
+
+
+def words(drawing: str) -> list[str]:
+  root = ElementTree.fromstring(drawing)
+  return [element.text for element in root.iter(f'{NS}text')]
+
+
+def drawn(spec: str, state: str) -> str:
+  world = registry.make('world', spec)
+  return world.render(world.parse_state(state)[0])
+
+
+# Maps.
+
+
+@pytest.fixture(scope='module')
+def city():
+  return registry.make('world', 'maps(rows=20, columns=20)')
+
+
+def test_exits_are_named_as_the_tokens_are(city):
+  for row in range(0, len(city.graph), 37):
+    state = np.array([row, 0], np.int32)
+    legal = np.flatnonzero(city.legal(state[None])[0])
+    names = {city.vocab[token] for token in legal} - {'end'}
+    assert names <= set(words(city.render(state)))
+
+
+def test_a_large_map_is_cropped_around_the_place(city):
+  view = map_picture.window(city.graph, 5)
+  np.testing.assert_allclose(view.points[5], map_picture.SIZE / 2)
+  assert map_picture.NEAREST <= view.seen.sum() < len(city.graph) / 2
+
+
+def test_a_small_map_is_whole_and_named():
+  world = registry.make('world', 'maps()')
+  assert map_picture.window(world.graph, 5).seen.all()
+  shown = set(words(world.render(world.sample_states(1, 0)[0])))
+  assert {str(n) for n in world.graph.ids} <= shown
+
+
+def test_a_destination_outside_is_told_by_distance(city):
+  view = map_picture.window(city.graph, 0)
+  inside = np.flatnonzero(view.seen & (np.arange(len(view.seen)) > 0))[0]
+  outside = np.flatnonzero(~view.seen)[0]
+
+  def picture(goal):
+    return city.render(np.array([0, goal], np.int32))
+
+  assert any('km' in word for word in words(picture(outside)))
+  assert not any('km' in word for word in words(picture(inside)))
+  assert f'stroke="{svg.GOAL}"' in picture(inside)
+
+
+@pytest.mark.parametrize(
+  ('state', 'said'),
+  [
+    ('3,9', 'at 3, destination 9'),
+    ('3,?', 'at 3, destination not stated yet'),
+    ('3,3', 'at 3, destination 3: there'),
+    ('start', 'start'),
+    ('end', 'end'),
+    ('dead', 'dead'),
+  ],
+)
+def test_every_kind_of_map_state(state, said):
+  assert said in words(drawn('maps()', state))
+
+
+def test_one_way_streets_have_an_arrow():
+  world = registry.make('world', 'maps()')
+  graph = world.graph
+  sources, _, targets = graph.edges()
+  ways = set(zip(sources.tolist(), targets.tolist(), strict=True))
+  row = 0
+  one_way = {(a, b) for a, b in ways if (b, a) not in ways and row != a}
+  root = ElementTree.fromstring(world.render(np.array([row, 5], np.int32)))
+  paths = [
+    path.get('d')
+    for path in root.iter(f'{NS}path')
+    if path.get('fill') == map_picture.NODE
+  ]
+  assert len(paths) == 1
+  assert paths[0].count('M') == len(one_way)
+
+
+def test_manhattan_pictures_are_small(testdata):
+  folder = testdata / 'manhattan'
+  world = registry.make(
+    'world', f"maps(nodes='{folder}/nodes.csv', edges='{folder}/edges.csv')"
+  )
+  states = [(10, 3000), (2000, 2001), (4000, 100), (1500, 1500)]
+  for state in states:
+    drawing = world.render(np.array(state, np.int32))
+    assert len(drawing) < 100_000
+    assert ElementTree.fromstring(drawing).tag == f'{NS}svg'
+
+
+# The line.
+
+
+@pytest.mark.parametrize(
+  ('spec', 'state', 'legal', 'walls'),
+  [
+    ('lattice()', '0', 'legal: stay, right', 2),
+    ('lattice()', '2', 'legal: left, stay, right', 2),
+    ('lattice(size=2)', '1', 'legal: left, stay', 2),
+    ('lattice(size=200)', '100', 'legal: left, stay, right', 0),
+    ('lattice(size=200)', '199', 'legal: left, stay', 1),
+  ],
+)
+def test_the_line_has_its_walls(spec, state, legal, walls):
+  drawing = drawn(spec, state)
+  assert legal in words(drawing)
+  assert state in words(drawing)
+  assert drawing.count(f'height="36" fill="{svg.INK}"') == walls
+
+
+# Filling boards.
+
+
+def test_discs_are_counted_and_full_columns_are_red():
+  drawing = drawn('connect4()', '1,2,6,0,3,5,2')
+  assert drawing.count(f'r="12" fill="{svg.MARK}"') == 19
+  assert drawing.count(f'r="12" fill="{svg.PAPER}"') == 42 - 19
+  assert drawing.count(f'fill="{svg.HERE}"') == 1
+
+
+def test_tall_columns_are_bars():
+  counts = '505,664,1000,975,0,82,480'
+  drawing = drawn('connect4(rows=1000)', counts)
+  assert '<circle' not in drawing
+  assert words(drawing)[1::2][:7] == counts.split(',')
+  assert len(drawing) < 10_000
+
+
+def test_dead_states_say_so():
+  for spec in ('connect4()', 'lattice()', 'maps()'):
+    assert words(drawn(spec, 'dead')) == ['dead']
