@@ -10,7 +10,7 @@ from flax import nnx
 
 from tests import tiny
 from wm import core, registry
-from wm.models import layers, network, transformer
+from wm.models import attention, layers, network, transformer
 
 LLAMA = transformer.Model(
   positions='rotary', norm='rms', mlp='swiglu', tied=False
@@ -210,8 +210,8 @@ def test_rotary_scores_depend_on_distance_alone():
   x, y = np.random.default_rng(0).normal(size=(2, 1, 1, 8)).astype(np.float32)
 
   def score(first: int, second: int) -> float:
-    q = layers.rotary(jnp.asarray(x), jnp.full((1,), first))
-    k = layers.rotary(jnp.asarray(y), jnp.full((1,), second))
+    q = attention.rotary(jnp.asarray(x), jnp.full((1,), first))
+    k = attention.rotary(jnp.asarray(y), jnp.full((1,), second))
     return float((q * k).sum())
 
   assert score(7, 3) == pytest.approx(score(104, 100), abs=1e-4)

@@ -1,4 +1,4 @@
-"""Layers of the networks: embedding, norms, rotary positions, attention, MLP.
+"""Layers of the networks: tables, dense maps, norms, perceptrons.
 
 Shape letters besides those of `core`: R rows of a tile, P positions of a
 prefix, C channels of a head, F width of the MLP, X any leading dimensions.
@@ -9,7 +9,7 @@ the head dimension apart, so that a mesh's model axis can divide it.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -33,9 +33,6 @@ _SPECS = {
   ('head', 'kernel'): ('data', 'model'),
   ('head', 'bias'): ('model',),
 }
-
-# Finite, so that exp(_NEVER - _NEVER) is no NaN where nothing is seen.
-_NEVER = -1e30
 
 
 def _names(path: tuple[Any, ...]) -> list[str]:
@@ -181,35 +178,6 @@ class Norm(nnx.Module):
     return x.astype(x_XD.dtype)
 
 
-def rotary(
-  x_XHC: jax.Array, positions_X: jax.Array, *, published: bool = False
-) -> jax.Array:
-  """Turns channel pairs (c, c + C/2) by position * 10000^(-2c/C) radians.
-
-  Su et al. 2021: norms are kept, and the product of a turned query and a
-  turned key depends on how far apart they are alone. `published` is what
-  Walker and Lyons 2026 ran: angles laid out as above, but neighbours (2c,
-  2c + 1) mixed, each with an angle of its own. That is no rotation, and
-  neither holds.
-  """
-  half = x_XHC.shape[-1] // 2
-  rates = 10000.0 ** (-jnp.arange(half, dtype=jnp.float32) / half)
-  shape = (1,) * positions_X.ndim + (-1,)
-  angles = positions_X[..., None].astype(jnp.float32) * rates.reshape(shape)
-  cos = jnp.cos(angles)[..., None, :].astype(x_XHC.dtype)
-  sin = jnp.sin(angles)[..., None, :].astype(x_XHC.dtype)
-  first, second = x_XHC[..., :half], x_XHC[..., half:]
-  if published:
-    pairs = x_XHC.reshape(*x_XHC.shape[:-1], half, 2)
-    mixed = jnp.stack([-pairs[..., 1], pairs[..., 0]], -1)
-    mixed = mixed.reshape(x_XHC.shape)
-    cos, sin = jnp.tile(cos, 2), jnp.tile(sin, 2)
-    return x_XHC * cos + mixed * sin
-  return jnp.concatenate(
-    [first * cos - second * sin, second * cos + first * sin], -1
-  )
-
-
 class Mlp(nnx.Module):
   """Two-layer perceptron: 'gelu', 'gelu_erf' (exact) or 'swiglu'.
 
@@ -242,158 +210,3 @@ class Mlp(nnx.Module):
     else:
       x_XF = jax.nn.silu(self.gate(x_XD)) * self.up(x_XD)
     return self.down(x_XF)
-
-
-class Share(NamedTuple):
-  """Attention over some of the keys; shares of disjoint keys combine.
-
-  Attributes:
-    top: [...] greatest score.
-    mass: [...] sum of exp(score - top).
-    total: [..., C] values weighted by exp(score - top).
-  """
-
-  top: jax.Array
-  mass: jax.Array
-  total: jax.Array
-
-  def combine(self, other: Share) -> Share:
-    """Of both sets of keys; exactly this one where the other is empty."""
-    top = jnp.maximum(self.top, other.top)
-    mine, its = jnp.exp(self.top - top), jnp.exp(other.top - top)
-    return Share(
-      top,
-      self.mass * mine + other.mass * its,
-      self.total * mine[..., None] + other.total * its[..., None],
-    )
-
-
-def share(scores: jax.Array, seen: jax.Array, values: Any) -> Share:
-  """Share of the keys [..., K] that are seen.
-
-  values: maps weights [..., K] to the weighted sums of values [..., C].
-  """
-  scores = jnp.where(seen, scores.astype(jnp.float32), _NEVER)
-  top = scores.max(-1)
-  weights = jnp.where(seen, jnp.exp(scores - top[..., None]), 0)
-  total = values(weights).astype(jnp.float32)
-  return Share(top, weights.sum(-1), total)
-
-
-class Attention(nnx.Module):
-  """Causal multi-head attention, over whole sequences or with a cache."""
-
-  def __init__(
-    self,
-    width: int,
-    heads: int,
-    rngs: nnx.Rngs,
-    *,
-    turned: bool,
-    bias: bool,
-    scale: float,
-  ):
-    channels = width // heads
-    self.turned = turned
-    self.qkv = Linear((width,), (3, heads, channels), rngs, bias=bias)
-    self.out = Linear((heads, channels), (width,), rngs, bias=bias, scale=scale)
-
-  def project(
-    self, x_XD: jax.Array, positions_X: jax.Array
-  ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Queries (scaled), keys and values, each [..., H, C]."""
-    qkv = self.qkv(x_XD)
-    q, k, v = qkv[..., 0, :, :], qkv[..., 1, :, :], qkv[..., 2, :, :]
-    if self.turned:
-      q, k = rotary(q, positions_X), rotary(k, positions_X)
-    return q * q.shape[-1] ** -0.5, k, v
-
-  def __call__(
-    self, x_BLD: jax.Array, rate: float = 0.0, key: jax.Array | None = None
-  ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    """Output [B, L, D], and the keys and values [B, L, H, C]."""
-    length = x_BLD.shape[1]
-    positions = jnp.broadcast_to(jnp.arange(length)[None], x_BLD.shape[:2])
-    q, k, v = self.project(x_BLD, positions)
-    scores = jnp.einsum('blhc,bmhc->bhlm', q, k).astype(jnp.float32)
-    causal = jnp.tril(jnp.ones((length, length), bool))[None, None]
-    weights = jax.nn.softmax(jnp.where(causal, scores, -jnp.inf), axis=-1)
-    weights = dropout(weights.astype(v.dtype), rate, key)
-    return self.out(jnp.einsum('bhlm,bmhc->blhc', weights, v)), (k, v)
-
-  def branch(self, rows: int, num: int, size: int, dtype: Any) -> Any:
-    """Empty keys and values [R, M, H, K, C] of `size` tokens, K."""
-    _, heads, channels = self.qkv.outputs
-    piece = jnp.zeros((rows, num, heads, size, channels), dtype)
-    return piece, piece
-
-  def step(
-    self,
-    x_RMD: jax.Array,
-    shared: tuple[jax.Array, jax.Array],
-    own: Any,
-    before_R: jax.Array,
-    count_RM: jax.Array,
-  ) -> tuple[jax.Array, Any]:
-    """One token of each continuation: output [R, M, D], caches after it.
-
-    shared: keys and values [R, H, P, C] of the prefixes, of which before_R
-    are in use; own: pieces from `branch`, one after the other, of which
-    count_RM are and one more must be free.
-    """
-    q, k, v = self.project(x_RMD, before_R[:, None] + count_RM)
-    q_RHMC = q.swapaxes(1, 2)
-    keys, values = shared
-    seen = jnp.arange(keys.shape[2])[None] < before_R[:, None]
-    whole = share(
-      jnp.einsum('rhmc,rhpc->rhmp', q_RHMC, keys),
-      seen[:, None, None],
-      lambda w: jnp.einsum('rhmp,rhpc->rhmc', w.astype(v.dtype), values),
-    )
-    whole = jax.tree.map(lambda leaf: leaf.swapaxes(1, 2), whole)
-    after, start = [], 0
-    for piece in own:
-      piece = _write(piece, k, v, count_RM - start)
-      part = _own_share(q, piece, count_RM - start)
-      # Compiled apart, so that further pieces do not change a bit.
-      whole = jax.lax.optimization_barrier(whole.combine(part))
-      after.append(piece)
-      start += piece[0].shape[3]
-    y_RMHC = whole.total / whole.mass[..., None]
-    return self.out(y_RMHC.astype(x_RMD.dtype)), after
-
-
-def _write(
-  piece: tuple[jax.Array, jax.Array],
-  k_RMHC: jax.Array,
-  v_RMHC: jax.Array,
-  place_RM: jax.Array,
-) -> tuple[jax.Array, jax.Array]:
-  """Keys and values put at their places, where these lie in the piece."""
-  rows, num, heads, size, _ = piece[0].shape
-  place = jnp.where(place_RM < 0, size, place_RM)  # Negative ones would wrap.
-  where = (
-    jnp.arange(rows)[:, None, None],
-    jnp.arange(num)[None, :, None],
-    jnp.arange(heads)[None, None],
-    place[..., None],
-  )
-  return tuple(
-    old.at[where].set(new, mode='drop', unique_indices=True)
-    for old, new in zip(piece, (k_RMHC, v_RMHC), strict=True)
-  )
-
-
-def _own_share(
-  q_RMHC: jax.Array,
-  piece: tuple[jax.Array, jax.Array],
-  last_RM: jax.Array,
-) -> Share:
-  """Share of one piece, whose positions up to last_RM are seen."""
-  keys, values = piece
-  seen = jnp.arange(keys.shape[3])[None, None] <= last_RM[..., None]
-  return share(
-    jnp.einsum('rmhc,rmhkc->rmhk', q_RMHC, keys),
-    seen[:, :, None],
-    lambda w: jnp.einsum('rmhk,rmhkc->rmhc', w.astype(keys.dtype), values),
-  )

@@ -1,9 +1,11 @@
-"""Decoder-only transformers: GPT-2 style by default, LLaMA style by fields.
+"""Decoder-only transformers: GPT-2 style by default, others by fields.
 
 GPT-2 (Radford et al. 2019, as Vafa et al. 2024, appendix D train it): learned
 positions, layer norm before each part, GELU, biases, tied head. LLaMA (Touvron
 et al. 2023): `positions='rotary', norm='rms', mlp='swiglu', tied=False`, and
-no biases.
+no biases. Chess (Walker and Lyons 2026): as LLaMA, with `biases=True,
+head_bias=True, ratio=4, epsilon=1e-6, init='torch', dropout=0.1`, and in their
+runs `positions='rotary_published'`.
 """
 
 from __future__ import annotations
@@ -16,13 +18,15 @@ import jax.numpy as jnp
 from flax import nnx
 
 from wm import core
-from wm.models import layers
+from wm.models import attention, layers
 from wm.models import network as network_lib
 
 _CHOICES = {
-  'positions': ('learned', 'rotary'),
+  'positions': ('learned', *attention.ROTARY),
   'norm': ('layer', 'rms'),
-  'mlp': ('gelu', 'swiglu'),
+  'mlp': ('gelu', 'gelu_erf', 'swiglu'),
+  'biases': (None, True, False),
+  'init': ('gpt2', 'torch'),
   'dtype': ('float32', 'bfloat16'),
 }
 
@@ -35,9 +39,16 @@ class Model(network_lib.NetworkModel):
     layers: number of blocks.
     width: D, of the residual stream.
     heads: 0 is one for every 64 of width.
-    positions: 'learned' or 'rotary'.
-    norm: 'layer', or 'rms' (then nothing has a bias).
-    mlp: 'gelu' or 'swiglu'.
+    positions: 'learned', 'rotary', or 'rotary_published', the faulty one of
+      `attention.rotary`.
+    norm: 'layer' or 'rms'.
+    epsilon: of the norms.
+    mlp: 'gelu', 'gelu_erf' (exact) or 'swiglu'.
+    ratio: width of the MLP / width, 0 is 4, for 'swiglu' 8/3.
+    biases: of attention and MLP; None is with norm='layer' only.
+    init: 'gpt2' (normal; what is added to the stream is smaller, the deeper)
+      or 'torch', PyTorch's defaults.
+    head_bias: a head of its own has a bias.
     tied: the head is the embedding table, where it is the next token's.
     dropout: rate, on embeddings, attention weights and both parts' outputs.
     dtype: of computation; parameters are float32.
@@ -57,6 +68,11 @@ class Model(network_lib.NetworkModel):
   tied: bool = True
   dropout: float = 0.0
   dtype: str = 'float32'
+  ratio: int = 0
+  biases: bool | None = None
+  head_bias: bool = False
+  init: str = 'gpt2'
+  epsilon: float = 1e-5
   scan: bool = False
   remat: bool = False
   context: int = 0
@@ -66,7 +82,8 @@ class Model(network_lib.NetworkModel):
       value = getattr(self, field)
       if value not in choices:
         raise core.InputError(
-          f'transformer: {field}={value!r}; available: {", ".join(choices)}'
+          f'transformer: {field}={value!r}; available: '
+          f'{", ".join(map(str, choices))}'
         )
     if self.layers < 1 or self.width < 1 or self.heads < 0 or self.context < 0:
       raise core.InputError(
@@ -74,7 +91,12 @@ class Model(network_lib.NetworkModel):
         f'{self.heads}, context={self.context}; expected layers and width of '
         'at least 1, heads and context of at least 0'
       )
-    channels = 2 if self.positions == 'rotary' else 1
+    if self.ratio < 0 or not self.epsilon > 0:
+      raise core.InputError(
+        f'transformer: ratio={self.ratio}, epsilon={self.epsilon}; expected a '
+        'ratio of at least 0 and an epsilon above 0'
+      )
+    channels = 2 if self.positions in attention.ROTARY else 1
     if self.width % (self.num_heads * channels):
       raise core.InputError(
         f'transformer: width={self.width} is not a multiple of '
@@ -89,6 +111,11 @@ class Model(network_lib.NetworkModel):
   def num_heads(self) -> int:
     """Heads, with the default filled in."""
     return self.heads or max(self.width // 64, 1)
+
+  @property
+  def linear_init(self) -> str:
+    """Initial weights of tables and dense maps, as `layers` names them."""
+    return 'torch' if self.init == 'torch' else 'normal'
 
   def build(
     self, vocab_size: int, max_len: int, rngs: nnx.Rngs, outputs: int = 0
@@ -122,19 +149,20 @@ class Block(nnx.Module):
   """Attention and MLP, each after a norm and added to the stream."""
 
   def __init__(self, model: Model, rngs: nnx.Rngs):
-    bias, scale = model.norm == 'layer', 0.02 * (2 * model.layers) ** -0.5
+    rest = {
+      'bias': model.norm == 'layer' if model.biases is None else model.biases,
+      'scale': 0.02 * (2 * model.layers) ** -0.5,
+      'init': model.linear_init,
+    }
+    norm = model.width, model.norm, model.epsilon
     self.rate = model.dropout
-    self.before_attention = layers.Norm(model.width, model.norm)
-    self.attention = layers.Attention(
-      model.width,
-      model.num_heads,
-      rngs,
-      turned=model.positions == 'rotary',
-      bias=bias,
-      scale=scale,
+    self.before_attention = layers.Norm(*norm)
+    self.attention = attention.Attention(
+      model.width, model.num_heads, rngs, positions=model.positions, **rest
     )
-    self.before_mlp = layers.Norm(model.width, model.norm)
-    self.mlp = layers.Mlp(model.width, model.mlp, rngs, bias=bias, scale=scale)
+    self.before_mlp = layers.Norm(*norm)
+    hidden = model.ratio * model.width
+    self.mlp = layers.Mlp(model.width, model.mlp, rngs, hidden=hidden, **rest)
 
   def feed(self, x_XD: jax.Array, key: jax.Array | None = None) -> jax.Array:
     """The MLP half."""
@@ -165,17 +193,19 @@ class Transformer(network_lib.Network):
     outputs: int = 0,
   ):
     self.model = model
-    self.embedding = layers.Table(vocab_size, model.width, rngs)
+    init = model.linear_init
+    self.embedding = layers.Table(vocab_size, model.width, rngs, init=init)
     learned = model.positions == 'learned'
     self.positions = (
-      layers.Table(context, model.width, rngs) if learned else None
+      layers.Table(context, model.width, rngs, init=init) if learned else None
     )
     blocks = [Block(model, rngs) for _ in range(model.layers)]
     self.blocks = _stack(blocks) if model.scan else nnx.List(blocks)
-    self.final = layers.Norm(model.width, model.norm)
+    self.final = layers.Norm(model.width, model.norm, model.epsilon)
     shape = (model.width,), (outputs or vocab_size,)
+    rest = {'bias': model.head_bias, 'init': init}
     tied = model.tied and not outputs
-    self.head = None if tied else layers.Linear(*shape, rngs, bias=False)
+    self.head = None if tied else layers.Linear(*shape, rngs, **rest)
 
   @property
   def num_layers(self) -> int:
@@ -270,7 +300,7 @@ class Transformer(network_lib.Network):
     return min(32 if self.model.width >= 128 else 128, steps)
 
   def branch(self, rows: int, num: int, size: int) -> Any:
-    """An empty piece of each block's cache; see `layers.Attention.branch`."""
+    """An empty piece of each block's cache; see `Attention.branch`."""
     return [
       block.attention.branch(rows, num, size, self.model.dtype)
       for block in self.unstacked()
