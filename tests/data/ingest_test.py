@@ -1,16 +1,13 @@
 import gzip
 import tracemalloc
-import zlib
 
-import numpy as np
 import pytest
 
-from tests.data.pgn_texts import pgn, random_games, url
+from tests.data.pgn_texts import pgn, random_games, rows, url
 from wm import core, registry
 from wm.data import batches, identity, ingest, ingest_join, pgn_files, sampling
 from wm.data import pgn as games_of
 from wm.data import store as stores
-from wm.worlds import chess_moves
 
 WORLD = registry.make('world', ingest.WORLD)
 SOME = 300
@@ -24,23 +21,13 @@ def tree(folder):
   }
 
 
-def make(tmp_path, *texts, out='out', shard=(0, 1), world=WORLD):
+def make(tmp_path, *texts, out='out', shard=(0, 1), world=WORLD, most=0):
   paths = []
   for number, text in enumerate(texts):
     paths.append(tmp_path / f'{number}.pgn')
     data = text if isinstance(text, bytes) else text.encode()
     paths[-1].write_bytes(data)
-  return ingest.make_dataset(world, paths, tmp_path / out, shard)
-
-
-def rows(folder):
-  """Every row of a store, as bytes of the published ids."""
-  found = []
-  for chunk in stores.open(folder).chunks():
-    for row, length in zip(chunk.tokens, chunk.lengths, strict=True):
-      ids = chess_moves.to_published(row[:length], 'compact')
-      found.append(ids.astype('<u2').tobytes())
-  return found
+  return ingest.make_dataset(world, paths, tmp_path / out, shard, most)
 
 
 @pytest.fixture(scope='module')
@@ -168,11 +155,32 @@ def test_other_input_is_refused(tmp_path, some):
 
 
 def test_a_sampled_folder_is_refused(tmp_path, some):
-  (tmp_path / 'out').mkdir()
-  (tmp_path / 'out' / 'sample.run.json').write_text('{}')
-  with pytest.raises(core.InputError, match='sample run'):
+  sampling.make_dataset(WORLD, tmp_path / 'out', num=9, num_heldout=2, seed=0)
+  before = tree(tmp_path / 'out')
+  with pytest.raises(core.InputError, match='holds other data, in data/train'):
     make(tmp_path, pgn(some[:20]))
-  assert len(tree(tmp_path / 'out')) == 1
+  assert tree(tmp_path / 'out') == before
+
+
+@pytest.mark.usefixtures('small')
+@pytest.mark.parametrize('processes', [1, 3])
+def test_it_stops_after_so_many_good_games(tmp_path, some, processes):
+  games = ['e4 e5 1-0', *some[:40], some[3], *some[40:]]
+  for number in range(processes):
+    shard = number, processes
+    made = make(tmp_path, pgn(games), shard=shard, most=50)
+    assert (made is None) == (number < processes - 1)
+  told = made['train']['ingest']
+  assert told['kept'] == 49
+  assert told['rejected'].pop('not asked for') < 10
+  assert told['rejected'] == {'too short': 1, 'duplicate': 1}
+  assert told['games'] < 70
+  make(tmp_path, pgn(games[:51]), out='few')
+  for split in sampling.SPLITS:
+    one, two = (tmp_path / run / 'data' / split for run in ('out', 'few'))
+    assert rows(one) == rows(two)
+  make(tmp_path, pgn(games), out='one', most=50)
+  assert tree(tmp_path / 'one') == tree(tmp_path / 'out')
 
 
 # Duplicates.
@@ -270,7 +278,7 @@ def test_a_damaged_block(tmp_path, some, monkeypatch):
   with pytest.raises(core.InputError, match=rf'{block.name} is damaged'):
     make(tmp_path, pgn(some), shard=(1, 2))
   block.unlink()
-  assert make(tmp_path, pgn(some), shard=(0, 2))
+  assert make(tmp_path, pgn(some))
 
 
 def test_other_worlds_have_no_pgn(tmp_path, some):
@@ -291,7 +299,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path, some, monkeypatch):
   monkeypatch.setattr(pgn_files, 'PART', 20_000)
   monkeypatch.setattr(ingest_join, 'HASHES', 500)
   peaks = []
-  for times in (4, 32):
+  for times in (4, 16):
     text = pgn(some * times, [url(n) for n in range(SOME * times)])
     path = tmp_path / f'{times}.pgn'
     path.write_text(text)
@@ -302,85 +310,3 @@ def test_memory_does_not_grow_with_the_file(tmp_path, some, monkeypatch):
     tracemalloc.stop()
     assert made['train']['ingest']['kept'] == SOME
   assert peaks[1] < 1.5 * peaks[0]
-
-
-# Golden facts.
-
-
-@pytest.fixture(scope='module')
-def folder(testdata):
-  pytest.importorskip('zstandard')
-  path = testdata / 'chess'
-  if not path.is_dir():
-    pytest.skip(f'no chess data at {path}')
-  return path
-
-
-def golden(folder, name):
-  """Checksums of the tokens of the games of a file with 20 plies or more."""
-  source = pgn_files.Source(folder / 'golden_labels.tsv.zst')
-  head, *lines = b''.join(source.parts()).decode().splitlines()
-  table = [
-    dict(zip(head.split('\t'), x.split('\t'), strict=True)) for x in lines
-  ]
-  return [line for line in table if line['file'] == name]
-
-
-@pytest.mark.parametrize(
-  ('name', 'file', 'num'),
-  [
-    ('lichess_std', 'lichess_rated_standard_3172.pgn.zst', 3172),
-    ('master_10k', 'gnuchess_book_sample_10000.pgn.zst', 3000),
-  ],
-)
-def test_real_games_come_through_unchanged(tmp_path, folder, name, file, num):
-  wanted = golden(folder, name)
-  assert len(wanted) == num
-  # Every game, short ones too, and in the order of the file.
-  found = [
-    games_of.read(block, 0, WORLD.length)
-    for block in games_of.blocks(pgn_files.Source(folder / file))
-  ]
-  lengths = np.concatenate([one.lengths for one in found])[:num]
-  assert lengths.tolist() == [int(line['plies']) for line in wanted]
-  assert not any(one.causes.any() for one in found)
-  moves = np.concatenate([one.moves for one in found]).astype('<u2')
-  start = np.array([chess_moves.PUBLISHED_START], '<u2')
-  sums = [
-    zlib.crc32(
-      np.append(start, moves[end - size : end]).astype('<u2').tobytes()
-    )
-    for end, size in zip(np.cumsum(lengths), lengths, strict=True)
-  ]
-  assert sums == [int(line['crc32_tokens_u16le']) for line in wanted]
-  # In the stores: all but the short ones.
-  made = ingest.make_dataset(WORLD, [folder / file], tmp_path)
-  stored = {
-    zlib.crc32(row)
-    for split in sampling.SPLITS
-    for row in rows(tmp_path / 'data' / split)
-  }
-  long = {
-    int(line['crc32_tokens_u16le'])
-    for line in wanted
-    if int(line['plies']) >= WORLD.least
-  }
-  assert long <= stored
-  told = made['train']['ingest']
-  assert set(told['rejected']) == {'too short'}
-  if name == 'lichess_std':
-    assert told['rejected'] == {'too short': 73}
-    assert len(stored) == told['kept'] == 3172 - 73
-
-
-def test_games_that_are_not_standard(tmp_path, folder):
-  path = folder / 'lichess_nonstandard_240.pgn.zst'
-  told = ingest.make_dataset(WORLD, [path], tmp_path)['train']['ingest']
-  assert told['games'] == 240
-  assert told['rejected']['from position'] == 210
-  assert told['rejected']['variant'] == 2
-  short = told['rejected'].get('too short', 0)
-  assert told['kept'] + short == 28
-  assert [one['word'] for one in told['examples']['variant']] == [
-    'Three-check'
-  ] * 2

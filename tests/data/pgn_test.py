@@ -123,7 +123,6 @@ def test_examples_say_where(tmp_path):
   assert [one['game'] for one in examples] == [7, 2, 3, 4]
   assert examples[1] == {
     'cause': 'illegal move',
-    'file': 0,
     'game': 2,
     'ply': 5,
     'word': 'Bb6',

@@ -1,6 +1,10 @@
 """PGN made of random games, for the tests of ingestion."""
 
+import pathlib
+
+from wm.data import store as stores
 from wm.kernels import chess, chess_san
+from wm.worlds import chess_moves
 
 
 def random_games(num: int, seed: int = 0, most: int = 60) -> list[str]:
@@ -28,3 +32,13 @@ def pgn(games: list[str], sites: list[str] | None = None) -> str:
     f'[Event "Rated"]\n[Site "{site}"]\n\n{moves}\n\n'
     for moves, site in zip(games, sites, strict=True)
   )
+
+
+def rows(folder: pathlib.Path) -> list[bytes]:
+  """Every row of a store, as bytes of the published ids."""
+  found = []
+  for chunk in stores.open(folder).chunks():
+    for row, length in zip(chunk.tokens, chunk.lengths, strict=True):
+      ids = chess_moves.to_published(row[:length], 'compact')
+      found.append(ids.astype('<u2').tobytes())
+  return found

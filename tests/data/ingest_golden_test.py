@@ -1,0 +1,93 @@
+"""Real games through ingestion, against what python-chess says of them."""
+
+import zlib
+
+import numpy as np
+import pytest
+
+from tests.data.pgn_texts import rows
+from wm import registry
+from wm.data import ingest, pgn_files, sampling
+from wm.data import pgn as games_of
+from wm.worlds import chess_moves
+
+WORLD = registry.make('world', ingest.WORLD)
+
+
+@pytest.fixture(scope='module')
+def folder(testdata):
+  pytest.importorskip('zstandard')
+  path = testdata / 'chess'
+  if not path.is_dir():
+    pytest.skip(f'no chess data at {path}')
+  return path
+
+
+def golden(folder, name):
+  """Checksums of the tokens of the games of a file with 20 plies or more."""
+  source = pgn_files.Source(folder / 'golden_labels.tsv.zst')
+  head, *lines = b''.join(source.parts()).decode().splitlines()
+  table = [
+    dict(zip(head.split('\t'), x.split('\t'), strict=True)) for x in lines
+  ]
+  return [line for line in table if line['file'] == name]
+
+
+@pytest.mark.parametrize(
+  ('name', 'file', 'num'),
+  [
+    ('lichess_std', 'lichess_rated_standard_3172.pgn.zst', 3172),
+    ('master_10k', 'gnuchess_book_sample_10000.pgn.zst', 3000),
+  ],
+)
+def test_real_games_come_through_unchanged(tmp_path, folder, name, file, num):
+  wanted = golden(folder, name)
+  assert len(wanted) == num
+  # Every game, short ones too, and in the order of the file.
+  found = [
+    games_of.read(block, 0, WORLD.length)
+    for block in games_of.blocks(pgn_files.Source(folder / file))
+  ]
+  lengths = np.concatenate([one.lengths for one in found])[:num]
+  assert lengths.tolist() == [int(line['plies']) for line in wanted]
+  assert not any(one.causes.any() for one in found)
+  moves = np.concatenate([one.moves for one in found]).astype('<u2')
+  start = np.array([chess_moves.PUBLISHED_START], '<u2')
+  sums = [
+    zlib.crc32(
+      np.append(start, moves[end - size : end]).astype('<u2').tobytes()
+    )
+    for end, size in zip(np.cumsum(lengths), lengths, strict=True)
+  ]
+  assert sums == [int(line['crc32_tokens_u16le']) for line in wanted]
+  # In the stores: all but the short ones.
+  made = ingest.make_dataset(WORLD, [folder / file], tmp_path)
+  stored = {
+    zlib.crc32(row)
+    for split in sampling.SPLITS
+    for row in rows(tmp_path / 'data' / split)
+  }
+  long = {
+    int(line['crc32_tokens_u16le'])
+    for line in wanted
+    if int(line['plies']) >= WORLD.least
+  }
+  assert long <= stored
+  told = made['train']['ingest']
+  assert set(told['rejected']) == {'too short'}
+  if name == 'lichess_std':
+    assert told['rejected'] == {'too short': 73}
+    assert len(stored) == told['kept'] == 3172 - 73
+
+
+def test_games_that_are_not_standard(tmp_path, folder):
+  path = folder / 'lichess_nonstandard_240.pgn.zst'
+  told = ingest.make_dataset(WORLD, [path], tmp_path)['train']['ingest']
+  assert told['games'] == 240
+  assert told['rejected']['from position'] == 210
+  assert told['rejected']['variant'] == 2
+  short = told['rejected'].get('too short', 0)
+  assert told['kept'] + short == 28
+  assert [one['word'] for one in told['examples']['variant']] == [
+    'Three-check'
+  ] * 2
