@@ -216,6 +216,9 @@ flags.DEFINE_string(
 flags.DEFINE_multi_string(
   'pgn', [], 'PGN file, plain or packed (gz, zst, bz2, xz); repeat for more.'
 )
+flags.DEFINE_integer(
+  'games', 0, 'Good games to stop after; 0 is all.', lower_bound=0
+)
 flags.DEFINE_string('shard', '0/1', 'Part i of n, as 0/4, of the work.')
 
 
