@@ -79,10 +79,17 @@ def same(
       )
 
 
-def claim(folder: str | Path, stage: str, run: dict[str, Any]) -> None:
+def claim(
+  folder: str | Path,
+  stage: str,
+  run: dict[str, Any],
+  absent: dict[str, Any] | None = None,
+) -> None:
   """Makes `folder` this run's, for one stage of it.
 
   Writes `<stage>.run.json`, or compares with the one that is there.
+
+  absent: what a description says by not having a key.
 
   Raises:
     InputError: the folder holds another run of this stage.
@@ -93,7 +100,7 @@ def claim(folder: str | Path, stage: str, run: dict[str, Any]) -> None:
     other = read_json(path)
     if not isinstance(other, dict):
       raise core.InputError(f'{path} is not a run description')
-    same(folder, stage, run, other)
+    same(folder, stage, run, {**(absent or {}), **other})
     return
   write_json(path, run)
 

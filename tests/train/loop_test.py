@@ -1,6 +1,7 @@
 """One process: what is learned, what is counted, what is refused."""
 
 import math
+import shutil
 
 import jax
 import jax.numpy as jnp
@@ -252,6 +253,22 @@ def test_another_run_in_the_folder_is_refused(trained, fields, message):
   wanted = {'steps': 200, **LEARN, **fields}
   with pytest.raises(core.InputError, match=message):
     loop.train(config(**wanted), trained[0])
+
+
+def test_a_run_from_before_a_field_was_there_is_of_its_default(
+  trained, tmp_path
+):
+  out, summary = trained
+  shutil.copytree(out, tmp_path / 'old')
+  path = tmp_path / 'old' / 'train.run.json'
+  run = files.read_json(path)
+  for name in ('objective', 'loss', 'floor', 'horizon', 'skips', 'eval_num'):
+    del run[name]
+  files.write_json(path, run)
+  again = loop.train(config(steps=200, **LEARN), tmp_path / 'old')
+  assert again['best_loss'] == summary['best_loss']
+  with pytest.raises(core.InputError, match=r'its floor is 0\.0, not 0\.5'):
+    loop.train(config(steps=200, floor=0.5, **LEARN), tmp_path / 'old')
 
 
 def test_models_without_anything_to_train_are_refused(trained):

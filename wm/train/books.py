@@ -67,7 +67,7 @@ class Books:
     more: tuple[str, ...] = (),
   ) -> None:
     """more: names of what is evaluated besides step.SUMS, per token."""
-    self.book = {key: book[key] for key in fresh()}
+    self.book = {key: book.get(key, x) for key, x in fresh().items()}
     self.blame = blame
     self._log_every, self._start = config.log_every, start
     self._skips, self._more = config.skips, more

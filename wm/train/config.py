@@ -17,6 +17,9 @@ _PLACE = (
 )
 
 
+_NEEDED = ('world', 'model')
+
+
 @dataclasses.dataclass(frozen=True)
 class Config:
   """A training run; the fields are the flags of launch/train.py.
@@ -76,6 +79,12 @@ class Config:
   num_processes: int = 1
   process_id: int = 0
   log_every: int = 10
+
+  @classmethod
+  def usual(cls) -> dict[str, Any]:
+    """The fields with a default, as a run that does not name them has them."""
+    fields = dataclasses.fields(cls)
+    return {f.name: f.default for f in fields if f.name not in _NEEDED + _PLACE}
 
   def run(self) -> dict[str, Any]:
     """The fields that decide the result, as JSON values."""

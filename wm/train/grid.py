@@ -25,6 +25,7 @@ _PLAIN = (FILE, 'model', 'world')  # Labels that need no name beside them.
 _LONGEST = 60  # Characters of a label that is made from a value.
 
 Flags = dict[str, Any]
+USUAL = config.Config.usual()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -57,12 +57,12 @@ def train(config: Config, out: str | pathlib.Path) -> dict[str, Any]:
         f'model {config.model!r} has objective=next only, not '
         f'{config.objective!r}'
       )
-    files.claim(out, runs.STAGE, run)
+    files.claim(out, runs.STAGE, run, Config.usual())
     summary = fit_lib.run(model, world, data, out)
   elif hasattr(model, 'build'):
     _start_jax(config)
     trainer = Trainer(config, world, model, data)
-    files.claim(out, runs.STAGE, run)
+    files.claim(out, runs.STAGE, run, Config.usual())
     summary = trainer.run(out, start)
   else:
     raise core.InputError(f'model {config.model!r} has nothing to train')

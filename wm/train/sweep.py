@@ -69,7 +69,7 @@ class Sweep:
     for run in self.runs:
       path = standings.folder(self.out, run)
       if (path / 'sweep.run.json').exists():
-        files.claim(path, 'sweep', run.identity)
+        files.claim(path, 'sweep', run.identity, grid.USUAL)
 
   def work(
     self, jobs: int, tell: Callable[[str], None]
@@ -141,7 +141,7 @@ class Sweep:
       failed = place / 'failed.json'
       if self._stop.is_set() or done or (wait and failed.exists()):
         return True
-      files.claim(place, 'sweep', run.identity)
+      files.claim(place, 'sweep', run.identity, grid.USUAL)
       failed.unlink(missing_ok=True)
       with _taken(slots) as slot:
         self._train(run, place, lock, slot, jobs)
