@@ -50,7 +50,8 @@ def ran(package: pathlib.Path, **environ: str) -> tuple[int, int]:
 
 
 def kept(package: pathlib.Path) -> list[pathlib.Path]:
-  return list((package.parent / 'wm' / 'kernels').iterdir())
+  """Folders of the entry's kernels."""
+  return list((package.parent / 'wm' / 'kernels').glob('entry-*'))
 
 
 def test_a_second_process_compiles_nothing(package):
@@ -66,6 +67,22 @@ def test_a_changed_helper_in_another_file_is_seen(package):
   (package / 'helper.py').write_text(HELPER.format(1))
   assert ran(package) == (2, 1)
   assert len(kept(package)) == 2
+
+
+def test_a_change_elsewhere_compiles_nothing_again(package):
+  (package / 'stranger.py').write_text('x = 1\n')
+  assert ran(package) == (2, 0)
+  (package / 'stranger.py').write_text('x = 2\n')
+  assert ran(package) == (2, 1)
+
+
+def test_a_change_two_imports_away_is_seen(package):
+  (package / 'amount.py').write_text('AMOUNT = 1\n')
+  helper = HELPER.format('amount.AMOUNT')
+  (package / 'helper.py').write_text(f'from kernels import amount\n{helper}')
+  assert ran(package) == (2, 0)
+  (package / 'amount.py').write_text('AMOUNT = 7\n')
+  assert ran(package) == (8, 0)
 
 
 def test_folders_that_nobody_uses_are_removed(package):

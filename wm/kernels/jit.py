@@ -1,12 +1,14 @@
 """Compiles kernels, and keeps them between runs by what they are made from.
 
 Numba's own cache looks at the file of a function alone: after an update it
-would go on running what a helper in another file used to be. Here all kernels
-of one state of the sources share a folder that is named after its hash.
+would go on running what a helper in another file used to be. Here the kernels
+of a file are kept in a folder named after a hash of that file and of all that
+it imports beside it, directly or not.
 """
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import os
@@ -32,23 +34,41 @@ def _home() -> pathlib.Path:
   return pathlib.Path(home) / 'wm' / 'kernels'
 
 
-def _sources(folder: pathlib.Path) -> str:
-  """Hash of all Python files in a folder, names included."""
-  digest = hashlib.sha256()
-  for path in sorted(folder.glob('*.py')):
-    content = path.read_bytes()
-    digest.update(f'{path.name} {len(content)} '.encode() + content)
-  return digest.hexdigest()[:16]
+@functools.cache
+def _imported(path: pathlib.Path) -> frozenset[pathlib.Path]:
+  """Files of the same folder that a file imports from, itself included."""
+  names: set[str] = set()
+  for node in ast.walk(ast.parse(path.read_bytes())):
+    if isinstance(node, ast.ImportFrom):
+      names.add((node.module or '').rpartition('.')[2])
+    if isinstance(node, ast.Import | ast.ImportFrom):
+      names |= {alias.name.rpartition('.')[2] for alias in node.names}
+  beside = (path.with_name(f'{name}.py') for name in names if name)
+  return frozenset([path, *(other for other in beside if other.is_file())])
+
+
+def _sources(path: pathlib.Path) -> list[pathlib.Path]:
+  """A file and all that it imports beside it, directly or not; sorted."""
+  found: set[pathlib.Path] = set()
+  new = {path}
+  while new:
+    found |= new
+    new = set().union(*map(_imported, new)) - found
+  return sorted(found)
 
 
 @functools.cache
-def folder() -> pathlib.Path:
-  """Where kernels of these sources are kept; made, and old ones removed.
+def folder(path: str) -> pathlib.Path:
+  """Where kernels of a file are kept; made, and old ones removed.
 
-  `NUMBA_CACHE_DIR`, else the user's cache folder. One that cannot be written
-  is no error: Numba then falls back on its own choice.
+  In `NUMBA_CACHE_DIR`, else in the user's cache folder. One that cannot be
+  written is no error: Numba then falls back on its own choice.
   """
-  here = _home() / _sources(pathlib.Path(__file__).parent)
+  digest = hashlib.sha256()
+  for source in _sources(pathlib.Path(path).resolve()):
+    content = source.read_bytes()
+    digest.update(f'{source.name} {len(content)} '.encode() + content)
+  here = _home() / f'{pathlib.Path(path).stem}-{digest.hexdigest()[:16]}'
   try:
     here.mkdir(parents=True, exist_ok=True)
     os.utime(here)
@@ -67,7 +87,8 @@ def njit(
   if function is None:
     return functools.partial(njit, **options)
   before = config.CACHE_DIR
-  config.CACHE_DIR = str(folder())  # Read where a function is decorated.
+  # Read where a function is decorated.
+  config.CACHE_DIR = str(folder(function.__code__.co_filename))
   try:
     return numba.njit(function, cache=True, **options)
   finally:
