@@ -4,9 +4,9 @@
 
 writes OUT/data/train and OUT/data/heldout as launch/sample.py does, and says
 what was left out and why. Files may be plain, or packed by gzip, Zstandard,
-bzip2 or xz. Killed and started again, it goes on. For n processes, start it
-n times, with --shard=0/n to --shard=n-1/n; the last to end puts the parts
-together, to the same bytes.
+bzip2 or xz; --games stops after so many good ones. Killed and started again,
+it goes on. For n processes, start it n times, with --shard=0/n to
+--shard=n-1/n; the last to end puts the parts together, to the same bytes.
 """
 
 import sys
