@@ -74,6 +74,14 @@ class World(core.World):
   def state_id(self, states: np.ndarray) -> np.ndarray:
     return states[:, 0].astype(np.int64)
 
+  @property
+  def state_heads(self) -> tuple[int, ...]:
+    return (5,)  # The nodes, and over.
+
+  def state_labels(self, states: np.ndarray) -> np.ndarray:
+    node = np.where(states == OVER, 4, np.maximum(states, 0))
+    return node.astype(self.state_dtype)
+
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     rng = np.random.default_rng([seed, 5])
     rows = []
