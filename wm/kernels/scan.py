@@ -7,5 +7,6 @@ by the delta rule). All take `form`: 'sequential', 'associative', 'chunked', or
 """
 
 from wm.kernels.scan_affine import FORMS, affine, affine_step, resolve
+from wm.kernels.scan_delta import delta, delta_step
 
-__all__ = ['FORMS', 'affine', 'affine_step', 'resolve']
+__all__ = ['FORMS', 'affine', 'affine_step', 'delta', 'delta_step', 'resolve']

@@ -140,7 +140,7 @@ def _decays(g_XC: jax.Array) -> jax.Array:
 
 
 @jax.custom_jvp
-def _inverse(strict_XCC: jax.Array) -> jax.Array:
+def unit_inverse(strict_XCC: jax.Array) -> jax.Array:
   """(I + L)^-1 of strictly lower triangular L [..., C, C].
 
   Inverses of diagonal blocks of 1, 2, 4, ... rows: [[A, 0], [L, D]]^-1 holds
@@ -163,11 +163,11 @@ def _inverse(strict_XCC: jax.Array) -> jax.Array:
   return x_XCC
 
 
-@_inverse.defjvp
-def _inverse_jvp(
+@unit_inverse.defjvp
+def _unit_inverse_jvp(
   primals: tuple[jax.Array], tangents: tuple[jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
-  x_XCC = _inverse(*primals)
+  x_XCC = unit_inverse(*primals)
   return x_XCC, -x_XCC @ tangents[0] @ x_XCC
 
 
@@ -187,7 +187,7 @@ def _chunked(
   total = jnp.exp(jnp.cumsum(g, -1))[..., None]
   found = (k @ k.swapaxes(-1, -2)) * decay * beta[..., None]
   right = beta[..., None] * jnp.concatenate([v, total * k], -1)
-  solved = _inverse(jnp.tril(found, -1)) @ right
+  solved = unit_inverse(jnp.tril(found, -1)) @ right
   write, clear = solved[..., : v.shape[-1]], solved[..., v.shape[-1] :]
   near = (q @ k.swapaxes(-1, -2)) * decay
   kept = decay[..., -1, :, None] * k
