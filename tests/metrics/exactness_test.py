@@ -1,0 +1,237 @@
+"""Exactness by hand: perfect, constant and known wrong readers of states."""
+
+import numpy as np
+import pytest
+
+from tests import tiny
+from wm import core, predictors, registry
+from wm.data import sampling
+from wm.metrics import exactness, scoring, stats
+
+WORLD = tiny.World()
+
+
+def scores(predictor, world=WORLD, **fields) -> dict[str, core.Scores]:
+  found = exactness.Metric(**{'num': 40, **fields})(predictor, world, 1)
+  return {s.quantity: s for s in found}
+
+
+def value(rows: core.Scores) -> float:
+  return stats.summarize(rows)['value']
+
+
+def make(name, world):
+  return registry.make('model', name).predictor(world, 0)
+
+
+def sequences(world=WORLD, num=40):
+  return world.sample(num, 1, split='heldout')
+
+
+def truth(world=WORLD, num=40):
+  found = sequences(world, num)
+  labels = world.sequence_labels(found.tokens, found.lengths)
+  used = np.arange(labels.shape[1]) < found.lengths[:, None]
+  return labels, used
+
+
+@pytest.mark.parametrize('spec', ['chess(length=30)', 'maps()', 'othello()'])
+def test_the_world_is_exact_everywhere(spec):
+  world = registry.make('world', spec)
+  found = scores(make('oracle', world), world, num=30)
+  wanted = {'exact', 'labelwise', 'trajectory', 'changed', 'loss'}
+  wanted |= {f'exact_{name}' for name in world.state_groups}
+  assert wanted <= set(found)
+  assert list(found)[:3] == ['exact', 'labelwise', 'trajectory']
+  for name, rows in found.items():
+    if not rows.measured.any():  # No such move in these games.
+      assert set(rows.reason) == {'no_such_token'}
+      continue
+    assert (rows.value[rows.measured] == (name != 'loss')).all(), name
+  assert value(found['loss']) == 0
+
+
+@pytest.mark.parametrize(
+  'spec', ['tiny', 'lattice(length=25)', 'chess(length=30)']
+)
+def test_copying_the_start_scores_what_a_formula_says(spec):
+  world = WORLD if spec == 'tiny' else registry.make('world', spec)
+  labels, used = truth(world)
+  head = world.prompt_len()
+  start = labels[:, head - 1] if head else np.zeros_like(labels[:, 0])
+  right = labels == start[:, None]
+  right[:, :head] = True
+  found = scores(make('copy_start()', world), world)
+  exact = right.all(-1)
+  assert value(found['exact']) == pytest.approx(exact[used].mean())
+  assert value(found['labelwise']) == pytest.approx(right[used].mean())
+  whole = (exact | ~used).all(-1)
+  assert value(found['trajectory']) == pytest.approx(whole.mean())
+  for name, part in world.state_groups.items():
+    mean = right[..., part].all(-1)[used].mean()
+    assert value(found[f'exact_{name}']) == pytest.approx(mean)
+  first = world.state_labels(world.init(len(labels)))[:, None]
+  before = np.concatenate([first, labels[:, :-1]], axis=1)
+  edits = (labels != before) & used[..., None]
+  assert value(found['changed']) == pytest.approx(right[edits].mean())
+  assert set(found['loss'].reason) == {'no_probabilities'}
+
+
+def test_bins_are_rows_and_steps_are_counted_from_the_first_token():
+  world = registry.make('world', 'chess(length=45)')
+  found = scores(make('copy_start', world), world, bins=20)['exact']
+  games = sequences(world)
+  steps = found.columns['step']
+  assert set(steps) == {0, 20, 40}
+  first = steps == 0
+  # One state in the first twenty is the start, later none.
+  np.testing.assert_allclose(found.value[first], 1 / found.weight[first])
+  assert not found.value[~first].any()
+  assert found.weight.sum() == games.lengths.sum()
+  assert (found.weight[first] == np.minimum(games.lengths, 20)).all()
+  assert len(np.unique(found.group)) == len(games)
+  summary = stats.summarize(found)
+  assert summary['value'] == pytest.approx(40 / games.lengths.sum())
+  assert summary['n'] == len(found.value)
+  entries = list(
+    scoring.breakdown(
+      exactness.Metric(), found, world, seed=0, model_name='copy'
+    )
+  )
+  assert [e['where'] for e in entries] == [
+    {'step': 0},
+    {'step': 20},
+    {'step': 40},
+  ]
+
+
+class Broken(predictors.Reader):
+  """The truth, with one label wrong after the given tokens."""
+
+  def __init__(self, world, label, wrong):
+    def read(tokens, lengths):
+      labels = world.sequence_labels(tokens, lengths).astype(int)
+      labels[..., label] ^= wrong(tokens)
+      return labels
+
+    super().__init__(world, read)
+
+
+def test_one_wrong_label_is_found_where_it_is():
+  world = registry.make('world', 'chess(length=60)')
+  games = sequences(world)
+  used = np.arange(games.tokens.shape[1]) < games.lengths[:, None]
+  third = np.arange(games.tokens.shape[1]) % 3 == 2
+  model = Broken(world, 65, lambda tokens: third[: tokens.shape[1]])
+  found = scores(model, world)
+  wrong = (used & third).sum() / used.sum()
+  assert value(found['exact']) == pytest.approx(1 - wrong)
+  assert value(found['labelwise']) == pytest.approx(1 - wrong / 75)
+  assert value(found['exact_board']) == 1
+  assert value(found['exact_counters']) == 1
+  assert value(found['exact_rules']) == pytest.approx(1 - wrong)
+  assert value(found['trajectory']) == 0
+  rows = found['trajectory']
+  prefix = rows.columns['prefix']
+  assert all(len(text.split()) == 3 for text in prefix)
+  state = world.parse_state(' '.join(prefix[0].split()[1:]))
+  assert world.format_state(state[0]) == rows.columns['state'][0]
+
+
+def test_kinds_of_move_are_scored_apart():
+  world = registry.make('world', 'chess(length=120)')
+  games = sequences(world)
+  tags = world.move_tags(games)['promotion']
+  assert tags.any()
+
+  def wrong(tokens):
+    some = core.Sequences(tokens, (tokens > 0).sum(-1))
+    return world.move_tags(some)['promotion']
+
+  found = scores(Broken(world, 64, wrong), world)
+  rows = found['exact_promotion']
+  assert not rows.value[rows.measured].any()
+  assert rows.weight.sum() == tags.sum()
+  assert len(rows.value) == tags.any(-1).sum()
+  assert value(found['exact']) == pytest.approx(
+    1 - tags.sum() / games.lengths.sum()
+  )
+  # The side to move is one of some labels that a move changes.
+  assert 0.5 < value(found['changed_promotion']) < 1
+  other = found['exact_castling']
+  assert (other.value[other.measured] == 1).all() or not other.measured.any()
+
+
+def test_chunks_make_no_difference(monkeypatch):
+  model = make('copy_start()', WORLD)
+  whole = scores(model)
+  monkeypatch.setattr(
+    exactness.predictors,
+    'chunks',
+    lambda num, _: [slice(k, min(k + 7, num)) for k in range(0, num, 7)],
+  )
+  for name, rows in scores(model).items():
+    np.testing.assert_array_equal(rows.value, whole[name].value)
+    np.testing.assert_array_equal(rows.weight, whole[name].weight)
+    np.testing.assert_array_equal(rows.group, whole[name].group)
+
+
+def test_sequences_longer_than_the_model_are_said_to_be():
+  model = make('oracle', WORLD)
+  model.max_len = 6
+  found = scores(model)
+  lengths = sequences().lengths
+  assert 0 < (lengths > 6).sum() < 40
+  for name in ('exact', 'labelwise', 'trajectory', 'changed'):
+    missing = found[name].reason == 'longer_than_model'
+    assert missing.sum() == (lengths > 6).sum()
+    assert (found[name].value[~missing] == 1).all()
+  model.max_len = 0
+  found = scores(model)
+  assert set(found['trajectory'].reason) == {'longer_than_model'}
+
+
+def test_stored_sequences_are_asked_about_instead(tmp_path):
+  sampling.make_dataset(WORLD, tmp_path, num=30, num_heldout=9, seed=0)
+  folder = str(tmp_path / 'data' / 'train')
+  found = scores(make('oracle', WORLD), data=folder, num=20)
+  assert len(found['trajectory'].value) == 20
+  again = scores(make('oracle', WORLD), data=folder, num=100)
+  assert len(again['trajectory'].value) == 30
+  with pytest.raises(core.InputError, match='vocabulary'):
+    scores(
+      make('oracle', WORLD), registry.make('world', 'lattice()'), data=folder
+    )
+  with pytest.raises(core.InputError, match='no sequences'):
+    scores(make('oracle', WORLD), data=str(tmp_path / 'none'))
+
+
+def test_models_that_name_no_states_lack_something():
+  metric = exactness.Metric()
+  assert scoring.lacks(metric, make('uniform', WORLD), WORLD) == ['states']
+  assert scoring.lacks(metric, make('copy_start', WORLD), WORLD) == []
+
+
+def test_the_naive_reader_needs_a_naive_world():
+  with pytest.raises(core.InputError, match='copy_start'):
+    make('naive', registry.make('world', 'lattice()'))
+  world = registry.make('world', 'chess(length=60)')
+  found = scores(make('naive', world), world)
+  games = sequences(world)
+  labels = world.naive_labels(games.tokens, games.lengths)
+  real = world.sequence_labels(games.tokens, games.lengths)
+  used = np.arange(games.tokens.shape[1]) < games.lengths[:, None]
+  right = (labels == real)[used]
+  assert value(found['labelwise']) == pytest.approx(right.mean())
+  assert value(found['exact_board']) == pytest.approx(
+    right[:, :64].all(-1).mean()
+  )
+  copied = scores(make('copy_start', world), world)
+  for name in ('exact', 'labelwise', 'exact_board', 'changed'):
+    assert value(found[name]) > value(copied[name]), name
+
+
+@pytest.mark.parametrize('field', ['num', 'bins'])
+def test_bad_fields(field):
+  with pytest.raises(core.InputError, match=f'{field}=0'):
+    exactness.Metric(**{field: 0})
