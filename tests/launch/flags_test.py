@@ -234,12 +234,22 @@ def sweep(file: str) -> list[str]:
   return done.stdout.splitlines()[:-1]
 
 
-def test_the_published_search_is_of_1728_runs():
+def test_the_published_search_is_of_1728_runs_and_holds_its_winners(flags):
   runs = sweep('launch/flags/chess2026/stage1.flags')
   assert len(set(runs)) == len(runs) == 1_728
-  assert 'slice_d512,lr=3e-4,warmup=5000,beta2=0.99,weight_decay=1e-3' in runs
-  ablations = {'slice_diagonal', 'mamba2', 'deltanet_positive'}
-  assert not any(run.rpartition('_d')[0] in ablations for run in runs)
+  axes = ('lr', 'warmup', 'beta2', 'weight_decay')
+  found = set()
+  for run in runs:
+    name, *labels = run.split(',')
+    assert tuple(label.split('=')[0] for label in labels) == axes
+    found.add((name, *(float(label.split('=')[1]) for label in labels)))
+  searched = {name for name, *_ in found}
+  assert len(searched) == 16
+  for file in SIZES:
+    given, name = flags['found'][file], pathlib.Path(file).stem
+    assert given['floor'] in (0.1, 0.01)
+    if name in searched:
+      assert (name, *(given[axis] for axis in axes)) in found
 
 
 def test_a_sweep_for_two_cores_is_small():
