@@ -25,6 +25,7 @@ setuptools.setup(
     'tqdm>=4.66',
   ],
   extras_require={
+    'games': ["zstandard>=0.23; python_version < '3.14'"],
     'maps': ['osmnx>=2.0', 'pandas>=2.2', 'pyarrow>=17'],
     'torch': ['torch>=2.6', 'transformers>=4.40'],
     'bench': ['rustworkx>=0.15', 'pgx>=2.6', 'rust-chess>=0.4'],
