@@ -8,5 +8,16 @@ by the delta rule). All take `form`: 'sequential', 'associative', 'chunked', or
 
 from wm.kernels.scan_affine import FORMS, affine, affine_step, resolve
 from wm.kernels.scan_delta import delta, delta_step
+from wm.kernels.scan_ssd import ssd
+from wm.kernels.scan_ssd import step as ssd_step
 
-__all__ = ['FORMS', 'affine', 'affine_step', 'delta', 'delta_step', 'resolve']
+__all__ = [
+  'FORMS',
+  'affine',
+  'affine_step',
+  'delta',
+  'delta_step',
+  'resolve',
+  'ssd',
+  'ssd_step',
+]

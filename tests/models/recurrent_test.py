@@ -1,0 +1,242 @@
+"""What all recurrent families keep to, and the two oldest of them."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from flax import nnx
+
+from wm import core, registry
+from wm.models import lstm, network, recurrent, rnn
+
+V, LENGTH = 11, 21
+
+
+def families() -> list[str]:
+  return [
+    name
+    for name in registry.names('model')
+    if issubclass(registry.find('model', name), recurrent.RecurrentModel)
+  ]
+
+
+def tokens(rows: int = 3, length: int = LENGTH) -> np.ndarray:
+  return np.random.default_rng(0).integers(1, V, (rows, length))
+
+
+@functools.cache
+def made(model: recurrent.RecurrentModel, outputs: int = 0) -> nnx.Module:
+  shape = network.Shape(model, V, LENGTH, outputs)
+  return nnx.merge(shape.graph, network.init(shape, 0))
+
+
+def changed(model: recurrent.RecurrentModel, **fields) -> nnx.Module:
+  """The same weights under other fields."""
+  other = dataclasses.replace(model, **fields)
+  graph = network.Shape(other, V, LENGTH).graph
+  return nnx.merge(graph, nnx.split(made(model))[1])
+
+
+@pytest.fixture(params=families())
+def model(request) -> recurrent.RecurrentModel:
+  return registry.make('model', request.param)
+
+
+def test_the_recurrent_families_are_found():
+  assert {'rnn', 'lstm', 'slice'} <= set(families())
+
+
+def test_a_block_gives_the_same_by_steps_and_by_sequences(model):
+  """Outputs and states, from `start`, for any leading dimensions."""
+  block = made(model).blocks[0]
+  rng = np.random.default_rng(1)
+  x_BLD = jnp.asarray(rng.normal(size=(4, 9, model.width)), jnp.float32)
+  lengths = jnp.array([0, 1, 5, 9])
+  run = jax.jit(lambda x: (block(x, lengths), block(x)))
+  (y_BLD, state), (whole_BLD, last) = run(x_BLD)
+  for row, length in enumerate(lengths):
+    np.testing.assert_allclose(
+      y_BLD[row, :length], whole_BLD[row, :length], atol=1e-6
+    )
+  assert {leaf.dtype for leaf in jax.tree.leaves(state)} == {jnp.dtype('f4')}
+
+  at, step = block.start((2, 2)), jax.jit(block.step)
+  shapes = jax.tree.map(jnp.shape, at)
+  states = [at]
+  for t in range(9):
+    y, at = step(x_BLD[:, t].reshape(2, 2, -1), at)
+    np.testing.assert_allclose(
+      y.reshape(4, -1), whole_BLD[:, t], atol=1e-5, rtol=1e-5
+    )
+    states.append(at)
+  assert jax.tree.map(jnp.shape, at) == shapes
+  close = functools.partial(np.testing.assert_allclose, atol=1e-5, rtol=1e-5)
+  for row, length in enumerate([0, 1, 5, 9]):
+    for found, ended, want in zip(
+      *map(jax.tree.leaves, (state, last, states[length])), strict=True
+    ):
+      flat = np.asarray(want).reshape(4, *want.shape[2:])
+      close(found[row], flat[row])
+      if length == 9:
+        close(ended[row], flat[row])
+
+
+def test_a_step_costs_the_same_after_any_prefix(model):
+  """What a session keeps has one size, whatever the sequence's length."""
+  net = made(model)
+  sizes = {
+    sum(leaf.size for leaf in jax.tree.leaves(net.branch(2, 3, size)))
+    for size in (1, 7, 500)
+  }
+  assert len(sizes) == 1
+  shared, _ = jax.eval_shape(
+    net.prefill, jnp.zeros((2, 50), int), jnp.array([3, 50])
+  )
+  one = jax.eval_shape(lambda: net.branch(2, 1, 1))
+  assert [leaf.size for leaf in jax.tree.leaves(shared)] == [
+    leaf.size for leaf in jax.tree.leaves(one)
+  ]
+
+
+def test_the_stream_and_the_states_are_float32_in_bfloat16(model):
+  low = changed(model, dtype='bfloat16')
+  given = jnp.asarray(tokens())
+  logits = jax.jit(low.__call__)(given)
+  assert logits.dtype == jnp.float32
+  assert np.isfinite(np.asarray(logits)).all()
+  exact = jax.jit(made(model).__call__)(given)
+  scale = float(jnp.abs(exact).max())
+  np.testing.assert_allclose(logits, exact, atol=0.1 * max(scale, 1))
+  assert (np.asarray(logits) != np.asarray(exact)).any()
+
+
+@pytest.mark.parametrize(
+  ('wrong', 'match'),
+  [
+    ({'layers': 0}, 'rnn: layers=0; expected at least 1'),
+    ({'width': -3}, 'rnn: width=-3'),
+    ({'dropout': 1.0}, 'expected 0 <= dropout < 1'),
+    ({'dtype': 'float16'}, "'float16'; available: float32, bfloat16"),
+  ],
+)
+def test_bad_fields_are_named(wrong, match):
+  with pytest.raises(core.InputError, match=match):
+    rnn.Model(**wrong)
+
+
+# Vafa et al. 2025: Othello has 61 tokens, the lattice 3.
+@pytest.mark.parametrize(
+  ('model', 'vocabulary', 'size'),
+  [
+    (rnn.Model(layers=6, width=768), 61, 7_180_861),
+    (rnn.Model(layers=2, width=768), 3, 2_366_979),
+    (lstm.Model(layers=6, width=768), 61, 28_442_173),
+    (lstm.Model(layers=2, width=768), 3, 9_454_083),
+  ],
+)
+def test_published_models_have_their_published_sizes(model, vocabulary, size):
+  assert network.Shape(model, vocabulary, 60).num_params == size
+
+
+@pytest.mark.parametrize('module', [rnn, lstm])
+def test_cells_are_those_of_pytorch(module):
+  torch = pytest.importorskip('torch', reason='PyTorch is not installed')
+  model = module.Model(layers=2, width=12)
+  net = made(model)
+  kind = {'rnn': torch.nn.RNN, 'lstm': torch.nn.LSTM}[model.family]
+  peer = kind(12, 12, num_layers=2, batch_first=True)
+  names = {'input': 'ih', 'state': 'hh'}
+  with torch.no_grad():
+    for number, block in enumerate(net.blocks):
+      for name, short in names.items():
+        linear = getattr(block, name)
+        for part, values in (
+          ('weight', np.asarray(linear.kernel[...]).reshape(12, -1).T),
+          ('bias', np.asarray(linear.bias[...]).reshape(-1)),
+        ):
+          target = getattr(peer, f'{part}_{short}_l{number}')
+          target.copy_(torch.tensor(values))
+    x = np.asarray(net.embed(jnp.asarray(tokens())))
+    want = peer(torch.tensor(x))[0].numpy()
+  np.testing.assert_allclose(net.hidden(tokens(), -1), want, atol=1e-6)
+  bound = 12**-0.5
+  every = np.concatenate(
+    [np.ravel(leaf) for leaf in jax.tree.leaves(nnx.split(net.blocks)[1])]
+  )
+  assert 0.9 * bound < np.abs(every).max() <= bound
+  assert abs(every.mean()) < 0.1 * bound
+
+
+@pytest.mark.parametrize('module', [rnn, lstm])
+def test_states_stay_bounded_on_long_strange_inputs(module):
+  net = made(module.Model(layers=2, width=12))
+  big = jax.tree.map(lambda leaf: 30 * leaf, nnx.split(net)[1])
+  net = nnx.merge(nnx.split(net)[0], big)
+  logits, hidden = jax.jit(lambda x: (net(x), net.hidden(x, -1)))(
+    tokens(2, 700)
+  )
+  assert np.isfinite(np.asarray(logits)).all()
+  assert np.abs(hidden).max() <= 1.0
+
+
+@pytest.mark.parametrize('module', [rnn, lstm])
+def test_dropout_is_between_the_layers_and_only_with_a_key(module):
+  model = module.Model(layers=2, width=12, dropout=0.5)
+  net, plain = made(model), changed(model, dropout=0.0)
+  given, key = jnp.asarray(tokens()), jax.random.key(3)
+  np.testing.assert_array_equal(net(given), plain(given))
+  first = net.blocks[0](net.embed(given), key=key)[0]
+  assert 0.4 < float((first == 0).mean()) < 0.6
+  last = net.blocks[1](net.embed(given), key=key)[0]
+  assert not bool((last == 0).any())
+  one = dataclasses.replace(model, layers=1)
+  np.testing.assert_array_equal(made(one)(given, key), made(one)(given))
+
+
+@pytest.mark.parametrize('name', ['rnn', 'lstm', 'slice'])
+def test_one_batch_can_be_learned_by_heart(name):
+  model = registry.make('model', f'{name}(layers=1, width=32)')
+  shape = network.Shape(model, V, 12)
+  params = network.init(shape, 0)
+  batch = jnp.asarray(tokens(4, 12))
+  rule = optax.adam(0.02)
+
+  def loss(params: nnx.State) -> jax.Array:
+    found = jax.nn.log_softmax(nnx.merge(shape.graph, params)(batch[:, :-1]))
+    return -jnp.take_along_axis(found, batch[:, 1:, None], -1).mean()
+
+  def step(carry, _):
+    params, state = carry
+    value, gradient = jax.value_and_grad(loss)(params)
+    change, state = rule.update(gradient, state)
+    return (optax.apply_updates(params, change), state), value
+
+  _, losses = jax.jit(
+    lambda p: jax.lax.scan(step, (p, rule.init(p)), length=300)
+  )(params)
+  assert losses[0] > 1.5
+  assert losses[-1] < 0.4  # The first tokens of rows cannot be told apart.
+
+
+def test_remat_changes_no_value_and_no_gradient():
+  model = rnn.Model(layers=2, width=12, dropout=0.3)
+  given, key = jnp.asarray(tokens()), jax.random.key(0)
+
+  def run(net: nnx.Module):
+    graph, params = nnx.split(net)
+    return jax.jit(
+      jax.value_and_grad(lambda p: nnx.merge(graph, p)(given, key).var())
+    )(params)
+
+  value, slopes = run(made(model))
+  again, same = run(changed(model, remat=True))
+  np.testing.assert_allclose(again, value, rtol=1e-6)
+  jax.tree.map(
+    functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-7),
+    same,
+    slopes,
+  )

@@ -1,0 +1,223 @@
+"""SLiCE: published sizes, its definition in NumPy, forms, long inputs."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from wm import core
+from wm.models import network
+from wm.models import slice as slices
+
+SMALL = slices.Model(layers=1, width=12, block_size=4)
+V = 11
+
+
+def tokens(rows: int = 3, length: int = 21, seed: int = 0) -> np.ndarray:
+  return np.random.default_rng(seed).integers(1, V, (rows, length))
+
+
+@functools.cache
+def made(model: slices.Model) -> nnx.Module:
+  shape = network.Shape(model, V, 21)
+  return nnx.merge(shape.graph, network.init(shape, 0))
+
+
+def changed(model: slices.Model, **fields) -> nnx.Module:
+  """The same weights under other fields."""
+  other = dataclasses.replace(model, **fields)
+  graph = network.Shape(other, V, 21).graph
+  return nnx.merge(graph, nnx.split(made(model))[1])
+
+
+def scaled(net: nnx.Module, factor: float) -> nnx.Module:
+  graph, params = nnx.split(net)
+  return nnx.merge(graph, jax.tree.map(lambda leaf: factor * leaf, params))
+
+
+# Walker and Lyons 2026, table 4: packed moves, 1,878 logits of a state.
+@pytest.mark.parametrize(
+  ('width', 'layers', 'blocks', 'diagonal'),
+  [
+    (128, 1, 3_144_662, 3_029_078),
+    (256, 2, 7_962_966, 7_041_878),
+    (384, 4, 18_641_238, 14_501_718),
+    (512, 6, 38_241_110, 27_209_558),
+  ],
+)
+def test_published_models_have_their_published_sizes(
+  width, layers, blocks, diagonal
+):
+  for size, count in ((8, blocks), (1, diagonal)):
+    model = slices.Model(layers=layers, width=width, block_size=size)
+    assert network.Shape(model, 20482, 700, 1878).num_params == count
+
+
+def test_weights_start_as_published():
+  model = slices.Model(layers=1, width=96, block_size=8, init_std=0.3)
+  net = made(model)
+  layer = net.blocks[0]
+  for leaf, std in (
+    (layer.transition.kernel, 0.3 / 8**0.5),
+    (layer.drive.kernel, 0.3),
+    (layer.first, 0.3),
+    (net.embedding.table, 1.0),
+    (layer.mlp.up.kernel, 96**-0.5 / 3**0.5),
+    (net.head.kernel, 96**-0.5 / 3**0.5),
+  ):
+    assert np.std(leaf[...]) == pytest.approx(std, rel=0.25)
+    assert abs(np.mean(leaf[...])) < 0.25 * std
+
+
+def _norm(x: np.ndarray) -> np.ndarray:
+  return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6)
+
+
+def definition(net: nnx.Module, given: np.ndarray) -> np.ndarray:
+  """The one layer's output y, by spec, token by token, in float64."""
+  model, layer = net.model, net.blocks[0]
+  size, width = model.block_size, model.width
+  x_LD = np.asarray(net.embedding.table[...], np.float64)[given]
+  w_a = np.asarray(layer.transition.kernel[...], np.float64)
+  w_b = np.asarray(layer.drive.kernel[...], np.float64).reshape(-1, width)
+  y, u, out = np.asarray(layer.first[...], np.float64), np.zeros(width), []
+  for x in x_LD:
+    now = _norm(x)
+    w = model.scale * np.concatenate([[1.0], now - u])
+    whole = np.zeros((width, width))  # A row-major reshape of W_A w.
+    flat = np.einsum('e,enij->nij', w, w_a).reshape(-1)
+    for place, value in enumerate(flat):
+      block, rest = divmod(place, size * size)
+      row, column = divmod(rest, size)
+      whole[block * size + row, block * size + column] = value
+    y, u = y + whole @ y + w @ w_b, now
+    out.append(y)
+  return np.stack(out)
+
+
+@pytest.mark.parametrize('size', [1, 3, 4, 12])
+def test_states_are_those_of_the_definition(size):
+  net = made(dataclasses.replace(SMALL, block_size=size, init_std=0.7))
+  given = tokens(2, 40)
+  x = net.embed(given)
+  _, (y, u) = net.blocks[0](x)
+  for row in range(2):
+    want = definition(net, given[row])
+    np.testing.assert_allclose(y[row], want[-1], rtol=1e-4, atol=1e-5)
+    _, (early, _) = net.blocks[0](x, jnp.array([17, 17]))
+    np.testing.assert_allclose(early[row], want[16], rtol=1e-4, atol=1e-5)
+  np.testing.assert_allclose(u, _norm(np.asarray(x[:, -1])), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+  ('size', 'others'),
+  [
+    (1, [{'form': 'associative', 'chunk': 8}]),
+    (
+      4,
+      [
+        {'form': 'sequential', 'chunk': 1},
+        {'form': 'sequential', 'chunk': 20},
+        {'form': 'chunked', 'remat': True},
+      ],
+    ),
+  ],
+)
+def test_form_and_chunk_change_no_value_and_no_gradient(size, others):
+  plain = dataclasses.replace(SMALL, block_size=size)
+  given = jnp.asarray(tokens())
+
+  def run(**fields):
+    graph, params = nnx.split(changed(plain, **fields))
+    value, slopes = jax.jit(
+      jax.value_and_grad(lambda p: (nnx.merge(graph, p)(given) ** 2).mean())
+    )(params)
+    return value, jax.tree.leaves(slopes)
+
+  value, slopes = run(form='sequential', chunk=21)
+  for fields in others:
+    again, same = run(**fields)
+    np.testing.assert_allclose(again, value, rtol=1e-5)
+    for found, want in zip(same, slopes, strict=True):
+      np.testing.assert_allclose(found, want, rtol=1e-3, atol=2e-5)
+
+
+def test_exp_is_the_matrix_exponential():
+  linalg = pytest.importorskip('scipy.linalg', reason='SciPy is missing')
+  rng = np.random.default_rng(0)
+  a = rng.normal(size=(6, 4, 4)).astype(np.float32)
+  want = np.stack([linalg.expm(x.astype(float)) for x in a])
+  np.testing.assert_allclose(slices.transition(a, 'exp'), want, rtol=1e-4)
+  turn = slices.transition(jnp.asarray(a - a.swapaxes(1, 2)), 'exp')
+  product = jnp.einsum('nij,nkj->nik', turn, turn)
+  np.testing.assert_allclose(
+    product, np.broadcast_to(np.eye(4), product.shape), atol=1e-5
+  )
+
+
+def test_bounded_maps_never_stretch_and_keep_permutations():
+  rng = np.random.default_rng(0)
+  a = rng.normal(size=(50, 4, 4)) * np.logspace(-2, 6, 50)[:, None, None]
+  found = np.asarray(slices.transition(jnp.asarray(a, jnp.float32), 'bounded'))
+  assert np.linalg.norm(found, 2, (1, 2)).max() < 1 + 1e-6
+  turn = np.eye(4)[[2, 0, 3, 1]] * np.array([1, -1, 1, 1])[:, None]
+  kept = slices.transition(jnp.asarray(turn - np.eye(4)), 'bounded')
+  np.testing.assert_allclose(kept, turn, atol=1e-6)
+  small = 0.5 * np.eye(4) - np.eye(4)
+  kept = slices.transition(jnp.asarray(small), 'bounded')
+  np.testing.assert_allclose(kept, 0.5 * np.eye(4), atol=1e-6)
+
+
+@pytest.mark.parametrize('size', [1, 4])
+def test_inputs_far_from_training_overflow_only_where_nothing_bounds(size):
+  """Where a state overflows, every later output says so: none is a number."""
+  given = jnp.asarray(tokens(4, 700))
+  model = dataclasses.replace(SMALL, block_size=size)
+
+  @jax.jit
+  def finite(net: nnx.Module) -> tuple[jax.Array, jax.Array]:
+    found = net.hidden(given, 1), net(given)
+    return tuple(jnp.isfinite(x).all(-1) for x in found)
+
+  for kind in ('bounded', 'plain'):
+    net = changed(model, transition=kind)
+    assert finite(net)[1].all()
+    states, logits = map(np.asarray, finite(scaled(net, 6.0)))
+    if kind == 'bounded':
+      assert logits.all()
+  assert not states[:, -1].any()
+  assert states[:, 0].all()
+  np.testing.assert_array_equal(states, np.logical_and.accumulate(states, 1))
+  assert not (logits & ~states).any()
+
+
+def test_dropout_is_on_both_parts_and_not_on_the_embeddings():
+  model = dataclasses.replace(SMALL, dropout=0.5)
+  net, plain = made(model), changed(model, dropout=0.0)
+  given, key = jnp.asarray(tokens()), jax.random.key(3)
+  np.testing.assert_array_equal(net(given), plain(given))
+  assert (np.asarray(net(given, key)) != np.asarray(net(given))).any()
+  np.testing.assert_array_equal(net.stream(given, 0, key), net.embed(given))
+  layer, x = net.blocks[0], net.embed(given)
+  keys = jax.random.split(key, 40)
+  drawn = jax.jit(jax.vmap(lambda key: layer(x, key=key)[0]))(keys)
+  assert (np.std(drawn, 0) > 0).all()
+
+
+@pytest.mark.parametrize(
+  ('wrong', 'match'),
+  [
+    ({'block_size': 5}, 'expected a divisor of width=12'),
+    ({'block_size': 0}, 'block_size=0; expected at least 1'),
+    ({'transition': 'tanh'}, 'available: plain, exp, bounded'),
+    ({'form': 'scan'}, "'scan'; available: auto"),
+    ({'chunk': -1}, 'chunk=-1'),
+  ],
+)
+def test_bad_fields_are_named(wrong, match):
+  with pytest.raises(core.InputError, match=match):
+    slices.Model(width=12, **{'block_size': 4, **wrong})
