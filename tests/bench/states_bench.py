@@ -1,0 +1,128 @@
+"""State labels made with each batch, and what the state objective costs."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from tests.bench import chess_bench, harness
+from wm import core, registry
+
+GAMES, PLIES = 128, 128
+
+
+def _python_labels(world: core.World, games: core.Sequences) -> np.ndarray:
+  """Labels [N, L, 75] of games by python-chess, replayed move by move."""
+  peer, _ = chess_bench.python_chess()
+  shape = (*games.tokens.shape, len(world.state_heads))
+  labels = np.zeros(shape, np.uint8)
+  for n, (row, length) in enumerate(
+    zip(games.tokens, games.lengths, strict=True)
+  ):
+    board = peer.Board()
+    labels[n, 0] = chess_bench.python_labels(board)
+    for k in range(1, int(length)):
+      board.push_uci(world.vocab[row[k]])
+      labels[n, k] = chess_bench.python_labels(board)
+  return labels
+
+
+def bench_state_labels() -> Iterator[harness.Line]:
+  """Labels of a batch of games, by plies; the published way replays them."""
+  world = registry.make('world', f'chess(length={PLIES})')
+  games = world.sample(GAMES, 0)
+  some = games.take(np.arange(8))
+  start = time.process_time()
+  wanted = _python_labels(world, some)
+  slow = (time.process_time() - start) / some.lengths.sum()
+  found = world.sequence_labels(some.tokens, some.lengths)
+  assert (found == wanted).all()
+  done = harness.measure(
+    lambda: world.sequence_labels(games.tokens, games.lengths), 9
+  )
+  rate = games.lengths.sum() / done.cpu
+  yield harness.Line(
+    'state labels of chess batches on the fly',
+    rate,
+    'plies/CPU-s',
+    chess_bench.python_chess()[1],
+    rate * slow,
+    done.compile_s,
+    'at least 1,000,000',
+  )
+
+
+def bench_state_feed() -> Iterator[harness.Line]:
+  """Batches from a store with and without labels, by plies."""
+  from wm.data import batches, sampling, store
+  from wm.train import feed, state
+
+  world = registry.make('world', f'chess(length={PLIES})')
+  with tempfile.TemporaryDirectory() as out:
+    sampling.make_dataset(world, out, num=2000, num_heldout=1, seed=0)
+    source = batches.Batches(
+      store.open(f'{out}/data/train'), 32, 0, 'buckets', feed.MULTIPLE
+    )
+    mesh, costs = state.mesh(1, 1), {}
+    for labelled in (None, world):
+      step, tokens = 0, 0
+
+      def act(labelled: core.World | None = labelled) -> None:
+        nonlocal step, tokens
+        rows = source.at(step)
+        feed.place(mesh, *rows, labelled)
+        step, tokens = step + 1, tokens + int(rows[1].sum())
+
+      act()
+      step = tokens = 0
+      start = time.process_time()
+      for _ in range(60):
+        act()
+      costs[labelled is not None] = tokens / (time.process_time() - start)
+  yield harness.Line(
+    'batches with state labels, from disk to device',
+    costs[True],
+    'plies/CPU-s',
+    'batches without labels, same run',
+    costs[True] / costs[False],
+  )
+
+
+def bench_state_loss() -> Iterator[harness.Line]:
+  """75 cross-entropies and their gradient, by the head that they are of."""
+  import jax
+  import jax.numpy as jnp
+
+  from wm.models import states
+
+  world = registry.make('world', f'chess(length={PLIES})')
+  games = world.sample(32, 0)
+  labels = jnp.asarray(world.sequence_labels(games.tokens, games.lengths))
+  heads, width = world.state_heads, 128
+  x_BLD = jax.random.normal(jax.random.key(0), (*labels.shape[:2], width))
+  w_DC = jax.random.normal(jax.random.key(1), (width, sum(heads))) / width
+
+  def head(w_DC: jax.Array) -> jax.Array:
+    return jnp.square(x_BLD @ w_DC).mean()
+
+  def whole(w_DC: jax.Array) -> jax.Array:
+    return states.losses(x_BLD @ w_DC, labels, heads).mean()
+
+  times = {}
+  for name, function in (('head', head), ('whole', whole)):
+    act = jax.jit(jax.grad(function))
+    times[name] = harness.measure(
+      lambda act=act: jax.block_until_ready(act(w_DC))
+    )
+  done, bare = times['whole'], times['head']
+  yield harness.Line(
+    'state loss and its gradient by the head, 32 x 129, width 128',
+    labels.shape[0] * labels.shape[1] / done.cpu,
+    'tokens/CPU-s',
+    'the head alone, same run',
+    bare.cpu / done.cpu,
+    done.compile_s,
+  )
