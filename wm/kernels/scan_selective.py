@@ -24,7 +24,7 @@ from wm.kernels import scan_ssd
 # Backend -> (form, steps of a chunk); the CPU's was measured in training (2
 # cores, float32; tests/bench/ssd_bench.py), the others' were not.
 _AUTO = {
-  'cpu': ('sequential', 64),
+  'cpu': ('chunked', 16),
   'gpu': ('chunked', 64),
   'tpu': ('chunked', 64),
 }

@@ -31,13 +31,14 @@ from wm import core
 
 FORMS = ('auto', 'sequential', 'associative', 'chunked')
 
-# Backend -> (form, steps of a chunk). The CPU's was measured in training (2
-# cores, float32; tests/bench/ssd_bench.py); on others the chunks are those of
-# the published kernels, not measured here.
+# Backend -> (form, steps of a chunk for states of fewer than 64 x 64 numbers,
+# for larger ones). The CPU's were measured in training (2 cores, float32, T =
+# 600; tests/bench/ssd_bench.py): chunks take 0.4 of the time of `lax.scan` for
+# 32 x 32, 0.2 to 0.25 for 64 x 128. Others have the published kernels' chunks.
 _AUTO = {
-  'cpu': ('chunked', 64),
-  'gpu': ('chunked', 128),
-  'tpu': ('chunked', 128),
+  'cpu': ('chunked', 32, 64),
+  'gpu': ('chunked', 128, 128),
+  'tpu': ('chunked', 128, 128),
 }
 
 # e^-100 is zero in float32; a bound keeps sums of decays finite.
@@ -63,10 +64,12 @@ class _Inputs(NamedTuple):
   late: jax.Array | None
 
 
-def resolve(form: str, chunk: int, ranks: int = 1) -> tuple[str, int]:
+def resolve(
+  form: str, chunk: int, size: int = 1, ranks: int = 1
+) -> tuple[str, int]:
   """The form and the steps of a chunk, with 'auto' and 0 filled in.
 
-  The measured chunk is that of one rank: more ranks have shorter chunks.
+  size: numbers of a head's state; ranks: the more, the fewer steps.
 
   Raises:
     InputError: there is no such form, or the chunk is negative.
@@ -75,8 +78,9 @@ def resolve(form: str, chunk: int, ranks: int = 1) -> tuple[str, int]:
     raise core.InputError(f'form={form!r}; available: {", ".join(FORMS)}')
   if chunk < 0:
     raise core.InputError(f'chunk={chunk}; expected 1 or more, or 0: measured')
-  best, size = _AUTO.get(jax.default_backend(), _AUTO['gpu'])
-  return best if form == 'auto' else form, chunk or max(size // ranks, 1)
+  best, *steps = _AUTO.get(jax.default_backend(), _AUTO['gpu'])
+  usual = max(steps[size >= 4096] // ranks, 1)
+  return best if form == 'auto' else form, chunk or usual
 
 
 def ssd(
@@ -117,7 +121,8 @@ def ssd(
   single = x.ndim == 4
   if single:
     x, b, c = x[:, :, None], b[:, :, None], c[:, :, None]
-  form, chunk = resolve(form, chunk, x.shape[2])
+  size = start.shape[-2] * start.shape[-1]
+  form, chunk = resolve(form, chunk, size, x.shape[2])
   given = _Inputs(x, jnp.maximum(a, _LEAST), b, c, weight, late)
   if form == 'chunked':
     y, state = _chunked(given, start, max(min(chunk, x.shape[1]), 1))
@@ -171,6 +176,7 @@ def _late(given: _Inputs) -> jax.Array:
 def _sequential(
   given: _Inputs, start: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
+  @jax.checkpoint  # Only the states are kept for the backward pass.
   def body(h: jax.Array, now: _Inputs) -> tuple[jax.Array, jax.Array]:
     x, a, b, c, weight, late = now
     added = outer(x, b)
@@ -238,16 +244,31 @@ def _chunked(
 
 
 def _sums(a_BSKH: jax.Array) -> jax.Array:
-  """[B, S, H, K, K]: sums of a over steps j + 1 to i, for i >= j.
+  """[B, S, H, K, K]: sums of a over steps j + 1 to i, for i >= j; else 0.
 
-  A product of triangles, since the difference of two running sums would lose
-  its digits where decays are strong.
+  These are differences of running sums, which lose their digits after strong
+  decays unless what each sum rounds off is kept too.
   """
-  size = a_BSKH.shape[2]
-  lower = jnp.tril(jnp.ones((size, size), a_BSKH.dtype))
-  after = jnp.tril(lower, -1)
-  spread = a_BSKH.swapaxes(2, 3)[..., None] * after[None, None, None]
-  return jnp.einsum('iu,bshuj->bshij', lower, spread, precision='highest')
+  fixed = jax.lax.stop_gradient(a_BSKH)
+  high, low = jax.lax.associative_scan(
+    _exact_sum, (fixed, jnp.zeros_like(fixed)), axis=2
+  )
+  running = jnp.cumsum(a_BSKH, axis=2)
+  high += running - jax.lax.stop_gradient(running)  # 0, with its gradient.
+  high, low = high.swapaxes(2, 3), low.swapaxes(2, 3)
+  sums = high[..., None] - high[..., None, :]
+  sums += low[..., None] - low[..., None, :]
+  return jnp.tril(sums)
+
+
+def _exact_sum(first: Any, second: Any) -> tuple[jax.Array, jax.Array]:
+  """Sum of two numbers, each of two parts (Knuth's two-sum, renormalised)."""
+  high = first[0] + second[0]
+  back = high - first[0]
+  error = (first[0] - (high - back)) + (second[0] - back)
+  low = error + (first[1] + second[1])
+  total = high + low
+  return total, low - (total - high)
 
 
 def _heads_product(
