@@ -15,6 +15,7 @@ Shape letters: L length, K steps of a chunk, X any other dimensions.
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,10 +27,10 @@ FORMS = ('auto', 'sequential', 'associative', 'chunked')
 # (backend, blocks?) -> (form, steps of a chunk). Measured on a CPU, 2 cores,
 # float32, forward and backward, CPU ms (tests/bench/scan_bench.py):
 #                             sequential  associative  chunked (16)
-#   16 x 128, 128 wide               4.7           11           7
-#   16 x 600, 512 wide               105          255         155
-#   16 x 128, 128 in 8 x 8           6.5           19          31
-#   16 x 600, 512 in 4 x 4           205        1,274       1,275
+#   16 x 128, 128 wide               2.3          9.0         6.2
+#   16 x 600, 512 wide                52          213         126
+#   16 x 128, 128 in 8 x 8           3.7           17          30
+#   16 x 600, 512 in 4 x 4           106        1,234       1,218
 # On others many small steps are slow: those are not measured.
 _AUTO = {
   ('cpu', False): ('sequential', 16),
@@ -153,7 +154,7 @@ _affine.defvjp(_forward, _backward)
 def _sequential(
   a_LX: jax.Array, b_LX: jax.Array, start_X: jax.Array
 ) -> jax.Array:
-  def body(y_X, given):
+  def body(y_X: jax.Array, given: Any) -> tuple[jax.Array, jax.Array]:
     y_X = affine_step(*given, y_X)
     return y_X, y_X
 
@@ -166,7 +167,7 @@ def _sequential_back(
   """h [L, ...], and a_0' h_0: without a copy of a."""
   blocks = a_LX.ndim > g_LX.ndim
 
-  def body(later_X, given):
+  def body(later_X: jax.Array, given: Any) -> tuple[jax.Array, jax.Array]:
     a_X, g_X = given
     h_X = g_X + later_X
     return _act(_turned(a_X, blocks), h_X), h_X
@@ -184,7 +185,7 @@ def _associative(
     [affine_step(a_LX[:1], b_LX[:1], start_X[None]), b_LX[1:]]
   )
 
-  def after(first, second):
+  def after(first: Any, second: Any) -> tuple[jax.Array, jax.Array]:
     a = second[0] @ first[0] if blocks else second[0] * first[0]
     return a, affine_step(*second, first[1])
 
@@ -207,7 +208,7 @@ def _chunked(
 
   a_KX, b_KX = by_place(a_LX), by_place(b_LX)
 
-  def compose(whole, given):
+  def compose(whole: Any, given: Any) -> tuple[Any, None]:
     a_X, b_X = given
     whole_a = a_X @ whole[0] if blocks else a_X * whole[0]
     return (whole_a, affine_step(a_X, b_X, whole[1])), None

@@ -8,7 +8,7 @@ residual; PyTorch's default initialisation, both of its biases. Published:
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -59,7 +59,7 @@ class Cell(recurrent.Block):
     given_LBGD = self.input(x_BLD.astype(self.dtype)).swapaxes(0, 1)
     start = self.start(x_BLD.shape[:1])
 
-    def body(state, given_BGD):
+    def body(state: Any, given_BGD: jax.Array) -> tuple[Any, Any]:
       state = self.cell(given_BGD, state)
       return state, state
 
