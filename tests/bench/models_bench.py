@@ -1,0 +1,273 @@
+"""Every family beside the others, at the chess paper's smallest size.
+
+Training steps are measured in turns, so that all see the same machine; CPU
+time is this process's.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tests.bench import harness
+from wm import accept as rules
+from wm import registry
+
+GAMES, PLIES, ROUNDS = 32, 128, 7
+TRANSFORMER = (
+  "transformer(layers=1, width=128, positions='rotary', norm='rms', "
+  "epsilon=1e-6, mlp='swiglu', ratio=4, biases=True, tied=False, "
+  "head_bias=True, init='torch', dropout=0.1)"
+)
+FAMILIES = {
+  'Transformer': TRANSFORMER,
+  'SLiCE b=8': 'slice(layers=1, width=128, dropout=0.1)',
+  'SLiCE b=1': 'slice(layers=1, width=128, block_size=1, dropout=0.1)',
+  'Gated DeltaNet': 'deltanet(layers=1, width=128)',
+  'Mamba-3': 'mamba3(layers=1, width=128, state=128, dropout=0.1)',
+  'Mamba-3, rank 4': 'mamba3(layers=1, width=128, state=128, rank=4)',
+  'Mamba-2': 'mamba2(layers=1, width=128, state=128, dropout=0.1)',
+  'Mamba': 'mamba(layers=1, width=128)',
+  'LSTM': 'lstm(layers=1, width=128)',
+  'RNN': 'rnn(layers=1, width=128)',
+}
+# (family, objective) -> tokens per CPU-second of the published PyTorch code on
+# 2 CPU cores, torch 2.13 (AdamW, packed vocabulary), and what is aimed at.
+PUBLISHED = {
+  ('Transformer', 'state'): (5170, 10_000),
+  ('SLiCE b=8', 'state'): (2880, 6000),
+}
+DRAW = rules.epsilon(0.0)
+
+
+def _world(length: int = PLIES, vocabulary: str = 'compact') -> Any:
+  return registry.make(
+    'world', f'chess(length={length}, vocabulary={vocabulary!r})'
+  )
+
+
+def _step(world: Any, spec: str, objective: str) -> Callable[[], None]:
+  """One update, on games that are on the device already."""
+  import jax
+
+  from wm.models import network
+  from wm.train import config as config_lib
+  from wm.train import feed, objectives, optimiser, state, step
+
+  config = config_lib.Config('', spec, objective=objective, batch=GAMES)
+  aim = objectives.make(config, world)
+  model, mesh = registry.make('model', spec), state.mesh(1, 1)
+  shape = network.Shape(model, len(world.vocab), world.max_len, aim.outputs)
+  shapes = state.shapes(shape)
+  adam = optimiser.make(config, shapes, model.undecayed)
+  abstract = state.abstract_state(shapes, adam, mesh)
+  update = step.make_train_step(
+    shape, adam, optimiser.schedule(config), aim, 0, abstract
+  )
+  # The next token is judged at one place less.
+  tokens = world.sample(GAMES, 0).tokens
+  tokens = tokens[:, : PLIES + (objective == 'next')]
+  assert tokens.shape[1] == PLIES + (objective == 'next')
+  lengths = np.full(GAMES, tokens.shape[1], np.int32)
+  batch = feed.place(mesh, tokens, lengths, aim.world)
+  held = [state.create(shape, 0, adam, abstract), 0]
+
+  def run() -> None:
+    held[0], report = update(held[0], np.int32(held[1]), *batch)
+    held[1] += 1
+    jax.block_until_ready(report)
+
+  return run
+
+
+def _in_turns(
+  runs: dict[str, Callable[[], None]], rounds: int = ROUNDS
+) -> tuple[dict[str, float], dict[str, float]]:
+  """Median CPU seconds of each, and wall seconds of its first call."""
+  first, spent = {}, {name: [] for name in runs}
+  for name, run in runs.items():
+    start = time.perf_counter()
+    run()
+    first[name] = time.perf_counter() - start
+  for _ in range(rounds):
+    for name, run in runs.items():
+      start = time.process_time()
+      run()
+      spent[name].append(time.process_time() - start)
+  return {name: statistics.median(spent[name]) for name in runs}, first
+
+
+def _training(objective: str) -> Iterator[harness.Line]:
+  world = _world()
+  runs = {
+    name: _step(world, spec, objective) for name, spec in FAMILIES.items()
+  }
+  spent, first = _in_turns(runs)
+  for name in FAMILIES:
+    rate = GAMES * PLIES / spent[name]
+    theirs, target = PUBLISHED.get((name, objective), (0, 0))
+    ratio, baseline = spent['Transformer'] / spent[name], 'Transformer here'
+    if theirs:
+      ratio = rate / theirs
+      baseline = f'published PyTorch code, {theirs} tokens/CPU-s'
+    yield harness.Line(
+      name=f'training step, {objective}, {name}, d128/l1, {GAMES} x {PLIES}',
+      value=rate,
+      unit='tokens/CPU-s',
+      baseline=baseline,
+      ratio=ratio,
+      compile_s=first[name],
+      target=f'{target} tokens/CPU-s' if target else 'ratio >= 0.5',
+    )
+
+
+def bench_models_state() -> Iterator[harness.Line]:
+  """Training of the 75 labels, all families."""
+  return _training('state')
+
+
+def bench_models_next() -> Iterator[harness.Line]:
+  """Training of the next token, all families."""
+  return _training('next')
+
+
+def bench_models_packed() -> Iterator[harness.Line]:
+  """What 18,512 tokens that never occur cost."""
+  runs = {
+    kind: _step(_world(vocabulary=kind), TRANSFORMER, 'state')
+    for kind in ('compact', 'packed')
+  }
+  spent, first = _in_turns(runs)
+  rate = GAMES * PLIES / spent['packed']
+  yield harness.Line(
+    name='training step, state, Transformer, packed vocabulary',
+    value=rate,
+    unit='tokens/CPU-s',
+    baseline='published PyTorch code, 5170 tokens/CPU-s; compact here: '
+    f'{GAMES * PLIES / spent["compact"]:.0f}',
+    ratio=rate / 5170,
+    compile_s=first['packed'],
+    target='10000 tokens/CPU-s',
+  )
+
+
+def _memory(spec: str, length: int) -> float:
+  """MiB that a gradient of one batch of games needs besides its inputs."""
+  import jax
+  import jax.numpy as jnp
+  from flax import nnx
+
+  from wm.models import network, states
+
+  heads = _world().state_heads
+  model = registry.make('model', spec)
+  shape = network.Shape(model, 1970, length, sum(heads))
+
+  def loss(params: Any, tokens: jax.Array, labels: jax.Array) -> jax.Array:
+    logits = nnx.merge(shape.graph, params)(tokens, jax.random.key(0))
+    return states.losses(logits, labels, heads).mean()
+
+  rows = jax.ShapeDtypeStruct((GAMES, length), jnp.int32)
+  labels = jax.ShapeDtypeStruct((GAMES, length, len(heads)), jnp.int32)
+  lowered = jax.jit(jax.grad(loss)).lower(shape.abstract, rows, labels)
+  return lowered.compile().memory_analysis().temp_size_in_bytes / 2**20
+
+
+def bench_models_memory() -> Iterator[harness.Line]:
+  """Temporary memory of a gradient at 512 plies."""
+  base = _memory(TRANSFORMER, 512)
+  for name, spec in FAMILIES.items():
+    used = base if spec == TRANSFORMER else _memory(spec, 512)
+    yield harness.Line(
+      name=f'memory of a gradient, {name}, d128/l1, {GAMES} x 512',
+      value=used,
+      unit='MiB',
+      baseline=f'Transformer, same compiler: {base:.0f} MiB',
+      ratio=base / used,
+      target='ratio >= 0.5',
+    )
+
+
+def _sampling(spec: str, length: int) -> tuple[float, float]:
+  """CPU-seconds a token at `length`: by a step, by reading all again."""
+  world, few = _world(length - 1), 8
+  predictor = registry.make('model', spec).predictor(world, 0)
+  prefixes = world.sample(16, 1).tokens[:, : length - few - 1]
+  lengths, num = np.full(16, prefixes.shape[1]), predictor.rows(1) // 16
+  session = predictor.session(prefixes, lengths, num)
+  uniform = np.random.default_rng(0).random((few, 16, num))
+
+  def step(k: int) -> None:
+    session.advance(session.draw(DRAW, uniform[k].astype(np.float32)))
+
+  step(0)
+  session.log_probs()
+  start = time.process_time()
+  for k in range(1, few):
+    step(k)
+  session.log_probs()
+  steps = (time.process_time() - start) / ((few - 1) * 16 * num)
+  rows = np.pad(prefixes, ((0, 0), (0, few)), mode='edge')
+  whole = harness.measure(
+    lambda: predictor.log_probs(rows, lengths + few), runs=3
+  )
+  return steps, whole.cpu / 16
+
+
+def bench_models_sampling() -> Iterator[harness.Line]:
+  """A token of a continuation at length 256, compact vocabulary."""
+  for name, spec in FAMILIES.items():
+    steps, whole = _sampling(spec, 256)
+    yield harness.Line(
+      name=f'sampling at length 256, {name}, d128/l1',
+      value=1 / steps,
+      unit='tokens/CPU-s',
+      baseline=f'whole prefix read again, same run: {1 / whole:.0f} tokens/'
+      'CPU-s',
+      ratio=whole / steps,
+      target='ratio >= 10',
+    )
+
+
+def _delta(form: str, chunk: int, length: int) -> Callable[[], None]:
+  """Forward and backward of the delta rule as d128 has it, 16 rows."""
+  import jax
+
+  from wm.kernels import scan_delta
+
+  rng, shape = np.random.default_rng(0), (16, length, 2)
+  q, k = rng.normal(size=(2, *shape, 48))
+  k /= np.linalg.norm(k, axis=-1, keepdims=True)
+  v = rng.normal(size=(*shape, 96))
+  g, beta = -0.1 * rng.random(shape), 2 * rng.random(shape)
+  given = [np.float32(x) for x in (q, k, v, g, beta, np.zeros((16, 2, 48, 96)))]
+
+  def loss(given: list[jax.Array]) -> jax.Array:
+    return (scan_delta.delta(*given, form=form, chunk=chunk)[0] ** 2).sum()
+
+  gradient = jax.jit(jax.grad(loss))
+  return lambda: jax.block_until_ready(gradient(given))
+
+
+def bench_models_delta() -> Iterator[harness.Line]:
+  """Forms of the delta rule at 600 tokens, in training."""
+  runs = {'lax.scan': _delta('sequential', 0, 600)}
+  runs |= {
+    f'chunks of {chunk}': _delta('chunked', chunk, 600)
+    for chunk in (16, 32, 64)
+  }
+  spent, first = _in_turns(runs, 3)
+  for name in list(runs)[1:]:
+    yield harness.Line(
+      name=f'delta rule, forward and backward, 16 x 600, {name}',
+      value=1e3 * spent[name],
+      unit='CPU-ms',
+      baseline=f'lax.scan, same run: {1e3 * spent["lax.scan"]:.0f} CPU-ms',
+      ratio=spent['lax.scan'] / spent[name],
+      compile_s=first[name],
+      target='ratio >= 2.5',
+    )
