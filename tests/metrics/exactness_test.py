@@ -138,6 +138,23 @@ def test_one_wrong_label_is_found_where_it_is():
   assert world.format_state(state[0]) == rows.columns['state'][0]
 
 
+def test_heads_are_told_apart_where_asked_for():
+  world = registry.make('world', 'chess(length=30)')
+  odd = np.arange(31) % 2 == 1
+  model = Broken(world, 66, lambda tokens: odd[: tokens.shape[1]])
+  assert 'by_head' not in scores(model, world)
+  rows = scores(model, world, heads=True)['by_head']
+  lengths = sequences(world).lengths
+  assert len(rows.value) == 40 * 75
+  other = rows.columns['head'] != 66
+  assert (rows.value[other] == 1).all()
+  np.testing.assert_allclose(rows.value[~other], 1 - lengths // 2 / lengths)
+  np.testing.assert_array_equal(rows.weight[~other], lengths)
+  model.max_len = 3
+  rows = scores(model, world, heads=True)['by_head']
+  assert set(rows.reason) == {'longer_than_model'}
+
+
 def test_kinds_of_move_are_scored_apart():
   world = registry.make('world', 'chess(length=120)')
   games = sequences(world)

@@ -30,6 +30,8 @@ class Metric(core.Metric):
     changed: share of the labels that a token changes that are right.
     exact_KIND, changed_KIND: after tokens of one of the world's `move_tags`;
       a row for each sequence that has such.
+    by_head: share of tokens after which a label is right, where `heads`; a row
+      for each sequence and label, with the label's number as `head`.
 
   The first token counts (paper: the start token is step 0). `exact`, by `step`,
   is the paper's figure of 20-step bins.
@@ -39,16 +41,18 @@ class Metric(core.Metric):
     bins: tokens of a bin.
     data: folder of stored sequences, such as games of people, to draw from;
       '' is the world's own held-out ones.
+    heads: whether to tell labels apart too.
   """
 
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[str, ...]] = ('state_heads', 'states')
   headline: ClassVar[tuple[str, ...]] = ('exact', 'labelwise', 'trajectory')
-  breakdown: ClassVar[tuple[str, ...]] = ('step',)
+  breakdown: ClassVar[tuple[str, ...]] = ('step', 'head')
 
   num: int = 1000
   bins: int = 20
   data: str = ''
+  heads: bool = False
 
   def __post_init__(self) -> None:
     driving.at_least(self, num=1, bins=1)
@@ -66,7 +70,9 @@ class Metric(core.Metric):
       tally.add(predictor, rows[part])
     pictured = _pictured(world, sequences, tally.first)
     reason = np.where(fits, '', 'longer_than_model')
-    return _scores(tally, next_token.group(world, sequences), reason, pictured)
+    group = next_token.group(world, sequences)
+    found = _scores(tally, group, reason, pictured)
+    return found + ((_by_head(tally, group, fits),) if self.heads else ())
 
   def _sequences(self, world: core.World, seed: int) -> core.Sequences:
     """The sequences asked about; raises InputError for other data."""
@@ -106,6 +112,7 @@ class _Tally(NamedTuple):
     sums: quantity -> [N, S, 2]: sum of values and of weights in each of the S
       bins of tokens.
     kinds: quantity -> [N, 1, 2]: the same over tokens of one kind.
+    heads: [N, K] tokens after which each label is right.
     first: [N] tokens up to the first wrong state; 0 where all are right.
   """
 
@@ -114,6 +121,7 @@ class _Tally(NamedTuple):
   bins: int
   sums: dict[str, np.ndarray]
   kinds: dict[str, np.ndarray]
+  heads: np.ndarray
   first: np.ndarray
 
   @classmethod
@@ -121,8 +129,9 @@ class _Tally(NamedTuple):
     cls, world: core.World, sequences: core.Sequences, bins: int
   ) -> _Tally:
     """Nothing counted yet."""
+    heads = np.zeros((len(sequences), len(world.state_heads)), np.int32)
     first = np.zeros(len(sequences), np.int32)
-    return cls(world, sequences, bins, {}, {}, first)
+    return cls(world, sequences, bins, {}, {}, heads, first)
 
   def add(self, predictor: core.Predictor, rows: np.ndarray) -> None:
     """Counts what the model says of some of the sequences."""
@@ -133,6 +142,7 @@ class _Tally(NamedTuple):
     before = np.concatenate([start, truth[:, :-1]], axis=1)
     real = np.arange(truth.shape[1]) < some.lengths[:, None]
     found = _Found(real, named == truth, truth != before, loss)
+    self.heads[rows] = (found.right & real[..., None]).sum(1)
     wrong = real & ~found.right.all(-1)
     self.first[rows] = np.where(wrong.any(1), wrong.argmax(1) + 1, 0)
     for name, values in _quantities(self.world, found).items():
@@ -227,6 +237,21 @@ def _scores(
     _by_bin(name, sums, group, reason, 0) for name, sums in tally.kinds.items()
   ]
   return tuple(found + kinds)
+
+
+def _by_head(tally: _Tally, group: np.ndarray, fits: np.ndarray) -> core.Scores:
+  """Rows of sequences that the model can take, and labels."""
+  weight = np.broadcast_to(tally.sequences.lengths[:, None], tally.heads.shape)
+  row, head = np.nonzero(fits[:, None] & (weight > 0))
+  if not row.size:
+    return core.scores('by_head', [np.nan], reason=['longer_than_model'])
+  return core.scores(
+    'by_head',
+    tally.heads[row, head] / weight[row, head],
+    group=group[row],
+    weight=weight[row, head],
+    columns={'head': head},
+  )
 
 
 def _by_bin(

@@ -25,7 +25,7 @@ from wm.metrics import rollouts, stats
 
 PARTS = 'scores'
 # A side column is broken down only where it takes no more values than this.
-MOST_VALUES = 64
+MOST_VALUES = 128
 # Columns of rows.csv that every metric has; side columns follow.
 COLUMNS = (
   'metric',
