@@ -17,9 +17,9 @@ from wm import core
 FORMS = ('sequential', 'associative', 'chunked', 'auto')
 
 # Form and chunk of a backend. Training on a CPU, ms of CPU time, K = 48 and V =
-# 96 in 2 heads, 32 x 128 and 16 x 600 tokens: sequential 322 and 703, which
-# keeps each token's matrix for the backward pass; chunks of 16: 46 and 115, of
-# 32: 48 and 127, of 64: 57 and 165. Wider products suit the others better.
+# 96 in 2 heads, 16 x 600 tokens (tests/bench/models_bench.py): 709 sequential,
+# which keeps each token's matrix for the backward pass; chunks of 16: 199, of
+# 32: 131, of 64: 170. ELSEWHERE is the published chunk, not measured here.
 DEFAULT = {'cpu': ('chunked', 32)}
 ELSEWHERE = ('chunked', 64)
 

@@ -121,7 +121,7 @@ class Mixer(ssm.Mixer):
     """See `recurrent.Block`."""
     given = self.project(x_BLD)
     dt = ssm.used(given.dt, lengths_B)
-    moved = dt[..., None] * given.rate[..., None, :]
+    moved = _within(dt[..., None] * given.rate[..., None, :])
     turns = jax.lax.associative_scan(_add_turns, moved, axis=1)
     b, c = (self.turn(v, turns) for v in (given.b, given.c))
     # The next step's share of this input; nothing comes after the last.
@@ -150,7 +150,7 @@ class Mixer(ssm.Mixer):
     given = self.project(x_XD)
     h, last_x, last_b, turns = state_X
     dt = given.dt
-    moved = dt[..., None] * given.rate[..., None, :]
+    moved = _within(dt[..., None] * given.rate[..., None, :])
     turns = _add_turns(turns, moved)
     b, c = (self.turn(v, turns) for v in (given.b, given.c))
     late = ((1 - given.share) * dt)[..., None, None]
@@ -232,7 +232,10 @@ class Mixer(ssm.Mixer):
     return self.down(ssm.merged(y.sum(-3)).astype(gate_XC.dtype))
 
 
+def _within(turns: jax.Array) -> jax.Array:
+  """Without the whole turns: -1/2 to 1/2, where no digits are lost."""
+  return turns - jax.lax.stop_gradient(jnp.round(turns))
+
+
 def _add_turns(first: jax.Array, second: jax.Array) -> jax.Array:
-  """Their sum, within half a turn of zero: it never loses its digits."""
-  total = first + second
-  return total - jax.lax.stop_gradient(jnp.round(total))
+  return _within(first + second)

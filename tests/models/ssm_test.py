@@ -1,0 +1,219 @@
+"""What holds for Mamba, Mamba-2 and Mamba-3 alike, in every form."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from wm import core, registry
+from wm.models import network, ssm
+
+SPECS = (
+  'mamba(layers=1, width=32, state=4)',
+  'mamba2(layers=1, width=32, state=8, channels=16)',
+  'mamba3(layers=1, width=32, state=8, channels=16)',
+  'mamba3(layers=1, width=32, state=8, channels=16, rank=3)',
+)
+V, OUTPUTS = 20482, 1878
+# Walker & Lyons 2026, table 4: one column each, layers x width as below. What
+# they print for Mamba-3, as MIMO of rank 4, is the first row: SISO.
+SIZES = ((1, 128), (2, 256), (4, 384), (6, 512))
+PUBLISHED = {
+  'mamba3(rank=1)': (3_198_942, 8_250_998, 19_719_478, 40_826_902),
+  'mamba3(rank=4)': (3_303_390, 8_668_790, 20_972_854, 43_333_654),
+  'mamba2()': (3_195_362, 8_230_534, 19_643_750, 40_648_822),
+}
+
+
+@pytest.fixture(params=SPECS)
+def model(request) -> ssm.SsmModel:
+  return registry.make('model', request.param)
+
+
+@functools.cache
+def weights(model: ssm.SsmModel, times: float = 1.0):
+  """(graph, params) of a network of 11 tokens, weights times a factor."""
+  shape = network.Shape(model, 11, 800)
+  params = network.init(shape, 1)
+  return shape.graph, jax.tree.map(lambda leaf: times * leaf, params)
+
+
+def tokens(length: int, rows: int = 2) -> np.ndarray:
+  rng = np.random.default_rng(length)
+  return rng.integers(1, 11, (rows, length)).astype(np.int32)
+
+
+@pytest.mark.parametrize('spec', PUBLISHED)
+def test_parameters_are_as_many_as_published(spec):
+  plain = registry.make('model', spec)
+  for (layers, width), count in zip(SIZES, PUBLISHED[spec], strict=True):
+    model = dataclasses.replace(plain, layers=layers, width=width, state=128)
+    shape = network.Shape(model, V, 700, OUTPUTS)
+    assert shape.num_params == count, model
+    if layers == 1:
+      compact = network.Shape(model, 1970, 700, OUTPUTS)
+      assert compact.num_params == count - (V - 1970) * width
+
+
+def test_chunks_change_no_logits_and_no_gradients(model):
+  given = tokens(37)
+
+  def loss(params, form: str) -> tuple[jax.Array, jax.Array]:
+    other = dataclasses.replace(model, form=form, chunk=8)
+    graph = network.Shape(other, 11, 800).graph
+    logits = nnx.merge(graph, params)(given)
+    return jnp.sin(logits).mean(), logits
+
+  run = jax.jit(jax.grad(loss, has_aux=True), static_argnums=1)
+  params = weights(model)[1]
+  slope, logits = run(params, 'sequential')
+  again, same = run(params, 'chunked')
+  np.testing.assert_allclose(same, logits, atol=1e-5)
+  for one, other in zip(*map(jax.tree.leaves, (again, slope)), strict=True):
+    scale = max(float(jnp.abs(other).max()), 1e-5)
+    np.testing.assert_allclose(one, other, atol=3e-5 * scale)
+
+
+def test_chunks_are_the_step_recurrence(model):
+  graph, params = weights(model)
+  block = nnx.merge(graph, params).blocks[0]
+  x = np.random.default_rng(0).normal(size=(2, 40, 32)).astype(np.float32)
+  whole, last = jax.jit(lambda x: block(x))(x)
+  step, state = (
+    jax.jit(lambda x, state: block.step(x, state)),
+    block.start((2,)),
+  )
+  for t in range(40):
+    y, state = step(x[:, t], state)
+    np.testing.assert_allclose(y, whole[:, t], atol=1e-5)
+  for one, other in zip(*map(jax.tree.leaves, (state, last)), strict=True):
+    assert one.dtype == other.dtype == jnp.float32
+    np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_pads_leave_the_state(model):
+  graph, params = weights(model)
+  block = nnx.merge(graph, params).blocks[0]
+  x = np.random.default_rng(0).normal(size=(4, 13, 32)).astype(np.float32)
+  lengths = np.array([13, 1, 6, 2])
+  run = jax.jit(lambda x, lengths: block(x, lengths)[1])
+  found = run(x, lengths)
+  other = np.where(np.arange(13)[None, :, None] < lengths[:, None, None], x, 7)
+  again = run(other, lengths)
+  for one, same in zip(*map(jax.tree.leaves, (found, again)), strict=True):
+    np.testing.assert_array_equal(one, same)
+  alone = jax.jit(lambda x: block(x)[1])
+  for row, length in ((0, 13), (2, 6)):
+    some = alone(x[row : row + 1, :length])
+    for one, same in zip(*map(jax.tree.leaves, (found, some)), strict=True):
+      np.testing.assert_allclose(one[row], same[0], atol=1e-5)
+
+
+@pytest.mark.parametrize('spec', [SPECS[0], SPECS[1], SPECS[3]])
+def test_700_steps_far_from_training_are_finite_and_agree(spec):
+  model = registry.make('model', spec)
+  graph, params = weights(model, 4.0)
+  given = tokens(700)
+
+  def loss(params) -> tuple[jax.Array, jax.Array]:
+    logits = nnx.merge(graph, params)(given)
+    return logits.mean(), logits
+
+  slope, logits = jax.jit(jax.grad(loss, has_aux=True))(params)
+  assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(slope))
+  plain = dataclasses.replace(model, form='sequential')
+  other = network.Shape(plain, 11, 800).graph
+  again = jax.jit(lambda params: nnx.merge(other, params)(given))(params)
+  np.testing.assert_allclose(logits, again, atol=2e-5 * float(abs(again).max()))
+
+
+def test_sessions_of_many_ranks_have_a_memory_of_constant_size():
+  model = registry.make('model', SPECS[-1])
+  graph, params = weights(model)
+  net = nnx.merge(graph, params)
+  assert jax.tree.all(
+    jax.tree.map(
+      lambda a, b: a.shape == b.shape, net.branch(2, 3, 1), net.branch(2, 3, 99)
+    )
+  )
+  found = network.NetworkPredictor(model, params, 11, 1, 800)
+  given = tokens(30)
+  full = found.log_probs(given, np.full(2, 30))
+  session = found.session(given, np.array([4, 9]), 2)
+  for k in range(12):
+    at = np.array([4, 9]) + k
+    want = full[np.arange(2), at - 1]
+    np.testing.assert_allclose(session.log_probs()[:, 1], want, atol=2e-5)
+    session.advance(np.repeat(given[np.arange(2), at][:, None], 2, axis=1))
+
+
+def test_dropout_is_on_the_embeddings_alone():
+  half = registry.make('model', SPECS[0].replace(')', ', dropout=0.5)'))
+  graph, params = weights(half)
+  given, key = tokens(6), jax.random.key(3)
+
+  @jax.jit
+  def run(params, key):
+    net = nnx.merge(graph, params)
+    return net(given, key), net.blocks[0](net.embed(given), key=key)[0]
+
+  found, again, plain = run(params, key), run(params, key), run(params, None)
+  assert (found[0] != plain[0]).any()
+  np.testing.assert_array_equal(found[0], again[0])
+  np.testing.assert_array_equal(found[1], plain[1])
+
+
+@pytest.mark.parametrize('spec', [SPECS[0], SPECS[1], SPECS[3]])
+def test_bfloat16_is_near_float32(spec):
+  model = registry.make('model', spec)
+  graph, params = weights(model)
+  half = dataclasses.replace(model, dtype='bfloat16')
+  other = network.Shape(half, 11, 800).graph
+  given = tokens(40)
+  run = jax.jit(
+    lambda graph, params: nnx.merge(graph, params)(given), static_argnums=0
+  )
+  found, near = run(graph, params), run(other, params)
+  assert near.dtype == jnp.float32
+  assert (near != found).any()
+  np.testing.assert_allclose(near, found, atol=0.05 * float(abs(found).max()))
+
+
+def test_decay_of_weights_is_for_dense_maps(model):
+  from wm.models import layers
+
+  flat = nnx.to_flat_state(weights(model)[1])
+  kept = {path[-1] for path, _ in flat if not layers.decays(path)}
+  assert {'table', 'skip', 'scale', 'bias'} <= kept
+  assert not {'log_rate', 'dt_bias', 'spread', 'gates', 'collect'} & {
+    path[-1] for path, _ in flat if layers.decays(path)
+  }
+
+
+def test_step_sizes_start_between_a_thousandth_and_a_tenth():
+  sizes = jax.nn.softplus(ssm.step_bias(20_000, nnx.Rngs(0)))
+  assert 0.99e-3 < sizes.min() < 1.01e-3
+  assert 0.099 < sizes.max() < 0.101
+  assert abs(float(jnp.log(sizes).mean()) - np.log(0.01)) < 0.03
+
+
+@pytest.mark.parametrize(
+  ('spec', 'match'),
+  [
+    ("mamba(form='fft')", "form='fft'; available: auto, sequential"),
+    ('mamba(state=0)', 'state=0; expected at least 1'),
+    ("mamba(steps='torch')", "steps='torch'; available: mamba, normal"),
+    ('mamba2(width=40)', 'width=40 times expand=2 is not a multiple'),
+    ("mamba2(weights='xavier')", "weights='xavier'; available: torch, normal"),
+    ('mamba3(state=30)', 'state=30 is not a multiple of 4'),
+    ('mamba3(rank=0)', 'rank=0; expected at least 1'),
+    ('mamba3(chunk=-1)', 'chunk=-1; expected at least 0'),
+  ],
+)
+def test_bad_fields_are_named(spec, match):
+  with pytest.raises(core.InputError, match=match):
+    registry.make('model', spec)
