@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,6 +16,17 @@ os.environ.setdefault(
 os.environ.setdefault('JAX_NUMPY_RANK_PROMOTION', 'raise')
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(autouse=True, scope='module')
+def programs_go() -> Iterator[None]:
+  """Compiled programs are dropped after each file.
+
+  The thousands of all tests together are more than a process may map.
+  """
+  yield
+  if 'jax' in sys.modules:
+    sys.modules['jax'].clear_caches()
 
 
 @pytest.fixture(scope='session')
