@@ -265,7 +265,7 @@ def test_a_policy_shifts_what_is_sampled_and_no_trial(world):
   np.testing.assert_array_equal(
     shifted.sample_states(20, 1), world.sample_states(20, 1)
   )
-  with pytest.raises(core.InputError, match='captures.; available: uniform'):
+  with pytest.raises(core.InputError, match=r'captures.; available: uniform'):
     chess.World(policy='captures')
 
 
