@@ -362,9 +362,8 @@ def test_judgement_of_headers_and_paths(world):
 def test_walk_stops_before_the_first_illegal_token(world):
   found = world.sample(12, 23)
   tokens, lengths = found.tokens.copy(), found.lengths
-  place = (core.hash64(1, np.arange(12)) % lengths.astype(np.uint64)).astype(
-    int
-  )
+  word = core.hash64(1, np.arange(12)) % lengths.astype(np.uint64)
+  place = word.astype(int)
   tokens[np.arange(12), place] = core.PAD
   steps, after = world.walk(world.init(12), tokens, lengths)
   np.testing.assert_array_equal(steps, place)

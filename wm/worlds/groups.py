@@ -7,8 +7,8 @@ Every token is always legal, so the next one says nothing about the state:
 train and measure the state itself (`--objective=state`). Which groups a model
 can follow at any length is what its state update can express: parity needs a
 sign, S3 more than what commutes, A5 and S5 what no bounded depth of simpler
-updates gives (Walker and Lyons 2026, section 6; Merrill et al. 2024; Grazzi
-et al. 2025). Train at one `length`, score at longer ones.
+updates gives (Merrill et al. 2024; Grazzi et al. 2025; Walker et al. 2025).
+Train at one `length`, score at longer ones.
 """
 
 from __future__ import annotations
