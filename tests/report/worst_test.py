@@ -297,6 +297,9 @@ def test_every_world_is_pictured(name, tmp_path):
   write.report([tmp_path / 'a'], tmp_path / 'report')
   page = (tmp_path / 'report' / 'report.html').read_text()
   found = drawings(page)
+  if world.legal(world.sample_states(50, 0))[:, 1:].all():
+    assert not found, 'where everything is legal nothing can fail'
+    return
   assert found, 'there are failures and so there are pictures'
   assert all(root.tag.endswith('svg') for root in found)
   assert 'is illegal here' in page

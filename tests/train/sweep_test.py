@@ -92,9 +92,11 @@ def test_a_failure_is_recorded_and_stops_no_other(tmp_path):
   assert not (tmp_path / 'runs' / 'lr=13' / 'failed.json').exists()
 
 
+# A process started in the background may have been told to ignore SIGINT.
 SWEEP = """
-import sys, pathlib
+import pathlib, signal, sys
 from tests.train import sweep_test
+signal.signal(signal.SIGINT, signal.default_int_handler)
 out = pathlib.Path(sys.argv[1])
 sweep_test.work(out, sweep_test.runs('lr=1|15|2'), jobs=1)
 """
