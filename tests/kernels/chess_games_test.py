@@ -42,22 +42,6 @@ def codes(text, fen=chess_fen.START, stop='claims'):
   return [chess.OUTCOMES[code] for code in found]
 
 
-def test_ids_of_moves():
-  known = {
-    'e2e4': 3980,
-    'e7e5': 16820,
-    'g1f3': 2025,
-    'e1g1': 1310,
-    'e8c8': 19490,
-    'e7e8q': 16941,
-    'a2a1n': 2564,
-    'h7g8b': 17913,
-    'a1h8': 315,
-    'h8a1': 20160,
-  }
-  assert packed(' '.join(known)) == list(known.values())
-
-
 @pytest.mark.parametrize('stop', chess.STOPS)
 @pytest.mark.parametrize(
   'fen',

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.kernels.scans import close
 from wm import core
 from wm.kernels import scan_delta
 
@@ -63,14 +64,6 @@ def both(given: dict[str, jax.Array], form: str, chunk: int = C):
 
   gradients, found = jax.grad(loss, has_aux=True)(given)
   return found, gradients
-
-
-def close(found, wanted, tolerance: float) -> None:
-  """Equal within a share of the largest number in each array."""
-  pairs = zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True)
-  for one, other in pairs:
-    most = max(float(np.abs(other).max()), 1e-6)
-    np.testing.assert_allclose(one, other, rtol=0, atol=tolerance * most)
 
 
 @pytest.mark.parametrize('form', FORMS)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.kernels.scans import close
 from wm import core
 from wm.kernels import scan_selective
 
@@ -56,16 +57,6 @@ def trained(given, form: str, chunk: int = K):
     return jnp.sin(y).mean() + jnp.cos(state).mean(), (y, state)
 
   return jax.grad(loss, has_aux=True)(given)[::-1]
-
-
-def close(found, wanted, tolerance: float) -> None:
-  """Within a share of the largest number of each leaf."""
-  for one, other in zip(
-    jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True
-  ):
-    other = np.asarray(other)
-    scale = max(float(np.abs(other).max()), 1e-6)
-    np.testing.assert_allclose(one, other, atol=tolerance * scale, rtol=0)
 
 
 @pytest.mark.parametrize('form', FORMS)

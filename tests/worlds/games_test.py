@@ -92,7 +92,12 @@ class Toy(games.GameWorld):
     return states[:, 1]
 
   def count(self, state, depth):
-    raise NotImplementedError
+    level, found = state[None], []
+    for _ in range(depth):
+      rows, tokens = np.nonzero(self.legal(level))
+      found.append(len(rows))
+      level = self.advance(level[rows], tokens)
+    return found
 
   def parse_state(self, text):
     tokens = np.array([[GO, *map(int, text)]], np.int32)
