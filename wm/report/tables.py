@@ -73,10 +73,12 @@ def headline(entries: Sequence[Entry]) -> list[tuple[str, str]]:
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
-  """Names of runs in tables: with the world where there are several."""
-  if len({run.world for run in runs}) <= 1:
-    return [run.name for run in runs]
-  return [f'{run.name} on {run.world}' for run in runs]
+  """Names of runs in tables: with the world where a name is not enough."""
+  names = [run.name for run in runs]
+  return [
+    run.name if names.count(run.name) == 1 else f'{run.name} on {run.world}'
+    for run in runs
+  ]
 
 
 def main_table(runs: Sequence[Run]) -> Table:
