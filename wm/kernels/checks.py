@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import types
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,21 @@ def frozen(array: Any, dtype: Any) -> np.ndarray:
   view = np.ascontiguousarray(array, dtype).view()
   view.flags.writeable = False
   return view
+
+
+def backend(name: str, **twins: str) -> types.ModuleType:
+  """The module that twin `name` lives in, imported on first use.
+
+  twins: name of each twin, e.g. numba, and its module beside this one.
+
+  Raises:
+    InputError: there is no such twin.
+  """
+  if name not in twins:
+    raise core.InputError(
+      f'unknown backend {name!r}; available: {", ".join(twins)}'
+    )
+  return importlib.import_module(f'wm.kernels.{twins[name]}')
 
 
 def table(delta: np.ndarray) -> np.ndarray:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
 from wm import core
 from wm.kernels import checks
+
+backend = functools.partial(
+  checks.backend, numba='chess_numba', ref='chess_batch_ref'
+)
 
 WORDS, LABELS, PACKED = 11, 75, 64 * 64 * 5
 BEFORE, UNKNOWN = -2, -3  # in word 10
@@ -74,14 +79,3 @@ def legal_ep(ep: str) -> bool:
   if ep not in EN_PASSANT:
     raise core.InputError(f'unknown ep {ep!r}; available: {EN_PASSANT}')
   return ep == 'legal'
-
-
-def backend(name: str) -> Any:
-  """The module of that name, imported on first use; InputError if none."""
-  if name == 'numba':
-    from wm.kernels import chess_numba as module
-  elif name == 'ref':
-    from wm.kernels import chess_batch_ref as module
-  else:
-    raise core.InputError(f'unknown backend {name!r}; available: numba, ref')
-  return module

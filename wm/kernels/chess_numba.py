@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from wm.kernels import chess_count_numba, chess_play_numba
-from wm.kernels.bits_numba import lowest
-from wm.kernels.chess_attacks_numba import MEN, PAWNS, SIDE, WIDTH, attackers
+from wm.kernels.chess_attacks_numba import MEN, WIDTH, attackers
 from wm.kernels.chess_board_numba import load, make, store
 from wm.kernels.chess_labels_numba import encode
 from wm.kernels.chess_moves_numba import (
-  LAST_RANKS,
   fill_targets,
   full_key,
   in_check,
@@ -39,24 +37,13 @@ def legal(rows, moves, counts) -> None:
 def legal_mask(rows, index, mask) -> None:
   """Sets mask[b, index[move]] for each legal move whose index is none of -1."""
   p, targets = np.empty(WIDTH, np.int64), np.empty(64, np.int64)
+  moves = np.empty(256, np.int32)
   for b in range(len(rows)):
-    if not load(rows[b], p):
-      continue
-    fill_targets(p, targets)
-    rest = p[MEN + p[SIDE]]
-    while rest:
-      source = lowest(rest)
-      last = LAST_RANKS if rest & -rest & p[PAWNS] else 0
-      rest &= rest - 1
-      goals = targets[source]
-      while goals:
-        packed = (source << 6 | lowest(goals)) * 5
-        promotes = goals & -goals & last
-        goals &= goals - 1
-        for promo in range(1, 5) if promotes else range(1):
-          column = index[packed + promo]
-          if 0 <= column < mask.shape[1]:
-            mask[b, column] = True
+    if load(rows[b], p):
+      for k in range(list_moves(p, targets, moves)):
+        column = index[moves[k]]
+        if 0 <= column < mask.shape[1]:
+          mask[b, column] = True
 
 
 @njit

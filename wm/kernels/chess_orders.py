@@ -54,8 +54,9 @@ def orders(
       f'sweeps {sweeps}, window {window}, opening {opening}; expected '
       f'sweeps >= 0 and 3 <= window <= opening <= {WIDEST}'
     )
-  if backend not in ('numba', 'ref'):
-    raise core.InputError(f'unknown backend {backend!r}; available: numba, ref')
+  module = checks.backend(
+    backend, numba='chess_orders_numba', ref='chess_orders_ref'
+  )
   start = layout.start() if start is None else start
   moves = checks.frozen(np.atleast_2d(moves), np.int32)
   lengths = checks.frozen(np.atleast_1d(lengths), np.int32)
@@ -68,9 +69,5 @@ def orders(
       f'row {row} has an illegal move {moves[row, steps[row]]} at ply '
       f'{steps[row] + 1}; expected legal moves from the start'
     )
-  if backend == 'numba':
-    from wm.kernels import chess_orders_numba as module
-  else:
-    from wm.kernels import chess_orders_ref as module
   start = checks.frozen(np.asarray(start)[: layout.WORDS], np.int32)
   return module.orders(moves, lengths, seeds, start, sweeps, window, opening)

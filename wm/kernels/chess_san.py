@@ -16,14 +16,19 @@ specification).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.kernels import checks
 from wm.kernels import chess_layout as layout
+
+_backend = functools.partial(
+  checks.backend, numba='chess_san_numba', ref='chess_san_ref'
+)
 
 # Why a word is no move; their number is the error of a game.
 ERRORS = ('', 'unreadable', 'illegal', 'ambiguous')
@@ -106,16 +111,6 @@ def write(
   moves, lengths, rows = layout.games(moves, lengths, rows)
   words, steps = _backend(backend).write(moves, lengths, rows)
   return words.view('S7').reshape(moves.shape), steps
-
-
-def _backend(name: str) -> Any:
-  if name == 'numba':
-    from wm.kernels import chess_san_numba as module
-  elif name == 'ref':
-    from wm.kernels import chess_san_ref as module
-  else:
-    raise core.InputError(f'unknown backend {name!r}; available: numba, ref')
-  return module
 
 
 def _check_starts(starts: np.ndarray, text: np.ndarray) -> None:

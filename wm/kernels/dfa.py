@@ -12,12 +12,16 @@ the integer; ties go to the lowest label.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import functools
+from typing import NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.kernels import checks, published
+
+_backend = functools.partial(checks.backend, numba='dfa_numba', ref='dfa_ref')
+_any_backend = functools.partial(_backend, vmap='dfa_vmap')
 
 NONE = checks.NONE  # a goal that is no row
 VARIANTS = ('exact', 'reference')
@@ -51,24 +55,6 @@ class Predecessors(NamedTuple):
   labels: np.ndarray
 
 
-def _backend(name: str, twins: tuple[str, ...] = ('numba', 'ref')) -> Any:
-  """The module of that name; they are imported on first use."""
-  if name not in twins:
-    raise core.InputError(
-      f'unknown backend {name!r}; available: {", ".join(twins)}'
-    )
-  if name == 'numba':
-    from wm.kernels import dfa_numba as module
-  elif name == 'ref':
-    from wm.kernels import dfa_ref as module
-  else:
-    from wm.kernels import dfa_vmap as module
-  return module
-
-
-_ALL = ('numba', 'ref', 'vmap')
-
-
 def advance(
   delta: np.ndarray,
   rows: np.ndarray,
@@ -85,7 +71,7 @@ def advance(
   rows = checks.rows(rows, len(delta), 'rows')
   labels = checks.frozen(np.atleast_1d(labels), np.int32)
   checks.same_length(rows=rows, labels=labels)
-  return _backend(backend, _ALL).advance(delta, rows, labels)
+  return _any_backend(backend).advance(delta, rows, labels)
 
 
 def legal(
@@ -100,7 +86,7 @@ def legal(
   rows = checks.rows(rows, len(delta), 'rows')
   goals = checks.goals(goals, len(delta))
   checks.same_length(rows=rows, goals=goals)
-  return _backend(backend, _ALL).legal(delta, rows, goals)
+  return _any_backend(backend).legal(delta, rows, goals)
 
 
 def walk(
@@ -140,7 +126,7 @@ def walk(
     raise core.InputError(
       f'a length is {lengths.max()}; labels have {labels.shape[1]} columns'
     )
-  return _backend(backend, _ALL).walk(delta, rows, goals, labels, lengths)
+  return _any_backend(backend).walk(delta, rows, goals, labels, lengths)
 
 
 def reachable(
@@ -149,7 +135,7 @@ def reachable(
   """[S] bool: rows reached by zero or more labels from any of `rows` [B]."""
   delta = checks.table(delta)
   rows = checks.rows(rows, len(delta), 'rows')
-  return _backend(backend, _ALL).reachable(delta, rows)
+  return _any_backend(backend).reachable(delta, rows)
 
 
 def minimize(
@@ -345,7 +331,7 @@ def count(
   delta = checks.table(delta)
   row = int(checks.rows(row, len(delta), 'rows')[0])
   goal = int(checks.goals(goal, len(delta))[0])
-  return _backend(backend, ('ref',)).count(delta, row, goal, depth)
+  return checks.backend(backend, ref='dfa_ref').count(delta, row, goal, depth)
 
 
 def predecessors(delta: np.ndarray) -> Predecessors:

@@ -16,33 +16,26 @@ specification), 'vmap' JAX. All agree to the bit.
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import numpy as np
 
 from wm import core
 from wm.kernels import checks
 
+_backend = functools.partial(
+  checks.backend, numba='othello_numba', ref='othello_ref'
+)
+_any_backend = functools.partial(_backend, vmap='othello_vmap')
+# Where `boundary` is.
+_pairs = functools.partial(
+  checks.backend, numba='othello_pairs_numba', ref='othello_ref'
+)
+
 SIZES = (4, 6, 8)
 CENTRE = (27, 28, 35, 36)
 BLACK, WHITE = np.uint64(1 << 28 | 1 << 35), np.uint64(1 << 27 | 1 << 36)
 OVER = 2
 POLICIES = ('uniform', 'greedy', 'mobility', 'search')
-
-
-def _backend(name: str, twins: tuple[str, ...] = ('numba', 'ref')) -> Any:
-  """The module of that name; they are imported on first use."""
-  if name not in twins:
-    raise core.InputError(
-      f'unknown backend {name!r}; available: {", ".join(twins)}'
-    )
-  if name == 'numba':
-    from wm.kernels import othello_numba as module
-  elif name == 'ref':
-    from wm.kernels import othello_ref as module
-  else:
-    from wm.kernels import othello_vmap as module
-  return module
 
 
 @functools.cache
@@ -83,9 +76,6 @@ def _position(
   return black, white, side
 
 
-_ALL = ('numba', 'ref', 'vmap')
-
-
 def start(batch: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """The starting position, [batch] each; black moves."""
   full = functools.partial(np.full, batch)
@@ -105,7 +95,7 @@ def legal(
   0 where the game is over or `side` is anything but 0 and 1.
   """
   position = _position(black, white, side)
-  return _backend(backend, _ALL).legal(*position, mask(size))
+  return _any_backend(backend).legal(*position, mask(size))
 
 
 def advance(
@@ -136,7 +126,7 @@ def advance(
   position = _position(black, white, side)
   bits = checks.frozen(np.atleast_1d(bits), np.int32)
   checks.same_length(black=black, bits=bits)
-  return _backend(backend, _ALL).advance(*position, bits, mask(size))
+  return _any_backend(backend).advance(*position, bits, mask(size))
 
 
 def _moves(
@@ -224,14 +214,13 @@ def play(
     )
   if policy == 'search' and not 1 <= depth <= 20:
     raise core.InputError(f'search depth is {depth}; expected 1..20')
-  twins = _ALL if policy == 'uniform' else ('numba', 'ref')
-  module = _backend(backend, twins)
   games = num, np.uint64(seed & (2**64 - 1)), np.int64(first)
   board = tokens_of(size), len(squares(size)), mask(size)
   if policy == 'uniform':
-    return module.play_uniform(*games, *board)
-  if backend == 'numba':
-    from wm.kernels import othello_policy_numba as module
+    return _any_backend(backend).play_uniform(*games, *board)
+  module = checks.backend(
+    backend, numba='othello_policy_numba', ref='othello_ref'
+  )
   number, chance = POLICIES.index(policy), np.int64(noise * 2**32)
   return module.play(*games, *board, number, chance, depth, _shape(size))
 
@@ -320,14 +309,6 @@ def boundary_sizes(
   return np.cumsum(counts).tolist()
 
 
-def _pairs(name: str) -> Any:
-  """The module of that name that has `boundary`."""
-  module = _backend(name)
-  if name == 'numba':
-    from wm.kernels import othello_pairs_numba as module
-  return module
-
-
 def _pair(
   first: tuple[np.ndarray, ...], second: tuple[np.ndarray, ...], depth: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -390,8 +371,8 @@ def orders(
       f'row {row} has an illegal token {rows[0][row, steps[row]]} at move '
       f'{steps[row] + 1}; expected legal moves from the start'
     )
-  module = _backend(backend)
-  if backend == 'numba':
-    from wm.kernels import othello_orders_numba as module
+  module = checks.backend(
+    backend, numba='othello_orders_numba', ref='othello_ref'
+  )
   table = squares(size), tokens_of(size), mask(size)
   return module.orders(*rows, seeds, *table, sweeps, window, opening)

@@ -8,25 +8,18 @@ Python, the specification); both give the same to the last bit.
 
 from __future__ import annotations
 
-from typing import Any
+import functools
 
 import numpy as np
 
 from wm import core
 from wm.kernels import checks
 
+_backend = functools.partial(
+  checks.backend, numba='paths_numba', ref='paths_ref'
+)
+
 GOALS = 512  # destinations whose distances are held at a time
-
-
-def _backend(name: str) -> Any:
-  """The module of that name; they are imported on first use."""
-  if name not in ('numba', 'ref'):
-    raise core.InputError(f'unknown backend {name!r}; available: numba, ref')
-  if name == 'numba':
-    from wm.kernels import paths_numba as module
-  else:
-    from wm.kernels import paths_ref as module
-  return module
 
 
 def hops(delta: np.ndarray, *, backend: str = 'numba') -> np.ndarray:

@@ -17,12 +17,15 @@ specification).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import functools
+from typing import NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.kernels import checks
+
+_backend = functools.partial(checks.backend, numba='pgn_numba', ref='pgn_ref')
 
 # Columns of `Text.games`: bytes where a game starts, its move text starts and
 # it ends; tags that could be read; FLAGS; first and last + 1 byte of the
@@ -69,16 +72,6 @@ def _bytes(text: bytes | np.ndarray) -> np.ndarray:
   if isinstance(text, bytes | bytearray | memoryview):
     text = np.frombuffer(text, np.uint8)
   return checks.frozen(text, np.uint8)
-
-
-def _backend(name: str) -> Any:
-  if name == 'numba':
-    from wm.kernels import pgn_numba as module
-  elif name == 'ref':
-    from wm.kernels import pgn_ref as module
-  else:
-    raise core.InputError(f'unknown backend {name!r}; available: numba, ref')
-  return module
 
 
 def split(

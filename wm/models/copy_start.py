@@ -24,6 +24,7 @@ class Model(core.Model):
     del seed
 
     def read(tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+      """[B, L, K] labels, see predictors.Reader."""
       head = min(world.prompt_len(), tokens.shape[1])
       known = np.minimum(lengths, head)
       labels = world.sequence_labels(tokens[:, :head], known)

@@ -102,6 +102,7 @@ def make_eval_step(
     lengths_B: jax.Array,
     *labels_BLK: jax.Array,
   ) -> jax.Array:
+    """[4 + M] float32 of one batch."""
     net = state_lib.merge(shape, params)
     judged = objective.judge(net, None, tokens_BL, *labels_BLK)
     return objective.evaluation(judged, lengths_B)

@@ -216,14 +216,6 @@ class World(table.TableWorld):
       found[k, heads[new & (self._ways[k - 1, sources] > 0)]] = True
     return found
 
-  def prefix_moves(self, states: np.ndarray) -> np.ndarray:
-    """[T, 2] int32; between them there may be numbers without a prefix."""
-    some = self._arrivals[1:, states[:, 0]]
-    least = some.argmax(0) + 1
-    most = len(some) - some[::-1].argmax(0)
-    most = np.where((states[:, 0] >= 0) & some.any(0), most, 0)
-    return np.stack([least, most], axis=-1).astype(np.int32)
-
   def sample_prefixes(
     self, states: np.ndarray, moves: np.ndarray, seeds: np.ndarray
   ) -> core.Prefixes:

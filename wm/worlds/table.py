@@ -173,7 +173,7 @@ class TableWorld(core.World):
 
   def sample_states(self, num: int, seed: int) -> np.ndarray:
     """Uniform over the states that some prefix reaches."""
-    rows = np.flatnonzero(self._ways[1:].any(0))
+    rows = np.flatnonzero(self._arrivals[1:].any(0))
     pick = core.hash64(seed, np.arange(num)) % np.uint64(len(rows))
     return rows[pick.astype(np.int64)].astype(np.int32)[:, None]
 
@@ -193,9 +193,14 @@ class TableWorld(core.World):
       ways[k] /= max(ways[k].max(), 1e-300)
     return ways
 
+  @functools.cached_property
+  def _arrivals(self) -> np.ndarray:
+    """[max_len, S] bool: is a row reached by some prefix of k moves?"""
+    return self._ways > 0
+
   def prefix_moves(self, states: np.ndarray) -> np.ndarray:
     """[T, 2] int32; between them there may be numbers without a prefix."""
-    some = self._ways[1:, states[:, 0]] > 0
+    some = self._arrivals[1:, states[:, 0]]
     least = some.argmax(0) + 1
     most = len(some) - some[::-1].argmax(0)
     most = np.where((states[:, 0] >= 0) & some.any(0), most, 0)
