@@ -351,5 +351,7 @@ def _guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
     ):
       raise
     _stop(f'{error.strerror}: {error.filename or FLAGS.out}', 1)
+  except MemoryError as error:
+    _stop(f'out of memory: {error}', 1)
   except KeyboardInterrupt:
     _stop('interrupted; run the same command again to go on', 1)
