@@ -48,6 +48,16 @@ def kept(tmp_path):
   found.close()
 
 
+def test_progress_is_that_of_the_moment_of_saving(kept):
+  for step in range(1, 9):
+    going_on = book(step, 1)
+    kept.save(step, a_state(step), going_on)
+    going_on['step'] += 1
+    going_on['best']['step'] = 99
+    kept.wait()
+    assert kept.progress(step) == book(step, 1)
+
+
 def test_best_and_last_are_kept_and_come_back(kept):
   for step, best in ((1, 1), (2, 2), (3, 2), (4, 2), (5, 2)):
     kept.save(step, a_state(step), book(step, best))

@@ -11,6 +11,7 @@ rename. Arrays do not remember how they were divided over devices.
 
 from __future__ import annotations
 
+import copy
 import errno
 import gc
 import pathlib
@@ -116,8 +117,11 @@ class Checkpoints:
   ) -> None:
     """Begins to write a checkpoint; the state may be given up at once.
 
-    progress: JSON values; its `best` names the step of the best checkpoint.
+    progress: JSON values, those of this moment; its `best` names the step of
+      the best checkpoint.
     """
+    # Orbax turns it into text in a thread of its own, while training goes on.
+    progress = copy.deepcopy(progress)
     opt = state_lib.flatten(state.opt)
     self._policy.best = (progress['best'] or {}).get('step')
     args = ocp.args.Composite(
