@@ -254,6 +254,21 @@ def test_random_games_are_as_published():
   assert plies.min() >= 20
 
 
+def test_games_cut_as_those_of_people_are_else_the_same(world):
+  cut = chess.World(length=400, lengths='human').sample(2000, 3)
+  whole = chess.World(length=400).sample(1000, 3)
+  plies = cut.lengths - 1
+  assert plies.min() >= 20 and plies.max() > 200
+  assert abs(plies.mean() - 77) < 3
+  assert whole.lengths.mean() > 300
+  starts = {tuple(row[:16]) for row in whole.tokens}
+  assert sum(tuple(row[:16]) in starts for row in cut.tokens[:900]) > 850
+  again = chess.World(length=400, lengths='human').sample(40, 3)
+  assert (again.tokens == cut.tokens[:40]).all()
+  with pytest.raises(core.InputError, match='whole, human'):
+    chess.World(lengths='short')
+
+
 def test_a_policy_shifts_what_is_sampled_and_no_trial(world):
   shifted = chess.World(policy='few_captures')
   found, plain = shifted.sample(60, 1), world.sample(60, 1)

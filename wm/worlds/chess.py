@@ -30,6 +30,7 @@ from wm import core
 from wm.kernels import chess as kernels
 from wm.worlds import (
   chess_fen,
+  chess_lengths,
   chess_moves,
   chess_notation,
   chess_states,
@@ -53,9 +54,10 @@ class World(chess_states.Labelled, games.GameWorld):
     vocabulary: 'compact', a token for each possible move; 'packed', for each
       of the published ids, most of which are the move of no piece.
     length: most plies of a sequence; longer games are cut. Of the published
-      random games the longest has 698; cut to 128, they are no longer than
-      19 of 20 games of people, and what is unfamiliar is the positions alone
-      (pair it with `least=100`, for nearly all to have that length).
+      random games the longest has 698.
+    lengths: where sampled games are cut before that: 'whole' as published, or
+      'human', as many plies as a game of people has, so that what is
+      unfamiliar in random games is the positions alone.
     stop: where a sampled game ends: 'claims' as published, as soon as a
       player may claim a draw; 'automatic', where the arbiter ends it
       (fivefold repetition, 75 moves, dead material); 'moves', where no move
@@ -80,6 +82,7 @@ class World(chess_states.Labelled, games.GameWorld):
 
   vocabulary: str = 'compact'
   length: int = 128
+  lengths: str = 'whole'
   stop: str = 'claims'
   policy: str = 'uniform'
   least: int = 20
@@ -92,6 +95,7 @@ class World(chess_states.Labelled, games.GameWorld):
       ('vocabulary', chess_moves.KINDS),
       ('stop', kernels.STOPS),
       ('policy', kernels.POLICIES),
+      ('lengths', ('whole', 'human')),
       ('ep', kernels.EN_PASSANT),
     ):
       value = getattr(self, field)
@@ -228,6 +232,9 @@ class World(chess_states.Labelled, games.GameWorld):
       stop=self.stop,
       policy='uniform' if random else self.policy,
     )
+    if self.lengths == 'human' and not random:
+      cut = chess_lengths.human(seed, first + np.arange(num))
+      lengths = np.minimum(lengths, cut)
     tokens = np.zeros((num, self.max_len), np.int32)
     used = np.arange(self.length) < lengths[:, None]
     tokens[:, 0] = self.header[0]
