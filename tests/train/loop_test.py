@@ -11,10 +11,11 @@ import pytest
 from tests import tiny
 from tests.train import toy
 from wm import core, files
-from wm.data import store
+from wm.data import sampling, store
 from wm.models import network
 from wm.train import loop, objectives, restore, runs, writers
 from wm.train.config import Config
+from wm.worlds import lattice
 
 toy.install()
 BRIEF = {
@@ -228,6 +229,18 @@ def test_runs_may_share_their_data(trained, tmp_path):
   assert again['best_loss'] == summary['best_loss']
   with pytest.raises(core.InputError, match='none'):
     loop.train(config(data=str(tmp_path / 'none')), tmp_path)
+
+
+def test_named_data_may_be_of_another_world_that_writes_alike(tmp_path):
+  made = lattice.World(length=8)
+  sampling.make_dataset(made, tmp_path, num=20, num_heldout=5, seed=0)
+  longer, shorter = lattice.World(length=12), lattice.World(length=6)
+  data = str(tmp_path / 'data')
+  assert len(runs.open_data(tmp_path, longer, data)[0]) == 20
+  with pytest.raises(core.InputError, match=r'not of lattice\(length=12\)'):
+    runs.open_data(tmp_path, longer)
+  with pytest.raises(core.InputError, match=r'have \d+ at most'):
+    runs.open_data(tmp_path, shorter, data)
 
 
 def test_a_finished_run_is_left_as_it_is(trained):

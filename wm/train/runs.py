@@ -41,8 +41,12 @@ def open_data(
   """The (train, heldout) sequences in `data`, by default OUT/data; hashes
   are checked.
 
+  data: a folder that is named may hold sequences of another world of the same
+    vocabulary, say, of games played otherwise.
+
   Raises:
-    InputError: none there, damaged, of another world, or held-out empty.
+    InputError: none there, damaged, of another world, too long for this one,
+      or held-out empty.
   """
   found = []
   for split in ('train', 'heldout'):
@@ -50,11 +54,16 @@ def open_data(
     store.verify()
     sampling.check(store, world)
     made, wanted = store.manifest['world'], registry.spec(world)
-    if made != wanted:
+    if made != wanted and not data:
       raise core.InputError(
         f'{store.folder} holds sequences of {made}, not of {wanted}'
       )
     if not len(store):
       raise core.InputError(f'{store.folder} holds no sequences')
+    if store.lengths.max() > world.max_len:
+      raise core.InputError(
+        f'{store.folder} holds sequences of {store.lengths.max()} tokens; '
+        f'those of {wanted} have {world.max_len} at most'
+      )
     found.append(store)
   return found[0], found[1]
