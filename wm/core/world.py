@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import html
+from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -153,6 +154,13 @@ class World(abc.ABC):
     """Number of legal token sequences of lengths 1..depth from state [W]."""
 
   # What a world may refine; the defaults suit any world.
+
+  def counts(self, state: np.ndarray, depth: int) -> Iterator[int]:
+    """What `count` gives, one length at a time, as they are known.
+
+    Default: all at the end, as where work does not grow with the counts.
+    """
+    yield from self.count(state, depth)
 
   def canonical(self, states: np.ndarray) -> np.ndarray:
     """[B, K] int32: the words that make a state what it is; default all.
