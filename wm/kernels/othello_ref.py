@@ -335,8 +335,8 @@ def _reordered(
   squares: int,
 ) -> list[int]:
   """The window's tokens in one of the orders that keep what follows."""
-  _, before = _line(line[:low], bits, squares)
-  _, after = _line(line[:high], bits, squares)
+  path = _line(line[:high], bits, squares)
+  before, after = path[low], path[high]
   num, held = 0, line[low:high]
   for order, position in _orders(before, sorted(held), bits, squares):
     if position == after:
