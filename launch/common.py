@@ -46,7 +46,8 @@ flags.DEFINE_enum(
   'loss',
   'token',
   ['token', 'sequence'],
-  'Mean over the tokens of a batch, or over its sequences of their means.',
+  'Trained on: the mean over the tokens of a batch, or over its sequences of '
+  'their means. What is reported, and is best, goes by tokens.',
 )
 flags.DEFINE_integer('steps', 1000, 'Training steps.', lower_bound=1)
 flags.DEFINE_integer('batch', 64, 'Sequences in a global batch.', lower_bound=1)
