@@ -19,11 +19,13 @@ p.lead { color: #777; margin-top: 0; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { border-bottom: 1px solid var(--line); padding: .3rem .7rem;
   text-align: left; white-space: nowrap; vertical-align: top; }
-th { background: var(--soft); font-weight: 600; white-space: normal; }
+th { background: var(--soft); font-weight: 600; white-space: normal;
+  overflow-wrap: anywhere; min-width: 5rem; }
 td small { display: block; color: #777; }
 .note { color: #777; font-size: .9rem; max-width: 60rem; }
 figure { margin: 1rem 1rem 1rem 0; display: inline-block; max-width: 34rem;
   vertical-align: top; }
+figure.wide { max-width: 100%; }
 figure img { max-width: 100%; background: white; border-radius: 6px; }
 figcaption { color: #777; font-size: .9rem; }
 summary h2 { display: inline-block; }
@@ -72,6 +74,14 @@ def table(given: Table) -> str:
   return title + body
 
 
+_WIDE = 1000  # Pixels of a picture with several panels.
+
+
+def _width(png: bytes) -> int:
+  """Its header begins with 16 bytes of signature, length and type."""
+  return int.from_bytes(png[16:20], 'big')
+
+
 def figure(png: bytes, caption: str, link: str | None = None) -> str:
   """A picture held in the page itself, leading to `link` if given."""
   data = base64.b64encode(png).decode('ascii')
@@ -83,7 +93,8 @@ def figure(png: bytes, caption: str, link: str | None = None) -> str:
     address = html.escape(link, quote=True)
     image = f'<a href="{address}">{image}</a>'
     text += f' (<a href="{address}">interactive map</a>)'
-  return f'<figure>{image}<figcaption>{text}</figcaption></figure>\n'
+  kind = ' class="wide"' if _width(png) > _WIDE else ''
+  return f'<figure{kind}>{image}<figcaption>{text}</figcaption></figure>\n'
 
 
 def definitions(terms: dict[str, str]) -> str:
