@@ -239,6 +239,15 @@ class World(abc.ABC):
     """[B] int64 class that a linear probe reads out; default the state id."""
     return self.state_id(states)
 
+  def questions(self, num: int, seed: int) -> Sequences:
+    """Sequences after which one of some tokens is legal; default: none.
+
+    side: 'choices' [N, C] int32 tokens and 'answer' [N], the legal one.
+    """
+    del num, seed
+    no = np.zeros((0, 1), np.int32)
+    return Sequences(no, no[:, 0], {'choices': no, 'answer': no[:, 0]})
+
   # The whole state as labels, for models that are trained to give it.
 
   @property
