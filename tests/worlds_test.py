@@ -311,18 +311,6 @@ def test_count_from_any_state_follows_its_successors(world, states):
     assert [*world.counts(state, 4)] == world.count(state, 4)
 
 
-def test_a_question_has_one_right_answer(world):
-  asked = world.questions(9, 1)
-  steps, states = world.walk(
-    world.init(len(asked)), asked.tokens, asked.lengths
-  )
-  np.testing.assert_array_equal(steps, asked.lengths)
-  choices, answers = asked.side['choices'], asked.side['answer']
-  fine = np.take_along_axis(world.legal(states), choices, axis=1)
-  np.testing.assert_array_equal(fine, choices == answers[:, None])
-  assert (fine.sum(1) == 1).all()
-
-
 def test_completable_tokens_are_legal(world, states):
   for budget in (1, 4, world.max_len):
     mask = world.completable(states, np.full(len(states), budget, np.int32))

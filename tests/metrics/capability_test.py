@@ -49,6 +49,22 @@ def test_by_hand():
   assert 0 < found.value.mean() < 1
 
 
+@pytest.mark.parametrize(
+  'spec', [*registry.names('world'), 'seating(people=5)']
+)
+def test_a_question_of_any_world_has_one_right_answer(spec):
+  world = registry.make('world', spec)
+  asked = world.questions(9, 1)
+  steps, states = world.walk(
+    world.init(len(asked)), asked.tokens, asked.lengths
+  )
+  np.testing.assert_array_equal(steps, asked.lengths)
+  choices, answers = asked.side['choices'], asked.side['answer']
+  fine = np.take_along_axis(world.legal(states), choices, axis=1)
+  np.testing.assert_array_equal(fine, choices == answers[:, None])
+  assert (fine.sum(1) == 1).all()
+
+
 def test_questions_are_the_worlds_and_rows_say_them():
   found = asked('oracle()')
   for prefix, state, answer in zip(
