@@ -182,8 +182,9 @@ def curves(given: breakdown.Curves) -> bytes:
     axis.set_title(title, fontsize=9)
     axis.set(xlabel=given.column, ylabel=given.quantity)
     axis.margins(x=0)
-  low = min(0.0, *(axis.get_ylim()[0] for axis in axes))
+  low = min(axis.get_ylim()[0] for axis in axes)
   high = max(axis.get_ylim()[1] for axis in axes)
+  low = min(low, -0.02 * high) if low < high / 2 else low
   for axis in axes:
     axis.set(ylim=(low, high))
   _legend(figure, axes, (2, 5, 7)[min(len(axes), 3) - 1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,25 +33,27 @@ class Table:
     return '\n'.join([*lines, ''])
 
 
-def number(value: float | None) -> str:
-  """Three decimals for shares, four near 1, two digits near 0, fewer decimals
-  for large numbers, a dash for none.
-  """
+def number(value: float | None, decimals: int = 3) -> str:
+  """So many decimals, fewer for large numbers, a dash for none."""
   if value is None:
     return '–'
-  if abs(value) >= 100:
-    return f'{value:,.0f}' if abs(value) < 1e7 else f'{value:.3g}'
-  if 0 < abs(value) < 0.01:
-    return f'{value:.2g}'
-  return f'{value:.4f}' if 0.99 < abs(value) < 1 else f'{value:.3f}'
+  if abs(value) < 100:
+    return f'{value:.{decimals}f}'
+  return f'{value:,.0f}' if abs(value) < 1e7 else f'{value:.3g}'
 
 
 def interval(entry: Entry) -> str:
-  """'0.970 [0.951, 0.982]'."""
+  """'0.970 [0.951, 0.982]', with more decimals where it is narrow or small."""
   if entry['value'] is None:
     return '–'
-  low, high = number(entry['low']), number(entry['high'])
-  return f'{number(entry["value"])} [{low}, {high}]'
+  low, high = entry['low'], entry['high']
+  width = 0 if low is None else high - low
+  decimals = 3
+  if width > 0:
+    most = 4 if abs(entry['value']) > 0.001 else 6
+    decimals = min(max(1 + math.ceil(-math.log10(width)), 3), most)
+  value, low, high = (number(x, decimals) for x in (entry['value'], low, high))
+  return f'{value} [{low}, {high}]'
 
 
 def seeds(entry: Entry) -> str:
@@ -185,22 +188,22 @@ def _paper_table(
     texts = [text for metric, text in specs if metric == row.metric]
     suited = [text for text in texts if _has(text, row.fields)]
     plain[k] = min(suited, key=len, default='')
-  rows: dict[str, dict[str, str]] = {}
-  matched = [
-    e
-    for e in entries
-    if any(paper.model_key(e['model']) in row.values for row in source.rows)
+  pairs = [
+    (row, entry)
+    for entry in entries
+    for k, row in enumerate(source.rows)
+    if paper.model_key(entry['model']) in row.values
+    and (row.metric, row.quantity) == (entry['metric'], entry['quantity'])
+    and plain[k] == spec(entry)
   ]
-  same = same_seeds(matched)
-  for entry in matched:
-    for k, row in enumerate(source.rows):
-      wanted = row.metric, row.quantity, plain[k]
-      known = row.values.get(paper.model_key(entry['model']))
-      if known and wanted == (entry['metric'], entry['quantity'], spec(entry)):
-        both = _beside(entry, known, row.form, not same)
-        rows.setdefault(_label(row), {})[entry['model']] = both
-  more = f' [least, greatest of {same or "the seeds"}]'
-  more = more if any(seeds(entry) for entry in matched) else ''
+  same = same_seeds([entry for _, entry in pairs])
+  rows: dict[str, dict[str, str]] = {}
+  for row, entry in pairs:
+    known = row.values[paper.model_key(entry['model'])]
+    both = _beside(entry, known, row.form, not same)
+    rows.setdefault(_label(row), {})[entry['model']] = both
+  several = any(seeds(entry) for _, entry in pairs)
+  more = f' [least, greatest of {same or "the seeds"}]' if several else ''
   models = dict.fromkeys(entry['model'] for entry in entries)
   shown = [m for m in models if any(m in cells for cells in rows.values())]
   return Table(
@@ -222,8 +225,9 @@ def _beside(
   """'0.412 (0.41)', with the range over seeds where there are several."""
 
   def ours(value: float | None) -> str:
-    exactly = form.endswith('f') and form != '.2f' and value is not None
-    return format(value, form) if exactly else number(value)
+    if value is None or form == '.2f':
+      return number(value)
+    return format(value, '.4g' if form.endswith('g') else form)
 
   value, error = printed
   theirs = format(value, form) + (f' ± {error:{form}}' if error else '')

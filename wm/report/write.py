@@ -127,7 +127,8 @@ def _pictures(
   curve = figures.training(runs)
   if curve:
     (out / 'training.png').write_bytes(curve)
-    made.append(('training.png', 'Training and held-out loss', None))
+    lines = ', a line for each seed' if together != runs else ''
+    made.append(('training.png', f'By step of training{lines}', None))
   bands = 'bands are 95 % intervals'
   if any(run.seeds for run in together):
     bands += ', or from the least to the greatest of several seeds'
