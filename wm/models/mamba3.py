@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from wm.kernels import scan_ssd
-from wm.models import layers, mamba2, recurrent, ssm
+from wm.models import layers, mamba2, recurrent, ssm, turning
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,12 +51,11 @@ class _Given(NamedTuple):
 
   Attributes:
     wide: [..., C + C + R N + R N] gate, x, b and c.
-    cos, sin: [..., H, N / 4] of the angles so far.
+    turns: [..., H, N / 4] so far.
   """
 
   wide: jax.Array
-  cos: jax.Array
-  sin: jax.Array
+  turns: jax.Array
 
 
 class _Rates(NamedTuple):
@@ -128,9 +127,9 @@ class Mixer(ssm.Mixer):
     """See `recurrent.Block`."""
     wide, rates = self.project(x_BLD)
     dt = ssm.used(rates.dt, lengths_B)
-    moved = _within(dt[..., None] * rates.rate[..., None, :])
-    turns = jax.lax.associative_scan(_add_turns, moved, axis=1)
-    given = _Given(wide, *circle(turns))
+    moved = turning.within(dt[..., None] * rates.rate[..., None, :])
+    turns = jax.lax.associative_scan(turning.add, moved, axis=1)
+    given = _Given(wide, turns)
     # The next step's share of this input; nothing comes after the last.
     late = jnp.pad(((1 - rates.share) * dt)[:, 1:], ((0, 0), (0, 1), (0, 0)))
     first = self.start(x_BLD.shape[:1])
@@ -143,9 +142,9 @@ class Mixer(ssm.Mixer):
       form=self.model.form,
       chunk=self.model.chunk,
     )
-    kept = [recurrent.at_length(leaf, lengths_B) for leaf in (*given, turns)]
-    x, b, _ = _parts(self.model, self.weights(), _Given(*kept[:3]))
-    last = x, b, kept[3]
+    kept = _Given(*(recurrent.at_length(leaf, lengths_B) for leaf in given))
+    x, b, _ = _parts(self.model, self.weights(), kept)
+    last = x, b, kept.turns
     if lengths_B is not None:
       last = jax.tree.map(
         lambda leaf, zero: jnp.where(
@@ -162,9 +161,9 @@ class Mixer(ssm.Mixer):
     wide, rates = self.project(x_XD)
     h, last_x, last_b, turns = state_X
     dt, weights = rates.dt, self.weights()
-    moved = _within(dt[..., None] * rates.rate[..., None, :])
-    turns = _add_turns(turns, moved)
-    given = _Given(wide, *circle(turns))
+    moved = turning.within(dt[..., None] * rates.rate[..., None, :])
+    turns = turning.add(turns, moved)
+    given = _Given(wide, turns)
     late = ((1 - rates.share) * dt)[..., None, None]
     h = h + late * scan_ssd.outer(_spread(weights, last_x), last_b)
     x, b, c = self.ends.read(weights, given)
@@ -186,16 +185,16 @@ class Mixer(ssm.Mixer):
     )
 
   def weights(self) -> dict[str, jax.Array]:
-    """Parameters of what is done step by step, N in `_pairs`' order."""
+    """Parameters of what is done step by step, N in `turning.pairs`' order."""
     names = 'skip', 'spread', 'gates', 'collect'
     parts = {name: getattr(self, name) for name in names}
     weights = {name: w[...] for name, w in parts.items() if w is not None}
     rank = self.model.rank
     return weights | {
-      'scale_b': _pairs(self.norm_b.scale[...], rank),
-      'scale_c': _pairs(self.norm_c.scale[...], rank),
-      'bias_b': _pairs(self.bias_b[...], rank),
-      'bias_c': _pairs(self.bias_c[...], rank),
+      'scale_b': turning.pairs(self.norm_b.scale[...], rank),
+      'scale_c': turning.pairs(self.norm_c.scale[...], rank),
+      'bias_b': turning.pairs(self.bias_b[...], rank),
+      'bias_c': turning.pairs(self.bias_c[...], rank),
     }
 
   @property
@@ -212,11 +211,10 @@ def _parts(
   size = model.rank * model.state
   _, x, b, c = ssm.split(given.wide, model.inner, model.inner, size, size)
   b, c = (
-    turned(
+    turning.turned(
       _normed(model, part, weights[f'scale_{name}']),
       weights[f'bias_{name}'],
-      given.cos,
-      given.sin,
+      given.turns,
     ).astype(model.dtype)
     for name, part in (('b', b), ('c', c))
   )
@@ -226,7 +224,7 @@ def _parts(
 def _read(
   model: Model, weights: dict[str, jax.Array], given: _Given
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-  """Arguments of the recurrence: the input of each rank [..., R, H, P] first."""
+  """Arguments of the recurrence, with an input for each rank."""
   x, b, c = _parts(model, weights, given)
   return _spread(weights, x), b, c
 
@@ -265,71 +263,9 @@ def _spread(weights: dict[str, jax.Array], x_XHP: jax.Array) -> jax.Array:
 
 
 def _normed(model: Model, b_XC: jax.Array, scale_N: jax.Array) -> jax.Array:
-  """RMS norm of each rank [..., R, N] float32, in `_pairs`' order."""
-  b = _pairs(ssm.heads(b_XC.astype(jnp.float32), model.state), model.rank)
+  """RMS norm of each rank [..., R, N] float32, in `turning.pairs`' order."""
+  b = turning.pairs(
+    ssm.heads(b_XC.astype(jnp.float32), model.state), model.rank
+  )
   b *= jax.lax.rsqrt(jnp.square(b).mean(-1, keepdims=True) + ssm.EPSILON)
   return (b * ssm.along(scale_N, b)).astype(b_XC.dtype).astype(jnp.float32)
-
-
-def _pairs(b_XN: jax.Array, rank: int) -> jax.Array:
-  """The numbers of a vector with those that turn together N / 2 apart.
-
-  Pairs are (i, i + N / 2), i < N / 4, for several ranks, and (2 i, 2 i + 1)
-  for one. Half of the numbers are in no pair.
-  """
-  if rank > 1:
-    return b_XN
-  quarter = b_XN.shape[-1] // 4
-  pairs = b_XN[..., : 2 * quarter].reshape(*b_XN.shape[:-1], quarter, 2)
-  middle, rest = jnp.split(b_XN[..., 2 * quarter :], 2, -1)
-  parts = [pairs[..., 0], middle, pairs[..., 1], rest]
-  return jnp.concatenate(parts, -1)
-
-
-def turned(
-  b_XRN: jax.Array, bias_RHN: jax.Array, cos_XHA: jax.Array, sin_XHA: jax.Array
-) -> jax.Array:
-  """[..., R, H, N]: each head's bias added, and pairs turned by its angles.
-
-  Of four quarters the first and third turn, by as many angles as they are
-  long. Small arrays are what is brought in order, the large one is made at
-  once.
-  """
-
-  def quarters(b_XN: jax.Array) -> jax.Array:
-    return b_XN.reshape(*b_XN.shape[:-1], 4, -1)
-
-  wide = (1,) * (b_XRN.ndim - 2)
-  bias = quarters(bias_RHN).reshape(*wide, *bias_RHN.shape[:-1], 4, -1)
-  b = quarters(b_XRN)[..., None, :, :]
-  cos, sin = (x[..., None, :, None, :] for x in (cos_XHA, sin_XHA))
-  which = jnp.array([-1.0, 0, 1, 0], b.dtype)
-  which = ssm.along(which[:, None], cos, 2)
-  other = jnp.roll(b, 2, -2) + jnp.roll(bias, 2, -2)
-  out = (b + bias) * jnp.where(which == 0, 1, cos) + other * (which * sin)
-  return out.reshape(*out.shape[:-2], -1)
-
-
-@jax.custom_jvp
-def circle(turns: jax.Array) -> tuple[jax.Array, jax.Array]:
-  """Cosine and sine of whole turns; slopes are made of what they are."""
-  angles = 2 * jnp.pi * turns
-  return jnp.cos(angles), jnp.sin(angles)
-
-
-@circle.defjvp
-def _circle_jvp(
-  primals: tuple[jax.Array], tangents: tuple[jax.Array]
-) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
-  cos, sin = circle(*primals)
-  angles = 2 * jnp.pi * tangents[0]
-  return (cos, sin), (-sin * angles, cos * angles)
-
-
-def _within(turns: jax.Array) -> jax.Array:
-  """Without the whole turns: -1/2 to 1/2, where no digits are lost."""
-  return turns - jax.lax.stop_gradient(jnp.round(turns))
-
-
-def _add_turns(first: jax.Array, second: jax.Array) -> jax.Array:
-  return _within(first + second)
