@@ -12,6 +12,14 @@ from wm.kernels import dfa
 from wm.worlds import exact, maps, table
 
 CHESS = '--world=chess()'
+# Runs a binary that hears Ctrl-C, also where tests run in the background and
+# may have been told to ignore it.
+HEARING = """
+import runpy, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name='__main__')
+"""
 
 
 @pytest.fixture(scope='module', params=registry.names('world'))
@@ -147,12 +155,11 @@ def test_count_from_the_command_line(root):
 
 def endless(root):
   return subprocess.Popen(
-    [sys.executable, root / 'launch/count.py', '--depth=99', CHESS],
+    [sys.executable, '-c', HEARING, 'count.py', '--depth=99', CHESS],
+    cwd=root / 'launch',
     stdout=subprocess.PIPE,
     stderr=subprocess.PIPE,
     text=True,
-    # Tests run in the background may have been told to ignore Ctrl-C.
-    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
   )
 
 
