@@ -4,13 +4,14 @@
 
 --grid='lr=1e-3|3e-3' varies a flag of train.py, --grid='flagfile=A|B' whole
 files of them; several, each with each. Flags of the sweep's own are those of
-every run; its flagfiles' come after these. All train on --data. OUT/sweep.md
-holds the best by held-out loss, of each value of --per; runs that differ in
---seed alone count as one. --winners_of=OUT1 --top=2 starts from the two best of
-another sweep instead: their places in its grid, and this grid. With --metric,
-runs (with --keep, the best) are then scored in --score_world, by one --seed,
-and reported in OUT/report, with those of --runs, which were scored elsewhere.
-Killed and started again, a sweep goes on; started twice, it is shared.
+every run; its flagfiles' come after these. All train on --data, or on the ones
+of --grid='data=LABEL: FOLDER|LABEL: FOLDER'. OUT/sweep.md holds the best by
+held-out loss, of each value of --per; runs that differ in --seed alone count as
+one. --winners_of=OUT1 --top=2 starts from the two best of another sweep
+instead: their places in its grid, and this grid. With --metric, runs (with
+--keep, the best) are then scored in --score_world, by one --seed, and reported
+in OUT/report with those of --runs, which were scored elsewhere. Killed and
+started again, a sweep goes on; started twice, it is shared.
 """
 
 import functools
