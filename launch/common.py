@@ -46,7 +46,8 @@ flags.DEFINE_enum(
   'loss',
   'token',
   ['token', 'sequence'],
-  'Mean over the tokens of a batch, or over its sequences of their means.',
+  'Trained on: the mean over the tokens of a batch, or over its sequences of '
+  'their means. What is reported, and is best, goes by tokens.',
 )
 flags.DEFINE_integer('steps', 1000, 'Training steps.', lower_bound=1)
 flags.DEFINE_integer('batch', 64, 'Sequences in a global batch.', lower_bound=1)
@@ -106,6 +107,12 @@ flags.DEFINE_integer('num_processes', 1, 'Processes of the run.', lower_bound=1)
 flags.DEFINE_integer('process_id', 0, 'This process.', lower_bound=0)
 
 # score.
+flags.DEFINE_string(
+  'score_world',
+  None,
+  'World to score in, of the same vocabulary; default: --world, or what a '
+  'sweep trained a run on.',
+)
 flags.DEFINE_string(
   'checkpoint',
   'best',
@@ -266,6 +273,17 @@ def parsed(name: str, text: str, names: Sequence[str]) -> Any:
   return value
 
 
+def axis(text: str, names: Sequence[str]) -> Any:
+  """An axis of --grid, over flags that are some of these; InputError."""
+  from wm.train import grid
+
+  return grid.parse_axis(
+    text,
+    lambda name, value: parsed(name, value, names),
+    lambda path: flags_in(path, names),
+  )
+
+
 def predictor(world: Any) -> tuple[Any, str, dict[str, Any]]:
   """What --model and --checkpoint name, used in `world`.
 
@@ -290,14 +308,39 @@ def predictor(world: Any) -> tuple[Any, str, dict[str, Any]]:
   which = FLAGS.checkpoint if inside else 'best'
   folder = FLAGS.out if inside else FLAGS.checkpoint
   found, info = restore.load(folder, which, world, FLAGS.model)
-  training = json.dumps(info['run'], sort_keys=True)
+  recipe = {key: x for key, x in info['run'].items() if key != 'seed'}
   about = {
     'model_spec': info['run']['model'],
     'checkpoint': which,
     'step': info['step'],
-    'training': hashlib.sha256(training.encode()).hexdigest()[:16],
+    'training': _mark(info['run']),
+    'recipe': _mark(recipe),
+    'training_seed': info['run'].get('seed'),
   }
   return found, registry.parse(about['model_spec'])[0], about
+
+
+def _mark(value: dict[str, Any]) -> str:
+  text = json.dumps(value, sort_keys=True)
+  return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def process(
+  binary: str, flags: Callable[[Any], dict[str, Any]]
+) -> Callable[[Any, pathlib.Path], list[str]]:
+  """(run, its folder) -> the process of a binary with these flags' values."""
+
+  def command(run: Any, folder: pathlib.Path) -> list[str]:
+    values = {**flags(run), 'out': folder}
+    given = [
+      f'--{name}={one}'
+      for name, value in values.items()
+      if value != FLAGS[name].default
+      for one in (value if isinstance(value, list) else [value])
+    ]
+    return [sys.executable, str(ROOT / 'launch' / f'{binary}.py'), *given]
+
+  return command
 
 
 def run(main: Callable[[], None], *names: str) -> None:

@@ -2,9 +2,12 @@
 
   python launch/count.py --world='lattice(size=5)' --state=2 --depth=10
 
-One line `k count` for each length k up to --depth. --state is a state as the
-world writes it, or a sequence of tokens that leads to it; default: the start.
+One line `k count` for each length k up to --depth, as soon as it is known, so
+that Ctrl-C leaves what there is. --state is a state as the world writes it, or
+a sequence of tokens that leads to it; default: the start.
 """
+
+import signal
 
 import common
 
@@ -15,9 +18,11 @@ def main() -> None:
   from wm import registry
   from wm.worlds import exact
 
+  signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error.
   flags = common.FLAGS
   world = registry.make('world', flags.world)
-  print('\n'.join(exact.count_lines(world, flags.state, flags.depth)))
+  for line in exact.count_lines(world, flags.state, flags.depth):
+    print(line, flush=True)
 
 
 if __name__ == '__main__':

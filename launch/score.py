@@ -4,7 +4,8 @@
     --metric='compression(trials=100)' --metric=distinction --out=runs/uniform
 
 Writes OUT/scores.json, OUT/rows.csv and OUT/breakdown.json. Without --model,
-or where the model needs training, the training run in --out is scored.
+or where the model needs training, the training run in --out is scored, in
+--score_world if that is given: its sequences may be longer than --world's.
 """
 
 import dataclasses
@@ -14,7 +15,8 @@ import common
 FLAGS = common.FLAGS
 
 
-def _metrics() -> list:
+def asked(world: str) -> tuple:
+  """The world, and what --metric names; with --accept where a metric has it."""
   from wm import registry
 
   found = [registry.make('metric', text) for text in FLAGS.metric]
@@ -23,16 +25,16 @@ def _metrics() -> list:
     for n, metric in enumerate(found):
       if hasattr(metric, 'accept'):
         found[n] = dataclasses.replace(metric, accept=rule)
-  return found
+  return registry.make('world', world), found
 
 
 def main() -> None:
   """Flags in, one library call, a table out."""
-  common.need('world', 'metric', 'out')
-  from wm import registry
+  common.need('world' if FLAGS.score_world is None else 'score_world')
+  common.need('metric', 'out')
   from wm.metrics import scoring
 
-  world, metrics = registry.make('world', FLAGS.world), _metrics()
+  world, metrics = asked(FLAGS.score_world or FLAGS.world)
   predictor, name, about = common.predictor(world)
   entries = scoring.run(
     predictor,
@@ -48,4 +50,8 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-  common.run(main, 'world', 'model', 'checkpoint', 'metric', 'accept', 'name')
+  common.run(
+    main,
+    *('world', 'score_world', 'model', 'checkpoint', 'metric', 'accept'),
+    'name',
+  )

@@ -62,7 +62,8 @@ def main() -> None:
     if world:
       stage(sample.main, f'{name}: sample', **where, world=world)
       stage(train.main, f'{name}: train', **where, world=world)
-    where |= {'world': there, 'checkpoint': 'best' if world else 'none'}
+    where |= {'world': there, 'score_world': there}
+    where['checkpoint'] = 'best' if world else 'none'
     stage(score.main, f'{name}: score', **where)
     if world and has_map:
       stage(reconstruct.main, f'{name}: reconstruct', **where)

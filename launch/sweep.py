@@ -1,37 +1,42 @@
-"""Trains every run of a grid over flags, and tables them as they end.
+"""Trains every run of a grid over flags, tables them, and scores them.
 
   python launch/sweep.py --flagfile=launch/flags/chess2026/sweep_here.flags
 
 --grid='lr=1e-3|3e-3' varies a flag of train.py, --grid='flagfile=A|B' whole
-files of them; several, each with each. Flags given to the sweep are those of
-every run; the ones of its flagfiles come after these. All train on --data.
-OUT/sweep.md holds the best by held-out loss, of each value of --per; runs that
-differ in --seed alone count as one. --winners_of=OUT1 --top=2 starts from the
-two best of another sweep instead: their places in its grid, and this grid.
-Killed and started again, a sweep goes on; started twice, it is shared.
+files of them; several, each with each. Flags of the sweep's own are those of
+every run; its flagfiles' come after these. All train on --data, or on the ones
+of --grid='data=LABEL: FOLDER|LABEL: FOLDER'. OUT/sweep.md holds the best by
+held-out loss, of each value of --per; runs that differ in --seed alone count as
+one. --winners_of=OUT1 --top=2 starts from the two best of another sweep
+instead: their places in its grid, and this grid. With --metric, runs (with
+--keep, the best) are then scored in --score_world, by one --seed, and reported
+in OUT/report with those of --runs, which were scored elsewhere. Killed and
+started again, a sweep goes on; started twice, it is shared.
 """
 
+import functools
 import pathlib
 import signal
-import sys
 
 import common
+import report
+import score
 import train
-from absl import app
 
 FLAGS = common.FLAGS
 READ = ('seed', *train.READ)
+SCORE = ('seed', 'checkpoint', 'metric', 'accept')
 OWN = (
   *('grid', 'per', 'jobs', 'device', 'keep', 'winners_of', 'top', 'dry_run'),
+  *('score_world', 'runs', *SCORE),
 )
 
 
-def command(run, folder: pathlib.Path) -> list[str]:
-  """The process that trains a run."""
-  set_ = {key: x for key, x in run.flags.items() if x != FLAGS[key].default}
-  flags = [f'--{key}={value}' for key, value in set_.items()]
-  binary = str(pathlib.Path(__file__).with_name('train.py'))
-  return [sys.executable, binary, *flags, f'--out={folder}']
+def scored_by(run) -> dict:
+  """Flags that a run is scored by; all have the sweep's --seed."""
+  world = FLAGS.score_world or run.flags['world']
+  where = {'world': world, 'name': run.title}
+  return {**where, **{key: FLAGS[key].value for key in SCORE}}
 
 
 def runs() -> list:
@@ -40,22 +45,10 @@ def runs() -> list:
 
   given = common.given(FLAGS, READ)
   given['data'] = str(pathlib.Path(FLAGS.data or f'{FLAGS.out}/data').resolve())
-  axes = [
-    grid.parse_axis(
-      text,
-      lambda name, text: common.parsed(name, text, READ),
-      lambda path: common.flags_in(path, READ),
-    )
-    for text in FLAGS.grid
-  ]
+  axes = [common.axis(text, READ) for text in FLAGS.grid]
   defaults = {name: FLAGS[name].default for name in READ}
   before = FLAGS.winners_of and standings.winners(FLAGS.winners_of, FLAGS.top)
-  found = grid.runs(axes, given, defaults, before)
-  for run in found:
-    for name in ('world', 'model'):
-      if not run.flags[name]:
-        raise app.UsageError(f'{run.name} has no --{name}')
-  return found
+  return grid.runs(axes, given, defaults, before)
 
 
 def main() -> None:
@@ -64,15 +57,21 @@ def main() -> None:
   from wm.train import sweep
 
   out, todo = pathlib.Path(FLAGS.out), runs()
-  made = sweep.Sweep(out, todo, FLAGS.per, command, FLAGS.keep, FLAGS.device)
+  job = common.process('train', lambda run: run.flags)
+  made = sweep.Sweep(out, todo, FLAGS.per, job, FLAGS.keep, FLAGS.device)
   made.check()
+  if FLAGS.metric:  # What is bad of these stops here, not after the training.
+    score.asked(FLAGS.score_world or todo[0].flags['world'])
   if FLAGS.dry_run:
-    print('\n'.join(run.name for run in todo))
-    print(f'{len(todo)} runs')
+    print(*(run.name for run in todo), f'{len(todo)} runs', sep='\n')
     return
   signal.signal(signal.SIGTERM, signal.default_int_handler)
-  ended = made.work(FLAGS.jobs, lambda line: print(line, flush=True))
-  print(f'{out}/sweep.md: {len(ended)} runs')
+  tell = functools.partial(print, flush=True)
+  print(f'{out}/sweep.md: {len(made.work(FLAGS.jobs, tell))} runs')
+  if FLAGS.metric:
+    job = common.process('score', scored_by)
+    FLAGS.runs = made.score(job, scored_by, FLAGS.jobs, tell) + FLAGS.runs
+    report.main()
 
 
 if __name__ == '__main__':

@@ -308,6 +308,7 @@ def test_count_from_any_state_follows_its_successors(world, states):
       *(sum(column) for column in zip(*below, strict=True)),
     ]
     assert world.count(state, 4) == (wanted + [0] * 3)[:4]
+    assert [*world.counts(state, 4)] == world.count(state, 4)
 
 
 def test_completable_tokens_are_legal(world, states):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tests.bench import harness
-from wm import core
+from wm import core, registry
 from wm.kernels import othello
 
 # Random games per CPU-second of the published engine (spec section 16).
@@ -142,6 +142,29 @@ def bench_othello_boundaries() -> Iterator[harness.Line]:
       ],
       '',
     )
+
+
+def bench_othello_labels() -> Iterator[harness.Line]:
+  """State labels of a training batch, against the walk by NumPy."""
+  world = registry.make('world', 'othello()')
+  games = world.sample(256, 6)
+  walk = functools.partial(core.World.sequence_labels, world)
+  assert (
+    world.sequence_labels(games.tokens, games.lengths)
+    == walk(games.tokens, games.lengths)
+  ).all()
+  timing = harness.measure(
+    lambda: world.sequence_labels(games.tokens, games.lengths), 9
+  )
+  slow = harness.measure(lambda: walk(games.tokens, games.lengths), 3)
+  yield harness.Line(
+    name='othello state labels of batches',
+    value=games.lengths.sum() / timing.cpu,
+    unit='moves/CPU-s',
+    baseline='the walk by NumPy, same run',
+    ratio=slow.cpu / timing.cpu,
+    compile_s=timing.compile_s,
+  )
 
 
 def _loop(start: Callable, step: Callable, turns: int) -> Callable:

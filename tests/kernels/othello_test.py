@@ -254,6 +254,28 @@ def test_replay_stops_at_the_first_illegal_token(seed, size):
   assert (found[0] == place).all()
 
 
+@LAWS
+@given(SEEDS, SIZES)
+def test_labels_are_of_the_boards_that_a_replay_passes(seed, size):
+  rng = np.random.default_rng(seed)
+  tokens, lengths = othello.play(6, seed, size=size)
+  place = rng.integers(0, lengths)
+  tokens[np.arange(6), place] = rng.choice([-3, 0, 61, 2**20], 6)
+  short = rng.integers(0, lengths + 1)
+  labels = othello.replay_labels(tokens, short, size)
+  assert (labels.shape, labels.dtype) == ((6, size**2 - 4, size**2 + 1), 'u1')
+  for k in range(tokens.shape[1]):
+    _, black, white, side = othello.replay(
+      tokens, np.minimum(short, k + 1), size
+    )
+    alive = (k < short) & (k < place)
+    assert (labels[alive, k, -1] == side[alive]).all()
+    for disc, board in ((1, black), (2, white)):
+      found = (labels[:, k, :-1] == disc).sum(1)
+      assert (found[alive] == boards.popcount(board)[alive]).all()
+    assert not labels[~alive, k].any()
+
+
 # Bad input.
 
 

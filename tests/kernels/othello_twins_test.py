@@ -19,6 +19,7 @@ def test_compiled_is_the_plain_reference(size):
     (othello.legal, columns),
     (othello.advance, (*columns, bits)),
     (othello.replay, (spoilt, lengths)),
+    (othello.replay_labels, (spoilt, lengths)),
   ):
     found, plain = (
       function(*args, size, backend=backend) for backend in ('numba', 'ref')

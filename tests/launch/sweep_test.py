@@ -68,6 +68,8 @@ def test_a_dry_run_lists_and_writes_nothing(root, out):
     ([WORLD, '--grid=flagfile=none.flags'], 'none.flags'),
     ([WORLD, *GRID, '--per=width'], 'available: model, lr'),
     ([WORLD, *GRID, '--winners_of=none'], 'no such file'),
+    ([WORLD, *GRID, '--metric=probing'], "did you mean 'probe'"),
+    ([WORLD, *GRID, '--metric=probe', '--score_world=map()'], "named 'map'"),
   ],
 )
 def test_bad_sweeps_are_one_line_before_anything_is_done(
@@ -106,6 +108,42 @@ def test_two_stages_of_counted_models(root, out):
   assert row['flags']['model'] == 'ngram(order=2)'
   assert row['flags']['steps'] == 7
   assert row['best_loss'] == two['best_loss']
+
+
+def test_seeds_are_scored_in_another_world_and_reported_together(
+  root, out, tmp_path
+):
+  flags = [WORLD, '--grid=model=one: ngram(order=1)']
+  flags += ['--grid=seed=0|1', f'--data={out / "data"}', f'--out={tmp_path}']
+  flags += ["--score_world=maps(rows=3, columns=3, traversal='shortest')"]
+  flags += ['--jobs=2', '--metric=next_token(num=20)']
+  done = call(root, 'sweep.py', *flags)
+  assert done.returncode == 0, done.stderr
+  assert done.stdout.count(': scored') == 2
+  assert 'results of 2 runs' in done.stdout
+  places = sorted((tmp_path / 'runs').iterdir())
+  found = [entry for place in places for entry in entries(place)]
+  assert {entry['model'] for entry in found} == {'one'}
+  world = "maps(rows=3, columns=3, traversal='shortest')"
+  assert {entry['world'] for entry in found} == {world}
+  assert {entry['seed'] for entry in found} == {0}
+  assert [entries(p)[0]['training_seed'] for p in places] == [0, 1]
+  assert len({entry['recipe'] for entry in found}) == 1
+  assert len({entry['training'] for entry in found}) == 2
+  assert (tmp_path / 'report' / 'report.html').exists()
+  # Again: nothing is scored twice; another metric is added.
+  times = [(p / 'scores.json').stat().st_mtime_ns for p in places]
+  done = call(root, 'sweep.py', *flags)
+  assert done.returncode == 0, done.stderr
+  assert ': scored' not in done.stdout
+  assert times == [(p / 'scores.json').stat().st_mtime_ns for p in places]
+  bad = call(root, 'sweep.py', *flags, '--metric=exactnes()')
+  assert bad.returncode == 2
+  assert "did you mean 'exactness'" in bad.stderr
+
+
+def entries(folder) -> list[dict]:
+  return json.loads((folder / 'scores.json').read_text())
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from wm.metrics import exactness, scoring, stats
 WORLD = tiny.World()
 
 
-def scores(predictor, world=WORLD, **fields) -> dict[str, core.Scores]:
+def scores(predictor, world=WORLD, /, **fields) -> dict[str, core.Scores]:
   found = exactness.Metric(**{'num': 40, **fields})(predictor, world, 1)
   return {s.quantity: s for s in found}
 
@@ -221,6 +221,94 @@ def test_stored_sequences_are_asked_about_instead(tmp_path):
     )
   with pytest.raises(core.InputError, match='no sequences'):
     scores(make('oracle', WORLD), data=str(tmp_path / 'none'))
+
+
+def test_sequences_of_another_world_are_asked_about_instead():
+  # Its states have more words and its sequences more tokens.
+  world = registry.make('world', 'chess(length=30)')
+  spec = "chess(policy='castling', length=90, lengths='human')"
+  other = registry.make('world', spec)
+  model = make('naive', other)
+  asked, own = scores(model, world, world=spec), scores(model, other)
+  assert list(asked) == list(own)
+  for name, rows in own.items():
+    np.testing.assert_array_equal(rows.value, asked[name].value)
+    np.testing.assert_array_equal(rows.group, asked[name].group)
+    for column in rows.columns:
+      np.testing.assert_array_equal(
+        rows.columns[column], asked[name].columns[column]
+      )
+  # A model of the scored world takes what is short enough for it.
+  found = scores(make('oracle', world), world, world=spec)
+  short = other.sample(40, 1, split='heldout').lengths <= 31
+  rows = found['trajectory']
+  np.testing.assert_array_equal(rows.reason == '', short)
+  assert (rows.value[short] == 1).all()
+
+
+def test_the_truth_is_the_other_worlds():
+  world = registry.make('world', 'chess(length=60)')
+  found = scores(
+    make('oracle', world), world, world="chess(ep='legal', length=60)"
+  )
+  assert value(found['exact_board']) == 1
+  assert value(found['exact_rules']) < 1
+
+
+@pytest.mark.parametrize(
+  ('spec', 'message'),
+  [
+    ("chess(vocabulary='packed')", 'has other tokens than chess'),
+    ('lattice()', 'has other tokens'),
+    ('ches()', 'did you mean'),
+  ],
+)
+def test_another_world_must_be_like_it(spec, message):
+  world = registry.make('world', 'chess(length=30)')
+  with pytest.raises(core.InputError, match=message):
+    scores(make('copy_start', world), world, world=spec)
+
+
+def test_labels_of_another_world_must_be_alike(monkeypatch):
+  world = registry.make('world', 'chess(length=30)')
+  heads = property(lambda self: (2,) * self.length)
+  monkeypatch.setattr(type(world), 'state_heads', heads)
+  with pytest.raises(core.InputError, match='other state labels than chess'):
+    scores(make('copy_start', world), world, world='chess(length=40)')
+
+
+def test_stored_sequences_and_another_world_are_too_much():
+  with pytest.raises(core.InputError, match='expected one of them') as error:
+    exactness.Metric(data='x', world='y()')
+  assert '\n' not in str(error.value)
+
+
+class Diverging(Broken):
+  """Gives no finite loss of the first and the third sequence it is asked."""
+
+  def state_loss(self, tokens, lengths, labels):
+    loss = np.full(tokens.shape, 0.5, np.float32)
+    loss[0, 3], loss[2, 1] = np.inf, np.nan
+    loss[np.arange(tokens.shape[1]) >= lengths[:, None]] = np.nan
+    return self.states(tokens, lengths), loss
+
+
+def test_a_loss_that_is_not_finite_is_counted():
+  model = Diverging(WORLD, 0, lambda tokens: tokens < 0)
+  found = scores(model, bins=4)
+  rows = found['loss']
+  lost = rows.reason == 'not_finite'
+  assert lost.sum() == 2
+  assert (rows.value[~lost] == 0.5).all()
+  summary = stats.summarize(rows)
+  assert summary['value'] == 0.5
+  assert (
+    rows.weight[~lost].sum() == np.delete(sequences().lengths, [0, 2]).sum()
+  )
+  assert summary['unmeasured'] == {'not_finite': 2}
+  for name in ('exact', 'labelwise', 'trajectory', 'changed'):
+    assert value(found[name]) == 1
+    assert found[name].measured.all()
 
 
 def test_models_that_name_no_states_lack_something():

@@ -7,9 +7,16 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from wm import registry
-from wm.metrics import compression, distinction
-from wm.models import network
+from wm import core, registry
+from wm.metrics import (
+  compression,
+  distinction,
+  next_token,
+  probe,
+  scoring,
+  stats,
+)
+from wm.models import network, states
 
 WORLD = tiny.World()
 METRICS = (
@@ -45,3 +52,52 @@ def test_batch_and_devices_do_not_matter(metric):
     for one, other in zip(first, found, strict=True):
       np.testing.assert_array_equal(one.value, other.value)
       np.testing.assert_array_equal(one.reason, other.reason)
+
+
+def families() -> list[str]:
+  return [
+    name
+    for name in registry.names('model')
+    if issubclass(registry.find('model', name), network.NetworkModel)
+  ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('where', ['lattice(length=16)', 'chess(length=16)'])
+@pytest.mark.parametrize('family', families())
+def test_every_family_is_measured_by_every_kind_of_metric(family, where):
+  """By whole sequences, by sessions and by activations."""
+  world = registry.make('world', where)
+  predictor = registry.make('model', f'{family}(layers=1, width=32)').predictor(
+    world, 0
+  )
+  for metric in (
+    compression.Metric(trials=3, samples=2, accept='epsilon(0.0001)'),
+    distinction.Metric(trials=3, samples=2, accept='epsilon(0.0001)'),
+    next_token.Metric(num=3),
+    probe.Metric(num=20),
+  ):
+    assert not scoring.lacks(metric, predictor, world)
+    found = [stats.summarize(s) for s in metric(predictor, world, 0)]
+    assert max(one['n'] for one in found) > 0, metric.name
+
+
+def test_a_model_of_states_has_activations_and_no_next_token():
+  world = registry.make('world', 'lattice(length=16)')
+  model = registry.make('model', 'rnn(layers=1, width=16)')
+  shape = network.Shape(
+    model, len(world.vocab), world.max_len, sum(world.state_heads)
+  )
+  predictor = states.StatePredictor(
+    model, network.init(shape, 0), world, world.max_len
+  )
+  accuracy = probe.Metric(num=20)(predictor, world, 0)[0]
+  assert accuracy.measured.all()
+  for metric in (
+    compression.Metric(trials=3),
+    distinction.Metric(trials=3),
+    next_token.Metric(num=3),
+  ):
+    with pytest.raises(core.InputError, match='such as probe') as error:
+      metric(predictor, world, 0)
+    assert '\n' not in str(error.value)

@@ -1,5 +1,6 @@
 """The papers' values stand beside ours where world, variant and name match."""
 
+import numpy as np
 import pytest
 
 from wm import registry
@@ -31,7 +32,8 @@ def test_rows_name_what_there_is(world):
     known = {f.name for f in _fields(row.metric)}
     assert set(row.fields) <= known
     assert row.values
-    assert all(0 <= value <= 1 for value, _ in row.values.values())
+    most = np.inf if row.quantity == 'loss' else 1
+    assert all(0 <= value <= most for value, _ in row.values.values())
     assert all(paper.model_key(name) == name for name in row.values)
 
 
@@ -160,3 +162,80 @@ def test_worlds_have_tables_of_their_own(tmp_path):
   ]
   label = "compression(suffixes='world'): precision"
   assert cells(found[2]) == {label: ('0.500 (0.25)',)}
+
+
+def chess(quantity: str, model: str, **fields):
+  return printed('chess', 'exactness', quantity, model, **fields)
+
+
+def test_golden_values_of_chess():
+  human, uniform = {'data': paper.GIVEN}, {'data': ''}
+  assert chess('exact', 'transformer_d128', **human) == 0.2682
+  assert chess('trajectory', 'transformer_d128', **human) == 0.0002
+  assert chess('loss', 'transformer_d384', **human) == 7.65e-5
+  assert chess('labelwise', 'slice_d512', **human) == 1
+  assert chess('exact', 'deltanet_d128', **human) == 0.4947
+  assert chess('exact', 'deltanet_positive_d512', **uniform) == 0.6117
+  assert chess('loss', 'slice_diagonal_d256', **uniform) == 4.43e17
+  assert chess('trajectory', 'mamba3_d512', **uniform) == 0.1082
+  assert chess('exact', 'mamba2_d128,human', **uniform) == 0.0492
+  assert all(len(row.values) == 56 for row in paper.PAPERS['chess'].rows)
+
+
+HUMAN = "exactness(num=9, data='games')"
+OTHER = "exactness(num=9, world='chess(length=9)')"
+
+
+def of_chess(quantity, value, spec='exactness(num=9)', **more):
+  more = {'world': 'chess(length=704)', 'model': 'slice_d128', **more}
+  return entry('exactness', quantity, value, spec=spec, **more)
+
+
+def test_chess_is_told_apart_by_games_and_printed_as_there(tmp_path):
+  (table,) = beside(
+    tmp_path,
+    *(
+      of_chess(quantity, value, spec)
+      for spec, exact, loss in (
+        ('exactness(num=9)', 0.05, 0.25),
+        (HUMAN, 0.5, 2.5e-5),
+        (OTHER, 0.75, 1),
+        ("exactness(num=9, data='games', bins=1)", 0.75, 1),
+      )
+      for quantity, value in (('exact', exact), ('loss', loss))
+    ),
+    of_chess('trajectory', 0.0001, HUMAN, model='Transformer-d128,human'),
+    of_chess('exact', 0.125, model='slice_d128,uniform'),
+    of_chess('exact', None, model='mamba3_d128'),
+  )
+  assert table.heads == (
+    *('', 'slice_d128', 'Transformer-d128,human', 'mamba3_d128'),
+  )
+  assert cells(table) == {
+    'exactness: exact': ('0.0500 (0.0414)', '', '– (0.0566)'),
+    'exactness: loss': ('0.25 (0.322331)', '', ''),
+    'exactness(data=...): exact': ('0.5000 (0.4120)', '', ''),
+    'exactness(data=...): loss': ('2.5e-05 (0.055239)', '', ''),
+    'exactness(data=...): trajectory': ('', '0.0001 (0.0002)', ''),
+  }
+  assert 'seed)' in table.note
+  assert 'least' not in table.note
+
+
+def test_seeds_stand_beside_the_paper_with_their_range(tmp_path):
+  several = {'low': 0.25, 'high': 0.75, 'seeds': (2, 2)}
+  (table,) = beside(tmp_path, of_chess('exact', 0.5, **several))
+  assert cells(table) == {
+    'exactness: exact': ('0.5000 (0.0414) [0.2500, 0.7500]',)
+  }
+  assert '[least, greatest of 2 seeds]' in table.note
+  (table,) = beside(
+    tmp_path, of_chess('exact', 0.5, **several), of_chess('labelwise', 0.5)
+  )
+  assert cells(table)['exactness: exact'] == (
+    '0.5000 (0.0414) [0.2500, 0.7500], 2 seeds',
+  )
+
+
+def test_without_games_of_people_only_the_uniform_ones_are_compared(tmp_path):
+  assert beside(tmp_path, of_chess('exact', 0.5, OTHER)) == []

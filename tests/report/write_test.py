@@ -173,6 +173,24 @@ def test_number_formats():
   assert tables.number(None) == '–'
   assert tables.number(0.5) == '0.500'
   assert tables.number(12345.0) == '12,345'
+  assert tables.number(4.43e17) == '4.43e+17'
+
+
+@pytest.mark.parametrize(
+  ('value', 'low', 'high', 'text'),
+  [
+    (0.5, 0.4, 0.6, '0.500 [0.400, 0.600]'),
+    (0.9903, 0.9885, 0.9921, '0.9903 [0.9885, 0.9921]'),
+    (2.5e-4, 2.1e-4, 3.0e-4, '0.000250 [0.000210, 0.000300]'),
+    (0.5, 0.49999, 0.50001, '0.5000 [0.5000, 0.5000]'),
+    (0.5, 0.5, 0.5, '0.500 [0.500, 0.500]'),
+    (2.5, None, None, '2.500 [–, –]'),
+    (1e9, 1e8, 1e10, '1e+09 [1e+08, 1e+10]'),
+  ],
+)
+def test_narrow_intervals_have_more_decimals(value, low, high, text):
+  found = entry('m', 'compression', 'precision', value)
+  assert tables.interval({**found, 'low': low, 'high': high}) == text
 
 
 def _chromium() -> str:

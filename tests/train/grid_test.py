@@ -142,3 +142,19 @@ def test_where_and_how_to_run_is_not_what_a_run_is():
   assert one['lr'] == 1.0
   assert 'data' not in one
   assert 'save_every' not in one
+
+
+def test_tables_call_a_run_by_its_labels_without_the_seed():
+  axes = [axis('model=m: toy(width=1)'), axis('data=human: /a/b|/c')]
+  axes += [number('lr=1e-3'), number('seed=0|1')]
+  found = grid.runs(axes, {}, {**DEFAULTS, 'data': None})
+  assert found[0].name == 'm,data=human,lr=1e-3,seed=0'
+  assert [run.title for run in found] == [
+    'm,human,lr=1e-3',
+    'm,human,lr=1e-3',
+    'm,c,lr=1e-3',
+    'm,c,lr=1e-3',
+  ]
+  given = {'model': 'toy(width=1)'}
+  (run,) = grid.runs([number('seed=7')], given, DEFAULTS)
+  assert (run.name, run.title) == ('seed=7', 'toy')

@@ -92,14 +92,104 @@ def test_a_failure_is_recorded_and_stops_no_other(tmp_path):
   assert not (tmp_path / 'runs' / 'lr=13' / 'failed.json').exists()
 
 
+# Scores a run: fails, waits or counts as the run's lr says.
+SCORER = """
+import os, sys, time
+out, lr = sys.argv[1], float(sys.argv[2])
+if lr == 2 and not os.path.exists(f'{out}/well'): sys.exit('error: no metric')
+while lr == 5 and not os.path.exists(f'{out}/well'): time.sleep(.02)
+open(f'{out}/scored', 'a').write('x')
+"""
+
+
+def score(out, todo, by='one', jobs=2, **fields) -> tuple[list[str], list[str]]:
+  """Names that are scored, and what was told."""
+
+  def scorer(run, folder) -> list[str]:
+    script = [sys.executable, '-S', '-c', SCORER]
+    return [*script, str(folder), str(run.flags['lr'])]
+
+  told = []
+  made = sweep.Sweep(out, todo, fields.pop('per', ()), command, **fields)
+  made.work(jobs, lambda line: None)
+  places = made.score(scorer, lambda run: [by, run.title], jobs, told.append)
+  return [place.name for place in places], told
+
+
+def times_scored(out, *names: str) -> list[int]:
+  paths = [out / 'runs' / name / 'scored' for name in names]
+  return [len(p.read_text()) if p.exists() else 0 for p in paths]
+
+
+def test_what_is_trained_is_scored_once_by_the_same(tmp_path):
+  todo = runs('lr=1|13|3', 'seed=0|1')
+  names, told = score(tmp_path, todo)
+  assert names == ['lr=1,seed=0', 'lr=1,seed=1', 'lr=3,seed=0', 'lr=3,seed=1']
+  assert len(told) == 4
+  assert told[-1].startswith('[4/4] ')
+  assert told[-1].endswith(': scored')
+  assert score(tmp_path, todo) == (names, [])
+  assert times_scored(tmp_path, *names) == [1] * 4
+  # By more metrics, or of more runs, it is gone on with.
+  more = runs('lr=1|13|3|4', 'seed=0|1')
+  assert len(score(tmp_path, more)[1]) == 2
+  assert len(score(tmp_path, more, by='two')[1]) == 6
+  assert times_scored(tmp_path, *names) == [2] * 4
+
+
+def test_a_failed_scoring_is_recorded_beside_the_training(tmp_path):
+  todo = runs('lr=1|2')
+  names, told = score(tmp_path, todo, jobs=1)
+  assert names == ['lr=1']
+  assert told[1] == '[2/2] lr=2: failed, no metric'
+  page = (tmp_path / 'sweep.md').read_text()
+  assert '2 runs; 1 done, 1 failed' in page
+  assert '| 2 | 1/1 | 2 |' in page, 'its loss stands'
+  assert 'failed: no metric' in page
+  assert [run.labels for run in standings.winners(tmp_path, 2)] == [
+    {'lr': '1'},
+    {'lr': '2'},
+  ]
+  (tmp_path / 'runs' / 'lr=2' / 'well').touch()
+  names, _ = score(tmp_path, todo, jobs=1)
+  assert names == ['lr=1', 'lr=2']
+  assert times_scored(tmp_path, *names) == [1, 1]
+  assert [began(tmp_path, name) for name in names] == [1, 1]
+  assert '2 runs; 2 done' in (tmp_path / 'sweep.md').read_text()
+
+
+def test_only_runs_that_keep_their_checkpoints_are_scored(tmp_path):
+  todo = runs('lr=3|1|4', 'seed=0|1')
+  for run in todo:
+    (tmp_path / 'runs' / run.name / 'checkpoints').mkdir(parents=True)
+  names, _ = score(tmp_path, todo, keep=1)
+  assert names == ['lr=1,seed=0', 'lr=1,seed=1']
+  kept = sorted(p.parent.name for p in tmp_path.glob('runs/*/checkpoints'))
+  assert kept == names
+
+
+def test_nothing_to_score(tmp_path):
+  with pytest.raises(core.InputError, match=r'no run could be scored.*sweep'):
+    score(tmp_path, runs('lr=13'))
+
+
 # A process started in the background may have been told to ignore SIGINT.
 SWEEP = """
 import pathlib, signal, sys
 from tests.train import sweep_test
 signal.signal(signal.SIGINT, signal.default_int_handler)
 out = pathlib.Path(sys.argv[1])
-sweep_test.work(out, sweep_test.runs('lr=1|15|2'), jobs=1)
+do = getattr(sweep_test, sys.argv[3])
+do(out, sweep_test.runs(sys.argv[2]), jobs=1)
 """
+
+
+def background(root, out, text='lr=1|15|2', do='work') -> subprocess.Popen:
+  return subprocess.Popen(
+    [sys.executable, '-c', SWEEP, str(out), text, do],
+    cwd=root,
+    stderr=subprocess.DEVNULL,
+  )
 
 
 def wait_for(condition) -> None:
@@ -113,11 +203,7 @@ def wait_for(condition) -> None:
 
 @pytest.mark.parametrize('how', [signal.SIGKILL, signal.SIGINT])
 def test_a_sweep_that_is_stopped_goes_on(tmp_path, root, how):
-  process = subprocess.Popen(
-    [sys.executable, '-c', SWEEP, str(tmp_path)],
-    cwd=root,
-    stderr=subprocess.DEVNULL,
-  )
+  process = background(root, tmp_path)
   wait_for(lambda: began(tmp_path, 'lr=15'))
   os.kill(process.pid, how)
   process.wait(60)
@@ -133,10 +219,24 @@ def test_a_sweep_that_is_stopped_goes_on(tmp_path, root, how):
   assert began(tmp_path, 'lr=1') == began(tmp_path, 'lr=2') == 1
 
 
+@pytest.mark.parametrize('how', [signal.SIGKILL, signal.SIGINT])
+def test_a_sweep_that_is_stopped_while_it_scores_goes_on(tmp_path, root, how):
+  process = background(root, tmp_path, 'lr=1|5|3', 'score')
+  wait_for((tmp_path / 'runs' / 'lr=5' / 'score.log').exists)
+  os.kill(process.pid, how)
+  process.wait(60)
+  assert not list(tmp_path.glob('runs/*/failed.json'))
+  assert times_scored(tmp_path, 'lr=1', 'lr=5', 'lr=3') == [1, 0, 0]
+  (tmp_path / 'runs' / 'lr=5' / 'well').touch()
+  names, told = score(tmp_path, runs('lr=1|5|3'))
+  assert names == ['lr=1', 'lr=5', 'lr=3']
+  assert len(told) == 2
+  assert times_scored(tmp_path, 'lr=1', 'lr=3') == [1, 1]
+  assert [began(tmp_path, name) for name in names] == [1] * 3
+
+
 def test_two_sweeps_share_the_work(tmp_path, root):
-  process = subprocess.Popen(
-    [sys.executable, '-c', SWEEP, str(tmp_path)], cwd=root
-  )
+  process = background(root, tmp_path)
   wait_for(lambda: began(tmp_path, 'lr=15'))
   todo = runs('lr=1|15|2')
   made = sweep.Sweep(tmp_path, todo, (), command)
@@ -149,6 +249,12 @@ def test_two_sweeps_share_the_work(tmp_path, root):
   assert process.wait(60) == 0
   assert [s.status for s in ended] == ['done'] * 3
   assert [began(tmp_path, f'lr={n}') for n in (1, 15, 2)] == [1, 1, 1]
+
+
+def test_a_run_without_a_world_is_refused(tmp_path):
+  (run,) = grid.runs([], {}, {**FLAGS, 'world': None})
+  with pytest.raises(core.InputError, match='run has no --world'):
+    work(tmp_path, [run])
 
 
 def test_another_sweep_under_the_same_names_is_refused(tmp_path):

@@ -1,5 +1,6 @@
 """Exact boundaries and counts of every world, and of them as text."""
 
+import signal
 import subprocess
 import sys
 
@@ -9,6 +10,16 @@ import pytest
 from wm import core, registry
 from wm.kernels import dfa
 from wm.worlds import exact, maps, table
+
+CHESS = '--world=chess()'
+# Runs a binary that hears Ctrl-C, also where tests run in the background and
+# may have been told to ignore it.
+HEARING = """
+import runpy, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name='__main__')
+"""
 
 
 @pytest.fixture(scope='module', params=registry.names('world'))
@@ -89,8 +100,8 @@ def test_a_named_state_is_read_first_then_a_sequence():
 
 def test_lines_of_the_lattice():
   world = registry.make('world', 'lattice(size=3)')
-  assert exact.count_lines(world, None, 3) == ['1 2', '2 5', '3 12']
-  assert exact.count_lines(world, 'right', 1) == ['1 3']
+  assert [*exact.count_lines(world, None, 3)] == ['1 2', '2 5', '3 12']
+  assert [*exact.count_lines(world, 'right', 1)] == ['1 3']
   assert exact.boundary_lines(world, '1', '0', 2) == ['1 1', '2 2']
   assert exact.boundary_lines(world, '1', 'stay', 2, show=True) == [
     'left',
@@ -140,6 +151,35 @@ def test_boundary_from_the_command_line(root):
 def test_count_from_the_command_line(root):
   done = run(root, 'count.py', '--world=lattice(size=3)', '--depth=3')
   assert (done.returncode, done.stdout) == (0, '1 2\n2 5\n3 12\n')
+
+
+def endless(root):
+  return subprocess.Popen(
+    [sys.executable, '-c', HEARING, 'count.py', '--depth=99', CHESS],
+    cwd=root / 'launch',
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+
+
+def test_a_count_without_end_shows_what_it_has(root):
+  process = endless(root)
+  found = [process.stdout.readline() for _ in range(4)]
+  assert found == ['1 20\n', '2 400\n', '3 8902\n', '4 197281\n']
+  process.send_signal(signal.SIGINT)
+  error = process.communicate(timeout=60)[1]
+  assert process.returncode == 1
+  assert error.startswith('error: interrupted')
+  assert len(error.splitlines()) == 1
+
+
+def test_a_reader_may_leave_early(root):
+  process = endless(root)
+  assert process.stdout.readline() == '1 20\n'
+  process.stdout.close()
+  assert process.stderr.read() == ''
+  assert process.wait(60)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import html
+from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -154,6 +155,13 @@ class World(abc.ABC):
 
   # What a world may refine; the defaults suit any world.
 
+  def counts(self, state: np.ndarray, depth: int) -> Iterator[int]:
+    """What `count` gives, one length at a time, as they are known.
+
+    Default: all at the end, as where work does not grow with the counts.
+    """
+    yield from self.count(state, depth)
+
   def canonical(self, states: np.ndarray) -> np.ndarray:
     """[B, K] int32: the words that make a state what it is; default all.
 
@@ -230,6 +238,15 @@ class World(abc.ABC):
   def probe_labels(self, states: np.ndarray) -> np.ndarray:
     """[B] int64 class that a linear probe reads out; default the state id."""
     return self.state_id(states)
+
+  def questions(self, num: int, seed: int) -> Sequences:
+    """Sequences after which one of some tokens is legal; default: none.
+
+    side: 'choices' [N, C] int32 tokens and 'answer' [N], the legal one.
+    """
+    del num, seed
+    no = np.zeros((0, 1), np.int32)
+    return Sequences(no, no[:, 0], {'choices': no, 'answer': no[:, 0]})
 
   # The whole state as labels, for models that are trained to give it.
 

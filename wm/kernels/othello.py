@@ -168,6 +168,23 @@ def replay(
   return _backend(backend).replay(*rows, squares(size), mask(size))
 
 
+def replay_labels(
+  tokens: np.ndarray,
+  lengths: np.ndarray,
+  size: int = 8,
+  *,
+  backend: str = 'numba',
+) -> np.ndarray:
+  """[N, L, size * size + 1] uint8 labels after each token of `replay`'s rows.
+
+  Of the squares, row by row, 0 empty, 1 black, 2 white; then of the side. 0
+  from the first illegal token on and past a row's length.
+  """
+  rows = _moves(tokens, lengths)
+  board = squares(size), mask(size), size
+  return _backend(backend).replay_labels(*rows, *board)
+
+
 def play(
   num: int,
   seed: int,

@@ -139,6 +139,13 @@ def advance(black, white, side, bits, squares) -> tuple:
   return blacks, whites, sides, ok
 
 
+@njit(inline='always')
+def _named(token, moves, bits):
+  """The move (one bit) that a token names, none where it is illegal."""
+  known = 1 <= token <= len(bits)
+  return bit(bits[token - 1]) & moves if known else _NONE
+
+
 @njit
 def replay(tokens, lengths, bits, squares) -> tuple:
   """Plays rows of tokens from the start, up to the first illegal one."""
@@ -148,17 +155,38 @@ def replay(tokens, lengths, bits, squares) -> tuple:
   for n in range(num):
     own, opp, side, moves = opened(squares)
     for k in range(lengths[n]):
-      token = tokens[n, k]
-      if token < 1 or token > len(bits):
-        break
-      move = bit(bits[token - 1])
-      if moves & move == _NONE:
+      move = _named(tokens[n, k], moves, bits)
+      if move == _NONE:
         break
       own, opp, side, moves = step(own, opp, side, move, squares)
       steps[n] += 1
     blacks[n], whites[n] = oriented(own, opp, side)
     sides[n] = side
   return steps, blacks, whites, sides
+
+
+@njit
+def replay_labels(tokens, lengths, bits, squares, size) -> np.ndarray:
+  """Labels after each token of rows; 0 from the first illegal one on."""
+  labels = np.zeros((*tokens.shape, size * size + 1), np.uint8)
+  first = 9 * (4 - size // 2)
+  for n in range(len(tokens)):
+    own, opp, side, moves = opened(squares)
+    for k in range(lengths[n]):
+      move = _named(tokens[n, k], moves, bits)
+      if move == _NONE:
+        break
+      own, opp, side, moves = step(own, opp, side, move, squares)
+      black, white = oriented(own, opp, side)
+      for row in range(size):
+        start = np.uint64(first + 8 * row)
+        low, high = black >> start, white >> start
+        for column in range(size):
+          place = np.uint64(column)
+          disc = low >> place & _S1 | (high >> place & _S1) << _S1
+          labels[n, k, row * size + column] = disc
+      labels[n, k, size * size] = side
+  return labels
 
 
 @njit

@@ -112,17 +112,15 @@ def advance(
   return (*_packed(after), np.array(ok, bool))
 
 
-def _line(
-  tokens: list[int], bits: np.ndarray, squares: int
-) -> tuple[int, Position]:
-  """Tokens played before the first illegal one, and where they lead."""
-  position = _START
-  for k, token in enumerate(tokens):
+def _line(tokens: list[int], bits: np.ndarray, squares: int) -> list[Position]:
+  """The start, and where each token leads before the first illegal one."""
+  line = [_START]
+  for token in tokens:
     square = int(bits[token - 1]) if 1 <= token <= len(bits) else 64
-    if not _legal(position, squares) >> square & 1:
-      return k, position
-    position = _after(position, square, squares)
-  return len(tokens), position
+    if not _legal(line[-1], squares) >> square & 1:
+      break
+    line.append(_after(line[-1], square, squares))
+  return line
 
 
 def replay(
@@ -131,8 +129,28 @@ def replay(
   """Plays rows of tokens from the start, up to the first illegal one."""
   rows = zip(tokens.tolist(), lengths.tolist(), strict=True)
   found = [_line(row[:length], bits, int(squares)) for row, length in rows]
-  steps = np.array([k for k, _ in found], np.int32)
-  return (steps, *_packed([position for _, position in found]))
+  steps = np.array([len(line) - 1 for line in found], np.int32)
+  return (steps, *_packed([line[-1] for line in found]))
+
+
+def replay_labels(
+  tokens: np.ndarray,
+  lengths: np.ndarray,
+  bits: np.ndarray,
+  squares: int,
+  size: int,
+) -> np.ndarray:
+  """Labels after each token of rows; 0 from the first illegal one on."""
+  labels = np.zeros((*tokens.shape, size * size + 1), np.uint8)
+  inside = range(4 - size // 2, 4 + size // 2)
+  cells = [8 * row + column for row in inside for column in inside]
+  for n, (row, length) in enumerate(zip(tokens.tolist(), lengths, strict=True)):
+    for k, position in enumerate(_line(row[:length], bits, int(squares))[1:]):
+      black, white, side = position
+      labels[n, k, -1] = side
+      for place, cell in enumerate(cells):
+        labels[n, k, place] = (black >> cell & 1) + 2 * (white >> cell & 1)
+  return labels
 
 
 def play_uniform(
@@ -317,8 +335,8 @@ def _reordered(
   squares: int,
 ) -> list[int]:
   """The window's tokens in one of the orders that keep what follows."""
-  _, before = _line(line[:low], bits, squares)
-  _, after = _line(line[:high], bits, squares)
+  path = _line(line[:high], bits, squares)
+  before, after = path[low], path[high]
   num, held = 0, line[low:high]
   for order, position in _orders(before, sorted(held), bits, squares):
     if position == after:

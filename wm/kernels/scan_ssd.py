@@ -22,12 +22,14 @@ chunks, J = K R.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from wm import core
+from wm.kernels import scan_chunks
 
 FORMS = ('auto', 'sequential', 'associative', 'chunked')
 
@@ -121,15 +123,71 @@ def ssd(
   single = x.ndim == 4
   if single:
     x, b, c = x[:, :, None], b[:, :, None], c[:, :, None]
+  plain = Ends(lambda _, given: given, lambda _, given, y: y)
+  rates = Rates(a, weight, late)
+  y, state = between(plain, (), (x, b, c), rates, start, form=form, chunk=chunk)
+  return (y[:, :, 0] if single else y), state
+
+
+class Ends(NamedTuple):
+  """What is done to a sequence before and after the recurrence, step by step.
+
+  Attributes:
+    read: (weights, given) -> x [B, L, R, H, P], b and c [B, L, R, G, N].
+    write: (weights, given, y [B, L, R, H, P]) -> outputs [B, L, ...].
+  """
+
+  read: Callable[[Any, Any], tuple[jax.Array, jax.Array, jax.Array]]
+  write: Callable[[Any, Any, jax.Array], jax.Array]
+
+
+class Rates(NamedTuple):
+  """Arguments of `ssd`, all [B, L, H]."""
+
+  a: jax.Array
+  weight: jax.Array
+  late: jax.Array | None = None
+
+
+def between(
+  ends: Ends,
+  weights: Any,
+  given: Any,
+  rates: Rates,
+  start: jax.Array,
+  *,
+  form: str = 'auto',
+  chunk: int = 0,
+) -> tuple[jax.Array, jax.Array]:
+  """`ssd` between a reading of its arguments and a use of its outputs.
+
+  In chunks both are done chunk by chunk, and again in the backward pass:
+  what is large for each step, as x, b and c are, is never there for a whole
+  sequence.
+
+  Args:
+    ends: functions that hold no traced arrays.
+    weights: tree of arrays that both are given.
+    given: tree of arrays [B, L, ...] that both are given.
+    rates: see `ssd`.
+    start: see `ssd`.
+    form: see `ssd`.
+    chunk: see `ssd`.
+
+  Returns:
+    what `ends.write` gives, and the state [B, H, P, N].
+  """
+  x = jax.eval_shape(ends.read, weights, given)[0]
   size = start.shape[-2] * start.shape[-1]
   form, chunk = resolve(form, chunk, size, x.shape[2])
-  given = _Inputs(x, jnp.maximum(a, _LEAST), b, c, weight, late)
+  rates = rates._replace(a=jnp.maximum(rates.a, _LEAST))
   if form == 'chunked':
-    y, state = _chunked(given, start, max(min(chunk, x.shape[1]), 1))
-  else:
-    run = _sequential if form == 'sequential' else _associative
-    y, state = run(given, start)
-  return (y[:, :, 0] if single else y), state
+    body = functools.partial(_chunk, ends)
+    return scan_chunks.run(body, chunk, weights, start, (given, rates))
+  run = _sequential if form == 'sequential' else _associative
+  x, b, c = ends.read(weights, given)
+  y, state = run(_Inputs(x, rates.a, b, c, rates.weight, rates.late), start)
+  return ends.write(weights, given, y), state
 
 
 def step(
@@ -218,112 +276,83 @@ def _associative(
   return _read(seen, given.c), h[:, -1]
 
 
-def _chunked(
-  given: _Inputs, start: jax.Array, chunk: int
+def _chunk(
+  ends: Ends, weights: Any, h_BHPN: jax.Array, part: tuple[Any, Rates]
 ) -> tuple[jax.Array, jax.Array]:
-  length = given.x.shape[1]
-  short = -length % chunk
+  """The state after a chunk, and what is written of its outputs.
 
-  def cut(leaf: jax.Array) -> jax.Array:
-    """[B, L, ...] -> [B, S, K, ...], padded by zeros."""
-    rest = ((0, 0),) * (leaf.ndim - 2)
-    leaf = jnp.pad(leaf, ((0, 0), (0, short), *rest))
-    return leaf.reshape(leaf.shape[0], -1, chunk, *leaf.shape[2:])
-
-  given = jax.tree.map(cut, given)
-  sums = _sums(given.a)
-  inner = jax.checkpoint(functools.partial(_inner, dtype=start.dtype))
-  y = inner(given, sums)
-  before, state = _carry(given, sums, start)
-  c = given.c
-  seen = _heads_product('bskrgn,bshpn->bskrhp', c, before, start.dtype)
-  grown = jnp.exp(jnp.cumsum(given.a, axis=2))
-  y += grown[:, :, :, None, :, None] * seen
-  y = y.reshape(y.shape[0], -1, *y.shape[3:])
-  return y[:, :length], state
-
-
-def _sums(a_BSKH: jax.Array) -> jax.Array:
-  """[B, S, H, K, K]: sums of a over steps j + 1 to i, for i >= j; else 0.
-
-  These are differences of running sums, which lose their digits after strong
-  decays unless what each sum rounds off is kept too.
+  J goes by ranks first and steps last, which the weights of pairs of steps
+  are then spread over in whole runs.
   """
-  fixed = jax.lax.stop_gradient(a_BSKH)
-  high, low = jax.lax.associative_scan(
-    _exact_sum, (fixed, jnp.zeros_like(fixed)), axis=2
+  given, rates = part
+  dtype = h_BHPN.dtype
+  x, b, c = ends.read(weights, given)
+  size, ranks = x.shape[1:3]
+  x_BHJP, b_BGJN, c_BGJN = (_by_head(leaf) for leaf in (x, b, c))
+  a_BHK = rates.a.astype(dtype).swapaxes(1, 2)
+  decay_BHKK = scan_chunks.decays(a_BHK)
+  now_BHK, after_BHK = _by_step(rates, dtype)
+  # A pair's weight; the diagonal has not got the late part.
+  pairs = jnp.where(
+    jnp.eye(size, dtype=bool)[None, None],
+    now_BHK[..., None, :],
+    after_BHK[..., None, :],
   )
-  running = jnp.cumsum(a_BSKH, axis=2)
-  high += running - jax.lax.stop_gradient(running)  # 0, with its gradient.
-  high, low = high.swapaxes(2, 3), low.swapaxes(2, 3)
-  sums = high[..., None] - high[..., None, :]
-  sums += low[..., None] - low[..., None, :]
-  return jnp.tril(sums)
+  pairs = (decay_BHKK * pairs)[:, :, None, :, None]
+  scores = _product('bgin,bgjn->bgij', c_BGJN, b_BGJN, dtype)
+  scores = scores.reshape(*scores.shape[:2], ranks, size, ranks, size) * pairs
+  scores = scores.reshape(*x_BHJP.shape[:3], -1).astype(x.dtype)
+  y = _product('bhij,bhjp->bhip', scores, x_BHJP, dtype)
+  grown = jnp.exp(_sums(a_BHK))[:, :, None, :, None]
+  seen = _heads_product('bgin,bhpn->bhip', c_BGJN, h_BHPN, dtype)
+  y, seen = (
+    leaf.reshape(*leaf.shape[:2], ranks, size, -1) for leaf in (y, seen)
+  )
+  y_BHRKP = y + grown * seen
+  left = (decay_BHKK[..., -1, :] * after_BHK)[:, :, None, :, None]
+  left = left * x_BHJP.reshape(y_BHRKP.shape)
+  left = left.reshape(x_BHJP.shape).astype(x.dtype)
+  added = _heads_product('bgjn,bhjp->bhpn', b_BGJN, left, dtype)
+  h_BHPN = jnp.exp(a_BHK.sum(-1))[..., None, None] * h_BHPN + added
+  return h_BHPN, ends.write(weights, given, y_BHRKP.transpose(0, 3, 2, 1, 4))
 
 
-def _exact_sum(first: Any, second: Any) -> tuple[jax.Array, jax.Array]:
-  """Sum of two numbers, each of two parts (Knuth's two-sum, renormalised)."""
-  high = first[0] + second[0]
-  back = high - first[0]
-  error = (first[0] - (high - back)) + (second[0] - back)
-  low = error + (first[1] + second[1])
-  total = high + low
-  return total, low - (total - high)
+def _by_head(x_BKRHP: jax.Array) -> jax.Array:
+  """[B, H, J, P]."""
+  x = x_BKRHP.transpose(0, 3, 2, 1, 4)
+  return x.reshape(*x.shape[:2], -1, x.shape[-1])
+
+
+def _by_step(rates: Rates, dtype: Any) -> tuple[jax.Array, jax.Array]:
+  """Weights [B, H, K] of an input in its own step, and after it."""
+  now = rates.weight.astype(dtype).swapaxes(1, 2)
+  if rates.late is None:
+    return now, now
+  return now, now + rates.late.astype(dtype).swapaxes(1, 2)
+
+
+def _sums(a_BHK: jax.Array) -> jax.Array:
+  """Running sums along K."""
+  upper = jnp.triu(jnp.ones(2 * a_BHK.shape[-1:], a_BHK.dtype))
+  return jnp.matmul(a_BHK, upper, precision=jax.lax.Precision.HIGHEST)
+
+
+def _product(
+  subscripts: str, first: jax.Array, second: jax.Array, dtype: Any
+) -> jax.Array:
+  """An einsum of the first's dtype, summed in the one given."""
+  return jnp.einsum(
+    subscripts,
+    first,
+    second.astype(first.dtype),
+    preferred_element_type=dtype,
+  ).astype(dtype)
 
 
 def _heads_product(
   subscripts: str, first: jax.Array, second: jax.Array, dtype: Any
 ) -> jax.Array:
-  """An einsum over g and h, where one group stands for every head."""
-  if first.shape[subscripts.split(',')[0].index('g')] == 1:
-    axis = subscripts.split(',')[0].index('g')
-    first, subscripts = jnp.squeeze(first, axis), subscripts.replace('g', '')
-  subscripts = subscripts.replace('g', 'h')
-  second = second.astype(first.dtype)
-  return jnp.einsum(
-    subscripts, first, second, preferred_element_type=dtype
-  ).astype(dtype)
-
-
-def _inner(given: _Inputs, sums_BSHKK: jax.Array, dtype: Any) -> jax.Array:
-  """What a chunk's inputs add to its own outputs [B, S, K, R, H, P]."""
-  x, _, b, c, now, late = given
-  size = x.shape[2]
-  lower = jnp.tril(jnp.ones((size, size), dtype))[None, None, None]
-  decay = lower * jnp.exp(sums_BSHKK)
-  weights = now.swapaxes(2, 3)[..., None, :]
-  if late is not None:
-    late = late.swapaxes(2, 3)[..., None, :]
-    weights = weights + jnp.tril(lower, -1) * late
-  weights = decay * weights
-  scores = jnp.einsum(
-    'bskrgn,bsjqgn->bsgkrjq', c, b, preferred_element_type=dtype
-  )
-  scores = scores * weights[:, :, :, :, None, :, None]
-  y = jnp.einsum(
-    'bshkrjq,bsjqhp->bshkrp',
-    scores.astype(x.dtype),
-    x,
-    preferred_element_type=dtype,
-  )
-  return y.transpose(0, 1, 3, 4, 2, 5)
-
-
-def _carry(
-  given: _Inputs, sums_BSHKK: jax.Array, start: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-  """States before each chunk [B, S, H, P, N], and after the last."""
-  left = jnp.exp(sums_BSHKK[..., -1, :]).swapaxes(2, 3)
-  weight = (left * _late(given))[:, :, :, None, :, None]
-  x, b = given.x, given.b
-  scaled = (x * weight).astype(x.dtype)
-  added = _heads_product('bskrgn,bskrhp->bshpn', b, scaled, start.dtype)
-  decay = jnp.exp(given.a.sum(2))[..., None, None]
-
-  def body(h: jax.Array, now: Any) -> tuple[jax.Array, jax.Array]:
-    return now[0] * h + now[1], h
-
-  state, before = jax.lax.scan(
-    body, start, (decay.swapaxes(0, 1), added.swapaxes(0, 1))
-  )
-  return before.swapaxes(0, 1), state
+  """A product over g and h, where one group stands for every head."""
+  if first.shape[1] == 1:
+    first, subscripts = first[:, 0], subscripts.replace('g', '')
+  return _product(subscripts.replace('g', 'h'), first, second, dtype)

@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from wm import core, predictors
+from wm import core, predictors, registry
 from wm.data import sampling, store
 from wm.metrics import driving, next_token, trials
 
@@ -25,7 +25,8 @@ class Metric(core.Metric):
     exact: all labels are right (paper: ExactState).
     labelwise: share of labels that are right (paper).
     trajectory: the state is exact after every token of a sequence (paper).
-    loss: nats a label, where the model has probabilities (paper).
+    loss: nats a label, where the model has probabilities (paper); a sequence
+      where it is not finite is a row that says so.
     exact_GROUP: all labels of one of the world's `state_groups` are right.
     changed: share of the labels that a token changes that are right.
     exact_KIND, changed_KIND: after tokens of one of the world's `move_tags`;
@@ -42,6 +43,9 @@ class Metric(core.Metric):
     data: folder of stored sequences, such as games of people, to draw from;
       '' is the world's own held-out ones.
     heads: whether to tell labels apart too.
+    world: spec of a world of the same vocabulary and labels, whose held-out
+      sequences are asked about and whose rules are the truth; '' is the world
+      that is scored.
   """
 
   version: ClassVar[str] = '1'
@@ -53,14 +57,21 @@ class Metric(core.Metric):
   bins: int = 20
   data: str = ''
   heads: bool = False
+  world: str = ''
 
   def __post_init__(self) -> None:
     driving.at_least(self, num=1, bins=1)
+    if self.data and self.world:
+      raise core.InputError(
+        f'exactness: data={self.data!r} and world={self.world!r}; expected one '
+        'of them at most'
+      )
 
   def __call__(
     self, predictor: core.Predictor, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; sequences of one task are one cluster."""
+    world = self._asked(world)
     sequences = self._sequences(world, seed)
     tally = _Tally.blank(world, sequences, self.bins)
     fits = sequences.lengths <= predictor.max_len
@@ -73,6 +84,22 @@ class Metric(core.Metric):
     group = next_token.group(world, sequences)
     found = _scores(tally, group, reason, pictured)
     return found + ((_by_head(tally, group, fits),) if self.heads else ())
+
+  def _asked(self, world: core.World) -> core.World:
+    """The world asked about; raises InputError where it is unlike this one."""
+    if not self.world:
+      return world
+    other = registry.make('world', self.world)
+    for what, mine, its in (
+      ('tokens', *map(sampling.vocab_sha256, (world, other))),
+      ('state labels', world.state_heads, other.state_heads),
+    ):
+      if mine != its:
+        raise core.InputError(
+          f'exactness: world={self.world!r} has other {what} than '
+          f'{registry.spec(world)}'
+        )
+    return other
 
   def _sequences(self, world: core.World, seed: int) -> core.Sequences:
     """The sequences asked about; raises InputError for other data."""
@@ -219,10 +246,10 @@ def _scores(
   reason: np.ndarray,
   pictured: dict[str, np.ndarray],
 ) -> tuple[core.Scores, ...]:
-  found = [
-    _by_bin(name, sums, group, reason, tally.bins)
-    for name, sums in tally.sums.items()
-  ]
+  found = []
+  for name, sums in tally.sums.items():
+    kept, why = _finite(sums, reason)
+    found.append(_by_bin(name, kept, group, why, tally.bins))
   if 'loss' not in tally.sums:
     found.append(core.scores('loss', [np.nan], reason=['no_probabilities']))
   whole = core.scores(
@@ -237,6 +264,15 @@ def _scores(
     _by_bin(name, sums, group, reason, 0) for name, sums in tally.kinds.items()
   ]
   return tuple(found + kinds)
+
+
+def _finite(
+  sums: np.ndarray, reason: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """Sums [N, S, 2] and reasons [N] without sequences that are not finite."""
+  lost = ~np.isfinite(sums).all((1, 2))
+  kept = np.where(lost[:, None, None], 0, sums)
+  return kept, np.where(lost & (reason == ''), 'not_finite', reason)
 
 
 def _by_head(tally: _Tally, group: np.ndarray, fits: np.ndarray) -> core.Scores:

@@ -38,6 +38,9 @@ COLUMNS = (
   'weight',
 )
 
+# Follow from what a folder is claimed for; older folders do not say them.
+_DERIVED = ('recipe', 'training_seed')
+
 Entry = dict[str, Any]
 
 
@@ -295,7 +298,7 @@ def run(
     'world_version': world.version,
     'model': model_name,
     'seed': seed,
-    **(extra or {}),
+    **{k: x for k, x in (extra or {}).items() if k not in _DERIVED},
   }
   files.claim(folder, 'score', claimed)
   more = {**(extra or {}), 'commit': commit()}

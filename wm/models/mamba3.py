@@ -10,6 +10,7 @@ Walker & Lyons 2026: `mamba3(layers=1, width=128, state=128)` and 2 x 256,
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -17,7 +18,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from wm.kernels import scan_ssd
-from wm.models import layers, mamba2, recurrent, ssm
+from wm.models import layers, mamba2, recurrent, ssm, turning
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,22 +47,27 @@ class Model(mamba2.HeadModel):
 
 
 class _Given(NamedTuple):
-  """What the projection gives.
+  """What the projection gives, and how far the state has turned.
 
   Attributes:
-    gate: [..., C].
-    x: [..., H, P].
-    b, c: [..., R, H, N], not turned yet.
+    wide: [..., C + C + R N + R N] gate, x, b and c.
+    turns: [..., H, N / 4] so far.
+  """
+
+  wide: jax.Array
+  turns: jax.Array
+
+
+class _Rates(NamedTuple):
+  """What the projection gives for each head, float32.
+
+  Attributes:
     dt: [..., H] step sizes.
     a: [..., H] logarithms of the decays, for a step of size 1.
     share: [..., H] of a step's weight that goes to its own input.
     rate: [..., N / 4] turns for a step of size 1.
   """
 
-  gate: jax.Array
-  x: jax.Array
-  b: jax.Array
-  c: jax.Array
   dt: jax.Array
   a: jax.Array
   share: jax.Array
@@ -119,123 +125,147 @@ class Mixer(ssm.Mixer):
     self, x_BLD: jax.Array, lengths_B: jax.Array | None = None
   ) -> tuple[jax.Array, Any]:
     """See `recurrent.Block`."""
-    given = self.project(x_BLD)
-    dt = ssm.used(given.dt, lengths_B)
-    moved = _within(dt[..., None] * given.rate[..., None, :])
-    turns = jax.lax.associative_scan(_add_turns, moved, axis=1)
-    b, c = (self.turn(v, turns) for v in (given.b, given.c))
+    wide, rates = self.project(x_BLD)
+    dt = ssm.used(rates.dt, lengths_B)
+    moved = turning.within(dt[..., None] * rates.rate[..., None, :])
+    turns = jax.lax.associative_scan(turning.add, moved, axis=1)
+    given = _Given(wide, turns)
     # The next step's share of this input; nothing comes after the last.
-    late = jnp.pad(((1 - given.share) * dt)[:, 1:], ((0, 0), (0, 1), (0, 0)))
-    inputs = self.ranks(given.x)
+    late = jnp.pad(((1 - rates.share) * dt)[:, 1:], ((0, 0), (0, 1), (0, 0)))
     first = self.start(x_BLD.shape[:1])
-    y, h = scan_ssd.ssd(
-      inputs,
-      given.a * dt,
-      b,
-      c,
-      given.share * dt,
+    y, h = scan_ssd.between(
+      self.ends,
+      self.weights(),
+      given,
+      scan_ssd.Rates(rates.a * dt, rates.share * dt, late),
       first[0],
-      late=late,
       form=self.model.form,
       chunk=self.model.chunk,
     )
-    last = [
-      recurrent.at_length(v, lengths_B, zero).astype(jnp.float32)
-      for v, zero in zip((given.x, b, turns), first[1:], strict=True)
-    ]
-    return self.out(y, inputs, given.gate), (h, *last)
+    kept = _Given(*(recurrent.at_length(leaf, lengths_B) for leaf in given))
+    x, b, _ = _parts(self.model, self.weights(), kept)
+    last = x, b, kept.turns
+    if lengths_B is not None:
+      last = jax.tree.map(
+        lambda leaf, zero: jnp.where(
+          (lengths_B > 0).reshape(-1, *(1,) * (leaf.ndim - 1)), leaf, zero
+        ),
+        last,
+        first[1:],
+      )
+    last = [leaf.astype(jnp.float32) for leaf in last]
+    return self.down(y), (h, *last)
 
   def step(self, x_XD: jax.Array, state_X: Any) -> tuple[jax.Array, Any]:
     """See `recurrent.Block.step`."""
-    given = self.project(x_XD)
+    wide, rates = self.project(x_XD)
     h, last_x, last_b, turns = state_X
-    dt = given.dt
-    moved = _within(dt[..., None] * given.rate[..., None, :])
-    turns = _add_turns(turns, moved)
-    b, c = (self.turn(v, turns) for v in (given.b, given.c))
-    late = ((1 - given.share) * dt)[..., None, None]
-    h = h + late * scan_ssd.outer(self.ranks(last_x), last_b)
-    inputs, weight = self.ranks(given.x), given.share * dt
-    y, h = scan_ssd.step(inputs, given.a * dt, b, c, weight, h)
-    last = (leaf.astype(jnp.float32) for leaf in (given.x, b, turns))
-    return self.out(y, inputs, given.gate), (h, *last)
+    dt, weights = rates.dt, self.weights()
+    moved = turning.within(dt[..., None] * rates.rate[..., None, :])
+    turns = turning.add(turns, moved)
+    given = _Given(wide, turns)
+    late = ((1 - rates.share) * dt)[..., None, None]
+    h = h + late * scan_ssd.outer(_spread(weights, last_x), last_b)
+    x, b, c = self.ends.read(weights, given)
+    y, h = scan_ssd.step(x, rates.a * dt, b, c, rates.share * dt, h)
+    y = self.down(self.ends.write(weights, given, y))
+    x = _parts(self.model, weights, given)[0]
+    return y, (h, x.astype(jnp.float32), b.astype(jnp.float32), turns)
 
-  def project(self, x_XD: jax.Array) -> _Given:
-    """All that a token gives; decays and angles in float32."""
-    model = self.model
-    gate, x, b, c, *rest = ssm.split(self.up(x_XD), *self.sizes)
-    dt, a, trap, rate = (part.astype(jnp.float32) for part in rest)
-    return _Given(
-      gate,
-      ssm.heads(x, model.channels),
-      self.biased(b, self.norm_b, self.bias_b[...]),
-      self.biased(c, self.norm_c, self.bias_c[...]),
+  def project(self, x_XD: jax.Array) -> tuple[jax.Array, _Rates]:
+    """See `_Given.wide` and `_Rates`."""
+    wide, rest = ssm.projected(self.up, x_XD, sum(self.sizes[:4]))
+    rest = ssm.split(rest.astype(jnp.float32), *self.sizes[4:])
+    dt, a, trap, rate = rest
+    return wide, _Rates(
       jax.nn.softplus(dt + ssm.along(self.dt_bias[...], dt)),
       jnp.minimum(-jax.nn.softplus(a), -1e-4),
       jax.nn.sigmoid(trap),
       jnp.tanh(rate) / 2,
     )
 
-  def biased(
-    self, b_XC: jax.Array, norm: layers.Norm, bias_RHN: jax.Array
-  ) -> jax.Array:
-    """[..., R N] -> [..., R, H, N]: after the norm, and each head's bias."""
-    b_XRN = norm(ssm.heads(b_XC, self.model.state)).astype(jnp.float32)
-    b_XRHN = b_XRN[..., None, :]
-    return b_XRHN + ssm.along(bias_RHN, b_XRHN, 3)
+  def weights(self) -> dict[str, jax.Array]:
+    """Parameters of what is done step by step, N in `turning.pairs`' order."""
+    names = 'skip', 'spread', 'gates', 'collect'
+    parts = {name: getattr(self, name) for name in names}
+    weights = {name: w[...] for name, w in parts.items() if w is not None}
+    rank = self.model.rank
+    return weights | {
+      'scale_b': turning.pairs(self.norm_b.scale[...], rank),
+      'scale_c': turning.pairs(self.norm_c.scale[...], rank),
+      'bias_b': turning.pairs(self.bias_b[...], rank),
+      'bias_c': turning.pairs(self.bias_c[...], rank),
+    }
 
-  def turn(self, b_XRHN: jax.Array, turns_XHA: jax.Array) -> jax.Array:
-    """Turns pairs of the first dimensions, as many as there are angles.
-
-    A pair is (2 i, 2 i + 1) for one rank, (i, i + N / 2) for more, i < N / 4;
-    half of the dimensions stay as they are.
-    """
-    angles = 2 * jnp.pi * turns_XHA[..., None, :, :]
-    cos, sin = jnp.cos(angles), jnp.sin(angles)
-    quarter, state = self.model.state // 4, self.model.state
-    if self.model.rank == 1:
-      first, second = b_XRHN[..., : 2 * quarter : 2], b_XRHN[..., 1::2]
-      second = second[..., :quarter]
-    else:
-      first = b_XRHN[..., :quarter]
-      second = b_XRHN[..., 2 * quarter : 3 * quarter]
-    one, two = first * cos - second * sin, second * cos + first * sin
-    if self.model.rank == 1:
-      pairs = jnp.stack([one, two], -1)
-      pairs = pairs.reshape(*pairs.shape[:-2], 2 * quarter)
-      parts = [pairs, b_XRHN[..., 2 * quarter :]]
-    else:
-      middle = b_XRHN[..., quarter : 2 * quarter]
-      parts = [one, middle, two, b_XRHN[..., 3 * quarter : state]]
-    return jnp.concatenate(parts, -1).astype(self.model.dtype)
-
-  def ranks(self, x_XHP: jax.Array) -> jax.Array:
-    """[..., R, H, P]: the input of each rank."""
-    x_XRHP = x_XHP[..., None, :, :]
-    if self.spread is None:
-      return x_XRHP
-    spread = self.spread[...].astype(x_XHP.dtype)
-    return x_XRHP * ssm.along(spread, x_XRHP, 3)
-
-  def out(
-    self, y_XRHP: jax.Array, x_XRHP: jax.Array, gate_XC: jax.Array
-  ) -> jax.Array:
-    """What is added to the stream."""
-    y = y_XRHP + ssm.along(self.skip[...][:, None], y_XRHP, 2) * x_XRHP
-    gate = ssm.heads(gate_XC.astype(jnp.float32), self.model.channels)
-    gate = gate[..., None, :, :]
-    if self.gates is not None:
-      gate = gate * ssm.along(self.gates[...], gate, 3)
-    y = y * jax.nn.silu(gate)
-    if self.collect is not None:
-      y = y * ssm.along(self.collect[...], y, 3)
-    return self.down(ssm.merged(y.sum(-3)).astype(gate_XC.dtype))
+  @property
+  def ends(self) -> scan_ssd.Ends:
+    """What comes before and after the recurrence."""
+    read = functools.partial(_read, self.model)
+    return scan_ssd.Ends(read, functools.partial(_write, self.model))
 
 
-def _within(turns: jax.Array) -> jax.Array:
-  """Without the whole turns: -1/2 to 1/2, where no digits are lost."""
-  return turns - jax.lax.stop_gradient(jnp.round(turns))
+def _parts(
+  model: Model, weights: dict[str, jax.Array], given: _Given
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+  """x [..., H, P], and b and c [..., R, H, N], turned."""
+  size = model.rank * model.state
+  _, x, b, c = ssm.split(given.wide, model.inner, model.inner, size, size)
+  b, c = (
+    turning.turned(
+      _normed(model, part, weights[f'scale_{name}']),
+      weights[f'bias_{name}'],
+      given.turns,
+    ).astype(model.dtype)
+    for name, part in (('b', b), ('c', c))
+  )
+  return ssm.heads(x, model.channels), b, c
 
 
-def _add_turns(first: jax.Array, second: jax.Array) -> jax.Array:
-  return _within(first + second)
+def _read(
+  model: Model, weights: dict[str, jax.Array], given: _Given
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+  """Arguments of the recurrence, with an input for each rank."""
+  x, b, c = _parts(model, weights, given)
+  return _spread(weights, x), b, c
+
+
+def _write(
+  model: Model,
+  weights: dict[str, jax.Array],
+  given: _Given,
+  y_XRHP: jax.Array,
+) -> jax.Array:
+  """Skipped inputs, gates, and the ranks brought together: [..., C]."""
+  gate, x, _ = ssm.split(
+    given.wide, model.inner, model.inner, 2 * model.rank * model.state
+  )
+  x = _spread(weights, ssm.heads(x, model.channels))
+  gate = ssm.heads(gate.astype(jnp.float32), model.channels)
+  y = y_XRHP + ssm.along(weights['skip'][:, None], x, 2) * x
+  total = 0
+  # One by one: a sum over so few is slow as a reduction.
+  for rank in range(model.rank):
+    one, part = gate, y[..., rank, :, :]
+    if model.rank > 1:
+      one = gate * ssm.along(weights['gates'][rank], gate, 2)
+      part = part * ssm.along(weights['collect'][rank], gate, 2)
+    total += part * jax.nn.silu(one)
+  return ssm.merged(total).astype(given.wide.dtype)
+
+
+def _spread(weights: dict[str, jax.Array], x_XHP: jax.Array) -> jax.Array:
+  """[..., R, H, P]: the input of each rank."""
+  x_XRHP = x_XHP[..., None, :, :]
+  if 'spread' not in weights:
+    return x_XRHP
+  spread = weights['spread'].astype(x_XHP.dtype)
+  return x_XRHP * ssm.along(spread, x_XRHP, 3)
+
+
+def _normed(model: Model, b_XC: jax.Array, scale_N: jax.Array) -> jax.Array:
+  """RMS norm of each rank [..., R, N] float32, in `turning.pairs`' order."""
+  b = turning.pairs(
+    ssm.heads(b_XC.astype(jnp.float32), model.state), model.rank
+  )
+  b *= jax.lax.rsqrt(jnp.square(b).mean(-1, keepdims=True) + ssm.EPSILON)
+  return (b * ssm.along(scale_N, b)).astype(b_XC.dtype).astype(jnp.float32)

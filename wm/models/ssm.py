@@ -181,6 +181,21 @@ def used(x_BLC: jax.Array, lengths_B: jax.Array | None) -> jax.Array:
   return jnp.where(inside[..., None], x_BLC, 0)
 
 
+def projected(
+  linear: layers.Linear, x_XD: jax.Array, *sizes: int
+) -> list[jax.Array]:
+  """A bias-free map's outputs in parts of these sizes and the rest.
+
+  Each is a product of its own: their gradients need not be put together.
+  """
+  kernel = linear.kernel[...].astype(x_XD.dtype)
+  flat = x_XD.reshape(-1, x_XD.shape[-1])
+  parts = split(kernel, *sizes, kernel.shape[1] - sum(sizes))
+  return [
+    (flat @ part).reshape(*x_XD.shape[:-1], part.shape[1]) for part in parts
+  ]
+
+
 def split(x_XC: jax.Array, *sizes: int) -> list[jax.Array]:
   """Consecutive parts of the last dimension, of the sizes given."""
   ends = [sum(sizes[: n + 1]) for n in range(len(sizes) - 1)]

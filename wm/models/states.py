@@ -174,5 +174,5 @@ class StatePredictor(network.NetworkPredictor):
     return core.InputError(
       f'this {self.model.name} was trained with objective=state: it names '
       'states and gives no next token; expected a metric of states, such as '
-      'exactness, or of activations'
+      'exactness, or of activations, such as probe'
     )

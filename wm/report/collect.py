@@ -36,6 +36,9 @@ class Run:
     breakdown: entries of subsets of trials, from breakdown.json.
     curve: training metrics by step, from metrics.jsonl.
     summary: the reconstruction's summary.json, or None.
+    training: what the run in the folder was trained by, from train.run.json;
+      {} where there was none.
+    seeds: training seeds, where several are put together.
   """
 
   folder: pathlib.Path
@@ -43,6 +46,8 @@ class Run:
   breakdown: list[Entry]
   curve: list[dict[str, float]]
   summary: dict[str, Any] | None
+  training: dict[str, Any] = dataclasses.field(default_factory=dict)
+  seeds: tuple[int, ...] = ()
 
   @property
   def name(self) -> str:
@@ -92,6 +97,7 @@ def load(folder: str | pathlib.Path) -> Run:
     'breakdown': (folder / 'breakdown.json', _entries, []),
     'curve': (folder / 'metrics.jsonl', _lines, []),
     'summary': (folder / 'summary.json', files.read_json, None),
+    'training': (folder / 'train.run.json', files.read_json, {}),
   }
   found = {
     name: read(path) if path.is_file() else absent

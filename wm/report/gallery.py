@@ -33,6 +33,8 @@ def section(runs: Sequence[Run], groups: Sequence[list[worst.Group]]) -> str:
   if not any(groups):
     return ''
   note = NOTE.format(most=worst.MOST)
+  if any(run.seeds for run in runs):
+    note += ' Of a model of several seeds they are those of the first.'
   parts = [f'<h2>{TITLE}</h2><p class="note">{note}</p>\n']
   for run, mine in zip(runs, groups, strict=True):
     if mine:

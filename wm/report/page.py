@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import re
 from collections.abc import Sequence
 
 from wm.report.tables import Table
@@ -11,7 +12,7 @@ from wm.report.tables import Table
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto;
-  max-width: 76rem; padding: 0 1.5rem; }
+  max-width: 88rem; padding: 0 1.5rem; }
 h1 { font-size: 1.7rem; margin-bottom: .2rem; }
 h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; }
 p.lead { color: #777; margin-top: 0; }
@@ -19,11 +20,13 @@ p.lead { color: #777; margin-top: 0; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { border-bottom: 1px solid var(--line); padding: .3rem .7rem;
   text-align: left; white-space: nowrap; vertical-align: top; }
-th { background: var(--soft); font-weight: 600; white-space: normal; }
+th { background: var(--soft); font-weight: 600; white-space: normal;
+  vertical-align: bottom; min-width: 6rem; font-size: .9rem; }
 td small { display: block; color: #777; }
 .note { color: #777; font-size: .9rem; max-width: 60rem; }
 figure { margin: 1rem 1rem 1rem 0; display: inline-block; max-width: 34rem;
   vertical-align: top; }
+figure.wide { max-width: 100%; }
 figure img { max-width: 100%; background: white; border-radius: 6px; }
 figcaption { color: #777; font-size: .9rem; }
 summary h2 { display: inline-block; }
@@ -54,9 +57,14 @@ def _cell(text: str) -> str:
   return html.escape(text)
 
 
+def _head(text: str) -> str:
+  """A head may break after a sign, not only at a blank."""
+  return re.sub(r'([/,=_(]+)(?=.)', r'\1<wbr>', html.escape(text))
+
+
 def table(given: Table) -> str:
   """A table section."""
-  heads = ''.join(f'<th>{html.escape(head)}</th>' for head in given.heads)
+  heads = ''.join(f'<th>{_head(head)}</th>' for head in given.heads)
   rows = ''.join(
     '<tr>' + ''.join(f'<td>{_cell(cell)}</td>' for cell in row) + '</tr>\n'
     for row in given.rows
@@ -72,6 +80,14 @@ def table(given: Table) -> str:
   return title + body
 
 
+_WIDE = 1000  # Pixels of a picture with several panels.
+
+
+def _width(png: bytes) -> int:
+  """Its header begins with 16 bytes of signature, length and type."""
+  return int.from_bytes(png[16:20], 'big')
+
+
 def figure(png: bytes, caption: str, link: str | None = None) -> str:
   """A picture held in the page itself, leading to `link` if given."""
   data = base64.b64encode(png).decode('ascii')
@@ -83,7 +99,8 @@ def figure(png: bytes, caption: str, link: str | None = None) -> str:
     address = html.escape(link, quote=True)
     image = f'<a href="{address}">{image}</a>'
     text += f' (<a href="{address}">interactive map</a>)'
-  return f'<figure>{image}<figcaption>{text}</figcaption></figure>\n'
+  kind = ' class="wide"' if _width(png) > _WIDE else ''
+  return f'<figure{kind}>{image}<figcaption>{text}</figcaption></figure>\n'
 
 
 def definitions(terms: dict[str, str]) -> str:

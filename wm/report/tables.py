@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,19 +33,41 @@ class Table:
     return '\n'.join([*lines, ''])
 
 
-def number(value: float | None) -> str:
-  """Three decimals for shares, fewer for large numbers, a dash for none."""
+def number(value: float | None, decimals: int = 3) -> str:
+  """So many decimals, fewer for large numbers, a dash for none."""
   if value is None:
     return '–'
-  return f'{value:.3f}' if abs(value) < 100 else f'{value:,.0f}'
+  if abs(value) < 100:
+    return f'{value:.{decimals}f}'
+  return f'{value:,.0f}' if abs(value) < 1e7 else f'{value:.3g}'
 
 
 def interval(entry: Entry) -> str:
-  """'0.970 [0.951, 0.982]'."""
+  """'0.970 [0.951, 0.982]', with more decimals where it is narrow or small."""
   if entry['value'] is None:
     return '–'
-  low, high = number(entry['low']), number(entry['high'])
-  return f'{number(entry["value"])} [{low}, {high}]'
+  low, high = entry['low'], entry['high']
+  width = 0 if low is None else high - low
+  decimals = 3
+  if width > 0:
+    most = 4 if abs(entry['value']) > 0.001 else 6
+    decimals = min(max(1 + math.ceil(-math.log10(width)), 3), most)
+  value, low, high = (number(x, decimals) for x in (entry['value'], low, high))
+  return f'{value} [{low}, {high}]'
+
+
+def seeds(entry: Entry) -> str:
+  """'3 seeds', '2 of 3 seeds' have a value; '' where they are not several."""
+  if 'seeds' not in entry:
+    return ''
+  some, all_ = entry['seeds']
+  return f'{some} of {all_} seeds' if some < all_ else f'{all_} seeds'
+
+
+def same_seeds(entries: Sequence[Entry]) -> str:
+  """'2 seeds' where that is said of every entry, else ''."""
+  said = {seeds(entry) for entry in entries}
+  return said.pop() if len(said) == 1 else ''
 
 
 def spec(entry: Entry) -> str:
@@ -73,12 +96,19 @@ def headline(entries: Sequence[Entry]) -> list[tuple[str, str]]:
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
-  """Names of runs in tables: with the world where a name is not enough."""
-  names = [run.name for run in runs]
-  return [
-    run.name if names.count(run.name) == 1 else f'{run.name} on {run.world}'
-    for run in runs
-  ]
+  """Names of runs in tables: with the world, and then with the folder, where a
+  name is not enough.
+  """
+  found = [run.name for run in runs]
+  for more in (
+    lambda run: f' on {run.world}',
+    lambda run: f' ({run.folder.name})',
+  ):
+    found = [
+      name if found.count(name) == 1 else name + more(run)
+      for name, run in zip(found, runs, strict=True)
+    ]
+  return found
 
 
 def main_table(runs: Sequence[Run]) -> Table:
@@ -94,7 +124,7 @@ def main_table(runs: Sequence[Run]) -> Table:
       if spec(entry) == plain[entry['metric']]
     }
     cells = [
-      _cell(found[column]) if column in found else '' for column in columns
+      cell(found[column]) if column in found else '' for column in columns
     ]
     rows.append((label, *cells))
   heads = ('model', *(f'{metric}: {quantity}' for metric, quantity in columns))
@@ -103,15 +133,34 @@ def main_table(runs: Sequence[Run]) -> Table:
     heads,
     tuple(rows),
     'Value [95 % interval], n trials. A dash: nothing could be measured; the '
-    'table of all results says why.',
+    'table of all results says why.' + _note(runs),
   )
 
 
-def _cell(entry: Entry) -> str:
+def _note(runs: Sequence[Run]) -> str:
+  """What is not the usual in the main table's cells."""
+  specs = dict.fromkeys((e['metric'], spec(e)) for r in runs for e in r.entries)
+  names = [name for name, _ in specs]
+  plain = base_specs([entry for run in runs for entry in run.entries])
+  several = [text for name, text in plain.items() if names.count(name) > 1]
+  found = ''
+  if several:
+    found += f' Of several settings: {", ".join(several)}.'
+  if any(run.seeds for run in runs):
+    found += (
+      ' Where a model was trained with several seeds: mean [least, greatest] '
+      'of them; the table of all results has each by itself.'
+    )
+  return found
+
+
+def cell(entry: Entry) -> str:
+  """Value, interval, and number of trials or seeds; why there is none."""
   if entry['value'] is None:
     causes = ', '.join(f'{k} {v}' for k, v in entry['unmeasured'].items())
     return f'– ({causes})' if causes else '–'
-  return f'{interval(entry)}, n={entry["n"]}'
+  number_of = seeds(entry) or f'n={entry["n"]}'
+  return f'{interval(entry)}, {number_of}'
 
 
 def paper_tables(runs: Sequence[Run]) -> list[Table]:
@@ -139,14 +188,22 @@ def _paper_table(
     texts = [text for metric, text in specs if metric == row.metric]
     suited = [text for text in texts if _has(text, row.fields)]
     plain[k] = min(suited, key=len, default='')
+  pairs = [
+    (row, entry)
+    for entry in entries
+    for k, row in enumerate(source.rows)
+    if paper.model_key(entry['model']) in row.values
+    and (row.metric, row.quantity) == (entry['metric'], entry['quantity'])
+    and plain[k] == spec(entry)
+  ]
+  same = same_seeds([entry for _, entry in pairs])
   rows: dict[str, dict[str, str]] = {}
-  for entry in entries:
-    for k, row in enumerate(source.rows):
-      wanted = row.metric, row.quantity, plain[k]
-      known = row.values.get(paper.model_key(entry['model']))
-      if known and wanted == (entry['metric'], entry['quantity'], spec(entry)):
-        cell = f'{number(entry["value"])} ({_printed(*known)})'
-        rows.setdefault(_label(row), {})[entry['model']] = cell
+  for row, entry in pairs:
+    known = row.values[paper.model_key(entry['model'])]
+    both = _beside(entry, known, row.form, not same)
+    rows.setdefault(_label(row), {})[entry['model']] = both
+  several = any(seeds(entry) for _, entry in pairs)
+  more = f' [least, greatest of {same or "the seeds"}]' if several else ''
   models = dict.fromkeys(entry['model'] for entry in entries)
   shown = [m for m in models if any(m in cells for cells in rows.values())]
   return Table(
@@ -156,13 +213,29 @@ def _paper_table(
       (label, *(cells.get(model, '') for model in shown))
       for label, cells in rows.items()
     ),
-    f'Here (paper ± standard error). Paper: {source.table}, {source.setting}; '
-    'the worlds measured here are named at the top.',
+    f'Here (paper ± standard error){more}. Paper: '
+    f'{source.table}, {source.setting}; the worlds measured here are named at '
+    'the top.',
   )
 
 
-def _printed(value: float, error: float | None) -> str:
-  return f'{value:.2f}' + (f' ± {error:.2f}' if error else '')
+def _beside(
+  entry: Entry, printed: tuple[float, float | None], form: str, said: bool
+) -> str:
+  """'0.412 (0.41)', with the range over seeds where there are several."""
+
+  def ours(value: float | None) -> str:
+    if value is None or form == '.2f':
+      return number(value)
+    return format(value, '.4g' if form.endswith('g') else form)
+
+  value, error = printed
+  theirs = format(value, form) + (f' ± {error:{form}}' if error else '')
+  both = f'{ours(entry["value"])} ({theirs})'
+  if not (seeds(entry) and entry['seeds'][0]):
+    return both
+  low, high = ours(entry['low']), ours(entry['high'])
+  return f'{both} [{low}, {high}]' + (f', {seeds(entry)}' if said else '')
 
 
 def arguments(text: str) -> dict[str, Any]:
@@ -205,7 +278,7 @@ def series_tables(runs: Sequence[Run]) -> list[Table]:
   for (text, name), columns in found.items():
     numbers = sorted(columns)
     rows = [
-      (label, *(_cell(columns[n][label]) for n in numbers))
+      (label, *(cell(columns[n][label]) for n in numbers))
       for label in names
       if all(label in columns[n] for n in numbers)
     ]
@@ -248,28 +321,6 @@ def map_table(runs: Sequence[Run]) -> Table | None:
     "model's routes are fitted with as few false streets as the algorithm "
     'finds.',
   )
-
-
-def breakdown_table(runs: Sequence[Run]) -> Table | None:
-  """Headline values by a property of the state (two-way streets: figure 7)."""
-  entries = [entry for run in runs for entry in run.breakdown]
-  shown = set(headline(entries))
-  rows = [
-    (
-      entry['model'],
-      spec(entry),
-      entry['quantity'],
-      ', '.join(f'{k}={v}' for k, v in entry['where'].items()),
-      interval(entry),
-      str(entry['n']),
-    )
-    for entry in entries
-    if (entry['metric'], entry['quantity']) in shown
-  ]
-  if not rows:
-    return None
-  heads = ('model', 'metric', 'quantity', 'where', 'value', 'n')
-  return Table('Broken down', heads, tuple(rows), folded=True)
 
 
 def full_table(runs: Sequence[Run]) -> Table:

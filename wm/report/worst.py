@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from wm import core, registry
@@ -79,9 +79,9 @@ def _of_run(run: Run, most: int) -> list[Group]:
   pictured: dict[tuple[str, str], list[Trial]] = {}
   values: dict[tuple[str, str], list[float]] = {}
   with open(path, newline='', encoding='utf-8') as file:
-    for line, row in enumerate(csv.DictReader(file), 2):
+    for line, row in _rows(file, set(plain.values())):
       metric = row.get('metric', '')
-      if metric not in plain or row.get('spec') != plain[metric]:
+      if metric not in plain or row['spec'] != plain[metric]:
         continue
       key = metric, _headline(metric, row.get('quantity', ''))
       if not key[1] or not row.get('value'):
@@ -98,6 +98,18 @@ def _of_run(run: Run, most: int) -> list[Group]:
       sizes = len(given), short
       found.append(Group(key[0], plain[key[0]], key[1], *sizes, shown))
   return found
+
+
+def _rows(
+  file: Iterable[str], specs: Collection[str]
+) -> Iterator[tuple[int, dict[str, str]]]:
+  """(line, row) of these specs; files are long, and most rows are of others."""
+  reader = csv.reader(file)
+  heads = next(reader, [])
+  place = heads.index('spec') if 'spec' in heads else len(heads)
+  for line, cells in enumerate(reader, 2):
+    if place < len(cells) and cells[place] in specs:
+      yield line, dict(zip(heads, cells, strict=False))
 
 
 def _headline(metric: str, quantity: str) -> str:

@@ -9,7 +9,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from wm import files, registry
-from wm.report import collect, figures, gallery, page, tables, worst
+from wm.report import (
+  breakdown,
+  collect,
+  figures,
+  gallery,
+  page,
+  seeds,
+  settings,
+  tables,
+  worst,
+)
 
 
 def report(
@@ -18,7 +28,8 @@ def report(
   """Writes report.md, report.html, scores.json and rows.csv into `out`.
 
   Args:
-    folders: runs that hold a scores.json each; rows come in this order.
+    folders: runs that hold a scores.json each; rows come in this order. Those
+      that differ in their training seed alone are one row.
     out: folder of the report; made if need be.
 
   Returns:
@@ -33,14 +44,16 @@ def report(
   entries = [entry for run in runs for entry in run.entries]
   files.write_json(out / 'scores.json', entries)
   _merge_rows([run.folder / 'rows.csv' for run in runs], out / 'rows.csv')
-  parts = _tables(runs)
-  pictures = _pictures(runs, out)
+  together = seeds.pooled(runs)
+  curves = breakdown.curves(together)
+  parts = _tables(runs, together, curves)
+  pictures = _pictures(runs, together, curves, out)
   lead = _lead(entries)
   terms = _definitions(entries)
-  groups = worst.groups(runs)
+  groups = worst.groups(together)
   text = _markdown(lead, parts, pictures, terms, gallery.markdown(groups))
   files.write_text(out / 'report.md', text)
-  trials = gallery.section(runs, groups)
+  trials = gallery.section(together, groups)
   text = _html(lead, parts, pictures, out, terms, trials)
   files.write_text(out / 'report.html', text)
   return {
@@ -52,13 +65,21 @@ def report(
   }
 
 
-def _tables(runs: Sequence[collect.Run]) -> list[tables.Table]:
+def _tables(
+  runs: Sequence[collect.Run],
+  together: Sequence[collect.Run],
+  curves: Sequence[breakdown.Curves],
+) -> list[tables.Table]:
+  """All of them, in order; `together` are the runs with seeds put together."""
   made = [
-    tables.main_table(runs),
-    *tables.paper_tables(runs),
-    *tables.series_tables(runs),
+    tables.main_table(together),
+    *tables.paper_tables(together),
+    *settings.compared(together),
+    *tables.series_tables(together),
     tables.map_table(runs),
-    tables.breakdown_table(runs),
+    *settings.quantities(together),
+    *breakdown.along(curves),
+    breakdown.table(together, curves),
     tables.full_table(runs),
   ]
   return [table for table in made if table is not None]
@@ -66,12 +87,14 @@ def _tables(runs: Sequence[collect.Run]) -> list[tables.Table]:
 
 def _lead(entries: Sequence[collect.Entry]) -> str:
   def known(key: str) -> str:
-    return ', '.join(sorted({str(e[key]) for e in entries if e.get(key)}))
+    found = {str(e[key]) for e in entries if e.get(key) is not None}
+    return ', '.join(sorted(found))
 
   commits = {e['commit'][:10] for e in entries if e.get('commit')}
   facts = {
     'worlds': known('world'),
-    'seed': ', '.join(sorted({str(entry['seed']) for entry in entries})),
+    'seed': known('seed'),
+    'training seeds': known('training_seed'),
     'wm': known('wm_version'),
     'commit': ', '.join(sorted(commits)),
   }
@@ -93,19 +116,32 @@ def _definitions(entries: Sequence[collect.Entry]) -> dict[str, str]:
 Picture = tuple[str, str, str | None]
 
 
-def _pictures(runs: Sequence[collect.Run], out: pathlib.Path) -> list[Picture]:
+def _pictures(
+  runs: Sequence[collect.Run],
+  together: Sequence[collect.Run],
+  curves: Sequence[breakdown.Curves],
+  out: pathlib.Path,
+) -> list[Picture]:
   """Draws or copies every picture into the report's folder."""
   made: list[Picture] = []
   curve = figures.training(runs)
   if curve:
     (out / 'training.png').write_bytes(curve)
-    made.append(('training.png', 'Training and held-out loss', None))
-  for field, points in figures.ablations(runs).items():
+    lines = ', a line for each seed' if together != runs else ''
+    made.append(('training.png', f'By step of training{lines}', None))
+  bands = 'bands are 95 % intervals'
+  if any(run.seeds for run in together):
+    bands += ', or from the least to the greatest of several seeds'
+  for one in curves:
+    name = f'{one.metric}_{one.quantity}_by_{one.column}.png'
+    (out / name).write_bytes(figures.curves(one))
+    caption = f'{one.metric}: {one.quantity} by {one.column}'
+    caption += f'; {bands}' if figures.banded(one) else ''
+    made.append((name, caption, None))
+  for field, points in figures.ablations(together).items():
     name = f'ablation_{field}.png'
     (out / name).write_bytes(figures.ablation(field, points))
-    made.append(
-      (name, f'Ablation over {field}; bands are 95 % intervals', None)
-    )
+    made.append((name, f'Ablation over {field}; {bands}', None))
   for run in runs:
     made += _map_pictures(run, out)
   return made
@@ -129,9 +165,15 @@ def _merge_rows(sources: Sequence[pathlib.Path], target: pathlib.Path) -> None:
   """One CSV with the union of the sources' columns, rows streamed."""
   heads: dict[str, None] = {}
   present = [source for source in sources if source.is_file()]
+  first = set()
   for source in present:
     with open(source, newline='', encoding='utf-8') as file:
+      first.add(file.readline())
+      file.seek(0)
       heads.update(dict.fromkeys(next(csv.reader(file), [])))
+  if len(first) == 1:
+    _append(present, target)
+    return
   with (
     files.replacing(target) as name,
     open(name, 'w', newline='', encoding='utf-8') as merged,
@@ -141,6 +183,17 @@ def _merge_rows(sources: Sequence[pathlib.Path], target: pathlib.Path) -> None:
     for source in present:
       with open(source, newline='', encoding='utf-8') as file:
         writer.writerows(csv.DictReader(file))
+
+
+def _append(sources: Sequence[pathlib.Path], target: pathlib.Path) -> None:
+  """Files of the same columns: as they are, which is faster."""
+  with files.replacing(target) as name, open(name, 'wb') as merged:
+    for number, source in enumerate(sources):
+      with open(source, 'rb') as file:
+        head = file.readline()
+        if not number:
+          merged.write(head)
+        shutil.copyfileobj(file, merged)
 
 
 def _markdown(

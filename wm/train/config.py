@@ -29,8 +29,9 @@ class Config:
     seed: of initial weights, batch order and dropout.
     objective: 'next' (token) or 'state': after every token, the world's
       state as one class of each of its `state_heads`.
-    loss: averaged over every 'token' of a batch (as published), or over each
-      'sequence' first, so that long ones weigh no more than short ones.
+    loss: what is trained on is averaged over every 'token' of a batch (as
+      published), or over each 'sequence' first, so that long ones weigh no
+      more than short ones. What is reported is the mean over tokens.
     steps: updates in all.
     batch: sequences in a global batch (over all devices and processes).
     batching: 'buckets' (like lengths together) or 'random' (as published).

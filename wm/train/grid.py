@@ -17,10 +17,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wm import core
+from wm import core, registry
 from wm.train import config
 
 FILE = 'flagfile'
+SEED = 'seed'  # Runs that differ in it alone are one candidate.
 _PLAIN = (FILE, 'model', 'world')  # Labels that need no name beside them.
 _LONGEST = 60  # Characters of a label that is made from a value.
 
@@ -68,11 +69,14 @@ class Run:
   @property
   def name(self) -> str:
     """The run's folder: its labels joined."""
-    parts = [
-      label if name in _PLAIN else f'{name}={label}'
-      for name, label in self.labels.items()
-    ]
-    return ','.join(parts) or 'run'
+    return _joined(self.labels, _PLAIN) or 'run'
+
+  @property
+  def title(self) -> str:
+    """What it is called where seeds are put together: 'slice_d128,human'."""
+    labels = {key: x for key, x in self.labels.items() if key != SEED}
+    joined = _joined(labels, (*_PLAIN, 'data'))
+    return joined or registry.parse(self.flags['model'])[0]
 
   @property
   def identity(self) -> dict[str, Any]:
@@ -80,6 +84,14 @@ class Run:
     fields = {field.name for field in dataclasses.fields(config.Config)}
     given = {key: x for key, x in self.flags.items() if key in fields}
     return config.Config(**given).run()
+
+
+def _joined(labels: dict[str, str], plain: Sequence[str]) -> str:
+  parts = [
+    label if name in plain else f'{name}={label}'
+    for name, label in labels.items()
+  ]
+  return ','.join(parts)
 
 
 def parse_axis(

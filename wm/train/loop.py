@@ -37,7 +37,8 @@ def train(config: Config, out: str | pathlib.Path) -> dict[str, Any]:
 
   Returns:
     Summary, also in OUT/train.json: model, world, parameters, step,
-    heldout_loss and best_loss (nats per real token; `_moves`: after the
+    heldout_loss and best_loss (nats, mean over real tokens whatever
+    config.loss is, of a state over its labels too; `_moves`: after the
     prompt), best_step, tokens (real ones trained on), seconds, tokens_per_s;
     and first_step_s of this start, None if there was nothing left to do.
 

@@ -11,8 +11,8 @@ from typing import Any
 from wm import core, files
 from wm.train import grid
 
-SEED = 'seed'  # Runs that differ in it alone are one candidate.
 FOLDER = 'runs'  # OUT/runs/NAME is a run's.
+TRAIN, SCORE = 'train', 'score'  # What a run goes through.
 DONE, FAILED, RUNNING, WAITING = 'done', 'failed', 'running', 'waiting'
 _KEPT = (
   *('parameters', 'step', 'best_loss', 'best_step', 'heldout_loss'),
@@ -26,7 +26,8 @@ class Standing:
 
   Attributes:
     status: 'done', 'failed', 'running' or 'waiting'.
-    found: of OUT/runs/NAME/train.json, where done.
+    found: of OUT/runs/NAME/train.json, where it is trained, even if its
+      scoring failed or is under way.
     error: one line, where failed.
   """
 
@@ -77,16 +78,15 @@ def read(
   found = []
   for run in runs:
     where = folder(out, run)
-    if (where / 'train.json').exists():
-      summary = files.read_json(where / 'train.json')
-      found.append(Standing(run, DONE, _kept(summary)))
-    elif run.name in running:
-      found.append(Standing(run, RUNNING, {}))
-    elif (where / 'failed.json').exists():
-      error = files.read_json(where / 'failed.json')['error']
-      found.append(Standing(run, FAILED, {}, error))
+    trained, failed = where / 'train.json', where / 'failed.json'
+    kept = _kept(files.read_json(trained)) if trained.exists() else {}
+    error = files.read_json(failed) if failed.exists() else {}
+    if run.name in running:
+      found.append(Standing(run, RUNNING, kept))
+    elif error and error.get('stage', TRAIN) == (SCORE if kept else TRAIN):
+      found.append(Standing(run, FAILED, kept, error['error']))
     else:
-      found.append(Standing(run, WAITING, {}))
+      found.append(Standing(run, DONE if kept else WAITING, kept))
   return found
 
 
@@ -113,7 +113,7 @@ def groups(
         f'--per={unknown[0]}: no axis of the grid is called so; available: '
         + (', '.join(labels) or 'none')
       )
-    key = tuple(item for item in labels.items() if item[0] != SEED)
+    key = tuple(item for item in labels.items() if item[0] != grid.SEED)
     together.setdefault(key, []).append(standing)
   found: dict[tuple[str, ...], list[Candidate]] = {}
   for key, members in together.items():
@@ -179,7 +179,7 @@ def winners(path: str | pathlib.Path, top: int) -> list[grid.Run]:
 
 def _without_seed(candidate: Candidate) -> grid.Run:
   run = candidate.members[0].run
-  chosen = {key: x for key, x in run.chosen.items() if key != SEED}
+  chosen = {key: x for key, x in run.chosen.items() if key != grid.SEED}
   return grid.Run(candidate.labels, run.flags, chosen)
 
 
@@ -194,7 +194,7 @@ def _page(standings: Sequence[Standing], per: Sequence[str]) -> str:
     '',
   ]
   ranked = groups(standings, per)
-  axes = [name for name in standings[0].run.labels if name != SEED]
+  axes = [name for name in standings[0].run.labels if name != grid.SEED]
   more = _more(standings)
   head = [*axes, 'runs', 'loss', 'spread', *more]
   head += ['step', 'seconds', 'status']
@@ -216,7 +216,7 @@ def _more(standings: Sequence[Standing]) -> list[str]:
 def _cells(
   candidate: Candidate, axes: Sequence[str], more: Sequence[str]
 ) -> list[str]:
-  done = [m for m in candidate.members if m.status == DONE]
+  done = [m for m in candidate.members if m.found]
   losses = [member.loss for member in done]
   errors = [m.error for m in candidate.members if m.error]
   statuses = sorted({member.status for member in candidate.members})

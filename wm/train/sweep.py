@@ -1,11 +1,14 @@
 """Many training runs in processes of their own, and a table that fills.
 
+Each run is trained; then, if that is asked for, scored.
+
     OUT/sweep.json, sweep.md    how every run stands, rewritten as runs end
     OUT/runs/NAME/              a run: what `train` writes, and
       sweep.run.json            what it is, so that another is refused
-      train.log                 what it printed
+      train.log, score.log      what it printed
+      sweep.scored.json         what it has been scored by
       failed.json               how it ended, if it failed
-      .lock                     held by the process that trains it
+      .lock                     held by the process that is at it
 
 A run holds its lock as long as its process lives, also when the sweep dies:
 so a sweep can be started again at once, and several at a time, here or on
@@ -26,15 +29,42 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO
+from typing import IO, Any, NamedTuple
 
-from wm import files
+from wm import core, files
 from wm.train import grid, standings
 
 _POLL = 1.0  # Seconds between looks at a lock that another process holds.
 _RAISED = re.compile(r'[\w.]+(Error|Exception)\b')  # Where a traceback ends.
 
 Command = Callable[[grid.Run, pathlib.Path], list[str]]
+Tell = Callable[[str], None]
+
+
+class _Stage(NamedTuple):
+  """What is done to runs.
+
+  Attributes:
+    name: 'train' or 'score'.
+    command: (run, its folder) -> the process that does it.
+    mark: (run) -> what a file of the run's folder says once it is done; None:
+      the process writes that file.
+  """
+
+  name: str
+  command: Command
+  mark: Callable[[grid.Run], Any] | None = None
+
+  def path(self, place: pathlib.Path) -> pathlib.Path:
+    """The file."""
+    return place / ('sweep.scored.json' if self.mark else 'train.json')
+
+  def done(self, run: grid.Run, place: pathlib.Path) -> bool:
+    """Has it been done, and the same?"""
+    path = self.path(place)
+    if not (self.mark and path.exists()):
+      return path.exists()
+    return files.read_json(path) == self.mark(run)
 
 
 class Sweep:
@@ -64,45 +94,98 @@ class Sweep:
     self._running: dict[str, subprocess.Popen] = {}
 
   def check(self) -> None:
-    """Raises InputError where a folder holds another run of the same name."""
+    """Raises InputError: a run lacks a flag, or its folder holds another."""
+    for run in self.runs:
+      for name in ('world', 'model'):
+        if not run.flags[name]:
+          raise core.InputError(f'{run.name} has no --{name}')
     standings.groups(standings.read(self.out, self.runs), self.per)
     for run in self.runs:
       path = standings.folder(self.out, run)
       if (path / 'sweep.run.json').exists():
         files.claim(path, 'sweep', run.identity, grid.USUAL)
 
-  def work(
-    self, jobs: int, tell: Callable[[str], None]
-  ) -> list[standings.Standing]:
+  def work(self, jobs: int, tell: Tell) -> list[standings.Standing]:
     """Trains what is not done yet, `jobs` at a time; tells of each that ends.
 
     Failed runs are tried again; a failure is recorded and stops no other.
     """
     self.check()
+    self._all(_Stage(standings.TRAIN, self.command), self.runs, jobs, tell)
+    return self.table()
+
+  def score(
+    self,
+    command: Command,
+    mark: Callable[[grid.Run], Any],
+    jobs: int,
+    tell: Tell,
+  ) -> list[pathlib.Path]:
+    """Scores what is trained, has a checkpoint and is not scored yet.
+
+    Args:
+      command: (run, its folder) -> the process that scores it.
+      mark: (run) -> a JSON value: by what. Where the run has been scored by
+        the same, it is not again.
+      jobs: at a time.
+      tell: gets a line on each that ends.
+
+    Returns:
+      The folders that are scored, in the order of the runs. Failures are as
+      in `work`.
+
+    Raises:
+      InputError: there is none.
+    """
+    stage = _Stage(standings.SCORE, command, mark)
+    trained = self._with_checkpoints()
+    todo = [run for run in self.runs if run.name in trained]
+    self._all(stage, todo, jobs, tell)
+    places = {run.name: standings.folder(self.out, run) for run in todo}
+    done = [places[r.name] for r in todo if stage.done(r, places[r.name])]
+    if not done:
+      page = self.out / 'sweep.md'
+      raise core.InputError(f'no run could be scored; {page} says why')
+    return done
+
+  def _with_checkpoints(self) -> set[str]:
+    ranked = standings.groups(self.table(), self.per).values()
+    kept = [group[: self.keep or None] for group in ranked]
+    members = [m for group in kept for c in group for m in c.members]
+    return {member.run.name for member in members if member.found}
+
+  def _all(
+    self, stage: _Stage, runs: Sequence[grid.Run], jobs: int, tell: Tell
+  ) -> None:
     slots: queue.SimpleQueue[int] = queue.SimpleQueue()
     for slot in range(jobs):
       slots.put(slot)
-    now = self.table()
-    todo = [s.run for s in now if s.status != standings.DONE]
+    self.table()
+    places = {run.name: standings.folder(self.out, run) for run in runs}
+    todo = [run for run in runs if not stage.done(run, places[run.name])]
+    ended = len(runs) - len(todo)
     pool = concurrent.futures.ThreadPoolExecutor(jobs, 'sweep')
+    self._stop.clear()
     try:
       # Those that another sweep is at come last: it may finish them.
       for wait in (False, True):
-        futures = {pool.submit(self._do, r, slots, jobs, wait): r for r in todo}
+        futures = {
+          pool.submit(self._do, stage, run, slots, jobs, wait): run
+          for run in todo
+        }
         todo = []
         for future in concurrent.futures.as_completed(futures):
           run = futures[future]
           if not future.result():
             todo.append(run)
             continue
-          now = self.table()
-          tell(self._line(run, now))
+          ended += 1
+          tell(f'[{ended}/{len(runs)}] {self._line(stage, run)}')
     finally:
       self._stop.set()
       for process in list(self._running.values()):
         process.send_signal(signal.SIGINT)
       pool.shutdown(wait=True, cancel_futures=True)
-    return now
 
   def table(self) -> list[standings.Standing]:
     """Writes the table, by the folders as they are; gives up checkpoints."""
@@ -117,46 +200,62 @@ class Sweep:
             shutil.rmtree(place / 'checkpoints', ignore_errors=True)
     return now
 
-  def _line(self, run: grid.Run, now: Sequence[standings.Standing]) -> str:
-    ended = sum(s.status in (standings.DONE, standings.FAILED) for s in now)
-    one = next(s for s in now if s.run.name == run.name)
-    text = one.error if one.error else f'loss {one.loss:.6g}'
-    return f'[{ended}/{len(now)}] {run.name}: {one.status}, {text}'
+  def _line(self, stage: _Stage, run: grid.Run) -> str:
+    one = next(s for s in self.table() if s.run.name == run.name)
+    if one.error:
+      return f'{run.name}: {one.status}, {one.error}'
+    if stage.name == standings.SCORE:
+      return f'{run.name}: scored'
+    return f'{run.name}: {one.status}, loss {one.loss:.6g}'
 
   def _do(
     self,
+    stage: _Stage,
     run: grid.Run,
     slots: queue.SimpleQueue[int],
     jobs: int,
     wait: bool,
   ) -> bool:
-    """Trains a run unless it is done; False where another process is at it."""
+    """Does it unless it is done; False where another process is at the run."""
     place = standings.folder(self.out, run)
     place.mkdir(parents=True, exist_ok=True)
     with open(place / '.lock', 'w') as lock:
       while not _locked(lock):
         if not wait or self._stop.wait(_POLL):
           return False
-      done = (place / 'train.json').exists()
+      done = stage.done(run, place)
       failed = place / 'failed.json'
       if self._stop.is_set() or done or (wait and failed.exists()):
         return True
       files.claim(place, 'sweep', run.identity, grid.USUAL)
       failed.unlink(missing_ok=True)
       with _taken(slots) as slot:
-        self._train(run, place, lock, slot, jobs)
+        code, start = self._call(stage, run, place, lock, slot, jobs)
+      if not code and stage.mark:
+        files.write_json(stage.path(place), stage.mark(run))
+      if code and not self._stop.is_set():
+        error = _error(place / f'{stage.name}.log', start, code)
+        how = {'stage': stage.name, 'code': code, 'error': error}
+        files.write_json(failed, how)
     return True
 
-  def _train(
-    self, run: grid.Run, place: pathlib.Path, lock: IO, slot: int, jobs: int
-  ) -> None:
+  def _call(
+    self,
+    stage: _Stage,
+    run: grid.Run,
+    place: pathlib.Path,
+    lock: IO,
+    slot: int,
+    jobs: int,
+  ) -> tuple[int, int]:
+    """Exit code of the process, and where in the log it began to write."""
     env = dict(os.environ)
     if self.devices:
       env['CUDA_VISIBLE_DEVICES'] = self.devices[slot % len(self.devices)]
-    with open(place / 'train.log', 'ab') as log:
+    with open(place / f'{stage.name}.log', 'ab') as log:
       start = log.tell()
       process = subprocess.Popen(
-        self.command(run, place),
+        stage.command(run, place),
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
@@ -168,9 +267,7 @@ class Sweep:
       self._running[run.name] = process
       code = process.wait()
       del self._running[run.name]
-    if code and not self._stop.is_set():
-      error = _error(place / 'train.log', start, code)
-      files.write_json(place / 'failed.json', {'code': code, 'error': error})
+    return code, start
 
 
 def _locked(lock: IO) -> bool:

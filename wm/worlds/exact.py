@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from wm import core
@@ -64,8 +66,13 @@ def opening(world: core.World) -> np.ndarray:
   return state[0]
 
 
-def count_lines(world: core.World, state: str | None, depth: int) -> list[str]:
-  """'k count': legal token sequences of each length from a state or opening."""
+def count_lines(
+  world: core.World, state: str | None, depth: int
+) -> Iterator[str]:
+  """'k count': legal token sequences of each length from a state or opening.
+
+  A line comes as soon as it is known.
+  """
   start = opening(world) if state is None else locate(world, state)
-  counts = world.count(start, depth)
-  return [f'{k + 1} {number}' for k, number in enumerate(counts)]
+  for k, number in enumerate(world.counts(start, depth)):
+    yield f'{k + 1} {number}'

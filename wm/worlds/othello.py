@@ -193,6 +193,12 @@ class World(games.GameWorld):
     labels = np.concatenate([discs, states[:, [SIDE]]], axis=-1)
     return np.where(self.dead(states)[:, None], 0, labels).astype(np.uint8)
 
+  def sequence_labels(
+    self, tokens: np.ndarray, lengths: np.ndarray
+  ) -> np.ndarray:
+    """[N, L, K] uint8, compiled; see core.World."""
+    return kernels.replay_labels(tokens, lengths, self.size)
+
   def naive_labels(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[N, L, K] uint8: sides take turns, and discs stay as they are put."""
     num, longest = tokens.shape

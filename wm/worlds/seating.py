@@ -205,6 +205,14 @@ class World(table.TableWorld):
     lengths = (tokens != core.PAD).sum(-1).astype(np.int32)
     return Puzzles(tokens, lengths, person, np.array(seats, np.int32))
 
+  def questions(self, num: int, seed: int) -> core.Sequences:
+    """`puzzles`, with the seats of the person asked about as choices."""
+    found = self.puzzles(num, seed)
+    first = found.person * self.people  # 'P@1' is the token after it.
+    seats = np.arange(1, self.people + 1, dtype=np.int32)
+    side = {'choices': first[:, None] + seats, 'answer': first + found.seat}
+    return core.Sequences(found.tokens, found.lengths, side)
+
   @functools.cached_property
   def _arrivals(self) -> np.ndarray:
     """[max_len, S] bool: may a k-th statement leave this set, not before?"""

@@ -1,0 +1,114 @@
+"""Questions with one right answer: by hand, and on solvers of known faults."""
+
+import numpy as np
+import pytest
+
+from tests.metrics import table
+from wm import core, predictors, registry
+from wm.metrics import capability, scoring
+
+WORLD = registry.make('world', 'seating(length=40)')
+
+
+def asked(model, world=WORLD, num=90):
+  predictor = registry.make('model', model).predictor(world, 0)
+  return capability.Metric(num=num)(predictor, world, 2)[0]
+
+
+def test_who_is_right_and_who_guesses():
+  assert (asked('oracle()').value == 1).all()
+  assert (asked('solver()').value == 1).all()
+  for model in ('uniform()', "solver(answer='yes')"):
+    np.testing.assert_allclose(asked(model).value, 1 / 3)
+  noisy = asked('solver(errors=0.1)', num=600)
+  # Right: 1 of 3 answers wrong with 1/10 each; one wrong yes halves it.
+  wanted = 0.9 * (0.81 + 0.18 / 2 + 0.01 / 3)
+  assert noisy.measured.mean() == pytest.approx(1 - 0.1 * 0.81, abs=0.04)
+  assert noisy.value[noisy.measured].sum() / 600 == pytest.approx(
+    wanted, abs=0.05
+  )
+
+
+def test_by_hand():
+  """A model that thinks highest of one seat, whatever was said."""
+  names = ['A@1', 'B@1', 'C@3']
+  likely = [WORLD.vocab.index(name) for name in names]
+
+  class Stubborn(predictors.Stateless):
+    vocab_size, end, max_len = len(WORLD.vocab), core.DEAD, 40
+
+    def log_probs(self, tokens, lengths):
+      out = np.full((*tokens.shape, self.vocab_size), -9.0, np.float32)
+      out[..., likely] = -1
+      out[..., -1] = 0  # No choice: does not count.
+      return out
+
+  found = capability.Metric(num=200)(Stubborn(), WORLD, 1)[0]
+  answers = found.columns['answer']
+  np.testing.assert_array_equal(found.value == 1, np.isin(answers, names))
+  assert 0 < found.value.mean() < 1
+
+
+@pytest.mark.parametrize(
+  'spec', [*registry.names('world'), 'seating(people=5)']
+)
+def test_a_question_of_any_world_has_one_right_answer(spec):
+  world = registry.make('world', spec)
+  asked = world.questions(9, 1)
+  steps, states = world.walk(
+    world.init(len(asked)), asked.tokens, asked.lengths
+  )
+  np.testing.assert_array_equal(steps, asked.lengths)
+  choices, answers = asked.side['choices'], asked.side['answer']
+  fine = np.take_along_axis(world.legal(states), choices, axis=1)
+  np.testing.assert_array_equal(fine, choices == answers[:, None])
+  assert (fine.sum(1) == 1).all()
+
+
+def test_questions_are_the_worlds_and_rows_say_them():
+  found = asked('oracle()')
+  for prefix, state, answer in zip(
+    *(found.columns[name] for name in ('prefix', 'state', 'answer')),
+    strict=True,
+  ):
+    reached = WORLD.parse_state(','.join(prefix.split()))
+    assert WORLD.format_state(reached[0]) == state
+    after = WORLD.advance(reached, np.array([WORLD.vocab.index(answer)]))
+    np.testing.assert_array_equal(after, reached)
+  assert (found.group[:, None] == found.group).any(1).all()
+  some = asked('oracle()', num=7)
+  np.testing.assert_array_equal(
+    some.columns['prefix'], found.columns['prefix'][:7]
+  )
+
+
+def test_what_is_not_answered_is_no_mistake():
+  silent = asked('solver(silent=1.0)')
+  assert set(silent.reason) == {'no_answer'}
+  brief = registry.make('world', 'seating(length=4)')
+  lengths = brief.puzzles(90, 0).lengths
+  assert (lengths >= 4).any()
+  reasons = asked('oracle()', brief).reason
+  assert set(reasons) == {'', 'too_long'}
+
+
+def test_a_network_can_be_asked():
+  model = 'rnn(layers=1, width=8)'
+  found = asked(model, registry.make('world', 'seating()'), num=12)
+  assert set(found.value[found.measured]) <= {0.0, 1.0}
+  assert set(found.reason) <= {'', 'too_long'}
+
+
+def test_worlds_without_questions_say_so():
+  world = registry.make('world', 'lattice()')
+  predictor = predictors.Oracle(world)
+  assert scoring.lacks(capability.Metric(), predictor, world) == ['questions']
+  assert not len(world.questions(3, 0))
+  with pytest.raises(core.InputError, match='num=0'):
+    capability.Metric(num=0)
+
+
+def test_chunks_do_not_matter(monkeypatch):
+  whole = asked('solver(errors=0.2)')
+  monkeypatch.setattr(predictors.chunks, '__defaults__', (1,))
+  table.same((whole,), (asked('solver(errors=0.2)'),))

@@ -1,0 +1,150 @@
+"""A recurrence run by chunks of time that keeps only the states between them.
+
+What a chunk makes on its way is made again in the backward pass, so that it
+stays in the processor's caches and memory is that of the arguments, the
+outputs and a state a chunk. Chunks are cut out of the arguments one by one:
+nothing is copied to bring time first, and no array of batch or head is
+divided, so that a mesh may divide those.
+
+Shape letters: B batch, L length, K steps of a chunk, X any other dimensions.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+# body(weights, state, part of `given`) -> (state after it, outputs of it).
+Body = Callable[[Any, Any, Any], tuple[Any, Any]]
+
+
+def run(
+  body: Body, size: int, weights: Any, start: Any, given: Any
+) -> tuple[Any, Any]:
+  """Outputs [B, L, ...] and the state after the last step.
+
+  Args:
+    body: of one chunk; what it is to be differentiated by are its arguments,
+      it may hold no other traced arrays.
+    size: steps of a chunk; short last chunks are filled up by zeros, which
+      must leave the state as it was.
+    weights: tree of arrays that every chunk is given.
+    start: tree of arrays, the state before the first step.
+    given: tree of floating arrays [B, L, ...].
+  """
+  length = jax.tree.leaves(given)[0].shape[1]
+  size = max(min(size, length), 1)
+  short = -length % size
+  if short:
+    given = jax.tree.map(functools.partial(_padded, short=short), given)
+  y, state = _run(body, size, weights, start, given)
+  return jax.tree.map(lambda leaf: leaf[:, :length], y), state
+
+
+def decays(a_XK: jax.Array) -> jax.Array:
+  """[..., K, K] exp(a_(j + 1) + ... + a_i) for i >= j, else 0.
+
+  Summed for each pair anew: the difference of two long sums would lose the
+  digits of a weak decay that comes after strong ones.
+  """
+  size = a_XK.shape[-1]
+  lower = jnp.tril(jnp.ones((size, size), a_XK.dtype))
+  wide = (1,) * (a_XK.ndim - 1)
+  after_XUJ = jnp.tril(lower, -1).reshape(*wide, size, size)
+  sums_XIJ = jnp.matmul(
+    lower, a_XK[..., :, None] * after_XUJ, precision=jax.lax.Precision.HIGHEST
+  )
+  seen = lower.reshape(*wide, size, size) > 0
+  return jnp.where(seen, jnp.exp(jnp.where(seen, sums_XIJ, 0)), 0)
+
+
+def _padded(leaf_BLX: jax.Array, short: int) -> jax.Array:
+  rest = ((0, 0),) * (leaf_BLX.ndim - 2)
+  return jnp.pad(leaf_BLX, ((0, 0), (0, short), *rest))
+
+
+def _part(tree: Any, number: jax.Array, size: int) -> Any:
+  """Chunk `number` [B, K, ...] of each leaf."""
+  return jax.tree.map(
+    lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, number * size, size, 1),
+    tree,
+  )
+
+
+def _put(tree: Any, part: Any, number: jax.Array, size: int) -> Any:
+  """The tree with another chunk `number`."""
+
+  def put(leaf: jax.Array, part: jax.Array) -> jax.Array:
+    return jax.lax.dynamic_update_slice_in_dim(leaf, part, number * size, 1)
+
+  return jax.tree.map(put, tree, part)
+
+
+def _numbers(given: Any, size: int) -> jax.Array:
+  return jnp.arange(jax.tree.leaves(given)[0].shape[1] // size)
+
+
+def _walk(
+  body: Body, size: int, weights: Any, start: Any, given: Any, keep: bool
+) -> tuple[tuple[Any, Any], Any]:
+  """(y, state), and the states [S, ...] before the chunks if they are kept."""
+  length = jax.tree.leaves(given)[0].shape[1]
+  first = jax.tree.map(lambda leaf: leaf[:, :size], given)
+  empty = jax.tree.map(
+    lambda leaf: jnp.zeros(
+      (leaf.shape[0], length, *leaf.shape[2:]), leaf.dtype
+    ),
+    jax.eval_shape(body, weights, start, first)[1],
+  )
+
+  def step(carry: Any, number: jax.Array) -> tuple[Any, Any]:
+    state, whole = carry
+    after, y = body(weights, state, _part(given, number, size))
+    return (after, _put(whole, y, number, size)), state if keep else None
+
+  numbers = _numbers(given, size)
+  (state, y), before = jax.lax.scan(step, (start, empty), numbers)
+  return (y, state), before
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _run(
+  body: Body, size: int, weights: Any, start: Any, given: Any
+) -> tuple[Any, Any]:
+  return _walk(body, size, weights, start, given, False)[0]
+
+
+def _forward(
+  body: Body, size: int, weights: Any, start: Any, given: Any
+) -> tuple[tuple[Any, Any], Any]:
+  found, before = _walk(body, size, weights, start, given, True)
+  return found, (weights, given, before)
+
+
+def _backward(
+  body: Body, size: int, kept: Any, slopes: tuple[Any, Any]
+) -> tuple[Any, Any, Any]:
+  weights, given, before = kept
+  to_y, to_state = slopes
+
+  def step(carry: Any, now: tuple[jax.Array, Any]) -> tuple[Any, None]:
+    to_weights, to_state, to_given = carry
+    number, state = now
+    part = _part(given, number, size)
+    _, pull = jax.vjp(body, weights, state, part)
+    more, to_state, to_part = pull((to_state, _part(to_y, number, size)))
+    to_weights = jax.tree.map(jnp.add, to_weights, more)
+    to_given = _put(to_given, to_part, number, size)
+    return (to_weights, to_state, to_given), None
+
+  nothing = jax.tree.map(jnp.zeros_like, (weights, given))
+  carry = nothing[0], to_state, nothing[1]
+  now = _numbers(given, size), before
+  return jax.lax.scan(step, carry, now, reverse=True)[0]
+
+
+_run.defvjp(_forward, _backward)

@@ -1,0 +1,97 @@
+"""Questions with one right answer: can the model do what the world is for?"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+
+from wm import core, predictors
+from wm.metrics import driving, next_token, trials
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric(core.Metric):
+  """Asks which of some tokens can come next, where only one can.
+
+  Vafa et al. 2024, section 4.2 and figure 4: where does a person sit, once
+  what was said leaves one arrangement? A model that answers well may still
+  fail `compression` and `distinction`. One quantity:
+
+    accuracy: the likeliest of the choices is the right one; where several are
+      equally likely, the share that one drawn from them would be right.
+
+  A question none of whose choices the model thinks possible is a row that
+  says so (paper: what cannot be read is dropped), and so is one that is longer
+  than the model was made for.
+
+  Attributes:
+    num: questions.
+  """
+
+  version: ClassVar[str] = '1'
+  needs: ClassVar[tuple[str, ...]] = ('questions',)
+  headline: ClassVar[tuple[str, ...]] = ('accuracy',)
+
+  num: int = 60
+
+  def __post_init__(self) -> None:
+    driving.at_least(self, num=1)
+
+  def __call__(
+    self, predictor: core.Predictor, world: core.World, seed: int
+  ) -> tuple[core.Scores, ...]:
+    """See core.Metric; a row per question, clustered by what comes before."""
+    asked = world.questions(self.num, trials.stream(seed, trials.STATES))
+    value = np.zeros(len(asked))
+    fits = asked.lengths < predictor.max_len  # With the answer.
+    if isinstance(predictor, predictors.Accepting):
+      fits[:] = True  # It was made for no length.
+    reason = np.where(fits, '', 'too_long').astype('<U16')
+    some, rows = asked.take(fits), np.flatnonzero(fits)
+    for part, log_probs in predictors.log_probs_by_rows(
+      predictor, some.tokens, some.lengths
+    ):
+      one = some.take(np.arange(part.start, part.stop))
+      found, possible = _answered(np.asarray(log_probs), one)
+      value[rows[part]] = found
+      reason[rows[part][~possible]] = 'no_answer'
+    scores = core.scores(
+      'accuracy',
+      value,
+      reason=reason,
+      group=next_token.group(world, asked),
+      columns=_pictured(world, asked),
+    )
+    return (scores,)
+
+
+def _answered(
+  log_probs: np.ndarray, asked: core.Sequences
+) -> tuple[np.ndarray, np.ndarray]:
+  """Share [R] that is right, and was any choice possible, from [R, L, V]."""
+  rows = np.arange(len(asked))
+  last = log_probs[rows, asked.lengths - 1]
+  choices = asked.side['choices']
+  chance = np.take_along_axis(last, choices, axis=1)
+  best = chance == chance.max(1, keepdims=True)
+  right = (best & (choices == asked.side['answer'][:, None])).any(1)
+  return right / best.sum(1), chance.max(1) > -np.inf
+
+
+def _pictured(
+  world: core.World, asked: core.Sequences
+) -> dict[str, np.ndarray]:
+  """Side columns: the tokens before, the `state` they reach, the answer."""
+  vocab, num = world.vocab, len(asked)
+  _, states = world.walk(world.init(num), asked.tokens, asked.lengths)
+  prefix = [
+    trials.words(world, tokens[:length], vocab)
+    for tokens, length in zip(asked.tokens, asked.lengths, strict=True)
+  ]
+  return {
+    'prefix': np.array(prefix, dtype=str),
+    'state': np.array([world.format_state(s) for s in states], dtype=str),
+    'answer': np.array([vocab[k] for k in asked.side['answer']], dtype=str),
+  }

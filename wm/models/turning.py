@@ -1,0 +1,94 @@
+"""Vectors whose pairs of numbers turn by angles, as Mamba-3's b and c do.
+
+An angle is a number of whole turns, which is kept between -1/2 and 1/2: sums
+over thousands of steps then lose no digits. Shape letters as in `ssm`; R
+ranks, A angles, a quarter of N.
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+
+
+def within(turns: jax.Array) -> jax.Array:
+  """Without the whole turns: -1/2 to 1/2."""
+  return turns - jax.lax.stop_gradient(jnp.round(turns))
+
+
+def add(first: jax.Array, second: jax.Array) -> jax.Array:
+  """The sum, from -1/2 to 1/2."""
+  return within(first + second)
+
+
+@jax.custom_jvp
+def circle(turns: jax.Array) -> tuple[jax.Array, jax.Array]:
+  """Cosine and sine of turns from -1/2 to 1/2.
+
+  By their series up to a quarter turn, which is several times as fast on CPU
+  as functions that have to reduce any angle first.
+  """
+  side = 0.25 - jnp.abs(turns)
+  upright = jnp.where(side < 0, jnp.copysign(0.5, turns) - turns, turns)
+  return _series(side), _series(upright)
+
+
+@circle.defjvp
+def _circle_jvp(
+  primals: tuple[jax.Array], tangents: tuple[jax.Array]
+) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
+  cos, sin = circle(*primals)
+  angles = 2 * math.pi * tangents[0]
+  return (cos, sin), (-sin * angles, cos * angles)
+
+
+def _series(turns: jax.Array) -> jax.Array:
+  """Sine of at most a quarter turn, to the last digit but one."""
+  powers = range(25 if turns.dtype == jnp.float64 else 13, 0, -2)
+  square, total = turns * turns, jnp.zeros_like(turns)
+  for power in powers:
+    sign = 1 if power % 4 == 1 else -1
+    total = total * square + sign * (2 * math.pi) ** power / math.factorial(
+      power
+    )
+  return total * turns
+
+
+def pairs(b_XN: jax.Array, rank: int) -> jax.Array:
+  """The numbers of a vector with those that turn together N / 2 apart.
+
+  Pairs are (i, i + N / 2), i < N / 4, for several ranks, and (2 i, 2 i + 1)
+  for one. Half of the numbers are in no pair.
+  """
+  if rank > 1:
+    return b_XN
+  quarter = b_XN.shape[-1] // 4
+  both = b_XN[..., : 2 * quarter].reshape(*b_XN.shape[:-1], quarter, 2)
+  middle, rest = jnp.split(b_XN[..., 2 * quarter :], 2, -1)
+  return jnp.concatenate([both[..., 0], middle, both[..., 1], rest], -1)
+
+
+def turned(
+  b_XRN: jax.Array, bias_RHN: jax.Array, turns_XHA: jax.Array
+) -> jax.Array:
+  """[..., R, H, N]: each head's bias added, and then pairs turned.
+
+  Of four quarters the first and third turn. Only small arrays are put in
+  order; the large one is made at once from rows of N.
+  """
+  cos, sin = circle(turns_XHA)
+  one, zero = jnp.ones_like(cos), jnp.zeros_like(cos)
+  along = jnp.concatenate([cos, one, cos, one], -1)[..., None, :, :]
+  across = jnp.concatenate([sin, zero, sin, zero], -1)[..., None, :, :]
+  half = b_XRN.shape[-1] // 2
+  sign = jnp.where(jnp.arange(2 * half) < half, -1.0, 1.0).astype(cos.dtype)
+  across *= sign.reshape((1,) * (across.ndim - 1) + sign.shape)
+  bias = bias_RHN.reshape((1,) * (b_XRN.ndim - 2) + bias_RHN.shape)
+
+  def biased(b_XRN: jax.Array, bias: jax.Array) -> jax.Array:
+    return b_XRN[..., None, :] + bias
+
+  other = biased(jnp.roll(b_XRN, half, -1), jnp.roll(bias, half, -1))
+  return biased(b_XRN, bias) * along + other * across
