@@ -53,7 +53,22 @@ def printed(world: str, metric: str, quantity: str, model: str, **fields):
   return value
 
 
+def test_a_name_is_known_with_the_settings_of_a_sweep():
+  assert paper.model_key('GPT-4') == 'gpt4'
+  named = paper.model_key('slice_d128,lr=1e-2,human')
+  assert named == paper.model_key('slice_d128,human')
+  assert (
+    printed('chess', 'exactness', 'exact', named, data=paper.GIVEN) == 0.412
+  )
+  assert not [
+    row
+    for row in paper.PAPERS['chess'].rows
+    if paper.model_key('slice_d128,lr=1e-2,uniform') in row.values
+  ]
+
+
 def test_golden_values():
+  assert printed('seating', 'capability', 'accuracy', 'Llama-2-70B') == 0.77
   recall = 'distinction', 'recall_definition'
   assert printed('maps', *recall, 'shortest_paths') == 0.20
   assert printed('maps', 'probe', 'accuracy', 'random_walks') == 0.99

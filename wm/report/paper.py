@@ -7,6 +7,7 @@ them out, as it does there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -54,7 +55,11 @@ class Paper(NamedTuple):
 
 
 def model_key(name: str) -> str:
-  """A model's name without case and signs: 'Llama-2-70B' is 'llama270b'."""
+  """A model's name without case and signs: 'Llama-2-70B' is 'llama270b'.
+
+  Nor what a sweep adds of its settings: 'slice_d128,lr=1e-2' is 'sliced128'.
+  """
+  name = re.sub(r',\w+=[^,]*', '', name)
   return ''.join(c for c in name.lower() if c.isalnum())
 
 
@@ -182,6 +187,14 @@ _SEATING = Paper(
   'Vafa et al. 2024, figure 4 (100 trials; standard errors .03 to .05)',
   'three people, language models that were asked in words',
   (
+    Row(
+      'capability',
+      'accuracy',
+      _columns(
+        _LANGUAGE_MODELS,
+        (0.77, 0.85, 0.98, 0.88, 0.88, 0.98, 0.83, 1.00, 1.00, 1.00),
+      ),
+    ),
     Row(
       'compression',
       'precision',
