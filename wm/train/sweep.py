@@ -25,7 +25,6 @@ import pathlib
 import queue
 import re
 import shutil
-import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -184,7 +183,7 @@ class Sweep:
     finally:
       self._stop.set()
       for process in list(self._running.values()):
-        process.send_signal(signal.SIGINT)
+        process.terminate()  # SIGINT is ignored by what `nohup` started.
       pool.shutdown(wait=True, cancel_futures=True)
 
   def table(self) -> list[standings.Standing]:
