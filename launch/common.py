@@ -223,9 +223,7 @@ flags.DEFINE_string(
 flags.DEFINE_multi_string(
   'pgn', [], 'PGN file, plain or packed (gz, zst, bz2, xz); repeat for more.'
 )
-flags.DEFINE_integer(
-  'games', 0, 'Good games to stop after; 0 is all.', lower_bound=0
-)
+flags.DEFINE_integer('games', 0, 'Most good games; 0 is all.', lower_bound=0)
 flags.DEFINE_string('shard', '0/1', 'Part i of n, as 0/4, of the work.')
 
 
@@ -368,13 +366,14 @@ def _parse(argv: Sequence[str]) -> list[str]:
 
 
 def _stop(message: str, code: int) -> None:
-  print('error: ' + ' '.join(message.split()), file=sys.stderr)
+  print('error:', *message.split(), file=sys.stderr)
   sys.exit(code)
 
 
 def _guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
-  from wm import core  # After flags, so that --help needs no package.
+  from wm import allocator, core  # After flags: --help needs no package.
 
+  allocator.keep()
   try:
     if len(argv) > 1:
       raise app.UsageError(f'unexpected argument {argv[1]!r}')

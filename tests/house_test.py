@@ -11,6 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Imports run one way: a room may import rooms of its own rank or below.
 RANK = {
   'core': 0,
+  'allocator': 0,
   'compile_cache': 0,
   'accept': 0,
   'files': 0,

@@ -10,6 +10,7 @@ import pathlib
 import sys
 
 from tests.bench import harness
+from wm import allocator
 
 
 def benches() -> dict:
@@ -25,6 +26,7 @@ def benches() -> dict:
 
 def main(argv: list[str]) -> int:
   """Prints the lines; 2 where no benchmark has that name."""
+  allocator.keep()  # As the binaries do, and for the baselines too.
   found = benches()
   if '--list' in argv:
     print('\n'.join(found))
