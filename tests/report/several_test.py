@@ -236,6 +236,16 @@ def test_models_have_colours_and_their_variants_dashes():
     assert len({look['linestyle'] for look in apart.values()}) == 1
 
 
+def test_a_setting_of_a_model_is_no_variant_unless_names_differ_in_it():
+  names = ['a,lr=1,human', 'a,lr=1,uniform', 'b,lr=2,human', 'b,lr=2,uniform']
+  looks = [figures.styles(names)[name] for name in names]
+  dashes = [look['linestyle'] for look in looks]
+  assert dashes == [dashes[0], dashes[1]] * 2
+  rates = figures.styles(['a,lr=1', 'a,lr=2', 'b,lr=1', 'b,lr=2'])
+  assert rates['a,lr=1']['color'] == rates['a,lr=2']['color']
+  assert rates['a,lr=1']['linestyle'] != rates['a,lr=2']['linestyle']
+
+
 def axes_of(monkeypatch, draw) -> list:
   """The axes of what a function draws."""
   kept = []

@@ -44,9 +44,16 @@ def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
   """How each model is drawn.
 
   A colour each; where names are 'MODEL,VARIANT' of a few variants, a colour
-  for each model and dashes for each variant.
+  for each model and dashes for each variant. A setting, as in
+  'MODEL,lr=1e-2,VARIANT', makes a variant only where names differ in it alone.
   """
   parts = {name: name.partition(',')[::2] for name in names}
+  bare = {
+    name: (model, ','.join(x for x in variant.split(',') if '=' not in x))
+    for name, (model, variant) in parts.items()
+  }
+  if len(set(bare.values())) == len(bare):
+    parts = bare
   models = list(dict.fromkeys(model for model, _ in parts.values()))
   variants = list(dict.fromkeys(variant for _, variant in parts.values()))
   if not (len(models) > 1 and 1 < len(variants) <= len(_DASHES)):
