@@ -123,7 +123,7 @@ def ssd(
   single = x.ndim == 4
   if single:
     x, b, c = x[:, :, None], b[:, :, None], c[:, :, None]
-  plain = Ends(lambda _, given: given, lambda _, given, y: y)
+  plain = Ends(lambda _, given: (given, ()), lambda weights, kept, y: y)
   rates = Rates(a, weight, late)
   y, state = between(plain, (), (x, b, c), rates, start, form=form, chunk=chunk)
   return (y[:, :, 0] if single else y), state
@@ -133,11 +133,12 @@ class Ends(NamedTuple):
   """What is done to a sequence before and after the recurrence, step by step.
 
   Attributes:
-    read: (weights, given) -> x [B, L, R, H, P], b and c [B, L, R, G, N].
-    write: (weights, given, y [B, L, R, H, P]) -> outputs [B, L, ...].
+    read: (weights, given) -> ((x [B, L, R, H, P], b and c [B, L, R, G, N]),
+      what `write` needs of them).
+    write: (weights, that, y [B, L, R, H, P]) -> outputs [B, L, ...].
   """
 
-  read: Callable[[Any, Any], tuple[jax.Array, jax.Array, jax.Array]]
+  read: Callable[[Any, Any], tuple[tuple[jax.Array, ...], Any]]
   write: Callable[[Any, Any, jax.Array], jax.Array]
 
 
@@ -168,7 +169,7 @@ def between(
   Args:
     ends: functions that hold no traced arrays.
     weights: tree of arrays that both are given.
-    given: tree of arrays [B, L, ...] that both are given.
+    given: tree of arrays [B, L, ...] that is read.
     rates: see `ssd`.
     start: see `ssd`.
     form: see `ssd`.
@@ -177,7 +178,7 @@ def between(
   Returns:
     what `ends.write` gives, and the state [B, H, P, N].
   """
-  x = jax.eval_shape(ends.read, weights, given)[0]
+  x = jax.eval_shape(ends.read, weights, given)[0][0]
   size = start.shape[-2] * start.shape[-1]
   form, chunk = resolve(form, chunk, size, x.shape[2])
   rates = rates._replace(a=jnp.maximum(rates.a, _LEAST))
@@ -185,9 +186,9 @@ def between(
     body = functools.partial(_chunk, ends)
     return scan_chunks.run(body, chunk, weights, start, (given, rates))
   run = _sequential if form == 'sequential' else _associative
-  x, b, c = ends.read(weights, given)
+  (x, b, c), kept = ends.read(weights, given)
   y, state = run(_Inputs(x, rates.a, b, c, rates.weight, rates.late), start)
-  return ends.write(weights, given, y), state
+  return ends.write(weights, kept, y), state
 
 
 def step(
@@ -286,7 +287,7 @@ def _chunk(
   """
   given, rates = part
   dtype = h_BHPN.dtype
-  x, b, c = ends.read(weights, given)
+  (x, b, c), kept = ends.read(weights, given)
   size, ranks = x.shape[1:3]
   x_BHJP, b_BGJN, c_BGJN = (_by_head(leaf) for leaf in (x, b, c))
   a_BHK = rates.a.astype(dtype).swapaxes(1, 2)
@@ -314,7 +315,7 @@ def _chunk(
   left = left.reshape(x_BHJP.shape).astype(x.dtype)
   added = _heads_product('bgjn,bhjp->bhpn', b_BGJN, left, dtype)
   h_BHPN = jnp.exp(a_BHK.sum(-1))[..., None, None] * h_BHPN + added
-  return h_BHPN, ends.write(weights, given, y_BHRKP.transpose(0, 3, 2, 1, 4))
+  return h_BHPN, ends.write(weights, kept, y_BHRKP.transpose(0, 3, 2, 1, 4))
 
 
 def _by_head(x_BKRHP: jax.Array) -> jax.Array:
