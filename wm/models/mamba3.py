@@ -240,16 +240,12 @@ def _write(
   weights: dict[str, jax.Array], read: _Read, y_XRHP: jax.Array
 ) -> jax.Array:
   """What is added to the stream [..., D]."""
-  x, gate = _spread(weights, read.x), read.gate
+  x, gate = _spread(weights, read.x), read.gate[..., None, :, :]
   y = y_XRHP + ssm.along(weights['skip'][:, None], x, 2) * x
-  total, ranks = 0, y.shape[-3]
-  # One by one: a sum over so few is slow as a reduction.
-  for rank in range(ranks):
-    one, part = gate, y[..., rank, :, :]
-    if ranks > 1:
-      one = gate * ssm.along(weights['gates'][rank], gate, 2)
-      part = part * ssm.along(weights['collect'][rank], gate, 2)
-    total += part * jax.nn.silu(one)
+  if 'gates' in weights:
+    gate = gate * ssm.along(weights['gates'], gate, 3)
+    y = y * ssm.along(weights['collect'], y, 3)
+  total = (y * jax.nn.silu(gate)).sum(-3)
   return ssm.product(ssm.merged(total).astype(read.x.dtype), weights['down'])
 
 
