@@ -10,8 +10,8 @@ chunk of K steps the recurrence is a product with a lower triangular matrix:
     y = (c bT * e^{sums of a} * w) x  +  e^{a up to here} c h_before
 
 Forms: 'sequential' (`lax.scan`), 'associative' (`lax.associative_scan`, which
-keeps a state for each step), 'chunked' (matrix products in chunks, a scan over
-them), 'auto' (the fastest measured).
+keeps a state for each step), 'chunked' (matrix products in chunks, one after
+the other, see `scan_chunks`), 'auto' (the fastest measured).
 
 Shape letters: B batch, L length, R ranks (pairs of input and output vectors
 that share a step and a head's state), H heads, G groups of heads that share b
@@ -34,11 +34,18 @@ from wm.kernels import scan_chunks
 FORMS = ('auto', 'sequential', 'associative', 'chunked')
 
 # Backend -> (form, steps of a chunk for states of fewer than 64 x 64 numbers,
-# for larger ones). The CPU's were measured in training (2 cores, float32, T =
-# 600; tests/bench/ssd_bench.py): chunks take 0.4 of the time of `lax.scan` for
-# 32 x 32, 0.2 to 0.25 for 64 x 128. Others have the published kernels' chunks.
+# for larger ones; divided by the ranks). The CPU's were measured in training
+# (float32, T = 600, batch 4 or 16; tests/bench/ssd_bench.py). How many times
+# as fast as `lax.scan`, in CPU time:
+#                          chunks of 4     8    16    32    64
+#   32 x 32                        2.5   4.0   3.3   3.1   2.4
+#   64 x 64, 8 heads               3.1   5.3   5.3   5.3   5.0
+#   64 x 128, one group            2.9   5.2   6.9  11.3   9.2
+#   64 x 128, four groups          4.0   7.0   7.0   8.4   7.8
+#   64 x 128, four ranks           4.0   4.3   3.2   2.6   1.6
+# Others have the published kernels' chunks.
 _AUTO = {
-  'cpu': ('chunked', 32, 64),
+  'cpu': ('chunked', 16, 32),
   'gpu': ('chunked', 128, 128),
   'tpu': ('chunked', 128, 128),
 }
