@@ -192,9 +192,9 @@ def test_products_in_bfloat16_have_sums_in_float32():
 
 
 def test_the_default_is_the_measured_one():
-  assert scan_ssd.resolve('auto', 0, 64 * 128) == ('chunked', 64)
-  assert scan_ssd.resolve('auto', 0, 32 * 32) == ('chunked', 32)
-  assert scan_ssd.resolve('auto', 0, 64 * 128, ranks=4) == ('chunked', 16)
+  assert scan_ssd.resolve('auto', 0, 64 * 128) == ('chunked', 32)
+  assert scan_ssd.resolve('auto', 0, 32 * 32) == ('chunked', 16)
+  assert scan_ssd.resolve('auto', 0, 64 * 128, ranks=4) == ('chunked', 8)
   assert scan_ssd.resolve('sequential', 5) == ('sequential', 5)
 
 

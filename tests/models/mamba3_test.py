@@ -8,7 +8,7 @@ from flax import nnx
 
 from tests.models.mamba_test import mixer, rms, silu, values
 from wm import registry
-from wm.models import mamba3, network
+from wm.models import network
 
 SISO = 'mamba3(layers=1, width=32, state=8, channels=16)'
 MIMO = 'mamba3(layers=1, width=32, state=8, channels=16, rank=3)'
@@ -68,39 +68,6 @@ def test_mamba3_is_its_recurrence(spec, rank):
   u = np.random.default_rng(1).normal(size=(15, 32))
   found, _ = net(jnp.asarray(u[None], jnp.float32))
   np.testing.assert_allclose(found[0], plain(net, u, rank), atol=3e-5)
-
-
-@pytest.mark.parametrize('spec', [SISO, MIMO])
-def test_turning_keeps_lengths_and_sees_differences_alone(spec):
-  net, rng = mixer(spec), np.random.default_rng(0)
-  rank = net.model.rank
-  b, c = rng.normal(size=(2, 1, rank, 4, 8)).astype(np.float32)
-  first, second, shift = rng.uniform(-1, 1, (3, 1, 4, 2)).astype(np.float32)
-
-  def product(by: np.ndarray) -> np.ndarray:
-    one, other = net.turn(b, first + by), net.turn(c, second + by)
-    return (one * other).sum(-1)
-
-  np.testing.assert_allclose(
-    np.linalg.norm(net.turn(b, first), axis=-1),
-    np.linalg.norm(b, axis=-1),
-    rtol=1e-6,
-  )
-  np.testing.assert_allclose(product(0 * shift), product(shift), atol=1e-5)
-  assert (product(0 * shift) != (b * c).sum(-1)).all()
-
-
-def test_turns_do_not_lose_digits_with_length():
-  moved = np.random.default_rng(0).uniform(0, 5, 20_000).astype(np.float32)
-
-  @jax.jit
-  def turns(moved: jax.Array) -> jax.Array:
-    within = mamba3._within(moved)
-    return jax.lax.associative_scan(mamba3._add_turns, within)
-
-  gap = np.asarray(turns(moved), np.float64)
-  gap = gap - np.cumsum(moved.astype(np.float64))
-  assert np.abs(gap - np.round(gap)).max() < 2e-6
 
 
 def test_a_rotation_counts_parity_for_thousands_of_steps():

@@ -84,6 +84,10 @@ def _put(tree: Any, part: Any, number: jax.Array, size: int) -> Any:
   return jax.tree.map(put, tree, part)
 
 
+def _unset(leaf: jax.Array) -> jax.Array:
+  return jax.lax.empty(leaf.shape, leaf.dtype)
+
+
 def _numbers(given: Any, size: int) -> jax.Array:
   return jnp.arange(jax.tree.leaves(given)[0].shape[1] // size)
 
@@ -94,11 +98,9 @@ def _walk(
   """(y, state), and the states [S, ...] before the chunks if they are kept."""
   length = jax.tree.leaves(given)[0].shape[1]
   first = jax.tree.map(lambda leaf: leaf[:, :size], given)
+  shapes = jax.eval_shape(body, weights, start, first)[1]
   empty = jax.tree.map(
-    lambda leaf: jnp.zeros(
-      (leaf.shape[0], length, *leaf.shape[2:]), leaf.dtype
-    ),
-    jax.eval_shape(body, weights, start, first)[1],
+    lambda y: jax.lax.empty((y.shape[0], length, *y.shape[2:]), y.dtype), shapes
   )
 
   def step(carry: Any, number: jax.Array) -> tuple[Any, Any]:
@@ -141,8 +143,8 @@ def _backward(
     to_given = _put(to_given, to_part, number, size)
     return (to_weights, to_state, to_given), None
 
-  nothing = jax.tree.map(jnp.zeros_like, (weights, given))
-  carry = nothing[0], to_state, nothing[1]
+  nothing = jax.tree.map(jnp.zeros_like, weights)
+  carry = nothing, to_state, jax.tree.map(_unset, given)
   now = _numbers(given, size), before
   return jax.lax.scan(step, carry, now, reverse=True)[0]
 

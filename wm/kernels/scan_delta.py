@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from wm import core
+from wm.kernels import scan_chunks
 
 FORMS = ('sequential', 'associative', 'chunked', 'auto')
 
@@ -123,22 +124,6 @@ def _split(x_BLHX: jax.Array, chunk: int) -> jax.Array:
   return jnp.moveaxis(x, (1, 3), (0, 2))
 
 
-def _decays(g_XC: jax.Array) -> jax.Array:
-  """[..., C, C] exp(g_(j + 1) + ... + g_i) for i >= j, else 0.
-
-  Summed for each pair anew: the difference of two long sums would lose the
-  digits of a weak decay that comes after strong ones.
-  """
-  size = g_XC.shape[-1]
-  lower = jnp.tril(jnp.ones((size, size), g_XC.dtype))
-  after_UJ = lower - jnp.eye(size, dtype=g_XC.dtype)
-  wide = (1,) * (g_XC.ndim - 1)
-  terms_XUJ = g_XC[..., :, None] * after_UJ.reshape(*wide, size, size)
-  sums_XIJ = lower @ terms_XUJ
-  seen = lower.reshape(*wide, size, size) > 0
-  return jnp.where(seen, jnp.exp(jnp.where(seen, sums_XIJ, 0)), 0)
-
-
 @jax.custom_jvp
 def unit_inverse(strict_XCC: jax.Array) -> jax.Array:
   """(I + L)^-1 of strictly lower triangular L [..., C, C].
@@ -183,7 +168,7 @@ def _chunked(
   batch, length, heads, _ = inputs[0].shape
   chunk = min(chunk, length)
   q, k, v, g, beta = (_split(x, chunk) for x in inputs)
-  decay = _decays(g)
+  decay = scan_chunks.decays(g)
   total = jnp.exp(jnp.cumsum(g, -1))[..., None]
   found = (k @ k.swapaxes(-1, -2)) * decay * beta[..., None]
   right = beta[..., None] * jnp.concatenate([v, total * k], -1)

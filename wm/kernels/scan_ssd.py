@@ -10,8 +10,8 @@ chunk of K steps the recurrence is a product with a lower triangular matrix:
     y = (c bT * e^{sums of a} * w) x  +  e^{a up to here} c h_before
 
 Forms: 'sequential' (`lax.scan`), 'associative' (`lax.associative_scan`, which
-keeps a state for each step), 'chunked' (matrix products in chunks, a scan over
-them), 'auto' (the fastest measured).
+keeps a state for each step), 'chunked' (matrix products in chunks, one after
+the other, see `scan_chunks`), 'auto' (the fastest measured).
 
 Shape letters: B batch, L length, R ranks (pairs of input and output vectors
 that share a step and a head's state), H heads, G groups of heads that share b
@@ -34,11 +34,18 @@ from wm.kernels import scan_chunks
 FORMS = ('auto', 'sequential', 'associative', 'chunked')
 
 # Backend -> (form, steps of a chunk for states of fewer than 64 x 64 numbers,
-# for larger ones). The CPU's were measured in training (2 cores, float32, T =
-# 600; tests/bench/ssd_bench.py): chunks take 0.4 of the time of `lax.scan` for
-# 32 x 32, 0.2 to 0.25 for 64 x 128. Others have the published kernels' chunks.
+# for larger ones; divided by the ranks). The CPU's were measured in training
+# (float32, T = 600, batch 4 or 16; tests/bench/ssd_bench.py). How many times
+# as fast as `lax.scan`, in CPU time:
+#                          chunks of 4     8    16    32    64
+#   32 x 32                        2.5   4.0   3.3   3.1   2.4
+#   64 x 64, 8 heads               3.1   5.3   5.3   5.3   5.0
+#   64 x 128, one group            2.9   5.2   6.9  11.3   9.2
+#   64 x 128, four groups          4.0   7.0   7.0   8.4   7.8
+#   64 x 128, four ranks           4.0   4.3   3.2   2.6   1.6
+# Others have the published kernels' chunks.
 _AUTO = {
-  'cpu': ('chunked', 32, 64),
+  'cpu': ('chunked', 16, 32),
   'gpu': ('chunked', 128, 128),
   'tpu': ('chunked', 128, 128),
 }
@@ -123,7 +130,7 @@ def ssd(
   single = x.ndim == 4
   if single:
     x, b, c = x[:, :, None], b[:, :, None], c[:, :, None]
-  plain = Ends(lambda _, given: given, lambda _, given, y: y)
+  plain = Ends(lambda _, given: (given, ()), lambda weights, kept, y: y)
   rates = Rates(a, weight, late)
   y, state = between(plain, (), (x, b, c), rates, start, form=form, chunk=chunk)
   return (y[:, :, 0] if single else y), state
@@ -133,11 +140,12 @@ class Ends(NamedTuple):
   """What is done to a sequence before and after the recurrence, step by step.
 
   Attributes:
-    read: (weights, given) -> x [B, L, R, H, P], b and c [B, L, R, G, N].
-    write: (weights, given, y [B, L, R, H, P]) -> outputs [B, L, ...].
+    read: (weights, given) -> ((x [B, L, R, H, P], b and c [B, L, R, G, N]),
+      what `write` needs of them).
+    write: (weights, that, y [B, L, R, H, P]) -> outputs [B, L, ...].
   """
 
-  read: Callable[[Any, Any], tuple[jax.Array, jax.Array, jax.Array]]
+  read: Callable[[Any, Any], tuple[tuple[jax.Array, ...], Any]]
   write: Callable[[Any, Any, jax.Array], jax.Array]
 
 
@@ -168,7 +176,7 @@ def between(
   Args:
     ends: functions that hold no traced arrays.
     weights: tree of arrays that both are given.
-    given: tree of arrays [B, L, ...] that both are given.
+    given: tree of arrays [B, L, ...] that is read.
     rates: see `ssd`.
     start: see `ssd`.
     form: see `ssd`.
@@ -177,7 +185,7 @@ def between(
   Returns:
     what `ends.write` gives, and the state [B, H, P, N].
   """
-  x = jax.eval_shape(ends.read, weights, given)[0]
+  x = jax.eval_shape(ends.read, weights, given)[0][0]
   size = start.shape[-2] * start.shape[-1]
   form, chunk = resolve(form, chunk, size, x.shape[2])
   rates = rates._replace(a=jnp.maximum(rates.a, _LEAST))
@@ -185,9 +193,9 @@ def between(
     body = functools.partial(_chunk, ends)
     return scan_chunks.run(body, chunk, weights, start, (given, rates))
   run = _sequential if form == 'sequential' else _associative
-  x, b, c = ends.read(weights, given)
+  (x, b, c), kept = ends.read(weights, given)
   y, state = run(_Inputs(x, rates.a, b, c, rates.weight, rates.late), start)
-  return ends.write(weights, given, y), state
+  return ends.write(weights, kept, y), state
 
 
 def step(
@@ -286,7 +294,7 @@ def _chunk(
   """
   given, rates = part
   dtype = h_BHPN.dtype
-  x, b, c = ends.read(weights, given)
+  (x, b, c), kept = ends.read(weights, given)
   size, ranks = x.shape[1:3]
   x_BHJP, b_BGJN, c_BGJN = (_by_head(leaf) for leaf in (x, b, c))
   a_BHK = rates.a.astype(dtype).swapaxes(1, 2)
@@ -314,7 +322,7 @@ def _chunk(
   left = left.reshape(x_BHJP.shape).astype(x.dtype)
   added = _heads_product('bgjn,bhjp->bhpn', b_BGJN, left, dtype)
   h_BHPN = jnp.exp(a_BHK.sum(-1))[..., None, None] * h_BHPN + added
-  return h_BHPN, ends.write(weights, given, y_BHRKP.transpose(0, 3, 2, 1, 4))
+  return h_BHPN, ends.write(weights, kept, y_BHRKP.transpose(0, 3, 2, 1, 4))
 
 
 def _by_head(x_BKRHP: jax.Array) -> jax.Array:

@@ -47,15 +47,30 @@ class Model(mamba2.HeadModel):
 
 
 class _Given(NamedTuple):
-  """What the projection gives, and how far the state has turned.
+  """What a step of the recurrence is made of.
 
   Attributes:
-    wide: [..., C + C + R N + R N] gate, x, b and c.
+    x: [..., D] the block's input.
     turns: [..., H, N / 4] so far.
   """
 
-  wide: jax.Array
+  x: jax.Array
   turns: jax.Array
+
+
+class _Read(NamedTuple):
+  """Inputs of the recurrence, and the gate.
+
+  Attributes:
+    x: [..., H, P].
+    b, c: [..., R, H, N], turned.
+    gate: [..., H, P] float32.
+  """
+
+  x: jax.Array
+  b: jax.Array
+  c: jax.Array
+  gate: jax.Array
 
 
 class _Rates(NamedTuple):
@@ -125,59 +140,50 @@ class Mixer(ssm.Mixer):
     self, x_BLD: jax.Array, lengths_B: jax.Array | None = None
   ) -> tuple[jax.Array, Any]:
     """See `recurrent.Block`."""
-    wide, rates = self.project(x_BLD)
+    rates = self.rates(x_BLD)
     dt = ssm.used(rates.dt, lengths_B)
     moved = turning.within(dt[..., None] * rates.rate[..., None, :])
     turns = jax.lax.associative_scan(turning.add, moved, axis=1)
-    given = _Given(wide, turns)
+    given, weights = _Given(x_BLD, turns), self.weights()
     # The next step's share of this input; nothing comes after the last.
     late = jnp.pad(((1 - rates.share) * dt)[:, 1:], ((0, 0), (0, 1), (0, 0)))
     first = self.start(x_BLD.shape[:1])
     y, h = scan_ssd.between(
       self.ends,
-      self.weights(),
+      weights,
       given,
       scan_ssd.Rates(rates.a * dt, rates.share * dt, late),
       first[0],
       form=self.model.form,
       chunk=self.model.chunk,
     )
-    kept = _Given(*(recurrent.at_length(leaf, lengths_B) for leaf in given))
-    x, b, _ = _parts(self.model, self.weights(), kept)
-    last = x, b, kept.turns
+    at = _Given(*(recurrent.at_length(leaf, lengths_B) for leaf in given))
+    read = _parts(self.model, weights, at)
+    last = read.x, read.b, at.turns
     if lengths_B is not None:
-      last = jax.tree.map(
-        lambda leaf, zero: jnp.where(
-          (lengths_B > 0).reshape(-1, *(1,) * (leaf.ndim - 1)), leaf, zero
-        ),
-        last,
-        first[1:],
-      )
-    last = [leaf.astype(jnp.float32) for leaf in last]
-    return self.down(y), (h, *last)
+      last = (ssm.begun(leaf, lengths_B) for leaf in last)
+    return y, (h, *(leaf.astype(jnp.float32) for leaf in last))
 
   def step(self, x_XD: jax.Array, state_X: Any) -> tuple[jax.Array, Any]:
     """See `recurrent.Block.step`."""
-    wide, rates = self.project(x_XD)
+    rates, weights = self.rates(x_XD), self.weights()
     h, last_x, last_b, turns = state_X
-    dt, weights = rates.dt, self.weights()
+    dt = rates.dt
     moved = turning.within(dt[..., None] * rates.rate[..., None, :])
     turns = turning.add(turns, moved)
-    given = _Given(wide, turns)
     late = ((1 - rates.share) * dt)[..., None, None]
     h = h + late * scan_ssd.outer(_spread(weights, last_x), last_b)
-    x, b, c = self.ends.read(weights, given)
+    (x, b, c), read = self.ends.read(weights, _Given(x_XD, turns))
     y, h = scan_ssd.step(x, rates.a * dt, b, c, rates.share * dt, h)
-    y = self.down(self.ends.write(weights, given, y))
-    x = _parts(self.model, weights, given)[0]
-    return y, (h, x.astype(jnp.float32), b.astype(jnp.float32), turns)
+    last = (leaf.astype(jnp.float32) for leaf in (read.x, b, turns))
+    return self.ends.write(weights, read, y), (h, *last)
 
-  def project(self, x_XD: jax.Array) -> tuple[jax.Array, _Rates]:
-    """See `_Given.wide` and `_Rates`."""
-    wide, rest = ssm.projected(self.up, x_XD, sum(self.sizes[:4]))
+  def rates(self, x_XD: jax.Array) -> _Rates:
+    """Step sizes, decays, shares and turns."""
+    rest = ssm.product(x_XD, self.up.kernel[:, sum(self.sizes[:4]) :])
     rest = ssm.split(rest.astype(jnp.float32), *self.sizes[4:])
     dt, a, trap, rate = rest
-    return wide, _Rates(
+    return _Rates(
       jax.nn.softplus(dt + ssm.along(self.dt_bias[...], dt)),
       jnp.minimum(-jax.nn.softplus(a), -1e-4),
       jax.nn.sigmoid(trap),
@@ -191,6 +197,8 @@ class Mixer(ssm.Mixer):
     weights = {name: w[...] for name, w in parts.items() if w is not None}
     rank = self.model.rank
     return weights | {
+      'up': self.up.kernel[:, : sum(self.sizes[:4])],
+      'down': self.down.kernel[...],
       'scale_b': turning.pairs(self.norm_b.scale[...], rank),
       'scale_c': turning.pairs(self.norm_c.scale[...], rank),
       'bias_b': turning.pairs(self.bias_b[...], rank),
@@ -200,16 +208,14 @@ class Mixer(ssm.Mixer):
   @property
   def ends(self) -> scan_ssd.Ends:
     """What comes before and after the recurrence."""
-    read = functools.partial(_read, self.model)
-    return scan_ssd.Ends(read, functools.partial(_write, self.model))
+    return scan_ssd.Ends(functools.partial(_read, self.model), _write)
 
 
-def _parts(
-  model: Model, weights: dict[str, jax.Array], given: _Given
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-  """x [..., H, P], and b and c [..., R, H, N], turned."""
+def _parts(model: Model, weights: dict[str, jax.Array], given: _Given) -> _Read:
+  """What the projection gives, apart from the rates."""
+  wide = ssm.product(given.x, weights['up'])
   size = model.rank * model.state
-  _, x, b, c = ssm.split(given.wide, model.inner, model.inner, size, size)
+  gate, x, b, c = ssm.split(wide, model.inner, model.inner, size, size)
   b, c = (
     turning.turned(
       _normed(model, part, weights[f'scale_{name}']),
@@ -218,39 +224,29 @@ def _parts(
     ).astype(model.dtype)
     for name, part in (('b', b), ('c', c))
   )
-  return ssm.heads(x, model.channels), b, c
+  gate = ssm.heads(gate.astype(jnp.float32), model.channels)
+  return _Read(ssm.heads(x, model.channels), b, c, gate)
 
 
 def _read(
   model: Model, weights: dict[str, jax.Array], given: _Given
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-  """Arguments of the recurrence, with an input for each rank."""
-  x, b, c = _parts(model, weights, given)
-  return _spread(weights, x), b, c
+) -> tuple[tuple[jax.Array, jax.Array, jax.Array], _Read]:
+  """Arguments of the recurrence, with an input for each rank; all parts."""
+  read = _parts(model, weights, given)
+  return (_spread(weights, read.x), read.b, read.c), read
 
 
 def _write(
-  model: Model,
-  weights: dict[str, jax.Array],
-  given: _Given,
-  y_XRHP: jax.Array,
+  weights: dict[str, jax.Array], read: _Read, y_XRHP: jax.Array
 ) -> jax.Array:
-  """Skipped inputs, gates, and the ranks brought together: [..., C]."""
-  gate, x, _ = ssm.split(
-    given.wide, model.inner, model.inner, 2 * model.rank * model.state
-  )
-  x = _spread(weights, ssm.heads(x, model.channels))
-  gate = ssm.heads(gate.astype(jnp.float32), model.channels)
+  """What is added to the stream [..., D]."""
+  x, gate = _spread(weights, read.x), read.gate[..., None, :, :]
   y = y_XRHP + ssm.along(weights['skip'][:, None], x, 2) * x
-  total = 0
-  # One by one: a sum over so few is slow as a reduction.
-  for rank in range(model.rank):
-    one, part = gate, y[..., rank, :, :]
-    if model.rank > 1:
-      one = gate * ssm.along(weights['gates'][rank], gate, 2)
-      part = part * ssm.along(weights['collect'][rank], gate, 2)
-    total += part * jax.nn.silu(one)
-  return ssm.merged(total).astype(given.wide.dtype)
+  if 'gates' in weights:
+    gate = gate * ssm.along(weights['gates'], gate, 3)
+    y = y * ssm.along(weights['collect'], y, 3)
+  total = (y * jax.nn.silu(gate)).sum(-3)
+  return ssm.product(ssm.merged(total).astype(read.x.dtype), weights['down'])
 
 
 def _spread(weights: dict[str, jax.Array], x_XHP: jax.Array) -> jax.Array:

@@ -181,19 +181,16 @@ def used(x_BLC: jax.Array, lengths_B: jax.Array | None) -> jax.Array:
   return jnp.where(inside[..., None], x_BLC, 0)
 
 
-def projected(
-  linear: layers.Linear, x_XD: jax.Array, *sizes: int
-) -> list[jax.Array]:
-  """A bias-free map's outputs in parts of these sizes and the rest.
+def product(x_XC: jax.Array, kernel_CF: jax.Array) -> jax.Array:
+  """[..., F], in x's dtype."""
+  flat = x_XC.reshape(-1, x_XC.shape[-1]) @ kernel_CF.astype(x_XC.dtype)
+  return flat.reshape(*x_XC.shape[:-1], kernel_CF.shape[1])
 
-  Each is a product of its own: their gradients need not be put together.
-  """
-  kernel = linear.kernel[...].astype(x_XD.dtype)
-  flat = x_XD.reshape(-1, x_XD.shape[-1])
-  parts = split(kernel, *sizes, kernel.shape[1] - sum(sizes))
-  return [
-    (flat @ part).reshape(*x_XD.shape[:-1], part.shape[1]) for part in parts
-  ]
+
+def begun(x_BX: jax.Array, lengths_B: jax.Array) -> jax.Array:
+  """x, zero in rows of length 0."""
+  some = (lengths_B > 0).reshape(-1, *(1,) * (x_BX.ndim - 1))
+  return jnp.where(some, x_BX, 0)
 
 
 def split(x_XC: jax.Array, *sizes: int) -> list[jax.Array]:

@@ -8,6 +8,7 @@ ranks, A angles, a quarter of N.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -85,10 +86,48 @@ def turned(
   half = b_XRN.shape[-1] // 2
   sign = jnp.where(jnp.arange(2 * half) < half, -1.0, 1.0).astype(cos.dtype)
   across *= sign.reshape((1,) * (across.ndim - 1) + sign.shape)
+  other = jnp.roll(b_XRN, half, -1), jnp.roll(bias_RHN, half, -1)
+  return _mixed((b_XRN, bias_RHN), other, along, across)
+
+
+@jax.custom_vjp
+def _mixed(
+  one: tuple[jax.Array, jax.Array],
+  other: tuple[jax.Array, jax.Array],
+  along_X1HN: jax.Array,
+  across_X1HN: jax.Array,
+) -> jax.Array:
+  """along (b + bias) + across (other b + other bias): [..., R, H, N].
+
+  Sums of few ranks or heads are written out in the backward pass: as
+  reductions they are several times as slow on CPU.
+  """
+  return _biased(*one) * along_X1HN + _biased(*other) * across_X1HN
+
+
+def _biased(b_XRN: jax.Array, bias_RHN: jax.Array) -> jax.Array:
   bias = bias_RHN.reshape((1,) * (b_XRN.ndim - 2) + bias_RHN.shape)
+  return b_XRN[..., None, :] + bias
 
-  def biased(b_XRN: jax.Array, bias: jax.Array) -> jax.Array:
-    return b_XRN[..., None, :] + bias
 
-  other = biased(jnp.roll(b_XRN, half, -1), jnp.roll(bias, half, -1))
-  return biased(b_XRN, bias) * along + other * across
+def _mixed_forward(*given: Any) -> tuple[jax.Array, Any]:
+  return _mixed(*given), given
+
+
+def _mixed_backward(given: Any, slope_XRHN: jax.Array) -> Any:
+  one, other, along, across = given
+
+  def to_vectors(factor_X1HN: jax.Array) -> tuple[jax.Array, jax.Array]:
+    slope = slope_XRHN * factor_X1HN
+    heads = range(slope.shape[-2])
+    to_b = sum(slope[..., head, :] for head in heads)
+    return to_b, slope.sum(range(slope.ndim - 3))
+
+  def to_factor(vectors: tuple[jax.Array, jax.Array]) -> jax.Array:
+    product, ranks = slope_XRHN * _biased(*vectors), slope_XRHN.shape[-3]
+    return sum(product[..., rank : rank + 1, :, :] for rank in range(ranks))
+
+  return to_vectors(along), to_vectors(across), to_factor(one), to_factor(other)
+
+
+_mixed.defvjp(_mixed_forward, _mixed_backward)

@@ -1,0 +1,111 @@
+"""Turning pairs: circles, what rotations keep, and their slopes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from wm.models import turning
+
+R, H, N, A = 3, 4, 8, 2
+
+
+def vectors(rows: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """b [rows, R, N], biases [R, H, N] and turns [rows, H, A]."""
+  rng = np.random.default_rng(0)
+  turns = rng.uniform(-0.5, 0.5, (rows, H, A))
+  return rng.normal(size=(rows, R, N)), rng.normal(size=(R, H, N)), turns
+
+
+def defined(b, bias, turns):
+  """The definition: quarters 0 and 2 turn together, 1 and 3 stay."""
+  b = b[..., None, :] + bias.reshape((1,) * (b.ndim - 2) + bias.shape)
+  angles = 2 * jnp.pi * turns[..., None, :, :]
+  cos, sin = jnp.cos(angles), jnp.sin(angles)
+  one, middle, two, rest = jnp.split(b, 4, -1)
+  parts = [one * cos - two * sin, middle, two * cos + one * sin, rest]
+  return jnp.concatenate(parts, -1)
+
+
+@pytest.mark.parametrize(('dtype', 'digit'), [('f4', 1.3e-7), ('f8', 3e-16)])
+def test_the_circle_is_cosine_and_sine_to_the_last_digits(dtype, digit):
+  with jax.enable_x64(True):
+    turns = np.linspace(-0.5, 0.5, 40_001).astype(dtype)
+    cos, sin = jax.jit(turning.circle)(turns)
+    assert cos.dtype == sin.dtype == dtype
+    angles = 2 * np.pi * turns.astype('f8')
+    np.testing.assert_allclose(cos, np.cos(angles), atol=digit)
+    np.testing.assert_allclose(sin, np.sin(angles), atol=digit)
+    for place in (-0.5, -0.25, 0.0, 0.25, 0.5):
+      cos, sin = (float(x) for x in turning.circle(jnp.asarray(place, dtype)))
+      assert round(cos) == round(np.cos(2 * np.pi * place))
+      assert abs(cos * sin) < digit
+
+
+def test_turned_vectors_are_the_definition_and_so_are_their_slopes():
+  with jax.enable_x64(True):
+    given = vectors()
+    weight = np.random.default_rng(1).normal(size=(5, R, H, N))
+
+    def slopes(function):
+      def loss(given):
+        found = function(*given)
+        return (weight * found).sum() + jnp.sin(found).sum(), found
+
+      return jax.jit(jax.grad(loss, has_aux=True))(given)
+
+    for one, other in zip(
+      *map(jax.tree.leaves, (slopes(turning.turned), slopes(defined))),
+      strict=True,
+    ):
+      np.testing.assert_allclose(one, other, atol=1e-12)
+
+
+def test_leading_dimensions_are_free():
+  b, bias, turns = (x.astype(np.float32) for x in vectors(6))
+  whole = turning.turned(b, bias, turns)
+  parts = turning.turned(b.reshape(2, 3, R, N), bias, turns.reshape(2, 3, H, A))
+  np.testing.assert_array_equal(parts.reshape(6, R, H, N), whole)
+  np.testing.assert_allclose(
+    turning.turned(b[0], bias, turns[0]), whole[0], atol=1e-6
+  )
+
+
+def test_turning_keeps_lengths_and_sees_differences_alone():
+  rng = np.random.default_rng(0)
+  b, c = rng.normal(size=(2, 1, R, N)).astype(np.float32)
+  first, second, shift = rng.uniform(-1, 1, (3, 1, H, A)).astype(np.float32)
+  none = np.zeros((R, H, N), np.float32)
+
+  def turned(b: np.ndarray, turns: np.ndarray) -> jax.Array:
+    return turning.turned(b, none, turning.within(turns))
+
+  def product(by: np.ndarray) -> jax.Array:
+    return (turned(b, first + by) * turned(c, second + by)).sum(-1)
+
+  lengths = np.linalg.norm(turned(b, first), axis=-1)
+  np.testing.assert_allclose(
+    lengths,
+    np.broadcast_to(np.linalg.norm(b, axis=-1)[..., None], lengths.shape),
+    rtol=1e-6,
+  )
+  np.testing.assert_allclose(product(0 * shift), product(shift), atol=1e-5)
+  assert (product(0 * shift) != (b * c).sum(-1)[..., None]).all()
+
+
+def test_pairs_of_one_rank_are_neighbours():
+  b = jnp.arange(8.0)
+  np.testing.assert_array_equal(turning.pairs(b, 4), b)
+  np.testing.assert_array_equal(turning.pairs(b, 1), [0, 2, 4, 5, 1, 3, 6, 7])
+
+
+def test_turns_do_not_lose_digits_with_length():
+  moved = np.random.default_rng(0).uniform(0, 5, 20_000).astype(np.float32)
+
+  @jax.jit
+  def turns(moved: jax.Array) -> jax.Array:
+    return jax.lax.associative_scan(turning.add, turning.within(moved))
+
+  gap = np.asarray(turns(moved), np.float64)
+  gap = gap - np.cumsum(moved.astype(np.float64))
+  assert np.abs(gap - np.round(gap)).max() < 2e-6
