@@ -60,7 +60,7 @@ def test_parameters_are_as_many_as_published(spec):
 
 
 def test_chunks_change_no_logits_and_no_gradients(model):
-  given = tokens(37)
+  given = tokens(19)
 
   def loss(params, form: str) -> tuple[jax.Array, jax.Array]:
     other = dataclasses.replace(model, form=form, chunk=8)
@@ -78,23 +78,6 @@ def test_chunks_change_no_logits_and_no_gradients(model):
     np.testing.assert_allclose(one, other, atol=3e-5 * scale)
 
 
-def test_chunks_are_the_step_recurrence(model):
-  graph, params = weights(model)
-  block = nnx.merge(graph, params).blocks[0]
-  x = np.random.default_rng(0).normal(size=(2, 40, 32)).astype(np.float32)
-  whole, last = jax.jit(lambda x: block(x))(x)
-  step, state = (
-    jax.jit(lambda x, state: block.step(x, state)),
-    block.start((2,)),
-  )
-  for t in range(40):
-    y, state = step(x[:, t], state)
-    np.testing.assert_allclose(y, whole[:, t], atol=1e-5)
-  for one, other in zip(*map(jax.tree.leaves, (state, last)), strict=True):
-    assert one.dtype == other.dtype == jnp.float32
-    np.testing.assert_allclose(one, other, atol=1e-5)
-
-
 def test_pads_leave_the_state(model):
   graph, params = weights(model)
   block = nnx.merge(graph, params).blocks[0]
@@ -106,11 +89,10 @@ def test_pads_leave_the_state(model):
   again = run(other, lengths)
   for one, same in zip(*map(jax.tree.leaves, (found, again)), strict=True):
     np.testing.assert_array_equal(one, same)
-  alone = jax.jit(lambda x: block(x)[1])
-  for row, length in ((0, 13), (2, 6)):
-    some = alone(x[row : row + 1, :length])
-    for one, same in zip(*map(jax.tree.leaves, (found, some)), strict=True):
-      np.testing.assert_allclose(one[row], same[0], atol=1e-5)
+  some = jax.jit(lambda x: block(x)[1])(x[2:3, :6])
+  for one, same in zip(*map(jax.tree.leaves, (found, some)), strict=True):
+    assert one.dtype == jnp.float32
+    np.testing.assert_allclose(one[2], same[0], atol=1e-5)
 
 
 @pytest.mark.parametrize('spec', [SPECS[0], SPECS[1], SPECS[3]])
