@@ -85,7 +85,7 @@ def _put(tree: Any, part: Any, number: jax.Array, size: int) -> Any:
 
 
 def _unset(leaf: jax.Array) -> jax.Array:
-  return jax.lax.empty(leaf.shape, leaf.dtype)
+  return jnp.empty(leaf.shape, leaf.dtype)
 
 
 def _numbers(given: Any, size: int) -> jax.Array:
@@ -100,7 +100,7 @@ def _walk(
   first = jax.tree.map(lambda leaf: leaf[:, :size], given)
   shapes = jax.eval_shape(body, weights, start, first)[1]
   empty = jax.tree.map(
-    lambda y: jax.lax.empty((y.shape[0], length, *y.shape[2:]), y.dtype), shapes
+    lambda y: jnp.empty((y.shape[0], length, *y.shape[2:]), y.dtype), shapes
   )
 
   def step(carry: Any, number: jax.Array) -> tuple[Any, Any]:
