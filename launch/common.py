@@ -10,6 +10,7 @@ import errno
 import hashlib
 import json
 import pathlib
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -354,12 +355,14 @@ def run(main: Callable[[], None], *names: str) -> None:
 
 
 def _parse(argv: Sequence[str]) -> list[str]:
+  signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `--help | head` is no error.
   try:
     rest = FLAGS(argv)
   except SystemExit:  # Only the help flags do this, with code 1.
     sys.exit(0)
   except (flags.Error, UnicodeDecodeError) as error:
     _stop(str(error), 2)
+  signal.signal(signal.SIGPIPE, signal.SIG_IGN)
   if FLAGS['verbosity'].using_default_value:
     FLAGS.verbosity = logging.ERROR  # Below are libraries' own remarks.
   return rest
@@ -383,14 +386,8 @@ def _guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
   except (core.InputError, app.UsageError) as error:
     _stop(str(error), 2)
   except OSError as error:
-    if error.errno not in (
-      errno.ENOSPC,
-      errno.EDQUOT,
-      errno.EFBIG,
-      errno.EACCES,
-      errno.EROFS,
-      errno.ENOTDIR,
-    ):
+    plain = 'ENOSPC', 'EDQUOT', 'EFBIG', 'EACCES', 'EROFS', 'ENOTDIR'
+    if errno.errorcode.get(error.errno) not in plain:
       raise
     _stop(f'{error.strerror}: {error.filename or FLAGS.out}', 1)
   except MemoryError as error:

@@ -36,6 +36,13 @@ def test_help_loads_no_package(root):
   assert '--steps' not in out
 
 
+def test_help_into_a_closed_pipe_is_no_error(root):
+  process = start(root, '--help')
+  process.stdout.close()
+  assert not process.stderr.read()
+  assert process.wait() == -signal.SIGPIPE
+
+
 def test_oracle_scores_one_and_accept_overrides(root, tmp_path):
   code, out, err = run(
     root,
