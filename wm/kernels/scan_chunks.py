@@ -134,6 +134,7 @@ def _backward(
   to_y, to_state = slopes
 
   def step(carry: Any, now: tuple[jax.Array, Any]) -> tuple[Any, None]:
+    """Runs a chunk again from the state before it, and back."""
     to_weights, to_state, to_given = carry
     number, state = now
     part = _part(given, number, size)
