@@ -121,13 +121,28 @@ def test_nothing_unsafe_and_nothing_broad():
 # BUILD: one target per package and binary, sources and dependencies exact.
 
 
+def _value(node: ast.expr) -> object:
+  """A value as BUILD says it: a literal, a glob, or lists added up."""
+  if isinstance(node, ast.BinOp):
+    return _value(node.left) + _value(node.right)
+  if not isinstance(node, ast.Call):
+    return ast.literal_eval(node)
+  assert node.func.id == 'glob'
+  named = {k.arg: ast.literal_eval(k.value) for k in node.keywords}
+  found, left_out = (
+    {str(p.relative_to(ROOT)) for pattern in some for p in ROOT.glob(pattern)}
+    for some in (ast.literal_eval(node.args[0]), named.get('exclude', []))
+  )
+  return sorted(found - left_out)
+
+
 def _targets() -> dict[str, dict]:
   """Name -> keyword values of every py_* rule in BUILD."""
   found = {}
   for node in ast.parse((ROOT / 'BUILD').read_text()).body:
     call = getattr(node, 'value', None)
     if isinstance(call, ast.Call) and call.func.id.startswith('py_'):
-      keywords = {k.arg: ast.literal_eval(k.value) for k in call.keywords}
+      keywords = {k.arg: _value(k.value) for k in call.keywords}
       found[keywords['name']] = {'rule': call.func.id, **keywords}
   return found
 
