@@ -195,17 +195,35 @@ def test_inputs_far_from_training_overflow_only_where_nothing_bounds(size):
   assert not (logits & ~states).any()
 
 
-def test_dropout_is_on_both_parts_and_not_on_the_embeddings():
+def test_dropout_is_on_the_embeddings_and_on_both_parts_of_a_layer():
   model = dataclasses.replace(SMALL, dropout=0.5)
   net, plain = made(model), changed(model, dropout=0.0)
-  given, key = jnp.asarray(tokens()), jax.random.key(3)
+  given = jnp.asarray(tokens())
+  one, other = jax.random.key(3), jax.random.key(4)
   np.testing.assert_array_equal(net(given), plain(given))
-  assert (np.asarray(net(given, key)) != np.asarray(net(given))).any()
-  np.testing.assert_array_equal(net.stream(given, 0, key), net.embed(given))
-  layer, x = net.blocks[0], net.embed(given)
-  keys = jax.random.split(key, 40)
-  drawn = jax.jit(jax.vmap(lambda key: layer(x, key=key)[0]))(keys)
+  np.testing.assert_array_equal(plain(given, one), plain(given))
+  seeds = [np.asarray(net(given, key)) for key in (one, one, other)]
+  np.testing.assert_array_equal(seeds[0], seeds[1])
+  assert (seeds[0] != seeds[2]).any()
+  whole, dropped = net.embed(given), net.stream(given, 0, one)
+  zero = np.asarray(dropped == 0)
+  assert 0.4 < zero.mean() < 0.6
+  np.testing.assert_array_equal(dropped, np.where(zero, 0, 2 * whole))
+  layer = net.blocks[0]
+  keys = jax.random.split(one, 40)
+  drawn = jax.jit(jax.vmap(lambda key: layer(whole, key=key)[0]))(keys)
   assert (np.std(drawn, 0) > 0).all()
+
+
+def test_dropout_of_the_embeddings_acts_alone_where_layers_have_none():
+  model = dataclasses.replace(SMALL, dropout=0.5)
+  net, key, given = made(model), jax.random.key(3), jnp.asarray(tokens())
+  for block in net.blocks:
+    block.model = dataclasses.replace(model, dropout=0.0)
+  found = net.stream(given, 1, key)
+  want = net.blocks[0](net.stream(given, 0, key))[0]
+  np.testing.assert_array_equal(found, want)
+  assert (np.asarray(found) != np.asarray(net.stream(given, 1))).any()
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ u_{t-1}] where u_{-1} = 0, drive its state:
 
 from a learned y_{-1}. Blocks of 1 are the diagonal variant. A layer adds
 S(RMS(x)), then an MLP of RMS(x), to the stream; no norm before the head.
+Dropout, as in their program, is on the embeddings, on S and on the MLP.
 
 Nothing bounds I + A: states may overflow on long inputs far from training.
 """
@@ -51,7 +52,7 @@ class Model(recurrent.RecurrentModel):
     chunk: tokens whose transitions are held at once; 0 is the measured one.
   """
 
-  version: ClassVar[str] = '1'
+  version: ClassVar[str] = '2'
 
   block_size: int = 8
   scale: float = 0.1
@@ -76,8 +77,8 @@ class Model(recurrent.RecurrentModel):
 
   @property
   def style(self) -> recurrent.Style:
-    """PyTorch's initial weights, and no final norm."""
-    return recurrent.Style(embedding=1.0, head='torch')
+    """PyTorch's initial weights, dropout on embeddings, no final norm."""
+    return recurrent.Style(embedding=1.0, head='torch', dropout=True)
 
   def block(self, number: int, rngs: nnx.Rngs) -> Layer:
     """One layer."""
