@@ -116,6 +116,14 @@ def test_the_size_of_parts_does_not_matter(tmp_path, monkeypatch, name):
       assert one.tolist() == two.tolist()
 
 
+def test_en_passant_may_be_said(tmp_path):
+  line = '1. e4 a6 2. e5 d5 3. exd6{} exd6 4. d4 Nf6 5. c4 Be7 1-0'
+  said = [game(line.format(word)) for word in ('', ' e.p.', 'e.p', '\nep!')]
+  causes, games, _ = read(tmp_path, ''.join(said))
+  assert causes == [''] * 4
+  assert games == games[:1] * 4
+
+
 def test_examples_say_where(tmp_path):
   bad = game(LINE.replace('Bb5', 'Bb6'))
   _, _, found = read(tmp_path, WHOLE + bad * 5 + game(Variant='Atomic'))

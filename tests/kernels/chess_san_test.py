@@ -50,6 +50,12 @@ WORDS = [
   (PASSANT, 'exd6', 'e5d6'),
   (PASSANT, 'ed6', 'e5d6'),
   (PASSANT, 'exd6e.p.', 'e5d6'),
+  (PASSANT, 'exd6e.p', 'e5d6'),
+  (PASSANT, 'ed6ep!', 'e5d6'),
+  (PASSANT, 'exd6 e.p.', 'e5d6'),
+  (PASSANT, 'exd6\n\te.p 1-0', 'e5d6'),
+  (PASSANT, 'exd6 ep.!? {so} *', 'e5d6'),
+  (PASSANT, 'exd6 e.p.{so}', 'e5d6'),
   (PASSANT, 'e5xd6', 'e5d6'),
   (PINNED, 'e6', 'e5e6'),
   (QUEENS, 'Qd1f3', 'd1f3'),
@@ -87,6 +93,9 @@ REFUSED = [
   (PROMOTE, 'a8', 'illegal'),
   (PROMOTE, 'a7a8', 'illegal'),
   (PROMOTE, 'b8=Q', 'illegal'),  # A pawn that takes names its file.
+  (PASSANT, 'exd6e.p.x', 'unreadable'),
+  (PASSANT, 'e.px', 'unreadable'),
+  (PASSANT, 'e.', 'unreadable'),
   (PINNED, 'exd6', 'illegal'),  # The king would stand in check.
   (ROOKS, 'Rc4', 'ambiguous'),
   (QUEENS, 'Qf3', 'ambiguous'),
@@ -265,8 +274,8 @@ def same(games, others):
     assert one.tolist() == other.tolist()
 
 
-PARTS = (*'abdegh1258NBRQKPx:=+#-O0qb{}();.*$!', ' ', ' ', '\n', 'e.p.', '1.',
-         'e4', 'Nf3', 'O-O', '0-1')  # fmt: skip
+PARTS = (*'abdegh1258NBRQKPx:=+#-O0qb{}();.*$!', ' ', ' ', '\n', 'e.p.', 'ep',
+         '1.', 'e4', 'Nf3', 'O-O', '0-1')  # fmt: skip
 
 
 @given(st.data())

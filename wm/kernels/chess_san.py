@@ -4,11 +4,12 @@ Words are standard algebraic notation (SAN): 'e4', 'exd6', 'Nbd7', 'R1a3',
 'e8=Q+', 'O-O'. Packed moves and state rows are those of `wm.kernels.chess`.
 
 Reading is lenient in form: checks, mates, 'x' and '=' may be missing, more of
-the source may be given than needed, glyphs ('!?') and 'e.p.' may follow,
-zeros may castle, small letters may promote, and a whole move ('g1f3', 'e7e8q')
-may be of any piece. It is strict in sense: a word means one legal move, or
-the game stops there. In move text as PGN has it, numbers, comments, glyphs
-and variations are passed over, and a result ends the game.
+the source may be given than needed, glyphs ('!?') may follow, and 'e.p.', its
+dots or not, at once or after a blank; zeros may castle, small letters may
+promote, and a whole move ('g1f3', 'e7e8q') may be of any piece. It is strict
+in sense: a word means one legal move, or the game stops there. In move text as
+PGN has it, numbers, comments, glyphs and variations are passed over, and a
+result ends the game.
 
 `backend` names the implementation: 'numba' compiled, 'ref' plain Python (the
 specification).

@@ -13,14 +13,15 @@ from wm.kernels import chess_ref as ref
 
 LETTERS, PROMOTIONS = '.PNBRQK', ' QRBN'
 UNREADABLE, ILLEGAL, AMBIGUOUS = 1, 2, 3
-# Between moves: blanks, marks, comments, remarks, move numbers.
+# Between moves: blanks, marks, comments, remarks, move numbers, 'e.p.'.
 _SKIPPED = re.compile(
   rb'[\0- .!?)}$]|\{[^}]*\}?|;[^\n]*\n?|[1-9][0-9]*(?=[\0- .]|$)'
+  rb'|e\.?p\.?[+#!?]*(?=[\0- {;()$]|$)'
 )
 _RESULT = re.compile(rb'\*|1-0|0-1|[0-9]+/')
 _ASIDE = re.compile(rb'[()]|\{[^}]*\}?|;[^\n]*\n?|[^(){;]+')
 _WORD = re.compile(rb'[^\0- {;()$]+')
-_TAIL = r'(?:e\.p\.)?[+#!?]*'
+_TAIL = r'(?:e\.?p\.?)?[+#!?]*'
 _CASTLING = re.compile(rf'(?:O-O(-O)?|0-0(-0)?){_TAIL}')
 _MOVE = re.compile(
   r'([PNBRQK]?)([a-h]?)([1-8]?)[x:-]?([a-h])([1-8])'

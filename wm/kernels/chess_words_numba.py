@@ -35,7 +35,7 @@ _EQUALS, _MINUS, _SLASH, _ZERO, _ONE, _DOT, _NEWLINE = (
 _COMMENT, _UNCOMMENT, _REMARK, _ASIDE, _BACK = (
   ord(letter) for letter in '{};()'
 )
-_PASSANT = np.frombuffer(b'e.p.', np.uint8)
+_E, _P = ord('e'), ord('p')
 
 
 @njit
@@ -100,18 +100,17 @@ def _promotion(text, at, end):
 
 
 @njit
-def _tail(text, at, end):
-  """Is the rest nothing but checks, glyphs and 'e.p.'?"""
-  if end - at >= 4 and text[at] == _PASSANT[0]:
-    for k in range(4):
-      if text[at + k] != _PASSANT[k]:
-        return False
-    at += 4
-  while at < end:
-    if _CLASS[text[at]] != _CHECK:
-      return False
+def _past_tail(text, at, end):
+  """Place after 'e.p.', with dots or without, and checks and glyphs."""
+  if at < end and text[at] == _E:
+    last = at + 1
+    last += last < end and text[last] == _DOT
+    if last < end and text[last] == _P:
+      last += 1
+      at = last + (last < end and text[last] == _DOT)
+  while at < end and _CLASS[text[at]] == _CHECK:
     at += 1
-  return True
+  return at
 
 
 @njit
@@ -135,7 +134,7 @@ def read_word(text, at, end) -> tuple[int, int, int, int, int]:
   kind = np.int64(_CLASS[text[at]])
   if kind == _CASTLE:
     kind, at = _castling(text, at, end)
-    if not _tail(text, at, end):
+    if _past_tail(text, at, end) < end:
       kind = UNREADABLE
     return kind, -1, -1, -1, 0
   if 1 <= kind <= 6:
@@ -144,7 +143,7 @@ def read_word(text, at, end) -> tuple[int, int, int, int, int]:
     kind = ANY
   from_file, from_rank, file, rank, at = _squares(text, at, end)
   promotion, at = _promotion(text, at, end)
-  if file < 0 or rank < 0 or not _tail(text, at, end):
+  if file < 0 or rank < 0 or _past_tail(text, at, end) < end:
     return UNREADABLE, -1, -1, -1, 0
   if kind == ANY and (from_file < 0 or from_rank < 0):
     kind = 1  # A whole move such as 'g1f3' may be of any piece.
@@ -224,13 +223,17 @@ def _number(text, at, end):
 def next_word(text, at, end) -> tuple[int, int]:
   """First and last + 1 byte of the next move in move text; first = end: none.
 
-  Passes over numbers, comments, glyphs and variations; ends at a result.
+  Passes over numbers, comments, glyphs, variations and an 'e.p.' that stands
+  alone; ends at a result.
   """
   while at < end:
     mark = _MARK[text[at]]
     if mark == 0:
-      break
-    if mark == _DIGIT:
+      after = _past_tail(text, at, end) if text[at] == _E else at
+      if after == at or (after < end and _IN_WORD[text[after]]):
+        break
+      at = after
+    elif mark == _DIGIT:
       after = _number(text, at, end)
       if after < 0:
         return end, end
