@@ -105,7 +105,7 @@ def test_published_routine_against_the_exact_boundary(walks):
   """3,000 pairs at depth 5: mean 6.06 exact; about 45 pairs lack elements."""
   pairs = walks.pairs(3000, 0)
   exact = np.diff(dfa.boundary(walks.delta, *pairs, 5).offsets)
-  args = walks.delta, *pairs, 5, 'reference'
+  args = walks.delta, *pairs, 5, 'published'
   turns = {'turns': walks.turns, 'known': walks.known}
   kept = np.diff(dfa.boundary(*args, **turns).offsets)
   assert exact.mean() == pytest.approx(6.06, abs=0.35)
@@ -120,10 +120,10 @@ def test_published_routine_by_length(walks):
   """1,000 pairs: lengths 1378, 769, 819, 1116, 1723; empty 151, 15, 7."""
   pairs = walks.pairs(6000, 1)
   turns = {'turns': walks.turns, 'known': walks.known}
-  found = dfa.boundary(walks.delta, *pairs, 5, 'reference', **turns)
+  found = dfa.boundary(walks.delta, *pairs, 5, 'published', **turns)
   by_length = np.bincount(found.lengths, minlength=6)[1:] / 6
   np.testing.assert_allclose(by_length, [1378, 769, 819, 1116, 1723], rtol=0.1)
-  sizes = dfa.boundary_sizes(walks.delta, *pairs, 5, 'reference', **turns)
+  sizes = dfa.boundary_sizes(walks.delta, *pairs, 5, 'published', **turns)
   empty = (sizes == 0).sum(0) / 6
   assert empty[0] == pytest.approx(151, abs=30)
   assert empty[2] == pytest.approx(15, abs=8)
@@ -138,7 +138,7 @@ def test_destinations_next_door_are_what_the_routine_misses(walks):
   args = walks.delta, first, second, near, goals, 5
   turns = {'turns': walks.turns, 'known': walks.known}
   exact = np.diff(dfa.boundary(*args).offsets)
-  kept = np.diff(dfa.boundary(*args, 'reference', **turns).offsets)
+  kept = np.diff(dfa.boundary(*args, 'published', **turns).offsets)
   assert (kept != exact).mean() == pytest.approx(0.37, abs=0.08)
 
 

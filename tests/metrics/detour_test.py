@@ -7,6 +7,7 @@ from tests import tiny
 from tests.metrics import table
 from wm import core, predictors, registry
 from wm.metrics import detour, driving
+from wm.worlds import maps
 
 X, Y, END = tiny.X, tiny.Y, tiny.END
 ALWAYS = {'probabilities': (1.0,)}
@@ -91,7 +92,7 @@ def test_options_keep_the_goal_within_reach():
   assert lengths[1::2].tolist() == [3] * 20
 
 
-@pytest.mark.parametrize('variant', ['paper', 'program'])
+@pytest.mark.parametrize('variant', ['paper', 'published'])
 def test_random_variants(variant):
   """The model prefers x at node 0; the program never takes that itself."""
   world = table.Given(rows=((4, X, X, END),) * 200, ending=True)
@@ -106,7 +107,52 @@ def test_random_variants(variant):
   )
   policy = metric._policy(world, 0, 200, 12, np.zeros(200, np.int64))
   share = (policy(step) == Y).mean()
-  assert share == 1 if variant == 'program' else 0.4 < share < 0.6
+  assert share == 1 if variant == 'published' else 0.4 < share < 0.6
+
+
+@pytest.mark.parametrize('kind', detour.KINDS)
+def test_published_detours_keep_three_tokens_free(kind):
+  """A head h hops away is an option at token i where h + 2 <= 97 - i."""
+  world, goal = maps.World(rows=6, columns=6), 20
+  delta = world.graph.delta
+  hops = np.where(delta >= 0, world.hops[delta, goal].astype(int), 255)
+  near, middle, far, *_ = np.sort(hops, axis=1).T
+  fork = np.flatnonzero((near < middle) & (middle < far) & (far < 200))[0]
+  near, middle, far = near[fork], middle[fork], far[fork]
+  everywhere = np.full((300, len(world.vocab)), -9.0, np.float32)
+
+  def taken(variant, length):
+    """Hops from the heads of the detours that 300 trials make."""
+    metric = detour.Metric(kind=kind, variant=variant, **ALWAYS)
+    _, reach = metric._limits(predictors.Oracle(world), world)
+    states = np.tile([fork, goal], (300, 1)).astype(np.int32)
+    step = driving.Step(
+      np.arange(300), np.full(300, length), states, everywhere
+    )
+    made = np.zeros(300, np.int64)
+    chosen = metric._policy(world, 0, 300, reach, made)(step)
+    return set(hops[fork, chosen[made > 0] - maps.DIRECTION0].tolist())
+
+  assert taken('published', 95 - near) == {near}
+  assert taken('published', 96 - near) == set()
+  if kind == 'random':
+    assert far in taken('published', 95 - far)
+    assert taken('published', 96 - far) == {near, middle}
+    assert far in taken('paper', world.max_len - far - 2)
+    assert far not in taken('paper', world.max_len - far - 1)
+
+
+def test_published_detours_end_at_100_tokens():
+  predictor = predictors.Oracle(maps.World(rows=3, columns=3))
+  assert predictor.max_len > 100
+  limits = detour.Metric(variant='published')._limits
+  assert limits(predictor, predictor.world) == (100, 97)
+  given = detour.Metric(variant='published', max_len=90)._limits
+  assert given(predictor, predictor.world) == (90, 87)
+  usual = detour.Metric()._limits
+  assert usual(predictor, predictor.world) == (102, 102)
+  short = predictors.Oracle(tiny.World())
+  assert limits(short, short.world) == (short.max_len,) * 2
 
 
 def test_random_options_are_uniform():
@@ -166,7 +212,8 @@ def test_seeds_differ_and_repeat():
   ('spec', 'message'),
   [
     ("detour(kind='cruel')", 'random, adversarial, second'),
-    ("detour(variant='exact')", 'paper, program'),
+    ("detour(variant='exact')", 'paper, published'),
+    ("detour(variant='program')", "is called variant='published' now"),
     ('detour(probabilities=(0.1, 1.5))', 'from 0 to 1'),
     ('detour(probabilities=())', 'one or more'),
     ("detour(probabilities=('a',))", 'from 0 to 1'),

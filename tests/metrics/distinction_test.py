@@ -232,7 +232,7 @@ def test_published_boundary_lacks_end_and_dead_ends():
   states = world.sample_states(200, 0)
   first, second = states[:100], states[100:]
   exact = boundaries.exact(world, first, second, 4)
-  listed = boundaries.reference(world, first, second, 4)
+  listed = boundaries.published(world, first, second, 4)
   missing = 0
   for whole, some in zip(exact, listed, strict=True):
     assert set(some) <= set(whole)
@@ -240,10 +240,10 @@ def test_published_boundary_lacks_end_and_dead_ends():
     missing += len(whole) - len(some)
   assert missing > 0
   oracle = predictors.Oracle(world)
-  found = _score(oracle, world, boundary='reference')
+  found = _score(oracle, world, boundary='published')
   assert _summary(found['recall'])['value'] == 1
   with pytest.raises(core.InputError, match='no finite table'):
-    _score(ORACLE, boundary='reference')
+    _score(ORACLE, boundary='published')
 
 
 def test_max_elements_is_a_uniform_choice():
@@ -360,7 +360,8 @@ def _legal_prefixes(longest):
   [
     ({'samples': 0, 'k': 0}, 'samples or k'),
     ({'k': -2}, 'k=-2'),
-    ({'boundary': 'all'}, 'available: exact, reference, sampled'),
+    ({'boundary': 'all'}, 'available: exact, published, sampled'),
+    ({'boundary': 'reference'}, "is called boundary='published' now"),
     ({'exact': True}, 'sample_k >= 1'),
     ({'attempts': 0}, 'attempts=0'),
     ({'accept': 'top_k(0)'}, 'k >= 1'),

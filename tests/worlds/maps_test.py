@@ -191,6 +191,40 @@ def test_trial_states_are_uniform_over_reachable_pairs():
   assert abs(counts[pairs] / expected - 1).max() < 0.4
 
 
+@pytest.mark.parametrize(
+  ('fields', 'limit'),
+  [
+    ({}, 96),
+    ({'traversal': 'shortest'}, 96),
+    ({'max_moves': 30}, 30),
+    ({'max_moves': 160}, 160),
+    ({'traversal': 'shortest', 'max_moves': 300}, 300),
+  ],
+)
+def test_prefixes_follow_the_longest_sequence(fields, limit):
+  world = maps.World(rows=3, columns=70, **fields)
+  far = world.hops[world.hops < np.iinfo(world.hops.dtype).max].max()
+  assert far > 60
+  states = world.sample_states(3000, 0)
+  hops = world.hops[tuple(states.T)].astype(int)
+  assert hops.max() <= min(limit - 1, far)
+  assert hops.max() > 0.8 * min(limit - 1, far)
+  most = world.prefix_moves(states)[:, 1]
+  np.testing.assert_array_equal(most, limit - 1 - hops)
+  assert (most + hops + 3 <= world.max_len).all()
+  dead_end = np.array([[core.DEAD, core.DEAD]])
+  assert world.prefix_moves(dead_end).tolist() == [[1, 0]]
+
+
+def test_no_prefix_leads_where_no_way_goes_on():
+  world = maps.World(rows=14, columns=14, max_moves=400)
+  lost = np.argwhere(world.hops == np.iinfo(world.hops.dtype).max)
+  assert len(lost)
+  assert (world.prefix_moves(lost)[:, 1] == 0).all()
+  states = world.sample_states(5000, 0)
+  assert (world.hops[tuple(states.T)] < 255).all()
+
+
 def test_prefixes_avoid_streets_without_entry():
   world = maps.World(rows=14, columns=14, city_seed=1)
   into = np.bincount(world.graph.edges()[2], minlength=len(world.graph))

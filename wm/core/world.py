@@ -385,7 +385,13 @@ class Automaton(NamedTuple):
   Attributes:
     delta: [S, A] int32, next row, or DEAD.
     tokens: [A] int32, token id of each label, ascending.
+    turns: [S, A] int, the labels of each row in the order in which the
+      published program takes them, DEAD padded; None is ascending.
+    known: [S] bool, rows that this order has an entry for; None is those with
+      any label.
   """
 
   delta: np.ndarray
   tokens: np.ndarray
+  turns: np.ndarray | None = None
+  known: np.ndarray | None = None

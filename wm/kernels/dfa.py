@@ -24,7 +24,7 @@ _backend = functools.partial(checks.backend, numba='dfa_numba', ref='dfa_ref')
 _any_backend = functools.partial(_backend, vmap='dfa_vmap')
 
 NONE = checks.NONE  # a goal that is no row
-VARIANTS = ('exact', 'reference')
+VARIANTS = ('exact', 'published')
 
 
 class Suffixes(NamedTuple):
@@ -200,13 +200,13 @@ def boundary(
     first_goal: [T], NONE where there is none.
     second_goal: [T].
     depth: longest suffix, 1..127.
-    variant: 'exact', or 'reference' for what the published program lists:
+    variant: 'exact', or 'published' for what the published program lists:
       only prefixes of its length-`depth` continuations, whose enumeration
       has no end label and leaves a row at the first label, in its own
       order, that leads to a row without an entry of its own.
-    turns: [S, A] label order of each row, DEAD padded ('reference' only;
+    turns: [S, A] label order of each row, DEAD padded ('published' only;
       default ascending).
-    known: [S] bool, rows that have an entry ('reference' only; default
+    known: [S] bool, rows that have an entry ('published' only; default
       those with any legal label).
     backend: 'numba' or 'ref'.
   """
@@ -218,7 +218,7 @@ def boundary(
     return Suffixes(*module.boundary(delta, *pairs, depth))
   allowed, alive = published.enumeration(delta, turns, known, depth)
   return Suffixes(
-    *module.boundary_reference(delta, allowed, alive, *pairs, depth)
+    *module.boundary_published(delta, allowed, alive, *pairs, depth)
   )
 
 
@@ -268,7 +268,7 @@ def boundary_sizes(
   """[T, depth] int64: boundary sizes to each length bound 1..depth.
 
   Cumulative; counted over distinct pairs of rows, so that the time does not
-  grow with the number of suffixes ('reference' does list them). Arguments as
+  grow with the number of suffixes ('published' does list them). Arguments as
   for `boundary`. Raises InputError where a size does not fit 64 bits.
   """
   delta, pairs = _pairs(

@@ -9,7 +9,7 @@ from wm.kernels.jit import njit
 from wm.kernels.rng_numba import below, splitmix
 
 boundary = product_numba.boundary
-boundary_reference = product_numba.boundary_reference
+boundary_published = product_numba.boundary_published
 distinguish = product_numba.distinguish
 sizes = product_numba.sizes
 

@@ -182,7 +182,7 @@ def boundary(
   return _packed(found, depth)
 
 
-def boundary_reference(
+def boundary_published(
   delta: np.ndarray,
   allowed: np.ndarray,
   alive: np.ndarray,

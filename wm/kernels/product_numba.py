@@ -130,7 +130,7 @@ def boundary(
 
 
 @njit
-def boundary_reference(
+def boundary_published(
   delta, allowed, alive, first, second, first_goal, second_goal, depth
 ) -> tuple[np.ndarray, ...]:
   """What the published program keeps of the boundary.

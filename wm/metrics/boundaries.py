@@ -24,13 +24,14 @@ def exact(
   return world.boundary(first, second, depth)
 
 
-def reference(
+def published(
   world: core.World, first: np.ndarray, second: np.ndarray, depth: int
 ) -> list[list[Suffix]]:
   """What the published program of Vafa et al. 2024 lists of them.
 
   Its enumeration knows no end token, drops continuations that die before
-  `depth`, and leaves a state at the first label that leads nowhere.
+  `depth`, and leaves a state at the first label, in the order of the world's
+  table (`core.Automaton.turns`), that leads nowhere.
 
   Raises:
     InputError: the world has no finite table.
@@ -38,12 +39,20 @@ def reference(
   table = world.automaton()
   if table is None or not hasattr(world, 'rows_goals'):
     raise core.InputError(
-      f"boundary='reference' was given; {world.name} has no finite table: "
+      f"boundary='published' was given; {world.name} has no finite table: "
       "only 'exact' is available"
     )
   (row1, goal1), (row2, goal2) = map(world.rows_goals, (first, second))
   found = dfa.boundary(
-    table.delta, row1, row2, goal1, goal2, depth, 'reference'
+    table.delta,
+    row1,
+    row2,
+    goal1,
+    goal2,
+    depth,
+    'published',
+    turns=table.turns,
+    known=table.known,
   )
   spans = zip(found.offsets, found.offsets[1:], strict=False)
   tokens = np.append(table.tokens, world.end)
@@ -135,7 +144,7 @@ def _choice(options: np.ndarray, uniform: np.ndarray) -> np.ndarray:
   return chosen
 
 
-LISTED = {'exact': exact, 'reference': reference}
+LISTED = {'exact': exact, 'published': published}
 VARIANTS = (*LISTED, 'sampled')
 
 

@@ -13,9 +13,11 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.metrics import driving, next_token
+from wm.metrics import driving, next_token, trials
 
 KINDS = ('random', 'adversarial', 'second')
+# Tokens of the published program, and those that it keeps free at the end.
+PUBLISHED_LEN, PUBLISHED_SPARE = 100, 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,12 +44,15 @@ class Metric(core.Metric):
       'second': the most likely one besides the model's own choice.
     probabilities: of a detour at each step.
     num: held-out prompts; the paper's 100, though 1000 say more.
-    variant: of kind 'random': 'paper' takes any such move, 'program' (as
-      published) any but the model's own choice, unless it is the only one.
+    variant: 'paper', or 'published' for what the published program does where
+      it differs: random detours are never the model's own choice, unless it
+      is the only one; and at token i, counted from 0, a move must leave at
+      most 95 - i moves to the destination, of 100 tokens in all, which is
+      three fewer than there is room for.
     prompt: moves of the held-out sequence that are given, beside what states
       the task; at least one token is.
     max_len: total tokens at the cap; 0 is the length the world's sequences
-      have at most (100 in the published program).
+      have at most, of variant 'published' 100.
   """
 
   version: ClassVar[str] = '2'
@@ -66,9 +71,10 @@ class Metric(core.Metric):
       raise core.InputError(
         f'detour: kind={self.kind!r}; available: {", ".join(KINDS)}'
       )
-    if self.variant not in ('paper', 'program'):
+    trials.renamed(self, 'variant', 'program', 'published')
+    if self.variant not in ('paper', 'published'):
       raise core.InputError(
-        f'detour: variant={self.variant!r}; available: paper, program'
+        f'detour: variant={self.variant!r}; available: paper, published'
       )
     if not self.probabilities or not all(
       isinstance(p, int | float) and 0 <= p <= 1 for p in self.probabilities
@@ -84,7 +90,7 @@ class Metric(core.Metric):
     """See core.Metric; a row per prompt, clustered by task."""
     sequences = world.sample(self.num, seed, split='heldout')
     num, levels = len(sequences), len(self.probabilities)
-    max_len = driving.cap(predictor, world, self.max_len)
+    max_len, reach = self._limits(predictor, world)
     # Trial p * num + n is prompt n at probability p.
     prompts = driving.prompts(world, sequences, self.prompt)
     every = tuple(np.concatenate([part] * levels) for part in prompts)
@@ -93,7 +99,7 @@ class Metric(core.Metric):
       predictor,
       world,
       every,
-      self._policy(world, seed, num, max_len, made),
+      self._policy(world, seed, num, reach, made),
       max_len,
     )
     group = next_token.group(world, sequences)
@@ -111,22 +117,35 @@ class Metric(core.Metric):
       found += _scores(probability, part, same)
     return tuple(found)
 
+  def _limits(
+    self, predictor: core.Predictor, world: core.World
+  ) -> tuple[int, int]:
+    """Total tokens at the cap, and by which a detour must be completable."""
+    if self.variant == 'paper':
+      return (driving.cap(predictor, world, self.max_len),) * 2
+    most = self.max_len or PUBLISHED_LEN
+    cap = driving.cap(predictor, world, most)
+    return cap, min(most - PUBLISHED_SPARE, cap)
+
   def _policy(
     self,
     world: core.World,
     seed: int,
     num: int,
-    max_len: int,
+    reach: int,
     made: np.ndarray,
   ) -> driving.Policy:
-    """Greedy with detours; counts those made, by trial, in `made`."""
+    """Greedy with detours; counts those made, by trial, in `made`.
+
+    reach: total tokens within which the task must be completable after one.
+    """
     choose = self._chooser()
     odds = np.asarray(self.probabilities, np.float32)
 
     def policy(step: driving.Step) -> np.ndarray:
       """[R] the next tokens; see driving.Policy."""
       own = driving.greedy(step)
-      options = world.completable(step.states, max_len - step.length)
+      options = world.completable(step.states, reach - step.length)
       if world.end != core.DEAD:
         options = options.copy()
         # At its goal a trial is left to end.

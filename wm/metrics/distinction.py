@@ -56,8 +56,9 @@ class Metric(core.Metric):
     sample_k: only the first tokens of samples (figure 6); 0 is all.
     directions: 'first', or 'both': each pair also the other way round.
     prefix_filter: 'none', or 'model': prefixes whose moves it accepts.
-    boundary: 'exact'; 'reference' for what the published program lists of the
-      world's boundary (finite worlds only); or 'sampled': the distinct cuts,
+    boundary: 'exact'; 'published' for what the published program lists of the
+      world's boundary (finite worlds only; of a map, in the order of its field
+      `turns`); or 'sampled': the distinct cuts,
       at the first token illegal from the second state, of random legal
       continuations of the first to the end of the game or the world's length.
     boundary_samples: such continuations in each trial.
@@ -100,6 +101,7 @@ class Metric(core.Metric):
         f'{self.sample_k}, max_elements={self.max_elements} was given; '
         'expected k >= -1, the others >= 0, and samples or k other than 0'
       )
+    trials.renamed(self, 'boundary', 'reference', 'published')
     if self.boundary not in boundaries.VARIANTS:
       raise core.InputError(
         f'distinction: boundary={self.boundary!r} was given; available: '

@@ -327,6 +327,14 @@ CHOICES = {
 }
 
 
+def renamed(metric: core.Metric, field: str, old: str, new: str) -> None:
+  """Raises InputError where a spec of before has a value's former name."""
+  if getattr(metric, field) == old:
+    raise core.InputError(
+      f'{metric.name}: {field}={old!r} is called {field}={new!r} now'
+    )
+
+
 def check(metric: core.Metric, *positive: str) -> None:
   """Raises InputError for fields of a metric that make no sense.
 

@@ -37,7 +37,11 @@ class World(navigation.Navigation):
     trips: TLC file that origins and destinations are from; default uniform.
     weightings: number of noisy weightings.
     noise_seed: their seed.
-    max_moves: longest sequence in directions; 0 is MAX_MOVES[traversal].
+    max_moves: longest sequence in directions; 0 is MAX_MOVES[traversal], and
+      prefixes of trials as published. Prefixes follow what is given.
+    turns: CSV file of the order in which the published program takes the
+      directions of each intersection (node, directions); default clockwise
+      from north. Only boundary='published' depends on it.
   """
 
   version: ClassVar[str] = '1'
@@ -53,6 +57,7 @@ class World(navigation.Navigation):
   weightings: int = 50
   noise_seed: int = 0
   max_moves: int = 0
+  turns: str = ''
 
   def __post_init__(self) -> None:
     if self.traversal not in MAX_MOVES:
@@ -93,6 +98,23 @@ class World(navigation.Navigation):
   def moves(self) -> int:
     """Most directions in a sequence."""
     return self.max_moves or MAX_MOVES[self.traversal]
+
+  @property
+  def prefix_limit(self) -> int:
+    """As published for every traversal, unless `max_moves` is given."""
+    return self.max_moves or navigation.PREFIX_MOVES
+
+  def automaton(self) -> core.Automaton:
+    """Table over intersections, with the order of `turns` if given."""
+    found = super().automaton()
+    if not self.turns:
+      return found
+    turns, known = self._order
+    return found._replace(turns=turns, known=known)
+
+  @functools.cached_property
+  def _order(self) -> tuple[np.ndarray, np.ndarray]:
+    return streets.load_turns(self.turns, self.graph)
 
   @property
   def distinct(self) -> bool:

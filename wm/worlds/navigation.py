@@ -24,8 +24,7 @@ START, OVER, UNSTATED = -2, -3, -2
 END = 1
 DIRECTION0, NODE0 = 2, 10  # First token id of directions and of nodes.
 
-# A prefix to a state, with the shortest way on from it, has fewer directions
-# than this, for every traversal, as published.
+# The published limit of `Navigation.prefix_limit`, for every traversal.
 PREFIX_MOVES = 96
 MOST_NODES = 60_000  # All hop distances of as many take about 4 GB.
 
@@ -44,6 +43,11 @@ class Navigation(core.World):
   @abc.abstractmethod
   def moves(self) -> int:
     """Most directions in a sequence."""
+
+  @property
+  def prefix_limit(self) -> int:
+    """A prefix, with the shortest way on from it, has fewer directions."""
+    return self.moves
 
   @property
   def max_len(self) -> int:
@@ -181,11 +185,13 @@ class Navigation(core.World):
     return np.concatenate([[0], np.cumsum(usable, dtype=np.int64)])
 
   def _usable(self, hops: np.ndarray) -> np.ndarray:
-    """Mask of distances that trials use: 1..95 unless `max_moves` is less."""
-    return (hops >= 1) & (hops < min(self.moves, PREFIX_MOVES))
+    """Mask of distances that trials use, below `prefix_limit`."""
+    none = np.iinfo(hops.dtype).max
+    return (hops >= 1) & (hops < self.prefix_limit) & (hops < none)
 
   def sample_states(self, num: int, seed: int) -> np.ndarray:
-    """(current, destination) uniform over pairs 1 to 95 hops apart."""
+    """(current, destination) uniform over pairs less than `prefix_limit` hops
+    apart, and not the same."""
     before = self._pairs_from
     pick = core.hash64(seed, np.arange(num)) % np.uint64(before[-1])
     pick = pick.astype(np.int64)
@@ -197,11 +203,12 @@ class Navigation(core.World):
     return states
 
   def prefix_moves(self, states: np.ndarray) -> np.ndarray:
-    """1 .. 96 less the nodes on the shortest path (spec section 5)."""
+    """1 .. `prefix_limit` less the nodes on the shortest path (Vafa et al.
+    2024, public code)."""
     rows, goals = self.rows_goals(states)
-    most = min(self.moves, PREFIX_MOVES)
     hops = self.hops[rows, goals].astype(np.int64)
-    most = np.where(rows >= 0, np.maximum(most - 1 - hops, 0), 0)
+    reached = (rows >= 0) & (hops < np.iinfo(self.hops.dtype).max)
+    most = np.where(reached, np.maximum(self.prefix_limit - 1 - hops, 0), 0)
     return np.stack([np.ones_like(most), most], axis=-1).astype(np.int32)
 
   @functools.cached_property

@@ -205,6 +205,47 @@ def load_csv(nodes: str | Path, edges: str | Path) -> StreetGraph:
   return build(ids, lat, lon, (sources, labels, targets), length_m, str(edges))
 
 
+def load_turns(
+  path: str | Path, graph: StreetGraph
+) -> tuple[np.ndarray, np.ndarray]:
+  """The order of directions at each intersection: `node,directions`.
+
+  As the published `valid_turns` has it, which only the published program's
+  boundary depends on. An intersection without an exit may be listed, with no
+  direction: then the program goes on at its neighbours.
+
+  Returns:
+    turns: [S, 8] int8 labels, DEAD padded.
+    known: [S] bool, intersections that are listed.
+
+  Raises:
+    InputError: a missing file or column, a node twice, or directions that
+      are not those of the graph.
+  """
+  columns = _read(path, ('node', 'directions'))
+  nodes = _numbers(path, 'node', columns['node'], int).tolist()
+  row = {node: n for n, node in enumerate(graph.ids.tolist())}
+  legal = [set(np.flatnonzero(labels >= 0)) for labels in graph.delta]
+  turns = np.full(graph.delta.shape, core.DEAD, np.int8)
+  known = np.zeros(len(graph), bool)
+  for node, text in zip(nodes, columns['directions'], strict=True):
+    labels = _labels(path, text.split()).tolist()
+    here = row.get(node, core.DEAD)
+    wanted = legal[here] if node in row else set()
+    if sorted(labels) != sorted(wanted) or (node in row and known[here]):
+      raise core.InputError(
+        f'{path}: node {node} has directions {text!r}; expected, once, those '
+        f'of its streets: {" ".join(DIRECTIONS[a] for a in sorted(wanted))!r}'
+      )
+    if node in row:
+      turns[here, : len(labels)] = labels
+      known[here] = True
+  missing = np.flatnonzero(~known & (graph.delta >= 0).any(1))
+  if missing.size:
+    raise core.InputError(f'{path}: node {graph.ids[missing[0]]} is missing')
+  return turns, known
+
+
 def _read(path: str | Path, required: tuple[str, ...]) -> dict[str, list[str]]:
   """Columns of a CSV file as text."""
   try:
@@ -277,7 +318,7 @@ def _labels(path: str | Path, texts: Sequence[str]) -> np.ndarray:
       f'{path}: unknown direction {texts[labels.index(core.DEAD)]!r}; '
       f'available: {", ".join(DIRECTIONS)}'
     )
-  return np.array(labels)
+  return np.array(labels, np.int64)
 
 
 def to_csv(graph: StreetGraph) -> tuple[str, str]:

@@ -1,0 +1,161 @@
+"""The published program's boundaries, by its own routine in plain Python."""
+
+import csv
+import functools
+
+import numpy as np
+import pytest
+
+from wm import core, registry
+from wm.metrics import boundaries
+from wm.worlds import maps
+
+DEPTH, PAIRS = 5, 1500
+
+
+class Program:
+  """The routine of the published program on its own tables."""
+
+  def __init__(self, folder):
+    with open(folder / 'edges.csv', encoding='utf-8') as file:
+      self.head = {
+        (edge['node'], edge['direction']): edge['neighbor']
+        for edge in csv.DictReader(file)
+      }
+    with open(folder / 'valid_turns.csv', encoding='utf-8') as file:
+      self.turns = {
+        row['node']: row['directions'].split() for row in csv.DictReader(file)
+      }
+
+  @functools.cache  # noqa: B019
+  def continuations(self, node, size):
+    """Its list, which breaks off where a turn leads to no entry."""
+    if not size:
+      return [()]
+    found = []
+    for turn in self.turns[node]:
+      head = self.head[node, turn]
+      if head not in self.turns:
+        break
+      found += [(turn, *rest) for rest in self.continuations(head, size - 1)]
+    return found
+
+  def boundary(self, first, second):
+    """Each listed continuation to where the second state refuses it."""
+    found = set()
+    for turns in self.continuations(first, DEPTH):
+      node = second
+      for place, turn in enumerate(turns):
+        if turn not in self.turns.get(node, ()):
+          found.add(turns[: place + 1])
+          break
+        node = self.head[node, turn]
+    return found
+
+
+def _differing(world, program, seed):
+  """Pairs whose boundary is not the program's."""
+  states = world.sample_states(2 * PAIRS, seed)
+  first, second = states[:PAIRS], states[PAIRS:]
+  listed = boundaries.published(world, first, second, DEPTH)
+  ids = world.vocab[maps.NODE0 :]
+  ours = [
+    {tuple(world.vocab[token] for token in suffix) for suffix in suffixes}
+    for suffixes in listed
+  ]
+  theirs = [
+    program.boundary(ids[a], ids[b])
+    for a, b in zip(first[:, 0], second[:, 0], strict=True)
+  ]
+  return sum(a != b for a, b in zip(ours, theirs, strict=True))
+
+
+@pytest.mark.parametrize('kind', ['shortest', 'traffic', 'random'])
+def test_published_boundaries_are_the_program_s_in_its_own_order(
+  manhattan, kind
+):
+  nodes, edges = manhattan / 'nodes.csv', manhattan / kind / 'edges.csv'
+  turns = manhattan / kind / 'valid_turns.csv'
+  given = maps.World(nodes=str(nodes), edges=str(edges), turns=str(turns))
+  program = Program(manhattan / kind)
+  assert _differing(given, program, seed=1) == 0
+  if kind == 'random':
+    ascending = maps.World(nodes=str(nodes), edges=str(edges))
+    assert 5 < _differing(ascending, program, seed=1) < 40
+
+
+@pytest.fixture
+def city(tmp_path):
+  """Files of a crossing 1 that leads to 2, a dead end, and to 3; 3 to 1."""
+  (tmp_path / 'nodes.csv').write_text(
+    'osm_id,lat,lon\n1,0,0\n2,1,0\n3,0,1\n4,5,5\n'
+  )
+  (tmp_path / 'edges.csv').write_text(
+    'node,direction,neighbor\n1,N,2\n1,E,3\n3,W,1\n'
+  )
+  (tmp_path / 'turns.csv').write_text('node,directions\n')
+
+  def make(*rows):
+    turns = tmp_path / 'turns.csv'
+    turns.write_text('\n'.join(['node,directions', *rows]) + '\n')
+    fields = {
+      name: str(tmp_path / f'{name}.csv')
+      for name in ('nodes', 'edges', 'turns')
+    }
+    return maps.World(**fields)
+
+  return make
+
+
+@pytest.mark.parametrize(
+  ('rows', 'listed'),
+  [
+    # East first: the dead end comes after what is listed.
+    (('1,E N', '3,W'), ['E', 'E W E', 'E W N']),
+    # North leads to what has no entry: the rest is lost.
+    (('1,N E', '3,W'), []),
+    # The dead end has an entry, if an empty one: nothing is lost.
+    (('1,N E', '2,', '3,W'), ['E', 'E W E', 'E W N']),
+  ],
+)
+def test_turns_are_taken_in_the_given_order(city, rows, listed):
+  world = city(*rows)
+  table = world.automaton()
+  assert table.turns is not None
+  words = {
+    ' '.join(world.vocab[token] for token in suffix)
+    for depth in (1, 3)
+    for suffix in boundaries.published(
+      world, world.parse_state('1,3'), world.parse_state('2,3'), depth
+    )[0]
+  }
+  assert words <= {'N', *listed}
+  assert ('E' in words) == bool(listed)
+
+
+@pytest.mark.parametrize(
+  ('rows', 'said'),
+  [
+    (('1,N', '3,W'), "node 1 has directions 'N'; expected, once, those"),
+    (('1,N E', '1,E N', '3,W'), "node 1 has directions 'E N'; expected, once"),
+    (('1,N E',), 'node 3 is missing'),
+    (('1,N E', '3,W', '9,S'), "node 9 has directions 'S'"),
+    (('1,N up', '3,W'), "unknown direction 'up'"),
+  ],
+)
+def test_turns_that_are_not_those_of_the_map_are_refused(city, rows, said):
+  with pytest.raises(core.InputError) as error:
+    city(*rows).automaton()
+  assert said in str(error.value)
+
+
+def test_without_a_list_turns_are_taken_clockwise_from_north():
+  world = maps.World(rows=4, columns=4)
+  assert world.automaton().turns is None
+  doc = registry.find('world', 'maps').__doc__
+  assert 'clockwise' in doc
+  states = world.sample_states(200, 0)
+  first, second = states[:100], states[100:]
+  for found in boundaries.published(world, first, second, 3):
+    assert found == sorted(found, key=lambda s: (len(s), s))
+  assert np.array_equal(maps.streets.DIRECTIONS[:2], ('N', 'NE'))
