@@ -1,8 +1,14 @@
-"""Lists worlds, models, metrics and acceptance rules: fields, defaults.
+"""Lists worlds, models, metrics and acceptance rules, or one of them in full.
 
-  python launch/list.py [--world=SPEC]
+  python launch/list.py
+  python launch/list.py --model=slice
+  python launch/list.py --world='othello(size=6)' --out=runs/othello
 
-Networks are counted for Manhattan's vocabulary, or for that of --world.
+Without a name: everything there is, with its fields and defaults; networks are
+counted for Manhattan's vocabulary. --model, --metric and
+--accept say what each field of one means. --world shows one world besides: its
+tokens with their ids, sequences in words, and states; with --out, states are
+pictured in OUT/world.html.
 """
 
 import common
@@ -13,16 +19,28 @@ MANHATTAN = 4589, 102  # Tokens, and the longest sequence.
 
 
 def main() -> None:
-  """Flags in, one library call."""
+  """Flags in, one library call for each name."""
   from wm import registry
-  from wm.report import catalog
+  from wm.report import catalog, details
 
-  vocab_size, max_len = MANHATTAN
+  sizes = MANHATTAN
   if FLAGS.world is not None:
     world = registry.make('world', FLAGS.world)
-    vocab_size, max_len = len(world.vocab), world.max_len
-  print(catalog.text(vocab_size, max_len))
+    sizes = len(world.vocab), world.max_len
+  asked = {'model': [FLAGS.model], 'metric': FLAGS.metric}
+  asked['accept'] = [FLAGS.accept]
+  told = [
+    details.plug_in(kind, spec, sizes)
+    for kind, specs in asked.items()
+    for spec in specs
+    if spec is not None
+  ]
+  if FLAGS.world is not None:
+    told.append(details.world(FLAGS.world))
+  print('\n\n'.join(told) or catalog.text(*sizes))
+  if FLAGS.world is not None and FLAGS.out:
+    print(f'\nwritten: {details.write_page(FLAGS.world, FLAGS.out)}')
 
 
 if __name__ == '__main__':
-  common.run(main, 'world')
+  common.run(main, 'world', 'model', 'metric', 'accept')

@@ -83,7 +83,7 @@ def test_they_pass_the_linter(copy, added):
 
 
 def test_they_are_listed(copy):
-  text = run(copy, 'launch/list.py', '--world=frog(stones=4)')
+  text = run(copy, 'launch/list.py')
   for line in (
     '  frog(stones=6)',
     '  repeats(again=0.5)',

@@ -159,7 +159,8 @@ def test_the_list_names_every_plug_in(root):
     assert re.search(word, out), word
 
 
-def test_the_list_counts_for_the_given_world(root):
-  small = run(root, 'list', CITY)[1]
+def test_the_list_shows_a_model_counted_for_the_given_world(root):
+  small = run(root, 'list', CITY, '--model=slice')[1]
   assert re.search(r'parameters for \d\d tokens and sequences of 102', small)
+  assert 'block_size = 8' in small
   assert "'maps'" in refused(root, 'list', '--world=mpas()')

@@ -27,7 +27,7 @@ class Metric(core.Metric):
   than the model was made for.
 
   Attributes:
-    num: questions.
+    num: most questions that are asked.
   """
 
   version: ClassVar[str] = '1'

@@ -40,12 +40,14 @@ class Metric(core.Metric):
   and a position's value is the share of them that are right.
 
   Attributes:
-    num: sequences.
+    num: sequences that activations are taken from.
     layer: activations after this layer; -1 is the last, final norm included.
     split: 'sequence': the fifth tested on shares no task with the rest;
       'token': positions at random, as published (sequences leak).
     data: which split of the world's sequences; 'train' as published.
-    lr, batch, epochs: of Adam on the softmax cross-entropy.
+    lr: Adam's learning rate for the softmax cross-entropy.
+    batch: positions in a step of the fit.
+    epochs: passes over the positions trained on.
   """
 
   version: ClassVar[str] = '1'

@@ -26,7 +26,7 @@ EPSILON = 1e-6
 
 @dataclasses.dataclass(frozen=True)
 class Model(recurrent.RecurrentModel):
-  """A gated DeltaNet's size; other fields as in `recurrent.RecurrentModel`.
+  """A gated DeltaNet: heads that overwrite what they hold for a key.
 
   Attributes:
     heads: 0 is one for every 64 of width.
@@ -34,8 +34,10 @@ class Model(recurrent.RecurrentModel):
     value: width of a head's values, 0 is twice that of the keys.
     hidden: width of the perceptron, 0 is 8/3 D up to a multiple of 256.
     negative: negative eigenvalues: beta reaches up to 2, not 1.
-    form: of the recurrence; see `kernels.scan_delta`.
-    chunk: tokens of a chunk; 0 is the backend's default.
+    form: how the recurrence is computed: 'sequential' (token by token),
+      'chunked' (matrix products of chunks), 'associative' (a parallel scan),
+      or 'auto', the fastest of them that was measured for the backend.
+    chunk: tokens of a chunk; 0 is the default of the backend.
   """
 
   version: ClassVar[str] = '1'

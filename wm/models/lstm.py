@@ -19,7 +19,7 @@ from wm.models import recurrent, rnn
 
 @dataclasses.dataclass(frozen=True)
 class Model(recurrent.RecurrentModel):
-  """An LSTM's size; fields as in `recurrent.RecurrentModel`."""
+  """An LSTM: gated layers, each with a memory cell beside its output."""
 
   version: ClassVar[str] = '1'
 

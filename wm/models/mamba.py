@@ -20,7 +20,7 @@ from wm.models import convolution, layers, ssm
 
 @dataclasses.dataclass(frozen=True)
 class Model(ssm.SsmModel):
-  """A Mamba's size; fields as in `ssm.SsmModel`, and one more.
+  """Mamba (S6): a diagonal recurrence whose steps depend on the input.
 
   Attributes:
     steps: initial weights of the map to step sizes: 'mamba' (sizes are

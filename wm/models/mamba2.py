@@ -75,7 +75,7 @@ class HeadModel(ssm.SsmModel):
 
 @dataclasses.dataclass(frozen=True)
 class Model(HeadModel):
-  """A Mamba-2's size; fields as in `HeadModel`."""
+  """Mamba-2 (SSD): heads whose states decay by one number each."""
 
   version: ClassVar[str] = '1'
 

@@ -23,7 +23,7 @@ from wm.models import layers, mamba2, recurrent, ssm, turning
 
 @dataclasses.dataclass(frozen=True)
 class Model(mamba2.HeadModel):
-  """A Mamba-3's size; fields as in `mamba2.HeadModel`, and one more.
+  """Mamba-3: heads whose states turn as well as decay.
 
   Attributes:
     rank: 1 is one input and one output a head and step (SISO); more are as

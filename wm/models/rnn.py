@@ -19,7 +19,7 @@ from wm.models import layers, recurrent
 
 @dataclasses.dataclass(frozen=True)
 class Model(recurrent.RecurrentModel):
-  """An Elman network's size; fields as in `recurrent.RecurrentModel`."""
+  """An Elman network: each state is tanh of the input and the last state."""
 
   version: ClassVar[str] = '1'
 

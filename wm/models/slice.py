@@ -36,7 +36,7 @@ _TRANSITIONS = ('plain', 'exp', 'bounded')
 
 @dataclasses.dataclass(frozen=True)
 class Model(recurrent.RecurrentModel):
-  """A SLiCE's size and style; further fields as in `RecurrentModel`.
+  """SLiCE: each token maps the state by block-diagonal matrices.
 
   Attributes:
     block_size: k, of the transition's blocks; a divisor of width.
@@ -48,7 +48,9 @@ class Model(recurrent.RecurrentModel):
     path: 'values', the inputs are the path that drives the state, as
       published: it sees differences, and of a repeated token nothing; 'sums',
       their running sum is, so that u_t - u_{t-1} above is u_t alone.
-    form: of the recurrence; see `kernels.scan.affine`.
+    form: how the recurrence is computed: 'sequential' (token by token),
+      'chunked' (matrix products of chunks), 'associative' (a parallel scan),
+      or 'auto', the fastest of them that was measured for the backend.
     chunk: tokens whose transitions are held at once; 0 is the measured one.
   """
 

@@ -30,7 +30,9 @@ class SsmModel(recurrent.RecurrentModel):
   Attributes:
     state: N, numbers of state for each channel.
     expand: the mixer is so many times as wide as the stream.
-    form: of the scan; see `kernels.scan`.
+    form: how the recurrence is computed: 'sequential' (token by token),
+      'chunked' (matrix products of chunks), 'associative' (a parallel scan),
+      or 'auto', the fastest of them that was measured for the backend.
     chunk: steps of a chunk; 0 is the measured default.
   """
 

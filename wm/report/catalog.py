@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Iterator
+from typing import Any
 
 from wm import registry
 
@@ -49,12 +50,13 @@ def entries(vocab_size: int, max_len: int) -> Iterator[Entry]:
         .partition('\n\n')[0]
         .replace('\n', ' '),
         version=getattr(cls, 'version', ''),
-        fields=_fields(cls),
-        parameters=_parameters(cls, vocab_size, max_len),
+        fields=defaults(cls),
+        parameters=_at_defaults(cls, vocab_size, max_len),
       )
 
 
-def _fields(cls: type) -> tuple[tuple[str, str], ...]:
+def defaults(cls: type) -> tuple[tuple[str, str], ...]:
+  """(field, its default as a literal, or '' where it must be given)."""
   missing = dataclasses.MISSING
   return tuple(
     (field.name, '' if field.default is missing else repr(field.default))
@@ -62,13 +64,27 @@ def _fields(cls: type) -> tuple[tuple[str, str], ...]:
   )
 
 
-def _parameters(cls: type, vocab_size: int, max_len: int) -> int | None:
-  """Parameters at the defaults; None where that has no meaning."""
-  if not hasattr(cls, 'build') or any(not value for _, value in _fields(cls)):
+def _at_defaults(cls: type, vocab_size: int, max_len: int) -> int | None:
+  if any(not value for _, value in defaults(cls)):
+    return None
+  return parameters(cls(), vocab_size, max_len)
+
+
+def parameters(thing: Any, vocab_size: int, max_len: int) -> int | None:
+  """Parameters of a plug-in that is a network; None of any other."""
+  if not hasattr(thing, 'build'):
     return None
   from wm.models import network  # Only networks are built of weights.
 
-  return network.Shape(cls(), vocab_size, max_len).num_params
+  return network.Shape(thing, vocab_size, max_len).num_params
+
+
+def counted(count: int, vocab_size: int, max_len: int) -> str:
+  """A network's parameters and what they are counted for, in words."""
+  return (
+    f'{count:,} parameters for {vocab_size:,} tokens and sequences of '
+    f'{max_len:,}'
+  )
 
 
 def text(vocab_size: int, max_len: int) -> str:
@@ -85,8 +101,10 @@ def text(vocab_size: int, max_len: int) -> str:
     version = f' [version {entry.version}]' if entry.version else ''
     lines.append(f'      {entry.line}{version}')
     if entry.parameters is not None:
-      lines.append(
-        f'      {entry.parameters:,} parameters for {vocab_size:,} tokens '
-        f'and sequences of {max_len:,}'
-      )
+      count = counted(entry.parameters, vocab_size, max_len)
+      lines.append(f'      {count}')
+  lines += ['', 'Fields in full: --world=NAME, --model=NAME, --metric=NAME or']
+  lines += [
+    '--accept=NAME; --world shows tokens, sequences and states besides.'
+  ]
   return '\n'.join(lines)
