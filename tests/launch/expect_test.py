@@ -1,0 +1,145 @@
+"""What the heads of flagfiles say to expect is in a recorded result beside."""
+
+import json
+import pathlib
+import re
+
+import pytest
+
+from wm.report import paper
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+FOLDER = ROOT / 'launch' / 'flags'
+FILES = sorted(str(p.relative_to(FOLDER)) for p in FOLDER.rglob('*.flags'))
+# A number by itself: not part of a name, a spec or a word.
+NUMBER = re.compile(
+  r'(?<![\w.(=/])(?:(?<=\s\()|(?<!\())'
+  r'(\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?|\.\d+)(e-?\d+)?(?![\w(=/]|\.\d)'
+)
+
+
+def head(file: str) -> list[str]:
+  """Lines of the comment at the top, without the sign."""
+  lines = (FOLDER / file).read_text(encoding='utf-8').splitlines()
+  size = next(n for n, line in enumerate(lines) if not line.startswith('#'))
+  return [line[1:] for line in lines[:size]]
+
+
+def numbers(text: str) -> list[float]:
+  """Every number of a text, in order; '6.5-6.8' is two."""
+  text = re.sub(r'(?<=\d)-(?=[\d.])', ' ', text.replace('e-', 'e~'))
+  text = re.sub(r'(?<=[\s\[])\((?=[\d.])', ' ', text).replace('e~', 'e-')
+  return [
+    float(mantissa.replace(',', '') + exponent)
+    for mantissa, exponent in NUMBER.findall(text)
+  ]
+
+
+def expected(file: str) -> tuple[list[list], list[float]]:
+  """Rows of the tables after 'Expect', as [label, numbers...], and numbers of
+  the text where there is no table.
+  """
+  lines = head(file)
+  starts = [n for n, line in enumerate(lines) if line.startswith(' Expect')]
+  if not starts:
+    return [], []
+  lines = lines[starts[0] :]
+  table = [line.strip() for line in lines if line.startswith('   ')]
+  rows = []
+  for line in table:
+    label = re.split(r'\s{2,}|\s(?=\d+%)', line)[0]
+    label = '' if NUMBER.fullmatch(label) else label
+    found = numbers(' ' + line.removeprefix(label))
+    if found:
+      rows.append([label, *found])
+  if rows:
+    return rows, []
+  end = lines.index('') if '' in lines else len(lines)
+  return [], numbers(' '.join(lines[:end]))
+
+
+def recorded(file: str) -> dict:
+  """The result beside a flagfile; the papers' are one file a folder."""
+  own = (FOLDER / file).with_suffix('.json')
+  if own.exists():
+    return json.loads(own.read_text(encoding='utf-8'))
+  folder = FOLDER / pathlib.Path(file).parts[0]
+  found = json.loads((folder / 'published.json').read_text(encoding='utf-8'))
+  return found['files'][str((FOLDER / file).relative_to(folder))]
+
+
+EXPECTING = [file for file in FILES if any(expected(file))]
+
+
+def test_most_flagfiles_say_what_to_expect():
+  assert len(EXPECTING) > 45
+  assert numbers(
+    '6.5-6.8  (.00)  1,513 1e-2 .42 [.38, .45], top_k(4) d128'
+  ) == [*(6.5, 6.8, 0, 1513, 0.01, 0.42, 0.38, 0.45)]
+
+
+@pytest.mark.parametrize('file', FILES)
+def test_it_has_one_head(file):
+  lines = (FOLDER / file).read_text(encoding='utf-8').splitlines()
+  rest = lines[len(head(file)) :]
+  assert not any(line.startswith('#') for line in rest)
+  assert not re.search('TODO|FIXME|XXX', '\n'.join(lines))
+  assert sum(line.startswith(' Expect') for line in head(file)) <= 1
+  names = [line.split('=')[0] for line in rest if line.startswith('--')]
+  several = ('--flagfile', '--metric', '--grid', '--per', '--row')
+  assert not {n for n in names if names.count(n) > 1} - set(several)
+
+
+@pytest.mark.parametrize('file', EXPECTING)
+def test_what_it_says_to_expect_is_recorded(file):
+  rows, said = expected(file)
+  result = recorded(file)
+  assert result.get('rows', []) == rows
+  assert result.get('said', []) == said
+
+
+@pytest.mark.parametrize('file', EXPECTING)
+def test_a_result_says_where_it_is_from(file):
+  own = (FOLDER / file).with_suffix('.json')
+  if own.exists():
+    result = recorded(file)
+    assert set(result) <= {
+      *('command', 'commit', 'date', 'machine', 'source'),
+      *('columns', 'rows', 'said'),
+    }
+    for key in ('commit', 'date'):
+      assert re.fullmatch(r'[0-9a-f]{7}|[\d-]{10}|not recorded', result[key])
+    assert result['machine']
+    assert result['source']
+    assert ' '.join(result['command']) in ' '.join(head(file))
+  else:
+    assert 'paper' in ' '.join(head(file))
+
+
+def test_no_result_is_of_a_flagfile_that_is_gone():
+  for path in FOLDER.rglob('*.json'):
+    if path.name == 'published.json':
+      files = json.loads(path.read_text(encoding='utf-8'))['files']
+      assert all((path.parent / file).exists() for file in files)
+      assert set(files) <= {
+        str((FOLDER / file).relative_to(path.parent))
+        for file in EXPECTING
+        if (FOLDER / file).is_relative_to(path.parent)
+      }
+    else:
+      assert path.with_suffix('.flags').exists()
+
+
+SIZES = [file for file in FILES if file.startswith('chess2026/sizes/')]
+
+
+@pytest.mark.parametrize('file', SIZES)
+def test_published_numbers_are_those_of_the_report(file):
+  name = paper.model_key(pathlib.Path(file).stem)
+  rows = {row[0]: row[1:] for row in recorded(file)['rows']}
+  places = ('loss', 'labelwise', 'exact', 'trajectory')
+  for row in paper.PAPERS['chess'].rows:
+    kind = 'human' if row.fields['data'] else 'uniform'
+    value = rows[kind][places.index(row.quantity)]
+    unit = 1 if row.quantity == 'loss' else 0.01
+    assert row.values[name][0] == pytest.approx(value * unit, rel=1e-9)
