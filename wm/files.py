@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -56,8 +57,55 @@ def read_json(path: str | Path) -> Any:
     return json.loads(Path(path).read_text(encoding='utf-8'))
   except FileNotFoundError as error:
     raise core.InputError(f'no such file: {path}') from error
-  except (UnicodeDecodeError, json.JSONDecodeError) as error:
+  except (ValueError, RecursionError) as error:  # Of all that JSON is not.
     raise core.InputError(f'{path} is not JSON: {error}') from error
+
+
+def read_record(
+  path: str | Path,
+  needed: dict[str, Any],
+  optional: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+  """Reads a JSON object whose fields have known types.
+
+  Args:
+    path: of the file.
+    needed: field -> type, or union of types, that it must have.
+    optional: the same of fields that may be absent.
+
+  Raises:
+    InputError: the file is no such object; names the field.
+  """
+  return record(read_json(path), str(path), needed, optional)
+
+
+def record(
+  value: Any,
+  where: str,
+  needed: dict[str, Any],
+  optional: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+  """The checks of `read_record`, on a value that was read from `where`."""
+  if not isinstance(value, dict):
+    raise core.InputError(f'{where}: expected an object with named fields')
+  missing = [name for name in needed if name not in value]
+  if missing:
+    raise core.InputError(f'{where} lacks {", ".join(missing)}')
+  for name, kind in {**needed, **(optional or {})}.items():
+    if name not in value:
+      continue
+    given = value[name]
+    fits = isinstance(given, kind)
+    if isinstance(given, bool):  # An int to Python, and never meant as one.
+      fits = kind is bool
+    elif isinstance(given, float):
+      fits = fits and math.isfinite(given)
+    if not fits:
+      wanted = getattr(kind, '__name__', str(kind))
+      raise core.InputError(
+        f'{where}: {name} is {given!r:.60}; expected {wanted}'
+      )
+  return value
 
 
 def sha256(path: str | Path) -> str:

@@ -164,3 +164,10 @@ def test_the_list_shows_a_model_counted_for_the_given_world(root):
   assert re.search(r'parameters for \d\d tokens and sequences of 102', small)
   assert 'block_size = 8' in small
   assert "'maps'" in refused(root, 'list', '--world=mpas()')
+
+
+@pytest.mark.parametrize(
+  'flag', ['--seed=1180591620717411303424', '--lr=nan', '--lr=inf']
+)
+def test_numbers_that_cannot_be_meant_are_refused(root, flag):
+  assert flag in refused(root, 'train', CITY, '--model=rnn', flag)

@@ -138,12 +138,54 @@ def test_text_is_escaped(runs, tmp_path):
     ('{', 'not JSON'),
     ('{}', 'expected a list'),
     ('[{"metric": "compression"}]', 'entry 0 lacks quantity'),
+    ('[3]', 'entry 0: expected an object'),
+    ('[' * 100_000, 'not JSON'),
   ],
 )
 def test_damaged_results_are_named(tmp_path, text, message):
   (tmp_path / 'scores.json').write_text(text)
   with pytest.raises(core.InputError, match=message):
     collect.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+  ('name', 'text', 'message'),
+  [
+    ('rows.csv', b'\x00\xff junk', 'rows.csv is damaged'),
+    ('rows.csv', b'a,b\n1,2\n', "rows.csv has no column 'metric'"),
+    ('metrics.jsonl', b'junk', r'metrics\.jsonl, line 1: not JSON'),
+    ('metrics.jsonl', b'{"step": 1}\n[]', 'line 2: expected an object'),
+    ('metrics.jsonl', b'{"step": "one"}', "step is 'one'; expected int"),
+    ('metrics.jsonl', b'{"step": 1, "loss": NaN}', 'loss is nan'),
+    ('metrics.jsonl', b'{"step": 1, "loss": [2]}', r'loss is \[2\]'),
+    ('summary.json', b'[]', r'summary\.json: expected an object'),
+    ('train.run.json', b'7', r'train\.run\.json: expected an object'),
+    ('breakdown.json', b'[{}]', 'entry 0 lacks metric'),
+  ],
+)
+def test_junk_beside_results_is_named(runs, tmp_path, name, text, message):
+  (runs[0] / name).write_bytes(text)
+  with pytest.raises(core.InputError, match=message):
+    write.report(runs, tmp_path / 'report')
+
+
+@pytest.mark.parametrize(
+  ('field', 'value', 'message'),
+  [
+    ('value', '0.5', "value is '0.5'; expected int | float | None"),
+    ('value', True, 'value is True'),
+    ('n', 1.5, 'n is 1.5; expected int'),
+    ('unmeasured', None, 'unmeasured is None; expected dict'),
+    ('model', ['a'], r"model is \['a'\]; expected str"),
+  ],
+)
+def test_a_result_of_the_wrong_type_is_named(runs, field, value, message):
+  path = runs[0] / 'scores.json'
+  entries = json.loads(path.read_text())
+  entries[1][field] = value
+  path.write_text(json.dumps(entries))
+  with pytest.raises(core.InputError, match=f'entry 1: {message}'):
+    collect.load(runs[0])
 
 
 def test_no_results(tmp_path):

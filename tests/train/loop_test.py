@@ -57,6 +57,14 @@ def bigram_loss(out) -> float:
   return float(np.concatenate(losses).mean())
 
 
+@pytest.mark.parametrize(
+  'field', [{'lr': float('nan')}, {'clip': float('inf')}, {'seed': 2**32}]
+)
+def test_a_config_of_numbers_that_are_none(field):
+  with pytest.raises(core.InputError, match=f'{next(iter(field))}=.*expected'):
+    config(**field)
+
+
 def test_it_learns_nearly_what_bigrams_know(trained):
   out, summary = trained
   assert 0.5 < summary['best_loss'] < bigram_loss(out) + 0.15

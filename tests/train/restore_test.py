@@ -64,6 +64,17 @@ def test_a_record_that_lacks_the_model(copy):
     restore.load(copy)
 
 
+@pytest.mark.parametrize(
+  ('field', 'value'),
+  [('model', 3), ('max_len', '12'), ('max_len', True), ('seed', [1])],
+)
+def test_a_record_of_wrong_types(copy, field, value):
+  path = copy / 'train.run.json'
+  files.write_json(path, {**files.read_json(path), field: value})
+  with pytest.raises(core.InputError, match=f'{field} is .*expected'):
+    restore.load(copy)
+
+
 @dataclasses.dataclass(frozen=True)
 class Renamed(tiny.World):
   @property

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import dataclasses
 import json
 import pathlib
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TextIO
 
 from wm import core, files
 
 Entry = dict[str, Any]
 
 # What every entry of a scores.json holds.
-FIELDS = (
-  'metric',
-  'quantity',
-  'world',
-  'model',
-  'n',
-  'value',
-  'low',
-  'high',
-  'unmeasured',
-  'seed',
-)
+_NUMBER = int | float | None
+FIELDS = {
+  'metric': str,
+  'quantity': str,
+  'world': str,
+  'model': str,
+  'n': int,
+  'value': _NUMBER,
+  'low': _NUMBER,
+  'high': _NUMBER,
+  'unmeasured': dict,
+  'seed': int,
+}
+OPTIONAL = {'spec': str, 'where': dict, 'counts': dict, 'training_seed': int}
+# What every row of a rows.csv holds; more columns may follow.
+COLUMNS = ('metric', 'value')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,25 +72,45 @@ def _entries(path: pathlib.Path) -> list[Entry]:
   if not isinstance(entries, list):
     raise core.InputError(f'{path}: expected a list of scores')
   for number, entry in enumerate(entries):
-    missing = [
-      f for f in FIELDS if not isinstance(entry, dict) or f not in entry
-    ]
-    if missing:
-      raise core.InputError(
-        f'{path}: entry {number} lacks {", ".join(missing)}'
-      )
+    files.record(entry, f'{path}: entry {number}', FIELDS, OPTIONAL)
   return entries
 
 
 def _lines(path: pathlib.Path) -> list[dict[str, float]]:
   rows = []
-  with open(path, encoding='utf-8') as file:
+  with reading(path) as file:
     for number, line in enumerate(file, 1):
+      where = f'{path}, line {number}'
       try:
-        rows.append(json.loads(line))
-      except json.JSONDecodeError as error:
-        raise core.InputError(f'{path}, line {number}: not JSON') from error
+        row = json.loads(line)
+      except (ValueError, RecursionError) as error:
+        raise core.InputError(f'{where}: not JSON') from error
+      fields = dict.fromkeys(row, int | float) if isinstance(row, dict) else {}
+      rows.append(files.record(row, where, {'step': int} | fields))
   return rows
+
+
+@contextlib.contextmanager
+def reading(path: pathlib.Path) -> Iterator[TextIO]:
+  """Opens a text or CSV file; what is no text raises InputError."""
+  try:
+    with open(path, encoding='utf-8', newline='') as file:
+      yield file
+  except (UnicodeDecodeError, csv.Error) as error:
+    raise core.InputError(f'{path} is damaged: {error}') from error
+
+
+def _check_rows(path: pathlib.Path) -> None:
+  """Raises InputError where a rows.csv does not begin as one."""
+  with reading(path) as file:
+    heads = next(csv.reader(file), [])
+  missing = [name for name in COLUMNS if name not in heads]
+  if missing:
+    raise core.InputError(f'{path} has no column {missing[0]!r}')
+
+
+def _object(path: pathlib.Path) -> dict[str, Any]:
+  return files.read_record(path, {})
 
 
 def load(folder: str | pathlib.Path) -> Run:
@@ -96,9 +123,11 @@ def load(folder: str | pathlib.Path) -> Run:
   optional = {
     'breakdown': (folder / 'breakdown.json', _entries, []),
     'curve': (folder / 'metrics.jsonl', _lines, []),
-    'summary': (folder / 'summary.json', files.read_json, None),
-    'training': (folder / 'train.run.json', files.read_json, {}),
+    'summary': (folder / 'summary.json', _object, None),
+    'training': (folder / 'train.run.json', _object, {}),
   }
+  if (folder / 'rows.csv').is_file():
+    _check_rows(folder / 'rows.csv')
   found = {
     name: read(path) if path.is_file() else absent
     for name, (path, read, absent) in optional.items()

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from wm import core, registry
-from wm.report import tables
+from wm.report import collect, tables
 from wm.report.collect import Run
 
 MOST = 3  # Trials of each model, metric and quantity.
@@ -78,7 +78,7 @@ def _of_run(run: Run, most: int) -> list[Group]:
     return []
   pictured: dict[tuple[str, str], list[Trial]] = {}
   values: dict[tuple[str, str], list[float]] = {}
-  with open(path, newline='', encoding='utf-8') as file:
+  with collect.reading(path) as file:
     for line, row in _rows(file, set(plain.values())):
       metric = row.get('metric', '')
       if metric not in plain or row['spec'] != plain[metric]:

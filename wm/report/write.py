@@ -167,7 +167,7 @@ def _merge_rows(sources: Sequence[pathlib.Path], target: pathlib.Path) -> None:
   present = [source for source in sources if source.is_file()]
   first = set()
   for source in present:
-    with open(source, newline='', encoding='utf-8') as file:
+    with collect.reading(source) as file:
       first.add(file.readline())
       file.seek(0)
       heads.update(dict.fromkeys(next(csv.reader(file), [])))
@@ -181,7 +181,7 @@ def _merge_rows(sources: Sequence[pathlib.Path], target: pathlib.Path) -> None:
     writer = csv.DictWriter(merged, list(heads), restval='')
     writer.writeheader()
     for source in present:
-      with open(source, newline='', encoding='utf-8') as file:
+      with collect.reading(source) as file:
         writer.writerows(csv.DictReader(file))
 
 

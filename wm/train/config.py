@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
+
+from wm import core
 
 # Fields that say where and how to run, and leave the result as it is.
 _PLACE = (
@@ -80,6 +83,17 @@ class Config:
   num_processes: int = 1
   process_id: int = 0
   log_every: int = 10
+
+  def __post_init__(self) -> None:
+    for name in ('lr', 'floor', 'beta2', 'weight_decay', 'clip'):
+      if not math.isfinite(getattr(self, name)):
+        raise core.InputError(
+          f'{name}={getattr(self, name)}: expected a finite number'
+        )
+    if not 0 <= self.seed < 2**32:
+      raise core.InputError(
+        f'seed={self.seed}: expected a seed from 0 to 2**32 - 1'
+      )
 
   @classmethod
   def usual(cls) -> dict[str, Any]:

@@ -67,11 +67,11 @@ def _about(run: pathlib.Path) -> dict[str, Any]:
       f'{run} holds no training run (no {path.name}); train one with '
       'launch/train.py'
     )
-  about = files.read_json(path)
-  missing = {'model', 'world', 'max_len', 'vocab_sha256'} - set(about)
-  if missing:
-    raise core.InputError(f'{path} lacks {", ".join(sorted(missing))}')
-  return about
+  return files.read_record(
+    path,
+    {'max_len': int, 'model': str, 'vocab_sha256': str, 'world': str},
+    {'objective': str, 'seed': int},
+  )
 
 
 def _predictor(
