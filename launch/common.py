@@ -9,7 +9,6 @@ import copy
 import errno
 import hashlib
 import json
-import math
 import pathlib
 import signal
 import sys
@@ -29,13 +28,7 @@ flags.DEFINE_string('model', None, "Model, e.g. 'transformer(layers=2)'.")
 flags.DEFINE_multi_string('metric', [], 'Metric; repeat for more than one.')
 flags.DEFINE_string('accept', None, "Acceptance rule, e.g. 'epsilon(0.01)'.")
 flags.DEFINE_string('out', None, 'Output folder.')
-flags.DEFINE_integer(
-  'seed',
-  0,
-  'Seed of all randomness, below 2**32.',
-  lower_bound=0,
-  upper_bound=2**32 - 1,
-)
+flags.DEFINE_integer('seed', 0, 'Seed of all randomness.', 0, 2**32 - 1)
 flags.DEFINE_string('name', None, 'Name of the model in tables and files.')
 
 # sample.
@@ -233,14 +226,6 @@ flags.DEFINE_multi_string(
 )
 flags.DEFINE_integer('games', 0, 'Most good games; 0 is all.', lower_bound=0)
 flags.DEFINE_string('shard', '0/1', 'Part i of n, as 0/4, of the work.')
-
-for _name in ('lr', 'floor', 'beta2', 'weight_decay', 'clip', 'error_rate'):
-  flags.register_validator(
-    _name, math.isfinite, 'expected a finite number', flag_values=FLAGS
-  )
-flags.register_validator(
-  'max_miles', lambda x: not math.isnan(x), 'expected a number of miles'
-)
 
 
 def need(*names: str) -> None:
