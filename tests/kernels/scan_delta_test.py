@@ -183,6 +183,21 @@ def test_far_inputs_give_no_nan():
       assert np.isfinite(leaf).all()
 
 
+@pytest.mark.parametrize('form', FORMS)
+def test_a_decay_of_minus_infinity_forgets(form):
+  """Anywhere in a chunk, twice running, and as its first and last token."""
+  with jax.enable_x64(True):
+    given = inputs(2 * C + 3)
+    rows = jnp.array([0, 2, 3, C - 1, C, 2 * C + 2])
+    cut, tiny = (
+      {**given, 'g_BLH': given['g_BLH'].at[:, rows].set(value)}
+      for value in (-jnp.inf, -90.0)
+    )
+    found, gradients = both(cut, form)
+    close(found, defined(cut), 1e-13)
+    close(gradients, both(tiny, 'sequential')[1], 1e-12)
+
+
 def test_the_inverse_of_a_unit_triangle():
   rng = np.random.default_rng(0)
   with jax.enable_x64(True):

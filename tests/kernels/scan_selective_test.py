@@ -109,6 +109,23 @@ def test_huge_steps_forget_and_are_finite():
     assert all(np.isfinite(leaf).all() for leaf in leaves)
 
 
+@pytest.mark.parametrize('form', FORMS)
+def test_a_rate_of_minus_infinity_forgets(form):
+  with jax.enable_x64(True):
+    cut, tiny = inputs(K + 1), inputs(K + 1)
+    cut[2][:, 1], tiny[2][:, 1] = -np.inf, -1e6
+    for given in (cut, tiny):
+      given[1] += 0.1
+    found, gradients = trained(cut, form)
+    close(found, defined(cut), 1e-12)
+    close(gradients, trained(tiny, 'sequential')[1], 1e-10)
+    still = [*cut]
+    still[1] = np.zeros_like(cut[1])
+    y, state = run(still, form)
+    close(state, cut[5], 1e-12)
+    assert np.isfinite(y).all()
+
+
 def test_an_unknown_form_is_named():
   with pytest.raises(core.InputError, match="form='fft'; available"):
     scan_selective.selective(*inputs(3, 'float32'), form='fft')

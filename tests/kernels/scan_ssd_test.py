@@ -101,6 +101,17 @@ def test_forms_agree_forward_and_backward(dtype, length):
       close(trained(given, form), found, TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize('form', FORMS)
+def test_a_decay_of_minus_infinity_forgets(form):
+  with jax.enable_x64(True):
+    cut, tiny = (inputs(K + 1, ranks=2) for _ in range(2))
+    for given, value in ((cut, -np.inf), (tiny, -90.0)):
+      given['a'][:, [0, 2, 3, K - 1, K]] = value
+    found, gradients = trained(cut, form)
+    close(found, defined(cut), 1e-12)
+    close(gradients, trained(tiny, 'sequential')[1], 1e-12)
+
+
 @pytest.mark.parametrize('dtype', ['float32', 'float64'])
 def test_forms_agree_at_length_4096(dtype):
   with jax.enable_x64(dtype == 'float64'):

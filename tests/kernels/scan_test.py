@@ -68,6 +68,18 @@ def both(form: str, a, b, start, weight):
 
 
 @pytest.mark.parametrize('size', [0, 3])
+def test_maps_that_forget_all(size):
+  given = problem(CHUNK + 1, size, 'float64')
+  given[0][:, [0, 2, 3, CHUNK - 1, CHUNK]] = 0
+  with jax.enable_x64(True):
+    for form in FORMS:
+      y, gradients = both(form, *given)
+      np.testing.assert_allclose(y, plain(*given[:3]), atol=1e-12)
+      for found, slope in zip(gradients, plain_gradients(*given), strict=True):
+        np.testing.assert_allclose(found, slope, atol=2e-11)
+
+
+@pytest.mark.parametrize('size', [0, 3])
 @pytest.mark.parametrize('dtype', ['float32', 'float64'])
 @pytest.mark.parametrize('length', LENGTHS)
 def test_all_forms_agree_forward_and_backward(length, dtype, size):

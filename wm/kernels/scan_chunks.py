@@ -21,6 +21,14 @@ import jax.numpy as jnp
 # body(weights, state, part of `given`) -> (state after it, outputs of it).
 Body = Callable[[Any, Any, Any], tuple[Any, Any]]
 
+# e^-100 is zero in float32; a bound keeps sums of decays finite.
+_LEAST = -100.0
+
+
+def bounded(a: jax.Array) -> jax.Array:
+  """Logarithms of decays, -inf included, as numbers that can be summed."""
+  return jnp.maximum(a, _LEAST)
+
 
 def run(
   body: Body, size: int, weights: Any, start: Any, given: Any
@@ -49,7 +57,7 @@ def decays(a_XK: jax.Array) -> jax.Array:
   """[..., K, K] exp(a_(j + 1) + ... + a_i) for i >= j, else 0.
 
   Summed for each pair anew: the difference of two long sums would lose the
-  digits of a weak decay that comes after strong ones.
+  digits of a weak decay that comes after strong ones. a: `bounded`.
   """
   size = a_XK.shape[-1]
   lower = jnp.tril(jnp.ones((size, size), a_XK.dtype))

@@ -38,8 +38,8 @@ def delta(
   """Outputs y [B, L, H, V] and the state [B, H, K, V] after the last token.
 
   All are of one floating dtype, which computation is in. g is the logarithm
-  of the decay, at most 0; a token with g = 0 and beta = 0 leaves the state as
-  it was. Keys of unit length and beta < 2 keep the state bounded.
+  of the decay, at most 0, and -inf forgets all; a token with g = 0 and beta = 0
+  leaves the state as it was. Keys of unit length and beta < 2 keep the state bounded.
   'sequential' goes token by token; 'associative' composes the transitions, K
   x K matrices; 'chunked' is the WY form (Yang et al. 2024, with the decays) in
   chunks of `chunk` tokens; 'auto', or a chunk of 0, is the backend's default.
@@ -54,6 +54,7 @@ def delta(
     )
   usual = DEFAULT.get(jax.default_backend(), ELSEWHERE)
   form = usual[0] if form == 'auto' else form
+  g_BLH = scan_chunks.bounded(g_BLH)
   inputs = q_BLHK, k_BLHK, v_BLHV, g_BLH, beta_BLH
   if form == 'sequential':
     return _sequential(inputs, start_BHKV)

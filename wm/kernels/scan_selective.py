@@ -29,6 +29,9 @@ _AUTO = {
   'tpu': ('chunked', 64),
 }
 
+# A step of 1e-8 decays to zero in float32, and no gradient overflows.
+_LEAST = -1e10
+
 
 def selective(
   x: jax.Array,
@@ -48,7 +51,7 @@ def selective(
   Args:
     x: [B, L, D] inputs.
     delta: [B, L, D] step sizes, at least 0.
-    rate: [D, N], at most 0.
+    rate: [D, N], at most 0; -inf forgets all at every step of size above 0.
     b: [B, L, N].
     c: [B, L, N].
     start: [B, D, N] state before the first step; its dtype is computed in.
@@ -62,7 +65,7 @@ def selective(
   best, size = _AUTO.get(jax.default_backend(), _AUTO['gpu'])
   form = best if form == 'auto' else form
   given = tuple(leaf.astype(start.dtype) for leaf in (x, delta, b, c))
-  rate = rate.astype(start.dtype)
+  rate = _bounded(rate.astype(start.dtype))
   if form == 'associative':
     return _associative(rate, given, start)
   steps = tuple(leaf.swapaxes(0, 1) for leaf in given)
@@ -82,11 +85,16 @@ def step(
   state_XDN: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
   """One step: outputs [..., D] and the state after it."""
-  rate = rate_DN.reshape((1,) * (x_XD.ndim - 1) + rate_DN.shape)
+  rate = _bounded(rate_DN).reshape((1,) * (x_XD.ndim - 1) + rate_DN.shape)
   decay = jnp.exp(delta_XD[..., None] * rate)
   given = (delta_XD * x_XD)[..., None] * b_XN[..., None, :]
   state = decay * state_XDN + given
   return (state * c_XN[..., None, :]).sum(-1), state
+
+
+def _bounded(rate: jax.Array) -> jax.Array:
+  """Finite, since a step of size 0 is multiplied by it."""
+  return jnp.maximum(rate, _LEAST)
 
 
 def _run(rate: jax.Array, state: jax.Array, steps_L: Any) -> Any:

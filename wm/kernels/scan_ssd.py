@@ -50,9 +50,6 @@ _AUTO = {
   'tpu': ('chunked', 128, 128),
 }
 
-# e^-100 is zero in float32; a bound keeps sums of decays finite.
-_LEAST = -100.0
-
 
 class _Inputs(NamedTuple):
   """Arguments with every dimension written out; a chunk cuts L into S, K.
@@ -111,7 +108,7 @@ def ssd(
 
   Args:
     x: [B, L, H, P] inputs, or [B, L, R, H, P].
-    a: [B, L, H] logarithms of the decays, at most 0.
+    a: [B, L, H] logarithms of the decays, at most 0; -inf forgets all.
     b: [B, L, G, N] or [B, L, R, G, N], G = 1 or H.
     c: as b.
     weight: [B, L, H] of each input.
@@ -188,7 +185,7 @@ def between(
   x = jax.eval_shape(ends.read, weights, given)[0][0]
   size = start.shape[-2] * start.shape[-1]
   form, chunk = resolve(form, chunk, size, x.shape[2])
-  rates = rates._replace(a=jnp.maximum(rates.a, _LEAST))
+  rates = rates._replace(a=scan_chunks.bounded(rates.a))
   if form == 'chunked':
     body = functools.partial(_chunk, ends)
     return scan_chunks.run(body, chunk, weights, start, (given, rates))
@@ -210,7 +207,7 @@ def step(
 
   Returns y as x, and the state [..., H, P, N] after it.
   """
-  decay = jnp.exp(jnp.maximum(a, _LEAST))[..., None, None]
+  decay = jnp.exp(scan_chunks.bounded(a))[..., None, None]
   state = decay * state + outer(x * weight[..., None, :, None], b)
   return _read(state, c), state
 
