@@ -1,8 +1,8 @@
 """What a benchmark file needs: timing, and the line it reports.
 
 A file `<topic>_bench.py` holds functions named `bench_<name>()`, each giving
-an iterable of `Line`. They measure themselves and a named baseline in the
-same run; a `Skip` says why one cannot run here.
+an iterable of `Line`. They measure themselves and, where there is one, a named
+baseline in the same run; a `Skip` says why one cannot run here.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ class Line:
     name: what was measured.
     value: the measurement, in `unit`.
     unit: e.g. 'sequences/s', 'CPU-s/trial'.
-    baseline: what `ratio` compares with, e.g. 'scipy 1.17, same run'.
-    ratio: how many times better than the baseline (above 1 is better).
+    baseline: what `ratio` compares with, run by the same process at its best
+      setting, e.g. 'scipy 1.17, same run'; '' where nothing is.
+    ratio: how many times better than the baseline (above 1 is better); None
+      without one. A figure of another run is no baseline.
     compile_s: seconds of the first call beyond a later one; 0 if none.
     target: the ratio or value aimed at, as text.
   """
@@ -47,10 +49,14 @@ class Line:
   name: str
   value: float
   unit: str
-  baseline: str
-  ratio: float
+  baseline: str = ''
+  ratio: float | None = None
   compile_s: float = 0.0
   target: str = ''
+
+  def __post_init__(self) -> None:
+    if (self.ratio is None) != (not self.baseline):
+      raise ValueError(f'{self.name}: a ratio and its baseline go together')
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,9 +13,6 @@ from wm.data import text
 from wm.recon import measures, reconstruct, routes
 from wm.worlds import streets
 
-# Of the published program, on another machine (spec section 16).
-PUBLISHED = 113.0  # Sequences a CPU-second.
-
 
 def _input(
   folder: pathlib.Path,
@@ -51,15 +48,6 @@ def bench_reconstruction() -> Iterator[harness.Line]:
     baseline='plain Python reference, same run',
     ratio=slow.cpu / fast.cpu,
     compile_s=fast.compile_s,
-  )
-  yield harness.Line(
-    name='reconstruction, against the published program',
-    value=fast.wall,
-    unit='s for 6,400 sequences',
-    baseline=f'{PUBLISHED:g} sequences/CPU-s, another machine',
-    ratio=num / fast.cpu / PUBLISHED,
-    compile_s=fast.compile_s,
-    target='ratio >= 60, value < 1',
   )
 
 
