@@ -117,14 +117,24 @@ def sha256(path: str | Path) -> str:
 def same(
   folder: str | Path, stage: str, run: dict[str, Any], other: dict[str, Any]
 ) -> None:
-  """Raises InputError, naming the first value, where two runs differ."""
+  """Raises InputError, naming the first value, where two runs differ.
+
+  Values that are dictionaries, such as facts of a world, are compared in the
+  keys that both have: a later version may know more.
+  """
   for key in sorted(run.keys() | other.keys()):
-    if run.get(key) != other.get(key):
+    if _differ(run.get(key), other.get(key)):
       raise core.InputError(
         f'{folder} holds another {stage} run: its {key} is '
         f'{other.get(key)!r}, not {run.get(key)!r}; choose another --out '
         'or remove the folder'
       )
+
+
+def _differ(one: Any, other: Any) -> bool:
+  if isinstance(one, dict) and isinstance(other, dict):
+    return any(one[key] != other[key] for key in one.keys() & other.keys())
+  return one != other
 
 
 def claim(

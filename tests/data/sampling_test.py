@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from wm import core
+from wm import core, files
 from wm.data import sampling, store, text
 
 SIZES = {'num': 400, 'num_heldout': 30}
@@ -148,6 +148,18 @@ def test_a_folder_of_another_run_is_refused_and_kept(tmp_path, change):
   with pytest.raises(core.InputError, match='another sample run'):
     sampling.make_dataset(tiny.World(ending=False), tmp_path, seed=3, **SIZES)
   assert tree(tmp_path) == before
+
+
+def test_a_later_version_may_know_more_facts_of_a_world():
+  old = {'world_facts': {'streets': 9}, 'seed': 0}
+  new = {'world_facts': {'streets': 9, 'sinks': 1}, 'seed': 0}
+  files.same('here', 'sample', new, old)
+  files.same('here', 'sample', old, new)
+  new['world_facts']['streets'] = 8
+  with pytest.raises(core.InputError, match='its world_facts is'):
+    files.same('here', 'sample', new, old)
+  with pytest.raises(core.InputError, match='its world_facts is None'):
+    files.same('here', 'sample', new, {'seed': 0})
 
 
 def test_a_store_of_another_run_is_refused_without_its_claim_too(tmp_path):

@@ -224,7 +224,7 @@ def test_prefixes_are_different_equally_long_and_reach_the_state():
 
 def test_attempts_one_drops_as_published():
   found = _score(ORACLE, attempts=1)['precision']
-  dropped = found.reason == 'no_two_prefixes'
+  dropped = found.reason == 'no_two_prefixes_equal'
   assert 0 < dropped.sum() == found.counts['equal_prefixes']
   assert not (_score(ORACLE)['precision'].reason != '').any()
 
@@ -247,7 +247,8 @@ def test_states_without_two_prefixes_are_rows_with_a_reason():
   found = _score(ORACLE, _OnePrefix())['precision']
   at = found.columns['state']
   assert set(found.reason[at == '0']) == {'no_prefix'}
-  assert set(found.reason[at != '0']) == {'no_two_prefixes'}
+  assert set(found.reason[at == '1']) == {'no_two_prefixes_missing'}
+  assert set(found.reason[at > '1']) == {'no_two_prefixes_equal'}
   assert found.counts['no_prefix'] == 32 * (at == '1').sum()
   assert found.counts['equal_prefixes'] == 32 * np.isin(at, ('2', '3')).sum()
 

@@ -64,10 +64,15 @@ def test_uniform_has_no_boundary():
   found = _score(UNIFORM)
   assert _summary(found['precision'])['unmeasured'] == {'empty': 40}
   assert _summary(found['precision_definition'])['value'] == 1
+  assert _summary(found['precision_published'])['value'] == 1
   assert _summary(found['recall'])['value'] == 0
   vacuous = _score(UNIFORM, accept='epsilon(0.5)')
   assert _summary(vacuous['precision'])['unmeasured'] == {'vacuous': 40}
   assert _summary(vacuous['recall'])['value'] == 0
+  # The definition counts a vacuous trial as right, the published program not.
+  assert _summary(vacuous['precision_definition'])['value'] == 1
+  assert _summary(vacuous['precision_published'])['value'] == 0
+  assert _summary(vacuous['precision_published'])['n'] == 40
 
 
 def test_pairs_differ_and_reach_their_states():

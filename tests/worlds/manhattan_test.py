@@ -155,6 +155,13 @@ def test_strongly_connected_components(worlds):
     matrix = csr_matrix((np.ones(len(u)), (u, v)), (4579, 4579))
     number, labels = csgraph.connected_components(matrix, connection='strong')
     assert (number, np.bincount(labels).max()) == (106, 4473)
+    facts = worlds[kind].facts()
+    assert facts['components'] == 106
+    assert facts['largest_component'] == 4473
+    assert facts['sinks'] == 17
+    known = {'shortest': (42, 20_452_645), 'random': (45, 20_457_139)}[kind]
+    linked = 4579 * 4578 - facts['pairs_without_path']
+    assert (facts['without_entry'], linked) == known
 
 
 def test_walks_by_length_from_all_nodes(worlds):

@@ -178,6 +178,20 @@ def test_trips_give_the_pairs(tmp_path):
     maps.World(traversal='noisy', trips=str(path)).sample(1, 0)
 
 
+def test_facts_count_what_is_reached():
+  world = maps.World(rows=14, columns=14, city_seed=1)
+  facts, size = world.facts(), len(world.graph)
+  none = np.iinfo(world.hops.dtype).max
+  assert facts['pairs_without_path'] == (world.hops == none).sum() > 0
+  assert facts['sinks'] == (world.graph.delta < 0).all(1).sum() > 0
+  linked = world.hops < none
+  both = linked & linked.T
+  assert facts['components'] == len(np.unique(both, axis=0)) > 2
+  assert facts['largest_component'] == both.sum(1).max() < size
+  entered = np.bincount(world.graph.edges()[2], minlength=size) > 0
+  assert facts['without_entry'] == (~entered).sum() > 0
+
+
 def test_trial_states_are_uniform_over_reachable_pairs():
   world = maps.World(rows=3, columns=3)
   states = world.sample_states(20000, 0)

@@ -39,9 +39,10 @@ class Metric(core.Metric):
 
   Reasons of unmeasured trials: vacuous (the model accepts nothing after the
   first prefix), capped (`exact`: more continuations than `cap`), no_answer
-  (after both prefixes, to any continuation), no_two_prefixes, no_prefix,
-  no_room (no token left to sample), no_violation. By suffixes='world' no
-  trial is vacuous.
+  (after both prefixes, to any continuation), no_two_prefixes_... (a second one
+  is missing, equal to the first, or refused by the model), no_prefix, no_room
+  (no token left to sample), no_violation. By suffixes='world' no trial is
+  vacuous.
 
   Side columns of `precision`: `suffix`, the first continuation refused, and
   what else a report pictures a trial from; see `trials.pictured`.

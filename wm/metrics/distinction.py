@@ -39,12 +39,15 @@ class Metric(core.Metric):
     recall_by_length: the same, each length of suffix with the same weight.
     precision_definition, recall_definition: as precision and recall, with 1
       for an empty boundary (Def. 2.4 and the published program).
+    precision_published: as precision_definition, vacuous trials count 0, which
+      is what the published program makes of them.
 
   Reasons of unmeasured trials: vacuous (nothing is accepted after the first
   prefix; precision only), empty (the boundary is), capped (`exact` only),
-  no_two_states, no_common_moves, no_two_prefixes, no_prefix, no_room (for a
-  token, or for any suffix of the world's boundary), no_answer (recall of a
-  predictor that only accepts, where it gave none to any suffix).
+  no_two_states, no_common_moves, no_two_prefixes_... (as of compression),
+  no_prefix, no_room (for a token, or for any suffix of the world's boundary),
+  no_answer (recall of a predictor that only accepts, where it gave none to any
+  suffix).
 
   Attributes:
     trials: pairs of states drawn.
@@ -223,6 +226,14 @@ class Metric(core.Metric):
     return [
       _pictured(scored, world, pairs, rows, boundary.elements, wrong_at),
       _defined('precision', world, pairs, rows, distinct, reason, sizes),
+      _scored(
+        'precision_published',
+        world,
+        pairs,
+        rows,
+        *_whole(distinct, reason, vacuous=0.0),
+        sizes,
+      ),
       _scored('precision_sampled', world, pairs, rows, sampled, reason, sizes),
     ]
 
@@ -361,7 +372,16 @@ def _defined(
   sizes: np.ndarray,
 ) -> core.Scores:
   """The same with 1 for an empty boundary, vacuous trials included."""
-  none = np.isin(reason, ('empty', 'vacuous'))
-  value, reason = np.where(none, 1.0, value), np.where(none, '', reason)
   name = f'{quantity}_definition'
-  return _scored(name, world, pairs, rows, value, reason, sizes)
+  whole = _whole(value, reason)
+  return _scored(name, world, pairs, rows, *whole, sizes)
+
+
+def _whole(
+  value: np.ndarray, reason: np.ndarray, vacuous: float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
+  """Values and reasons [R] with 1 for empty boundaries, `vacuous` for such."""
+  for cause, stands in (('empty', 1.0), ('vacuous', vacuous)):
+    value = np.where(reason == cause, stands, value)
+    reason = np.where(reason == cause, '', reason)
+  return value, reason

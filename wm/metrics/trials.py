@@ -17,6 +17,14 @@ STATES, OTHERS, MOVES, PREFIXES, SAMPLES = range(1, 6)
 STATE_ATTEMPTS = 1000
 # Attempts with one number of moves before another is drawn.
 REDRAW = 4
+# Why a draw gives no two prefixes -> what a trial that has no other is called:
+# a state has no prefix of so many moves (on a map, every way back meets a
+# street without entry), both draws are one prefix, or the model refuses one.
+NO_TWO = {
+  'no_prefix': 'no_two_prefixes_missing',
+  'equal_prefixes': 'no_two_prefixes_equal',
+  'refused_prefix': 'no_two_prefixes_refused',
+}
 
 Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -113,7 +121,7 @@ def prefix_pairs(
     world: whose prefixes.
     first, second: [T, W] states; the same ones for compression.
     seed: of all draws; trial t depends on (seed, t) and its states alone.
-    attempts: draws before a trial is given up as 'no_two_prefixes'.
+    attempts: draws before a trial is given up, by the last draw's NO_TWO.
     reason: [T] str, trials that are unmeasurable already.
     keep: (tokens [T, 2, L], lengths [T, 2]) -> [T] bool.
   """
@@ -124,11 +132,13 @@ def prefix_pairs(
     tokens=np.zeros((total, 2, world.max_len), np.int32),
     lengths=np.zeros((total, 2), np.int32),
     moves=np.zeros(total, np.int32),
-    reason=np.full(total, '', '<U16') if reason is None else reason.copy(),
+    reason=np.full(total, '', '<U24'),
     trial=np.arange(total),
     direction=np.zeros(total, np.int32),
     counts={},
   )
+  if reason is not None:
+    found.reason[:] = reason
   low, high = _moves_range(world, first, second)
   found.reason[(found.reason == '') & (high < low)] = 'no_prefix'
   pending = np.flatnonzero(found.reason == '')
@@ -138,14 +148,17 @@ def prefix_pairs(
     share = core.uniforms(seed, MOVES, pending, attempt // REDRAW)
     above = np.floor(share * (high - low + 1)[pending]).astype(np.int32)
     found.moves[pending] = np.minimum(low[pending] + above, high[pending])
-    good = _draw(world, found, pending, seed, attempt)
+    cause = _draw(world, found, pending, seed, attempt)
     if keep is not None:
+      good = np.flatnonzero(cause == '')
       rows = pending[good]
       kept = keep(found.tokens[rows], found.lengths[rows])
-      _count(found.counts, 'refused_prefix', ~kept)
-      good[good] = kept
-    pending = pending[~good]
-  found.reason[pending] = 'no_two_prefixes'
+      cause[good[~kept]] = 'refused_prefix'
+    for name, called in NO_TWO.items():
+      _count(found.counts, name, cause == name)
+      found.reason[pending[cause == name]] = called
+    found.reason[pending[cause == '']] = ''
+    pending = pending[cause != '']
   return found
 
 
@@ -156,7 +169,7 @@ def _draw(
   seed: int,
   attempt: int,
 ) -> np.ndarray:
-  """Draws both prefixes of the given trials; [R] bool, two different ones."""
+  """Draws both prefixes of the given trials; [R] str, '' or of NO_TWO."""
   good = np.ones(len(rows), bool)
   for side, states in enumerate((found.first, found.second)):
     seeds = core.hash64(seed, PREFIXES, rows, attempt, side)
@@ -166,12 +179,12 @@ def _draw(
     found.tokens[rows, side, width:] = core.PAD
     found.lengths[rows, side] = got.lengths
     good &= got.ok
-  _count(found.counts, 'no_prefix', ~good)
   tokens, lengths = found.tokens[rows], found.lengths[rows]
   equal = good & (lengths[:, 0] == lengths[:, 1])
   equal &= (tokens[:, 0] == tokens[:, 1]).all(1)
-  _count(found.counts, 'equal_prefixes', equal)
-  return good & ~equal
+  cause = np.full(len(rows), '', '<U16')
+  cause[~good], cause[equal] = 'no_prefix', 'equal_prefixes'
+  return cause
 
 
 def _count(counts: dict[str, int], cause: str, rows: np.ndarray) -> None:

@@ -165,12 +165,18 @@ class World(navigation.Navigation):
     return self._sequences(found, counts)
 
   def facts(self) -> dict[str, int]:
-    """Size of the graph, what loading resolved, and trips by cause."""
+    """Size of the graph, what is reached in it (`streets.facts`), what loading
+    resolved, and trips by cause.
+    """
     size = {
       'intersections': len(self.graph),
       'streets': self.graph.num_edges,
     }
-    return size | self.graph.counts | self._trips.counts
+    return size | self._reached | self.graph.counts | self._trips.counts
+
+  @functools.cached_property
+  def _reached(self) -> dict[str, int]:
+    return streets.facts(self.graph)
 
   @functools.cached_property
   def _trips(self) -> trips.Trips:

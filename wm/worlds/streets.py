@@ -68,6 +68,43 @@ class StreetGraph:
     return np.bincount(both // size, minlength=size)
 
 
+def facts(graph: StreetGraph) -> dict[str, int]:
+  """What can be reached from where, by counts.
+
+  Returns:
+    components: of intersections that reach each other, strongly connected.
+    largest_component: intersections of the largest.
+    sinks: intersections without an exit.
+    without_entry: intersections that nothing leads to.
+    pairs_without_path: ordered pairs u, v of two intersections where no path
+      leads from u to v.
+  """
+  import networkx as nx
+
+  sources, _, targets = graph.edges()
+  size = len(graph)
+  streets = nx.DiGraph()
+  streets.add_nodes_from(range(size))
+  streets.add_edges_from(zip(sources.tolist(), targets.tolist(), strict=True))
+  folded = nx.condensation(streets)
+  sizes = {c: len(folded.nodes[c]['members']) for c in folded}
+  below: dict[int, int] = {}  # Bit c is set where component c is reached.
+  linked = 0
+  for c in reversed(list(nx.topological_sort(folded))):
+    below[c] = 1 << c
+    for head in folded.successors(c):
+      below[c] |= below[head]
+    reached = sum(sizes[d] for d in folded if below[c] >> d & 1)
+    linked += sizes[c] * (reached - 1)
+  return {
+    'components': len(sizes),
+    'largest_component': max(sizes.values()),
+    'sinks': size - len(np.unique(sources)),
+    'without_entry': size - len(np.unique(targets)),
+    'pairs_without_path': size * (size - 1) - linked,
+  }
+
+
 def great_circle(
   lat1: np.ndarray, lon1: np.ndarray, lat2: np.ndarray, lon2: np.ndarray
 ) -> np.ndarray:
