@@ -6,6 +6,7 @@ setuptools.setup(
   name='wm',
   version='0.1.0',
   description='Does this sequence model have a world model, and how good?',
+  license='Apache-2.0',
   python_requires='>=3.11',
   packages=setuptools.find_packages(include=['wm', 'wm.*']),
   package_data={'wm.recon': ['page.html']},

@@ -118,6 +118,18 @@ def test_nothing_unsafe_and_nothing_broad():
         ), f'{path}:{node.lineno}'
 
 
+def test_hints_name_extras_of_this_checkout():
+  setup = (ROOT / 'setup.py').read_text(encoding='utf-8')
+  hints = 0
+  for path in [*LIBRARY, ROOT / 'README.md']:
+    text = path.read_text(encoding='utf-8')
+    assert not re.search(r'pip install .{0,4}wm\b', text), path
+    for extra in re.findall(r"pip install -e '\.\[(\w+)\]'", text):
+      hints += 1
+      assert f"'{extra}': [" in setup, f'{path}: no extra {extra!r}'
+  assert hints >= 4
+
+
 # BUILD: one target per package and binary, sources and dependencies exact.
 
 

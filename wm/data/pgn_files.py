@@ -57,7 +57,7 @@ def _zstandard(path: pathlib.Path) -> tuple[Callable[[], Any], type]:
   except ImportError as error:
     raise core.InputError(
       f'{path} is compressed with Zstandard; install the package zstandard '
-      '(pip install wm[games]), or unpack it first'
+      "(pip install -e '.[games]'), or unpack it first"
     ) from error
   made = zstandard.ZstdDecompressor(max_window_size=1 << _WINDOW_LOG)
   return made.decompressobj, zstandard.ZstdError

@@ -57,7 +57,7 @@ def read(path: str | pathlib.Path) -> dict[str, np.ndarray]:
     import torch
   except ModuleNotFoundError as error:
     raise core.InputError(
-      "reading PyTorch files needs the extra 'torch': pip install 'wm[torch]'"
+      "reading PyTorch files needs the extra 'torch': pip install -e '.[torch]'"
     ) from error
   if not pathlib.Path(path).is_file():
     raise core.InputError(f'no such file: {path}')

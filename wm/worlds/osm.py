@@ -29,7 +29,7 @@ def _osmnx() -> Any:
     import osmnx
   except ModuleNotFoundError as error:
     raise core.InputError(
-      "maps from OpenStreetMap need the extra 'maps': pip install 'wm[maps]'"
+      "maps from OpenStreetMap need the extra 'maps': pip install -e '.[maps]'"
     ) from error
   return osmnx
 

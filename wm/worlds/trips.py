@@ -152,7 +152,7 @@ def _parquet(path: str | Path) -> Iterator[np.ndarray]:
     from pyarrow import parquet
   except ModuleNotFoundError as error:
     raise core.InputError(
-      f"{path}: Parquet needs the extra 'maps' (pip install 'wm[maps]')"
+      f"{path}: Parquet needs the extra 'maps' (pip install -e '.[maps]')"
     ) from error
   try:
     with parquet.ParquetFile(path) as file:
