@@ -1,7 +1,8 @@
+import networkx as nx
 import numpy as np
 import pytest
 
-from wm import core
+from wm import core, registry
 from wm.worlds import maps, routes, streets
 
 
@@ -299,3 +300,23 @@ def test_a_map_without_routes_of_two_moves_gives_none(tmp_path, traversal):
   world = maps.World(nodes=str(nodes), edges=str(edges), traversal=traversal)
   assert len(world.sample(5, 0)) == 0
   assert world.sample_states(3, 0).tolist() == [[0, 1]] * 3
+
+
+@pytest.mark.parametrize('kind', [nx.Graph, nx.DiGraph, nx.MultiDiGraph])
+def test_a_networkx_graph_is_a_world(tmp_path, kind):
+  grid = nx.grid_2d_graph(3, 4, create_using=kind)
+  for row, column in grid:
+    grid.nodes[row, column].update(x=column / 1000, y=row / 1000)
+  world = maps.from_graph(grid, tmp_path / 'grid', traversal='shortest')
+  again = registry.make('world', registry.spec(world))
+  assert len(again.graph) == 12
+  assert again.graph.num_edges == 34  # Each of 17 streets, both ways.
+  assert len(again.sample(20, 0)) == 20
+  metres = again.graph.length_m[np.isfinite(again.graph.length_m)]
+  np.testing.assert_allclose(metres, 111.19, rtol=1e-4)
+
+
+def test_a_graph_without_places_is_refused(tmp_path):
+  with pytest.raises(core.InputError, match=r'the graph: expected .* x and y'):
+    maps.from_graph(nx.path_graph(3), tmp_path / 'map')
+  assert not (tmp_path / 'map').exists()

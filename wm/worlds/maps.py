@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -280,3 +281,28 @@ class World(navigation.Navigation):
       best = self._least(sequences, number) * (1 + core.OPTIMAL_TOLERANCE)
       any_of_them |= self._metres(sequences, lengths) <= best
     return found | {'any_weighting': any_of_them}
+
+
+def from_graph(graph: Any, out: str | Path, **fields: Any) -> World:
+  """The world of a networkx or OSMnx graph, kept in files that name it.
+
+  Writes nodes.csv and edges.csv to `out`: a world is what its spec says, so
+  that runs on it can be repeated.
+
+  Args:
+    graph: networkx graph of any kind. Nodes have x (longitude) and y
+      (latitude) in degrees; edges may have `length` in metres, and have the
+      great-circle length without. Nodes whose names are not integers are
+      numbered in the graph's order. An undirected edge runs both ways.
+    out: folder of the two files.
+    **fields: of World, such as traversal='shortest'.
+
+  Raises:
+    InputError: not such a graph, or one without a path.
+  """
+  import networkx as nx
+
+  if not all(isinstance(node, int) for node in graph):
+    graph = nx.convert_node_labels_to_integers(graph)
+  nodes, edges = osm.save(osm.convert(graph, 'the graph'), Path(out))
+  return World(nodes=str(nodes), edges=str(edges), **fields)

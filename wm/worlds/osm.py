@@ -146,16 +146,22 @@ def fetch(out: str | Path, place: str = '', file: str = '') -> str:
   network = _download(place) if place else read(file)
   graph = convert(network, place or file)
   out = Path(out)
-  nodes, edges = streets.to_csv(graph)
   with files.replacing(out / 'map.graphml') as temporary:
     _osmnx().io.save_graphml(network, temporary)
-  files.write_text(out / 'nodes.csv', nodes)
-  files.write_text(out / 'edges.csv', edges)
+  save(graph, out)
   counts = ', '.join(f'{k} {n}' for k, n in graph.counts.items())
   return (
     f'{len(graph)} intersections and {graph.num_edges} streets in {out} '
     f'({counts})'
   )
+
+
+def save(graph: streets.StreetGraph, out: Path) -> tuple[Path, Path]:
+  """Writes nodes.csv and edges.csv to `out`; returns their paths."""
+  paths = out / 'nodes.csv', out / 'edges.csv'
+  for path, text in zip(paths, streets.to_csv(graph), strict=True):
+    files.write_text(path, text)
+  return paths
 
 
 def _download(place: str) -> Any:
