@@ -283,40 +283,44 @@ def axis(text: str, names: Sequence[str]) -> Any:
   )
 
 
-def predictor(world: Any) -> tuple[Any, str, dict[str, Any]]:
+def predictor(world: Any) -> tuple[Any, str, dict[str, Any], Any]:
   """What --model and --checkpoint name, used in `world`.
 
   Returns:
     predictor: untrained where --checkpoint=none or the model needs no
       training, else from a training run.
-    name: of its model.
-    about: what else identifies it.
+    name, about: of its model, and what else identifies it.
+    origin: what it is made from, see wm.provenance.
   """
-  from wm import compile_cache, registry
+  from wm import compile_cache, provenance, registry
 
   compile_cache.enable()
+  reader = provenance.Reader()
   model = registry.make('model', FLAGS.model) if FLAGS.model else None
   trained = any(hasattr(model, name) for name in ('fit', 'build'))
   if FLAGS.checkpoint == 'none' or (model and not trained):
     need('model')
     about = {'model_spec': registry.spec(model), 'checkpoint': 'none'}
-    return model.predictor(world, FLAGS.seed), model.name, about
+    origin = reader.of(world, model)
+    return model.predictor(world, FLAGS.seed), model.name, about, origin
   from wm.train import restore
 
   inside = FLAGS.checkpoint in restore.WHICH
   which = FLAGS.checkpoint if inside else 'best'
   folder = FLAGS.out if inside else FLAGS.checkpoint
+  code = reader.of(world, restore.__name__)  # Hashed before it is read.
   found, info = restore.load(folder, which, world, FLAGS.model)
-  recipe = {key: x for key, x in info['run'].items() if key != 'seed'}
   about = {
     'model_spec': info['run']['model'],
     'checkpoint': which,
     'step': info['step'],
     'training': _mark(info['run']),
-    'recipe': _mark(recipe),
+    'recipe': _mark({k: x for k, x in info['run'].items() if k != 'seed'}),
     'training_seed': info['run'].get('seed'),
   }
-  return found, registry.parse(about['model_spec'])[0], about
+  model = registry.make('model', about['model_spec'])
+  origin = reader.of(model, code.inputs, {'checkpoint': info['sha256']})
+  return found, model.name, about, origin
 
 
 def _mark(value: dict[str, Any]) -> str:

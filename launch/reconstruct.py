@@ -44,7 +44,7 @@ def main() -> None:
   if FLAGS.samples:
     summary = run.from_file(world, FLAGS.samples, FLAGS.out, config, FLAGS.name)
   else:
-    predictor, name, about = common.predictor(world)
+    predictor, name, about, _ = common.predictor(world)
     summary = run.from_model(
       world,
       predictor,

@@ -35,7 +35,7 @@ def main() -> None:
   from wm.metrics import scoring
 
   world, metrics = asked(FLAGS.score_world or FLAGS.world)
-  predictor, name, about = common.predictor(world)
+  predictor, name, about, origin = common.predictor(world)
   entries = scoring.run(
     predictor,
     world,
@@ -44,6 +44,7 @@ def main() -> None:
     model_name=FLAGS.name or name,
     out=FLAGS.out,
     extra=about,
+    origin=origin,
   )
   print(scoring.table(entries))
   print(f'written: {FLAGS.out}/scores.json, rows.csv, breakdown.json')

@@ -16,6 +16,7 @@ RANK = {
   'accept': 0,
   'files': 0,
   'registry': 0,
+  'provenance': 0,
   'kernels': 1,
   'worlds': 2,
   'data': 2,

@@ -13,7 +13,7 @@ import pytest
 
 from tests import tiny
 from wm import core, predictors, registry
-from wm.metrics import scoring, stats
+from wm.metrics import needs, stats
 
 NUM = 12
 SEED = 1
@@ -48,7 +48,7 @@ def results(
 ) -> tuple[core.Scores, ...]:
   truth, scored = world(world_name), model(predictor, world_name)
   made = metric(metric_name, accept=accept)
-  missing = scoring.lacks(made, scored, truth)
+  missing = needs.lacks(made, scored, truth)
   if missing:
     pytest.skip(f'{predictor} on {world_name} has no {", ".join(missing)}')
   return made(scored, truth, SEED)

@@ -114,6 +114,30 @@ def sha256(path: str | Path) -> str:
     return hashlib.file_digest(file, 'sha256').hexdigest()
 
 
+def digest(path: str | Path) -> str:
+  """Hex digest of a file's bytes, or of the names and bytes in a folder.
+
+  Links are followed, each folder once. What is no regular file, such as a
+  pipe, counts by its name.
+  """
+  path = Path(path)
+  if path.is_file():
+    return sha256(path)
+  total, seen = hashlib.sha256(), set()
+  for folder, inner, names in os.walk(path, followlinks=True):
+    place = os.path.realpath(folder)
+    if place in seen:
+      inner.clear()
+      continue
+    seen.add(place)
+    inner.sort()
+    for name in sorted(names):
+      file = Path(folder, name)
+      held = sha256(file) if file.is_file() else ''
+      total.update(f'{file.relative_to(path).as_posix()}\0{held}\0'.encode())
+  return total.hexdigest()
+
+
 def same(
   folder: str | Path, stage: str, run: dict[str, Any], other: dict[str, Any]
 ) -> None:
@@ -137,6 +161,28 @@ def _differ(one: Any, other: Any) -> bool:
   return one != other
 
 
+def claimed(
+  folder: str | Path,
+  stage: str,
+  run: dict[str, Any],
+  absent: dict[str, Any] | None = None,
+) -> bool:
+  """Whether `folder` is this run's already, for one stage of it; see `claim`.
+
+  Raises:
+    InputError: the folder holds another run of this stage.
+  """
+  path = Path(folder) / f'{stage}.run.json'
+  if not path.exists():
+    return False
+  other = read_json(path)
+  if not isinstance(other, dict):
+    raise core.InputError(f'{path} is not a run description')
+  run = json.loads(json.dumps(run))
+  same(folder, stage, run, {**(absent or {}), **other})
+  return True
+
+
 def claim(
   folder: str | Path,
   stage: str,
@@ -152,15 +198,8 @@ def claim(
   Raises:
     InputError: the folder holds another run of this stage.
   """
-  path = Path(folder) / f'{stage}.run.json'
-  run = json.loads(json.dumps(run))
-  if path.exists():
-    other = read_json(path)
-    if not isinstance(other, dict):
-      raise core.InputError(f'{path} is not a run description')
-    same(folder, stage, run, {**(absent or {}), **other})
-    return
-  write_json(path, run)
+  if not claimed(folder, stage, run, absent):
+    write_json(Path(folder) / f'{stage}.run.json', run)
 
 
 @contextlib.contextmanager

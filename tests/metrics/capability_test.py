@@ -5,7 +5,7 @@ import pytest
 
 from tests.metrics import table
 from wm import core, predictors, registry
-from wm.metrics import capability, scoring
+from wm.metrics import capability, needs
 
 WORLD = registry.make('world', 'seating(length=40)')
 
@@ -102,7 +102,7 @@ def test_a_network_can_be_asked():
 def test_worlds_without_questions_say_so():
   world = registry.make('world', 'lattice()')
   predictor = predictors.Oracle(world)
-  assert scoring.lacks(capability.Metric(), predictor, world) == ['questions']
+  assert needs.lacks(capability.Metric(), predictor, world) == ['questions']
   assert not len(world.questions(3, 0))
   with pytest.raises(core.InputError, match='num=0'):
     capability.Metric(num=0)

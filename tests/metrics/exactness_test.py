@@ -6,7 +6,7 @@ import pytest
 from tests import tiny
 from wm import core, predictors, registry
 from wm.data import sampling
-from wm.metrics import exactness, scoring, stats
+from wm.metrics import exactness, needs, stats, summaries
 
 WORLD = tiny.World()
 
@@ -94,7 +94,7 @@ def test_bins_are_rows_and_steps_are_counted_from_the_first_token():
   assert summary['value'] == pytest.approx(40 / games.lengths.sum())
   assert summary['n'] == len(found.value)
   entries = list(
-    scoring.breakdown(
+    summaries.breakdown(
       exactness.Metric(), found, world, seed=0, model_name='copy'
     )
   )
@@ -313,8 +313,8 @@ def test_a_loss_that_is_not_finite_is_counted():
 
 def test_models_that_name_no_states_lack_something():
   metric = exactness.Metric()
-  assert scoring.lacks(metric, make('uniform', WORLD), WORLD) == ['states']
-  assert scoring.lacks(metric, make('copy_start', WORLD), WORLD) == []
+  assert needs.lacks(metric, make('uniform', WORLD), WORLD) == ['states']
+  assert needs.lacks(metric, make('copy_start', WORLD), WORLD) == []
 
 
 def test_the_naive_reader_needs_a_naive_world():

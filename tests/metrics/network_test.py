@@ -11,9 +11,9 @@ from wm import core, registry
 from wm.metrics import (
   compression,
   distinction,
+  needs,
   next_token,
   probe,
-  scoring,
   stats,
 )
 from wm.models import network, states
@@ -77,7 +77,7 @@ def test_every_family_is_measured_by_every_kind_of_metric(family, where):
     next_token.Metric(num=3),
     probe.Metric(num=20),
   ):
-    assert not scoring.lacks(metric, predictor, world)
+    assert not needs.lacks(metric, predictor, world)
     found = [stats.summarize(s) for s in metric(predictor, world, 0)]
     assert max(one['n'] for one in found) > 0, metric.name
 

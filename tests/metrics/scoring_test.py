@@ -11,43 +11,10 @@ import pytest
 
 import wm
 from tests import tiny
+from tests.metrics.counted import ORACLE, OTHER, WORLD, Counted
+from tests.metrics.counted import run as _run
 from wm import core, predictors, registry
-from wm.metrics import compression, distinction, scoring, stats
-
-WORLD = tiny.World()
-ORACLE = predictors.Oracle(WORLD)
-
-
-@dataclasses.dataclass(frozen=True)
-class Counted(core.Metric):
-  """Counts its calls; may be interrupted or need what is not there."""
-
-  version: ClassVar[str] = '7'
-  calls: ClassVar[list[str]] = []
-  interrupted: ClassVar[set[str]] = set()
-  breakdown: ClassVar[tuple[str, ...]] = ('kind',)
-
-  label: str = 'a'
-
-  def __call__(self, predictor, world, seed):
-    if self.label in self.interrupted:
-      raise KeyboardInterrupt
-    self.calls.append(self.label)
-    return (
-      core.scores(
-        'share',
-        [1, 0, 0.1 + 0.2, 9],
-        reason=['', '', '', 'empty'],
-        group=np.array([1, 1, 2**40, 3]),
-        columns={
-          'kind': np.array(['x', 'y', 'x', 'x']),
-          'even': np.array([True, False, True, True]),
-          'many': np.arange(4),
-        },
-        counts={'tries': np.int64(3)},
-      ),
-      core.scores('plain', [2.5], bounds=None),
-    )
+from wm.metrics import compression, distinction, needs, parts, scoring, stats
 
 
 @pytest.fixture(autouse=True)
@@ -56,22 +23,13 @@ def _fresh():
   Counted.interrupted.clear()
 
 
-def _run(out, *metrics, **fields):
-  return scoring.run(
-    fields.pop('predictor', ORACLE),
-    WORLD,
-    metrics or (Counted(),),
-    **{'seed': 3, 'model_name': 'm', 'out': out, **fields},
-  )
-
-
 def test_fields(tmp_path):
   entries = _run(tmp_path, extra={'checkpoint': 'best'})
   assert entries == json.loads((tmp_path / 'scores.json').read_text())
   share, plain = entries
   expected = {
-    'metric': 'scoring_test',
-    'spec': 'scoring_test()',
+    'metric': 'counted',
+    'spec': 'counted()',
     'quantity': 'share',
     'world': 'tiny()',
     'model': 'm',
@@ -178,23 +136,38 @@ def test_killed_and_started_again_goes_on(tmp_path):
 
 def test_a_part_without_its_rows_is_run_again(tmp_path):
   _run(tmp_path)
-  for path in (tmp_path / scoring.PARTS).glob('*.csv'):
+  for path in (tmp_path / parts.FOLDER).glob('*.npz'):
     path.unlink()
   _run(tmp_path)
   assert Counted.calls == ['a', 'a']
 
 
-def test_scores_of_the_same_run_add_up(tmp_path):
+def test_scores_of_the_same_run_add_up(tmp_path, monkeypatch):
+  monkeypatch.setattr(registry, 'find', lambda kind, name: Counted)
   _run(tmp_path, Counted('a'))
   entries = _run(tmp_path, Counted('b'))
   assert [e['spec'] for e in entries] == [
-    "scoring_test(label='b')",
-    "scoring_test(label='b')",
-    'scoring_test()',
-    'scoring_test()',
+    "counted(label='b')",
+    "counted(label='b')",
+    'counted()',
+    'counted()',
   ]
   assert Counted.calls == ['a', 'b']
   assert len(pd.read_csv(tmp_path / 'rows.csv')) == 10
+
+
+def test_what_is_not_asked_for_and_stands_no_more_is_left_out(
+  tmp_path, monkeypatch
+):
+  monkeypatch.setattr(registry, 'find', lambda kind, name: Counted)
+  _run(tmp_path, Counted('a'))
+  said = []
+  entries = _run(tmp_path, Counted('b'), origin=OTHER, tell=said.append)
+  assert [e['spec'] for e in entries] == ["counted(label='b')"] * 2
+  assert len(list((tmp_path / parts.FOLDER).iterdir())) == 2
+  assert said == [
+    'counted(): left out, name the metric to measure it: model changed'
+  ]
 
 
 def test_batch_is_no_other_run(tmp_path):
@@ -238,10 +211,10 @@ def test_what_a_metric_needs(tmp_path):
   class Free(tiny.World):
     cost = core.World.cost
 
-  assert scoring.lacks(Needy(), ORACLE, WORLD) == ['hidden']
-  assert scoring.lacks(Needy(), Seeing(WORLD), WORLD) == []
-  assert scoring.lacks(Needy(), Seeing(WORLD), Free()) == ['cost']
-  assert scoring.lacks(Counted(), ORACLE, Free()) == []
+  assert needs.lacks(Needy(), ORACLE, WORLD) == ['hidden']
+  assert needs.lacks(Needy(), Seeing(WORLD), WORLD) == []
+  assert needs.lacks(Needy(), Seeing(WORLD), Free()) == ['cost']
+  assert needs.lacks(Counted(), ORACLE, Free()) == []
   (entry,) = _run(tmp_path, Needy())
   assert entry['unmeasured'] == {'needs_hidden': 1}
   assert entry['value'] is None

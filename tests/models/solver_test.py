@@ -7,7 +7,7 @@ import pytest
 
 from tests import tiny
 from wm import core, predictors, registry
-from wm.metrics import scoring, stats
+from wm.metrics import needs, stats
 
 WORLD = registry.make('world', 'seating()')
 COMPRESSION = "compression(trials={}, samples=5, k=1, suffixes='world')"
@@ -202,7 +202,7 @@ def test_every_metric_finds_it_perfect(metric):
   fields = [f'{k}={v}' for k, v in small.items() if hasattr(made, k)]
   made = registry.make('metric', f'{metric}({", ".join(fields)})')
   model = _model('solver()')
-  if scoring.lacks(made, model, WORLD):
+  if needs.lacks(made, model, WORLD):
     pytest.skip(f'solver has no {", ".join(made.needs)}')
   found = made(model, WORLD, 1)
   for name in made.headline:

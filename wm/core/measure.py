@@ -100,6 +100,17 @@ class Model(abc.ABC):
     """Registry name: the module this class is defined in."""
     return type(self).__module__.rsplit('.', 1)[-1]
 
+  def code(self) -> tuple[str, ...]:
+    """Modules that it runs besides its class's: 'package.name', 'file.py'."""
+    return ()
+
+  def undeclared(self) -> str:
+    """Why the files that it reads are not all known; '' where they are.
+
+    Those that its fields name are.
+    """
+    return ''
+
   @abc.abstractmethod
   def predictor(self, world: World, seed: int) -> Predictor:
     """The predictor before any training (random weights for networks)."""

@@ -1,31 +1,32 @@
 """Runs metrics and writes scores.json, rows.csv and breakdown.json.
 
-Each metric's results are kept in a part file of their own under `scores/` as
-soon as they are there, so a killed run goes on where it was; the three files
-are put together from all parts.
+What each metric finds is kept in a part of its own under `scores/` as soon as
+it is there, so a killed run goes on where it was; the three files are put
+together from all parts. A part is used again as long as all that its rows
+depend on is as it was (`wm.provenance`); summaries are made anew from kept
+rows where only the statistics have changed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import csv
-import hashlib
+import dataclasses
 import json
 import pathlib
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tqdm
 
 import wm
-from wm import core, files, registry
-from wm.metrics import rollouts, stats
+from wm import core, files, provenance, registry
+from wm.metrics import needs, rollouts, summaries
+from wm.metrics import parts as parts_lib
+from wm.metrics.summaries import Entry
 
-PARTS = 'scores'
-# A side column is broken down only where it takes no more values than this.
-MOST_VALUES = 128
 # Columns of rows.csv that every metric has; side columns follow.
 COLUMNS = (
   'metric',
@@ -37,26 +38,17 @@ COLUMNS = (
   'group',
   'weight',
 )
+JOINED = ('scores.json', 'rows.csv', 'breakdown.json')
 
 # Follow from what a folder is claimed for; older folders do not say them.
 _DERIVED = ('recipe', 'training_seed')
+# What a trial depends on besides the things themselves; what sums them up.
+_ENGINE = ('wm.metrics.needs', 'wm.metrics.rollouts', 'wm.accept')
+_SUMMARIES = ('wm.metrics.summaries',)
 
-Entry = dict[str, Any]
+_UNKNOWN = provenance.Origin({}, 'what the model is made from is not given')
 
-
-def lacks(
-  metric: core.Metric, predictor: core.Predictor, world: core.World
-) -> list[str]:
-  """What the metric needs that predictor and world leave at the default."""
-  missing = []
-  for need in metric.needs:
-    of_model = hasattr(core.Predictor, need)
-    thing, base = (
-      (predictor, core.Predictor) if of_model else (world, core.World)
-    )
-    if getattr(type(thing), need, None) is getattr(base, need, None):
-      missing.append(need)
-  return missing
+Tell = Callable[[str], None]
 
 
 def commit() -> str | None:
@@ -84,75 +76,6 @@ def commit() -> str | None:
   return found.stdout.strip()
 
 
-def entry(
-  metric: core.Metric,
-  scores: core.Scores,
-  world: core.World,
-  *,
-  seed: int,
-  model_name: str,
-  summary: stats.Summary | None = None,
-  extra: Entry | None = None,
-) -> Entry:
-  """One object of scores.json; `summary` defaults to that of all trials."""
-  summary = stats.summarize(scores, seed) if summary is None else summary
-  return {
-    'metric': metric.name,
-    'quantity': scores.quantity,
-    'world': registry.spec(world),
-    'model': model_name,
-    **summary,
-    'seed': seed,
-    'spec': registry.spec(metric),
-    'accept': getattr(metric, 'accept', None),
-    'counts': {cause: int(num) for cause, num in scores.counts.items()},
-    'metric_version': metric.version,
-    'world_version': world.version,
-    'wm_version': wm.__version__,
-    **(extra or {}),
-  }
-
-
-def breakdown(
-  metric: core.Metric,
-  scores: core.Scores,
-  world: core.World,
-  *,
-  seed: int,
-  model_name: str,
-  extra: Entry | None = None,
-) -> Iterator[Entry]:
-  """Entries of subsets: by each of the world's tags, and as the metric says.
-
-  A metric names further columns in its attribute `breakdown`. Each entry has
-  `where`, the column and its value.
-  """
-  names = [*world.tags(world.init(1)), *getattr(metric, 'breakdown', ())]
-  for name in names:
-    column = scores.columns.get(name)
-    if column is None or not 1 < len(np.unique(column)) <= MOST_VALUES:
-      continue
-    for value, summary in stats.by_column(scores, name, seed):
-      yield {
-        **entry(
-          metric,
-          scores,
-          world,
-          seed=seed,
-          model_name=model_name,
-          summary=summary,
-          extra=extra,
-        ),
-        'counts': {},
-        'where': {name: value},
-      }
-
-
-def _unmeasurable(missing: list[str]) -> core.Scores:
-  """A row that says why a metric could not be run at all."""
-  return core.scores('all', [np.nan], reason=[f'needs_{missing[0]}'])
-
-
 @contextlib.contextmanager
 def _progress(spec: str) -> Iterator[None]:
   """A bar of decided trials, on a terminal only."""
@@ -173,87 +96,158 @@ def _progress(spec: str) -> Iterator[None]:
 def _measure(
   metric: core.Metric, predictor: core.Predictor, world: core.World, seed: int
 ) -> tuple[core.Scores, ...]:
-  if missing := lacks(metric, predictor, world):
-    return (_unmeasurable(missing),)
+  if missing := needs.lacks(metric, predictor, world):
+    return (needs.unmeasurable(missing),)
   with _progress(registry.spec(metric)):
     return metric(predictor, world, seed)
-
-
-def _part(folder: pathlib.Path, metric: core.Metric) -> pathlib.Path:
-  spec = registry.spec(metric)
-  mark = hashlib.sha256(f'{spec} {metric.version}'.encode()).hexdigest()[:12]
-  return folder / PARTS / f'{metric.name}-{mark}.json'
 
 
 def _plain(value: Any) -> Any:
   return value.item() if isinstance(value, np.generic) else value
 
 
-def _write_part(
-  path: pathlib.Path,
-  metric: core.Metric,
-  found: Sequence[core.Scores],
-  entries: list[Entry],
-  parts: list[Entry],
-) -> None:
-  """Rows first: the JSON file says that the part is whole."""
-  side = list(dict.fromkeys(n for scores in found for n in scores.columns))
-  names = [*COLUMNS, *(n for n in side if n not in COLUMNS)]
-  with (
-    files.replacing(path.with_suffix('.csv')) as temporary,
-    open(temporary, 'w', encoding='utf-8', newline='') as file,
-  ):
-    writer = csv.DictWriter(file, names, lineterminator='\n')
-    writer.writeheader()
-    for scores in found:
-      for row in _rows(metric, scores):
-        writer.writerow(row)
-  files.write_json(path, {'entries': entries, 'breakdown': parts})
+def _rows(part: parts_lib.Part) -> Iterator[Entry]:
+  for scores, entry in zip(part.scores, part.entries, strict=True):
+    fixed = {key: entry[key] for key in ('metric', 'spec', 'quantity')}
+    for t in range(len(scores.value)):
+      yield {
+        **{name: _plain(column[t]) for name, column in scores.columns.items()},
+        **fixed,
+        'row': t,
+        'value': '' if scores.reason[t] else float(scores.value[t]),
+        'reason': str(scores.reason[t]),
+        'group': int(scores.group[t]),
+        'weight': float(scores.weight[t]),
+      }
 
 
-def _rows(metric: core.Metric, scores: core.Scores) -> Iterator[Entry]:
-  fixed = {
-    'metric': metric.name,
-    'spec': registry.spec(metric),
-    'quantity': scores.quantity,
-  }
-  for t in range(len(scores.value)):
-    yield {
-      **{name: _plain(column[t]) for name, column in scores.columns.items()},
-      **fixed,
-      'row': t,
-      'value': '' if scores.reason[t] else float(scores.value[t]),
-      'reason': str(scores.reason[t]),
-      'group': int(scores.group[t]),
-      'weight': float(scores.weight[t]),
-    }
-
-
-def _join(folder: pathlib.Path, order: Sequence[pathlib.Path]) -> list[Entry]:
-  """Writes the three files from all parts, the given ones first."""
-  rest = sorted(set((folder / PARTS).glob('*.json')) - set(order))
-  paths = [*order, *rest]
-  parts = [files.read_json(path) for path in paths]
-  names = list(COLUMNS)
-  for path in paths:
-    with open(path.with_suffix('.csv'), encoding='utf-8', newline='') as file:
-      header = next(csv.reader(file))
-    names += [name for name in header if name not in names]
+def _join(folder: pathlib.Path, parts: Sequence[parts_lib.Part]) -> list[Entry]:
+  """Writes the three files from parts."""
+  side = (n for part in parts for scores in part.scores for n in scores.columns)
   with (
     files.replacing(folder / 'rows.csv') as temporary,
     open(temporary, 'w', encoding='utf-8', newline='') as file,
   ):
+    names = list(dict.fromkeys([*COLUMNS, *side]))
     writer = csv.DictWriter(file, names, lineterminator='\n')
     writer.writeheader()
-    for path in paths:
-      with open(path.with_suffix('.csv'), encoding='utf-8', newline='') as part:
-        writer.writerows(csv.DictReader(part))
-  entries = [e for part in parts for e in part['entries']]
+    for part in parts:
+      writer.writerows(_rows(part))
+  entries = [e for part in parts for e in part.entries]
   files.write_json(
-    folder / 'breakdown.json', [e for part in parts for e in part['breakdown']]
+    folder / 'breakdown.json', [e for part in parts for e in part.breakdown]
   )
   files.write_json(folder / 'scores.json', entries)
   return entries
+
+
+class _Run:
+  """A run of `run`: what is kept, what is stale, what is measured."""
+
+  def __init__(
+    self,
+    folder: pathlib.Path,
+    world: core.World,
+    origin: provenance.Origin,
+    about: Entry,
+    tell: Tell,
+  ) -> None:
+    self.folder, self.world, self.about = folder, world, about
+    self.tell, self.made_of = tell, origin
+    self.reader = provenance.Reader()
+    self.summed_from = self.reader.of(*_SUMMARIES).inputs
+
+    self.origins: dict[str, provenance.Origin] = {}
+
+  def origin(self, metric: core.Metric) -> provenance.Origin:
+    """All that the metric's rows depend on, as it was when first asked."""
+    spec = registry.spec(metric)
+    if spec not in self.origins:
+      found = self.reader.of(metric, self.world, *_ENGINE, self.made_of.inputs)
+      unknown = found.unknown or self.made_of.unknown
+      self.origins[spec] = found._replace(unknown=unknown)
+    return self.origins[spec]
+
+  def found_before(
+    self, asked: Mapping[str, core.Metric]
+  ) -> dict[str, parts_lib.Part]:
+    """Spec -> part that still stands; the others are removed."""
+    for metric in asked.values():
+      self.origin(metric)  # Before anything is measured.
+    if self.made_of.unknown:
+      self.tell(f'{self.made_of.unknown}: all is measured anew each time')
+    found, stale = {}, False
+    for path in parts_lib.paths(self.folder):
+      try:
+        part = self._standing(path, asked)
+        found[part.spec] = part
+      except parts_lib.Unusable as error:
+        stale = True
+        self._remove(path, asked, error)
+    if stale:
+      for name in JOINED:
+        (self.folder / name).unlink(missing_ok=True)
+    return found
+
+  def _standing(
+    self, path: pathlib.Path, asked: Mapping[str, core.Metric]
+  ) -> parts_lib.Part:
+    """A part, its summaries as they would be made now; raises Unusable."""
+    part = parts_lib.read(path)
+    try:
+      metric = asked.get(part.spec) or registry.make('metric', part.spec)
+    except core.InputError as error:
+      raise parts_lib.Unusable(str(error), part.spec) from error
+    origin = self.origin(metric)
+    why = part.unknown or origin.unknown
+    why = why or provenance.difference(part.origin, origin.inputs)
+    if why:
+      raise parts_lib.Unusable(why, part.spec)
+    changed = provenance.difference(part.summed_from, self.summed_from)
+    self.tell(
+      f'{part.spec}: kept from before'
+      + (f', summed up anew: {changed}' if changed else '')
+    )
+    return self._written(metric, path, part) if changed else part
+
+  def _remove(
+    self,
+    path: pathlib.Path,
+    asked: Mapping[str, core.Metric],
+    error: parts_lib.Unusable,
+  ) -> None:
+    parts_lib.remove(path)
+    spec = error.spec or path.stem
+    if spec not in asked:
+      self.tell(f'{spec}: left out, name the metric to measure it: {error}')
+    elif not self.made_of.unknown:
+      self.tell(f'{spec}: measured anew: {error}')
+
+  def _written(
+    self, metric: core.Metric, path: pathlib.Path, part: parts_lib.Part
+  ) -> parts_lib.Part:
+    """Sums up the rows of a part and writes it."""
+    named = part.about
+    entries, breakdown = summaries.summed_up(
+      metric, part.scores, self.world, **named
+    )
+    part = dataclasses.replace(
+      part,
+      entries=entries,
+      breakdown=breakdown,
+      summed_from=self.summed_from,
+    )
+    parts_lib.write(path, part)
+    return part
+
+  def measured(
+    self, metric: core.Metric, found: tuple[core.Scores, ...]
+  ) -> parts_lib.Part:
+    """Writes what a metric found."""
+    spec, origin = registry.spec(metric), self.origin(metric)
+    path = parts_lib.path(self.folder, metric.name, spec)
+    part = parts_lib.Part(spec, *origin, {}, self.about, [], [], found)
+    return self._written(metric, path, part)
 
 
 def run(
@@ -265,12 +259,16 @@ def run(
   model_name: str,
   out: str | pathlib.Path,
   extra: Entry | None = None,
+  origin: provenance.Origin = _UNKNOWN,
+  tell: Tell = print,
 ) -> list[Entry]:
   """Scores a predictor by metrics; goes on where a killed run stopped.
 
-  Writes OUT/scores.json (a list of entries, see `entry`), OUT/rows.csv (every
-  trial of every metric, for pandas.read_csv) and OUT/breakdown.json. Metrics
-  scored before in the same folder are kept and not run again.
+  Writes OUT/scores.json (a list of entries, see `summaries.entry`),
+  OUT/rows.csv (every trial of every metric, for pandas.read_csv) and
+  OUT/breakdown.json. What was found before in the same folder is kept as long
+  as it stands; what no longer does goes, and is measured anew if it is asked
+  for. A folder is claimed once something is found.
 
   Args:
     predictor: what to score.
@@ -281,6 +279,10 @@ def run(
     out: folder of this model's results.
     extra: further fields of every entry, e.g. which checkpoint; part of what
       the folder is claimed for.
+    origin: what the predictor is made from, its model's and its weights', by
+      `provenance.Reader`; best taken before they are read. Without it nothing
+      is kept for the next run.
+    tell: gets a line on what is kept, and on what is not and why.
 
   Raises:
     InputError: the folder holds scores of another model, world or seed; the
@@ -300,23 +302,19 @@ def run(
     'seed': seed,
     **{k: x for k, x in (extra or {}).items() if k not in _DERIVED},
   }
-  files.claim(folder, 'score', claimed)
+  files.claimed(folder, 'score', claimed)
   more = {**(extra or {}), 'commit': commit()}
-  paths = []
-  for metric in metrics:
-    paths.append(_part(folder, metric))
-    if paths[-1].exists() and paths[-1].with_suffix('.csv').exists():
-      continue
-    found = _measure(metric, predictor, world, seed)
-    named = {'seed': seed, 'model_name': model_name, 'extra': more}
-    entries = [entry(metric, scores, world, **named) for scores in found]
-    parts = [
-      part
-      for scores in found
-      for part in breakdown(metric, scores, world, **named)
-    ]
-    _write_part(paths[-1], metric, found, entries, parts)
-  return _join(folder, list(dict.fromkeys(paths)))
+  about = {'seed': seed, 'model_name': model_name, 'extra': more}
+  one = _Run(folder, world, origin, about, tell)
+  asked = {registry.spec(metric): metric for metric in metrics}
+  found = one.found_before(asked)
+  for spec, metric in asked.items():
+    if spec not in found:
+      measured = _measure(metric, predictor, world, seed)
+      files.claim(folder, 'score', claimed)
+      found[spec] = one.measured(metric, measured)
+  order = [*asked, *(spec for spec in found if spec not in asked)]
+  return _join(folder, [found[spec] for spec in order])
 
 
 def table(entries: Sequence[Entry]) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import importlib
 import importlib.util
+import os
 import pathlib
 import sys
 import types
@@ -173,6 +174,9 @@ class Model(core.Model):
     function: 'package.module:name' or 'file.py:name'.
     max_len: longest input it takes, in tokens; 0 is the world's.
     rows: batch size of every call; the last one is filled up with pads.
+    files: paths of all files that it reads, such as weights; () where it reads
+      none. Results are kept as long as these, and the function's module with
+      what it imports, stay the same. None: not said, so nothing is kept.
   """
 
   version: ClassVar[str] = '1'
@@ -180,10 +184,37 @@ class Model(core.Model):
   function: str = ''
   max_len: int = 0
   rows: int = 16
+  files: tuple[str, ...] | None = dataclasses.field(default=None, compare=False)
+
+  def __post_init__(self) -> None:
+    names = self.files
+    if names is not None and not (
+      isinstance(names, tuple) and all(isinstance(n, str) for n in names)
+    ):
+      raise core.InputError(
+        f'user model: files={names!r} was given; expected a tuple of paths, '
+        "such as files=('weights.pt',), or files=() for none"
+      )
+
+  def code(self) -> tuple[str, ...]:
+    """See core.Model."""
+    return (self.function.rpartition(':')[0],)
+
+  def undeclared(self) -> str:
+    """See core.Model."""
+    if self.files is not None:
+      return ''
+    return (
+      'a user model without files= does not say what files it reads '
+      "(files=('weights.pt',); files=() for none)"
+    )
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
-    """See core.Model; raises InputError where `function` is not found."""
+    """See core.Model; InputError where function or a file is not found."""
     del seed
+    for name in self.files or ():
+      if not os.path.exists(name):
+        raise core.InputError(f'user model: no file {name!r}, of files=')
     return FromCallable(
       load(self.function),
       vocab_size=len(world.vocab),

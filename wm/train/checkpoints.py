@@ -155,6 +155,11 @@ class Checkpoints:
         raise self._broken(step, f'the hash of {name} is wrong')
     self._verified.add(step)
 
+  def digest(self, step: int) -> str:
+    """Hex digest of all files' hashes; raises InputError if damaged."""
+    self.verify(step)
+    return files.sha256(self.folder / str(step) / HASHES)
+
   def progress(self, step: int) -> dict[str, Any]:
     """The JSON record of a checkpoint; raises InputError if damaged."""
     self.verify(step)

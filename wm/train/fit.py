@@ -10,14 +10,9 @@ import numpy as np
 
 from wm import core
 from wm.data import store as stores
-from wm.train import books, writers
+from wm.train import books, runs, writers
 
 CHUNK = 256  # Held-out rows evaluated at a time.
-
-
-def path(out: str | pathlib.Path) -> pathlib.Path:
-  """Where a fitted model is kept."""
-  return pathlib.Path(out) / 'checkpoints' / 'fitted.npz'
 
 
 def run(
@@ -27,12 +22,12 @@ def run(
   out: pathlib.Path,
 ) -> dict[str, Any]:
   """Fits a model to the training sequences and keeps it; see loop.train."""
-  start = time.perf_counter()
-  if path(out).exists():
-    predictor = model.load(path(out), world)
+  start, path = time.perf_counter(), runs.fitted(out)
+  if path.exists():
+    predictor = model.load(path, world)
   else:
     predictor = model.fit(data[0], world)
-    predictor.save(path(out))
+    predictor.save(path)
   tokens = int(data[0].manifest['tokens']) - len(data[0])
   seconds = time.perf_counter() - start
   found = books.means(evaluate(predictor, world, data[1]))

@@ -32,7 +32,7 @@ def load(
   Returns:
     predictor: of the checkpoint.
     info: `step`, `heldout` (evaluation at that step or None), `checkpoint`
-      (its folder) and `run` (OUT/train.run.json).
+      (its folder), `sha256` (of its files) and `run` (OUT/train.run.json).
 
   Raises:
     InputError: no run there, an unknown `which`, a damaged checkpoint, or
@@ -82,10 +82,11 @@ def _predictor(
   about: dict[str, Any],
 ) -> tuple[core.Predictor, dict[str, Any]]:
   if hasattr(model, 'fit'):
-    from wm.train import fit
-
-    info = {'step': 0, 'heldout': None, 'checkpoint': str(fit.path(run))}
-    return model.load(fit.path(run), world), info
+    path = runs.fitted(run)
+    # Hashed before it is read: what changes in between is then noticed.
+    digest = files.sha256(path) if path.is_file() else ''
+    info = {'step': 0, 'heldout': None, 'sha256': digest}
+    return model.load(path, world), {**info, 'checkpoint': str(path)}
   import jax
 
   from wm.models import network, states
@@ -106,6 +107,7 @@ def _predictor(
     params = state_lib.tree(shape, kept.params(step, abstract))
     max_len = network.reach(shape, world.max_len)
     heldout = kept.progress(step).get('heldout')
+    digest = kept.digest(step)
   finally:
     kept.close()
   if heldout is not None and heldout['step'] != step:
@@ -116,7 +118,7 @@ def _predictor(
     predictor = network.NetworkPredictor(
       model, params, len(world.vocab), world.end, max_len
     )
-  info = {'step': step, 'heldout': heldout}
+  info = {'step': step, 'heldout': heldout, 'sha256': digest}
   return predictor, {**info, 'checkpoint': str(kept.folder / str(step))}
 
 

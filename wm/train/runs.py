@@ -35,6 +35,11 @@ def describe(
   }
 
 
+def fitted(out: str | pathlib.Path) -> pathlib.Path:
+  """Where a model that is counted, not trained by steps, is kept."""
+  return pathlib.Path(out) / 'checkpoints' / 'fitted.npz'
+
+
 def open_data(
   out: pathlib.Path, world: core.World, data: str | None = None
 ) -> tuple[stores.Store, stores.Store]:

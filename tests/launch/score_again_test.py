@@ -1,0 +1,207 @@
+"""A folder that is scored again: what stands is kept, what does not is not."""
+
+import csv
+import json
+import os
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+from absl.testing import flagsaver
+
+METRIC = '--metric=next_token(num=20)'
+
+MODEL = """
+import helper
+
+def logits(tokens):
+  return helper.flat(tokens)
+"""
+
+HELPER = """
+import numpy as np
+
+def flat(tokens):
+  return np.zeros((*tokens.shape, {size}))
+"""
+
+# Says `left` after anything.
+SKEWED = """
+import numpy as np
+
+def flat(tokens):
+  return np.log(np.where(np.arange({size}) == 1, .9, .1 / {size})
+                + np.zeros((*tokens.shape, 1)))
+"""
+
+
+@pytest.fixture
+def binaries(root, monkeypatch):
+  """(binary, flags...) -> runs its main in this process."""
+  monkeypatch.syspath_prepend(root / 'launch')
+  import common
+
+  def run(binary: str, *flags: str) -> None:
+    with flagsaver.flagsaver():
+      common.FLAGS([binary, *flags])
+      __import__(binary).main()
+
+  return run
+
+
+@pytest.fixture
+def score(binaries, tmp_path, monkeypatch, capsys):
+  """(flags...) -> (quantity -> value, what it said but for the table)."""
+  monkeypatch.chdir(tmp_path)
+
+  def run(*flags: str, out: str = 'out') -> tuple[dict, list[str]]:
+    sys.modules.pop('helper', None)  # As a process of its own would find it.
+    capsys.readouterr()
+    binaries('score', METRIC, f'--out={out}', *flags)
+    said = capsys.readouterr().out.splitlines()
+    entries = json.loads(pathlib.Path(out, 'scores.json').read_text())
+    values = {e['quantity']: e['value'] for e in entries}
+    return values, [line for line in said if line.startswith('next_token(')]
+
+  return run
+
+
+def write(name: str, text: str, **values) -> None:
+  path = pathlib.Path(name)
+  path.write_text(text.format(**values) if values else text)
+  # Bytecode is matched by whole seconds and size.
+  made = path.stat().st_mtime + len(text)
+  os.utime(path, (made, made))
+
+
+def user(**fields) -> tuple[str, str]:
+  given = ', '.join(f'{k}={v!r}' for k, v in fields.items())
+  return '--world=lattice()', f"--model=user('m.py:logits', {given})"
+
+
+def test_an_edited_function_or_what_it_imports_is_measured_anew(score):
+  write('m.py', MODEL)
+  write('helper.py', HELPER, size=4)
+  flags = user(files=())
+  first, said = score(*flags)
+  assert said == []
+  assert score(*flags) == (first, ['next_token(num=20): kept from before'])
+  write('helper.py', SKEWED, size=4)
+  second, said = score(*flags)
+  assert said == ['next_token(num=20): measured anew: helper.py changed']
+  assert second != first
+  write('m.py', MODEL.replace('(tokens)\n', '(tokens) * 0\n', 2))
+  third, said = score(*flags)
+  assert said == ['next_token(num=20): measured anew: m.py changed']
+  assert third == first
+  assert score(*flags)[1] == ['next_token(num=20): kept from before']
+
+
+def test_a_declared_file_is_part_of_the_model(score):
+  write(
+    'm.py',
+    'import numpy as np\n'
+    'def logits(tokens):\n'
+    "  return np.load('w.npy') + np.zeros((*tokens.shape, 1))\n",
+  )
+  np.save('w.npy', np.zeros(4))
+  flags = user(files=('w.npy',))
+  first, _ = score(*flags)
+  assert score(*flags)[1] == ['next_token(num=20): kept from before']
+  np.save('w.npy', np.log([0.001, 0.9, 0.001, 0.001]))
+  second, said = score(*flags)
+  assert said == ['next_token(num=20): measured anew: w.npy changed']
+  assert second != first
+
+
+def test_a_user_model_that_declares_nothing_is_measured_each_time(
+  score, binaries, capsys
+):
+  write('m.py', MODEL)
+  write('helper.py', HELPER, size=4)
+  first, _ = score(*user())
+  before = pathlib.Path('out/rows.csv').stat().st_mtime_ns
+  calls = pathlib.Path('calls')
+  write(
+    'm.py',
+    "print('called', file=open('calls', 'a'))\n" + MODEL,
+  )
+  binaries('score', METRIC, '--out=out', *user())
+  said = capsys.readouterr().out
+  assert calls.exists()
+  assert said.count('does not say what files it reads') == 1
+  assert "files=('weights.pt',)" in said
+  assert 'kept' not in said
+  assert pathlib.Path('out/rows.csv').stat().st_mtime_ns != before
+  # Told what it reads, it is the same model, and no other run.
+  assert score(*user(files=()))[0] == first
+  assert score(*user(files=()))[1] == ['next_token(num=20): kept from before']
+
+
+MAP = '--world=maps(nodes="n.csv", edges="e.csv", max_moves=8)'
+
+
+def grid(lengths: dict[int, float]) -> None:
+  """A ring of five streets, both ways, some with a length."""
+  with open('n.csv', 'w', newline='') as file:
+    rows = csv.writer(file)
+    rows.writerow(['osm_id', 'lat', 'lon'])
+    rows.writerows([k, 0.01 * (k % 3), 0.01 * (k // 3)] for k in range(5))
+  with open('e.csv', 'w', newline='') as file:
+    rows = csv.writer(file)
+    rows.writerow(['node', 'direction', 'neighbor', 'length_m'])
+    for k in range(5):
+      rows.writerow([k, 'N', (k + 1) % 5, 100])
+      rows.writerow([k, 'S', (k - 1) % 5, 100])
+      if k in lengths:
+        rows.writerow([k, 'E', (k + 2) % 5, lengths[k]])
+
+
+def test_an_edited_map_is_measured_anew(score):
+  grid({})
+  flags = MAP, '--model=uniform()'
+  first, _ = score(*flags)
+  assert score(*flags)[1] == ['next_token(num=20): kept from before']
+  grid({0: 100.0, 2: 100.0})
+  second, said = score(*flags)
+  assert said == ['next_token(num=20): measured anew: e.csv changed']
+  assert second != first
+  assert score(*flags, out='fresh') == (second, [])
+
+
+def test_another_checkpoint_of_the_same_run_is_measured_anew(score, binaries):
+  world = '--world=lattice()'
+  binaries('sample', world, '--num=60', '--num_heldout=10', '--out=out')
+  binaries('train', world, '--model=ngram(order=2)', '--out=out')
+  first, _ = score(world)
+  assert score(world)[1] == ['next_token(num=20): kept from before']
+  path = pathlib.Path('out/checkpoints/fitted.npz')
+  with np.load(path) as kept:
+    arrays = dict(kept)
+  arrays['counts'] = arrays['counts'][::-1].copy()
+  np.savez(path, **arrays)
+  second, said = score(world)
+  assert said == ['next_token(num=20): measured anew: checkpoint changed']
+  assert score(world) == (second, ['next_token(num=20): kept from before'])
+  assert second != first
+
+
+@pytest.mark.parametrize(
+  ('text', 'model', 'message'),
+  [
+    (MODEL, "user('m.py:nothing')", 'nothing'),
+    (MODEL, "user('gone.py:logits')", 'gone.py'),
+    (MODEL, "user('m.py:logits', files=('gone.npy',))", 'gone.npy'),
+    (MODEL, "user('m.py:logits', files='w.npy')", 'a tuple of paths'),
+    ('def logits(tokens):\n  return tokens', "user('m.py:logits')", 'floats'),
+  ],
+)
+def test_a_model_that_fails_leaves_no_folder(score, text, model, message):
+  from wm import core
+
+  write('m.py', text)
+  write('helper.py', HELPER, size=4)
+  with pytest.raises(core.InputError, match=message):
+    score('--world=lattice()', f'--model={model}')
+  assert not os.path.exists('out')

@@ -1,0 +1,323 @@
+"""What a result is made from: all code and all files that it depends on.
+
+Origins are compared to find out whether a result still stands. They hold
+
+  modules     the plug-in's module, and all that it imports, at the top or
+              inside functions, read from source. Modules of installed
+              packages count by the package's version instead.
+  fields      each string in a plug-in's fields, in tuples too, that is the
+              path of a file or folder: its bytes. A field that is named
+              after a kind of plug-in holds the spec of another plug-in.
+  declared    what `core.Model.code` names.
+
+Imports by computed names are not seen, but for those of `kernels.checks`:
+keyword values that name a module beside the file count as imports.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import importlib
+import importlib.machinery
+import importlib.metadata
+import os
+import pathlib
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import wm
+from wm import core, files, registry
+
+Path = pathlib.Path
+
+_ROOT = Path(wm.__file__).resolve().parent.parent
+# Packages that others load without their source saying so.
+_BELOW = {'jax': 'jaxlib', 'numba': 'llvmlite'}
+# How many names a difference gives in full.
+_NAMED = 3
+
+
+class Origin(NamedTuple):
+  """What something is made from.
+
+  Attributes:
+    inputs: name -> hash of a module ('wm/accept.py') or file (the path as a
+      spec gives it), or version of a package ('numpy').
+    unknown: why that may not be all; '' where it is.
+  """
+
+  inputs: dict[str, str]
+  unknown: str = ''
+
+
+class _Module(NamedTuple):
+  """A module, by where it is found.
+
+  Attributes:
+    parts: of its dotted name.
+    path: its file.
+    base: folder where its imports are looked up first.
+  """
+
+  parts: tuple[str, ...]
+  path: Path
+  base: Path
+
+  @property
+  def package(self) -> tuple[str, ...]:
+    """Parts of the name of the package that it is or is in."""
+    return self.parts if self.path.stem == '__init__' else self.parts[:-1]
+
+  @property
+  def name(self) -> str:
+    """The same wherever the tree of modules lies."""
+    return '/'.join((*self.package, self.path.name))
+
+
+class Reader:
+  """Reads origins; every file once, so make a new one for each run."""
+
+  def __init__(self) -> None:
+    importlib.invalidate_caches()
+    self._hashes: dict[Path, str] = {}
+    self._imports: dict[Path, list[tuple[str, ...]]] = {}
+    self._found: dict[tuple[tuple[str, ...], Path], list[_Module]] = {}
+
+  def of(self, *things: Any) -> Origin:
+    """The origin of a result of several things together.
+
+    things: plug-ins; classes; names of modules, with dots or as 'file.py';
+      or inputs that are known, name -> hash.
+    """
+    inputs: dict[str, str] = {}
+    roots: list[_Module] = []
+    unknown: list[str] = []
+    for thing in _with_nested(things):
+      if isinstance(thing, dict):
+        for name, value in thing.items():
+          _note(inputs, name, value)
+        continue
+      if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        for name in sorted(set(_paths(_values(thing)))):
+          _note(inputs, name, self._hash(Path(name)))
+      found = self._roots(thing)
+      if not found:
+        unknown.append(f'the source of {_label(thing)} is not found')
+      roots += found
+      if isinstance(thing, core.Model):
+        roots += [m for name in thing.code() for m in self._roots(name)]
+        unknown.append(thing.undeclared())
+    self._close(roots, inputs)
+    return Origin(inputs, next((why for why in unknown if why), ''))
+
+  def _roots(self, thing: Any) -> list[_Module]:
+    """The module of a thing, and the packages that it is in."""
+    if isinstance(thing, str):
+      path = Path(thing)
+      if path.suffix != '.py':
+        base = _ROOT if thing.split('.')[0] == 'wm' else Path.cwd()
+        return self._find(tuple(thing.split('.')), base)
+      parts: tuple[str, ...] = (path.stem,)
+    else:
+      made = thing if isinstance(thing, type) else type(thing)
+      file = getattr(sys.modules.get(made.__module__), '__file__', None)
+      path, parts = Path(file or ''), tuple(made.__module__.split('.'))
+    if not path.is_file():
+      return []
+    path = path.resolve()
+    inside = path.parent.parts if path.stem == '__init__' else path.parts[:-1]
+    inside = inside if path.stem == '__init__' else (*inside, path.stem)
+    if inside[-len(parts) :] != parts:
+      parts = (path.stem,)
+    base = Path(*inside[: -len(parts)])
+    return self._find(parts, base) or [_Module(parts, path, base)]
+
+  def _close(self, roots: Sequence[_Module], inputs: dict[str, str]) -> None:
+    """Adds the modules that roots import, directly or not."""
+    own = {'wm', *(module.parts[0] for module in roots)}
+    todo, seen = list(roots), set()
+    while todo:
+      module = todo.pop()
+      if module.path in seen:
+        continue
+      seen.add(module.path)
+      top = module.parts[0]
+      version = (
+        '' if top in own or not _installed(module.path) else _version(top)
+      )
+      if version:
+        for package in (top, _BELOW.get(top)):
+          if package:
+            _note(inputs, package, _version(package))
+        continue
+      _note(inputs, module.name, self._hash(module.path))
+      for parts in self._imported(module):
+        todo += self._find(parts, module.base)
+
+  def _imported(self, module: _Module) -> list[tuple[str, ...]]:
+    if module.path not in self._imports:
+      found = []
+      if module.path.suffix == '.py':
+        beside = {path.stem for path in module.path.parent.glob('*.py')}
+        for level, name in _imports(module.path.read_bytes()):
+          parts = tuple(name.split('.')) if name else ()
+          if level < 0:
+            if name in beside:
+              found.append((*module.package, name))
+          elif level == 0:
+            found.append(parts)
+          elif level <= len(module.package):
+            above = module.package[: len(module.package) - level + 1]
+            found.append((*above, *parts))
+      self._imports[module.path] = list(dict.fromkeys(found))
+    return self._imports[module.path]
+
+  def _find(self, parts: tuple[str, ...], base: Path) -> list[_Module]:
+    """Modules that `import parts` loads from source, outermost first.
+
+    The last parts may be no module but something in one.
+    """
+    if (parts, base) not in self._found:
+      self._found[parts, base] = list(_search(parts, base))
+    return self._found[parts, base]
+
+  def _hash(self, path: Path) -> str:
+    if path not in self._hashes:
+      self._hashes[path] = files.digest(path)
+    return self._hashes[path]
+
+
+def _note(inputs: dict[str, str], name: str, value: str) -> None:
+  """Adds an input; one of the same name that differs is another."""
+  while inputs.setdefault(name, value) != value:
+    name += "'"
+
+
+def difference(old: dict[str, str], new: dict[str, str]) -> str:
+  """What of some inputs changed, came or went, in words; '' if nothing."""
+  names = sorted(old.keys() | new.keys())
+  # What the user wrote tells more than what is below it.
+  names.sort(key=lambda name: name.startswith('wm/'))
+  names = [name for name in names if old.get(name) != new.get(name)]
+  if not names:
+    return ''
+  more = len(names) - _NAMED
+  told = names[:_NAMED] + ([f'{more} more'] if more > 0 else [])
+  first = ', '.join(told[:-1])
+  return (f'{first} and {told[-1]}' if first else told[-1]) + ' changed'
+
+
+def _label(thing: Any) -> str:
+  if isinstance(thing, str | type):
+    return repr(thing) if isinstance(thing, str) else thing.__qualname__
+  return type(thing).__qualname__
+
+
+def _values(thing: Any) -> list[Any]:
+  return [getattr(thing, field.name) for field in dataclasses.fields(thing)]
+
+
+def _paths(value: Any) -> Iterator[str]:
+  """Strings in a value that are paths of what is there."""
+  if isinstance(value, str):
+    if value and os.path.exists(value):  # False, too, where it is no path.
+      yield value
+  elif isinstance(value, list | tuple | set | frozenset):
+    for one in value:
+      yield from _paths(one)
+  elif isinstance(value, dict):
+    yield from _paths([*value.keys(), *value.values()])
+
+
+def _with_nested(things: Sequence[Any]) -> Iterator[Any]:
+  """Things, and the plug-ins that their fields name."""
+  for thing in things:
+    yield thing
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+      for field in dataclasses.fields(thing):
+        value = getattr(thing, field.name)
+        if field.name in registry.KINDS and isinstance(value, str) and value:
+          yield from _with_nested([registry.make(field.name, value)])
+
+
+@functools.lru_cache(maxsize=4096)
+def _imports(source: bytes) -> tuple[tuple[int, str], ...]:
+  """(level, name) of imports in a source; level -1: if it is beside it."""
+  try:
+    tree = ast.parse(source)
+  except (SyntaxError, ValueError):
+    return ()
+  found: list[tuple[int, str]] = []
+  for node in ast.walk(tree):
+    if isinstance(node, ast.Import):
+      found += [(0, alias.name) for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+      head = f'{node.module}.' if node.module else ''
+      found += [(node.level, head + a.name) for a in node.names]
+    elif isinstance(node, ast.Call):
+      function = node.func
+      name = getattr(function, 'attr', getattr(function, 'id', ''))
+      values = node.args[:1] if name in ('import_module', '__import__') else []
+      found += [(0, v) for v in map(_text, values) if v]
+      values = [keyword.value for keyword in node.keywords]
+      found += [(-1, v) for v in map(_text, values) if v.isidentifier()]
+  return tuple(dict.fromkeys(found))
+
+
+def _text(node: ast.expr) -> str:
+  value = getattr(node, 'value', None)
+  return (
+    value if isinstance(node, ast.Constant) and isinstance(value, str) else ''
+  )
+
+
+def _search(parts: tuple[str, ...], base: Path) -> Iterator[_Module]:
+  """See Reader._find."""
+  base = _ROOT if parts[0] == 'wm' else base
+  places = [str(base)]
+  for k in range(1, len(parts) + 1):
+    name = '.'.join(parts[:k])
+    spec = importlib.machinery.PathFinder.find_spec(name, places)
+    if spec is None and k == 1:
+      spec = _elsewhere(name)
+    if spec is None:
+      return
+    if spec.has_location and spec.origin and os.path.isfile(spec.origin):
+      yield _Module(parts[:k], Path(spec.origin), base)
+    if spec.submodule_search_locations is None:
+      return
+    places = list(spec.submodule_search_locations)
+
+
+def _elsewhere(name: str) -> Any:
+  """The spec of a top module that is not beside what imports it."""
+  if name in sys.stdlib_module_names:
+    return None
+  for finder in sys.meta_path:
+    find = getattr(finder, 'find_spec', None)
+    spec = find(name, None) if find else None
+    if spec is not None:
+      return spec
+  return None
+
+
+def _installed(path: Path) -> bool:
+  return bool({'site-packages', 'dist-packages'} & set(path.parts))
+
+
+@functools.cache
+def _distributions() -> dict[str, list[str]]:
+  return dict(importlib.metadata.packages_distributions())
+
+
+@functools.cache
+def _version(package: str) -> str:
+  """Installed version of what an import name belongs to; '' if unknown."""
+  try:
+    return importlib.metadata.version(package)
+  except importlib.metadata.PackageNotFoundError:
+    names = sorted(set(_distributions().get(package, ())))
+    return ', '.join(f'{n} {importlib.metadata.version(n)}' for n in names)
