@@ -43,7 +43,7 @@ def test_fields(tmp_path):
     'world_version': '1',
     'wm_version': wm.__version__,
     'checkpoint': 'best',
-    'interval': 'bootstrap',
+    'interval': 'korn-graubard',
   }
   assert {k: share[k] for k in expected} == expected
   assert share['value'] == pytest.approx(1.3 / 3)
@@ -234,7 +234,7 @@ def test_table_shows_every_entry(tmp_path):
   text = scoring.table(_run(tmp_path))
   assert len(text.splitlines()) == 2
   assert 'share' in text
-  assert '"empty": 1' in text
+  assert 'n=3 clusters=2 {"empty": 1}' in text
 
 
 def test_summaries_are_by_seed(tmp_path):

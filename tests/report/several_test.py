@@ -62,7 +62,8 @@ def test_seeds_are_a_mean_from_the_least_to_the_greatest(tmp_path):
   assert found[0].folder == one.folder
   (mean,) = found[0].entries
   assert (mean['value'], mean['low'], mean['high']) == (0.5, 0.25, 0.75)
-  assert (mean['n'], mean['seeds']) == (80, (2, 2))
+  assert (mean['n'], mean['clusters']) == (80, 80)
+  assert mean['seeds'] == (2, 2)
   table = tables.main_table(found)
   assert table.rows == (
     ('m', '0.500 [0.250, 0.750], 2 seeds'),

@@ -211,6 +211,15 @@ def test_one_name_on_several_worlds(tmp_path):
   ]
 
 
+def test_clusters_stand_beside_trials():
+  found = entry('m', 'compression', 'precision', 0.5)
+  few, own = {**found, 'clusters': 12}, {**found, 'clusters': 40}
+  assert tables.cell(few).endswith('n=40 in 12 clusters')
+  assert tables.cell(own).endswith('n=40')
+  run = collect.Run(pathlib.Path(), [few], [], [], None)
+  assert '40 in 12 clusters' in tables.full_table([run]).rows[0]
+
+
 def test_number_formats():
   assert tables.number(None) == '–'
   assert tables.number(0.5) == '0.500'

@@ -327,7 +327,6 @@ def table(entries: Sequence[Entry]) -> str:
       bounds = f'[{e["low"]:.3f}, {e["high"]:.3f}]'
     missing = json.dumps(e['unmeasured']) if e['unmeasured'] else ''
     name = f'{e["metric"]}: {e["quantity"]}'
-    lines.append(
-      f'{name:<36} {value:>7} {bounds:<16} n={e["n"]} {missing}'.rstrip()
-    )
+    num = f'n={e["n"]} clusters={e["clusters"]}'
+    lines.append(f'{name:<36} {value:>7} {bounds:<16} {num} {missing}'.rstrip())
   return '\n'.join(lines)

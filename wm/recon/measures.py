@@ -112,11 +112,11 @@ def crossings(
 
 
 def _share(hits: np.ndarray) -> dict[str, Any]:
-  """A proportion with Wilson's 95 % interval; None where there is nothing."""
+  """A proportion with its 95 % interval; None where there is nothing."""
   if not len(hits):
     return {'n': 0, 'value': None, 'low': None, 'high': None}
   value = float(hits.mean())
-  low, high = stats.wilson(value, len(hits))
+  low, high = stats.proportion(value, len(hits))
   return {'n': len(hits), 'value': value, 'low': low, 'high': high}
 
 

@@ -268,7 +268,7 @@ def _write(
 
 def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
   """The counts of a summary in words, for a small table."""
-  share = stats.wilson
+  share = stats.proportion
   routes, failed = summary['routes'], summary['failed']
   found = [
     ('sequences', f'{summary["sequences"]:,}'),

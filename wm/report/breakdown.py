@@ -114,7 +114,7 @@ def table(runs: Sequence[Run], found: Sequence[Curves]) -> tables.Table | None:
       entry['quantity'],
       ', '.join(f'{k}={v}' for k, v in entry['where'].items()),
       tables.interval(entry),
-      str(entry['n']),
+      tables.trials(entry),
     )
     for run, label in zip(runs, tables.labels(runs), strict=True)
     for entry in _headline(run)

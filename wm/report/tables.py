@@ -56,6 +56,14 @@ def interval(entry: Entry) -> str:
   return f'{value} [{low}, {high}]'
 
 
+def trials(entry: Entry) -> str:
+  """'1000 in 50 clusters', or '40' where each trial is its own."""
+  num, clusters = entry['n'], entry.get('clusters')
+  return (
+    f'{num}' if clusters in (None, num) else f'{num} in {clusters} clusters'
+  )
+
+
 def seeds(entry: Entry) -> str:
   """'3 seeds', '2 of 3 seeds' have a value; '' where they are not several."""
   if 'seeds' not in entry:
@@ -132,7 +140,8 @@ def main_table(runs: Sequence[Run]) -> Table:
     'The table',
     heads,
     tuple(rows),
-    'Value [95 % interval], n trials. A dash: nothing could be measured; the '
+    'Value [95 % interval], n trials (independent where no clusters are '
+    'named). A dash: nothing could be measured; the '
     'table of all results says why.' + _note(runs),
   )
 
@@ -159,7 +168,7 @@ def cell(entry: Entry) -> str:
   if entry['value'] is None:
     causes = ', '.join(f'{k} {v}' for k, v in entry['unmeasured'].items())
     return f'– ({causes})' if causes else '–'
-  number_of = seeds(entry) or f'n={entry["n"]}'
+  number_of = seeds(entry) or f'n={trials(entry)}'
   return f'{interval(entry)}, {number_of}'
 
 
@@ -335,7 +344,7 @@ def full_table(runs: Sequence[Run]) -> Table:
           spec(entry),
           entry['quantity'],
           interval(entry),
-          str(entry['n']),
+          trials(entry),
           causes,
           entry['world'],
           str(entry['seed']),
