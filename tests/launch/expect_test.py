@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from wm.report import paper
+from wm.report import paper, printed
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / 'launch' / 'flags'
@@ -135,7 +135,7 @@ SIZES = [file for file in FILES if file.startswith('chess2026/sizes/')]
 
 @pytest.mark.parametrize('file', SIZES)
 def test_published_numbers_are_those_of_the_report(file):
-  name = paper.model_key(pathlib.Path(file).stem)
+  name = printed.model_key(pathlib.Path(file).stem)
   rows = {row[0]: row[1:] for row in recorded(file)['rows']}
   places = ('loss', 'labelwise', 'exact', 'trajectory')
   for row in paper.PAPERS['chess'].rows:

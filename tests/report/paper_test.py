@@ -1,10 +1,16 @@
-"""The papers' values stand beside ours where world, variant and name match."""
+"""The papers' values stand beside ours where all settings are the paper's."""
+
+import dataclasses
 
 import numpy as np
 import pytest
 
 from wm import registry
-from wm.report import collect, paper, tables
+from wm.report import beside, collect, paper, tables
+from wm.report import printed as printed_lib
+from wm.train import config
+
+FIELDS = dataclasses.fields(config.Config)
 
 
 def entry(metric: str, quantity: str, value: float = 0.5, **more) -> dict:
@@ -15,10 +21,9 @@ def entry(metric: str, quantity: str, value: float = 0.5, **more) -> dict:
   }
 
 
-def beside(tmp_path, *entries) -> list[tables.Table]:
-  return tables.paper_tables(
-    [collect.Run(tmp_path, list(entries), [], [], None)]
-  )
+def made(tmp_path, *entries, **training) -> list[tables.Table]:
+  run = collect.Run(tmp_path, list(entries), [], [], None, training)
+  return beside.paper_tables([run])
 
 
 def cells(table: tables.Table) -> dict[str, tuple[str, ...]]:
@@ -30,11 +35,27 @@ def test_rows_name_what_there_is(world):
   assert world in registry.names('world')
   for row in paper.PAPERS[world].rows:
     known = {f.name for f in _fields(row.metric)}
-    assert set(row.fields) <= known
+    assert {*row.fields, *row.also, *row.free} <= known
+    assert set(row.world) <= set(_world(world))
     assert row.values
     most = np.inf if row.quantity == 'loss' else 1
     assert all(0 <= value <= most for value, _ in row.values.values())
-    assert all(paper.model_key(name) == name for name in row.values)
+    assert all(printed_lib.model_key(name) == name for name in row.values)
+
+
+def _world(name: str):
+  return registry.find('world', name).__dataclass_fields__
+
+
+@pytest.mark.parametrize('world', paper.PAPERS)
+def test_published_models_have_fields_that_there_are(world):
+  for key, trained in paper.PAPERS[world].models.items():
+    assert any(key in row.values for row in paper.PAPERS[world].rows)
+    fields = registry.find('model', trained.model['family'])
+    known = {'family', *fields.__dataclass_fields__}
+    assert set(trained.model) <= known
+    assert set(trained.world) <= set(_world(world))
+    assert set(trained.training) <= {f.name for f in FIELDS}
 
 
 def _fields(metric: str):
@@ -44,7 +65,7 @@ def _fields(metric: str):
 def printed(world: str, metric: str, quantity: str, model: str, **fields):
   """The one value that is printed."""
   found = [
-    row.values[paper.model_key(model)][0]
+    row.values[printed_lib.model_key(model)][0]
     for row in paper.PAPERS[world].rows
     if (row.metric, row.quantity) == (metric, quantity)
     and all(row.fields.get(k) == v for k, v in fields.items())
@@ -54,16 +75,17 @@ def printed(world: str, metric: str, quantity: str, model: str, **fields):
 
 
 def test_a_name_is_known_with_the_settings_of_a_sweep():
-  assert paper.model_key('GPT-4') == 'gpt4'
-  named = paper.model_key('slice_d128,lr=1e-2,human')
-  assert named == paper.model_key('slice_d128,human')
+  assert printed_lib.model_key('GPT-4') == 'gpt4'
+  named = printed_lib.model_key('slice_d128,lr=1e-2,human')
+  assert named == printed_lib.model_key('slice_d128,human')
   assert (
-    printed('chess', 'exactness', 'exact', named, data=paper.GIVEN) == 0.412
+    printed('chess', 'exactness', 'exact', named, data=printed_lib.GIVEN)
+    == 0.412
   )
   assert not [
     row
     for row in paper.PAPERS['chess'].rows
-    if paper.model_key('slice_d128,lr=1e-2,uniform') in row.values
+    if printed_lib.model_key('slice_d128,lr=1e-2,uniform') in row.values
   ]
 
 
@@ -92,35 +114,136 @@ def test_golden_values():
   assert printed('seating', 'distinction', 'recall', 'gpt_4') == 0.56
 
 
-def test_maps_show_the_plainest_spec(tmp_path):
-  (table,) = beside(
+# A run's settings, as the paper has them.
+SEATING = {'world': 'seating()', 'model': 'llama_3_70b'}
+PUZZLES = "compression(k=1, samples=5, suffixes='world', trials=100)"
+OTHELLO = {
+  'world': "othello(pool=1000, records='games', states='recurring')",
+  'model': 'championship',
+  'model_spec': 'transformer(layers=8, width=512)',
+}
+
+
+def test_a_run_of_the_papers_settings_has_its_values_in_the_cells(tmp_path):
+  (table,) = made(
+    tmp_path, entry('compression', 'precision', spec=PUZZLES, **SEATING)
+  )
+  label = "compression(suffixes='world'): precision"
+  assert table.heads == ('', 'llama_3_70b')
+  assert cells(table) == {label: ('0.500 (0.25 ± 0.03 to 0.05)',)}
+  assert ".35 in the paper's own appendix" in table.note
+
+
+@pytest.mark.parametrize(
+  ('changed', 'head'),
+  [
+    ({'world': 'seating(people=4)'}, 'people=3'),
+    ({'spec': PUZZLES.replace('100', '99')}, 'trials=100'),
+    ({'spec': PUZZLES.replace('k=1', 'k=2')}, 'k=1'),
+    (
+      {'spec': PUZZLES.replace(')', ", accept='top_k(4)')")},
+      "accept='epsilon(0.01)'",
+    ),
+    (
+      {
+        'world': 'seating(people=4)',
+        'spec': PUZZLES.replace('samples=5', 'samples=9'),
+      },
+      'people=3, samples=5',
+    ),
+  ],
+)
+def test_any_other_setting_puts_the_paper_in_a_column_of_its_own(
+  tmp_path, changed, head
+):
+  given = {'spec': PUZZLES, **SEATING, **changed}
+  (table,) = made(tmp_path, entry('compression', 'precision', **given))
+  assert table.heads == ('', 'llama_3_70b', f'paper: llama_3_70b ({head})')
+  (row,) = cells(table).values()
+  assert row == ('0.500', '0.25 ± 0.03 to 0.05')
+
+
+@pytest.mark.parametrize(
+  ('changed', 'head'),
+  [
+    ({}, ''),
+    ({'model_spec': 'transformer(layers=4, width=128)'}, '8 x 512'),
+    ({'model_spec': 'lstm(layers=8, width=512)'}, "family='transformer'"),
+    ({'model_spec': None}, "8 x 512, family='transformer'"),
+    ({'world': "othello(records='games')"}, "states='recurring', pool=1000"),
+    (
+      {'world': "othello(pool=1000, states='recurring')"},
+      'records',
+    ),
+  ],
+)
+def test_a_published_model_has_its_size_and_data(tmp_path, changed, head):
+  given = {**OTHELLO, **changed}
+  (table,) = made(
+    tmp_path,
+    entry('compression', 'precision_published', **given),
+    entry('detour', 'valid_0.01', **given),
+  )
+  detour = cells(table)['detour: valid_0.01']
+  if not head:
+    assert table.heads == ('', 'championship')
+    assert detour == ('0.500 (0.66 ± 0.05)',)
+  else:
+    assert table.heads[2] == f'paper: championship ({head})'
+    assert cells(table)['compression: precision_published'][1] == '0.00'
+
+
+def test_rows_that_compare_and_rows_that_do_not(tmp_path):
+  """Of several settings the plainest is shown; another model is left out."""
+  (table,) = made(
     tmp_path,
     entry('next_token', 'validity', 0.125, model='untrained'),
-    entry('compression', 'precision_published', 0.25, model='random_walks'),
+    entry('compression', 'precision_published', 0.25, model='oracle'),
     entry(
       'compression',
       'precision_published',
       0.75,
-      model='random_walks',
+      model='oracle',
       spec='compression(k=1)',
     ),
     entry('compression', 'precision_published', model='another'),
   )
   assert table.title == 'Beside the paper'
-  assert table.heads == ('', 'untrained', 'random_walks')
+  assert table.heads == (
+    *('', 'untrained'),
+    "paper: untrained (Manhattan, 12 x 768, family='transformer')",
+    *('oracle', 'paper: oracle (Manhattan)'),
+  )
   assert cells(table) == {
-    'next_token: validity': ('0.125 (0.03)', ''),
-    'compression: precision_published': ('', '0.250 (0.50 ± 0.02)'),
+    'next_token: validity': ('0.125', '0.03 ± 0.00', '', ''),
+    'compression: precision_published': ('', '', '0.250', '1.00 ± 0.00'),
   }
-  assert 'on Manhattan' in table.note
+  assert 'n = 100, inferred' in table.note
+
+
+def test_untrained_distinction_is_compared_as_published():
+  assert printed('maps', 'distinction', 'precision_published', 'untrained') == 0
+  for world in ('maps', 'othello'):
+    rows = {(r.metric, r.quantity) for r in paper.PAPERS[world].rows}
+    assert ('distinction', 'precision_definition') not in rows
+  assert '1,000 random' in paper.PAPERS['othello'].setting
+  assert printed('maps', 'detour', 'valid_0.75', 'random_walks', kind='random')
+  adversarial = {'kind': 'adversarial'}
+  found = printed(
+    'maps', 'detour', 'valid_0.01', 'shortest_paths', **adversarial
+  )
+  assert found == 0.66
 
 
 def test_a_variant_is_matched_by_its_fields(tmp_path):
-  (table,) = beside(
+  (table,) = made(
     tmp_path,
     *(
       entry(
-        'distinction', 'recall_definition', value, world='othello()', spec=spec
+        'distinction',
+        'recall_definition',
+        value,
+        **{**OTHELLO, 'model': 'oracle', 'spec': spec},
       )
       for value, spec in (
         (0.25, 'distinction()'),
@@ -129,16 +252,9 @@ def test_a_variant_is_matched_by_its_fields(tmp_path):
       )
     ),
     *(
-      entry(
-        'detour',
-        'valid_0.1',
-        value,
-        world='othello()',
-        model='championship_like',
-        spec=spec,
-      )
+      entry('detour', 'valid_0.1', value, **{**OTHELLO, 'spec': spec})
       for value, spec in (
-        (0.25, 'detour(num=9)'),
+        (0.25, 'detour(num=100)'),
         (0.75, "detour(kind='adversarial')"),
         (0.5, "detour(kind='second')"),
       )
@@ -153,30 +269,22 @@ def test_a_variant_is_matched_by_its_fields(tmp_path):
 
 def test_without_the_variant_nothing_is_shown(tmp_path):
   row = entry('distinction', 'recall_definition', world='othello()')
-  assert beside(tmp_path, row) == []
+  assert made(tmp_path, row) == []
 
 
 def test_worlds_have_tables_of_their_own(tmp_path):
-  found = beside(
+  found = made(
     tmp_path,
     entry('next_token', 'validity', world='lattice()'),
     entry('compression', 'precision_published', world='othello(size=6)'),
     entry('compression', 'precision_published'),
-    entry(
-      'compression',
-      'precision',
-      world='seating()',
-      model='llama_3_70b',
-      spec="compression(suffixes='world', k=1)",
-    ),
+    entry('compression', 'precision', spec=PUZZLES, **SEATING),
   )
   assert [table.title for table in found] == [
     'Beside the paper: othello',
     'Beside the paper: maps',
     'Beside the paper: seating',
   ]
-  label = "compression(suffixes='world'): precision"
-  assert cells(found[2]) == {label: ('0.500 (0.25)',)}
 
 
 def chess(quantity: str, model: str, **fields):
@@ -184,7 +292,7 @@ def chess(quantity: str, model: str, **fields):
 
 
 def test_golden_values_of_chess():
-  human, uniform = {'data': paper.GIVEN}, {'data': ''}
+  human, uniform = {'data': printed_lib.GIVEN}, {'data': ''}
   assert chess('exact', 'transformer_d128', **human) == 0.2682
   assert chess('trajectory', 'transformer_d128', **human) == 0.0002
   assert chess('loss', 'transformer_d384', **human) == 7.65e-5
@@ -197,31 +305,43 @@ def test_golden_values_of_chess():
   assert all(len(row.values) == 56 for row in paper.PAPERS['chess'].rows)
 
 
-HUMAN = "exactness(num=9, data='games')"
-OTHER = "exactness(num=9, world='chess(length=9)')"
+HUMAN = "exactness(data='games', num=10000)"
+OTHER = "exactness(num=10000, world='chess(length=9)')"
+PAPER = {'steps': 310_944, 'batch': 128}
 
 
-def of_chess(quantity, value, spec='exactness(num=9)', **more):
+def of_chess(quantity, value, spec='exactness(num=10000)', **more):
+  model = 'slice(layers=1, width=128)'
   more = {'world': 'chess(length=704)', 'model': 'slice_d128', **more}
-  return entry('exactness', quantity, value, spec=spec, **more)
+  return entry(
+    'exactness', quantity, value, spec=spec, **{'model_spec': model, **more}
+  )
 
 
 def test_chess_is_told_apart_by_games_and_printed_as_there(tmp_path):
-  (table,) = beside(
+  style = 'transformer(layers=1, width=128)'
+  (table,) = made(
     tmp_path,
     *(
       of_chess(quantity, value, spec)
       for spec, exact, loss in (
-        ('exactness(num=9)', 0.05, 0.25),
+        ('exactness(num=10000)', 0.05, 0.25),
         (HUMAN, 0.5, 2.5e-5),
         (OTHER, 0.75, 1),
-        ("exactness(num=9, data='games', bins=1)", 0.75, 1),
+        ("exactness(num=10000, data='games', bins=1)", 0.75, 1),
       )
       for quantity, value in (('exact', exact), ('loss', loss))
     ),
-    of_chess('trajectory', 0.0001, HUMAN, model='Transformer-d128,human'),
+    of_chess(
+      *('trajectory', 0.0001, HUMAN),
+      **{'model': 'Transformer-d128,human', 'model_spec': style},
+    ),
     of_chess('exact', 0.125, model='slice_d128,uniform'),
-    of_chess('exact', None, model='mamba3_d128'),
+    of_chess(
+      *('exact', None),
+      **{'model': 'mamba3_d128', 'model_spec': 'mamba3(layers=1, width=128)'},
+    ),
+    **PAPER,
   )
   assert table.heads == (
     *('', 'slice_d128', 'Transformer-d128,human', 'mamba3_d128'),
@@ -237,15 +357,28 @@ def test_chess_is_told_apart_by_games_and_printed_as_there(tmp_path):
   assert 'least' not in table.note
 
 
+def test_a_short_training_is_not_the_papers(tmp_path):
+  spec = 'slice(layers=1, width=128, block_size=1)'
+  found = of_chess('exact', 0.5, 'exactness(num=500)', model_spec=spec)
+  (table,) = made(tmp_path, found, steps=1000, batch=128)
+  assert table.heads[2] == (
+    'paper: slice_d128 (num=10000, block_size=8, steps=310944)'
+  )
+  assert table.rows[0][1:] == ('0.5000', '0.0414')
+
+
 def test_seeds_stand_beside_the_paper_with_their_range(tmp_path):
   several = {'low': 0.25, 'high': 0.75, 'seeds': (2, 2)}
-  (table,) = beside(tmp_path, of_chess('exact', 0.5, **several))
+  (table,) = made(tmp_path, of_chess('exact', 0.5, **several), **PAPER)
   assert cells(table) == {
     'exactness: exact': ('0.5000 (0.0414) [0.2500, 0.7500]',)
   }
   assert '[least, greatest of 2 seeds]' in table.note
-  (table,) = beside(
-    tmp_path, of_chess('exact', 0.5, **several), of_chess('labelwise', 0.5)
+  (table,) = made(
+    tmp_path,
+    of_chess('exact', 0.5, **several),
+    of_chess('labelwise', 0.5),
+    **PAPER,
   )
   assert cells(table)['exactness: exact'] == (
     '0.5000 (0.0414) [0.2500, 0.7500], 2 seeds',
@@ -253,4 +386,4 @@ def test_seeds_stand_beside_the_paper_with_their_range(tmp_path):
 
 
 def test_without_games_of_people_only_the_uniform_ones_are_compared(tmp_path):
-  assert beside(tmp_path, of_chess('exact', 0.5, OTHER)) == []
+  assert made(tmp_path, of_chess('exact', 0.5, OTHER)) == []

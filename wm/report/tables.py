@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from wm import registry
-from wm.report import paper
 from wm.report.collect import Entry, Run
 
 
@@ -172,104 +171,12 @@ def cell(entry: Entry) -> str:
   return f'{interval(entry)}, {number_of}'
 
 
-def paper_tables(runs: Sequence[Run]) -> list[Table]:
-  """Our values beside published ones of the same world and name of model."""
-  by_world: dict[str, list[Entry]] = {}
-  for run in runs:
-    for entry in run.entries:
-      world = registry.parse(entry['world'])[0]
-      by_world.setdefault(world, []).append(entry)
-  made = []
-  for world, entries in by_world.items():
-    title = 'Beside the paper' + (f': {world}' if len(by_world) > 1 else '')
-    if world in paper.PAPERS:
-      made.append(_paper_table(title, paper.PAPERS[world], entries))
-  return [table for table in made if table.rows]
-
-
-def _paper_table(
-  title: str, source: paper.Paper, entries: Sequence[Entry]
-) -> Table:
-  """A row per printed quantity, in the order of entries."""
-  specs = dict.fromkeys((e['metric'], spec(e)) for e in entries)
-  plain = {}
-  for k, row in enumerate(source.rows):
-    texts = [text for metric, text in specs if metric == row.metric]
-    suited = [text for text in texts if _has(text, row.fields)]
-    plain[k] = min(suited, key=len, default='')
-  pairs = [
-    (row, entry)
-    for entry in entries
-    for k, row in enumerate(source.rows)
-    if paper.model_key(entry['model']) in row.values
-    and (row.metric, row.quantity) == (entry['metric'], entry['quantity'])
-    and plain[k] == spec(entry)
-  ]
-  same = same_seeds([entry for _, entry in pairs])
-  rows: dict[str, dict[str, str]] = {}
-  for row, entry in pairs:
-    known = row.values[paper.model_key(entry['model'])]
-    both = _beside(entry, known, row.form, not same)
-    rows.setdefault(_label(row), {})[entry['model']] = both
-  several = any(seeds(entry) for _, entry in pairs)
-  more = f' [least, greatest of {same or "the seeds"}]' if several else ''
-  models = dict.fromkeys(entry['model'] for entry in entries)
-  shown = [m for m in models if any(m in cells for cells in rows.values())]
-  return Table(
-    title,
-    ('', *shown),
-    tuple(
-      (label, *(cells.get(model, '') for model in shown))
-      for label, cells in rows.items()
-    ),
-    f'Here (paper ± standard error){more}. Paper: '
-    f'{source.table}, {source.setting}; the worlds measured here are named at '
-    'the top.',
-  )
-
-
-def _beside(
-  entry: Entry, printed: tuple[float, float | None], form: str, said: bool
-) -> str:
-  """'0.412 (0.41)', with the range over seeds where there are several."""
-
-  def ours(value: float | None) -> str:
-    if value is None or form == '.2f':
-      return number(value)
-    return format(value, '.4g' if form.endswith('g') else form)
-
-  value, error = printed
-  theirs = format(value, form) + (f' ± {error:{form}}' if error else '')
-  both = f'{ours(entry["value"])} ({theirs})'
-  if not (seeds(entry) and entry['seeds'][0]):
-    return both
-  low, high = ours(entry['low']), ours(entry['high'])
-  return f'{both} [{low}, {high}]' + (f', {seeds(entry)}' if said else '')
-
-
 def arguments(text: str) -> dict[str, Any]:
   """All fields of a metric's spec, defaults filled in."""
   name, _, given = registry.parse(text)
   cls = registry.find('metric', name)
   defaults = {key: f.default for key, f in cls.__dataclass_fields__.items()}
   return {**defaults, **given}
-
-
-def _has(text: str, fields: Mapping[str, Any]) -> bool:
-  given = arguments(text)
-  return all(given.get(key) == value for key, value in fields.items())
-
-
-def _label(row: paper.Row) -> str:
-  """'compression: precision'; with the fields that are not at default."""
-  defaults = arguments(row.metric)
-  changed = [
-    f'{key}={value!r}'
-    for key, value in row.fields.items()
-    if defaults.get(key) != value
-  ]
-  metric = row.metric + (f'({", ".join(changed)})' if changed else '')
-  return f'{metric}: {row.quantity}'
 
 
 def series_tables(runs: Sequence[Run]) -> list[Table]:
@@ -299,37 +206,6 @@ def series_tables(runs: Sequence[Run]) -> list[Table]:
 def is_number(text: str) -> bool:
   """Is it a plain decimal, as the tail of NAME_0.5 is?"""
   return text.replace('.', '', 1).isdigit()
-
-
-def map_table(runs: Sequence[Run]) -> Table | None:
-  """Reconstructed maps: counts and failures."""
-  keys = (
-    'sequences',
-    'ill_formed',
-    'failed',
-    'true_edges',
-    'new_edges',
-    'unused_edges',
-  )
-  rows = []
-  for run in runs:
-    if run.summary:
-      counts = [str(run.summary.get(key, '')) for key in keys]
-      published = ''
-      if run.summary.get('sequences') == paper.RECONSTRUCTION_SEQUENCES:
-        published = str(paper.RECONSTRUCTION_FAILED.get(run.name, ''))
-      rows.append((run.name, *counts, published))
-  if not rows:
-    return None
-  heads = ('model', *(key.replace('_', ' ') for key in keys))
-  return Table(
-    'Reconstructed maps',
-    (*heads, 'failed in the paper'),
-    tuple(rows),
-    'True edges used, false edges added, and true edges never used, when the '
-    "model's routes are fitted with as few false streets as the algorithm "
-    'finds.',
-  )
 
 
 def full_table(runs: Sequence[Run]) -> Table:

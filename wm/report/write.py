@@ -10,6 +10,7 @@ from typing import Any
 
 from wm import files, registry
 from wm.report import (
+  beside,
   breakdown,
   collect,
   figures,
@@ -73,10 +74,10 @@ def _tables(
   """All of them, in order; `together` are the runs with seeds put together."""
   made = [
     tables.main_table(together),
-    *tables.paper_tables(together),
+    *beside.paper_tables(together),
     *settings.compared(together),
     *tables.series_tables(together),
-    tables.map_table(runs),
+    beside.map_table(runs),
     *settings.quantities(together),
     *breakdown.along(curves),
     breakdown.table(together, curves),
