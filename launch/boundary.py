@@ -1,11 +1,14 @@
-"""Prints the exact Myhill-Nerode boundary of two states, or its sizes.
+"""Prints sizes of the exact Myhill-Nerode boundary and interior of two states.
 
   python launch/boundary.py --world='connect4(rows=6)' --depth=6 \
     --first=1,1,1,2,2,2,2 --second=3,1,1,2,2,2,2
 
 --first and --second are states as the world writes them, or sequences of
-tokens that lead to them. One line `k size` for each length bound k up to
---depth, cumulative; with --show, the suffixes before these.
+tokens that lead to them. One line `k boundary interior` for each length bound
+k up to --depth: how many suffixes of at most k tokens are legal from the first
+state and not from the second, all but the last token being legal from both;
+and how many are legal from both. With --show, the suffixes of the boundary
+come before these lines.
 """
 
 import common

@@ -90,10 +90,11 @@ def test_every_spec_means_something():
 def test_boundaries_and_counts_run_as_written(tmp_path):
   first, chess, othello = of('boundary')
   sizes = [line.split() for line in run(first, tmp_path).splitlines()]
-  assert [int(k) for k, _ in sizes] == list(range(1, 9))
-  assert int(sizes[-1][1]) > 0
-  *_, last = run(chess, tmp_path).split()
-  assert int(last) > 0
+  assert [int(k) for k, *_ in sizes] == list(range(1, 9))
+  assert all(int(size) > 0 for size in sizes[-1])
+  *_, outer, inner = run(chess, tmp_path).split()
+  assert int(outer) > 0
+  assert int(inner) == 0  # White moves in one, black in the other.
   lines = run(othello, tmp_path).splitlines()
   assert len(lines) == int(lines[-1].split()[1]) + 4
   counts = [

@@ -155,10 +155,13 @@ class World(core.World):
 
   def boundary(
     self, first: np.ndarray, second: np.ndarray, depth: int
-  ) -> list[list[tuple[int, ...]]]:
-    return [
-      self._boundary(a, b, depth) for a, b in zip(first, second, strict=True)
-    ]
+  ) -> core.Boundary:
+    return core.stacked(
+      [
+        [np.array([suffix]) for suffix in self._boundary(a, b, depth)]
+        for a, b in zip(first, second, strict=True)
+      ]
+    )
 
   def _boundary(
     self, first: np.ndarray, second: np.ndarray, depth: int

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.kernels.chess_games_test import KIWIPETE, packed
 from wm import core
-from wm.kernels import chess
+from wm.kernels import chess, chess_count_numba
 from wm.worlds import chess_fen
 
 LAWS = settings(max_examples=40, deadline=None)
@@ -111,29 +111,58 @@ def test_twins_agree_where_castling_and_passing_may_be(row):
     np.testing.assert_array_equal(found, expected)
 
 
+def lines(*pair, **backend):
+  """The boundary of two rows as tuples."""
+  moves, lengths = chess.boundary(*pair, **backend)
+  return [tuple(m[:n]) for m, n in zip(moves.tolist(), lengths, strict=True)]
+
+
 def test_a_boundary_is_what_the_definition_says():
   row, moves = chess.start()[None], packed('e2e4 e2e3 g1f3')
   one, two, _ = (chess.advance(row, [move])[0][0] for move in moves)
-  found = chess.boundary(one, two, 3)
-  assert found == chess.boundary(one, two, 3, backend='ref')
+  found = lines(one, two, 3)
+  assert found == lines(one, two, 3, backend='ref')
   assert found == sorted(found, key=lambda line: (len(line), line))
   for line in found:
     steps, _ = chess.replay([line, line], [len(line)] * 2, np.stack([one, two]))
     assert steps.tolist() == [len(line), len(line) - 1]
-  assert chess.boundary(one, one, 3) == []
+  assert lines(one, one, 3) == []
   first, counts = chess.legal(one[None])
   dead = np.full(11, core.DEAD, np.int32)
-  assert chess.boundary(one, dead, 2) == [
+  assert lines(one, dead, 2) == [
     (move,) for move in first[0, : counts[0]].tolist()
   ]
-  assert chess.boundary(dead, one, 2) == []
+  assert lines(dead, one, 2) == []
 
 
 @settings(max_examples=15, deadline=None)
 @given(boards(8), boards(8))
 def test_boundaries_of_any_boards(first, second):
-  found = chess.boundary(first, second, 2)
-  assert found == chess.boundary(first, second, 2, backend='ref')
+  found = lines(first, second, 2)
+  assert found == lines(first, second, 2, backend='ref')
+  for sizes in (chess.boundary_sizes, chess.interior_sizes):
+    assert sizes(first, second, 2) == sizes(first, second, 2, backend='ref')
+  assert chess.boundary_sizes(first, second, 2)[1] == len(found)
+
+
+def test_searches_that_come_back_often_find_the_same(monkeypatch):
+  row, moves = chess.start()[None], packed('e2e4 e2e3')
+  one, two = (chess.advance(row, [move])[0][0] for move in moves)
+
+  def everything():
+    return (
+      lines(one, two, 3),
+      chess.boundary_sizes(one, two, 3),
+      chess.interior_sizes(one, one, 3),
+      chess.count(one, 3),
+    )
+
+  whole = everything()
+  # Every line of a position is legal from itself.
+  assert whole[2] == np.cumsum(whole[3]).tolist()
+  for nodes in (1, 7, 400):
+    monkeypatch.setattr(chess_count_numba, 'NODES', nodes)
+    assert everything() == whole
 
 
 def test_words_behind_a_row_are_not_read():

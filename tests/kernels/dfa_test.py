@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import core
-from wm.kernels import dfa
+from wm.kernels import dfa, product_numba
 
 LAWS = settings(max_examples=60, deadline=None)
 
@@ -125,6 +125,16 @@ def test_products_agree_with_the_reference(seed, variant):
     assert_same([inner], [dfa.interior_sizes(*args[:-1], backend='ref')])
 
 
+@pytest.mark.parametrize('variant', dfa.VARIANTS)
+def test_searches_that_come_back_often_find_the_same(variant, monkeypatch):
+  delta, *states, _, _ = batch(1, size=60)
+  whole = dfa.boundary(delta, *states, 4, variant)
+  assert len(whole.lengths) > 50
+  for nodes in (1, 2, 13):
+    monkeypatch.setattr(product_numba, 'NODES', nodes)
+    assert_same(whole, dfa.boundary(delta, *states, 4, variant))
+
+
 def test_read_only_and_strided_input_is_taken():
   delta, rows, *_ = batch(0)
   wide = np.repeat(delta, 2, 1)[:, ::2]
@@ -153,6 +163,12 @@ def test_boundary_is_the_definition(case):
   args = delta, [a], [b], [goal_a], [goal_b], depth
   found = listed(dfa.boundary(*args))
   assert found == sorted(minimal, key=lambda s: (len(s), s))
+  end = delta.shape[1]
+  for backend in ('numba', 'ref'):
+    others = listed(dfa.boundary(*args, end_first=True, backend=backend))
+    assert others == sorted(
+      minimal, key=lambda s: (len(s), [(n != end, n) for n in s])
+    )
   prefixes = {s[:k] for s in found for k in range(1, len(s))}
   assert not prefixes & set(found)
   for sizes, words in (

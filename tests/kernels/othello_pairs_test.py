@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.kernels import boards
 from wm import core
-from wm.kernels import othello
+from wm.kernels import othello, othello_numba, othello_pairs_numba
 
 LAWS = settings(max_examples=40, deadline=None)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -21,7 +21,7 @@ SIZES = st.sampled_from(othello.SIZES)
 def test_boundaries_tell_and_are_minimal(seed, size, depth):
   columns = boards.midgame(2, seed, size)
   pair = boards.one(columns, 0), boards.one(columns, 1)
-  found = othello.boundary(*pair, depth, size)
+  (found,) = othello.boundary(*pair, depth, size).listed()
   assert found == sorted(set(found), key=lambda path: (len(path), path))
   kept = set(found)
   squares = othello.squares(size)
@@ -42,10 +42,39 @@ def test_boundaries_tell_and_are_minimal(seed, size, depth):
 
 def test_a_state_has_no_boundary_with_itself():
   start = othello.start()
-  assert othello.boundary(start, start, 4) == []
+  assert not len(othello.boundary(start, start, 4).lengths)
   over = (np.uint64(1), np.uint64(0), 2)
-  assert othello.boundary(over, start, 3) == []
-  assert len(othello.boundary(start, over, 3)) == 4
+  assert not len(othello.boundary(over, start, 3).lengths)
+  assert len(othello.boundary(start, over, 3).lengths) == 4
+  lines = np.cumsum(othello.count(*start, 4)).tolist()
+  assert othello.interior_sizes(start, start, 4) == lines
+  assert othello.interior_sizes(start, over, 2) == [0, 0]
+
+
+def test_searches_that_come_back_often_find_the_same(monkeypatch):
+  black, white, side = boards.midgame(8, 5, 6)
+  disc = white & (~white + np.uint64(1))  # Black's in the second position.
+  columns = (black, white, side), (black | disc, white ^ disc, side)
+
+  def everything():
+    pairs = [[boards.one(c, n) for c in columns] for n in range(8)]
+    return [
+      (
+        othello.boundary(*pair, 4, 6).listed(),
+        othello.boundary_sizes(*pair, 4, 6),
+        othello.interior_sizes(*pair, 4, 6),
+        othello.count(*pair[0], 4, 6),
+      )
+      for pair in pairs
+    ]
+
+  whole = everything()
+  assert sum(outer[-1] for _, outer, *_ in whole) > 50
+  assert sum(inner[-1] for *_, inner, _ in whole) > 50
+  for nodes in (1, 3, 100):
+    for module in (othello_numba, othello_pairs_numba):
+      monkeypatch.setattr(module, 'NODES', nodes)
+    assert everything() == whole
 
 
 # Move orders.

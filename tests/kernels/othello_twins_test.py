@@ -29,11 +29,13 @@ def test_compiled_is_the_plain_reference(size):
     pair = boards.one(columns, n), boards.one(columns, n + 1)
     for function, args in (
       (othello.count, (*pair[0], 3)),
-      (othello.boundary, (*pair, 2)),
       (othello.boundary_sizes, (*pair, 2)),
+      (othello.interior_sizes, (*pair, 2)),
     ):
       plain = function(*args, size, backend='ref')
       assert function(*args, size) == plain
+    plain = othello.boundary(*pair, 2, size, backend='ref').listed()
+    assert othello.boundary(*pair, 2, size).listed() == plain
   cut = np.minimum(lengths[:6], [0, 1, 5, 8, 9, 11])
   seeds = core.hash64(3, np.arange(6))
   args = tokens[:6], cut, seeds, size, 2, 3, 6

@@ -117,13 +117,15 @@ def test_answers_are_those_of_the_world_for_all_that_know_it():
   ]
   np.testing.assert_array_equal(*found)
   prefixes, sizes, tokens, lengths = questions
-  elements = [
-    [tuple(row[:n].tolist()) for row, n in zip(rows, some, strict=True) if n]
-    for rows, some in zip(tokens, lengths, strict=True)
-  ]
+  elements = core.stacked(
+    [
+      [row[None, :n] for row, n in zip(rows, some, strict=True) if n]
+      for rows, some in zip(tokens, lengths, strict=True)
+    ]
+  )
   counts = {}
   kept, wrong_at = asking.told(solver, prefixes, sizes, elements, counts)
-  assert kept == elements
+  assert kept.listed() == elements.listed()
   assert not counts
   first, second = np.moveaxis(found[0], 1, 0)[:, lengths > 0]
   apart = (first == predictors.YES) & (second == predictors.NO)
@@ -133,7 +135,8 @@ def test_answers_are_those_of_the_world_for_all_that_know_it():
 
 
 def test_suffixes_without_an_answer_are_left_out():
-  elements = [[(1,), (2,), (3, 1)], [], [(2,)]]
+  listed = [[(1,), (2,), (3, 1)], [], [(2,)]]
+  elements = core.stacked([[np.array([s]) for s in some] for some in listed])
   prefixes = np.array([[[1, 2], [2, 1]]] * 3, np.int32)
   sizes = np.full((3, 2), 2, np.int32)
   replies = {
@@ -153,7 +156,7 @@ def test_suffixes_without_an_answer_are_left_out():
   counts = {}
   model = Asked.__new__(Asked)
   kept, wrong_at = asking.told(model, prefixes, sizes, elements, counts)
-  assert kept == [[(1,), (3, 1)], [], []]
+  assert kept.listed() == [[(1,), (3, 1)], [], []]
   assert wrong_at.tolist() == [0, 2]
   assert counts == {'no_answer': 2}
 

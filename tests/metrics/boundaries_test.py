@@ -27,13 +27,13 @@ def _sampled(world, first, second, num, room=12, seed=1):
     num=num,
     room=np.full(total, room),
     seeds=core.hash64(seed, np.arange(total)),
-  )
+  ).listed()
 
 
 @pytest.mark.parametrize('world', [GAME, LONG, tiny.World()], ids=repr)
 def test_sampled_elements_are_of_the_boundary(world):
   first, second = _pairs(world, 20)
-  exact = world.boundary(first, second, 4)
+  exact = world.boundary(first, second, 4).listed()
   listed = _sampled(world, first, second, 400, room=4)
   for whole, some in zip(exact, listed, strict=True):
     assert set(some) <= set(whole)
@@ -50,7 +50,7 @@ def test_it_goes_to_the_end_of_the_game():
   listed = _sampled(discs, first, np.repeat(second, 2, axis=0), 500)[0]
   # The last disc of the second column, after up to seven others.
   assert {len(s) for s in listed} == set(range(4, 12))
-  assert set(listed) <= set(discs.boundary(state, second, 11)[0])
+  assert set(listed) <= set(discs.boundary(state, second, 11).listed()[0])
   short = _sampled(discs, first, np.repeat(second, 2, axis=0), 500, room=6)[0]
   assert [s for s in listed if len(s) <= 6] == short
 
@@ -121,8 +121,9 @@ def test_where_a_model_is_wrong_about_its_boundary():
     (2, 1, (y, y), 1),  # Illegal from both, and from 1 at once.
   ]
   for one, two, suffix, place in cases:
+    listed = core.stacked([[np.array([suffix])]])
     found = boundaries.untrue_at(
-      tiny.World(), nodes[one : one + 1], nodes[two : two + 1], [[suffix]]
+      tiny.World(), nodes[one : one + 1], nodes[two : two + 1], listed
     )
     assert found.tolist() == [place], (one, two, suffix)
 

@@ -167,7 +167,7 @@ def test_exact_precision_and_recall_equal_brute_force():
     accept='epsilon(0.05)',
   )
   pairs = _pairs(num)
-  truth = WORLD.boundary(pairs.first, pairs.second, 3)
+  truth = WORLD.boundary(pairs.first, pairs.second, 3).listed()
   for t in range(num):
     first, second = _languages(NOISY, pairs, t, 3)
     model = hand.boundary(first, second)
@@ -185,7 +185,7 @@ def test_exact_precision_and_recall_equal_brute_force():
 def test_recall_by_length_by_hand():
   num = 15
   pairs = _pairs(num)
-  truth = WORLD.boundary(pairs.first, pairs.second, 6)
+  truth = WORLD.boundary(pairs.first, pairs.second, 6).listed()
   found = _score(NOISY, trials=num, k=6, accept='epsilon(0.05)')
   for t in range(num):
     steps = [
@@ -210,8 +210,9 @@ def test_recall_by_length_by_hand():
 def test_boundaries_wider_than_one_block():
   class Wide(tiny.World):
     def boundary(self, first, second, depth):
-      once = super().boundary(first, second, depth)
-      return [b * (1 + 3 * (n % 3)) * 5 for n, b in enumerate(once)]
+      once = super().boundary(first, second, depth).listed()
+      more = [b * (1 + 3 * (n % 3)) * 5 for n, b in enumerate(once)]
+      return core.stacked([[np.array([s]) for s in b] for b in more])
 
   plain = _score(NOISY, accept='epsilon(0.05)')
   wide = _score(NOISY, Wide(), accept='epsilon(0.05)')
@@ -222,13 +223,13 @@ def test_boundaries_wider_than_one_block():
 def test_empty_boundary_is_unmeasured_or_one():
   class Alike(tiny.World):
     def boundary(self, first, second, depth):
-      return [[] for _ in first]
+      return core.stacked([[] for _ in first])
 
   found = _score(ORACLE, Alike())
   assert _summary(found['recall'])['unmeasured'] == {'empty': 40}
   assert _summary(found['recall_definition'])['value'] == 1
   short = _score(ORACLE, k=1)['recall']
-  shown = [bool(b) for b in WORLD.boundary(_pairs().first, _pairs().second, 1)]
+  shown = WORLD.boundary(_pairs().first, _pairs().second, 1).sizes > 0
   np.testing.assert_array_equal(short.measured, shown)
 
 
@@ -236,8 +237,8 @@ def test_published_boundary_lacks_end_and_dead_ends():
   world = registry.make('world', 'maps(rows=5, columns=5)')
   states = world.sample_states(200, 0)
   first, second = states[:100], states[100:]
-  exact = boundaries.exact(world, first, second, 4)
-  listed = boundaries.published(world, first, second, 4)
+  exact = boundaries.exact(world, first, second, 4).listed()
+  listed = boundaries.published(world, first, second, 4).listed()
   missing = 0
   for whole, some in zip(exact, listed, strict=True):
     assert set(some) <= set(whole)

@@ -112,7 +112,7 @@ def test_boundary_from_the_command_line(root):
     '--show',
   )
   assert (done.returncode, done.stderr) == (0, '')
-  assert done.stdout == 'e1g1\n1 1\n2 1\n'
+  assert done.stdout == 'e1g1\n1 1 14\n2 1 77\n'
 
 
 @pytest.mark.parametrize(

@@ -57,12 +57,26 @@ def small(world):
 def test_boundary_is_that_of_brute_force(world):
   states, depth = world.sample_states(16, 11), small(world)
   first, second = states[:8], states[8:]
-  found = world.boundary(first, second, depth)
+  found = world.boundary(first, second, depth).listed()
   for t, suffixes in enumerate(found):
     assert suffixes == brute_boundary(world, first[t], second[t], depth)
-    sizes = world.boundary_sizes(first[t], second[t], depth)
-    lengths = np.array([len(s) for s in suffixes])
-    assert sizes == [int((lengths <= k).sum()) for k in range(1, depth + 1)]
+    both = enumerated(world, first[t], depth)
+    both = set(both) & set(enumerated(world, second[t], depth))
+    for sizes, listed in (
+      (world.boundary_sizes, suffixes),
+      (world.interior_sizes, both),
+    ):
+      lengths = np.array([len(s) for s in listed])
+      wanted = [int((lengths <= k).sum()) for k in range(1, depth + 1)]
+      assert sizes(first[t], second[t], depth) == wanted
+
+
+def test_interiors_of_any_world_are_what_each_says_itself(world):
+  states = np.concatenate([world.init(1), world.sample_states(3, 5)])
+  for first, second in ((0, 0), (1, 1), (1, 2), (2, 3), (0, 3)):
+    pair = states[first], states[second], min(small(world), 3)
+    plain = core.World.interior_sizes(world, *pair)
+    assert world.interior_sizes(*pair) == plain
 
 
 def test_count_is_that_of_enumeration(world):
@@ -102,12 +116,12 @@ def test_lines_of_the_lattice():
   world = registry.make('world', 'lattice(size=3)')
   assert [*exact.count_lines(world, None, 3)] == ['1 2', '2 5', '3 12']
   assert [*exact.count_lines(world, 'right', 1)] == ['1 3']
-  assert exact.boundary_lines(world, '1', '0', 2) == ['1 1', '2 2']
+  assert exact.boundary_lines(world, '1', '0', 2) == ['1 1 2', '2 2 6']
   assert exact.boundary_lines(world, '1', 'stay', 2, show=True) == [
     'left',
     'stay left',
-    '1 1',
-    '2 2',
+    '1 1 2',
+    '2 2 6',
   ]
 
 
@@ -145,7 +159,7 @@ def test_boundary_from_the_command_line(root):
     '--depth=5',
   )
   assert (done.returncode, done.stderr) == (0, '')
-  assert done.stdout == '1 0\n2 0\n3 0\n4 1\n5 25\n'
+  assert done.stdout == '1 0 7\n2 0 56\n3 0 399\n4 1 2799\n5 25 19571\n'
 
 
 def test_count_from_the_command_line(root):

@@ -44,10 +44,10 @@ def test_counts_are_exact_beyond_64_bits():
 def test_boundary_of_the_middle_against_the_wall():
   world = lattice.World(size=3)
   left, stay, right = 1, 2, 3
-  found = world.boundary(np.array([[1]]), np.array([[0]]), 2)[0]
+  found = world.boundary(np.array([[1]]), np.array([[0]]), 2).listed()[0]
   assert found == [(left,), (stay, left)]
   assert world.boundary_sizes(np.array([1]), np.array([0]), 3)[:2] == [1, 2]
-  back = world.boundary(np.array([[0]]), np.array([[1]]), 2)[0]
+  back = world.boundary(np.array([[0]]), np.array([[1]]), 2).listed()[0]
   assert back == [(right, right)]
 
 
@@ -57,7 +57,7 @@ def test_interior_and_boundary_are_what_is_legal():
   first, second = np.array([1]), np.array([3])
   inner = np.diff([0, *world.interior_sizes(first, second, depth)])
   for k, count in enumerate(world.count(first, depth)):
-    found = world.boundary(first[None], second[None], k + 1)[0]
+    found = world.boundary(first[None], second[None], k + 1).listed()[0]
     beyond = 0
     for suffix in found:
       _, after = world.walk(

@@ -213,8 +213,9 @@ def test_boundaries_are_those_of_product_search(size):
   states = world.sample_states(6, 4)
   depth = 3
   for first, second in zip(states, states[::-1], strict=True):
-    wanted = table.product(world, first, second, depth)
-    assert world.boundary(first[None], second[None], depth)[0] == wanted
+    (wanted,) = table.product(world, first, second, depth).listed()
+    found = world.boundary(first[None], second[None], depth)
+    assert found.listed() == [wanted]
     sizes = [sum(len(s) <= k for s in wanted) for k in range(1, depth + 1)]
     assert world.boundary_sizes(first, second, depth) == sizes
 
@@ -222,7 +223,7 @@ def test_boundaries_are_those_of_product_search(size):
 def test_boundary_elements_part_the_two_states():
   world = othello.World()
   first, second = played(world, 'd3'), played(world, 'd3c3c4')
-  found = world.boundary(first[None], second[None], 3)[0]
+  found = world.boundary(first[None], second[None], 3).listed()[0]
   words = [' '.join(world.vocab[t] for t in suffix) for suffix in found]
   assert words[0] == 'c3'
   assert len(words) == world.boundary_sizes(first, second, 3)[-1]

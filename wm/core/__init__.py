@@ -21,6 +21,7 @@ from wm.core.basics import (
   hash64,
   uniforms,
 )
+from wm.core.boundary import Boundary, joined, stacked
 from wm.core.measure import Metric, Model, Scores, scores
 from wm.core.predictor import (
   Predictor,
@@ -39,6 +40,7 @@ __all__ = [
   'PAD',
   'STUCK',
   'Automaton',
+  'Boundary',
   'InputError',
   'Metric',
   'Model',
@@ -51,7 +53,9 @@ __all__ = [
   'World',
   'accepted_steps',
   'hash64',
+  'joined',
   'sample',
   'scores',
+  'stacked',
   'uniforms',
 ]

@@ -11,6 +11,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm.core.basics import DEAD, OPTIMAL_TOLERANCE, hash64
+from wm.core.boundary import Boundary, interior_sizes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,12 +142,13 @@ class World(abc.ABC):
   @abc.abstractmethod
   def boundary(
     self, first: np.ndarray, second: np.ndarray, depth: int
-  ) -> list[list[tuple[int, ...]]]:
+  ) -> Boundary:
     """Exact Myhill-Nerode boundaries of state pairs, to a length bound.
 
-    Element t holds the minimal suffixes (token tuples of length <= depth)
-    legal from first[t] and not from second[t], in lexicographic order of
-    tokens, shorter ones first (Vafa et al. 2024, Def. 2.4).
+    Of pair t the minimal suffixes, of at most `depth` tokens, legal from
+    first[t] and not from second[t] (Vafa et al. 2024, Def. 2.4).
+
+    first, second: [T, W] states.
     """
 
   @abc.abstractmethod
@@ -366,10 +368,18 @@ class World(abc.ABC):
     self, first: np.ndarray, second: np.ndarray, depth: int
   ) -> list[int]:
     """Sizes of one pair's boundary [W], to each length bound 1..depth."""
-    lengths = [
-      len(s) for s in self.boundary(first[None], second[None], depth)[0]
-    ]
-    return [sum(n <= k for n in lengths) for k in range(1, depth + 1)]
+    found = self.boundary(first[None], second[None], depth)
+    sizes = np.bincount(found.lengths, minlength=depth + 1)
+    return np.cumsum(sizes)[1:].tolist()
+
+  def interior_sizes(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> list[int]:
+    """Suffixes legal from both states [W], to each length bound 1..depth.
+
+    Exact (Vafa et al. 2024, Def. 2.3).
+    """
+    return interior_sizes(self, first, second, depth)
 
   def automaton(self) -> Automaton | None:
     """The finite table behind this world, or None."""

@@ -164,21 +164,44 @@ def count(row: np.ndarray, depth: int, *, backend: str = 'numba') -> list[int]:
 
 def boundary(
   first: np.ndarray, second: np.ndarray, depth: int, *, backend: str = 'numba'
-) -> list[tuple[int, ...]]:
+) -> tuple[np.ndarray, np.ndarray]:
   """Boundary of a pair of rows [>= 11] (Vafa et al. 2024, Def. 2.4).
 
   The lines of at most `depth` packed moves that are legal from first and not
   from second while every proper prefix is legal from both; shorter ones
   first, then in order of moves. Rows with one key have none.
+
+  Returns:
+    moves: [n, K] int32, DEAD behind the end; K is the length of the longest.
+    lengths: [n] int32.
   """
+  rows = _pair(first, second, depth)
+  moves, lengths, _ = layout.backend(backend).boundary(rows, depth, True)
+  order = np.lexsort((*moves.T[::-1], lengths))
+  moves = moves[order, : lengths.max(initial=0)]
+  return moves, lengths[order].astype(np.int32)
+
+
+def boundary_sizes(
+  first: np.ndarray, second: np.ndarray, depth: int, *, backend: str = 'numba'
+) -> list[int]:
+  """Sizes of `boundary` to each length bound 1..depth, without listing it."""
+  rows = _pair(first, second, depth)
+  *_, counts = layout.backend(backend).boundary(rows, depth, False)
+  return np.cumsum(counts[0]).tolist()
+
+
+def interior_sizes(
+  first: np.ndarray, second: np.ndarray, depth: int, *, backend: str = 'numba'
+) -> list[int]:
+  """Lines legal from both rows [>= 11], to each length bound 1..depth."""
+  rows = _pair(first, second, depth)
+  *_, counts = layout.backend(backend).boundary(rows, depth, False, True)
+  return np.cumsum(counts[1]).tolist()
+
+
+def _pair(first: np.ndarray, second: np.ndarray, depth: int) -> np.ndarray:
+  """Checked rows [2, >= 11] of the two."""
   if not 1 <= depth <= 64:
     raise core.InputError(f'depth is {depth}; expected 1..64')
-  rows = layout.rows(np.stack([np.asarray(first), np.asarray(second)]))
-  moves, lengths = layout.backend(backend).boundary(rows, depth)
-  order = np.lexsort((*moves.T[::-1], lengths))
-  return [
-    tuple(line[:length])
-    for line, length in zip(
-      moves[order].tolist(), lengths[order].tolist(), strict=True
-    )
-  ]
+  return layout.rows(np.stack([np.asarray(first), np.asarray(second)]))

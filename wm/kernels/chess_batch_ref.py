@@ -152,14 +152,21 @@ def _lines(position: ref.Position, depth: int) -> int:
   return sum(_lines(ref.after(position, move), depth - 1) for move in moves)
 
 
-def boundary(rows: np.ndarray, depth: int) -> tuple[np.ndarray, np.ndarray]:
-  """Moves [n, depth] int32, -1 behind the end, and lengths [n]."""
+def boundary(
+  rows: np.ndarray, depth: int, listing: bool, through: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Moves [n, depth] int32, -1 behind the end, lengths [n], counts [2, depth].
+
+  Counts are by length, of the boundary and of the interior.
+  """
+  del listing, through
   lines: list[tuple[int, ...]] = []
-  _parting(ref.read(rows[0]), ref.read(rows[1]), depth, (), lines)
+  counts = np.zeros((2, depth), np.int64)
+  _parting(ref.read(rows[0]), ref.read(rows[1]), depth, (), lines, counts)
   moves = np.full((len(lines), depth), -1, np.int32)
   for k, line in enumerate(lines):
     moves[k, : len(line)] = line
-  return moves, np.array([len(line) for line in lines], np.int64)
+  return moves, np.array([len(line) for line in lines], np.int64), counts
 
 
 def _parting(
@@ -168,12 +175,14 @@ def _parting(
   depth: int,
   path: tuple[int, ...],
   lines: list[tuple[int, ...]],
+  counts: np.ndarray,
 ) -> None:
   """Adds the boundary of a pair, each line behind `path`."""
   others = ref.moves(second) if second else []
   for move in ref.moves(first) if first else []:
+    counts[int(move in others), len(path)] += 1
     if move not in others:
       lines.append((*path, move))
     elif depth > 1:
       pair = ref.after(first, move), ref.after(second, move)
-      _parting(*pair, depth - 1, (*path, move), lines)
+      _parting(*pair, depth - 1, (*path, move), lines, counts)

@@ -185,6 +185,7 @@ def boundary(
   *,
   turns: np.ndarray | None = None,
   known: np.ndarray | None = None,
+  end_first: bool = False,
   backend: str = 'numba',
 ) -> Suffixes:
   """Myhill-Nerode boundaries of T pairs of states, to a length bound.
@@ -208,6 +209,8 @@ def boundary(
       default ascending).
     known: [S] bool, rows that have an entry ('published' only; default
       those with any legal label).
+    end_first: whether the end label comes before all others in the order of
+      labels, or after them.
     backend: 'numba' or 'ref'.
   """
   delta, pairs = _pairs(
@@ -215,7 +218,7 @@ def boundary(
   )
   module = _backend(backend)
   if variant == 'exact':
-    return Suffixes(*module.boundary(delta, *pairs, depth))
+    return Suffixes(*module.boundary(delta, *pairs, depth, end_first))
   allowed, alive = published.enumeration(delta, turns, known, depth)
   return Suffixes(
     *module.boundary_published(delta, allowed, alive, *pairs, depth)

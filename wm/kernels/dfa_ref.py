@@ -163,8 +163,10 @@ def boundary(
   first_goal: np.ndarray,
   second_goal: np.ndarray,
   depth: int,
+  end_first: bool,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Product construction, level by level."""
+  end = delta.shape[1]
   found = []
   for pair in zip(first, second, first_goal, second_goal, strict=True):
     a, b, goal_a, goal_b = map(int, pair)
@@ -178,6 +180,8 @@ def boundary(
           elif label < delta.shape[1]:
             below_it.append((*after, (*path, label)))
       level = below_it
+    if end_first:  # It is the last label of what it is in.
+      suffixes.sort(key=lambda s: (len(s), s[:-1], s[-1] != end, s[-1]))
     found.append(suffixes)
   return _packed(found, depth)
 

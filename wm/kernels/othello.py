@@ -283,12 +283,12 @@ def boundary(
   size: int = 8,
   *,
   backend: str = 'numba',
-) -> list[tuple[int, ...]]:
+) -> core.Boundary:
   """Myhill-Nerode boundary of two positions, to a length bound.
 
-  The token tuples of at most `depth` moves that are legal from `first` and
-  not from `second` while every proper prefix is legal from both; shorter
-  ones first, then in order of tokens (Vafa et al. 2024, Def. 2.4).
+  The suffixes of at most `depth` moves that are legal from `first` and not
+  from `second` while every proper prefix is legal from both (Vafa et al. 2024,
+  Def. 2.4).
 
   Args:
     first: black, white, side of one position, scalars or of shape [1].
@@ -302,12 +302,11 @@ def boundary(
     *pair, depth, mask(size), tokens_of(size), True
   )
   order = np.argsort(lengths, kind='stable')  # They come in order of tokens.
-  return [
-    tuple(row[:length])
-    for row, length in zip(
-      rows[order].tolist(), lengths[order].tolist(), strict=True
-    )
-  ]
+  return core.Boundary(
+    np.array([0, len(order)]),
+    rows[order].astype(np.int32),
+    lengths[order].astype(np.int32),
+  )
 
 
 def boundary_sizes(
@@ -323,7 +322,23 @@ def boundary_sizes(
   *_, counts = _pairs(backend).boundary(
     *pair, depth, mask(size), tokens_of(size), False
   )
-  return np.cumsum(counts).tolist()
+  return np.cumsum(counts[0]).tolist()
+
+
+def interior_sizes(
+  first: tuple[np.ndarray, np.ndarray, np.ndarray],
+  second: tuple[np.ndarray, np.ndarray, np.ndarray],
+  depth: int,
+  size: int = 8,
+  *,
+  backend: str = 'numba',
+) -> list[int]:
+  """Suffixes legal from both positions, to each length bound 1..depth."""
+  pair = _pair(first, second, depth)
+  *_, counts = _pairs(backend).boundary(
+    *pair, depth, mask(size), tokens_of(size), False, True
+  )
+  return np.cumsum(counts[1]).tolist()
 
 
 def _pair(

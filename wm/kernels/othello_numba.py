@@ -15,6 +15,8 @@ from wm.kernels.bits_numba import bit, lowest, nth, popcount, without_lowest
 from wm.kernels.jit import njit
 from wm.kernels.rng_numba import below, splitmix
 
+# Moves that one call of a search makes, in a fraction of a second.
+NODES = 1 << 23
 _NONE = np.uint64(0)
 _INNER = np.uint64(0x7E7E7E7E7E7E7E7E)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -208,7 +210,6 @@ def play_uniform(num, seed, first, token_of, length, squares) -> tuple:
   return tokens, lengths
 
 
-@njit
 def count(black, white, side, depth, squares) -> np.ndarray:
   """Legal sequences of lengths 1..depth, depth first; the last by popcount."""
   counts = np.zeros(depth, np.int64)
@@ -216,15 +217,34 @@ def count(black, white, side, depth, squares) -> np.ndarray:
   sides, moves = np.empty(depth, np.int64), np.zeros(depth, np.uint64)
   if depth < 1 or side > 1:
     return counts
+  stack = owns, opps, sides, moves
+  level = _opened(black, white, side, squares, stack, counts)
+  while level >= 0 and depth > 1:
+    level = _count(squares, level, stack, counts, NODES)
+  return counts
+
+
+@njit
+def _opened(black, white, side, squares, stack, counts) -> int:
+  """Puts a position on the stack, counts its moves; the level, 0."""
+  owns, opps, sides, moves = stack
   owns[0], opps[0] = oriented(black, white, side)
   sides[0] = side
   moves[0] = moves_of(owns[0], opps[0], squares)
   counts[0] = popcount(moves[0])
-  level = 0
-  while level >= 0 and depth > 1:
+  return 0
+
+
+@njit
+def _count(squares, level, stack, counts, budget) -> int:
+  """Counts on for `budget` moves; the level reached, -1 when done."""
+  owns, opps, sides, moves = stack
+  depth = len(counts)
+  while level >= 0 and budget > 0:
     if moves[level] == _NONE:
       level -= 1
       continue
+    budget -= 1
     move = bit(lowest(moves[level]))
     moves[level] = without_lowest(moves[level])
     own, opp, turn, then = step(
@@ -235,4 +255,4 @@ def count(black, white, side, depth, squares) -> np.ndarray:
       level += 1
       owns[level], opps[level], sides[level] = own, opp, turn
       moves[level] = then
-  return counts
+  return level

@@ -273,17 +273,21 @@ def boundary(
   squares: int,
   token_of: np.ndarray,
   listing: bool,
+  through: bool = False,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Elements in order of tokens, their lengths, counts by length."""
-  del listing
+  """Elements in order of tokens, their lengths, counts by length [2, depth]."""
+  del listing, through
   found: list[tuple[int, ...]] = []
+  counts = np.zeros((2, depth), np.int64)
 
   def search(one: Position, two: Position, path: tuple[int, ...]) -> None:
     """Appends what `one` alone may play after `path`."""
     moves = _legal(one, int(squares)), _legal(two, int(squares))
     for square in _set(moves[0]):
       longer = (*path, int(token_of[square]))
-      if not moves[1] >> square & 1:
+      both = moves[1] >> square & 1
+      counts[both, len(path)] += 1
+      if not both:
         found.append(longer)
       elif len(longer) < depth:
         nexts = (_after(p, square, int(squares)) for p in (one, two))
@@ -295,7 +299,7 @@ def boundary(
   rows = np.zeros((len(found), depth), np.uint8)
   for n, path in enumerate(found):
     rows[n, : len(path)] = path
-  return rows, lengths, np.bincount(lengths, minlength=depth + 1)[1:]
+  return rows, lengths, counts
 
 
 def orders(

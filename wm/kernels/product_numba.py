@@ -11,6 +11,9 @@ import numpy as np
 from wm.kernels.jit import njit
 from wm.kernels.rng_numba import S32, splitmix
 
+# Nodes of search trees that one call visits, in a fraction of a second.
+NODES = 1 << 22
+
 
 @njit
 def _doubled(array):
@@ -117,19 +120,15 @@ def _emit(out, lengths, num, parents, labels, node, label, length):
   return out, lengths
 
 
-@njit
 def boundary(
-  delta, first, second, first_goal, second_goal, depth
+  delta, first, second, first_goal, second_goal, depth, end_first
 ) -> tuple[np.ndarray, ...]:
   """Product construction, level by level."""
-  allowed = np.ones((0, 0), np.bool_)
-  alive = np.ones((0, 0), np.bool_)
-  return _boundary(
-    delta, allowed, alive, first, second, first_goal, second_goal, depth
-  )
+  none = np.ones((0, 0), np.bool_)
+  pairs = first, second, first_goal, second_goal
+  return _listed(delta, (none, none), pairs, depth, end_first)
 
 
-@njit
 def boundary_published(
   delta, allowed, alive, first, second, first_goal, second_goal, depth
 ) -> tuple[np.ndarray, ...]:
@@ -138,61 +137,96 @@ def boundary_published(
   An element stays exactly if each of its labels is enumerated and the row
   after it has a continuation of the length that is left.
   """
+  del first_goal, second_goal
   nowhere = np.full(len(first), -2, np.int32)
-  return _boundary(
-    delta, allowed, alive, first, second, nowhere, nowhere, depth
-  )
+  pairs = first, second, nowhere, nowhere
+  return _listed(delta, (allowed, alive), pairs, depth, False)
+
+
+def _listed(delta, rules, pairs, depth, end_first):
+  """The whole search, in calls of NODES each: Ctrl-C is heard between them."""
+  num = len(pairs[0])
+  offsets = np.zeros(num + 1, np.int64)
+  out = np.full((max(8 * num, 16), depth), -1, np.int8)
+  found = out, np.empty(len(out), np.int8)
+  nodes = tuple(np.empty(1024, kind) for kind in ('i4', 'i4', 'i4', 'i1'))
+  place = np.array([0, -1, 0, 0, 0, 0])
+  while place[0] < num:
+    found, nodes = _boundary(
+      delta, rules, pairs, depth, end_first, place, NODES, offsets, found, nodes
+    )
+  return offsets, found[0][: place[5]], found[1][: place[5]]
 
 
 @njit
 def _boundary(
-  delta, allowed, alive, first, second, first_goal, second_goal, depth
+  delta, rules, pairs, depth, end_first, place, budget, offsets, found, nodes
 ):
-  """Both variants; empty `allowed` means all of them, to any end."""
-  end, cut = delta.shape[1], len(allowed) > 0
-  offsets = np.zeros(len(first) + 1, np.int64)
-  out = np.full((max(8 * len(first), 16), depth), -1, np.int8)
-  lengths = np.empty(len(out), np.int8)
-  a_of, b_of = np.empty(1024, np.int32), np.empty(1024, np.int32)
-  parents, labels = np.empty(1024, np.int32), np.empty(1024, np.int8)
-  num = 0
-  for t in range(len(first)):
-    a_of[0], b_of[0] = first[t], second[t]
+  """Both variants; an empty `allowed` means all labels, to any end.
+
+  Goes on from place: pair, level (-1: not begun), node, end of its level,
+  nodes, suffixes; and leaves there where it stops, `budget` nodes on.
+  """
+  end, (allowed, alive) = delta.shape[1], rules
+  cut = len(allowed) > 0
+  first, second, first_goal, second_goal = pairs
+  out, lengths = found
+  a_of, b_of, parents, labels = nodes
+  t, k, node, high, tail, num = place
+  while t < len(first):
     goal_a, goal_b = first_goal[t], second_goal[t]
-    low, high = 0, np.int64(first[t] >= 0)
-    for k in range(depth):
+    if k < 0:
+      a_of[0], b_of[0] = first[t], second[t]
+      k, node, high = 0, 0, np.int64(first[t] >= 0)
       tail = high
-      for node in range(low, high):
-        a, b = a_of[node], b_of[node]
-        # Equal rows differ at most in their goals from here on.
-        if a == b and (goal_a == goal_b or goal_a < 0):
+    while k < depth:
+      if node == high:
+        k, high = k + 1, tail
+        if node == high:
+          k = depth  # Nothing goes on.
+        continue
+      if budget == 0:
+        place[:] = t, k, node, high, tail, num
+        return (out, lengths), (a_of, b_of, parents, labels)
+      budget -= 1
+      a, b, here = a_of[node], b_of[node], node
+      node += 1
+      # Equal rows differ at most in their goals from here on.
+      if a == b and (goal_a == goal_b or goal_a < 0):
+        continue
+      ends = a == goal_a and b != goal_b
+      if ends and end_first:
+        out, lengths = _emit(
+          out, lengths, num, parents, labels, here, end, k + 1
+        )
+        num += 1
+      if tail + end > len(a_of):
+        a_of, b_of = _doubled(a_of), _doubled(b_of)
+        parents, labels = _doubled(parents), _doubled(labels)
+      for label in range(end):
+        head = delta[a, label]
+        if head < 0 or (cut and not allowed[a, label]):
           continue
-        if tail + end > len(a_of):
-          a_of, b_of = _doubled(a_of), _doubled(b_of)
-          parents, labels = _doubled(parents), _doubled(labels)
-        for label in range(end):
-          head = delta[a, label]
-          if head < 0 or (cut and not allowed[a, label]):
-            continue
-          other = delta[b, label] if b >= 0 else -1
-          if other < 0:
-            if not cut or alive[head, depth - k - 1]:
-              out, lengths = _emit(
-                out, lengths, num, parents, labels, node, label, k + 1
-              )
-              num += 1
-          elif k + 1 < depth:
-            a_of[tail], b_of[tail] = head, other
-            parents[tail], labels[tail] = node, label
-            tail += 1
-        if a == goal_a and b != goal_b:
-          out, lengths = _emit(
-            out, lengths, num, parents, labels, node, end, k + 1
-          )
-          num += 1
-      low, high = high, tail
-    offsets[t + 1] = num
-  return offsets, out[:num], lengths[:num]
+        other = delta[b, label] if b >= 0 else -1
+        if other < 0:
+          if not cut or alive[head, depth - k - 1]:
+            out, lengths = _emit(
+              out, lengths, num, parents, labels, here, label, k + 1
+            )
+            num += 1
+        elif k + 1 < depth:
+          a_of[tail], b_of[tail] = head, other
+          parents[tail], labels[tail] = here, label
+          tail += 1
+      if ends and not end_first:
+        out, lengths = _emit(
+          out, lengths, num, parents, labels, here, end, k + 1
+        )
+        num += 1
+    t, k = t + 1, -1
+    offsets[t] = num
+  place[0], place[5] = t, num
+  return (out, lengths), (a_of, b_of, parents, labels)
 
 
 @njit

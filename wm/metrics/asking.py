@@ -134,36 +134,31 @@ def told(
   predictor: predictors.Accepting,
   tokens: np.ndarray,
   lengths: np.ndarray,
-  elements: list[list[tuple[int, ...]]],
+  elements: core.Boundary,
   counts: dict[str, int],
-) -> tuple[list[list[tuple[int, ...]]], np.ndarray]:
+) -> tuple[core.Boundary, np.ndarray]:
   """Elements that were answered after both prefixes, and the answers to them.
 
-  tokens: [T, 2, L], lengths: [T, 2]; elements: suffixes of each trial;
-  counts: gets the questions without an answer.
+  tokens: [T, 2, L], lengths: [T, 2]; elements: of these T pairs; counts: gets
+  the questions without an answer.
 
   Returns:
-    elements: the answered ones of each trial.
-    wrong_at: [N] int32 over these: 0 where the answers were yes and no, as they
+    elements: the answered ones of each pair.
+    wrong_at: [S] int32 over these: 0 where the answers were yes and no, as they
       should be, else the place of the last token, which settles a suffix.
   """
-  sizes = [len(some) for some in elements]
-  trial = np.repeat(np.arange(len(elements)), sizes)
-  flat = [suffix for some in elements for suffix in some]
+  trial, length = elements.pairs, elements.lengths
+  asked = predictors.histories(elements.tokens, length)
   answers = np.stack(
     [
       predictor.answers(
-        predictors.histories(tokens[trial, side], lengths[trial, side]), flat
+        predictors.histories(tokens[trial, side], lengths[trial, side]), asked
       )
       for side in range(2)
     ],
     axis=-1,
   )
-  length = np.array([len(suffix) for suffix in flat], np.int32)
   count_silence(counts, answers[..., None], length[:, None])
   heard = answered(answers[..., None])[:, 0]
   right = (answers == (predictors.YES, predictors.NO)).all(1)
-  kept: list[list[tuple[int, ...]]] = [[] for _ in elements]
-  for n in np.flatnonzero(heard):
-    kept[trial[n]].append(flat[n])
-  return kept, np.where(right, 0, length)[heard]
+  return elements.take(heard), np.where(right, 0, length)[heard]

@@ -1,9 +1,8 @@
-"""Boundaries as lists of suffixes: of the world, and of the model."""
+"""Boundaries as suffixes of pairs: of the world, and of the model."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,21 +11,20 @@ from wm import core, predictors
 from wm.kernels import dfa
 from wm.metrics import rollouts, trials
 
-Suffix = tuple[int, ...]
 # Boundary elements that are followed side by side.
 WIDTH = 16
 
 
 def exact(
   world: core.World, first: np.ndarray, second: np.ndarray, depth: int
-) -> list[list[Suffix]]:
+) -> core.Boundary:
   """The world's boundaries of pairs of states [T, W], see core.World."""
   return world.boundary(first, second, depth)
 
 
 def published(
   world: core.World, first: np.ndarray, second: np.ndarray, depth: int
-) -> list[list[Suffix]]:
+) -> core.Boundary:
   """What the published program of Vafa et al. 2024 lists of them.
 
   Its enumeration knows no end token, drops continuations that die before
@@ -54,13 +52,9 @@ def published(
     turns=table.turns,
     known=table.known,
   )
-  spans = zip(found.offsets, found.offsets[1:], strict=False)
-  tokens = np.append(table.tokens, world.end)
-  suffixes = [
-    tuple(tokens[labels[:length]].tolist())
-    for labels, length in zip(found.labels, found.lengths, strict=True)
-  ]
-  return [suffixes[start:stop] for start, stop in spans]
+  tokens = np.array([*table.tokens, world.end, core.PAD], np.int32)
+  lengths = found.lengths.astype(np.int32)
+  return core.Boundary(found.offsets, tokens[found.labels], lengths)
 
 
 def sampled(
@@ -71,7 +65,7 @@ def sampled(
   num: int,
   room: np.ndarray,
   seeds: np.ndarray,
-) -> list[list[Suffix]]:
+) -> core.Boundary:
   """Part of the world's boundaries, by random play from the first states.
 
   Each of `num` continuations takes uniformly legal tokens until the world is
@@ -88,22 +82,37 @@ def sampled(
     seeds: [T] integers; pair t depends on seeds[t] alone.
 
   Returns:
-    Per pair its distinct suffixes, by length, then by tokens.
+    The distinct suffixes of each pair.
   """
-  found: list[list[Suffix]] = []
+  found: list[core.Boundary] = []
   row_size = num * max(len(world.vocab), int(room.max(initial=0)))
   for pairs in predictors.chunks(len(first), row_size):
     lanes = [np.repeat(a[pairs], num, axis=0) for a in (first, second, room)]
     branch = np.arange(num)
     words = core.hash64(seeds[pairs, None], branch).reshape(-1)
     tokens, lengths = _cut_play(world, *lanes, words)
-    suffixes = [
-      tuple(row[:size]) for row, size in zip(tokens, lengths, strict=True)
-    ]
-    for start in range(0, len(suffixes), num):
-      distinct = set(suffixes[start : start + num]) - {()}
-      found.append(sorted(distinct, key=lambda s: (len(s), s)))
-  return found
+    total = len(words) // num
+    pair, cut = np.repeat(np.arange(total), num), lengths > 0
+    part, _ = _distinct(pair[cut], tokens[cut], lengths[cut], total)
+    found.append(part)
+  return core.joined(found)
+
+
+def _distinct(
+  pair: np.ndarray, tokens: np.ndarray, lengths: np.ndarray, total: int
+) -> tuple[core.Boundary, np.ndarray]:
+  """Distinct suffixes [N, K], [N] of pairs [N], and how often each came [S].
+
+  tokens: padded with PAD; total: T.
+  """
+  keys = np.column_stack([pair, lengths, tokens])
+  # Big-endian numbers, none negative, compare as their bytes do.
+  packed = np.ascontiguousarray(keys, '>u4').view(f'V{4 * keys.shape[1]}')
+  _, first, times = np.unique(
+    packed.reshape(-1), return_index=True, return_counts=True
+  )
+  offsets = np.searchsorted(pair[first], np.arange(total + 1))
+  return core.Boundary(offsets, tokens[first], lengths[first]), times
 
 
 def _cut_play(
@@ -112,8 +121,11 @@ def _cut_play(
   second: np.ndarray,
   room: np.ndarray,
   seeds: np.ndarray,
-) -> tuple[list[list[int]], list[int]]:
-  """Tokens and lengths of N continuations; length 0 where none was cut."""
+) -> tuple[np.ndarray, np.ndarray]:
+  """Tokens [N, K] and lengths [N] of continuations; 0 where none was cut.
+
+  Of one that was not cut the tokens say nothing.
+  """
   first, second = first.copy(), second.copy()
   tokens = np.zeros((len(first), int(room.max(initial=0))), np.int32)
   lengths = np.zeros(len(first), np.int32)
@@ -130,7 +142,7 @@ def _cut_play(
     cut = world.state_id(second[live]) == core.DEAD
     lengths[live[cut]] = k + 1
     live = live[~cut]
-  return tokens.tolist(), lengths.tolist()
+  return tokens, lengths
 
 
 def _choice(options: np.ndarray, uniform: np.ndarray) -> np.ndarray:
@@ -149,63 +161,48 @@ VARIANTS = (*LISTED, 'sampled')
 
 
 @dataclasses.dataclass(frozen=True)
-class Boundary:
+class Found:
   """The model's boundary of T pairs of prefixes.
 
   Attributes:
-    elements: per trial, its distinct suffixes.
-    weights: per trial, [n] float64 weight of each.
+    elements: the distinct suffixes of each pair.
+    weights: [S] float64 weight of each.
     reason: [T] str, '' where it is known.
   """
 
-  elements: list[list[Suffix]]
-  weights: list[np.ndarray]
+  elements: core.Boundary
+  weights: np.ndarray
   reason: np.ndarray
 
 
-def distinct(
-  found: rollouts.Pairs,
-) -> tuple[list[list[Suffix]], list[np.ndarray]]:
-  """Distinct refused samples of each trial, and how often each came."""
-  elements, weights = [], []
-  for tokens, lengths, status in zip(
-    found.tokens, found.lengths, found.status, strict=True
-  ):
-    times: dict[Suffix, int] = {}
-    for m in np.flatnonzero(status == rollouts.REFUSED):
-      suffix = tuple(tokens[m, : lengths[m]].tolist())
-      times[suffix] = times.get(suffix, 0) + 1
-    elements.append(sorted(times, key=lambda s: (len(s), s)))
-    weights.append(np.array([times[s] for s in elements[-1]], np.float64))
-  return elements, weights
-
-
-def table(suffixes: Sequence[Suffix]) -> tuple[np.ndarray, np.ndarray]:
-  """Suffixes as tokens [N, K] int32, padded with PAD, and lengths [N]."""
-  lengths = np.array([len(s) for s in suffixes], np.int32)
-  tokens = np.zeros((len(suffixes), int(lengths.max(initial=0))), np.int32)
-  for n, suffix in enumerate(suffixes):
-    tokens[n, : len(suffix)] = suffix
-  return tokens, lengths
+def distinct(found: rollouts.Pairs) -> tuple[core.Boundary, np.ndarray]:
+  """Distinct refused samples of each trial, and how often each came [S]."""
+  trial, sample = np.nonzero(found.status == rollouts.REFUSED)
+  elements, times = _distinct(
+    trial,
+    found.tokens[trial, sample],
+    found.lengths[trial, sample],
+    len(found.status),
+  )
+  return elements, times.astype(np.float64)
 
 
 def untrue_at(
   world: core.World,
   first: np.ndarray,
   second: np.ndarray,
-  elements: list[list[Suffix]],
+  elements: core.Boundary,
 ) -> np.ndarray:
-  """[N] int32 over all elements of the model's boundary: where it is wrong.
+  """[S] int32 over all elements of the model's boundary: where it is wrong.
 
   0 where an element is legal from the first state and not from the second;
   else the place, from 1, of the first token on which the model, which accepts
   the element after the first prefix and refuses its last token after the
   second, and the world disagree.
 
-  first, second: [T, W] states; elements: suffixes of each pair.
+  first, second: [T, W] states; elements: of these T pairs.
   """
-  trial = np.repeat(np.arange(len(elements)), [len(e) for e in elements])
-  tokens, lengths = table([s for e in elements for s in e])
+  trial, (_, tokens, lengths) = elements.pairs, elements
   one, two = (
     world.walk(states[trial], tokens, lengths)[0] for states in (first, second)
   )
@@ -225,42 +222,43 @@ def mean_by_trial(
   return total / np.where(mass > 0, mass, 1)
 
 
-def length_weights(elements: list[Suffix]) -> np.ndarray:
-  """[n] float64 weights by which every length of suffix counts the same."""
-  lengths = np.array([len(s) for s in elements], np.int64)
-  return 1 / np.bincount(lengths)[lengths] if elements else np.zeros(0)
+def length_weights(elements: core.Boundary) -> np.ndarray:
+  """[S] float64: every length of suffix of a pair has the same weight."""
+  key = elements.pairs * (elements.tokens.shape[1] + 1) + elements.lengths
+  return 1 / np.bincount(key)[key]
 
 
-def some(elements: list[Suffix], key: np.ndarray, most: int) -> list[Suffix]:
-  """At most `most` of the elements, uniformly by `key`, in their order."""
-  if len(elements) <= most:
-    return elements
-  rank = np.argsort(core.hash64(key, np.arange(len(elements))), kind='stable')
-  return [elements[n] for n in sorted(rank[:most])]
+def some(elements: core.Boundary, keys: np.ndarray, most: int) -> core.Boundary:
+  """At most `most` elements of each pair, uniformly by keys [T], in order."""
+  pair = elements.pairs
+  place = np.arange(len(pair)) - elements.offsets[pair]
+  order = np.lexsort((place, core.hash64(keys[pair], place), pair))
+  kept = np.empty(len(pair), bool)
+  kept[order] = place < most
+  return elements.take(kept)
 
 
 def untold_at(
   predictor: core.Predictor,
   pairs: trials.PrefixPairs,
   rows: np.ndarray,
-  elements: list[list[Suffix]],
+  elements: core.Boundary,
   accept: rules.Accept,
   batch: int,
 ) -> np.ndarray:
-  """[N] int32 over all elements of the world's boundary: where a model fails.
+  """[S] int32 over all elements of the world's boundary: where a model fails.
 
   0 where an element is accepted after the first prefix and not after the
   second; else the place, from 1, of the token that the first prefix refuses
   or, the last one, that the second should have refused.
 
-  rows: [R] trials of `pairs` that `elements`, a list for each, belong to.
+  rows: [R] trials of `pairs` that the R pairs of `elements` are.
   """
-  sizes = np.array([len(e) for e in elements], np.int64)
-  tokens, lengths = table([s for e in elements for s in e])
+  sizes, (_, tokens, lengths) = elements.sizes, elements
   # Each trial's elements fill whole blocks of WIDTH places.
   blocks = -(-sizes // WIDTH)
   start = np.concatenate([[0], np.cumsum(blocks * WIDTH)])[:-1]
-  within = np.arange(len(tokens)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+  within = np.arange(len(tokens)) - elements.offsets[elements.pairs]
   place = np.repeat(start, sizes) + within
   num = int(blocks.sum())
   suffixes = np.zeros((num * WIDTH, tokens.shape[1]), np.int32)

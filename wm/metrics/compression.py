@@ -185,9 +185,12 @@ class Metric(core.Metric):
     unknown = found.capped & ~found.refused if not self.graded else found.capped
     reason[unknown] = 'capped'
     reason[pairs.lengths[rows].max(1) >= limit] = 'no_room'
-    sizes = np.array([len(b) for b in found.boundary], np.int64)
-    total = np.array([sum(map(len, b)) for b in found.boundary], np.int64)
-    telling = [b[0] if b else () for b in found.boundary]
+    refused, sizes = found.boundary, found.boundary.sizes
+    total = np.bincount(refused.pairs, refused.lengths, len(sizes))
+    telling = [
+      refused.suffix(first) if size else ()
+      for first, size in zip(refused.offsets, sizes, strict=False)
+    ]
     return Outcome(
       ~found.refused, reason, 1 - found.mass, total, sizes, telling
     )

@@ -166,7 +166,7 @@ class Metric(core.Metric):
     rows: np.ndarray,
     accept: rules.Accept,
     seed: int,
-  ) -> boundaries.Boundary:
+  ) -> boundaries.Found:
     tokens, lengths = pairs.tokens[rows], pairs.lengths[rows]
     limit = trials.budget(predictor, world)
     full = lengths.max(1) >= limit
@@ -185,7 +185,7 @@ class Metric(core.Metric):
       reason = np.where(found.capped, 'capped', '')
       reason = np.where(found.vacuous, 'vacuous', reason)
       reason = np.where(full, 'no_room', reason)
-      return boundaries.Boundary(found.boundary, found.shares, reason)
+      return boundaries.Found(found.boundary, found.shares, reason)
     sampler = registry.make('accept', self.sampler) if self.sampler else None
     found = rollouts.pairs(
       predictor,
@@ -202,26 +202,25 @@ class Metric(core.Metric):
     )
     reason = np.where(found.vacuous, 'vacuous', '')
     reason = np.where(full, 'no_room', reason)
-    return boundaries.Boundary(*boundaries.distinct(found), reason)
+    return boundaries.Found(*boundaries.distinct(found), reason)
 
   def _precision(
     self,
     world: core.World,
     pairs: trials.PrefixPairs,
     rows: np.ndarray,
-    boundary: boundaries.Boundary,
+    boundary: boundaries.Found,
   ) -> list[core.Scores]:
-    sizes = np.array([len(e) for e in boundary.elements], np.int64)
+    sizes = boundary.elements.sizes
     wrong_at = boundaries.untrue_at(
       world, pairs.first[rows], pairs.second[rows], boundary.elements
     )
     true = wrong_at == 0
-    weight = np.concatenate([np.zeros(0), *boundary.weights])
     reason = np.where(
       (boundary.reason == '') & (sizes == 0), 'empty', boundary.reason
     )
     distinct = boundaries.mean_by_trial(true, np.ones(len(true)), sizes)
-    sampled = boundaries.mean_by_trial(true, weight, sizes)
+    sampled = boundaries.mean_by_trial(true, boundary.weights, sizes)
     scored = _scored('precision', world, pairs, rows, distinct, reason, sizes)
     return [
       _pictured(scored, world, pairs, rows, boundary.elements, wrong_at),
@@ -248,18 +247,12 @@ class Metric(core.Metric):
   ) -> list[core.Scores]:
     room = trials.budget(predictor, world) - pairs.lengths[rows].max(1)
     listed = self._world_boundary(world, pairs, rows, room, seed)
-    elements = [
-      [suffix for suffix in suffixes if len(suffix) <= most]
-      for suffixes, most in zip(listed, room.tolist(), strict=True)
-    ]
-    sizes = np.array([len(e) for e in elements], np.int64)
-    none = np.where([bool(e) for e in listed], 'no_room', 'empty')
+    elements = listed.take(listed.lengths <= room[listed.pairs])
+    sizes = elements.sizes
+    none = np.where(listed.sizes > 0, 'no_room', 'empty')
     if self.max_elements:
       keys = core.hash64(seed, pairs.trial[rows], pairs.direction[rows])
-      elements = [
-        boundaries.some(e, key, self.max_elements)
-        for e, key in zip(elements, keys, strict=True)
-      ]
+      elements = boundaries.some(elements, keys, self.max_elements)
     if isinstance(predictor, predictors.Accepting):
       elements, wrong_at = asking.told(
         predictor,
@@ -273,10 +266,7 @@ class Metric(core.Metric):
         predictor, pairs, rows, elements, accept, self.batch
       )
     good = wrong_at == 0
-    tried = np.array([len(e) for e in elements], np.int64)
-    by_length = np.concatenate(
-      [np.zeros(0), *(boundaries.length_weights(e) for e in elements)]
-    )
+    tried, by_length = elements.sizes, boundaries.length_weights(elements)
     reason = np.where(tried == 0, 'no_answer', '')
     reason = np.where(sizes == 0, none, reason)
     even = boundaries.mean_by_trial(good, np.ones(len(good)), tried)
@@ -295,7 +285,7 @@ class Metric(core.Metric):
     rows: np.ndarray,
     room: np.ndarray,
     seed: int,
-  ) -> list[list[boundaries.Suffix]]:
+  ) -> core.Boundary:
     first, second = pairs.first[rows], pairs.second[rows]
     if self.boundary != 'sampled':
       depth = world.boundary_depth if self.k < 0 else self.k
@@ -316,23 +306,20 @@ def _pictured(
   world: core.World,
   pairs: trials.PrefixPairs,
   rows: np.ndarray,
-  elements: list[list[boundaries.Suffix]],
+  elements: core.Boundary,
   wrong_at: np.ndarray,
 ) -> core.Scores:
   """The same with columns of each trial's first wrong element.
 
-  rows: [R] trials that `elements`, a list for each, belong to.
-  wrong_at: [N] over all elements, 0 where right; see boundaries.
+  rows: [R] trials that the R pairs of `elements` are.
+  wrong_at: [S] over all elements, 0 where right; see boundaries.
   """
-  suffixes: list[boundaries.Suffix] = [()] * len(pairs.reason)
+  suffixes: list[tuple[int, ...]] = [()] * len(pairs.reason)
   places = np.zeros(len(pairs.reason), np.int64)
-  start = 0
-  for row, some in zip(rows, elements, strict=True):
-    wrong = np.flatnonzero(wrong_at[start : start + len(some)])
-    if wrong.size:
-      suffixes[row] = some[wrong[0]]
-      places[row] = wrong_at[start + wrong[0]]
-    start += len(some)
+  wrong = np.flatnonzero(wrong_at)
+  which, first = np.unique(elements.pairs[wrong], return_index=True)
+  for row, at in zip(rows[which], wrong[first], strict=True):
+    suffixes[row], places[row] = elements.suffix(at), wrong_at[at]
   more = trials.pictured(world, pairs, suffixes, places)
   return dataclasses.replace(scores, columns=scores.columns | more)
 

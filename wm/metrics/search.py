@@ -28,29 +28,29 @@ class Found(NamedTuple):
     capped: [T] bool, a level outgrew the cap: the rest is unknown.
     mass: [T] float64, probability that a continuation, drawn by the model
       from accepted tokens only, meets a refused token.
-    boundary: per pair, the refused continuations (the model's boundary) by
-      length, then by tokens; complete unless capped or decided early.
-    shares: per pair, the model's probability of each of these.
+    boundary: the refused continuations of each pair (the model's boundary);
+      complete unless capped or decided early.
+    shares: [S] float64, the model's probability of each of these.
   """
 
   refused: np.ndarray
   vacuous: np.ndarray
   capped: np.ndarray
   mass: np.ndarray
-  boundary: list[list[tuple[int, ...]]]
-  shares: list[np.ndarray]
+  boundary: core.Boundary
+  shares: np.ndarray
 
 
 class _Level(NamedTuple):
   """Continuations of one length.
 
   Attributes:
-    paths: [n] tuples of tokens.
+    paths: [n, k] int32 tokens.
     mass: [n] the model's probability of each.
     states: [n, W] of the world after each, where it is asked for endings.
   """
 
-  paths: list[tuple[int, ...]]
+  paths: np.ndarray
   mass: np.ndarray
   states: np.ndarray | None
 
@@ -69,13 +69,22 @@ class _Search(rollouts.Program):
     self.depth, self.cap, self.end = depth, cap, end
     self.accept, self.decide, self.endings = accept, decide, endings
     self.levels: list[_Level | None] = [None] * total
-    self.found = Found(
-      refused=np.zeros(total, bool),
-      vacuous=np.zeros(total, bool),
-      capped=np.zeros(total, bool),
-      mass=np.zeros(total),
-      boundary=[[] for _ in range(total)],
-      shares=[np.zeros(0)] * total,
+    self.refused, self.vacuous, self.capped = np.zeros((3, total), bool)
+    self.mass = np.zeros(total)
+    # Of each trial, level by level.
+    self.boundary: list[list[np.ndarray]] = [[] for _ in range(total)]
+    self.shares: list[list[np.ndarray]] = [[] for _ in range(total)]
+
+  def found(self) -> Found:
+    """What is known once all trials are decided."""
+    shares = [share for some in self.shares for share in some]
+    return Found(
+      self.refused,
+      self.vacuous,
+      self.capped,
+      self.mass,
+      core.stacked(self.boundary),
+      np.concatenate([np.zeros(0), *shares]),
     )
 
   def step(self, session: core.Session, trials: np.ndarray) -> rollouts.Step:
@@ -103,7 +112,7 @@ class _Search(rollouts.Program):
     """Where a trial has got to; at first, the prefix itself."""
     if self.levels[trial] is None:
       start = self.endings and self.endings.start[trial : trial + 1]
-      self.levels[trial] = _Level([()], np.ones(1), start)
+      self.levels[trial] = _Level(np.zeros((1, 0), np.int32), np.ones(1), start)
     return self.levels[trial]
 
   def _expand(
@@ -119,33 +128,31 @@ class _Search(rollouts.Program):
     log_probs, accepted: [n, V] after the first prefix; agreed: accepted after
     the second.
     """
-    found = self.found
-    if level.paths == [()]:
-      found.vacuous[trial] = not accepted.any()
+    if not level.paths.shape[1]:
+      self.vacuous[trial] = not accepted.any()
     share = np.where(accepted, np.exp(log_probs.astype(np.float64)), 0)
     total = np.maximum(share.sum(-1, keepdims=True), np.finfo(float).tiny)
     share *= level.mass[:, None] / total
     refused = accepted & ~agreed
-    found.refused[trial] |= refused.any()
-    found.mass[trial] += share[refused].sum()
-    found.shares[trial] = np.append(found.shares[trial], share[refused])
-    found.boundary[trial].extend(
-      (*level.paths[parent], int(token))
-      for parent, token in np.argwhere(refused)
-    )
+    self.refused[trial] |= refused.any()
+    self.mass[trial] += share[refused].sum()
+    self.shares[trial].append(share[refused])
+    parents, tokens = np.nonzero(refused)
+    self.boundary[trial].append(np.column_stack([level.paths[parents], tokens]))
     kept = accepted & agreed
     if self.end != core.DEAD:
       kept[:, self.end] = False
     branches = np.argwhere(kept)
-    last = len(level.paths[0]) + 1 >= self.depth[trial]
-    if last or (self.decide and found.refused[trial]):
+    last = level.paths.shape[1] + 1 >= self.depth[trial]
+    if last or (self.decide and self.refused[trial]):
       return branches[:0]
     branches, states = self._going_on(level, branches)
     if len(branches) > self.cap:
-      found.capped[trial] = True
+      self.capped[trial] = True
       return branches[:0]
-    paths = [(*level.paths[i], int(token)) for i, token in branches]
-    self.levels[trial] = _Level(paths, share[tuple(branches.T)], states)
+    parents, tokens = branches.T
+    paths = np.column_stack([level.paths[parents], tokens])
+    self.levels[trial] = _Level(paths, share[parents, tokens], states)
     return branches
 
   def _going_on(
@@ -195,4 +202,4 @@ def search(
   rollouts.run_rows(
     predictor, prefixes, lengths, cap, program, rows, batch=batch
   )
-  return program.found
+  return program.found()

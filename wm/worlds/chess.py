@@ -291,7 +291,7 @@ class World(chess_states.Labelled, games.GameWorld):
 
   def boundary(
     self, first: np.ndarray, second: np.ndarray, depth: int
-  ) -> list[list[tuple[int, ...]]]:
+  ) -> core.Boundary:
     """Exact boundaries of pairs of states, by compiled product search."""
     boards = self._boards(first) & self._boards(second)
     found = []
@@ -299,9 +299,27 @@ class World(chess_states.Labelled, games.GameWorld):
       if not board:
         found.append(table.product(self, one, two, depth))
         continue
-      suffixes = kernels.boundary(one, two, depth)
-      found.append([tuple(self._columns[list(s)].tolist()) for s in suffixes])
-    return found
+      moves, lengths = kernels.boundary(one, two, depth)
+      tokens = np.where(moves < 0, core.PAD, self._columns[moves])
+      offsets = np.array([0, len(lengths)])
+      found.append(core.Boundary(offsets, tokens.astype(np.int32), lengths))
+    return core.joined(found)
+
+  def boundary_sizes(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> list[int]:
+    """Boundary sizes of a pair [W], to each length bound 1..depth, exact."""
+    if not self._boards(np.stack([first, second])).all():
+      return super().boundary_sizes(first, second, depth)
+    return kernels.boundary_sizes(first, second, depth)
+
+  def interior_sizes(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> list[int]:
+    """Suffixes legal from both states [W], to each bound 1..depth, exact."""
+    if not self._boards(np.stack([first, second])).all():
+      return super().interior_sizes(first, second, depth)
+    return kernels.interior_sizes(first, second, depth)
 
   # Text and pictures.
 

@@ -178,10 +178,9 @@ class World(core.World):
 
   def boundary(
     self, first: np.ndarray, second: np.ndarray, depth: int
-  ) -> list[list[tuple[int, ...]]]:
+  ) -> core.Boundary:
     """Listed by product construction; `boundary_sizes` needs no list."""
-    pairs = zip(first, second, strict=True)
-    return [table.product(self, a, b, depth) for a, b in pairs]
+    return table.products(self, first, second, depth)
 
   def _room(self, state: np.ndarray) -> list[int]:
     """Discs that each column still takes; a dead board takes none."""

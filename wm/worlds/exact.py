@@ -38,17 +38,20 @@ def locate(world: core.World, text: str) -> np.ndarray:
 def boundary_lines(
   world: core.World, first: str, second: str, depth: int, show: bool = False
 ) -> list[str]:
-  """'k size' for each length bound k, cumulative; with `show` suffixes first.
+  """'k boundary interior' for each length bound k; with `show` suffixes first.
 
-  The Myhill-Nerode boundary of two states (Vafa et al. 2024, Def. 2.4).
+  Sizes, cumulative, of the Myhill-Nerode boundary and interior of two states
+  (Vafa et al. 2024, Defs. 2.3 and 2.4).
   """
   one, two = locate(world, first), locate(world, second)
   lines = []
   if show:
-    for suffix in world.boundary(one[None], two[None], depth)[0]:
+    for suffix in world.boundary(one[None], two[None], depth).listed()[0]:
       lines.append(' '.join(world.vocab[token] for token in suffix))
-  sizes = world.boundary_sizes(one, two, depth)
-  return lines + [f'{k + 1} {size}' for k, size in enumerate(sizes)]
+  outer = world.boundary_sizes(one, two, depth)
+  inner = world.interior_sizes(one, two, depth)
+  sizes = zip(range(1, depth + 1), outer, inner, strict=True)
+  return lines + [f'{k} {a} {b}' for k, a, b in sizes]
 
 
 def opening(world: core.World) -> np.ndarray:

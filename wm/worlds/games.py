@@ -245,10 +245,9 @@ class GameWorld(core.World):
 
   def boundary(
     self, first: np.ndarray, second: np.ndarray, depth: int
-  ) -> list[list[tuple[int, ...]]]:
+  ) -> core.Boundary:
     """Exact boundaries of pairs of states."""
-    pairs = zip(first, second, strict=True)
-    return [table.product(self, a, b, depth) for a, b in pairs]
+    return table.products(self, first, second, depth)
 
 
 class Pool(NamedTuple):

@@ -316,18 +316,22 @@ class Navigation(core.World):
 
   def boundary(
     self, first: np.ndarray, second: np.ndarray, depth: int
-  ) -> list[list[tuple[int, ...]]]:
+  ) -> core.Boundary:
     """Exact boundaries of pairs, destinations included through `end`."""
+    asks = self._asks(first) | self._asks(second)
+    if asks.any():
+      parts = [
+        table.product(self, first[t], second[t], depth)
+        if asks[t]
+        else self.boundary(first[t : t + 1], second[t : t + 1], depth)
+        for t in range(len(first))
+      ]
+      return core.joined(parts)
     rows1, goals1 = self.rows_goals(first)
     rows2, goals2 = self.rows_goals(second)
-    found = table.suffixes(
-      dfa.boundary(self.graph.delta, rows1, rows2, goals1, goals2, depth),
-      np.arange(DIRECTION0, NODE0),
-      END,
-    )
-    for t in np.flatnonzero(self._asks(first) | self._asks(second)):
-      found[t] = table.product(self, first[t], second[t], depth)
-    return found
+    pairs = (rows1, rows2, goals1, goals2)
+    found = dfa.boundary(self.graph.delta, *pairs, depth, end_first=True)
+    return table.suffixes(found, self.automaton().tokens, END)
 
   @staticmethod
   def _asks(states: np.ndarray) -> np.ndarray:
@@ -342,6 +346,14 @@ class Navigation(core.World):
     if self._asks(np.stack([first, second])).any():
       return super().boundary_sizes(first, second, depth)
     return table.pair_sizes(self, first, second, depth)[0]
+
+  def interior_sizes(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> list[int]:
+    """Suffixes legal from both states [W], to each bound 1..depth, exact."""
+    if self._asks(np.stack([first, second])).any():
+      return super().interior_sizes(first, second, depth)
+    return table.pair_sizes(self, first, second, depth)[1]
 
   def count(self, state: np.ndarray, depth: int) -> list[int]:
     """Legal token sequences of lengths 1..depth, exact.

@@ -292,13 +292,15 @@ class World(games.GameWorld):
 
   def boundary(
     self, first: np.ndarray, second: np.ndarray, depth: int
-  ) -> list[list[tuple[int, ...]]]:
+  ) -> core.Boundary:
     """Exact boundaries of pairs of states, by compiled product search."""
     pairs = zip(*self._position(first), *self._position(second), strict=True)
-    return [
-      kernels.boundary(tuple(pair[:3]), tuple(pair[3:]), depth, self.size)
-      for pair in pairs
-    ]
+    return core.joined(
+      [
+        kernels.boundary(tuple(pair[:3]), tuple(pair[3:]), depth, self.size)
+        for pair in pairs
+      ]
+    )
 
   def boundary_sizes(
     self, first: np.ndarray, second: np.ndarray, depth: int
@@ -306,6 +308,13 @@ class World(games.GameWorld):
     """Boundary sizes of a pair [W], to each length bound 1..depth, exact."""
     one, two = (_one(self._position(s[None])) for s in (first, second))
     return kernels.boundary_sizes(one, two, depth, self.size)
+
+  def interior_sizes(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> list[int]:
+    """Suffixes legal from both states [W], to each bound 1..depth, exact."""
+    one, two = (_one(self._position(s[None])) for s in (first, second))
+    return kernels.interior_sizes(one, two, depth, self.size)
 
   def format_state(self, state: np.ndarray) -> str:
     """The moves played, 'd3c3c4'; 'start' without any, 'dead' if dead."""

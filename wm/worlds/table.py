@@ -22,37 +22,38 @@ HELDOUT, SALT = 20, 0x5EED
 
 def product(
   world: core.World, first: np.ndarray, second: np.ndarray, depth: int
-) -> list[tuple[int, ...]]:
+) -> core.Boundary:
   """Boundary of one pair of states [W] of any world (Vafa et al., Def. 2.4).
 
   Pairs of states are kept while a token is legal at both; shorter suffixes
   first, then in order of tokens. Work grows with the interior to that depth.
   """
-  found: list[tuple[int, ...]] = []
+  found: list[np.ndarray] = []
   if world.state_id(first[None])[0] == world.state_id(second[None])[0]:
-    return found
+    depth = 0
   firsts, seconds = first[None], second[None]
   paths = np.zeros((1, 0), np.int32)
   for _ in range(depth):
     one, two = world.legal(firsts), world.legal(seconds)
     rows, tokens = np.nonzero(one & ~two)
-    found += _extended(paths, rows, tokens)
+    found.append(np.column_stack([paths[rows], tokens]))
     rows, tokens = np.nonzero(one & two)
     if not rows.size:
       break
     firsts = world.advance(firsts[rows], tokens)
     seconds = world.advance(seconds[rows], tokens)
-    paths = np.concatenate([paths[rows], tokens[:, None]], axis=1)
+    paths = np.column_stack([paths[rows], tokens])
     apart = world.state_id(firsts) != world.state_id(seconds)
     firsts, seconds, paths = firsts[apart], seconds[apart], paths[apart]
-  return found
+  return core.stacked([found])
 
 
-def _extended(
-  paths: np.ndarray, rows: np.ndarray, tokens: np.ndarray
-) -> list[tuple[int, ...]]:
-  longer = np.concatenate([paths[rows], tokens[:, None]], axis=1)
-  return [tuple(path) for path in longer.tolist()]
+def products(
+  world: core.World, first: np.ndarray, second: np.ndarray, depth: int
+) -> core.Boundary:
+  """`product` of each of the pairs of states [T, W]."""
+  pairs = zip(first, second, strict=True)
+  return core.joined([product(world, a, b, depth) for a, b in pairs])
 
 
 def in_split(key: np.ndarray, split: str) -> np.ndarray:
@@ -229,7 +230,7 @@ class TableWorld(core.World):
 
   def boundary(
     self, first: np.ndarray, second: np.ndarray, depth: int
-  ) -> list[list[tuple[int, ...]]]:
+  ) -> core.Boundary:
     """Exact boundaries of pairs of states."""
     none = np.full(len(first), dfa.NONE)
     found = dfa.boundary(
@@ -315,16 +316,11 @@ def _heads(delta: np.ndarray, one: int, two: int) -> list[tuple[int, int]]:
 
 def suffixes(
   found: dfa.Suffixes, tokens: np.ndarray, end: int = core.DEAD
-) -> list[list[tuple[int, ...]]]:
-  """A kernel's suffixes as tuples of tokens, in the order of tokens.
+) -> core.Boundary:
+  """A kernel's suffixes as tokens.
 
   tokens: [A] token of each label; `end` is the token of the end label.
   """
-  table = np.append(tokens, end)
-  rows = table[found.labels].tolist()
-  flat = [
-    tuple(row[:length]) for row, length in zip(rows, found.lengths, strict=True)
-  ]
-  cuts = found.offsets.tolist()
-  pairs = itertools.pairwise(cuts)
-  return [sorted(flat[a:b], key=lambda s: (len(s), s)) for a, b in pairs]
+  table = np.array([*tokens, end, core.PAD], np.int32)  # DEAD is the last.
+  lengths = found.lengths.astype(np.int32)
+  return core.Boundary(found.offsets, table[found.labels], lengths)

@@ -1,0 +1,110 @@
+"""Boundary: the suffixes that tell two states apart, of many pairs at once."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+  from wm.core.world import World
+
+
+class Boundary(NamedTuple):
+  """Suffixes of T pairs; those of pair t are rows offsets[t]:offsets[t + 1].
+
+  Of each pair the shorter suffixes come first, then in order of tokens.
+
+  Attributes:
+    offsets: [T + 1] int64.
+    tokens: [S, K] int32, padded with PAD; K is at least the greatest length.
+    lengths: [S] int32.
+  """
+
+  offsets: np.ndarray
+  tokens: np.ndarray
+  lengths: np.ndarray
+
+  @property
+  def sizes(self) -> np.ndarray:
+    """[T] int64 suffixes of each pair."""
+    return np.diff(self.offsets)
+
+  @property
+  def pairs(self) -> np.ndarray:
+    """[S] int64 pair that each suffix is of."""
+    return np.repeat(np.arange(len(self.offsets) - 1), self.sizes)
+
+  def take(self, rows: np.ndarray) -> Boundary:
+    """The suffixes where rows [S] bool is True, of the same T pairs."""
+    before = np.concatenate([[0], np.cumsum(rows, dtype=np.int64)])
+    return Boundary(before[self.offsets], self.tokens[rows], self.lengths[rows])
+
+  def suffix(self, row: int) -> tuple[int, ...]:
+    """One suffix, for people to read."""
+    return tuple(self.tokens[row, : self.lengths[row]].tolist())
+
+  def listed(self) -> list[list[tuple[int, ...]]]:
+    """All of them by pair, for people to read."""
+    rows, lengths = self.tokens.tolist(), self.lengths.tolist()
+    flat = [tuple(row[:n]) for row, n in zip(rows, lengths, strict=True)]
+    cuts = itertools.pairwise(self.offsets.tolist())
+    return [flat[start:stop] for start, stop in cuts]
+
+
+def stacked(blocks: Sequence[Sequence[np.ndarray]]) -> Boundary:
+  """The boundary of T pairs from blocks of each.
+
+  blocks: of each pair, arrays [n, k] of suffixes of one length k, in order.
+  """
+  flat = [np.asarray(block) for some in blocks for block in some]
+  sizes = [len(block) for block in flat]
+  widths = [block.shape[1] for block in flat]
+  tokens = np.zeros((sum(sizes), max(widths, default=0)), np.int32)
+  for stop, block in zip(itertools.accumulate(sizes), flat, strict=True):
+    tokens[stop - len(block) : stop, : block.shape[1]] = block
+  each = [sum(len(block) for block in some) for some in blocks]
+  return Boundary(
+    np.cumsum([0, *each], dtype=np.int64),
+    tokens,
+    np.repeat(np.array(widths, np.int32), sizes),
+  )
+
+
+def joined(parts: Sequence[Boundary]) -> Boundary:
+  """One boundary of all the pairs of several, in order."""
+  width = max((part.tokens.shape[1] for part in parts), default=0)
+  tokens = [
+    np.pad(part.tokens, ((0, 0), (0, width - part.tokens.shape[1])))
+    for part in parts
+  ]
+  sizes = [np.zeros(1, np.int64), *(part.sizes for part in parts)]
+  return Boundary(
+    np.cumsum(np.concatenate(sizes)),
+    np.concatenate([np.zeros((0, width), np.int32), *tokens]),
+    np.concatenate([np.zeros(0, np.int32), *(p.lengths for p in parts)]),
+  )
+
+
+def interior_sizes(
+  world: World, first: np.ndarray, second: np.ndarray, depth: int
+) -> list[int]:
+  """`World.interior_sizes` of any world: equal pairs are followed once."""
+  states = np.stack([first, second])[:, None]  # [2, pairs, W].
+  ways, total, sizes = np.ones(1, object), 0, []
+  for _ in range(depth):
+    one, two = map(world.legal, states)
+    rows, tokens = np.nonzero(one & two)
+    total += sum(ways[rows])
+    sizes.append(total)
+    after = np.stack([world.advance(some[rows], tokens) for some in states])
+    ids = np.stack([world.state_id(some) for some in after], axis=-1)
+    _, place, back = np.unique(
+      ids, axis=0, return_index=True, return_inverse=True
+    )
+    deeper = np.zeros(len(place), object)
+    np.add.at(deeper, back.reshape(-1), ways[rows])
+    states, ways = after[:, place], deeper
+  return sizes
