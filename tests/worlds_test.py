@@ -283,11 +283,11 @@ def test_states_are_read_as_they_are_written(world, states):
 
 
 def test_boundary_of_any_states_is_minimal_and_prefix_free(world, states):
-  depth = 2
   rows = np.linspace(0, len(states) - 1, 12).astype(int)
-  first, second = states[rows], states[rows[::-1]]
-  for t, suffixes in enumerate(world.boundary(first, second, depth).listed()):
-    assert suffixes == table.product(world, first[t], second[t], depth)
+  pairs = states[rows], states[rows[::-1]], 2
+  found = world.boundary(*pairs).listed()
+  assert found == table.products(world, *pairs).listed()
+  for suffixes in found:
     known = set(suffixes)
     assert len(known) == len(suffixes)
     assert not any(s[:k] in known for s in suffixes for k in range(1, len(s)))

@@ -1,5 +1,7 @@
 """Chess kernels: known counts and states, twins agree, bad input is named."""
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -140,8 +142,11 @@ def test_a_boundary_is_what_the_definition_says():
 def test_boundaries_of_any_boards(first, second):
   found = lines(first, second, 2)
   assert found == lines(first, second, 2, backend='ref')
-  for sizes in (chess.boundary_sizes, chess.interior_sizes):
-    assert sizes(first, second, 2) == sizes(first, second, 2, backend='ref')
+  for inside in (False, True):
+    sizes = functools.partial(
+      chess.boundary_sizes, first, second, 2, interior=inside
+    )
+    assert sizes() == sizes(backend='ref')
   assert chess.boundary_sizes(first, second, 2)[1] == len(found)
 
 
@@ -153,7 +158,7 @@ def test_searches_that_come_back_often_find_the_same(monkeypatch):
     return (
       lines(one, two, 3),
       chess.boundary_sizes(one, two, 3),
-      chess.interior_sizes(one, one, 3),
+      chess.boundary_sizes(one, one, 3, interior=True),
       chess.count(one, 3),
     )
 

@@ -47,8 +47,8 @@ def test_a_state_has_no_boundary_with_itself():
   assert not len(othello.boundary(over, start, 3).lengths)
   assert len(othello.boundary(start, over, 3).lengths) == 4
   lines = np.cumsum(othello.count(*start, 4)).tolist()
-  assert othello.interior_sizes(start, start, 4) == lines
-  assert othello.interior_sizes(start, over, 2) == [0, 0]
+  assert othello.boundary_sizes(start, start, 4, interior=True) == lines
+  assert othello.boundary_sizes(start, over, 2, interior=True) == [0, 0]
 
 
 def test_searches_that_come_back_often_find_the_same(monkeypatch):
@@ -62,7 +62,7 @@ def test_searches_that_come_back_often_find_the_same(monkeypatch):
       (
         othello.boundary(*pair, 4, 6).listed(),
         othello.boundary_sizes(*pair, 4, 6),
-        othello.interior_sizes(*pair, 4, 6),
+        othello.boundary_sizes(*pair, 4, 6, interior=True),
         othello.count(*pair[0], 4, 6),
       )
       for pair in pairs

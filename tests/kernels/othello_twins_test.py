@@ -1,5 +1,7 @@
 """Othello's kernels are their plain reference, the JAX twin, and a peer."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -30,10 +32,11 @@ def test_compiled_is_the_plain_reference(size):
     for function, args in (
       (othello.count, (*pair[0], 3)),
       (othello.boundary_sizes, (*pair, 2)),
-      (othello.interior_sizes, (*pair, 2)),
     ):
       plain = function(*args, size, backend='ref')
       assert function(*args, size) == plain
+    pairs = functools.partial(othello.boundary_sizes, *pair, 2, size)
+    assert pairs(interior=True) == pairs(interior=True, backend='ref')
     plain = othello.boundary(*pair, 2, size, backend='ref').listed()
     assert othello.boundary(*pair, 2, size).listed() == plain
   cut = np.minimum(lengths[:6], [0, 1, 5, 8, 9, 11])

@@ -61,7 +61,7 @@ def _differing(world, program, seed):
   ids = world.vocab[maps.NODE0 :]
   ours = [
     {tuple(world.vocab[token] for token in suffix) for suffix in suffixes}
-    for suffixes in listed
+    for suffixes in listed.listed()
   ]
   theirs = [
     program.boundary(ids[a], ids[b])
@@ -127,7 +127,7 @@ def test_turns_are_taken_in_the_given_order(city, rows, listed):
     for depth in (1, 3)
     for suffix in boundaries.published(
       world, world.parse_state('1,3'), world.parse_state('2,3'), depth
-    )[0]
+    ).listed()[0]
   }
   assert words <= {'N', *listed}
   assert ('E' in words) == bool(listed)
@@ -156,6 +156,6 @@ def test_without_a_list_turns_are_taken_clockwise_from_north():
   assert 'clockwise' in doc
   states = world.sample_states(200, 0)
   first, second = states[:100], states[100:]
-  for found in boundaries.published(world, first, second, 3):
+  for found in boundaries.published(world, first, second, 3).listed():
     assert found == sorted(found, key=lambda s: (len(s), s))
   assert np.array_equal(maps.streets.DIRECTIONS[:2], ('N', 'NE'))

@@ -30,7 +30,8 @@ from wm.core.predictor import (
   accepted_steps,
   sample,
 )
-from wm.core.world import Automaton, Prefixes, Sequences, World
+from wm.core.sequences import Automaton, Prefixes, Sequences
+from wm.core.world import World
 
 __all__ = [
   'CAPPED',

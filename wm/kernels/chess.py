@@ -183,21 +183,20 @@ def boundary(
 
 
 def boundary_sizes(
-  first: np.ndarray, second: np.ndarray, depth: int, *, backend: str = 'numba'
+  first: np.ndarray,
+  second: np.ndarray,
+  depth: int,
+  *,
+  interior: bool = False,
+  backend: str = 'numba',
 ) -> list[int]:
-  """Sizes of `boundary` to each length bound 1..depth, without listing it."""
-  rows = _pair(first, second, depth)
-  *_, counts = layout.backend(backend).boundary(rows, depth, False)
-  return np.cumsum(counts[0]).tolist()
+  """Sizes of `boundary` to each length bound 1..depth, without listing it.
 
-
-def interior_sizes(
-  first: np.ndarray, second: np.ndarray, depth: int, *, backend: str = 'numba'
-) -> list[int]:
-  """Lines legal from both rows [>= 11], to each length bound 1..depth."""
-  rows = _pair(first, second, depth)
-  *_, counts = layout.backend(backend).boundary(rows, depth, False, True)
-  return np.cumsum(counts[1]).tolist()
+  With `interior`, instead, how many lines are legal from both rows.
+  """
+  rows, module = _pair(first, second, depth), layout.backend(backend)
+  *_, counts = module.boundary(rows, depth, False, interior)
+  return np.cumsum(counts[int(interior)]).tolist()
 
 
 def _pair(first: np.ndarray, second: np.ndarray, depth: int) -> np.ndarray:

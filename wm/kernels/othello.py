@@ -37,6 +37,8 @@ BLACK, WHITE = np.uint64(1 << 28 | 1 << 35), np.uint64(1 << 27 | 1 << 36)
 OVER = 2
 POLICIES = ('uniform', 'greedy', 'mobility', 'search')
 
+Position = tuple[np.ndarray, np.ndarray, np.ndarray]  # black, white, side.
+
 
 @functools.cache
 def squares(size: int = 8) -> np.ndarray:
@@ -277,8 +279,8 @@ def count(
 
 
 def boundary(
-  first: tuple[np.ndarray, np.ndarray, np.ndarray],
-  second: tuple[np.ndarray, np.ndarray, np.ndarray],
+  first: Position,
+  second: Position,
   depth: int,
   size: int = 8,
   *,
@@ -291,8 +293,7 @@ def boundary(
   Def. 2.4).
 
   Args:
-    first: black, white, side of one position, scalars or of shape [1].
-    second: likewise.
+    first, second: columns of one position each, scalars or of shape [1].
     depth: longest suffix, at least 1.
     size: 4, 6 or 8.
     backend: 'numba' or 'ref'.
@@ -302,48 +303,31 @@ def boundary(
     *pair, depth, mask(size), tokens_of(size), True
   )
   order = np.argsort(lengths, kind='stable')  # They come in order of tokens.
-  return core.Boundary(
-    np.array([0, len(order)]),
-    rows[order].astype(np.int32),
-    lengths[order].astype(np.int32),
-  )
+  tokens, sizes = rows[order].astype(np.int32), lengths[order].astype(np.int32)
+  return core.Boundary(np.array([0, len(order)]), tokens, sizes)
 
 
 def boundary_sizes(
-  first: tuple[np.ndarray, np.ndarray, np.ndarray],
-  second: tuple[np.ndarray, np.ndarray, np.ndarray],
+  first: Position,
+  second: Position,
   depth: int,
   size: int = 8,
   *,
+  interior: bool = False,
   backend: str = 'numba',
 ) -> list[int]:
-  """Sizes of `boundary` to each length bound 1..depth, without listing it."""
+  """Sizes of `boundary` to each length bound 1..depth, without listing it.
+
+  With `interior`, instead, how many suffixes are legal from both positions.
+  """
   pair = _pair(first, second, depth)
   *_, counts = _pairs(backend).boundary(
-    *pair, depth, mask(size), tokens_of(size), False
+    *pair, depth, mask(size), tokens_of(size), False, interior
   )
-  return np.cumsum(counts[0]).tolist()
+  return np.cumsum(counts[int(interior)]).tolist()
 
 
-def interior_sizes(
-  first: tuple[np.ndarray, np.ndarray, np.ndarray],
-  second: tuple[np.ndarray, np.ndarray, np.ndarray],
-  depth: int,
-  size: int = 8,
-  *,
-  backend: str = 'numba',
-) -> list[int]:
-  """Suffixes legal from both positions, to each length bound 1..depth."""
-  pair = _pair(first, second, depth)
-  *_, counts = _pairs(backend).boundary(
-    *pair, depth, mask(size), tokens_of(size), False, True
-  )
-  return np.cumsum(counts[1]).tolist()
-
-
-def _pair(
-  first: tuple[np.ndarray, ...], second: tuple[np.ndarray, ...], depth: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _pair(first: Position, second: Position, depth: int) -> Position:
   """Columns of the two positions, [2] each."""
   if depth < 1:
     raise core.InputError(f'depth is {depth}; expected at least 1')

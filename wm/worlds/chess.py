@@ -319,7 +319,7 @@ class World(chess_states.Labelled, games.GameWorld):
     """Suffixes legal from both states [W], to each bound 1..depth, exact."""
     if not self._boards(np.stack([first, second])).all():
       return super().interior_sizes(first, second, depth)
-    return kernels.interior_sizes(first, second, depth)
+    return kernels.boundary_sizes(first, second, depth, interior=True)
 
   # Text and pictures.
 

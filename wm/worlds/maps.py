@@ -15,7 +15,7 @@ import numpy as np
 
 from wm import core
 from wm.worlds import city, navigation, osm, routes, streets, table, trips
-from wm.worlds.navigation import DIRECTION0, END, NODE0
+from wm.worlds.journeys import DIRECTION0, END, NODE0
 
 # Length limits in number of directions. Random walks run to 99 of them; the
 # published shortest and noisy routes keep under 100 tokens in all.

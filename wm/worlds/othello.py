@@ -314,7 +314,7 @@ class World(games.GameWorld):
   ) -> list[int]:
     """Suffixes legal from both states [W], to each bound 1..depth, exact."""
     one, two = (_one(self._position(s[None])) for s in (first, second))
-    return kernels.interior_sizes(one, two, depth, self.size)
+    return kernels.boundary_sizes(one, two, depth, self.size, interior=True)
 
   def format_state(self, state: np.ndarray) -> str:
     """The moves played, 'd3c3c4'; 'start' without any, 'dead' if dead."""
