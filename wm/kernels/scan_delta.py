@@ -39,7 +39,7 @@ def delta(
 
   All are of one floating dtype, which computation is in. g is the logarithm
   of the decay, at most 0, and -inf forgets all; a token with g = 0 and beta = 0
-  leaves the state as it was. Keys of unit length and beta < 2 keep the state bounded.
+  leaves the state as it was. Keys of unit length and beta < 2 keep it bounded.
   'sequential' goes token by token; 'associative' composes the transitions, K
   x K matrices; 'chunked' is the WY form (Yang et al. 2024, with the decays) in
   chunks of `chunk` tokens; 'auto', or a chunk of 0, is the backend's default.
