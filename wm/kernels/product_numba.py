@@ -170,63 +170,56 @@ def _boundary(
   end, (allowed, alive) = delta.shape[1], rules
   cut = len(allowed) > 0
   first, second, first_goal, second_goal = pairs
-  out, lengths = found
+  out, sizes = found
   a_of, b_of, parents, labels = nodes
-  t, k, node, high, tail, num = place
+  t, level, low, high, tail, num = place
   while t < len(first):
     goal_a, goal_b = first_goal[t], second_goal[t]
-    if k < 0:
+    if level < 0:
       a_of[0], b_of[0] = first[t], second[t]
-      k, node, high = 0, 0, np.int64(first[t] >= 0)
+      level, low, high = 0, 0, np.int64(first[t] >= 0)
       tail = high
-    while k < depth:
-      if node == high:
-        k, high = k + 1, tail
-        if node == high:
-          k = depth  # Nothing goes on.
-        continue
-      if budget == 0:
-        place[:] = t, k, node, high, tail, num
-        return (out, lengths), (a_of, b_of, parents, labels)
-      budget -= 1
-      a, b, here = a_of[node], b_of[node], node
-      node += 1
-      # Equal rows differ at most in their goals from here on.
-      if a == b and (goal_a == goal_b or goal_a < 0):
-        continue
-      ends = a == goal_a and b != goal_b
-      if ends and end_first:
-        out, lengths = _emit(
-          out, lengths, num, parents, labels, here, end, k + 1
-        )
-        num += 1
-      if tail + end > len(a_of):
-        a_of, b_of = _doubled(a_of), _doubled(b_of)
-        parents, labels = _doubled(parents), _doubled(labels)
-      for label in range(end):
-        head = delta[a, label]
-        if head < 0 or (cut and not allowed[a, label]):
+    for k in range(level, depth):
+      stop = min(high, low + budget)
+      budget -= stop - low
+      for node in range(low, stop):
+        a, b = a_of[node], b_of[node]
+        # Equal rows differ at most in their goals from here on.
+        if a == b and (goal_a == goal_b or goal_a < 0):
           continue
-        other = delta[b, label] if b >= 0 else -1
-        if other < 0:
-          if not cut or alive[head, depth - k - 1]:
-            out, lengths = _emit(
-              out, lengths, num, parents, labels, here, label, k + 1
-            )
-            num += 1
-        elif k + 1 < depth:
-          a_of[tail], b_of[tail] = head, other
-          parents[tail], labels[tail] = here, label
-          tail += 1
-      if ends and not end_first:
-        out, lengths = _emit(
-          out, lengths, num, parents, labels, here, end, k + 1
-        )
-        num += 1
-    t, k = t + 1, -1
+        ends = a == goal_a and b != goal_b
+        if ends and end_first:
+          out, sizes = _emit(out, sizes, num, parents, labels, node, end, k + 1)
+          num += 1
+        if tail + end > len(a_of):
+          a_of, b_of = _doubled(a_of), _doubled(b_of)
+          parents, labels = _doubled(parents), _doubled(labels)
+        for label in range(end):
+          head = delta[a, label]
+          if head < 0 or (cut and not allowed[a, label]):
+            continue
+          other = delta[b, label] if b >= 0 else -1
+          if other < 0:
+            if not cut or alive[head, depth - k - 1]:
+              out, sizes = _emit(
+                out, sizes, num, parents, labels, node, label, k + 1
+              )
+              num += 1
+          elif k + 1 < depth:
+            a_of[tail], b_of[tail] = head, other
+            parents[tail], labels[tail] = node, label
+            tail += 1
+        if ends and not end_first:
+          out, sizes = _emit(out, sizes, num, parents, labels, node, end, k + 1)
+          num += 1
+      if stop < high:
+        place[:] = t, k, stop, high, tail, num
+        return (out, sizes), (a_of, b_of, parents, labels)
+      low, high = high, tail
+    t, level = t + 1, -1
     offsets[t] = num
   place[0], place[5] = t, num
-  return (out, lengths), (a_of, b_of, parents, labels)
+  return (out, sizes), (a_of, b_of, parents, labels)
 
 
 @njit
