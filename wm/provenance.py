@@ -103,12 +103,13 @@ class Reader:
       if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
         for name in sorted(set(_paths(_values(thing)))):
           _note(inputs, name, self._hash(Path(name)))
-      found = self._roots(thing)
-      if not found:
-        unknown.append(f'the source of {_label(thing)} is not found')
-      roots += found
+      more = thing.code() if isinstance(thing, core.Model) else ()
+      for root in (thing, *more):
+        found = self._roots(root)
+        if not found:
+          unknown.append(f'the source of {_label(root)} is not found')
+        roots += found
       if isinstance(thing, core.Model):
-        roots += [m for name in thing.code() for m in self._roots(name)]
         unknown.append(thing.undeclared())
     self._close(roots, inputs)
     return Origin(inputs, next((why for why in unknown if why), ''))
@@ -118,6 +119,8 @@ class Reader:
     if isinstance(thing, str):
       path = Path(thing)
       if path.suffix != '.py':
+        if not all(part.isidentifier() for part in thing.split('.')):
+          return []
         base = _ROOT if thing.split('.')[0] == 'wm' else Path.cwd()
         return self._find(tuple(thing.split('.')), base)
       parts: tuple[str, ...] = (path.stem,)

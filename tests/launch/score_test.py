@@ -75,7 +75,7 @@ def test_oracle_scores_one_and_accept_overrides(root, tmp_path):
   assert probe['value'] is None
   assert probe['unmeasured'] == {'needs_hidden': 1}
   rows = pd.read_csv(tmp_path / 'rows.csv')
-  assert len(rows) == 12 * 9 + 1
+  assert len(rows) == 12 * 10 + 1
   where = json.loads((tmp_path / 'breakdown.json').read_text())
   assert {'two_way'} == {name for e in where for name in e['where']}
   assert 'compression: precision' in out
