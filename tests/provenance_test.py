@@ -1,6 +1,7 @@
 """Origins: what code and which files a result is made from."""
 
 import dataclasses
+import importlib
 import importlib.metadata
 import json
 import os
@@ -243,6 +244,21 @@ def test_code_without_a_file_is_unknown():
   made.__module__ = 'a_notebook'
   found = provenance.Reader().of(made())
   assert found.unknown == 'the source of Made is not found'
+
+
+def test_code_that_was_edited_after_it_was_loaded_is_told(code, monkeypatch):
+  monkeypatch.syspath_prepend(code)
+  path = code / 'loaded_once.py'
+  path.write_text('x = 1')
+  module = importlib.import_module('loaded_once')
+  assert provenance.Reader().of('loaded_once').unknown == ''
+  path.write_text('x = 10')
+  found = provenance.Reader().of('loaded_once')
+  assert found.unknown == (
+    'loaded_once.py was edited after this process had loaded it'
+  )
+  importlib.reload(module)
+  assert provenance.Reader().of('loaded_once').unknown == ''
 
 
 def test_differences_are_named_the_users_own_first():

@@ -36,6 +36,8 @@ Path = pathlib.Path
 _ROOT = Path(wm.__file__).resolve().parent.parent
 # Packages that others load without their source saying so.
 _BELOW = {'jax': 'jaxlib', 'numba': 'llvmlite'}
+# Path -> (import, hash) of a loaded module when it was first read.
+_LOADED: dict[Path, tuple[Any, str]] = {}
 # How many names a difference gives in full.
 _NAMED = 3
 
@@ -111,7 +113,7 @@ class Reader:
         roots += found
       if isinstance(thing, core.Model):
         unknown.append(thing.undeclared())
-    self._close(roots, inputs)
+    unknown += self._close(roots, inputs)
     return Origin(inputs, next((why for why in unknown if why), ''))
 
   def _roots(self, thing: Any) -> list[_Module]:
@@ -138,8 +140,14 @@ class Reader:
     base = Path(*inside[: -len(parts)])
     return self._find(parts, base) or [_Module(parts, path, base)]
 
-  def _close(self, roots: Sequence[_Module], inputs: dict[str, str]) -> None:
-    """Adds the modules that roots import, directly or not."""
+  def _close(
+    self, roots: Sequence[_Module], inputs: dict[str, str]
+  ) -> Iterator[str]:
+    """Adds the modules that roots import, directly or not.
+
+    Yields:
+      What is wrong with one: that this process runs an older version of it.
+    """
     own = {'wm', *(module.parts[0] for module in roots)}
     todo, seen = list(roots), set()
     while todo:
@@ -157,8 +165,22 @@ class Reader:
             _note(inputs, package, _version(package))
         continue
       _note(inputs, module.name, self._hash(module.path))
+      if self._outdated(module):
+        yield f'{module.name} was edited after this process had loaded it'
       for parts in self._imported(module):
         todo += self._find(parts, module.base)
+
+  def _outdated(self, module: _Module) -> bool:
+    """Whether a module in memory is not what its file says, as far as known."""
+    loaded = sys.modules.get('.'.join(module.parts))
+    spec, value = getattr(loaded, '__spec__', None), self._hash(module.path)
+    if getattr(spec, 'origin', None) != str(module.path):
+      return False
+    before = _LOADED.get(module.path)
+    if before is None or before[0] is not spec:  # A reload has another spec.
+      _LOADED[module.path] = spec, value
+      return False
+    return before[1] != value
 
   def _imported(self, module: _Module) -> list[tuple[str, ...]]:
     if module.path not in self._imports:

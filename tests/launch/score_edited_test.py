@@ -1,0 +1,66 @@
+"""The source of wm is part of what a score is made from."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ASKED = ('compression(trials=3, samples=2)', 'next_token(num=4)')
+
+
+def score(copy: pathlib.Path) -> tuple[list[str], dict, str]:
+  """What is said, (spec, quantity) -> interval, and rows.csv."""
+  done = subprocess.run(
+    [
+      *(sys.executable, 'launch/score.py', '--world=lattice()', '--out=out'),
+      *('--model=noisy_oracle(wrong=0.4)', *(f'--metric={m}' for m in ASKED)),
+    ],
+    cwd=copy,
+    capture_output=True,
+    text=True,
+    env={**os.environ, 'PYTHONPATH': str(copy)},
+  )
+  assert done.returncode == 0, done.stderr[-2000:]
+  said = [s for s in done.stdout.splitlines() if s.startswith(ASKED)]
+  entries = json.loads((copy / 'out/scores.json').read_text())
+  found = {(e['spec'], e['quantity']): (e['low'], e['high']) for e in entries}
+  return said, found, (copy / 'out/rows.csv').read_text()
+
+
+def edit(path: pathlib.Path, old: str = '', new: str = '# Edited.\n') -> None:
+  text = path.read_text()
+  assert old in text
+  path.write_text(text.replace(old, new) if old else text + new)
+
+
+def test_edits_reach_what_they_can_change(root, tmp_path):
+  copy = tmp_path / 'copy'
+  for part in ('wm', 'launch'):
+    shutil.copytree(root / part, copy / part)
+  metrics = copy / 'wm' / 'metrics'
+  said, first, rows = score(copy)
+  assert said == []
+
+  edit(metrics / 'search.py')  # Of compression, not of next_token.
+  edit(metrics / 'capability.py')  # Another plug-in.
+  edit(copy / 'launch' / 'common.py')
+  said, again, same_rows = score(copy)
+  assert said == [
+    f'{ASKED[0]}: measured anew: wm/metrics/search.py changed',
+    f'{ASKED[1]}: kept from before',
+  ]
+  assert (again, same_rows) == (first, rows)
+
+  edit(metrics / 'stats.py', 'LEVEL = 0.95', 'LEVEL = 0.5')
+  edit(metrics / 'next_token.py')
+  said, third, same_rows = score(copy)
+  assert said == [
+    f'{ASKED[0]}: kept from before, summed up anew: '
+    'wm/metrics/stats.py changed',
+    f'{ASKED[1]}: measured anew: wm/metrics/next_token.py changed',
+  ]
+  assert same_rows == rows
+  assert third.keys() == first.keys()
+  assert third != first
