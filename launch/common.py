@@ -201,9 +201,7 @@ flags.DEFINE_multi_string(
 flags.DEFINE_integer(
   'keep', 0, 'Best runs that keep their checkpoints; 0 is all.', lower_bound=0
 )
-flags.DEFINE_string(
-  'winners_of', None, 'Folder of a sweep: start from the best runs of it.'
-)
+flags.DEFINE_string('winners_of', None, 'Start from the best of this sweep.')
 flags.DEFINE_integer('top', 1, 'How many of the best.', lower_bound=1)
 flags.DEFINE_bool('dry_run', False, 'List the runs and do nothing.')
 
@@ -216,9 +214,7 @@ flags.DEFINE_bool('show', False, 'Print the suffixes too.')
 
 # fetch_map.
 flags.DEFINE_string('place', None, "Place to download, e.g. 'Manhattan, NYC'.")
-flags.DEFINE_string(
-  'map_file', None, 'OSM XML or GraphML file to read instead.'
-)
+flags.DEFINE_string('map_file', None, 'OSM XML or GraphML file instead.')
 
 # ingest.
 flags.DEFINE_multi_string(
@@ -293,6 +289,7 @@ def predictor(world: Any) -> tuple[Any, str, dict[str, Any], Any]:
     origin: what it is made from, see wm.provenance.
   """
   from wm import compile_cache, provenance, registry
+  from wm.models import user
 
   compile_cache.enable()
   reader = provenance.Reader()
@@ -302,12 +299,12 @@ def predictor(world: Any) -> tuple[Any, str, dict[str, Any], Any]:
     need('model')
     about = {'model_spec': registry.spec(model), 'checkpoint': 'none'}
     origin = reader.of(world, model)
-    return model.predictor(world, FLAGS.seed), model.name, about, origin
+    return user.predictor(model, world, FLAGS.seed), model.name, about, origin
   from wm.train import restore
 
-  inside = FLAGS.checkpoint in restore.WHICH
-  which = FLAGS.checkpoint if inside else 'best'
-  folder = FLAGS.out if inside else FLAGS.checkpoint
+  which, folder = FLAGS.checkpoint, FLAGS.out
+  if which not in restore.WHICH:
+    which, folder = 'best', which
   code = reader.of(world, restore.__name__)  # Hashed before it is read.
   found, info = restore.load(folder, which, world, FLAGS.model)
   about = {
@@ -378,7 +375,7 @@ def _stop(message: str, code: int) -> None:
 
 
 def _guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
-  from wm import allocator, core  # After flags: --help needs no package.
+  from wm import allocator, core, plugins  # After flags: --help needs none.
 
   allocator.keep()
   try:
@@ -386,8 +383,10 @@ def _guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
       raise app.UsageError(f'unexpected argument {argv[1]!r}')
     if FLAGS.out and pathlib.Path(FLAGS.out).is_file():
       raise core.InputError(f'--out={FLAGS.out} is a file; expected a folder')
-    main()
+    with plugins.blamed():
+      main()
   except (core.InputError, app.UsageError) as error:
+    logging.debug('%s', error, exc_info=True)  # Seen with --verbosity=1.
     _stop(str(error), 2)
   except OSError as error:
     plain = 'ENOSPC', 'EDQUOT', 'EFBIG', 'EACCES', 'EROFS', 'ENOTDIR'

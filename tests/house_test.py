@@ -15,6 +15,7 @@ RANK = {
   'compile_cache': 0,
   'accept': 0,
   'files': 0,
+  'plugins': 0,
   'registry': 0,
   'provenance': 0,
   'kernels': 1,

@@ -6,7 +6,7 @@ import sys
 import types
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import accept, core, registry
@@ -57,12 +57,43 @@ def test_make_finds_modules():
     ('accept', 'top_k(k=0)', 'expected k >= 1'),
     ('accept', 'Accept', 'no accept is named'),
     ('accept', 'core', 'no accept is named'),
+    ('world', 'maps(rows=3, rows=4)', "sets 'rows' twice"),
+    ('world', 'maps(rows={[]:1})', 'values must be literals'),
+    ('world', 'maps(rows={{}})', 'values must be literals'),
+    ('world', r"maps(nodes='\x00')", r"a text holds '\\x00'"),
+    ('world', r"maps(nodes='\ud800')", r"a text holds '\\ud800'"),
+    ('world', 'maps(nodes="\ud800")', 'bad spec'),
+    ('world', 'maps\x00()', 'bad spec'),
+    ('world', '\ud800', 'bad spec'),
+    ('world', f'maps(rows={"-" * 5_000}1)', 'bad spec'),
+    ('world', f'maps(rows={"-" * 50_000}1)', 'at most 10000 characters'),
+    ('world', f'maps(rows={"[" * 4_000})', 'bad spec'),
+    ('world', f'maps(rows=a{".a" * 4_000})', 'bad spec'),
+    ('world', f'maps(rows={"1+" * 4_000}1)', 'bad spec'),
+    ('world', f'maps(rows={"9" * 5_000})', 'bad spec'),
+    ('world', f'maps(rows={"9" * 4_000})', 'more than 64 bits'),
+    ('world', 'maps(rows=[2**70])', 'must be literals'),
+    ('world', f'maps(rows=({2**63},))', 'more than 64 bits'),
+    ('world', 'maps(rows=10**9)', 'must be literals'),
+    ('world', 'maps(rows=1e3)', 'not of the type of its default'),
+    ('world', 'maps(rows=True)', 'not of the type of its default'),
+    ('world', 'maps(rows=...)', 'of type ellipsis'),
+    ('world', "maps(nodes=b'a')", 'of type bytes'),
+    ('world', 'maps(rows={1})', 'of type set'),
+    ('world', 'maps(rows=1+2j)', 'of type complex'),
+    ('accept', 'epsilon(1e999)', 'inf is no finite number'),
+    ('accept', 'epsilon(-1e999)', '-inf is no finite number'),
+    ('accept', f'{"a" * 5_000}', 'no accept is named'),
+    ('model', 'transformer(biases=3)', 'not of type bool | None'),
   ],
 )
 def test_bad_specs(kind, text, message):
   with pytest.raises(core.InputError, match=message) as error:
     registry.make(kind, text)
-  assert '\n' not in str(error.value)
+  said = str(error.value)
+  assert '\n' not in said
+  assert len(said) < 1000
+  said.encode()  # Can be printed.
 
 
 def test_a_fault_inside_a_plug_in_is_not_a_missing_plug_in(monkeypatch):
@@ -137,11 +168,61 @@ def test_spec_and_make_are_inverse(trials, k, accept_spec, graded, batch):
   assert 'batch' not in text
 
 
-@given(st.text(max_size=30) | st.text('top_k(=1,)', max_size=12))
-def test_any_text_gives_an_object_or_an_input_error(text):
+LITERALS = st.recursive(
+  st.none()
+  | st.booleans()
+  | st.integers()
+  | st.floats()
+  | st.text()
+  | st.binary()
+  | st.complex_numbers(),
+  lambda inner: (
+    st.lists(inner)
+    | st.tuples(inner)
+    | st.dictionaries(st.text() | st.integers(), inner)
+  ),
+  max_leaves=6,
+)
+PIECES = st.sampled_from(
+  [
+    *('maps', 'top_k', 'user', 'a.py:B', 'x.py', '(', ')', '=', ',', ':', '.'),
+    *('rows', 'k', 'function', '[', ']', '{', '}', '-', '+', '*', '**', ' '),
+    *('1', '1e999', '9' * 5_000, "'", '"', 'f"', "b'", '\\', '\x00', '\n'),
+    *('lambda:', 'not ', ' if ', ' else ', 'None', 'True', '...', '\ud800'),
+    *('-' * 9_000, '(' * 3_000, '[' * 90 + ']' * 90, '.a' * 4_000, 'é', '\t'),
+  ]
+)
+
+
+@settings(deadline=None)  # The first of a kind imports its modules.
+@given(
+  st.sampled_from(sorted(registry.KINDS)),
+  st.text(max_size=30)
+  | st.text('top_k(=1,)', max_size=12)
+  | st.lists(PIECES, max_size=12).map(''.join)
+  | st.builds('top_k(k={!r})'.format, LITERALS)
+  | st.builds('maps(nodes={!r}, rows={!r})'.format, LITERALS, LITERALS),
+)
+def test_any_text_gives_an_object_or_an_input_error(kind, text):
   # Anything but an InputError fails the test.
   with contextlib.suppress(core.InputError):
-    registry.make('accept', text)
+    registry.parse(text)
+    registry.make(kind, text)
+
+
+@pytest.mark.parametrize(
+  ('text', 'name'),
+  [
+    ('a.py:B', 'a.py:B'),
+    (' plugins/a b.py:B ()', 'plugins/a b.py:B'),
+    ("../a.py:B(1, x='c.py:D(2)')", '../a.py:B'),
+    ("user(function='a.py:b')", 'user'),
+    ("user(function='a.py:b()')", 'user'),
+  ],
+)
+def test_names_of_plug_ins_in_files(text, name):
+  assert registry.parse(text)[0] == name
+  assert registry.is_file(name) == (name != 'user')
 
 
 def test_required_fields_are_named(monkeypatch):

@@ -16,6 +16,14 @@ class InputError(ValueError):
   """Bad input; its one line says what was given, expected and available."""
 
 
+def plug_in_name(cls: type) -> str:
+  """What specs call a class: its module, or, of a user's file, FILE:CLASS."""
+  module = cls.__module__
+  if module.endswith('.py'):  # Called as its path was given.
+    return f'{module}:{cls.__name__}'
+  return module.rsplit('.', 1)[-1]
+
+
 def hash64(*words: np.ndarray | int) -> np.ndarray:
   """Mixes integers into uint64 hashes (splitmix64), broadcasting.
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from wm.core.basics import plug_in_name
 from wm.core.predictor import Predictor
 from wm.core.world import World
 
@@ -80,8 +81,8 @@ class Metric(abc.ABC):
 
   @property
   def name(self) -> str:
-    """Registry name: the module this class is defined in."""
-    return type(self).__module__.rsplit('.', 1)[-1]
+    """Registry name, see `plug_in_name`."""
+    return plug_in_name(type(self))
 
   @abc.abstractmethod
   def __call__(
@@ -97,8 +98,8 @@ class Model(abc.ABC):
 
   @property
   def name(self) -> str:
-    """Registry name: the module this class is defined in."""
-    return type(self).__module__.rsplit('.', 1)[-1]
+    """Registry name, see `plug_in_name`."""
+    return plug_in_name(type(self))
 
   def code(self) -> tuple[str, ...]:
     """Modules that it runs besides its class's: 'package.name', 'file.py'."""

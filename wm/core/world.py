@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from wm.core.basics import DEAD, OPTIMAL_TOLERANCE, hash64
+from wm.core.basics import DEAD, OPTIMAL_TOLERANCE, hash64, plug_in_name
 from wm.core.boundary import Boundary, interior_sizes
 from wm.core.sequences import Automaton, Prefixes, Sequences
 
@@ -29,8 +29,8 @@ class World(abc.ABC):
 
   @property
   def name(self) -> str:
-    """Registry name: the module this class is defined in."""
-    return type(self).__module__.rsplit('.', 1)[-1]
+    """Registry name, see `plug_in_name`."""
+    return plug_in_name(type(self))
 
   @property
   @abc.abstractmethod

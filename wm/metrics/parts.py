@@ -15,6 +15,7 @@ import hashlib
 import io
 import json
 import pathlib
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -71,6 +72,7 @@ class Unusable(Exception):
 def path(folder: pathlib.Path, name: str, spec: str) -> pathlib.Path:
   """The JSON file of a metric's part."""
   mark = hashlib.sha256(spec.encode()).hexdigest()[:12]
+  name = re.sub(r'[^\w.-]+', '_', name)  # Of a user's file, its path.
   return folder / FOLDER / f'{name}-{mark}.json'
 
 

@@ -101,7 +101,7 @@ class RecurrentModel(network_lib.NetworkModel):
   @property
   def family(self) -> str:
     """The name in a spec."""
-    return type(self).__module__.rsplit('.', 1)[-1]
+    return self.name
 
   def choose(self, field: str, choices: tuple[Any, ...]) -> None:
     """Raises InputError unless the field's value is one of the choices."""

@@ -2,62 +2,38 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import importlib
-import importlib.util
 import os
 import pathlib
-import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 import numpy as np
 
-from wm import core, predictors
+from wm import core, plugins, predictors, registry
+from wm.models import user_checks
 
 EXPECTED = "expected function='package.module:name' or 'file.py:name'"
-
-
-@contextlib.contextmanager
-def _importable(folder: pathlib.Path) -> Iterator[None]:
-  """Lets modules of a folder be imported, as `python file.py` does."""
-  sys.path.insert(0, str(folder))
-  try:
-    yield
-  finally:
-    sys.path.remove(str(folder))
-
-
-def _module(where: str) -> types.ModuleType:
-  path = pathlib.Path(where)
-  if path.suffix != '.py':
-    try:
-      with _importable(pathlib.Path.cwd()):
-        return importlib.import_module(where)
-    except ModuleNotFoundError as error:
-      raise core.InputError(
-        f'user model: no module {error.name!r} (from {where!r}); {EXPECTED}'
-      ) from error
-  if not path.is_file():
-    raise core.InputError(f'user model: no file {where!r}; {EXPECTED}')
-  spec = importlib.util.spec_from_file_location(path.stem, path)
-  module = importlib.util.module_from_spec(spec)
-  with _importable(path.resolve().parent):
-    spec.loader.exec_module(module)
-  return module
+# Spacing of numbers next to 1, of floats narrower than float32.
+_NARROW = {'bfloat16': 2**-7, 'float16': 2**-10}
 
 
 def load(function: str) -> Callable:
   """The callable behind 'package.module:name' or 'file.py:name'.
 
-  Runs the user's module. Raises InputError where there is no such thing.
+  Runs the user's module. Raises InputError where there is no such thing, or
+  the module fails, with its file and line.
   """
   where, colon, attribute = function.rpartition(':')
   if not colon or not where or not attribute:
     raise core.InputError(f'user model: {function!r} was given; {EXPECTED}')
-  found = _module(where)
+  label = f'user model {function!r}'
+  if where.endswith('.py'):
+    found = plugins.load(where, label)
+  else:
+    found = _imported(where, label)
   for name in attribute.split('.'):
     if not hasattr(found, name):
       known = [key for key in vars(found) if not key.startswith('_')]
@@ -69,6 +45,18 @@ def load(function: str) -> Callable:
   if not callable(found):
     raise core.InputError(f'user model: {function!r} is not callable')
   return found
+
+
+def _imported(where: str, label: str) -> types.ModuleType:
+  with plugins.blamed(label), plugins.importable(pathlib.Path.cwd()):
+    try:
+      return importlib.import_module(where)
+    except ModuleNotFoundError as error:
+      if not f'{where}.'.startswith(f'{error.name}.'):
+        raise  # By a line of the user's.
+      raise core.InputError(
+        f'{label}: no module {error.name!r} (from {where!r}); {EXPECTED}'
+      ) from error
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
@@ -102,24 +90,41 @@ class FromCallable(predictors.Stateless):
     """label: what errors call it; rows: batch size of every call."""
     if rows < 1:
       raise core.InputError(f'{label}: rows={rows} was given; expected >= 1')
-    self._function, self._rows, self._label = function, rows, label
+    self._function, self.rows, self.label = function, rows, label
     self.vocab_size, self.end, self.max_len = vocab_size, end, max_len
+    self.spacing = 2**-23
+    self._place = plugins.placed(function)
 
-  def _call(self, tokens: np.ndarray) -> np.ndarray:
+  def logits(self, tokens: np.ndarray) -> np.ndarray:
+    """[rows, L, V] what the callable gives for tokens [rows, L].
+
+    Floats, or integers; of 16 bits they come as float32. Raises InputError
+    where it fails or gives something else.
+    """
+    with (
+      plugins.blamed(self.label, self._function),
+      np.errstate(all='ignore'),  # NaN is refused, -inf is allowed.
+    ):
+      logits = self._function(tokens.copy())
+      width = str(getattr(logits, 'dtype', '')).rpartition('.')[2]
+      self.spacing = _NARROW.get(width, 2**-23)
+      if hasattr(logits, 'detach'):  # A PyTorch tensor, on any device.
+        logits = logits.detach().cpu()
+        logits = (logits.float() if width in _NARROW else logits).numpy()
+      logits = np.asarray(logits)
+      if width in _NARROW:
+        logits = logits.astype(np.float32)
     expected = (*tokens.shape, self.vocab_size)
-    logits = self._function(tokens)
-    if hasattr(logits, 'detach'):  # A PyTorch tensor, on any device.
-      logits = logits.detach().cpu().numpy()
-    logits = np.asarray(logits)
     if logits.shape != expected or logits.dtype.kind not in 'fiu':
       raise core.InputError(
-        f'{self._label} gave {logits.dtype} of shape {logits.shape} for tokens '
-        f'{tokens.shape}; expected floats of shape [rows, length, vocabulary] '
-        f'= {expected}'
+        f'{self._place}{self.label} gave {logits.dtype} of shape '
+        f'{logits.shape} for tokens {tokens.shape}; expected floats of shape '
+        f'[rows, length, vocabulary] = {expected}'
       )
     return logits
 
-  def _padded(self, longest: int) -> int:
+  def padded(self, longest: int) -> int:
+    """Length of the input that a row of `longest` tokens is padded to."""
     up = -(-longest // self.MULTIPLE) * self.MULTIPLE
     return max(longest, min(up, self.max_len))
 
@@ -127,25 +132,25 @@ class FromCallable(predictors.Stateless):
     self, tokens: np.ndarray, lengths: np.ndarray
   ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yields rows [R] of one padded length and their logits [R, L', V]."""
-    padded = np.array([self._padded(int(n)) for n in lengths], int)
+    padded = np.array([self.padded(int(n)) for n in lengths], int)
     for size in np.unique(padded):
       of_size = np.flatnonzero(padded == size)
       width = min(int(size), tokens.shape[1])
-      for start in range(0, len(of_size), self._rows):
-        rows = of_size[start : start + self._rows]
+      for start in range(0, len(of_size), self.rows):
+        rows = of_size[start : start + self.rows]
         used = np.arange(width) < lengths[rows, None]
-        given = np.zeros((self._rows, int(size)), np.int32)
+        given = np.zeros((self.rows, int(size)), np.int32)
         given[: len(rows), :width] = np.where(
           used, tokens[rows, :width], core.PAD
         )
-        yield rows, self._call(given)[: len(rows), :width]
+        yield rows, self.logits(given)[: len(rows), :width]
 
-  def _normal(self, logits: np.ndarray) -> np.ndarray:
+  def normal(self, logits: np.ndarray) -> np.ndarray:
     """Log-probabilities [P, V] from logits of P positions."""
     if not np.isfinite(logits.max(-1)).all():
       raise core.InputError(
-        f'{self._label} gave NaN, or no finite logit, at some position; '
-        'expected finite logits (-inf only for impossible tokens)'
+        f'{self._place}{self.label} gave NaN, or no finite logit, at some '
+        'position; expected finite logits (-inf only for impossible tokens)'
       )
     return log_softmax(logits)
 
@@ -155,15 +160,73 @@ class FromCallable(predictors.Stateless):
     out = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
     for rows, logits in self._blocks(tokens, lengths):
       row, at = np.nonzero(np.arange(logits.shape[1]) < lengths[rows, None])
-      out[rows[row], at] = self._normal(logits[row, at])
+      out[rows[row], at] = self.normal(logits[row, at])
     return out
 
   def last(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """See predictors.Stateless."""
     out = np.empty((len(tokens), self.vocab_size), np.float32)
     for rows, logits in self._blocks(tokens, np.asarray(lengths)):
-      out[rows] = self._normal(logits[np.arange(len(rows)), lengths[rows] - 1])
+      out[rows] = self.normal(logits[np.arange(len(rows)), lengths[rows] - 1])
     return out
+
+
+def check(
+  predictor: core.Predictor,
+  world: core.World,
+  label: str,
+  *,
+  tolerance: float = user_checks.TOLERANCE,
+  copies: bool = False,
+) -> None:
+  """Raises InputError where a predictor is none, see `user_checks`.
+
+  Args:
+    predictor: that a user wrote.
+    world: whose sequences it is asked about.
+    label: what errors call it.
+    tolerance: greatest difference of log-probabilities, in nats, times the
+      size of the greatest logit where that is above 1.
+    copies: it means to say the last token again.
+  """
+  if predictor.vocab_size != len(world.vocab):
+    return  # For the metrics to say.
+  if not tolerance > 0:
+    raise core.InputError(
+      f'{label}: tolerance={tolerance} was given; expected nats, above 0'
+    )
+  longest = min(predictor.max_len, world.max_len)
+  if isinstance(predictor, FromCallable):
+    ask, rows = _logits(predictor, tolerance), predictor.rows
+    sizes = {predictor.padded(1), predictor.padded(longest)}
+  else:
+    ask, rows = _log_probs(predictor, tolerance), user_checks.ROWS
+    sizes = {min(FromCallable.MULTIPLE, longest), longest}
+  user_checks.Checks(
+    ask, rows, tuple(sorted(sizes)), predictor.vocab_size, label, copies
+  ).run(world)
+
+
+def _logits(predictor: FromCallable, tolerance: float) -> user_checks.Ask:
+  def ask(given: user_checks.Input) -> user_checks.Found:
+    logits = predictor.logits(given.tokens)
+    logits = np.take_along_axis(logits, given.at[..., None], 1)
+    found = predictor.normal(logits)
+    least = max(tolerance, 8 * predictor.spacing)
+    return user_checks.Found(
+      found, least * np.maximum(np.abs(logits.max(-1)), 1)
+    )
+
+  return ask
+
+
+def _log_probs(predictor: core.Predictor, tolerance: float) -> user_checks.Ask:
+  def ask(given: user_checks.Input) -> user_checks.Found:
+    found = np.asarray(predictor.log_probs(given.tokens, given.lengths))
+    found = np.take_along_axis(found, given.at[..., None], 1)
+    return user_checks.Found(found, np.full(given.at.shape, tolerance))
+
+  return ask
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,6 +240,12 @@ class Model(core.Model):
     files: paths of all files that it reads, such as weights; () where it reads
       none. Results are kept as long as these, and the function's module with
       what it imports, stay the same. None: not said, so nothing is kept.
+    tolerance: nats by which log-probabilities may differ where they should
+      not, times the greatest logit where that is above 1. Of logits of 16
+      bits, eight of their spacings if that is more. A model that computes in
+      16 bits and gives 32 may need 0.1.
+    copies: it means to say the last token again; surely doing so is else
+      taken for logits that are shifted by one.
   """
 
   version: ClassVar[str] = '1'
@@ -185,6 +254,8 @@ class Model(core.Model):
   max_len: int = 0
   rows: int = 16
   files: tuple[str, ...] | None = dataclasses.field(default=None, compare=False)
+  tolerance: float = user_checks.TOLERANCE
+  copies: bool = False
 
   def __post_init__(self) -> None:
     names = self.files
@@ -210,16 +281,39 @@ class Model(core.Model):
     )
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
-    """See core.Model; InputError where function or a file is not found."""
+    """See core.Model.
+
+    Raises:
+      InputError: `function` or a file is not found, the function fails, or is
+        refused by `check`.
+    """
     del seed
     for name in self.files or ():
       if not os.path.exists(name):
         raise core.InputError(f'user model: no file {name!r}, of files=')
-    return FromCallable(
+    label = f'user model {self.function!r}'
+    found = FromCallable(
       load(self.function),
       vocab_size=len(world.vocab),
       end=world.end,
       max_len=self.max_len or world.max_len,
       rows=self.rows,
-      label=f'user model {self.function!r}',
+      label=label,
     )
+    given = {'tolerance': self.tolerance, 'copies': self.copies}
+    check(found, world, label, **given)
+    return found
+
+
+def predictor(
+  model: core.Model, world: core.World, seed: int
+) -> core.Predictor:
+  """What `model.predictor` gives; of a model in a user's own file, checked.
+
+  Raises InputError where `check` refuses it. That it says the last token again
+  is taken for what it means.
+  """
+  found = model.predictor(world, seed)
+  if registry.is_file(model.name):
+    check(found, world, f'model {model.name!r}', copies=True)
+  return found

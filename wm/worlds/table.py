@@ -126,15 +126,43 @@ class TableWorld(core.World):
   def delta(self) -> np.ndarray:
     """[S, A] int32 next rows, DEAD where illegal."""
 
+  @functools.cached_property
+  def checked(self) -> np.ndarray:
+    """`delta` as [S, A] int32.
+
+    Raises:
+      InputError: it is no such table, or does not fit the vocabulary.
+    """
+    delta, tokens = np.asarray(self.delta), len(self.vocab)
+    if delta.ndim != 2 or delta.dtype.kind != 'i' or not delta.size:
+      raise core.InputError(
+        f'{self.name}: delta is {delta.dtype} of shape {delta.shape}; expected '
+        'integers of shape [states, tokens without padding]'
+      )
+    if delta.shape[1] != tokens - 1:
+      raise core.InputError(
+        f'{self.name}: delta has {delta.shape[1]} columns and vocab {tokens} '
+        f'tokens; expected a column for each token but padding, {tokens - 1}'
+      )
+    odd = (delta < core.DEAD) | (delta >= len(delta))
+    if odd.any():
+      row, column = np.argwhere(odd)[0].tolist()
+      raise core.InputError(
+        f'{self.name}: delta[{row}, {column}] is {delta[row, column]}, for '
+        f'token {self.vocab[column + 1]!r}; expected a state, 0..'
+        f'{len(delta) - 1}, or {core.DEAD} where it is illegal'
+      )
+    return delta.astype(np.int32, copy=False)
+
   @property
   def labels(self) -> int:
     """A."""
-    return self.delta.shape[1]
+    return self.checked.shape[1]
 
   def automaton(self) -> core.Automaton:
     """The table; it has no goals."""
     tokens = np.arange(1, self.labels + 1, dtype=np.int32)
-    return core.Automaton(self.delta, tokens)
+    return core.Automaton(self.checked, tokens)
 
   def rows_goals(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows and goals [B] of the automaton."""
@@ -147,12 +175,12 @@ class TableWorld(core.World):
   def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """States [B, 1] after tokens [B]."""
     labels = np.asarray(tokens) - 1
-    return dfa.advance(self.delta, states[:, 0], labels)[:, None]
+    return dfa.advance(self.checked, states[:, 0], labels)[:, None]
 
   def legal(self, states: np.ndarray) -> np.ndarray:
     """[B, V] bool."""
     legal = np.zeros((len(states), self.labels + 1), bool)
-    legal[:, 1:] = dfa.legal(self.delta, *self.rows_goals(states))[:, :-1]
+    legal[:, 1:] = dfa.legal(self.checked, *self.rows_goals(states))[:, :-1]
     return legal
 
   def state_id(self, states: np.ndarray) -> np.ndarray:
@@ -162,7 +190,7 @@ class TableWorld(core.World):
   @property
   def state_heads(self) -> tuple[int, ...]:
     """The row."""
-    return (len(self.delta),)
+    return (len(self.checked),)
 
   def state_labels(self, states: np.ndarray) -> np.ndarray:
     """[B, 1], the row."""
@@ -185,10 +213,10 @@ class TableWorld(core.World):
     Prefixes leave room for one more token. Ratios within a k are all that
     backward sampling needs, and scaling keeps them finite.
     """
-    ways = np.zeros((self.max_len, len(self.delta)))
+    ways = np.zeros((self.max_len, len(self.checked)))
     ways[0, 0] = 1.0
-    sources, labels = np.nonzero(self.delta >= 0)
-    heads = self.delta[sources, labels]
+    sources, labels = np.nonzero(self.checked >= 0)
+    heads = self.checked[sources, labels]
     for k in range(1, self.max_len):
       np.add.at(ways[k], heads, ways[k - 1, sources])
       ways[k] /= max(ways[k].max(), 1e-300)
@@ -215,7 +243,7 @@ class TableWorld(core.World):
     ok = (rows >= 0) & (moves >= 1) & (moves < self.max_len)
     ok[ok] = self._ways[moves[ok], rows[ok]] > 0
     tokens = np.zeros((len(rows), int(moves.max(initial=0))), np.int32)
-    edges = dfa.predecessors(self.delta)
+    edges = dfa.predecessors(self.checked)
     for t in np.flatnonzero(ok):
       row = rows[t]
       draws = core.uniforms(seeds[t], np.arange(moves[t]))
@@ -234,7 +262,7 @@ class TableWorld(core.World):
     """Exact boundaries of pairs of states."""
     none = np.full(len(first), dfa.NONE)
     found = dfa.boundary(
-      self.delta, first[:, 0], second[:, 0], none, none, depth
+      self.checked, first[:, 0], second[:, 0], none, none, depth
     )
     return suffixes(found, self.automaton().tokens)
 
@@ -252,13 +280,13 @@ class TableWorld(core.World):
 
   def count(self, state: np.ndarray, depth: int) -> list[int]:
     """Legal token sequences of lengths 1..depth, exact."""
-    return dfa.count(self.delta, int(state[0]), dfa.NONE, depth)
+    return dfa.count(self.checked, int(state[0]), dfa.NONE, depth)
 
   def parse_state(self, text: str) -> np.ndarray:
     """The row as a number, or 'dead'."""
     if text.strip() == 'dead':
       return np.array([[core.DEAD]], np.int32)
-    size = len(self.delta)
+    size = len(self.checked)
     if not text.strip().isdecimal() or int(text) >= size:
       raise core.InputError(
         f'{text!r} is no state of {self.name}; expected 0..{size - 1}'

@@ -1,0 +1,240 @@
+"""Plug-ins in a user's own files: found, named, checked, and blamed."""
+
+import dataclasses
+import pathlib
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from wm import core, plugins, registry
+
+README = pathlib.Path(__file__).resolve().parent.parent / 'README.md'
+BODY = """
+import dataclasses
+
+import numpy as np
+
+from wm.worlds import table
+
+
+@dataclasses.dataclass(frozen=True)
+class Stones(table.TableWorld):
+  version = '1'
+  vocab = ('<pad>', 'back', 'hop')
+  max_len = 8
+
+  stones: int = 4
+
+  @property
+  def delta(self):
+    return {delta}
+"""
+DELTA = 'np.array([[-1, 1], [0, 2], [1, -1]], np.int32)'
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+  """The current folder, with the README's three plug-ins in it."""
+  monkeypatch.chdir(tmp_path)
+  monkeypatch.setattr(sys, 'path', [*sys.path])
+  section = README.read_text(encoding='utf-8').split('## Adding ')[1]
+  for name, source in re.findall(
+    r'here `wm/\w+/(\S+\.py)`.*?```python\n(.*?)```', section, re.S
+  ):
+    (tmp_path / name).write_text(source, encoding='utf-8')
+  return tmp_path
+
+
+def make(folder, body, spec='stones.py:Stones()', kind='world'):
+  (folder / 'stones.py').write_text(body)
+  return registry.make(kind, spec)
+
+
+def refused(folder, body, message, **more):
+  with pytest.raises(core.InputError, match=message) as caught:
+    make(folder, body, **more)
+  assert '\n' not in str(caught.value)
+  return str(caught.value)
+
+
+def test_a_world_a_model_and_a_metric_of_files(folder):
+  world = registry.make('world', 'frog.py:World(stones=3)')
+  model = registry.make('model', 'repeats.py:Model()').predictor(world, 0)
+  metric = registry.make('metric', 'wander.py:Metric(num=20)')
+  (scores,) = metric(model, world, 0)
+  assert scores.quantity == 'legal'
+  assert len(scores.value) == 20
+  for kind, thing in (('world', world), ('metric', metric)):
+    again = registry.make(kind, registry.spec(thing))
+    assert again == thing
+    assert type(again) is type(thing)  # The file is not run again.
+    assert registry.find(kind, thing.name) is type(thing)
+  assert registry.spec(world) == 'frog.py:World(stones=3)'
+  assert registry.spec(metric) == 'wander.py:Metric(num=20)'
+
+
+def test_paths_are_kept_as_they_were_given(folder):
+  (folder / 'a b').mkdir()
+  (folder / 'frog.py').rename(folder / 'a b' / 'frog.py')
+  for path in ('a b/frog.py', str(folder / 'a b' / 'frog.py'), './a b/frog.py'):
+    world = registry.make('world', f'{path}:World()')
+    assert registry.spec(world) == f'{path}:World()'
+
+
+def test_another_folder_is_said_in_one_line(folder, monkeypatch, tmp_path):
+  registry.make('world', 'frog.py:World()')
+  (tmp_path / 'elsewhere').mkdir()
+  monkeypatch.chdir(tmp_path / 'elsewhere')
+  message = "world 'frog.py:World': no file 'frog.py' in .*elsewhere"
+  with pytest.raises(core.InputError, match=message):
+    registry.make('world', 'frog.py:World()')
+
+
+def test_an_edited_file_is_run_again(folder):
+  first = make(folder, BODY.format(delta=DELTA))
+  second = make(folder, BODY.format(delta=DELTA).replace('= 4', '= 5'))
+  assert (first.stones, second.stones) == (4, 5)
+  assert first != second
+
+
+def test_neighbours_can_be_imported_now_and_later(folder):
+  (folder / 'inner').mkdir()
+  (folder / 'inner' / 'wm_test_early.py').write_text('HOP = 1')
+  (folder / 'inner' / 'wm_test_late.py').write_text('WORD = "hop"')
+  body = BODY.format(delta=DELTA).replace('hop', 'go')
+  body = 'import wm_test_early\n' + body
+  body += '\n  def word(self):\n    import wm_test_late as late\n'
+  body += '    return late.WORD * wm_test_early.HOP\n'
+  (folder / 'inner' / 'stones.py').write_text(body)
+  world = registry.make('world', 'inner/stones.py:Stones()')
+  assert world.word() == 'hop'
+
+
+def test_annotations_that_are_text_are_understood(folder):
+  body = 'from __future__ import annotations\n' + BODY.format(delta=DELTA)
+  assert make(folder, body, 'stones.py:Stones(stones=2)').stones == 2
+  refused(folder, body, 'not of the type', spec='stones.py:Stones(stones="2")')
+
+
+@pytest.mark.parametrize(
+  ('spec', 'kind', 'message'),
+  [
+    ('none.py:World()', 'world', "no file 'none.py'"),
+    (f'{"a" * 5_000}.py:World()', 'world', 'no file'),
+    ('frog.py:Worlt()', 'world', "no world 'Worlt'.*did you mean 'World'"),
+    ('frog.py:np()', 'world', "no world 'np'"),
+    ('frog.py:World()', 'model', "no model 'World'.*available: none"),
+    ('frog.py:World(stons=1)', 'world', "did you mean 'stones'"),
+    ('frog.py:World(stones=1, stones=2)', 'world', "sets 'stones' twice"),
+    ('frog.py:World(', 'world', 'bad spec'),
+    ('frog.py:World()', 'accept', 'no accept is named'),
+    ('frog.py', 'world', 'bad spec'),
+    ('.py:World', 'world', "no file '.py'"),
+  ],
+)
+def test_bad_specs(folder, spec, kind, message):
+  with pytest.raises(core.InputError, match=message) as caught:
+    registry.make(kind, spec)
+  assert '\n' not in str(caught.value)
+  assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+  ('old', 'new', 'message'),
+  [
+    ("version = '1'", '', 'has no version'),
+    ('@dataclasses.dataclass(frozen=True)', '', 'no frozen dataclass'),
+    ('(frozen=True)', '', 'no frozen dataclass'),
+    ('(table.TableWorld)', '', "no world 'Stones'"),
+    ("('<pad>', 'back', 'hop')", "('<pad>', 'back')", '2 columns and vocab 2'),
+    (", 'hop')", ", 'hop', 'leap')", '2 columns and vocab 4 tokens.*, 3$'),
+    (", 'hop')", ", 'back')", 'a word twice'),
+    (", 'hop')", ", 'hop on')", "vocab has 'hop on'"),
+    ("('<pad>', ", "('', ", 'expected a tuple'),
+    ('max_len = 8', 'max_len = 0', 'max_len=0'),
+    ('max_len = 8', 'max_len = 8\n  end = 3', 'end=3 is no token of vocab'),
+    ('max_len = 8', '', r'Stones.*max_len'),
+    ('np.int32', 'float', 'delta is float64 of shape'),
+    ('np.array([[-1, 1], [0, 2], [1, -1]], np.int32)', '[1]', r'shape \(1,\)'),
+    ('[0, 2]', '[0, 3]', r"delta\[1, 1\] is 3, for token 'hop'; .* 0..2"),
+    ('[0, 2]', '[-2, 2]', r"delta\[1, 0\] is -2, for token 'back'"),
+    ('[-1, 1]', '[-1, -1]', 'no token is legal in the first state'),
+    ('[0, 2]', '[0, 2/0]', r'^stones.py:19: ZeroDivisionError: .*Stones'),
+    ('int = 4', 'int = four', r'^stones.py:15: NameError'),
+    ('import numpy as np', 'import numpyy', r'^stones.py:4: ModuleNotFoundE'),
+    ('class Stones(', 'class Stones((', r'^stones.py:\d+: SyntaxError'),
+  ],
+)
+def test_bad_worlds(folder, old, new, message):
+  body = BODY.format(delta=DELTA)
+  assert old in body
+  refused(folder, body.replace(old, new, 1), message)
+
+
+def test_a_class_that_is_imported_is_named_where_it_is(folder):
+  body = 'from wm.worlds.lattice import World'
+  message = 'stones.py:World is World of wm.worlds.lattice'
+  refused(folder, body, message, spec='stones.py:World()')
+
+
+def test_a_table_is_checked_wherever_the_world_comes_from():
+  from wm.worlds import lattice
+
+  class Narrow(lattice.World):
+    vocab = ('<pad>', 'left')
+
+  with pytest.raises(core.InputError, match='3 columns and vocab 2 tokens'):
+    Narrow().sample(1, 0)
+
+
+def test_any_world_is_asked_what_is_legal(folder):
+  body = BODY.format(delta=DELTA) + (
+    '\n  def legal(self, states):\n    return np.ones((len(states), 2), bool)\n'
+  )
+  refused(folder, body, r'legal gives bool of shape \(1, 2\) .* vocab has 3')
+
+
+# Whom an error is blamed on.
+
+
+def test_what_comes_through_a_file_of_the_users_is_blamed_on_its_line():
+  def thrown(error):
+    raise error
+
+  here = re.escape(f'{pathlib.Path(__file__).name}:')
+  with (
+    pytest.raises(core.InputError, match=rf'{here}\d+: KeyError: .*there'),
+    plugins.blamed(),
+  ):
+    thrown(KeyError('not there\nat all'))
+  with (
+    pytest.raises(core.InputError, match=r"ValueError: .*\(metric 'm'\)"),
+    plugins.blamed("metric 'm'"),
+  ):
+    np.array([[1], [1, 2]])
+
+
+@pytest.mark.parametrize(
+  'error',
+  [
+    KeyboardInterrupt(),
+    SystemExit(3),
+    MemoryError(),
+    core.InputError('said'),
+    OSError(28, 'No space left on device'),
+  ],
+)
+def test_what_is_not_the_codes_fault_passes(error):
+  with pytest.raises(type(error)) as caught, plugins.blamed('model'):
+    raise error
+  assert caught.value is error
+
+
+def test_a_fault_of_our_own_keeps_its_trace():
+  assert not plugins.is_own(plugins.__file__)
+  assert not plugins.is_own(dataclasses.__file__)
+  assert not plugins.is_own(np.__file__)
+  assert not plugins.is_own('<string>')
+  assert plugins.is_own(__file__)

@@ -1,0 +1,322 @@
+"""Does a user's model predict the next token, and from the tokens before only?
+
+Asked about sequences of the world, at the shortest and the longest input that
+scoring calls it with: a repeated call must agree; later tokens, other rows of
+the batch, padding and its length must not matter; logits must not be those of
+the token that was just read. What is not asked may still be wrong.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from wm import core
+
+TOLERANCE = 1e-4  # Nats.
+# Log-probabilities below that of one in a million count as that.
+FLOOR = np.log(1e-6)
+ROWS = 16  # Sequences that are asked about, at least.
+PLACES = 6  # Positions compared in each.
+PARTS, WHOLE = (1.0, 0.5, 0.75, 0.25), (1.0,)  # Of sequences, in turn.
+
+# Evidence of a shift: the mean probability of the token just read, from so
+# many positions at least.
+SURE, LEAST_PLACES = 0.9, 32
+# Or its advantage: twice as likely as the next one, by six standard errors
+# above 0, from so many sequences and positions.
+ADVANTAGE, DEVIATIONS, MANY, MANY_PLACES = np.log(2), 6, 128, 24
+
+
+class Found(NamedTuple):
+  """Predictions at P positions of each row.
+
+  Attributes:
+    log_probs: [N, P, V] float32.
+    allowed: [N, P] greatest difference, in nats.
+  """
+
+  log_probs: np.ndarray
+  allowed: np.ndarray
+
+
+class Input(NamedTuple):
+  """What a model is asked: tokens [N, L] int32, lengths [N], positions [N, P]
+  below the lengths, ascending.
+  """
+
+  tokens: np.ndarray
+  lengths: np.ndarray
+  at: np.ndarray
+
+
+Ask = Callable[[Input], Found]
+
+
+@dataclasses.dataclass(frozen=True)
+class Checks:
+  """The checks of one model.
+
+  Attributes:
+    ask: the model.
+    rows: N of every call.
+    sizes: lengths L of inputs, ascending.
+    vocab_size: V.
+    label: what errors call the model.
+    copies: the model means to say the last token again.
+  """
+
+  ask: Ask
+  rows: int
+  sizes: tuple[int, ...]
+  vocab_size: int
+  label: str
+  copies: bool = False
+
+  def run(self, world: core.World) -> None:
+    """Raises InputError, with what was seen, at the first check that fails."""
+    groups = -(-ROWS // self.rows)
+    sequences = world.sample(groups * self.rows, 0)
+    if not len(sequences):
+      return
+    # Worlds may have fewer sequences than were asked for.
+    sequence = np.arange(groups * self.rows) % len(sequences)
+    rng = np.random.default_rng(0)
+    given = [_cut(sequences.take(sequence), size) for size in self.sizes]
+    found = [self._ask(one) for one in given]
+    self._repeated(given[0], found[0])
+    for one, seen in zip(given, found, strict=True):
+      self._other_rows(one, seen, rng)  # First: others change in what follows.
+      self._later(one, seen, rng)
+      self._padding(one, seen, rng)
+    if len(given) > 1:
+      self._padded_length(given[0], found[0])
+    self._shifted(world, sequences, given[-1], found[-1])
+
+  def _ask(self, given: Input) -> Found:
+    parts = [
+      self.ask(Input(*(part[start : start + self.rows] for part in given)))
+      for start in range(0, len(given.tokens), self.rows)
+    ]
+    found = Found(*map(np.concatenate, zip(*parts, strict=True)))
+    return found._replace(log_probs=np.maximum(found.log_probs, FLOOR))
+
+  def _others(self, tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Tokens of the same shape, all but padding, none where it was."""
+    count = self.vocab_size - 1
+    if count < 2:
+      return np.ones_like(tokens)
+    step = rng.integers(1, count, tokens.shape)
+    return ((np.maximum(tokens, 1) - 1 + step) % count + 1).astype(np.int32)
+
+  def _agree(
+    self,
+    what: str,
+    hint: str,
+    given: Input,
+    first: Found,
+    second: Found,
+    used: np.ndarray | bool = True,
+  ) -> None:
+    """Raises InputError where two answers differ at positions in use [N, P]."""
+    apart = _apart(first, second)
+    excess = np.where(used, apart / first.allowed, 0)
+    if excess.max() <= 1:
+      return
+    row, k = np.unravel_index(excess.argmax(), excess.shape)
+    raise core.InputError(
+      f'{self.label}: {what} changes the prediction after token '
+      f'{given.at[row, k] + 1} of {given.lengths[row]} by '
+      f'{apart[row, k]:.2g} nats; expected at most '
+      f'{first.allowed[row, k]:.2g}: {hint}'
+    )
+
+  def _repeated(self, given: Input, found: Found) -> None:
+    hint = 'switch off dropout and all else that is random'
+    self._agree('calling it again', hint, given, found, self._ask(given))
+
+  def _later(
+    self, given: Input, found: Found, rng: np.random.Generator
+  ) -> None:
+    tokens, lengths, at = given
+    turn = np.arange(len(tokens)) % (PLACES - 1)
+    last = at[np.arange(len(tokens)), turn][:, None]  # Tokens kept, less one.
+    places = np.arange(tokens.shape[1])
+    changed = (places > last) & (places < lengths[:, None])
+    other = np.where(changed, self._others(tokens, rng), tokens)
+    hint = 'it must depend on the tokens up to there only, as by a causal mask'
+    self._agree(
+      'another later token',
+      hint,
+      given,
+      found,
+      self._ask(given._replace(tokens=other)),
+      at <= last,
+    )
+
+  def _other_rows(
+    self, given: Input, found: Found, rng: np.random.Generator
+  ) -> None:
+    """The first half of each batch in other slots, beside random tokens."""
+    half = self.rows // 2
+    if not half:
+      return
+    starts = np.arange(0, len(given.tokens), self.rows)[:, None]
+    here = (starts + np.arange(half)).ravel()
+    moved = given._replace(tokens=self._others(given.tokens, rng))
+    moved = Input(*map(np.copy, moved))
+    for new, old in zip(moved, given, strict=True):
+      new[here + half] = old[here]
+    again = self._ask(moved)
+    self._agree(
+      'another batch around its row',
+      'a row must depend on its own tokens only, unlike in batch norm',
+      Input(*(array[here] for array in given)),
+      Found(*(array[here] for array in found)),
+      Found(*(array[here + half] for array in again)),
+    )
+
+  def _padding(
+    self, given: Input, found: Found, rng: np.random.Generator
+  ) -> None:
+    tokens, lengths, _ = given
+    used = np.arange(tokens.shape[1]) < lengths[:, None]
+    other = np.where(used, tokens, self._others(tokens, rng))
+    hint = 'what comes after the sequence must not matter'
+    again = self._ask(given._replace(tokens=other))
+    self._agree('another padding token', hint, given, found, again)
+
+  def _padded_length(self, given: Input, found: Found) -> None:
+    missing = self.sizes[-1] - given.tokens.shape[1]
+    longer = np.pad(given.tokens, ((0, 0), (0, missing)))
+    what = f'padding to {longer.shape[1]} tokens, not {given.tokens.shape[1]},'
+    hint = 'it must not matter; of lower precision? then give tolerance='
+    again = self._ask(given._replace(tokens=longer))
+    self._agree(what, hint, given, found, again)
+
+  def _shifted(
+    self,
+    world: core.World,
+    sequences: core.Sequences,
+    given: Input,
+    found: Found,
+  ) -> None:
+    """Refuses logits of the token just read, where that is beyond doubt.
+
+    Two kinds. The model reads token t, and all but surely says it again, while
+    the world's sequences do so half as often at most. Or its logits after
+    token t do not depend on t and do on t - 1, and t is twice as likely by them
+    as t + 1, in sequences of the world, by many standard errors. A model that
+    knows nothing favours neither; one that means to copy is less sure, or says
+    so; one of t - 1 alone that is not shifted tells t + 1 better than t.
+    """
+    told, wrong = (
+      _told(world, sequences, given, found),
+      'must be of token t + 1',
+    )
+    if told.used.sum() < LEAST_PLACES:
+      return
+    sure = np.exp(told.read[told.used]).mean()
+    often = told.again[told.used].mean()
+    if not self.copies and sure >= SURE and often <= SURE / 2:
+      raise core.InputError(
+        f'{self.label}: it gives the token just read a probability of '
+        f'{sure:.3g} (mean of {told.used.sum()} positions), which comes again '
+        f'at {often:.2g} of them: logits at position t {wrong}; were the '
+        'labels shifted in training?'
+      )
+    if told.gains().mean() <= 0 or not self._lags(given, world.prompt_len()):
+      return
+    more = world.sample(-(-MANY // self.rows) * self.rows, 1)
+    if len(more) < MANY:
+      return
+    asked = _cut(more, given.tokens.shape[1], WHOLE, MANY_PLACES)
+    gains = _told(world, more, asked, self._ask(asked)).gains()
+    error = gains.std() / np.sqrt(len(gains))
+    if gains.mean() > max(ADVANTAGE, DEVIATIONS * error):
+      raise core.InputError(
+        f'{self.label}: its prediction after token t does not depend on token '
+        f't, and gives it {gains.mean():.2g} nats more than the next one, by '
+        f'{len(gains)} sequences ({error:.1g} standard error): logits at '
+        f'position t {wrong}'
+      )
+
+  def _lags(self, given: Input, prompt: int) -> bool:
+    """Do predictions ignore the token just read, and not the one before?"""
+    rng, rows = np.random.default_rng(1), np.arange(len(given.tokens))
+    here = given.at[rows, 1 + rows % (PLACES - 1)]
+    one = given._replace(at=here[:, None])
+    found, other = self._ask(one), self._others(given.tokens, rng)
+    differs = []
+    for back in (0, 1):
+      place = np.maximum(here - back, 0)
+      tokens = given.tokens.copy()
+      tokens[rows, place] = other[rows, place]
+      apart = _apart(found, self._ask(one._replace(tokens=tokens)))
+      differs.append((apart > found.allowed)[here > max(prompt, 1)])
+    now, before = differs
+    return bool(before.size) and not now.any() and before.mean() > 0.5
+
+
+class Told(NamedTuple):
+  """What a model says of the token just read, and of the one that follows.
+
+  Attributes:
+    read, after: [N, P] log-probability of each.
+    again: [N, P] bool, they are the same token.
+    used: [N, P] bool, there are such tokens, after the prompt.
+  """
+
+  read: np.ndarray
+  after: np.ndarray
+  again: np.ndarray
+  used: np.ndarray
+
+  def gains(self) -> np.ndarray:
+    """Mean advantage of the token just read, nats, by sequence."""
+    gain = np.where(self.used, self.read - self.after, 0).sum(1)
+    some = self.used.any(1)
+    return gain[some] / self.used.sum(1)[some]
+
+
+def _told(
+  world: core.World, sequences: core.Sequences, given: Input, found: Found
+) -> Told:
+  num = len(sequences)  # Others come twice in `given`.
+  at, log_probs = given.at[:num], found.log_probs[:num]
+  tokens, rows = sequences.tokens, np.arange(num)[:, None]
+  used = (at >= world.prompt_len()) & (at + 1 < sequences.lengths[:, None])
+  read = tokens[rows, at]
+  after = tokens[rows, np.minimum(at + 1, tokens.shape[1] - 1)]
+  said = [
+    np.take_along_axis(log_probs, one[..., None], 2)[..., 0]
+    for one in (read, after)
+  ]
+  return Told(*said, read == after, used)
+
+
+def _apart(first: Found, second: Found) -> np.ndarray:
+  """[N, P] greatest difference of log-probabilities, in nats."""
+  return np.abs(first.log_probs - second.log_probs).max(-1)
+
+
+def _cut(
+  sequences: core.Sequences,
+  size: int,
+  parts: Sequence[float] = PARTS,
+  places: int = PLACES,
+) -> Input:
+  """Sequences cut to lengths of all kinds, up to `size`, and padded to it."""
+  num = len(sequences)
+  lengths = np.minimum(sequences.lengths, size)
+  lengths = np.ceil(lengths * np.resize(parts, num)).astype(int)
+  lengths = np.maximum(lengths, 1)
+  tokens = np.zeros((num, size), np.int32)
+  width = min(size, sequences.tokens.shape[1])
+  used = np.arange(width) < lengths[:, None]
+  tokens[:, :width] = np.where(used, sequences.tokens[:, :width], core.PAD)
+  at = np.linspace(0, lengths - 1, places, axis=1).round().astype(int)
+  return Input(tokens, lengths, at)
