@@ -6,7 +6,6 @@ imported before flags are parsed: `--help` stays quick.
 """
 
 import copy
-import errno
 import hashlib
 import json
 import pathlib
@@ -225,10 +224,12 @@ flags.DEFINE_string('shard', '0/1', 'Part i of n, as 0/4, of the work.')
 
 
 def need(*names: str) -> None:
-  """Raises a usage error for flags that were not given."""
+  """Raises InputError for flags that were not given, or are empty."""
+  from wm import core
+
   for name in names:
-    if getattr(FLAGS, name) in (None, []):
-      raise app.UsageError(f'--{name} is required')
+    if getattr(FLAGS, name) in (None, [], ''):
+      raise core.InputError(f'--{name} is required')
 
 
 def given(flags: flags.FlagValues, names: Sequence[str]) -> dict[str, Any]:
@@ -344,10 +345,13 @@ def process(
 
 
 def run(main: Callable[[], None], *names: str) -> None:
-  """Parses flags and runs `main`; exits 0, 1 (failed) or 2 (bad input).
+  """Parses flags and runs `main`; exits as `stopping.Exit` says.
 
   names: flags of this binary, shown by --help besides the common ones.
   """
+  from wm import stopping  # --help needs no more of the package.
+
+  stopping.install(_goes_on)
   logging.use_absl_handler()
   for name in ('out', 'seed', *names):
     # Of the binary: `flags.declare_key_flag` would make them this module's.
@@ -355,45 +359,37 @@ def run(main: Callable[[], None], *names: str) -> None:
   app.run(lambda argv: _guarded(main, argv), flags_parser=_parse)
 
 
+def _goes_on() -> bool:
+  return FLAGS.is_parsed() and bool(FLAGS.out)
+
+
 def _parse(argv: Sequence[str]) -> list[str]:
+  from wm import stopping
+
   signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `--help | head` is no error.
   try:
     rest = FLAGS(argv)
   except SystemExit:  # Only the help flags do this, with code 1.
-    sys.exit(0)
+    sys.exit(stopping.Exit.DONE)
   except (flags.Error, UnicodeDecodeError) as error:
-    _stop(str(error), 2)
+    from wm import ending
+
+    ending.fail(str(error), stopping.Exit.BAD_INPUT)
   signal.signal(signal.SIGPIPE, signal.SIG_IGN)
   if FLAGS['verbosity'].using_default_value:
     FLAGS.verbosity = logging.ERROR  # Below are libraries' own remarks.
   return rest
 
 
-def _stop(message: str, code: int) -> None:
-  print('error:', *message.split(), file=sys.stderr)
-  sys.exit(code)
-
-
 def _guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
-  from wm import allocator, core, plugins  # After flags: --help needs none.
+  from wm import allocator, core, ending, files, plugins, progress
 
   allocator.keep()
-  try:
+  with ending.told(_goes_on()):
     if len(argv) > 1:
-      raise app.UsageError(f'unexpected argument {argv[1]!r}')
-    if FLAGS.out and pathlib.Path(FLAGS.out).is_file():
-      raise core.InputError(f'--out={FLAGS.out} is a file; expected a folder')
-    with plugins.blamed():
+      raise core.InputError(f'unexpected argument {argv[1]!r}')
+    if FLAGS.out is not None:
+      files.check_folder('--out', FLAGS.out)
+    name = pathlib.Path(sys.argv[0]).stem
+    with progress.Progress(name), plugins.blamed():
       main()
-  except (core.InputError, app.UsageError) as error:
-    logging.debug('%s', error, exc_info=True)  # Seen with --verbosity=1.
-    _stop(str(error), 2)
-  except OSError as error:
-    plain = 'ENOSPC', 'EDQUOT', 'EFBIG', 'EACCES', 'EROFS', 'ENOTDIR'
-    if errno.errorcode.get(error.errno) not in plain:
-      raise
-    _stop(f'{error.strerror}: {error.filename or FLAGS.out}', 1)
-  except MemoryError as error:
-    _stop(f'out of memory: {error}', 1)
-  except KeyboardInterrupt:
-    _stop('interrupted; run the same command again to go on', 1)

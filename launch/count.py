@@ -7,8 +7,6 @@ that Ctrl-C leaves what there is. --state is a state as the world writes it, or
 a sequence of tokens that leads to it; default: the start.
 """
 
-import signal
-
 import common
 
 
@@ -18,7 +16,6 @@ def main() -> None:
   from wm import registry
   from wm.worlds import exact
 
-  signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` is no error.
   flags = common.FLAGS
   world = registry.make('world', flags.world)
   for line in exact.count_lines(world, flags.state, flags.depth):

@@ -12,14 +12,14 @@ import pathlib
 import common  # First: it makes the package importable.
 
 
-def main() -> None:
-  """Reports --runs, or --out itself."""
+def main(wait: bool = False) -> None:
+  """Reports --runs, or --out itself; see `write.report`."""
   from wm.report import write
 
   common.need('out')
   flags = common.FLAGS
   folders = flags.runs or [flags.out]
-  summary = write.report(folders, pathlib.Path(flags.out) / 'report')
+  summary = write.report(folders, pathlib.Path(flags.out) / 'report', wait=wait)
   print(f'{summary["results"]} results of {len(folders)} runs')
   print(f'report: {summary["html"]}')
   print(f'        {summary["markdown"]}')

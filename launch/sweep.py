@@ -10,13 +10,12 @@ held-out loss, of each value of --per; runs that differ in --seed alone count as
 one. --winners_of=OUT1 --top=2 starts from the two best of another sweep
 instead: their places in its grid, and this grid. With --metric, runs (with
 --keep, the best) are then scored in --score_world, by one --seed, and reported
-in OUT/report with those of --runs, which were scored elsewhere. Killed and
-started again, a sweep goes on; started twice, it is shared.
+in OUT/report with those of --runs. A run that fails stops no other; the sweep
+exits with 1. Started again, it goes on; started twice, it is shared.
 """
 
 import functools
 import pathlib
-import signal
 
 import common
 import report
@@ -54,7 +53,8 @@ def runs() -> list:
 def main() -> None:
   """Runs listed, or done and tabled."""
   common.need('grid', 'out')
-  from wm.train import sweep
+  from wm import ending
+  from wm.train import standings, sweep
 
   out, todo = pathlib.Path(FLAGS.out), runs()
   job = common.process('train', lambda run: run.flags)
@@ -65,13 +65,15 @@ def main() -> None:
   if FLAGS.dry_run:
     print(*(run.name for run in todo), f'{len(todo)} runs', sep='\n')
     return
-  signal.signal(signal.SIGTERM, signal.default_int_handler)
   tell = functools.partial(print, flush=True)
   print(f'{out}/sweep.md: {len(made.work(FLAGS.jobs, tell))} runs')
   if FLAGS.metric:
     job = common.process('score', scored_by)
     FLAGS.runs = made.score(job, scored_by, FLAGS.jobs, tell) + FLAGS.runs
-    report.main()
+    if FLAGS.runs:
+      report.main(wait=True)  # Who shares the sweep may be at it.
+  if failed := sum(run.status == standings.FAILED for run in made.table()):
+    ending.fail(f'{failed} of {len(todo)} runs failed; {out}/sweep.md says why')
 
 
 if __name__ == '__main__':

@@ -1,40 +1,103 @@
 """Safe files: written to a temporary name and renamed, hashed, JSON.
 
 An output folder belongs to one run: `claim` writes what the run is and
-refuses a folder that holds another.
+refuses a folder that holds another. One process at a time writes what a stage
+makes there: `locks.writer` sees to that.
 """
 
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import json
 import math
 import os
 import pathlib
 import shutil
-import tempfile
+import socket
+import stat
 from collections.abc import Iterator
 from typing import Any
 
-from wm import core
+from wm import core, stopping
 
 Path = pathlib.Path
 
 
+def check_folder(name: str, path: str) -> None:
+  """Raises InputError where `path`, given as `name`, can be no folder."""
+  if not path.strip():
+    raise core.InputError(f'{name} is empty; expected a folder')
+  try:
+    other = not stat.S_ISDIR(os.stat(path).st_mode)
+  except (FileNotFoundError, NotADirectoryError, PermissionError):
+    return  # It can be made, or who makes it says why not.
+  except (OSError, ValueError) as error:
+    given = path if len(path) < 80 else f'{path[:80]}...'
+    why = getattr(error, 'strerror', None) or str(error)
+    raise core.InputError(f'{name}={given!r}: {why}') from error
+  if other:
+    raise core.InputError(f'{name}={path} is a file; expected a folder')
+
+
+_UNFINISHED: set[Path] = set()  # Temporary files of this process.
+
+
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-  """Gives a temporary path beside `path`; renames it there on success."""
+  """Gives a temporary path beside `path`; renames it there on success.
+
+  What killed processes of this machine have left of the same file goes.
+  """
   path = Path(path)
   path.parent.mkdir(parents=True, exist_ok=True)
-  temporary = path.with_name(f'.{path.name}.{os.getpid()}.tmp')
+  _sweep(path)
+  host = socket.gethostname()
+  temporary = path.with_name(f'.{path.name}.{host}.{os.getpid()}.tmp')
+  _UNFINISHED.add(temporary)
   try:
     yield temporary
     os.replace(temporary, path)
   finally:
-    if temporary.is_dir():
-      shutil.rmtree(temporary)
-    temporary.unlink(missing_ok=True)
+    _remove(temporary)
+    _UNFINISHED.discard(temporary)
+
+
+def remove_unfinished() -> None:
+  """Removes this process's temporary files, which is about to end."""
+  for temporary in list(_UNFINISHED):
+    with contextlib.suppress(OSError):
+      _remove(temporary)
+
+
+stopping.at_end(remove_unfinished)
+
+
+def _remove(path: Path) -> None:
+  if path.is_dir():
+    shutil.rmtree(path)
+  path.unlink(missing_ok=True)
+
+
+def _sweep(path: Path) -> None:
+  """Removes temporary files of `path` whose process is no more."""
+  for left in path.parent.glob(f'.{glob.escape(path.name)}.*.tmp'):
+    *host, number = left.name[len(path.name) + 2 : -len('.tmp')].split('.')
+    here = not host or '.'.join(host) == socket.gethostname()
+    if here and number.isdigit() and not _lives(int(number)):
+      with contextlib.suppress(OSError):
+        _remove(left)
+
+
+def _lives(process: int) -> bool:
+  try:
+    os.kill(process, 0)
+  except (ProcessLookupError, OverflowError):
+    return False
+  except PermissionError:  # Somebody else's.
+    pass
+  return True
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -200,11 +263,3 @@ def claim(
   """
   if not claimed(folder, stage, run, absent):
     write_json(Path(folder) / f'{stage}.run.json', run)
-
-
-@contextlib.contextmanager
-def scratch(folder: str | Path) -> Iterator[Path]:
-  """A temporary folder inside `folder`, removed afterwards."""
-  Path(folder).mkdir(parents=True, exist_ok=True)
-  with tempfile.TemporaryDirectory(dir=folder, prefix='.tmp-') as name:
-    yield Path(name)

@@ -89,7 +89,9 @@ def table(folder) -> list[dict]:
 def test_two_stages_of_counted_models(root, out):
   grid = ['--grid=model=ngram(order=1)|ngram(order=2)|uniform()']
   done = call(root, 'sweep.py', WORLD, *grid, f'--out={out}', '--jobs=2')
-  assert done.returncode == 0, done.stderr
+  assert done.returncode == 1
+  assert done.stderr.endswith(f'1 of 3 runs failed; {out}/sweep.md says why\n')
+  assert len(done.stderr.splitlines()) == 1
   one, two, failed = table(out)
   assert one['best_loss'] > two['best_loss'] > 0
   assert failed['status'] == 'failed'
@@ -159,10 +161,10 @@ def test_a_sweep_killed_while_it_trains_ends_as_if_it_had_not_been(
       break
     time.sleep(0.02)
   process.send_signal(signal.SIGTERM)
-  assert process.wait(60) == 1
+  assert process.wait(60) == 75
   assert not (tmp_path / 'runs' / 'one,lr=1e-2' / 'train.json').exists()
   done = call(root, 'sweep.py', *flags)
-  assert done.returncode == 0, done.stderr
+  assert done.returncode == 1, done.stderr
   best, failed = table(tmp_path)
   assert (best['status'], failed['status']) == ('done', 'failed')
   assert 'at step' in failed['error']

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from wm import core, files
+from wm import core, files, stopping
 from wm.train import grid, standings, sweep
 
 FLAGS = {'world': 'w()', 'model': 'm()', 'seed': 0, 'lr': 1.0}
@@ -24,6 +24,7 @@ if lr == 13 and not os.path.exists(f'{out}/well'):
   sys.exit('error: loss nan')
 if lr == 12: raise ValueError('twelve')
 if lr == 14: os.kill(os.getpid(), 9)
+if lr == 16 and not os.path.exists(f'{out}/well'): sys.exit(75)
 while lr == 15 and not os.path.exists(f'{out}/well'): time.sleep(.02)
 json.dump({'best_loss': lr + seed / 10, 'best_step': 3, 'seconds': 1.5,
            'step': 5, 'devices': os.environ.get('CUDA_VISIBLE_DEVICES')},
@@ -90,6 +91,20 @@ def test_a_failure_is_recorded_and_stops_no_other(tmp_path):
   assert [s.status for s in ended] == ['done', 'failed', 'done']
   assert [began(tmp_path, f'lr={n}') for n in (13, 14, 1)] == [2, 2, 1]
   assert not (tmp_path / 'runs' / 'lr=13' / 'failed.json').exists()
+
+
+def test_a_run_that_was_told_to_stop_has_not_failed(tmp_path):
+  todo = runs('lr=16|1')
+  with pytest.raises(stopping.Stopped) as error:
+    work(tmp_path, todo, jobs=1)
+  assert error.value.code == stopping.Exit.STOPPED
+  assert '2 runs; 1 done, 0 failed, 0 running, 1 waiting' in (
+    (tmp_path / 'sweep.md').read_text()
+  )
+  (tmp_path / 'runs' / 'lr=16' / 'well').touch()
+  ended, _ = work(tmp_path, todo)
+  assert [s.status for s in ended] == ['done', 'done']
+  assert began(tmp_path, 'lr=1') == 1
 
 
 # Scores a run: fails, waits or counts as the run's lr says.
@@ -169,8 +184,7 @@ def test_only_runs_that_keep_their_checkpoints_are_scored(tmp_path):
 
 
 def test_nothing_to_score(tmp_path):
-  with pytest.raises(core.InputError, match=r'no run could be scored.*sweep'):
-    score(tmp_path, runs('lr=13'))
+  assert score(tmp_path, runs('lr=13')) == ([], [])
 
 
 # A process started in the background may have been told to ignore SIGINT.

@@ -4,7 +4,8 @@
 
 die: ["feed", n] SIGKILL while batch n is made; ["save", n] while checkpoint n
 is being written; ["saved", n] once it is; ["line", n] within a line of
-metrics.jsonl.
+metrics.jsonl; ["SIGINT", n] or ["SIGTERM", n] that signal while batch n is
+made, which is some steps before it is trained on.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 from typing import Any
 
 from tests.train import toy
+from wm import ending, stopping
 
 
 def _die() -> None:
@@ -34,6 +36,8 @@ def _arm(moment: str, number: int) -> None:
   def deadly_host(self: Any, step: int) -> Any:
     if moment == 'feed' and step == number:
       _die()
+    if moment.startswith('SIG') and step == number:
+      os.kill(os.getpid(), getattr(signal, moment))
     return host(self, step)
 
   def deadly_save(self: Any, step: int, *args: Any) -> None:
@@ -63,7 +67,9 @@ def main(out: str, order: dict[str, Any]) -> None:
   if order.get('die'):
     _arm(*order['die'])
   config = loop.Config(toy.WORLD, toy.MODEL, **order['config'])
-  print(json.dumps(loop.train(config, pathlib.Path(out))))
+  stopping.install(lambda: True)
+  with ending.told(again=True):
+    print(json.dumps(loop.train(config, pathlib.Path(out))))
 
 
 if __name__ == '__main__':

@@ -1,8 +1,6 @@
 """metrics.jsonl survives kills; TensorBoard gets the same numbers."""
 
-import io
 import json
-import sys
 
 from wm.train import writers
 
@@ -45,28 +43,3 @@ def test_tensorboard_events_hold_the_rows(tmp_path):
   assert b'loss' in data
   assert b'tokens_per_s' in data
   assert 'tokens_per_s' not in (tmp_path / 'metrics.jsonl').read_text()
-
-
-class Terminal(io.StringIO):
-  def isatty(self):
-    return True
-
-
-def test_the_bar_shows_loss_rate_and_time_left(monkeypatch):
-  monkeypatch.setattr(sys, 'stderr', Terminal())
-  bar = writers.Progress(10, 40)
-  for _ in range(20):
-    bar.update(1.25, 12345.6)
-  bar.close()
-  shown = sys.stderr.getvalue()
-  assert '30/40' in shown
-  assert 'loss 1.2500, 12,346 tokens/s' in shown
-  assert '<' in shown  # Time gone < time left.
-
-
-def test_no_bar_off_a_terminal(monkeypatch):
-  monkeypatch.setattr(sys, 'stderr', io.StringIO())
-  bar = writers.Progress(0, 4)
-  bar.update(1.0, 1.0)
-  bar.close()
-  assert sys.stderr.getvalue() == ''

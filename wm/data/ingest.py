@@ -12,20 +12,19 @@ processes change a byte of the result.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import pathlib
 import re
 import shutil
-from collections.abc import Iterator
 from typing import Any
 
-from wm import core, files, registry
+from wm import core, files, locks, progress, registry
 from wm.data import identity, ingest_join, pgn, pgn_files, sampling
 from wm.data import store as stores
 from wm.worlds import chess
 
 Path = pathlib.Path
 
+STAGE = 'ingest'
 VERSION = '1'  # Moves when the same files give other data.
 WORLD = 'chess(length=704)'  # Longer than any published random game.
 
@@ -67,7 +66,7 @@ def make_dataset(
 
   Raises:
     InputError: a file that is no PGN, no game left, or `out` holds other
-      data.
+      data, or another process is at the same part.
   """
   out = Path(out)
   if not isinstance(world, chess.World):
@@ -75,10 +74,22 @@ def make_dataset(
       f'PGN holds games of chess; --world={registry.spec(world)} has others'
     )
   sources = [pgn_files.Source(path) for path in paths]
+  with locks.writer(out, STAGE, '{}of{}'.format(*shard)):
+    return _make(world, sources, out, shard, most)
+
+
+def _make(
+  world: chess.World,
+  sources: list[pgn_files.Source],
+  out: Path,
+  shard: tuple[int, int],
+  most: int,
+) -> dict[str, Any] | None:
+  """See make_dataset; no other process is at this shard."""
   run = run_of(world, sources, most)
   if not (out / 'ingest.run.json').exists():
     _check(out, sources)
-  files.claim(out, 'ingest', run)
+  files.claim(out, STAGE, run)
   made = _complete(out)
   if made:
     return made
@@ -87,15 +98,15 @@ def make_dataset(
   blocks = _read(world, sources, parts, shard, most)
   if not blocks and not _complete(out):
     return None
-  with _alone(out / 'data' / 'ingest.lock') as first:
-    if not first:
-      return None
-    try:
+  try:
+    with locks.writer(out, STAGE, 'join'):
       made = _complete(out) or ingest_join.join(world, out, parts, run, blocks)
-    except ingest_join.NothingLeft:
-      _retract(out)
-      raise
-    shutil.rmtree(parts, ignore_errors=True)
+      shutil.rmtree(parts, ignore_errors=True)
+  except ingest_join.NothingLeft:
+    _retract(out)
+    raise
+  except locks.Held:
+    return None
   return made
 
 
@@ -113,11 +124,9 @@ def _check(out: Path, sources: list[pgn_files.Source]) -> None:
 def _retract(out: Path) -> None:
   """Removes what a run has made that leaves no game."""
   shutil.rmtree(out / 'data' / 'ingest.partial')
-  for path in ('data/ingest.lock', 'ingest.run.json'):
-    (out / path).unlink()
-  with contextlib.suppress(OSError):  # Others' files keep a folder.
+  (out / 'ingest.run.json').unlink()
+  with contextlib.suppress(OSError):  # Others' files keep the folder.
     (out / 'data').rmdir()
-    out.rmdir()
 
 
 def _complete(out: Path) -> dict[str, Any]:
@@ -128,19 +137,6 @@ def _complete(out: Path) -> dict[str, Any]:
   return {name: stores.open(path).manifest for name, path in folders.items()}
 
 
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[bool]:
-  """Gives whether this process is the first; a killed one leaves no lock."""
-  with path.open('w') as file:
-    try:
-      fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-      yield False
-      return
-    yield True
-    path.unlink(missing_ok=True)
-
-
 def _read(
   world: chess.World,
   sources: list[pgn_files.Source],
@@ -149,12 +145,10 @@ def _read(
   most: int,
 ) -> int:
   """Reads one process's blocks; how many make the result, 0 if some lack."""
-  import tqdm
-
   number = games = before = 0
   there = (0, 0)
   size = sum(source.size for source in sources)
-  with tqdm.tqdm(total=size, unit='B', unit_scale=True, disable=None) as bar:
+  with progress.Progress('ingest', size, 'B') as shown:
     for file, source in enumerate(sources):
       for block in pgn.blocks(source, file):
         there = ingest_join.reach(parts, most, there)
@@ -164,8 +158,7 @@ def _read(
         if number % shard[1] == shard[0] and not path.exists():
           ingest_join.write(path, pgn.read(block, world.least, world.length))
         number, games = number + 1, games + len(block.games)
-        bar.set_postfix_str(f'{games:,} games', refresh=False)
-        bar.update(before + source.read - bar.n)
+        shown.reach(before + source.read, size, f'{games:,} games')
       before += source.size
   blocks, found = ingest_join.reach(parts, most, there)
   return blocks if blocks == number or (most and found >= most) else 0

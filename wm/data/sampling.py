@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from wm import core, files, registry
+from wm import core, files, locks, progress, registry
 from wm.data import store as stores
 from wm.data import text as texts
 
@@ -58,6 +58,7 @@ def check(store: stores.Store, world: core.World) -> None:
     )
 
 
+@locks.alone('sample')
 def make_dataset(
   world: core.World,
   out: str | Path,
@@ -81,7 +82,8 @@ def make_dataset(
     split -> manifest of its store.
 
   Raises:
-    InputError: the world cannot be sampled, or `out` holds another run.
+    InputError: the world cannot be sampled, or `out` holds another run, or
+      another process samples there.
     OSError: what the disk says; nothing half-written is left then.
   """
   out = Path(out)
@@ -113,7 +115,7 @@ def _products(out: Path) -> list[Path]:
   data = out / 'data'
   texts_made = [data / f'{split}_sequences.txt' for split in SPLITS]
   stores_made = [data / split for split in SPLITS]
-  return [*texts_made, *stores_made, data, out / 'sample.run.json', out]
+  return [*texts_made, *stores_made, data, out / 'sample.run.json']
 
 
 def _retract(out: Path, before: set[Path]) -> None:
@@ -149,8 +151,12 @@ def _make_split(
   writer = stores.Writer(folder, wanted, shard_tokens=tokens)
   done = False
   try:
-    for chunk in _progress(_chunks(world, writer, num, seed, split), num):
-      writer.add(chunk)
+    with progress.Progress(
+      f'sample {split}', num, 'sequences', done=writer.rows
+    ) as shown:
+      for chunk in _chunks(world, writer, num, seed, split):
+        writer.add(chunk)
+        shown.update(len(chunk))
     if not writer.rows:
       raise core.InputError(
         f'{registry.spec(world)} has no sequence for its {split} split'
@@ -164,17 +170,6 @@ def _make_split(
     if not done:
       writer.abandon()
   return manifest
-
-
-def _progress(
-  chunks: Iterator[core.Sequences], num: int
-) -> Iterator[core.Sequences]:
-  import tqdm
-
-  with tqdm.tqdm(total=num, unit=' sequences', disable=None) as bar:
-    for chunk in chunks:
-      yield chunk
-      bar.update(len(chunk))
 
 
 def _chunks(

@@ -19,10 +19,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import tqdm
 
 import wm
-from wm import core, files, provenance, registry
+from wm import core, files, locks, progress, provenance, registry
 from wm.metrics import needs, rollouts, summaries
 from wm.metrics import parts as parts_lib
 from wm.metrics.summaries import Entry
@@ -78,19 +77,12 @@ def commit() -> str | None:
 
 @contextlib.contextmanager
 def _progress(spec: str) -> Iterator[None]:
-  """A bar of decided trials, on a terminal only."""
-  with tqdm.tqdm(
-    desc=spec, unit='trial', disable=None, leave=False, dynamic_ncols=True
-  ) as bar:
-
-    def watch(done: int, total: int) -> None:
-      if done < bar.n:  # Another stage of the same metric.
-        bar.reset()
-      bar.total = total
-      bar.update(done - bar.n)
-
-    with rollouts.watching(watch):
-      yield
+  """Shows how many trials are decided, of each stage of the metric."""
+  with (
+    progress.Progress(spec, unit='trials', keep=False) as shown,
+    rollouts.watching(shown.reach),
+  ):
+    yield
 
 
 def _measure(
@@ -250,6 +242,7 @@ class _Run:
     return self._written(metric, path, part)
 
 
+@locks.alone('score')
 def run(
   predictor: core.Predictor,
   world: core.World,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from wm import core, files, registry
+from wm import core, files, locks, progress, registry
 from wm.data import text
 from wm.metrics import scoring, stats
 from wm.recon import controls, draw, measures, page, reconstruct, sampling
@@ -58,6 +58,7 @@ class Config:
     reconstruct.permutation(0, self.order)  # Raises on a bad order.
 
 
+@locks.alone(STAGE)
 def from_file(
   world: core.World,
   samples: str | Path,
@@ -83,6 +84,7 @@ def from_file(
   return _run(world, sequences, out, config, name or Path(samples).stem, about)
 
 
+@locks.alone(STAGE)
 def from_model(
   world: core.World,
   predictor: core.Predictor,
@@ -193,13 +195,15 @@ def _orders(
     rows = reconstruct.permutation(num, config.seed, k)
     orders.append((f'{config.seed}/{k}', rows))
   first, rows_of_runs = None, []
-  for label, rows in orders:
-    ordered = routes.take(rows)
-    fate = routes_lib.follow(ordered, graph)
-    edges = reconstruct.reconstruct(graph, ordered, config.options, near)
-    counted = reconstruct.counts(graph, ordered, fate, edges)
-    first = first or (ordered, edges, _input(ordered, fate) | counted)
-    rows_of_runs.append({'order': label, **{k: counted[k] for k in RANGED}})
+  with progress.Progress(STAGE, len(orders), 'orders') as shown:
+    for label, rows in orders:
+      ordered = routes.take(rows)
+      fate = routes_lib.follow(ordered, graph)
+      edges = reconstruct.reconstruct(graph, ordered, config.options, near)
+      counted = reconstruct.counts(graph, ordered, fate, edges)
+      first = first or (ordered, edges, _input(ordered, fate) | counted)
+      rows_of_runs.append({'order': label, **{k: counted[k] for k in RANGED}})
+      shown.update()
   assert first is not None
   return *first, _ranges(rows_of_runs)
 

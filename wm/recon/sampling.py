@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wm import core, files
+from wm import core, files, progress
 from wm.data import text
 from wm.recon import routes
 
@@ -77,15 +77,13 @@ def write(
     seed: of pairs and draws.
     accept: rule from `wm.accept`.
   """
-  import tqdm
-
   path = Path(path)
   if path.exists():
     return
   parts = path.with_name(path.name + '.parts')
   heads = prompts(world, num, seed)
   done = []
-  with tqdm.tqdm(total=num, unit=' sequences', disable=None) as bar:
+  with progress.Progress('sample routes', num, 'sequences') as shown:
     for first in range(0, num, CHUNK):
       part = parts / f'{first:09d}.txt'
       if not part.exists():
@@ -94,7 +92,7 @@ def write(
         )
         text.write(part, [chunk], world)
       done.append(part)
-      bar.update(min(CHUNK, num - first))
+      shown.update(min(CHUNK, num - first))
   files.write_text(path, ''.join(part.read_text() for part in done))
   for part in done:
     part.unlink()

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
-from wm import files, registry
+from wm import files, locks, registry
 from wm.report import (
   beside,
   breakdown,
@@ -22,9 +22,14 @@ from wm.report import (
   worst,
 )
 
+STAGE = 'report'
+
 
 def report(
-  folders: Sequence[str | pathlib.Path], out: str | pathlib.Path
+  folders: Sequence[str | pathlib.Path],
+  out: str | pathlib.Path,
+  *,
+  wait: bool = False,
 ) -> dict[str, Any]:
   """Writes report.md, report.html, scores.json and rows.csv into `out`.
 
@@ -32,16 +37,21 @@ def report(
     folders: runs that hold a scores.json each; rows come in this order. Those
       that differ in their training seed alone are one row.
     out: folder of the report; made if need be.
+    wait: for another process that writes there, instead of refusing.
 
   Returns:
     The paths written, by kind, and the number of results.
 
   Raises:
-    InputError: a run has no results or its files are damaged.
+    InputError: a run has no results or its files are damaged, or another
+      process writes there.
   """
   runs = [collect.load(folder) for folder in folders]
-  out = pathlib.Path(out)
-  out.mkdir(parents=True, exist_ok=True)
+  with locks.writer(out, STAGE, wait=wait):
+    return _write(runs, pathlib.Path(out))
+
+
+def _write(runs: Sequence[collect.Run], out: pathlib.Path) -> dict[str, Any]:
   entries = [entry for run in runs for entry in run.entries]
   files.write_json(out / 'scores.json', entries)
   _merge_rows([run.folder / 'rows.csv' for run in runs], out / 'rows.csv')

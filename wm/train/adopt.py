@@ -7,12 +7,13 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from wm import core, files, registry
+from wm import core, files, locks, registry
 from wm.data import sampling
 from wm.models import gpt2_import, network
 from wm.train import books, checkpoints, runs, state
 
 
+@locks.alone(runs.STAGE)
 def gpt2(
   path: str | pathlib.Path,
   world: str,

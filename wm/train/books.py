@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from wm import progress
 from wm.train import config as config_lib
 from wm.train import step as step_lib
 from wm.train import writers
@@ -76,7 +77,11 @@ class Books:
     self._first_step_s: float | None = None
     chief = config.process_id == 0
     self._writer = writers.Metrics(out, self.step) if chief else None
-    self._bar = writers.Progress(self.step, config.steps, show=chief)
+    self._shown = (
+      progress.Progress('train', config.steps, 'steps', done=self.step)
+      if chief
+      else None
+    )
 
   @property
   def step(self) -> int:
@@ -125,7 +130,9 @@ class Books:
     now = time.perf_counter()
     self.book['seconds'] += now - self._clock
     self._clock = now
-    self._bar.update(loss, self.rate)
+    if self._shown:
+      note = f'loss {loss:.4f}, {self.rate:,.0f} tokens/s'
+      self._shown.update(note=note)
     if self.step % self._log_every == 0:
       self._log(named)
 
@@ -162,6 +169,8 @@ class Books:
     if self._writer:
       named = {f'heldout_{key}': value for key, value in found.items()}
       self._writer.write(self.step, **named, heldout_tokens=int(sums[1]))
+    if self._shown:
+      self._shown.tell(f'held-out loss {found["loss"]:.4f}')
     self.book['heldout'] = {'step': self.step, **found}
     best = self.book['best']
     if best is not None and found['loss'] >= best['loss']:
@@ -192,6 +201,7 @@ class Books:
     return self
 
   def __exit__(self, *error: object) -> None:
-    self._bar.close()
+    if self._shown:
+      self._shown.close()
     if self._writer:
       self._writer.close()

@@ -7,14 +7,19 @@ to the same result.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import pathlib
+import re
+import signal
 import time
 from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 
-from wm import compile_cache, core, files, registry
+from wm import compile_cache, core, files, locks, registry, stopping
 from wm.data import batches as batches_lib
 from wm.data import store as stores
 from wm.models import network
@@ -43,11 +48,20 @@ def train(config: Config, out: str | pathlib.Path) -> dict[str, Any]:
     and first_step_s of this start, None if there was nothing left to do.
 
   Raises:
-    InputError: unusable data, mesh or checkpoint, or OUT holds another run.
+    InputError: unusable data, mesh or checkpoint, or OUT holds another run,
+      or another process trains there.
     LossError: the loss is not finite.
+    Stopped: a signal came (see `stopping`); what is done is saved.
   """
   start = time.perf_counter()
-  out = pathlib.Path(out)
+  _check_processes(config)
+  with contextlib.ExitStack() as stack:
+    if config.process_id == 0:  # It writes for all.
+      stack.enter_context(locks.writer(out, runs.STAGE))
+    return _train(config, pathlib.Path(out), start)
+
+
+def _train(config: Config, out: pathlib.Path, start: float) -> dict[str, Any]:
   world = registry.make('world', config.world)
   model = registry.make('model', config.model)
   data = runs.open_data(out, world, config.data)
@@ -73,17 +87,43 @@ def train(config: Config, out: str | pathlib.Path) -> dict[str, Any]:
   return summary
 
 
+def _check_processes(config: Config) -> None:
+  if config.process_id >= config.num_processes:
+    raise core.InputError(
+      f'--process_id={config.process_id} of '
+      f'--num_processes={config.num_processes}: expected 0 to '
+      f'{config.num_processes - 1}'
+    )
+  place = re.fullmatch(r'\S+:(\d{1,5})', config.coordinator or '')
+  wanted = config.num_processes > 1 or config.coordinator is not None
+  if wanted and not (place and 0 < int(place[1]) < 1 << 16):
+    raise core.InputError(
+      f'--coordinator={config.coordinator}: expected host:port of process 0 '
+      f'of the {config.num_processes}'
+    )
+
+
 def _start_jax(config: Config) -> None:
   compile_cache.enable()
   if config.num_processes > 1:
-    if not config.coordinator or config.process_id >= config.num_processes:
-      raise core.InputError(
-        f'--num_processes={config.num_processes} needs --coordinator=host:port '
-        f'and a --process_id below it, not {config.process_id}'
-      )
     jax.distributed.initialize(
       config.coordinator, config.num_processes, config.process_id
     )
+
+
+def _stops_between_steps() -> contextlib.AbstractContextManager[None]:
+  """See `stopping.deferred`; of several processes, all stop if one is told."""
+  if jax.process_count() == 1:
+    return stopping.deferred()
+  # JAX takes SIGTERM as the notice of all, and agrees on a step.
+  return stopping.deferred(lambda: os.kill(os.getpid(), signal.SIGTERM))
+
+
+def _told_to_stop(done: int) -> bool:
+  """Is it the end, after so many steps? All processes say the same."""
+  if jax.process_count() == 1:
+    return stopping.requested() is not None
+  return multihost_utils.reached_preemption_sync_point(done)
 
 
 class Trainer:
@@ -183,20 +223,27 @@ class Trainer:
     feed: feed_lib.Feed,
     books: books_lib.Books,
   ) -> None:
-    config = self.config
-    for step, batch in feed.run(books.step):
-      state, report = self.train_step(state, np.int32(step), *batch)
-      # The devices work on this step while the host reads the one before.
-      books.dispatched(report)
-      done = step + 1
-      last = done == config.steps
-      evaluate = last or done % config.eval_every == 0
-      save = last or done % config.save_every == 0
-      if evaluate or save:
-        books.settle()
-        better = evaluate and books.evaluated(self.evaluate(state.params))
-        if save or better:
-          kept.save(done, state, books.book)
+    config, first = self.config, books.step
+    with contextlib.ExitStack() as stack:
+      for step, batch in feed.run(first):
+        state, report = self.train_step(state, np.int32(step), *batch)
+        if step == first:  # Compiled; from now on there is something to lose.
+          stack.enter_context(_stops_between_steps())
+        # The devices work on this step while the host reads the one before.
+        books.dispatched(report)
+        done = step + 1
+        last = done == config.steps
+        evaluate = last or done % config.eval_every == 0
+        stop = _told_to_stop(done) and not last
+        save = last or stop or done % config.save_every == 0
+        if evaluate or save:
+          books.settle()
+          better = evaluate and books.evaluated(self.evaluate(state.params))
+          if save or better:
+            kept.save(done, state, books.book)
+        if stop:
+          kept.wait()
+          raise stopping.Stopped(stopping.requested() or stopping.Exit.STOPPED)
 
   def evaluate(self, params: state_lib.Arrays) -> np.ndarray:
     """[4 + M] float64 held-out sums: step.SUMS and the objective's `more`."""

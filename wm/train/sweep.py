@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import fcntl
 import os
 import pathlib
 import queue
@@ -27,13 +26,15 @@ import re
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
-from wm import core, files
+from wm import core, files, locks, progress, stopping
 from wm.train import grid, standings
 
 _POLL = 1.0  # Seconds between looks at a lock that another process holds.
+# A run that ends so was told to, and goes on another time.
+_TOLD = (*stopping.CODES.values(), *(-number for number in stopping.CODES))
 _RAISED = re.compile(r'[\w.]+(Error|Exception)\b')  # Where a traceback ends.
 
 Command = Callable[[grid.Run, pathlib.Path], list[str]]
@@ -91,6 +92,7 @@ class Sweep:
     self.command, self.keep, self.devices = command, keep, devices
     self._stop = threading.Event()
     self._running: dict[str, subprocess.Popen] = {}
+    self._told: list[int] = []  # Codes of runs that were told to stop.
 
   def check(self) -> None:
     """Raises InputError: a run lacks a flag, or its folder holds another."""
@@ -108,6 +110,10 @@ class Sweep:
     """Trains what is not done yet, `jobs` at a time; tells of each that ends.
 
     Failed runs are tried again; a failure is recorded and stops no other.
+
+    Raises:
+      Stopped: this process was told to stop, which its runs are told too, or
+        one of its runs was. The rest of them has been done then.
     """
     self.check()
     self._all(_Stage(standings.TRAIN, self.command), self.runs, jobs, tell)
@@ -130,22 +136,15 @@ class Sweep:
       tell: gets a line on each that ends.
 
     Returns:
-      The folders that are scored, in the order of the runs. Failures are as
-      in `work`.
-
-    Raises:
-      InputError: there is none.
+      The folders that are scored, in the order of the runs. Failures and
+      signals are as in `work`.
     """
     stage = _Stage(standings.SCORE, command, mark)
     trained = self._with_checkpoints()
     todo = [run for run in self.runs if run.name in trained]
     self._all(stage, todo, jobs, tell)
     places = {run.name: standings.folder(self.out, run) for run in todo}
-    done = [places[r.name] for r in todo if stage.done(r, places[r.name])]
-    if not done:
-      page = self.out / 'sweep.md'
-      raise core.InputError(f'no run could be scored; {page} says why')
-    return done
+    return [places[r.name] for r in todo if stage.done(r, places[r.name])]
 
   def _with_checkpoints(self) -> set[str]:
     ranked = standings.groups(self.table(), self.per).values()
@@ -165,26 +164,32 @@ class Sweep:
     ended = len(runs) - len(todo)
     pool = concurrent.futures.ThreadPoolExecutor(jobs, 'sweep')
     self._stop.clear()
-    try:
-      # Those that another sweep is at come last: it may finish them.
-      for wait in (False, True):
-        futures = {
-          pool.submit(self._do, stage, run, slots, jobs, wait): run
-          for run in todo
-        }
-        todo = []
-        for future in concurrent.futures.as_completed(futures):
-          run = futures[future]
-          if not future.result():
-            todo.append(run)
-            continue
-          ended += 1
-          tell(f'[{ended}/{len(runs)}] {self._line(stage, run)}')
-    finally:
-      self._stop.set()
-      for process in list(self._running.values()):
-        process.terminate()  # SIGINT is ignored by what `nohup` started.
-      pool.shutdown(wait=True, cancel_futures=True)
+    shown = progress.Progress(stage.name, len(runs), 'runs', done=ended)
+    with stopping.deferred(), shown:
+      try:
+        # Those that another sweep is at come last: it may finish them.
+        for wait in (False, True):
+          futures = {
+            pool.submit(self._do, stage, run, slots, jobs, wait): run
+            for run in todo
+          }
+          todo = []
+          for future in _as_completed(futures):
+            run = futures[future]
+            if not future.result():
+              todo.append(run)
+              continue
+            ended += 1
+            shown.done = ended  # No bar among the lines that are told.
+            tell(f'[{ended}/{len(runs)}] {self._line(stage, run)}')
+      finally:
+        self._stop.set()
+        for process in list(self._running.values()):
+          process.terminate()  # SIGINT is ignored by what `nohup` started.
+        pool.shutdown(wait=True, cancel_futures=True)
+    if self._told:
+      code = max(stopping.CODES.get(-code, code) for code in self._told)
+      raise stopping.Stopped(stopping.Exit(code))
 
   def table(self) -> list[standings.Standing]:
     """Writes the table, by the folders as they are; gives up checkpoints."""
@@ -203,6 +208,8 @@ class Sweep:
     one = next(s for s in self.table() if s.run.name == run.name)
     if one.error:
       return f'{run.name}: {one.status}, {one.error}'
+    if not stage.done(run, standings.folder(self.out, run)):
+      return f'{run.name}: was told to stop'
     if stage.name == standings.SCORE:
       return f'{run.name}: scored'
     return f'{run.name}: {one.status}, loss {one.loss:.6g}'
@@ -219,7 +226,7 @@ class Sweep:
     place = standings.folder(self.out, run)
     place.mkdir(parents=True, exist_ok=True)
     with open(place / '.lock', 'w') as lock:
-      while not _locked(lock):
+      while not locks.take(lock.fileno(), place):
         if not wait or self._stop.wait(_POLL):
           return False
       done = stage.done(run, place)
@@ -232,7 +239,9 @@ class Sweep:
         code, start = self._call(stage, run, place, lock, slot, jobs)
       if not code and stage.mark:
         files.write_json(stage.path(place), stage.mark(run))
-      if code and not self._stop.is_set():
+      if code in _TOLD:
+        self._told.append(code)
+      elif code and not self._stop.is_set():
         error = _error(place / f'{stage.name}.log', start, code)
         how = {'stage': stage.name, 'code': code, 'error': error}
         files.write_json(failed, how)
@@ -269,12 +278,17 @@ class Sweep:
     return code, start
 
 
-def _locked(lock: IO) -> bool:
-  try:
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-  except BlockingIOError:
-    return False
-  return True
+def _as_completed(
+  futures: Iterable[concurrent.futures.Future],
+) -> Iterator[concurrent.futures.Future]:
+  """Futures as they end; raises Stopped if a signal comes meanwhile."""
+  waiting = set(futures)
+  while waiting:
+    done, waiting = concurrent.futures.wait(
+      waiting, _POLL, concurrent.futures.FIRST_COMPLETED
+    )
+    stopping.check()
+    yield from done
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Where training reports: metrics.jsonl, TensorBoard, a progress bar.
+"""Where training reports: metrics.jsonl and TensorBoard.
 
 metrics.jsonl holds nothing that depends on the clock, so a run that was
 killed and taken up again writes the same bytes as an unbroken one.
@@ -67,29 +67,3 @@ class Metrics:
     self._file.close()
     if self._board is not None:
       self._board.close()
-
-
-class Progress:
-  """A bar with the loss, tokens/s and time left; silent off a terminal."""
-
-  def __init__(self, step: int, steps: int, show: bool = True) -> None:
-    import tqdm
-
-    self._bar = tqdm.tqdm(
-      total=steps,
-      initial=step,
-      unit='step',
-      disable=None if show else True,
-      dynamic_ncols=True,
-    )
-
-  def update(self, loss: float, rate: float) -> None:
-    """One more step; `rate` in tokens/s."""
-    self._bar.set_postfix_str(
-      f'loss {loss:.4f}, {rate:,.0f} tokens/s', refresh=False
-    )
-    self._bar.update()
-
-  def close(self) -> None:
-    """Leaves the bar as it stands."""
-    self._bar.close()

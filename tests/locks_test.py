@@ -1,0 +1,208 @@
+"""One writer: refused, waited for, ended with its process."""
+
+import errno
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tests.train import toy
+from wm import core, files, locks, registry
+from wm.data import ingest, sampling
+from wm.metrics import scoring
+from wm.recon import run as recon
+from wm.report import write
+from wm.train import loop
+
+WORLD = 'maps(rows=3, columns=3)'
+
+# Holds a lock; so do not what it forks and what it starts.
+HOLDER = """
+import os, subprocess, sys, time
+from wm import locks
+with locks.writer(sys.argv[1], 'train'):
+  subprocess.Popen(['sleep', '60'], close_fds=False)
+  if os.fork():
+    print('held', flush=True)
+  time.sleep(60)
+"""
+
+
+def test_the_second_is_refused_in_one_line(tmp_path):
+  with locks.writer(tmp_path / 'run', 'train'):
+    with (
+      pytest.raises(locks.Held) as error,
+      locks.writer(tmp_path / 'run', 'train'),
+    ):
+      pass
+    with locks.writer(tmp_path / 'run', 'score'):
+      pass
+    with locks.writer(tmp_path / 'run', 'train', '0of2'):
+      pass
+  assert re.search(
+    rf'run: another process \({os.getpid()} on {socket.gethostname()}\) is at '
+    "its stage 'train'; wait",
+    str(error.value),
+  )
+  with locks.writer(tmp_path / 'run', 'train'):
+    pass
+  assert not list(tmp_path.iterdir()), 'what was made for the lock is gone'
+
+
+def test_it_dies_with_its_process(root, tmp_path):
+  process = subprocess.Popen(
+    [sys.executable, '-c', HOLDER, str(tmp_path)],
+    cwd=root,
+    stdout=subprocess.PIPE,
+    text=True,
+    start_new_session=True,
+  )
+  try:
+    assert process.stdout.readline() == 'held\n'
+    with pytest.raises(core.InputError, match=f'{process.pid} on '):
+      locks.writer(tmp_path, 'train').__enter__()
+    process.kill()
+    process.wait()
+    with locks.writer(tmp_path, 'train'):
+      pass
+  finally:
+    os.killpg(process.pid, signal.SIGKILL)
+    process.stdout.close()
+
+
+def test_many_at_once_are_one_at_a_time(tmp_path):
+  inside, most, done = [], [], []
+
+  def work() -> None:
+    for _ in range(20):
+      with locks.writer(tmp_path / 'run', 'train', wait=True):
+        inside.append(1)
+        most.append(len(inside))
+        inside.pop()
+        done.append(1)
+
+  threads = [threading.Thread(target=work) for _ in range(4)]
+  for thread in threads:
+    thread.start()
+  for thread in threads:
+    thread.join()
+  assert max(most) == 1
+  assert len(done) == 80
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+  monkeypatch.setattr(locks, '_POLL', 0.001)
+
+
+def test_a_file_system_without_locks_is_told(tmp_path, monkeypatch, capsys):
+  def none(*_: object) -> None:
+    raise OSError(errno.ENOLCK, 'No locks available')
+
+  monkeypatch.setattr(locks.fcntl, 'flock', none)
+  with locks.writer(tmp_path, 'train'):
+    pass
+  assert capsys.readouterr().err == (
+    f'{tmp_path}: this file system has no locks (No locks available); take '
+    'care that no second process writes there\n'
+  )
+  monkeypatch.setattr(locks, 'fcntl', None)
+  with locks.writer(tmp_path, 'train'):
+    pass
+
+
+def test_a_finished_data_set_is_found_where_nobody_may_write(
+  tmp_path, monkeypatch
+):
+  world = registry.make('world', WORLD)
+  sizes = {'num': 20, 'num_heldout': 5, 'seed': 0}
+  made = sampling.make_dataset(world, tmp_path, **sizes)
+
+  def refused(*_: object) -> None:
+    raise OSError(errno.EROFS, 'Read-only file system')
+
+  monkeypatch.setattr(locks.os, 'open', refused)
+  assert sampling.make_dataset(world, tmp_path, **sizes) == made
+
+
+def train(out) -> None:
+  toy.install()
+  loop.train(loop.Config(toy.WORLD, toy.MODEL, steps=1), out)
+
+
+def _world() -> core.World:
+  return registry.make('world', WORLD)
+
+
+def score(out) -> None:
+  uniform = registry.make('model', 'uniform()').predictor(_world(), 0)
+  scoring.run(uniform, _world(), [], seed=0, model_name='u', out=out)
+
+
+def reconstruct(out) -> None:
+  recon.from_file(_world(), out.parent / 'none', out, recon.Config())
+
+
+def sample(out) -> None:
+  sampling.make_dataset(_world(), out, num=1, num_heldout=1, seed=0)
+
+
+def read_games(out) -> None:
+  path = out.parent / 'a.pgn'
+  path.write_text('')
+  ingest.make_dataset(
+    registry.make('world', 'chess(length=40)'), [str(path)], out, (0, 2)
+  )
+
+
+def report(out) -> None:
+  write.report([], out)
+
+
+@pytest.mark.parametrize(
+  ('stage', 'part', 'work'),
+  [
+    ('train', '', train),
+    ('score', '', score),
+    ('reconstruct', '', reconstruct),
+    ('sample', '', sample),
+    ('ingest', '0of2', read_games),
+    ('report', '', report),
+  ],
+)
+def test_every_stage_has_one_writer(tmp_path, stage, part, work):
+  out = tmp_path / 'run'
+  with locks.writer(out, stage, part):
+    with pytest.raises(locks.Held, match=f"stage '{stage}"):
+      work(out)
+    assert [p.name for p in out.iterdir()] == [
+      f'.{stage}{part and "-"}{part}.lock'
+    ]
+
+
+def left(path: pathlib.Path, number: int, host: str) -> pathlib.Path:
+  temporary = path.with_name(f'.{path.name}{host}.{number}.tmp')
+  temporary.write_text('half')
+  return temporary
+
+
+def test_what_a_killed_process_left_of_a_file_goes(tmp_path):
+  path = tmp_path / 'train_sequences.txt'
+  dead = subprocess.Popen([sys.executable, '-S', '-c', ''])
+  dead.wait()
+  here = f'.{socket.gethostname()}'
+  gone = [left(path, dead.pid, host) for host in ('', here)]
+  stay = [
+    left(path, os.getppid(), here),
+    left(path, dead.pid, '.elsewhere'),
+    left(tmp_path / 'other.txt', dead.pid, here),
+  ]
+  files.write_text(path, 'whole')
+  assert not any(one.exists() for one in gone)
+  assert all(one.exists() for one in stay)

@@ -1,0 +1,86 @@
+"""A bar on a terminal, lines off it."""
+
+import io
+import re
+import sys
+import time
+
+import pytest
+
+from wm import progress
+
+
+class Terminal(io.StringIO):
+  def isatty(self):
+    return True
+
+
+def test_a_bar_shows_what_is_done_noted_and_left(monkeypatch):
+  monkeypatch.setattr(sys, 'stderr', Terminal())
+  with progress.Progress('train', 40, 'steps', done=10) as shown:
+    for _ in range(20):
+      shown.update(note='loss 1.2500')
+    shown.tell('no line')
+  text = sys.stderr.getvalue()
+  assert '30/40' in text
+  assert 'loss 1.2500' in text
+  assert '<' in text, 'time gone < time left'
+  assert 'no line' not in text
+
+
+def test_a_bar_starts_anew_with_another_stage(monkeypatch):
+  monkeypatch.setattr(sys, 'stderr', Terminal())
+  with progress.Progress('metric', unit='trials', keep=False) as shown:
+    shown.reach(9, 9)
+    shown.reach(1, 7)
+    assert (shown._bar.n, shown._bar.total) == (1, 7)
+    assert str(shown).startswith('metric: 1/7 trials, ')
+
+
+def test_off_a_terminal_there_is_a_line_when_asked(capsys):
+  with progress.Progress('train', 4000, 'steps', done=1000) as shown:
+    shown.update(1000, 'loss 1.25')
+    assert capsys.readouterr().err == ''
+    shown.tell('held-out loss 1.5')
+  assert re.fullmatch(
+    r'train: 2,000/4,000 steps, [\d.e+]+/s, \d+:\d\d left, loss 1\.25, '
+    r'held-out loss 1\.5\n',
+    capsys.readouterr().err,
+  )
+
+
+@pytest.fixture
+def often(monkeypatch):
+  monkeypatch.setattr(progress, 'EVERY', 0.01)
+
+
+def lines_of(stream: io.StringIO, number: int) -> list[str]:
+  """At least so many; they come by themselves."""
+  for _ in range(3000):
+    found = stream.getvalue().splitlines()
+    if len(found) >= number:
+      return found
+    time.sleep(0.01)
+  raise AssertionError(f'no {number} lines in half a minute')
+
+
+@pytest.mark.usefixtures('often')
+def test_long_work_says_so_by_itself(monkeypatch):
+  monkeypatch.setattr(sys, 'stderr', io.StringIO())
+  with progress.Progress('score'):
+    assert re.fullmatch(r'score: 0:\d\d so far', lines_of(sys.stderr, 2)[0])
+    with progress.Progress('probe()', 7, 'trials'):
+      before = len(sys.stderr.getvalue().splitlines())
+      last = lines_of(sys.stderr, before + 3)[-1]
+    assert re.fullmatch(r'probe\(\): 0/7 trials, 0:\d\d so far', last)
+  said = sys.stderr.getvalue()
+  time.sleep(0.05)
+  assert sys.stderr.getvalue() == said, 'nothing once it has ended'
+
+
+def test_times_are_read_as_clocks():
+  assert [progress._clock(s) for s in (5, 65.2, 3600)] == [
+    '0:05',
+    '1:05',
+    '1:00:00',
+  ]

@@ -1,0 +1,55 @@
+"""How a binary ends: one line on stderr, and an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import signal
+import sys
+from collections.abc import Iterator
+from typing import NoReturn
+
+from absl import logging
+
+from wm import core, stopping
+from wm.stopping import Exit, Stopped
+
+# What a disk says that is full, or not one's own. Anything else is a fault of
+# the program, and shows where it came up.
+_PLAIN = ('ENOSPC', 'EDQUOT', 'EFBIG', 'EACCES', 'EROFS', 'ENOTDIR')
+
+
+def fail(message: str, code: Exit = Exit.FAILED) -> NoReturn:
+  """Ends the process with an error of one line."""
+  print('error:', *message.split(), file=sys.stderr)
+  sys.exit(code)
+
+
+@contextlib.contextmanager
+def told(again: bool) -> Iterator[None]:
+  """Within, what ends a binary becomes a line and an exit code.
+
+  again: see `stopping.farewell`.
+
+  Raises:
+    SystemExit: bad input, a full disk or memory, or a signal.
+  """
+  try:
+    yield
+    sys.stdout.flush()
+  except core.InputError as error:
+    logging.debug('%s', error, exc_info=True)  # Seen with --verbosity=1.
+    fail(str(error), Exit.BAD_INPUT)
+  except BrokenPipeError:  # Who reads has had enough, as `head`.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.raise_signal(signal.SIGPIPE)
+  except OSError as error:
+    if errno.errorcode.get(error.errno) not in _PLAIN:
+      raise
+    name = f': {error.filename}' if error.filename else ''
+    fail(f'{error.strerror}{name}')
+  except MemoryError as error:
+    fail(f'out of memory: {error}')
+  except Stopped as error:
+    stopping.farewell(error.code, again)
+    sys.exit(error.code)

@@ -1,0 +1,159 @@
+"""Progress of long work: a bar on a terminal, plain lines on stderr off it.
+
+Off a terminal there is a line at least every minute as long as anything is
+under way, also while it is busy in compiled code: a thread writes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from typing import Any
+
+EVERY = 60.0  # Seconds between lines.
+
+
+class Progress:
+  """Follows one piece of work; a context. The innermost one is shown.
+
+  Attributes:
+    what: is being done.
+    total: units in all; None is unknown.
+    done: units so far.
+    note: further words on how it stands.
+  """
+
+  def __init__(
+    self,
+    what: str,
+    total: int | None = None,
+    unit: str = '',
+    *,
+    done: int = 0,
+    keep: bool = True,
+  ) -> None:
+    """keep: the bar stays on the terminal when it is full."""
+    self.what, self.total, self.unit, self.done = what, total, unit, done
+    self.note, self._keep, self._first = '', keep, done
+    self._start, self._bar = time.monotonic(), None
+    _CLOCK.enter(self)
+
+  def update(self, num: int = 1, note: str = '') -> None:
+    """`num` more units are done."""
+    self.reach(self.done + num, self.total, note)
+
+  def reach(self, done: int, total: int | None, note: str = '') -> None:
+    """So many units are done, of so many; fewer than before start anew."""
+    if done < self.done or total != self.total:
+      self._first, self._start = 0, time.monotonic()
+    self.done, self.total, self.note = done, total, note or self.note
+    if sys.stderr.isatty():
+      self._draw()
+
+  def _draw(self) -> None:
+    if self._bar is None:
+      import tqdm
+
+      self._bar = tqdm.tqdm(
+        desc=self.what,
+        total=self.total,
+        initial=self._first,
+        unit=f' {self.unit}',
+        unit_scale=self.unit == 'B',
+        leave=self._keep,
+        dynamic_ncols=True,
+      )
+    if self.done < self._bar.n:
+      self._bar.reset()
+    self._bar.total = self.total
+    self._bar.set_postfix_str(self.note, refresh=False)
+    self._bar.update(self.done - self._bar.n)
+
+  def tell(self, note: str = '') -> None:
+    """Writes how it stands as a line, if there is no terminal."""
+    if not sys.stderr.isatty():
+      say(f'{self}, {note}' if note else str(self))
+
+  def __str__(self) -> str:
+    spent = time.monotonic() - self._start
+    new = self.done - self._first
+    found = []
+    if self.total is not None:
+      found.append(f'{self.done:,}/{self.total:,} {self.unit}')
+    elif self.done:
+      found.append(f'{self.done:,} {self.unit}')
+    if new:
+      found.append(f'{new / max(spent, 1e-9):,.3g}/s')
+    if new and self.total is not None:
+      left = (self.total - self.done) * spent / new
+      found.append(f'{_clock(left)} left')
+    if not new:
+      found.append(f'{_clock(spent)} so far')
+    return f'{self.what}: ' + ', '.join(found + [self.note] * bool(self.note))
+
+  def close(self) -> None:
+    """Leaves the bar as it stands."""
+    _CLOCK.leave(self)
+    if self._bar is not None:
+      self._bar.close()
+
+  def __enter__(self) -> Progress:
+    return self
+
+  def __exit__(self, *error: object) -> None:
+    self.close()
+
+
+class _Clock:
+  """Writes a line of the innermost work every minute."""
+
+  def __init__(self) -> None:
+    self._open: list[Progress] = []
+    self._lock = threading.Lock()
+    self._ended = threading.Event()
+
+  def enter(self, work: Progress) -> None:
+    """It is under way, within what is so already."""
+    with self._lock:
+      self._open.append(work)
+      if len(self._open) > 1:
+        return
+      self._ended = threading.Event()
+      run = threading.Thread(
+        target=self._run, args=(self._ended,), name='progress', daemon=True
+      )
+      run.start()
+
+  def leave(self, work: Progress) -> None:
+    """It has ended."""
+    with self._lock:
+      if work in self._open:
+        self._open.remove(work)
+      if not self._open:
+        self._ended.set()
+
+  def _run(self, ended: threading.Event) -> None:
+    while not ended.wait(EVERY):
+      with self._lock:
+        work: Any = self._open[-1] if self._open else None
+      if work:
+        work.tell()
+
+
+_CLOCK = _Clock()
+
+
+def say(line: str) -> None:
+  """A line on stderr, which nobody need read."""
+  with contextlib.suppress(OSError, ValueError):
+    print(line, file=sys.stderr, flush=True)
+
+
+def _clock(seconds: float) -> str:
+  minutes, second = divmod(round(seconds), 60)
+  hours, minute = divmod(minutes, 60)
+  return (
+    f'{hours}:{minute:02}:{second:02}' if hours else f'{minute}:{second:02}'
+  )

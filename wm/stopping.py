@@ -1,0 +1,153 @@
+"""How a process ends: exit codes, and being told to stop.
+
+A binary calls `install`; nothing happens on import, and without it signals do
+what they do in Python. Once it is installed, SIGINT (Ctrl-C) and SIGTERM (a
+scheduler) end the process at once: everything here may be killed at any
+moment and goes on from what is complete. Work that would be lost is done
+within `deferred`, which stops where it chooses; a second signal does not wait
+for it.
+
+No exception is raised from a handler. One that is may come up within a
+callback, a destructor or a compiled dispatcher, where it is swallowed or
+leaves half a state. A thread reads the signals, so it also acts while the
+main one compiles.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+
+
+class Exit(enum.IntEnum):
+  """Exit codes of all binaries; the README has the same table."""
+
+  DONE = 0
+  FAILED = 1
+  BAD_INPUT = 2
+  STOPPED = 75  # SIGTERM. The name of 75 in sysexits.h: try again.
+  INTERRUPTED = 130  # SIGINT, as a shell says it.
+
+
+CODES = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.STOPPED}
+
+
+class Stopped(KeyboardInterrupt):
+  """Raised at a safe point by work that was told to stop.
+
+  Attributes:
+    code: exit code, by the signal.
+  """
+
+  def __init__(self, code: Exit = Exit.STOPPED) -> None:
+    super().__init__(code.name.lower())
+    self.code = code
+
+
+class _State:
+  """What the watching thread and the main one share."""
+
+  def __init__(self) -> None:
+    self.lock = threading.Lock()
+    self.asked: Exit | None = None
+    self.deferring: list[Callable[[], None] | None] = []
+
+
+_STATE = _State()
+
+
+_LAST: list[Callable[[], None]] = []
+
+
+def at_end(act: Callable[[], None]) -> None:
+  """`act` is called when a signal ends the process; it must be brief.
+
+  The main thread may be in the midst of anything then.
+  """
+  _LAST.append(act)
+
+
+def farewell(code: Exit, again: bool) -> None:
+  """The last line of a process that was told to stop.
+
+  again: the same command goes on with what is done.
+  """
+  for act in _LAST:
+    act()
+  said = code.name.lower()
+  if again:
+    said += '; run the same command again to go on'
+  if os.isatty(2):
+    said = f'\n{said}'  # Below the bar.
+  with contextlib.suppress(OSError):
+    os.write(2, f'{said}\n'.encode())
+
+
+def install(again: Callable[[], bool]) -> None:
+  """Makes SIGINT and SIGTERM end this process; called by its main thread.
+
+  A signal that the process was started to ignore (`nohup`) stays ignored.
+
+  again: asked then, see `farewell`.
+  """
+  reader, writer = os.pipe()
+  os.set_blocking(writer, False)
+  signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+  for number in CODES:
+    if signal.getsignal(number) is not signal.SIG_IGN:
+      signal.signal(number, lambda *_: None)  # Python notes it in the pipe.
+  watch = threading.Thread(
+    target=_watch, args=(reader, again), name='signals', daemon=True
+  )
+  watch.start()
+
+
+def _watch(reader: int, again: Callable[[], bool]) -> None:
+  while True:
+    code = CODES.get(os.read(reader, 1)[0])
+    if code is None:
+      continue
+    with _STATE.lock:
+      first, _STATE.asked = _STATE.asked is None, _STATE.asked or code
+      waiting = list(_STATE.deferring)
+    if not first or not waiting:
+      try:
+        farewell(_STATE.asked, again())
+      finally:
+        os._exit(_STATE.asked)
+    for tell in filter(None, waiting):
+      tell()
+
+
+def requested() -> Exit | None:
+  """The exit code of the signal that came, if one did."""
+  return _STATE.asked
+
+
+def check() -> None:
+  """Raises Stopped if a signal came; to be called where it is safe to stop."""
+  if _STATE.asked is not None:
+    raise Stopped(_STATE.asked)
+
+
+@contextlib.contextmanager
+def deferred(tell: Callable[[], None] | None = None) -> Iterator[None]:
+  """Within, a first signal is only noted; raises Stopped at the end.
+
+  tell: called, by another thread, when the signal comes.
+
+  Raises:
+    Stopped: a signal came, and the block did not raise it by `check`.
+  """
+  with _STATE.lock:
+    _STATE.deferring.append(tell)
+  try:
+    yield
+  finally:
+    with _STATE.lock:
+      _STATE.deferring.remove(tell)
+  check()
