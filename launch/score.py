@@ -9,6 +9,8 @@ or where the model needs training, the training run in --out is scored, in
 """
 
 import dataclasses
+import pathlib
+from collections.abc import Callable
 
 import common
 
@@ -26,6 +28,26 @@ def asked(world: str) -> tuple:
       if hasattr(metric, 'accept'):
         found[n] = dataclasses.replace(metric, accept=rule)
   return registry.make('world', world), found
+
+
+def marked(scored_by: Callable, out: pathlib.Path) -> Callable:
+  """(run of the sweep `out`) -> what it is scored by, and hash of its origin.
+
+  What its training said at its end stands for its checkpoint.
+  """
+  from wm import provenance, registry
+  from wm.train import standings
+
+  reader, code = provenance.Reader(), ('wm.metrics.scoring', 'wm.train.restore')
+
+  def mark(run) -> dict:
+    flags, path = scored_by(run), standings.folder(out, run) / 'train.json'
+    world, metrics = asked(flags['world'])
+    things = world, *metrics, registry.make('model', run.flags['model'])
+    origin = reader.of(*things, *code, [str(path)])
+    return {**flags, 'origin': provenance.digest(origin)}
+
+  return mark
 
 
 def main() -> None:

@@ -68,8 +68,8 @@ def main() -> None:
   tell = functools.partial(print, flush=True)
   print(f'{out}/sweep.md: {len(made.work(FLAGS.jobs, tell))} runs')
   if FLAGS.metric:
-    job = common.process('score', scored_by)
-    FLAGS.runs = made.score(job, scored_by, FLAGS.jobs, tell) + FLAGS.runs
+    job, mark = common.process('score', scored_by), score.marked(scored_by, out)
+    FLAGS.runs = made.score(job, mark, FLAGS.jobs, tell) + FLAGS.runs
     if FLAGS.runs:
       report.main(wait=True)  # Who shares the sweep may be at it.
   if failed := sum(run.status == standings.FAILED for run in made.table()):

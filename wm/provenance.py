@@ -19,9 +19,11 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
+import hashlib
 import importlib
 import importlib.machinery
 import importlib.metadata
+import json
 import os
 import pathlib
 import sys
@@ -92,7 +94,7 @@ class Reader:
     """The origin of a result of several things together.
 
     things: plug-ins; classes; names of modules, with dots or as 'file.py';
-      or inputs that are known, name -> hash.
+      lists of paths; or inputs that are known, name -> hash.
     """
     inputs: dict[str, str] = {}
     roots: list[_Module] = []
@@ -102,9 +104,11 @@ class Reader:
         for name, value in thing.items():
           _note(inputs, name, value)
         continue
-      if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
-        for name in sorted(set(_paths(_values(thing)))):
-          _note(inputs, name, self._hash(Path(name)))
+      values = thing if isinstance(thing, list) else _values(thing)
+      for name in sorted(set(_paths(values))):
+        _note(inputs, name, self._hash(Path(name)))
+      if isinstance(thing, list):
+        continue
       more = thing.code() if isinstance(thing, core.Model) else ()
       for root in (thing, *more):
         found = self._roots(root)
@@ -133,11 +137,10 @@ class Reader:
     if not path.is_file():
       return []
     path = path.resolve()
-    inside = path.parent.parts if path.stem == '__init__' else path.parts[:-1]
-    inside = inside if path.stem == '__init__' else (*inside, path.stem)
-    if inside[-len(parts) :] != parts:
-      parts = (path.stem,)
-    base = Path(*inside[: -len(parts)])
+    place = path.parent if path.stem == '__init__' else path.with_suffix('')
+    if place.parts[-len(parts) :] != parts:
+      parts = (path.stem,)  # No package of ours: a file that was named.
+    base = place.parents[len(parts) - 1]
     return self._find(parts, base) or [_Module(parts, path, base)]
 
   def _close(
@@ -221,6 +224,12 @@ def _note(inputs: dict[str, str], name: str, value: str) -> None:
     name += "'"
 
 
+def digest(origin: Origin) -> str:
+  """Hex digest of all inputs."""
+  text = json.dumps(origin.inputs, sort_keys=True)
+  return hashlib.sha256(text.encode()).hexdigest()
+
+
 def difference(old: dict[str, str], new: dict[str, str]) -> str:
   """What of some inputs changed, came or went, in words; '' if nothing."""
   names = sorted(old.keys() | new.keys())
@@ -242,6 +251,9 @@ def _label(thing: Any) -> str:
 
 
 def _values(thing: Any) -> list[Any]:
+  """Values of the fields of a plug-in; nothing else has any."""
+  if not dataclasses.is_dataclass(thing) or isinstance(thing, type):
+    return []
   return [getattr(thing, field.name) for field in dataclasses.fields(thing)]
 
 
@@ -261,11 +273,10 @@ def _with_nested(things: Sequence[Any]) -> Iterator[Any]:
   """Things, and the plug-ins that their fields name."""
   for thing in things:
     yield thing
-    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
-      for field in dataclasses.fields(thing):
-        value = getattr(thing, field.name)
-        if field.name in registry.KINDS and isinstance(value, str) and value:
-          yield from _with_nested([registry.make(field.name, value)])
+    for kind in registry.KINDS if _values(thing) else ():
+      value = getattr(thing, kind, '')
+      if isinstance(value, str) and value:
+        yield from _with_nested([registry.make(kind, value)])
 
 
 @functools.lru_cache(maxsize=4096)

@@ -139,6 +139,10 @@ def test_seeds_are_scored_in_another_world_and_reported_together(
   assert done.returncode == 0, done.stderr
   assert ': scored' not in done.stdout
   assert times == [(p / 'scores.json').stat().st_mtime_ns for p in places]
+  path = places[0] / 'train.json'  # As if it were trained again.
+  path.write_text(path.read_text() + '\n')
+  done = call(root, 'sweep.py', *flags)
+  assert done.stdout.count(': scored') == 1
   bad = call(root, 'sweep.py', *flags, '--metric=exactnes()')
   assert bad.returncode == 2
   assert "did you mean 'exactness'" in bad.stderr
