@@ -32,6 +32,7 @@ setuptools.setup(
     'bench': ['rustworkx>=0.15', 'pgx>=2.6', 'rust-chess>=0.4'],
     'test': [
       'pytest>=8',
+      'pytest-xdist>=3.6',
       'hypothesis>=6.100',
       'ruff>=0.8',
       'chess>=1.11',
