@@ -189,11 +189,63 @@ def test_a_table_is_checked_wherever_the_world_comes_from():
     Narrow().sample(1, 0)
 
 
-def test_any_world_is_asked_what_is_legal(folder):
-  body = BODY.format(delta=DELTA) + (
-    '\n  def legal(self, states):\n    return np.ones((len(states), 2), bool)\n'
+@pytest.mark.parametrize(
+  ('method', 'given', 'message'),
+  [
+    ('legal', '(self, states): return np.ones((1, 2), bool)', r'\(1, 2\) .* 3'),
+    ('legal', '(self, states): return np.ones((1, 3), bool)', 'padding is leg'),
+    ('legal', '(self, states): return np.eye(3)[:1]', 'legal gives float64'),
+    ('init', '(self, batch): return np.zeros(batch, np.int32)', 'init gives'),
+    ('advance', '(self, states, tokens): return states[0]', 'advance gives'),
+    (
+      'advance',
+      '(self, states, tokens): return states - 1',
+      "'hop', .* not -1",
+    ),
+    ('state_id', '(self, states): return states', 'state_id gives'),
+    ('vocab', '= "abc"', 'expected a tuple'),
+  ],
+)
+def test_any_world_is_asked_for_a_first_step(folder, method, given, message):
+  define = f'def {method}{given}' if given[0] == '(' else f'{method} {given}'
+  body = BODY.format(delta=DELTA)
+  if method == 'init':  # The table's own methods would fail first.
+    define += '\n  def legal(self, s): return np.array([[False, True, True]])'
+    define += '\n  def advance(self, states, tokens): return states[:, None]'
+  refused(folder, f'{body}\n  {define}\n', message)
+
+
+def test_a_run_of_files_goes_on_from_the_same_folder_only(folder, monkeypatch):
+  from wm.data import sampling
+  from wm.train import config, loop, restore
+
+  (folder / 'grams.py').write_text(
+    'import dataclasses\n'
+    'from wm.models import ngram\n'
+    '@dataclasses.dataclass(frozen=True)\n'
+    'class Pairs(ngram.Model):\n'
+    '  order: int = 2\n'
   )
-  refused(folder, body, r'legal gives bool of shape \(1, 2\) .* vocab has 3')
+  world = registry.make('world', 'frog.py:World(stones=4)')
+  out = folder / 'run'
+  made = sampling.make_dataset(world, out, num=50, num_heldout=20, seed=0)
+  assert made['train']['world'] == 'frog.py:World(stones=4)'
+  asked = config.Config(
+    world='frog.py:World(stones=4)', model='grams.py:Pairs()'
+  )
+  summary = loop.train(asked, out)
+  assert summary['model'] == 'grams.py:Pairs()'
+  again = loop.train(asked, out)
+  assert again['heldout_loss'] == summary['heldout_loss']
+  trained, info = restore.load(out)
+  assert trained.vocab_size == 4
+  assert info['run']['world'] == 'frog.py:World(stones=4)'
+  monkeypatch.chdir(out)
+  message = f"no file '(frog|grams).py' in {out}"
+  with pytest.raises(core.InputError, match=message):
+    restore.load(out)
+  with pytest.raises(core.InputError, match=message):
+    loop.train(asked, out)
 
 
 # Whom an error is blamed on.
@@ -222,6 +274,7 @@ def test_what_comes_through_a_file_of_the_users_is_blamed_on_its_line():
     KeyboardInterrupt(),
     SystemExit(3),
     MemoryError(),
+    BrokenPipeError(32, 'Broken pipe'),
     core.InputError('said'),
     OSError(28, 'No space left on device'),
   ],

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from absl import logging
 
-from wm import core, stopping
+from wm import core, plugins, stopping
 from wm.stopping import Exit, Stopped
 
 # What a disk says that is full, or not one's own. Anything else is a fault of
@@ -44,6 +44,9 @@ def told(again: bool) -> Iterator[None]:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.raise_signal(signal.SIGPIPE)
   except OSError as error:
+    if error.errno == errno.ENAMETOOLONG:  # A flag, or a spec's field.
+      name = plugins.shortened(str(error.filename))
+      fail(f'{error.strerror}: {name}', Exit.BAD_INPUT)
     if errno.errorcode.get(error.errno) not in _PLAIN:
       raise
     name = f': {error.filename}' if error.filename else ''

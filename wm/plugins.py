@@ -101,7 +101,8 @@ class blamed(contextlib.AbstractContextManager):
   """Turns what a user's code raises into an InputError of one line.
 
   The line begins with the file and the line number. An InputError, running
-  out of memory or of disk, and what ends a program pass as they are.
+  out of memory or of disk, a closed pipe, and what ends a program pass as they
+  are.
 
   >>> with blamed("user model 'm.py:f'"):
   ...   f(tokens)
@@ -126,7 +127,7 @@ class blamed(contextlib.AbstractContextManager):
     trace: types.TracebackType | None,
   ) -> None:
     """Raises InputError where the error is the user's."""
-    passed = (core.InputError, MemoryError)
+    passed = (core.InputError, MemoryError, BrokenPipeError)
     if not isinstance(error, Exception) or isinstance(error, passed):
       return
     if isinstance(error, OSError) and error.errno in _FULL:
@@ -226,4 +227,24 @@ def check_world(world: core.World, label: str) -> None:
     raise core.InputError(
       f'{label}: {what} is legal in the first state; expected some of '
       f'1..{len(vocab) - 1}'
+    )
+  _check_step(world, label, int(legal[0].argmax()))
+
+
+def _check_step(world: core.World, label: str, token: int) -> None:
+  """Raises InputError where a first step gives no states."""
+  before = np.asarray(world.init(2))
+  after = np.asarray(world.advance(before, np.full(2, token, np.int32)))
+  for name, states in (('init', before), ('advance', after)):
+    fits = states.ndim == 2 and states.shape == (2, before.shape[-1])
+    if not fits or states.dtype.kind != 'i':
+      raise core.InputError(
+        f'{label}: {name} gives {states.dtype} of shape {states.shape} for two '
+        'states; expected integers of shape (2, words of a state)'
+      )
+  ids = np.asarray(world.state_id(after))
+  if ids.shape != (2,) or (ids == core.DEAD).any():
+    raise core.InputError(
+      f'{label}: after token {world.vocab[token]!r}, which is legal first, '
+      f'state_id gives {ids.tolist()}; expected two numbers, not {core.DEAD}'
     )

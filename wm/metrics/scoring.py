@@ -91,7 +91,13 @@ def _measure(
   if missing := needs.lacks(metric, predictor, world):
     return (needs.unmeasurable(missing),)
   with _progress(registry.spec(metric)):
-    return metric(predictor, world, seed)
+    found = metric(predictor, world, seed)
+  if not isinstance(found, tuple) or {*map(type, found)} != {core.Scores}:
+    raise core.InputError(
+      f'metric {registry.spec(metric)} gave {type(found).__name__}; expected a '
+      'tuple of core.Scores'
+    )
+  return found
 
 
 def _plain(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import pathlib
+import re
 import shutil
 from collections.abc import Sequence
 from typing import Any
@@ -161,11 +162,12 @@ def _pictures(
 def _map_pictures(run: collect.Run, out: pathlib.Path) -> list[Picture]:
   made: list[Picture] = []
   interactive = run.folder / 'map.html'
-  link = f'map_{run.name}.html' if interactive.is_file() else None
+  plain = re.sub(r'[^\w.+=-]+', '_', run.name)  # Of a file, it holds a path.
+  link = f'map_{plain}.html' if interactive.is_file() else None
   if link:
     shutil.copyfile(interactive, out / link)
   for source in sorted(run.folder.glob('map*.png')):
-    name = f'{source.stem}_{run.name}.png'
+    name = f'{source.stem}_{plain}.png'
     shutil.copyfile(source, out / name)
     view = source.stem.removeprefix('map').strip('_') or 'whole'
     made.append((name, f'Map implied by {run.name}, {view} view', link))

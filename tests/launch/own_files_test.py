@@ -1,0 +1,141 @@
+"""Plug-ins in the user's own files, as binaries take them and blame them."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+MODEL = """
+import numpy as np
+
+
+def ahead(tokens):
+  found = np.zeros((*tokens.shape, 4))
+  found[:, :-1] = np.eye(4)[tokens[:, 1:]]
+  return found
+
+
+def raises(tokens):
+  return 1 / 0
+"""
+METRIC = """
+import dataclasses
+
+from wm import core
+
+
+@dataclasses.dataclass(frozen=True)
+class Raises(core.Metric):
+  version = '1'
+
+  def __call__(self, predictor, world, seed):
+    return {}['key']
+
+
+@dataclasses.dataclass(frozen=True)
+class Gives(Raises):
+  def __call__(self, predictor, world, seed):
+    return 3
+"""
+
+
+@pytest.fixture(scope='module')
+def folder(root, tmp_path_factory):
+  """A folder of plug-ins: the README's in plug/, and faulty ones."""
+  folder = tmp_path_factory.mktemp('own')
+  (folder / 'plug').mkdir()
+  readme = (root / 'README.md').read_text(encoding='utf-8')
+  for name, source in re.findall(
+    r'here `wm/\w+/(\S+\.py)`.*?```python\n(.*?)```',
+    readme.split('## Adding ')[1],
+    re.S,
+  ):
+    (folder / 'plug' / name).write_text(source, encoding='utf-8')
+  (folder / 'm.py').write_text(MODEL)
+  (folder / 'faulty.py').write_text(METRIC)
+  return folder
+
+
+def run(root, folder, binary: str, *flags: str) -> tuple[int, str, str]:
+  done = subprocess.run(
+    [sys.executable, str(root / 'launch' / f'{binary}.py'), *flags],
+    capture_output=True,
+    text=True,
+    cwd=folder,
+  )
+  return done.returncode, done.stdout, done.stderr
+
+
+def test_a_world_a_model_and_a_metric_are_scored_and_reported(root, folder):
+  code, out, err = run(
+    root,
+    folder,
+    'score',
+    '--world=plug/frog.py:World(stones=3)',
+    '--model=plug/repeats.py:Model(again=0.25)',
+    '--metric=plug/wander.py:Metric(num=20)',
+    '--out=run',
+  )
+  assert code == 0, err
+  assert 'plug/wander.py:Metric: legal' in out
+  (entry,) = json.loads((folder / 'run' / 'scores.json').read_text())
+  assert entry['world'] == 'plug/frog.py:World(stones=3)'
+  assert entry['model_spec'] == 'plug/repeats.py:Model(again=0.25)'
+  assert entry['spec'] == 'plug/wander.py:Metric(num=20)'
+  code, _, err = run(root, folder, 'report', '--out=run')
+  assert code == 0, err
+  code, _, err = run(root, folder / 'plug', 'report', '--out=../run')
+  assert (code, err.count('\n')) == (2, 1)
+  assert "no file 'plug/wander.py' in " in err
+
+
+@pytest.mark.parametrize(
+  ('flags', 'message'),
+  [
+    (
+      ('--model=user(function="m.py:ahead")', '--metric=next_token()'),
+      r"user model 'm.py:ahead': another later token changes",
+    ),
+    (
+      ('--model=user(function="m.py:raises")', '--metric=next_token()'),
+      r'm.py:12: ZeroDivisionError: division by zero',
+    ),
+    (
+      ('--model=uniform()', '--metric=faulty.py:Gives()'),
+      r'faulty.py:Gives\(\) gave int; expected a tuple',
+    ),
+  ],
+)
+def test_faults_are_one_line(root, folder, flags, message):
+  world = '--world=plug/frog.py:World(stones=3)'
+  out = message.split(':')[1].strip('\\')
+  code, said, err = run(root, folder, 'score', world, *flags, f'--out={out}')
+  assert (code, said, err.count('\n')) == (2, '', 1)
+  assert re.match(f'error: (metric )?{message}', err), err
+  assert not (folder / out).exists()
+
+
+def test_the_trace_is_there_where_it_is_asked_for(root, folder):
+  code, _, err = run(
+    root,
+    folder,
+    'score',
+    '--world=plug/frog.py:World(stones=3)',
+    '--model=uniform()',
+    '--metric=faulty.py:Raises()',
+    '--out=traced',
+    '--verbosity=1',
+  )
+  assert code == 2
+  assert "return {}['key']" in err
+  assert err.splitlines()[-1].startswith('error: faulty.py:12: KeyError')
+
+
+def test_a_path_that_is_too_long_is_one_line(root, folder):
+  world = f"--world=maps(nodes='{'a' * 5000}', edges='b')"
+  code, _, err = run(root, folder, 'count', world, '--depth=1')
+  assert (code, err.count('\n')) == (2, 1)
+  assert err.startswith('error: File name too long: aaa')
+  assert len(err) < 300
