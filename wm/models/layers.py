@@ -68,6 +68,26 @@ def sharding(
   return jax.sharding.NamedSharding(mesh, PartitionSpec(*axes))
 
 
+def divided() -> bool:
+  """Is what is traced for several devices, as the training step may be?"""
+  return jax.sharding.get_abstract_mesh().size > 1
+
+
+def constrain(x: jax.Array, axis: int = 0) -> jax.Array:
+  """x with its batch, dimension `axis`, divided over the mesh's data axis.
+
+  Weights are divided over the data axis too: left to itself, a compiler may
+  leave them where they are and send the whole batch to every device. Other
+  dimensions go by what they are computed from. Nothing without a mesh of
+  several devices, as where a network predicts; see `train.step`.
+  """
+  if not divided():
+    return x
+  dims = [PartitionSpec.UNCONSTRAINED] * x.ndim
+  dims[axis] = 'data'
+  return jax.lax.with_sharding_constraint(x, PartitionSpec(*dims))
+
+
 def decays(path: tuple[Any, ...]) -> bool:
   """Is this a weight matrix, which weight decay applies to?
 
@@ -126,15 +146,21 @@ class Linear(nnx.Module):
     self.bias = nnx.Param(offset) if bias else None
     self.inputs, self.outputs = inputs, outputs
 
-  def __call__(self, x: jax.Array) -> jax.Array:
-    """[..., *inputs] -> [..., *outputs], as one matrix product."""
+  def __call__(self, x: jax.Array, batch: int = 0) -> jax.Array:
+    """[..., *inputs] -> [..., *outputs], as one matrix product.
+
+    batch: which of the leading dimensions a mesh divides.
+    """
     lead = x.shape[: x.ndim - len(self.inputs)]
     kernel = self.kernel[...].astype(x.dtype)
     kernel = kernel.reshape(math.prod(self.inputs), math.prod(self.outputs))
-    y = x.reshape(math.prod(lead), -1) @ kernel
+    if batch and divided():  # Merged with what precedes it, it could not be.
+      y = jnp.tensordot(x.reshape(*lead, -1), kernel, 1)
+    else:
+      y = x.reshape(math.prod(lead), -1) @ kernel
     if self.bias is not None:
-      y += self.bias[...].astype(x.dtype).reshape(1, -1)
-    return y.reshape(*lead, *self.outputs)
+      y += self.bias[...].astype(x.dtype).reshape(*(1,) * (y.ndim - 1), -1)
+    return constrain(y.reshape(*lead, *self.outputs), batch)
 
 
 def _linear_init(
@@ -175,7 +201,7 @@ class Norm(nnx.Module):
     x *= self.scale[...].reshape(wide)
     if self.bias is not None:
       x += self.bias[...].reshape(wide)
-    return x.astype(x_XD.dtype)
+    return constrain(x.astype(x_XD.dtype))
 
 
 class Mlp(nnx.Module):

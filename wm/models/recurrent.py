@@ -176,7 +176,7 @@ class RecurrentNetwork(network_lib.Network):
 
   def embed(self, tokens_X: jax.Array) -> jax.Array:
     """Token embeddings [*X, D] float32."""
-    return self.embedding.table[...][tokens_X]
+    return layers.constrain(self.embedding.table[...][tokens_X])
 
   def normed(self, x_XD: jax.Array) -> jax.Array:
     """After the final norm, where there is one."""

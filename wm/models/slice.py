@@ -167,13 +167,14 @@ class Layer(recurrent.Block):
       u_XD = u_XD - before_XD
     return self.model.scale * jnp.concatenate([one, u_XD], -1)
 
-  def maps(self, w_XE: jax.Array) -> tuple[jax.Array, jax.Array]:
+  def maps(
+    self, w_XE: jax.Array, batch: int = 0
+  ) -> tuple[jax.Array, jax.Array]:
     """Transitions [*X, N, k, k] (k = 1: [*X, N]) and what is added."""
     w_XE = w_XE.astype(self.model.dtype)
-    a = transition(
-      self.transition(w_XE).astype(jnp.float32), self.model.transition
-    )
-    b = self.drive(w_XE).astype(jnp.float32)
+    a = self.transition(w_XE, batch).astype(jnp.float32)
+    a = transition(a, self.model.transition)
+    b = self.drive(w_XE, batch).astype(jnp.float32)
     return (a, b) if self.model.block_size > 1 else (a[..., 0, 0], b[..., 0])
 
   def states(self, w_LBE: jax.Array, start_BD: jax.Array) -> jax.Array:
@@ -186,7 +187,7 @@ class Layer(recurrent.Block):
 
     @jax.checkpoint
     def body(y_BD: jax.Array, w_KBE: jax.Array) -> tuple[jax.Array, jax.Array]:
-      a, b = self.maps(w_KBE)
+      a, b = self.maps(w_KBE, batch=1)
       y_KBN = scan.affine(a, b, y_BD.reshape(b.shape[1:]), form, axis=0)
       y_KBD = y_KBN.reshape(chunk, rows, -1)
       return y_KBD[-1], y_KBD

@@ -231,7 +231,7 @@ class Transformer(network_lib.Network):
     x_XD = self.embedding.table[...][tokens_X]
     if self.positions is not None:
       x_XD += self.positions.table[...][positions_X]
-    return x_XD.astype(self.model.dtype)
+    return layers.constrain(x_XD.astype(self.model.dtype))
 
   def logits(self, x_XD: jax.Array) -> jax.Array:
     """Final norm and head: [..., V] float32."""
@@ -239,7 +239,8 @@ class Transformer(network_lib.Network):
     if self.head is not None:
       return self.head(x_XD).astype(jnp.float32)
     table_VD = self.embedding.table[...].astype(x_XD.dtype)
-    return jnp.einsum('...d,vd->...v', x_XD, table_VD).astype(jnp.float32)
+    logits_XV = jnp.einsum('...d,vd->...v', x_XD, table_VD)
+    return layers.constrain(logits_XV).astype(jnp.float32)
 
   def stream(
     self, tokens_BL: jax.Array, depth: int, key: jax.Array | None = None

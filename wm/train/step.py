@@ -6,7 +6,6 @@ Shapes: B batch, L length, K labels of a state.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +39,8 @@ def make_train_step(
   seed.
   """
   shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
-  everywhere = _everywhere(shardings)
+  everywhere = _everywhere(abstract)
+  mesh = everywhere.mesh.abstract_mesh
 
   def _gradient(
     params: state_lib.Arrays,
@@ -58,7 +58,8 @@ def make_train_step(
       mean = objective.mean(judged, lengths_B)
       return mean, objective.sums(judged, lengths_B)
 
-    return jax.grad(loss, has_aux=True)(params)
+    with jax.sharding.use_abstract_mesh(mesh):
+      return jax.grad(loss, has_aux=True)(params)
 
   def _update(
     state: state_lib.State, grads: state_lib.Arrays, sums: jax.Array
@@ -103,14 +104,15 @@ def make_eval_step(
     *labels_BLK: jax.Array,
   ) -> jax.Array:
     """[4 + M] float32 of one batch."""
-    net = state_lib.merge(shape, params)
-    judged = objective.judge(net, None, tokens_BL, *labels_BLK)
-    return objective.evaluation(judged, lengths_B)
+    with jax.sharding.use_abstract_mesh(everywhere.mesh.abstract_mesh):
+      net = state_lib.merge(shape, params)
+      judged = objective.judge(net, None, tokens_BL, *labels_BLK)
+      return objective.evaluation(judged, lengths_B)
 
-  shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
-  return jax.jit(eval_step, out_shardings=_everywhere(shardings))
+  everywhere = _everywhere(abstract)
+  return jax.jit(eval_step, out_shardings=everywhere)
 
 
-def _everywhere(shardings: Any) -> jax.sharding.NamedSharding:
-  mesh = jax.tree.leaves(shardings)[0].mesh
+def _everywhere(abstract: state_lib.State) -> jax.sharding.NamedSharding:
+  mesh = jax.tree.leaves(abstract)[0].sharding.mesh
   return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
