@@ -138,18 +138,18 @@ def test_a_run_of_the_papers_settings_has_its_values_in_the_cells(tmp_path):
   ('changed', 'head'),
   [
     ({'world': 'seating(people=4)'}, 'people=3'),
-    ({'spec': PUZZLES.replace('100', '99')}, 'trials=100'),
-    ({'spec': PUZZLES.replace('k=1', 'k=2')}, 'k=1'),
+    ({'spec': PUZZLES.replace('100', '99')}, 'compression trials=100'),
+    ({'spec': PUZZLES.replace('k=1', 'k=2')}, 'compression k=1'),
     (
       {'spec': PUZZLES.replace(')', ", accept='top_k(4)')")},
-      "accept='epsilon(0.01)'",
+      "compression accept='epsilon(0.01)'",
     ),
     (
       {
         'world': 'seating(people=4)',
         'spec': PUZZLES.replace('samples=5', 'samples=9'),
       },
-      'people=3, samples=5',
+      'people=3, compression samples=5',
     ),
   ],
 )
@@ -362,7 +362,7 @@ def test_a_short_training_is_not_the_papers(tmp_path):
   found = of_chess('exact', 0.5, 'exactness(num=500)', model_spec=spec)
   (table,) = made(tmp_path, found, steps=1000, batch=128)
   assert table.heads[2] == (
-    'paper: slice_d128 (num=10000, block_size=8, steps=310944)'
+    'paper: slice_d128 (exactness num=10000, block_size=8, steps=310944)'
   )
   assert table.rows[0][1:] == ('0.5000', '0.0414')
 

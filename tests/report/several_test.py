@@ -213,7 +213,7 @@ def test_many_numbers_are_a_curve_and_few_a_table(tmp_path):
   )
   assert [len(models['m']) for models in one.lines.values()] == [30, 12]
   first, second = breakdown.along([one])
-  assert first.title == 'exactness(): exact by step'
+  assert first.title == 'exactness(): exact by tokens of the sequence so far'
   assert first.heads == ('model', *map(str, range(0, 600, 60)))
   assert first.rows[0][1].startswith('0.900')
   assert second.rows[0][5:] == ('',) * 6
@@ -305,7 +305,7 @@ def test_curves_have_a_panel_for_each_setting(tmp_path, monkeypatch):
   assert [len(line.get_xdata()) for line in default.lines] == [8, 9, 9]
   assert default.get_xlim() == (0, 160)
   assert default.get_ylim() == castling.get_ylim()
-  assert default.get_xlabel() == 'step'
+  assert default.get_xlabel() == 'tokens of the sequence so far'
   assert default.get_ylabel() == 'exact'
   assert len(default.collections) == 3, 'bands'
 
@@ -341,7 +341,7 @@ def test_a_report_over_models_data_and_seeds(tmp_path):
   assert 'training seeds 0, 1' in text
   assert text.count('| naive,human |') == text.count('| copy_start,uniform |')
   assert '## exactness(num=4): exact' in text
-  assert '![exactness: exact by step; bands' in text
+  assert '![exactness: exact by tokens of the sequence so far; bands' in text
   assert (out / 'exactness_exact_by_step.png').stat().st_size > 9999
   num = sum(len(json.loads((f / 'scores.json').read_text())) for f in folders)
   assert summary['results'] == num

@@ -253,6 +253,7 @@ def test_the_section_marks_the_token_and_escapes(tmp_path):
   assert '<b>&' not in text
   assert '&lt;b&gt;' in text
   assert '1 of 1 trials below 1, lowest 0.000' in text
+  assert 'In the pictures: The line around the current state' in text
   assert len(drawings(text)) == 1
 
 

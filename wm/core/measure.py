@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -78,6 +78,9 @@ class Metric(abc.ABC):
   needs: ClassVar[tuple[str, ...]] = ()  # e.g. ('hidden',), ('cost',)
   # Quantities of the main table; NAME also stands for a series NAME_0.5 ...
   headline: ClassVar[tuple[str, ...]] = ()
+  # What each quantity means, in two sentences, and what a side column is that
+  # results are broken down by. NAME also stands for NAME_0.5, NAME_of_it ...
+  glossary: ClassVar[Mapping[str, str]] = {}
 
   @property
   def name(self) -> str:

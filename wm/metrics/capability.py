@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -17,10 +18,7 @@ class Metric(core.Metric):
 
   Vafa et al. 2024, section 4.2 and figure 4: where does a person sit, once
   what was said leaves one arrangement? A model that answers well may still
-  fail `compression` and `distinction`. One quantity:
-
-    accuracy: the likeliest of the choices is the right one; where several are
-      equally likely, the share that one drawn from them would be right.
+  fail `compression` and `distinction`.
 
   A question none of whose choices the model thinks possible is a row that
   says so (paper: what cannot be read is dropped), and so is one that is longer
@@ -33,6 +31,13 @@ class Metric(core.Metric):
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[str, ...]] = ('questions',)
   headline: ClassVar[tuple[str, ...]] = ('accuracy',)
+  glossary: ClassVar[Mapping[str, str]] = {
+    'accuracy': (
+      'Share of questions with one possible answer that the model answers '
+      'rightly. Where it finds several answers equally likely, each counts '
+      'its share.'
+    ),
+  }
 
   num: int = 60
 

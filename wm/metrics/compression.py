@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -22,20 +23,8 @@ from wm.metrics import asking, endings, rollouts, search, trials
 class Metric(core.Metric):
   """Takes continuations of one prefix and checks them after another.
 
-  Quantities, each with a row per trial (and direction):
-
-    precision: 1 where every continuation is accepted after both prefixes,
-      else 0; vacuous trials are not measured. Sampling looks at `samples`
-      continuations only, so this is an upper bound, falling in `samples`.
-    precision_definition: the same, vacuous trials count 1 (Def. 2.4: an empty
-      boundary is precise).
-    precision_published: the same, vacuous trials count 0, which is what the
-      published program makes of them.
-    accepted_share (graded): share of continuations accepted in full; by
-      `exact`, the model's own probability of drawing such a one; by
-      suffixes='world', share of those answered on which both agree.
-    first_violation (graded): tokens up to the first refused one, that one
-      included, over refused continuations.
+  Each quantity has a row per trial (and direction); `accepted_share` and
+  `first_violation` only where `graded`.
 
   Reasons of unmeasured trials: vacuous (the model accepts nothing after the
   first prefix), capped (`exact`: more continuations than `cap`), no_answer
@@ -71,6 +60,31 @@ class Metric(core.Metric):
   version: ClassVar[str] = '1'
   breakdown: ClassVar[tuple[str, ...]] = ('direction',)
   headline: ClassVar[tuple[str, ...]] = ('precision',)
+  glossary: ClassVar[Mapping[str, str]] = {
+    'precision': (
+      'Share of pairs of prefixes of one state after which the model accepts '
+      'the same continuations. Only so many continuations are sampled, so it '
+      'is an upper bound that falls with their number; vacuous trials are not '
+      'measured.'
+    ),
+    'precision_definition': (
+      'The same, where a trial in which the model accepts nothing counts 1. '
+      'That is the definition: an empty boundary is precise.'
+    ),
+    'precision_published': (
+      'The same, where a trial in which the model accepts nothing counts 0. '
+      'That is what the published program makes of it.'
+    ),
+    'accepted_share': (
+      'Share of the continuations that are accepted in full after the other '
+      'prefix too. It grades what precision counts as 0 or 1.'
+    ),
+    'first_violation': (
+      'Tokens of a refused continuation up to the first that is refused, that '
+      'one included. Early violations are worse.'
+    ),
+    'direction': 'direction: 0 as drawn, 1 with the prefixes swapped',
+  }
 
   trials: int = 1000
   samples: int = 30

@@ -7,7 +7,7 @@ the model's token is replaced by another legal one.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -36,9 +36,6 @@ class Metric(core.Metric):
   4, with probabilities=(0, 0.01, 0.1, 0.25, 0.5)). Without detours, equal
   prompts give equal games, which are one cluster.
 
-  Quantities: `valid_<p>` for each probability p, the share of prompts
-  completed legally; and `detours_<p>`, detours made per prompt.
-
   Attributes:
     kind: 'random': any such move; 'adversarial': the least likely one;
       'second': the most likely one besides the model's own choice.
@@ -57,6 +54,18 @@ class Metric(core.Metric):
 
   version: ClassVar[str] = '2'
   headline: ClassVar[tuple[str, ...]] = ('valid',)
+  glossary: ClassVar[Mapping[str, str]] = {
+    'valid': (
+      'Share of prompts completed legally where each token is replaced, with '
+      'this probability, by another legal one. A model that knows where it is '
+      'finds its way all the same.'
+    ),
+    'detours': (
+      'Replacements made per prompt at this probability. Trials that fail '
+      'early make fewer.'
+    ),
+    'probability': 'probability of a detour at each step',
+  }
 
   kind: str = 'random'
   probabilities: tuple[float, ...] = (0.0, 0.01, 0.1, 0.5, 0.75)

@@ -7,6 +7,7 @@ Myhill-Nerode boundary between prefixes of two states, against the world's.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -26,21 +27,8 @@ class Metric(core.Metric):
   The model's boundary is sampled: continuations of the first prefix, each cut
   after its first token that is not accepted after the second, or where the
   world is over. The world's is exact to length `k`, or, where suffixes to the
-  end of a game are too many to list, sampled too. Quantities, each with a row
-  per trial (and direction):
-
-    precision: share of the distinct elements of the model's boundary that
-      are legal from the first state and not from the second (as published).
-      It depends on `samples`: likely elements are found first.
-    precision_sampled: the same share over samples, with repeats: free of that
-      bias. By `exact`, elements weighted by the model's probability.
-    recall: share of the world's boundary that is accepted after the first
-      prefix and not after the second, of what fits in a sequence after these.
-    recall_by_length: the same, each length of suffix with the same weight.
-    precision_definition, recall_definition: as precision and recall, with 1
-      for an empty boundary (Def. 2.4 and the published program).
-    precision_published: as precision_definition, vacuous trials count 0, which
-      is what the published program makes of them.
+  end of a game are too many to list, sampled too. Each quantity
+  has a row per trial (and direction).
 
   Reasons of unmeasured trials: vacuous (nothing is accepted after the first
   prefix; precision only), empty (the boundary is), capped (`exact` only),
@@ -61,9 +49,9 @@ class Metric(core.Metric):
     prefix_filter: 'none', or 'model': prefixes whose moves it accepts.
     boundary: 'exact'; 'published' for what the published program lists of the
       world's boundary (finite worlds only; of a map, in the order of its field
-      `turns`); or 'sampled': the distinct cuts,
-      at the first token illegal from the second state, of random legal
-      continuations of the first to the end of the game or the world's length.
+      `turns`); or 'sampled': the distinct cuts, at the first token illegal from
+      the second state, of random legal continuations of the first to the end of
+      the game or the world's length.
     boundary_samples: such continuations in each trial.
     exact: enumerate the model's boundary to length `sample_k` instead.
     cap: most continuations of one length that `exact` follows.
@@ -77,6 +65,39 @@ class Metric(core.Metric):
   version: ClassVar[str] = '2'
   breakdown: ClassVar[tuple[str, ...]] = ('direction',)
   headline: ClassVar[tuple[str, ...]] = ('precision', 'recall')
+  glossary: ClassVar[Mapping[str, str]] = {
+    'precision': (
+      'Share of the continuations by which the model tells two states apart '
+      'that tell them apart in the world. Likely continuations are found '
+      'first, so it depends on `samples`.'
+    ),
+    'precision_sampled': (
+      'The same share over samples with repeats, or by `exact` weighted by '
+      "the model's probability. It is free of that dependence."
+    ),
+    'precision_definition': (
+      'As precision, where a trial without such a continuation counts 1. That '
+      'is the definition, for models that accept nothing too.'
+    ),
+    'precision_published': (
+      'As precision_definition, where a trial in which the model accepts '
+      'nothing counts 0. That is what the published program makes of it.'
+    ),
+    'recall': (
+      'Share of the shortest continuations that tell two states apart in the '
+      'world that the model accepts after the first prefix and not after the '
+      'second. Only those that fit in a sequence count.'
+    ),
+    'recall_by_length': (
+      'The same, with equal weight on every length of continuation. Long ones '
+      'are many and would decide alone.'
+    ),
+    'recall_definition': (
+      'As recall, where two states that nothing tells apart count 1. That is '
+      'the definition and the published program.'
+    ),
+    'direction': 'direction: 0 as drawn, 1 with the prefixes swapped',
+  }
 
   trials: int = 1000
   samples: int = 30
@@ -224,14 +245,16 @@ class Metric(core.Metric):
     scored = _scored('precision', world, pairs, rows, distinct, reason, sizes)
     return [
       _pictured(scored, world, pairs, rows, boundary.elements, wrong_at),
-      _defined('precision', world, pairs, rows, distinct, reason, sizes),
-      _scored(
-        'precision_published',
-        world,
-        pairs,
-        rows,
-        *_whole(distinct, reason, vacuous=0.0),
-        sizes,
+      *(
+        _scored(
+          f'precision_{name}',
+          world,
+          pairs,
+          rows,
+          *_whole(distinct, reason, vacuous),
+          sizes,
+        )
+        for name, vacuous in (('definition', 1.0), ('published', 0.0))
       ),
       _scored('precision_sampled', world, pairs, rows, sampled, reason, sizes),
     ]
@@ -274,7 +297,9 @@ class Metric(core.Metric):
     scored = _scored('recall', world, pairs, rows, even, reason, sizes)
     return [
       _pictured(scored, world, pairs, rows, elements, wrong_at),
-      _defined('recall', world, pairs, rows, even, reason, sizes),
+      _scored(
+        'recall_definition', world, pairs, rows, *_whole(even, reason), sizes
+      ),
       _scored('recall_by_length', world, pairs, rows, level, reason, sizes),
     ]
 
@@ -347,21 +372,6 @@ def _scored(
     columns=columns,
     counts=pairs.counts,
   )
-
-
-def _defined(
-  quantity: str,
-  world: core.World,
-  pairs: trials.PrefixPairs,
-  rows: np.ndarray,
-  value: np.ndarray,
-  reason: np.ndarray,
-  sizes: np.ndarray,
-) -> core.Scores:
-  """The same with 1 for an empty boundary, vacuous trials included."""
-  name = f'{quantity}_definition'
-  whole = _whole(value, reason)
-  return _scored(name, world, pairs, rows, *whole, sizes)
 
 
 def _whole(

@@ -6,6 +6,7 @@ Walker and Lyons 2026, section 5 and appendix, and what tells failures apart.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -19,20 +20,11 @@ from wm.metrics import driving, next_token, trials
 class Metric(core.Metric):
   """Follows sequences and compares all labels of the state after each token.
 
-  Quantities; those per token have a row for each sequence and `bins` tokens
-  of it, with the first of these tokens as `step`, and are means over tokens:
-
-    exact: all labels are right (paper: ExactState).
-    labelwise: share of labels that are right (paper).
-    trajectory: the state is exact after every token of a sequence (paper).
-    loss: nats a label, where the model has probabilities (paper); a sequence
-      where it is not finite is a row that says so.
-    exact_GROUP: all labels of one of the world's `state_groups` are right.
-    changed: share of the labels that a token changes that are right.
-    exact_KIND, changed_KIND: after tokens of one of the world's `move_tags`;
-      a row for each sequence that has such.
-    by_head: share of tokens after which a label is right, where `heads`; a row
-      for each sequence and label, with the label's number as `head`.
+  Quantities per token have a row for each sequence and `bins` tokens of it,
+  with the first of these tokens as `step`; those of one kind of move a row for
+  each sequence that has such; `by_head`, where `heads`, a row for each
+  sequence and label, with its number as `head`. A sequence whose loss is not
+  finite is a row that says so.
 
   The first token counts (paper: the start token is step 0). `exact`, by `step`,
   is the paper's figure of 20-step bins.
@@ -51,6 +43,36 @@ class Metric(core.Metric):
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[str, ...]] = ('state_heads', 'states')
   headline: ClassVar[tuple[str, ...]] = ('exact', 'labelwise', 'trajectory')
+  glossary: ClassVar[Mapping[str, str]] = {
+    'exact': (
+      'Share of tokens after which every label of the state is right; '
+      'exact_PART is of some labels, or after moves of one kind. One wrong '
+      'square of a board makes it 0.'
+    ),
+    'labelwise': (
+      'Share of the labels that are right. Most labels stay as they are from '
+      'move to move, so it is high for models that know little.'
+    ),
+    'trajectory': (
+      'Share of sequences in which the state is exact after every token. One '
+      'mistake on the way makes it 0.'
+    ),
+    'loss': (
+      'Mean cross-entropy of a label, in nats. It says how sure the model is, '
+      'also where it is right.'
+    ),
+    'changed': (
+      'Share of the labels that a token changes that are right; changed_KIND '
+      'is after moves of one kind. Copying the state from before gets none of '
+      'them.'
+    ),
+    'by_head': (
+      'Share of tokens after which one label is right. It tells which part of '
+      'the state a model loses.'
+    ),
+    'step': 'tokens of the sequence so far',
+    'head': 'number of the label',
+  }
   breakdown: ClassVar[tuple[str, ...]] = ('step', 'head')
 
   num: int = 1000

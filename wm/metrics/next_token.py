@@ -6,6 +6,7 @@ Vafa et al. 2024, section 3.1 and table 1, with the sharper variants.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -19,15 +20,8 @@ class Metric(core.Metric):
   """Teacher-forces held-out sequences and judges every next token.
 
   The positions are those of the paper: from the last token of the prompt to
-  the last move, so the end token is predicted too. Quantities, each a mean
-  over positions:
-
-    validity: the most likely token of the whole vocabulary is legal (paper).
-    valid_mass: probability on legal tokens.
-    set_precision: share of accepted tokens that are legal, over positions
-      where any token is accepted.
-    set_recall: share of legal tokens that are accepted.
-    exact_set: the accepted tokens are exactly the legal ones.
+  the last move, so the end token is predicted too. Each quantity is a mean over
+  positions.
 
   Attributes:
     num: held-out sequences.
@@ -37,6 +31,28 @@ class Metric(core.Metric):
 
   version: ClassVar[str] = '1'
   headline: ClassVar[tuple[str, ...]] = ('validity',)
+  glossary: ClassVar[Mapping[str, str]] = {
+    'validity': (
+      "Share of positions where the model's most likely token of the whole "
+      'vocabulary is legal. It asks for one legal token, not for all of them.'
+    ),
+    'valid_mass': (
+      'Probability that the model puts on legal tokens, mean over positions. '
+      'What is missing to 1 is on tokens that the world forbids.'
+    ),
+    'set_precision': (
+      'Share of the tokens that the model accepts that are legal, over '
+      'positions where it accepts any. Low: it allows what the world forbids.'
+    ),
+    'set_recall': (
+      'Share of the legal tokens that the model accepts. Low: it rules out '
+      'what the world allows.'
+    ),
+    'exact_set': (
+      'Share of positions where the accepted tokens are exactly the legal '
+      'ones. It is the strictest of these.'
+    ),
+  }
 
   num: int = 1000
   accept: str = 'epsilon(0.01)'

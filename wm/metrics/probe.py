@@ -7,6 +7,7 @@ the activation after a token to the state that the sequence is then in.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -26,18 +27,10 @@ class Metric(core.Metric):
   are trained on, as in the published program, but scored apart. The last
   prompt token and the end token are left out, as published.
 
-  Quantities, each a mean over test positions:
-
-    accuracy: after moves.
-    accuracy_all: after moves and on prompt tokens (the published estimand).
-    accuracy_prompt: on prompt tokens only.
-    untrained: `accuracy` of the same model with random weights, where there
-      is such a thing (`Predictor.untrained`).
-    majority: `accuracy` of always naming the most common training label.
-
-  A class that training never saw counts as an error. Where a world gives K
-  labels of a state (the squares of a board), K classifiers are fit, each alone,
-  and a position's value is the share of them that are right.
+  Each quantity is a mean over test positions. A class that training never saw
+  counts as an error. Where a world gives K labels of a state (the squares of a
+  board), K classifiers are fit, each alone, and a position's value is the share
+  of them that are right.
 
   Attributes:
     num: sequences that activations are taken from.
@@ -53,6 +46,29 @@ class Metric(core.Metric):
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[str, ...]] = ('hidden',)
   headline: ClassVar[tuple[str, ...]] = ('accuracy',)
+  glossary: ClassVar[Mapping[str, str]] = {
+    'accuracy': (
+      'Share of test positions after moves at which a linear map of the '
+      'activations names the right state. The test sequences share no task '
+      'with those that it was fit on.'
+    ),
+    'accuracy_all': (
+      'The same, with the tokens of the prompt, whose state is trivial, among '
+      'the positions. This is what the paper prints.'
+    ),
+    'accuracy_prompt': (
+      'The same on tokens of the prompt only. The state there is a part of '
+      'the task that was just read.'
+    ),
+    'untrained': (
+      'Accuracy of the same model with random weights. What the probe finds '
+      'there was not learned.'
+    ),
+    'majority': (
+      'Accuracy of always naming the most common state of the fit. A probe '
+      'that is no better knows nothing of the state.'
+    ),
+  }
 
   num: int = 25_000
   layer: int = -1

@@ -7,6 +7,7 @@ completed greedily; the share of legal completions, and of optimal ones.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -20,19 +21,6 @@ WITHIN = (1, 5, 10, 50)  # Percent above the optimum.
 @dataclasses.dataclass(frozen=True)
 class Metric(core.Metric):
   """Completes held-out prompts greedily.
-
-  Quantities, shares of all prompts unless said:
-
-    valid: completed legally (paper).
-    valid_uncapped: the same, of the prompts that did not run into the cap.
-    path_fail, dest_fail, cap, stuck: the other outcomes: an illegal token that
-      is not the end token, an end token where it is illegal, no end within
-      the cap, no token possible.
-    optimal, within_1, within_5, within_10, within_50: valid, and its cost is
-      the least possible, or within so many percent of it. The published
-      program compares with held-out sequences; this with the exact optimum.
-    optimal_<name>: valid, and optimal by another criterion of the world.
-    optimal_of_valid, ...: the same, of the valid completions.
 
   The cost quantities exist only in worlds that define costs. The oracle
   knows what is legal, not what is cheap: it is valid, but seldom optimal.
@@ -50,6 +38,45 @@ class Metric(core.Metric):
 
   version: ClassVar[str] = '2'
   headline: ClassVar[tuple[str, ...]] = ('valid',)
+  glossary: ClassVar[Mapping[str, str]] = {
+    'valid': (
+      'Share of prompts that the model completes legally when its most likely '
+      'token is taken at every step. An oracle has 1.'
+    ),
+    'valid_uncapped': (
+      'The same, of the prompts that did not run into the cap on length. It '
+      'leaves out routes that were cut off rather than wrong.'
+    ),
+    'path_fail': (
+      'Share of prompts that end at an illegal token other than the end '
+      'token. On a map this is a street that is not there.'
+    ),
+    'dest_fail': (
+      'Share of prompts that end with the end token where it is illegal. On a '
+      'map the route stops short of its destination.'
+    ),
+    'cap': (
+      'Share of prompts that come to no end within the cap on length. Nothing '
+      'was illegal until then.'
+    ),
+    'stuck': (
+      'Share of prompts at which the model has no possible token left. It '
+      'stops there.'
+    ),
+    'optimal': (
+      'Share of prompts completed at the least possible cost. The optimum is '
+      'exact, not the shortest route that was held out; optimal_NAME is by '
+      'another criterion of the world.'
+    ),
+    'within': (
+      'Share of prompts completed at a cost within so many percent of the '
+      'least possible. Illegal completions count 0.'
+    ),
+    'optimal_of_valid': (
+      'Share of the valid completions that have the least possible cost. It '
+      'says nothing of the others.'
+    ),
+  }
 
   num: int = 1000
   prompt: int = 0

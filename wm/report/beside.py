@@ -114,7 +114,10 @@ def differences(
   return [
     *_place(source.facts, source.place, entry['world']),
     *_unlike({**row.world, **trained.world}, _fields('world', entry['world'])),
-    *_unlike(metric, tables.arguments(tables.spec(entry))),
+    *(
+      f'{row.metric} {field}'
+      for field in _unlike(metric, tables.arguments(tables.spec(entry)))
+    ),
     *_size(trained.model, entry.get('model_spec') or run.training.get('model')),
     *_unlike(trained.training, run.training),
   ]
@@ -234,15 +237,19 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
   mapped = [(run, run.summary) for run in runs if run.summary]
   if not mapped:
     return None
-  rows, apart = [], {}
-  for run, summary in mapped:
+  known = [_mapped(run, summary) for run, summary in mapped]
+  apart = [differs for _, differs in known if differs]
+  shared = (
+    [x for x in apart[0] if all(x in one for one in apart)] if apart else []
+  )
+  rows = []
+  for (run, summary), (value, differs) in zip(mapped, known, strict=True):
     counts = [str(summary.get(key, '')) for key in _COUNTS]
-    value, differs = _mapped(run, summary)
-    apart.update(dict.fromkeys(differs))
-    theirs = ('', value) if differs else (value, '')
-    rows.append((run.name, *counts, *theirs))
+    own = ', '.join(x for x in differs if x not in shared)
+    shown = f'{value} ({own})' if own else value
+    rows.append((run.name, *counts, *(('', shown) if differs else (value, ''))))
   heads = [key.replace('_', ' ') for key in _COUNTS]
-  heads += ['failed in the paper', f'failed in the paper ({", ".join(apart)})']
+  heads += ['failed in the paper', f'failed in the paper ({", ".join(shared)})']
   used = [k for k in (-2, -1) if any(row[k] for row in rows)]
   return tables.Table(
     'Reconstructed maps',

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from wm.report import tables
+from wm.report import tables, terms
 from wm.report.collect import Entry, Run
 
 FEW = 5  # Values of a number that are still told apart by rows of a table.
@@ -30,6 +30,13 @@ class Curves:
   def place(self, entry: Entry) -> float:
     """Where an entry is on the line."""
     return entry['where'][self.column]
+
+  @property
+  def axis(self) -> str:
+    """The column in words."""
+    first = next(iter(self.lines.values()))
+    world = next(iter(first.values()))[0]['world']
+    return terms.column(self.column, self.metric, world)
 
   @property
   def places(self) -> list[float]:
@@ -95,7 +102,7 @@ def _along(given: Curves, text: str) -> tables.Table:
     cells = [tables.interval(at[x]) if x in at else '' for x in some]
     rows.append((label, *cells))
   return tables.Table(
-    f'{text}: {given.quantity} by {given.column}',
+    f'{text}: {given.quantity} by {given.axis}',
     ('model', *(f'{x:g}' for x in some)),
     tuple(rows),
     folded=True,
@@ -123,4 +130,11 @@ def table(runs: Sequence[Run], found: Sequence[Curves]) -> tables.Table | None:
   if not rows:
     return None
   heads = ('model', 'metric', 'quantity', 'where', 'value', 'n')
-  return tables.Table('Broken down', heads, tuple(rows), folded=True)
+  words = {
+    name: terms.column(name, entry['metric'], entry['world'])
+    for run in runs
+    for entry in _headline(run)
+    for name in entry['where']
+  }
+  note = '; '.join(f'{k}: {x}' for k, x in words.items() if k != x)
+  return tables.Table('Broken down', heads, tuple(rows), note, folded=True)

@@ -64,14 +64,17 @@ def fields(kind: str, name: str) -> list[str]:
   lines = []
   for field, default in catalog.defaults(cls):
     text = f'{field} = {default}' if default else f'{field} (must be given)'
-    lines.append(f'    {text}')
-    lines += textwrap.wrap(
-      known.get(field, ''),
-      WIDTH,
-      initial_indent=' ' * 8,
-      subsequent_indent=' ' * 8,
-    )
+    lines += _said(text, known.get(field, ''))
   return lines or ['    (no fields)']
+
+
+def _said(name: str, text: str) -> list[str]:
+  """Lines of a name and, further in, what is said of it."""
+  room = ' ' * 8
+  wrapped = textwrap.wrap(
+    text, WIDTH, initial_indent=room, subsequent_indent=room
+  )
+  return [f'    {name}', *wrapped]
 
 
 def plug_in(kind: str, spec: str, sizes: tuple[int, int] | None = None) -> str:
@@ -87,6 +90,9 @@ def plug_in(kind: str, spec: str, sizes: tuple[int, int] | None = None) -> str:
   text = inspect.cleandoc(type(thing).__doc__ or '').partition('Attributes:')[0]
   lines = [registry.spec(thing), '', *text.strip().splitlines(), '', '  Fields']
   lines += fields(kind, registry.parse(spec)[0])
+  if kind == 'metric':
+    lines += ['', '  Quantities and columns']
+    lines += [line for pair in thing.glossary.items() for line in _said(*pair)]
   if sizes and (count := catalog.parameters(thing, *sizes)) is not None:
     lines += ['', f'  {catalog.counted(count, *sizes)}']
   return '\n'.join(lines)

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from wm.report import breakdown, settings, tables
+from wm.report import breakdown, settings, tables, terms
 from wm.report.collect import Entry, Run
 
 
@@ -65,6 +65,25 @@ def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
       'linestyle': _DASHES[variants.index(variant)],
     }
     for name, (model, variant) in parts.items()
+  }
+
+
+_MARKERS = 'osD^v<>Pp*'
+_MARKED = 8  # Markers along a line.
+
+
+def _told_apart(number: int, num: int, points: int) -> dict[str, Any]:
+  """How line `number` of `num` shows where it coincides with others.
+
+  Earlier lines are thicker, so that they show on both sides of later ones;
+  each has a marker of its own, at points of its own.
+  """
+  every = max(-(-points // _MARKED), 1)
+  return {
+    'linewidth': 1.2 + 2.4 * (num - 1 - number) / max(num - 1, 1),
+    'marker': _MARKERS[number % len(_MARKERS)],
+    'markersize': 6,
+    'markevery': (number * every // num, every),
   }
 
 
@@ -184,10 +203,13 @@ def curves(given: breakdown.Curves) -> bytes:
   figure, axes = _axes(len(texts), across=3)
   for axis, text in zip(axes, texts, strict=True):
     for name, entries in given.lines[text].items():
-      _band(axis, given, entries, name, looks[name], banded(given))
+      look = looks[name] | _told_apart(
+        names.index(name), len(names), len(entries)
+      )
+      _band(axis, given, entries, name, look, banded(given))
     title = '' if len(texts) == 1 else textwrap.fill(titles[text], 44)
     axis.set_title(title, fontsize=9)
-    axis.set(xlabel=given.column, ylabel=given.quantity)
+    axis.set(xlabel=_words(given.axis), ylabel=given.quantity)
     axis.margins(x=0)
   low = min(axis.get_ylim()[0] for axis in axes)
   high = max(axis.get_ylim()[1] for axis in axes)
@@ -222,9 +244,14 @@ def _band(
   if not points:
     return
   x, value, low, high = zip(*points, strict=True)
-  axis.plot(x, value, **look, linewidth=1.4, label=name)
+  axis.plot(x, value, **look, label=name)
   if band and None not in low + high:
     axis.fill_between(x, low, high, color=look['color'], alpha=0.15, lw=0)
+
+
+def _words(text: str) -> str:
+  """Lines of at most 44 characters, as wide as a panel."""
+  return textwrap.fill(text, 44)
 
 
 _LONGEST = 20  # Characters of a value at an axis.
@@ -283,6 +310,9 @@ def _ordered(values: set[Any], field: str) -> list[Any]:
   return sorted(values, key=str)
 
 
+_ASIDE = 0.24  # Of the way to the next value, over which models are spread.
+
+
 def ablation(field: str, points: Sequence[Entry]) -> bytes:
   """A panel per quantity, a line per model, over one field's values."""
   quantities = list(dict.fromkeys((p['metric'], p['quantity']) for p in points))
@@ -291,22 +321,26 @@ def ablation(field: str, points: Sequence[Entry]) -> bytes:
   figure, axes = _axes(len(quantities))
   looks = styles(models)
   for axis, quantity in zip(axes, quantities, strict=True):
-    for model in models:
+    for number, model in enumerate(models):
       line = sorted(
         (places.index(p['x']), p['value'], p['low'], p['high'])
         for p in points
         if (p['metric'], p['quantity']) == quantity and p['model'] == model
       )
       if line:
-        x, value, low, high = zip(*line, strict=True)
-        look = looks[model]
-        axis.plot(x, value, **look, marker='o', label=model, markersize=4)
+        place, value, low, high = zip(*line, strict=True)
+        # Beside each other, so that equal values do not hide each other.
+        aside = _ASIDE * (number - (len(models) - 1) / 2) / len(models)
+        x = [one + aside for one in place]
+        look = looks[model] | _told_apart(number, len(models), 1)
+        axis.plot(x, value, **look, label=model)
         axis.fill_between(x, low, high, color=look['color'], alpha=0.15)
     labels = [
       'full' if field in _LENGTHS and place == 0 else str(place)
       for place in places
     ]
     axis.set_xticks(range(len(places)), labels, fontsize=8)
-    axis.set(title=': '.join(quantity), xlabel=field, ylim=(-0.03, 1.03))
+    words = _words(terms.field(quantity[0], field))
+    axis.set(title=': '.join(quantity), xlabel=words, ylim=(-0.03, 1.03))
   _legend(figure, axes, 5)
   return _png(figure)

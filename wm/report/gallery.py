@@ -7,7 +7,7 @@ import html
 from collections.abc import Sequence
 
 from wm import core
-from wm.report import tables, worst
+from wm.report import tables, terms, worst
 from wm.report.collect import Run
 from wm.report.scenes import Painter, Scene
 
@@ -51,6 +51,9 @@ def _of_run(run: Run, groups: Sequence[worst.Group]) -> list[str]:
       missing = f'<p class="note">No pictures: {html.escape(str(error))}</p>\n'
   title = f'{html.escape(run.name)} <small>{html.escape(run.world)}</small>'
   parts = [f'<h3>{title}</h3>\n', missing]
+  if painter:
+    legend = html.escape(terms.picture(run.world))
+    parts.append(f'<p class="note">In the pictures: {legend}</p>\n')
   perfect = [
     f'{g.spec}: {g.quantity} ({g.measured})' for g in groups if not g.short
   ]

@@ -22,6 +22,7 @@ th, td { border-bottom: 1px solid var(--line); padding: .3rem .7rem;
   text-align: left; white-space: nowrap; vertical-align: top; }
 th { background: var(--soft); font-weight: 600; white-space: normal;
   vertical-align: bottom; min-width: 6rem; font-size: .9rem; }
+th.long { min-width: 13rem; }
 td small { display: block; color: #777; }
 .note { color: #777; font-size: .9rem; max-width: 60rem; }
 figure { margin: 1rem 1rem 1rem 0; display: inline-block; max-width: 34rem;
@@ -52,19 +53,30 @@ figure.scene img { background: none; max-height: 24rem; }
 
 def _cell(text: str) -> str:
   value, bracket, rest = text.partition(' [')
-  if bracket:
-    return f'{html.escape(value)}<small>[{html.escape(rest)}</small>'
-  return html.escape(text)
+  if not bracket:
+    return html.escape(text)
+  parts = [
+    f'[{part}' if not n else part for n, part in enumerate(rest.split('], '))
+  ]
+  if len(parts) > 1:
+    parts[0] += ']'
+  small = ''.join(f'<small>{html.escape(part)}</small>' for part in parts)
+  return html.escape(value) + small
+
+
+_LONG = 40  # Characters of a head that has more room.
 
 
 def _head(text: str) -> str:
   """A head may break after a sign, not only at a blank."""
-  return re.sub(r'([/,=_(]+)(?=.)', r'\1<wbr>', html.escape(text))
+  broken = re.sub(r'([/,=_]+)(?=.)', r'\1<wbr>', html.escape(text))
+  kind = ' class="long"' if len(text) > _LONG else ''
+  return f'<th{kind}>{broken}</th>'
 
 
 def table(given: Table) -> str:
   """A table section."""
-  heads = ''.join(f'<th>{_head(head)}</th>' for head in given.heads)
+  heads = ''.join(map(_head, given.heads))
   rows = ''.join(
     '<tr>' + ''.join(f'<td>{_cell(cell)}</td>' for cell in row) + '</tr>\n'
     for row in given.rows

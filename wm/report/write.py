@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
-from wm import files, locks, registry
+from wm import files, locks
 from wm.report import (
   beside,
   breakdown,
@@ -20,6 +20,7 @@ from wm.report import (
   seeds,
   settings,
   tables,
+  terms,
   worst,
 )
 
@@ -61,12 +62,12 @@ def _write(runs: Sequence[collect.Run], out: pathlib.Path) -> dict[str, Any]:
   parts = _tables(runs, together, curves)
   pictures = _pictures(runs, together, curves, out)
   lead = _lead(entries)
-  terms = _definitions(entries)
+  words = terms.glossary(entries)
   groups = worst.groups(together)
-  text = _markdown(lead, parts, pictures, terms, gallery.markdown(groups))
+  text = _markdown(lead, parts, pictures, words, gallery.markdown(groups))
   files.write_text(out / 'report.md', text)
   trials = gallery.section(together, groups)
-  text = _html(lead, parts, pictures, out, terms, trials)
+  text = _html(lead, parts, pictures, out, words, trials)
   files.write_text(out / 'report.html', text)
   return {
     'results': len(entries),
@@ -113,17 +114,6 @@ def _lead(entries: Sequence[collect.Entry]) -> str:
   return '; '.join(f'{key} {value}' for key, value in facts.items() if value)
 
 
-def _definitions(entries: Sequence[collect.Entry]) -> dict[str, str]:
-  """First paragraph of each metric's docstring."""
-  names = dict.fromkeys(entry['metric'] for entry in entries)
-  return {
-    name: ' '.join(
-      (registry.find('metric', name).__doc__ or '').split('\n\n')[0].split()
-    )
-    for name in names
-  }
-
-
 # (file name inside the report, caption, link to an interactive page or None)
 Picture = tuple[str, str, str | None]
 
@@ -147,7 +137,7 @@ def _pictures(
   for one in curves:
     name = f'{one.metric}_{one.quantity}_by_{one.column}.png'
     (out / name).write_bytes(figures.curves(one))
-    caption = f'{one.metric}: {one.quantity} by {one.column}'
+    caption = f'{one.metric}: {one.quantity} by {one.axis}'
     caption += f'; {bands}' if figures.banded(one) else ''
     made.append((name, caption, None))
   for field, points in figures.ablations(together).items():
@@ -213,7 +203,7 @@ def _markdown(
   lead: str,
   parts: Sequence[tables.Table],
   pictures: Sequence[Picture],
-  terms: dict[str, str],
+  words: dict[str, str],
   trials: str,
 ) -> str:
   shown = [f'# {_TITLE}', '', lead, '']
@@ -225,7 +215,7 @@ def _markdown(
   shown += [trials] if trials else []
   shown += [part.markdown() for part in parts if part.folded]
   shown += ['## What is measured', '']
-  shown += [f'- `{term}`: {text}' for term, text in terms.items()]
+  shown += [f'- `{term}`: {text}' for term, text in words.items()]
   return '\n'.join([*shown, ''])
 
 
@@ -234,7 +224,7 @@ def _html(
   parts: Sequence[tables.Table],
   pictures: Sequence[Picture],
   out: pathlib.Path,
-  terms: dict[str, str],
+  words: dict[str, str],
   trials: str,
 ) -> str:
   images = [
@@ -244,7 +234,7 @@ def _html(
   body = [page.table(part) for part in parts if not part.folded]
   if images:
     body += ['<h2>Pictures</h2>', *images]
-  body += [trials, page.definitions(terms)]
+  body += [trials, page.definitions(words)]
   body += [page.table(part) for part in parts if part.folded]
   return page.page(_TITLE, lead, body)
 

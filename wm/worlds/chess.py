@@ -357,7 +357,7 @@ class World(chess_states.Labelled, games.GameWorld):
     return self.walk(self.init(1), tokens, np.array([tokens.size]))[1]
 
   def render(self, state: np.ndarray) -> str:
-    """The board, with the last move and a king in check marked."""
+    """The board, the last move on yellow, a king in check on red."""
     if not self._boards(state[None])[0]:
       return svg.card([self.format_state(state)])
     board = chess_fen.squares(state)

@@ -145,7 +145,10 @@ class Navigation(Journeys):
     return f'{ids[current]},{ids[goal] if goal >= 0 else "?"}'
 
   def render(self, state: np.ndarray) -> str:
-    """The streets around the current intersection; see `map_picture`."""
+    """The streets around the current intersection, a filled red dot; those that
+    leave it are blue. The green ring is the destination, or a green arrow at
+    the edge points to it.
+    """
     current, goal = map(int, state)
     if current < 0:
       return svg.card([self.format_state(state)])

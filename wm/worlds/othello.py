@@ -324,7 +324,7 @@ class World(games.GameWorld):
     return ''.join(self.vocab[token] for token in moves if token) or 'start'
 
   def render(self, state: np.ndarray) -> str:
-    """The board, the last move, and dots where a move is legal."""
+    """The board, the last move on yellow, dots where a move is legal."""
     if state[SIDE] == core.DEAD:
       return super().render(state)
     black, white, side = _one(self._position(state[None]))
