@@ -44,7 +44,7 @@ def main() -> None:
   if FLAGS.samples:
     summary = run.from_file(world, FLAGS.samples, FLAGS.out, config, FLAGS.name)
   else:
-    predictor, name, about, _ = common.predictor(world)
+    predictor, name, about, origin = common.predictor(world)
     summary = run.from_model(
       world,
       predictor,
@@ -54,6 +54,7 @@ def main() -> None:
       num=FLAGS.num_samples,
       accept=registry.make('accept', FLAGS.accept or 'epsilon(0.01)'),
       about=about,
+      origin=origin,
     )
   for fact, value in run.facts(summary):
     print(f'{fact}: {value}')

@@ -57,6 +57,9 @@ class Origin(NamedTuple):
   unknown: str = ''
 
 
+UNKNOWN = Origin({}, 'what the model is made from is not given')
+
+
 class _Module(NamedTuple):
   """A module, by where it is found.
 

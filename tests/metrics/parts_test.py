@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+import wm
 from tests.metrics.counted import OTHER, Counted
 from tests.metrics.counted import run as _run
 from wm import core, provenance, registry
@@ -128,6 +129,23 @@ def test_better_statistics_need_no_new_trials(tmp_path, monkeypatch):
   said.clear()
   assert _run(out, tell=said.append)[0] == second
   assert said == ['counted(): kept from before']
+
+
+def test_a_part_of_the_version_before_is_told_by_its_version(tmp_path):
+  _run(tmp_path)
+  (path,) = parts.paths(tmp_path)
+  entries = json.loads(path.read_text())['entries']
+  parts.remove(path)
+  old = path.with_name('counted-0123456789ab.json')
+  old.write_text(json.dumps({'entries': entries, 'breakdown': []}))
+  old.with_suffix('.csv').write_text('metric,spec\n')
+  said = []
+  _run(tmp_path, tell=said.append)
+  assert said == [
+    f'counted(): measured anew: scores/{old.name} was written by wm '
+    f'{wm.__version__} in a format that does not say what it was measured from'
+  ]
+  assert sorted((tmp_path / parts.FOLDER).iterdir()) == sorted(_files(tmp_path))
 
 
 def test_parts_of_the_version_before_are_measured_anew(tmp_path):

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from wm import accept, core, predictors, registry
+from wm import accept, core, predictors, provenance, registry
 from wm.data import text
 from wm.recon import run, sampling
 from wm.recon.reconstruct import Options
@@ -105,7 +105,62 @@ def test_a_true_model_needs_no_new_edge(world, tmp_path):
   assert summary['sequences'] == 60
   assert summary['failed'] == summary['new_edges'] == 0
   assert summary['classes']['valid'] == summary['routes'] > 0
-  assert {p.name for p in tmp_path.iterdir()} == FILES | {'samples.txt'}
+  assert {p.name for p in tmp_path.iterdir()} == FILES | {
+    'samples.txt',
+    'samples.origin.json',
+  }
+
+
+def test_routes_are_kept_as_long_as_their_model_is_the_same(
+  world, tmp_path, monkeypatch
+):
+  made, calls = sampling._chunk, []
+  monkeypatch.setattr(
+    sampling, '_chunk', lambda *args: calls.append(args) or made(*args)
+  )
+  said = []
+
+  def again(model: str, origin: provenance.Origin) -> tuple[dict, list, int]:
+    """The summary, what was said and how many chunks were sampled."""
+    said.clear()
+    calls.clear()
+    summary = run.from_model(
+      world,
+      registry.make('model', model).predictor(world, 0),
+      tmp_path,
+      run.Config(),
+      name='mine',
+      num=40,
+      accept=accept.epsilon(0.01),
+      about={},
+      origin=origin,
+      tell=said.append,
+    )
+    return summary, list(said), len(calls)
+
+  one, other = (
+    provenance.Origin({'m.py': '1'}),
+    provenance.Origin({'m.py': '2'}),
+  )
+  true, *rest = again('oracle()', one)
+  assert rest == [[], 1]
+  kept, *rest = again('oracle()', one)
+  assert rest == [[], 0]
+  assert _same(kept, true)
+  wrong, *rest = again('uniform()', other)
+  path = tmp_path / 'samples.txt'
+  assert rest == [[f'{path}: sampled anew: m.py changed'], 1]
+  assert wrong['failed'] > true['failed']
+  path.write_bytes(path.read_bytes()[:100])
+  mended, *rest = again('uniform()', other)
+  assert rest == [
+    [f'{path}: sampled anew: samples.txt is damaged: its hash is wrong'],
+    1,
+  ]
+  assert _same(mended, wrong)
+  _, (line,), num = again('uniform()', provenance.UNKNOWN)
+  assert 'is not given' in line
+  assert num == 1
 
 
 def test_sampling_does_not_depend_on_chunks_and_goes_on(

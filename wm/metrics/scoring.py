@@ -45,8 +45,6 @@ _DERIVED = ('recipe', 'training_seed')
 _ENGINE = ('wm.metrics.needs', 'wm.metrics.rollouts', 'wm.accept')
 _SUMMARIES = ('wm.metrics.summaries',)
 
-_UNKNOWN = provenance.Origin({}, 'what the model is made from is not given')
-
 Tell = Callable[[str], None]
 
 
@@ -258,7 +256,7 @@ def run(
   model_name: str,
   out: str | pathlib.Path,
   extra: Entry | None = None,
-  origin: provenance.Origin = _UNKNOWN,
+  origin: provenance.Origin = provenance.UNKNOWN,
   tell: Tell = print,
 ) -> list[Entry]:
   """Scores a predictor by metrics; goes on where a killed run stopped.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import dataclasses
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from wm import core, files, locks, progress, registry
+from wm import core, files, locks, progress, provenance, registry
 from wm.data import text
 from wm.metrics import scoring, stats
 from wm.recon import controls, draw, measures, page, reconstruct, sampling
@@ -95,10 +95,13 @@ def from_model(
   num: int,
   accept: Any,
   about: dict[str, Any],
+  origin: provenance.Origin = provenance.UNKNOWN,
+  tell: Callable[[str], None] = print,
 ) -> dict[str, Any]:
   """The map implied by `num` sequences sampled from a predictor.
 
-  They are kept in OUT/samples.txt; see `sampling.write`.
+  They are kept in OUT/samples.txt (see `sampling.write`) as long as all that
+  they were sampled from is the same.
 
   Args:
     world: a street map.
@@ -109,6 +112,8 @@ def from_model(
     num: sequences to sample.
     accept: rule from `wm.accept` that they are sampled under.
     about: what else identifies the model (checkpoint, step).
+    origin: what the predictor is made from; without it nothing is kept.
+    tell: gets a line where sequences are sampled anew.
 
   Returns:
     See `from_file`.
@@ -118,9 +123,13 @@ def from_model(
   routes_lib.street_graph(world)
   _claim(world, out, config, about)
   samples = Path(out) / 'samples.txt'
+  if why := sampling.forget(samples, world, origin):
+    tell(f'{samples}: sampled anew: {why}')
+    (Path(out) / 'summary.json').unlink(missing_ok=True)
   sampling.write(
     predictor, world, samples, num=num, seed=config.seed, accept=accept
   )
+  sampling.seal(samples)
   return _run(world, text.read(samples, world), out, config, name, about)
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
 from typing import Any
 
 import numpy as np
 
-from wm import core, files, progress
+from wm import core, files, progress, provenance
 from wm.data import text
 from wm.recon import routes
 
 Path = pathlib.Path
 
+_CODE = ('wm.recon.sampling', 'wm.accept')
+_RECORD = {'inputs': dict, 'unknown': str, 'sha256': str}
 CHUNK = 256  # Rows sampled, and kept, at a time; no result depends on it.
 
 
@@ -53,6 +56,52 @@ def _chunk(
   return core.Sequences(tokens, np.argmax(pad, -1).astype(np.int32))
 
 
+def forget(
+  path: str | Path, world: core.World, origin: provenance.Origin
+) -> str:
+  """Removes sequences that were not sampled from what is there now.
+
+  What they are sampled from is kept beside them, in NAME.origin.json.
+
+  Args:
+    path: text file of `write`.
+    world: as there.
+    origin: what the predictor is made from.
+
+  Returns:
+    Why they are removed; '' if they stand, or there are none.
+  """
+  path = Path(path)
+  record, parts = path.with_suffix('.origin.json'), _parts(path)
+  made = provenance.Reader().of(*_CODE, world, origin.inputs).inputs
+  why = ''
+  if path.exists() or parts.exists():
+    why = origin.unknown or 'an earlier version did not record from what'
+    if record.exists() and not origin.unknown:
+      before = files.read_record(record, _RECORD)
+      why = before['unknown'] or provenance.difference(before['inputs'], made)
+      if not why and path.exists() and before['sha256'] != files.sha256(path):
+        why = f'{path.name} is damaged: its hash is wrong'
+      if not why:
+        return ''
+  path.unlink(missing_ok=True)
+  shutil.rmtree(parts, ignore_errors=True)
+  now = {'inputs': made, 'unknown': origin.unknown, 'sha256': ''}
+  files.write_json(record, now)
+  return why
+
+
+def seal(path: str | Path) -> None:
+  """Records what the sampled sequences are, so that damage is found out."""
+  record = Path(path).with_suffix('.origin.json')
+  now = files.read_record(record, _RECORD)
+  files.write_json(record, {**now, 'sha256': files.sha256(path)})
+
+
+def _parts(path: Path) -> Path:
+  return path.with_name(path.name + '.parts')
+
+
 def write(
   predictor: core.Predictor,
   world: core.World,
@@ -80,7 +129,7 @@ def write(
   path = Path(path)
   if path.exists():
     return
-  parts = path.with_name(path.name + '.parts')
+  parts = _parts(path)
   heads = prompts(world, num, seed)
   done = []
   with progress.Progress('sample routes', num, 'sequences') as shown:
