@@ -130,8 +130,10 @@ def test_oracle_prefers_the_soonest_completion():
     for node in range(4)
   }
   assert best == {0: tiny.X, 1: tiny.X, 2: tiny.Y, 3: tiny.END}
-  soonest = predictors.soonest(world, np.array([[0], [2], [3], [-1]], np.int32))
-  assert [np.flatnonzero(row).tolist() for row in soonest] == [
+  states = np.array([[0], [2], [3], [-1]], np.int32)
+  options = world.options(states)
+  soonest = world.soonest(states, options)
+  assert [o[s].tolist() for o, s in zip(options, soonest, strict=True)] == [
     [tiny.X, tiny.Y],
     [tiny.Y],
     [tiny.END],

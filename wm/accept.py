@@ -149,7 +149,11 @@ def _draw_sparse(
 
 
 class Accept:
-  """A rule; subclasses define `mask`. Probability zero is never accepted."""
+  """A rule; subclasses define `mask`. Probability zero is never accepted.
+
+  On NumPy arrays tokens of probability zero change no mask and no draw, to the
+  bit: a predictor may leave them out and keep the others in order of id.
+  """
 
   def mask(self, log_probs: Any) -> Any:
     """[..., V] bool: accepted tokens, from log-probabilities in nats."""
@@ -253,7 +257,11 @@ class published(Accept):
     xp = _xp(log_probs)
     likely = _first(log_probs, 50)
     mass = xp.where(likely, xp.exp(log_probs), 0)
-    enough = mass >= np.float32(self.threshold) * mass.sum(-1, keepdims=True)
+    if xp is np:  # In order of id, so that impossible tokens do not matter.
+      total = np.cumsum(mass, axis=-1)[..., -1:]
+    else:
+      total = mass.sum(-1, keepdims=True)
+    enough = mass >= np.float32(self.threshold) * total
     possible = log_probs > -math.inf
     return possible & (_first(log_probs, 1) | (likely & enough))
 

@@ -118,6 +118,37 @@ class World(abc.ABC):
 
   # What a world may refine; the defaults suit any world.
 
+  def options(self, states: np.ndarray) -> np.ndarray:
+    """[B, K] int32: the tokens legal in each state, ascending; DEAD is none.
+
+    What `legal` says, for worlds of many tokens that know the few legal ones.
+    """
+    row, token = np.nonzero(self.legal(states))
+    sizes = np.bincount(row, minlength=len(states))
+    place = np.arange(len(row)) - (np.cumsum(sizes) - sizes)[row]
+    found = np.full((len(states), sizes.max(initial=1)), DEAD, np.int32)
+    found[row, place] = token
+    return found
+
+  def soonest(self, states: np.ndarray, options: np.ndarray) -> np.ndarray:
+    """[B, K] bool: options on the way to the soonest completion.
+
+    All False where a sequence of the world's length cannot complete. Where the
+    world does not say what can complete, all legal tokens.
+
+    options: [B, K] of the states [B, W].
+    """
+    low = np.ones(len(states), np.int32)
+    high = np.full(len(states), self.max_len, np.int32)
+    while (low < high).any():  # The least budget that leaves any token.
+      middle = (low + high) // 2
+      enough = self.completable(states, middle).any(-1)
+      high = np.where(enough, middle, high)
+      low = np.where(enough, low, np.minimum(middle + 1, high))
+    kept = self.completable(states, low)
+    legal = np.take_along_axis(kept, np.maximum(options, 0), -1)
+    return legal & (options != DEAD)
+
   def counts(self, state: np.ndarray, depth: int) -> Iterator[int]:
     """What `count` gives, one length at a time, as they are known.
 

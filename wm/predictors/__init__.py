@@ -18,10 +18,8 @@ from wm.predictors.oracles import (
   NoisyOracle,
   Oracle,
   Reader,
-  StatePredictor,
-  StateSession,
   Uniform,
-  soonest,
+  likely,
   world_log_probs,
 )
 from wm.predictors.stateless import (
@@ -29,6 +27,13 @@ from wm.predictors.stateless import (
   Stateless,
   chunks,
   log_probs_by_rows,
+)
+from wm.predictors.states import (
+  SparsePredictor,
+  SparseSession,
+  StatePredictor,
+  StateSession,
+  Support,
 )
 
 __all__ = [
@@ -41,13 +46,16 @@ __all__ = [
   'NoisyOracle',
   'Oracle',
   'Reader',
+  'SparsePredictor',
+  'SparseSession',
   'StatePredictor',
   'StateSession',
   'Stateless',
+  'Support',
   'Uniform',
   'chunks',
   'histories',
+  'likely',
   'log_probs_by_rows',
-  'soonest',
   'world_log_probs',
 ]

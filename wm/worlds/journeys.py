@@ -120,6 +120,40 @@ class Journeys(core.World):
     legal[:, END] = here & (rows == goals)
     return legal
 
+  def options(self, states: np.ndarray) -> np.ndarray:
+    """[B, 9] int32 `end` and directions; [B, S] where a node may be stated."""
+    rows, goals = self.rows_goals(states)
+    asks = self._asks(states)
+    nodes = NODE0 + np.arange(len(self.graph) * asks.any())
+    width = max(len(nodes), NODE0 - 1)
+    found = np.full((len(states), width), core.DEAD, np.int32)
+    found[(rows >= 0) & (rows == goals), 0] = END
+    tokens = np.arange(DIRECTION0, NODE0)
+    moves = (rows[:, None] >= 0) & (self.graph.delta[rows] >= 0)
+    found[:, 1 : NODE0 - 1] = np.where(moves, tokens, core.DEAD)
+    found[asks, : len(nodes)] = nodes
+    return found
+
+  def soonest(self, states: np.ndarray, options: np.ndarray) -> np.ndarray:
+    """[B, K] bool; see core.World."""
+    rows, goals = self.rows_goals(states)
+    never = np.iinfo(np.int64).max - 2
+    none = np.iinfo(self.hops.dtype).max
+    # Tokens to `end`, this one included: of any way on, an origin, or `end`.
+    need = np.full(options.shape, 3, np.int64)
+    here, asks = rows >= 0, states[:, 1] == UNSTATED
+    asks &= states[:, 0] >= 0
+    heads = self.graph.delta[rows[here]]
+    hops = self.hops[heads, goals[here, None]].astype(np.int64)
+    need[here, 1 : NODE0 - 1] = np.where(hops == none, never, hops) + 2
+    need[here, 0] = 1
+    if asks.any():
+      hops = self.hops[states[asks, 0]].astype(np.int64)
+      need[asks, : len(self.graph)] = np.where(hops == none, never, hops) + 2
+    need[options == core.DEAD] = never
+    least = need.min(1, initial=never, keepdims=True)
+    return need <= np.minimum(least, self.max_len)
+
   def state_id(self, states: np.ndarray) -> np.ndarray:
     """[B] int64."""
     current, goal = states.T.astype(np.int64)
