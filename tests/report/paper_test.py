@@ -243,7 +243,7 @@ def test_a_variant_is_matched_by_its_fields(tmp_path):
         'distinction',
         'recall_definition',
         value,
-        **{**OTHELLO, 'model': 'oracle', 'spec': spec},
+        **{'model': 'oracle', 'world': 'othello()', 'spec': spec},
       )
       for value, spec in (
         (0.25, 'distinction()'),

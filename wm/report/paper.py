@@ -137,37 +137,47 @@ _VALID = {
 }
 
 
+# Compression takes positions that recur, distinction those of every ply.
 _POOL = {'size': 8, 'states': 'recurring', 'pool': 1000}
+_PLIES = {'size': 8, 'states': 'stratified'}
 _GPT = {'family': 'transformer', 'layers': 8, 'width': 512}
 
 
 def _of_games(
-  metric: str, quantity: str, values: Sequence[float], **more: Any
+  metric: str,
+  quantity: str,
+  values: Sequence[float],
+  world: dict[str, Any],
+  **more: Any,
 ) -> Row:
   """values: of untrained, championship, synthetic, oracle."""
   untrained, records, *rest = values
   values = untrained, records, records, *rest
   found = columns(_GAME_MODELS, values)
-  return Row(metric, quantity, found, world=_POOL, **more)
+  return Row(metric, quantity, found, world=world, **more)
 
 
 _OTHELLO = Paper(
   'Vafa et al. 2024, tables 3 (n = 1,000) and 4 (n = 100, which its standard '
   'error of .05 at .66 fits; we have no others of these tables)',
-  'with models of 8 layers of 512, on positions that recur in 1,000 random '
-  "games (10,000 in the published program: the world's default)",
+  'with models of 8 layers of 512; compression on positions that recur in '
+  "1,000 random games (10,000 in the published program: the world's default)",
   (
-    _of_games('compression', 'precision_published', (0.00, 0.00, 0.98, 1.00)),
+    _of_games(
+      'compression', 'precision_published', (0.00, 0.00, 0.98, 1.00), _POOL
+    ),
     _of_games(
       'distinction',
       'precision_published',
       (0.02, 0.65, 0.99, 1.00),
+      _PLIES,
       free=_NOT_PRECISION,
     ),
     _of_games(
       'distinction',
       'recall_definition',
       (0.14, 0.27, 1.00, 1.00),
+      _PLIES,
       fields={'boundary': 'sampled'},
       free=_NOT_RECALL,
     ),
