@@ -13,8 +13,11 @@ number of clusters. Quantities without bounds get the bootstrap-t of clusters
 leave no variance, Hall's transformation (1992, Journal of the Royal
 Statistical Society B 54). No interval has zero width.
 
-What no interval can know is a kind of failure, in fewer than about
-3 of all clusters, that none of those drawn has shown.
+How often they hold the truth is measured by
+tests/metrics/coverage_study_test.py, with its table beside it: of samples of
+50 clusters and more 94 % and more, but for tails as long as a lognormal's of
+sigma 1, for failures in the longest of few clusters, and for failures so rare
+that none of the clusters drawn has shown them.
 """
 
 from __future__ import annotations
@@ -149,10 +152,11 @@ def resample(num: int, seed: int, rows: np.ndarray) -> np.ndarray:
   A pure function of the integers, the same on every machine.
   """
   pairs = core.hash64(seed, rows[:, None], np.arange((num + 1) // 2))
-  # Two draws from each hash; the remainder's bias is below num / 2**32.
+  # Two draws from each hash; their bias is below num / 2**32.
   halves = pairs >> np.uint64(32), pairs & np.uint64(0xFFFFFFFF)
-  drawn = np.concatenate(halves, 1)[:, :num] % np.uint64(num)
-  place = drawn.astype(np.int64) + np.arange(len(rows))[:, None] * num
+  uniform = np.concatenate(halves, 1)[:, :num]
+  drawn = (uniform * np.uint64(num) >> np.uint64(32)).astype(np.int64)
+  place = drawn + np.arange(len(rows))[:, None] * num
   counts = np.bincount(place.reshape(-1), minlength=len(rows) * num)
   return counts.reshape(len(rows), num).astype(np.float64)
 
@@ -173,13 +177,16 @@ def bootstrap_t(
   num = weights.shape[1]
   value, errors = _residuals(totals, weights)
   plain = totals - value[:, None] * weights
-  parts = plain, weights, plain * plain, plain * weights, weights * weights
+  parts = np.stack(
+    [plain, weights, plain * plain, plain * weights, weights * weights]
+  )
   block = max(1, _BLOCK // num)
   found = []
   for start in range(0, RESAMPLES, block):
     rows = np.arange(start, min(start + block, RESAMPLES))
-    counts = resample(num, seed, rows).T
-    total, mass, square, product, heavy = (part @ counts for part in parts)
+    counts = resample(num, seed, rows)
+    sums = (parts.reshape(-1, num) @ counts.T).reshape(*parts.shape[:2], -1)
+    total, mass, square, product, heavy = sums
     off = total / mass
     left = square - 2 * off * product + off * off * heavy
     none = left <= _ROUNDING * (square + off * off * heavy)
