@@ -352,6 +352,7 @@ def run(main: Callable[[], None], *names: str) -> None:
   from wm import stopping  # --help needs no more of the package.
 
   stopping.install(_goes_on)
+  sys.stdout.reconfigure(line_buffering=True)  # A signal loses no line.
   logging.use_absl_handler()
   for name in ('out', 'seed', *names):
     # Of the binary: `flags.declare_key_flag` would make them this module's.

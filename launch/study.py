@@ -4,10 +4,9 @@
 
 --row='NAME: MODEL' is scored on --world as it is; --row='NAME: MODEL on WORLD'
 is first trained on WORLD and scored there; 'NAME: MODEL on WORLD then on WORLD'
-is scored on the second. Each row is a run folder OUT/NAME, made by the same
-stages as `sample`, `train`, `score` and `reconstruct`, which read the other
-flags; the report over all of them is in OUT/report. A study that was stopped
-goes on where it was.
+is scored on the second. Each row is a run folder OUT/NAME, made by the stages
+`sample`, `train`, `score` and `reconstruct`, which read the other flags; the
+report is in OUT/report. A study that was stopped goes on where it was.
 """
 
 import pathlib
@@ -32,9 +31,8 @@ def rows() -> list[tuple[str, str, str | None, str, bool]]:
   for text in FLAGS.row:
     match = re.fullmatch(ROW, text)
     if not match:
-      raise core.InputError(
-        f"bad row {text!r}: expected 'NAME: MODEL' or 'NAME: MODEL on WORLD'"
-      )
+      expected = "expected 'NAME: MODEL' or 'NAME: MODEL on WORLD'"
+      raise core.InputError(f'bad row {text!r}: {expected}')
     name, model, world, there = match.groups()
     there = there or world or FLAGS.world
     if name in [row[0] for row in found]:
@@ -56,19 +54,22 @@ def stage(main, title: str, **values) -> None:
 def main() -> None:
   """Every stage of every row, then the report."""
   common.need('world', 'row', 'metric', 'out')
+  from wm import locks
+
   out, wanted = pathlib.Path(FLAGS.out), rows()
-  for name, model, world, there, has_map in wanted:
-    where = {'out': str(out / name), 'name': name, 'model': model}
-    if world:
-      stage(sample.main, f'{name}: sample', **where, world=world)
-      stage(train.main, f'{name}: train', **where, world=world)
-    where |= {'world': there, 'score_world': there}
-    where['checkpoint'] = 'best' if world else 'none'
-    stage(score.main, f'{name}: score', **where)
-    if world and has_map:
-      stage(reconstruct.main, f'{name}: reconstruct', **where)
-  folders = [str(out / name) for name, *_ in wanted]
-  stage(report.main, 'report', out=str(out), runs=folders)
+  with locks.writer(out, 'study'):
+    for name, model, world, there, has_map in wanted:
+      where = {'out': str(out / name), 'name': name, 'model': model}
+      if world:
+        stage(sample.main, f'{name}: sample', **where, world=world)
+        stage(train.main, f'{name}: train', **where, world=world)
+      which = 'best' if world else 'none'
+      where |= {'world': there, 'score_world': there, 'checkpoint': which}
+      stage(score.main, f'{name}: score', **where)
+      if world and has_map:
+        stage(reconstruct.main, f'{name}: reconstruct', **where)
+    folders = [str(out / row[0]) for row in wanted]
+    stage(report.main, 'report', out=str(out), runs=folders)
 
 
 if __name__ == '__main__':

@@ -2,11 +2,15 @@
 
 import os
 import pathlib
+import re
 import resource
+import shutil
 import subprocess
 import sys
 
 import pytest
+
+from tests.train import resume_test, toy
 
 BYTES = 1 << 20
 FLAGS = ('--world=maps(rows=4, columns=4)', '--num=200000', '--num_heldout=10')
@@ -50,6 +54,20 @@ def test_a_full_disk(root, small_disk):
   assert err.splitlines() == [err]
   assert 'No space left on device' in err
   assert [path.name for path in small_disk.iterdir()] == ['mine.txt']
+
+
+def test_a_disk_that_fills_up_while_a_checkpoint_is_written(
+  small_disk, tmp_path
+):
+  toy.make_data(small_disk / 'run')
+  free = shutil.disk_usage(small_disk).free
+  (small_disk / 'mine').write_bytes(bytes(free - 60_000))
+  (tmp_path / 'run').symlink_to(small_disk / 'run')
+  process = resume_test.start(tmp_path / 'run', die=['full', 0])
+  err = process.communicate(timeout=120)[1]
+  assert process.returncode == 1
+  assert re.fullmatch('error: No space left on device: .*/checkpoints\n', err)
+  assert not list((small_disk / 'run' / 'checkpoints').iterdir())
 
 
 def test_a_file_size_limit(root, tmp_path):

@@ -131,6 +131,15 @@ def test_a_finished_data_set_is_found_where_nobody_may_write(
   assert sampling.make_dataset(world, tmp_path, **sizes) == made
 
 
+def test_systems_without_locks_import_all_the_same(root):
+  code = """
+import sys
+sys.modules['fcntl'] = sys.modules['resource'] = None
+import wm.locks, wm.data.ingest, wm.train.sweep
+"""
+  subprocess.run([sys.executable, '-c', code], cwd=root, check=True)
+
+
 def train(out) -> None:
   toy.install()
   loop.train(loop.Config(toy.WORLD, toy.MODEL, steps=1), out)

@@ -112,6 +112,17 @@ def test_two_stages_of_counted_models(root, out):
   assert row['best_loss'] == two['best_loss']
 
 
+def test_a_sweep_whose_runs_all_fail_has_failed(root, out, tmp_path):
+  flags = [WORLD, '--grid=seed=0|1', '--model=uniform()', '--jobs=2']
+  flags += [f'--data={out / "data"}', '--metric=next_token(num=5)']
+  done = call(root, 'sweep.py', *flags, f'--out={tmp_path}')
+  assert done.returncode == 1
+  page = tmp_path / 'sweep.md'
+  assert done.stderr == f'error: 2 of 2 runs failed; {page} says why\n'
+  assert page.read_text().count('nothing to train') == 2
+  assert not (tmp_path / 'report').exists()
+
+
 def test_seeds_are_scored_in_another_world_and_reported_together(
   root, out, tmp_path
 ):

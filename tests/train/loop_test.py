@@ -267,7 +267,10 @@ def test_a_finished_run_is_left_as_it_is(trained):
     ({'lr': 0.1}, 'another train run'),
     ({'mesh_data': 3}, 'does not fit the 2'),
     ({'batch': 15}, 'cannot be divided over 2'),
-    ({'num_processes': 2}, 'needs --coordinator'),
+    ({'num_processes': 2}, 'None: expected host:port of process 0 of the 2'),
+    ({'coordinator': 'nonsense'}, '=nonsense: expected host:port'),
+    ({'coordinator': 'host:99999'}, '=host:99999: expected host:port'),
+    ({'process_id': 5}, 'process_id=5 of --num_processes=1: expected 0 to 0'),
   ],
 )
 def test_another_run_in_the_folder_is_refused(trained, fields, message):

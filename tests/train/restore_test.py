@@ -45,6 +45,18 @@ def test_no_checkpoint_yet(copy):
   assert not (copy / 'checkpoints').exists()
 
 
+def test_a_checkpoint_that_training_replaces_meanwhile(copy, monkeypatch):
+  params = checkpoints.Checkpoints.params
+
+  def replaced(self, step, abstract):
+    if step == 4:
+      (copy / 'checkpoints' / '4').rename(copy / 'checkpoints' / '5')
+    return params(self, step, abstract)
+
+  monkeypatch.setattr(checkpoints.Checkpoints, 'params', replaced)
+  assert restore.load(copy, 'last')[1]['step'] == 5
+
+
 def test_another_model_spec(run):
   restore.load(run, model='toy()')
   with pytest.raises(core.InputError, match='does not fit the checkpoint'):

@@ -88,6 +88,16 @@ def arrays(run) -> dict[str, np.ndarray]:
   return jax.device_get(state.flatten(found))
 
 
+def same(one, other) -> None:
+  """Metrics and last checkpoints are equal to the bit."""
+  metrics = [(run / 'metrics.jsonl').read_bytes() for run in (one, other)]
+  assert metrics[0] == metrics[1]
+  whole, found = arrays(one), arrays(other)
+  assert whole.keys() == found.keys()
+  for path, array in whole.items():
+    assert array.tobytes() == found[path].tobytes(), path
+
+
 def rows(run) -> list[dict]:
   return writers.read_metrics(run / 'metrics.jsonl')
 
@@ -97,16 +107,45 @@ def test_killed_and_started_again_is_the_same_run_to_the_bit(folder):
   for die in (['feed', 9], ['save', 21], ['line', 45]):
     finish(start(run, die=die), SIGKILLED)
   finish(start(run))
-  assert (run / 'metrics.jsonl').read_bytes() == (
-    folder / 'whole' / 'metrics.jsonl'
-  ).read_bytes()
-  whole, killed = arrays(folder / 'whole'), arrays(run)
-  assert whole.keys() == killed.keys()
-  for path, array in whole.items():
-    assert array.tobytes() == killed[path].tobytes(), path
+  same(folder / 'whole', run)
   kept = checkpoints.Checkpoints(run, read_only=True)
   assert kept.last() == 60
   assert not [p for p in kept.folder.iterdir() if not p.name.isdigit()]
+
+
+def test_told_to_stop_it_saves_and_goes_on_to_the_same_bits(folder):
+  run = copy(folder, 'told')
+  for name, code, step, word in (
+    ('SIGINT', 130, 9, 'interrupted'),
+    ('SIGTERM', 75, 33, 'stopped'),
+  ):
+    process = start(run, die=[name, step])
+    err = process.communicate(timeout=120)[1]
+    assert process.returncode == code
+    said = [line for line in err.splitlines() if line[:7] != 'train: ']
+    assert said == [f'{word}; run the same command again to go on']
+    (last,) = {int(p.name) for p in (run / 'checkpoints').iterdir()} - {20}
+    assert step - 3 <= last < 60, 'the step under way is saved'
+  finish(start(run))
+  same(folder / 'whole', run)
+
+
+@pytest.mark.parametrize(
+  'rounds', [1, pytest.param(10, marks=pytest.mark.slow)]
+)
+def test_of_many_that_start_at_once_one_trains(folder, rounds):
+  for k in range(rounds):
+    run = copy(folder, f'many{rounds}_{k}')
+    crowd = [start(run) for _ in range(3)]
+    said = [process.communicate(timeout=120)[1] for process in crowd]
+    assert sorted(process.returncode for process in crowd) == [0, 2, 2], said
+    for process, err in zip(crowd, said, strict=True):
+      if process.returncode:
+        assert len(err.splitlines()) == 1
+        assert f'{run}: another process (' in err
+        assert "is at its stage 'train'" in err
+    same(folder / 'whole', run)
+    shutil.rmtree(run)
 
 
 def test_goes_on_with_other_numbers_of_devices(folder):
@@ -121,18 +160,36 @@ def test_goes_on_with_other_numbers_of_devices(folder):
     np.testing.assert_allclose(array, moved[path], atol=2e-4)
 
 
-def test_two_processes_end_where_one_does(folder):
-  run = copy(folder, 'two')
+def two(run, die=(None, None)) -> list[subprocess.Popen]:
+  """The two processes of one run."""
   with socket.socket() as free:
     free.bind(('127.0.0.1', 0))
     address = f'127.0.0.1:{free.getsockname()[1]}'
-  pair = [
-    start(
-      run, coordinator=address, num_processes=2, process_id=k, save_every=60
-    )
-    for k in range(2)
+  place = {'coordinator': address, 'num_processes': 2, 'save_every': 60}
+  return [start(run, die=die[k], process_id=k, **place) for k in range(2)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ('name', 'codes'), [('SIGTERM', [75, 75]), ('SIGINT', [75, 130])]
+)
+def test_two_processes_stop_together(folder, name, codes):
+  run = copy(folder, f'together_{name}')
+  pair = two(run, die=(None, [name, 9]))
+  for process, code in zip(pair, codes, strict=True):
+    finish(process, code)
+  (last,) = [int(path.name) for path in (run / 'checkpoints').iterdir()]
+  assert 6 <= last < 60
+  for process in two(run):
+    finish(process)
+  assert [row['step'] for row in rows(run)] == [
+    row['step'] for row in rows(folder / 'whole')
   ]
-  summaries = [finish(process) for process in pair]
+
+
+def test_two_processes_end_where_one_does(folder):
+  run = copy(folder, 'two')
+  summaries = [finish(process) for process in two(run)]
   one = rows(folder / 'whole')[-1]
   assert summaries[0]['heldout_loss'] == summaries[1]['heldout_loss']
   assert summaries[0]['heldout_loss'] == pytest.approx(

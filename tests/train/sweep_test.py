@@ -191,10 +191,13 @@ def test_nothing_to_score(tmp_path):
 SWEEP = """
 import pathlib, signal, sys
 from tests.train import sweep_test
+from wm import ending, stopping
 signal.signal(signal.SIGINT, signal.default_int_handler)
+stopping.install(lambda: True)
 out = pathlib.Path(sys.argv[1])
 do = getattr(sweep_test, sys.argv[3])
-do(out, sweep_test.runs(sys.argv[2]), jobs=1)
+with ending.told(again=True):
+  do(out, sweep_test.runs(sys.argv[2]), jobs=1)
 """
 
 
@@ -220,7 +223,7 @@ def test_a_sweep_that_is_stopped_goes_on(tmp_path, root, how):
   process = background(root, tmp_path)
   wait_for(lambda: began(tmp_path, 'lr=15'))
   os.kill(process.pid, how)
-  process.wait(60)
+  assert process.wait(60) == (-9 if how == signal.SIGKILL else 130)
   todo = runs('lr=1|15|2')
   states = [s.status for s in standings.read(tmp_path, todo)]
   assert states == ['done', 'waiting', 'waiting']
@@ -238,7 +241,7 @@ def test_a_sweep_that_is_stopped_while_it_scores_goes_on(tmp_path, root, how):
   process = background(root, tmp_path, 'lr=1|5|3', 'score')
   wait_for((tmp_path / 'runs' / 'lr=5' / 'score.log').exists)
   os.kill(process.pid, how)
-  process.wait(60)
+  assert process.wait(60) == (-9 if how == signal.SIGKILL else 130)
   assert not list(tmp_path.glob('runs/*/failed.json'))
   assert times_scored(tmp_path, 'lr=1', 'lr=5', 'lr=3') == [1, 0, 0]
   (tmp_path / 'runs' / 'lr=5' / 'well').touch()

@@ -5,7 +5,8 @@
 die: ["feed", n] SIGKILL while batch n is made; ["save", n] while checkpoint n
 is being written; ["saved", n] once it is; ["line", n] within a line of
 metrics.jsonl; ["SIGINT", n] or ["SIGTERM", n] that signal while batch n is
-made, which is some steps before it is trained on.
+made, which is some steps before it is trained on; ["full", 0] takes no look at
+how much room the disk has.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ def _arm(moment: str, number: int) -> None:
       _die()
     write(self, step, **values)
 
+  if moment == 'full':
+    checkpoints.Checkpoints.need = lambda self, state: None
   feed.Feed.host = deadly_host
   checkpoints.Checkpoints.save = deadly_save
   writers.Metrics.write = deadly_write

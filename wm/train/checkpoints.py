@@ -14,8 +14,9 @@ from __future__ import annotations
 import copy
 import errno
 import gc
+import logging
+import math
 import pathlib
-import resource
 import shutil
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -57,6 +58,24 @@ def _hashes(folder: pathlib.Path) -> dict[str, str]:
 
 # What errors say when a disk, a quota or a file-size limit is reached.
 _FULL = ('RESOURCE_EXHAUSTED', 'No space left', 'File too large', 'Disk quota')
+_BESIDES = 1 << 17  # Bytes of a checkpoint that are not its arrays.
+
+
+def _unsaid(record: logging.LogRecord) -> bool:
+  """Is a remark of Orbax's threads not on a full disk? That one we make."""
+  raised = record.exc_info[1] if record.exc_info else ''
+  text = f'{record.getMessage()} {raised}'
+  return not any(sign in text for sign in _FULL)
+
+
+def _largest_file() -> float:
+  """Bytes that the system lets this process write to one file."""
+  try:
+    import resource
+  except ImportError:  # Not a Unix.
+    return math.inf
+  most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+  return math.inf if most == resource.RLIM_INFINITY else most
 
 
 class _BestAndLast:
@@ -82,6 +101,7 @@ class Checkpoints:
 
   def __init__(self, out: str | pathlib.Path, *, read_only: bool) -> None:
     self.folder = (pathlib.Path(out) / 'checkpoints').absolute()
+    logging.getLogger('absl').addFilter(_unsaid)
     self._policy = _BestAndLast()
     options = ocp.CheckpointManagerOptions(
       preservation_policy=self._policy,
@@ -221,18 +241,15 @@ class Checkpoints:
 
   def need(self, state: state_lib.State) -> None:
     """Raises OSError where no checkpoint of this state (or shapes) fits."""
-    size = sum(
+    size = _BESIDES + sum(
       leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state)
     )
-    most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-    free = shutil.disk_usage(self.folder).free
-    if most != resource.RLIM_INFINITY:
-      free = min(free, most)
+    free = min(shutil.disk_usage(self.folder).free, _largest_file())
     if free < size:
       raise OSError(
         errno.ENOSPC,
-        f'No space left on device ({free / 1e6:.1f} MB, a checkpoint takes '
-        f'{size / 1e6:.1f} MB)',
+        f'No space left on device: a checkpoint takes {size / 1e6:.3g} MB, '
+        f'{free / 1e6:.3g} MB are free',
         str(self.folder),
       )
 

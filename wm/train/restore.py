@@ -56,8 +56,21 @@ def load(
       f'{run} was trained on the vocabulary of {about["world"]}; '
       f'{registry.spec(world)} has another'
     )
-  predictor, info = _predictor(run, which, world, trained, about)
-  return predictor, {**info, 'run': about}
+  while True:
+    there = _checkpoints(run)
+    try:
+      predictor, info = _predictor(run, which, world, trained, about)
+    except core.InputError:
+      if _checkpoints(run) == there:
+        raise
+      continue  # A training that goes on took away what was being read.
+    return predictor, {**info, 'run': about}
+
+
+def _checkpoints(run: pathlib.Path) -> set[str]:
+  """Names of those that are whole."""
+  found = {path.name for path in (run / 'checkpoints').glob('*')}
+  return {name for name in found if name.isdigit()}
 
 
 def _about(run: pathlib.Path) -> dict[str, Any]:

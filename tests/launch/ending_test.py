@@ -1,0 +1,168 @@
+"""How binaries end: bad --out, closed pipes, signals at any moment."""
+
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+CITY = '--world=maps(rows=4, columns=4)'
+WOVEN = "--world=maps(rows=6, columns=6, traversal='random')"
+ENV = {**os.environ, 'XLA_FLAGS': '--xla_backend_optimization_level=0'}
+SAID = {
+  130: 'interrupted; run the same command again to go on\n',
+  75: 'stopped; run the same command again to go on\n',
+}
+
+
+def start(root, binary: str, *flags: str) -> subprocess.Popen:
+  return subprocess.Popen(
+    [sys.executable, str(root / 'launch' / f'{binary}.py'), *flags],
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+    env=ENV,
+    # A process started in the background may have been told to ignore it.
+    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+  )
+
+
+@pytest.mark.parametrize(
+  ('out', 'message'),
+  [
+    ('', '--out is empty'),
+    (' ', '--out is empty'),
+    ('/dev/null', '--out=/dev/null is a file'),
+    ('x' * 300, "--out='x+...': File name too long"),
+    ('mine', '--out=mine is a file'),
+  ],
+)
+def test_a_bad_folder_is_one_line_and_nothing_is_made(
+  root, tmp_path, monkeypatch, out, message
+):
+  monkeypatch.chdir(tmp_path)
+  (tmp_path / 'mine').write_text('mine')
+  process = start(root, 'sample', CITY, f'--out={out}')
+  said = process.communicate(timeout=60)[1]
+  assert process.returncode == 2
+  assert re.fullmatch(f'error: {message}[^\n]*\n', said)
+  assert [path.name for path in tmp_path.iterdir()] == ['mine']
+
+
+@pytest.mark.parametrize(
+  ('binary', 'flags'),
+  [
+    ('list', ()),
+    ('count', ('--world=lattice(size=5)', '--depth=10')),
+    ('sample', (CITY, '--num=50', '--num_heldout=5')),
+  ],
+)
+def test_a_closed_pipe_is_no_fault_and_loses_nothing(
+  root, tmp_path, binary, flags
+):
+  process = start(root, binary, *flags, f'--out={tmp_path}/run')
+  process.stdout.close()
+  assert process.stderr.read() == ''
+  assert process.wait(60) == -signal.SIGPIPE
+  if binary == 'sample':
+    for split, rows in (('train', 50), ('heldout', 5)):
+      manifest = tmp_path / 'run' / 'data' / split / 'manifest.json'
+      assert json.loads(manifest.read_text())['rows'] == rows
+    assert len(list((tmp_path / 'run').iterdir())) == 2
+
+
+# Signals, at any moment at which the process minds them.
+
+
+def ready(process: subprocess.Popen) -> bool:
+  """Waits until it has handlers; False if it ended before."""
+  status = pathlib.Path(f'/proc/{process.pid}/status')
+  while process.poll() is None:
+    caught = re.search(r'SigCgt:\s*(\w+)', status.read_text())
+    if caught and int(caught[1], 16) >> (signal.SIGTERM - 1) & 1:
+      return True
+    time.sleep(0.005)
+  return False
+
+
+def send(process: subprocess.Popen, number: int, after: float) -> int:
+  """Its code; fails if it says anything but a line, or does not end."""
+  if ready(process):
+    try:
+      process.wait(after)
+    except subprocess.TimeoutExpired:
+      process.send_signal(number)
+  err = process.communicate(timeout=120)[1]
+  said = ''.join(
+    line for line in err.splitlines(True) if not line.startswith('train: ')
+  )
+  assert said == SAID.get(process.returncode, ''), err
+  assert process.returncode in (0, 130 if number == signal.SIGINT else 75)
+  return process.returncode
+
+
+@pytest.mark.slow
+def test_training_is_stopped_at_any_moment_and_loses_nothing(root, tmp_path):
+  whole, cut = tmp_path / 'whole', tmp_path / 'cut'
+  flags = [CITY, '--model=transformer(layers=1, width=8)', '--batch=8']
+  flags += ['--steps=400', '--eval_every=40', '--save_every=70']
+  data = start(root, 'sample', CITY, '--num=200', f'--out={whole}')
+  data.communicate(timeout=120)
+  flags += [f'--data={whole}/data']
+  begin = time.monotonic()
+  process = start(root, 'train', *flags, f'--out={whole}')
+  process.communicate(timeout=600)
+  long, dice, sent = time.monotonic() - begin, random.Random(0), 0
+  while sent < 20:
+    process = start(root, 'train', *flags, f'--out={cut}')
+    number = dice.choice([signal.SIGINT, signal.SIGTERM])
+    # Most of a start is imports and compiling, which come first.
+    if send(process, number, dice.random() * long) == 0:
+      break
+    sent += 1
+  while send(start(root, 'train', *flags, f'--out={cut}'), 15, 600):
+    pass
+  assert sent > 3
+  one, other = ((run / 'metrics.jsonl').read_bytes() for run in (whole, cut))
+  assert one == other
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ('binary', 'flags'),
+  [
+    ('sample', (CITY, '--num=3000000')),
+    ('sample', ('--world=othello()', '--num=300000')),
+    (
+      'score',
+      (WOVEN, '--model=uniform()', '--metric=compression(trials=2000)'),
+    ),
+    (
+      'reconstruct',
+      (WOVEN, '--model=uniform()', '--num_samples=4000', '--shuffles=50'),
+    ),
+    (
+      'boundary',
+      (
+        '--world=chess()',
+        '--first=rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1',
+        '--second=rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1',
+        '--depth=7',
+      ),
+    ),
+    ('count', ('--world=chess()', '--depth=7')),
+  ],
+)
+def test_every_binary_is_stopped_at_any_moment(root, tmp_path, binary, flags):
+  dice = random.Random(binary)
+  for k in range(4):
+    process = start(root, binary, *flags, f'--out={tmp_path}/{k}')
+    number = dice.choice([signal.SIGINT, signal.SIGTERM])
+    send(process, number, 6 * dice.random())
+  assert not list(tmp_path.rglob('*.tmp'))
