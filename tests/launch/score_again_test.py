@@ -139,6 +139,65 @@ def test_a_user_model_that_declares_nothing_is_measured_each_time(
   assert score(*user(files=()))[1] == ['next_token(num=20): kept from before']
 
 
+PLUG_INS = {
+  'my_world.py': """
+import dataclasses
+import numpy as np
+import stones
+from wm.worlds import table
+
+@dataclasses.dataclass(frozen=True)
+class World(table.TableWorld):
+  version = '1'
+  vocab = ('<pad>', 'back', 'hop')
+  max_len = 12
+
+  @property
+  def delta(self):
+    return stones.delta()
+""",
+  'stones.py': """
+import numpy as np
+
+def delta():
+  stone = np.arange(4, dtype=np.int32)[:, None]
+  after = stone + np.array([-1, 1], np.int32)
+  return np.where(after < 4, after, -1)
+""",
+  'my_metric.py': """
+import dataclasses
+from wm import core
+
+@dataclasses.dataclass(frozen=True)
+class Mine(core.Metric):
+  version = '1'
+
+  def __call__(self, predictor, world, seed):
+    return (core.scores('share', [0.5, 0.25]),)
+""",
+}
+
+
+def test_edited_plug_ins_of_a_user_are_measured_anew(score):
+  for name, text in PLUG_INS.items():
+    write(name, text)
+  flags = '--world=my_world.py:World()', '--model=oracle()'
+  own = '--metric=my_metric.py:Mine()'
+  asked = 'next_token(num=20)'
+  first, said = score(*flags, own)
+  assert said == []
+  write('stones.py', PLUG_INS['stones.py'].replace('[-1, 1]', '[-1, 2]'))
+  sys.modules.pop('stones')
+  _, said = score(*flags)
+  assert said == [f'{asked}: measured anew: stones.py changed']
+  _, said = score(*flags, own)
+  assert said == [f'{asked}: kept from before']
+  write('my_metric.py', PLUG_INS['my_metric.py'].replace('0.25', '0.75'))
+  second, said = score(*flags, own)
+  assert said == [f'{asked}: kept from before']
+  assert (first['share'], second['share']) == (0.375, 0.625)
+
+
 MAP = '--world=maps(nodes="n.csv", edges="e.csv", max_moves=8)'
 
 

@@ -92,8 +92,23 @@ def test_a_damaged_part_is_measured_anew(tmp_path, which, harm):
   if which or harm != 'gone':
     (line,) = said
     assert path.name in line
+    assert line.startswith('counted(): measured anew: scores/counted-')
     assert 'is damaged' in line
   assert len(pd.read_csv(tmp_path / 'rows.csv')) == 5
+
+
+def test_any_changed_byte_is_found_out(tmp_path):
+  _run(tmp_path)
+  for path in _files(tmp_path):
+    held = path.read_bytes()
+    for place in range(0, len(held), 1 + len(held) // 500):
+      changed = bytearray(held)
+      changed[place] ^= 1 << place % 8
+      path.write_bytes(changed)
+      with pytest.raises(parts.Unusable):
+        parts.read(_files(tmp_path)[0])
+    path.write_bytes(held)
+  assert parts.read(_files(tmp_path)[0]).spec == 'counted()'
 
 
 def test_a_changed_number_in_a_part_is_found_out(tmp_path):

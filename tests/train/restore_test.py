@@ -112,6 +112,20 @@ def test_a_truncated_checkpoint_is_named(copy):
     loop.train(Config(toy.WORLD, toy.MODEL, steps=4, batch=16), copy)
 
 
+def test_the_hash_of_a_checkpoint_is_of_its_files(run, copy):
+  hashes = [restore.load(one)[1]['sha256'] for one in (run, copy)]
+  assert hashes[0] == hashes[1]
+  # The same steps from another seed, put in place of these.
+  other = copy.parent / 'other'
+  data = str(copy / 'data')
+  loop.train(
+    Config(toy.WORLD, toy.MODEL, steps=4, batch=16, seed=1, data=data), other
+  )
+  shutil.rmtree(copy / 'checkpoints')
+  shutil.copytree(other / 'checkpoints', copy / 'checkpoints')
+  assert restore.load(copy)[1]['sha256'] != hashes[0]
+
+
 def test_a_best_checkpoint_that_was_removed(copy):
   kept = copy / 'checkpoints'
   path = kept / '4' / 'progress' / 'metadata'

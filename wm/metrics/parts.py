@@ -88,7 +88,7 @@ def remove(path: pathlib.Path) -> None:
 
 
 def _hash(value: Any) -> str:
-  text = json.dumps(value, sort_keys=True, allow_nan=False)
+  text = json.dumps(value, sort_keys=True)
   return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -122,9 +122,12 @@ def write(path: pathlib.Path, part: Part) -> None:
     for field in dataclasses.fields(part)
     if field.name != 'scores'
   }
-  body |= {'scores': heads, 'rows_sha256': files.sha256(rows)}
-  head = {'format': FORMAT, 'wm_version': wm.__version__, 'sha256': _hash(body)}
-  files.write_json(path, {**head, **body})
+  body |= {
+    'wm_version': wm.__version__,
+    'scores': heads,
+    'rows_sha256': files.sha256(rows),
+  }
+  files.write_json(path, {'format': FORMAT, 'sha256': _hash(body), **body})
 
 
 def read(path: pathlib.Path) -> Part:
@@ -132,13 +135,12 @@ def read(path: pathlib.Path) -> Part:
   name = f'{path.parent.name}/{path.name}'
   try:
     body = json.loads(path.read_bytes())
-  except (UnicodeDecodeError, json.JSONDecodeError):
+  except ValueError:
     body = None
   if not isinstance(body, dict):
     raise Unusable(f'{name} is damaged: it is not whole JSON')
   if body.pop('format', None) != FORMAT:
     raise Unusable(*_of_another_version(name, body))
-  del body['wm_version']
   if body.pop('sha256', None) != _hash(body):
     raise Unusable(f'{name} is damaged: its hash is wrong', _spec(body))
   rows, spec = path.with_suffix('.npz'), body['spec']
@@ -146,7 +148,7 @@ def read(path: pathlib.Path) -> Part:
   if hashlib.sha256(held).hexdigest() != body.pop('rows_sha256'):
     why = 'its hash is wrong' if held else 'it is missing or empty'
     raise Unusable(f'{FOLDER}/{rows.name} is damaged: {why}', spec)
-  heads = body.pop('scores')
+  heads, _ = body.pop('scores'), body.pop('wm_version')
   with np.load(io.BytesIO(held), allow_pickle=False) as arrays:
     return Part(scores=tuple(_scores(arrays, heads)), **body)
 

@@ -213,7 +213,8 @@ class _Run:
     error: parts_lib.Unusable,
   ) -> None:
     parts_lib.remove(path)
-    spec = error.spec or path.stem
+    own = {parts_lib.path(self.folder, m.name, s): s for s, m in asked.items()}
+    spec = error.spec or own.get(path, path.stem)
     if spec not in asked:
       self.tell(f'{spec}: left out, name the metric to measure it: {error}')
     elif not self.made_of.unknown:
