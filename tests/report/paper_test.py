@@ -171,10 +171,7 @@ def test_any_other_setting_puts_the_paper_in_a_column_of_its_own(
     ({'model_spec': 'lstm(layers=8, width=512)'}, "family='transformer'"),
     ({'model_spec': None}, "8 x 512, family='transformer'"),
     ({'world': "othello(records='games')"}, "states='recurring', pool=1000"),
-    (
-      {'world': "othello(pool=1000, states='recurring')"},
-      'records',
-    ),
+    ({'world': "othello(pool=1000, states='recurring')"}, 'records'),
   ],
 )
 def test_a_published_model_has_its_size_and_data(tmp_path, changed, head):
@@ -365,6 +362,18 @@ def test_a_short_training_is_not_the_papers(tmp_path):
     'paper: slice_d128 (exactness num=10000, block_size=8, steps=310944)'
   )
   assert table.rows[0][1:] == ('0.5000', '0.0414')
+
+
+def test_an_imported_checkpoint_does_not_say_how_it_was_trained(tmp_path):
+  found = of_chess('exact', 0.5)
+  (table,) = made(tmp_path, found, imported_sha256='0', model='slice()')
+  assert table.rows[0][1:] == ('0.5000 (0.0414)',)
+
+
+def test_a_model_in_a_file_that_is_gone_is_another(tmp_path):
+  found = of_chess('exact', 0.5, model_spec='gone.py:Model(layers=1)')
+  (table,) = made(tmp_path, found, **PAPER)
+  assert table.heads[2].startswith('paper: slice_d128 (1 x 128')
 
 
 def test_seeds_stand_beside_the_paper_with_their_range(tmp_path):

@@ -55,6 +55,7 @@ def test_axes_are_named_by_who_knows_them():
   assert column('left', 'compression', 'seating()') == 'arrangements left'
   assert column('step', 'exactness', 'chess()').startswith('tokens')
   assert column('unheard_of', 'compression', 'lattice()') == 'unheard_of'
+  assert column('two_way', 'compression', 'gone.py:World()') == 'two_way'
   k = terms.field('compression', 'k')
   assert k == 'k: only the first k tokens of continuations'
   assert terms.field('compression', 'unheard_of') == 'unheard_of'

@@ -119,7 +119,7 @@ def differences(
       for field in _unlike(metric, tables.arguments(tables.spec(entry)))
     ),
     *_size(trained.model, entry.get('model_spec') or run.training.get('model')),
-    *_unlike(trained.training, run.training),
+    *_training(trained, run),
   ]
 
 
@@ -130,6 +130,12 @@ def _unlike(wanted: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
     for key, value in wanted.items()
     if not value == given.get(key)  # noqa: SIM201 - GIVEN defines equality.
   ]
+
+
+def _training(trained: printed.Trained, run: Run) -> list[str]:
+  """As `_unlike`; an imported checkpoint does not say how it was trained."""
+  imported = 'imported_sha256' in run.training
+  return [] if imported else _unlike(trained.training, run.training)
 
 
 def _place(facts: Mapping[str, int], place: str, world: str) -> list[str]:
@@ -162,9 +168,12 @@ def _name(spec: str) -> str:
 
 
 def _fields(kind: str, spec: str) -> dict[str, Any]:
-  """All fields of a spec, defaults filled in."""
+  """All fields of a spec, defaults filled in where the plug-in is there."""
   name, _, given = registry.parse(spec)
-  fields = dataclasses.fields(registry.find(kind, name))
+  try:
+    fields = dataclasses.fields(registry.find(kind, name))
+  except core.InputError:
+    return given
   return {**{field.name: field.default for field in fields}, **given}
 
 
@@ -301,5 +310,5 @@ def _sampled(
     *_size(
       trained.model, summary.get('model_spec') or run.training.get('model')
     ),
-    *_unlike(trained.training, run.training),
+    *_training(trained, run),
   ]

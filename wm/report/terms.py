@@ -10,7 +10,7 @@ import inspect
 import re
 from collections.abc import Mapping, Sequence
 
-from wm import registry
+from wm import core, registry
 from wm.report import details
 from wm.report.collect import Entry
 
@@ -39,7 +39,10 @@ def column(name: str, metric: str, world: str) -> str:
   own = registry.find('metric', metric).glossary
   if name in own:
     return own[name]
-  tags = registry.find('world', registry.parse(world)[0]).tags.__doc__ or ''
+  try:
+    tags = registry.find('world', registry.parse(world)[0]).tags.__doc__ or ''
+  except core.InputError:
+    return name  # A world in a file that is not there.
   known = re.findall(r"[`'](\w+)[`']: ([^;.(]+)", ' '.join(tags.split()))
   return dict(known).get(name, name).strip()
 
