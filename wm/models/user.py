@@ -244,8 +244,9 @@ class Model(core.Model):
       not, times the greatest logit where that is above 1. Of logits of 16
       bits, eight of their spacings if that is more. A model that computes in
       16 bits and gives 32 may need 0.1.
-    copies: it means to say the last token again; surely doing so is else
-      taken for logits that are shifted by one.
+    copies: it means to say the last token again, or is untrained with tied
+      embeddings; being sure of that token is else taken for logits that are
+      shifted by one.
   """
 
   version: ClassVar[str] = '1'
