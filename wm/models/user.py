@@ -259,6 +259,11 @@ class Model(core.Model):
   copies: bool = False
 
   def __post_init__(self) -> None:
+    if self.max_len < 0:
+      raise core.InputError(
+        f"user model: max_len={self.max_len} was given; expected 0, the world's"
+        ', or more'
+      )
     names = self.files
     if names is not None and not (
       isinstance(names, tuple) and all(isinstance(n, str) for n in names)
