@@ -16,7 +16,6 @@ import json
 import pathlib
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -98,23 +97,21 @@ def _measure(
   return found
 
 
-def _plain(value: Any) -> Any:
-  return value.item() if isinstance(value, np.generic) else value
-
-
 def _rows(part: parts_lib.Part) -> Iterator[Entry]:
   for scores, entry in zip(part.scores, part.entries, strict=True):
     fixed = {key: entry[key] for key in ('metric', 'spec', 'quantity')}
-    for t in range(len(scores.value)):
-      yield {
-        **{name: _plain(column[t]) for name, column in scores.columns.items()},
-        **fixed,
-        'row': t,
-        'value': '' if scores.reason[t] else float(scores.value[t]),
-        'reason': str(scores.reason[t]),
-        'group': int(scores.group[t]),
-        'weight': float(scores.weight[t]),
-      }
+    columns = {
+      **scores.columns,
+      'row': np.arange(len(scores.value)),
+      'value': scores.value,
+      'reason': scores.reason,
+      'group': scores.group,
+      'weight': scores.weight,
+    }
+    values = [np.asarray(column).tolist() for column in columns.values()]
+    for row in zip(*values, strict=True):
+      one = {**dict(zip(columns, row, strict=True)), **fixed}
+      yield {**one, 'value': ''} if one['reason'] else one
 
 
 def _join(folder: pathlib.Path, parts: Sequence[parts_lib.Part]) -> list[Entry]:
