@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from wm import core, registry
+from wm import core, registry, stopping
 from wm.kernels import dfa
 from wm.worlds import exact, maps, table
 
@@ -183,9 +183,38 @@ def test_a_count_without_end_shows_what_it_has(root):
   assert found == ['1 20\n', '2 400\n', '3 8902\n', '4 197281\n']
   process.send_signal(signal.SIGINT)
   error = process.communicate(timeout=60)[1]
-  assert process.returncode == 1
-  assert error.startswith('error: interrupted')
-  assert len(error.splitlines()) == 1
+  assert process.returncode == stopping.Exit.INTERRUPTED
+  assert error == 'interrupted\n'
+
+
+def test_a_boundary_in_compiled_code_hears_ctrl_c(root):
+  """In the midst of a search that would take hours; twice it came back."""
+  said = """
+sys.path.insert(0, '..')
+from wm.kernels import chess_count_numba as kernel
+search = kernel._search
+def said(*args):
+  print('in', flush=True)
+  return search(*args)
+kernel._search = said
+del sys.argv[0]
+"""
+  process = subprocess.Popen(
+    [
+      *(sys.executable, '-c', HEARING.replace('del sys.argv[0]', said)),
+      *('boundary.py', CHESS, '--depth=20'),
+      *('--first=e4 e5', '--second=e4 e6'),
+    ],
+    cwd=root / 'launch',
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+  assert [process.stdout.readline() for _ in range(3)] == ['in\n'] * 3
+  process.send_signal(signal.SIGINT)
+  error = process.communicate(timeout=60)[1]
+  assert process.returncode == stopping.Exit.INTERRUPTED
+  assert error == 'interrupted\n'
 
 
 def test_a_reader_may_leave_early(root):

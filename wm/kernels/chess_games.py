@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
+from wm.kernels import checks
 from wm.kernels import chess_layout as layout
 from wm.kernels import chess_policies as policies
 from wm.kernels.chess_layout import LABELS, STOPS, WORDS
@@ -47,9 +48,11 @@ def _replay(
     np.zeros((num * labelled, plies + 1, LABELS), np.uint8),
     np.full((num * judged, plies + 1), -1, np.int8),
   )
-  layout.backend(backend).replay(
-    moves, lengths, starts, layout.legal_ep(ep), _stop(stop), *found
-  )
+  rules, module = (layout.legal_ep(ep), _stop(stop)), layout.backend(backend)
+  for some in checks.pieces(num):
+    first = starts[some] if len(starts) > 1 else starts
+    parts = (array[some] for array in found)
+    module.replay(moves[some], lengths[some], first, *rules, *parts)
   return found
 
 
@@ -183,10 +186,10 @@ def play(
   lengths, codes = np.zeros(num, np.int32), np.zeros(num, np.int8)
   shown = np.zeros((num * labels, most + 1, LABELS), np.uint8)
   rules = layout.legal_ep(ep), _stop(stop), policies.weights(policy)
-  if not layout.backend(backend).play(
-    row, seeds, *rules, moves, lengths, codes, shown
-  ):
-    raise core.InputError(
-      f'start row {row[:WORDS].tolist()}; expected a board, one king a side'
-    )
+  module, found = layout.backend(backend), (moves, lengths, codes, shown)
+  for some in checks.pieces(num):
+    if not module.play(row, seeds[some], *rules, *(a[some] for a in found)):
+      raise core.InputError(
+        f'start row {row[:WORDS].tolist()}; expected a board, one king a side'
+      )
   return (moves, lengths, codes) + ((shown,) if labels else ())

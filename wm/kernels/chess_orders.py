@@ -70,4 +70,5 @@ def orders(
       f'{steps[row] + 1}; expected legal moves from the start'
     )
   start = checks.frozen(np.asarray(start)[: layout.WORDS], np.int32)
-  return module.orders(moves, lengths, seeds, start, sweeps, window, opening)
+  rest = start, sweeps, window, opening
+  return checks.by_rows(module.orders, (moves, lengths, seeds), *rest)

@@ -83,13 +83,16 @@ def folder(path: str) -> pathlib.Path:
 def njit(
   function: Callable[..., Any] | None = None, **options: Any
 ) -> Callable[..., Any]:
-  """`numba.njit` with these options and the cache above."""
+  """`numba.njit` with these options and the cache above.
+
+  Other threads run meanwhile, the one that hears signals among them.
+  """
   if function is None:
     return functools.partial(njit, **options)
   before = config.CACHE_DIR
   # Read where a function is decorated.
   config.CACHE_DIR = str(folder(function.__code__.co_filename))
   try:
-    return numba.njit(function, cache=True, **options)
+    return numba.njit(function, cache=True, nogil=True, **options)
   finally:
     config.CACHE_DIR = before

@@ -166,8 +166,8 @@ def replay(
     white: [N] uint64.
     side: [N] int8.
   """
-  rows = _moves(tokens, lengths)
-  return _backend(backend).replay(*rows, squares(size), mask(size))
+  rows, call = _moves(tokens, lengths), _backend(backend).replay
+  return checks.by_rows(call, rows, squares(size), mask(size))
 
 
 def replay_labels(
@@ -182,9 +182,8 @@ def replay_labels(
   Of the squares, row by row, 0 empty, 1 black, 2 white; then of the side. 0
   from the first illegal token on and past a row's length.
   """
-  rows = _moves(tokens, lengths)
-  board = squares(size), mask(size), size
-  return _backend(backend).replay_labels(*rows, *board)
+  rows, call = _moves(tokens, lengths), _backend(backend).replay_labels
+  return checks.by_rows(call, rows, squares(size), mask(size), size)
 
 
 def play(
@@ -233,15 +232,23 @@ def play(
     )
   if policy == 'search' and not 1 <= depth <= 20:
     raise core.InputError(f'search depth is {depth}; expected 1..20')
-  games = num, np.uint64(seed & (2**64 - 1)), np.int64(first)
-  board = tokens_of(size), len(squares(size)), mask(size)
+  rest = tokens_of(size), len(squares(size)), mask(size)
+  seed = np.uint64(seed & (2**64 - 1))
   if policy == 'uniform':
-    return _any_backend(backend).play_uniform(*games, *board)
-  module = checks.backend(
-    backend, numba='othello_policy_numba', ref='othello_ref'
-  )
-  number, chance = POLICIES.index(policy), np.int64(noise * 2**32)
-  return module.play(*games, *board, number, chance, depth, _shape(size))
+    call = _any_backend(backend).play_uniform
+    if backend == 'vmap':  # Each number of games would be compiled anew.
+      return call(num, seed, np.int64(first), *rest)
+  else:
+    twins = {'numba': 'othello_policy_numba', 'ref': 'othello_ref'}
+    call = checks.backend(backend, **twins).play
+    chance = np.int64(noise * 2**32)
+    rest = *rest, POLICIES.index(policy), chance, depth, _shape(size)
+
+  def games(some: slice) -> tuple[np.ndarray, ...]:
+    start = np.int64(first + some.start)
+    return call(some.stop - some.start, seed, start, *rest)
+
+  return checks.in_pieces(games, num, 1 if policy == 'search' else 64)
 
 
 @functools.cache
@@ -274,8 +281,7 @@ def count(
   position = (column[0] for column in _position(black, white, side))
   if depth < 0:
     raise core.InputError(f'depth is {depth}; expected at least 0')
-  counts = _backend(backend).count(*position, depth, mask(size))
-  return [int(n) for n in counts]
+  return [int(n) for n in _backend(backend).count(*position, depth, mask(size))]
 
 
 def boundary(
@@ -387,8 +393,8 @@ def orders(
       f'row {row} has an illegal token {rows[0][row, steps[row]]} at move '
       f'{steps[row] + 1}; expected legal moves from the start'
     )
-  module = checks.backend(
-    backend, numba='othello_orders_numba', ref='othello_ref'
-  )
+  twins = {'numba': 'othello_orders_numba', 'ref': 'othello_ref'}
+  module = checks.backend(backend, **twins)
   table = squares(size), tokens_of(size), mask(size)
-  return module.orders(*rows, seeds, *table, sweeps, window, opening)
+  rest = *table, sweeps, window, opening
+  return checks.by_rows(module.orders, (*rows, seeds), *rest)

@@ -245,16 +245,18 @@ def random_walks(
     raise core.InputError('the graph has no edge to walk along')
   # By row: its edges in order of label, first come first.
   order = np.argsort(delta < 0, axis=1, kind='stable')
-  return _backend(backend).random_walks(
+  table = (
     checks.frozen(np.take_along_axis(delta, order, 1), np.int32),
     checks.frozen(order, np.int8),
     checks.frozen(edges, np.int32),
     checks.frozen(starts, np.int32),
+  )
+  walks, run = _backend(backend).random_walks, np.uint64(seed & (2**64 - 1))
+  return checks.in_pieces(
+    lambda some: walks(
+      *table, some.stop - some.start, low, high, run, first + some.start
+    ),
     num,
-    low,
-    high,
-    np.uint64(seed & (2**64 - 1)),
-    first,
   )
 
 

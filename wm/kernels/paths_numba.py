@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
+from wm.kernels import checks
 from wm.kernels.jit import njit
 from wm.kernels.rng_numba import below, splitmix
 
@@ -117,15 +118,12 @@ def _hop_block(out, into, roots, infinity, dist, order, dirty):
 
 
 @njit
-def _fill_hops(leaving, entering, out, infinity):
-  """Hops between all pairs; False where `infinity` is too low."""
+def _fill_hops(leaving, entering, roots, first, last, out, infinity):
+  """Hops to roots[first:last]; False where `infinity` is too low."""
   size = len(out)
-  roots = clusters(
-    leaving, entering, np.arange(size).astype(np.uint32), HOP_LANES
-  )
   dist = np.empty((size, HOP_LANES), out.dtype)
   order, dirty = np.empty(size, np.uint32), np.empty(size, np.bool_)
-  for start in range(0, size, HOP_LANES):
+  for start in range(first, min(last, size), HOP_LANES):
     some = roots[start : start + HOP_LANES]
     # From goals against the edges: a row of `out` is then written in runs.
     _hop_block(entering, leaving, some, infinity, dist, order, dirty)
@@ -136,7 +134,6 @@ def _fill_hops(leaving, entering, out, infinity):
         out[row, start + lane] = dist[row, lane]
     if high:
       return False
-  _permute(out, roots, infinity)
   return True
 
 
@@ -163,8 +160,15 @@ def hops(
   Infinity is the type's maximum less one, so that one hop more still fits.
   """
   del delta
-  infinity = np.iinfo(out.dtype).max - 1
-  return _fill_hops(leaving, entering, out, infinity)
+  infinity, size = np.iinfo(out.dtype).max - 1, len(out)
+  roots = clusters(leaving, entering, np.arange(size, dtype='u4'), HOP_LANES)
+  for some in checks.pieces(-(-size // HOP_LANES), 8):
+    ends = some.start * HOP_LANES, some.stop * HOP_LANES
+    if not _fill_hops(leaving, entering, roots, *ends, out, infinity):
+      return False
+  for some in checks.pieces(size):
+    _permute(out[some], roots, infinity)
+  return True
 
 
 @njit
@@ -311,11 +315,14 @@ def distances(
   # Stable sorts of both pair every use of a row with a place of its own.
   places = np.empty(len(rows), np.int64)
   places[np.argsort(together, kind='stable')] = np.argsort(rows, kind='stable')
-  edges = out_edges, in_edges, names, together, places
-  if threads == 1:
-    _blocks(*edges, 0, 1, dist, labels)
-  else:
-    _blocks_threads(*edges, threads, dist, labels)
+  edges = out_edges, in_edges, names
+  for some in checks.pieces(-(-len(rows) // LANES), 8 * threads):
+    part = slice(some.start * LANES, some.stop * LANES)
+    wanted = *edges, together[part], places[part]
+    if threads == 1:
+      _blocks(*wanted, 0, 1, dist, labels)
+    else:
+      _blocks_threads(*wanted, threads, dist, labels)
 
 
 @njit

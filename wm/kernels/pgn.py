@@ -118,4 +118,9 @@ def read(
       f'spans {firsts.tolist()[:4]}... to {lasts.tolist()[:4]}...; expected '
       f'one after the other in {len(text)} bytes'
     )
-  return Moves(*_backend(backend).read(text, firsts, lasts))
+  call = _backend(backend).read
+  return Moves(
+    *checks.in_pieces(
+      lambda some: call(text, firsts[some], lasts[some]), len(firsts)
+    )
+  )

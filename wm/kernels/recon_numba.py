@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wm.kernels import checks
 from wm.kernels.jit import njit
 from wm.kernels.recon_ref import (
   NO_CANDIDATE,
@@ -313,9 +314,11 @@ def _place(
   labels,
   paper,
   rollback,
+  reasons,
+  first,
+  last,
 ):
-  reasons = np.zeros(len(origins), np.int8)
-  for n in range(len(origins)):
+  for n in range(first, last):
     graph.logged[0] = 0
     route = labels[offsets[n] : offsets[n + 1]]
     ends = (origins[n], destinations[n])
@@ -329,7 +332,6 @@ def _place(
       )
     if rollback and reasons[n] != OK:
       _undo(graph)
-  return reasons
 
 
 def _empty(delta: np.ndarray, slots: int, longest: int, degree: int) -> _Map:
@@ -371,19 +373,13 @@ def reconstruct(
     _Walk(np.zeros(longest + 1, np.int32), np.zeros(longest + 1, bool))
     for _ in range(2)
   )
-  reasons = _place(
-    graph,
-    walk,
-    best,
-    np.ascontiguousarray(near_offsets, np.int64),
-    np.ascontiguousarray(near_nodes, np.int32),
-    np.ascontiguousarray(origins, np.int32),
-    np.ascontiguousarray(destinations, np.int32),
-    np.ascontiguousarray(offsets, np.int64),
-    np.ascontiguousarray(labels, np.int32),
-    paper,
-    rollback,
-  )
+  arrays = near_offsets, near_nodes, origins, destinations, offsets, labels
+  kinds = np.int64, np.int32, np.int32, np.int32, np.int64, np.int32
+  given = map(np.ascontiguousarray, arrays, kinds)
+  given = graph, walk, best, *given, paper, rollback
+  reasons = np.zeros(len(origins), np.int8)
+  for some in checks.pieces(len(origins)):
+    _place(*given, reasons, some.start, some.stop)
   source, slot = np.nonzero(np.arange(slots) < graph.degree[:, None])
   label, route = graph.label[source, slot], graph.route[source, slot]
   order = np.lexsort((label, source))

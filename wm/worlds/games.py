@@ -30,9 +30,6 @@ REDRAW = 16
 POOL_SEED = 0
 # Tokens played at a time: bounds memory, no effect on results.
 CHUNK_TOKENS = 1 << 23
-# Positions that lines are counted from, each in one compiled call: about so
-# many, that Ctrl-C is heard between them.
-PIECES = 1000
 
 
 class GameWorld(core.World):
@@ -116,11 +113,7 @@ class GameWorld(core.World):
   def counts(self, state: np.ndarray, depth: int) -> Iterator[int]:
     """See core.World: a length costs little beside the next one."""
     for bound in range(1, depth + 1):
-      states, left = state[None], bound
-      while left > 1 and 0 < len(states) < PIECES:
-        rows, tokens = np.nonzero(self.legal(states))
-        states, left = self.advance(states[rows], tokens), left - 1
-      yield sum(self.count(one, left)[-1] for one in states)
+      yield self.count(state, bound)[-1]
 
   def history(self, states: np.ndarray) -> np.ndarray:
     """[B, L] int32 tokens of the moves that led to each state, 0-padded."""
