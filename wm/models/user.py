@@ -20,6 +20,10 @@ EXPECTED = "expected function='package.module:name' or 'file.py:name'"
 _NARROW = {'bfloat16': 2**-7, 'float16': 2**-10}
 
 
+def _label(function: str) -> str:
+  return f'user model {plugins.shortened(function)!r}'
+
+
 def load(function: str) -> Callable:
   """The callable behind 'package.module:name' or 'file.py:name'.
 
@@ -29,7 +33,7 @@ def load(function: str) -> Callable:
   where, colon, attribute = function.rpartition(':')
   if not colon or not where or not attribute:
     raise core.InputError(f'user model: {function!r} was given; {EXPECTED}')
-  label = f'user model {function!r}'
+  label = _label(function)
   if where.endswith('.py'):
     found = plugins.load(where, label)
   else:
@@ -296,8 +300,9 @@ class Model(core.Model):
     del seed
     for name in self.files or ():
       if not os.path.exists(name):
+        name = plugins.shortened(name)
         raise core.InputError(f'user model: no file {name!r}, of files=')
-    label = f'user model {self.function!r}'
+    label = _label(self.function)
     found = FromCallable(
       load(self.function),
       vocab_size=len(world.vocab),
