@@ -57,7 +57,7 @@ def test_the_table_is_whole():
   expected = [
     (design, num, truth)
     for design in coverage.BOUNDED
-    for num in coverage.CLUSTERS
+    for num in (*coverage.FEW, *coverage.CLUSTERS)
     for truth in coverage.TRUTHS
   ]
   expected += [
@@ -75,7 +75,7 @@ def test_the_table_meets_what_is_asked():
   assert not _too_rare(rows)
   assert not _too_often(rows)
   ratios = [row['width_ratio'] for row in rows if 'width_ratio' in row]
-  assert len(ratios) == 48
+  assert len(ratios) == 96
   assert max(ratios) <= 1.25
 
 

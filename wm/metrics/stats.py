@@ -32,14 +32,16 @@ from wm import core
 
 LEVEL = 0.95
 RESAMPLES = 999
-# Counts of resampled clusters held at once.
-_BLOCK = 1 << 22
+# Counts of resampled clusters held at once: what stays in a cache.
+_BLOCK = 1 << 16
 # The beta quantiles lie between those of Clopper & Pearson (0), which hold
 # the truth too often, and those of Jeffreys (0.5), too rarely: at 0.15
 # independent trials are covered in 94 % or more for every truth and num >= 50.
 _SHIFT = 0.15
 # Degrees of freedom, see `_degrees`; chosen by the study.
 _FACTOR, _POWER = 1.5, 1.25
+# Fewer clusters than this say nothing of their variance.
+_FEWEST = 5
 # Beta quantiles of more trials than this are no longer exact.
 _MOST = 1e12
 # Relative differences below this are rounding.
@@ -114,14 +116,14 @@ def effective(totals: np.ndarray, weights: np.ndarray) -> np.ndarray:
   The variance of the ratio is widened by Student's t, as Korn & Graubard do,
   but not above that of clusters that are each all right or all wrong, unless
   it is estimated to be above that, as where the heavy clusters are the wrong
-  ones. Where all clusters agree, it is that.
+  ones. Where all clusters agree, and where they are fewer than 5, it is that.
   """
   from scipy import special
 
   num = weights.shape[1]
   mass = weights.sum(1)
   spread = (weights * weights).sum(1) / mass**2
-  if num == 1:
+  if num < _FEWEST:
     return 1 / spread
   value, errors = _residuals(totals, weights)
   value = np.clip(value, 0, 1)
@@ -154,10 +156,13 @@ def resample(num: int, seed: int, rows: np.ndarray) -> np.ndarray:
   pairs = core.hash64(seed, rows[:, None], np.arange((num + 1) // 2))
   # Two draws from each hash; their bias is below num / 2**32.
   halves = pairs >> np.uint64(32), pairs & np.uint64(0xFFFFFFFF)
-  uniform = np.concatenate(halves, 1)[:, :num]
-  drawn = (uniform * np.uint64(num) >> np.uint64(32)).astype(np.int64)
-  place = drawn + np.arange(len(rows))[:, None] * num
-  counts = np.bincount(place.reshape(-1), minlength=len(rows) * num)
+  place = np.concatenate(halves, 1)[:, :num]
+  place *= np.uint64(num)
+  place >>= np.uint64(32)
+  place += np.arange(len(rows), dtype=np.uint64)[:, None] * np.uint64(num)
+  counts = np.bincount(
+    place.astype(np.int64).reshape(-1), minlength=len(rows) * num
+  )
   return counts.reshape(len(rows), num).astype(np.float64)
 
 
