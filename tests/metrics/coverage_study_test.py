@@ -46,6 +46,7 @@ def _too_often(rows: list[coverage.Row]) -> list[str]:
     _named(row)
     for row in rows
     if 'near' in row
+    and row['clusters'] >= 50
     and 5 <= row['clusters'] * row['truth'] <= row['clusters'] - 5
     and row['near'] > 0.975 + 2 * _error(0.975, row['repeats'] / 2)
   ]

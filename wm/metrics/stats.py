@@ -41,7 +41,7 @@ _SHIFT = 0.15
 # Degrees of freedom, see `_degrees`; chosen by the study.
 _FACTOR, _POWER = 1.5, 1.25
 # Fewer clusters than this say nothing of their variance.
-_FEWEST = 5
+_FEWEST = 10
 # Beta quantiles of more trials than this are no longer exact.
 _MOST = 1e12
 # Relative differences below this are rounding.
@@ -116,7 +116,7 @@ def effective(totals: np.ndarray, weights: np.ndarray) -> np.ndarray:
   The variance of the ratio is widened by Student's t, as Korn & Graubard do,
   but not above that of clusters that are each all right or all wrong, unless
   it is estimated to be above that, as where the heavy clusters are the wrong
-  ones. Where all clusters agree, and where they are fewer than 5, it is that.
+  ones. Where all clusters agree, and where they are fewer than 10, it is that.
   """
   from scipy import special
 
