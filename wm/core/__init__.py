@@ -30,6 +30,7 @@ from wm.core.predictor import (
   accepted_steps,
   sample,
 )
+from wm.core.room import need_disk, need_memory
 from wm.core.sequences import Automaton, Prefixes, Sequences
 from wm.core.world import World
 
@@ -55,6 +56,8 @@ __all__ = [
   'accepted_steps',
   'hash64',
   'joined',
+  'need_disk',
+  'need_memory',
   'sample',
   'scores',
   'stacked',

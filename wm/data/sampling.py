@@ -90,6 +90,7 @@ def make_dataset(
   run = describe(world, seed, 'train', num)  # Bad input shows before a claim.
   run = {key: run[key] for key in run if key not in ('split', 'num')}
   run.update(num=num, num_heldout=num_heldout)
+  _check_room(world, out, num + num_heldout, seed)
   before = {path for path in _products(out) if path.exists()}
   done = False
   try:
@@ -108,6 +109,15 @@ def make_dataset(
     if not done and out / 'sample.run.json' not in before:
       _retract(out, before)
   return made
+
+
+def _check_room(world: core.World, out: Path, num: int, seed: int) -> None:
+  """Raises InputError where so many sequences are more than the disk holds."""
+  if world.distinct or num <= CHUNK:
+    return  # There may be fewer of them, or there are few.
+  few = world.sample(64, seed).lengths.mean()
+  size = stores.shard_files.token_dtype(len(world.vocab)).itemsize
+  core.need_disk(out, int(num * int(few) * size), f'num={num} sequences')
 
 
 def _products(out: Path) -> list[Path]:

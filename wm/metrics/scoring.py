@@ -21,7 +21,7 @@ import numpy as np
 
 import wm
 from wm import core, files, locks, progress, provenance, registry
-from wm.metrics import needs, rollouts, summaries
+from wm.metrics import needs, rollouts, summaries, trials
 from wm.metrics import parts as parts_lib
 from wm.metrics.summaries import Entry
 
@@ -87,6 +87,7 @@ def _measure(
 ) -> tuple[core.Scores, ...]:
   if missing := needs.lacks(metric, predictor, world):
     return (needs.unmeasurable(missing),)
+  trials.need_memory(metric, world)
   with _progress(registry.spec(metric)):
     found = metric(predictor, world, seed)
   if not isinstance(found, tuple) or {*map(type, found)} != {core.Scores}:

@@ -325,6 +325,17 @@ def budget(predictor: core.Predictor, world: core.World) -> int:
   return min(predictor.max_len, world.max_len)
 
 
+def need_memory(metric: core.Metric, world: core.World) -> None:
+  """Raises InputError where a metric's trials are more than memory holds."""
+  for name in ('trials', 'num'):
+    num = getattr(metric, name, 0)
+    if not isinstance(num, int):
+      continue  # A field of somebody's own.
+    row = 2 * (world.max_len + world.init(1).shape[1])
+    row += getattr(metric, 'samples', 0) * world.max_len
+    core.need_memory(4 * num * row, f'{metric.name}({name}={num})')
+
+
 def fill(array: np.ndarray, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
   """A copy of `array` with `values` at `rows`, wide enough for strings."""
   kind = np.promote_types(array.dtype, values.dtype)

@@ -17,6 +17,7 @@ import abc
 import collections
 import dataclasses
 import functools
+import math
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -191,7 +192,12 @@ def reach(shape: Shape, length: int) -> int:
 
 @functools.lru_cache(maxsize=64)
 def _structure(shape: Shape) -> tuple[nnx.GraphDef, nnx.State]:
-  return nnx.split(nnx.eval_shape(lambda: shape.build(nnx.Rngs(0))))
+  graph, state = nnx.split(nnx.eval_shape(lambda: shape.build(nnx.Rngs(0))))
+  if jax.default_backend() == 'cpu':
+    leaves = jax.tree.leaves(state)
+    size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
+    core.need_memory(size // jax.process_count(), f'weights of {shape.model}')
+  return graph, state
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -55,7 +55,8 @@ class World(table.TableWorld):
 
   @functools.cached_property
   def delta(self) -> np.ndarray:
-    """[S, 3] int32."""
+    """[S, 3] int32; raises InputError where memory does not hold it."""
+    core.need_memory(28 * self.size, f'lattice(size={self.size})')
     row = np.arange(self.size, dtype=np.int32)
     delta = np.stack([row - 1, row, row + 1], axis=-1)
     delta[delta == self.size] = core.DEAD

@@ -1,0 +1,65 @@
+"""What cannot fit is refused in one line, and nothing is left of it."""
+
+import functools
+
+import pytest
+
+from wm import core, registry
+from wm.core import room
+from wm.data import sampling
+from wm.metrics import compression, scoring
+from wm.models import network
+
+HUGE = 10**23
+
+
+def refused(call, *said):
+  """The one line that a call is refused by."""
+  with pytest.raises(core.InputError) as error:
+    call()
+  text = str(error.value)
+  assert '\n' not in text
+  assert all(word in text for word in (*said, 'needed', 'available')), text
+
+
+def test_what_is_needed_and_available_is_said(monkeypatch, tmp_path):
+  monkeypatch.setattr(room, 'memory', lambda: 2_500_000_000)
+  core.need_memory(2_500_000_000, 'this')
+  with pytest.raises(core.InputError) as error:
+    core.need_memory(3_000_000_000, 'this')
+  assert str(error.value) == (
+    'this: 3.0 GB of memory are needed, 2.5 GB are available'
+  )
+  core.need_disk(tmp_path / 'not' / 'yet', 1, 'this')
+  refused(lambda: core.need_disk(tmp_path / 'a', HUGE, 'this'), 'disk at')
+
+
+def test_a_control_group_limits_memory(monkeypatch, tmp_path):
+  whole = room.memory()
+  limit = tmp_path / 'memory.max'
+  monkeypatch.setattr(room, '_LIMITS', (str(limit), str(tmp_path / 'none')))
+  limit.write_text('max\n')
+  assert room.memory() >= whole
+  limit.write_text('1000\n')
+  assert room.memory() == 1000
+
+
+def test_sequences_that_no_disk_holds(tmp_path):
+  world = registry.make('world', 'maps(rows=4, columns=4)')
+  sizes = {'num': HUGE, 'num_heldout': 10, 'seed': 0}
+  call = functools.partial(sampling.make_dataset, world, tmp_path / 'out')
+  refused(functools.partial(call, **sizes), 'sequences', 'disk')
+  assert not list(tmp_path.iterdir())
+
+
+def test_worlds_models_and_metrics_that_no_memory_holds():
+  lattice = registry.make('world', 'lattice(size=1000000000000)')
+  refused(lambda: lattice.sample(1, 0), 'lattice', 'memory')
+  world = registry.make('world', 'othello(size=4)')
+  model = registry.make('model', 'transformer(width=10000000)')
+  shape = network.Shape(model, len(world.vocab), world.max_len)
+  refused(lambda: shape.abstract, 'weights of', 'width=10000000')
+  metric = compression.Metric(trials=HUGE)
+  uniform = registry.make('model', 'uniform()').predictor(world, 0)
+  call = functools.partial(scoring._measure, metric, uniform, world, 0)
+  refused(call, 'compression(trials=', 'memory')
