@@ -164,10 +164,12 @@ def test_what_is_not_asked_for_and_stands_no_more_is_left_out(
   said = []
   entries = _run(tmp_path, Counted('b'), origin=OTHER, tell=said.append)
   assert [e['spec'] for e in entries] == ["counted(label='b')"] * 2
-  assert len(list((tmp_path / parts.FOLDER).iterdir())) == 2
   assert said == [
     'counted(): left out, name the metric to measure it: model changed'
   ]
+  # Its rows stay: once the model is again what it was, they stand again.
+  _run(tmp_path, Counted('a'), tell=said.append)
+  assert said[1] == 'counted(): kept from before'
 
 
 def test_batch_is_no_other_run(tmp_path):

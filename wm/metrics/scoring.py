@@ -165,7 +165,7 @@ class _Run:
   def found_before(
     self, asked: Mapping[str, core.Metric]
   ) -> dict[str, parts_lib.Part]:
-    """Spec -> part that still stands; the others are removed."""
+    """Spec -> part that still stands; the others are left out."""
     for metric in asked.values():
       self.origin(metric)  # Before anything is measured.
     if self.made_of.unknown:
@@ -177,7 +177,7 @@ class _Run:
         found[part.spec] = part
       except parts_lib.Unusable as error:
         stale = True
-        self._remove(path, asked, error)
+        self._leave_out(path, asked, error)
     if stale:
       for name in JOINED:
         (self.folder / name).unlink(missing_ok=True)
@@ -204,18 +204,20 @@ class _Run:
     )
     return self._written(metric, path, part) if changed else part
 
-  def _remove(
+  def _leave_out(
     self,
     path: pathlib.Path,
     asked: Mapping[str, core.Metric],
     error: parts_lib.Unusable,
   ) -> None:
-    parts_lib.remove(path)
+    """Says why a part is not used; removes it where it is measured again."""
     own = {parts_lib.path(self.folder, m.name, s): s for s, m in asked.items()}
     spec = error.spec or own.get(path, path.stem)
     if spec not in asked:
       self.tell(f'{spec}: left out, name the metric to measure it: {error}')
-    elif not self.made_of.unknown:
+      return
+    parts_lib.remove(path)
+    if not self.made_of.unknown:
       self.tell(f'{spec}: measured anew: {error}')
 
   def _written(
