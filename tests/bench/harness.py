@@ -44,6 +44,7 @@ class Line:
       without one. A figure of another run is no baseline.
     compile_s: seconds of the first call beyond a later one; 0 if none.
     target: the ratio or value aimed at, as text.
+    share: of training, its rate beside that of its matrix products alone.
   """
 
   name: str
@@ -53,6 +54,7 @@ class Line:
   ratio: float | None = None
   compile_s: float = 0.0
   target: str = ''
+  share: str = ''
 
   def __post_init__(self) -> None:
     if (self.ratio is None) != (not self.baseline):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.bench import harness
+from tests.bench import harness, products
 from wm import accept as rules
 from wm import registry
 
@@ -38,14 +38,16 @@ FAMILIES = {
 DRAW = rules.epsilon(0.0)
 
 
-def _world(length: int = PLIES, vocabulary: str = 'compact') -> Any:
+def world_of(length: int = PLIES, vocabulary: str = 'compact') -> Any:
   return registry.make(
     'world', f'chess(length={length}, vocabulary={vocabulary!r})'
   )
 
 
-def _step(world: Any, spec: str, objective: str) -> Callable[[], None]:
-  """One update, on games that are on the device already."""
+def step_of(
+  world: Any, spec: str, objective: str, plies: int = PLIES
+) -> tuple[Callable[[], None], products.Products]:
+  """One update, on games that are on the device already; its products."""
   import jax
 
   from wm.models import network
@@ -64,8 +66,8 @@ def _step(world: Any, spec: str, objective: str) -> Callable[[], None]:
   )
   # The next token is judged at one place less.
   tokens = world.sample(GAMES, 0).tokens
-  tokens = tokens[:, : PLIES + (objective == 'next')]
-  assert tokens.shape[1] == PLIES + (objective == 'next')
+  tokens = tokens[:, : plies + (objective == 'next')]
+  assert tokens.shape[1] == plies + (objective == 'next')
   lengths = np.full(GAMES, tokens.shape[1], np.int32)
   batch = feed.place(mesh, tokens, lengths, aim.world)
   held = [state.create(shape, 0, adam, abstract), 0]
@@ -75,10 +77,13 @@ def _step(world: Any, spec: str, objective: str) -> Callable[[], None]:
     held[1] += 1
     jax.block_until_ready(report)
 
-  return run
+  def forward(params: Any) -> Any:
+    return state.merge(shape, params)(tokens[:, :plies])
+
+  return run, products.traced(forward, held[0].params)
 
 
-def _in_turns(
+def in_turns(
   runs: dict[str, Callable[[], None]], rounds: int = ROUNDS
 ) -> tuple[dict[str, float], dict[str, float]]:
   """Median CPU seconds of each, and wall seconds of its first call."""
@@ -96,11 +101,13 @@ def _in_turns(
 
 
 def _training(objective: str) -> Iterator[harness.Line]:
-  world = _world()
+  world = world_of()
   runs = {
-    name: _step(world, spec, objective) for name, spec in FAMILIES.items()
+    name: step_of(world, spec, objective) for name, spec in FAMILIES.items()
   }
-  spent, first = _in_turns(runs)
+  steps = {name: run for name, (run, _) in runs.items()}
+  bare = {f'{n} alone': products.alone(found) for n, (_, found) in runs.items()}
+  spent, first = in_turns(steps | bare)
   for name in FAMILIES:
     rate = GAMES * PLIES / spent[name]
     yield harness.Line(
@@ -111,6 +118,7 @@ def _training(objective: str) -> Iterator[harness.Line]:
       ratio=spent['Transformer'] / spent[name],
       compile_s=first[name],
       target='ratio >= 0.5',
+      share=products.share(runs[name][1], spent[name], spent[f'{name} alone']),
     )
 
 
@@ -127,10 +135,12 @@ def bench_models_next() -> Iterator[harness.Line]:
 def bench_models_packed() -> Iterator[harness.Line]:
   """What 18,512 tokens that never occur cost."""
   runs = {
-    kind: _step(_world(vocabulary=kind), TRANSFORMER, 'state')
+    kind: step_of(world_of(vocabulary=kind), TRANSFORMER, 'state')
     for kind in ('compact', 'packed')
   }
-  spent, first = _in_turns(runs)
+  found = runs['packed'][1]
+  steps = {kind: run for kind, (run, _) in runs.items()}
+  spent, first = in_turns(steps | {'alone': products.alone(found)})
   rate = GAMES * PLIES / spent['packed']
   yield harness.Line(
     name='training step, state, Transformer, packed vocabulary',
@@ -139,6 +149,7 @@ def bench_models_packed() -> Iterator[harness.Line]:
     baseline='compact vocabulary, same run',
     ratio=spent['compact'] / spent['packed'],
     compile_s=first['packed'],
+    share=products.share(found, spent['packed'], spent['alone']),
   )
 
 
@@ -150,7 +161,7 @@ def _memory(spec: str, length: int) -> float:
 
   from wm.models import network, states
 
-  heads = _world().state_heads
+  heads = world_of().state_heads
   model = registry.make('model', spec)
   shape = network.Shape(model, 1970, length, sum(heads))
 
@@ -181,7 +192,7 @@ def bench_models_memory() -> Iterator[harness.Line]:
 
 def _sampling(spec: str, length: int) -> tuple[float, float]:
   """CPU-seconds a token at `length`: by a step, by reading all again."""
-  world, few = _world(length - 1), 8
+  world, few = world_of(length - 1), 8
   predictor = registry.make('model', spec).predictor(world, 0)
   prefixes = world.sample(16, 1).tokens[:, : length - few - 1]
   lengths, num = np.full(16, prefixes.shape[1]), predictor.rows(1) // 16
@@ -247,7 +258,7 @@ def bench_models_delta() -> Iterator[harness.Line]:
     f'chunks of {chunk}': _delta('chunked', chunk, 600)
     for chunk in (16, 32, 64)
   }
-  spent, first = _in_turns(runs, 3)
+  spent, first = in_turns(runs, 3)
   for name in list(runs)[1:]:
     yield harness.Line(
       name=f'delta rule, forward and backward, 16 x 600, {name}',

@@ -26,6 +26,8 @@ class Fixed:
   def __init__(self, logits):
     self.logits = jnp.asarray(logits, jnp.float32)
 
+  parts = network.Network.parts
+
   def __call__(self, tokens, key=None):
     del key
     return self.logits[:, : tokens.shape[1]]

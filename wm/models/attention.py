@@ -35,18 +35,18 @@ def rotary(
   rates = 10000.0 ** (-jnp.arange(half, dtype=jnp.float32) / half)
   shape = (1,) * positions_X.ndim + (-1,)
   angles = positions_X[..., None].astype(jnp.float32) * rates.reshape(shape)
-  cos = jnp.cos(angles)[..., None, :].astype(x_XHC.dtype)
-  sin = jnp.sin(angles)[..., None, :].astype(x_XHC.dtype)
-  first, second = x_XHC[..., :half], x_XHC[..., half:]
+  cos = jnp.cos(angles)[..., None, None, :].astype(x_XHC.dtype)
+  sin = jnp.sin(angles)[..., None, None, :].astype(x_XHC.dtype)
+  # Halves as a dimension of their own: no copy of what they are cut from.
+  halves = x_XHC.reshape(*x_XHC.shape[:-1], 2, half)
+  signed = jnp.concatenate([-sin, sin], -2)
   if published:
     pairs = x_XHC.reshape(*x_XHC.shape[:-1], half, 2)
     mixed = jnp.stack([-pairs[..., 1], pairs[..., 0]], -1)
-    mixed = mixed.reshape(x_XHC.shape)
-    cos, sin = jnp.tile(cos, 2), jnp.tile(sin, 2)
-    return x_XHC * cos + mixed * sin
-  return jnp.concatenate(
-    [first * cos - second * sin, second * cos + first * sin], -1
-  )
+    turned = halves * cos + mixed.reshape(halves.shape) * sin
+  else:
+    turned = halves * cos + halves[..., ::-1, :] * signed
+  return turned.reshape(x_XHC.shape)
 
 
 class Share(NamedTuple):
@@ -113,8 +113,7 @@ class Attention(nnx.Module):
     self, x_XD: jax.Array, positions_X: jax.Array
   ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Queries (scaled), keys and values, each [..., H, C]."""
-    qkv = self.qkv(x_XD)
-    q, k, v = qkv[..., 0, :, :], qkv[..., 1, :, :], qkv[..., 2, :, :]
+    q, k, v = (part[..., 0, :, :] for part in self.qkv.split(x_XD, (1,) * 3))
     if self.positions in ROTARY:
       published = self.positions == 'rotary_published'
       q = rotary(q, positions_X, published=published)

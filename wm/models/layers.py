@@ -8,6 +8,7 @@ the head dimension apart, so that a mesh's model axis can divide it.
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -101,8 +102,31 @@ def dropout(x: jax.Array, rate: float, key: jax.Array | None) -> jax.Array:
   """Zeroes a share `rate` of x and scales the rest; nothing without a key."""
   if key is None or not rate:
     return x
-  kept = jax.random.bernoulli(key, 1 - rate, x.shape)
+  kept = bits(key, x.shape) >= jnp.uint32(round(rate * 2**32))
   return jnp.where(kept, x / (1 - rate), 0).astype(x.dtype)
+
+
+def bits(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+  """Pseudo-random uint32, each a hash of its place and the key.
+
+  For dropout: two rounds of multiplying and shifting (as in MurmurHash3's
+  finaliser), which are a tenth of `jax.random.bits`' work, need no memory and
+  are the same on any mesh. The key goes in between the rounds as well, or two
+  keys would give the same bits in another order.
+  """
+  before, between = jax.random.bits(key, (2,))
+  place, stride = jnp.zeros(shape, jnp.uint32), 1
+  for axis in reversed(range(len(shape))):
+    index = jax.lax.broadcasted_iota(jnp.uint32, shape, axis)
+    place += index * jnp.uint32(stride % 2**32)
+    stride *= shape[axis]
+  x = place * jnp.uint32(0x9E3779B1) + before
+  x = (x ^ (x >> 16)) * jnp.uint32(0x85EBCA6B)
+  x = (x ^ (x >> 13)) * jnp.uint32(0xC2B2AE35)
+  x = (x ^ (x >> 16)) + between
+  x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
+  x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
+  return x ^ (x >> 16)
 
 
 class Table(nnx.Module):
@@ -161,6 +185,26 @@ class Linear(nnx.Module):
     if self.bias is not None:
       y += self.bias[...].astype(x.dtype).reshape(*(1,) * (y.ndim - 1), -1)
     return constrain(y.reshape(*lead, *self.outputs), batch)
+
+  def split(self, x: jax.Array, sizes: tuple[int, ...]) -> list[jax.Array]:
+    """The result cut along its first dimension, as a product for each part.
+
+    Parts of one array would be copied, and their gradients padded to its size.
+    On several devices it is one product, whose columns a mesh may divide.
+    """
+    axis, ends = x.ndim - len(self.inputs), itertools.accumulate(sizes)
+    if divided():
+      return jnp.split(self(x), list(ends)[:-1], axis)
+    kernel = self.kernel[...].astype(x.dtype)
+    kernel = kernel.reshape(math.prod(self.inputs), *self.outputs)
+    lead, x, found = x.shape[:axis], x.reshape(-1, len(kernel)), []
+    for size, end in zip(sizes, ends, strict=True):
+      part = slice(end - size, end)
+      y = x @ kernel[:, part].reshape(len(kernel), -1)
+      if self.bias is not None:
+        y += self.bias[...][part].astype(x.dtype).reshape(1, -1)
+      found.append(y.reshape(*lead, size, *self.outputs[1:]))
+    return found
 
 
 def _linear_init(

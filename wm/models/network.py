@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
@@ -43,6 +44,13 @@ class Network(nnx.Module):
     self, tokens_BL: jax.Array, key: jax.Array | None = None
   ) -> jax.Array:
     """Logits [B, L, V] of each next token; dropout only with a key."""
+
+  def parts(
+    self, tokens_BL: jax.Array, key: jax.Array | None, sizes: tuple[int, ...]
+  ) -> list[jax.Array]:
+    """The logits cut into [B, L, size] each; a family may do without a cut."""
+    ends = np.cumsum(sizes)[:-1]
+    return jnp.split(self(tokens_BL, key), ends, axis=-1)
 
   def hidden(self, tokens_BL: jax.Array, layer: int) -> jax.Array:
     """[B, L, D] float32 after `layer` layers; -1 after the final norm."""

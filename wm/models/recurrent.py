@@ -168,6 +168,14 @@ class RecurrentNetwork(network_lib.Network):
     """Logits [B, L, V] float32; dropout only where a key is given."""
     return self.logits(self.stream(tokens_BL, self.model.layers, key))
 
+  def parts(
+    self, tokens_BL: jax.Array, key: jax.Array | None, sizes: tuple[int, ...]
+  ) -> list[jax.Array]:
+    """See `network.Network`."""
+    x_BLD = self.normed(self.stream(tokens_BL, self.model.layers, key))
+    parts = self.head.split(x_BLD.astype(self.model.dtype), sizes)
+    return [part.astype(jnp.float32) for part in parts]
+
   def hidden(self, tokens_BL: jax.Array, layer: int) -> jax.Array:
     """Stream [B, L, D] after `layer` blocks; -1 after the final norm."""
     if layer == -1:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +19,7 @@ from wm import core
 from wm.models import network, sessions
 
 Heads = tuple[int, ...]
+Logits = jax.Array | list[jax.Array]
 
 
 def runs(heads: Heads) -> list[tuple[int, int, int]]:
@@ -35,53 +35,93 @@ def runs(heads: Heads) -> list[tuple[int, int, int]]:
   return found
 
 
-def _split(logits_XC: jax.Array, heads: Heads) -> Iterator[jax.Array]:
+def widths(heads: Heads) -> tuple[int, ...]:
+  """Logits of each run, as `Network.parts` takes them."""
+  return tuple(num * classes for _, num, classes in runs(heads))
+
+
+def _cut(logits_XC: Logits, heads: Heads) -> list[jax.Array]:
   """Logits [*X, number, classes] of each run."""
-  for first, num, classes in runs(heads):
-    part = logits_XC[..., first : first + num * classes]
-    yield part.reshape(*logits_XC.shape[:-1], num, classes)
+  found = []
+  for n, (first, num, classes) in enumerate(runs(heads)):
+    if isinstance(logits_XC, list):
+      part = logits_XC[n]
+    else:
+      part = logits_XC[..., first : first + num * classes]
+    found.append(part.reshape(*part.shape[:-1], num, classes))
+  return found
 
 
-def likeliest(logits_XC: jax.Array, heads: Heads) -> jax.Array:
+def likeliest(logits_XC: Logits, heads: Heads) -> jax.Array:
   """[*X, K] int32 class of each head; the lowest of equals."""
-  parts = [jnp.argmax(part, -1) for part in _split(logits_XC, heads)]
+  parts = [jnp.argmax(part, -1) for part in _cut(logits_XC, heads)]
   return jnp.concatenate(parts, axis=-1).astype(jnp.int32)
 
 
-def losses(
-  logits_XC: jax.Array, labels_XK: jax.Array, heads: Heads
-) -> jax.Array:
-  """[*X, K] float32: -log p(label) by each head, nats."""
+def losses(logits_XC: Logits, labels_XK: jax.Array, heads: Heads) -> jax.Array:
+  """[*X, K] float32: -log p(label) by each head, nats.
+
+  logits_XC: in one array, or in one for each run (`widths`), whose gradients
+  need no putting together.
+  """
   found, first = [], 0
-  for part in _split(logits_XC.astype(jnp.float32), heads):
+  for part in _cut(logits_XC, heads):
     num = part.shape[-2]
     found.append(_loss(part, labels_XK[..., first : first + num]))
     first += num
   return jnp.concatenate(found, axis=-1)
 
 
+@jax.custom_vjp
 def _loss(logits_XC: jax.Array, label_X: jax.Array) -> jax.Array:
-  """[*X] of one softmax, to full precision however small it is.
+  """[*X] float32 of one softmax each, to full precision however small.
 
   With p(label) = e / (e + s), s the mass of the others, it is log1p(s / e)
   where the label is on top: a difference of logarithms would be lost in
   rounding below 1e-7, where the best published losses are.
   """
-  classes = jnp.arange(logits_XC.shape[-1])
-  classes = classes.reshape(*(1,) * label_X.ndim, -1)
-  # Cheaper than a gather, whose gradient is a scatter.
-  hit = label_X[..., None].astype(jnp.int32) == classes
-  top = jax.lax.stop_gradient(logits_XC.max(-1, keepdims=True))
-  logits_XC = logits_XC - top
-  picked = jnp.where(hit, logits_XC, 0).sum(-1)
-  others = jnp.where(hit, 0, jnp.exp(logits_XC)).sum(-1)
+  return _forward(logits_XC, label_X)[0]
+
+
+def _forward(
+  logits_XC: jax.Array, label_X: jax.Array
+) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+  given = logits_XC, label_X
+  logits_XC, hit_XC = logits_XC.astype(jnp.float32), _hit(*given)
+  top_X1 = logits_XC.max(-1, keepdims=True)
+  logits_XC = logits_XC - top_X1
+  picked = jnp.where(hit_XC, logits_XC, 0).sum(-1)
+  others = jnp.where(hit_XC, 0, jnp.exp(logits_XC)).sum(-1)
   best = picked >= 0
   safe = jnp.where(best, picked, 0)  # No overflow where it is not used.
-  return jnp.where(
+  loss_X = jnp.where(
     best,
     jnp.log1p(others * jnp.exp(-safe)),
     jnp.log(others + jnp.exp(picked)) - picked,
   )
+  return loss_X, (*given, top_X1, picked, others)
+
+
+def _backward(
+  kept: tuple[jax.Array, ...], slope_X: jax.Array
+) -> tuple[jax.Array, None]:
+  """The slope times p, and at the label times -s / (e + s)."""
+  logits_XC, label_X, top_X1, picked, others = kept
+  scale_X1 = (slope_X / (others + jnp.exp(picked)))[..., None]
+  exp_XC = jnp.exp(logits_XC.astype(jnp.float32) - top_X1)
+  hit_XC = _hit(logits_XC, label_X)
+  slope_XC = jnp.where(hit_XC, -others[..., None], exp_XC) * scale_X1
+  return slope_XC.astype(logits_XC.dtype), None
+
+
+_loss.defvjp(_forward, _backward)
+
+
+def _hit(logits_XC: jax.Array, label_X: jax.Array) -> jax.Array:
+  """[*X, C] bool; cheaper than to gather, whose gradient is a scatter."""
+  classes = jnp.arange(logits_XC.shape[-1])
+  classes = classes.reshape(*(1,) * label_X.ndim, -1)
+  return label_X[..., None].astype(jnp.int32) == classes
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

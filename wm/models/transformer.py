@@ -218,6 +218,15 @@ class Transformer(network_lib.Network):
     """Logits [B, L, V] float32; dropout only where a key is given."""
     return self.logits(self.stream(tokens_BL, self.model.layers, key))
 
+  def parts(
+    self, tokens_BL: jax.Array, key: jax.Array | None, sizes: tuple[int, ...]
+  ) -> list[jax.Array]:
+    """See `network.Network`."""
+    if self.head is None:
+      return super().parts(tokens_BL, key, sizes)
+    x_BLD = self.final(self.stream(tokens_BL, self.model.layers, key))
+    return [part.astype(jnp.float32) for part in self.head.split(x_BLD, sizes)]
+
   def hidden(self, tokens_BL: jax.Array, layer: int) -> jax.Array:
     """Stream [B, L, D] after `layer` blocks; -1 after the final norm."""
     if layer == -1:

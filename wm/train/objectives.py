@@ -143,7 +143,8 @@ class State(Objective):
     *labels_BLK: jax.Array,
   ) -> Judged:
     """See Objective; T is L."""
-    logits_BLC, (labels_BLK,) = net(tokens_BL, key), labels_BLK
+    (labels_BLK,) = labels_BLK
+    logits_BLC = net.parts(tokens_BL, key, states.widths(self.heads))
     loss_BLK = states.losses(logits_BLC, labels_BLK, self.heads)
     named_BLK = states.likeliest(logits_BLC, self.heads)
     exact_BL = (named_BLK == labels_BLK).all(-1).astype(jnp.float32)

@@ -1,0 +1,112 @@
+"""Layers by themselves: hashed dropout, dense maps in parts, label losses."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from wm.models import layers, states
+
+HEADS = (3, 3, 2, 5)
+
+
+def masks(num, shape, rate=0.1):
+  """[num, *shape] bool: what `dropout` keeps with each of so many keys."""
+  keys = jax.random.split(jax.random.key(0), num)
+  kept = jax.vmap(lambda key: layers.dropout(jnp.ones(shape), rate, key))(keys)
+  return np.asarray(kept) > 0
+
+
+@pytest.mark.parametrize('rate', [0.01, 0.1, 0.5])
+def test_dropout_keeps_its_share_with_every_key(rate):
+  shape = 16, 32, 128
+  dropped = 1 - masks(20, shape, rate).reshape(20, -1).mean(-1)
+  error = (rate * (1 - rate) / np.prod(shape)) ** 0.5
+  deviations = (dropped - rate) / error
+  assert np.abs(deviations).max() < 4.5
+  assert 0.4 < deviations.std() < 1.7  # Of 20 normal ones; p < 1e-4 each.
+
+
+def test_places_and_keys_are_independent():
+  """Neighbours in any dimension, steps of one key, halves of a split."""
+  kept = masks(8, (16, 64, 128)).astype(np.float64)
+  kept = (kept - kept.mean()) / kept.std()
+  flat, size = kept.reshape(8, -1), kept[0].size
+  for lag in (1, 2, 3, 64, 127, 128, 129, 256, 8192, 16384):
+    products = (flat[:, lag:] * flat[:, :-lag]).mean(-1) * (size - lag) ** 0.5
+    assert np.abs(products).max() < 5, lag
+  between = flat @ flat.T / size**0.5
+  assert np.abs(between - np.diag(np.diag(between))).max() < 5
+  # Nor is one the other in another order, as by a key that is merely added.
+  turned = np.fft.irfft(
+    np.fft.rfft(flat[:1]) * np.conj(np.fft.rfft(flat[1:])), size
+  )
+  assert np.abs(turned).max() / size**0.5 < 6.5
+
+
+def test_dropout_scales_what_it_keeps_and_needs_a_key():
+  x = jnp.arange(1.0, 1001.0)
+  assert layers.dropout(x, 0.1, None) is x
+  assert layers.dropout(x, 0.0, jax.random.key(0)) is x
+  found = np.asarray(layers.dropout(x, 0.2, jax.random.key(0)))
+  np.testing.assert_allclose(found[found > 0], np.asarray(x / 0.8)[found > 0])
+
+
+@pytest.mark.parametrize('outputs', [(7,), (4, 2, 3)])
+def test_a_dense_map_in_parts_is_the_whole_cut(outputs):
+  linear = layers.Linear((5,), outputs, nnx.Rngs(0), init='torch')
+  graph, params = nnx.split(linear)
+  x = jax.random.normal(jax.random.key(1), (2, 3, 5))
+  sizes = (1, outputs[0] - 2, 1)
+
+  def whole(params):
+    return jnp.sin(nnx.merge(graph, params)(x))
+
+  def parts(params):
+    found = nnx.merge(graph, params).split(x, sizes)
+    return jnp.sin(jnp.concatenate(found, 2))
+
+  np.testing.assert_allclose(whole(params), parts(params), rtol=1e-6)
+  slopes = [
+    jax.grad(lambda params, run=run: (run(params) ** 2).sum())(params)
+    for run in (whole, parts)
+  ]
+  jax.tree.map(
+    lambda one, other: np.testing.assert_allclose(one, other, rtol=2e-5),
+    *slopes,
+  )
+
+
+@pytest.mark.parametrize('scale', [1.0, 30.0, 3000.0])
+def test_label_losses_have_the_gradient_of_log_softmax(scale):
+  """In float64, in one array and by runs; far logits overflow nowhere."""
+  rng = np.random.default_rng(0)
+  labels = np.stack([rng.integers(0, n, 50) for n in HEADS], -1)
+  slope = rng.normal(size=labels.shape)
+
+  def plain(logits):
+    parts = jnp.split(logits, np.cumsum(HEADS)[:-1], -1)
+    found = [
+      -jnp.take_along_axis(jax.nn.log_softmax(part), labels[:, [k]], -1)[:, 0]
+      for k, part in enumerate(parts)
+    ]
+    return jnp.stack(found, -1)
+
+  def whole(logits):
+    return states.losses(logits, labels, HEADS)
+
+  def runs(logits):
+    cuts = np.cumsum(states.widths(HEADS))[:-1]
+    return states.losses(jnp.split(logits, cuts, -1), labels, HEADS)
+
+  with jax.enable_x64(True):
+    logits = jnp.asarray(scale * rng.normal(size=(50, sum(HEADS))))
+    want, pull = jax.vjp(plain, logits)
+    for loss in (whole, runs):
+      found, pull_found = jax.vjp(loss, logits)
+      np.testing.assert_allclose(found, want, rtol=2e-6, atol=1e-6)
+      given = jnp.asarray(slope, found.dtype)
+      np.testing.assert_allclose(
+        pull_found(given)[0], pull(jnp.asarray(slope))[0], atol=3e-5
+      )
