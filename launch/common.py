@@ -386,7 +386,7 @@ def _guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
   from wm import allocator, core, ending, files, plugins, progress
 
   allocator.keep()
-  with ending.told(_goes_on()):
+  with ending.told(FLAGS.out):
     if len(argv) > 1:
       raise core.InputError(f'unexpected argument {argv[1]!r}')
     if FLAGS.out is not None:

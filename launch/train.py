@@ -42,6 +42,7 @@ READ = (
 def main() -> None:
   """Flags in, one library call, the summary out."""
   common.need('world', 'model', 'out')
+  from wm import ending
   from wm.train import config, loop
 
   fields = [field.name for field in dataclasses.fields(config.Config)]
@@ -49,7 +50,7 @@ def main() -> None:
   try:
     summary = loop.train(config.Config(**given), FLAGS.out)
   except loop.LossError as error:
-    raise SystemExit(f'error: {error}') from error
+    ending.fail(str(error))
   print(json.dumps(summary))
 
 

@@ -52,7 +52,7 @@ def test_a_full_disk(root, small_disk):
   code, err = sample(root, small_disk / 'run')
   assert code == 1
   assert err.splitlines() == [err]
-  assert 'No space left on device' in err
+  assert err.startswith(f'error: No space left on device: {small_disk}/run')
   assert [path.name for path in small_disk.iterdir()] == ['mine.txt']
 
 

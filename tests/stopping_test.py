@@ -49,7 +49,7 @@ import sys, time
 from wm import ending, stopping
 stopping.install(lambda: True)
 print('ready', flush=True)
-with ending.told(again=True):
+with ending.told('here'):
   exec({work!r})
 """
   process = subprocess.Popen(

@@ -26,10 +26,10 @@ def fail(message: str, code: Exit = Exit.FAILED) -> NoReturn:
 
 
 @contextlib.contextmanager
-def told(again: bool) -> Iterator[None]:
+def told(out: str | None = None) -> Iterator[None]:
   """Within, what ends a binary becomes a line and an exit code.
 
-  again: see `stopping.farewell`.
+  out: folder that it writes to, and goes on with if it is stopped.
 
   Raises:
     SystemExit: bad input, a full disk or memory, or a signal.
@@ -49,10 +49,10 @@ def told(again: bool) -> Iterator[None]:
       fail(f'{error.strerror}: {name}', Exit.BAD_INPUT)
     if errno.errorcode.get(error.errno) not in _PLAIN:
       raise
-    name = f': {error.filename}' if error.filename else ''
-    fail(f'{error.strerror}{name}')
+    place = error.filename or out
+    fail(f'{error.strerror}: {place}' if place else error.strerror)
   except MemoryError as error:
     fail(f'out of memory: {error}')
   except Stopped as error:
-    stopping.farewell(error.code, again)
+    stopping.farewell(error.code, again=bool(out))
     sys.exit(error.code)

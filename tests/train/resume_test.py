@@ -136,9 +136,9 @@ def test_told_to_stop_it_saves_and_goes_on_to_the_same_bits(folder):
 def test_of_many_that_start_at_once_one_trains(folder, rounds):
   for k in range(rounds):
     run = copy(folder, f'many{rounds}_{k}')
-    crowd = [start(run) for _ in range(3)]
+    crowd = [start(run) for _ in range(2)]
     said = [process.communicate(timeout=120)[1] for process in crowd]
-    assert sorted(process.returncode for process in crowd) == [0, 2, 2], said
+    assert sorted(process.returncode for process in crowd) == [0, 2], said
     for process, err in zip(crowd, said, strict=True):
       if process.returncode:
         assert len(err.splitlines()) == 1

@@ -196,7 +196,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 stopping.install(lambda: True)
 out = pathlib.Path(sys.argv[1])
 do = getattr(sweep_test, sys.argv[3])
-with ending.told(again=True):
+with ending.told(str(out)):
   do(out, sweep_test.runs(sys.argv[2]), jobs=1)
 """
 

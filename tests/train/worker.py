@@ -71,7 +71,7 @@ def main(out: str, order: dict[str, Any]) -> None:
     _arm(*order['die'])
   config = loop.Config(toy.WORLD, toy.MODEL, **order['config'])
   stopping.install(lambda: True)
-  with ending.told(again=True):
+  with ending.told(out):
     print(json.dumps(loop.train(config, pathlib.Path(out))))
 
 
