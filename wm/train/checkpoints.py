@@ -18,6 +18,7 @@ import logging
 import math
 import pathlib
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -68,6 +69,22 @@ def _unsaid(record: logging.LogRecord) -> bool:
   return not any(sign in text for sign in _FULL)
 
 
+def _hush() -> None:
+  """Leaves a full disk to our one line: Orbax's threads are many."""
+  for name in ('absl', 'asyncio'):
+    logging.getLogger(name).addFilter(_unsaid)
+  show = sys.unraisablehook
+  if getattr(show, '__name__', '') == '_show_others':
+    return
+
+  def _show_others(raised: Any) -> None:
+    # A failed write closes the loop that TensorStore's threads report to.
+    if str(raised.exc_value) != 'Event loop is closed':
+      show(raised)
+
+  sys.unraisablehook = _show_others
+
+
 def _largest_file() -> float:
   """Bytes that the system lets this process write to one file."""
   try:
@@ -101,7 +118,8 @@ class Checkpoints:
 
   def __init__(self, out: str | pathlib.Path, *, read_only: bool) -> None:
     self.folder = (pathlib.Path(out) / 'checkpoints').absolute()
-    logging.getLogger('absl').addFilter(_unsaid)
+    if not read_only:
+      _hush()
     self._policy = _BestAndLast()
     options = ocp.CheckpointManagerOptions(
       preservation_policy=self._policy,
