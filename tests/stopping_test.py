@@ -35,6 +35,14 @@ with stopping.deferred():
   while not stopping.requested(): time.sleep(.001)
 print('not here', flush=True)
 """
+# Python gives signals back their defaults before it destroys modules.
+ENDS = """
+class Last:
+  def __del__(self, os=__import__('os'), sleep=time.sleep):
+    os.write(1, b'in\\n')
+    sleep(.5)
+sys.modules['last'] = Last()
+"""
 CLEANS = """
 from wm import files
 with files.replacing(sys.argv[1]) as name:
@@ -101,6 +109,14 @@ def test_a_second_signal_does_not_wait(root):
   err = process.communicate(timeout=60)[1]
   assert process.returncode == 130, 'the first says why'
   assert err == 'interrupted; run the same command again to go on\n'
+
+
+def test_a_signal_after_the_end_changes_nothing(root):
+  process = start(root, ENDS)
+  assert process.stdout.readline() == 'in\n'
+  process.send_signal(signal.SIGTERM)
+  assert process.communicate(timeout=60)[1] == ''
+  assert process.returncode == 0
 
 
 def test_nothing_half_written_is_left(root, tmp_path):

@@ -15,6 +15,7 @@ main one compiles.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import enum
 import os
@@ -104,6 +105,13 @@ def install(again: Callable[[], bool]) -> None:
     target=_watch, args=(reader, again), name='signals', daemon=True
   )
   watch.start()
+  atexit.register(_ignore)  # The first to come is the last to be called.
+
+
+def _ignore() -> None:
+  """What comes when all is done changes nothing: Python's own end is deaf."""
+  for number in CODES:
+    signal.signal(number, signal.SIG_IGN)
 
 
 def _watch(reader: int, again: Callable[[], bool]) -> None:
