@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from wm import core, registry
+from wm import core, ending, registry
 from wm.core import room
 from wm.data import sampling
 from wm.metrics import compression, scoring
@@ -63,3 +63,13 @@ def test_worlds_models_and_metrics_that_no_memory_holds():
   uniform = registry.make('model', 'uniform()').predictor(world, 0)
   call = functools.partial(scoring._measure, metric, uniform, world, 0)
   refused(call, 'compression(trials=', 'memory')
+
+
+def test_a_device_without_memory_is_one_line(capsys):
+  with pytest.raises(SystemExit) as ended, ending.told(again=False):
+    raise RuntimeError('INTERNAL: Out of memory allocating 5 bytes.\nmore')
+  assert ended.value.code == 1
+  said = capsys.readouterr().err
+  assert said == 'error: INTERNAL: Out of memory allocating 5 bytes.\n'
+  with pytest.raises(RuntimeError, match='other'), ending.told(again=False):
+    raise RuntimeError('something other')

@@ -53,6 +53,11 @@ def told(out: str | None = None) -> Iterator[None]:
     fail(f'{error.strerror}: {place}' if place else error.strerror)
   except MemoryError as error:
     fail(f'out of memory: {error}')
+  except RuntimeError as error:  # XLA's own kind, which JAX need not be here.
+    first = str(error).partition('\n')[0]
+    if 'out of memory' not in first.lower():
+      raise
+    fail(first)
   except Stopped as error:
     stopping.farewell(error.code, again=bool(out))
     sys.exit(error.code)

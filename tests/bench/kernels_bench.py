@@ -134,6 +134,27 @@ def bench_boundaries() -> Iterator[harness.Line]:
     )
 
 
+def bench_boundaries_of_metrics() -> Iterator[harness.Line]:
+  """The same pairs as metrics ask a world for them, and as people read them."""
+  world = harness.manhattan_world()
+  num = 100_000
+  rows1, rows2, goals1, goals2 = pairs(num)
+  first, second = np.stack([rows1, goals1], 1), np.stack([rows2, goals2], 1)
+  states = rows1, rows2, goals1, goals2
+  kernel = harness.measure(lambda: dfa.boundary(world.graph.delta, *states, 5))
+  arrays = harness.measure(lambda: world.boundary(first, second, 5))
+  tuples = harness.measure(lambda: world.boundary(first, second, 5).listed())
+  for name, timing in (('arrays', arrays), ('tuples', tuples)):
+    yield harness.Line(
+      name=f'boundaries k=5 of the world, as {name}',
+      value=num / timing.cpu,
+      unit='pairs/CPU-s',
+      baseline='the kernel alone, same run',
+      ratio=kernel.cpu / timing.cpu,
+      compile_s=timing.compile_s,
+    )
+
+
 def bench_hops() -> Iterator[harness.Line]:
   """Hop distances of all pairs."""
   delta, _ = graph()

@@ -1,0 +1,48 @@
+"""The world as a predictor, against the other predictors without training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.bench import harness
+from wm import core, registry
+from wm.metrics import compression
+
+WALKS = 20_000
+
+
+def _seconds(
+  predictor: core.Predictor, world: core.World, accept: str, num: int
+) -> harness.Timing:
+  metric = compression.Metric(trials=num, accept=accept)
+  return harness.measure(lambda: metric(predictor, world, 0), runs=2)
+
+
+def bench_oracle() -> Iterator[harness.Line]:
+  """Compression on Manhattan: the same trials by each predictor.
+
+  By epsilon(0.01) the uniform predictor accepts nothing, and no trial begins:
+  it is compared where every token that is possible at all is accepted.
+  """
+  world = harness.manhattan_world()
+  made = {
+    name: registry.make('model', f'{name}()')
+    for name in ('oracle', 'ngram', 'uniform')
+  }
+  oracle = made['oracle'].predictor(world, 0)
+  ngram = made['ngram'].fit(world.sample(WALKS, 0), world)
+  uniform = made['uniform'].predictor(world, 0)
+  for name, accept, num, other in (
+    ('ngram', 'epsilon(0.01)', 100, ngram),
+    ('uniform', 'epsilon(0.0)', 5, uniform),
+  ):
+    ours, theirs = (_seconds(p, world, accept, num) for p in (oracle, other))
+    yield harness.Line(
+      name=f'oracle, {num} compression trials, {accept}',
+      value=ours.cpu,
+      unit='CPU-s',
+      baseline=f'{name}(), same trials',
+      ratio=theirs.cpu / ours.cpu,
+      compile_s=ours.compile_s,
+      target='more than 1',
+    )
