@@ -67,14 +67,15 @@ def losses(logits_XC: Logits, labels_XK: jax.Array, heads: Heads) -> jax.Array:
   found, first = [], 0
   for part in _cut(logits_XC, heads):
     num = part.shape[-2]
-    found.append(_loss(part, labels_XK[..., first : first + num]))
+    label_XK = labels_XK[..., first : first + num]
+    found.append(_loss(part.astype(jnp.float32), label_XK))
     first += num
   return jnp.concatenate(found, axis=-1)
 
 
 @jax.custom_vjp
 def _loss(logits_XC: jax.Array, label_X: jax.Array) -> jax.Array:
-  """[*X] float32 of one softmax each, to full precision however small.
+  """[*X] of one softmax each, to full precision however small it is.
 
   With p(label) = e / (e + s), s the mass of the others, it is log1p(s / e)
   where the label is on top: a difference of logarithms would be lost in
@@ -86,12 +87,12 @@ def _loss(logits_XC: jax.Array, label_X: jax.Array) -> jax.Array:
 def _forward(
   logits_XC: jax.Array, label_X: jax.Array
 ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-  given = logits_XC, label_X
-  logits_XC, hit_XC = logits_XC.astype(jnp.float32), _hit(*given)
-  top_X1 = logits_XC.max(-1, keepdims=True)
-  logits_XC = logits_XC - top_X1
+  """The losses, and what the gradient needs: no exponential is made twice."""
+  hit_XC = _hit(logits_XC, label_X)
+  logits_XC = logits_XC - logits_XC.max(-1, keepdims=True)
   picked = jnp.where(hit_XC, logits_XC, 0).sum(-1)
-  others = jnp.where(hit_XC, 0, jnp.exp(logits_XC)).sum(-1)
+  rest_XC = jnp.exp(jnp.where(hit_XC, -jnp.inf, logits_XC))
+  others = rest_XC.sum(-1)
   best = picked >= 0
   safe = jnp.where(best, picked, 0)  # No overflow where it is not used.
   loss_X = jnp.where(
@@ -99,26 +100,25 @@ def _forward(
     jnp.log1p(others * jnp.exp(-safe)),
     jnp.log(others + jnp.exp(picked)) - picked,
   )
-  return loss_X, (*given, top_X1, picked, others)
+  return loss_X, (rest_XC, label_X, picked, others)
 
 
 def _backward(
   kept: tuple[jax.Array, ...], slope_X: jax.Array
 ) -> tuple[jax.Array, None]:
   """The slope times p, and at the label times -s / (e + s)."""
-  logits_XC, label_X, top_X1, picked, others = kept
-  scale_X1 = (slope_X / (others + jnp.exp(picked)))[..., None]
-  exp_XC = jnp.exp(logits_XC.astype(jnp.float32) - top_X1)
-  hit_XC = _hit(logits_XC, label_X)
-  slope_XC = jnp.where(hit_XC, -others[..., None], exp_XC) * scale_X1
-  return slope_XC.astype(logits_XC.dtype), None
+  rest_XC, label_X, picked, others = kept
+  scale_X = slope_X / (others + jnp.exp(picked))
+  hit_XC = _hit(rest_XC, label_X)
+  at_label_X1 = (-others * scale_X)[..., None]
+  return jnp.where(hit_XC, at_label_X1, rest_XC * scale_X[..., None]), None
 
 
 _loss.defvjp(_forward, _backward)
 
 
 def _hit(logits_XC: jax.Array, label_X: jax.Array) -> jax.Array:
-  """[*X, C] bool; cheaper than to gather, whose gradient is a scatter."""
+  """[*X, C] bool; no gather, which is slow."""
   classes = jnp.arange(logits_XC.shape[-1])
   classes = classes.reshape(*(1,) * label_X.ndim, -1)
   return label_X[..., None].astype(jnp.int32) == classes
