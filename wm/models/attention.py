@@ -11,10 +11,17 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from wm.kernels import attention as kernel
 from wm.models import layers
 
 # Kinds of positions that turn queries and keys; see `rotary`.
 ROTARY = ('rotary', 'rotary_published')
+
+# Up to this length all scores at once are as fast, and no more than rows.
+_WHOLE = 128
+# Backend -> tokens of a block.
+_BLOCK, _ELSEWHERE = {'cpu': 64}, 128
+_FUSED = range(8, 129, 8)  # Channels of a head that cuDNN takes.
 
 # Finite, so that exp(_NEVER - _NEVER) is no NaN where nothing is seen.
 _NEVER = -1e30
@@ -47,6 +54,48 @@ def rotary(
   else:
     turned = halves * cos + halves[..., ::-1, :] * signed
   return turned.reshape(x_XHC.shape)
+
+
+def attend(
+  q_BLHC: jax.Array,
+  k_BLHC: jax.Array,
+  v_BLHC: jax.Array,
+  rate: float = 0.0,
+  key: jax.Array | None = None,
+) -> jax.Array:
+  """Causal attention [B, L, H, C] of scaled queries; dropout with a key.
+
+  Longer sequences are done in blocks. On a GPU cuDNN does what it can: low
+  precision, without dropout (not tested: no GPU was at hand).
+  """
+  length, channels = q_BLHC.shape[1], q_BLHC.shape[3]
+  backend, dropped = jax.default_backend(), key is not None and rate > 0
+  low = q_BLHC.dtype in (jnp.bfloat16, jnp.float16)
+  if backend == 'gpu' and low and channels in _FUSED and not dropped:
+    return jax.nn.dot_product_attention(
+      q_BLHC, k_BLHC, v_BLHC, scale=1.0, is_causal=True, implementation='cudnn'
+    )
+  if length > _WHOLE:
+    size = _BLOCK.get(backend, _ELSEWHERE)
+    return kernel.blocks(q_BLHC, k_BLHC, v_BLHC, size, rate, key)
+  return whole(q_BLHC, k_BLHC, v_BLHC, rate, key)
+
+
+def whole(
+  q_BLHC: jax.Array,
+  k_BLHC: jax.Array,
+  v_BLHC: jax.Array,
+  rate: float = 0.0,
+  key: jax.Array | None = None,
+) -> jax.Array:
+  """`attend` with all scores [B, H, L, L] at once."""
+  length = q_BLHC.shape[1]
+  scores = jnp.einsum('blhc,bmhc->bhlm', q_BLHC, k_BLHC)
+  scores = scores.astype(jnp.promote_types(scores.dtype, jnp.float32))
+  causal = jnp.tril(jnp.ones((length, length), bool))[None, None]
+  weights = jax.nn.softmax(jnp.where(causal, scores, -jnp.inf), axis=-1)
+  weights = layers.dropout(weights.astype(v_BLHC.dtype), rate, key)
+  return jnp.einsum('bhlm,bmhc->blhc', weights, v_BLHC)
 
 
 class Share(NamedTuple):
@@ -124,14 +173,11 @@ class Attention(nnx.Module):
     self, x_BLD: jax.Array, rate: float = 0.0, key: jax.Array | None = None
   ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
     """Output [B, L, D], and the keys and values [B, L, H, C]."""
-    length = x_BLD.shape[1]
-    positions = jnp.broadcast_to(jnp.arange(length)[None], x_BLD.shape[:2])
+    positions = jnp.arange(x_BLD.shape[1])[None]
+    positions = jnp.broadcast_to(positions, x_BLD.shape[:2])
     q, k, v = self.project(x_BLD, positions)
-    scores = jnp.einsum('blhc,bmhc->bhlm', q, k).astype(jnp.float32)
-    causal = jnp.tril(jnp.ones((length, length), bool))[None, None]
-    weights = jax.nn.softmax(jnp.where(causal, scores, -jnp.inf), axis=-1)
-    weights = layers.dropout(weights.astype(v.dtype), rate, key)
-    return self.out(jnp.einsum('bhlm,bmhc->blhc', weights, v)), (k, v)
+    y_BLHC = attend(q, k, v, rate, key)
+    return self.out(y_BLHC), (k, v)
 
   def branch(self, rows: int, num: int, size: int, dtype: Any) -> Any:
     """Empty keys and values [R, M, H, K, C] of `size` tokens, K."""

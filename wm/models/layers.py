@@ -70,8 +70,8 @@ def sharding(
 
 
 def divided() -> bool:
-  """Is what is traced for several devices, as the training step may be?"""
-  return jax.sharding.get_abstract_mesh().size > 1
+  """Is what is traced for a mesh that divides the batch, as training may be?"""
+  return jax.sharding.get_abstract_mesh().shape.get('data', 1) > 1
 
 
 def constrain(x: jax.Array, axis: int = 0) -> jax.Array:
@@ -79,8 +79,8 @@ def constrain(x: jax.Array, axis: int = 0) -> jax.Array:
 
   Weights are divided over the data axis too: left to itself, a compiler may
   leave them where they are and send the whole batch to every device. Other
-  dimensions go by what they are computed from. Nothing without a mesh of
-  several devices, as where a network predicts; see `train.step`.
+  dimensions go by what they are computed from. Without such a mesh, as where
+  a network predicts, nothing is done; see `train.step`.
   """
   if not divided():
     return x

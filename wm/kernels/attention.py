@@ -1,0 +1,198 @@
+"""Causal attention in blocks: no array of all pairs of queries and keys.
+
+Scores of S queries and S keys at a time, and none above the diagonal. What
+queries have seen so far is a greatest score, a sum of exponentials and a
+weighted sum of values (online softmax: Milakov and Gimelshein 2018); the
+backward pass makes the scores again from each query's logarithm of that sum
+(Dao et al. 2022, arXiv 2205.14135). Both walk over blocks in loops, whose
+insides a compiler does not merge: what is made again is not kept instead.
+
+The last block ends where the sequence does and begins as far before it as
+others do: nothing is padded or copied. Its rows that are another block's too
+count there alone.
+
+Shape letters: B batch, L length, H heads, C channels, S tokens of a block.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+# Finite, so that exp(_NEVER - _NEVER) is no NaN where nothing is seen.
+_NEVER = -1e30
+
+
+def blocks(
+  q_BLHC: jax.Array,
+  k_BLHC: jax.Array,
+  v_BLHC: jax.Array,
+  size: int,
+  rate: float = 0.0,
+  key: jax.Array | None = None,
+) -> jax.Array:
+  """softmax(q k' where the key is no later than the query) v: [B, L, H, C].
+
+  All of one floating dtype, which products are in; sums are in float32 at
+  least. Queries are not scaled here.
+
+  Args:
+    q_BLHC: queries.
+    k_BLHC: keys.
+    v_BLHC: values.
+    size: S, tokens of a block; at most L are taken.
+    rate: of dropout on the weights.
+    key: without it there is no dropout.
+  """
+  rate = 0.0 if key is None else rate
+  size = min(size, q_BLHC.shape[1])
+  return _blocks(size, rate, q_BLHC, k_BLHC, v_BLHC, key if rate else None)
+
+
+def _cut(x: jax.Array, first: jax.Array, size: int, axis: int = 1) -> jax.Array:
+  return jax.lax.dynamic_slice_in_dim(x, first, size, axis)
+
+
+def _put(
+  x: jax.Array, part: jax.Array, first: jax.Array, axis: int = 1
+) -> jax.Array:
+  part = part.astype(x.dtype)
+  return jax.lax.dynamic_update_slice_in_dim(x, part, first, axis)
+
+
+def _wide(x: jax.Array) -> Any:
+  """The dtype of sums."""
+  return jnp.promote_types(x.dtype, jnp.float32)
+
+
+def _product(subscripts: str, one: jax.Array, other: jax.Array) -> jax.Array:
+  """An einsum in the second's dtype, summed in a wide one."""
+  one = one.astype(other.dtype)
+  kind = _wide(other)
+  return jnp.einsum(subscripts, one, other, preferred_element_type=kind)
+
+
+class _Grid:
+  """Where blocks lie, and which pairs of block i of queries and j count."""
+
+  def __init__(self, length: int, size: int, rate: float, key: Any) -> None:
+    self.length, self.size, self.num = length, size, -(-length // size)
+    self.rate, self.key = rate, key
+
+  def first(self, i: jax.Array) -> jax.Array:
+    """First token of a block."""
+    return jnp.minimum(i * self.size, self.length - self.size)
+
+  def own(self, i: jax.Array) -> jax.Array:
+    """[S] bool: no other block's tokens."""
+    return self.first(i) + jnp.arange(self.size) >= i * self.size
+
+  def seen(self, i: jax.Array, j: jax.Array) -> jax.Array:
+    """[1, 1, S, S] bool: pairs that count."""
+    place = jnp.arange(self.size)
+    query, key = self.first(i) + place, self.first(j) + place
+    pairs = (key[None] <= query[:, None]) & self.own(j)[None]
+    return (pairs & self.own(i)[:, None])[None, None]
+
+  def dropped(self, weights: jax.Array, i: jax.Array, j: jax.Array) -> Any:
+    """The weights [B, H, S, S] of a pair of blocks after dropout."""
+    if not self.rate:
+      return weights
+    key = jax.random.fold_in(self.key, i * self.num + j)
+    kept = jax.random.bernoulli(key, 1 - self.rate, weights.shape)
+    return jnp.where(kept, weights / (1 - self.rate), 0)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _blocks(
+  size: int, rate: float, q: jax.Array, k: jax.Array, v: jax.Array, key: Any
+) -> jax.Array:
+  return _forward(size, rate, q, k, v, key)[0]
+
+
+def _forward(
+  size: int, rate: float, q: jax.Array, k: jax.Array, v: jax.Array, key: Any
+) -> tuple[jax.Array, Any]:
+  """Outputs, and what the backward pass needs."""
+  batch, length, heads, channels = q.shape
+  grid, kind = _Grid(length, size, rate, key), _wide(q)
+  none_BHS = jnp.zeros((batch, heads, size), kind)
+
+  def queries(i: jax.Array, whole: Any) -> Any:
+    start, own = grid.first(i), grid.own(i)
+    q_BSHC = _cut(q, start, size)
+
+    def keys(j: jax.Array, so_far: Any) -> Any:
+      top, mass, total = so_far
+      k_BSHC, v_BSHC = (_cut(x, grid.first(j), size) for x in (k, v))
+      scores = _product('bshc,bthc->bhst', q_BSHC, k_BSHC)
+      scores = jnp.where(grid.seen(i, j), scores, _NEVER)
+      new = jnp.maximum(top, scores.max(-1))
+      weights, old = jnp.exp(scores - new[..., None]), jnp.exp(top - new)
+      mass = mass * old + weights.sum(-1)
+      weights = grid.dropped(weights, i, j)
+      more = _product('bhst,bthc->bhsc', weights, v_BSHC)
+      return new, mass, total * old[..., None] + more
+
+    nothing = jnp.zeros((batch, heads, size, channels), kind)
+    top, mass, total = jax.lax.fori_loop(
+      0, i + 1, keys, (none_BHS + _NEVER, none_BHS, nothing)
+    )
+    found = (total / mass[..., None]).swapaxes(1, 2), top + jnp.log(mass)
+    y, sums = whole
+    y_BSHC = jnp.where(own[None, :, None, None], found[0], _cut(y, start, size))
+    sums_BHS = jnp.where(own[None, None], found[1], _cut(sums, start, size, 2))
+    return _put(y, y_BSHC, start), _put(sums, sums_BHS, start, 2)
+
+  empty = jnp.zeros_like(q), jnp.zeros((batch, heads, length), kind)
+  y, sums = jax.lax.fori_loop(0, grid.num, queries, empty)
+  return y, (q, k, v, key, y, sums)
+
+
+def _backward(size: int, rate: float, kept: Any, slope: jax.Array) -> Any:
+  """Slopes to queries, keys and values."""
+  q, k, v, key, y, sums = kept
+  grid, kind = _Grid(q.shape[1], size, rate, key), _wide(q)
+  # What a softmax takes off the slope of each of its weights.
+  level = jnp.einsum('blhc,blhc->bhl', slope.astype(kind), y.astype(kind))
+
+  def keys(j: jax.Array, slopes: Any) -> Any:
+    start = grid.first(j)
+    k_BSHC, v_BSHC = (_cut(x, start, size) for x in (k, v))
+
+    def queries(i: jax.Array, so_far: Any) -> Any:
+      to_q, to_k_BSHC, to_v_BSHC = so_far
+      first = grid.first(i)
+      q_BSHC, slope_BSHC = (_cut(x, first, size) for x in (q, slope))
+      sums_BHS1, level_BHS1 = (
+        _cut(x, first, size, 2)[..., None] for x in (sums, level)
+      )
+      scores = _product('bshc,bthc->bhst', q_BSHC, k_BSHC)
+      weights = jnp.where(grid.seen(i, j), jnp.exp(scores - sums_BHS1), 0)
+      given = grid.dropped(weights, i, j)
+      to_v_BSHC += _product('bhst,bshc->bthc', given, slope_BSHC)
+      to_given = _product('bshc,bthc->bhst', slope_BSHC, v_BSHC)
+      to_weights = grid.dropped(to_given, i, j)
+      to_scores = weights * (to_weights - level_BHS1)
+      to_k_BSHC += _product('bhst,bshc->bthc', to_scores, q_BSHC)
+      more = _product('bhst,bthc->bshc', to_scores, k_BSHC)
+      to_q = _put(to_q, _cut(to_q, first, size) + more, first)
+      return to_q, to_k_BSHC, to_v_BSHC
+
+    to_q, to_k, to_v = slopes
+    nothing = jnp.zeros(k_BSHC.shape, kind)
+    to_q, more_k, more_v = jax.lax.fori_loop(
+      j, grid.num, queries, (to_q, nothing, nothing)
+    )
+    to_k = _put(to_k, _cut(to_k, start, size) + more_k, start)
+    return to_q, to_k, _put(to_v, _cut(to_v, start, size) + more_v, start)
+
+  nothing = jnp.zeros(q.shape, kind)
+  slopes = jax.lax.fori_loop(0, grid.num, keys, (nothing, nothing, nothing))
+  return *(x.astype(q.dtype) for x in slopes), None
+
+
+_blocks.defvjp(_forward, _backward)
