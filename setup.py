@@ -28,6 +28,7 @@ setuptools.setup(
   extras_require={
     'games': ["zstandard>=0.23; python_version < '3.14'"],
     'maps': ['osmnx>=2.0', 'pandas>=2.2', 'pyarrow>=17'],
+    'tpu': ['jax[tpu]>=0.10.2'],
     'torch': ['torch>=2.6', 'transformers>=4.40'],
     'bench': ['rustworkx>=0.15', 'pgx>=2.6', 'rust-chess>=0.4'],
     'test': [

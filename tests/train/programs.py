@@ -68,10 +68,17 @@ def mesh(devices: list[Any], data: int, model: int = 1) -> Mesh:
   return Mesh(chosen, ('data', 'model'))
 
 
-def compiled(spec: str, objective: str, mesh: Mesh, **size: int) -> Program:
-  """A step on ROWS rows of LENGTH tokens for each device of the data axis.
+def compiled(
+  spec: str,
+  objective: str,
+  mesh: Mesh,
+  *,
+  rows: int = ROWS,
+  options: dict[str, Any] | None = None,
+) -> Program:
+  """A step on `rows` of LENGTH tokens for each device of the data axis.
 
-  size: `rows` and `length` where they are others.
+  options: of the compiler.
   """
   world = registry.make('world', 'connect4()')
   config = Config('', '', objective=objective, steps=10, warmup=0)
@@ -85,15 +92,16 @@ def compiled(spec: str, objective: str, mesh: Mesh, **size: int) -> Program:
   act = step.make_train_step(
     shape, transform, optimiser.schedule(config), aim, 0, abstract
   )
-  num = mesh.shape['data'] * size.get('rows', ROWS)
-  sizes = [(num, size.get('length', LENGTH)), (num,)]
+  num = mesh.shape['data'] * rows
+  sizes = [(num, LENGTH), (num,)]
   if aim.world:
     sizes.append((*sizes[0], len(world.state_heads)))
-  rows = NamedSharding(mesh, PartitionSpec('data'))
-  batch = [jax.ShapeDtypeStruct(x, np.int32, sharding=rows) for x in sizes]
+  parts = NamedSharding(mesh, PartitionSpec('data'))
+  batch = [jax.ShapeDtypeStruct(x, np.int32, sharding=parts) for x in sizes]
   everywhere = NamedSharding(mesh, PartitionSpec())
   number = jax.ShapeDtypeStruct((), np.int32, sharding=everywhere)
-  found = jax.jit(act).lower(abstract, number, *batch).compile()
+  lowered = jax.jit(act).lower(abstract, number, *batch)
+  found = lowered.compile(compiler_options=options)
   return Program(
     found,
     abstract,

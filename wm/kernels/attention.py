@@ -122,10 +122,12 @@ def _forward(
   none_BHS = jnp.zeros((batch, heads, size), kind)
 
   def queries(i: jax.Array, whole: Any) -> Any:
+    """Puts a block's outputs, and its logarithms of sums, in their place."""
     start, own = grid.first(i), grid.own(i)
     q_BSHC = _cut(q, start, size)
 
     def keys(j: jax.Array, so_far: Any) -> Any:
+      """What the queries have seen, with one more block of keys."""
       top, mass, total = so_far
       k_BSHC, v_BSHC = (_cut(x, grid.first(j), size) for x in (k, v))
       scores = _product('bshc,bthc->bhst', q_BSHC, k_BSHC)
@@ -160,10 +162,12 @@ def _backward(size: int, rate: float, kept: Any, slope: jax.Array) -> Any:
   level = jnp.einsum('blhc,blhc->bhl', slope.astype(kind), y.astype(kind))
 
   def keys(j: jax.Array, slopes: Any) -> Any:
+    """Adds what a block of keys and values brings to all slopes."""
     start = grid.first(j)
     k_BSHC, v_BSHC = (_cut(x, start, size) for x in (k, v))
 
     def queries(i: jax.Array, so_far: Any) -> Any:
+      """The slopes, with one more block of queries."""
       to_q, to_k_BSHC, to_v_BSHC = so_far
       first = grid.first(i)
       q_BSHC, slope_BSHC = (_cut(x, first, size) for x in (q, slope))
