@@ -110,7 +110,7 @@ def test_rows_are_whole(predictor, world_name, metric_name):
     assert scores.reason.dtype.kind == 'U'
     assert (scores.weight >= 0).all()
     if scores.bounds is not None:
-      low, high = scores.bounds
+      low, high = (x if x is not None else np.inf for x in scores.bounds)
       values = scores.value[scores.measured]
       assert ((values >= low - 1e-6) & (values <= high + 1e-6)).all()
     summary = stats.summarize(scores)

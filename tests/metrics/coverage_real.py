@@ -112,7 +112,8 @@ def rows(trials: int, repeats: int) -> Iterator[coverage.Row]:
   for name, scores in runs(trials):
     for num in SIZES:
       # Bootstraps take longer.
-      some = repeats if scores.bounds else repeats * 2 // 5
+      bounded = scores.bounds and scores.bounds[1] is not None
+      some = repeats if bounded else repeats * 2 // 5
       if found := row(name, scores, num, some):
         yield found
 

@@ -194,7 +194,7 @@ columns = st.one_of(
   weight=arrays('f8', 3, elements=st.floats(0)),
   side=st.dictionaries(st.text(), columns, max_size=3),
   counts=st.dictionaries(st.text(), st.integers(), max_size=2),
-  bounds=st.none() | st.just((0.0, 1.0)),
+  bounds=st.sampled_from([None, (0.0, 1.0), (0.0, None)]),
 )
 def test_rows_are_read_back_exactly(
   tmp_path_factory, value, reason, group, weight, side, counts, bounds

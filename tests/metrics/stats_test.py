@@ -134,6 +134,17 @@ def test_equal_values_without_bounds_have_no_interval():
   assert found['interval'] == 'none'
 
 
+def test_a_count_is_not_below_none():
+  values = np.repeat([0.0, 0.0, 0.0, 9.0], 4)
+  free = stats.summarize(core.scores('q', values, bounds=None))
+  count = stats.summarize(core.scores('q', values, bounds=(0.0, None)))
+  assert (free['value'], free['high']) == (count['value'], count['high'])
+  rare = np.array([3.0, *[0.0] * 14])
+  low = stats.summarize(core.scores('q', rare, bounds=None))['low']
+  assert low < 0
+  assert stats.summarize(core.scores('q', rare, bounds=(0.0, None)))['low'] == 0
+
+
 def test_other_bounds_scale():
   found = stats.summarize(core.scores('q', [4.0] * 9, bounds=(0.0, 4.0)))
   low, high = stats.proportion(1.0, 9)

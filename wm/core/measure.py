@@ -26,7 +26,8 @@ class Scores:
     weight: [T] float64, the score is sum(weight * value) / sum(weight).
     columns: named side columns [T].
     counts: events that are no row of their own (resamples by cause).
-    bounds: least and greatest value possible, or None where unbounded.
+    bounds: least and greatest value possible, the greatest None where there
+      is none; None where nothing bounds it.
   """
 
   quantity: str
@@ -36,7 +37,7 @@ class Scores:
   weight: np.ndarray
   columns: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
   counts: dict[str, int] = dataclasses.field(default_factory=dict)
-  bounds: tuple[float, float] | None = (0.0, 1.0)
+  bounds: tuple[float, float | None] | None = (0.0, 1.0)
 
   @property
   def measured(self) -> np.ndarray:
@@ -53,7 +54,7 @@ def scores(
   weight: np.ndarray | None = None,
   columns: dict[str, np.ndarray] | None = None,
   counts: dict[str, int] | None = None,
-  bounds: tuple[float, float] | None = (0.0, 1.0),
+  bounds: tuple[float, float | None] | None = (0.0, 1.0),
 ) -> Scores:
   """Scores with defaults filled in: all measured, every row its own group."""
   value = np.asarray(value, np.float64)

@@ -285,7 +285,7 @@ class Metric(core.Metric):
           total / np.maximum(num, 1),
           reason=none,
           weight=num,
-          bounds=None,
+          bounds=(0.0, None),
         ),
       ]
     return tuple(found)

@@ -230,6 +230,6 @@ def _scores(
       columns={'probability': odds, **columns},
     ),
     core.scores(
-      f'detours_{name}', columns['detours'], group=group, bounds=None
+      f'detours_{name}', columns['detours'], group=group, bounds=(0.0, None)
     ),
   ]

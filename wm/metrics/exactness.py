@@ -334,5 +334,5 @@ def _by_bin(
     group=group[np.concatenate([row, missing])],
     weight=np.concatenate([weight, blank + 1]),
     columns={'step': np.concatenate([place * size, missing * 0])},
-    bounds=None if name == 'loss' else (0.0, 1.0),
+    bounds=(0.0, None if name == 'loss' else 1.0),
   )

@@ -23,6 +23,7 @@ that none of the clusters drawn has shown them.
 from __future__ import annotations
 
 import collections
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -254,16 +255,18 @@ def unbounded(
 def interval(
   totals: np.ndarray,
   weights: np.ndarray,
-  bounds: tuple[float, float] | None,
+  bounds: tuple[float, float | None] | None,
   seed: int = 0,
 ) -> tuple[float | None, float | None, str]:
   """(low, high, method) from sums [G] of each cluster, see the module.
 
-  (None, None, 'none') without bounds where clusters are one or all agree.
+  bounds: as core.Scores has them; without a greatest value, an interval does
+    not begin below the least one. (None, None, 'none') without a greatest
+    value where clusters are one or all agree.
   """
   totals, weights = totals[None], weights[None]
-  if bounds is not None:
-    least, most = bounds
+  least, most = bounds or (-math.inf, None)
+  if most is not None:
     shares = (totals - least * weights) / (most - least)
     low, high = (float(x[0]) for x in korn_graubard(shares, weights))
     scale = most - least
@@ -272,7 +275,7 @@ def interval(
     low, high, drawn = unbounded(totals, weights, seed)
     if np.isfinite(low[0]):
       method = 'bootstrap-t' if drawn[0] else 'hall'
-      return float(low[0]), float(high[0]), method
+      return max(float(low[0]), least), float(high[0]), method
   return None, None, 'none'
 
 
