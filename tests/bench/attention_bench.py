@@ -1,0 +1,85 @@
+"""Causal attention in blocks beside the form with all scores at once.
+
+Values and all gradients, in turn in one process, float32; temporaries as the
+compiler says, beside one array of all scores.
+"""
+
+from __future__ import annotations
+
+import functools
+import statistics
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tests.bench import harness
+
+# Batch, length, heads, channels of a head: width 128.
+SHAPES = ((32, 128, 2, 64), (32, 128, 8, 16), (8, 704, 2, 64), (8, 704, 8, 16))
+ROUNDS = 15
+
+
+def _gradient(attend: Any, given: list[Any]) -> Any:
+  """Compiled gradients by all arguments."""
+  import jax
+
+  def loss(*given: jax.Array) -> jax.Array:
+    return (attend(*given) ** 2).sum()
+
+  gradient = jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2)))
+  return gradient.lower(*given).compile()
+
+
+def _lines(shape: tuple[int, int, int, int]) -> Iterator[harness.Line]:
+  import jax
+
+  from wm.kernels import attention as kernel
+  from wm.models import attention
+
+  rng = np.random.default_rng(0)
+  given = list(rng.normal(size=(3, *shape)).astype(np.float32))
+  runs = {
+    'whole': _gradient(attention.whole, given),
+    'used': _gradient(attention.attend, given),
+    'blocks': _gradient(functools.partial(kernel.blocks, size=64), given),
+  }
+  spent: dict[str, list[float]] = {name: [] for name in runs}
+  for turn in range(ROUNDS + 1):
+    for name, run in runs.items():
+      start = time.process_time()
+      jax.block_until_ready(run(*given))
+      if turn:  # The first is not counted.
+        spent[name].append(time.process_time() - start)
+  cpu = {name: 1e3 * statistics.median(x) for name, x in spent.items()}
+  batch, length, heads, channels = shape
+  scores = 4 * batch * heads * length**2
+  used = {
+    name: run.memory_analysis().temp_size_in_bytes / scores
+    for name, run in runs.items()
+  }
+  what = f'{batch} x {length}, {heads} heads of {channels}'
+  yield harness.Line(
+    name=f'attention, gradient, {what}',
+    value=cpu['used'],
+    unit='CPU-ms',
+    baseline=f'all scores at once, same run: {cpu["whole"]:.1f} CPU-ms (in '
+    f'blocks, used or not: {cpu["blocks"]:.1f})',
+    ratio=cpu['whole'] / cpu['used'],
+    target='ratio >= 1',
+  )
+  yield harness.Line(
+    name=f'attention, temporaries of a gradient, {what}',
+    value=used['used'],
+    unit='of an array of all scores',
+    baseline=f'all scores at once, same compiler: {used["whole"]:.2f}',
+    ratio=used['whole'] / used['used'],
+    target='at most 0.25 at 704',
+  )
+
+
+def bench_attention() -> Iterator[harness.Line]:
+  """Lengths 128 and 704, wide and narrow heads."""
+  for shape in SHAPES:
+    yield from _lines(shape)
