@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -14,6 +15,11 @@ os.environ.setdefault(
   '--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0',
 )
 os.environ.setdefault('JAX_NUMPY_RANK_PROMOTION', 'raise')
+
+# The processes that tests start hear Ctrl-C, also where this one was started to
+# ignore it, as scripts start what runs in the background.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+  signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 

@@ -41,7 +41,7 @@ def tree(folder: pathlib.Path) -> dict[str, bytes]:
   return {
     str(path.relative_to(folder)): path.read_bytes()
     for path in sorted(folder.rglob('*'))
-    if path.is_file()
+    if path.is_file() and path.suffix != '.lock'  # Of a killed process.
   }
 
 

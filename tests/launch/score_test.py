@@ -121,21 +121,6 @@ def test_bad_input_is_one_line_and_leaves_nothing(
   assert not (tmp_path / 'r').exists()
 
 
-def test_more_trials_than_fit_in_memory_are_one_line(root, tmp_path):
-  done = subprocess.run(
-    [
-      *(sys.executable, root / 'launch' / 'score.py', f'--out={tmp_path}/x'),
-      *('--world=othello(size=4)', '--model=oracle()'),
-      '--metric=compression(trials=1000000000000)',
-    ],
-    capture_output=True,
-    text=True,
-  )
-  assert done.returncode == 1
-  assert done.stderr.startswith('error: out of memory')
-  assert done.stderr.count('\n') == 1
-
-
 def test_another_runs_folder_is_refused(root, tmp_path):
   flags = (CITY, '--model=uniform', QUICK, f'--out={tmp_path}')
   assert run(root, *flags)[0] == 0

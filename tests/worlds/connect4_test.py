@@ -65,8 +65,7 @@ def test_sizes_are_those_of_the_list(rows, columns, data):
   ).map(lambda c: np.array(c, np.int32))
   first, second = data.draw(counts), data.draw(counts)
   depth = min(rows * columns, 6)
-  suffixes = table.product(world, first, second, depth)
-  lengths = np.array([len(s) for s in suffixes])
+  lengths = table.product(world, first, second, depth).lengths
   assert world.boundary_sizes(first, second, depth) == [
     int((lengths <= k).sum()) for k in range(1, depth + 1)
   ]

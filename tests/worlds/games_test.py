@@ -267,13 +267,11 @@ def test_keys_are_those_of_whole_games():
   np.testing.assert_array_equal(world.key(core.Sequences(wide, lengths)), keys)
 
 
-def test_counts_come_one_by_one(monkeypatch):
+def test_counts_come_one_by_one():
   world = Toy()
-  for pieces in (1, 7, 1000):  # Counted from the root, from within, in full.
-    monkeypatch.setattr(games, 'PIECES', pieces)
-    found = world.counts(world.init(1)[0], CELLS + 3)
-    assert next(found) == 1
-    assert [1, *found] == world.count(world.init(1)[0], CELLS + 3)
+  found = world.counts(world.init(1)[0], CELLS + 3)
+  assert next(found) == 1
+  assert [1, *found] == world.count(world.init(1)[0], CELLS + 3)
 
 
 def test_tags_are_tens_of_plies():
