@@ -299,8 +299,9 @@ def predictor(world: Any) -> tuple[Any, str, dict[str, Any], Any]:
   if FLAGS.checkpoint == 'none' or (model and not trained):
     need('model')
     about = {'model_spec': registry.spec(model), 'checkpoint': 'none'}
-    origin = reader.of(world, model)
-    return user.predictor(model, world, FLAGS.seed), model.name, about, origin
+    origin, before = reader.of(world, model), {*sys.modules}
+    found = user.predictor(model, world, FLAGS.seed)
+    return found, model.name, about, reader.with_loaded(origin, before)
   from wm.train import restore
 
   which, folder = FLAGS.checkpoint, FLAGS.out

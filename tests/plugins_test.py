@@ -272,7 +272,6 @@ def test_what_comes_through_a_file_of_the_users_is_blamed_on_its_line():
   'error',
   [
     KeyboardInterrupt(),
-    SystemExit(3),
     MemoryError(),
     BrokenPipeError(32, 'Broken pipe'),
     core.InputError('said'),
@@ -283,6 +282,14 @@ def test_what_is_not_the_codes_fault_passes(error):
   with pytest.raises(type(error)) as caught, plugins.blamed('model'):
     raise error
   assert caught.value is error
+
+
+def test_ending_the_program_is_blamed_too():
+  with (
+    pytest.raises(core.InputError, match=r'plugins_test.py:\d+: SystemExit: 0'),
+    plugins.blamed('model'),
+  ):
+    sys.exit(0)
 
 
 def test_a_fault_of_our_own_keeps_its_trace():

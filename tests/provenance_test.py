@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from tests import tiny
-from wm import core, provenance, registry
+from wm import core, plugins, provenance, registry
 
 PLUG_INS = [
   f'{kind}:{name}'
@@ -61,7 +61,7 @@ def test_modules_named_by_keywords_and_versions_are_there():
 
 LOADED = """
 import json, sys
-from wm import core, provenance, registry
+from wm import core, plugins, provenance, registry
 before = {n for n in sys.modules}
 world = registry.make('world', sys.argv[1])
 model = registry.make('model', sys.argv[2])
@@ -225,6 +225,31 @@ def test_the_model_of_a_user_is_its_function_and_files(code):
   assert registry.spec(silent) == registry.spec(model)
   nothing = dataclasses.replace(model, files=())
   assert provenance.Reader().of(nothing).unknown == ''
+
+
+def test_modules_that_imports_do_not_name_count_once_they_are_loaded(
+  code, monkeypatch
+):
+  monkeypatch.setattr(sys, 'path', [*sys.path])
+  (code / 'lib').mkdir()
+  (code / 'lib' / 'far.py').write_text('x = 1')
+  (code / 'finds.py').write_text(
+    'import importlib, pathlib, sys\n'
+    'sys.path.append(str(pathlib.Path(__file__).parent / "lib"))\n'
+    'importlib.import_module("f" + "ar")\n'
+    'importlib.import_module("ne" + "ar")\n'
+  )
+  found = []
+  for text in ('x = 1', 'x = 2'):
+    (code / 'lib' / 'far.py').write_text(text)
+    reader, before = provenance.Reader(), {*sys.modules}
+    origin = reader.of(str(code / 'finds.py'))
+    plugins.load(str(code / 'finds.py'), 'model')
+    found.append(reader.with_loaded(origin, before).inputs)
+    for name in ('far', 'near', 'pkg', 'pkg.late'):
+      sys.modules.pop(name, None)
+  assert {'finds.py', 'far.py', 'near.py'} <= found[0].keys()
+  assert provenance.difference(*found) == 'far.py changed'
 
 
 def test_two_files_of_one_name_are_two(code, tmp_path):

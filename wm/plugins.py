@@ -101,8 +101,8 @@ class blamed(contextlib.AbstractContextManager):
   """Turns what a user's code raises into an InputError of one line.
 
   The line begins with the file and the line number. An InputError, running
-  out of memory or of disk, a closed pipe, and what ends a program pass as they
-  are.
+  out of memory or of disk, a closed pipe, and a signal pass as they are;
+  `sys.exit` does not, which would look like an end of all that was asked for.
 
   >>> with blamed("user model 'm.py:f'"):
   ...   f(tokens)
@@ -128,7 +128,8 @@ class blamed(contextlib.AbstractContextManager):
   ) -> None:
     """Raises InputError where the error is the user's."""
     passed = (core.InputError, MemoryError, BrokenPipeError)
-    if not isinstance(error, Exception) or isinstance(error, passed):
+    blamable = isinstance(error, Exception | SystemExit)
+    if not blamable or isinstance(error, passed):
       return
     if isinstance(error, OSError) and error.errno in _FULL:
       return

@@ -10,8 +10,10 @@ Origins are compared to find out whether a result still stands. They hold
               after a kind of plug-in holds the spec of another plug-in.
   declared    what `core.Model.code` names.
 
-Imports by computed names are not seen, but for those of `kernels.checks`:
-keyword values that name a module beside the file count as imports.
+Imports by computed names, or from folders that code adds to `sys.path`, are
+not seen, but for those of `kernels.checks`: keyword values that name a module
+beside the file count as imports. `Reader.with_loaded` adds what a user's code
+has loaded by then.
 """
 
 from __future__ import annotations
@@ -27,11 +29,11 @@ import json
 import os
 import pathlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
 import wm
-from wm import core, files, registry
+from wm import core, files, plugins, registry
 
 Path = pathlib.Path
 
@@ -122,6 +124,22 @@ class Reader:
         unknown.append(thing.undeclared())
     unknown += self._close(roots, inputs)
     return Origin(inputs, next((why for why in unknown if why), ''))
+
+  def with_loaded(self, origin: Origin, before: Set[str]) -> Origin:
+    """An origin with the user's modules that were loaded since, if not in it.
+
+    before: names of the modules that were loaded then.
+    """
+    inputs, known = dict(origin.inputs), set(origin.inputs.values())
+    for name in sorted(sys.modules.keys() - before):
+      file = getattr(sys.modules[name], '__file__', None)
+      if not file or not plugins.is_own(file):
+        continue
+      path = Path(file)
+      if self._hash(path) not in known:
+        module = _Module(tuple(name.split('.')), path, path.parent)
+        _note(inputs, module.name, self._hash(path))
+    return origin._replace(inputs=inputs)
 
   def _roots(self, thing: Any) -> list[_Module]:
     """The module of a thing, and the packages that it is in."""

@@ -223,6 +223,17 @@ def test_what_a_metric_needs(tmp_path):
   assert not Counted.calls
 
 
+@pytest.mark.parametrize('value', [2.0, -0.1, np.nan])
+def test_a_value_that_no_interval_could_hold_is_refused(tmp_path, value):
+  class Wild(Counted):
+    def __call__(self, predictor, world, seed):
+      return (core.scores('wild', [0.5, value]),)
+
+  with pytest.raises(core.InputError, match=r"'wild' has .* expected 0 to 1"):
+    _run(tmp_path, Wild())
+  assert not list(tmp_path.rglob('*.json'))
+
+
 def test_commit_is_of_this_checkout(root):
   found = scoring.commit()
   if (root / '.git').exists():

@@ -17,6 +17,7 @@ FAULTY = {
   'deep': ('return f(x)', '^faulty.py:5: RecursionError'),
   'parse': ('return (', '^faulty.py:5: SyntaxError'),
   'name': ('return y', "^faulty.py:5: NameError: name 'y' is not defined"),
+  'end': ('raise SystemExit(0)', '^faulty.py:5: SystemExit: 0'),
   'late': ('import nothing_here', '^faulty.py:5: ModuleNotFoundError'),
 }
 

@@ -13,6 +13,7 @@ import contextlib
 import csv
 import dataclasses
 import json
+import math
 import pathlib
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -95,7 +96,23 @@ def _measure(
       f'metric {registry.spec(metric)} gave {type(found).__name__}; expected a '
       'tuple of core.Scores'
     )
+  for scores in found:
+    _check_bounds(registry.spec(metric), scores)
   return found
+
+
+def _check_bounds(spec: str, scores: core.Scores) -> None:
+  """Raises InputError where a value is none that its interval is made for."""
+  least, most = scores.bounds or (-math.inf, None)
+  most = math.inf if most is None else most
+  value = scores.value[scores.measured]
+  slack = 1e-6  # Of sums of float32.
+  outside = value[~((value >= least - slack) & (value <= most + slack))]
+  if len(outside):
+    raise core.InputError(
+      f'metric {spec}: {scores.quantity!r} has a value of {outside[0]:g}; '
+      f'expected {least:g} to {most:g}, the bounds of its core.Scores'
+    )
 
 
 def _rows(part: parts_lib.Part) -> Iterator[Entry]:
