@@ -1,6 +1,6 @@
 """Prints sizes of the exact Myhill-Nerode boundary and interior of two states.
 
-  python launch/boundary.py --world='connect4(rows=6)' --depth=6 \
+  python launch/boundary.py --world='connect4(rows=6)' --depth=6 \\
     --first=1,1,1,2,2,2,2 --second=3,1,1,2,2,2,2
 
 --first and --second are states as the world writes them, or sequences of

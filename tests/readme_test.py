@@ -1,5 +1,6 @@
 """What the README tells a user to type exists, and the small parts run."""
 
+import ast
 import pathlib
 import re
 import shlex
@@ -136,3 +137,9 @@ def test_the_notebook_lines_run_as_written():
     cwd=ROOT,
   )
   assert shown.stdout.startswith('precision {')
+
+
+def test_commands_in_helps_keep_their_line_breaks():
+  for path in sorted((ROOT / 'launch').glob('*.py')):
+    text = ast.get_docstring(ast.parse(path.read_text(encoding='utf-8')))
+    assert not re.search(r'\S {2,}-', text or ''), path.name

@@ -234,6 +234,25 @@ def test_a_value_that_no_interval_could_hold_is_refused(tmp_path, value):
   assert not list(tmp_path.rglob('*.json'))
 
 
+@pytest.mark.parametrize(
+  ('name', 'given'),
+  [
+    ('group', {'group': np.array([1])}),
+    ('weight', {'weight': np.ones((2, 1))}),
+    ('kind', {'columns': {'kind': np.array([1, 2, 3])}}),
+  ],
+)
+def test_what_is_not_one_for_each_value_is_refused(tmp_path, name, given):
+  class Ragged(Counted):
+    def __call__(self, predictor, world, seed):
+      return (core.scores('ragged', [0.5, 1.0], **given),)
+
+  message = rf"'ragged' has {name} of shape .*; expected \(2,\)"
+  with pytest.raises(core.InputError, match=message):
+    _run(tmp_path, Ragged())
+  assert not list(tmp_path.rglob('*.json'))
+
+
 def test_commit_is_of_this_checkout(root):
   found = scoring.commit()
   if (root / '.git').exists():

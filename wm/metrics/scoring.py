@@ -97,12 +97,23 @@ def _measure(
       'tuple of core.Scores'
     )
   for scores in found:
-    _check_bounds(registry.spec(metric), scores)
+    _check(f'metric {registry.spec(metric)}: {scores.quantity!r}', scores)
   return found
 
 
-def _check_bounds(spec: str, scores: core.Scores) -> None:
-  """Raises InputError where a value is none that its interval is made for."""
+def _check(label: str, scores: core.Scores) -> None:
+  """Raises InputError where what a metric gave fits no interval or table.
+
+  label: what the error calls it.
+  """
+  num = len(scores.value)
+  fields = {key: getattr(scores, key) for key in ('reason', 'group', 'weight')}
+  for name, array in {**scores.columns, **fields}.items():
+    if np.shape(array) != (num,):
+      raise core.InputError(
+        f'{label} has {name} of shape {np.shape(array)}; expected ({num},), '
+        'one for each value'
+      )
   least, most = scores.bounds or (-math.inf, None)
   most = math.inf if most is None else most
   value = scores.value[scores.measured]
@@ -110,8 +121,8 @@ def _check_bounds(spec: str, scores: core.Scores) -> None:
   outside = value[~((value >= least - slack) & (value <= most + slack))]
   if len(outside):
     raise core.InputError(
-      f'metric {spec}: {scores.quantity!r} has a value of {outside[0]:g}; '
-      f'expected {least:g} to {most:g}, the bounds of its core.Scores'
+      f'{label} has a value of {outside[0]:g}; expected {least:g} to {most:g}, '
+      'the bounds of its core.Scores'
     )
 
 
