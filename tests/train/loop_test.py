@@ -58,7 +58,13 @@ def bigram_loss(out) -> float:
 
 
 @pytest.mark.parametrize(
-  'field', [{'lr': float('nan')}, {'clip': float('inf')}, {'seed': 2**32}]
+  'field',
+  [
+    {'lr': float('nan')},
+    {'clip': float('inf')},
+    {'seed': 2**32},
+    {'beta2': 1.0},
+  ],
 )
 def test_a_config_of_numbers_that_are_none(field):
   with pytest.raises(core.InputError, match=f'{next(iter(field))}=.*expected'):

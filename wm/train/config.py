@@ -90,6 +90,10 @@ class Config:
         raise core.InputError(
           f'{name}={getattr(self, name)}: expected a finite number'
         )
+    if not 0 <= self.beta2 < 1:
+      raise core.InputError(
+        f'beta2={self.beta2}: expected at least 0 and less than 1'
+      )
     if not 0 <= self.seed < 2**32:
       raise core.InputError(
         f'seed={self.seed}: expected a seed from 0 to 2**32 - 1'
