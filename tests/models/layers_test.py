@@ -8,7 +8,7 @@ from flax import nnx
 
 from wm.models import layers, states
 
-HEADS = (3, 3, 2, 5)
+HEADS = (3, 3, 2, 5, *(2,) * 40, 70)
 
 
 def masks(num, shape, rate=0.1):
@@ -78,6 +78,27 @@ def test_a_dense_map_in_parts_is_the_whole_cut(outputs):
   )
 
 
+def test_a_pair_of_sizes_turns_a_part():
+  linear = layers.Linear((5,), (9,), nnx.Rngs(0), init='torch')
+  x = jax.random.normal(jax.random.key(1), (2, 3, 5))
+  y = linear(x)
+  for first, turned, last in (
+    linear.split(x, (2, (2, 3), 1)),
+    layers.cut(y, (2, (2, 3), 1)),
+  ):
+    np.testing.assert_allclose(first, y[..., :2], rtol=1e-6)
+    np.testing.assert_allclose(last, y[..., 8:], rtol=1e-6)
+    want = y[..., 2:8].reshape(2, 3, 2, 3).swapaxes(2, 3).reshape(2, 3, 6)
+    np.testing.assert_allclose(turned, want, rtol=1e-6)
+
+
+def test_narrow_heads_share_a_product_and_many_small_ones_are_turned():
+  chess = (13,) * 64 + (2,) * 5 + (9, 3) + (256,) * 4
+  assert states.widths(chess) == ((64, 13), 22, 1024)
+  assert states.widths((3,) * 64) == ((64, 3),)
+  assert states.widths((80, 2, 3)) == (80, 5)
+
+
 @pytest.mark.parametrize('scale', [1.0, 30.0, 3000.0])
 def test_label_losses_have_the_gradient_of_log_softmax(scale):
   """In float64, in one array and by runs; far logits overflow nowhere."""
@@ -97,11 +118,12 @@ def test_label_losses_have_the_gradient_of_log_softmax(scale):
     return states.losses(logits, labels, HEADS)
 
   def runs(logits):
-    cuts = np.cumsum(states.widths(HEADS))[:-1]
-    return states.losses(jnp.split(logits, cuts, -1), labels, HEADS)
+    cut = layers.cut(logits, states.widths(HEADS))
+    return states.losses(cut, labels, HEADS)
 
   with jax.enable_x64(True):
-    logits = jnp.asarray(scale * rng.normal(size=(50, sum(HEADS))))
+    logits = np.float32(scale * rng.normal(size=(50, sum(HEADS))))
+    logits = jnp.asarray(logits, jnp.float64)
     want, pull = jax.vjp(plain, logits)
     for loss in (whole, runs):
       found, pull_found = jax.vjp(loss, logits)

@@ -35,6 +35,9 @@ _SPECS = {
   ('head', 'bias'): ('model',),
 }
 
+# What an array is cut into, see `cut`.
+Sizes = tuple[int | tuple[int, int], ...]
+
 
 def _names(path: tuple[Any, ...]) -> list[str]:
   """Last two names of a parameter's path, of any of JAX's key types."""
@@ -129,6 +132,23 @@ def bits(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
   return x ^ (x >> 16)
 
 
+def cut(x: jax.Array, sizes: Sizes, axis: int = -1) -> list[jax.Array]:
+  """x cut along an axis; of a pair of sizes (n, m) what is n by m is m by n."""
+  ends = list(itertools.accumulate(map(width_of, sizes)))
+  found = jnp.split(x, ends[:-1], axis)
+  for number, size in enumerate(sizes):
+    if not isinstance(size, int):
+      part = jnp.moveaxis(found[number], axis, -1)
+      turned = part.reshape(*part.shape[:-1], *size).swapaxes(-1, -2)
+      found[number] = jnp.moveaxis(turned.reshape(part.shape), -1, axis)
+  return found
+
+
+def width_of(size: int | tuple[int, int]) -> int:
+  """Columns of a part of `cut`."""
+  return size if isinstance(size, int) else math.prod(size)
+
+
 class Table(nnx.Module):
   """Rows of parameters looked up by id: tokens or positions.
 
@@ -186,24 +206,28 @@ class Linear(nnx.Module):
       y += self.bias[...].astype(x.dtype).reshape(*(1,) * (y.ndim - 1), -1)
     return constrain(y.reshape(*lead, *self.outputs), batch)
 
-  def split(self, x: jax.Array, sizes: tuple[int, ...]) -> list[jax.Array]:
-    """The result cut along its first dimension, as a product for each part.
+  def split(self, x: jax.Array, sizes: Sizes) -> list[jax.Array]:
+    """The result's first dimension as `cut` has it: a product for each part.
 
-    Parts of one array would be copied, and their gradients padded to its size.
-    On several devices it is one product, whose columns a mesh may divide.
+    Parts of one array would be copied, and their gradients padded to its size;
+    of a pair of sizes the weights are turned, not the result. On several
+    devices it is one product, whose columns a mesh may divide.
     """
-    axis, ends = x.ndim - len(self.inputs), itertools.accumulate(sizes)
+    axis = x.ndim - len(self.inputs)
     if divided():
-      return jnp.split(self(x), list(ends)[:-1], axis)
+      return cut(self(x), sizes, axis)
     kernel = self.kernel[...].astype(x.dtype)
     kernel = kernel.reshape(math.prod(self.inputs), *self.outputs)
     lead, x, found = x.shape[:axis], x.reshape(-1, len(kernel)), []
-    for size, end in zip(sizes, ends, strict=True):
-      part = slice(end - size, end)
-      y = x @ kernel[:, part].reshape(len(kernel), -1)
-      if self.bias is not None:
-        y += self.bias[...][part].astype(x.dtype).reshape(1, -1)
-      found.append(y.reshape(*lead, size, *self.outputs[1:]))
+    kernels = cut(kernel, sizes, 1)
+    biases = [None] * len(sizes)
+    if self.bias is not None:
+      biases = cut(self.bias[...].astype(x.dtype), sizes, 0)
+    for part, bias in zip(kernels, biases, strict=True):
+      y = x @ part.reshape(len(kernel), -1)
+      if bias is not None:
+        y += bias.reshape(1, -1)
+      found.append(y.reshape(*lead, *part.shape[1:]))
     return found
 
 

@@ -22,12 +22,11 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
 from wm import core
-from wm.models import sessions
+from wm.models import layers, sessions
 
 
 class Network(nnx.Module):
@@ -46,11 +45,10 @@ class Network(nnx.Module):
     """Logits [B, L, V] of each next token; dropout only with a key."""
 
   def parts(
-    self, tokens_BL: jax.Array, key: jax.Array | None, sizes: tuple[int, ...]
+    self, tokens_BL: jax.Array, key: jax.Array | None, sizes: layers.Sizes
   ) -> list[jax.Array]:
-    """The logits cut into [B, L, size] each; a family may do without a cut."""
-    ends = np.cumsum(sizes)[:-1]
-    return jnp.split(self(tokens_BL, key), ends, axis=-1)
+    """The logits as `layers.cut` does; a family may do without a cut."""
+    return layers.cut(self(tokens_BL, key), sizes)
 
   def hidden(self, tokens_BL: jax.Array, layer: int) -> jax.Array:
     """[B, L, D] float32 after `layer` layers; -1 after the final norm."""

@@ -16,10 +16,13 @@ import numpy as np
 from flax import nnx
 
 from wm import core
-from wm.models import network, sessions
+from wm.models import layers, network, sessions
 
 Heads = tuple[int, ...]
 Logits = jax.Array | list[jax.Array]
+
+# Runs of fewer logits are no product of their own.
+_NARROW = 64
 
 
 def runs(heads: Heads) -> list[tuple[int, int, int]]:
@@ -35,64 +38,98 @@ def runs(heads: Heads) -> list[tuple[int, int, int]]:
   return found
 
 
-def widths(heads: Heads) -> tuple[int, ...]:
-  """Logits of each run, as `Network.parts` takes them."""
-  return tuple(num * classes for _, num, classes in runs(heads))
-
-
-def _cut(logits_XC: Logits, heads: Heads) -> list[jax.Array]:
-  """Logits [*X, number, classes] of each run."""
-  found = []
-  for n, (first, num, classes) in enumerate(runs(heads)):
-    if isinstance(logits_XC, list):
-      part = logits_XC[n]
+def _groups(heads: Heads) -> list[list[tuple[int, int, int]]]:
+  """The runs of each product: narrow ones that are neighbours share one."""
+  found, before = [], False
+  for run in runs(heads):
+    narrow = run[1] * run[2] < _NARROW
+    if narrow and before:
+      found[-1].append(run)
     else:
-      part = logits_XC[..., first : first + num * classes]
-    found.append(part.reshape(*part.shape[:-1], num, classes))
+      found.append([run])
+    before = narrow
+  return found
+
+
+def _turned(num: int, classes: int) -> bool:
+  """Do a run's classes come before its heads, where products are apart?
+
+  Of many narrow heads what is done over classes then goes abreast for heads.
+  """
+  return num > classes and num * classes >= _NARROW
+
+
+def widths(heads: Heads) -> layers.Sizes:
+  """Logits of each product, as `Network.parts` takes them."""
+  found = []
+  for group in _groups(heads):
+    _, num, classes = group[0]
+    total = sum(num * classes for _, num, classes in group)
+    found.append((num, classes) if _turned(num, classes) else total)
+  return tuple(found)
+
+
+def _cut(logits_XC: Logits, heads: Heads) -> list[tuple[jax.Array, int]]:
+  """Logits [*X, number, classes] of each run, -1; or turned, and -2."""
+  apart, found = isinstance(logits_XC, list), []
+  parts, groups = logits_XC, _groups(heads)
+  if not apart:
+    parts, groups = [logits_XC], [runs(heads)]
+  for part, group in zip(parts, groups, strict=True):
+    for first, num, classes in group:
+      start = first - group[0][0]
+      piece, shape = part[..., start : start + num * classes], (num, classes)
+      turned = apart and _turned(num, classes)
+      shape = shape[::-1] if turned else shape
+      piece = piece.reshape(*piece.shape[:-1], *shape)
+      found.append((piece, -2 if turned else -1))
   return found
 
 
 def likeliest(logits_XC: Logits, heads: Heads) -> jax.Array:
   """[*X, K] int32 class of each head; the lowest of equals."""
-  parts = [jnp.argmax(part, -1) for part in _cut(logits_XC, heads)]
+  parts = [jnp.argmax(part, axis) for part, axis in _cut(logits_XC, heads)]
   return jnp.concatenate(parts, axis=-1).astype(jnp.int32)
 
 
 def losses(logits_XC: Logits, labels_XK: jax.Array, heads: Heads) -> jax.Array:
   """[*X, K] float32: -log p(label) by each head, nats.
 
-  logits_XC: in one array, or in one for each run (`widths`), whose gradients
-  need no putting together.
+  logits_XC: in one array, or in one for each product (`widths`), whose
+  gradients need no putting together.
   """
   found, first = [], 0
-  for part in _cut(logits_XC, heads):
-    num = part.shape[-2]
+  for part, axis in _cut(logits_XC, heads):
+    num = part.shape[-3 - axis]
     label_XK = labels_XK[..., first : first + num]
-    found.append(_loss(part.astype(jnp.float32), label_XK))
+    found.append(_loss(axis, part.astype(jnp.float32), label_XK))
     first += num
   return jnp.concatenate(found, axis=-1)
 
 
-@jax.custom_vjp
-def _loss(logits_XC: jax.Array, label_X: jax.Array) -> jax.Array:
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _loss(axis: int, logits_XC: jax.Array, label_X: jax.Array) -> jax.Array:
   """[*X] of one softmax each, to full precision however small it is.
+
+  axis: where the classes are, of logits.
 
   With p(label) = e / (e + s), s the mass of the others, it is log1p(s / e)
   where the label is on top: a difference of logarithms would be lost in
   rounding below 1e-7, where the best published losses are.
   """
-  return _forward(logits_XC, label_X)[0]
+  return _forward(axis, logits_XC, label_X)[0]
 
 
 def _forward(
-  logits_XC: jax.Array, label_X: jax.Array
+  axis: int, logits_XC: jax.Array, label_X: jax.Array
 ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
   """The losses, and what the gradient needs: no exponential is made twice."""
-  hit_XC = _hit(logits_XC, label_X)
-  logits_XC = logits_XC - logits_XC.max(-1, keepdims=True)
-  picked = jnp.where(hit_XC, logits_XC, 0).sum(-1)
+  hit_XC = _hit(axis, logits_XC, label_X)
+  logits_XC = logits_XC - logits_XC.max(axis, keepdims=True)
+  place_X1 = jnp.expand_dims(label_X.astype(jnp.int32), axis)
+  picked = jnp.take_along_axis(logits_XC, place_X1, axis).squeeze(axis)
   rest_XC = jnp.exp(jnp.where(hit_XC, -jnp.inf, logits_XC))
-  others = rest_XC.sum(-1)
+  others = rest_XC.sum(axis)
   best = picked >= 0
   safe = jnp.where(best, picked, 0)  # No overflow where it is not used.
   loss_X = jnp.where(
@@ -104,24 +141,26 @@ def _forward(
 
 
 def _backward(
-  kept: tuple[jax.Array, ...], slope_X: jax.Array
+  axis: int, kept: tuple[jax.Array, ...], slope_X: jax.Array
 ) -> tuple[jax.Array, None]:
   """The slope times p, and at the label times -s / (e + s)."""
   rest_XC, label_X, picked, others = kept
   scale_X = slope_X / (others + jnp.exp(picked))
-  hit_XC = _hit(rest_XC, label_X)
-  at_label_X1 = (-others * scale_X)[..., None]
-  return jnp.where(hit_XC, at_label_X1, rest_XC * scale_X[..., None]), None
+  at_label_X1 = jnp.expand_dims(-others * scale_X, axis)
+  slope_XC = rest_XC * jnp.expand_dims(scale_X, axis)
+  hit_XC = _hit(axis, rest_XC, label_X)
+  return jnp.where(hit_XC, at_label_X1, slope_XC), None
 
 
 _loss.defvjp(_forward, _backward)
 
 
-def _hit(logits_XC: jax.Array, label_X: jax.Array) -> jax.Array:
-  """[*X, C] bool; no gather, which is slow."""
-  classes = jnp.arange(logits_XC.shape[-1])
-  classes = classes.reshape(*(1,) * label_X.ndim, -1)
-  return label_X[..., None].astype(jnp.int32) == classes
+def _hit(axis: int, logits_XC: jax.Array, label_X: jax.Array) -> jax.Array:
+  """[*X, C] bool."""
+  shape = [1] * logits_XC.ndim
+  shape[axis] = -1
+  classes = jnp.arange(logits_XC.shape[axis]).reshape(shape)
+  return jnp.expand_dims(label_X.astype(jnp.int32), axis) == classes
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

@@ -219,7 +219,7 @@ class Transformer(network_lib.Network):
     return self.logits(self.stream(tokens_BL, self.model.layers, key))
 
   def parts(
-    self, tokens_BL: jax.Array, key: jax.Array | None, sizes: tuple[int, ...]
+    self, tokens_BL: jax.Array, key: jax.Array | None, sizes: layers.Sizes
   ) -> list[jax.Array]:
     """See `network.Network`."""
     if self.head is None:
