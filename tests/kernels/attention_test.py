@@ -1,6 +1,7 @@
 """Attention in blocks is attention, and holds no array of all scores."""
 
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -130,3 +131,14 @@ def test_a_long_transformer_predicts_what_its_sessions_do(
     want = full[np.arange(2), at - 1]
     np.testing.assert_allclose(session.log_probs()[:, 0], want, atol=2e-5)
     session.advance(tokens[np.arange(2), at][:, None])
+
+
+def test_dropout_of_weights_is_hashed():
+  """A generator's bits for every weight took longer than the attention."""
+  key = jax.random.key(0)
+  drop = functools.partial(kernel.blocks, size=16, rate=0.25, key=key)
+  x = jnp.zeros((2, 40, 3, 4))
+  program = str(jax.make_jaxpr(jax.grad(lambda x: drop(x, x, x).sum()))(x))
+  assert 'f32[2,3,16,16]' in program
+  drawn = re.findall(r'random_bits\[[^\]]*shape=\(([^)]*)\)', program)
+  assert set(drawn) == {'2,'}

@@ -22,6 +22,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from wm.kernels import hashing
+
 # Finite, so that exp(_NEVER - _NEVER) is no NaN where nothing is seen.
 _NEVER = -1e30
 
@@ -102,7 +104,8 @@ class _Grid:
     if not self.rate:
       return weights
     key = jax.random.fold_in(self.key, i * self.num + j)
-    kept = jax.random.bernoulli(key, 1 - self.rate, weights.shape)
+    kept = hashing.bits(key, weights.shape)
+    kept = kept >= jnp.uint32(round(self.rate * 2**32))
     return jnp.where(kept, weights / (1 - self.rate), 0)
 
 

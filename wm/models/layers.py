@@ -17,6 +17,8 @@ import jax.numpy as jnp
 from flax import nnx
 from jax.sharding import PartitionSpec
 
+from wm.kernels import hashing
+
 # (module, parameter) -> mesh axes of the last dimensions. Weight matrices are
 # divided over both axes, by heads, MLP width or vocabulary over `model`.
 _SPECS = {
@@ -105,31 +107,8 @@ def dropout(x: jax.Array, rate: float, key: jax.Array | None) -> jax.Array:
   """Zeroes a share `rate` of x and scales the rest; nothing without a key."""
   if key is None or not rate:
     return x
-  kept = bits(key, x.shape) >= jnp.uint32(round(rate * 2**32))
+  kept = hashing.bits(key, x.shape) >= jnp.uint32(round(rate * 2**32))
   return jnp.where(kept, x / (1 - rate), 0).astype(x.dtype)
-
-
-def bits(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-  """Pseudo-random uint32, each a hash of its place and the key.
-
-  For dropout: two rounds of multiplying and shifting (as in MurmurHash3's
-  finaliser), which are a tenth of `jax.random.bits`' work, need no memory and
-  are the same on any mesh. The key goes in between the rounds as well, or two
-  keys would give the same bits in another order.
-  """
-  before, between = jax.random.bits(key, (2,))
-  place, stride = jnp.zeros(shape, jnp.uint32), 1
-  for axis in reversed(range(len(shape))):
-    index = jax.lax.broadcasted_iota(jnp.uint32, shape, axis)
-    place += index * jnp.uint32(stride % 2**32)
-    stride *= shape[axis]
-  x = place * jnp.uint32(0x9E3779B1) + before
-  x = (x ^ (x >> 16)) * jnp.uint32(0x85EBCA6B)
-  x = (x ^ (x >> 13)) * jnp.uint32(0xC2B2AE35)
-  x = (x ^ (x >> 16)) + between
-  x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
-  x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
-  return x ^ (x >> 16)
 
 
 def cut(x: jax.Array, sizes: Sizes, axis: int = -1) -> list[jax.Array]:

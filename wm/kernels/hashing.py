@@ -1,0 +1,29 @@
+"""Pseudo-random bits by hashing, for dropout."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+
+def bits(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+  """Pseudo-random uint32, each a hash of its place and the key.
+
+  For dropout: two rounds of multiplying and shifting (as in MurmurHash3's
+  finaliser), which are a tenth of `jax.random.bits`' work, need no memory and
+  are the same on any mesh. The key goes in between the rounds as well, or two
+  keys would give the same bits in another order.
+  """
+  before, between = jax.random.bits(key, (2,))
+  place, stride = jnp.zeros(shape, jnp.uint32), 1
+  for axis in reversed(range(len(shape))):
+    index = jax.lax.broadcasted_iota(jnp.uint32, shape, axis)
+    place += index * jnp.uint32(stride % 2**32)
+    stride *= shape[axis]
+  x = place * jnp.uint32(0x9E3779B1) + before
+  x = (x ^ (x >> 16)) * jnp.uint32(0x85EBCA6B)
+  x = (x ^ (x >> 13)) * jnp.uint32(0xC2B2AE35)
+  x = (x ^ (x >> 16)) + between
+  x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
+  x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
+  return x ^ (x >> 16)
