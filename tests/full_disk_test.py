@@ -16,10 +16,10 @@ BYTES = 1 << 20
 FLAGS = ('--world=maps(rows=4, columns=4)', '--num=200000', '--num_heldout=10')
 
 
-def sample(root, out: pathlib.Path, **options) -> tuple[int, str]:
+def sample(root, out: pathlib.Path, *flags: str, **options) -> tuple[int, str]:
   binary = str(root / 'launch' / 'sample.py')
   got = subprocess.run(
-    [sys.executable, binary, *FLAGS, f'--out={out}'],
+    [sys.executable, binary, *FLAGS, *flags, f'--out={out}'],
     capture_output=True,
     text=True,
     timeout=120,
@@ -47,9 +47,18 @@ def small_disk(tmp_path):
   subprocess.run(['umount', str(disk)], check=True)
 
 
+def test_what_cannot_fit_on_the_disk_is_refused(root, small_disk):
+  code, err = sample(root, small_disk / 'run')
+  assert code == 2
+  assert err.splitlines() == [err]
+  assert 'GB of disk at' in err
+  assert not list(small_disk.iterdir())
+
+
 def test_a_full_disk(root, small_disk):
   (small_disk / 'mine.txt').write_text('mine')
-  code, err = sample(root, small_disk / 'run')
+  # The tokens fit, the text does not.
+  code, err = sample(root, small_disk / 'run', '--num=8000', '--text')
   assert code == 1
   assert err.splitlines() == [err]
   assert err.startswith(f'error: No space left on device: {small_disk}/run')
