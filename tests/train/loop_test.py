@@ -321,3 +321,18 @@ def test_a_damaged_shard_is_named_before_anything_is_written(tmp_path):
   with pytest.raises(core.InputError, match=shard.name):
     loop.train(config(), tmp_path)
   assert not (tmp_path / 'train.run.json').exists()
+
+
+def test_a_batch_without_room_is_refused_and_claims_nothing(
+  tmp_path, monkeypatch
+):
+  toy.make_data(tmp_path)
+
+  def full(self, out, start):
+    raise RuntimeError('INTERNAL: Out of memory allocating 9 bytes.\nmore')
+
+  with monkeypatch.context() as patch:
+    patch.setattr(loop.Trainer, 'run', full)
+    with pytest.raises(core.InputError, match=r'batch=64 .* expected fewer'):
+      loop.train(config(batch=64), tmp_path)
+  assert loop.train(config(steps=2), tmp_path)['step'] == 2

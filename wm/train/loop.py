@@ -77,14 +77,36 @@ def _train(config: Config, out: pathlib.Path, start: float) -> dict[str, Any]:
   elif hasattr(model, 'build'):
     _start_jax(config)
     trainer = Trainer(config, world, model, data)
-    files.claim(out, runs.STAGE, run, Config.usual())
-    summary = trainer.run(out, start)
+    summary = _claimed(trainer, out, run, start)
   else:
     raise core.InputError(f'model {config.model!r} has nothing to train')
   summary = {'model': run['model'], 'world': run['world'], **summary}
   if config.process_id == 0:
     files.write_json(out / 'train.json', summary)
   return summary
+
+
+def _claimed(
+  trainer: Trainer, out: pathlib.Path, run: dict[str, Any], start: float
+) -> dict[str, Any]:
+  """Trains in a folder that is this run's; refuses a batch without memory.
+
+  A first run that ends so, before a checkpoint, leaves the folder to others.
+  """
+  before = files.claimed(out, runs.STAGE, run, Config.usual())
+  files.claim(out, runs.STAGE, run, Config.usual())
+  try:
+    return trainer.run(out, start)
+  except (RuntimeError, MemoryError) as error:  # The former is XLA's.
+    first = str(error).partition('\n')[0]
+    if 'out of memory' not in first.lower():
+      raise
+    if not before and not list((out / 'checkpoints').glob('[0-9]*')):
+      (out / f'{runs.STAGE}.run.json').unlink(missing_ok=True)
+    raise core.InputError(
+      f'batch={trainer.config.batch} sequences of up to {trainer.max_len} '
+      f'tokens have no room; expected fewer ({first})'
+    ) from error
 
 
 def _check_processes(config: Config) -> None:
