@@ -58,7 +58,7 @@ def test_worlds_models_and_metrics_that_no_memory_holds():
   world = registry.make('world', 'othello(size=4)')
   model = registry.make('model', 'transformer(width=10000000)')
   shape = network.Shape(model, len(world.vocab), world.max_len)
-  refused(lambda: shape.abstract, 'weights of', 'width=10000000')
+  refused(lambda: shape.abstract, 'weights of transformer(width=10000000)')
   metric = compression.Metric(trials=HUGE)
   uniform = registry.make('model', 'uniform()').predictor(world, 0)
   call = functools.partial(scoring._measure, metric, uniform, world, 0)

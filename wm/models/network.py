@@ -25,7 +25,7 @@ import jax
 import numpy as np
 from flax import nnx
 
-from wm import core
+from wm import core, registry
 from wm.models import layers, sessions
 
 
@@ -202,7 +202,8 @@ def _structure(shape: Shape) -> tuple[nnx.GraphDef, nnx.State]:
   if jax.default_backend() == 'cpu':
     leaves = jax.tree.leaves(state)
     size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
-    core.need_memory(size // jax.process_count(), f'weights of {shape.model}')
+    spec = registry.spec(shape.model)
+    core.need_memory(size // jax.process_count(), f'weights of {spec}')
   return graph, state
 
 
