@@ -10,6 +10,7 @@ import contextlib
 import errno
 import functools
 import hashlib
+import importlib.machinery
 import importlib.util
 import inspect
 import os
@@ -46,6 +47,19 @@ def importable(folder: str | pathlib.Path) -> Iterator[None]:
       sys.path.append(folder)
 
 
+class _Fresh(importlib.machinery.SourceFileLoader):
+  """Compiles a file each time.
+
+  Python's cache takes a file for unchanged that was edited within a second to
+  the same size.
+  """
+
+  def get_code(self, fullname: str) -> types.CodeType:
+    """The file as it is."""
+    del fullname
+    return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def load(path: str, label: str) -> types.ModuleType:
   """Runs a Python file and gives its module, whose name is `path`.
 
@@ -57,7 +71,10 @@ def load(path: str, label: str) -> types.ModuleType:
     InputError: no such file, or it fails; says in which line.
   """
   content = _read(path, label)
-  spec = importlib.util.spec_from_file_location(path, os.path.abspath(path))
+  place = os.path.abspath(path)
+  spec = importlib.util.spec_from_file_location(
+    path, place, loader=_Fresh(path, place)
+  )
   spec.loader_state = _mark(path, content)
   module = importlib.util.module_from_spec(spec)
   sys.modules[path] = module  # Where dataclasses look for their module.

@@ -40,7 +40,13 @@ def ran(package: pathlib.Path, **environ: str) -> tuple[int, int]:
   done = subprocess.run(
     [sys.executable, '-m', 'kernels.entry'],
     cwd=package.parent,
-    env={**clean, 'XDG_CACHE_HOME': str(package.parent), **environ},
+    env={
+      **clean,
+      'XDG_CACHE_HOME': str(package.parent),
+      # Files are edited within a second, which Python's own cache misses.
+      'PYTHONDONTWRITEBYTECODE': '1',
+      **environ,
+    },
     capture_output=True,
     text=True,
   )

@@ -28,7 +28,8 @@ if lr == 16 and not os.path.exists(f'{out}/well'): sys.exit(75)
 while lr == 15 and not os.path.exists(f'{out}/well'): time.sleep(.02)
 json.dump({'best_loss': lr + seed / 10, 'best_step': 3, 'seconds': 1.5,
            'step': 5, 'devices': os.environ.get('CUDA_VISIBLE_DEVICES')},
-          open(f'{out}/train.json', 'w'))
+          open(f'{out}/train.new', 'w'))
+os.replace(f'{out}/train.new', f'{out}/train.json')
 """
 
 
