@@ -17,8 +17,8 @@ import common
 def main() -> None:
   """Flags in, one library call."""
   common.need('world', 'first', 'second')
-  from wm import registry
-  from wm.worlds import exact
+  from wm.core import registry
+  from wm.worlds.base import exact
 
   flags = common.FLAGS
   lines = exact.boundary_lines(

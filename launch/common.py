@@ -1,8 +1,7 @@
 """Flags of all binaries, and how they start and stop.
 
 One flagfile drives every stage of a study, so every binary accepts the flags
-of all stages; its `--help` shows the ones that it reads. Nothing heavy is
-imported before flags are parsed: `--help` stays quick.
+of all stages; `--help` shows those that it reads, and imports nothing heavy.
 """
 
 import copy
@@ -254,7 +253,8 @@ def flags_in(path: str, names: Sequence[str]) -> dict[str, Any]:
 
 def parsed(name: str, text: str, names: Sequence[str]) -> Any:
   """The value that a flag, one of some, has by a text; InputError."""
-  from wm import core, registry
+  from wm import core
+  from wm.core import registry
 
   if name not in names:
     raise core.InputError(f'--grid: no flag of a run is called {name!r}')
@@ -271,7 +271,7 @@ def parsed(name: str, text: str, names: Sequence[str]) -> Any:
 
 def axis(text: str, names: Sequence[str]) -> Any:
   """An axis of --grid, over flags that are some of these; InputError."""
-  from wm.train import grid
+  from wm.tasks import grid
 
   return grid.parse_axis(
     text,
@@ -287,10 +287,11 @@ def predictor(world: Any) -> tuple[Any, str, dict[str, Any], Any]:
     predictor: untrained where --checkpoint=none or the model needs no
       training, else from a training run.
     name, about: of its model, and what else identifies it.
-    origin: what it is made from, see wm.provenance.
+    origin: what it is made from, see wm.runtime.provenance.
   """
-  from wm import compile_cache, provenance, registry
+  from wm.core import registry
   from wm.models import user
+  from wm.runtime import compile_cache, provenance
 
   compile_cache.enable()
   reader = provenance.Reader()
@@ -350,7 +351,7 @@ def run(main: Callable[[], None], *names: str) -> None:
 
   names: flags of this binary, shown by --help besides the common ones.
   """
-  from wm import stopping  # --help needs no more of the package.
+  from wm.runtime import stopping  # --help needs no more of the package.
 
   stopping.install(_goes_on)
   sys.stdout.reconfigure(line_buffering=True)  # A signal loses no line.
@@ -366,7 +367,7 @@ def _goes_on() -> bool:
 
 
 def _parse(argv: Sequence[str]) -> list[str]:
-  from wm import stopping
+  from wm.runtime import stopping
 
   signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `--help | head` is no error.
   try:
@@ -374,7 +375,7 @@ def _parse(argv: Sequence[str]) -> list[str]:
   except SystemExit:  # Only the help flags do this, with code 1.
     sys.exit(stopping.Exit.DONE)
   except (flags.Error, UnicodeDecodeError) as error:
-    from wm import ending
+    from wm.runtime import ending
 
     ending.fail(str(error), stopping.Exit.BAD_INPUT)
   signal.signal(signal.SIGPIPE, signal.SIG_IGN)
@@ -384,7 +385,9 @@ def _parse(argv: Sequence[str]) -> list[str]:
 
 
 def _guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
-  from wm import allocator, core, ending, files, plugins, progress
+  from wm import core
+  from wm.core import plugins
+  from wm.runtime import allocator, ending, files, progress
 
   allocator.keep()
   with ending.told(FLAGS.out):

@@ -13,8 +13,8 @@ import common
 def main() -> None:
   """Flags in, one library call."""
   common.need('world')
-  from wm import registry
-  from wm.worlds import exact
+  from wm.core import registry
+  from wm.worlds.base import exact
 
   flags = common.FLAGS
   world = registry.make('world', flags.world)

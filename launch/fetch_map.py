@@ -13,7 +13,7 @@ import common
 def main() -> None:
   """Flags in, one library call."""
   common.need('out')
-  from wm.worlds import osm
+  from wm.worlds.maps import osm
 
   flags = common.FLAGS
   print(osm.fetch(flags.out, flags.place or '', flags.map_file or ''))

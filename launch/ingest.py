@@ -19,8 +19,8 @@ FLAGS = common.FLAGS
 def main() -> None:
   """Flags in, one library call, the report out."""
   common.need('pgn', 'out')
-  from wm import registry
-  from wm.data import ingest
+  from wm.core import registry
+  from wm.data.pgn import ingest
 
   made = ingest.make_dataset(
     registry.make('world', FLAGS.world or ingest.WORLD),

@@ -20,7 +20,7 @@ MANHATTAN = 4589, 102  # Tokens, and the longest sequence.
 
 def main() -> None:
   """Flags in, one library call for each name."""
-  from wm import registry
+  from wm.core import registry
   from wm.report import catalog, details
 
   sizes = MANHATTAN

@@ -37,7 +37,7 @@ def _config():
 def main() -> None:
   """Flags in, one library call, counts out."""
   common.need('world', 'out')
-  from wm import registry
+  from wm.core import registry
   from wm.recon import run
 
   world, config = registry.make('world', FLAGS.world), _config()

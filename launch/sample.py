@@ -14,7 +14,7 @@ FLAGS = common.FLAGS
 def main() -> None:
   """Flags in, one library call."""
   common.need('world', 'out')
-  from wm import registry
+  from wm.core import registry
   from wm.data import sampling
 
   made = sampling.make_dataset(

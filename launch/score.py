@@ -19,7 +19,7 @@ FLAGS = common.FLAGS
 
 def asked(world: str) -> tuple:
   """The world, and what --metric names; with --accept where a metric has it."""
-  from wm import registry
+  from wm.core import registry
 
   found = [registry.make('metric', text) for text in FLAGS.metric]
   if FLAGS.accept is not None:
@@ -35,10 +35,12 @@ def marked(scored_by: Callable, out: pathlib.Path) -> Callable:
 
   What its training said at its end stands for its checkpoint.
   """
-  from wm import provenance, registry
-  from wm.train import standings
+  from wm.core import registry
+  from wm.runtime import provenance
+  from wm.tasks import standings
 
-  reader, code = provenance.Reader(), ('wm.metrics.scoring', 'wm.train.restore')
+  reader = provenance.Reader()
+  code = 'wm.evaluation.scoring', 'wm.train.restore'
 
   def mark(run) -> dict:
     flags, path = scored_by(run), standings.folder(out, run) / 'train.json'
@@ -54,7 +56,7 @@ def main() -> None:
   """Flags in, one library call, a table out."""
   common.need('world' if FLAGS.score_world is None else 'score_world')
   common.need('metric', 'out')
-  from wm.metrics import scoring
+  from wm.evaluation import scoring
 
   world, metrics = asked(FLAGS.score_world or FLAGS.world)
   predictor, name, about, origin = common.predictor(world)
@@ -75,6 +77,13 @@ def main() -> None:
 if __name__ == '__main__':
   common.run(
     main,
-    *('world', 'score_world', 'model', 'checkpoint', 'metric', 'accept'),
-    'name',
+    *(
+      'world',
+      'score_world',
+      'model',
+      'checkpoint',
+      'metric',
+      'accept',
+      'name',
+    ),
   )

@@ -25,7 +25,8 @@ ROW = r'\s*(\w+)\s*:\s*(.+?)(?:\s+on\s+(.+?)(?:\s+then\s+on\s+(.+?))?)?\s*'
 
 def rows() -> list[tuple[str, str, str | None, str, bool]]:
   """(name, model, world to train on, to score on, has it a map) by --row."""
-  from wm import core, registry
+  from wm import core
+  from wm.core import registry
 
   found = []
   for text in FLAGS.row:
@@ -54,7 +55,7 @@ def stage(main, title: str, **values) -> None:
 def main() -> None:
   """Every stage of every row, then the report."""
   common.need('world', 'row', 'metric', 'out')
-  from wm import locks
+  from wm.runtime import locks
 
   out, wanted = pathlib.Path(FLAGS.out), rows()
   with locks.writer(out, 'study'):

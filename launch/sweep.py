@@ -40,7 +40,7 @@ def scored_by(run) -> dict:
 
 def runs() -> list:
   """The runs that the flags describe."""
-  from wm.train import grid, standings
+  from wm.tasks import grid, standings
 
   given = common.given(FLAGS, READ)
   given['data'] = str(pathlib.Path(FLAGS.data or f'{FLAGS.out}/data').resolve())
@@ -53,8 +53,8 @@ def runs() -> list:
 def main() -> None:
   """Runs listed, or done and tabled."""
   common.need('grid', 'out')
-  from wm import ending
-  from wm.train import standings, sweep
+  from wm.runtime import ending
+  from wm.tasks import standings, sweep
 
   out, todo = pathlib.Path(FLAGS.out), runs()
   job = common.process('train', lambda run: run.flags)

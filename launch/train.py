@@ -42,7 +42,7 @@ READ = (
 def main() -> None:
   """Flags in, one library call, the summary out."""
   common.need('world', 'model', 'out')
-  from wm import ending
+  from wm.runtime import ending
   from wm.train import config, loop
 
   fields = [field.name for field in dataclasses.fields(config.Config)]

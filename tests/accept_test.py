@@ -7,7 +7,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from wm import accept, core, registry
+from wm import core
+from wm.core import accept, registry
 
 RULES = (
   accept.epsilon(0.01),

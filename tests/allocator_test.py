@@ -10,7 +10,7 @@ import pytest
 COUNT = """
 import resource, sys
 import numpy as np
-from wm import allocator
+from wm.runtime import allocator
 if sys.argv[1] == 'keep':
   allocator.keep()
 np.ones(2**24)

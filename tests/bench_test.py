@@ -48,8 +48,8 @@ def test_the_peer_is_the_same_function(name):
   from flax import nnx
 
   from tests.bench import models_bench, peers
-  from wm import registry
-  from wm.models import network
+  from wm.core import registry
+  from wm.models.nn import network
   from wm.train import config, objectives, state
 
   world, spec = models_bench.world_of(12), models_bench.FAMILIES[name]

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import strategies as st
 
 from tests import tiny
-from wm import accept, core, predictors
+from wm import core, predictors
+from wm.core import accept
 
 MASK = 2**64 - 1
 

@@ -11,7 +11,7 @@ import pytest
 
 from wm.report import collect
 from wm.report import write as reports
-from wm.train import standings
+from wm.tasks import standings
 
 FOLDER = pathlib.Path(__file__).parent / 'golden'
 KINDS = ('sampled', 'trained', 'half', 'scored', 'reconstructed')

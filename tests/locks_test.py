@@ -13,11 +13,14 @@ import threading
 import pytest
 
 from tests.train import toy
-from wm import core, files, locks, registry
-from wm.data import ingest, sampling
-from wm.metrics import scoring
+from wm import core
+from wm.core import registry
+from wm.data import sampling
+from wm.data.pgn import ingest
+from wm.evaluation import scoring
 from wm.recon import run as recon
 from wm.report import write
+from wm.runtime import files, locks
 from wm.train import loop
 
 WORLD = 'maps(rows=3, columns=3)'
@@ -25,7 +28,7 @@ WORLD = 'maps(rows=3, columns=3)'
 # Holds a lock; so do not what it forks and what it starts.
 HOLDER = """
 import os, subprocess, sys, time
-from wm import locks
+from wm.runtime import locks
 with locks.writer(sys.argv[1], 'train'):
   subprocess.Popen(['sleep', '60'], close_fds=False)
   if os.fork():

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from wm import core, predictors, registry
-from wm.metrics import needs, stats
+from wm import core, predictors
+from wm.core import registry
+from wm.evaluation import needs
+from wm.evaluation import statistics as stats
 
 NUM = 12
 SEED = 1

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from wm import accept, core, registry
-from wm.models import layers, network
+from wm import core
+from wm.core import accept, registry
+from wm.models.nn import layers, network
 
 V, END, LONGEST, B, M = 13, 1, 20, 7, 3
 ALL = accept.epsilon(0.0)

@@ -8,7 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from wm import core, plugins, registry
+from wm import core
+from wm.core import plugins, registry
 
 README = pathlib.Path(__file__).resolve().parent.parent / 'README.md'
 BODY = """
@@ -16,7 +17,7 @@ import dataclasses
 
 import numpy as np
 
-from wm.worlds import table
+from wm.worlds.base import table
 
 
 @dataclasses.dataclass(frozen=True)

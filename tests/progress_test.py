@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from wm import progress
+from wm.runtime import progress
 
 
 class Terminal(io.StringIO):

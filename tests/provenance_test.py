@@ -12,7 +12,9 @@ import sys
 import pytest
 
 from tests import tiny
-from wm import core, plugins, provenance, registry
+from wm import core
+from wm.core import plugins, registry
+from wm.runtime import provenance
 
 PLUG_INS = [
   f'{kind}:{name}'
@@ -34,34 +36,37 @@ def make(kind: str, name: str):
 def test_what_plug_ins_are_made_from(name):
   kind, name = name.split(':')
   found = inputs(make(kind, name))
-  assert f'wm/{kind}s/{name}.py' in found
+  home = f'wm/{kind}s/{name}'
+  assert {f'{home}.py', f'{home}/__init__.py'} & set(found)
   assert {'wm/__init__.py', 'wm/core/world.py', 'numpy'} <= set(found)
   # Statistics, reports and training make no trials.
   for other in ('wm/report', 'wm/recon', 'wm/train', 'launch', 'tests'):
     assert not [module for module in found if module.startswith(other)]
-  stats = {'stats', 'scoring', 'summaries', 'parts'}
-  assert not {f'wm/metrics/{one}.py' for one in stats} & set(found)
+  stats = {'statistics', 'scoring', 'summaries', 'results'}
+  assert not {f'wm/evaluation/{one}.py' for one in stats} & set(found)
 
 
 def test_other_plug_ins_are_no_part():
   found = inputs(make('metric', 'compression'))
   for name in ('detour', 'distinction', 'exactness', 'probe'):
     assert f'wm/metrics/{name}.py' not in found
-  assert 'wm/metrics/rollouts.py' in found
-  assert 'wm/accept.py' in found  # Named by the field `accept`.
+  assert 'wm/evaluation/engine.py' in found
+  assert 'wm/core/accept.py' in found  # Named by the field `accept`.
 
 
 def test_modules_named_by_keywords_and_versions_are_there():
   found = inputs(make('world', 'lattice'))
-  for name in ('dfa', 'dfa_numba', 'dfa_ref', 'dfa_vmap'):
-    assert f'wm/kernels/{name}.py' in found
+  for name in ('__init__', 'table_numba', 'ref', 'vmap'):
+    assert f'wm/kernels/dfa/{name}.py' in found
   for package in ('jax', 'jaxlib', 'numba', 'llvmlite', 'numpy'):
     assert found[package] == importlib.metadata.version(package)
 
 
 LOADED = """
 import json, sys
-from wm import core, plugins, provenance, registry
+from wm import core
+from wm.core import plugins, registry
+from wm.runtime import provenance
 before = {n for n in sys.modules}
 world = registry.make('world', sys.argv[1])
 model = registry.make('model', sys.argv[2])
@@ -101,7 +106,7 @@ def test_whatever_a_run_loads_is_there(root, world, model, metric):
   )
   assert done.returncode == 0, done.stderr[-2000:]
   # What finds origins and specs is loaded by this test itself.
-  assert set(json.loads(done.stdout)) <= set(inputs('wm.provenance'))
+  assert set(json.loads(done.stdout)) <= set(inputs('wm.runtime.provenance'))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,7 +154,7 @@ def test_a_spec_in_a_field_counts_with_its_files(tmp_path):
   (tmp_path / 'games').write_text('f5d6')
   spec = f'othello(size=4, records={str(tmp_path / "games")!r})'
   found = inputs(Fields(world=spec))
-  assert 'wm/worlds/othello.py' in found
+  assert 'wm/worlds/othello/world.py' in found
   assert str(tmp_path / 'games') in found
 
 
@@ -162,7 +167,7 @@ def code(tmp_path, monkeypatch):
     'pkg/__init__.py': '',
     'pkg/inner.py': 'from . import beside\nfrom .. import nothing\n',
     'pkg/beside.py': 'import importlib\nimportlib.import_module("named")\n',
-    'pkg/late.py': 'from wm.worlds import osm\n',
+    'pkg/late.py': 'from wm.worlds.maps import osm\n',
     'pkg/unused.py': '',
     'named.py': 'import near, m\nimport not_installed_anywhere\n',
     'broken.py': 'def f(:\n',
@@ -189,7 +194,7 @@ def test_modules_that_a_file_imports_are_followed(code):
   found = inputs(str(code / 'm.py'))
   mine = {n for n in found if n.endswith('.py') and not n.startswith('wm/')}
   assert mine == OWN
-  assert 'wm/worlds/osm.py' in found
+  assert 'wm/worlds/maps/osm.py' in found
   assert found['numpy'] == importlib.metadata.version('numpy')
   assert 'json' not in found
   for name in OWN:

@@ -75,7 +75,7 @@ def test_every_flag_is_one_that_the_program_reads():
 
 
 def test_every_spec_means_something():
-  from wm import registry
+  from wm.core import registry
 
   skip = ('frog', 'repeats', 'wander')  # The ones to be added.
   made = 0
@@ -127,7 +127,7 @@ def test_a_model_of_your_own_runs_as_written(tmp_path):
 
 def test_the_notebook_lines_run_as_written():
   (source,) = re.findall(
-    r'```python\n(from wm import registry.*?)```', README, re.S
+    r'```python\n(from wm.core import registry.*?)```', README, re.S
   )
   shown = subprocess.run(
     [sys.executable, '-c', source],

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wm import accept, core, registry
+from wm import core
+from wm.core import accept, registry
 from wm.metrics import compression
 
 

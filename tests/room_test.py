@@ -4,11 +4,13 @@ import functools
 
 import pytest
 
-from wm import core, ending, registry
-from wm.core import room
+from wm import core
+from wm.core import registry, room
 from wm.data import sampling
-from wm.metrics import compression, scoring
-from wm.models import network
+from wm.evaluation import scoring
+from wm.metrics import compression
+from wm.models.nn import network
+from wm.runtime import ending
 
 HUGE = 10**23
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from wm import stopping
+from wm.runtime import stopping
 
 # What a process does once it has said that it is ready.
 BUSY = 'while True: pass'
@@ -44,7 +44,7 @@ class Last:
 sys.modules['last'] = Last()
 """
 CLEANS = """
-from wm import files
+from wm.runtime import files
 with files.replacing(sys.argv[1]) as name:
   name.write_text('half'); print('in', flush=True); time.sleep(60)
 """
@@ -54,7 +54,7 @@ def start(root, work: str, *arguments: str) -> subprocess.Popen:
   """A process that is ready, or in the midst of `work`."""
   code = f"""
 import sys, time
-from wm import ending, stopping
+from wm.runtime import ending, stopping
 stopping.install(lambda: True)
 print('ready', flush=True)
 with ending.told('here'):

@@ -5,8 +5,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from wm import core, registry
-from wm.worlds import table
+from wm import core
+from wm.core import registry
+from wm.worlds.base import table
 
 # Every world with its defaults, and corners of some.
 SPECS = [f'{name}()' for name in registry.names('world')] + [

@@ -10,7 +10,7 @@ import pathlib
 import sys
 
 from tests.bench import harness
-from wm import allocator
+from wm.runtime import allocator
 
 
 def benches() -> dict:

@@ -36,7 +36,7 @@ def _lines(shape: tuple[int, int, int, int]) -> Iterator[harness.Line]:
   import jax
 
   from wm.kernels import attention as kernel
-  from wm.models import attention
+  from wm.models.nn import attention
 
   rng = np.random.default_rng(0)
   given = list(rng.normal(size=(3, *shape)).astype(np.float32))

@@ -176,7 +176,7 @@ def perft_lines(
   peer: tuple[Any, str], few: int, count: Callable[[Any, int], int]
 ) -> Iterator[harness.Line]:
   """Ours from the start and a crowded position, theirs to depth `few`."""
-  from wm.worlds import chess_fen
+  from wm.worlds.chess import fen as chess_fen
 
   module, baseline = peer
   for name, fen, depth in (

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tests.bench import harness
-from wm.kernels import chess_san
+from wm.kernels.chess import san as chess_san
 
 PGN = 'gnuchess_book_sample_10000.pgn.zst'
 FEW = 100  # games for the peer

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from tests.bench import harness
-from wm import accept as rules
-from wm import core, registry
-from wm.metrics import rollouts
+from wm import core
+from wm.core import accept as rules
+from wm.core import registry
+from wm.evaluation import engine as rollouts
 
 SAMPLES, PREFIX, LONGEST = 30, 42, 102
 

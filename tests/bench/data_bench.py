@@ -62,7 +62,7 @@ def bench_data() -> Iterator[harness.Line]:
   """Size on disk, shuffled reading, memory, and tokens that are no pad."""
   folder = harness.manhattan()
   from wm.data import sampling
-  from wm.worlds import maps
+  from wm.worlds.maps import world as maps
 
   world = maps.World(
     nodes=str(folder / 'nodes.csv'), edges=str(folder / 'edges.csv')

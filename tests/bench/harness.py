@@ -114,7 +114,7 @@ def rated(
 
 def manhattan_world() -> Any:
   """Random walks on Manhattan; raises Skip where the data is absent."""
-  from wm import registry
+  from wm.core import registry
 
   folder = manhattan()
   files = f"nodes='{folder}/nodes.csv', edges='{folder}/edges.csv'"

@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tests.bench import harness
-from wm.kernels import dfa, paths
+from wm.kernels import dfa
+from wm.kernels import maps as paths
 
 DIRECTIONS = ('N', 'NE', 'E', 'SE', 'S', 'SW', 'W', 'NW')
 # The process that times rustworkx: edges in, seconds out.

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tests.bench import harness, products
-from wm import accept as rules
-from wm import registry
+from wm.core import accept as rules
+from wm.core import registry
 
 GAMES, PLIES, ROUNDS = 32, 128, 7
 TRANSFORMER = (
@@ -50,7 +50,7 @@ def step_of(
   """One update, on games that are on the device already; its products."""
   import jax
 
-  from wm.models import network
+  from wm.models.nn import network
   from wm.train import config as config_lib
   from wm.train import feed, objectives, optimiser, state, step
 
@@ -159,7 +159,8 @@ def _memory(spec: str, length: int) -> float:
   import jax.numpy as jnp
   from flax import nnx
 
-  from wm.models import network, states
+  from wm.models.nn import network
+  from wm.models.serving import states
 
   heads = world_of().state_heads
   model = registry.make('model', spec)
@@ -235,7 +236,7 @@ def _delta(form: str, chunk: int, length: int) -> Callable[[], None]:
   """Forward and backward of the delta rule as d128 has it, 16 rows."""
   import jax
 
-  from wm.kernels import scan_delta
+  from wm.kernels.scan import delta_rule as scan_delta
 
   rng, shape = np.random.default_rng(0), (16, length, 2)
   q, k = rng.normal(size=(2, *shape, 48))

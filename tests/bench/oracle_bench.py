@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.bench import harness
-from wm import core, registry
+from wm import core
+from wm.core import registry
 from wm.metrics import compression
 
 WALKS = 20_000

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tests.bench import harness
-from wm import core, registry
+from wm import core
+from wm.core import registry
 from wm.kernels import othello
 
 PLAIN = 'plain reference, same run'
@@ -183,8 +184,8 @@ def _ours() -> Callable:
   """The vmap twin in that loop."""
   import jax.numpy as jnp
 
-  from wm.kernels import othello_vmap as twin
-  from wm.kernels import pairs_vmap
+  from wm.kernels.othello import pairs_vmap
+  from wm.kernels.othello import vmap as twin
 
   squares = int(othello.mask(8))
   places = jnp.arange(32, dtype=jnp.uint32)

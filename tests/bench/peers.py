@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from wm.models import states
+from wm.models.serving import states
 
 EPSILON = 1e-6
 

@@ -8,8 +8,10 @@ import tempfile
 from collections.abc import Iterator
 
 from tests.bench import harness
-from wm import registry
-from wm.data import ingest, pgn, pgn_files
+from wm.core import registry
+from wm.data.pgn import files as pgn_files
+from wm.data.pgn import games as pgn
+from wm.data.pgn import ingest
 
 FILES = (
   'gnuchess_book_sample_10000.pgn.zst',

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tests.bench import harness
-from wm import accept as rules
-from wm import core, registry
+from wm import core
+from wm.core import accept as rules
+from wm.core import registry
 
 SIZES = ('layers=4, width=128, heads=4', 'layers=12, width=768, heads=12')
 VOCAB, LONGEST, PREFIX, SAMPLES = 4589, 102, 42, 30
@@ -17,7 +18,7 @@ DRAW = rules.epsilon(0.0)  # Every token may be drawn: none ends early.
 
 
 def _predictor(size: str) -> core.Predictor:
-  from wm.models import network
+  from wm.models.nn import network
 
   model = registry.make('model', f'transformer({size}, context=1024)')
   shape = network.Shape(model, VOCAB, LONGEST)

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from tests.bench import harness
-from wm import registry
+from wm.core import registry
 from wm.data import text
 from wm.recon import measures, reconstruct, routes
-from wm.worlds import streets
+from wm.worlds.maps import streets
 
 
 def _input(

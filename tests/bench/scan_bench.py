@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tests.bench import harness
-from wm import registry
+from wm.core import registry
 
 # Batch, length, width, block (0: diagonal).
 PROBLEMS = (
@@ -109,7 +109,7 @@ def _step(spec: str, length: int) -> tuple[Any, tuple[Any, ...], float]:
   import jax.numpy as jnp
   from flax import nnx
 
-  from wm.models import network
+  from wm.models.nn import network
 
   model = registry.make('model', spec)
   shape = network.Shape(model, VOCAB, length, OUTPUTS)

@@ -19,7 +19,7 @@ LENGTH = 600
 
 
 class _Case(NamedTuple):
-  """Sizes; letters as in `wm.kernels.scan_ssd`."""
+  """Sizes; letters as in `wm.kernels.scan.state_space`."""
 
   name: str
   batch: int
@@ -59,7 +59,7 @@ def _trained(scan: Callable[..., Any], given: Any) -> Callable[[], Any]:
 
 
 def _matrix(case: _Case, form: str) -> harness.Timing:
-  from wm.kernels import scan_ssd
+  from wm.kernels.scan import state_space as scan_ssd
 
   steps = case.batch, LENGTH
   weights = (*steps, case.heads)
@@ -97,7 +97,7 @@ def bench_matrix_states() -> Iterator[harness.Line]:
 
 
 def _selective(form: str) -> harness.Timing:
-  from wm.kernels import scan_selective
+  from wm.kernels.scan import selective as scan_selective
 
   given = (
     _normal(4, LENGTH, 256),

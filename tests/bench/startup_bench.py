@@ -19,7 +19,7 @@ print(json.dumps([time.perf_counter() - start]))
 # Two calls: the first loads a kernel from the cache, the second has it.
 CALLS = """
 import json, time
-from wm import registry
+from wm.core import registry
 world = registry.make('world', {spec!r})
 times = []
 for _ in range(2):

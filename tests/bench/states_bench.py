@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from tests.bench import chess_bench, harness
-from wm import core, registry
+from wm import core
+from wm.core import registry
 
 GAMES, PLIES = 128, 128
 
@@ -96,7 +97,7 @@ def bench_state_loss() -> Iterator[harness.Line]:
   import jax
   import jax.numpy as jnp
 
-  from wm.models import states
+  from wm.models.serving import states
 
   world = registry.make('world', f'chess(length={PLIES})')
   games = world.sample(32, 0)

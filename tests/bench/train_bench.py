@@ -25,7 +25,7 @@ SEQUENCES = 20_000
 
 
 def _world() -> Any:
-  from wm import registry
+  from wm.core import registry
 
   data = harness.manhattan()
   return registry.make(
@@ -107,7 +107,7 @@ def _our_step(world: Any, model: str, out: str, batch: int) -> Any:
   """(step, trainer): one update on a batch from the host."""
   import jax
 
-  from wm import registry
+  from wm.core import registry
   from wm.train import books, config, feed, loop, runs, state
 
   trainer = loop.Trainer(

@@ -1,6 +1,6 @@
 import pytest
 
-from wm.data import identity
+from wm.data.pgn import identity
 
 URL = b'https://lichess.org/FtUtQBEt'
 

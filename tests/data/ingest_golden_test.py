@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from tests.data.pgn_texts import rows
-from wm import registry
-from wm.data import ingest, pgn_files, sampling
-from wm.data import pgn as games_of
-from wm.worlds import chess_moves
+from wm.core import registry
+from wm.data import sampling
+from wm.data.pgn import files as pgn_files
+from wm.data.pgn import games as games_of
+from wm.data.pgn import ingest
+from wm.worlds.chess import moves as chess_moves
 
 WORLD = registry.make('world', ingest.WORLD)
 

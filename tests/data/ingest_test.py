@@ -4,10 +4,21 @@ import tracemalloc
 import pytest
 
 from tests.data.pgn_texts import pgn, random_games, rows, url
-from wm import core, registry
-from wm.data import batches, identity, ingest, ingest_join, pgn_files, sampling
-from wm.data import pgn as games_of
+from wm import core
+from wm.core import registry
+from wm.data import batches, sampling
 from wm.data import store as stores
+from wm.data.pgn import (
+  files as pgn_files,
+)
+from wm.data.pgn import games as games_of
+from wm.data.pgn import (
+  identity,
+  ingest,
+)
+from wm.data.pgn import (
+  join as ingest_join,
+)
 
 WORLD = registry.make('world', ingest.WORLD)
 SOME = 300

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from wm import core
-from wm.data import pgn_files
+from wm.data.pgn import files as pgn_files
 
 TEXT = b'[Event "a"]\n\n1. e4 e5 1-0\n\n' * 400
 

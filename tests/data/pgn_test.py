@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from wm import core
-from wm.data import pgn, pgn_files
-from wm.worlds import chess_fen, chess_moves
+from wm.data.pgn import files as pgn_files
+from wm.data.pgn import games as pgn
+from wm.worlds.chess import fen as chess_fen
+from wm.worlds.chess import moves as chess_moves
 
 LINE = '1. e4 e5 2. Nf3 Nc6 3. Bb5 a6 4. Ba4 Nf6 5. O-O Be7'
 UCI = [

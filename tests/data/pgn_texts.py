@@ -3,8 +3,9 @@
 import pathlib
 
 from wm.data import store as stores
-from wm.kernels import chess, chess_san
-from wm.worlds import chess_moves
+from wm.kernels import chess
+from wm.kernels.chess import san as chess_san
+from wm.worlds.chess import moves as chess_moves
 
 
 def random_games(num: int, seed: int = 0, most: int = 60) -> list[str]:

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from wm import core, files
+from wm import core
 from wm.data import sampling, store, text
+from wm.runtime import files
 
 SIZES = {'num': 400, 'num_heldout': 30}
 

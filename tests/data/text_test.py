@@ -96,7 +96,7 @@ def test_encode_names_where(tmp_path):
 def test_published_samples(
   manhattan, folder, least, median, most, ill_formed, odd
 ):
-  maps = pytest.importorskip('wm.worlds.maps')
+  maps = pytest.importorskip('wm.worlds.maps.world')
   world = maps.World(
     nodes=str(manhattan / 'nodes.csv'),
     edges=str(manhattan / folder / 'edges.csv'),
@@ -114,7 +114,7 @@ def test_published_samples(
 
 
 def test_published_samples_are_written_back_to_the_byte(manhattan, tmp_path):
-  maps = pytest.importorskip('wm.worlds.maps')
+  maps = pytest.importorskip('wm.worlds.maps.world')
   world = maps.World(
     nodes=str(manhattan / 'nodes.csv'), edges=str(manhattan / 'edges.csv')
   )

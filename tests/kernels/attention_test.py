@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from wm.kernels import attention as kernel
-from wm.models import attention, network, transformer
+from wm.models import transformer
+from wm.models.nn import attention, network
 
 SHAPE = 2, 45, 3, 8  # Three blocks of 16: the last two overlap.
 

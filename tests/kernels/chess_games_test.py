@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from wm import core
 from wm.kernels import chess
-from wm.worlds import chess_fen
+from wm.worlds.chess import fen as chess_fen
 
 KIWIPETE = 'r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq -'
 CORNERS = 'r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1'

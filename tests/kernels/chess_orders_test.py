@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from wm import core
 from wm.kernels import chess
-from wm.worlds import chess_fen, chess_moves
+from wm.worlds.chess import fen as chess_fen
+from wm.worlds.chess import moves as chess_moves
 
 # Openings whose moves transpose in many and few ways; one with moves that
 # come twice, one with an en-passant capture, one with castling.

@@ -6,8 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import core
-from wm.kernels import chess, chess_policies, chess_policy_ref, chess_ref
-from wm.worlds import chess_fen
+from wm.kernels import chess
+from wm.kernels.chess import (
+  policies as chess_policies,
+)
+from wm.kernels.chess import (
+  policy_ref as chess_policy_ref,
+)
+from wm.kernels.chess import (
+  ref as chess_ref,
+)
+from wm.worlds.chess import fen as chess_fen
 
 KIWIPETE = 'r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq -'
 STARTS = (

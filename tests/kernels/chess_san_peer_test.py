@@ -5,8 +5,9 @@ import random
 import numpy as np
 import pytest
 
-from wm.kernels import chess_san
-from wm.worlds import chess_fen, chess_moves
+from wm.kernels.chess import san as chess_san
+from wm.worlds.chess import fen as chess_fen
+from wm.worlds.chess import moves as chess_moves
 
 chess = pytest.importorskip('chess')
 

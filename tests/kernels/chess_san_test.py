@@ -4,8 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import core
-from wm.kernels import chess, chess_san
-from wm.worlds import chess_fen, chess_moves
+from wm.kernels import chess
+from wm.kernels.chess import san as chess_san
+from wm.worlds.chess import fen as chess_fen
+from wm.worlds.chess import moves as chess_moves
 
 KIWIPETE = (
   'r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1'

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from tests.kernels.chess_games_test import KIWIPETE, packed
 from wm import core
-from wm.kernels import chess, chess_count_numba
-from wm.worlds import chess_fen
+from wm.kernels import chess
+from wm.kernels.chess import count_numba as chess_count_numba
+from wm.worlds.chess import fen as chess_fen
 
 LAWS = settings(max_examples=40, deadline=None)
 PERFT = {  # Counted by two independent generators.

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import core
-from wm.kernels import dfa, product_numba
+from wm.kernels import dfa
+from wm.kernels.dfa import product_numba
 
 LAWS = settings(max_examples=60, deadline=None)
 

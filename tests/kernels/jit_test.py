@@ -10,7 +10,7 @@ import numba
 import pytest
 from numba.core import config
 
-from wm.kernels import jit
+from wm.kernels.base import jit
 
 HELPER = 'from kernels.jit import njit\n@njit\ndef step(x): return x + {}\n'
 ENTRY = """

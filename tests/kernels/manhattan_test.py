@@ -6,7 +6,8 @@ import functools
 import numpy as np
 import pytest
 
-from wm.kernels import dfa, paths
+from wm.kernels import dfa
+from wm.kernels import maps as paths
 
 DIRECTIONS = ('N', 'NE', 'E', 'SE', 'S', 'SW', 'W', 'NW')
 

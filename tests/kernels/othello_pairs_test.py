@@ -6,7 +6,13 @@ from hypothesis import strategies as st
 
 from tests.kernels import boards
 from wm import core
-from wm.kernels import othello, othello_numba, othello_pairs_numba
+from wm.kernels import othello
+from wm.kernels.othello import (
+  pairs_numba as othello_pairs_numba,
+)
+from wm.kernels.othello import (
+  rules_numba as othello_numba,
+)
 
 LAWS = settings(max_examples=40, deadline=None)
 SEEDS = st.integers(0, 2**32 - 1)

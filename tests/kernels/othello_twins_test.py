@@ -101,7 +101,7 @@ def test_legal_moves_are_those_of_pgx():
 def test_bits():
   from numba import njit
 
-  from wm.kernels import bits_numba as bits
+  from wm.kernels.base import bits
 
   @njit
   def read(word):

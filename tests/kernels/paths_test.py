@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import core
-from wm.kernels import dfa, paths
+from wm.kernels import dfa
+from wm.kernels import maps as paths
 
 LAWS = settings(max_examples=60, deadline=None)
 

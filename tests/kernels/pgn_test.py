@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import core
-from wm.kernels import chess, chess_san, pgn
-from wm.worlds import chess_moves
+from wm.kernels import chess, pgn
+from wm.kernels.chess import san as chess_san
+from wm.worlds.chess import moves as chess_moves
 
 both = pytest.mark.parametrize('backend', ['numba', 'ref'])
 

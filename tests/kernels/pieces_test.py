@@ -4,8 +4,11 @@ import time
 
 import numpy as np
 
-from wm import core, registry
-from wm.kernels import checks, chess, othello, paths, pgn
+from wm import core
+from wm.core import registry
+from wm.kernels import chess, othello, pgn
+from wm.kernels import maps as paths
+from wm.kernels.base import checks
 from wm.recon import reconstruct, routes
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.scans import close
-from wm.kernels import scan_chunks
+from wm.kernels.scan import chunks as scan_chunks
 
 
 def body(weights, state, part):

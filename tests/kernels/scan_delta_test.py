@@ -9,7 +9,7 @@ import pytest
 
 from tests.kernels.scans import close
 from wm import core
-from wm.kernels import scan_delta
+from wm.kernels.scan import delta_rule as scan_delta
 
 C = 5  # Steps of a chunk.
 NAMES = (

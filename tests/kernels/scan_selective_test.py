@@ -9,7 +9,7 @@ import pytest
 
 from tests.kernels.scans import close
 from wm import core
-from wm.kernels import scan_selective
+from wm.kernels.scan import selective as scan_selective
 
 FORMS = ('sequential', 'associative', 'chunked')
 K = 8

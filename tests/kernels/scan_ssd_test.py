@@ -9,7 +9,7 @@ import pytest
 
 from tests.kernels.scans import close
 from wm import core
-from wm.kernels import scan_ssd
+from wm.kernels.scan import state_space as scan_ssd
 
 FORMS = ('sequential', 'associative', 'chunked')
 K = 8

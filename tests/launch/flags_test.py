@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from wm import registry
+from wm.core import registry
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / 'launch' / 'flags'
@@ -209,7 +209,7 @@ def test_every_model_and_size_of_the_chess_paper_is_there():
 
 @pytest.mark.parametrize('file', SIZES)
 def test_a_chess_model_has_the_parameters_its_header_says(flags, file):
-  from wm.models import network
+  from wm.models.nn import network
 
   given = flags['found'][file]
   world = registry.make('world', given['world'])

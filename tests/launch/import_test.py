@@ -7,8 +7,10 @@ import sys
 import pytest
 from flax import nnx
 
-from wm import registry
-from wm.models import gpt2_import, network, transformer
+from wm.core import registry
+from wm.models import transformer
+from wm.models.importers import gpt2 as gpt2_import
+from wm.models.nn import network
 
 torch = pytest.importorskip('torch', reason='the extra torch is not installed')
 

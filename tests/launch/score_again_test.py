@@ -144,7 +144,7 @@ PLUG_INS = {
 import dataclasses
 import numpy as np
 import stones
-from wm.worlds import table
+from wm.worlds.base import table
 
 @dataclasses.dataclass(frozen=True)
 class World(table.TableWorld):

@@ -48,7 +48,7 @@ def test_edits_reach_what_they_can_change(root, tmp_path):
   edit(copy / 'launch' / 'common.py')
   said, again, same_rows = score(copy)
   assert said == [
-    f'{ASKED[0]}: measured anew: wm/metrics/search.py changed',
+    f'{ASKED[0]}: measured anew: wm/evaluation/search.py changed',
     f'{ASKED[1]}: kept from before',
   ]
   assert (again, same_rows) == (first, rows)
@@ -58,7 +58,7 @@ def test_edits_reach_what_they_can_change(root, tmp_path):
   said, third, same_rows = score(copy)
   assert said == [
     f'{ASKED[0]}: kept from before, summed up anew: '
-    'wm/metrics/stats.py changed',
+    'wm/evaluation/statistics.py changed',
     f'{ASKED[1]}: measured anew: wm/metrics/next_token.py changed',
   ]
   assert same_rows == rows

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from tests.metrics import table
-from wm import core, predictors, registry
-from wm.metrics import capability, needs
+from wm import core, predictors
+from wm.core import registry
+from wm.evaluation import needs
+from wm.metrics import capability
 
 WORLD = registry.make('world', 'seating(length=40)')
 

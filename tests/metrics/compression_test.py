@@ -8,9 +8,11 @@ import pytest
 
 from tests import tiny
 from tests.metrics import hand
-from wm import accept as rules
 from wm import core, predictors
-from wm.metrics import compression, stats, trials
+from wm.core import accept as rules
+from wm.evaluation import prefix_pairs as trials
+from wm.evaluation import statistics as stats
+from wm.metrics import compression
 
 WORLD = tiny.World()
 ORACLE = predictors.Oracle(WORLD)

@@ -5,9 +5,11 @@ import pytest
 
 from tests import tiny
 from tests.metrics import table
-from wm import core, predictors, registry
-from wm.metrics import detour, driving
-from wm.worlds import maps
+from wm import core, predictors
+from wm.core import registry
+from wm.evaluation import decoding as driving
+from wm.metrics import detour
+from wm.worlds.maps import world as maps
 
 X, Y, END = tiny.X, tiny.Y, tiny.END
 ALWAYS = {'probabilities': (1.0,)}

@@ -7,9 +7,19 @@ from hypothesis import strategies as st
 
 from tests import tiny
 from tests.metrics import hand
-from wm import accept as rules
-from wm import core, predictors, registry
-from wm.metrics import boundaries, distinction, stats, trials
+from wm import core, predictors
+from wm.core import accept as rules
+from wm.core import registry
+from wm.evaluation import (
+  boundaries,
+)
+from wm.evaluation import (
+  prefix_pairs as trials,
+)
+from wm.evaluation import (
+  statistics as stats,
+)
+from wm.metrics import distinction
 
 WORLD = tiny.World()
 ORACLE = predictors.Oracle(WORLD)

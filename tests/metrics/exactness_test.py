@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from wm import core, predictors, registry
+from wm import core, predictors
+from wm.core import registry
 from wm.data import sampling
-from wm.metrics import exactness, needs, stats, summaries
+from wm.evaluation import needs, summaries
+from wm.evaluation import statistics as stats
+from wm.metrics import exactness
 
 WORLD = tiny.World()
 

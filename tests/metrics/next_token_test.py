@@ -5,7 +5,8 @@ import pytest
 
 from tests import tiny
 from tests.metrics import table
-from wm import core, predictors, registry
+from wm import core, predictors
+from wm.core import registry
 from wm.metrics import next_token
 
 X, Y, END = tiny.X, tiny.Y, tiny.END

@@ -5,8 +5,10 @@ import pytest
 
 from tests import tiny
 from tests.metrics import table
-from wm import core, predictors, registry
-from wm.metrics import linear, probe
+from wm import core, predictors
+from wm.core import registry
+from wm.evaluation import linear
+from wm.metrics import probe
 
 QUICK = {'num': 100, 'epochs': 30, 'batch': 64, 'lr': 0.1}
 

@@ -6,9 +6,10 @@ import functools
 import numpy as np
 import pytest
 
-from wm import core, registry
-from wm.metrics import boundaries
-from wm.worlds import maps
+from wm import core
+from wm.core import registry
+from wm.evaluation import boundaries
+from wm.worlds.maps import world as maps
 
 DEPTH, PAIRS = 5, 1500
 

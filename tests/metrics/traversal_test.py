@@ -5,8 +5,11 @@ import pytest
 
 from tests import tiny
 from tests.metrics import table
-from wm import core, predictors, registry
-from wm.metrics import driving, rollouts, traversal
+from wm import core, predictors
+from wm.core import registry
+from wm.evaluation import decoding as driving
+from wm.evaluation import engine as rollouts
+from wm.metrics import traversal
 
 X, Y, END = tiny.X, tiny.Y, tiny.END
 ORIGINS = ((4, X, X, END), (5, X, END), (6, Y, END), (7, END))

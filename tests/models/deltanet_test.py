@@ -10,7 +10,8 @@ import pytest
 from flax import nnx
 
 from wm import core
-from wm.models import deltanet, network
+from wm.models import deltanet
+from wm.models.nn import network
 
 V = 11
 SMALL = deltanet.Model(layers=2, width=12, heads=2, key=4, value=6, hidden=10)

@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from wm import core, files, registry
-from wm.models import gpt2_import, network, transformer
+from wm import core
+from wm.core import registry
+from wm.models import transformer
+from wm.models.importers import gpt2 as gpt2_import
+from wm.models.nn import network
+from wm.runtime import files
 from wm.train import adopt, restore
 
 torch = pytest.importorskip('torch', reason='the extra torch is not installed')

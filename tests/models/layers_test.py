@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from wm.models import layers, states
+from wm.models.nn import layers
+from wm.models.serving import states
 
 HEADS = (3, 3, 2, 5, *(2,) * 40, 70)
 

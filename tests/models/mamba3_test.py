@@ -7,8 +7,8 @@ import pytest
 from flax import nnx
 
 from tests.models.mamba_test import mixer, rms, run, silu, values
-from wm import registry
-from wm.models import network
+from wm.core import registry
+from wm.models.nn import network
 
 SISO = 'mamba3(layers=1, width=32, state=8, channels=16)'
 MIMO = 'mamba3(layers=1, width=32, state=8, channels=16, rank=3)'

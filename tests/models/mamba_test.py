@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from wm import registry
-from wm.models import network
+from wm.core import registry
+from wm.models.nn import network
 
 
 def silu(x: np.ndarray) -> np.ndarray:

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import tiny
-from wm import accept, core
+from wm import core
+from wm.core import accept
 from wm.data import store
 from wm.models import ngram
 

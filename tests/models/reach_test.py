@@ -6,9 +6,10 @@ import pytest
 from flax import nnx
 
 from tests.train import toy
-from wm import core, registry
+from wm import core
+from wm.core import registry
 from wm.data import sampling
-from wm.models import network
+from wm.models.nn import network
 from wm.train import loop, restore
 from wm.train.config import Config
 

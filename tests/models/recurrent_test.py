@@ -10,8 +10,10 @@ import optax
 import pytest
 from flax import nnx
 
-from wm import core, registry
-from wm.models import lstm, network, recurrent, rnn
+from wm import core
+from wm.core import registry
+from wm.models import lstm, rnn
+from wm.models.nn import network, recurrent
 
 V, LENGTH = 11, 21
 

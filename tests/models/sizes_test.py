@@ -2,8 +2,8 @@
 
 import pytest
 
-from wm import registry
-from wm.models import network
+from wm.core import registry
+from wm.models.nn import network
 
 CHESS = (
   "positions='rotary', norm='rms', epsilon=1e-6, mlp='swiglu', ratio=4, "

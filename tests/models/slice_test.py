@@ -10,8 +10,8 @@ import pytest
 from flax import nnx
 
 from wm import core
-from wm.models import network
 from wm.models import slice as slices
+from wm.models.nn import network
 
 SMALL = slices.Model(layers=1, width=12, block_size=4)
 V = 11

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from wm import core, predictors, registry
-from wm.metrics import needs, stats
+from wm import core, predictors
+from wm.core import registry
+from wm.evaluation import needs
+from wm.evaluation import statistics as stats
 
 WORLD = registry.make('world', 'seating()')
 COMPRESSION = "compression(trials={}, samples=5, k=1, suffixes='world')"

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from wm import core, registry
-from wm.models import network, ssm
+from wm import core
+from wm.core import registry
+from wm.models.nn import network, ssm
 
 SPECS = (
   'mamba(layers=1, width=32, state=4)',
@@ -166,7 +167,7 @@ def test_bfloat16_is_near_float32(spec):
 
 
 def test_decay_of_weights_is_for_dense_maps(model):
-  from wm.models import layers
+  from wm.models.nn import layers
 
   flat = nnx.to_flat_state(weights(model)[1])
   kept = {path[-1] for path, _ in flat if not layers.decays(path)}

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import core
-from wm.models import attention, network, transformer
+from wm.models import transformer
+from wm.models.nn import attention, network
 
 CHESS = transformer.Model(
   layers=2,

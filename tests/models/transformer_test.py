@@ -9,8 +9,10 @@ import pytest
 from flax import nnx
 
 from tests import tiny
-from wm import core, registry
-from wm.models import attention, layers, network, transformer
+from wm import core
+from wm.core import registry
+from wm.models import transformer
+from wm.models.nn import attention, layers, network
 
 LLAMA = transformer.Model(
   positions='rotary', norm='rms', mlp='swiglu', tied=False
@@ -164,7 +166,7 @@ def test_a_row_in_a_longer_piece_keeps_its_bits():
 
 
 def test_lengths_in_buckets_do_not_change_a_row(monkeypatch):
-  from wm.models import sessions
+  from wm.models.serving import sessions
 
   monkeypatch.setattr(sessions, 'SMALL', 0)
   sessions.buckets.cache_clear()

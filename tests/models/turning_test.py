@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from wm.models import turning
+from wm.models.nn import turning
 
 R, H, N, A = 3, 4, 8, 2
 

@@ -5,7 +5,8 @@ import sys
 import pytest
 
 from tests import tiny
-from wm import core, registry
+from wm import core
+from wm.core import registry
 from wm.models import user
 
 FAULTY = {

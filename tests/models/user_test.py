@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from wm import core, registry
+from wm import core
+from wm.core import registry
 from wm.models import user
 
 MAPS = "maps(rows=4, columns=4, traversal='random')"

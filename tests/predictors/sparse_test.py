@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from wm import accept, core, predictors, registry
+from wm import core, predictors
+from wm.core import accept, registry
 
 WORLDS = [
   tiny.World(),

@@ -6,7 +6,7 @@ import numpy as np
 
 from wm import core
 from wm.recon import routes
-from wm.worlds import streets
+from wm.worlds.maps import streets
 
 N, NE, E, SE, S, SW, W, NW = range(8)
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.recon import cities
 from tests.recon.cities import E, N, make_routes
-from wm import registry
+from wm.core import registry
 from wm.data import text
 from wm.recon import draw, measures, page, reconstruct, routes
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.recon import cities
 from tests.recon.cities import E, N, S, W, make_routes
-from wm.kernels import geometry_numba, geometry_ref
+from wm.kernels.maps import geometry_numba, geometry_ref
 from wm.recon import measures, reconstruct
 from wm.recon.measures import FALSE, UNUSED, USED
 

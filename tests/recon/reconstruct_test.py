@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from tests.recon import cities
 from tests.recon.cities import NE, E, N, S, W, make_routes
-from wm import core, registry
+from wm import core
+from wm.core import registry
 from wm.data import text
-from wm.kernels import geometry_numba, geometry_ref, recon_numba, recon_ref
+from wm.kernels.maps import geometry_numba, geometry_ref, recon_numba, recon_ref
 from wm.recon import reconstruct, routes
 from wm.recon.reconstruct import Options
 

@@ -6,11 +6,12 @@ import pytest
 from tests import tiny
 from tests.recon import cities
 from tests.recon.cities import E, N, make_routes
-from wm import core, registry
+from wm import core
+from wm.core import registry
 from wm.data import text
 from wm.recon import controls, routes
 from wm.recon.routes import DESTINATION, LENGTH_CAP, PATH, VALID
-from wm.worlds import streets
+from wm.worlds.maps import streets
 
 
 @pytest.fixture(scope='module')

@@ -8,10 +8,12 @@ import sys
 import numpy as np
 import pytest
 
-from wm import accept, core, predictors, provenance, registry
+from wm import core, predictors
+from wm.core import accept, registry
 from wm.data import text
 from wm.recon import run, sampling
 from wm.recon.reconstruct import Options
+from wm.runtime import provenance
 
 CITY = "maps(rows=5, columns=5, traversal='shortest')"
 FILES = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wm import registry
+from wm.core import registry
 from wm.report import catalog
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from wm import core, registry
+from wm import core
+from wm.core import registry
 from wm.report import catalog, details
 
 KINDS = ('world', 'model', 'metric')

@@ -1,7 +1,7 @@
 """On Manhattan with the paper's settings, its values stand beside ours."""
 
-from wm import files
 from wm.report import beside, collect
+from wm.runtime import files
 
 
 def entry(metric: str, quantity: str, model: str = 'random_walks') -> dict:

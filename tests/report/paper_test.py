@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from wm import registry
+from wm.core import registry
 from wm.report import beside, collect, paper, tables
 from wm.report import printed as printed_lib
 from wm.train import config

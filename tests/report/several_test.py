@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from wm import registry
-from wm.metrics import exactness, scoring
+from wm.core import registry
+from wm.evaluation import scoring
+from wm.metrics import exactness
 from wm.report import (
   breakdown,
   collect,

@@ -7,7 +7,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from wm import registry
+from wm.core import registry
 from wm.report import breakdown, collect, figures, terms, write
 
 

@@ -9,8 +9,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from wm import core, predictors, registry
-from wm.metrics import scoring
+from wm import core, predictors
+from wm.core import registry
+from wm.evaluation import scoring
 from wm.report import collect, gallery, scenes, worst, write
 
 COLUMNS = (

@@ -71,7 +71,7 @@ def runs(tmp_path: pathlib.Path) -> list[pathlib.Path]:
 
 def core_headline(metric: str) -> str:
   """The metric's first quantity of the main table."""
-  from wm import registry
+  from wm.core import registry
 
   return registry.find('metric', metric).headline[0]
 

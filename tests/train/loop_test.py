@@ -10,9 +10,10 @@ import pytest
 
 from tests import tiny
 from tests.train import toy
-from wm import core, files
+from wm import core
 from wm.data import sampling, store
-from wm.models import network
+from wm.models.nn import network
+from wm.runtime import files
 from wm.train import loop, objectives, restore, runs, writers
 from wm.train.config import Config
 from wm.worlds import lattice

@@ -9,10 +9,12 @@ import pytest
 
 from tests import tiny
 from tests.train import toy
-from wm import core, registry
+from wm import core
+from wm.core import registry
 from wm.data import batches, sampling, store
 from wm.metrics import exactness
-from wm.models import network, states
+from wm.models.nn import network
+from wm.models.serving import states
 from wm.train import feed, loop, objectives, restore, runs, state
 from wm.train.config import Config
 

@@ -8,8 +8,9 @@ import pytest
 
 from tests import tiny
 from tests.train import toy
-from wm import core, registry
-from wm.models import network
+from wm import core
+from wm.core import registry
+from wm.models.nn import network
 from wm.train import optimiser, state
 from wm.train.config import Config
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests import tiny
 from tests.train import toy
-from wm import registry
+from wm.core import registry
 from wm.train import loop, runs
 from wm.train.config import Config
 

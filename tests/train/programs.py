@@ -15,8 +15,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from wm import registry
-from wm.models import network
+from wm.core import registry
+from wm.models.nn import network
 from wm.train import objectives, optimiser, state, step
 from wm.train.config import Config
 

@@ -8,7 +8,8 @@ import pytest
 
 from tests import tiny
 from tests.train import toy
-from wm import core, files
+from wm import core
+from wm.runtime import files
 from wm.train import checkpoints, loop, restore
 from wm.train.config import Config
 

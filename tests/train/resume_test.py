@@ -14,7 +14,7 @@ import pytest
 
 from tests import tiny
 from tests.train import toy
-from wm.models import network
+from wm.models.nn import network
 from wm.train import checkpoints, optimiser, state, writers
 from wm.train.config import Config
 

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from wm import registry
-from wm.models import network
+from wm.core import registry
+from wm.models.nn import network
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / 'launch/flags/sizes'
 # Tokens and longest sequence of what a header says its number is for.

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from wm import core, registry
-from wm.models import network
+from wm import core
+from wm.core import registry
+from wm.models.nn import network
 from wm.train import feed, objectives, optimiser, state, step
 from wm.train.config import Config
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.train import toy
 from tests.train.resume_test import SIGKILLED, copy, finish, start
-from wm import files
+from wm.runtime import files
 from wm.train import restore
 
 toy.install()

@@ -13,7 +13,7 @@ from flax import nnx
 
 from tests import tiny
 from wm.data import sampling
-from wm.models import layers, network
+from wm.models.nn import layers, network
 
 WORLD, MODEL = 'tiny()', 'toy()'
 

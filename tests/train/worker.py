@@ -19,7 +19,7 @@ import sys
 from typing import Any
 
 from tests.train import toy
-from wm import ending, stopping
+from wm.runtime import ending, stopping
 
 
 def _die() -> None:

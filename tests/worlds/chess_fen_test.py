@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import core
-from wm.worlds import chess_fen as fen
+from wm.worlds.chess import fen
 
 GOOD = (
   fen.START,

@@ -12,8 +12,10 @@ import zlib
 import numpy as np
 import pytest
 
-from wm.kernels import chess, chess_san
-from wm.worlds import chess_fen, chess_moves
+from wm.kernels import chess
+from wm.kernels.chess import san as chess_san
+from wm.worlds.chess import fen as chess_fen
+from wm.worlds.chess import moves as chess_moves
 
 LICHESS = 'lichess_rated_standard_3172.pgn.zst'
 MASTER = 'gnuchess_book_sample_10000.pgn.zst'

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from wm import core
-from wm.worlds import chess_moves as moves
+from wm.worlds.chess import moves
 
 PUBLISHED = {
   'e2e4': 3980,

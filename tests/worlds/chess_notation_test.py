@@ -3,7 +3,15 @@ import pytest
 
 from wm import core
 from wm.kernels import chess
-from wm.worlds import chess_fen, chess_moves, chess_notation
+from wm.worlds.chess import (
+  fen as chess_fen,
+)
+from wm.worlds.chess import (
+  moves as chess_moves,
+)
+from wm.worlds.chess import (
+  notation as chess_notation,
+)
 
 MATED = 'R5k1/5ppp/8/8/8/8/8/6K1 b - - 0 1'
 

@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 
 from wm import core
 from wm.kernels import chess as kernels
-from wm.worlds import chess, chess_fen, chess_moves, exact
+from wm.worlds.base import exact
+from wm.worlds.chess import (
+  fen as chess_fen,
+)
+from wm.worlds.chess import (
+  moves as chess_moves,
+)
+from wm.worlds.chess import (
+  world as chess,
+)
 
 KIWIPETE = (
   'r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1'

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from wm import core
-from wm.worlds import chess, chess_fen
+from wm.worlds.chess import fen as chess_fen
+from wm.worlds.chess import world as chess
 
 KIWIPETE = (
   'r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1'

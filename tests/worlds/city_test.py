@@ -3,7 +3,7 @@ import pytest
 from scipy.sparse import csgraph, csr_matrix
 
 from wm import core
-from wm.worlds import city, streets
+from wm.worlds.maps import city, streets
 
 
 def components(graph):

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import core
-from wm.worlds import connect4, table
+from wm.worlds import connect4
+from wm.worlds.base import table
 
 FIGURE_1 = ('1,1,1,2,2,2,2', '3,1,1,2,2,2,2')
 

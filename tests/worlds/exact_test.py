@@ -7,9 +7,12 @@ import sys
 import numpy as np
 import pytest
 
-from wm import core, registry, stopping
+from wm import core
+from wm.core import registry
 from wm.kernels import dfa
-from wm.worlds import exact, maps, table
+from wm.runtime import stopping
+from wm.worlds.base import exact, table
+from wm.worlds.maps import world as maps
 
 CHESS = '--world=chess()'
 # Runs a binary that hears Ctrl-C, also where tests run in the background and
@@ -191,7 +194,7 @@ def test_a_boundary_in_compiled_code_hears_ctrl_c(root):
   """In the midst of a search that would take hours; twice it came back."""
   said = """
 sys.path.insert(0, '..')
-from wm.kernels import chess_count_numba as kernel
+from wm.kernels.chess import count_numba as kernel
 search = kernel._search
 def said(*args):
   print('in', flush=True)

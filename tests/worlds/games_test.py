@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from wm import core
-from wm.worlds import games, table
+from wm.worlds.base import games, table
 
 CELLS = 6
 GO = CELLS + 1  # Begins each sequence.

@@ -9,7 +9,8 @@ from scipy.sparse import csgraph, csr_matrix
 
 from wm import core
 from wm.data import text
-from wm.worlds import maps, streets, trips
+from wm.worlds.maps import streets, trips
+from wm.worlds.maps import world as maps
 
 KINDS = ('shortest', 'traffic', 'random')
 SHA256 = {

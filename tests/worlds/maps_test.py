@@ -2,8 +2,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from wm import core, registry
-from wm.worlds import maps, routes, streets
+from wm import core
+from wm.core import registry
+from wm.worlds.maps import routes, streets
+from wm.worlds.maps import world as maps
 
 
 def words(world, sequences, row):

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from wm import core
-from wm.worlds import maps, osm, streets
+from wm.worlds.maps import osm, streets
+from wm.worlds.maps import world as maps
 
 pytest.importorskip('osmnx')
 

@@ -5,8 +5,10 @@ import struct
 import numpy as np
 import pytest
 
-from wm import core, registry
-from wm.worlds import othello, othello_records
+from wm import core
+from wm.core import registry
+from wm.worlds.othello import records as othello_records
+from wm.worlds.othello import world as othello
 
 
 def games(num=30, seed=1, size=8):

@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.worlds.plain_othello import BLACK, WHITE, Board, name
-from wm import core, registry
+from wm import core
+from wm.core import registry
 from wm.kernels import othello as kernels
-from wm.worlds import exact, othello, table
+from wm.worlds.base import exact, table
+from wm.worlds.othello import world as othello
 
 
 def token(world, word):

@@ -5,8 +5,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from wm import registry
-from wm.worlds import map_picture, svg
+from wm.core import registry
+from wm.worlds.base import svg
+from wm.worlds.maps import picture as map_picture
 
 NS = '{http://www.w3.org/2000/svg}'
 

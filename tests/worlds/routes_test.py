@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import core
-from wm.worlds import city, routes
+from wm.worlds.maps import city, routes
 
 
 @settings(max_examples=40, deadline=None)

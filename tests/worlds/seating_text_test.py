@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from wm import predictors
-from wm.metrics import compression, distinction, stats
-from wm.worlds import seating, seating_text
+from wm.evaluation import statistics as stats
+from wm.metrics import compression, distinction
+from wm.worlds.seating import text as seating_text
+from wm.worlds.seating import world as seating
 
 WORLD = seating.World(people=4)
 SENTENCE = re.compile(

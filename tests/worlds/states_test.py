@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from wm import core, registry
+from wm import core
+from wm.core import registry
 
 NUM = 24
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wm import core
-from wm.worlds import city, streets
+from wm.worlds.maps import city, streets
 
 NODES = 'osm_id,lat,lon\n10,40.0,-74.0\n20,40.001,-74.0\n30,40.0,-73.999\n'
 EDGES = 'node,direction,neighbor\n10,N,20\n20,S,10\n10,E,30\n'

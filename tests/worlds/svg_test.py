@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from wm.worlds import svg
+from wm.worlds.base import svg
 
 NS = '{http://www.w3.org/2000/svg}'
 

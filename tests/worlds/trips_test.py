@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from wm import core
-from wm.worlds import city, streets, trips
+from wm.worlds.maps import city, streets, trips
 
 HEAD = {
   2014: 'vendor_id, pickup_longitude, pickup_latitude, rate_code, '

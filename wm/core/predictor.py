@@ -152,7 +152,7 @@ def sample(
     num: continuations a prefix, M.
     max_len: total tokens, prefix included, at which sampling is capped.
     seeds: [B] integers; row b depends on seeds[b] alone.
-    accept: rule from `wm.accept`; only accepted tokens are drawn, with
+    accept: rule from `wm.core.accept`; only accepted tokens are drawn, with
       probabilities renormalised over them.
   """
   batch, budget = len(lengths), max_len - np.asarray(lengths)

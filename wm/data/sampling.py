@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from wm import core, files, locks, progress, registry
+from wm import core
+from wm.core import registry
 from wm.data import store as stores
 from wm.data import text as texts
+from wm.runtime import files, locks, progress
 
 Path = pathlib.Path
 

@@ -21,8 +21,9 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from wm import core, files
+from wm import core
 from wm.data import shards as shard_files
+from wm.runtime import files
 
 Path = pathlib.Path
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from wm import core, files
+from wm import core
+from wm.runtime import files
 
 Path = pathlib.Path
 

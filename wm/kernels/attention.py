@@ -22,7 +22,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from wm.kernels import hashing
+from wm.kernels.base import hashing
 
 # Finite, so that exp(_NEVER - _NEVER) is no NaN where nothing is seen.
 _NEVER = -1e30

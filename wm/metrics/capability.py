@@ -9,7 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core, predictors
-from wm.metrics import driving, next_token, trials
+from wm.evaluation import decoding as driving
+from wm.evaluation import prefix_pairs as trials
+from wm.metrics import next_token
 
 
 @dataclasses.dataclass(frozen=True)

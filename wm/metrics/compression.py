@@ -14,9 +14,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from wm import accept as rules
-from wm import core, predictors, registry
-from wm.metrics import asking, endings, rollouts, search, trials
+from wm import core, predictors
+from wm.core import accept as rules
+from wm.core import registry
+from wm.evaluation import (
+  endings,
+  search,
+)
+from wm.evaluation import (
+  engine as rollouts,
+)
+from wm.evaluation import (
+  membership as asking,
+)
+from wm.evaluation import (
+  prefix_pairs as trials,
+)
 
 
 @dataclasses.dataclass(frozen=True)

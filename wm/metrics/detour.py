@@ -13,7 +13,9 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.metrics import driving, next_token, trials
+from wm.evaluation import decoding as driving
+from wm.evaluation import prefix_pairs as trials
+from wm.metrics import next_token
 
 KINDS = ('random', 'adversarial', 'second')
 # Tokens of the published program, and those that it keeps free at the end.

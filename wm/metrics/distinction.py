@@ -12,9 +12,23 @@ from typing import ClassVar
 
 import numpy as np
 
-from wm import accept as rules
-from wm import core, predictors, registry
-from wm.metrics import asking, boundaries, endings, rollouts, search, trials
+from wm import core, predictors
+from wm.core import accept as rules
+from wm.core import registry
+from wm.evaluation import (
+  boundaries,
+  endings,
+  search,
+)
+from wm.evaluation import (
+  engine as rollouts,
+)
+from wm.evaluation import (
+  membership as asking,
+)
+from wm.evaluation import (
+  prefix_pairs as trials,
+)
 
 # Stream of randomness of the world's sampled boundary, beside those of trials.
 BOUNDARY = 16

@@ -11,9 +11,12 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from wm import core, predictors, registry
+from wm import core, predictors
+from wm.core import registry
 from wm.data import sampling, store
-from wm.metrics import driving, next_token, trials
+from wm.evaluation import decoding as driving
+from wm.evaluation import prefix_pairs as trials
+from wm.metrics import next_token
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,8 +11,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from wm import accept, core, predictors, registry
-from wm.metrics import driving, trials
+from wm import core, predictors
+from wm.core import accept, registry
+from wm.evaluation import decoding as driving
+from wm.evaluation import prefix_pairs as trials
 
 
 @dataclasses.dataclass(frozen=True)

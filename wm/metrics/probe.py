@@ -13,7 +13,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core, predictors
-from wm.metrics import driving, next_token
+from wm.evaluation import decoding as driving
+from wm.metrics import next_token
 
 HELD_OUT = 5  # One part in so many is for testing.
 
@@ -141,7 +142,7 @@ class Metric(core.Metric):
     features = activations(predictor, sequences, points, self.layer)
     if features is None or test.all() or not test.any():
       return None if features is None else np.zeros(len(test))
-    from wm.metrics import linear  # Deferred: imports JAX.
+    from wm.evaluation import linear  # Deferred: imports JAX.
 
     target, classes = _classes(points.label)
     params = linear.fit(

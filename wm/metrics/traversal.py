@@ -13,7 +13,8 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.metrics import driving, next_token
+from wm.evaluation import decoding as driving
+from wm.metrics import next_token
 
 WITHIN = (1, 5, 10, 50)  # Percent above the optimum.
 

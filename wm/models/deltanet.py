@@ -18,8 +18,8 @@ import jax.numpy as jnp
 from flax import nnx
 
 from wm import core
-from wm.kernels import scan_delta
-from wm.models import convolution, layers, recurrent
+from wm.kernels.scan import delta_rule as scan_delta
+from wm.models.nn import convolution, layers, recurrent
 
 EPSILON = 1e-6
 

@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from wm.models import recurrent, rnn
+from wm.models import rnn
+from wm.models.nn import recurrent
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from wm.kernels import scan_selective
-from wm.models import convolution, layers, ssm
+from wm.kernels.scan import selective as scan_selective
+from wm.models.nn import convolution, layers, ssm
 
 
 @dataclasses.dataclass(frozen=True)

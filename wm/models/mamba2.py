@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from wm.kernels import scan_ssd
-from wm.models import convolution, layers, ssm
+from wm.kernels.scan import state_space as scan_ssd
+from wm.models.nn import convolution, layers, ssm
 
 
 @dataclasses.dataclass(frozen=True)

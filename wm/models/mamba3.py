@@ -17,8 +17,9 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from wm.kernels import scan_ssd
-from wm.models import layers, mamba2, recurrent, ssm, turning
+from wm.kernels.scan import state_space as scan_ssd
+from wm.models import mamba2
+from wm.models.nn import layers, recurrent, ssm, turning
 
 
 @dataclasses.dataclass(frozen=True)

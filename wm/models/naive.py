@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from wm import core, predictors, registry
+from wm import core, predictors
+from wm.core import registry
 
 
 @dataclasses.dataclass(frozen=True)

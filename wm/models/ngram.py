@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from wm import core, files, predictors
+from wm import core, predictors
 from wm.data import store as stores
+from wm.runtime import files
 
 Path = pathlib.Path
 

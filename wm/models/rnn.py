@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from wm.models import layers, recurrent
+from wm.models.nn import layers, recurrent
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,7 +24,7 @@ from flax import nnx
 
 from wm import core
 from wm.kernels import scan
-from wm.models import layers, recurrent
+from wm.models.nn import layers, recurrent
 
 # Tokens whose transitions are held at once, by form; chunks are made again in
 # the backward pass. Steps on a CPU (width 128, blocks of 8, training a layer

@@ -18,8 +18,8 @@ import jax.numpy as jnp
 from flax import nnx
 
 from wm import core
-from wm.models import attention, layers
-from wm.models import network as network_lib
+from wm.models.nn import attention, layers
+from wm.models.nn import network as network_lib
 
 _CHOICES = {
   'positions': ('learned', *attention.ROTARY),

@@ -12,8 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from wm import core, plugins, predictors, registry
-from wm.models import user_checks
+from wm import core, predictors
+from wm.core import plugins, registry
+from wm.models.serving import user_checks
 
 EXPECTED = "expected function='package.module:name' or 'file.py:name'"
 # Spacing of numbers next to 1, of floats narrower than float32.

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from wm import accept as rules
 from wm import core
+from wm.core import accept as rules
 from wm.predictors.stateless import HistorySession, Stateless, chunks
 
 Tokens = tuple[int, ...]

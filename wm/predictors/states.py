@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wm import accept as rules
 from wm import core
+from wm.core import accept as rules
 
 
 class StatePredictor(core.Predictor):

@@ -11,7 +11,7 @@ import numpy as np
 from wm import core
 from wm.recon import routes as routes_lib
 from wm.recon.routes import DESTINATION, PATH, VALID, Routes
-from wm.worlds import streets
+from wm.worlds.maps import streets
 
 NAMES = ('none', 'valid', 'uniform', 'matched')
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from wm import files
 from wm.recon import measures
-from wm.worlds import streets
+from wm.runtime import files
+from wm.worlds.maps import streets
 
 if TYPE_CHECKING:
   from matplotlib import axes as axes_lib

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.kernels.recon_ref import Edges
-from wm.metrics import stats
+from wm.evaluation import statistics as stats
+from wm.kernels.maps.recon_ref import Edges
 from wm.recon.routes import Routes
-from wm.worlds import streets
+from wm.worlds.maps import streets
 
 USED, FALSE, UNUSED = range(3)
 KINDS = ('true', 'new', 'unused')
@@ -89,7 +89,7 @@ def crossings(
   Edges are straight; both directions of a street are one segment, and edges
   that are in the map's use count, unused ones do not.
   """
-  from wm.kernels import geometry_numba  # Numba on first use.
+  from wm.kernels.maps import geometry_numba  # Numba on first use.
 
   count = np.full(len(source), -1, np.int64)
   low, high = np.minimum(source, target), np.maximum(source, target)

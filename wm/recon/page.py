@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from wm import files
 from wm.recon import draw, measures
 from wm.recon.routes import Routes
-from wm.worlds import streets
+from wm.runtime import files
+from wm.worlds.maps import streets
 
 
 def _data(

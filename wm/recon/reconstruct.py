@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.kernels import recon_ref
-from wm.kernels.recon_ref import Edges
+from wm.kernels.maps import recon_ref
+from wm.kernels.maps.recon_ref import Edges
 from wm.recon.routes import CLASSES, LENGTH_CAP, Fate, Routes
-from wm.worlds import streets
+from wm.worlds.maps import streets
 
 EARTH_MILES = 3958.7613  # Mean radius.
 
@@ -82,12 +82,12 @@ class Candidates(NamedTuple):
 
 def _kernels(backend: str, name: str) -> ModuleType:
   if backend == 'ref':
-    from wm.kernels import geometry_ref
+    from wm.kernels.maps import geometry_ref
 
     return {'recon': recon_ref, 'geometry': geometry_ref}[name]
   if backend != 'numba':
     raise core.InputError(f'backend {backend!r}; available: numba, ref')
-  from wm.kernels import geometry_numba, recon_numba  # Numba on first use.
+  from wm.kernels.maps import geometry_numba, recon_numba  # Numba on first use.
 
   return {'recon': recon_numba, 'geometry': geometry_numba}[name]
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.worlds import streets
+from wm.worlds.maps import streets
 
 # How a route fares on the true map (Vafa et al. 2024, mapping/).
 VALID, PATH, DESTINATION, LENGTH_CAP = range(4)

@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from wm import core, files, locks, progress, provenance, registry
+from wm import core
+from wm.core import registry
 from wm.data import text
-from wm.metrics import scoring, stats
+from wm.evaluation import scoring
+from wm.evaluation import statistics as stats
 from wm.recon import controls, draw, measures, page, reconstruct, sampling
 from wm.recon import routes as routes_lib
 from wm.recon.reconstruct import Options
 from wm.recon.routes import CLASSES, Routes
+from wm.runtime import files, locks, progress, provenance
 
 Path = pathlib.Path
 
@@ -110,7 +113,7 @@ def from_model(
     config: of the reconstruction.
     name: of the model, for titles.
     num: sequences to sample.
-    accept: rule from `wm.accept` that they are sampled under.
+    accept: rule from `wm.core.accept` that they are sampled under.
     about: what else identifies the model (checkpoint, step).
     origin: what the predictor is made from; without it nothing is kept.
     tell: gets a line where sequences are sampled anew.

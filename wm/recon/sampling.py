@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from wm import core, files, progress, provenance
+from wm import core
 from wm.data import text
 from wm.recon import routes
+from wm.runtime import files, progress, provenance
 
 Path = pathlib.Path
 
-_CODE = ('wm.recon.sampling', 'wm.accept')
+_CODE = ('wm.recon.sampling', 'wm.core.accept')
 _RECORD = {'inputs': dict, 'unknown': str, 'sha256': str}
 CHUNK = 256  # Rows sampled, and kept, at a time; no result depends on it.
 
@@ -124,7 +125,7 @@ def write(
       `.parts` holds what is done while the rest is not.
     num: sequences.
     seed: of pairs and draws.
-    accept: rule from `wm.accept`.
+    accept: rule from `wm.core.accept`.
   """
   path = Path(path)
   if path.exists():

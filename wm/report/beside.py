@@ -12,7 +12,8 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wm import core, registry
+from wm import core
+from wm.core import registry
 from wm.report import paper, printed, tables
 from wm.report.collect import Entry, Run
 

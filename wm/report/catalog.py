@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-from wm import registry
+from wm.core import registry
 
 TITLES = {
   'world': 'Worlds (--world)',
@@ -74,7 +74,7 @@ def parameters(thing: Any, vocab_size: int, max_len: int) -> int | None:
   """Parameters of a plug-in that is a network; None of any other."""
   if not hasattr(thing, 'build'):
     return None
-  from wm.models import network  # Only networks are built of weights.
+  from wm.models.nn import network  # Only networks are built of weights.
 
   return network.Shape(thing, vocab_size, max_len).num_params
 

@@ -10,7 +10,8 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from wm import core, files
+from wm import core
+from wm.runtime import files
 
 Entry = dict[str, Any]
 

@@ -13,9 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wm import core, files, registry
+from wm import core
+from wm.core import registry
 from wm.report import catalog
 from wm.report import page as pages
+from wm.runtime import files
 
 WIDTH = 79
 # Sequences and states that are shown of a world, and tokens of each.

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wm import core, registry
+from wm import core
+from wm.core import registry
 from wm.report.worst import Trial
 
 

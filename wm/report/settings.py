@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wm import registry
+from wm.core import registry
 from wm.report import tables
 from wm.report.collect import Entry, Run
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from wm import registry
+from wm.core import registry
 from wm.report.collect import Entry, Run
 
 

@@ -10,7 +10,8 @@ import inspect
 import re
 from collections.abc import Mapping, Sequence
 
-from wm import core, registry
+from wm import core
+from wm.core import registry
 from wm.report import details
 from wm.report.collect import Entry
 

@@ -13,7 +13,8 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from wm import core, registry
+from wm import core
+from wm.core import registry
 from wm.report import collect, tables
 from wm.report.collect import Run
 

@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
-from wm import files, locks
 from wm.report import (
   beside,
   breakdown,
@@ -23,6 +22,7 @@ from wm.report import (
   terms,
   worst,
 )
+from wm.runtime import files, locks
 
 STAGE = 'report'
 

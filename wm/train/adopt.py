@@ -7,9 +7,12 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from wm import core, files, locks, registry
+from wm import core
+from wm.core import registry
 from wm.data import sampling
-from wm.models import gpt2_import, network
+from wm.models.importers import gpt2 as gpt2_import
+from wm.models.nn import network
+from wm.runtime import files, locks
 from wm.train import books, checkpoints, runs, state
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from wm import progress
+from wm.runtime import progress
 from wm.train import config as config_lib
 from wm.train import step as step_lib
 from wm.train import writers

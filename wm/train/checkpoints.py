@@ -25,7 +25,8 @@ from typing import Any
 import jax
 import orbax.checkpoint as ocp
 
-from wm import core, files
+from wm import core
+from wm.runtime import files
 from wm.train import state as state_lib
 
 # What Orbax and TensorStore raise on files that are cut, changed or gone.

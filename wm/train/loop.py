@@ -19,10 +19,12 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from wm import compile_cache, core, files, locks, registry, stopping
+from wm import core
+from wm.core import registry
 from wm.data import batches as batches_lib
 from wm.data import store as stores
-from wm.models import network
+from wm.models.nn import network
+from wm.runtime import compile_cache, files, locks, stopping
 from wm.train import books as books_lib
 from wm.train import checkpoints as checkpoints_lib
 from wm.train import config as config_lib

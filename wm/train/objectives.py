@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import optax
 
 from wm import core
-from wm.models import network, states
+from wm.models.nn import network
+from wm.models.serving import states
 from wm.train import config as config_lib
 
 # What a step reports first, in this order.

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 
 from wm import core
-from wm.models import layers
+from wm.models.nn import layers
 from wm.train import config as config_lib
 
 

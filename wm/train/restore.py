@@ -5,8 +5,10 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
-from wm import core, files, registry
+from wm import core
+from wm.core import registry
 from wm.data import sampling
+from wm.runtime import files
 from wm.train import runs
 
 WHICH = ('best', 'last')
@@ -102,7 +104,8 @@ def _predictor(
     return model.load(path, world), {**info, 'checkpoint': str(path)}
   import jax
 
-  from wm.models import network, states
+  from wm.models.nn import network
+  from wm.models.serving import states
   from wm.train import checkpoints
   from wm.train import state as state_lib
 

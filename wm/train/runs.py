@@ -6,7 +6,8 @@ import hashlib
 import pathlib
 from typing import Any
 
-from wm import core, registry
+from wm import core
+from wm.core import registry
 from wm.data import sampling
 from wm.data import store as stores
 from wm.train import config as config_lib

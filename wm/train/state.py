@@ -17,7 +17,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from wm import core
-from wm.models import layers, network
+from wm.models.nn import layers, network
 
 Arrays = dict[str, jax.Array]
 Shapes = dict[str, jax.ShapeDtypeStruct]

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from wm.models import network
+from wm.models.nn import network
 from wm.train import objectives
 from wm.train import optimiser as optimiser_lib
 from wm.train import state as state_lib

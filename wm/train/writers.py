@@ -11,7 +11,7 @@ import math
 import pathlib
 from typing import Any
 
-from wm import files
+from wm.runtime import files
 
 
 def read_metrics(path: str | pathlib.Path) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.worlds import svg, table
+from wm.worlds.base import svg, table
 
 # Taller columns are drawn as bars.
 MOST_DISCS = 16

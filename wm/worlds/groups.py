@@ -22,7 +22,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.worlds import svg, table
+from wm.worlds.base import svg, table
 
 TOKENS = ('all', 'generators')
 LARGEST = 720  # Elements of S6; tables hold the square of it.

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.worlds import svg, table
+from wm.worlds.base import svg, table
 
 AROUND = 8  # States drawn on each side of the current one.
 

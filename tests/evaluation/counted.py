@@ -1,0 +1,64 @@
+"""A metric that counts its calls, and how it is run."""
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+
+from tests import tiny
+from wm import core, predictors
+from wm.evaluation import scoring
+from wm.runtime import provenance
+
+WORLD = tiny.World()
+ORACLE = predictors.Oracle(WORLD)
+ORIGIN = provenance.Origin({'model': 'oracle'})
+OTHER = provenance.Origin({'model': 'another'})
+
+
+@dataclasses.dataclass(frozen=True)
+class Counted(core.Metric):
+  """Counts its calls; may be interrupted or need what is not there."""
+
+  version: ClassVar[str] = '7'
+  calls: ClassVar[list[str]] = []
+  interrupted: ClassVar[set[str]] = set()
+  breakdown: ClassVar[tuple[str, ...]] = ('kind',)
+
+  label: str = 'a'
+
+  def __call__(self, predictor, world, seed):
+    if self.label in self.interrupted:
+      raise KeyboardInterrupt
+    self.calls.append(self.label)
+    return (
+      core.scores(
+        'share',
+        [1, 0, 0.1 + 0.2, 9],
+        reason=['', '', '', 'empty'],
+        group=np.array([1, 1, 2**40, 3]),
+        columns={
+          'kind': np.array(['x', 'y', 'x', 'x']),
+          'even': np.array([True, False, True, True]),
+          'many': np.arange(4),
+        },
+        counts={'tries': np.int64(3)},
+      ),
+      core.scores('plain', [2.5], bounds=None),
+    )
+
+
+def run(out, *metrics, **fields):
+  """Entries of some metrics; `fields` as in scoring.run."""
+  return scoring.run(
+    fields.pop('predictor', ORACLE),
+    WORLD,
+    metrics or (Counted(),),
+    **{
+      'seed': 3,
+      'model_name': 'm',
+      'out': out,
+      'origin': ORIGIN,
+      **fields,
+    },
+  )

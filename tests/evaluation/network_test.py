@@ -1,0 +1,100 @@
+"""Sampled metrics on a real network: any batch, any number of devices."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+from tests import tiny
+from wm import core
+from wm.core import registry
+from wm.evaluation import needs
+from wm.evaluation import statistics as stats
+from wm.metrics import compression, distinction, next_token, probe
+from wm.models.nn import network
+from wm.models.serving import states
+
+WORLD = tiny.World()
+METRICS = (
+  compression.Metric(trials=9, samples=5, accept='epsilon(0.05)', graded=True),
+  compression.Metric(trials=9, k=2, cap=16, exact=True, accept='top_k(3)'),
+  distinction.Metric(trials=9, samples=5, accept='top_p(0.8)'),
+)
+
+
+def _predictor(devices):
+  model = registry.make('model', 'transformer(layers=1, width=16)')
+  shape = network.Shape(model, len(WORLD.vocab), WORLD.max_len)
+  # Large weights: probabilities far from uniform.
+  params = jax.tree.map(lambda leaf: 4 * leaf, network.init(shape, 0))
+  return network.NetworkPredictor(
+    model,
+    params,
+    len(WORLD.vocab),
+    WORLD.end,
+    WORLD.max_len,
+    devices=tuple(jax.devices()[:devices]),
+  )
+
+
+@pytest.mark.parametrize('metric', METRICS, ids=lambda m: m.name)
+def test_batch_and_devices_do_not_matter(metric):
+  first = None
+  for devices, batch in ((1, 1), (1, 4), (2, 16)):
+    predictor = _predictor(min(devices, len(jax.devices())))
+    made = dataclasses.replace(metric, batch=batch)
+    found = made(predictor, WORLD, 0)
+    first = first or found
+    for one, other in zip(first, found, strict=True):
+      np.testing.assert_array_equal(one.value, other.value)
+      np.testing.assert_array_equal(one.reason, other.reason)
+
+
+def families() -> list[str]:
+  return [
+    name
+    for name in registry.names('model')
+    if issubclass(registry.find('model', name), network.NetworkModel)
+  ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('where', ['lattice(length=16)', 'chess(length=16)'])
+@pytest.mark.parametrize('family', families())
+def test_every_family_is_measured_by_every_kind_of_metric(family, where):
+  """By whole sequences, by sessions and by activations."""
+  world = registry.make('world', where)
+  predictor = registry.make('model', f'{family}(layers=1, width=32)').predictor(
+    world, 0
+  )
+  for metric in (
+    compression.Metric(trials=3, samples=2, accept='epsilon(0.0001)'),
+    distinction.Metric(trials=3, samples=2, accept='epsilon(0.0001)'),
+    next_token.Metric(num=3),
+    probe.Metric(num=20),
+  ):
+    assert not needs.lacks(metric, predictor, world)
+    found = [stats.summarize(s) for s in metric(predictor, world, 0)]
+    assert max(one['n'] for one in found) > 0, metric.name
+
+
+def test_a_model_of_states_has_activations_and_no_next_token():
+  world = registry.make('world', 'lattice(length=16)')
+  model = registry.make('model', 'rnn(layers=1, width=16)')
+  shape = network.Shape(
+    model, len(world.vocab), world.max_len, sum(world.state_heads)
+  )
+  predictor = states.StatePredictor(
+    model, network.init(shape, 0), world, world.max_len
+  )
+  accuracy = probe.Metric(num=20)(predictor, world, 0)[0]
+  assert accuracy.measured.all()
+  for metric in (
+    compression.Metric(trials=3),
+    distinction.Metric(trials=3),
+    next_token.Metric(num=3),
+  ):
+    with pytest.raises(core.InputError, match='such as probe') as error:
+      metric(predictor, world, 0)
+    assert '\n' not in str(error.value)

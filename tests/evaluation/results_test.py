@@ -1,0 +1,228 @@
+"""Parts: what is kept, what stands no more, what is damaged."""
+
+import dataclasses
+import json
+import pathlib
+import tarfile
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import wm
+from tests.evaluation.counted import OTHER, Counted
+from tests.evaluation.counted import run as _run
+from wm import core
+from wm.core import registry
+from wm.evaluation import results as parts
+from wm.evaluation import scoring
+from wm.evaluation import statistics as stats
+from wm.runtime import provenance
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+  Counted.calls.clear()
+  Counted.interrupted.clear()
+
+
+def _files(out) -> list:
+  """The part's files: what says that it is there, and the rows."""
+  (path,) = parts.paths(out)
+  return [path, path.with_suffix('.npz')]
+
+
+def test_what_is_kept_is_said_and_not_measured(tmp_path):
+  first = _run(tmp_path)
+  before = (tmp_path / 'rows.csv').read_bytes()
+  said = []
+  assert _run(tmp_path, tell=said.append) == first
+  assert said == ['counted(): kept from before']
+  assert Counted.calls == ['a']
+  assert (tmp_path / 'rows.csv').read_bytes() == before
+
+
+def test_what_the_model_is_made_from_has_changed(tmp_path):
+  _run(tmp_path)
+  said = []
+  _run(tmp_path, origin=OTHER, tell=said.append)
+  assert said == ['counted(): measured anew: model changed']
+  assert Counted.calls == ['a', 'a']
+
+
+def test_without_an_origin_nothing_is_kept(tmp_path):
+  for _ in range(2):
+    said = []
+    _run(tmp_path, origin=provenance.Origin({}, 'unknown'), tell=said.append)
+  assert said == ['unknown: all is measured anew each time']
+  assert Counted.calls == ['a', 'a']
+  # Nor is it used by a run that knows its own.
+  _run(tmp_path)
+  assert Counted.calls == ['a', 'a', 'a']
+
+
+def test_a_stopped_run_leaves_no_stale_results(tmp_path):
+  _run(tmp_path)
+  Counted.interrupted.add('a')
+  with pytest.raises(KeyboardInterrupt):
+    _run(tmp_path, origin=OTHER)
+  for name in scoring.JOINED:
+    assert not (tmp_path / name).exists()
+
+
+def test_a_metric_that_fails_claims_no_folder(tmp_path):
+  Counted.interrupted.add('a')
+  with pytest.raises(KeyboardInterrupt):
+    _run(tmp_path / 'x')
+  assert not (tmp_path / 'x').exists()
+
+
+@pytest.mark.parametrize('which', [0, 1])
+@pytest.mark.parametrize('harm', ['cut', 'empty', 'flipped', 'gone'])
+def test_a_damaged_part_is_measured_anew(tmp_path, which, harm):
+  first = _run(tmp_path)
+  path = _files(tmp_path)[which]
+  held = bytearray(path.read_bytes())
+  held[len(held) // 2] ^= 1
+  if harm == 'gone':
+    path.unlink()
+  else:
+    path.write_bytes({'cut': held[:100], 'empty': b''}.get(harm, held))
+  said = []
+  assert _run(tmp_path, tell=said.append) == first
+  assert Counted.calls == ['a', 'a']
+  if which or harm != 'gone':
+    (line,) = said
+    assert path.name in line
+    assert line.startswith('counted(): measured anew: scores/counted-')
+    assert 'is damaged' in line
+  assert len(pd.read_csv(tmp_path / 'rows.csv')) == 5
+
+
+def test_any_changed_byte_is_found_out(tmp_path):
+  _run(tmp_path)
+  for path in _files(tmp_path):
+    held = path.read_bytes()
+    for place in range(0, len(held), 1 + len(held) // 500):
+      changed = bytearray(held)
+      changed[place] ^= 1 << place % 8
+      path.write_bytes(changed)
+      with pytest.raises(parts.Unusable):
+        parts.read(_files(tmp_path)[0])
+    path.write_bytes(held)
+  assert parts.read(_files(tmp_path)[0]).spec == 'counted()'
+
+
+def test_a_changed_number_in_a_part_is_found_out(tmp_path):
+  first = _run(tmp_path)
+  path = _files(tmp_path)[0]
+  text = path.read_text()
+  path.write_text(text.replace('"value": 2.5', '"value": 3.5'))
+  assert path.read_text() != text
+  assert _run(tmp_path) == first
+
+
+def test_better_statistics_need_no_new_trials(tmp_path, monkeypatch):
+  source = tmp_path / 'statistics_of_mine.py'
+  source.write_text('LEVEL = 0.95')
+  monkeypatch.setattr(scoring, '_SUMMARIES', (str(source),))
+  out, said = tmp_path / 'out', []
+  (first, _) = _run(out)
+  rows = (out / 'rows.csv').read_bytes()
+  source.write_text('LEVEL = 0.5')
+  made = stats.summarize
+  monkeypatch.setattr(
+    stats, 'summarize', lambda s, seed: {**made(s, seed), 'low': -1.0}
+  )
+  (second, _) = _run(out, tell=said.append)
+  assert said == [
+    'counted(): kept from before, summed up anew: statistics_of_mine.py changed'
+  ]
+  assert Counted.calls == ['a']
+  assert second == {**first, 'low': -1.0}
+  assert (out / 'rows.csv').read_bytes() == rows
+  broken = json.loads((out / 'breakdown.json').read_text())
+  assert {e['low'] for e in broken} == {-1.0}
+  said.clear()
+  assert _run(out, tell=said.append)[0] == second
+  assert said == ['counted(): kept from before']
+
+
+def test_a_part_of_the_version_before_is_told_by_its_version(tmp_path):
+  _run(tmp_path)
+  (path,) = parts.paths(tmp_path)
+  entries = json.loads(path.read_text())['entries']
+  parts.remove(path)
+  old = path.with_name('counted-0123456789ab.json')
+  old.write_text(json.dumps({'entries': entries, 'breakdown': []}))
+  old.with_suffix('.csv').write_text('metric,spec\n')
+  said = []
+  _run(tmp_path, tell=said.append)
+  assert said == [
+    f'counted(): measured anew: scores/{old.name} was written by wm '
+    f'{wm.__version__} in a format that does not say what it was measured from'
+  ]
+  assert sorted((tmp_path / parts.FOLDER).iterdir()) == sorted(_files(tmp_path))
+
+
+def test_parts_of_the_version_before_are_measured_anew(tmp_path):
+  archive = pathlib.Path(__file__).parents[1] / 'golden' / 'scored.tar.xz'
+  with tarfile.open(archive) as tar:
+    tar.extractall(tmp_path, filter='data')
+  found = parts.paths(tmp_path / 'scored')
+  assert found
+  for path in found:
+    with pytest.raises(parts.Unusable, match='written by wm 0') as error:
+      parts.read(path)
+    assert registry.make('metric', error.value.spec)
+    parts.remove(path)
+  assert not list((tmp_path / 'scored' / parts.FOLDER).iterdir())
+
+
+WORDS = st.text(
+  st.characters(exclude_characters='\0', codec='utf-8'), max_size=5
+)
+columns = st.one_of(
+  arrays(st.sampled_from(['f4', 'f8', 'i1', 'i4', 'i8', 'u8', '?']), 3),
+  arrays('U5', 3, elements=WORDS),
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+  value=arrays('f8', 3),
+  reason=arrays('U5', 3, elements=st.text('abc', max_size=5)),
+  group=arrays('i8', 3),
+  weight=arrays('f8', 3, elements=st.floats(0)),
+  side=st.dictionaries(st.text(), columns, max_size=3),
+  counts=st.dictionaries(st.text(), st.integers(), max_size=2),
+  bounds=st.sampled_from([None, (0.0, 1.0), (0.0, None)]),
+)
+def test_rows_are_read_back_exactly(
+  tmp_path_factory, value, reason, group, weight, side, counts, bounds
+):
+  path = tmp_path_factory.mktemp('part') / 'part.json'
+  scores = core.Scores(
+    'share', value, reason, group, weight, side, counts, bounds
+  )
+  part = parts.Part('m()', {'a': 'b'}, '', {}, {'seed': 1}, [], [], (scores,))
+  parts.write(path, part)
+  read = parts.read(path)
+  (found,) = read.scores
+  assert dataclasses.replace(read, scores=(scores,)) == part
+  assert (found.quantity, found.counts, found.bounds) == (
+    'share',
+    counts,
+    bounds,
+  )
+  assert list(found.columns) == list(side)
+  kept = [found.value, found.reason, found.group, found.weight]
+  for mine, its in zip(
+    [*kept, *found.columns.values()],
+    [value, reason, group, weight, *side.values()],
+    strict=True,
+  ):
+    assert mine.dtype == its.dtype
+    assert mine.tobytes() == its.tobytes()

@@ -1,0 +1,281 @@
+"""Result files: fields, rows, breakdowns, resuming, refusing."""
+
+import dataclasses
+import json
+import os
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import wm
+from tests import tiny
+from tests.evaluation.counted import ORACLE, OTHER, WORLD, Counted
+from tests.evaluation.counted import run as _run
+from wm import core, predictors
+from wm.core import registry
+from wm.evaluation import needs, scoring
+from wm.evaluation import results as parts
+from wm.evaluation import statistics as stats
+from wm.metrics import compression, distinction
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+  Counted.calls.clear()
+  Counted.interrupted.clear()
+
+
+def test_fields(tmp_path):
+  entries = _run(tmp_path, extra={'checkpoint': 'best'})
+  assert entries == json.loads((tmp_path / 'scores.json').read_text())
+  share, plain = entries
+  expected = {
+    'metric': 'counted',
+    'spec': 'counted()',
+    'quantity': 'share',
+    'world': 'tiny()',
+    'model': 'm',
+    'n': 3,
+    'clusters': 2,
+    'unmeasured': {'empty': 1},
+    'seed': 3,
+    'accept': None,
+    'counts': {'tries': 3},
+    'metric_version': '7',
+    'world_version': '1',
+    'wm_version': wm.__version__,
+    'checkpoint': 'best',
+    'interval': 'korn-graubard',
+  }
+  assert {k: share[k] for k in expected} == expected
+  assert share['value'] == pytest.approx(1.3 / 3)
+  assert share['low'] < share['value'] < share['high']
+  assert plain['value'] == 2.5
+  assert plain['low'] is None
+  assert set(share) == set(plain)
+  assert 'commit' in share
+
+
+def test_accept_is_named(tmp_path):
+  metric = compression.Metric(trials=3, accept='top_k(2)')
+  assert {e['accept'] for e in _run(tmp_path, metric)} == {'top_k(2)'}
+
+
+def test_rows_open_in_one_call_and_give_the_scores_back(tmp_path):
+  metrics = (
+    compression.Metric(trials=20),
+    distinction.Metric(trials=20),
+    Counted(),
+  )
+  noisy = predictors.NoisyOracle(
+    WORLD, illegal=0.1, wrong=0.2, by='prefix', seed=1
+  )
+  entries = _run(tmp_path, *metrics, predictor=noisy)
+  rows = pd.read_csv(tmp_path / 'rows.csv')
+  assert list(rows.columns[:8]) == list(scoring.COLUMNS)
+  assert {'state', 'moves', 'even', 'elements', 'kind'} <= set(rows.columns)
+  for entry in entries:
+    mine = rows[
+      (rows['spec'] == entry['spec']) & (rows['quantity'] == entry['quantity'])
+    ]
+    measured = mine[mine['reason'].isna()]
+    assert len(measured) == entry['n']
+    if entry['n']:
+      mean = np.average(measured['value'], weights=measured['weight'])
+      assert mean == pytest.approx(entry['value'], abs=1e-15)
+    missing = mine['reason'].value_counts().to_dict()
+    assert missing == entry['unmeasured']
+  exact = rows[rows['quantity'] == 'share']
+  assert exact['value'].iloc[2] == 0.1 + 0.2
+  assert exact['group'].iloc[2] == 2**40
+
+
+def test_breakdown(tmp_path):
+  _run(tmp_path)
+  found = json.loads((tmp_path / 'breakdown.json').read_text())
+  where = [e['where'] for e in found if e['quantity'] == 'share']
+  # The world's tags and what the metric names; `many` is neither.
+  assert where == [
+    {'even': False},
+    {'even': True},
+    {'kind': 'x'},
+    {'kind': 'y'},
+  ]
+  x = found[2]
+  assert (x['n'], x['unmeasured']) == (2, {'empty': 1})
+  assert x['value'] == pytest.approx(1.3 / 2)
+  fields = json.loads((tmp_path / 'scores.json').read_text())[0]
+  assert set(x) == {*fields, 'where'}
+
+
+def test_breakdown_of_a_real_metric(tmp_path):
+  metric = compression.Metric(trials=40, directions='both')
+  _run(tmp_path, metric)
+  found = json.loads((tmp_path / 'breakdown.json').read_text())
+  where = [e['where'] for e in found if e['quantity'] == 'precision']
+  assert where == [
+    {'even': False},
+    {'even': True},
+    {'direction': 0},
+    {'direction': 1},
+  ]
+
+
+def test_killed_and_started_again_goes_on(tmp_path):
+  first, second = Counted('a'), Counted('b')
+  Counted.interrupted.add('b')
+  with pytest.raises(KeyboardInterrupt):
+    _run(tmp_path, first, second)
+  assert not (tmp_path / 'scores.json').exists()
+  Counted.interrupted.clear()
+  entries = _run(tmp_path, first, second)
+  assert Counted.calls == ['a', 'b']
+  whole = tmp_path / 'whole'
+  assert _run(whole, first, second) == entries
+  for name in ('scores.json', 'rows.csv', 'breakdown.json'):
+    assert (whole / name).read_bytes() == (tmp_path / name).read_bytes()
+
+
+def test_a_part_without_its_rows_is_run_again(tmp_path):
+  _run(tmp_path)
+  for path in (tmp_path / parts.FOLDER).glob('*.npz'):
+    path.unlink()
+  _run(tmp_path)
+  assert Counted.calls == ['a', 'a']
+
+
+def test_scores_of_the_same_run_add_up(tmp_path, monkeypatch):
+  monkeypatch.setattr(registry, 'find', lambda kind, name: Counted)
+  _run(tmp_path, Counted('a'))
+  entries = _run(tmp_path, Counted('b'))
+  assert [e['spec'] for e in entries] == [
+    "counted(label='b')",
+    "counted(label='b')",
+    'counted()',
+    'counted()',
+  ]
+  assert Counted.calls == ['a', 'b']
+  assert len(pd.read_csv(tmp_path / 'rows.csv')) == 10
+
+
+def test_what_is_not_asked_for_and_stands_no_more_is_left_out(
+  tmp_path, monkeypatch
+):
+  monkeypatch.setattr(registry, 'find', lambda kind, name: Counted)
+  _run(tmp_path, Counted('a'))
+  said = []
+  entries = _run(tmp_path, Counted('b'), origin=OTHER, tell=said.append)
+  assert [e['spec'] for e in entries] == ["counted(label='b')"] * 2
+  assert said == [
+    'counted(): left out, name the metric to measure it: model changed'
+  ]
+  # Its rows stay: once the model is again what it was, they stand again.
+  _run(tmp_path, Counted('a'), tell=said.append)
+  assert said[1] == 'counted(): kept from before'
+
+
+def test_batch_is_no_other_run(tmp_path):
+  one = _run(tmp_path, compression.Metric(trials=5, batch=2))
+  assert _run(tmp_path, compression.Metric(trials=5)) == one
+
+
+@pytest.mark.parametrize(
+  'other', [{'seed': 4}, {'model_name': 'n'}, {'extra': {'step': 2}}]
+)
+def test_another_run_is_refused(tmp_path, other):
+  _run(tmp_path)
+  before = (tmp_path / 'scores.json').read_bytes()
+  with pytest.raises(core.InputError, match='another score run'):
+    _run(tmp_path, **other)
+  assert (tmp_path / 'scores.json').read_bytes() == before
+
+
+def test_another_vocabulary_is_refused_before_anything_is_written(tmp_path):
+  with pytest.raises(core.InputError, match='knows 5 tokens'):
+    _run(tmp_path / 'x', predictor=predictors.Uniform(5, 1, 12))
+  assert not (tmp_path / 'x').exists()
+
+
+def test_nothing_temporary_is_left(tmp_path):
+  _run(tmp_path, Counted(), compression.Metric(trials=5))
+  names = [name for _, _, found in os.walk(tmp_path) for name in found]
+  assert not [name for name in names if name.startswith('.')]
+  assert {'scores.json', 'rows.csv', 'breakdown.json'} <= set(names)
+
+
+def test_what_a_metric_needs(tmp_path):
+  @dataclasses.dataclass(frozen=True)
+  class Needy(Counted):
+    needs: ClassVar[tuple[str, ...]] = ('hidden', 'cost')
+
+  class Seeing(predictors.Oracle):
+    def hidden(self, tokens, lengths, layer):
+      return None
+
+  class Free(tiny.World):
+    cost = core.World.cost
+
+  assert needs.lacks(Needy(), ORACLE, WORLD) == ['hidden']
+  assert needs.lacks(Needy(), Seeing(WORLD), WORLD) == []
+  assert needs.lacks(Needy(), Seeing(WORLD), Free()) == ['cost']
+  assert needs.lacks(Counted(), ORACLE, Free()) == []
+  (entry,) = _run(tmp_path, Needy())
+  assert entry['unmeasured'] == {'needs_hidden': 1}
+  assert entry['value'] is None
+  assert not Counted.calls
+
+
+@pytest.mark.parametrize('value', [2.0, -0.1, np.nan])
+def test_a_value_that_no_interval_could_hold_is_refused(tmp_path, value):
+  class Wild(Counted):
+    def __call__(self, predictor, world, seed):
+      return (core.scores('wild', [0.5, value]),)
+
+  with pytest.raises(core.InputError, match=r"'wild' has .* expected 0 to 1"):
+    _run(tmp_path, Wild())
+  assert not list(tmp_path.rglob('*.json'))
+
+
+@pytest.mark.parametrize(
+  ('name', 'given'),
+  [
+    ('group', {'group': np.array([1])}),
+    ('weight', {'weight': np.ones((2, 1))}),
+    ('kind', {'columns': {'kind': np.array([1, 2, 3])}}),
+  ],
+)
+def test_what_is_not_one_for_each_value_is_refused(tmp_path, name, given):
+  class Ragged(Counted):
+    def __call__(self, predictor, world, seed):
+      return (core.scores('ragged', [0.5, 1.0], **given),)
+
+  message = rf"'ragged' has {name} of shape .*; expected \(2,\)"
+  with pytest.raises(core.InputError, match=message):
+    _run(tmp_path, Ragged())
+  assert not list(tmp_path.rglob('*.json'))
+
+
+def test_commit_is_of_this_checkout(root):
+  found = scoring.commit()
+  if (root / '.git').exists():
+    assert found
+    assert len(found.removesuffix('-dirty')) == 40
+  else:
+    assert found is None
+
+
+def test_table_shows_every_entry(tmp_path):
+  text = scoring.table(_run(tmp_path))
+  assert len(text.splitlines()) == 2
+  assert 'share' in text
+  assert 'n=3 clusters=2 {"empty": 1}' in text
+
+
+def test_summaries_are_by_seed(tmp_path):
+  found = _run(tmp_path)[0]
+  (share, _) = Counted()(ORACLE, WORLD, 3)
+  summary = stats.summarize(share, 3)
+  assert {k: found[k] for k in summary} == summary
+  assert registry.spec(Counted()) == found['spec']

@@ -1,0 +1,268 @@
+"""Code of a user's own: files are run, and where they fail is said in a line.
+
+A file's module is called as its path was given, 'plugins/my_world.py', so
+that a class in it knows what a spec calls it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import hashlib
+import importlib.machinery
+import importlib.util
+import inspect
+import os
+import pathlib
+import sys
+import sysconfig
+import traceback
+import types
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from wm import core
+
+_LONGEST = 300  # Characters of what a user's code said, in an error's line.
+# Of the machine, not of the user's code that met it.
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextlib.contextmanager
+def importable(folder: str | pathlib.Path) -> Iterator[None]:
+  """Lets modules of a folder be imported, as `python file.py` does.
+
+  Inside, they go before all others; afterwards, for what functions import
+  when they are called, after all others.
+  """
+  folder = str(pathlib.Path(folder).resolve())
+  sys.path.insert(0, folder)
+  try:
+    yield
+  finally:
+    sys.path.remove(folder)
+    if folder not in sys.path:
+      sys.path.append(folder)
+
+
+class _Fresh(importlib.machinery.SourceFileLoader):
+  """Compiles a file each time.
+
+  Python's cache takes a file for unchanged that was edited within a second to
+  the same size.
+  """
+
+  def get_code(self, fullname: str) -> types.CodeType:
+    """The file as it is."""
+    del fullname
+    return self.source_to_code(self.get_data(self.path), self.path)
+
+
+def load(path: str, label: str) -> types.ModuleType:
+  """Runs a Python file and gives its module, whose name is `path`.
+
+  Args:
+    path: of the file, from the current folder.
+    label: what errors call it.
+
+  Raises:
+    InputError: no such file, or it fails; says in which line.
+  """
+  content = _read(path, label)
+  place = os.path.abspath(path)
+  spec = importlib.util.spec_from_file_location(
+    path, place, loader=_Fresh(path, place)
+  )
+  spec.loader_state = _mark(path, content)
+  module = importlib.util.module_from_spec(spec)
+  sys.modules[path] = module  # Where dataclasses look for their module.
+  done = False
+  try:
+    with blamed(label), importable(pathlib.Path(path).resolve().parent):
+      spec.loader.exec_module(module)
+    done = True
+  finally:
+    if not done:
+      del sys.modules[path]
+  return module
+
+
+def loaded(path: str, label: str) -> types.ModuleType:
+  """As `load`; a file that has not changed since then is not run again.
+
+  So a class of it stays the same class.
+  """
+  known = sys.modules.get(path)
+  if known is not None:
+    mark = _mark(path, _read(path, label))
+    if known.__spec__.loader_state == mark:
+      return known
+  return load(path, label)
+
+
+def _read(path: str, label: str) -> bytes:
+  if not os.path.isfile(path):  # Of any text, too long a one included.
+    raise core.InputError(
+      f'{label}: no file {shortened(path)!r} in {os.getcwd()}'
+    )
+  return pathlib.Path(path).read_bytes()
+
+
+def _mark(path: str, content: bytes) -> tuple[str, str]:
+  return os.path.abspath(path), hashlib.sha256(content).hexdigest()
+
+
+class blamed(contextlib.AbstractContextManager):
+  """Turns what a user's code raises into an InputError of one line.
+
+  The line begins with the file and the line number. An InputError, running
+  out of memory or of disk, a closed pipe, and a signal pass as they are;
+  `sys.exit` does not, which would look like an end of all that was asked for.
+
+  >>> with blamed("user model 'm.py:f'"):
+  ...   f(tokens)
+  InputError: m.py:7: ZeroDivisionError: division by zero (user model 'm.py:f')
+  """
+
+  def __init__(self, label: str = '', function: Callable | None = None) -> None:
+    """Gives what is to be blamed.
+
+    Args:
+      label: what errors call the code; '' turns only errors that come through
+        a file of the user's.
+      function: that is called; its place is named where no line of the user's
+        is.
+    """
+    self._label, self._function = label, function
+
+  def __exit__(
+    self,
+    kind: type[BaseException] | None,
+    error: BaseException | None,
+    trace: types.TracebackType | None,
+  ) -> None:
+    """Raises InputError where the error is the user's."""
+    passed = (core.InputError, MemoryError, BrokenPipeError)
+    blamable = isinstance(error, Exception | SystemExit)
+    if not blamable or isinstance(error, passed):
+      return
+    if isinstance(error, OSError) and error.errno in _FULL:
+      return
+    where = _where(error)
+    if not (where or self._label):
+      return
+    said = error.msg if isinstance(error, SyntaxError) else str(error)
+    text = f'{kind.__name__}: {shortened(" ".join(said.split()), _LONGEST)}'
+    label = f' ({self._label})' if self._label else ''
+    place = f'{where}: ' if where else placed(self._function)
+    raise core.InputError(f'{place}{text}{label}') from error
+
+
+def _where(error: BaseException) -> str:
+  """'file.py:7', the last line of the user's that the error came through."""
+  if isinstance(error, SyntaxError) and error.filename and error.lineno:
+    return f'{_shown(error.filename)}:{error.lineno}'
+  frames = traceback.StackSummary.extract(
+    traceback.walk_tb(error.__traceback__), lookup_lines=False
+  )
+  mine = [frame for frame in frames if is_own(frame.filename)]
+  return f'{_shown(mine[-1].filename)}:{mine[-1].lineno}' if mine else ''
+
+
+def placed(function: Callable | None) -> str:
+  """'file.py:7: ' where a function of the user's is defined, else ''."""
+  code = getattr(inspect.unwrap(function), '__code__', None)
+  if code is None or not is_own(code.co_filename):
+    return ''
+  return f'{_shown(code.co_filename)}:{code.co_firstlineno}: '
+
+
+def _shown(path: str) -> str:
+  """A path from the current folder, where it is in it."""
+  inside = pathlib.Path(path).is_relative_to(os.getcwd())
+  return os.path.relpath(path) if inside else path
+
+
+@functools.cache
+def is_own(path: str) -> bool:
+  """Is a file the user's: none of wm's, of Python's, or of a package?"""
+  place = pathlib.Path(path).resolve()
+  home = pathlib.Path(__file__).resolve().parent.parent
+  theirs = [home, home.parent / 'launch', *sysconfig.get_paths().values()]
+  return (
+    place.is_file()
+    and not {'site-packages', 'dist-packages'} & set(place.parts)
+    and not any(place.is_relative_to(folder) for folder in theirs)
+  )
+
+
+def shortened(text: str, longest: int = 100) -> str:
+  """A text, without its middle where it is long."""
+  if len(text) <= longest:
+    return text
+  return f'{text[: longest - 25]} ... {text[-20:]}'
+
+
+def check_world(world: core.World, label: str) -> None:
+  """Raises InputError where a world's parts do not fit each other.
+
+  Args:
+    world: a user's; its first state is asked for.
+    label: what errors call it.
+  """
+  vocab, end = world.vocab, world.end
+  if not isinstance(vocab, tuple) or len(vocab) < 2 or vocab[0] != '<pad>':
+    raise core.InputError(
+      f'{label}: vocab is {shortened(repr(vocab))}; expected a tuple of '
+      "'<pad>' and at least one token"
+    )
+  odd = [w for w in vocab if not isinstance(w, str) or w.split() != [w]]
+  if odd or len(set(vocab)) < len(vocab):
+    what = repr(odd[0]) if odd else 'a word twice'
+    raise core.InputError(
+      f'{label}: vocab has {what}; expected different words without blanks'
+    )
+  if end != core.DEAD and not 1 <= end < len(vocab):
+    raise core.InputError(
+      f'{label}: end={end} is no token of vocab, which has {len(vocab)}; '
+      f'expected 1..{len(vocab) - 1}, or {core.DEAD} for none'
+    )
+  if not isinstance(world.max_len, int) or world.max_len < 1:
+    raise core.InputError(
+      f'{label}: max_len={world.max_len!r}; expected an integer of at least 1'
+    )
+  legal = np.asarray(world.legal(world.init(1)))
+  if legal.shape != (1, len(vocab)) or legal.dtype != bool:
+    raise core.InputError(
+      f'{label}: legal gives {legal.dtype} of shape {legal.shape} for one '
+      f'state, vocab has {len(vocab)} tokens; expected bool of shape '
+      f'(1, {len(vocab)})'
+    )
+  if legal[0, core.PAD] or not legal.any():
+    what = 'padding' if legal[0, core.PAD] else 'no token'
+    raise core.InputError(
+      f'{label}: {what} is legal in the first state; expected some of '
+      f'1..{len(vocab) - 1}'
+    )
+  _check_step(world, label, int(legal[0].argmax()))
+
+
+def _check_step(world: core.World, label: str, token: int) -> None:
+  """Raises InputError where a first step gives no states."""
+  before = np.asarray(world.init(2))
+  after = np.asarray(world.advance(before, np.full(2, token, np.int32)))
+  for name, states in (('init', before), ('advance', after)):
+    fits = states.ndim == 2 and states.shape == (2, before.shape[-1])
+    if not fits or states.dtype.kind != 'i':
+      raise core.InputError(
+        f'{label}: {name} gives {states.dtype} of shape {states.shape} for two '
+        'states; expected integers of shape (2, words of a state)'
+      )
+  ids = np.asarray(world.state_id(after))
+  if ids.shape != (2,) or (ids == core.DEAD).any():
+    raise core.InputError(
+      f'{label}: after token {world.vocab[token]!r}, which is legal first, '
+      f'state_id gives {ids.tolist()}; expected two numbers, not {core.DEAD}'
+    )

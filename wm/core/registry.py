@@ -1,0 +1,295 @@
+"""Specs: 'othello(size=6)' <-> object, found by module name.
+
+A spec is a name and literal arguments. The name is a module's: `wm/worlds/
+othello.py` defines the frozen dataclass `World` whose fields the arguments
+set. Nothing is registered by hand; a new file is a new plug-in. It may be a
+user's own, anywhere: 'my_world.py:Stones(size=6)' is the class `Stones` of a
+file, whose path is one from the current folder and has no bracket in it.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import difflib
+import importlib
+import math
+import pkgutil
+import warnings
+from typing import Any
+
+from wm import core
+from wm.core import plugins
+
+# kind -> (package, class that each module defines)
+KINDS = {
+  'world': ('wm.worlds', 'World'),
+  'model': ('wm.models', 'Model'),
+  'metric': ('wm.metrics', 'Metric'),
+  'accept': ('wm.core.accept', None),
+}
+# What a class in a user's own file must be.
+BASES = {'world': core.World, 'model': core.Model, 'metric': core.Metric}
+
+LONGEST = 10_000  # Characters of a spec; the parser's stack has limits.
+_TYPES = {'bool': bool, 'int': int, 'float': float, 'str': str, 'tuple': tuple}
+
+
+def _suggest(name: str, known: list[str]) -> str:
+  near = difflib.get_close_matches(name, known, n=1)
+  hint = f'; did you mean {near[0]!r}?' if near else ''
+  return f'available: {", ".join(known)}{hint}'
+
+
+def names(kind: str) -> list[str]:
+  """Sorted names of all plug-ins of a kind ('world', 'model', ...)."""
+  package, attribute = KINDS[kind]
+  module = importlib.import_module(package)
+  if attribute is None:
+    return sorted(
+      name
+      for name, value in vars(module).items()
+      if dataclasses.is_dataclass(value) and isinstance(value, type)
+    )
+  found = []
+  for info in pkgutil.iter_modules(module.__path__):
+    plug_in = importlib.import_module(f'{package}.{info.name}')
+    if hasattr(plug_in, attribute):
+      found.append(info.name)
+  return sorted(found)
+
+
+def find(kind: str, name: str) -> type:
+  """The dataclass behind a name; raises InputError with the nearest names.
+
+  name: of a module of wm, or FILE.py:CLASS, which runs the file.
+  """
+  if is_file(name) and kind in BASES:
+    return _in_file(kind, name)
+  package, attribute = KINDS[kind]
+  if attribute is None:
+    module = importlib.import_module(package)
+    value = getattr(module, name, None)
+    if dataclasses.is_dataclass(value) and isinstance(value, type):
+      return value
+  elif name.isidentifier():
+    path = f'{package}.{name}'
+    try:
+      plug_in = importlib.import_module(path)
+    except ModuleNotFoundError as error:
+      if error.name != path:
+        raise
+      plug_in = None
+    if hasattr(plug_in, attribute):
+      return getattr(plug_in, attribute)
+  raise core.InputError(
+    f'no {kind} is named {plugins.shortened(name)!r}; '
+    + _suggest(name, names(kind))
+  )
+
+
+def is_file(name: str) -> bool:
+  """Is it the name of a plug-in in a user's own file, 'FILE.py:CLASS'?"""
+  path, _, attribute = name.rpartition(':')
+  return path.endswith('.py') and attribute.isidentifier()
+
+
+def _label(kind: str, name: str) -> str:
+  return f'{kind} {plugins.shortened(name)!r}'
+
+
+def _in_file(kind: str, name: str) -> type:
+  path, _, attribute = name.rpartition(':')
+  module = plugins.loaded(path, _label(kind, name))
+  cls = getattr(module, attribute, None)
+  base = BASES[kind]
+  if not (isinstance(cls, type) and issubclass(cls, base)):
+    known = [
+      key
+      for key, value in vars(module).items()
+      if isinstance(value, type)
+      and issubclass(value, base)
+      and value.__module__ == path
+    ]
+    raise core.InputError(
+      f'{path} has no {kind} {attribute!r}, a class that inherits '
+      f'wm.core.{base.__name__}; {_suggest(attribute, known or ["none"])}'
+    )
+  if cls.__module__ != path or cls.__name__ != attribute:
+    raise core.InputError(
+      f'{name} is {cls.__name__} of {cls.__module__}; name that file or module'
+    )
+  frozen = getattr(cls, '__dataclass_params__', None)
+  if '__dataclass_fields__' not in vars(cls) or not frozen.frozen:
+    raise core.InputError(
+      f'{name} is no frozen dataclass; write @dataclasses.dataclass('
+      'frozen=True) above it'
+    )
+  if not isinstance(getattr(cls, 'version', None), str):
+    raise core.InputError(
+      f"{name} has no version; write version = '1' in it, and count up when it "
+      'gives other results'
+    )
+  return cls
+
+
+def parse(text: str) -> tuple[str, list[Any], dict[str, Any]]:
+  """Name, positional and keyword arguments of a spec.
+
+  Values are literals: texts, finite numbers (integers of 64 bits), booleans,
+  None, and tuples, lists and dictionaries of these. Raises InputError.
+  """
+  short = plugins.shortened(text)
+  wrong = f'bad spec {short!r}: expected name(field=literal, ...)'
+  if len(text) > LONGEST:
+    raise core.InputError(f'{wrong}, at most {LONGEST} characters')
+  name, bracket, rest = text.strip().partition('(')
+  name = name.strip()
+  own = is_file(name)
+  try:
+    with warnings.catch_warnings(action='ignore'):  # Of odd literals.
+      source = f'_{bracket}{rest}' if own else text.strip()
+      node = ast.parse(source, mode='eval').body
+    if isinstance(node, ast.Name):
+      return name, [], {}
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+      raise core.InputError(wrong)
+    args = [ast.literal_eval(value) for value in node.args]
+    pairs = [(k.arg, ast.literal_eval(k.value)) for k in node.keywords]
+  except (SyntaxError, RecursionError, MemoryError) as error:
+    raise core.InputError(wrong) from error
+  except (ValueError, TypeError) as error:
+    if isinstance(error, core.InputError):
+      raise
+    raise core.InputError(f'{wrong}; values must be literals') from error
+  keys = [key for key, _ in pairs]
+  if None in keys:
+    raise core.InputError(wrong)
+  for key in keys:
+    if keys.count(key) > 1:
+      raise core.InputError(f'spec {short!r} sets {key!r} twice')
+  for value in (*args, *(value for _, value in pairs)):
+    if bad := _unusable(value):
+      raise core.InputError(f'bad spec {short!r}: {bad}')
+  return (name if own else node.func.id), args, dict(pairs)
+
+
+def _unusable(value: Any) -> str:
+  """What is wrong with a literal, '' where nothing is."""
+  if value is None or isinstance(value, bool):
+    return ''
+  if isinstance(value, str):
+    odd = [c for c in value if c == '\0' or '\ud800' <= c <= '\udfff']
+    return f'a text holds {odd[0]!r}, which no file can' if odd else ''
+  if isinstance(value, int):
+    return '' if abs(value) < 2**63 else 'an integer needs more than 64 bits'
+  if isinstance(value, float):
+    return '' if math.isfinite(value) else f'{value} is no finite number'
+  if isinstance(value, dict):
+    value = [*value, *value.values()]
+  if not isinstance(value, list | tuple):
+    return f'{value!r} is of type {type(value).__name__}'
+  return next(filter(None, map(_unusable, value)), '')
+
+
+def _fits(value: Any, field: dataclasses.Field) -> bool:
+  """Does a literal suit a field, by its default, or its type if that is None?
+
+  Integers are floats too.
+  """
+  default = field.default
+  if default is None or default is dataclasses.MISSING:
+    named = [name.strip() for name in str(field.type).split('|')]
+    types = [_TYPES[name] for name in named if name in _TYPES]
+    if value is None or not types:
+      return value is not None or default is None
+    return any(_is_of(value, one) for one in types)
+  return _is_of(value, type(default))
+
+
+def _is_of(value: Any, cls: type) -> bool:
+  if isinstance(value, bool) or cls is bool:
+    return isinstance(value, bool) and cls is bool
+  return isinstance(value, int | float if cls is float else cls)
+
+
+def make(kind: str, text: str) -> Any:
+  """The object of a spec; raises InputError on unknown names and fields.
+
+  >>> make('accept', 'epsilon(0.01)')
+  epsilon(threshold=0.01)
+  >>> make('world', 'plugins/my_world.py:World(stones=4)').name
+  'plugins/my_world.py:World'
+
+  A file of the user's is run, with its folder's modules importable; it is run
+  again only where it has changed. What it raises comes as one line.
+  """
+  name, args, keywords = parse(text)
+  cls = find(kind, name)
+  given = _given(kind, plugins.shortened(text), cls, args, keywords)
+  if not is_file(name):
+    return cls(**given)
+  label = _label(kind, name)
+  with plugins.blamed(label):
+    made = cls(**given)
+    if kind == 'world':
+      plugins.check_world(made, label)
+  return made
+
+
+def _given(
+  kind: str, text: str, cls: type, args: list[Any], keywords: dict[str, Any]
+) -> dict[str, Any]:
+  """Values by field; raises InputError where they do not suit the class."""
+  name = text.partition('(')[0].strip()
+  fields = {field.name: field for field in dataclasses.fields(cls)}
+  if len(args) > len(fields):
+    raise core.InputError(
+      f'{kind} {text!r} has {len(args)} positional values; {name} has '
+      f'{len(fields)} fields: {", ".join(fields)}'
+    )
+  given = dict(zip(fields, args, strict=False))
+  for key, value in keywords.items():
+    if key not in fields:
+      raise core.InputError(
+        f'{kind} {name!r} has no field {key!r}; '
+        + _suggest(key, list(fields) or ['none'])
+      )
+    if key in given:
+      raise core.InputError(f'{kind} {text!r} sets {key!r} twice')
+    given[key] = value
+  for key, value in given.items():
+    if not _fits(value, fields[key]):
+      default, kept = fields[key].default, plugins.shortened(repr(value))
+      expected = f'the type of its default {default!r}'
+      if default is None or default is dataclasses.MISSING:
+        expected = f'type {fields[key].type}'
+      raise core.InputError(
+        f'{kind} {name!r}: {key}={kept} is not of {expected}'
+      )
+  missing = [
+    key
+    for key, field in fields.items()
+    if field.default is dataclasses.MISSING
+    and field.default_factory is dataclasses.MISSING
+    and key not in given
+  ]
+  if missing:
+    raise core.InputError(
+      f'{kind} {text!r} needs a value for {", ".join(missing)}'
+    )
+  return given
+
+
+def spec(thing: Any) -> str:
+  """Canonical spec of an object: its name and the fields not at default.
+
+  Fields with `compare=False` say how fast, not what: they are left out.
+  """
+  name = getattr(thing, 'name', type(thing).__name__)
+  parts = []
+  for field in dataclasses.fields(thing):
+    value = getattr(thing, field.name)
+    if field.compare and value != field.default:
+      parts.append(f'{field.name}={value!r}')
+  return f'{name}({", ".join(parts)})'

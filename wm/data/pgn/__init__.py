@@ -1,0 +1,1 @@
+"""Games of chess from PGN files."""

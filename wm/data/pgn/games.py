@@ -1,0 +1,277 @@
+"""Games of PGN files as moves, block by block, with the reason of each reject.
+
+A block is what a part of a file (`pgn_files.PART` bytes of text) completes: a
+number of games that depends on the file alone. Blocks are read independently
+of each other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.data.pgn import files as pgn_files
+from wm.data.pgn import identity
+from wm.kernels import pgn
+from wm.kernels.chess import san as chess_san
+from wm.worlds.chess import fen as chess_fen
+from wm.worlds.chess import moves as chess_moves
+
+# Why a game is left out; its number is its cause, the first that applies.
+CAUSES = (
+  '',
+  'too long',
+  'cut off',
+  'broken tag',
+  'variant',
+  'from position',
+  'unclosed comment',
+  'unreadable move',
+  'illegal move',
+  'ambiguous move',
+  'null move',
+  'too short',
+)
+_CODE = {cause: code for code, cause in enumerate(CAUSES)}
+SHOWN = 3  # Games of each cause that are named, and
+WORD = 40  # most bytes of their word.
+LONGEST = 1 << 22  # Bytes of text that a game may have.
+_STANDARD = (b'', b'?', b'-', b'standard', b'chess', b'classical', b'normal')
+_NULL = (b'--', b'Z0', b'0000', b'@@@@', b'null', b'pass')
+_START = chess_fen.START.encode().split()
+
+
+class Block(NamedTuple):
+  """Part of a file.
+
+  Attributes:
+    file: its number.
+    first: number of its first game in the file, from 1.
+    text: bytes.
+    games: [N, pgn.WIDTH] where they lie in `text`.
+    cut: is the last game cut off by damage or by the end of the file?
+    long: is the first game what is left of one that was too long?
+    damage: what is wrong with the file, if its text ends here for that.
+  """
+
+  file: int
+  first: int
+  text: bytes
+  games: np.ndarray
+  cut: bool
+  long: bool
+  damage: str
+
+
+class Read(NamedTuple):
+  """Games of a block.
+
+  Attributes:
+    moves: [sum of lengths] uint16 packed, of the games kept, end to end.
+    lengths: [K] int32.
+    heldout: [K] bool, the split of each.
+    hashes: [K] uint64 of the moves.
+    causes: [N] int8 into CAUSES, of all games.
+    cut: games kept that were cut to the most plies.
+    examples: JSON values of the first rejected games of each cause: cause,
+      game (its number in the file, from 1), ply (of the word, from 1, or
+      plies read), word.
+    file: number of the file.
+    damage: what is wrong with the file, if its text ends here for that.
+  """
+
+  moves: np.ndarray
+  lengths: np.ndarray
+  heldout: np.ndarray
+  hashes: np.ndarray
+  causes: np.ndarray
+  cut: int
+  examples: list[dict[str, Any]]
+  file: int
+  damage: str
+
+
+def blocks(source: pgn_files.Source, file: int = 0) -> Iterator[Block]:
+  """Blocks of a file, in order; memory does not depend on its size."""
+  rest, first, long = b'', 1, False
+  parts = source.parts()
+  part = next(parts, None)
+  while part is not None:
+    after = next(parts, None)
+    final = after is None
+    text = pgn_files.without_escapes(rest + part, final)
+    games, start = pgn.split(text, final)
+    whole = not final or text.endswith(b'\n') or _is_over(games)
+    cut = final and bool(len(games)) and (bool(source.damage) or not whole)
+    yield Block(
+      file,
+      first,
+      text,
+      games,
+      cut,
+      long=long and len(games) > 0,
+      damage=source.damage if final else '',
+    )
+    first += len(games)
+    long, rest = long and not len(games), text[start:]
+    if len(rest) > LONGEST:  # Of what it was, only that it was is kept.
+      long, rest = True, b'x\n' if rest.endswith(b'\n') else b'x '
+    part = after
+
+
+def _is_over(games: np.ndarray) -> bool:
+  return len(games) > 0 and bool(games[-1, pgn.FLAGS] & pgn.OVER)
+
+
+def check(source: pgn_files.Source) -> None:
+  """Raises InputError where a file does not start as PGN.
+
+  That is: nothing in its first block is a tag, or a legal first move.
+  """
+  block = next(blocks(source))
+  games, damage = block.games, source.damage
+  if games[:, pgn.TAGS].any():
+    return
+  found = pgn.read(block.text, games[:, pgn.MOVES], games[:, pgn.END])
+  if found.lengths.any():
+    return
+  start = bytes(block.text[:200]).split(b'\n')[0][:60]
+  says = f'; it starts {start.decode("latin-1")!r}' if start.strip() else ''
+  if not block.text.strip():
+    says = f': {damage}' if damage else ': it is empty'
+  elif damage:
+    says = f': {damage}'
+  raise core.InputError(
+    f'{source.path} is no PGN{says}; expected chess games, plain or packed '
+    'by gzip, Zstandard, bzip2 or xz'
+  )
+
+
+def read(block: Block, least: int, most: int) -> Read:
+  """Reads a block's games and leaves out what is no standard game.
+
+  Args:
+    block: where they are.
+    least: games of fewer plies are too short.
+    most: games of more plies are cut to it.
+  """
+  causes, words = _by_tags(block), {}
+  asked = np.flatnonzero(causes == 0)
+  spans = block.games[asked]
+  found = pgn.read(block.text, spans[:, pgn.MOVES], spans[:, pgn.END])
+  plies = np.zeros(len(causes), np.int32)
+  plies[asked] = found.lengths
+  for k in np.flatnonzero(found.errors).tolist():
+    first, last = found.words[k].tolist()
+    words[int(asked[k])] = word = block.text[first:last]
+    cause = f'{chess_san.ERRORS[found.errors[k]]} move'
+    if word.rstrip(b'+#!?') in _NULL:
+      cause = 'null move'
+    causes[asked[k]] = _CODE[cause]
+  causes[(causes == 0) & (plies < least)] = _CODE['too short']
+  kept = causes[asked] == 0
+  moves = found.moves[np.repeat(kept, found.lengths)]
+  return _kept(block, asked[kept], moves, plies, most)._replace(
+    causes=causes, examples=_examples(block, causes, plies, words)
+  )
+
+
+def _by_tags(block: Block) -> np.ndarray:
+  """[N] int8 causes that show before the moves are read."""
+  games, text = block.games, block.text
+  flags = games[:, pgn.FLAGS]
+  causes = np.zeros(len(games), np.int8)
+  causes[flags & pgn.OPEN > 0] = _CODE['unclosed comment']
+  told = games[:, [pgn.VARIANT + 1, pgn.FEN + 1, pgn.SETUP + 1]].any(1)
+  for row in np.flatnonzero(told).tolist():
+    causes[row] = _position(games[row].tolist(), text) or causes[row]
+  causes[flags & pgn.BROKEN > 0] = _CODE['broken tag']
+  if block.cut:
+    causes[-1] = _CODE['cut off']
+  if block.long:
+    causes[0] = _CODE['too long']
+  return causes
+
+
+def _position(game: list[int], text: bytes) -> int:
+  """Cause of a game that is not of standard chess from its start, or 0."""
+  variant = text[game[pgn.VARIANT] : game[pgn.VARIANT + 1]].strip().lower()
+  if variant == b'from position':
+    return _CODE['from position']
+  if variant not in _STANDARD:
+    return _CODE['variant']
+  fen = text[game[pgn.FEN] : game[pgn.FEN + 1]].split()
+  if fen in ([], [b'?'], [b'-']):
+    setup = text[game[pgn.SETUP] : game[pgn.SETUP + 1]].strip()
+    return _CODE['from position'] if setup == b'1' else 0
+  same = fen == _START[: len(fen)] and len(fen) >= 4
+  return 0 if same else _CODE['from position']
+
+
+def _kept(
+  block: Block,
+  rows: np.ndarray,
+  moves: np.ndarray,
+  plies: np.ndarray,
+  most: int,
+) -> Read:
+  """The games `rows`, whose moves are end to end, cut and identified."""
+  lengths = plies[rows]
+  ends = np.cumsum(lengths, dtype=np.int64)
+  firsts, shorter = ends - lengths, np.minimum(lengths, most)
+  heldout = np.zeros(len(rows), bool)
+  hashes = np.zeros(len(rows), np.uint64)
+  raw = moves.astype('<u2').tobytes()
+  start = np.array([chess_moves.PUBLISHED_START], '<u2').tobytes()
+  spans = np.stack([firsts, ends, firsts + shorter], 1) * 2
+  for k, (game, (first, end, cut)) in enumerate(
+    zip(block.games[rows].tolist(), spans.tolist(), strict=True)
+  ):
+    site = block.text[game[pgn.SITE] : game[pgn.SITE + 1]]
+    headers = block.text[game[pgn.START] : game[pgn.MOVES]]
+    tokens = start + raw[first:end]
+    known = identity.identity(site, headers, tokens)
+    heldout[k] = identity.is_heldout(known)
+    digest = hashlib.blake2b(raw[first:cut], digest_size=8).digest()
+    hashes[k] = int.from_bytes(digest, 'little')
+  place = np.arange(len(moves)) - np.repeat(firsts, lengths)
+  return Read(
+    moves[place < np.repeat(shorter, lengths)],
+    shorter,
+    heldout,
+    hashes,
+    np.zeros(0, np.int8),
+    int((shorter < lengths).sum()),
+    [],
+    block.file,
+    block.damage,
+  )
+
+
+def _examples(
+  block: Block,
+  causes: np.ndarray,
+  plies: np.ndarray,
+  words: dict[int, bytes],
+) -> list[dict[str, Any]]:
+  """The first SHOWN rejected games of each cause."""
+  shown = []
+  for code, cause in enumerate(CAUSES[1:], 1):
+    for row in np.flatnonzero(causes == code)[:SHOWN].tolist():
+      word = words.get(row, b'')
+      if cause == 'variant':
+        game = block.games[row]
+        word = block.text[game[pgn.VARIANT] : game[pgn.VARIANT + 1]]
+      shown.append(
+        {
+          'cause': cause,
+          'game': block.first + row,
+          'ply': int(plies[row]) + (row in words),
+          'word': word[:WORD].decode('utf-8', 'replace'),
+        }
+      )
+  return shown

@@ -1,0 +1,1 @@
+"""What metrics are built from: trials, sessions, statistics, scoring."""

@@ -1,0 +1,280 @@
+"""Boundaries as suffixes of pairs: of the world, and of the model."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from wm import core, predictors
+from wm.core import accept as rules
+from wm.evaluation import engine as rollouts
+from wm.evaluation import prefix_pairs as trials
+from wm.kernels import dfa
+
+# Boundary elements that are followed side by side.
+WIDTH = 16
+
+
+def exact(
+  world: core.World, first: np.ndarray, second: np.ndarray, depth: int
+) -> core.Boundary:
+  """The world's boundaries of pairs of states [T, W], see core.World."""
+  return world.boundary(first, second, depth)
+
+
+def published(
+  world: core.World, first: np.ndarray, second: np.ndarray, depth: int
+) -> core.Boundary:
+  """What the published program of Vafa et al. 2024 lists of them.
+
+  Its enumeration knows no end token, drops continuations that die before
+  `depth`, and leaves a state at the first label, in the order of the world's
+  table (`core.Automaton.turns`), that leads nowhere.
+
+  Raises:
+    InputError: the world has no finite table.
+  """
+  table = world.automaton()
+  if table is None or not hasattr(world, 'rows_goals'):
+    raise core.InputError(
+      f"boundary='published' was given; {world.name} has no finite table: "
+      "only 'exact' is available"
+    )
+  (row1, goal1), (row2, goal2) = map(world.rows_goals, (first, second))
+  found = dfa.boundary(
+    table.delta,
+    row1,
+    row2,
+    goal1,
+    goal2,
+    depth,
+    'published',
+    turns=table.turns,
+    known=table.known,
+  )
+  tokens = np.array([*table.tokens, world.end, core.PAD], np.int32)
+  lengths = found.lengths.astype(np.int32)
+  return core.Boundary(found.offsets, tokens[found.labels], lengths)
+
+
+def sampled(
+  world: core.World,
+  first: np.ndarray,
+  second: np.ndarray,
+  *,
+  num: int,
+  room: np.ndarray,
+  seeds: np.ndarray,
+) -> core.Boundary:
+  """Part of the world's boundaries, by random play from the first states.
+
+  Each of `num` continuations takes uniformly legal tokens until the world is
+  over, and is cut after its first token that is illegal from the second state;
+  one that stays legal there gives nothing. As published for Othello, where
+  boundaries to the end of the game are too large to list (Vafa et al. 2024,
+  section 4.3).
+
+  Args:
+    world: the truth.
+    first, second: [T, W] states.
+    num: continuations of each pair.
+    room: [T] most tokens of a continuation.
+    seeds: [T] integers; pair t depends on seeds[t] alone.
+
+  Returns:
+    The distinct suffixes of each pair.
+  """
+  found: list[core.Boundary] = []
+  row_size = num * max(len(world.vocab), int(room.max(initial=0)))
+  for pairs in predictors.chunks(len(first), row_size):
+    lanes = [np.repeat(a[pairs], num, axis=0) for a in (first, second, room)]
+    branch = np.arange(num)
+    words = core.hash64(seeds[pairs, None], branch).reshape(-1)
+    tokens, lengths = _cut_play(world, *lanes, words)
+    total = len(words) // num
+    pair, cut = np.repeat(np.arange(total), num), lengths > 0
+    part, _ = _distinct(pair[cut], tokens[cut], lengths[cut], total)
+    found.append(part)
+  return core.joined(found)
+
+
+def _distinct(
+  pair: np.ndarray, tokens: np.ndarray, lengths: np.ndarray, total: int
+) -> tuple[core.Boundary, np.ndarray]:
+  """Distinct suffixes [N, K], [N] of pairs [N], and how often each came [S].
+
+  tokens: padded with PAD; total: T.
+  """
+  keys = np.column_stack([pair, lengths, tokens])
+  # Big-endian numbers, none negative, compare as their bytes do.
+  packed = np.ascontiguousarray(keys, '>u4').view(f'V{4 * keys.shape[1]}')
+  _, first, times = np.unique(
+    packed.reshape(-1), return_index=True, return_counts=True
+  )
+  offsets = np.searchsorted(pair[first], np.arange(total + 1))
+  return core.Boundary(offsets, tokens[first], lengths[first]), times
+
+
+def _cut_play(
+  world: core.World,
+  first: np.ndarray,
+  second: np.ndarray,
+  room: np.ndarray,
+  seeds: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+  """Tokens [N, K] and lengths [N] of continuations; 0 where none was cut.
+
+  Of one that was not cut the tokens say nothing.
+  """
+  first, second = first.copy(), second.copy()
+  tokens = np.zeros((len(first), int(room.max(initial=0))), np.int32)
+  lengths = np.zeros(len(first), np.int32)
+  live = np.arange(len(first))
+  for k in range(tokens.shape[1]):
+    live = live[k < room[live]]
+    token = _choice(world.legal(first[live]), core.uniforms(seeds[live], k))
+    live, token = live[token != core.DEAD], token[token != core.DEAD]
+    if not live.size:
+      break
+    tokens[live, k] = token
+    first[live] = world.advance(first[live], token)
+    second[live] = world.advance(second[live], token)
+    cut = world.state_id(second[live]) == core.DEAD
+    lengths[live[cut]] = k + 1
+    live = live[~cut]
+  return tokens, lengths
+
+
+def _choice(options: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+  """[R] a token of the options [R, V], uniform; DEAD where there are none."""
+  row, token = np.divmod(np.flatnonzero(options), options.shape[1])
+  count = np.bincount(row, minlength=len(options))
+  place = np.minimum((uniform * count).astype(np.int64), count - 1)
+  chosen = np.full(len(options), core.DEAD, np.int64)
+  some = count > 0
+  chosen[some] = token[(np.cumsum(count) - count + place)[some]]
+  return chosen
+
+
+LISTED = {'exact': exact, 'published': published}
+VARIANTS = (*LISTED, 'sampled')
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+  """The model's boundary of T pairs of prefixes.
+
+  Attributes:
+    elements: the distinct suffixes of each pair.
+    weights: [S] float64 weight of each.
+    reason: [T] str, '' where it is known.
+  """
+
+  elements: core.Boundary
+  weights: np.ndarray
+  reason: np.ndarray
+
+
+def distinct(found: rollouts.Pairs) -> tuple[core.Boundary, np.ndarray]:
+  """Distinct refused samples of each trial, and how often each came [S]."""
+  trial, sample = np.nonzero(found.status == rollouts.REFUSED)
+  elements, times = _distinct(
+    trial,
+    found.tokens[trial, sample],
+    found.lengths[trial, sample],
+    len(found.status),
+  )
+  return elements, times.astype(np.float64)
+
+
+def untrue_at(
+  world: core.World,
+  first: np.ndarray,
+  second: np.ndarray,
+  elements: core.Boundary,
+) -> np.ndarray:
+  """[S] int32 over all elements of the model's boundary: where it is wrong.
+
+  0 where an element is legal from the first state and not from the second;
+  else the place, from 1, of the first token on which the model, which accepts
+  the element after the first prefix and refuses its last token after the
+  second, and the world disagree.
+
+  first, second: [T, W] states; elements: of these T pairs.
+  """
+  trial, (_, tokens, lengths) = elements.pairs, elements
+  one, two = (
+    world.walk(states[trial], tokens, lengths)[0] for states in (first, second)
+  )
+  # Where the second state refuses the last token only, they agree on it.
+  apart = np.where(two == lengths - 1, lengths, np.minimum(two + 1, lengths))
+  wrong = np.minimum(np.minimum(one + 1, lengths), apart)
+  return np.where((one == lengths) & (two < lengths), 0, wrong)
+
+
+def mean_by_trial(
+  value: np.ndarray, weight: np.ndarray, sizes: np.ndarray
+) -> np.ndarray:
+  """[T] weighted means of consecutive runs of `sizes` values; 0 where none."""
+  trial = np.repeat(np.arange(len(sizes)), sizes)
+  total = np.bincount(trial, weight * value, minlength=len(sizes))
+  mass = np.bincount(trial, weight, minlength=len(sizes))
+  return total / np.where(mass > 0, mass, 1)
+
+
+def length_weights(elements: core.Boundary) -> np.ndarray:
+  """[S] float64: every length of suffix of a pair has the same weight."""
+  key = elements.pairs * (elements.tokens.shape[1] + 1) + elements.lengths
+  return 1 / np.bincount(key)[key]
+
+
+def some(elements: core.Boundary, keys: np.ndarray, most: int) -> core.Boundary:
+  """At most `most` elements of each pair, uniformly by keys [T], in order."""
+  pair = elements.pairs
+  place = np.arange(len(pair)) - elements.offsets[pair]
+  order = np.lexsort((place, core.hash64(keys[pair], place), pair))
+  kept = np.empty(len(pair), bool)
+  kept[order] = place < most
+  return elements.take(kept)
+
+
+def untold_at(
+  predictor: core.Predictor,
+  pairs: trials.PrefixPairs,
+  rows: np.ndarray,
+  elements: core.Boundary,
+  accept: rules.Accept,
+  batch: int,
+) -> np.ndarray:
+  """[S] int32 over all elements of the world's boundary: where a model fails.
+
+  0 where an element is accepted after the first prefix and not after the
+  second; else the place, from 1, of the token that the first prefix refuses
+  or, the last one, that the second should have refused.
+
+  rows: [R] trials of `pairs` that the R pairs of `elements` are.
+  """
+  sizes, (_, tokens, lengths) = elements.sizes, elements
+  # Each trial's elements fill whole blocks of WIDTH places.
+  blocks = -(-sizes // WIDTH)
+  start = np.concatenate([[0], np.cumsum(blocks * WIDTH)])[:-1]
+  within = np.arange(len(tokens)) - elements.offsets[elements.pairs]
+  place = np.repeat(start, sizes) + within
+  num = int(blocks.sum())
+  suffixes = np.zeros((num * WIDTH, tokens.shape[1]), np.int32)
+  suffix_lengths = np.zeros(num * WIDTH, np.int32)
+  suffixes[place], suffix_lengths[place] = tokens, lengths
+  trial = np.repeat(rows, blocks)
+  steps = rollouts.forced(
+    predictor,
+    pairs.tokens[trial],
+    pairs.lengths[trial],
+    suffixes.reshape(num, WIDTH, -1) if num else suffixes[:, None],
+    suffix_lengths.reshape(num, WIDTH),
+    accept,
+    batch,
+  )
+  one, two = steps.transpose(1, 0, 2).reshape(2, -1)[:, place]
+  told = (one == lengths) & (two < lengths)
+  return np.where(told, 0, np.minimum(one + 1, lengths))

@@ -1,0 +1,185 @@
+"""Parts: what one metric found, kept with what it was measured from.
+
+    scores/NAME-MARK.npz    the rows, exactly: an array for each column
+    scores/NAME-MARK.json   the origin of rows and of summaries, the summaries,
+                            and hashes of both files
+
+The rows are written first, and the JSON file says that they are whole. A file
+that was cut or changed is found out by its hash.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+import pathlib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+import wm
+from wm import core
+from wm.runtime import files
+
+FOLDER = 'scores'
+FORMAT = 2
+
+Entry = dict[str, Any]
+
+# Arrays of each core.Scores, besides its side columns.
+_ARRAYS = ('value', 'reason', 'group', 'weight')
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+  """What one metric found.
+
+  Attributes:
+    spec: of the metric.
+    origin: inputs that the rows depend on, see provenance.Origin.
+    unknown: why that may not be all; such a part is not used again.
+    summed_from: inputs that the summaries depend on besides the rows.
+    about: of the run: what entries say besides.
+    entries, breakdown: the summaries.
+    scores: the rows.
+  """
+
+  spec: str
+  origin: dict[str, str]
+  unknown: str
+  summed_from: dict[str, str]
+  about: Entry
+  entries: list[Entry]
+  breakdown: list[Entry]
+  scores: tuple[core.Scores, ...]
+
+
+class Unusable(Exception):
+  """A part that cannot be used; says why.
+
+  Attributes:
+    spec: of its metric, '' where that cannot be read.
+  """
+
+  def __init__(self, why: str, spec: str = '') -> None:
+    super().__init__(why)
+    self.spec = spec
+
+
+def path(folder: pathlib.Path, name: str, spec: str) -> pathlib.Path:
+  """The JSON file of a metric's part."""
+  mark = hashlib.sha256(spec.encode()).hexdigest()[:12]
+  name = re.sub(r'[^\w.-]+', '_', name)  # Of a user's file, its path.
+  return folder / FOLDER / f'{name}-{mark}.json'
+
+
+def paths(folder: pathlib.Path) -> list[pathlib.Path]:
+  """JSON files of all parts in a run's folder."""
+  return sorted((folder / FOLDER).glob('*.json'))
+
+
+def remove(path: pathlib.Path) -> None:
+  """Removes a part; one of an earlier version has its rows as CSV."""
+  for suffix in ('.json', '.npz', '.csv'):
+    path.with_suffix(suffix).unlink(missing_ok=True)
+
+
+def _hash(value: Any) -> str:
+  text = json.dumps(value, sort_keys=True)
+  return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _array(column: np.ndarray) -> np.ndarray:
+  """As it can be kept without running code when it is read."""
+  column = np.asarray(column)
+  return column.astype(str) if column.dtype == object else column
+
+
+def write(path: pathlib.Path, part: Part) -> None:
+  """Writes a part: rows, then what says that they are there."""
+  arrays, heads = {}, []
+  for k, scores in enumerate(part.scores):
+    for name in _ARRAYS:
+      arrays[f'{k}.{name}'] = _array(getattr(scores, name))
+    for n, column in enumerate(scores.columns.values()):
+      arrays[f'{k}.side{n}'] = _array(column)
+    heads.append(
+      {
+        'quantity': scores.quantity,
+        'columns': list(scores.columns),
+        'counts': {cause: int(num) for cause, num in scores.counts.items()},
+        'bounds': scores.bounds,
+      }
+    )
+  rows = path.with_suffix('.npz')
+  with files.replacing(rows) as temporary, open(temporary, 'wb') as file:
+    np.savez_compressed(file, **arrays)
+  body = {
+    field.name: getattr(part, field.name)
+    for field in dataclasses.fields(part)
+    if field.name != 'scores'
+  }
+  body |= {
+    'wm_version': wm.__version__,
+    'scores': heads,
+    'rows_sha256': files.sha256(rows),
+  }
+  files.write_json(path, {'format': FORMAT, 'sha256': _hash(body), **body})
+
+
+def read(path: pathlib.Path) -> Part:
+  """The part that was written; raises Unusable."""
+  name = f'{path.parent.name}/{path.name}'
+  try:
+    body = json.loads(path.read_bytes())
+  except ValueError:
+    body = None
+  if not isinstance(body, dict):
+    raise Unusable(f'{name} is damaged: it is not whole JSON')
+  if body.pop('format', None) != FORMAT:
+    raise Unusable(*_of_another_version(name, body))
+  if body.pop('sha256', None) != _hash(body):
+    raise Unusable(f'{name} is damaged: its hash is wrong', _spec(body))
+  rows, spec = path.with_suffix('.npz'), body['spec']
+  held = rows.read_bytes() if rows.is_file() else b''
+  if hashlib.sha256(held).hexdigest() != body.pop('rows_sha256'):
+    why = 'its hash is wrong' if held else 'it is missing or empty'
+    raise Unusable(f'{FOLDER}/{rows.name} is damaged: {why}', spec)
+  heads, _ = body.pop('scores'), body.pop('wm_version')
+  with np.load(io.BytesIO(held), allow_pickle=False) as arrays:
+    return Part(scores=tuple(_scores(arrays, heads)), **body)
+
+
+def _spec(body: Entry) -> str:
+  spec = body.get('spec')
+  return spec if isinstance(spec, str) else ''
+
+
+def _of_another_version(name: str, body: Entry) -> tuple[str, str]:
+  """Why, and the spec: parts before format 2 were known by specs alone."""
+  entries = body.get('entries')
+  first = entries[0] if isinstance(entries, list) and entries else {}
+  first = first if isinstance(first, dict) else {}
+  version = body.get('wm_version', first.get('wm_version', '?'))
+  why = (
+    f'{name} was written by wm {version} in a format that does not say what it '
+    'was measured from'
+  )
+  return why, _spec(body) or _spec(first)
+
+
+def _scores(arrays: Any, heads: Sequence[Entry]) -> Iterator[core.Scores]:
+  for k, head in enumerate(heads):
+    yield core.Scores(
+      head['quantity'],
+      *(arrays[f'{k}.{name}'] for name in _ARRAYS),
+      columns={
+        name: arrays[f'{k}.side{n}'] for n, name in enumerate(head['columns'])
+      },
+      counts=head['counts'],
+      bounds=tuple(head['bounds']) if head['bounds'] is not None else None,
+    )

@@ -1,0 +1,369 @@
+"""Runs metrics and writes scores.json, rows.csv and breakdown.json.
+
+What each metric finds is kept in a part of its own under `scores/` as soon as
+it is there, so a killed run goes on where it was; the three files are put
+together from all parts. A part is used again as long as all that its rows
+depend on is as it was (`wm.runtime.provenance`); summaries are made anew from
+kept rows where only the statistics have changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import json
+import math
+import pathlib
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+import wm
+from wm import core
+from wm.core import registry
+from wm.evaluation import (
+  engine as rollouts,
+)
+from wm.evaluation import (
+  needs,
+  summaries,
+)
+from wm.evaluation import (
+  prefix_pairs as trials,
+)
+from wm.evaluation import results as parts_lib
+from wm.evaluation.summaries import Entry
+from wm.runtime import files, locks, progress, provenance
+
+# Columns of rows.csv that every metric has; side columns follow.
+COLUMNS = (
+  'metric',
+  'spec',
+  'quantity',
+  'row',
+  'value',
+  'reason',
+  'group',
+  'weight',
+)
+JOINED = ('scores.json', 'rows.csv', 'breakdown.json')
+
+# Follow from what a folder is claimed for; older folders do not say them.
+_DERIVED = ('recipe', 'training_seed')
+# What a trial depends on besides the things themselves; what sums them up.
+_ENGINE = ('wm.evaluation.needs', 'wm.evaluation.engine', 'wm.core.accept')
+_SUMMARIES = ('wm.evaluation.summaries',)
+
+Tell = Callable[[str], None]
+
+
+def commit() -> str | None:
+  """Commit of the checkout this package is imported from, or None."""
+  root = pathlib.Path(wm.__file__).resolve().parent.parent
+  if not (root / '.git').exists():
+    return None
+  try:
+    found = subprocess.run(
+      [
+        'git',
+        '-C',
+        str(root),
+        'describe',
+        '--always',
+        '--dirty',
+        '--abbrev=40',
+      ],
+      capture_output=True,
+      text=True,
+      check=True,
+    )
+  except (FileNotFoundError, subprocess.CalledProcessError):
+    return None
+  return found.stdout.strip()
+
+
+@contextlib.contextmanager
+def _progress(spec: str) -> Iterator[None]:
+  """Shows how many trials are decided, of each stage of the metric."""
+  with (
+    progress.Progress(spec, unit='trials', keep=False) as shown,
+    rollouts.watching(shown.reach),
+  ):
+    yield
+
+
+def _measure(
+  metric: core.Metric, predictor: core.Predictor, world: core.World, seed: int
+) -> tuple[core.Scores, ...]:
+  if missing := needs.lacks(metric, predictor, world):
+    return (needs.unmeasurable(missing),)
+  trials.need_memory(metric, world)
+  with _progress(registry.spec(metric)):
+    found = metric(predictor, world, seed)
+  if not isinstance(found, tuple) or {*map(type, found)} != {core.Scores}:
+    raise core.InputError(
+      f'metric {registry.spec(metric)} gave {type(found).__name__}; expected a '
+      'tuple of core.Scores'
+    )
+  for scores in found:
+    _check(f'metric {registry.spec(metric)}: {scores.quantity!r}', scores)
+  return found
+
+
+def _check(label: str, scores: core.Scores) -> None:
+  """Raises InputError where what a metric gave fits no interval or table.
+
+  label: what the error calls it.
+  """
+  num = len(scores.value)
+  fields = {key: getattr(scores, key) for key in ('reason', 'group', 'weight')}
+  for name, array in {**scores.columns, **fields}.items():
+    if np.shape(array) != (num,):
+      raise core.InputError(
+        f'{label} has {name} of shape {np.shape(array)}; expected ({num},), '
+        'one for each value'
+      )
+  least, most = scores.bounds or (-math.inf, None)
+  most = math.inf if most is None else most
+  value = scores.value[scores.measured]
+  slack = 1e-6  # Of sums of float32.
+  outside = value[~((value >= least - slack) & (value <= most + slack))]
+  if len(outside):
+    raise core.InputError(
+      f'{label} has a value of {outside[0]:g}; expected {least:g} to {most:g}, '
+      'the bounds of its core.Scores'
+    )
+
+
+def _rows(part: parts_lib.Part) -> Iterator[Entry]:
+  for scores, entry in zip(part.scores, part.entries, strict=True):
+    fixed = {key: entry[key] for key in ('metric', 'spec', 'quantity')}
+    columns = {
+      **scores.columns,
+      'row': np.arange(len(scores.value)),
+      'value': scores.value,
+      'reason': scores.reason,
+      'group': scores.group,
+      'weight': scores.weight,
+    }
+    values = [np.asarray(column).tolist() for column in columns.values()]
+    for row in zip(*values, strict=True):
+      one = {**dict(zip(columns, row, strict=True)), **fixed}
+      yield {**one, 'value': ''} if one['reason'] else one
+
+
+def _join(folder: pathlib.Path, parts: Sequence[parts_lib.Part]) -> list[Entry]:
+  """Writes the three files from parts."""
+  side = (n for part in parts for scores in part.scores for n in scores.columns)
+  with (
+    files.replacing(folder / 'rows.csv') as temporary,
+    open(temporary, 'w', encoding='utf-8', newline='') as file,
+  ):
+    names = list(dict.fromkeys([*COLUMNS, *side]))
+    writer = csv.DictWriter(file, names, lineterminator='\n')
+    writer.writeheader()
+    for part in parts:
+      writer.writerows(_rows(part))
+  entries = [e for part in parts for e in part.entries]
+  files.write_json(
+    folder / 'breakdown.json', [e for part in parts for e in part.breakdown]
+  )
+  files.write_json(folder / 'scores.json', entries)
+  return entries
+
+
+class _Run:
+  """A run of `run`: what is kept, what is stale, what is measured."""
+
+  def __init__(
+    self,
+    folder: pathlib.Path,
+    world: core.World,
+    origin: provenance.Origin,
+    about: Entry,
+    tell: Tell,
+  ) -> None:
+    self.folder, self.world, self.about = folder, world, about
+    self.tell, self.made_of = tell, origin
+    self.reader = provenance.Reader()
+    self.summed_from = self.reader.of(*_SUMMARIES).inputs
+
+    self.origins: dict[str, provenance.Origin] = {}
+
+  def origin(self, metric: core.Metric) -> provenance.Origin:
+    """All that the metric's rows depend on, as it was when first asked."""
+    spec = registry.spec(metric)
+    if spec not in self.origins:
+      found = self.reader.of(metric, self.world, *_ENGINE, self.made_of.inputs)
+      unknown = found.unknown or self.made_of.unknown
+      self.origins[spec] = found._replace(unknown=unknown)
+    return self.origins[spec]
+
+  def found_before(
+    self, asked: Mapping[str, core.Metric]
+  ) -> dict[str, parts_lib.Part]:
+    """Spec -> part that still stands; the others are left out."""
+    for metric in asked.values():
+      self.origin(metric)  # Before anything is measured.
+    if self.made_of.unknown:
+      self.tell(f'{self.made_of.unknown}: all is measured anew each time')
+    found, stale = {}, False
+    for path in parts_lib.paths(self.folder):
+      try:
+        part = self._standing(path, asked)
+        found[part.spec] = part
+      except parts_lib.Unusable as error:
+        stale = True
+        self._leave_out(path, asked, error)
+    if stale:
+      for name in JOINED:
+        (self.folder / name).unlink(missing_ok=True)
+    return found
+
+  def _standing(
+    self, path: pathlib.Path, asked: Mapping[str, core.Metric]
+  ) -> parts_lib.Part:
+    """A part, its summaries as they would be made now; raises Unusable."""
+    part = parts_lib.read(path)
+    try:
+      metric = asked.get(part.spec) or registry.make('metric', part.spec)
+    except core.InputError as error:
+      raise parts_lib.Unusable(str(error), part.spec) from error
+    origin = self.origin(metric)
+    why = part.unknown or origin.unknown
+    why = why or provenance.difference(part.origin, origin.inputs)
+    if why:
+      raise parts_lib.Unusable(why, part.spec)
+    changed = provenance.difference(part.summed_from, self.summed_from)
+    self.tell(
+      f'{part.spec}: kept from before'
+      + (f', summed up anew: {changed}' if changed else '')
+    )
+    return self._written(metric, path, part) if changed else part
+
+  def _leave_out(
+    self,
+    path: pathlib.Path,
+    asked: Mapping[str, core.Metric],
+    error: parts_lib.Unusable,
+  ) -> None:
+    """Says why a part is not used; removes it where it is measured again."""
+    own = {parts_lib.path(self.folder, m.name, s): s for s, m in asked.items()}
+    spec = error.spec or own.get(path, path.stem)
+    if spec not in asked:
+      self.tell(f'{spec}: left out, name the metric to measure it: {error}')
+      return
+    parts_lib.remove(path)
+    if not self.made_of.unknown:
+      self.tell(f'{spec}: measured anew: {error}')
+
+  def _written(
+    self, metric: core.Metric, path: pathlib.Path, part: parts_lib.Part
+  ) -> parts_lib.Part:
+    """Sums up the rows of a part and writes it."""
+    named = part.about
+    entries, breakdown = summaries.summed_up(
+      metric, part.scores, self.world, **named
+    )
+    part = dataclasses.replace(
+      part,
+      entries=entries,
+      breakdown=breakdown,
+      summed_from=self.summed_from,
+    )
+    parts_lib.write(path, part)
+    return part
+
+  def measured(
+    self, metric: core.Metric, found: tuple[core.Scores, ...]
+  ) -> parts_lib.Part:
+    """Writes what a metric found."""
+    spec, origin = registry.spec(metric), self.origin(metric)
+    path = parts_lib.path(self.folder, metric.name, spec)
+    part = parts_lib.Part(spec, *origin, {}, self.about, [], [], found)
+    return self._written(metric, path, part)
+
+
+@locks.alone('score')
+def run(
+  predictor: core.Predictor,
+  world: core.World,
+  metrics: Sequence[core.Metric],
+  *,
+  seed: int,
+  model_name: str,
+  out: str | pathlib.Path,
+  extra: Entry | None = None,
+  origin: provenance.Origin = provenance.UNKNOWN,
+  tell: Tell = print,
+) -> list[Entry]:
+  """Scores a predictor by metrics; goes on where a killed run stopped.
+
+  Writes OUT/scores.json (a list of entries, see `summaries.entry`),
+  OUT/rows.csv (every trial of every metric, for pandas.read_csv) and
+  OUT/breakdown.json. What was found before in the same folder is kept as long
+  as it stands; what no longer does goes, and is measured anew if it is asked
+  for. A folder is claimed once something is found.
+
+  Args:
+    predictor: what to score.
+    world: the truth.
+    metrics: what to measure.
+    seed: of all randomness.
+    model_name: name in tables.
+    out: folder of this model's results.
+    extra: further fields of every entry, e.g. which checkpoint; part of what
+      the folder is claimed for.
+    origin: what the predictor is made from, its model's and its weights', by
+      `provenance.Reader`; best taken before they are read. Without it nothing
+      is kept for the next run.
+    tell: gets a line on what is kept, and on what is not and why.
+
+  Raises:
+    InputError: the folder holds scores of another model, world or seed; the
+      model's vocabulary is not the world's.
+  """
+  if predictor.vocab_size != len(world.vocab):
+    raise core.InputError(
+      f'model {model_name!r} knows {predictor.vocab_size} tokens, but '
+      f'{registry.spec(world)} has {len(world.vocab)}: it was made for '
+      'another world'
+    )
+  folder = pathlib.Path(out)
+  claimed = {
+    'world': registry.spec(world),
+    'world_version': world.version,
+    'model': model_name,
+    'seed': seed,
+    **{k: x for k, x in (extra or {}).items() if k not in _DERIVED},
+  }
+  files.claimed(folder, 'score', claimed)
+  more = {**(extra or {}), 'commit': commit()}
+  about = {'seed': seed, 'model_name': model_name, 'extra': more}
+  one = _Run(folder, world, origin, about, tell)
+  asked = {registry.spec(metric): metric for metric in metrics}
+  found = one.found_before(asked)
+  for spec, metric in asked.items():
+    if spec not in found:
+      measured = _measure(metric, predictor, world, seed)
+      files.claim(folder, 'score', claimed)
+      found[spec] = one.measured(metric, measured)
+  order = [*asked, *(spec for spec in found if spec not in asked)]
+  return _join(folder, [found[spec] for spec in order])
+
+
+def table(entries: Sequence[Entry]) -> str:
+  """Entries as lines of text, for the terminal."""
+  lines = []
+  for e in entries:
+    value = '-' if e['value'] is None else f'{e["value"]:.3f}'
+    bounds = ''
+    if e['low'] is not None:
+      bounds = f'[{e["low"]:.3f}, {e["high"]:.3f}]'
+    missing = json.dumps(e['unmeasured']) if e['unmeasured'] else ''
+    name = f'{e["metric"]}: {e["quantity"]}'
+    num = f'n={e["n"]} clusters={e["clusters"]}'
+    lines.append(f'{name:<36} {value:>7} {bounds:<16} {num} {missing}'.rstrip())
+  return '\n'.join(lines)

@@ -1,0 +1,1 @@
+"""What kernels share: compilation, bits, random numbers, checks."""

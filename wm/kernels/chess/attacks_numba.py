@@ -1,0 +1,96 @@
+"""Who attacks what: compiled helpers over sets of squares (int64)."""
+
+from __future__ import annotations
+
+from wm.kernels.base.bits import leading, lowest, shr
+from wm.kernels.base.jit import njit
+from wm.kernels.chess import tables
+
+# A position is an int64 array of WIDTH words. The first six hold the men of
+# each kind, both colours; then come the men of each colour, the codes of all
+# squares as 64 nibbles in the order of squares, and what is not on the board.
+PAWNS, KNIGHTS, BISHOPS, ROOKS, QUEENS, KINGS = range(6)
+MEN = 6  # + side
+CODES = 8  # .. 11
+SIDE, RIGHTS, EP, HALF, FULL = range(12, 17)  # EP: raw file + 1, 0 none
+KEY = 17  # Zobrist key but for en passant
+KNOWN = 18  # moves known before the position
+WIDTH = 19
+
+NOT_A = ~0x0101010101010101
+NOT_H = 0x7F7F7F7F7F7F7F7F
+
+_UPPER, _LOWER = tables.UPPER, tables.LOWER
+_LINE = tables.UPPER | tables.LOWER
+_KNIGHT, _KING, _PAWN = tables.KNIGHT, tables.KING, tables.PAWN
+
+
+@njit
+def _along(line, square, occupied):
+  """Squares a slider sees on one line: the nearest man each way, inclusive."""
+  lower = _LOWER[line, square] & occupied
+  upper = _UPPER[line, square] & occupied
+  below = 1 << (63 - leading(lower | 1))
+  return (2 * (upper & -upper) - below) & _LINE[line, square]
+
+
+@njit
+def rook(square, occupied) -> int:
+  """Squares a rook attacks."""
+  return _along(0, square, occupied) | _along(1, square, occupied)
+
+
+@njit
+def bishop(square, occupied) -> int:
+  """Squares a bishop attacks."""
+  return _along(2, square, occupied) | _along(3, square, occupied)
+
+
+@njit
+def line(first, second) -> int:
+  """Squares in line with both, the first left out; 0 if they share none."""
+  for k in range(4):
+    if shr(_LINE[k, first], second) & 1:
+      return _LINE[k, first]
+  return 0
+
+
+@njit
+def between(first, second) -> int:
+  """Squares strictly between two squares of one line, else 0."""
+  low, high = min(first, second), max(first, second)
+  return line(first, second) & ((1 << high) - (2 << low))
+
+
+@njit
+def attackers(p, square, side, occupied) -> int:
+  """Men of `side` that attack a square, given what stands in the way."""
+  lines = rook(square, occupied) & (p[ROOKS] | p[QUEENS])
+  slants = bishop(square, occupied) & (p[BISHOPS] | p[QUEENS])
+  leaps = _KNIGHT[square] & p[KNIGHTS] | _KING[square] & p[KINGS]
+  pawns = _PAWN[1 - side, square] & p[PAWNS]
+  return (lines | slants | leaps | pawns) & p[MEN + side]
+
+
+@njit
+def attacked(p, side, occupied) -> int:
+  """All squares that the men of `side` attack."""
+  men = p[MEN + side]
+  pawns = p[PAWNS] & men
+  if side == 0:
+    found = (pawns & NOT_A) << 7 | (pawns & NOT_H) << 9
+  else:
+    found = shr(pawns & NOT_A, 9) | shr(pawns & NOT_H, 7)
+  rest = p[KNIGHTS] & men
+  while rest:
+    found |= _KNIGHT[lowest(rest)]
+    rest &= rest - 1
+  rest = (p[BISHOPS] | p[QUEENS]) & men
+  while rest:
+    found |= bishop(lowest(rest), occupied)
+    rest &= rest - 1
+  rest = (p[ROOKS] | p[QUEENS]) & men
+  while rest:
+    found |= rook(lowest(rest), occupied)
+    rest &= rest - 1
+  return found | _KING[lowest(p[KINGS] & men)]

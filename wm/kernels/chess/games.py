@@ -1,0 +1,194 @@
+"""Front door to whole games of chess; see `wm.kernels.chess`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.kernels.base import checks
+from wm.kernels.chess import layout, policies
+from wm.kernels.chess.layout import LABELS, STOPS, WORDS
+
+
+class Replay(NamedTuple):
+  """Games followed to their first illegal move.
+
+  Attributes:
+    steps: [N] int32, moves followed.
+    rows: [N, 11] int32, after them.
+    labels: [N, L + 1, 75] uint8 after each, 0 behind the last; or empty.
+    codes: [N, L + 1] int8 outcomes after each, -1 behind the last; or empty.
+  """
+
+  steps: np.ndarray
+  rows: np.ndarray
+  labels: np.ndarray
+  codes: np.ndarray
+
+
+def _replay(
+  moves: Any,
+  lengths: Any,
+  starts: Any,
+  *,
+  labelled: bool = False,
+  ep: str = 'raw',
+  judged: bool = False,
+  stop: str = 'claims',
+  backend: str = 'numba',
+) -> Replay:
+  moves, lengths, starts = layout.games(moves, lengths, starts)
+  num, plies = moves.shape
+  found = Replay(
+    np.empty(num, np.int32),
+    np.empty((num, WORDS), np.int32),
+    np.zeros((num * labelled, plies + 1, LABELS), np.uint8),
+    np.full((num * judged, plies + 1), -1, np.int8),
+  )
+  rules, module = (layout.legal_ep(ep), _stop(stop)), layout.backend(backend)
+  for some in checks.pieces(num):
+    first = starts[some] if len(starts) > 1 else starts
+    parts = (array[some] for array in found)
+    module.replay(moves[some], lengths[some], first, *rules, *parts)
+  return found
+
+
+def _stop(stop: str) -> int:
+  if stop not in STOPS:
+    raise core.InputError(f'unknown stop {stop!r}; available: {STOPS}')
+  return STOPS.index(stop)
+
+
+def replay(
+  moves: np.ndarray,
+  lengths: np.ndarray,
+  starts: np.ndarray | None = None,
+  *,
+  backend: str = 'numba',
+) -> tuple[np.ndarray, np.ndarray]:
+  """Follows games up to the first illegal move.
+
+  Args:
+    moves: [N, L] packed; those past lengths[n] are not read.
+    lengths: [N].
+    starts: [11], [1, >= 11] or [N, >= 11] rows; the standard position if None.
+    backend: 'numba' or 'ref'.
+
+  Returns:
+    steps: [N] int32, moves followed.
+    rows: [N, 11] int32, after them.
+  """
+  found = _replay(moves, lengths, starts, backend=backend)
+  return found.steps, found.rows
+
+
+def replay_labels(
+  moves: np.ndarray,
+  lengths: np.ndarray,
+  ep: str = 'raw',
+  starts: np.ndarray | None = None,
+  *,
+  backend: str = 'numba',
+) -> np.ndarray:
+  """[N, L + 1, 75] uint8 state labels after every move of games.
+
+  Row 0 is before the first; those after the last, or after an illegal move,
+  are 0. Arguments as for `replay` and `labels`.
+  """
+  return _replay(
+    moves, lengths, starts, labelled=True, ep=ep, backend=backend
+  ).labels
+
+
+def outcomes(
+  moves: np.ndarray,
+  lengths: np.ndarray,
+  stop: str = 'claims',
+  starts: np.ndarray | None = None,
+  *,
+  backend: str = 'numba',
+) -> np.ndarray:
+  """[N, L + 1] int8: index into OUTCOMES after every move of games.
+
+  0 where the game goes on, -1 after its last move or an illegal one; the
+  first of OUTCOMES that holds counts.
+  Repetitions are those of the given moves; the halfmove clock of a start row
+  counts. Arguments as for `replay` and `play`.
+  """
+  return _replay(
+    moves, lengths, starts, judged=True, stop=stop, backend=backend
+  ).codes
+
+
+def outcome(
+  moves: np.ndarray,
+  lengths: np.ndarray,
+  claims: bool = True,
+  starts: np.ndarray | None = None,
+  *,
+  backend: str = 'numba',
+) -> np.ndarray:
+  """[N] int8: `outcomes` at the end of each game, -1 where one is illegal.
+
+  claims: whether a draw that the side to move may claim ends the game: the
+  third occurrence or the hundredth halfmove, now or after a legal move.
+  """
+  stop = 'claims' if claims else 'automatic'
+  codes = outcomes(moves, lengths, stop, starts, backend=backend)
+  return codes[np.arange(len(codes)), np.atleast_1d(lengths)]
+
+
+def play(
+  num: int,
+  seed: int,
+  first: int = 0,
+  *,
+  most: int = 1024,
+  stop: str = 'claims',
+  policy: str = 'uniform',
+  labels: bool = False,
+  ep: str = 'raw',
+  start_row: np.ndarray | None = None,
+  backend: str = 'numba',
+) -> tuple[np.ndarray, ...]:
+  """Random games, uniform as published (Walker and Lyons 2026) or shifted.
+
+  Game i depends on seed, first + i and the start row alone: its move at ply t
+  is number hash64(seed, first + i, t) of the legal ones, scaled; each counts
+  as many times as its weight.
+
+  Args:
+    num: games.
+    seed: any integer.
+    first: number of the first game.
+    most: plies after which a game is cut.
+    stop: what ends a game: 'claims', anything in OUTCOMES; 'automatic', no
+      claim; 'moves', only mate and stalemate.
+    policy: what moves are preferred, see `chess_policies`.
+    labels: whether to give the state labels too.
+    ep: their en-passant convention.
+    start_row: [>= 11]; the standard position if None.
+    backend: 'numba' or 'ref'.
+
+  Returns:
+    moves: [num, most] int32 packed, -1 after the last.
+    lengths: [num] int32.
+    codes: [num] int8 into OUTCOMES; 0 where the game was cut.
+    labels: [num, most + 1, 75] uint8, where asked for.
+  """
+  row = layout.start() if start_row is None else start_row
+  row = layout.rows(np.atleast_2d(row), 'start row')[0]
+  seeds = core.hash64(seed, first + np.arange(num))
+  moves = np.full((num, most), -1, np.int32)
+  lengths, codes = np.zeros(num, np.int32), np.zeros(num, np.int8)
+  shown = np.zeros((num * labels, most + 1, LABELS), np.uint8)
+  rules = layout.legal_ep(ep), _stop(stop), policies.weights(policy)
+  module, found = layout.backend(backend), (moves, lengths, codes, shown)
+  for some in checks.pieces(num):
+    if not module.play(row, seeds[some], *rules, *(a[some] for a in found)):
+      raise core.InputError(
+        f'start row {row[:WORDS].tolist()}; expected a board, one king a side'
+      )
+  return (moves, lengths, codes) + ((shown,) if labels else ())

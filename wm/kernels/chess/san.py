@@ -1,0 +1,136 @@
+"""Front door to chess notation: games as words, games as packed moves.
+
+Words are standard algebraic notation (SAN): 'e4', 'exd6', 'Nbd7', 'R1a3',
+'e8=Q+', 'O-O'. Packed moves and state rows are those of `wm.kernels.chess`.
+
+Reading is lenient in form: checks, mates, 'x' and '=' may be missing, more of
+the source may be given than needed, glyphs ('!?') may follow, and 'e.p.', its
+dots or not, at once or after a blank; zeros may castle, small letters may
+promote, and a whole move ('g1f3', 'e7e8q') may be of any piece. It is strict
+in sense: a word means one legal move, or the game stops there. In move text as
+PGN has it, numbers, comments, glyphs and variations are passed over, and a
+result ends the game.
+
+`backend` names the implementation: 'numba' compiled, 'ref' plain Python (the
+specification).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.kernels.base import checks
+from wm.kernels.chess import layout
+
+_backend = functools.partial(
+  checks.backend, __package__, numba='san_numba', ref='san_ref'
+)
+
+# Why a word is no move; their number is the error of a game.
+ERRORS = ('', 'unreadable', 'illegal', 'ambiguous')
+
+
+class Games(NamedTuple):
+  """Games read.
+
+  Attributes:
+    moves: [N, L] int32 packed, DEAD after each game's last.
+    lengths: [N] int32, moves read.
+    errors: [N] int8 into ERRORS; where it is not 0, reading stopped.
+    words: [N, 2] int64, first and last + 1 byte of the word refused.
+  """
+
+  moves: np.ndarray
+  lengths: np.ndarray
+  errors: np.ndarray
+  words: np.ndarray
+
+
+def joined(texts: Sequence[str]) -> tuple[bytes, np.ndarray]:
+  """One text of many, and where each starts, [N + 1] int64 bytes."""
+  parts = [text.encode('utf-8', 'replace') for text in texts]
+  starts = np.zeros(len(parts) + 1, np.int64)
+  np.cumsum([len(part) for part in parts], out=starts[1:])
+  return b''.join(parts), starts
+
+
+def read(
+  text: bytes | np.ndarray,
+  starts: np.ndarray | None = None,
+  rows: np.ndarray | None = None,
+  *,
+  backend: str = 'numba',
+) -> Games:
+  """Reads games from SAN or PGN move text, each up to its first error.
+
+  The result holds as many columns as the longest game has moves, so a large
+  file is better read in parts.
+
+  Args:
+    text: bytes, or [M] uint8.
+    starts: [N + 1] first byte of each game, ascending, and the end of the
+      last; one game if None.
+    rows: [11], [1, >= 11] or [N, >= 11] positions they start from; the
+      standard one if None.
+    backend: 'numba' or 'ref'.
+  """
+  if isinstance(text, bytes | bytearray | memoryview):
+    text = np.frombuffer(text, np.uint8)
+  text = checks.frozen(text, np.uint8)
+  starts = np.array([0, len(text)]) if starts is None else np.asarray(starts)
+  _check_starts(starts, text)
+  rows = _rows(rows, len(starts) - 1)
+  starts = checks.frozen(starts, np.int64)
+  return Games(*_backend(backend).read(text, starts, rows))
+
+
+def write(
+  moves: np.ndarray,
+  lengths: np.ndarray,
+  rows: np.ndarray | None = None,
+  *,
+  backend: str = 'numba',
+) -> tuple[np.ndarray, np.ndarray]:
+  """Writes games in SAN, each up to its first illegal move.
+
+  Args:
+    moves: [N, L] packed; those past lengths[n] are not read.
+    lengths: [N].
+    rows: as for `read`.
+    backend: 'numba' or 'ref'.
+
+  Returns:
+    words: [N, L] bytes 'S7', the shortest that tell, with checks and mates;
+      empty after the last.
+    steps: [N] int32, moves written.
+  """
+  moves, lengths, rows = layout.games(moves, lengths, rows)
+  words, steps = _backend(backend).write(moves, lengths, rows)
+  return words.view('S7').reshape(moves.shape), steps
+
+
+def _check_starts(starts: np.ndarray, text: np.ndarray) -> None:
+  ordered = (
+    starts.ndim == 1 and len(starts) > 0 and (np.diff(starts) >= 0).all()
+  )
+  if not ordered or starts[0] < 0 or starts[-1] > len(text):
+    raise core.InputError(
+      f'starts are {starts.tolist()[:4]}...; expected ascending places in '
+      f'{len(text)} bytes'
+    )
+
+
+def _rows(rows: np.ndarray | None, num: int) -> np.ndarray:
+  """One start row, or one for each game."""
+  rows = layout.start() if rows is None else np.asarray(rows)
+  rows = layout.rows(np.atleast_2d(rows), 'start rows')
+  if len(rows) not in (1, num):
+    raise core.InputError(
+      f'{len(rows)} start rows for {num} games; expected one or all'
+    )
+  return rows

@@ -1,0 +1,180 @@
+"""Notation of chess moves in plain Python: the specification of the kernels.
+
+A word is compared with every legal move; `wm.kernels.chess.san` documents.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from wm.kernels.chess import ref
+
+LETTERS, PROMOTIONS = '.PNBRQK', ' QRBN'
+UNREADABLE, ILLEGAL, AMBIGUOUS = 1, 2, 3
+# Between moves: blanks, marks, comments, remarks, move numbers, 'e.p.'.
+_SKIPPED = re.compile(
+  rb'[\0- .!?)}$]|\{[^}]*\}?|;[^\n]*\n?|[1-9][0-9]*(?=[\0- .]|$)'
+  rb'|e\.?p\.?[+#!?]*(?=[\0- {;()$]|$)'
+)
+_RESULT = re.compile(rb'\*|1-0|0-1|[0-9]+/')
+_ASIDE = re.compile(rb'[()]|\{[^}]*\}?|;[^\n]*\n?|[^(){;]+')
+_WORD = re.compile(rb'[^\0- {;()$]+')
+_TAIL = r'(?:e\.?p\.?)?[+#!?]*'
+_CASTLING = re.compile(rf'(?:O-O(-O)?|0-0(-0)?){_TAIL}')
+_MOVE = re.compile(
+  r'([PNBRQK]?)([a-h]?)([1-8]?)[x:-]?([a-h])([1-8])'
+  rf'(?:=?([QRBNqrbn]))?{_TAIL}'
+)
+
+
+def words(text: bytes) -> list[tuple[int, int]]:
+  """First and last + 1 byte of each move in move text, up to a result."""
+  found, at = [], 0
+  while at < len(text) and not _RESULT.match(text, at):
+    skipped = _SKIPPED.match(text, at)
+    if skipped:
+      at = skipped.end()
+    elif text[at : at + 1] == b'(':
+      at = _past_variation(text, at)
+    else:
+      found.append(_WORD.match(text, at).span())
+      at = found[-1][1]
+  return found
+
+
+def _past_variation(text: bytes, at: int) -> int:
+  depth = 0
+  for part in _ASIDE.finditer(text, at):
+    depth += {b'(': 1, b')': -1}.get(part[0], 0)
+    if not depth:
+      return part.end()
+  return len(text)
+
+
+def _squares(move: int) -> tuple[int, int]:
+  return divmod(move // 5, 64)
+
+
+def _castles(position: ref.Position, move: int) -> bool:
+  source, target = _squares(move)
+  king = ref.man(position.board[source])[0] == ref.KING
+  return king and abs(source - target) == 2
+
+
+def _name(square: int) -> str:
+  return 'abcdefgh'[square % 8] + '12345678'[square // 8]
+
+
+def meant(position: ref.Position, word: str) -> list[int] | None:
+  """Legal packed moves that a word may mean; None where it is unreadable."""
+  legal = ref.moves(position)
+  castling, parts = _CASTLING.fullmatch(word), _MOVE.fullmatch(word)
+  if castling:
+    step = -2 if any(castling.groups()) else 2
+    return [
+      move
+      for move in legal
+      if _castles(position, move) and np.diff(_squares(move)) == step
+    ]
+  if not parts:
+    return None
+  letter, file, rank, *goal, promotion = parts.groups()
+  whole = not letter and file and rank
+  found = []
+  for move in legal:
+    source, target = _squares(move)
+    kind = ref.man(position.board[source])[0]
+    if (
+      _name(target) == ''.join(goal)
+      and PROMOTIONS[move % 5] == (promotion or ' ').upper()
+      and file in _name(source)[0]
+      and rank in _name(source)[1]
+      and (whole or LETTERS[kind] == (letter or 'P'))
+      and (whole or not _castles(position, move))
+      and (kind != ref.PAWN or file or source % 8 == target % 8)
+    ):
+      found.append(move)
+  return found
+
+
+def spelled(position: ref.Position, move: int) -> str:
+  """The shortest word of a legal move that tells it, with check or mate."""
+  source, target = _squares(move)
+  kind = ref.man(position.board[source])[0]
+  takes = position.board[target] or (
+    kind == ref.PAWN and source % 8 != target % 8
+  )
+  if _castles(position, move):
+    word = 'O-O' if target > source else 'O-O-O'
+  else:
+    word = LETTERS[kind] + _hint(position, move)
+    if kind == ref.PAWN:
+      word = _name(source)[0] if takes else ''
+    word += 'x' * bool(takes) + _name(target)
+    word += f'={PROMOTIONS[move % 5]}' if move % 5 else ''
+  after = ref.after(position, move)
+  if ref.checked(after, after.side):
+    word += '+' if ref.moves(after) else '#'
+  return word
+
+
+def _hint(position: ref.Position, move: int) -> str:
+  """File, else rank, else square of the source, where others may go too."""
+  source, target = _squares(move)
+  others = {_squares(other) for other in ref.moves(position)}
+  names = [
+    _name(square)
+    for square, goal in others
+    if goal == target
+    and square != source
+    and position.board[square] == position.board[source]
+  ]
+  file, rank = _name(source)
+  if not names:
+    return ''
+  if all(file not in name for name in names):
+    return file
+  return rank if all(rank not in name for name in names) else file + rank
+
+
+def read(
+  text: np.ndarray, starts: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, ...]:
+  """Moves, lengths, errors and refused words of games."""
+  num = len(starts) - 1
+  parts = [text[starts[n] : starts[n + 1]].tobytes() for n in range(num)]
+  spans = [words(part) for part in parts]
+  moves = np.full((num, max(map(len, spans), default=0)), -1, np.int32)
+  lengths, errors = np.zeros(num, np.int32), np.zeros(num, np.int8)
+  refused = np.zeros((num, 2), np.int64)
+  for n, part in enumerate(parts):
+    position = ref.read(rows[min(n, len(rows) - 1)])
+    for k, (first, last) in enumerate(spans[n]):
+      word = part[first:last].decode('latin-1')
+      found = meant(position, word) if position else []
+      if found is None or len(found) != 1:
+        errors[n] = UNREADABLE if found is None else ILLEGAL + bool(found)
+        refused[n] = starts[n] + first, starts[n] + last
+        break
+      moves[n, k], lengths[n] = found[0], k + 1
+      position = ref.after(position, found[0])
+  return moves, lengths, errors, refused
+
+
+def write(
+  moves: np.ndarray, lengths: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """Words [N, L] bytes of games, and how many moves are legal."""
+  found = np.zeros(moves.shape, 'S7')
+  steps = np.zeros(len(moves), np.int32)
+  for n, game in enumerate(moves.tolist()):
+    position = ref.read(rows[min(n, len(rows) - 1)])
+    for move in game[: lengths[n]]:
+      if position is None or move not in ref.moves(position):
+        break
+      found[n, steps[n]] = spelled(position, move)
+      position = ref.after(position, move)
+      steps[n] += 1
+  return found, steps

@@ -1,0 +1,92 @@
+"""Points and segments on a map, compiled: twin of geometry_ref."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from wm.kernels.base.jit import njit
+
+
+@njit
+def _distance(lat_a, lon_a, lat_b, lon_b, radius):
+  rad = math.pi / 180
+  across = math.sin((lat_b - lat_a) * (rad / 2)) ** 2
+  along = math.sin((lon_b - lon_a) * (rad / 2)) ** 2
+  chord = across + math.cos(lat_a * rad) * math.cos(lat_b * rad) * along
+  return 2 * radius * math.asin(math.sqrt(min(chord, 1.0)))
+
+
+@njit
+def _sweep(lat, lon, order, reach, radius, offsets, nodes):
+  """Counts into offsets[1:], or fills `nodes` where it has room.
+
+  `order` sorts nodes by latitude: only a band of them can be in reach.
+  """
+  band = reach / radius * 180 / math.pi * (1 + 1e-9) + 1e-12
+  fill = len(nodes) > 0
+  low = 0
+  for k in range(len(order)):
+    here = order[k]
+    while lat[order[low]] < lat[here] - band:
+      low += 1
+    count = 0
+    j = low
+    while j < len(order) and lat[order[j]] <= lat[here] + band:
+      there = order[j]
+      apart = _distance(lat[here], lon[here], lat[there], lon[there], radius)
+      if apart <= reach:
+        if fill:
+          nodes[offsets[here] + count] = there
+        count += 1
+      j += 1
+    if fill:
+      nodes[offsets[here] : offsets[here + 1]].sort()
+    else:
+      offsets[here + 1] = count
+
+
+def within(
+  lat: np.ndarray, lon: np.ndarray, reach: float, radius: float
+) -> tuple[np.ndarray, np.ndarray]:
+  """See geometry_ref.within."""
+  order = np.argsort(lat, kind='stable')
+  offsets = np.zeros(len(lat) + 1, np.int64)
+  _sweep(lat, lon, order, reach, radius, offsets, np.empty(0, np.int32))
+  offsets = np.cumsum(offsets)
+  nodes = np.empty(offsets[-1], np.int32)
+  if len(nodes):
+    _sweep(lat, lon, order, reach, radius, offsets, nodes)
+  return offsets, nodes
+
+
+@njit
+def _crossings(x, y, tails, heads, counts):
+  for i in range(len(counts)):
+    a, b = tails[i], heads[i]
+    west, east = min(x[a], x[b]), max(x[a], x[b])
+    south, north = min(y[a], y[b]), max(y[a], y[b])
+    for j in range(len(tails)):
+      c, d = tails[j], heads[j]
+      if max(x[c], x[d]) < west or min(x[c], x[d]) > east:
+        continue
+      if max(y[c], y[d]) < south or min(y[c], y[d]) > north:
+        continue
+      if a == b or c == d or a in (c, d) or b in (c, d):
+        continue
+      to_c = (x[b] - x[a]) * (y[c] - y[a]) - (y[b] - y[a]) * (x[c] - x[a])
+      to_d = (x[b] - x[a]) * (y[d] - y[a]) - (y[b] - y[a]) * (x[d] - x[a])
+      to_a = (x[d] - x[c]) * (y[a] - y[c]) - (y[d] - y[c]) * (x[a] - x[c])
+      to_b = (x[d] - x[c]) * (y[b] - y[c]) - (y[d] - y[c]) * (x[b] - x[c])
+      if to_c * to_d < 0 and to_a * to_b < 0:
+        counts[i] += 1
+
+
+def crossings(
+  x: np.ndarray, y: np.ndarray, tails: np.ndarray, heads: np.ndarray, num: int
+) -> np.ndarray:
+  """See geometry_ref.crossings."""
+  counts = np.zeros(num, np.int64)
+  _crossings(x, y, tails, heads, counts)
+  return counts

@@ -1,0 +1,387 @@
+"""Compiled searches over street graphs; `wm.kernels.maps` documents them.
+
+Many searches run at once, one per lane of a vector. Sources that lie together
+settle rows in nearly one order, so rows are relaxed in that order, all lanes
+in one operation, and again only where a neighbour improved. Addition being
+monotone, the least fixed point is what a search alone arrives at, to the last
+bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import prange
+
+from wm.kernels.base import checks
+from wm.kernels.base.jit import njit
+from wm.kernels.base.rng import below, splitmix
+
+HOP_LANES = 256
+LANES = 64
+ATTEMPTS = 1000  # draws of one random walk before it is given up
+_ONE = np.uint32(1)
+
+
+@njit
+def clusters(leaving, entering, rows, size) -> np.ndarray:
+  """`rows` in an order that puts `size` of them at a time close together.
+
+  Grown breadth first, edges taken both ways, from the first row that is left.
+  """
+  total = len(leaving[0]) - 1
+  wanted = np.zeros(total, np.int64)
+  for row in rows:
+    wanted[row] += 1
+  order, queue = np.empty(len(rows), np.uint32), np.empty(total, np.uint32)
+  seen, num = np.full(total, -1, np.int64), 0
+  for root in range(total):
+    while wanted[root]:
+      queue[0], seen[root] = root, num
+      mark, at, tail = num, 0, 1
+      stop = min(num + size - num % size, len(rows))
+      while at < tail and num < stop:
+        row = queue[at]
+        at += 1
+        while wanted[row] and num < stop:
+          order[num] = row
+          wanted[row] -= 1
+          num += 1
+        for edges in (leaving[:2], entering[:2]):
+          for near in edges[1][edges[0][row] : edges[0][row + _ONE]]:
+            if seen[near] != mark:
+              seen[near] = mark
+              queue[tail] = near
+              tail += 1
+  return order
+
+
+@njit
+def _breadth_first(edges, root, order, seen):
+  """Fills order [S] with rows as a search from root meets them, then others."""
+  indptr, others = edges[0], edges[1]
+  seen[:] = False
+  order[0], seen[root] = root, True
+  at, num = 0, 1
+  while at < num:
+    row = order[at]
+    at += 1
+    for other in others[indptr[row] : indptr[row + _ONE]]:
+      if not seen[other]:
+        order[num], seen[other] = other, True
+        num += 1
+  for row in range(len(seen)):
+    if not seen[row]:
+      order[num] = row
+      num += 1
+
+
+@njit
+def _wake(edges, row, dirty):
+  """Marks the rows that edges from `row` lead to."""
+  for other in edges[1][edges[0][row] : edges[0][row + _ONE]]:
+    dirty[other] = True
+
+
+@njit
+def _hop(edges, row, dist):
+  """Takes one more than the least of the neighbours; True if a lane fell."""
+  fell, stop = False, edges[0][row + _ONE]
+  # Two edges a turn halve the loads and stores of the row itself.
+  for e in range(edges[0][row], stop, 2):
+    one, two = edges[1][e], edges[1][min(e + 1, stop - 1)]
+    for lane in range(HOP_LANES):
+      near = min(dist[one, lane], dist[two, lane])
+      far, old = dist.dtype.type(near + 1), dist[row, lane]
+      fell |= far < old
+      dist[row, lane] = min(far, old)
+  return fell
+
+
+@njit
+def _hop_block(out, into, roots, infinity, dist, order, dirty):
+  """Hops from at most HOP_LANES roots into dist [S, HOP_LANES]."""
+  _breadth_first(out, roots[0], order, dirty)
+  dirty[:] = False
+  dist[:] = infinity
+  for lane in range(len(roots)):
+    dist[roots[lane], lane] = 0
+    _wake(out, roots[lane], dirty)
+  again = True
+  while again:
+    again = False
+    for row in order:
+      if dirty[row]:
+        dirty[row] = False
+        if _hop(into, row, dist):
+          again = True
+          _wake(out, row, dirty)
+
+
+@njit
+def _fill_hops(leaving, entering, roots, first, last, out, infinity):
+  """Hops to roots[first:last]; False where `infinity` is too low."""
+  size = len(out)
+  dist = np.empty((size, HOP_LANES), out.dtype)
+  order, dirty = np.empty(size, np.uint32), np.empty(size, np.bool_)
+  for start in range(first, min(last, size), HOP_LANES):
+    some = roots[start : start + HOP_LANES]
+    # From goals against the edges: a row of `out` is then written in runs.
+    _hop_block(entering, leaving, some, infinity, dist, order, dirty)
+    high = False
+    for row in range(size):
+      for lane in range(len(some)):
+        high |= dist[row, lane] == infinity - 1
+        out[row, start + lane] = dist[row, lane]
+    if high:
+      return False
+  return True
+
+
+@njit
+def _permute(out, columns, infinity):
+  """Moves column n to columns[n] in place; infinity becomes the maximum."""
+  line = np.empty(out.shape[1], out.dtype)
+  for row in range(len(out)):
+    for n in range(len(columns)):
+      line[n] = out[row, n]
+    for n in range(len(columns)):
+      far = line[n]
+      out[row, columns[n]] = far + (far == infinity)
+
+
+def hops(
+  delta: np.ndarray,
+  leaving: tuple[np.ndarray, ...],
+  entering: tuple[np.ndarray, ...],
+  out: np.ndarray,
+) -> bool:
+  """Fills out [S, S]; False where it is too narrow.
+
+  Infinity is the type's maximum less one, so that one hop more still fits.
+  """
+  del delta
+  infinity, size = np.iinfo(out.dtype).max - 1, len(out)
+  roots = clusters(leaving, entering, np.arange(size, dtype='u4'), HOP_LANES)
+  for some in checks.pieces(-(-size // HOP_LANES), 8):
+    ends = some.start * HOP_LANES, some.stop * HOP_LANES
+    if not _fill_hops(leaving, entering, roots, *ends, out, infinity):
+      return False
+  for some in checks.pieces(size):
+    _permute(out[some], roots, infinity)
+  return True
+
+
+@njit
+def _relax(edges, row, dist):
+  """Shortens dist[row] over edges from others; True if any lane fell."""
+  fell, stop = False, edges[0][row + _ONE]
+  for e in range(edges[0][row], stop, 2):
+    last = min(e + 1, stop - 1)
+    one, two = edges[1][e], edges[1][last]
+    to_one, to_two = edges[2][e], edges[2][last]
+    for lane in range(LANES):
+      far = min(dist[one, lane] + to_one, dist[two, lane] + to_two)
+      old = dist[row, lane]
+      fell |= far < old
+      dist[row, lane] = min(far, old)
+  return fell
+
+
+@njit
+def _block(out, into, roots, dist, order, dirty):
+  """Distances from at most LANES roots into dist [S, LANES]."""
+  dist[:] = np.inf
+  _breadth_first(out, roots[0], order, dirty)
+  dirty[:] = False
+  for lane in range(len(roots)):
+    dist[roots[lane], lane] = 0.0
+    _wake(out, roots[lane], dirty)
+  again = True
+  while again:
+    again = False
+    for row in order:
+      if dirty[row]:
+        dirty[row] = False
+        if _relax(into, row, dist):
+          again = True
+          _wake(out, row, dirty)
+
+
+@njit
+def _name(into, names, roots, dist, row, found, stuck):
+  """Fills found [LANES] with the label a route takes at a row, else -1.
+
+  stuck [LANES] becomes True where only level edges leave the row.
+  """
+  for lane in range(LANES):
+    found[lane] = -1
+  # From the last edge back, so that the lowest label stays.
+  for k in range(into[0][row + _ONE] - into[0][row]):
+    e = into[0][row + _ONE] - 1 - k
+    other, length, name = into[1][e], into[2][e], np.int64(names[e])
+    for lane in range(LANES):
+      there, here = dist[other, lane], dist[row, lane]
+      best = (there + length == here) & (there < here)
+      found[lane] = name if best else found[lane]
+  for lane in range(len(roots)):
+    open_end = found[lane] < 0 and dist[row, lane] < np.inf
+    stuck[lane] |= open_end and roots[lane] != row
+
+
+@njit
+def _release(into, names, goal, far, out):
+  """Labels for rows that only level edges leave, in rounds; see paths_ref."""
+  size = len(far)
+  settled, found = np.empty(size, np.bool_), np.empty(size, np.int8)
+  some = True
+  for row in range(size):
+    settled[row] = out[row] >= 0 or row == goal
+  while some:
+    some = False
+    for row in range(size):
+      found[row] = -1
+      if settled[row] or far[row] == np.inf:
+        continue
+      for e in range(into[0][row], into[0][row + 1]):
+        other = into[1][e]
+        level = far[other] + into[2][e] == far[row]
+        if level and settled[other] and found[row] < 0:
+          found[row], some = names[e], True
+    for row in range(size):
+      if found[row] >= 0:
+        out[row], settled[row] = found[row], True
+
+
+@njit
+def _write_labels(into, names, roots, dist, places, labels):
+  """Puts the labels of a block in rows `places` of labels [B, S]."""
+  size = len(dist)
+  square = np.empty((16, LANES), np.int64)
+  stuck = np.zeros(LANES, np.bool_)
+  for low in range(0, size, 16):
+    high = min(low + 16, size)
+    for row in range(low, high):
+      _name(into, names, roots, dist, np.uint32(row), square[row - low], stuck)
+    for lane in range(len(roots)):
+      for row in range(low, high):
+        labels[places[lane], row] = square[row - low, lane]
+  for lane in range(len(roots)):
+    if stuck[lane]:
+      out = labels[places[lane]]
+      _release(into, names, roots[lane], dist[:, lane], out)
+
+
+@njit
+def _blocks(out, into, names, sources, places, first, step, result, labels):
+  """Blocks number first, first + step, ... of the sources, one thread."""
+  size = len(out[0]) - 1
+  dist = np.empty((size, LANES))
+  order, dirty = np.empty(size, np.uint32), np.empty(size, np.bool_)
+  for start in range(first * LANES, len(sources), step * LANES):
+    roots = sources[start : start + LANES]
+    into_rows = places[start : start + LANES]
+    _block(out, into, roots, dist, order, dirty)
+    # In squares: both arrays then stay within the cache.
+    for low in range(0, size, 16):
+      for lane in range(len(roots)):
+        for row in range(low, min(low + 16, size)):
+          result[into_rows[lane], row] = dist[row, lane]
+    if len(labels):
+      _write_labels(into, names, roots, dist, into_rows, labels)
+
+
+@njit(parallel=True)
+def _blocks_threads(out, into, names, sources, places, threads, result, labels):
+  """The same, blocks shared out among threads."""
+  for thread in prange(threads):
+    _blocks(out, into, names, sources, places, thread, threads, result, labels)
+
+
+def distances(
+  out_edges: tuple[np.ndarray, ...],
+  in_edges: tuple[np.ndarray, ...],
+  names: np.ndarray,
+  sources: np.ndarray,
+  threads: int,
+  dist: np.ndarray,
+  labels: np.ndarray,
+) -> None:
+  """Fills dist [B, S] and, unless empty, labels [B, S] (see paths_ref).
+
+  The parallel version is compiled only if asked for.
+  """
+  rows = sources.astype(np.uint32)
+  together = clusters(out_edges[:2], in_edges[:2], rows, LANES)
+  # Stable sorts of both pair every use of a row with a place of its own.
+  places = np.empty(len(rows), np.int64)
+  places[np.argsort(together, kind='stable')] = np.argsort(rows, kind='stable')
+  edges = out_edges, in_edges, names
+  for some in checks.pieces(-(-len(rows) // LANES), 8 * threads):
+    part = slice(some.start * LANES, some.stop * LANES)
+    wanted = *edges, together[part], places[part]
+    if threads == 1:
+      _blocks(*wanted, 0, 1, dist, labels)
+    else:
+      _blocks_threads(*wanted, threads, dist, labels)
+
+
+@njit
+def _follow(delta, table, origins, index, goals, order, labels, moves):
+  """Routes in an order that keeps to one goal's table."""
+  most = labels.shape[1]
+  for b in order:
+    row, goal, line = origins[b], goals[index[b]], table[index[b]]
+    step = 0
+    while row != goal:
+      label = line[row]
+      if label < 0 or step == most:
+        step = -1 if label < 0 else most + 1
+        break
+      labels[b, step] = label
+      row = delta[row, label]
+      step += 1
+    if step < 0:
+      labels[b] = -1
+    moves[b] = step
+
+
+def follow(
+  delta: np.ndarray,
+  table: np.ndarray,
+  origins: np.ndarray,
+  index: np.ndarray,
+  goals: np.ndarray,
+  labels: np.ndarray,
+  moves: np.ndarray,
+) -> None:
+  """Follows tables to goals; one move beyond the columns marks the longer."""
+  order = np.argsort(index, kind='stable')
+  _follow(delta, table, origins, index, goals, order, labels, moves)
+
+
+@njit
+def random_walks(
+  heads, labels, edges, starts, num, low, high, seed, first
+) -> tuple[np.ndarray, ...]:
+  """Uniform random walks; draws as in paths_ref."""
+  origins = np.full(num, -1, np.int32)
+  walked = np.full((num, high), -1, np.int8)
+  lengths = np.zeros(num, np.int32)
+  run = splitmix(seed)
+  for n in range(num):
+    key = splitmix(splitmix(run ^ np.uint64(first + n)))
+    for attempt in range(ATTEMPTS):
+      draw = attempt * (high + 2)
+      row = starts[below(key, draw, len(starts))]
+      wanted = low + below(key, draw + 1, high - low + 1)
+      origins[n], steps = row, 0
+      while steps < wanted and edges[row]:
+        edge = below(key, draw + 2 + steps, edges[row])
+        walked[n, steps] = labels[row, edge]
+        row = heads[row, edge]
+        steps += 1
+      if steps >= low:
+        lengths[n] = steps
+        break
+      walked[n] = -1
+  return origins, walked, lengths

@@ -1,0 +1,292 @@
+"""Games, tags and moves of PGN text, compiled; `wm.kernels.pgn` documents."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wm.kernels.base.jit import njit
+from wm.kernels.chess.attacks_numba import WIDTH as BOARD
+from wm.kernels.chess.board_numba import load, make
+from wm.kernels.chess.layout import start
+from wm.kernels.chess.san_numba import find
+from wm.kernels.chess.words_numba import next_word
+from wm.kernels.pgn import (
+  BROKEN,
+  END,
+  FLAGS,
+  MOVES,
+  NAMES,
+  OPEN,
+  OVER,
+  SITE,
+  START,
+  TAGS,
+  WIDTH,
+)
+
+_NEWLINE, _BLANK = 10, 32  # Bytes up to _BLANK are blanks.
+_QUOTE, _ESCAPE, _LEFT, _RIGHT, _ZERO, _ONE, _TWO = (
+  ord(letter) for letter in '"\\[]012'
+)
+_EVENT = np.frombuffer(b'[Event "', np.uint8)
+_LETTERS = np.zeros((4, 8), np.uint8)
+for _k, _name in enumerate(NAMES):
+  _LETTERS[_k, : len(_name)] = np.frombuffer(_name.encode(), np.uint8)
+
+_OPENING = start()
+_COMMENT, _REMARK, _ASIDE, _BACK, _STAR, _DASH, _SLASH = range(1, 8)
+
+
+def _table(pairs: tuple[tuple[str, int], ...]) -> np.ndarray:
+  table = np.zeros(256, np.uint8)
+  for letters, value in pairs:
+    for letter in letters:
+      table[ord(letter)] = value
+  return table
+
+
+_MARK = _table(
+  (
+    ('{', _COMMENT),
+    (';', _REMARK),
+    ('(', _ASIDE),
+    (')', _BACK),
+    ('*', _STAR),
+    ('-', _DASH),
+    ('/', _SLASH),
+  )
+)
+_UNCOMMENT = ord('}')
+_AFTERWARDS = _table((('{;()$', 1),))  # What may follow a result.
+_IN_NAME = np.array(
+  [chr(c).encode().isalnum() or chr(c) in '_+#=:-' for c in range(256)]
+)
+
+
+@njit
+def _line(text, at):
+  """Place of the end of the line."""
+  size = len(text)
+  while at < size and text[at] != _NEWLINE:
+    at += 1
+  return at
+
+
+@njit
+def _past_blanks(text, at, stop):
+  while at < stop and text[at] <= _BLANK:
+    at += 1
+  return at
+
+
+@njit
+def _past_name(text, at, stop):
+  while at < stop and _IN_NAME[text[at]]:
+    at += 1
+  return at
+
+
+@njit
+def _value(text, at, stop):
+  """First byte of a tag's value, -1 if what is at '[' does not look like a
+  tag; and first and last + 1 byte of its name."""
+  name = _past_blanks(text, at + 1, stop)
+  last = _past_name(text, name, stop)
+  quote = _past_blanks(text, last, stop)
+  if last == name or quote >= stop or text[quote] != _QUOTE:
+    return -1, name, last
+  return quote + 1, name, last
+
+
+@njit
+def _value_end(text, at, stop):
+  """Place of the quote that ends a value, and after the ']' behind it; -1."""
+  while at < stop:
+    if text[at] == _ESCAPE:
+      at += 1
+    elif text[at] == _QUOTE:
+      after = _past_blanks(text, at + 1, stop)
+      if after < stop and text[after] == _RIGHT:
+        return at, after + 1
+    at += 1
+  return -1, -1
+
+
+@njit
+def _named(text, first, last, letters):
+  """Is this name, small or capital, spelled with these small letters?"""
+  for k in range(last - first):
+    if k >= len(letters) or text[first + k] | 32 != letters[k]:
+      return False
+  return last - first == len(letters) or letters[last - first] == 0
+
+
+@njit
+def _starts_event(text, at, stop):
+  """Does a line start with `[Event "`?"""
+  if stop - at < len(_EVENT):
+    return False
+  same = True
+  for k in range(len(_EVENT)):
+    same = same and text[at + k] == _EVENT[k]
+  return same
+
+
+@njit
+def _read_tags(text, at, stop, game):
+  """Notes the tags of a line in a game's row."""
+  while at < stop:
+    if text[at] != _LEFT:
+      game[FLAGS] |= BROKEN
+      return
+    first, name, name_end = _value(text, at, stop)
+    last = -1
+    if first >= 0:
+      last, at = _value_end(text, first, stop)
+    if last < 0:
+      game[FLAGS] |= BROKEN
+      return
+    game[TAGS] += 1
+    for k in range(len(_LETTERS)):
+      if _named(text, name, name_end, _LETTERS[k]):
+        game[SITE + 2 * k] = first
+        game[SITE + 2 * k + 1] = last
+    at = _past_blanks(text, at, stop)
+
+
+@njit
+def _scan(text, at, stop, comment, depth, over):
+  """Follows comments, variations and results through a line of move text."""
+  while at < stop:
+    letter = text[at]
+    if comment:
+      comment = letter != _UNCOMMENT
+    elif _MARK[letter]:
+      mark = _MARK[letter]
+      if mark == _COMMENT:
+        comment = True
+      elif mark == _REMARK:
+        break
+      elif mark == _ASIDE:
+        depth += 1
+      elif mark == _BACK:
+        depth = max(depth - 1, 0)
+      elif depth == 0:
+        over = over or _is_result(text, at, stop, mark)
+    at += 1
+  return comment, depth, over
+
+
+@njit
+def _is_result(text, at, stop, mark):
+  """Is this '*', or the middle of 1-0, 0-1 or 1/2?"""
+  if mark == _STAR:
+    return True
+  before = text[at - 1] if at > 0 else _NEWLINE
+  after = text[at + 1] if at + 1 < stop else _NEWLINE
+  if mark == _SLASH:
+    return before == _ONE and after == _TWO
+  return (before == _ONE and after == _ZERO) or (
+    before == _ZERO and after == _ONE
+  )
+
+
+@njit
+def _grown(table, num):
+  """The table with an empty row `num`."""
+  if num == len(table):
+    larger = np.zeros((2 * num, WIDTH), np.int64)
+    larger[:num] = table
+    table = larger
+  return table
+
+
+@njit
+def _closed(table, num, end, moving, comment, depth, over):
+  """Completes the game under way; the number of games then."""
+  game = table[num]
+  game[END] = end
+  if not moving:
+    game[MOVES] = end
+  if comment or depth:
+    game[FLAGS] |= OPEN
+  if over:
+    game[FLAGS] |= OVER
+  return num + 1
+
+
+@njit
+def split(text, final) -> tuple[np.ndarray, int]:
+  """Rows of the games, and where the rest starts."""
+  table = np.zeros((64, WIDTH), np.int64)
+  num, at, size = 0, 0, len(text)
+  begun = moving = comment = over = event = False
+  depth = 0
+  while at < size:
+    stop = _line(text, at)
+    if stop == size and not final:
+      break
+    word = _past_blanks(text, at, stop)
+    eventful = _starts_event(text, at, stop)
+    tag = text[at] == _LEFT if stop > at else False
+    if comment:
+      tag = eventful
+    elif tag and moving and not over:
+      tag = _value(text, at, stop)[0] >= 0
+    passed = not comment and word == stop
+    fresh = not begun and not passed
+    if tag:
+      fresh = fresh or moving or (eventful and event)
+    elif begun and over and not comment and not passed:
+      fresh = _AFTERWARDS[text[word]] == 0
+    if fresh:
+      if begun:
+        num = _closed(table, num, at, moving, comment, depth, over)
+      table = _grown(table, num)
+      table[num, START] = at
+      moving = comment = over = event = False
+      begun, depth = True, 0
+    if tag:
+      event = event or eventful
+      _read_tags(text, at, stop, table[num])
+    elif not passed:
+      if not moving:
+        moving, table[num, MOVES] = True, at
+      comment, depth, over = _scan(text, at, stop, comment, depth, over)
+    at = min(stop + 1, size)
+  if begun and final:
+    num = _closed(table, num, size, moving, comment, depth, over)
+    begun = False
+  rest = table[num, START] if begun else at
+  return table[:num].copy(), rest
+
+
+@njit
+def read(text, firsts, lasts) -> tuple[np.ndarray, ...]:
+  """Moves of games end to end, their numbers, errors and refused words."""
+  num, room = len(firsts), 0
+  for n in range(num):
+    room += (lasts[n] - firsts[n]) // 2  # A move is two letters at least.
+  moves = np.empty(room, np.uint16)
+  lengths = np.zeros(num, np.int32)
+  errors = np.zeros(num, np.int8)
+  words = np.zeros((num, 2), np.int64)
+  p, targets = np.zeros(BOARD, np.int64), np.zeros(64, np.int64)
+  total = 0
+  for n in range(num):
+    load(_OPENING, p)
+    at = firsts[n]
+    while True:
+      first, at = next_word(text, at, lasts[n])
+      if first == at:
+        break
+      move = find(p, targets, text, first, at)
+      if move < 0:
+        errors[n] = -move
+        words[n] = first, at
+        break
+      make(p, move)
+      moves[total] = move
+      total += 1
+      lengths[n] += 1
+  return moves[:total].copy(), lengths, errors, words

@@ -1,0 +1,192 @@
+"""The gated delta rule: a matrix that is read, corrected and forgets.
+
+  S_t = a_t (I - beta_t k_t k_t') S_(t-1) + beta_t k_t v_t',  a_t = exp(g_t)
+  y_t = S_t' q_t
+
+(Yang, Kautz, Hatamizadeh 2024.) Shape letters: B batch, L length, H heads, K
+width of a key, V width of a value, N chunks, C length of a chunk.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from wm import core
+from wm.kernels.scan import chunks as scan_chunks
+
+FORMS = ('sequential', 'associative', 'chunked', 'auto')
+
+# Form and chunk of a backend. Training on a CPU, ms of CPU time, K = 48 and V =
+# 96 in 2 heads, 16 x 600 tokens (tests/bench/models_bench.py): 709 sequential,
+# which keeps each token's matrix for the backward pass; chunks of 16: 199, of
+# 32: 131, of 64: 170. ELSEWHERE is the published chunk, not measured here.
+DEFAULT = {'cpu': ('chunked', 32)}
+ELSEWHERE = ('chunked', 64)
+
+
+def delta(
+  q_BLHK: jax.Array,
+  k_BLHK: jax.Array,
+  v_BLHV: jax.Array,
+  g_BLH: jax.Array,
+  beta_BLH: jax.Array,
+  start_BHKV: jax.Array,
+  form: str = 'auto',
+  chunk: int = 0,
+) -> tuple[jax.Array, jax.Array]:
+  """Outputs y [B, L, H, V] and the state [B, H, K, V] after the last token.
+
+  All are of one floating dtype, which computation is in. g is the logarithm
+  of the decay, at most 0, and -inf forgets all; a token with g = 0 and beta = 0
+  leaves the state as it was. Keys of unit length and beta < 2 keep it bounded.
+  'sequential' goes token by token; 'associative' composes the transitions, K
+  x K matrices; 'chunked' is the WY form (Yang et al. 2024, with the decays) in
+  chunks of `chunk` tokens; 'auto', or a chunk of 0, is the backend's default.
+
+  Raises:
+    InputError: no such form, or a negative chunk.
+  """
+  if form not in FORMS or chunk < 0:
+    raise core.InputError(
+      f'delta: form={form!r}, chunk={chunk}; expected a chunk of at least 0 '
+      f'and one of {", ".join(FORMS)}'
+    )
+  usual = DEFAULT.get(jax.default_backend(), ELSEWHERE)
+  form = usual[0] if form == 'auto' else form
+  g_BLH = scan_chunks.bounded(g_BLH)
+  inputs = q_BLHK, k_BLHK, v_BLHV, g_BLH, beta_BLH
+  if form == 'sequential':
+    return _sequential(inputs, start_BHKV)
+  if form == 'associative':
+    return _associative(inputs, start_BHKV)
+  return _chunked(inputs, start_BHKV, chunk or usual[1])
+
+
+def delta_step(
+  q_XHK: jax.Array,
+  k_XHK: jax.Array,
+  v_XHV: jax.Array,
+  g_XH: jax.Array,
+  beta_XH: jax.Array,
+  state_XHKV: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+  """One token, any leading dimensions: y [..., H, V] and the state after."""
+  state = jnp.exp(g_XH)[..., None, None] * state_XHKV
+  held_XHV = jnp.einsum('...kv,...k->...v', state, k_XHK)
+  change_XHV = beta_XH[..., None] * (v_XHV - held_XHV)
+  state += k_XHK[..., :, None] * change_XHV[..., None, :]
+  return jnp.einsum('...kv,...k->...v', state, q_XHK), state
+
+
+Inputs = tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]
+
+
+def _sequential(
+  inputs: Inputs, start_BHKV: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+  def body(state: jax.Array, given: Inputs) -> tuple[jax.Array, jax.Array]:
+    y_BHV, state = delta_step(*given, state)
+    return state, y_BHV
+
+  turned = tuple(x.swapaxes(0, 1) for x in inputs)
+  state, y_LBHV = jax.lax.scan(body, start_BHKV, turned)
+  return y_LBHV.swapaxes(0, 1), state
+
+
+def _associative(
+  inputs: Inputs, start_BHKV: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+  q, k, v, g, beta = inputs
+  key = beta[..., None] * k
+  outer = key[..., :, None] * k[..., None, :]
+  move = jnp.exp(g)[..., None, None] * (
+    jnp.eye(k.shape[-1], dtype=k.dtype)[None, None, None] - outer
+  )
+  add = key[..., :, None] * v[..., None, :]
+  add = add.at[:, 0].add(move[:, 0] @ start_BHKV)
+
+  def compose(
+    first: tuple[jax.Array, jax.Array], then: tuple[jax.Array, jax.Array]
+  ) -> tuple[jax.Array, jax.Array]:
+    return then[0] @ first[0], then[0] @ first[1] + then[1]
+
+  _, states = jax.lax.associative_scan(compose, (move, add), axis=1)
+  return jnp.einsum('blhkv,blhk->blhv', states, q), states[:, -1]
+
+
+def _split(x_BLHX: jax.Array, chunk: int) -> jax.Array:
+  """[B, L, H, ...] -> [N, B, H, C, ...]; what is added at the end is zero."""
+  batch, length = x_BLHX.shape[:2]
+  num = -(-length // chunk)
+  widths = ((0, 0), (0, num * chunk - length)) + ((0, 0),) * (x_BLHX.ndim - 2)
+  x = jnp.pad(x_BLHX, widths)
+  x = x.reshape(batch, num, chunk, *x_BLHX.shape[2:])
+  return jnp.moveaxis(x, (1, 3), (0, 2))
+
+
+@jax.custom_jvp
+def unit_inverse(strict_XCC: jax.Array) -> jax.Array:
+  """(I + L)^-1 of strictly lower triangular L [..., C, C].
+
+  Inverses of diagonal blocks of 1, 2, 4, ... rows: [[A, 0], [L, D]]^-1 holds
+  -D^-1 L A^-1 below the diagonal. Matrix products alone: on CPU, XLA's batched
+  triangular solve can wait forever for its own threads, and is slow on GPU.
+  """
+  size = strict_XCC.shape[-1]
+  rows, wide = jnp.arange(size), (1,) * (strict_XCC.ndim - 2)
+  x_XCC = jnp.broadcast_to(
+    jnp.eye(size, dtype=strict_XCC.dtype).reshape(*wide, size, size),
+    strict_XCC.shape,
+  )
+  half = 1
+  while half < size:
+    pair, odd = rows // (2 * half), rows // half % 2 == 1
+    below = (pair[:, None] == pair[None]) & odd[:, None] & ~odd[None]
+    between = jnp.where(below.reshape(*wide, size, size), strict_XCC, 0)
+    x_XCC -= between if half == 1 else x_XCC @ between @ x_XCC
+    half *= 2
+  return x_XCC
+
+
+@unit_inverse.defjvp
+def _unit_inverse_jvp(
+  primals: tuple[jax.Array], tangents: tuple[jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+  x_XCC = unit_inverse(*primals)
+  return x_XCC, -x_XCC @ tangents[0] @ x_XCC
+
+
+def _chunked(
+  inputs: Inputs, start_BHKV: jax.Array, chunk: int
+) -> tuple[jax.Array, jax.Array]:
+  """Within a chunk, what each token writes is X = U - W S.
+
+  (I + L) U = diag(beta) V and (I + L) W = diag(beta e^G) K, where L holds what
+  a token's key finds of earlier ones' in the chunk, decayed; G are the sums
+  of g, S is the state before the chunk.
+  """
+  batch, length, heads, _ = inputs[0].shape
+  chunk = min(chunk, length)
+  q, k, v, g, beta = (_split(x, chunk) for x in inputs)
+  decay = scan_chunks.decays(g)
+  total = jnp.exp(jnp.cumsum(g, -1))[..., None]
+  found = (k @ k.swapaxes(-1, -2)) * decay * beta[..., None]
+  right = beta[..., None] * jnp.concatenate([v, total * k], -1)
+  solved = unit_inverse(jnp.tril(found, -1)) @ right
+  write, clear = solved[..., : v.shape[-1]], solved[..., v.shape[-1] :]
+  near = (q @ k.swapaxes(-1, -2)) * decay
+  kept = decay[..., -1, :, None] * k
+  given = write, clear, near, total * q, kept, total[..., -1:, :]
+
+  def body(
+    state: jax.Array, given: tuple[jax.Array, ...]
+  ) -> tuple[jax.Array, jax.Array]:
+    write, clear, near, far, kept, total = given
+    x_BHCV = write - clear @ state
+    y_BHCV = far @ state + near @ x_BHCV
+    return total * state + kept.swapaxes(-1, -2) @ x_BHCV, y_BHCV
+
+  state, y_NBHCV = jax.lax.scan(body, start_BHKV, given)
+  y = jnp.moveaxis(y_NBHCV, (0, 3), (1, 2))
+  return y.reshape(batch, -1, heads, y.shape[-1])[:, :length], state

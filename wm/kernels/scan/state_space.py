@@ -1,0 +1,363 @@
+"""State-space duality: recurrences of matrix states with a scalar decay a head.
+
+    h_t = e^{a_t} h_{t-1} + sum_r w_t x_t^r b_t^rT      y_t^r = h_t c_t^r
+
+(Dao & Gu 2024, arXiv 2405.21060, sections 6 and 7.) `late` weights enter the
+state only after the output of their step, which is all that the exponential-
+trapezoidal rule adds (Lahoti et al. 2026, arXiv 2603.15569, section 3). In a
+chunk of K steps the recurrence is a product with a lower triangular matrix:
+
+    y = (c bT * e^{sums of a} * w) x  +  e^{a up to here} c h_before
+
+Forms: 'sequential' (`lax.scan`), 'associative' (`lax.associative_scan`, which
+keeps a state for each step), 'chunked' (matrix products in chunks, one after
+the other, see `scan_chunks`), 'auto' (the fastest measured).
+
+Shape letters: B batch, L length, R ranks (pairs of input and output vectors
+that share a step and a head's state), H heads, G groups of heads that share b
+and c (1 or H), P inputs and N outputs of a state; K steps of a chunk, S
+chunks, J = K R.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from wm import core
+from wm.kernels.scan import chunks as scan_chunks
+
+FORMS = ('auto', 'sequential', 'associative', 'chunked')
+
+# Backend -> (form, steps of a chunk for states of fewer than 64 x 64 numbers,
+# for larger ones; divided by the ranks). The CPU's were measured in training
+# (float32, T = 600, batch 4 or 16; tests/bench/ssd_bench.py). How many times
+# as fast as `lax.scan`, in CPU time:
+#                          chunks of 4     8    16    32    64
+#   32 x 32                        2.5   4.0   3.3   3.1   2.4
+#   64 x 64, 8 heads               3.1   5.3   5.3   5.3   5.0
+#   64 x 128, one group            2.9   5.2   6.9  11.3   9.2
+#   64 x 128, four groups          4.0   7.0   7.0   8.4   7.8
+#   64 x 128, four ranks           4.0   4.3   3.2   2.6   1.6
+# Others have the published kernels' chunks.
+_AUTO = {
+  'cpu': ('chunked', 16, 32),
+  'gpu': ('chunked', 128, 128),
+  'tpu': ('chunked', 128, 128),
+}
+
+
+class _Inputs(NamedTuple):
+  """Arguments with every dimension written out; a chunk cuts L into S, K.
+
+  Attributes:
+    x: [B, L, R, H, P].
+    a: [B, L, H].
+    b, c: [B, L, R, G, N].
+    now: [B, L, H] weight of a step's input from its own output on.
+    late: [B, L, H] further weight, from the next output on.
+  """
+
+  x: jax.Array
+  a: jax.Array
+  b: jax.Array
+  c: jax.Array
+  now: jax.Array
+  late: jax.Array | None
+
+
+def resolve(
+  form: str, chunk: int, size: int = 1, ranks: int = 1
+) -> tuple[str, int]:
+  """The form and the steps of a chunk, with 'auto' and 0 filled in.
+
+  size: numbers of a head's state; ranks: the more, the fewer steps.
+
+  Raises:
+    InputError: there is no such form, or the chunk is negative.
+  """
+  if form not in FORMS:
+    raise core.InputError(f'form={form!r}; available: {", ".join(FORMS)}')
+  if chunk < 0:
+    raise core.InputError(f'chunk={chunk}; expected 1 or more, or 0: measured')
+  best, *steps = _AUTO.get(jax.default_backend(), _AUTO['gpu'])
+  usual = max(steps[size >= 4096] // ranks, 1)
+  return best if form == 'auto' else form, chunk or usual
+
+
+def ssd(
+  x: jax.Array,
+  a: jax.Array,
+  b: jax.Array,
+  c: jax.Array,
+  weight: jax.Array,
+  start: jax.Array,
+  *,
+  late: jax.Array | None = None,
+  form: str = 'auto',
+  chunk: int = 0,
+) -> tuple[jax.Array, jax.Array]:
+  """Outputs of the recurrence, and the state after the last step.
+
+  A step of `a`, `weight` and `late` all 0 leaves the state as it was. Matrix
+  products take the dtype of x and sum in that of `start`.
+
+  Args:
+    x: [B, L, H, P] inputs, or [B, L, R, H, P].
+    a: [B, L, H] logarithms of the decays, at most 0; -inf forgets all.
+    b: [B, L, G, N] or [B, L, R, G, N], G = 1 or H.
+    c: as b.
+    weight: [B, L, H] of each input.
+    start: [B, H, P, N] state before the first step.
+    late: [B, L, H] weight that an input has on top from the next step on;
+      that of the last step is in the state returned.
+    form: see above.
+    chunk: steps of a chunk; 0 is the measured default.
+
+  Returns:
+    y as x, and the state [B, H, P, N], both of start's dtype.
+
+  Raises:
+    InputError: no such form.
+  """
+  single = x.ndim == 4
+  if single:
+    x, b, c = x[:, :, None], b[:, :, None], c[:, :, None]
+  plain = Ends(lambda _, given: (given, ()), lambda weights, kept, y: y)
+  rates = Rates(a, weight, late)
+  y, state = between(plain, (), (x, b, c), rates, start, form=form, chunk=chunk)
+  return (y[:, :, 0] if single else y), state
+
+
+class Ends(NamedTuple):
+  """What is done to a sequence before and after the recurrence, step by step.
+
+  Attributes:
+    read: (weights, given) -> ((x [B, L, R, H, P], b and c [B, L, R, G, N]),
+      what `write` needs of them).
+    write: (weights, that, y [B, L, R, H, P]) -> outputs [B, L, ...].
+  """
+
+  read: Callable[[Any, Any], tuple[tuple[jax.Array, ...], Any]]
+  write: Callable[[Any, Any, jax.Array], jax.Array]
+
+
+class Rates(NamedTuple):
+  """Arguments of `ssd`, all [B, L, H]."""
+
+  a: jax.Array
+  weight: jax.Array
+  late: jax.Array | None = None
+
+
+def between(
+  ends: Ends,
+  weights: Any,
+  given: Any,
+  rates: Rates,
+  start: jax.Array,
+  *,
+  form: str = 'auto',
+  chunk: int = 0,
+) -> tuple[jax.Array, jax.Array]:
+  """`ssd` between a reading of its arguments and a use of its outputs.
+
+  In chunks both are done chunk by chunk, and again in the backward pass:
+  what is large for each step, as x, b and c are, is never there for a whole
+  sequence.
+
+  Args:
+    ends: functions that hold no traced arrays.
+    weights: tree of arrays that both are given.
+    given: tree of arrays [B, L, ...] that is read.
+    rates: see `ssd`.
+    start: see `ssd`.
+    form: see `ssd`.
+    chunk: see `ssd`.
+
+  Returns:
+    what `ends.write` gives, and the state [B, H, P, N].
+  """
+  x = jax.eval_shape(ends.read, weights, given)[0][0]
+  size = start.shape[-2] * start.shape[-1]
+  form, chunk = resolve(form, chunk, size, x.shape[2])
+  rates = rates._replace(a=scan_chunks.bounded(rates.a))
+  if form == 'chunked':
+    body = functools.partial(_chunk, ends)
+    return scan_chunks.run(body, chunk, weights, start, (given, rates))
+  run = _sequential if form == 'sequential' else _associative
+  (x, b, c), kept = ends.read(weights, given)
+  y, state = run(_Inputs(x, rates.a, b, c, rates.weight, rates.late), start)
+  return ends.write(weights, kept, y), state
+
+
+def step(
+  x: jax.Array,
+  a: jax.Array,
+  b: jax.Array,
+  c: jax.Array,
+  weight: jax.Array,
+  state: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+  """One step: x [..., R, H, P], a and weight [..., H], b and c [..., R, G, N].
+
+  Returns y as x, and the state [..., H, P, N] after it.
+  """
+  decay = jnp.exp(scan_chunks.bounded(a))[..., None, None]
+  state = decay * state + outer(x * weight[..., None, :, None], b)
+  return _read(state, c), state
+
+
+def outer(x_XRHP: jax.Array, b_XRGN: jax.Array) -> jax.Array:
+  """What the inputs of a step add to its state [..., H, P, N]."""
+  return jnp.einsum('...rhp,...rhn->...hpn', x_XRHP, _each(b_XRGN, x_XRHP))
+
+
+def _read(h_XHPN: jax.Array, c_XRGN: jax.Array) -> jax.Array:
+  """A state's outputs [..., R, H, P]."""
+  c_XRHN = _each(c_XRGN, h_XHPN[..., None, :, :, 0])
+  return jnp.einsum('...hpn,...rhn->...rhp', h_XHPN, c_XRHN)
+
+
+def _each(b_XRGN: jax.Array, x_XRHP: jax.Array) -> jax.Array:
+  """[..., R, H, N]: a group's vectors for each of its heads."""
+  shape = (*b_XRGN.shape[:-2], x_XRHP.shape[-2], b_XRGN.shape[-1])
+  return jnp.broadcast_to(b_XRGN, shape)
+
+
+def _late(given: _Inputs) -> jax.Array:
+  """Weight of each input once its step is over [B, L, H]."""
+  if given.late is None:
+    return given.now
+  return given.now + given.late
+
+
+def _sequential(
+  given: _Inputs, start: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+  @jax.checkpoint  # Only the states are kept for the backward pass.
+  def body(h: jax.Array, now: _Inputs) -> tuple[jax.Array, jax.Array]:
+    x, a, b, c, weight, late = now
+    added = outer(x, b)
+    wide = (..., None, None)
+    old = jnp.exp(a)[wide] * h
+    h = old + weight[wide] * added
+    y = _read(h, c)
+    return (h if late is None else h + late[wide] * added), y
+
+  given = _Inputs(
+    *(None if leaf is None else leaf.astype(start.dtype) for leaf in given)
+  )
+  steps = jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), given)
+  state, y = jax.lax.scan(body, start, steps)
+  return y.swapaxes(0, 1), state
+
+
+def _associative(
+  given: _Inputs, start: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+  """Scans affine maps of the state, one for each step."""
+  wide = (..., None, None)
+  given = _Inputs(
+    *(None if leaf is None else leaf.astype(start.dtype) for leaf in given)
+  )
+  added = outer(given.x, given.b)
+
+  def after(first: Any, second: Any) -> Any:
+    return first[0] * second[0], second[0] * first[1] + second[1]
+
+  decay = jnp.exp(given.a)[wide]
+  product, total = jax.lax.associative_scan(
+    after, (decay, _late(given)[wide] * added), axis=1
+  )
+  h = product * start[:, None] + total
+  seen = h
+  if given.late is not None:
+    seen = h - given.late[wide] * added
+  return _read(seen, given.c), h[:, -1]
+
+
+def _chunk(
+  ends: Ends, weights: Any, h_BHPN: jax.Array, part: tuple[Any, Rates]
+) -> tuple[jax.Array, jax.Array]:
+  """The state after a chunk, and what is written of its outputs.
+
+  J goes by ranks first and steps last, which the weights of pairs of steps
+  are then spread over in whole runs.
+  """
+  given, rates = part
+  dtype = h_BHPN.dtype
+  (x, b, c), kept = ends.read(weights, given)
+  size, ranks = x.shape[1:3]
+  x_BHJP, b_BGJN, c_BGJN = (_by_head(leaf) for leaf in (x, b, c))
+  a_BHK = rates.a.astype(dtype).swapaxes(1, 2)
+  decay_BHKK = scan_chunks.decays(a_BHK)
+  now_BHK, after_BHK = _by_step(rates, dtype)
+  # A pair's weight; the diagonal has not got the late part.
+  pairs = jnp.where(
+    jnp.eye(size, dtype=bool)[None, None],
+    now_BHK[..., None, :],
+    after_BHK[..., None, :],
+  )
+  pairs = (decay_BHKK * pairs)[:, :, None, :, None]
+  scores = _product('bgin,bgjn->bgij', c_BGJN, b_BGJN, dtype)
+  scores = scores.reshape(*scores.shape[:2], ranks, size, ranks, size) * pairs
+  scores = scores.reshape(*x_BHJP.shape[:3], -1).astype(x.dtype)
+  y = _product('bhij,bhjp->bhip', scores, x_BHJP, dtype)
+  grown = jnp.exp(_sums(a_BHK))[:, :, None, :, None]
+  seen = _heads_product('bgin,bhpn->bhip', c_BGJN, h_BHPN, dtype)
+  y, seen = (
+    leaf.reshape(*leaf.shape[:2], ranks, size, -1) for leaf in (y, seen)
+  )
+  y_BHRKP = y + grown * seen
+  left = (decay_BHKK[..., -1, :] * after_BHK)[:, :, None, :, None]
+  left = left * x_BHJP.reshape(y_BHRKP.shape)
+  left = left.reshape(x_BHJP.shape).astype(x.dtype)
+  added = _heads_product('bgjn,bhjp->bhpn', b_BGJN, left, dtype)
+  h_BHPN = jnp.exp(a_BHK.sum(-1))[..., None, None] * h_BHPN + added
+  return h_BHPN, ends.write(weights, kept, y_BHRKP.transpose(0, 3, 2, 1, 4))
+
+
+def _by_head(x_BKRHP: jax.Array) -> jax.Array:
+  """[B, H, J, P]."""
+  x = x_BKRHP.transpose(0, 3, 2, 1, 4)
+  return x.reshape(*x.shape[:2], -1, x.shape[-1])
+
+
+def _by_step(rates: Rates, dtype: Any) -> tuple[jax.Array, jax.Array]:
+  """Weights [B, H, K] of an input in its own step, and after it."""
+  now = rates.weight.astype(dtype).swapaxes(1, 2)
+  if rates.late is None:
+    return now, now
+  return now, now + rates.late.astype(dtype).swapaxes(1, 2)
+
+
+def _sums(a_BHK: jax.Array) -> jax.Array:
+  """Running sums along K."""
+  upper = jnp.triu(jnp.ones(2 * a_BHK.shape[-1:], a_BHK.dtype))
+  return jnp.matmul(a_BHK, upper, precision=jax.lax.Precision.HIGHEST)
+
+
+def _product(
+  subscripts: str, first: jax.Array, second: jax.Array, dtype: Any
+) -> jax.Array:
+  """An einsum of the first's dtype, summed in the one given."""
+  return jnp.einsum(
+    subscripts,
+    first,
+    second.astype(first.dtype),
+    preferred_element_type=dtype,
+  ).astype(dtype)
+
+
+def _heads_product(
+  subscripts: str, first: jax.Array, second: jax.Array, dtype: Any
+) -> jax.Array:
+  """A product over g and h, where one group stands for every head."""
+  if first.shape[1] == 1:
+    first, subscripts = first[:, 0], subscripts.replace('g', '')
+  return _product(subscripts.replace('g', 'h'), first, second, dtype)

@@ -1,0 +1,204 @@
+"""Weights of GPT-2 style checkpoints (PyTorch state dicts) as ours.
+
+The published models of Vafa et al. 2024 are Hugging Face GPT-2 networks whose
+vocabulary is `<pad>` and then all words in reverse lexicographic order (spec:
+their tokenizer), so rows of the embedding are put in our world's order.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from wm import core
+from wm.models import transformer
+from wm.models.nn import network
+
+# Theirs -> ours, in a block; their Conv1D weights are [in, out], as ours.
+_BLOCK = {
+  'ln_1.weight': 'before_attention.scale',
+  'ln_1.bias': 'before_attention.bias',
+  'attn.c_attn.weight': 'attention.qkv.kernel',
+  'attn.c_attn.bias': 'attention.qkv.bias',
+  'attn.c_proj.weight': 'attention.out.kernel',
+  'attn.c_proj.bias': 'attention.out.bias',
+  'ln_2.weight': 'before_mlp.scale',
+  'ln_2.bias': 'before_mlp.bias',
+  'mlp.c_fc.weight': 'mlp.up.kernel',
+  'mlp.c_fc.bias': 'mlp.up.bias',
+  'mlp.c_proj.weight': 'mlp.down.kernel',
+  'mlp.c_proj.bias': 'mlp.down.bias',
+}
+_WHOLE = {
+  'wte.weight': 'embedding.table',
+  'wpe.weight': 'positions.table',
+  'ln_f.weight': 'final.scale',
+  'ln_f.bias': 'final.bias',
+}
+_HEAD = 'lm_head.weight'
+# Causal masks that older versions kept among the weights.
+_MASK = re.compile(r'h\.\d+\.attn\.(masked_)?bias')
+
+
+def read(path: str | pathlib.Path) -> dict[str, np.ndarray]:
+  """Name -> float32 array of a PyTorch state dict, without its prefixes.
+
+  Only weights are loaded: a file that names any other object is refused.
+
+  Raises:
+    InputError: no such file, no torch, not a state dict, or not safe to open.
+  """
+  try:
+    import torch
+  except ModuleNotFoundError as error:
+    raise core.InputError(
+      "reading PyTorch files needs the extra 'torch': pip install -e '.[torch]'"
+    ) from error
+  if not pathlib.Path(path).is_file():
+    raise core.InputError(f'no such file: {path}')
+  if not zipfile.is_zipfile(path):
+    raise core.InputError(
+      f'{path} is no PyTorch file, or truncated; expected a zip archive as '
+      'torch.save writes it'
+    )
+  try:
+    unsafe = torch.serialization.get_unsafe_globals_in_checkpoint(path)
+    if unsafe:
+      raise core.InputError(
+        f'{path} holds more than weights ({", ".join(sorted(unsafe)[:3])}) '
+        'and is not opened; expected a state dict: save model.state_dict() '
+        'alone, with the program that the file is from'
+      )
+    found = torch.load(path, map_location='cpu', weights_only=True)
+  except (RuntimeError, EOFError, ValueError, OSError) as error:
+    if isinstance(error, core.InputError):
+      raise
+    why = ' '.join(str(error).split())[:120]
+    raise core.InputError(f'{path} is no PyTorch file: {why}') from error
+  if isinstance(found, Mapping) and 'state_dict' in found:
+    found = found['state_dict']
+  if not isinstance(found, Mapping) or not all(
+    isinstance(value, torch.Tensor) for value in found.values()
+  ):
+    raise core.InputError(f'{path} holds no state dict (name -> tensor)')
+  return _bare(
+    {name: value.float().numpy() for name, value in found.items()}, path
+  )
+
+
+def _bare(
+  weights: dict[str, np.ndarray], path: str | pathlib.Path
+) -> dict[str, np.ndarray]:
+  """Names less what stands before 'wte.weight', such as 'transformer.'."""
+  tables = [name for name in weights if name.endswith('wte.weight')]
+  if len(tables) != 1:
+    some = ', '.join(sorted(weights)[:5])
+    raise core.InputError(
+      f'{path} is not of a GPT-2 style model: expected one *wte.weight among '
+      f'its names; found {some or "none"}'
+    )
+  outer = tables[0].removesuffix('wte.weight')
+  head = outer.removesuffix('transformer.') + _HEAD
+  bare = {}
+  for name, value in weights.items():
+    short = _HEAD if name == head else name.removeprefix(outer)
+    if not _MASK.fullmatch(short):
+      bare[short] = value
+  return bare
+
+
+def infer(
+  weights: Mapping[str, np.ndarray], heads: int = 0
+) -> transformer.Model:
+  """The model that these weights are of; heads=0 is one for every 64."""
+  blocks = {int(n.split('.')[1]) for n in weights if n.startswith('h.')}
+  table = weights['wte.weight']
+  head = weights.get(_HEAD, table)
+  tied = head.shape == table.shape and bool((head == table).all())
+  context = weights['wpe.weight'].shape[0] if 'wpe.weight' in weights else 0
+  return transformer.Model(
+    layers=max(len(blocks), 1),
+    width=table.shape[1],
+    heads=heads,
+    tied=tied,
+    context=context,
+  )
+
+
+def published_order(vocab: Sequence[str]) -> np.ndarray:
+  """[V] their id of each of our words: pad, then reverse lexicographic."""
+  words = [vocab[core.PAD], *sorted(vocab[1:], reverse=True)]
+  return order(vocab, words)
+
+
+def order(vocab: Sequence[str], words: Sequence[str]) -> np.ndarray:
+  """[V] place of each of our words in a list of theirs; raises InputError."""
+  places = {word: place for place, word in enumerate(words)}
+  missing = [word for word in vocab if word not in places]
+  if missing:
+    raise core.InputError(
+      f'{len(missing)} words of the world are not in the vocabulary of the '
+      f'checkpoint, such as {missing[0]!r}'
+    )
+  return np.array([places[word] for word in vocab])
+
+
+def params(
+  weights: Mapping[str, np.ndarray],
+  shape: network.Shape,
+  ids: np.ndarray,
+) -> nnx.State:
+  """Our parameters from theirs.
+
+  Args:
+    weights: from `read`.
+    shape: of a transformer in GPT-2 style, its vocabulary the world's.
+    ids: [V] their token id of each of ours.
+
+  Raises:
+    InputError: a weight is missing, left over or of another shape.
+  """
+  left, flat = dict(weights), {}
+  if ids.max() >= len(left.get('wte.weight', ())):
+    raise core.InputError(
+      f'the world has {len(ids)} tokens; the checkpoint has '
+      f'{len(left.get("wte.weight", ()))}'
+    )
+  for path, leaf in nnx.to_flat_state(shape.abstract):
+    name = _theirs(path)
+    if name not in left:
+      raise core.InputError(f'the checkpoint lacks {name}')
+    value = left.pop(name)
+    if name in ('wte.weight', _HEAD):
+      value = value[ids]
+    value = value.T if name == _HEAD else value
+    if value.size != leaf.size:
+      raise core.InputError(
+        f'{name} of the checkpoint is {value.shape}; the model '
+        f'{shape.model} takes {leaf.shape}'
+      )
+    flat[path] = leaf.replace(jnp.asarray(value.reshape(leaf.shape)))
+  if shape.model.tied:
+    left.pop(_HEAD, None)
+  if left:
+    raise core.InputError(
+      f'the model {shape.model} has no place for {min(left)} of the checkpoint'
+    )
+  return nnx.from_flat_state(flat)
+
+
+def _theirs(path: tuple[str | int, ...]) -> str:
+  """Their name of one of our parameters."""
+  if path == ('head', 'kernel'):
+    return _HEAD
+  if path[0] == 'blocks':
+    ours = '.'.join(path[2:])
+    inside = {mine: name for name, mine in _BLOCK.items()}
+    return f'h.{path[1]}.{inside[ours]}'
+  return {mine: name for name, mine in _WHOLE.items()}['.'.join(path)]

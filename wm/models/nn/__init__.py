@@ -1,0 +1,1 @@
+"""Layers, recurrences and network specs that models are built from."""

@@ -1,0 +1,285 @@
+"""Layers of the networks: tables, dense maps, norms, perceptrons.
+
+Shape letters besides those of `core`: R rows of a tile, P positions of a
+prefix, C channels of a head, F width of the MLP, X any leading dimensions.
+Parameters are float32; computation is in the `dtype` given. Projections keep
+the head dimension apart, so that a mesh's model axis can divide it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax.sharding import PartitionSpec
+
+from wm.kernels.base import hashing
+
+# (module, parameter) -> mesh axes of the last dimensions. Weight matrices are
+# divided over both axes, by heads, MLP width or vocabulary over `model`.
+_SPECS = {
+  ('embedding', 'table'): ('model', 'data'),
+  ('positions', 'table'): (None, 'data'),
+  ('qkv', 'kernel'): ('data', None, 'model', None),
+  ('qkv', 'bias'): (None, 'model', None),
+  ('inputs', 'kernel'): ('data', 'model', None),
+  ('out', 'kernel'): ('model', None, 'data'),
+  ('up', 'kernel'): ('data', 'model'),
+  ('up', 'bias'): ('model',),
+  ('gate', 'kernel'): ('data', 'model'),
+  ('gate', 'bias'): ('model',),
+  ('down', 'kernel'): ('model', 'data'),
+  ('head', 'kernel'): ('data', 'model'),
+  ('head', 'bias'): ('model',),
+}
+
+# What an array is cut into, see `cut`.
+Sizes = tuple[int | tuple[int, int], ...]
+
+
+def _names(path: tuple[Any, ...]) -> list[str]:
+  """Last two names of a parameter's path, of any of JAX's key types."""
+  names = []
+  for key in path:
+    name = getattr(key, 'key', getattr(key, 'name', key))
+    if isinstance(name, str) and name not in ('value', 'raw_value'):
+      names.append(name)
+  return names[-2:]
+
+
+def partition_spec(
+  path: tuple[Any, ...], shape: tuple[int, ...]
+) -> PartitionSpec:
+  """Mesh axes ('data', 'model') of a parameter; small ones are replicated.
+
+  path: names from the network down, such as ('blocks', 0, 'mlp', 'up',
+  'kernel'). Leading dimensions (layers stacked for a scan) are not divided.
+  """
+  axes = _SPECS.get(tuple(_names(path)), ())
+  return PartitionSpec(*(None,) * (len(shape) - len(axes)), *axes)
+
+
+def sharding(
+  mesh: jax.sharding.Mesh, path: tuple[Any, ...], shape: tuple[int, ...]
+) -> jax.sharding.NamedSharding:
+  """`partition_spec` on a mesh, less the axes that do not divide `shape`."""
+  axes = [
+    axis if axis and size % mesh.shape[axis] == 0 else None
+    for size, axis in zip(shape, partition_spec(path, shape), strict=True)
+  ]
+  return jax.sharding.NamedSharding(mesh, PartitionSpec(*axes))
+
+
+def divided() -> bool:
+  """Is what is traced for a mesh that divides the batch, as training may be?"""
+  return jax.sharding.get_abstract_mesh().shape.get('data', 1) > 1
+
+
+def constrain(x: jax.Array, axis: int = 0) -> jax.Array:
+  """x with its batch, dimension `axis`, divided over the mesh's data axis.
+
+  Weights are divided over the data axis too: left to itself, a compiler may
+  leave them where they are and send the whole batch to every device. Other
+  dimensions go by what they are computed from. Without such a mesh, as where
+  a network predicts, nothing is done; see `train.step`.
+  """
+  if not divided():
+    return x
+  dims = [PartitionSpec.UNCONSTRAINED] * x.ndim
+  dims[axis] = 'data'
+  return jax.lax.with_sharding_constraint(x, PartitionSpec(*dims))
+
+
+def decays(path: tuple[Any, ...]) -> bool:
+  """Is this a weight matrix, which weight decay applies to?
+
+  Norms, biases and embedding tables are not; the number of dimensions does
+  not tell, since a scan stacks layers.
+  """
+  return _names(path)[-1] == 'kernel'
+
+
+def dropout(x: jax.Array, rate: float, key: jax.Array | None) -> jax.Array:
+  """Zeroes a share `rate` of x and scales the rest; nothing without a key."""
+  if key is None or not rate:
+    return x
+  kept = hashing.bits(key, x.shape) >= jnp.uint32(round(rate * 2**32))
+  return jnp.where(kept, x / (1 - rate), 0).astype(x.dtype)
+
+
+def cut(x: jax.Array, sizes: Sizes, axis: int = -1) -> list[jax.Array]:
+  """x cut along an axis; of a pair of sizes (n, m) what is n by m is m by n."""
+  ends = list(itertools.accumulate(map(width_of, sizes)))
+  found = jnp.split(x, ends[:-1], axis)
+  for number, size in enumerate(sizes):
+    if not isinstance(size, int):
+      part = jnp.moveaxis(found[number], axis, -1)
+      turned = part.reshape(*part.shape[:-1], *size).swapaxes(-1, -2)
+      found[number] = jnp.moveaxis(turned.reshape(part.shape), -1, axis)
+  return found
+
+
+def width_of(size: int | tuple[int, int]) -> int:
+  """Columns of a part of `cut`."""
+  return size if isinstance(size, int) else math.prod(size)
+
+
+class Table(nnx.Module):
+  """Rows of parameters looked up by id: tokens or positions.
+
+  init: 'normal', N(0, scale^2), or 'torch', PyTorch's default N(0, 1).
+  """
+
+  def __init__(
+    self,
+    num: int,
+    width: int,
+    rngs: nnx.Rngs,
+    *,
+    init: str = 'normal',
+    scale: float = 0.02,
+  ):
+    table = jax.random.normal(rngs.params(), (num, width))
+    self.table = nnx.Param(table if init == 'torch' else scale * table)
+
+
+class Linear(nnx.Module):
+  """A dense map; its kernel has shape inputs + outputs, each a tuple.
+
+  init: 'normal', weights N(0, scale^2) and biases 0, or 'torch', PyTorch's
+  default: both uniform in +-1 / sqrt(number of inputs).
+  """
+
+  def __init__(
+    self,
+    inputs: tuple[int, ...],
+    outputs: tuple[int, ...],
+    rngs: nnx.Rngs,
+    *,
+    bias: bool = True,
+    init: str = 'normal',
+    scale: float = 0.02,
+  ):
+    kernel, offset = _linear_init(inputs, outputs, rngs, bias, init, scale)
+    self.kernel = nnx.Param(kernel)
+    self.bias = nnx.Param(offset) if bias else None
+    self.inputs, self.outputs = inputs, outputs
+
+  def __call__(self, x: jax.Array, batch: int = 0) -> jax.Array:
+    """[..., *inputs] -> [..., *outputs], as one matrix product.
+
+    batch: which of the leading dimensions a mesh divides.
+    """
+    lead = x.shape[: x.ndim - len(self.inputs)]
+    kernel = self.kernel[...].astype(x.dtype)
+    kernel = kernel.reshape(math.prod(self.inputs), math.prod(self.outputs))
+    if batch and divided():  # Merged with what precedes it, it could not be.
+      y = jnp.tensordot(x.reshape(*lead, -1), kernel, 1)
+    else:
+      y = x.reshape(math.prod(lead), -1) @ kernel
+    if self.bias is not None:
+      y += self.bias[...].astype(x.dtype).reshape(*(1,) * (y.ndim - 1), -1)
+    return constrain(y.reshape(*lead, *self.outputs), batch)
+
+  def split(self, x: jax.Array, sizes: Sizes) -> list[jax.Array]:
+    """The result's first dimension as `cut` has it: a product for each part.
+
+    Parts of one array would be copied, and their gradients padded to its size;
+    of a pair of sizes the weights are turned, not the result. On several
+    devices it is one product, whose columns a mesh may divide.
+    """
+    axis = x.ndim - len(self.inputs)
+    if divided():
+      return cut(self(x), sizes, axis)
+    kernel = self.kernel[...].astype(x.dtype)
+    kernel = kernel.reshape(math.prod(self.inputs), *self.outputs)
+    lead, x, found = x.shape[:axis], x.reshape(-1, len(kernel)), []
+    kernels = cut(kernel, sizes, 1)
+    biases = [None] * len(sizes)
+    if self.bias is not None:
+      biases = cut(self.bias[...].astype(x.dtype), sizes, 0)
+    for part, bias in zip(kernels, biases, strict=True):
+      y = x @ part.reshape(len(kernel), -1)
+      if bias is not None:
+        y += bias.reshape(1, -1)
+      found.append(y.reshape(*lead, *part.shape[1:]))
+    return found
+
+
+def _linear_init(
+  inputs: tuple[int, ...],
+  outputs: tuple[int, ...],
+  rngs: nnx.Rngs,
+  bias: bool,
+  init: str,
+  scale: float,
+) -> tuple[jax.Array, jax.Array | None]:
+  """Kernel and bias of a `Linear`."""
+  if init == 'normal':
+    kernel = scale * jax.random.normal(rngs.params(), inputs + outputs)
+    return kernel, jnp.zeros(outputs) if bias else None
+  most = math.prod(inputs) ** -0.5
+
+  def uniform(shape: tuple[int, ...]) -> jax.Array:
+    return jax.random.uniform(rngs.params(), shape, minval=-most, maxval=most)
+
+  return uniform(inputs + outputs), uniform(outputs) if bias else None
+
+
+class Norm(nnx.Module):
+  """Layer normalisation ('layer') or root mean square ('rms'), in float32."""
+
+  def __init__(self, width: int, kind: str, eps: float = 1e-5):
+    self.eps = eps
+    self.scale = nnx.Param(jnp.ones(width))
+    self.bias = nnx.Param(jnp.zeros(width)) if kind == 'layer' else None
+
+  def __call__(self, x_XD: jax.Array) -> jax.Array:
+    """Same shape and dtype."""
+    x = x_XD.astype(jnp.float32)
+    wide = (1,) * (x.ndim - 1) + (-1,)
+    if self.bias is not None:
+      x -= x.mean(-1, keepdims=True)
+    x *= jax.lax.rsqrt(jnp.square(x).mean(-1, keepdims=True) + self.eps)
+    x *= self.scale[...].reshape(wide)
+    if self.bias is not None:
+      x += self.bias[...].reshape(wide)
+    return constrain(x.astype(x_XD.dtype))
+
+
+class Mlp(nnx.Module):
+  """Two-layer perceptron: 'gelu', 'gelu_erf' (exact) or 'swiglu'.
+
+  hidden: 0 is 4 D, for 'swiglu' 8/3 D up to a multiple of 8.
+  """
+
+  def __init__(
+    self,
+    width: int,
+    kind: str,
+    rngs: nnx.Rngs,
+    *,
+    bias: bool,
+    scale: float = 0.02,
+    hidden: int = 0,
+    init: str = 'normal',
+  ):
+    gated = kind == 'swiglu'
+    usual = -(-8 * width // 24) * 8 if gated else 4 * width
+    sizes, rest = ((width,), (hidden or usual,)), {'bias': bias, 'init': init}
+    self.exact = kind == 'gelu_erf'
+    self.up = Linear(*sizes, rngs, **rest)
+    self.gate = Linear(*sizes, rngs, **rest) if gated else None
+    self.down = Linear(*sizes[::-1], rngs, scale=scale, **rest)
+
+  def __call__(self, x_XD: jax.Array) -> jax.Array:
+    """[..., D] -> [..., D]."""
+    if self.gate is None:
+      x_XF = jax.nn.gelu(self.up(x_XD), approximate=not self.exact)
+    else:
+      x_XF = jax.nn.silu(self.gate(x_XD)) * self.up(x_XD)
+    return self.down(x_XF)

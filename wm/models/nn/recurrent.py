@@ -1,0 +1,284 @@
+"""What recurrent families share: embedding, blocks, final norm, head.
+
+A family is a `Model` (a `RecurrentModel`) that makes `Block`s. A block maps a
+whole sequence or one token, and its state has a constant size: the network
+made of blocks samples at O(1) a token and any length. The stream between
+blocks is float32, as are the states; a block casts what it multiplies to the
+model's `dtype`. Shape letters as in `layers`; X is any leading dimensions.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from wm import core
+from wm.models.nn import layers
+from wm.models.nn import network as network_lib
+
+DTYPES = ('float32', 'bfloat16')
+
+
+class Block(nnx.Module):
+  """One layer; adds to the stream itself where the family is residual.
+
+  A state is a tree of float32 arrays [*X, ...].
+  """
+
+  @abc.abstractmethod
+  def start(self, lead: tuple[int, ...]) -> Any:
+    """The state before the first token, with leading dimensions `lead`."""
+
+  @abc.abstractmethod
+  def __call__(
+    self,
+    x_BLD: jax.Array,
+    lengths_B: jax.Array | None = None,
+    key: jax.Array | None = None,
+  ) -> tuple[jax.Array, Any]:
+    """Output [B, L, D] from `start` on, and the state after lengths_B tokens.
+
+    Without lengths the state is that after all L; what comes after a row's
+    length leaves its state alone. Dropout only with a key.
+    """
+
+  @abc.abstractmethod
+  def step(self, x_XD: jax.Array, state_X: Any) -> tuple[jax.Array, Any]:
+    """One token: output [*X, D] and the state after it."""
+
+
+class Style(NamedTuple):
+  """What a family puts around its blocks.
+
+  Attributes:
+    embedding: standard deviation of the embedding table.
+    epsilon: of the final RMS norm; 0 is no final norm.
+    head: initial weights of the head, as `layers.Linear` has them.
+    bias: the head has one.
+    dropout: there is dropout on the embeddings.
+  """
+
+  embedding: float = 0.02
+  epsilon: float = 0.0
+  head: str = 'normal'
+  bias: bool = True
+  dropout: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class RecurrentModel(network_lib.NetworkModel):
+  """Fields and checks that all recurrent families have.
+
+  Attributes:
+    layers: number of blocks.
+    width: D, of the stream.
+    dropout: rate, at the places where the family has it.
+    dtype: of matrix products; parameters, stream and states are float32.
+    remat: blocks are computed again in the backward pass; saves memory.
+  """
+
+  layers: int = 2
+  width: int = 64
+  dropout: float = 0.0
+  dtype: str = 'float32'
+  remat: bool = False
+
+  def __post_init__(self) -> None:
+    """Subclasses call this and check their own fields."""
+    self.choose('dtype', DTYPES)
+    for field in ('layers', 'width'):
+      self.at_least(field, 1)
+    if not 0 <= self.dropout < 1:
+      raise core.InputError(
+        f'{self.family}: dropout={self.dropout}; expected 0 <= dropout < 1'
+      )
+
+  @property
+  def family(self) -> str:
+    """The name in a spec."""
+    return self.name
+
+  def choose(self, field: str, choices: tuple[Any, ...]) -> None:
+    """Raises InputError unless the field's value is one of the choices."""
+    value = getattr(self, field)
+    if value not in choices:
+      known = ', '.join(map(str, choices))
+      raise core.InputError(
+        f'{self.family}: {field}={value!r}; available: {known}'
+      )
+
+  def at_least(self, field: str, least: int) -> None:
+    """Raises InputError where the field's value is smaller."""
+    value = getattr(self, field)
+    if value < least:
+      raise core.InputError(
+        f'{self.family}: {field}={value}; expected at least {least}'
+      )
+
+  @property
+  def style(self) -> Style:
+    """What is around the blocks."""
+    return Style()
+
+  @abc.abstractmethod
+  def block(self, number: int, rngs: nnx.Rngs) -> Block:
+    """Block `number` (0-based) with fresh weights."""
+
+  def build(
+    self, vocab_size: int, max_len: int, rngs: nnx.Rngs, outputs: int = 0
+  ) -> RecurrentNetwork:
+    """The network with fresh weights; any length will do."""
+    del max_len
+    return RecurrentNetwork(self, vocab_size, outputs or vocab_size, rngs)
+
+
+class RecurrentNetwork(network_lib.Network):
+  """Embedding, blocks, final norm where the style has one, and head."""
+
+  def __init__(
+    self, model: RecurrentModel, vocab_size: int, outputs: int, rngs: nnx.Rngs
+  ):
+    style = model.style
+    self.model = model
+    self.embedding = layers.Table(
+      vocab_size, model.width, rngs, scale=style.embedding
+    )
+    self.blocks = nnx.List(
+      [model.block(number, rngs) for number in range(model.layers)]
+    )
+    norm = layers.Norm(model.width, 'rms', style.epsilon)
+    self.final = norm if style.epsilon else None
+    self.head = layers.Linear(
+      (model.width,), (outputs,), rngs, bias=style.bias, init=style.head
+    )
+
+  @property
+  def num_layers(self) -> int:
+    """Blocks."""
+    return self.model.layers
+
+  def __call__(
+    self, tokens_BL: jax.Array, key: jax.Array | None = None
+  ) -> jax.Array:
+    """Logits [B, L, V] float32; dropout only where a key is given."""
+    return self.logits(self.stream(tokens_BL, self.model.layers, key))
+
+  def parts(
+    self, tokens_BL: jax.Array, key: jax.Array | None, sizes: layers.Sizes
+  ) -> list[jax.Array]:
+    """See `network.Network`."""
+    x_BLD = self.normed(self.stream(tokens_BL, self.model.layers, key))
+    parts = self.head.split(x_BLD.astype(self.model.dtype), sizes)
+    return [part.astype(jnp.float32) for part in parts]
+
+  def hidden(self, tokens_BL: jax.Array, layer: int) -> jax.Array:
+    """Stream [B, L, D] after `layer` blocks; -1 after the final norm."""
+    if layer == -1:
+      return self.normed(self.stream(tokens_BL, self.model.layers))
+    return self.stream(tokens_BL, layer)
+
+  def embed(self, tokens_X: jax.Array) -> jax.Array:
+    """Token embeddings [*X, D] float32."""
+    return layers.constrain(self.embedding.table[...][tokens_X])
+
+  def normed(self, x_XD: jax.Array) -> jax.Array:
+    """After the final norm, where there is one."""
+    return x_XD if self.final is None else self.final(x_XD)
+
+  def logits(self, x_XD: jax.Array) -> jax.Array:
+    """Final norm and head: [*X, V] float32."""
+    x_XD = self.normed(x_XD).astype(self.model.dtype)
+    return self.head(x_XD).astype(jnp.float32)
+
+  def stream(
+    self, tokens_BL: jax.Array, depth: int, key: jax.Array | None = None
+  ) -> jax.Array:
+    """The stream [B, L, D] after `depth` blocks."""
+    keys = [None] * (depth + 1)
+    if key is not None and self.model.dropout:
+      keys = jax.random.split(key, self.model.layers + 1)
+    rate = self.model.dropout if self.model.style.dropout else 0.0
+    x_BLD = layers.dropout(self.embed(tokens_BL), rate, keys[0])
+    for number in range(depth):
+      x_BLD = self._run(self.blocks[number], x_BLD, keys[number + 1])
+    return x_BLD
+
+  def _run(
+    self, block: Block, x_BLD: jax.Array, key: jax.Array | None
+  ) -> jax.Array:
+    if not self.model.remat:
+      return block(x_BLD, key=key)[0]
+    graph, params = nnx.split(block)
+
+    def run(params: Any, x_BLD: jax.Array, key: Any) -> jax.Array:
+      return nnx.merge(graph, params)(x_BLD, key=key)[0]
+
+    return jax.checkpoint(run)(params, x_BLD, key)
+
+  def prefill(
+    self, tokens_RP: jax.Array, lengths_R: jax.Array
+  ) -> tuple[Any, jax.Array]:
+    """Each block's state after the prefix, and logits [R, V]."""
+    x_RPD, shared = self.embed(tokens_RP), []
+    for block in self.blocks:
+      x_RPD, state = block(x_RPD, lengths_R)
+      shared.append(state)
+    return shared, self.logits(at_length(x_RPD, lengths_R))
+
+  def branch(self, rows: int, num: int, size: int) -> Any:
+    """The one piece: each block's state [R, M, ...], whatever its size."""
+    del size
+    return [block.start((rows, num)) for block in self.blocks]
+
+  def reset(self, own: list[Any], shared: Any, fresh_R: jax.Array) -> list[Any]:
+    """The prefix's state in each continuation of a fresh row."""
+
+    def copy(old: jax.Array, new: jax.Array) -> jax.Array:
+      fresh = fresh_R.reshape(-1, *(1,) * (old.ndim - 1))
+      return jnp.where(fresh, new[:, None], old)
+
+    return [jax.tree.map(copy, own[0], shared)]
+
+  def step(
+    self,
+    shared: Any,
+    own: list[Any],
+    tokens_RM: jax.Array,
+    before_R: jax.Array,
+    count_RM: jax.Array,
+    moved_RM: jax.Array,
+  ) -> tuple[list[Any], jax.Array]:
+    """States after one token of each continuation, and logits [R, M, V]."""
+    del shared, before_R, count_RM
+
+    def keep(old: jax.Array, new: jax.Array) -> jax.Array:
+      moved = moved_RM.reshape(*moved_RM.shape, *(1,) * (old.ndim - 2))
+      return jnp.where(moved, new, old)
+
+    x_RMD, after = self.embed(tokens_RM), []
+    for block, state in zip(self.blocks, own[0], strict=True):
+      x_RMD, new = block.step(x_RMD, state)
+      after.append(jax.tree.map(keep, state, new))
+    return [after], self.logits(x_RMD)
+
+
+def at_length(
+  x_BLX: jax.Array, lengths_B: jax.Array | None, start: jax.Array | None = None
+) -> jax.Array:
+  """[B, ...] of x [B, L, ...] at each row's last token; None is all of L.
+
+  start: broadcast to [B, ...], what rows of length 0 get.
+  """
+  if lengths_B is None:
+    return x_BLX[:, -1]
+  wide = (-1,) + (1,) * (x_BLX.ndim - 2)
+  place = jnp.maximum(lengths_B - 1, 0).reshape(-1, 1, *wide[1:])
+  last = jnp.take_along_axis(x_BLX, place, axis=1)[:, 0]
+  if start is None:
+    return last
+  return jnp.where(lengths_B.reshape(wide) > 0, last, start)

@@ -1,0 +1,211 @@
+"""What the Mamba families share: the residual block, step sizes, scaled maps.
+
+A block adds to the stream a mixer and, where the model has one, an MLP, each
+after an RMS norm (Walker & Lyons 2026, as mamba-ssm has it). Shape letters as
+in `layers`; N is the state's second dimension, P the channels of a head.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from wm import core
+from wm.kernels.scan import state_space as scan_ssd
+from wm.models.nn import layers, recurrent
+
+EPSILON = 1e-5
+
+
+@dataclasses.dataclass(frozen=True)
+class SsmModel(recurrent.RecurrentModel):
+  """Fields that all Mamba families have, besides `RecurrentModel`'s.
+
+  Attributes:
+    state: N, numbers of state for each channel.
+    expand: the mixer is so many times as wide as the stream.
+    form: how the recurrence is computed: 'sequential' (token by token),
+      'chunked' (matrix products of chunks), 'associative' (a parallel scan),
+      or 'auto', the fastest of them that was measured for the backend.
+    chunk: steps of a chunk; 0 is the measured default.
+  """
+
+  state: int = 16
+  expand: int = 2
+  form: str = 'auto'
+  chunk: int = 0
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    self.choose('form', scan_ssd.FORMS)
+    self.at_least('state', 1)
+    self.at_least('expand', 1)
+    self.at_least('chunk', 0)
+
+  @property
+  def inner(self) -> int:
+    """Channels of the mixer."""
+    return self.expand * self.width
+
+  @property
+  def init(self) -> str:
+    """Initial weights of dense maps, as `layers.Linear` has them."""
+    return 'normal'
+
+  @property
+  def style(self) -> recurrent.Style:
+    """Dropout on the embeddings alone, a final norm, a head with a bias."""
+    return recurrent.Style(epsilon=EPSILON, head=self.init, dropout=True)
+
+  def build(
+    self, vocab_size: int, max_len: int, rngs: nnx.Rngs, outputs: int = 0
+  ) -> recurrent.RecurrentNetwork:
+    """The network with fresh weights; the head's biases start at 0."""
+    network = super().build(vocab_size, max_len, rngs, outputs)
+    network.head.bias = nnx.Param(jnp.zeros(network.head.outputs))
+    return network
+
+
+class Mixer(nnx.Module):
+  """The recurrent half of a block, without its norm and its residual."""
+
+  @abc.abstractmethod
+  def start(self, lead: tuple[int, ...]) -> Any:
+    """See `recurrent.Block.start`."""
+
+  @abc.abstractmethod
+  def __call__(
+    self, x_BLD: jax.Array, lengths_B: jax.Array | None = None
+  ) -> tuple[jax.Array, Any]:
+    """See `recurrent.Block`."""
+
+  @abc.abstractmethod
+  def step(self, x_XD: jax.Array, state_X: Any) -> tuple[jax.Array, Any]:
+    """See `recurrent.Block.step`."""
+
+
+class Block(recurrent.Block):
+  """A mixer and perhaps an MLP, each added to the stream after a norm."""
+
+  def __init__(self, model: SsmModel, mixer: Mixer, mlp: layers.Mlp | None):
+    self.dtype = model.dtype
+    self.before_mixer = layers.Norm(model.width, 'rms', EPSILON)
+    self.mixer = mixer
+    self.mlp = mlp
+    self.before_mlp = (
+      None if mlp is None else layers.Norm(model.width, 'rms', EPSILON)
+    )
+
+  def start(self, lead: tuple[int, ...]) -> Any:
+    """The mixer's."""
+    return self.mixer.start(lead)
+
+  def __call__(
+    self,
+    x_BLD: jax.Array,
+    lengths_B: jax.Array | None = None,
+    key: jax.Array | None = None,
+  ) -> tuple[jax.Array, Any]:
+    """See `recurrent.Block`; there is no dropout in it."""
+    del key
+    given = self.before_mixer(x_BLD).astype(self.dtype)
+    y_BLD, state = self.mixer(given, lengths_B)
+    return self.feed(x_BLD + y_BLD.astype(jnp.float32)), state
+
+  def step(self, x_XD: jax.Array, state_X: Any) -> tuple[jax.Array, Any]:
+    """One token."""
+    given = self.before_mixer(x_XD).astype(self.dtype)
+    y_XD, state_X = self.mixer.step(given, state_X)
+    return self.feed(x_XD + y_XD.astype(jnp.float32)), state_X
+
+  def feed(self, x_XD: jax.Array) -> jax.Array:
+    """The MLP half."""
+    if self.mlp is None:
+      return x_XD
+    y_XD = self.mlp(self.before_mlp(x_XD).astype(self.dtype))
+    return x_XD + y_XD.astype(jnp.float32)
+
+
+def error(model: SsmModel, text: str) -> core.InputError:
+  """An InputError about a model's fields."""
+  return core.InputError(f'{model.family}: {text}')
+
+
+def down(
+  inputs: int, width: int, rngs: nnx.Rngs, *, init: str, parts: int, **rest: Any
+) -> layers.Linear:
+  """A map into the stream, one of `parts` that add to it.
+
+  With PyTorch's initial weights these are divided by sqrt(parts), as mamba-ssm
+  does.
+  """
+  linear = layers.Linear((inputs,), (width,), rngs, init=init, **rest)
+  if init == 'torch':
+    linear.kernel = nnx.Param(linear.kernel[...] * parts**-0.5)
+  return linear
+
+
+def gated_mlp(
+  width: int, times: int, rngs: nnx.Rngs, *, init: str, parts: int
+) -> layers.Mlp:
+  """SwiGLU without biases, `times` D wide up to a multiple of 128."""
+  hidden = -(-times * width // 128) * 128
+  mlp = layers.Mlp(width, 'swiglu', rngs, bias=False, hidden=hidden, init=init)
+  mlp.down = down(hidden, width, rngs, init=init, parts=parts, bias=False)
+  return mlp
+
+
+def step_bias(num: int, rngs: nnx.Rngs) -> jax.Array:
+  """[num] biases whose softplus is log-uniform in 0.001 to 0.1."""
+  low, high = math.log(1e-3), math.log(1e-1)
+  dt = jnp.exp(
+    jax.random.uniform(rngs.params(), (num,), minval=low, maxval=high)
+  )
+  return dt + jnp.log(-jnp.expm1(-dt))
+
+
+def along(vector_C: jax.Array, x_XC: jax.Array, dims: int = 1) -> jax.Array:
+  """A parameter shaped to go with the last `dims` dimensions of x."""
+  return vector_C.reshape((1,) * (x_XC.ndim - dims) + vector_C.shape)
+
+
+def used(x_BLC: jax.Array, lengths_B: jax.Array | None) -> jax.Array:
+  """x, zero past each row's length; all of it without lengths."""
+  if lengths_B is None:
+    return x_BLC
+  inside = jnp.arange(x_BLC.shape[1])[None] < lengths_B[:, None]
+  return jnp.where(inside[..., None], x_BLC, 0)
+
+
+def product(x_XC: jax.Array, kernel_CF: jax.Array) -> jax.Array:
+  """[..., F], in x's dtype."""
+  flat = x_XC.reshape(-1, x_XC.shape[-1]) @ kernel_CF.astype(x_XC.dtype)
+  return flat.reshape(*x_XC.shape[:-1], kernel_CF.shape[1])
+
+
+def begun(x_BX: jax.Array, lengths_B: jax.Array) -> jax.Array:
+  """x, zero in rows of length 0."""
+  some = (lengths_B > 0).reshape(-1, *(1,) * (x_BX.ndim - 1))
+  return jnp.where(some, x_BX, 0)
+
+
+def split(x_XC: jax.Array, *sizes: int) -> list[jax.Array]:
+  """Consecutive parts of the last dimension, of the sizes given."""
+  ends = [sum(sizes[: n + 1]) for n in range(len(sizes) - 1)]
+  return jnp.split(x_XC, ends, axis=-1)
+
+
+def heads(x_XC: jax.Array, channels: int) -> jax.Array:
+  """[..., H P] -> [..., H, P]."""
+  return x_XC.reshape(*x_XC.shape[:-1], -1, channels)
+
+
+def merged(x_XHP: jax.Array) -> jax.Array:
+  """[..., H, P] -> [..., H P]."""
+  return x_XHP.reshape(*x_XHP.shape[:-2], -1)

@@ -1,0 +1,1 @@
+"""Predictors of trained networks: sessions, caches and checks."""

@@ -1,0 +1,258 @@
+"""Networks that give the world's whole state after every token.
+
+Their logits [.., C] are the heads of `World.state_heads` one after the other,
+C classes in all (Walker and Lyons 2026, section 3). Shape letters: K labels of
+a state, others as in `layers`.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from wm import core
+from wm.models.nn import layers, network
+from wm.models.serving import sessions
+
+Heads = tuple[int, ...]
+Logits = jax.Array | list[jax.Array]
+
+# Runs of fewer logits are no product of their own.
+_NARROW = 64
+
+
+def runs(heads: Heads) -> list[tuple[int, int, int]]:
+  """(first logit, number of heads, classes of each) of runs of like heads.
+
+  A run is one array operation: chess has five, for its 75 heads.
+  """
+  found, first = [], 0
+  for classes, run in itertools.groupby(heads):
+    num = len(list(run))
+    found.append((first, num, classes))
+    first += num * classes
+  return found
+
+
+def _groups(heads: Heads) -> list[list[tuple[int, int, int]]]:
+  """The runs of each product: narrow ones that are neighbours share one."""
+  found, before = [], False
+  for run in runs(heads):
+    narrow = run[1] * run[2] < _NARROW
+    if narrow and before:
+      found[-1].append(run)
+    else:
+      found.append([run])
+    before = narrow
+  return found
+
+
+def _turned(num: int, classes: int) -> bool:
+  """Do a run's classes come before its heads, where products are apart?
+
+  Of many narrow heads what is done over classes then goes abreast for heads.
+  """
+  return num > classes and num * classes >= _NARROW
+
+
+def widths(heads: Heads) -> layers.Sizes:
+  """Logits of each product, as `Network.parts` takes them."""
+  found = []
+  for group in _groups(heads):
+    _, num, classes = group[0]
+    total = sum(num * classes for _, num, classes in group)
+    found.append((num, classes) if _turned(num, classes) else total)
+  return tuple(found)
+
+
+def _cut(logits_XC: Logits, heads: Heads) -> list[tuple[jax.Array, int]]:
+  """Logits [*X, number, classes] of each run, -1; or turned, and -2."""
+  apart, found = isinstance(logits_XC, list), []
+  parts, groups = logits_XC, _groups(heads)
+  if not apart:
+    parts, groups = [logits_XC], [runs(heads)]
+  for part, group in zip(parts, groups, strict=True):
+    for first, num, classes in group:
+      start = first - group[0][0]
+      piece, shape = part[..., start : start + num * classes], (num, classes)
+      turned = apart and _turned(num, classes)
+      shape = shape[::-1] if turned else shape
+      piece = piece.reshape(*piece.shape[:-1], *shape)
+      found.append((piece, -2 if turned else -1))
+  return found
+
+
+def likeliest(logits_XC: Logits, heads: Heads) -> jax.Array:
+  """[*X, K] int32 class of each head; the lowest of equals."""
+  parts = [jnp.argmax(part, axis) for part, axis in _cut(logits_XC, heads)]
+  return jnp.concatenate(parts, axis=-1).astype(jnp.int32)
+
+
+def losses(logits_XC: Logits, labels_XK: jax.Array, heads: Heads) -> jax.Array:
+  """[*X, K] float32: -log p(label) by each head, nats.
+
+  logits_XC: in one array, or in one for each product (`widths`), whose
+  gradients need no putting together.
+  """
+  found, first = [], 0
+  for part, axis in _cut(logits_XC, heads):
+    num = part.shape[-3 - axis]
+    label_XK = labels_XK[..., first : first + num]
+    found.append(_loss(axis, part.astype(jnp.float32), label_XK))
+    first += num
+  return jnp.concatenate(found, axis=-1)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _loss(axis: int, logits_XC: jax.Array, label_X: jax.Array) -> jax.Array:
+  """[*X] of one softmax each, to full precision however small it is.
+
+  axis: where the classes are, of logits.
+
+  With p(label) = e / (e + s), s the mass of the others, it is log1p(s / e)
+  where the label is on top: a difference of logarithms would be lost in
+  rounding below 1e-7, where the best published losses are.
+  """
+  return _forward(axis, logits_XC, label_X)[0]
+
+
+def _forward(
+  axis: int, logits_XC: jax.Array, label_X: jax.Array
+) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+  """The losses, and what the gradient needs: no exponential is made twice."""
+  hit_XC = _hit(axis, logits_XC, label_X)
+  logits_XC = logits_XC - logits_XC.max(axis, keepdims=True)
+  place_X1 = jnp.expand_dims(label_X.astype(jnp.int32), axis)
+  picked = jnp.take_along_axis(logits_XC, place_X1, axis).squeeze(axis)
+  rest_XC = jnp.exp(jnp.where(hit_XC, -jnp.inf, logits_XC))
+  others = rest_XC.sum(axis)
+  best = picked >= 0
+  safe = jnp.where(best, picked, 0)  # No overflow where it is not used.
+  loss_X = jnp.where(
+    best,
+    jnp.log1p(others * jnp.exp(-safe)),
+    jnp.log(others + jnp.exp(picked)) - picked,
+  )
+  return loss_X, (rest_XC, label_X, picked, others)
+
+
+def _backward(
+  axis: int, kept: tuple[jax.Array, ...], slope_X: jax.Array
+) -> tuple[jax.Array, None]:
+  """The slope times p, and at the label times -s / (e + s)."""
+  rest_XC, label_X, picked, others = kept
+  scale_X = slope_X / (others + jnp.exp(picked))
+  at_label_X1 = jnp.expand_dims(-others * scale_X, axis)
+  slope_XC = rest_XC * jnp.expand_dims(scale_X, axis)
+  hit_XC = _hit(axis, rest_XC, label_X)
+  return jnp.where(hit_XC, at_label_X1, slope_XC), None
+
+
+_loss.defvjp(_forward, _backward)
+
+
+def _hit(axis: int, logits_XC: jax.Array, label_X: jax.Array) -> jax.Array:
+  """[*X, C] bool."""
+  shape = [1] * logits_XC.ndim
+  shape[axis] = -1
+  classes = jnp.arange(logits_XC.shape[axis]).reshape(shape)
+  return jnp.expand_dims(label_X.astype(jnp.int32), axis) == classes
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _states(
+  shape: network.Shape, heads: Heads, params: nnx.State, tokens_BL: jax.Array
+) -> jax.Array:
+  logits_BLC = nnx.merge(shape.graph, params)(tokens_BL)
+  return likeliest(logits_BLC, heads)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _state_loss(
+  shape: network.Shape,
+  heads: Heads,
+  params: nnx.State,
+  tokens_BL: jax.Array,
+  labels_BLK: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+  logits_BLC = nnx.merge(shape.graph, params)(tokens_BL)
+  loss_BLK = losses(logits_BLC, labels_BLK, heads)
+  return likeliest(logits_BLC, heads), loss_BLK.mean(-1)
+
+
+class StatePredictor(network.NetworkPredictor):
+  """A network trained on states: it names them, and no next token."""
+
+  def __init__(
+    self,
+    model: network.NetworkModel,
+    params: nnx.State,
+    world: core.World,
+    max_len: int,
+    **places: object,
+  ):
+    """places: `devices` and `cache_bytes` of NetworkPredictor.
+
+    Raises:
+      InputError: the world gives no labels.
+    """
+    self.heads, self._world = world.state_heads, world
+    if not self.heads:
+      raise core.InputError(f'{world.name} gives its states no labels')
+    super().__init__(
+      model,
+      params,
+      len(world.vocab),
+      world.end,
+      max_len,
+      outputs=sum(self.heads),
+      **places,
+    )
+
+  @functools.cached_property
+  def buckets(self) -> np.ndarray:
+    """Powers of two from 64, and the longest: games differ much in length."""
+    powers = 64 * 2 ** np.arange(32)
+    return np.append(powers[powers < self.max_len], self.max_len)
+
+  def states(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[B, L, K] int32, 0 past a row's length."""
+    static = self.shape, self.heads
+    return self._by_tiles(_states, static, tokens, lengths)
+
+  def state_loss(
+    self, tokens: np.ndarray, lengths: np.ndarray, labels: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """`states`, and [B, L] float32 nats a label, in one pass."""
+    static = self.shape, self.heads
+    return self._by_tiles(_state_loss, static, tokens, lengths, labels)
+
+  def untrained(self, seed: int) -> StatePredictor:
+    """The same network with random weights, on the same devices."""
+    places = {'devices': self.devices, 'cache_bytes': self.cache_bytes}
+    params = self.fresh(seed)
+    return StatePredictor(
+      self.model, params, self._world, self.max_len, **places
+    )
+
+  def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Raises InputError: there is no next token."""
+    raise self._speechless()
+
+  def session(
+    self, prefixes: np.ndarray, lengths: np.ndarray, num: int
+  ) -> sessions.NetworkSession:
+    """Raises InputError: there is no next token."""
+    raise self._speechless()
+
+  def _speechless(self) -> core.InputError:
+    return core.InputError(
+      f'this {self.model.name} was trained with objective=state: it names '
+      'states and gives no next token; expected a metric of states, such as '
+      'exactness, or of activations, such as probe'
+    )

@@ -1,0 +1,1 @@
+"""Files, locks, signals, progress and origins: how programs run here."""

@@ -1,0 +1,65 @@
+"""How a binary ends: one line on stderr, and an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import signal
+import sys
+from collections.abc import Iterator
+from typing import NoReturn
+
+from absl import logging
+
+from wm import core
+from wm.core import plugins
+from wm.runtime import stopping
+from wm.runtime.stopping import Exit, Stopped
+
+# What a disk says that is full, or not one's own. Anything else is a fault of
+# the program, and shows where it came up.
+_PLAIN = ('ENOSPC', 'EDQUOT', 'EFBIG', 'EACCES', 'EROFS', 'ENOTDIR')
+
+
+def fail(message: str, code: Exit = Exit.FAILED) -> NoReturn:
+  """Ends the process with an error of one line."""
+  print('error:', *message.split(), file=sys.stderr)
+  sys.exit(code)
+
+
+@contextlib.contextmanager
+def told(out: str | None = None) -> Iterator[None]:
+  """Within, what ends a binary becomes a line and an exit code.
+
+  out: folder that it writes to, and goes on with if it is stopped.
+
+  Raises:
+    SystemExit: bad input, a full disk or memory, or a signal.
+  """
+  try:
+    yield
+    sys.stdout.flush()
+  except core.InputError as error:
+    logging.debug('%s', error, exc_info=True)  # Seen with --verbosity=1.
+    fail(str(error), Exit.BAD_INPUT)
+  except BrokenPipeError:  # Who reads has had enough, as `head`.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.raise_signal(signal.SIGPIPE)
+  except OSError as error:
+    if error.errno == errno.ENAMETOOLONG:  # A flag, or a spec's field.
+      name = plugins.shortened(str(error.filename))
+      fail(f'{error.strerror}: {name}', Exit.BAD_INPUT)
+    if errno.errorcode.get(error.errno) not in _PLAIN:
+      raise
+    place = error.filename or out
+    fail(f'{error.strerror}: {place}' if place else error.strerror)
+  except MemoryError as error:
+    fail(f'out of memory: {error}')
+  except RuntimeError as error:  # XLA's own kind, which JAX need not be here.
+    first = str(error).partition('\n')[0]
+    if 'out of memory' not in first.lower():
+      raise
+    fail(first)
+  except Stopped as error:
+    stopping.farewell(error.code, again=bool(out))
+    sys.exit(error.code)

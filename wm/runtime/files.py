@@ -1,0 +1,266 @@
+"""Safe files: written to a temporary name and renamed, hashed, JSON.
+
+An output folder belongs to one run: `claim` writes what the run is and
+refuses a folder that holds another. One process at a time writes what a stage
+makes there: `locks.writer` sees to that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import hashlib
+import json
+import math
+import os
+import pathlib
+import shutil
+import socket
+import stat
+from collections.abc import Iterator
+from typing import Any
+
+from wm import core
+from wm.runtime import stopping
+
+Path = pathlib.Path
+
+
+def check_folder(name: str, path: str) -> None:
+  """Raises InputError where `path`, given as `name`, can be no folder."""
+  if not path.strip():
+    raise core.InputError(f'{name} is empty; expected a folder')
+  try:
+    other = not stat.S_ISDIR(os.stat(path).st_mode)
+  except (FileNotFoundError, NotADirectoryError, PermissionError):
+    return  # It can be made, or who makes it says why not.
+  except (OSError, ValueError) as error:
+    given = path if len(path) < 80 else f'{path[:80]}...'
+    why = getattr(error, 'strerror', None) or str(error)
+    raise core.InputError(f'{name}={given!r}: {why}') from error
+  if other:
+    raise core.InputError(f'{name}={path} is a file; expected a folder')
+
+
+_UNFINISHED: set[Path] = set()  # Temporary files of this process.
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+  """Gives a temporary path beside `path`; renames it there on success.
+
+  What killed processes of this machine have left of the same file goes.
+  """
+  path = Path(path)
+  path.parent.mkdir(parents=True, exist_ok=True)
+  _sweep(path)
+  host = socket.gethostname()
+  temporary = path.with_name(f'.{path.name}.{host}.{os.getpid()}.tmp')
+  _UNFINISHED.add(temporary)
+  try:
+    yield temporary
+    os.replace(temporary, path)
+  finally:
+    _remove(temporary)
+    _UNFINISHED.discard(temporary)
+
+
+def remove_unfinished() -> None:
+  """Removes this process's temporary files, which is about to end."""
+  for temporary in list(_UNFINISHED):
+    with contextlib.suppress(OSError):
+      _remove(temporary)
+
+
+stopping.at_end(remove_unfinished)
+
+
+def _remove(path: Path) -> None:
+  if path.is_dir():
+    shutil.rmtree(path)
+  path.unlink(missing_ok=True)
+
+
+def _sweep(path: Path) -> None:
+  """Removes temporary files of `path` whose process is no more."""
+  for left in path.parent.glob(f'.{glob.escape(path.name)}.*.tmp'):
+    *host, number = left.name[len(path.name) + 2 : -len('.tmp')].split('.')
+    here = not host or '.'.join(host) == socket.gethostname()
+    if here and number.isdigit() and not _lives(int(number)):
+      with contextlib.suppress(OSError):
+        _remove(left)
+
+
+def _lives(process: int) -> bool:
+  try:
+    os.kill(process, 0)
+  except (ProcessLookupError, OverflowError):
+    return False
+  except PermissionError:  # Somebody else's.
+    pass
+  return True
+
+
+def write_text(path: str | Path, text: str) -> None:
+  """Writes text, whole or not at all."""
+  with replacing(path) as name, open(name, 'w', encoding='utf-8') as file:
+    file.write(text)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def write_json(path: str | Path, value: Any) -> None:
+  """Writes JSON (NaN and infinity are refused), whole or not at all."""
+  text = json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False)
+  write_text(path, text + '\n')
+
+
+def read_json(path: str | Path) -> Any:
+  """Reads JSON; raises InputError with the file's name."""
+  try:
+    return json.loads(Path(path).read_text(encoding='utf-8'))
+  except FileNotFoundError as error:
+    raise core.InputError(f'no such file: {path}') from error
+  except (ValueError, RecursionError) as error:  # Of all that JSON is not.
+    raise core.InputError(f'{path} is not JSON: {error}') from error
+
+
+def read_record(
+  path: str | Path,
+  needed: dict[str, Any],
+  optional: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+  """Reads a JSON object whose fields have known types.
+
+  Args:
+    path: of the file.
+    needed: field -> type, or union of types, that it must have.
+    optional: the same of fields that may be absent.
+
+  Raises:
+    InputError: the file is no such object; names the field.
+  """
+  return record(read_json(path), str(path), needed, optional)
+
+
+def record(
+  value: Any,
+  where: str,
+  needed: dict[str, Any],
+  optional: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+  """The checks of `read_record`, on a value that was read from `where`."""
+  if not isinstance(value, dict):
+    raise core.InputError(f'{where}: expected an object with named fields')
+  missing = [name for name in needed if name not in value]
+  if missing:
+    raise core.InputError(f'{where} lacks {", ".join(missing)}')
+  for name, kind in {**needed, **(optional or {})}.items():
+    if name not in value:
+      continue
+    given = value[name]
+    fits = isinstance(given, kind)
+    if isinstance(given, bool):  # An int to Python, and never meant as one.
+      fits = kind is bool
+    elif isinstance(given, float):
+      fits = fits and math.isfinite(given)
+    if not fits:
+      wanted = getattr(kind, '__name__', str(kind))
+      raise core.InputError(
+        f'{where}: {name} is {given!r:.60}; expected {wanted}'
+      )
+  return value
+
+
+def sha256(path: str | Path) -> str:
+  """Hex digest of a file's bytes."""
+  with open(path, 'rb') as file:
+    return hashlib.file_digest(file, 'sha256').hexdigest()
+
+
+def digest(path: str | Path) -> str:
+  """Hex digest of a file's bytes, or of the names and bytes in a folder.
+
+  Links are followed, each folder once. What is no regular file, such as a
+  pipe, counts by its name.
+  """
+  path = Path(path)
+  if path.is_file():
+    return sha256(path)
+  total, seen = hashlib.sha256(), set()
+  for folder, inner, names in os.walk(path, followlinks=True):
+    place = os.path.realpath(folder)
+    if place in seen:
+      inner.clear()
+      continue
+    seen.add(place)
+    inner.sort()
+    for name in sorted(names):
+      file = Path(folder, name)
+      held = sha256(file) if file.is_file() else ''
+      total.update(f'{file.relative_to(path).as_posix()}\0{held}\0'.encode())
+  return total.hexdigest()
+
+
+def same(
+  folder: str | Path, stage: str, run: dict[str, Any], other: dict[str, Any]
+) -> None:
+  """Raises InputError, naming the first value, where two runs differ.
+
+  Values that are dictionaries, such as facts of a world, are compared in the
+  keys that both have: a later version may know more.
+  """
+  for key in sorted(run.keys() | other.keys()):
+    if _differ(run.get(key), other.get(key)):
+      raise core.InputError(
+        f'{folder} holds another {stage} run: its {key} is '
+        f'{other.get(key)!r}, not {run.get(key)!r}; choose another --out '
+        'or remove the folder'
+      )
+
+
+def _differ(one: Any, other: Any) -> bool:
+  if isinstance(one, dict) and isinstance(other, dict):
+    return any(one[key] != other[key] for key in one.keys() & other.keys())
+  return one != other
+
+
+def claimed(
+  folder: str | Path,
+  stage: str,
+  run: dict[str, Any],
+  absent: dict[str, Any] | None = None,
+) -> bool:
+  """Whether `folder` is this run's already, for one stage of it; see `claim`.
+
+  Raises:
+    InputError: the folder holds another run of this stage.
+  """
+  path = Path(folder) / f'{stage}.run.json'
+  if not path.exists():
+    return False
+  other = read_json(path)
+  if not isinstance(other, dict):
+    raise core.InputError(f'{path} is not a run description')
+  run = json.loads(json.dumps(run))
+  same(folder, stage, run, {**(absent or {}), **other})
+  return True
+
+
+def claim(
+  folder: str | Path,
+  stage: str,
+  run: dict[str, Any],
+  absent: dict[str, Any] | None = None,
+) -> None:
+  """Makes `folder` this run's, for one stage of it.
+
+  Writes `<stage>.run.json`, or compares with the one that is there.
+
+  absent: what a description says by not having a key.
+
+  Raises:
+    InputError: the folder holds another run of this stage.
+  """
+  if not claimed(folder, stage, run, absent):
+    write_json(Path(folder) / f'{stage}.run.json', run)

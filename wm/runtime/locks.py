@@ -1,0 +1,187 @@
+"""One writer for each stage of a folder.
+
+The operating system holds the lock (`flock`), so it ends with its process,
+however that ends. A lock's file, `.<stage>.lock`, says who has it, and is
+removed when it is given back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import inspect
+import os
+import pathlib
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import ParamSpec, TypeVar
+
+from wm import core
+from wm.runtime import progress
+
+try:
+  import fcntl
+except ImportError:  # Not a Unix.
+  fcntl = None
+
+Path = pathlib.Path
+P = ParamSpec('P')
+R = TypeVar('R')
+
+_POLL = 0.2  # Seconds between tries, where one waits.
+# What a file system says that has no locks, or no place to write to. In the
+# latter, nobody writes; the first file says so in its own words.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+_NO_WRITING = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+_HELD: set[int] = set()  # Open files of the locks of this process.
+
+
+def _in_child() -> None:
+  """A forked child holds none of its parent's locks."""
+  for held in _HELD:
+    os.close(held)
+  _HELD.clear()
+
+
+if hasattr(os, 'register_at_fork'):
+  os.register_at_fork(after_in_child=_in_child)
+
+
+class Held(core.InputError):
+  """Another process is at that stage of the folder."""
+
+
+@contextlib.contextmanager
+def writer(
+  folder: str | Path, stage: str, part: str = '', *, wait: bool = False
+) -> Iterator[None]:
+  """Within, this process alone writes what `stage` makes in `folder`.
+
+  The folder is made if need be, and removed again if it stays empty. On a
+  file system without locks a line says so, and the work goes on.
+
+  Args:
+    folder: of a run.
+    stage: 'train', 'score', ...
+    part: of the stage, where several processes work on it together.
+    wait: for another process that is at it, instead of refusing.
+
+  Raises:
+    Held: another process is at it; an InputError.
+  """
+  path = Path(folder) / f'.{stage}{part and "-"}{part}.lock'
+  made = _make(path.parent)
+  held = _acquire(path)
+  while held is None:
+    if not wait:
+      doing = f'{stage}, part {part}' if part else stage
+      raise Held(
+        f'{folder}: {_holder(path)} is at its stage {doing!r}; wait for it, '
+        'or choose another --out'
+      )
+    time.sleep(_POLL)
+    held = _acquire(path)
+  try:
+    yield
+  finally:
+    _release(path, held)
+    for place in reversed(made):
+      with contextlib.suppress(OSError):  # What is written keeps it.
+        place.rmdir()
+
+
+def alone(stage: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+  """Decorator: the function is the one writer of `stage` in its `out`."""
+
+  def _decorate(function: Callable[P, R]) -> Callable[P, R]:
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def locked(*args: P.args, **kwargs: P.kwargs) -> R:
+      out = signature.bind(*args, **kwargs).arguments['out']
+      with writer(out, stage):
+        return function(*args, **kwargs)
+
+    return locked
+
+  return _decorate
+
+
+def _make(folder: Path) -> list[Path]:
+  """The folders that had to be made, the outermost first."""
+  missing = [place for place in (folder, *folder.parents) if not place.exists()]
+  folder.mkdir(parents=True, exist_ok=True)
+  return missing[::-1]
+
+
+def _acquire(path: Path) -> int | None:
+  """An open, locked file; -1 where nobody may write; None: it is held."""
+  while True:
+    try:
+      held = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except FileNotFoundError:  # The last holder removed the folder.
+      path.parent.mkdir(parents=True, exist_ok=True)
+      continue
+    except OSError as error:
+      if error.errno not in _NO_WRITING:
+        raise
+      return -1
+    if not take(held, path.parent):
+      os.close(held)
+      return None
+    if _is(path, held):
+      break
+    os.close(held)  # It was given back, and removed, in between.
+  _HELD.add(held)
+  with contextlib.suppress(OSError):  # A full disk: nobody reads a name.
+    os.truncate(held, 0)
+    os.write(held, f'{os.getpid()} {socket.gethostname()}\n'.encode())
+  return held
+
+
+def take(held: int, folder: Path) -> bool:
+  """Locks an open file of `folder`; False where another process has it.
+
+  Where the system or the file system has no locks, a line says so.
+  """
+  try:
+    if fcntl is None:
+      raise OSError(errno.ENOSYS, 'not a Unix')
+    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+  except BlockingIOError:
+    return False
+  except OSError as error:
+    if error.errno not in _NO_LOCKS:
+      raise
+    progress.say(
+      f'{folder}: this file system has no locks ({error.strerror}); take care '
+      'that no second process writes there'
+    )
+  return True
+
+
+def _is(path: Path, held: int) -> bool:
+  """Is this open file still the one of that name?"""
+  try:
+    return os.path.samestat(os.stat(path), os.fstat(held))
+  except FileNotFoundError:
+    return False
+
+
+def _release(path: Path, held: int) -> None:
+  if held not in _HELD:  # There was no lock, or this is a forked child.
+    return
+  path.unlink(missing_ok=True)
+  _HELD.discard(held)
+  os.close(held)
+
+
+def _holder(path: Path) -> str:
+  with contextlib.suppress(OSError, UnicodeDecodeError):
+    number, _, host = path.read_text(encoding='utf-8').strip().partition(' ')
+    if number:
+      return f'another process ({number} on {host})'
+  return 'another process'

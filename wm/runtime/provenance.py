@@ -1,0 +1,382 @@
+"""What a result is made from: all code and all files that it depends on.
+
+Origins are compared to find out whether a result still stands. They hold
+
+  modules     the plug-in's module, and all that it imports, at the top or
+              inside functions, read from source. Modules of installed
+              packages count by the package's version instead.
+  fields      each string in a plug-in's fields, in tuples too, that is the
+              path of a file or folder: its bytes. A field that is named
+              after a kind of plug-in holds the spec of another plug-in.
+  declared    what `core.Model.code` names.
+
+Imports by computed names, or from folders that code adds to `sys.path`, are
+not seen, but for those of `kernels.checks`: keyword values that name a module
+beside the file count as imports. `Reader.with_loaded` adds what a user's code
+has loaded by then.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import hashlib
+import importlib
+import importlib.machinery
+import importlib.metadata
+import json
+import os
+import pathlib
+import sys
+from collections.abc import Iterator, Sequence, Set
+from typing import Any, NamedTuple
+
+import wm
+from wm import core
+from wm.core import plugins, registry
+from wm.runtime import files
+
+Path = pathlib.Path
+
+_ROOT = Path(wm.__file__).resolve().parent.parent
+# Packages that others load without their source saying so.
+_BELOW = {'jax': 'jaxlib', 'numba': 'llvmlite'}
+# Path -> (import, hash) of a loaded module when it was first read.
+_LOADED: dict[Path, tuple[Any, str]] = {}
+# How many names a difference gives in full.
+_NAMED = 3
+
+
+class Origin(NamedTuple):
+  """What something is made from.
+
+  Attributes:
+    inputs: name -> hash of a module ('wm/core/accept.py') or file (the path as
+      a spec gives it), or version of a package ('numpy').
+    unknown: why that may not be all; '' where it is.
+  """
+
+  inputs: dict[str, str]
+  unknown: str = ''
+
+
+UNKNOWN = Origin({}, 'what the model is made from is not given')
+
+
+class _Module(NamedTuple):
+  """A module, by where it is found.
+
+  Attributes:
+    parts: of its dotted name.
+    path: its file.
+    base: folder where its imports are looked up first.
+  """
+
+  parts: tuple[str, ...]
+  path: Path
+  base: Path
+
+  @property
+  def package(self) -> tuple[str, ...]:
+    """Parts of the name of the package that it is or is in."""
+    return self.parts if self.path.stem == '__init__' else self.parts[:-1]
+
+  @property
+  def name(self) -> str:
+    """The same wherever the tree of modules lies."""
+    return '/'.join((*self.package, self.path.name))
+
+
+class Reader:
+  """Reads origins; every file once, so make a new one for each run."""
+
+  def __init__(self) -> None:
+    importlib.invalidate_caches()
+    self._hashes: dict[Path, str] = {}
+    self._imports: dict[Path, list[tuple[str, ...]]] = {}
+    self._found: dict[tuple[tuple[str, ...], Path], list[_Module]] = {}
+
+  def of(self, *things: Any) -> Origin:
+    """The origin of a result of several things together.
+
+    things: plug-ins; classes; names of modules, with dots or as 'file.py';
+      lists of paths; or inputs that are known, name -> hash.
+    """
+    inputs: dict[str, str] = {}
+    roots: list[_Module] = []
+    unknown: list[str] = []
+    for thing in _with_nested(things):
+      if isinstance(thing, dict):
+        for name, value in thing.items():
+          _note(inputs, name, value)
+        continue
+      values = thing if isinstance(thing, list) else _values(thing)
+      for name in sorted(set(_paths(values))):
+        _note(inputs, name, self._hash(Path(name)))
+      if isinstance(thing, list):
+        continue
+      more = thing.code() if isinstance(thing, core.Model) else ()
+      for root in (thing, *more):
+        found = self._roots(root)
+        if not found:
+          unknown.append(f'the source of {_label(root)} is not found')
+        roots += found
+      if isinstance(thing, core.Model):
+        unknown.append(thing.undeclared())
+    unknown += self._close(roots, inputs)
+    return Origin(inputs, next((why for why in unknown if why), ''))
+
+  def with_loaded(self, origin: Origin, before: Set[str]) -> Origin:
+    """An origin with the user's modules that were loaded since, if not in it.
+
+    before: names of the modules that were loaded then.
+    """
+    inputs, known = dict(origin.inputs), set(origin.inputs.values())
+    for name in sorted(sys.modules.keys() - before):
+      file = getattr(sys.modules[name], '__file__', None)
+      if not file or not plugins.is_own(file):
+        continue
+      path = Path(file)
+      if self._hash(path) not in known:
+        module = _Module(tuple(name.split('.')), path, path.parent)
+        _note(inputs, module.name, self._hash(path))
+    return origin._replace(inputs=inputs)
+
+  def _roots(self, thing: Any) -> list[_Module]:
+    """The module of a thing, and the packages that it is in."""
+    if isinstance(thing, str):
+      path = Path(thing)
+      if path.suffix != '.py':
+        if not all(part.isidentifier() for part in thing.split('.')):
+          return []
+        base = _ROOT if thing.split('.')[0] == 'wm' else Path.cwd()
+        return self._find(tuple(thing.split('.')), base)
+      parts: tuple[str, ...] = (path.stem,)
+    else:
+      made = thing if isinstance(thing, type) else type(thing)
+      file = getattr(sys.modules.get(made.__module__), '__file__', None)
+      path, parts = Path(file or ''), tuple(made.__module__.split('.'))
+    if not path.is_file():
+      return []
+    path = path.resolve()
+    place = path.parent if path.stem == '__init__' else path.with_suffix('')
+    if place.parts[-len(parts) :] != parts:
+      parts = (path.stem,)  # No package of ours: a file that was named.
+    base = place.parents[len(parts) - 1]
+    return self._find(parts, base) or [_Module(parts, path, base)]
+
+  def _close(
+    self, roots: Sequence[_Module], inputs: dict[str, str]
+  ) -> Iterator[str]:
+    """Adds the modules that roots import, directly or not.
+
+    Yields:
+      What is wrong with one: that this process runs an older version of it.
+    """
+    own = {'wm', *(module.parts[0] for module in roots)}
+    todo, seen = list(roots), set()
+    while todo:
+      module = todo.pop()
+      if module.path in seen:
+        continue
+      seen.add(module.path)
+      top = module.parts[0]
+      version = (
+        '' if top in own or not _installed(module.path) else _version(top)
+      )
+      if version:
+        for package in (top, _BELOW.get(top)):
+          if package:
+            _note(inputs, package, _version(package))
+        continue
+      _note(inputs, module.name, self._hash(module.path))
+      if self._outdated(module):
+        yield f'{module.name} was edited after this process had loaded it'
+      for parts in self._imported(module):
+        todo += self._find(parts, module.base)
+
+  def _outdated(self, module: _Module) -> bool:
+    """Whether a module in memory is not what its file says, as far as known."""
+    loaded = sys.modules.get('.'.join(module.parts))
+    spec, value = getattr(loaded, '__spec__', None), self._hash(module.path)
+    if getattr(spec, 'origin', None) != str(module.path):
+      return False
+    before = _LOADED.get(module.path)
+    if before is None or before[0] is not spec:  # A reload has another spec.
+      _LOADED[module.path] = spec, value
+      return False
+    return before[1] != value
+
+  def _imported(self, module: _Module) -> list[tuple[str, ...]]:
+    if module.path not in self._imports:
+      found = []
+      if module.path.suffix == '.py':
+        beside = {path.stem for path in module.path.parent.glob('*.py')}
+        for level, name in _imports(module.path.read_bytes()):
+          parts = tuple(name.split('.')) if name else ()
+          if level < 0:
+            if name in beside:
+              found.append((*module.package, name))
+          elif level == 0:
+            found.append(parts)
+          elif level <= len(module.package):
+            above = module.package[: len(module.package) - level + 1]
+            found.append((*above, *parts))
+      self._imports[module.path] = list(dict.fromkeys(found))
+    return self._imports[module.path]
+
+  def _find(self, parts: tuple[str, ...], base: Path) -> list[_Module]:
+    """Modules that `import parts` loads from source, outermost first.
+
+    The last parts may be no module but something in one.
+    """
+    if (parts, base) not in self._found:
+      self._found[parts, base] = list(_search(parts, base))
+    return self._found[parts, base]
+
+  def _hash(self, path: Path) -> str:
+    if path not in self._hashes:
+      self._hashes[path] = files.digest(path)
+    return self._hashes[path]
+
+
+def _note(inputs: dict[str, str], name: str, value: str) -> None:
+  """Adds an input; one of the same name that differs is another."""
+  while inputs.setdefault(name, value) != value:
+    name += "'"
+
+
+def digest(origin: Origin) -> str:
+  """Hex digest of all inputs."""
+  text = json.dumps(origin.inputs, sort_keys=True)
+  return hashlib.sha256(text.encode()).hexdigest()
+
+
+def difference(old: dict[str, str], new: dict[str, str]) -> str:
+  """What of some inputs changed, came or went, in words; '' if nothing."""
+  names = sorted(old.keys() | new.keys())
+  # What the user wrote tells more than what is below it.
+  names.sort(key=lambda name: name.startswith('wm/'))
+  names = [name for name in names if old.get(name) != new.get(name)]
+  if not names:
+    return ''
+  more = len(names) - _NAMED
+  told = names[:_NAMED] + ([f'{more} more'] if more > 0 else [])
+  first = ', '.join(told[:-1])
+  return (f'{first} and {told[-1]}' if first else told[-1]) + ' changed'
+
+
+def _label(thing: Any) -> str:
+  if isinstance(thing, str | type):
+    return repr(thing) if isinstance(thing, str) else thing.__qualname__
+  return type(thing).__qualname__
+
+
+def _values(thing: Any) -> list[Any]:
+  """Values of the fields of a plug-in; nothing else has any."""
+  if not dataclasses.is_dataclass(thing) or isinstance(thing, type):
+    return []
+  return [getattr(thing, field.name) for field in dataclasses.fields(thing)]
+
+
+def _paths(value: Any) -> Iterator[str]:
+  """Strings in a value that are paths of what is there."""
+  if isinstance(value, str):
+    if value and os.path.exists(value):  # False, too, where it is no path.
+      yield value
+  elif isinstance(value, list | tuple | set | frozenset):
+    for one in value:
+      yield from _paths(one)
+  elif isinstance(value, dict):
+    yield from _paths([*value.keys(), *value.values()])
+
+
+def _with_nested(things: Sequence[Any]) -> Iterator[Any]:
+  """Things, and the plug-ins that their fields name."""
+  for thing in things:
+    yield thing
+    for kind in registry.KINDS if _values(thing) else ():
+      value = getattr(thing, kind, '')
+      if isinstance(value, str) and value:
+        yield from _with_nested([registry.make(kind, value)])
+
+
+@functools.lru_cache(maxsize=4096)
+def _imports(source: bytes) -> tuple[tuple[int, str], ...]:
+  """(level, name) of imports in a source; level -1: if it is beside it."""
+  try:
+    tree = ast.parse(source)
+  except (SyntaxError, ValueError):
+    return ()
+  found: list[tuple[int, str]] = []
+  for node in ast.walk(tree):
+    if isinstance(node, ast.Import):
+      found += [(0, alias.name) for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+      head = f'{node.module}.' if node.module else ''
+      found += [(node.level, head + a.name) for a in node.names]
+    elif isinstance(node, ast.Call):
+      function = node.func
+      name = getattr(function, 'attr', getattr(function, 'id', ''))
+      values = node.args[:1] if name in ('import_module', '__import__') else []
+      found += [(0, v) for v in map(_text, values) if v]
+      values = [keyword.value for keyword in node.keywords]
+      found += [(-1, v) for v in map(_text, values) if v.isidentifier()]
+  return tuple(dict.fromkeys(found))
+
+
+def _text(node: ast.expr) -> str:
+  value = getattr(node, 'value', None)
+  return (
+    value if isinstance(node, ast.Constant) and isinstance(value, str) else ''
+  )
+
+
+def _search(parts: tuple[str, ...], base: Path) -> Iterator[_Module]:
+  """See Reader._find."""
+  base = _ROOT if parts[0] == 'wm' else base
+  places = [str(base)]
+  for k in range(1, len(parts) + 1):
+    name = '.'.join(parts[:k])
+    spec = importlib.machinery.PathFinder.find_spec(name, places)
+    if spec is None and k == 1:
+      spec = _elsewhere(name)
+    if spec is None:
+      return
+    if spec.has_location and spec.origin and os.path.isfile(spec.origin):
+      yield _Module(parts[:k], Path(spec.origin), base)
+    if spec.submodule_search_locations is None:
+      return
+    places = list(spec.submodule_search_locations)
+
+
+def _elsewhere(name: str) -> Any:
+  """The spec of a top module that is not beside what imports it."""
+  if name in sys.stdlib_module_names:
+    return None
+  for finder in sys.meta_path:
+    find = getattr(finder, 'find_spec', None)
+    spec = find(name, None) if find else None
+    if spec is not None:
+      return spec
+  return None
+
+
+def _installed(path: Path) -> bool:
+  return bool({'site-packages', 'dist-packages'} & set(path.parts))
+
+
+@functools.cache
+def _distributions() -> dict[str, list[str]]:
+  return dict(importlib.metadata.packages_distributions())
+
+
+@functools.cache
+def _version(package: str) -> str:
+  """Installed version of what an import name belongs to; '' if unknown."""
+  try:
+    return importlib.metadata.version(package)
+  except importlib.metadata.PackageNotFoundError:
+    names = sorted(set(_distributions().get(package, ())))
+    return ', '.join(f'{n} {importlib.metadata.version(n)}' for n in names)

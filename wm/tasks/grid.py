@@ -1,0 +1,198 @@
+"""The runs of a sweep: a grid over the flags of a training run.
+
+An axis is `NAME=VALUE|VALUE|...`: NAME a flag, or 'flagfile', whose values are
+files of flags. `LABEL: VALUE` says what a value is called in tables and
+folders. A run takes its flags from, the later the stronger: the defaults; its
+flagfiles; what the sweep itself is given; its place in the grid. The runs of a
+second sweep start from the winners of a first, whose places in the first grid
+stand between the last two.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from wm import core
+from wm.core import registry
+from wm.train import config
+
+FILE = 'flagfile'
+SEED = 'seed'  # Runs that differ in it alone are one candidate.
+_PLAIN = (FILE, 'model', 'world')  # Labels that need no name beside them.
+_LONGEST = 60  # Characters of a label that is made from a value.
+
+Flags = dict[str, Any]
+USUAL = config.Config.usual()
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+  """One value of an axis.
+
+  Attributes:
+    label: unique on its axis.
+    weak: flags of a flagfile.
+    strong: the flag that the axis sets.
+  """
+
+  label: str
+  weak: Flags
+  strong: Flags
+
+
+@dataclasses.dataclass(frozen=True)
+class Axis:
+  """What varies, in the order given."""
+
+  name: str
+  choices: tuple[Choice, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+  """A training run of a sweep.
+
+  Attributes:
+    labels: axis -> label.
+    flags: all flags of the run but --out, as values.
+    chosen: those of them that the grid sets, which a second sweep keeps.
+  """
+
+  labels: dict[str, str]
+  flags: Flags
+  chosen: Flags
+
+  @property
+  def name(self) -> str:
+    """The run's folder: its labels joined."""
+    return _joined(self.labels, _PLAIN) or 'run'
+
+  @property
+  def title(self) -> str:
+    """What it is called where seeds are put together: 'slice_d128,human'."""
+    labels = {key: x for key, x in self.labels.items() if key != SEED}
+    joined = _joined(labels, (*_PLAIN, 'data'))
+    return joined or registry.parse(self.flags['model'])[0]
+
+  @property
+  def identity(self) -> dict[str, Any]:
+    """The flags that decide the result, as JSON values."""
+    fields = {field.name for field in dataclasses.fields(config.Config)}
+    given = {key: x for key, x in self.flags.items() if key in fields}
+    return config.Config(**given).run()
+
+
+def _joined(labels: dict[str, str], plain: Sequence[str]) -> str:
+  parts = [
+    label if name in plain else f'{name}={label}'
+    for name, label in labels.items()
+  ]
+  return ','.join(parts)
+
+
+def parse_axis(
+  text: str,
+  value: Callable[[str, str], Any],
+  read: Callable[[str], Flags],
+) -> Axis:
+  """An axis as written.
+
+  Args:
+    text: 'NAME=VALUE|VALUE|...'.
+    value: (flag, text) -> its value.
+    read: flags that a flagfile gives.
+
+  Raises:
+    InputError: it is not of this form.
+  """
+  name, equals, rest = text.partition('=')
+  name, parts = name.strip(), [part.strip() for part in rest.split('|')]
+  if not (equals and name and all(parts)):
+    raise core.InputError(
+      f"bad grid {text!r}: expected 'FLAG=VALUE|VALUE|...', each value "
+      "perhaps as 'LABEL: VALUE'"
+    )
+  choices = []
+  for part in parts:
+    match = re.fullmatch(r'([\w.+-]+):\s+(.+)', part)
+    label, given = match.groups() if match else (_label(name, part), part)
+    if name == FILE:
+      choices.append(Choice(label, read(given), {}))
+    else:
+      choices.append(Choice(label, {}, {name: value(name, given)}))
+  return Axis(name, tuple(choices))
+
+
+def _label(name: str, text: str) -> str:
+  """A value as part of a folder's name."""
+  if name == FILE:
+    text = re.split(r'[/\\]', text)[-1].removesuffix('.flags')
+  label = re.sub(r'[^\w.+=-]+', '_', text).strip('_.')
+  if len(label) > _LONGEST or not label:
+    label = label[:40] + hashlib.sha256(text.encode()).hexdigest()[:8]
+  return label
+
+
+def joined(axes: Sequence[Axis]) -> list[Axis]:
+  """Axes of different names: values of the same one are put together.
+
+  Raises:
+    InputError: two values of an axis are called the same.
+  """
+  found: dict[str, list[Choice]] = {}
+  for axis in axes:
+    found.setdefault(axis.name, []).extend(axis.choices)
+  for name, choices in found.items():
+    labels = [choice.label for choice in choices]
+    twice = [label for label in labels if labels.count(label) > 1]
+    if twice:
+      raise core.InputError(
+        f'grid {name!r}: two values are called {twice[0]!r}'
+      )
+  return [Axis(name, tuple(choices)) for name, choices in found.items()]
+
+
+def runs(
+  axes: Sequence[Axis],
+  given: Flags,
+  defaults: Flags,
+  winners: Sequence[Run] | None = None,
+) -> list[Run]:
+  """Every run of the grid, the first axis slowest.
+
+  Args:
+    axes: one after the other; those of the same name are one.
+    given: flags that the sweep itself is given.
+    defaults: all flags of a training run.
+    winners: of the sweep before this one; None where there is none.
+
+  Raises:
+    InputError: two values of an axis are called the same.
+  """
+  axes = joined(axes)
+  starts = [Run({}, defaults, {})] if winners is None else winners
+  return [
+    _run(start, axes, choices, given)
+    for start in starts
+    for choices in itertools.product(*(axis.choices for axis in axes))
+  ]
+
+
+def _run(
+  start: Run,
+  axes: Sequence[Axis],
+  choices: tuple[Choice, ...],
+  given: Flags,
+) -> Run:
+  weak, strong = dict(start.flags), {}
+  for choice in choices:
+    weak.update(choice.weak)
+    strong.update(choice.strong)
+  chosen = {**start.chosen, **strong}
+  own = {a.name: c.label for a, c in zip(axes, choices, strict=True)}
+  return Run({**start.labels, **own}, {**weak, **given, **chosen}, chosen)

@@ -1,0 +1,246 @@
+"""How the runs of a sweep stand: read from their folders, ranked, tabled."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pathlib
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from wm import core
+from wm.runtime import files
+from wm.tasks import grid
+
+FOLDER = 'runs'  # OUT/runs/NAME is a run's.
+TRAIN, SCORE = 'train', 'score'  # What a run goes through.
+DONE, FAILED, RUNNING, WAITING = 'done', 'failed', 'running', 'waiting'
+_KEPT = (
+  *('parameters', 'step', 'best_loss', 'best_step', 'heldout_loss'),
+  *('skipped', 'tokens', 'seconds'),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Standing:
+  """A run and what is known of it.
+
+  Attributes:
+    status: 'done', 'failed', 'running' or 'waiting'.
+    found: of OUT/runs/NAME/train.json, where it is trained, even if its
+      scoring failed or is under way.
+    error: one line, where failed.
+  """
+
+  run: grid.Run
+  status: str
+  found: dict[str, Any]
+  error: str = ''
+
+  @property
+  def loss(self) -> float:
+    """Best held-out loss, nats; infinite where there is none."""
+    loss = self.found.get('best_loss')
+    return math.inf if loss is None else loss
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+  """Runs that differ in their seed alone.
+
+  Attributes:
+    loss: mean of their best held-out losses; infinite if one failed.
+    ended: none of them is still to come.
+  """
+
+  labels: dict[str, str]
+  members: tuple[Standing, ...]
+
+  @property
+  def loss(self) -> float:
+    """Mean over the seeds."""
+    return sum(member.loss for member in self.members) / len(self.members)
+
+  @property
+  def ended(self) -> bool:
+    """Are all seeds done or failed?"""
+    return all(member.status in (DONE, FAILED) for member in self.members)
+
+
+def folder(out: pathlib.Path, run: grid.Run) -> pathlib.Path:
+  """Where a run is."""
+  return out / FOLDER / run.name
+
+
+def read(
+  out: pathlib.Path, runs: Sequence[grid.Run], running: Collection[str] = ()
+) -> list[Standing]:
+  """How each run stands, by its folder; `running` are names of some."""
+  found = []
+  for run in runs:
+    where = folder(out, run)
+    trained, failed = where / 'train.json', where / 'failed.json'
+    kept = _kept(files.read_json(trained)) if trained.exists() else {}
+    error = files.read_json(failed) if failed.exists() else {}
+    if run.name in running:
+      found.append(Standing(run, RUNNING, kept))
+    elif error and error.get('stage', TRAIN) == (SCORE if kept else TRAIN):
+      found.append(Standing(run, FAILED, kept, error['error']))
+    else:
+      found.append(Standing(run, DONE if kept else WAITING, kept))
+  return found
+
+
+def _kept(summary: dict[str, Any]) -> dict[str, Any]:
+  """What the table holds of OUT/runs/NAME/train.json."""
+  best = {key: x for key, x in summary.items() if key.startswith('best_')}
+  return {**{key: summary.get(key) for key in _KEPT}, **best}
+
+
+def groups(
+  standings: Sequence[Standing], per: Sequence[str]
+) -> dict[tuple[str, ...], list[Candidate]]:
+  """Labels of the axes `per` -> candidates, the best first.
+
+  Raises:
+    InputError: no axis is called so.
+  """
+  together: dict[tuple, list[Standing]] = {}
+  for standing in standings:
+    labels = standing.run.labels
+    unknown = [name for name in per if name not in labels]
+    if unknown:
+      raise core.InputError(
+        f'--per={unknown[0]}: no axis of the grid is called so; available: '
+        + (', '.join(labels) or 'none')
+      )
+    key = tuple(item for item in labels.items() if item[0] != grid.SEED)
+    together.setdefault(key, []).append(standing)
+  found: dict[tuple[str, ...], list[Candidate]] = {}
+  for key, members in together.items():
+    candidate = Candidate(dict(key), tuple(members))
+    group = tuple(members[0].run.labels[name] for name in per)
+    found.setdefault(group, []).append(candidate)
+  return {
+    group: sorted(candidates, key=lambda c: (not c.ended, c.loss))
+    for group, candidates in found.items()
+  }
+
+
+def write(
+  out: pathlib.Path, standings: Sequence[Standing], per: Sequence[str]
+) -> None:
+  """OUT/sweep.json and OUT/sweep.md."""
+  rows = []
+  for standing in standings:
+    run = dataclasses.asdict(standing.run)
+    about = {'status': standing.status, **standing.found}
+    error = {'error': standing.error} if standing.error else {}
+    rows.append({'name': standing.run.name, **about, **error, **run})
+  files.write_json(out / 'sweep.json', {'per': list(per), 'runs': rows})
+  files.write_text(out / 'sweep.md', _page(standings, per))
+
+
+def winners(path: str | pathlib.Path, top: int) -> list[grid.Run]:
+  """The best `top` runs of each group of an ended sweep, by its sweep.json.
+
+  A candidate of several seeds is its first run without the seed.
+
+  Raises:
+    InputError: no such sweep, or runs of it are still to come.
+  """
+  path = pathlib.Path(path) / 'sweep.json'
+  book = files.read_json(path)
+  try:
+    standings = [
+      Standing(
+        grid.Run(row['labels'], row['flags'], row['chosen']),
+        row['status'],
+        _kept(row),
+      )
+      for row in book['runs']
+    ]
+    per = book['per']
+  except (KeyError, TypeError) as error:
+    raise core.InputError(f'{path} is not the table of a sweep') from error
+  open_ = sum(s.status not in (DONE, FAILED) for s in standings)
+  if open_:
+    raise core.InputError(
+      f'{path}: {open_} of {len(standings)} runs have not ended; go on with '
+      'that sweep first'
+    )
+  found = []
+  for group, candidates in groups(standings, per).items():
+    best = [c for c in candidates if math.isfinite(c.loss)][:top]
+    if not best:
+      raise core.InputError(f'{path}: every run of {", ".join(group)} failed')
+    found += [_without_seed(candidate) for candidate in best]
+  return found
+
+
+def _without_seed(candidate: Candidate) -> grid.Run:
+  run = candidate.members[0].run
+  chosen = {key: x for key, x in run.chosen.items() if key != grid.SEED}
+  return grid.Run(candidate.labels, run.flags, chosen)
+
+
+def _page(standings: Sequence[Standing], per: Sequence[str]) -> str:
+  counts = [
+    f'{sum(s.status == status for s in standings)} {status}'
+    for status in (DONE, FAILED, RUNNING, WAITING)
+  ]
+  lines = [f'# Sweep: {len(standings)} runs; {", ".join(counts)}', '']
+  lines += [
+    'Losses are held-out, in nats, at the best evaluation of a run.',
+    '',
+  ]
+  ranked = groups(standings, per)
+  axes = [name for name in standings[0].run.labels if name != grid.SEED]
+  more = _more(standings)
+  head = [*axes, 'runs', 'loss', 'spread', *more]
+  head += ['step', 'seconds', 'status']
+  best = [c[0] for c in ranked.values() if c[0].ended]
+  lines += [f'## Best{" per " + ", ".join(per) if per else ""}', '']
+  lines += _table(head, [_cells(candidate, axes, more) for candidate in best])
+  lines += ['## All, the best first', '']
+  cells = [_cells(c, axes, more) for group in ranked.values() for c in group]
+  return '\n'.join(lines + _table(head, cells))
+
+
+def _more(standings: Sequence[Standing]) -> list[str]:
+  """What else was measured at the best evaluation, but for parts of losses."""
+  found = {key: None for standing in standings for key in standing.found}
+  names = [key.removeprefix('best_') for key in found if 'best_' in key]
+  return [n for n in names if n != 'step' and not n.startswith('loss')]
+
+
+def _cells(
+  candidate: Candidate, axes: Sequence[str], more: Sequence[str]
+) -> list[str]:
+  done = [m for m in candidate.members if m.found]
+  losses = [member.loss for member in done]
+  errors = [m.error for m in candidate.members if m.error]
+  statuses = sorted({member.status for member in candidate.members})
+  several = len(losses) > 1
+  return [
+    *(candidate.labels[name] for name in axes),
+    f'{len(done)}/{len(candidate.members)}',
+    f'{sum(losses) / len(losses):.6g}' if losses else '',
+    f'{max(losses) - min(losses):.2g}' if several else '',
+    *(_mean([m.found.get(f'best_{name}') for m in done]) for name in more),
+    ', '.join(str(m.found['best_step']) for m in done),
+    f'{sum(m.found["seconds"] or 0 for m in done):.0f}' if done else '',
+    ', '.join(statuses) + (f': {errors[0]}' if errors else ''),
+  ]
+
+
+def _mean(values: Sequence[float | None]) -> str:
+  if not values or None in values:
+    return ''
+  return f'{sum(values) / len(values):.4g}'
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+  lines = [head, ['---'] * len(head), *rows]
+  cells = [[text.replace('|', r'\|') for text in line] for line in lines]
+  return [*('| ' + ' | '.join(line) + ' |' for line in cells), '']

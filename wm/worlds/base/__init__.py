@@ -1,0 +1,1 @@
+"""What several worlds are built from."""

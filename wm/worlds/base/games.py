@@ -1,0 +1,327 @@
+"""What board games share: positions that remember the moves that led to them.
+
+A state row is
+
+  | position words | history: one item a move, in the order played, then 0 |
+
+so that a state comes with one prefix that reaches it; another one is a
+transposition, the same moves in another order. Two states are the same where
+their positions are.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+from collections.abc import Iterator
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.worlds.base import table
+
+STATES = ('stratified', 'recurring')
+# Streams of randomness under one seed.
+PLIES, GAMES = 1, 2
+# Games drawn for one ply before another ply is drawn.
+REDRAW = 16
+# The pool of games is the same for any seed: states and prefixes are from it.
+POOL_SEED = 0
+# Tokens played at a time: bounds memory, no effect on results.
+CHUNK_TOKENS = 1 << 23
+
+
+class GameWorld(core.World):
+  """A game of two players from its kernels.
+
+  Subclasses are frozen dataclasses with the fields
+
+    states: how trials draw states. 'stratified': trial n draws a ply uniform
+      on `plies` and the position after it of a random game that goes on from
+      there; a prefix is a transposition of the moves that led to it.
+      'recurring': uniform over the positions that two or more prefixes of a
+      pool of random games reach, a prefix uniform over these (as published
+      for Othello by Vafa et al. 2024).
+    pool: number of games in that pool.
+
+  and give `vocab`, `max_len`, `init`, `advance`, `legal`, `count`, `play`,
+  `orders`, `known`, `parse_state`, `format_state`.
+  """
+
+  # Words of a position, and the type of one move in the history behind them.
+  position_words: ClassVar[int]
+  history_item: ClassVar[type[np.unsignedinteger]] = np.uint8
+  # Tokens that every sequence begins with.
+  header: tuple[int, ...] = ()
+
+  states: str
+  pool: int
+
+  # What a game gives.
+
+  @abc.abstractmethod
+  def play(
+    self, num: int, seed: int, first: int = 0, random: bool = False
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Games first..first + num - 1, each a function of (seed, number).
+
+    random: moves uniform over the legal ones, whatever the world samples.
+
+    Returns:
+      tokens: [num, max_len] int32 with the header, padded with PAD.
+      lengths: [num] int32.
+    """
+
+  @abc.abstractmethod
+  def orders(
+    self, tokens: np.ndarray, lengths: np.ndarray, seeds: np.ndarray
+  ) -> np.ndarray:
+    """[T, L] int32 moves in a random order that reaches the same position.
+
+    tokens: [T, L] moves from the start, without the header.
+    lengths: [T] moves of each.
+    seeds: [T] uint64; row t depends on its own.
+    """
+
+  @abc.abstractmethod
+  def known(self, states: np.ndarray) -> np.ndarray:
+    """[B] moves in the history of each state; below 0 where unknown."""
+
+  @property
+  def plies(self) -> tuple[int, int]:
+    """Least and most moves made in a stratified state."""
+    moves = self.max_len - len(self.header)
+    return min(4, moves - 1), moves - 1
+
+  # What follows from that.
+
+  def dead(self, states: np.ndarray) -> np.ndarray:
+    """[B] bool."""
+    return (states[:, : self.position_words] == core.DEAD).all(-1)
+
+  def canonical(self, states: np.ndarray) -> np.ndarray:
+    """[B, position_words] int32, without the history."""
+    return states[:, : self.position_words]
+
+  def state_id(self, states: np.ndarray) -> np.ndarray:
+    """[B] int64 hash of the position; DEAD if dead."""
+    mixed = core.hash64(*self.canonical(states).T)
+    ids = (mixed >> np.uint64(1)).astype(np.int64)
+    return np.where(self.dead(states), core.DEAD, ids)
+
+  def counts(self, state: np.ndarray, depth: int) -> Iterator[int]:
+    """See core.World: a length costs little beside the next one."""
+    for bound in range(1, depth + 1):
+      yield self.count(state, bound)[-1]
+
+  def history(self, states: np.ndarray) -> np.ndarray:
+    """[B, L] int32 tokens of the moves that led to each state, 0-padded."""
+    words = np.ascontiguousarray(states[:, self.position_words :])
+    return words.view(self.history_item).astype(np.int32)
+
+  def remembered(self, tokens: np.ndarray) -> np.ndarray:
+    """[B, words] int32 history of moves [B, L], 0-padded.
+
+    L is such that they fill whole words.
+    """
+    return np.ascontiguousarray(tokens, self.history_item).view(np.int32)
+
+  def prompt_len(self) -> int:
+    """Tokens of the header."""
+    return len(self.header)
+
+  def tags(self, states: np.ndarray) -> dict[str, np.ndarray]:
+    """'ply': moves made, in tens rounded down; -1 where unknown."""
+    known = self.known(states)
+    return {'ply': np.where(known < 0, -1, known // 10 * 10)}
+
+  def key(self, sequences: core.Sequences) -> np.ndarray:
+    """[N] uint64 of the whole game, eight bytes at a time."""
+    num, length = sequences.tokens.shape
+    items = 8 // np.dtype(self.history_item).itemsize
+    packed = np.zeros((num, -(-length // items) * items), self.history_item)
+    packed[:, :length] = sequences.tokens
+    mixed = core.hash64(sequences.lengths)
+    for word in packed.view(np.uint64).T:
+      # No token is 0, so a word of zeros is padding, which is up to the batch.
+      mixed = np.where(word != 0, core.hash64(mixed, word), mixed)
+    return mixed
+
+  def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
+    """Games in order of number, those of another split left out."""
+    kept = [np.zeros((0, self.max_len), np.int32)]
+    lengths = [np.zeros(0, np.int32)]
+    rate = {'train': 1 - 1 / table.HELDOUT, 'heldout': 1 / table.HELDOUT}
+    table.in_split(np.zeros(0, np.uint64), split)  # Raises if unknown.
+    have, first, limit = 0, 0, 2**16 + 400 * num
+    most = max(CHUNK_TOKENS // self.max_len, 1)
+    while have < num and first < limit:
+      asked = int((num - have) / rate.get(split, 1) * 1.01)
+      played = self.play(min(asked + 8, most), seed, first)
+      first += len(played[1])
+      rows = table.in_split(self.key(core.Sequences(*played)), split)
+      for parts, array in zip((kept, lengths), played, strict=True):
+        parts.append(array if rows.all() else array[rows])
+      have += len(lengths[-1])
+    return core.Sequences(
+      np.concatenate(kept)[:num], np.concatenate(lengths)[:num]
+    )
+
+  def after(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[T, W] states after legal sequences [T, L], the header included."""
+    return self.walk(self.init(len(tokens)), tokens, lengths)[1]
+
+  def sample_states(self, num: int, seed: int) -> np.ndarray:
+    """[num, W] states that are not over, as the field `states` says."""
+    if self.states == 'recurring':
+      pick = core.hash64(seed, np.arange(num)) % np.uint64(len(self._pool.keys))
+      return self._pool.states[pick.astype(np.int64)]
+    low, high = self.plies
+    tokens = np.zeros((num, self.max_len), np.int32)
+    lengths = np.zeros(num, np.int32)
+    pending, attempt = np.arange(num), 0
+    while pending.size:
+      word = core.hash64(seed, PLIES, pending, attempt // REDRAW)
+      ply = (word % np.uint64(high - low + 1)).astype(np.int32) + low
+      least = int(pending[0])
+      games = self.play(
+        int(pending[-1]) - least + 1,
+        int(core.hash64(seed, GAMES, attempt) >> np.uint64(2)),
+        least,
+        random=True,
+      )
+      tokens[pending] = games[0][pending - least]
+      lengths[pending] = ply + len(self.header)
+      pending = pending[games[1][pending - least] <= lengths[pending]]
+      attempt += 1
+    return self.after(tokens, lengths)
+
+  def prefix_moves(self, states: np.ndarray) -> np.ndarray:
+    """[T, 2] int32: as many moves as led to it; none for the start."""
+    known = np.where(self.dead(states), 0, self.known(states))
+    if self.states == 'recurring':
+      known = np.where(self._pool.find(self, states, known)[1], known, 0)
+    most = np.maximum(known, 0)
+    return np.stack([np.maximum(most, 1), most], axis=-1).astype(np.int32)
+
+  def sample_prefixes(
+    self, states: np.ndarray, moves: np.ndarray, seeds: np.ndarray
+  ) -> core.Prefixes:
+    """A random order of the moves that led to each state, see `states`."""
+    moves, head = np.asarray(moves), len(self.header)
+    tokens = np.zeros((len(states), int(moves.max(initial=0)) + head), np.int32)
+    ok = ~self.dead(states) & (self.known(states) == moves) & (moves > 0)
+    if self.states == 'recurring':
+      place, found = self._pool.find(self, states, moves)
+      ok &= found
+      rows = np.flatnonzero(ok)
+      drawn = self._pool.draw(place[rows], np.asarray(seeds)[rows])
+    else:
+      rows = np.flatnonzero(ok)
+      drawn = self.orders(
+        self.history(states[rows]),
+        moves[rows].astype(np.int32),
+        np.asarray(seeds)[rows].astype(np.uint64),
+      )
+    width = int(moves[rows].max(initial=0))
+    used = np.arange(width) < moves[rows, None]
+    drawn = np.where(used, drawn[:, :width], core.PAD)
+    tokens[rows, head : head + width] = drawn
+    tokens[rows, :head] = self.header
+    lengths = np.where(ok, moves + head, 0).astype(np.int32)
+    return core.Prefixes(tokens, lengths, ok)
+
+  @functools.cached_property
+  def _pool(self) -> Pool:
+    return make_pool(self)
+
+  def boundary(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> core.Boundary:
+    """Exact boundaries of pairs of states."""
+    return table.products(self, first, second, depth)
+
+
+class Pool(NamedTuple):
+  """Positions that several prefixes of a pool of games reach.
+
+  Attributes:
+    keys: [G] uint64, ascending, of position and moves made.
+    states: [G, W] each with one of its prefixes as history.
+    offsets: [G + 1] int64 into `rows`.
+    rows: [P] int64, a game that begins with each distinct prefix.
+    moves: [N, L] int32, the games' moves without header.
+  """
+
+  keys: np.ndarray
+  states: np.ndarray
+  offsets: np.ndarray
+  rows: np.ndarray
+  moves: np.ndarray
+
+  def find(
+    self, world: GameWorld, states: np.ndarray, plies: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Place [T] among the keys, and [T] bool: is the state one of them?"""
+    keys = core.hash64(world.state_id(states), plies)
+    place = np.searchsorted(self.keys, keys)
+    place = np.minimum(place, len(self.keys) - 1)
+    return place, self.keys[place] == keys
+
+  def draw(self, place: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+    """[T, L] int32: games that begin with a prefix uniform over those there."""
+    size = np.diff(self.offsets)[place].astype(np.uint64)
+    pick = core.hash64(seeds) % np.maximum(size, np.uint64(1))
+    return self.moves[self.rows[self.offsets[place] + pick.astype(np.int64)]]
+
+
+def make_pool(world: GameWorld) -> Pool:
+  """The recurring positions of `world.pool` random games.
+
+  Only proper prefixes count: a game goes on after them.
+
+  Raises:
+    InputError: no position recurs.
+  """
+  tokens, lengths = world.play(world.pool, POOL_SEED, random=True)
+  head = len(world.header)
+  found: list[tuple[np.ndarray, ...]] = []
+  states = world.after(tokens, np.full(len(tokens), head))
+  mixed = np.zeros(len(tokens), np.uint64)
+  for k in range(head, int(lengths.max()) - 1):
+    rows = np.flatnonzero(lengths > k + 1)
+    states[rows] = world.advance(states[rows], tokens[rows, k])
+    mixed[rows] = core.hash64(mixed[rows], tokens[rows, k])
+    ply = np.full(len(rows), k + 1 - head)
+    key = core.hash64(world.state_id(states[rows]), ply)
+    found.append((key, mixed[rows], rows, ply))
+  key, prefix, row, ply = (np.concatenate(c) for c in zip(*found, strict=True))
+  order = np.lexsort((row, prefix, key))
+  key, prefix, row, ply = key[order], prefix[order], row[order], ply[order]
+  fresh = np.append(True, (np.diff(key) != 0) | (np.diff(prefix) != 0))
+  key, row, ply = key[fresh], row[fresh], ply[fresh]
+  keys, first, size = np.unique(key, return_index=True, return_counts=True)
+  many = size > 1
+  if not many.any():
+    raise core.InputError(
+      f'{world.name}: no position recurs in pool={world.pool} random games; '
+      "expected a larger pool, or states='stratified'"
+    )
+  kept = np.repeat(many, size)
+  chosen = first[many]
+  reached = world.after(tokens[row[chosen]], ply[chosen] + head)
+  offsets = np.concatenate([[0], np.cumsum(size[many])])
+  return Pool(keys[many], reached, offsets, row[kept], tokens[:, head:])
+
+
+def check(world: GameWorld) -> None:
+  """Raises InputError for fields `states` and `pool` that make no sense."""
+  if world.states not in STATES:
+    raise core.InputError(
+      f'{world.name}: states={world.states!r}; available: {", ".join(STATES)}'
+    )
+  if world.pool < 1:
+    raise core.InputError(
+      f'{world.name}: pool={world.pool}; expected at least 1 game'
+    )

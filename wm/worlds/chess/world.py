@@ -1,0 +1,403 @@
+"""Chess: a token is a legal move, the state the position.
+
+A move is legal exactly where the rules of moving allow it, from any position:
+repetition, the fifty-move rule and dead material end sampled games (`stop`),
+not the language. A sequence begins with the start token, which sets up the
+board; so what is counted from there is perft. The state is what decides which
+moves are legal from now on: placement, side to move, castling rights and an
+en-passant square where a pawn may legally take (Walker and Lyons 2026,
+sections 2 and 4, with states named as FIDE's repetition rule compares them).
+
+State words, a row of the kernels and the history behind it:
+
+  0..7  pieces, a nibble a square     9  halfmove clock, fullmove number
+  8     side, rights, en-passant     10  moves known in the history; BEFORE
+        file after any double push       the start token, UNKNOWN from a FEN
+  11..  history, a token of 16 bits a move
+
+all DEAD in a dead state; pieces are 0 before the start token.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import ClassVar
+
+import numpy as np
+
+from wm import core
+from wm.kernels import chess as kernels
+from wm.worlds.base import games, svg, table
+from wm.worlds.chess import (
+  fen as chess_fen,
+)
+from wm.worlds.chess import (
+  lengths as chess_lengths,
+)
+from wm.worlds.chess import (
+  moves as chess_moves,
+)
+from wm.worlds.chess import (
+  notation as chess_notation,
+)
+from wm.worlds.chess import (
+  states as chess_states,
+)
+
+WORDS = chess_fen.WORDS
+FLAGS, CLOCKS, KNOWN = 8, 9, 10
+BEFORE, UNKNOWN = -2, chess_fen.HISTORY_UNKNOWN
+LONGEST = 5_900  # Plies that a game can have, about: the 75-move rule.
+MOST_LEAST = 100  # Nearly every random game has more plies.
+
+
+@dataclasses.dataclass(frozen=True)
+class World(chess_states.Labelled, games.GameWorld):
+  """Chess and random games played of it.
+
+  Attributes:
+    vocabulary: 'compact', a token for each possible move; 'packed', for each
+      of the published ids, most of which are the move of no piece.
+    length: most plies of a sequence; longer games are cut. Of the published
+      random games the longest has 698.
+    lengths: where sampled games are cut before that: 'whole' as published, or
+      'human', as many plies as a game of people has, so that what is
+      unfamiliar in random games is the positions alone.
+    stop: where a sampled game ends: 'claims' as published, as soon as a
+      player may claim a draw; 'automatic', where the arbiter ends it
+      (fivefold repetition, 75 moves, dead material); 'moves', where no move
+      is legal.
+    policy: what moves sampled games prefer: 'uniform' as published, or
+      'few_captures', 'promotions', 'shuffling' (of knights and rooks),
+      'castling', 'en_passant'; see kernels.chess_policies. Trials of metrics
+      draw their states from uniform games in any case.
+    least: sampled games that end in fewer plies are dropped and counted; 20
+      as published.
+    ep: the en-passant label: 'raw' after every double push, as published, or
+      'legal' where a pawn may take.
+    states: how trials draw states, 'stratified' by ply or 'recurring' in a
+      pool of random games; see games.GameWorld.
+    pool: games in that pool.
+  """
+
+  version: ClassVar[str] = '1'
+  boundary_depth: ClassVar[int] = 2
+  position_words: ClassVar[int] = WORDS
+  history_item: ClassVar[type[np.unsignedinteger]] = np.uint16
+
+  vocabulary: str = 'compact'
+  length: int = 128
+  lengths: str = 'whole'
+  stop: str = 'claims'
+  policy: str = 'uniform'
+  least: int = 20
+  ep: str = 'raw'
+  states: str = 'stratified'
+  pool: int = 10_000
+
+  def __post_init__(self) -> None:
+    for field, known in (
+      ('vocabulary', chess_moves.KINDS),
+      ('stop', kernels.STOPS),
+      ('policy', kernels.POLICIES),
+      ('lengths', ('whole', 'human')),
+      ('ep', kernels.EN_PASSANT),
+    ):
+      value = getattr(self, field)
+      if value not in known:
+        raise core.InputError(
+          f'chess: {field}={value!r}; available: {", ".join(known)}'
+        )
+    if not (2 <= self.length <= LONGEST and 0 <= self.least <= MOST_LEAST):
+      raise core.InputError(
+        f'chess: length={self.length}, least={self.least}; expected 2 to '
+        f'{LONGEST} plies, and 0 to {MOST_LEAST}'
+      )
+    games.check(self)
+
+  # Tokens.
+
+  @property
+  def vocab(self) -> tuple[str, ...]:
+    """'<pad>', moves as UCI writes them by packed id, '<start>'."""
+    return chess_moves.vocab(self.vocabulary)
+
+  @property
+  def max_len(self) -> int:
+    """The start token and `length` moves."""
+    return self.length + 1
+
+  @functools.cached_property
+  def header(self) -> tuple[int, ...]:
+    """The start token."""
+    return (chess_moves.start(self.vocabulary),)
+
+  @functools.cached_property
+  def packed(self) -> np.ndarray:
+    """[V] int32 packed id of each token, DEAD for padding and start."""
+    return chess_moves.packed(self.vocabulary)
+
+  @functools.cached_property
+  def _columns(self) -> np.ndarray:
+    """[20480] int32 token of each packed id, DEAD where it has none."""
+    tokens = chess_moves.index(self.vocabulary)
+    return np.where(tokens > 0, tokens, core.DEAD).astype(np.int32)
+
+  # States.
+
+  @property
+  def _words(self) -> int:
+    return WORDS + -(-self.length // 2)
+
+  def rows(self, positions: np.ndarray) -> np.ndarray:
+    """[B, W] states of positions [B, 11], their history unknown."""
+    states = np.zeros((len(positions), self._words), np.int32)
+    states[:, :WORDS] = positions
+    states[:, KNOWN] = UNKNOWN
+    return states
+
+  def opening(self) -> np.ndarray:
+    """[1, W] the standard position, after the start token."""
+    states = self.rows(kernels.start()[None])
+    states[:, KNOWN] = 0
+    return states
+
+  def init(self, batch: int) -> np.ndarray:
+    """No board yet; only the start token is legal."""
+    states = np.zeros((batch, self._words), np.int32)
+    states[:, KNOWN] = BEFORE
+    return states
+
+  def dead(self, states: np.ndarray) -> np.ndarray:
+    """[B] bool."""
+    return states[:, FLAGS] == core.DEAD
+
+  def known(self, states: np.ndarray) -> np.ndarray:
+    """[B] moves in the history; below 0 where unknown or before the start."""
+    return states[:, KNOWN]
+
+  def _boards(self, states: np.ndarray) -> np.ndarray:
+    """[B] bool: neither dead nor before the start token."""
+    return ~self.dead(states) & (states[:, KNOWN] != BEFORE)
+
+  def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """States [B, W] after tokens [B]; a history without room is dropped."""
+    tokens, known = np.asarray(tokens), states[:, KNOWN]
+    within = (tokens > 0) & (tokens < len(self.packed))
+    packed = self.packed[np.where(within, tokens, 0)]
+    after = states.copy()
+    after[:, :WORDS], ok = kernels.advance(states, packed)
+    room = (known >= 0) & (known < self.length)
+    after[~room, WORDS:] = 0
+    after[~room, KNOWN] = UNKNOWN
+    moves = after[:, WORDS:].view(self.history_item)
+    kept = np.flatnonzero(ok & room)
+    moves[kept, known[kept]] = tokens[kept]
+    after[~ok] = core.DEAD
+    after[(known == BEFORE) & (tokens == self.header[0])] = self.opening()
+    return after
+
+  def legal(self, states: np.ndarray) -> np.ndarray:
+    """[B, V] bool."""
+    legal = kernels.legal_mask(states, self._columns, len(self.packed))
+    legal[states[:, KNOWN] == BEFORE, self.header[0]] = True
+    return legal
+
+  def over(self, states: np.ndarray) -> np.ndarray:
+    """[B] bool: mate or stalemate."""
+    return self._boards(states) & (kernels.legal(states)[1] == 0)
+
+  def state_id(self, states: np.ndarray) -> np.ndarray:
+    """[B] int64 from the Zobrist key; DEAD if dead, 0 before the start."""
+    ids = (kernels.keys(states) >> np.uint64(1)).astype(np.int64)
+    return np.where(self.dead(states), core.DEAD, ids)
+
+  def canonical(self, states: np.ndarray) -> np.ndarray:
+    """[B, 9] int32: pieces, and word 8 with a legal en-passant file only."""
+    words, on = states[:, : FLAGS + 1].copy(), ~self.dead(states)
+    file = kernels.labels(states[on], 'legal')[:, 69].astype(np.int32)
+    words[on, FLAGS] = words[on, FLAGS] & 31 | file << 5
+    return words
+
+  def probe_labels(self, states: np.ndarray) -> np.ndarray:
+    """[B, 64] int64 classes of the squares, a8, b8, .. h1; 0 is empty."""
+    return kernels.labels(states)[:, :64].astype(np.int64)
+
+  # Games.
+
+  def play(
+    self, num: int, seed: int, first: int = 0, random: bool = False
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """See games.GameWorld; compiled."""
+    moves, lengths, _ = kernels.play(
+      num,
+      seed,
+      first,
+      most=self.length,
+      stop=self.stop,
+      policy='uniform' if random else self.policy,
+    )
+    if self.lengths == 'human' and not random:
+      cut = chess_lengths.human(seed, first + np.arange(num))
+      lengths = np.minimum(lengths, cut)
+    tokens = np.zeros((num, self.max_len), np.int32)
+    used = np.arange(self.length) < lengths[:, None]
+    tokens[:, 0] = self.header[0]
+    tokens[:, 1:][used] = self._columns[moves[used]]
+    return tokens, lengths + np.int32(1)
+
+  def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
+    """Games in order of number; those of fewer than `least` plies dropped.
+
+    counts: 'games_dropped_short', met before the last game given.
+    """
+    least, asked = min(self.least, self.length) + 1, num
+    while True:
+      found = super().sample(asked, seed, split)
+      rows = np.flatnonzero(found.lengths >= least)
+      if len(rows) >= num or len(found) < asked:
+        break
+      asked += 2 * (num - len(rows)) + 8
+    rows = rows[:num]
+    dropped = int(rows[-1]) + 1 - len(rows) if rows.size else 0
+    kept = found.take(rows)
+    counts = {'games_dropped_short': dropped}
+    return dataclasses.replace(kept, counts=counts)
+
+  def after(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[T, W] states after legal sequences [T, L] of at most `max_len`."""
+    lengths = np.asarray(lengths, np.int32)
+    states, started = self.init(len(tokens)), lengths > 0
+    used = np.arange(1, tokens.shape[1]) < lengths[:, None]
+    moves = np.where(used, tokens[:, 1:], core.PAD)
+    _, rows = kernels.replay(self.packed[moves], np.maximum(lengths - 1, 0))
+    states[started, :WORDS] = rows[started]
+    states[:, WORDS:].view(self.history_item)[:, : moves.shape[1]] = moves
+    return states
+
+  def orders(
+    self, tokens: np.ndarray, lengths: np.ndarray, seeds: np.ndarray
+  ) -> np.ndarray:
+    """See games.GameWorld: a Gibbs chain over windows of plies."""
+    used = np.arange(tokens.shape[1]) < lengths[:, None]
+    moves = self.packed[np.where(used, tokens, 0)]
+    found = kernels.orders(moves, lengths, seeds)
+    return np.where(used, self._columns[np.maximum(found, 0)], core.PAD)
+
+  # Exact answers.
+
+  def count(self, state: np.ndarray, depth: int) -> list[int]:
+    """Legal token sequences of lengths 1..depth: perft, exact."""
+    if state[FLAGS] == core.DEAD:
+      return [0] * depth
+    if state[KNOWN] != BEFORE:
+      return kernels.count(state, depth)
+    return [1, *kernels.count(kernels.start(), depth - 1)][:depth]
+
+  def boundary(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> core.Boundary:
+    """Exact boundaries of pairs of states, by compiled product search."""
+    boards = self._boards(first) & self._boards(second)
+    found = []
+    for one, two, board in zip(first, second, boards, strict=True):
+      if not board:
+        found.append(table.product(self, one, two, depth))
+        continue
+      moves, lengths = kernels.boundary(one, two, depth)
+      tokens = np.where(moves < 0, core.PAD, self._columns[moves])
+      offsets = np.array([0, len(lengths)])
+      found.append(core.Boundary(offsets, tokens.astype(np.int32), lengths))
+    return core.joined(found)
+
+  def boundary_sizes(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> list[int]:
+    """Boundary sizes of a pair [W], to each length bound 1..depth, exact."""
+    if not self._boards(np.stack([first, second])).all():
+      return super().boundary_sizes(first, second, depth)
+    return kernels.boundary_sizes(first, second, depth)
+
+  def interior_sizes(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> list[int]:
+    """Suffixes legal from both states [W], to each bound 1..depth, exact."""
+    if not self._boards(np.stack([first, second])).all():
+      return super().interior_sizes(first, second, depth)
+    return kernels.boundary_sizes(first, second, depth, interior=True)
+
+  # Text and pictures.
+
+  def format_state(self, state: np.ndarray) -> str:
+    """FEN with the raw en-passant square; 'init', 'dead'."""
+    if state[FLAGS] == core.DEAD:
+      return 'dead'
+    return 'init' if state[KNOWN] == BEFORE else chess_fen.format(state)
+
+  def parse_state(self, text: str) -> np.ndarray:
+    """State of a FEN, of moves from the standard position, or of a name.
+
+    The names are 'startpos', 'init' (before the start token) and 'dead';
+    moves are in UCI or SAN, with or without move numbers.
+
+    Raises:
+      InputError: an impossible position, or the ply and move that is illegal.
+    """
+    words = text.split()
+    if words == ['dead']:
+      return np.full((1, self._words), core.DEAD, np.int32)
+    if words == ['init']:
+      return self.init(1)
+    if words == ['startpos']:
+      return self.opening()
+    if words and '/' in words[0]:
+      return self.rows(chess_fen.parse(text)[None])
+    moves = chess_notation.parse(text)
+    if not moves.size:
+      raise core.InputError(
+        f"{text!r} is no state of chess; expected a FEN, 'startpos', or moves "
+        'from there in UCI or SAN'
+      )
+    tokens = np.array([[*self.header, *self._columns[moves]]], np.int32)
+    return self.walk(self.init(1), tokens, np.array([tokens.size]))[1]
+
+  def render(self, state: np.ndarray) -> str:
+    """The board, the last move on yellow, a king in check on red."""
+    if not self._boards(state[None])[0]:
+      return svg.card([self.format_state(state)])
+    board = chess_fen.squares(state)
+    pieces = {
+      square: svg.chessman(chess_fen.PIECES[piece])
+      for square, piece in enumerate(board.tolist())
+      if piece
+    }
+    black = int(state[FLAGS]) & 1
+    danger = []
+    if kernels.in_check(state[None])[0]:
+      danger = np.flatnonzero(board == (12 if black else 6)).tolist()
+    _, _, rights, passing, clock, number = self.format_state(state).split()
+    doing = 'to move'
+    if self.over(state[None])[0]:
+      doing = 'is mated' if danger else 'is stalemated'
+    note = (
+      f'{("White", "Black")[black]} {doing}; rights {rights}, en passant '
+      f'{passing}, clock {clock}, move {number}'
+    )
+    return svg.board(
+      8,
+      8,
+      pieces,
+      last=self._last(state),
+      danger=danger,
+      upwards=True,
+      note=note,
+    )
+
+  def _last(self, state: np.ndarray) -> list[int]:
+    """Squares of the move that led to a state, none where unknown."""
+    known = int(state[KNOWN])
+    if known < 1:
+      return []
+    token = self.history(state[None])[0, known - 1]
+    return list(divmod(int(self.packed[token]) // 5, 64))

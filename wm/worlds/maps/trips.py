@@ -1,0 +1,180 @@
+"""Origin-destination pairs from taxi trips in the TLC schema, CSV or Parquet.
+
+Every trip's ends go to the nearest intersection in metres. What cannot be
+used is dropped and counted by cause, in this order: `unreadable` (missing,
+not a number, not a coordinate), `zero` (a meter without a fix writes 0),
+`outside` (further than OUTSIDE_M from any intersection), `same_node`.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.worlds.maps import streets
+
+# Farther from every intersection than this is not on the map. The longest
+# Manhattan blocks put a kerb at most 150 m from one.
+OUTSIDE_M = 300.0
+
+# Wanted order, and how the years of the schema spell each column.
+COLUMNS = (
+  ('pickup_latitude', 'start_lat', 'pickup_lat'),
+  ('pickup_longitude', 'start_lon', 'pickup_lon'),
+  ('dropoff_latitude', 'end_lat', 'dropoff_lat'),
+  ('dropoff_longitude', 'end_lon', 'dropoff_lon'),
+)
+
+CHUNK = 100_000  # Rows held in memory at a time.
+
+
+class Trips(NamedTuple):
+  """Trips on a graph.
+
+  Attributes:
+    pairs: [N, 2] int64 rows of origin and destination, in file order.
+    counts: 'trips' read, 'used', and drops by cause.
+  """
+
+  pairs: np.ndarray
+  counts: dict[str, int]
+
+
+def load(path: str | Path, graph: streets.StreetGraph) -> Trips:
+  """Trips of a file on a graph.
+
+  Raises:
+    InputError: no such file, no coordinate columns, or not CSV or Parquet.
+  """
+  find = _nearest(graph)
+  counts = dict.fromkeys(
+    ('trips', 'used', 'unreadable', 'zero', 'outside', 'same_node'), 0
+  )
+  pairs = []
+  for places in _places(path):
+    causes, rows = _classify(places, find)
+    for cause in counts.keys() - {'trips'}:
+      counts[cause] += int((causes == cause).sum())
+    counts['trips'] += len(places)
+    pairs.append(rows[causes == 'used'])
+  return Trips(np.concatenate([np.zeros((0, 2), np.int64), *pairs]), counts)
+
+
+def _classify(places: np.ndarray, find) -> tuple[np.ndarray, np.ndarray]:
+  """Cause [N] and node rows [N, 2] of places [N, 4] in degrees."""
+  limits = np.array([90, 180, 90, 180])
+  readable = (np.abs(places) <= limits).all(-1)  # False for NaN.
+  points = np.where(readable[:, None], places, 0.0).reshape(-1, 2, 2)
+  zero = (points == 0).any(-1).any(-1)
+  metres, rows = find(points[..., 0], points[..., 1])
+  causes = np.select(
+    [
+      ~readable,
+      zero,
+      (metres > OUTSIDE_M).any(-1),
+      rows[:, 0] == rows[:, 1],
+    ],
+    ['unreadable', 'zero', 'outside', 'same_node'],
+    'used',
+  )
+  return causes, rows
+
+
+def _nearest(graph: streets.StreetGraph):
+  """Function from degrees [...] to metres and row of the nearest node."""
+  from scipy import spatial  # Only trips need it.
+
+  tree = spatial.KDTree(streets.project(graph, graph.lat, graph.lon))
+
+  def find(lat: np.ndarray, lon: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return tree.query(streets.project(graph, lat, lon))
+
+  return find
+
+
+def _places(path: str | Path) -> Iterator[np.ndarray]:
+  """Chunks [N, 4] of degrees in the order of COLUMNS; NaN if unreadable."""
+  if not Path(path).is_file():
+    raise core.InputError(f'no such trips file: {path}')
+  if str(path).endswith('.parquet'):
+    yield from _parquet(path)
+  else:
+    yield from _csv(path)
+
+
+def _choose(path: str | Path, header: list[str]) -> list[int]:
+  """Position of each of COLUMNS; the 2014 files pad names with spaces."""
+  names = [name.strip().lower() for name in header]
+  chosen = []
+  for spellings in COLUMNS:
+    known = [name for name in spellings if name in names]
+    if not known:
+      raise core.InputError(
+        f'{path} has no column {spellings[0]!r}; expected the TLC schema with '
+        f'coordinates (2009 to June 2016), found {", ".join(names) or "none"}'
+      )
+    chosen.append(names.index(known[0]))
+  return chosen
+
+
+def _csv(path: str | Path) -> Iterator[np.ndarray]:
+  try:
+    with open(path, encoding='utf-8-sig', newline='') as file:
+      reader = csv.reader(file)
+      chosen = _choose(path, next(reader, []))
+      rows = []
+      for row in reader:
+        if row:  # The 2014 files have an empty second line.
+          rows.append([_degrees(row, column) for column in chosen])
+        if len(rows) == CHUNK:
+          yield np.array(rows)
+          rows = []
+      yield np.array(rows).reshape(-1, 4)
+  except (UnicodeDecodeError, csv.Error) as error:
+    raise core.InputError(f'{path} is not a CSV file: {error}') from error
+
+
+def _degrees(row: list[str], column: int) -> float:
+  try:
+    return float(row[column])
+  except (ValueError, IndexError):
+    return float('nan')
+
+
+def _parquet(path: str | Path) -> Iterator[np.ndarray]:
+  try:
+    import pyarrow as pa
+    from pyarrow import parquet
+  except ModuleNotFoundError as error:
+    raise core.InputError(
+      f"{path}: Parquet needs the extra 'maps' (pip install -e '.[maps]')"
+    ) from error
+  try:
+    with parquet.ParquetFile(path) as file:
+      header = file.schema_arrow.names
+      names = [header[column] for column in _choose(path, header)]
+      for batch in file.iter_batches(CHUNK, columns=names):
+        columns = [_column(batch.column(name)) for name in names]
+        yield np.stack(columns, axis=-1)
+  except pa.ArrowException as error:
+    raise core.InputError(
+      f'{path} is not a readable Parquet file: {error}'
+    ) from error
+
+
+def _column(column) -> np.ndarray:
+  """An Arrow column as float64, NaN for what is no number."""
+  values = column.to_pylist()
+  return np.array([_number(value) for value in values], np.float64)
+
+
+def _number(value: object) -> float:
+  try:
+    return float(value)  # None raises TypeError.
+  except (TypeError, ValueError):
+    return float('nan')

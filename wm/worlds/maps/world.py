@@ -1,0 +1,309 @@
+"""Street maps, and the sequences that travel on them.
+
+A sequence is `origin destination direction ... direction end`. The map is
+read from files or generated; its states and rules are `navigation`'s.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from wm import core
+from wm.worlds.base import table
+from wm.worlds.maps import city, navigation, osm, routes, streets, trips
+from wm.worlds.maps.journeys import DIRECTION0, END, NODE0
+
+# Length limits in number of directions. Random walks run to 99 of them; the
+# published shortest and noisy routes keep under 100 tokens in all.
+MAX_MOVES = {'random': 99, 'shortest': 96, 'noisy': 96}
+MIN_MOVES = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class World(navigation.Navigation):
+  """A street map and how sequences travel on it.
+
+  Attributes:
+    nodes: CSV file of intersections (osm_id, lat, lon), with `edges`.
+    edges: CSV file of streets (node, direction, neighbor[, length_m]).
+    file: GraphML or OSM XML file instead of these.
+    rows: crossings along the generated city that is there without files.
+    columns: crossings across it.
+    city_seed: its seed.
+    traversal: 'random' walks, 'shortest' paths, or 'noisy' shortest paths.
+    trips: TLC file that origins and destinations are from; default uniform.
+    weightings: number of noisy weightings.
+    noise_seed: their seed.
+    max_moves: longest sequence in directions; 0 is MAX_MOVES[traversal], and
+      prefixes of trials as published. Prefixes follow what is given.
+    turns: CSV file of the order in which the published program takes the
+      directions of each intersection (node, directions); default clockwise
+      from north. Only boundary='published' depends on it.
+  """
+
+  version: ClassVar[str] = '1'
+
+  nodes: str = ''
+  edges: str = ''
+  file: str = ''
+  rows: int = 8
+  columns: int = 8
+  city_seed: int = 0
+  traversal: str = 'random'
+  trips: str = ''
+  weightings: int = 50
+  noise_seed: int = 0
+  max_moves: int = 0
+  turns: str = ''
+
+  def __post_init__(self) -> None:
+    if self.traversal not in MAX_MOVES:
+      raise core.InputError(
+        f'maps: unknown traversal {self.traversal!r}; available: '
+        + ', '.join(MAX_MOVES)
+      )
+    if bool(self.nodes) != bool(self.edges) or (self.nodes and self.file):
+      raise core.InputError(
+        'maps: expected nodes and edges together, or file, or none of them'
+      )
+    for name, least in (('weightings', 1), ('noise_seed', 0), ('city_seed', 0)):
+      if getattr(self, name) < least:
+        raise core.InputError(
+          f'maps: {name}={getattr(self, name)}; expected at least {least}'
+        )
+    if self.max_moves and self.max_moves < MIN_MOVES:
+      raise core.InputError(
+        f'maps: max_moves={self.max_moves}; expected at least {MIN_MOVES}, or '
+        '0 for the default'
+      )
+    if self.trips and self.traversal == 'random':
+      raise core.InputError(
+        "maps: random walks take no trips; expected traversal='shortest' or "
+        "'noisy'"
+      )
+
+  @functools.cached_property
+  def graph(self) -> streets.StreetGraph:
+    """The street graph; raises InputError where its files are bad."""
+    if self.nodes:
+      return streets.load_csv(self.nodes, self.edges)
+    if self.file:
+      return osm.load(self.file)
+    return city.generate(self.rows, self.columns, self.city_seed)
+
+  @property
+  def moves(self) -> int:
+    """Most directions in a sequence."""
+    return self.max_moves or MAX_MOVES[self.traversal]
+
+  @property
+  def prefix_limit(self) -> int:
+    """As published for every traversal, unless `max_moves` is given."""
+    return self.max_moves or navigation.PREFIX_MOVES
+
+  def automaton(self) -> core.Automaton:
+    """Table over intersections, with the order of `turns` if given."""
+    found = super().automaton()
+    if not self.turns:
+      return found
+    turns, known = self._order
+    return found._replace(turns=turns, known=known)
+
+  @functools.cached_property
+  def _order(self) -> tuple[np.ndarray, np.ndarray]:
+    return streets.load_turns(self.turns, self.graph)
+
+  @property
+  def distinct(self) -> bool:
+    """Duplicates are dropped except among random walks."""
+    return self.traversal != 'random'
+
+  def key(self, sequences: core.Sequences) -> np.ndarray:
+    """[N] uint64 of origin and destination, by node id."""
+    ends = sequences.tokens[:, :2] - NODE0
+    ids = self.graph.ids[np.clip(ends, 0, len(self.graph) - 1)]
+    return core.hash64(ids[:, 0], ids[:, 1])
+
+  def _in_split(
+    self, origins: np.ndarray, destinations: np.ndarray, split: str
+  ) -> np.ndarray:
+    """[N] bool: do pairs of rows belong to a split?"""
+    ids = self.graph.ids
+    key = core.hash64(ids[origins], ids[destinations])
+    return table.in_split(key, split)
+
+  def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
+    """Sequences of the world's traversal; `counts` says what was dropped.
+
+    Shortest and noisy routes come without replacement, so fewer than `num`
+    where the pairs run out; `side` names the noisy weighting of each.
+    """
+
+    def wanted(origins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+      return self._in_split(origins, ends, split)
+
+    if self.traversal == 'random':
+      batches = routes.walks(
+        self.graph.delta, MIN_MOVES, self.moves, seed, num, wanted
+      )
+    else:
+      batches = routes.planned(
+        self._roads,
+        self.weightings if self.traversal == 'noisy' else 0,
+        *self._pairs,
+        (MIN_MOVES, self.moves),
+        seed,
+        num,
+        wanted,
+      )
+    if self.traversal == 'noisy':
+      batches = routes.fresh(batches)
+    found, counts = routes.collect(batches, num, self.moves)
+    return self._sequences(found, counts)
+
+  def facts(self) -> dict[str, int]:
+    """Size of the graph, what is reached in it (`streets.facts`), what loading
+    resolved, and trips by cause.
+    """
+    size = {
+      'intersections': len(self.graph),
+      'streets': self.graph.num_edges,
+    }
+    return size | self._reached | self.graph.counts | self._trips.counts
+
+  @functools.cached_property
+  def _reached(self) -> dict[str, int]:
+    return streets.facts(self.graph)
+
+  @functools.cached_property
+  def _trips(self) -> trips.Trips:
+    """Trips of the file, each pair once; none where pairs are uniform."""
+    if not self.trips:
+      return trips.Trips(np.zeros((0, 2), np.int64), {})
+    found, counts = trips.load(self.trips, self.graph)
+    pairs = np.unique(found, axis=0)
+    if not len(pairs):
+      raise core.InputError(
+        f'{self.trips}: none of its {counts["trips"]} trips is on the map'
+      )
+    names = {f'trips: {cause}': number for cause, number in counts.items()}
+    names['trips: same pair'] = len(found) - len(pairs)
+    return trips.Trips(pairs, names)
+
+  @property
+  def _pairs(self):
+    """Function from numbers to origins and destinations, and how many."""
+    size = len(self.graph)
+    if not self.trips:
+      return lambda number: np.divmod(number, size), size * size
+    pairs = self._trips.pairs
+    return lambda number: tuple(pairs[number].T), len(pairs)
+
+  @functools.cached_property
+  def _tables(self) -> dict[int, routes.Roads]:
+    return {}
+
+  def _roads(self, number: int) -> routes.Roads:
+    """Roads under a noisy weighting, or DEAD: under true lengths."""
+    if number not in self._tables:
+      lengths = self.graph.length_m
+      if number != core.DEAD:
+        lengths = routes.weighting(lengths, self.noise_seed, number)
+      self._tables[number] = routes.Roads(self.graph.delta, lengths)
+    return self._tables[number]
+
+  def _sequences(
+    self, found: routes.Routes, counts: dict[str, int]
+  ) -> core.Sequences:
+    """Routes as tokens."""
+    tokens = np.zeros((len(found.moves), self.max_len), np.int32)
+    tokens[:, 0] = found.origins + NODE0
+    tokens[:, 1] = found.destinations + NODE0
+    np.add(found.labels, DIRECTION0, out=tokens[:, 2:-1])
+    tokens[:, 2:-1] *= found.labels >= 0
+    tokens[np.arange(len(tokens)), found.moves + 2] = END
+    noisy = self.traversal == 'noisy'
+    side = {'weighting': found.weighting} if noisy else {}
+    lengths = (found.moves + 3).astype(np.int32)
+    return core.Sequences(tokens, lengths, side, counts)
+
+  def _metres(
+    self, sequences: core.Sequences, lengths: np.ndarray
+  ) -> np.ndarray:
+    """[N] float64 lengths of routes; NaN where there is no such route."""
+    tokens = sequences.tokens
+    origins, ends = (self._named(tokens[:, k]) for k in (0, 1))
+    labels = self._labels(tokens, np.zeros(len(tokens), np.int32))[:, 2:]
+    inside = np.arange(2, tokens.shape[1]) < sequences.lengths[:, None]
+    labels = np.where(inside & (labels < NODE0 - DIRECTION0), labels, core.DEAD)
+    rows = routes.trace(self.graph.delta, origins, labels)
+    going = labels >= 0
+    steps = np.where(going, lengths[rows[:, :-1], labels], 0.0)
+    bad = (going & (rows[:, 1:] < 0)).any(1) | (origins < 0) | (ends < 0)
+    return np.where(bad, np.nan, steps.sum(1))
+
+  def _named(self, tokens: np.ndarray) -> np.ndarray:
+    """Rows [N] of node tokens, DEAD for others."""
+    rows = tokens - NODE0
+    good = (rows >= 0) & (rows < len(self.graph))
+    return np.where(good, rows, core.DEAD)
+
+  def _least(
+    self, sequences: core.Sequences, number: int = core.DEAD
+  ) -> np.ndarray:
+    """[N] float64 length of the shortest route of each pair; NaN if none."""
+    origins, ends = (self._named(sequences.tokens[:, k]) for k in (0, 1))
+    least = np.full(len(origins), np.nan)
+    good = (origins >= 0) & (ends >= 0)
+    least[good] = self._roads(number).metres(origins[good], ends[good])
+    return np.where(np.isfinite(least), least, np.nan)
+
+  def cost(self, sequences: core.Sequences) -> np.ndarray:
+    """[N] float64 metres travelled; NaN where an edge does not exist."""
+    return self._metres(sequences, self.graph.length_m)
+
+  def optimal_cost(self, sequences: core.Sequences) -> np.ndarray:
+    """[N] float64 metres of the shortest path of each pair (Dijkstra)."""
+    return self._least(sequences)
+
+  def optimal(self, sequences: core.Sequences) -> dict[str, np.ndarray]:
+    """Besides the shortest: shortest under any noisy weighting (section 2)."""
+    found = super().optimal(sequences)
+    if self.traversal != 'noisy':
+      return found
+    any_of_them = np.zeros(len(sequences), bool)
+    for number in range(self.weightings):
+      lengths = self._roads(number).lengths
+      best = self._least(sequences, number) * (1 + core.OPTIMAL_TOLERANCE)
+      any_of_them |= self._metres(sequences, lengths) <= best
+    return found | {'any_weighting': any_of_them}
+
+
+def from_graph(graph: Any, out: str | Path, **fields: Any) -> World:
+  """The world of a networkx or OSMnx graph, kept in files that name it.
+
+  Writes nodes.csv and edges.csv to `out`: a world is what its spec says, so
+  that runs on it can be repeated.
+
+  Args:
+    graph: networkx graph of any kind. Nodes have x (longitude) and y
+      (latitude) in degrees; edges may have `length` in metres, and have the
+      great-circle length without. Nodes whose names are not integers are
+      numbered in the graph's order. An undirected edge runs both ways.
+    out: folder of the two files.
+    **fields: of World, such as traversal='shortest'.
+
+  Raises:
+    InputError: not such a graph, or one without a path.
+  """
+  import networkx as nx
+
+  if not all(isinstance(node, int) for node in graph):
+    graph = nx.convert_node_labels_to_integers(graph)
+  nodes, edges = osm.save(osm.convert(graph, 'the graph'), Path(out))
+  return World(nodes=str(nodes), edges=str(edges), **fields)

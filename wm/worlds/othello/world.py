@@ -1,0 +1,397 @@
+"""Othello: a token is a square, the state the board and whose turn it is.
+
+Black moves first; a disc must outflank. There is no token for a pass: the
+turn stays where the other side cannot move, and the game is over when neither
+can (Vafa et al. 2024, section 4.3, with the side to move in the state).
+
+    a b c d e f g h     the start; square 8 * row + column of the 8x8 grid,
+  4 . . . O X . . .     smaller boards in its middle; tokens are the squares
+  5 . . . X O . . .     ascending from 1, without these four
+
+State words: black low and high, white low and high (a bit a square), the side
+to move (0 black, 1 white, 2 over), 15 of history; all DEAD in a dead state.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from typing import ClassVar
+
+import numpy as np
+
+from wm import core
+from wm.kernels import othello as kernels
+from wm.worlds.base import games, svg, table
+from wm.worlds.othello import records as othello_records
+
+HISTORY = 60  # Moves of the longest game.
+SIDE = 4  # Word of the side to move.
+
+
+@dataclasses.dataclass(frozen=True)
+class World(games.GameWorld):
+  """A board and the games played on it.
+
+  Attributes:
+    size: squares a side: 4, 6 or 8.
+    policy: of sampled games: 'uniform' over legal moves; 'greedy', most discs
+      flipped; 'mobility', fewest replies; 'search', alpha-beta to `depth`.
+    noise: probability that a move is uniform all the same.
+    depth: plies that the policy 'search' looks ahead.
+    states: how trials draw states, 'stratified' by ply or 'recurring' in a
+      pool, both from random games; see games.GameWorld.
+    pool: games in that pool.
+    records: file or folder of games that are sampled instead, see
+      othello_records.
+  """
+
+  version: ClassVar[str] = '1'
+  boundary_depth: ClassVar[int] = 4
+  position_words: ClassVar[int] = 5
+
+  size: int = 8
+  policy: str = 'uniform'
+  noise: float = 0.0
+  depth: int = 2
+  states: str = 'stratified'
+  pool: int = 10_000
+  records: str = ''
+
+  def __post_init__(self) -> None:
+    if self.size not in kernels.SIZES:
+      raise core.InputError(
+        f'othello: size={self.size}; available: 4, 6, 8 squares a side'
+      )
+    if self.policy not in kernels.POLICIES:
+      raise core.InputError(
+        f'othello: policy={self.policy!r}; available: '
+        + ', '.join(kernels.POLICIES)
+      )
+    if not 0 <= self.noise <= 1 or not 1 <= self.depth <= 8:
+      raise core.InputError(
+        f'othello: noise={self.noise}, depth={self.depth}; expected noise '
+        'from 0 to 1 and depth from 1 to 8'
+      )
+    if self.records and (self.policy != 'uniform' or self.noise):
+      raise core.InputError(
+        'othello: records are games already; expected no policy and no noise '
+        'beside them'
+      )
+    games.check(self)
+
+  @functools.cached_property
+  def _squares(self) -> np.ndarray:
+    """[n] int32 bit of each token but padding."""
+    return kernels.squares(self.size).astype(np.int32)
+
+  @functools.cached_property
+  def _runs(self) -> list[tuple[int, int, int]]:
+    """(first token, first bit, how many) where both go up by ones."""
+    cuts = np.flatnonzero(np.diff(self._squares) != 1) + 1
+    runs = np.split(np.arange(self.max_len), cuts)
+    return [(r[0] + 1, int(self._squares[r[0]]), len(r)) for r in runs]
+
+  @functools.cached_property
+  def vocab(self) -> tuple[str, ...]:
+    """'<pad>', then 'a1', 'b1', ... without the four of the start."""
+    return othello_records.vocab(self.size)
+
+  @property
+  def max_len(self) -> int:
+    """A full board."""
+    return self.size**2 - 4
+
+  @property
+  def distinct(self) -> bool:
+    """Records come without duplicates."""
+    return bool(self.records)
+
+  def _rows(
+    self, black: np.ndarray, white: np.ndarray, side: np.ndarray
+  ) -> np.ndarray:
+    """[B, W] states without history."""
+    rows = np.zeros((len(side), self.position_words + HISTORY // 4), np.int32)
+    boards = np.stack([black, white], axis=-1).astype(np.uint64)
+    rows[:, :SIDE] = boards.view(np.int32)
+    rows[:, SIDE] = side
+    return rows
+
+  def _position(
+    self, states: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Black and white [B] uint64, side [B] int8; nothing moves if dead."""
+    black, white = np.ascontiguousarray(states[:, :SIDE]).view(np.uint64).T
+    return black, white, states[:, SIDE].astype(np.int8)
+
+  def init(self, batch: int) -> np.ndarray:
+    """Four discs, black to move."""
+    return self._rows(*kernels.start(batch))
+
+  def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """States [B, W] after tokens [B]."""
+    tokens = np.asarray(tokens)
+    known = (tokens > 0) & (tokens <= self.max_len)
+    index = np.where(known, tokens - 1, 0)
+    bits = np.where(known, self._squares[index], core.DEAD)
+    *position, ok = kernels.advance(*self._position(states), bits, self.size)
+    after = self._rows(*position)
+    after[:, self.position_words :] = states[:, self.position_words :]
+    played = self.known(states)[ok]
+    history = after.view(np.uint8)
+    history[ok, 4 * self.position_words + played] = tokens[ok]
+    after[~ok] = core.DEAD
+    return after
+
+  def legal(self, states: np.ndarray) -> np.ndarray:
+    """[B, V] bool."""
+    moves = kernels.legal(*self._position(states), self.size)
+    grid = _bits(moves)
+    legal = np.zeros((len(states), self.max_len + 1), bool)
+    columns = legal.view(np.uint8)
+    for token, bit, num in self._runs:
+      columns[:, token : token + num] = grid[:, bit : bit + num]
+    return legal
+
+  def over(self, states: np.ndarray) -> np.ndarray:
+    """[B] bool."""
+    return states[:, SIDE] == kernels.OVER
+
+  def dead(self, states: np.ndarray) -> np.ndarray:
+    """[B] bool."""
+    return states[:, SIDE] == core.DEAD
+
+  def known(self, states: np.ndarray) -> np.ndarray:
+    """[B] moves made: the discs beyond the four of the start."""
+    boards = np.ascontiguousarray(states[:, :SIDE]).view(np.uint64)
+    return np.bitwise_count(boards).sum(-1, dtype=np.int32) - 4
+
+  def state_id(self, states: np.ndarray) -> np.ndarray:
+    """[B] int64 hash of discs and side to move; DEAD if dead."""
+    mixed = core.hash64(*self._position(states))
+    ids = (mixed >> np.uint64(1)).astype(np.int64)
+    return np.where(self.dead(states), core.DEAD, ids)
+
+  @property
+  def state_heads(self) -> tuple[int, ...]:
+    """The squares, a1, b1, ..., and the side to move."""
+    return (3,) * (self.size**2 + 1)
+
+  @property
+  def state_groups(self) -> dict[str, slice]:
+    """'board' and 'side'."""
+    return {'board': slice(0, self.size**2), 'side': slice(self.size**2, None)}
+
+  def state_labels(self, states: np.ndarray) -> np.ndarray:
+    """[B, K] uint8: 0 empty, 1 black, 2 white; 0 black, 1 white, 2 over."""
+    boards = np.ascontiguousarray(states[:, :SIDE]).view(np.uint8)
+    grid = np.unpackbits(boards, axis=-1, bitorder='little')
+    low = 4 - self.size // 2
+    inside = slice(low, low + self.size)
+    grid = grid.reshape(-1, 2, 8, 8)[:, :, inside, inside]
+    discs = (grid[:, 0] + 2 * grid[:, 1]).reshape(len(states), -1)
+    labels = np.concatenate([discs, states[:, [SIDE]]], axis=-1)
+    return np.where(self.dead(states)[:, None], 0, labels).astype(np.uint8)
+
+  def sequence_labels(
+    self, tokens: np.ndarray, lengths: np.ndarray
+  ) -> np.ndarray:
+    """[N, L, K] uint8, compiled; see core.World."""
+    return kernels.replay_labels(tokens, lengths, self.size)
+
+  def naive_labels(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[N, L, K] uint8: sides take turns, and discs stay as they are put."""
+    num, longest = tokens.shape
+    now = np.tile(self.state_labels(self.init(1))[0], (num, 1))
+    inside = (tokens > 0) & (tokens <= self.max_len)
+    place = np.append(0, self._label_places)[np.where(inside, tokens, 0)]
+    labels = np.zeros((num, longest, now.shape[1]), np.uint8)
+    rows = np.arange(num)
+    for ply in range(longest):
+      rows = rows[(ply < np.asarray(lengths)[rows]) & inside[rows, ply]]
+      now[rows, place[rows, ply]] = 1 + ply % 2
+      now[rows, -1] = (ply + 1) % 2
+      labels[rows, ply] = now[rows]
+    return labels
+
+  @property
+  def _label_places(self) -> np.ndarray:
+    """[n] label of the square of each token but padding."""
+    row, column = np.divmod(self._squares, 8)
+    low = 4 - self.size // 2
+    return self.size * (row - low) + column - low
+
+  def probe_labels(self, states: np.ndarray) -> np.ndarray:
+    """[B, size * size] int64 contents of the squares, row by row.
+
+    0 empty, 1 a disc of the side to move, 2 of the other side; DEAD where
+    nobody is to move. Models are known to hold colours that way round.
+    """
+    black, white, side = self._position(states)
+    grids = np.stack([_bits(black), _bits(white)])
+    turn, rows = np.clip(side, 0, 1), np.arange(len(side))
+    labels = grids[turn, rows] + 2 * grids[1 - turn, rows].astype(np.int64)
+    labels[(side != 0) & (side != 1)] = core.DEAD
+    edge = (8 - self.size) // 2
+    inner = slice(edge, edge + self.size)
+    shape = len(side), self.size**2
+    return labels.reshape(-1, 8, 8)[:, inner, inner].reshape(shape)
+
+  def play(
+    self, num: int, seed: int, first: int = 0, random: bool = False
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """See games.GameWorld; compiled."""
+    if random:
+      return kernels.play(num, seed, first, self.size)
+    return kernels.play(
+      num, seed, first, self.size, self.policy, self.noise, self.depth
+    )
+
+  def orders(
+    self, tokens: np.ndarray, lengths: np.ndarray, seeds: np.ndarray
+  ) -> np.ndarray:
+    """See games.GameWorld: a Gibbs chain over windows of moves.
+
+    Short rows are drawn exactly, uniform over all their orders; see
+    kernels.othello.orders.
+    """
+    return kernels.orders(tokens, lengths, seeds, self.size)
+
+  def after(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[T, W] states after legal sequences [T, L]."""
+    _, *position = kernels.replay(tokens, lengths, self.size)
+    states = self._rows(*position)
+    history = np.zeros((len(tokens), HISTORY), np.int32)
+    width = min(tokens.shape[1], HISTORY)
+    used = np.arange(width) < np.asarray(lengths)[:, None]
+    history[:, :width] = np.where(used, tokens[:, :width], core.PAD)
+    states[:, self.position_words :] = self.remembered(history)
+    return states
+
+  @functools.cached_property
+  def _records(self) -> othello_records.Records:
+    return othello_records.read(self.records, self.size)
+
+  def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
+    """Games by the policy; or recorded ones, in an order by seed."""
+    if not self.records:
+      return super().sample(num, seed, split)
+    found = self._records.sequences
+    rows = np.flatnonzero(table.in_split(self.key(found), split))
+    order = np.argsort(core.hash64(seed, rows), kind='stable')
+    taken = found.take(rows[order[:num]])
+    return core.Sequences(taken.tokens, taken.lengths, taken.side)
+
+  def facts(self) -> dict[str, int]:
+    """Of records: games kept, rejected by cause, and the first rejected."""
+    return othello_records.facts(self._records) if self.records else {}
+
+  def count(self, state: np.ndarray, depth: int) -> list[int]:
+    """Legal token sequences of lengths 1..depth, exact (perft)."""
+    return kernels.count(*_one(self._position(state[None])), depth, self.size)
+
+  def boundary(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> core.Boundary:
+    """Exact boundaries of pairs of states, by compiled product search."""
+    pairs = zip(*self._position(first), *self._position(second), strict=True)
+    return core.joined(
+      [
+        kernels.boundary(tuple(pair[:3]), tuple(pair[3:]), depth, self.size)
+        for pair in pairs
+      ]
+    )
+
+  def boundary_sizes(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> list[int]:
+    """Boundary sizes of a pair [W], to each length bound 1..depth, exact."""
+    one, two = (_one(self._position(s[None])) for s in (first, second))
+    return kernels.boundary_sizes(one, two, depth, self.size)
+
+  def interior_sizes(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> list[int]:
+    """Suffixes legal from both states [W], to each bound 1..depth, exact."""
+    one, two = (_one(self._position(s[None])) for s in (first, second))
+    return kernels.boundary_sizes(one, two, depth, self.size, interior=True)
+
+  def format_state(self, state: np.ndarray) -> str:
+    """The moves played, 'd3c3c4'; 'start' without any, 'dead' if dead."""
+    if state[SIDE] == core.DEAD:
+      return 'dead'
+    moves = self.history(state[None])[0]
+    return ''.join(self.vocab[token] for token in moves if token) or 'start'
+
+  def render(self, state: np.ndarray) -> str:
+    """The board, the last move on yellow, dots where a move is legal."""
+    if state[SIDE] == core.DEAD:
+      return super().render(state)
+    black, white, side = _one(self._position(state[None]))
+    played = self.history(state[None])[0]
+    last = self._squares[played[played > 0][-1:] - 1]
+    legal = self._squares[np.flatnonzero(self.legal(state[None])[0, 1:])]
+    discs = {
+      square: svg.disc(color)
+      for board, color in ((black, svg.BLACK), (white, svg.WHITE))
+      for square in self._places(np.flatnonzero(_bits(board)[0]))
+    }
+    turn = ('black to move', 'white to move', 'over')[side]
+    return svg.board(
+      self.size,
+      self.size,
+      discs,
+      legal=self._places(legal),
+      last=self._places(last),
+      tones=svg.FELT,
+      note=f'{turn}, {int(black).bit_count()} : {int(white).bit_count()}',
+    )
+
+  def _places(self, bits: np.ndarray) -> list[int]:
+    """Squares of this board, counted row by row, of bits."""
+    row, column = np.divmod(bits - (8 - self.size) // 2 * 9, 8)
+    return (row * self.size + column).tolist()
+
+  def parse_state(self, text: str) -> np.ndarray:
+    """State from the moves played, with or without blanks between them.
+
+    Raises:
+      InputError: no such squares, or the ply and move that is not legal.
+    """
+    joined = ''.join(text.lower().split())
+    if joined == 'dead':
+      return np.full_like(self.init(1), core.DEAD)
+    moves = [] if joined == 'start' else re.findall('..?', joined)
+    index = {name: token for token, name in enumerate(self.vocab) if token}
+    wrong = [name for name in moves if name not in index]
+    if wrong or not joined:
+      raise core.InputError(
+        f'{text!r} is no state of othello(size={self.size})'
+        + (f': no move is named {wrong[0]!r}' if wrong else '')
+        + f"; expected 'start', or moves as {self.vocab[1]!r} to "
+        f'{self.vocab[-1]!r} one after the other'
+      )
+    tokens = np.array([[index[name] for name in moves]], np.int32)
+    steps, states = self.walk(self.init(1), tokens, np.array([len(moves)]))
+    if steps[0] < len(moves):
+      legal = [self.vocab[t] for t in np.flatnonzero(self.legal(states)[0])]
+      raise core.InputError(
+        f'ply {steps[0] + 1}, {moves[steps[0]]!r}, is not legal after '
+        f'{self.format_state(states[0])!r}; legal: '
+        + (', '.join(legal) or 'nothing, the game is over')
+      )
+    return states
+
+
+def _one(
+  position: tuple[np.ndarray, np.ndarray, np.ndarray],
+) -> tuple[np.uint64, np.uint64, np.int8]:
+  black, white, side = position
+  return black[0], white[0], side[0]
+
+
+def _bits(boards: np.ndarray) -> np.ndarray:
+  """[B, 64] uint8: the bits of words [B] or of one, lowest first."""
+  octets = np.ascontiguousarray(boards).reshape(-1, 1).view(np.uint8)
+  return np.unpackbits(octets, axis=-1, bitorder='little')
