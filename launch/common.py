@@ -303,7 +303,7 @@ def predictor(world: Any) -> tuple[Any, str, dict[str, Any], Any]:
     origin, before = reader.of(world, model), {*sys.modules}
     found = user.predictor(model, world, FLAGS.seed)
     return found, model.name, about, reader.with_loaded(origin, before)
-  from wm.train import restore
+  from wm.training import restore
 
   which, folder = FLAGS.checkpoint, FLAGS.out
   if which not in restore.WHICH:

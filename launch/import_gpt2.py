@@ -17,7 +17,7 @@ FLAGS = common.FLAGS
 def main() -> None:
   """Flags in, one library call, the summary out."""
   common.need('world', 'weights', 'out')
-  from wm.train import adopt
+  from wm.training import adopt
 
   summary = adopt.gpt2(
     FLAGS.weights, FLAGS.world, FLAGS.out, model=FLAGS.model, vocab=FLAGS.vocab

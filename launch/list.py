@@ -21,7 +21,7 @@ MANHATTAN = 4589, 102  # Tokens, and the longest sequence.
 def main() -> None:
   """Flags in, one library call for each name."""
   from wm.core import registry
-  from wm.report import catalog, details
+  from wm.reporting import catalog, details
 
   sizes = MANHATTAN
   if FLAGS.world is not None:

@@ -14,7 +14,7 @@ import common  # First: it makes the package importable.
 
 def main(wait: bool = False) -> None:
   """Reports --runs, or --out itself; see `write.report`."""
-  from wm.report import write
+  from wm.reporting import write
 
   common.need('out')
   flags = common.FLAGS

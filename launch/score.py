@@ -40,7 +40,7 @@ def marked(scored_by: Callable, out: pathlib.Path) -> Callable:
   from wm.tasks import standings
 
   reader = provenance.Reader()
-  code = 'wm.evaluation.scoring', 'wm.train.restore'
+  code = 'wm.evaluation.scoring', 'wm.training.restore'
 
   def mark(run) -> dict:
     flags, path = scored_by(run), standings.folder(out, run) / 'train.json'

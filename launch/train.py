@@ -43,7 +43,7 @@ def main() -> None:
   """Flags in, one library call, the summary out."""
   common.need('world', 'model', 'out')
   from wm.runtime import ending
-  from wm.train import config, loop
+  from wm.training import config, loop
 
   fields = [field.name for field in dataclasses.fields(config.Config)]
   given = {name: getattr(FLAGS, name) for name in fields if name in FLAGS}

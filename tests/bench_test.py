@@ -50,7 +50,7 @@ def test_the_peer_is_the_same_function(name):
   from tests.bench import models_bench, peers
   from wm.core import registry
   from wm.models.nn import network
-  from wm.train import config, objectives, state
+  from wm.training import config, objectives, state
 
   world, spec = models_bench.world_of(12), models_bench.FAMILIES[name]
   aim = objectives.make(config.Config('', spec, objective='state'), world)

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tests.train import resume_test, toy
+from tests.training import resume_test, toy
 
 BYTES = 1 << 20
 FLAGS = ('--world=maps(rows=4, columns=4)', '--num=200000', '--num_heldout=10')

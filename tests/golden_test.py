@@ -9,8 +9,8 @@ import tarfile
 import numpy as np
 import pytest
 
-from wm.report import collect
-from wm.report import write as reports
+from wm.reporting import collect
+from wm.reporting import write as reports
 from wm.tasks import standings
 
 FOLDER = pathlib.Path(__file__).parent / 'golden'

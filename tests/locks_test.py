@@ -12,16 +12,16 @@ import threading
 
 import pytest
 
-from tests.train import toy
+from tests.training import toy
 from wm import core
 from wm.core import registry
 from wm.data import sampling
 from wm.data.pgn import ingest
 from wm.evaluation import scoring
 from wm.recon import run as recon
-from wm.report import write
+from wm.reporting import write
 from wm.runtime import files, locks
-from wm.train import loop
+from wm.training import loop
 
 WORLD = 'maps(rows=3, columns=3)'
 
@@ -31,7 +31,7 @@ import os, subprocess, sys, time
 from wm.runtime import locks
 with locks.writer(sys.argv[1], 'train'):
   subprocess.Popen(['sleep', '60'], close_fds=False)
-  if os.fork():
+  if not os.fork():  # It has let go of the lock before it says so.
     print('held', flush=True)
   time.sleep(60)
 """
@@ -138,7 +138,7 @@ def test_systems_without_locks_import_all_the_same(root):
   code = """
 import sys
 sys.modules['fcntl'] = sys.modules['resource'] = None
-import wm.locks, wm.data.ingest, wm.train.sweep
+import wm.runtime.locks, wm.data.pgn.ingest, wm.tasks.sweep
 """
   subprocess.run([sys.executable, '-c', code], cwd=root, check=True)
 

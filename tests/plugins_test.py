@@ -218,7 +218,7 @@ def test_any_world_is_asked_for_a_first_step(folder, method, given, message):
 
 def test_a_run_of_files_goes_on_from_the_same_folder_only(folder, monkeypatch):
   from wm.data import sampling
-  from wm.train import config, loop, restore
+  from wm.training import config, loop, restore
 
   (folder / 'grams.py').write_text(
     'import dataclasses\n'

@@ -40,7 +40,7 @@ def test_what_plug_ins_are_made_from(name):
   assert {f'{home}.py', f'{home}/__init__.py'} & set(found)
   assert {'wm/__init__.py', 'wm/core/world.py', 'numpy'} <= set(found)
   # Statistics, reports and training make no trials.
-  for other in ('wm/report', 'wm/recon', 'wm/train', 'launch', 'tests'):
+  for other in ('wm/reporting', 'wm/recon', 'wm/training', 'launch', 'tests'):
     assert not [module for module in found if module.startswith(other)]
   stats = {'statistics', 'scoring', 'summaries', 'results'}
   assert not {f'wm/evaluation/{one}.py' for one in stats} & set(found)

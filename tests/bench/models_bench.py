@@ -51,8 +51,8 @@ def step_of(
   import jax
 
   from wm.models.nn import network
-  from wm.train import config as config_lib
-  from wm.train import feed, objectives, optimiser, state, step
+  from wm.training import config as config_lib
+  from wm.training import feed, objectives, optimiser, state, step
 
   config = config_lib.Config('', spec, objective=objective, batch=GAMES)
   aim = objectives.make(config, world)

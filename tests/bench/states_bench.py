@@ -59,7 +59,7 @@ def bench_state_labels() -> Iterator[harness.Line]:
 def bench_state_feed() -> Iterator[harness.Line]:
   """Batches from a store with and without labels, by plies."""
   from wm.data import batches, sampling, store
-  from wm.train import feed, state
+  from wm.training import feed, state
 
   world = registry.make('world', f'chess(length={PLIES})')
   with tempfile.TemporaryDirectory() as out:

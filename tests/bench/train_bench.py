@@ -108,7 +108,7 @@ def _our_step(world: Any, model: str, out: str, batch: int) -> Any:
   import jax
 
   from wm.core import registry
-  from wm.train import books, config, feed, loop, runs, state
+  from wm.training import books, config, feed, loop, runs, state
 
   trainer = loop.Trainer(
     config.Config('', model, batch=batch, mesh_data=1),

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from wm.report import paper, printed
+from wm.reporting import paper, printed
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / 'launch' / 'flags'

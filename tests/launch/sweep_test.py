@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from wm.train import writers
+from wm.training import writers
 
 WORLD = '--world=maps(rows=3, columns=3)'
 GRID = [

@@ -13,7 +13,7 @@ from wm.models import transformer
 from wm.models.importers import gpt2 as gpt2_import
 from wm.models.nn import network
 from wm.runtime import files
-from wm.train import adopt, restore
+from wm.training import adopt, restore
 
 torch = pytest.importorskip('torch', reason='the extra torch is not installed')
 

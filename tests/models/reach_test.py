@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from tests.train import toy
+from tests.training import toy
 from wm import core
 from wm.core import registry
 from wm.data import sampling
 from wm.models.nn import network
-from wm.train import loop, restore
-from wm.train.config import Config
+from wm.training import loop, restore
+from wm.training.config import Config
 
 toy.install()
 

@@ -192,7 +192,7 @@ def test_nothing_to_score(tmp_path):
 # A process started in the background may have been told to ignore SIGINT.
 SWEEP = """
 import pathlib, signal, sys
-from tests.train import sweep_test
+from tests.tasks import sweep_test
 from wm.runtime import ending, stopping
 signal.signal(signal.SIGINT, signal.default_int_handler)
 stopping.install(lambda: True)

@@ -19,7 +19,7 @@ from typing import Any
 
 from wm import core
 from wm.core import registry
-from wm.train import config
+from wm.training import config
 
 FILE = 'flagfile'
 SEED = 'seed'  # Runs that differ in it alone are one candidate.

@@ -1,0 +1,398 @@
+"""The papers' values stand beside ours where all settings are the paper's."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from wm.core import registry
+from wm.reporting import beside, collect, paper, tables
+from wm.reporting import printed as printed_lib
+from wm.training import config
+
+FIELDS = dataclasses.fields(config.Config)
+
+
+def entry(metric: str, quantity: str, value: float = 0.5, **more) -> dict:
+  return {
+    **{'metric': metric, 'quantity': quantity, 'spec': f'{metric}()'},
+    **{'world': 'maps()', 'model': 'oracle', 'n': 9, 'value': value},
+    **{'low': 0.0, 'high': 1.0, 'unmeasured': {}, 'seed': 0, **more},
+  }
+
+
+def made(tmp_path, *entries, **training) -> list[tables.Table]:
+  run = collect.Run(tmp_path, list(entries), [], [], None, training)
+  return beside.paper_tables([run])
+
+
+def cells(table: tables.Table) -> dict[str, tuple[str, ...]]:
+  return {row[0]: row[1:] for row in table.rows}
+
+
+@pytest.mark.parametrize('world', paper.PAPERS)
+def test_rows_name_what_there_is(world):
+  assert world in registry.names('world')
+  for row in paper.PAPERS[world].rows:
+    known = {f.name for f in _fields(row.metric)}
+    assert {*row.fields, *row.also, *row.free} <= known
+    assert set(row.world) <= set(_world(world))
+    assert row.values
+    most = np.inf if row.quantity == 'loss' else 1
+    assert all(0 <= value <= most for value, _ in row.values.values())
+    assert all(printed_lib.model_key(name) == name for name in row.values)
+
+
+def _world(name: str):
+  return registry.find('world', name).__dataclass_fields__
+
+
+@pytest.mark.parametrize('world', paper.PAPERS)
+def test_published_models_have_fields_that_there_are(world):
+  for key, trained in paper.PAPERS[world].models.items():
+    assert any(key in row.values for row in paper.PAPERS[world].rows)
+    fields = registry.find('model', trained.model['family'])
+    known = {'family', *fields.__dataclass_fields__}
+    assert set(trained.model) <= known
+    assert set(trained.world) <= set(_world(world))
+    assert set(trained.training) <= {f.name for f in FIELDS}
+
+
+def _fields(metric: str):
+  return registry.find('metric', metric).__dataclass_fields__.values()
+
+
+def printed(world: str, metric: str, quantity: str, model: str, **fields):
+  """The one value that is printed."""
+  found = [
+    row.values[printed_lib.model_key(model)][0]
+    for row in paper.PAPERS[world].rows
+    if (row.metric, row.quantity) == (metric, quantity)
+    and all(row.fields.get(k) == v for k, v in fields.items())
+  ]
+  (value,) = found
+  return value
+
+
+def test_a_name_is_known_with_the_settings_of_a_sweep():
+  assert printed_lib.model_key('GPT-4') == 'gpt4'
+  named = printed_lib.model_key('slice_d128,lr=1e-2,human')
+  assert named == printed_lib.model_key('slice_d128,human')
+  assert (
+    printed('chess', 'exactness', 'exact', named, data=printed_lib.GIVEN)
+    == 0.412
+  )
+  assert not [
+    row
+    for row in paper.PAPERS['chess'].rows
+    if printed_lib.model_key('slice_d128,lr=1e-2,uniform') in row.values
+  ]
+
+
+def test_golden_values():
+  assert printed('seating', 'capability', 'accuracy', 'Llama-2-70B') == 0.77
+  recall = 'distinction', 'recall_definition'
+  assert printed('maps', *recall, 'shortest_paths') == 0.20
+  assert printed('maps', 'probe', 'accuracy', 'random_walks') == 0.99
+  assert printed('othello', *recall, 'championship') == 0.27
+  assert printed('othello', *recall, 'untrained') == 0.14
+  whole = 'compression', 'precision_published'
+  assert printed('othello', *whole, 'synthetic') == 0.98
+  records = 'detour', 'valid_0.01', 'championship'
+  assert printed('othello', *records, kind='random') == 0.66
+  assert printed('othello', *records, kind='adversarial') == 0.70
+  random, adversarial = (
+    [
+      printed('othello', 'detour', f'valid_{p}', 'synthetic', kind=kind)
+      for p in ('0', '0.01', '0.1', '0.25', '0.5')
+    ]
+    for kind in ('random', 'adversarial')
+  )
+  assert random == [1.00, 0.99, 0.97, 0.97, 0.99]
+  assert adversarial == [1.00, 0.98, 0.99, 0.96, 0.97]
+  assert printed('seating', 'compression', 'precision', 'Qwen1.5-110B') == 0.53
+  assert printed('seating', 'distinction', 'recall', 'gpt_4') == 0.56
+
+
+# A run's settings, as the paper has them.
+SEATING = {'world': 'seating()', 'model': 'llama_3_70b'}
+PUZZLES = "compression(k=1, samples=5, suffixes='world', trials=100)"
+OTHELLO = {
+  'world': "othello(pool=1000, records='games', states='recurring')",
+  'model': 'championship',
+  'model_spec': 'transformer(layers=8, width=512)',
+}
+
+
+def test_a_run_of_the_papers_settings_has_its_values_in_the_cells(tmp_path):
+  (table,) = made(
+    tmp_path, entry('compression', 'precision', spec=PUZZLES, **SEATING)
+  )
+  label = "compression(suffixes='world'): precision"
+  assert table.heads == ('', 'llama_3_70b')
+  assert cells(table) == {label: ('0.500 (0.25 ± 0.03 to 0.05)',)}
+  assert ".35 in the paper's own appendix" in table.note
+
+
+@pytest.mark.parametrize(
+  ('changed', 'head'),
+  [
+    ({'world': 'seating(people=4)'}, 'people=3'),
+    ({'spec': PUZZLES.replace('100', '99')}, 'compression trials=100'),
+    ({'spec': PUZZLES.replace('k=1', 'k=2')}, 'compression k=1'),
+    (
+      {'spec': PUZZLES.replace(')', ", accept='top_k(4)')")},
+      "compression accept='epsilon(0.01)'",
+    ),
+    (
+      {
+        'world': 'seating(people=4)',
+        'spec': PUZZLES.replace('samples=5', 'samples=9'),
+      },
+      'people=3, compression samples=5',
+    ),
+  ],
+)
+def test_any_other_setting_puts_the_paper_in_a_column_of_its_own(
+  tmp_path, changed, head
+):
+  given = {'spec': PUZZLES, **SEATING, **changed}
+  (table,) = made(tmp_path, entry('compression', 'precision', **given))
+  assert table.heads == ('', 'llama_3_70b', f'paper: llama_3_70b ({head})')
+  (row,) = cells(table).values()
+  assert row == ('0.500', '0.25 ± 0.03 to 0.05')
+
+
+@pytest.mark.parametrize(
+  ('changed', 'head'),
+  [
+    ({}, ''),
+    ({'model_spec': 'transformer(layers=4, width=128)'}, '8 x 512'),
+    ({'model_spec': 'lstm(layers=8, width=512)'}, "family='transformer'"),
+    ({'model_spec': None}, "8 x 512, family='transformer'"),
+    ({'world': "othello(records='games')"}, "states='recurring', pool=1000"),
+    ({'world': "othello(pool=1000, states='recurring')"}, 'records'),
+  ],
+)
+def test_a_published_model_has_its_size_and_data(tmp_path, changed, head):
+  given = {**OTHELLO, **changed}
+  (table,) = made(
+    tmp_path,
+    entry('compression', 'precision_published', **given),
+    entry('detour', 'valid_0.01', **given),
+  )
+  detour = cells(table)['detour: valid_0.01']
+  if not head:
+    assert table.heads == ('', 'championship')
+    assert detour == ('0.500 (0.66 ± 0.05)',)
+  else:
+    assert table.heads[2] == f'paper: championship ({head})'
+    assert cells(table)['compression: precision_published'][1] == '0.00'
+
+
+def test_rows_that_compare_and_rows_that_do_not(tmp_path):
+  """Of several settings the plainest is shown; another model is left out."""
+  (table,) = made(
+    tmp_path,
+    entry('next_token', 'validity', 0.125, model='untrained'),
+    entry('compression', 'precision_published', 0.25, model='oracle'),
+    entry(
+      'compression',
+      'precision_published',
+      0.75,
+      model='oracle',
+      spec='compression(k=1)',
+    ),
+    entry('compression', 'precision_published', model='another'),
+  )
+  assert table.title == 'Beside the paper'
+  assert table.heads == (
+    *('', 'untrained'),
+    "paper: untrained (Manhattan, 12 x 768, family='transformer')",
+    *('oracle', 'paper: oracle (Manhattan)'),
+  )
+  assert cells(table) == {
+    'next_token: validity': ('0.125', '0.03 ± 0.00', '', ''),
+    'compression: precision_published': ('', '', '0.250', '1.00 ± 0.00'),
+  }
+  assert 'n = 100, inferred' in table.note
+
+
+def test_untrained_distinction_is_compared_as_published():
+  assert printed('maps', 'distinction', 'precision_published', 'untrained') == 0
+  for world in ('maps', 'othello'):
+    rows = {(r.metric, r.quantity) for r in paper.PAPERS[world].rows}
+    assert ('distinction', 'precision_definition') not in rows
+  assert '1,000 random' in paper.PAPERS['othello'].setting
+  assert printed('maps', 'detour', 'valid_0.75', 'random_walks', kind='random')
+  adversarial = {'kind': 'adversarial'}
+  found = printed(
+    'maps', 'detour', 'valid_0.01', 'shortest_paths', **adversarial
+  )
+  assert found == 0.66
+
+
+def test_a_variant_is_matched_by_its_fields(tmp_path):
+  (table,) = made(
+    tmp_path,
+    *(
+      entry(
+        'distinction',
+        'recall_definition',
+        value,
+        **{'model': 'oracle', 'world': 'othello()', 'spec': spec},
+      )
+      for value, spec in (
+        (0.25, 'distinction()'),
+        (0.75, "distinction(boundary='sampled')"),
+        (0.5, "distinction(samples=0, boundary='sampled')"),
+      )
+    ),
+    *(
+      entry('detour', 'valid_0.1', value, **{**OTHELLO, 'spec': spec})
+      for value, spec in (
+        (0.25, 'detour(num=100)'),
+        (0.75, "detour(kind='adversarial')"),
+        (0.5, "detour(kind='second')"),
+      )
+    ),
+  )
+  assert cells(table) == {
+    "distinction(boundary='sampled'): recall_definition": ('0.750 (1.00)', ''),
+    'detour: valid_0.1': ('', '0.250 (0.05)'),
+    "detour(kind='adversarial'): valid_0.1": ('', '0.750 (0.01)'),
+  }
+
+
+def test_without_the_variant_nothing_is_shown(tmp_path):
+  row = entry('distinction', 'recall_definition', world='othello()')
+  assert made(tmp_path, row) == []
+
+
+def test_worlds_have_tables_of_their_own(tmp_path):
+  found = made(
+    tmp_path,
+    entry('next_token', 'validity', world='lattice()'),
+    entry('compression', 'precision_published', world='othello(size=6)'),
+    entry('compression', 'precision_published'),
+    entry('compression', 'precision', spec=PUZZLES, **SEATING),
+  )
+  assert [table.title for table in found] == [
+    'Beside the paper: othello',
+    'Beside the paper: maps',
+    'Beside the paper: seating',
+  ]
+
+
+def chess(quantity: str, model: str, **fields):
+  return printed('chess', 'exactness', quantity, model, **fields)
+
+
+def test_golden_values_of_chess():
+  human, uniform = {'data': printed_lib.GIVEN}, {'data': ''}
+  assert chess('exact', 'transformer_d128', **human) == 0.2682
+  assert chess('trajectory', 'transformer_d128', **human) == 0.0002
+  assert chess('loss', 'transformer_d384', **human) == 7.65e-5
+  assert chess('labelwise', 'slice_d512', **human) == 1
+  assert chess('exact', 'deltanet_d128', **human) == 0.4947
+  assert chess('exact', 'deltanet_positive_d512', **uniform) == 0.6117
+  assert chess('loss', 'slice_diagonal_d256', **uniform) == 4.43e17
+  assert chess('trajectory', 'mamba3_d512', **uniform) == 0.1082
+  assert chess('exact', 'mamba2_d128,human', **uniform) == 0.0492
+  assert all(len(row.values) == 56 for row in paper.PAPERS['chess'].rows)
+
+
+HUMAN = "exactness(data='games', num=10000)"
+OTHER = "exactness(num=10000, world='chess(length=9)')"
+PAPER = {'steps': 310_944, 'batch': 128}
+
+
+def of_chess(quantity, value, spec='exactness(num=10000)', **more):
+  model = 'slice(layers=1, width=128)'
+  more = {'world': 'chess(length=704)', 'model': 'slice_d128', **more}
+  return entry(
+    'exactness', quantity, value, spec=spec, **{'model_spec': model, **more}
+  )
+
+
+def test_chess_is_told_apart_by_games_and_printed_as_there(tmp_path):
+  style = 'transformer(layers=1, width=128)'
+  (table,) = made(
+    tmp_path,
+    *(
+      of_chess(quantity, value, spec)
+      for spec, exact, loss in (
+        ('exactness(num=10000)', 0.05, 0.25),
+        (HUMAN, 0.5, 2.5e-5),
+        (OTHER, 0.75, 1),
+        ("exactness(num=10000, data='games', bins=1)", 0.75, 1),
+      )
+      for quantity, value in (('exact', exact), ('loss', loss))
+    ),
+    of_chess(
+      *('trajectory', 0.0001, HUMAN),
+      **{'model': 'Transformer-d128,human', 'model_spec': style},
+    ),
+    of_chess('exact', 0.125, model='slice_d128,uniform'),
+    of_chess(
+      *('exact', None),
+      **{'model': 'mamba3_d128', 'model_spec': 'mamba3(layers=1, width=128)'},
+    ),
+    **PAPER,
+  )
+  assert table.heads == (
+    *('', 'slice_d128', 'Transformer-d128,human', 'mamba3_d128'),
+  )
+  assert cells(table) == {
+    'exactness: exact': ('0.0500 (0.0414)', '', '– (0.0566)'),
+    'exactness: loss': ('0.25 (0.322331)', '', ''),
+    'exactness(data=...): exact': ('0.5000 (0.4120)', '', ''),
+    'exactness(data=...): loss': ('2.5e-05 (0.055239)', '', ''),
+    'exactness(data=...): trajectory': ('', '0.0001 (0.0002)', ''),
+  }
+  assert 'seed)' in table.note
+  assert 'least' not in table.note
+
+
+def test_a_short_training_is_not_the_papers(tmp_path):
+  spec = 'slice(layers=1, width=128, block_size=1)'
+  found = of_chess('exact', 0.5, 'exactness(num=500)', model_spec=spec)
+  (table,) = made(tmp_path, found, steps=1000, batch=128)
+  assert table.heads[2] == (
+    'paper: slice_d128 (exactness num=10000, block_size=8, steps=310944)'
+  )
+  assert table.rows[0][1:] == ('0.5000', '0.0414')
+
+
+def test_an_imported_checkpoint_does_not_say_how_it_was_trained(tmp_path):
+  found = of_chess('exact', 0.5)
+  (table,) = made(tmp_path, found, imported_sha256='0', model='slice()')
+  assert table.rows[0][1:] == ('0.5000 (0.0414)',)
+
+
+def test_a_model_in_a_file_that_is_gone_is_another(tmp_path):
+  found = of_chess('exact', 0.5, model_spec='gone.py:Model(layers=1)')
+  (table,) = made(tmp_path, found, **PAPER)
+  assert table.heads[2].startswith('paper: slice_d128 (1 x 128')
+
+
+def test_seeds_stand_beside_the_paper_with_their_range(tmp_path):
+  several = {'low': 0.25, 'high': 0.75, 'seeds': (2, 2)}
+  (table,) = made(tmp_path, of_chess('exact', 0.5, **several), **PAPER)
+  assert cells(table) == {
+    'exactness: exact': ('0.5000 (0.0414) [0.2500, 0.7500]',)
+  }
+  assert '[least, greatest of 2 seeds]' in table.note
+  (table,) = made(
+    tmp_path,
+    of_chess('exact', 0.5, **several),
+    of_chess('labelwise', 0.5),
+    **PAPER,
+  )
+  assert cells(table)['exactness: exact'] == (
+    '0.5000 (0.0414) [0.2500, 0.7500], 2 seeds',
+  )
+
+
+def test_without_games_of_people_only_the_uniform_ones_are_compared(tmp_path):
+  assert made(tmp_path, of_chess('exact', 0.5, OTHER)) == []

@@ -1,0 +1,353 @@
+"""Several seeds, settings and steps in one report: rows, columns and lines."""
+
+import json
+
+import pytest
+
+from wm.core import registry
+from wm.evaluation import scoring
+from wm.metrics import exactness
+from wm.reporting import (
+  breakdown,
+  collect,
+  figures,
+  seeds,
+  settings,
+  tables,
+  write,
+)
+
+CASTLING = 'exactness(world="chess(policy=\'castling\')")'
+MODELS = ('slice', 'mamba', 'lstm')
+
+
+def entry(model='m', quantity='exact', value=0.5, **more) -> dict:
+  known = value is not None
+  return {
+    **{'metric': 'exactness', 'spec': 'exactness()', 'quantity': quantity},
+    **{'world': 'chess()', 'model': model, 'n': 40 if known else 0},
+    **{'value': value, 'low': value and value - 0.1},
+    **{'high': value and value + 0.1, 'seed': 3},
+    **{'unmeasured': {} if known else {'not_finite': 4}, **more},
+  }
+
+
+def trained(model: str, seed: int, recipe='r') -> dict:
+  return {
+    **{'model': model, 'recipe': model + recipe, 'training_seed': seed},
+    'training': f'{model}{recipe}{seed}',
+  }
+
+
+def run_of(tmp_path, *entries, breakdown=(), curve=(), **more) -> collect.Run:
+  parts = list(entries), list(breakdown), list(curve)
+  return collect.Run(tmp_path, *parts, None, **more)
+
+
+def seed_runs(tmp_path, values=(0.25, 0.75), **more) -> list[collect.Run]:
+  return [
+    run_of(tmp_path / str(n), entry(value=x, **trained('m', n), **more))
+    for n, x in enumerate(values)
+  ]
+
+
+# Seeds.
+
+
+def test_seeds_are_a_mean_from_the_least_to_the_greatest(tmp_path):
+  other = run_of(tmp_path, entry('other', value=0.125))
+  one, two = seed_runs(tmp_path)
+  found = seeds.pooled([one, other, two])
+  assert [run.name for run in found] == ['m', 'other']
+  assert found[0].seeds == (0, 1)
+  assert found[0].folder == one.folder
+  (mean,) = found[0].entries
+  assert (mean['value'], mean['low'], mean['high']) == (0.5, 0.25, 0.75)
+  assert (mean['n'], mean['clusters']) == (80, 80)
+  assert mean['seeds'] == (2, 2)
+  table = tables.main_table(found)
+  assert table.rows == (
+    ('m', '0.500 [0.250, 0.750], 2 seeds'),
+    ('other', '0.125 [0.025, 0.225], n=40'),
+  )
+  assert 'mean [least, greatest]' in table.note
+  assert 'seeds' not in tables.main_table([other]).note
+
+
+def test_a_seed_without_a_value_is_said(tmp_path):
+  (run,) = seeds.pooled(seed_runs(tmp_path, (0.25, None, 0.75)))
+  ((_, cell),) = tables.main_table([run]).rows
+  assert cell == '0.500 [0.250, 0.750], 2 of 3 seeds'
+  assert run.entries[0]['unmeasured'] == {'not_finite': 4}
+  (run,) = seeds.pooled(seed_runs(tmp_path, (None, None)))
+  ((_, cell),) = tables.main_table([run]).rows
+  assert cell == '– (not_finite 8)'
+
+
+@pytest.mark.parametrize(
+  'more',
+  [
+    [trained('m', 0), trained('m', 0)],  # One training, scored twice.
+    [trained('m', 0, 'lr=1'), trained('m', 1, 'lr=2')],
+    [trained('m', 0), {**trained('m', 1), 'world': 'chess(length=9)'}],
+    [trained('m', 0), {**trained('m', 1), 'model': 'n'}],
+    [{}, {}],  # As older folders say it.
+  ],
+)
+def test_what_differs_in_more_than_its_seed_stays_apart(tmp_path, more):
+  runs = [
+    run_of(tmp_path / str(n), entry(**about)) for n, about in enumerate(more)
+  ]
+  assert seeds.pooled(runs) == runs
+  assert len(set(tables.labels(runs))) == 2
+
+
+def test_names_get_a_world_and_then_a_folder(tmp_path):
+  runs = [
+    run_of(tmp_path / 'a', entry('m')),
+    run_of(tmp_path / 'b', entry('m')),
+    run_of(tmp_path / 'c', entry('m', world='maps()')),
+    run_of(tmp_path / 'd', entry('n')),
+  ]
+  assert tables.labels(runs) == [
+    *('m on chess() (a)', 'm on chess() (b)', 'm on maps()', 'n')
+  ]
+
+
+def test_breakdowns_are_pooled_place_by_place(tmp_path):
+  runs = []
+  for n in range(2):
+    about = trained('m', n)
+    parts = [
+      entry(value=n / 4 + step / 100, where={'step': step}, **about)
+      for step in (0, 20)
+    ]
+    runs.append(run_of(tmp_path, entry(**about), breakdown=parts))
+  (run,) = seeds.pooled(runs)
+  assert [(e['where'], e['value']) for e in run.breakdown] == [
+    ({'step': 0}, 0.125),
+    ({'step': 20}, pytest.approx(0.325)),
+  ]
+
+
+# Settings.
+
+
+def test_settings_are_columns_of_a_table_for_each_quantity(tmp_path):
+  data = "exactness(num=9, data='games/human')"
+  world = CASTLING.replace('(', '(num=9, ', 1)
+  runs = [
+    run_of(
+      tmp_path,
+      entry(name, 'exact', 0.25, spec='exactness(num=9)'),
+      entry(name, 'exact', 0.5, spec=data),
+      entry(name, 'exact', 0.75, spec=world),
+      entry(name, 'loss', 0.75, spec=world),
+      entry(name, 'trajectory', 0.75, spec=world),
+    )
+    for name in ('one', 'two')
+  ]
+  (table,) = settings.compared(runs)
+  assert table.title == 'exactness(num=9): exact'
+  assert table.heads == (
+    *('model', 'default', 'data=games/human'),
+    "world=chess(policy='castling')",
+  )
+  low = '0.250 [0.150, 0.350]'
+  assert [row[:2] for row in table.rows] == [('one', low), ('two', low)]
+  assert table.note == 'Value [95 % interval].'
+  assert (
+    'Of several settings: exactness(num=9).' in tables.main_table(runs).note
+  )
+  (whole,) = settings.quantities(runs)
+  assert whole.folded
+  assert whole.title == f'All of {world}'
+  assert whole.heads == ('model', 'exact', 'loss', 'trajectory')
+
+
+def test_one_setting_needs_no_table(tmp_path):
+  runs = [run_of(tmp_path, entry()), run_of(tmp_path, entry('other'))]
+  assert settings.compared(runs) == []
+  assert settings.quantities(runs) == []
+
+
+def test_seeds_of_settings_are_said_once(tmp_path):
+  runs = []
+  for n in range(2):
+    about = trained('m', n)
+    both = [entry(spec=spec, **about) for spec in ('exactness()', CASTLING)]
+    runs.append(run_of(tmp_path, *both))
+  (table,) = settings.compared(seeds.pooled(runs))
+  assert table.rows == (('m', *['0.500 [0.500, 0.500]'] * 2),)
+  assert table.note == 'Mean [least, greatest] of 2 seeds.'
+  assert table.title == 'exactness: exact'
+
+
+def test_a_long_setting_is_no_place_on_an_axis(tmp_path):
+  long, short = CASTLING, 'exactness(bins=9)'
+  run = run_of(tmp_path, *(entry(spec=s) for s in ('exactness()', long, short)))
+  assert list(figures.ablations([run])) == ['bins']
+
+
+# Steps.
+
+
+def steps_of(model: str, num: int, spec='exactness()', **more) -> list[dict]:
+  return [
+    entry(model, value=0.9 - k / 50, spec=spec, where={'step': 20 * k}, **more)
+    for k in range(num)
+  ]
+
+
+def test_many_numbers_are_a_curve_and_few_a_table(tmp_path):
+  parts = [*steps_of('m', 30), *steps_of('m', 12, CASTLING)]
+  parts += [
+    entry(quantity='labelwise', where={'king': place}) for place in 'abcdefgh'
+  ]
+  parts += [entry(quantity='trajectory', where={'head': n}) for n in (1, 2)]
+  run = run_of(tmp_path, entry(), breakdown=parts)
+  (one,) = breakdown.curves([run])
+  assert (one.metric, one.quantity, one.column) == (
+    'exactness',
+    'exact',
+    'step',
+  )
+  assert [len(models['m']) for models in one.lines.values()] == [30, 12]
+  first, second = breakdown.along([one])
+  assert first.title == 'exactness(): exact by tokens of the sequence so far'
+  assert first.heads == ('model', *map(str, range(0, 600, 60)))
+  assert first.rows[0][1].startswith('0.900')
+  assert second.rows[0][5:] == ('',) * 6
+  few = breakdown.table([run], [one])
+  assert {row[2] for row in few.rows} == {'labelwise', 'trajectory'}
+  assert breakdown.table([run_of(tmp_path)], []) is None
+
+
+def test_models_have_colours_and_their_variants_dashes():
+  pairs = [f'{m},{data}' for m in MODELS for data in ('human', 'uniform')]
+  looks = figures.styles([*pairs, 'naive'])
+  assert looks['slice,human']['color'] == looks['slice,uniform']['color']
+  assert len({look['color'] for look in looks.values()}) == 4
+  assert (
+    looks['slice,human']['linestyle'] != looks['slice,uniform']['linestyle']
+  )
+  assert looks['slice,human']['linestyle'] == looks['lstm,human']['linestyle']
+  for num in (3, 15, 40):
+    apart = figures.styles([f'model{n}' for n in range(num)])
+    assert len({look['color'] for look in apart.values()}) == num
+    assert len({look['linestyle'] for look in apart.values()}) == 1
+
+
+def test_a_setting_of_a_model_is_no_variant_unless_names_differ_in_it():
+  names = ['a,lr=1,human', 'a,lr=1,uniform', 'b,lr=2,human', 'b,lr=2,uniform']
+  looks = [figures.styles(names)[name] for name in names]
+  dashes = [look['linestyle'] for look in looks]
+  assert dashes == [dashes[0], dashes[1]] * 2
+  rates = figures.styles(['a,lr=1', 'a,lr=2', 'b,lr=1', 'b,lr=2'])
+  assert rates['a,lr=1']['color'] == rates['a,lr=2']['color']
+  assert rates['a,lr=1']['linestyle'] != rates['a,lr=2']['linestyle']
+
+
+def axes_of(monkeypatch, draw) -> list:
+  """The axes of what a function draws."""
+  kept = []
+  monkeypatch.setattr(
+    figures, '_png', lambda figure: kept.append(figure) or b''
+  )
+  draw()
+  (figure,) = kept
+  return figure.axes
+
+
+def test_seeds_are_lines_alike_and_named_once(tmp_path, monkeypatch):
+  curve = [
+    {'step': 1, 'loss': 3.0},
+    {'step': 2, 'heldout_loss': 2.5, 'heldout_tokens': 9, 'heldout_exact': 0.1},
+    {'step': 3, 'heldout_loss': 0.1, 'heldout_tokens': 9, 'heldout_exact': 0.5},
+  ]
+  about = {'curve': curve, 'training': {'objective': 'state'}}
+  runs = [
+    run_of(tmp_path, entry(**trained(name, n)), **about)
+    for name in MODELS
+    for n in range(2)
+  ]
+  loss, exact = axes_of(monkeypatch, lambda: figures.training(runs))
+  assert loss.get_ylabel() == 'nats per label'
+  assert loss.get_yscale() == 'log'
+  assert exact.get_ylabel() == 'exact, held out'
+  assert len(loss.lines) == len(exact.lines) == 6
+  assert len({line.get_color() for line in loss.lines}) == 3
+  (legend,) = loss.figure.legends
+  assert [text.get_text() for text in legend.texts] == list(MODELS)
+  few = run_of(tmp_path, entry(), curve=curve)
+  loss, _ = axes_of(monkeypatch, lambda: figures.training([few]))
+  assert loss.get_ylabel() == 'nats per token'
+  assert [line.get_label() for line in loss.lines] == ['m, training', 'm']
+  mixed = [runs[0], few]
+  assert figures._unit(mixed) == 'nats'
+  assert figures.training([run_of(tmp_path)]) is None
+
+
+def test_curves_have_a_panel_for_each_setting(tmp_path, monkeypatch):
+  runs = [
+    run_of(
+      tmp_path,
+      entry(name),
+      breakdown=[*steps_of(name, 9), *steps_of(name, 6, CASTLING)],
+    )
+    for name in MODELS
+  ]
+  runs[0].breakdown[3].update(value=None, low=None, high=None)
+  (one,) = breakdown.curves(runs)
+  assert figures.banded(one)
+  default, castling = axes_of(monkeypatch, lambda: figures.curves(one))
+  assert default.get_title() == 'default'
+  assert castling.get_title() == "world=chess(policy='castling')"
+  assert [len(line.get_xdata()) for line in default.lines] == [8, 9, 9]
+  assert default.get_xlim() == (0, 160)
+  assert default.get_ylim() == castling.get_ylim()
+  assert default.get_xlabel() == 'tokens of the sequence so far'
+  assert default.get_ylabel() == 'exact'
+  assert len(default.collections) == 3, 'bands'
+
+
+# All of it.
+
+
+def test_a_report_over_models_data_and_seeds(tmp_path):
+  world = registry.make('world', 'chess(length=120)')
+  metrics = [
+    exactness.Metric(num=4),
+    exactness.Metric(num=4, world="chess(policy='castling', length=120)"),
+  ]
+  folders = []
+  for name in ('naive', 'copy_start'):
+    model = registry.make('model', name).predictor(world, 0)
+    for data in ('human', 'uniform'):
+      for seed in (0, 1):
+        label = f'{name},{data}'
+        about = {k: x for k, x in trained(label, seed).items() if k != 'model'}
+        folders.append(tmp_path / f'{label},{seed}')
+        scoring.run(
+          *(model, world, metrics),
+          **{'seed': 0, 'model_name': label, 'out': folders[-1]},
+          extra=about,
+        )
+        lines = [{'step': 1, 'heldout_loss': 1.0, 'heldout_exact': 0.1}]
+        text = '\n'.join(map(json.dumps, lines))
+        (folders[-1] / 'metrics.jsonl').write_text(text)
+  out = tmp_path / 'report'
+  summary = write.report(folders, out)
+  text = (out / 'report.md').read_text()
+  assert 'training seeds 0, 1' in text
+  assert text.count('| naive,human |') == text.count('| copy_start,uniform |')
+  assert '## exactness(num=4): exact' in text
+  assert '![exactness: exact by tokens of the sequence so far; bands' in text
+  assert (out / 'exactness_exact_by_step.png').stat().st_size > 9999
+  num = sum(len(json.loads((f / 'scores.json').read_text())) for f in folders)
+  assert summary['results'] == num
+  page = (out / 'report.html').read_text()
+  assert page.count('class="wide"') == 3
+  rows = (out / 'rows.csv').read_text().splitlines()
+  each = [(f / 'rows.csv').read_text().splitlines() for f in folders]
+  assert rows == each[0] + [line for lines in each[1:] for line in lines[1:]]

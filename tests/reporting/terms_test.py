@@ -1,0 +1,128 @@
+"""Every number, axis and sign of a report is said in words, by its plug-in."""
+
+import json
+import re
+import tarfile
+
+import numpy as np
+import pytest
+
+from wm.core import registry
+from wm.reporting import breakdown, collect, figures, terms, write
+
+
+def entry(model='a', value=0.5, spec='compression()', **more) -> dict:
+  return {
+    **{'metric': 'compression', 'quantity': 'precision', 'spec': spec},
+    **{'world': 'maps()', 'model': model, 'n': 9, 'value': value},
+    **{'low': 0.25, 'high': 0.75, 'unmeasured': {}, 'seed': 0, **more},
+  }
+
+
+@pytest.mark.parametrize('metric', registry.names('metric'))
+def test_a_metric_says_its_quantities_in_two_sentences(metric):
+  cls = registry.find('metric', metric)
+  columns = {'probability', *getattr(cls, 'breakdown', ())}
+  assert set(cls.headline) <= set(cls.glossary)
+  assert set(getattr(cls, 'breakdown', ())) <= set(cls.glossary)
+  for name, text in cls.glossary.items():
+    if name not in columns:
+      sentences = re.findall(r'[^.]+?(?:\.\d[^.]*)*\.(?:\s|$)', text)
+      assert len(sentences) == 2, (name, text)
+      assert text[0].isupper()
+
+
+def test_every_quantity_of_a_scored_run_is_said(root):
+  with tarfile.open(root / 'tests/golden/scored.tar.xz') as tar:
+    entries = json.load(tar.extractfile('scored/scores.json'))
+  assert len(entries) > 20
+  for one in entries:
+    assert terms.quantity(one['metric'], one['quantity']), one['quantity']
+  said = terms.glossary(entries)
+  assert said['detour: valid'] == terms.quantity('detour', 'valid_0.75')
+  assert 'detour: valid_0.75' not in said
+  assert said['traversal: within'] == terms.quantity('traversal', 'within_5')
+  of_valid = terms.quantity('traversal', 'optimal_of_valid')
+  assert of_valid != terms.quantity('traversal', 'optimal')
+  assert said['probe'].startswith('Trains a linear probe')
+
+
+def test_axes_are_named_by_who_knows_them():
+  column = terms.column
+  two_way = 'two-way streets at the current intersection'
+  assert column('two_way', 'compression', 'maps()') == two_way
+  assert 'moves made' in column('ply', 'compression', 'othello(size=6)')
+  assert column('left', 'compression', 'seating()') == 'arrangements left'
+  assert column('step', 'exactness', 'chess()').startswith('tokens')
+  assert column('unheard_of', 'compression', 'lattice()') == 'unheard_of'
+  assert column('two_way', 'compression', 'gone.py:World()') == 'two_way'
+  k = terms.field('compression', 'k')
+  assert k == 'k: only the first k tokens of continuations'
+  assert terms.field('compression', 'unheard_of') == 'unheard_of'
+
+
+@pytest.mark.parametrize('world', registry.names('world'))
+def test_pictures_are_explained(world):
+  text = terms.picture(world)
+  assert text.endswith('.')
+  if world == 'maps':
+    assert 'filled red dot' in text
+    assert 'green ring is the destination' in text
+
+
+def test_two_way_streets_are_named_in_the_table(tmp_path):
+  parts = [entry(where={'two_way': n}) for n in range(3)]
+  run = collect.Run(tmp_path, [entry()], parts, [], None)
+  table = breakdown.table([run], breakdown.curves([run]))
+  assert table.note == 'two_way: two-way streets at the current intersection'
+
+
+def drawn(monkeypatch, draw):
+  """The axes that a figure is drawn on."""
+  kept = []
+  usual = figures._axes
+  monkeypatch.setattr(
+    figures, '_axes', lambda *a, **k: kept.append(usual(*a, **k)) or kept[-1]
+  )
+  draw()
+  return kept[0][1]
+
+
+def test_curves_that_coincide_are_told_apart(tmp_path, monkeypatch):
+  parts = {
+    name: [entry(name, where={'two_way': n}) for n in range(20)]
+    for name in ('a', 'b', 'c')
+  }
+  given = breakdown.Curves('compression', 'precision', 'two_way', {'s': parts})
+  given.lines['compression()'] = given.lines.pop('s')
+  (axis,) = drawn(monkeypatch, lambda: figures.curves(given))
+  assert axis.get_xlabel() == 'two-way streets at the current intersection'
+  lines = axis.lines
+  assert len({line.get_marker() for line in lines}) == 3
+  widths = [line.get_linewidth() for line in lines]
+  assert widths == sorted(widths, reverse=True)
+  assert widths[0] > 2 * widths[-1]
+  marked = [
+    set(range(20)[slice(start, None, step)])
+    for start, step in (line.get_markevery() for line in lines)
+  ]
+  assert all(marked)
+  assert not marked[0] & marked[1] & marked[2]
+
+
+def test_settings_that_coincide_stand_beside_each_other(monkeypatch):
+  points = [entry(name, x=x) for name in 'ab' for x in (0, 1)]
+  (axis,) = drawn(monkeypatch, lambda: figures.ablation('k', points))
+  first, second = (line.get_xdata() for line in axis.lines)
+  np.testing.assert_allclose(np.subtract(second, first), 0.12)
+  assert 'first k tokens' in axis.get_xlabel().replace('\n', ' ')
+  assert len({line.get_marker() for line in axis.lines}) == 2
+
+
+def test_a_report_says_what_its_numbers_mean(tmp_path):
+  (tmp_path / 'run').mkdir()
+  (tmp_path / 'run/scores.json').write_text(json.dumps([entry()]))
+  write.report([tmp_path / 'run'], tmp_path / 'report')
+  text = terms.quantity('compression', 'precision')
+  for name in ('report.md', 'report.html'):
+    assert text in (tmp_path / 'report' / name).read_text()

@@ -1,0 +1,311 @@
+"""The worst trials: which they are, what is drawn, and what the page says."""
+
+import base64
+import csv
+import json
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from wm import core, predictors
+from wm.core import registry
+from wm.evaluation import scoring
+from wm.reporting import collect, gallery, scenes, worst, write
+
+COLUMNS = (
+  *('metric', 'spec', 'quantity', 'row', 'value', 'reason', 'prefix'),
+  *('other_prefix', 'state', 'other_state', 'suffix', 'wrong_at'),
+)
+
+
+def entry(metric='compression', quantity='precision', **more):
+  return {
+    **{'metric': metric, 'spec': f'{metric}()', 'quantity': quantity},
+    **{'world': 'lattice()', 'model': 'm', 'n': 3, 'value': 0.5},
+    **{'low': 0.0, 'high': 1.0, 'unmeasured': {}, 'seed': 0, **more},
+  }
+
+
+def run_of(folder, rows, entries=None) -> collect.Run:
+  """A run with these rows, dicts that leave out what is usual."""
+  folder.mkdir(exist_ok=True)
+  (folder / 'scores.json').write_text(json.dumps(entries or [entry()]))
+  usual = {'metric': 'compression', 'spec': 'compression()'}
+  with open(folder / 'rows.csv', 'w', newline='') as file:
+    writer = csv.DictWriter(file, COLUMNS, restval='')
+    writer.writeheader()
+    for number, row in enumerate(rows):
+      known = {**usual, 'quantity': 'precision', 'row': number, **row}
+      writer.writerow(known)
+  return collect.load(folder)
+
+
+def chosen(run, most=3) -> list[worst.Trial]:
+  (group,) = worst.groups([run], most)[0]
+  return list(group.trials)
+
+
+# Which they are.
+
+
+def test_lowest_values_come_first_and_perfect_ones_never(tmp_path):
+  values = [1.0, 0.5, 0.25, 1.0, 0.75]
+  rows = [{'value': v, 'state': str(n)} for n, v in enumerate(values)]
+  run = run_of(tmp_path / 'a', rows)
+  assert [trial.value for trial in chosen(run, 9)] == [0.25, 0.5, 0.75]
+  assert [trial.value for trial in chosen(run, 2)] == [0.25, 0.5]
+  (group,) = worst.groups([run])[0]
+  assert (group.measured, group.short) == (5, 3)
+
+
+def test_unmeasured_rows_are_no_failures(tmp_path):
+  rows = [
+    {'value': '', 'reason': 'vacuous', 'state': '0'},
+    {'value': 0, 'state': '1'},
+  ]
+  run = run_of(tmp_path / 'a', rows)
+  assert [trial.states for trial in chosen(run)] == [('1',)]
+  assert worst.groups([run])[0][0].measured == 1
+
+
+def test_ties_come_in_an_order_of_states_not_of_rows(tmp_path):
+  states = [str(n) for n in range(40)]
+  orders = [
+    [
+      trial.states
+      for trial in chosen(
+        run_of(tmp_path / name, [{'value': 0, 'state': s} for s in given]), 5
+      )
+    ]
+    for name, given in (('a', states), ('b', states[::-1]))
+  ]
+  assert orders[0] == orders[1]
+  assert orders[0] != [(s,) for s in states[:5]]
+
+
+def test_no_state_twice_while_there_are_others(tmp_path):
+  rows = [
+    {'value': 0, 'state': str(n % 4), 'suffix': f'left {"stay " * n}'}
+    for n in range(40)
+  ]
+  run = run_of(tmp_path / 'a', rows)
+  assert len({trial.states for trial in chosen(run, 3)}) == 3
+  six = chosen(run, 6)
+  assert len({trial.states for trial in six}) == 4
+  assert len({trial.suffix for trial in six}) == 6
+
+
+def test_a_series_is_one_quantity_and_other_specs_are_left_out(tmp_path):
+  entries = [
+    entry('detour', 'valid_0'),
+    entry('detour', 'valid_0.5', spec='detour(num=7)'),
+  ]
+  fixed = {'metric': 'detour', 'spec': 'detour()'}
+  rows = [
+    {**fixed, 'quantity': 'valid_0', 'value': 0, 'state': '0'},
+    {**fixed, 'quantity': 'valid_0.5', 'value': 0, 'state': '1'},
+    {**fixed, 'quantity': 'detours_0.5', 'value': 0, 'state': '2'},
+    {**fixed, 'spec': 'detour(num=7)', 'value': 0, 'state': '3'},
+  ]
+  run = run_of(tmp_path / 'a', rows, entries)
+  (group,) = worst.groups([run])[0]
+  assert (group.quantity, group.measured) == ('valid', 2)
+  assert {trial.states for trial in group.trials} == {('0',), ('1',)}
+
+
+def test_metrics_without_prefix_and_state_are_left_out(tmp_path):
+  run = run_of(tmp_path / 'a', [{'value': 0.25}, {'value': 1}])
+  assert worst.groups([run]) == [[]]
+  assert gallery.section([run], [[]]) == gallery.markdown([[]]) == ''
+
+
+def test_a_damaged_row_is_named(tmp_path):
+  run = run_of(tmp_path / 'a', [{'value': 0}, {'value': 'much'}])
+  with pytest.raises(core.InputError, match=r'rows\.csv, line 3: .*much'):
+    worst.groups([run])
+
+
+def test_no_rows_no_trials(tmp_path):
+  run = run_of(tmp_path / 'a', [])
+  (run.folder / 'rows.csv').unlink()
+  assert worst.groups([run]) == [[]]
+
+
+# What is drawn.
+
+
+def trial(**fields) -> worst.Trial:
+  blank = worst.Trial('0', 0.0, (), (), (), 0)
+  return blank._replace(**fields)
+
+
+def captions(spec: str, **fields) -> list[list[str]]:
+  rows = scenes.Painter(spec).rows(trial(**fields))
+  return [[scene.caption for scene in row] for row in rows]
+
+
+def test_one_state_of_two_prefixes_is_drawn_once():
+  assert captions(
+    'lattice()', prefixes=('right', 'right stay'), states=('1', '1')
+  ) == [['After either prefix']]
+
+
+def test_the_place_and_what_is_legal_there():
+  found = captions(
+    'lattice()',
+    prefixes=('right', 'right right'),
+    suffix=('right', 'left', 'left', 'left'),
+    wrong_at=3,
+  )
+  on = 'and 2 tokens of the continuation: left is legal here'
+  assert found == [
+    ['After the first prefix', 'After the other prefix'],
+    [f'After the first prefix {on}', f'After the other prefix {on}'],
+  ]
+
+
+def test_a_wrong_first_token_needs_no_second_picture():
+  assert captions(
+    'lattice()', states=('0', '2'), suffix=('left',), wrong_at=1
+  ) == [
+    [
+      'After the first prefix: left is illegal here',
+      'After the other prefix: left is legal here',
+    ]
+  ]
+
+
+def test_a_continuation_that_leaves_the_world_before():
+  found = captions(
+    'lattice()', states=('1',), suffix=('left', 'left', 'stay'), wrong_at=3
+  )
+  assert found == [
+    [
+      'After the prefix',
+      'After the prefix and 1 token of the continuation: '
+      'left is illegal here already',
+    ]
+  ]
+
+
+def test_the_picture_is_that_of_the_state_there():
+  painter = scenes.Painter('connect4()')
+  found = painter.rows(
+    trial(prefixes=('1 1',), suffix=('2', '3', '4'), wrong_at=3)
+  )
+  world = painter.world
+  drawn = [scene.drawing for row in found for scene in row]
+  assert drawn == [
+    world.render(world.parse_state(text)[0])
+    for text in ('2,0,0,0,0,0,0', '2,1,1,0,0,0,0')
+  ]
+
+
+@pytest.mark.parametrize(
+  'fields',
+  [
+    {},
+    {'states': ('99',)},
+    {'prefixes': ('up up',)},
+    {'prefixes': ('left',)},
+    {'prefixes': ('left',), 'states': ('99',)},
+  ],
+)
+def test_what_the_world_does_not_know_is_not_drawn(fields):
+  assert captions('lattice()', **fields) == []
+
+
+@pytest.mark.parametrize('wrong_at', [0, 3, 9])
+def test_an_unknown_place_is_not_drawn(wrong_at):
+  found = captions(
+    'lattice()', states=('0',), suffix=('up', 'left'), wrong_at=wrong_at
+  )
+  assert found == [['After the prefix']]
+
+
+def test_prefixes_are_preferred_and_states_serve_without_them():
+  painter = scenes.Painter('lattice()')
+  (((found, _),),) = painter.rows(trial(prefixes=('right',), states=('3',)))
+  assert found == painter.world.render(np.array([1], np.int32))
+  (((found, _),),) = painter.rows(trial(prefixes=('left',), states=('3',)))
+  assert found == painter.world.render(np.array([3], np.int32))
+
+
+# What the page says.
+
+
+def drawings(page: str) -> list[ElementTree.Element]:
+  found = re.findall(r'data:image/svg\+xml;base64,([\w+/=]+)', page)
+  return [ElementTree.fromstring(base64.b64decode(text)) for text in found]
+
+
+def test_the_section_marks_the_token_and_escapes(tmp_path):
+  rows = [
+    {
+      **{'value': 0, 'state': '0', 'prefix': 'stay', 'other_prefix': '<b>'},
+      **{'suffix': 'stay left stay <i>', 'wrong_at': 2},
+    }
+  ]
+  run = run_of(tmp_path / 'a', rows)
+  text = gallery.section([run], worst.groups([run]))
+  assert 'stay <mark>left</mark> <span class="after">stay &lt;i&gt;' in text
+  assert '<b>&' not in text
+  assert '&lt;b&gt;' in text
+  assert '1 of 1 trials below 1, lowest 0.000' in text
+  assert 'In the pictures: The line around the current state' in text
+  assert len(drawings(text)) == 1
+
+
+def test_perfect_models_are_said_to_be(tmp_path):
+  run = run_of(tmp_path / 'a', [{'value': 1, 'state': '0'}] * 4)
+  groups = worst.groups([run])
+  text = gallery.section([run], groups)
+  assert 'No trial below 1 in compression(): precision (4).' in text
+  assert '<details' not in text
+  assert gallery.markdown(groups) == ''
+
+
+def test_without_the_world_there_is_text(tmp_path):
+  world = "maps(nodes='gone.csv', edges='gone.csv')"
+  rows = [{'value': 0, 'state': '1,2', 'prefix': '1 2 N', 'suffix': 'S'}]
+  run = run_of(tmp_path / 'a', rows, [entry(world=world)])
+  text = gallery.section([run], worst.groups([run]))
+  assert 'No pictures: no such file: gone.csv' in text
+  assert '1 2 N' in text
+  assert not drawings(text)
+
+
+# Every world, from scores to page.
+
+METRICS = (
+  'next_token(num=6)',
+  'traversal(num=6)',
+  'compression(trials=6, samples=4)',
+  'distinction(trials=6, samples=4)',
+  'detour(num=4, probabilities=(0.1,))',
+)
+
+
+@pytest.mark.parametrize('name', registry.names('world'))
+def test_every_world_is_pictured(name, tmp_path):
+  world = registry.make('world', f'{name}()')
+  bad = predictors.NoisyOracle(
+    world, illegal=0.0, wrong=0.4, by='prefix', seed=2
+  )
+  metrics = [registry.make('metric', text) for text in METRICS]
+  scoring.run(bad, world, metrics, seed=1, model_name='bad', out=tmp_path / 'a')
+  write.report([tmp_path / 'a'], tmp_path / 'report')
+  page = (tmp_path / 'report' / 'report.html').read_text()
+  found = drawings(page)
+  if world.legal(world.sample_states(50, 0))[:, 1:].all():
+    assert not found, 'where everything is legal nothing can fail'
+    return
+  assert found, 'there are failures and so there are pictures'
+  assert all(root.tag.endswith('svg') for root in found)
+  assert 'is illegal here' in page
+  assert not re.search(r'(src|href)="(?:https?:)?//', page)
+  text = (tmp_path / 'report' / 'report.md').read_text()
+  assert '## The worst trials' in text
+  assert 'svg' not in text

@@ -1,0 +1,284 @@
+"""Reports: every number is there, the page stands alone, a browser shows it."""
+
+import csv
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from wm import core
+from wm.reporting import collect, figures, tables, write
+
+
+def entry(model: str, metric: str, quantity: str, value, **more) -> dict:
+  """One result of made-up trials."""
+  known = value is not None
+  return {
+    'metric': metric,
+    'spec': f'{metric}()',
+    'quantity': quantity,
+    'world': 'maps()',
+    'model': model,
+    'n': 40 if known else 0,
+    'value': value,
+    'low': value - 0.1 if known else None,
+    'high': value + 0.1 if known else None,
+    'unmeasured': {} if known else {'vacuous': 40},
+    'seed': 3,
+    **more,
+  }
+
+
+@pytest.fixture
+def runs(tmp_path: pathlib.Path) -> list[pathlib.Path]:
+  """Two runs: one trained with a curve, a map and an ablation, one not."""
+  first, second = tmp_path / 'shortest_paths', tmp_path / 'untrained'
+  headline = core_headline('compression')
+  scores = {
+    first: [
+      entry('shortest_paths', 'compression', headline, 0.25),
+      entry(
+        'shortest_paths',
+        'compression',
+        headline,
+        0.75,
+        spec='compression(k=1)',
+      ),
+    ],
+    second: [
+      entry('untrained', 'compression', headline, None),
+      entry('untrained', 'compression', 'precision_published', 0.125),
+    ],
+  }
+  for folder, entries in scores.items():
+    folder.mkdir()
+    (folder / 'scores.json').write_text(json.dumps(entries))
+    with open(folder / 'rows.csv', 'w', newline='') as file:
+      writer = csv.writer(file)
+      writer.writerow(['metric', 'value', folder.name])
+      writer.writerow(['compression', '0.5', 'x'])
+  lines = [{'step': 1, 'loss': 3.0}, {'step': 2, 'heldout_loss': 2.5}]
+  (first / 'metrics.jsonl').write_text('\n'.join(map(json.dumps, lines)))
+  (first / 'summary.json').write_text('{"sequences": 6400, "failed": 7}')
+  (first / 'map.html').write_text('<html></html>')
+  return [first, second]
+
+
+def core_headline(metric: str) -> str:
+  """The metric's first quantity of the main table."""
+  from wm.core import registry
+
+  return registry.find('metric', metric).headline[0]
+
+
+def test_report_holds_every_number(runs, tmp_path):
+  out = tmp_path / 'report'
+  summary = write.report(runs, out)
+  assert summary['results'] == 4
+  text = (out / 'report.md').read_text()
+  assert '0.250 [0.150, 0.350], n=40' in text
+  assert '0.750' in text
+  assert 'vacuous 40' in text
+  assert '0.125 | 0.00 ± 0.00' in text, "the paper's value stands apart"
+  assert 'Manhattan' in text
+  assert (out / 'map_shortest_paths.html').is_file()
+  assert len(json.loads((out / 'scores.json').read_text())) == 4
+
+
+def test_rows_are_merged_with_the_union_of_columns(runs, tmp_path):
+  write.report(runs, tmp_path / 'report')
+  with open(tmp_path / 'report' / 'rows.csv', newline='') as file:
+    rows = list(csv.DictReader(file))
+  assert [row['untrained'] for row in rows] == ['', 'x']
+  assert [row['shortest_paths'] for row in rows] == ['x', '']
+
+
+def test_page_needs_no_network(runs, tmp_path):
+  write.report(runs, tmp_path / 'report')
+  page = (tmp_path / 'report' / 'report.html').read_text()
+  assert not re.search(r'(src|href)="(?:https?:)?//', page)
+  assert page.count('data:image/png;base64,') == 2, 'a curve and an ablation'
+
+
+def test_ablation_takes_the_base_as_one_of_its_points(runs):
+  loaded = [collect.load(run) for run in runs]
+  found = figures.ablations(loaded)
+  assert list(found) == ['k']
+  assert sorted(point['x'] for point in found['k']) == [0, 1]
+
+
+def test_a_series_is_no_ablation(runs):
+  path = runs[0] / 'scores.json'
+  kinds = ('detour()', "detour(kind='adversarial')")
+  more = [
+    entry('shortest_paths', 'detour', 'valid_0.1', 0.5, spec=kind)
+    for kind in kinds
+  ]
+  path.write_text(json.dumps(json.loads(path.read_text()) + more))
+  assert list(figures.ablations([collect.load(path.parent)])) == ['k']
+
+
+def test_text_is_escaped(runs, tmp_path):
+  bad = '<script>alert(1)</script>'
+  path = runs[1] / 'scores.json'
+  entries = json.loads(path.read_text())
+  entries[0]['model'] = bad
+  path.write_text(json.dumps(entries))
+  write.report(runs[1:], tmp_path / 'report')
+  assert bad not in (tmp_path / 'report' / 'report.html').read_text()
+
+
+@pytest.mark.parametrize(
+  ('text', 'message'),
+  [
+    ('{', 'not JSON'),
+    ('{}', 'expected a list'),
+    ('[{"metric": "compression"}]', 'entry 0 lacks quantity'),
+    ('[3]', 'entry 0: expected an object'),
+    ('[' * 100_000, 'not JSON'),
+  ],
+)
+def test_damaged_results_are_named(tmp_path, text, message):
+  (tmp_path / 'scores.json').write_text(text)
+  with pytest.raises(core.InputError, match=message):
+    collect.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+  ('name', 'text', 'message'),
+  [
+    ('rows.csv', b'\x00\xff junk', 'rows.csv is damaged'),
+    ('rows.csv', b'a,b\n1,2\n', "rows.csv has no column 'metric'"),
+    ('metrics.jsonl', b'junk', r'metrics\.jsonl, line 1: not JSON'),
+    ('metrics.jsonl', b'{"step": 1}\n[]', 'line 2: expected an object'),
+    ('metrics.jsonl', b'{"step": "one"}', "step is 'one'; expected int"),
+    ('metrics.jsonl', b'{"step": 1, "loss": NaN}', 'loss is nan'),
+    ('metrics.jsonl', b'{"step": 1, "loss": [2]}', r'loss is \[2\]'),
+    ('summary.json', b'[]', r'summary\.json: expected an object'),
+    ('train.run.json', b'7', r'train\.run\.json: expected an object'),
+    ('breakdown.json', b'[{}]', 'entry 0 lacks metric'),
+  ],
+)
+def test_junk_beside_results_is_named(runs, tmp_path, name, text, message):
+  (runs[0] / name).write_bytes(text)
+  with pytest.raises(core.InputError, match=message):
+    write.report(runs, tmp_path / 'report')
+
+
+@pytest.mark.parametrize(
+  ('field', 'value', 'message'),
+  [
+    ('value', '0.5', "value is '0.5'; expected int | float | None"),
+    ('value', True, 'value is True'),
+    ('n', 1.5, 'n is 1.5; expected int'),
+    ('unmeasured', None, 'unmeasured is None; expected dict'),
+    ('model', ['a'], r"model is \['a'\]; expected str"),
+  ],
+)
+def test_a_result_of_the_wrong_type_is_named(runs, field, value, message):
+  path = runs[0] / 'scores.json'
+  entries = json.loads(path.read_text())
+  entries[1][field] = value
+  path.write_text(json.dumps(entries))
+  with pytest.raises(core.InputError, match=f'entry 1: {message}'):
+    collect.load(runs[0])
+
+
+def test_no_results(tmp_path):
+  with pytest.raises(core.InputError, match=r'has no scores\.json'):
+    collect.load(tmp_path)
+
+
+def test_one_name_on_several_worlds(tmp_path):
+  runs = []
+  for world, value in (('maps()', 0.25), ('lattice()', 0.75)):
+    fixed = {'world': world, 'spec': f'detour(num={len(world)})'}
+    entries = [entry('m', 'detour', 'valid_0', value, **fixed)]
+    entries.append(entry('m', 'next_token', 'validity', value, world=world))
+    runs.append(collect.Run(tmp_path, entries, [], [], None))
+  assert [row[:2] for row in tables.main_table(runs).rows] == [
+    ('m on maps()', '0.250 [0.150, 0.350], n=40'),
+    ('m on lattice()', '0.750 [0.650, 0.850], n=40'),
+  ]
+  series = [table.rows for table in tables.series_tables(runs)]
+  assert series == [
+    (('m on maps()', '0.250 [0.150, 0.350], n=40'),),
+    (('m on lattice()', '0.750 [0.650, 0.850], n=40'),),
+  ]
+
+
+def test_clusters_stand_beside_trials():
+  found = entry('m', 'compression', 'precision', 0.5)
+  few, own = {**found, 'clusters': 12}, {**found, 'clusters': 40}
+  assert tables.cell(few).endswith('n=40 in 12 clusters')
+  assert tables.cell(own).endswith('n=40')
+  run = collect.Run(pathlib.Path(), [few], [], [], None)
+  assert '40 in 12 clusters' in tables.full_table([run]).rows[0]
+
+
+def test_number_formats():
+  assert tables.number(None) == '–'
+  assert tables.number(0.5) == '0.500'
+  assert tables.number(12345.0) == '12,345'
+  assert tables.number(4.43e17) == '4.43e+17'
+
+
+@pytest.mark.parametrize(
+  ('value', 'low', 'high', 'text'),
+  [
+    (0.5, 0.4, 0.6, '0.500 [0.400, 0.600]'),
+    (0.9903, 0.9885, 0.9921, '0.9903 [0.9885, 0.9921]'),
+    (2.5e-4, 2.1e-4, 3.0e-4, '0.000250 [0.000210, 0.000300]'),
+    (0.5, 0.49999, 0.50001, '0.5000 [0.5000, 0.5000]'),
+    (0.5, 0.5, 0.5, '0.500 [0.500, 0.500]'),
+    (2.5, None, None, '2.500 [–, –]'),
+    (1e9, 1e8, 1e10, '1e+09 [1e+08, 1e+10]'),
+  ],
+)
+def test_narrow_intervals_have_more_decimals(value, low, high, text):
+  found = entry('m', 'compression', 'precision', value)
+  assert tables.interval({**found, 'low': low, 'high': high}) == text
+
+
+def _chromium() -> str:
+  for name in ('chromium', 'chromium-browser', 'google-chrome'):
+    if path := shutil.which(name):
+      return path
+  pytest.skip('no Chromium on this machine')
+
+
+def test_browser_shows_the_page(runs, tmp_path):
+  browser = _chromium()
+  write.report(runs, tmp_path / 'report')
+  picture = tmp_path / 'page.png'
+  subprocess.run(
+    [
+      browser,
+      '--headless',
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-quic',
+      '--no-first-run',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+      f'--user-data-dir={tmp_path / "profile"}',
+      '--window-size=1300,1600',
+      f'--screenshot={picture}',
+      (tmp_path / 'report' / 'report.html').as_uri(),
+    ],
+    check=True,
+    capture_output=True,
+    timeout=120,
+    env={**os.environ, 'HOME': str(tmp_path)},
+  )
+  from matplotlib import image
+
+  pixels = image.imread(picture)
+  assert pixels.shape[0] >= 1000
+  assert np.ptp(pixels[..., :3]) > 0.5, 'the page is not blank'

@@ -1,0 +1,204 @@
+"""Checkpoints: what is kept, and that no damage goes unnoticed."""
+
+import errno
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from wm import core
+from wm.training import checkpoints, state
+
+SHAPES = {
+  'a.kernel': (3, 40),
+  'b.bias': (5,),
+  'c.count': (),
+}
+
+
+def a_state(seed: int) -> state.State:
+  rng = np.random.default_rng(seed)
+  params = {
+    path: jnp.asarray(rng.standard_normal(shape), jnp.float32)
+    for path, shape in SHAPES.items()
+  }
+  opt = ({'mu': jax.tree.map(jnp.square, params)}, jnp.int32(seed))
+  return state.State(params, opt)
+
+
+def abstract(of: state.State, mesh=None) -> state.State:
+  sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+  if mesh is not None:
+    spec = jax.sharding.PartitionSpec()
+    sharding = jax.sharding.NamedSharding(mesh, spec)
+  return jax.tree.map(
+    lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), of
+  )
+
+
+def book(step: int, best: int | None) -> dict:
+  return {'step': step, 'best': None if best is None else {'step': best}}
+
+
+@pytest.fixture
+def kept(tmp_path):
+  found = checkpoints.Checkpoints(tmp_path, read_only=False)
+  yield found
+  found.close()
+
+
+def test_progress_is_that_of_the_moment_of_saving(kept):
+  for step in range(1, 9):
+    going_on = book(step, 1)
+    kept.save(step, a_state(step), going_on)
+    going_on['step'] += 1
+    going_on['best']['step'] = 99
+    kept.wait()
+    assert kept.progress(step) == book(step, 1)
+
+
+def test_best_and_last_are_kept_and_come_back(kept):
+  for step, best in ((1, 1), (2, 2), (3, 2), (4, 2), (5, 2)):
+    kept.save(step, a_state(step), book(step, best))
+  kept.wait()
+  assert kept.steps() == [2, 5]
+  assert kept.last() == 5
+  for step in (2, 5):
+    found = kept.state(step, abstract(a_state(step)))
+    for one, other in zip(
+      jax.tree.leaves(found), jax.tree.leaves(a_state(step)), strict=True
+    ):
+      np.testing.assert_array_equal(one, other)
+    assert kept.progress(step)['best'] == {'step': 2}
+
+
+def test_a_state_given_up_while_it_is_saved_is_saved_as_it_was(kept):
+  step = jax.jit(lambda s: jax.tree.map(lambda x: x + 1, s), donate_argnums=0)
+  now = a_state(0)
+  kept.save(1, now, book(1, None))
+  for _ in range(20):
+    now = step(now)
+  kept.wait()
+  found = kept.params(1, abstract(a_state(0)).params)
+  np.testing.assert_array_equal(
+    found['a.kernel'], a_state(0).params['a.kernel']
+  )
+
+
+def test_restores_onto_a_mesh(kept):
+  kept.save(1, a_state(1), book(1, None))
+  kept.wait()
+  mesh = state.mesh(2, 1)
+  found = kept.state(1, abstract(a_state(1), mesh))
+  assert len(found.params['a.kernel'].sharding.device_set) == 2
+  np.testing.assert_array_equal(
+    found.params['a.kernel'], a_state(1).params['a.kernel']
+  )
+
+
+def files_of(kept, step):
+  folder = kept.folder / str(step)
+  return sorted(
+    path for path in folder.rglob('*') if path.is_file() and path.stat().st_size
+  )
+
+
+def damage(path, how):
+  data = bytearray(path.read_bytes())
+  if how == 'cut':
+    data = data[: len(data) // 2]
+  elif how == 'flip':
+    data[len(data) // 2] ^= 0x10
+  path.write_bytes(bytes(data))
+  if how == 'gone':
+    path.unlink()
+
+
+def refused(out) -> str:
+  """What is said of checkpoint 7, '' if it comes back as it was."""
+  kept = checkpoints.Checkpoints(out, read_only=True)
+  try:
+    found = kept.state(7, abstract(a_state(7)))
+  except core.InputError as error:
+    return str(error)
+  finally:
+    kept.close()
+  for one, other in zip(
+    jax.tree.leaves(found), jax.tree.leaves(a_state(7)), strict=True
+  ):
+    np.testing.assert_array_equal(one, other)
+  return ''
+
+
+@pytest.fixture(scope='module')
+def saved(tmp_path_factory):
+  out = tmp_path_factory.mktemp('damage')
+  kept = checkpoints.Checkpoints(out, read_only=False)
+  kept.save(7, a_state(7), book(7, 7))
+  kept.close()
+  assert refused(out) == ''
+  return out, kept
+
+
+@pytest.mark.parametrize('how', ['cut', 'flip', 'gone'])
+def test_damage_to_any_file_is_an_input_error(saved, how):
+  out, kept = saved
+  for path in files_of(kept, 7):
+    if path.parent.name == '7' and path.name in checkpoints._DATED:
+      continue
+    whole = path.read_bytes()
+    damage(path, how)
+    message = refused(out)
+    path.write_bytes(whole)
+    assert str(kept.folder / '7') in message, path
+    assert '\n' not in message
+  assert refused(out) == ''
+
+
+@pytest.mark.parametrize('how', ['cut', 'flip', 'gone'])
+def test_damage_to_dates_does_no_harm(saved, how):
+  out, kept = saved
+  for name in checkpoints._DATED:
+    path = kept.folder / '7' / name
+    whole = path.read_bytes()
+    damage(path, how)
+    message = refused(out)
+    path.write_bytes(whole)
+    assert message == '' or str(kept.folder / '7') in message
+
+
+def test_a_model_that_does_not_fit_is_named(kept):
+  kept.save(1, a_state(1), book(1, None))
+  kept.wait()
+  wrong = abstract(a_state(1)).params
+  wrong['a.kernel'] = jax.ShapeDtypeStruct(
+    (3, 41), np.float32, sharding=wrong['a.kernel'].sharding
+  )
+  with pytest.raises(core.InputError, match=r'a\.kernel is \(3, 40\) there'):
+    kept.params(1, wrong)
+  del wrong['a.kernel']
+  with pytest.raises(core.InputError, match='the model has nothing'):
+    kept.params(1, wrong)
+
+
+def test_a_full_disk_is_told_before_anything_is_written(kept, monkeypatch):
+  class Usage:
+    free = 100
+
+  monkeypatch.setattr(checkpoints.shutil, 'disk_usage', lambda path: Usage)
+  with pytest.raises(OSError, match='No space left on device') as caught:
+    kept.save(1, a_state(1), book(1, None))
+  assert caught.value.errno == errno.ENOSPC
+  assert not list(kept.folder.iterdir())
+
+
+def test_a_disk_that_fills_up_while_writing_leaves_nothing(kept, monkeypatch):
+  def full(*args, **kwargs):
+    (kept.folder / '1.orbax-checkpoint-tmp').mkdir()
+    raise ValueError('RESOURCE_EXHAUSTED: Error writing "a" in OCDBT')
+
+  monkeypatch.setattr(kept._manager, 'save', full)
+  with pytest.raises(OSError, match='No space left on device'):
+    kept.save(1, a_state(1), book(1, None))
+  assert not list(kept.folder.iterdir())

@@ -1,0 +1,73 @@
+"""Batches reach the devices in order, divided, and none is left out."""
+
+import jax
+import numpy as np
+import pytest
+
+from tests import tiny
+from tests.training import toy
+from wm.data import batches, store
+from wm.training import feed, state
+
+
+@pytest.fixture(scope='module')
+def data(tmp_path_factory):
+  out = tmp_path_factory.mktemp('feed')
+  toy.make_data(out)
+  return store.open(out / 'data' / 'train'), store.open(out / 'data/heldout')
+
+
+def test_steps_come_in_order_and_divided_over_devices(data):
+  source = batches.Batches(data[0], 8, 0, 'buckets', 16)
+  mesh = state.mesh(2, 1)
+  with feed.Feed(source, mesh, 12, 9) as running:
+    seen = []
+    for step, (tokens, lengths) in running.run(4):
+      seen.append(step)
+      want, used = source.at(step)
+      np.testing.assert_array_equal(tokens, want[:, :12])
+      np.testing.assert_array_equal(lengths, used)
+      assert tokens.addressable_shards[0].data.shape[0] == 4
+  assert seen == [4, 5, 6, 7, 8]
+
+
+def test_nothing_is_made_past_the_last_step(data):
+  source = batches.Batches(data[0], 8, 0)
+  with feed.Feed(source, state.mesh(1, 1), 12, 3) as running:
+    assert list(running.run(3)) == []
+
+
+def test_the_digest_names_the_batch(data):
+  source = batches.Batches(data[0], 8, 0)
+  with feed.Feed(source, state.mesh(1, 1), 12, 9) as running:
+    digests = {running.digest(step) for step in range(5)}
+    assert len(digests) == 5
+    assert running.digest(2) in digests
+
+
+def test_held_out_rows_come_once_each(data):
+  heldout = data[1]
+  found = []
+  for tokens, lengths in feed.heldout(heldout, 7, tiny.World().max_len):
+    assert tokens.shape == (7, tokens.shape[1])
+    assert tokens.shape[1] <= tiny.World().max_len
+    found += [
+      tuple(row[:used])
+      for row, used in zip(tokens, lengths, strict=True)
+      if used
+    ]
+  every = heldout.read(0, len(heldout))
+  want = [
+    tuple(row[:used])
+    for row, used in zip(every.tokens, every.lengths, strict=True)
+  ]
+  assert sorted(found) == sorted(want)
+
+
+def test_a_part_in_process_memory_is_enough():
+  mesh = state.mesh(2, 1)
+  tokens, lengths = feed.place(
+    mesh, np.arange(8, dtype=np.int32).reshape(4, 2), np.arange(4)
+  )
+  np.testing.assert_array_equal(jax.device_get(lengths), np.arange(4))
+  assert tokens.sharding.spec == jax.sharding.PartitionSpec('data')

@@ -1,0 +1,339 @@
+"""One process: what is learned, what is counted, what is refused."""
+
+import math
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests import tiny
+from tests.training import toy
+from wm import core
+from wm.data import sampling, store
+from wm.models.nn import network
+from wm.runtime import files
+from wm.training import loop, objectives, restore, runs, writers
+from wm.training.config import Config
+from wm.worlds import lattice
+
+toy.install()
+BRIEF = {
+  'steps': 12,
+  'batch': 16,
+  'warmup': 2,
+  'eval_every': 6,
+  'save_every': 4,
+  'log_every': 3,
+}
+LEARN = {'lr': 0.03, 'eval_every': 50, 'save_every': 100}
+
+
+def config(**fields) -> Config:
+  return Config(toy.WORLD, toy.MODEL, **{**BRIEF, **fields})
+
+
+@pytest.fixture(scope='module')
+def trained(tmp_path_factory):
+  """A run folder and its summary."""
+  out = tmp_path_factory.mktemp('loop')
+  toy.make_data(out)
+  summary = loop.train(config(steps=200, **LEARN), out)
+  return out, summary
+
+
+def bigram_loss(out) -> float:
+  """Held-out loss of counted bigrams, nats a token."""
+  counts = np.full((8, 8), 1e-3)
+  train = store.open(out / 'data' / 'train').read(0, 10**6)
+  for row, used in zip(train.tokens, train.lengths, strict=True):
+    np.add.at(counts, (row[: used - 1], row[1:used]), 1)
+  probs = counts / counts.sum(-1, keepdims=True)
+  heldout = store.open(out / 'data' / 'heldout').read(0, 10**6)
+  losses = [
+    -np.log(probs[row[: used - 1], row[1:used]])
+    for row, used in zip(heldout.tokens, heldout.lengths, strict=True)
+  ]
+  return float(np.concatenate(losses).mean())
+
+
+@pytest.mark.parametrize(
+  'field',
+  [
+    {'lr': float('nan')},
+    {'clip': float('inf')},
+    {'seed': 2**32},
+    {'beta2': 1.0},
+  ],
+)
+def test_a_config_of_numbers_that_are_none(field):
+  with pytest.raises(core.InputError, match=f'{next(iter(field))}=.*expected'):
+    config(**field)
+
+
+def test_it_learns_nearly_what_bigrams_know(trained):
+  out, summary = trained
+  assert 0.5 < summary['best_loss'] < bigram_loss(out) + 0.15
+  rows = writers.read_metrics(out / 'metrics.jsonl')
+  train = [row['loss'] for row in rows if 'loss' in row]
+  assert train[0] > 1.5 > 1.2 > train[-1]
+  assert summary['step'] == 200
+  assert files.read_json(out / 'train.json') == summary
+  assert list((out / 'tensorboard').iterdir())
+
+
+def test_the_restored_predictor_has_the_loss_that_was_reported(trained):
+  out, summary = trained
+  heldout = store.open(out / 'data' / 'heldout').read(0, 1000)
+  for which in ('best', 'last'):
+    predictor, info = restore.load(out, which)
+    log_probs = predictor.log_probs(heldout.tokens, heldout.lengths)
+    real = np.arange(1, heldout.tokens.shape[1]) < heldout.lengths[:, None]
+    losses = -np.take_along_axis(
+      log_probs[:, :-1], heldout.tokens[:, 1:, None], -1
+    )[..., 0]
+    assert losses[real].mean() == pytest.approx(
+      info['heldout']['loss'], rel=1e-5
+    )
+    assert info['run']['model'] == 'toy()'
+  assert info['step'] == summary['step']
+  assert restore.load(out, 'best')[1]['step'] == summary['best_step']
+
+
+def test_pads_and_the_prompt_are_left_out_of_the_sums():
+  model = toy.Model(dropout=0.0)
+  shape = network.Shape(model, 8, 12)
+  net = network.nnx.merge(shape.graph, network.init(shape, 0))
+  rng = np.random.default_rng(0)
+  tokens = rng.integers(1, 8, (3, 9)).astype(np.int32)
+  lengths = np.array([9, 4, 0], np.int32)
+  aim = objectives.NextToken(tiny.World())
+  aim.prompt_len = 2
+  judged = aim.judge(net, None, jnp.asarray(tokens))
+  losses = np.asarray(judged.loss)
+  sums = np.asarray(aim.sums(judged, jnp.asarray(lengths)))
+  expected = [
+    losses[0].sum() + losses[1, :3].sum(),
+    8 + 3,
+    losses[0, 1:].sum() + losses[1, 1:3].sum(),
+    7 + 2,
+  ]
+  np.testing.assert_allclose(sums, expected, rtol=1e-5)
+  tokens[1, 4:], tokens[2] = 0, 0  # What stands at pads makes no difference.
+  again = aim.judge(net, None, jnp.asarray(tokens))
+  again = aim.sums(again, jnp.asarray(lengths))
+  np.testing.assert_allclose(again, sums, rtol=1e-6)
+
+
+def test_training_starts_from_the_untrained_predictor(tmp_path):
+  toy.make_data(tmp_path)
+  data = runs.open_data(tmp_path, tiny.World())
+  trainer = loop.Trainer(config(seed=3), tiny.World(), toy.Model(), data)
+  kept = loop.checkpoints_lib.Checkpoints(tmp_path, read_only=False)
+  begun, book = trainer.begin(kept)
+  kept.close()
+  assert book['step'] == 0
+  untrained = network.init(trainer.shape, 3)
+  for one, other in zip(
+    jax.tree.leaves(untrained),
+    jax.tree.leaves(loop.state_lib.tree(trainer.shape, begun.params)),
+    strict=True,
+  ):
+    np.testing.assert_array_equal(one, other)
+
+
+def test_dropout_depends_on_seed_and_step_alone(tmp_path):
+  toy.make_data(tmp_path)
+  data = runs.open_data(tmp_path, tiny.World())
+  tokens, lengths = data[0].take(np.arange(16))
+  losses = {}
+  for seed, at in ((0, 0), (0, 1), (1, 0), (0, 0)):
+    trainer = loop.Trainer(config(seed=0), tiny.World(), toy.Model(), data)
+    if seed:
+      trainer = loop.Trainer(config(seed=1), tiny.World(), toy.Model(), data)
+    begun = loop.state_lib.create(
+      trainer.shape, 0, trainer.optimiser, trainer.abstract
+    )
+    batch = loop.feed_lib.place(trainer.mesh, tokens, lengths)
+    _, report = trainer.train_step(begun, np.int32(at), *batch)
+    losses.setdefault((seed, at), []).append(float(report[0]))
+  assert losses[0, 0][0] == losses[0, 0][1]
+  assert len({values[0] for values in losses.values()}) == 3
+
+
+def test_a_loss_that_is_not_finite_stops_before_it_is_saved(tmp_path):
+  toy.make_data(tmp_path)
+  with pytest.raises(loop.LossError) as caught:
+    loop.train(config(lr=1e30, clip=0.0, save_every=1, warmup=0), tmp_path)
+  message = str(caught.value)
+  assert 'at step' in message
+  assert 'batch ' in message
+  assert '\n' not in message
+  kept = loop.checkpoints_lib.Checkpoints(tmp_path, read_only=True)
+  assert kept.last() is None or str(kept.folder) in message
+  kept.close()
+  for row in writers.read_metrics(tmp_path / 'metrics.jsonl'):
+    assert all(map(math.isfinite, row.values()))
+
+
+def spoilt(monkeypatch, bad) -> None:
+  """Makes the loss NaN on batches for which bad([B, L] tokens) is true."""
+  honest = objectives.NextToken.judge
+
+  def judge(self, net, key, tokens, *rest):
+    judged = honest(self, net, key, tokens, *rest)
+    factor = jnp.where(bad(tokens), jnp.nan, 1)
+    return judged._replace(loss=judged.loss * factor)
+
+  monkeypatch.setattr(objectives.NextToken, 'judge', judge)
+
+
+def test_steps_without_a_finite_loss_are_left_out_and_counted(
+  tmp_path, monkeypatch
+):
+  toy.make_data(tmp_path)
+  spoilt(monkeypatch, lambda tokens: tokens.sum() % 3 == 0)
+  summary = loop.train(config(skips=12, eval_every=20, log_every=1), tmp_path)
+  rows = writers.read_metrics(tmp_path / 'metrics.jsonl')
+  rows = [row for row in rows if 'skipped' in row]
+  counts = [row['skipped'] for row in rows]
+  assert 0 < summary['skipped'] < 12
+  assert counts == sorted(counts)
+  assert counts[-1] == summary['skipped']
+  left_out = np.diff([0, *counts]) > 0
+  assert [('loss' not in row) for row in rows] == left_out.tolist()
+  rates = [row['lr'] for row in rows]
+  for k in np.flatnonzero(left_out[:-1]):
+    assert rates[k] == rates[k + 1]  # The schedule waits.
+  for path in tmp_path.glob('checkpoints/*/params'):
+    assert path.is_dir()
+  predictor, _ = restore.load(tmp_path, 'last')
+  tokens = np.array([[1, 2, 3]], np.int32)
+  assert np.isfinite(predictor.log_probs(tokens, np.array([3]))[0]).all()
+
+
+def test_too_many_in_a_row_stop_the_run(tmp_path, monkeypatch):
+  toy.make_data(tmp_path)
+  spoilt(monkeypatch, lambda tokens: tokens.sum() >= 0)
+  with pytest.raises(loop.LossError, match='at step 4 and 3 steps before it'):
+    loop.train(config(skips=3, save_every=50, eval_every=50), tmp_path)
+
+
+def test_a_part_of_the_held_out_is_its_first_rows(trained):
+  out, _ = trained
+  data = runs.open_data(out, tiny.World())
+  trainer = loop.Trainer(config(eval_num=7), tiny.World(), toy.Model(), data)
+  params = loop.state_lib.create(
+    trainer.shape, 0, trainer.optimiser, trainer.abstract
+  ).params
+  sums = trainer.evaluate(params)
+  assert sums[1] == (data[1].lengths[:7] - 1).sum()
+  assert trainer.config.eval_num == 7
+  whole = loop.Trainer(config(), tiny.World(), toy.Model(), data)
+  assert whole.evaluate(params)[1] == (data[1].lengths - 1).sum()
+
+
+def test_runs_may_share_their_data(trained, tmp_path):
+  out, _ = trained
+  shared = config(data=str(out / 'data'), steps=2)
+  summary = loop.train(shared, tmp_path)
+  assert summary['step'] == 2
+  assert not (tmp_path / 'data').exists()
+  again = loop.train(config(data=str(out / 'data') + '/.', steps=2), tmp_path)
+  assert again['best_loss'] == summary['best_loss']
+  with pytest.raises(core.InputError, match='none'):
+    loop.train(config(data=str(tmp_path / 'none')), tmp_path)
+
+
+def test_named_data_may_be_of_another_world_that_writes_alike(tmp_path):
+  made = lattice.World(length=8)
+  sampling.make_dataset(made, tmp_path, num=20, num_heldout=5, seed=0)
+  longer, shorter = lattice.World(length=12), lattice.World(length=6)
+  data = str(tmp_path / 'data')
+  assert len(runs.open_data(tmp_path, longer, data)[0]) == 20
+  with pytest.raises(core.InputError, match=r'not of lattice\(length=12\)'):
+    runs.open_data(tmp_path, longer)
+  with pytest.raises(core.InputError, match=r'have \d+ at most'):
+    runs.open_data(tmp_path, shorter, data)
+
+
+def test_a_finished_run_is_left_as_it_is(trained):
+  out, summary = trained
+  before = (out / 'metrics.jsonl').read_bytes()
+  again = loop.train(config(steps=200, **LEARN), out)
+  assert again == {**summary, 'first_step_s': None}
+  assert (out / 'metrics.jsonl').read_bytes() == before
+
+
+@pytest.mark.parametrize(
+  ('fields', 'message'),
+  [
+    ({'seed': 1}, 'its seed is 0, not 1'),
+    ({'steps': 100}, 'its steps is 200, not 100'),
+    ({'lr': 0.1}, 'another train run'),
+    ({'mesh_data': 3}, 'does not fit the 2'),
+    ({'batch': 15}, 'cannot be divided over 2'),
+    ({'num_processes': 2}, 'None: expected host:port of process 0 of the 2'),
+    ({'coordinator': 'nonsense'}, '=nonsense: expected host:port'),
+    ({'coordinator': 'host:99999'}, '=host:99999: expected host:port'),
+    ({'process_id': 5}, 'process_id=5 of --num_processes=1: expected 0 to 0'),
+  ],
+)
+def test_another_run_in_the_folder_is_refused(trained, fields, message):
+  wanted = {'steps': 200, **LEARN, **fields}
+  with pytest.raises(core.InputError, match=message):
+    loop.train(config(**wanted), trained[0])
+
+
+def test_a_run_from_before_a_field_was_there_is_of_its_default(
+  trained, tmp_path
+):
+  out, summary = trained
+  shutil.copytree(out, tmp_path / 'old')
+  path = tmp_path / 'old' / 'train.run.json'
+  run = files.read_json(path)
+  for name in ('objective', 'loss', 'floor', 'horizon', 'skips', 'eval_num'):
+    del run[name]
+  files.write_json(path, run)
+  again = loop.train(config(steps=200, **LEARN), tmp_path / 'old')
+  assert again['best_loss'] == summary['best_loss']
+  with pytest.raises(core.InputError, match=r'its floor is 0\.0, not 0\.5'):
+    loop.train(config(steps=200, floor=0.5, **LEARN), tmp_path / 'old')
+
+
+def test_models_without_anything_to_train_are_refused(trained):
+  with pytest.raises(core.InputError, match='nothing to train'):
+    loop.train(Config(toy.WORLD, 'uniform()'), trained[0])
+
+
+def test_no_data_names_the_command(tmp_path):
+  with pytest.raises(core.InputError, match=r'launch/sample\.py'):
+    loop.train(config(), tmp_path)
+  assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_shard_is_named_before_anything_is_written(tmp_path):
+  toy.make_data(tmp_path)
+  shard = next((tmp_path / 'data' / 'train').glob('*.tokens'))
+  data = bytearray(shard.read_bytes())
+  data[5] ^= 1
+  shard.write_bytes(bytes(data))
+  with pytest.raises(core.InputError, match=shard.name):
+    loop.train(config(), tmp_path)
+  assert not (tmp_path / 'train.run.json').exists()
+
+
+def test_a_batch_without_room_is_refused_and_claims_nothing(
+  tmp_path, monkeypatch
+):
+  toy.make_data(tmp_path)
+
+  def full(self, out, start):
+    raise RuntimeError('INTERNAL: Out of memory allocating 9 bytes.\nmore')
+
+  with monkeypatch.context() as patch:
+    patch.setattr(loop.Trainer, 'run', full)
+    with pytest.raises(core.InputError, match=r'batch=64 .* expected fewer'):
+      loop.train(config(batch=64), tmp_path)
+  assert loop.train(config(steps=2), tmp_path)['step'] == 2

@@ -1,0 +1,359 @@
+"""Losses by hand, labels made on the way, and states that are learned."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests import tiny
+from tests.training import toy
+from wm import core
+from wm.core import registry
+from wm.data import batches, sampling, store
+from wm.metrics import exactness
+from wm.models.nn import network
+from wm.models.serving import states
+from wm.training import feed, loop, objectives, restore, runs, state
+from wm.training.config import Config
+
+toy.install()
+RNG = np.random.default_rng(0)
+
+
+class Fixed:
+  """A network whose logits are given."""
+
+  def __init__(self, logits):
+    self.logits = jnp.asarray(logits, jnp.float32)
+
+  parts = network.Network.parts
+
+  def __call__(self, tokens, key=None):
+    del key
+    return self.logits[:, : tokens.shape[1]]
+
+
+def log_softmax(x):
+  x = x.astype(np.float64)
+  return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def chess(length=20):
+  return registry.make('world', f'chess(length={length})')
+
+
+def batch(world, num=6):
+  found = world.sample(num, 0)
+  lengths = np.maximum(found.lengths - 3 * np.arange(num), 1).astype(np.int32)
+  lengths[-1] = 0  # As where a batch is filled up.
+  labels = world.sequence_labels(found.tokens, lengths)
+  return found.tokens, lengths, labels
+
+
+def judged(aim, logits, tokens, labels=()):
+  act = jax.jit(lambda x, *batch: aim.judge(Fixed(x), None, *batch))
+  return act(logits, jnp.asarray(tokens), *labels)
+
+
+def test_zero_logits_cost_what_the_paper_says():
+  world = chess()
+  tokens, lengths, labels = batch(world)
+  for loss in objectives.LOSSES:
+    aim = objectives.State(world, loss)
+    assert aim.outputs == 1878
+    zeros = np.zeros((*tokens.shape, aim.outputs))
+    found = judged(aim, zeros, tokens, (jnp.asarray(labels),))
+    want = (64 * np.log(13) + 5 * np.log(2) + np.log(27) + 4 * np.log(256)) / 75
+    assert want == pytest.approx(2.574654, abs=1e-6)
+    mean = float(aim.mean(found, jnp.asarray(lengths)))
+    assert mean == pytest.approx(want, rel=3e-6)
+    sums = np.asarray(aim.evaluation(found, jnp.asarray(lengths)))
+    assert sums[1] == lengths.sum()
+    assert sums[3] == np.maximum(lengths - 1, 0).sum()
+    np.testing.assert_allclose(sums[0] / sums[1], want, rtol=1e-5)
+
+
+def test_losses_by_hand():
+  """Against one softmax after the other, in double precision."""
+  world = chess(8)
+  tokens, lengths, labels = batch(world, 3)
+  aim = objectives.State(world)
+  logits = RNG.normal(0, 2, (*tokens.shape, aim.outputs)).astype(np.float32)
+  want = np.zeros(labels.shape)
+  named = np.zeros(labels.shape, np.int64)
+  first = 0
+  for k, classes in enumerate(world.state_heads):
+    part = log_softmax(logits[..., first : first + classes])
+    want[..., k] = -np.take_along_axis(
+      part, labels[..., k, None].astype(int), -1
+    )[..., 0]
+    named[..., k] = part.argmax(-1)
+    first += classes
+  heads = world.state_heads
+  act = jax.jit(functools.partial(states.losses, heads=heads))
+  found = act(logits, labels)
+  np.testing.assert_allclose(found, want, rtol=1e-5)
+  np.testing.assert_array_equal(states.likeliest(logits, heads), named)
+  real = np.arange(tokens.shape[1]) < lengths[:, None]
+  given = judged(aim, logits, tokens, (jnp.asarray(labels),))
+  sums = np.asarray(aim.evaluation(given, jnp.asarray(lengths)))
+  assert aim.more == ('loss_board', 'loss_rules', 'loss_counters', 'exact')
+  np.testing.assert_allclose(
+    sums,
+    [
+      want.mean(-1)[real].sum(),
+      real.sum(),
+      want.mean(-1)[:, 1:][real[:, 1:]].sum(),
+      real[:, 1:].sum(),
+      want[..., :64].mean(-1)[real].sum(),
+      want[..., :71].mean(-1)[real].sum(),
+      want[..., 71:].mean(-1)[real].sum(),
+      (named == labels).all(-1)[real].sum(),
+    ],
+    rtol=1e-5,
+  )
+
+
+@pytest.mark.parametrize('kind', [objectives.NextToken, objectives.State])
+def test_by_token_and_by_sequence(kind):
+  world = tiny.World()
+  tokens, lengths, labels = batch(world, 5)
+  extra = (jnp.asarray(labels),) if kind is objectives.State else ()
+  size = 5 if extra else len(tiny.VOCAB)
+  logits = RNG.normal(size=(*tokens.shape, size))
+  found = {}
+  for loss in objectives.LOSSES:
+    aim = kind(world, loss)
+    given = judged(aim, logits, tokens, extra)
+    found[loss] = float(aim.mean(given, jnp.asarray(lengths)))
+  table = log_softmax(logits)
+  if extra:
+    picked = -np.take_along_axis(table, labels.astype(int), -1)[..., 0]
+    rows = [row[:size] for row, size in zip(picked, lengths, strict=True)]
+  else:
+    picked = -np.take_along_axis(table[:, :-1], tokens[:, 1:, None], -1)
+    rows = [
+      row[: max(size - 1, 0), 0]
+      for row, size in zip(picked, lengths, strict=True)
+    ]
+  rows = [row for row in rows if len(row)]
+  assert found['token'] == pytest.approx(np.concatenate(rows).mean(), rel=1e-5)
+  by_row = np.mean([row.mean() for row in rows])
+  assert found['sequence'] == pytest.approx(by_row, rel=1e-5)
+  assert abs(by_row - np.concatenate(rows).mean()) > 1e-3
+
+
+def test_pads_make_no_difference():
+  world = tiny.World()
+  tokens, lengths, labels = batch(world, 5)
+  logits = RNG.normal(size=(*tokens.shape, 5))
+  pads = np.arange(tokens.shape[1]) >= lengths[:, None]
+  for loss in objectives.LOSSES:
+    aim = objectives.State(world, loss)
+    found = []
+    for wild in (0, 1e4):
+      some = np.where(pads[..., None], wild, logits)
+      given = judged(aim, some, tokens, (jnp.asarray(labels),))
+      found.append(aim.mean(given, jnp.asarray(lengths)))
+      found.append(aim.evaluation(given, jnp.asarray(lengths)).sum())
+    assert found[:2] == found[2:]
+
+
+def test_labels_come_with_the_batch_and_are_those_of_the_rows(tmp_path):
+  world = chess(40)
+  sampling.make_dataset(world, tmp_path, num=40, num_heldout=8, seed=0)
+  kept = store.open(tmp_path / 'data' / 'train')
+  everything = kept.read(0, 40)
+  stored = world.sequence_labels(everything.tokens, everything.lengths)
+  source = batches.Batches(kept, 8, 3, 'random', feed.MULTIPLE)
+  with feed.Feed(source, state.mesh(2, 1), 41, 4, world) as running:
+    for step, (tokens, lengths, labels) in running.run(0):
+      assert labels.shape == (*tokens.shape, 75)
+      assert labels.dtype == np.uint8
+      assert labels.addressable_shards[0].data.shape[0] == 4
+      want = stored[source.rows(step)]
+      width = min(labels.shape[1], want.shape[1])
+      np.testing.assert_array_equal(labels[:, :width], want[:, :width])
+      assert not np.asarray(labels)[:, width:].any()
+      assert (
+        np.asarray(lengths) == everything.lengths[source.rows(step)]
+      ).all()
+
+
+def test_each_process_makes_labels_of_its_own_rows_once():
+  asked = []
+
+  class Spy(tiny.World):
+    def sequence_labels(self, tokens, lengths):
+      asked.append(len(tokens))
+      return super().sequence_labels(tokens, lengths)
+
+  found = tiny.World().sample(6, 0)
+  for mesh, wanted in (((2, 1), [3, 3]), ((1, 2), [6])):
+    asked.clear()
+    labels = feed.place(state.mesh(*mesh), found.tokens, found.lengths, Spy())[
+      2
+    ]
+    assert asked == wanted
+    np.testing.assert_array_equal(
+      labels, tiny.World().sequence_labels(found.tokens, found.lengths)
+    )
+
+
+def config(**fields) -> Config:
+  return Config(
+    **{
+      'world': toy.WORLD,
+      'model': 'toy(dropout=0.0)',
+      'objective': 'state',
+      'steps': 60,
+      'batch': 16,
+      'warmup': 2,
+      'lr': 0.03,
+      'eval_every': 30,
+      'save_every': 100,
+      **fields,
+    }
+  )
+
+
+@pytest.fixture(scope='module')
+def trained(tmp_path_factory):
+  out = tmp_path_factory.mktemp('states')
+  toy.make_data(out)
+  return out, loop.train(config(), out)
+
+
+def test_the_restored_predictor_is_as_exact_as_was_reported(trained):
+  out, summary = trained
+  predictor, info = restore.load(out, 'last')
+  assert info['run']['objective'] == 'state'
+  assert isinstance(predictor, states.StatePredictor)
+  world, held = tiny.World(), store.open(out / 'data' / 'heldout').read(0, 99)
+  metric = exactness.Metric(num=99, data=str(out / 'data' / 'heldout'))
+  scores = {s.quantity: s for s in metric(predictor, world, 0)}
+  for quantity in ('exact', 'loss'):
+    rows = scores[quantity]
+    value = (rows.value * rows.weight).sum() / rows.weight.sum()
+    assert value == pytest.approx(summary[f'heldout_{quantity}'], rel=1e-5)
+  assert summary['heldout_exact'] > 0.35  # Means of embeddings cannot do all.
+  named = predictor.states(held.tokens, held.lengths)
+  assert named.shape == (*held.tokens.shape, 1)
+  again, loss = predictor.state_loss(
+    held.tokens,
+    held.lengths,
+    world.sequence_labels(held.tokens, held.lengths),
+  )
+  np.testing.assert_array_equal(named, again)
+  real = np.arange(held.tokens.shape[1]) < held.lengths[:, None]
+  assert loss[real].mean() == pytest.approx(summary['heldout_loss'], rel=1e-5)
+  assert not named[~real].any()
+  one = predictor.states(held.tokens[[3]], held.lengths[[3]])
+  np.testing.assert_array_equal(one[0], named[3])
+
+
+def test_a_state_predictor_gives_no_next_token(trained):
+  predictor, _ = restore.load(trained[0], 'last')
+  tokens = np.array([[4, 2]], np.int32), np.array([2])
+  with pytest.raises(core.InputError, match='objective=state'):
+    predictor.log_probs(*tokens)
+  with pytest.raises(core.InputError, match='objective=state'):
+    predictor.session(*tokens, 3)
+  control = predictor.untrained(1)
+  assert control.states(*tokens).shape == (1, 2, 1)
+  assert control.shape == predictor.shape
+
+
+def test_a_next_token_model_names_no_states(trained, tmp_path):
+  (tmp_path / 'data').symlink_to(trained[0] / 'data')
+  loop.train(config(objective='next', steps=2), tmp_path)
+  predictor, _ = restore.load(tmp_path, 'last')
+  tokens = np.array([[4, 2]], np.int32), np.array([2])
+  assert predictor.states(*tokens) is None
+  assert predictor.state_loss(*tokens, np.zeros((1, 2, 1))) == (None, None)
+
+
+@pytest.mark.parametrize(
+  ('fields', 'message'),
+  [
+    ({'objective': 'pixels'}, "objective='pixels'; available: next, state"),
+    ({'loss': 'word'}, "loss='word'; available: token, sequence"),
+    ({'model': 'ngram(order=2)'}, 'has objective=next only'),
+  ],
+)
+def test_bad_objectives_are_named(trained, fields, message):
+  with pytest.raises(core.InputError, match=message):
+    loop.train(config(**fields), trained[0])
+
+
+def test_a_world_without_labels_is_named():
+  class Bare(tiny.World):
+    state_heads = ()
+
+  with pytest.raises(core.InputError, match='no labels'):
+    objectives.State(Bare())
+  shape = network.Shape(toy.Model(), 8, 12, 5)
+  params = network.init(shape, 0)
+  with pytest.raises(core.InputError, match='no labels'):
+    states.StatePredictor(toy.Model(), params, Bare(), 12)
+
+
+@pytest.mark.parametrize('scale', [1.0, 30.0])
+def test_small_and_large_losses_keep_their_digits(scale):
+  """And so do gradients: the softmax less one at the label."""
+  heads = (5, 5, 3)
+  logits = RNG.normal(size=(50, 13)).astype(np.float32) * scale
+  labels = RNG.integers(0, 3, (50, 3))
+  firm = logits.copy()  # Sure of the right class.
+  for k, first in enumerate((0, 5, 10)):
+    firm[np.arange(50), first + labels[:, k]] += 20
+  for given in (logits, firm):
+    want, slope, first = np.zeros((50, 3)), np.zeros((50, 13)), 0
+    for k, classes in enumerate(heads):
+      part = given[:, first : first + classes].astype(np.float64)
+      # The others' logits against the label's, summed without cancellation.
+      gap = part - np.take_along_axis(part, labels[:, [k]], 1)
+      np.put_along_axis(gap, labels[:, [k]], -np.inf, 1)
+      top = np.maximum(gap.max(1), 0)
+      mass = np.exp(gap - top[:, None]).sum(1)
+      want[:, k] = np.where(
+        top > 0, top + np.log(np.exp(-top) + mass), np.log1p(mass)
+      )
+      share = np.exp(gap - want[:, [k]])
+      np.put_along_axis(share, labels[:, [k]], -share.sum(1, keepdims=True), 1)
+      slope[:, first : first + classes] = share
+      first += classes
+    truth = jnp.asarray(labels)
+    act = jax.jit(functools.partial(states.losses, heads=heads))
+    losses, back = jax.vjp(act, jnp.asarray(given), truth)
+    np.testing.assert_allclose(losses, want, rtol=3e-5, atol=1e-30)
+    found = back(jnp.ones_like(losses))[0]
+    np.testing.assert_allclose(found, slope, rtol=3e-4, atol=1e-7)
+    assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize('spec', ['lattice(length=12)', 'chess(length=6)'])
+def test_one_batch_is_learned_to_exact_states(tmp_path, spec):
+  """With every head, every position and every row in the loss."""
+  world = registry.make('world', spec)
+  sampling.make_dataset(world, tmp_path, num=4, num_heldout=2, seed=0)
+  model = registry.make('model', 'transformer(layers=1, width=32, heads=2)')
+  data = runs.open_data(tmp_path, world)
+  plain = {'world': spec, 'batch': 4, 'lr': 1e-2, 'weight_decay': 0.0}
+  plain |= {'schedule': 'constant', 'mesh_data': 1}
+  trainer = loop.Trainer(config(**plain), world, model, (data[0], data[0]))
+  now = state.create(trainer.shape, 0, trainer.optimiser, trainer.abstract)
+  tokens, lengths = data[0].take(np.arange(4))
+  placed = feed.place(trainer.mesh, tokens, lengths, world)
+  for step in range(300):
+    now, report = trainer.train_step(now, np.int32(step), *placed)
+  sums = trainer.evaluate(now.params)
+  assert sums[-1] == sums[1] == lengths.sum(), sums[-1] / sums[1]
+  assert float(report[0] / report[1]) < 0.02
+  params = jax.device_get(state.tree(trainer.shape, now.params))
+  predictor = states.StatePredictor(model, params, world, world.max_len)
+  np.testing.assert_array_equal(
+    predictor.states(tokens, lengths), world.sequence_labels(tokens, lengths)
+  )

@@ -1,0 +1,55 @@
+"""Matrix products in bfloat16, as the published Mamba-3 runs have them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests import tiny
+from tests.training import toy
+from wm.core import registry
+from wm.training import loop, runs
+from wm.training.config import Config
+
+toy.install()
+STEPS = 30
+
+
+@pytest.fixture(scope='module')
+def data(tmp_path_factory):
+  """Stores of the tiny world."""
+  out = tmp_path_factory.mktemp('precision')
+  toy.make_data(out)
+  return runs.open_data(out, tiny.World())
+
+
+def losses(model: str, data) -> tuple[list[float], loop.state_lib.State]:
+  """Loss of each step, and the state after them."""
+  config = Config(toy.WORLD, model, steps=STEPS, batch=16, lr=0.01, warmup=2)
+  made = registry.make('model', model)
+  trainer = loop.Trainer(config, tiny.World(), made, data)
+  state = loop.state_lib.create(
+    trainer.shape, 0, trainer.optimiser, trainer.abstract
+  )
+  found = []
+  for step, batch in loop.feed_lib.Feed(
+    trainer.batches, trainer.mesh, trainer.max_len, STEPS
+  ).run(0):
+    state, report = trainer.train_step(state, np.int32(step), *batch)
+    found.append(float(report[0] / report[1]))
+  return found, state
+
+
+@pytest.mark.parametrize(
+  'family', ['rnn', pytest.param('mamba3', marks=pytest.mark.slow)]
+)
+def test_bfloat16_learns_as_float32_and_keeps_its_state_in_it(family, data):
+  fields = 'layers=1, width=8'
+  fields += ', channels=8' if family == 'mamba3' else ''
+  full, _ = losses(f'{family}({fields})', data)
+  half, state = losses(f"{family}({fields}, dtype='bfloat16')", data)
+  for leaf in jax.tree.leaves(state):
+    assert leaf.dtype in (jnp.float32, jnp.int32)
+  assert half != full
+  np.testing.assert_allclose(half, full, rtol=0.05)
+  assert half[-1] < 0.8 * half[0]

@@ -1,0 +1,155 @@
+"""Loading what a run left; refusing what does not fit."""
+
+import dataclasses
+import shutil
+
+import numpy as np
+import pytest
+
+from tests import tiny
+from tests.training import toy
+from wm import core
+from wm.runtime import files
+from wm.training import checkpoints, loop, restore
+from wm.training.config import Config
+
+toy.install()
+
+
+@pytest.fixture(scope='module')
+def run(tmp_path_factory):
+  out = tmp_path_factory.mktemp('restore')
+  toy.make_data(out)
+  loop.train(Config(toy.WORLD, toy.MODEL, steps=4, batch=16), out)
+  return out
+
+
+@pytest.fixture
+def copy(run, tmp_path):
+  return shutil.copytree(run, tmp_path / 'run')
+
+
+def test_unknown_checkpoint_name(run):
+  with pytest.raises(core.InputError, match='available: best, last'):
+    restore.load(run, 'newest')
+
+
+def test_no_run_there(tmp_path):
+  with pytest.raises(core.InputError, match=r'launch/train\.py'):
+    restore.load(tmp_path)
+
+
+def test_no_checkpoint_yet(copy):
+  shutil.rmtree(copy / 'checkpoints')
+  with pytest.raises(core.InputError, match='no checkpoint in'):
+    restore.load(copy)
+  assert not (copy / 'checkpoints').exists()
+
+
+def test_a_checkpoint_that_training_replaces_meanwhile(copy, monkeypatch):
+  params = checkpoints.Checkpoints.params
+
+  def replaced(self, step, abstract):
+    if step == 4:
+      (copy / 'checkpoints' / '4').rename(copy / 'checkpoints' / '5')
+    return params(self, step, abstract)
+
+  monkeypatch.setattr(checkpoints.Checkpoints, 'params', replaced)
+  assert restore.load(copy, 'last')[1]['step'] == 5
+
+
+def test_another_model_spec(run):
+  restore.load(run, model='toy()')
+  with pytest.raises(core.InputError, match='does not fit the checkpoint'):
+    restore.load(run, model='toy(width=32)')
+
+
+def test_a_model_spec_changed_in_the_record(copy):
+  path = copy / 'train.run.json'
+  files.write_json(path, {**files.read_json(path), 'model': 'toy(width=32)'})
+  with pytest.raises(core.InputError, match='does not fit checkpoint'):
+    restore.load(copy)
+
+
+def test_a_record_that_lacks_the_model(copy):
+  files.write_json(copy / 'train.run.json', {'world': 'tiny()'})
+  with pytest.raises(core.InputError, match='lacks max_len, model'):
+    restore.load(copy)
+
+
+@pytest.mark.parametrize(
+  ('field', 'value'),
+  [('model', 3), ('max_len', '12'), ('max_len', True), ('seed', [1])],
+)
+def test_a_record_of_wrong_types(copy, field, value):
+  path = copy / 'train.run.json'
+  files.write_json(path, {**files.read_json(path), field: value})
+  with pytest.raises(core.InputError, match=f'{field} is .*expected'):
+    restore.load(copy)
+
+
+@dataclasses.dataclass(frozen=True)
+class Renamed(tiny.World):
+  @property
+  def vocab(self):
+    return ('<pad>', 'fin', *tiny.VOCAB[2:])
+
+
+def test_another_vocabulary(run):
+  restore.load(run, world=tiny.World(ending=False))
+  with pytest.raises(core.InputError, match='has another'):
+    restore.load(run, world=Renamed())
+
+
+def test_a_truncated_checkpoint_is_named(copy):
+  step = copy / 'checkpoints' / '4'
+  big = max(
+    (step / 'params').rglob('*'), key=lambda p: p.is_file() * p.stat().st_size
+  )
+  big.write_bytes(big.read_bytes()[:-20])
+  with pytest.raises(core.InputError, match=str(step)):
+    restore.load(copy)
+  with pytest.raises(core.InputError, match=str(step)):
+    loop.train(Config(toy.WORLD, toy.MODEL, steps=4, batch=16), copy)
+
+
+def test_the_hash_of_a_checkpoint_is_of_its_files(run, copy):
+  hashes = [restore.load(one)[1]['sha256'] for one in (run, copy)]
+  assert hashes[0] == hashes[1]
+  # The same steps from another seed, put in place of these.
+  other = copy.parent / 'other'
+  data = str(copy / 'data')
+  loop.train(
+    Config(toy.WORLD, toy.MODEL, steps=4, batch=16, seed=1, data=data), other
+  )
+  shutil.rmtree(copy / 'checkpoints')
+  shutil.copytree(other / 'checkpoints', copy / 'checkpoints')
+  assert restore.load(copy)[1]['sha256'] != hashes[0]
+
+
+def test_a_best_checkpoint_that_was_removed(copy):
+  kept = copy / 'checkpoints'
+  path = kept / '4' / 'progress' / 'metadata'
+  path.write_text(
+    path.read_text().replace('"best": {"step": 4', '"best": {"step": 2')
+  )
+  hashes = kept / '4' / checkpoints.HASHES
+  files.write_json(hashes, checkpoints._hashes(kept / '4'))
+  with pytest.raises(core.InputError, match='is gone; available: 4'):
+    restore.load(copy, 'best')
+
+
+def test_counted_models_are_fitted_kept_and_loaded(tmp_path):
+  toy.make_data(tmp_path)
+  config = Config(toy.WORLD, 'ngram(order=2)')
+  summary = loop.train(config, tmp_path)
+  predictor, info = restore.load(tmp_path, 'last')
+  assert info['checkpoint'].endswith('fitted.npz')
+  tokens = tiny.World().sample(5, 1)
+  log_probs = predictor.log_probs(tokens.tokens, tokens.lengths)
+  assert np.isfinite(log_probs[:, 0, 1:]).all()
+  assert 0.3 < summary['heldout_loss'] < 2
+  again = loop.train(config, tmp_path)
+  assert again['heldout_loss'] == summary['heldout_loss']
+  with pytest.raises(core.InputError, match='another train run'):
+    loop.train(Config(toy.WORLD, 'ngram(order=3)'), tmp_path)

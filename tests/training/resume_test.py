@@ -1,0 +1,201 @@
+"""Runs that are killed, moved to other devices, or divided over processes."""
+
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from tests import tiny
+from tests.training import toy
+from wm.models.nn import network
+from wm.training import checkpoints, optimiser, state, writers
+from wm.training.config import Config
+
+WORKER = 'tests.training.worker'
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CONFIG = {
+  'steps': 60,
+  'batch': 16,
+  'warmup': 5,
+  'eval_every': 20,
+  'save_every': 7,
+  'log_every': 5,
+  'lr': 1e-2,
+}
+SIGKILLED = -9
+
+
+def start(out, devices=1, die=None, **config) -> subprocess.Popen:
+  """A worker process on so many forced CPU devices."""
+  order = {'config': {**CONFIG, **config}, 'die': die}
+  flags = (
+    f'--xla_force_host_platform_device_count={devices} '
+    '--xla_backend_optimization_level=0'
+  )
+  cache = {'XDG_CACHE_HOME': str(out.parent / 'cache')}
+  return subprocess.Popen(
+    [sys.executable, '-m', WORKER, str(out), json.dumps(order)],
+    cwd=ROOT,
+    env={**os.environ, **cache, 'XLA_FLAGS': flags},
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+
+
+def finish(process, code=0) -> dict:
+  """Its summary; fails with its errors unless it exits with `code`."""
+  try:
+    out, err = process.communicate(timeout=120)
+  finally:
+    process.kill()
+  assert process.returncode == code, err[-2000:]
+  return json.loads(out.splitlines()[-1]) if out.strip() else {}
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory) -> pathlib.Path:
+  """Holds `whole`, a run of one device that nothing disturbed."""
+  folder = tmp_path_factory.mktemp('resume')
+  toy.make_data(folder / 'whole')
+  toy.install()
+  finish(start(folder / 'whole'))
+  return folder
+
+
+def copy(folder, name) -> pathlib.Path:
+  """A new run folder with the same data."""
+  shutil.copytree(folder / 'whole' / 'data', folder / name / 'data')
+  return folder / name
+
+
+def arrays(run) -> dict[str, np.ndarray]:
+  """Everything in the last checkpoint of a run."""
+  shape = network.Shape(toy.Model(), len(tiny.VOCAB), tiny.World().max_len)
+  shapes = state.shapes(shape)
+  config = Config(toy.WORLD, toy.MODEL, **CONFIG)
+  mesh = state.mesh(1, 1)
+  abstract = state.abstract_state(shapes, optimiser.make(config, shapes), mesh)
+  kept = checkpoints.Checkpoints(run, read_only=True)
+  found = kept.state(kept.last(), abstract)
+  kept.close()
+  return jax.device_get(state.flatten(found))
+
+
+def same(one, other) -> None:
+  """Metrics and last checkpoints are equal to the bit."""
+  metrics = [(run / 'metrics.jsonl').read_bytes() for run in (one, other)]
+  assert metrics[0] == metrics[1]
+  whole, found = arrays(one), arrays(other)
+  assert whole.keys() == found.keys()
+  for path, array in whole.items():
+    assert array.tobytes() == found[path].tobytes(), path
+
+
+def rows(run) -> list[dict]:
+  return writers.read_metrics(run / 'metrics.jsonl')
+
+
+def test_killed_and_started_again_is_the_same_run_to_the_bit(folder):
+  run = copy(folder, 'killed')
+  for die in (['feed', 9], ['save', 21], ['line', 45]):
+    finish(start(run, die=die), SIGKILLED)
+  finish(start(run))
+  same(folder / 'whole', run)
+  kept = checkpoints.Checkpoints(run, read_only=True)
+  assert kept.last() == 60
+  assert not [p for p in kept.folder.iterdir() if not p.name.isdigit()]
+
+
+def test_told_to_stop_it_saves_and_goes_on_to_the_same_bits(folder):
+  run = copy(folder, 'told')
+  for name, code, step, word in (
+    ('SIGINT', 130, 9, 'interrupted'),
+    ('SIGTERM', 75, 33, 'stopped'),
+  ):
+    process = start(run, die=[name, step])
+    err = process.communicate(timeout=120)[1]
+    assert process.returncode == code
+    said = [line for line in err.splitlines() if line[:7] != 'train: ']
+    assert said == [f'{word}; run the same command again to go on']
+    (last,) = {int(p.name) for p in (run / 'checkpoints').iterdir()} - {20}
+    assert step - 3 <= last < 60, 'the step under way is saved'
+  finish(start(run))
+  same(folder / 'whole', run)
+
+
+@pytest.mark.parametrize(
+  'rounds', [1, pytest.param(10, marks=pytest.mark.slow)]
+)
+def test_of_many_that_start_at_once_one_trains(folder, rounds):
+  for k in range(rounds):
+    run = copy(folder, f'many{rounds}_{k}')
+    crowd = [start(run) for _ in range(2)]
+    said = [process.communicate(timeout=120)[1] for process in crowd]
+    assert sorted(process.returncode for process in crowd) == [0, 2], said
+    for process, err in zip(crowd, said, strict=True):
+      if process.returncode:
+        assert len(err.splitlines()) == 1
+        assert f'{run}: another process (' in err
+        assert "is at its stage 'train'" in err
+    same(folder / 'whole', run)
+    shutil.rmtree(run)
+
+
+def test_goes_on_with_other_numbers_of_devices(folder):
+  run = copy(folder, 'moved')
+  finish(start(run, devices=2, die=['saved', 14]), SIGKILLED)
+  finish(start(run, devices=4, mesh_model=2, die=['saved', 35]), SIGKILLED)
+  finish(start(run, devices=1))
+  for one, other in zip(rows(folder / 'whole'), rows(run), strict=True):
+    assert one == pytest.approx(other, rel=1e-4)
+  moved = arrays(run)
+  for path, array in arrays(folder / 'whole').items():
+    np.testing.assert_allclose(array, moved[path], atol=2e-4)
+
+
+def two(run, die=(None, None)) -> list[subprocess.Popen]:
+  """The two processes of one run."""
+  with socket.socket() as free:
+    free.bind(('127.0.0.1', 0))
+    address = f'127.0.0.1:{free.getsockname()[1]}'
+  place = {'coordinator': address, 'num_processes': 2, 'save_every': 60}
+  return [start(run, die=die[k], process_id=k, **place) for k in range(2)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ('name', 'codes'), [('SIGTERM', [75, 75]), ('SIGINT', [75, 130])]
+)
+def test_two_processes_stop_together(folder, name, codes):
+  run = copy(folder, f'together_{name}')
+  pair = two(run, die=(None, [name, 9]))
+  said = [process.communicate(timeout=120)[1] for process in pair]
+  assert [process.returncode for process in pair] == codes, said
+  (last,) = [int(path.name) for path in (run / 'checkpoints').iterdir()]
+  assert 6 <= last < 60
+  for process in two(run):
+    finish(process)
+  assert [row['step'] for row in rows(run)] == [
+    row['step'] for row in rows(folder / 'whole')
+  ]
+
+
+def test_two_processes_end_where_one_does(folder):
+  run = copy(folder, 'two')
+  summaries = [finish(process) for process in two(run)]
+  one = rows(folder / 'whole')[-1]
+  assert summaries[0]['heldout_loss'] == summaries[1]['heldout_loss']
+  assert summaries[0]['heldout_loss'] == pytest.approx(
+    one['heldout_loss'], rel=1e-4
+  )
+  assert [row['step'] for row in rows(run)] == [
+    row['step'] for row in rows(folder / 'whole')
+  ]

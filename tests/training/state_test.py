@@ -1,0 +1,104 @@
+"""Meshes: parameters are divided as the layers say, results stay the same."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from tests import tiny
+from wm import core
+from wm.core import registry
+from wm.models.nn import network
+from wm.training import feed, objectives, optimiser, state, step
+from wm.training.config import Config
+
+MODEL = 'transformer(layers=1, width=16, heads=2, {})'
+
+
+@functools.cache
+def run(spec: str, mesh_size: tuple[int, int], steps: int = 3):
+  """Reports [steps, 6] and the state after a few steps on random tokens."""
+  config = Config('', '', steps=steps, warmup=0)
+  model = registry.make('model', MODEL.format(spec))
+  shape = network.Shape(model, len(tiny.VOCAB), 16)
+  shapes, mesh = state.shapes(shape), state.mesh(*mesh_size)
+  transform = optimiser.make(config, shapes)
+  abstract = state.abstract_state(shapes, transform, mesh)
+  schedule = optimiser.schedule(config)
+  aim = objectives.NextToken(tiny.World())
+  act = step.make_train_step(shape, transform, schedule, aim, 0, abstract)
+  now = state.create(shape, 0, transform, abstract)
+  rng, reports = np.random.default_rng(0), []
+  for number in range(steps):
+    tokens = rng.integers(1, len(tiny.VOCAB), (8, 16)).astype(np.int32)
+    lengths = rng.integers(2, 17, 8).astype(np.int32)
+    now, report = act(now, np.int32(number), *feed.place(mesh, tokens, lengths))
+    reports.append(np.asarray(report))
+  return np.array(reports), now
+
+
+@pytest.mark.parametrize(
+  ('spec', 'mesh_size'),
+  [
+    ('dropout=0.2', (2, 1)),
+    ('dropout=0.2', (1, 2)),
+    ("scan=True, remat=True, norm='rms', mlp='swiglu'", (2, 1)),
+  ],
+)
+def test_losses_do_not_depend_on_the_mesh(spec, mesh_size):
+  one, other = run(spec, (1, 1))[0], run(spec, mesh_size)[0]
+  np.testing.assert_allclose(one, other, rtol=2e-5)
+
+
+@pytest.mark.parametrize('mesh_size', [(2, 1), (1, 2)])
+def test_matrices_and_their_moments_are_divided(mesh_size):
+  _, now = run('dropout=0.2', mesh_size)
+  kernel = 'blocks.0.mlp.up.kernel'
+  moments = [
+    leaf
+    for path, leaf in state.flatten(now.opt).items()
+    if path.endswith(kernel)
+  ]
+  assert len(moments) == 2
+  for array in (now.params[kernel], *moments):
+    part = array.addressable_shards[0].data
+    assert part.size == array.size // 2
+  whole = now.params['final.scale'].addressable_shards
+  assert all(shard.data.shape == (16,) for shard in whole)
+
+
+def test_bfloat16_computes_low_and_keeps_float32():
+  low, now = run("dropout=0.2, dtype='bfloat16'", (1, 1))
+  high, _ = run('dropout=0.2', (1, 1))
+  assert all(leaf.dtype == np.float32 for leaf in now.params.values())
+  assert np.isfinite(low).all()
+  np.testing.assert_allclose(low[:, 0], high[:, 0], rtol=0.05)
+  assert (low[:, 0] != high[:, 0]).any()
+
+
+@pytest.mark.parametrize('size', [(3, 1), (0, 3), (2, 2)])
+def test_a_mesh_that_does_not_fit(size):
+  with pytest.raises(core.InputError, match='does not fit the 2'):
+    state.mesh(*size)
+
+
+def test_a_mesh_takes_all_devices_unless_told():
+  assert dict(state.mesh(0, 1).shape) == {'data': 2, 'model': 1}
+  assert dict(state.mesh(0, 2).shape) == {'data': 1, 'model': 2}
+  assert state.mesh(1, 1).size == 1
+
+
+def test_flattened_parameters_come_back():
+  model = registry.make('model', MODEL.format('scan=True'))
+  shape = network.Shape(model, 8, 12)
+  params = network.init(shape, 0)
+  flat = state.flatten(params)
+  assert 'embedding.table' in flat
+  assert len(flat) == len(jax.tree.leaves(params))
+  again = state.tree(shape, flat)
+  assert jax.tree.structure(again) == jax.tree.structure(params)
+  for one, other in zip(
+    jax.tree.leaves(params), jax.tree.leaves(again), strict=True
+  ):
+    assert one is other

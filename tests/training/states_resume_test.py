@@ -1,0 +1,87 @@
+"""Runs trained on states that are killed, and commands end to end."""
+
+import json
+import os
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from tests.training import toy
+from tests.training.resume_test import SIGKILLED, copy, finish, start
+from wm.runtime import files
+from wm.training import restore
+
+toy.install()
+STATES = {'objective': 'state', 'loss': 'sequence', 'steps': 40}
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+  """Holds `whole`, a run that nothing disturbed."""
+  folder = tmp_path_factory.mktemp('states')
+  toy.make_data(folder / 'whole')
+  finish(start(folder / 'whole', **STATES))
+  return folder
+
+
+def test_killed_and_started_again_is_the_same_run_to_the_bit(folder):
+  run = copy(folder, 'killed')
+  finish(start(run, die=['feed', 25], **STATES), SIGKILLED)
+  summary = finish(start(run, **STATES))
+  whole = folder / 'whole'
+  lines = (run / 'metrics.jsonl').read_bytes()
+  assert lines == (whole / 'metrics.jsonl').read_bytes()
+  assert b'heldout_exact' in lines
+  assert (
+    summary['heldout_exact']
+    == files.read_json(whole / 'train.json')['heldout_exact']
+  )
+  pair = [restore.load(out, 'last')[0] for out in (whole, run)]
+  params = [found.placed(found.devices[0]) for found in pair]
+  for one, other in zip(*map(jax.tree.leaves, params), strict=True):
+    assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+  about = files.read_json(run / 'train.run.json')
+  assert (about['objective'], about['loss']) == ('state', 'sequence')
+
+
+def call(root, binary, *arguments) -> subprocess.CompletedProcess:
+  flags = '--xla_backend_optimization_level=0'
+  done = subprocess.run(
+    [sys.executable, str(root / 'launch' / binary), *arguments],
+    capture_output=True,
+    text=True,
+    timeout=120,
+    env={**os.environ, 'XLA_FLAGS': flags},
+  )
+  assert done.returncode in (0, 2), done.stderr
+  return done
+
+
+@pytest.mark.parametrize('world', ['chess(length=24)', 'lattice(length=16)'])
+def test_from_sampling_to_scores(root, tmp_path, world):
+  what, out = f'--world={world}', f'--out={tmp_path}'
+  call(root, 'sample.py', what, out, '--num=60', '--num_heldout=12')
+  model = '--model=transformer(layers=1, width=16, heads=2)'
+  brief = ['--objective=state', '--steps=6', '--batch=8', '--lr=0.01']
+  done = call(root, 'train.py', what, model, out, *brief)
+  summary = json.loads(done.stdout)
+  assert summary['step'] == 6
+  assert 0 <= summary['heldout_exact'] <= 1
+  data = tmp_path / 'data' / 'heldout'
+  metric = f"--metric=exactness(num=12, data='{data}')"
+  if 'chess' in world:
+    asked = ['--checkpoint=last', '--metric=compression(trials=2)']
+    done = call(root, 'score.py', what, out, *asked)
+    assert done.returncode == 2  # It names no next token.
+    assert 'objective=state' in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+  done = call(root, 'score.py', what, out, metric, '--checkpoint=last')
+  scores = {e['quantity']: e for e in files.read_json(tmp_path / 'scores.json')}
+  for name in ('exact', 'loss'):
+    assert scores[name]['value'] == pytest.approx(
+      summary[f'heldout_{name}'], rel=1e-4
+    )
+  assert 'exactness: exact' in done.stdout

@@ -1,0 +1,79 @@
+"""A training process that tests start, and that dies when it is told to.
+
+  python -m tests.training.worker OUT '{"config": {...}, "die": ["save", 21]}'
+
+die: ["feed", n] SIGKILL while batch n is made; ["save", n] while checkpoint n
+is being written; ["saved", n] once it is; ["line", n] within a line of
+metrics.jsonl; ["SIGINT", n] or ["SIGTERM", n] that signal while batch n is
+made, which is some steps before it is trained on; ["full", 0] takes no look at
+how much room the disk has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import sys
+from typing import Any
+
+from tests.training import toy
+from wm.runtime import ending, stopping
+
+
+def _die() -> None:
+  os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _arm(moment: str, number: int) -> None:
+  """Makes one function of the training code deadly at its n-th step."""
+  from wm.training import checkpoints, feed, writers
+
+  host = feed.Feed.host
+  save = checkpoints.Checkpoints.save
+  write = writers.Metrics.write
+
+  def deadly_host(self: Any, step: int) -> Any:
+    if moment == 'feed' and step == number:
+      _die()
+    if moment.startswith('SIG') and step == number:
+      os.kill(os.getpid(), getattr(signal, moment))
+    return host(self, step)
+
+  def deadly_save(self: Any, step: int, *args: Any) -> None:
+    save(self, step, *args)
+    if moment == 'saved' and step == number:
+      self.wait()
+    if moment in ('save', 'saved') and step == number:
+      _die()
+
+  def deadly_write(self: Any, step: int, **values: float) -> None:
+    if moment == 'line' and step == number:
+      self._file.write('{"step": 1, "lo')
+      self._file.flush()
+      _die()
+    write(self, step, **values)
+
+  if moment == 'full':
+    checkpoints.Checkpoints.need = lambda self, state: None
+  feed.Feed.host = deadly_host
+  checkpoints.Checkpoints.save = deadly_save
+  writers.Metrics.write = deadly_write
+
+
+def main(out: str, order: dict[str, Any]) -> None:
+  """Trains the toy network on OUT/data."""
+  toy.install()
+  from wm.training import loop
+
+  if order.get('die'):
+    _arm(*order['die'])
+  config = loop.Config(toy.WORLD, toy.MODEL, **order['config'])
+  stopping.install(lambda: True)
+  with ending.told(out):
+    print(json.dumps(loop.train(config, pathlib.Path(out))))
+
+
+if __name__ == '__main__':
+  main(sys.argv[1], json.loads(sys.argv[2]))

@@ -1,0 +1,315 @@
+"""Our values beside the papers', and what differs where they do not compare.
+
+A printed value stands in the cell of a run that has the paper's settings: the
+world, the metric's fields, the model's size, its training. Any other has a
+column of its own, headed by what the paper has and the run has not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wm import core
+from wm.core import registry
+from wm.reporting import paper, printed, tables
+from wm.reporting.collect import Entry, Run
+
+
+def paper_tables(runs: Sequence[Run]) -> list[tables.Table]:
+  """Our values beside published ones of the same world and name of model."""
+  by_world: dict[str, list[tuple[Entry, Run]]] = {}
+  for run in runs:
+    for entry in run.entries:
+      world = registry.parse(entry['world'])[0]
+      by_world.setdefault(world, []).append((entry, run))
+  made = []
+  for world, entries in by_world.items():
+    title = 'Beside the paper' + (f': {world}' if len(by_world) > 1 else '')
+    if world in paper.PAPERS:
+      made.append(_paper_table(title, paper.PAPERS[world], entries))
+  return [table for table in made if table.rows]
+
+
+def _paper_table(
+  title: str,
+  source: printed.Paper,
+  entries: Sequence[tuple[Entry, Run]],
+) -> tables.Table:
+  """A row per printed quantity, in the order of entries."""
+  pairs = _pairs(source, entries)
+  same = tables.same_seeds([entry for _, entry, _ in pairs])
+  cells: dict[str, dict[str, str]] = {}
+  apart: dict[str, dict[str, None]] = {}  # Model -> what differs.
+  for row, entry, run in pairs:
+    model, there = entry['model'], cells.setdefault(_label(row), {})
+    known = row.values[printed.model_key(model)]
+    differs = differences(source, row, entry, run)
+    theirs = _printed(known, row.form)
+    there[model] = _ours(entry, row.form, '' if differs else theirs, not same)
+    if differs:
+      there[_theirs(model)] = theirs
+      apart.setdefault(model, {}).update(dict.fromkeys(differs))
+  heads = {}
+  for model in dict.fromkeys(entry['model'] for entry, _ in entries):
+    heads[model] = model
+    heads[_theirs(model)] = (
+      f'{_theirs(model)} ({", ".join(apart.get(model, ()))})'
+    )
+  shown = [c for c in heads if any(c in there for there in cells.values())]
+  several = any(tables.seeds(entry) for _, entry, _ in pairs)
+  more = f' [least, greatest of {same or "the seeds"}]' if several else ''
+  return tables.Table(
+    title,
+    ('', *(heads[column] for column in shown)),
+    tuple(
+      (label, *(there.get(column, '') for column in shown))
+      for label, there in cells.items()
+    ),
+    f'Here{more}, and (paper ± standard error) where the run has its settings; '
+    'else the paper has a column of its own, headed by what it has and the run '
+    f'has not. Paper: {source.table}, {source.setting}.',
+  )
+
+
+def _pairs(
+  source: printed.Paper, entries: Sequence[tuple[Entry, Run]]
+) -> list[tuple[printed.Row, Entry, Run]]:
+  """Printed rows with each entry that measures them, by the plainest spec."""
+  specs = dict.fromkeys((e['metric'], tables.spec(e)) for e, _ in entries)
+  plain = []
+  for row in source.rows:
+    texts = [text for metric, text in specs if metric == row.metric]
+    suited = [text for text in texts if _has(text, row.fields)]
+    plain.append(min(suited, key=len, default=''))
+  return [
+    (row, entry, run)
+    for entry, run in entries
+    for row, text in zip(source.rows, plain, strict=True)
+    if printed.model_key(entry['model']) in row.values
+    and (row.metric, row.quantity) == (entry['metric'], entry['quantity'])
+    and text == tables.spec(entry)
+  ]
+
+
+def _theirs(model: str) -> str:
+  return f'paper: {model}'
+
+
+def differences(
+  source: printed.Paper, row: printed.Row, entry: Entry, run: Run
+) -> list[str]:
+  """What the paper has and a run has not, each in words; [] compares."""
+  trained = source.models.get(
+    printed.model_key(entry['model']), printed.Trained()
+  )
+  usual = tables.arguments(row.metric)
+  fields = registry.find('metric', row.metric).__dataclass_fields__
+  metric = {
+    key: value
+    for key, value in {**usual, **row.fields, **row.also}.items()
+    if key not in row.free and fields[key].compare
+  }
+  return [
+    *_place(source.facts, source.place, entry['world']),
+    *_unlike({**row.world, **trained.world}, _fields('world', entry['world'])),
+    *(
+      f'{row.metric} {field}'
+      for field in _unlike(metric, tables.arguments(tables.spec(entry)))
+    ),
+    *_size(trained.model, entry.get('model_spec') or run.training.get('model')),
+    *_training(trained, run),
+  ]
+
+
+def _unlike(wanted: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+  """'trials=1000' for each wanted value that is not the given one."""
+  return [
+    key if value is printed.GIVEN else f'{key}={value!r}'
+    for key, value in wanted.items()
+    if not value == given.get(key)  # noqa: SIM201 - GIVEN defines equality.
+  ]
+
+
+def _training(trained: printed.Trained, run: Run) -> list[str]:
+  """As `_unlike`; an imported checkpoint does not say how it was trained."""
+  imported = 'imported_sha256' in run.training
+  return [] if imported else _unlike(trained.training, run.training)
+
+
+def _place(facts: Mapping[str, int], place: str, world: str) -> list[str]:
+  known = _facts(world) if facts else {}
+  return [place] if any(known.get(k) != x for k, x in facts.items()) else []
+
+
+@functools.lru_cache
+def _facts(world: str) -> dict[str, int]:
+  """Of a world; none where its files are not there."""
+  try:
+    return registry.make('world', world).facts()
+  except core.InputError:
+    return {}
+
+
+def _size(wanted: Mapping[str, Any], spec: str | None) -> list[str]:
+  """'48 x 1600' of another depth or width, and further fields of a model."""
+  if not wanted:
+    return []
+  given = {**_fields('model', spec), 'family': _name(spec)} if spec else {}
+  found = _unlike(wanted, given)
+  size = [x for x in found if x.split('=')[0] in ('layers', 'width')]
+  words = [f'{wanted["layers"]} x {wanted["width"]}'] if size else []
+  return [*words, *(x for x in found if x not in size)]
+
+
+def _name(spec: str) -> str:
+  return registry.parse(spec)[0]
+
+
+def _fields(kind: str, spec: str) -> dict[str, Any]:
+  """All fields of a spec, defaults filled in where the plug-in is there."""
+  name, _, given = registry.parse(spec)
+  try:
+    fields = dataclasses.fields(registry.find(kind, name))
+  except core.InputError:
+    return given
+  return {**{field.name: field.default for field in fields}, **given}
+
+
+def _printed(value: tuple[float, printed.Error], form: str) -> str:
+  """'0.41 ± 0.02' as printed; an error of which we know the range alone."""
+  shown, error = value
+  if error is None:
+    return format(shown, form)
+  many = error if isinstance(error, tuple) else (error,)
+  errors = ' to '.join(format(one, form) for one in many)
+  return f'{shown:{form}} ± {errors}'
+
+
+def _ours(entry: Entry, form: str, theirs: str, said: bool) -> str:
+  """'0.412 (0.41)', with the range over seeds where there are several."""
+
+  def ours(value: float | None) -> str:
+    if value is None or form == '.2f':
+      return tables.number(value)
+    return format(value, '.4g' if form.endswith('g') else form)
+
+  both = ours(entry['value']) + (f' ({theirs})' if theirs else '')
+  if not (tables.seeds(entry) and entry['seeds'][0]):
+    return both
+  low, high = ours(entry['low']), ours(entry['high'])
+  return f'{both} [{low}, {high}]' + (
+    f', {tables.seeds(entry)}' if said else ''
+  )
+
+
+def _has(text: str, fields: Mapping[str, Any]) -> bool:
+  given = tables.arguments(text)
+  return all(given.get(key) == value for key, value in fields.items())
+
+
+def _label(row: printed.Row) -> str:
+  """'compression: precision'; with the fields that are not at default."""
+  defaults = tables.arguments(row.metric)
+  changed = [
+    f'{key}={value!r}'
+    for key, value in row.fields.items()
+    if defaults.get(key) != value
+  ]
+  metric = row.metric + (f'({", ".join(changed)})' if changed else '')
+  return f'{metric}: {row.quantity}'
+
+
+# Columns of reconstructed maps, by the summary's key.
+_COUNTS = (
+  'sequences',
+  'ill_formed',
+  'failed',
+  'true_edges',
+  'new_edges',
+  'unused_edges',
+)
+# Settings of the published reconstructions.
+_MAPPED = {
+  'sequences': paper.RECONSTRUCTION_SEQUENCES,
+  'variant': 'program',
+  'ties': 'default',
+  'rollback': False,
+  'control': 'none',
+}
+_LIMITS = ('max_degree', 'max_miles')
+
+
+def map_table(runs: Sequence[Run]) -> tables.Table | None:
+  """Reconstructed maps: counts and failures, the paper's beside or apart."""
+  mapped = [(run, run.summary) for run in runs if run.summary]
+  if not mapped:
+    return None
+  known = [_mapped(run, summary) for run, summary in mapped]
+  apart = [differs for _, differs in known if differs]
+  shared = (
+    [x for x in apart[0] if all(x in one for one in apart)] if apart else []
+  )
+  rows = []
+  for (run, summary), (value, differs) in zip(mapped, known, strict=True):
+    counts = [str(summary.get(key, '')) for key in _COUNTS]
+    own = ', '.join(x for x in differs if x not in shared)
+    shown = f'{value} ({own})' if own else value
+    rows.append((run.name, *counts, *(('', shown) if differs else (value, ''))))
+  heads = [key.replace('_', ' ') for key in _COUNTS]
+  heads += ['failed in the paper', f'failed in the paper ({", ".join(shared)})']
+  used = [k for k in (-2, -1) if any(row[k] for row in rows)]
+  return tables.Table(
+    'Reconstructed maps',
+    ('model', *heads[: len(_COUNTS)], *(heads[k] for k in used)),
+    tuple((*row[:-2], *(row[k] for k in used)) for row in rows),
+    'True edges used, false edges added, and true edges never used, when the '
+    "model's routes are fitted with as few false streets as the algorithm "
+    'finds.'
+    + (
+      " The paper's counts are of one order whose seed is not known; those "
+      'that do not compare have a column of their own, headed by what the '
+      'paper has and the run has not.'
+      if used
+      else ''
+    ),
+  )
+
+
+def _mapped(run: Run, summary: Mapping[str, Any]) -> tuple[str, list[str]]:
+  """The printed count of a run's name, '' for none, and what differs."""
+  key = printed.model_key(run.name)
+  known = paper.RECONSTRUCTION_FAILED.get(key)
+  if known is None:
+    return '', []
+  limits = tuple(summary.get(name) for name in _LIMITS)
+  nearest = limits if limits in known else next(iter(known))
+  source = paper.PAPERS['maps']
+  world = str(summary.get('world', ''))
+  wanted = {**_MAPPED, **dict(zip(_LIMITS, nearest, strict=True))}
+  differs = [
+    *_place(source.facts, source.place, world),
+    *_unlike(wanted, summary),
+    *(['shuffled'] if summary.get('order') == 'file' else []),
+  ]
+  if summary.get('samples_sha256') != paper.RECONSTRUCTION_SAMPLES[key]:
+    differs += _sampled(source.models[key], run, summary)
+  return str(known[nearest]), differs
+
+
+def _sampled(
+  trained: printed.Trained, run: Run, summary: Mapping[str, Any]
+) -> list[str]:
+  """What the paper's routes were sampled from, where these were not."""
+  world, rule = summary.get('world'), summary.get('accept')
+  rule = registry.spec(registry.make('accept', rule)) if rule else None
+  return [
+    *_unlike(trained.world, _fields('world', world) if world else {}),
+    *_unlike({'accept': 'top_k(k=50)'}, {'accept': rule}),
+    *_size(
+      trained.model, summary.get('model_spec') or run.training.get('model')
+    ),
+    *_training(trained, run),
+  ]

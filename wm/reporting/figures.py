@@ -1,0 +1,346 @@
+"""Figures from result files: training curves and ablations, as PNG bytes."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from wm.reporting import breakdown, settings, tables, terms
+from wm.reporting.collect import Entry, Run
+
+
+def _png(figure: Any) -> bytes:
+  buffer = io.BytesIO()
+  figure.savefig(buffer, format='png', dpi=120, bbox_inches='tight')
+  return buffer.getvalue()
+
+
+def _axes(
+  panels: int, across: int = 4, size: tuple[float, float] = (4.6, 3.4)
+) -> tuple[Any, list[Any]]:
+  """A figure of so many panels, at most `across` beside each other."""
+  from matplotlib.figure import Figure  # No global state, no display.
+
+  columns = min(panels, across)
+  rows = -(-panels // columns)
+  width, height = size
+  figure = Figure(
+    figsize=(width * columns, height * rows), layout='constrained'
+  )
+  axes = [figure.add_subplot(rows, columns, i + 1) for i in range(panels)]
+  for axis in axes:
+    axis.grid(alpha=0.3)
+    axis.spines[['top', 'right']].set_visible(False)
+  return figure, axes
+
+
+_DASHES = ('-', '--', ':', '-.')
+
+
+def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+  """How each model is drawn.
+
+  A colour each; where names are 'MODEL,VARIANT' of a few variants, a colour
+  for each model and dashes for each variant. A setting, as in
+  'MODEL,lr=1e-2,VARIANT', makes a variant only where names differ in it alone.
+  """
+  parts = {name: name.partition(',')[::2] for name in names}
+  bare = {
+    name: (model, ','.join(x for x in variant.split(',') if '=' not in x))
+    for name, (model, variant) in parts.items()
+  }
+  if len(set(bare.values())) == len(bare):
+    parts = bare
+  models = list(dict.fromkeys(model for model, _ in parts.values()))
+  variants = list(dict.fromkeys(variant for _, variant in parts.values()))
+  if not (len(models) > 1 and 1 < len(variants) <= len(_DASHES)):
+    models, variants = list(parts), ['']
+    parts = {name: (name, '') for name in names}
+  return {
+    name: {
+      'color': _colour(models.index(model), len(models)),
+      'linestyle': _DASHES[variants.index(variant)],
+    }
+    for name, (model, variant) in parts.items()
+  }
+
+
+_MARKERS = 'osD^v<>Pp*'
+_MARKED = 8  # Markers along a line.
+
+
+def _told_apart(number: int, num: int, points: int) -> dict[str, Any]:
+  """How line `number` of `num` shows where it coincides with others.
+
+  Earlier lines are thicker, so that they show on both sides of later ones;
+  each has a marker of its own, at points of its own.
+  """
+  every = max(-(-points // _MARKED), 1)
+  return {
+    'linewidth': 1.2 + 2.4 * (num - 1 - number) / max(num - 1, 1),
+    'marker': _MARKERS[number % len(_MARKERS)],
+    'markersize': 6,
+    'markevery': (number * every // num, every),
+  }
+
+
+def _colour(number: int, num: int) -> Any:
+  """Of so many: ten that differ well, twenty, or a rainbow."""
+  from matplotlib import colormaps
+
+  if num <= 20:
+    return colormaps['tab10' if num <= 10 else 'tab20'](number)
+  return colormaps['turbo'](number / (num - 1))
+
+
+def _legend(figure: Any, axes: Sequence[Any], columns: int) -> None:
+  """One for all panels, below them; a name once, a model's variants together.
+
+  columns: at most.
+  """
+  found = {}
+  for axis in axes:
+    for handle, name in zip(*axis.get_legend_handles_labels(), strict=True):
+      found.setdefault(name, handle)
+  variants = len({handle.get_linestyle() for handle in found.values()})
+  rows = variants * -(-len(found) // (variants * columns))
+  columns = -(-len(found) // rows)
+  figure.legend(
+    list(found.values()),
+    list(found),
+    loc='outside lower center',
+    ncols=columns,
+    fontsize=8,
+    frameon=False,
+    handlelength=3,
+  )
+
+
+_FEW = 4  # Runs whose training loss is drawn beside the held-out one.
+
+
+def training(runs: Sequence[Run]) -> bytes | None:
+  """Loss by step and what else was held out, a colour per name of model.
+
+  Runs of one name are its seeds, drawn alike. The loss in training too, pale,
+  where there are few runs.
+  """
+  trained = [run for run in runs if run.curve]
+  if not trained:
+    return None
+  keys = {key: None for run in trained for row in run.curve for key in row}
+  more = [
+    key
+    for key in keys
+    if key.startswith('heldout_')
+    and key.split('_')[1] not in ('loss', 'tokens')
+  ]
+  looks = styles(list(dict.fromkeys(run.name for run in trained)))
+  figure, axes = _axes(1 + len(more), size=(5.2, 3.6))
+  shown = ['heldout_loss', *more]
+  few = len(trained) <= _FEW
+  for axis, key in zip(axes, shown, strict=True):
+    title = key.removeprefix('heldout_')
+    unit = _unit(trained) if title == 'loss' else f'{title}, held out'
+    axis.set(xlabel='step', ylabel=unit)
+    for run in trained:
+      both = few and title == 'loss'
+      for name in (title, key) if both else (key,):
+        _follow(axis, run, name, looks[run.name], pale=name == title)
+  if not few:
+    axes[0].set_title('held-out loss', fontsize=10)
+  _logarithmic(axes[0])
+  _legend(figure, axes, 2 if len(axes) == 1 else 4)
+  return _png(figure)
+
+
+def _unit(runs: Sequence[Run]) -> str:
+  """Of the logged loss: of states it is the mean over their labels."""
+  by_state = {run.training.get('objective') == 'state' for run in runs}
+  units = {True: 'nats per label', False: 'nats per token'}
+  return units[by_state.pop()] if len(by_state) == 1 else 'nats'
+
+
+def _follow(
+  axis: Any, run: Run, key: str, look: dict[str, Any], pale: bool
+) -> None:
+  points = [(row['step'], row[key]) for row in run.curve if key in row]
+  if points:
+    axis.plot(
+      *zip(*points, strict=True),
+      **look,
+      alpha=0.35 if pale else 1.0,
+      marker='' if pale else '.',
+      markersize=4,
+      linewidth=1.0,
+      label=f'{run.name}, training' if pale else run.name,
+    )
+
+
+def _logarithmic(axis: Any) -> None:
+  """Where values span more than a tenfold."""
+  values = [y for line in axis.lines for y in line.get_ydata() if y > 0]
+  if values and max(values) > 10 * min(values):
+    from matplotlib import ticker
+
+    axis.set_yscale('log')
+    axis.yaxis.set_minor_locator(ticker.LogLocator(subs=(2, 5)))
+    for part in (
+      axis.yaxis.set_major_formatter,
+      axis.yaxis.set_minor_formatter,
+    ):
+      part(ticker.FuncFormatter(lambda y, _: f'{y:g}'))
+
+
+def curves(given: breakdown.Curves) -> bytes:
+  """A panel per setting, a line per model, over a number."""
+  texts = list(given.lines)
+  names = list(dict.fromkeys(n for m in given.lines.values() for n in m))
+  looks, titles = styles(names), settings.differing(texts)
+  figure, axes = _axes(len(texts), across=3)
+  for axis, text in zip(axes, texts, strict=True):
+    for name, entries in given.lines[text].items():
+      look = looks[name] | _told_apart(
+        names.index(name), len(names), len(entries)
+      )
+      _band(axis, given, entries, name, look, banded(given))
+    title = '' if len(texts) == 1 else textwrap.fill(titles[text], 44)
+    axis.set_title(title, fontsize=9)
+    axis.set(xlabel=_words(given.axis), ylabel=given.quantity)
+    axis.margins(x=0)
+  low = min(axis.get_ylim()[0] for axis in axes)
+  high = max(axis.get_ylim()[1] for axis in axes)
+  low = min(low, -0.02 * high) if low < high / 2 else low
+  for axis in axes:
+    axis.set(ylim=(low, high))
+  _legend(figure, axes, (2, 5, 7)[min(len(axes), 3) - 1])
+  return _png(figure)
+
+
+_BANDS = 8  # Models whose intervals are still told apart.
+
+
+def banded(given: breakdown.Curves) -> bool:
+  """Are intervals drawn?"""
+  return all(len(models) <= _BANDS for models in given.lines.values())
+
+
+def _band(
+  axis: Any,
+  given: breakdown.Curves,
+  entries: Sequence[Entry],
+  name: str,
+  look: dict[str, Any],
+  band: bool,
+) -> None:
+  points = [
+    (given.place(e), e['value'], e['low'], e['high'])
+    for e in entries
+    if e['value'] is not None
+  ]
+  if not points:
+    return
+  x, value, low, high = zip(*points, strict=True)
+  axis.plot(x, value, **look, label=name)
+  if band and None not in low + high:
+    axis.fill_between(x, low, high, color=look['color'], alpha=0.15, lw=0)
+
+
+def _words(text: str) -> str:
+  """Lines of at most 44 characters, as wide as a panel."""
+  return textwrap.fill(text, 44)
+
+
+_LONGEST = 20  # Characters of a value at an axis.
+
+
+def ablations(runs: Sequence[Run]) -> dict[str, list[Entry]]:
+  """Field -> entries, each with 'x' (the field's value), of all metrics that
+  were run with several values of one field; the plainest spec is among them.
+  """
+  entries = [entry for run in runs for entry in run.entries]
+  plain = tables.base_specs(entries)
+  shown = set(tables.headline(entries))
+  found: dict[str, list[Entry]] = defaultdict(list)
+  for name, base in plain.items():
+    texts = {tables.spec(e) for e in entries if e['metric'] == name} - {base}
+    defaults = tables.arguments(base)
+    for text in texts:
+      given = tables.arguments(text)
+      changed = [key for key in given if given[key] != defaults[key]]
+      if len(changed) > 1:  # A zero beside the field switches a quantity off.
+        changed = [key for key in changed if given[key]]
+      if len(changed) == 1:
+        found[changed[0]] += _points(entries, shown, text, given[changed[0]])
+    for field in [f for f in found if f in defaults]:
+      if any(e['metric'] == name for e in found[field]):
+        found[field] += _points(entries, shown, base, defaults[field])
+  # A series over a number has no point of its own: it is a table. So are
+  # settings that are too long to stand at an axis.
+  return {
+    field: points
+    for field, points in found.items()
+    if points and all(len(str(point['x'])) <= _LONGEST for point in points)
+  }
+
+
+def _points(
+  entries: Sequence[Entry], shown: set[tuple[str, str]], text: str, x: Any
+) -> list[Entry]:
+  return [
+    {**entry, 'x': x}
+    for entry in entries
+    if tables.spec(entry) == text
+    and (entry['metric'], entry['quantity']) in shown
+    and entry['value'] is not None
+  ]
+
+
+# Fields that bound a length, where 0 means the whole.
+_LENGTHS = ('k', 'sample_k')
+
+
+def _ordered(values: set[Any], field: str) -> list[Any]:
+  """Values left to right; 0 of a length means 'the whole', so it is last."""
+  if all(isinstance(value, int | float) for value in values):
+    return sorted(values, key=lambda x: (field in _LENGTHS and x == 0, x))
+  return sorted(values, key=str)
+
+
+_ASIDE = 0.24  # Of the way to the next value, over which models are spread.
+
+
+def ablation(field: str, points: Sequence[Entry]) -> bytes:
+  """A panel per quantity, a line per model, over one field's values."""
+  quantities = list(dict.fromkeys((p['metric'], p['quantity']) for p in points))
+  places = _ordered({p['x'] for p in points}, field)
+  models = list(dict.fromkeys(p['model'] for p in points))
+  figure, axes = _axes(len(quantities))
+  looks = styles(models)
+  for axis, quantity in zip(axes, quantities, strict=True):
+    for number, model in enumerate(models):
+      line = sorted(
+        (places.index(p['x']), p['value'], p['low'], p['high'])
+        for p in points
+        if (p['metric'], p['quantity']) == quantity and p['model'] == model
+      )
+      if line:
+        place, value, low, high = zip(*line, strict=True)
+        # Beside each other, so that equal values do not hide each other.
+        aside = _ASIDE * (number - (len(models) - 1) / 2) / len(models)
+        x = [one + aside for one in place]
+        look = looks[model] | _told_apart(number, len(models), 1)
+        axis.plot(x, value, **look, label=model)
+        axis.fill_between(x, low, high, color=look['color'], alpha=0.15)
+    labels = [
+      'full' if field in _LENGTHS and place == 0 else str(place)
+      for place in places
+    ]
+    axis.set_xticks(range(len(places)), labels, fontsize=8)
+    words = _words(terms.field(quantity[0], field))
+    axis.set(title=': '.join(quantity), xlabel=words, ylim=(-0.03, 1.03))
+  _legend(figure, axes, 5)
+  return _png(figure)

@@ -1,0 +1,94 @@
+"""Models trained elsewhere, kept as training runs that can be scored."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import jax.numpy as jnp
+
+from wm import core
+from wm.core import registry
+from wm.data import sampling
+from wm.models.importers import gpt2 as gpt2_import
+from wm.models.nn import network
+from wm.runtime import files, locks
+from wm.training import books, checkpoints, runs, state
+
+
+@locks.alone(runs.STAGE)
+def gpt2(
+  path: str | pathlib.Path,
+  world: str,
+  out: str | pathlib.Path,
+  *,
+  model: str | None = None,
+  vocab: str | pathlib.Path | None = None,
+) -> dict[str, Any]:
+  """Makes a PyTorch state dict in GPT-2 style the training run OUT.
+
+  Args:
+    path: file of the state dict; only weights are loaded.
+    world: spec of the world whose words it knows.
+    out: the run's folder, for launch/score.py.
+    model: spec, where the heads are not one for every 64 of width.
+    vocab: file of the checkpoint's words, one a line in order of id, first
+      padding; None is the published order (reverse lexicographic).
+
+  Returns:
+    Summary: model, world, parameters, checkpoint.
+
+  Raises:
+    InputError: the file is unusable or does not fit model or world, or OUT
+      holds another run.
+  """
+  place = registry.make('world', world)
+  weights = gpt2_import.read(path)
+  known = gpt2_import.infer(weights)
+  if model is not None:
+    known = registry.make('model', model)
+    if not isinstance(known, type(gpt2_import.infer(weights))):
+      raise core.InputError(f'{model!r} is no transformer(...)')
+  shape = network.Shape(known, len(place.vocab), place.max_len)
+  params = gpt2_import.params(weights, shape, _ids(place, vocab))
+  files.claim(out, runs.STAGE, _describe(path, place, known))
+  kept = checkpoints.Checkpoints(out, read_only=False)
+  try:
+    if kept.last() is None:
+      start = state.State(state.flatten(params), {'count': jnp.zeros(())})
+      kept.save(0, start, books.fresh())
+      kept.wait()
+    folder = str(kept.folder / str(kept.last()))
+  finally:
+    kept.close()
+  return {
+    'model': registry.spec(known),
+    'world': registry.spec(place),
+    'parameters': shape.num_params,
+    'checkpoint': folder,
+  }
+
+
+def _ids(world: core.World, vocab: str | pathlib.Path | None) -> Any:
+  """[V] the checkpoint's id of each token of the world."""
+  if vocab is None:
+    return gpt2_import.published_order(world.vocab)
+  try:
+    text = pathlib.Path(vocab).read_text(encoding='utf-8')
+  except (OSError, UnicodeDecodeError) as error:
+    raise core.InputError(f'cannot read words from {vocab}: {error}') from error
+  return gpt2_import.order(world.vocab, text.split('\n'))
+
+
+def _describe(
+  path: str | pathlib.Path, world: core.World, model: core.Model
+) -> dict[str, Any]:
+  return {
+    'imported_sha256': files.sha256(path),
+    'world': registry.spec(world),
+    'world_version': world.version,
+    'model': registry.spec(model),
+    'model_version': model.version,
+    'max_len': world.max_len,
+    'vocab_sha256': sampling.vocab_sha256(world),
+  }

@@ -1,0 +1,165 @@
+"""What a network is trained to give, and the loss of what it gives.
+
+  next    logits [B, L, V] of each next token
+  state   logits [B, L, C] of the world's state after each token: C is the sum
+          of `World.state_heads`, one softmax for each of the K labels
+
+Whatever loss the gradient is of, what is reported is the mean per token, in
+nats. Shapes: B batch, L length, T judged positions, V vocabulary, K labels.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from wm import core
+from wm.models.nn import network
+from wm.models.serving import states
+from wm.training import config as config_lib
+
+# What a step reports first, in this order.
+SUMS = ('loss', 'tokens', 'loss_moves', 'tokens_moves')
+OBJECTIVES = ('next', 'state')
+LOSSES = ('token', 'sequence')
+
+
+class Judged(NamedTuple):
+  """What a network gave at T positions of each sequence.
+
+  Attributes:
+    loss: [B, T] float32, nats.
+    place: [T] int32, the token that each position is about.
+    more: [B, T, M] float32, further numbers for evaluation.
+  """
+
+  loss: jax.Array
+  place: jax.Array
+  more: jax.Array
+
+  def real(self, lengths_B: jax.Array) -> jax.Array:
+    """[B, T] bool: not about a pad."""
+    return self.place[None, :] < lengths_B[:, None]
+
+
+class Objective(abc.ABC):
+  """An objective on one world; pure functions of a network and a batch.
+
+  Attributes:
+    outputs: logits at each position; 0 is one for each token.
+    world: whose labels go with a batch, or None.
+    more: names of what is evaluated besides SUMS, means over tokens.
+  """
+
+  more: ClassVar[tuple[str, ...]] | tuple[str, ...] = ()
+
+  def __init__(self, world: core.World, loss: str = 'token') -> None:
+    """loss: averaged over 'token's, or over each 'sequence' first."""
+    self.outputs, self.world = 0, None
+    self.prompt_len, self.by_sequence = world.prompt_len(), loss == 'sequence'
+
+  @abc.abstractmethod
+  def judge(
+    self,
+    net: network.Network,
+    key: jax.Array | None,
+    tokens_BL: jax.Array,
+    *labels_BLK: jax.Array,
+  ) -> Judged:
+    """What the network gives; dropout only with a key."""
+
+  def mean(self, judged: Judged, lengths_B: jax.Array) -> jax.Array:
+    """[] the loss whose gradient is taken; pads count nothing."""
+    real_BT = judged.real(lengths_B)
+    loss_B = jnp.where(real_BT, judged.loss, 0).sum(-1)
+    count_B = real_BT.sum(-1)
+    if self.by_sequence:
+      total = (loss_B / jnp.maximum(count_B, 1)).sum()
+      return total / jnp.maximum((count_B > 0).sum(), 1)
+    return loss_B.sum() / jnp.maximum(count_B.sum(), 1)
+
+  def sums(self, judged: Judged, lengths_B: jax.Array) -> jax.Array:
+    """[4] float32, see SUMS; 'moves' are the tokens after the prompt."""
+    real_BT = judged.real(lengths_B)
+    move_BT = real_BT & (judged.place >= self.prompt_len)[None, :]
+    found = []
+    for mask_BT in (real_BT, move_BT):
+      found += [jnp.where(mask_BT, judged.loss, 0).sum(), mask_BT.sum()]
+    return jnp.stack([value.astype(jnp.float32) for value in found])
+
+  def evaluation(self, judged: Judged, lengths_B: jax.Array) -> jax.Array:
+    """[4 + M] float32: `sums`, and those of `more` over all tokens."""
+    real_BT1 = judged.real(lengths_B)[..., None]
+    more = jnp.where(real_BT1, judged.more, 0).sum((0, 1))
+    return jnp.concatenate([self.sums(judged, lengths_B), more])
+
+
+class NextToken(Objective):
+  """-log p(tokens[:, t + 1] | tokens[:, :t + 1])."""
+
+  def judge(
+    self,
+    net: network.Network,
+    key: jax.Array | None,
+    tokens_BL: jax.Array,
+    *labels_BLK: jax.Array,
+  ) -> Judged:
+    """See Objective; T is L - 1."""
+    logits_BTV = net(tokens_BL[:, :-1], key)
+    loss_BT = optax.softmax_cross_entropy_with_integer_labels(
+      logits_BTV, tokens_BL[:, 1:]
+    )
+    place_T = jnp.arange(1, tokens_BL.shape[1])
+    return Judged(loss_BT, place_T, jnp.zeros((*loss_BT.shape, 0)))
+
+
+class State(Objective):
+  """Mean over the K labels of -log p(label | tokens[:, :t + 1]).
+
+  Walker and Lyons 2026, section 3; all labels weigh the same. Evaluated too:
+  the loss of each of the world's groups of labels, and the share of tokens
+  after which every label is the most likely one.
+  """
+
+  def __init__(self, world: core.World, loss: str = 'token') -> None:
+    """Raises InputError where the world gives no labels."""
+    super().__init__(world, loss)
+    self.heads, self.world = world.state_heads, world
+    if not self.heads:
+      raise core.InputError(
+        f'{world.name} gives its states no labels; available: objective=next'
+      )
+    self.outputs, self.groups = sum(self.heads), world.state_groups
+    self.more = (*(f'loss_{name}' for name in self.groups), 'exact')
+
+  def judge(
+    self,
+    net: network.Network,
+    key: jax.Array | None,
+    tokens_BL: jax.Array,
+    *labels_BLK: jax.Array,
+  ) -> Judged:
+    """See Objective; T is L."""
+    (labels_BLK,) = labels_BLK
+    logits_BLC = net.parts(tokens_BL, key, states.widths(self.heads))
+    loss_BLK = states.losses(logits_BLC, labels_BLK, self.heads)
+    named_BLK = states.likeliest(logits_BLC, self.heads)
+    exact_BL = (named_BLK == labels_BLK).all(-1).astype(jnp.float32)
+    parts = [loss_BLK[..., part].mean(-1) for part in self.groups.values()]
+    place_L = jnp.arange(tokens_BL.shape[1])
+    more_BLM = jnp.stack([*parts, exact_BL], axis=-1)
+    return Judged(loss_BLK.mean(-1), place_L, more_BLM)
+
+
+def make(config: config_lib.Config, world: core.World) -> Objective:
+  """The objective of a run; raises InputError where there is none such."""
+  for field, known in (('objective', OBJECTIVES), ('loss', LOSSES)):
+    value = getattr(config, field)
+    if value not in known:
+      raise core.InputError(f'{field}={value!r}; available: {", ".join(known)}')
+  kind = State if config.objective == 'state' else NextToken
+  return kind(world, config.loss)

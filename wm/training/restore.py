@@ -1,0 +1,154 @@
+"""Trained models as predictors."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+from wm import core
+from wm.core import registry
+from wm.data import sampling
+from wm.runtime import files
+from wm.training import runs
+
+WHICH = ('best', 'last')
+
+
+def load(
+  run: str | pathlib.Path,
+  which: str = 'best',
+  world: core.World | None = None,
+  model: str | None = None,
+) -> tuple[core.Predictor, dict[str, Any]]:
+  """The predictor that a training run left, on however many devices there are.
+
+  Args:
+    run: the folder that was train's --out.
+    which: 'best' (by held-out loss) or 'last' checkpoint.
+    world: to use it in; None is the world of the run. Another world with the
+      same vocabulary (say, other traversals of one map) fits too. Where its
+      sequences are longer than the run's, so is the predictor's max_len if
+      the network has no parameters for places, else it stays the run's.
+    model: spec that the run must be of; None is any.
+
+  Returns:
+    predictor: of the checkpoint.
+    info: `step`, `heldout` (evaluation at that step or None), `checkpoint`
+      (its folder), `sha256` (of its files) and `run` (OUT/train.run.json).
+
+  Raises:
+    InputError: no run there, an unknown `which`, a damaged checkpoint, or
+      one that does not fit the model or the world.
+  """
+  run = pathlib.Path(run)
+  if which not in WHICH:
+    raise core.InputError(
+      f'no checkpoint is called {which!r}; available: {", ".join(WHICH)}'
+    )
+  about = _about(run)
+  trained = registry.make('model', about['model'])
+  if model is not None and registry.make('model', model) != trained:
+    raise core.InputError(
+      f'the model {model!r} does not fit the checkpoint in {run}, which is of '
+      f'{about["model"]}'
+    )
+  world = world or registry.make('world', about['world'])
+  if sampling.vocab_sha256(world) != about['vocab_sha256']:
+    raise core.InputError(
+      f'{run} was trained on the vocabulary of {about["world"]}; '
+      f'{registry.spec(world)} has another'
+    )
+  while True:
+    there = _checkpoints(run)
+    try:
+      predictor, info = _predictor(run, which, world, trained, about)
+    except core.InputError:
+      if _checkpoints(run) == there:
+        raise
+      continue  # A training that goes on took away what was being read.
+    return predictor, {**info, 'run': about}
+
+
+def _checkpoints(run: pathlib.Path) -> set[str]:
+  """Names of those that are whole."""
+  found = {path.name for path in (run / 'checkpoints').glob('*')}
+  return {name for name in found if name.isdigit()}
+
+
+def _about(run: pathlib.Path) -> dict[str, Any]:
+  path = run / f'{runs.STAGE}.run.json'
+  if not path.exists():
+    raise core.InputError(
+      f'{run} holds no training run (no {path.name}); train one with '
+      'launch/train.py'
+    )
+  return files.read_record(
+    path,
+    {'max_len': int, 'model': str, 'vocab_sha256': str, 'world': str},
+    {'objective': str, 'seed': int},
+  )
+
+
+def _predictor(
+  run: pathlib.Path,
+  which: str,
+  world: core.World,
+  model: Any,
+  about: dict[str, Any],
+) -> tuple[core.Predictor, dict[str, Any]]:
+  if hasattr(model, 'fit'):
+    path = runs.fitted(run)
+    # Hashed before it is read: what changes in between is then noticed.
+    digest = files.sha256(path) if path.is_file() else ''
+    info = {'step': 0, 'heldout': None, 'sha256': digest}
+    return model.load(path, world), {**info, 'checkpoint': str(path)}
+  import jax
+
+  from wm.models.nn import network
+  from wm.models.serving import states
+  from wm.training import checkpoints
+  from wm.training import state as state_lib
+
+  kept = checkpoints.Checkpoints(run, read_only=True)
+  try:
+    step = _step(kept, which)
+    by_state, max_len = about.get('objective') == 'state', about['max_len']
+    outputs = sum(world.state_heads) if by_state else 0
+    shape = network.Shape(model, len(world.vocab), max_len, outputs)
+    device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+    abstract = {
+      path: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device)
+      for path, leaf in state_lib.shapes(shape).items()
+    }
+    params = state_lib.tree(shape, kept.params(step, abstract))
+    max_len = network.reach(shape, world.max_len)
+    heldout = kept.progress(step).get('heldout')
+    digest = kept.digest(step)
+  finally:
+    kept.close()
+  if heldout is not None and heldout['step'] != step:
+    heldout = None
+  if by_state:
+    predictor = states.StatePredictor(model, params, world, max_len)
+  else:
+    predictor = network.NetworkPredictor(
+      model, params, len(world.vocab), world.end, max_len
+    )
+  info = {'step': step, 'heldout': heldout, 'sha256': digest}
+  return predictor, {**info, 'checkpoint': str(kept.folder / str(step))}
+
+
+def _step(kept: Any, which: str) -> int:
+  """Step of the best or last checkpoint."""
+  step = kept.last()
+  if step is None:
+    raise core.InputError(f'no checkpoint in {kept.folder}')
+  if which == 'best':
+    best = kept.progress(step)['best']
+    step = best['step'] if best else step
+  if step not in kept.steps():
+    raise core.InputError(
+      f'checkpoint {kept.folder / str(step)} is gone; available: '
+      + ', '.join(str(other) for other in kept.steps())
+    )
+  return step

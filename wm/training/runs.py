@@ -1,0 +1,75 @@
+"""What a training run is, in JSON, and the data it trains on."""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+from typing import Any
+
+from wm import core
+from wm.core import registry
+from wm.data import sampling
+from wm.data import store as stores
+from wm.training import config as config_lib
+
+STAGE = 'train'  # OUT/train.run.json is this run's.
+
+
+def describe(
+  config: config_lib.Config,
+  world: core.World,
+  model: core.Model,
+  data: tuple[stores.Store, stores.Store],
+) -> dict[str, Any]:
+  """The run: equal for two runs exactly when their results are."""
+  shards = [s for store in data for s in store.manifest['shards']]
+  hashes = ''.join(shard['tokens_sha256'] for shard in shards)
+  return {
+    **config.run(),
+    'world': registry.spec(world),
+    'world_version': world.version,
+    'model': registry.spec(model),
+    'model_version': model.version,
+    'max_len': world.max_len,
+    'vocab_sha256': sampling.vocab_sha256(world),
+    'data_sha256': hashlib.sha256(hashes.encode()).hexdigest(),
+  }
+
+
+def fitted(out: str | pathlib.Path) -> pathlib.Path:
+  """Where a model that is counted, not trained by steps, is kept."""
+  return pathlib.Path(out) / 'checkpoints' / 'fitted.npz'
+
+
+def open_data(
+  out: pathlib.Path, world: core.World, data: str | None = None
+) -> tuple[stores.Store, stores.Store]:
+  """The (train, heldout) sequences in `data`, by default OUT/data; hashes
+  are checked.
+
+  data: a folder that is named may hold sequences of another world of the same
+    vocabulary, say, of games played otherwise.
+
+  Raises:
+    InputError: none there, damaged, of another world, too long for this one,
+      or held-out empty.
+  """
+  found = []
+  for split in ('train', 'heldout'):
+    store = stores.open(pathlib.Path(data or out / 'data') / split)
+    store.verify()
+    sampling.check(store, world)
+    made, wanted = store.manifest['world'], registry.spec(world)
+    if made != wanted and not data:
+      raise core.InputError(
+        f'{store.folder} holds sequences of {made}, not of {wanted}'
+      )
+    if not len(store):
+      raise core.InputError(f'{store.folder} holds no sequences')
+    if store.lengths.max() > world.max_len:
+      raise core.InputError(
+        f'{store.folder} holds sequences of {store.lengths.max()} tokens; '
+        f'those of {wanted} have {world.max_len} at most'
+      )
+    found.append(store)
+  return found[0], found[1]
