@@ -1,6 +1,25 @@
 """Installs wm: `pip install -e .[test]`."""
 
+import pathlib
+
 import setuptools
+from setuptools.command import build_py
+
+
+class BuildPy(build_py.build_py):
+  """Also copies the papers' numbers, which live beside their flagfiles."""
+
+  def run(self) -> None:
+    """Builds the packages; an editable install reads the checkout's files."""
+    super().run()
+    if self.editable_mode:
+      return
+    for path in sorted(pathlib.Path('launch/flags').glob('*/published.json')):
+      folder = pathlib.Path(self.build_lib, 'wm/reporting/published')
+      folder = folder / path.parent.name
+      self.mkpath(str(folder))
+      self.copy_file(str(path), str(folder / path.name))
+
 
 setuptools.setup(
   name='wm',
@@ -8,6 +27,7 @@ setuptools.setup(
   description='Does this sequence model have a world model, and how good?',
   license='Apache-2.0',
   python_requires='>=3.11',
+  cmdclass={'build_py': BuildPy},
   packages=setuptools.find_packages(include=['wm', 'wm.*']),
   package_data={'wm.recon': ['page.html']},
   install_requires=[

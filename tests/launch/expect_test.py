@@ -6,11 +6,12 @@ import re
 
 import pytest
 
-from wm.reporting import paper, printed
+from wm.reporting import papers
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / 'launch' / 'flags'
 FILES = sorted(str(p.relative_to(FOLDER)) for p in FOLDER.rglob('*.flags'))
+SIZES = [file for file in FILES if file.startswith('chess2026/sizes/')]
 # A number by itself: not part of a name, a spec or a word.
 NUMBER = re.compile(
   r'(?<![\w.(=/])(?:(?<=\s\()|(?<!\())'
@@ -64,8 +65,21 @@ def recorded(file: str) -> dict:
   if own.exists():
     return json.loads(own.read_text(encoding='utf-8'))
   folder = FOLDER / pathlib.Path(file).parts[0]
+  if file in SIZES:
+    return {'rows': chess_rows(pathlib.Path(file).stem)}
   found = json.loads((folder / 'published.json').read_text(encoding='utf-8'))
   return found['files'][str((FOLDER / file).relative_to(folder))]
+
+
+def chess_rows(model: str) -> list[list]:
+  """[games, loss, per cent of labels, states and games] as a head says it."""
+  found = {'human': [], 'uniform': []}
+  for row in papers.papers()['chess'][0].rows:
+    kind = 'human' if row.fields['data'] else 'uniform'
+    value, _ = row.values[papers.model_key(model)]
+    unit = 1 if row.quantity == 'loss' else 100
+    found[kind].append(round(value * unit, 9))
+  return [[kind, *numbers] for kind, numbers in found.items()]
 
 
 EXPECTING = [file for file in FILES if any(expected(file))]
@@ -128,18 +142,3 @@ def test_no_result_is_of_a_flagfile_that_is_gone():
       }
     else:
       assert path.with_suffix('.flags').exists()
-
-
-SIZES = [file for file in FILES if file.startswith('chess2026/sizes/')]
-
-
-@pytest.mark.parametrize('file', SIZES)
-def test_published_numbers_are_those_of_the_report(file):
-  name = printed.model_key(pathlib.Path(file).stem)
-  rows = {row[0]: row[1:] for row in recorded(file)['rows']}
-  places = ('loss', 'labelwise', 'exact', 'trajectory')
-  for row in paper.PAPERS['chess'].rows:
-    kind = 'human' if row.fields['data'] else 'uniform'
-    value = rows[kind][places.index(row.quantity)]
-    unit = 1 if row.quantity == 'loss' else 0.01
-    assert row.values[name][0] == pytest.approx(value * unit, rel=1e-9)

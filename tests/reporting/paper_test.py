@@ -1,13 +1,15 @@
 """The papers' values stand beside ours where all settings are the paper's."""
 
 import dataclasses
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from wm.core import registry
-from wm.reporting import beside, collect, paper, tables
-from wm.reporting import printed as printed_lib
+from wm.reporting import beside, collect, papers, tables
 from wm.training import config
 
 FIELDS = dataclasses.fields(config.Config)
@@ -30,27 +32,49 @@ def cells(table: tables.Table) -> dict[str, tuple[str, ...]]:
   return {row[0]: row[1:] for row in table.rows}
 
 
-@pytest.mark.parametrize('world', paper.PAPERS)
+def test_papers_are_installed_with_the_package(root, tmp_path):
+  library = tmp_path / 'lib'
+  for command, folder in (
+    (['setup.py', '-q', 'build_py', '--build-lib', str(library)], root),
+    (
+      ['-c', 'from wm.reporting import papers; print(*papers.papers())'],
+      tmp_path,
+    ),
+  ):
+    done = subprocess.run(
+      [sys.executable, *command],
+      **{'cwd': folder, 'capture_output': True, 'text': True, 'check': True},
+      env={**os.environ, 'PYTHONPATH': str(library)},
+    )
+  assert done.stdout.split() == list(papers.papers())
+  assert (library / 'wm/reporting/published/vafa2024/published.json').is_file()
+
+
+def rows_of(world: str) -> list[papers.Row]:
+  return [row for paper in papers.papers()[world] for row in paper.rows]
+
+
+@pytest.mark.parametrize('world', papers.papers())
 def test_rows_name_what_there_is(world):
   assert world in registry.names('world')
-  for row in paper.PAPERS[world].rows:
+  for row in rows_of(world):
     known = {f.name for f in _fields(row.metric)}
-    assert {*row.fields, *row.also, *row.free} <= known
+    assert {*row.fields, *row.settings, *row.free} <= known
     assert set(row.world) <= set(_world(world))
     assert row.values
     most = np.inf if row.quantity == 'loss' else 1
     assert all(0 <= value <= most for value, _ in row.values.values())
-    assert all(printed_lib.model_key(name) == name for name in row.values)
+    assert all(papers.model_key(name) == name for name in row.values)
 
 
 def _world(name: str):
   return registry.find('world', name).__dataclass_fields__
 
 
-@pytest.mark.parametrize('world', paper.PAPERS)
+@pytest.mark.parametrize('world', papers.papers())
 def test_published_models_have_fields_that_there_are(world):
-  for key, trained in paper.PAPERS[world].models.items():
-    assert any(key in row.values for row in paper.PAPERS[world].rows)
+  for key, trained in papers.papers()[world][0].models.items():
+    assert any(key in row.values for row in rows_of(world))
     fields = registry.find('model', trained.model['family'])
     known = {'family', *fields.__dataclass_fields__}
     assert set(trained.model) <= known
@@ -65,8 +89,8 @@ def _fields(metric: str):
 def printed(world: str, metric: str, quantity: str, model: str, **fields):
   """The one value that is printed."""
   found = [
-    row.values[printed_lib.model_key(model)][0]
-    for row in paper.PAPERS[world].rows
+    row.values[papers.model_key(model)][0]
+    for row in rows_of(world)
     if (row.metric, row.quantity) == (metric, quantity)
     and all(row.fields.get(k) == v for k, v in fields.items())
   ]
@@ -75,17 +99,16 @@ def printed(world: str, metric: str, quantity: str, model: str, **fields):
 
 
 def test_a_name_is_known_with_the_settings_of_a_sweep():
-  assert printed_lib.model_key('GPT-4') == 'gpt4'
-  named = printed_lib.model_key('slice_d128,lr=1e-2,human')
-  assert named == printed_lib.model_key('slice_d128,human')
+  assert papers.model_key('GPT-4') == 'gpt4'
+  named = papers.model_key('slice_d128,lr=1e-2,human')
+  assert named == papers.model_key('slice_d128,human')
   assert (
-    printed('chess', 'exactness', 'exact', named, data=printed_lib.GIVEN)
-    == 0.412
+    printed('chess', 'exactness', 'exact', named, data=papers.GIVEN) == 0.412
   )
   assert not [
     row
-    for row in paper.PAPERS['chess'].rows
-    if printed_lib.model_key('slice_d128,lr=1e-2,uniform') in row.values
+    for row in rows_of('chess')
+    if papers.model_key('slice_d128,lr=1e-2,uniform') in row.values
   ]
 
 
@@ -221,9 +244,9 @@ def test_rows_that_compare_and_rows_that_do_not(tmp_path):
 def test_untrained_distinction_is_compared_as_published():
   assert printed('maps', 'distinction', 'precision_published', 'untrained') == 0
   for world in ('maps', 'othello'):
-    rows = {(r.metric, r.quantity) for r in paper.PAPERS[world].rows}
+    rows = {(r.metric, r.quantity) for r in rows_of(world)}
     assert ('distinction', 'precision_definition') not in rows
-  assert '1,000 random' in paper.PAPERS['othello'].setting
+  assert '1,000 random' in papers.papers()['othello'][0].setting
   assert printed('maps', 'detour', 'valid_0.75', 'random_walks', kind='random')
   adversarial = {'kind': 'adversarial'}
   found = printed(
@@ -289,7 +312,7 @@ def chess(quantity: str, model: str, **fields):
 
 
 def test_golden_values_of_chess():
-  human, uniform = {'data': printed_lib.GIVEN}, {'data': ''}
+  human, uniform = {'data': papers.GIVEN}, {'data': ''}
   assert chess('exact', 'transformer_d128', **human) == 0.2682
   assert chess('trajectory', 'transformer_d128', **human) == 0.0002
   assert chess('loss', 'transformer_d384', **human) == 7.65e-5
@@ -299,7 +322,7 @@ def test_golden_values_of_chess():
   assert chess('loss', 'slice_diagonal_d256', **uniform) == 4.43e17
   assert chess('trajectory', 'mamba3_d512', **uniform) == 0.1082
   assert chess('exact', 'mamba2_d128,human', **uniform) == 0.0492
-  assert all(len(row.values) == 56 for row in paper.PAPERS['chess'].rows)
+  assert all(len(row.values) == 56 for row in rows_of('chess'))
 
 
 HUMAN = "exactness(data='games', num=10000)"

@@ -14,8 +14,9 @@ from typing import Any
 
 from wm import core
 from wm.core import registry
-from wm.reporting import paper, printed, tables
+from wm.reporting import papers, tables
 from wm.reporting.collect import Entry, Run
+from wm.reporting.papers import Paper, Row, Trained
 
 
 def paper_tables(runs: Sequence[Run]) -> list[tables.Table]:
@@ -28,14 +29,14 @@ def paper_tables(runs: Sequence[Run]) -> list[tables.Table]:
   made = []
   for world, entries in by_world.items():
     title = 'Beside the paper' + (f': {world}' if len(by_world) > 1 else '')
-    if world in paper.PAPERS:
-      made.append(_paper_table(title, paper.PAPERS[world], entries))
+    for source in papers.papers().get(world, ()):
+      made.append(_paper_table(title, source, entries))
   return [table for table in made if table.rows]
 
 
 def _paper_table(
   title: str,
-  source: printed.Paper,
+  source: Paper,
   entries: Sequence[tuple[Entry, Run]],
 ) -> tables.Table:
   """A row per printed quantity, in the order of entries."""
@@ -45,7 +46,7 @@ def _paper_table(
   apart: dict[str, dict[str, None]] = {}  # Model -> what differs.
   for row, entry, run in pairs:
     model, there = entry['model'], cells.setdefault(_label(row), {})
-    known = row.values[printed.model_key(model)]
+    known = row.values[papers.model_key(model)]
     differs = differences(source, row, entry, run)
     theirs = _printed(known, row.form)
     there[model] = _ours(entry, row.form, '' if differs else theirs, not same)
@@ -75,8 +76,8 @@ def _paper_table(
 
 
 def _pairs(
-  source: printed.Paper, entries: Sequence[tuple[Entry, Run]]
-) -> list[tuple[printed.Row, Entry, Run]]:
+  source: Paper, entries: Sequence[tuple[Entry, Run]]
+) -> list[tuple[Row, Entry, Run]]:
   """Printed rows with each entry that measures them, by the plainest spec."""
   specs = dict.fromkeys((e['metric'], tables.spec(e)) for e, _ in entries)
   plain = []
@@ -88,7 +89,7 @@ def _pairs(
     (row, entry, run)
     for entry, run in entries
     for row, text in zip(source.rows, plain, strict=True)
-    if printed.model_key(entry['model']) in row.values
+    if papers.model_key(entry['model']) in row.values
     and (row.metric, row.quantity) == (entry['metric'], entry['quantity'])
     and text == tables.spec(entry)
   ]
@@ -98,18 +99,14 @@ def _theirs(model: str) -> str:
   return f'paper: {model}'
 
 
-def differences(
-  source: printed.Paper, row: printed.Row, entry: Entry, run: Run
-) -> list[str]:
+def differences(source: Paper, row: Row, entry: Entry, run: Run) -> list[str]:
   """What the paper has and a run has not, each in words; [] compares."""
-  trained = source.models.get(
-    printed.model_key(entry['model']), printed.Trained()
-  )
+  trained = source.models.get(papers.model_key(entry['model']), Trained())
   usual = tables.arguments(row.metric)
   fields = registry.find('metric', row.metric).__dataclass_fields__
   metric = {
     key: value
-    for key, value in {**usual, **row.fields, **row.also}.items()
+    for key, value in {**usual, **row.fields, **row.settings}.items()
     if key not in row.free and fields[key].compare
   }
   return [
@@ -127,13 +124,13 @@ def differences(
 def _unlike(wanted: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
   """'trials=1000' for each wanted value that is not the given one."""
   return [
-    key if value is printed.GIVEN else f'{key}={value!r}'
+    key if value == papers.GIVEN else f'{key}={value!r}'
     for key, value in wanted.items()
-    if not value == given.get(key)  # noqa: SIM201 - GIVEN defines equality.
+    if not _suits(value, given.get(key))
   ]
 
 
-def _training(trained: printed.Trained, run: Run) -> list[str]:
+def _training(trained: Trained, run: Run) -> list[str]:
   """As `_unlike`; an imported checkpoint does not say how it was trained."""
   imported = 'imported_sha256' in run.training
   return [] if imported else _unlike(trained.training, run.training)
@@ -178,7 +175,7 @@ def _fields(kind: str, spec: str) -> dict[str, Any]:
   return {**{field.name: field.default for field in fields}, **given}
 
 
-def _printed(value: tuple[float, printed.Error], form: str) -> str:
+def _printed(value: tuple[float, papers.Error], form: str) -> str:
   """'0.41 ± 0.02' as printed; an error of which we know the range alone."""
   shown, error = value
   if error is None:
@@ -205,16 +202,20 @@ def _ours(entry: Entry, form: str, theirs: str, said: bool) -> str:
   )
 
 
+def _suits(wanted: Any, given: Any) -> bool:
+  return bool(given) if wanted == papers.GIVEN else wanted == given
+
+
 def _has(text: str, fields: Mapping[str, Any]) -> bool:
   given = tables.arguments(text)
-  return all(given.get(key) == value for key, value in fields.items())
+  return all(_suits(value, given.get(key)) for key, value in fields.items())
 
 
-def _label(row: printed.Row) -> str:
+def _label(row: Row) -> str:
   """'compression: precision'; with the fields that are not at default."""
   defaults = tables.arguments(row.metric)
   changed = [
-    f'{key}={value!r}'
+    f'{key}=...' if value == papers.GIVEN else f'{key}={value!r}'
     for key, value in row.fields.items()
     if defaults.get(key) != value
   ]
@@ -231,15 +232,6 @@ _COUNTS = (
   'new_edges',
   'unused_edges',
 )
-# Settings of the published reconstructions.
-_MAPPED = {
-  'sequences': paper.RECONSTRUCTION_SEQUENCES,
-  'variant': 'program',
-  'ties': 'default',
-  'rollback': False,
-  'control': 'none',
-}
-_LIMITS = ('max_degree', 'max_miles')
 
 
 def map_table(runs: Sequence[Run]) -> tables.Table | None:
@@ -280,34 +272,39 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
 
 def _mapped(run: Run, summary: Mapping[str, Any]) -> tuple[str, list[str]]:
   """The printed count of a run's name, '' for none, and what differs."""
-  key = printed.model_key(run.name)
-  known = paper.RECONSTRUCTION_FAILED.get(key)
-  if known is None:
-    return '', []
-  limits = tuple(summary.get(name) for name in _LIMITS)
-  nearest = limits if limits in known else next(iter(known))
-  source = paper.PAPERS['maps']
-  world = str(summary.get('world', ''))
-  wanted = {**_MAPPED, **dict(zip(_LIMITS, nearest, strict=True))}
-  differs = [
-    *_place(source.facts, source.place, world),
-    *_unlike(wanted, summary),
-    *(['shuffled'] if summary.get('order') == 'file' else []),
-  ]
-  if summary.get('samples_sha256') != paper.RECONSTRUCTION_SAMPLES[key]:
-    differs += _sampled(source.models[key], run, summary)
-  return str(known[nearest]), differs
+  key = papers.model_key(run.name)
+  for source in papers.papers().get('maps', ()):
+    made = source.reconstructions
+    if made is None or key not in made.failed:
+      continue
+    known = made.failed[key]
+    limits = tuple(summary.get(name) for name in made.limits)
+    nearest = limits if limits in known else next(iter(known))
+    world = str(summary.get('world', ''))
+    wanted = {
+      **made.settings,
+      **dict(zip(made.limits, nearest, strict=True)),
+    }
+    differs = [
+      *_place(source.facts, source.place, world),
+      *_unlike(wanted, summary),
+      *(['shuffled'] if summary.get('order') == 'file' else []),
+    ]
+    if summary.get('samples_sha256') != made.samples_sha256[key]:
+      differs += _sampled(source.models[key], made.accept, run, summary)
+    return str(known[nearest]), differs
+  return '', []
 
 
 def _sampled(
-  trained: printed.Trained, run: Run, summary: Mapping[str, Any]
+  trained: Trained, accept: str, run: Run, summary: Mapping[str, Any]
 ) -> list[str]:
   """What the paper's routes were sampled from, where these were not."""
   world, rule = summary.get('world'), summary.get('accept')
   rule = registry.spec(registry.make('accept', rule)) if rule else None
   return [
     *_unlike(trained.world, _fields('world', world) if world else {}),
-    *_unlike({'accept': 'top_k(k=50)'}, {'accept': rule}),
+    *_unlike({'accept': accept}, {'accept': rule}),
     *_size(
       trained.model, summary.get('model_spec') or run.training.get('model')
     ),

@@ -1,0 +1,213 @@
+"""What papers print, and in which settings.
+
+Each paper is a folder of flagfiles with a `published.json` beside them, in
+`launch/flags` of a checkout, or in the package as setup.py installs it:
+
+    worlds: name of a world ->
+      table: where it is printed, and on how many trials.
+      setting: on what, and what to know of it.
+      place, facts: a name, and the counts by which it is recognised (see
+        `World.facts`); optional.
+      models: name -> specs of its `model` and of the `world` that it was
+        trained on, and fields of its `training`.
+      aliases: further name of a model -> name.
+      tables: each with a `metric` and a `world` (specs), `settings`, `free`,
+        `quantities`, `forms`, and `values`: name of a model -> a value for
+        each quantity: a number, [number, standard error], or [number, [least
+        error, greatest error]] where only their range is known.
+      reconstructions: counts of failed routes; see `Reconstructions`.
+    files: flagfile -> the numbers that its head says to expect.
+
+In a spec, '...' stands for any value but an empty one.
+"""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from wm.core import registry
+from wm.runtime import files
+
+GIVEN = '...'
+
+# A standard error, the range of several, or None where none is known.
+Error = float | tuple[float, float] | None
+
+
+class Row(NamedTuple):
+  """One printed quantity.
+
+  Attributes:
+    metric, quantity: names of ours.
+    fields: of the metric, those that make it measure this quantity. Of several
+      specs that have them the shortest is compared.
+    settings: further fields of the metric that are not at their default.
+    free: fields of the metric that do not bear on the quantity.
+    world: fields of the world.
+    form: of the printed value, as `format` takes it.
+    values: model, as `model_key` gives it -> value and standard error.
+  """
+
+  metric: str
+  quantity: str
+  fields: Mapping[str, Any]
+  settings: Mapping[str, Any]
+  free: tuple[str, ...]
+  world: Mapping[str, Any]
+  form: str
+  values: Mapping[str, tuple[float, Error]]
+
+
+class Trained(NamedTuple):
+  """A published model.
+
+  Attributes:
+    model: fields of its spec, and its `family`, the name in the spec.
+    world: fields of the world that its sequences are from.
+    training: fields of OUT/train.run.json.
+  """
+
+  model: Mapping[str, Any] = {}
+  world: Mapping[str, Any] = {}
+  training: Mapping[str, Any] = {}
+
+
+class Reconstructions(NamedTuple):
+  """Published counts of routes that no map could be fitted to.
+
+  Attributes:
+    settings: fields of a summary.json.
+    accept: rule that the routes were sampled under.
+    limits: names of the two limits in `failed`.
+    failed: model -> the limits' values -> count.
+    samples_sha256: model -> hash of the published routes.
+  """
+
+  settings: Mapping[str, Any]
+  accept: str
+  limits: tuple[str, ...]
+  failed: Mapping[str, Mapping[tuple[float, ...], int]]
+  samples_sha256: Mapping[str, str]
+
+
+class Paper(NamedTuple):
+  """What one paper prints about one world; see the module's docstring.
+
+  `models` and `Row.values` are keyed by `model_key`.
+  """
+
+  table: str
+  setting: str
+  rows: tuple[Row, ...]
+  models: Mapping[str, Trained]
+  facts: Mapping[str, int]
+  place: str
+  reconstructions: Reconstructions | None
+
+
+def folder() -> pathlib.Path:
+  """Where the papers' folders are: in the installed package or a checkout."""
+  here = pathlib.Path(__file__).parent
+  installed = here / 'published'
+  return installed if installed.is_dir() else here.parents[1] / 'launch/flags'
+
+
+@functools.cache
+def papers() -> dict[str, tuple[Paper, ...]]:
+  """World -> what each paper prints about it, papers by name of the folder.
+
+  Raises:
+    InputError: a published.json is not JSON.
+  """
+  found: dict[str, tuple[Paper, ...]] = {}
+  for path in sorted(folder().glob('*/published.json')):
+    for world, given in files.read_json(path)['worlds'].items():
+      found[world] = (*found.get(world, ()), _paper(given))
+  return found
+
+
+def model_key(name: str) -> str:
+  """A model's name without case and signs: 'Llama-2-70B' is 'llama270b'.
+
+  Settings that a sweep adds are left out: 'slice_d128,lr=1e-2' is 'sliced128'.
+  """
+  name = re.sub(r',\w+=[^,]*', '', name)
+  return ''.join(c for c in name.lower() if c.isalnum())
+
+
+def _paper(given: Mapping[str, Any]) -> Paper:
+  names = {}  # model_key -> name as in the file.
+  for table in given['tables']:
+    names |= {model_key(name): name for name in table['values']}
+  names |= {model_key(a): name for a, name in given.get('aliases', {}).items()}
+  models = given.get('models', {})
+  return Paper(
+    given['table'],
+    given['setting'],
+    tuple(row for table in given['tables'] for row in _rows(table, names)),
+    {k: _trained(models[name]) for k, name in names.items() if name in models},
+    given.get('facts', {}),
+    given.get('place', ''),
+    _reconstructions(given.get('reconstructions')),
+  )
+
+
+def _rows(table: Mapping[str, Any], names: Mapping[str, str]) -> list[Row]:
+  quantities = table['quantities']
+  forms = table.get('forms', ['.2f'] * len(quantities))
+  return [
+    Row(
+      registry.parse(table['metric'])[0],
+      quantity,
+      _fields(table['metric']),
+      table.get('settings', {}),
+      tuple(table.get('free', ())),
+      _fields(table.get('world')),
+      forms[column],
+      {
+        key: _value(table['values'][name][column])
+        for key, name in names.items()
+        if name in table['values']
+      },
+    )
+    for column, quantity in enumerate(quantities)
+  ]
+
+
+def _value(given: Any) -> tuple[float, Error]:
+  """A number, or a pair of a number and its error."""
+  value, error = given if isinstance(given, list) else (given, None)
+  return value, tuple(error) if isinstance(error, list) else error
+
+
+def _fields(spec: str | None) -> dict[str, Any]:
+  return registry.parse(spec)[2] if spec else {}
+
+
+def _trained(given: Mapping[str, Any]) -> Trained:
+  family = registry.parse(given['model'])[0]
+  return Trained(
+    {'family': family, **_fields(given['model'])},
+    _fields(given.get('world')),
+    given.get('training', {}),
+  )
+
+
+def _reconstructions(given: Mapping[str, Any] | None) -> Reconstructions | None:
+  if given is None:
+    return None
+  models = {model_key(name): one for name, one in given['models'].items()}
+  return Reconstructions(
+    given['settings'],
+    given['accept'],
+    tuple(given['limits']),
+    {
+      key: {tuple(limits): count for *limits, count in one['failed']}
+      for key, one in models.items()
+    },
+    {key: one['samples_sha256'] for key, one in models.items()},
+  )
