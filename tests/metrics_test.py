@@ -14,8 +14,7 @@ import pytest
 from tests import tiny
 from wm import core, predictors
 from wm.core import registry
-from wm.evaluation import needs
-from wm.evaluation import statistics as stats
+from wm.evaluation import needs, statistics
 
 NUM = 12
 SEED = 1
@@ -91,7 +90,7 @@ def test_the_world_is_perfect(world_name, metric_name):
     matching = [s for s in found if wanted.fullmatch(s.quantity)]
     assert matching, f'no quantity {name}'
     for scores in matching if metric_name not in OPEN else ():
-      summary = stats.summarize(scores)
+      summary = statistics.summarize(scores)
       if metric_name == 'distinction' and _free(world_name):
         assert set(summary['unmeasured']) == {'empty'}
         continue
@@ -115,7 +114,7 @@ def test_rows_are_whole(predictor, world_name, metric_name):
       low, high = (x if x is not None else np.inf for x in scores.bounds)
       values = scores.value[scores.measured]
       assert ((values >= low - 1e-6) & (values <= high + 1e-6)).all()
-    summary = stats.summarize(scores)
+    summary = statistics.summarize(scores)
     if summary['low'] is not None:
       assert summary['low'] < summary['high']
 
@@ -141,7 +140,7 @@ def test_a_metric_is_its_spec(metric_name):
 def _uniform(world_name, metric_name, factor):
   share = factor / (len(world(world_name).vocab) - 1)
   found = results('uniform', world_name, metric_name, f'epsilon({share!r})')
-  return {s.quantity: stats.summarize(s) for s in found}
+  return {s.quantity: statistics.summarize(s) for s in found}
 
 
 def test_uniform_above_the_threshold_accepts_everything(world_name):
@@ -195,4 +194,4 @@ def test_the_real_map_is_perfect_too(manhattan, name):
   found = made(predictors.Oracle(truth), truth, SEED)
   for scores in found:
     if scores.quantity in made.headline:
-      assert stats.summarize(scores)['value'] == 1
+      assert statistics.summarize(scores)['value'] == 1

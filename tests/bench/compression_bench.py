@@ -12,7 +12,7 @@ from tests.bench import harness
 from wm import core
 from wm.core import accept as rules
 from wm.core import registry
-from wm.evaluation import engine as rollouts
+from wm.evaluation import engine
 
 SAMPLES, PREFIX, LONGEST = 30, 42, 102
 
@@ -33,8 +33,8 @@ def _trials(
   predictor: core.Predictor,
   prefixes: tuple[np.ndarray, np.ndarray],
   accept: rules.Accept,
-) -> rollouts.Pairs:
-  return rollouts.pairs(
+) -> engine.Pairs:
+  return engine.pairs(
     predictor,
     *prefixes,
     num=SAMPLES,
@@ -50,7 +50,7 @@ def _timed(
   predictor: core.Predictor,
   prefixes: tuple[np.ndarray, np.ndarray],
   accept: rules.Accept,
-) -> tuple[harness.Line, rollouts.Pairs]:
+) -> tuple[harness.Line, engine.Pairs]:
   start = time.perf_counter()
   # A whole trial: longer continuations are a program of their own.
   _trials(predictor, tuple(array[:1] for array in prefixes), accept)
@@ -93,7 +93,7 @@ def bench_compression() -> Iterator[harness.Line]:
     _prefixes(world, 32),
     rules.top_k(4),
   )
-  if not (found.status == rollouts.REFUSED).any(1).all():
+  if not (found.status == engine.REFUSED).any(1).all():
     raise AssertionError('a trial was not decided early')
   yield dataclasses.replace(
     line,

@@ -6,8 +6,7 @@ import pytest
 from tests import tiny
 from wm import core, predictors
 from wm.core import registry
-from wm.evaluation import boundaries
-from wm.evaluation import statistics as stats
+from wm.evaluation import boundaries, statistics
 from wm.metrics import distinction
 
 GAME = registry.make('world', 'othello(size=4)')
@@ -99,7 +98,8 @@ def test_recall_by_samples_is_recall():
   for more in ({'k': 3}, {'boundary': 'sampled', 'boundary_samples': 300}):
     metric = distinction.Metric(**fields, **more)
     assert (
-      stats.summarize(metric(predictors.Oracle(GAME), GAME, 0)[0])['value'] == 1
+      statistics.summarize(metric(predictors.Oracle(GAME), GAME, 0)[0])['value']
+      == 1
     )
     values.append(metric(noisy, GAME, 0)[0])
   capped = distinction.Metric(
@@ -107,7 +107,7 @@ def test_recall_by_samples_is_recall():
   )(noisy, GAME, 0)[0]
   # With so many samples, and as short, all of it is found.
   np.testing.assert_allclose(capped.value, values[0].value, atol=0.02)
-  assert 0 < stats.summarize(values[1])['value'] < 1
+  assert 0 < statistics.summarize(values[1])['value'] < 1
 
 
 def test_where_a_model_is_wrong_about_its_boundary():

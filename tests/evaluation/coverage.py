@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import special
 
-from wm.evaluation import statistics as stats
+from wm.evaluation import statistics
 
 TABLE = pathlib.Path(__file__).with_name('coverage.csv')
 CLUSTERS = (50, 100, 300, 1000)
@@ -213,7 +213,7 @@ FREE: dict[str, tuple[float, Callable[..., Sample]]] = {
 def _exact_width(totals: np.ndarray, num: int) -> np.ndarray:
   """[R] widths of Clopper & Pearson's interval."""
   hits = totals.sum(1)
-  tail = (1 - stats.LEVEL) / 2
+  tail = (1 - statistics.LEVEL) / 2
   low = special.betaincinv(np.maximum(hits, 1), num - hits + 1, tail)
   high = special.betaincinv(hits + 1, np.maximum(num - hits, 1), 1 - tail)
   return np.where(hits < num, high, 1) - np.where(hits > 0, low, 0)
@@ -249,7 +249,7 @@ def _judged(
   totals: np.ndarray, weights: np.ndarray, truth: np.ndarray | float
 ) -> np.ndarray:
   """[3, R] whether intervals lie below, or above the truth; their widths."""
-  low, high = stats.korn_graubard(totals, weights)
+  low, high = statistics.korn_graubard(totals, weights)
   return np.stack([high < truth, low > truth, high - low])
 
 
@@ -260,7 +260,7 @@ def free(design: str, num: int, repeats: int) -> Row:
   found = []
   for start in range(0, repeats, _DRAWN):
     shape = min(_DRAWN, repeats - start), num
-    low, high, _ = stats.unbounded(*draw(rng, shape))
+    low, high, _ = statistics.unbounded(*draw(rng, shape))
     found.append((high < mean, low > mean, high - low))
   at = np.concatenate(found, 1)
   some = np.isfinite(at[2])

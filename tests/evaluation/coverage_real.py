@@ -20,7 +20,7 @@ import numpy as np
 from tests.evaluation import coverage
 from wm import core, predictors
 from wm.core import registry
-from wm.evaluation import statistics as stats
+from wm.evaluation import statistics
 from wm.metrics import compression, detour, distinction, next_token
 
 TABLE = pathlib.Path(__file__).with_name('coverage_real.csv')
@@ -71,14 +71,14 @@ def runs(trials: int = TRIALS) -> Iterator[tuple[str, core.Scores]]:
       for scores in metric(oracle, world, 7):
         if scores.quantity in quantities:
           name = f'{metric.name}: {scores.quantity}, {wrong:g} wrong'
-          yield name, stats.subset(scores, scores.measured)
+          yield name, statistics.subset(scores, scores.measured)
 
 
 def row(
   name: str, scores: core.Scores, num: int, repeats: int
 ) -> coverage.Row | None:
   """Coverage of samples of `num` trials; None where all trials agree."""
-  truth = stats.summarize(scores)['value']
+  truth = statistics.summarize(scores)['value']
   if np.ptp(scores.value) == 0:
     return None
   rng = np.random.default_rng(num)
@@ -88,8 +88,8 @@ def row(
       rng.integers(0, len(scores.value), num), minlength=len(scores.value)
     )
     # The same trial twice is two trials of one cluster.
-    one = stats.summarize(
-      stats.subset(scores, np.repeat(np.arange(len(drawn)), drawn))
+    one = statistics.summarize(
+      statistics.subset(scores, np.repeat(np.arange(len(drawn)), drawn))
     )
     if one['low'] is not None:
       low, high = one['low'], one['high']

@@ -7,7 +7,7 @@ from tests import tiny
 from tests.metrics import table
 from wm import core, predictors
 from wm.core import registry
-from wm.evaluation import decoding as driving
+from wm.evaluation import decoding
 from wm.metrics import next_token
 
 GAME = registry.make('world', 'othello(size=6)')
@@ -32,7 +32,7 @@ def test_prompts_are_the_task_and_some_moves():
     (2, [[4, X, X], [6, Y, 0]]),
     (9, [[4, X, X, 0], [6, Y, 0, 0]]),
   ):
-    tokens, lengths = driving.prompts(world, rows, moves)
+    tokens, lengths = decoding.prompts(world, rows, moves)
     width = len(expected[0])
     assert tokens[:, :width].tolist() == expected
     assert not tokens[:, width:].any()
@@ -42,16 +42,16 @@ def test_prompts_are_the_task_and_some_moves():
 def test_a_game_without_a_task_starts_from_its_first_move():
   games = GAME.sample(200, 0, 'heldout')
   for moves, length in ((0, 1), (1, 1), (5, 5)):
-    tokens, lengths = driving.prompts(GAME, games, moves)
+    tokens, lengths = decoding.prompts(GAME, games, moves)
     assert set(lengths) == {length}
     np.testing.assert_array_equal(tokens[:, :length], games.tokens[:, :length])
-  assert len(np.unique(driving.prompts(GAME, games)[0])) == 4
+  assert len(np.unique(decoding.prompts(GAME, games)[0])) == 4
 
 
 def test_equal_prompts_are_one_cluster():
   tokens = np.array([[1, 2], [1, 3], [1, 2], [4, 0]])
   lengths = np.array([2, 2, 2, 1])
-  group = driving.alike((tokens, lengths), np.array([7, 8, 9, 6]))
+  group = decoding.alike((tokens, lengths), np.array([7, 8, 9, 6]))
   assert group[0] == group[2]
   assert len(set(group.tolist())) == 3
 
@@ -63,7 +63,7 @@ def test_clusters_of_tasks_stay_what_they_are(spec):
   group = next_token.group(world, rows)
   if world.prompt_len():
     np.testing.assert_array_equal(
-      driving.alike(driving.prompts(world, rows), group), group
+      decoding.alike(decoding.prompts(world, rows), group), group
     )
 
 

@@ -6,16 +6,7 @@ import pytest
 from wm import core, predictors
 from wm.core import accept as rules
 from wm.core import registry
-from wm.evaluation import (
-  endings,
-  search,
-)
-from wm.evaluation import (
-  engine as rollouts,
-)
-from wm.evaluation import (
-  statistics as stats,
-)
+from wm.evaluation import endings, engine, search, statistics
 
 # Sixteen squares: games end after twelve moves, and often before.
 WORLD = registry.make('world', 'othello(size=4)')
@@ -57,7 +48,7 @@ def _pairs(num=40, seed=3):
 
 def _rollouts(predictor, judged=True, **fields):
   states, tokens, lengths = _pairs()
-  found = rollouts.pairs(
+  found = engine.pairs(
     predictor,
     tokens,
     lengths,
@@ -111,7 +102,7 @@ def test_what_follows_the_end_of_a_game_is_not_asked():
   np.testing.assert_array_equal(steps, found.lengths.reshape(-1))
   assert WORLD.over(after).all()
   _, unjudged = _rollouts(BABBLER, judged=False)
-  assert (unjudged.status == rollouts.REFUSED).any()
+  assert (unjudged.status == engine.REFUSED).any()
 
 
 @pytest.mark.parametrize('decide', [False, True])
@@ -123,7 +114,7 @@ def test_batch_does_not_matter(decide):
     one = _rollouts(predictor, batch=1, decide=decide)[1]
     for batch in (3, 7, 100):
       other = _rollouts(predictor, batch=batch, decide=decide)[1]
-      for name in rollouts.Pairs._fields:
+      for name in engine.Pairs._fields:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
@@ -147,6 +138,6 @@ def test_search_stops_there_too(judged):
 @pytest.mark.parametrize('fields', ['', ', exact=True, k=3, cap=200'])
 def test_compression_is_perfect_for_who_knows_the_game(fields):
   metric = registry.make('metric', f'compression(trials=60{fields})')
-  found = stats.summarize(metric(BABBLER, WORLD, 0)[0])
+  found = statistics.summarize(metric(BABBLER, WORLD, 0)[0])
   assert found['value'] == 1
   assert found['n'] > 20

@@ -7,9 +7,7 @@ from tests import tiny
 from tests.metrics import hand
 from wm import core, predictors
 from wm.core import accept as rules
-from wm.evaluation import engine as rollouts
-from wm.evaluation import prefix_pairs as trials
-from wm.evaluation import search
+from wm.evaluation import engine, prefix_pairs, search
 
 WORLD = tiny.World()
 NOISY = predictors.NoisyOracle(
@@ -20,12 +18,14 @@ ACCEPT = rules.epsilon(0.05)
 
 def _pairs(num=23, seed=0):
   states = WORLD.sample_states(num, seed)
-  return trials.prefix_pairs(WORLD, states, states, seed=seed, attempts=20)
+  return prefix_pairs.prefix_pairs(
+    WORLD, states, states, seed=seed, attempts=20
+  )
 
 
 def _sampled(predictor=NOISY, num=8, **fields):
   pairs = _pairs()
-  return rollouts.pairs(
+  return engine.pairs(
     predictor,
     pairs.tokens,
     pairs.lengths,
@@ -42,7 +42,7 @@ def _sampled(predictor=NOISY, num=8, **fields):
 def test_batch_size_does_not_matter(batch, decide):
   one = _sampled(batch=5, decide=decide)
   other = _sampled(batch=batch, decide=decide)
-  for name in rollouts.Pairs._fields:
+  for name in engine.Pairs._fields:
     np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
@@ -51,7 +51,7 @@ def test_agrees_with_plain_sampling_where_nothing_is_refused():
   twice = np.repeat(pairs.tokens[:, :1], 2, axis=1)
   lengths = np.repeat(pairs.lengths[:, :1], 2, axis=1)
   seeds = core.hash64(7, np.arange(len(twice)))
-  found = rollouts.pairs(
+  found = engine.pairs(
     NOISY, twice, lengths, num=6, max_len=12, seeds=seeds, accept=ACCEPT
   )
   plain = core.sample(
@@ -79,9 +79,9 @@ def test_refusals_agree_with_teacher_forcing():
       found.lengths,
       ACCEPT,
     )
-    refused = (found.status == rollouts.REFUSED) & (side == 1)
+    refused = (found.status == engine.REFUSED) & (side == 1)
     np.testing.assert_array_equal(steps, found.lengths - refused)
-  assert (found.status == rollouts.REFUSED).any()
+  assert (found.status == engine.REFUSED).any()
   assert (found.status != 0).all()
 
 
@@ -136,8 +136,8 @@ def test_decided_trials_are_dropped_and_decide_the_same():
   assert early.steps < whole.steps / 2
   assert whole.restarts == early.restarts == 2 * (23 - 4)
   np.testing.assert_array_equal(
-    (full.status == rollouts.REFUSED).any(1),
-    (quick.status == rollouts.REFUSED).any(1),
+    (full.status == engine.REFUSED).any(1),
+    (quick.status == engine.REFUSED).any(1),
   )
 
 
@@ -156,7 +156,7 @@ def test_published_sampler_goes_on_where_nothing_is_accepted():
     sampler=rules.published(0.01),
   )
   assert found.vacuous.all()
-  assert (found.status == rollouts.REFUSED).all()
+  assert (found.status == engine.REFUSED).all()
 
 
 @pytest.mark.parametrize('batch', [1, 3, 50])
@@ -165,7 +165,7 @@ def test_forced_agrees_with_one_by_one(batch):
   rng = np.random.default_rng(0)
   suffixes = rng.integers(1, 4, (11, 5, 4)).astype(np.int32)
   lengths = rng.integers(0, 5, (11, 5)).astype(np.int32)
-  steps = rollouts.forced(
+  steps = engine.forced(
     NOISY, pairs.tokens, pairs.lengths, suffixes, lengths, ACCEPT, batch
   )
   plain = [
@@ -186,7 +186,7 @@ def test_forced_agrees_with_one_by_one(batch):
 def test_forced_without_suffixes():
   pairs = _pairs(4)
   empty = np.zeros((4, 3, 0), np.int32)
-  steps = rollouts.forced(
+  steps = engine.forced(
     NOISY, pairs.tokens, pairs.lengths, empty, np.zeros((4, 3), int), ACCEPT
   )
   assert not steps.any()
@@ -194,7 +194,7 @@ def test_forced_without_suffixes():
 
 def test_no_trials_and_bad_batch():
   pairs = _pairs(3)
-  none = rollouts.forced(
+  none = engine.forced(
     NOISY,
     pairs.tokens[:0],
     pairs.lengths[:0],
@@ -209,7 +209,7 @@ def test_no_trials_and_bad_batch():
 
 def test_watch_hears_of_every_trial():
   heard = []
-  with rollouts.watching(lambda done, total: heard.append((done, total))):
+  with engine.watching(lambda done, total: heard.append((done, total))):
     _sampled(batch=6)
   assert heard[-1] == (23, 23)
   assert heard == sorted(heard)
@@ -275,7 +275,7 @@ def test_search_mass_is_the_chance_that_a_sample_is_refused():
     cap=64,
     accept=ACCEPT,
   )
-  sampled = rollouts.pairs(
+  sampled = engine.pairs(
     NOISY,
     pairs.tokens,
     pairs.lengths,
@@ -285,7 +285,7 @@ def test_search_mass_is_the_chance_that_a_sample_is_refused():
     accept=ACCEPT,
     limit=3,
   )
-  share = (sampled.status == rollouts.REFUSED).mean(1)
+  share = (sampled.status == engine.REFUSED).mean(1)
   np.testing.assert_allclose(found.mass, share, atol=0.04)
   sums = np.bincount(found.boundary.pairs, found.shares, minlength=6)
   np.testing.assert_allclose(found.mass, sums, atol=1e-12)

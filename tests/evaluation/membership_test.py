@@ -10,15 +10,7 @@ from tests.metrics import hand
 from wm import core, predictors
 from wm.core import accept as rules
 from wm.core import registry
-from wm.evaluation import (
-  membership as asking,
-)
-from wm.evaluation import (
-  prefix_pairs as trials,
-)
-from wm.evaluation import (
-  statistics as stats,
-)
+from wm.evaluation import membership, prefix_pairs, statistics
 from wm.metrics import compression, distinction
 
 WORLD = tiny.World()
@@ -27,7 +19,7 @@ SEATING = registry.make('world', 'seating()')
 
 def _drawn(world, states, longest, num=2000, room=None, seed=0):
   room = np.full(len(states), longest) if room is None else np.asarray(room)
-  return asking.suffixes(
+  return membership.suffixes(
     world,
     states,
     room,
@@ -77,7 +69,7 @@ def test_room_bounds_suffixes_and_rows_are_their_own():
   tokens, lengths = _drawn(WORLD, states, 4, num=9, room=[0, 2, 9])
   assert lengths.max(1).tolist() == [0, 2, 4]
   assert not tokens[1, :, 2:].any()
-  alone = asking.suffixes(
+  alone = membership.suffixes(
     WORLD,
     states[2:],
     np.array([9]),
@@ -90,7 +82,7 @@ def test_room_bounds_suffixes_and_rows_are_their_own():
 
 def _questions():
   states = WORLD.sample_states(8, 2)
-  pairs = trials.prefix_pairs(WORLD, states, states, seed=0, attempts=32)
+  pairs = prefix_pairs.prefix_pairs(WORLD, states, states, seed=0, attempts=32)
   tokens, lengths = _drawn(WORLD, states, 3, num=6)
   lengths[0, 0] = 0
   return pairs.tokens, pairs.lengths, tokens, lengths
@@ -103,7 +95,9 @@ def test_models_with_probabilities_answer_token_by_token(batch):
     WORLD, illegal=0.1, wrong=0.3, by='prefix', seed=5
   )
   prefixes, sizes, tokens, lengths = _questions()
-  found = asking.answers(noisy, prefixes, sizes, tokens, lengths, accept, batch)
+  found = membership.answers(
+    noisy, prefixes, sizes, tokens, lengths, accept, batch
+  )
   assert found.dtype == np.int8
   for t, p, m in np.ndindex(found.shape):
     suffix = tuple(tokens[t, m, : lengths[t, m]].tolist())
@@ -122,7 +116,7 @@ def test_answers_are_those_of_the_world_for_all_that_know_it():
   questions = _questions()
   solver = registry.make('model', 'solver()').predictor(WORLD, 0)
   found = [
-    asking.answers(model, *questions, rules.epsilon(0.01))
+    membership.answers(model, *questions, rules.epsilon(0.01))
     for model in (predictors.Oracle(WORLD), solver)
   ]
   np.testing.assert_array_equal(*found)
@@ -134,7 +128,7 @@ def test_answers_are_those_of_the_world_for_all_that_know_it():
     ]
   )
   counts = {}
-  kept, wrong_at = asking.told(solver, prefixes, sizes, elements, counts)
+  kept, wrong_at = membership.told(solver, prefixes, sizes, elements, counts)
   assert kept.listed() == elements.listed()
   assert not counts
   first, second = np.moveaxis(found[0], 1, 0)[:, lengths > 0]
@@ -165,7 +159,7 @@ def test_suffixes_without_an_answer_are_left_out():
 
   counts = {}
   model = Asked.__new__(Asked)
-  kept, wrong_at = asking.told(model, prefixes, sizes, elements, counts)
+  kept, wrong_at = membership.told(model, prefixes, sizes, elements, counts)
   assert kept.listed() == [[(1,), (3, 1)], [], []]
   assert wrong_at.tolist() == [0, 2]
   assert counts == {'no_answer': 2}
@@ -180,10 +174,10 @@ def test_recall_of_a_silent_solver_is_over_what_it_answered():
     return found['recall']
 
   some = recall(silent=0.6)
-  assert stats.summarize(some)['value'] == 1
+  assert statistics.summarize(some)['value'] == 1
   assert some.counts['no_answer'] > 0
   none = recall(silent=1.0)
-  summary = stats.summarize(none)
+  summary = statistics.summarize(none)
   assert summary['n'] == 0
   assert summary['unmeasured']['no_answer'] > 40
 
@@ -191,10 +185,10 @@ def test_recall_of_a_silent_solver_is_over_what_it_answered():
 def test_agreement_needs_two_answers():
   yes, no, none = predictors.YES, predictors.NO, predictors.NO_ANSWER
   answers = np.array([[[yes, yes, yes, none], [yes, no, none, none]]], np.int8)
-  assert asking.answered(answers).tolist() == [[True, True, False, False]]
-  assert asking.disagree(answers).tolist() == [[False, True, False, False]]
+  assert membership.answered(answers).tolist() == [[True, True, False, False]]
+  assert membership.disagree(answers).tolist() == [[False, True, False, False]]
   counts = {}
-  asking.count_silence(counts, answers, np.array([[1, 1, 1, 0]]))
+  membership.count_silence(counts, answers, np.array([[1, 1, 1, 0]]))
   assert counts == {'no_answer': 1}
 
 
@@ -209,7 +203,7 @@ def _score(model, world=WORLD, **fields):
 def test_the_world_is_perfect(world, k):
   found = _score(predictors.Oracle(world), world, k=k, graded=True)
   for name in ('precision', 'precision_definition', 'accepted_share'):
-    assert stats.summarize(found[name])['value'] == 1
+    assert statistics.summarize(found[name])['value'] == 1
   assert found['precision'].measured.sum() >= 20
 
 
@@ -218,8 +212,8 @@ def test_disagreement_either_way_counts():
   model = hand.Ruled(hand.split)
   found = _score(model, samples=80, graded=True, directions='both')
   precision = found['precision']
-  states = WORLD.sample_states(40, trials.stream(0, trials.STATES))
-  pairs = trials.prefix_pairs(WORLD, states, states, seed=0, attempts=32)
+  states = WORLD.sample_states(40, prefix_pairs.stream(0, prefix_pairs.STATES))
+  pairs = prefix_pairs.prefix_pairs(WORLD, states, states, seed=0, attempts=32)
   wide = np.isin(pairs.tokens[:, :, 0], (tiny.AT, tiny.AT + 1))
   same = np.tile(wide[:, 0] == wide[:, 1], 2)
   room = precision.measured

@@ -9,8 +9,7 @@ import pytest
 from tests import tiny
 from wm import core
 from wm.core import registry
-from wm.evaluation import needs
-from wm.evaluation import statistics as stats
+from wm.evaluation import needs, statistics
 from wm.metrics import compression, distinction, next_token, probe
 from wm.models.nn import network
 from wm.models.serving import states
@@ -75,7 +74,7 @@ def test_every_family_is_measured_by_every_kind_of_metric(family, where):
     probe.Metric(num=20),
   ):
     assert not needs.lacks(metric, predictor, world)
-    found = [stats.summarize(s) for s in metric(predictor, world, 0)]
+    found = [statistics.summarize(s) for s in metric(predictor, world, 0)]
     assert max(one['n'] for one in found) > 0, metric.name
 
 

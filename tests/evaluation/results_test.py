@@ -16,9 +16,7 @@ from tests.evaluation.counted import OTHER, Counted
 from tests.evaluation.counted import run as _run
 from wm import core
 from wm.core import registry
-from wm.evaluation import results as parts
-from wm.evaluation import scoring
-from wm.evaluation import statistics as stats
+from wm.evaluation import results, scoring, statistics
 from wm.runtime import provenance
 
 
@@ -30,7 +28,7 @@ def _fresh():
 
 def _files(out) -> list:
   """The part's files: what says that it is there, and the rows."""
-  (path,) = parts.paths(out)
+  (path,) = results.paths(out)
   return [path, path.with_suffix('.npz')]
 
 
@@ -109,10 +107,10 @@ def test_any_changed_byte_is_found_out(tmp_path):
       changed = bytearray(held)
       changed[place] ^= 1 << place % 8
       path.write_bytes(changed)
-      with pytest.raises(parts.Unusable):
-        parts.read(_files(tmp_path)[0])
+      with pytest.raises(results.Unusable):
+        results.read(_files(tmp_path)[0])
     path.write_bytes(held)
-  assert parts.read(_files(tmp_path)[0]).spec == 'counted()'
+  assert results.read(_files(tmp_path)[0]).spec == 'counted()'
 
 
 def test_a_changed_number_in_a_part_is_found_out(tmp_path):
@@ -132,9 +130,9 @@ def test_better_statistics_need_no_new_trials(tmp_path, monkeypatch):
   (first, _) = _run(out)
   rows = (out / 'rows.csv').read_bytes()
   source.write_text('LEVEL = 0.5')
-  made = stats.summarize
+  made = statistics.summarize
   monkeypatch.setattr(
-    stats, 'summarize', lambda s, seed: {**made(s, seed), 'low': -1.0}
+    statistics, 'summarize', lambda s, seed: {**made(s, seed), 'low': -1.0}
   )
   (second, _) = _run(out, tell=said.append)
   assert said == [
@@ -152,9 +150,9 @@ def test_better_statistics_need_no_new_trials(tmp_path, monkeypatch):
 
 def test_a_part_of_the_version_before_is_told_by_its_version(tmp_path):
   _run(tmp_path)
-  (path,) = parts.paths(tmp_path)
+  (path,) = results.paths(tmp_path)
   entries = json.loads(path.read_text())['entries']
-  parts.remove(path)
+  results.remove(path)
   old = path.with_name('counted-0123456789ab.json')
   old.write_text(json.dumps({'entries': entries, 'breakdown': []}))
   old.with_suffix('.csv').write_text('metric,spec\n')
@@ -164,21 +162,23 @@ def test_a_part_of_the_version_before_is_told_by_its_version(tmp_path):
     f'counted(): measured anew: scores/{old.name} was written by wm '
     f'{wm.__version__} in a format that does not say what it was measured from'
   ]
-  assert sorted((tmp_path / parts.FOLDER).iterdir()) == sorted(_files(tmp_path))
+  assert sorted((tmp_path / results.FOLDER).iterdir()) == sorted(
+    _files(tmp_path)
+  )
 
 
 def test_parts_of_the_version_before_are_measured_anew(tmp_path):
   archive = pathlib.Path(__file__).parents[1] / 'golden' / 'scored.tar.xz'
   with tarfile.open(archive) as tar:
     tar.extractall(tmp_path, filter='data')
-  found = parts.paths(tmp_path / 'scored')
+  found = results.paths(tmp_path / 'scored')
   assert found
   for path in found:
-    with pytest.raises(parts.Unusable, match='written by wm 0') as error:
-      parts.read(path)
+    with pytest.raises(results.Unusable, match='written by wm 0') as error:
+      results.read(path)
     assert registry.make('metric', error.value.spec)
-    parts.remove(path)
-  assert not list((tmp_path / 'scored' / parts.FOLDER).iterdir())
+    results.remove(path)
+  assert not list((tmp_path / 'scored' / results.FOLDER).iterdir())
 
 
 WORDS = st.text(
@@ -207,9 +207,9 @@ def test_rows_are_read_back_exactly(
   scores = core.Scores(
     'share', value, reason, group, weight, side, counts, bounds
   )
-  part = parts.Part('m()', {'a': 'b'}, '', {}, {'seed': 1}, [], [], (scores,))
-  parts.write(path, part)
-  read = parts.read(path)
+  part = results.Part('m()', {'a': 'b'}, '', {}, {'seed': 1}, [], [], (scores,))
+  results.write(path, part)
+  read = results.read(path)
   (found,) = read.scores
   assert dataclasses.replace(read, scores=(scores,)) == part
   assert (found.quantity, found.counts, found.bounds) == (

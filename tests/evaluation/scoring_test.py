@@ -15,9 +15,7 @@ from tests.evaluation.counted import ORACLE, OTHER, WORLD, Counted
 from tests.evaluation.counted import run as _run
 from wm import core, predictors
 from wm.core import registry
-from wm.evaluation import needs, scoring
-from wm.evaluation import results as parts
-from wm.evaluation import statistics as stats
+from wm.evaluation import needs, results, scoring, statistics
 from wm.metrics import compression, distinction
 
 
@@ -140,7 +138,7 @@ def test_killed_and_started_again_goes_on(tmp_path):
 
 def test_a_part_without_its_rows_is_run_again(tmp_path):
   _run(tmp_path)
-  for path in (tmp_path / parts.FOLDER).glob('*.npz'):
+  for path in (tmp_path / results.FOLDER).glob('*.npz'):
     path.unlink()
   _run(tmp_path)
   assert Counted.calls == ['a', 'a']
@@ -276,6 +274,6 @@ def test_table_shows_every_entry(tmp_path):
 def test_summaries_are_by_seed(tmp_path):
   found = _run(tmp_path)[0]
   (share, _) = Counted()(ORACLE, WORLD, 3)
-  summary = stats.summarize(share, 3)
+  summary = statistics.summarize(share, 3)
   assert {k: found[k] for k in summary} == summary
   assert registry.spec(Counted()) == found['spec']

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import special
 
 from wm import core
-from wm.evaluation import statistics as stats
+from wm.evaluation import statistics
 
 
 def _clopper_pearson(hits, num):
@@ -20,7 +20,7 @@ def _clopper_pearson(hits, num):
 def test_independent_trials_are_covered_exactly(num):
   """Every number of hits counts by its probability: nothing is drawn."""
   hits = np.arange(num + 1)
-  low, high = stats.proportion(hits / num, num)
+  low, high = statistics.proportion(hits / num, num)
   lower, upper = _clopper_pearson(hits, num)
   assert (lower <= low + 1e-12).all()
   assert (high <= upper + 1e-12).all()
@@ -40,27 +40,27 @@ def test_independent_trials_are_covered_exactly(num):
 def test_independent_binary_trials_get_the_beta_interval(num):
   for hits in range(num + 1):
     value = np.arange(num) < hits
-    found = stats.summarize(core.scores('q', value))
+    found = statistics.summarize(core.scores('q', value))
     assert found['interval'] == 'korn-graubard'
-    expected = stats.proportion(hits / num, num)
+    expected = statistics.proportion(hits / num, num)
     assert (found['low'], found['high']) == pytest.approx(expected)
     assert found['n'] == found['clusters'] == num
 
 
 def test_proportion_known_values():
   # Clopper-Pearson's are 0.3085, 0.1871, and 0.7351 with 0.9789.
-  assert stats.proportion(0, 10) == pytest.approx((0, 0.28386), abs=1e-5)
-  assert stats.proportion(1, 10) == pytest.approx((0.71614, 1), abs=1e-5)
-  low, high = stats.proportion(0.5, 10)
+  assert statistics.proportion(0, 10) == pytest.approx((0, 0.28386), abs=1e-5)
+  assert statistics.proportion(1, 10) == pytest.approx((0.71614, 1), abs=1e-5)
+  low, high = statistics.proportion(0.5, 10)
   assert 0.1871 < low == pytest.approx(1 - high)
-  low, high = stats.proportion(0.9, 30)
+  low, high = statistics.proportion(0.9, 30)
   assert 0.7347 < low < 0.76
   assert 0.96 < high < 0.9789
 
 
 def test_nothing_measured_is_null():
   reason = ['vacuous', 'empty', 'vacuous']
-  found = stats.summarize(core.scores('q', [1, 1, 1], reason=reason))
+  found = statistics.summarize(core.scores('q', [1, 1, 1], reason=reason))
   assert found['n'] == 0
   assert found['value'] is found['low'] is found['high'] is None
   assert found['unmeasured'] == {'empty': 1, 'vacuous': 2}
@@ -70,15 +70,15 @@ def test_ratio_estimator_with_weights():
   scores = core.scores(
     'q', [1.0, 0.5, 0.0, 9.0], weight=np.array([1.0, 2.0, 5.0, 0.0])
   )
-  found = stats.summarize(scores)
+  found = statistics.summarize(scores)
   assert found['value'] == pytest.approx(0.25)
   assert found['clusters'] == 3
 
 
 def test_repeats_within_a_cluster_add_no_certainty():
   values = np.random.default_rng(0).random(40)
-  once = stats.summarize(core.scores('q', values))
-  often = stats.summarize(
+  once = statistics.summarize(core.scores('q', values))
+  often = statistics.summarize(
     core.scores('q', np.repeat(values, 25), group=np.repeat(np.arange(40), 25))
   )
   assert often['n'] == 1000
@@ -97,8 +97,8 @@ def test_the_effective_number_is_between_clusters_and_trials():
   apart = _binary(rng, 400, 25, np.full(400, 0.4))
   whole = _binary(rng, 400, 25, (rng.random(400) < 0.4).astype(float))
   for scores, num in ((apart, 10_000), (whole, 400)):
-    found = stats.summarize(scores)
-    low, high = stats.proportion(found['value'], num)
+    found = statistics.summarize(scores)
+    low, high = statistics.proportion(found['value'], num)
     assert found['high'] - found['low'] == pytest.approx(high - low, rel=0.1)
 
 
@@ -106,29 +106,31 @@ def test_effective_numbers_by_hand():
   # Clusters 3 of 4, 2 of 4, 3 of 4, 4 of 4, over and over: errors of 0, -1, 0
   # and 1 quarter; shares of 3 / 4 whose variance is 1 / 32.
   totals = np.tile([3.0, 2, 3, 4], 100)[None]
-  found = stats.effective(totals, np.full((1, 400), 4.0))
+  found = statistics.effective(totals, np.full((1, 400), 4.0))
   assert found == pytest.approx(400 * (3 / 16) / (1 / 32), rel=0.02)
   assert found < 400 * 6
   # One cluster that fails tells nothing of others: as many as clusters.
   totals = np.full((1, 50), 20.0)
   totals[0, 7] = 19
-  assert stats.effective(totals, np.full((1, 50), 20.0)) == pytest.approx(50)
+  assert statistics.effective(totals, np.full((1, 50), 20.0)) == pytest.approx(
+    50
+  )
   # Heavy clusters count for more: (1 + 1 + 2) ** 2 / (1 + 1 + 4).
   heavy = np.array([[1.0, 1, 2]])
-  assert stats.effective(heavy, heavy) == pytest.approx(16 / 6)
+  assert statistics.effective(heavy, heavy) == pytest.approx(16 / 6)
 
 
 @pytest.mark.parametrize('value', [0.0, 1.0, 0.1, 0.3])
 @pytest.mark.parametrize('groups', [1, 2, 7])
 def test_equal_values_count_clusters(value, groups):
   scores = core.scores('q', np.full(42, value), group=np.arange(42) % groups)
-  found = stats.summarize(scores)
-  expected = stats.proportion(value, groups)
+  found = statistics.summarize(scores)
+  expected = statistics.proportion(value, groups)
   assert (found['low'], found['high']) == pytest.approx(expected)
 
 
 def test_equal_values_without_bounds_have_no_interval():
-  found = stats.summarize(core.scores('q', [3.0, 3.0], bounds=None))
+  found = statistics.summarize(core.scores('q', [3.0, 3.0], bounds=None))
   assert found['value'] == 3
   assert found['low'] is found['high'] is None
   assert found['interval'] == 'none'
@@ -136,18 +138,20 @@ def test_equal_values_without_bounds_have_no_interval():
 
 def test_a_count_is_not_below_none():
   values = np.repeat([0.0, 0.0, 0.0, 9.0], 4)
-  free = stats.summarize(core.scores('q', values, bounds=None))
-  count = stats.summarize(core.scores('q', values, bounds=(0.0, None)))
+  free = statistics.summarize(core.scores('q', values, bounds=None))
+  count = statistics.summarize(core.scores('q', values, bounds=(0.0, None)))
   assert (free['value'], free['high']) == (count['value'], count['high'])
   rare = np.array([3.0, *[0.0] * 14])
-  low = stats.summarize(core.scores('q', rare, bounds=None))['low']
+  low = statistics.summarize(core.scores('q', rare, bounds=None))['low']
   assert low < 0
-  assert stats.summarize(core.scores('q', rare, bounds=(0.0, None)))['low'] == 0
+  assert (
+    statistics.summarize(core.scores('q', rare, bounds=(0.0, None)))['low'] == 0
+  )
 
 
 def test_other_bounds_scale():
-  found = stats.summarize(core.scores('q', [4.0] * 9, bounds=(0.0, 4.0)))
-  low, high = stats.proportion(1.0, 9)
+  found = statistics.summarize(core.scores('q', [4.0] * 9, bounds=(0.0, 4.0)))
+  low, high = statistics.proportion(1.0, 9)
   assert (found['low'], found['high']) == pytest.approx((4 * low, 4 * high))
 
 
@@ -166,7 +170,7 @@ def test_other_bounds_scale():
 def test_never_zero_width_and_always_around_the_value(rows):
   value, group, weight = map(np.array, zip(*rows, strict=True))
   scores = core.scores('q', value, group=group, weight=weight)
-  found = stats.summarize(scores)
+  found = statistics.summarize(scores)
   if not weight.any():
     assert found['value'] is None
     return
@@ -178,9 +182,9 @@ def test_never_zero_width_and_always_around_the_value(rows):
 @pytest.mark.parametrize('groups', [1, 2, 3, 5])
 def test_few_clusters_say_little_or_nothing(groups):
   value = np.linspace(0.4, 0.6, groups)
-  found = stats.summarize(core.scores('q', value))
+  found = statistics.summarize(core.scores('q', value))
   assert found['high'] - found['low'] > 0.15
-  free = stats.summarize(core.scores('q', value, bounds=None))
+  free = statistics.summarize(core.scores('q', value, bounds=None))
   if groups == 1:
     assert free['low'] is free['high'] is None
     assert free['interval'] == 'none'
@@ -191,18 +195,18 @@ def test_few_clusters_say_little_or_nothing(groups):
 def test_same_seed_same_interval():
   values = np.random.default_rng(3).exponential(size=30)
   scores = core.scores('q', values, bounds=None)
-  assert stats.summarize(scores, 5) == stats.summarize(scores, 5)
-  assert stats.summarize(scores, 5) != stats.summarize(scores, 6)
+  assert statistics.summarize(scores, 5) == statistics.summarize(scores, 5)
+  assert statistics.summarize(scores, 5) != statistics.summarize(scores, 6)
   bounded = core.scores('q', values / values.max())
-  assert stats.summarize(bounded, 5) == stats.summarize(bounded, 6)
+  assert statistics.summarize(bounded, 5) == statistics.summarize(bounded, 6)
 
 
 def test_resamples_are_draws_with_replacement():
-  counts = stats.resample(31, 1, np.arange(4000))
+  counts = statistics.resample(31, 1, np.arange(4000))
   assert (counts.sum(1) == 31).all()
   assert counts.mean(0) == pytest.approx(np.ones(31), abs=0.07)
   assert counts.var() == pytest.approx(30 / 31, abs=0.05)
-  some = stats.resample(31, 1, np.arange(1000, 1010))
+  some = statistics.resample(31, 1, np.arange(1000, 1010))
   np.testing.assert_array_equal(some, counts[1000:1010])
 
 
@@ -212,8 +216,8 @@ def test_bootstrap_t_does_what_it_says():
   totals = rng.exponential(size=25) * weights
   value = totals.sum() / weights.sum()
   ratios = []
-  for row in range(stats.RESAMPLES):
-    count = stats.resample(25, 7, np.array([row]))[0].astype(int)
+  for row in range(statistics.RESAMPLES):
+    count = statistics.resample(25, 7, np.array([row]))[0].astype(int)
     drawn = np.repeat(np.arange(25), count)
     t, w = totals[drawn], weights[drawn]
     again = t.sum() / w.sum()
@@ -224,7 +228,7 @@ def test_bootstrap_t_does_what_it_says():
     (totals.sum() - totals[g]) / (weights.sum() - weights[g]) for g in range(25)
   ]
   jackknife = np.sqrt(24 / 25 * ((np.array(without) - value) ** 2).sum())
-  low, high = stats.bootstrap_t(totals[None], weights[None], 7)
+  low, high = statistics.bootstrap_t(totals[None], weights[None], 7)
   assert low[0] == pytest.approx(value - ratios[-25] * jackknife)
   assert high[0] == pytest.approx(value - ratios[24] * jackknife)
 
@@ -232,16 +236,16 @@ def test_bootstrap_t_does_what_it_says():
 def test_bootstrap_blocks_do_not_matter(monkeypatch):
   rng = np.random.default_rng(4)
   totals, weights = rng.random((2, 30)), np.ones((2, 30))
-  whole = stats.bootstrap_t(totals, weights, 1)
-  monkeypatch.setattr(stats, '_BLOCK', 100)
-  np.testing.assert_allclose(stats.bootstrap_t(totals, weights, 1), whole)
+  whole = statistics.bootstrap_t(totals, weights, 1)
+  monkeypatch.setattr(statistics, '_BLOCK', 100)
+  np.testing.assert_allclose(statistics.bootstrap_t(totals, weights, 1), whole)
 
 
 def test_rows_are_each_as_alone():
   rng = np.random.default_rng(6)
   weights = rng.integers(1, 9, (5, 20)).astype(float)
   totals = rng.binomial(weights.astype(int), 0.8).astype(float)
-  for method in (stats.korn_graubard, stats.unbounded):
+  for method in (statistics.korn_graubard, statistics.unbounded):
     whole = method(totals, weights)
     for row in range(5):
       alone = method(totals[row, None], weights[row, None])
@@ -251,7 +255,7 @@ def test_rows_are_each_as_alone():
 
 def test_hall_solves_its_cubic():
   values = np.random.default_rng(8).exponential(size=(3, 40))
-  low, high = stats.hall(values, np.ones_like(values))
+  low, high = statistics.hall(values, np.ones_like(values))
   mean, error = values.mean(1), values.std(1, ddof=1) / np.sqrt(40)
   skew = ((values - mean[:, None]) ** 3).mean(1) / values.std(1) ** 3
   skew /= np.sqrt(40)
@@ -260,12 +264,12 @@ def test_hall_solves_its_cubic():
     cubic = ratio + skew * ratio**2 / 3 + skew**2 * ratio**3 / 27 + skew / 6
     assert cubic == pytest.approx(t, abs=1e-3)
   even = np.array([[1.0, 2, 3, 4]])
-  low, high = stats.hall(even, np.ones_like(even))
+  low, high = statistics.hall(even, np.ones_like(even))
   assert low + high == pytest.approx(5)
 
 
 def test_rare_counts_have_finite_ends():
-  found = stats.summarize(core.scores('q', np.arange(50) < 2, bounds=None))
+  found = statistics.summarize(core.scores('q', np.arange(50) < 2, bounds=None))
   assert found['interval'] == 'hall'
   assert found['low'] < 0.04 < found['high'] < 10
 
@@ -277,16 +281,16 @@ def test_by_column():
     reason=['', '', '', 'empty'],
     columns={'two_way': np.array([2, 0, 2, 4])},
   )
-  found = dict(stats.by_column(scores, 'two_way'))
+  found = dict(statistics.by_column(scores, 'two_way'))
   assert list(found) == [0, 2, 4]
   assert [found[k]['value'] for k in (0, 2, 4)] == [1.0, 0.5, None]
   assert found[4]['unmeasured'] == {'empty': 1}
   with pytest.raises(core.InputError, match='available: two_way'):
-    list(stats.by_column(scores, 'oneway'))
+    list(statistics.by_column(scores, 'oneway'))
 
 
 def test_measured_nonsense_is_an_error():
   with pytest.raises(ValueError, match='not finite'):
-    stats.summarize(core.scores('q', [np.nan]))
+    statistics.summarize(core.scores('q', [np.nan]))
   with pytest.raises(ValueError, match='negative'):
-    stats.summarize(core.scores('q', [1.0], weight=np.array([-1.0])))
+    statistics.summarize(core.scores('q', [1.0], weight=np.array([-1.0])))

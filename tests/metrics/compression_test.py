@@ -10,8 +10,7 @@ from tests import tiny
 from tests.metrics import hand
 from wm import core, predictors
 from wm.core import accept as rules
-from wm.evaluation import prefix_pairs as trials
-from wm.evaluation import statistics as stats
+from wm.evaluation import prefix_pairs, statistics
 from wm.metrics import compression
 
 WORLD = tiny.World()
@@ -28,13 +27,17 @@ def _score(predictor, world=WORLD, seed=0, **fields):
 
 
 def _value(scores):
-  return stats.summarize(scores)['value']
+  return statistics.summarize(scores)['value']
 
 
 def _pairs(seed=0, num=60):
   """The prefixes that the metric draws."""
-  states = WORLD.sample_states(num, trials.stream(seed, trials.STATES))
-  return trials.prefix_pairs(WORLD, states, states, seed=seed, attempts=32)
+  states = WORLD.sample_states(
+    num, prefix_pairs.stream(seed, prefix_pairs.STATES)
+  )
+  return prefix_pairs.prefix_pairs(
+    WORLD, states, states, seed=seed, attempts=32
+  )
 
 
 def test_published_defaults():
@@ -72,7 +75,9 @@ def test_uniform_accepts_everything_or_nothing():
   below = _score(UNIFORM, accept=f'epsilon({0.9 / 7})')
   assert _value(below['precision']) == 1
   above = _score(UNIFORM, accept=f'epsilon({1.1 / 7})')
-  assert stats.summarize(above['precision'])['unmeasured'] == {'vacuous': 60}
+  assert statistics.summarize(above['precision'])['unmeasured'] == {
+    'vacuous': 60
+  }
   assert _value(above['precision_definition']) == 1
   assert _value(above['precision_published']) == 0
 
@@ -82,7 +87,7 @@ def test_published_sampler_scores_a_vacuous_model_zero():
     UNIFORM, accept='epsilon(0.5)', sampler='published(0.01)', graded=True
   )
   assert _value(found['precision_published']) == 0
-  assert stats.summarize(found['precision'])['n'] == 0
+  assert statistics.summarize(found['precision'])['n'] == 0
 
 
 def _wide(pairs):
@@ -258,7 +263,7 @@ def test_states_without_two_prefixes_are_rows_with_a_reason():
 def test_model_filter_keeps_accepted_prefixes():
   model, accept = hand.Ruled(hand.split), rules.epsilon(0.3)
   pairs = _pairs()
-  kept = trials.model_filter(model, WORLD, accept, 8)(
+  kept = prefix_pairs.model_filter(model, WORLD, accept, 8)(
     pairs.tokens, pairs.lengths
   )
   # After narrow origins only x is accepted.

@@ -7,7 +7,7 @@ from tests import tiny
 from tests.metrics import table
 from wm import core, predictors
 from wm.core import registry
-from wm.evaluation import decoding as driving
+from wm.evaluation import decoding
 from wm.metrics import detour
 from wm.worlds.maps import world as maps
 
@@ -101,7 +101,7 @@ def test_random_variants(variant):
   probs = {0: {X: 0.9, Y: 0.1}, 1: {X: 1}, 2: {Y: 1}, 3: {END: 1}}
   predictor = table.Table(world, probs)
   metric = detour.Metric(num=200, variant=variant, **ALWAYS)
-  step = driving.Step(
+  step = decoding.Step(
     trial=np.arange(200),
     length=np.ones(200, np.int32),
     states=np.zeros((200, 1), np.int32),
@@ -128,7 +128,7 @@ def test_published_detours_keep_three_tokens_free(kind):
     metric = detour.Metric(kind=kind, variant=variant, **ALWAYS)
     _, reach = metric._limits(predictors.Oracle(world), world)
     states = np.tile([fork, goal], (300, 1)).astype(np.int32)
-    step = driving.Step(
+    step = decoding.Step(
       np.arange(300), np.full(300, length), states, everywhere
     )
     made = np.zeros(300, np.int64)
@@ -195,7 +195,7 @@ def test_rows_in_flight_do_not_matter(monkeypatch, rows):
   world = tiny.World()
   metric = detour.Metric(num=30)
   usual = metric(_noisy(world), world, 2)
-  monkeypatch.setattr(driving.drive, '__defaults__', (rows,))
+  monkeypatch.setattr(decoding.drive, '__defaults__', (rows,))
   table.same(usual, metric(_noisy(world), world, 2))
 
 

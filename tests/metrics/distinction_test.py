@@ -10,15 +10,7 @@ from tests.metrics import hand
 from wm import core, predictors
 from wm.core import accept as rules
 from wm.core import registry
-from wm.evaluation import (
-  boundaries,
-)
-from wm.evaluation import (
-  prefix_pairs as trials,
-)
-from wm.evaluation import (
-  statistics as stats,
-)
+from wm.evaluation import boundaries, prefix_pairs, statistics
 from wm.metrics import distinction
 
 WORLD = tiny.World()
@@ -36,7 +28,7 @@ def _score(predictor, world=WORLD, seed=0, **fields):
 
 
 def _summary(scores):
-  return stats.summarize(scores)
+  return statistics.summarize(scores)
 
 
 def _pairs(num=40, seed=0):
@@ -314,7 +306,7 @@ def test_one_state_cannot_be_told_from_itself():
 
   found = _score(ORACLE, Single())['recall']
   assert set(found.reason) == {'no_two_states'}
-  assert found.counts['same_state'] == 40 * trials.STATE_ATTEMPTS
+  assert found.counts['same_state'] == 40 * prefix_pairs.STATE_ATTEMPTS
 
 
 @settings(max_examples=12, deadline=None)
@@ -389,4 +381,8 @@ def test_bad_fields(fields, message):
 
 
 def test_streams_differ():
-  assert trials.stream(0, 1) != trials.stream(0, 2) != trials.stream(1, 2)
+  assert (
+    prefix_pairs.stream(0, 1)
+    != prefix_pairs.stream(0, 2)
+    != prefix_pairs.stream(1, 2)
+  )

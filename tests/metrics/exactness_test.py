@@ -7,8 +7,7 @@ from tests import tiny
 from wm import core, predictors
 from wm.core import registry
 from wm.data import sampling
-from wm.evaluation import needs, summaries
-from wm.evaluation import statistics as stats
+from wm.evaluation import needs, statistics, summaries
 from wm.metrics import exactness
 
 WORLD = tiny.World()
@@ -20,7 +19,7 @@ def scores(predictor, world=WORLD, /, **fields) -> dict[str, core.Scores]:
 
 
 def value(rows: core.Scores) -> float:
-  return stats.summarize(rows)['value']
+  return statistics.summarize(rows)['value']
 
 
 def make(name, world):
@@ -93,7 +92,7 @@ def test_bins_are_rows_and_steps_are_counted_from_the_first_token():
   assert found.weight.sum() == games.lengths.sum()
   assert (found.weight[first] == np.minimum(games.lengths, 20)).all()
   assert len(np.unique(found.group)) == len(games)
-  summary = stats.summarize(found)
+  summary = statistics.summarize(found)
   assert summary['value'] == pytest.approx(40 / games.lengths.sum())
   assert summary['n'] == len(found.value)
   entries = list(
@@ -303,7 +302,7 @@ def test_a_loss_that_is_not_finite_is_counted():
   lost = rows.reason == 'not_finite'
   assert lost.sum() == 2
   assert (rows.value[~lost] == 0.5).all()
-  summary = stats.summarize(rows)
+  summary = statistics.summarize(rows)
   assert summary['value'] == 0.5
   assert (
     rows.weight[~lost].sum() == np.delete(sequences().lengths, [0, 2]).sum()

@@ -7,8 +7,7 @@ from tests import tiny
 from tests.metrics import table
 from wm import core, predictors
 from wm.core import registry
-from wm.evaluation import decoding as driving
-from wm.evaluation import engine as rollouts
+from wm.evaluation import decoding, engine
 from wm.metrics import traversal
 
 X, Y, END = tiny.X, tiny.Y, tiny.END
@@ -23,15 +22,17 @@ def _run(predictor, world, **fields):
 def _drive(world, probs):
   """Greedy from nodes 0 to 3; outcomes and tokens."""
   predictor = table.Table(world, probs)
-  prompts = driving.prompts(world, world.sample(4, 0))
-  return driving.drive(predictor, world, prompts, driving.greedy, world.max_len)
+  prompts = decoding.prompts(world, world.sample(4, 0))
+  return decoding.drive(
+    predictor, world, prompts, decoding.greedy, world.max_len
+  )
 
 
 def test_outcomes_by_hand():
   world = table.Given(rows=ORIGINS)
   probs = {0: {X: 1}, 1: {Y: 1}, 2: {END: 1}, 3: {X: 0.4, END: 0.6}}
   drives = _drive(world, probs)
-  names = [driving.OUTCOMES[code] for code in drives.outcome]
+  names = [decoding.OUTCOMES[code] for code in drives.outcome]
   assert names == ['path_fail', 'path_fail', 'dest_fail', 'valid']
   assert drives.lengths.tolist() == [3, 2, 2, 2]
   assert drives.tokens[0, :4].tolist() == [4, X, Y, 0]
@@ -45,7 +46,7 @@ def test_outcomes_by_hand():
 def test_a_circle_runs_into_the_cap():
   world = table.Given(rows=ORIGINS)
   drives = _drive(world, {0: {X: 1}, 1: {X: 1}, 2: {X: 1}, 3: {X: 1}})
-  assert (drives.outcome == driving.CAP).all()
+  assert (drives.outcome == decoding.CAP).all()
   assert drives.lengths.tolist() == [world.max_len] * 4
   found = _run(
     table.Table(world, {0: {Y: 1}, 2: {X: 1}, 1: {X: 1}, 3: {END: 1}}), world
@@ -67,7 +68,7 @@ def test_the_cap_counts_the_prompt():
 def test_no_possible_token_is_stuck():
   world = table.Given(rows=ORIGINS)
   drives = _drive(world, {})
-  assert (drives.outcome == driving.STUCK).all()
+  assert (drives.outcome == decoding.STUCK).all()
   assert drives.lengths.tolist() == [1] * 4
 
 
@@ -143,9 +144,9 @@ def test_rows_in_flight_do_not_matter(rows):
   predictor = predictors.NoisyOracle(
     world, illegal=0.55, wrong=0.3, by='prefix', seed=1
   )
-  prompts = driving.prompts(world, world.sample(40, 0))
+  prompts = decoding.prompts(world, world.sample(40, 0))
   one, other = (
-    driving.drive(predictor, world, prompts, driving.greedy, 12, rows=n)
+    decoding.drive(predictor, world, prompts, decoding.greedy, 12, rows=n)
     for n in (rows, 7)
   )
   for first, second in zip(one, other, strict=True):
@@ -155,7 +156,7 @@ def test_rows_in_flight_do_not_matter(rows):
 
 def test_progress_is_told():
   seen = []
-  with rollouts.watching(lambda done, total: seen.append((done, total))):
+  with engine.watching(lambda done, total: seen.append((done, total))):
     _run(predictors.Oracle(tiny.World()), tiny.World(), num=20)
   assert seen[-1] == (20, 20)
 

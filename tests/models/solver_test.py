@@ -8,8 +8,7 @@ import pytest
 from tests import tiny
 from wm import core, predictors
 from wm.core import registry
-from wm.evaluation import needs
-from wm.evaluation import statistics as stats
+from wm.evaluation import needs, statistics
 
 WORLD = registry.make('world', 'seating()')
 COMPRESSION = "compression(trials={}, samples=5, k=1, suffixes='world')"
@@ -37,7 +36,7 @@ def _score(spec, metric, num=300, world=WORLD):
 
 
 def _value(scores):
-  return stats.summarize(scores)['value']
+  return statistics.summarize(scores)['value']
 
 
 @pytest.mark.parametrize('people', [3, 4])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from wm import predictors
-from wm.evaluation import statistics as stats
+from wm.evaluation import statistics
 from wm.metrics import compression, distinction
 from wm.worlds.seating import text as seating_text
 from wm.worlds.seating import world as seating
@@ -75,8 +75,8 @@ def _values(model):
 
 def test_a_reader_of_prompts_is_perfect():
   for scores in _values(_model(_solve)):
-    assert stats.summarize(scores)['value'] == 1
-    assert stats.summarize(scores)['n'] >= 6
+    assert statistics.summarize(scores)['value'] == 1
+    assert statistics.summarize(scores)['n'] >= 6
 
 
 def test_a_reader_without_an_answer_is_no_reader():
@@ -85,9 +85,9 @@ def test_a_reader_without_an_answer_is_no_reader():
   assert reasons == {'no_answer'}
   # A reader who shouts is one, but not to the published program.
   loud = _model(lambda prompt: _solve(prompt).upper())
-  assert stats.summarize(_values(loud)[0])['value'] == 1
+  assert statistics.summarize(_values(loud)[0])['value'] == 1
   strict = _model(lambda prompt: _solve(prompt).upper(), strict=True)
-  assert stats.summarize(_values(strict)[0])['n'] == 0
+  assert statistics.summarize(_values(strict)[0])['n'] == 0
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import numpy as np
 
 from wm import core, predictors
 from wm.core import accept as rules
-from wm.evaluation import engine as rollouts
-from wm.evaluation import prefix_pairs as trials
+from wm.evaluation import engine, prefix_pairs
 from wm.kernels import dfa
 
 # Boundary elements that are followed side by side.
@@ -176,9 +175,9 @@ class Found:
   reason: np.ndarray
 
 
-def distinct(found: rollouts.Pairs) -> tuple[core.Boundary, np.ndarray]:
+def distinct(found: engine.Pairs) -> tuple[core.Boundary, np.ndarray]:
   """Distinct refused samples of each trial, and how often each came [S]."""
-  trial, sample = np.nonzero(found.status == rollouts.REFUSED)
+  trial, sample = np.nonzero(found.status == engine.REFUSED)
   elements, times = _distinct(
     trial,
     found.tokens[trial, sample],
@@ -241,7 +240,7 @@ def some(elements: core.Boundary, keys: np.ndarray, most: int) -> core.Boundary:
 
 def untold_at(
   predictor: core.Predictor,
-  pairs: trials.PrefixPairs,
+  pairs: prefix_pairs.PrefixPairs,
   rows: np.ndarray,
   elements: core.Boundary,
   accept: rules.Accept,
@@ -266,7 +265,7 @@ def untold_at(
   suffix_lengths = np.zeros(num * WIDTH, np.int32)
   suffixes[place], suffix_lengths[place] = tokens, lengths
   trial = np.repeat(rows, blocks)
-  steps = rollouts.forced(
+  steps = engine.forced(
     predictor,
     pairs.tokens[trial],
     pairs.lengths[trial],

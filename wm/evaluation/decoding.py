@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import engine as rollouts
-from wm.evaluation import prefix_pairs as trials
+from wm.evaluation import engine, prefix_pairs
 
 ROWS = 64  # Trials in flight; results do not depend on it.
 
@@ -140,7 +139,7 @@ def drive(
   )
   program = _Driving(world, drives, policy, max_len)
   undecided = np.flatnonzero(drives.outcome == core.DEAD)
-  rollouts.run_rows(
+  engine.run_rows(
     predictor,
     tokens[:, None],
     drives.lengths[:, None].copy(),
@@ -152,7 +151,7 @@ def drive(
   return drives
 
 
-class _Driving(rollouts.Program):
+class _Driving(engine.Program):
   """Fills in `drives`; holds the world state of each trial, [T, W]."""
 
   def __init__(
@@ -174,8 +173,8 @@ class _Driving(rollouts.Program):
     else:
       self.drives.outcome[trials[full]] = CAP
 
-  def step(self, session: core.Session, trials: np.ndarray) -> rollouts.Step:
-    """See rollouts.Program."""
+  def step(self, session: core.Session, trials: np.ndarray) -> engine.Step:
+    """See engine.Program."""
     places = np.flatnonzero(trials != core.DEAD)
     on = trials[places]
     length = self.drives.lengths[on]
@@ -186,7 +185,7 @@ class _Driving(rollouts.Program):
     tokens[places, 0, 0] = token
     done = np.zeros(len(trials), bool)
     done[places] = self.drives.outcome[on] != core.DEAD
-    return rollouts.Step(tokens, done)
+    return engine.Step(tokens, done)
 
   def _follow(self, trials: np.ndarray, token: np.ndarray) -> None:
     drives, world = self.drives, self.world
@@ -217,9 +216,12 @@ def pictured(
   refused = np.isin(drives.outcome, (PATH_FAIL, DEST_FAIL))
   vocab = world.vocab
   ends = list(zip(drives.tokens, lengths, drives.lengths, strict=True))
-  prefix = [trials.words(world, row[:given], vocab) for row, given, _ in ends]
+  prefix = [
+    prefix_pairs.words(world, row[:given], vocab) for row, given, _ in ends
+  ]
   suffix = [
-    trials.words(world, row[given:whole], vocab) for row, given, whole in ends
+    prefix_pairs.words(world, row[given:whole], vocab)
+    for row, given, whole in ends
   ]
   return {
     'prefix': np.array(prefix, dtype=str),

@@ -10,7 +10,7 @@ import numpy as np
 
 from wm import core, predictors
 from wm.core import accept as rules
-from wm.evaluation import engine as rollouts
+from wm.evaluation import engine
 
 # Words of a uniform number: which kind a suffix is, and its tokens.
 KIND, TOKEN = 1, 2
@@ -73,7 +73,7 @@ def answers(
   suffixes: np.ndarray,
   suffix_lengths: np.ndarray,
   accept: rules.Accept,
-  batch: int = rollouts.BATCH,
+  batch: int = engine.BATCH,
 ) -> np.ndarray:
   """[T, P, M] int8: is each suffix in the model's language after each prefix?
 
@@ -96,7 +96,7 @@ def answers(
       predictors.histories(suffixes[row, place], sizes[row, place]),
     )
     return found.reshape(shape)
-  steps = rollouts.forced(
+  steps = engine.forced(
     predictor,
     tokens[:, None],
     lengths[:, None],

@@ -10,7 +10,7 @@ import numpy as np
 from wm import core
 from wm.core import accept as rules
 from wm.core import registry
-from wm.evaluation import engine as rollouts
+from wm.evaluation import engine
 
 # Streams of randomness under one seed.
 STATES, OTHERS, MOVES, PREFIXES, SAMPLES = range(1, 6)
@@ -229,7 +229,7 @@ def model_filter(
     """[T] bool of pairs [T, 2, L], [T, 2]."""
     flat = tokens.reshape(-1, tokens.shape[-1])
     rest = np.maximum(lengths.reshape(-1) - start, 0)
-    steps = rollouts.forced(
+    steps = engine.forced(
       predictor,
       flat[:, None, :start],
       np.full((len(flat), 1), start, np.int32),

@@ -23,17 +23,7 @@ import numpy as np
 import wm
 from wm import core
 from wm.core import registry
-from wm.evaluation import (
-  engine as rollouts,
-)
-from wm.evaluation import (
-  needs,
-  summaries,
-)
-from wm.evaluation import (
-  prefix_pairs as trials,
-)
-from wm.evaluation import results as parts_lib
+from wm.evaluation import engine, needs, prefix_pairs, results, summaries
 from wm.evaluation.summaries import Entry
 from wm.runtime import files, locks, progress, provenance
 
@@ -89,7 +79,7 @@ def _progress(spec: str) -> Iterator[None]:
   """Shows how many trials are decided, of each stage of the metric."""
   with (
     progress.Progress(spec, unit='trials', keep=False) as shown,
-    rollouts.watching(shown.reach),
+    engine.watching(shown.reach),
   ):
     yield
 
@@ -99,7 +89,7 @@ def _measure(
 ) -> tuple[core.Scores, ...]:
   if missing := needs.lacks(metric, predictor, world):
     return (needs.unmeasurable(missing),)
-  trials.need_memory(metric, world)
+  prefix_pairs.need_memory(metric, world)
   with _progress(registry.spec(metric)):
     found = metric(predictor, world, seed)
   if not isinstance(found, tuple) or {*map(type, found)} != {core.Scores}:
@@ -137,7 +127,7 @@ def _check(label: str, scores: core.Scores) -> None:
     )
 
 
-def _rows(part: parts_lib.Part) -> Iterator[Entry]:
+def _rows(part: results.Part) -> Iterator[Entry]:
   for scores, entry in zip(part.scores, part.entries, strict=True):
     fixed = {key: entry[key] for key in ('metric', 'spec', 'quantity')}
     columns = {
@@ -154,7 +144,7 @@ def _rows(part: parts_lib.Part) -> Iterator[Entry]:
       yield {**one, 'value': ''} if one['reason'] else one
 
 
-def _join(folder: pathlib.Path, parts: Sequence[parts_lib.Part]) -> list[Entry]:
+def _join(folder: pathlib.Path, parts: Sequence[results.Part]) -> list[Entry]:
   """Writes the three files from parts."""
   side = (n for part in parts for scores in part.scores for n in scores.columns)
   with (
@@ -203,18 +193,18 @@ class _Run:
 
   def found_before(
     self, asked: Mapping[str, core.Metric]
-  ) -> dict[str, parts_lib.Part]:
+  ) -> dict[str, results.Part]:
     """Spec -> part that still stands; the others are left out."""
     for metric in asked.values():
       self.origin(metric)  # Before anything is measured.
     if self.made_of.unknown:
       self.tell(f'{self.made_of.unknown}: all is measured anew each time')
     found, stale = {}, False
-    for path in parts_lib.paths(self.folder):
+    for path in results.paths(self.folder):
       try:
         part = self._standing(path, asked)
         found[part.spec] = part
-      except parts_lib.Unusable as error:
+      except results.Unusable as error:
         stale = True
         self._leave_out(path, asked, error)
     if stale:
@@ -224,18 +214,18 @@ class _Run:
 
   def _standing(
     self, path: pathlib.Path, asked: Mapping[str, core.Metric]
-  ) -> parts_lib.Part:
+  ) -> results.Part:
     """A part, its summaries as they would be made now; raises Unusable."""
-    part = parts_lib.read(path)
+    part = results.read(path)
     try:
       metric = asked.get(part.spec) or registry.make('metric', part.spec)
     except core.InputError as error:
-      raise parts_lib.Unusable(str(error), part.spec) from error
+      raise results.Unusable(str(error), part.spec) from error
     origin = self.origin(metric)
     why = part.unknown or origin.unknown
     why = why or provenance.difference(part.origin, origin.inputs)
     if why:
-      raise parts_lib.Unusable(why, part.spec)
+      raise results.Unusable(why, part.spec)
     changed = provenance.difference(part.summed_from, self.summed_from)
     self.tell(
       f'{part.spec}: kept from before'
@@ -247,21 +237,21 @@ class _Run:
     self,
     path: pathlib.Path,
     asked: Mapping[str, core.Metric],
-    error: parts_lib.Unusable,
+    error: results.Unusable,
   ) -> None:
     """Says why a part is not used; removes it where it is measured again."""
-    own = {parts_lib.path(self.folder, m.name, s): s for s, m in asked.items()}
+    own = {results.path(self.folder, m.name, s): s for s, m in asked.items()}
     spec = error.spec or own.get(path, path.stem)
     if spec not in asked:
       self.tell(f'{spec}: left out, name the metric to measure it: {error}')
       return
-    parts_lib.remove(path)
+    results.remove(path)
     if not self.made_of.unknown:
       self.tell(f'{spec}: measured anew: {error}')
 
   def _written(
-    self, metric: core.Metric, path: pathlib.Path, part: parts_lib.Part
-  ) -> parts_lib.Part:
+    self, metric: core.Metric, path: pathlib.Path, part: results.Part
+  ) -> results.Part:
     """Sums up the rows of a part and writes it."""
     named = part.about
     entries, breakdown = summaries.summed_up(
@@ -273,16 +263,16 @@ class _Run:
       breakdown=breakdown,
       summed_from=self.summed_from,
     )
-    parts_lib.write(path, part)
+    results.write(path, part)
     return part
 
   def measured(
     self, metric: core.Metric, found: tuple[core.Scores, ...]
-  ) -> parts_lib.Part:
+  ) -> results.Part:
     """Writes what a metric found."""
     spec, origin = registry.spec(metric), self.origin(metric)
-    path = parts_lib.path(self.folder, metric.name, spec)
-    part = parts_lib.Part(spec, *origin, {}, self.about, [], [], found)
+    path = results.path(self.folder, metric.name, spec)
+    part = results.Part(spec, *origin, {}, self.about, [], [], found)
     return self._written(metric, path, part)
 
 

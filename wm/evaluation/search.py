@@ -15,7 +15,7 @@ import numpy as np
 from wm import core
 from wm.core import accept as rules
 from wm.evaluation import endings as ends
-from wm.evaluation import engine as rollouts
+from wm.evaluation import engine
 
 
 class Found(NamedTuple):
@@ -55,7 +55,7 @@ class _Level(NamedTuple):
   states: np.ndarray | None
 
 
-class _Search(rollouts.Program):
+class _Search(engine.Program):
   def __init__(
     self,
     depth: np.ndarray,
@@ -87,8 +87,8 @@ class _Search(rollouts.Program):
       np.concatenate([np.zeros(0), *shares]),
     )
 
-  def step(self, session: core.Session, trials: np.ndarray) -> rollouts.Step:
-    """See rollouts.Program."""
+  def step(self, session: core.Session, trials: np.ndarray) -> engine.Step:
+    """See engine.Program."""
     log_probs = np.asarray(session.log_probs())
     mask = np.asarray(session.mask(self.accept))
     shape = (len(trials), 2, self.cap)
@@ -106,7 +106,7 @@ class _Search(rollouts.Program):
         self.levels[trial] = None
       tokens[place, :, : len(branches)] = branches[:, 1]
       parents[place, :, : len(branches)] = branches[:, 0]
-    return rollouts.Step(tokens, done, parents)
+    return engine.Step(tokens, done, parents)
 
   def _level(self, trial: int) -> _Level:
     """Where a trial has got to; at first, the prefix itself."""
@@ -178,7 +178,7 @@ def search(
   accept: rules.Accept,
   decide: bool = False,
   endings: ends.Endings | None = None,
-  batch: int = rollouts.BATCH,
+  batch: int = engine.BATCH,
 ) -> Found:
   """Compares the accepted continuations of two prefixes, exactly.
 
@@ -199,7 +199,5 @@ def search(
   depths = np.minimum(room, depth)
   program = _Search(depths, cap, predictor.end, accept, decide, endings)
   rows = np.flatnonzero(room > 0)
-  rollouts.run_rows(
-    predictor, prefixes, lengths, cap, program, rows, batch=batch
-  )
+  engine.run_rows(predictor, prefixes, lengths, cap, program, rows, batch=batch)
   return program.found()

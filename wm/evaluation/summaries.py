@@ -10,7 +10,7 @@ import numpy as np
 import wm
 from wm import core
 from wm.core import registry
-from wm.evaluation import statistics as stats
+from wm.evaluation import statistics
 
 # A side column is broken down only where it takes no more values than this.
 MOST_VALUES = 128
@@ -25,11 +25,11 @@ def entry(
   *,
   seed: int,
   model_name: str,
-  summary: stats.Summary | None = None,
+  summary: statistics.Summary | None = None,
   extra: Entry | None = None,
 ) -> Entry:
   """One object of scores.json; `summary` defaults to that of all trials."""
-  summary = stats.summarize(scores, seed) if summary is None else summary
+  summary = statistics.summarize(scores, seed) if summary is None else summary
   return {
     'metric': metric.name,
     'quantity': scores.quantity,
@@ -66,7 +66,7 @@ def breakdown(
     column = scores.columns.get(name)
     if column is None or not 1 < len(np.unique(column)) <= MOST_VALUES:
       continue
-    for value, summary in stats.by_column(scores, name, seed):
+    for value, summary in statistics.by_column(scores, name, seed):
       yield {
         **entry(
           metric,

@@ -9,8 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core, predictors
-from wm.evaluation import decoding as driving
-from wm.evaluation import prefix_pairs as trials
+from wm.evaluation import decoding, prefix_pairs
 from wm.metrics import next_token
 
 
@@ -44,13 +43,15 @@ class Metric(core.Metric):
   num: int = 60
 
   def __post_init__(self) -> None:
-    driving.at_least(self, num=1)
+    decoding.at_least(self, num=1)
 
   def __call__(
     self, predictor: core.Predictor, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per question, clustered by what comes before."""
-    asked = world.questions(self.num, trials.stream(seed, trials.STATES))
+    asked = world.questions(
+      self.num, prefix_pairs.stream(seed, prefix_pairs.STATES)
+    )
     value = np.zeros(len(asked))
     fits = asked.lengths < predictor.max_len  # With the answer.
     if isinstance(predictor, predictors.Accepting):
@@ -94,7 +95,7 @@ def _pictured(
   vocab, num = world.vocab, len(asked)
   _, states = world.walk(world.init(num), asked.tokens, asked.lengths)
   prefix = [
-    trials.words(world, tokens[:length], vocab)
+    prefix_pairs.words(world, tokens[:length], vocab)
     for tokens, length in zip(asked.tokens, asked.lengths, strict=True)
   ]
   return {

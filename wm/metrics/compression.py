@@ -17,19 +17,7 @@ import numpy as np
 from wm import core, predictors
 from wm.core import accept as rules
 from wm.core import registry
-from wm.evaluation import (
-  endings,
-  search,
-)
-from wm.evaluation import (
-  engine as rollouts,
-)
-from wm.evaluation import (
-  membership as asking,
-)
-from wm.evaluation import (
-  prefix_pairs as trials,
-)
+from wm.evaluation import endings, engine, membership, prefix_pairs, search
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +35,7 @@ class Metric(core.Metric):
   vacuous.
 
   Side columns of `precision`: `suffix`, the first continuation refused, and
-  what else a report pictures a trial from; see `trials.pictured`.
+  what else a report pictures a trial from; see `prefix_pairs.pictured`.
 
   Attributes:
     trials: states drawn.
@@ -111,10 +99,10 @@ class Metric(core.Metric):
   cap: int = 64
   sampler: str = ''
   attempts: int = 32
-  batch: int = dataclasses.field(default=rollouts.BATCH, compare=False)
+  batch: int = dataclasses.field(default=engine.BATCH, compare=False)
 
   def __post_init__(self) -> None:
-    trials.check(self, 'trials', 'samples', 'cap', 'attempts', 'batch')
+    prefix_pairs.check(self, 'trials', 'samples', 'cap', 'attempts', 'batch')
     if self.k < 0 or (self.exact and not self.k):
       raise core.InputError(
         f'compression: k={self.k}, exact={self.exact} was given; expected '
@@ -133,16 +121,16 @@ class Metric(core.Metric):
     """See core.Metric."""
     accept = registry.make('accept', self.accept)
     states = world.sample_states(
-      self.trials, trials.stream(seed, trials.STATES)
+      self.trials, prefix_pairs.stream(seed, prefix_pairs.STATES)
     )
     keep = None
     if self.prefix_filter == 'model':
-      keep = trials.model_filter(predictor, world, accept, self.batch)
-    pairs = trials.prefix_pairs(
+      keep = prefix_pairs.model_filter(predictor, world, accept, self.batch)
+    pairs = prefix_pairs.prefix_pairs(
       world, states, states, seed=seed, attempts=self.attempts, keep=keep
     )
     if self.directions == 'both':
-      pairs = trials.both_directions(pairs)
+      pairs = prefix_pairs.both_directions(pairs)
     rows = np.flatnonzero(pairs.reason == '')
     measure = self._search if self.exact else self._sample
     if self.suffixes == 'world':
@@ -154,20 +142,20 @@ class Metric(core.Metric):
     self,
     predictor: core.Predictor,
     world: core.World,
-    pairs: trials.PrefixPairs,
+    pairs: prefix_pairs.PrefixPairs,
     rows: np.ndarray,
     accept: rules.Accept,
     seed: int,
   ) -> Outcome:
     sampler = registry.make('accept', self.sampler) if self.sampler else None
-    limit = trials.budget(predictor, world)
-    found = rollouts.pairs(
+    limit = prefix_pairs.budget(predictor, world)
+    found = engine.pairs(
       predictor,
       pairs.tokens[rows],
       pairs.lengths[rows],
       num=self.samples,
       max_len=limit,
-      seeds=trials.sample_seeds(seed, pairs, rows),
+      seeds=prefix_pairs.sample_seeds(seed, pairs, rows),
       accept=accept,
       sampler=sampler,
       limit=self.k,
@@ -175,7 +163,7 @@ class Metric(core.Metric):
       endings=endings.of(world, pairs.first[rows]),
       batch=self.batch,
     )
-    refused = found.status == rollouts.REFUSED
+    refused = found.status == engine.REFUSED
     reason = np.where(found.vacuous, 'vacuous', '')
     reason[(found.lengths == 0).all(1) & ~found.vacuous] = 'no_room'
     num = refused.sum(1)
@@ -189,13 +177,13 @@ class Metric(core.Metric):
     self,
     predictor: core.Predictor,
     world: core.World,
-    pairs: trials.PrefixPairs,
+    pairs: prefix_pairs.PrefixPairs,
     rows: np.ndarray,
     accept: rules.Accept,
     seed: int,
   ) -> Outcome:
     del seed
-    limit = trials.budget(predictor, world)
+    limit = prefix_pairs.budget(predictor, world)
     found = search.search(
       predictor,
       pairs.tokens[rows],
@@ -226,20 +214,20 @@ class Metric(core.Metric):
     self,
     predictor: core.Predictor,
     world: core.World,
-    pairs: trials.PrefixPairs,
+    pairs: prefix_pairs.PrefixPairs,
     rows: np.ndarray,
     accept: rules.Accept,
     seed: int,
   ) -> Outcome:
-    limit = trials.budget(predictor, world)
+    limit = prefix_pairs.budget(predictor, world)
     room = np.maximum(limit - pairs.lengths[rows].max(1), 0)
-    tokens, lengths = asking.suffixes(
+    tokens, lengths = membership.suffixes(
       world,
       pairs.first[rows],
       room,
       num=self.samples,
       longest=self.k,
-      seeds=trials.sample_seeds(seed, pairs, rows),
+      seeds=prefix_pairs.sample_seeds(seed, pairs, rows),
     )
     answers = np.full((len(rows), 2, self.samples), predictors.NO_ANSWER)
     # Each answer of a closed model costs: none is asked for after it decided.
@@ -248,7 +236,7 @@ class Metric(core.Metric):
     left = np.flatnonzero(room > 0)
     for start in range(0, self.samples, width):
       some = slice(start, start + width)
-      got = answers[left, :, some] = asking.answers(
+      got = answers[left, :, some] = membership.answers(
         predictor,
         pairs.tokens[rows[left]],
         pairs.lengths[rows[left]],
@@ -257,22 +245,22 @@ class Metric(core.Metric):
         accept,
         self.batch,
       )
-      asking.count_silence(pairs.counts, got, lengths[left, some])
+      membership.count_silence(pairs.counts, got, lengths[left, some])
       if single:
-        left = left[~asking.disagree(answers[left]).any(1)]
+        left = left[~membership.disagree(answers[left]).any(1)]
     return _agreement(answers, tokens, lengths)
 
   def _scores(
     self,
     world: core.World,
-    pairs: trials.PrefixPairs,
+    pairs: prefix_pairs.PrefixPairs,
     rows: np.ndarray,
     outcome: Outcome,
   ) -> tuple[core.Scores, ...]:
-    reason = trials.fill(pairs.reason, rows, outcome.reason)
+    reason = prefix_pairs.fill(pairs.reason, rows, outcome.reason)
     vacuous = reason == 'vacuous'
-    same = trials.fill(np.full(len(reason), np.nan), rows, outcome.same)
-    columns = trials.columns(world, pairs)
+    same = prefix_pairs.fill(np.full(len(reason), np.nan), rows, outcome.same)
+    columns = prefix_pairs.columns(world, pairs)
     group = world.state_id(pairs.first)
     pictured = self._pictured(world, pairs, rows, outcome)
 
@@ -287,9 +275,9 @@ class Metric(core.Metric):
       scored('precision_published', np.where(vacuous, 0, same), reason=kept),
     ]
     if self.graded:
-      share = trials.fill(np.zeros(len(reason)), rows, outcome.share)
-      num = trials.fill(np.zeros(len(reason)), rows, outcome.refused)
-      total = trials.fill(np.zeros(len(reason)), rows, outcome.positions)
+      share = prefix_pairs.fill(np.zeros(len(reason)), rows, outcome.share)
+      num = prefix_pairs.fill(np.zeros(len(reason)), rows, outcome.refused)
+      total = prefix_pairs.fill(np.zeros(len(reason)), rows, outcome.positions)
       none = np.where((reason == '') & (num == 0), 'no_violation', reason)
       found += [
         scored('accepted_share', share, reason=reason),
@@ -306,7 +294,7 @@ class Metric(core.Metric):
   def _pictured(
     self,
     world: core.World,
-    pairs: trials.PrefixPairs,
+    pairs: prefix_pairs.PrefixPairs,
     rows: np.ndarray,
     outcome: Outcome,
   ) -> dict[str, np.ndarray]:
@@ -315,8 +303,8 @@ class Metric(core.Metric):
       rows, outcome.telling, outcome.reason, strict=True
     ):
       telling[row] = suffix if not reason else ()
-    wrong_at = trials.parting(world, pairs.first, telling)
-    return trials.pictured(world, pairs, telling, wrong_at)
+    wrong_at = prefix_pairs.parting(world, pairs.first, telling)
+    return prefix_pairs.pictured(world, pairs, telling, wrong_at)
 
 
 def _first(
@@ -334,7 +322,7 @@ def _agreement(
   answers: np.ndarray, tokens: np.ndarray, lengths: np.ndarray
 ) -> Outcome:
   """Outcome from answers [R, 2, M] about suffixes [R, M, K], [R, M]."""
-  apart, num = asking.disagree(answers), asking.answered(answers).sum(1)
+  apart, num = membership.disagree(answers), membership.answered(answers).sum(1)
   reason = np.where(num == 0, 'no_answer', '')
   reason[(lengths == 0).all(1)] = 'no_room'
   return Outcome(

@@ -13,8 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.evaluation import decoding as driving
-from wm.evaluation import prefix_pairs as trials
+from wm.evaluation import decoding, prefix_pairs
 from wm.metrics import next_token
 
 KINDS = ('random', 'adversarial', 'second')
@@ -77,12 +76,12 @@ class Metric(core.Metric):
   max_len: int = 0
 
   def __post_init__(self) -> None:
-    driving.at_least(self, num=1, prompt=0, max_len=0)
+    decoding.at_least(self, num=1, prompt=0, max_len=0)
     if self.kind not in KINDS:
       raise core.InputError(
         f'detour: kind={self.kind!r}; available: {", ".join(KINDS)}'
       )
-    trials.renamed(self, 'variant', 'program', 'published')
+    prefix_pairs.renamed(self, 'variant', 'program', 'published')
     if self.variant not in ('paper', 'published'):
       raise core.InputError(
         f'detour: variant={self.variant!r}; available: paper, published'
@@ -103,10 +102,10 @@ class Metric(core.Metric):
     num, levels = len(sequences), len(self.probabilities)
     max_len, reach = self._limits(predictor, world)
     # Trial p * num + n is prompt n at probability p.
-    prompts = driving.prompts(world, sequences, self.prompt)
+    prompts = decoding.prompts(world, sequences, self.prompt)
     every = tuple(np.concatenate([part] * levels) for part in prompts)
     made = np.zeros(num * levels, np.int64)
-    drives = driving.drive(
+    drives = decoding.drive(
       predictor,
       world,
       every,
@@ -115,16 +114,16 @@ class Metric(core.Metric):
     )
     group = next_token.group(world, sequences)
     columns = {
-      'outcome': np.array(driving.OUTCOMES)[drives.outcome],
+      'outcome': np.array(decoding.OUTCOMES)[drives.outcome],
       'detours': made,
       'tokens': drives.lengths,
-      **driving.pictured(world, every, drives),
+      **decoding.pictured(world, every, drives),
     }
     found = []
     for level, probability in enumerate(self.probabilities):
       rows = slice(level * num, (level + 1) * num)
       part = {name: column[rows] for name, column in columns.items()}
-      same = group if probability else driving.alike(prompts, group)
+      same = group if probability else decoding.alike(prompts, group)
       found += _scores(probability, part, same)
     return tuple(found)
 
@@ -133,9 +132,9 @@ class Metric(core.Metric):
   ) -> tuple[int, int]:
     """Total tokens at the cap, and by which a detour must be completable."""
     if self.variant == 'paper':
-      return (driving.cap(predictor, world, self.max_len),) * 2
+      return (decoding.cap(predictor, world, self.max_len),) * 2
     most = self.max_len or PUBLISHED_LEN
-    cap = driving.cap(predictor, world, most)
+    cap = decoding.cap(predictor, world, most)
     return cap, min(most - PUBLISHED_SPARE, cap)
 
   def _policy(
@@ -145,7 +144,7 @@ class Metric(core.Metric):
     num: int,
     reach: int,
     made: np.ndarray,
-  ) -> driving.Policy:
+  ) -> decoding.Policy:
     """Greedy with detours; counts those made, by trial, in `made`.
 
     reach: total tokens within which the task must be completable after one.
@@ -153,9 +152,9 @@ class Metric(core.Metric):
     choose = self._chooser()
     odds = np.asarray(self.probabilities, np.float32)
 
-    def policy(step: driving.Step) -> np.ndarray:
-      """[R] the next tokens; see driving.Policy."""
-      own = driving.greedy(step)
+    def policy(step: decoding.Step) -> np.ndarray:
+      """[R] the next tokens; see decoding.Policy."""
+      own = decoding.greedy(step)
       options = world.completable(step.states, reach - step.length)
       if world.end != core.DEAD:
         options = options.copy()
@@ -221,7 +220,7 @@ def _most_likely_other(
 def _scores(
   probability: float, columns: dict[str, np.ndarray], group: np.ndarray
 ) -> list[core.Scores]:
-  valid = columns['outcome'] == driving.OUTCOMES[driving.VALID]
+  valid = columns['outcome'] == decoding.OUTCOMES[decoding.VALID]
   odds = np.full(len(valid), float(probability))
   name = f'{probability:g}'
   return [

@@ -18,16 +18,10 @@ from wm.core import registry
 from wm.evaluation import (
   boundaries,
   endings,
+  engine,
+  membership,
+  prefix_pairs,
   search,
-)
-from wm.evaluation import (
-  engine as rollouts,
-)
-from wm.evaluation import (
-  membership as asking,
-)
-from wm.evaluation import (
-  prefix_pairs as trials,
 )
 
 # Stream of randomness of the world's sampled boundary, beside those of trials.
@@ -127,11 +121,11 @@ class Metric(core.Metric):
   max_elements: int = 0
   sampler: str = ''
   attempts: int = 32
-  batch: int = dataclasses.field(default=rollouts.BATCH, compare=False)
+  batch: int = dataclasses.field(default=engine.BATCH, compare=False)
 
   def __post_init__(self) -> None:
     least = 'trials', 'cap', 'attempts', 'batch', 'boundary_samples'
-    trials.check(self, *least)
+    prefix_pairs.check(self, *least)
     numbers = (self.samples, self.k + 1, self.sample_k, self.max_elements)
     if min(numbers) < 0 or not (self.samples or self.k):
       raise core.InputError(
@@ -139,7 +133,7 @@ class Metric(core.Metric):
         f'{self.sample_k}, max_elements={self.max_elements} was given; '
         'expected k >= -1, the others >= 0, and samples or k other than 0'
       )
-    trials.renamed(self, 'boundary', 'reference', 'published')
+    prefix_pairs.renamed(self, 'boundary', 'reference', 'published')
     if self.boundary not in boundaries.VARIANTS:
       raise core.InputError(
         f'distinction: boundary={self.boundary!r} was given; available: '
@@ -171,15 +165,17 @@ class Metric(core.Metric):
     world: core.World,
     accept: rules.Accept,
     seed: int,
-  ) -> trials.PrefixPairs:
-    first = world.sample_states(self.trials, trials.stream(seed, trials.STATES))
-    second, reason, counts = trials.sample_other_states(
+  ) -> prefix_pairs.PrefixPairs:
+    first = world.sample_states(
+      self.trials, prefix_pairs.stream(seed, prefix_pairs.STATES)
+    )
+    second, reason, counts = prefix_pairs.sample_other_states(
       world, first, seed, self.attempts
     )
     keep = None
     if self.prefix_filter == 'model':
-      keep = trials.model_filter(predictor, world, accept, self.batch)
-    pairs = trials.prefix_pairs(
+      keep = prefix_pairs.model_filter(predictor, world, accept, self.batch)
+    pairs = prefix_pairs.prefix_pairs(
       world,
       first,
       second,
@@ -190,20 +186,20 @@ class Metric(core.Metric):
     )
     pairs.counts.update(counts)
     if self.directions == 'both':
-      pairs = trials.both_directions(pairs)
+      pairs = prefix_pairs.both_directions(pairs)
     return pairs
 
   def _model_boundary(
     self,
     predictor: core.Predictor,
     world: core.World,
-    pairs: trials.PrefixPairs,
+    pairs: prefix_pairs.PrefixPairs,
     rows: np.ndarray,
     accept: rules.Accept,
     seed: int,
   ) -> boundaries.Found:
     tokens, lengths = pairs.tokens[rows], pairs.lengths[rows]
-    limit = trials.budget(predictor, world)
+    limit = prefix_pairs.budget(predictor, world)
     full = lengths.max(1) >= limit
     if self.exact:
       found = search.search(
@@ -222,13 +218,13 @@ class Metric(core.Metric):
       reason = np.where(full, 'no_room', reason)
       return boundaries.Found(found.boundary, found.shares, reason)
     sampler = registry.make('accept', self.sampler) if self.sampler else None
-    found = rollouts.pairs(
+    found = engine.pairs(
       predictor,
       tokens,
       lengths,
       num=self.samples,
       max_len=limit,
-      seeds=trials.sample_seeds(seed, pairs, rows),
+      seeds=prefix_pairs.sample_seeds(seed, pairs, rows),
       accept=accept,
       sampler=sampler,
       limit=self.sample_k,
@@ -242,7 +238,7 @@ class Metric(core.Metric):
   def _precision(
     self,
     world: core.World,
-    pairs: trials.PrefixPairs,
+    pairs: prefix_pairs.PrefixPairs,
     rows: np.ndarray,
     boundary: boundaries.Found,
   ) -> list[core.Scores]:
@@ -277,12 +273,12 @@ class Metric(core.Metric):
     self,
     predictor: core.Predictor,
     world: core.World,
-    pairs: trials.PrefixPairs,
+    pairs: prefix_pairs.PrefixPairs,
     rows: np.ndarray,
     accept: rules.Accept,
     seed: int,
   ) -> list[core.Scores]:
-    room = trials.budget(predictor, world) - pairs.lengths[rows].max(1)
+    room = prefix_pairs.budget(predictor, world) - pairs.lengths[rows].max(1)
     listed = self._world_boundary(world, pairs, rows, room, seed)
     elements = listed.take(listed.lengths <= room[listed.pairs])
     sizes = elements.sizes
@@ -291,7 +287,7 @@ class Metric(core.Metric):
       keys = core.hash64(seed, pairs.trial[rows], pairs.direction[rows])
       elements = boundaries.some(elements, keys, self.max_elements)
     if isinstance(predictor, predictors.Accepting):
-      elements, wrong_at = asking.told(
+      elements, wrong_at = membership.told(
         predictor,
         pairs.tokens[rows],
         pairs.lengths[rows],
@@ -320,7 +316,7 @@ class Metric(core.Metric):
   def _world_boundary(
     self,
     world: core.World,
-    pairs: trials.PrefixPairs,
+    pairs: prefix_pairs.PrefixPairs,
     rows: np.ndarray,
     room: np.ndarray,
     seed: int,
@@ -343,7 +339,7 @@ class Metric(core.Metric):
 def _pictured(
   scores: core.Scores,
   world: core.World,
-  pairs: trials.PrefixPairs,
+  pairs: prefix_pairs.PrefixPairs,
   rows: np.ndarray,
   elements: core.Boundary,
   wrong_at: np.ndarray,
@@ -359,14 +355,14 @@ def _pictured(
   which, first = np.unique(elements.pairs[wrong], return_index=True)
   for row, at in zip(rows[which], wrong[first], strict=True):
     suffixes[row], places[row] = elements.suffix(at), wrong_at[at]
-  more = trials.pictured(world, pairs, suffixes, places)
+  more = prefix_pairs.pictured(world, pairs, suffixes, places)
   return dataclasses.replace(scores, columns=scores.columns | more)
 
 
 def _scored(
   quantity: str,
   world: core.World,
-  pairs: trials.PrefixPairs,
+  pairs: prefix_pairs.PrefixPairs,
   rows: np.ndarray,
   value: np.ndarray,
   reason: np.ndarray,
@@ -374,14 +370,16 @@ def _scored(
 ) -> core.Scores:
   """Scores of all trials, from value, reason and boundary size of `rows`."""
   total = len(pairs.reason)
-  columns = trials.columns(world, pairs)
+  columns = prefix_pairs.columns(world, pairs)
   # Both directions of a pair are one group.
   origin = np.where(pairs.direction[:, None] == 0, pairs.first, pairs.second)
-  columns['elements'] = trials.fill(np.zeros(total, np.int64), rows, sizes)
+  columns['elements'] = prefix_pairs.fill(
+    np.zeros(total, np.int64), rows, sizes
+  )
   return core.scores(
     quantity,
-    trials.fill(np.full(total, np.nan), rows, value),
-    reason=trials.fill(pairs.reason, rows, reason),
+    prefix_pairs.fill(np.full(total, np.nan), rows, value),
+    reason=prefix_pairs.fill(pairs.reason, rows, reason),
     group=world.state_id(origin),
     columns=columns,
     counts=pairs.counts,

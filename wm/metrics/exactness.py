@@ -14,8 +14,7 @@ import numpy as np
 from wm import core, predictors
 from wm.core import registry
 from wm.data import sampling, store
-from wm.evaluation import decoding as driving
-from wm.evaluation import prefix_pairs as trials
+from wm.evaluation import decoding, prefix_pairs
 from wm.metrics import next_token
 
 
@@ -85,7 +84,7 @@ class Metric(core.Metric):
   world: str = ''
 
   def __post_init__(self) -> None:
-    driving.at_least(self, num=1, bins=1)
+    decoding.at_least(self, num=1, bins=1)
     if self.data and self.world:
       raise core.InputError(
         f'exactness: data={self.data!r} and world={self.world!r}; expected one '
@@ -260,7 +259,7 @@ def _pictured(
   _, states = world.walk(starts, sequences.tokens[wrong], first[wrong])
   for n, state in zip(wrong, states, strict=True):
     tokens = sequences.tokens[n, : first[n]]
-    found['prefix'][n] = trials.words(world, tokens, vocab)
+    found['prefix'][n] = prefix_pairs.words(world, tokens, vocab)
     found['state'][n] = world.format_state(state)
   return {name: column.astype(str) for name, column in found.items()}
 

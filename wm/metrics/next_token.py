@@ -13,8 +13,7 @@ import numpy as np
 
 from wm import core, predictors
 from wm.core import accept, registry
-from wm.evaluation import decoding as driving
-from wm.evaluation import prefix_pairs as trials
+from wm.evaluation import decoding, prefix_pairs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +59,7 @@ class Metric(core.Metric):
   accept: str = 'epsilon(0.01)'
 
   def __post_init__(self) -> None:
-    driving.at_least(self, num=1)
+    decoding.at_least(self, num=1)
     registry.make('accept', self.accept)
 
   def __call__(
@@ -160,7 +159,7 @@ def _pictured(
   vocab, wrong = world.vocab, judged.first > 0
   prefix, state, suffix = [], [], []
   for n, size in enumerate(judged.first):
-    prefix.append(trials.words(world, sequences.tokens[n, :size], vocab))
+    prefix.append(prefix_pairs.words(world, sequences.tokens[n, :size], vocab))
     state.append(world.format_state(judged.states[n]) if size else '')
     suffix.append(vocab[judged.named[n]] if size else '')
   return {

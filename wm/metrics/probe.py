@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core, predictors
-from wm.evaluation import decoding as driving
+from wm.evaluation import decoding
 from wm.metrics import next_token
 
 HELD_OUT = 5  # One part in so many is for testing.
@@ -89,7 +89,7 @@ class Metric(core.Metric):
         raise core.InputError(
           f'probe: {field}={value!r}; available: {", ".join(known)}'
         )
-    driving.at_least(self, num=1, batch=1, epochs=1, layer=-1)
+    decoding.at_least(self, num=1, batch=1, epochs=1, layer=-1)
 
   def __call__(
     self, predictor: core.Predictor, world: core.World, seed: int

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.evaluation import decoding as driving
+from wm.evaluation import decoding
 from wm.metrics import next_token
 
 WITHIN = (1, 5, 10, 50)  # Percent above the optimum.
@@ -84,27 +84,27 @@ class Metric(core.Metric):
   max_len: int = 0
 
   def __post_init__(self) -> None:
-    driving.at_least(self, num=1, prompt=0, max_len=0)
+    decoding.at_least(self, num=1, prompt=0, max_len=0)
 
   def __call__(
     self, predictor: core.Predictor, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per prompt, clustered by task."""
     sequences = world.sample(self.num, seed, split='heldout')
-    prompts = driving.prompts(world, sequences, self.prompt)
-    drives = driving.drive(
+    prompts = decoding.prompts(world, sequences, self.prompt)
+    drives = decoding.drive(
       predictor,
       world,
       prompts,
-      driving.greedy,
-      driving.cap(predictor, world, self.max_len),
+      decoding.greedy,
+      decoding.cap(predictor, world, self.max_len),
     )
-    group = driving.alike(prompts, next_token.group(world, sequences))
+    group = decoding.alike(prompts, next_token.group(world, sequences))
     columns = {
-      'outcome': np.array(driving.OUTCOMES)[drives.outcome],
+      'outcome': np.array(decoding.OUTCOMES)[drives.outcome],
       'tokens': drives.lengths,
     }
-    pictured = driving.pictured(world, prompts, drives)
+    pictured = decoding.pictured(world, prompts, drives)
     return (
       *_outcomes(drives.outcome, group, columns | pictured),
       *_costs(world, sequences, drives, group, columns),
@@ -114,14 +114,14 @@ class Metric(core.Metric):
 def _outcomes(
   outcome: np.ndarray, group: np.ndarray, columns: dict[str, np.ndarray]
 ) -> list[core.Scores]:
-  valid = outcome == driving.VALID
-  capped = np.where(outcome == driving.CAP, 'cap', '')
+  valid = outcome == decoding.VALID
+  capped = np.where(outcome == decoding.CAP, 'cap', '')
   found = [
     core.scores('valid', valid, group=group, columns=columns),
     core.scores('valid_uncapped', valid, reason=capped, group=group),
   ]
-  for code, name in enumerate(driving.OUTCOMES):
-    if code != driving.VALID:
+  for code, name in enumerate(decoding.OUTCOMES):
+    if code != decoding.VALID:
       found.append(core.scores(name, outcome == code, group=group))
   return found
 
@@ -129,19 +129,19 @@ def _outcomes(
 def _costs(
   world: core.World,
   tasks: core.Sequences,
-  drives: driving.Drives,
+  drives: decoding.Drives,
   group: np.ndarray,
   columns: dict[str, np.ndarray],
 ) -> list[core.Scores]:
   best = world.optimal_cost(tasks)
   if np.isnan(best).all():
     return []
-  valid = drives.outcome == driving.VALID
+  valid = drives.outcome == decoding.VALID
   cost = np.full(len(valid), np.inf)
   done = core.Sequences(drives.tokens[valid], drives.lengths[valid])
   cost[valid] = world.cost(done)
   unknown = np.where(np.isnan(best), 'no_optimum', '')
-  outcome = np.array(driving.OUTCOMES)[drives.outcome]
+  outcome = np.array(decoding.OUTCOMES)[drives.outcome]
   failed = np.where(valid, unknown, outcome)
   known = np.where(valid, cost, np.nan)
   columns = {**columns, 'cost': known, 'optimal_cost': best}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import statistics as stats
+from wm.evaluation import statistics
 from wm.kernels.maps.recon_ref import Edges
 from wm.recon.routes import Routes
 from wm.worlds.maps import streets
@@ -116,7 +116,7 @@ def _share(hits: np.ndarray) -> dict[str, Any]:
   if not len(hits):
     return {'n': 0, 'value': None, 'low': None, 'high': None}
   value = float(hits.mean())
-  low, high = stats.proportion(value, len(hits))
+  low, high = statistics.proportion(value, len(hits))
   return {'n': len(hits), 'value': value, 'low': low, 'high': high}
 
 

@@ -13,8 +13,7 @@ import numpy as np
 from wm import core
 from wm.core import registry
 from wm.data import text
-from wm.evaluation import scoring
-from wm.evaluation import statistics as stats
+from wm.evaluation import scoring, statistics
 from wm.recon import controls, draw, measures, page, reconstruct, sampling
 from wm.recon import routes as routes_lib
 from wm.recon.reconstruct import Options
@@ -284,7 +283,7 @@ def _write(
 
 def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
   """The counts of a summary in words, for a small table."""
-  share = stats.proportion
+  share = statistics.proportion
   routes, failed = summary['routes'], summary['failed']
   found = [
     ('sequences', f'{summary["sequences"]:,}'),
