@@ -39,6 +39,14 @@ def test_metrics_name_no_world_and_no_model():
       assert name.split('.')[1] not in ('worlds', 'models'), (path, name)
 
 
+def test_reports_name_no_metric():
+  metrics = {p.stem for p in (ROOT / 'wm' / 'metrics').iterdir()} - {'__init__'}
+  for path in (ROOT / 'wm' / 'reporting').rglob('*.py'):
+    for node in ast.walk(_tree(path)):
+      named = isinstance(node, ast.Constant) and node.value in metrics
+      assert not named, f'{path}:{node.lineno} names {node.value!r}'
+
+
 def test_flags_are_defined_in_launch_only():
   for path in LIBRARY:
     text = path.read_text(encoding='utf-8')

@@ -73,15 +73,34 @@ def scores(
 
 
 class Metric(abc.ABC):
-  """A measurement; subclasses are frozen dataclasses of its parameters."""
+  """A measurement; subclasses are frozen dataclasses of its parameters.
+
+  What tables, figures and pages say of a metric, the metric declares. In these
+  declarations NAME also stands for a series NAME_0.5, NAME_0.75, ...
+
+  Attributes:
+    version: of the rows; counted up when the same trials give other rows.
+    needs: what a world and a predictor must have for it.
+    headline: quantities of the main table, and of the worst trials pictured.
+    glossary: quantity, or side column that results are broken down by -> what
+      it means, in two sentences; NAME also stands for NAME_of_it.
+    pictures: quantity -> what the continuation in the side column `suffix` of
+      its rows is, in words that follow "Continuation:". A report pictures a
+      trial from the side columns `prefix` and `other_prefix` (tokens joined by
+      blanks), `state` and `other_state` (written by the world), `suffix`, and
+      `wrong_at`: the place in it, from 1, of the token at which model and world
+      part, 0 where that is unknown. A quantity that is not declared here, but
+      has such columns, is pictured with "what the model did".
+    breakdown: side columns that results are broken down by, besides the
+      world's own.
+  """
 
   version: ClassVar[str]
   needs: ClassVar[tuple[str, ...]] = ()  # e.g. ('hidden',), ('cost',)
-  # Quantities of the main table; NAME also stands for a series NAME_0.5 ...
   headline: ClassVar[tuple[str, ...]] = ()
-  # What each quantity means, in two sentences, and what a side column is that
-  # results are broken down by. NAME also stands for NAME_0.5, NAME_of_it ...
   glossary: ClassVar[Mapping[str, str]] = {}
+  pictures: ClassVar[Mapping[str, str]] = {}
+  breakdown: ClassVar[tuple[str, ...]] = ()
 
   @property
   def name(self) -> str:

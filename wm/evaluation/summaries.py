@@ -58,10 +58,10 @@ def breakdown(
 ) -> Iterator[Entry]:
   """Entries of subsets: by each of the world's tags, and as the metric says.
 
-  A metric names further columns in its attribute `breakdown`. Each entry has
+  A metric names further columns in `breakdown`. Each entry has
   `where`, the column and its value.
   """
-  names = [*world.tags(world.init(1)), *getattr(metric, 'breakdown', ())]
+  names = [*world.tags(world.init(1)), *metric.breakdown]
   for name in names:
     column = scores.columns.get(name)
     if column is None or not 1 < len(np.unique(column)) <= MOST_VALUES:

@@ -61,6 +61,9 @@ class Metric(core.Metric):
   version: ClassVar[str] = '1'
   breakdown: ClassVar[tuple[str, ...]] = ('direction',)
   headline: ClassVar[tuple[str, ...]] = ('precision',)
+  pictures: ClassVar[Mapping[str, str]] = {
+    'precision': 'accepted after one prefix, refused after the other',
+  }
   glossary: ClassVar[Mapping[str, str]] = {
     'precision': (
       'Share of pairs of prefixes of one state after which the model accepts '

@@ -73,6 +73,10 @@ class Metric(core.Metric):
   version: ClassVar[str] = '2'
   breakdown: ClassVar[tuple[str, ...]] = ('direction',)
   headline: ClassVar[tuple[str, ...]] = ('precision', 'recall')
+  pictures: ClassVar[Mapping[str, str]] = {
+    'precision': 'told apart by the model, not by the world',
+    'recall': 'told apart by the world, not by the model',
+  }
   glossary: ClassVar[Mapping[str, str]] = {
     'precision': (
       'Share of the continuations by which the model tells two states apart '

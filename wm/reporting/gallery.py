@@ -7,6 +7,7 @@ import html
 from collections.abc import Sequence
 
 from wm import core
+from wm.core import registry
 from wm.reporting import tables, terms, worst
 from wm.reporting.collect import Run
 from wm.reporting.scenes import Painter, Scene
@@ -18,14 +19,6 @@ NOTE = (
   'model, each state once while there are others. Marked is the token at which '
   'model and world part.'
 )
-
-# What the continuation of a trial is; else it is what the model did.
-_TELLS = {
-  ('compression', 'precision'): 'accepted after one prefix, refused after the '
-  'other',
-  ('distinction', 'precision'): 'told apart by the model, not by the world',
-  ('distinction', 'recall'): 'told apart by the world, not by the model',
-}
 
 
 def section(runs: Sequence[Run], groups: Sequence[list[worst.Group]]) -> str:
@@ -70,7 +63,8 @@ def _group(group: worst.Group, painter: Painter | None) -> str:
     f'<b>{title}</b>, {group.short} of {group.measured} trials below 1, '
     f'lowest {lowest}'
   )
-  tells = _TELLS.get((group.metric, group.quantity), 'what the model did')
+  declared = registry.find('metric', group.metric).pictures
+  tells = declared.get(group.quantity, 'what the model did')
   shown = ''.join(
     _trial(trial, tells, painter.rows(trial) if painter else [])
     for trial in group.trials
