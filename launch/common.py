@@ -289,6 +289,7 @@ def predictor(world: Any) -> tuple[Any, str, dict[str, Any], Any]:
     name, about: of its model, and what else identifies it.
     origin: what it is made from, see wm.runtime.provenance.
   """
+  from wm import core
   from wm.core import registry
   from wm.models import user
   from wm.runtime import compile_cache, provenance
@@ -296,7 +297,7 @@ def predictor(world: Any) -> tuple[Any, str, dict[str, Any], Any]:
   compile_cache.enable()
   reader = provenance.Reader()
   model = registry.make('model', FLAGS.model) if FLAGS.model else None
-  trained = any(hasattr(model, name) for name in ('fit', 'build'))
+  trained = isinstance(model, core.Trainable | core.Fittable)
   if FLAGS.checkpoint == 'none' or (model and not trained):
     need('model')
     about = {'model_spec': registry.spec(model), 'checkpoint': 'none'}

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from tests import tiny
-from wm import core, predictors
+from tests import plain, tiny
+from wm import core
 from wm.core import accept
+from wm.models.serving import oracles
 
 MASK = 2**64 - 1
 
@@ -82,7 +83,7 @@ def _samples(world, seeds, accept_rule, num=5, max_len=10, rows=None):
   lengths = np.array([2, 2, 1])
   rows = np.arange(3) if rows is None else rows
   return core.sample(
-    predictors.Oracle(world),
+    oracles.Oracle(world),
     tokens[rows],
     lengths[rows],
     num=num,
@@ -132,7 +133,7 @@ def test_sample_frequencies_follow_the_predictor():
   world = tiny.World()
   seeds = np.array([5])
   found = core.sample(
-    predictors.Oracle(world),
+    oracles.Oracle(world),
     np.array([[7]], np.int32),
     np.array([1]),
     num=4000,
@@ -148,8 +149,8 @@ def test_accepted_steps_count_to_the_first_refusal():
   world = tiny.World()
   suffixes = np.array([[[2, 2, 1], [2, 3, 0], [3, 3, 1], [3, 3, 2]]], np.int32)
   lengths = np.array([[3, 2, 3, 0]])
-  steps = core.accepted_steps(
-    predictors.Oracle(world),
+  steps = plain.accepted_steps(
+    oracles.Oracle(world),
     np.array([[4]], np.int32),
     np.array([1]),
     suffixes,
@@ -163,7 +164,7 @@ def test_accepted_steps_count_to_the_first_refusal():
 @hypothesis.given(st.integers(0, 2**32), st.integers(1, 6))
 def test_accepted_steps_of_own_samples_are_their_lengths(seed, num):
   world = tiny.World()
-  predictor = predictors.NoisyOracle(
+  predictor = oracles.NoisyOracle(
     world, illegal=0.2, wrong=0.5, by='prefix', seed=1
   )
   prefix, length = np.array([[6]], np.int32), np.array([1])
@@ -177,7 +178,7 @@ def test_accepted_steps_of_own_samples_are_their_lengths(seed, num):
     seeds=np.array([seed]),
     accept=rule,
   )
-  steps = core.accepted_steps(
+  steps = plain.accepted_steps(
     predictor, prefix, length, found.tokens, found.lengths, rule
   )
   np.testing.assert_array_equal(steps, found.lengths)

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from wm import core, predictors
+from wm import core
 from wm.core import registry
 from wm.evaluation import needs, statistics
+from wm.models.serving import oracles
 
 NUM = 12
 SEED = 1
@@ -172,7 +173,7 @@ def test_uniform_below_the_threshold_is_vacuous(world_name):
 @pytest.mark.parametrize('accept', ['epsilon(0.05)', 'top_k(2)', 'top_p(0.9)'])
 def test_trials_in_flight_do_not_matter(world_name, name, accept):
   truth = world(world_name)
-  noisy = predictors.NoisyOracle(
+  noisy = oracles.NoisyOracle(
     truth, illegal=0.1, wrong=0.1, by='prefix', seed=2
   )
   fields = {'accept': accept, 'max_elements': 50}
@@ -191,7 +192,7 @@ def test_the_real_map_is_perfect_too(manhattan, name):
     f"edges='{manhattan}/random/edges.csv', traversal='random')",
   )
   made = metric(name, trials=6, samples=10)
-  found = made(predictors.Oracle(truth), truth, SEED)
+  found = made(oracles.Oracle(truth), truth, SEED)
   for scores in found:
     if scores.quantity in made.headline:
       assert statistics.summarize(scores)['value'] == 1

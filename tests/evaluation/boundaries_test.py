@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from wm import core, predictors
+from wm import core
 from wm.core import registry
 from wm.evaluation import boundaries, statistics
 from wm.metrics import distinction
+from wm.models.serving import oracles
 
 GAME = registry.make('world', 'othello(size=4)')
 LONG = tiny.World(ending=False)
@@ -68,7 +69,7 @@ def test_chunks_do_not_matter(monkeypatch):
   first, second = _pairs(GAME, 20)
   whole = _sampled(GAME, first, second, 10)
   monkeypatch.setattr(
-    boundaries.predictors,
+    boundaries.core,
     'chunks',
     lambda num, size: (slice(n, min(n + 3, num)) for n in range(0, num, 3)),
   )
@@ -90,15 +91,13 @@ def test_choices_are_uniform():
 
 
 def test_recall_by_samples_is_recall():
-  noisy = predictors.NoisyOracle(
-    GAME, illegal=0.1, wrong=0.3, by='prefix', seed=3
-  )
+  noisy = oracles.NoisyOracle(GAME, illegal=0.1, wrong=0.3, by='prefix', seed=3)
   fields = {'trials': 80, 'samples': 0, 'accept': 'epsilon(0.02)'}
   values = []
   for more in ({'k': 3}, {'boundary': 'sampled', 'boundary_samples': 300}):
     metric = distinction.Metric(**fields, **more)
     assert (
-      statistics.summarize(metric(predictors.Oracle(GAME), GAME, 0)[0])['value']
+      statistics.summarize(metric(oracles.Oracle(GAME), GAME, 0)[0])['value']
       == 1
     )
     values.append(metric(noisy, GAME, 0)[0])
@@ -132,9 +131,7 @@ def test_where_a_model_is_wrong_about_its_boundary():
 
 
 def test_places_of_the_first_wrong_elements_are_kept():
-  noisy = predictors.NoisyOracle(
-    GAME, illegal=0.1, wrong=0.3, by='prefix', seed=3
-  )
+  noisy = oracles.NoisyOracle(GAME, illegal=0.1, wrong=0.3, by='prefix', seed=3)
   metric = distinction.Metric(trials=60, accept='epsilon(0.02)')
   found = {s.quantity: s for s in metric(noisy, GAME, 0)}
   for name in ('precision', 'recall'):

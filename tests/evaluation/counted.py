@@ -6,12 +6,13 @@ from typing import ClassVar
 import numpy as np
 
 from tests import tiny
-from wm import core, predictors
+from wm import core
 from wm.evaluation import scoring
+from wm.models.serving import oracles
 from wm.runtime import provenance
 
 WORLD = tiny.World()
-ORACLE = predictors.Oracle(WORLD)
+ORACLE = oracles.Oracle(WORLD)
 ORIGIN = provenance.Origin({'model': 'oracle'})
 OTHER = provenance.Origin({'model': 'another'})
 

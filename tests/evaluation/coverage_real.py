@@ -18,10 +18,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from tests.evaluation import coverage
-from wm import core, predictors
+from wm import core
 from wm.core import registry
 from wm.evaluation import statistics
 from wm.metrics import compression, detour, distinction, next_token
+from wm.models.serving import oracles
 
 TABLE = pathlib.Path(__file__).with_name('coverage_real.csv')
 WORLD = 'maps(rows=6, columns=6)'
@@ -65,7 +66,7 @@ def runs(trials: int = TRIALS) -> Iterator[tuple[str, core.Scores]]:
   world = registry.make('world', WORLD)
   for metric, faults, quantities in _metrics(trials):
     for wrong in faults:
-      oracle = predictors.NoisyOracle(
+      oracle = oracles.NoisyOracle(
         world, illegal=0.0, wrong=wrong, by='prefix', seed=1
       )
       for scores in metric(oracle, world, 7):

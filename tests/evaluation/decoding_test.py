@@ -5,16 +5,15 @@ import pytest
 
 from tests import tiny
 from tests.metrics import table
-from wm import core, predictors
+from wm import core
 from wm.core import registry
 from wm.evaluation import decoding
 from wm.metrics import next_token
+from wm.models.serving import oracles
 
 GAME = registry.make('world', 'othello(size=6)')
-ORACLE = predictors.Oracle(GAME)
-NOISY = predictors.NoisyOracle(
-  GAME, illegal=0.05, wrong=0.1, by='state', seed=1
-)
+ORACLE = oracles.Oracle(GAME)
+NOISY = oracles.NoisyOracle(GAME, illegal=0.05, wrong=0.1, by='state', seed=1)
 X, Y, END = tiny.X, tiny.Y, tiny.END
 
 

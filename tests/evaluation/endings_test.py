@@ -3,22 +3,23 @@
 import numpy as np
 import pytest
 
-from wm import core, predictors
+from wm import core
 from wm.core import accept as rules
 from wm.core import registry
 from wm.evaluation import endings, engine, search, statistics
+from wm.models.serving import oracles, world_states
 
 # Sixteen squares: games end after twelve moves, and often before.
 WORLD = registry.make('world', 'othello(size=4)')
-ORACLE = predictors.Oracle(WORLD)
+ORACLE = oracles.Oracle(WORLD)
 ACCEPT = rules.epsilon(0.01)
 
 
-class Babbler(predictors.StatePredictor):
+class Babbler(world_states.WorldStatePredictor):
   """Perfect while a game goes on; then anything, by how it got there."""
 
   def table(self, states: np.ndarray, history: np.ndarray) -> np.ndarray:
-    log_probs = predictors.world_log_probs(self.world, states)
+    log_probs = oracles.world_log_probs(self.world, states)
     mute = ~np.isfinite(log_probs).any(-1)
     share = core.uniforms(history[:, None], np.arange(self.vocab_size)) < 0.4
     share[:, 0] = False
@@ -107,7 +108,7 @@ def test_what_follows_the_end_of_a_game_is_not_asked():
 
 @pytest.mark.parametrize('decide', [False, True])
 def test_batch_does_not_matter(decide):
-  noisy = predictors.NoisyOracle(
+  noisy = oracles.NoisyOracle(
     WORLD, illegal=0.2, wrong=0.1, by='prefix', seed=2
   )
   for predictor in (BABBLER, noisy):

@@ -3,16 +3,15 @@
 import numpy as np
 import pytest
 
-from tests import tiny
+from tests import plain, tiny
 from tests.metrics import hand
-from wm import core, predictors
+from wm import core
 from wm.core import accept as rules
 from wm.evaluation import engine, prefix_pairs, search
+from wm.models.serving import oracles
 
 WORLD = tiny.World()
-NOISY = predictors.NoisyOracle(
-  WORLD, illegal=0.1, wrong=0.3, by='prefix', seed=3
-)
+NOISY = oracles.NoisyOracle(WORLD, illegal=0.1, wrong=0.3, by='prefix', seed=3)
 ACCEPT = rules.epsilon(0.05)
 
 
@@ -54,7 +53,7 @@ def test_agrees_with_plain_sampling_where_nothing_is_refused():
   found = engine.pairs(
     NOISY, twice, lengths, num=6, max_len=12, seeds=seeds, accept=ACCEPT
   )
-  plain = core.sample(
+  whole = core.sample(
     NOISY,
     twice[:, 0],
     lengths[:, 0],
@@ -63,15 +62,15 @@ def test_agrees_with_plain_sampling_where_nothing_is_refused():
     seeds=seeds,
     accept=ACCEPT,
   )
-  np.testing.assert_array_equal(found.tokens, plain.tokens)
-  np.testing.assert_array_equal(found.lengths, plain.lengths)
-  np.testing.assert_array_equal(found.status, plain.status)
+  np.testing.assert_array_equal(found.tokens, whole.tokens)
+  np.testing.assert_array_equal(found.lengths, whole.lengths)
+  np.testing.assert_array_equal(found.status, whole.status)
 
 
 def test_refusals_agree_with_teacher_forcing():
   pairs, found = _pairs(), _sampled()
   for side in range(2):
-    steps = core.accepted_steps(
+    steps = plain.accepted_steps(
       NOISY,
       pairs.tokens[:, side],
       pairs.lengths[:, side],
@@ -143,15 +142,15 @@ def test_decided_trials_are_dropped_and_decide_the_same():
 
 def test_vacuous_is_told_apart():
   assert _sampled(accept=rules.epsilon(0.99)).vacuous.any()
-  nothing = _sampled(predictors.Uniform(8, 1, 12), accept=rules.epsilon(0.5))
+  nothing = _sampled(oracles.Uniform(8, 1, 12), accept=rules.epsilon(0.5))
   assert nothing.vacuous.all()
   assert (nothing.status == core.STUCK).all()
-  assert not _sampled(predictors.Oracle(WORLD)).vacuous.any()
+  assert not _sampled(oracles.Oracle(WORLD)).vacuous.any()
 
 
 def test_published_sampler_goes_on_where_nothing_is_accepted():
   found = _sampled(
-    predictors.Uniform(8, 1, 12),
+    oracles.Uniform(8, 1, 12),
     accept=rules.epsilon(0.5),
     sampler=rules.published(0.01),
   )
@@ -168,8 +167,8 @@ def test_forced_agrees_with_one_by_one(batch):
   steps = engine.forced(
     NOISY, pairs.tokens, pairs.lengths, suffixes, lengths, ACCEPT, batch
   )
-  plain = [
-    core.accepted_steps(
+  one_by_one = [
+    plain.accepted_steps(
       NOISY,
       pairs.tokens[:, side],
       pairs.lengths[:, side],
@@ -179,8 +178,8 @@ def test_forced_agrees_with_one_by_one(batch):
     )
     for side in range(2)
   ]
-  np.testing.assert_array_equal(steps[:, 0], plain[0])
-  np.testing.assert_array_equal(steps[:, 1], np.minimum(*plain))
+  np.testing.assert_array_equal(steps[:, 0], one_by_one[0])
+  np.testing.assert_array_equal(steps[:, 1], np.minimum(*one_by_one))
 
 
 def test_forced_without_suffixes():
@@ -293,7 +292,7 @@ def test_search_mass_is_the_chance_that_a_sample_is_refused():
 
 def test_search_says_when_it_is_capped():
   pairs = _pairs(5)
-  uniform = predictors.Uniform(8, 1, 12)
+  uniform = oracles.Uniform(8, 1, 12)
   fields = {'depth': 3, 'max_len': 12, 'accept': ACCEPT}
   found = search.search(uniform, pairs.tokens, pairs.lengths, cap=35, **fields)
   # Six tokens go on and `end` does not: 36 continuations of two tokens.

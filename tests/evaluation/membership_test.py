@@ -7,11 +7,12 @@ import pytest
 
 from tests import tiny
 from tests.metrics import hand
-from wm import core, predictors
+from wm import core
 from wm.core import accept as rules
 from wm.core import registry
 from wm.evaluation import membership, prefix_pairs, statistics
 from wm.metrics import compression, distinction
+from wm.models.serving import accepting, oracles
 
 WORLD = tiny.World()
 SEATING = registry.make('world', 'seating()')
@@ -91,7 +92,7 @@ def _questions():
 @pytest.mark.parametrize('batch', [1, 5, 64])
 def test_models_with_probabilities_answer_token_by_token(batch):
   accept = rules.epsilon(0.05)
-  noisy = predictors.NoisyOracle(
+  noisy = oracles.NoisyOracle(
     WORLD, illegal=0.1, wrong=0.3, by='prefix', seed=5
   )
   prefixes, sizes, tokens, lengths = _questions()
@@ -103,7 +104,7 @@ def test_models_with_probabilities_answer_token_by_token(batch):
     suffix = tuple(tokens[t, m, : lengths[t, m]].tolist())
     prefix = tuple(prefixes[t, p, : sizes[t, p]].tolist())
     if not suffix:
-      assert found[t, p, m] == predictors.NO_ANSWER
+      assert found[t, p, m] == core.NO_ANSWER
       continue
     known = hand.language(noisy, prefix, len(suffix), accept)
     # Past the end token nothing is followed by brute force.
@@ -117,7 +118,7 @@ def test_answers_are_those_of_the_world_for_all_that_know_it():
   solver = registry.make('model', 'solver()').predictor(WORLD, 0)
   found = [
     membership.answers(model, *questions, rules.epsilon(0.01))
-    for model in (predictors.Oracle(WORLD), solver)
+    for model in (oracles.Oracle(WORLD), solver)
   ]
   np.testing.assert_array_equal(*found)
   prefixes, sizes, tokens, lengths = questions
@@ -132,7 +133,7 @@ def test_answers_are_those_of_the_world_for_all_that_know_it():
   assert kept.listed() == elements.listed()
   assert not counts
   first, second = np.moveaxis(found[0], 1, 0)[:, lengths > 0]
-  apart = (first == predictors.YES) & (second == predictors.NO)
+  apart = (first == core.YES) & (second == core.NO)
   np.testing.assert_array_equal(
     wrong_at, np.where(apart, 0, lengths[lengths > 0])
   )
@@ -152,7 +153,7 @@ def test_suffixes_without_an_answer_are_left_out():
     ((2, 1), (3, 1)): 1,
   }
 
-  class Asked(predictors.Accepting):
+  class Asked(accepting.Accepting):
     def answers(self, prefixes, suffixes):
       pairs = zip(prefixes, suffixes, strict=True)
       return np.array([replies[tuple(p), tuple(s)] for p, s in pairs], np.int8)
@@ -183,7 +184,7 @@ def test_recall_of_a_silent_solver_is_over_what_it_answered():
 
 
 def test_agreement_needs_two_answers():
-  yes, no, none = predictors.YES, predictors.NO, predictors.NO_ANSWER
+  yes, no, none = core.YES, core.NO, core.NO_ANSWER
   answers = np.array([[[yes, yes, yes, none], [yes, no, none, none]]], np.int8)
   assert membership.answered(answers).tolist() == [[True, True, False, False]]
   assert membership.disagree(answers).tolist() == [[False, True, False, False]]
@@ -201,7 +202,7 @@ def _score(model, world=WORLD, **fields):
 @pytest.mark.parametrize('world', [WORLD, SEATING], ids=['tiny', 'seating'])
 @pytest.mark.parametrize('k', [1, 3])
 def test_the_world_is_perfect(world, k):
-  found = _score(predictors.Oracle(world), world, k=k, graded=True)
+  found = _score(oracles.Oracle(world), world, k=k, graded=True)
   for name in ('precision', 'precision_definition', 'accepted_share'):
     assert statistics.summarize(found[name])['value'] == 1
   assert found['precision'].measured.sum() >= 20
@@ -234,7 +235,7 @@ def test_questions_stop_at_the_first_disagreement():
     asked.extend(zip(prefixes, suffixes, strict=True))
     return solver.answers(prefixes, suffixes)
 
-  model = predictors.Accepting(
+  model = accepting.Accepting(
     accepts, vocab_size=solver.vocab_size, end=core.DEAD, max_len=6
   )
   graded = _score(model, SEATING, samples=30, graded=True)['precision']

@@ -13,10 +13,11 @@ import wm
 from tests import tiny
 from tests.evaluation.counted import ORACLE, OTHER, WORLD, Counted
 from tests.evaluation.counted import run as _run
-from wm import core, predictors
+from wm import core
 from wm.core import registry
 from wm.evaluation import needs, results, scoring, statistics
 from wm.metrics import compression, distinction
+from wm.models.serving import oracles
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +68,7 @@ def test_rows_open_in_one_call_and_give_the_scores_back(tmp_path):
     distinction.Metric(trials=20),
     Counted(),
   )
-  noisy = predictors.NoisyOracle(
+  noisy = oracles.NoisyOracle(
     WORLD, illegal=0.1, wrong=0.2, by='prefix', seed=1
   )
   entries = _run(tmp_path, *metrics, predictor=noisy)
@@ -192,7 +193,7 @@ def test_another_run_is_refused(tmp_path, other):
 
 def test_another_vocabulary_is_refused_before_anything_is_written(tmp_path):
   with pytest.raises(core.InputError, match='knows 5 tokens'):
-    _run(tmp_path / 'x', predictor=predictors.Uniform(5, 1, 12))
+    _run(tmp_path / 'x', predictor=oracles.Uniform(5, 1, 12))
   assert not (tmp_path / 'x').exists()
 
 
@@ -208,9 +209,9 @@ def test_what_a_metric_needs(tmp_path):
   class Needy(Counted):
     needs: ClassVar[tuple[str, ...]] = ('hidden', 'cost')
 
-  class Seeing(predictors.Oracle):
+  class Seeing(oracles.Oracle, core.HiddenStates):
     def hidden(self, tokens, lengths, layer):
-      return None
+      return np.zeros((*tokens.shape, 1), np.float32)
 
   class Free(tiny.World):
     cost = core.World.cost

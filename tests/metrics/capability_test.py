@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from tests.metrics import table
-from wm import core, predictors
+from wm import core
 from wm.core import registry
 from wm.evaluation import needs
 from wm.metrics import capability
+from wm.models.serving import oracles, stateless
 
 WORLD = registry.make('world', 'seating(length=40)')
 
@@ -36,7 +37,7 @@ def test_by_hand():
   names = ['A@1', 'B@1', 'C@3']
   likely = [WORLD.vocab.index(name) for name in names]
 
-  class Stubborn(predictors.Stateless):
+  class Stubborn(stateless.Stateless):
     vocab_size, end, max_len = len(WORLD.vocab), core.DEAD, 40
 
     def log_probs(self, tokens, lengths):
@@ -103,7 +104,7 @@ def test_a_network_can_be_asked():
 
 def test_worlds_without_questions_say_so():
   world = registry.make('world', 'lattice()')
-  predictor = predictors.Oracle(world)
+  predictor = oracles.Oracle(world)
   assert needs.lacks(capability.Metric(), predictor, world) == ['questions']
   assert not len(world.questions(3, 0))
   with pytest.raises(core.InputError, match='num=0'):
@@ -112,5 +113,5 @@ def test_worlds_without_questions_say_so():
 
 def test_chunks_do_not_matter(monkeypatch):
   whole = asked('solver(errors=0.2)')
-  monkeypatch.setattr(predictors.chunks, '__defaults__', (1,))
+  monkeypatch.setattr(core.chunks, '__defaults__', (1,))
   table.same((whole,), (asked('solver(errors=0.2)'),))

@@ -8,17 +8,16 @@ import pytest
 
 from tests import tiny
 from tests.metrics import hand
-from wm import core, predictors
+from wm import core
 from wm.core import accept as rules
 from wm.evaluation import prefix_pairs, statistics
 from wm.metrics import compression
+from wm.models.serving import oracles
 
 WORLD = tiny.World()
-ORACLE = predictors.Oracle(WORLD)
-UNIFORM = predictors.Uniform(len(tiny.VOCAB), tiny.END, 12)
-NOISY = predictors.NoisyOracle(
-  WORLD, illegal=0.1, wrong=0.2, by='prefix', seed=5
-)
+ORACLE = oracles.Oracle(WORLD)
+UNIFORM = oracles.Uniform(len(tiny.VOCAB), tiny.END, 12)
+NOISY = oracles.NoisyOracle(WORLD, illegal=0.1, wrong=0.2, by='prefix', seed=5)
 
 
 def _score(predictor, world=WORLD, seed=0, **fields):

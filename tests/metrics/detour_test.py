@@ -5,10 +5,11 @@ import pytest
 
 from tests import tiny
 from tests.metrics import table
-from wm import core, predictors
+from wm import core
 from wm.core import registry
 from wm.evaluation import decoding
 from wm.metrics import detour
+from wm.models.serving import oracles
 from wm.worlds.maps import world as maps
 
 X, Y, END = tiny.X, tiny.Y, tiny.END
@@ -20,14 +21,14 @@ def _run(predictor, world, seed=0, **fields):
 
 
 def _noisy(world, by='prefix'):
-  return predictors.NoisyOracle(world, illegal=0.1, wrong=0.4, by=by, seed=3)
+  return oracles.NoisyOracle(world, illegal=0.1, wrong=0.4, by=by, seed=3)
 
 
 @pytest.mark.parametrize('world', table.WORLDS, ids=repr)
 @pytest.mark.parametrize('kind', detour.KINDS)
 def test_oracle_always_completes(world, kind):
   found = _run(
-    predictors.Oracle(world), world, kind=kind, probabilities=(0.0, 0.3, 1.0)
+    oracles.Oracle(world), world, kind=kind, probabilities=(0.0, 0.3, 1.0)
   )
   for name in ('0', '0.3', '1'):
     assert table.mean(found[f'valid_{name}']) == 1
@@ -86,7 +87,7 @@ def test_an_illegal_choice_of_the_model_ends_the_trial():
 def test_options_keep_the_goal_within_reach():
   """With four tokens in all, only the ways straight to node 3 are options."""
   world = table.Given(rows=((4, X, X, END), (6, Y, END)) * 20)
-  found = _run(predictors.Oracle(world), world, max_len=4, num=40, **ALWAYS)
+  found = _run(oracles.Oracle(world), world, max_len=4, num=40, **ALWAYS)
   assert table.mean(found['valid_1']) == 1
   lengths = found['valid_1'].columns['tokens']
   assert lengths[::2].tolist() == [4] * 20
@@ -126,7 +127,7 @@ def test_published_detours_keep_three_tokens_free(kind):
   def taken(variant, length):
     """Hops from the heads of the detours that 300 trials make."""
     metric = detour.Metric(kind=kind, variant=variant, **ALWAYS)
-    _, reach = metric._limits(predictors.Oracle(world), world)
+    _, reach = metric._limits(oracles.Oracle(world), world)
     states = np.tile([fork, goal], (300, 1)).astype(np.int32)
     step = decoding.Step(
       np.arange(300), np.full(300, length), states, everywhere
@@ -145,7 +146,7 @@ def test_published_detours_keep_three_tokens_free(kind):
 
 
 def test_published_detours_end_at_100_tokens():
-  predictor = predictors.Oracle(maps.World(rows=3, columns=3))
+  predictor = oracles.Oracle(maps.World(rows=3, columns=3))
   assert predictor.max_len > 100
   limits = detour.Metric(variant='published')._limits
   assert limits(predictor, predictor.world) == (100, 97)
@@ -153,7 +154,7 @@ def test_published_detours_end_at_100_tokens():
   assert given(predictor, predictor.world) == (90, 87)
   usual = detour.Metric()._limits
   assert usual(predictor, predictor.world) == (102, 102)
-  short = predictors.Oracle(tiny.World())
+  short = oracles.Oracle(tiny.World())
   assert limits(short, short.world) == (short.max_len,) * 2
 
 
@@ -181,7 +182,7 @@ def test_probabilities_are_coupled(kind):
 def test_detours_at_a_smaller_probability_are_a_subset():
   """Without an end token the oracle's trials all make the same steps."""
   world = tiny.World(ending=False)
-  found = _run(predictors.Oracle(world), world, probabilities=(0.2, 0.5, 0.9))
+  found = _run(oracles.Oracle(world), world, probabilities=(0.2, 0.5, 0.9))
   made = [found[f'detours_{p}'].value for p in (0.2, 0.5, 0.9)]
   assert (made[0] <= made[1]).all()
   assert (made[1] <= made[2]).all()

@@ -5,20 +5,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests import tiny
+from tests import plain, tiny
 from tests.metrics import hand
-from wm import core, predictors
+from wm import core
 from wm.core import accept as rules
 from wm.core import registry
 from wm.evaluation import boundaries, prefix_pairs, statistics
 from wm.metrics import distinction
+from wm.models.serving import oracles
 
 WORLD = tiny.World()
-ORACLE = predictors.Oracle(WORLD)
-UNIFORM = predictors.Uniform(len(tiny.VOCAB), tiny.END, 12)
-NOISY = predictors.NoisyOracle(
-  WORLD, illegal=0.1, wrong=0.2, by='prefix', seed=5
-)
+ORACLE = oracles.Oracle(WORLD)
+UNIFORM = oracles.Uniform(len(tiny.VOCAB), tiny.END, 12)
+NOISY = oracles.NoisyOracle(WORLD, illegal=0.1, wrong=0.2, by='prefix', seed=5)
 ACCEPT = rules.epsilon(0.05)
 
 
@@ -191,7 +190,7 @@ def test_recall_by_length_by_hand():
   found = _score(NOISY, trials=num, k=6, accept='epsilon(0.05)')
   for t in range(num):
     steps = [
-      core.accepted_steps(
+      plain.accepted_steps(
         NOISY,
         pairs.tokens[t, side][None],
         pairs.lengths[t, side][None],
@@ -247,7 +246,7 @@ def test_published_boundary_lacks_end_and_dead_ends():
     assert all(world.end not in suffix for suffix in some)
     missing += len(whole) - len(some)
   assert missing > 0
-  oracle = predictors.Oracle(world)
+  oracle = oracles.Oracle(world)
   found = _score(oracle, world, boundary='published')
   assert _summary(found['recall'])['value'] == 1
   with pytest.raises(core.InputError, match='no finite table'):

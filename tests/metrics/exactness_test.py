@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from wm import core, predictors
+from wm import core
 from wm.core import registry
 from wm.data import sampling
 from wm.evaluation import needs, statistics, summaries
 from wm.metrics import exactness
+from wm.models.serving import oracles
 
 WORLD = tiny.World()
 
@@ -107,7 +108,7 @@ def test_bins_are_rows_and_steps_are_counted_from_the_first_token():
   ]
 
 
-class Broken(predictors.Reader):
+class Broken(oracles.Reader):
   """The truth, with one label wrong after the given tokens."""
 
   def __init__(self, world, label, wrong):
@@ -185,7 +186,7 @@ def test_chunks_make_no_difference(monkeypatch):
   model = make('copy_start()', WORLD)
   whole = scores(model)
   monkeypatch.setattr(
-    exactness.predictors,
+    exactness.core,
     'chunks',
     lambda num, _: [slice(k, min(k + 7, num)) for k in range(0, num, 7)],
   )
@@ -285,7 +286,7 @@ def test_stored_sequences_and_another_world_are_too_much():
   assert '\n' not in str(error.value)
 
 
-class Diverging(Broken):
+class Diverging(Broken, core.StateLosses):
   """Gives no finite loss of the first and the third sequence it is asked."""
 
   def state_loss(self, tokens, lengths, labels):

@@ -7,12 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from tests import tiny
-from wm import core, predictors
+from wm import core
+from wm.models.serving import stateless
 
 Rule = Callable[[tuple[int, ...]], dict[int, float]]
 
 
-class Ruled(predictors.Stateless):
+class Ruled(stateless.Stateless):
   """Next-token probabilities by a rule on the whole history."""
 
   def __init__(self, rule: Rule, max_len: int = 12) -> None:

@@ -5,9 +5,10 @@ import pytest
 
 from tests import tiny
 from tests.metrics import table
-from wm import core, predictors
+from wm import core
 from wm.core import registry
 from wm.metrics import next_token
+from wm.models.serving import oracles
 
 X, Y, END = tiny.X, tiny.Y, tiny.END
 
@@ -79,7 +80,7 @@ def test_no_possible_token_is_wrong():
 @pytest.mark.parametrize('world', table.WORLDS, ids=repr)
 @pytest.mark.parametrize('rule', ['epsilon(0.01)', 'top_k(8)', 'top_p(1.0)'])
 def test_oracle_is_perfect(world, rule):
-  found = _run(predictors.Oracle(world), world, accept=rule)
+  found = _run(oracles.Oracle(world), world, accept=rule)
   for scores in found.values():
     assert scores.measured.all()
     np.testing.assert_allclose(scores.value, 1, rtol=1e-5)
@@ -110,7 +111,7 @@ def test_uniform_by_formula(world):
 
 def test_illegal_mass_is_measured():
   world = tiny.World()
-  predictor = predictors.NoisyOracle(
+  predictor = oracles.NoisyOracle(
     world, illegal=0.3, wrong=0, by='state', seed=0
   )
   found = _run(predictor, world)
@@ -123,21 +124,21 @@ def test_illegal_mass_is_measured():
 @pytest.mark.parametrize('budget', [1, 500, 1 << 26])
 def test_chunks_do_not_matter(monkeypatch, budget):
   world = tiny.World()
-  predictor = predictors.NoisyOracle(
+  predictor = oracles.NoisyOracle(
     world, illegal=0.2, wrong=0.5, by='prefix', seed=0
   )
   metric = next_token.Metric(num=50)
   whole = metric(predictor, world, 3)
-  monkeypatch.setattr(predictors.chunks, '__defaults__', (budget,))
+  monkeypatch.setattr(core.chunks, '__defaults__', (budget,))
   table.same(whole, metric(predictor, world, 3))
 
 
 def test_sequences_of_one_task_are_one_cluster():
   world = table.Given(rows=((7, END), (4, X, X, END), (7, END)))
-  group = _run(predictors.Oracle(world), world)['validity'].group
+  group = _run(oracles.Oracle(world), world)['validity'].group
   assert group[0] == group[2] != group[1]
 
 
 def test_bad_rule():
   with pytest.raises(core.InputError, match='epsilo'):
-    _run(predictors.Oracle(tiny.World()), tiny.World(), accept='epsilo(0.1)')
+    _run(oracles.Oracle(tiny.World()), tiny.World(), accept='epsilo(0.1)')

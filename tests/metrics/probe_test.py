@@ -5,15 +5,16 @@ import pytest
 
 from tests import tiny
 from tests.metrics import table
-from wm import core, predictors
+from wm import core
 from wm.core import registry
 from wm.evaluation import linear
 from wm.metrics import probe
+from wm.models.serving import oracles
 
 QUICK = {'num': 100, 'epochs': 30, 'batch': 64, 'lr': 0.1}
 
 
-class Knowing(predictors.Oracle):
+class Seeing(oracles.Oracle, core.HiddenStates):
   """Activations that hold the node in so many of the sequences, else none.
 
   share: of sequences whose activations say where they are.
@@ -33,8 +34,19 @@ class Knowing(predictors.Oracle):
       found[rows, t, node] = core.uniforms(lengths[rows], 5) < self.share
     return found
 
+
+class Knowing(Seeing, core.Reinitializable):
+  """Has a control that knows nothing."""
+
   def untrained(self, seed):
-    return Knowing(self.world, 0.0)
+    return Seeing(self.world, 0.0)
+
+
+def test_a_model_without_a_control_is_probed_alone():
+  found = _run(Seeing(tiny.World()), tiny.World())
+  assert found['accuracy'].measured.any()
+  assert found['majority'].measured.all()
+  assert {*found['untrained'].reason} == {'no_untrained_model'}
 
 
 def _run(predictor, world, seed=0, **fields):
@@ -126,12 +138,7 @@ def test_unseen_classes_are_errors_and_counted():
   assert found['accuracy'].counts == {'points_of_unseen_class': 1}
 
 
-def test_no_activations_no_test_and_no_control_are_reasons():
-  world = tiny.World()
-  found = _run(predictors.Oracle(world), world)
-  assert found['accuracy'].reason.tolist() == ['no_hidden']
-  assert found['untrained'].reason.tolist() == ['no_untrained_model']
-  assert found['majority'].measured.all()
+def test_points_without_any_to_fit_are_a_reason():
   alone = table.Given(rows=((4, 2, 2, 1),) * 5)
   found = _run(Knowing(alone), alone)
   assert found['accuracy'].reason.tolist() == ['no_training_points']

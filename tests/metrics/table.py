@@ -7,7 +7,8 @@ import dataclasses
 import numpy as np
 
 from tests import tiny
-from wm import core, predictors
+from wm import core
+from wm.models.serving import world_states
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Given(tiny.World):
     )
 
 
-class Table(predictors.StatePredictor):
+class Table(world_states.WorldStatePredictor):
   """Probabilities by node: {node: {token: probability}}."""
 
   def __init__(self, world: core.World, probs: dict[int, dict[int, float]]):

@@ -5,10 +5,11 @@ import pytest
 
 from tests import tiny
 from tests.metrics import table
-from wm import core, predictors
+from wm import core
 from wm.core import registry
 from wm.evaluation import decoding, engine
 from wm.metrics import traversal
+from wm.models.serving import oracles
 
 X, Y, END = tiny.X, tiny.Y, tiny.END
 ORIGINS = ((4, X, X, END), (5, X, END), (6, Y, END), (7, END))
@@ -59,10 +60,10 @@ def test_a_circle_runs_into_the_cap():
 
 def test_the_cap_counts_the_prompt():
   world = table.Given(rows=ORIGINS)
-  found = _run(predictors.Oracle(world), world, max_len=3)
+  found = _run(oracles.Oracle(world), world, max_len=3)
   # From node 0: prompt, two moves and `end` are four tokens.
   assert found['valid'].value.tolist() == [0, 1, 1, 1]
-  assert _run(predictors.Oracle(world), world, max_len=1)['cap'].value.all()
+  assert _run(oracles.Oracle(world), world, max_len=1)['cap'].value.all()
 
 
 def test_no_possible_token_is_stuck():
@@ -96,7 +97,7 @@ class _Priced(table.Given):
 
 def test_within_percent_and_both_denominators():
   world = _Priced(rows=ORIGINS)
-  good = predictors.Oracle(world)
+  good = oracles.Oracle(world)
   found = _run(good, world)
   assert found['optimal'].value.tolist() == [1, 0, 0, 0]
   assert found['within_1'].value.tolist() == [1, 0, 0, 0]
@@ -114,7 +115,7 @@ def test_within_percent_and_both_denominators():
 
 @pytest.mark.parametrize('world', table.WORLDS, ids=repr)
 def test_oracle_is_valid(world):
-  found = _run(predictors.Oracle(world), world)
+  found = _run(oracles.Oracle(world), world)
   assert table.mean(found['valid']) == 1
   costs = not np.isnan(world.optimal_cost(world.sample(2, 0))).all()
   assert ('optimal' in found) == costs
@@ -141,7 +142,7 @@ def test_uniform_by_formula(world):
 @pytest.mark.parametrize('rows', [1, 3, 64])
 def test_rows_in_flight_do_not_matter(rows):
   world = tiny.World()
-  predictor = predictors.NoisyOracle(
+  predictor = oracles.NoisyOracle(
     world, illegal=0.55, wrong=0.3, by='prefix', seed=1
   )
   prompts = decoding.prompts(world, world.sample(40, 0))
@@ -157,7 +158,7 @@ def test_rows_in_flight_do_not_matter(rows):
 def test_progress_is_told():
   seen = []
   with engine.watching(lambda done, total: seen.append((done, total))):
-    _run(predictors.Oracle(tiny.World()), tiny.World(), num=20)
+    _run(oracles.Oracle(tiny.World()), tiny.World(), num=20)
   assert seen[-1] == (20, 20)
 
 

@@ -8,9 +8,10 @@ import sys
 import numpy as np
 import pytest
 
-from wm import core, predictors
+from wm import core
 from wm.core import accept, registry
 from wm.data import text
+from wm.models.serving import stateless
 from wm.recon import run, sampling
 from wm.recon.reconstruct import Options
 from wm.runtime import provenance
@@ -194,7 +195,7 @@ def test_sampling_does_not_depend_on_chunks_and_goes_on(
   assert names == {'whole.txt', 'parts.txt'}
 
 
-class _Pads(predictors.Stateless):
+class _Pads(stateless.Stateless):
   """Sure that padding comes next."""
 
   def __init__(self, world):

@@ -9,9 +9,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from wm import core, predictors
+from wm import core
 from wm.core import registry
 from wm.evaluation import scoring
+from wm.models.serving import oracles
 from wm.reporting import collect, gallery, scenes, worst, write
 
 COLUMNS = (
@@ -291,9 +292,7 @@ METRICS = (
 @pytest.mark.parametrize('name', registry.names('world'))
 def test_every_world_is_pictured(name, tmp_path):
   world = registry.make('world', f'{name}()')
-  bad = predictors.NoisyOracle(
-    world, illegal=0.0, wrong=0.4, by='prefix', seed=2
-  )
+  bad = oracles.NoisyOracle(world, illegal=0.0, wrong=0.4, by='prefix', seed=2)
   metrics = [registry.make('metric', text) for text in METRICS]
   scoring.run(bad, world, metrics, seed=1, model_name='bad', out=tmp_path / 'a')
   write.report([tmp_path / 'a'], tmp_path / 'report')

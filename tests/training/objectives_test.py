@@ -230,7 +230,7 @@ def test_the_restored_predictor_is_as_exact_as_was_reported(trained):
   out, summary = trained
   predictor, info = restore.load(out, 'last')
   assert info['run']['objective'] == 'state'
-  assert isinstance(predictor, states.StatePredictor)
+  assert isinstance(predictor, states.StateNamer)
   world, held = tiny.World(), store.open(out / 'data' / 'heldout').read(0, 99)
   metric = exactness.Metric(num=99, data=str(out / 'data' / 'heldout'))
   scores = {s.quantity: s for s in metric(predictor, world, 0)}
@@ -254,13 +254,11 @@ def test_the_restored_predictor_is_as_exact_as_was_reported(trained):
   np.testing.assert_array_equal(one[0], named[3])
 
 
-def test_a_state_predictor_gives_no_next_token(trained):
+def test_a_network_of_states_gives_no_next_token(trained):
   predictor, _ = restore.load(trained[0], 'last')
   tokens = np.array([[4, 2]], np.int32), np.array([2])
-  with pytest.raises(core.InputError, match='objective=state'):
-    predictor.log_probs(*tokens)
-  with pytest.raises(core.InputError, match='objective=state'):
-    predictor.session(*tokens, 3)
+  assert not isinstance(predictor, core.Predictor)
+  assert isinstance(predictor, core.HiddenStates)
   control = predictor.untrained(1)
   assert control.states(*tokens).shape == (1, 2, 1)
   assert control.shape == predictor.shape
@@ -270,9 +268,8 @@ def test_a_next_token_model_names_no_states(trained, tmp_path):
   (tmp_path / 'data').symlink_to(trained[0] / 'data')
   loop.train(config(objective='next', steps=2), tmp_path)
   predictor, _ = restore.load(tmp_path, 'last')
-  tokens = np.array([[4, 2]], np.int32), np.array([2])
-  assert predictor.states(*tokens) is None
-  assert predictor.state_loss(*tokens, np.zeros((1, 2, 1))) == (None, None)
+  assert isinstance(predictor, core.Predictor)
+  assert not isinstance(predictor, core.NamesStates)
 
 
 @pytest.mark.parametrize(
@@ -297,7 +294,7 @@ def test_a_world_without_labels_is_named():
   shape = network.Shape(toy.Model(), 8, 12, 5)
   params = network.init(shape, 0)
   with pytest.raises(core.InputError, match='no labels'):
-    states.StatePredictor(toy.Model(), params, Bare(), 12)
+    states.StateNamer(toy.Model(), params, Bare(), 12)
 
 
 @pytest.mark.parametrize('scale', [1.0, 30.0])
@@ -353,7 +350,7 @@ def test_one_batch_is_learned_to_exact_states(tmp_path, spec):
   assert sums[-1] == sums[1] == lengths.sum(), sums[-1] / sums[1]
   assert float(report[0] / report[1]) < 0.02
   params = jax.device_get(state.tree(trainer.shape, now.params))
-  predictor = states.StatePredictor(model, params, world, world.max_len)
+  predictor = states.StateNamer(model, params, world, world.max_len)
   np.testing.assert_array_equal(
     predictor.states(tokens, lengths), world.sequence_labels(tokens, lengths)
   )

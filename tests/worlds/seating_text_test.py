@@ -6,9 +6,9 @@ import re
 import numpy as np
 import pytest
 
-from wm import predictors
 from wm.evaluation import statistics
 from wm.metrics import compression, distinction
+from wm.models.serving import accepting
 from wm.worlds.seating import text as seating_text
 from wm.worlds.seating import world as seating
 
@@ -57,7 +57,7 @@ def test_a_reader_of_prompts_solves_every_puzzle():
 
 
 def _model(ask, **fields):
-  return predictors.Accepting(
+  return accepting.Accepting(
     WORLD.accepts(ask, **fields),
     vocab_size=len(WORLD.vocab),
     end=WORLD.end,

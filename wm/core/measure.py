@@ -5,13 +5,18 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from wm.core.basics import plug_in_name
-from wm.core.predictor import Predictor
+from wm.core.predictor import Predictor, TokenReader
 from wm.core.world import World
+
+if TYPE_CHECKING:
+  import pathlib
+
+  from flax import nnx
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,9 +120,15 @@ class Metric(abc.ABC):
 
 
 class Model(abc.ABC):
-  """A spec that becomes a predictor; subclasses are frozen dataclasses."""
+  """A spec that becomes a predictor; subclasses are frozen dataclasses.
+
+  One that needs no training is a `Model`; others are `Trainable` or
+  `Fittable`.
+  """
 
   version: ClassVar[str]
+  # Classes of predictor that it may give, the usual one first.
+  gives: ClassVar[tuple[type[TokenReader], ...]] = (Predictor,)
 
   @property
   def name(self) -> str:
@@ -136,5 +147,55 @@ class Model(abc.ABC):
     return ''
 
   @abc.abstractmethod
-  def predictor(self, world: World, seed: int) -> Predictor:
+  def predictor(self, world: World, seed: int) -> TokenReader:
     """The predictor before any training (random weights for networks)."""
+
+
+class Trainable(Model):
+  """A network's spec, trained by gradient steps.
+
+  Attributes:
+    undecayed: names of parameters that weight decay never applies to.
+  """
+
+  undecayed: ClassVar[tuple[str, ...]] = ()
+
+  @abc.abstractmethod
+  def build(
+    self, vocab_size: int, max_len: int, rngs: nnx.Rngs, outputs: int = 0
+  ) -> nnx.Module:
+    """The network with fresh weights, for sequences of max_len tokens.
+
+    outputs: logits at each position; 0 is one for each token, the next one's.
+    Other outputs have a head of their own, whatever else is tied.
+    """
+
+  def serving(self, params: nnx.State) -> tuple[Trainable, nnx.State]:
+    """The same function in the form that predicts fastest, e.g. unstacked."""
+    return self, params
+
+
+class Fitted(Predictor):
+  """What a `Fittable` model gives.
+
+  Attributes:
+    size: numbers that were fitted.
+  """
+
+  size: int
+
+  @abc.abstractmethod
+  def save(self, path: str | pathlib.Path) -> None:
+    """Writes a file that `Fittable.load` reads, whole or not at all."""
+
+
+class Fittable(Model):
+  """A spec that is fitted in one pass over the data."""
+
+  @abc.abstractmethod
+  def fit(self, data: Any, world: World) -> Fitted:
+    """Fits sequences, or a store of them (`chunks` gives `Sequences`)."""
+
+  @abc.abstractmethod
+  def load(self, path: str | pathlib.Path, world: World) -> Fitted:
+    """Reads what `Fitted.save` wrote; raises InputError where it is not."""

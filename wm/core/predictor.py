@@ -1,13 +1,32 @@
-"""Predictor and Session: next-token probabilities, prefix by prefix."""
+"""What metrics measure, a class for each thing that it can do.
+
+TokenReader
+  Predictor             next-token probabilities, sessions
+    AnswersOnly           from nothing but yes and no
+    TablePredictor        a function of the world's state
+  HiddenStates          activations
+    Reinitializable       the same network with random weights
+  NamesStates           the world's state after each token
+    StateLosses           with probabilities
+"""
 
 from __future__ import annotations
 
 import abc
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from wm.core.basics import CAPPED, DEAD, ENDED, PAD, STUCK, uniforms
+
+if TYPE_CHECKING:
+  from wm.core.world import World
+
+Tokens = tuple[int, ...]  # Ids of one sequence.
+YES, NO, NO_ANSWER = 1, 0, -1  # Of predictors that only answer.
+# Most float32 numbers of log-probabilities held at once (256 MB).
+BUDGET = 1 << 26
 
 
 class Session(abc.ABC):
@@ -58,8 +77,11 @@ class Session(abc.ABC):
     return taken[..., 0] & (tokens != DEAD)
 
 
-class Predictor(abc.ABC):
-  """Anything that gives next-token probabilities.
+class TokenReader(abc.ABC):
+  """Anything that reads sequences of a world's tokens, to be measured.
+
+  What it can do besides is a class of its own, which metrics ask for by type:
+  `Predictor`, `HiddenStates`, `NamesStates` and those that refine them.
 
   Attributes:
     vocab_size: V.
@@ -70,6 +92,10 @@ class Predictor(abc.ABC):
   vocab_size: int
   end: int
   max_len: int
+
+
+class Predictor(TokenReader):
+  """A reader that gives next-token probabilities."""
 
   @abc.abstractmethod
   def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -84,38 +110,112 @@ class Predictor(abc.ABC):
   ) -> Session:
     """A session with `num` continuations of each prefix [B, L]."""
 
+
+class HiddenStates(TokenReader):
+  """A reader whose activations can be probed."""
+
+  @abc.abstractmethod
   def hidden(
     self, tokens: np.ndarray, lengths: np.ndarray, layer: int
-  ) -> np.ndarray | None:
-    """[B, L, D] float32 activations after `layer` (-1 the last, final norm
-    included); None where the predictor has none."""
-    del tokens, lengths, layer
-    return None
+  ) -> np.ndarray:
+    """[B, L, D] float32 activations after each token.
 
-  def states(
-    self, tokens: np.ndarray, lengths: np.ndarray
-  ) -> np.ndarray | None:
-    """[B, L, K] integers: `World.state_heads` classes named after each token.
+    layer: 0 is after the embedding; -1 the last, final norm included.
 
-    None where the predictor names no states.
+    Raises:
+      InputError: there is no such layer.
     """
-    del tokens, lengths
-    return None
 
+
+class Reinitializable(HiddenStates):
+  """A reader that can be had again with random weights, as a control."""
+
+  @abc.abstractmethod
+  def untrained(self, seed: int) -> HiddenStates:
+    """The same network with fresh weights."""
+
+
+class NamesStates(TokenReader):
+  """A reader that names the world's state after each token."""
+
+  @abc.abstractmethod
+  def states(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[B, L, K] integers: the class named for each of the K state labels."""
+
+
+class StateLosses(NamesStates):
+  """A reader that gives every state label a probability."""
+
+  @abc.abstractmethod
   def state_loss(
     self, tokens: np.ndarray, lengths: np.ndarray, labels: np.ndarray
-  ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """`states`, and [B, L] float32 mean of -log p(labels [B, L, K]), nats.
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """`states`, and [B, L] float32 mean of -log p(labels [B, L, K]), nats."""
 
-    The second is None where nothing has a probability.
+
+class AnswersOnly(Predictor):
+  """A predictor that has nothing but yes and no, as a closed language model.
+
+  Its language is what it says yes to, whatever the acceptance rule. Its
+  next-token probabilities are uniform over the single tokens it says yes to.
+  """
+
+  @abc.abstractmethod
+  def answers(
+    self, prefixes: Sequence[Tokens], suffixes: Sequence[Tokens]
+  ) -> np.ndarray:
+    """[N] int8: is each suffix valid after its prefix? YES, NO, NO_ANSWER.
+
+    prefixes, suffixes: N tuples of token ids each.
     """
-    del labels
-    return self.states(tokens, lengths), None
 
-  def untrained(self, seed: int) -> Predictor | None:
-    """The same model with random weights, a control; None if it has none."""
-    del seed
-    return None
+
+class TablePredictor(Predictor):
+  """A predictor whose log-probabilities are a function of the world's state.
+
+  Attributes:
+    world: whose states these are.
+    recalls: the function is of the prefix's hash too, for predictors that
+      tell apart prefixes that reach one state.
+  """
+
+  world: World
+  recalls: bool
+
+  @abc.abstractmethod
+  def table(self, states: np.ndarray, history: np.ndarray) -> np.ndarray:
+    """[B, V] float32 log-probabilities, in nats, of the next token.
+
+    states: [B, W] int32. history: [B] uint64, `core.hash64` folded over the
+    prefix's tokens from 0; any value where `recalls` is False.
+    """
+
+
+def histories(tokens: np.ndarray, lengths: np.ndarray) -> list[Tokens]:
+  """Rows [R, L] of given lengths [R] as tuples of token ids."""
+  rows = np.asarray(tokens).tolist()
+  sizes = np.asarray(lengths).tolist()
+  return [tuple(row[:n]) for row, n in zip(rows, sizes, strict=True)]
+
+
+def chunks(num: int, row_size: int, budget: int = BUDGET) -> Iterator[slice]:
+  """Slices over `num` rows that keep rows * row_size within a budget."""
+  rows = max(1, budget // max(row_size, 1))
+  for start in range(0, num, rows):
+    yield slice(start, min(start + rows, num))
+
+
+def log_probs_by_rows(
+  predictor: Predictor, tokens: np.ndarray, lengths: np.ndarray
+) -> Iterator[tuple[slice, np.ndarray]]:
+  """Yields (rows, log-probabilities [R, L, V]) in chunks that fit in memory.
+
+  tokens: [N, L] int32, lengths: [N]; L is cut to the chunk's longest row.
+  """
+  row_size = tokens.shape[1] * predictor.vocab_size
+  for rows in chunks(len(tokens), row_size):
+    longest = int(lengths[rows].max(initial=1))
+    yield rows, predictor.log_probs(tokens[rows, :longest], lengths[rows])
 
 
 class Samples(NamedTuple):
@@ -176,31 +276,3 @@ def sample(
       break
     session.advance(np.where(status == 0, drawn, DEAD))
   return Samples(tokens, count, status)
-
-
-def accepted_steps(
-  predictor: Predictor,
-  prefixes: np.ndarray,
-  lengths: np.ndarray,
-  suffixes: np.ndarray,
-  suffix_lengths: np.ndarray,
-  accept: Any,
-) -> np.ndarray:
-  """[B, M] int32: tokens of each suffix accepted before the first refusal.
-
-  prefixes: [B, L], lengths: [B], suffixes: [B, M, K], suffix_lengths: [B, M].
-  A suffix is in the model's language exactly when this equals its length.
-  """
-  batch, num, longest = suffixes.shape
-  steps = np.zeros((batch, num), np.int32)
-  alive = suffix_lengths > 0
-  session = predictor.session(prefixes, lengths, num)
-  for k in range(longest):
-    tokens = np.where(alive, suffixes[..., k], DEAD)
-    alive &= session.accepted(accept, tokens)
-    steps += alive
-    alive &= k + 1 < suffix_lengths
-    if not alive.any():
-      break
-    session.advance(np.where(alive, tokens, DEAD))
-  return steps

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from wm import core, predictors
+from wm import core
 from wm.core import accept as rules
 from wm.evaluation import engine, prefix_pairs
 from wm.kernels import dfa
@@ -86,7 +86,7 @@ def sampled(
   """
   found: list[core.Boundary] = []
   row_size = num * max(len(world.vocab), int(room.max(initial=0)))
-  for pairs in predictors.chunks(len(first), row_size):
+  for pairs in core.chunks(len(first), row_size):
     lanes = [np.repeat(a[pairs], num, axis=0) for a in (first, second, room)]
     branch = np.arange(num)
     words = core.hash64(seeds[pairs, None], branch).reshape(-1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wm import core, predictors
+from wm import core
 from wm.core import accept as rules
 from wm.evaluation import engine
 
@@ -77,7 +77,7 @@ def answers(
 ) -> np.ndarray:
   """[T, P, M] int8: is each suffix in the model's language after each prefix?
 
-  predictors.YES, NO, or NO_ANSWER: none was given, or there is no suffix (of
+  core.YES, NO, or NO_ANSWER: none was given, or there is no suffix (of
   length 0). A predictor that only accepts is asked about whole suffixes, any
   other one token by token.
 
@@ -88,12 +88,12 @@ def answers(
   each = np.repeat(np.arange(shape[0]), shape[1])
   tokens, lengths = tokens.reshape(-1, tokens.shape[-1]), lengths.reshape(-1)
   suffixes, sizes = suffixes[each], suffix_lengths[each]
-  found = np.full(sizes.shape, predictors.NO_ANSWER, np.int8)
-  if isinstance(predictor, predictors.Accepting):
+  found = np.full(sizes.shape, core.NO_ANSWER, np.int8)
+  if isinstance(predictor, core.AnswersOnly):
     row, place = np.nonzero(sizes)
     found[row, place] = predictor.answers(
-      predictors.histories(tokens[row], lengths[row]),
-      predictors.histories(suffixes[row, place], sizes[row, place]),
+      core.histories(tokens[row], lengths[row]),
+      core.histories(suffixes[row, place], sizes[row, place]),
     )
     return found.reshape(shape)
   steps = engine.forced(
@@ -110,7 +110,7 @@ def answers(
 
 def answered(answers: np.ndarray) -> np.ndarray:
   """[T, M] bool: was there an answer after both prefixes? [T, 2, M] int8."""
-  return (answers != predictors.NO_ANSWER).all(1)
+  return (answers != core.NO_ANSWER).all(1)
 
 
 def disagree(answers: np.ndarray) -> np.ndarray:
@@ -125,13 +125,13 @@ def count_silence(
 
   answers: [T, 2, M] int8 about suffixes of lengths [T, M]; 0 is no question.
   """
-  silent = (answers == predictors.NO_ANSWER) & (lengths[:, None] > 0)
+  silent = (answers == core.NO_ANSWER) & (lengths[:, None] > 0)
   if silent.any():
     counts['no_answer'] = counts.get('no_answer', 0) + int(silent.sum())
 
 
 def told(
-  predictor: predictors.Accepting,
+  predictor: core.AnswersOnly,
   tokens: np.ndarray,
   lengths: np.ndarray,
   elements: core.Boundary,
@@ -148,11 +148,11 @@ def told(
       should be, else the place of the last token, which settles a suffix.
   """
   trial, length = elements.pairs, elements.lengths
-  asked = predictors.histories(elements.tokens, length)
+  asked = core.histories(elements.tokens, length)
   answers = np.stack(
     [
       predictor.answers(
-        predictors.histories(tokens[trial, side], lengths[trial, side]), asked
+        core.histories(tokens[trial, side], lengths[trial, side]), asked
       )
       for side in range(2)
     ],
@@ -160,5 +160,5 @@ def told(
   )
   count_silence(counts, answers[..., None], length[:, None])
   heard = answered(answers[..., None])[:, 0]
-  right = (answers == (predictors.YES, predictors.NO)).all(1)
+  right = (answers == (core.YES, core.NO)).all(1)
   return elements.take(heard), np.where(right, 0, length)[heard]

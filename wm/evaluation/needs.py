@@ -6,18 +6,25 @@ import numpy as np
 
 from wm import core
 
+_OF_MODEL = {'hidden': core.HiddenStates, 'states': core.NamesStates}
+
 
 def lacks(
   metric: core.Metric, predictor: core.Predictor, world: core.World
 ) -> list[str]:
   """What the metric needs that predictor and world leave at the default."""
   missing = []
+  # A metric that asks for nothing else of the model draws next tokens.
+  other = {*metric.needs} & {*_OF_MODEL}
+  if not other and not isinstance(predictor, core.Predictor):
+    missing.append('next_tokens')
   for need in metric.needs:
-    of_model = hasattr(core.Predictor, need)
-    thing, base = (
-      (predictor, core.Predictor) if of_model else (world, core.World)
-    )
-    if getattr(type(thing), need, None) is getattr(base, need, None):
+    if need in _OF_MODEL:
+      lacking = not isinstance(predictor, _OF_MODEL[need])
+    else:
+      default = getattr(core.World, need, None)
+      lacking = getattr(type(world), need, None) is default
+    if lacking:
       missing.append(need)
   return missing
 

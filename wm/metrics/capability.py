@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from wm import core, predictors
+from wm import core
 from wm.evaluation import decoding, prefix_pairs
 from wm.metrics import next_token
 
@@ -54,11 +54,11 @@ class Metric(core.Metric):
     )
     value = np.zeros(len(asked))
     fits = asked.lengths < predictor.max_len  # With the answer.
-    if isinstance(predictor, predictors.Accepting):
+    if isinstance(predictor, core.AnswersOnly):
       fits[:] = True  # It was made for no length.
     reason = np.where(fits, '', 'too_long').astype('<U16')
     some, rows = asked.take(fits), np.flatnonzero(fits)
-    for part, log_probs in predictors.log_probs_by_rows(
+    for part, log_probs in core.log_probs_by_rows(
       predictor, some.tokens, some.lengths
     ):
       one = some.take(np.arange(part.start, part.stop))

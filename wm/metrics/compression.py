@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from wm import core, predictors
+from wm import core
 from wm.core import accept as rules
 from wm.core import registry
 from wm.evaluation import endings, engine, membership, prefix_pairs, search
@@ -232,9 +232,9 @@ class Metric(core.Metric):
       longest=self.k,
       seeds=prefix_pairs.sample_seeds(seed, pairs, rows),
     )
-    answers = np.full((len(rows), 2, self.samples), predictors.NO_ANSWER)
+    answers = np.full((len(rows), 2, self.samples), core.NO_ANSWER)
     # Each answer of a closed model costs: none is asked for after it decided.
-    single = isinstance(predictor, predictors.Accepting) and not self.graded
+    single = isinstance(predictor, core.AnswersOnly) and not self.graded
     width = 1 if single else self.samples
     left = np.flatnonzero(room > 0)
     for start in range(0, self.samples, width):

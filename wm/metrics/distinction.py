@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from wm import core, predictors
+from wm import core
 from wm.core import accept as rules
 from wm.core import registry
 from wm.evaluation import (
@@ -290,7 +290,7 @@ class Metric(core.Metric):
     if self.max_elements:
       keys = core.hash64(seed, pairs.trial[rows], pairs.direction[rows])
       elements = boundaries.some(elements, keys, self.max_elements)
-    if isinstance(predictor, predictors.Accepting):
+    if isinstance(predictor, core.AnswersOnly):
       elements, wrong_at = membership.told(
         predictor,
         pairs.tokens[rows],

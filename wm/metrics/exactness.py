@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from wm import core, predictors
+from wm import core
 from wm.core import registry
 from wm.data import sampling, store
 from wm.evaluation import decoding, prefix_pairs
@@ -101,7 +101,7 @@ class Metric(core.Metric):
     fits = sequences.lengths <= predictor.max_len
     row_size = sequences.tokens.shape[1] * len(world.state_heads)
     rows = np.flatnonzero(fits)
-    for part in predictors.chunks(len(rows), 4 * row_size):
+    for part in core.chunks(len(rows), 4 * row_size):
       tally.add(predictor, rows[part])
     pictured = _pictured(world, sequences, tally.first)
     reason = np.where(fits, '', 'longer_than_model')
@@ -188,7 +188,10 @@ class _Tally(NamedTuple):
     """Counts what the model says of some of the sequences."""
     some = self.sequences.take(rows)
     truth = self.world.sequence_labels(some.tokens, some.lengths)
-    named, loss = predictor.state_loss(some.tokens, some.lengths, truth)
+    if isinstance(predictor, core.StateLosses):
+      named, loss = predictor.state_loss(some.tokens, some.lengths, truth)
+    else:
+      named, loss = predictor.states(some.tokens, some.lengths), None
     start = self.world.state_labels(self.world.init(len(rows)))[:, None]
     before = np.concatenate([start, truth[:, :-1]], axis=1)
     real = np.arange(truth.shape[1]) < some.lengths[:, None]

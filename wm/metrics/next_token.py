@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from wm import core, predictors
+from wm import core
 from wm.core import accept, registry
 from wm.evaluation import decoding, prefix_pairs
 
@@ -67,11 +67,11 @@ class Metric(core.Metric):
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per sequence, weighted by its positions."""
     rule = registry.make('accept', self.accept)
-    if isinstance(predictor, predictors.Accepting):
+    if isinstance(predictor, core.AnswersOnly):
       rule = accept.epsilon(0.0)  # All that it gives any probability.
     sequences = world.sample(self.num, seed, split='heldout')
     judged = _blank(world, len(sequences))
-    for rows, log_probs in predictors.log_probs_by_rows(
+    for rows, log_probs in core.log_probs_by_rows(
       predictor, sequences.tokens, sequences.lengths
     ):
       part = sequences.take(np.arange(rows.start, rows.stop))

@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from wm import core, predictors
+from wm import core
 from wm.evaluation import decoding
 from wm.metrics import next_token
 
@@ -100,17 +100,18 @@ class Metric(core.Metric):
     group = next_token.group(world, sequences)
     test = self._test(points, world.key(sequences), seed)
     right = self._right(predictor, sequences, points, test, seed)
-    untrained, control = None, predictor.untrained(seed)
-    if control is not None:
+    untrained = None
+    if isinstance(predictor, core.Reinitializable):
+      control = predictor.untrained(seed)
       untrained = self._right(control, sequences, points, test, seed)
     moves, every = ~points.prompt, np.ones(len(test), bool)
     tested = _Tested(points, test, group, self._unseen(points, test))
     return (
-      tested.scores('accuracy', right, moves, 'no_hidden'),
-      tested.scores('accuracy_all', right, every, 'no_hidden'),
-      tested.scores('accuracy_prompt', right, points.prompt, 'no_hidden'),
-      tested.scores('untrained', untrained, moves, 'no_untrained_model'),
-      tested.scores('majority', _majority(points, test), moves, ''),
+      tested.scores('accuracy', right, moves),
+      tested.scores('accuracy_all', right, every),
+      tested.scores('accuracy_prompt', right, points.prompt),
+      tested.scores('untrained', untrained, moves),
+      tested.scores('majority', _majority(points, test), moves),
     )
 
   def _test(self, points: Points, key: np.ndarray, seed: int) -> np.ndarray:
@@ -137,11 +138,11 @@ class Metric(core.Metric):
     points: Points,
     test: np.ndarray,
     seed: int,
-  ) -> np.ndarray | None:
-    """[P] share of a point's labels that probes name; None: no hidden."""
+  ) -> np.ndarray:
+    """[P] share of a point's labels that probes name."""
     features = activations(predictor, sequences, points, self.layer)
-    if features is None or test.all() or not test.any():
-      return None if features is None else np.zeros(len(test))
+    if test.all() or not test.any():
+      return np.zeros(len(test))
     from wm.evaluation import linear  # Deferred: imports JAX.
 
     target, classes = _classes(points.label)
@@ -155,7 +156,7 @@ class Metric(core.Metric):
       seed=seed,
     )
     right = np.zeros(len(test))
-    for rows in predictors.chunks(len(test), params[1].size):
+    for rows in core.chunks(len(test), params[1].size):
       named = linear.named(features[rows], *params)
       right[rows] = (named == target[rows]).mean(-1)
     return right
@@ -223,17 +224,13 @@ def activations(
   sequences: core.Sequences,
   points: Points,
   layer: int,
-) -> np.ndarray | None:
-  """[P, D] float32 activations at the points; None if there are none."""
+) -> np.ndarray:
+  """[P, D] float32 activations at the points."""
   found = []
-  for rows in predictors.chunks(
-    len(sequences), sequences.tokens.shape[1] * 1024
-  ):
+  for rows in core.chunks(len(sequences), sequences.tokens.shape[1] * 1024):
     hidden = predictor.hidden(
       sequences.tokens[rows], sequences.lengths[rows], layer
     )
-    if hidden is None:
-      return None
     here = (points.row >= rows.start) & (points.row < rows.stop)
     at = points.row[here] - rows.start, points.position[here]
     found.append(np.asarray(hidden)[at])
@@ -260,11 +257,11 @@ class _Tested(NamedTuple):
   unseen: int
 
   def scores(
-    self, quantity: str, right: np.ndarray | None, where: np.ndarray, why: str
+    self, quantity: str, right: np.ndarray | None, where: np.ndarray
   ) -> core.Scores:
-    """Rows of the test sequences; `right` None is one row with a reason."""
+    """Rows of the test sequences; None is one row with a reason."""
     if right is None:
-      return core.scores(quantity, [np.nan], reason=[why])
+      return core.scores(quantity, [np.nan], reason=['no_untrained_model'])
     use = self.test & where
     if not use.any() or self.test.all():
       empty = 'no_test_points' if not use.any() else 'no_training_points'

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from wm import core, predictors
+from wm import core
+from wm.models.serving import oracles
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,13 +19,14 @@ class Model(core.Model):
   """
 
   version: ClassVar[str] = '1'
+  gives: ClassVar[tuple[type, ...]] = (oracles.Reader,)
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model."""
     del seed
 
     def read(tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-      """[B, L, K] labels, see predictors.Reader."""
+      """[B, L, K] labels, see oracles.Reader."""
       head = min(world.prompt_len(), tokens.shape[1])
       known = np.minimum(lengths, head)
       labels = world.sequence_labels(tokens[:, :head], known)
@@ -34,4 +36,4 @@ class Model(core.Model):
       rest = np.repeat(last, tokens.shape[1] - head, axis=1)
       return np.concatenate([labels, rest], axis=1)
 
-    return predictors.Reader(world, read)
+    return oracles.Reader(world, read)

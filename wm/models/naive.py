@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from wm import core, predictors
+from wm import core
 from wm.core import registry
+from wm.models.serving import oracles
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Model(core.Model):
   """
 
   version: ClassVar[str] = '1'
+  gives: ClassVar[tuple[type, ...]] = (oracles.Reader,)
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model; raises InputError where the world has no such reading."""
@@ -31,4 +33,4 @@ class Model(core.Model):
         f'{registry.spec(world)} has no reading of tokens without rules '
         "(`naive_labels`); available: 'copy_start()'"
       )
-    return predictors.Reader(world, world.naive_labels)
+    return oracles.Reader(world, world.naive_labels)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from wm import core, predictors
+from wm import core
 from wm.data import store as stores
 from wm.runtime import files
 
@@ -23,7 +23,7 @@ BACKOFFS = ('interpolate', 'uniform')
 
 
 @dataclasses.dataclass(frozen=True)
-class Model(core.Model):
+class Model(core.Fittable):
   """Counts of grams of up to `order` tokens, interpolated.
 
   p_k(w | h) = (c(h, w) + a p_{k-1}(w | h')) / (c(h) + a), from k = 1, where
@@ -183,7 +183,7 @@ class _Level:
     probs[rows] /= total[:, None]
 
 
-class Ngram(core.Predictor):
+class Ngram(core.Fitted):
   """A fitted n-gram model.
 
   Attributes:
@@ -203,7 +203,7 @@ class Ngram(core.Predictor):
   ) -> None:
     self.model, self.vocab_size = model, vocab_size
     self.end, self.max_len = end, max_len
-    self.grams, self.counts = grams, counts
+    self.grams, self.counts, self.size = grams, counts, counts.size
     self._modulus = _power(vocab_size, model.order) // vocab_size
     self._levels = [
       _Level.make(*_sums(grams % vocab_size**k, counts), vocab_size)
@@ -309,7 +309,7 @@ class NgramSession(core.Session):
         place.ravel(),
         uniform.ravel(),
       )
-      for rows in predictors.chunks(len(flat), len(tokens), 1 << 22):
+      for rows in core.chunks(len(flat), len(tokens), 1 << 22):
         drawn = accept.draw(narrow[flat[rows]], chance[rows])
         out[rows] = np.where(drawn == core.DEAD, core.DEAD, tokens[drawn])
     return out.reshape(place.shape)

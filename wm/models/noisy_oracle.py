@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from wm import core, predictors
+from wm import core
+from wm.models.serving import oracles
 
 
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
-  """An oracle that is wrong by a known amount; see predictors.NoisyOracle.
+  """An oracle that is wrong by a known amount; see oracles.NoisyOracle.
 
   Attributes:
     illegal: probability mass on one illegal token, in every state.
@@ -19,6 +20,7 @@ class Model(core.Model):
   """
 
   version: ClassVar[str] = '1'
+  gives: ClassVar[tuple[type, ...]] = (oracles.NoisyOracle,)
 
   illegal: float = 0.0
   wrong: float = 0.1
@@ -26,6 +28,6 @@ class Model(core.Model):
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model; raises InputError on shares outside [0, 1]."""
-    return predictors.NoisyOracle(
+    return oracles.NoisyOracle(
       world, illegal=self.illegal, wrong=self.wrong, by=self.by, seed=seed
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from wm import core, predictors
+from wm import core
+from wm.models.serving import oracles
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,8 +14,9 @@ class Model(core.Model):
   """Uniform over the legal tokens of the true state."""
 
   version: ClassVar[str] = '1'
+  gives: ClassVar[tuple[type, ...]] = (oracles.Oracle,)
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model."""
     del seed
-    return predictors.Oracle(world)
+    return oracles.Oracle(world)

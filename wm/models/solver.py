@@ -11,7 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from wm import core, predictors
+from wm import core
+from wm.models.serving import accepting
 
 ERROR, SILENCE = 1, 2
 
@@ -35,6 +36,7 @@ class Model(core.Model):
   """
 
   version: ClassVar[str] = '1'
+  gives: ClassVar[tuple[type, ...]] = (accepting.Accepting,)
 
   answer: str = 'world'
   errors: float = 0.0
@@ -61,7 +63,7 @@ class Model(core.Model):
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model."""
     mind = _Mind(self, world, seed)
-    return predictors.Accepting(
+    return accepting.Accepting(
       mind.accepts,
       vocab_size=len(world.vocab),
       end=world.end,
@@ -80,7 +82,7 @@ class _Mind:
   def accepts(
     self, prefixes: list[tuple[int, ...]], suffixes: list[tuple[int, ...]]
   ) -> np.ndarray:
-    """See predictors.Accepting."""
+    """See accepting.Accepting."""
     states, key, wrong = self._read(*_table(prefixes))
     tokens, lengths = _table(suffixes)
     steps, _ = self.world.walk(states, tokens, lengths)
@@ -90,10 +92,10 @@ class _Mind:
     used = np.arange(tokens.shape[1]) < lengths[:, None]
     found &= ~(used & (tokens == core.PAD)).any(1)
     silent = self._hit(key, SILENCE, self.fields.silent)
-    return np.where(silent, predictors.NO_ANSWER, found).astype(np.int8)
+    return np.where(silent, core.NO_ANSWER, found).astype(np.int8)
 
   def next_mask(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """See predictors.Accepting."""
+    """See accepting.Accepting."""
     states, key, wrong = self._read(tokens, lengths)
     mask = self.world.legal(states) | (self.fields.answer == 'yes')
     if self.fields.errors or self.fields.silent:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from wm import core, predictors
+from wm import core
+from wm.models.serving import oracles
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,8 +14,9 @@ class Model(core.Model):
   """Knows nothing of the world but its vocabulary."""
 
   version: ClassVar[str] = '1'
+  gives: ClassVar[tuple[type, ...]] = (oracles.Uniform,)
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model."""
     del seed
-    return predictors.Uniform(len(world.vocab), world.end, world.max_len)
+    return oracles.Uniform(len(world.vocab), world.end, world.max_len)

@@ -12,9 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from wm import core, predictors
+from wm import core
 from wm.core import plugins, registry
-from wm.models.serving import user_checks
+from wm.models.serving import stateless, user_checks
 
 EXPECTED = "expected function='package.module:name' or 'file.py:name'"
 # Spacing of numbers next to 1, of floats narrower than float32.
@@ -71,7 +71,7 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
   return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
 
 
-class FromCallable(predictors.Stateless):
+class FromCallable(stateless.Stateless):
   """Any callable, tokens [R, L] int32 -> logits [R, L, V], as a predictor.
 
   The callable must be causal: position t may depend on tokens[:, :t + 1]
@@ -169,7 +169,7 @@ class FromCallable(predictors.Stateless):
     return out
 
   def last(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """See predictors.Stateless."""
+    """See stateless.Stateless."""
     out = np.empty((len(tokens), self.vocab_size), np.float32)
     for rows, logits in self._blocks(tokens, np.asarray(lengths)):
       out[rows] = self.normal(logits[np.arange(len(rows)), lengths[rows] - 1])

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
+from wm import core
 from wm.core import registry
 
 TITLES = {
@@ -72,7 +73,7 @@ def _at_defaults(cls: type, vocab_size: int, max_len: int) -> int | None:
 
 def parameters(thing: Any, vocab_size: int, max_len: int) -> int | None:
   """Parameters of a plug-in that is a network; None of any other."""
-  if not hasattr(thing, 'build'):
+  if not isinstance(thing, core.Trainable):
     return None
   from wm.models.nn import network  # Only networks are built of weights.
 

@@ -16,7 +16,7 @@ CHUNK = 256  # Held-out rows evaluated at a time.
 
 
 def run(
-  model: Any,
+  model: core.Fittable,
   world: core.World,
   data: tuple[stores.Store, stores.Store],
   out: pathlib.Path,
@@ -35,7 +35,7 @@ def run(
   metrics.write(0, **{f'heldout_{key}': x for key, x in found.items()})
   metrics.close()
   return {
-    'parameters': int(getattr(predictor, 'counts', np.zeros(0)).size),
+    'parameters': predictor.size,
     'step': 0,
     'heldout_loss': _finite(found['loss']),
     'heldout_loss_moves': _finite(found['loss_moves']),

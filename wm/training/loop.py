@@ -68,7 +68,7 @@ def _train(config: Config, out: pathlib.Path, start: float) -> dict[str, Any]:
   model = registry.make('model', config.model)
   data = runs.open_data(out, world, config.data)
   run = runs.describe(config, world, model, data)
-  if hasattr(model, 'fit'):
+  if isinstance(model, core.Fittable):
     if config.objective != 'next':
       raise core.InputError(
         f'model {config.model!r} has objective=next only, not '
@@ -76,7 +76,7 @@ def _train(config: Config, out: pathlib.Path, start: float) -> dict[str, Any]:
       )
     files.claim(out, runs.STAGE, run, Config.usual())
     summary = fit_lib.run(model, world, data, out)
-  elif hasattr(model, 'build'):
+  elif isinstance(model, core.Trainable):
     _start_jax(config)
     trainer = Trainer(config, world, model, data)
     summary = _claimed(trainer, out, run, start)

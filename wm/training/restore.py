@@ -96,7 +96,7 @@ def _predictor(
   model: Any,
   about: dict[str, Any],
 ) -> tuple[core.Predictor, dict[str, Any]]:
-  if hasattr(model, 'fit'):
+  if isinstance(model, core.Fittable):
     path = runs.fitted(run)
     # Hashed before it is read: what changes in between is then noticed.
     digest = files.sha256(path) if path.is_file() else ''
@@ -129,7 +129,7 @@ def _predictor(
   if heldout is not None and heldout['step'] != step:
     heldout = None
   if by_state:
-    predictor = states.StatePredictor(model, params, world, max_len)
+    predictor = states.StateNamer(model, params, world, max_len)
   else:
     predictor = network.NetworkPredictor(
       model, params, len(world.vocab), world.end, max_len

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import abc
 import collections
+import copy
 import dataclasses
 import functools
 import math
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, Self
 
 import jax
 import numpy as np
@@ -109,28 +110,14 @@ def _undefined(network: Network, method: str) -> core.InputError:
   return core.InputError(f'{kind} defines no {method}: it can be trained only')
 
 
-class NetworkModel(core.Model):
-  """A family's spec; subclasses are frozen dataclasses.
-
-  Attributes:
-    undecayed: names of parameters that weight decay never applies to.
-  """
-
-  undecayed: ClassVar[tuple[str, ...]] = ()
+class NetworkModel(core.Trainable):
+  """A family's spec; subclasses are frozen dataclasses."""
 
   @abc.abstractmethod
   def build(
     self, vocab_size: int, max_len: int, rngs: nnx.Rngs, outputs: int = 0
   ) -> Network:
-    """The network with fresh weights, for sequences of max_len tokens.
-
-    outputs: logits at each position; 0 is one for each token, the next one's.
-    Other outputs have a head of their own, whatever else is tied.
-    """
-
-  def serving(self, params: nnx.State) -> tuple[NetworkModel, nnx.State]:
-    """The same function in the form that predicts fastest, e.g. unstacked."""
-    return self, params
+    """See core.Trainable."""
 
   def predictor(self, world: core.World, seed: int) -> NetworkPredictor:
     """A predictor with random weights."""
@@ -233,8 +220,8 @@ def _hidden(
   return nnx.merge(shape.graph, params).hidden(tokens_BL, layer)
 
 
-class NetworkPredictor(core.Predictor):
-  """A network with weights.
+class NetworkReader(core.Reinitializable):
+  """A network with weights, whatever its logits mean.
 
   Attributes:
     model: its spec.
@@ -261,8 +248,12 @@ class NetworkPredictor(core.Predictor):
     self.vocab_size, self.end, self.max_len = vocab_size, end, max_len
     self.devices = tuple(devices) or tuple(jax.local_devices())
     self.cache_bytes = cache_bytes
-    serving, self._params = model.serving(params)
-    self.shape = Shape(serving, vocab_size, max_len, outputs)
+    self._outputs = outputs
+    self._take(params)
+
+  def _take(self, params: nnx.State) -> None:
+    serving, self._params = self.model.serving(params)
+    self.shape = Shape(serving, self.vocab_size, self.max_len, self._outputs)
     self._placed: dict[jax.Device, nnx.State] = {}
 
   def placed(self, device: jax.Device) -> nnx.State:
@@ -270,10 +261,6 @@ class NetworkPredictor(core.Predictor):
     if device not in self._placed:
       self._placed[device] = jax.device_put(self._params, device)
     return self._placed[device]
-
-  def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """[B, L, V] float32 in nats; zero at positions past a row's length."""
-    return self._by_tiles(_log_probs, (self.shape,), tokens, lengths)
 
   def hidden(
     self, tokens: np.ndarray, lengths: np.ndarray, layer: int
@@ -286,42 +273,20 @@ class NetworkPredictor(core.Predictor):
     last = self.shape.network.num_layers
     if not -1 <= layer <= last:
       raise core.InputError(f'layer {layer} of {self.model}: -1 to {last}')
-    return self._by_tiles(_hidden, (self.shape, layer), tokens, lengths)
+    return self.by_tiles(_hidden, (self.shape, layer), tokens, lengths)
 
-  def fresh(self, seed: int) -> nnx.State:
-    """Random weights of the same network."""
-    shape = dataclasses.replace(self.shape, model=self.model)
-    return init(shape, seed)
-
-  def untrained(self, seed: int) -> NetworkPredictor:
+  def untrained(self, seed: int) -> Self:
     """The same network with random weights, on the same devices."""
-    return NetworkPredictor(
-      self.model,
-      self.fresh(seed),
-      self.vocab_size,
-      self.end,
-      self.max_len,
-      devices=self.devices,
-      cache_bytes=self.cache_bytes,
-    )
-
-  def session(
-    self, prefixes: np.ndarray, lengths: np.ndarray, num: int
-  ) -> sessions.NetworkSession:
-    """A session with `num` continuations of each prefix [B, L]."""
-    return sessions.NetworkSession(self, prefixes, lengths, num)
-
-  def rows(self, num: int) -> int:
-    """Rows of `num` continuations that fill one tile on each device."""
-    tile = sessions.tile_rows(self.shape, num, self.cache_bytes)
-    return tile * len(self.devices)
+    twin = copy.copy(self)
+    twin._take(init(dataclasses.replace(self.shape, model=self.model), seed))
+    return twin
 
   @property
   def buckets(self) -> np.ndarray:
     """Lengths that whole sequences are padded to, ascending."""
     return sessions.buckets(self.shape)
 
-  def _by_tiles(
+  def by_tiles(
     self,
     function: Any,
     static: tuple[Any, ...],
@@ -363,6 +328,20 @@ class NetworkPredictor(core.Predictor):
     while pending:
       collect()
     return out
+
+
+class NetworkPredictor(NetworkReader, core.Predictor):
+  """A network whose logits are the next token's."""
+
+  def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[B, L, V] float32 in nats; zero at positions past a row's length."""
+    return self.by_tiles(_log_probs, (self.shape,), tokens, lengths)
+
+  def session(
+    self, prefixes: np.ndarray, lengths: np.ndarray, num: int
+  ) -> sessions.NetworkSession:
+    """A session with `num` continuations of each prefix [B, L]."""
+    return sessions.NetworkSession(self, prefixes, lengths, num)
 
 
 @functools.lru_cache(maxsize=64)

@@ -17,7 +17,6 @@ from flax import nnx
 
 from wm import core
 from wm.models.nn import layers, network
-from wm.models.serving import sessions
 
 Heads = tuple[int, ...]
 Logits = jax.Array | list[jax.Array]
@@ -185,7 +184,7 @@ def _state_loss(
   return likeliest(logits_BLC, heads), loss_BLK.mean(-1)
 
 
-class StatePredictor(network.NetworkPredictor):
+class StateNamer(network.NetworkReader, core.StateLosses):
   """A network trained on states: it names them, and no next token."""
 
   def __init__(
@@ -196,12 +195,12 @@ class StatePredictor(network.NetworkPredictor):
     max_len: int,
     **places: object,
   ):
-    """places: `devices` and `cache_bytes` of NetworkPredictor.
+    """places: `devices` and `cache_bytes` of NetworkReader.
 
     Raises:
       InputError: the world gives no labels.
     """
-    self.heads, self._world = world.state_heads, world
+    self.heads = world.state_heads
     if not self.heads:
       raise core.InputError(f'{world.name} gives its states no labels')
     super().__init__(
@@ -223,36 +222,11 @@ class StatePredictor(network.NetworkPredictor):
   def states(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[B, L, K] int32, 0 past a row's length."""
     static = self.shape, self.heads
-    return self._by_tiles(_states, static, tokens, lengths)
+    return self.by_tiles(_states, static, tokens, lengths)
 
   def state_loss(
     self, tokens: np.ndarray, lengths: np.ndarray, labels: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray]:
     """`states`, and [B, L] float32 nats a label, in one pass."""
     static = self.shape, self.heads
-    return self._by_tiles(_state_loss, static, tokens, lengths, labels)
-
-  def untrained(self, seed: int) -> StatePredictor:
-    """The same network with random weights, on the same devices."""
-    places = {'devices': self.devices, 'cache_bytes': self.cache_bytes}
-    params = self.fresh(seed)
-    return StatePredictor(
-      self.model, params, self._world, self.max_len, **places
-    )
-
-  def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Raises InputError: there is no next token."""
-    raise self._speechless()
-
-  def session(
-    self, prefixes: np.ndarray, lengths: np.ndarray, num: int
-  ) -> sessions.NetworkSession:
-    """Raises InputError: there is no next token."""
-    raise self._speechless()
-
-  def _speechless(self) -> core.InputError:
-    return core.InputError(
-      f'this {self.model.name} was trained with objective=state: it names '
-      'states and gives no next token; expected a metric of states, such as '
-      'exactness, or of activations, such as probe'
-    )
+    return self.by_tiles(_state_loss, static, tokens, lengths, labels)

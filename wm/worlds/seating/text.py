@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from wm.predictors import NO, NO_ANSWER, YES
+from wm.core import NO, NO_ANSWER, YES
 
 KEYWORD = 'ANSWER'
 Ask = Callable[[str], str]

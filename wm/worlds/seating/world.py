@@ -317,7 +317,7 @@ class World(table.TableWorld):
   def accepts(
     self, ask: seating_text.Ask, strict: bool = False
   ) -> Callable[..., np.ndarray]:
-    """A language model, prompt -> reply, for `predictors.Accepting`."""
+    """A language model, prompt -> reply, for `wm.models.serving.accepting`."""
     return seating_text.accepts(self.names, self.vocab, ask, strict)
 
   def render(self, state: np.ndarray) -> str:

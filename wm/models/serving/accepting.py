@@ -8,21 +8,20 @@ import numpy as np
 
 from wm import core
 from wm.core import accept as rules
-from wm.predictors.stateless import HistorySession, Stateless, chunks
+from wm.core.predictor import Tokens
+from wm.models.serving.stateless import HistorySession, Stateless
 
-Tokens = tuple[int, ...]
 # Is a suffix a valid continuation of a prefix? One answer for each question.
 Accepts = Callable[[list[Tokens], list[Tokens]], np.ndarray]
 # The same for all single tokens at once: tokens [R, L], lengths [R] -> [R, V].
 NextMask = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
-YES, NO, NO_ANSWER = 1, 0, -1
 ANY = rules.epsilon(0.0)
 # Most questions that are put to `accepts` in one call.
 QUESTIONS = 1 << 18
 
 
-class Accepting(Stateless):
+class Accepting(Stateless, core.AnswersOnly):
   """A predictor from answers alone, as a closed language model gives them.
 
   Its language is what it says yes to. Next-token probabilities are uniform
@@ -67,7 +66,7 @@ class Accepting(Stateless):
     place = {question: n for n, question in enumerate(dict.fromkeys(questions))}
     found = np.zeros(len(place), np.int8)
     unique = list(place)
-    for rows in chunks(len(unique), 1, QUESTIONS):
+    for rows in core.chunks(len(unique), 1, QUESTIONS):
       asked = unique[rows]
       got = self._accepts([p for p, _ in asked], [s for _, s in asked])
       found[rows] = self._checked(got, len(asked))
@@ -78,7 +77,7 @@ class Accepting(Stateless):
     if (
       found.shape != (num,)
       or found.dtype.kind not in 'biu'
-      or not np.isin(found, (YES, NO, NO_ANSWER)).all()
+      or not np.isin(found, (core.YES, core.NO, core.NO_ANSWER)).all()
     ):
       raise core.InputError(
         f'{self._label} gave {found.dtype} of shape {found.shape}; expected '
@@ -90,13 +89,13 @@ class Accepting(Stateless):
     """[R, V] bool: tokens accepted after tokens[r, :lengths[r]]."""
     if self._next_mask is not None:
       return self._next_mask(tokens, lengths)
-    prefixes = histories(tokens, lengths)
+    prefixes = core.histories(tokens, lengths)
     single = [(token,) for token in range(1, self.vocab_size)]
     found = self.answers(
       [prefix for prefix in prefixes for _ in single], single * len(prefixes)
     )
     mask = np.zeros((len(prefixes), self.vocab_size), bool)
-    mask[:, 1:] = (found == YES).reshape(len(prefixes), -1)
+    mask[:, 1:] = (found == core.YES).reshape(len(prefixes), -1)
     return mask
 
   def last(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -112,7 +111,7 @@ class Accepting(Stateless):
     row, at = np.nonzero(
       np.arange(tokens.shape[1]) < np.asarray(lengths)[:, None]
     )
-    for some in chunks(len(row), tokens.shape[1] + self.vocab_size):
+    for some in core.chunks(len(row), tokens.shape[1] + self.vocab_size):
       out[row[some], at[some]] = self.last(tokens[row[some]], at[some] + 1)
     return out
 
@@ -121,13 +120,6 @@ class Accepting(Stateless):
   ) -> core.Session:
     """See core.Predictor; prefixes may be empty."""
     return AcceptingSession(self, prefixes, lengths, num)
-
-
-def histories(tokens: np.ndarray, lengths: np.ndarray) -> list[Tokens]:
-  """Rows [R, L] of given lengths [R] as tuples of token ids."""
-  rows = np.asarray(tokens).tolist()
-  sizes = np.asarray(lengths).tolist()
-  return [tuple(row[:n]) for row, n in zip(rows, sizes, strict=True)]
 
 
 class AcceptingSession(HistorySession):
@@ -162,6 +154,6 @@ class AcceptingSession(HistorySession):
     at = np.nonzero(tokens > core.PAD)
     asked = [(token,) for token in tokens[at].tolist()]
     found = np.zeros(tokens.shape, bool)
-    prefixes = histories(self._tokens[at], self._lengths[at])
-    found[at] = self._predictor.answers(prefixes, asked) == YES
+    prefixes = core.histories(self._tokens[at], self._lengths[at])
+    found[at] = self._predictor.answers(prefixes, asked) == core.YES
     return found

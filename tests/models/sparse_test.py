@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from wm import core, predictors
+from wm import core
 from wm.core import accept, registry
+from wm.models.serving import oracles, world_states
 
 WORLDS = [
   tiny.World(),
@@ -73,11 +74,11 @@ def test_log_probabilities_are_those_of_all_tokens(world):
   if world.end != core.DEAD:
     row, place = np.nonzero(world.soonest(states, options))
     soon[row, options[row, place]] = True
-  mass = legal * np.where(soon, 1 + predictors.oracles.TILT, 1.0)
+  mass = legal * np.where(soon, 1 + oracles.TILT, 1.0)
   total = mass.sum(-1, keepdims=True)
   with np.errstate(divide='ignore'):
     wanted = np.log(mass / np.where(total > 0, total, 1)).astype(np.float32)
-  found = predictors.world_log_probs(world, states)
+  found = oracles.world_log_probs(world, states)
   np.testing.assert_array_equal(found, wanted)
 
 
@@ -89,8 +90,8 @@ def test_sessions_draw_and_answer_as_those_of_all_tokens(world, spec):
   lengths = np.minimum(games.lengths, np.arange(num) % 5 + world.prompt_len())
   start = games.tokens, lengths.astype(np.int32), branches
   sparse = model.session(*start)
-  dense = predictors.StateSession(model, *start)
-  assert isinstance(sparse, predictors.SparseSession)
+  dense = world_states.WorldStateSession(model, *start)
+  assert isinstance(sparse, world_states.SparseSession)
   rng, drawn = np.random.default_rng(0), 0
   for step in range(4):
     uniform = rng.random((num, branches), np.float32)

@@ -11,13 +11,8 @@ from wm import core
 from wm.core import accept as rules
 
 
-class StatePredictor(core.Predictor):
-  """A predictor whose probabilities are a function of (state, history hash).
-
-  Subclasses define `table`. The history hash is a uint64 per prefix, for
-  predictors that tell apart prefixes that reach the same state; where
-  `recalls` is False it is not kept.
-  """
+class WorldStatePredictor(core.TablePredictor):
+  """A table predictor that follows the world; subclasses define `table`."""
 
   recalls = True
 
@@ -27,10 +22,6 @@ class StatePredictor(core.Predictor):
     self.vocab_size = len(world.vocab)
     self.end = world.end
     self.max_len = world.max_len
-
-  @abc.abstractmethod
-  def table(self, states: np.ndarray, history: np.ndarray) -> np.ndarray:
-    """[B, V] float32 log-probabilities from states [B, W], history [B]."""
 
   def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """See core.Predictor."""
@@ -49,15 +40,15 @@ class StatePredictor(core.Predictor):
     self, prefixes: np.ndarray, lengths: np.ndarray, num: int
   ) -> core.Session:
     """See core.Predictor; prefixes may be empty."""
-    return StateSession(self, prefixes, lengths, num)
+    return WorldStateSession(self, prefixes, lengths, num)
 
 
-class StateSession(core.Session):
-  """A session on world states [B, M, W] of a `StatePredictor`."""
+class WorldStateSession(core.Session):
+  """A session on world states [B, M, W] of a `WorldStatePredictor`."""
 
   def __init__(
     self,
-    predictor: StatePredictor,
+    predictor: WorldStatePredictor,
     prefixes: np.ndarray,
     lengths: np.ndarray,
     num: int,
@@ -144,7 +135,7 @@ class Support(NamedTuple):
     return Support(self.tokens[rows], self.log_probs[rows])
 
 
-class SparsePredictor(StatePredictor):
+class SparsePredictor(WorldStatePredictor):
   """A predictor of states that knows the few tokens that are possible.
 
   Subclasses define `support`; draws and answers need nothing of width V.
@@ -155,7 +146,7 @@ class SparsePredictor(StatePredictor):
     """What is possible in states [B, W] after histories [B]."""
 
   def table(self, states: np.ndarray, history: np.ndarray) -> np.ndarray:
-    """See StatePredictor."""
+    """See WorldStatePredictor."""
     return self.support(states, history).dense(self.vocab_size)
 
   def session(
@@ -165,7 +156,7 @@ class SparsePredictor(StatePredictor):
     return SparseSession(self, prefixes, lengths, num)
 
 
-class SparseSession(StateSession):
+class SparseSession(WorldStateSession):
   """A session that draws and answers from supports; see SparsePredictor."""
 
   _found: Support | None = None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from wm import core
-from wm.predictors.states import SparsePredictor, Support
+from wm.models.serving.world_states import SparsePredictor, Support
 
 TILT = 1e-3
 
@@ -43,7 +43,7 @@ def world_log_probs(world: core.World, states: np.ndarray) -> np.ndarray:
   return likely(world, states).dense(len(world.vocab))
 
 
-class Oracle(SparsePredictor):
+class Oracle(SparsePredictor, core.StateLosses):
   """The world itself: `likely`, and nothing when it is over."""
 
   recalls = False
@@ -186,7 +186,7 @@ class _UniformSession(core.Session):
     pass
 
 
-class Reader(Uniform):
+class Reader(Uniform, core.NamesStates):
   """Names states by a function of the tokens; of next tokens it knows none."""
 
   def __init__(

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from wm import core, predictors
+from wm import core
 from wm.core import accept
+from wm.models.serving import accepting, oracles
 
 WORLD = tiny.World()
 ANY = accept.epsilon(0.5)
@@ -29,7 +30,7 @@ class Asked:
 
 
 def _model(accepts=None, **fields):
-  return predictors.Accepting(
+  return accepting.Accepting(
     accepts or Asked(),
     vocab_size=len(WORLD.vocab),
     end=WORLD.end,
@@ -48,7 +49,7 @@ def test_its_language_is_what_it_says_yes_to(fields):
   found = WORLD.sample(6, 0)
   model = _model(**fields)
   log_probs = model.log_probs(found.tokens, found.lengths)
-  oracle = predictors.Oracle(WORLD).log_probs(found.tokens, found.lengths)
+  oracle = oracles.Oracle(WORLD).log_probs(found.tokens, found.lengths)
   used = np.arange(found.tokens.shape[1]) < found.lengths[:, None]
   np.testing.assert_array_equal(
     np.isfinite(log_probs)[used], np.isfinite(oracle)[used]
@@ -119,7 +120,7 @@ def test_answers_are_checked(found):
 
 
 def test_many_questions_come_in_parts(monkeypatch):
-  monkeypatch.setattr('wm.predictors.accepting.QUESTIONS', 5)
+  monkeypatch.setattr('wm.models.serving.accepting.QUESTIONS', 5)
   sizes = []
 
   def accepts(prefixes, suffixes):

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from wm import core, predictors
+from wm import core
 from wm.core import accept, registry
+from wm.models.serving import oracles, stateless
 
 SPECS = (
   'uniform',
@@ -28,7 +29,7 @@ def _rows(num=8, seed=0):
   return sequences.tokens, sequences.lengths
 
 
-class Chain(predictors.Stateless):
+class Chain(stateless.Stateless):
   """Logits that depend on all tokens so far; a predictor by `log_probs`."""
 
   vocab_size, end, max_len = len(tiny.VOCAB), tiny.END, 12
@@ -127,7 +128,7 @@ def test_oracle_supports_exactly_what_is_legal():
 def test_oracle_prefers_the_soonest_completion():
   world = tiny.World()
   best = {
-    node: int(predictors.world_log_probs(world, np.array([[node]])).argmax())
+    node: int(oracles.world_log_probs(world, np.array([[node]])).argmax())
     for node in range(4)
   }
   assert best == {0: tiny.X, 1: tiny.X, 2: tiny.Y, 3: tiny.END}
@@ -178,7 +179,7 @@ def test_wrong_share_is_what_was_asked():
     (predictor.table(states, history) > -np.inf) != world.legal(states)
   ).any(-1)
   # Of the states taken instead, those like node 0 (0 and 2) do not show.
-  pool = world.sample_states(predictors.NoisyOracle.STATES, 0)[:, 0]
+  pool = world.sample_states(oracles.NoisyOracle.STATES, 0)[:, 0]
   assert odd.mean() == pytest.approx(0.4 * (pool % 2 == 1).mean(), abs=0.02)
 
 
@@ -213,15 +214,15 @@ def test_stateless_sessions_need_a_token():
 
 
 def test_chunks_cover_rows_once():
-  slices = list(predictors.chunks(10, 100, budget=350))
+  slices = list(core.chunks(10, 100, budget=350))
   assert [(s.start, s.stop) for s in slices] == [
     (0, 3),
     (3, 6),
     (6, 9),
     (9, 10),
   ]
-  assert [s.stop for s in predictors.chunks(2, 10**9, budget=1)] == [1, 2]
-  assert list(predictors.chunks(0, 5)) == []
+  assert [s.stop for s in core.chunks(2, 10**9, budget=1)] == [1, 2]
+  assert list(core.chunks(0, 5)) == []
 
 
 # A user's own model.
@@ -297,7 +298,7 @@ def test_user_callable_always_sees_one_batch_size(model_file):
 
 
 def test_user_callable_from_a_module():
-  predictor = _make("user(function='tests.predictors_test:module_logits')")
+  predictor = _make("user(function='tests.models.oracles_test:module_logits')")
   log_probs = predictor.log_probs(np.ones((2, 3), np.int32), np.array([3, 1]))
   np.testing.assert_allclose(log_probs[0], -np.log(8), rtol=1e-6)
 

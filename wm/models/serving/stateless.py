@@ -2,37 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
 from wm import core
-
-# Most float32 numbers of log-probabilities held at once (256 MB).
-BUDGET = 1 << 26
-
-
-def chunks(num: int, row_size: int, budget: int = BUDGET) -> Iterator[slice]:
-  """Slices over `num` rows that keep rows * row_size within a budget."""
-  rows = max(1, budget // max(row_size, 1))
-  for start in range(0, num, rows):
-    yield slice(start, min(start + rows, num))
-
-
-def log_probs_by_rows(
-  predictor: core.Predictor, tokens: np.ndarray, lengths: np.ndarray
-) -> Iterator[tuple[slice, np.ndarray]]:
-  """Yields (rows, log-probabilities [R, L, V]) in chunks that fit in memory.
-
-  tokens: [N, L] int32, lengths: [N]; L is cut to the chunk's longest row.
-  """
-  row_size = tokens.shape[1] * predictor.vocab_size
-  for rows in chunks(len(tokens), row_size):
-    longest = int(lengths[rows].max(initial=1))
-    yield (
-      rows,
-      predictor.log_probs(tokens[rows, :longest], lengths[rows]),
-    )
 
 
 class Stateless(core.Predictor):
@@ -45,7 +19,7 @@ class Stateless(core.Predictor):
     cheaper than all positions.
     """
     out = np.empty((len(tokens), self.vocab_size), np.float32)
-    for rows, log_probs in log_probs_by_rows(self, tokens, lengths):
+    for rows, log_probs in core.log_probs_by_rows(self, tokens, lengths):
       at = np.asarray(lengths[rows])[:, None, None] - 1
       out[rows] = np.take_along_axis(np.asarray(log_probs), at, 1)[:, 0]
     return out

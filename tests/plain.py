@@ -1,0 +1,35 @@
+"""Plain references that tests compare with."""
+
+from typing import Any
+
+import numpy as np
+
+from wm import core
+
+
+def accepted_steps(
+  predictor: core.Predictor,
+  prefixes: np.ndarray,
+  lengths: np.ndarray,
+  suffixes: np.ndarray,
+  suffix_lengths: np.ndarray,
+  accept: Any,
+) -> np.ndarray:
+  """[B, M] int32: tokens of each suffix accepted before the first refusal.
+
+  prefixes: [B, L], lengths: [B], suffixes: [B, M, K], suffix_lengths: [B, M].
+  A suffix is in the model's language exactly when this equals its length.
+  """
+  batch, num, longest = suffixes.shape
+  steps = np.zeros((batch, num), np.int32)
+  alive = suffix_lengths > 0
+  session = predictor.session(prefixes, lengths, num)
+  for k in range(longest):
+    tokens = np.where(alive, suffixes[..., k], core.DEAD)
+    alive &= session.accepted(accept, tokens)
+    steps += alive
+    alive &= k + 1 < suffix_lengths
+    if not alive.any():
+      break
+    session.advance(np.where(alive, tokens, core.DEAD))
+  return steps
