@@ -39,11 +39,11 @@ def test_edits_reach_what_they_can_change(root, tmp_path):
   copy = tmp_path / 'copy'
   for part in ('wm', 'launch'):
     shutil.copytree(root / part, copy / part)
-  metrics = copy / 'wm' / 'metrics'
+  metrics, engine = copy / 'wm' / 'metrics', copy / 'wm' / 'evaluation'
   said, first, rows = score(copy)
   assert said == []
 
-  edit(metrics / 'search.py')  # Of compression, not of next_token.
+  edit(engine / 'search.py')  # Of compression, not of next_token.
   edit(metrics / 'capability.py')  # Another plug-in.
   edit(copy / 'launch' / 'common.py')
   said, again, same_rows = score(copy)
@@ -53,7 +53,7 @@ def test_edits_reach_what_they_can_change(root, tmp_path):
   ]
   assert (again, same_rows) == (first, rows)
 
-  edit(metrics / 'stats.py', 'LEVEL = 0.95', 'LEVEL = 0.5')
+  edit(engine / 'statistics.py', 'LEVEL = 0.95', 'LEVEL = 0.5')
   edit(metrics / 'next_token.py')
   said, third, same_rows = score(copy)
   assert said == [
