@@ -46,6 +46,7 @@ setuptools.setup(
     'tqdm>=4.66',
   ],
   extras_require={
+    'automata': ['automata-lib>=9.2', 'pydot>=4.0'],
     'games': ["zstandard>=0.23; python_version < '3.14'"],
     'maps': ['osmnx>=2.0', 'pandas>=2.2', 'pyarrow>=17'],
     'tpu': ['jax[tpu]>=0.10.2'],
@@ -57,6 +58,8 @@ setuptools.setup(
       'hypothesis>=6.100',
       'ruff>=0.8',
       'chess>=1.11',
+      'automata-lib>=9.2',
+      'pydot>=4.0',
       'zstandard>=0.23',
       'pandas>=2.2',
       'pyarrow>=17',

@@ -51,7 +51,8 @@ class Automaton(NamedTuple):
   """A finite table that compiled kernels run on.
 
   A state is (row, goal): labels move the row; the world's end token is legal
-  exactly where row == goal. A world without such goals uses goal = -2.
+  exactly where row == goal. A world without such goals uses goal = -2; its end
+  token, if it has one, is then among the labels.
 
   Attributes:
     delta: [S, A] int32, next row, or DEAD.

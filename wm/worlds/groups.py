@@ -15,17 +15,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
-import re
 from typing import ClassVar
 
 import numpy as np
 
 from wm import core
-from wm.worlds.base import svg, table
+from wm.worlds.base import finite_groups, svg, table
 
 TOKENS = ('all', 'generators')
-LARGEST = 720  # Elements of S6; tables hold the square of it.
 LENGTH = 2  # Mixed into seeds, with the length.
 
 
@@ -49,10 +46,9 @@ class World(table.TableWorld):
   length: int = 64
 
   def __post_init__(self) -> None:
-    if self._family is None:
+    if finite_groups.kind_and_degree(self.group) is None:
       raise core.InputError(
-        f'groups: group={self.group!r}; available: parity, z2 to z{LARGEST}, '
-        's2 to s6, a3 to a6'
+        f'groups: group={self.group!r}; available: {finite_groups.AVAILABLE}'
       )
     if self.tokens not in TOKENS:
       raise core.InputError(
@@ -64,62 +60,30 @@ class World(table.TableWorld):
       )
 
   @functools.cached_property
-  def _family(self) -> tuple[str, int] | None:
-    """'z', 's' or 'a' and its number; None where there is no such group."""
-    text = 'z2' if self.group == 'parity' else self.group
-    match = re.fullmatch('([zsa])([1-9][0-9]{0,2})', text)
-    if match is None:
-      return None
-    kind, size = match[1], int(match[2])
-    low, high = {'z': (2, LARGEST), 's': (2, 6), 'a': (3, 6)}[kind]
-    return (kind, size) if low <= size <= high else None
+  def _group(self) -> finite_groups.Group:
+    return finite_groups.make(self.group)
 
-  @functools.cached_property
+  @property
   def elements(self) -> np.ndarray:
-    """[S, n] int32 images of 0..n - 1, in order; row 0 is the identity.
+    """[S, n] int32, see `finite_groups.Group`."""
+    return self._group.elements
 
-    Of a cyclic group n is 1 and the entry the number itself.
-    """
-    kind, size = self._family
-    if kind == 'z':
-      return np.arange(size, dtype=np.int32)[:, None]
-    found = np.array([*itertools.permutations(range(size))], np.int32)
-    return found if kind == 's' else found[~odd(found)]
+  @property
+  def names(self) -> tuple[str, ...]:
+    """Of every element: a number, or cycles of 1..n; 'e' is the identity."""
+    return self._group.names
 
   @functools.cached_property
   def chosen(self) -> np.ndarray:
     """[A] int32 rows of the elements that are tokens, ascending."""
-    size = len(self.elements)
     if self.tokens == 'all':
-      return np.arange(size, dtype=np.int32)
-    kind, n = self._family
-    if kind == 'z':
-      return np.arange(2, dtype=np.int32)
-    first = (0, 1) if kind == 's' else (0, 1, 2)
-    start = 1 if kind == 'a' and n % 2 == 0 else 0
-    wanted = {'e', cycle(first), cycle(range(start, n))}
-    return np.flatnonzero([name in wanted for name in self.names]).astype(
-      np.int32
-    )
+      return np.arange(len(self.elements), dtype=np.int32)
+    return self._group.generators()
 
   @functools.cached_property
   def delta(self) -> np.ndarray:
     """[S, A] int32: row of the state's element times the token's."""
-    elements, chosen = self.elements, self.elements[self.chosen]
-    if self._family[0] == 'z':
-      return (elements + chosen.T) % len(elements)
-    products = chosen.T[elements]  # [S, n, A]: token after state.
-    places = elements.shape[1] ** np.arange(elements.shape[1])[::-1]
-    codes = elements @ places  # Ascending, as rows are in order.
-    found = np.searchsorted(codes, np.tensordot(products, places, (1, 0)))
-    return found.astype(np.int32)
-
-  @functools.cached_property
-  def names(self) -> tuple[str, ...]:
-    """Of every element: a number, or cycles of 1..n; 'e' is the identity."""
-    if self._family[0] == 'z':
-      return tuple(str(k) for k in range(len(self.elements)))
-    return tuple(cycles(images) for images in self.elements.tolist())
+    return self._group.products(self.chosen)
 
   @functools.cached_property
   def vocab(self) -> tuple[str, ...]:
@@ -179,33 +143,8 @@ class World(table.TableWorld):
   def render(self, state: np.ndarray) -> str:
     """What goes where, or the number."""
     name = self.format_state(state)
-    if state[0] < 0 or self._family[0] == 'z':
+    if state[0] < 0 or self._group.kind == 'z':
       return svg.card([name])
     images = [str(k + 1) for k in self.elements[int(state[0])]]
     heads = [str(k + 1) for k in range(len(images))]
     return svg.table(heads, [images], title=name)
-
-
-def odd(permutations: np.ndarray) -> np.ndarray:
-  """[N] bool: has a permutation [N, n] an odd number of inversions?"""
-  first, second = np.triu_indices(permutations.shape[1], 1)
-  wrong = permutations[:, first] > permutations[:, second]
-  return wrong.sum(1) % 2 == 1
-
-
-def cycle(places: range | tuple[int, ...]) -> str:
-  """Written form of one cycle of places 0.. ."""
-  return '(' + ''.join(str(k + 1) for k in places) + ')'
-
-
-def cycles(images: list[int]) -> str:
-  """Written form of a permutation, each cycle from its least place."""
-  found, seen = '', set()
-  for start in range(len(images)):
-    here, path = start, []
-    while here not in seen:
-      seen.add(here)
-      path.append(here)
-      here = images[here]
-    found += cycle(tuple(path)) if len(path) > 1 else ''
-  return found or 'e'

@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import functools
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 
@@ -77,17 +78,26 @@ def drawn(legal: np.ndarray, uniform: np.ndarray) -> np.ndarray:
 
 
 def stream(
-  world: core.World, num: int, seed: int, split: str, length: int
+  world: core.World,
+  num: int,
+  seed: int,
+  split: str,
+  length: int,
+  play: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> core.Sequences:
-  """Random play: each token uniform over the legal ones, to `length` or over.
+  """The first `num` of a split from an endless list of random sequences.
 
   Sequence n depends on (seed, n) alone; those of another split are left out.
+
+  play: numbers [N] -> tokens [N, length] of these sequences; default random
+    play: each token uniform over the legal ones, to `length` or over.
   """
+  play = play or functools.partial(_play, world, seed, length)
   kept = [np.zeros((0, length), np.int32)]
   have, first, chunk = 0, 0, max(num, 64)
   limit = 2**16 + 400 * num
   while have < num and first < limit:
-    tokens = _play(world, np.arange(first, first + chunk), seed, length)
+    tokens = play(np.arange(first, first + chunk))
     first += chunk
     lengths = (tokens != core.PAD).sum(-1)
     key = world.key(core.Sequences(tokens, lengths))
@@ -99,7 +109,7 @@ def stream(
 
 
 def _play(
-  world: core.World, numbers: np.ndarray, seed: int, length: int
+  world: core.World, seed: int, length: int, numbers: np.ndarray
 ) -> np.ndarray:
   tokens = np.zeros((len(numbers), length), np.int32)
   states = world.init(len(numbers))

@@ -8,7 +8,6 @@ their end; where two leave an intersection in one direction, the shorter stays
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import math
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from wm import core
+from wm.worlds.base import csv_file
 
 # Clockwise from north: sector k is centred on 45 k degrees.
 DIRECTIONS = ('N', 'NE', 'E', 'SE', 'S', 'SW', 'W', 'NW')
@@ -223,12 +223,12 @@ def load_csv(nodes: str | Path, edges: str | Path) -> StreetGraph:
     InputError: a missing file or column, a malformed value, an unknown node
       or direction, and all that `build` checks.
   """
-  table = _read(nodes, ('osm_id', 'lat', 'lon'))
+  table = csv_file.read(nodes, ('osm_id', 'lat', 'lon'))
   ids = _numbers(nodes, 'osm_id', table['osm_id'], int)
   lat = _numbers(nodes, 'lat', table['lat'], float)
   lon = _numbers(nodes, 'lon', table['lon'], float)
   _check_nodes(ids, lat, lon, str(nodes))
-  table = _read(edges, ('node', 'direction', 'neighbor'))
+  table = csv_file.read(edges, ('node', 'direction', 'neighbor'))
   sources = _rows(edges, 'node', table['node'], ids)
   targets = _rows(edges, 'neighbor', table['neighbor'], ids)
   labels = _labels(edges, table['direction'])
@@ -259,7 +259,7 @@ def load_turns(
     InputError: a missing file or column, a node twice, or directions that
       are not those of the graph.
   """
-  columns = _read(path, ('node', 'directions'))
+  columns = csv_file.read(path, ('node', 'directions'))
   nodes = _numbers(path, 'node', columns['node'], int).tolist()
   row = {node: n for n, node in enumerate(graph.ids.tolist())}
   legal = [set(np.flatnonzero(labels >= 0)) for labels in graph.delta]
@@ -281,36 +281,6 @@ def load_turns(
   if missing.size:
     raise core.InputError(f'{path}: node {graph.ids[missing[0]]} is missing')
   return turns, known
-
-
-def _read(path: str | Path, required: tuple[str, ...]) -> dict[str, list[str]]:
-  """Columns of a CSV file as text."""
-  try:
-    with open(path, encoding='utf-8-sig', newline='') as file:
-      reader = csv.reader(file, strict=True)
-      header = [name.strip() for name in next(reader, [])]
-      missing = [name for name in required if name not in header]
-      if missing:
-        raise core.InputError(
-          f'{path} has no column {missing[0]!r}; expected '
-          f'{",".join(required)}, found {",".join(header) or "nothing"}'
-        )
-      rows = []
-      for row in reader:
-        if len(row) != len(header) and row:
-          raise core.InputError(
-            f'{path}, line {reader.line_num}: {len(row)} fields, expected '
-            f'{len(header)}'
-          )
-        if row:
-          rows.append(row)
-  except FileNotFoundError as error:
-    raise core.InputError(f'no such file: {path}') from error
-  except (IsADirectoryError, UnicodeDecodeError, csv.Error) as error:
-    raise core.InputError(f'{path} is not a CSV file: {error}') from error
-  if not rows:
-    raise core.InputError(f'{path} has a header but no rows')
-  return dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
 
 
 def _numbers(

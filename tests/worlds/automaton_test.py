@@ -1,0 +1,268 @@
+"""Automata: known languages, regular expressions, sampling, pictures."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.worlds import languages
+from wm import core
+from wm.core import registry
+from wm.worlds import automaton
+
+BINARY = 10  # Longest words over 0 and 1 that are all asked about.
+
+# Membership by Python's re, and states of the complete minimal automaton.
+TOMITA = {
+  'tomita1': (r'1*', 2),
+  'tomita2': (r'(10)*', 3),
+  # Not: an odd run of ones and, anywhere after it, an odd run of zeros.
+  'tomita3': (r'(?!(.*0)?1(11)*(0.*1)?0(00)*(1.*)?$).*', 5),
+  'tomita4': (r'(?!.*000).*', 4),
+  'tomita5': (r'(?=(1*01*0)*1*$)(0*10*1)*0*', 4),
+  'tomita6': None,  # Counted, not matched.
+  'tomita7': (r'0*1*0*1*', 5),
+}
+
+
+@pytest.mark.parametrize('name', TOMITA)
+def test_tomita_languages_are_what_python_matches(name):
+  world = automaton.World(preset=name)
+  some = [*languages.words('01', BINARY)]
+  if name == 'tomita6':
+    wanted = [(w.count('0') - w.count('1')) % 3 == 0 for w in some]
+    size = 3
+  else:
+    pattern, size = TOMITA[name]
+    wanted = [bool(re.fullmatch(pattern, ''.join(word))) for word in some]
+  np.testing.assert_array_equal(languages.accepted(world, some), wanted)
+  facts = world.facts()
+  assert facts['states_given'] == size
+  assert facts['states'] == size - facts['dead_ends']
+  assert facts['merged'] == facts['unreachable'] == 0
+
+
+@pytest.mark.parametrize(
+  ('name', 'numbers'),
+  [
+    ('tomita1', [1, 1, 1, 1, 1, 1, 1, 1]),
+    ('tomita2', [1, 0, 1, 0, 1, 0, 1, 0]),
+    ('tomita4', [1, 2, 4, 7, 13, 24, 44, 81]),  # Tribonacci.
+    ('tomita5', [1, 0, 2, 0, 8, 0, 32, 0]),
+    ('tomita6', [1, 0, 2, 2, 6, 10, 22, 42]),
+    # Up to four runs: 1 + n + C(n, 2) + C(n, 3) beginnings, either way.
+    ('tomita7', [1, 2, 4, 8, 15, 26, 42, 64]),
+    ('dyck_1_2', [1, 0, 1, 0, 2, 0, 4, 0]),  # Powers of 2.
+    ('dyck_1_3', [1, 0, 1, 0, 2, 0, 5, 0, 13, 0, 34]),  # Fibonacci.
+    ('dyck_1_9', [1, 0, 1, 0, 2, 0, 5, 0, 14, 0, 42, 0, 132]),  # Catalan.
+    ('dyck_2_9', [1, 0, 2, 0, 8, 0, 40, 0, 224]),  # 2^n of these.
+    ('dyck_2_1', [1, 0, 2, 0, 4, 0, 8]),
+    ('s3', [1, 1, 6, 36, 216]),  # The last symbol is forced: 6^(n - 1).
+    ('z5_generators', [1, 1, 1, 1, 1, 2, 7, 22]),
+  ],
+)
+def test_numbers_of_words_by_length_are_golden(name, numbers):
+  world = automaton.World(preset=name)
+  assert counted(world, len(numbers) - 1) == numbers
+
+
+def counted(world, longest):
+  """Words of each length, by integer counts along the table."""
+  ways = {0: 1}
+  found = []
+  for _ in range(longest + 1):
+    found.append(sum(n for s, n in ways.items() if world.delta[s, 0] >= 0))
+    after = {}
+    for row, number in ways.items():
+      for head in world.delta[row, 1:].tolist():
+        if head >= 0:
+          after[head] = after.get(head, 0) + number
+    ways = after
+  return found
+
+
+@pytest.mark.parametrize(
+  ('name', 'states'),
+  [
+    ('dyck_1_5', 6),
+    ('dyck_2_3', 15),
+    ('dyck_4_3', 85),
+    ('parity', 2),
+    ('z12_generators', 12),
+    ('s3', 6),
+    ('s4_generators', 24),
+    ('s5', 120),
+    ('a5', 60),
+    ('s6_generators', 720),
+  ],
+)
+def test_presets_are_minimal_already(name, states):
+  facts = automaton.World(preset=name).facts()
+  assert facts == {
+    'states': states,
+    'states_given': states,
+    'unreachable': 0,
+    'dead_ends': 0,
+    'merged': 0,
+  }
+
+
+def test_a_word_problem_is_the_table_of_the_groups_world():
+  given_end = automaton.World(preset='s4_generators', minimise=False)
+  plain = registry.make('world', "groups(group='s4', tokens='generators')")
+  assert given_end.vocab[2:] == plain.vocab[1:]
+  rows = [given_end.names.index(name) for name in plain.names]
+  np.testing.assert_array_equal(
+    given_end.delta[rows, 1:], np.array(rows)[plain.delta]
+  )
+  np.testing.assert_array_equal(
+    given_end.delta[:, 0] >= 0, np.arange(25) == given_end.names.index('e')
+  )
+
+
+@pytest.mark.parametrize(
+  ('regex', 'pattern', 'symbols'),
+  [
+    ('(a|b)*abb', '(a|b)*abb', 'ab'),
+    ('a{2,3} b? | c+', 'a{2,3}b?|c+', 'abc'),
+    ('.*ab.', '.*ab.', 'ab'),
+    ('[a-c]*[^b]', '[a-c]*[ac]', 'abc'),
+    (r'(\(|\))a', r'(\(|\))a', '()a'),
+    ('(a|b)*&(.a)*', '([ab]a)*', 'ab'),
+    ('()|ab', '|ab', 'ab'),
+  ],
+)
+def test_regular_expressions_are_what_python_matches(regex, pattern, symbols):
+  pytest.importorskip('automata')
+  world = automaton.World(regex=regex)
+  assert world.vocab[2:] == tuple(sorted(symbols))
+  some = [*languages.words(world.vocab[2:], 6)]
+  wanted = [bool(re.fullmatch(pattern, ''.join(word))) for word in some]
+  np.testing.assert_array_equal(languages.accepted(world, some), wanted)
+
+
+def test_symbols_of_a_regular_expression_may_be_words():
+  pytest.importorskip('automata')
+  world = automaton.World(regex='<go> (<left>|<right>|x)* <stop>')
+  assert world.vocab == ('<pad>', 'end', 'go', 'left', 'right', 'stop', 'x')
+  turns = [('go', 'left', 'x', 'right', 'stop'), ('go', 'stop', 'x')]
+  assert languages.accepted(world, turns).tolist() == [True, False]
+
+
+@given(
+  st.recursive(
+    st.sampled_from(['a', 'b', '()']),
+    lambda inner: st.one_of(
+      st.tuples(inner, inner).map(lambda pair: f'({pair[0]}|{pair[1]})'),
+      st.tuples(inner, inner).map(''.join),
+      inner.map(lambda one: f'({one})*'),
+    ),
+    max_leaves=8,
+  )
+)
+@settings(max_examples=30, deadline=None)
+def test_any_regular_expression_is_minimal_and_right(regex):
+  pytest.importorskip('automata')
+  some = [*languages.words('ab', 6)]
+  wanted = [bool(re.fullmatch(regex, ''.join(word))) for word in some]
+  if not any(wanted[1:]):
+    return
+  world = automaton.World(regex=regex)
+  known = [word for word in some if set(word) <= set(world.vocab)]
+  right = [bool(re.fullmatch(regex, ''.join(word))) for word in known]
+  np.testing.assert_array_equal(languages.accepted(world, known), right)
+  rows = np.arange(len(world.delta))
+  firsts, seconds = (grid.reshape(-1, 1) for grid in np.meshgrid(rows, rows))
+  told = world.boundary(firsts, seconds, 8).sizes > 0
+  told |= world.boundary(seconds, firsts, 8).sizes > 0
+  np.testing.assert_array_equal(told, (firsts != seconds)[:, 0])
+
+
+def test_lengths_are_uniform_and_words_of_a_length_are():
+  world = automaton.World(preset='tomita4', length=6)
+  num = 30_000
+  found = world.sample(num, 1)
+  lengths = np.bincount(found.lengths, minlength=7)[1:]
+  assert abs(lengths / num - 1 / 6).max() < 0.01
+  assert (found.tokens[np.arange(num), found.lengths - 1] == world.end).all()
+  drawn, counts = np.unique(
+    found.tokens[found.lengths == 5], axis=0, return_counts=True
+  )
+  assert len(drawn) == 13
+  assert abs(counts / counts.sum() - 1 / 13).max() < 0.01
+
+
+def test_words_are_uniform_over_all_of_them():
+  world = automaton.World(preset='dyck_2_2', length=7, sampling='words')
+  total = sum(counted(world, 6))
+  assert total == 1 + 2 + 8 + 32
+  drawn, counts = np.unique(
+    world.sample(30_000, 2).tokens, axis=0, return_counts=True
+  )
+  assert len(drawn) == total
+  assert abs(counts / 30_000 - 1 / total).max() < 0.005
+
+
+def test_counts_beyond_floating_point_do_not_overflow():
+  world = automaton.World(preset='s5', length=700, sampling='words')
+  found = world.sample(3, 1)
+  assert (world.judge(found) == 'valid').all()
+  assert found.lengths.min() > 690  # 120 times as many at each length.
+
+
+def test_prefixes_leave_room_for_the_shortest_end():
+  world = automaton.World(preset='dyck_1_3', length=8)
+  deep = world.parse_state('(((')
+  assert world.prefix_moves(deep).tolist() == [[3, 3]]  # 3 more, and end.
+  assert world.prefix_moves(world.parse_state('over'))[0].tolist() == [1, 0]
+  states = world.sample_states(500, 1)
+  assert set(map(world.format_state, states)) == {'empty', '(', '((', '((('}
+
+
+def test_only_what_fits_the_budget_is_completable():
+  world = automaton.World(preset='dyck_1_3')
+  one = np.repeat(world.parse_state('('), 4, 0)
+  opened, closed = (world.vocab.index(symbol) for symbol in '()')
+  fits = world.completable(one, np.array([1, 2, 3, 4]))
+  assert fits[:, closed].tolist() == [False, True, True, True]
+  assert fits[:, opened].tolist() == [False, False, False, True]
+  assert not fits[:, world.end].any()
+
+
+def test_a_small_automaton_is_drawn_and_a_large_one_told():
+  small = automaton.World(preset='tomita5')
+  drawing = small.render(small.parse_state('q2')[0])
+  assert drawing.count('<circle') == 4 + 1  # One is accepting.
+  assert drawing.count('marker-end') == 8 + 1
+  large = automaton.World(preset='s5')
+  assert 'leads to' in large.render(large.parse_state('(12)')[0])
+  for world in (small, large):
+    assert world.render(world.parse_state('dead')[0])
+
+
+@pytest.mark.parametrize(
+  ('fields', 'match'),
+  [
+    ({'file': 'no/such.json'}, 'no such file: no/such.json'),
+    ({'file': 'a.json', 'regex': 'a'}, 'file and regex were given'),
+    ({'preset': 'tomita8'}, "unknown preset 'tomita8'; available: tomita1"),
+    ({'preset': 'dyck_2_40'}, 'at most 100,000'),
+    ({'preset': 'a6'}, 'a6_generators has few'),
+    ({'preset': 'dyck_1_9', 'length': 2}, 'takes 3 tokens, end included'),
+    ({'regex': 'aaaa', 'length': 4}, 'takes 5 tokens'),
+    ({'length': 1}, 'at least 2 tokens'),
+    ({'sampling': 'walks'}, 'available: lengths, words'),
+    ({'regex': '(a'}, 'is no regular expression'),
+    ({'regex': 'a&b'}, 'its language is empty'),
+    ({'regex': 'a{3,1}'}, 'is no regular expression'),
+    ({'regex': '()'}, '0 symbols'),
+  ],
+)
+def test_bad_fields_are_one_clear_line(fields, match):
+  if 'regex' in fields:
+    pytest.importorskip('automata')
+  with pytest.raises(core.InputError, match=re.escape(match)) as error:
+    automaton.World(**fields).facts()
+  assert '\n' not in str(error.value)

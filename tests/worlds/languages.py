@@ -1,0 +1,25 @@
+"""Words, and which of them are in the language of a world."""
+
+import itertools
+
+import numpy as np
+
+from wm import core
+
+
+def words(symbols, longest):
+  """All words over some symbols, up to a length."""
+  for length in range(longest + 1):
+    yield from itertools.product(symbols, repeat=length)
+
+
+def accepted(world, some):
+  """Which of some words are in the world's language, by its own judgement."""
+  width = max(map(len, some)) + 1
+  index = {symbol: k for k, symbol in enumerate(world.vocab)}
+  tokens = np.zeros((len(some), width), np.int32)
+  for row, word in zip(tokens, some, strict=True):
+    row[: len(word)] = [index[symbol] for symbol in word]
+    row[len(word)] = world.end
+  lengths = np.array([len(word) + 1 for word in some], np.int32)
+  return world.judge(core.Sequences(tokens, lengths)) == 'valid'

@@ -1,0 +1,259 @@
+"""Deterministic automata as they are given, and what of them a world keeps.
+
+A world keeps the states that a word reaches from the start and that some word
+leads on to acceptance, one of each that accept the same rest words. Layout of
+its table, of S kept states and A symbols:
+
+                 column 0   columns 1..A      without accepting states there
+                 end        symbols           is neither column 0 nor row S
+    rows 0..S-1  S or DEAD  rows or DEAD      (row 0 is the start)
+    row S        DEAD       DEAD              after `end`
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from wm import core
+from wm.kernels import dfa
+
+END, OVER, PADDING = 'end', 'over', '<pad>'
+RESERVED = ('dead', OVER)  # What states are called that no file names.
+MOST_SYMBOLS = 125  # Labels of compiled kernels, less `end`.
+SHOWN = 3  # Members of a merged state that its name lists.
+
+
+class Machine(NamedTuple):
+  """An automaton as it was given.
+
+  Attributes:
+    symbols: of the alphabet, in order; A of them.
+    states: names in order, or None where they have none.
+    delta: [S, A] int32 next states, DEAD where there is none.
+    start: the state of the empty word.
+    accepting: [S] bool, or None where sequences just stop.
+  """
+
+  symbols: tuple[str, ...]
+  states: tuple[str, ...] | None
+  delta: np.ndarray
+  start: int
+  accepting: np.ndarray | None
+
+
+class Reduced(NamedTuple):
+  """What a world keeps of a machine.
+
+  Attributes:
+    delta: the table as the module draws it, int32.
+    names: of all its rows.
+    rows: row by name; a merged state also goes by each of its members' names.
+    need: [rows] int64 fewest tokens to the end of a sequence, `end` included;
+      0 everywhere without accepting states.
+    facts: counts for `core.World.facts`.
+  """
+
+  delta: np.ndarray
+  names: tuple[str, ...]
+  rows: dict[str, int]
+  need: np.ndarray
+  facts: dict[str, int]
+
+
+def build(
+  where: str,
+  states: Sequence[str],
+  edges: Iterable[tuple[str, str, str]],
+  start: str,
+  accepting: Sequence[str] | None,
+  symbols: Sequence[str] | None = None,
+) -> Machine:
+  """A machine of named states.
+
+  Args:
+    where: what errors name, such as a path.
+    states: all names.
+    edges: (state, symbol, next state).
+    start: one of the states.
+    accepting: some of the states, or None where sequences just stop.
+    symbols: the alphabet in order; None is the edges' symbols, sorted.
+
+  Raises:
+    InputError: an unknown state or symbol, a name that cannot be used, or two
+      edges from one state with one symbol.
+  """
+  edges = list(edges)
+  if symbols is None:
+    symbols = sorted({symbol for _, symbol, _ in edges})
+  _check_symbols(where, symbols, accepting is not None)
+  row = _numbered(where, 'state', states)
+  column = _numbered(where, 'symbol', symbols)
+  for state in RESERVED:
+    if state in row:
+      raise core.InputError(
+        f'{where}: a state is named {state!r}; the names {", ".join(RESERVED)} '
+        'are taken: rename it'
+      )
+  delta = np.full((len(states), len(symbols)), core.DEAD, np.int32)
+  for state, symbol, after in edges:
+    at = (
+      _known(where, 'state', state, row),
+      _known(where, 'symbol', symbol, column),
+    )
+    following = _known(where, 'state', after, row)
+    if delta[at] not in (core.DEAD, following):
+      raise core.InputError(
+        f'{where}: state {state!r} leads with {symbol!r} to both '
+        f'{states[delta[at]]!r} and {after!r}; expected a deterministic '
+        'automaton'
+      )
+    delta[at] = following
+  final = None
+  if accepting is not None:
+    final = np.zeros(len(states), bool)
+    final[[_known(where, 'state', name, row) for name in accepting]] = True
+  first = _known(where, 'start state', start, row)
+  return Machine(tuple(symbols), tuple(states), delta, first, final)
+
+
+def _check_symbols(where: str, symbols: Sequence[str], ends: bool) -> None:
+  """Raises InputError where symbols cannot be tokens."""
+  taken = (PADDING, END) if ends else (PADDING,)
+  for symbol in symbols:
+    if symbol.split() != [symbol] or symbol in taken:
+      raise core.InputError(
+        f'{where}: {symbol!r} is no symbol; expected words without blanks '
+        f'other than {", ".join(taken)}'
+      )
+  if not 1 <= len(symbols) <= MOST_SYMBOLS:
+    raise core.InputError(
+      f'{where} has {len(symbols)} symbols; expected 1 to {MOST_SYMBOLS}'
+    )
+
+
+def _numbered(where: str, what: str, names: Sequence[str]) -> dict[str, int]:
+  found: dict[str, int] = {}
+  for name in names:
+    if not name or name != name.strip() or name in found:
+      wrong = 'is there twice' if name in found else 'is no name'
+      raise core.InputError(f'{where}: {what} {name!r} {wrong}')
+    found[name] = len(found)
+  return found
+
+
+def _known(where: str, what: str, name: str, numbers: dict[str, int]) -> int:
+  if name not in numbers:
+    listed = ', '.join([*numbers][:8]) + (', ...' if len(numbers) > 8 else '')
+    raise core.InputError(
+      f'{where}: unknown {what} {name!r}; available: {listed}'
+    )
+  return numbers[name]
+
+
+def reduced(where: str, machine: Machine, minimise: bool) -> Reduced:
+  """What a world keeps of a machine; rows are numbered breadth first.
+
+  minimise: whether states that accept the same rest words become one.
+
+  Raises:
+    InputError: the machine accepts no word.
+  """
+  reach = dfa.reachable(machine.delta, np.array([machine.start]))
+  alive = np.ones(len(reach), bool)
+  if machine.accepting is not None:
+    need = _distances(_table(machine.delta, machine.accepting))
+    alive = np.isfinite(need[:-1])
+  if not alive[machine.start]:
+    raise core.InputError(f'{where} accepts no word: its language is empty')
+  kept = np.flatnonzero(reach & alive)
+  place = np.full(len(reach) + 1, core.DEAD, np.int32)  # DEAD is the last.
+  place[kept] = np.arange(len(kept))
+  delta = place[machine.delta[kept]]
+  final = None if machine.accepting is None else machine.accepting[kept]
+  block = np.arange(len(kept), dtype=np.int32)
+  if minimise:
+    block = dfa.minimize(delta, block * 0 if final is None else final)
+  order = _breadth_first(delta, block, int(place[machine.start]))
+  row = np.full(block.max() + 2, core.DEAD, np.int32)
+  row[block[order]] = np.arange(len(order))
+  small = row[np.append(block, core.DEAD)[delta[order]]]
+  table = _table(small, None if final is None else final[order])
+  members = [kept[block == block[one]] for one in order]
+  names, rows = _names(machine.states, members, final is not None)
+  stuck = reach & ~alive
+  if final is None:
+    stuck = reach & (machine.delta < 0).all(1)
+  facts = {
+    'states': len(order),
+    'states_given': len(reach),
+    'unreachable': int((~reach).sum()),
+    'dead_ends': int(stuck.sum()),
+    'merged': len(kept) - len(order),
+  }
+  need = _distances(table) if final is not None else np.zeros(len(table))
+  return Reduced(table, names, rows, need.astype(np.int64), facts)
+
+
+def _table(delta: np.ndarray, accepting: np.ndarray | None) -> np.ndarray:
+  """`delta` with the column of `end` and the row after it, if there is one."""
+  if accepting is None:
+    return delta
+  over = len(delta)
+  ends = np.where(accepting, over, core.DEAD).astype(np.int32)
+  wide = np.column_stack([ends, delta])
+  after = np.full((1, wide.shape[1]), core.DEAD, np.int32)
+  return np.concatenate([wide, after])
+
+
+def _distances(table: np.ndarray) -> np.ndarray:
+  """[rows] float64 fewest steps to the last row; infinite where none lead."""
+  sources, labels = np.nonzero(table >= 0)
+  heads = table[sources, labels]
+  back = sparse.coo_array(
+    (np.ones(len(heads)), (heads, sources)), (len(table),) * 2
+  )
+  return csgraph.dijkstra(back.tocsr(), indices=len(table) - 1, unweighted=True)
+
+
+def _breadth_first(
+  delta: np.ndarray, block: np.ndarray, start: int
+) -> np.ndarray:
+  """One state of each block that `start` reaches, nearest first."""
+  found, seen = [start], {int(block[start])}
+  queue = collections.deque(found)
+  while queue:
+    for after in delta[queue.popleft()].tolist():
+      if after >= 0 and int(block[after]) not in seen:
+        seen.add(int(block[after]))
+        found.append(after)
+        queue.append(after)
+  return np.array(found)
+
+
+def _names(
+  states: tuple[str, ...] | None, members: list[np.ndarray], ends: bool
+) -> tuple[tuple[str, ...], dict[str, int]]:
+  """Names of all rows, and the row of each name that a state may go by."""
+  given = [
+    [f'q{row}'] if states is None else [states[k] for k in merged]
+    for row, merged in enumerate(members)
+  ]
+  rows = {name: row for row, some in enumerate(given) for name in some}
+  names = []
+  for row, some in enumerate(given):
+    more = len(some) - SHOWN
+    name = '|'.join(some[:SHOWN]) + (f'|+{more}' if more > 0 else '')
+    while rows.get(name, row) != row:  # A state of the file is called so.
+      name += "'"
+    names.append(name)
+    rows[name] = row
+  if ends:
+    rows[OVER] = len(names)
+    names.append(OVER)
+  return tuple(names), rows

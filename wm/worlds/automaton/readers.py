@@ -1,0 +1,287 @@
+"""Automata from files, told apart by their suffix.
+
+JSON, one object; names are texts or integers:
+
+    {"alphabet": ["a", "b"],               left out: the symbols used, sorted
+     "start": "even",
+     "accepting": ["even"],                left out: sequences just stop
+     "transitions": {"even": {"a": "odd"}, "odd": {"a": "even", "b": "odd"}}}
+
+CSV, columns state,symbol,next; a row without symbol says what a state is:
+
+    state,symbol,next
+    even,,start
+    even,,accepting                        no such row: sequences just stop
+    even,a,odd
+    odd,,                                  only names it, for one without edges
+
+GraphML and DOT (.dot, .gv): a directed graph whose edges have a `label`, the
+symbol or several of them separated by commas or blanks. The start has the node
+attribute start=true, or is the head of the one edge without label that leaves
+a node without other edges, as drawn; accepting states have accepting=true or
+shape=doublecircle.
+
+What is no state's edge leads nowhere: the symbol is illegal there. Files are
+data alone, and nondeterministic ones are refused (a regular expression may say
+the same language).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from wm import core
+from wm.worlds.automaton import machine
+from wm.worlds.base import csv_file
+
+KEYS = ('alphabet', 'start', 'accepting', 'transitions')
+MARKS = ('start', 'accepting', '')
+
+
+def read(path: str) -> machine.Machine:
+  """The automaton in a file.
+
+  Raises:
+    InputError: no such file, another suffix, or not such a file.
+  """
+  readers = {
+    '.json': _json,
+    '.csv': _csv,
+    '.graphml': _graphml,
+    '.dot': _dot,
+    '.gv': _dot,
+  }
+  suffix = Path(path).suffix
+  if suffix not in readers:
+    raise core.InputError(
+      f'{path}: unknown suffix {suffix!r}; available: {", ".join(readers)}'
+    )
+  if not Path(path).is_file():
+    raise core.InputError(f'no such file: {path}')
+  return readers[suffix](path)
+
+
+def _text(path: str) -> str:
+  try:
+    return Path(path).read_text('utf-8-sig')
+  except UnicodeDecodeError as error:
+    raise core.InputError(f'{path} is not a text file: {error}') from error
+
+
+def _json(path: str) -> machine.Machine:
+  """See the module."""
+
+  def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    keys = [key for key, _ in pairs]
+    for key in keys:
+      if keys.count(key) > 1:
+        raise core.InputError(
+          f'{path}: {key!r} is there twice; expected a deterministic automaton'
+        )
+    return dict(pairs)
+
+  try:
+    held = json.loads(_text(path), object_pairs_hook=unique)
+  except (json.JSONDecodeError, RecursionError) as error:
+    raise core.InputError(f'{path} is not JSON: {error}') from error
+  if not isinstance(held, dict):
+    raise core.InputError(
+      f'{path} holds {_kind(held)}; expected an object with {", ".join(KEYS)}'
+    )
+  for key in held:
+    if key not in KEYS:
+      raise core.InputError(
+        f'{path}: unknown key {key!r}; available: {", ".join(KEYS)}'
+      )
+  for key in ('start', 'transitions'):
+    if key not in held:
+      raise core.InputError(f'{path} has no {key!r}; expected one')
+  table = held['transitions']
+  if not isinstance(table, dict):
+    raise core.InputError(
+      f'{path}: transitions hold {_kind(table)}; expected an object of states'
+    )
+  edges = []
+  for state, row in table.items():
+    if not isinstance(row, dict):
+      raise core.InputError(
+        f'{path}: state {state!r} holds {_kind(row)}; expected an object of '
+        'symbols and next states'
+      )
+    edges += [
+      (state, symbol, _name(f'{path}: state {state!r}, {symbol!r}', after))
+      for symbol, after in row.items()
+    ]
+  names = {
+    key: _listed(f'{path}: {key}', held[key]) if key in held else None
+    for key in ('alphabet', 'accepting')
+  }
+  start = _name(f'{path}: start', held['start'])
+  return machine.build(
+    path, [*table], edges, start, names['accepting'], names['alphabet']
+  )
+
+
+def _kind(value: Any) -> str:
+  return f'a value of type {type(value).__name__}'
+
+
+def _listed(where: str, value: Any) -> list[str]:
+  if not isinstance(value, list):
+    raise core.InputError(f'{where} holds {_kind(value)}; expected a list')
+  return [_name(where, one) for one in value]
+
+
+def _name(where: str, value: Any) -> str:
+  """A name as text; a list of next states is refused."""
+  if isinstance(value, bool) or not isinstance(value, str | int):
+    raise core.InputError(
+      f'{where} holds {_kind(value)}; expected one name, a text or an integer'
+    )
+  return str(value)
+
+
+def _csv(path: str) -> machine.Machine:
+  """See the module."""
+  found = csv_file.read(path, ('state', 'symbol', 'next'))
+  rows = [
+    tuple(field.strip() for field in row)
+    for row in zip(found['state'], found['symbol'], found['next'], strict=True)
+  ]
+  edges = [row for row in rows if row[1]]
+  marked: dict[str, list[str]] = {mark: [] for mark in MARKS}
+  for state, symbol, mark in rows:
+    if not symbol and mark not in MARKS:
+      raise core.InputError(
+        f'{path}: state {state!r} has a row without symbol that says {mark!r}; '
+        "available: 'start', 'accepting', or nothing"
+      )
+    if not symbol:
+      marked[mark].append(state)
+  states = [*dict.fromkeys(state for state, _, _ in rows)]
+  start = _one_start(path, marked['start'], 'a row STATE,,start')
+  return machine.build(path, states, edges, start, marked['accepting'] or None)
+
+
+def _one_start(path: str, found: list[str], expected: str) -> str:
+  """The start of a file; raises InputError where it has none or several."""
+  if len(found) != 1:
+    named = ': ' + ', '.join(found) if found else ''
+    raise core.InputError(
+      f'{path} has {len(found)} start states{named}; expected one, by '
+      + expected
+    )
+  return found[0]
+
+
+def _graphml(path: str) -> machine.Machine:
+  """See the module."""
+  import networkx as nx
+
+  try:
+    graph = nx.read_graphml(path)
+  except (
+    ElementTree.ParseError,
+    nx.NetworkXError,
+    ValueError,
+    KeyError,
+    AttributeError,
+    TypeError,
+  ) as error:
+    raise core.InputError(
+      f'{path} is not GraphML: ' + ' '.join(str(error).split())
+    ) from error
+  return _of_graph(path, graph)
+
+
+def _dot(path: str) -> machine.Machine:
+  """See the module."""
+  import networkx as nx
+
+  try:
+    import pydot
+  except ModuleNotFoundError as error:
+    raise core.InputError(
+      "automata from DOT need the extra 'automata': pip install -e "
+      "'.[automata]'"
+    ) from error
+  said = io.StringIO()
+  with contextlib.redirect_stdout(said):  # Where pydot says what is wrong.
+    found = pydot.graph_from_dot_data(_text(path))
+  if not found or len(found) != 1:
+    why = said.getvalue().strip().rpartition('\n')[2] or 'not one graph'
+    raise core.InputError(f'{path} is not DOT: {why}')
+  if any(part.get_edge_list() for part in found[0].get_subgraph_list()):
+    raise core.InputError(
+      f'{path} has edges in a subgraph; expected all of them in the graph'
+    )
+  graph = nx.nx_pydot.from_pydot(found[0])
+  for node, shape in _shapes(found[0]):
+    graph.nodes[node].setdefault('shape', shape)
+  return _of_graph(path, graph)
+
+
+def _shapes(graph: Any) -> list[tuple[str, str]]:
+  """Node and shape, by the `node [shape=...]` that is written before it."""
+  defaults = sorted(
+    (node.get_sequence(), node.get('shape'))
+    for node in graph.get_nodes()
+    if node.get_name() == 'node' and node.get('shape')
+  )
+  found = []
+  for node in graph.get_nodes():
+    before = [shape for at, shape in defaults if at < node.get_sequence()]
+    if before and node.get_name() not in ('node', 'edge', 'graph'):
+      found.append((node.get_name().strip('"'), before[-1]))
+  return found
+
+
+def _of_graph(path: str, graph: Any) -> machine.Machine:
+  """An automaton from a networkx graph."""
+  if not graph.is_directed():
+    raise core.InputError(f'{path} is undirected; expected a directed graph')
+  bare = [
+    (tail, head)
+    for tail, head, data in graph.edges(data=True)
+    if not _attribute(data, 'label')
+  ]
+  # An arrow out of nothing, as automata are drawn, is no edge.
+  arrows = {
+    tail: head
+    for tail, head in bare
+    if graph.degree(tail) == 1 and tail != head
+  }
+  for tail, head in bare:
+    if tail not in arrows:
+      raise core.InputError(
+        f'{path}: the edge from {tail} to {head} has no label; expected a '
+        'symbol on each'
+      )
+  nodes = [node for node in graph if node not in arrows]
+  starts = dict.fromkeys([str(head) for head in arrows.values()])
+  edges, accepting = [], []
+  for node in nodes:
+    data = graph.nodes[node]
+    if _attribute(data, 'start').lower() == 'true':
+      starts[str(node)] = None
+    double = _attribute(data, 'shape') == 'doublecircle'
+    if double or _attribute(data, 'accepting').lower() == 'true':
+      accepting.append(str(node))
+  for tail, head, data in graph.edges(data=True):
+    if tail not in arrows:
+      labels = re.split(r'[,\s]+', _attribute(data, 'label'))
+      edges += [(str(tail), label, str(head)) for label in labels if label]
+  start = _one_start(path, [*starts], 'start=true or an arrow out of nothing')
+  names = [str(node) for node in nodes]
+  return machine.build(path, names, edges, start, accepting or None)
+
+
+def _attribute(data: dict[str, Any], name: str) -> str:
+  """An attribute as text without quotes; '' where there is none."""
+  return str(data.get(name, '')).strip().strip('"').strip()

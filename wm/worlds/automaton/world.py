@@ -1,0 +1,240 @@
+"""A regular language, or the paths of any finite automaton.
+
+The automaton is a file (`readers`), a regular expression (`regular`) or a
+preset (`presets`):
+
+    automaton(file='lift.json')             JSON, CSV, GraphML or DOT
+    automaton(regex='(<left>|<right>)*')    needs the extra `automata`
+    automaton(preset='tomita3')             by default dyck_2_3
+
+    even --a--> odd --a--> even     'end' is legal exactly where a state accepts
+
+With accepting states a sequence is a word of the language and `end`; a symbol
+is legal while some word of the language goes on with it. Without, sequences
+stop after `length` tokens, or where nothing is legal.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import ClassVar
+
+import numpy as np
+
+from wm import core
+from wm.worlds.automaton import machine, picture, presets, readers, regular
+from wm.worlds.base import table
+
+DEFAULT = 'dyck_2_3'
+SAMPLING = ('lengths', 'words')
+WORD, SYMBOL = 3, 4  # Mixed into seeds, apart from those of random play.
+
+
+@dataclasses.dataclass(frozen=True)
+class World(table.TableWorld):
+  """A finite automaton of the user's, or a well-known one.
+
+  A row of its table is a state that can be reached and can still lead to a
+  word, numbered breadth first; the last row is what `end` leads to. All other
+  states are counted in `facts` and left out.
+
+  Attributes:
+    file: of the automaton: .json, .csv, .graphml, .dot or .gv.
+    regex: regular expression instead.
+    preset: name instead: tomita1 to tomita7, dyck_KINDS_DEPTH, or a group such
+      as z5 or s3_generators (its word problem).
+    minimise: whether states that allow the same continuations become one, as
+      exact boundaries cannot tell them apart.
+    length: most tokens of a sequence, `end` included.
+    sampling: of words: 'lengths' draws a length uniformly from those that have
+      a word, then a word uniformly from those of that length; 'words' draws
+      uniformly from all words, most of which are long. Without accepting
+      states each token is uniform over the legal ones.
+  """
+
+  version: ClassVar[str] = '1'
+
+  file: str = ''
+  regex: str = ''
+  preset: str = ''
+  minimise: bool = True
+  length: int = 32
+  sampling: str = 'lengths'
+
+  def __post_init__(self) -> None:
+    given = [n for n in ('file', 'regex', 'preset') if getattr(self, n)]
+    if len(given) > 1:
+      raise core.InputError(
+        f'automaton: {" and ".join(given)} were given; expected one of them'
+      )
+    if self.length < 2:
+      raise core.InputError(
+        f'automaton: length={self.length}; expected at least 2 tokens'
+      )
+    if self.sampling not in SAMPLING:
+      raise core.InputError(
+        f'automaton: sampling={self.sampling!r}; available: '
+        + ', '.join(SAMPLING)
+      )
+
+  @functools.cached_property
+  def given(self) -> machine.Machine:
+    """The automaton as given; raises InputError where it is bad."""
+    if self.file:
+      return readers.read(self.file)
+    if self.regex:
+      return regular.read(self.regex)
+    return presets.make(self.preset or DEFAULT)
+
+  @functools.cached_property
+  def _kept(self) -> machine.Reduced:
+    where = self.file or self.regex or self.preset or DEFAULT
+    kept = machine.reduced(where, self.given, self.minimise)
+    heads = kept.delta[0, int(self._ends) :]
+    heads = heads[heads >= 0]
+    if not heads.size:
+      raise core.InputError(f'{where} has no word but the empty one')
+    shortest = 1 + kept.need[heads].min()
+    if shortest > self.length:
+      raise core.InputError(
+        f'{where}: length={self.length}; its shortest word that is not empty '
+        f'takes {shortest} tokens, end included'
+      )
+    return kept
+
+  @property
+  def _ends(self) -> bool:
+    return self.given.accepting is not None
+
+  @property
+  def delta(self) -> np.ndarray:
+    """[S, A] int32, as `machine` draws it."""
+    return self._kept.delta
+
+  @property
+  def names(self) -> tuple[str, ...]:
+    """Of all rows."""
+    return self._kept.names
+
+  @functools.cached_property
+  def vocab(self) -> tuple[str, ...]:
+    """'<pad>', 'end' where states accept, then the symbols."""
+    ends = (machine.END,) if self._ends else ()
+    return (machine.PADDING, *ends, *self.given.symbols)
+
+  @property
+  def end(self) -> int:
+    """Id of 'end'; DEAD without accepting states."""
+    return 1 if self._ends else core.DEAD
+
+  @property
+  def max_len(self) -> int:
+    """Most tokens of a sequence, `end` included."""
+    return self.length
+
+  # Words.
+
+  @functools.cached_property
+  def _words(self) -> tuple[np.ndarray, np.ndarray]:
+    """Words by length: [length, S], scaled by row, and [length] natural logs.
+
+    Entry [r, s] is proportional to the number of ways to accept after exactly
+    r more symbols from row s; the logs are of the numbers from the start.
+    """
+    symbols, final = self.delta[:, 1:], self.delta[:, 0] >= 0
+    words = np.zeros((self.length, len(symbols)))
+    logs, scale = np.full(self.length, -np.inf), 0.0
+    words[0] = final
+    for r in range(self.length):
+      if r:
+        ways = np.where(symbols >= 0, words[r - 1][symbols], 0.0).sum(1)
+        most = max(ways.max(), 1e-300)
+        words[r], scale = ways / most, scale + np.log(most)
+      if words[r, 0]:
+        logs[r] = np.log(words[r, 0]) + scale
+    return words, logs
+
+  def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
+    """Words as `sampling` says, with `end`; or random play, see TableWorld.
+
+    Counts of words are float64: shares are exact to rounding.
+    """
+    if not self._ends:
+      return super().sample(num, seed, split)
+    play = functools.partial(self._drawn, seed)
+    return table.stream(self, num, seed, split, self.length, play)
+
+  def _drawn(self, seed: int, numbers: np.ndarray) -> np.ndarray:
+    """Tokens [N, length] of the words with these numbers [N]."""
+    words, logs = self._words
+    mass = np.isfinite(logs) * 1.0
+    if self.sampling == 'words':
+      mass = np.exp(logs - logs.max())
+    uniform = core.uniforms(seed, numbers, WORD)
+    left = _picked(np.broadcast_to(mass, (len(numbers), len(mass))), uniform)
+    tokens = np.zeros((len(numbers), self.length), np.int32)
+    tokens[np.arange(len(numbers)), left] = self.end
+    rows = np.zeros(len(numbers), np.int32)
+    for k in range(int(left.max(initial=0))):
+      going = np.flatnonzero(left > k)
+      heads = self.delta[rows[going], 1:]
+      mass = words[left[going, None] - k - 1, heads] * (heads >= 0)
+      label = _picked(mass, core.uniforms(seed, numbers[going], SYMBOL, k))
+      tokens[going, k] = label + 2
+      rows[going] = heads[np.arange(len(going)), label]
+    return tokens
+
+  @functools.cached_property
+  def _arrivals(self) -> np.ndarray:
+    """[max_len, S] bool: may a sequence be in a row after k tokens of it?"""
+    found = self._ways > 0
+    if self._ends:
+      moves = np.arange(self.length)[:, None]
+      found &= moves + self._kept.need <= self.length
+      found[:, -1] = False  # Nothing follows `end`.
+    return found
+
+  def completable(self, states: np.ndarray, budget: np.ndarray) -> np.ndarray:
+    """[B, V] bool: see core.World; the shortest rest word must fit."""
+    legal = self.legal(states)
+    need = self._kept.need[self.delta[states[:, 0]]]
+    legal[:, 1:] &= need + 1 <= np.asarray(budget)[:, None]
+    return legal
+
+  def facts(self) -> dict[str, int]:
+    """States kept and given, and what became of the rest.
+
+    'unreachable': no word leads there. 'dead_ends': reachable, but nothing is
+    accepted any more (without accepting states: nothing is legal; these are
+    kept). 'merged': taken for another with the same continuations.
+    """
+    return self._kept.facts
+
+  # Text and pictures.
+
+  def parse_state(self, text: str) -> np.ndarray:
+    """A state's name, that of a state merged into it, 'over' or 'dead'."""
+    name = text.strip()
+    if name == 'dead':
+      return np.array([[core.DEAD]], np.int32)
+    if name not in self._kept.rows:
+      known = [*self.names[:4], *(['..'] if len(self.names) > 4 else [])]
+      raise core.InputError(
+        f'{text!r} is no state of {self.name}; available: {", ".join(known)}'
+      )
+    return np.array([[self._kept.rows[name]]], np.int32)
+
+  def format_state(self, state: np.ndarray) -> str:
+    """As `parse_state` reads it."""
+    return 'dead' if state[0] < 0 else self.names[int(state[0])]
+
+  def render(self, state: np.ndarray) -> str:
+    """The automaton with the state marked, or the state's moves if large."""
+    return picture.draw(self, int(state[0]))
+
+
+def _picked(mass: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+  """[N] column of mass [N, K], drawn in proportion; each row has some."""
+  total = np.cumsum(mass, axis=1)
+  return (total <= uniform[:, None] * total[:, -1:]).sum(1)
