@@ -8,7 +8,7 @@ from wm.reporting import catalog
 
 @pytest.fixture(scope='module')
 def entries():
-  return list(catalog.entries(4589, 102))
+  return list(catalog.plug_ins(4589, 102))
 
 
 def test_every_plug_in_is_there_once_in_order(entries):
@@ -42,7 +42,7 @@ def test_the_count_follows_the_vocabulary():
   def size(vocab):
     return next(
       entry.parameters
-      for entry in catalog.entries(vocab, 102)
+      for entry in catalog.plug_ins(vocab, 102)
       if entry.name == 'transformer'
     )
 

@@ -5,7 +5,7 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.reporting import catalog, details
+from wm.reporting import catalog
 
 KINDS = ('world', 'model', 'metric')
 PLUG_INS = [(kind, name) for kind in KINDS for name in registry.names(kind)]
@@ -23,7 +23,7 @@ WORLDS = (
 @pytest.mark.parametrize(('kind', 'name'), PLUG_INS)
 def test_every_field_is_explained(kind, name):
   cls = registry.find(kind, name)
-  known = details.attributes(cls)
+  known = catalog.attributes(cls)
   for field, _ in catalog.defaults(cls):
     assert len(known.get(field, '').split()) >= 2, (name, field)
 
@@ -47,7 +47,7 @@ def test_a_class_explains_better_than_its_base():
     More text: not a field.
     """
 
-  assert details.attributes(Derived) == {
+  assert catalog.attributes(Derived) == {
     'size': 'of the derived.',
     'kept': 'in all of them, over two lines.',
   }
@@ -55,11 +55,11 @@ def test_a_class_explains_better_than_its_base():
 
 @pytest.mark.parametrize('spec', WORLDS)
 def test_a_world_shows_tokens_with_ids_sequences_and_states(spec):
-  text = details.world(spec)
+  text = catalog.world(spec)
   world = registry.make('world', spec)
   assert f'{len(world.vocab)} tokens' in text
   assert f'1 {world.vocab[1]}' in text
-  example = details.examples(world)[0]
+  example = catalog.examples(world)[0]
   words = [world.vocab[token] for token in example.tokens[:5]]
   assert ' '.join(words) in text
   assert example.written in text
@@ -69,18 +69,18 @@ def test_a_world_shows_tokens_with_ids_sequences_and_states(spec):
 
 
 def test_a_long_vocabulary_is_cut_in_the_middle():
-  lines = details.vocabulary(registry.make('world', 'chess()'))
+  lines = catalog.vocabulary(registry.make('world', 'chess()'))
   assert any('more ...' in line for line in lines)
   assert len(lines) < 60
 
 
 def test_the_page_holds_a_picture_of_each_state(tmp_path):
-  path = details.write_page('othello(size=6)', tmp_path)
+  path = catalog.write_page('othello(size=6)', tmp_path)
   page = path.read_text(encoding='utf-8')
-  assert page.count('data:image/svg+xml;base64,') == details.EXAMPLES
+  assert page.count('data:image/svg+xml;base64,') == catalog.EXAMPLES
   assert '<script' not in page
 
 
 def test_an_unknown_name_is_one_line():
   with pytest.raises(core.InputError, match='did you mean'):
-    details.plug_in('model', 'slise')
+    catalog.plug_in('model', 'slise')

@@ -7,15 +7,7 @@ import pytest
 from wm.core import registry
 from wm.evaluation import scoring
 from wm.metrics import exactness
-from wm.reporting import (
-  breakdown,
-  collect,
-  figures,
-  seeds,
-  settings,
-  tables,
-  write,
-)
+from wm.reporting import breakdown, collect, figures, tables, write
 
 CASTLING = 'exactness(world="chess(policy=\'castling\')")'
 MODELS = ('slice', 'mamba', 'lstm')
@@ -57,7 +49,7 @@ def seed_runs(tmp_path, values=(0.25, 0.75), **more) -> list[collect.Run]:
 def test_seeds_are_a_mean_from_the_least_to_the_greatest(tmp_path):
   other = run_of(tmp_path, entry('other', value=0.125))
   one, two = seed_runs(tmp_path)
-  found = seeds.pooled([one, other, two])
+  found = collect.pooled([one, other, two])
   assert [run.name for run in found] == ['m', 'other']
   assert found[0].seeds == (0, 1)
   assert found[0].folder == one.folder
@@ -75,11 +67,11 @@ def test_seeds_are_a_mean_from_the_least_to_the_greatest(tmp_path):
 
 
 def test_a_seed_without_a_value_is_said(tmp_path):
-  (run,) = seeds.pooled(seed_runs(tmp_path, (0.25, None, 0.75)))
+  (run,) = collect.pooled(seed_runs(tmp_path, (0.25, None, 0.75)))
   ((_, cell),) = tables.main_table([run]).rows
   assert cell == '0.500 [0.250, 0.750], 2 of 3 seeds'
   assert run.entries[0]['unmeasured'] == {'not_finite': 4}
-  (run,) = seeds.pooled(seed_runs(tmp_path, (None, None)))
+  (run,) = collect.pooled(seed_runs(tmp_path, (None, None)))
   ((_, cell),) = tables.main_table([run]).rows
   assert cell == '– (not_finite 8)'
 
@@ -98,7 +90,7 @@ def test_what_differs_in_more_than_its_seed_stays_apart(tmp_path, more):
   runs = [
     run_of(tmp_path / str(n), entry(**about)) for n, about in enumerate(more)
   ]
-  assert seeds.pooled(runs) == runs
+  assert collect.pooled(runs) == runs
   assert len(set(tables.labels(runs))) == 2
 
 
@@ -123,7 +115,7 @@ def test_breakdowns_are_pooled_place_by_place(tmp_path):
       for step in (0, 20)
     ]
     runs.append(run_of(tmp_path, entry(**about), breakdown=parts))
-  (run,) = seeds.pooled(runs)
+  (run,) = collect.pooled(runs)
   assert [(e['where'], e['value']) for e in run.breakdown] == [
     ({'step': 0}, 0.125),
     ({'step': 20}, pytest.approx(0.325)),
@@ -147,7 +139,7 @@ def test_settings_are_columns_of_a_table_for_each_quantity(tmp_path):
     )
     for name in ('one', 'two')
   ]
-  (table,) = settings.compared(runs)
+  (table,) = tables.settings_tables(runs)
   assert table.title == 'exactness(num=9): exact'
   assert table.heads == (
     *('model', 'default', 'data=games/human'),
@@ -159,7 +151,7 @@ def test_settings_are_columns_of_a_table_for_each_quantity(tmp_path):
   assert (
     'Of several settings: exactness(num=9).' in tables.main_table(runs).note
   )
-  (whole,) = settings.quantities(runs)
+  (whole,) = tables.quantity_tables(runs)
   assert whole.folded
   assert whole.title == f'All of {world}'
   assert whole.heads == ('model', 'exact', 'loss', 'trajectory')
@@ -167,8 +159,8 @@ def test_settings_are_columns_of_a_table_for_each_quantity(tmp_path):
 
 def test_one_setting_needs_no_table(tmp_path):
   runs = [run_of(tmp_path, entry()), run_of(tmp_path, entry('other'))]
-  assert settings.compared(runs) == []
-  assert settings.quantities(runs) == []
+  assert tables.settings_tables(runs) == []
+  assert tables.quantity_tables(runs) == []
 
 
 def test_seeds_of_settings_are_said_once(tmp_path):
@@ -177,7 +169,7 @@ def test_seeds_of_settings_are_said_once(tmp_path):
     about = trained('m', n)
     both = [entry(spec=spec, **about) for spec in ('exactness()', CASTLING)]
     runs.append(run_of(tmp_path, *both))
-  (table,) = settings.compared(seeds.pooled(runs))
+  (table,) = tables.settings_tables(collect.pooled(runs))
   assert table.rows == (('m', *['0.500 [0.500, 0.500]'] * 2),)
   assert table.note == 'Mean [least, greatest] of 2 seeds.'
   assert table.title == 'exactness: exact'
@@ -212,8 +204,8 @@ def test_many_numbers_are_a_curve_and_few_a_table(tmp_path):
     'exact',
     'step',
   )
-  assert [len(models['m']) for models in one.lines.values()] == [30, 12]
-  first, second = breakdown.along([one])
+  assert one.points.groupby('spec', sort=False).size().tolist() == [30, 12]
+  first, second = breakdown.curve_tables([one])
   assert first.title == 'exactness(): exact by tokens of the sequence so far'
   assert first.heads == ('model', *map(str, range(0, 600, 60)))
   assert first.rows[0][1].startswith('0.900')

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wm.core import registry
-from wm.reporting import breakdown, collect, figures, terms, write
+from wm.reporting import breakdown, catalog, collect, figures, write
 
 
 def entry(model='a', value=0.5, spec='compression()', **more) -> dict:
@@ -37,18 +37,18 @@ def test_every_quantity_of_a_scored_run_is_said(root):
     entries = json.load(tar.extractfile('scored/scores.json'))
   assert len(entries) > 20
   for one in entries:
-    assert terms.quantity(one['metric'], one['quantity']), one['quantity']
-  said = terms.glossary(entries)
-  assert said['detour: valid'] == terms.quantity('detour', 'valid_0.75')
+    assert catalog.quantity(one['metric'], one['quantity']), one['quantity']
+  said = catalog.glossary(entries)
+  assert said['detour: valid'] == catalog.quantity('detour', 'valid_0.75')
   assert 'detour: valid_0.75' not in said
-  assert said['traversal: within'] == terms.quantity('traversal', 'within_5')
-  of_valid = terms.quantity('traversal', 'optimal_of_valid')
-  assert of_valid != terms.quantity('traversal', 'optimal')
+  assert said['traversal: within'] == catalog.quantity('traversal', 'within_5')
+  of_valid = catalog.quantity('traversal', 'optimal_of_valid')
+  assert of_valid != catalog.quantity('traversal', 'optimal')
   assert said['probe'].startswith('Trains a linear probe')
 
 
 def test_axes_are_named_by_who_knows_them():
-  column = terms.column
+  column = catalog.column
   two_way = 'two-way streets at the current intersection'
   assert column('two_way', 'compression', 'maps()') == two_way
   assert 'moves made' in column('ply', 'compression', 'othello(size=6)')
@@ -56,14 +56,14 @@ def test_axes_are_named_by_who_knows_them():
   assert column('step', 'exactness', 'chess()').startswith('tokens')
   assert column('unheard_of', 'compression', 'lattice()') == 'unheard_of'
   assert column('two_way', 'compression', 'gone.py:World()') == 'two_way'
-  k = terms.field('compression', 'k')
+  k = catalog.field('compression', 'k')
   assert k == 'k: only the first k tokens of continuations'
-  assert terms.field('compression', 'unheard_of') == 'unheard_of'
+  assert catalog.field('compression', 'unheard_of') == 'unheard_of'
 
 
 @pytest.mark.parametrize('world', registry.names('world'))
 def test_pictures_are_explained(world):
-  text = terms.picture(world)
+  text = catalog.picture(world)
   assert text.endswith('.')
   if world == 'maps':
     assert 'filled red dot' in text
@@ -89,12 +89,11 @@ def drawn(monkeypatch, draw):
 
 
 def test_curves_that_coincide_are_told_apart(tmp_path, monkeypatch):
-  parts = {
-    name: [entry(name, where={'two_way': n}) for n in range(20)]
-    for name in ('a', 'b', 'c')
-  }
-  given = breakdown.Curves('compression', 'precision', 'two_way', {'s': parts})
-  given.lines['compression()'] = given.lines.pop('s')
+  runs = []
+  for name in ('a', 'b', 'c'):
+    parts = [entry(name, where={'two_way': n}) for n in range(20)]
+    runs.append(collect.Run(tmp_path, [entry(name)], parts, [], None))
+  (given,) = breakdown.curves(runs)
   (axis,) = drawn(monkeypatch, lambda: figures.curves(given))
   assert axis.get_xlabel() == 'two-way streets at the current intersection'
   lines = axis.lines
@@ -123,6 +122,6 @@ def test_a_report_says_what_its_numbers_mean(tmp_path):
   (tmp_path / 'run').mkdir()
   (tmp_path / 'run/scores.json').write_text(json.dumps([entry()]))
   write.report([tmp_path / 'run'], tmp_path / 'report')
-  text = terms.quantity('compression', 'precision')
+  text = catalog.quantity('compression', 'precision')
   for name in ('report.md', 'report.html'):
     assert text in (tmp_path / 'report' / name).read_text()

@@ -13,7 +13,7 @@ from wm import core
 from wm.core import registry
 from wm.evaluation import scoring
 from wm.models.serving import oracles
-from wm.reporting import collect, gallery, scenes, worst, write
+from wm.reporting import collect, worst, write
 
 COLUMNS = (
   *('metric', 'spec', 'quantity', 'row', 'value', 'reason', 'prefix'),
@@ -119,7 +119,7 @@ def test_a_series_is_one_quantity_and_other_specs_are_left_out(tmp_path):
 def test_metrics_without_prefix_and_state_are_left_out(tmp_path):
   run = run_of(tmp_path / 'a', [{'value': 0.25}, {'value': 1}])
   assert worst.groups([run]) == [[]]
-  assert gallery.section([run], [[]]) == gallery.markdown([[]]) == ''
+  assert worst.galleries([run], [[]]) == []
 
 
 def test_a_damaged_row_is_named(tmp_path):
@@ -143,7 +143,7 @@ def trial(**fields) -> worst.Trial:
 
 
 def captions(spec: str, **fields) -> list[list[str]]:
-  rows = scenes.Painter(spec).rows(trial(**fields))
+  rows = worst.Painter(spec).rows(trial(**fields))
   return [[scene.caption for scene in row] for row in rows]
 
 
@@ -192,7 +192,7 @@ def test_a_continuation_that_leaves_the_world_before():
 
 
 def test_the_picture_is_that_of_the_state_there():
-  painter = scenes.Painter('connect4()')
+  painter = worst.Painter('connect4()')
   found = painter.rows(
     trial(prefixes=('1 1',), suffix=('2', '3', '4'), wrong_at=3)
   )
@@ -227,7 +227,7 @@ def test_an_unknown_place_is_not_drawn(wrong_at):
 
 
 def test_prefixes_are_preferred_and_states_serve_without_them():
-  painter = scenes.Painter('lattice()')
+  painter = worst.Painter('lattice()')
   (((found, _),),) = painter.rows(trial(prefixes=('right',), states=('3',)))
   assert found == painter.world.render(np.array([1], np.int32))
   (((found, _),),) = painter.rows(trial(prefixes=('left',), states=('3',)))
@@ -242,40 +242,64 @@ def drawings(page: str) -> list[ElementTree.Element]:
   return [ElementTree.fromstring(base64.b64decode(text)) for text in found]
 
 
-def test_the_section_marks_the_token_and_escapes(tmp_path):
+def page_of(run, tmp_path) -> str:
+  """The page of a report of one run."""
+  write.report([run.folder], tmp_path / 'report')
+  return (tmp_path / 'report' / 'report.html').read_text()
+
+
+def test_the_page_marks_the_token_and_escapes(tmp_path):
   rows = [
     {
       **{'value': 0, 'state': '0', 'prefix': 'stay', 'other_prefix': '<b>'},
       **{'suffix': 'stay left stay <i>', 'wrong_at': 2},
     }
   ]
-  run = run_of(tmp_path / 'a', rows)
-  text = gallery.section([run], worst.groups([run]))
-  assert 'stay <mark>left</mark> <span class="after">stay &lt;i&gt;' in text
-  assert '<b>&' not in text
-  assert '&lt;b&gt;' in text
-  assert '1 of 1 trials below 1, lowest 0.000' in text
-  assert 'In the pictures: The line around the current state' in text
-  assert len(drawings(text)) == 1
+  page = page_of(run_of(tmp_path / 'a', rows), tmp_path)
+  assert 'stay <mark>left</mark> <span class="after">stay &lt;i&gt;' in page
+  assert '<code>&lt;b&gt;</code>' in page
+  assert '1 of 1 trials below 1, lowest 0.000' in page
+  assert 'In the pictures: The line around the current state' in page
+  assert len(drawings(page)) == 1
 
 
-def test_perfect_models_are_said_to_be(tmp_path):
+@pytest.mark.parametrize(
+  ('wrong_at', 'words'),
+  [
+    (0, 'left stay'),
+    (1, '<mark>left</mark> <span class="after">stay</span>'),
+    (2, 'left <mark>stay</mark>'),
+    (3, 'left stay'),
+  ],
+)
+def test_the_token_is_marked_where_it_is_known(tmp_path, wrong_at, words):
+  row = {'value': 0, 'state': '0', 'suffix': 'left stay', 'wrong_at': wrong_at}
+  page = page_of(run_of(tmp_path / 'a', [row]), tmp_path)
+  assert f'<dd><code>{words}</code></dd>' in page
+
+
+def test_a_continuation_is_what_the_metric_declares(tmp_path):
+  run = run_of(tmp_path / 'a', [{'value': 0, 'state': '0', 'suffix': 'left'}])
+  (group,) = worst.groups([run])[0]
+  declared = registry.find('metric', 'compression').pictures
+  assert group.tells == declared['precision']
+
+
+def test_perfect_models_are_named(tmp_path):
   run = run_of(tmp_path / 'a', [{'value': 1, 'state': '0'}] * 4)
-  groups = worst.groups([run])
-  text = gallery.section([run], groups)
-  assert 'No trial below 1 in compression(): precision (4).' in text
-  assert '<details' not in text
-  assert gallery.markdown(groups) == ''
+  (gallery,) = worst.galleries([run], worst.groups([run]))
+  assert gallery.perfect == ['compression(): precision (4)']
+  assert gallery.groups == []
 
 
 def test_without_the_world_there_is_text(tmp_path):
   world = "maps(nodes='gone.csv', edges='gone.csv')"
   rows = [{'value': 0, 'state': '1,2', 'prefix': '1 2 N', 'suffix': 'S'}]
   run = run_of(tmp_path / 'a', rows, [entry(world=world)])
-  text = gallery.section([run], worst.groups([run]))
-  assert 'No pictures: no such file: gone.csv' in text
-  assert '1 2 N' in text
-  assert not drawings(text)
+  page = page_of(run, tmp_path)
+  assert 'No pictures: no such file: gone.csv' in page
+  assert '1 2 N' in page
+  assert not drawings(page)
 
 
 # Every world, from scores to page.

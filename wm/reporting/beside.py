@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import pandas as pd
 
 from wm import core
 from wm.core import registry
@@ -35,40 +38,35 @@ def paper_tables(runs: Sequence[Run]) -> list[tables.Table]:
 
 
 def _paper_table(
-  title: str,
-  source: Paper,
-  entries: Sequence[tuple[Entry, Run]],
+  title: str, source: Paper, entries: Sequence[tuple[Entry, Run]]
 ) -> tables.Table:
   """A row per printed quantity, in the order of entries."""
   pairs = _pairs(source, entries)
-  same = tables.same_seeds([entry for _, entry, _ in pairs])
+  seeds = [tables.seeds(entry) for _, entry, _ in pairs]
+  same = tables.same_seeds(seeds)
   cells: dict[str, dict[str, str]] = {}
   apart: dict[str, dict[str, None]] = {}  # Model -> what differs.
   for row, entry, run in pairs:
     model, there = entry['model'], cells.setdefault(_label(row), {})
-    known = row.values[papers.model_key(model)]
+    theirs = _printed(row.values[papers.model_key(model)], row.form)
     differs = differences(source, row, entry, run)
-    theirs = _printed(known, row.form)
     there[model] = _ours(entry, row.form, '' if differs else theirs, not same)
     if differs:
-      there[_theirs(model)] = theirs
+      there[f'paper: {model}'] = theirs
       apart.setdefault(model, {}).update(dict.fromkeys(differs))
   heads = {}
   for model in dict.fromkeys(entry['model'] for entry, _ in entries):
     heads[model] = model
-    heads[_theirs(model)] = (
-      f'{_theirs(model)} ({", ".join(apart.get(model, ()))})'
-    )
-  shown = [c for c in heads if any(c in there for there in cells.values())]
-  several = any(tables.seeds(entry) for _, entry, _ in pairs)
-  more = f' [least, greatest of {same or "the seeds"}]' if several else ''
+    more = ', '.join(apart.get(model, ()))
+    heads[f'paper: {model}'] = f'paper: {model} ({more})'
+  frame = pd.DataFrame(cells.values(), cells)
+  frame = frame[[column for column in heads if column in frame]].fillna('')
+  frame = frame.rename(columns=heads)
+  frame.insert(0, '', list(cells))
+  more = f' [least, greatest of {same or "the seeds"}]' if any(seeds) else ''
   return tables.Table(
     title,
-    ('', *(heads[column] for column in shown)),
-    tuple(
-      (label, *(there.get(column, '') for column in shown))
-      for label, there in cells.items()
-    ),
+    frame,
     f'Here{more}, and (paper ± standard error) where the run has its settings; '
     'else the paper has a column of its own, headed by what it has and the run '
     f'has not. Paper: {source.table}, {source.setting}.',
@@ -93,10 +91,6 @@ def _pairs(
     and (row.metric, row.quantity) == (entry['metric'], entry['quantity'])
     and text == tables.spec(entry)
   ]
-
-
-def _theirs(model: str) -> str:
-  return f'paper: {model}'
 
 
 def differences(source: Paper, row: Row, entry: Entry, run: Run) -> list[str]:
@@ -241,39 +235,39 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
     return None
   known = [_mapped(run, summary) for run, summary in mapped]
   apart = [differs for _, differs in known if differs]
-  shared = (
-    [x for x in apart[0] if all(x in one for one in apart)] if apart else []
-  )
-  rows = []
+  shared = [x for x in (apart or [[]])[0] if all(x in one for one in apart)]
+  head, frame = 'failed in the paper', []
   for (run, summary), (value, differs) in zip(mapped, known, strict=True):
-    counts = [str(summary.get(key, '')) for key in _COUNTS]
     own = ', '.join(x for x in differs if x not in shared)
     shown = f'{value} ({own})' if own else value
-    rows.append((run.name, *counts, *(('', shown) if differs else (value, ''))))
-  heads = [key.replace('_', ' ') for key in _COUNTS]
-  heads += ['failed in the paper', f'failed in the paper ({", ".join(shared)})']
-  used = [k for k in (-2, -1) if any(row[k] for row in rows)]
-  return tables.Table(
-    'Reconstructed maps',
-    ('model', *heads[: len(_COUNTS)], *(heads[k] for k in used)),
-    tuple((*row[:-2], *(row[k] for k in used)) for row in rows),
+    frame.append(
+      {
+        'model': run.name,
+        **{key.replace('_', ' '): str(summary.get(key, '')) for key in _COUNTS},
+        head: '' if differs else value,
+        f'{head} ({", ".join(shared)})': shown if differs else '',
+      }
+    )
+  table = pd.DataFrame(frame)
+  empty = [column for column in table.columns[-2:] if not any(table[column])]
+  note = (
     'True edges used, false edges added, and true edges never used, when the '
     "model's routes are fitted with as few false streets as the algorithm "
     'finds.'
-    + (
+  )
+  if len(empty) < 2:
+    note += (
       " The paper's counts are of one order whose seed is not known; those "
       'that do not compare have a column of their own, headed by what the '
       'paper has and the run has not.'
-      if used
-      else ''
-    ),
-  )
+    )
+  return tables.Table('Reconstructed maps', table.drop(columns=empty), note)
 
 
 def _mapped(run: Run, summary: Mapping[str, Any]) -> tuple[str, list[str]]:
   """The printed count of a run's name, '' for none, and what differs."""
   key = papers.model_key(run.name)
-  for source in papers.papers().get('maps', ()):
+  for source in itertools.chain(*papers.papers().values()):
     made = source.reconstructions
     if made is None or key not in made.failed:
       continue

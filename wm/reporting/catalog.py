@@ -1,14 +1,24 @@
-"""What there is: every world, model, metric and acceptance rule, described."""
+"""What plug-ins say of themselves: in a list, in full, and in a report's words.
+
+All of it comes from their docstrings and from a metric's `glossary`.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Iterator
-from typing import Any
+import pathlib
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from wm import core
 from wm.core import registry
+from wm.reporting.collect import Entry
+from wm.runtime import files, pages
 
 TITLES = {
   'world': 'Worlds (--world)',
@@ -16,10 +26,17 @@ TITLES = {
   'metric': 'Metrics (--metric)',
   'accept': 'Acceptance rules (--accept)',
 }
+# Tokens and longest sequence that networks are counted for without a world.
+SIZES = 1000, 100
+WIDTH = 79
+# Sequences and states that are shown of a world, and tokens of each.
+EXAMPLES = 3
+MOST_TOKENS = 60
+# Tokens of a vocabulary that are shown from its start, and from its end.
+FIRST, LAST = 120, 12
 
 
-@dataclasses.dataclass(frozen=True)
-class Entry:
+class PlugIn(NamedTuple):
   """One plug-in.
 
   Attributes:
@@ -39,20 +56,19 @@ class Entry:
   parameters: int | None
 
 
-def entries(vocab_size: int, max_len: int) -> Iterator[Entry]:
-  """All plug-ins; networks are counted for this vocabulary and length."""
+def plug_ins(vocab_size: int, max_len: int) -> Iterator[PlugIn]:
+  """All of them; networks are counted for this vocabulary and length."""
   for kind in TITLES:
     for name in registry.names(kind):
       cls = registry.find(kind, name)
-      yield Entry(
-        kind=kind,
-        name=name,
-        line=(inspect.getdoc(cls) or '')
-        .partition('\n\n')[0]
-        .replace('\n', ' '),
-        version=getattr(cls, 'version', ''),
-        fields=defaults(cls),
-        parameters=_at_defaults(cls, vocab_size, max_len),
+      given = all(default for _, default in defaults(cls))
+      yield PlugIn(
+        kind,
+        name,
+        _summary(cls),
+        '' if kind == 'accept' else cls.version,
+        defaults(cls),
+        parameters(cls(), vocab_size, max_len) if given else None,
       )
 
 
@@ -65,12 +81,6 @@ def defaults(cls: type) -> tuple[tuple[str, str], ...]:
   )
 
 
-def _at_defaults(cls: type, vocab_size: int, max_len: int) -> int | None:
-  if any(not value for _, value in defaults(cls)):
-    return None
-  return parameters(cls(), vocab_size, max_len)
-
-
 def parameters(thing: Any, vocab_size: int, max_len: int) -> int | None:
   """Parameters of a plug-in that is a network; None of any other."""
   if not isinstance(thing, core.Trainable):
@@ -80,32 +90,251 @@ def parameters(thing: Any, vocab_size: int, max_len: int) -> int | None:
   return network.Shape(thing, vocab_size, max_len).num_params
 
 
-def counted(count: int, vocab_size: int, max_len: int) -> str:
-  """A network's parameters and what they are counted for, in words."""
+def _summary(thing: Any) -> str:
+  """First paragraph of a docstring, as one line."""
+  return ' '.join((inspect.getdoc(thing) or '').partition('\n\n')[0].split())
+
+
+def _counted(count: int, vocab_size: int, max_len: int) -> str:
   return (
     f'{count:,} parameters for {vocab_size:,} tokens and sequences of '
     f'{max_len:,}'
   )
 
 
-def text(vocab_size: int, max_len: int) -> str:
-  """The list that launch/list.py prints: name, line, fields with defaults."""
+def text(vocab_size: int = SIZES[0], max_len: int = SIZES[1]) -> str:
+  """The list of all plug-ins: name, fields with defaults, one line."""
   lines, kind = [], ''
-  for entry in entries(vocab_size, max_len):
-    if entry.kind != kind:
-      kind = entry.kind
+  for found in plug_ins(vocab_size, max_len):
+    if found.kind != kind:
+      kind = found.kind
       lines += ['', TITLES[kind]] if lines else [TITLES[kind]]
     given = ', '.join(
-      f'{name}={value}' if value else name for name, value in entry.fields
+      f'{name}={value}' if value else name for name, value in found.fields
     )
-    lines.append(f'  {entry.name}({given})')
-    version = f' [version {entry.version}]' if entry.version else ''
-    lines.append(f'      {entry.line}{version}')
-    if entry.parameters is not None:
-      count = counted(entry.parameters, vocab_size, max_len)
-      lines.append(f'      {count}')
+    lines.append(f'  {found.name}({given})')
+    version = f' [version {found.version}]' if found.version else ''
+    lines.append(f'      {found.line}{version}')
+    if found.parameters is not None:
+      lines.append(f'      {_counted(found.parameters, vocab_size, max_len)}')
   lines += ['', 'Fields in full: --world=NAME, --model=NAME, --metric=NAME or']
   lines += [
     '--accept=NAME; --world shows tokens, sequences and states besides.'
   ]
   return '\n'.join(lines)
+
+
+# One plug-in in full.
+
+
+def attributes(cls: type) -> dict[str, str]:
+  """Field -> what the docstrings of a class and its bases say of it.
+
+  The docstring nearest to the class wins.
+  """
+  found: dict[str, str] = {}
+  for base in reversed(cls.__mro__):
+    _, _, text = inspect.cleandoc(base.__doc__ or '').partition('Attributes:\n')
+    text = re.split(r'\n(?=\S)', text)[0]
+    for match in re.finditer(r'^  (\w+): ((?:.+\n?)(?:   .*\n?)*)', text, re.M):
+      found[match[1]] = ' '.join(match[2].split())
+  return found
+
+
+def _wrapped(text: str, first: int, rest: int) -> list[str]:
+  """Lines of a text, indented by so many blanks."""
+  return textwrap.wrap(
+    text, WIDTH, initial_indent=' ' * first, subsequent_indent=' ' * rest
+  )
+
+
+def _explained(name: str, text: str) -> list[str]:
+  return [f'    {name}', *_wrapped(text, 8, 8)]
+
+
+def plug_in(kind: str, spec: str, sizes: tuple[int, int] = SIZES) -> str:
+  """A plug-in in full: its docstring's first paragraphs, and its fields.
+
+  sizes: tokens and longest sequence that a network's parameters are counted
+    for.
+
+  Raises:
+    InputError: there is no such plug-in, or the spec is bad.
+  """
+  thing = registry.make(kind, spec)
+  cls, known = type(thing), attributes(type(thing))
+  text = inspect.cleandoc(cls.__doc__ or '').partition('Attributes:')[0]
+  lines = [registry.spec(thing), '', *text.strip().splitlines(), '', '  Fields']
+  for field, default in defaults(cls):
+    name = f'{field} = {default}' if default else f'{field} (must be given)'
+    lines += _explained(name, known.get(field, ''))
+  if not defaults(cls):
+    lines += ['    (no fields)']
+  if kind == 'metric':
+    lines += ['', '  Quantities and columns']
+    lines += [one for pair in cls.glossary.items() for one in _explained(*pair)]
+  if (count := parameters(thing, *sizes)) is not None:
+    lines += ['', f'  {_counted(count, *sizes)}']
+  return '\n'.join(lines)
+
+
+class Example(NamedTuple):
+  """A sequence, and a state on its way.
+
+  Attributes:
+    tokens: [L] int32.
+    at: tokens of it that lead to the state.
+    written: the state as the world writes it.
+    drawing: the state as SVG.
+  """
+
+  tokens: np.ndarray
+  at: int
+  written: str
+  drawing: str
+
+
+def examples(world: core.World, seed: int = 0) -> list[Example]:
+  """Sampled sequences, and a state half-way through each."""
+  drawn = world.sample(EXAMPLES, seed)
+  least = world.prompt_len()
+  at = np.maximum(drawn.lengths // 2, least).astype(np.int32)
+  at = np.minimum(at, np.maximum(drawn.lengths - 1, least))
+  _, states = world.walk(world.init(len(drawn)), drawn.tokens, at)
+  return [
+    Example(
+      drawn.tokens[n, : drawn.lengths[n]],
+      int(at[n]),
+      world.format_state(state),
+      world.render(state),
+    )
+    for n, state in enumerate(states)
+  ]
+
+
+def _words(world: core.World, tokens: Sequence[int]) -> str:
+  words = [world.vocab[token] for token in tokens[:MOST_TOKENS]]
+  more = len(tokens) - len(words)
+  return ' '.join(words) + (f' ... ({more} more)' if more > 0 else '')
+
+
+def vocabulary(world: core.World) -> list[str]:
+  """Lines of `id word`, in columns; the middle of a long one is left out."""
+  cells = [f'{n} {word}' for n, word in enumerate(world.vocab)]
+  parts, more = [cells], len(cells) - FIRST - LAST
+  if more > 0:
+    parts = [cells[:FIRST], cells[-LAST:]]
+  room = max(len(c) for part in parts for c in part) + 2
+  across = max(1, (WIDTH - 4) // room)
+  lines = []
+  for number, part in enumerate(parts):
+    lines += [f'    ... {more} more ...'] if number else []
+    for n in range(0, len(part), across):
+      row = ''.join(c.ljust(room) for c in part[n : n + across])
+      lines.append(f'    {row.rstrip()}')
+  return lines
+
+
+def world(spec: str) -> str:
+  """A world in full: fields, facts, vocabulary with ids, sequences, states.
+
+  Raises:
+    InputError: there is no such world, or it cannot be made.
+  """
+  made = registry.make('world', spec)
+  size, end = len(made.vocab), made.end
+  stop = 'none' if end == core.DEAD else f'{end} ({made.vocab[end]})'
+  lines = [plug_in('world', spec), '']
+  if facts := made.facts():
+    lines += ['  Facts', *(f'    {k}: {n}' for k, n in facts.items()), '']
+  lines += [
+    f'  Vocabulary: {size} tokens; end token: {stop}; sequences of at most '
+    f'{made.max_len}; prompt of {made.prompt_len()}',
+    *vocabulary(made),
+    '',
+    '  Sequences, and a state on the way of each',
+  ]
+  for example in examples(made):
+    lines += _wrapped(_words(made, example.tokens), 4, 6)
+    lines.append(f'      state after {example.at} tokens: {example.written}')
+  return '\n'.join(lines)
+
+
+def write_page(spec: str, out: str | pathlib.Path) -> pathlib.Path:
+  """Writes OUT/world.html, what `world` says with states as pictures."""
+  made = registry.make('world', spec)
+  scenes = [
+    (
+      one.drawing,
+      f'after {one.at} tokens: {_words(made, one.tokens[: one.at])}',
+    )
+    for one in examples(made)
+  ]
+  path = pathlib.Path(out) / 'world.html'
+  page = pages.render(
+    'wm.reporting',
+    'world.html',
+    title=registry.spec(made),
+    lead='One world of wm',
+    text=world(spec),
+    scenes=scenes,
+  )
+  files.write_text(path, page)
+  return path
+
+
+# The words of a report.
+
+
+def _term(glossary: Mapping[str, str], name: str) -> str:
+  """The longest beginning of a name that is in a glossary, or ''.
+
+  NAME_0.5 and NAME_of_it mean what NAME does, unless they are explained.
+  """
+  parts = name.split('_')
+  names = ['_'.join(parts[:n]) for n in range(len(parts), 0, -1)]
+  return next((one for one in names if one in glossary), '')
+
+
+def quantity(metric: str, name: str) -> str:
+  """What a quantity of a metric means; '' where the metric does not say."""
+  glossary = registry.find('metric', metric).glossary
+  return glossary.get(_term(glossary, name), '')
+
+
+def column(name: str, metric: str, world: str) -> str:
+  """A side column in words, by the metric or by the world; else its name."""
+  own = registry.find('metric', metric).glossary
+  if name in own:
+    return own[name]
+  try:
+    tags = registry.find('world', registry.parse(world)[0]).tags.__doc__ or ''
+  except core.InputError:
+    return name  # A world in a file that is not there.
+  known = re.findall(r"[`'](\w+)[`']: ([^;.(]+)", ' '.join(tags.split()))
+  return dict(known).get(name, name).strip()
+
+
+def field(metric: str, name: str) -> str:
+  """'k: only the first k tokens of continuations', by the docstring."""
+  text = attributes(registry.find('metric', metric)).get(name, '')
+  text = re.split(r'[;.(]\s|[;.(]$| \(', text)[0].strip()
+  return f'{name}: {text}' if text else name
+
+
+def picture(world: str) -> str:
+  """What the pictures of a world's states show; raises InputError."""
+  return _summary(registry.find('world', registry.parse(world)[0]).render)
+
+
+def glossary(entries: Sequence[Entry]) -> dict[str, str]:
+  """'metric' and 'metric: quantity' -> text, of all that was measured."""
+  found: dict[str, str] = {}
+  for metric in dict.fromkeys(entry['metric'] for entry in entries):
+    cls = registry.find('metric', metric)
+    found[metric] = _summary(cls)
+    for entry in entries:
+      term = _term(cls.glossary, entry['quantity'])
+      if entry['metric'] == metric and term:
+        found[f'{metric}: {term}'] = cls.glossary[term]
+  return found

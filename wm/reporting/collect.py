@@ -1,4 +1,4 @@
-"""Reads the result files of runs."""
+"""Reads the result files of runs, and puts the seeds of a model together."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import csv
 import dataclasses
 import json
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TextIO
+
+import pandas as pd
 
 from wm import core
 from wm.runtime import files
 
 Entry = dict[str, Any]
+
+_PANDAS = pd.errors.ParserError, pd.errors.EmptyDataError
 
 # What every entry of a scores.json holds.
 _NUMBER = int | float | None
@@ -97,7 +101,7 @@ def reading(path: pathlib.Path) -> Iterator[TextIO]:
   try:
     with open(path, encoding='utf-8', newline='') as file:
       yield file
-  except (UnicodeDecodeError, csv.Error) as error:
+  except (UnicodeDecodeError, csv.Error, *_PANDAS) as error:
     raise core.InputError(f'{path} is damaged: {error}') from error
 
 
@@ -134,3 +138,71 @@ def load(folder: str | pathlib.Path) -> Run:
     for name, (path, read, absent) in optional.items()
   }
   return Run(folder, _entries(folder / 'scores.json'), **found)
+
+
+# Training seeds.
+
+
+def pooled(runs: Sequence[Run]) -> list[Run]:
+  """The runs, those of several seeds as one where the first of them stands.
+
+  Runs are put together that have one name and one world and were trained the
+  same way but for the seed. An entry of theirs holds the mean, the least and
+  the greatest of the seeds' values as `value`, `low` and `high`, and as `seeds`
+  how many have a value, of how many.
+  """
+  together: dict[tuple, list[Run]] = {}
+  for number, run in enumerate(runs):
+    recipe = run.entries[0].get('recipe') if run.entries else None
+    key = (run.name, run.world, recipe) if recipe else (number,)
+    together.setdefault(key, []).append(run)
+  found = []
+  for members in together.values():
+    several = len(members) > 1 and _apart(members)
+    found += [_pool(members)] if several else members
+  return found
+
+
+def _apart(members: Sequence[Run]) -> bool:
+  """Were all of them trained, each by itself?"""
+  marks = {run.entries[0].get('training') for run in members}
+  return len(marks) == len(members) and None not in marks
+
+
+def _pool(members: Sequence[Run]) -> Run:
+  first = members[0]
+  return dataclasses.replace(
+    first,
+    entries=_merge(run.entries for run in members),
+    breakdown=_merge(run.breakdown for run in members),
+    seeds=tuple(run.entries[0].get('training_seed') for run in members),
+  )
+
+
+def _merge(lists: Iterable[Sequence[Entry]]) -> list[Entry]:
+  alike: dict[tuple[str, ...], list[Entry]] = {}
+  for entries in lists:
+    for entry in entries:
+      where = json.dumps(entry.get('where'))
+      spec = entry.get('spec') or entry['metric']
+      key = spec, entry['quantity'], where
+      alike.setdefault(key, []).append(entry)
+  return [_mean(entries) for entries in alike.values()]
+
+
+def _mean(entries: Sequence[Entry]) -> Entry:
+  values = [e['value'] for e in entries if e['value'] is not None]
+  unmeasured: dict[str, int] = {}
+  for entry in entries:
+    for cause, num in entry['unmeasured'].items():
+      unmeasured[cause] = unmeasured.get(cause, 0) + num
+  return {
+    **entries[0],
+    'n': sum(entry['n'] for entry in entries),
+    'clusters': sum(entry.get('clusters', entry['n']) for entry in entries),
+    'value': sum(values) / len(values) if values else None,
+    'low': min(values, default=None),
+    'high': max(values, default=None),
+    'unmeasured': unmeasured,
+    'seeds': (len(values), len(entries)),
+  }

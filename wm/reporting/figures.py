@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from wm.reporting import breakdown, settings, tables, terms
+import pandas as pd
+
+from wm.reporting import catalog, tables
+from wm.reporting.breakdown import Curve
 from wm.reporting.collect import Entry, Run
 
 
@@ -195,21 +197,21 @@ def _logarithmic(axis: Any) -> None:
       part(ticker.FuncFormatter(lambda y, _: f'{y:g}'))
 
 
-def curves(given: breakdown.Curves) -> bytes:
+def curves(given: Curve) -> bytes:
   """A panel per setting, a line per model, over a number."""
-  texts = list(given.lines)
-  names = list(dict.fromkeys(n for m in given.lines.values() for n in m))
-  looks, titles = styles(names), settings.differing(texts)
-  figure, axes = _axes(len(texts), across=3)
-  for axis, text in zip(axes, texts, strict=True):
-    for name, entries in given.lines[text].items():
-      look = looks[name] | _told_apart(
-        names.index(name), len(names), len(entries)
-      )
-      _band(axis, given, entries, name, look, banded(given))
-    title = '' if len(texts) == 1 else textwrap.fill(titles[text], 44)
+  settings = list(given.points.groupby('spec', sort=False))
+  names = list(dict.fromkeys(given.points.model))
+  looks = styles(names)
+  titles = tables.differing([text for text, _ in settings])
+  figure, axes = _axes(len(settings), across=3)
+  for axis, (text, part) in zip(axes, settings, strict=True):
+    for name, line in part.groupby('model', sort=False):
+      place = names.index(name)
+      look = looks[name] | _told_apart(place, len(names), len(line))
+      _band(axis, line, look, banded(given))
+    title = '' if len(settings) == 1 else textwrap.fill(titles[text], 44)
     axis.set_title(title, fontsize=9)
-    axis.set(xlabel=_words(given.axis), ylabel=given.quantity)
+    axis.set(xlabel=textwrap.fill(given.axis, 44), ylabel=given.quantity)
     axis.margins(x=0)
   low = min(axis.get_ylim()[0] for axis in axes)
   high = max(axis.get_ylim()[1] for axis in axes)
@@ -223,35 +225,26 @@ def curves(given: breakdown.Curves) -> bytes:
 _BANDS = 8  # Models whose intervals are still told apart.
 
 
-def banded(given: breakdown.Curves) -> bool:
+def banded(given: Curve) -> bool:
   """Are intervals drawn?"""
-  return all(len(models) <= _BANDS for models in given.lines.values())
+  return given.points.groupby('spec').model.nunique().max() <= _BANDS
 
 
 def _band(
-  axis: Any,
-  given: breakdown.Curves,
-  entries: Sequence[Entry],
-  name: str,
-  look: dict[str, Any],
-  band: bool,
+  axis: Any, line: pd.DataFrame, look: dict[str, Any], band: bool
 ) -> None:
+  """A line over the places of one model's entries, and their intervals."""
   points = [
-    (given.place(e), e['value'], e['low'], e['high'])
-    for e in entries
-    if e['value'] is not None
+    (place, entry['value'], entry['low'], entry['high'])
+    for place, entry in zip(line.place, line.entry, strict=True)
+    if entry['value'] is not None
   ]
   if not points:
     return
   x, value, low, high = zip(*points, strict=True)
-  axis.plot(x, value, **look, label=name)
+  axis.plot(x, value, **look, label=line.model.iloc[0])
   if band and None not in low + high:
     axis.fill_between(x, low, high, color=look['color'], alpha=0.15, lw=0)
-
-
-def _words(text: str) -> str:
-  """Lines of at most 44 characters, as wide as a panel."""
-  return textwrap.fill(text, 44)
 
 
 _LONGEST = 20  # Characters of a value at an axis.
@@ -260,43 +253,36 @@ _LONGEST = 20  # Characters of a value at an axis.
 def ablations(runs: Sequence[Run]) -> dict[str, list[Entry]]:
   """Field -> entries, each with 'x' (the field's value), of all metrics that
   were run with several values of one field; the plainest spec is among them.
+
+  A series over a number is a table and no point. Settings that are too long to
+  stand at an axis are left out.
   """
-  entries = [entry for run in runs for entry in run.entries]
-  plain = tables.base_specs(entries)
-  shown = set(tables.headline(entries))
-  found: dict[str, list[Entry]] = defaultdict(list)
-  for name, base in plain.items():
-    texts = {tables.spec(e) for e in entries if e['metric'] == name} - {base}
-    defaults = tables.arguments(base)
-    for text in texts:
+  found = tables.results(runs)
+  plain = tables.plainest(list(found.entry))
+  shown = found[(found.headline != '') & found['at'].isna()]
+  points: dict[str, list[Entry]] = {}
+  for metric, part in shown.groupby('metric', sort=False):
+    base = tables.arguments(plain[metric])
+    varied = {}
+    for text in dict.fromkeys(part.spec):
       given = tables.arguments(text)
-      changed = [key for key in given if given[key] != defaults[key]]
+      changed = [key for key in given if given[key] != base[key]]
       if len(changed) > 1:  # A zero beside the field switches a quantity off.
         changed = [key for key in changed if given[key]]
       if len(changed) == 1:
-        found[changed[0]] += _points(entries, shown, text, given[changed[0]])
-    for field in [f for f in found if f in defaults]:
-      if any(e['metric'] == name for e in found[field]):
-        found[field] += _points(entries, shown, base, defaults[field])
-  # A series over a number has no point of its own: it is a table. So are
-  # settings that are too long to stand at an axis.
+        varied.setdefault(changed[0], {})[text] = given[changed[0]]
+    for field, places in varied.items():
+      places[plain[metric]] = base[field]
+      points[field] = points.get(field, []) + [
+        {**entry, 'x': places[text]}
+        for text, entry in zip(part.spec, part.entry, strict=True)
+        if text in places and entry['value'] is not None
+      ]
   return {
-    field: points
-    for field, points in found.items()
-    if points and all(len(str(point['x'])) <= _LONGEST for point in points)
+    field: mine
+    for field, mine in points.items()
+    if mine and all(len(str(point['x'])) <= _LONGEST for point in mine)
   }
-
-
-def _points(
-  entries: Sequence[Entry], shown: set[tuple[str, str]], text: str, x: Any
-) -> list[Entry]:
-  return [
-    {**entry, 'x': x}
-    for entry in entries
-    if tables.spec(entry) == text
-    and (entry['metric'], entry['quantity']) in shown
-    and entry['value'] is not None
-  ]
 
 
 # Fields that bound a length, where 0 means the whole.
@@ -340,7 +326,7 @@ def ablation(field: str, points: Sequence[Entry]) -> bytes:
       for place in places
     ]
     axis.set_xticks(range(len(places)), labels, fontsize=8)
-    words = _words(terms.field(quantity[0], field))
+    words = textwrap.fill(catalog.field(quantity[0], field), 44)
     axis.set(title=': '.join(quantity), xlabel=words, ylim=(-0.03, 1.03))
   _legend(figure, axes, 5)
   return _png(figure)

@@ -1,4 +1,8 @@
-"""Tables from result entries, as rows of text cells."""
+"""Tables of a report: a row per model, cells of text.
+
+`results` puts the entries of all runs into one frame. Every table is a
+selection of its rows, most of them turned so that each run is one row.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +11,52 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import pandas as pd
+
 from wm.core import registry
 from wm.reporting.collect import Entry, Run
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-  """A table of text: a title, column heads and rows of as many cells."""
+  """A table of text.
+
+  Attributes:
+    title: above it.
+    frame: the cells; its index is not shown.
+    note: below it.
+    folded: it is long, and shown on demand where that is possible.
+  """
 
   title: str
-  heads: tuple[str, ...]
-  rows: tuple[tuple[str, ...], ...]
+  frame: pd.DataFrame
   note: str = ''
-  folded: bool = False  # Long: shown on demand where that is possible.
+  folded: bool = False
+
+  @property
+  def heads(self) -> tuple[str, ...]:
+    """Head of each column."""
+    return tuple(map(str, self.frame.columns))
+
+  @property
+  def rows(self) -> tuple[tuple[str, ...], ...]:
+    """Cells, row by row."""
+    return tuple(self.frame.itertuples(index=False, name=None))
 
   def markdown(self) -> str:
-    """GitHub-style Markdown."""
+    """GitHub-style Markdown.
+
+    Not `DataFrame.to_markdown`: that pads each cell to its column's width,
+    which makes the table of all results several times as long.
+    """
     lines = [f'## {self.title}', ''] if self.title else []
     lines.append('| ' + ' | '.join(self.heads) + ' |')
     lines.append('|' + ' --- |' * len(self.heads))
     lines += ['| ' + ' | '.join(row) + ' |' for row in self.rows]
-    if self.note:
-      lines += ['', self.note]
-    return '\n'.join([*lines, ''])
+    return '\n'.join([*lines, *(['', self.note] if self.note else []), ''])
+
+
+# Cells.
 
 
 def number(value: float | None, decimals: int = 3) -> str:
@@ -71,10 +98,21 @@ def seeds(entry: Entry) -> str:
   return f'{some} of {all_} seeds' if some < all_ else f'{all_} seeds'
 
 
-def same_seeds(entries: Sequence[Entry]) -> str:
-  """'2 seeds' where that is said of every entry, else ''."""
-  said = {seeds(entry) for entry in entries}
-  return said.pop() if len(said) == 1 else ''
+def same_seeds(said: Sequence[str]) -> str:
+  """'2 seeds' where `seeds` says that of every entry, else ''."""
+  return said[0] if len(set(said)) == 1 else ''
+
+
+def cell(entry: Entry) -> str:
+  """Value, interval, and number of trials or seeds; why there is none."""
+  if entry['value'] is None:
+    causes = ', '.join(f'{k} {v}' for k, v in entry['unmeasured'].items())
+    return f'– ({causes})' if causes else '–'
+  number_of = seeds(entry) or f'n={trials(entry)}'
+  return f'{interval(entry)}, {number_of}'
+
+
+# Specs of metrics.
 
 
 def spec(entry: Entry) -> str:
@@ -82,24 +120,74 @@ def spec(entry: Entry) -> str:
   return entry.get('spec') or entry['metric']
 
 
-def base_specs(entries: Sequence[Entry]) -> dict[str, str]:
-  """Metric name -> its plainest spec; the others are ablations of it."""
-  plain: dict[str, str] = {}
+def arguments(text: str) -> dict[str, Any]:
+  """All fields of a metric's spec, defaults filled in."""
+  name, _, given = registry.parse(text)
+  fields = dataclasses.fields(registry.find('metric', name))
+  return {**{field.name: field.default for field in fields}, **given}
+
+
+def plainest(entries: Sequence[Entry]) -> dict[str, str]:
+  """Metric -> its shortest spec; the other settings are ablations of it."""
+  found: dict[str, str] = {}
   for entry in entries:
     name, text = entry['metric'], spec(entry)
-    if name not in plain or len(text) < len(plain[name]):
-      plain[name] = text
-  return plain
+    if name not in found or len(text) < len(found[name]):
+      found[name] = text
+  return found
 
 
-def headline(entries: Sequence[Entry]) -> list[tuple[str, str]]:
-  """(metric, quantity) of the main table's columns, in order of appearance."""
-  columns: dict[tuple[str, str], None] = {}
-  for entry in entries:
-    wanted = registry.find('metric', entry['metric']).headline
-    if entry['quantity'] in wanted:
-      columns[entry['metric'], entry['quantity']] = None
-  return list(columns)
+def headline(metric: str, quantity: str) -> tuple[str, float | None]:
+  """The headline quantity that this one is, and its place in a series.
+
+  'valid_0.5' is ('valid', 0.5) where the metric's headline has 'valid'; a
+  quantity that belongs to no headline is ('', None).
+  """
+  wanted = registry.find('metric', metric).headline
+  if quantity in wanted:
+    return quantity, None
+  name, _, tail = quantity.rpartition('_')
+  if name in wanted and tail.replace('.', '', 1).isdigit():
+    return name, float(tail)
+  return '', None
+
+
+def differing(texts: Sequence[str]) -> dict[str, str]:
+  """Specs of one metric -> the fields in which they differ from each other.
+
+  'default' where none of these fields is given.
+  """
+  given = {text: arguments(text) for text in texts}
+  usual = arguments(registry.parse(texts[0])[0])
+  varied = [
+    key
+    for key in usual
+    if any(one[key] != given[texts[0]][key] for one in given.values())
+  ]
+  return {
+    text: _fields(one, [key for key in varied if one[key] != usual[key]])
+    or 'default'
+    for text, one in given.items()
+  }
+
+
+def common(texts: Sequence[str]) -> str:
+  """The spec of one metric with the fields that all these have."""
+  first, *rest = (arguments(text) for text in texts)
+  name = registry.parse(texts[0])[0]
+  shared = [
+    key
+    for key, usual in arguments(name).items()
+    if first[key] != usual and all(one[key] == first[key] for one in rest)
+  ]
+  return f'{name}({_fields(first, shared)})' if shared else name
+
+
+def _fields(given: dict[str, Any], keys: Sequence[str]) -> str:
+  return ', '.join(f'{key}={given[key]}' for key in keys)
+
+
+# The frame of all results.
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
@@ -118,42 +206,91 @@ def labels(runs: Sequence[Run]) -> list[str]:
   return found
 
 
+_COLUMNS = (
+  *('run', 'model', 'metric', 'spec', 'quantity', 'headline', 'at', 'plain'),
+  *('interval', 'cell', 'seeds', 'column', 'place', 'entry'),
+)
+
+
+def results(runs: Sequence[Run], *, breakdown: bool = False) -> pd.DataFrame:
+  """All results, or all of the breakdowns, a row each.
+
+  Columns:
+    run, model: place of the run, and its label.
+    metric, spec, quantity: as measured.
+    headline, at: see `headline`; '' and NaN where the quantity has none.
+    plain: whether the spec is the metric's plainest on this world.
+    interval, cell, seeds: the texts of the functions of these names.
+    column, place: of a breakdown by one column, its name and value; else ''
+      and None.
+    entry: all of it.
+  """
+  plain = {}
+  for world in {run.world for run in runs}:
+    alike = [run for run in runs if run.world == world]
+    plain[world] = plainest([e for run in alike for e in run.entries])
+  found = []
+  for place, (run, label) in enumerate(zip(runs, labels(runs), strict=True)):
+    for entry in run.breakdown if breakdown else run.entries:
+      metric, where = entry['metric'], entry.get('where', {})
+      found.append(
+        (
+          *(place, label, metric, spec(entry), entry['quantity']),
+          *headline(metric, entry['quantity']),
+          plain[run.world].get(metric) == spec(entry),
+          *(interval(entry), cell(entry), seeds(entry)),
+          *(next(iter(where.items())) if len(where) == 1 else ('', None)),
+          entry,
+        )
+      )
+  return pd.DataFrame(found, columns=_COLUMNS, dtype=object)
+
+
+def by_run(found: pd.DataFrame, column: str, text: str) -> pd.DataFrame:
+  """A row per run and a column per value of `column`, in order of appearance.
+
+  Cells are the texts of the column `text`, '' where there is no result; the
+  first column is 'model'.
+  """
+  kept = found.drop_duplicates(['run', column], keep='last')
+  wide = kept.pivot(index='run', columns=column, values=text)
+  wide = wide[list(dict.fromkeys(found[column]))].astype(object).fillna('')
+  names = kept.drop_duplicates('run').set_index('run')['model']
+  wide.insert(0, 'model', names.loc[wide.index])
+  return wide
+
+
+# Tables.
+
+
 def main_table(runs: Sequence[Run]) -> Table:
-  """A row per model, a column per headline quantity, the paper's below."""
-  columns = headline([entry for run in runs for entry in run.entries])
-  rows = []
-  for run, label in zip(runs, labels(runs), strict=True):
-    alike = [r for r in runs if r.world == run.world]
-    plain = base_specs([entry for r in alike for entry in r.entries])
-    found = {
-      (entry['metric'], entry['quantity']): entry
-      for entry in run.entries
-      if spec(entry) == plain[entry['metric']]
-    }
-    cells = [
-      cell(found[column]) if column in found else '' for column in columns
-    ]
-    rows.append((label, *cells))
-  heads = ('model', *(f'{metric}: {quantity}' for metric, quantity in columns))
-  return Table(
-    'The table',
-    heads,
-    tuple(rows),
+  """A row per run, a column per headline quantity in its plainest setting."""
+  found = results(runs)
+  found['head'] = [
+    f'{m}: {q}' for m, q in zip(found.metric, found.quantity, strict=True)
+  ]
+  shown = found[(found.headline != '') & found['at'].isna()]
+  wide = by_run(shown[shown.plain.astype(bool)], 'head', 'cell')
+  wide = wide.reindex(range(len(runs)), fill_value='')
+  heads = ['model', *dict.fromkeys(shown['head'])]
+  wide = wide.reindex(columns=heads, fill_value='')
+  wide['model'] = labels(runs)
+  note = (
     'Value [95 % interval], n trials (independent where no clusters are '
     'named). A dash: nothing could be measured; the '
-    'table of all results says why.' + _note(runs),
+    'table of all results says why.'
   )
+  return Table('The table', wide, note + _more(runs))
 
 
-def _note(runs: Sequence[Run]) -> str:
+def _more(runs: Sequence[Run]) -> str:
   """What is not the usual in the main table's cells."""
-  specs = dict.fromkeys((e['metric'], spec(e)) for r in runs for e in r.entries)
+  entries = [entry for run in runs for entry in run.entries]
+  specs = dict.fromkeys((e['metric'], spec(e)) for e in entries)
   names = [name for name, _ in specs]
-  plain = base_specs([entry for run in runs for entry in run.entries])
-  several = [text for name, text in plain.items() if names.count(name) > 1]
-  found = ''
-  if several:
-    found += f' Of several settings: {", ".join(several)}.'
+  plain = plainest(entries).items()
+  several = [text for name, text in plain if names.count(name) > 1]
+  found = f' Of several settings: {", ".join(several)}.' if several else ''
   if any(run.seeds for run in runs):
     found += (
       ' Where a model was trained with several seeds: mean [least, greatest] '
@@ -162,83 +299,78 @@ def _note(runs: Sequence[Run]) -> str:
   return found
 
 
-def cell(entry: Entry) -> str:
-  """Value, interval, and number of trials or seeds; why there is none."""
-  if entry['value'] is None:
-    causes = ', '.join(f'{k} {v}' for k, v in entry['unmeasured'].items())
-    return f'– ({causes})' if causes else '–'
-  number_of = seeds(entry) or f'n={trials(entry)}'
-  return f'{interval(entry)}, {number_of}'
+def _note(found: pd.DataFrame) -> str:
+  """What values and brackets are, where all cells are intervals."""
+  if same := same_seeds(list(found.seeds)):
+    return f'Mean [least, greatest] of {same}.'
+  several = ', or mean [least, greatest] of several seeds'
+  return f'Value [95 % interval]{several if any(found.seeds) else ""}.'
 
 
-def arguments(text: str) -> dict[str, Any]:
-  """All fields of a metric's spec, defaults filled in."""
-  name, _, given = registry.parse(text)
-  cls = registry.find('metric', name)
-  defaults = {key: f.default for key, f in cls.__dataclass_fields__.items()}
-  return {**defaults, **given}
+def settings_tables(runs: Sequence[Run]) -> list[Table]:
+  """For each headline quantity of a metric that was run in several settings, a
+  row per run and a column per setting.
+  """
+  found = results(runs)
+  made = []
+  for metric in dict.fromkeys(found.metric):
+    for quantity in registry.find('metric', metric).headline:
+      part = found[(found.metric == metric) & (found.quantity == quantity)]
+      texts = list(dict.fromkeys(part.spec))
+      if len(texts) > 1:
+        wide = by_run(part, 'spec', 'interval').rename(columns=differing(texts))
+        title = f'{common(texts)}: {quantity}'
+        made.append(Table(title, wide, _note(part)))
+  return made
 
 
 def series_tables(runs: Sequence[Run]) -> list[Table]:
   """Quantities named NAME_NUMBER, a column per number (detours: table 2)."""
-  names = labels(runs)
-  found: dict[tuple[str, str], dict[float, dict[str, Entry]]] = {}
-  for run, label in zip(runs, names, strict=True):
-    for entry in run.entries:
-      name, _, tail = entry['quantity'].rpartition('_')
-      wanted = registry.find('metric', entry['metric']).headline
-      if name in wanted and is_number(tail):
-        columns = found.setdefault((spec(entry), name), {})
-        columns.setdefault(float(tail), {})[label] = entry
+  found = results(runs)
   made = []
-  for (text, name), columns in found.items():
-    numbers = sorted(columns)
-    rows = [
-      (label, *(cell(columns[n][label]) for n in numbers))
-      for label in names
-      if all(label in columns[n] for n in numbers)
-    ]
-    heads = ('model', *(f'{name} at {n:g}' for n in numbers))
-    made.append(Table(text, heads, tuple(rows)))
+  series = found[found['at'].notna()].groupby(['spec', 'headline'], sort=False)
+  for (text, name), part in series:
+    wide = by_run(part, 'at', 'cell')[['model', *sorted(set(part['at']))]]
+    heads = ['model', *(f'{name} at {n:g}' for n in wide.columns[1:])]
+    whole = wide[(wide != '').all(axis=1)]
+    made.append(Table(text, whole.set_axis(heads, axis=1)))
   return made
 
 
-def is_number(text: str) -> bool:
-  """Is it a plain decimal, as the tail of NAME_0.5 is?"""
-  return text.replace('.', '', 1).isdigit()
+def quantity_tables(runs: Sequence[Run]) -> list[Table]:
+  """For each setting that several models were measured in, folded: a row per
+  run and a column per quantity.
+  """
+  found = results(runs)
+  made = []
+  for _, of_metric in found.groupby('metric', sort=False):
+    for text, part in of_metric.groupby('spec', sort=False):
+      if part.quantity.nunique() > 1 and part.run.nunique() > 1:
+        wide = by_run(part, 'quantity', 'interval')
+        made.append(Table(f'All of {text}', wide, _note(part), folded=True))
+  return made
 
 
 def full_table(runs: Sequence[Run]) -> Table:
   """Every number with n, interval, what was not measured, seed, versions."""
-  rows = []
-  for run in runs:
-    for entry in run.entries:
-      causes = ', '.join(f'{k}: {v}' for k, v in entry['unmeasured'].items())
-      rows.append(
-        (
-          entry['model'],
-          spec(entry),
-          entry['quantity'],
-          interval(entry),
-          trials(entry),
-          causes,
-          entry['world'],
-          str(entry['seed']),
-          _versions(entry),
-        )
-      )
-  heads = (
-    'model',
-    'metric',
-    'quantity',
-    'value [95 %]',
-    'n',
-    'unmeasured',
-    'world',
-    'seed',
-    'versions',
-  )
-  return Table('All results', heads, tuple(rows), folded=True)
+  rows = [
+    {
+      'model': entry['model'],
+      'metric': spec(entry),
+      'quantity': entry['quantity'],
+      'value [95 %]': interval(entry),
+      'n': trials(entry),
+      'unmeasured': ', '.join(
+        f'{k}: {v}' for k, v in entry['unmeasured'].items()
+      ),
+      'world': entry['world'],
+      'seed': str(entry['seed']),
+      'versions': _versions(entry),
+    }
+    for run in runs
+    for entry in run.entries
+  ]
+  return Table('All results', pd.DataFrame(rows), folded=True)
 
 
 def _versions(entry: Entry) -> str:

@@ -1,4 +1,4 @@
-"""Which trials a report pictures: the worst ones of each metric.
+"""The worst trials of each model: which they are, and their pictures.
 
 Worst is the lowest measured value of a headline quantity, of those that fall
 short of 1. Trials with one value come in the order of a hash of their states,
@@ -8,18 +8,25 @@ than trials to show; then no continuation does.
 
 from __future__ import annotations
 
-import csv
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
 
 from wm import core
 from wm.core import registry
-from wm.reporting import collect, tables
+from wm.reporting import catalog, collect, tables
 from wm.reporting.collect import Run
 
 MOST = 3  # Trials of each model, metric and quantity.
 BEST = 1.0  # Headline quantities are shares; a trial with this is no failure.
+# What is read of rows.csv; '' where a metric writes no such column.
+_COLUMNS = (
+  *('metric', 'spec', 'quantity', 'value', 'trial', 'row', 'prefix'),
+  *('other_prefix', 'state', 'other_state', 'suffix', 'wrong_at'),
+)
 
 
 class Trial(NamedTuple):
@@ -49,6 +56,7 @@ class Group(NamedTuple):
     metric: name.
     spec: canonical spec of the metric.
     quantity: headline quantity; a series NAME_0.5 counts as NAME.
+    tells: what the continuation of a trial is, as the metric declares it.
     measured: number of trials measured.
     short: those that fall short of BEST.
     trials: the worst.
@@ -57,6 +65,7 @@ class Group(NamedTuple):
   metric: str
   spec: str
   quantity: str
+  tells: str
   measured: int
   short: int
   trials: tuple[Trial, ...]
@@ -74,69 +83,62 @@ def groups(runs: Sequence[Run], most: int = MOST) -> list[list[Group]]:
 
 
 def _of_run(run: Run, most: int) -> list[Group]:
-  plain, path = tables.base_specs(run.entries), run.folder / 'rows.csv'
-  if not path.is_file():
-    return []
-  pictured: dict[tuple[str, str], list[Trial]] = {}
-  values: dict[tuple[str, str], list[float]] = {}
-  with collect.reading(path) as file:
-    for line, row in _rows(file, set(plain.values())):
-      metric = row.get('metric', '')
-      if metric not in plain or row['spec'] != plain[metric]:
-        continue
-      key = metric, _headline(metric, row.get('quantity', ''))
-      if not key[1] or not row.get('value'):
-        continue
-      trial = _trial(row, f'{path}, line {line}')
-      values.setdefault(key, []).append(trial.value)
-      if trial.value < BEST and (trial.prefixes or trial.states):
-        pictured.setdefault(key, []).append(trial)
   found = []
-  for key, given in values.items():
-    short = sum(value < BEST for value in given)
-    shown = tuple(_worst(pictured.get(key, []), most))
-    if shown or not short:
-      sizes = len(given), short
-      found.append(Group(key[0], plain[key[0]], key[1], *sizes, shown))
+  for (metric, quantity), part in _rows(run).groupby(
+    ['metric', 'headline'], sort=False
+  ):
+    short = part[part.value < BEST]
+    trials = [_trial(row) for row in short.to_dict('records')]
+    pictured = [one for one in trials if one.prefixes or one.states]
+    if pictured or short.empty:
+      declared = registry.find('metric', metric).pictures
+      about = quantity, declared.get(quantity, 'what the model did')
+      shown = tuple(_worst(pictured, most))
+      sizes = len(part), len(short)
+      found.append(Group(metric, part.spec.iloc[0], *about, *sizes, shown))
   return found
 
 
-def _rows(
-  file: Iterable[str], specs: Collection[str]
-) -> Iterator[tuple[int, dict[str, str]]]:
-  """(line, row) of these specs; files are long, and most rows are of others."""
-  reader = csv.reader(file)
-  heads = next(reader, [])
-  place = heads.index('spec') if 'spec' in heads else len(heads)
-  for line, cells in enumerate(reader, 2):
-    if place < len(cells) and cells[place] in specs:
-      yield line, dict(zip(heads, cells, strict=False))
+def _rows(run: Run) -> pd.DataFrame:
+  """Measured rows of headline quantities, in their metric's plainest spec."""
+  path = run.folder / 'rows.csv'
+  found = pd.DataFrame(columns=_COLUMNS, dtype=str)
+  if path.is_file():
+    with collect.reading(path) as file:
+      found = pd.read_csv(
+        file,
+        dtype=str,
+        keep_default_na=False,
+        usecols=lambda name: name in _COLUMNS,
+      ).reindex(columns=_COLUMNS, fill_value='')
+  specs = found.metric.map(tables.plainest(run.entries))
+  found = found[(found.spec == specs) & (found.value != '')]
+  pairs = zip(found.metric, found.quantity, strict=True)
+  found = found.assign(headline=[tables.headline(*pair)[0] for pair in pairs])
+  found = found[found.headline != '']
+  for name in ('value', 'wrong_at'):
+    texts = found[name].replace('', '0')
+    values = pd.to_numeric(texts, errors='coerce')
+    if values.isna().any():
+      line = values.index[values.isna()][0]
+      raise core.InputError(
+        f'{path}, line {line + 2}: {name} is {texts[line]!r}; expected a number'
+      )
+    found = found.assign(**{name: values})
+  return found
 
 
-def _headline(metric: str, quantity: str) -> str:
-  """The headline quantity that this one is, or is of the series of, or ''."""
-  wanted = registry.find('metric', metric).headline
-  if quantity in wanted:
-    return quantity
-  name, _, tail = quantity.rpartition('_')
-  return name if name in wanted and tables.is_number(tail) else ''
-
-
-def _trial(row: dict[str, str], where: str) -> Trial:
+def _trial(row: dict) -> Trial:
   def given(*names: str) -> tuple[str, ...]:
-    return tuple(row[name] for name in names if row.get(name))
+    return tuple(row[name] for name in names if row[name])
 
-  try:
-    value, wrong_at = float(row['value']), int(row.get('wrong_at') or 0)
-  except ValueError as error:
-    raise core.InputError(f'{where}: {error}') from error
   return Trial(
-    row.get('trial') or row.get('row') or '',
-    value,
+    row['trial'] or row['row'],
+    row['value'],
     given('prefix', 'other_prefix'),
     given('state', 'other_state'),
-    tuple((row.get('suffix') or '').split()),
-    wrong_at,
+    tuple(row['suffix'].split()),
+    int(row['wrong_at']),
   )
 
 
@@ -157,3 +159,154 @@ def _worst(pictured: list[Trial], most: int) -> list[Trial]:
     again = [trial for trial in again if trial.suffix not in seen]
     fresh += sorted(again, key=order)[: most - len(fresh)]
   return sorted(fresh, key=order)
+
+
+# Pictures.
+
+
+class Scene(NamedTuple):
+  """One picture: SVG, and what it shows."""
+
+  drawing: str
+  caption: str
+
+
+class Painter:
+  """Draws trials of one world."""
+
+  def __init__(self, spec: str):
+    """Args: spec: of the world. Raises InputError where it cannot be had."""
+    self.world = registry.make('world', spec)
+    self.ids = {word: n for n, word in enumerate(self.world.vocab)}
+
+  def rows(self, trial: Trial) -> list[list[Scene]]:
+    """The state or states reached, and each right where it goes wrong.
+
+    A row with both where there is one state, else a row of each kind. Where
+    the first token of the continuation is wrong, both are one picture. Empty
+    where the world knows neither prefix nor state.
+    """
+    states = self._states(trial)
+    names = ['the prefix']
+    if len(states) == 2:
+      names = ['the first prefix', 'the other prefix']
+      if len(np.unique(self.world.state_id(np.stack(states)))) == 1:
+        names, states = ['either prefix'], states[:1]
+    found, later = [], []
+    for name, state in zip(names, states, strict=False):
+      steps, there, verdict = self._parting(state, trial)
+      where = f'After {name}'
+      found.append(Scene(self.world.render(state), where))
+      if verdict and not steps:
+        found[-1] = found[-1]._replace(caption=f'{where}: {verdict}')
+      elif verdict:
+        on = '1 token' if steps == 1 else f'{steps} tokens'
+        where += f' and {on} of the continuation'
+        later.append(Scene(self.world.render(there), f'{where}: {verdict}'))
+    rows = [found + later] if len(states) == 1 else [found, later]
+    return [row for row in rows if row]
+
+  def _states(self, trial: Trial) -> list[np.ndarray]:
+    """[W] each, of every prefix; none where one of them is unknown."""
+    prefixes, written = trial.prefixes, trial.states
+    if not prefixes or (written and len(written) != len(prefixes)):
+      prefixes = ('',) * len(written)
+    if not written:
+      written = ('',) * len(prefixes)
+    pairs = zip(prefixes, written, strict=True)
+    states = [self._reach(*pair) for pair in pairs]
+    return [] if any(state is None for state in states) else states
+
+  def _reach(self, prefix: str, written: str) -> np.ndarray | None:
+    """[W] the state after a prefix, which knows the last move; else as written.
+
+    prefix: tokens joined by blanks, or ''. written: the state, or ''.
+    """
+    tokens = self._tokens(prefix.split())
+    if prefix and tokens is not None:
+      steps, state = self._walk(self.world.init(1)[0], tokens)
+      if steps == len(tokens):
+        return state
+    if not written:
+      return None
+    try:
+      return self.world.parse_state(written)[0]
+    except core.InputError:
+      return None  # Written by another version of the world.
+
+  def _tokens(self, words: Sequence[str]) -> np.ndarray | None:
+    if not all(word in self.ids for word in words):
+      return None
+    return np.array([self.ids[word] for word in words], np.int32)
+
+  def _walk(
+    self, state: np.ndarray, tokens: np.ndarray
+  ) -> tuple[int, np.ndarray]:
+    """Tokens followed from a state [W], and the state [W] there."""
+    length = np.array([len(tokens)], np.int32)
+    steps, states = self.world.walk(state[None], tokens[None], length)
+    return int(steps[0]), states[0]
+
+  def _parting(
+    self, state: np.ndarray, trial: Trial
+  ) -> tuple[int, np.ndarray, str]:
+    """Tokens to the place `wrong_at`, the state there, what is legal there.
+
+    The words are '' where the place is unknown.
+    """
+    tokens = self._tokens(trial.suffix)
+    if tokens is None or not 1 <= trial.wrong_at <= len(tokens):
+      return 0, state, ''
+    before = trial.wrong_at - 1
+    steps, there = self._walk(state, tokens[:before])
+    legal = self.world.legal(there[None])[0, tokens[steps]]
+    verdict = 'legal' if legal else 'illegal'
+    early = ' already' if steps < before else ''
+    return steps, there, f'{trial.suffix[steps]} is {verdict} here{early}'
+
+
+class Gallery(NamedTuple):
+  """A run's worst trials as a page shows them.
+
+  Attributes:
+    run: whose.
+    legend: what the pictures show; '' where there are none.
+    missing: why there are none; '' where there are, or nothing is to be shown.
+    perfect: 'metric: quantity (n)' of each without a trial below 1.
+    groups: those with such trials, each with its trials and their pictures.
+  """
+
+  run: Run
+  legend: str
+  missing: str
+  perfect: list[str]
+  groups: list[tuple[Group, list[tuple[Trial, list[list[Scene]]]]]]
+
+
+def galleries(
+  runs: Sequence[Run], found: Sequence[list[Group]]
+) -> list[Gallery]:
+  """A gallery for each run that has groups, as `groups` gives them."""
+  pairs = zip(runs, found, strict=True)
+  return [_gallery(run, mine) for run, mine in pairs if mine]
+
+
+def _gallery(run: Run, mine: Sequence[Group]) -> Gallery:
+  shown = [group for group in mine if group.trials]
+  painter, legend, missing = None, '', ''
+  if shown:
+    try:
+      painter = Painter(run.world)
+      legend = catalog.picture(run.world)
+    except core.InputError as error:
+      missing = str(error)
+  return Gallery(
+    run,
+    legend,
+    missing,
+    [f'{g.spec}: {g.quantity} ({g.measured})' for g in mine if not g.short],
+    [
+      (group, [(t, painter.rows(t) if painter else []) for t in group.trials])
+      for group in shown
+    ],
+  )

@@ -7,24 +7,25 @@ import pathlib
 import re
 import shutil
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+import markupsafe
+import pandas as pd
 
 from wm.reporting import (
   beside,
   breakdown,
+  catalog,
   collect,
   figures,
-  gallery,
-  page,
-  seeds,
-  settings,
   tables,
-  terms,
   worst,
 )
-from wm.runtime import files, locks
+from wm.runtime import files, locks, pages
 
 STAGE = 'report'
+TITLE = 'World models, measured'
+CHUNK = 100_000  # Rows of a rows.csv in memory at a time.
 
 
 def report(
@@ -57,18 +58,33 @@ def _write(runs: Sequence[collect.Run], out: pathlib.Path) -> dict[str, Any]:
   entries = [entry for run in runs for entry in run.entries]
   files.write_json(out / 'scores.json', entries)
   _merge_rows([run.folder / 'rows.csv' for run in runs], out / 'rows.csv')
-  together = seeds.pooled(runs)
+  together = collect.pooled(runs)
   curves = breakdown.curves(together)
-  parts = _tables(runs, together, curves)
-  pictures = _pictures(runs, together, curves, out)
-  lead = _lead(entries)
-  words = terms.glossary(entries)
   groups = worst.groups(together)
-  text = _markdown(lead, parts, pictures, words, gallery.markdown(groups))
+  values = {
+    'title': TITLE,
+    'lead': _lead(entries),
+    'tables': _tables(runs, together, curves),
+    'pictures': _pictures(runs, together, curves, out),
+    'words': catalog.glossary(entries),
+  }
+  text = pages.render(
+    *('wm.reporting', 'report.md'),
+    failures=any(group.trials for mine in groups for group in mine),
+    **values,
+  )
   files.write_text(out / 'report.md', text)
-  trials = gallery.section(together, groups)
-  text = _html(lead, parts, pictures, out, words, trials)
-  files.write_text(out / 'report.html', text)
+  page = pages.render(
+    *('wm.reporting', 'report.html'),
+    galleries=worst.galleries(together, groups),
+    most=worst.MOST,
+    seeds=any(run.seeds for run in together),
+    number=tables.number,
+    lines=_lines,
+    breakable=_breakable,
+    **values,
+  )
+  files.write_text(out / 'report.html', page)
   return {
     'results': len(entries),
     'markdown': str(out / 'report.md'),
@@ -81,21 +97,38 @@ def _write(runs: Sequence[collect.Run], out: pathlib.Path) -> dict[str, Any]:
 def _tables(
   runs: Sequence[collect.Run],
   together: Sequence[collect.Run],
-  curves: Sequence[breakdown.Curves],
+  curves: Sequence[breakdown.Curve],
 ) -> list[tables.Table]:
   """All of them, in order; `together` are the runs with seeds put together."""
   made = [
     tables.main_table(together),
     *beside.paper_tables(together),
-    *settings.compared(together),
+    *tables.settings_tables(together),
     *tables.series_tables(together),
     beside.map_table(runs),
-    *settings.quantities(together),
-    *breakdown.along(curves),
+    *tables.quantity_tables(together),
+    *breakdown.curve_tables(curves),
     breakdown.table(together, curves),
     tables.full_table(runs),
   ]
   return [table for table in made if table is not None]
+
+
+def _lines(cell: str) -> list[str]:
+  """'0.5 [0.4, 0.6], n=9' as the lines '0.5', '[0.4, 0.6]' and 'n=9'."""
+  value, bracket, rest = cell.partition(' [')
+  if not bracket:
+    return [cell]
+  inside, end, more = rest.partition('], ')
+  return (
+    [value, f'[{inside}]', *more.split('], ')] if end else [value, f'[{rest}']
+  )
+
+
+def _breakable(head: str) -> markupsafe.Markup:
+  """A head that may break after a sign, not only at a blank."""
+  escaped = str(markupsafe.escape(head))
+  return markupsafe.Markup(re.sub(r'([/,=_]+)(?=.)', r'\1<wbr>', escaped))
 
 
 def _lead(entries: Sequence[collect.Entry]) -> str:
@@ -114,129 +147,91 @@ def _lead(entries: Sequence[collect.Entry]) -> str:
   return '; '.join(f'{key} {value}' for key, value in facts.items() if value)
 
 
-# (file name inside the report, caption, link to an interactive page or None)
-Picture = tuple[str, str, str | None]
+class Picture(NamedTuple):
+  """A picture of the report.
+
+  Attributes:
+    name: of its file in the report's folder.
+    caption: below it.
+    png: its content.
+    link: name of an interactive page, or ''.
+  """
+
+  name: str
+  caption: str
+  png: bytes
+  link: str = ''
+
+  @property
+  def wide(self) -> bool:
+    """Does it have several panels?"""
+    # A PNG begins with 16 bytes of signature, length and type.
+    return int.from_bytes(self.png[16:20], 'big') > 1000
 
 
 def _pictures(
   runs: Sequence[collect.Run],
   together: Sequence[collect.Run],
-  curves: Sequence[breakdown.Curves],
+  curves: Sequence[breakdown.Curve],
   out: pathlib.Path,
 ) -> list[Picture]:
-  """Draws or copies every picture into the report's folder."""
+  """All pictures, each also a file in the report's folder."""
   made: list[Picture] = []
-  curve = figures.training(runs)
-  if curve:
-    (out / 'training.png').write_bytes(curve)
+  if curve := figures.training(runs):
     lines = ', a line for each seed' if together != runs else ''
-    made.append(('training.png', f'By step of training{lines}', None))
+    caption = f'By step of training{lines}'
+    made.append(Picture('training.png', caption, curve))
   bands = 'bands are 95 % intervals'
   if any(run.seeds for run in together):
     bands += ', or from the least to the greatest of several seeds'
   for one in curves:
     name = f'{one.metric}_{one.quantity}_by_{one.column}.png'
-    (out / name).write_bytes(figures.curves(one))
     caption = f'{one.metric}: {one.quantity} by {one.axis}'
     caption += f'; {bands}' if figures.banded(one) else ''
-    made.append((name, caption, None))
+    made.append(Picture(name, caption, figures.curves(one)))
   for field, points in figures.ablations(together).items():
-    name = f'ablation_{field}.png'
-    (out / name).write_bytes(figures.ablation(field, points))
-    made.append((name, f'Ablation over {field}; {bands}', None))
+    caption = f'Ablation over {field}; {bands}'
+    drawn = figures.ablation(field, points)
+    made.append(Picture(f'ablation_{field}.png', caption, drawn))
   for run in runs:
     made += _map_pictures(run, out)
+  for picture in made:
+    (out / picture.name).write_bytes(picture.png)
   return made
 
 
 def _map_pictures(run: collect.Run, out: pathlib.Path) -> list[Picture]:
+  """Maps of a reconstruction; its interactive page is copied beside them."""
   made: list[Picture] = []
   interactive = run.folder / 'map.html'
   plain = re.sub(r'[^\w.+=-]+', '_', run.name)  # Of a file, it holds a path.
-  link = f'map_{plain}.html' if interactive.is_file() else None
+  link = f'map_{plain}.html' if interactive.is_file() else ''
   if link:
     shutil.copyfile(interactive, out / link)
   for source in sorted(run.folder.glob('map*.png')):
-    name = f'{source.stem}_{plain}.png'
-    shutil.copyfile(source, out / name)
     view = source.stem.removeprefix('map').strip('_') or 'whole'
-    made.append((name, f'Map implied by {run.name}, {view} view', link))
+    caption = f'Map implied by {run.name}, {view} view'
+    name = f'{source.stem}_{plain}.png'
+    made.append(Picture(name, caption, source.read_bytes(), link))
   return made
 
 
 def _merge_rows(sources: Sequence[pathlib.Path], target: pathlib.Path) -> None:
-  """One CSV with the union of the sources' columns, rows streamed."""
-  heads: dict[str, None] = {}
+  """One CSV with the union of the sources' columns, some rows at a time."""
   present = [source for source in sources if source.is_file()]
-  first = set()
+  heads: dict[str, None] = {}
   for source in present:
     with collect.reading(source) as file:
-      first.add(file.readline())
-      file.seek(0)
       heads.update(dict.fromkeys(next(csv.reader(file), [])))
-  if len(first) == 1:
-    _append(present, target)
-    return
   with (
     files.replacing(target) as name,
     open(name, 'w', newline='', encoding='utf-8') as merged,
   ):
-    writer = csv.DictWriter(merged, list(heads), restval='')
-    writer.writeheader()
+    csv.writer(merged, lineterminator='\n').writerow(heads)
     for source in present:
       with collect.reading(source) as file:
-        writer.writerows(csv.DictReader(file))
-
-
-def _append(sources: Sequence[pathlib.Path], target: pathlib.Path) -> None:
-  """Files of the same columns: as they are, which is faster."""
-  with files.replacing(target) as name, open(name, 'wb') as merged:
-    for number, source in enumerate(sources):
-      with open(source, 'rb') as file:
-        head = file.readline()
-        if not number:
-          merged.write(head)
-        shutil.copyfileobj(file, merged)
-
-
-def _markdown(
-  lead: str,
-  parts: Sequence[tables.Table],
-  pictures: Sequence[Picture],
-  words: dict[str, str],
-  trials: str,
-) -> str:
-  shown = [f'# {_TITLE}', '', lead, '']
-  shown += [part.markdown() for part in parts if not part.folded]
-  for name, caption, link in pictures:
-    shown += [f'![{caption}]({name})', '']
-    if link:
-      shown += [f'[{caption}: interactive]({link})', '']
-  shown += [trials] if trials else []
-  shown += [part.markdown() for part in parts if part.folded]
-  shown += ['## What is measured', '']
-  shown += [f'- `{term}`: {text}' for term, text in words.items()]
-  return '\n'.join([*shown, ''])
-
-
-def _html(
-  lead: str,
-  parts: Sequence[tables.Table],
-  pictures: Sequence[Picture],
-  out: pathlib.Path,
-  words: dict[str, str],
-  trials: str,
-) -> str:
-  images = [
-    page.figure((out / name).read_bytes(), caption, link)
-    for name, caption, link in pictures
-  ]
-  body = [page.table(part) for part in parts if not part.folded]
-  if images:
-    body += ['<h2>Pictures</h2>', *images]
-  body += [trials, page.definitions(words)]
-  body += [page.table(part) for part in parts if part.folded]
-  return page.page(_TITLE, lead, body)
-
-
-_TITLE = 'World models, measured'
+        for part in pd.read_csv(
+          file, dtype=str, keep_default_na=False, chunksize=CHUNK
+        ):
+          part = part.reindex(columns=list(heads), fill_value='')
+          part.to_csv(merged, header=False, index=False, lineterminator='\n')

@@ -1,0 +1,41 @@
+"""Text and HTML pages from a package's templates."""
+
+from __future__ import annotations
+
+import base64
+import functools
+from typing import Any
+
+import jinja2
+
+
+def render(package: str, template: str, **values: Any) -> str:
+  """A template filled in; what stands in an HTML page is escaped.
+
+  Args:
+    package: whose folder `templates` holds the template.
+    template: its file name; escaping is on where it ends in '.html'.
+    **values: names that the template uses; one that is missing raises
+      jinja2.UndefinedError.
+  """
+  return _templates(package).get_template(template).render(values)
+
+
+@functools.cache
+def _templates(package: str) -> jinja2.Environment:
+  made = jinja2.Environment(
+    loader=jinja2.PackageLoader(package),
+    autoescape=jinja2.select_autoescape(['html'], default=False),
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+  )
+  made.filters['data_uri'] = _data_uri
+  return made
+
+
+def _data_uri(content: bytes | str, kind: str) -> str:
+  """An image as the address of itself, so that a page needs no other file."""
+  data = content.encode() if isinstance(content, str) else content
+  return f'data:image/{kind};base64,{base64.b64encode(data).decode("ascii")}'
