@@ -13,22 +13,19 @@ come before these lines.
 
 import common
 
+FLAGS = common.FLAGS
+
 
 def main() -> None:
   """Flags in, one library call."""
   common.need('world', 'first', 'second')
-  from wm.core import registry
-  from wm.worlds.base import exact
+  import wm
 
-  flags = common.FLAGS
-  lines = exact.boundary_lines(
-    registry.make('world', flags.world),
-    flags.first,
-    flags.second,
-    flags.depth,
-    flags.show,
-  )
-  print('\n'.join(lines))
+  found = wm.boundary(FLAGS.world, FLAGS.first, FLAGS.second, FLAGS.depth)
+  for suffix in found.suffixes() if FLAGS.show else ():
+    print(suffix)
+  for sizes in found.sizes:
+    print(*sizes)
 
 
 if __name__ == '__main__':

@@ -5,20 +5,51 @@ of all stages; `--help` shows those that it reads, and imports nothing heavy.
 """
 
 import copy
-import hashlib
-import json
 import pathlib
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from absl import app, flags, logging
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Binaries run from a clone, installed or not.
 
+from wm.core import options  # noqa: E402
+from wm.data.sampling import Sampling  # noqa: E402
+from wm.recon.options import Reconstruction  # noqa: E402
+from wm.training.config import Training  # noqa: E402
+
 FLAGS = flags.FLAGS
+WHICH = ('best', 'last')  # Checkpoints of a run.
+T = TypeVar('T')
+
+
+def declare(cls: type) -> None:
+  """A flag for each option of a dataclass, see `wm.core.options`."""
+  for name, (field, about) in options.declared(cls).items():
+    given = name, field.default, about.help
+    if name in FLAGS:  # The seed is one for all.
+      continue
+    if about.choices:
+      name, default, said = given
+      flags.DEFINE_enum(name, default, list(about.choices), said)
+    elif field.type == 'bool':
+      flags.DEFINE_bool(*given)
+    elif field.type in ('int', 'float'):
+      define = {'int': flags.DEFINE_integer, 'float': flags.DEFINE_float}
+      define[field.type](
+        *given, lower_bound=about.least, upper_bound=about.most
+      )
+    else:
+      flags.DEFINE_string(*given)
+
+
+def values(cls: type[T]) -> T:
+  """Options as the flags have them."""
+  return cls(**{name: FLAGS[name].value for name in options.declared(cls)})
+
 
 # Every binary.
 flags.DEFINE_string('world', None, "World, e.g. 'maps()'; see launch/list.py.")
@@ -29,81 +60,8 @@ flags.DEFINE_string('out', None, 'Output folder.')
 flags.DEFINE_integer('seed', 0, 'Seed of all randomness.', 0, 2**32 - 1)
 flags.DEFINE_string('name', None, 'Name of the model in tables and files.')
 
-# sample.
-flags.DEFINE_integer('num', 100_000, 'Training sequences.', lower_bound=1)
-flags.DEFINE_integer('num_heldout', 1000, 'Held-out sequences.', lower_bound=1)
-flags.DEFINE_bool('text', False, 'Also write the published text format.')
-
-# train.
-flags.DEFINE_enum(
-  'objective',
-  'next',
-  ['next', 'state'],
-  "What a step predicts: the next token, or the world's whole state.",
-)
-flags.DEFINE_enum(
-  'loss',
-  'token',
-  ['token', 'sequence'],
-  'Trained on: the mean over the tokens of a batch, or over its sequences of '
-  'their means. What is reported, and is best, goes by tokens.',
-)
-flags.DEFINE_integer('steps', 1000, 'Training steps.', lower_bound=1)
-flags.DEFINE_integer('batch', 64, 'Sequences in a global batch.', lower_bound=1)
-flags.DEFINE_enum(
-  'batching',
-  'buckets',
-  ['buckets', 'random'],
-  'Batches of like lengths, or random and padded.',
-)
-flags.DEFINE_float('lr', 1e-3, 'Peak learning rate.', lower_bound=0)
-flags.DEFINE_enum(
-  'schedule',
-  'cosine',
-  ['cosine', 'linear', 'constant'],
-  'Learning rate after warm-up.',
-)
-flags.DEFINE_float(
-  'floor', 0.0, 'Share of --lr it falls to.', lower_bound=0, upper_bound=1
-)
-flags.DEFINE_integer(
-  'horizon', 0, 'Step of the floor; 0 is the last.', lower_bound=0
-)
-flags.DEFINE_integer('warmup', 100, 'Warm-up steps.', lower_bound=0)
-flags.DEFINE_float(
-  'beta2', 0.999, "AdamW's decay of squares.", lower_bound=0, upper_bound=1
-)
-flags.DEFINE_float('weight_decay', 0.01, 'AdamW decay.', lower_bound=0)
-flags.DEFINE_bool('decay_all', False, 'Decay biases, norms, embeddings too.')
-flags.DEFINE_float('clip', 1.0, 'Gradient norm clip; 0 is off.', lower_bound=0)
-flags.DEFINE_integer(
-  'skips',
-  0,
-  'Steps in a row left out where loss or gradient is not finite, before the '
-  'run stops.',
-  lower_bound=0,
-)
-flags.DEFINE_integer(
-  'eval_every', 200, 'Steps between evaluations.', lower_bound=1
-)
-flags.DEFINE_integer(
-  'eval_num', 0, 'First held-out sequences evaluated; 0 is all.', lower_bound=0
-)
-flags.DEFINE_string(
-  'data', None, 'Folder of train/ and heldout/ sequences; default: OUT/data.'
-)
-flags.DEFINE_integer(
-  'save_every', 200, 'Steps between checkpoints.', lower_bound=1
-)
-flags.DEFINE_integer(
-  'mesh_data', 0, 'Devices on the data axis; 0 is all.', lower_bound=0
-)
-flags.DEFINE_integer(
-  'mesh_model', 1, 'Devices on the model axis.', lower_bound=1
-)
-flags.DEFINE_string('coordinator', None, 'host:port of process 0.')
-flags.DEFINE_integer('num_processes', 1, 'Processes of the run.', lower_bound=1)
-flags.DEFINE_integer('process_id', 0, 'This process.', lower_bound=0)
+for cls in (Sampling, Training, Reconstruction):
+  declare(cls)
 
 # score.
 flags.DEFINE_string(
@@ -132,41 +90,6 @@ flags.DEFINE_string(
   'samples',
   None,
   'File of sequences in the text format; default: sampled from the model.',
-)
-flags.DEFINE_integer(
-  'max_degree', 4, 'Most edges out of a node.', lower_bound=1
-)
-flags.DEFINE_float('max_miles', 0.5, 'Longest added edge.', lower_bound=0)
-flags.DEFINE_enum(
-  'variant',
-  'program',
-  ['program', 'paper'],
-  'The published program, or the algorithm as printed.',
-)
-flags.DEFINE_string('order', 'file', "Order of sequences: 'file' or a seed.")
-flags.DEFINE_integer(
-  'shuffles', 0, 'Further seeded orders for the range.', lower_bound=0
-)
-flags.DEFINE_enum(
-  'ties',
-  'default',
-  ['default', 'order', 'nearest'],
-  "Which of equally good nodes a new edge leads to; default: the variant's.",
-)
-flags.DEFINE_bool('rollback', False, 'A failed sequence leaves no edges.')
-flags.DEFINE_enum(
-  'control',
-  None,
-  ['none', 'valid', 'uniform', 'matched'],
-  'Instead of the sequences: the valid ones alone, with --error_rate, or '
-  "with mistakes as frequent and as late as the sequences' own.",
-)
-flags.DEFINE_float(
-  'error_rate',
-  0.0,
-  'Corrupt valid sequences instead, with this probability each.',
-  lower_bound=0,
-  upper_bound=1,
 )
 flags.DEFINE_integer(
   'num_samples', 6400, 'Sequences sampled from the model.', lower_bound=1
@@ -231,6 +154,11 @@ def need(*names: str) -> None:
       raise core.InputError(f'--{name} is required')
 
 
+def names(cls: type) -> list[str]:
+  """Flags of a dataclass of options."""
+  return list(options.declared(cls))
+
+
 def given(flags: flags.FlagValues, names: Sequence[str]) -> dict[str, Any]:
   """Those of some flags that were given, and their values."""
   return {name: flags[name].value for name in names if flags[name].present}
@@ -280,71 +208,21 @@ def axis(text: str, names: Sequence[str]) -> Any:
   )
 
 
-def predictor(world: Any) -> tuple[Any, str, dict[str, Any], Any]:
-  """What --model and --checkpoint name, used in `world`.
+def source() -> dict[str, Any]:
+  """What --model, --checkpoint and --out name, for `wm.load_predictor`."""
+  from wm.library import loading
 
-  Returns:
-    predictor: untrained where --checkpoint=none or the model needs no
-      training, else from a training run.
-    name, about: of its model, and what else identifies it.
-    origin: what it is made from, see wm.runtime.provenance.
-  """
-  from wm import core
-  from wm.core import registry
-  from wm.models import user
-  from wm.runtime import compile_cache, provenance
-
-  compile_cache.enable()
-  reader = provenance.Reader()
-  model = registry.make('model', FLAGS.model) if FLAGS.model else None
-  trained = isinstance(model, core.Trainable | core.Fittable)
-  if FLAGS.checkpoint == 'none' or (model and not trained):
+  which = FLAGS.checkpoint
+  if which == 'none':
     need('model')
-    about = {'model_spec': registry.spec(model), 'checkpoint': 'none'}
-    origin, before = reader.of(world, model), {*sys.modules}
-    found = user.predictor(model, world, FLAGS.seed)
-    return found, model.name, about, reader.with_loaded(origin, before)
-  from wm.training import restore
-
-  which, folder = FLAGS.checkpoint, FLAGS.out
-  if which not in restore.WHICH:
-    which, folder = 'best', which
-  code = reader.of(world, restore.__name__)  # Hashed before it is read.
-  found, info = restore.load(folder, which, world, FLAGS.model)
-  about = {
-    'model_spec': info['run']['model'],
+  if which == 'none' or (FLAGS.model and not loading.is_trained(FLAGS.model)):
+    return {'source': FLAGS.model}
+  folder, which = (FLAGS.out, which) if which in WHICH else (which, 'best')
+  return {
+    'source': pathlib.Path(folder),
     'checkpoint': which,
-    'step': info['step'],
-    'training': _mark(info['run']),
-    'recipe': _mark({k: x for k, x in info['run'].items() if k != 'seed'}),
-    'training_seed': info['run'].get('seed'),
+    'model': FLAGS.model,
   }
-  model = registry.make('model', about['model_spec'])
-  origin = reader.of(model, code.inputs, {'checkpoint': info['sha256']})
-  return found, model.name, about, origin
-
-
-def _mark(value: dict[str, Any]) -> str:
-  text = json.dumps(value, sort_keys=True)
-  return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def process(
-  binary: str, flags: Callable[[Any], dict[str, Any]]
-) -> Callable[[Any, pathlib.Path], list[str]]:
-  """(run, its folder) -> the process of a binary with these flags' values."""
-
-  def command(run: Any, folder: pathlib.Path) -> list[str]:
-    values = {**flags(run), 'out': folder}
-    given = [
-      f'--{name}={one}'
-      for name, value in values.items()
-      if value != FLAGS[name].default
-      for one in (value if isinstance(value, list) else [value])
-    ]
-    return [sys.executable, str(ROOT / 'launch' / f'{binary}.py'), *given]
-
-  return command
 
 
 def run(main: Callable[[], None], *names: str) -> None:

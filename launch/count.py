@@ -9,17 +9,17 @@ a sequence of tokens that leads to it; default: the start.
 
 import common
 
+FLAGS = common.FLAGS
+
 
 def main() -> None:
   """Flags in, one library call."""
   common.need('world')
-  from wm.core import registry
-  from wm.worlds.base import exact
+  import wm
 
-  flags = common.FLAGS
-  world = registry.make('world', flags.world)
-  for line in exact.count_lines(world, flags.state, flags.depth):
-    print(line, flush=True)
+  counts = wm.count(FLAGS.world, FLAGS.state, FLAGS.depth)
+  for length, number in enumerate(counts, 1):
+    print(length, number, flush=True)
 
 
 if __name__ == '__main__':

@@ -9,8 +9,6 @@ it goes on. For n processes, start it n times, with --shard=0/n to
 --shard=n-1/n; the last to end puts the parts together, to the same bytes.
 """
 
-import sys
-
 import common
 
 FLAGS = common.FLAGS
@@ -19,29 +17,17 @@ FLAGS = common.FLAGS
 def main() -> None:
   """Flags in, one library call, the report out."""
   common.need('pgn', 'out')
-  from wm.core import registry
-  from wm.data.pgn import ingest
+  import wm
 
-  made = ingest.make_dataset(
-    registry.make('world', FLAGS.world or ingest.WORLD),
+  given = {} if FLAGS.world is None else {'world': FLAGS.world}
+  wm.ingest(
     FLAGS.pgn,
     FLAGS.out,
-    ingest.parse_shard(FLAGS.shard),
-    FLAGS.games,
+    **given,
+    shard=FLAGS.shard,
+    games=FLAGS.games,
+    tell=print,
   )
-  if made is None:
-    print(f'shard {FLAGS.shard} is done; others are not yet')
-    return
-  report = made['train']['ingest']
-  for name, what in report['damage'].items():
-    print(f'warning: {name}: {what}', file=sys.stderr)
-  for line in ingest.lines(report):
-    print(line)
-  for split, manifest in made.items():
-    print(
-      f'{FLAGS.out}/data/{split}: {manifest["rows"]} sequences, '
-      f'{manifest["tokens"]} tokens'
-    )
 
 
 if __name__ == '__main__':

@@ -14,57 +14,27 @@ import common
 FLAGS = common.FLAGS
 
 
-def _config():
-  from wm.recon import reconstruct, run
-
-  control = FLAGS.control or ('uniform' if FLAGS.error_rate else 'none')
-  return run.Config(
-    reconstruct.Options(
-      max_degree=FLAGS.max_degree,
-      max_miles=FLAGS.max_miles,
-      variant=FLAGS.variant,
-      ties=FLAGS.ties,
-      rollback=FLAGS.rollback,
-    ),
-    order=FLAGS.order,
-    shuffles=FLAGS.shuffles,
-    control=control,
-    error_rate=FLAGS.error_rate,
-    seed=FLAGS.seed,
-  )
-
-
 def main() -> None:
   """Flags in, one library call, counts out."""
   common.need('world', 'out')
-  from wm.core import registry
-  from wm.recon import run
+  import wm
 
-  world, config = registry.make('world', FLAGS.world), _config()
-  if FLAGS.samples:
-    summary = run.from_file(world, FLAGS.samples, FLAGS.out, config, FLAGS.name)
-  else:
-    predictor, name, about, origin = common.predictor(world)
-    summary = run.from_model(
-      world,
-      predictor,
-      FLAGS.out,
-      config,
-      name=FLAGS.name or name,
-      num=FLAGS.num_samples,
-      accept=registry.make('accept', FLAGS.accept or 'epsilon(0.01)'),
-      about=about,
-      origin=origin,
-    )
-  for fact, value in run.facts(summary):
-    print(f'{fact}: {value}')
-  print(f'written: {FLAGS.out}/summary.json, edges.csv, map.html, map_*')
+  wm.reconstruct(
+    out=FLAGS.out,
+    world=FLAGS.world,
+    options=common.values(common.Reconstruction),
+    samples=FLAGS.samples,
+    num=FLAGS.num_samples,
+    name=FLAGS.name,
+    accept=FLAGS.accept or 'epsilon(0.01)',
+    tell=print,
+    **({'source': None} if FLAGS.samples else common.source()),
+  )
 
 
 if __name__ == '__main__':
   common.run(
     main,
     *('world', 'samples', 'model', 'checkpoint', 'name', 'accept'),
-    *('num_samples', 'max_degree', 'max_miles', 'variant', 'ties'),
-    *('rollback', 'order', 'shuffles', 'control', 'error_rate'),
+    *('num_samples', *common.names(common.Reconstruction)),
   )

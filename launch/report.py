@@ -7,22 +7,17 @@ The report is in OUT/report: report.md, report.html (one page, no network
 needed), scores.json and rows.csv (every trial).
 """
 
-import pathlib
+import common
 
-import common  # First: it makes the package importable.
+FLAGS = common.FLAGS
 
 
-def main(wait: bool = False) -> None:
-  """Reports --runs, or --out itself; see `write.report`."""
-  from wm.reporting import write
-
+def main() -> None:
+  """Flags in, one library call."""
   common.need('out')
-  flags = common.FLAGS
-  folders = flags.runs or [flags.out]
-  summary = write.report(folders, pathlib.Path(flags.out) / 'report', wait=wait)
-  print(f'{summary["results"]} results of {len(folders)} runs')
-  print(f'report: {summary["html"]}')
-  print(f'        {summary["markdown"]}')
+  import wm
+
+  wm.report(FLAGS.runs or [FLAGS.out], FLAGS.out, tell=print)
 
 
 if __name__ == '__main__':

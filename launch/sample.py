@@ -14,27 +14,11 @@ FLAGS = common.FLAGS
 def main() -> None:
   """Flags in, one library call."""
   common.need('world', 'out')
-  from wm.core import registry
-  from wm.data import sampling
+  import wm
 
-  made = sampling.make_dataset(
-    registry.make('world', FLAGS.world),
-    FLAGS.out,
-    num=FLAGS.num,
-    num_heldout=FLAGS.num_heldout,
-    seed=FLAGS.seed,
-    text=FLAGS.text,
-  )
-  facts = made['train']['world_facts']
-  if facts:
-    print(', '.join(f'{name} {number}' for name, number in facts.items()))
-  for split, manifest in made.items():
-    dropped = ''.join(f', {k} {n}' for k, n in manifest['counts'].items())
-    print(
-      f'{FLAGS.out}/data/{split}: {manifest["rows"]} sequences, '
-      f'{manifest["tokens"]} tokens{dropped}'
-    )
+  options = common.values(common.Sampling)
+  wm.sample(FLAGS.world, FLAGS.out, options, tell=print)
 
 
 if __name__ == '__main__':
-  common.run(main, 'world', 'num', 'num_heldout', 'text')
+  common.run(main, 'world', *common.names(common.Sampling))

@@ -14,66 +14,47 @@ in OUT/report with those of --runs. A run that fails stops no other; the sweep
 exits with 1. Started again, it goes on; started twice, it is shared.
 """
 
-import functools
-import pathlib
-
 import common
-import report
-import score
-import train
 
 FLAGS = common.FLAGS
-READ = ('seed', *train.READ)
-SCORE = ('seed', 'checkpoint', 'metric', 'accept')
+READ = ('seed', 'world', 'model', *common.names(common.Training)[1:])
 OWN = (
   *('grid', 'per', 'jobs', 'device', 'keep', 'winners_of', 'top', 'dry_run'),
-  *('score_world', 'runs', *SCORE),
+  *('score_world', 'runs', 'seed', 'checkpoint', 'metric', 'accept'),
 )
 
 
-def scored_by(run) -> dict:
-  """Flags that a run is scored by; all have the sweep's --seed."""
-  world = FLAGS.score_world or run.flags['world']
-  where = {'world': world, 'name': run.title}
-  return {**where, **{key: FLAGS[key].value for key in SCORE}}
-
-
-def runs() -> list:
-  """The runs that the flags describe."""
-  from wm.tasks import grid, standings
-
-  given = common.given(FLAGS, READ)
-  given['data'] = str(pathlib.Path(FLAGS.data or f'{FLAGS.out}/data').resolve())
-  axes = [common.axis(text, READ) for text in FLAGS.grid]
-  defaults = {name: FLAGS[name].default for name in READ}
-  before = FLAGS.winners_of and standings.winners(FLAGS.winners_of, FLAGS.top)
-  return grid.runs(axes, given, defaults, before)
-
-
 def main() -> None:
-  """Runs listed, or done and tabled."""
+  """Flags in, one library call: runs listed, or done and tabled."""
   common.need('grid', 'out')
+  import wm
   from wm.runtime import ending
-  from wm.tasks import standings, sweep
 
-  out, todo = pathlib.Path(FLAGS.out), runs()
-  job = common.process('train', lambda run: run.flags)
-  made = sweep.Sweep(out, todo, FLAGS.per, job, FLAGS.keep, FLAGS.device)
-  made.check()
-  if FLAGS.metric:  # What is bad of these stops here, not after the training.
-    score.asked(FLAGS.score_world or todo[0].flags['world'])
-  if FLAGS.dry_run:
-    print(*(run.name for run in todo), f'{len(todo)} runs', sep='\n')
-    return
-  tell = functools.partial(print, flush=True)
-  print(f'{out}/sweep.md: {len(made.work(FLAGS.jobs, tell))} runs')
-  if FLAGS.metric:
-    job, mark = common.process('score', scored_by), score.marked(scored_by, out)
-    FLAGS.runs = made.score(job, mark, FLAGS.jobs, tell) + FLAGS.runs
-    if FLAGS.runs:
-      report.main(wait=True)  # Who shares the sweep may be at it.
-  if failed := sum(run.status == standings.FAILED for run in made.table()):
-    ending.fail(f'{failed} of {len(todo)} runs failed; {out}/sweep.md says why')
+  scoring = wm.Scoring(
+    metrics=FLAGS.metric,
+    world=FLAGS.score_world,
+    accept=FLAGS.accept,
+    checkpoint=FLAGS.checkpoint,
+    seed=FLAGS.seed,
+    beside=FLAGS.runs,
+  )
+  runs = wm.sweep(
+    [common.axis(text, READ) for text in FLAGS.grid],
+    FLAGS.out,
+    common.given(FLAGS, READ),
+    per=FLAGS.per,
+    jobs=FLAGS.jobs,
+    devices=FLAGS.device,
+    keep=FLAGS.keep,
+    winners_of=FLAGS.winners_of,
+    top=FLAGS.top,
+    scoring=scoring if FLAGS.metric else None,
+    dry_run=FLAGS.dry_run,
+    tell=print,
+  )
+  if not FLAGS.dry_run and (failed := sum(bool(run.error) for run in runs)):
+    said = f'{failed} of {len(runs)} runs failed; {FLAGS.out}/sweep.md says why'
+    ending.fail(said)
 
 
 if __name__ == '__main__':

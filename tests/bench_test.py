@@ -50,10 +50,11 @@ def test_the_peer_is_the_same_function(name):
   from tests.bench import models_bench, peers
   from wm.core import registry
   from wm.models.nn import network
-  from wm.training import config, objectives, state
+  from wm.training import objectives, state
+  from wm.training.config import Training
 
   world, spec = models_bench.world_of(12), models_bench.FAMILIES[name]
-  aim = objectives.make(config.Config('', spec, objective='state'), world)
+  aim = objectives.make(Training(objective='state'), world)
   model = registry.make('model', spec)
   shape = network.Shape(model, len(world.vocab), world.max_len, aim.outputs)
   params = state.flatten(nnx.split(shape.build(nnx.Rngs(0)))[1])

@@ -19,6 +19,7 @@ from wm.data import sampling
 from wm.data.pgn import ingest
 from wm.evaluation import scoring
 from wm.recon import run as recon
+from wm.recon.options import Reconstruction
 from wm.reporting import write
 from wm.runtime import files, locks
 from wm.training import loop
@@ -125,13 +126,15 @@ def test_a_finished_data_set_is_found_where_nobody_may_write(
 ):
   world = registry.make('world', WORLD)
   sizes = {'num': 20, 'num_heldout': 5, 'seed': 0}
-  made = sampling.make_dataset(world, tmp_path, **sizes)
+  made = sampling.make_dataset(world, tmp_path, sampling.Sampling(**sizes))
 
   def refused(*_: object) -> None:
     raise OSError(errno.EROFS, 'Read-only file system')
 
   monkeypatch.setattr(locks.os, 'open', refused)
-  assert sampling.make_dataset(world, tmp_path, **sizes) == made
+  assert (
+    sampling.make_dataset(world, tmp_path, sampling.Sampling(**sizes)) == made
+  )
 
 
 def test_systems_without_locks_import_all_the_same(root):
@@ -145,7 +148,7 @@ import wm.runtime.locks, wm.data.pgn.ingest, wm.tasks.sweep
 
 def train(out) -> None:
   toy.install()
-  loop.train(loop.Config(toy.WORLD, toy.MODEL, steps=1), out)
+  loop.train(toy.WORLD, toy.MODEL, out, loop.Training(steps=1))
 
 
 def _world() -> core.World:
@@ -158,11 +161,13 @@ def score(out) -> None:
 
 
 def reconstruct(out) -> None:
-  recon.from_file(_world(), out.parent / 'none', out, recon.Config())
+  recon.from_file(_world(), out.parent / 'none', out, Reconstruction())
 
 
 def sample(out) -> None:
-  sampling.make_dataset(_world(), out, num=1, num_heldout=1, seed=0)
+  sampling.make_dataset(
+    _world(), out, sampling.Sampling(num=1, num_heldout=1, seed=0)
+  )
 
 
 def read_games(out) -> None:

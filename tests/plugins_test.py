@@ -229,14 +229,15 @@ def test_a_run_of_files_goes_on_from_the_same_folder_only(folder, monkeypatch):
   )
   world = registry.make('world', 'frog.py:World(stones=4)')
   out = folder / 'run'
-  made = sampling.make_dataset(world, out, num=50, num_heldout=20, seed=0)
-  assert made['train']['world'] == 'frog.py:World(stones=4)'
-  asked = config.Config(
-    world='frog.py:World(stones=4)', model='grams.py:Pairs()'
+  made = sampling.make_dataset(
+    world, out, sampling.Sampling(num=50, num_heldout=20, seed=0)
   )
-  summary = loop.train(asked, out)
+  assert made['train']['world'] == 'frog.py:World(stones=4)'
+  specs = 'frog.py:World(stones=4)', 'grams.py:Pairs()'
+  asked = *specs, out, config.Training()
+  summary = loop.train(*asked)
   assert summary['model'] == 'grams.py:Pairs()'
-  again = loop.train(asked, out)
+  again = loop.train(*asked)
   assert again['heldout_loss'] == summary['heldout_loss']
   trained, info = restore.load(out)
   assert trained.vocab_size == 4
@@ -246,7 +247,7 @@ def test_a_run_of_files_goes_on_from_the_same_folder_only(folder, monkeypatch):
   with pytest.raises(core.InputError, match=message):
     restore.load(out)
   with pytest.raises(core.InputError, match=message):
-    loop.train(asked, out)
+    loop.train(*asked)
 
 
 # Whom an error is blamed on.

@@ -1,3 +1,81 @@
-"""wm: does this sequence model have a world model, and how good is it?"""
+"""wm: does this sequence model have a world model, and how good is it?
+
+Everything that a binary does is one call, on objects or specs:
+
+  wm.sample('maps(rows=6)', 'runs/city')
+  run = wm.train('maps(rows=6)', 'transformer(layers=2)', 'runs/city')
+  entries = wm.score(run, ['compression(trials=100)', 'next_token()'])
+  wm.report('runs/city')
+
+Words, as they are used here:
+
+  acceptance rule   which next tokens count as possible to a model: those above
+                    a probability, the k most likely, a share of the mass
+  boundary          Myhill-Nerode boundary of two states: the shortest suffixes
+                    that are legal from the first and not from the second
+  capability        a small class that a world, a model or a predictor inherits
+                    where it can do more than all of its kind
+  cluster           trials that share a draw, such as a state, and are not
+                    independent; intervals count clusters, not trials
+  compression       does a model accept the same suffixes after two prefixes
+                    that lead to the same state? (Vafa et al. 2024)
+  distinction       does it tell apart prefixes that lead to different states?
+  entry             one quantity of one metric for one model: value, interval,
+                    n, clusters, settings; a line of scores.json
+  interior          suffixes that are legal from both of two states
+  legal             allowed as the next token by the world's rules
+  metric            a measurement: (predictor, world, seed) -> scores
+  model             a spec that becomes a predictor, by training where it needs
+                    it
+  origin            all code and files that a result depends on, by hash; a
+                    result is kept as long as its origin is the same
+  predictor         what gives next-token probabilities, whatever it is
+  prefix, suffix    tokens up to a place in a sequence, and tokens after it
+  run folder        OUT: data, checkpoints, scores and report of one run
+  seed              all randomness is a pure function of it and of a place
+  session           many continuations of many prefixes, a token at a time
+  spec              a name and literal arguments, 'othello(size=6)'
+  split key         what keeps a sequence in the training or held-out split
+  state             all that the rules need to know of a prefix; two prefixes of
+                    the same state allow the same suffixes
+  trial             one row of a metric: a value, or the reason for none
+  twin prefix       the second prefix of a pair
+  world             exactly known rules that produce sequences of tokens
+"""
+
+import importlib
+from typing import Any
 
 __version__ = '0.1.0'
+
+# Module of wm.library -> what of it `wm.NAME` gives. Modules are imported when
+# they are first asked for, and by computed names: results are kept by the
+# imports of what made them (`runtime.provenance`), and all code imports wm.
+_CALLS = {
+  'calls': (
+    'boundary',
+    'count',
+    'ingest',
+    'reconstruct',
+    'report',
+    'sample',
+    'score',
+    'train',
+  ),
+  'loading': ('Loaded', 'Run', 'load_predictor'),
+  'study': ('Row', 'study'),
+  'sweep': ('Scoring', 'sweep'),
+  'names': ('Reconstruction', 'Sampling', 'Training', 'make', 'names', 'spec'),
+}
+_HOME = {name: home for home, names in _CALLS.items() for name in names}
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+  if name not in _HOME:
+    raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+  return getattr(importlib.import_module(f'wm.library.{_HOME[name]}'), name)
+
+
+def __dir__() -> list[str]:
+  return sorted({*globals(), *__all__})

@@ -70,7 +70,9 @@ def bench_data() -> Iterator[harness.Line]:
   world.sample(1000, 1)  # The graph is read and kernels are compiled.
   with tempfile.TemporaryDirectory() as out:
     start = time.perf_counter()
-    made = sampling.make_dataset(world, out, num=NUM, num_heldout=1, seed=0)
+    made = sampling.make_dataset(
+      world, out, sampling.Sampling(num=NUM, num_heldout=1, seed=0)
+    )
     seconds = time.perf_counter() - start
     train = os.path.join(out, 'data', 'train')
     size = sum(entry.stat().st_size for entry in os.scandir(train))

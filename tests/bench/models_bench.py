@@ -51,10 +51,10 @@ def step_of(
   import jax
 
   from wm.models.nn import network
-  from wm.training import config as config_lib
   from wm.training import feed, objectives, optimiser, state, step
+  from wm.training.config import Training
 
-  config = config_lib.Config('', spec, objective=objective, batch=GAMES)
+  config = Training(objective=objective, batch=GAMES)
   aim = objectives.make(config, world)
   model, mesh = registry.make('model', spec), state.mesh(1, 1)
   shape = network.Shape(model, len(world.vocab), world.max_len, aim.outputs)

@@ -11,6 +11,7 @@ from tests.bench import harness
 from wm.core import registry
 from wm.data import text
 from wm.recon import measures, reconstruct, routes
+from wm.recon.options import Reconstruction
 from wm.worlds.maps import streets
 
 
@@ -30,7 +31,7 @@ def bench_reconstruction() -> Iterator[harness.Line]:
   """All 6,400 sequences, candidates within reach included; one core."""
   graph, found = _input(harness.manhattan())
   num = len(found.origins)
-  options = reconstruct.Options()
+  options = Reconstruction()
 
   def run(backend: str = 'numba') -> reconstruct.Edges:
     return reconstruct.reconstruct(graph, found, options, backend=backend)
@@ -54,10 +55,10 @@ def bench_reconstruction() -> Iterator[harness.Line]:
 def bench_reconstruction_measures() -> Iterator[harness.Line]:
   """Bearings, lengths and crossings of all edges; one core."""
   graph, found = _input(harness.manhattan())
-  edges = reconstruct.reconstruct(graph, found, reconstruct.Options())
+  edges = reconstruct.reconstruct(graph, found, Reconstruction())
   whole = harness.measure(lambda: measures.table(graph, found, edges))
   once = harness.measure(
-    lambda: reconstruct.reconstruct(graph, found, reconstruct.Options())
+    lambda: reconstruct.reconstruct(graph, found, Reconstruction())
   )
   yield harness.Line(
     name='reconstruction measures',

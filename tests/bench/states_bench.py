@@ -63,7 +63,9 @@ def bench_state_feed() -> Iterator[harness.Line]:
 
   world = registry.make('world', f'chess(length={PLIES})')
   with tempfile.TemporaryDirectory() as out:
-    sampling.make_dataset(world, out, num=2000, num_heldout=1, seed=0)
+    sampling.make_dataset(
+      world, out, sampling.Sampling(num=2000, num_heldout=1, seed=0)
+    )
     source = batches.Batches(
       store.open(f'{out}/data/train'), 32, 0, 'buckets', feed.MULTIPLE
     )

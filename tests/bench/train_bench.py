@@ -108,13 +108,13 @@ def _our_step(world: Any, model: str, out: str, batch: int) -> Any:
   import jax
 
   from wm.core import registry
-  from wm.training import books, config, feed, loop, runs, state
+  from wm.training import books, config, feed, loop, state
 
   trainer = loop.Trainer(
-    config.Config('', model, batch=batch, mesh_data=1),
+    config.Training(batch=batch, mesh_data=1),
     world,
     registry.make('model', model),
-    runs.open_data(pathlib.Path(out), world),
+    config.open_data(pathlib.Path(out), world),
   )
   held = [
     state.create(trainer.shape, 0, trainer.optimiser, trainer.abstract),
@@ -150,7 +150,9 @@ def _compare(
 
   world = _world()
   with tempfile.TemporaryDirectory() as out:
-    sampling.make_dataset(world, out, num=SEQUENCES, num_heldout=100, seed=0)
+    sampling.make_dataset(
+      world, out, sampling.Sampling(num=SEQUENCES, num_heldout=100, seed=0)
+    )
     model = f'transformer(layers={layers}, width={width}, heads={heads})'
     ours, trainer = _our_step(world, model, out, batch)
     published = batches_lib.Batches(

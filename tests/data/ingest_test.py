@@ -59,7 +59,7 @@ def test_the_stores_are_what_sampling_makes(tmp_path, some):
   for split in sampling.SPLITS:
     store = stores.open(tmp_path / 'out' / 'data' / split)
     store.verify()
-    sampling.check(store, world)
+    sampling.check_vocab(store, world)
     wanted = sampling.describe(world, 0, split, len(store))
     assert wanted.items() <= store.manifest.items()
   store = stores.open(tmp_path / 'out' / 'data' / 'train')
@@ -166,7 +166,9 @@ def test_other_input_is_refused(tmp_path, some):
 
 
 def test_a_sampled_folder_is_refused(tmp_path, some):
-  sampling.make_dataset(WORLD, tmp_path / 'out', num=9, num_heldout=2, seed=0)
+  sampling.make_dataset(
+    WORLD, tmp_path / 'out', sampling.Sampling(num=9, num_heldout=2, seed=0)
+  )
   before = tree(tmp_path / 'out')
   with pytest.raises(core.InputError, match='holds other data, in data/train'):
     make(tmp_path, pgn(some[:20]))

@@ -212,7 +212,9 @@ def test_sequences_longer_than_the_model_are_said_to_be():
 
 
 def test_stored_sequences_are_asked_about_instead(tmp_path):
-  sampling.make_dataset(WORLD, tmp_path, num=30, num_heldout=9, seed=0)
+  sampling.make_dataset(
+    WORLD, tmp_path, sampling.Sampling(num=30, num_heldout=9, seed=0)
+  )
   folder = str(tmp_path / 'data' / 'train')
   found = scores(make('oracle', WORLD), data=folder, num=20)
   assert len(found['trajectory'].value) == 20

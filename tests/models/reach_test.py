@@ -11,7 +11,7 @@ from wm.core import registry
 from wm.data import sampling
 from wm.models.nn import network
 from wm.training import loop, restore
-from wm.training.config import Config
+from wm.training.config import Training
 
 toy.install()
 
@@ -44,11 +44,11 @@ def test_a_context_reaches_as_far_as_it_goes():
 @pytest.mark.parametrize('objective', ['next', 'state'])
 def test_a_run_is_asked_about_longer_words_than_it_saw(objective, tmp_path):
   short, long = (registry.make('world', WORLD.format(n)) for n in (SHORT, LONG))
-  sampling.make_dataset(short, tmp_path, num=64, num_heldout=16, seed=0)
-  config = Config(
-    WORLD.format(SHORT), 'toy()', objective=objective, steps=4, batch=16
+  sampling.make_dataset(
+    short, tmp_path, sampling.Sampling(num=64, num_heldout=16, seed=0)
   )
-  loop.train(config, tmp_path)
+  config = Training(objective=objective, steps=4, batch=16)
+  loop.train(short, 'toy()', tmp_path, config)
   near, _ = restore.load(tmp_path)
   far, info = restore.load(tmp_path, world=long)
   assert (near.max_len, far.max_len) == (SHORT, LONG)

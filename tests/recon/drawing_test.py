@@ -16,12 +16,13 @@ from tests.recon.cities import E, N, make_routes
 from wm.core import registry
 from wm.data import text
 from wm.recon import draw, measures, page, reconstruct, routes
+from wm.recon.options import Reconstruction
 
 SVG = '{http://www.w3.org/2000/svg}'
 
 
 def _made(graph, found, **options):
-  edges = reconstruct.reconstruct(graph, found, reconstruct.Options(**options))
+  edges = reconstruct.reconstruct(graph, found, Reconstruction(**options))
   return graph, found, measures.table(graph, found, edges)
 
 

@@ -12,11 +12,12 @@ from tests.recon.cities import E, N, S, W, make_routes
 from wm.kernels.maps import geometry_numba, geometry_ref
 from wm.recon import measures, reconstruct
 from wm.recon.measures import FALSE, UNUSED, USED
+from wm.recon.options import Reconstruction
 
 
 def _table(graph, *given_routes, **options):
   found = make_routes(*given_routes)
-  edges = reconstruct.reconstruct(graph, found, reconstruct.Options(**options))
+  edges = reconstruct.reconstruct(graph, found, Reconstruction(**options))
   return found, measures.table(graph, found, edges)
 
 

@@ -13,7 +13,7 @@ from wm.core import accept, registry
 from wm.data import text
 from wm.models.serving import stateless
 from wm.recon import run, sampling
-from wm.recon.reconstruct import Options
+from wm.recon.options import Reconstruction
 from wm.runtime import provenance
 
 CITY = "maps(rows=5, columns=5, traversal='shortest')"
@@ -57,7 +57,7 @@ def _same(one, other):
 
 
 def test_files_and_counts_of_a_run(world, samples, tmp_path):
-  config = run.Config(shuffles=3, seed=4)
+  config = Reconstruction(shuffles=3, seed=4)
   summary = run.from_file(world, samples, tmp_path, config, 'mine')
   assert {p.name for p in tmp_path.iterdir()} == FILES
   assert json.loads((tmp_path / 'summary.json').read_text()) == summary
@@ -81,14 +81,14 @@ def test_files_and_counts_of_a_run(world, samples, tmp_path):
 
 
 def test_runs_repeat_and_folders_belong_to_one_run(world, samples, tmp_path):
-  config = run.Config(Options(max_miles=0.25), order='5')
+  config = Reconstruction(max_miles=0.25, order='5')
   first = run.from_file(world, samples, tmp_path, config)
   kept = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
   assert _same(run.from_file(world, samples, tmp_path, config), first)
   for path in tmp_path.iterdir():
     if path.name != 'summary.json':
       assert path.read_bytes() == kept[path.name], path
-  other = run.Config(Options(max_miles=0.5), order='5')
+  other = Reconstruction(max_miles=0.5, order='5')
   with pytest.raises(core.InputError, match='another reconstruct run'):
     run.from_file(world, samples, tmp_path, other)
 
@@ -99,7 +99,7 @@ def test_a_true_model_needs_no_new_edge(world, tmp_path):
     world,
     predictor,
     tmp_path,
-    run.Config(shuffles=1),
+    Reconstruction(shuffles=1),
     name='oracle',
     num=60,
     accept=accept.epsilon(0.01),
@@ -131,7 +131,7 @@ def test_routes_are_kept_as_long_as_their_model_is_the_same(
       world,
       registry.make('model', model).predictor(world, 0),
       tmp_path,
-      run.Config(),
+      Reconstruction(),
       name='mine',
       num=40,
       accept=accept.epsilon(0.01),
@@ -224,11 +224,11 @@ def test_prompts_are_pairs_with_a_path(world):
 
 def test_controls_and_rates_must_agree():
   with pytest.raises(core.InputError, match='for the control uniform'):
-    run.Config(control='valid', error_rate=0.1)
+    Reconstruction(control='valid', error_rate=0.1)
   with pytest.raises(core.InputError, match='available: none, valid'):
-    run.Config(control='noise')
+    Reconstruction(control='noise')
   with pytest.raises(core.InputError, match='seed >= 0'):
-    run.Config(order='backwards')
+    Reconstruction(order='backwards')
 
 
 def _launch(root, *flags):
@@ -282,7 +282,7 @@ def test_a_model_without_one_route_still_has_a_map(world, tmp_path):
   a, b = world.vocab[-2:]
   path = tmp_path / 'samples.txt'
   path.write_text(f'{a} {b}\n{a} {b} N NE\n')
-  config = run.Config(Options(max_miles=0.0), shuffles=1)
+  config = Reconstruction(max_miles=0.0, shuffles=1)
   summary = run.from_file(world, path, tmp_path / 'out', config)
   assert (summary['ill_formed'], summary['routes']) == (2, 0)
   assert summary['true_edges'] == summary['new_edges'] == 0

@@ -12,7 +12,7 @@ from wm.core import registry
 from wm.reporting import papers
 from wm.training import config
 
-FIELDS = dataclasses.fields(config.Config)
+FIELDS = dataclasses.fields(config.Training)
 
 
 def test_papers_are_installed_with_the_package(root, tmp_path):

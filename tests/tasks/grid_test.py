@@ -62,7 +62,7 @@ def test_bad_axes_are_one_line(text, message):
 
 @hypothesis.given(st.text(min_size=1).filter(lambda s: s.strip()))
 def test_every_label_can_be_a_folder(text):
-  label = grid._label('lr', text.strip())
+  label = grid.label_of('lr', text.strip())
   assert label
   assert len(label) <= 60
   assert not set(label) & set('/\\ \'"()|*?<>')

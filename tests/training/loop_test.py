@@ -14,8 +14,9 @@ from wm import core
 from wm.data import sampling, store
 from wm.models.nn import network
 from wm.runtime import files
-from wm.training import loop, objectives, restore, runs, writers
-from wm.training.config import Config
+from wm.training import config as config_lib
+from wm.training import loop, objectives, restore, writers
+from wm.training.config import Training
 from wm.worlds import lattice
 
 toy.install()
@@ -30,8 +31,8 @@ BRIEF = {
 LEARN = {'lr': 0.03, 'eval_every': 50, 'save_every': 100}
 
 
-def config(**fields) -> Config:
-  return Config(toy.WORLD, toy.MODEL, **{**BRIEF, **fields})
+def config(**fields) -> Training:
+  return Training(**{**BRIEF, **fields})
 
 
 @pytest.fixture(scope='module')
@@ -39,7 +40,7 @@ def trained(tmp_path_factory):
   """A run folder and its summary."""
   out = tmp_path_factory.mktemp('loop')
   toy.make_data(out)
-  summary = loop.train(config(steps=200, **LEARN), out)
+  summary = loop.train(toy.WORLD, toy.MODEL, out, config(steps=200, **LEARN))
   return out, summary
 
 
@@ -128,7 +129,7 @@ def test_pads_and_the_prompt_are_left_out_of_the_sums():
 
 def test_training_starts_from_the_untrained_predictor(tmp_path):
   toy.make_data(tmp_path)
-  data = runs.open_data(tmp_path, tiny.World())
+  data = config_lib.open_data(tmp_path, tiny.World())
   trainer = loop.Trainer(config(seed=3), tiny.World(), toy.Model(), data)
   kept = loop.checkpoints_lib.Checkpoints(tmp_path, read_only=False)
   begun, book = trainer.begin(kept)
@@ -145,7 +146,7 @@ def test_training_starts_from_the_untrained_predictor(tmp_path):
 
 def test_dropout_depends_on_seed_and_step_alone(tmp_path):
   toy.make_data(tmp_path)
-  data = runs.open_data(tmp_path, tiny.World())
+  data = config_lib.open_data(tmp_path, tiny.World())
   tokens, lengths = data[0].take(np.arange(16))
   losses = {}
   for seed, at in ((0, 0), (0, 1), (1, 0), (0, 0)):
@@ -165,7 +166,12 @@ def test_dropout_depends_on_seed_and_step_alone(tmp_path):
 def test_a_loss_that_is_not_finite_stops_before_it_is_saved(tmp_path):
   toy.make_data(tmp_path)
   with pytest.raises(loop.LossError) as caught:
-    loop.train(config(lr=1e30, clip=0.0, save_every=1, warmup=0), tmp_path)
+    loop.train(
+      toy.WORLD,
+      toy.MODEL,
+      tmp_path,
+      config(lr=1e30, clip=0.0, save_every=1, warmup=0),
+    )
   message = str(caught.value)
   assert 'at step' in message
   assert 'batch ' in message
@@ -194,7 +200,9 @@ def test_steps_without_a_finite_loss_are_left_out_and_counted(
 ):
   toy.make_data(tmp_path)
   spoilt(monkeypatch, lambda tokens: tokens.sum() % 3 == 0)
-  summary = loop.train(config(skips=12, eval_every=20, log_every=1), tmp_path)
+  summary = loop.train(
+    toy.WORLD, toy.MODEL, tmp_path, config(skips=12, eval_every=20, log_every=1)
+  )
   rows = writers.read_metrics(tmp_path / 'metrics.jsonl')
   rows = [row for row in rows if 'skipped' in row]
   counts = [row['skipped'] for row in rows]
@@ -217,19 +225,24 @@ def test_too_many_in_a_row_stop_the_run(tmp_path, monkeypatch):
   toy.make_data(tmp_path)
   spoilt(monkeypatch, lambda tokens: tokens.sum() >= 0)
   with pytest.raises(loop.LossError, match='at step 4 and 3 steps before it'):
-    loop.train(config(skips=3, save_every=50, eval_every=50), tmp_path)
+    loop.train(
+      toy.WORLD,
+      toy.MODEL,
+      tmp_path,
+      config(skips=3, save_every=50, eval_every=50),
+    )
 
 
 def test_a_part_of_the_held_out_is_its_first_rows(trained):
   out, _ = trained
-  data = runs.open_data(out, tiny.World())
+  data = config_lib.open_data(out, tiny.World())
   trainer = loop.Trainer(config(eval_num=7), tiny.World(), toy.Model(), data)
   params = loop.state_lib.create(
     trainer.shape, 0, trainer.optimiser, trainer.abstract
   ).params
   sums = trainer.evaluate(params)
   assert sums[1] == (data[1].lengths[:7] - 1).sum()
-  assert trainer.config.eval_num == 7
+  assert trainer.training.eval_num == 7
   whole = loop.Trainer(config(), tiny.World(), toy.Model(), data)
   assert whole.evaluate(params)[1] == (data[1].lengths - 1).sum()
 
@@ -237,31 +250,40 @@ def test_a_part_of_the_held_out_is_its_first_rows(trained):
 def test_runs_may_share_their_data(trained, tmp_path):
   out, _ = trained
   shared = config(data=str(out / 'data'), steps=2)
-  summary = loop.train(shared, tmp_path)
+  summary = loop.train(toy.WORLD, toy.MODEL, tmp_path, shared)
   assert summary['step'] == 2
   assert not (tmp_path / 'data').exists()
-  again = loop.train(config(data=str(out / 'data') + '/.', steps=2), tmp_path)
+  again = loop.train(
+    toy.WORLD,
+    toy.MODEL,
+    tmp_path,
+    config(data=str(out / 'data') + '/.', steps=2),
+  )
   assert again['best_loss'] == summary['best_loss']
   with pytest.raises(core.InputError, match='none'):
-    loop.train(config(data=str(tmp_path / 'none')), tmp_path)
+    loop.train(
+      toy.WORLD, toy.MODEL, tmp_path, config(data=str(tmp_path / 'none'))
+    )
 
 
 def test_named_data_may_be_of_another_world_that_writes_alike(tmp_path):
   made = lattice.World(length=8)
-  sampling.make_dataset(made, tmp_path, num=20, num_heldout=5, seed=0)
+  sampling.make_dataset(
+    made, tmp_path, sampling.Sampling(num=20, num_heldout=5, seed=0)
+  )
   longer, shorter = lattice.World(length=12), lattice.World(length=6)
   data = str(tmp_path / 'data')
-  assert len(runs.open_data(tmp_path, longer, data)[0]) == 20
+  assert len(config_lib.open_data(tmp_path, longer, data)[0]) == 20
   with pytest.raises(core.InputError, match=r'not of lattice\(length=12\)'):
-    runs.open_data(tmp_path, longer)
+    config_lib.open_data(tmp_path, longer)
   with pytest.raises(core.InputError, match=r'have \d+ at most'):
-    runs.open_data(tmp_path, shorter, data)
+    config_lib.open_data(tmp_path, shorter, data)
 
 
 def test_a_finished_run_is_left_as_it_is(trained):
   out, summary = trained
   before = (out / 'metrics.jsonl').read_bytes()
-  again = loop.train(config(steps=200, **LEARN), out)
+  again = loop.train(toy.WORLD, toy.MODEL, out, config(steps=200, **LEARN))
   assert again == {**summary, 'first_step_s': None}
   assert (out / 'metrics.jsonl').read_bytes() == before
 
@@ -283,7 +305,7 @@ def test_a_finished_run_is_left_as_it_is(trained):
 def test_another_run_in_the_folder_is_refused(trained, fields, message):
   wanted = {'steps': 200, **LEARN, **fields}
   with pytest.raises(core.InputError, match=message):
-    loop.train(config(**wanted), trained[0])
+    loop.train(toy.WORLD, toy.MODEL, trained[0], config(**wanted))
 
 
 def test_a_run_from_before_a_field_was_there_is_of_its_default(
@@ -296,20 +318,27 @@ def test_a_run_from_before_a_field_was_there_is_of_its_default(
   for name in ('objective', 'loss', 'floor', 'horizon', 'skips', 'eval_num'):
     del run[name]
   files.write_json(path, run)
-  again = loop.train(config(steps=200, **LEARN), tmp_path / 'old')
+  again = loop.train(
+    toy.WORLD, toy.MODEL, tmp_path / 'old', config(steps=200, **LEARN)
+  )
   assert again['best_loss'] == summary['best_loss']
   with pytest.raises(core.InputError, match=r'its floor is 0\.0, not 0\.5'):
-    loop.train(config(steps=200, floor=0.5, **LEARN), tmp_path / 'old')
+    loop.train(
+      toy.WORLD,
+      toy.MODEL,
+      tmp_path / 'old',
+      config(steps=200, floor=0.5, **LEARN),
+    )
 
 
 def test_models_without_anything_to_train_are_refused(trained):
   with pytest.raises(core.InputError, match='nothing to train'):
-    loop.train(Config(toy.WORLD, 'uniform()'), trained[0])
+    loop.train(toy.WORLD, 'uniform()', trained[0], Training())
 
 
 def test_no_data_names_the_command(tmp_path):
   with pytest.raises(core.InputError, match=r'launch/sample\.py'):
-    loop.train(config(), tmp_path)
+    loop.train(toy.WORLD, toy.MODEL, tmp_path, config())
   assert not list(tmp_path.iterdir())
 
 
@@ -320,7 +349,7 @@ def test_a_damaged_shard_is_named_before_anything_is_written(tmp_path):
   data[5] ^= 1
   shard.write_bytes(bytes(data))
   with pytest.raises(core.InputError, match=shard.name):
-    loop.train(config(), tmp_path)
+    loop.train(toy.WORLD, toy.MODEL, tmp_path, config())
   assert not (tmp_path / 'train.run.json').exists()
 
 
@@ -335,5 +364,7 @@ def test_a_batch_without_room_is_refused_and_claims_nothing(
   with monkeypatch.context() as patch:
     patch.setattr(loop.Trainer, 'run', full)
     with pytest.raises(core.InputError, match=r'batch=64 .* expected fewer'):
-      loop.train(config(batch=64), tmp_path)
-  assert loop.train(config(steps=2), tmp_path)['step'] == 2
+      loop.train(toy.WORLD, toy.MODEL, tmp_path, config(batch=64))
+  assert (
+    loop.train(toy.WORLD, toy.MODEL, tmp_path, config(steps=2))['step'] == 2
+  )

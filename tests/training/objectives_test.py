@@ -15,8 +15,9 @@ from wm.data import batches, sampling, store
 from wm.metrics import exactness
 from wm.models.nn import network
 from wm.models.serving import states
-from wm.training import feed, loop, objectives, restore, runs, state
-from wm.training.config import Config
+from wm.training import config as config_lib
+from wm.training import feed, loop, objectives, restore, state
+from wm.training.config import Training
 
 toy.install()
 RNG = np.random.default_rng(0)
@@ -163,7 +164,9 @@ def test_pads_make_no_difference():
 
 def test_labels_come_with_the_batch_and_are_those_of_the_rows(tmp_path):
   world = chess(40)
-  sampling.make_dataset(world, tmp_path, num=40, num_heldout=8, seed=0)
+  sampling.make_dataset(
+    world, tmp_path, sampling.Sampling(num=40, num_heldout=8, seed=0)
+  )
   kept = store.open(tmp_path / 'data' / 'train')
   everything = kept.read(0, 40)
   stored = world.sequence_labels(everything.tokens, everything.lengths)
@@ -202,11 +205,12 @@ def test_each_process_makes_labels_of_its_own_rows_once():
     )
 
 
-def config(**fields) -> Config:
-  return Config(
+MODEL = 'toy(dropout=0.0)'
+
+
+def config(**fields) -> Training:
+  return Training(
     **{
-      'world': toy.WORLD,
-      'model': 'toy(dropout=0.0)',
       'objective': 'state',
       'steps': 60,
       'batch': 16,
@@ -223,7 +227,7 @@ def config(**fields) -> Config:
 def trained(tmp_path_factory):
   out = tmp_path_factory.mktemp('states')
   toy.make_data(out)
-  return out, loop.train(config(), out)
+  return out, loop.train(toy.WORLD, MODEL, out, config())
 
 
 def test_the_restored_predictor_is_as_exact_as_was_reported(trained):
@@ -266,7 +270,7 @@ def test_a_network_of_states_gives_no_next_token(trained):
 
 def test_a_next_token_model_names_no_states(trained, tmp_path):
   (tmp_path / 'data').symlink_to(trained[0] / 'data')
-  loop.train(config(objective='next', steps=2), tmp_path)
+  loop.train(toy.WORLD, MODEL, tmp_path, config(objective='next', steps=2))
   predictor, _ = restore.load(tmp_path, 'last')
   assert isinstance(predictor, core.Predictor)
   assert not isinstance(predictor, core.NamesStates)
@@ -281,8 +285,10 @@ def test_a_next_token_model_names_no_states(trained, tmp_path):
   ],
 )
 def test_bad_objectives_are_named(trained, fields, message):
+  fields = dict(fields)
+  model = fields.pop('model', MODEL)
   with pytest.raises(core.InputError, match=message):
-    loop.train(config(**fields), trained[0])
+    loop.train(toy.WORLD, model, trained[0], config(**fields))
 
 
 def test_a_world_without_labels_is_named():
@@ -335,10 +341,12 @@ def test_small_and_large_losses_keep_their_digits(scale):
 def test_one_batch_is_learned_to_exact_states(tmp_path, spec):
   """With every head, every position and every row in the loss."""
   world = registry.make('world', spec)
-  sampling.make_dataset(world, tmp_path, num=4, num_heldout=2, seed=0)
+  sampling.make_dataset(
+    world, tmp_path, sampling.Sampling(num=4, num_heldout=2, seed=0)
+  )
   model = registry.make('model', 'transformer(layers=1, width=32, heads=2)')
-  data = runs.open_data(tmp_path, world)
-  plain = {'world': spec, 'batch': 4, 'lr': 1e-2, 'weight_decay': 0.0}
+  data = config_lib.open_data(tmp_path, world)
+  plain = {'batch': 4, 'lr': 1e-2, 'weight_decay': 0.0}
   plain |= {'schedule': 'constant', 'mesh_data': 1}
   trainer = loop.Trainer(config(**plain), world, model, (data[0], data[0]))
   now = state.create(trainer.shape, 0, trainer.optimiser, trainer.abstract)

@@ -12,13 +12,13 @@ from wm import core
 from wm.core import registry
 from wm.models.nn import network
 from wm.training import optimiser, state
-from wm.training.config import Config
+from wm.training.config import Training
 
 CONFIG = {'steps': 100, 'lr': 0.5, 'warmup': 10}
 
 
 def rates(**fields) -> np.ndarray:
-  config = Config('', '', **{**CONFIG, **fields})
+  config = Training(**{**CONFIG, **fields})
   schedule = optimiser.schedule(config)
   return np.array([float(schedule(k)) for k in range(config.steps)])
 
@@ -95,7 +95,7 @@ def test_a_family_may_leave_parameters_out_of_any_decay():
 
 
 def test_decay_shrinks_what_the_mask_says():
-  config = Config('', '', lr=0.1, warmup=0, weight_decay=0.5, clip=0.0)
+  config = Training(lr=0.1, warmup=0, weight_decay=0.5, clip=0.0)
   params = {'mlp.up.kernel': jnp.ones(3), 'mlp.up.bias': jnp.ones(3)}
   transform = optimiser.make(config, params)
   zero = {path: jnp.zeros(3) for path in params}
@@ -109,7 +109,7 @@ def test_clipping_bounds_the_norm_that_adam_sees():
   params = {'a.kernel': jnp.zeros(4)}
   grads = {'a.kernel': jnp.full(4, 100.0)}
   for clip, expected in ((1.0, 0.1 * 0.5), (0.0, 0.1 * 100)):
-    transform = optimiser.make(Config('', '', clip=clip), params)
+    transform = optimiser.make(Training(clip=clip), params)
     _, after = transform.update(grads, transform.init(params), params)
     moments = [x.mu for x in _adam(after)]
     np.testing.assert_allclose(moments[0]['a.kernel'], expected, rtol=1e-5)
@@ -119,7 +119,7 @@ def test_beta2_weighs_the_squares():
   params = {'a.kernel': jnp.zeros(2)}
   grads = {'a.kernel': jnp.full(2, 3.0)}
   for beta2 in (0.95, 0.999):
-    transform = optimiser.make(Config('', '', beta2=beta2, clip=0.0), params)
+    transform = optimiser.make(Training(beta2=beta2, clip=0.0), params)
     _, after = transform.update(grads, transform.init(params), params)
     squares = _adam(after)[0].nu['a.kernel']
     np.testing.assert_allclose(squares, (1 - beta2) * 9, rtol=1e-5)
@@ -143,7 +143,7 @@ def step(transform, state, params, grad, loss=1.0):
 )
 @pytest.mark.parametrize('clip', [0.0, 1.0])
 def test_a_step_that_is_not_finite_leaves_everything(grad, loss, clip):
-  config = Config('', '', skips=3, lr=0.1, warmup=5, clip=clip)
+  config = Training(skips=3, lr=0.1, warmup=5, clip=clip)
   params = {'a.kernel': jnp.array([1.0, -2.0])}
   transform = optimiser.make(config, params)
   kept = step(transform, transform.init(params), params, [0.5, 2])
@@ -164,7 +164,7 @@ def test_the_guard_changes_no_good_step():
   params = {'a.kernel': jnp.array([1.0, -2.0])}
   found = []
   for skips in (0, 3):
-    transform = optimiser.make(Config('', '', skips=skips), params)
+    transform = optimiser.make(Training(skips=skips), params)
     state = transform.init(params)
     for grad in ([0.5, 2], [3, -1]):
       after, state = step(transform, state, params, grad)

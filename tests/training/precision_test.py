@@ -8,8 +8,9 @@ import pytest
 from tests import tiny
 from tests.training import toy
 from wm.core import registry
-from wm.training import loop, runs
-from wm.training.config import Config
+from wm.training import config as config_lib
+from wm.training import loop
+from wm.training.config import Training
 
 toy.install()
 STEPS = 30
@@ -20,12 +21,12 @@ def data(tmp_path_factory):
   """Stores of the tiny world."""
   out = tmp_path_factory.mktemp('precision')
   toy.make_data(out)
-  return runs.open_data(out, tiny.World())
+  return config_lib.open_data(out, tiny.World())
 
 
 def losses(model: str, data) -> tuple[list[float], loop.state_lib.State]:
   """Loss of each step, and the state after them."""
-  config = Config(toy.WORLD, model, steps=STEPS, batch=16, lr=0.01, warmup=2)
+  config = Training(steps=STEPS, batch=16, lr=0.01, warmup=2)
   made = registry.make('model', model)
   trainer = loop.Trainer(config, tiny.World(), made, data)
   state = loop.state_lib.create(

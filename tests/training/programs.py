@@ -18,7 +18,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from wm.core import registry
 from wm.models.nn import network
 from wm.training import objectives, optimiser, state, step
-from wm.training.config import Config
+from wm.training.config import Training
 
 ROWS, LENGTH = 32, 32
 SIZE = 'layers=1, width=64'
@@ -81,7 +81,7 @@ def compiled(
   options: of the compiler.
   """
   world = registry.make('world', 'connect4()')
-  config = Config('', '', objective=objective, steps=10, warmup=0)
+  config = Training(objective=objective, steps=10, warmup=0)
   aim = objectives.make(config, world)
   shape = network.Shape(
     registry.make('model', spec), len(world.vocab), 42, aim.outputs

@@ -11,7 +11,7 @@ from tests.training import toy
 from wm import core
 from wm.runtime import files
 from wm.training import checkpoints, loop, restore
-from wm.training.config import Config
+from wm.training.config import Training
 
 toy.install()
 
@@ -20,7 +20,7 @@ toy.install()
 def run(tmp_path_factory):
   out = tmp_path_factory.mktemp('restore')
   toy.make_data(out)
-  loop.train(Config(toy.WORLD, toy.MODEL, steps=4, batch=16), out)
+  loop.train(toy.WORLD, toy.MODEL, out, Training(steps=4, batch=16))
   return out
 
 
@@ -110,7 +110,7 @@ def test_a_truncated_checkpoint_is_named(copy):
   with pytest.raises(core.InputError, match=str(step)):
     restore.load(copy)
   with pytest.raises(core.InputError, match=str(step)):
-    loop.train(Config(toy.WORLD, toy.MODEL, steps=4, batch=16), copy)
+    loop.train(toy.WORLD, toy.MODEL, copy, Training(steps=4, batch=16))
 
 
 def test_the_hash_of_a_checkpoint_is_of_its_files(run, copy):
@@ -120,7 +120,7 @@ def test_the_hash_of_a_checkpoint_is_of_its_files(run, copy):
   other = copy.parent / 'other'
   data = str(copy / 'data')
   loop.train(
-    Config(toy.WORLD, toy.MODEL, steps=4, batch=16, seed=1, data=data), other
+    toy.WORLD, toy.MODEL, other, Training(steps=4, batch=16, seed=1, data=data)
   )
   shutil.rmtree(copy / 'checkpoints')
   shutil.copytree(other / 'checkpoints', copy / 'checkpoints')
@@ -141,15 +141,15 @@ def test_a_best_checkpoint_that_was_removed(copy):
 
 def test_counted_models_are_fitted_kept_and_loaded(tmp_path):
   toy.make_data(tmp_path)
-  config = Config(toy.WORLD, 'ngram(order=2)')
-  summary = loop.train(config, tmp_path)
+  asked = toy.WORLD, 'ngram(order=2)', tmp_path, Training()
+  summary = loop.train(*asked)
   predictor, info = restore.load(tmp_path, 'last')
   assert info['checkpoint'].endswith('fitted.npz')
   tokens = tiny.World().sample(5, 1)
   log_probs = predictor.log_probs(tokens.tokens, tokens.lengths)
   assert np.isfinite(log_probs[:, 0, 1:]).all()
   assert 0.3 < summary['heldout_loss'] < 2
-  again = loop.train(config, tmp_path)
+  again = loop.train(*asked)
   assert again['heldout_loss'] == summary['heldout_loss']
   with pytest.raises(core.InputError, match='another train run'):
-    loop.train(Config(toy.WORLD, 'ngram(order=3)'), tmp_path)
+    loop.train(toy.WORLD, 'ngram(order=3)', tmp_path, Training())

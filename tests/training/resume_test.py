@@ -16,7 +16,7 @@ from tests import tiny
 from tests.training import toy
 from wm.models.nn import network
 from wm.training import checkpoints, optimiser, state, writers
-from wm.training.config import Config
+from wm.training.config import Training
 
 WORKER = 'tests.training.worker'
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -80,7 +80,7 @@ def arrays(run) -> dict[str, np.ndarray]:
   """Everything in the last checkpoint of a run."""
   shape = network.Shape(toy.Model(), len(tiny.VOCAB), tiny.World().max_len)
   shapes = state.shapes(shape)
-  config = Config(toy.WORLD, toy.MODEL, **CONFIG)
+  config = Training(**CONFIG)
   mesh = state.mesh(1, 1)
   abstract = state.abstract_state(shapes, optimiser.make(config, shapes), mesh)
   kept = checkpoints.Checkpoints(run, read_only=True)

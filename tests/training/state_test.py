@@ -11,7 +11,7 @@ from wm import core
 from wm.core import registry
 from wm.models.nn import network
 from wm.training import feed, objectives, optimiser, state, step
-from wm.training.config import Config
+from wm.training.config import Training
 
 MODEL = 'transformer(layers=1, width=16, heads=2, {})'
 
@@ -19,7 +19,7 @@ MODEL = 'transformer(layers=1, width=16, heads=2, {})'
 @functools.cache
 def run(spec: str, mesh_size: tuple[int, int], steps: int = 3):
   """Reports [steps, 6] and the state after a few steps on random tokens."""
-  config = Config('', '', steps=steps, warmup=0)
+  config = Training(steps=steps, warmup=0)
   model = registry.make('model', MODEL.format(spec))
   shape = network.Shape(model, len(tiny.VOCAB), 16)
   shapes, mesh = state.shapes(shape), state.mesh(*mesh_size)

@@ -65,4 +65,6 @@ def install() -> None:
 
 def make_data(out: pathlib.Path, num: int = 400) -> None:
   """Writes OUT/data from the tiny world."""
-  sampling.make_dataset(tiny.World(), out, num=num, num_heldout=30, seed=0)
+  sampling.make_dataset(
+    tiny.World(), out, sampling.Sampling(num=num, num_heldout=30, seed=0)
+  )

@@ -69,10 +69,12 @@ def main(out: str, order: dict[str, Any]) -> None:
 
   if order.get('die'):
     _arm(*order['die'])
-  config = loop.Config(toy.WORLD, toy.MODEL, **order['config'])
+  config = loop.Training(**order['config'])
   stopping.install(lambda: True)
   with ending.told(out):
-    print(json.dumps(loop.train(config, pathlib.Path(out))))
+    print(
+      json.dumps(loop.train(toy.WORLD, toy.MODEL, pathlib.Path(out), config))
+    )
 
 
 if __name__ == '__main__':

@@ -35,7 +35,8 @@ LONGEST = 10_000  # Characters of a spec; the parser's stack has limits.
 _TYPES = {'bool': bool, 'int': int, 'float': float, 'str': str, 'tuple': tuple}
 
 
-def _suggest(name: str, known: list[str]) -> str:
+def suggest(name: str, known: list[str]) -> str:
+  """'available: ...; did you mean ...?', for an unknown name."""
   near = difflib.get_close_matches(name, known, n=1)
   hint = f'; did you mean {near[0]!r}?' if near else ''
   return f'available: {", ".join(known)}{hint}'
@@ -84,7 +85,7 @@ def find(kind: str, name: str) -> type:
       return getattr(plug_in, attribute)
   raise core.InputError(
     f'no {kind} is named {plugins.shortened(name)!r}; '
-    + _suggest(name, names(kind))
+    + suggest(name, names(kind))
   )
 
 
@@ -113,7 +114,7 @@ def _in_file(kind: str, name: str) -> type:
     ]
     raise core.InputError(
       f'{path} has no {kind} {attribute!r}, a class that inherits '
-      f'wm.core.{base.__name__}; {_suggest(attribute, known or ["none"])}'
+      f'wm.core.{base.__name__}; {suggest(attribute, known or ["none"])}'
     )
   if cls.__module__ != path or cls.__name__ != attribute:
     raise core.InputError(
@@ -216,6 +217,10 @@ def _is_of(value: Any, cls: type) -> bool:
 def make(kind: str, text: str) -> Any:
   """The object of a spec; raises InputError on unknown names and fields.
 
+  Args:
+    kind: 'world', 'model', 'metric' or 'accept'.
+    text: the spec.
+
   >>> make('accept', 'epsilon(0.01)')
   epsilon(threshold=0.01)
   >>> make('world', 'plugins/my_world.py:World(stones=4)').name
@@ -237,6 +242,11 @@ def make(kind: str, text: str) -> Any:
   return made
 
 
+def made(kind: str, thing: Any) -> Any:
+  """The object of a spec; what is no text is one already."""
+  return make(kind, thing) if isinstance(thing, str) else thing
+
+
 def _given(
   kind: str, text: str, cls: type, args: list[Any], keywords: dict[str, Any]
 ) -> dict[str, Any]:
@@ -253,7 +263,7 @@ def _given(
     if key not in fields:
       raise core.InputError(
         f'{kind} {name!r} has no field {key!r}; '
-        + _suggest(key, list(fields) or ['none'])
+        + suggest(key, list(fields) or ['none'])
       )
     if key in given:
       raise core.InputError(f'{kind} {text!r} sets {key!r} twice')
@@ -282,7 +292,7 @@ def _given(
 
 
 def spec(thing: Any) -> str:
-  """Canonical spec of an object: its name and the fields not at default.
+  """Canonical spec of a thing: its name and the fields not at default.
 
   Fields with `compare=False` say how fast, not what: they are left out.
   """

@@ -7,6 +7,7 @@ same bytes as an unbroken one.
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import shutil
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
+from wm.core.options import check, documented, option
 from wm.data import store as stores
 from wm.data import text as texts
 from wm.runtime import files, locks, progress
@@ -51,7 +53,7 @@ def describe(
   }
 
 
-def check(store: stores.Store, world: core.World) -> None:
+def check_vocab(store: stores.Store, world: core.World) -> None:
   """Raises InputError where a store's tokens are not those of this world."""
   if store.manifest.get('vocab_sha256') != vocab_sha256(world):
     raise core.InputError(
@@ -60,25 +62,32 @@ def check(store: stores.Store, world: core.World) -> None:
     )
 
 
+@documented
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+  """What is sampled from a world."""
+
+  num: int = option(100_000, 'Training sequences.', least=1)
+  # No split key is in both splits.
+  num_heldout: int = option(1000, 'Held-out sequences.', least=1)
+  seed: int = option(0, 'Seed of all randomness.', least=0, most=2**32 - 1)
+  # OUT/data/train_sequences.txt, heldout_sequences.txt
+  text: bool = option(False, 'Also write the published text format.')
+
+  def __post_init__(self) -> None:
+    check(self)
+
+
 @locks.alone('sample')
 def make_dataset(
-  world: core.World,
-  out: str | Path,
-  *,
-  num: int,
-  num_heldout: int,
-  seed: int,
-  text: bool = False,
+  world: core.World, out: str | Path, options: Sampling
 ) -> dict[str, Any]:
   """Samples both splits, goes on with a broken run, keeps a complete one.
 
   Args:
     world: what to sample from.
     out: output folder; gets data/train, data/heldout, sample.run.json.
-    num: training sequences.
-    num_heldout: held-out sequences; no split key is in both.
-    seed: of all draws.
-    text: also write data/{train,heldout}_sequences.txt.
+    options: how many sequences, and the seed of all draws.
 
   Returns:
     split -> manifest of its store.
@@ -89,6 +98,7 @@ def make_dataset(
     OSError: what the disk says; nothing half-written is left then.
   """
   out = Path(out)
+  num, num_heldout, seed = options.num, options.num_heldout, options.seed
   run = describe(world, seed, 'train', num)  # Bad input shows before a claim.
   run = {key: run[key] for key in run if key not in ('split', 'num')}
   run.update(num=num, num_heldout=num_heldout)
@@ -101,7 +111,7 @@ def make_dataset(
       split: _make_split(world, out / 'data' / split, size, seed, split)
       for split, size in zip(SPLITS, (num, num_heldout), strict=True)
     }
-    if text:
+    if options.text:
       _write_text(world, out / 'data')
     done = True
   except KeyboardInterrupt:

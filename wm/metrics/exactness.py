@@ -130,7 +130,7 @@ class Metric(core.Metric):
     if not self.data:
       return world.sample(self.num, seed, split='heldout')
     kept = store.open(self.data)
-    sampling.check(kept, world)
+    sampling.check_vocab(kept, world)
     order = np.argsort(core.hash64(seed, np.arange(len(kept))), kind='stable')
     return core.Sequences(*kept.take(np.sort(order[: self.num])))
 

@@ -8,7 +8,6 @@ section 4 and appendix E). What is added is what the model got wrong.
 
 from __future__ import annotations
 
-import dataclasses
 from types import ModuleType
 from typing import NamedTuple
 
@@ -17,13 +16,11 @@ import numpy as np
 from wm import core
 from wm.kernels.maps import recon_ref
 from wm.kernels.maps.recon_ref import Edges
+from wm.recon.options import Reconstruction
 from wm.recon.routes import CLASSES, LENGTH_CAP, Fate, Routes
 from wm.worlds.maps import streets
 
 EARTH_MILES = 3958.7613  # Mean radius.
-
-VARIANTS = ('program', 'paper')
-TIES = ('default', 'order', 'nearest')
 
 # By recon_ref's codes.
 REASONS = {
@@ -32,40 +29,6 @@ REASONS = {
   recon_ref.NO_CANDIDATE: 'no_candidate',
   recon_ref.OFF_DESTINATION: 'off_destination',
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """What a false edge may be, and which of the two algorithms adds it.
-
-  Attributes:
-    max_degree: most edges out of a node (paper: distinct neighbours).
-    max_miles: great-circle length of the longest false edge.
-    variant: 'program', what the published program does, or 'paper', the
-      algorithm as printed; `recon_ref` holds both in plain Python.
-    ties: which of equally good candidates is taken: the first in 'order' of
-      nodes (the program), the 'nearest', then first (the paper says nothing;
-      its default here).
-    rollback: a route that fails leaves the map as it was; published: not.
-  """
-
-  max_degree: int = 4
-  max_miles: float = 0.5
-  variant: str = 'program'
-  ties: str = 'default'
-  rollback: bool = False
-
-  def __post_init__(self) -> None:
-    for field, known in (('variant', VARIANTS), ('ties', TIES)):
-      value = getattr(self, field)
-      if value not in known:
-        raise core.InputError(
-          f'{field}={value!r}; available: {", ".join(known)}'
-        )
-    if self.max_degree < 1:
-      raise core.InputError(f'max_degree={self.max_degree}: expected >= 1')
-    if not 0 <= self.max_miles < np.inf:
-      raise core.InputError(f'max_miles={self.max_miles}: expected >= 0')
 
 
 class Candidates(NamedTuple):
@@ -93,7 +56,7 @@ def _kernels(backend: str, name: str) -> ModuleType:
 
 
 def candidates(
-  graph: streets.StreetGraph, options: Options, backend: str = 'numba'
+  graph: streets.StreetGraph, options: Reconstruction, backend: str = 'numba'
 ) -> Candidates:
   """All nodes in reach of each node by great circle, itself included."""
   offsets, nodes = _kernels(backend, 'geometry').within(
@@ -114,7 +77,7 @@ def candidates(
 def reconstruct(
   graph: streets.StreetGraph,
   routes: Routes,
-  options: Options,
+  options: Reconstruction,
   near: Candidates | None = None,
   backend: str = 'numba',
 ) -> Edges:

@@ -63,15 +63,19 @@ class Routes(NamedTuple):
     )
 
 
+def has_streets(world: core.World) -> bool:
+  """Is it a street map, which can be reconstructed?"""
+  return isinstance(getattr(world, 'graph', None), streets.StreetGraph)
+
+
 def street_graph(world: core.World) -> streets.StreetGraph:
   """The world's streets; raises InputError where it has none."""
-  graph = getattr(world, 'graph', None)
-  if not isinstance(graph, streets.StreetGraph):
+  if not has_streets(world):
     raise core.InputError(
       f'world {world.name!r} has no street map to reconstruct; expected '
       'maps(...)'
     )
-  return graph
+  return world.graph
 
 
 def _meanings(

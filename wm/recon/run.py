@@ -16,7 +16,7 @@ from wm.data import text
 from wm.evaluation import scoring, statistics
 from wm.recon import controls, draw, measures, page, reconstruct, sampling
 from wm.recon import routes as routes_lib
-from wm.recon.reconstruct import Options
+from wm.recon.options import Reconstruction
 from wm.recon.routes import CLASSES, Routes
 from wm.runtime import files, locks, progress, provenance
 
@@ -27,45 +27,12 @@ STAGE = 'reconstruct'
 RANGED = ('failed', 'true_edges', 'new_edges', 'unused_edges')
 
 
-@dataclasses.dataclass(frozen=True)
-class Config:
-  """A reconstruction.
-
-  Attributes:
-    options: of the algorithm.
-    order: 'file', or the seed of an order of the routes.
-    shuffles: further orders, drawn from `seed`, for the range.
-    control: see `controls.apply`.
-    error_rate: of the control 'uniform'.
-    seed: of shuffles, controls and sampling.
-  """
-
-  options: Options = dataclasses.field(default_factory=Options)
-  order: str = 'file'
-  shuffles: int = 0
-  control: str = 'none'
-  error_rate: float = 0.0
-  seed: int = 0
-
-  def __post_init__(self) -> None:
-    if self.error_rate and self.control != 'uniform':
-      raise core.InputError(
-        f'error_rate={self.error_rate} is for the control uniform, not '
-        f'{self.control!r}'
-      )
-    if self.control not in controls.NAMES:
-      raise core.InputError(
-        f'no control {self.control!r}; available: {", ".join(controls.NAMES)}'
-      )
-    reconstruct.permutation(0, self.order)  # Raises on a bad order.
-
-
 @locks.alone(STAGE)
 def from_file(
   world: core.World,
   samples: str | Path,
   out: str | Path,
-  config: Config,
+  options: Reconstruction,
   name: str | None = None,
 ) -> dict[str, Any]:
   """The map implied by a file of sequences in the published text format.
@@ -83,7 +50,7 @@ def from_file(
   routes_lib.street_graph(world)
   sequences = text.read(samples, world)
   about = {'samples': str(samples), 'samples_sha256': files.sha256(samples)}
-  return _run(world, sequences, out, config, name or Path(samples).stem, about)
+  return _run(world, sequences, out, options, name or Path(samples).stem, about)
 
 
 @locks.alone(STAGE)
@@ -91,7 +58,7 @@ def from_model(
   world: core.World,
   predictor: core.Predictor,
   out: str | Path,
-  config: Config,
+  options: Reconstruction,
   *,
   name: str,
   num: int,
@@ -109,7 +76,7 @@ def from_model(
     world: a street map.
     predictor: the model.
     out: folder.
-    config: of the reconstruction.
+    options: of the reconstruction.
     name: of the model, for titles.
     num: sequences to sample.
     accept: rule from `wm.core.accept` that they are sampled under.
@@ -123,20 +90,23 @@ def from_model(
   rule = registry.spec(accept)
   about = {'model': name, 'num_samples': num, 'accept': rule, **about}
   routes_lib.street_graph(world)
-  _claim(world, out, config, about)
+  _claim(world, out, options, about)
   samples = Path(out) / 'samples.txt'
   if why := sampling.forget(samples, world, origin):
     tell(f'{samples}: sampled anew: {why}')
     (Path(out) / 'summary.json').unlink(missing_ok=True)
   sampling.write(
-    predictor, world, samples, num=num, seed=config.seed, accept=accept
+    predictor, world, samples, num=num, seed=options.seed, accept=accept
   )
   sampling.seal(samples)
-  return _run(world, text.read(samples, world), out, config, name, about)
+  return _run(world, text.read(samples, world), out, options, name, about)
 
 
 def _claim(
-  world: core.World, out: str | Path, config: Config, about: dict[str, Any]
+  world: core.World,
+  out: str | Path,
+  options: Reconstruction,
+  about: dict[str, Any],
 ) -> None:
   files.claim(
     out,
@@ -144,22 +114,17 @@ def _claim(
     {
       'world': registry.spec(world),
       'world_version': world.version,
-      **_settings(config),
+      **dataclasses.asdict(options),
       **about,
     },
   )
-
-
-def _settings(config: Config) -> dict[str, Any]:
-  settings = dataclasses.asdict(config)
-  return {**settings.pop('options'), **settings}
 
 
 def _run(
   world: core.World,
   sequences: core.Sequences,
   out: str | Path,
-  config: Config,
+  options: Reconstruction,
   name: str,
   about: dict[str, Any],
 ) -> dict[str, Any]:
@@ -169,11 +134,11 @@ def _run(
   blank = sequences.counts.get('ill_formed', 0) - sum(ill_formed.values())
   ill_formed[routes_lib.SHORT] += max(blank, 0)
   placed = controls.apply(
-    config.control, found, graph, rate=config.error_rate, seed=config.seed
+    options.control, found, graph, rate=options.error_rate, seed=options.seed
   )
-  placed, edges, counted, runs = _orders(graph, placed, config)
+  placed, edges, counted, runs = _orders(graph, placed, options)
   # All that can be wrong with the input has been looked at.
-  _claim(world, out, config, about)
+  _claim(world, out, options, about)
   table = measures.table(graph, placed, edges)
   summary = {
     'model': name,
@@ -181,7 +146,7 @@ def _run(
     'world_version': world.version,
     'commit': scoring.commit(),
     **about,
-    **_settings(config),
+    **dataclasses.asdict(options),
     'sequences': len(sequences) + max(blank, 0),
     'ill_formed': sum(ill_formed.values()),
     'ill_formed_reasons': ill_formed,
@@ -194,23 +159,23 @@ def _run(
 
 
 def _orders(
-  graph: Any, routes: Routes, config: Config
+  graph: Any, routes: Routes, options: Reconstruction
 ) -> tuple[Routes, Any, dict[str, Any], dict[str, Any]]:
   """Routes in the chosen order, their map and counts; the range over orders."""
   num = len(routes.origins)
-  near = reconstruct.candidates(graph, config.options)
+  near = reconstruct.candidates(graph, options)
   orders: list[tuple[str, np.ndarray]] = [
-    (str(config.order), reconstruct.permutation(num, config.order))
+    (str(options.order), reconstruct.permutation(num, options.order))
   ]
-  for k in range(1, config.shuffles + 1):
-    rows = reconstruct.permutation(num, config.seed, k)
-    orders.append((f'{config.seed}/{k}', rows))
+  for k in range(1, options.shuffles + 1):
+    rows = reconstruct.permutation(num, options.seed, k)
+    orders.append((f'{options.seed}/{k}', rows))
   first, rows_of_runs = None, []
   with progress.Progress(STAGE, len(orders), 'orders') as shown:
     for label, rows in orders:
       ordered = routes.take(rows)
       fate = routes_lib.follow(ordered, graph)
-      edges = reconstruct.reconstruct(graph, ordered, config.options, near)
+      edges = reconstruct.reconstruct(graph, ordered, options, near)
       counted = reconstruct.counts(graph, ordered, fate, edges)
       first = first or (ordered, edges, _input(ordered, fate) | counted)
       rows_of_runs.append({'order': label, **{k: counted[k] for k in RANGED}})

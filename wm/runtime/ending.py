@@ -21,6 +21,10 @@ from wm.runtime.stopping import Exit, Stopped
 _PLAIN = ('ENOSPC', 'EDQUOT', 'EFBIG', 'EACCES', 'EROFS', 'ENOTDIR')
 
 
+class Failed(RuntimeError):
+  """Work that failed for a reason that its one line says."""
+
+
 def fail(message: str, code: Exit = Exit.FAILED) -> NoReturn:
   """Ends the process with an error of one line."""
   print('error:', *message.split(), file=sys.stderr)
@@ -53,6 +57,8 @@ def told(out: str | None = None) -> Iterator[None]:
       raise
     place = error.filename or out
     fail(f'{error.strerror}: {place}' if place else error.strerror)
+  except Failed as error:
+    fail(str(error))
   except MemoryError as error:
     fail(f'out of memory: {error}')
   except RuntimeError as error:  # XLA's own kind, which JAX need not be here.

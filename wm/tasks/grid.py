@@ -14,12 +14,12 @@ import dataclasses
 import hashlib
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from wm import core
 from wm.core import registry
-from wm.training import config
+from wm.training.config import Training
 
 FILE = 'flagfile'
 SEED = 'seed'  # Runs that differ in it alone are one candidate.
@@ -27,7 +27,7 @@ _PLAIN = (FILE, 'model', 'world')  # Labels that need no name beside them.
 _LONGEST = 60  # Characters of a label that is made from a value.
 
 Flags = dict[str, Any]
-USUAL = config.Config.usual()
+USUAL = Training.usual()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,11 +80,16 @@ class Run:
     return joined or registry.parse(self.flags['model'])[0]
 
   @property
+  def training(self) -> Training:
+    """How it is trained."""
+    fields = {field.name for field in dataclasses.fields(Training)}
+    return Training(**{k: x for k, x in self.flags.items() if k in fields})
+
+  @property
   def identity(self) -> dict[str, Any]:
     """The flags that decide the result, as JSON values."""
-    fields = {field.name for field in dataclasses.fields(config.Config)}
-    given = {key: x for key, x in self.flags.items() if key in fields}
-    return config.Config(**given).run()
+    made = {key: self.flags[key] for key in ('world', 'model')}
+    return {**made, **self.training.run()}
 
 
 def _joined(labels: dict[str, str], plain: Sequence[str]) -> str:
@@ -120,7 +125,7 @@ def parse_axis(
   choices = []
   for part in parts:
     match = re.fullmatch(r'([\w.+-]+):\s+(.+)', part)
-    label, given = match.groups() if match else (_label(name, part), part)
+    label, given = match.groups() if match else (label_of(name, part), part)
     if name == FILE:
       choices.append(Choice(label, read(given), {}))
     else:
@@ -128,7 +133,7 @@ def parse_axis(
   return Axis(name, tuple(choices))
 
 
-def _label(name: str, text: str) -> str:
+def label_of(name: str, text: str) -> str:
   """A value as part of a folder's name."""
   if name == FILE:
     text = re.split(r'[/\\]', text)[-1].removesuffix('.flags')
@@ -136,6 +141,14 @@ def _label(name: str, text: str) -> str:
   if len(label) > _LONGEST or not label:
     label = label[:40] + hashlib.sha256(text.encode()).hexdigest()[:8]
   return label
+
+
+def axis(name: str, values: Mapping[str, Any] | Sequence[Any]) -> Axis:
+  """An axis over values, by label, or labelled as they are written."""
+  if not isinstance(values, Mapping):
+    values = {label_of(name, str(value)): value for value in values}
+  choices = [Choice(label, {}, {name: x}) for label, x in values.items()]
+  return Axis(name, tuple(choices))
 
 
 def joined(axes: Sequence[Axis]) -> list[Axis]:

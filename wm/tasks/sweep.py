@@ -29,6 +29,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
+import wm
 from wm import core
 from wm.runtime import files, locks, progress, stopping
 from wm.tasks import grid, standings
@@ -258,7 +259,9 @@ class Sweep:
     jobs: int,
   ) -> tuple[int, int]:
     """Exit code of the process, and where in the log it began to write."""
-    env = dict(os.environ)
+    root = str(pathlib.Path(wm.__file__).resolve().parent.parent)
+    paths = [root, *filter(None, [os.environ.get('PYTHONPATH')])]
+    env = {**os.environ, 'PYTHONPATH': os.pathsep.join(paths)}
     if self.devices:
       env['CUDA_VISIBLE_DEVICES'] = self.devices[slot % len(self.devices)]
     with open(place / f'{stage.name}.log', 'ab') as log:

@@ -13,10 +13,10 @@ from wm.data import sampling
 from wm.models.importers import gpt2 as gpt2_import
 from wm.models.nn import network
 from wm.runtime import files, locks
-from wm.training import books, checkpoints, runs, state
+from wm.training import books, checkpoints, config, state
 
 
-@locks.alone(runs.STAGE)
+@locks.alone(config.STAGE)
 def gpt2(
   path: str | pathlib.Path,
   world: str,
@@ -51,7 +51,7 @@ def gpt2(
       raise core.InputError(f'{model!r} is no transformer(...)')
   shape = network.Shape(known, len(place.vocab), place.max_len)
   params = gpt2_import.params(weights, shape, _ids(place, vocab))
-  files.claim(out, runs.STAGE, _describe(path, place, known))
+  files.claim(out, config.STAGE, _describe(path, place, known))
   kept = checkpoints.Checkpoints(out, read_only=False)
   try:
     if kept.last() is None:

@@ -11,13 +11,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from wm.runtime import progress
-from wm.training import config as config_lib
+from wm.runtime import ending, progress
 from wm.training import step as step_lib
 from wm.training import writers
+from wm.training.config import Training
 
 
-class LossError(RuntimeError):
+class LossError(ending.Failed):
   """The loss is NaN or infinite; names step, batch and last checkpoint."""
 
 
@@ -60,7 +60,7 @@ class Books:
 
   def __init__(
     self,
-    config: config_lib.Config,
+    training: Training,
     out: pathlib.Path,
     book: dict[str, Any],
     blame: Callable[[int], str],
@@ -70,15 +70,15 @@ class Books:
     """more: names of what is evaluated besides step.SUMS, per token."""
     self.book = {key: book.get(key, x) for key, x in fresh().items()}
     self.blame = blame
-    self._log_every, self._start = config.log_every, start
-    self._skips, self._more = config.skips, more
+    self._log_every, self._start = training.log_every, start
+    self._skips, self._more = training.skips, more
     self._clock = start
     self._pending: jax.Array | None = None
     self._first_step_s: float | None = None
-    chief = config.process_id == 0
+    chief = training.process_id == 0
     self._writer = writers.Metrics(out, self.step) if chief else None
     self._shown = (
-      progress.Progress('train', config.steps, 'steps', done=self.step)
+      progress.Progress('train', training.steps, 'steps', done=self.step)
       if chief
       else None
     )

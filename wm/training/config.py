@@ -1,14 +1,21 @@
-"""What a training run is."""
+"""What a training run is: its options, its identity, and its data."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
+import hashlib
+import pathlib
 from typing import Any
 
 from wm import core
+from wm.core import registry
+from wm.core.options import check, documented, option
+from wm.data import sampling
+from wm.data import store as stores
 
-# Fields that say where and how to run, and leave the result as it is.
+STAGE = 'train'  # OUT/train.run.json is this run's.
+
+# Options that say where and how to run, and leave the result as it is.
 _PLACE = (
   'data',
   'save_every',
@@ -20,92 +27,143 @@ _PLACE = (
 )
 
 
-_NEEDED = ('world', 'model')
-
-
+@documented
 @dataclasses.dataclass(frozen=True)
-class Config:
-  """A training run; the fields are the flags of launch/train.py.
+class Training:
+  """How a model is trained."""
 
-  Attributes:
-    world, model: specs.
-    seed: of initial weights, batch order and dropout.
-    objective: 'next' (token) or 'state': after every token, the world's
-      state as one class of each of its `state_heads`.
-    loss: what is trained on is averaged over every 'token' of a batch (as
-      published), or over each 'sequence' first, so that long ones weigh no
-      more than short ones. What is reported is the mean over tokens.
-    steps: updates in all.
-    batch: sequences in a global batch (over all devices and processes).
-    batching: 'buckets' (like lengths together) or 'random' (as published).
-    lr: peak learning rate.
-    schedule: after `warmup` steps, 'cosine' or 'linear' down to `floor`
-      times lr at step `horizon` (0: the last), or 'constant'.
-    beta2: AdamW's decay of the mean squared gradient.
-    weight_decay: of AdamW, on matrices; on all parameters if `decay_all`.
-    clip: greatest global norm of the gradient; 0 is off.
-    skips: steps in a row that are left out, parameters and moments as they
-      were, where the loss or the gradient is not finite; one more stops the
-      run. The learning rate's schedule waits for them.
-    eval_every, save_every: in steps.
-    eval_num: the first so many held-out sequences are evaluated; 0 is all.
-    data: folder of train/ and heldout/; None is OUT/data.
-    mesh_data, mesh_model: devices on each mesh axis; mesh_data=0 is all.
-    coordinator: host:port of process 0, where num_processes > 1.
-    log_every: steps that one training line averages over.
-  """
-
-  world: str
-  model: str
-  seed: int = 0
-  objective: str = 'next'
-  loss: str = 'token'
-  steps: int = 1000
-  batch: int = 64
-  batching: str = 'buckets'
-  lr: float = 1e-3
-  schedule: str = 'cosine'
-  floor: float = 0.0
-  horizon: int = 0
-  warmup: int = 100
-  beta2: float = 0.999
-  weight_decay: float = 0.01
-  decay_all: bool = False
-  clip: float = 1.0
-  skips: int = 0
-  eval_every: int = 200
-  eval_num: int = 0
-  data: str | None = None
-  save_every: int = 200
-  mesh_data: int = 0
-  mesh_model: int = 1
-  coordinator: str | None = None
-  num_processes: int = 1
-  process_id: int = 0
-  log_every: int = 10
+  # Of the initial weights, the order of batches and dropout.
+  seed: int = option(0, 'Seed of all randomness.', least=0, most=2**32 - 1)
+  # 'state': after every token, one class for each of `World.state_heads`.
+  objective: str = option(
+    'next',
+    "What a step predicts: the next token, or the world's whole state.",
+    choices=('next', 'state'),
+  )
+  # With 'sequence', long sequences weigh no more than short ones.
+  loss: str = option(
+    'token',
+    'Trained on: the mean over the tokens of a batch, or over its sequences '
+    'of their means. What is reported, and is best, goes by tokens.',
+    choices=('token', 'sequence'),
+  )
+  steps: int = option(1000, 'Training steps.', least=1)
+  # Over all devices and processes.
+  batch: int = option(64, 'Sequences in a global batch.', least=1)
+  batching: str = option(
+    'buckets',
+    'Batches of like lengths, or random and padded.',
+    choices=('buckets', 'random'),
+  )
+  lr: float = option(1e-3, 'Peak learning rate.', least=0)
+  schedule: str = option(
+    'cosine',
+    'Learning rate after warm-up.',
+    choices=('cosine', 'linear', 'constant'),
+  )
+  floor: float = option(0.0, 'Share of --lr it falls to.', least=0, most=1)
+  horizon: int = option(0, 'Step of the floor; 0 is the last.', least=0)
+  warmup: int = option(100, 'Warm-up steps.', least=0)
+  beta2: float = option(0.999, "AdamW's decay of squares.", least=0, most=1)
+  # On matrices alone, unless `decay_all`.
+  weight_decay: float = option(0.01, 'AdamW decay.', least=0)
+  decay_all: bool = option(False, 'Decay biases, norms, embeddings too.')
+  clip: float = option(1.0, 'Gradient norm clip; 0 is off.', least=0)
+  # Parameters, moments and the schedule stay as they were in such a step.
+  skips: int = option(
+    0,
+    'Steps in a row left out where loss or gradient is not finite, before the '
+    'run stops.',
+    least=0,
+  )
+  eval_every: int = option(200, 'Steps between evaluations.', least=1)
+  eval_num: int = option(
+    0, 'First held-out sequences evaluated; 0 is all.', least=0
+  )
+  data: str | None = option(
+    None, 'Folder of train/ and heldout/ sequences; default: OUT/data.'
+  )
+  save_every: int = option(200, 'Steps between checkpoints.', least=1)
+  mesh_data: int = option(0, 'Devices on the data axis; 0 is all.', least=0)
+  mesh_model: int = option(1, 'Devices on the model axis.', least=1)
+  coordinator: str | None = option(None, 'host:port of process 0.')
+  num_processes: int = option(1, 'Processes of the run.', least=1)
+  process_id: int = option(0, 'This process.', least=0)
+  log_every: int = 10  # Steps that one line of the run log averages over.
 
   def __post_init__(self) -> None:
-    for name in ('lr', 'floor', 'beta2', 'weight_decay', 'clip'):
-      if not math.isfinite(getattr(self, name)):
-        raise core.InputError(
-          f'{name}={getattr(self, name)}: expected a finite number'
-        )
-    if not 0 <= self.beta2 < 1:
-      raise core.InputError(
-        f'beta2={self.beta2}: expected at least 0 and less than 1'
-      )
-    if not 0 <= self.seed < 2**32:
-      raise core.InputError(
-        f'seed={self.seed}: expected a seed from 0 to 2**32 - 1'
-      )
+    check(self)
+    if self.beta2 == 1:  # It divides by 1 - beta2.
+      raise core.InputError('beta2=1.0: expected at least 0 and less than 1')
 
   @classmethod
   def usual(cls) -> dict[str, Any]:
-    """The fields with a default, as a run that does not name them has them."""
-    fields = dataclasses.fields(cls)
-    return {f.name: f.default for f in fields if f.name not in _NEEDED + _PLACE}
+    """Result-deciding options at their defaults.
+
+    Descriptions of runs by earlier versions lack those that came later.
+    """
+    return cls().run()
 
   def run(self) -> dict[str, Any]:
-    """The fields that decide the result, as JSON values."""
+    """The options that decide the result, as JSON values."""
     fields = dataclasses.asdict(self)
     return {key: fields[key] for key in fields if key not in _PLACE}
+
+
+def describe(
+  training: Training,
+  world: core.World,
+  model: core.Model,
+  data: tuple[stores.Store, stores.Store],
+) -> dict[str, Any]:
+  """The run: equal for two runs exactly when their results are."""
+  shards = [s for store in data for s in store.manifest['shards']]
+  hashes = ''.join(shard['tokens_sha256'] for shard in shards)
+  return {
+    'world': registry.spec(world),
+    'model': registry.spec(model),
+    **training.run(),
+    'world_version': world.version,
+    'model_version': model.version,
+    'max_len': world.max_len,
+    'vocab_sha256': sampling.vocab_sha256(world),
+    'data_sha256': hashlib.sha256(hashes.encode()).hexdigest(),
+  }
+
+
+def fitted(out: str | pathlib.Path) -> pathlib.Path:
+  """File of a model that is fitted by counting, not trained by steps."""
+  return pathlib.Path(out) / 'checkpoints' / 'fitted.npz'
+
+
+def open_data(
+  out: pathlib.Path, world: core.World, data: str | None = None
+) -> tuple[stores.Store, stores.Store]:
+  """The (train, heldout) stores in `data`, by default OUT/data, verified.
+
+  A folder named by `data` may hold sequences of another world with the same
+  vocabulary, say games that were played otherwise.
+
+  Raises:
+    InputError: none there, damaged, of another world, too long for this one,
+      or held-out empty.
+  """
+  found = []
+  for split in ('train', 'heldout'):
+    store = stores.open(pathlib.Path(data or out / 'data') / split)
+    store.verify()
+    sampling.check_vocab(store, world)
+    made, wanted = store.manifest['world'], registry.spec(world)
+    if made != wanted and not data:
+      raise core.InputError(
+        f'{store.folder} holds sequences of {made}, not of {wanted}'
+      )
+    if not len(store):
+      raise core.InputError(f'{store.folder} holds no sequences')
+    if store.lengths.max() > world.max_len:
+      raise core.InputError(
+        f'{store.folder} holds sequences of {store.lengths.max()} tokens; '
+        f'those of {wanted} have {world.max_len} at most'
+      )
+    found.append(store)
+  return found[0], found[1]

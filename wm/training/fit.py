@@ -10,7 +10,7 @@ import numpy as np
 
 from wm import core
 from wm.data import store as stores
-from wm.training import books, runs, writers
+from wm.training import books, config, writers
 
 CHUNK = 256  # Held-out rows evaluated at a time.
 
@@ -22,7 +22,7 @@ def run(
   out: pathlib.Path,
 ) -> dict[str, Any]:
   """Fits a model to the training sequences and keeps it; see loop.train."""
-  start, path = time.perf_counter(), runs.fitted(out)
+  start, path = time.perf_counter(), config.fitted(out)
   if path.exists():
     predictor = model.load(path, world)
   else:

@@ -27,25 +27,29 @@ from wm.models.nn import network
 from wm.runtime import compile_cache, files, locks, stopping
 from wm.training import books as books_lib
 from wm.training import checkpoints as checkpoints_lib
-from wm.training import config as config_lib
+from wm.training import config, objectives
 from wm.training import feed as feed_lib
 from wm.training import fit as fit_lib
-from wm.training import objectives, runs
 from wm.training import optimiser as optimiser_lib
 from wm.training import state as state_lib
 from wm.training import step as step_lib
 
-Config = config_lib.Config
+Training = config.Training
 LossError = books_lib.LossError
 
 
-def train(config: Config, out: str | pathlib.Path) -> dict[str, Any]:
+def train(
+  world: core.World | str,
+  model: core.Model | str,
+  out: str | pathlib.Path,
+  training: Training,
+) -> dict[str, Any]:
   """Trains a model on OUT/data, or goes on with a run that was stopped.
 
   Returns:
     Summary, also in OUT/train.json: model, world, parameters, step,
     heldout_loss and best_loss (nats, mean over real tokens whatever
-    config.loss is, of a state over its labels too; `_moves`: after the
+    training.loss is, of a state over its labels too; `_moves`: after the
     prompt), best_step, tokens (real ones trained on), seconds, tokens_per_s;
     and first_step_s of this start, None if there was nothing left to do.
 
@@ -56,34 +60,39 @@ def train(config: Config, out: str | pathlib.Path) -> dict[str, Any]:
     Stopped: a signal came (see `stopping`); what is done is saved.
   """
   start = time.perf_counter()
-  _check_processes(config)
+  _check_processes(training)
+  world, model = registry.made('world', world), registry.made('model', model)
   with contextlib.ExitStack() as stack:
-    if config.process_id == 0:  # It writes for all.
-      stack.enter_context(locks.writer(out, runs.STAGE))
-    return _train(config, pathlib.Path(out), start)
+    if training.process_id == 0:  # It writes for all.
+      stack.enter_context(locks.writer(out, config.STAGE))
+    return _train(world, model, pathlib.Path(out), training, start)
 
 
-def _train(config: Config, out: pathlib.Path, start: float) -> dict[str, Any]:
-  world = registry.make('world', config.world)
-  model = registry.make('model', config.model)
-  data = runs.open_data(out, world, config.data)
-  run = runs.describe(config, world, model, data)
+def _train(
+  world: core.World,
+  model: core.Model,
+  out: pathlib.Path,
+  training: Training,
+  start: float,
+) -> dict[str, Any]:
+  data = config.open_data(out, world, training.data)
+  run = config.describe(training, world, model, data)
   if isinstance(model, core.Fittable):
-    if config.objective != 'next':
+    if training.objective != 'next':
       raise core.InputError(
-        f'model {config.model!r} has objective=next only, not '
-        f'{config.objective!r}'
+        f'model {run["model"]!r} has objective=next only, not '
+        f'{training.objective!r}'
       )
-    files.claim(out, runs.STAGE, run, Config.usual())
+    files.claim(out, config.STAGE, run, Training.usual())
     summary = fit_lib.run(model, world, data, out)
   elif isinstance(model, core.Trainable):
-    _start_jax(config)
-    trainer = Trainer(config, world, model, data)
+    _start_jax(training)
+    trainer = Trainer(training, world, model, data)
     summary = _claimed(trainer, out, run, start)
   else:
-    raise core.InputError(f'model {config.model!r} has nothing to train')
+    raise core.InputError(f'model {run["model"]!r} has nothing to train')
   summary = {'model': run['model'], 'world': run['world'], **summary}
-  if config.process_id == 0:
+  if training.process_id == 0:
     files.write_json(out / 'train.json', summary)
   return summary
 
@@ -95,8 +104,8 @@ def _claimed(
 
   A first run that ends so, before a checkpoint, leaves the folder to others.
   """
-  before = files.claimed(out, runs.STAGE, run, Config.usual())
-  files.claim(out, runs.STAGE, run, Config.usual())
+  before = files.claimed(out, config.STAGE, run, Training.usual())
+  files.claim(out, config.STAGE, run, Training.usual())
   try:
     return trainer.run(out, start)
   except (RuntimeError, MemoryError) as error:  # The former is XLA's.
@@ -104,34 +113,34 @@ def _claimed(
     if 'out of memory' not in first.lower():
       raise
     if not before and not list((out / 'checkpoints').glob('[0-9]*')):
-      (out / f'{runs.STAGE}.run.json').unlink(missing_ok=True)
+      (out / f'{config.STAGE}.run.json').unlink(missing_ok=True)
     raise core.InputError(
-      f'batch={trainer.config.batch} sequences of up to {trainer.max_len} '
+      f'batch={trainer.training.batch} sequences of up to {trainer.max_len} '
       f'tokens have no room; expected fewer ({first})'
     ) from error
 
 
-def _check_processes(config: Config) -> None:
-  if config.process_id >= config.num_processes:
+def _check_processes(training: Training) -> None:
+  if training.process_id >= training.num_processes:
     raise core.InputError(
-      f'--process_id={config.process_id} of '
-      f'--num_processes={config.num_processes}: expected 0 to '
-      f'{config.num_processes - 1}'
+      f'--process_id={training.process_id} of '
+      f'--num_processes={training.num_processes}: expected 0 to '
+      f'{training.num_processes - 1}'
     )
-  place = re.fullmatch(r'\S+:(\d{1,5})', config.coordinator or '')
-  wanted = config.num_processes > 1 or config.coordinator is not None
+  place = re.fullmatch(r'\S+:(\d{1,5})', training.coordinator or '')
+  wanted = training.num_processes > 1 or training.coordinator is not None
   if wanted and not (place and 0 < int(place[1]) < 1 << 16):
     raise core.InputError(
-      f'--coordinator={config.coordinator}: expected host:port of process 0 '
-      f'of the {config.num_processes}'
+      f'--coordinator={training.coordinator}: expected host:port of process 0 '
+      f'of the {training.num_processes}'
     )
 
 
-def _start_jax(config: Config) -> None:
+def _start_jax(training: Training) -> None:
   compile_cache.enable()
-  if config.num_processes > 1:
+  if training.num_processes > 1:
     jax.distributed.initialize(
-      config.coordinator, config.num_processes, config.process_id
+      training.coordinator, training.num_processes, training.process_id
     )
 
 
@@ -163,34 +172,39 @@ class Trainer:
 
   def __init__(
     self,
-    config: Config,
+    training: Training,
     world: core.World,
     model: Any,
     data: tuple[stores.Store, stores.Store],
   ) -> None:
-    self.config, self.max_len, self.heldout = config, world.max_len, data[1]
-    self.mesh = state_lib.mesh(config.mesh_data, config.mesh_model)
+    self.training, self.max_len = training, world.max_len
+    self.heldout = data[1]
+    self.mesh = state_lib.mesh(training.mesh_data, training.mesh_model)
     parts = self.mesh.shape['data']
-    if config.batch % parts:
+    if training.batch % parts:
       raise core.InputError(
-        f'a batch of {config.batch} cannot be divided over {parts} devices'
+        f'a batch of {training.batch} cannot be divided over {parts} devices'
       )
     self.batches = batches_lib.Batches(
-      data[0], config.batch, config.seed, config.batching, feed_lib.MULTIPLE
+      data[0],
+      training.batch,
+      training.seed,
+      training.batching,
+      feed_lib.MULTIPLE,
     )
-    self.objective = objectives.make(config, world)
+    self.objective = objectives.make(training, world)
     self.shape = network.Shape(
       model, len(world.vocab), world.max_len, self.objective.outputs
     )
     shapes = state_lib.shapes(self.shape)
-    self.optimiser = optimiser_lib.make(config, shapes, model.undecayed)
+    self.optimiser = optimiser_lib.make(training, shapes, model.undecayed)
     self.abstract = state_lib.abstract_state(shapes, self.optimiser, self.mesh)
     self.train_step = step_lib.make_train_step(
       self.shape,
       self.optimiser,
-      optimiser_lib.schedule(config),
+      optimiser_lib.schedule(training),
       self.objective,
-      config.seed,
+      training.seed,
       self.abstract,
     )
     self.eval_step = step_lib.make_eval_step(
@@ -207,7 +221,7 @@ class Trainer:
       self.batches,
       self.mesh,
       self.max_len,
-      self.config.steps,
+      self.training.steps,
       self.objective.world,
     )
 
@@ -219,7 +233,7 @@ class Trainer:
     try:
       state, book = self.begin(kept)
       books = books_lib.Books(
-        self.config, out, book, blame, start, self.objective.more
+        self.training, out, book, blame, start, self.objective.more
       )
       with feed, books:
         self._steps(state, kept, feed, books)
@@ -236,7 +250,7 @@ class Trainer:
       return kept.state(step, self.abstract), kept.progress(step)
     kept.need(self.abstract)
     state = state_lib.create(
-      self.shape, self.config.seed, self.optimiser, self.abstract
+      self.shape, self.training.seed, self.optimiser, self.abstract
     )
     return state, books_lib.fresh()
 
@@ -247,7 +261,7 @@ class Trainer:
     feed: feed_lib.Feed,
     books: books_lib.Books,
   ) -> None:
-    config, first = self.config, books.step
+    training, first = self.training, books.step
     with contextlib.ExitStack() as stack:
       for step, batch in feed.run(first):
         state, report = self.train_step(state, np.int32(step), *batch)
@@ -256,10 +270,10 @@ class Trainer:
         # The devices work on this step while the host reads the one before.
         books.dispatched(report)
         done = step + 1
-        last = done == config.steps
-        evaluate = last or done % config.eval_every == 0
+        last = done == training.steps
+        evaluate = last or done % training.eval_every == 0
         stop = _told_to_stop(done) and not last
-        save = last or stop or done % config.save_every == 0
+        save = last or stop or done % training.save_every == 0
         if evaluate or save:
           books.settle()
           better = evaluate and books.evaluated(self.evaluate(state.params))
@@ -273,7 +287,7 @@ class Trainer:
     """[4 + M] float64 held-out sums: step.SUMS and the objective's `more`."""
     total = np.zeros(len(step_lib.SUMS) + len(self.objective.more))
     for rows in feed_lib.heldout(
-      self.heldout, self.config.batch, self.max_len, self.config.eval_num
+      self.heldout, self.training.batch, self.max_len, self.training.eval_num
     ):
       batch = feed_lib.place(self.mesh, *rows, self.objective.world)
       total += np.asarray(self.eval_step(params, *batch), np.float64)

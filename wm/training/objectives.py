@@ -20,7 +20,7 @@ import optax
 from wm import core
 from wm.models.nn import network
 from wm.models.serving import states
-from wm.training import config as config_lib
+from wm.training.config import Training
 
 # What a step reports first, in this order.
 SUMS = ('loss', 'tokens', 'loss_moves', 'tokens_moves')
@@ -155,11 +155,11 @@ class State(Objective):
     return Judged(loss_BLK.mean(-1), place_L, more_BLM)
 
 
-def make(config: config_lib.Config, world: core.World) -> Objective:
+def make(training: Training, world: core.World) -> Objective:
   """The objective of a run; raises InputError where there is none such."""
   for field, known in (('objective', OBJECTIVES), ('loss', LOSSES)):
-    value = getattr(config, field)
+    value = getattr(training, field)
     if value not in known:
       raise core.InputError(f'{field}={value!r}; available: {", ".join(known)}')
-  kind = State if config.objective == 'state' else NextToken
-  return kind(world, config.loss)
+  kind = State if training.objective == 'state' else NextToken
+  return kind(world, training.loss)

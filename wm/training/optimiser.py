@@ -11,33 +11,33 @@ import optax
 
 from wm import core
 from wm.models.nn import layers
-from wm.training import config as config_lib
+from wm.training.config import Training
 
 
-def schedule(config: config_lib.Config) -> optax.Schedule:
+def schedule(training: Training) -> optax.Schedule:
   """Learning rate by update: linear warm-up, then as `schedule` says.
 
   From the warm-up's end to the horizon, and constant from there: the published
   chess runs' schedules (Walker and Lyons 2026, appendix). Raises InputError
   where the horizon is within the warm-up.
   """
-  warmup = min(config.warmup, config.steps)
-  if 0 < config.horizon <= warmup:
+  warmup = min(training.warmup, training.steps)
+  if 0 < training.horizon <= warmup:
     raise core.InputError(
-      f'--horizon={config.horizon} is not after the warm-up of {warmup} steps'
+      f'--horizon={training.horizon} is not after the warm-up of {warmup} steps'
     )
-  rest = max((config.horizon or config.steps) - warmup, 1)
-  low = config.lr * config.floor
+  rest = max((training.horizon or training.steps) - warmup, 1)
+  low = training.lr * training.floor
   after = {
-    'cosine': optax.cosine_decay_schedule(config.lr, rest, config.floor),
-    'linear': optax.linear_schedule(config.lr, low, rest),
-    'constant': optax.constant_schedule(config.lr),
-  }[config.schedule]
+    'cosine': optax.cosine_decay_schedule(training.lr, rest, training.floor),
+    'linear': optax.linear_schedule(training.lr, low, rest),
+    'constant': optax.constant_schedule(training.lr),
+  }[training.schedule]
   if not warmup:
     return after
   # Step 0 already moves: the ramp starts at one part in `warmup`.
   ramp = optax.linear_schedule(
-    config.lr / warmup, config.lr, max(warmup - 1, 1)
+    training.lr / warmup, training.lr, max(warmup - 1, 1)
   )
   return optax.join_schedules([ramp, after], [warmup])
 
@@ -58,25 +58,25 @@ def decay_mask(
 
 
 def make(
-  config: config_lib.Config, paths: Iterable[str], never: Collection[str] = ()
+  training: Training, paths: Iterable[str], never: Collection[str] = ()
 ) -> optax.GradientTransformation:
   """The optimiser of a run over parameters named by `paths`.
 
   never: last names of parameters that do not decay in any run.
   """
   parts = []
-  if config.clip:
-    parts.append(optax.clip_by_global_norm(config.clip))
+  if training.clip:
+    parts.append(optax.clip_by_global_norm(training.clip))
   parts.append(
     optax.adamw(
-      schedule(config),
-      b2=config.beta2,
-      weight_decay=config.weight_decay,
-      mask=decay_mask(paths, config.decay_all, never),
+      schedule(training),
+      b2=training.beta2,
+      weight_decay=training.weight_decay,
+      mask=decay_mask(paths, training.decay_all, never),
     )
   )
   chain = optax.chain(*parts)
-  return guarded(chain) if config.skips else chain
+  return guarded(chain) if training.skips else chain
 
 
 def guarded(

@@ -9,7 +9,7 @@ from wm import core
 from wm.core import registry
 from wm.data import sampling
 from wm.runtime import files
-from wm.training import runs
+from wm.training import config
 
 WHICH = ('best', 'last')
 
@@ -76,7 +76,7 @@ def _checkpoints(run: pathlib.Path) -> set[str]:
 
 
 def _about(run: pathlib.Path) -> dict[str, Any]:
-  path = run / f'{runs.STAGE}.run.json'
+  path = run / f'{config.STAGE}.run.json'
   if not path.exists():
     raise core.InputError(
       f'{run} holds no training run (no {path.name}); train one with '
@@ -89,6 +89,11 @@ def _about(run: pathlib.Path) -> dict[str, Any]:
   )
 
 
+def world_of(run: str | pathlib.Path) -> core.World:
+  """The world of a training run; raises InputError where there is no run."""
+  return registry.make('world', _about(pathlib.Path(run))['world'])
+
+
 def _predictor(
   run: pathlib.Path,
   which: str,
@@ -97,7 +102,7 @@ def _predictor(
   about: dict[str, Any],
 ) -> tuple[core.Predictor, dict[str, Any]]:
   if isinstance(model, core.Fittable):
-    path = runs.fitted(run)
+    path = config.fitted(run)
     # Hashed before it is read: what changes in between is then noticed.
     digest = files.sha256(path) if path.is_file() else ''
     info = {'step': 0, 'heldout': None, 'sha256': digest}

@@ -1,0 +1,216 @@
+"""Calls of the library, as a notebook makes them."""
+
+import ast
+import inspect
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import wm
+from tests import tiny
+from tests.training import toy
+from wm import core
+from wm.core import registry
+from wm.models.serving import oracles
+from wm.runtime import provenance
+
+WORLD = 'maps(rows=3, columns=3, max_moves=12)'
+GRAMS = 'ngram(order=2)'
+METRICS = ['next_token(num=20)', 'compression(trials=8, samples=2)']
+
+
+@pytest.fixture(scope='module')
+def run(tmp_path_factory) -> wm.Run:
+  """A run of counted pairs."""
+  out = tmp_path_factory.mktemp('library') / 'run'
+  stores = wm.sample(WORLD, out, wm.Sampling(num=200, num_heldout=20))
+  assert [len(stores[split]) for split in ('train', 'heldout')] == [200, 20]
+  return wm.train(WORLD, GRAMS, out)
+
+
+def test_importing_wm_imports_nothing_else(root):
+  code = 'import sys, wm; print([n for n in sys.modules if n[:3] == "wm."])'
+  done = subprocess.run(
+    [sys.executable, '-c', f'{code}; print("numpy" in sys.modules)'],
+    cwd=root,
+    capture_output=True,
+    text=True,
+    check=True,
+  )
+  assert done.stdout == '[]\nFalse\n'
+
+
+def test_no_result_depends_on_the_calls():
+  found = provenance.Reader().of(registry.make('world', 'lattice()')).inputs
+  assert 'wm/__init__.py' in found
+  assert not [name for name in found if name.startswith('wm/library')]
+
+
+def test_type_checkers_are_told_of_every_name(root):
+  tree = ast.parse((root / 'wm' / '__init__.pyi').read_text())
+  told = {
+    alias.name: node.module
+    for node in tree.body
+    if isinstance(node, ast.ImportFrom)
+    for alias in node.names
+  }
+  assert sorted(told) == wm.__all__
+  for name, module in told.items():
+    assert getattr(wm, name) is getattr(sys.modules[module], name)
+
+
+@pytest.mark.parametrize('name', wm.__all__)
+def test_every_call_is_typed_and_says_what_it_takes(name):
+  call = getattr(wm, name)
+  assert len(inspect.getdoc(call)) > 30
+  if not inspect.isfunction(call):
+    return
+  signature, said = inspect.signature(call), inspect.getdoc(call)
+  assert signature.return_annotation is not signature.empty
+  for one in signature.parameters.values():
+    assert one.annotation is not one.empty, one
+    assert one.name in said, f'wm.{name} does not say what {one.name} is'
+
+
+def test_a_name_that_is_not_there():
+  with pytest.raises(AttributeError, match="no attribute 'tarin'"):
+    wm.tarin  # noqa: B018
+
+
+def test_options_know_their_limits_and_say_what_they_are():
+  assert 'steps: int, default 1000. Training steps.' in wm.Training.__doc__
+  for given, message in (
+    ({'steps': 0}, 'steps=0: expected at least 1'),
+    ({'floor': 2.0}, 'floor=2.0: expected at least 0, at most 1'),
+    ({'lr': float('nan')}, 'lr=nan: expected a finite number'),
+    ({'batching': 'any'}, "batching='any'; available: buckets, random"),
+  ):
+    with pytest.raises(core.InputError, match=message):
+      wm.Training(**given)
+
+
+def test_a_run_is_scored_in_its_own_folder(run):
+  lines = []
+  entries = wm.score(run, METRICS, accept='top_k(2)', tell=lines.append)
+  table = pd.DataFrame(entries)
+  assert set(table.metric) == {'next_token', 'compression'}
+  assert 'top_k(k=2)' in set(table.accept)
+  assert json.loads((run.folder / 'scores.json').read_text()) == entries
+  assert lines[-1].startswith('written: ')
+  page = wm.report(run.folder)
+  assert page == run.folder / 'report' / 'report.html'
+  assert page.is_file()
+  assert run.log()[-1]['heldout_loss'] == run.summary['heldout_loss']
+  # From its folder alone, and by objects.
+  metrics = [wm.make('metric', spec) for spec in METRICS]
+  rule = wm.make('accept', 'top_k(2)')
+  again = wm.score(str(run.folder), metrics, accept=rule, out=run.folder)
+  assert again == entries
+
+
+def test_predictors_are_named_in_many_ways(run):
+  world = wm.make('world', WORLD)
+  by_run = wm.load_predictor(run)
+  assert by_run.world == world
+  assert by_run.name == 'ngram'
+  assert wm.load_predictor(by_run) is by_run
+  untrained = wm.load_predictor('uniform()', world)
+  assert untrained.about == {'model_spec': 'uniform()', 'checkpoint': 'none'}
+  own = wm.load_predictor(oracles.Oracle(world), world)
+  (validity,) = (
+    entry['value']
+    for entry in wm.score(own, 'next_token(num=20)')
+    if entry['quantity'] == 'validity'
+  )
+  assert validity == 1
+  for arguments, message in (
+    (('uniform()',), 'world is needed'),
+    (('runs/none', world), "named 'runs/none'|bad spec"),
+    ((pathlib.Path('runs/none'), world), 'holds no training run'),
+    ((run.folder, 'lattice()'), 'vocabulary'),
+  ):
+    with pytest.raises(core.InputError, match=message):
+      wm.load_predictor(*arguments)
+
+
+def test_a_study_of_two_rows(tmp_path):
+  rows = ['flat: uniform()', wm.Row('grams', GRAMS, WORLD)]
+  lines = []
+  page = wm.study(
+    rows,
+    WORLD,
+    'next_token(num=20)',
+    tmp_path,
+    seed=3,
+    sampling=wm.Sampling(num=100, num_heldout=10),
+    num_samples=30,
+    tell=lines.append,
+  )
+  assert page.is_file()
+  titles = [line[3:] for line in lines if line.startswith('== ')]
+  assert titles == [
+    'flat: score',
+    *(f'grams: {one}' for one in ('sample', 'train', 'score', 'reconstruct')),
+    'report',
+  ]
+  assert (tmp_path / 'grams' / 'map.html').is_file()
+  for name in ('flat', 'grams'):
+    entries = json.loads((tmp_path / name / 'scores.json').read_text())
+    assert {entry['seed'] for entry in entries} == {3}
+  with pytest.raises(core.InputError, match="two rows are named 'flat'"):
+    wm.study([rows[0], rows[0]], WORLD, METRICS, tmp_path)
+  with pytest.raises(core.InputError, match="bad row 'flat'"):
+    wm.study(['flat'], WORLD, METRICS, tmp_path)
+
+
+def test_a_sweep_is_trained_scored_and_reported(run, tmp_path):
+  grid = {'model': {'one': 'ngram(order=1)', 'two': GRAMS}}
+  given = {'world': WORLD, 'data': run.folder / 'data'}
+  assert not list(tmp_path.iterdir())
+  best = wm.sweep(
+    grid, tmp_path, given, jobs=2, scoring=wm.Scoring('next_token(num=10)')
+  )
+  assert [one.run.name for one in best] == ['one', 'two']
+  assert best[1].loss == run.summary['best_loss']
+  assert (tmp_path / 'report' / 'report.html').is_file()
+  with pytest.raises(
+    core.InputError, match="no setting of a run is called 'widht'"
+  ):
+    wm.sweep({'widht': [1]}, tmp_path / 'other', given)
+
+
+def test_boundaries_and_counts():
+  assert wm.boundary('lattice(size=3)', '1', '0', 2).sizes[0][0] == 1
+  assert [*wm.count('lattice(size=3)', None, 2)] == [2, 5]
+  world = tiny.World()
+  found = wm.boundary(world, '0', '3', 1)
+  assert found.suffixes() == ['y']
+  assert found.sizes == [(1, 1, 1)]
+
+
+def test_games_are_ingested(tmp_path):
+  path = tmp_path / 'one.pgn'
+  games = (f'[Round "{k}"]\n\n{"Nf3 Nf6 Ng1 Ng8 " * k}*\n' for k in (5, 6, 7))
+  path.write_text('\n'.join(games))
+  lines = []
+  stores = wm.ingest(path, tmp_path / 'run', tell=lines.append)
+  kept = sum(len(store) for store in stores.values())
+  assert lines[0].startswith(f'3 games, {kept} kept')
+  assert np.all(stores['train'].lengths > 0)
+
+
+def test_maps_are_reconstructed_from_a_run(run, tmp_path):
+  options = wm.Reconstruction(max_miles=0.2, shuffles=1)
+  summary = wm.reconstruct(run, tmp_path, options=options, num=20)
+  assert summary['num_samples'] == 20
+  assert summary['orders']['n'] == 2
+  with pytest.raises(core.InputError, match='source or samples'):
+    wm.reconstruct(None, tmp_path / 'other', WORLD)
+
+
+toy.install()

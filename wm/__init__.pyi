@@ -1,0 +1,25 @@
+"""What `wm.NAME` gives, for type checkers; `__init__.py` finds it lazily."""
+
+from wm.library.calls import boundary as boundary
+from wm.library.calls import count as count
+from wm.library.calls import ingest as ingest
+from wm.library.calls import reconstruct as reconstruct
+from wm.library.calls import report as report
+from wm.library.calls import sample as sample
+from wm.library.calls import score as score
+from wm.library.calls import train as train
+from wm.library.loading import Loaded as Loaded
+from wm.library.loading import Run as Run
+from wm.library.loading import load_predictor as load_predictor
+from wm.library.names import Reconstruction as Reconstruction
+from wm.library.names import Sampling as Sampling
+from wm.library.names import Training as Training
+from wm.library.names import make as make
+from wm.library.names import names as names
+from wm.library.names import spec as spec
+from wm.library.study import Row as Row
+from wm.library.study import study as study
+from wm.library.sweep import Scoring as Scoring
+from wm.library.sweep import sweep as sweep
+
+__version__: str

@@ -1,0 +1,1 @@
+"""What a binary does, as calls without flags, reached as `wm.NAME`."""

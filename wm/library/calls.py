@@ -1,0 +1,389 @@
+"""Sample, train, score, reconstruct, report: a call for each binary.
+
+Worlds, models, metrics and acceptance rules are objects, or specs such as
+'maps(rows=6)'. Every call that writes goes on where an earlier one, in this
+process or another, was stopped. `tell` gets the lines that the binary prints.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.core import registry
+from wm.data import sampling
+from wm.data import store as stores
+from wm.data.pgn import ingest as ingest_lib
+from wm.data.sampling import Sampling
+from wm.evaluation import scoring
+from wm.library import loading
+from wm.library.loading import Run, Source
+from wm.recon import run as recon
+from wm.recon.options import Reconstruction
+from wm.runtime import progress
+from wm.training import loop
+from wm.training.config import Training
+from wm.worlds.base import exact
+
+Path = str | pathlib.Path
+Tell = Callable[[str], None]
+Things = core.Metric | str | Sequence[core.Metric | str]
+
+
+def silent(line: str) -> None:
+  """Tells nobody."""
+
+
+def sample(
+  world: core.World | str,
+  out: Path,
+  options: Sampling | None = None,
+  *,
+  tell: Tell = silent,
+) -> dict[str, stores.Store]:
+  """Samples training and held-out sequences into OUT/data.
+
+  Args:
+    world: what to sample from.
+    out: folder of the run.
+    options: how many, and the seed.
+    tell: gets the world's facts, and the counts of each split.
+
+  Returns:
+    {'train': store, 'heldout': store}; `store.read(0, 5)` gives Sequences.
+
+  Raises:
+    InputError: the world cannot be sampled, or `out` holds another run.
+  """
+  world = registry.made('world', world)
+  made = sampling.make_dataset(world, out, options or Sampling())
+  if facts := made['train']['world_facts']:
+    tell(', '.join(f'{name} {number}' for name, number in facts.items()))
+  _tell_splits(out, made, tell)
+  return _opened(out)
+
+
+def _opened(out: Path) -> dict[str, stores.Store]:
+  data = pathlib.Path(out) / 'data'
+  return {split: stores.open(data / split) for split in sampling.SPLITS}
+
+
+def _tell_splits(out: Path, made: dict[str, Any], tell: Tell) -> None:
+  for split, manifest in made.items():
+    dropped = ''.join(f', {k} {n}' for k, n in manifest['counts'].items())
+    tell(
+      f'{out}/data/{split}: {manifest["rows"]} sequences, '
+      f'{manifest["tokens"]} tokens{dropped}'
+    )
+
+
+def ingest(
+  pgn: Path | Sequence[Path],
+  out: Path,
+  *,
+  world: core.World | str = ingest_lib.WORLD,
+  shard: str = '0/1',
+  games: int = 0,
+  tell: Tell = silent,
+) -> dict[str, stores.Store] | None:
+  """Reads games of PGN files into OUT/data, split by what a game is.
+
+  Args:
+    pgn: files, plain or packed.
+    out: folder of the run.
+    world: chess; games longer than its `length` are cut.
+    shard: number of this process and of all that work on it, 'i/n'.
+    games: most good games; 0 is all.
+    tell: gets what was left out and why; damage is told on stderr.
+
+  Returns:
+    As `sample`; None as long as other shards are missing.
+  """
+  part = ingest_lib.parse_shard(shard)
+  files = [pgn] if isinstance(pgn, str | pathlib.Path) else list(pgn)
+  made = ingest_lib.make_dataset(
+    registry.made('world', world), [str(f) for f in files], out, part, games
+  )
+  if made is None:
+    tell(f'shard {shard} is done; others are not yet')
+    return None
+  found = made['train']['ingest']
+  for name, what in found['damage'].items():
+    progress.say(f'warning: {name}: {what}')
+  for line in ingest_lib.lines(found):
+    tell(line)
+  _tell_splits(out, made, tell)
+  return _opened(out)
+
+
+def train(
+  world: core.World | str,
+  model: core.Model | str,
+  out: Path,
+  training: Training | None = None,
+  *,
+  tell: Tell = silent,
+) -> Run:
+  """Trains a model on OUT/data, or goes on with a run that was stopped.
+
+  Args:
+    world: whose sequences are in OUT/data, see `sample`.
+    model: what to train.
+    out: folder of the run.
+    training: steps, batch, learning rate and the like.
+    tell: gets the summary as JSON.
+
+  Returns:
+    The run; `load_predictor` and `score` take it.
+
+  Raises:
+    InputError: unusable data or options, or OUT holds another run.
+    LossError: the loss is not finite.
+  """
+  summary = loop.train(world, model, out, training or Training())
+  tell(json.dumps(summary))
+  return Run(pathlib.Path(out), summary)
+
+
+def metrics_of(
+  metrics: Things, accept: str | core.Metric | None = None
+) -> list[core.Metric]:
+  """Metrics from objects or specs, those that have a rule with `accept`."""
+  several = [metrics] if isinstance(metrics, str | core.Metric) else metrics
+  made = [registry.made('metric', one) for one in several]
+  if accept is None:
+    return made
+  rule = registry.spec(registry.made('accept', accept))
+  return [
+    dataclasses.replace(one, accept=rule)
+    if 'accept' in {field.name for field in dataclasses.fields(one)}
+    else one
+    for one in made
+  ]
+
+
+def score(
+  source: Source,
+  metrics: Things,
+  world: core.World | str | None = None,
+  *,
+  out: Path | None = None,
+  seed: int = 0,
+  name: str | None = None,
+  accept: Any = None,
+  checkpoint: str = 'best',
+  model: str | None = None,
+  tell: Tell = silent,
+) -> list[dict[str, Any]]:
+  """Scores a predictor by metrics, against the world's rules.
+
+  Args:
+    source: a run, a model or a predictor, see `load_predictor`.
+    metrics: what to measure.
+    world: the truth; None is the world that a run was trained on.
+    out: folder for scores.json, rows.csv (every trial) and breakdown.json;
+      None is the run's folder, or keeps no files where there is no run.
+    seed: of all randomness.
+    name: of the model in tables; None is the model's own.
+    accept: rule for all metrics that have one; None leaves theirs.
+    checkpoint, model: see `load_predictor`.
+    tell: gets what is kept from before, the table and the files.
+
+  Returns:
+    An entry for each quantity, a flat dict: `pandas.DataFrame(entries)`. What
+    it holds is in `wm.evaluation.summaries`.
+
+  Raises:
+    InputError: bad specs, or `out` holds scores of another run.
+  """
+  asked = metrics_of(metrics, accept)
+  found = loading.load_predictor(
+    source, world, checkpoint=checkpoint, model=model, seed=seed
+  )
+  if out is None and isinstance(source, Run):
+    out = source.folder
+  with tempfile.TemporaryDirectory() as temporary:
+    entries = scoring.run(
+      found.predictor,
+      found.world,
+      asked,
+      seed=seed,
+      model_name=name or found.name,
+      out=temporary if out is None else out,
+      extra=found.about,
+      origin=found.origin,
+      tell=tell,
+    )
+  tell(scoring.table(entries))
+  if out is not None:
+    tell(f'written: {out}/scores.json, rows.csv, breakdown.json')
+  return entries
+
+
+def reconstruct(
+  source: Source | None,
+  out: Path,
+  world: core.World | str | None = None,
+  options: Reconstruction | None = None,
+  *,
+  samples: Path | None = None,
+  num: int = 6400,
+  name: str | None = None,
+  accept: Any = 'epsilon(0.01)',
+  checkpoint: str = 'best',
+  model: str | None = None,
+  tell: Tell = silent,
+) -> dict[str, Any]:
+  """Reconstructs the street map that routes imply, and draws it into `out`.
+
+  Args:
+    source: whose routes, for uniform origins and destinations; see
+      `load_predictor`. None where `samples` are given.
+    out: folder for summary.json, edges.csv, map.html, map_*.png and .svg.
+    world: the true map.
+    options: of the algorithm, its control and its seed.
+    samples: file of routes in the published text format, instead.
+    num: routes sampled.
+    name: of the model, for titles.
+    accept: rule that routes are sampled under.
+    checkpoint, model: see `load_predictor`.
+    tell: gets the counts and the files.
+
+  Returns:
+    What OUT/summary.json holds.
+  """
+  options = options or Reconstruction()
+  if samples is not None:
+    if world is None:
+      raise core.InputError('world is needed to read samples of')
+    world = registry.made('world', world)
+    summary = recon.from_file(world, samples, out, options, name)
+  else:
+    if source is None:
+      raise core.InputError('source or samples is needed')
+    found = loading.load_predictor(
+      source, world, checkpoint=checkpoint, model=model, seed=options.seed
+    )
+    summary = recon.from_model(
+      found.world,
+      found.predictor,
+      out,
+      options,
+      name=name or found.name,
+      num=num,
+      accept=registry.made('accept', accept),
+      about=found.about,
+      origin=found.origin,
+      tell=tell,
+    )
+  for fact, value in recon.facts(summary):
+    tell(f'{fact}: {value}')
+  tell(f'written: {out}/summary.json, edges.csv, map.html, map_*')
+  return summary
+
+
+def report(
+  folders: Path | Sequence[Path],
+  out: Path | None = None,
+  *,
+  wait: bool = False,
+  tell: Tell = silent,
+) -> pathlib.Path:
+  """Writes a report of scored runs: tables, curves and maps.
+
+  Args:
+    folders: that `score` wrote to.
+    out: folder in which to make report/; None is that of the only run.
+    wait: for another process that reports there, instead of refusing.
+    tell: gets the number of results and the files.
+
+  Returns:
+    Path of report.html, one page that needs no network.
+
+  Raises:
+    InputError: a folder without results, or several and no `out`.
+  """
+  from wm.reporting import write
+
+  one = isinstance(folders, str | pathlib.Path)
+  several = [folders] if one else list(folders)
+  if out is None:
+    if len(several) != 1:
+      raise core.InputError('out is needed for a report of several runs')
+    (out,) = several
+  summary = write.report(several, pathlib.Path(out) / 'report', wait=wait)
+  tell(f'{summary["results"]} results of {len(several)} runs')
+  tell(f'report: {summary["html"]}')
+  tell(f'        {summary["markdown"]}')
+  return pathlib.Path(summary['html'])
+
+
+class Apart(NamedTuple):
+  """Two states of a world, told apart by suffixes of at most `depth` tokens.
+
+  Attributes:
+    world, first, second, depth: what was asked for; states are [W].
+    sizes: (k, boundary, interior) for each k up to `depth`: how many suffixes
+      of at most k tokens are legal from the first state and not from the
+      second, all but the last token being legal from both; and how many are
+      legal from both.
+  """
+
+  world: core.World
+  first: np.ndarray
+  second: np.ndarray
+  depth: int
+  sizes: list[tuple[int, int, int]]
+
+  def suffixes(self) -> list[str]:
+    """The suffixes of the boundary in words, the shortest first."""
+    pair = self.first[None], self.second[None]
+    (found,) = self.world.boundary(*pair, self.depth).listed()
+    return [' '.join(self.world.vocab[k] for k in one) for one in found]
+
+
+def boundary(
+  world: core.World | str, first: str, second: str, depth: int = 5
+) -> Apart:
+  """The exact Myhill-Nerode boundary and interior of two states.
+
+  Vafa et al. 2024, definitions 2.3 and 2.4.
+
+  Args:
+    world: whose rules.
+    first, second: states as the world writes them, or sequences of tokens
+      that lead to them.
+    depth: longest suffix, in tokens.
+  """
+  world = registry.made('world', world)
+  one, two = exact.locate(world, first), exact.locate(world, second)
+  outer = world.boundary_sizes(one, two, depth)
+  inner = world.interior_sizes(one, two, depth)
+  sizes = list(zip(range(1, depth + 1), outer, inner, strict=True))
+  return Apart(world, one, two, depth, sizes)
+
+
+def count(
+  world: core.World | str, state: str | None = None, depth: int = 5
+) -> Iterator[int]:
+  """How many legal token sequences there are from a state, by length from 1.
+
+  Args:
+    world: whose rules.
+    state: as the world writes it, or a sequence of tokens that leads to it;
+      None is the start.
+    depth: greatest length.
+
+  Yields:
+    A count as soon as it is known.
+  """
+  world = registry.made('world', world)
+  start = exact.opening(world) if state is None else exact.locate(world, state)
+  yield from world.counts(start, depth)

@@ -1,0 +1,50 @@
+"""One call in a process of its own, as sweeps start it.
+
+  python -m wm.library.job '{"call": "train", "out": "runs/a", ...}'
+
+It ends as a binary does: one line on stderr and an exit code, see
+`wm.runtime.ending`. Signals stop it where it can go on.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from wm.runtime import allocator, ending, progress, stopping
+
+CALLS = ('train', 'score')
+
+
+def command(call: str, **arguments: Any) -> list[str]:
+  """The process that makes a call; arguments are JSON values."""
+  order = json.dumps({'call': call, **arguments})
+  return [sys.executable, '-m', 'wm.library.job', order]
+
+
+def run(order: dict[str, Any]) -> None:
+  """Makes the call of an order."""
+  from wm.library import calls
+  from wm.training.config import Training
+
+  call = order.pop('call')
+  if call == 'train':
+    order['training'] = Training(**order['training'])
+    calls.train(**order, tell=print)
+  else:
+    calls.score(**order, tell=print)
+
+
+def main() -> None:
+  """Makes the call that the command line holds."""
+  stopping.install(lambda: True)
+  sys.stdout.reconfigure(line_buffering=True)
+  order = json.loads(sys.argv[1])
+  allocator.keep()
+  with ending.told(order['out']), progress.Progress(order['call']):
+    run(order)
+
+
+if __name__ == '__main__':
+  main()

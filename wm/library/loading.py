@@ -1,0 +1,145 @@
+"""Predictors from whatever names one: a run folder, a model, a spec."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import sys
+from typing import Any
+
+from wm import core
+from wm.core import registry
+from wm.models import user
+from wm.runtime import compile_cache, provenance
+from wm.training import restore
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+  """A training run.
+
+  Attributes:
+    folder: where it is, see `wm.training.checkpoints`.
+    summary: losses, steps and speed at its end; `loop.train` lists the keys.
+  """
+
+  folder: pathlib.Path
+  summary: dict[str, Any]
+
+  def log(self) -> list[dict[str, float]]:
+    """Rows of the run log: step, losses, learning rate; for a data frame."""
+    from wm.training import writers
+
+    return writers.read_metrics(self.folder / 'metrics.jsonl')
+
+
+@dataclasses.dataclass(frozen=True)
+class Loaded:
+  """A predictor, and all that results say of it.
+
+  Attributes:
+    predictor: gives next-token probabilities, see core.Predictor.
+    world: that it is used in.
+    name: of its model.
+    about: what else identifies it: spec, checkpoint, step, training.
+    origin: what it is made from, by which results are kept or not.
+  """
+
+  predictor: core.Predictor
+  world: core.World
+  name: str
+  about: dict[str, Any]
+  origin: provenance.Origin
+
+
+Source = str | os.PathLike | Run | Loaded | core.Model | core.Predictor
+
+
+def load_predictor(
+  source: Source,
+  world: core.World | str | None = None,
+  *,
+  checkpoint: str = 'best',
+  model: str | None = None,
+  seed: int = 0,
+) -> Loaded:
+  """The predictor that a training run left, or that a model is untrained.
+
+  Args:
+    source: a `Run` or the folder of one; or a model or its spec, which is
+      taken as it is before training ('uniform()', 'oracle()', 'user(...)'); or
+      a predictor of your own. A text that is an existing folder names a run.
+    world: to use it in; None is the one that a run was trained on.
+    checkpoint: of a run, 'best' by held-out loss, or 'last'.
+    model: spec that a run must be of; None is any.
+    seed: of untrained weights.
+
+  Returns:
+    Loaded; a second call with it gives it back.
+
+  Raises:
+    InputError: no such run or model, a damaged checkpoint, another
+      vocabulary, or no world given where it takes one.
+  """
+  if isinstance(source, Loaded):
+    return source
+  if isinstance(source, Run):
+    source = source.folder
+  given = None if world is None else registry.made('world', world)
+  if isinstance(source, os.PathLike) or (
+    isinstance(source, str) and os.path.isdir(source)
+  ):
+    return _trained(pathlib.Path(source), given, checkpoint, model)
+  if given is None:
+    raise core.InputError(f'world is needed to use {source!r} in')
+  if isinstance(source, core.Predictor):
+    label = type(source).__name__
+    unknown = provenance.UNKNOWN
+    return Loaded(source, given, label, {'model_spec': label}, unknown)
+  return _untrained(registry.made('model', source), given, seed)
+
+
+def is_trained(model: core.Model | str) -> bool:
+  """Does it need training before it can be used?"""
+  made = registry.made('model', model)
+  return isinstance(made, core.Trainable | core.Fittable)
+
+
+def _untrained(model: core.Model, world: core.World, seed: int) -> Loaded:
+  compile_cache.enable()
+  reader = provenance.Reader()
+  about = {'model_spec': registry.spec(model), 'checkpoint': 'none'}
+  origin, before = reader.of(world, model), {*sys.modules}
+  found = user.predictor(model, world, seed)
+  origin = reader.with_loaded(origin, before)
+  return Loaded(found, world, model.name, about, origin)
+
+
+def _trained(
+  folder: pathlib.Path, world: core.World | None, which: str, model: str | None
+) -> Loaded:
+  compile_cache.enable()
+  reader = provenance.Reader()
+  world = world or restore.world_of(folder)
+  code = reader.of(world, restore.__name__)  # Hashed before it is read.
+  found, info = restore.load(folder, which, world, model)
+  run = info['run']
+  about = {
+    'model_spec': run['model'],
+    'checkpoint': which,
+    'step': info['step'],
+    'training': _mark(run),
+    'recipe': _mark({k: x for k, x in run.items() if k != 'seed'}),
+    'training_seed': run.get('seed'),
+  }
+  made = registry.make('model', run['model'])
+  origin = reader.of(made, code.inputs, {'checkpoint': info['sha256']})
+  return Loaded(found, world, made.name, about, origin)
+
+
+def _mark(value: dict[str, Any]) -> str:
+  text = json.dumps(value, sort_keys=True)
+  return hashlib.sha256(text.encode()).hexdigest()[:16]
