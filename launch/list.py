@@ -5,41 +5,39 @@
   python launch/list.py --world='othello(size=6)' --out=runs/othello
 
 Without a name: everything there is, with its fields and defaults; networks are
-counted for Manhattan's vocabulary. --model, --metric and
---accept say what each field of one means. --world shows one world besides: its
-tokens with their ids, sequences in words, and states; with --out, states are
-pictured in OUT/world.html.
+counted for 1,000 tokens and sequences of 100, or for what --world has. --model,
+--metric and --accept say what each field of one means. --world shows one world
+besides: its tokens with their ids, sequences in words, and states; with --out,
+states are pictured in OUT/world.html.
 """
 
 import common
 
 FLAGS = common.FLAGS
 
-MANHATTAN = 4589, 102  # Tokens, and the longest sequence.
-
 
 def main() -> None:
   """Flags in, one library call for each name."""
   from wm.core import registry
-  from wm.reporting import catalog, details
+  from wm.reporting import catalog
 
-  sizes = MANHATTAN
+  sizes = catalog.SIZES
   if FLAGS.world is not None:
     world = registry.make('world', FLAGS.world)
     sizes = len(world.vocab), world.max_len
   asked = {'model': [FLAGS.model], 'metric': FLAGS.metric}
   asked['accept'] = [FLAGS.accept]
   told = [
-    details.plug_in(kind, spec, sizes)
+    catalog.plug_in(kind, spec, sizes)
     for kind, specs in asked.items()
     for spec in specs
     if spec is not None
   ]
   if FLAGS.world is not None:
-    told.append(details.world(FLAGS.world))
+    told.append(catalog.world(FLAGS.world))
   print('\n\n'.join(told) or catalog.text(*sizes))
   if FLAGS.world is not None and FLAGS.out:
-    print(f'\nwritten: {details.write_page(FLAGS.world, FLAGS.out)}')
+    print(f'\nwritten: {catalog.write_page(FLAGS.world, FLAGS.out)}')
 
 
 if __name__ == '__main__':

@@ -8,7 +8,7 @@ from wm.reporting import catalog
 
 @pytest.fixture(scope='module')
 def entries():
-  return list(catalog.plug_ins(4589, 102))
+  return list(catalog.plug_ins(*catalog.SIZES))
 
 
 def test_every_plug_in_is_there_once_in_order(entries):
@@ -51,7 +51,7 @@ def test_the_count_follows_the_vocabulary():
 
 
 def test_the_text_shows_all_of_it(entries):
-  text = catalog.text(4589, 102)
+  text = catalog.text()
   for entry in entries:
     assert f'  {entry.name}(' in text
     assert entry.line in text
