@@ -9,7 +9,7 @@ from wm.core import registry
 from wm.kernels import chess, othello, pgn
 from wm.kernels import maps as paths
 from wm.kernels.base import checks
-from wm.recon import reconstruct, routes
+from wm.recon import options, reconstruct, routes
 
 
 def test_pieces_cover_all_rows_once():
@@ -43,7 +43,7 @@ def _everything():
   walks = city.sample(90, 0)
   read, _ = routes.extract(walks, city)
   placed = reconstruct.reconstruct(
-    city.graph, read, reconstruct.Options(max_degree=3)
+    city.graph, read, options.Reconstruction(max_degree=3)
   )
   return [
     *games,
