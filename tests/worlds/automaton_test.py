@@ -266,3 +266,14 @@ def test_bad_fields_are_one_clear_line(fields, match):
   with pytest.raises(core.InputError, match=re.escape(match)) as error:
     automaton.World(**fields).facts()
   assert '\n' not in str(error.value)
+
+
+@given(st.text('ab()|*+?.{}[]^&\\-,12<>d ', min_size=1, max_size=10))
+@settings(max_examples=150, deadline=None)
+def test_any_text_is_a_regular_expression_or_one_line(text):
+  pytest.importorskip('automata')
+  try:
+    assert automaton.World(regex=text).facts()['states'] > 0
+  except core.InputError as error:
+    line = str(error)
+    assert len(line.splitlines()) == 1

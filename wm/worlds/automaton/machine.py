@@ -184,7 +184,10 @@ def reduced(where: str, machine: Machine, minimise: bool) -> Reduced:
   row[block[order]] = np.arange(len(order))
   small = row[np.append(block, core.DEAD)[delta[order]]]
   table = _table(small, None if final is None else final[order])
-  members = [kept[block == block[one]] for one in order]
+  place = row[block]
+  members = np.split(
+    kept[np.argsort(place, kind='stable')], np.cumsum(np.bincount(place))[:-1]
+  )
   names, rows = _names(machine.states, members, final is not None)
   stuck = reach & ~alive
   if final is None:

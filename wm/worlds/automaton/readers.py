@@ -78,12 +78,13 @@ def _json(path: str) -> machine.Machine:
   """See the module."""
 
   def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    keys = [key for key, _ in pairs]
-    for key in keys:
-      if keys.count(key) > 1:
+    seen: set[str] = set()
+    for key, _ in pairs:
+      if key in seen:
         raise core.InputError(
           f'{path}: {key!r} is there twice; expected a deterministic automaton'
         )
+      seen.add(key)
     return dict(pairs)
 
   try:

@@ -91,6 +91,8 @@ class World(table.TableWorld):
   def _kept(self) -> machine.Reduced:
     where = self.file or self.regex or self.preset or DEFAULT
     kept = machine.reduced(where, self.given, self.minimise)
+    size = 16 * self.length * len(kept.delta)  # Counts of words and prefixes.
+    core.need_memory(size, f'{where} with length={self.length}')
     heads = kept.delta[0, int(self._ends) :]
     heads = heads[heads >= 0]
     if not heads.size:
