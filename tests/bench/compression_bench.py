@@ -12,7 +12,7 @@ from tests.bench import harness
 from wm import core
 from wm.core import accept as rules
 from wm.core import registry
-from wm.evaluation import engine
+from wm.evaluation import context, engine
 
 SAMPLES, PREFIX, LONGEST = 30, 42, 102
 
@@ -22,42 +22,44 @@ def _predictor(world: core.World) -> core.Predictor:
   return model.predictor(world, 0)
 
 
-def _prefixes(world: core.World, num: int) -> tuple[np.ndarray, np.ndarray]:
-  """Different random walks [T, 2, PREFIX], and their lengths."""
-  found = world.sample(20 * num, 0)
-  rows = found.tokens[found.lengths > PREFIX][: 2 * num, :PREFIX]
-  return rows.reshape(num, 2, PREFIX), np.full((num, 2), PREFIX, np.int32)
-
-
 def _trials(
   predictor: core.Predictor,
-  prefixes: tuple[np.ndarray, np.ndarray],
+  world: core.World,
+  num: int,
   accept: rules.Accept,
-) -> engine.Pairs:
-  return engine.pairs(
-    predictor,
-    *prefixes,
-    num=SAMPLES,
-    max_len=LONGEST,
-    seeds=np.arange(len(prefixes[1])),
-    accept=accept,
-    decide=True,
+) -> context.Trials:
+  """Different random walks of PREFIX tokens, two a trial."""
+  found = world.sample(20 * num, 0)
+  rows = found.tokens[found.lengths > PREFIX][: 2 * num, :PREFIX]
+  tokens = rows.reshape(num, 2, PREFIX)
+  lengths = np.full((num, 2), PREFIX, np.int32)
+  ends = world.walk(world.init(2 * num), rows, lengths.reshape(-1))[1]
+  first, second = ends.reshape(num, 2, -1).swapaxes(0, 1)
+  zeros = np.zeros(num, np.int32)
+  pairs = context.PrefixPairs(
+    *(first, second, tokens, lengths, lengths[:, 0]),
+    *(np.full(num, ''), np.arange(num), zeros, {}),
   )
+  return context.Trials(predictor, world, pairs, accept, accept)
+
+
+def _some(trials: context.Trials, num: int) -> context.Trials:
+  """The first trials of some."""
+  parts = [array[:num] for array in trials.pairs[:-1]]
+  pairs = context.PrefixPairs(*parts, {})
+  return dataclasses.replace(trials, pairs=pairs)
 
 
 def _timed(
-  name: str,
-  predictor: core.Predictor,
-  prefixes: tuple[np.ndarray, np.ndarray],
-  accept: rules.Accept,
+  name: str, trials: context.Trials
 ) -> tuple[harness.Line, engine.Pairs]:
   start = time.perf_counter()
   # A whole trial: longer continuations are a program of their own.
-  _trials(predictor, tuple(array[:1] for array in prefixes), accept)
+  engine.pairs(_some(trials, 1), SAMPLES, decide=True)
   first = time.perf_counter() - start
   start, wall = time.process_time(), time.perf_counter()
-  found = _trials(predictor, prefixes, accept)
-  cost = (time.process_time() - start) / len(prefixes[1])
+  found = engine.pairs(trials, SAMPLES, decide=True)
+  cost = (time.process_time() - start) / len(trials.rows)
   later = time.perf_counter() - wall
   line = harness.Line(
     name=name,
@@ -79,9 +81,8 @@ def bench_compression() -> Iterator[harness.Line]:
   predictor = _predictor(world)
   whole, found = _timed(
     'compression trial, all suffixes to the end',
-    predictor,
-    _prefixes(world, 4),
-    rules.epsilon(0.0),  # Accepts whatever is drawn.
+    # Accepts whatever is drawn.
+    _trials(predictor, world, 4, rules.epsilon(0.0)),
   )
   # A rare `end` apart, all run from 42 to 102 tokens.
   if (found.lengths == LONGEST - PREFIX).mean() < 0.9:
@@ -89,9 +90,7 @@ def bench_compression() -> Iterator[harness.Line]:
   yield whole
   line, found = _timed(
     'compression trial, decided early',
-    predictor,
-    _prefixes(world, 32),
-    rules.top_k(4),
+    _trials(predictor, world, 32, rules.top_k(4)),
   )
   if not (found.status == engine.REFUSED).any(1).all():
     raise AssertionError('a trial was not decided early')

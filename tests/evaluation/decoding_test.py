@@ -7,8 +7,7 @@ from tests import tiny
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.evaluation import decoding
-from wm.metrics import next_token
+from wm.evaluation import context, decoding
 from wm.models.serving import oracles
 
 GAME = registry.make('world', 'othello(size=6)')
@@ -59,7 +58,7 @@ def test_equal_prompts_are_one_cluster():
 def test_clusters_of_tasks_stay_what_they_are(spec):
   world = registry.make('world', spec)
   rows = world.sample(100, 0, 'heldout')
-  group = next_token.group(world, rows)
+  group = context.clusters(world, rows)
   if world.prompt_len():
     np.testing.assert_array_equal(
       decoding.alike(decoding.prompts(world, rows), group), group

@@ -1,4 +1,6 @@
-"""Endings: nothing is asked of a model after a game is over."""
+"""Nothing is asked of a model after a game is over."""
+
+import dataclasses
 
 import numpy as np
 import pytest
@@ -6,7 +8,7 @@ import pytest
 from wm import core
 from wm.core import accept as rules
 from wm.core import registry
-from wm.evaluation import endings, engine, search, statistics
+from wm.evaluation import context, engine, search, statistics
 from wm.models.serving import oracles, world_states
 
 # Sixteen squares: games end after twelve moves, and often before.
@@ -32,61 +34,64 @@ class Babbler(world_states.WorldStatePredictor):
 BABBLER = Babbler(WORLD)
 
 
-def _states(num=40, seed=3):
-  return WORLD.sample_states(num, seed)
+@dataclasses.dataclass(frozen=True)
+class Unjudged(type(WORLD)):
+  """The same game, which does not say where it is over."""
+
+  def over(self, states):
+    return np.zeros(len(states), bool)
 
 
-def _pairs(num=40, seed=3):
-  states = _states(num, seed)
+def _trials(predictor, judged=True, batch=16, num=40):
+  states = WORLD.sample_states(num, 3)
   moves = WORLD.prefix_moves(states)[:, 0]
   drawn = [
     WORLD.sample_prefixes(states, moves, core.hash64(side, np.arange(num)))
     for side in range(2)
   ]
-  tokens = np.stack([d.tokens for d in drawn], axis=1)
-  return states, tokens, np.stack([d.lengths for d in drawn], axis=1)
-
-
-def _rollouts(predictor, judged=True, **fields):
-  states, tokens, lengths = _pairs()
-  found = engine.pairs(
-    predictor,
-    tokens,
-    lengths,
-    num=6,
-    max_len=WORLD.max_len,
-    seeds=core.hash64(5, np.arange(len(states))),
-    accept=ACCEPT,
-    endings=endings.of(WORLD, states) if judged else None,
-    **fields,
+  pairs = context.PrefixPairs(
+    states,
+    states,
+    np.stack([d.tokens for d in drawn], axis=1),
+    np.stack([d.lengths for d in drawn], axis=1),
+    moves,
+    np.full(num, ''),
+    np.arange(num),
+    np.zeros(num, np.int32),
+    {},
   )
-  return states, found
+  world = WORLD if judged else Unjudged(size=4)
+  rules = ACCEPT, ACCEPT
+  return context.Trials(predictor, world, pairs, *rules, seed=5, batch=batch)
 
 
-def test_a_world_with_an_end_token_needs_none():
-  tokens = registry.make('world', 'maps(rows=3, columns=3)')
-  assert endings.of(tokens, tokens.sample_states(2, 0)) is None
+def _rollouts(predictor, judged=True, batch=16, **fields):
+  trials = _trials(predictor, judged, batch)
+  return trials.first, engine.pairs(trials, 6, **fields)
 
 
-def test_follow_says_where_games_are_over():
+def test_games_are_over_where_their_records_end():
   games = WORLD.sample(30, 1)
-  start = WORLD.init(30)
-  found = endings.of(WORLD, start)
+  trials = _trials(ORACLE, num=30)
+  trials.pairs.first[:] = WORLD.init(30)
+  found = engine._Endings(trials, (30, 1))
+  found.start(np.ones(30, bool), np.arange(30))
   over = np.zeros(games.tokens.shape, bool)
   for k in range(games.tokens.shape[1]):
-    rows = np.flatnonzero(k < games.lengths)
-    over[rows, k] = found.follow(rows, games.tokens[rows, k, None])[:, 0]
+    tokens = np.where(k < games.lengths, games.tokens[:, k], core.DEAD)
+    over[:, k] = found.follow(tokens[:, None])[:, 0]
   expected = np.arange(games.tokens.shape[1]) == games.lengths[:, None] - 1
   np.testing.assert_array_equal(over, expected)
   assert (games.lengths < WORLD.max_len).any()
 
 
 def test_an_illegal_continuation_is_never_over():
-  state = WORLD.sample_states(1, 0)
-  found = endings.of(WORLD, state)
-  illegal = np.flatnonzero(~WORLD.legal(state)[0, 1:])[:1] + 1
+  trials = _trials(ORACLE, num=1)
+  found = engine._Endings(trials, (1, 1))
+  found.start(np.ones(1, bool), np.zeros(1, int))
+  illegal = np.flatnonzero(~WORLD.legal(trials.first)[0, 1:])[:1] + 1
   for _ in range(3):
-    assert not found.follow(np.array([0]), illegal[None]).any()
+    assert not found.follow(illegal[None]).any()
 
 
 def test_what_follows_the_end_of_a_game_is_not_asked():
@@ -121,17 +126,7 @@ def test_batch_does_not_matter(decide):
 
 @pytest.mark.parametrize('judged', [False, True])
 def test_search_stops_there_too(judged):
-  states, tokens, lengths = _pairs()
-  found = search.search(
-    BABBLER,
-    tokens,
-    lengths,
-    depth=8,
-    max_len=WORLD.max_len,
-    cap=3000,
-    accept=ACCEPT,
-    endings=endings.of(WORLD, states) if judged else None,
-  )
+  found = search.search(_trials(BABBLER, judged), depth=8, cap=3000)
   assert found.refused.any() == (not judged)
   assert found.mass.any() == (not judged)
 

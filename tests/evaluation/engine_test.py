@@ -7,8 +7,9 @@ from tests import plain, tiny
 from tests.metrics import hand
 from wm import core
 from wm.core import accept as rules
-from wm.evaluation import engine, prefix_pairs, search
+from wm.evaluation import context, engine, prefix_pairs, search
 from wm.models.serving import oracles
+from wm.runtime import progress
 
 WORLD = tiny.World()
 NOISY = oracles.NoisyOracle(WORLD, illegal=0.1, wrong=0.3, by='prefix', seed=3)
@@ -22,18 +23,15 @@ def _pairs(num=23, seed=0):
   )
 
 
-def _sampled(predictor=NOISY, num=8, **fields):
-  pairs = _pairs()
-  return engine.pairs(
-    predictor,
-    pairs.tokens,
-    pairs.lengths,
-    num=num,
-    max_len=fields.pop('max_len', 12),
-    seeds=core.hash64(7, np.arange(len(pairs.tokens))),
-    accept=fields.pop('accept', ACCEPT),
-    **fields,
-  )
+def _trials(predictor=NOISY, pairs=None, accept=ACCEPT, sampler=None, batch=5):
+  pairs = _pairs() if pairs is None else pairs
+  rules = accept, sampler or accept
+  return context.Trials(predictor, WORLD, pairs, *rules, seed=7, batch=batch)
+
+
+def _sampled(predictor=NOISY, num=8, limit=0, decide=False, **fields):
+  trials = _trials(predictor, **fields)
+  return engine.pairs(trials, num, limit=limit, decide=decide)
 
 
 @pytest.mark.parametrize('batch', [1, 2, 7, 100])
@@ -47,19 +45,19 @@ def test_batch_size_does_not_matter(batch, decide):
 
 def test_agrees_with_plain_sampling_where_nothing_is_refused():
   pairs = _pairs()
-  twice = np.repeat(pairs.tokens[:, :1], 2, axis=1)
-  lengths = np.repeat(pairs.lengths[:, :1], 2, axis=1)
-  seeds = core.hash64(7, np.arange(len(twice)))
-  found = engine.pairs(
-    NOISY, twice, lengths, num=6, max_len=12, seeds=seeds, accept=ACCEPT
+  twice = pairs._replace(
+    tokens=np.repeat(pairs.tokens[:, :1], 2, axis=1),
+    lengths=np.repeat(pairs.lengths[:, :1], 2, axis=1),
   )
+  trials = _trials(pairs=twice)
+  found = engine.pairs(trials, 6)
   whole = core.sample(
     NOISY,
-    twice[:, 0],
-    lengths[:, 0],
+    twice.tokens[:, 0],
+    twice.lengths[:, 0],
     num=6,
     max_len=12,
-    seeds=seeds,
+    seeds=trials.keys(context.SAMPLES),
     accept=ACCEPT,
   )
   np.testing.assert_array_equal(found.tokens, whole.tokens)
@@ -95,7 +93,7 @@ def test_limits():
   assert found.lengths.max() == 2
   whole = _sampled()
   np.testing.assert_array_equal(found.tokens, whole.tokens[..., :2])
-  short = _sampled(max_len=4)
+  short = _sampled(hand.Ruled(hand.split, max_len=4))
   room = 4 - _pairs().lengths.max(1)
   assert (short.lengths <= np.maximum(room, 0)[:, None]).all()
   assert (short.status[room <= 0] == core.CAPPED).all()
@@ -202,18 +200,36 @@ def test_no_trials_and_bad_batch():
     ACCEPT,
   )
   assert none.shape == (0, 2, 2)
+  pairs.reason[:] = 'no_prefix'
+  assert _sampled(pairs=pairs).tokens.shape == (0, 8, 0)
   with pytest.raises(core.InputError, match='batch=0'):
     _sampled(batch=0)
 
 
-def test_watch_hears_of_every_trial():
+def test_only_trials_with_two_prefixes_are_run():
+  whole, pairs = _sampled(), _pairs()
+  pairs.reason[::3] = 'no_prefix'
+  some = _sampled(pairs=pairs)
+  for name in engine.Pairs._fields:
+    kept = getattr(whole, name)[pairs.reason == '']
+    width = getattr(some, name).shape[1:]
+    np.testing.assert_array_equal(
+      getattr(some, name), kept[..., : width[-1]] if width else kept
+    )
+
+
+def test_progress_hears_of_every_trial(monkeypatch):
   heard = []
-  with engine.watching(lambda done, total: heard.append((done, total))):
+  monkeypatch.setattr(
+    progress.Progress, 'reach', lambda self, *counts: heard.append(counts)
+  )
+  with progress.Progress('trials'):
     _sampled(batch=6)
   assert heard[-1] == (23, 23)
   assert heard == sorted(heard)
-  _sampled(batch=6)
+  _sampled(batch=6)  # Nothing is under way that would hear.
   assert heard[-1] == (23, 23)
+  assert heard.count((23, 23)) == 1
 
 
 def _brute(pairs, depth, predictor):
@@ -235,18 +251,9 @@ def _brute(pairs, depth, predictor):
 
 @pytest.mark.parametrize('batch', [1, 4, 50])
 def test_search_finds_the_boundary_that_brute_force_finds(batch):
-  pairs = _pairs(9)
-  found = search.search(
-    NOISY,
-    pairs.tokens,
-    pairs.lengths,
-    depth=3,
-    max_len=12,
-    cap=64,
-    accept=ACCEPT,
-    batch=batch,
-  )
-  expected = _brute(pairs, 3, NOISY)
+  trials = _trials(pairs=_pairs(9), batch=batch)
+  found = search.search(trials, depth=3, cap=64)
+  expected = _brute(trials.pairs, 3, NOISY)
   assert found.boundary.listed() == expected
   assert any(expected)
   np.testing.assert_array_equal(found.refused, [bool(b) for b in expected])
@@ -254,36 +261,15 @@ def test_search_finds_the_boundary_that_brute_force_finds(batch):
 
 
 def test_search_deciding_early_decides_the_same():
-  pairs = _pairs()
-  fields = {'depth': 4, 'max_len': 12, 'cap': 64, 'accept': ACCEPT}
-  whole = search.search(NOISY, pairs.tokens, pairs.lengths, **fields)
-  early = search.search(
-    NOISY, pairs.tokens, pairs.lengths, decide=True, **fields
-  )
+  whole = search.search(_trials(), depth=4, cap=64)
+  early = search.search(_trials(), depth=4, cap=64, decide=True)
   np.testing.assert_array_equal(whole.refused, early.refused)
 
 
 def test_search_mass_is_the_chance_that_a_sample_is_refused():
-  pairs = _pairs(6)
-  found = search.search(
-    NOISY,
-    pairs.tokens,
-    pairs.lengths,
-    depth=3,
-    max_len=12,
-    cap=64,
-    accept=ACCEPT,
-  )
-  sampled = engine.pairs(
-    NOISY,
-    pairs.tokens,
-    pairs.lengths,
-    num=3000,
-    max_len=12,
-    seeds=core.hash64(1, np.arange(6)),
-    accept=ACCEPT,
-    limit=3,
-  )
+  trials = _trials(pairs=_pairs(6))
+  found = search.search(trials, depth=3, cap=64)
+  sampled = engine.pairs(trials, 3000, limit=3)
   share = (sampled.status == engine.REFUSED).mean(1)
   np.testing.assert_allclose(found.mass, share, atol=0.04)
   sums = np.bincount(found.boundary.pairs, found.shares, minlength=6)
@@ -291,11 +277,7 @@ def test_search_mass_is_the_chance_that_a_sample_is_refused():
 
 
 def test_search_says_when_it_is_capped():
-  pairs = _pairs(5)
-  uniform = oracles.Uniform(8, 1, 12)
-  fields = {'depth': 3, 'max_len': 12, 'accept': ACCEPT}
-  found = search.search(uniform, pairs.tokens, pairs.lengths, cap=35, **fields)
+  trials = _trials(oracles.Uniform(8, 1, 12), pairs=_pairs(5))
   # Six tokens go on and `end` does not: 36 continuations of two tokens.
-  assert found.capped.all()
-  found = search.search(uniform, pairs.tokens, pairs.lengths, cap=36, **fields)
-  assert not found.capped.any()
+  assert search.search(trials, depth=3, cap=35).capped.all()
+  assert not search.search(trials, depth=3, cap=36).capped.any()

@@ -10,7 +10,7 @@ from tests.metrics import hand
 from wm import core
 from wm.core import accept as rules
 from wm.core import registry
-from wm.evaluation import membership, prefix_pairs, statistics
+from wm.evaluation import context, membership, prefix_pairs, statistics
 from wm.metrics import compression, distinction
 from wm.models.serving import accepting, oracles
 
@@ -81,6 +81,18 @@ def test_room_bounds_suffixes_and_rows_are_their_own():
   np.testing.assert_array_equal(alone[0][0], tokens[2])
 
 
+def _given(predictor, tokens, lengths):
+  """Trials of the given prefixes, whose states do not matter."""
+  num = len(tokens)
+  states = np.zeros((num, 1), np.int32)
+  zeros, reason = np.zeros(num, np.int32), np.full(num, '')
+  pairs = context.PrefixPairs(
+    states, states, tokens, lengths, zeros, reason, zeros, zeros, {}
+  )
+  accept = rules.epsilon(0.05)
+  return context.Trials(predictor, WORLD, pairs, accept, accept)
+
+
 def _questions():
   states = WORLD.sample_states(8, 2)
   pairs = prefix_pairs.prefix_pairs(WORLD, states, states, seed=0, attempts=32)
@@ -128,10 +140,10 @@ def test_answers_are_those_of_the_world_for_all_that_know_it():
       for rows, some in zip(tokens, lengths, strict=True)
     ]
   )
-  counts = {}
-  kept, wrong_at = membership.told(solver, prefixes, sizes, elements, counts)
+  trials = _given(solver, prefixes, sizes)
+  kept, wrong_at = membership.first_wrong(trials, elements)
   assert kept.listed() == elements.listed()
-  assert not counts
+  assert not trials.pairs.counts
   first, second = np.moveaxis(found[0], 1, 0)[:, lengths > 0]
   apart = (first == core.YES) & (second == core.NO)
   np.testing.assert_array_equal(
@@ -158,12 +170,11 @@ def test_suffixes_without_an_answer_are_left_out():
       pairs = zip(prefixes, suffixes, strict=True)
       return np.array([replies[tuple(p), tuple(s)] for p, s in pairs], np.int8)
 
-  counts = {}
-  model = Asked.__new__(Asked)
-  kept, wrong_at = membership.told(model, prefixes, sizes, elements, counts)
+  trials = _given(Asked.__new__(Asked), prefixes, sizes)
+  kept, wrong_at = membership.first_wrong(trials, elements)
   assert kept.listed() == [[(1,), (3, 1)], [], []]
   assert wrong_at.tolist() == [0, 2]
-  assert counts == {'no_answer': 2}
+  assert trials.pairs.counts == {'no_answer': 2}
 
 
 def test_recall_of_a_silent_solver_is_over_what_it_answered():
@@ -213,7 +224,7 @@ def test_disagreement_either_way_counts():
   model = hand.Ruled(hand.split)
   found = _score(model, samples=80, graded=True, directions='both')
   precision = found['precision']
-  states = WORLD.sample_states(40, prefix_pairs.stream(0, prefix_pairs.STATES))
+  states = WORLD.sample_states(40, prefix_pairs.stream(0, context.STATES))
   pairs = prefix_pairs.prefix_pairs(WORLD, states, states, seed=0, attempts=32)
   wide = np.isin(pairs.tokens[:, :, 0], (tiny.AT, tiny.AT + 1))
   same = np.tile(wide[:, 0] == wide[:, 1], 2)

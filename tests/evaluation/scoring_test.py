@@ -18,6 +18,7 @@ from wm.core import registry
 from wm.evaluation import needs, results, scoring, statistics
 from wm.metrics import compression, distinction
 from wm.models.serving import oracles
+from wm.runtime import commit
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +74,7 @@ def test_rows_open_in_one_call_and_give_the_scores_back(tmp_path):
   )
   entries = _run(tmp_path, *metrics, predictor=noisy)
   rows = pd.read_csv(tmp_path / 'rows.csv')
-  assert list(rows.columns[:8]) == list(scoring.COLUMNS)
+  assert list(rows.columns[:8]) == list(results.COLUMNS)
   assert {'state', 'moves', 'even', 'elements', 'kind'} <= set(rows.columns)
   for entry in entries:
     mine = rows[
@@ -257,7 +258,7 @@ def test_what_is_not_one_for_each_value_is_refused(tmp_path, name, given):
 
 
 def test_commit_is_of_this_checkout(root):
-  found = scoring.commit()
+  found = commit.describe()
   if (root / '.git').exists():
     assert found
     assert len(found.removesuffix('-dirty')) == 40

@@ -10,7 +10,7 @@ from tests import tiny
 from tests.metrics import hand
 from wm import core
 from wm.core import accept as rules
-from wm.evaluation import prefix_pairs, statistics
+from wm.evaluation import context, prefix_pairs, statistics
 from wm.metrics import compression
 from wm.models.serving import oracles
 
@@ -31,9 +31,7 @@ def _value(scores):
 
 def _pairs(seed=0, num=60):
   """The prefixes that the metric draws."""
-  states = WORLD.sample_states(
-    num, prefix_pairs.stream(seed, prefix_pairs.STATES)
-  )
+  states = WORLD.sample_states(num, prefix_pairs.stream(seed, context.STATES))
   return prefix_pairs.prefix_pairs(
     WORLD, states, states, seed=seed, attempts=32
   )

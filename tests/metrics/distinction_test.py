@@ -33,7 +33,7 @@ def _summary(scores):
 def _pairs(num=40, seed=0):
   """The prefixes that the metric draws."""
   metric = distinction.Metric(trials=num)
-  return metric._pairs(ORACLE, WORLD, ACCEPT, seed)
+  return prefix_pairs.draw(metric, ORACLE, WORLD, seed, apart=True).pairs
 
 
 def _languages(predictor, pairs, t, depth):
@@ -238,7 +238,7 @@ def test_published_boundary_lacks_end_and_dead_ends():
   world = registry.make('world', 'maps(rows=5, columns=5)')
   states = world.sample_states(200, 0)
   first, second = states[:100], states[100:]
-  exact = boundaries.exact(world, first, second, 4).listed()
+  exact = world.boundary(first, second, 4).listed()
   listed = boundaries.published(world, first, second, 4).listed()
   missing = 0
   for whole, some in zip(exact, listed, strict=True):

@@ -7,7 +7,7 @@ from tests import tiny
 from wm import core
 from wm.core import registry
 from wm.data import sampling
-from wm.evaluation import needs, statistics, summaries
+from wm.evaluation import needs, results, statistics
 from wm.metrics import exactness
 from wm.models.serving import oracles
 
@@ -97,7 +97,7 @@ def test_bins_are_rows_and_steps_are_counted_from_the_first_token():
   assert summary['value'] == pytest.approx(40 / games.lengths.sum())
   assert summary['n'] == len(found.value)
   entries = list(
-    summaries.breakdown(
+    results.breakdown(
       exactness.Metric(), found, world, seed=0, model_name='copy'
     )
   )

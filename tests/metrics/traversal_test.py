@@ -7,9 +7,10 @@ from tests import tiny
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.evaluation import decoding, engine
+from wm.evaluation import decoding
 from wm.metrics import traversal
 from wm.models.serving import oracles
+from wm.runtime import progress
 
 X, Y, END = tiny.X, tiny.Y, tiny.END
 ORIGINS = ((4, X, X, END), (5, X, END), (6, Y, END), (7, END))
@@ -147,7 +148,7 @@ def test_rows_in_flight_do_not_matter(rows):
   )
   prompts = decoding.prompts(world, world.sample(40, 0))
   one, other = (
-    decoding.drive(predictor, world, prompts, decoding.greedy, 12, rows=n)
+    decoding.drive(predictor, world, prompts, decoding.greedy, 12, batch=n)
     for n in (rows, 7)
   )
   for first, second in zip(one, other, strict=True):
@@ -156,10 +157,9 @@ def test_rows_in_flight_do_not_matter(rows):
 
 
 def test_progress_is_told():
-  seen = []
-  with engine.watching(lambda done, total: seen.append((done, total))):
+  with progress.Progress('traversal') as shown:
     _run(oracles.Oracle(tiny.World()), tiny.World(), num=20)
-  assert seen[-1] == (20, 20)
+  assert (shown.done, shown.total) == (20, 20)
 
 
 def test_bad_fields():

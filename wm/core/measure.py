@@ -98,6 +98,8 @@ class Metric(abc.ABC):
       has such columns, is pictured with "what the model did".
     breakdown: side columns that results are broken down by, besides the
       world's own.
+    sized_by: the field that counts its trials, all of which are held in memory,
+      and fields that count the sequences of each trial.
   """
 
   version: ClassVar[str]
@@ -106,6 +108,7 @@ class Metric(abc.ABC):
   glossary: ClassVar[Mapping[str, str]] = {}
   pictures: ClassVar[Mapping[str, str]] = {}
   breakdown: ClassVar[tuple[str, ...]] = ()
+  sized_by: ClassVar[tuple[str, ...]] = ()
 
   @property
   def name(self) -> str:

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
 from wm import core
-from wm.core import accept as rules
-from wm.evaluation import engine, prefix_pairs
+from wm.evaluation import engine
+from wm.evaluation.context import Trials
 from wm.kernels import dfa
 
 # Boundary elements that are followed side by side.
 WIDTH = 16
-
-
-def exact(
-  world: core.World, first: np.ndarray, second: np.ndarray, depth: int
-) -> core.Boundary:
-  """The world's boundaries of pairs of states [T, W], see core.World."""
-  return world.boundary(first, second, depth)
 
 
 def published(
@@ -156,27 +147,8 @@ def _choice(options: np.ndarray, uniform: np.ndarray) -> np.ndarray:
   return chosen
 
 
-LISTED = {'exact': exact, 'published': published}
-VARIANTS = (*LISTED, 'sampled')
-
-
-@dataclasses.dataclass(frozen=True)
-class Found:
-  """The model's boundary of T pairs of prefixes.
-
-  Attributes:
-    elements: the distinct suffixes of each pair.
-    weights: [S] float64 weight of each.
-    reason: [T] str, '' where it is known.
-  """
-
-  elements: core.Boundary
-  weights: np.ndarray
-  reason: np.ndarray
-
-
 def distinct(found: engine.Pairs) -> tuple[core.Boundary, np.ndarray]:
-  """Distinct refused samples of each trial, and how often each came [S]."""
+  """Distinct refused samples of each pair, and how often each came [S]."""
   trial, sample = np.nonzero(found.status == engine.REFUSED)
   elements, times = _distinct(
     trial,
@@ -238,42 +210,42 @@ def some(elements: core.Boundary, keys: np.ndarray, most: int) -> core.Boundary:
   return elements.take(kept)
 
 
-def untold_at(
-  predictor: core.Predictor,
-  pairs: prefix_pairs.PrefixPairs,
-  rows: np.ndarray,
-  elements: core.Boundary,
-  accept: rules.Accept,
-  batch: int,
-) -> np.ndarray:
-  """[S] int32 over all elements of the world's boundary: where a model fails.
+def untold_at(trials: Trials, elements: core.Boundary) -> np.ndarray:
+  """[S] int32 over elements of the world's boundary: where the model fails.
 
   0 where an element is accepted after the first prefix and not after the
   second; else the place, from 1, of the token that the first prefix refuses
   or, the last one, that the second should have refused.
 
-  rows: [R] trials of `pairs` that the R pairs of `elements` are.
+  The elements of a pair are followed side by side, in blocks of WIDTH; the
+  last block of a pair is filled up with suffixes of length 0:
+
+    elements         | pair 0: 0 1 ... 18              | pair 1: 19 20 21 ...
+    places           | 0 ... 15 | 16 17 18 - ... -  31 | 32 33 34 - ... -  47
+    rows of `forced` | block 0  | block 1              | block 2
+
+  elements: of the R pairs that are run.
   """
   sizes, (_, tokens, lengths) = elements.sizes, elements
-  # Each trial's elements fill whole blocks of WIDTH places.
-  blocks = -(-sizes // WIDTH)
-  start = np.concatenate([[0], np.cumsum(blocks * WIDTH)])[:-1]
+  blocks = -(-sizes // WIDTH)  # [R] of each pair.
+  start = WIDTH * (np.cumsum(blocks) - blocks)  # [R] first place of each pair.
   within = np.arange(len(tokens)) - elements.offsets[elements.pairs]
-  place = np.repeat(start, sizes) + within
+  place = start[elements.pairs] + within  # [S].
   num = int(blocks.sum())
   suffixes = np.zeros((num * WIDTH, tokens.shape[1]), np.int32)
   suffix_lengths = np.zeros(num * WIDTH, np.int32)
   suffixes[place], suffix_lengths[place] = tokens, lengths
-  trial = np.repeat(rows, blocks)
+  pair = np.repeat(np.arange(len(sizes)), blocks)
   steps = engine.forced(
-    predictor,
-    pairs.tokens[trial],
-    pairs.lengths[trial],
-    suffixes.reshape(num, WIDTH, -1) if num else suffixes[:, None],
+    trials.predictor,
+    trials.tokens[pair],
+    trials.lengths[pair],
+    suffixes.reshape(num, WIDTH, tokens.shape[1]),
     suffix_lengths.reshape(num, WIDTH),
-    accept,
-    batch,
+    trials.accept,
+    trials.batch,
   )
+  # [blocks, 2, WIDTH] -> of each prefix the count at every place.
   one, two = steps.transpose(1, 0, 2).reshape(2, -1)[:, place]
   told = (one == lengths) & (two < lengths)
   return np.where(told, 0, np.minimum(one + 1, lengths))

@@ -1,7 +1,7 @@
-"""Greedy decoding under the world's eye, shared by traversal and detours.
+"""Greedy decoding, judged by the world; shared by traversal and detours.
 
 Each trial follows a policy token by token until it is decided: completed,
-a first token that the world refuses, or the cap.
+at a first token that the world refuses, or at the cap on length.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import engine, prefix_pairs
+from wm.evaluation import engine, texts
 
-ROWS = 64  # Trials in flight; results do not depend on it.
+BATCH = 64  # Trials in flight; no effect on results.
 
 # Outcome of a trial.
 VALID, PATH_FAIL, DEST_FAIL, CAP, STUCK = range(5)
@@ -93,16 +93,6 @@ def alike(
   return group[first][back.reshape(-1)]
 
 
-def at_least(metric: core.Metric, **fields: int) -> None:
-  """Raises InputError for a field of a metric below its least value."""
-  for name, least in fields.items():
-    if getattr(metric, name) < least:
-      raise core.InputError(
-        f'{metric.name}: {name}={getattr(metric, name)} was given; '
-        f'expected at least {least}'
-      )
-
-
 def cap(predictor: core.Predictor, world: core.World, max_len: int) -> int:
   """Total tokens at which decoding stops; max_len 0 is the world's own."""
   return min(max_len or world.max_len, predictor.max_len)
@@ -114,7 +104,7 @@ def drive(
   prompts: tuple[np.ndarray, np.ndarray],
   policy: Policy,
   max_len: int,
-  rows: int = ROWS,
+  batch: int = BATCH,
 ) -> Drives:
   """Runs one trial for each prompt.
 
@@ -124,82 +114,80 @@ def drive(
 
   Args:
     predictor: whose probabilities the policy sees.
-    world: which judges each token; its `advance` defines what is legal.
+    world: what judges each token; its `advance` defines what is legal.
     prompts: (tokens [T, P], lengths [T]), legal.
     policy: gives the next token of each row, DEAD for none.
     max_len: total tokens at most, prompt included.
-    rows: trials in flight at once.
+    batch: most trials in flight; no effect on results.
   """
   tokens, lengths = prompts
-  room = np.zeros((len(tokens), max(max_len - tokens.shape[1], 0)), np.int32)
+  space = np.zeros((len(tokens), max(max_len - tokens.shape[1], 0)), np.int32)
   drives = Drives(
-    tokens=np.concatenate([tokens, room], axis=1).astype(np.int32),
+    tokens=np.concatenate([tokens, space], axis=1).astype(np.int32),
     lengths=np.array(lengths, np.int32),
     outcome=np.full(len(lengths), core.DEAD, np.int8),
   )
-  program = _Driving(world, drives, policy, max_len)
-  undecided = np.flatnonzero(drives.outcome == core.DEAD)
-  engine.run_rows(
+  states = world.walk(world.init(len(tokens)), tokens, drives.lengths)[1]
+  _settle(world, drives, states, np.arange(len(tokens)), max_len)
+  slots = engine.Slots(
     predictor,
     tokens[:, None],
-    drives.lengths[:, None].copy(),
+    np.array(lengths, np.int32)[:, None],
     1,
-    program,
-    undecided,
-    batch=rows,
+    batch=batch,
+    rows=np.flatnonzero(drives.outcome == core.DEAD),
   )
+  while slots.live.any():
+    places = np.flatnonzero(slots.live)
+    on = slots.trials[places]
+    log_probs = np.asarray(slots.session.log_probs())[places, 0]
+    token = policy(Step(on, drives.lengths[on], states[on], log_probs))
+    _follow(world, drives, states, on, token, max_len)
+    appended = np.full((len(slots.trials), 1, 1), core.DEAD, np.int32)
+    appended[places, 0, 0] = token
+    slots.advance(appended, drives.outcome[slots.trials] != core.DEAD)
   return drives
 
 
-class _Driving(engine.Program):
-  """Fills in `drives`; holds the world state of each trial, [T, W]."""
+def _follow(
+  world: core.World,
+  drives: Drives,
+  states: np.ndarray,
+  trials: np.ndarray,
+  token: np.ndarray,
+  max_len: int,
+) -> None:
+  """Appends a token [R], DEAD for none, to each of the trials [R].
 
-  def __init__(
-    self, world: core.World, drives: Drives, policy: Policy, max_len: int
-  ) -> None:
-    self.world, self.drives = world, drives
-    self.policy, self.max_len = policy, max_len
-    start = world.init(len(drives.lengths))
-    self.states = world.walk(start, drives.tokens, drives.lengths)[1]
-    if len(start):
-      self._settle(np.arange(len(start)))
+  states: [T, W] of all trials, which follow.
+  """
+  stuck = token == core.DEAD
+  drives.outcome[trials[stuck]] = STUCK
+  trials, token = trials[~stuck], token[~stuck]
+  drives.tokens[trials, drives.lengths[trials]] = token
+  drives.lengths[trials] += 1
+  states[trials] = world.advance(states[trials], token)
+  dead = world.state_id(states[trials]) == core.DEAD
+  ended = (token == world.end) & (world.end != core.DEAD)
+  drives.outcome[trials[dead]] = np.where(ended[dead], DEST_FAIL, PATH_FAIL)
+  drives.outcome[trials[ended & ~dead]] = VALID
+  _settle(world, drives, states, trials[~ended & ~dead], max_len)
 
-  def _settle(self, trials: np.ndarray) -> None:
-    """Decides living trials that are complete or at the cap."""
-    full = self.drives.lengths[trials] >= self.max_len
-    if self.world.end == core.DEAD:
-      over = self.world.over(self.states[trials])
-      self.drives.outcome[trials[full | over]] = VALID
-    else:
-      self.drives.outcome[trials[full]] = CAP
 
-  def step(self, session: core.Session, trials: np.ndarray) -> engine.Step:
-    """See engine.Program."""
-    places = np.flatnonzero(trials != core.DEAD)
-    on = trials[places]
-    length = self.drives.lengths[on]
-    log_probs = np.asarray(session.log_probs())[places, 0]
-    token = self.policy(Step(on, length, self.states[on], log_probs))
-    self._follow(on, token)
-    tokens = np.full((len(trials), 1, 1), core.DEAD, np.int32)
-    tokens[places, 0, 0] = token
-    done = np.zeros(len(trials), bool)
-    done[places] = self.drives.outcome[on] != core.DEAD
-    return engine.Step(tokens, done)
-
-  def _follow(self, trials: np.ndarray, token: np.ndarray) -> None:
-    drives, world = self.drives, self.world
-    stuck = token == core.DEAD
-    drives.outcome[trials[stuck]] = STUCK
-    trials, token = trials[~stuck], token[~stuck]
-    drives.tokens[trials, drives.lengths[trials]] = token
-    drives.lengths[trials] += 1
-    self.states[trials] = world.advance(self.states[trials], token)
-    dead = world.state_id(self.states[trials]) == core.DEAD
-    ended = (token == world.end) & (world.end != core.DEAD)
-    drives.outcome[trials[dead]] = np.where(ended[dead], DEST_FAIL, PATH_FAIL)
-    drives.outcome[trials[ended & ~dead]] = VALID
-    self._settle(trials[~ended & ~dead])
+def _settle(
+  world: core.World,
+  drives: Drives,
+  states: np.ndarray,
+  trials: np.ndarray,
+  max_len: int,
+) -> None:
+  """Decides those of some living trials that are complete or at the cap."""
+  full = drives.lengths[trials] >= max_len
+  if world.end == core.DEAD:
+    over = world.over(states[trials])
+    drives.outcome[trials[full | over]] = VALID
+  else:
+    drives.outcome[trials[full]] = CAP
 
 
 def pictured(
@@ -214,18 +202,15 @@ def pictured(
   tokens, lengths = prompts
   start = world.walk(world.init(len(tokens)), tokens, lengths)[1]
   refused = np.isin(drives.outcome, (PATH_FAIL, DEST_FAIL))
-  vocab = world.vocab
-  ends = list(zip(drives.tokens, lengths, drives.lengths, strict=True))
-  prefix = [
-    prefix_pairs.words(world, row[:given], vocab) for row, given, _ in ends
-  ]
-  suffix = [
-    prefix_pairs.words(world, row[given:whole], vocab)
-    for row, given, whole in ends
+  driven = [
+    row[given:whole]
+    for row, given, whole in zip(
+      drives.tokens, lengths, drives.lengths, strict=True
+    )
   ]
   return {
-    'prefix': np.array(prefix, dtype=str),
-    'state': np.array([world.format_state(s) for s in start], dtype=str),
-    'suffix': np.array(suffix, dtype=str),
+    'prefix': texts.sequences(world, drives.tokens, lengths),
+    'state': texts.states(world, start),
+    'suffix': texts.sequences(world, driven),
     'wrong_at': np.where(refused, drives.lengths - lengths, 0).astype(np.int64),
   }

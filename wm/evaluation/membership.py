@@ -1,7 +1,8 @@
-"""Whole continuations as questions: is this one valid after that prefix?
+"""Membership queries: is this continuation valid after that prefix?
 
 Vafa et al. 2024, section 4.2: closed language models give answers and no
 probabilities; the world draws the continuations that they are asked about.
+What differs for a model that only answers is in this module.
 """
 
 from __future__ import annotations
@@ -10,10 +11,30 @@ import numpy as np
 
 from wm import core
 from wm.core import accept as rules
-from wm.evaluation import engine
+from wm.evaluation import boundaries, engine
+from wm.evaluation.context import BATCH, Trials
 
 # Words of a uniform number: which kind a suffix is, and its tokens.
 KIND, TOKEN = 1, 2
+
+
+def rule(predictor: core.Predictor, accept: rules.Accept) -> rules.Accept:
+  """The rule by which a predictor accepts a token.
+
+  One that only answers accepts what it gives any probability.
+  """
+  only = isinstance(predictor, core.AnswersOnly)
+  return rules.epsilon(0.0) if only else accept
+
+
+def fits(predictor: core.Predictor, lengths: np.ndarray) -> np.ndarray:
+  """[N] bool: was the model made for sequences of so many tokens?
+
+  One that only answers was made for no length.
+  """
+  if isinstance(predictor, core.AnswersOnly):
+    return np.ones(len(lengths), bool)
+  return lengths <= predictor.max_len
 
 
 def suffixes(
@@ -53,7 +74,7 @@ def suffixes(
   for k in range(longest):
     legal = world.legal(states)
     legal[:, core.PAD] = False
-    # A first token there must be, or there is nothing to ask.
+    # There must be a first token, or there is nothing to ask.
     legal[anything | ((k == 0) & ~legal.any(-1)), 1:] = True
     mass = np.where(legal, np.float32(0), np.float32(-np.inf))
     token = rules.epsilon(0.0).draw(
@@ -73,16 +94,25 @@ def answers(
   suffixes: np.ndarray,
   suffix_lengths: np.ndarray,
   accept: rules.Accept,
-  batch: int = engine.BATCH,
+  batch: int = BATCH,
 ) -> np.ndarray:
-  """[T, P, M] int8: is each suffix in the model's language after each prefix?
+  """Asks whether each suffix is in the model's language after each prefix.
 
-  core.YES, NO, or NO_ANSWER: none was given, or there is no suffix (of
-  length 0). A predictor that only accepts is asked about whole suffixes, any
-  other one token by token.
+  A predictor that only answers is asked about whole suffixes, any other one
+  token by token.
 
-  tokens: [T, P, L], lengths: [T, P], suffixes: [T, M, K] int32,
-  suffix_lengths: [T, M].
+  Args:
+    predictor: what is asked.
+    tokens: [T, P, L] int32 prefixes.
+    lengths: [T, P].
+    suffixes: [T, M, K] int32.
+    suffix_lengths: [T, M]; 0 is no suffix.
+    accept: the rule by which a token is accepted.
+    batch: prefixes in flight; no effect on results.
+
+  Returns:
+    [T, P, M] int8: core.YES, NO, or NO_ANSWER, where none was given or there is
+    no suffix.
   """
   shape = (*lengths.shape, suffixes.shape[1])
   each = np.repeat(np.arange(shape[0]), shape[1])
@@ -108,6 +138,44 @@ def answers(
   return np.where(sizes > 0, steps == sizes, found).reshape(shape)
 
 
+def disagreements(
+  trials: Trials,
+  suffixes: np.ndarray,
+  suffix_lengths: np.ndarray,
+  *,
+  decide: bool,
+) -> np.ndarray:
+  """[R, 2, M] int8 answers about suffixes [R, M, K] after both prefixes.
+
+  Questions without an answer are added to the trials' counts.
+
+  suffix_lengths: [R, M]; decide: a trial is decided at its first disagreement.
+  A predictor that only answers, each of whose answers costs, is then asked
+  about one suffix at a time, and no more about what is decided; what it was not
+  asked has no answer.
+  """
+  num = suffixes.shape[1]
+  found = np.full((len(suffixes), 2, num), core.NO_ANSWER)
+  single = decide and isinstance(trials.predictor, core.AnswersOnly)
+  width = 1 if single else num
+  left = np.flatnonzero(trials.room > 0)
+  for start in range(0, num, width):
+    some = slice(start, start + width)
+    got = found[left, :, some] = answers(
+      trials.predictor,
+      trials.tokens[left],
+      trials.lengths[left],
+      suffixes[left, some],
+      suffix_lengths[left, some],
+      trials.accept,
+      trials.batch,
+    )
+    count_silence(trials.pairs.counts, got, suffix_lengths[left, some])
+    if single:
+      left = left[~disagree(found[left]).any(1)]
+  return found
+
+
 def answered(answers: np.ndarray) -> np.ndarray:
   """[T, M] bool: was there an answer after both prefixes? [T, 2, M] int8."""
   return (answers != core.NO_ANSWER).all(1)
@@ -130,35 +198,35 @@ def count_silence(
     counts['no_answer'] = counts.get('no_answer', 0) + int(silent.sum())
 
 
-def told(
-  predictor: core.AnswersOnly,
-  tokens: np.ndarray,
-  lengths: np.ndarray,
-  elements: core.Boundary,
-  counts: dict[str, int],
+def first_wrong(
+  trials: Trials, elements: core.Boundary
 ) -> tuple[core.Boundary, np.ndarray]:
-  """Elements that were answered after both prefixes, and the answers to them.
+  """Where a model fails on elements of the world's boundaries.
 
-  tokens: [T, 2, L], lengths: [T, 2]; elements: of these T pairs; counts: gets
-  the questions without an answer.
+  elements: of the R pairs that are run.
 
   Returns:
-    elements: the answered ones of each pair.
-    wrong_at: [S] int32 over these: 0 where the answers were yes and no, as they
-      should be, else the place of the last token, which settles a suffix.
+    elements: those that the model has an answer to, after both prefixes.
+    wrong_at: [S] int32 over these: 0 where the model accepts the element after
+      the first prefix and not after the second, else the place, from 1, of the
+      first token that it is wrong about; of a model that only answers that is
+      the last one, which settles a suffix.
   """
-  trial, length = elements.pairs, elements.lengths
+  if not isinstance(trials.predictor, core.AnswersOnly):
+    return elements, boundaries.untold_at(trials, elements)
+  pair, length = elements.pairs, elements.lengths
   asked = core.histories(elements.tokens, length)
-  answers = np.stack(
+  found = np.stack(
     [
-      predictor.answers(
-        core.histories(tokens[trial, side], lengths[trial, side]), asked
+      trials.predictor.answers(
+        core.histories(trials.tokens[pair, side], trials.lengths[pair, side]),
+        asked,
       )
       for side in range(2)
     ],
     axis=-1,
   )
-  count_silence(counts, answers[..., None], length[:, None])
-  heard = answered(answers[..., None])[:, 0]
-  right = (answers == (core.YES, core.NO)).all(1)
+  count_silence(trials.pairs.counts, found[..., None], length[:, None])
+  heard = answered(found[..., None])[:, 0]
+  right = (found == (core.YES, core.NO)).all(1)
   return elements.take(heard), np.where(right, 0, length)[heard]

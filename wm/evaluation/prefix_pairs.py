@@ -1,24 +1,30 @@
-"""States and pairs of prefixes that trials of a metric start from."""
+"""Prefix pairs: the states and the two prefixes that a trial starts from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
 from wm import core
 from wm.core import accept as rules
 from wm.core import registry
-from wm.evaluation import engine
+from wm.evaluation import engine, fields
+from wm.evaluation.context import (
+  MOVES,
+  OTHERS,
+  PREFIXES,
+  STATES,
+  PrefixPairs,
+  Trials,
+)
 
-# Streams of randomness under one seed.
-STATES, OTHERS, MOVES, PREFIXES, SAMPLES = range(1, 6)
 # Draws of a second state before a trial is given up.
 STATE_ATTEMPTS = 1000
 # Attempts with one number of moves before another is drawn.
 REDRAW = 4
-# Why a draw gives no two prefixes -> what a trial that has no other is called:
+# Why a draw gives no two prefixes -> the reason of a trial that has no other:
 # a state has no prefix of so many moves (on a map, every way back meets a
 # street without entry), both draws are one prefix, or the model refuses one.
 NO_TWO = {
@@ -27,32 +33,66 @@ NO_TWO = {
   'refused_prefix': 'no_two_prefixes_refused',
 }
 
+# Pairs of prefixes (tokens [T, 2, L], lengths [T, 2]) -> [T] bool.
 Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-class PrefixPairs(NamedTuple):
-  """Two prefixes for each trial, of equally many moves.
+class Settings(Protocol):
+  """Fields of a metric over pairs of prefixes."""
 
-  Attributes:
-    first, second: [T, W] states that they reach.
-    tokens: [T, 2, L] int32.
-    lengths: [T, 2] int32.
-    moves: [T] int32.
-    reason: [T] str, '' where there are two prefixes, else why not.
-    trial: [T] number of the trial.
-    direction: [T] 0, or 1 where first and second are swapped.
-    counts: resamples by cause.
+  trials: int
+  accept: str
+  sampler: str
+  directions: str
+  prefix_filter: str
+  attempts: int
+  batch: int
+
+
+def check(metric: Settings) -> None:
+  """Raises InputError for fields that make no sense."""
+  fields.at_least(metric, trials=1, attempts=1, batch=1)
+  fields.one_of(
+    metric, directions=('first', 'both'), prefix_filter=('none', 'model')
+  )
+  for spec in filter(None, (metric.accept, metric.sampler)):
+    registry.make('accept', spec)
+
+
+def draw(
+  metric: Settings,
+  predictor: core.Predictor,
+  world: core.Prefixed,
+  seed: int,
+  *,
+  apart: bool,
+) -> Trials:
+  """The trials of a metric: states, and two prefixes that reach them.
+
+  apart: whether the prefixes of a trial reach two states, or one.
   """
-
-  first: np.ndarray
-  second: np.ndarray
-  tokens: np.ndarray
-  lengths: np.ndarray
-  moves: np.ndarray
-  reason: np.ndarray
-  trial: np.ndarray
-  direction: np.ndarray
-  counts: dict[str, int]
+  accept = registry.make('accept', metric.accept)
+  first = world.sample_states(metric.trials, stream(seed, STATES))
+  second, reason, counts = first, np.full(len(first), ''), {}
+  if apart:
+    second, reason, counts = other_states(world, first, seed, metric.attempts)
+  keep = None
+  if metric.prefix_filter == 'model':
+    keep = model_filter(predictor, world, accept, metric.batch)
+  pairs = prefix_pairs(
+    world,
+    first,
+    second,
+    seed=seed,
+    attempts=metric.attempts,
+    reason=reason,
+    keep=keep,
+  )
+  pairs.counts.update(counts)
+  if metric.directions == 'both':
+    pairs = both_directions(pairs)
+  sampler = registry.make('accept', metric.sampler or metric.accept)
+  return Trials(predictor, world, pairs, accept, sampler, seed, metric.batch)
 
 
 def stream(seed: int, *words: int) -> int:
@@ -60,8 +100,8 @@ def stream(seed: int, *words: int) -> int:
   return int(core.hash64(seed, *words) >> np.uint64(2))
 
 
-def sample_other_states(
-  world: core.World, first: np.ndarray, seed: int, attempts: int
+def other_states(
+  world: core.Prefixed, first: np.ndarray, seed: int, attempts: int
 ) -> tuple[np.ndarray, np.ndarray, dict[str, int]]:
   """States unlike `first` [T, W] that a prefix of as many moves can reach.
 
@@ -82,11 +122,11 @@ def sample_other_states(
     drawn = world.sample_states(len(pending), stream(seed, OTHERS, attempt))
     same = world.state_id(drawn) == world.state_id(first[pending])
     low, high = _moves_range(world, first[pending], drawn)
-    apart = ~same & (high < low)
+    distant = ~same & (high < low)
     _count(counts, 'same_state', same)
-    _count(counts, 'no_common_moves', apart)
-    reason[pending[apart]] = 'no_common_moves'
-    good = ~same & ~apart
+    _count(counts, 'no_common_moves', distant)
+    reason[pending[distant]] = 'no_common_moves'
+    good = ~same & ~distant
     second[pending[good]] = drawn[good]
     reason[pending[good]] = ''
     pending = pending[~good]
@@ -94,14 +134,15 @@ def sample_other_states(
 
 
 def _moves_range(
-  world: core.World, first: np.ndarray, second: np.ndarray
+  world: core.Prefixed, first: np.ndarray, second: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
+  """Least and most moves [T] of prefixes that reach either of two states."""
   spans = np.stack([world.prefix_moves(first), world.prefix_moves(second)])
   return spans[..., 0].max(0), spans[..., 1].min(0)
 
 
 def prefix_pairs(
-  world: core.World,
+  world: core.Prefixed,
   first: np.ndarray,
   second: np.ndarray,
   *,
@@ -124,7 +165,7 @@ def prefix_pairs(
     seed: of all draws; trial t depends on (seed, t) and its states alone.
     attempts: draws before a trial is given up, by the last draw's NO_TWO.
     reason: [T] str, trials that are unmeasurable already.
-    keep: (tokens [T, 2, L], lengths [T, 2]) -> [T] bool.
+    keep: which pairs to keep; default all.
   """
   total = len(first)
   found = PrefixPairs(
@@ -164,7 +205,7 @@ def prefix_pairs(
 
 
 def _draw(
-  world: core.World,
+  world: core.Prefixed,
   found: PrefixPairs,
   rows: np.ndarray,
   seed: int,
@@ -195,21 +236,15 @@ def _count(counts: dict[str, int], cause: str, rows: np.ndarray) -> None:
 
 def both_directions(pairs: PrefixPairs) -> PrefixPairs:
   """Each trial twice: as it is, then with its two prefixes swapped."""
-
-  def twice(array: np.ndarray) -> np.ndarray:
-    return np.concatenate([array, array])
-
-  return PrefixPairs(
-    np.concatenate([pairs.first, pairs.second]),
-    np.concatenate([pairs.second, pairs.first]),
-    np.concatenate([pairs.tokens, pairs.tokens[:, ::-1]]),
-    np.concatenate([pairs.lengths, pairs.lengths[:, ::-1]]),
-    twice(pairs.moves),
-    twice(pairs.reason),
-    twice(pairs.trial),
-    np.repeat(np.arange(2, dtype=np.int32), len(pairs.moves)),
-    pairs.counts,
+  swapped = pairs._replace(
+    first=pairs.second,
+    second=pairs.first,
+    tokens=pairs.tokens[:, ::-1],
+    lengths=pairs.lengths[:, ::-1],
+    direction=pairs.direction + 1,
   )
+  arrays = zip(pairs[:-1], swapped[:-1], strict=True)
+  return PrefixPairs(*map(np.concatenate, arrays), pairs.counts)
 
 
 def model_filter(
@@ -241,142 +276,3 @@ def model_filter(
     return (steps[:, 0, 0] == rest).reshape(-1, 2).all(1)
 
   return keep
-
-
-def columns(world: core.World, pairs: PrefixPairs) -> dict[str, np.ndarray]:
-  """Side columns of trials: state as written, moves, direction, tags."""
-  written = [world.format_state(state) for state in pairs.first]
-  return {
-    'trial': pairs.trial,
-    'state': np.array(written, dtype=str),
-    'moves': pairs.moves,
-    'direction': pairs.direction,
-    **world.tags(pairs.first),
-  }
-
-
-def words(
-  world: core.World, tokens: Sequence[int], vocab: Sequence[str] | None = None
-) -> str:
-  """Token strings joined by blanks; `vocab` where it is at hand."""
-  vocab = world.vocab if vocab is None else vocab
-  return ' '.join([vocab[token] for token in tokens])
-
-
-def pictured(
-  world: core.World,
-  pairs: PrefixPairs,
-  suffixes: Sequence[Sequence[int]],
-  wrong_at: np.ndarray,
-) -> dict[str, np.ndarray]:
-  """Side columns that a report pictures trials from, beside `columns`.
-
-  `prefix` and `other_prefix`, `other_state`, `suffix` as text, and `wrong_at`.
-
-  Args:
-    world: the truth.
-    pairs: T trials.
-    suffixes: [T] the continuation that tells, empty where none does.
-    wrong_at: [T] place in it, from 1, of the token at which model and world
-      part; 0 where unknown.
-  """
-  vocab = world.vocab
-
-  def text(rows: Sequence[Sequence[int]]) -> np.ndarray:
-    return np.array([words(world, row, vocab) for row in rows], dtype=str)
-
-  def prefix(side: int) -> np.ndarray:
-    rows = pairs.tokens[:, side].tolist()
-    sizes = pairs.lengths[:, side].tolist()
-    return text([row[:n] for row, n in zip(rows, sizes, strict=True)])
-
-  others = [world.format_state(state) for state in pairs.second]
-  return {
-    'prefix': prefix(0),
-    'other_prefix': prefix(1),
-    'other_state': np.array(others, dtype=str),
-    'suffix': text(suffixes),
-    'wrong_at': np.asarray(wrong_at, np.int64),
-  }
-
-
-def parting(
-  world: core.World, states: np.ndarray, suffixes: Sequence[Sequence[int]]
-) -> np.ndarray:
-  """[T] int64 place, from 1, where a refused continuation goes wrong.
-
-  The first token that is illegal from states [T, W]: there the model accepts
-  too much; else the last, which it refuses; 0 where there is no suffix.
-  """
-  lengths = np.array([len(suffix) for suffix in suffixes], np.int32)
-  tokens = np.zeros((len(suffixes), int(lengths.max(initial=0))), np.int32)
-  for t, suffix in enumerate(suffixes):
-    tokens[t, : len(suffix)] = suffix
-  steps, _ = world.walk(states, tokens, lengths)
-  return np.minimum(steps + 1, lengths).astype(np.int64)
-
-
-def sample_seeds(seed: int, pairs: PrefixPairs, rows: np.ndarray) -> np.ndarray:
-  """[R] uint64 seeds of the sampled continuations of trials `rows`."""
-  return core.hash64(seed, SAMPLES, pairs.trial[rows], pairs.direction[rows])
-
-
-def budget(predictor: core.Predictor, world: core.World) -> int:
-  """Longest sequence, in tokens, that both the model and world are made for."""
-  return min(predictor.max_len, world.max_len)
-
-
-def need_memory(metric: core.Metric, world: core.World) -> None:
-  """Raises InputError where a metric's trials are more than memory holds."""
-  for name in ('trials', 'num'):
-    num = getattr(metric, name, 0)
-    if not isinstance(num, int):
-      continue  # A field of somebody's own.
-    row = 2 * (world.max_len + world.init(1).shape[1])
-    row += getattr(metric, 'samples', 0) * world.max_len
-    core.need_memory(4 * num * row, f'{metric.name}({name}={num})')
-
-
-def fill(array: np.ndarray, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
-  """A copy of `array` with `values` at `rows`, wide enough for strings."""
-  kind = np.promote_types(array.dtype, values.dtype)
-  filled = array.astype(kind)
-  filled[rows] = values
-  return filled
-
-
-CHOICES = {
-  'suffixes': ('model', 'world'),
-  'directions': ('first', 'both'),
-  'prefix_filter': ('none', 'model'),
-}
-
-
-def renamed(metric: core.Metric, field: str, old: str, new: str) -> None:
-  """Raises InputError where a spec of before has a value's former name."""
-  if getattr(metric, field) == old:
-    raise core.InputError(
-      f'{metric.name}: {field}={old!r} is called {field}={new!r} now'
-    )
-
-
-def check(metric: core.Metric, *positive: str) -> None:
-  """Raises InputError for fields of a metric that make no sense.
-
-  positive: names of fields that must be at least 1.
-  """
-  for name in positive:
-    if getattr(metric, name) < 1:
-      raise core.InputError(
-        f'{metric.name}: {name}={getattr(metric, name)} was given; '
-        'expected at least 1'
-      )
-  for name, choices in CHOICES.items():
-    if getattr(metric, name, choices[0]) not in choices:
-      raise core.InputError(
-        f'{metric.name}: {name}={getattr(metric, name)!r} was given; '
-        f'available: {", ".join(choices)}'
-      )
-  registry.make('accept', metric.accept)
-  if metric.sampler:
-    registry.make('accept', metric.sampler)

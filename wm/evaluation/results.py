@@ -1,15 +1,19 @@
-"""Parts: what one metric found, kept with what it was measured from.
+"""Result files: what metrics found, summed up, and what it was measured from.
 
-    scores/NAME-MARK.npz    the rows, exactly: an array for each column
+    scores/NAME-MARK.npz    a part: the rows of one metric, an array a column
     scores/NAME-MARK.json   the origin of rows and of summaries, the summaries,
                             and hashes of both files
+    scores.json             an entry for each quantity of all parts
+    rows.csv                all rows of all parts
+    breakdown.json          entries of subsets of rows
 
-The rows are written first, and the JSON file says that they are whole. A file
-that was cut or changed is found out by its hash.
+Of a part the rows are written first, and the JSON file says that they are
+whole. A file that was cut or changed is found out by its hash.
 """
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import hashlib
 import io
@@ -23,12 +27,29 @@ import numpy as np
 
 import wm
 from wm import core
+from wm.core import registry
+from wm.evaluation import statistics
 from wm.runtime import files
 
 FOLDER = 'scores'
 FORMAT = 2
 
 Entry = dict[str, Any]
+
+# A side column is broken down only where it takes no more values than this.
+MOST_VALUES = 128
+# Columns of rows.csv that every metric has; side columns follow.
+COLUMNS = (
+  'metric',
+  'spec',
+  'quantity',
+  'row',
+  'value',
+  'reason',
+  'group',
+  'weight',
+)
+JOINED = ('scores.json', 'rows.csv', 'breakdown.json')
 
 # Arrays of each core.Scores, besides its side columns.
 _ARRAYS = ('value', 'reason', 'group', 'weight')
@@ -183,3 +204,123 @@ def _scores(arrays: Any, heads: Sequence[Entry]) -> Iterator[core.Scores]:
       counts=head['counts'],
       bounds=tuple(head['bounds']) if head['bounds'] is not None else None,
     )
+
+
+def entry(
+  metric: core.Metric,
+  scores: core.Scores,
+  world: core.World,
+  *,
+  seed: int,
+  model_name: str,
+  summary: statistics.Summary | None = None,
+  extra: Entry | None = None,
+) -> Entry:
+  """One object of scores.json; `summary` defaults to that of all trials."""
+  summary = statistics.summarize(scores, seed) if summary is None else summary
+  return {
+    'metric': metric.name,
+    'quantity': scores.quantity,
+    'world': registry.spec(world),
+    'model': model_name,
+    **summary,
+    'seed': seed,
+    'spec': registry.spec(metric),
+    'accept': getattr(metric, 'accept', None),
+    'counts': {cause: int(num) for cause, num in scores.counts.items()},
+    'metric_version': metric.version,
+    'world_version': world.version,
+    'wm_version': wm.__version__,
+    **(extra or {}),
+  }
+
+
+def breakdown(
+  metric: core.Metric,
+  scores: core.Scores,
+  world: core.World,
+  *,
+  seed: int,
+  model_name: str,
+  extra: Entry | None = None,
+) -> Iterator[Entry]:
+  """Entries of subsets: by each of the world's tags, and as the metric says.
+
+  A metric names further columns in `breakdown`. Each entry has
+  `where`, the column and its value.
+  """
+  names = [*world.tags(world.init(1)), *metric.breakdown]
+  for name in names:
+    column = scores.columns.get(name)
+    if column is None or not 1 < len(np.unique(column)) <= MOST_VALUES:
+      continue
+    for value, summary in statistics.by_column(scores, name, seed):
+      yield {
+        **entry(
+          metric,
+          scores,
+          world,
+          seed=seed,
+          model_name=model_name,
+          summary=summary,
+          extra=extra,
+        ),
+        'counts': {},
+        'where': {name: value},
+      }
+
+
+def summed_up(
+  metric: core.Metric,
+  found: Sequence[core.Scores],
+  world: core.World,
+  **named: Any,
+) -> tuple[list[Entry], list[Entry]]:
+  """Entries of all trials of a metric, and of its breakdown.
+
+  named: as in `entry`.
+  """
+  entries = [entry(metric, scores, world, **named) for scores in found]
+  parts = [
+    part
+    for scores in found
+    for part in breakdown(metric, scores, world, **named)
+  ]
+  return entries, parts
+
+
+def _rows(part: Part) -> Iterator[Entry]:
+  for scores, entry in zip(part.scores, part.entries, strict=True):
+    fixed = {key: entry[key] for key in ('metric', 'spec', 'quantity')}
+    columns = {
+      **scores.columns,
+      'row': np.arange(len(scores.value)),
+      'value': scores.value,
+      'reason': scores.reason,
+      'group': scores.group,
+      'weight': scores.weight,
+    }
+    values = [np.asarray(column).tolist() for column in columns.values()]
+    for row in zip(*values, strict=True):
+      one = {**dict(zip(columns, row, strict=True)), **fixed}
+      yield {**one, 'value': ''} if one['reason'] else one
+
+
+def join(folder: pathlib.Path, parts: Sequence[Part]) -> list[Entry]:
+  """Writes the three files from parts."""
+  side = (n for part in parts for scores in part.scores for n in scores.columns)
+  with (
+    files.replacing(folder / 'rows.csv') as temporary,
+    open(temporary, 'w', encoding='utf-8', newline='') as file,
+  ):
+    names = list(dict.fromkeys([*COLUMNS, *side]))
+    writer = csv.DictWriter(file, names, lineterminator='\n')
+    writer.writeheader()
+    for part in parts:
+      writer.writerows(_rows(part))
+  entries = [e for part in parts for e in part.entries]
+  files.write_json(
+    folder / 'breakdown.json', [e for part in parts for e in part.breakdown]
+  )
+  files.write_json(folder / 'scores.json', entries)
+  return entries

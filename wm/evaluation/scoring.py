@@ -9,96 +9,50 @@ kept rows where only the statistics have changed.
 
 from __future__ import annotations
 
-import contextlib
-import csv
 import dataclasses
 import json
 import math
 import pathlib
-import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-import wm
 from wm import core
 from wm.core import registry
-from wm.evaluation import engine, needs, prefix_pairs, results, summaries
-from wm.evaluation.summaries import Entry
-from wm.runtime import files, locks, progress, provenance
-
-# Columns of rows.csv that every metric has; side columns follow.
-COLUMNS = (
-  'metric',
-  'spec',
-  'quantity',
-  'row',
-  'value',
-  'reason',
-  'group',
-  'weight',
-)
-JOINED = ('scores.json', 'rows.csv', 'breakdown.json')
+from wm.evaluation import needs, results
+from wm.evaluation.results import Entry
+from wm.runtime import commit, files, locks, progress, provenance
 
 # Follow from what a folder is claimed for; older folders do not say them.
 _DERIVED = ('recipe', 'training_seed')
 # What a trial depends on besides the things themselves; what sums them up.
 _ENGINE = ('wm.evaluation.needs', 'wm.evaluation.engine', 'wm.core.accept')
-_SUMMARIES = ('wm.evaluation.summaries',)
+_SUMMARIES = ('wm.evaluation.results',)
 
 Tell = Callable[[str], None]
 
 
-def commit() -> str | None:
-  """Commit of the checkout this package is imported from, or None."""
-  root = pathlib.Path(wm.__file__).resolve().parent.parent
-  if not (root / '.git').exists():
-    return None
-  try:
-    found = subprocess.run(
-      [
-        'git',
-        '-C',
-        str(root),
-        'describe',
-        '--always',
-        '--dirty',
-        '--abbrev=40',
-      ],
-      capture_output=True,
-      text=True,
-      check=True,
-    )
-  except (FileNotFoundError, subprocess.CalledProcessError):
-    return None
-  return found.stdout.strip()
+def _need_memory(metric: core.Metric, world: core.World) -> None:
+  """Raises InputError where a metric's trials are more than memory holds."""
+  for name in metric.sized_by[:1]:
+    trials = getattr(metric, name)
+    tokens = 2 * (world.max_len + world.init(1).shape[1])
+    for more in metric.sized_by[1:]:
+      tokens += getattr(metric, more) * world.max_len
+    core.need_memory(4 * trials * tokens, f'{metric.name}({name}={trials})')
 
 
-@contextlib.contextmanager
-def _progress(spec: str) -> Iterator[None]:
-  """Shows how many trials are decided, of each stage of the metric."""
-  with (
-    progress.Progress(spec, unit='trials', keep=False) as shown,
-    engine.watching(shown.reach),
-  ):
-    yield
-
-
-def _measure(
-  metric: core.Metric, predictor: core.Predictor, world: core.World, seed: int
+def _checked(
+  metric: core.Metric, found: tuple[core.Scores, ...]
 ) -> tuple[core.Scores, ...]:
-  if missing := needs.lacks(metric, predictor, world):
-    return (needs.unmeasurable(missing),)
-  prefix_pairs.need_memory(metric, world)
-  with _progress(registry.spec(metric)):
-    found = metric(predictor, world, seed)
+  """What a metric gave; raises InputError where it is not what it should be."""
+  label = f'metric {registry.spec(metric)}'
   if not isinstance(found, tuple) or {*map(type, found)} != {core.Scores}:
     raise core.InputError(
-      f'metric {registry.spec(metric)} gave {type(found).__name__}; expected a '
-      'tuple of core.Scores'
+      f'{label} gave {type(found).__name__}; expected a tuple of core.Scores'
     )
   for scores in found:
-    _check(f'metric {registry.spec(metric)}: {scores.quantity!r}', scores)
+    _check(f'{label}: {scores.quantity!r}', scores)
   return found
 
 
@@ -125,43 +79,6 @@ def _check(label: str, scores: core.Scores) -> None:
       f'{label} has a value of {outside[0]:g}; expected {least:g} to {most:g}, '
       'the bounds of its core.Scores'
     )
-
-
-def _rows(part: results.Part) -> Iterator[Entry]:
-  for scores, entry in zip(part.scores, part.entries, strict=True):
-    fixed = {key: entry[key] for key in ('metric', 'spec', 'quantity')}
-    columns = {
-      **scores.columns,
-      'row': np.arange(len(scores.value)),
-      'value': scores.value,
-      'reason': scores.reason,
-      'group': scores.group,
-      'weight': scores.weight,
-    }
-    values = [np.asarray(column).tolist() for column in columns.values()]
-    for row in zip(*values, strict=True):
-      one = {**dict(zip(columns, row, strict=True)), **fixed}
-      yield {**one, 'value': ''} if one['reason'] else one
-
-
-def _join(folder: pathlib.Path, parts: Sequence[results.Part]) -> list[Entry]:
-  """Writes the three files from parts."""
-  side = (n for part in parts for scores in part.scores for n in scores.columns)
-  with (
-    files.replacing(folder / 'rows.csv') as temporary,
-    open(temporary, 'w', encoding='utf-8', newline='') as file,
-  ):
-    names = list(dict.fromkeys([*COLUMNS, *side]))
-    writer = csv.DictWriter(file, names, lineterminator='\n')
-    writer.writeheader()
-    for part in parts:
-      writer.writerows(_rows(part))
-  entries = [e for part in parts for e in part.entries]
-  files.write_json(
-    folder / 'breakdown.json', [e for part in parts for e in part.breakdown]
-  )
-  files.write_json(folder / 'scores.json', entries)
-  return entries
 
 
 class _Run:
@@ -208,7 +125,7 @@ class _Run:
         stale = True
         self._leave_out(path, asked, error)
     if stale:
-      for name in JOINED:
+      for name in results.JOINED:
         (self.folder / name).unlink(missing_ok=True)
     return found
 
@@ -254,7 +171,7 @@ class _Run:
   ) -> results.Part:
     """Sums up the rows of a part and writes it."""
     named = part.about
-    entries, breakdown = summaries.summed_up(
+    entries, breakdown = results.summed_up(
       metric, part.scores, self.world, **named
     )
     part = dataclasses.replace(
@@ -291,7 +208,7 @@ def run(
 ) -> list[Entry]:
   """Scores a predictor by metrics; goes on where a killed run stopped.
 
-  Writes OUT/scores.json (a list of entries, see `summaries.entry`),
+  Writes OUT/scores.json (a list of entries, see `results.entry`),
   OUT/rows.csv (every trial of every metric, for pandas.read_csv) and
   OUT/breakdown.json. What was found before in the same folder is kept as long
   as it stands; what no longer does goes, and is measured anew if it is asked
@@ -330,18 +247,24 @@ def run(
     **{k: x for k, x in (extra or {}).items() if k not in _DERIVED},
   }
   files.claimed(folder, 'score', claimed)
-  more = {**(extra or {}), 'commit': commit()}
+  more = {**(extra or {}), 'commit': commit.describe()}
   about = {'seed': seed, 'model_name': model_name, 'extra': more}
   one = _Run(folder, world, origin, about, tell)
   asked = {registry.spec(metric): metric for metric in metrics}
   found = one.found_before(asked)
   for spec, metric in asked.items():
-    if spec not in found:
-      measured = _measure(metric, predictor, world, seed)
-      files.claim(folder, 'score', claimed)
-      found[spec] = one.measured(metric, measured)
+    if spec in found:
+      continue
+    if missing := needs.lacks(metric, predictor, world):
+      rows = (needs.unmeasurable(missing),)
+    else:
+      _need_memory(metric, world)
+      with progress.Progress(spec, unit='trials', keep=False):
+        rows = _checked(metric, metric(predictor, world, seed))
+    files.claim(folder, 'score', claimed)
+    found[spec] = one.measured(metric, rows)
   order = [*asked, *(spec for spec in found if spec not in asked)]
-  return _join(folder, [found[spec] for spec in order])
+  return results.join(folder, [found[spec] for spec in order])
 
 
 def table(entries: Sequence[Entry]) -> str:

@@ -13,20 +13,19 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.core import accept as rules
-from wm.evaluation import endings as ends
 from wm.evaluation import engine
+from wm.evaluation.context import Trials
 
 
 class Found(NamedTuple):
-  """What the search found out about T pairs of prefixes.
+  """What the search found out about R pairs of prefixes.
 
   Attributes:
-    refused: [T] bool, some continuation accepted after the first prefix is
+    refused: [R] bool, some continuation accepted after the first prefix is
       not accepted after the second.
-    vacuous: [T] bool, nothing is accepted after the first prefix.
-    capped: [T] bool, a level outgrew the cap: the rest is unknown.
-    mass: [T] float64, probability that a continuation, drawn by the model
+    vacuous: [R] bool, nothing is accepted after the first prefix.
+    capped: [R] bool, a level outgrew the cap: the rest is unknown.
+    mass: [R] float64, probability that a continuation, drawn by the model
       from accepted tokens only, meets a refused token.
     boundary: the refused continuations of each pair (the model's boundary);
       complete unless capped or decided early.
@@ -41,163 +40,129 @@ class Found(NamedTuple):
   shares: np.ndarray
 
 
-class _Level(NamedTuple):
-  """Continuations of one length.
-
-  Attributes:
-    paths: [n, k] int32 tokens.
-    mass: [n] the model's probability of each.
-    states: [n, W] of the world after each, where it is asked for endings.
-  """
-
-  paths: np.ndarray
-  mass: np.ndarray
-  states: np.ndarray | None
-
-
-class _Search(engine.Program):
-  def __init__(
-    self,
-    depth: np.ndarray,
-    cap: int,
-    end: int,
-    accept: rules.Accept,
-    decide: bool,
-    endings: ends.Endings | None,
-  ) -> None:
-    total = len(depth)
-    self.depth, self.cap, self.end = depth, cap, end
-    self.accept, self.decide, self.endings = accept, decide, endings
-    self.levels: list[_Level | None] = [None] * total
-    self.refused, self.vacuous, self.capped = np.zeros((3, total), bool)
-    self.mass = np.zeros(total)
-    # Of each trial, level by level.
-    self.boundary: list[list[np.ndarray]] = [[] for _ in range(total)]
-    self.shares: list[list[np.ndarray]] = [[] for _ in range(total)]
-
-  def found(self) -> Found:
-    """What is known once all trials are decided."""
-    shares = [share for some in self.shares for share in some]
-    return Found(
-      self.refused,
-      self.vacuous,
-      self.capped,
-      self.mass,
-      core.stacked(self.boundary),
-      np.concatenate([np.zeros(0), *shares]),
-    )
-
-  def step(self, session: core.Session, trials: np.ndarray) -> engine.Step:
-    """See engine.Program."""
-    log_probs = np.asarray(session.log_probs())
-    mask = np.asarray(session.mask(self.accept))
-    shape = (len(trials), 2, self.cap)
-    tokens = np.full(shape, core.DEAD, np.int32)
-    parents = np.broadcast_to(np.arange(self.cap), shape).copy()
-    done = np.zeros(len(trials), bool)
-    for place, trial in enumerate(trials):
-      if trial == core.DEAD:
-        continue
-      level = self._level(trial)
-      both = np.s_[2 * place : 2 * place + 2, : len(level.paths)]
-      branches = self._expand(trial, level, log_probs[both][0], *mask[both])
-      done[place] = not len(branches)
-      if done[place]:
-        self.levels[trial] = None
-      tokens[place, :, : len(branches)] = branches[:, 1]
-      parents[place, :, : len(branches)] = branches[:, 0]
-    return engine.Step(tokens, done, parents)
-
-  def _level(self, trial: int) -> _Level:
-    """Where a trial has got to; at first, the prefix itself."""
-    if self.levels[trial] is None:
-      start = self.endings and self.endings.start[trial : trial + 1]
-      self.levels[trial] = _Level(np.zeros((1, 0), np.int32), np.ones(1), start)
-    return self.levels[trial]
-
-  def _expand(
-    self,
-    trial: int,
-    level: _Level,
-    log_probs: np.ndarray,
-    accepted: np.ndarray,
-    agreed: np.ndarray,
-  ) -> np.ndarray:
-    """[n, 2] (parent, token) of the next level; none when decided.
-
-    log_probs, accepted: [n, V] after the first prefix; agreed: accepted after
-    the second.
-    """
-    if not level.paths.shape[1]:
-      self.vacuous[trial] = not accepted.any()
-    share = np.where(accepted, np.exp(log_probs.astype(np.float64)), 0)
-    total = np.maximum(share.sum(-1, keepdims=True), np.finfo(float).tiny)
-    share *= level.mass[:, None] / total
-    refused = accepted & ~agreed
-    self.refused[trial] |= refused.any()
-    self.mass[trial] += share[refused].sum()
-    self.shares[trial].append(share[refused])
-    parents, tokens = np.nonzero(refused)
-    self.boundary[trial].append(np.column_stack([level.paths[parents], tokens]))
-    kept = accepted & agreed
-    if self.end != core.DEAD:
-      kept[:, self.end] = False
-    branches = np.argwhere(kept)
-    last = level.paths.shape[1] + 1 >= self.depth[trial]
-    if last or (self.decide and self.refused[trial]):
-      return branches[:0]
-    branches, states = self._going_on(level, branches)
-    if len(branches) > self.cap:
-      self.capped[trial] = True
-      return branches[:0]
-    parents, tokens = branches.T
-    paths = np.column_stack([level.paths[parents], tokens])
-    self.levels[trial] = _Level(paths, share[parents, tokens], states)
-    return branches
-
-  def _going_on(
-    self, level: _Level, branches: np.ndarray
-  ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Branches [n, 2] after which the world is not over, and its states."""
-    if self.endings is None:
-      return branches, None
-    world, (parents, tokens) = self.endings.world, branches.T
-    states = world.advance(level.states[parents], tokens)
-    going = ~world.over(states)
-    return branches[going], states[going]
-
-
 def search(
-  predictor: core.Predictor,
-  prefixes: np.ndarray,
-  lengths: np.ndarray,
-  *,
-  depth: int,
-  max_len: int,
-  cap: int,
-  accept: rules.Accept,
-  decide: bool = False,
-  endings: ends.Endings | None = None,
-  batch: int = engine.BATCH,
+  trials: Trials, *, depth: int, cap: int, decide: bool = False
 ) -> Found:
   """Compares the accepted continuations of two prefixes, exactly.
 
+  Nothing follows a continuation after which a world without an end token is
+  over.
+
   Args:
-    predictor: what to score.
-    prefixes: [T, 2, L] int32.
-    lengths: [T, 2] int32.
+    trials: what is run.
     depth: longest continuation.
-    max_len: total tokens, the longer prefix included, that bound it too.
     cap: most continuations of one length followed side by side.
-    accept: the acceptance rule.
     decide: stop a pair at its first refused continuation.
-    endings: of the world, from the states of the first prefixes [T, W];
-      nothing follows a continuation after which it is over.
-    batch: pairs in flight; no effect on results.
   """
-  room = np.maximum(max_len - lengths.max(1), 0)
-  depths = np.minimum(room, depth)
-  program = _Search(depths, cap, predictor.end, accept, decide, endings)
-  rows = np.flatnonzero(room > 0)
-  engine.run_rows(predictor, prefixes, lengths, cap, program, rows, batch=batch)
-  return program.found()
+  depths = np.minimum(trials.room, depth)
+  paths = [_Paths(trials, *each) for each in enumerate(depths.tolist())]
+  slots = engine.Slots(
+    trials.predictor,
+    trials.tokens,
+    trials.lengths,
+    cap,
+    batch=trials.batch,
+    rows=np.flatnonzero(depths > 0),
+  )
+  while slots.live.any():
+    log_probs = np.asarray(slots.session.log_probs())  # [2 R, cap, V]
+    mask = np.asarray(slots.session.mask(trials.accept))
+    shape = len(slots.trials), 2, cap
+    tokens = np.full(shape, core.DEAD, np.int32)
+    parents = np.broadcast_to(np.arange(cap), shape).copy()
+    done = np.zeros(len(slots.trials), bool)
+    for slot in np.flatnonzero(slots.live):
+      one = paths[slots.trials[slot]]
+      width = len(one.tokens)
+      accepted, agreed = mask[2 * slot : 2 * slot + 2, :width]
+      share = one.refuse(log_probs[2 * slot, :width], accepted, agreed)
+      branches = one.follow(accepted & agreed, share, cap, decide)
+      done[slot] = not len(branches)
+      parents[slot, :, : len(branches)] = branches[:, 0]
+      tokens[slot, :, : len(branches)] = branches[:, 1]
+    slots.advance(tokens, done, parents)
+  return _found(paths)
+
+
+class _Paths:
+  """Continuations of one trial that both prefixes accept, all of one length.
+
+  Attributes:
+    tokens: [n, k] int32.
+    mass: [n] float64, the model's probability of each.
+    states: [n, W] of the world after each, where it has no end token.
+    lost: probability of the refused continuations so far.
+    boundary, shares: the refused continuations of each length, and the model's
+      probability of each.
+  """
+
+  def __init__(self, trials: Trials, trial: int, depth: int) -> None:
+    self._trials, self._depth = trials, depth
+    self.tokens, self.mass = np.zeros((1, 0), np.int32), np.ones(1)
+    self.states = trials.pairs.first[trials.rows[trial]][None]
+    self.vacuous = self.capped = self.refused = False
+    self.lost = 0.0
+    self.boundary: list[np.ndarray] = []
+    self.shares: list[np.ndarray] = []
+
+  def refuse(
+    self, log_probs: np.ndarray, accepted: np.ndarray, agreed: np.ndarray
+  ) -> np.ndarray:
+    """Notes the tokens that the first prefix accepts and the second does not.
+
+    log_probs, accepted: [n, V] after the first prefix; agreed: accepted after
+    the second.
+
+    Returns:
+      [n, V] the model's probability of each continuation with a token more.
+    """
+    if not self.tokens.shape[1]:
+      self.vacuous = not accepted.any()
+    share = np.where(accepted, np.exp(log_probs.astype(np.float64)), 0)
+    total = np.maximum(share.sum(-1, keepdims=True), np.finfo(float).tiny)
+    share *= self.mass[:, None] / total
+    refused = accepted & ~agreed
+    self.refused |= bool(refused.any())
+    self.lost += share[refused].sum()
+    self.shares.append(share[refused])
+    parents, tokens = np.nonzero(refused)
+    self.boundary.append(np.column_stack([self.tokens[parents], tokens]))
+    return share
+
+  def follow(
+    self, kept: np.ndarray, share: np.ndarray, cap: int, decide: bool
+  ) -> np.ndarray:
+    """[m, 2] (parent, token) of the next level; none when decided.
+
+    kept: [n, V] bool, tokens that both prefixes accept; share: as `refuse`
+    gives it.
+    """
+    world, end = self._trials.world, self._trials.predictor.end
+    if end != core.DEAD:
+      kept[:, end] = False
+    branches = np.argwhere(kept)
+    last = self.tokens.shape[1] + 1 >= self._depth
+    if last or (decide and self.refused):
+      return branches[:0]
+    if world.end == core.DEAD:
+      states = world.advance(self.states[branches[:, 0]], branches[:, 1])
+      going = ~world.over(states)
+      branches, self.states = branches[going], states[going]
+    if len(branches) > cap:
+      self.capped = True
+      return branches[:0]
+    parents, tokens = branches.T
+    self.tokens = np.column_stack([self.tokens[parents], tokens])
+    self.mass = share[parents, tokens]
+    return branches
+
+
+def _found(paths: list[_Paths]) -> Found:
+  flags = [(one.refused, one.vacuous, one.capped) for one in paths]
+  shares = [share for one in paths for share in one.shares]
+  return Found(
+    *np.array(flags, bool).reshape(-1, 3).T,
+    np.array([one.lost for one in paths], float),
+    core.stacked([one.boundary for one in paths]),
+    np.concatenate([np.zeros(0), *shares]),
+  )

@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.evaluation import decoding, prefix_pairs
-from wm.metrics import next_token
+from wm.evaluation import context, fields, membership, prefix_pairs, texts
+from wm.evaluation.context import STATES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Metric(core.Metric):
 
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[str, ...]] = ('questions',)
+  sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('accuracy',)
   glossary: ClassVar[Mapping[str, str]] = {
     'accuracy': (
@@ -43,19 +44,15 @@ class Metric(core.Metric):
   num: int = 60
 
   def __post_init__(self) -> None:
-    decoding.at_least(self, num=1)
+    fields.at_least(self, num=1)
 
   def __call__(
     self, predictor: core.Predictor, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per question, clustered by what comes before."""
-    asked = world.questions(
-      self.num, prefix_pairs.stream(seed, prefix_pairs.STATES)
-    )
+    asked = world.questions(self.num, prefix_pairs.stream(seed, STATES))
     value = np.zeros(len(asked))
-    fits = asked.lengths < predictor.max_len  # With the answer.
-    if isinstance(predictor, core.AnswersOnly):
-      fits[:] = True  # It was made for no length.
+    fits = membership.fits(predictor, asked.lengths + 1)  # With the answer.
     reason = np.where(fits, '', 'too_long').astype('<U16')
     some, rows = asked.take(fits), np.flatnonzero(fits)
     for part, log_probs in core.log_probs_by_rows(
@@ -69,7 +66,7 @@ class Metric(core.Metric):
       'accuracy',
       value,
       reason=reason,
-      group=next_token.group(world, asked),
+      group=context.clusters(world, asked),
       columns=_pictured(world, asked),
     )
     return (scores,)
@@ -92,14 +89,10 @@ def _pictured(
   world: core.World, asked: core.Sequences
 ) -> dict[str, np.ndarray]:
   """Side columns: the tokens before, the `state` they reach, the answer."""
-  vocab, num = world.vocab, len(asked)
-  _, states = world.walk(world.init(num), asked.tokens, asked.lengths)
-  prefix = [
-    prefix_pairs.words(world, tokens[:length], vocab)
-    for tokens, length in zip(asked.tokens, asked.lengths, strict=True)
-  ]
+  start = world.init(len(asked))
+  _, states = world.walk(start, asked.tokens, asked.lengths)
   return {
-    'prefix': np.array(prefix, dtype=str),
-    'state': np.array([world.format_state(s) for s in states], dtype=str),
-    'answer': np.array([vocab[k] for k in asked.side['answer']], dtype=str),
+    'prefix': texts.sequences(world, asked.tokens, asked.lengths),
+    'state': texts.states(world, states),
+    'answer': texts.sequences(world, asked.side['answer'][:, None]),
   }

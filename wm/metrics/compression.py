@@ -15,9 +15,14 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.core import accept as rules
-from wm.core import registry
-from wm.evaluation import endings, engine, membership, prefix_pairs, search
+from wm.evaluation import (
+  engine,
+  fields,
+  membership,
+  prefix_pairs,
+  search,
+)
+from wm.evaluation.context import BATCH, SAMPLES, Trials
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +40,7 @@ class Metric(core.Metric):
   vacuous.
 
   Side columns of `precision`: `suffix`, the first continuation refused, and
-  what else a report pictures a trial from; see `prefix_pairs.pictured`.
+  what else a report pictures a trial from; see core.Metric.
 
   Attributes:
     trials: states drawn.
@@ -60,6 +65,7 @@ class Metric(core.Metric):
 
   version: ClassVar[str] = '1'
   breakdown: ClassVar[tuple[str, ...]] = ('direction',)
+  sized_by: ClassVar[tuple[str, ...]] = ('trials', 'samples')
   headline: ClassVar[tuple[str, ...]] = ('precision',)
   pictures: ClassVar[Mapping[str, str]] = {
     'precision': 'accepted after one prefix, refused after the other',
@@ -102,10 +108,12 @@ class Metric(core.Metric):
   cap: int = 64
   sampler: str = ''
   attempts: int = 32
-  batch: int = dataclasses.field(default=engine.BATCH, compare=False)
+  batch: int = dataclasses.field(default=BATCH, compare=False)
 
   def __post_init__(self) -> None:
-    prefix_pairs.check(self, 'trials', 'samples', 'cap', 'attempts', 'batch')
+    prefix_pairs.check(self)
+    fields.at_least(self, samples=1, cap=1)
+    fields.one_of(self, suffixes=('model', 'world'))
     if self.k < 0 or (self.exact and not self.k):
       raise core.InputError(
         f'compression: k={self.k}, exact={self.exact} was given; expected '
@@ -122,171 +130,44 @@ class Metric(core.Metric):
     self, predictor: core.Predictor, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric."""
-    accept = registry.make('accept', self.accept)
-    states = world.sample_states(
-      self.trials, prefix_pairs.stream(seed, prefix_pairs.STATES)
-    )
-    keep = None
-    if self.prefix_filter == 'model':
-      keep = prefix_pairs.model_filter(predictor, world, accept, self.batch)
-    pairs = prefix_pairs.prefix_pairs(
-      world, states, states, seed=seed, attempts=self.attempts, keep=keep
-    )
-    if self.directions == 'both':
-      pairs = prefix_pairs.both_directions(pairs)
-    rows = np.flatnonzero(pairs.reason == '')
-    measure = self._search if self.exact else self._sample
+    trials = prefix_pairs.draw(self, predictor, world, seed, apart=False)
+    measure = _searched if self.exact else _sampled
     if self.suffixes == 'world':
-      measure = self._ask
-    outcome = measure(predictor, world, pairs, rows, accept, seed)
-    return self._scores(world, pairs, rows, outcome)
-
-  def _sample(
-    self,
-    predictor: core.Predictor,
-    world: core.World,
-    pairs: prefix_pairs.PrefixPairs,
-    rows: np.ndarray,
-    accept: rules.Accept,
-    seed: int,
-  ) -> Outcome:
-    sampler = registry.make('accept', self.sampler) if self.sampler else None
-    limit = prefix_pairs.budget(predictor, world)
-    found = engine.pairs(
-      predictor,
-      pairs.tokens[rows],
-      pairs.lengths[rows],
-      num=self.samples,
-      max_len=limit,
-      seeds=prefix_pairs.sample_seeds(seed, pairs, rows),
-      accept=accept,
-      sampler=sampler,
-      limit=self.k,
-      decide=not self.graded,
-      endings=endings.of(world, pairs.first[rows]),
-      batch=self.batch,
-    )
-    refused = found.status == engine.REFUSED
-    reason = np.where(found.vacuous, 'vacuous', '')
-    reason[(found.lengths == 0).all(1) & ~found.vacuous] = 'no_room'
-    num = refused.sum(1)
-    positions = np.where(refused, found.lengths, 0).sum(1)
-    telling = _first(found.tokens, found.lengths, refused)
-    return Outcome(
-      ~refused.any(1), reason, 1 - num / self.samples, positions, num, telling
-    )
-
-  def _search(
-    self,
-    predictor: core.Predictor,
-    world: core.World,
-    pairs: prefix_pairs.PrefixPairs,
-    rows: np.ndarray,
-    accept: rules.Accept,
-    seed: int,
-  ) -> Outcome:
-    del seed
-    limit = prefix_pairs.budget(predictor, world)
-    found = search.search(
-      predictor,
-      pairs.tokens[rows],
-      pairs.lengths[rows],
-      depth=self.k,
-      max_len=limit,
-      cap=self.cap,
-      accept=accept,
-      decide=not self.graded,
-      endings=endings.of(world, pairs.first[rows]),
-      batch=self.batch,
-    )
-    reason = np.where(found.vacuous, 'vacuous', '')
-    unknown = found.capped & ~found.refused if not self.graded else found.capped
-    reason[unknown] = 'capped'
-    reason[pairs.lengths[rows].max(1) >= limit] = 'no_room'
-    refused, sizes = found.boundary, found.boundary.sizes
-    total = np.bincount(refused.pairs, refused.lengths, len(sizes))
-    telling = [
-      refused.suffix(first) if size else ()
-      for first, size in zip(refused.offsets, sizes, strict=False)
-    ]
-    return Outcome(
-      ~found.refused, reason, 1 - found.mass, total, sizes, telling
-    )
-
-  def _ask(
-    self,
-    predictor: core.Predictor,
-    world: core.World,
-    pairs: prefix_pairs.PrefixPairs,
-    rows: np.ndarray,
-    accept: rules.Accept,
-    seed: int,
-  ) -> Outcome:
-    limit = prefix_pairs.budget(predictor, world)
-    room = np.maximum(limit - pairs.lengths[rows].max(1), 0)
-    tokens, lengths = membership.suffixes(
-      world,
-      pairs.first[rows],
-      room,
-      num=self.samples,
-      longest=self.k,
-      seeds=prefix_pairs.sample_seeds(seed, pairs, rows),
-    )
-    answers = np.full((len(rows), 2, self.samples), core.NO_ANSWER)
-    # Each answer of a closed model costs: none is asked for after it decided.
-    single = isinstance(predictor, core.AnswersOnly) and not self.graded
-    width = 1 if single else self.samples
-    left = np.flatnonzero(room > 0)
-    for start in range(0, self.samples, width):
-      some = slice(start, start + width)
-      got = answers[left, :, some] = membership.answers(
-        predictor,
-        pairs.tokens[rows[left]],
-        pairs.lengths[rows[left]],
-        tokens[left, some],
-        lengths[left, some],
-        accept,
-        self.batch,
-      )
-      membership.count_silence(pairs.counts, got, lengths[left, some])
-      if single:
-        left = left[~membership.disagree(answers[left]).any(1)]
-    return _agreement(answers, tokens, lengths)
+      measure = _asked
+    return self._scores(trials, measure(self, trials))
 
   def _scores(
-    self,
-    world: core.World,
-    pairs: prefix_pairs.PrefixPairs,
-    rows: np.ndarray,
-    outcome: Outcome,
+    self, trials: Trials, outcome: Outcome
   ) -> tuple[core.Scores, ...]:
-    reason = prefix_pairs.fill(pairs.reason, rows, outcome.reason)
+    filled, total = trials.filled, len(trials.pairs.reason)
+    reason = filled(trials.pairs.reason, outcome.reason)
     vacuous = reason == 'vacuous'
-    same = prefix_pairs.fill(np.full(len(reason), np.nan), rows, outcome.same)
-    columns = prefix_pairs.columns(world, pairs)
-    group = world.state_id(pairs.first)
-    pictured = self._pictured(world, pairs, rows, outcome)
-
+    same = filled(np.full(total, np.nan), outcome.same)
+    columns = trials.columns
     scored = functools.partial(
-      core.scores, group=group, columns=columns, counts=pairs.counts
+      core.scores,
+      group=trials.world.state_id(trials.pairs.first),
+      columns=columns,
+      counts=trials.pairs.counts,
     )
-
     kept = np.where(vacuous, '', reason)
+    pictured = columns | _pictured(trials, outcome)
     found = [
-      scored('precision', same, reason=reason, columns=columns | pictured),
+      scored('precision', same, reason=reason, columns=pictured),
       scored('precision_definition', np.where(vacuous, 1, same), reason=kept),
       scored('precision_published', np.where(vacuous, 0, same), reason=kept),
     ]
     if self.graded:
-      share = prefix_pairs.fill(np.zeros(len(reason)), rows, outcome.share)
-      num = prefix_pairs.fill(np.zeros(len(reason)), rows, outcome.refused)
-      total = prefix_pairs.fill(np.zeros(len(reason)), rows, outcome.positions)
+      share, num, places = (
+        filled(np.zeros(total), some)
+        for some in (outcome.share, outcome.refused, outcome.positions)
+      )
       none = np.where((reason == '') & (num == 0), 'no_violation', reason)
       found += [
         scored('accepted_share', share, reason=reason),
         scored(
           'first_violation',
-          total / np.maximum(num, 1),
+          places / np.maximum(num, 1),
           reason=none,
           weight=num,
           bounds=(0.0, None),
@@ -294,20 +175,90 @@ class Metric(core.Metric):
       ]
     return tuple(found)
 
-  def _pictured(
-    self,
-    world: core.World,
-    pairs: prefix_pairs.PrefixPairs,
-    rows: np.ndarray,
-    outcome: Outcome,
-  ) -> dict[str, np.ndarray]:
-    telling: list[tuple[int, ...]] = [()] * len(pairs.reason)
-    for row, suffix, reason in zip(
-      rows, outcome.telling, outcome.reason, strict=True
-    ):
-      telling[row] = suffix if not reason else ()
-    wrong_at = prefix_pairs.parting(world, pairs.first, telling)
-    return prefix_pairs.pictured(world, pairs, telling, wrong_at)
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+  """What the R trials that were run gave.
+
+  Attributes:
+    same: [R] bool, no continuation was refused.
+    reason: [R] str, '' where measured.
+    share: [R] float64, share of continuations accepted in full.
+    positions: [R] sum of the refused continuations' lengths.
+    refused: [R] number of refused continuations.
+    telling: [R] the first refused continuation, () where there is none.
+  """
+
+  same: np.ndarray
+  reason: np.ndarray
+  share: np.ndarray
+  positions: np.ndarray
+  refused: np.ndarray
+  telling: list[tuple[int, ...]]
+
+
+def _sampled(metric: Metric, trials: Trials) -> Outcome:
+  """Continuations drawn by the model."""
+  found = engine.pairs(
+    trials, metric.samples, limit=metric.k, decide=not metric.graded
+  )
+  refused = found.status == engine.REFUSED
+  reason = np.where(found.vacuous, 'vacuous', '')
+  reason[(found.lengths == 0).all(1) & ~found.vacuous] = 'no_room'
+  num = refused.sum(1)
+  return Outcome(
+    ~refused.any(1),
+    reason,
+    1 - num / metric.samples,
+    np.where(refused, found.lengths, 0).sum(1),
+    num,
+    _first(found.tokens, found.lengths, refused),
+  )
+
+
+def _searched(metric: Metric, trials: Trials) -> Outcome:
+  """All continuations of up to k tokens."""
+  found = search.search(
+    trials, depth=metric.k, cap=metric.cap, decide=not metric.graded
+  )
+  unknown = found.capped if metric.graded else found.capped & ~found.refused
+  reason = np.where(found.vacuous, 'vacuous', '')
+  reason[unknown] = 'capped'
+  reason[trials.room == 0] = 'no_room'
+  refused, sizes = found.boundary, found.boundary.sizes
+  telling = [
+    refused.suffix(first) if size else ()
+    for first, size in zip(refused.offsets, sizes, strict=False)
+  ]
+  total = np.bincount(refused.pairs, refused.lengths, len(sizes))
+  return Outcome(~found.refused, reason, 1 - found.mass, total, sizes, telling)
+
+
+def _asked(metric: Metric, trials: Trials) -> Outcome:
+  """Continuations drawn by the world, about which the model is asked."""
+  tokens, lengths = membership.suffixes(
+    trials.world,
+    trials.first,
+    trials.room,
+    num=metric.samples,
+    longest=metric.k,
+    seeds=trials.keys(SAMPLES),
+  )
+  answers = membership.disagreements(
+    trials, tokens, lengths, decide=not metric.graded
+  )
+  apart = membership.disagree(answers)
+  num = membership.answered(answers).sum(1)
+  reason = np.where(num == 0, 'no_answer', '')
+  reason[(lengths == 0).all(1)] = 'no_room'
+  return Outcome(
+    ~apart.any(1),
+    reason,
+    1 - apart.sum(1) / np.maximum(num, 1),
+    np.where(apart, lengths, 0).sum(1),
+    apart.sum(1),
+    _first(tokens, lengths, apart),
+  )
 
 
 def _first(
@@ -321,39 +272,20 @@ def _first(
   ]
 
 
-def _agreement(
-  answers: np.ndarray, tokens: np.ndarray, lengths: np.ndarray
-) -> Outcome:
-  """Outcome from answers [R, 2, M] about suffixes [R, M, K], [R, M]."""
-  apart, num = membership.disagree(answers), membership.answered(answers).sum(1)
-  reason = np.where(num == 0, 'no_answer', '')
-  reason[(lengths == 0).all(1)] = 'no_room'
-  return Outcome(
-    ~apart.any(1),
-    reason,
-    1 - apart.sum(1) / np.maximum(num, 1),
-    np.where(apart, lengths, 0).sum(1),
-    apart.sum(1),
-    _first(tokens, lengths, apart),
-  )
+def _pictured(trials: Trials, outcome: Outcome) -> dict[str, np.ndarray]:
+  """Side columns [T] that trials are pictured from; see core.Metric.
 
-
-@dataclasses.dataclass(frozen=True)
-class Outcome:
-  """What T trials gave.
-
-  Attributes:
-    same: [T] bool, no continuation was refused.
-    reason: [T] str, '' where measured.
-    share: [T] float64, share of continuations accepted in full.
-    positions: [T] sum of the refused continuations' lengths.
-    refused: [T] number of refused continuations.
-    telling: [T] the first refused continuation, () where there is none.
+  A refused continuation goes wrong at its first token that is illegal in the
+  world, where the model accepts too much, or else at its last, which the model
+  refuses.
   """
-
-  same: np.ndarray
-  reason: np.ndarray
-  share: np.ndarray
-  positions: np.ndarray
-  refused: np.ndarray
-  telling: list[tuple[int, ...]]
+  telling: list[tuple[int, ...]] = [()] * len(trials.pairs.reason)
+  measured = outcome.reason == ''
+  for r in np.flatnonzero(measured):
+    telling[trials.rows[r]] = outcome.telling[r]
+  lengths = np.array([len(suffix) for suffix in telling], np.int32)
+  tokens = np.zeros((len(telling), int(lengths.max(initial=0))), np.int32)
+  for t, suffix in enumerate(telling):
+    tokens[t, : len(suffix)] = suffix
+  steps, _ = trials.world.walk(trials.pairs.first, tokens, lengths)
+  return trials.pictured(telling, np.minimum(steps + 1, lengths))

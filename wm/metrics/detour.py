@@ -13,8 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.evaluation import decoding, prefix_pairs
-from wm.metrics import next_token
+from wm.evaluation import context, decoding, fields
 
 KINDS = ('random', 'adversarial', 'second')
 # Tokens of the published program, and those that it keeps free at the end.
@@ -54,6 +53,7 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '2'
+  sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('valid',)
   glossary: ClassVar[Mapping[str, str]] = {
     'valid': (
@@ -76,16 +76,9 @@ class Metric(core.Metric):
   max_len: int = 0
 
   def __post_init__(self) -> None:
-    decoding.at_least(self, num=1, prompt=0, max_len=0)
-    if self.kind not in KINDS:
-      raise core.InputError(
-        f'detour: kind={self.kind!r}; available: {", ".join(KINDS)}'
-      )
-    prefix_pairs.renamed(self, 'variant', 'program', 'published')
-    if self.variant not in ('paper', 'published'):
-      raise core.InputError(
-        f'detour: variant={self.variant!r}; available: paper, published'
-      )
+    fields.at_least(self, num=1, prompt=0, max_len=0)
+    fields.renamed(self, 'variant', 'program', 'published')
+    fields.one_of(self, kind=KINDS, variant=('paper', 'published'))
     if not self.probabilities or not all(
       isinstance(p, int | float) and 0 <= p <= 1 for p in self.probabilities
     ):
@@ -112,7 +105,7 @@ class Metric(core.Metric):
       self._policy(world, seed, num, reach, made),
       max_len,
     )
-    group = next_token.group(world, sequences)
+    group = context.clusters(world, sequences)
     columns = {
       'outcome': np.array(decoding.OUTCOMES)[drives.outcome],
       'detours': made,

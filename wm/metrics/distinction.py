@@ -7,22 +7,22 @@ Myhill-Nerode boundary between prefixes of two states, against the world's.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
 from wm import core
-from wm.core import accept as rules
-from wm.core import registry
 from wm.evaluation import (
   boundaries,
-  endings,
   engine,
+  fields,
   membership,
   prefix_pairs,
   search,
 )
+from wm.evaluation.context import BATCH, Trials
 
 # Stream of randomness of the world's sampled boundary, beside those of trials.
 BOUNDARY = 16
@@ -72,6 +72,7 @@ class Metric(core.Metric):
 
   version: ClassVar[str] = '2'
   breakdown: ClassVar[tuple[str, ...]] = ('direction',)
+  sized_by: ClassVar[tuple[str, ...]] = ('trials', 'samples')
   headline: ClassVar[tuple[str, ...]] = ('precision', 'recall')
   pictures: ClassVar[Mapping[str, str]] = {
     'precision': 'told apart by the model, not by the world',
@@ -125,11 +126,11 @@ class Metric(core.Metric):
   max_elements: int = 0
   sampler: str = ''
   attempts: int = 32
-  batch: int = dataclasses.field(default=engine.BATCH, compare=False)
+  batch: int = dataclasses.field(default=BATCH, compare=False)
 
   def __post_init__(self) -> None:
-    least = 'trials', 'cap', 'attempts', 'batch', 'boundary_samples'
-    prefix_pairs.check(self, *least)
+    prefix_pairs.check(self)
+    fields.at_least(self, cap=1, boundary_samples=1)
     numbers = (self.samples, self.k + 1, self.sample_k, self.max_elements)
     if min(numbers) < 0 or not (self.samples or self.k):
       raise core.InputError(
@@ -137,12 +138,8 @@ class Metric(core.Metric):
         f'{self.sample_k}, max_elements={self.max_elements} was given; '
         'expected k >= -1, the others >= 0, and samples or k other than 0'
       )
-    prefix_pairs.renamed(self, 'boundary', 'reference', 'published')
-    if self.boundary not in boundaries.VARIANTS:
-      raise core.InputError(
-        f'distinction: boundary={self.boundary!r} was given; available: '
-        + ', '.join(boundaries.VARIANTS)
-      )
+    fields.renamed(self, 'boundary', 'reference', 'published')
+    fields.one_of(self, boundary=tuple(_LISTINGS))
     if self.exact and not self.sample_k:
       raise core.InputError('distinction: exact=True needs sample_k >= 1')
 
@@ -150,242 +147,164 @@ class Metric(core.Metric):
     self, predictor: core.Predictor, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric."""
-    accept = registry.make('accept', self.accept)
-    pairs = self._pairs(predictor, world, accept, seed)
-    rows = np.flatnonzero(pairs.reason == '')
+    trials = prefix_pairs.draw(self, predictor, world, seed, apart=True)
     found = []
     if self.samples:
-      boundary = self._model_boundary(
-        predictor, world, pairs, rows, accept, seed
-      )
-      found += self._precision(world, pairs, rows, boundary)
+      measure = _searched if self.exact else _sampled
+      found += _precision(trials, measure(self, trials))
     if self.k:
-      found += self._recall(predictor, world, pairs, rows, accept, seed)
+      found += _recall(self, trials)
     return tuple(found)
 
-  def _pairs(
-    self,
-    predictor: core.Predictor,
-    world: core.World,
-    accept: rules.Accept,
-    seed: int,
-  ) -> prefix_pairs.PrefixPairs:
-    first = world.sample_states(
-      self.trials, prefix_pairs.stream(seed, prefix_pairs.STATES)
-    )
-    second, reason, counts = prefix_pairs.sample_other_states(
-      world, first, seed, self.attempts
-    )
-    keep = None
-    if self.prefix_filter == 'model':
-      keep = prefix_pairs.model_filter(predictor, world, accept, self.batch)
-    pairs = prefix_pairs.prefix_pairs(
-      world,
-      first,
-      second,
-      seed=seed,
-      attempts=self.attempts,
-      reason=reason,
-      keep=keep,
-    )
-    pairs.counts.update(counts)
-    if self.directions == 'both':
-      pairs = prefix_pairs.both_directions(pairs)
-    return pairs
 
-  def _model_boundary(
-    self,
-    predictor: core.Predictor,
-    world: core.World,
-    pairs: prefix_pairs.PrefixPairs,
-    rows: np.ndarray,
-    accept: rules.Accept,
-    seed: int,
-  ) -> boundaries.Found:
-    tokens, lengths = pairs.tokens[rows], pairs.lengths[rows]
-    limit = prefix_pairs.budget(predictor, world)
-    full = lengths.max(1) >= limit
-    if self.exact:
-      found = search.search(
-        predictor,
-        tokens,
-        lengths,
-        depth=self.sample_k,
-        max_len=limit,
-        cap=self.cap,
-        accept=accept,
-        endings=endings.of(world, pairs.first[rows]),
-        batch=self.batch,
-      )
-      reason = np.where(found.capped, 'capped', '')
-      reason = np.where(found.vacuous, 'vacuous', reason)
-      reason = np.where(full, 'no_room', reason)
-      return boundaries.Found(found.boundary, found.shares, reason)
-    sampler = registry.make('accept', self.sampler) if self.sampler else None
-    found = engine.pairs(
-      predictor,
-      tokens,
-      lengths,
-      num=self.samples,
-      max_len=limit,
-      seeds=prefix_pairs.sample_seeds(seed, pairs, rows),
-      accept=accept,
-      sampler=sampler,
-      limit=self.sample_k,
-      endings=endings.of(world, pairs.first[rows]),
-      batch=self.batch,
-    )
-    reason = np.where(found.vacuous, 'vacuous', '')
-    reason = np.where(full, 'no_room', reason)
-    return boundaries.Found(*boundaries.distinct(found), reason)
+@dataclasses.dataclass(frozen=True)
+class Listed:
+  """The model's boundaries of the R pairs that were run.
 
-  def _precision(
-    self,
-    world: core.World,
-    pairs: prefix_pairs.PrefixPairs,
-    rows: np.ndarray,
-    boundary: boundaries.Found,
-  ) -> list[core.Scores]:
-    sizes = boundary.elements.sizes
-    wrong_at = boundaries.untrue_at(
-      world, pairs.first[rows], pairs.second[rows], boundary.elements
-    )
-    true = wrong_at == 0
-    reason = np.where(
-      (boundary.reason == '') & (sizes == 0), 'empty', boundary.reason
-    )
-    distinct = boundaries.mean_by_trial(true, np.ones(len(true)), sizes)
-    sampled = boundaries.mean_by_trial(true, boundary.weights, sizes)
-    scored = _scored('precision', world, pairs, rows, distinct, reason, sizes)
-    return [
-      _pictured(scored, world, pairs, rows, boundary.elements, wrong_at),
-      *(
-        _scored(
-          f'precision_{name}',
-          world,
-          pairs,
-          rows,
-          *_whole(distinct, reason, vacuous),
-          sizes,
-        )
-        for name, vacuous in (('definition', 1.0), ('published', 0.0))
-      ),
-      _scored('precision_sampled', world, pairs, rows, sampled, reason, sizes),
-    ]
+  Attributes:
+    elements: the distinct suffixes of each pair.
+    weights: [S] float64 weight of each.
+    reason: [R] str, '' where it is known.
+  """
 
-  def _recall(
-    self,
-    predictor: core.Predictor,
-    world: core.World,
-    pairs: prefix_pairs.PrefixPairs,
-    rows: np.ndarray,
-    accept: rules.Accept,
-    seed: int,
-  ) -> list[core.Scores]:
-    room = prefix_pairs.budget(predictor, world) - pairs.lengths[rows].max(1)
-    listed = self._world_boundary(world, pairs, rows, room, seed)
-    elements = listed.take(listed.lengths <= room[listed.pairs])
-    sizes = elements.sizes
-    none = np.where(listed.sizes > 0, 'no_room', 'empty')
-    if self.max_elements:
-      keys = core.hash64(seed, pairs.trial[rows], pairs.direction[rows])
-      elements = boundaries.some(elements, keys, self.max_elements)
-    if isinstance(predictor, core.AnswersOnly):
-      elements, wrong_at = membership.told(
-        predictor,
-        pairs.tokens[rows],
-        pairs.lengths[rows],
-        elements,
-        pairs.counts,
-      )
-    else:
-      wrong_at = boundaries.untold_at(
-        predictor, pairs, rows, elements, accept, self.batch
-      )
-    good = wrong_at == 0
-    tried, by_length = elements.sizes, boundaries.length_weights(elements)
-    reason = np.where(tried == 0, 'no_answer', '')
-    reason = np.where(sizes == 0, none, reason)
-    even = boundaries.mean_by_trial(good, np.ones(len(good)), tried)
-    level = boundaries.mean_by_trial(good, by_length, tried)
-    scored = _scored('recall', world, pairs, rows, even, reason, sizes)
-    return [
-      _pictured(scored, world, pairs, rows, elements, wrong_at),
-      _scored(
-        'recall_definition', world, pairs, rows, *_whole(even, reason), sizes
-      ),
-      _scored('recall_by_length', world, pairs, rows, level, reason, sizes),
-    ]
+  elements: core.Boundary
+  weights: np.ndarray
+  reason: np.ndarray
 
-  def _world_boundary(
-    self,
-    world: core.World,
-    pairs: prefix_pairs.PrefixPairs,
-    rows: np.ndarray,
-    room: np.ndarray,
-    seed: int,
-  ) -> core.Boundary:
-    first, second = pairs.first[rows], pairs.second[rows]
-    if self.boundary != 'sampled':
-      depth = world.boundary_depth if self.k < 0 else self.k
-      return boundaries.LISTED[self.boundary](world, first, second, depth)
-    keys = pairs.trial[rows], pairs.direction[rows]
-    return boundaries.sampled(
-      world,
-      first,
-      second,
-      num=self.boundary_samples,
-      room=room if self.k < 0 else np.minimum(room, self.k),
-      seeds=core.hash64(seed, BOUNDARY, *keys),
-    )
+
+def _sampled(metric: Metric, trials: Trials) -> Listed:
+  """The model's boundary as far as samples show it."""
+  found = engine.pairs(trials, metric.samples, limit=metric.sample_k)
+  reason = np.where(found.vacuous, 'vacuous', '')
+  reason = np.where(trials.room == 0, 'no_room', reason)
+  return Listed(*boundaries.distinct(found), reason)
+
+
+def _searched(metric: Metric, trials: Trials) -> Listed:
+  """The model's boundary, all of it up to a length."""
+  found = search.search(trials, depth=metric.sample_k, cap=metric.cap)
+  reason = np.where(found.capped, 'capped', '')
+  reason = np.where(found.vacuous, 'vacuous', reason)
+  reason = np.where(trials.room == 0, 'no_room', reason)
+  return Listed(found.boundary, found.shares, reason)
+
+
+def _precision(trials: Trials, listed: Listed) -> list[core.Scores]:
+  """Quantities of the model's boundary."""
+  elements, reason = listed.elements, listed.reason
+  wrong_at = boundaries.untrue_at(
+    trials.world, trials.first, trials.second, elements
+  )
+  true, sizes = wrong_at == 0, elements.sizes
+  reason = np.where((reason == '') & (sizes == 0), 'empty', reason)
+  distinct = boundaries.mean_by_trial(true, np.ones(len(true)), sizes)
+  sampled = boundaries.mean_by_trial(true, listed.weights, sizes)
+  scored = functools.partial(_scored, trials, sizes)
+  definition = _whole(distinct, reason, 1.0)
+  published = _whole(distinct, reason, 0.0)
+  return [
+    _pictured(
+      trials, scored('precision', distinct, reason), elements, wrong_at
+    ),
+    scored('precision_definition', *definition),
+    scored('precision_published', *published),
+    scored('precision_sampled', sampled, reason),
+  ]
+
+
+def _recall(metric: Metric, trials: Trials) -> list[core.Scores]:
+  """Quantities of the world's boundary."""
+  listed = _LISTINGS[metric.boundary](metric, trials)
+  elements = listed.take(listed.lengths <= trials.room[listed.pairs])
+  sizes = elements.sizes
+  none = np.where(listed.sizes > 0, 'no_room', 'empty')
+  if metric.max_elements:
+    elements = boundaries.some(elements, trials.keys(), metric.max_elements)
+  elements, wrong_at = membership.first_wrong(trials, elements)
+  good, tried = wrong_at == 0, elements.sizes
+  by_length = boundaries.length_weights(elements)
+  reason = np.where(tried == 0, 'no_answer', '')
+  reason = np.where(sizes == 0, none, reason)
+  even = boundaries.mean_by_trial(good, np.ones(len(good)), tried)
+  level = boundaries.mean_by_trial(good, by_length, tried)
+  scored = functools.partial(_scored, trials, sizes)
+  return [
+    _pictured(trials, scored('recall', even, reason), elements, wrong_at),
+    scored('recall_definition', *_whole(even, reason)),
+    scored('recall_by_length', level, reason),
+  ]
+
+
+def _exact(metric: Metric, trials: Trials) -> core.Boundary:
+  return trials.world.boundary(
+    trials.first, trials.second, _depth(metric, trials)
+  )
+
+
+def _published(metric: Metric, trials: Trials) -> core.Boundary:
+  depth = _depth(metric, trials)
+  return boundaries.published(trials.world, trials.first, trials.second, depth)
+
+
+def _depth(metric: Metric, trials: Trials) -> int:
+  return trials.world.boundary_depth if metric.k < 0 else metric.k
+
+
+def _played(metric: Metric, trials: Trials) -> core.Boundary:
+  room = trials.room
+  return boundaries.sampled(
+    trials.world,
+    trials.first,
+    trials.second,
+    num=metric.boundary_samples,
+    room=room if metric.k < 0 else np.minimum(room, metric.k),
+    seeds=trials.keys(BOUNDARY),
+  )
+
+
+# How suffixes of the world's boundaries are listed.
+_LISTINGS = {'exact': _exact, 'published': _published, 'sampled': _played}
 
 
 def _pictured(
+  trials: Trials,
   scores: core.Scores,
-  world: core.World,
-  pairs: prefix_pairs.PrefixPairs,
-  rows: np.ndarray,
   elements: core.Boundary,
   wrong_at: np.ndarray,
 ) -> core.Scores:
   """The same with columns of each trial's first wrong element.
 
-  rows: [R] trials that the R pairs of `elements` are.
   wrong_at: [S] over all elements, 0 where right; see boundaries.
   """
-  suffixes: list[tuple[int, ...]] = [()] * len(pairs.reason)
-  places = np.zeros(len(pairs.reason), np.int64)
+  suffixes: list[tuple[int, ...]] = [()] * len(trials.pairs.reason)
+  places = np.zeros(len(suffixes), np.int64)
   wrong = np.flatnonzero(wrong_at)
   which, first = np.unique(elements.pairs[wrong], return_index=True)
-  for row, at in zip(rows[which], wrong[first], strict=True):
+  for row, at in zip(trials.rows[which], wrong[first], strict=True):
     suffixes[row], places[row] = elements.suffix(at), wrong_at[at]
-  more = prefix_pairs.pictured(world, pairs, suffixes, places)
+  more = trials.pictured(suffixes, places)
   return dataclasses.replace(scores, columns=scores.columns | more)
 
 
 def _scored(
+  trials: Trials,
+  sizes: np.ndarray,
   quantity: str,
-  world: core.World,
-  pairs: prefix_pairs.PrefixPairs,
-  rows: np.ndarray,
   value: np.ndarray,
   reason: np.ndarray,
-  sizes: np.ndarray,
 ) -> core.Scores:
-  """Scores of all trials, from value, reason and boundary size of `rows`."""
+  """Scores of all trials; sizes, value and reason are [R] of those run."""
+  pairs, filled = trials.pairs, trials.filled
   total = len(pairs.reason)
-  columns = prefix_pairs.columns(world, pairs)
   # Both directions of a pair are one group.
   origin = np.where(pairs.direction[:, None] == 0, pairs.first, pairs.second)
-  columns['elements'] = prefix_pairs.fill(
-    np.zeros(total, np.int64), rows, sizes
-  )
+  elements = filled(np.zeros(total, np.int64), sizes)
   return core.scores(
     quantity,
-    prefix_pairs.fill(np.full(total, np.nan), rows, value),
-    reason=prefix_pairs.fill(pairs.reason, rows, reason),
-    group=world.state_id(origin),
-    columns=columns,
+    filled(np.full(total, np.nan), value),
+    reason=filled(pairs.reason, reason),
+    group=trials.world.state_id(origin),
+    columns={**trials.columns, 'elements': elements},
     counts=pairs.counts,
   )
 

@@ -14,8 +14,7 @@ import numpy as np
 from wm import core
 from wm.core import registry
 from wm.data import sampling, store
-from wm.evaluation import decoding, prefix_pairs
-from wm.metrics import next_token
+from wm.evaluation import context, fields, texts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +43,7 @@ class Metric(core.Metric):
 
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[str, ...]] = ('state_heads', 'states')
+  sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('exact', 'labelwise', 'trajectory')
   glossary: ClassVar[Mapping[str, str]] = {
     'exact': (
@@ -84,7 +84,7 @@ class Metric(core.Metric):
   world: str = ''
 
   def __post_init__(self) -> None:
-    decoding.at_least(self, num=1, bins=1)
+    fields.at_least(self, num=1, bins=1)
     if self.data and self.world:
       raise core.InputError(
         f'exactness: data={self.data!r} and world={self.world!r}; expected one '
@@ -105,7 +105,7 @@ class Metric(core.Metric):
       tally.add(predictor, rows[part])
     pictured = _pictured(world, sequences, tally.first)
     reason = np.where(fits, '', 'longer_than_model')
-    group = next_token.group(world, sequences)
+    group = context.clusters(world, sequences)
     found = _scores(tally, group, reason, pictured)
     return found + ((_by_head(tally, group, fits),) if self.heads else ())
 
@@ -254,17 +254,15 @@ def _pictured(
 
   '' where there is none.
   """
-  vocab, wrong = world.vocab, np.flatnonzero(first)
-  found = {
-    name: np.full(len(first), '', object) for name in ('prefix', 'state')
-  }
+  wrong = np.flatnonzero(first)
   starts = world.init(len(wrong))
-  _, states = world.walk(starts, sequences.tokens[wrong], first[wrong])
-  for n, state in zip(wrong, states, strict=True):
-    tokens = sequences.tokens[n, : first[n]]
-    found['prefix'][n] = prefix_pairs.words(world, tokens, vocab)
-    found['state'][n] = world.format_state(state)
-  return {name: column.astype(str) for name, column in found.items()}
+  _, reached = world.walk(starts, sequences.tokens[wrong], first[wrong])
+  states = np.full(len(first), '', object)
+  states[wrong] = texts.states(world, reached)
+  return {
+    'prefix': texts.sequences(world, sequences.tokens, first),
+    'state': states.astype(str),
+  }
 
 
 def _scores(

@@ -13,7 +13,7 @@ import numpy as np
 
 from wm import core
 from wm.core import accept, registry
-from wm.evaluation import decoding, prefix_pairs
+from wm.evaluation import context, fields, membership, texts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '1'
+  sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('validity',)
   glossary: ClassVar[Mapping[str, str]] = {
     'validity': (
@@ -59,16 +60,14 @@ class Metric(core.Metric):
   accept: str = 'epsilon(0.01)'
 
   def __post_init__(self) -> None:
-    decoding.at_least(self, num=1)
+    fields.at_least(self, num=1)
     registry.make('accept', self.accept)
 
   def __call__(
     self, predictor: core.Predictor, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per sequence, weighted by its positions."""
-    rule = registry.make('accept', self.accept)
-    if isinstance(predictor, core.AnswersOnly):
-      rule = accept.epsilon(0.0)  # All that it gives any probability.
+    rule = membership.rule(predictor, registry.make('accept', self.accept))
     sequences = world.sample(self.num, seed, split='heldout')
     judged = _blank(world, len(sequences))
     for rows, log_probs in core.log_probs_by_rows(
@@ -78,7 +77,7 @@ class Metric(core.Metric):
       some = _Judged(*(array[rows] for array in judged))
       _judge_all(world, part, np.asarray(log_probs), rule, some)
     columns = _pictured(world, sequences, judged)
-    return _scores(judged.sums, group(world, sequences), columns)
+    return _scores(judged.sums, context.clusters(world, sequences), columns)
 
 
 _QUANTITIES = (
@@ -88,11 +87,6 @@ _QUANTITIES = (
   'set_recall',
   'exact_set',
 )
-
-
-def group(world: core.World, sequences: core.Sequences) -> np.ndarray:
-  """[N] int64 cluster of each sequence: sequences of one task go together."""
-  return np.unique(world.key(sequences), return_inverse=True)[1].reshape(-1)
 
 
 class _Judged(NamedTuple):
@@ -157,15 +151,15 @@ def _pictured(
   `wrong_at` 1.
   """
   vocab, wrong = world.vocab, judged.first > 0
-  prefix, state, suffix = [], [], []
-  for n, size in enumerate(judged.first):
-    prefix.append(prefix_pairs.words(world, sequences.tokens[n, :size], vocab))
-    state.append(world.format_state(judged.states[n]) if size else '')
-    suffix.append(vocab[judged.named[n]] if size else '')
+  named = [vocab[token] for token in judged.named]
+  states = [
+    world.format_state(state) if one else ''
+    for state, one in zip(judged.states, wrong, strict=True)
+  ]
   return {
-    'prefix': np.array(prefix, dtype=str),
-    'state': np.array(state, dtype=str),
-    'suffix': np.array(suffix, dtype=str),
+    'prefix': texts.sequences(world, sequences.tokens, judged.first),
+    'state': np.array(states, dtype=str),
+    'suffix': np.where(wrong, np.array(named, dtype=str), ''),
     'wrong_at': wrong.astype(np.int64),
   }
 

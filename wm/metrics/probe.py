@@ -13,8 +13,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import decoding
-from wm.metrics import next_token
+from wm.evaluation import context, fields
 
 HELD_OUT = 5  # One part in so many is for testing.
 
@@ -46,6 +45,7 @@ class Metric(core.Metric):
 
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[str, ...]] = ('hidden',)
+  sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('accuracy',)
   glossary: ClassVar[Mapping[str, str]] = {
     'accuracy': (
@@ -80,16 +80,10 @@ class Metric(core.Metric):
   epochs: int = 100
 
   def __post_init__(self) -> None:
-    for field, known in (
-      ('split', ('sequence', 'token')),
-      ('data', ('heldout', 'train', 'all')),
-    ):
-      value = getattr(self, field)
-      if value not in known:
-        raise core.InputError(
-          f'probe: {field}={value!r}; available: {", ".join(known)}'
-        )
-    decoding.at_least(self, num=1, batch=1, epochs=1, layer=-1)
+    fields.one_of(
+      self, split=('sequence', 'token'), data=('heldout', 'train', 'all')
+    )
+    fields.at_least(self, num=1, batch=1, epochs=1, layer=-1)
 
   def __call__(
     self, predictor: core.Predictor, world: core.World, seed: int
@@ -97,7 +91,7 @@ class Metric(core.Metric):
     """See core.Metric; a row per test sequence, clustered by task."""
     sequences = world.sample(self.num, seed, split=self.data)
     points = label(world, sequences)
-    group = next_token.group(world, sequences)
+    group = context.clusters(world, sequences)
     test = self._test(points, world.key(sequences), seed)
     right = self._right(predictor, sequences, points, test, seed)
     untrained = None

@@ -13,8 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.evaluation import decoding
-from wm.metrics import next_token
+from wm.evaluation import context, decoding, fields
 
 WITHIN = (1, 5, 10, 50)  # Percent above the optimum.
 
@@ -38,6 +37,7 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '2'
+  sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('valid',)
   glossary: ClassVar[Mapping[str, str]] = {
     'valid': (
@@ -84,7 +84,7 @@ class Metric(core.Metric):
   max_len: int = 0
 
   def __post_init__(self) -> None:
-    decoding.at_least(self, num=1, prompt=0, max_len=0)
+    fields.at_least(self, num=1, prompt=0, max_len=0)
 
   def __call__(
     self, predictor: core.Predictor, world: core.World, seed: int
@@ -99,7 +99,7 @@ class Metric(core.Metric):
       decoding.greedy,
       decoding.cap(predictor, world, self.max_len),
     )
-    group = decoding.alike(prompts, next_token.group(world, sequences))
+    group = decoding.alike(prompts, context.clusters(world, sequences))
     columns = {
       'outcome': np.array(decoding.OUTCOMES)[drives.outcome],
       'tokens': drives.lengths,

@@ -13,12 +13,12 @@ import numpy as np
 from wm import core
 from wm.core import registry
 from wm.data import text
-from wm.evaluation import scoring, statistics
+from wm.evaluation import statistics
 from wm.recon import controls, draw, measures, page, reconstruct, sampling
 from wm.recon import routes as routes_lib
 from wm.recon.options import Reconstruction
 from wm.recon.routes import CLASSES, Routes
-from wm.runtime import files, locks, progress, provenance
+from wm.runtime import commit, files, locks, progress, provenance
 
 Path = pathlib.Path
 
@@ -144,7 +144,7 @@ def _run(
     'model': name,
     'world': registry.spec(world),
     'world_version': world.version,
-    'commit': scoring.commit(),
+    'commit': commit.describe(),
     **about,
     **dataclasses.asdict(options),
     'sequences': len(sequences) + max(blank, 0),

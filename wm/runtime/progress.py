@@ -10,7 +10,6 @@ import contextlib
 import sys
 import threading
 import time
-from typing import Any
 
 EVERY = 60.0  # Seconds between lines.
 
@@ -134,15 +133,27 @@ class _Clock:
       if not self._open:
         self._ended.set()
 
+  def innermost(self) -> Progress | None:
+    """What is under way and has nothing under way within it."""
+    with self._lock:
+      return self._open[-1] if self._open else None
+
   def _run(self, ended: threading.Event) -> None:
     while not ended.wait(EVERY):
-      with self._lock:
-        work: Any = self._open[-1] if self._open else None
-      if work:
+      if work := self.innermost():
         work.tell()
 
 
 _CLOCK = _Clock()
+
+
+def report(done: int, total: int) -> None:
+  """So many units of the innermost work under way are done, if there is any.
+
+  For what does the work and does not know what it is a part of.
+  """
+  if work := _CLOCK.innermost():
+    work.reach(done, total)
 
 
 def say(line: str) -> None:

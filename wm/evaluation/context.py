@@ -1,0 +1,160 @@
+"""Trials: what those of one metric share, and the prefixes they start from."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.core import accept as rules
+from wm.evaluation import texts
+
+# Trials in flight where a metric says nothing else.
+BATCH = 16
+# Streams of randomness under one seed.
+STATES, OTHERS, MOVES, PREFIXES, SAMPLES = range(1, 6)
+
+
+class PrefixPairs(NamedTuple):
+  """Two prefixes for each of T trials, of equally many moves.
+
+  Attributes:
+    first, second: [T, W] states that they reach.
+    tokens: [T, 2, L] int32.
+    lengths: [T, 2] int32.
+    moves: [T] int32.
+    reason: [T] str, '' where there are two prefixes, else why not.
+    trial: [T] number of the trial.
+    direction: [T] 0, or 1 where first and second are swapped.
+    counts: resamples by cause.
+  """
+
+  first: np.ndarray
+  second: np.ndarray
+  tokens: np.ndarray
+  lengths: np.ndarray
+  moves: np.ndarray
+  reason: np.ndarray
+  trial: np.ndarray
+  direction: np.ndarray
+  counts: dict[str, int]
+
+
+def clusters(world: core.World, sequences: core.Sequences) -> np.ndarray:
+  """[N] int64 cluster of each sequence: sequences of one task go together."""
+  keys = world.key(sequences)
+  return np.unique(keys, return_inverse=True)[1].reshape(-1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Trials:
+  """T trials were drawn; the R among them that have two prefixes are run.
+
+  Arrays [R, ...] are of the trials that are run, in order; `rows` says which
+  of the T they are.
+
+  Attributes:
+    predictor: what is scored.
+    world: the truth.
+    pairs: the prefixes of all T trials.
+    accept: the rule by which the model accepts a token.
+    sampler: the rule by which continuations are drawn.
+    seed: of all randomness.
+    batch: most trials in flight; no effect on results.
+  """
+
+  predictor: core.Predictor
+  world: core.World
+  pairs: PrefixPairs
+  accept: rules.Accept
+  sampler: rules.Accept
+  seed: int = 0
+  batch: int = BATCH
+
+  @functools.cached_property
+  def rows(self) -> np.ndarray:
+    """[R] which of the T trials are run."""
+    return np.flatnonzero(self.pairs.reason == '')
+
+  @property
+  def first(self) -> np.ndarray:
+    """[R, W] states that the first prefixes reach."""
+    return self.pairs.first[self.rows]
+
+  @property
+  def second(self) -> np.ndarray:
+    """[R, W] states that the second prefixes reach."""
+    return self.pairs.second[self.rows]
+
+  @functools.cached_property
+  def tokens(self) -> np.ndarray:
+    """[R, 2, L] int32 prefixes."""
+    return self.pairs.tokens[self.rows]
+
+  @functools.cached_property
+  def lengths(self) -> np.ndarray:
+    """[R, 2] int32 lengths of prefixes."""
+    return self.pairs.lengths[self.rows]
+
+  @functools.cached_property
+  def room(self) -> np.ndarray:
+    """[R] most tokens that fit after the longer prefix.
+
+    Both the model and the world are made for sequences of some length.
+    """
+    longest = min(self.predictor.max_len, self.world.max_len)
+    return np.maximum(longest - self.lengths.max(1), 0).astype(np.int64)
+
+  def keys(self, *words: int) -> np.ndarray:
+    """[R] uint64 hashes for one use of randomness, by trial and direction."""
+    trial = self.pairs.trial[self.rows]
+    return core.hash64(
+      self.seed, *words, trial, self.pairs.direction[self.rows]
+    )
+
+  def filled(self, array: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """A copy of `array` [T] with `values` [R] for the trials that were run.
+
+    Wide enough for both, strings included.
+    """
+    found = array.astype(np.promote_types(array.dtype, values.dtype))
+    found[self.rows] = values
+    return found
+
+  @functools.cached_property
+  def columns(self) -> dict[str, np.ndarray]:
+    """Side columns [T]: state as written, moves, direction, world's tags."""
+    return {
+      'trial': self.pairs.trial,
+      'state': texts.states(self.world, self.pairs.first),
+      'moves': self.pairs.moves,
+      'direction': self.pairs.direction,
+      **self.world.tags(self.pairs.first),
+    }
+
+  def pictured(
+    self, suffixes: Sequence[Sequence[int]], wrong_at: np.ndarray
+  ) -> dict[str, np.ndarray]:
+    """Side columns [T] that a report pictures trials from; see core.Metric.
+
+    Args:
+      suffixes: [T] the continuation that tells, empty where none does.
+      wrong_at: [T] place in it, from 1, of the token at which model and world
+        part; 0 where unknown.
+    """
+    pairs = self.pairs
+    first, second = (
+      texts.sequences(self.world, pairs.tokens[:, side], pairs.lengths[:, side])
+      for side in range(2)
+    )
+    return {
+      'prefix': first,
+      'other_prefix': second,
+      'other_state': texts.states(self.world, pairs.second),
+      'suffix': texts.sequences(self.world, suffixes),
+      'wrong_at': np.asarray(wrong_at, np.int64),
+    }

@@ -1,0 +1,35 @@
+"""Checks of a metric's fields; each raises InputError in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wm import core
+
+
+def at_least(metric: core.Metric, **fields: int) -> None:
+  """Raises InputError for a field of a metric below its least value."""
+  for name, least in fields.items():
+    if getattr(metric, name) < least:
+      raise core.InputError(
+        f'{metric.name}: {name}={getattr(metric, name)} was given; '
+        f'expected at least {least}'
+      )
+
+
+def one_of(metric: core.Metric, **fields: Sequence[str]) -> None:
+  """Raises InputError for a field that has none of its possible values."""
+  for name, known in fields.items():
+    if getattr(metric, name) not in known:
+      raise core.InputError(
+        f'{metric.name}: {name}={getattr(metric, name)!r} was given; '
+        f'available: {", ".join(known)}'
+      )
+
+
+def renamed(metric: core.Metric, field: str, old: str, new: str) -> None:
+  """Raises InputError where a spec of before has a value's former name."""
+  if getattr(metric, field) == old:
+    raise core.InputError(
+      f'{metric.name}: {field}={old!r} is called {field}={new!r} now'
+    )

@@ -1,0 +1,32 @@
+"""Columns of rows as people read them: sequences and states in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from wm import core
+
+
+def sequences(
+  world: core.World,
+  tokens: Sequence[Sequence[int]] | np.ndarray,
+  lengths: np.ndarray | None = None,
+) -> np.ndarray:
+  """[N] str: rows of tokens in words, joined by blanks.
+
+  tokens: N rows; lengths: [N] how many of each count, default all.
+  """
+  vocab = world.vocab
+  cut = [None] * len(tokens) if lengths is None else lengths
+  words = [
+    ' '.join([vocab[token] for token in row[:size]])
+    for row, size in zip(tokens, cut, strict=True)
+  ]
+  return np.array(words, dtype=str)
+
+
+def states(world: core.World, found: Iterable[np.ndarray]) -> np.ndarray:
+  """[N] str: states [N, W] as the world writes them."""
+  return np.array([world.format_state(state) for state in found], dtype=str)
