@@ -62,8 +62,7 @@ def test_worlds_models_and_metrics_that_no_memory_holds():
   shape = network.Shape(model, len(world.vocab), world.max_len)
   refused(lambda: shape.abstract, 'weights of transformer(width=10000000)')
   metric = compression.Metric(trials=HUGE)
-  uniform = registry.make('model', 'uniform()').predictor(world, 0)
-  call = functools.partial(scoring._measure, metric, uniform, world, 0)
+  call = functools.partial(scoring._need_memory, metric, world)
   refused(call, 'compression(trials=', 'memory')
 
 

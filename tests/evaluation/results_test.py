@@ -66,7 +66,7 @@ def test_a_stopped_run_leaves_no_stale_results(tmp_path):
   Counted.interrupted.add('a')
   with pytest.raises(KeyboardInterrupt):
     _run(tmp_path, origin=OTHER)
-  for name in scoring.JOINED:
+  for name in results.JOINED:
     assert not (tmp_path / name).exists()
 
 

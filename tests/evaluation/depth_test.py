@@ -1,0 +1,52 @@
+"""How many calls lie between scoring and a sampled token."""
+
+import sys
+
+import pytest
+
+from tests import tiny
+from wm.core import accept, registry
+from wm.evaluation import scoring
+
+MOST = 5
+
+
+def calls_to_a_token(model: str, metric: str, out) -> list[int]:
+  """Calls from scoring.run's frame to each Accept.draw, itself included."""
+  world = tiny.World()
+  predictor = registry.make('model', model).predictor(world, 0)
+  draw, run = accept.Accept.draw.__code__, scoring.run.__wrapped__.__code__
+  found = []
+
+  def note(frame, event, _):
+    if event != 'call' or frame.f_code is not draw:
+      return
+    depth = 0
+    while frame is not None and frame.f_code is not run:
+      frame, depth = frame.f_back, depth + 1
+    assert frame is not None, 'a token is drawn outside of scoring.run'
+    found.append(depth)
+
+  sys.setprofile(note)
+  try:
+    scoring.run(
+      predictor,
+      world,
+      [registry.make('metric', metric)],
+      seed=0,
+      model_name='m',
+      out=out,
+      tell=lambda line: None,
+    )
+  finally:
+    sys.setprofile(None)
+  return found
+
+
+@pytest.mark.parametrize('metric', ['compression', 'distinction'])
+@pytest.mark.parametrize('model', ['noisy_oracle()', 'uniform()'])
+def test_few_calls_lie_between_scoring_and_a_token(metric, model, tmp_path):
+  spec = f'{metric}(trials=3, samples=2)'
+  found = calls_to_a_token(model, spec, tmp_path)
+  assert found
+  assert max(found) <= MOST
