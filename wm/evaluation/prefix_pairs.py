@@ -62,7 +62,7 @@ def check(metric: Settings) -> None:
 def draw(
   metric: Settings,
   predictor: core.Predictor,
-  world: core.Prefixed,
+  world: core.World,
   seed: int,
   *,
   apart: bool,
@@ -101,7 +101,7 @@ def stream(seed: int, *words: int) -> int:
 
 
 def other_states(
-  world: core.Prefixed, first: np.ndarray, seed: int, attempts: int
+  world: core.World, first: np.ndarray, seed: int, attempts: int
 ) -> tuple[np.ndarray, np.ndarray, dict[str, int]]:
   """States unlike `first` [T, W] that a prefix of as many moves can reach.
 
@@ -134,7 +134,7 @@ def other_states(
 
 
 def _moves_range(
-  world: core.Prefixed, first: np.ndarray, second: np.ndarray
+  world: core.World, first: np.ndarray, second: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
   """Least and most moves [T] of prefixes that reach either of two states."""
   spans = np.stack([world.prefix_moves(first), world.prefix_moves(second)])
@@ -142,7 +142,7 @@ def _moves_range(
 
 
 def prefix_pairs(
-  world: core.Prefixed,
+  world: core.World,
   first: np.ndarray,
   second: np.ndarray,
   *,
@@ -205,7 +205,7 @@ def prefix_pairs(
 
 
 def _draw(
-  world: core.Prefixed,
+  world: core.World,
   found: PrefixPairs,
   rows: np.ndarray,
   seed: int,
