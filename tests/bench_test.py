@@ -56,7 +56,9 @@ def test_the_peer_is_the_same_function(name):
   world, spec = models_bench.world_of(12), models_bench.FAMILIES[name]
   aim = objectives.make(Training(objective='state'), world)
   model = registry.make('model', spec)
-  shape = network.Shape(model, len(world.vocab), world.max_len, aim.outputs)
+  shape = network.NetworkSpec(
+    model, len(world.vocab), world.max_len, aim.outputs
+  )
   params = state.flatten(nnx.split(shape.build(nnx.Rngs(0)))[1])
   games = world.sample(3, 0).tokens[:, :12]
   lengths = np.full(3, 12)

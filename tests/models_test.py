@@ -10,33 +10,35 @@ from flax import nnx
 
 from wm import core
 from wm.core import accept, registry
+from wm.models.base import family
 from wm.models.nn import layers, network
+from wm.models.serving import networks
 
 V, END, LONGEST, B, M = 13, 1, 20, 7, 3
 ALL = accept.epsilon(0.0)
 
 
-def networks() -> list[str]:
+def families() -> list[str]:
   return [
     name
     for name in registry.names('model')
-    if issubclass(registry.find('model', name), network.NetworkModel)
+    if issubclass(registry.find('model', name), family.NetworkModel)
   ]
 
 
-@pytest.fixture(params=networks())
-def model(request) -> network.NetworkModel:
+@pytest.fixture(params=families())
+def model(request) -> family.NetworkModel:
   return registry.make('model', request.param)
 
 
 @functools.cache
 def predictor(
-  model: network.NetworkModel, devices: int = 1
-) -> network.NetworkPredictor:
-  shape = network.Shape(model, V, LONGEST)
+  model: family.NetworkModel, devices: int = 1
+) -> networks.NetworkPredictor:
+  shape = network.NetworkSpec(model, V, LONGEST)
   # Large weights: a careless network would show it in all of these tests.
   params = jax.tree.map(lambda leaf: 3 * leaf, network.init(shape, 0))
-  return network.NetworkPredictor(
+  return networks.NetworkPredictor(
     model, params, V, END, LONGEST, devices=tuple(jax.devices()[:devices])
   )
 
@@ -80,7 +82,7 @@ def test_log_probs_are_normalised_and_blind_to_pads(model):
 
 
 def test_gradients_to_later_tokens_are_zero(model):
-  shape = network.Shape(model, V, LONGEST)
+  shape = network.NetworkSpec(model, V, LONGEST)
   params, place, rare = network.init(shape, 0), 6, 5
   tokens = np.full((1, 12), 3, np.int32)
   tokens[0, place] = rare
@@ -227,7 +229,7 @@ def test_parents_say_whom_a_continuation_goes_on_from(model):
 def test_hidden_has_every_layer(model):
   tokens, lengths = data()
   found = predictor(model)
-  last = nnx.merge(found.shape.graph, found.shape.abstract).num_layers
+  last = nnx.merge(found.spec.graph, found.spec.abstract).num_layers
   widths = {
     found.hidden(tokens, lengths, layer).shape for layer in range(-1, last + 1)
   }
@@ -238,7 +240,7 @@ def test_hidden_has_every_layer(model):
 
 
 def test_the_spec_and_the_seed_decide_the_weights(model):
-  shape = network.Shape(model, V, LONGEST)
+  shape = network.NetworkSpec(model, V, LONGEST)
   first, again, other = (network.init(shape, seed) for seed in (3, 3, 4))
   same = jax.tree.map(lambda a, b: bool((a == b).all()), first, again)
   assert all(jax.tree.leaves(same))
@@ -249,15 +251,17 @@ def test_the_spec_and_the_seed_decide_the_weights(model):
 
 
 def test_outputs_have_a_head_of_their_own(model):
-  shape = network.Shape(model, V, LONGEST, 2 * V)
+  shape = network.NetworkSpec(model, V, LONGEST, 2 * V)
   net = nnx.merge(shape.graph, network.init(shape, 0))
   tokens, _ = data()
   logits = net(jnp.asarray(tokens))
   assert logits.shape == (B, LONGEST, 2 * V)
   assert logits.dtype == np.float32
-  plain = network.Shape(model, V, LONGEST)
+  plain = network.NetworkSpec(model, V, LONGEST)
   assert shape.num_params > plain.num_params
-  head = network.Shape(model, V, LONGEST, 3 * V).num_params - shape.num_params
+  head = (
+    network.NetworkSpec(model, V, LONGEST, 3 * V).num_params - shape.num_params
+  )
   assert head % V == 0
   assert head > 0
 
@@ -265,8 +269,8 @@ def test_outputs_have_a_head_of_their_own(model):
 def test_the_untrained_control_has_weights_of_its_own(model):
   tokens, lengths = data()
   control = predictor(model).untrained(1).log_probs(tokens, lengths)
-  shape = network.Shape(model, V, LONGEST)
-  fresh = network.NetworkPredictor(
+  shape = network.NetworkSpec(model, V, LONGEST)
+  fresh = networks.NetworkPredictor(
     model, network.init(shape, 1), V, END, LONGEST
   )
   np.testing.assert_array_equal(control, fresh.log_probs(tokens, lengths))
@@ -276,7 +280,7 @@ def test_the_untrained_control_has_weights_of_its_own(model):
 def test_every_parameter_can_be_divided(model):
   auto = (jax.sharding.AxisType.Auto,) * 2
   mesh = jax.make_mesh((1, 2), ('data', 'model'), axis_types=auto)
-  shape = network.Shape(model, 2 * V, LONGEST)
+  shape = network.NetworkSpec(model, 2 * V, LONGEST)
   leaves, _ = jax.tree_util.tree_flatten_with_path(shape.abstract)
   divided = 0
   for path, leaf in leaves:

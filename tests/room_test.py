@@ -59,7 +59,7 @@ def test_worlds_models_and_metrics_that_no_memory_holds():
   refused(lambda: lattice.sample(1, 0), 'lattice', 'memory')
   world = registry.make('world', 'othello(size=4)')
   model = registry.make('model', 'transformer(width=10000000)')
-  shape = network.Shape(model, len(world.vocab), world.max_len)
+  shape = network.NetworkSpec(model, len(world.vocab), world.max_len)
   refused(lambda: shape.abstract, 'weights of transformer(width=10000000)')
   metric = compression.Metric(trials=HUGE)
   call = functools.partial(scoring._need_memory, metric, world)

@@ -57,7 +57,9 @@ def step_of(
   config = Training(objective=objective, batch=GAMES)
   aim = objectives.make(config, world)
   model, mesh = registry.make('model', spec), state.mesh(1, 1)
-  shape = network.Shape(model, len(world.vocab), world.max_len, aim.outputs)
+  shape = network.NetworkSpec(
+    model, len(world.vocab), world.max_len, aim.outputs
+  )
   shapes = state.shapes(shape)
   adam = optimiser.make(config, shapes, model.undecayed)
   abstract = state.abstract_state(shapes, adam, mesh)
@@ -159,16 +161,15 @@ def _memory(spec: str, length: int) -> float:
   import jax.numpy as jnp
   from flax import nnx
 
-  from wm.models.nn import network
-  from wm.models.serving import states
+  from wm.models.nn import network, state_heads
 
   heads = world_of().state_heads
   model = registry.make('model', spec)
-  shape = network.Shape(model, 1970, length, sum(heads))
+  shape = network.NetworkSpec(model, 1970, length, sum(heads))
 
   def loss(params: Any, tokens: jax.Array, labels: jax.Array) -> jax.Array:
     logits = nnx.merge(shape.graph, params)(tokens, jax.random.key(0))
-    return states.losses(logits, labels, heads).mean()
+    return state_heads.losses(logits, labels, heads).mean()
 
   rows = jax.ShapeDtypeStruct((GAMES, length), jnp.int32)
   labels = jax.ShapeDtypeStruct((GAMES, length, len(heads)), jnp.int32)

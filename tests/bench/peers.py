@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from wm.models.serving import states
+from wm.models.nn import state_heads
 
 EPSILON = 1e-6
 
@@ -70,7 +70,11 @@ class Transformer(nn.Module):
   """The chess Transformer; `heads` are those of the state."""
 
   def __init__(
-    self, size: int, heads: states.Heads, width: int = 128, rate: float = 0.1
+    self,
+    size: int,
+    heads: state_heads.Heads,
+    width: int = 128,
+    rate: float = 0.1,
   ) -> None:
     super().__init__()
     self.channels, self.labels = 64, heads
@@ -92,11 +96,11 @@ class Transformer(nn.Module):
 
 
 def losses(
-  logits: torch.Tensor, labels: torch.Tensor, heads: states.Heads
+  logits: torch.Tensor, labels: torch.Tensor, heads: state_heads.Heads
 ) -> torch.Tensor:
   """[] mean over tokens and heads, a call for each run of like heads."""
   total, start = 0.0, 0
-  for first, num, classes in states.runs(heads):
+  for first, num, classes in state_heads.runs(heads):
     part = logits[..., first : first + num * classes].reshape(-1, classes)
     label = labels[..., start : start + num].reshape(-1)
     total = total + functional.cross_entropy(part, label, reduction='sum')
@@ -142,7 +146,7 @@ class Slice(nn.Module):
   def __init__(
     self,
     vocab: int,
-    heads: states.Heads,
+    heads: state_heads.Heads,
     width: int = 128,
     rate: float = 0.1,
     size: int = 8,

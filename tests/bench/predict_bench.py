@@ -19,11 +19,12 @@ DRAW = rules.epsilon(0.0)  # Every token may be drawn: none ends early.
 
 def _predictor(size: str) -> core.Predictor:
   from wm.models.nn import network
+  from wm.models.serving import networks
 
   model = registry.make('model', f'transformer({size}, context=1024)')
-  shape = network.Shape(model, VOCAB, LONGEST)
+  shape = network.NetworkSpec(model, VOCAB, LONGEST)
   params = network.init(shape, 0)
-  return network.NetworkPredictor(model, params, VOCAB, core.DEAD, LONGEST)
+  return networks.NetworkPredictor(model, params, VOCAB, core.DEAD, LONGEST)
 
 
 def _cached(predictor: core.Predictor, prefixes: np.ndarray, steps: int):

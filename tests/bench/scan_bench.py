@@ -112,7 +112,7 @@ def _step(spec: str, length: int) -> tuple[Any, tuple[Any, ...], float]:
   from wm.models.nn import network
 
   model = registry.make('model', spec)
-  shape = network.Shape(model, VOCAB, length, OUTPUTS)
+  shape = network.NetworkSpec(model, VOCAB, length, OUTPUTS)
   rng = np.random.default_rng(0)
   tokens = jnp.asarray(rng.integers(1, VOCAB, (BATCH, length)))
 

@@ -99,7 +99,7 @@ def bench_state_loss() -> Iterator[harness.Line]:
   import jax
   import jax.numpy as jnp
 
-  from wm.models.serving import states
+  from wm.models.nn import state_heads
 
   world = registry.make('world', f'chess(length={PLIES})')
   games = world.sample(32, 0)
@@ -112,7 +112,7 @@ def bench_state_loss() -> Iterator[harness.Line]:
     return jnp.square(x_BLD @ w_DC).mean()
 
   def whole(w_DC: jax.Array) -> jax.Array:
-    return states.losses(x_BLD @ w_DC, labels, heads).mean()
+    return state_heads.losses(x_BLD @ w_DC, labels, heads).mean()
 
   times = {}
   for name, function in (('head', head), ('whole', whole)):

@@ -10,8 +10,9 @@ from tests import tiny
 from wm.core import registry
 from wm.evaluation import needs, statistics
 from wm.metrics import compression, distinction, next_token, probe
+from wm.models.base import family
 from wm.models.nn import network
-from wm.models.serving import states
+from wm.models.serving import networks
 
 WORLD = tiny.World()
 METRICS = (
@@ -23,10 +24,10 @@ METRICS = (
 
 def _predictor(devices):
   model = registry.make('model', 'transformer(layers=1, width=16)')
-  shape = network.Shape(model, len(WORLD.vocab), WORLD.max_len)
+  shape = network.NetworkSpec(model, len(WORLD.vocab), WORLD.max_len)
   # Large weights: probabilities far from uniform.
   params = jax.tree.map(lambda leaf: 4 * leaf, network.init(shape, 0))
-  return network.NetworkPredictor(
+  return networks.NetworkPredictor(
     model,
     params,
     len(WORLD.vocab),
@@ -53,7 +54,7 @@ def families() -> list[str]:
   return [
     name
     for name in registry.names('model')
-    if issubclass(registry.find('model', name), network.NetworkModel)
+    if issubclass(registry.find('model', name), family.NetworkModel)
   ]
 
 
@@ -80,10 +81,10 @@ def test_every_family_is_measured_by_every_kind_of_metric(family, where):
 def test_a_model_of_states_has_activations_and_no_next_token():
   world = registry.make('world', 'lattice(length=16)')
   model = registry.make('model', 'rnn(layers=1, width=16)')
-  shape = network.Shape(
+  shape = network.NetworkSpec(
     model, len(world.vocab), world.max_len, sum(world.state_heads)
   )
-  predictor = states.StateNamer(
+  predictor = networks.StateNamer(
     model, network.init(shape, 0), world, world.max_len
   )
   accuracy = probe.Metric(num=20)(predictor, world, 0)[0]

@@ -11,6 +11,7 @@ import pytest
 from wm.kernels import attention as kernel
 from wm.models import transformer
 from wm.models.nn import attention, network
+from wm.models.serving import networks
 
 SHAPE = 2, 45, 3, 8  # Three blocks of 16: the last two overlap.
 
@@ -122,8 +123,8 @@ def test_a_long_transformer_predicts_what_its_sessions_do(
   monkeypatch.setattr(attention, '_WHOLE', 16)
   monkeypatch.setattr(attention, '_BLOCK', {'cpu': 16})
   model = transformer.Model(layers=1, width=32, heads=2, positions=positions)
-  params = network.init(network.Shape(model, 30, 45), 0)
-  found = network.NetworkPredictor(model, params, 30, 1, 45)
+  params = network.init(network.NetworkSpec(model, 30, 45), 0)
+  found = networks.NetworkPredictor(model, params, 30, 1, 45)
   tokens = np.random.default_rng(0).integers(1, 30, (2, 45)).astype(np.int32)
   full = found.log_probs(tokens, np.array([45, 40]))
   session = found.session(tokens, np.array([20, 37]), 1)

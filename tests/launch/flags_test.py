@@ -214,7 +214,7 @@ def test_a_chess_model_has_the_parameters_its_header_says(flags, file):
   given = flags['found'][file]
   world = registry.make('world', given['world'])
   model = registry.make('model', given['model'])
-  shape = network.Shape(
+  shape = network.NetworkSpec(
     model, len(world.vocab), world.max_len, sum(world.state_heads)
   )
   assert (len(world.vocab), shape.outputs) == (20_482, 1_878)

@@ -29,7 +29,7 @@ def launch(root, name: str, *flags: str) -> subprocess.CompletedProcess:
 def test_weights_become_a_run_that_is_scored(root, tmp_path):
   world = registry.make('world', WORLD)
   model = transformer.Model(layers=1, width=64, context=world.max_len)
-  shape = network.Shape(model, len(world.vocab), world.max_len)
+  shape = network.NetworkSpec(model, len(world.vocab), world.max_len)
   torch.manual_seed(0)
   torch.save(
     {

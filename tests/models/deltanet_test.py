@@ -75,12 +75,12 @@ def weights(model: deltanet.Model, scale: float = 10.0) -> nnx.State:
     names = jax.tree_util.keystr(path)
     return leaf * scale if 'kernel' in names or 'table' in names else leaf
 
-  params = network.init(network.Shape(model, V, 40), 1)
+  params = network.init(network.NetworkSpec(model, V, 40), 1)
   return jax.tree_util.tree_map_with_path(enlarge, params)
 
 
 def run(model: deltanet.Model, tokens: np.ndarray, params=None) -> np.ndarray:
-  graph = network.Shape(model, V, 40).graph
+  graph = network.NetworkSpec(model, V, 40).graph
   params = weights(model) if params is None else params
   return jax.jit(lambda p: nnx.merge(graph, p)(jnp.asarray(tokens)))(params)
 
@@ -112,7 +112,9 @@ def test_every_form_is_the_same_network():
 
 def test_fresh_weights_are_the_published_ones():
   model = deltanet.Model(layers=1, width=512, heads=64, key=8)
-  flat = dict(nnx.to_flat_state(network.init(network.Shape(model, V, 9), 0)))
+  flat = dict(
+    nnx.to_flat_state(network.init(network.NetworkSpec(model, V, 9), 0))
+  )
   assert model.sizes == (64, 8, 16)
   for path, leaf in flat.items():
     if path[-1] == 'kernel':
@@ -135,14 +137,14 @@ def test_default_sizes_are_the_published_ones():
   ):  # fmt: skip
     model = deltanet.Model(layers=1, width=width)
     assert model.sizes == (heads, 48, 96)
-    params = dict(nnx.to_flat_state(network.Shape(model, V, 9).abstract))
+    params = dict(nnx.to_flat_state(network.NetworkSpec(model, V, 9).abstract))
     assert params['blocks', 0, 'mlp', 'up', 'kernel'].shape == (width, hidden)
 
 
 def test_long_sequences_far_from_training_have_finite_gradients():
   params = weights(SMALL, 100.0)
   tokens = np.random.default_rng(2).integers(1, V, (1, 700))
-  graph = network.Shape(SMALL, V, 700).graph
+  graph = network.NetworkSpec(SMALL, V, 700).graph
 
   def loss(params: nnx.State) -> jax.Array:
     logits = nnx.merge(graph, params)(jnp.asarray(tokens))
@@ -158,7 +160,7 @@ def parity(negative: bool, length: int) -> float:
   model = deltanet.Model(
     layers=1, width=16, heads=2, key=8, value=8, hidden=16, negative=negative
   )
-  shape = network.Shape(model, 4, 80)
+  shape = network.NetworkSpec(model, 4, 80)
   params = network.init(shape, 0)
   optimiser = optax.adam(1e-2)
   rng = np.random.default_rng(0)

@@ -73,7 +73,7 @@ def test_steps_are_the_sequence_to_the_last_digits(spec, monkeypatch):
     monkeypatch.setattr(jnp, 'float32', jnp.float64)
     model = registry.make('model', spec)
     object.__setattr__(model, 'dtype', 'float64')  # Not for users to ask for.
-    shape = network.Shape(model, V, LENGTH)
+    shape = network.NetworkSpec(model, V, LENGTH)
     # Larger than fresh ones, so that every part shows in the logits.
     params = jax.tree.map(lambda leaf: 3 * leaf, network.init(shape, 0))
     net = nnx.merge(shape.graph, params)

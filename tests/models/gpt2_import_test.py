@@ -12,6 +12,7 @@ from wm.core import registry
 from wm.models import transformer
 from wm.models.importers import gpt2 as gpt2_import
 from wm.models.nn import network
+from wm.models.serving import networks
 from wm.runtime import files
 from wm.training import adopt, restore
 
@@ -51,13 +52,13 @@ def test_logits_are_those_of_the_peer(tied, tmp_path):
   assert model == transformer.Model(
     layers=3, width=96, heads=4, context=CONTEXT, tied=tied
   )
-  shape = network.Shape(model, V, CONTEXT)
+  shape = network.NetworkSpec(model, V, CONTEXT)
   params = gpt2_import.params(weights, shape, np.arange(V))
   tokens = np.random.default_rng(0).integers(0, V, (5, CONTEXT))
   with torch.no_grad():
     want = theirs(torch.from_numpy(tokens)).logits
     want = torch.log_softmax(want, -1).numpy()
-  ours = network.NetworkPredictor(model, params, V, 1, CONTEXT)
+  ours = networks.NetworkPredictor(model, params, V, 1, CONTEXT)
   found = ours.log_probs(tokens.astype(np.int32), np.full(5, CONTEXT))
   assert np.ptp(want) > 5
   np.testing.assert_allclose(found, want, atol=1e-4)
@@ -76,9 +77,9 @@ def test_the_published_files_words_are_put_in_our_order(tmp_path):
   torch.save({'state_dict': state, 'epoch': 3}, path)
   weights = gpt2_import.read(path)
   model = gpt2_import.infer(weights, heads=4)
-  shape = network.Shape(model, V, CONTEXT)
+  shape = network.NetworkSpec(model, V, CONTEXT)
   params = gpt2_import.params(weights, shape, ids)
-  ours = network.NetworkPredictor(model, params, V, 1, CONTEXT)
+  ours = networks.NetworkPredictor(model, params, V, 1, CONTEXT)
   tokens = world.sample(6, 0)
   found = ours.log_probs(tokens.tokens, tokens.lengths)
   with torch.no_grad():
@@ -94,7 +95,7 @@ def test_an_import_is_a_run_that_can_be_restored(tmp_path):
   world = registry.make('world', 'lattice(size=4)')
   size = len(world.vocab)
   model = transformer.Model(layers=1, width=32, heads=2, context=world.max_len)
-  shape = network.Shape(model, size, world.max_len)
+  shape = network.NetworkSpec(model, size, world.max_len)
   table = torch.randn(size, 32)
   state = {
     'wte.weight': table,
@@ -118,7 +119,9 @@ def test_an_import_is_a_run_that_can_be_restored(tmp_path):
   assert info['step'] == 0
   weights = gpt2_import.read(tmp_path / 'state.pt')
   params = gpt2_import.params(weights, shape, np.arange(size))
-  want = network.NetworkPredictor(model, params, size, world.end, world.max_len)
+  want = networks.NetworkPredictor(
+    model, params, size, world.end, world.max_len
+  )
   rows = world.sample(4, 0)
   np.testing.assert_array_equal(
     found.log_probs(rows.tokens, rows.lengths),
@@ -128,7 +131,9 @@ def test_an_import_is_a_run_that_can_be_restored(tmp_path):
     files.claim(tmp_path / 'run', 'train', {'model': 'ngram()'})
 
 
-def network_paths(shape: network.Shape) -> list[tuple[str, tuple[int, ...]]]:
+def network_paths(
+  shape: network.NetworkSpec,
+) -> list[tuple[str, tuple[int, ...]]]:
   """Their names and shapes of a network's weights, by our own table."""
   from flax import nnx
 
@@ -172,21 +177,21 @@ def test_files_that_are_no_checkpoint(tmp_path):
 
 def test_a_model_that_does_not_fit_is_named():
   model = transformer.Model(layers=1, width=32, heads=2, context=10)
-  shape = network.Shape(model, V, 10)
+  shape = network.NetworkSpec(model, V, 10)
   good = {
     name: np.zeros(size, np.float32) for name, size in network_paths(shape)
   }
   ids = np.arange(V)
   gpt2_import.params(good, shape, ids)
-  deep = network.Shape(dataclasses.replace(model, layers=2), V, 10)
+  deep = network.NetworkSpec(dataclasses.replace(model, layers=2), V, 10)
   with pytest.raises(core.InputError, match=r'lacks h\.1\.'):
     gpt2_import.params(good, deep, ids)
   with pytest.raises(core.InputError, match='has no place for h'):
     gpt2_import.params({**good, 'h.1.x': np.zeros(1)}, shape, ids)
-  wide = network.Shape(dataclasses.replace(model, width=64), V, 10)
+  wide = network.NetworkSpec(dataclasses.replace(model, width=64), V, 10)
   with pytest.raises(core.InputError, match='takes'):
     gpt2_import.params(good, wide, ids)
   with pytest.raises(core.InputError, match='the checkpoint has 8'):
-    gpt2_import.params(good, network.Shape(model, 9, 10), np.arange(9))
+    gpt2_import.params(good, network.NetworkSpec(model, 9, 10), np.arange(9))
   with pytest.raises(core.InputError, match="such as 'z'"):
     gpt2_import.order(['<pad>', 'z'], ['<pad>', 'a'])

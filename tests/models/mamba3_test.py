@@ -73,7 +73,7 @@ def test_mamba3_is_its_recurrence(spec, rank):
 def test_a_rotation_counts_parity_for_thousands_of_steps():
   """Half a turn for each 1: what no positive decay can do."""
   model = registry.make('model', 'mamba3(layers=1, width=64, state=8)')
-  shape = network.Shape(model, 4, 50)
+  shape = network.NetworkSpec(model, 4, 50)
   params = jax.tree.map(jnp.zeros_like, network.init(shape, 0))
   net = nnx.merge(shape.graph, params).blocks[0].mixer
   ends = np.cumsum(net.sizes)
@@ -105,7 +105,7 @@ def test_a_rotation_counts_parity_for_thousands_of_steps():
 
 
 def test_mimo_starts_as_an_average_of_its_ranks():
-  shape = network.Shape(registry.make('model', MIMO), 11, 50)
+  shape = network.NetworkSpec(registry.make('model', MIMO), 11, 50)
   net = nnx.merge(shape.graph, network.init(shape, 0)).blocks[0].mixer
   for part, value in (
     (net.spread, 1 / 3),

@@ -33,7 +33,7 @@ def values(param: nnx.Param) -> np.ndarray:
 
 def mixer(spec: str) -> nnx.Module:
   """The first block's, with every parameter drawn at random."""
-  shape = network.Shape(registry.make('model', spec), 11, 50)
+  shape = network.NetworkSpec(registry.make('model', spec), 11, 50)
   rng = np.random.default_rng(0)
   params = jax.tree.map(
     lambda leaf: leaf + 0.3 * rng.normal(size=leaf.shape).astype(np.float32),
@@ -63,7 +63,7 @@ def run(net: nnx.Module, u: np.ndarray) -> np.ndarray:
 )
 def test_parameters_are_as_many_as_vafa_et_al_2025(spec, vocab_size, count):
   model = registry.make('model', spec)
-  assert network.Shape(model, vocab_size, 60).num_params == count
+  assert network.NetworkSpec(model, vocab_size, 60).num_params == count
 
 
 def test_mamba_is_its_recurrence():
@@ -109,7 +109,7 @@ def test_mamba2_is_its_recurrence():
 def test_step_sizes_are_proper_unless_asked_for_as_published():
   def step_sizes(spec: str) -> np.ndarray:
     model = registry.make('model', spec)
-    shape = network.Shape(model, 11, 50)
+    shape = network.NetworkSpec(model, 11, 50)
     net = nnx.merge(shape.graph, network.init(shape, 0)).blocks[0].mixer
     bias = values(net.dt.bias)
     return values(net.dt.kernel), np.log1p(np.exp(bias))
@@ -124,7 +124,7 @@ def test_step_sizes_are_proper_unless_asked_for_as_published():
 
 def test_initial_weights_are_as_published():
   model = registry.make('model', 'mamba2(layers=3, width=128)')
-  shape = network.Shape(model, 500, 50, 20)
+  shape = network.NetworkSpec(model, 500, 50, 20)
   net = nnx.merge(shape.graph, network.init(shape, 0))
   assert abs(values(net.embedding.table).std() - 0.02) < 1e-3
   assert (values(net.head.bias) == 0).all()

@@ -20,7 +20,7 @@ WORLD = "groups(group='z3', length={})"
 
 
 def reach(model, length=LONG):
-  shape = network.Shape(registry.make('model', model), 5, SHORT)
+  shape = network.NetworkSpec(registry.make('model', model), 5, SHORT)
   return network.reach(shape, length)
 
 
@@ -69,7 +69,7 @@ def test_a_slice_sees_a_repeated_token_where_its_path_is_a_sum():
   hidden = {}
   for path in ('values', 'sums'):
     model = registry.make('model', f'slice(layers=1, width=8, path={path!r})')
-    shape = network.Shape(model, 5, SHORT)
+    shape = network.NetworkSpec(model, 5, SHORT)
     net = nnx.merge(shape.graph, network.init(shape, 0))
     block, x = net.blocks[0], net.embed(jnp.asarray(tokens))
     u = block.before_scan(x)

@@ -13,7 +13,8 @@ from flax import nnx
 from wm import core
 from wm.core import registry
 from wm.models import lstm, rnn
-from wm.models.nn import network, recurrent
+from wm.models.base import recurrent
+from wm.models.nn import network
 
 V, LENGTH = 11, 21
 
@@ -32,14 +33,14 @@ def tokens(rows: int = 3, length: int = LENGTH) -> np.ndarray:
 
 @functools.cache
 def made(model: recurrent.RecurrentModel, outputs: int = 0) -> nnx.Module:
-  shape = network.Shape(model, V, LENGTH, outputs)
+  shape = network.NetworkSpec(model, V, LENGTH, outputs)
   return nnx.merge(shape.graph, network.init(shape, 0))
 
 
 def changed(model: recurrent.RecurrentModel, **fields) -> nnx.Module:
   """The same weights under other fields."""
   other = dataclasses.replace(model, **fields)
-  graph = network.Shape(other, V, LENGTH).graph
+  graph = network.NetworkSpec(other, V, LENGTH).graph
   return nnx.merge(graph, nnx.split(made(model))[1])
 
 
@@ -91,14 +92,14 @@ def test_a_step_costs_the_same_after_any_prefix(model):
   """What a session keeps has one size, whatever the sequence's length."""
   net = made(model)
   sizes = {
-    sum(leaf.size for leaf in jax.tree.leaves(net.branch(2, 3, size)))
+    sum(leaf.size for leaf in jax.tree.leaves(net.new_page(2, 3, size)))
     for size in (1, 7, 500)
   }
   assert len(sizes) == 1
   shared, _ = jax.eval_shape(
     net.prefill, jnp.zeros((2, 50), int), jnp.array([3, 50])
   )
-  one = jax.eval_shape(lambda: net.branch(2, 1, 1))
+  one = jax.eval_shape(lambda: net.new_page(2, 1, 1))
   assert [leaf.size for leaf in jax.tree.leaves(shared)] == [
     leaf.size for leaf in jax.tree.leaves(one)
   ]
@@ -141,7 +142,7 @@ def test_bad_fields_are_named(wrong, match):
   ],
 )
 def test_published_models_have_their_published_sizes(model, vocabulary, size):
-  assert network.Shape(model, vocabulary, 60).num_params == size
+  assert network.NetworkSpec(model, vocabulary, 60).num_params == size
 
 
 @pytest.mark.parametrize('module', [rnn, lstm])
@@ -202,7 +203,7 @@ def test_dropout_is_between_the_layers_and_only_with_a_key(module):
 @pytest.mark.parametrize('name', ['rnn', 'lstm', 'slice'])
 def test_one_batch_can_be_learned_by_heart(name):
   model = registry.make('model', f'{name}(layers=1, width=32)')
-  shape = network.Shape(model, V, 12)
+  shape = network.NetworkSpec(model, V, 12)
   params = network.init(shape, 0)
   batch = jnp.asarray(tokens(4, 12))
   rule = optax.adam(0.02)

@@ -51,7 +51,7 @@ def test_the_chess_papers_table(spec):
     given = spec.format(width=width, layers=layers, heads=heads)
     model = registry.make('model', given)
     packed, compact = (
-      network.Shape(model, size, 704, 1878) for size in (20_482, 1_970)
+      network.NetworkSpec(model, size, 704, 1878) for size in (20_482, 1_970)
     )
     assert packed.num_params == count, given
     assert compact.num_params == count - UNUSED * width, given

@@ -23,14 +23,14 @@ def tokens(rows: int = 3, length: int = 21, seed: int = 0) -> np.ndarray:
 
 @functools.cache
 def made(model: slices.Model) -> nnx.Module:
-  shape = network.Shape(model, V, 21)
+  shape = network.NetworkSpec(model, V, 21)
   return nnx.merge(shape.graph, network.init(shape, 0))
 
 
 def changed(model: slices.Model, **fields) -> nnx.Module:
   """The same weights under other fields."""
   other = dataclasses.replace(model, **fields)
-  graph = network.Shape(other, V, 21).graph
+  graph = network.NetworkSpec(other, V, 21).graph
   return nnx.merge(graph, nnx.split(made(model))[1])
 
 
@@ -54,7 +54,7 @@ def test_published_models_have_their_published_sizes(
 ):
   for size, count in ((8, blocks), (1, diagonal)):
     model = slices.Model(layers=layers, width=width, block_size=size)
-    assert network.Shape(model, 20482, 700, 1878).num_params == count
+    assert network.NetworkSpec(model, 20482, 700, 1878).num_params == count
 
 
 def test_weights_start_as_published():

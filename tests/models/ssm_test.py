@@ -11,7 +11,9 @@ from flax import nnx
 
 from wm import core
 from wm.core import registry
-from wm.models.nn import network, ssm
+from wm.models.base import ssm
+from wm.models.nn import layers, network
+from wm.models.serving import networks
 
 SPECS = (
   'mamba(layers=1, width=32, state=4)',
@@ -38,7 +40,7 @@ def model(request) -> ssm.SsmModel:
 @functools.cache
 def weights(model: ssm.SsmModel, times: float = 1.0):
   """(graph, params) of a network of 11 tokens, weights times a factor."""
-  shape = network.Shape(model, 11, 800)
+  shape = network.NetworkSpec(model, 11, 800)
   params = network.init(shape, 1)
   return shape.graph, jax.tree.map(lambda leaf: times * leaf, params)
 
@@ -51,12 +53,12 @@ def tokens(length: int, rows: int = 2) -> np.ndarray:
 @pytest.mark.parametrize('spec', PUBLISHED)
 def test_parameters_are_as_many_as_published(spec):
   plain = registry.make('model', spec)
-  for (layers, width), count in zip(SIZES, PUBLISHED[spec], strict=True):
-    model = dataclasses.replace(plain, layers=layers, width=width, state=128)
-    shape = network.Shape(model, V, 700, OUTPUTS)
+  for (depth, width), count in zip(SIZES, PUBLISHED[spec], strict=True):
+    model = dataclasses.replace(plain, layers=depth, width=width, state=128)
+    shape = network.NetworkSpec(model, V, 700, OUTPUTS)
     assert shape.num_params == count, model
     if layers == 1:
-      compact = network.Shape(model, 1970, 700, OUTPUTS)
+      compact = network.NetworkSpec(model, 1970, 700, OUTPUTS)
       assert compact.num_params == count - (V - 1970) * width
 
 
@@ -65,7 +67,7 @@ def test_chunks_change_no_logits_and_no_gradients(model):
 
   def loss(params, form: str) -> tuple[jax.Array, jax.Array]:
     other = dataclasses.replace(model, form=form, chunk=8)
-    graph = network.Shape(other, 11, 800).graph
+    graph = network.NetworkSpec(other, 11, 800).graph
     logits = nnx.merge(graph, params)(given)
     return jnp.sin(logits).mean(), logits
 
@@ -109,7 +111,7 @@ def test_700_steps_far_from_training_are_finite_and_agree(spec):
   slope, logits = jax.jit(jax.grad(loss, has_aux=True))(params)
   assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(slope))
   plain = dataclasses.replace(model, form='sequential')
-  other = network.Shape(plain, 11, 800).graph
+  other = network.NetworkSpec(plain, 11, 800).graph
   again = jax.jit(lambda params: nnx.merge(other, params)(given))(params)
   np.testing.assert_allclose(logits, again, atol=2e-5 * float(abs(again).max()))
 
@@ -120,10 +122,12 @@ def test_sessions_of_many_ranks_have_a_memory_of_constant_size():
   net = nnx.merge(graph, params)
   assert jax.tree.all(
     jax.tree.map(
-      lambda a, b: a.shape == b.shape, net.branch(2, 3, 1), net.branch(2, 3, 99)
+      lambda a, b: a.shape == b.shape,
+      net.new_page(2, 3, 1),
+      net.new_page(2, 3, 99),
     )
   )
-  found = network.NetworkPredictor(model, params, 11, 1, 800)
+  found = networks.NetworkPredictor(model, params, 11, 1, 800)
   given = tokens(30)
   full = found.log_probs(given, np.full(2, 30))
   session = found.session(given, np.array([4, 9]), 2)
@@ -155,7 +159,7 @@ def test_bfloat16_is_near_float32(spec):
   model = registry.make('model', spec)
   graph, params = weights(model)
   half = dataclasses.replace(model, dtype='bfloat16')
-  other = network.Shape(half, 11, 800).graph
+  other = network.NetworkSpec(half, 11, 800).graph
   given = tokens(40)
   run = jax.jit(
     lambda graph, params: nnx.merge(graph, params)(given), static_argnums=0
@@ -167,7 +171,6 @@ def test_bfloat16_is_near_float32(spec):
 
 
 def test_decay_of_weights_is_for_dense_maps(model):
-  from wm.models.nn import layers
 
   flat = nnx.to_flat_state(weights(model)[1])
   kept = {path[-1] for path, _ in flat if not layers.decays(path)}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from wm import core
 from wm.models import transformer
-from wm.models.nn import attention, network
+from wm.models.nn import network, rotary
 
 CHESS = transformer.Model(
   layers=2,
@@ -34,7 +34,7 @@ V = 17
 
 def turned(x: np.ndarray, position: int, published: bool) -> np.ndarray:
   """One vector [C] at a position."""
-  out = attention.rotary(
+  out = rotary.rotate(
     jnp.asarray(x, jnp.float32)[None],
     jnp.asarray(position),
     published=published,
@@ -122,7 +122,7 @@ def defined(params: dict, tokens: np.ndarray, published: bool) -> np.ndarray:
 
 @pytest.mark.parametrize('model', [CHESS, PUBLISHED])
 def test_the_chess_papers_transformer_is_its_definition(model):
-  shape = network.Shape(model, V, 12)
+  shape = network.NetworkSpec(model, V, 12)
   params = network.init(shape, 3)
   flat = {
     path: np.asarray(leaf[...], np.float64)
@@ -156,7 +156,7 @@ class _World:
 
 def test_pytorchs_initial_weights():
   model = dataclasses.replace(CHESS, width=96)
-  shape = network.Shape(model, 300, 12)
+  shape = network.NetworkSpec(model, 300, 12)
   flat = dict(nnx.to_flat_state(network.init(shape, 0)))
   assert np.std(flat['embedding', 'table'][...]) == pytest.approx(1, rel=0.02)
   for path, leaf in flat.items():
@@ -171,7 +171,7 @@ def test_pytorchs_initial_weights():
 def test_biases_are_a_field_of_their_own():
   def biases(**fields) -> set:
     model = transformer.Model(layers=1, width=8, **fields)
-    shape = network.Shape(model, V, 4, 5)
+    shape = network.NetworkSpec(model, V, 4, 5)
     return {
       path[-2]
       for path, _ in nnx.to_flat_state(shape.abstract)

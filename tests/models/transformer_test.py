@@ -12,7 +12,8 @@ from tests import tiny
 from wm import core
 from wm.core import registry
 from wm.models import transformer
-from wm.models.nn import attention, layers, network
+from wm.models.nn import layers, network, rotary
+from wm.models.serving import networks, tiles
 
 LLAMA = transformer.Model(
   positions='rotary', norm='rms', mlp='swiglu', tied=False
@@ -23,11 +24,13 @@ SMALL = transformer.Model(layers=2, width=32, heads=2)
 def test_the_published_model_has_its_published_size():
   model = transformer.Model(layers=12, width=768, heads=12, context=1024)
   # Vafa et al. 2024: '89.3 M'; 4,579 nodes, 8 directions, end and pad.
-  assert network.Shape(model, 4589, 102).num_params == 89_366_784
+  assert network.NetworkSpec(model, 4589, 102).num_params == 89_366_784
 
 
 def test_llama_style_has_no_biases_and_its_own_head():
-  shape = network.Shape(dataclasses.replace(LLAMA, width=48, heads=2), 50, 30)
+  shape = network.NetworkSpec(
+    dataclasses.replace(LLAMA, width=48, heads=2), 50, 30
+  )
   names = {
     '.'.join(map(str, path)) for path, _ in nnx.to_flat_state(shape.abstract)
   }
@@ -63,7 +66,7 @@ def test_scan_and_remat_change_no_value_and_no_gradient(plain):
   key = jax.random.key(1) if plain.dropout else None
 
   def run(model: transformer.Model):
-    shape = network.Shape(model, 30, 9)
+    shape = network.NetworkSpec(model, 30, 9)
     params = network.init(shape, 0)
     value, gradient = jax.jit(
       jax.value_and_grad(lambda p: loss(nnx.merge(shape.graph, p), tokens, key))
@@ -83,7 +86,7 @@ def test_scan_and_remat_change_no_value_and_no_gradient(plain):
 
 
 def test_dropout_needs_a_key_and_uses_it():
-  shape = network.Shape(dataclasses.replace(SMALL, dropout=0.5), 30, 12)
+  shape = network.NetworkSpec(dataclasses.replace(SMALL, dropout=0.5), 30, 12)
   params = network.init(shape, 0)
   tokens = jnp.ones((2, 8), jnp.int32)
 
@@ -108,8 +111,8 @@ def test_dropout_keeps_the_mean():
   'model', [LLAMA, dataclasses.replace(SMALL, scan=True, remat=True)]
 )
 def test_sessions_of_other_styles(model):
-  shape = network.Shape(model, 30, 40)
-  found = network.NetworkPredictor(model, network.init(shape, 2), 30, 1, 40)
+  shape = network.NetworkSpec(model, 30, 40)
+  found = networks.NetworkPredictor(model, network.init(shape, 2), 30, 1, 40)
   tokens = np.random.default_rng(0).integers(1, 30, (3, 40)).astype(np.int32)
   full = found.log_probs(tokens, np.full(3, 40))
   session = found.session(tokens, np.array([4, 9, 1]), 2)
@@ -127,8 +130,8 @@ def test_a_scan_predicts_what_plain_blocks_predict():
   found = []
   for scan in (False, True):
     model = dataclasses.replace(SMALL, scan=scan)
-    params = network.init(network.Shape(model, 30, 20), 5)
-    predictor = network.NetworkPredictor(model, params, 30, 1, 20)
+    params = network.init(network.NetworkSpec(model, 30, 20), 5)
+    predictor = networks.NetworkPredictor(model, params, 30, 1, 20)
     found.append(predictor.log_probs(tokens, lengths))
     hidden = predictor.hidden(tokens, lengths, 2)
   np.testing.assert_array_equal(found[0], found[1])
@@ -137,9 +140,9 @@ def test_a_scan_predicts_what_plain_blocks_predict():
 
 def test_long_continuations_cross_pieces_and_a_wide_network_has_them():
   model = transformer.Model(layers=1, width=128, heads=4)
-  shape = network.Shape(model, 40, 80)
-  found = network.NetworkPredictor(model, network.init(shape, 0), 40, 1, 80)
-  assert shape.network.piece(80) == 32
+  shape = network.NetworkSpec(model, 40, 80)
+  found = networks.NetworkPredictor(model, network.init(shape, 0), 40, 1, 80)
+  assert shape.network.page_size(80) == 32
   tokens = np.random.default_rng(0).integers(1, 40, (2, 80)).astype(np.int32)
   full = found.log_probs(tokens, np.full(2, 80))
   session = found.session(tokens, np.array([3, 5]), 1)
@@ -152,12 +155,12 @@ def test_long_continuations_cross_pieces_and_a_wide_network_has_them():
 
 def test_a_row_in_a_longer_piece_keeps_its_bits():
   model = transformer.Model(layers=1, width=128, heads=4)
-  shape = network.Shape(model, 40, 80)
-  found = network.NetworkPredictor(model, network.init(shape, 0), 40, 1, 80)
+  shape = network.NetworkSpec(model, 40, 80)
+  found = networks.NetworkPredictor(model, network.init(shape, 0), 40, 1, 80)
   tokens = np.random.default_rng(0).integers(1, 40, (2, 80)).astype(np.int32)
   short = found.session(tokens[:1], np.array([5]), 2)
   both = found.session(tokens, np.array([5, 5]), 2)
-  for k in range(40):  # The other row goes beyond the first piece.
+  for k in range(40):  # The other row goes beyond the first page.
     both.advance(np.array([[core.DEAD] * 2, [2 + k % 3] * 2]))
   for k in range(6):
     np.testing.assert_array_equal(both.log_probs()[:1], short.log_probs())
@@ -166,13 +169,11 @@ def test_a_row_in_a_longer_piece_keeps_its_bits():
 
 
 def test_lengths_in_buckets_do_not_change_a_row(monkeypatch):
-  from wm.models.serving import sessions
-
-  monkeypatch.setattr(sessions, 'SMALL', 0)
-  sessions.buckets.cache_clear()
-  shape = network.Shape(dataclasses.replace(SMALL, layers=1), 30, 43)
-  assert sessions.buckets(shape).tolist() == [11, 22, 33, 43]
-  found = network.NetworkPredictor(
+  monkeypatch.setattr(tiles, 'SMALL', 0)
+  tiles.buckets.cache_clear()
+  shape = network.NetworkSpec(dataclasses.replace(SMALL, layers=1), 30, 43)
+  assert tiles.buckets(shape).tolist() == [11, 22, 33, 43]
+  found = networks.NetworkPredictor(
     shape.model, network.init(shape, 0), 30, 1, 43
   )
   tokens = np.random.default_rng(0).integers(1, 30, (9, 43)).astype(np.int32)
@@ -187,7 +188,7 @@ def test_lengths_in_buckets_do_not_change_a_row(monkeypatch):
     np.testing.assert_allclose(
       session.log_probs()[row, 0], full[row, length - 1], atol=1e-5
     )
-  sessions.buckets.cache_clear()
+  tiles.buckets.cache_clear()
 
 
 def test_bfloat16_is_near_float32():
@@ -195,9 +196,9 @@ def test_bfloat16_is_near_float32():
   found = []
   for dtype in ('float32', 'bfloat16'):
     model = dataclasses.replace(SMALL, dtype=dtype)
-    params = network.init(network.Shape(model, 30, 20), 5)
+    params = network.init(network.NetworkSpec(model, 30, 20), 5)
     assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(params))
-    predictor = network.NetworkPredictor(model, params, 30, 1, 20)
+    predictor = networks.NetworkPredictor(model, params, 30, 1, 20)
     found.append(predictor.log_probs(tokens, np.full(3, 20)))
     session = predictor.session(tokens, np.full(3, 9), 2)
     session.advance(np.repeat(tokens[:, 9:10], 2, axis=1))
@@ -212,8 +213,8 @@ def test_rotary_scores_depend_on_distance_alone():
   x, y = np.random.default_rng(0).normal(size=(2, 1, 1, 8)).astype(np.float32)
 
   def score(first: int, second: int) -> float:
-    q = attention.rotary(jnp.asarray(x), jnp.full((1,), first))
-    k = attention.rotary(jnp.asarray(y), jnp.full((1,), second))
+    q = rotary.rotate(jnp.asarray(x), jnp.full((1,), first))
+    k = rotary.rotate(jnp.asarray(y), jnp.full((1,), second))
     return float((q * k).sum())
 
   assert score(7, 3) == pytest.approx(score(104, 100), abs=1e-4)
@@ -238,7 +239,7 @@ def test_partition_specs(path, shape, spec):
 
 
 def test_weight_decay_is_for_matrices():
-  shape = network.Shape(dataclasses.replace(SMALL, scan=True), 30, 20)
+  shape = network.NetworkSpec(dataclasses.replace(SMALL, scan=True), 30, 20)
   decayed = {
     path[-2]
     for path, _ in nnx.to_flat_state(shape.abstract)

@@ -104,7 +104,7 @@ def test_the_restored_predictor_has_the_loss_that_was_reported(trained):
 
 def test_pads_and_the_prompt_are_left_out_of_the_sums():
   model = toy.Model(dropout=0.0)
-  shape = network.Shape(model, 8, 12)
+  shape = network.NetworkSpec(model, 8, 12)
   net = network.nnx.merge(shape.graph, network.init(shape, 0))
   rng = np.random.default_rng(0)
   tokens = rng.integers(1, 8, (3, 9)).astype(np.int32)

@@ -13,8 +13,8 @@ from wm import core
 from wm.core import registry
 from wm.data import batches, sampling, store
 from wm.metrics import exactness
-from wm.models.nn import network
-from wm.models.serving import states
+from wm.models.nn import network, state_heads
+from wm.models.serving import networks
 from wm.training import config as config_lib
 from wm.training import feed, loop, objectives, restore, state
 from wm.training.config import Training
@@ -93,10 +93,10 @@ def test_losses_by_hand():
     named[..., k] = part.argmax(-1)
     first += classes
   heads = world.state_heads
-  act = jax.jit(functools.partial(states.losses, heads=heads))
+  act = jax.jit(functools.partial(state_heads.losses, heads=heads))
   found = act(logits, labels)
   np.testing.assert_allclose(found, want, rtol=1e-5)
-  np.testing.assert_array_equal(states.likeliest(logits, heads), named)
+  np.testing.assert_array_equal(state_heads.likeliest(logits, heads), named)
   real = np.arange(tokens.shape[1]) < lengths[:, None]
   given = judged(aim, logits, tokens, (jnp.asarray(labels),))
   sums = np.asarray(aim.evaluation(given, jnp.asarray(lengths)))
@@ -234,7 +234,7 @@ def test_the_restored_predictor_is_as_exact_as_was_reported(trained):
   out, summary = trained
   predictor, info = restore.load(out, 'last')
   assert info['run']['objective'] == 'state'
-  assert isinstance(predictor, states.StateNamer)
+  assert isinstance(predictor, networks.StateNamer)
   world, held = tiny.World(), store.open(out / 'data' / 'heldout').read(0, 99)
   metric = exactness.Metric(num=99, data=str(out / 'data' / 'heldout'))
   scores = {s.quantity: s for s in metric(predictor, world, 0)}
@@ -265,7 +265,7 @@ def test_a_network_of_states_gives_no_next_token(trained):
   assert isinstance(predictor, core.HiddenStates)
   control = predictor.untrained(1)
   assert control.states(*tokens).shape == (1, 2, 1)
-  assert control.shape == predictor.shape
+  assert control.spec == predictor.spec
 
 
 def test_a_next_token_model_names_no_states(trained, tmp_path):
@@ -297,10 +297,10 @@ def test_a_world_without_labels_is_named():
 
   with pytest.raises(core.InputError, match='no labels'):
     objectives.State(Bare())
-  shape = network.Shape(toy.Model(), 8, 12, 5)
+  shape = network.NetworkSpec(toy.Model(), 8, 12, 5)
   params = network.init(shape, 0)
   with pytest.raises(core.InputError, match='no labels'):
-    states.StateNamer(toy.Model(), params, Bare(), 12)
+    networks.StateNamer(toy.Model(), params, Bare(), 12)
 
 
 @pytest.mark.parametrize('scale', [1.0, 30.0])
@@ -329,7 +329,7 @@ def test_small_and_large_losses_keep_their_digits(scale):
       slope[:, first : first + classes] = share
       first += classes
     truth = jnp.asarray(labels)
-    act = jax.jit(functools.partial(states.losses, heads=heads))
+    act = jax.jit(functools.partial(state_heads.losses, heads=heads))
     losses, back = jax.vjp(act, jnp.asarray(given), truth)
     np.testing.assert_allclose(losses, want, rtol=3e-5, atol=1e-30)
     found = back(jnp.ones_like(losses))[0]
@@ -358,7 +358,7 @@ def test_one_batch_is_learned_to_exact_states(tmp_path, spec):
   assert sums[-1] == sums[1] == lengths.sum(), sums[-1] / sums[1]
   assert float(report[0] / report[1]) < 0.02
   params = jax.device_get(state.tree(trainer.shape, now.params))
-  predictor = states.StateNamer(model, params, world, world.max_len)
+  predictor = networks.StateNamer(model, params, world, world.max_len)
   np.testing.assert_array_equal(
     predictor.states(tokens, lengths), world.sequence_labels(tokens, lengths)
   )

@@ -70,7 +70,7 @@ def test_one_step_of_warm_up():
 
 
 def paths() -> list[str]:
-  shape = network.Shape(toy.Model(), len(tiny.VOCAB), 12)
+  shape = network.NetworkSpec(toy.Model(), len(tiny.VOCAB), 12)
   return list(state.shapes(shape))
 
 
@@ -85,7 +85,7 @@ def test_decay_leaves_biases_norms_and_embeddings():
 
 def test_a_family_may_leave_parameters_out_of_any_decay():
   model = registry.make('model', 'deltanet(layers=1, width=64, key=8)')
-  found = state.shapes(network.Shape(model, 9, 12))
+  found = state.shapes(network.NetworkSpec(model, 9, 12))
   for decay_all in (False, True):
     mask = optimiser.decay_mask(found, decay_all, model.undecayed)
     kept = {path for path, on in mask.items() if not on}

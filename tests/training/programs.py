@@ -83,7 +83,7 @@ def compiled(
   world = registry.make('world', 'connect4()')
   config = Training(objective=objective, steps=10, warmup=0)
   aim = objectives.make(config, world)
-  shape = network.Shape(
+  shape = network.NetworkSpec(
     registry.make('model', spec), len(world.vocab), 42, aim.outputs
   )
   shapes = state.shapes(shape)

@@ -78,7 +78,9 @@ def copy(folder, name) -> pathlib.Path:
 
 def arrays(run) -> dict[str, np.ndarray]:
   """Everything in the last checkpoint of a run."""
-  shape = network.Shape(toy.Model(), len(tiny.VOCAB), tiny.World().max_len)
+  shape = network.NetworkSpec(
+    toy.Model(), len(tiny.VOCAB), tiny.World().max_len
+  )
   shapes = state.shapes(shape)
   config = Training(**CONFIG)
   mesh = state.mesh(1, 1)

@@ -22,7 +22,7 @@ def test_header_counts_the_parameters(path):
   ((said, task),) = re.findall(
     r'^# ([\d,]+) parameters on ([^(]+) \(', text, re.MULTILINE
   )
-  shape = network.Shape(registry.make('model', spec), *TASKS[task])
+  shape = network.NetworkSpec(registry.make('model', spec), *TASKS[task])
   assert f'{shape.num_params:,}' == said
   assert f'sizes/{path.name}' in text
 

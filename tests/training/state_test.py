@@ -21,7 +21,7 @@ def run(spec: str, mesh_size: tuple[int, int], steps: int = 3):
   """Reports [steps, 6] and the state after a few steps on random tokens."""
   config = Training(steps=steps, warmup=0)
   model = registry.make('model', MODEL.format(spec))
-  shape = network.Shape(model, len(tiny.VOCAB), 16)
+  shape = network.NetworkSpec(model, len(tiny.VOCAB), 16)
   shapes, mesh = state.shapes(shape), state.mesh(*mesh_size)
   transform = optimiser.make(config, shapes)
   abstract = state.abstract_state(shapes, transform, mesh)
@@ -91,7 +91,7 @@ def test_a_mesh_takes_all_devices_unless_told():
 
 def test_flattened_parameters_come_back():
   model = registry.make('model', MODEL.format('scan=True'))
-  shape = network.Shape(model, 8, 12)
+  shape = network.NetworkSpec(model, 8, 12)
   params = network.init(shape, 0)
   flat = state.flatten(params)
   assert 'embedding.table' in flat

@@ -13,6 +13,7 @@ from flax import nnx
 
 from tests import tiny
 from wm.data import sampling
+from wm.models.base import family
 from wm.models.nn import layers, network
 
 WORLD, MODEL = 'tiny()', 'toy()'
@@ -25,7 +26,7 @@ class Network(network.Network):
     self, model: Model, vocab_size: int, rngs: nnx.Rngs, outputs: int = 0
   ):
     self.rate = model.dropout
-    self.embedding = layers.Table(vocab_size, model.width, rngs)
+    self.embedding = layers.Embedding(vocab_size, model.width, rngs)
     self.mlp = layers.Mlp(model.width, 'gelu', rngs, bias=True, scale=0.1)
     self.final = layers.Norm(model.width, 'layer')
     shape = (model.width,), (outputs,)
@@ -42,7 +43,7 @@ class Network(network.Network):
 
 
 @dataclasses.dataclass(frozen=True)
-class Model(network.NetworkModel):
+class Model(family.NetworkModel):
   """The toy network."""
 
   version: ClassVar[str] = '1'

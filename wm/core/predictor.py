@@ -14,14 +14,12 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from wm.core.basics import CAPPED, DEAD, ENDED, PAD, STUCK, uniforms
-
-if TYPE_CHECKING:
-  from wm.core.world import World
+from wm.core.world import World
 
 Tokens = tuple[int, ...]  # Ids of one sequence.
 YES, NO, NO_ANSWER = 1, 0, -1  # Of predictors that only answer.

@@ -19,7 +19,8 @@ from flax import nnx
 
 from wm import core
 from wm.kernels.scan import delta_rule as scan_delta
-from wm.models.nn import convolution, layers, recurrent
+from wm.models.base import recurrent
+from wm.models.nn import layers
 
 EPSILON = 1e-6
 
@@ -54,8 +55,7 @@ class Model(recurrent.RecurrentModel):
   def __post_init__(self) -> None:
     super().__post_init__()
     self.choose('form', scan_delta.FORMS)
-    for field in ('heads', 'key', 'value', 'hidden', 'chunk'):
-      self.at_least(field, 0)
+    self.at_least(0, 'heads', 'key', 'value', 'hidden', 'chunk')
     if min(self.sizes) < 1:
       raise core.InputError(
         f'deltanet: width={self.width} leaves no key for each of '
@@ -138,9 +138,7 @@ class Mixer(nnx.Module):
       width, (heads, self.mixed + value), rngs, bias=False
     )
     self.rates = layers.Linear(width, (2, heads), rngs, bias=False)
-    self.convolution = convolution.Convolution(
-      heads * self.mixed, rngs, bias=False
-    )
+    self.convolution = layers.Convolution(heads * self.mixed, rngs, bias=False)
     rates = jax.random.uniform(
       rngs.params(), (heads,), minval=1e-6, maxval=16.0
     )

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from wm.models import rnn
-from wm.models.nn import recurrent
+from wm.models.base import recurrent
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,8 @@ import jax.numpy as jnp
 from flax import nnx
 
 from wm.kernels.scan import selective as scan_selective
-from wm.models.nn import convolution, layers, ssm
+from wm.models.base import ssm
+from wm.models.nn import layers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Mixer(ssm.Mixer):
     inner, state = model.inner, model.state
     self.rank = -(-model.width // 16)
     self.up = layers.Linear((model.width,), (2 * inner,), rngs)
-    self.conv = convolution.Convolution(inner, rngs, init='torch')
+    self.conv = layers.Convolution(inner, rngs, init='torch')
     outputs = self.rank + 2 * state
     self.select = layers.Linear((inner,), (outputs,), rngs, bias=False)
     self.norm_dt = layers.Norm(self.rank, 'rms', ssm.EPSILON)

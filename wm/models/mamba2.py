@@ -16,7 +16,8 @@ import jax.numpy as jnp
 from flax import nnx
 
 from wm.kernels.scan import state_space as scan_ssd
-from wm.models.nn import convolution, layers, ssm
+from wm.models.base import ssm
+from wm.models.nn import layers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,11 +40,10 @@ class HeadModel(ssm.SsmModel):
   def __post_init__(self) -> None:
     super().__post_init__()
     self.choose('weights', ('torch', 'normal'))
-    self.at_least('channels', 1)
-    self.at_least('mlp', 0)
+    self.at_least(1, 'channels')
+    self.at_least(0, 'mlp')
     if self.inner % self.channels:
-      raise ssm.error(
-        self,
+      raise self.error(
         f'width={self.width} times expand={self.expand} is not a multiple of '
         f'channels={self.channels}',
       )
@@ -95,7 +95,7 @@ class Mixer(ssm.Mixer):
     self.up = layers.Linear(
       (model.width,), (outputs,), rngs, bias=False, init=model.init
     )
-    self.conv = convolution.Convolution(inner + 2 * state, rngs, init='torch')
+    self.conv = layers.Convolution(inner + 2 * state, rngs, init='torch')
     self.dt_bias = nnx.Param(ssm.step_bias(heads, rngs))
     rates = jax.random.uniform(rngs.params(), (heads,), minval=1, maxval=16)
     self.log_rate = nnx.Param(jnp.log(rates))

@@ -19,7 +19,8 @@ from flax import nnx
 
 from wm.kernels.scan import state_space as scan_ssd
 from wm.models import mamba2
-from wm.models.nn import layers, recurrent, ssm, turning
+from wm.models.base import recurrent, ssm
+from wm.models.nn import layers, rotary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,9 +38,9 @@ class Model(mamba2.HeadModel):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    self.at_least('rank', 1)
+    self.at_least(1, 'rank')
     if self.state % 4:
-      raise ssm.error(self, f'state={self.state} is not a multiple of 4')
+      raise self.error(f'state={self.state} is not a multiple of 4')
 
   def block(self, number: int, rngs: nnx.Rngs) -> ssm.Block:
     """One block."""
@@ -143,8 +144,8 @@ class Mixer(ssm.Mixer):
     """See `recurrent.Block`."""
     rates = self.rates(x_BLD)
     dt = ssm.used(rates.dt, lengths_B)
-    moved = turning.within(dt[..., None] * rates.rate[..., None, :])
-    turns = jax.lax.associative_scan(turning.add, moved, axis=1)
+    moved = rotary.within(dt[..., None] * rates.rate[..., None, :])
+    turns = jax.lax.associative_scan(rotary.add, moved, axis=1)
     given, weights = _Given(x_BLD, turns), self.weights()
     # The next step's share of this input; nothing comes after the last.
     late = jnp.pad(((1 - rates.share) * dt)[:, 1:], ((0, 0), (0, 1), (0, 0)))
@@ -170,8 +171,8 @@ class Mixer(ssm.Mixer):
     rates, weights = self.rates(x_XD), self.weights()
     h, last_x, last_b, turns = state_X
     dt = rates.dt
-    moved = turning.within(dt[..., None] * rates.rate[..., None, :])
-    turns = turning.add(turns, moved)
+    moved = rotary.within(dt[..., None] * rates.rate[..., None, :])
+    turns = rotary.add(turns, moved)
     late = ((1 - rates.share) * dt)[..., None, None]
     h = h + late * scan_ssd.outer(_spread(weights, last_x), last_b)
     (x, b, c), read = self.ends.read(weights, _Given(x_XD, turns))
@@ -192,7 +193,7 @@ class Mixer(ssm.Mixer):
     )
 
   def weights(self) -> dict[str, jax.Array]:
-    """Parameters of what is done step by step, N in `turning.pairs`' order."""
+    """Parameters of what is done step by step, N in `rotary.pairs`' order."""
     names = 'skip', 'spread', 'gates', 'collect'
     parts = {name: getattr(self, name) for name in names}
     weights = {name: w[...] for name, w in parts.items() if w is not None}
@@ -200,10 +201,10 @@ class Mixer(ssm.Mixer):
     return weights | {
       'up': self.up.kernel[:, : sum(self.sizes[:4])],
       'down': self.down.kernel[...],
-      'scale_b': turning.pairs(self.norm_b.scale[...], rank),
-      'scale_c': turning.pairs(self.norm_c.scale[...], rank),
-      'bias_b': turning.pairs(self.bias_b[...], rank),
-      'bias_c': turning.pairs(self.bias_c[...], rank),
+      'scale_b': rotary.pairs(self.norm_b.scale[...], rank),
+      'scale_c': rotary.pairs(self.norm_c.scale[...], rank),
+      'bias_b': rotary.pairs(self.bias_b[...], rank),
+      'bias_c': rotary.pairs(self.bias_c[...], rank),
     }
 
   @property
@@ -218,7 +219,7 @@ def _parts(model: Model, weights: dict[str, jax.Array], given: _Given) -> _Read:
   size = model.rank * model.state
   gate, x, b, c = ssm.split(wide, model.inner, model.inner, size, size)
   b, c = (
-    turning.turned(
+    rotary.turned(
       _normed(model, part, weights[f'scale_{name}']),
       weights[f'bias_{name}'],
       given.turns,
@@ -260,9 +261,7 @@ def _spread(weights: dict[str, jax.Array], x_XHP: jax.Array) -> jax.Array:
 
 
 def _normed(model: Model, b_XC: jax.Array, scale_N: jax.Array) -> jax.Array:
-  """RMS norm of each rank [..., R, N] float32, in `turning.pairs`' order."""
-  b = turning.pairs(
-    ssm.heads(b_XC.astype(jnp.float32), model.state), model.rank
-  )
+  """RMS norm of each rank [..., R, N] float32, in `rotary.pairs`' order."""
+  b = rotary.pairs(ssm.heads(b_XC.astype(jnp.float32), model.state), model.rank)
   b *= jax.lax.rsqrt(jnp.square(b).mean(-1, keepdims=True) + ssm.EPSILON)
   return (b * ssm.along(scale_N, b)).astype(b_XC.dtype).astype(jnp.float32)

@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from wm.models.nn import layers, recurrent
+from wm.models.base import recurrent
+from wm.models.nn import layers
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,7 +24,8 @@ from flax import nnx
 
 from wm import core
 from wm.kernels import scan
-from wm.models.nn import layers, recurrent
+from wm.models.base import recurrent
+from wm.models.nn import layers
 
 # Tokens whose transitions are held at once, by form; chunks are made again in
 # the backward pass. Steps on a CPU (width 128, blocks of 8, training a layer
@@ -69,8 +70,8 @@ class Model(recurrent.RecurrentModel):
     self.choose('transition', _TRANSITIONS)
     self.choose('path', ('values', 'sums'))
     self.choose('form', scan.FORMS)
-    self.at_least('block_size', 1)
-    self.at_least('chunk', 0)
+    self.at_least(1, 'block_size')
+    self.at_least(0, 'chunk')
     if self.width % self.block_size:
       raise core.InputError(
         f'slice: block_size={self.block_size}; expected a divisor of width='

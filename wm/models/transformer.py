@@ -18,11 +18,11 @@ import jax.numpy as jnp
 from flax import nnx
 
 from wm import core
-from wm.models.nn import attention, layers
-from wm.models.nn import network as network_lib
+from wm.models.base import family
+from wm.models.nn import attention, layers, network, rotary
 
 _CHOICES = {
-  'positions': ('learned', *attention.ROTARY),
+  'positions': ('learned', *rotary.KINDS),
   'norm': ('layer', 'rms'),
   'mlp': ('gelu', 'gelu_erf', 'swiglu'),
   'biases': (None, True, False),
@@ -32,7 +32,7 @@ _CHOICES = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Model(network_lib.NetworkModel):
+class Model(family.NetworkModel):
   """A transformer's size and style.
 
   Attributes:
@@ -40,7 +40,7 @@ class Model(network_lib.NetworkModel):
     width: D, of the residual stream.
     heads: 0 is one for every 64 of width.
     positions: 'learned', 'rotary', or 'rotary_published', the faulty one of
-      `attention.rotary`.
+      `rotary.rotate`.
     norm: 'layer' or 'rms'.
     epsilon: of the norms.
     mlp: 'gelu', 'gelu_erf' (exact) or 'swiglu'.
@@ -96,7 +96,7 @@ class Model(network_lib.NetworkModel):
         f'transformer: ratio={self.ratio}, epsilon={self.epsilon}; expected a '
         'ratio of at least 0 and an epsilon above 0'
       )
-    channels = 2 if self.positions in attention.ROTARY else 1
+    channels = 2 if self.positions in rotary.KINDS else 1
     if self.width % (self.num_heads * channels):
       raise core.InputError(
         f'transformer: width={self.width} is not a multiple of '
@@ -129,9 +129,7 @@ class Model(network_lib.NetworkModel):
     context = self.context or max_len
     return Transformer(self, vocab_size, context, rngs, outputs)
 
-  def serving(
-    self, params: nnx.State
-  ) -> tuple[network_lib.NetworkModel, nnx.State]:
+  def serving(self, params: nnx.State) -> tuple[family.NetworkModel, nnx.State]:
     """Without the scan: a step would copy each layer out of the stack."""
     if not self.scan:
       return self, params
@@ -181,7 +179,7 @@ class Block(nnx.Module):
     return self.feed(x_BLD, keys[2]), cache
 
 
-class Transformer(network_lib.Network):
+class Transformer(network.Network):
   """Embedding, blocks, final norm and head."""
 
   def __init__(
@@ -194,10 +192,12 @@ class Transformer(network_lib.Network):
   ):
     self.model = model
     init = model.linear_init
-    self.embedding = layers.Table(vocab_size, model.width, rngs, init=init)
+    self.embedding = layers.Embedding(vocab_size, model.width, rngs, init=init)
     learned = model.positions == 'learned'
     self.positions = (
-      layers.Table(context, model.width, rngs, init=init) if learned else None
+      layers.Embedding(context, model.width, rngs, init=init)
+      if learned
+      else None
     )
     blocks = [Block(model, rngs) for _ in range(model.layers)]
     self.blocks = _stack(blocks) if model.scan else nnx.List(blocks)
@@ -298,50 +298,50 @@ class Transformer(network_lib.Network):
     """Keys and values [R, H, P, C] of each block, and logits [R, V]."""
     positions = jnp.arange(tokens_RP.shape[1])[None]
     x_RPD = self.embed(tokens_RP, jnp.broadcast_to(positions, tokens_RP.shape))
-    shared = []
+    prefix = []
     for block in self.unstacked():
       x_RPD, cache = block(x_RPD)
-      shared.append(tuple(leaf.swapaxes(1, 2) for leaf in cache))
+      prefix.append(tuple(leaf.swapaxes(1, 2) for leaf in cache))
     last = jnp.take_along_axis(x_RPD, lengths_R[:, None, None] - 1, axis=1)
-    return shared, self.logits(last[:, 0])
+    return prefix, self.logits(last[:, 0])
 
-  def piece(self, steps: int) -> int:
-    """Narrow networks gain less by short pieces than it takes to compile."""
-    return min(32 if self.model.width >= 128 else 128, steps)
+  def page_size(self, max_len: int) -> int:
+    """Narrow networks gain less by short pages than it takes to compile."""
+    return min(32 if self.model.width >= 128 else 128, max_len)
 
-  def branch(self, rows: int, num: int, size: int) -> Any:
-    """An empty piece of each block's cache; see `Attention.branch`."""
+  def new_page(self, rows: int, num: int, size: int) -> Any:
+    """An empty page of each block's cache; see `Attention.new_page`."""
     return [
-      block.attention.branch(rows, num, size, self.model.dtype)
+      block.attention.new_page(rows, num, size, self.model.dtype)
       for block in self.unstacked()
     ]
 
-  def step(
+  def decode(
     self,
-    shared: Any,
-    own: list[Any],
+    prefix: Any,
+    pages: list[Any],
     tokens_RM: jax.Array,
-    before_R: jax.Array,
-    count_RM: jax.Array,
+    prefix_len_R: jax.Array,
+    added_RM: jax.Array,
     moved_RM: jax.Array,
   ) -> tuple[list[Any], jax.Array]:
     """Caches after one token of each continuation, and logits [R, M, V]."""
-    del moved_RM  # What is written past a continuation's count is not seen.
-    x_RMD = self.embed(tokens_RM, before_R[:, None] + count_RM)
+    del moved_RM  # What is written past a continuation's length is not seen.
+    x_RMD = self.embed(tokens_RM, prefix_len_R[:, None] + added_RM)
     after = []
     for number, block in enumerate(self.unstacked()):
-      y_RMD, pieces = block.attention.step(
+      y_RMD, written = block.attention.decode(
         block.before_attention(x_RMD),
-        shared[number],
-        [piece[number] for piece in own],
-        before_R,
-        count_RM,
+        prefix[number],
+        [page[number] for page in pages],
+        prefix_len_R,
+        added_RM,
       )
       x_RMD = block.feed(x_RMD + y_RMD)
-      after.append(pieces)
-    return [list(piece) for piece in zip(*after, strict=True)], self.logits(
-      x_RMD
-    )
+      after.append(written)
+    # By blocks, then pages -> by pages, then blocks.
+    pages = [list(page) for page in zip(*after, strict=True)]
+    return pages, self.logits(x_RMD)
 
   def unstacked(self) -> list[Block]:
     """The blocks one by one, also where a scan has them stacked."""

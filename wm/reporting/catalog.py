@@ -85,9 +85,9 @@ def parameters(thing: Any, vocab_size: int, max_len: int) -> int | None:
   """Parameters of a plug-in that is a network; None of any other."""
   if not isinstance(thing, core.Trainable):
     return None
-  from wm.models.nn import network  # Only networks are built of weights.
+  from wm.models.nn import network
 
-  return network.Shape(thing, vocab_size, max_len).num_params
+  return network.NetworkSpec(thing, vocab_size, max_len).num_params
 
 
 def _summary(thing: Any) -> str:

@@ -49,7 +49,7 @@ def gpt2(
     known = registry.make('model', model)
     if not isinstance(known, type(gpt2_import.infer(weights))):
       raise core.InputError(f'{model!r} is no transformer(...)')
-  shape = network.Shape(known, len(place.vocab), place.max_len)
+  shape = network.NetworkSpec(known, len(place.vocab), place.max_len)
   params = gpt2_import.params(weights, shape, _ids(place, vocab))
   files.claim(out, config.STAGE, _describe(path, place, known))
   kept = checkpoints.Checkpoints(out, read_only=False)

@@ -193,7 +193,7 @@ class Trainer:
       feed_lib.MULTIPLE,
     )
     self.objective = objectives.make(training, world)
-    self.shape = network.Shape(
+    self.shape = network.NetworkSpec(
       model, len(world.vocab), world.max_len, self.objective.outputs
     )
     shapes = state_lib.shapes(self.shape)

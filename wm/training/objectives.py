@@ -18,8 +18,7 @@ import jax.numpy as jnp
 import optax
 
 from wm import core
-from wm.models.nn import network
-from wm.models.serving import states
+from wm.models.nn import network, state_heads
 from wm.training.config import Training
 
 # What a step reports first, in this order.
@@ -145,9 +144,9 @@ class State(Objective):
   ) -> Judged:
     """See Objective; T is L."""
     (labels_BLK,) = labels_BLK
-    logits_BLC = net.parts(tokens_BL, key, states.widths(self.heads))
-    loss_BLK = states.losses(logits_BLC, labels_BLK, self.heads)
-    named_BLK = states.likeliest(logits_BLC, self.heads)
+    logits_BLC = net.parts(tokens_BL, key, state_heads.widths(self.heads))
+    loss_BLK = state_heads.losses(logits_BLC, labels_BLK, self.heads)
+    named_BLK = state_heads.likeliest(logits_BLC, self.heads)
     exact_BL = (named_BLK == labels_BLK).all(-1).astype(jnp.float32)
     parts = [loss_BLK[..., part].mean(-1) for part in self.groups.values()]
     place_L = jnp.arange(tokens_BL.shape[1])

@@ -110,7 +110,7 @@ def _predictor(
   import jax
 
   from wm.models.nn import network
-  from wm.models.serving import states
+  from wm.models.serving import networks
   from wm.training import checkpoints
   from wm.training import state as state_lib
 
@@ -119,7 +119,7 @@ def _predictor(
     step = _step(kept, which)
     by_state, max_len = about.get('objective') == 'state', about['max_len']
     outputs = sum(world.state_heads) if by_state else 0
-    shape = network.Shape(model, len(world.vocab), max_len, outputs)
+    shape = network.NetworkSpec(model, len(world.vocab), max_len, outputs)
     device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     abstract = {
       path: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device)
@@ -134,9 +134,9 @@ def _predictor(
   if heldout is not None and heldout['step'] != step:
     heldout = None
   if by_state:
-    predictor = states.StateNamer(model, params, world, max_len)
+    predictor = networks.StateNamer(model, params, world, max_len)
   else:
-    predictor = network.NetworkPredictor(
+    predictor = networks.NetworkPredictor(
       model, params, len(world.vocab), world.end, max_len
     )
   info = {'step': step, 'heldout': heldout, 'sha256': digest}

@@ -58,18 +58,18 @@ def flatten(tree: Any) -> Arrays:
   return dict(zip(paths(tree), jax.tree.leaves(tree), strict=True))
 
 
-def shapes(shape: network.Shape) -> Shapes:
+def shapes(shape: network.NetworkSpec) -> Shapes:
   """Path -> shape and dtype of each parameter of a network."""
   return flatten(shape.abstract)
 
 
-def tree(shape: network.Shape, params: Arrays) -> Any:
+def tree(shape: network.NetworkSpec, params: Arrays) -> Any:
   """Parameters as the network's own tree."""
   treedef = jax.tree.structure(shape.abstract)
   return treedef.unflatten(params[path] for path in paths(shape.abstract))
 
 
-def merge(shape: network.Shape, params: Arrays) -> network.Network:
+def merge(shape: network.NetworkSpec, params: Arrays) -> network.Network:
   """The network with these parameters."""
   return nnx.merge(shape.graph, tree(shape, params))
 
@@ -137,7 +137,7 @@ def abstract_state(
 
 
 def create(
-  shape: network.Shape,
+  shape: network.NetworkSpec,
   seed: int,
   optimiser: optax.GradientTransformation,
   abstract: State,

@@ -23,7 +23,7 @@ STEP = (*SUMS, 'grad_norm', 'lr')
 
 
 def make_train_step(
-  shape: network.Shape,
+  shape: network.NetworkSpec,
   optimiser: optax.GradientTransformation,
   schedule: optax.Schedule,
   objective: objectives.Objective,
@@ -88,7 +88,7 @@ def make_train_step(
 
 
 def make_eval_step(
-  shape: network.Shape,
+  shape: network.NetworkSpec,
   objective: objectives.Objective,
   abstract: state_lib.State,
 ) -> Callable[..., jax.Array]:

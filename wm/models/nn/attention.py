@@ -1,4 +1,4 @@
-"""Causal attention, with rotary positions, over sequences or with a cache.
+"""Causal attention over sequences, and one token after the other by a cache.
 
 Shape letters as in `layers`.
 """
@@ -12,10 +12,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from wm.kernels import attention as kernel
-from wm.models.nn import layers
-
-# Kinds of positions that turn queries and keys; see `rotary`.
-ROTARY = ('rotary', 'rotary_published')
+from wm.models.nn import layers, rotary
 
 # Up to this length all scores at once are as fast, and no more than rows.
 _WHOLE = 128
@@ -25,35 +22,6 @@ _FUSED = range(8, 129, 8)  # Channels of a head that cuDNN takes.
 
 # Finite, so that exp(_NEVER - _NEVER) is no NaN where nothing is seen.
 _NEVER = -1e30
-
-
-def rotary(
-  x_XHC: jax.Array, positions_X: jax.Array, *, published: bool = False
-) -> jax.Array:
-  """Turns channel pairs (c, c + C/2) by position * 10000^(-2c/C) radians.
-
-  Su et al. 2021: norms are kept, and the product of a turned query and a
-  turned key depends on how far apart they are alone. `published` is what
-  Walker and Lyons 2026 ran: angles laid out as above, but neighbours (2c,
-  2c + 1) mixed, each with an angle of its own. That is no rotation, and
-  neither holds.
-  """
-  half = x_XHC.shape[-1] // 2
-  rates = 10000.0 ** (-jnp.arange(half, dtype=jnp.float32) / half)
-  shape = (1,) * positions_X.ndim + (-1,)
-  angles = positions_X[..., None].astype(jnp.float32) * rates.reshape(shape)
-  cos = jnp.cos(angles)[..., None, None, :].astype(x_XHC.dtype)
-  sin = jnp.sin(angles)[..., None, None, :].astype(x_XHC.dtype)
-  # Halves as a dimension of their own: no copy of what they are cut from.
-  halves = x_XHC.reshape(*x_XHC.shape[:-1], 2, half)
-  signed = jnp.concatenate([-sin, sin], -2)
-  if published:
-    pairs = x_XHC.reshape(*x_XHC.shape[:-1], half, 2)
-    mixed = jnp.stack([-pairs[..., 1], pairs[..., 0]], -1)
-    turned = halves * cos + mixed.reshape(halves.shape) * sin
-  else:
-    turned = halves * cos + halves[..., ::-1, :] * signed
-  return turned.reshape(x_XHC.shape)
 
 
 def attend(
@@ -98,8 +66,8 @@ def whole(
   return jnp.einsum('bhlm,bmhc->blhc', weights, v_BLHC)
 
 
-class Share(NamedTuple):
-  """Attention over some of the keys; shares of disjoint keys combine.
+class Partial(NamedTuple):
+  """Softmax attention over some of the keys; disjoint ones can be merged.
 
   Attributes:
     top: [...] greatest score.
@@ -111,19 +79,19 @@ class Share(NamedTuple):
   mass: jax.Array
   total: jax.Array
 
-  def combine(self, other: Share) -> Share:
-    """Of both sets of keys; exactly this one where the other is empty."""
+  def merge(self, other: Partial) -> Partial:
+    """Over both sets of keys; exactly this one where the other is empty."""
     top = jnp.maximum(self.top, other.top)
     mine, its = jnp.exp(self.top - top), jnp.exp(other.top - top)
-    return Share(
+    return Partial(
       top,
       self.mass * mine + other.mass * its,
       self.total * mine[..., None] + other.total * its[..., None],
     )
 
 
-def share(scores: jax.Array, seen: jax.Array, values: Any) -> Share:
-  """Share of the keys [..., K] that are seen.
+def partial(scores: jax.Array, seen: jax.Array, values: Any) -> Partial:
+  """Attention over those of the keys [..., K] that are seen.
 
   values: maps weights [..., K] to the weighted sums of values [..., C].
   """
@@ -131,13 +99,14 @@ def share(scores: jax.Array, seen: jax.Array, values: Any) -> Share:
   top = scores.max(-1)
   weights = jnp.where(seen, jnp.exp(scores - top[..., None]), 0)
   total = values(weights).astype(jnp.float32)
-  return Share(top, weights.sum(-1), total)
+  return Partial(top, weights.sum(-1), total)
 
 
 class Attention(nnx.Module):
   """Causal multi-head attention, over whole sequences or with a cache.
 
-  positions: queries and keys are turned by theirs where this is in ROTARY.
+  positions: queries and keys are turned by theirs where this is one of
+    `rotary.KINDS`.
   """
 
   def __init__(
@@ -163,10 +132,10 @@ class Attention(nnx.Module):
   ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Queries (scaled), keys and values, each [..., H, C]."""
     q, k, v = (part[..., 0, :, :] for part in self.qkv.split(x_XD, (1,) * 3))
-    if self.positions in ROTARY:
+    if self.positions in rotary.KINDS:
       published = self.positions == 'rotary_published'
-      q = rotary(q, positions_X, published=published)
-      k = rotary(k, positions_X, published=published)
+      q = rotary.rotate(q, positions_X, published=published)
+      k = rotary.rotate(k, positions_X, published=published)
     return q * q.shape[-1] ** -0.5, k, v
 
   def __call__(
@@ -179,56 +148,63 @@ class Attention(nnx.Module):
     y_BLHC = attend(q, k, v, rate, key)
     return self.out(y_BLHC), (k, v)
 
-  def branch(self, rows: int, num: int, size: int, dtype: Any) -> Any:
+  def new_page(self, rows: int, num: int, size: int, dtype: Any) -> Any:
     """Empty keys and values [R, M, H, K, C] of `size` tokens, K."""
     _, heads, channels = self.qkv.outputs
-    piece = jnp.zeros((rows, num, heads, size, channels), dtype)
-    return piece, piece
+    page = jnp.zeros((rows, num, heads, size, channels), dtype)
+    return page, page
 
-  def step(
+  def decode(
     self,
     x_RMD: jax.Array,
-    shared: tuple[jax.Array, jax.Array],
-    own: Any,
-    before_R: jax.Array,
-    count_RM: jax.Array,
-  ) -> tuple[jax.Array, Any]:
-    """One token of each continuation: output [R, M, D], caches after it.
+    prefix: tuple[jax.Array, jax.Array],
+    pages: list[tuple[jax.Array, jax.Array]],
+    prefix_len_R: jax.Array,
+    added_RM: jax.Array,
+  ) -> tuple[jax.Array, list[tuple[jax.Array, jax.Array]]]:
+    """One token of each continuation: output [R, M, D], pages after it.
 
-    shared: keys and values [R, H, P, C] of the prefixes, of which before_R
-    are in use; own: pieces from `branch`, one after the other, of which
-    count_RM are and one more must be free.
+      key           0 .... prefix_len | 0 ... added, this token
+      cache         prefix, of P      | pages[0], of K | pages[1] | ...
+
+    The prefix is read once for the M continuations that share it; each page
+    is attended to by itself and merged, so that a longer list of pages changes
+    no bit of what the first ones give.
+
+    prefix: keys and values [R, H, P, C], of which prefix_len_R are in use.
+    pages: from `new_page`, in which added_RM places are in use and at least
+      one more is free.
     """
-    q, k, v = self.project(x_RMD, before_R[:, None] + count_RM)
+    q, k, v = self.project(x_RMD, prefix_len_R[:, None] + added_RM)
     q_RHMC = q.swapaxes(1, 2)
-    keys, values = shared
-    seen = jnp.arange(keys.shape[2])[None] < before_R[:, None]
-    whole = share(
+    keys, values = prefix
+    seen = jnp.arange(keys.shape[2])[None] < prefix_len_R[:, None]
+    found = partial(
       jnp.einsum('rhmc,rhpc->rhmp', q_RHMC, keys),
       seen[:, None, None],
       lambda w: jnp.einsum('rhmp,rhpc->rhmc', w.astype(v.dtype), values),
     )
-    whole = jax.tree.map(lambda leaf: leaf.swapaxes(1, 2), whole)
+    found = jax.tree.map(lambda leaf: leaf.swapaxes(1, 2), found)
     after, start = [], 0
-    for piece in own:
-      piece = _write(piece, k, v, count_RM - start)
-      part = _own_share(q, piece, count_RM - start)
-      # Compiled apart, so that further pieces do not change a bit.
-      whole = jax.lax.optimization_barrier(whole.combine(part))
-      after.append(piece)
-      start += piece[0].shape[3]
-    y_RMHC = whole.total / whole.mass[..., None]
+    for page in pages:
+      page = _write(page, k, v, added_RM - start)
+      part = _over_page(q, page, added_RM - start)
+      # Compiled apart, so that further pages do not change a bit.
+      found = jax.lax.optimization_barrier(found.merge(part))
+      after.append(page)
+      start += page[0].shape[3]
+    y_RMHC = found.total / found.mass[..., None]
     return self.out(y_RMHC.astype(x_RMD.dtype)), after
 
 
 def _write(
-  piece: tuple[jax.Array, jax.Array],
+  page: tuple[jax.Array, jax.Array],
   k_RMHC: jax.Array,
   v_RMHC: jax.Array,
   place_RM: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-  """Keys and values put at their places, where these lie in the piece."""
-  rows, num, heads, size, _ = piece[0].shape
+  """Keys and values put at their places, where these lie in the page."""
+  rows, num, heads, size, _ = page[0].shape
   place = jnp.where(place_RM < 0, size, place_RM)  # Negative ones would wrap.
   where = (
     jnp.arange(rows)[:, None, None],
@@ -238,19 +214,19 @@ def _write(
   )
   return tuple(
     old.at[where].set(new, mode='drop', unique_indices=True)
-    for old, new in zip(piece, (k_RMHC, v_RMHC), strict=True)
+    for old, new in zip(page, (k_RMHC, v_RMHC), strict=True)
   )
 
 
-def _own_share(
+def _over_page(
   q_RMHC: jax.Array,
-  piece: tuple[jax.Array, jax.Array],
+  page: tuple[jax.Array, jax.Array],
   last_RM: jax.Array,
-) -> Share:
-  """Share of one piece, whose positions up to last_RM are seen."""
-  keys, values = piece
+) -> Partial:
+  """Attention over one page, whose places up to last_RM are seen."""
+  keys, values = page
   seen = jnp.arange(keys.shape[3])[None, None] <= last_RM[..., None]
-  return share(
+  return partial(
     jnp.einsum('rmhc,rmhkc->rmhk', q_RMHC, keys),
     seen[:, :, None],
     lambda w: jnp.einsum('rmhk,rmhkc->rmhc', w.astype(keys.dtype), values),

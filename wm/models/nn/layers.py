@@ -1,7 +1,9 @@
-"""Layers of the networks: tables, dense maps, norms, perceptrons.
+"""Layers of the networks: embeddings, dense maps, norms, MLPs, convolutions.
 
 Shape letters besides those of `core`: R rows of a tile, P positions of a
-prefix, C channels of a head, F width of the MLP, X any leading dimensions.
+prefix, C channels of a head, F width of the MLP, W of a convolution, X any
+leading dimensions.
+
 Parameters are float32; computation is in the `dtype` given. Projections keep
 the head dimension apart, so that a mesh's model axis can divide it.
 """
@@ -128,7 +130,7 @@ def width_of(size: int | tuple[int, int]) -> int:
   return size if isinstance(size, int) else math.prod(size)
 
 
-class Table(nnx.Module):
+class Embedding(nnx.Module):
   """Rows of parameters looked up by id: tokens or positions.
 
   init: 'normal', N(0, scale^2), or 'torch', PyTorch's default N(0, 1).
@@ -283,3 +285,76 @@ class Mlp(nnx.Module):
     else:
       x_XF = jax.nn.silu(self.gate(x_XD)) * self.up(x_XD)
     return self.down(x_XF)
+
+
+class Convolution(nnx.Module):
+  """A short causal convolution over time, each channel alone.
+
+  y_t = sum of kernel_w * x_(t - W + 1 + w) over w < W; what comes before the
+  sequence is zero. init: 'normal', weights N(0, scale^2), or 'torch', PyTorch's
+  default +-1 / sqrt(W), for the bias too.
+  """
+
+  def __init__(
+    self,
+    channels: int,
+    rngs: nnx.Rngs,
+    *,
+    width: int = 4,
+    bias: bool = True,
+    init: str = 'normal',
+    scale: float = 0.02,
+  ):
+    shape, most = (width, channels), width**-0.5
+    if init == 'torch':
+      kernel = jax.random.uniform(
+        rngs.params(), shape, minval=-most, maxval=most
+      )
+      offset = jax.random.uniform(
+        rngs.params(), (channels,), minval=-most, maxval=most
+      )
+    else:
+      kernel = scale * jax.random.normal(rngs.params(), shape)
+      offset = jnp.zeros(channels)
+    self.kernel = nnx.Param(kernel)
+    self.bias = nnx.Param(offset) if bias else None
+
+  def start(self, lead: tuple[int, ...]) -> jax.Array:
+    """[*lead, W - 1, D] float32: the inputs before the first one."""
+    width, channels = self.kernel.shape
+    return jnp.zeros((*lead, width - 1, channels))
+
+  def __call__(
+    self, x_BLD: jax.Array, lengths_B: jax.Array | None = None
+  ) -> tuple[jax.Array, jax.Array]:
+    """Output [B, L, D], and what `step` needs after lengths_B inputs."""
+    before, length = self.kernel.shape[0] - 1, x_BLD.shape[1]
+    padded = jnp.pad(x_BLD, ((0, 0), (before, 0), (0, 0)))
+    kernel = self.kernel[...].astype(x_BLD.dtype)
+    y_BLD = sum(
+      padded[:, w : w + length] * tap[None, None]
+      for w, tap in enumerate(kernel)
+    )
+    if lengths_B is None:
+      past = padded[:, length:]
+    else:
+      place = lengths_B[:, None] + jnp.arange(before)[None]
+      past = jnp.take_along_axis(padded, place[..., None], axis=1)
+    return self._offset(y_BLD), past.astype(jnp.float32)
+
+  def step(
+    self, x_XD: jax.Array, past: jax.Array
+  ) -> tuple[jax.Array, jax.Array]:
+    """One input [..., D] after the W - 1 of `past`; `past` after it."""
+    last = x_XD[..., None, :]
+    inputs = jnp.concatenate([past.astype(x_XD.dtype), last], -2)
+    kernel = self.kernel[...].astype(x_XD.dtype)
+    wide = (1,) * (x_XD.ndim - 1) + kernel.shape
+    y_XD = (inputs * kernel.reshape(wide)).sum(-2)
+    return self._offset(y_XD), inputs[..., 1:, :].astype(jnp.float32)
+
+  def _offset(self, y_XD: jax.Array) -> jax.Array:
+    if self.bias is None:
+      return y_XD
+    wide = (1,) * (y_XD.ndim - 1) + (-1,)
+    return y_XD + self.bias[...].astype(y_XD.dtype).reshape(wide)

@@ -1,9 +1,17 @@
-"""Sessions of networks: prefixes shared by continuations, in fixed tiles.
+"""Sessions of networks: prefixes are prefilled, continuations decoded in step.
 
-  tile:  R rows x M continuations, on one device
-  shared [R, ...]     what the prefix left behind, written by restart
-  own    [R, M, ...]  what each continuation added, written by step
-  log_probs [R, M, V] stay on the device; tokens and bools leave it
+  session  B rows in ceil(B / R) tiles, on the devices in turn
+  tile     R rows x M continuations, on one device:
+
+    prefix      [R, ...]           cache of the prefixes, written by prefill
+    pages    n x [R, M, ...]       caches of what continuations added, a page
+                                   for every K tokens, written by decode
+    log_probs   [R, M, V]          stay on the device; tokens and bools leave
+    prefix_len  [R], added [R, M]  tokens of each, on the host
+
+  tokens of a continuation
+    0 ............ prefix_len | 0 ....... K | K ..... 2 K | ...
+             prefix           |   pages[0]  |   pages[1]  |
 
 A row is computed by the same instructions wherever it sits and whatever its
 neighbours are: shapes depend on the model, M and the row's own length alone.
@@ -13,7 +21,8 @@ Jitted functions are shared by all sessions; caches are donated, not copied.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,158 +30,125 @@ import numpy as np
 from flax import nnx
 
 from wm import core
-
-if TYPE_CHECKING:
-  from wm.models.nn.network import NetworkPredictor, Shape
+from wm.models.nn.network import NetworkSpec, StatefulNetwork
+from wm.models.serving import tiles
 
 # Continuations of a tile: enough to keep a core's multipliers busy; small
 # networks spend their time between the products and take more.
 TILE_LANES, SMALL_TILE_LANES = 256, 512
-TILE_TOKENS = 1024  # Tokens of a tile of whole sequences.
 START_TOKENS = 128  # Tokens of a tile of prefixes.
-SMALL = 5_000_000  # Parameters below which compiling costs more than pads.
 
 
 @functools.lru_cache(maxsize=64)
-def buckets(shape: Shape) -> np.ndarray:
-  """Lengths that rows are padded to, ascending; the last is max_len."""
-  if shape.num_params < SMALL:
-    return np.array([shape.max_len])
-  return np.unique([-(-shape.max_len * n // 4) for n in (1, 2, 3, 4)])
-
-
-def check_tokens(shape: Shape, tokens: np.ndarray, lengths: np.ndarray) -> None:
-  """Raises InputError for ids outside the vocabulary or too long rows."""
-  used = np.arange(tokens.shape[1])[None] < lengths[:, None]
-  wrong = tokens[used & ((tokens < 0) | (tokens >= shape.vocab_size))]
-  if wrong.size:
-    raise core.InputError(
-      f'token {wrong[0]}: the model has ids 0 to {shape.vocab_size - 1}'
-    )
-  if lengths.size and lengths.max() > shape.max_len:
-    raise core.InputError(
-      f'a sequence of {lengths.max()} tokens: the model takes up to '
-      f'{shape.max_len}'
-    )
-
-
-def padded(
-  tokens: np.ndarray, lengths: np.ndarray, rows: int, length: int
-) -> np.ndarray:
-  """[rows, length, ...]: the used part of tokens [N, L, ...], PAD elsewhere.
-
-  Of type int32 where there are no further dimensions.
-  """
-  kind = np.int32 if tokens.ndim == 2 else tokens.dtype
-  out = np.full((rows, length, *tokens.shape[2:]), core.PAD, kind)
-  for row, (line, used) in enumerate(zip(tokens, lengths, strict=True)):
-    out[row, :used] = line[:used]
-  return out
+def _page_size(spec: NetworkSpec) -> int:
+  """Tokens of one page."""
+  return spec.network.page_size(spec.max_len)
 
 
 @functools.lru_cache(maxsize=64)
-def piece_size(shape: Shape) -> int:
-  """Tokens of one piece of a continuation's memory."""
-  return shape.network.piece(shape.max_len)
+def _caches(spec: NetworkSpec, rows: int, num: int) -> tuple[Any, Any]:
+  """Shapes and dtypes of a tile's prefix cache and of one of its pages."""
 
-
-@functools.lru_cache(maxsize=64)
-def _blank(shape: Shape, rows: int, num: int) -> tuple[Any, Any]:
-  """Abstract (shared, one piece of own) of a tile."""
-
-  def build(params: nnx.State, tokens: jax.Array, used: jax.Array) -> Any:
-    network = nnx.merge(shape.graph, params)
-    shared, _ = network.prefill(tokens, used)
-    return shared, network.branch(rows, num, piece_size(shape))
+  def make(params: nnx.State, tokens: jax.Array, used: jax.Array) -> Any:
+    network = nnx.merge(spec.graph, params)
+    prefix, _ = network.prefill(tokens, used)
+    return prefix, network.new_page(rows, num, _page_size(spec))
 
   return jax.eval_shape(
-    build,
-    shape.abstract,
-    jax.ShapeDtypeStruct((rows, shape.max_len), np.int32),
+    make,
+    spec.abstract,
+    jax.ShapeDtypeStruct((rows, spec.max_len), np.int32),
     jax.ShapeDtypeStruct((rows,), np.int32),
   )
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _new_tile(shape: Shape, rows: int, num: int) -> Any:
-  shared = jax.tree.map(
-    lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), _blank(shape, rows, num)[0]
-  )
-  return shared, jnp.zeros((rows, num, shape.vocab_size))
+def _zeros(tree: Any) -> Any:
+  return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), tree)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _new_piece(shape: Shape, rows: int, num: int) -> Any:
-  return jax.tree.map(
-    lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), _blank(shape, rows, num)[1]
-  )
+def _new_tile(spec: NetworkSpec, rows: int, num: int) -> tuple[Any, jax.Array]:
+  prefix, _ = _caches(spec, rows, num)
+  return _zeros(prefix), jnp.zeros((rows, num, spec.vocab_size))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _new_page(spec: NetworkSpec, rows: int, num: int) -> Any:
+  return _zeros(_caches(spec, rows, num)[1])
 
 
 @functools.lru_cache(maxsize=64)
-def tile_rows(shape: Shape, num: int, cache_bytes: int) -> int:
+def tile_rows(spec: NetworkSpec, num: int, cache_bytes: int) -> int:
   """Rows of a tile: as many lanes as pay, if their caches fit."""
-  shared, piece = (
+  prefix, page = (
     sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
-    for tree in _blank(shape, 1, num)
+    for tree in _caches(spec, 1, num)
   )
-  pieces = -(-shape.max_len // piece_size(shape))
-  size = shared + pieces * piece + 4 * num * shape.vocab_size
-  small = shape.num_params < SMALL
-  lanes = SMALL_TILE_LANES if small else TILE_LANES
+  pages = -(-spec.max_len // _page_size(spec))
+  size = prefix + pages * page + 4 * num * spec.vocab_size
+  lanes = SMALL_TILE_LANES if spec.num_params < tiles.SMALL else TILE_LANES
   return max(min(lanes // num, cache_bytes // size), 1)
 
 
 @functools.partial(
-  jax.jit, static_argnums=0, donate_argnames=('shared', 'log_probs')
+  jax.jit, static_argnums=0, donate_argnames=('prefix', 'log_probs')
 )
-def _start(
-  shape: Shape,
+def _prefill(
+  spec: NetworkSpec,
   params: nnx.State,
-  shared: Any,
+  prefix: Any,
   log_probs: jax.Array,
   rows: jax.Array,
   tokens: jax.Array,
   lengths: jax.Array,
 ) -> tuple[Any, jax.Array]:
   """A tile with prefixes put in `rows`; a row past the end is a pad."""
-  network = nnx.merge(shape.graph, params)
+  network = nnx.merge(spec.graph, params)
   new, logits = network.prefill(tokens, lengths)
 
   def put(tile: jax.Array, leaf: jax.Array) -> jax.Array:
+    # A bucket's cache is as long as its prefixes, the tile's as max_len.
     place = (rows, *(slice(0, size) for size in leaf.shape[1:]))
     return tile.at[place].set(leaf, mode='drop')
 
   first = jax.nn.log_softmax(logits)[:, None]
   first = jnp.broadcast_to(first, (len(rows), *log_probs.shape[1:]))
-  shared = jax.tree.map(put, shared, new)
-  return shared, log_probs.at[rows].set(first, mode='drop')
+  prefix = jax.tree.map(put, prefix, new)
+  return prefix, log_probs.at[rows].set(first, mode='drop')
 
 
-@functools.partial(jax.jit, static_argnums=0, donate_argnames='own')
-def _reset(shape: Shape, own: Any, shared: Any, fresh: jax.Array) -> Any:
-  return shape.network.reset(own, shared, fresh)
+@functools.partial(jax.jit, static_argnums=0, donate_argnames='pages')
+def _restart(
+  spec: NetworkSpec, pages: Any, prefix: Any, fresh: jax.Array
+) -> Any:
+  return spec.network.restart(pages, prefix, fresh)
 
 
 @functools.partial(
-  jax.jit, static_argnums=0, donate_argnames=('own', 'log_probs')
+  jax.jit, static_argnums=0, donate_argnames=('pages', 'log_probs')
 )
-def _step(
-  shape: Shape,
+def _decode(
+  spec: NetworkSpec,
   params: nnx.State,
-  shared: Any,
-  own: Any,
+  prefix: Any,
+  pages: Any,
   log_probs: jax.Array,
   tokens: jax.Array,
-  before: jax.Array,
-  count: jax.Array,
+  prefix_len: jax.Array,
+  added: jax.Array,
 ) -> tuple[Any, jax.Array]:
   moved = tokens != core.DEAD
-  network = nnx.merge(shape.graph, params)
-  own, logits = network.step(
-    shared, own, jnp.where(moved, tokens, core.PAD), before, count, moved
+  network = nnx.merge(spec.graph, params)
+  pages, logits = network.decode(
+    prefix,
+    pages,
+    jnp.where(moved, tokens, core.PAD),
+    prefix_len,
+    added,
+    moved,
   )
   new = jax.nn.log_softmax(logits)
-  return own, jnp.where(moved[..., None], new, log_probs)
+  return pages, jnp.where(moved[..., None], new, log_probs)
 
 
 @functools.partial(jax.jit, donate_argnums=0)
@@ -197,29 +173,30 @@ def _accepted(
 
 
 class _Tile:
-  """R rows on one device."""
+  """R rows on one device; see the module's docstring."""
 
   def __init__(
-    self, predictor: NetworkPredictor, rows: int, num: int, device: Any
+    self,
+    spec: NetworkSpec,
+    params: nnx.State,
+    rows: int,
+    num: int,
+    device: jax.Device,
   ):
-    from wm.models.nn import network  # Deferred: it imports this module.
-
-    self.shape, self.device = predictor.shape, device
-    self.params = predictor.placed(device)
-    self.before = np.ones(rows, np.int32)
-    self.count = np.zeros((rows, num), np.int32)
+    self.spec, self.params, self.device = spec, params, device
+    self.prefix_len = np.ones(rows, np.int32)
+    self.added = np.zeros((rows, num), np.int32)
     with jax.default_device(device):
-      self.shared, self.log_probs = _new_tile(self.shape, rows, num)
-    self.own = []
-    kind = type(self.shape.network)
-    self.resets = kind.reset is not network.Network.reset
+      self.prefix, self.log_probs = _new_tile(spec, rows, num)
+    self.pages = []
+    self.stateful = isinstance(spec.network, StatefulNetwork)
 
   def grow(self, tokens: int) -> int:
-    """Makes pieces for so many tokens; the number of pieces they take."""
-    wanted = -(-tokens // piece_size(self.shape))
-    while len(self.own) < wanted:
+    """Makes pages for so many tokens; the number of pages they take."""
+    wanted = -(-tokens // _page_size(self.spec))
+    while len(self.pages) < wanted:
       with jax.default_device(self.device):
-        self.own.append(_new_piece(self.shape, *self.count.shape))
+        self.pages.append(_new_page(self.spec, *self.added.shape))
     return wanted
 
   def put(self, *arrays: np.ndarray) -> tuple[jax.Array, ...]:
@@ -230,75 +207,91 @@ class _Tile:
     self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
   ) -> None:
     """Prefills rows, in tiles of their own length buckets."""
-    self.before[rows] = lengths
-    self.count[rows] = 0
-    bucket = buckets(self.shape)
+    self.prefix_len[rows] = lengths
+    self.added[rows] = 0
+    bucket = tiles.buckets(self.spec)
     place = np.searchsorted(bucket, lengths)
     for number, length in enumerate(bucket):
       members = np.flatnonzero(place == number)
       size = max(START_TOKENS // length, 1)
       for start in range(0, len(members), size):
         some = members[start : start + size]
-        where = np.full(size, len(self.before), np.int32)
+        where = np.full(size, len(self.prefix_len), np.int32)
         where[: len(some)] = rows[some]
         used = np.ones(size, np.int32)
         used[: len(some)] = lengths[some]
-        tokens = padded(prefixes[some], lengths[some], size, length)
-        self.shared, self.log_probs = _start(
-          self.shape,
+        tokens = tiles.padded(prefixes[some], lengths[some], size, length)
+        self.prefix, self.log_probs = _prefill(
+          self.spec,
           self.params,
-          self.shared,
+          self.prefix,
           self.log_probs,
           *self.put(where, tokens, used),
         )
-    if self.resets:
+    if self.stateful:
       self.grow(1)
-      fresh = np.zeros(len(self.before), bool)
+      fresh = np.zeros(len(self.prefix_len), bool)
       fresh[rows] = True
-      self.own = _reset(self.shape, self.own, self.shared, *self.put(fresh))
+      self.pages = _restart(
+        self.spec, self.pages, self.prefix, *self.put(fresh)
+      )
 
   def advance(self, tokens: np.ndarray, parents: np.ndarray | None) -> None:
     """Appends tokens [R, M], after branching."""
     if parents is not None:
-      self.own, self.log_probs = _branch(
-        (self.own, self.log_probs), *self.put(parents)
+      self.pages, self.log_probs = _branch(
+        (self.pages, self.log_probs), *self.put(parents)
       )
-      self.count = np.take_along_axis(self.count, parents, 1)
+      self.added = np.take_along_axis(self.added, parents, 1)
     moved = tokens != core.DEAD
     if not moved.any():
       return
-    used = self.grow(int(self.count[moved].max()) + 1)
-    self.own[:used], self.log_probs = _step(
-      self.shape,
+    # Only pages in use are passed: attention's work grows with them.
+    used = self.grow(int(self.added[moved].max()) + 1)
+    self.pages[:used], self.log_probs = _decode(
+      self.spec,
       self.params,
-      self.shared,
-      self.own[:used],
+      self.prefix,
+      self.pages[:used],
       self.log_probs,
-      *self.put(tokens, self.before, self.count),
+      *self.put(tokens, self.prefix_len, self.added),
     )
-    self.count = self.count + moved
+    self.added = self.added + moved
 
 
 class NetworkSession(core.Session):
-  """B rows in ceil(B / R) tiles, on the predictor's devices in turn."""
+  """B rows in ceil(B / R) tiles, on the devices in turn."""
 
   def __init__(
     self,
-    predictor: NetworkPredictor,
-    prefixes: np.ndarray,
-    lengths: np.ndarray,
+    spec: NetworkSpec,
+    placed: Callable[[jax.Device], nnx.State],
+    given: tuple[np.ndarray, np.ndarray],
     num: int,
+    *,
+    devices: tuple[jax.Device, ...],
+    cache_bytes: int,
   ):
+    """Prefills the prefixes.
+
+    Args:
+      spec: of the network.
+      placed: its weights on a device.
+      given: prefixes [B, L] and their lengths [B].
+      num: M, continuations of each prefix.
+      devices: where tiles go in turn.
+      cache_bytes: most memory of a tile, as far as one row of it fits.
+    """
     if num < 1:
       raise core.InputError(f'{num} continuations; expected at least 1')
-    self._shape, self._num, self._batch = predictor.shape, num, len(lengths)
-    self._rows = tile_rows(predictor.shape, num, predictor.cache_bytes)
-    devices = predictor.devices
-    self._tiles = [
-      _Tile(predictor, self._rows, num, devices[tile % len(devices)])
-      for tile in range(-(-self._batch // self._rows))
-    ]
-    self.restart(np.arange(self._batch), prefixes, lengths)
+    self._spec, self._num, self._batch = spec, num, len(given[1])
+    self._rows = tile_rows(spec, num, cache_bytes)
+    self._tiles = []
+    for tile in range(-(-self._batch // self._rows)):
+      device = devices[tile % len(devices)]
+      params = placed(device)
+      self._tiles.append(_Tile(spec, params, self._rows, num, device))
+    self.restart(np.arange(self._batch), *given)
 
   def _split(self, array: np.ndarray, fill: Any) -> np.ndarray:
     """[B, ...] -> [tiles, R, ...], padded."""
@@ -315,7 +308,7 @@ class NetworkSession(core.Session):
   def log_probs(self) -> np.ndarray:
     """[B, M, V] float32 in nats."""
     if not self._tiles:
-      return np.zeros((0, self._num, self._shape.vocab_size), np.float32)
+      return np.zeros((0, self._num, self._spec.vocab_size), np.float32)
     return self._join([tile.log_probs for tile in self._tiles], np.float32)
 
   def draw(self, accept: Any, uniform: np.ndarray) -> np.ndarray:
@@ -356,17 +349,17 @@ class NetworkSession(core.Session):
       tile.advance(tokens[number], None if parents is None else parents[number])
 
   def _check(self, tokens: np.ndarray, parents: np.ndarray | None) -> None:
-    size, longest = self._shape.vocab_size, self._shape.max_len
+    size, longest = self._spec.vocab_size, self._spec.max_len
     if ((tokens < core.DEAD) | (tokens >= size)).any():
       raise core.InputError(
         f'tokens {tokens.min()} to {tokens.max()}: the model has ids 0 to '
         f'{size - 1}'
       )
     for number, tile in enumerate(self._tiles):
-      count = tile.count
+      added = tile.added
       if parents is not None:
-        count = np.take_along_axis(count, parents[number], 1)
-      full = count + tile.before[:, None] >= longest
+        added = np.take_along_axis(added, parents[number], 1)
+      full = added + tile.prefix_len[:, None] >= longest
       if (full & (tokens[number] != core.DEAD)).any():
         raise core.InputError(
           f'a continuation grows past {longest} tokens, the longest that the '
@@ -385,7 +378,7 @@ class NetworkSession(core.Session):
     prefixes, lengths = np.asarray(prefixes), np.asarray(lengths)
     if (lengths < 1).any():
       raise core.InputError('an empty prefix; expected at least one token')
-    check_tokens(self._shape, prefixes, lengths)
+    tiles.check_tokens(self._spec, prefixes, lengths)
     for number, tile in enumerate(self._tiles):
       mine = rows // self._rows == number
       if mine.any():

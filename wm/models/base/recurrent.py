@@ -17,9 +17,8 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from wm import core
-from wm.models.nn import layers
-from wm.models.nn import network as network_lib
+from wm.models.base import family
+from wm.models.nn import layers, network
 
 DTYPES = ('float32', 'bfloat16')
 
@@ -71,7 +70,7 @@ class Style(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class RecurrentModel(network_lib.NetworkModel):
+class RecurrentModel(family.NetworkModel):
   """Fields and checks that all recurrent families have.
 
   Attributes:
@@ -91,34 +90,9 @@ class RecurrentModel(network_lib.NetworkModel):
   def __post_init__(self) -> None:
     """Subclasses call this and check their own fields."""
     self.choose('dtype', DTYPES)
-    for field in ('layers', 'width'):
-      self.at_least(field, 1)
+    self.at_least(1, 'layers', 'width')
     if not 0 <= self.dropout < 1:
-      raise core.InputError(
-        f'{self.family}: dropout={self.dropout}; expected 0 <= dropout < 1'
-      )
-
-  @property
-  def family(self) -> str:
-    """The name in a spec."""
-    return self.name
-
-  def choose(self, field: str, choices: tuple[Any, ...]) -> None:
-    """Raises InputError unless the field's value is one of the choices."""
-    value = getattr(self, field)
-    if value not in choices:
-      known = ', '.join(map(str, choices))
-      raise core.InputError(
-        f'{self.family}: {field}={value!r}; available: {known}'
-      )
-
-  def at_least(self, field: str, least: int) -> None:
-    """Raises InputError where the field's value is smaller."""
-    value = getattr(self, field)
-    if value < least:
-      raise core.InputError(
-        f'{self.family}: {field}={value}; expected at least {least}'
-      )
+      raise self.error(f'dropout={self.dropout}; expected 0 <= dropout < 1')
 
   @property
   def style(self) -> Style:
@@ -137,7 +111,7 @@ class RecurrentModel(network_lib.NetworkModel):
     return RecurrentNetwork(self, vocab_size, outputs or vocab_size, rngs)
 
 
-class RecurrentNetwork(network_lib.Network):
+class RecurrentNetwork(network.StatefulNetwork):
   """Embedding, blocks, final norm where the style has one, and head."""
 
   def __init__(
@@ -145,7 +119,7 @@ class RecurrentNetwork(network_lib.Network):
   ):
     style = model.style
     self.model = model
-    self.embedding = layers.Table(
+    self.embedding = layers.Embedding(
       vocab_size, model.width, rngs, scale=style.embedding
     )
     self.blocks = nnx.List(
@@ -224,44 +198,46 @@ class RecurrentNetwork(network_lib.Network):
     self, tokens_RP: jax.Array, lengths_R: jax.Array
   ) -> tuple[Any, jax.Array]:
     """Each block's state after the prefix, and logits [R, V]."""
-    x_RPD, shared = self.embed(tokens_RP), []
+    x_RPD, prefix = self.embed(tokens_RP), []
     for block in self.blocks:
       x_RPD, state = block(x_RPD, lengths_R)
-      shared.append(state)
-    return shared, self.logits(at_length(x_RPD, lengths_R))
+      prefix.append(state)
+    return prefix, self.logits(at_length(x_RPD, lengths_R))
 
-  def branch(self, rows: int, num: int, size: int) -> Any:
-    """The one piece: each block's state [R, M, ...], whatever its size."""
+  def new_page(self, rows: int, num: int, size: int) -> Any:
+    """The one page: each block's state [R, M, ...], whatever its size."""
     del size
     return [block.start((rows, num)) for block in self.blocks]
 
-  def reset(self, own: list[Any], shared: Any, fresh_R: jax.Array) -> list[Any]:
+  def restart(
+    self, pages: list[Any], prefix: Any, fresh_R: jax.Array
+  ) -> list[Any]:
     """The prefix's state in each continuation of a fresh row."""
 
     def copy(old: jax.Array, new: jax.Array) -> jax.Array:
       fresh = fresh_R.reshape(-1, *(1,) * (old.ndim - 1))
       return jnp.where(fresh, new[:, None], old)
 
-    return [jax.tree.map(copy, own[0], shared)]
+    return [jax.tree.map(copy, pages[0], prefix)]
 
-  def step(
+  def decode(
     self,
-    shared: Any,
-    own: list[Any],
+    prefix: Any,
+    pages: list[Any],
     tokens_RM: jax.Array,
-    before_R: jax.Array,
-    count_RM: jax.Array,
+    prefix_len_R: jax.Array,
+    added_RM: jax.Array,
     moved_RM: jax.Array,
   ) -> tuple[list[Any], jax.Array]:
     """States after one token of each continuation, and logits [R, M, V]."""
-    del shared, before_R, count_RM
+    del prefix, prefix_len_R, added_RM
 
     def keep(old: jax.Array, new: jax.Array) -> jax.Array:
       moved = moved_RM.reshape(*moved_RM.shape, *(1,) * (old.ndim - 2))
       return jnp.where(moved, new, old)
 
     x_RMD, after = self.embed(tokens_RM), []
-    for block, state in zip(self.blocks, own[0], strict=True):
+    for block, state in zip(self.blocks, pages[0], strict=True):
       x_RMD, new = block.step(x_RMD, state)
       after.append(jax.tree.map(keep, state, new))
     return [after], self.logits(x_RMD)

@@ -1,8 +1,10 @@
-"""Vectors whose pairs of numbers turn by angles, as Mamba-3's b and c do.
+"""Rotary embeddings: pairs of numbers turned by angles.
 
-An angle is a number of whole turns, which is kept between -1/2 and 1/2: sums
-over thousands of steps then lose no digits. Shape letters as in `ssm`; R
-ranks, A angles, a quarter of N.
+`rotate` turns queries and keys by their positions (Su et al. 2021). The rest is
+for Mamba-3, whose b and c turn by angles that come from the tokens. There an
+angle is a number of whole turns, kept between -1/2 and 1/2: sums over thousands
+of steps then lose no digits. Shape letters as in `layers`; R ranks, N columns
+of a state, A = N / 4 angles.
 """
 
 from __future__ import annotations
@@ -12,6 +14,38 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+
+# Kinds of positions that rotate queries and keys; see `rotate`.
+KINDS = ('rotary', 'rotary_published')
+
+
+def rotate(
+  x_XHC: jax.Array, positions_X: jax.Array, *, published: bool = False
+) -> jax.Array:
+  """Turns channel pairs (c, c + C/2) by position * 10000^(-2c/C) radians.
+
+  Su et al. 2021: norms are kept, and the product of a turned query and a
+  turned key depends on how far apart they are alone. `published` is what
+  Walker and Lyons 2026 ran: angles laid out as above, but neighbours (2c,
+  2c + 1) mixed, each with an angle of its own. That is no rotation, and
+  neither holds.
+  """
+  half = x_XHC.shape[-1] // 2
+  rates = 10000.0 ** (-jnp.arange(half, dtype=jnp.float32) / half)
+  shape = (1,) * positions_X.ndim + (-1,)
+  angles = positions_X[..., None].astype(jnp.float32) * rates.reshape(shape)
+  cos = jnp.cos(angles)[..., None, None, :].astype(x_XHC.dtype)
+  sin = jnp.sin(angles)[..., None, None, :].astype(x_XHC.dtype)
+  # Halves as a dimension of their own: no copy of what they are cut from.
+  halves = x_XHC.reshape(*x_XHC.shape[:-1], 2, half)
+  signed = jnp.concatenate([-sin, sin], -2)
+  if published:
+    pairs = x_XHC.reshape(*x_XHC.shape[:-1], half, 2)
+    mixed = jnp.stack([-pairs[..., 1], pairs[..., 0]], -1)
+    turned = halves * cos + mixed.reshape(halves.shape) * sin
+  else:
+    turned = halves * cos + halves[..., ::-1, :] * signed
+  return turned.reshape(x_XHC.shape)
 
 
 def within(turns: jax.Array) -> jax.Array:

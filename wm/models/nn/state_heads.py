@@ -1,4 +1,4 @@
-"""Networks that give the world's whole state after every token.
+"""Losses and classes of a state's labels, for networks that name states.
 
 Their logits [.., C] are the heads of `World.state_heads` one after the other,
 C classes in all (Walker and Lyons 2026, section 3). Shape letters: K labels of
@@ -12,11 +12,8 @@ import itertools
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from flax import nnx
 
-from wm import core
-from wm.models.nn import layers, network
+from wm.models.nn import layers
 
 Heads = tuple[int, ...]
 Logits = jax.Array | list[jax.Array]
@@ -161,72 +158,3 @@ def _hit(axis: int, logits_XC: jax.Array, label_X: jax.Array) -> jax.Array:
   shape[axis] = -1
   classes = jnp.arange(logits_XC.shape[axis]).reshape(shape)
   return jnp.expand_dims(label_X.astype(jnp.int32), axis) == classes
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _states(
-  shape: network.Shape, heads: Heads, params: nnx.State, tokens_BL: jax.Array
-) -> jax.Array:
-  logits_BLC = nnx.merge(shape.graph, params)(tokens_BL)
-  return likeliest(logits_BLC, heads)
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _state_loss(
-  shape: network.Shape,
-  heads: Heads,
-  params: nnx.State,
-  tokens_BL: jax.Array,
-  labels_BLK: jax.Array,
-) -> tuple[jax.Array, jax.Array]:
-  logits_BLC = nnx.merge(shape.graph, params)(tokens_BL)
-  loss_BLK = losses(logits_BLC, labels_BLK, heads)
-  return likeliest(logits_BLC, heads), loss_BLK.mean(-1)
-
-
-class StateNamer(network.NetworkReader, core.StateLosses):
-  """A network trained on states: it names them, and no next token."""
-
-  def __init__(
-    self,
-    model: network.NetworkModel,
-    params: nnx.State,
-    world: core.World,
-    max_len: int,
-    **places: object,
-  ):
-    """places: `devices` and `cache_bytes` of NetworkReader.
-
-    Raises:
-      InputError: the world gives no labels.
-    """
-    self.heads = world.state_heads
-    if not self.heads:
-      raise core.InputError(f'{world.name} gives its states no labels')
-    super().__init__(
-      model,
-      params,
-      len(world.vocab),
-      world.end,
-      max_len,
-      outputs=sum(self.heads),
-      **places,
-    )
-
-  @functools.cached_property
-  def buckets(self) -> np.ndarray:
-    """Powers of two from 64, and the longest: games differ much in length."""
-    powers = 64 * 2 ** np.arange(32)
-    return np.append(powers[powers < self.max_len], self.max_len)
-
-  def states(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """[B, L, K] int32, 0 past a row's length."""
-    static = self.shape, self.heads
-    return self.by_tiles(_states, static, tokens, lengths)
-
-  def state_loss(
-    self, tokens: np.ndarray, lengths: np.ndarray, labels: np.ndarray
-  ) -> tuple[np.ndarray, np.ndarray]:
-    """`states`, and [B, L] float32 nats a label, in one pass."""
-    static = self.shape, self.heads
-    return self.by_tiles(_state_loss, static, tokens, lengths, labels)

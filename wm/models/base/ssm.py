@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from wm import core
 from wm.kernels.scan import state_space as scan_ssd
-from wm.models.nn import layers, recurrent
+from wm.models.base import recurrent
+from wm.models.nn import layers
 
 EPSILON = 1e-5
 
@@ -44,9 +44,8 @@ class SsmModel(recurrent.RecurrentModel):
   def __post_init__(self) -> None:
     super().__post_init__()
     self.choose('form', scan_ssd.FORMS)
-    self.at_least('state', 1)
-    self.at_least('expand', 1)
-    self.at_least('chunk', 0)
+    self.at_least(1, 'state', 'expand')
+    self.at_least(0, 'chunk')
 
   @property
   def inner(self) -> int:
@@ -130,11 +129,6 @@ class Block(recurrent.Block):
       return x_XD
     y_XD = self.mlp(self.before_mlp(x_XD).astype(self.dtype))
     return x_XD + y_XD.astype(jnp.float32)
-
-
-def error(model: SsmModel, text: str) -> core.InputError:
-  """An InputError about a model's fields."""
-  return core.InputError(f'{model.family}: {text}')
 
 
 def down(

@@ -1,0 +1,1 @@
+"""What families of networks share: specs, recurrent networks, Mambas."""

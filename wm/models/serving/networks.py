@@ -1,0 +1,281 @@
+"""Networks with weights: next tokens or states of whole sequences, by tiles.
+
+Rows are computed in tiles of one padded length P, of the ascending `buckets`:
+
+  tokens [B, L], lengths [B]        tile [R, P], R = max(TILE_TOKENS // P, 1)
+    row 0  ######## .......           P = 8    row 0  ########
+    row 1  ####### ........                    row 1  #######.
+    row 2  ##############.            P = 16   row 2  ##############..
+
+so that a row meets the same shapes, hence the same instructions, whatever else
+is asked: results have the same bits for any number of rows and of devices.
+"""
+
+from __future__ import annotations
+
+import collections
+import copy
+import dataclasses
+import functools
+from collections.abc import Iterator
+from typing import Any, Self
+
+import jax
+import numpy as np
+from flax import nnx
+
+from wm import core
+from wm.models.nn import network, state_heads
+from wm.models.serving import sessions, tiles
+
+TILE_TOKENS = 1024  # Tokens of a tile.
+
+
+class NetworkReader(core.Reinitializable):
+  """A network with weights, whatever its logits mean.
+
+  Attributes:
+    model: its spec as trained.
+    spec: what fixes its structure, in the form it predicts in.
+    devices: where tiles go in turn; default: this process's devices.
+    cache_bytes: most memory of one tile of a session, as far as one row of
+      it fits.
+  """
+
+  def __init__(
+    self,
+    model: core.Trainable,
+    params: nnx.State,
+    vocab_size: int,
+    end: int,
+    max_len: int,
+    *,
+    devices: tuple[jax.Device, ...] = (),
+    cache_bytes: int = 3 << 30,
+    outputs: int = 0,
+  ):
+    """outputs: see `core.Trainable.build`."""
+    self.model = model
+    self.vocab_size, self.end, self.max_len = vocab_size, end, max_len
+    self.devices = tuple(devices) or tuple(jax.local_devices())
+    self.cache_bytes = cache_bytes
+    self._outputs = outputs
+    self._take(params)
+
+  def _take(self, params: nnx.State) -> None:
+    model, self._params = self.model.serving(params)
+    self.spec = network.NetworkSpec(
+      model, self.vocab_size, self.max_len, self._outputs
+    )
+    self._placed: dict[jax.Device, nnx.State] = {}
+
+  def placed(self, device: jax.Device) -> nnx.State:
+    """The weights on a device."""
+    if device not in self._placed:
+      self._placed[device] = jax.device_put(self._params, device)
+    return self._placed[device]
+
+  def untrained(self, seed: int) -> Self:
+    """The same network with random weights, on the same devices."""
+    twin = copy.copy(self)
+    trained = dataclasses.replace(self.spec, model=self.model)
+    twin._take(network.init(trained, seed))
+    return twin
+
+  def hidden(
+    self, tokens: np.ndarray, lengths: np.ndarray, layer: int
+  ) -> np.ndarray:
+    """[B, L, D] float32 after `layer` layers (-1: after the final norm).
+
+    Raises:
+      InputError: there is no such layer.
+    """
+    last = self.spec.network.num_layers
+    if not -1 <= layer <= last:
+      raise core.InputError(f'layer {layer} of {self.model}: -1 to {last}')
+    return self.map_tiles(_hidden, (self.spec, layer), tokens, lengths)
+
+  @property
+  def buckets(self) -> np.ndarray:
+    """Lengths that whole sequences are padded to, ascending."""
+    return tiles.buckets(self.spec)
+
+  def map_tiles(
+    self,
+    function: Any,
+    static: tuple[Any, ...],
+    tokens: np.ndarray,
+    lengths: np.ndarray,
+    *more: np.ndarray,
+  ) -> Any:
+    """Tree of arrays [B, L, ...] that `function` gives, 0 past the lengths.
+
+    function: of the static arguments, weights, tokens [R, P] and `more`, each
+    [B, L, ...] and cut likewise.
+    """
+    tokens, lengths = np.asarray(tokens), np.asarray(lengths)
+    tiles.check_tokens(self.spec, tokens, lengths)
+    kinds = [('int32', ()), *((x.dtype.str, x.shape[2:]) for x in more)]
+    out = jax.tree.map(
+      lambda leaf: np.zeros((*tokens.shape, *leaf.shape[2:]), leaf.dtype),
+      _abstract_results(function, static, self.spec, tuple(kinds)),
+    )
+    pending = collections.deque()
+
+    def collect() -> None:
+      rows, result = pending.popleft()
+      for whole, part in zip(
+        jax.tree.leaves(out), jax.tree.leaves(result), strict=True
+      ):
+        for row, values in zip(rows, np.asarray(part), strict=False):
+          whole[row, : lengths[row]] = values[: lengths[row]]
+
+    for number, (rows, *arrays) in enumerate(
+      _tiles(self.buckets, lengths, tokens, *more)
+    ):
+      device = self.devices[number % len(self.devices)]
+      placed = (jax.device_put(array, device) for array in arrays)
+      result = function(*static, self.placed(device), *placed)
+      pending.append((rows, result))
+      # Each device has a tile under way while the host copies another.
+      if len(pending) > len(self.devices):
+        collect()
+    while pending:
+      collect()
+    return out
+
+
+class NetworkPredictor(NetworkReader, core.Predictor):
+  """A network whose logits are those of the next token."""
+
+  def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[B, L, V] float32 in nats; zero at positions past a row's length."""
+    return self.map_tiles(_log_probs, (self.spec,), tokens, lengths)
+
+  def session(
+    self, prefixes: np.ndarray, lengths: np.ndarray, num: int
+  ) -> sessions.NetworkSession:
+    """A session with `num` continuations of each prefix [B, L]."""
+    return sessions.NetworkSession(
+      self.spec,
+      self.placed,
+      (prefixes, lengths),
+      num,
+      devices=self.devices,
+      cache_bytes=self.cache_bytes,
+    )
+
+
+class StateNamer(NetworkReader, core.StateLosses):
+  """A network trained on states: it names them, and no next token."""
+
+  def __init__(
+    self,
+    model: core.Trainable,
+    params: nnx.State,
+    world: core.World,
+    max_len: int,
+    **places: Any,
+  ):
+    """places: `devices` and `cache_bytes` of NetworkReader.
+
+    Raises:
+      InputError: the world gives no labels.
+    """
+    self.heads = world.state_heads
+    if not self.heads:
+      raise core.InputError(f'{world.name} gives its states no labels')
+    outputs = sum(self.heads)
+    size, end = len(world.vocab), world.end
+    super().__init__(
+      model, params, size, end, max_len, outputs=outputs, **places
+    )
+
+  @functools.cached_property
+  def buckets(self) -> np.ndarray:
+    """Powers of two from 64, and the longest: games differ much in length."""
+    powers = 64 * 2 ** np.arange(32)
+    return np.append(powers[powers < self.max_len], self.max_len)
+
+  def states(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[B, L, K] int32, 0 past a row's length."""
+    static = self.spec, self.heads
+    return self.map_tiles(_states, static, tokens, lengths)
+
+  def state_loss(
+    self, tokens: np.ndarray, lengths: np.ndarray, labels: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """`states`, and [B, L] float32 nats a label, in one pass."""
+    static = self.spec, self.heads
+    return self.map_tiles(_state_loss, static, tokens, lengths, labels)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _log_probs(
+  spec: network.NetworkSpec, params: nnx.State, tokens_BL: jax.Array
+) -> jax.Array:
+  return jax.nn.log_softmax(nnx.merge(spec.graph, params)(tokens_BL))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _hidden(
+  spec: network.NetworkSpec,
+  layer: int,
+  params: nnx.State,
+  tokens_BL: jax.Array,
+) -> jax.Array:
+  return nnx.merge(spec.graph, params).hidden(tokens_BL, layer)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _states(
+  spec: network.NetworkSpec,
+  heads: state_heads.Heads,
+  params: nnx.State,
+  tokens_BL: jax.Array,
+) -> jax.Array:
+  logits_BLC = nnx.merge(spec.graph, params)(tokens_BL)
+  return state_heads.likeliest(logits_BLC, heads)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _state_loss(
+  spec: network.NetworkSpec,
+  heads: state_heads.Heads,
+  params: nnx.State,
+  tokens_BL: jax.Array,
+  labels_BLK: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+  logits_BLC = nnx.merge(spec.graph, params)(tokens_BL)
+  loss_BLK = state_heads.losses(logits_BLC, labels_BLK, heads)
+  return state_heads.likeliest(logits_BLC, heads), loss_BLK.mean(-1)
+
+
+@functools.lru_cache(maxsize=64)
+def _abstract_results(
+  function: Any,
+  static: tuple[Any, ...],
+  spec: network.NetworkSpec,
+  kinds: tuple[tuple[str, tuple[int, ...]], ...],
+) -> Any:
+  """Shapes and dtypes of `function` on tiles [1, 1, ...] of such kinds."""
+  tile = [jax.ShapeDtypeStruct((1, 1, *rest), kind) for kind, rest in kinds]
+  abstract = functools.partial(function, *static)
+  return jax.eval_shape(abstract, spec.abstract, *tile)
+
+
+def _tiles(
+  buckets: np.ndarray, lengths: np.ndarray, *arrays: np.ndarray
+) -> Iterator[tuple[np.ndarray, ...]]:
+  """Row numbers and padded arrays of tiles, each of one bucket."""
+  of_rows = np.searchsorted(buckets, lengths)
+  for bucket, length in enumerate(buckets):
+    members = np.flatnonzero((of_rows == bucket) & (lengths > 0))
+    size = max(TILE_TOKENS // length, 1)
+    for start in range(0, len(members), size):
+      rows = members[start : start + size]
+      tile = (
+        tiles.padded(array[rows], lengths[rows], size, length)
+        for array in arrays
+      )
+      yield rows, *tile
