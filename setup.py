@@ -29,7 +29,10 @@ setuptools.setup(
   python_requires='>=3.11',
   cmdclass={'build_py': BuildPy},
   packages=setuptools.find_packages(include=['wm', 'wm.*']),
-  package_data={'wm.recon': ['page.html'], 'wm.reporting': ['templates/*']},
+  package_data={
+    'wm.recon': ['templates/*'],
+    'wm.reporting': ['templates/*'],
+  },
   install_requires=[
     'jax>=0.10.2',
     'flax>=0.12.8',

@@ -26,15 +26,15 @@ def test_bearing_length_and_class_of_every_edge():
   found, table = _table(graph, (0, 3, [N]), (2, 1, [W]), (1, 2, [E]))
   rows = {
     (row['node'], row['direction']): row
-    for row in measures.rows(graph, found, table)
+    for row in measures.frame(graph, found, table).to_dict('records')
   }
   assert len(rows) == 3 + 3
   up, back, used = rows[100, 'N'], rows[102, 'W'], rows[101, 'E']
-  assert (up['class'], up['neighbor'], up['first_line']) == ('new', 103, 1)
+  assert (up['class'], up['neighbor'], up['first_line']) == ('new', 103, '1')
   assert up['direction_error_deg'] == '90.0'  # It leads east.
   assert float(up['length_m']) == pytest.approx(3 * 111.2, abs=0.2)
   assert (back['class'], back['direction_error_deg']) == ('new', '0.0')
-  assert (used['class'], used['first_line']) == ('true', 3)
+  assert (used['class'], used['first_line']) == ('true', '3')
   assert used['crossings'] == ''
   unused = [row for row in rows.values() if row['class'] == 'unused']
   assert {row['node'] for row in unused} == {100, 102, 103}
@@ -46,7 +46,10 @@ def test_loops_and_odd_labels_have_no_bearing():
   found, table = _table(graph, (0, 0, [S]), (1, 2, [8]))
   new = table.kind == FALSE
   assert np.isnan(table.error[new]).all()
-  names = [row['direction'] for row in measures.rows(graph, found, table)]
+  names = [
+    row['direction']
+    for row in measures.frame(graph, found, table).to_dict('records')
+  ]
   assert 'odd' in names
   summary = measures.summary(table)['new']
   assert summary['direction_off_by_over_45'] == {

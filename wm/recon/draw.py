@@ -69,32 +69,37 @@ def views(
   """
   south, north = float(graph.lat.min()), float(graph.lat.max())
   west, east = float(graph.lon.min()), float(graph.lon.max())
-  inside = (
-    (graph.lat > FAR.south)
-    & (graph.lat < FAR.north)
-    & (graph.lon > FAR.west)
-    & (graph.lon < FAR.east)
-  )
   wide = east - west > 0.8 * (FAR.east - FAR.west)
-  if inside.mean() > 0.5 and wide:
+  if wide and _inside(FAR, graph.lat, graph.lon).mean() > 0.5:
     return FAR, CLOSE
   tall, broad = max(north - south, 1e-3), max(east - west, 1e-3)
   style = FAR if len(graph) > DENSE else CLOSE
-  far = style._replace(
-    name=FAR.name,
-    south=south - tall / 20,
-    north=north + tall / 20,
-    west=west - broad / 20,
-    east=east + broad / 20,
+  far = _window(style, (south, north), (west, east), (tall / 20, broad / 20))
+  half = tall / 6, broad / 6
+  lat, lon = _busiest(graph, edges, *half)
+  close = _window(CLOSE, (lat, lat), (lon, lon), half)
+  return far._replace(name=FAR.name), close
+
+
+def _inside(view: View, lat: np.ndarray, lon: np.ndarray) -> np.ndarray:
+  """[N] bool: which points are in the window?"""
+  tall = (lat > view.south) & (lat < view.north)
+  return tall & (lon > view.west) & (lon < view.east)
+
+
+def _window(
+  view: View,
+  lat: tuple[float, float],
+  lon: tuple[float, float],
+  margin: tuple[float, float],
+) -> View:
+  """A view of these ranges and a margin in degrees, drawn as `view` is."""
+  return view._replace(
+    south=lat[0] - margin[0],
+    north=lat[1] + margin[0],
+    west=lon[0] - margin[1],
+    east=lon[1] + margin[1],
   )
-  lat, lon = _busiest(graph, edges, tall / 6, broad / 6)
-  close = CLOSE._replace(
-    south=lat - tall / 6,
-    north=lat + tall / 6,
-    west=lon - broad / 6,
-    east=lon + broad / 6,
-  )
-  return far, close
 
 
 def _busiest(
@@ -108,14 +113,13 @@ def _busiest(
   if not len(starts):
     starts = np.arange(len(graph))
   lat, lon = graph.lat[starts], graph.lon[starts]
-  best, place = -1, (0.0, 0.0)
-  for k in range(0, len(starts), max(1, len(starts) // 500)):
-    near = (np.abs(lat - lat[k]) <= half_lat) & (
-      np.abs(lon - lon[k]) <= half_lon
-    )
-    if near.sum() > best:
-      best, place = int(near.sum()), (float(lat[k]), float(lon[k]))
-  return place
+  some = range(0, len(starts), max(1, len(starts) // 500))
+  near = [
+    ((np.abs(lat - lat[k]) <= half_lat) & (np.abs(lon - lon[k]) <= half_lon))
+    for k in some
+  ]
+  best = some[int(np.argmax([chosen.sum() for chosen in near]))]
+  return float(lat[best]), float(lon[best])
 
 
 def control_points(
@@ -125,14 +129,13 @@ def control_points(
 
   A label that is no direction bends nothing: the point is the start.
   """
-  known = label < len(streets.DIRECTIONS)
-  names = [
-    streets.DIRECTIONS[k] if ok else ''
-    for k, ok in zip(label, known, strict=True)
-  ]
+  names = [*streets.DIRECTIONS, *[''] * (1 + int(label.max(initial=0)))]
   north = np.array([('N' in name) - ('S' in name) for name in names], float)
   east = np.array([('E' in name) - ('W' in name) for name in names], float)
-  return graph.lat[source] + BEND * north, graph.lon[source] + BEND * east
+  return (
+    graph.lat[source] + BEND * north[label],
+    graph.lon[source] + BEND * east[label],
+  )
 
 
 def figure(
@@ -235,20 +238,13 @@ def _frame(
 
   count = np.bincount(edges.kind, minlength=3)
   axes.set_title(title, loc='left', fontsize=11, color=INK)
+  looks = (
+    ({'color': INK, 'lw': 1, 'alpha': 0.6}, f'true edge ({count[0]:,})'),
+    ({'color': PALE, 'lw': 2}, f'new edge ({count[1]:,})'),
+    ({'color': DARK, 'lw': 2}, 'new edge that leads away from its label'),
+  )
   axes.legend(
-    handles=[
-      lines.Line2D(
-        [], [], color=INK, lw=1, alpha=0.6, label=f'true edge ({count[0]:,})'
-      ),
-      lines.Line2D([], [], color=PALE, lw=2, label=f'new edge ({count[1]:,})'),
-      lines.Line2D(
-        [],
-        [],
-        color=DARK,
-        lw=2,
-        label='new edge that leads away from its label',
-      ),
-    ],
+    handles=[lines.Line2D([], [], label=text, **look) for look, text in looks],
     loc='upper center',
     bbox_to_anchor=(0.5, -0.01),
     ncols=3,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from wm import core
 from wm.evaluation import statistics
@@ -152,30 +153,28 @@ def summary(edges: Table) -> dict[str, dict[str, Any]]:
   return result
 
 
-def label_name(routes: Routes, label: int) -> str:
-  """The direction, or the token that stood in its place."""
-  if label < len(streets.DIRECTIONS):
-    return streets.DIRECTIONS[label]
-  return routes.others[label - len(streets.DIRECTIONS)]
-
-
-def rows(
+def frame(
   graph: streets.StreetGraph, routes: Routes, edges: Table
-) -> list[dict[str, Any]]:
-  """One dict an edge, for edges.csv; empty where a value is not defined."""
-  found = []
-  for k in range(len(edges.source)):
-    error, crossed = edges.error[k], edges.crossings[k]
-    found.append(
-      {
-        'node': int(graph.ids[edges.source[k]]),
-        'direction': label_name(routes, int(edges.label[k])),
-        'neighbor': int(graph.ids[edges.target[k]]),
-        'class': KINDS[edges.kind[k]],
-        'first_line': int(edges.line[k]) or '',
-        'length_m': f'{edges.metres[k]:.1f}',
-        'direction_error_deg': '' if np.isnan(error) else f'{error:.1f}',
-        'crossings': '' if crossed == core.DEAD else int(crossed),
-      }
-    )
-  return found
+) -> pd.DataFrame:
+  """A row an edge, for edges.csv; empty where a value is not defined."""
+  names = np.array([*streets.DIRECTIONS, *routes.others], dtype=object)
+
+  def known(texts: np.ndarray, where: np.ndarray) -> np.ndarray:
+    return np.where(where, texts, '')
+
+  return pd.DataFrame(
+    {
+      'node': graph.ids[edges.source],
+      'direction': names[edges.label],
+      'neighbor': graph.ids[edges.target],
+      'class': np.array(KINDS)[edges.kind],
+      'first_line': known(edges.line.astype(str), edges.line > 0),
+      'length_m': np.char.mod('%.1f', edges.metres),
+      'direction_error_deg': known(
+        np.char.mod('%.1f', edges.error), ~np.isnan(edges.error)
+      ),
+      'crossings': known(
+        edges.crossings.astype(str), edges.crossings != core.DEAD
+      ),
+    }
+  )

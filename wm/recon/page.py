@@ -1,15 +1,12 @@
 """One self-contained interactive HTML page of a reconstructed map.
 
 Data, style and program are in the file: it opens from a disk, with no network.
+The program is ours: mapping libraries fetch their tiles from a server.
 """
 
 from __future__ import annotations
 
-import html
-import importlib.resources
-import json
 import math
-import pathlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,8 +14,36 @@ import numpy as np
 
 from wm.recon import draw, measures
 from wm.recon.routes import Routes
-from wm.runtime import files
+from wm.runtime import pages
 from wm.worlds.maps import streets
+
+
+def render(
+  graph: streets.StreetGraph,
+  routes: Routes,
+  edges: measures.Table,
+  *,
+  title: str,
+  subtitle: str,
+  facts: Iterable[tuple[str, str]],
+) -> str:
+  """The page's text.
+
+  Args:
+    graph: the true map.
+    routes: what the map was made from.
+    edges: of `measures.table`.
+    title: what the map is of.
+    subtitle: how it was made.
+    facts: names and values of a small table.
+  """
+  return pages.render(
+    *('wm.recon', 'map.html'),
+    title=title,
+    subtitle=subtitle,
+    facts=list(facts),
+    data=_data(graph, routes, edges),
+  )
 
 
 def _data(
@@ -47,59 +72,3 @@ def _data(
     'labels': [*streets.DIRECTIONS, *routes.others],
     'bend': [across * math.cos(math.radians(graph.lat.mean())), across],
   }
-
-
-def render(
-  graph: streets.StreetGraph,
-  routes: Routes,
-  edges: measures.Table,
-  *,
-  title: str,
-  subtitle: str,
-  facts: Iterable[tuple[str, Any]],
-) -> str:
-  """The page's text.
-
-  Args:
-    graph: the true map.
-    routes: what the map was made from.
-    edges: of `measures.table`.
-    title: what the map is of.
-    subtitle: how it was made.
-    facts: names and values of a small table.
-  """
-  data = {
-    **_data(graph, routes, edges),
-    'title': title,
-    'subtitle': subtitle,
-    'facts': [[name, str(value)] for name, value in facts],
-  }
-  text = json.dumps(data, separators=(',', ':'), allow_nan=False)
-  # A script element ends at the first '</', wherever that stands.
-  text = text.replace('<', '\\u003c')
-  template = importlib.resources.files('wm.recon').joinpath('page.html')
-  before, between, after = _parts(template.read_text(encoding='utf-8'))
-  return before + html.escape(title) + between + text + after
-
-
-def _parts(template: str) -> tuple[str, str, str]:
-  before, rest = template.split('@TITLE@')
-  between, after = rest.split('@DATA@')
-  return before, between, after
-
-
-def write(
-  graph: streets.StreetGraph,
-  routes: Routes,
-  edges: measures.Table,
-  path: str | pathlib.Path,
-  *,
-  title: str,
-  subtitle: str,
-  facts: Iterable[tuple[str, Any]],
-) -> None:
-  """Writes `render`'s page, whole or not at all."""
-  files.write_text(
-    path,
-    render(graph, routes, edges, title=title, subtitle=subtitle, facts=facts),
-  )

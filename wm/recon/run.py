@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import pathlib
 from collections.abc import Callable, Sequence
@@ -227,13 +226,13 @@ def _write(
   """Every file of a run; summary.json last, so that it stands for all."""
   graph = routes_lib.street_graph(world)
   (out / 'summary.json').unlink(missing_ok=True)
-  _write_edges(out / 'edges.csv', measures.rows(graph, routes, table))
+  with files.replacing(out / 'edges.csv') as name:
+    measures.frame(graph, routes, table).to_csv(name, index=False)
   draw.write(graph, table, out, title(summary))
-  page.write(
+  shown = page.render(
     graph,
     routes,
     table,
-    out / 'map.html',
     title=title(summary),
     subtitle=(
       f'{summary["world"]}; variant {summary["variant"]}, at most '
@@ -243,49 +242,33 @@ def _write(
     ),
     facts=facts(summary),
   )
+  files.write_text(out / 'map.html', shown)
   files.write_json(out / 'summary.json', summary)
 
 
 def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
   """The counts of a summary in words, for a small table."""
-  share = statistics.proportion
   routes, failed = summary['routes'], summary['failed']
-  found = [
-    ('sequences', f'{summary["sequences"]:,}'),
-    ('ill-formed', f'{summary["ill_formed"]:,}'),
-    ('placed', f'{routes - failed:,}'),
-    ('failed', f'{failed:,}'),
-  ]
+  found = {
+    'sequences': summary['sequences'],
+    'ill-formed': summary['ill_formed'],
+    'placed': routes - failed,
+    'failed': failed,
+  }
   if routes:
-    low, high = share(failed / routes, routes)
-    found.append(
-      (
-        'failed share, 95 % interval',
-        f'{failed / routes:.3f} ({low:.3f} to {high:.3f})',
-      )
-    )
+    low, high = statistics.proportion(failed / routes, routes)
+    share = f'{failed / routes:.3f} ({low:.3f} to {high:.3f})'
+    found['failed share, 95 % interval'] = share
   for reason, count in summary['failure_reasons'].items():
-    found.append((f'failed: {reason.replace("_", " ")}', f'{count:,}'))
-  orders = summary['orders']
-  if orders['n'] > 1:
+    found[f'failed: {reason.replace("_", " ")}'] = count
+  if (orders := summary['orders'])['n'] > 1:
     over = orders['failed']
-    found.append(
-      (
-        f'failed over {orders["n"]} orders',
-        f'{over["mean"]:,.1f} ({over["least"]:,} to {over["most"]:,})',
-      )
+    found[f'failed over {orders["n"]} orders'] = (
+      f'{over["mean"]:,.1f} ({over["least"]:,} to {over["most"]:,})'
     )
-  for key in ('true_edges', 'new_edges', 'unused_edges', 'self_loops'):
-    found.append((key.replace('_', ' '), f'{summary[key]:,}'))
-  found.append(('parallel edges', f'{summary["parallel_edges"]:,}'))
-  return found
-
-
-def _write_edges(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-  with (
-    files.replacing(path) as name,
-    open(name, 'w', newline='', encoding='utf-8') as file,
-  ):
-    writer = csv.DictWriter(file, list(rows[0]), lineterminator='\n')
-    writer.writeheader()
-    writer.writerows(rows)
+  for key in (*RANGED[1:], 'self_loops', 'parallel_edges'):
+    found[key.replace('_', ' ')] = summary[key]
+  return [
+    (name, value if isinstance(value, str) else f'{value:,}')
+    for name, value in found.items()
+  ]

@@ -14,7 +14,8 @@ def render(package: str, template: str, **values: Any) -> str:
 
   Args:
     package: whose folder `templates` holds the template.
-    template: its file name; escaping is on where it ends in '.html'.
+    template: its file name; escaping is on where it ends in '.html'. It may
+      use `data_uri('png')`, which makes an image part of the page.
     **values: names that the template uses; one that is missing raises
       jinja2.UndefinedError.
   """
@@ -32,6 +33,10 @@ def _templates(package: str) -> jinja2.Environment:
     keep_trailing_newline=True,
   )
   made.filters['data_uri'] = _data_uri
+  made.policies['json.dumps_kwargs'] = {
+    'separators': (',', ':'),
+    'allow_nan': False,
+  }
   return made
 
 

@@ -1,109 +1,3 @@
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>@TITLE@</title>
-<style>
-:root {
-  color-scheme: light dark;
-  --paper: #fbfaf7; --panel: #ffffffec; --ink: #14181d; --soft: #5d6670;
-  --line: #d9dce0; --true: #2b3138; --unused: #8aa0b4;
-  --fits: #f4a261; --askew: #e2592f; --away: #a3122a; --none: #8d4bbf;
-  --mark: #0b74de;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --paper: #12161b; --panel: #1b2128ee; --ink: #eceff2; --soft: #9aa5b1;
-    --line: #333c46; --true: #b9c2cc; --unused: #56697c;
-    --fits: #f6b27a; --askew: #f2734a; --away: #ff4d67; --none: #c08af0;
-    --mark: #57a9ff;
-  }
-}
-* { box-sizing: border-box; }
-html, body { margin: 0; height: 100%; overflow: hidden; }
-body {
-  background: var(--paper); color: var(--ink);
-  font: 14px/1.4 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
-}
-canvas { position: fixed; inset: 0; width: 100%; height: 100%;
-  touch-action: none; cursor: grab; outline: none; }
-canvas.drag { cursor: grabbing; }
-canvas.hit { cursor: pointer; }
-.card { position: fixed; background: var(--panel); border: 1px solid
-  var(--line); border-radius: 10px; box-shadow: 0 2px 14px #0002;
-  backdrop-filter: blur(6px); }
-#side { top: 14px; left: 14px; width: 290px; max-height: calc(100% - 28px);
-  overflow: auto; padding: 14px 16px; }
-h1 { font-size: 16px; line-height: 1.25; margin: 0 0 2px; }
-.soft { color: var(--soft); font-size: 12px; }
-.world { overflow-wrap: anywhere; margin: 0 0 10px; }
-label.row { display: grid; grid-template-columns: 16px 26px 1fr auto;
-  align-items: center; gap: 7px; padding: 3px 0; cursor: pointer; }
-label.row input { margin: 0; accent-color: var(--mark); }
-label.row b { font-weight: 600; font-variant-numeric: tabular-nums; }
-.swatch { height: 0; border-top: 3px solid; border-radius: 2px; }
-hr { border: 0; border-top: 1px solid var(--line); margin: 9px 0; }
-#find { width: 100%; padding: 7px 9px; font: inherit; color: inherit;
-  background: transparent; border: 1px solid var(--line); border-radius: 7px; }
-#find:focus { border-color: var(--mark); outline: none; }
-#hits { list-style: none; margin: 4px 0 0; padding: 0; }
-#hits button, #edges button { font: inherit; width: 100%; text-align: left;
-  padding: 3px 6px; color: inherit; background: none; border: 0;
-  border-radius: 5px; cursor: pointer; }
-#hits button:hover, #edges button:hover, #hits button:focus-visible,
-#edges button:focus-visible { background: #7f8c9a33; outline: none; }
-#edges { margin: 4px 0 0; padding: 0; list-style: none; font-size: 13px; }
-#edges .dot { display: inline-block; width: 9px; height: 9px; margin-right: 7px;
-  border-radius: 50%; }
-table { width: 100%; border-collapse: collapse; font-size: 12px; }
-td { padding: 1px 0; } td:last-child { text-align: right;
-  font-variant-numeric: tabular-nums; }
-summary { cursor: pointer; color: var(--soft); font-size: 12px; }
-#tip { display: none; pointer-events: none; padding: 7px 10px; max-width: 300px;
-  font-size: 13px; z-index: 3; }
-#tip b { font-weight: 600; }
-#zoom { right: 14px; bottom: 14px; display: flex; flex-direction: column;
-  overflow: hidden; }
-#zoom button { width: 36px; height: 36px; border: 0; background: none;
-  color: inherit; font-size: 18px; cursor: pointer; }
-#zoom button + button { border-top: 1px solid var(--line); }
-#zoom button:hover { background: #7f8c9a33; }
-#scale { position: fixed; right: 64px; bottom: 18px; font-size: 12px;
-  text-align: center; border-bottom: 2px solid var(--ink); padding: 0 4px;
-  pointer-events: none; }
-@media (max-width: 640px) {
-  #side { width: auto; right: 14px; max-height: 42%; }
-}
-</style>
-</head>
-<body>
-<canvas id="map" tabindex="0" role="application"
-  aria-label="Map. Drag to pan, wheel or plus and minus to zoom."></canvas>
-<section id="side" class="card" aria-label="Legend and search">
-  <h1 id="title"></h1>
-  <p class="soft world" id="world"></p>
-  <div id="legend"></div>
-  <label class="row"><input type="checkbox" id="bend" checked><span></span>
-    <span>New edges leave by their label</span><span></span></label>
-  <hr>
-  <input id="find" type="search" placeholder="Find a node by id  ( / )"
-    aria-label="Find a node by id" autocomplete="off" spellcheck="false">
-  <ul id="hits"></ul>
-  <div id="chosen"></div><ul id="edges"></ul>
-  <hr>
-  <details><summary>Counts of this reconstruction</summary>
-    <table id="facts"></table></details>
-</section>
-<div id="tip" class="card" role="status"></div>
-<div id="scale" aria-hidden="true"></div>
-<div id="zoom" class="card">
-  <button id="in" title="Zoom in (+)" aria-label="Zoom in">+</button>
-  <button id="out" title="Zoom out (-)" aria-label="Zoom out">&#8722;</button>
-  <button id="home" title="Whole map (0)" aria-label="Whole map">&#8962;</button>
-</div>
-<script type="application/json" id="data">@DATA@</script>
-<script>
 'use strict';
 const data = JSON.parse(document.getElementById('data').textContent);
 const $ = (id) => document.getElementById(id);
@@ -485,8 +379,6 @@ $('home').onclick = home;
 $('find').oninput = search;
 $('bend').onchange = () => { build(); redraw(); };
 
-$('title').textContent = data.title;
-$('world').textContent = data.subtitle;
 groups.forEach((group, g) => {
   const row = document.createElement('label');
   row.className = 'row';
@@ -503,11 +395,6 @@ groups.forEach((group, g) => {
   text(row, 'b', number.toLocaleString('en'));
   $('legend').append(row);
 });
-for (const [name, value] of data.facts) {
-  const row = $('facts').insertRow();
-  row.insertCell().textContent = name;
-  row.insertCell().textContent = value;
-}
 build();
 resize();
 new ResizeObserver(resize).observe(canvas);
@@ -518,6 +405,3 @@ if (location.hash.length > 1) {
 }
 draw();
 document.body.dataset.ready = String(u.length);
-</script>
-</body>
-</html>
