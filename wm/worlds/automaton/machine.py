@@ -1,13 +1,15 @@
-"""Deterministic automata as they are given, and what of them a world keeps.
+"""Deterministic automata as given, and the part of them that a world keeps.
 
-A world keeps the states that a word reaches from the start and that some word
-leads on to acceptance, one of each that accept the same rest words. Layout of
-its table, of S kept states and A symbols:
+A world keeps a state if some word reaches it from the start and some word leads
+from it to acceptance. States from which the same words are accepted become one.
+The table of S kept states and A symbols:
 
-                 column 0   columns 1..A      without accepting states there
-                 end        symbols           is neither column 0 nor row S
-    rows 0..S-1  S or DEAD  rows or DEAD      (row 0 is the start)
-    row S        DEAD       DEAD              after `end`
+                 column 0     columns 1..A
+                 `end`        the symbols
+    row 0..S-1   S or DEAD    next row or DEAD      row 0 is the start
+    row S        DEAD         DEAD                  reached by `end`
+
+An automaton without accepting states has neither column 0 nor row S.
 """
 
 from __future__ import annotations
@@ -24,9 +26,9 @@ from wm import core
 from wm.kernels import dfa
 
 END, OVER, PADDING = 'end', 'over', '<pad>'
-RESERVED = ('dead', OVER)  # What states are called that no file names.
-MOST_SYMBOLS = 125  # Labels of compiled kernels, less `end`.
-SHOWN = 3  # Members of a merged state that its name lists.
+RESERVED = ('dead', OVER)  # Written forms of states that no file has.
+MOST_SYMBOLS = 125  # Compiled kernels take 126 labels; one is `end`.
+SHOWN = 3  # A merged state's name lists so many of its members.
 
 
 class Machine(NamedTuple):
@@ -48,14 +50,14 @@ class Machine(NamedTuple):
 
 
 class Reduced(NamedTuple):
-  """What a world keeps of a machine.
+  """The part of a machine that a world keeps.
 
   Attributes:
-    delta: the table as the module draws it, int32.
-    names: of all its rows.
-    rows: row by name; a merged state also goes by each of its members' names.
+    delta: int32 table, as drawn at the top of the module.
+    names: name of each row.
+    rows: name -> row; each member of a merged state has its own name here too.
     need: [rows] int64 fewest tokens to the end of a sequence, `end` included;
-      0 everywhere without accepting states.
+      all 0 without accepting states.
     facts: counts for `core.World.facts`.
   """
 
@@ -77,7 +79,7 @@ def build(
   """A machine of named states.
 
   Args:
-    where: what errors name, such as a path.
+    where: name of the source in errors, such as a path.
     states: all names.
     edges: (state, symbol, next state).
     start: one of the states.
@@ -157,9 +159,9 @@ def _known(where: str, what: str, name: str, numbers: dict[str, int]) -> int:
 
 
 def reduced(where: str, machine: Machine, minimise: bool) -> Reduced:
-  """What a world keeps of a machine; rows are numbered breadth first.
+  """Drops useless states, merges equal ones, numbers the rest breadth first.
 
-  minimise: whether states that accept the same rest words become one.
+  minimise: whether states from which the same words are accepted become one.
 
   Raises:
     InputError: the machine accepts no word.
@@ -204,7 +206,7 @@ def reduced(where: str, machine: Machine, minimise: bool) -> Reduced:
 
 
 def _table(delta: np.ndarray, accepting: np.ndarray | None) -> np.ndarray:
-  """`delta` with the column of `end` and the row after it, if there is one."""
+  """`delta` with the column of `end` and row S, if any state accepts."""
   if accepting is None:
     return delta
   over = len(delta)
@@ -215,7 +217,7 @@ def _table(delta: np.ndarray, accepting: np.ndarray | None) -> np.ndarray:
 
 
 def _distances(table: np.ndarray) -> np.ndarray:
-  """[rows] float64 fewest steps to the last row; infinite where none lead."""
+  """[rows] float64 fewest steps to the last row, infinite if there are none."""
   sources, labels = np.nonzero(table >= 0)
   heads = table[sources, labels]
   back = sparse.coo_array(
@@ -227,7 +229,7 @@ def _distances(table: np.ndarray) -> np.ndarray:
 def _breadth_first(
   delta: np.ndarray, block: np.ndarray, start: int
 ) -> np.ndarray:
-  """One state of each block that `start` reaches, nearest first."""
+  """The first state met of each block, in breadth-first order from `start`."""
   found, seen = [start], {int(block[start])}
   queue = collections.deque(found)
   while queue:
@@ -242,7 +244,7 @@ def _breadth_first(
 def _names(
   states: tuple[str, ...] | None, members: list[np.ndarray], ends: bool
 ) -> tuple[tuple[str, ...], dict[str, int]]:
-  """Names of all rows, and the row of each name that a state may go by."""
+  """Names of all rows, and the row that each name stands for."""
   given = [
     [f'q{row}'] if states is None else [states[k] for k in merged]
     for row, merged in enumerate(members)

@@ -1,4 +1,4 @@
-"""Pictures of small automata: circles and arrows, doubled where accepting."""
+"""Pictures of automata: states as circles, doubled where they accept."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
   from wm.worlds.automaton import world
 
 MOST_STATES, MOST_ARROWS = 16, 48  # Of an automaton that is drawn whole.
-LISTED = 16  # Moves that are listed of a state of a larger one.
+LISTED = 16  # Moves listed for a state of an automaton too large to draw.
 RADIUS, PITCH, MARGIN = 17, 130, 62  # Pixels; PITCH is between two states.
-SYMBOLS = 3  # That are written on an arrow.
+SYMBOLS = 3  # At most so many are written on an arrow.
 
 HEAD = (
   '<defs><marker id="tip" markerWidth="8" markerHeight="8" refX="7" refY="4" '
@@ -25,7 +25,7 @@ HEAD = (
 
 
 def draw(automaton: world.World, row: int) -> str:
-  """SVG of an automaton with one of its rows marked; DEAD marks none."""
+  """SVG of the automaton with one row marked; DEAD marks none."""
   name = 'dead' if row < 0 else automaton.names[row]
   arrows = _arrows(automaton)
   states = len(automaton.delta) - (automaton.end > 0)

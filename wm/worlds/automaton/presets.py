@@ -1,16 +1,16 @@
 """Automata known by name.
 
-tomita1 .. tomita7: the seven languages over 0 and 1 of Tomita (1982), each by
-its complete minimal automaton; the states from which nothing is accepted any
-more are among a world's dead ends.
+tomita1 .. tomita7: the seven languages over 0 and 1 of Tomita (1982), as
+complete minimal automata. Their trap states count as dead ends.
 
-dyck_K_D: words of K kinds of brackets that are nested at most D deep; a state
+dyck_K_D: balanced words of K kinds of brackets, nested at most D deep. A state
 is the stack of open brackets.
 
-z5, s3, a5 ..: the word problem of a finite group (`base.finite_groups`): words
-over all its elements whose product is the identity; with `_generators` behind
-the name, over few elements that generate it. The `groups` world has the same
-tables without an end, for models that are trained to give the state itself.
+z5, s3, a5 ..: the word problem of a finite group (`base.finite_groups`), that
+is, the words over its elements whose product is the identity. z5_generators and
+the like have words over a few elements that generate the group. The `groups`
+world has the same tables without `end`; it is for models that are trained to
+name the state.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from wm.worlds.base import finite_groups
 MOST_STATES = 100_000
 BRACKETS = ('()', '[]', '{}', '<>')
 
-# Accepting states, and of each state what 0 and 1 lead to; 0 is the start.
+# Accepting states; then, for each state, the states that 0 and 1 lead to. State
+# 0 is the start.
 TOMITA = {
   # Ones alone.
   'tomita1': ('0', '10 11'),

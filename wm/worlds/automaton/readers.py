@@ -1,29 +1,32 @@
-"""Automata from files, told apart by their suffix.
+"""Reads automata from files; the suffix tells the format.
 
-JSON, one object; names are texts or integers:
+JSON: one object. Names are strings or integers. `alphabet` is optional; the
+default is all symbols used, sorted. Without `accepting`, sequences just stop.
 
-    {"alphabet": ["a", "b"],               left out: the symbols used, sorted
+    {"alphabet": ["a", "b"],
      "start": "even",
-     "accepting": ["even"],                left out: sequences just stop
+     "accepting": ["even"],
      "transitions": {"even": {"a": "odd"}, "odd": {"a": "even", "b": "odd"}}}
 
-CSV, columns state,symbol,next; a row without symbol says what a state is:
+CSV: columns state,symbol,next. A row with an empty symbol marks its state as
+`start` or `accepting`, or only declares it. Every state needs some row of its
+own. Without an `accepting` row, sequences just stop.
 
     state,symbol,next
     even,,start
-    even,,accepting                        no such row: sequences just stop
+    even,,accepting
     even,a,odd
-    odd,,                                  only names it, for one without edges
+    odd,,
 
-GraphML and DOT (.dot, .gv): a directed graph whose edges have a `label`, the
-symbol or several of them separated by commas or blanks. The start has the node
-attribute start=true, or is the head of the one edge without label that leaves
-a node without other edges, as drawn; accepting states have accepting=true or
-shape=doublecircle.
+GraphML, DOT (.dot, .gv): a directed graph. The edge attribute `label` is a
+symbol, or several separated by commas or blanks. The start has the node
+attribute start=true, or an unlabelled edge from a node without other edges
+points to it (the usual arrow). Accepting states have accepting=true or
+shape=doublecircle. Without one, sequences just stop.
 
-What is no state's edge leads nowhere: the symbol is illegal there. Files are
-data alone, and nondeterministic ones are refused (a regular expression may say
-the same language).
+A symbol is illegal in a state that has no edge for it. Nondeterministic
+automata are refused; write a regular expression instead. Files are only parsed,
+never run.
 """
 
 from __future__ import annotations
@@ -140,7 +143,7 @@ def _listed(where: str, value: Any) -> list[str]:
 
 
 def _name(where: str, value: Any) -> str:
-  """A name as text; a list of next states is refused."""
+  """A string or an integer as text; anything else is refused."""
   if isinstance(value, bool) or not isinstance(value, str | int):
     raise core.InputError(
       f'{where} holds {_kind(value)}; expected one name, a text or an integer'
@@ -229,7 +232,7 @@ def _dot(path: str) -> machine.Machine:
 
 
 def _shapes(graph: Any) -> list[tuple[str, str]]:
-  """Node and shape, by the `node [shape=...]` that is written before it."""
+  """Each node with the shape of the last `node [shape=...]` before it."""
   defaults = sorted(
     (node.get_sequence(), node.get('shape'))
     for node in graph.get_nodes()
@@ -284,5 +287,5 @@ def _of_graph(path: str, graph: Any) -> machine.Machine:
 
 
 def _attribute(data: dict[str, Any], name: str) -> str:
-  """An attribute as text without quotes; '' where there is none."""
+  """An attribute as text without quotes; '' if it is not there."""
   return str(data.get(name, '')).strip().strip('"').strip()

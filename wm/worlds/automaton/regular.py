@@ -1,12 +1,12 @@
-"""Automata from regular expressions, through automata-lib (extra `automata`).
+"""Reads regular expressions through automata-lib (extra `automata`).
 
-    1(01)*          each character that is no operator is a symbol
+    1(01)*          every character that is no operator is a symbol
     <left>(<up>)*   a word in angle brackets is one symbol
 
-Operators are | * + ? {n,m} ( ) . [a-z] [^a-z] &, and ^ for the shuffle of two
-words; `()` is the empty word, a backslash takes an operator as a symbol, and
-blanks mean nothing. The alphabet is every symbol that the expression names,
-sorted; `.` is any of these.
+The operators are | * + ? {n,m} ( ) . [a-z] [^a-z] & (intersection) and ^
+(shuffle). `()` is the empty word. A backslash makes an operator a symbol.
+Blanks are ignored. The alphabet is the sorted set of symbols in the expression;
+`.` stands for any of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from wm import core
 from wm.worlds.automaton import machine
 
-# Words stand for characters of the private use area while they are parsed.
+# The library takes single characters, so each word becomes a private one.
 FIRST, MOST_WORDS = 0xE000, 6400
 OPERATORS = frozenset('*|()?&+.^{}[]')
 
@@ -43,7 +43,7 @@ def read(text: str) -> machine.Machine:
 
   short = re.sub(r'<([^<>\s]+)>', letter, text)
   short = ''.join(short.split())
-  # What is in classes and behind backslashes the library finds by itself.
+  # The library itself adds the symbols of classes and after backslashes.
   plain = re.sub(r'\\.|\[[^\]]*\]|\{[^}]*\}', '', short)
   try:
     some = nfa.NFA.from_regex(short, input_symbols=set(plain) - OPERATORS)
@@ -63,7 +63,7 @@ def read(text: str) -> machine.Machine:
 
 
 def _machine(where: str, found: Any, words: dict[str, str]) -> machine.Machine:
-  """The library's automaton as ours; words: by the character for each."""
+  """The library's automaton as ours; words: character -> the word it is for."""
   number = {state: k for k, state in enumerate(sorted(found.states, key=str))}
   names = [f's{k}' for k in number.values()]
   edges = [

@@ -9,9 +9,9 @@ preset (`presets`):
 
     even --a--> odd --a--> even     'end' is legal exactly where a state accepts
 
-With accepting states a sequence is a word of the language and `end`; a symbol
-is legal while some word of the language goes on with it. Without, sequences
-stop after `length` tokens, or where nothing is legal.
+With accepting states, a sequence is a word of the language and `end`. A symbol
+is legal if some word of the language continues with it. Without accepting
+states, a sequence stops after `length` tokens or where nothing is legal.
 """
 
 from __future__ import annotations
@@ -35,22 +35,20 @@ WORD, SYMBOL = 3, 4  # Mixed into seeds, apart from those of random play.
 class World(table.TableWorld):
   """A finite automaton of the user's, or a well-known one.
 
-  A row of its table is a state that can be reached and can still lead to a
-  word, numbered breadth first; the last row is what `end` leads to. All other
-  states are counted in `facts` and left out.
+  Rows of the table are the reachable states from which a word can still be
+  completed, breadth first. `facts` counts the others.
 
   Attributes:
-    file: of the automaton: .json, .csv, .graphml, .dot or .gv.
+    file: automaton as .json, .csv, .graphml, .dot or .gv.
     regex: regular expression instead.
     preset: name instead: tomita1 to tomita7, dyck_KINDS_DEPTH, or a group such
       as z5 or s3_generators (its word problem).
-    minimise: whether states that allow the same continuations become one, as
-      exact boundaries cannot tell them apart.
+    minimise: whether states with the same continuations become one. No suffix
+      tells them apart.
     length: most tokens of a sequence, `end` included.
-    sampling: of words: 'lengths' draws a length uniformly from those that have
-      a word, then a word uniformly from those of that length; 'words' draws
-      uniformly from all words, most of which are long. Without accepting
-      states each token is uniform over the legal ones.
+    sampling: 'lengths' draws a length uniformly, then a word of that length
+      uniformly; 'words' draws uniformly from all words, most of which are long.
+      Without accepting states, each token is uniform over the legal ones.
   """
 
   version: ClassVar[str] = '1'
@@ -141,8 +139,8 @@ class World(table.TableWorld):
   def _words(self) -> tuple[np.ndarray, np.ndarray]:
     """Words by length: [length, S], scaled by row, and [length] natural logs.
 
-    Entry [r, s] is proportional to the number of ways to accept after exactly
-    r more symbols from row s; the logs are of the numbers from the start.
+    Entry [r, s] is proportional to the number of words of r symbols that are
+    accepted from row s. The logs are of these numbers for the start.
     """
     symbols, final = self.delta[:, 1:], self.delta[:, 0] >= 0
     words = np.zeros((self.length, len(symbols)))
@@ -158,9 +156,9 @@ class World(table.TableWorld):
     return words, logs
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
-    """Words as `sampling` says, with `end`; or random play, see TableWorld.
+    """Words and `end`, drawn as `sampling` says; else random play.
 
-    Counts of words are float64: shares are exact to rounding.
+    Words are counted in float64, so their shares are exact to rounding.
     """
     if not self._ends:
       return super().sample(num, seed, split)
@@ -189,7 +187,7 @@ class World(table.TableWorld):
 
   @functools.cached_property
   def _arrivals(self) -> np.ndarray:
-    """[max_len, S] bool: may a sequence be in a row after k tokens of it?"""
+    """[max_len, S] bool: is some sequence in this row after k tokens?"""
     found = self._ways > 0
     if self._ends:
       moves = np.arange(self.length)[:, None]
@@ -205,11 +203,11 @@ class World(table.TableWorld):
     return legal
 
   def facts(self) -> dict[str, int]:
-    """States kept and given, and what became of the rest.
+    """Number of states kept and given, and why the others were dropped.
 
-    'unreachable': no word leads there. 'dead_ends': reachable, but nothing is
-    accepted any more (without accepting states: nothing is legal; these are
-    kept). 'merged': taken for another with the same continuations.
+    'unreachable': no word leads there. 'dead_ends': reachable, but no word can
+    be completed; without accepting states, nothing is legal there, and they are
+    kept. 'merged': another state has the same continuations.
     """
     return self._kept.facts
 
