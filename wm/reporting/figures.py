@@ -7,8 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-import pandas as pd
-
+from wm.core import registry
 from wm.reporting import catalog, tables
 from wm.reporting.breakdown import Curve
 from wm.reporting.collect import Entry, Run
@@ -28,10 +27,8 @@ def _axes(
 
   columns = min(panels, across)
   rows = -(-panels // columns)
-  width, height = size
-  figure = Figure(
-    figsize=(width * columns, height * rows), layout='constrained'
-  )
+  inches = size[0] * columns, size[1] * rows
+  figure = Figure(figsize=inches, layout='constrained')
   axes = [figure.add_subplot(rows, columns, i + 1) for i in range(panels)]
   for axis in axes:
     axis.grid(alpha=0.3)
@@ -133,12 +130,14 @@ def training(runs: Sequence[Run]) -> bytes | None:
   trained = [run for run in runs if run.curve]
   if not trained:
     return None
-  keys = {key: None for run in trained for row in run.curve for key in row}
+  keys = dict.fromkeys(
+    key for run in trained for row in run.curve for key in row
+  )
+  usual = ('heldout_loss', 'heldout_tokens')
   more = [
     key
     for key in keys
-    if key.startswith('heldout_')
-    and key.split('_')[1] not in ('loss', 'tokens')
+    if key.startswith('heldout_') and not key.startswith(usual)
   ]
   looks = styles(list(dict.fromkeys(run.name for run in trained)))
   figure, axes = _axes(1 + len(more), size=(5.2, 3.6))
@@ -169,32 +168,42 @@ def _unit(runs: Sequence[Run]) -> str:
 def _follow(
   axis: Any, run: Run, key: str, look: dict[str, Any], pale: bool
 ) -> None:
+  """One run's logged values of a key, over steps."""
   points = [(row['step'], row[key]) for row in run.curve if key in row]
   if points:
-    axis.plot(
-      *zip(*points, strict=True),
-      **look,
-      alpha=0.35 if pale else 1.0,
-      marker='' if pale else '.',
-      markersize=4,
-      linewidth=1.0,
-      label=f'{run.name}, training' if pale else run.name,
-    )
+    look = look | {'linewidth': 1.0, 'marker': '.', 'markersize': 4}
+    pale_look = {'alpha': 0.35, 'marker': '', 'label': f'{run.name}, training'}
+    look |= pale_look if pale else {'label': run.name}
+    axis.plot(*zip(*points, strict=True), **look)
 
 
 def _logarithmic(axis: Any) -> None:
-  """Where values span more than a tenfold."""
+  """A logarithmic scale, where values span more than a tenfold."""
   values = [y for line in axis.lines for y in line.get_ydata() if y > 0]
   if values and max(values) > 10 * min(values):
     from matplotlib import ticker
 
     axis.set_yscale('log')
     axis.yaxis.set_minor_locator(ticker.LogLocator(subs=(2, 5)))
-    for part in (
-      axis.yaxis.set_major_formatter,
-      axis.yaxis.set_minor_formatter,
-    ):
-      part(ticker.FuncFormatter(lambda y, _: f'{y:g}'))
+    plain = ticker.FuncFormatter(lambda y, _: f'{y:g}')
+    axis.yaxis.set_major_formatter(plain)
+    axis.yaxis.set_minor_formatter(plain)
+
+
+def _line(
+  axis: Any,
+  name: str,
+  points: Sequence[tuple],
+  look: dict[str, Any],
+  **band: Any,
+) -> None:
+  """A line over points (x, value, low, high), and a band of their intervals."""
+  if points:
+    x, value, low, high = zip(*points, strict=True)
+    axis.plot(x, value, **look, label=name)
+    if None not in low + high:
+      band = {'color': look['color'], 'alpha': 0.15, **band}
+      axis.fill_between(x, low, high, **band)
 
 
 def curves(given: Curve) -> bytes:
@@ -208,7 +217,13 @@ def curves(given: Curve) -> bytes:
     for name, line in part.groupby('model', sort=False):
       place = names.index(name)
       look = looks[name] | _told_apart(place, len(names), len(line))
-      _band(axis, line, look, banded(given))
+      points = [
+        (x, entry['value'], entry['low'], entry['high'])
+        for x, entry in zip(line.place, line.entry, strict=True)
+        if entry['value'] is not None
+      ]
+      band = {'lw': 0} if banded(given) else {'alpha': 0}
+      _line(axis, name, points, look, **band)
     title = '' if len(settings) == 1 else textwrap.fill(titles[text], 44)
     axis.set_title(title, fontsize=9)
     axis.set(xlabel=textwrap.fill(given.axis, 44), ylabel=given.quantity)
@@ -228,23 +243,6 @@ _BANDS = 8  # Models whose intervals are still told apart.
 def banded(given: Curve) -> bool:
   """Are intervals drawn?"""
   return given.points.groupby('spec').model.nunique().max() <= _BANDS
-
-
-def _band(
-  axis: Any, line: pd.DataFrame, look: dict[str, Any], band: bool
-) -> None:
-  """A line over the places of one model's entries, and their intervals."""
-  points = [
-    (place, entry['value'], entry['low'], entry['high'])
-    for place, entry in zip(line.place, line.entry, strict=True)
-    if entry['value'] is not None
-  ]
-  if not points:
-    return
-  x, value, low, high = zip(*points, strict=True)
-  axis.plot(x, value, **look, label=line.model.iloc[0])
-  if band and None not in low + high:
-    axis.fill_between(x, low, high, color=look['color'], alpha=0.15, lw=0)
 
 
 _LONGEST = 20  # Characters of a value at an axis.
@@ -285,48 +283,49 @@ def ablations(runs: Sequence[Run]) -> dict[str, list[Entry]]:
   }
 
 
-# Fields that bound a length, where 0 means the whole.
-_LENGTHS = ('k', 'sample_k')
-
-
-def _ordered(values: set[Any], field: str) -> list[Any]:
-  """Values left to right; 0 of a length means 'the whole', so it is last."""
-  if all(isinstance(value, int | float) for value in values):
-    return sorted(values, key=lambda x: (field in _LENGTHS and x == 0, x))
-  return sorted(values, key=str)
-
-
 _ASIDE = 0.24  # Of the way to the next value, over which models are spread.
 
 
 def ablation(field: str, points: Sequence[Entry]) -> bytes:
-  """A panel per quantity, a line per model, over one field's values."""
+  """A panel per quantity, a line per model, over one field's values.
+
+  Values ascend from left to right. A 0 comes last, as 'full', where the field's
+  docstring says that 0 is all.
+  """
   quantities = list(dict.fromkeys((p['metric'], p['quantity']) for p in points))
-  places = _ordered({p['x'] for p in points}, field)
   models = list(dict.fromkeys(p['model'] for p in points))
   figure, axes = _axes(len(quantities))
   looks = styles(models)
-  for axis, quantity in zip(axes, quantities, strict=True):
-    for number, model in enumerate(models):
-      line = sorted(
-        (places.index(p['x']), p['value'], p['low'], p['high'])
-        for p in points
-        if (p['metric'], p['quantity']) == quantity and p['model'] == model
-      )
-      if line:
-        place, value, low, high = zip(*line, strict=True)
-        # Beside each other, so that equal values do not hide each other.
-        aside = _ASIDE * (number - (len(models) - 1) / 2) / len(models)
-        x = [one + aside for one in place]
-        look = looks[model] | _told_apart(number, len(models), 1)
-        axis.plot(x, value, **look, label=model)
-        axis.fill_between(x, low, high, color=look['color'], alpha=0.15)
-    labels = [
-      'full' if field in _LENGTHS and place == 0 else str(place)
-      for place in places
+  for axis, (metric, quantity) in zip(axes, quantities, strict=True):
+    mine = [
+      p for p in points if (p['metric'], p['quantity']) == (metric, quantity)
     ]
-    axis.set_xticks(range(len(places)), labels, fontsize=8)
-    words = textwrap.fill(catalog.field(quantity[0], field), 44)
-    axis.set(title=': '.join(quantity), xlabel=words, ylim=(-0.03, 1.03))
+    known = catalog.attributes(registry.find('metric', metric)).get(field, '')
+    places = _ordered({p['x'] for p in points}, '0 is all' in known)
+    for number, model in enumerate(models):
+      # Beside each other, so that equal values do not hide each other.
+      aside = _ASIDE * (number - (len(models) - 1) / 2) / len(models)
+      line = sorted(
+        (list(places).index(p['x']) + aside, p['value'], p['low'], p['high'])
+        for p in mine
+        if p['model'] == model
+      )
+      look = looks[model] | _told_apart(number, len(models), 1)
+      _line(axis, model, line, look)
+    axis.set_xticks(range(len(places)), places.values(), fontsize=8)
+    words = textwrap.fill(catalog.field(metric, field), 44)
+    title = f'{metric}: {quantity}'
+    axis.set(title=title, xlabel=words, ylim=(-0.03, 1.03))
   _legend(figure, axes, 5)
   return _png(figure)
+
+
+def _ordered(values: set[Any], whole: bool) -> dict[Any, str]:
+  """Values left to right -> their labels; whole: 0 means all of it."""
+  if not all(isinstance(value, int | float) for value in values):
+    return {value: str(value) for value in sorted(values, key=str)}
+  found = {value: str(value) for value in sorted(values)}
+  if whole and 0 in found:
+    del found[0]
+    found[0] = 'full'
+  return found
