@@ -8,7 +8,7 @@ import pytest
 from tests import tiny
 from wm import core
 from wm.core import registry
-from wm.models import user
+from wm.models.serving import callables, checks
 
 MAPS = "maps(rows=4, columns=4, traversal='random')"
 WORLDS = {'tiny': tiny.World(), 'maps': registry.make('world', MAPS)}
@@ -56,7 +56,7 @@ def counts(world):
 
 def check(world, logits, **more):
   size, length = len(world.vocab), more.pop('max_len', world.max_len)
-  predictor = user.FromCallable(
+  predictor = callables.FromCallable(
     logits,
     vocab_size=size,
     end=world.end,
@@ -64,7 +64,7 @@ def check(world, logits, **more):
     rows=more.pop('rows', 16),
     label='m.py:f',
   )
-  user.check(predictor, world, 'm.py:f', **more)
+  checks.check(predictor, world, 'm.py:f', **more)
 
 
 def refused(world, logits, message, **more):
@@ -337,12 +337,14 @@ def test_pytorch_models(world):
 
 
 def test_any_predictor_can_be_checked(world):
-  user.check(
+  checks.check(
     registry.make('model', 'uniform()').predictor(world, 0), world, 'm'
   )
-  user.check(registry.make('model', 'oracle()').predictor(world, 0), world, 'm')
+  checks.check(
+    registry.make('model', 'oracle()').predictor(world, 0), world, 'm'
+  )
   by = "noisy_oracle(wrong=0.2, by='prefix')"
-  user.check(registry.make('model', by).predictor(world, 0), world, 'm')
+  checks.check(registry.make('model', by).predictor(world, 0), world, 'm')
 
 
 def test_tolerance_is_a_number_above_zero():

@@ -7,18 +7,14 @@ import importlib
 import os
 import pathlib
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import ClassVar
-
-import numpy as np
 
 from wm import core
 from wm.core import plugins, registry
-from wm.models.serving import stateless, user_checks
+from wm.models.serving import callables, checks
 
 EXPECTED = "expected function='package.module:name' or 'file.py:name'"
-# Spacing of numbers next to 1, of floats narrower than float32.
-_NARROW = {'bfloat16': 2**-7, 'float16': 2**-10}
 
 
 def _label(function: str) -> str:
@@ -64,176 +60,6 @@ def _imported(where: str, label: str) -> types.ModuleType:
       ) from error
 
 
-def log_softmax(logits: np.ndarray) -> np.ndarray:
-  """Log-softmax over the last axis, float32."""
-  logits = logits.astype(np.float32)
-  shifted = logits - logits.max(-1, keepdims=True)
-  return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
-
-
-class FromCallable(stateless.Stateless):
-  """Any callable, tokens [R, L] int32 -> logits [R, L, V], as a predictor.
-
-  The callable must be causal: position t may depend on tokens[:, :t + 1]
-  only, as rows are padded at the end. It is always called with exactly
-  `rows` rows, each padded to a multiple of 16 tokens that depends on its own
-  length only, so that results do not depend on how trials were batched.
-  """
-
-  MULTIPLE = 16
-
-  def __init__(
-    self,
-    function: Callable[[np.ndarray], np.ndarray],
-    *,
-    vocab_size: int,
-    end: int,
-    max_len: int,
-    rows: int = 16,
-    label: str = 'the callable',
-  ) -> None:
-    """label: what errors call it; rows: batch size of every call."""
-    if rows < 1:
-      raise core.InputError(f'{label}: rows={rows} was given; expected >= 1')
-    self._function, self.rows, self.label = function, rows, label
-    self.vocab_size, self.end, self.max_len = vocab_size, end, max_len
-    self.spacing = 2**-23
-    self._place = plugins.placed(function)
-
-  def logits(self, tokens: np.ndarray) -> np.ndarray:
-    """[rows, L, V] what the callable gives for tokens [rows, L].
-
-    Floats, or integers; of 16 bits they come as float32. Raises InputError
-    where it fails or gives something else.
-    """
-    with (
-      plugins.blamed(self.label, self._function),
-      np.errstate(all='ignore'),  # NaN is refused, -inf is allowed.
-    ):
-      logits = self._function(tokens.copy())
-      width = str(getattr(logits, 'dtype', '')).rpartition('.')[2]
-      self.spacing = _NARROW.get(width, 2**-23)
-      if hasattr(logits, 'detach'):  # A PyTorch tensor, on any device.
-        logits = logits.detach().cpu()
-        logits = (logits.float() if width in _NARROW else logits).numpy()
-      logits = np.asarray(logits)
-      if width in _NARROW:
-        logits = logits.astype(np.float32)
-    expected = (*tokens.shape, self.vocab_size)
-    if logits.shape != expected or logits.dtype.kind not in 'fiu':
-      raise core.InputError(
-        f'{self._place}{self.label} gave {logits.dtype} of shape '
-        f'{logits.shape} for tokens {tokens.shape}; expected floats of shape '
-        f'[rows, length, vocabulary] = {expected}'
-      )
-    return logits
-
-  def padded(self, longest: int) -> int:
-    """Length of the input that a row of `longest` tokens is padded to."""
-    up = -(-longest // self.MULTIPLE) * self.MULTIPLE
-    return max(longest, min(up, self.max_len))
-
-  def _blocks(
-    self, tokens: np.ndarray, lengths: np.ndarray
-  ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields rows [R] of one padded length and their logits [R, L', V]."""
-    padded = np.array([self.padded(int(n)) for n in lengths], int)
-    for size in np.unique(padded):
-      of_size = np.flatnonzero(padded == size)
-      width = min(int(size), tokens.shape[1])
-      for start in range(0, len(of_size), self.rows):
-        rows = of_size[start : start + self.rows]
-        used = np.arange(width) < lengths[rows, None]
-        given = np.zeros((self.rows, int(size)), np.int32)
-        given[: len(rows), :width] = np.where(
-          used, tokens[rows, :width], core.PAD
-        )
-        yield rows, self.logits(given)[: len(rows), :width]
-
-  def normal(self, logits: np.ndarray) -> np.ndarray:
-    """Log-probabilities [P, V] from logits of P positions."""
-    if not np.isfinite(logits.max(-1)).all():
-      raise core.InputError(
-        f'{self._place}{self.label} gave NaN, or no finite logit, at some '
-        'position; expected finite logits (-inf only for impossible tokens)'
-      )
-    return log_softmax(logits)
-
-  def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """See core.Predictor; InputError if the callable's output is no logits."""
-    lengths = np.maximum(np.asarray(lengths), 1)
-    out = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
-    for rows, logits in self._blocks(tokens, lengths):
-      row, at = np.nonzero(np.arange(logits.shape[1]) < lengths[rows, None])
-      out[rows[row], at] = self.normal(logits[row, at])
-    return out
-
-  def last(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """See stateless.Stateless."""
-    out = np.empty((len(tokens), self.vocab_size), np.float32)
-    for rows, logits in self._blocks(tokens, np.asarray(lengths)):
-      out[rows] = self.normal(logits[np.arange(len(rows)), lengths[rows] - 1])
-    return out
-
-
-def check(
-  predictor: core.Predictor,
-  world: core.World,
-  label: str,
-  *,
-  tolerance: float = user_checks.TOLERANCE,
-  copies: bool = False,
-) -> None:
-  """Raises InputError where a predictor is none, see `user_checks`.
-
-  Args:
-    predictor: that a user wrote.
-    world: whose sequences it is asked about.
-    label: what errors call it.
-    tolerance: greatest difference of log-probabilities, in nats, times the
-      size of the greatest logit where that is above 1.
-    copies: it means to say the last token again.
-  """
-  if predictor.vocab_size != len(world.vocab):
-    return  # For the metrics to say.
-  if not tolerance > 0:
-    raise core.InputError(
-      f'{label}: tolerance={tolerance} was given; expected nats, above 0'
-    )
-  longest = min(predictor.max_len, world.max_len)
-  if isinstance(predictor, FromCallable):
-    ask, rows = _logits(predictor, tolerance), predictor.rows
-    sizes = {predictor.padded(1), predictor.padded(longest)}
-  else:
-    ask, rows = _log_probs(predictor, tolerance), user_checks.ROWS
-    sizes = {min(FromCallable.MULTIPLE, longest), longest}
-  user_checks.Checks(
-    ask, rows, tuple(sorted(sizes)), predictor.vocab_size, label, copies
-  ).run(world)
-
-
-def _logits(predictor: FromCallable, tolerance: float) -> user_checks.Ask:
-  def ask(given: user_checks.Input) -> user_checks.Found:
-    logits = predictor.logits(given.tokens)
-    logits = np.take_along_axis(logits, given.at[..., None], 1)
-    found = predictor.normal(logits)
-    least = max(tolerance, 8 * predictor.spacing)
-    return user_checks.Found(
-      found, least * np.maximum(np.abs(logits.max(-1)), 1)
-    )
-
-  return ask
-
-
-def _log_probs(predictor: core.Predictor, tolerance: float) -> user_checks.Ask:
-  def ask(given: user_checks.Input) -> user_checks.Found:
-    found = np.asarray(predictor.log_probs(given.tokens, given.lengths))
-    found = np.take_along_axis(found, given.at[..., None], 1)
-    return user_checks.Found(found, np.full(given.at.shape, tolerance))
-
-  return ask
-
-
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
   """Tokens [rows, L] int32 -> logits [rows, L, V]; causal.
@@ -255,12 +81,13 @@ class Model(core.Model):
   """
 
   version: ClassVar[str] = '1'
+  gives: ClassVar[tuple[type, ...]] = (callables.FromCallable,)
 
   function: str = ''
   max_len: int = 0
   rows: int = 16
   files: tuple[str, ...] | None = dataclasses.field(default=None, compare=False)
-  tolerance: float = user_checks.TOLERANCE
+  tolerance: float = checks.TOLERANCE
   copies: bool = False
 
   def __post_init__(self) -> None:
@@ -296,7 +123,7 @@ class Model(core.Model):
 
     Raises:
       InputError: `function` or a file is not found, the function fails, or is
-        refused by `check`.
+        refused by `checks.check`.
     """
     del seed
     for name in self.files or ():
@@ -304,7 +131,7 @@ class Model(core.Model):
         name = plugins.shortened(name)
         raise core.InputError(f'user model: no file {name!r}, of files=')
     label = _label(self.function)
-    found = FromCallable(
+    found = callables.FromCallable(
       load(self.function),
       vocab_size=len(world.vocab),
       end=world.end,
@@ -312,8 +139,9 @@ class Model(core.Model):
       rows=self.rows,
       label=label,
     )
-    given = {'tolerance': self.tolerance, 'copies': self.copies}
-    check(found, world, label, **given)
+    checks.check(
+      found, world, label, tolerance=self.tolerance, copies=self.copies
+    )
     return found
 
 
@@ -322,10 +150,10 @@ def predictor(
 ) -> core.Predictor:
   """What `model.predictor` gives; of a model in a user's own file, checked.
 
-  Raises InputError where `check` refuses it. That it says the last token again
-  is taken for what it means.
+  Raises InputError where `checks.check` refuses it. That it says the last token
+  again is taken for what it means.
   """
   found = model.predictor(world, seed)
-  if registry.is_file(model.name):
-    check(found, world, f'model {model.name!r}', copies=True)
+  if registry.is_file(model.name) and isinstance(found, core.Predictor):
+    checks.check(found, world, f'model {model.name!r}', copies=True)
   return found

@@ -1,20 +1,21 @@
-"""Does a user's model predict the next token, and from the tokens before only?
+"""Does a model predict the next token, and from the tokens before only?
 
-Asked about sequences of the world, at the shortest and the longest input that
-scoring calls it with: a repeated call must agree; later tokens, other rows of
-the batch, padding and its length must not matter; logits must not be those of
-the token that was just read. What is not asked may still be wrong.
+It is asked about sequences of the world, at the shortest and the longest input
+that scoring calls it with: a repeated call must agree; later tokens, other rows
+of the batch, padding and its length must not matter; logits must not be those
+of the token that was just read. What is not asked may still be wrong.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from wm import core
+from wm.models.serving import callables
 
 TOLERANCE = 1e-4  # Nats.
 # Log-probabilities below that of one in a million count as that.
@@ -33,8 +34,22 @@ SURE, LEAST_PLACES = 0.9, 32
 ADVANTAGE, DEVIATIONS, MANY, MANY_PLACES = 0.25, 6, 128, 24
 
 
-class Found(NamedTuple):
-  """Predictions at P positions of each row.
+class Question(NamedTuple):
+  """What a model is asked.
+
+  Attributes:
+    tokens: [N, L] int32.
+    lengths: [N].
+    at: [N, P] positions below the lengths, ascending.
+  """
+
+  tokens: np.ndarray
+  lengths: np.ndarray
+  at: np.ndarray
+
+
+class Answer(NamedTuple):
+  """Predictions at the P positions of each row.
 
   Attributes:
     log_probs: [N, P, V] float32.
@@ -44,22 +59,72 @@ class Found(NamedTuple):
   log_probs: np.ndarray
   allowed: np.ndarray
 
+  def apart(self, other: Answer) -> np.ndarray:
+    """[N, P] greatest difference of log-probabilities, in nats."""
+    return np.abs(self.log_probs - other.log_probs).max(-1)
 
-class Input(NamedTuple):
-  """What a model is asked: tokens [N, L] int32, lengths [N], positions [N, P]
-  below the lengths, ascending.
+
+Ask = Callable[[Question], Answer]
+
+
+def check(
+  predictor: core.Predictor,
+  world: core.World,
+  label: str,
+  *,
+  tolerance: float = TOLERANCE,
+  copies: bool = False,
+) -> None:
+  """Raises InputError, with what was seen, where a predictor is none.
+
+  Args:
+    predictor: that a user wrote.
+    world: whose sequences it is asked about.
+    label: what errors call it.
+    tolerance: greatest difference of log-probabilities, in nats, times the
+      size of the greatest logit where that is above 1.
+    copies: it means to say the last token again.
   """
+  if predictor.vocab_size != len(world.vocab):
+    return  # For the metrics to say.
+  if not tolerance > 0:
+    raise core.InputError(
+      f'{label}: tolerance={tolerance} was given; expected nats, above 0'
+    )
+  longest, rows = min(predictor.max_len, world.max_len), ROWS
+  sizes = {min(callables.MULTIPLE, longest), longest}
+  ask = _by_log_probs(predictor, tolerance)
+  if isinstance(predictor, callables.FromCallable):
+    rows = predictor.rows
+    sizes = {predictor.padded(1), predictor.padded(longest)}
+    ask = _by_logits(predictor, tolerance)
+  sizes = tuple(sorted(sizes))
+  _Checks(ask, rows, sizes, predictor.vocab_size, label, copies).run(world)
 
-  tokens: np.ndarray
-  lengths: np.ndarray
-  at: np.ndarray
+
+def _by_logits(predictor: callables.FromCallable, tolerance: float) -> Ask:
+  def ask(given: Question) -> Answer:
+    logits = predictor.logits(given.tokens)
+    logits = np.take_along_axis(logits, given.at[..., None], 1)
+    found = predictor.normal(logits)
+    # Numbers of few bits are further apart the larger they are.
+    least = max(tolerance, 8 * predictor.spacing)
+    return Answer(found, least * np.maximum(np.abs(logits.max(-1)), 1))
+
+  return ask
 
 
-Ask = Callable[[Input], Found]
+def _by_log_probs(predictor: core.Predictor, tolerance: float) -> Ask:
+  def ask(given: Question) -> Answer:
+    found = np.asarray(predictor.log_probs(given.tokens, given.lengths))
+    found = np.take_along_axis(found, given.at[..., None], 1)
+    return Answer(found, np.full(given.at.shape, tolerance))
+
+  return ask
 
 
 @dataclasses.dataclass(frozen=True)
-class Checks:
+class _Checks:
   """The checks of one model.
 
   Attributes:
@@ -76,10 +141,10 @@ class Checks:
   sizes: tuple[int, ...]
   vocab_size: int
   label: str
-  copies: bool = False
+  copies: bool
 
   def run(self, world: core.World) -> None:
-    """Raises InputError, with what was seen, at the first check that fails."""
+    """Raises InputError at the first check that fails."""
     groups = -(-ROWS // self.rows)
     sequences = world.sample(groups * self.rows, 0)
     if not len(sequences):
@@ -89,21 +154,24 @@ class Checks:
     rng = np.random.default_rng(0)
     given = [_cut(sequences.take(sequence), size) for size in self.sizes]
     found = [self._ask(one) for one in given]
-    self._repeated(given[0], found[0])
+    hint = 'switch off dropout and all else that is random'
+    again = self._ask(given[0])
+    self._agree('calling it again', hint, given[0], found[0], again)
     for one, seen in zip(given, found, strict=True):
       self._other_rows(one, seen, rng)  # First: others change in what follows.
-      self._later(one, seen, rng)
-      self._padding(one, seen, rng)
+      for what, hint, tokens, places in self._changes(one, rng):
+        again = self._ask(one._replace(tokens=tokens))
+        self._agree(what, hint, one, seen, again, places)
     if len(given) > 1:
       self._padded_length(given[0], found[0])
     self._shifted(world, sequences, given[-1], found[-1])
 
-  def _ask(self, given: Input) -> Found:
+  def _ask(self, given: Question) -> Answer:
     parts = [
-      self.ask(Input(*(part[start : start + self.rows] for part in given)))
+      self.ask(Question(*(part[start : start + self.rows] for part in given)))
       for start in range(0, len(given.tokens), self.rows)
     ]
-    found = Found(*map(np.concatenate, zip(*parts, strict=True)))
+    found = Answer(*map(np.concatenate, zip(*parts, strict=True)))
     return found._replace(log_probs=np.maximum(found.log_probs, FLOOR))
 
   def _others(self, tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -118,14 +186,14 @@ class Checks:
     self,
     what: str,
     hint: str,
-    given: Input,
-    first: Found,
-    second: Found,
-    used: np.ndarray | bool = True,
+    given: Question,
+    first: Answer,
+    second: Answer,
+    places: np.ndarray | bool = True,
   ) -> None:
-    """Raises InputError where two answers differ at positions in use [N, P]."""
-    apart = _apart(first, second)
-    excess = np.where(used, apart / first.allowed, 0)
+    """Raises InputError where two answers differ at some of places [N, P]."""
+    apart = first.apart(second)
+    excess = np.where(places, apart / first.allowed, 0)
     if excess.max() <= 1:
       return
     row, k = np.unravel_index(excess.argmax(), excess.shape)
@@ -136,62 +204,52 @@ class Checks:
       f'{first.allowed[row, k]:.2g}: {hint}'
     )
 
-  def _repeated(self, given: Input, found: Found) -> None:
-    hint = 'switch off dropout and all else that is random'
-    self._agree('calling it again', hint, given, found, self._ask(given))
-
-  def _later(
-    self, given: Input, found: Found, rng: np.random.Generator
-  ) -> None:
+  def _changes(
+    self, given: Question, rng: np.random.Generator
+  ) -> Iterator[tuple[str, str, np.ndarray, np.ndarray | bool]]:
+    """Yields (what changes, hint, tokens, positions that must not change)."""
     tokens, lengths, at = given
+    places = np.arange(tokens.shape[1])
+    used = places < lengths[:, None]
     turn = np.arange(len(tokens)) % (PLACES - 1)
     last = at[np.arange(len(tokens)), turn][:, None]  # Tokens kept, less one.
-    places = np.arange(tokens.shape[1])
-    changed = (places > last) & (places < lengths[:, None])
-    other = np.where(changed, self._others(tokens, rng), tokens)
-    hint = 'it must depend on the tokens up to there only, as by a causal mask'
-    self._agree(
+    later = used & (places > last)
+    yield (
       'another later token',
-      hint,
-      given,
-      found,
-      self._ask(given._replace(tokens=other)),
+      'it must depend on the tokens up to there only, as by a causal mask',
+      np.where(later, self._others(tokens, rng), tokens),
       at <= last,
+    )
+    yield (
+      'another padding token',
+      'what comes after the sequence must not matter',
+      np.where(used, tokens, self._others(tokens, rng)),
+      True,
     )
 
   def _other_rows(
-    self, given: Input, found: Found, rng: np.random.Generator
+    self, given: Question, found: Answer, rng: np.random.Generator
   ) -> None:
-    """The first half of each batch in other slots, beside random tokens."""
+    """Asks the first half of each batch in other slots, beside other rows."""
     half = self.rows // 2
     if not half:
       return
     starts = np.arange(0, len(given.tokens), self.rows)[:, None]
     here = (starts + np.arange(half)).ravel()
     moved = given._replace(tokens=self._others(given.tokens, rng))
-    moved = Input(*map(np.copy, moved))
+    moved = Question(*map(np.copy, moved))
     for new, old in zip(moved, given, strict=True):
       new[here + half] = old[here]
     again = self._ask(moved)
     self._agree(
       'another batch around its row',
       'a row must depend on its own tokens only, unlike in batch norm',
-      Input(*(array[here] for array in given)),
-      Found(*(array[here] for array in found)),
-      Found(*(array[here + half] for array in again)),
+      Question(*(array[here] for array in given)),
+      Answer(*(array[here] for array in found)),
+      Answer(*(array[here + half] for array in again)),
     )
 
-  def _padding(
-    self, given: Input, found: Found, rng: np.random.Generator
-  ) -> None:
-    tokens, lengths, _ = given
-    used = np.arange(tokens.shape[1]) < lengths[:, None]
-    other = np.where(used, tokens, self._others(tokens, rng))
-    hint = 'what comes after the sequence must not matter'
-    again = self._ask(given._replace(tokens=other))
-    self._agree('another padding token', hint, given, found, again)
-
-  def _padded_length(self, given: Input, found: Found) -> None:
+  def _padded_length(self, given: Question, found: Answer) -> None:
     missing = self.sizes[-1] - given.tokens.shape[1]
     longer = np.pad(given.tokens, ((0, 0), (0, missing)))
     what = f'padding to {longer.shape[1]} tokens, not {given.tokens.shape[1]},'
@@ -203,8 +261,8 @@ class Checks:
     self,
     world: core.World,
     sequences: core.Sequences,
-    given: Input,
-    found: Found,
+    given: Question,
+    found: Answer,
   ) -> None:
     """Refuses logits of the token just read, where that is beyond doubt.
 
@@ -215,38 +273,35 @@ class Checks:
     model that knows nothing favours neither; one that means to copy is less
     sure, or says so; one of t - 1 alone that is not shifted fits t + 1.
     """
-    told, wrong = (
-      _told(world, sequences, given, found),
-      'must be of token t + 1',
-    )
-    if told.used.sum() < LEAST_PLACES:
+    said = _said(world, sequences, given, found)
+    if said.used.sum() < LEAST_PLACES:
       return
-    sure = np.exp(told.read[told.used]).mean()
-    often = told.again[told.used].mean()
+    wrong = 'logits at position t must be of token t + 1'
+    sure = np.exp(said.read[said.used]).mean()
+    often = said.again[said.used].mean()
     if not self.copies and sure >= SURE and often <= SURE / 2:
       raise core.InputError(
         f'{self.label}: it gives the token just read a probability of '
-        f'{sure:.3g} (mean of {told.used.sum()} positions), which comes again '
-        f'at {often:.2g} of them: logits at position t {wrong}; one that means '
-        'to copy, or is untrained with tied embeddings, is given copies=True'
+        f'{sure:.3g} (mean of {said.used.sum()} positions), which comes again '
+        f'at {often:.2g} of them: {wrong}; one that means to copy, or is '
+        'untrained with tied embeddings, is given copies=True'
       )
-    if told.gains().mean() <= 0 or not self._lags(given, world.prompt_len()):
+    if said.gains().mean() <= 0 or not self._lags(given, world.prompt_len()):
       return
     more = world.sample(-(-MANY // self.rows) * self.rows, 1)
     if len(more) < MANY:
       return
     asked = _cut(more, given.tokens.shape[1], WHOLE, MANY_PLACES)
-    gains = _told(world, more, asked, self._ask(asked)).gains()
+    gains = _said(world, more, asked, self._ask(asked)).gains()
     error = gains.std() / np.sqrt(len(gains))
     if gains.mean() > max(ADVANTAGE, DEVIATIONS * error):
       raise core.InputError(
         f'{self.label}: its prediction after token t does not depend on token '
         f't, and gives it {gains.mean():.2g} nats more than the next one, by '
-        f'{len(gains)} sequences ({error:.1g} standard error): logits at '
-        f'position t {wrong}'
+        f'{len(gains)} sequences ({error:.1g} standard error): {wrong}'
       )
 
-  def _lags(self, given: Input, prompt: int) -> bool:
+  def _lags(self, given: Question, prompt: int) -> bool:
     """Do predictions ignore the token just read, and not the one before?"""
     rng, rows = np.random.default_rng(1), np.arange(len(given.tokens))
     here = given.at[rows, 1 + rows % (PLACES - 1)]
@@ -257,13 +312,13 @@ class Checks:
       place = np.maximum(here - back, 0)
       tokens = given.tokens.copy()
       tokens[rows, place] = other[rows, place]
-      apart = _apart(found, self._ask(one._replace(tokens=tokens)))
+      apart = found.apart(self._ask(one._replace(tokens=tokens)))
       differs.append((apart > found.allowed)[here > max(prompt, 1)])
     now, before = differs
     return bool(before.size) and not now.any() and before.mean() > 0.5
 
 
-class Told(NamedTuple):
+class _Said(NamedTuple):
   """What a model says of the token just read, and of the one that follows.
 
   Attributes:
@@ -284,25 +339,20 @@ class Told(NamedTuple):
     return gain[some] / self.used.sum(1)[some]
 
 
-def _told(
-  world: core.World, sequences: core.Sequences, given: Input, found: Found
-) -> Told:
+def _said(
+  world: core.World, sequences: core.Sequences, given: Question, found: Answer
+) -> _Said:
   num = len(sequences)  # Others come twice in `given`.
   at, log_probs = given.at[:num], found.log_probs[:num]
   tokens, rows = sequences.tokens, np.arange(num)[:, None]
   used = (at >= world.prompt_len()) & (at + 1 < sequences.lengths[:, None])
   read = tokens[rows, at]
   after = tokens[rows, np.minimum(at + 1, tokens.shape[1] - 1)]
-  said = [
+  said = (
     np.take_along_axis(log_probs, one[..., None], 2)[..., 0]
     for one in (read, after)
-  ]
-  return Told(*said, read == after, used)
-
-
-def _apart(first: Found, second: Found) -> np.ndarray:
-  """[N, P] greatest difference of log-probabilities, in nats."""
-  return np.abs(first.log_probs - second.log_probs).max(-1)
+  )
+  return _Said(*said, read == after, used)
 
 
 def _cut(
@@ -310,7 +360,7 @@ def _cut(
   size: int,
   parts: Sequence[float] = PARTS,
   places: int = PLACES,
-) -> Input:
+) -> Question:
   """Sequences cut to lengths of all kinds, up to `size`, and padded to it."""
   num = len(sequences)
   lengths = np.minimum(sequences.lengths, size)
@@ -321,4 +371,4 @@ def _cut(
   used = np.arange(width) < lengths[:, None]
   tokens[:, :width] = np.where(used, sequences.tokens[:, :width], core.PAD)
   at = np.linspace(0, lengths - 1, places, axis=1).round().astype(int)
-  return Input(tokens, lengths, at)
+  return Question(tokens, lengths, at)
