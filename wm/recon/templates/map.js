@@ -37,31 +37,16 @@ function point(e, t) {
     s * s * y[u[e]] + 2 * s * t * cy + t * t * y[v[e]]];
 }
 
-// One path a group, in metres; and cells of the plane for what is under the
-// pointer: edges by pieces of their curves, nodes by their place.
-const CELL = 120, PIECES = 8;
-let paths = [], cells = new Map(), nodeCells = new Map();
-const cellOf = (px, py) => Math.floor(px / CELL) * 65536 +
-  Math.floor(py / CELL);
-function put(map, key, value) {
-  const list = map.get(key);
-  if (!list) map.set(key, [value]);
-  else if (list[list.length - 1] !== value) list.push(value);
-}
+// One path a group, in metres.
+let paths = [];
 function build() {
   paths = groups.map(() => new Path2D());
-  cells = new Map();
-  for (let e = 0; e < u.length; e++) {
-    const [cx, cy] = bend(e), path = paths[groupOf[e]];
-    path.moveTo(x[u[e]], y[u[e]]);
-    if (kind[e] === 1) path.quadraticCurveTo(cx, cy, x[v[e]], y[v[e]]);
-    else path.lineTo(x[v[e]], y[v[e]]);
-    const long = Math.hypot(x[u[e]] - x[v[e]], y[u[e]] - y[v[e]]);
-    const pieces = Math.max(PIECES, Math.ceil(long / CELL * 2));
-    for (let k = 0; k <= pieces; k++) put(cells, cellOf(...point(e, k / pieces)), e);
-  }
-  nodeCells = new Map();
-  for (let n = 0; n < x.length; n++) put(nodeCells, cellOf(x[n], y[n]), n);
+  for (let e = 0; e < u.length; e++) follow(paths[groupOf[e]], e);
+}
+function follow(path, e) {
+  path.moveTo(x[u[e]], y[u[e]]);
+  if (kind[e] === 1) path.quadraticCurveTo(...bend(e), x[v[e]], y[v[e]]);
+  else path.lineTo(x[v[e]], y[v[e]]);
 }
 
 function css(name) {
@@ -80,9 +65,7 @@ function arrow(e, size) {
 }
 function trace(e) {
   context.beginPath();
-  context.moveTo(x[u[e]], y[u[e]]);
-  if (kind[e] === 1) context.quadraticCurveTo(...bend(e), x[v[e]], y[v[e]]);
-  else context.lineTo(x[v[e]], y[v[e]]);
+  follow(context, e);
   context.stroke();
 }
 function draw() {
@@ -193,29 +176,22 @@ function zoomAt(px, py, factor) {
   redraw();
 }
 
+// The node or, away from nodes, the edge within 7 pixels of a place.
 function under(px, py) {
   const wx = (px - view.x) / view.scale, wy = (py - view.y) / view.scale;
-  const reach = 7 / view.scale, near = [];
-  const rings = Math.min(Math.ceil(reach / CELL), 6);
-  let best = null, least = reach;
-  const each = (map, visit) => {
-    for (let i = -rings; i <= rings; i++) {
-      for (let j = -rings; j <= rings; j++) {
-        for (const k of map.get(cellOf(wx + i * CELL, wy + j * CELL)) || []) {
-          visit(k);
-        }
-      }
-    }
-  };
-  if (view.scale > 0.12) {
-    each(nodeCells, (n) => {
-      const d = Math.hypot(x[n] - wx, y[n] - wy);
-      if (d < least) { least = d; best = {node: n}; }
-    });
+  let best = null, least = 7 / view.scale;
+  for (let n = 0; n < x.length && view.scale > 0.12; n++) {
+    const d = Math.hypot(x[n] - wx, y[n] - wy);
+    if (d < least) { least = d; best = {node: n}; }
   }
   if (best) return best;
-  each(cells, (e) => { if (groups[groupOf[e]].on) near.push(e); });
-  for (const e of new Set(near)) {
+  // A curve lies between its ends and the point that it bends to.
+  const far = (at, ...ends) => Math.min(...ends) - at > least ||
+    at - Math.max(...ends) > least;
+  for (let e = 0; e < u.length; e++) {
+    const [cx, cy] = bend(e);
+    if (!groups[groupOf[e]].on || far(wx, x[u[e]], cx, x[v[e]]) ||
+        far(wy, y[u[e]], cy, y[v[e]])) continue;
     let [ax, ay] = point(e, 0);
     for (let k = 1; k <= 16; k++) {
       const [bx, by] = point(e, k / 16), dx = bx - ax, dy = by - ay;
