@@ -92,7 +92,7 @@ def bench_compression() -> Iterator[harness.Line]:
     'compression trial, decided early',
     _trials(predictor, world, 32, rules.top_k(4)),
   )
-  if not (found.status == engine.REFUSED).any(1).all():
+  if not (found.status == core.REFUSED).any(1).all():
     raise AssertionError('a trial was not decided early')
   yield dataclasses.replace(
     line,

@@ -184,7 +184,7 @@ def _ours() -> Callable:
   """The vmap twin in that loop."""
   import jax.numpy as jnp
 
-  from wm.kernels.othello import pairs_vmap
+  from wm.kernels.base import words as word_lib
   from wm.kernels.othello import vmap as twin
 
   squares = int(othello.mask(8))
@@ -195,7 +195,7 @@ def _ours() -> Callable:
     return game, jnp.concatenate(halves, axis=1).astype(bool)
 
   def start() -> tuple:
-    words = (pairs_vmap.split(column) for column in othello.start(BATCH)[:2])
+    words = (word_lib.split(column) for column in othello.start(BATCH)[:2])
     return batch(twin.game_jit(*words, jnp.zeros(BATCH, jnp.int32), squares))
 
   def step(game: twin.Game, actions: np.ndarray) -> tuple:

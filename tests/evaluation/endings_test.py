@@ -108,7 +108,7 @@ def test_what_follows_the_end_of_a_game_is_not_asked():
   np.testing.assert_array_equal(steps, found.lengths.reshape(-1))
   assert WORLD.over(after).all()
   _, unjudged = _rollouts(BABBLER, judged=False)
-  assert (unjudged.status == engine.REFUSED).any()
+  assert (unjudged.status == core.REFUSED).any()
 
 
 @pytest.mark.parametrize('decide', [False, True])

@@ -76,9 +76,9 @@ def test_refusals_agree_with_teacher_forcing():
       found.lengths,
       ACCEPT,
     )
-    refused = (found.status == engine.REFUSED) & (side == 1)
+    refused = (found.status == core.REFUSED) & (side == 1)
     np.testing.assert_array_equal(steps, found.lengths - refused)
-  assert (found.status == engine.REFUSED).any()
+  assert (found.status == core.REFUSED).any()
   assert (found.status != 0).all()
 
 
@@ -133,8 +133,8 @@ def test_decided_trials_are_dropped_and_decide_the_same():
   assert early.steps < whole.steps / 2
   assert whole.restarts == early.restarts == 2 * (23 - 4)
   np.testing.assert_array_equal(
-    (full.status == engine.REFUSED).any(1),
-    (quick.status == engine.REFUSED).any(1),
+    (full.status == core.REFUSED).any(1),
+    (quick.status == core.REFUSED).any(1),
   )
 
 
@@ -153,7 +153,7 @@ def test_published_sampler_goes_on_where_nothing_is_accepted():
     sampler=rules.published(0.01),
   )
   assert found.vacuous.all()
-  assert (found.status == engine.REFUSED).all()
+  assert (found.status == core.REFUSED).all()
 
 
 @pytest.mark.parametrize('batch', [1, 3, 50])
@@ -270,7 +270,7 @@ def test_search_mass_is_the_chance_that_a_sample_is_refused():
   trials = _trials(pairs=_pairs(6))
   found = search.search(trials, depth=3, cap=64)
   sampled = engine.pairs(trials, 3000, limit=3)
-  share = (sampled.status == engine.REFUSED).mean(1)
+  share = (sampled.status == core.REFUSED).mean(1)
   np.testing.assert_allclose(found.mass, share, atol=0.04)
   sums = np.bincount(found.boundary.pairs, found.shares, minlength=6)
   np.testing.assert_allclose(found.mass, sums, atol=1e-12)

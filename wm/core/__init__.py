@@ -16,6 +16,7 @@ from wm.core.basics import (
   ENDED,
   OPTIMAL_TOLERANCE,
   PAD,
+  REFUSED,
   STUCK,
   InputError,
   hash64,
@@ -52,6 +53,13 @@ from wm.core.predictor import (
 )
 from wm.core.room import need_disk, need_memory
 from wm.core.sequences import Automaton, Prefixes, Sequences
+from wm.core.traced import (
+  Machine,
+  Rules,
+  TracedPredictor,
+  TracedWorld,
+  Untraceable,
+)
 from wm.core.world import World
 
 __all__ = [
@@ -62,6 +70,7 @@ __all__ = [
   'NO_ANSWER',
   'OPTIMAL_TOLERANCE',
   'PAD',
+  'REFUSED',
   'STUCK',
   'YES',
   'AnswersOnly',
@@ -71,12 +80,14 @@ __all__ = [
   'Fitted',
   'HiddenStates',
   'InputError',
+  'Machine',
   'Metric',
   'Model',
   'NamesStates',
   'Predictor',
   'Prefixes',
   'Reinitializable',
+  'Rules',
   'Samples',
   'Scores',
   'Sequences',
@@ -84,7 +95,10 @@ __all__ = [
   'StateLosses',
   'TablePredictor',
   'TokenReader',
+  'TracedPredictor',
+  'TracedWorld',
   'Trainable',
+  'Untraceable',
   'World',
   'chunks',
   'hash64',

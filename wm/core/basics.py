@@ -8,8 +8,8 @@ DEAD = -1  # in every table: no such transition; as a token: none.
 PAD = 0  # token id of padding in every vocabulary; never legal.
 OPTIMAL_TOLERANCE = 1e-6  # Relative; costs are sums of floats.
 
-# How a sampled continuation came to its end.
-ENDED, CAPPED, STUCK = 1, 2, 3
+# How a sampled continuation came to its end; REFUSED: by another prefix.
+ENDED, CAPPED, STUCK, REFUSED = 1, 2, 3, 4
 
 
 class InputError(ValueError):

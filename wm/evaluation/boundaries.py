@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wm import core
-from wm.evaluation import engine
+from wm.evaluation import device_choice, engine
 from wm.evaluation.context import Trials
 from wm.kernels import dfa
 
@@ -149,7 +149,7 @@ def _choice(options: np.ndarray, uniform: np.ndarray) -> np.ndarray:
 
 def distinct(found: engine.Pairs) -> tuple[core.Boundary, np.ndarray]:
   """Distinct refused samples of each pair, and how often each came [S]."""
-  trial, sample = np.nonzero(found.status == engine.REFUSED)
+  trial, sample = np.nonzero(found.status == core.REFUSED)
   elements, times = _distinct(
     trial,
     found.tokens[trial, sample],
@@ -164,6 +164,7 @@ def untrue_at(
   first: np.ndarray,
   second: np.ndarray,
   elements: core.Boundary,
+  loop: str = 'auto',
 ) -> np.ndarray:
   """[S] int32 over all elements of the model's boundary: where it is wrong.
 
@@ -172,11 +173,13 @@ def untrue_at(
   the element after the first prefix and refuses its last token after the
   second, and the world disagree.
 
-  first, second: [T, W] states; elements: of these T pairs.
+  first, second: [T, W] states; elements: of these T pairs; loop: see
+  device_choice.
   """
   trial, (_, tokens, lengths) = elements.pairs, elements
   one, two = (
-    world.walk(states[trial], tokens, lengths)[0] for states in (first, second)
+    device_choice.steps(loop, world, states[trial], tokens, lengths)
+    for states in (first, second)
   )
   # Where the second state refuses the last token only, they agree on it.
   apart = np.where(two == lengths - 1, lengths, np.minimum(two + 1, lengths))

@@ -65,6 +65,8 @@ class Trials:
     sampler: the rule by which continuations are drawn.
     seed: of all randomness.
     batch: most trials in flight; no effect on results.
+    loop: 'host', 'device' or 'auto', see device_choice; no effect on results,
+      or by a tie of two tokens.
   """
 
   predictor: core.Predictor
@@ -74,6 +76,7 @@ class Trials:
   sampler: rules.Accept
   seed: int = 0
   batch: int = BATCH
+  loop: str = 'auto'
 
   @functools.cached_property
   def rows(self) -> np.ndarray:

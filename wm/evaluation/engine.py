@@ -31,11 +31,9 @@ import numpy as np
 
 from wm import core
 from wm.core import accept as rules
+from wm.evaluation import device_choice
 from wm.evaluation.context import BATCH, SAMPLES, Trials
 from wm.runtime import progress
-
-# Beside core.ENDED, CAPPED, STUCK: a token that the second prefix refuses.
-REFUSED = 4
 
 
 class Slots:
@@ -166,14 +164,19 @@ def pairs(
   """
   budget = np.minimum(trials.room, limit) if limit else trials.room
   found, seeds = Pairs.blank(budget, num), trials.keys(SAMPLES)
-  age = np.zeros(len(budget), np.int64)
+  age, rows = np.zeros(len(budget), np.int64), np.flatnonzero(budget > 0)
+  sampled = device_choice.pairs(trials, rows, num, budget[rows], decide)
+  if sampled is not None:
+    for into, array in zip(found, sampled, strict=True):
+      into[rows] = array
+    return found
   slots = Slots(
     trials.predictor,
     trials.tokens,
     trials.lengths,
     num,
     batch=trials.batch,
-    rows=np.flatnonzero(budget > 0),
+    rows=rows,
   )
   endings = _Endings(trials, (len(slots.trials), num))
   while slots.live.any():
@@ -198,14 +201,14 @@ def pairs(
     # The first that holds is the fate of a continuation.
     fates = {
       core.STUCK: tokens == core.DEAD,
-      REFUSED: ~agreed[1::2],
+      core.REFUSED: ~agreed[1::2],
       core.ENDED: over,
       core.CAPPED: np.broadcast_to(last, tokens.shape),
     }
     fate = np.select([*fates.values()], [*fates], 0).astype(np.int8)
     status = np.where(going, fate, found.status[at])
     _keep(found, at[live], age, tokens[live], status[live])
-    done = (status != 0).all(1) | (decide & (status == REFUSED).any(1))
+    done = (status != 0).all(1) | (decide & (status == core.REFUSED).any(1))
     slots.advance(np.where((status == 0)[:, None], both, core.DEAD), done)
   return found
 

@@ -10,7 +10,7 @@ import numpy as np
 from wm import core
 from wm.core import accept as rules
 from wm.core import registry
-from wm.evaluation import engine, fields
+from wm.evaluation import device_choice, engine, fields
 from wm.evaluation.context import (
   MOVES,
   OTHERS,
@@ -47,13 +47,17 @@ class Settings(Protocol):
   prefix_filter: str
   attempts: int
   batch: int
+  loop: str
 
 
 def check(metric: Settings) -> None:
   """Raises InputError for fields that make no sense."""
   fields.at_least(metric, trials=1, attempts=1, batch=1)
   fields.one_of(
-    metric, directions=('first', 'both'), prefix_filter=('none', 'model')
+    metric,
+    directions=('first', 'both'),
+    prefix_filter=('none', 'model'),
+    loop=device_choice.LOOPS,
   )
   for spec in filter(None, (metric.accept, metric.sampler)):
     registry.make('accept', spec)
@@ -92,7 +96,8 @@ def draw(
   if metric.directions == 'both':
     pairs = both_directions(pairs)
   sampler = registry.make('accept', metric.sampler or metric.accept)
-  return Trials(predictor, world, pairs, accept, sampler, seed, metric.batch)
+  run = metric.batch, metric.loop
+  return Trials(predictor, world, pairs, accept, sampler, seed, *run)
 
 
 def stream(seed: int, *words: int) -> int:

@@ -61,6 +61,8 @@ class Metric(core.Metric):
       e.g. 'published(0.01)'.
     attempts: draws of prefixes before a trial is given up; 1 as published.
     batch: trials in flight; no effect on results.
+    loop: where tokens are sampled, 'host', 'device' in one program, or 'auto',
+      the faster; no effect on results, or by a tie of two tokens.
   """
 
   version: ClassVar[str] = '1'
@@ -109,6 +111,7 @@ class Metric(core.Metric):
   sampler: str = ''
   attempts: int = 32
   batch: int = dataclasses.field(default=BATCH, compare=False)
+  loop: str = dataclasses.field(default='auto', compare=False)
 
   def __post_init__(self) -> None:
     prefix_pairs.check(self)
@@ -202,7 +205,7 @@ def _sampled(metric: Metric, trials: Trials) -> Outcome:
   found = engine.pairs(
     trials, metric.samples, limit=metric.k, decide=not metric.graded
   )
-  refused = found.status == engine.REFUSED
+  refused = found.status == core.REFUSED
   reason = np.where(found.vacuous, 'vacuous', '')
   reason[(found.lengths == 0).all(1) & ~found.vacuous] = 'no_room'
   num = refused.sum(1)

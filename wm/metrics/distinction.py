@@ -16,6 +16,7 @@ import numpy as np
 from wm import core
 from wm.evaluation import (
   boundaries,
+  device_choice,
   engine,
   fields,
   membership,
@@ -68,6 +69,8 @@ class Metric(core.Metric):
     sampler: rule that continuations are drawn by, where it is not `accept`.
     attempts: draws of a pair before a trial is given up; 1 as published.
     batch: trials in flight; no effect on results.
+    loop: where tokens are sampled, 'host', 'device' in one program, or 'auto',
+      the faster; no effect on results, or by a tie of two tokens.
   """
 
   version: ClassVar[str] = '2'
@@ -127,6 +130,7 @@ class Metric(core.Metric):
   sampler: str = ''
   attempts: int = 32
   batch: int = dataclasses.field(default=BATCH, compare=False)
+  loop: str = dataclasses.field(default='auto', compare=False)
 
   def __post_init__(self) -> None:
     prefix_pairs.check(self)
@@ -193,7 +197,7 @@ def _precision(trials: Trials, listed: Listed) -> list[core.Scores]:
   """Quantities of the model's boundary."""
   elements, reason = listed.elements, listed.reason
   wrong_at = boundaries.untrue_at(
-    trials.world, trials.first, trials.second, elements
+    trials.world, trials.first, trials.second, elements, trials.loop
   )
   true, sizes = wrong_at == 0, elements.sizes
   reason = np.where((reason == '') & (sizes == 0), 'empty', reason)
@@ -236,9 +240,8 @@ def _recall(metric: Metric, trials: Trials) -> list[core.Scores]:
 
 
 def _exact(metric: Metric, trials: Trials) -> core.Boundary:
-  return trials.world.boundary(
-    trials.first, trials.second, _depth(metric, trials)
-  )
+  depth, states = _depth(metric, trials), (trials.first, trials.second)
+  return device_choice.boundary(trials.loop, trials.world, *states, depth)
 
 
 def _published(metric: Metric, trials: Trials) -> core.Boundary:

@@ -15,6 +15,7 @@ import numpy as np
 
 from wm import core
 from wm.data import store as stores
+from wm.models.serving import tables
 from wm.runtime import files
 
 Path = pathlib.Path
@@ -183,7 +184,7 @@ class _Level:
     probs[rows] /= total[:, None]
 
 
-class Ngram(core.Fitted):
+class Ngram(core.Fitted, tables.Tabulated):
   """A fitted n-gram model.
 
   Attributes:
@@ -259,6 +260,20 @@ class Ngram(core.Fitted):
   ) -> core.Session:
     """See core.Predictor; one integer a continuation is all that is kept."""
     return NgramSession(self, prefixes, lengths, num)
+
+  def enter(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """See Tabulated: the context is the state."""
+    return self.contexts(prefixes, lengths)[:, None]
+
+  def follow(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """See Tabulated."""
+    return self.push(states, tokens[:, None])
+
+  def options(self, states: np.ndarray) -> tables.Support:
+    """See Tabulated."""
+    log_probs = self.given(states[:, 0])
+    tokens = np.arange(self.vocab_size, dtype=np.int32)
+    return tables.Support(np.broadcast_to(tokens, log_probs.shape), log_probs)
 
 
 class NgramSession(core.Session):

@@ -26,7 +26,7 @@ from flax import nnx
 
 from wm import core
 from wm.models.nn import network, state_heads
-from wm.models.serving import sessions, tiles
+from wm.models.serving import network_machine, sessions, tiles
 
 TILE_TOKENS = 1024  # Tokens of a tile.
 
@@ -145,7 +145,7 @@ class NetworkReader(core.Reinitializable):
     return out
 
 
-class NetworkPredictor(NetworkReader, core.Predictor):
+class NetworkPredictor(NetworkReader, core.TracedPredictor):
   """A network whose logits are those of the next token."""
 
   def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -164,6 +164,17 @@ class NetworkPredictor(NetworkReader, core.Predictor):
       devices=self.devices,
       cache_bytes=self.cache_bytes,
     )
+
+  def machine(
+    self, prefixes: np.ndarray, lengths: np.ndarray, **fields: Any
+  ) -> tuple[network_machine.NetworkMachine, int]:
+    """See core.TracedPredictor; two rows a slot fill one tile of a session."""
+    given = network_machine.bucketed(self.spec, prefixes, lengths)
+    rows = sessions.tile_rows(self.spec, fields['num'], self.cache_bytes)
+    found = network_machine.NetworkMachine(
+      self._params, *given, self.spec, **fields
+    )
+    return found, max(rows // 2, 1)
 
 
 class StateNamer(NetworkReader, core.StateLosses):

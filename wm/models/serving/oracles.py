@@ -10,7 +10,8 @@ from collections.abc import Callable
 import numpy as np
 
 from wm import core
-from wm.models.serving.world_states import SparsePredictor, Support
+from wm.models.serving.tables import Support, Tabulated
+from wm.models.serving.world_states import SparsePredictor
 
 TILT = 1e-3
 
@@ -148,7 +149,7 @@ def _widened(found: Support, width: int) -> Support:
   )
 
 
-class Uniform(core.Predictor):
+class Uniform(Tabulated):
   """The same probability for every token but padding, always."""
 
   def __init__(self, vocab_size: int, end: int, max_len: int) -> None:
@@ -166,6 +167,22 @@ class Uniform(core.Predictor):
   ) -> core.Session:
     """See core.Predictor."""
     return _UniformSession(self.row, (len(lengths), num))
+
+  def enter(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """See Tabulated: there is but one state."""
+    del lengths
+    return np.zeros((len(prefixes), 1), np.int32)
+
+  def follow(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """See Tabulated."""
+    del tokens
+    return states
+
+  def options(self, states: np.ndarray) -> Support:
+    """See Tabulated."""
+    shape = len(states), self.vocab_size
+    tokens = np.arange(self.vocab_size, dtype=np.int32)
+    return Support(*(np.broadcast_to(x, shape) for x in (tokens, self.row)))
 
 
 class _UniformSession(core.Session):

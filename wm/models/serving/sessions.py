@@ -40,7 +40,7 @@ START_TOKENS = 128  # Tokens of a tile of prefixes.
 
 
 @functools.lru_cache(maxsize=64)
-def _page_size(spec: NetworkSpec) -> int:
+def page_size(spec: NetworkSpec) -> int:
   """Tokens of one page."""
   return spec.network.page_size(spec.max_len)
 
@@ -52,7 +52,7 @@ def _caches(spec: NetworkSpec, rows: int, num: int) -> tuple[Any, Any]:
   def make(params: nnx.State, tokens: jax.Array, used: jax.Array) -> Any:
     network = nnx.merge(spec.graph, params)
     prefix, _ = network.prefill(tokens, used)
-    return prefix, network.new_page(rows, num, _page_size(spec))
+    return prefix, network.new_page(rows, num, page_size(spec))
 
   return jax.eval_shape(
     make,
@@ -67,13 +67,13 @@ def _zeros(tree: Any) -> Any:
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _new_tile(spec: NetworkSpec, rows: int, num: int) -> tuple[Any, jax.Array]:
+def new_tile(spec: NetworkSpec, rows: int, num: int) -> tuple[Any, jax.Array]:
   prefix, _ = _caches(spec, rows, num)
   return _zeros(prefix), jnp.zeros((rows, num, spec.vocab_size))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _new_page(spec: NetworkSpec, rows: int, num: int) -> Any:
+def new_page(spec: NetworkSpec, rows: int, num: int) -> Any:
   return _zeros(_caches(spec, rows, num)[1])
 
 
@@ -84,7 +84,7 @@ def tile_rows(spec: NetworkSpec, num: int, cache_bytes: int) -> int:
     sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
     for tree in _caches(spec, 1, num)
   )
-  pages = -(-spec.max_len // _page_size(spec))
+  pages = -(-spec.max_len // page_size(spec))
   size = prefix + pages * page + 4 * num * spec.vocab_size
   lanes = SMALL_TILE_LANES if spec.num_params < tiles.SMALL else TILE_LANES
   return max(min(lanes // num, cache_bytes // size), 1)
@@ -93,7 +93,7 @@ def tile_rows(spec: NetworkSpec, num: int, cache_bytes: int) -> int:
 @functools.partial(
   jax.jit, static_argnums=0, donate_argnames=('prefix', 'log_probs')
 )
-def _prefill(
+def prefill(
   spec: NetworkSpec,
   params: nnx.State,
   prefix: Any,
@@ -118,7 +118,7 @@ def _prefill(
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnames='pages')
-def _restart(
+def restart_pages(
   spec: NetworkSpec, pages: Any, prefix: Any, fresh: jax.Array
 ) -> Any:
   return spec.network.restart(pages, prefix, fresh)
@@ -127,7 +127,7 @@ def _restart(
 @functools.partial(
   jax.jit, static_argnums=0, donate_argnames=('pages', 'log_probs')
 )
-def _decode(
+def decode(
   spec: NetworkSpec,
   params: nnx.State,
   prefix: Any,
@@ -164,9 +164,7 @@ def _draw(accept: Any, log_probs: jax.Array, uniform: jax.Array) -> jax.Array:
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _accepted(
-  accept: Any, log_probs: jax.Array, tokens: jax.Array
-) -> jax.Array:
+def accepts(accept: Any, log_probs: jax.Array, tokens: jax.Array) -> jax.Array:
   mask = accept.mask(log_probs)
   taken = jnp.take_along_axis(mask, jnp.maximum(tokens, 0)[..., None], -1)
   return taken[..., 0] & (tokens != core.DEAD)
@@ -187,16 +185,16 @@ class _Tile:
     self.prefix_len = np.ones(rows, np.int32)
     self.added = np.zeros((rows, num), np.int32)
     with jax.default_device(device):
-      self.prefix, self.log_probs = _new_tile(spec, rows, num)
+      self.prefix, self.log_probs = new_tile(spec, rows, num)
     self.pages = []
     self.stateful = isinstance(spec.network, StatefulNetwork)
 
   def grow(self, tokens: int) -> int:
     """Makes pages for so many tokens; the number of pages they take."""
-    wanted = -(-tokens // _page_size(self.spec))
+    wanted = -(-tokens // page_size(self.spec))
     while len(self.pages) < wanted:
       with jax.default_device(self.device):
-        self.pages.append(_new_page(self.spec, *self.added.shape))
+        self.pages.append(new_page(self.spec, *self.added.shape))
     return wanted
 
   def put(self, *arrays: np.ndarray) -> tuple[jax.Array, ...]:
@@ -221,7 +219,7 @@ class _Tile:
         used = np.ones(size, np.int32)
         used[: len(some)] = lengths[some]
         tokens = tiles.padded(prefixes[some], lengths[some], size, length)
-        self.prefix, self.log_probs = _prefill(
+        self.prefix, self.log_probs = prefill(
           self.spec,
           self.params,
           self.prefix,
@@ -232,7 +230,7 @@ class _Tile:
       self.grow(1)
       fresh = np.zeros(len(self.prefix_len), bool)
       fresh[rows] = True
-      self.pages = _restart(
+      self.pages = restart_pages(
         self.spec, self.pages, self.prefix, *self.put(fresh)
       )
 
@@ -248,7 +246,7 @@ class _Tile:
       return
     # Only pages in use are passed: attention's work grows with them.
     used = self.grow(int(self.added[moved].max()) + 1)
-    self.pages[:used], self.log_probs = _decode(
+    self.pages[:used], self.log_probs = decode(
       self.spec,
       self.params,
       self.prefix,
@@ -324,7 +322,7 @@ class NetworkSession(core.Session):
     """[B, M] bool; see `core.Session.accepted`."""
     tokens = self._split(np.asarray(tokens, np.int32), core.DEAD)
     parts = [
-      _accepted(accept, tile.log_probs, *tile.put(part))
+      accepts(accept, tile.log_probs, *tile.put(part))
       for tile, part in zip(self._tiles, tokens, strict=True)
     ]
     return self._join(parts, bool)

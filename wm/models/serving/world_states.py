@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import abc
-from typing import NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.core import accept as rules
+from wm.models.serving import tables
+from wm.models.serving.tables import Support
 
 
 class WorldStatePredictor(core.TablePredictor):
@@ -43,6 +44,17 @@ class WorldStatePredictor(core.TablePredictor):
     return WorldStateSession(self, prefixes, lengths, num)
 
 
+def walked(
+  world: core.World, prefixes: np.ndarray, lengths: np.ndarray
+) -> np.ndarray:
+  """[R, W] states after prefixes [R, L] of lengths [R]; dead where illegal."""
+  steps, states = world.walk(world.init(len(lengths)), prefixes, lengths)
+  wrong = np.flatnonzero(steps < lengths)
+  refused = prefixes[wrong, steps[wrong]]
+  states[wrong] = world.advance(states[wrong], refused)
+  return states
+
+
 class WorldStateSession(core.Session):
   """A session on world states [B, M, W] of a `WorldStatePredictor`."""
 
@@ -66,12 +78,7 @@ class WorldStateSession(core.Session):
   ) -> None:
     """See core.Session."""
     lengths = np.asarray(lengths)
-    world = self._predictor.world
-    start = world.init(len(lengths))
-    steps, states = world.walk(start, prefixes, lengths)
-    wrong = np.flatnonzero(steps < lengths)
-    refused = prefixes[wrong, steps[wrong]]
-    states[wrong] = world.advance(states[wrong], refused)
+    states = walked(self._predictor.world, prefixes, lengths)
     history = np.zeros(len(lengths), np.uint64)
     if self._predictor.recalls:
       for t in range(int(lengths.max(initial=0))):
@@ -112,30 +119,7 @@ class WorldStateSession(core.Session):
     self._changed()
 
 
-class Support(NamedTuple):
-  """The tokens that have a probability after each of B prefixes.
-
-  Attributes:
-    tokens: [B, K] int32, ascending; DEAD is none, anywhere.
-    log_probs: [B, K] float32 nats, -inf where there is none.
-  """
-
-  tokens: np.ndarray
-  log_probs: np.ndarray
-
-  def dense(self, vocab_size: int) -> np.ndarray:
-    """[B, V] float32 log-probabilities."""
-    out = np.full((len(self.tokens), vocab_size), -np.inf, np.float32)
-    row, place = np.nonzero(self.tokens != core.DEAD)
-    out[row, self.tokens[row, place]] = self.log_probs[row, place]
-    return out
-
-  def take(self, rows: np.ndarray) -> Support:
-    """The given rows."""
-    return Support(self.tokens[rows], self.log_probs[rows])
-
-
-class SparsePredictor(WorldStatePredictor):
+class SparsePredictor(WorldStatePredictor, tables.Tabulated):
   """A predictor of states that knows the few tokens that are possible.
 
   Subclasses define `support`; draws and answers need nothing of width V.
@@ -154,6 +138,22 @@ class SparsePredictor(WorldStatePredictor):
   ) -> core.Session:
     """See core.Predictor; prefixes may be empty."""
     return SparseSession(self, prefixes, lengths, num)
+
+  def enter(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """See Tabulated."""
+    if self.recalls:
+      raise core.Untraceable(
+        'this predictor tells prefixes of one state apart: no table holds them'
+      )
+    return walked(self.world, prefixes, lengths)
+
+  def follow(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """See Tabulated."""
+    return self.world.advance(states, tokens)
+
+  def options(self, states: np.ndarray) -> Support:
+    """See Tabulated."""
+    return self.support(states, np.zeros(len(states), np.uint64))
 
 
 class SparseSession(WorldStateSession):

@@ -10,6 +10,7 @@ import abc
 import functools
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -124,7 +125,7 @@ def _play(
   return tokens
 
 
-class TableWorld(core.World):
+class TableWorld(core.TracedWorld):
   """A world whose state is one word, a row of `delta`; label a is token a + 1.
 
   Sequences start in row 0, have no end token and run to `max_len` tokens.
@@ -177,6 +178,15 @@ class TableWorld(core.World):
   def rows_goals(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows and goals [B] of the automaton."""
     return states[:, 0], np.full(len(states), dfa.NONE)
+
+  def traced(self, states: np.ndarray) -> tuple[core.Rules, Any]:
+    """See core.TracedWorld; any state will do."""
+    from wm.kernels.dfa import vmap  # Deferred: it imports JAX.
+
+    table = self.automaton()
+    return vmap.rules(table.delta, table.tokens), vmap.positions(
+      *self.rows_goals(states)
+    )
 
   def init(self, batch: int) -> np.ndarray:
     """Row 0."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import abc
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,7 @@ DIRECTION0, NODE0 = 2, 10  # First token id of directions and of nodes.
 MOST_NODES = 60_000  # All hop distances of as many take about 4 GB.
 
 
-class Journeys(core.World):
+class Journeys(core.TracedWorld):
   """The automaton of routes on `graph`."""
 
   @property
@@ -85,6 +86,19 @@ class Journeys(core.World):
     placed = (states >= 0).all(-1)
     rows = np.where(placed, states[:, 0], core.DEAD)
     return rows, np.where(placed, states[:, 1], UNSTATED)
+
+  def traced(self, states: np.ndarray) -> tuple[core.Rules, Any]:
+    """See core.TracedWorld: origin and destination are stated."""
+    from wm.kernels.dfa import vmap  # Deferred: it imports JAX.
+
+    if self._asks(states).any():
+      raise core.InputError(
+        'a state without origin or destination was given; expected both, to '
+        'go on from there on the device'
+      )
+    table = self.automaton()
+    rules = vmap.rules(table.delta, table.tokens, END)
+    return rules, vmap.positions(*self.rows_goals(states))
 
   def init(self, batch: int) -> np.ndarray:
     """START, UNSTATED."""

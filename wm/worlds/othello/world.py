@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ SIDE = 4  # Word of the side to move.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(games.GameWorld):
+class World(games.GameWorld, core.TracedWorld):
   """A board and the games played on it.
 
   Attributes:
@@ -153,6 +153,15 @@ class World(games.GameWorld):
     for token, bit, num in self._runs:
       columns[:, token : token + num] = grid[:, bit : bit + num]
     return legal
+
+  def traced(self, states: np.ndarray) -> tuple[core.Rules, Any]:
+    """See core.TracedWorld; any state will do."""
+    from wm.kernels.othello import vmap  # Deferred: it imports JAX.
+
+    board = int(kernels.mask(self.size))
+    tokens = np.arange(1, self.max_len + 1, dtype=np.int32)
+    rules = vmap.Rules(tokens, self._squares, board)
+    return rules, vmap.games(*self._position(states), board)
 
   def over(self, states: np.ndarray) -> np.ndarray:
     """[B] bool."""

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIXES = (30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)
@@ -46,11 +45,6 @@ class Word(NamedTuple):
     """Is any bit set?"""
     return (self.lo | self.hi) != 0
 
-  def popcount(self) -> jax.Array:
-    """Bits set, int32."""
-    low, high = (lax.population_count(half) for half in self)
-    return (low + high).astype(jnp.int32)
-
 
 def constant(word: int) -> Word:
   """A word known when compiling."""
@@ -65,12 +59,6 @@ def split(words: np.ndarray) -> Word:
   )
 
 
-def joined(word: Word) -> np.ndarray:
-  """A word to uint64, on the host."""
-  high = np.asarray(word.hi).astype(np.uint64) << np.uint64(32)
-  return high | np.asarray(word.lo)
-
-
 def where(condition: jax.Array, one: Word, other: Word) -> Word:
   """Elementwise choice."""
   return Word(
@@ -79,34 +67,14 @@ def where(condition: jax.Array, one: Word, other: Word) -> Word:
   )
 
 
-def bit(square: jax.Array) -> Word:
-  """The word with one bit set; none where the square is not in 0..63."""
-  one = jnp.uint32(1) << (square & 31).astype(jnp.uint32)
-  low, high = square >> 5 == 0, square >> 5 == 1
+def bit(place: jax.Array) -> Word:
+  """The word with one bit set; none where the place is not in 0..63."""
+  one = jnp.uint32(1) << (place & 31).astype(jnp.uint32)
+  low, high = place >> 5 == 0, place >> 5 == 1
   return Word(jnp.where(low, one, 0), jnp.where(high, one, 0))
 
 
-def nth(word: Word, n: jax.Array) -> jax.Array:
-  """int32 number of the n-th bit set, counted from 0; n < popcount.
-
-  Halves what is left five times, by the bits set in its lower part.
-  """
-  low = lax.population_count(word.lo).astype(jnp.int32)
-  upper = n >= low
-  half = jnp.where(upper, word.hi, word.lo)
-  n = n - jnp.where(upper, low, 0)
-  place = jnp.where(upper, 32, 0)
-  for width in (16, 8, 4, 2, 1):
-    part = half & np.uint32((1 << width) - 1)
-    below = lax.population_count(part).astype(jnp.int32)
-    upper = n >= below
-    half = jnp.where(upper, half >> width, part)
-    n = n - jnp.where(upper, below, 0)
-    place = place + jnp.where(upper, width, 0)
-  return place
-
-
-def high_product(a: jax.Array, b: jax.Array) -> jax.Array:
+def _high_product(a: jax.Array, b: jax.Array) -> jax.Array:
   """Upper 32 bits of the product of two uint32, by their 16-bit halves."""
   a_low, a_high, b_low, b_high = a & 0xFFFF, a >> 16, b & 0xFFFF, b >> 16
   middle = a_high * b_low + ((a_low * b_low) >> 16)
@@ -118,7 +86,7 @@ def _product(word: Word, factor: int) -> Word:
   """Times a constant, modulo 2^64."""
   lo, hi = constant(factor)
   return Word(
-    word.lo * lo, high_product(word.lo, lo) + word.lo * hi + word.hi * lo
+    word.lo * lo, _high_product(word.lo, lo) + word.lo * hi + word.hi * lo
   )
 
 
@@ -130,10 +98,3 @@ def splitmix(word: Word) -> Word:
   for shift, factor in _MIXES:
     x = _product(x ^ (x >> shift), factor)
   return x ^ (x >> 31)
-
-
-def below(stream: Word, draw: jax.Array, bound: jax.Array) -> jax.Array:
-  """int32 in 0..bound - 1, draw number `draw` of the stream; see
-  `rng_numba.below`."""
-  mixed = splitmix(Word(stream.lo ^ draw.astype(jnp.uint32), stream.hi))
-  return high_product(mixed.hi, bound.astype(jnp.uint32)).astype(jnp.int32)

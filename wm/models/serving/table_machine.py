@@ -1,0 +1,68 @@
+"""Tables of `tables.Tabulated` in a compiled program; see `core.Machine`."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from wm import core
+
+
+@functools.partial(
+  jax.tree_util.register_dataclass,
+  data_fields=('tokens', 'mass', 'drawn', 'kept', 'next', 'start'),
+  meta_fields=('num',),
+)
+@dataclasses.dataclass(frozen=True)
+class TableMachine:
+  """A table, drawn in `tables`, and its trials; the state is rows [B, 2, M].
+
+  start: [T, 2] int32 rows after the prefixes.
+  """
+
+  tokens: jax.Array
+  mass: jax.Array
+  drawn: jax.Array
+  kept: jax.Array
+  next: jax.Array
+  start: jax.Array
+  num: int
+
+  def blank(self, slots: int) -> np.ndarray:
+    """Row 0."""
+    return np.zeros((slots, 2, self.num), np.int32)
+
+  def restart(
+    self, state: jax.Array, fresh: jax.Array, trial: jax.Array
+  ) -> jax.Array:
+    """See core.Machine."""
+    start = self.start[trial][..., None]
+    return jnp.where(fresh[:, None, None], start, state)
+
+  def draw(self, state: jax.Array, uniform: jax.Array) -> jax.Array:
+    """[B, M] int32: as `Accept.draw` of NumPy arrays, to the bit."""
+    row = state[:, 0]
+    mass, drawn = self.mass[row], self.drawn[row]
+    over = drawn & (mass > (uniform * mass[..., -1])[..., None])
+    last = drawn.shape[-1] - 1 - jnp.argmax(drawn[..., ::-1], axis=-1)
+    place = jnp.where(over.any(-1), jnp.argmax(over, axis=-1), last)
+    return jnp.where(drawn.any(-1), self.tokens[row, place], core.DEAD)
+
+  def vacuous(self, state: jax.Array) -> jax.Array:
+    """[B, M] bool; see core.Machine."""
+    return ~self.kept[state[:, 0]].any(-1)
+
+  def accepted(self, state: jax.Array, tokens: jax.Array) -> jax.Array:
+    """[B, M] bool; see core.Machine."""
+    here = self.tokens[state[:, 1]] == tokens[..., None]
+    return (here & self.kept[state[:, 1]]).any(-1) & (tokens != core.DEAD)
+
+  def advance(self, state: jax.Array, tokens: jax.Array) -> jax.Array:
+    """See core.Machine."""
+    tokens = tokens[:, None]
+    place = jnp.argmax(self.tokens[state] == tokens[..., None], axis=-1)
+    return jnp.where(tokens == core.DEAD, state, self.next[state, place])
