@@ -252,22 +252,3 @@ def bench_routes() -> Iterator[harness.Line]:
     / timing.wall,
     compile_s=timing.compile_s,
   )
-
-
-def bench_rollouts() -> Iterator[harness.Line]:
-  """Following sequences of 99 labels through the table."""
-  delta, _ = graph()
-  num = 200_000
-  origins, labels, lengths = paths.random_walks(delta, num, 3, 99, 0)
-  goals = np.full(num, dfa.NONE)
-  args = delta, origins, goals, labels, lengths
-  timing = harness.measure(lambda: dfa.walk(*args))
-  mapped = harness.measure(lambda: dfa.walk(*args, backend='vmap'), 2)
-  yield harness.Line(
-    name='rollouts',
-    value=num / timing.cpu,
-    unit='sequences/CPU-s',
-    baseline='jax.vmap twin, same run, per CPU-s',
-    ratio=mapped.cpu / timing.cpu,
-    compile_s=timing.compile_s,
-  )

@@ -58,18 +58,34 @@ def test_policies_are_the_plain_reference(size, policy, depth, num):
 
 
 @pytest.mark.parametrize('size', othello.SIZES)
-def test_the_jax_twin_is_equal_to_the_bit(size):
-  games = othello.play(200, -9, 3, size)
-  assert boards.same(games, othello.play(200, -9, 3, size, backend='vmap'))
-  columns = boards.midgame(200, 4, size)
-  bits = np.random.default_rng(4).integers(-2, 66, 200)
-  for function, args in (
-    (othello.legal, columns),
-    (othello.advance, (*columns, bits)),
+def test_rules_in_jax_are_the_compiled_ones(size):
+  """A random move, legal or not, from positions of all stages of a game."""
+  import jax
+
+  from wm.kernels.base import words
+  from wm.kernels.othello import vmap
+
+  black, white, side = boards.midgame(200, 4, size)
+  squares = othello.squares(size).astype(np.int32)
+  tokens = np.arange(1, len(squares) + 1, dtype=np.int32)
+  rules = vmap.Rules(tokens, squares, int(othello.mask(size)))
+  games = vmap.games(black, white, side, rules.board)
+  moves = np.random.default_rng(4).integers(-1, len(squares), 200)
+  legal = np.asarray(jax.vmap(rules.legal)(games))
+  bits = othello.legal(black, white, side, size)[:, None] >> squares & 1
+  np.testing.assert_array_equal(legal, bits.astype(bool))
+  after = jax.vmap(rules.advance)(games, moves)
+  places = np.where(moves < 0, core.DEAD, squares[moves])
+  *expected, ok = othello.advance(black, white, side, places, size)
+  np.testing.assert_array_equal(jax.vmap(rules.alive)(after), ok)
+  want = vmap.games(*expected, rules.board)
+  for found, plain in zip(
+    jax.tree.leaves(after), jax.tree.leaves(want), strict=True
   ):
-    found = function(*args, size)
-    mapped = function(*args, size, backend='vmap')
-    assert np.array_equal(found, mapped) or boards.same(found, mapped)
+    np.testing.assert_array_equal(np.asarray(found)[ok], np.asarray(plain)[ok])
+  assert ok.any()
+  assert not ok.all()
+  assert isinstance(after.own, words.Word)
 
 
 def test_legal_moves_are_those_of_pgx():

@@ -6,8 +6,8 @@ where row == goal, and after it nothing is (goal NONE: no end label). These
 are the finite worlds of Vafa et al. 2024, section 2.
 
 `backend` names the implementation: 'numba' compiled, 'ref' plain Python (the
-specification), 'vmap' JAX for arrays that live beside a model. All agree to
-the integer; ties go to the lowest label.
+specification). Both agree to the integer; ties go to the lowest label. `vmap`
+holds the moves as JAX traces them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from wm.kernels.dfa import published
 _backend = functools.partial(
   checks.backend, __package__, numba='table_numba', ref='ref'
 )
-_any_backend = functools.partial(_backend, vmap='vmap')
 
 NONE = checks.NONE  # a goal that is no row
 VARIANTS = ('exact', 'published')
@@ -74,7 +73,7 @@ def advance(
   rows = checks.rows(rows, len(delta), 'rows')
   labels = checks.frozen(np.atleast_1d(labels), np.int32)
   checks.same_length(rows=rows, labels=labels)
-  return _any_backend(backend).advance(delta, rows, labels)
+  return _backend(backend).advance(delta, rows, labels)
 
 
 def legal(
@@ -89,7 +88,7 @@ def legal(
   rows = checks.rows(rows, len(delta), 'rows')
   goals = checks.goals(goals, len(delta))
   checks.same_length(rows=rows, goals=goals)
-  return _any_backend(backend).legal(delta, rows, goals)
+  return _backend(backend).legal(delta, rows, goals)
 
 
 def walk(
@@ -109,7 +108,7 @@ def walk(
     goals: [B], NONE where there is none.
     labels: [B, K]; labels past lengths[b] are not read.
     lengths: [B].
-    backend: 'numba', 'ref' or 'vmap'.
+    backend: 'numba' or 'ref'.
 
   Returns:
     steps: [B] int32, labels followed.
@@ -129,7 +128,7 @@ def walk(
     raise core.InputError(
       f'a length is {lengths.max()}; labels have {labels.shape[1]} columns'
     )
-  return _any_backend(backend).walk(delta, rows, goals, labels, lengths)
+  return _backend(backend).walk(delta, rows, goals, labels, lengths)
 
 
 def reachable(
@@ -138,7 +137,7 @@ def reachable(
   """[S] bool: rows reached by zero or more labels from any of `rows` [B]."""
   delta = checks.table(delta)
   rows = checks.rows(rows, len(delta), 'rows')
-  return _any_backend(backend).reachable(delta, rows)
+  return _backend(backend).reachable(delta, rows)
 
 
 def minimize(

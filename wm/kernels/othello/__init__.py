@@ -10,7 +10,8 @@ filled at the start are bits 27, 28, 35, 36 on each. Token k is the k-th of
 the other squares (Vafa et al. 2024, appendix on Othello; Li et al. 2023).
 
 `backend` names the implementation: 'numba' compiled, 'ref' plain Python (the
-specification), 'vmap' JAX. All agree to the bit.
+specification). Both agree to the bit. `vmap` holds the rules as JAX traces
+them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from wm.kernels.base import checks
 _backend = functools.partial(
   checks.backend, __package__, numba='rules_numba', ref='ref'
 )
-_any_backend = functools.partial(_backend, vmap='vmap')
 # Where `boundary` is.
 _pairs = functools.partial(
   checks.backend, __package__, numba='pairs_numba', ref='ref'
@@ -97,7 +97,7 @@ def legal(
   0 where the game is over or `side` is anything but 0 and 1.
   """
   position = _position(black, white, side)
-  return _any_backend(backend).legal(*position, mask(size))
+  return _backend(backend).legal(*position, mask(size))
 
 
 def advance(
@@ -117,7 +117,7 @@ def advance(
     side: [B].
     bits: [B] integers, the squares played; outside 0..63 is illegal too.
     size: 4, 6 or 8.
-    backend: 'numba', 'ref' or 'vmap'.
+    backend: 'numba' or 'ref'.
 
   Returns:
     black: [B] uint64.
@@ -128,7 +128,7 @@ def advance(
   position = _position(black, white, side)
   bits = checks.frozen(np.atleast_1d(bits), np.int32)
   checks.same_length(black=black, bits=bits)
-  return _any_backend(backend).advance(*position, bits, mask(size))
+  return _backend(backend).advance(*position, bits, mask(size))
 
 
 def _moves(
@@ -216,7 +216,7 @@ def play(
     policy: one of POLICIES.
     noise: probability, at each move, of a uniform move instead, 0..1.
     depth: plies that 'search' looks ahead, 1..20; others take no notice.
-    backend: 'numba', 'ref' or, for uniform play, 'vmap'.
+    backend: 'numba' or 'ref'.
 
   Returns:
     tokens: [num, size * size - 4] int32, 0-padded.
@@ -235,9 +235,7 @@ def play(
   rest = tokens_of(size), len(squares(size)), mask(size)
   seed = np.uint64(seed & (2**64 - 1))
   if policy == 'uniform':
-    call = _any_backend(backend).play_uniform
-    if backend == 'vmap':  # Each number of games would be compiled anew.
-      return call(num, seed, np.int64(first), *rest)
+    call = _backend(backend).play_uniform
   else:
     twins = {'numba': 'policy_numba', 'ref': 'ref'}
     call = checks.backend(__package__, backend, **twins).play

@@ -1,0 +1,125 @@
+"""Loops over tokens on the host, and as one program on the device.
+
+Host and device take turns in one process. On a CPU the lines say which of the
+two is the default there, see `wm.evaluation.device_choice`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tests.bench import harness
+from wm import core
+from wm.core import accept as rules
+from wm.core import registry
+from wm.evaluation import context, engine, prefix_pairs
+
+RUNS = 5
+
+
+def _turns(
+  name: str,
+  unit: str,
+  num: int,
+  host: Callable[[], Any],
+  device: Callable[[], Any],
+) -> harness.Line:
+  """The device's rate by wall time, and its ratio to the host's."""
+  clock, walls = time.perf_counter, ([], [])
+  first = []
+  for call in (host, device):
+    start = clock()
+    call()
+    first.append(clock() - start)
+  for _ in range(RUNS):
+    for call, seconds in zip((host, device), walls, strict=True):
+      start = clock()
+      call()
+      seconds.append(clock() - start)
+  plain, program = map(statistics.median, walls)
+  return harness.Line(
+    name=name,
+    value=num / program,
+    unit=f'{unit}/s',
+    baseline='the host, in turn',
+    ratio=plain / program,
+    compile_s=max(first[1] - program, 0.0),
+  )
+
+
+def _sampling(
+  name: str, predictor: core.Predictor, world: core.World, num: int
+) -> harness.Line:
+  """Compression trials, every continuation to its end."""
+  states = world.sample_states(num, 0)
+  pairs = prefix_pairs.prefix_pairs(world, states, states, seed=0, attempts=32)
+  rule = rules.epsilon(0.01)
+  trials = context.Trials(predictor, world, pairs, rule, rule, loop='host')
+  traced = dataclasses.replace(trials, loop='device')
+  tokens = int(engine.pairs(trials, 30).lengths.sum())
+  return _turns(
+    f'suffixes sampled on the device, {name}',
+    'tokens',
+    tokens,
+    lambda: engine.pairs(trials, 30),
+    lambda: engine.pairs(traced, 30),
+  )
+
+
+def bench_device_sampling() -> Iterator[harness.Line]:
+  """Tables, where bits are the same; networks, small and less small."""
+  world = registry.make('world', 'lattice(length=100)')
+  for spec in ('oracle', 'noisy_oracle'):
+    predictor = registry.make('model', spec).predictor(world, 0)
+    yield _sampling(f'{spec} on a lattice', predictor, world, 100)
+  for spec in (
+    'rnn(layers=2, width=64)',
+    'transformer(layers=2, width=64)',
+    'transformer(layers=4, width=256)',
+  ):
+    predictor = registry.make('model', spec).predictor(world, 0)
+    yield _sampling(f'{spec}', predictor, world, 16)
+
+
+def bench_rollouts() -> Iterator[harness.Line]:
+  """Sequences of 99 moves followed through Manhattan's table."""
+  from wm.evaluation import device_walks
+
+  world = harness.manhattan_world()
+  found = world.sample(50_000, 0)
+  states = world.walk(
+    world.init(len(found)), found.tokens, 2 + 0 * found.lengths
+  )[1]
+  args = states, found.tokens[:, 2:], found.lengths - 2
+  yield _turns(
+    'rollouts on the device',
+    'sequences',
+    len(found),
+    lambda: world.walk(*args),
+    lambda: device_walks.steps(world, *args),
+  )
+
+
+def bench_device_boundaries() -> Iterator[harness.Line]:
+  """Exact boundaries of pairs of states, listed."""
+  from wm.evaluation import device_walks
+
+  cases = (
+    ('Manhattan', harness.manhattan_world(), 2048, 5),
+    ('othello', registry.make('world', 'othello'), 256, 3),
+  )
+  for name, world, num, depth in cases:
+    pairs = world.sample_states(num, 1), world.sample_states(num, 2)
+    yield _turns(
+      f'boundaries k={depth} on the device, {name}',
+      'pairs',
+      num,
+      lambda args=(*pairs, depth), world=world: world.boundary(*args),
+      lambda args=(*pairs, depth), world=world: device_walks.boundary(
+        world, *args
+      ),
+    )
