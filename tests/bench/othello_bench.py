@@ -186,9 +186,7 @@ def _ours() -> Callable:
 
   from wm.kernels.othello import vmap
 
-  squares = othello.squares().astype(np.int32)
-  tokens = np.arange(1, len(squares) + 1, dtype=np.int32)
-  rules = vmap.Rules(tokens, squares, int(othello.mask(8)))
+  rules = vmap.rules(othello.squares(), int(othello.mask(8)))
 
   def batch(game: vmap.Game) -> tuple:
     return game, jax.vmap(rules.legal)(game)

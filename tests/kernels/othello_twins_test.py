@@ -67,12 +67,13 @@ def test_rules_in_jax_are_the_compiled_ones(size):
 
   black, white, side = boards.midgame(200, 4, size)
   squares = othello.squares(size).astype(np.int32)
-  tokens = np.arange(1, len(squares) + 1, dtype=np.int32)
-  rules = vmap.Rules(tokens, squares, int(othello.mask(size)))
+  rules = vmap.rules(squares, int(othello.mask(size)))
   games = vmap.games(black, white, side, rules.board)
   moves = np.random.default_rng(4).integers(-1, len(squares), 200)
   legal = np.asarray(jax.vmap(rules.legal)(games))
-  bits = othello.legal(black, white, side, size)[:, None] >> squares & 1
+  bits = othello.legal(black, white, side, size)[:, None] >> squares.astype(
+    np.uint64
+  ) & np.uint64(1)
   np.testing.assert_array_equal(legal, bits.astype(bool))
   after = jax.vmap(rules.advance)(games, moves)
   places = np.where(moves < 0, core.DEAD, squares[moves])

@@ -48,6 +48,8 @@ def _steps(
   """[B] int32 by a scan over moves [B, K]."""
 
   def walk(position: Any, moves: jax.Array, length: jax.Array) -> jax.Array:
+    """Of one sequence: a dead position has no way on, so none is revived."""
+
     def step(carry: tuple, x: tuple) -> tuple[tuple, None]:
       position, count, alive = carry
       k, move = x

@@ -77,6 +77,12 @@ class Rules:
     return game.side != core.DEAD
 
 
+def rules(squares: np.ndarray, board: int) -> Rules:
+  """Rules of a board whose tokens 1.. are squares [n], in order."""
+  tokens = jnp.arange(1, len(squares) + 1, dtype=jnp.int32)
+  return Rules(tokens, jnp.asarray(squares, jnp.int32), board)
+
+
 def games(
   black: np.ndarray, white: np.ndarray, side: np.ndarray, board: int
 ) -> Game:

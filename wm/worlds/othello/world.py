@@ -159,9 +159,8 @@ class World(games.GameWorld, core.TracedWorld):
     from wm.kernels.othello import vmap  # Deferred: it imports JAX.
 
     board = int(kernels.mask(self.size))
-    tokens = np.arange(1, self.max_len + 1, dtype=np.int32)
-    rules = vmap.Rules(tokens, self._squares, board)
-    return rules, vmap.games(*self._position(states), board)
+    games = vmap.games(*self._position(states), board)
+    return vmap.rules(self._squares, board), games
 
   def over(self, states: np.ndarray) -> np.ndarray:
     """[B] bool."""
