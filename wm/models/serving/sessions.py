@@ -137,6 +137,7 @@ def decode(
   prefix_len: jax.Array,
   added: jax.Array,
 ) -> tuple[Any, jax.Array]:
+  """Pages and log-probabilities after one token of each continuation."""
   moved = tokens != core.DEAD
   network = nnx.merge(spec.graph, params)
   pages, logits = network.decode(
