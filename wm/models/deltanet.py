@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from wm import core
 from wm.kernels.scan import delta_rule as scan_delta
-from wm.models.base import recurrent
+from wm.models.base import recurrent, ssm
 from wm.models.nn import layers
 
 EPSILON = 1e-6
@@ -57,9 +56,9 @@ class Model(recurrent.RecurrentModel):
     self.choose('form', scan_delta.FORMS)
     self.at_least(0, 'heads', 'key', 'value', 'hidden', 'chunk')
     if min(self.sizes) < 1:
-      raise core.InputError(
-        f'deltanet: width={self.width} leaves no key for each of '
-        f'{self.heads} heads; expected at least {2 * self.heads} or a key'
+      raise self.error(
+        f'width={self.width} leaves no key for each of {self.heads} heads; '
+        f'expected at least {2 * self.heads} or a key'
       )
 
   @property
@@ -74,54 +73,18 @@ class Model(recurrent.RecurrentModel):
     """A final norm, and a head with a bias."""
     return recurrent.Style(epsilon=EPSILON, dropout=True)
 
-  def block(self, number: int, rngs: nnx.Rngs) -> Block:
+  def block(self, number: int, rngs: nnx.Rngs) -> recurrent.Residual:
     """One block; all are alike."""
     del number
-    return Block(self, rngs)
+    hidden = self.hidden or 256 * math.ceil(int(self.width * 8 / 3) / 256)
+    mixer = Mixer(self, rngs)
+    mlp = layers.Mlp(self.width, 'swiglu', rngs, bias=False, hidden=hidden)
+    return recurrent.Residual(
+      self, mixer, mlp, epsilon=EPSILON, rate=self.dropout
+    )
 
 
-class Block(recurrent.Block):
-  """The delta rule and the perceptron, each after a norm and added."""
-
-  def __init__(self, model: Model, rngs: nnx.Rngs):
-    width = model.width
-    hidden = model.hidden or 256 * math.ceil(int(width * 8 / 3) / 256)
-    self.rate, self.dtype = model.dropout, model.dtype
-    self.before_mixer = layers.Norm(width, 'rms', EPSILON)
-    self.mixer = Mixer(model, rngs)
-    self.before_mlp = layers.Norm(width, 'rms', EPSILON)
-    self.mlp = layers.Mlp(width, 'swiglu', rngs, bias=False, hidden=hidden)
-
-  def start(self, lead: tuple[int, ...]) -> Any:
-    """See `Mixer.start`."""
-    return self.mixer.start(lead)
-
-  def __call__(
-    self,
-    x_BLD: jax.Array,
-    lengths_B: jax.Array | None = None,
-    key: jax.Array | None = None,
-  ) -> tuple[jax.Array, Any]:
-    """See `recurrent.Block`."""
-    keys = [None] * 2 if key is None else jax.random.split(key)
-    z_BLD = self.before_mixer(x_BLD).astype(self.dtype)
-    y_BLD, state = self.mixer(z_BLD, lengths_B)
-    x_BLD += layers.dropout(y_BLD, self.rate, keys[0]).astype(x_BLD.dtype)
-    return self.feed(x_BLD, keys[1]), state
-
-  def step(self, x_XD: jax.Array, state_X: Any) -> tuple[jax.Array, Any]:
-    """See `recurrent.Block`."""
-    z_XD = self.before_mixer(x_XD).astype(self.dtype)
-    y_XD, state_X = self.mixer.step(z_XD, state_X)
-    return self.feed(x_XD + y_XD.astype(x_XD.dtype)), state_X
-
-  def feed(self, x_XD: jax.Array, key: jax.Array | None = None) -> jax.Array:
-    """The perceptron's half."""
-    y_XD = self.mlp(self.before_mlp(x_XD).astype(self.dtype))
-    return x_XD + layers.dropout(y_XD, self.rate, key).astype(x_XD.dtype)
-
-
-class Mixer(nnx.Module):
+class Mixer(recurrent.Mixer):
   """Short convolutions, the gated delta rule, and a gated norm.
 
   inputs: [D] -> [H, 2 K + 2 V]: query, key, value, which are convolved, and
@@ -143,7 +106,7 @@ class Mixer(nnx.Module):
       rngs.params(), (heads,), minval=1e-6, maxval=16.0
     )
     self.a_log = nnx.Param(jnp.log(rates))
-    self.dt_bias = nnx.Param(decay_bias(heads, rngs))
+    self.dt_bias = nnx.Param(ssm.step_bias(heads, rngs))
     self.norm = layers.Norm(value, 'rms', EPSILON)
     self.out = layers.Linear((heads, value), width, rngs, bias=False)
 
@@ -159,16 +122,11 @@ class Mixer(nnx.Module):
     flat = x_BLHF[..., : self.mixed].reshape(*x_BLD.shape[:2], -1)
     flat, past = self.convolution(flat, lengths_B)
     g_BLH, beta_BLH = self.decay(x_BLD)
-    if lengths_B is not None:
-      used = jnp.arange(x_BLD.shape[1])[None] < lengths_B[:, None]
-      g_BLH, beta_BLH = (
-        jnp.where(used[..., None], x, 0) for x in (g_BLH, beta_BLH)
-      )
     start = jnp.zeros((len(x_BLD), *self.sizes))
     y_BLHV, state = scan_delta.delta(
       *self.vectors(flat),
-      g_BLH,
-      beta_BLH,
+      recurrent.used(g_BLH, lengths_B),
+      recurrent.used(beta_BLH, lengths_B),
       start,
       form=self.form,
       chunk=self.chunk,
@@ -202,21 +160,12 @@ class Mixer(nnx.Module):
   def decay(self, x_XD: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Logarithms g of the decays, at most 0, and beta: float32 [*X, H]."""
     rates = self.rates(x_XD).astype(jnp.float32)
-    wide = (1,) * (x_XD.ndim - 1) + (-1,)
-    bias, scale = (x[...].reshape(wide) for x in (self.dt_bias, self.a_log))
-    g_XH = -jnp.exp(scale) * jax.nn.softplus(rates[..., 1, :] + bias)
-    return g_XH, self.most * jax.nn.sigmoid(rates[..., 0, :])
+    beta, dt = rates[..., 0, :], rates[..., 1, :]
+    dt = jax.nn.softplus(dt + ssm.along(self.dt_bias[...], dt))
+    g_XH = -jnp.exp(ssm.along(self.a_log[...], dt)) * dt
+    return g_XH, self.most * jax.nn.sigmoid(beta)
 
   def gated(self, y_XHV: jax.Array, gate_XHV: jax.Array) -> jax.Array:
     """Norm of each head, gate and projection: [*X, D]."""
     y_XHV = self.norm(y_XHV) * jax.nn.silu(gate_XHV.astype(jnp.float32))
     return self.out(y_XHV.astype(gate_XHV.dtype))
-
-
-def decay_bias(heads: int, rngs: nnx.Rngs) -> jax.Array:
-  """[H] softplus^-1 of steps whose logarithms are uniform, 1e-3 to 1e-1."""
-  least, most = math.log(1e-3), math.log(1e-1)
-  steps = jnp.exp(
-    jax.random.uniform(rngs.params(), (heads,), minval=least, maxval=most)
-  )
-  return steps + jnp.log(-jnp.expm1(-steps))

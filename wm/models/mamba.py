@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from wm.kernels.scan import selective as scan_selective
-from wm.models.base import ssm
+from wm.models.base import recurrent, ssm
 from wm.models.nn import layers
 
 
@@ -37,13 +37,14 @@ class Model(ssm.SsmModel):
     super().__post_init__()
     self.choose('steps', ('mamba', 'normal'))
 
-  def block(self, number: int, rngs: nnx.Rngs) -> ssm.Block:
+  def block(self, number: int, rngs: nnx.Rngs) -> recurrent.Residual:
     """One block."""
     del number
-    return ssm.Block(self, Mixer(self, rngs), None)
+    mixer = Mixer(self, rngs)
+    return recurrent.Residual(self, mixer, None, epsilon=ssm.EPSILON)
 
 
-class Mixer(ssm.Mixer):
+class Mixer(recurrent.Mixer):
   """Projection, convolution, selective scan, gate, projection."""
 
   def __init__(self, model: Model, rngs: nnx.Rngs):
@@ -80,7 +81,7 @@ class Mixer(ssm.Mixer):
     x, dt, b, c = self.read(x)
     y, state = scan_selective.selective(
       x,
-      ssm.used(dt, lengths_B),
+      recurrent.used(dt, lengths_B),
       self.rates(),
       b,
       c,

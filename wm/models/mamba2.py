@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from wm.kernels.scan import state_space as scan_ssd
-from wm.models.base import ssm
+from wm.models.base import recurrent, ssm
 from wm.models.nn import layers
 
 
@@ -63,14 +63,16 @@ class HeadModel(ssm.SsmModel):
     """Maps that add to the stream."""
     return self.layers * (2 if self.mlp else 1)
 
-  def wrapped(self, mixer: ssm.Mixer, rngs: nnx.Rngs) -> ssm.Block:
+  def wrapped(
+    self, mixer: recurrent.Mixer, rngs: nnx.Rngs
+  ) -> recurrent.Residual:
     """A block of this mixer and an MLP, where there is one."""
     mlp = None
     if self.mlp:
       mlp = ssm.gated_mlp(
         self.width, self.mlp, rngs, init=self.init, parts=self.parts
       )
-    return ssm.Block(self, mixer, mlp)
+    return recurrent.Residual(self, mixer, mlp, epsilon=ssm.EPSILON)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,13 +81,13 @@ class Model(HeadModel):
 
   version: ClassVar[str] = '1'
 
-  def block(self, number: int, rngs: nnx.Rngs) -> ssm.Block:
+  def block(self, number: int, rngs: nnx.Rngs) -> recurrent.Residual:
     """One block."""
     del number
     return self.wrapped(Mixer(self, rngs), rngs)
 
 
-class Mixer(ssm.Mixer):
+class Mixer(recurrent.Mixer):
   """Projection, convolution, recurrence, gated norm, projection."""
 
   def __init__(self, model: Model, rngs: nnx.Rngs):
@@ -118,7 +120,7 @@ class Mixer(ssm.Mixer):
     gate, xbc, dt = self.project(x_BLD)
     xbc, past = self.conv(xbc, lengths_B)
     x, b, c = self.read(xbc)
-    dt = ssm.used(dt, lengths_B)
+    dt = recurrent.used(dt, lengths_B)
     y, state = scan_ssd.ssd(
       x[:, :, 0],
       self.decay(dt),

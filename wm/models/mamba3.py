@@ -42,7 +42,7 @@ class Model(mamba2.HeadModel):
     if self.state % 4:
       raise self.error(f'state={self.state} is not a multiple of 4')
 
-  def block(self, number: int, rngs: nnx.Rngs) -> ssm.Block:
+  def block(self, number: int, rngs: nnx.Rngs) -> recurrent.Residual:
     """One block."""
     del number
     return self.wrapped(Mixer(self, rngs), rngs)
@@ -91,7 +91,7 @@ class _Rates(NamedTuple):
   rate: jax.Array
 
 
-class Mixer(ssm.Mixer):
+class Mixer(recurrent.Mixer):
   """Projection, turning and trapezoidal recurrence, gate, projection.
 
   A state is (h [*X, H, P, N], the last input [*X, H, P] and turned b [*X, R,
@@ -143,7 +143,7 @@ class Mixer(ssm.Mixer):
   ) -> tuple[jax.Array, Any]:
     """See `recurrent.Block`."""
     rates = self.rates(x_BLD)
-    dt = ssm.used(rates.dt, lengths_B)
+    dt = recurrent.used(rates.dt, lengths_B)
     moved = rotary.within(dt[..., None] * rates.rate[..., None, :])
     turns = jax.lax.associative_scan(rotary.add, moved, axis=1)
     given, weights = _Given(x_BLD, turns), self.weights()

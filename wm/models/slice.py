@@ -22,7 +22,6 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from wm import core
 from wm.kernels import scan
 from wm.models.base import recurrent
 from wm.models.nn import layers
@@ -73,9 +72,9 @@ class Model(recurrent.RecurrentModel):
     self.at_least(1, 'block_size')
     self.at_least(0, 'chunk')
     if self.width % self.block_size:
-      raise core.InputError(
-        f'slice: block_size={self.block_size}; expected a divisor of width='
-        f'{self.width}'
+      raise self.error(
+        f'block_size={self.block_size}; expected a divisor of '
+        f'width={self.width}'
       )
 
   @property

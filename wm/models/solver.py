@@ -23,16 +23,14 @@ class Model(core.Model):
 
   Attributes:
     answer: 'world', or 'yes' to every question.
-    errors: share of questions that get the wrong answer, by hash of the seed
-      and the question.
-    by: what makes two questions the same to `errors`, beside the suffix:
-      'question': the prefix, all tokens in their order; 'state': the state
-      that it reaches, so that all prefixes of a state go wrong alike;
-      'order': as 'question', and prefixes of ascending tokens never go wrong.
-    memory: statements it remembers, the last ones; 0 is all. What states the
-      task is not forgotten; of what is remembered, tokens that are illegal by
-      themselves are left out.
-    silent: share of questions, suffix included, that get no answer.
+    errors: share of questions that get the wrong answer. Which ones is a hash
+      of the seed, the suffix and what `by` says.
+    by: 'question': the tokens of the prefix; 'state': the state that they
+      reach, so that all prefixes of a state go wrong alike; 'order': as
+      'question', but prefixes of ascending tokens never go wrong.
+    memory: how many of the last tokens after the prompt it remembers; 0 is
+      all. Remembered tokens that are illegal without the others are skipped.
+    silent: share of questions that get no answer.
   """
 
   version: ClassVar[str] = '1'
@@ -62,19 +60,19 @@ class Model(core.Model):
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model."""
-    mind = _Mind(self, world, seed)
+    solver = _Solver(self, world, seed)
     return accepting.Accepting(
-      mind.accepts,
+      solver.accepts,
       vocab_size=len(world.vocab),
       end=world.end,
       max_len=world.max_len,
-      next_mask=mind.next_mask,
+      next_mask=solver.next_mask,
       label='solver',
     )
 
 
-class _Mind:
-  """What a solver makes of prefixes, and what it answers."""
+class _Solver:
+  """Reads prefixes, with what memory it has, and answers."""
 
   def __init__(self, fields: Model, world: core.World, seed: int) -> None:
     self.fields, self.world, self.seed = fields, world, seed
@@ -106,13 +104,19 @@ class _Mind:
     return mask
 
   def _hit(self, key: np.ndarray, what: int, share: float) -> np.ndarray:
+    """Bools of the given share, by hash of the seed, `what` and the key."""
     return core.uniforms(self.seed, key, what) < share
 
   def _read(
     self, tokens: np.ndarray, lengths: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """States [R, W] after prefixes [R, L], [R]; keys [R] uint64 of errors;
-    and [R] bool, may it go wrong here?"""
+    """What it makes of prefixes [R, L] of lengths [R].
+
+    Returns:
+      states: [R, W] that it takes them for.
+      keys: [R] uint64, what the errors are a hash of.
+      wrong: [R] bool, may it go wrong here?
+    """
     states = self._reached(tokens, lengths)
     if self.fields.by == 'state':
       key = core.hash64(self.world.state_id(states))

@@ -17,9 +17,8 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from wm import core
-from wm.models.base import family
-from wm.models.nn import attention, layers, network, rotary
+from wm.models.base import family, stack
+from wm.models.nn import attention, layers, rotary
 
 _CHOICES = {
   'positions': ('learned', *rotary.KINDS),
@@ -79,32 +78,17 @@ class Model(family.NetworkModel):
 
   def __post_init__(self) -> None:
     for field, choices in _CHOICES.items():
-      value = getattr(self, field)
-      if value not in choices:
-        raise core.InputError(
-          f'transformer: {field}={value!r}; available: '
-          f'{", ".join(map(str, choices))}'
-        )
-    if self.layers < 1 or self.width < 1 or self.heads < 0 or self.context < 0:
-      raise core.InputError(
-        f'transformer: layers={self.layers}, width={self.width}, heads='
-        f'{self.heads}, context={self.context}; expected layers and width of '
-        'at least 1, heads and context of at least 0'
-      )
-    if self.ratio < 0 or not self.epsilon > 0:
-      raise core.InputError(
-        f'transformer: ratio={self.ratio}, epsilon={self.epsilon}; expected a '
-        'ratio of at least 0 and an epsilon above 0'
-      )
+      self.choose(field, choices)
+    self.at_least(1, 'layers', 'width')
+    self.at_least(0, 'heads', 'context', 'ratio')
+    self.below_one('dropout')
+    if not self.epsilon > 0:
+      raise self.error(f'epsilon={self.epsilon}; expected more than 0')
     channels = 2 if self.positions in rotary.KINDS else 1
     if self.width % (self.num_heads * channels):
-      raise core.InputError(
-        f'transformer: width={self.width} is not a multiple of '
-        f'{channels} * {self.num_heads} heads'
-      )
-    if not 0 <= self.dropout < 1:
-      raise core.InputError(
-        f'transformer: dropout={self.dropout}; expected 0 <= dropout < 1'
+      raise self.error(
+        f'width={self.width} is not a multiple of {channels} * '
+        f'{self.num_heads} heads'
       )
 
   @property
@@ -122,9 +106,9 @@ class Model(family.NetworkModel):
   ) -> Transformer:
     """The network with fresh weights; raises InputError if it is too short."""
     if self.context and self.context < max_len:
-      raise core.InputError(
-        f'transformer: context={self.context} is shorter than the longest '
-        f'sequence, {max_len} tokens'
+      raise self.error(
+        f'context={self.context} is shorter than the longest sequence, '
+        f'{max_len} tokens'
       )
     context = self.context or max_len
     return Transformer(self, vocab_size, context, rngs, outputs)
@@ -179,7 +163,7 @@ class Block(nnx.Module):
     return self.feed(x_BLD, keys[2]), cache
 
 
-class Transformer(network.Network):
+class Transformer(stack.Stack):
   """Embedding, blocks, final norm and head."""
 
   def __init__(
@@ -207,34 +191,6 @@ class Transformer(network.Network):
     tied = model.tied and not outputs
     self.head = None if tied else layers.Linear(*shape, rngs, **rest)
 
-  @property
-  def num_layers(self) -> int:
-    """Blocks."""
-    return self.model.layers
-
-  def __call__(
-    self, tokens_BL: jax.Array, key: jax.Array | None = None
-  ) -> jax.Array:
-    """Logits [B, L, V] float32; dropout only where a key is given."""
-    return self.logits(self.stream(tokens_BL, self.model.layers, key))
-
-  def parts(
-    self, tokens_BL: jax.Array, key: jax.Array | None, sizes: layers.Sizes
-  ) -> list[jax.Array]:
-    """See `network.Network`."""
-    if self.head is None:
-      return super().parts(tokens_BL, key, sizes)
-    x_BLD = self.final(self.stream(tokens_BL, self.model.layers, key))
-    return [part.astype(jnp.float32) for part in self.head.split(x_BLD, sizes)]
-
-  def hidden(self, tokens_BL: jax.Array, layer: int) -> jax.Array:
-    """Stream [B, L, D] after `layer` blocks; -1 after the final norm."""
-    if layer == -1:
-      x_BLD = self.final(self.stream(tokens_BL, self.model.layers))
-    else:
-      x_BLD = self.stream(tokens_BL, layer)
-    return x_BLD.astype(jnp.float32)
-
   def embed(self, tokens_X: jax.Array, positions_X: jax.Array) -> jax.Array:
     """Token (and learned position) embeddings [..., D]."""
     x_XD = self.embedding.table[...][tokens_X]
@@ -242,19 +198,10 @@ class Transformer(network.Network):
       x_XD += self.positions.table[...][positions_X]
     return layers.constrain(x_XD.astype(self.model.dtype))
 
-  def logits(self, x_XD: jax.Array) -> jax.Array:
-    """Final norm and head: [..., V] float32."""
-    x_XD = self.final(x_XD)
-    if self.head is not None:
-      return self.head(x_XD).astype(jnp.float32)
-    table_VD = self.embedding.table[...].astype(x_XD.dtype)
-    logits_XV = jnp.einsum('...d,vd->...v', x_XD, table_VD)
-    return layers.constrain(logits_XV).astype(jnp.float32)
-
   def stream(
     self, tokens_BL: jax.Array, depth: int, key: jax.Array | None = None
   ) -> jax.Array:
-    """The residual stream [B, L, D] after `depth` blocks."""
+    """See `stack.Stack`."""
     positions = jnp.arange(tokens_BL.shape[1])[None]
     x_BLD = self.embed(tokens_BL, jnp.broadcast_to(positions, tokens_BL.shape))
     keys = None

@@ -6,10 +6,7 @@ A family of networks is one file: a `Model` (a `NetworkModel`: fields and
 
 from __future__ import annotations
 
-import abc
 from typing import Any, ClassVar
-
-from flax import nnx
 
 from wm import core
 from wm.models.nn import network
@@ -23,12 +20,6 @@ class NetworkModel(core.Trainable):
     networks.NetworkPredictor,
     networks.StateNamer,
   )
-
-  @abc.abstractmethod
-  def build(
-    self, vocab_size: int, max_len: int, rngs: nnx.Rngs, outputs: int = 0
-  ) -> network.Network:
-    """See core.Trainable."""
 
   def predictor(
     self, world: core.World, seed: int
@@ -55,6 +46,13 @@ class NetworkModel(core.Trainable):
       value = getattr(self, field)
       if value < least:
         raise self.error(f'{field}={value}; expected at least {least}')
+
+  def below_one(self, *fields: str) -> None:
+    """Raises InputError where a rate is not within [0, 1)."""
+    for field in fields:
+      value = getattr(self, field)
+      if not 0 <= value < 1:
+        raise self.error(f'{field}={value}; expected 0 <= {field} < 1')
 
   def error(self, text: str) -> core.InputError:
     """An InputError about the model's fields."""

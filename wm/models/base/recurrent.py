@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from wm.models.base import family
+from wm.models.base import family, stack
 from wm.models.nn import layers, network
 
 DTYPES = ('float32', 'bfloat16')
@@ -51,6 +51,82 @@ class Block(nnx.Module):
     """One token: output [*X, D] and the state after it."""
 
 
+class Mixer(nnx.Module):
+  """The recurrent half of a residual block, without its norm."""
+
+  @abc.abstractmethod
+  def start(self, lead: tuple[int, ...]) -> Any:
+    """See `Block.start`."""
+
+  @abc.abstractmethod
+  def __call__(
+    self, x_BLD: jax.Array, lengths_B: jax.Array | None = None
+  ) -> tuple[jax.Array, Any]:
+    """See `Block`."""
+
+  @abc.abstractmethod
+  def step(self, x_XD: jax.Array, state_X: Any) -> tuple[jax.Array, Any]:
+    """See `Block.step`."""
+
+
+class Residual(Block):
+  """A mixer and perhaps an MLP, each added to the stream after an RMS norm.
+
+  rate: of dropout, of what each of the two adds.
+  """
+
+  def __init__(
+    self,
+    model: RecurrentModel,
+    mixer: Mixer,
+    mlp: layers.Mlp | None,
+    *,
+    epsilon: float,
+    rate: float = 0.0,
+  ):
+    self.dtype, self.rate = model.dtype, rate
+    self.before_mixer = layers.Norm(model.width, 'rms', epsilon)
+    self.mixer, self.mlp = mixer, mlp
+    norm = None if mlp is None else layers.Norm(model.width, 'rms', epsilon)
+    self.before_mlp = norm
+
+  def start(self, lead: tuple[int, ...]) -> Any:
+    """The mixer's."""
+    return self.mixer.start(lead)
+
+  def __call__(
+    self,
+    x_BLD: jax.Array,
+    lengths_B: jax.Array | None = None,
+    key: jax.Array | None = None,
+  ) -> tuple[jax.Array, Any]:
+    """See `Block`."""
+    keys = [None] * 2 if key is None else jax.random.split(key)
+    given = self.before_mixer(x_BLD).astype(self.dtype)
+    y_BLD, state = self.mixer(given, lengths_B)
+    x_BLD = self.add(x_BLD, y_BLD, keys[0])
+    return self.feed(x_BLD, keys[1]), state
+
+  def step(self, x_XD: jax.Array, state_X: Any) -> tuple[jax.Array, Any]:
+    """One token."""
+    given = self.before_mixer(x_XD).astype(self.dtype)
+    y_XD, state_X = self.mixer.step(given, state_X)
+    return self.feed(self.add(x_XD, y_XD)), state_X
+
+  def feed(self, x_XD: jax.Array, key: jax.Array | None = None) -> jax.Array:
+    """The MLP half."""
+    if self.mlp is None:
+      return x_XD
+    y_XD = self.mlp(self.before_mlp(x_XD).astype(self.dtype))
+    return self.add(x_XD, y_XD, key)
+
+  def add(
+    self, x_XD: jax.Array, y_XD: jax.Array, key: jax.Array | None = None
+  ) -> jax.Array:
+    """The float32 stream with y added, after dropout."""
+    return x_XD + layers.dropout(y_XD, self.rate, key).astype(jnp.float32)
+
+
 class Style(NamedTuple):
   """What a family puts around its blocks.
 
@@ -58,14 +134,12 @@ class Style(NamedTuple):
     embedding: standard deviation of the embedding table.
     epsilon: of the final RMS norm; 0 is no final norm.
     head: initial weights of the head, as `layers.Linear` has them.
-    bias: the head has one.
     dropout: there is dropout on the embeddings.
   """
 
   embedding: float = 0.02
   epsilon: float = 0.0
   head: str = 'normal'
-  bias: bool = True
   dropout: bool = False
 
 
@@ -91,8 +165,7 @@ class RecurrentModel(family.NetworkModel):
     """Subclasses call this and check their own fields."""
     self.choose('dtype', DTYPES)
     self.at_least(1, 'layers', 'width')
-    if not 0 <= self.dropout < 1:
-      raise self.error(f'dropout={self.dropout}; expected 0 <= dropout < 1')
+    self.below_one('dropout')
 
   @property
   def style(self) -> Style:
@@ -111,7 +184,7 @@ class RecurrentModel(family.NetworkModel):
     return RecurrentNetwork(self, vocab_size, outputs or vocab_size, rngs)
 
 
-class RecurrentNetwork(network.StatefulNetwork):
+class RecurrentNetwork(stack.Stack, network.StatefulNetwork):
   """Embedding, blocks, final norm where the style has one, and head."""
 
   def __init__(
@@ -127,52 +200,16 @@ class RecurrentNetwork(network.StatefulNetwork):
     )
     norm = layers.Norm(model.width, 'rms', style.epsilon)
     self.final = norm if style.epsilon else None
-    self.head = layers.Linear(
-      (model.width,), (outputs,), rngs, bias=style.bias, init=style.head
-    )
-
-  @property
-  def num_layers(self) -> int:
-    """Blocks."""
-    return self.model.layers
-
-  def __call__(
-    self, tokens_BL: jax.Array, key: jax.Array | None = None
-  ) -> jax.Array:
-    """Logits [B, L, V] float32; dropout only where a key is given."""
-    return self.logits(self.stream(tokens_BL, self.model.layers, key))
-
-  def parts(
-    self, tokens_BL: jax.Array, key: jax.Array | None, sizes: layers.Sizes
-  ) -> list[jax.Array]:
-    """See `network.Network`."""
-    x_BLD = self.normed(self.stream(tokens_BL, self.model.layers, key))
-    parts = self.head.split(x_BLD.astype(self.model.dtype), sizes)
-    return [part.astype(jnp.float32) for part in parts]
-
-  def hidden(self, tokens_BL: jax.Array, layer: int) -> jax.Array:
-    """Stream [B, L, D] after `layer` blocks; -1 after the final norm."""
-    if layer == -1:
-      return self.normed(self.stream(tokens_BL, self.model.layers))
-    return self.stream(tokens_BL, layer)
+    self.head = layers.Linear((model.width,), (outputs,), rngs, init=style.head)
 
   def embed(self, tokens_X: jax.Array) -> jax.Array:
     """Token embeddings [*X, D] float32."""
     return layers.constrain(self.embedding.table[...][tokens_X])
 
-  def normed(self, x_XD: jax.Array) -> jax.Array:
-    """After the final norm, where there is one."""
-    return x_XD if self.final is None else self.final(x_XD)
-
-  def logits(self, x_XD: jax.Array) -> jax.Array:
-    """Final norm and head: [*X, V] float32."""
-    x_XD = self.normed(x_XD).astype(self.model.dtype)
-    return self.head(x_XD).astype(jnp.float32)
-
   def stream(
     self, tokens_BL: jax.Array, depth: int, key: jax.Array | None = None
   ) -> jax.Array:
-    """The stream [B, L, D] after `depth` blocks."""
+    """See `stack.Stack`."""
     keys = [None] * (depth + 1)
     if key is not None and self.model.dropout:
       keys = jax.random.split(key, self.model.layers + 1)
@@ -258,3 +295,11 @@ def at_length(
   if start is None:
     return last
   return jnp.where(lengths_B.reshape(wide) > 0, last, start)
+
+
+def used(x_BLC: jax.Array, lengths_B: jax.Array | None) -> jax.Array:
+  """x, zero past each row's length; all of it without lengths."""
+  if lengths_B is None:
+    return x_BLC
+  inside = jnp.arange(x_BLC.shape[1])[None] < lengths_B[:, None]
+  return jnp.where(inside[..., None], x_BLC, 0)

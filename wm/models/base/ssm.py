@@ -1,13 +1,11 @@
-"""What the Mamba families share: the residual block, step sizes, scaled maps.
+"""What the Mamba families share: fields, step sizes, scaled maps.
 
-A block adds to the stream a mixer and, where the model has one, an MLP, each
-after an RMS norm (Walker & Lyons 2026, as mamba-ssm has it). Shape letters as
-in `layers`; N is the state's second dimension, P the channels of a head.
+As mamba-ssm has them (Walker & Lyons 2026). Shape letters as in `layers`; N is
+the state's second dimension, P the channels of a head.
 """
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import math
 from typing import Any
@@ -71,66 +69,6 @@ class SsmModel(recurrent.RecurrentModel):
     return network
 
 
-class Mixer(nnx.Module):
-  """The recurrent half of a block, without its norm and its residual."""
-
-  @abc.abstractmethod
-  def start(self, lead: tuple[int, ...]) -> Any:
-    """See `recurrent.Block.start`."""
-
-  @abc.abstractmethod
-  def __call__(
-    self, x_BLD: jax.Array, lengths_B: jax.Array | None = None
-  ) -> tuple[jax.Array, Any]:
-    """See `recurrent.Block`."""
-
-  @abc.abstractmethod
-  def step(self, x_XD: jax.Array, state_X: Any) -> tuple[jax.Array, Any]:
-    """See `recurrent.Block.step`."""
-
-
-class Block(recurrent.Block):
-  """A mixer and perhaps an MLP, each added to the stream after a norm."""
-
-  def __init__(self, model: SsmModel, mixer: Mixer, mlp: layers.Mlp | None):
-    self.dtype = model.dtype
-    self.before_mixer = layers.Norm(model.width, 'rms', EPSILON)
-    self.mixer = mixer
-    self.mlp = mlp
-    self.before_mlp = (
-      None if mlp is None else layers.Norm(model.width, 'rms', EPSILON)
-    )
-
-  def start(self, lead: tuple[int, ...]) -> Any:
-    """The mixer's."""
-    return self.mixer.start(lead)
-
-  def __call__(
-    self,
-    x_BLD: jax.Array,
-    lengths_B: jax.Array | None = None,
-    key: jax.Array | None = None,
-  ) -> tuple[jax.Array, Any]:
-    """See `recurrent.Block`; there is no dropout in it."""
-    del key
-    given = self.before_mixer(x_BLD).astype(self.dtype)
-    y_BLD, state = self.mixer(given, lengths_B)
-    return self.feed(x_BLD + y_BLD.astype(jnp.float32)), state
-
-  def step(self, x_XD: jax.Array, state_X: Any) -> tuple[jax.Array, Any]:
-    """One token."""
-    given = self.before_mixer(x_XD).astype(self.dtype)
-    y_XD, state_X = self.mixer.step(given, state_X)
-    return self.feed(x_XD + y_XD.astype(jnp.float32)), state_X
-
-  def feed(self, x_XD: jax.Array) -> jax.Array:
-    """The MLP half."""
-    if self.mlp is None:
-      return x_XD
-    y_XD = self.mlp(self.before_mlp(x_XD).astype(self.dtype))
-    return x_XD + y_XD.astype(jnp.float32)
-
-
 def down(
   inputs: int, width: int, rngs: nnx.Rngs, *, init: str, parts: int, **rest: Any
 ) -> layers.Linear:
@@ -167,14 +105,6 @@ def step_bias(num: int, rngs: nnx.Rngs) -> jax.Array:
 def along(vector_C: jax.Array, x_XC: jax.Array, dims: int = 1) -> jax.Array:
   """A parameter shaped to go with the last `dims` dimensions of x."""
   return vector_C.reshape((1,) * (x_XC.ndim - dims) + vector_C.shape)
-
-
-def used(x_BLC: jax.Array, lengths_B: jax.Array | None) -> jax.Array:
-  """x, zero past each row's length; all of it without lengths."""
-  if lengths_B is None:
-    return x_BLC
-  inside = jnp.arange(x_BLC.shape[1])[None] < lengths_B[:, None]
-  return jnp.where(inside[..., None], x_BLC, 0)
 
 
 def product(x_XC: jax.Array, kernel_CF: jax.Array) -> jax.Array:

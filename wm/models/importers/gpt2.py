@@ -95,7 +95,7 @@ def read(path: str | pathlib.Path) -> dict[str, np.ndarray]:
 def _bare(
   weights: dict[str, np.ndarray], path: str | pathlib.Path
 ) -> dict[str, np.ndarray]:
-  """Names less what stands before 'wte.weight', such as 'transformer.'."""
+  """Weights by names without a prefix such as 'transformer.'."""
   tables = [name for name in weights if name.endswith('wte.weight')]
   if len(tables) != 1:
     some = ', '.join(sorted(weights)[:5])

@@ -39,7 +39,8 @@ _SPECS = {
   ('head', 'bias'): ('model',),
 }
 
-# What an array is cut into, see `cut`.
+# Widths of an array's parts: a number, or (rows, columns) of a part that is
+# laid out [columns, rows]; see `cut`.
 Sizes = tuple[int | tuple[int, int], ...]
 
 
@@ -77,17 +78,17 @@ def sharding(
 
 
 def divided() -> bool:
-  """Is what is traced for a mesh that divides the batch, as training may be?"""
+  """Is the code that is traced for a mesh that divides the batch?"""
   return jax.sharding.get_abstract_mesh().shape.get('data', 1) > 1
 
 
 def constrain(x: jax.Array, axis: int = 0) -> jax.Array:
   """x with its batch, dimension `axis`, divided over the mesh's data axis.
 
-  Weights are divided over the data axis too: left to itself, a compiler may
+  Weights are divided over the data axis too. Left to itself, a compiler may
   leave them where they are and send the whole batch to every device. Other
-  dimensions go by what they are computed from. Without such a mesh, as where
-  a network predicts, nothing is done; see `train.step`.
+  dimensions follow from what they are computed from. Without such a mesh, as
+  where a network predicts, nothing is done.
   """
   if not divided():
     return x
@@ -114,14 +115,14 @@ def dropout(x: jax.Array, rate: float, key: jax.Array | None) -> jax.Array:
 
 
 def cut(x: jax.Array, sizes: Sizes, axis: int = -1) -> list[jax.Array]:
-  """x cut along an axis; of a pair of sizes (n, m) what is n by m is m by n."""
+  """x cut along an axis; a part of size (n, m) is transposed to m by n."""
   ends = list(itertools.accumulate(map(width_of, sizes)))
   found = jnp.split(x, ends[:-1], axis)
   for number, size in enumerate(sizes):
     if not isinstance(size, int):
       part = jnp.moveaxis(found[number], axis, -1)
-      turned = part.reshape(*part.shape[:-1], *size).swapaxes(-1, -2)
-      found[number] = jnp.moveaxis(turned.reshape(part.shape), -1, axis)
+      table = part.reshape(*part.shape[:-1], *size).swapaxes(-1, -2)
+      found[number] = jnp.moveaxis(table.reshape(part.shape), -1, axis)
   return found
 
 
@@ -176,10 +177,11 @@ class Linear(nnx.Module):
 
     batch: which of the leading dimensions a mesh divides.
     """
+    # Flat: on a CPU a product of two dimensions is the fastest form.
     lead = x.shape[: x.ndim - len(self.inputs)]
     kernel = self.kernel[...].astype(x.dtype)
     kernel = kernel.reshape(math.prod(self.inputs), math.prod(self.outputs))
-    if batch and divided():  # Merged with what precedes it, it could not be.
+    if batch and divided():  # A dimension merged with others is not divided.
       y = jnp.tensordot(x.reshape(*lead, -1), kernel, 1)
     else:
       y = x.reshape(math.prod(lead), -1) @ kernel
@@ -188,11 +190,11 @@ class Linear(nnx.Module):
     return constrain(y.reshape(*lead, *self.outputs), batch)
 
   def split(self, x: jax.Array, sizes: Sizes) -> list[jax.Array]:
-    """The result's first dimension as `cut` has it: a product for each part.
+    """The result cut along its first dimension: a product for each part.
 
-    Parts of one array would be copied, and their gradients padded to its size;
-    of a pair of sizes the weights are turned, not the result. On several
-    devices it is one product, whose columns a mesh may divide.
+    Parts of one product would be copied, and their gradients padded to its
+    size; a transposed part has its weights transposed, not its result. On
+    several devices it is one product, whose columns a mesh may divide.
     """
     axis = x.ndim - len(self.inputs)
     if divided():
@@ -305,17 +307,9 @@ class Convolution(nnx.Module):
     init: str = 'normal',
     scale: float = 0.02,
   ):
-    shape, most = (width, channels), width**-0.5
-    if init == 'torch':
-      kernel = jax.random.uniform(
-        rngs.params(), shape, minval=-most, maxval=most
-      )
-      offset = jax.random.uniform(
-        rngs.params(), (channels,), minval=-most, maxval=most
-      )
-    else:
-      kernel = scale * jax.random.normal(rngs.params(), shape)
-      offset = jnp.zeros(channels)
+    kernel, offset = _linear_init(
+      (width,), (channels,), rngs, bias, init, scale
+    )
     self.kernel = nnx.Param(kernel)
     self.bias = nnx.Param(offset) if bias else None
 

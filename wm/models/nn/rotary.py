@@ -49,7 +49,7 @@ def rotate(
 
 
 def within(turns: jax.Array) -> jax.Array:
-  """Without the whole turns: -1/2 to 1/2."""
+  """The angle without its whole turns, -1/2 to 1/2."""
   return turns - jax.lax.stop_gradient(jnp.round(turns))
 
 
@@ -62,8 +62,8 @@ def add(first: jax.Array, second: jax.Array) -> jax.Array:
 def circle(turns: jax.Array) -> tuple[jax.Array, jax.Array]:
   """Cosine and sine of turns from -1/2 to 1/2.
 
-  By their series up to a quarter turn, which is several times as fast on CPU
-  as functions that have to reduce any angle first.
+  By the series of angles up to a quarter turn. On a CPU it is several times as
+  fast as functions that have to reduce any angle first.
   """
   side = 0.25 - jnp.abs(turns)
   upright = jnp.where(side < 0, jnp.copysign(0.5, turns) - turns, turns)
@@ -80,7 +80,7 @@ def _circle_jvp(
 
 
 def _series(turns: jax.Array) -> jax.Array:
-  """Sine of at most a quarter turn, to the last digit but one."""
+  """Sine of up to a quarter turn, to the last digit but one."""
   powers = range(25 if turns.dtype == jnp.float64 else 13, 0, -2)
   square, total = turns * turns, jnp.zeros_like(turns)
   for power in powers:
@@ -92,10 +92,13 @@ def _series(turns: jax.Array) -> jax.Array:
 
 
 def pairs(b_XN: jax.Array, rank: int) -> jax.Array:
-  """The numbers of a vector with those that turn together N / 2 apart.
+  """A vector in the order in which numbers that turn together are N / 2 apart.
 
-  Pairs are (i, i + N / 2), i < N / 4, for several ranks, and (2 i, 2 i + 1)
-  for one. Half of the numbers are in no pair.
+  Half of the N numbers turn. For several ranks the pairs are (i, i + N / 2),
+  i < N / 4, and the vector is as it was; for one rank they are (2 i, 2 i + 1):
+
+    given    0 1 2 3 ... | rest, rest'
+    ordered  0 2 ... | rest | 1 3 ... | rest'
   """
   if rank > 1:
     return b_XN
@@ -110,8 +113,12 @@ def turned(
 ) -> jax.Array:
   """[..., R, H, N]: each head's bias added, and then pairs turned.
 
-  Of four quarters the first and third turn. Only small arrays are put in
-  order; the large one is made at once from rows of N.
+    quarter  0      1      2      3          of N, as `pairs` orders them
+    along    cos    1      cos    1          times b + bias
+    across  -sin    0      sin    0          times the same, rolled by N / 2
+
+  The factors and the rolled vectors are small; the large result is one
+  elementwise expression of them.
   """
   cos, sin = circle(turns_XHA)
   one, zero = jnp.ones_like(cos), jnp.zeros_like(cos)
@@ -133,8 +140,8 @@ def _mixed(
 ) -> jax.Array:
   """along (b + bias) + across (other b + other bias): [..., R, H, N].
 
-  Sums of few ranks or heads are written out in the backward pass: as
-  reductions they are several times as slow on CPU.
+  The backward pass writes out its sums over the few ranks or heads: as
+  reductions they are several times as slow on a CPU.
   """
   return _biased(*one) * along_X1HN + _biased(*other) * across_X1HN
 

@@ -1,8 +1,18 @@
 """Losses and classes of a state's labels, for networks that name states.
 
-Their logits [.., C] are the heads of `World.state_heads` one after the other,
-C classes in all (Walker and Lyons 2026, section 3). Shape letters: K labels of
-a state, others as in `layers`.
+A state has K labels, each with a head: a softmax over its own classes (Walker
+and Lyons 2026, section 3). Heads are computed by runs of equal ones, and runs
+by matrix products. Chess, by classes of each head:
+
+  heads     13 13 ... 13   2 2 2 2 2   9   3   256 256 256 256
+  runs      64 heads       5 heads     1   1   4 heads
+  products  64 x 13        5 x 2 + 9 + 3       4 x 256
+  layout    [*X, 13, 64]   [*X, 22]            [*X, 1024]
+
+A run is one array operation. Wide runs are a product of their own; narrow ones
+that are neighbours share one. Where a wide run has more heads than classes, its
+heads come last: sums over few classes then go abreast for many heads.
+Shape letters as in `layers`.
 """
 
 from __future__ import annotations
@@ -18,15 +28,12 @@ from wm.models.nn import layers
 Heads = tuple[int, ...]
 Logits = jax.Array | list[jax.Array]
 
-# Runs of fewer logits are no product of their own.
+# Runs of fewer logits share a matrix product.
 _NARROW = 64
 
 
 def runs(heads: Heads) -> list[tuple[int, int, int]]:
-  """(first logit, number of heads, classes of each) of runs of like heads.
-
-  A run is one array operation: chess has five, for its 75 heads.
-  """
+  """(first logit, number of heads, classes of each) of runs of equal heads."""
   found, first = [], 0
   for classes, run in itertools.groupby(heads):
     num = len(list(run))
@@ -36,7 +43,7 @@ def runs(heads: Heads) -> list[tuple[int, int, int]]:
 
 
 def _groups(heads: Heads) -> list[list[tuple[int, int, int]]]:
-  """The runs of each product: narrow ones that are neighbours share one."""
+  """The runs of each product."""
   found, before = [], False
   for run in runs(heads):
     narrow = run[1] * run[2] < _NARROW
@@ -48,26 +55,29 @@ def _groups(heads: Heads) -> list[list[tuple[int, int, int]]]:
   return found
 
 
-def _turned(num: int, classes: int) -> bool:
-  """Do a run's classes come before its heads, where products are apart?
-
-  Of many narrow heads what is done over classes then goes abreast for heads.
-  """
+def _heads_last(num: int, classes: int) -> bool:
+  """Whether a run is laid out [classes, heads] where products are apart."""
   return num > classes and num * classes >= _NARROW
 
 
 def widths(heads: Heads) -> layers.Sizes:
-  """Logits of each product, as `Network.parts` takes them."""
+  """Logits of each product, (heads, classes) where heads come last.
+
+  As `Network.parts` and `layers.cut` take them.
+  """
   found = []
   for group in _groups(heads):
     _, num, classes = group[0]
     total = sum(num * classes for _, num, classes in group)
-    found.append((num, classes) if _turned(num, classes) else total)
+    found.append((num, classes) if _heads_last(num, classes) else total)
   return tuple(found)
 
 
 def _cut(logits_XC: Logits, heads: Heads) -> list[tuple[jax.Array, int]]:
-  """Logits [*X, number, classes] of each run, -1; or turned, and -2."""
+  """Logits of each run, and the axis of the classes.
+
+  [*X, heads, classes] and -1, or [*X, classes, heads] and -2.
+  """
   apart, found = isinstance(logits_XC, list), []
   parts, groups = logits_XC, _groups(heads)
   if not apart:
@@ -76,10 +86,10 @@ def _cut(logits_XC: Logits, heads: Heads) -> list[tuple[jax.Array, int]]:
     for first, num, classes in group:
       start = first - group[0][0]
       piece, shape = part[..., start : start + num * classes], (num, classes)
-      turned = apart and _turned(num, classes)
-      shape = shape[::-1] if turned else shape
+      last = apart and _heads_last(num, classes)
+      shape = shape[::-1] if last else shape
       piece = piece.reshape(*piece.shape[:-1], *shape)
-      found.append((piece, -2 if turned else -1))
+      found.append((piece, -2 if last else -1))
   return found
 
 
@@ -92,8 +102,8 @@ def likeliest(logits_XC: Logits, heads: Heads) -> jax.Array:
 def losses(logits_XC: Logits, labels_XK: jax.Array, heads: Heads) -> jax.Array:
   """[*X, K] float32: -log p(label) by each head, nats.
 
-  logits_XC: in one array, or in one for each product (`widths`), whose
-  gradients need no putting together.
+  logits_XC: one array, or an array for each product of `widths`, so that
+  their gradients need not be put together.
   """
   found, first = [], 0
   for part, axis in _cut(logits_XC, heads):
@@ -106,13 +116,13 @@ def losses(logits_XC: Logits, labels_XK: jax.Array, heads: Heads) -> jax.Array:
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _loss(axis: int, logits_XC: jax.Array, label_X: jax.Array) -> jax.Array:
-  """[*X] of one softmax each, to full precision however small it is.
+  """[*X] cross-entropies, to full precision however small they are.
 
-  axis: where the classes are, of logits.
+  axis: of the classes, in logits.
 
-  With p(label) = e / (e + s), s the mass of the others, it is log1p(s / e)
-  where the label is on top: a difference of logarithms would be lost in
-  rounding below 1e-7, where the best published losses are.
+  p(label) = e / (e + s), where s is the mass of the other classes. Where the
+  label is on top the loss is log1p(s / e): a difference of logarithms would be
+  lost in rounding below 1e-7, where the best published losses are.
   """
   return _forward(axis, logits_XC, label_X)[0]
 
@@ -120,7 +130,7 @@ def _loss(axis: int, logits_XC: jax.Array, label_X: jax.Array) -> jax.Array:
 def _forward(
   axis: int, logits_XC: jax.Array, label_X: jax.Array
 ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-  """The losses, and what the gradient needs: no exponential is made twice."""
+  """Losses, and what the gradient needs, so that no exp is computed twice."""
   hit_XC = _hit(axis, logits_XC, label_X)
   logits_XC = logits_XC - logits_XC.max(axis, keepdims=True)
   place_X1 = jnp.expand_dims(label_X.astype(jnp.int32), axis)

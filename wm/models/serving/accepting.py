@@ -1,4 +1,4 @@
-"""The weakest predictor: yes or no to whole continuations of a prefix."""
+"""Predictors that say yes or no to whole continuations, and nothing else."""
 
 from __future__ import annotations
 

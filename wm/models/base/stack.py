@@ -1,0 +1,75 @@
+"""Embedding, final norm and head, of transformers and recurrences alike."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from wm.models.nn import layers, network
+
+
+class Stack(network.Network):
+  """Embedding, blocks, final norm and head; a subclass runs the blocks.
+
+  Attributes:
+    model: the spec, with `layers`, `dtype`.
+    embedding: of tokens.
+    final: norm after the blocks, or None.
+    head: or None, where logits are products with the embedding table.
+  """
+
+  model: Any
+  embedding: layers.Embedding
+  final: layers.Norm | None
+  head: layers.Linear | None
+
+  @property
+  def num_layers(self) -> int:
+    """Blocks."""
+    return self.model.layers
+
+  @abc.abstractmethod
+  def stream(
+    self, tokens_BL: jax.Array, depth: int, key: jax.Array | None = None
+  ) -> jax.Array:
+    """The residual stream [B, L, D] after `depth` blocks."""
+
+  def __call__(
+    self, tokens_BL: jax.Array, key: jax.Array | None = None
+  ) -> jax.Array:
+    """Logits [B, L, V] float32; dropout only where a key is given."""
+    return self.logits(self.stream(tokens_BL, self.num_layers, key))
+
+  def parts(
+    self, tokens_BL: jax.Array, key: jax.Array | None, sizes: layers.Sizes
+  ) -> list[jax.Array]:
+    """See `network.Network`."""
+    if self.head is None:
+      return super().parts(tokens_BL, key, sizes)
+    x_BLD = self.normed(self.stream(tokens_BL, self.num_layers, key))
+    parts = self.head.split(x_BLD.astype(self.model.dtype), sizes)
+    return [part.astype(jnp.float32) for part in parts]
+
+  def hidden(self, tokens_BL: jax.Array, layer: int) -> jax.Array:
+    """Stream [B, L, D] after `layer` blocks; -1 after the final norm."""
+    if layer == -1:
+      x_BLD = self.normed(self.stream(tokens_BL, self.num_layers))
+    else:
+      x_BLD = self.stream(tokens_BL, layer)
+    return x_BLD.astype(jnp.float32)
+
+  def normed(self, x_XD: jax.Array) -> jax.Array:
+    """After the final norm, where there is one."""
+    return x_XD if self.final is None else self.final(x_XD)
+
+  def logits(self, x_XD: jax.Array) -> jax.Array:
+    """Final norm and head: [..., V] float32."""
+    x_XD = self.normed(x_XD).astype(self.model.dtype)
+    if self.head is not None:
+      return self.head(x_XD).astype(jnp.float32)
+    table_VD = self.embedding.table[...].astype(x_XD.dtype)
+    logits_XV = jnp.einsum('...d,vd->...v', x_XD, table_VD)
+    return layers.constrain(logits_XV).astype(jnp.float32)
