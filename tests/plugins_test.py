@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 import re
+import shutil
 import sys
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from wm import core
 from wm.core import plugins, registry
 
-README = pathlib.Path(__file__).resolve().parent.parent / 'README.md'
+EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / 'launch/examples'
 BODY = """
 import dataclasses
 
@@ -37,14 +38,11 @@ DELTA = 'np.array([[-1, 1], [0, 2], [1, -1]], np.int32)'
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-  """The current folder, with the README's three plug-ins in it."""
+  """The current folder, with the three example plug-ins in it."""
   monkeypatch.chdir(tmp_path)
   monkeypatch.setattr(sys, 'path', [*sys.path])
-  section = README.read_text(encoding='utf-8').split('## Adding ')[1]
-  for name, source in re.findall(
-    r'here `wm/\w+/(\S+\.py)`.*?```python\n(.*?)```', section, re.S
-  ):
-    (tmp_path / name).write_text(source, encoding='utf-8')
+  for name in ('frog', 'repeats', 'wander'):
+    shutil.copy(EXAMPLES / f'{name}.py', tmp_path)
   return tmp_path
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -43,16 +44,11 @@ class Gives(Raises):
 
 @pytest.fixture(scope='module')
 def folder(root, tmp_path_factory):
-  """A folder of plug-ins: the README's in plug/, and faulty ones."""
+  """A folder of plug-ins: the examples in plug/, and faulty ones."""
   folder = tmp_path_factory.mktemp('own')
   (folder / 'plug').mkdir()
-  readme = (root / 'README.md').read_text(encoding='utf-8')
-  for name, source in re.findall(
-    r'here `wm/\w+/(\S+\.py)`.*?```python\n(.*?)```',
-    readme.split('## Adding ')[1],
-    re.S,
-  ):
-    (folder / 'plug' / name).write_text(source, encoding='utf-8')
+  for name in ('frog', 'repeats', 'wander'):
+    shutil.copy(root / f'launch/examples/{name}.py', folder / 'plug')
   (folder / 'm.py').write_text(MODEL)
   (folder / 'faulty.py').write_text(METRIC)
   return folder

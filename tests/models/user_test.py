@@ -214,7 +214,7 @@ def often(world):
 
 
 def repeats(world):
-  """The README's, which says the last token again half of the time."""
+  """The example's, which says the last token again half of the time."""
   size = len(world.vocab)
   probs = 0.5 * np.eye(size) + 0.5 / size
   return lambda tokens: np.log(probs)[tokens]
@@ -320,7 +320,7 @@ def test_pytorch_models(world):
   head = torch.nn.Linear(32, size)
   lstm = torch.nn.LSTM(32, 32, batch_first=True)
 
-  def logits(tokens):  # The README's.
+  def logits(tokens):  # The example's.
     return head(embed(torch.from_numpy(tokens).long()))
 
   def deeper(tokens):

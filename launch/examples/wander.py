@@ -1,0 +1,49 @@
+"""How long does a model that wanders freely keep to the rules?
+
+Copied into wm/metrics it is the metric `wander`. Means and intervals are made
+from the rows. The headline quantities go to the main table and are 1 for the
+world itself; the glossary tells in reports what each one means.
+"""
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+
+from wm import core
+from wm.core import registry
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric(core.Metric):
+  """Samples continuations of held-out prompts."""
+
+  version = '1'
+  headline = ('legal',)
+  glossary: ClassVar[dict[str, str]] = {
+    'legal': 'Share of continuations that break no rule. No goal is asked for.',
+  }
+
+  num: int = 200
+  moves: int = 10
+  accept: str = 'epsilon(0.01)'
+
+  def __call__(
+    self, predictor: core.Predictor, world: core.World, seed: int
+  ) -> tuple[core.Scores, ...]:
+    """See core.Metric; a row per continuation."""
+    given = max(world.prompt_len(), 1)
+    prompts = world.sample(self.num, seed, split='heldout').tokens[:, :given]
+    drawn = core.sample(
+      predictor,
+      prompts,
+      np.full(len(prompts), given),
+      num=1,
+      max_len=given + self.moves,
+      seeds=core.hash64(seed, np.arange(len(prompts))),
+      accept=registry.make('accept', self.accept),
+    )
+    tokens = np.concatenate([prompts, drawn.tokens[:, 0]], axis=1)
+    lengths = given + drawn.lengths[:, 0]
+    steps, _ = world.walk(world.init(len(tokens)), tokens, lengths)
+    return (core.scores('legal', steps == lengths),)
