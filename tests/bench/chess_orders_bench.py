@@ -8,6 +8,7 @@ import numpy as np
 
 from tests.bench import harness
 from wm.kernels import chess
+from wm.kernels.chess import ref
 
 PLIES = 80
 
@@ -16,13 +17,11 @@ def bench_chess_orders() -> Iterator[harness.Line]:
   """Other orders of the moves of random games, 80 plies each."""
   moves, lengths = chess.play(400, 1, most=PLIES, stop='moves')[:2]
 
-  def run(num: int, backend: str) -> np.ndarray:
-    games = moves[:num], lengths[:num], np.arange(num)
-    return chess.orders(*games, backend=backend)
-
-  timing = harness.measure(lambda: run(400, 'numba'))
+  seeds = np.arange(400)
+  timing = harness.measure(lambda: chess.transpositions(moves, lengths, seeds))
   rate = 400 / timing.cpu
-  plain = 2 / harness.measure(lambda: run(2, 'ref'), 1).cpu
+  few = moves[:2], lengths[:2], seeds[:2]
+  plain = 2 / harness.measure(lambda: ref.transpositions(*few), 1).cpu
   yield harness.Line(
     name=f'orders of {PLIES} plies',
     value=rate,

@@ -20,6 +20,8 @@ import numpy as np
 from tests.bench import harness
 from wm.kernels import dfa
 from wm.kernels import maps as paths
+from wm.kernels.dfa import ref as dfa_ref
+from wm.kernels.maps import ref as maps_ref
 
 DIRECTIONS = ('N', 'NE', 'E', 'SE', 'S', 'SW', 'W', 'NW')
 # The process that times rustworkx: edges in, seconds out.
@@ -122,7 +124,7 @@ def bench_boundaries() -> Iterator[harness.Line]:
     target = {5: '300000 pairs/s', 8: '5000 pairs/s'}[depth]
     some = [column[:few] for column in states]
     plain = harness.measure(
-      lambda args=(delta, *some, depth): dfa.boundary(*args, backend='ref'), 2
+      lambda args=(delta, *some, depth): dfa_ref.boundary(*args), 2
     )
     yield harness.Line(
       name=f'boundaries k={depth}',
@@ -219,7 +221,7 @@ def bench_walks() -> Iterator[harness.Line]:
     num,
     lambda: paths.random_walks(delta, num, 3, 99, 0),
     few,
-    lambda: paths.random_walks(delta, few, 3, 99, 0, backend='ref'),
+    lambda: maps_ref.random_walks(delta, few, 3, 99, 0),
     '1000000 sequences/s',
   )
 
@@ -237,8 +239,8 @@ def bench_routes() -> Iterator[harness.Line]:
     num,
     lambda: paths.follow(delta, table, origins, index, goals, 96),
     few,
-    lambda: paths.follow(
-      delta, table, origins[:few], index[:few], goals, 96, backend='ref'
+    lambda: maps_ref.follow(
+      delta, table, origins[:few], index[:few], goals, 96
     ),
     '200000 sequences/s',
   )

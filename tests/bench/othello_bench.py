@@ -15,6 +15,7 @@ from tests.bench import harness
 from wm import core
 from wm.core import registry
 from wm.kernels import othello
+from wm.kernels.othello import ref
 
 PLAIN = 'plain reference, same run'
 BATCH = 4096
@@ -37,16 +38,14 @@ def bench_othello_games() -> Iterator[harness.Line]:
     ('mobility', 0, 20_000, 2),
     ('search', 2, 1_000, 1),
   ):
-    play = functools.partial(
-      othello.play, seed=0, policy=policy, noise=0.1, depth=depth
-    )
+    kinds = {'seed': 0, 'policy': policy, 'noise': 0.1, 'depth': depth}
     yield harness.rated(
       f'othello {policy} games' + f', depth {depth}' * (depth > 0),
       'games',
       num,
-      functools.partial(play, num),
+      functools.partial(othello.play, num, **kinds),
       few,
-      functools.partial(play, few, backend='ref'),
+      functools.partial(ref.play, few, **kinds),
       '80000 games/s' if policy == 'uniform' else '',
     )
 
@@ -62,14 +61,12 @@ def bench_othello_rules() -> Iterator[harness.Line]:
     num,
     lambda: othello.legal(*many),
     few,
-    lambda: othello.legal(*some, backend='ref'),
+    lambda: ref.legal(*some),
     '10 M sets/s',
   )
   full = 24_571_192
   timing = harness.measure(lambda: othello.count(*othello.start(), 10), 3)
-  plain = harness.measure(
-    lambda: othello.count(*othello.start(), 4, backend='ref'), 1
-  )
+  plain = harness.measure(lambda: ref.count(*othello.start(), 4), 1)
   yield harness.Line(
     name='othello openings to depth 10',
     value=timing.cpu,
@@ -91,17 +88,16 @@ def bench_othello_orders() -> Iterator[harness.Line]:
       f'othello move orders at ply {ply}',
       'rows',
       num,
-      functools.partial(othello.orders, tokens, lengths, seeds),
+      functools.partial(othello.transpositions, tokens, lengths, seeds),
       few,
       functools.partial(
-        othello.orders,
+        ref.transpositions,
         tokens[:few],
         lengths[:few],
         seeds[:few],
         sweeps=1,
         window=3,
         opening=3,
-        backend='ref',
       ),
       '1000 rows/s; the reference draws far narrower windows',
     )
@@ -126,7 +122,7 @@ def bench_othello_boundaries() -> Iterator[harness.Line]:
       ],
       few,
       lambda pairs=pairs[:few], depth=depth: [
-        othello.boundary(*pair, depth, backend='ref') for pair in pairs
+        ref.boundary(*pair, depth) for pair in pairs
       ],
       '',
     )

@@ -10,6 +10,7 @@ import numpy as np
 from tests.bench import harness
 from wm.core import registry
 from wm.data import text
+from wm.kernels.maps import reconstruction_ref
 from wm.recon import measures, reconstruct, routes
 from wm.recon.options import Reconstruction
 from wm.worlds.maps import streets
@@ -33,12 +34,16 @@ def bench_reconstruction() -> Iterator[harness.Line]:
   num = len(found.origins)
   options = Reconstruction()
 
-  def run(backend: str = 'numba') -> reconstruct.Edges:
-    return reconstruct.reconstruct(graph, found, options, backend=backend)
+  def run() -> reconstruct.Edges:
+    return reconstruct.reconstruct(graph, found, options)
+
+  def plain() -> reconstruct.Edges:
+    given = reconstruct.problem(graph, found, options)
+    return reconstruction_ref.reconstruct(*given)
 
   fast = harness.measure(run)
-  slow = harness.measure(lambda: run('ref'), runs=1)
-  one, other = run(), run('ref')
+  slow = harness.measure(plain, runs=1)
+  one, other = run(), plain()
   same = all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
   if not same:
     raise AssertionError('the compiled kernel differs from the reference')

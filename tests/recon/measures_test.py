@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.recon import cities
 from tests.recon.cities import E, N, S, W, make_routes
-from wm.kernels.maps import geometry_numba, geometry_ref
+from wm.kernels.maps import geometry, ref
 from wm.recon import measures, reconstruct
 from wm.recon.measures import FALSE, UNUSED, USED
 from wm.recon.options import Reconstruction
@@ -104,6 +104,6 @@ def test_crossing_kernels_agree(nodes, num, seed):
   tails, heads = rng.integers(0, nodes, (2, num)).astype(np.int32)
   many = int(rng.integers(0, num + 1))
   np.testing.assert_array_equal(
-    geometry_numba.crossings(x, y, tails, heads, many),
-    geometry_ref.crossings(x, y, tails, heads, many),
+    geometry.crossings(x, y, tails, heads, many),
+    ref.crossings(x, y, tails, heads, many),
   )

@@ -6,22 +6,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.recon import cities
-from tests.recon.cities import NE, E, N, S, W, make_routes
+from tests.recon.cities import E, N, S, W, make_routes
 from wm import core
 from wm.core import registry
 from wm.data import text
-from wm.kernels.maps import geometry_numba, geometry_ref, recon_numba, recon_ref
+from wm.kernels.maps import geometry, reconstruction, reconstruction_ref, ref
+from wm.kernels.maps.edges import OK
 from wm.recon import reconstruct, routes
 from wm.recon.options import Reconstruction
 
 DEAD = core.DEAD
-BACKENDS = ('numba', 'ref')
 
 
-def place(graph, given, backend='numba', **options):
+def place(graph, given, **options):
   """Edges as {(node, label): (target, false)}, and names of reasons."""
   found = reconstruct.reconstruct(
-    graph, make_routes(*given), Reconstruction(**options), backend=backend
+    graph, make_routes(*given), Reconstruction(**options)
   )
   edges = {
     (int(u), int(a)): (int(v), bool(false))
@@ -29,49 +29,43 @@ def place(graph, given, backend='numba', **options):
       found.source, found.label, found.target, found.false, strict=True
     )
   }
-  names = {recon_ref.OK: 'ok', **reconstruct.REASONS}
+  names = {OK: 'ok', **reconstruct.REASONS}
   return edges, [names[int(code)] for code in found.reasons]
 
 
-@pytest.mark.parametrize('backend', BACKENDS)
 @pytest.mark.parametrize('variant', ['program', 'paper'])
-def test_valid_routes_use_true_edges_alone(backend, variant):
-  edges, reasons = place(
-    cities.row(5), [(0, 3, [E, E, E])], backend, variant=variant
-  )
+def test_valid_routes_use_true_edges_alone(variant):
+  edges, reasons = place(cities.row(5), [(0, 3, [E, E, E])], variant=variant)
   assert edges == {(k, E): (k + 1, False) for k in range(3)}
   assert reasons == ['ok']
 
 
-@pytest.mark.parametrize('backend', BACKENDS)
-def test_program_adds_the_edge_that_lets_the_rest_be_walked(backend):
+def test_program_adds_the_edge_that_lets_the_rest_be_walked():
   # After the impossible N, [E, E] ends at node 4 from node 2 alone.
-  edges, reasons = place(cities.row(6), [(0, 4, [N, E, E])], backend)
+  edges, reasons = place(cities.row(6), [(0, 4, [N, E, E])])
   assert reasons == ['ok']
   assert edges == {(0, N): (2, True), (2, E): (3, False), (3, E): (4, False)}
 
 
-@pytest.mark.parametrize('backend', BACKENDS)
-def test_program_backs_up_to_reroute_what_the_paper_fails(backend):
+def test_program_backs_up_to_reroute_what_the_paper_fails():
   wrong = [(0, 4, [E, E])]  # It ends at node 2.
-  edges, reasons = place(cities.row(6), wrong, backend)
+  edges, reasons = place(cities.row(6), wrong)
   assert reasons == ['ok']
   assert edges == {(0, E): (1, False), (1, E): (4, True)}
-  edges, reasons = place(cities.row(6), wrong, backend, variant='paper')
+  edges, reasons = place(cities.row(6), wrong, variant='paper')
   assert reasons == ['off_destination']
   assert edges == {(0, E): (1, False), (1, E): (2, False)}
 
 
-@pytest.mark.parametrize('backend', BACKENDS)
-def test_full_nodes(backend):
+def test_full_nodes():
   given = [(0, 2, [N]), (0, 2, [E, E])]
-  edges, reasons = place(cities.row(4), given, backend, max_degree=1)
+  edges, reasons = place(cities.row(4), given, max_degree=1)
   assert reasons == ['ok', 'no_room']
   assert edges == {(0, N): (2, True)}
   # Node 1 is full: the program backs up to node 0 and adds a false edge where
   # a true one was, then a loop; the paper fails.
   given = [(1, 3, [N]), (0, 3, [E, E, E])]
-  edges, reasons = place(cities.row(5), given, backend, max_degree=1)
+  edges, reasons = place(cities.row(5), given, max_degree=1)
   assert reasons == ['ok', 'ok']
   assert edges == {
     (0, E): (2, True),
@@ -79,60 +73,51 @@ def test_full_nodes(backend):
     (2, E): (3, False),
     (3, E): (3, True),
   }
-  _, reasons = place(
-    cities.row(5), given, backend, max_degree=1, variant='paper'
-  )
+  _, reasons = place(cities.row(5), given, max_degree=1, variant='paper')
   assert reasons == ['ok', 'no_room']
 
 
-@pytest.mark.parametrize('backend', BACKENDS)
-def test_the_program_counts_edges_and_the_paper_neighbours(backend):
+def test_the_program_counts_edges_and_the_paper_neighbours():
   # Two false edges fill node 1, one of them to node 2, as the true one does.
   given = [(1, 3, [N]), (1, 2, [S]), (1, 2, [E])]
   for variant, reason in (('program', 'no_room'), ('paper', 'ok')):
-    _, reasons = place(
-      cities.row(5), given, backend, max_degree=2, variant=variant
-    )
+    _, reasons = place(cities.row(5), given, max_degree=2, variant=variant)
     assert reasons == ['ok', 'ok', reason]
 
 
-@pytest.mark.parametrize('backend', BACKENDS)
-def test_reach_and_candidates(backend):
+def test_reach_and_candidates():
   far = 0.1  # Miles: one node to each side.
-  _, reasons = place(cities.row(6), [(0, 5, [N])], backend, max_miles=far)
+  _, reasons = place(cities.row(6), [(0, 5, [N])], max_miles=far)
   assert reasons == ['destination_too_far']
-  _, reasons = place(cities.row(6), [(0, 5, [N, W])], backend, max_miles=far)
+  _, reasons = place(cities.row(6), [(0, 5, [N, W])], max_miles=far)
   assert reasons == ['no_candidate']
   # The paper may add two new edges in a row; the program may not.
   _, reasons = place(
-    cities.row(6), [(0, 2, [N, W])], backend, max_miles=far, variant='paper'
+    cities.row(6), [(0, 2, [N, W])], max_miles=far, variant='paper'
   )
   assert reasons == ['ok']
 
 
-@pytest.mark.parametrize('backend', BACKENDS)
-def test_ties_go_to_the_first_or_the_nearest(backend):
+def test_ties_go_to_the_first_or_the_nearest():
   # From nodes 0 to 3, one step E can be walked, and none of them ends at 5.
   given = [(3, 5, [N, E, W])]
-  edges, _ = place(cities.row(6), given, backend)
+  edges, _ = place(cities.row(6), given)
   assert edges[3, N] == (0, True)
-  edges, _ = place(cities.row(6), given, backend, ties='nearest')
+  edges, _ = place(cities.row(6), given, ties='nearest')
   assert edges[3, N] == (3, True)  # Itself: a loop.
 
 
-@pytest.mark.parametrize('backend', BACKENDS)
-def test_rollback_leaves_nothing_of_a_failure(backend):
+def test_rollback_leaves_nothing_of_a_failure():
   given = [(0, 1, [E]), (0, 5, [E, E, N])]
-  kept = place(cities.row(6), given, backend, max_miles=0.1)
+  kept = place(cities.row(6), given, max_miles=0.1)
   assert kept[1] == ['ok', 'destination_too_far']
   assert set(kept[0]) == {(0, E), (1, E)}
-  undone = place(cities.row(6), given, backend, max_miles=0.1, rollback=True)
+  undone = place(cities.row(6), given, max_miles=0.1, rollback=True)
   assert undone == ({(0, E): (1, False)}, kept[1])
 
 
-@pytest.mark.parametrize('backend', BACKENDS)
-def test_tokens_that_are_no_directions_are_labels_of_their_own(backend):
-  edges, reasons = place(cities.row(4), [(0, 3, [8, E])], backend)
+def test_tokens_that_are_no_directions_are_labels_of_their_own():
+  edges, reasons = place(cities.row(4), [(0, 3, [8, E])])
   assert reasons == ['ok']
   assert edges == {(0, 8): (2, True), (2, E): (3, False)}
 
@@ -181,8 +166,10 @@ def problems(draw):
 @given(problems())
 @settings(max_examples=300, deadline=None)
 def test_kernels_agree_and_keep_the_laws(problem):
-  edges = recon_numba.reconstruct(*problem)
-  for one, other in zip(edges, recon_ref.reconstruct(*problem), strict=True):
+  edges = reconstruction.reconstruct(*problem)
+  for one, other in zip(
+    edges, reconstruction_ref.reconstruct(*problem), strict=True
+  ):
     np.testing.assert_array_equal(one, other)
   delta, near_offsets, near_nodes, origins, destinations = problem[:5]
   offsets, labels, max_degree, paper, rollback = problem[5:]
@@ -195,11 +182,11 @@ def test_kernels_agree_and_keep_the_laws(problem):
       assert not paper or u != v
     else:
       assert delta[u, a] == v
-    assert not rollback or edges.reasons[route] == recon_ref.OK
+    assert not rollback or edges.reasons[route] == OK
   for u in set(edges.source.tolist()):
     heads = edges.target[edges.source == u]
     assert (len(set(heads)) if paper else len(heads)) <= max_degree
-  for n in np.flatnonzero(edges.reasons == recon_ref.OK):
+  for n in np.flatnonzero(edges.reasons == OK):
     node = origins[n]
     for label in labels[offsets[n] : offsets[n + 1]]:
       node = used[node, label]
@@ -223,7 +210,7 @@ def test_with_room_valid_routes_add_nothing(problem):
   taken = routes.Routes(
     origins, ends, offsets, labels, np.arange(len(origins)), valid
   ).take(rows)
-  edges = recon_numba.reconstruct(
+  edges = reconstruction.reconstruct(
     delta,
     near_offsets,
     near_nodes,
@@ -249,8 +236,8 @@ def test_nodes_within_reach(num, seed, reach, lat0, lon0):
   lat = np.clip(lat0 + rng.normal(0, 0.01, num), -90, 90)
   lon = lon0 + rng.normal(0, 0.02, num)
   lon = (lon + 180) % 360 - 180  # Across the date line too.
-  here = geometry_numba.within(lat, lon, reach, reconstruct.EARTH_MILES)
-  there = geometry_ref.within(lat, lon, reach, reconstruct.EARTH_MILES)
+  here = geometry.within(lat, lon, reach, reconstruct.EARTH_MILES)
+  there = ref.within(lat, lon, reach, reconstruct.EARTH_MILES)
   np.testing.assert_array_equal(here[0], there[0])
   np.testing.assert_array_equal(here[1], there[1])
   for node in range(num):
@@ -269,10 +256,6 @@ def test_options_and_orders_say_what_is_wrong():
       Reconstruction(**wrong)
   with pytest.raises(core.InputError, match='seed >= 0'):
     reconstruct.permutation(3, 'shuffled')
-  with pytest.raises(core.InputError, match='available: numba, ref'):
-    reconstruct.reconstruct(
-      cities.row(3), make_routes((0, 1, [NE])), Reconstruction(), backend='gpu'
-    )
 
 
 def test_orders_are_seeded_permutations():
@@ -338,10 +321,10 @@ def test_real_routes_plain_and_compiled_agree(streets_and_routes):
   found = found.take(np.arange(5000, 5150))
   for variant in ('program', 'paper'):
     options = Reconstruction(variant=variant, max_degree=3)
-    near = reconstruct.candidates(graph, options)
+    given = reconstruct.problem(graph, found, options)
     pair = [
-      reconstruct.reconstruct(graph, found, options, near, backend)
-      for backend in BACKENDS
+      kernel.reconstruct(*given)
+      for kernel in (reconstruction, reconstruction_ref)
     ]
     for one, other in zip(*pair, strict=True):
       np.testing.assert_array_equal(one, other)

@@ -9,7 +9,8 @@ import pandas as pd
 
 from wm import core
 from wm.evaluation import statistics
-from wm.kernels.maps.recon_ref import Edges
+from wm.kernels.maps import geometry
+from wm.kernels.maps.edges import Edges
 from wm.recon.routes import Routes
 from wm.worlds.maps import streets
 
@@ -90,8 +91,6 @@ def crossings(
   Edges are straight; both directions of a street are one segment, and edges
   that are in the map's use count, unused ones do not.
   """
-  from wm.kernels.maps import geometry_numba  # Numba on first use.
-
   count = np.full(len(source), -1, np.int64)
   low, high = np.minimum(source, target), np.maximum(source, target)
   pair = low.astype(np.int64) * len(graph) + high
@@ -105,7 +104,7 @@ def crossings(
   tails, heads = low[used][first][order], high[used][first][order]
   x, y = streets.project(graph, graph.lat, graph.lon).T.copy()
   found = np.zeros(len(segments), np.int64)
-  found[order[: added.sum()]] = geometry_numba.crossings(
+  found[order[: added.sum()]] = geometry.crossings(
     x, y, tails, heads, int(added.sum())
   )
   count[used] = np.where(kind[used] == FALSE, found[place], -1)

@@ -8,26 +8,26 @@ section 4 and appendix E). What is added is what the model got wrong.
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
 
 from wm import core
-from wm.kernels.maps import recon_ref
-from wm.kernels.maps.recon_ref import Edges
+from wm.kernels.maps import edges as codes
+from wm.kernels.maps import geometry, reconstruction
+from wm.kernels.maps.edges import Edges
 from wm.recon.options import Reconstruction
 from wm.recon.routes import CLASSES, LENGTH_CAP, Fate, Routes
 from wm.worlds.maps import streets
 
 EARTH_MILES = 3958.7613  # Mean radius.
 
-# By recon_ref's codes.
+# By the kernel's codes.
 REASONS = {
-  recon_ref.NO_ROOM: 'no_room',
-  recon_ref.TOO_FAR: 'destination_too_far',
-  recon_ref.NO_CANDIDATE: 'no_candidate',
-  recon_ref.OFF_DESTINATION: 'off_destination',
+  codes.NO_ROOM: 'no_room',
+  codes.TOO_FAR: 'destination_too_far',
+  codes.NO_CANDIDATE: 'no_candidate',
+  codes.OFF_DESTINATION: 'off_destination',
 }
 
 
@@ -43,23 +43,11 @@ class Candidates(NamedTuple):
   nodes: np.ndarray
 
 
-def _kernels(backend: str, name: str) -> ModuleType:
-  if backend == 'ref':
-    from wm.kernels.maps import geometry_ref
-
-    return {'recon': recon_ref, 'geometry': geometry_ref}[name]
-  if backend != 'numba':
-    raise core.InputError(f'backend {backend!r}; available: numba, ref')
-  from wm.kernels.maps import geometry_numba, recon_numba  # Numba on first use.
-
-  return {'recon': recon_numba, 'geometry': geometry_numba}[name]
-
-
 def candidates(
-  graph: streets.StreetGraph, options: Reconstruction, backend: str = 'numba'
+  graph: streets.StreetGraph, options: Reconstruction
 ) -> Candidates:
   """All nodes in reach of each node by great circle, itself included."""
-  offsets, nodes = _kernels(backend, 'geometry').within(
+  offsets, nodes = geometry.within(
     graph.lat, graph.lon, options.max_miles, EARTH_MILES
   )
   nearest = options.ties == 'nearest' or (
@@ -79,15 +67,23 @@ def reconstruct(
   routes: Routes,
   options: Reconstruction,
   near: Candidates | None = None,
-  backend: str = 'numba',
 ) -> Edges:
-  """Places routes in their order; see `recon_ref` for what comes out.
+  """Places routes in their order; gives the edges in use.
 
   near: of `candidates`, for calls that share it.
-  backend: 'numba', or 'ref', plain Python; they agree to the edge.
   """
-  near = near or candidates(graph, options, backend)
-  return _kernels(backend, 'recon').reconstruct(
+  return reconstruction.reconstruct(*problem(graph, routes, options, near))
+
+
+def problem(
+  graph: streets.StreetGraph,
+  routes: Routes,
+  options: Reconstruction,
+  near: Candidates | None = None,
+) -> tuple:
+  """Arguments of the kernel for `reconstruct`."""
+  near = near or candidates(graph, options)
+  return (
     graph.delta,
     near.offsets,
     near.nodes,
@@ -114,7 +110,7 @@ def counts(
   not at its destination. `parallel_edges` are false edges between nodes that
   another edge, true or false, used or not, joins already.
   """
-  failed = edges.reasons != recon_ref.OK
+  failed = edges.reasons != codes.OK
   groups = fate.groups(routes)
   cut = groups == LENGTH_CAP
   reasons = {

@@ -11,9 +11,7 @@ Origins are compared to find out whether a result still stands. They hold
   declared    what `core.Model.code` names.
 
 Imports by computed names, or from folders that code adds to `sys.path`, are
-not seen, but for those of `kernels.checks`: keyword values that name a module
-beside the file count as imports. `Reader.with_loaded` adds what a user's code
-has loaded by then.
+not seen. `Reader.with_loaded` adds what a user's code has loaded by then.
 """
 
 from __future__ import annotations
@@ -212,13 +210,9 @@ class Reader:
     if module.path not in self._imports:
       found = []
       if module.path.suffix == '.py':
-        beside = {path.stem for path in module.path.parent.glob('*.py')}
         for level, name in _imports(module.path.read_bytes()):
           parts = tuple(name.split('.')) if name else ()
-          if level < 0:
-            if name in beside:
-              found.append((*module.package, name))
-          elif level == 0:
+          if level == 0:
             found.append(parts)
           elif level <= len(module.package):
             above = module.package[: len(module.package) - level + 1]
@@ -304,7 +298,7 @@ def _with_nested(things: Sequence[Any]) -> Iterator[Any]:
 
 @functools.lru_cache(maxsize=4096)
 def _imports(source: bytes) -> tuple[tuple[int, str], ...]:
-  """(level, name) of imports in a source; level -1: if it is beside it."""
+  """(level, name) of imports in a source."""
   try:
     tree = ast.parse(source)
   except (SyntaxError, ValueError):
@@ -321,8 +315,6 @@ def _imports(source: bytes) -> tuple[tuple[int, str], ...]:
       name = getattr(function, 'attr', getattr(function, 'id', ''))
       values = node.args[:1] if name in ('import_module', '__import__') else []
       found += [(0, v) for v in map(_text, values) if v]
-      values = [keyword.value for keyword in node.keywords]
-      found += [(-1, v) for v in map(_text, values) if v.isidentifier()]
   return tuple(dict.fromkeys(found))
 
 

@@ -3,7 +3,7 @@
 Numba's own cache looks at the file of a function alone: after an update it
 would go on running what a helper in another file used to be. Here the kernels
 of a file are kept in a folder named after a hash of that file and of all that
-it imports beside it, directly or not.
+it imports of wm/kernels, directly or not.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from typing import Any
 import numba
 from numba.core import config
 
-KEPT_DAYS = (
-  30  # Folders of other sources that nobody has opened for so long go.
-)
+# Folders of other sources are removed when nobody has opened them for so long.
+KEPT_DAYS = 30
 
 
 def _home() -> pathlib.Path:
@@ -34,21 +33,30 @@ def _home() -> pathlib.Path:
   return pathlib.Path(home) / 'wm' / 'kernels'
 
 
+_ROOM = pathlib.Path(__file__).resolve().parents[1]  # wm/kernels
+
+
 @functools.cache
 def _imported(path: pathlib.Path) -> frozenset[pathlib.Path]:
-  """Files of the same folder that a file imports from, itself included."""
+  """Files of this room that a file of it imports from, itself included."""
   names: set[str] = set()
   for node in ast.walk(ast.parse(path.read_bytes())):
-    if isinstance(node, ast.ImportFrom):
-      names.add((node.module or '').rpartition('.')[2])
-    if isinstance(node, ast.Import | ast.ImportFrom):
-      names |= {alias.name.rpartition('.')[2] for alias in node.names}
-  beside = (path.with_name(f'{name}.py') for name in names if name)
-  return frozenset([path, *(other for other in beside if other.is_file())])
+    if isinstance(node, ast.ImportFrom) and node.module:
+      # Either may be the module: `from wm.kernels.chess import tables`.
+      names |= {node.module, *(f'{node.module}.{a.name}' for a in node.names)}
+    elif isinstance(node, ast.Import):
+      names |= {alias.name for alias in node.names}
+  found = {path}
+  for name in names:
+    inside = f'{name}.'.partition(f'{_ROOM.name}.')[2]
+    if inside:
+      base = _ROOM / inside.rstrip('.').replace('.', '/')
+      found |= {base.with_suffix('.py'), base / '__init__.py'}
+  return frozenset(other for other in found if other.is_file())
 
 
 def _sources(path: pathlib.Path) -> list[pathlib.Path]:
-  """A file and all that it imports beside it, directly or not; sorted."""
+  """A file and all that it imports of this room, directly or not; sorted."""
   found: set[pathlib.Path] = set()
   new = {path}
   while new:
@@ -85,7 +93,8 @@ def njit(
 ) -> Callable[..., Any]:
   """`numba.njit` with these options and the cache above.
 
-  Other threads run meanwhile, the one that hears signals among them.
+  It releases the GIL: other threads run meanwhile, and the main one can hear
+  signals.
   """
   if function is None:
     return functools.partial(njit, **options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wm.kernels.base.bits import leading, lowest, shr
+from wm.kernels.base.bits_numba import leading, lowest, shr
 from wm.kernels.base.jit import njit
 from wm.kernels.chess import tables
 

@@ -6,7 +6,7 @@ The layout of a position is in chess_attacks_numba, that of a state row in
 
 from __future__ import annotations
 
-from wm.kernels.base.bits import lowest, popcount, shr
+from wm.kernels.base.bits_numba import lowest, popcount, shr
 from wm.kernels.base.jit import njit
 from wm.kernels.chess import tables
 from wm.kernels.chess.attacks_numba import (

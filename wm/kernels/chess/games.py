@@ -1,4 +1,4 @@
-"""Front door to whole games of chess; see `wm.kernels.chess`."""
+"""Whole games of chess: replays, outcomes, random games."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.kernels.base import checks
+from wm.kernels.base import pieces
 from wm.kernels.chess import layout, policies
 from wm.kernels.chess.layout import LABELS, STOPS, WORDS
 
@@ -37,8 +37,10 @@ def _replay(
   ep: str = 'raw',
   judged: bool = False,
   stop: str = 'claims',
-  backend: str = 'numba',
 ) -> Replay:
+  """Everything that is asked of games, in one go."""
+  from wm.kernels.chess import games_numba
+
   moves, lengths, starts = layout.games(moves, lengths, starts)
   num, plies = moves.shape
   found = Replay(
@@ -47,11 +49,11 @@ def _replay(
     np.zeros((num * labelled, plies + 1, LABELS), np.uint8),
     np.full((num * judged, plies + 1), -1, np.int8),
   )
-  rules, module = (layout.legal_ep(ep), _stop(stop)), layout.backend(backend)
-  for some in checks.pieces(num):
+  rules = layout.legal_ep(ep), _stop(stop)
+  for some in pieces.slices(num):
     first = starts[some] if len(starts) > 1 else starts
     parts = (array[some] for array in found)
-    module.replay(moves[some], lengths[some], first, *rules, *parts)
+    games_numba.replay(moves[some], lengths[some], first, *rules, *parts)
   return found
 
 
@@ -65,8 +67,6 @@ def replay(
   moves: np.ndarray,
   lengths: np.ndarray,
   starts: np.ndarray | None = None,
-  *,
-  backend: str = 'numba',
 ) -> tuple[np.ndarray, np.ndarray]:
   """Follows games up to the first illegal move.
 
@@ -74,13 +74,12 @@ def replay(
     moves: [N, L] packed; those past lengths[n] are not read.
     lengths: [N].
     starts: [11], [1, >= 11] or [N, >= 11] rows; the standard position if None.
-    backend: 'numba' or 'ref'.
 
   Returns:
     steps: [N] int32, moves followed.
     rows: [N, 11] int32, after them.
   """
-  found = _replay(moves, lengths, starts, backend=backend)
+  found = _replay(moves, lengths, starts)
   return found.steps, found.rows
 
 
@@ -89,17 +88,13 @@ def replay_labels(
   lengths: np.ndarray,
   ep: str = 'raw',
   starts: np.ndarray | None = None,
-  *,
-  backend: str = 'numba',
 ) -> np.ndarray:
   """[N, L + 1, 75] uint8 state labels after every move of games.
 
   Row 0 is before the first; those after the last, or after an illegal move,
   are 0. Arguments as for `replay` and `labels`.
   """
-  return _replay(
-    moves, lengths, starts, labelled=True, ep=ep, backend=backend
-  ).labels
+  return _replay(moves, lengths, starts, labelled=True, ep=ep).labels
 
 
 def outcomes(
@@ -107,8 +102,6 @@ def outcomes(
   lengths: np.ndarray,
   stop: str = 'claims',
   starts: np.ndarray | None = None,
-  *,
-  backend: str = 'numba',
 ) -> np.ndarray:
   """[N, L + 1] int8: index into OUTCOMES after every move of games.
 
@@ -117,9 +110,7 @@ def outcomes(
   Repetitions are those of the given moves; the halfmove clock of a start row
   counts. Arguments as for `replay` and `play`.
   """
-  return _replay(
-    moves, lengths, starts, judged=True, stop=stop, backend=backend
-  ).codes
+  return _replay(moves, lengths, starts, judged=True, stop=stop).codes
 
 
 def outcome(
@@ -127,8 +118,6 @@ def outcome(
   lengths: np.ndarray,
   claims: bool = True,
   starts: np.ndarray | None = None,
-  *,
-  backend: str = 'numba',
 ) -> np.ndarray:
   """[N] int8: `outcomes` at the end of each game, -1 where one is illegal.
 
@@ -136,7 +125,7 @@ def outcome(
   third occurrence or the hundredth halfmove, now or after a legal move.
   """
   stop = 'claims' if claims else 'automatic'
-  codes = outcomes(moves, lengths, stop, starts, backend=backend)
+  codes = outcomes(moves, lengths, stop, starts)
   return codes[np.arange(len(codes)), np.atleast_1d(lengths)]
 
 
@@ -151,7 +140,6 @@ def play(
   labels: bool = False,
   ep: str = 'raw',
   start_row: np.ndarray | None = None,
-  backend: str = 'numba',
 ) -> tuple[np.ndarray, ...]:
   """Random games, uniform as published (Walker and Lyons 2026) or shifted.
 
@@ -166,11 +154,10 @@ def play(
     most: plies after which a game is cut.
     stop: what ends a game: 'claims', anything in OUTCOMES; 'automatic', no
       claim; 'moves', only mate and stalemate.
-    policy: what moves are preferred, see `chess_policies`.
+    policy: what moves are preferred, see `policies`.
     labels: whether to give the state labels too.
     ep: their en-passant convention.
     start_row: [>= 11]; the standard position if None.
-    backend: 'numba' or 'ref'.
 
   Returns:
     moves: [num, most] int32 packed, -1 after the last.
@@ -178,6 +165,8 @@ def play(
     codes: [num] int8 into OUTCOMES; 0 where the game was cut.
     labels: [num, most + 1, 75] uint8, where asked for.
   """
+  from wm.kernels.chess import games_numba
+
   row = layout.start() if start_row is None else start_row
   row = layout.rows(np.atleast_2d(row), 'start row')[0]
   seeds = core.hash64(seed, first + np.arange(num))
@@ -185,9 +174,11 @@ def play(
   lengths, codes = np.zeros(num, np.int32), np.zeros(num, np.int8)
   shown = np.zeros((num * labels, most + 1, LABELS), np.uint8)
   rules = layout.legal_ep(ep), _stop(stop), policies.weights(policy)
-  module, found = layout.backend(backend), (moves, lengths, codes, shown)
-  for some in checks.pieces(num):
-    if not module.play(row, seeds[some], *rules, *(a[some] for a in found)):
+  found = moves, lengths, codes, shown
+  for some in pieces.slices(num):
+    if not games_numba.play(
+      row, seeds[some], *rules, *(a[some] for a in found)
+    ):
       raise core.InputError(
         f'start row {row[:WORDS].tolist()}; expected a board, one king a side'
       )

@@ -1,8 +1,26 @@
-"""What the front doors of chess share: the layout of rows, and checks."""
+"""How positions and moves of chess are written, and checks of both.
+
+A move is a packed id, (from * 64 + to) * 5 + promotion, squares a1 = 0 to
+h8 = 63, promotion 0 none, 1 queen, 2 rook, 3 bishop, 4 knight (Walker and
+Lyons 2026, section 2). A state row is [>= 11] int32; a world may keep more
+words behind these:
+
+  0..7  64 nibbles: square s is word s // 8, bits 4 * (s % 8); codes 0..12
+        are `.PNBRQKpnbrqk`
+  8     side to move (bit 0, 1 black), castling rights K Q k q (bits 1..4),
+        en-passant file + 1 (from bit 5; set after every double push, 0 none)
+  9     halfmove clock, fullmove number << 16; both stop at 65535
+  10    moves known before the position; -2 before the start token, -3 where
+        the history is unknown (a position given as FEN)
+
+Nothing is legal from a row without board: a dead one (all DEAD), one before
+the start token, and one with codes above 12, other than one king a side or a
+king that could be taken. Of the rights only those are read whose king and
+rook are at home, of en passant a capture only of a pawn that is there.
+"""
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -10,11 +28,8 @@ import numpy as np
 from wm import core
 from wm.kernels.base import checks
 
-backend = functools.partial(
-  checks.backend, __package__, numba='batch_numba', ref='batch_ref'
-)
-
 WORDS, LABELS, PACKED = 11, 75, 64 * 64 * 5
+MOST_MOVES = 256  # a position has at most 218
 BEFORE, UNKNOWN = -2, -3  # in word 10
 EN_PASSANT = ('raw', 'legal')
 # In the order in which they are looked for.
@@ -65,13 +80,21 @@ def games(
       f'lengths hold {lengths.min()}..{lengths.max()}; moves have '
       f'{moves.shape[1]} columns'
     )
+  return moves, lengths, start_rows(starts, len(moves))
+
+
+def start_rows(starts: Any, num: int) -> np.ndarray:
+  """One start row [1, >= 11] or one for each of `num` games, frozen.
+
+  None is the standard position.
+  """
   starts = start() if starts is None else np.asarray(starts)
   starts = rows(np.atleast_2d(starts), 'start rows')
-  if len(starts) not in (1, len(moves)):
+  if len(starts) not in (1, num):
     raise core.InputError(
-      f'{len(starts)} start rows for {len(moves)} games; expected one or all'
+      f'{len(starts)} start rows for {num} games; expected one or all'
     )
-  return moves, lengths, starts
+  return starts
 
 
 def legal_ep(ep: str) -> bool:

@@ -1,322 +1,313 @@
-"""The rules of chess in plain Python: the specification of the kernels.
+"""The functions of `wm.kernels.chess` in plain Python: their specification.
 
-A move is tried on the board and refused if it leaves the own king attacked.
+They take what those take, unchecked, and return the same. The rules are in
+`rules_ref`; only move orders ask the compiled ones, to be done in time.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
-from wm.kernels.chess import layout, tables
+from wm import core
+from wm.kernels.base.rng_ref import below, splitmix
+from wm.kernels.chess import games, layout, policies, positions, rules_ref
 
-EMPTY, PAWN, KNIGHT, BISHOP, ROOK, QUEEN, KING = range(7)  # black: + 6
-PROMOTIONS = {1: QUEEN, 2: ROOK, 3: BISHOP, 4: KNIGHT}
-STRAIGHT = ((1, 0), (-1, 0), (0, 1), (0, -1))
-SLANTED = ((1, 1), (1, -1), (-1, 1), (-1, -1))
-LEAPS = tuple(
-  (x, y) for x in (-2, -1, 1, 2) for y in (-2, -1, 1, 2) if abs(x * y) == 2
-)
-STEPS = {
-  KNIGHT: (LEAPS, 1),
-  BISHOP: (SLANTED, 7),
-  ROOK: (STRAIGHT, 7),
-  QUEEN: (STRAIGHT + SLANTED, 7),
-  KING: (STRAIGHT + SLANTED, 1),
-}
-# Right (bit) -> the king's source and target, the rook's source and target.
-CASTLINGS = ((4, 6, 7, 5), (4, 2, 0, 3), (60, 62, 63, 61), (60, 58, 56, 59))
-MOST = 2**16 - 1
+Line = tuple[int, ...]
 
 
-class Position(NamedTuple):
-  """A position; `board` holds 64 codes, `passed` the square a pawn skipped."""
-
-  board: tuple[int, ...]
-  side: int
-  rights: frozenset[int]
-  passed: int | None
-  half: int
-  full: int
-  known: int
+def legal(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """Legal moves [B, 256] and their numbers [B]."""
+  moves = np.full((len(rows), layout.MOST_MOVES), -1, np.int32)
+  found = [_moves(rules_ref.read(row)) for row in rows]
+  for b, listed in enumerate(found):
+    moves[b, : len(listed)] = listed
+  return moves, np.array([len(listed) for listed in found], np.int32)
 
 
-def man(code: int) -> tuple[int, int]:
-  """Kind 1..6 and side of a code 1..12."""
-  return (code - 1) % 6 + 1, int(code > 6)
+def _moves(position: rules_ref.Position | None) -> list[int]:
+  return rules_ref.moves(position) if position else []
 
 
-def read(row: np.ndarray) -> Position | None:
-  """Position of a state row, None where it has no board."""
-  if row[8] < 0 or row[10] == layout.BEFORE:
-    return None
-  words = [int(word) & 0xFFFFFFFF for word in row]
-  board = tuple(words[s // 8] >> 4 * (s % 8) & 15 for s in range(64))
-  if max(board) > 12 or board.count(KING) != 1 or board.count(KING + 6) != 1:
-    return None
-  side, file = words[8] & 1, min(words[8] >> 5 & 15, 8) - 1
-  rights = {k for k in range(4) if words[8] >> 1 + k & 1 and _home(board, k)}
-  position = Position(
-    board,
-    side,
-    frozenset(rights),
-    None if file < 0 else file + (16 if side else 40),
-    words[9] & MOST,
-    words[9] >> 16,
-    int(row[10]),
-  )
-  return None if checked(position, 1 - side) else position
+def legal_mask(rows: np.ndarray, index: np.ndarray, columns: int) -> np.ndarray:
+  """[B, columns] bool: legal moves by column."""
+  mask = np.zeros((len(rows), columns), bool)
+  for b, row in enumerate(rows):
+    for move in _moves(rules_ref.read(row)):
+      if 0 <= index[move] < columns:
+        mask[b, index[move]] = True
+  return mask
 
 
-def _home(board: tuple[int, ...], right: int) -> bool:
-  """Are the king and the rook of a castling right where they started?"""
-  king, _, rook, _ = CASTLINGS[right]
-  black = 6 * (right // 2)
-  return board[king] == KING + black and board[rook] == ROOK + black
+def advance(
+  rows: np.ndarray, moves: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """Rows after one move each, and whether it was legal."""
+  after = np.full((len(rows), layout.WORDS), core.DEAD, np.int32)
+  ok = np.zeros(len(rows), bool)
+  for b, row in enumerate(rows):
+    position, move = rules_ref.read(row), int(moves[b])
+    ok[b] = move in _moves(position)
+    if ok[b]:
+      after[b] = rules_ref.write(rules_ref.after(position, move))
+  return after, ok
 
 
-def write(position: Position) -> np.ndarray:
-  """[11] int32 state row."""
-  board, passed = position.board, position.passed
-  words = [
-    sum(code << 4 * k for k, code in enumerate(board[8 * w : 8 * w + 8]))
-    for w in range(8)
-  ]
-  file = 0 if passed is None else passed % 8 + 1
-  rights = sum(1 << k for k in position.rights)
-  words.append(position.side | rights << 1 | file << 5)
-  words.append(position.half | position.full << 16)
-  words.append(position.known & 0xFFFFFFFF)
-  return np.array(words, np.uint32).view(np.int32)
+def keys(rows: np.ndarray) -> np.ndarray:
+  """Zobrist keys."""
+  found = [rules_ref.read(row) for row in rows]
+  found = [rules_ref.key(position) if position else 0 for position in found]
+  return np.array(found, np.int64).view(np.uint64)
 
 
-def ray(square: int, step: tuple[int, int], most: int) -> Iterator[int]:
-  """Squares met from one by up to `most` steps (file, rank) on the board."""
-  file, rank = square % 8, square // 8
-  for _ in range(most):
-    file, rank = file + step[0], rank + step[1]
-    if not (0 <= file < 8 and 0 <= rank < 8):
-      return
-    yield 8 * rank + file
-
-
-def reach(board: tuple[int, ...], square: int) -> Iterator[int]:
-  """Squares that the man on a square attacks."""
-  kind, side = man(board[square])
-  if kind == PAWN:
-    ahead = -1 if side else 1
-    steps, most = ((-1, ahead), (1, ahead)), 1
-  else:
-    steps, most = STEPS[kind]
-  for step in steps:
-    for target in ray(square, step, most):
-      yield target
-      if board[target]:
-        break
-
-
-def is_attacked(board: tuple[int, ...], square: int, side: int) -> bool:
-  """Does a man of `side` attack a square?"""
-  return any(
-    square in reach(board, s)
-    for s in range(64)
-    if board[s] and man(board[s])[1] == side
+def in_check(rows: np.ndarray) -> np.ndarray:
+  """Is the side to move in check?"""
+  found = [rules_ref.read(row) for row in rows]
+  return np.array(
+    [p is not None and rules_ref.checked(p, p.side) for p in found]
   )
 
 
-def checked(position: Position, side: int) -> bool:
-  """Is the king of `side` attacked?"""
-  king = position.board.index(KING + 6 * side)
-  return is_attacked(position.board, king, 1 - side)
+def labels(rows: np.ndarray, ep: str = 'raw') -> np.ndarray:
+  """State labels [B, 75]."""
+  found = np.zeros((len(rows), layout.LABELS), np.uint8)
+  for b, row in enumerate(rows):
+    position = rules_ref.read(row)
+    if position:
+      found[b] = rules_ref.labels(position, ep == 'legal')
+  return found
 
 
-def _pawn_targets(position: Position, square: int) -> Iterator[int]:
-  board, side = position.board, position.side
-  ahead, home = ((0, -1), 6) if side else ((0, 1), 1)
-  for target in ray(square, ahead, 2 if square // 8 == home else 1):
-    if board[target]:
+def attacked(
+  rows: np.ndarray, squares: np.ndarray, sides: np.ndarray
+) -> np.ndarray:
+  """[B] bool."""
+  found = np.zeros(len(rows), bool)
+  for b, row in enumerate(rows):
+    position = rules_ref.read(row)
+    if position:
+      found[b] = rules_ref.is_attacked(position.board, squares[b], sides[b])
+  return found
+
+
+def count(row: np.ndarray, depth: int) -> list[int]:
+  """Numbers of lines of 1..depth moves, by listing."""
+  position, counts = rules_ref.read(row), []
+  level = [position] if position else []
+  for _ in range(depth):
+    level = [rules_ref.after(p, m) for p in level for m in rules_ref.moves(p)]
+    counts.append(len(level))
+  return counts
+
+
+# Games.
+
+
+def _game(moves: list[int], start: np.ndarray) -> list[rules_ref.Position]:
+  """Positions of a game up to its first illegal move; none without board."""
+  position = rules_ref.read(start)
+  history = [position] if position else []
+  for move in moves if history else ():
+    if move not in rules_ref.moves(history[-1]):
       break
-    yield target
-  enemy = PAWN + 6 * (1 - side)
-  for target in reach(board, square):
-    if board[target] or (
-      target == position.passed and board[target ^ 8] == enemy
-    ):
-      yield target
+    history.append(rules_ref.after(history[-1], move))
+  return history
 
 
-def _castlings(position: Position) -> Iterator[tuple[int, int]]:
-  board, side = position.board, position.side
-  for right in position.rights & {2 * side, 2 * side + 1}:
-    king, goal, rook, landing = CASTLINGS[right]
-    low, high = sorted((king, rook))
-    free = not any(board[low + 1 : high])
-    path = (king, landing, goal)
-    if free and not any(is_attacked(board, s, 1 - side) for s in path):
-      yield king, goal
-
-
-def _tried(position: Position) -> Iterator[tuple[int, int]]:
-  """From and to of all moves but for the own king's safety."""
-  board, side = position.board, position.side
-  for square in range(64):
-    if not board[square] or man(board[square])[1] != side:
-      continue
-    if board[square] == PAWN + 6 * side:
-      targets = _pawn_targets(position, square)
-    else:
-      targets = reach(board, square)
-    for target in targets:
-      if not board[target] or man(board[target])[1] != side:
-        yield square, target
-  yield from _castlings(position)
-
-
-def moves(position: Position) -> list[int]:
-  """Legal packed moves, ascending."""
-  found = []
-  for source, target in _tried(position):
-    pawn = man(position.board[source])[0] == PAWN
-    promotes = pawn and target // 8 in (0, 7)
-    for promo in PROMOTIONS if promotes else (0,):
-      move = (source * 64 + target) * 5 + promo
-      if not checked(after(position, move), position.side):
-        found.append(move)
-  return sorted(found)
-
-
-def zeroing(position: Position, move: int) -> bool:
-  """Does a move take something or move a pawn?"""
-  source, target = move // 5 // 64, move // 5 % 64
-  pawn = man(position.board[source])[0] == PAWN
-  return pawn or position.board[target] != EMPTY
-
-
-def after(position: Position, move: int) -> Position:
-  """The position after a move, whose king may be attacked."""
-  promo, source, target = move % 5, move // 5 // 64, move // 5 % 64
-  board, side = list(position.board), position.side
-  kind = man(board[source])[0]
-  if kind == PAWN and source % 8 != target % 8 and not board[target]:
-    board[target ^ 8] = EMPTY
-  board[target] = PROMOTIONS[promo] + 6 * side if promo else board[source]
-  board[source] = EMPTY
-  if kind == KING:
-    for king, goal, rook, landing in CASTLINGS:
-      if (source, target) == (king, goal):
-        board[landing], board[rook] = board[rook], EMPTY
-  lost = {
-    right
-    for right, (king, _, rook, _) in enumerate(CASTLINGS)
-    if {king, rook} & {source, target}
-  }
-  double = kind == PAWN and abs(target - source) == 16
-  return Position(
-    tuple(board),
-    1 - side,
-    position.rights - lost,
-    (source + target) // 2 if double else None,
-    0 if zeroing(position, move) else min(position.half + 1, MOST),
-    min(position.full + side, MOST),
-    position.known + (position.known >= 0),
-  )
-
-
-def takes_passing(position: Position) -> bool:
-  """Is an en-passant capture legal?"""
-  board, passed = position.board, position.passed
-  return (passed is not None and not board[passed]) and any(
-    move // 5 % 64 == passed
-    and man(board[move // 5 // 64])[0] == PAWN
-    and (move // 5 // 64 - passed) % 8
-    for move in moves(position)
-  )
-
-
-def repeatable(position: Position) -> tuple:
-  """What must be equal for the rule of repetition."""
-  passed = position.passed if takes_passing(position) else None
-  return (*position[:3], passed)
-
-
-def key(position: Position) -> int:
-  """Zobrist key of `repeatable`, as a signed 64-bit integer."""
-  board, side, rights, passed = repeatable(position)
-  found = int(tables.RIGHTS_KEYS[sum(1 << k for k in rights)])
-  for square, code in enumerate(board):
-    found ^= int(tables.PIECE_KEYS[code, square])
-  if passed is not None:
-    found ^= int(tables.EP_KEYS[passed % 8 + 1])
-  return found ^ tables.SIDE_KEY if side else found
-
-
-def labels(position: Position, legal_ep: bool) -> list[int]:
-  """The 75 state labels."""
-  passed = position.passed
-  if legal_ep and not takes_passing(position):
-    passed = None
+def _games(
+  moves: np.ndarray, lengths: np.ndarray, starts: np.ndarray | None
+) -> list[list[rules_ref.Position]]:
+  starts = layout.start_rows(starts, len(moves))
   return [
-    *(position.board[s ^ 56] for s in range(64)),
-    position.side,
-    *(int(right in position.rights) for right in range(4)),
-    0 if passed is None else passed % 8 + 1,
-    0 if passed is None else (1 if passed < 32 else 2),
-    *divmod(position.half, 256),
-    *divmod(position.full, 256),
+    _game(list(game[:length]), starts[n % len(starts)])
+    for n, (game, length) in enumerate(zip(moves, lengths, strict=True))
   ]
 
 
-def cannot_win(board: tuple[int, ...], side: int) -> bool:
-  """Is no mate by `side` possible, by what stands on the board?"""
-  own, other = (
-    Counter(man(code)[0] for code in board if code and man(code)[1] == s)
-    for s in (side, 1 - side)
-  )
-  if own[PAWN] + own[ROOK] + own[QUEEN]:
-    return False
-  if own[KNIGHT]:
-    lone = own.total() == 2
-    return lone and other.total() == other[KING] + other[QUEEN]
-  if own[BISHOP]:
-    shades = {
-      (s // 8 + s % 8) % 2
-      for s, code in enumerate(board)
-      if code and man(code)[0] == BISHOP
-    }
-    return len(shades) == 1 and not any(
-      both[PAWN] + both[KNIGHT] for both in (own, other)
-    )
-  return True
+def replay(
+  moves: np.ndarray, lengths: np.ndarray, starts: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+  """Moves followed, and rows after them; games from rows with a board."""
+  found = _games(moves, lengths, starts)
+  steps = np.array([len(history) - 1 for history in found], np.int32)
+  return steps, np.array([rules_ref.write(history[-1]) for history in found])
 
 
-def outcome(history: list[Position], stop: int) -> int:
-  """Index into OUTCOMES at the last of the positions of a game.
+def replay_labels(
+  moves: np.ndarray,
+  lengths: np.ndarray,
+  ep: str = 'raw',
+  starts: np.ndarray | None = None,
+) -> np.ndarray:
+  """State labels after every move."""
+  num, plies = np.shape(moves)
+  found = np.zeros((num, plies + 1, layout.LABELS), np.uint8)
+  for n, history in enumerate(_games(moves, lengths, starts)):
+    for ply, position in enumerate(history):
+      found[n, ply] = rules_ref.labels(position, ep == 'legal')
+  return found
 
-  stop: 0 by lack of moves, 1 also by arbiter, 2 also by claim.
-  """
-  here = history[-1]
-  legal = moves(here)
-  names = layout.OUTCOMES.index
-  if not legal and checked(here, here.side):
-    return names('checkmate')
-  if stop and cannot_win(here.board, 0) and cannot_win(here.board, 1):
-    return names('insufficient_material')
-  if not legal:
-    return names('stalemate')
-  seen = Counter(map(repeatable, history))
-  times = seen[repeatable(here)]
-  if stop and here.half >= 150:
-    return names('seventyfive_moves')
-  if stop and times >= 5:
-    return names('fivefold_repetition')
-  if stop < 2:
-    return 0
-  nexts = [after(here, move) for move in legal]
-  if here.half >= 100 or any(n.half >= 100 and moves(n) for n in nexts):
-    return names('fifty_moves')
-  if times >= 3 or any(seen[repeatable(n)] >= 2 for n in nexts):
-    return names('threefold_repetition')
-  return 0
+
+def outcomes(
+  moves: np.ndarray,
+  lengths: np.ndarray,
+  stop: str = 'claims',
+  starts: np.ndarray | None = None,
+) -> np.ndarray:
+  """Outcomes after every move."""
+  num, plies = np.shape(moves)
+  codes = np.full((num, plies + 1), -1, np.int8)
+  stop = layout.STOPS.index(stop)
+  for n, history in enumerate(_games(moves, lengths, starts)):
+    for ply in range(len(history)):
+      codes[n, ply] = rules_ref.outcome(history[: ply + 1], stop)
+  return codes
+
+
+def play(
+  num: int,
+  seed: int,
+  first: int = 0,
+  *,
+  most: int = 1024,
+  stop: str = 'claims',
+  policy: str = 'uniform',
+  labels: bool = False,
+  ep: str = 'raw',
+  start_row: np.ndarray | None = None,
+) -> tuple[np.ndarray, ...]:
+  """Random games; a move at ply t takes draw t of its game's stream."""
+  start = rules_ref.read(layout.start() if start_row is None else start_row)
+  stop, weights = layout.STOPS.index(stop), policies.weights(policy).tolist()
+  moves = np.full((num, most), -1, np.int32)
+  lengths, codes = np.zeros(num, np.int32), np.zeros(num, np.int8)
+  shown = np.zeros((num * labels, most + 1, layout.LABELS), np.uint8)
+  for n, key in enumerate(core.hash64(seed, first + np.arange(num)).tolist()):
+    history = [start]
+    codes[n] = rules_ref.outcome(history, stop)
+    while not codes[n] and len(history) <= most:
+      choices, ply = rules_ref.moves(history[-1]), len(history) - 1
+      draw = splitmix(key ^ ply) >> 32
+      move = choices[draw * len(choices) >> 32]
+      if weights:
+        move = rules_ref.draw(history[-1], choices, weights, draw)
+      moves[n, ply] = move
+      history.append(rules_ref.after(history[-1], move))
+      codes[n] = rules_ref.outcome(history, stop)
+    lengths[n] = len(history) - 1
+    for ply, position in enumerate(history if labels else ()):
+      shown[n, ply] = rules_ref.labels(position, ep == 'legal')
+  return (moves, lengths, codes) + ((shown,) if labels else ())
+
+
+# Boundaries.
+
+
+def _product(
+  first: np.ndarray, second: np.ndarray, depth: int
+) -> tuple[list[Line], list[Line]]:
+  """Boundary and interior of a pair of rows, level by level."""
+  level = [(rules_ref.read(first), rules_ref.read(second), ())]
+  outer, inner = [], []
+  for _ in range(depth):
+    deeper = []
+    for one, two, path in level:
+      others = _moves(two)
+      for move in _moves(one):
+        longer = (*path, move)
+        if move not in others:
+          outer.append(longer)
+          continue
+        inner.append(longer)
+        pair = rules_ref.after(one, move), rules_ref.after(two, move)
+        deeper.append((*pair, longer))
+    level = deeper
+  return outer, inner
+
+
+def boundary(
+  first: np.ndarray, second: np.ndarray, depth: int
+) -> tuple[np.ndarray, np.ndarray]:
+  """Lines of the boundary, shorter ones first, and their lengths."""
+  lines, _ = _product(first, second, depth)
+  moves = np.full((len(lines), max(map(len, lines), default=0)), -1, np.int32)
+  for k, line in enumerate(lines):
+    moves[k, : len(line)] = line
+  return moves, np.array([len(line) for line in lines], np.int32)
+
+
+def boundary_sizes(
+  first: np.ndarray, second: np.ndarray, depth: int, *, interior: bool = False
+) -> list[int]:
+  """Sizes of boundary or interior, by listing."""
+  found = _product(first, second, depth)[int(interior)]
+  return [sum(len(s) <= bound for s in found) for bound in range(1, depth + 1)]
+
+
+# Move orders.
+
+
+def transpositions(
+  moves: np.ndarray,
+  lengths: np.ndarray,
+  seeds: np.ndarray,
+  start: np.ndarray | None = None,
+  sweeps: int = 4,
+  window: int = 5,
+  opening: int = 8,
+) -> np.ndarray:
+  """A Gibbs chain over the orders of each row's moves."""
+  start = layout.start() if start is None else start
+  out = np.full(moves.shape, -1, np.int32)
+  for n, length in enumerate(lengths.tolist()):
+    played = tuple(moves[n, :length].tolist())
+    starts = max(length - window + 1, 1)
+    steps = sweeps * starts if length > opening else min(sweeps, 1)
+    seed = int(seeds[n])
+    for step in range(steps):
+      low = below(seed, step, starts) if length > opening else 0
+      high = low + (window if low else min(opening, length))
+      mixed = splitmix(seed) ^ splitmix(step)
+      before = _after(start, played[:low])
+      drawn = _drawn(before, played[low:high], mixed)
+      played = played[:low] + drawn + played[high:]
+    out[n, :length] = played
+  return out
+
+
+def _after(row: np.ndarray, moves: Line) -> np.ndarray:
+  return games.replay([moves], [len(moves)], row)[1][0]
+
+
+def _key(row: np.ndarray) -> int:
+  return int(positions.keys(row[None])[0])
+
+
+def _drawn(before: np.ndarray, moves: Line, seed: int) -> Line:
+  """One of the orders that lead where `moves` does, uniformly."""
+  goal = _key(_after(before, moves))
+  kept, num = moves, 0
+  for order, row in _orders(before, sorted(moves[::2]), sorted(moves[1::2])):
+    if _key(row) == goal:
+      num += 1
+      if below(seed, num, num) == 0:
+        kept = order
+  return kept
+
+
+def _orders(
+  row: np.ndarray, own: list[int], other: list[int]
+) -> Iterator[tuple[Line, np.ndarray]]:
+  """Legal orders of both sides' moves, ascending, and where they lead."""
+  if not own:
+    yield (), row
+    return
+  for move in sorted(set(own)):
+    after, ok = positions.advance(row[None], np.array([move]))
+    if not ok[0]:
+      continue
+    left = list(own)
+    left.remove(move)
+    for rest, reached in _orders(after[0], other, left):
+      yield (move, *rest), reached

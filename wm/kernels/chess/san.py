@@ -1,4 +1,4 @@
-"""Front door to chess notation: games as words, games as packed moves.
+"""Chess notation: games as text, games as packed moves.
 
 Words are standard algebraic notation (SAN): 'e4', 'exd6', 'Nbd7', 'R1a3',
 'e8=Q+', 'O-O'. Packed moves and state rows are those of `wm.kernels.chess`.
@@ -10,14 +10,10 @@ promote, and a whole move ('g1f3', 'e7e8q') may be of any piece. It is strict
 in sense: a word means one legal move, or the game stops there. In move text as
 PGN has it, numbers, comments, glyphs and variations are passed over, and a
 result ends the game.
-
-`backend` names the implementation: 'numba' compiled, 'ref' plain Python (the
-specification).
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -26,10 +22,6 @@ import numpy as np
 from wm import core
 from wm.kernels.base import checks
 from wm.kernels.chess import layout
-
-_backend = functools.partial(
-  checks.backend, __package__, numba='san_numba', ref='san_ref'
-)
 
 # Why a word is no move; their number is the error of a game.
 ERRORS = ('', 'unreadable', 'illegal', 'ambiguous')
@@ -63,8 +55,6 @@ def read(
   text: bytes | np.ndarray,
   starts: np.ndarray | None = None,
   rows: np.ndarray | None = None,
-  *,
-  backend: str = 'numba',
 ) -> Games:
   """Reads games from SAN or PGN move text, each up to its first error.
 
@@ -77,24 +67,23 @@ def read(
       last; one game if None.
     rows: [11], [1, >= 11] or [N, >= 11] positions they start from; the
       standard one if None.
-    backend: 'numba' or 'ref'.
   """
+  from wm.kernels.chess import san_numba
+
   if isinstance(text, bytes | bytearray | memoryview):
     text = np.frombuffer(text, np.uint8)
   text = checks.frozen(text, np.uint8)
   starts = np.array([0, len(text)]) if starts is None else np.asarray(starts)
   _check_starts(starts, text)
-  rows = _rows(rows, len(starts) - 1)
+  rows = layout.start_rows(rows, len(starts) - 1)
   starts = checks.frozen(starts, np.int64)
-  return Games(*_backend(backend).read(text, starts, rows))
+  return Games(*san_numba.read(text, starts, rows))
 
 
 def write(
   moves: np.ndarray,
   lengths: np.ndarray,
   rows: np.ndarray | None = None,
-  *,
-  backend: str = 'numba',
 ) -> tuple[np.ndarray, np.ndarray]:
   """Writes games in SAN, each up to its first illegal move.
 
@@ -102,15 +91,16 @@ def write(
     moves: [N, L] packed; those past lengths[n] are not read.
     lengths: [N].
     rows: as for `read`.
-    backend: 'numba' or 'ref'.
 
   Returns:
     words: [N, L] bytes 'S7', the shortest that tell, with checks and mates;
       empty after the last.
     steps: [N] int32, moves written.
   """
+  from wm.kernels.chess import san_numba
+
   moves, lengths, rows = layout.games(moves, lengths, rows)
-  words, steps = _backend(backend).write(moves, lengths, rows)
+  words, steps = san_numba.write(moves, lengths, rows)
   return words.view('S7').reshape(moves.shape), steps
 
 
@@ -123,14 +113,3 @@ def _check_starts(starts: np.ndarray, text: np.ndarray) -> None:
       f'starts are {starts.tolist()[:4]}...; expected ascending places in '
       f'{len(text)} bytes'
     )
-
-
-def _rows(rows: np.ndarray | None, num: int) -> np.ndarray:
-  """One start row, or one for each game."""
-  rows = layout.start() if rows is None else np.asarray(rows)
-  rows = layout.rows(np.atleast_2d(rows), 'start rows')
-  if len(rows) not in (1, num):
-    raise core.InputError(
-      f'{len(rows)} start rows for {num} games; expected one or all'
-    )
-  return rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wm.kernels.base.bits import lowest, shr
+from wm.kernels.base.bits_numba import lowest, shr
 from wm.kernels.base.jit import njit
 from wm.kernels.chess import tables
 from wm.kernels.chess.attacks_numba import (
@@ -20,13 +20,13 @@ from wm.kernels.chess.attacks_numba import (
 )
 from wm.kernels.chess.board_numba import code_at, load, make
 from wm.kernels.chess.layout import PACKED
-from wm.kernels.chess.moves_numba import (
+from wm.kernels.chess.movegen_numba import (
   ep_sources,
   fill_targets,
   in_check,
   is_legal,
 )
-from wm.kernels.chess.words_numba import (
+from wm.kernels.chess.san_tokens_numba import (
   ANY,
   LONG,
   SHORT,

@@ -9,7 +9,8 @@ import re
 
 import numpy as np
 
-from wm.kernels.chess import ref
+from wm.kernels.chess import layout, rules_ref
+from wm.kernels.chess.san import Games
 
 LETTERS, PROMOTIONS = '.PNBRQK', ' QRBN'
 UNREADABLE, ILLEGAL, AMBIGUOUS = 1, 2, 3
@@ -57,9 +58,9 @@ def _squares(move: int) -> tuple[int, int]:
   return divmod(move // 5, 64)
 
 
-def _castles(position: ref.Position, move: int) -> bool:
+def _castles(position: rules_ref.Position, move: int) -> bool:
   source, target = _squares(move)
-  king = ref.man(position.board[source])[0] == ref.KING
+  king = rules_ref.man(position.board[source])[0] == rules_ref.KING
   return king and abs(source - target) == 2
 
 
@@ -67,9 +68,9 @@ def _name(square: int) -> str:
   return 'abcdefgh'[square % 8] + '12345678'[square // 8]
 
 
-def meant(position: ref.Position, word: str) -> list[int] | None:
+def meant(position: rules_ref.Position, word: str) -> list[int] | None:
   """Legal packed moves that a word may mean; None where it is unreadable."""
-  legal = ref.moves(position)
+  legal = rules_ref.moves(position)
   castling, parts = _CASTLING.fullmatch(word), _MOVE.fullmatch(word)
   if castling:
     step = -2 if any(castling.groups()) else 2
@@ -85,7 +86,7 @@ def meant(position: ref.Position, word: str) -> list[int] | None:
   found = []
   for move in legal:
     source, target = _squares(move)
-    kind = ref.man(position.board[source])[0]
+    kind = rules_ref.man(position.board[source])[0]
     if (
       _name(target) == ''.join(goal)
       and PROMOTIONS[move % 5] == (promotion or ' ').upper()
@@ -93,37 +94,37 @@ def meant(position: ref.Position, word: str) -> list[int] | None:
       and rank in _name(source)[1]
       and (whole or LETTERS[kind] == (letter or 'P'))
       and (whole or not _castles(position, move))
-      and (kind != ref.PAWN or file or source % 8 == target % 8)
+      and (kind != rules_ref.PAWN or file or source % 8 == target % 8)
     ):
       found.append(move)
   return found
 
 
-def spelled(position: ref.Position, move: int) -> str:
+def spelled(position: rules_ref.Position, move: int) -> str:
   """The shortest word of a legal move that tells it, with check or mate."""
   source, target = _squares(move)
-  kind = ref.man(position.board[source])[0]
+  kind = rules_ref.man(position.board[source])[0]
   takes = position.board[target] or (
-    kind == ref.PAWN and source % 8 != target % 8
+    kind == rules_ref.PAWN and source % 8 != target % 8
   )
   if _castles(position, move):
     word = 'O-O' if target > source else 'O-O-O'
   else:
     word = LETTERS[kind] + _hint(position, move)
-    if kind == ref.PAWN:
+    if kind == rules_ref.PAWN:
       word = _name(source)[0] if takes else ''
     word += 'x' * bool(takes) + _name(target)
     word += f'={PROMOTIONS[move % 5]}' if move % 5 else ''
-  after = ref.after(position, move)
-  if ref.checked(after, after.side):
-    word += '+' if ref.moves(after) else '#'
+  after = rules_ref.after(position, move)
+  if rules_ref.checked(after, after.side):
+    word += '+' if rules_ref.moves(after) else '#'
   return word
 
 
-def _hint(position: ref.Position, move: int) -> str:
+def _hint(position: rules_ref.Position, move: int) -> str:
   """File, else rank, else square of the source, where others may go too."""
   source, target = _squares(move)
-  others = {_squares(other) for other in ref.moves(position)}
+  others = {_squares(other) for other in rules_ref.moves(position)}
   names = [
     _name(square)
     for square, goal in others
@@ -140,41 +141,46 @@ def _hint(position: ref.Position, move: int) -> str:
 
 
 def read(
-  text: np.ndarray, starts: np.ndarray, rows: np.ndarray
-) -> tuple[np.ndarray, ...]:
-  """Moves, lengths, errors and refused words of games."""
+  text: bytes, starts: np.ndarray | None = None, rows: np.ndarray | None = None
+) -> Games:
+  """Games of a text, each up to its first error."""
+  text = bytes(text)
+  starts = [0, len(text)] if starts is None else np.asarray(starts).tolist()
   num = len(starts) - 1
-  parts = [text[starts[n] : starts[n + 1]].tobytes() for n in range(num)]
-  spans = [words(part) for part in parts]
+  rows = layout.start_rows(rows, num)
+  spans = [words(text[starts[n] : starts[n + 1]]) for n in range(num)]
   moves = np.full((num, max(map(len, spans), default=0)), -1, np.int32)
   lengths, errors = np.zeros(num, np.int32), np.zeros(num, np.int8)
   refused = np.zeros((num, 2), np.int64)
-  for n, part in enumerate(parts):
-    position = ref.read(rows[min(n, len(rows) - 1)])
+  for n in range(num):
+    position = rules_ref.read(rows[n % len(rows)])
     for k, (first, last) in enumerate(spans[n]):
-      word = part[first:last].decode('latin-1')
+      span = starts[n] + first, starts[n] + last
+      word = text[slice(*span)].decode('latin-1')
       found = meant(position, word) if position else []
       if found is None or len(found) != 1:
         errors[n] = UNREADABLE if found is None else ILLEGAL + bool(found)
-        refused[n] = starts[n] + first, starts[n] + last
+        refused[n] = span
         break
       moves[n, k], lengths[n] = found[0], k + 1
-      position = ref.after(position, found[0])
-  return moves, lengths, errors, refused
+      position = rules_ref.after(position, found[0])
+  return Games(moves, lengths, errors, refused)
 
 
 def write(
-  moves: np.ndarray, lengths: np.ndarray, rows: np.ndarray
+  moves: np.ndarray, lengths: np.ndarray, rows: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Words [N, L] bytes of games, and how many moves are legal."""
+  """SAN [N, L] bytes of games, and how many moves are legal."""
+  moves = np.asarray(moves)
+  rows = layout.start_rows(rows, len(moves))
   found = np.zeros(moves.shape, 'S7')
   steps = np.zeros(len(moves), np.int32)
   for n, game in enumerate(moves.tolist()):
-    position = ref.read(rows[min(n, len(rows) - 1)])
+    position = rules_ref.read(rows[n % len(rows)])
     for move in game[: lengths[n]]:
-      if position is None or move not in ref.moves(position):
+      if position is None or move not in rules_ref.moves(position):
         break
       found[n, steps[n]] = spelled(position, move)
-      position = ref.after(position, move)
+      position = rules_ref.after(position, move)
       steps[n] += 1
   return found, steps

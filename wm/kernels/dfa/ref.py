@@ -1,4 +1,7 @@
-"""Automaton kernels in plain Python: the specification of `wm.kernels.dfa`."""
+"""The functions of `wm.kernels.dfa` in plain Python: their specification.
+
+They take what those take, unchecked, and return the same to the integer.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from wm import core
+from wm.kernels.base.rng_ref import below
+from wm.kernels.dfa.product import Suffixes
+from wm.kernels.dfa.table import Predecessors
 
-_MASK = 2**64 - 1
-_TOP = np.iinfo(np.int64).max
-
-
-def splitmix(state: int) -> int:
-  """One splitmix64 output for a counter, as `core.hash64` mixes its words."""
-  x = (state + 0x9E3779B97F4A7C15) & _MASK
-  x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-  x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
-  return x ^ (x >> 31)
-
-
-def below(seed: int, draw: int, bound: int) -> int:
-  """Draw number `draw` of a stream: an integer in 0..bound - 1.
-
-  The upper half of core.hash64(seed, draw), scaled.
-  """
-  return ((splitmix(splitmix(seed) ^ draw) >> 32) * bound) >> 32
+Suffix = tuple[int, ...]
 
 
 def _step(delta: np.ndarray, row: int, label: int) -> int:
@@ -110,50 +99,37 @@ def minimize(delta: np.ndarray, classes: np.ndarray) -> np.ndarray:
     blocks = refined
 
 
-def distinguish(
-  delta: np.ndarray,
-  first: int,
-  second: int,
-  first_goal: int,
-  second_goal: int,
-) -> tuple[int, ...] | None:
-  """Breadth-first search over pairs of rows."""
-  end = delta.shape[1]
-  seen = {(int(first), int(second))}
-  queue = [((int(first), int(second)), ())]
-  for (a, b), path in queue:
-    for label in range(end + 1):
-      one = _legal(delta, a, first_goal, label)
-      if one != _legal(delta, b, second_goal, label):
-        return (*path, label)
-      if one and label < end:
-        pair = int(delta[a, label]), int(delta[b, label])
-        if pair not in seen:
-          seen.add(pair)
-          queue.append((pair, (*path, label)))
-  return None
-
-
 def _product(
-  delta: np.ndarray, a: int, b: int, goal_a: int, goal_b: int
-) -> Iterator[tuple[int, bool, int, int]]:
-  """Labels legal at a: (label, legal at b too, next a, next b)."""
-  for label in range(delta.shape[1] + 1):
-    if _legal(delta, a, goal_a, label):
-      both = _legal(delta, b, goal_b, label)
-      yield label, both, _step(delta, a, label), _step(delta, b, label)
+  delta: np.ndarray, a: int, b: int, goal_a: int, goal_b: int, depth: int
+) -> tuple[list[Suffix], list[Suffix]]:
+  """Boundary and interior of a pair, level by level."""
+  level, outer, inner = [(a, b, ())], [], []
+  for _ in range(depth):
+    deeper = []
+    for a, b, path in level:
+      for label in range(delta.shape[1] + 1):
+        if not _legal(delta, a, goal_a, label):
+          continue
+        longer = (*path, label)
+        if not _legal(delta, b, goal_b, label):
+          outer.append(longer)
+          continue
+        inner.append(longer)
+        if label < delta.shape[1]:
+          pair = _step(delta, a, label), _step(delta, b, label)
+          deeper.append((*pair, longer))
+    level = deeper
+  return outer, inner
 
 
-def _packed(
-  found: list[list[tuple[int, ...]]], depth: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Lists of suffixes as offsets, labels, lengths."""
+def _packed(found: list[list[Suffix]], depth: int) -> Suffixes:
+  """Lists of suffixes as arrays."""
   offsets = np.cumsum([0, *map(len, found)]).astype(np.int64)
   flat = [suffix for suffixes in found for suffix in suffixes]
   labels = np.full((len(flat), depth), core.DEAD, np.int8)
   for n, suffix in enumerate(flat):
     labels[n, : len(suffix)] = suffix
-  return offsets, labels, np.array([len(s) for s in flat], np.int8)
+  return Suffixes(offsets, labels, np.array([len(s) for s in flat], np.int8))
 
 
 def boundary(
@@ -163,66 +139,66 @@ def boundary(
   first_goal: np.ndarray,
   second_goal: np.ndarray,
   depth: int,
-  end_first: bool,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Product construction, level by level."""
+  variant: str = 'exact',
+  *,
+  turns: np.ndarray | None = None,
+  known: np.ndarray | None = None,
+  end_first: bool = False,
+) -> Suffixes:
+  """Product construction, or the published program's enumeration."""
+  pairs = zip(first, second, first_goal, second_goal, strict=True)
+  if variant == 'published':
+    found = [
+      _published(delta, int(a), int(b), depth, turns, known)
+      for a, b, *_ in pairs
+    ]
+    return _packed(found, depth)
   end = delta.shape[1]
-  found = []
-  for pair in zip(first, second, first_goal, second_goal, strict=True):
-    a, b, goal_a, goal_b = map(int, pair)
-    level, suffixes = [(a, b, ())], []
-    for _ in range(depth):
-      below_it = []
-      for a, b, path in level:
-        for label, both, *after in _product(delta, a, b, goal_a, goal_b):
-          if not both:
-            suffixes.append((*path, label))
-          elif label < delta.shape[1]:
-            below_it.append((*after, (*path, label)))
-      level = below_it
-    if end_first:  # It is the last label of what it is in.
+  found = [_product(delta, *map(int, pair), depth)[0] for pair in pairs]
+  if end_first:  # It is the last label of any suffix that holds it.
+    for suffixes in found:
       suffixes.sort(key=lambda s: (len(s), s[:-1], s[-1] != end, s[-1]))
-    found.append(suffixes)
   return _packed(found, depth)
 
 
-def boundary_published(
+def _published(
   delta: np.ndarray,
-  allowed: np.ndarray,
-  alive: np.ndarray,
-  first: np.ndarray,
-  second: np.ndarray,
-  first_goal: np.ndarray,
-  second_goal: np.ndarray,
+  a: int,
+  b: int,
   depth: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """What the published program keeps of the boundary.
+  turns: np.ndarray | None,
+  known: np.ndarray | None,
+) -> list[Suffix]:
+  """What the published program keeps of the boundary of a pair.
 
-  It lists continuations of exactly `depth` labels from first and cuts each
-  after the first label that second refuses.
+  It lists continuations of exactly `depth` labels from the first row and cuts
+  each after the first label that the second refuses.
   """
-  del alive, first_goal, second_goal
+  if known is None:
+    known = (delta >= 0).any(1)
 
-  def continuations(row: int, left: int) -> Iterator[tuple[int, ...]]:
+  def continuations(row: int, left: int) -> Iterator[Suffix]:
+    """Those of `left` labels from a row."""
     if not left:
       yield ()
       return
-    for label in np.flatnonzero(allowed[row]):
-      for rest in continuations(delta[row, label], left - 1):
-        yield (int(label), *rest)
+    every = np.flatnonzero(delta[row] >= 0) if turns is None else turns[row]
+    for label in every[every >= 0].tolist():
+      head = _step(delta, row, label)
+      if head == core.DEAD or not known[head]:
+        return
+      for rest in continuations(head, left - 1):
+        yield (label, *rest)
 
-  found = []
-  for a, b in zip(first, second, strict=True):
-    kept = set()
-    for suffix in continuations(a, depth) if a >= 0 else ():
-      row = b
-      for k, label in enumerate(suffix):
-        row = _step(delta, row, label)
-        if row == core.DEAD:
-          kept.add(suffix[: k + 1])
-          break
-    found.append(sorted(kept, key=lambda suffix: (len(suffix), suffix)))
-  return _packed(found, depth)
+  kept = set()
+  for suffix in continuations(a, depth) if a >= 0 else ():
+    row = b
+    for k, label in enumerate(suffix):
+      row = _step(delta, row, label)
+      if row == core.DEAD:
+        kept.add(suffix[: k + 1])
+        break
+  return sorted(kept, key=lambda suffix: (len(suffix), suffix))
 
 
 def sizes(
@@ -233,59 +209,25 @@ def sizes(
   second_goal: np.ndarray,
   depth: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Cumulative sizes of boundary and interior.
-
-  DEAD where a size, or the interior one level up, is beyond int64.
-  """
-  boundaries = np.zeros((len(first), depth), np.int64)
-  interiors = np.zeros((len(first), depth), np.int64)
+  """`boundary_sizes` and `interior_sizes`, by listing."""
+  found = np.zeros((2, len(first), depth), np.int64)
   pairs = zip(first, second, first_goal, second_goal, strict=True)
-  for t, (a, b, goal_a, goal_b) in enumerate(pairs):
-    level = {(int(a), int(b)): 1}
-    outer = inner = 0
-    for k in range(depth):
-      deeper: dict[tuple[int, int], int] = {}
-      fits = inner <= _TOP
-      for (a, b), ways in level.items():
-        for label, both, *after in _product(delta, a, b, goal_a, goal_b):
-          inner += ways * both
-          outer += ways * (not both)
-          if both and label < delta.shape[1]:
-            pair = after[0], after[1]
-            deeper[pair] = deeper.get(pair, 0) + ways
-      boundaries[t, k] = outer if fits and outer <= _TOP else core.DEAD
-      interiors[t, k] = inner if inner <= _TOP else core.DEAD
-      level = deeper
-  return boundaries, interiors
-
-
-def count(delta: np.ndarray, row: int, goal: int, depth: int) -> list[int]:
-  """Sums over the rows that each length leads to."""
-  heads: dict[int, list[int]] = {}
-  level, numbers = {row: 1} if row >= 0 else {}, []
-  for _ in range(depth):
-    deeper: dict[int, int] = {}
-    for at, ways in level.items():
-      if at not in heads:
-        heads[at] = [head for head in delta[at].tolist() if head >= 0]
-      for head in heads[at]:
-        deeper[head] = deeper.get(head, 0) + ways
-    numbers.append(sum(deeper.values()) + level.get(goal, 0))
-    level = deeper
-  return numbers
+  for t, pair in enumerate(pairs):
+    for kind, suffixes in enumerate(_product(delta, *map(int, pair), depth)):
+      for suffix in suffixes:
+        found[kind, t, len(suffix) - 1 :] += 1
+  return found[0], found[1]
 
 
 def reverse_walk(
-  indptr: np.ndarray,
-  sources: np.ndarray,
-  labels: np.ndarray,
+  predecessors: Predecessors,
   rows: np.ndarray,
   steps: np.ndarray,
   seeds: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Walks backwards, uniform over in-edges."""
-  longest = int(steps.max(initial=0))
-  walked = np.full((len(rows), longest), core.DEAD, np.int8)
+  indptr, sources, labels = predecessors
+  walked = np.full((len(rows), steps.max(initial=0)), core.DEAD, np.int8)
   origins = np.array(rows, np.int32)
   for b, seed in enumerate(seeds):
     for k in range(steps[b]):

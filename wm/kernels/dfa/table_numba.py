@@ -1,17 +1,11 @@
-"""Automaton kernels compiled by Numba; `wm.kernels.dfa` documents them."""
+"""Transition tables, compiled: see `wm.kernels.dfa.table`."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from wm.kernels.base.jit import njit
-from wm.kernels.base.rng import below, splitmix
-from wm.kernels.dfa import product_numba
-
-boundary = product_numba.boundary
-boundary_published = product_numba.boundary_published
-distinguish = product_numba.distinguish
-sizes = product_numba.sizes
+from wm.kernels.base.rng_numba import below, splitmix
 
 
 @njit
@@ -97,6 +91,7 @@ def _inverse(delta):
   Those of (label, head) are sources[indptr[i]:indptr[i + 1]] with
   i = label * (S + 1) + head.
   """
+  # A counting sort of all (label, head): count, add up, put in place.
   rows, labels = delta.shape
   size = rows + 1
   indptr = np.zeros(labels * size + 1, np.int64)
@@ -119,7 +114,14 @@ def _inverse(delta):
 
 @njit
 def _first_partition(classes):
-  """Blocks of equal class, the sink (last row) in a block of its own."""
+  """Blocks of equal class, the sink (last row) in a block of its own.
+
+  Block i holds members[start[i]:stop[i]]; row r is members[place[r]]. While
+  a block is being split, its marked rows are moved to its front:
+
+      members  | marked rows | other rows |
+               ^ start       ^ + marks    ^ stop
+  """
   size, num = len(classes) + 1, np.int64(1)
   for label in classes:
     num = max(num, np.int64(label) + 2)
@@ -150,7 +152,10 @@ def _mark(row, block, start, members, place, marks):
 
 @njit
 def minimize(delta, classes) -> np.ndarray:
-  """Hopcroft's algorithm; each splitter block is used with every label."""
+  """Hopcroft's algorithm; each splitter block is used with every label.
+
+  `waiting` and the stack `queue` hold the blocks that may still split others.
+  """
   size = len(delta) + 1
   indptr, sources = _inverse(delta)
   block, start, stop, members, place, num = _first_partition(classes)
@@ -164,8 +169,10 @@ def minimize(delta, classes) -> np.ndarray:
     queued -= 1
     splitter = queue[queued]
     waiting[splitter] = False
+    # A copy: marking moves rows about, those of the splitter among them.
     rows = members[start[splitter] : stop[splitter]].copy()
     for label in range(delta.shape[1]):
+      # Mark all rows that the label leads into the splitter.
       hit = 0
       for head in rows:
         slot = label * size + head
@@ -178,7 +185,9 @@ def minimize(delta, classes) -> np.ndarray:
         cut = start[old] + marks[old]
         marks[old] = 0
         if cut == stop[old]:
-          continue
+          continue  # All rows are marked: the block stays whole.
+        # The marked rows become block `num`. If the old block still waits,
+        # both parts must; if not, the smaller will do (Hopcroft's point).
         start[num], stop[num], start[old] = start[old], cut, cut
         for row in members[start[num] : cut]:
           block[row] = num

@@ -1,4 +1,4 @@
-"""Points and segments on a map, compiled: twin of geometry_ref."""
+"""Points and segments on a map, compiled: see `wm.kernels.maps.geometry`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from wm.kernels.base.jit import njit
 
 @njit
 def _distance(lat_a, lon_a, lat_b, lon_b, radius):
+  """Great-circle distance (haversine), degrees in, unit of `radius` out."""
   rad = math.pi / 180
   across = math.sin((lat_b - lat_a) * (rad / 2)) ** 2
   along = math.sin((lon_b - lon_a) * (rad / 2)) ** 2
@@ -22,8 +23,9 @@ def _distance(lat_a, lon_a, lat_b, lon_b, radius):
 def _sweep(lat, lon, order, reach, radius, offsets, nodes):
   """Counts into offsets[1:], or fills `nodes` where it has room.
 
-  `order` sorts nodes by latitude: only a band of them can be in reach.
+  `order` sorts the nodes by latitude: only a band of them can be in reach.
   """
+  # In degrees, and a little wider than it need be for rounding.
   band = reach / radius * 180 / math.pi * (1 + 1e-9) + 1e-12
   fill = len(nodes) > 0
   low = 0
@@ -50,7 +52,7 @@ def _sweep(lat, lon, order, reach, radius, offsets, nodes):
 def within(
   lat: np.ndarray, lon: np.ndarray, reach: float, radius: float
 ) -> tuple[np.ndarray, np.ndarray]:
-  """See geometry_ref.within."""
+  """Offsets and nodes, in two sweeps: the first counts, the second fills."""
   order = np.argsort(lat, kind='stable')
   offsets = np.zeros(len(lat) + 1, np.int64)
   _sweep(lat, lon, order, reach, radius, offsets, np.empty(0, np.int32))
@@ -62,31 +64,25 @@ def within(
 
 
 @njit
-def _crossings(x, y, tails, heads, counts):
+def crossings(x, y, tails, heads, counts) -> None:
+  """Adds to counts [num] the segments that each of the first `num` crosses."""
   for i in range(len(counts)):
     a, b = tails[i], heads[i]
     west, east = min(x[a], x[b]), max(x[a], x[b])
     south, north = min(y[a], y[b]), max(y[a], y[b])
     for j in range(len(tails)):
       c, d = tails[j], heads[j]
+      # Most pairs are ruled out by the boxes around them.
       if max(x[c], x[d]) < west or min(x[c], x[d]) > east:
         continue
       if max(y[c], y[d]) < south or min(y[c], y[d]) > north:
         continue
       if a == b or c == d or a in (c, d) or b in (c, d):
         continue
+      # Signed areas: on which side of line ab are c and d, of line cd a and b.
       to_c = (x[b] - x[a]) * (y[c] - y[a]) - (y[b] - y[a]) * (x[c] - x[a])
       to_d = (x[b] - x[a]) * (y[d] - y[a]) - (y[b] - y[a]) * (x[d] - x[a])
       to_a = (x[d] - x[c]) * (y[a] - y[c]) - (y[d] - y[c]) * (x[a] - x[c])
       to_b = (x[d] - x[c]) * (y[b] - y[c]) - (y[d] - y[c]) * (x[b] - x[c])
       if to_c * to_d < 0 and to_a * to_b < 0:
         counts[i] += 1
-
-
-def crossings(
-  x: np.ndarray, y: np.ndarray, tails: np.ndarray, heads: np.ndarray, num: int
-) -> np.ndarray:
-  """See geometry_ref.crossings."""
-  counts = np.zeros(num, np.int64)
-  _crossings(x, y, tails, heads, counts)
-  return counts

@@ -1,10 +1,13 @@
-"""Compiled searches over street graphs; `wm.kernels.maps` documents them.
+"""Searches over street graphs, compiled: see `wm.kernels.maps.paths`.
 
-Many searches run at once, one per lane of a vector. Sources that lie together
-settle rows in nearly one order, so rows are relaxed in that order, all lanes
-in one operation, and again only where a neighbour improved. Addition being
-monotone, the least fixed point is what a search alone arrives at, to the last
-bit.
+Many searches run at once, one a lane of a vector: dist[row, lane] is how far
+`row` is from the root of that lane. Sources that lie close together settle
+rows in nearly one order, so rows are relaxed in that order, all lanes in one
+operation, and again only where a neighbour improved. Addition being monotone,
+the least fixed point is what a search alone arrives at, to the last bit.
+
+Edges are (indptr, others[, lengths]): those of row u are the slice
+indptr[u]:indptr[u + 1], all unsigned, which spares a test for negative ones.
 """
 
 from __future__ import annotations
@@ -12,13 +15,12 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from wm.kernels.base import checks
+from wm.kernels.base import pieces
 from wm.kernels.base.jit import njit
-from wm.kernels.base.rng import below, splitmix
+from wm.kernels.base.rng_numba import below, splitmix
 
 HOP_LANES = 256
 LANES = 64
-ATTEMPTS = 1000  # draws of one random walk before it is given up
 _ONE = np.uint32(1)
 
 
@@ -150,7 +152,6 @@ def _permute(out, columns, infinity):
 
 
 def hops(
-  delta: np.ndarray,
   leaving: tuple[np.ndarray, ...],
   entering: tuple[np.ndarray, ...],
   out: np.ndarray,
@@ -159,14 +160,13 @@ def hops(
 
   Infinity is the type's maximum less one, so that one hop more still fits.
   """
-  del delta
   infinity, size = np.iinfo(out.dtype).max - 1, len(out)
   roots = clusters(leaving, entering, np.arange(size, dtype='u4'), HOP_LANES)
-  for some in checks.pieces(-(-size // HOP_LANES), 8):
+  for some in pieces.slices(-(-size // HOP_LANES), 8):
     ends = some.start * HOP_LANES, some.stop * HOP_LANES
     if not _fill_hops(leaving, entering, roots, *ends, out, infinity):
       return False
-  for some in checks.pieces(size):
+  for some in pieces.slices(size):
     _permute(out[some], roots, infinity)
   return True
 
@@ -230,7 +230,8 @@ def _name(into, names, roots, dist, row, found, stuck):
 
 @njit
 def _release(into, names, goal, far, out):
-  """Labels for rows that only level edges leave, in rounds; see paths_ref."""
+  """Labels for rows that only level edges leave, in rounds, by rounds of
+  rows that are settled one after the other; see `ref`."""
   size = len(far)
   settled, found = np.empty(size, np.bool_), np.empty(size, np.int8)
   some = True
@@ -306,7 +307,7 @@ def distances(
   dist: np.ndarray,
   labels: np.ndarray,
 ) -> None:
-  """Fills dist [B, S] and, unless empty, labels [B, S] (see paths_ref).
+  """Fills dist [B, S] and, unless empty, labels [B, S] .
 
   The parallel version is compiled only if asked for.
   """
@@ -316,7 +317,7 @@ def distances(
   places = np.empty(len(rows), np.int64)
   places[np.argsort(together, kind='stable')] = np.argsort(rows, kind='stable')
   edges = out_edges, in_edges, names
-  for some in checks.pieces(-(-len(rows) // LANES), 8 * threads):
+  for some in pieces.slices(-(-len(rows) // LANES), 8 * threads):
     part = slice(some.start * LANES, some.stop * LANES)
     wanted = *edges, together[part], places[part]
     if threads == 1:
@@ -361,16 +362,16 @@ def follow(
 
 @njit
 def random_walks(
-  heads, labels, edges, starts, num, low, high, seed, first
+  heads, labels, edges, starts, num, low, high, seed, first, attempts
 ) -> tuple[np.ndarray, ...]:
-  """Uniform random walks; draws as in paths_ref."""
+  """Uniform random walks: two draws of a stream start it, one is for a step."""
   origins = np.full(num, -1, np.int32)
   walked = np.full((num, high), -1, np.int8)
   lengths = np.zeros(num, np.int32)
   run = splitmix(seed)
   for n in range(num):
     key = splitmix(splitmix(run ^ np.uint64(first + n)))
-    for attempt in range(ATTEMPTS):
+    for attempt in range(attempts):
       draw = attempt * (high + 2)
       row = starts[below(key, draw, len(starts))]
       wanted = low + below(key, draw + 1, high - low + 1)

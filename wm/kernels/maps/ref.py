@@ -1,5 +1,8 @@
-"""Searches over street graphs in plain Python: the specification of
-`wm.kernels.maps`."""
+"""The functions of `wm.kernels.maps` in plain Python: their specification.
+
+They take what those take, unchecked, and return the same to the last bit.
+`reconstruction_ref` specifies `reconstruction`.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,14 @@ import heapq
 import numpy as np
 
 from wm import core
-from wm.kernels.dfa import ref as dfa_ref
+from wm.kernels.base.rng_ref import below, splitmix
+from wm.kernels.maps.paths import ATTEMPTS
 
-ATTEMPTS = 1000  # draws of one random walk before it is given up
 
-
-def hops(
-  delta: np.ndarray,
-  leaving: tuple[np.ndarray, ...],
-  entering: tuple[np.ndarray, ...],
-  out: np.ndarray,
-) -> bool:
-  """Breadth-first search from every row; False where out is too narrow."""
-  del leaving, entering
-  unreachable = np.iinfo(out.dtype).max
-  out[:] = unreachable
+def hops(delta: np.ndarray) -> np.ndarray:
+  """Breadth-first search from every row."""
   heads = [[int(v) for v in row if v >= 0] for row in delta]
+  found = []
   for root in range(len(delta)):
     dist, queue = {root: 0}, [root]
     for row in queue:
@@ -31,29 +26,30 @@ def hops(
         if head not in dist:
           dist[head] = dist[row] + 1
           queue.append(head)
-    if dist[queue[-1]] > unreachable - 3:
-      return False
+    found.append(dist)
+  longest = max(max(dist.values()) for dist in found)
+  dtype = np.uint8 if longest <= 252 else np.uint16
+  out = np.full((len(delta),) * 2, np.iinfo(dtype).max, dtype)
+  for root, dist in enumerate(found):
     out[root, list(dist)] = list(dist.values())
-  return True
+  return out
 
 
-def distances(
-  out_edges: tuple[np.ndarray, ...],
-  in_edges: tuple[np.ndarray, ...],
-  names: np.ndarray,
-  sources: np.ndarray,
-  threads: int,
-  dist: np.ndarray,
-  labels: np.ndarray,
-) -> None:
-  """Dijkstra's algorithm with a heap, from each source.
-
-  With labels [B, S] given, the sources are goals, the searches go against
-  the edges, and `names` are the labels of in_edges.
-  """
-  del threads
-  indptr, heads, lengths = (column.tolist() for column in out_edges)
-  dist[:] = np.inf
+def dijkstra(
+  delta: np.ndarray,
+  lengths: np.ndarray,
+  sources: np.ndarray | None = None,
+  *,
+  reverse: bool = False,
+) -> np.ndarray:
+  """Dijkstra's algorithm with a heap, from each source; one weighting."""
+  edges: list[list[tuple[int, float]]] = [[] for _ in delta]
+  for tail, label in np.argwhere(delta >= 0).tolist():
+    head, length = int(delta[tail, label]), float(lengths[tail, label])
+    here, there = (head, tail) if reverse else (tail, head)
+    edges[here].append((there, length))
+  sources = np.arange(len(delta)) if sources is None else np.asarray(sources)
+  dist = np.full((len(sources), len(delta)), np.inf)
   for source, far in zip(sources.tolist(), dist, strict=True):
     far[source] = 0.0
     heap = [(0.0, source)]
@@ -61,48 +57,51 @@ def distances(
       here, row = heapq.heappop(heap)
       if here > far[row]:
         continue
-      for e in range(indptr[row], indptr[row + 1]):
-        if here + lengths[e] < far[heads[e]]:
-          far[heads[e]] = here + lengths[e]
-          heapq.heappush(heap, (here + lengths[e], heads[e]))
-  if len(labels):
-    _first_labels((*in_edges, names), dist, sources, labels)
+      for other, length in edges[row]:
+        if here + length < far[other]:
+          far[other] = here + length
+          heapq.heappush(heap, (here + length, other))
+  return dist
 
 
-def _first_labels(
-  edges: tuple[np.ndarray, ...],
-  dist: np.ndarray,
-  goals: np.ndarray,
-  labels: np.ndarray,
-) -> None:
-  """Fills labels [G, S] with the lowest label of a shortest route's first edge.
+def to_goals(
+  delta: np.ndarray, lengths: np.ndarray, goals: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """Distances, and the lowest label of a shortest route's first edge.
 
-  Edges too short to tell lead to rows equally far: a row that only these
-  leave takes the lowest label of the fewest of them to a row with a nearer
-  one, so that routes never run in circles.
+  Edges so short that rounding loses them lead to rows that are equally far. A
+  row that only such edges leave takes, in rounds, the lowest label that leads
+  to a row settled in an earlier round, so that routes never run in circles.
   """
-  indptr, heads, lengths, names = (column.tolist() for column in edges)
-  labels[:] = core.DEAD
-  for far, goal, out in zip(dist.tolist(), goals.tolist(), labels, strict=True):
-    best = []
-    for row in range(len(far)):
-      leaving = range(indptr[row], indptr[row + 1])
-      ways = [(lengths[e] + far[heads[e]], e) for e in leaving]
-      least = min(ways, default=(np.inf, 0))[0]
-      best.append([e for way, e in ways if way == least < np.inf])
-      nearer = [e for e in best[row] if far[heads[e]] < far[row]]
+  dist = dijkstra(delta, lengths, goals, reverse=True)
+  labels = np.full(dist.shape, core.DEAD, np.int8)
+  edges = [
+    [(k, v, float(lengths[u, k])) for k, v in enumerate(heads) if v >= 0]
+    for u, heads in enumerate(delta.tolist())
+  ]
+  for far, goal, out in zip(dist, goals, labels, strict=True):
+    # By row: label and head of the edges that start a shortest route.
+    best = [
+      [(k, v) for k, v, length in edges[u] if length + far[v] == far[u]]
+      if far[u] < np.inf
+      else []
+      for u in range(len(delta))
+    ]
+    for row, ways in enumerate(best):
+      nearer = [label for label, head in ways if far[head] < far[row]]
       if nearer and row != goal:
-        out[row] = names[nearer[0]]
-    settled = (out >= 0).tolist()
+        out[row] = nearer[0]
+    settled = out >= 0
     settled[goal] = ready = True
     while ready:
       ready = {}
-      for row in range(len(far)):
-        level = [e for e in best[row] if settled[heads[e]]]
+      for row, ways in enumerate(best):
+        level = [label for label, head in ways if settled[head]]
         if level and not settled[row]:
-          ready[row] = names[level[0]]
+          ready[row] = level[0]
       for row, label in ready.items():
         out[row], settled[row] = label, True
+  return dist, labels
 
 
 def follow(
@@ -111,11 +110,11 @@ def follow(
   origins: np.ndarray,
   index: np.ndarray,
   goals: np.ndarray,
-  labels: np.ndarray,
-  moves: np.ndarray,
-) -> None:
+  most: int,
+) -> tuple[np.ndarray, np.ndarray]:
   """Follows tables to goals; one move beyond the columns marks the longer."""
-  most = labels.shape[1]
+  labels = np.full((len(origins), most), core.DEAD, np.int8)
+  moves = np.empty(len(origins), np.int32)
   for b, row in enumerate(origins):
     route = []
     while row != goals[index[b]] and len(route) <= most:
@@ -128,40 +127,101 @@ def follow(
     if row != goals[index[b]] and len(route) <= most:
       moves[b], route = core.DEAD, []
     labels[b, : len(route)] = route[:most]
+  return labels, moves
+
+
+def shortest_routes(
+  delta: np.ndarray,
+  lengths: np.ndarray,
+  origins: np.ndarray,
+  destinations: np.ndarray,
+  most: int,
+) -> tuple[np.ndarray, np.ndarray]:
+  """One table of routes for each destination asked for."""
+  goals, index = np.unique(destinations, return_inverse=True)
+  table = to_goals(delta, lengths, goals)[1]
+  return follow(delta, table, origins, index, goals, most)
 
 
 def random_walks(
-  heads: np.ndarray,
-  labels: np.ndarray,
-  edges: np.ndarray,
-  starts: np.ndarray,
+  delta: np.ndarray,
   num: int,
   low: int,
   high: int,
-  seed: np.uint64,
-  first: int,
+  seed: int,
+  *,
+  first: int = 0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Draws 2 of a walk's stream give origin and length, the others edges.
-
-  heads, labels: [S, A], those of a row's edges first; edges: [S] how many.
-  """
+  """Two draws of a walk's stream give origin and length, the others edges."""
+  labels = [np.flatnonzero(row >= 0) for row in delta]
+  starts = [row for row in range(len(delta)) if len(labels[row])]
   origins = np.full(num, core.DEAD, np.int32)
   walked = np.full((num, high), core.DEAD, np.int8)
   lengths = np.zeros(num, np.int32)
   for n in range(num):
-    key = dfa_ref.splitmix(dfa_ref.splitmix(int(seed)) ^ (first + n))
+    key = splitmix(splitmix(seed) ^ (first + n))
     for attempt in range(ATTEMPTS):
       draw = attempt * (high + 2)
-      row = starts[dfa_ref.below(key, draw, len(starts))]
-      wanted = low + dfa_ref.below(key, draw + 1, high - low + 1)
+      row = starts[below(key, draw, len(starts))]
+      wanted = low + below(key, draw + 1, high - low + 1)
       origins[n], steps = row, 0
-      while steps < wanted and edges[row]:
-        edge = dfa_ref.below(key, draw + 2 + steps, int(edges[row]))
-        walked[n, steps] = labels[row, edge]
-        row = heads[row, edge]
+      while steps < wanted and len(labels[row]):
+        edge = below(key, draw + 2 + steps, len(labels[row]))
+        walked[n, steps] = labels[row][edge]
+        row = delta[row, walked[n, steps]]
         steps += 1
       if steps >= low:
         lengths[n] = steps
         break
       walked[n] = core.DEAD
   return origins, walked, lengths
+
+
+# Geometry.
+
+
+def within(
+  lat: np.ndarray, lon: np.ndarray, reach: float, radius: float
+) -> tuple[np.ndarray, np.ndarray]:
+  """Distances from each node to all."""
+  offsets, nodes = [0], []
+  for here in range(len(lat)):
+    apart = _distance(lat[here], lon[here], lat, lon, radius)
+    nodes.append(np.flatnonzero(apart <= reach))
+    offsets.append(offsets[-1] + len(nodes[-1]))
+  return np.array(offsets, np.int64), np.concatenate(nodes).astype(np.int32)
+
+
+def _distance(
+  lat_a: float,
+  lon_a: float,
+  lat_b: np.ndarray,
+  lon_b: np.ndarray,
+  radius: float,
+) -> np.ndarray:
+  """Great-circle distance (haversine), degrees in, unit of `radius` out."""
+  rad = np.pi / 180
+  across = np.sin((lat_b - lat_a) * (rad / 2)) ** 2
+  along = np.sin((lon_b - lon_a) * (rad / 2)) ** 2
+  chord = across + np.cos(lat_a * rad) * np.cos(lat_b * rad) * along
+  return 2 * radius * np.arcsin(np.sqrt(np.minimum(chord, 1)))
+
+
+def crossings(
+  x: np.ndarray, y: np.ndarray, tails: np.ndarray, heads: np.ndarray, num: int
+) -> np.ndarray:
+  """All pairs, by the sides that ends lie on."""
+
+  def side(a: int, b: int, c: int) -> float:
+    return (x[b] - x[a]) * (y[c] - y[a]) - (y[b] - y[a]) * (x[c] - x[a])
+
+  counts = np.zeros(num, np.int64)
+  for i in range(num):
+    a, b = tails[i], heads[i]
+    for c, d in zip(tails, heads, strict=True):
+      if len({a, b, c, d}) == 4:
+        counts[i] += (
+          side(a, b, c) * side(a, b, d) < 0
+          and side(c, d, a) * side(c, d, b) < 0
+        )
+  return counts

@@ -1,8 +1,9 @@
-"""Othello in plain Python: the specification of `wm.kernels.othello`.
+"""The functions of `wm.kernels.othello` in plain Python: their specification.
 
-Rays are walked square by square. A position is (black, white, side) as plain
-integers; `squares` is a word of the squares that moves may be made on, the
-four of the centre left out.
+They take what those take, unchecked, and return the same to the bit. Rays are
+walked square by square. A position is (black, white, side) as plain integers;
+`squares` is a word of the squares that moves may be made on, the four of the
+centre left out.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from wm.kernels.dfa.ref import below, splitmix
+from wm import core
+from wm.kernels.base.rng_ref import below, splitmix
+from wm.kernels.othello import rules
 
 Position = tuple[int, int, int]
 
@@ -86,11 +89,12 @@ def _packed(positions: list[Position]) -> tuple[np.ndarray, ...]:
 
 
 def legal(
-  black: np.ndarray, white: np.ndarray, side: np.ndarray, squares: int
+  black: np.ndarray, white: np.ndarray, side: np.ndarray, size: int = 8
 ) -> np.ndarray:
   """Legal squares of each position."""
+  squares = int(rules.mask(size))
   rows = _unpacked(black, white, side)
-  return np.array([_legal(row, int(squares)) for row in rows], np.uint64)
+  return np.array([_legal(row, squares) for row in rows], np.uint64)
 
 
 def advance(
@@ -98,54 +102,48 @@ def advance(
   white: np.ndarray,
   side: np.ndarray,
   bits: np.ndarray,
-  squares: int,
+  size: int = 8,
 ) -> tuple[np.ndarray, ...]:
   """Positions after one move each; unchanged where it is illegal."""
-  after, ok = [], []
-  for *position, square in _unpacked(black, white, side, bits):
+  squares, after, ok = int(rules.mask(size)), [], []
+  for *position, square in _unpacked(black, white, side, np.asarray(bits)):
     fine = 0 <= square < 64
-    fine = fine and bool(_legal(tuple(position), int(squares)) >> square & 1)
+    fine = fine and bool(_legal(tuple(position), squares) >> square & 1)
     ok.append(fine)
-    after.append(
-      _after(tuple(position), square, int(squares)) if fine else position
-    )
+    after.append(_after(tuple(position), square, squares) if fine else position)
   return (*_packed(after), np.array(ok, bool))
 
 
-def _line(tokens: list[int], bits: np.ndarray, squares: int) -> list[Position]:
+def _line(tokens: list[int], size: int) -> list[Position]:
   """The start, and where each token leads before the first illegal one."""
-  line = [_START]
+  line, bits = [_START], rules.squares(size)
   for token in tokens:
     square = int(bits[token - 1]) if 1 <= token <= len(bits) else 64
-    if not _legal(line[-1], squares) >> square & 1:
+    if not _legal(line[-1], int(rules.mask(size))) >> square & 1:
       break
-    line.append(_after(line[-1], square, squares))
+    line.append(_after(line[-1], square, int(rules.mask(size))))
   return line
 
 
 def replay(
-  tokens: np.ndarray, lengths: np.ndarray, bits: np.ndarray, squares: int
+  tokens: np.ndarray, lengths: np.ndarray, size: int = 8
 ) -> tuple[np.ndarray, ...]:
   """Plays rows of tokens from the start, up to the first illegal one."""
-  rows = zip(tokens.tolist(), lengths.tolist(), strict=True)
-  found = [_line(row[:length], bits, int(squares)) for row, length in rows]
+  rows = zip(np.asarray(tokens).tolist(), lengths, strict=True)
+  found = [_line(row[:length], size) for row, length in rows]
   steps = np.array([len(line) - 1 for line in found], np.int32)
   return (steps, *_packed([line[-1] for line in found]))
 
 
 def replay_labels(
-  tokens: np.ndarray,
-  lengths: np.ndarray,
-  bits: np.ndarray,
-  squares: int,
-  size: int,
+  tokens: np.ndarray, lengths: np.ndarray, size: int = 8
 ) -> np.ndarray:
   """Labels after each token of rows; 0 from the first illegal one on."""
   labels = np.zeros((*tokens.shape, size * size + 1), np.uint8)
   inside = range(4 - size // 2, 4 + size // 2)
   cells = [8 * row + column for row in inside for column in inside]
   for n, (row, length) in enumerate(zip(tokens.tolist(), lengths, strict=True)):
-    for k, position in enumerate(_line(row[:length], bits, int(squares))[1:]):
+    for k, position in enumerate(_line(row[:length], size)[1:]):
       black, white, side = position
       labels[n, k, -1] = side
       for place, cell in enumerate(cells):
@@ -153,42 +151,27 @@ def replay_labels(
   return labels
 
 
-def play_uniform(
-  num: int,
-  seed: int,
-  first: int,
-  token_of: np.ndarray,
-  length: int,
-  squares: int,
-) -> tuple[np.ndarray, np.ndarray]:
-  """Games whose every move is uniform over the legal ones."""
-  shape = 0, [], 0
-  return play(num, seed, first, token_of, length, squares, 0, 1 << 32, 0, shape)
-
-
 def play(
   num: int,
   seed: int,
-  first: int,
-  token_of: np.ndarray,
-  length: int,
-  squares: int,
-  policy: int,
-  noise: int,
-  depth: int,
-  shape: tuple,
+  first: int = 0,
+  size: int = 8,
+  policy: str = 'uniform',
+  noise: float = 0.0,
+  depth: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Games by policy 1 greedy, 2 mobility, 3 search."""
-  tokens = np.zeros((num, length), np.int32)
+  """Move k takes draw k of its game's stream, its noise draw 64 + k."""
+  squares, token_of = int(rules.mask(size)), rules.tokens_of(size)
+  tokens = np.zeros((num, len(rules.squares(size))), np.int32)
   lengths = np.zeros(num, np.int32)
-  squares = int(squares)
   for n in range(num):
-    mixed = splitmix(int(seed)) ^ (int(first) + n)
+    mixed = splitmix(seed & (2**64 - 1)) ^ (first + n)
     position = _START
     while moves := _set(_legal(position, squares)):
       ply = int(lengths[n])
-      if below(mixed, _NOISE + ply, 1 << 32) >= noise:
-        moves = _favoured(position, moves, squares, policy, depth, shape)
+      noisy = below(mixed, _NOISE + ply, 1 << 32) < int(noise * 2**32)
+      if policy != 'uniform' and not noisy:
+        moves = _favoured(position, moves, size, policy, depth)
       square = moves[below(mixed, ply, len(moves))]
       tokens[n, ply] = token_of[square]
       lengths[n] += 1
@@ -197,127 +180,139 @@ def play(
 
 
 def _favoured(
-  position: Position,
-  moves: list[int],
-  squares: int,
-  policy: int,
-  depth: int,
-  shape: tuple,
+  position: Position, moves: list[int], size: int, policy: str, depth: int
 ) -> list[int]:
   """The moves among which the policy draws."""
   own, opp = _own(position)
-  worth = []
+  squares, worth = int(rules.mask(size)), []
   for square in moves:
     turned = _turned(own, opp, square)
     after = _after(position, square, squares)
-    if policy == 1:
+    if policy == 'greedy':
       worth.append(turned.bit_count())
-    elif policy == 2:
+    elif policy == 'mobility':
       left = _moves(opp & ~turned, own | turned | 1 << square, squares)
       worth.append(-left.bit_count())
     else:
       sign = 1 if position[2] == 0 else -1
-      worth.append(sign * _minimax(after, squares, depth - 1, shape))
+      worth.append(sign * _minimax(after, size, depth - 1))
   best = [m for m, w in zip(moves, worth, strict=True) if w == max(worth)]
-  return best[:1] if policy == 3 else best
+  return best[:1] if policy == 'search' else best
 
 
-def _minimax(position: Position, squares: int, depth: int, shape: tuple) -> int:
+def _minimax(position: Position, size: int, depth: int) -> int:
   """Worth to black after `depth` more plies of best play."""
   if depth == 0 or position[2] == 2:
-    return _judged(position, squares, shape)
+    return _judged(position, size)
+  squares = int(rules.mask(size))
   found = [
-    _minimax(_after(position, square, squares), squares, depth - 1, shape)
+    _minimax(_after(position, square, squares), size, depth - 1)
     for square in _set(_legal(position, squares))
   ]
   return max(found) if position[2] == 0 else min(found)
 
 
-def _judged(position: Position, squares: int, shape: tuple) -> int:
+def _judged(position: Position, size: int) -> int:
   """Worth to black, by what `othello.play` lists."""
   black, white, side = position
-  corners, beside, late = int(shape[0]), shape[1], shape[2]
   discs = black.bit_count() - white.bit_count()
   if side == 2:
     return 1000 * discs
-  worth = discs if (black | white).bit_count() >= late else -discs
+  late = 4 * (black | white).bit_count() >= 3 * size * size
+  worth = discs if late else -discs
+  low, high = 4 - size // 2, 3 + size // 2
+  ends = (low, 1), (high, -1)
   for own, opp, sign in ((black, white, 1), (white, black, -1)):
-    worth += sign * 32 * (own & corners).bit_count()
-    worth += sign * 4 * _moves(own, opp, squares).bit_count()
-    for corner, risky in beside:
-      free = not (own | opp) >> int(corner) & 1
-      worth -= sign * 12 * (free and own >> int(risky) & 1)
+    worth += sign * 4 * _moves(own, opp, int(rules.mask(size))).bit_count()
+    for row, down in ends:
+      for column, right in ends:
+        corner, risky = 8 * row + column, 8 * (row + down) + column + right
+        worth += sign * 32 * (own >> corner & 1)
+        free = not (own | opp) >> corner & 1
+        worth -= sign * 12 * (free and own >> risky & 1)
   return worth
 
 
 def count(
-  black: int, white: int, side: int, depth: int, squares: int
+  black: int, white: int, side: int, depth: int, size: int = 8
 ) -> list[int]:
   """Legal sequences of lengths 1..depth, level by level."""
-  counts, level = [], [(int(black), int(white), int(side))]
+  squares = int(rules.mask(size))
+  counts, level = [], [tuple(int(np.ravel(c)[0]) for c in (black, white, side))]
   for _ in range(depth):
     level = [
-      _after(position, square, int(squares))
+      _after(position, square, squares)
       for position in level
-      for square in _set(_legal(position, int(squares)))
+      for square in _set(_legal(position, squares))
     ]
     counts.append(len(level))
   return counts
 
 
+def _product(
+  one: Position, two: Position, depth: int, size: int
+) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+  """Boundary and interior of a pair, as tokens, level by level."""
+  squares, token_of = int(rules.mask(size)), rules.tokens_of(size)
+  level, outer, inner = [(one, two, ())], [], []
+  for _ in range(depth):
+    deeper = []
+    for one, two, path in level:
+      others = _legal(two, squares)
+      for square in _set(_legal(one, squares)):
+        longer = (*path, int(token_of[square]))
+        if not others >> square & 1:
+          outer.append(longer)
+          continue
+        inner.append(longer)
+        pair = (_after(p, square, squares) for p in (one, two))
+        deeper.append((*pair, longer))
+    level = deeper
+  return outer, inner
+
+
+def _pair(first: rules.Position, second: rules.Position) -> list[Position]:
+  return [tuple(int(np.ravel(c)[0]) for c in p) for p in (first, second)]
+
+
 def boundary(
-  black: np.ndarray,
-  white: np.ndarray,
-  side: np.ndarray,
-  depth: int,
-  squares: int,
-  token_of: np.ndarray,
-  listing: bool,
-  through: bool = False,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Elements in order of tokens, their lengths, counts by length [2, depth]."""
-  del listing, through
-  found: list[tuple[int, ...]] = []
-  counts = np.zeros((2, depth), np.int64)
-
-  def search(one: Position, two: Position, path: tuple[int, ...]) -> None:
-    """Appends what `one` alone may play after `path`."""
-    moves = _legal(one, int(squares)), _legal(two, int(squares))
-    for square in _set(moves[0]):
-      longer = (*path, int(token_of[square]))
-      both = moves[1] >> square & 1
-      counts[both, len(path)] += 1
-      if not both:
-        found.append(longer)
-      elif len(longer) < depth:
-        nexts = (_after(p, square, int(squares)) for p in (one, two))
-        search(*nexts, longer)
-
-  search(*_unpacked(black, white, side), ())
-  found.sort()
-  lengths = np.array([len(path) for path in found], np.int64)
-  rows = np.zeros((len(found), depth), np.uint8)
+  first: rules.Position, second: rules.Position, depth: int, size: int = 8
+) -> core.Boundary:
+  """Suffixes of the boundary; shorter ones first, then in order of tokens."""
+  found, _ = _product(*_pair(first, second), depth, size)
+  found.sort(key=lambda path: (len(path), path))
+  rows = np.zeros((len(found), depth), np.int32)
   for n, path in enumerate(found):
     rows[n, : len(path)] = path
-  return rows, lengths, counts
+  lengths = np.array([len(path) for path in found], np.int32)
+  return core.Boundary(np.array([0, len(found)]), rows, lengths)
 
 
-def orders(
+def boundary_sizes(
+  first: rules.Position,
+  second: rules.Position,
+  depth: int,
+  size: int = 8,
+  *,
+  interior: bool = False,
+) -> list[int]:
+  """Sizes of boundary or interior, by listing."""
+  found = _product(*_pair(first, second), depth, size)[int(interior)]
+  return [sum(len(p) <= bound for p in found) for bound in range(1, depth + 1)]
+
+
+def transpositions(
   tokens: np.ndarray,
   lengths: np.ndarray,
   seeds: np.ndarray,
-  bits: np.ndarray,
-  token_of: np.ndarray,
-  squares: int,
-  sweeps: int,
-  window: int,
-  opening: int,
+  size: int = 8,
+  sweeps: int = 3,
+  window: int = 6,
+  opening: int = 11,
 ) -> np.ndarray:
   """A Gibbs chain over the orders of each row's moves."""
-  del token_of
   out = np.zeros(tokens.shape, np.int32)
-  rows = _unpacked(lengths, seeds)
-  for n, (length, seed) in enumerate(rows):
+  for n, (length, seed) in enumerate(_unpacked(lengths, seeds)):
     line = tokens[n, :length].tolist()
     starts = 1 if length <= opening else max(length - window + 1, 1)
     draws = min(sweeps, 1) if starts == 1 else sweeps * starts
@@ -325,24 +320,19 @@ def orders(
       mixed = splitmix(seed) ^ draw
       low = below(mixed, 0, starts)
       high = low + min(opening if low == 0 else window, length)
-      line[low:high] = _reordered(line, low, high, mixed, bits, int(squares))
+      line[low:high] = _reordered(line, low, high, mixed, size)
     out[n, :length] = line
   return out
 
 
 def _reordered(
-  line: list[int],
-  low: int,
-  high: int,
-  mixed: int,
-  bits: np.ndarray,
-  squares: int,
+  line: list[int], low: int, high: int, mixed: int, size: int
 ) -> list[int]:
   """The window's tokens in one of the orders that keep what follows."""
-  path = _line(line[:high], bits, squares)
+  path = _line(line[:high], size)
   before, after = path[low], path[high]
   num, held = 0, line[low:high]
-  for order, position in _orders(before, sorted(held), bits, squares):
+  for order, position in _orders(before, sorted(held), size):
     if position == after:
       num += 1
       if below(mixed, num, num) == 0:
@@ -351,15 +341,17 @@ def _reordered(
 
 
 def _orders(
-  position: Position, left: list[int], bits: np.ndarray, squares: int
+  position: Position, left: list[int], size: int
 ) -> Iterator[tuple[list[int], Position]]:
   """Legal orders of the tokens, ascending, and where they lead."""
   if not left:
     yield [], position
+  squares = int(rules.mask(size))
   for token in left:
-    square = int(bits[token - 1])
+    square = int(rules.squares(size)[token - 1])
     if _legal(position, squares) >> square & 1:
       rest = [other for other in left if other != token]
-      after = _after(position, square, squares)
-      for order, reached in _orders(after, rest, bits, squares):
+      for order, reached in _orders(
+        _after(position, square, squares), rest, size
+      ):
         yield [token, *order], reached

@@ -1,4 +1,4 @@
-"""Othello's rules compiled by Numba; `wm.kernels.othello` documents them.
+"""Othello's rules, compiled: see `wm.kernels.othello.rules`.
 
 Inside, a position is (own, opp, side): the mover's discs, the other's, and
 who moves; once the game is over (side 2), own is black. A ray wraps around
@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from wm.kernels.base.bits import bit, lowest, nth, popcount, without_lowest
+from wm.kernels.base.bits_numba import bit, lowest, popcount, without_lowest
 from wm.kernels.base.jit import njit
-from wm.kernels.base.rng import below, splitmix
 
 # Moves that one call of a search makes, in a fraction of a second.
 NODES = 1 << 23
@@ -189,25 +188,6 @@ def replay_labels(tokens, lengths, bits, squares, size) -> np.ndarray:
           labels[n, k, row * size + column] = disc
       labels[n, k, size * size] = side
   return labels
-
-
-@njit
-def play_uniform(num, seed, first, token_of, length, squares) -> tuple:
-  """Games whose every move is uniform over the legal ones."""
-  tokens = np.zeros((num, length), np.int32)
-  lengths = np.zeros(num, np.int32)
-  mixed = splitmix(seed)
-  for n in range(num):
-    stream = splitmix(mixed ^ np.uint64(first + n))
-    own, opp, side, moves = opened(squares)
-    ply = 0
-    while moves != _NONE:
-      square = nth(moves, below(stream, ply, popcount(moves)))
-      tokens[n, ply] = token_of[square]
-      own, opp, side, moves = step(own, opp, side, bit(square), squares)
-      ply += 1
-    lengths[n] = ply
-  return tokens, lengths
 
 
 def count(black, white, side, depth, squares) -> np.ndarray:

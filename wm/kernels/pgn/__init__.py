@@ -1,128 +1,23 @@
-"""Front door to PGN: where games, tags and moves lie in a text.
+"""PGN: where games, tags and moves lie in a text.
 
-A game is a run of tag lines, `[Name "value"]`, and the move text after them.
-A line starts a new game where
-
-  - it is a tag line, and the game under way has move text or, where this is
-    an Event tag, has one already; or
-  - it is move text after a result: games without tags.
-
-A line in a comment is neither, but for `[Event "`: then the comment was never
-closed. In move text that has no result yet, what starts with '[' and does not
-look like a tag is move text.
-
-`backend` names the implementation: 'numba' compiled, 'ref' plain Python (the
-specification).
+games        splits a text into games, reads their moves
+games_numba  its compiled form; `ref` is the same in plain Python
 """
 
-from __future__ import annotations
-
-import functools
-from typing import NamedTuple
-
-import numpy as np
-
-from wm import core
-from wm.kernels.base import checks
-
-_backend = functools.partial(
-  checks.backend, __package__, numba='games_numba', ref='ref'
+from wm.kernels.pgn.games import Moves, Text, read, split
+from wm.kernels.pgn.layout import (
+  BROKEN,
+  END,
+  FEN,
+  FLAGS,
+  MOVES,
+  NAMES,
+  OPEN,
+  OVER,
+  SETUP,
+  SITE,
+  START,
+  TAGS,
+  VARIANT,
+  WIDTH,
 )
-
-# Columns of `Text.games`: bytes where a game starts, its move text starts and
-# it ends; tags that could be read; FLAGS; first and last + 1 byte of the
-# values of some tags, both 0 where a game has no such tag.
-START, MOVES, END, TAGS, FLAGS = range(5)
-NAMES = ('site', 'variant', 'fen', 'setup')
-SITE, VARIANT, FEN, SETUP = range(5, 13, 2)
-WIDTH = 13
-
-# Bits of FLAGS: a tag could not be read; a comment or variation is not closed;
-# the game has its result.
-BROKEN, OPEN, OVER = 1, 2, 4
-
-
-class Text(NamedTuple):
-  """Games in a text.
-
-  Attributes:
-    games: [N, WIDTH] int64, in order.
-    rest: byte where the text starts that belongs to no whole game yet.
-  """
-
-  games: np.ndarray
-  rest: int
-
-
-class Moves(NamedTuple):
-  """Moves of games, end to end.
-
-  Attributes:
-    moves: [sum of lengths] uint16 packed.
-    lengths: [N] int32, moves read.
-    errors: [N] int8 into chess_san.ERRORS; where it is not 0, reading stopped.
-    words: [N, 2] int64, first and last + 1 byte of the word refused.
-  """
-
-  moves: np.ndarray
-  lengths: np.ndarray
-  errors: np.ndarray
-  words: np.ndarray
-
-
-def _bytes(text: bytes | np.ndarray) -> np.ndarray:
-  if isinstance(text, bytes | bytearray | memoryview):
-    text = np.frombuffer(text, np.uint8)
-  return checks.frozen(text, np.uint8)
-
-
-def split(
-  text: bytes | np.ndarray, final: bool = True, *, backend: str = 'numba'
-) -> Text:
-  """Finds the games of a text, line ends '\\n'.
-
-  Args:
-    text: bytes, or [M] uint8.
-    final: is this the end of the file? If not, the last game and the last
-      line, which may go on, are left as `rest`.
-    backend: 'numba' or 'ref'.
-  """
-  games, rest = _backend(backend).split(_bytes(text), bool(final))
-  return Text(games, int(rest))
-
-
-def read(
-  text: bytes | np.ndarray,
-  firsts: np.ndarray,
-  lasts: np.ndarray,
-  *,
-  backend: str = 'numba',
-) -> Moves:
-  """Reads move text from the standard position, each up to its first error.
-
-  What a word means is said in `chess_san`. Memory is bounded by the text.
-
-  Args:
-    text: bytes, or [M] uint8.
-    firsts: [N] first byte of each game's move text.
-    lasts: [N] last + 1 byte of it.
-    backend: 'numba' or 'ref'.
-  """
-  text = _bytes(text)
-  firsts = checks.frozen(firsts, np.int64)
-  lasts = checks.frozen(lasts, np.int64)
-  inside = firsts.shape == lasts.shape and firsts.ndim == 1
-  if (
-    not inside
-    or not ((firsts >= 0) & (firsts <= lasts) & (lasts <= len(text))).all()
-  ):
-    raise core.InputError(
-      f'spans {firsts.tolist()[:4]}... to {lasts.tolist()[:4]}...; expected '
-      f'one after the other in {len(text)} bytes'
-    )
-  call = _backend(backend).read
-  return Moves(
-    *checks.in_pieces(
-      lambda some: call(text, firsts[some], lasts[some]), len(firsts)
-    )
-  )

@@ -1,4 +1,4 @@
-"""Games, tags and moves of PGN text, compiled; `wm.kernels.pgn` documents."""
+"""Games, tags and moves of PGN text, compiled: see `wm.kernels.pgn.games`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from wm.kernels.chess.attacks_numba import WIDTH as BOARD
 from wm.kernels.chess.board_numba import load, make
 from wm.kernels.chess.layout import start
 from wm.kernels.chess.san_numba import find
-from wm.kernels.chess.words_numba import next_word
-from wm.kernels.pgn import (
+from wm.kernels.chess.san_tokens_numba import next_word
+from wm.kernels.pgn.layout import (
   BROKEN,
   END,
   FLAGS,

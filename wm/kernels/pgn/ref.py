@@ -10,9 +10,9 @@ import re
 
 import numpy as np
 
-from wm.kernels import pgn
-from wm.kernels.chess import layout
-from wm.kernels.chess import san_ref as san
+from wm.kernels.chess import san_ref
+from wm.kernels.pgn import layout
+from wm.kernels.pgn.games import Moves, Text
 
 _TAG_START = re.compile(rb'\[[\0- ]*([A-Za-z0-9_+#=:-]+)[\0- ]*"')
 _VALUE = re.compile(rb'((?:\\.|(?!"[\0- ]*\])[^\\])*)"[\0- ]*\][\0- ]*', re.S)
@@ -26,8 +26,8 @@ class _Game:
   """A game under way: its row, and what its lines have said so far."""
 
   def __init__(self, start: int) -> None:
-    self.row = [0] * pgn.WIDTH
-    self.row[pgn.START] = start
+    self.row = [0] * layout.WIDTH
+    self.row[layout.START] = start
     self.moving = self.comment = self.over = self.event = False
     self.depth = 0
 
@@ -38,12 +38,12 @@ class _Game:
       tag = _TAG_START.match(line, at)
       value = tag and _VALUE.match(line, tag.end())
       if not value:
-        self.row[pgn.FLAGS] |= pgn.BROKEN
+        self.row[layout.FLAGS] |= layout.BROKEN
         return
-      self.row[pgn.TAGS] += 1
+      self.row[layout.TAGS] += 1
       name = tag[1].lower().decode()
-      if name in pgn.NAMES:
-        column = pgn.SITE + 2 * pgn.NAMES.index(name)
+      if name in layout.NAMES:
+        column = layout.SITE + 2 * layout.NAMES.index(name)
         first, last = value.span(1)
         self.row[column : column + 2] = start + first, start + last
       at = value.end()
@@ -51,7 +51,7 @@ class _Game:
   def text(self, line: bytes, start: int) -> None:
     """Notes a line of move text."""
     if not self.moving:
-      self.moving, self.row[pgn.MOVES] = True, start
+      self.moving, self.row[layout.MOVES] = True, start
     at = 0
     if self.comment:
       at = line.find(b'}') + 1
@@ -68,13 +68,13 @@ class _Game:
 
   def closed(self, end: int) -> list[int]:
     """The row of the game, complete."""
-    self.row[pgn.END] = end
+    self.row[layout.END] = end
     if not self.moving:
-      self.row[pgn.MOVES] = end
+      self.row[layout.MOVES] = end
     if self.comment or self.depth:
-      self.row[pgn.FLAGS] |= pgn.OPEN
+      self.row[layout.FLAGS] |= layout.OPEN
     if self.over:
-      self.row[pgn.FLAGS] |= pgn.OVER
+      self.row[layout.FLAGS] |= layout.OVER
     return self.row
 
 
@@ -94,11 +94,11 @@ def _kind(line: bytes, game: _Game | None) -> tuple[bool, bool]:
   return False, game.over and first not in b'{;()$'
 
 
-def split(text: np.ndarray, final: bool) -> tuple[np.ndarray, int]:
+def split(text: bytes, final: bool = True) -> Text:
   """Rows of the games, and where the rest starts."""
-  data, rows, at = text.tobytes(), [], 0
+  rows, at = [], 0
   game = None
-  for line in io.BytesIO(data):
+  for line in io.BytesIO(text):
     if not (final or line.endswith(b'\n')):
       break
     body = line.removesuffix(b'\n')
@@ -114,26 +114,22 @@ def split(text: np.ndarray, final: bool) -> tuple[np.ndarray, int]:
       game.text(body, at)
     at += len(line)
   if game and final:
-    rows.append(game.closed(len(data)))
+    rows.append(game.closed(len(text)))
     game = None
-  rest = game.row[pgn.START] if game else at
-  return np.array(rows, np.int64).reshape(-1, pgn.WIDTH), rest
+  rest = game.row[layout.START] if game else at
+  return Text(np.array(rows, np.int64).reshape(-1, layout.WIDTH), rest)
 
 
-def read(
-  text: np.ndarray, firsts: np.ndarray, lasts: np.ndarray
-) -> tuple[np.ndarray, ...]:
-  """Moves of games end to end, their numbers, errors and refused words."""
-  opening, found = layout.start()[None], []
-  for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
-    part = text[first:last]
-    moves, _, error, words = san.read(part, np.array([0, len(part)]), opening)
-    moves = moves[0][moves[0] >= 0]
-    found.append((moves, error[0], words[0] + (first if error[0] else 0)))
-  moves = [one[0] for one in found]
-  return (
+def read(text: bytes, firsts: np.ndarray, lasts: np.ndarray) -> Moves:
+  """Moves of games end to end, their numbers, errors and refused tokens."""
+  found = [
+    san_ref.read(text[:last], [first, last])
+    for first, last in zip(firsts, lasts, strict=True)
+  ]
+  moves = [one.moves[0, : one.lengths[0]] for one in found]
+  return Moves(
     np.concatenate([np.zeros(0, int), *moves]).astype(np.uint16),
     np.array([len(one) for one in moves], np.int32),
-    np.array([one[1] for one in found], np.int8),
-    np.array([one[2] for one in found], np.int64).reshape(-1, 2),
+    np.array([one.errors[0] for one in found], np.int8),
+    np.array([one.words[0] for one in found], np.int64).reshape(-1, 2),
   )

@@ -282,7 +282,7 @@ class World(chess_states.Labelled, games.GameWorld):
     """See games.GameWorld: a Gibbs chain over windows of plies."""
     used = np.arange(tokens.shape[1]) < lengths[:, None]
     moves = self.packed[np.where(used, tokens, 0)]
-    found = kernels.orders(moves, lengths, seeds)
+    found = kernels.transpositions(moves, lengths, seeds)
     return np.where(used, self._columns[np.maximum(found, 0)], core.PAD)
 
   # Exact answers.

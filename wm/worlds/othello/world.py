@@ -262,9 +262,9 @@ class World(games.GameWorld, core.TracedWorld):
     """See games.GameWorld: a Gibbs chain over windows of moves.
 
     Short rows are drawn exactly, uniform over all their orders; see
-    kernels.othello.orders.
+    kernels.othello.transpositions.
     """
-    return kernels.orders(tokens, lengths, seeds, self.size)
+    return kernels.transpositions(tokens, lengths, seeds, self.size)
 
   def after(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[T, W] states after legal sequences [T, L]."""

@@ -1,0 +1,124 @@
+"""Kernels are kept between runs, but not beyond a change of their sources."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numba
+import pytest
+from numba.core import config
+
+from wm.kernels.base import jit
+
+HELPER = """
+from kernels.base.jit import njit
+@njit
+def step(x): return x + {}
+"""
+ENTRY = """
+from kernels.base.jit import njit
+from kernels.base.helper import step
+@njit
+def run(x): return step(x)
+print(run(1), sum(run.stats.cache_hits.values()))
+"""
+
+
+@pytest.fixture
+def package(tmp_path):
+  """A folder of kernels with a copy of our decorator."""
+  folder = tmp_path / 'kernels'
+  (folder / 'base').mkdir(parents=True)
+  shutil.copy(jit.__file__, folder / 'base' / 'jit.py')
+  (folder / 'base' / 'helper.py').write_text(HELPER.format(1))
+  (folder / 'entry.py').write_text(ENTRY)
+  return folder
+
+
+def ran(package: pathlib.Path, **environ: str) -> tuple[int, int]:
+  """(result, kernels found compiled) of a fresh process."""
+  clean = {k: v for k, v in os.environ.items() if k != 'NUMBA_CACHE_DIR'}
+  done = subprocess.run(
+    [sys.executable, '-m', 'kernels.entry'],
+    cwd=package.parent,
+    env={
+      **clean,
+      'XDG_CACHE_HOME': str(package.parent),
+      # Files are edited within a second, which Python's own cache misses.
+      'PYTHONDONTWRITEBYTECODE': '1',
+      **environ,
+    },
+    capture_output=True,
+    text=True,
+  )
+  assert done.returncode == 0, done.stderr[-2000:]
+  result, hits = done.stdout.split()
+  return int(result), int(hits)
+
+
+def kept(package: pathlib.Path) -> list[pathlib.Path]:
+  """Folders of the entry's kernels."""
+  return list((package.parent / 'wm' / 'kernels').glob('entry-*'))
+
+
+def test_a_second_process_compiles_nothing(package):
+  assert ran(package) == (2, 0)
+  assert ran(package) == (2, 1)
+  assert len(kept(package)) == 1
+
+
+def test_a_changed_helper_in_another_file_is_seen(package):
+  assert ran(package) == (2, 0)
+  (package / 'base' / 'helper.py').write_text(HELPER.format(5))
+  assert ran(package) == (6, 0)
+  (package / 'base' / 'helper.py').write_text(HELPER.format(1))
+  assert ran(package) == (2, 1)
+  assert len(kept(package)) == 2
+
+
+def test_a_change_elsewhere_compiles_nothing_again(package):
+  (package / 'stranger.py').write_text('x = 1\n')
+  assert ran(package) == (2, 0)
+  (package / 'stranger.py').write_text('x = 2\n')
+  assert ran(package) == (2, 1)
+
+
+def test_a_change_two_imports_away_is_seen(package):
+  (package / 'base' / 'amount.py').write_text('AMOUNT = 1\n')
+  helper = 'from kernels.base import amount' + HELPER.format('amount.AMOUNT')
+  (package / 'base' / 'helper.py').write_text(helper)
+  assert ran(package) == (2, 0)
+  (package / 'base' / 'amount.py').write_text('AMOUNT = 7\n')
+  assert ran(package) == (8, 0)
+
+
+def test_folders_that_nobody_uses_are_removed(package):
+  assert ran(package) == (2, 0)
+  (old,) = kept(package)
+  long_ago = old.stat().st_mtime - (jit.KEPT_DAYS + 1) * 86400
+  os.utime(old, (long_ago, long_ago))
+  (package / 'base' / 'helper.py').write_text(HELPER.format(2))
+  assert ran(package) == (3, 0)
+  assert old not in kept(package)
+
+
+def test_numbas_own_setting_goes_first(package):
+  chosen = package.parent / 'chosen'
+  assert ran(package, NUMBA_CACHE_DIR=str(chosen)) == (2, 0)
+  assert [path.name for path in chosen.iterdir()] == ['wm']
+  assert not (package.parent / 'wm').exists()
+
+
+def test_a_folder_that_cannot_be_made_is_no_error(package):
+  blocked = package.parent / 'file'
+  blocked.touch()
+  assert ran(package, XDG_CACHE_HOME=str(blocked))[0] == 2
+
+
+def test_other_functions_of_a_process_keep_their_cache():
+  before = config.CACHE_DIR
+  kernel = jit.njit(lambda x: x)
+  assert before == config.CACHE_DIR
+  assert isinstance(kernel, numba.core.dispatcher.Dispatcher)

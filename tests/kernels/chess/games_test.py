@@ -1,0 +1,257 @@
+"""Games of chess: known states and ends, twins agree, seeds are kept."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wm import core
+from wm.kernels import chess
+from wm.kernels.chess import ref
+from wm.worlds.chess import fen as chess_fen
+
+KIWIPETE = 'r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq -'
+CORNERS = 'r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1'
+
+
+def square(name):
+  return ord(name[0]) - ord('a') + 8 * (int(name[1]) - 1)
+
+
+def packed(text):
+  """Packed ids of moves like 'e2e4 e7e8q'."""
+  return [
+    (square(m[:2]) * 64 + square(m[2:4])) * 5 + ' qrbn'.index(m[4:] or ' ')
+    for m in text.split()
+  ]
+
+
+def replayed(text, fen=chess_fen.START, **kwargs):
+  """Labels [L + 1, 75] of a line of legal moves."""
+  moves = packed(text)
+  start = chess_fen.parse(fen)
+  steps, _ = chess.replay([moves], [len(moves)], start)
+  assert steps[0] == len(moves)
+  return chess.replay_labels([moves], [len(moves)], starts=start, **kwargs)[0]
+
+
+def codes(text, fen=chess_fen.START, stop='claims'):
+  """Names of the outcomes after every move of a line."""
+  moves = packed(text)
+  start = chess_fen.parse(fen)
+  found = chess.outcomes([moves], [len(moves)], stop, start)[0]
+  return [chess.OUTCOMES[code] for code in found]
+
+
+@pytest.mark.parametrize('stop', chess.STOPS)
+@pytest.mark.parametrize(
+  'fen',
+  [
+    chess_fen.START,
+    KIWIPETE,
+    '8/8/3k4/8/8/4K3/8/R6r w - - 97 80',
+    '8/3k4/8/8/3NK3/8/8/6n1 b - - 147 90',
+  ],
+)
+def test_twins_play_the_same_games(fen, stop):
+  start = chess_fen.parse(fen)
+  for ep in ('raw', 'legal'):
+    games = [
+      kernels.play(
+        1, 3, 2, most=12, stop=stop, labels=True, ep=ep, start_row=start
+      )
+      for kernels in (chess, ref)
+    ]
+    for found, expected in zip(*games, strict=True):
+      np.testing.assert_array_equal(found, expected)
+  moves, lengths, last, labels = games[0]
+  for kernels in (chess, ref):
+    judged = kernels.outcomes(moves, lengths, stop, start)
+    assert judged[0, lengths[0]] == last[0]
+    assert (judged[0, : lengths[0]] == 0).all()
+    assert (judged[0, lengths[0] + 1 :] == -1).all()
+    again = kernels.replay_labels(moves, lengths, ep, start)
+    np.testing.assert_array_equal(again, labels)
+
+
+@given(st.integers(0, 2**40), st.integers(1, 5))
+@settings(max_examples=10, deadline=None)
+def test_a_game_depends_on_its_number_alone(seed, first):
+  moves, lengths, last = chess.play(6, seed)
+  part, few, ends = chess.play(2, seed, first)
+  size = min(6 - first, 2)
+  np.testing.assert_array_equal(moves[first : first + 2], part[:size])
+  np.testing.assert_array_equal(lengths[first : first + 2], few[:size])
+  np.testing.assert_array_equal(last[first : first + 2], ends[:size])
+
+
+def test_moves_are_drawn_by_the_stated_hash():
+  moves, lengths, _ = chess.play(3, 11, first=40, most=30)
+  for n in range(3):
+    row = chess.start()[None]
+    for ply in range(lengths[n]):
+      choices, counts = chess.legal(row)
+      draw = int(core.hash64(11, 40 + n, ply)) >> 32
+      assert moves[n, ply] == choices[0, draw * int(counts[0]) >> 32]
+      row, _ = chess.advance(row, moves[n, ply : ply + 1])
+
+
+def test_replay_is_advance_repeated():
+  moves, lengths, _ = chess.play(20, 5, most=80)
+  steps, rows = chess.replay(moves, lengths)
+  np.testing.assert_array_equal(steps, lengths)
+  labels = chess.replay_labels(moves, lengths)
+  here = np.tile(chess.start(), (20, 1))
+  for ply in range(80):
+    going = ply < lengths
+    np.testing.assert_array_equal(chess.labels(here[going]), labels[going, ply])
+    here[going], ok = chess.advance(here[going], moves[going, ply])
+    assert ok.all()
+  np.testing.assert_array_equal(here, rows)
+  assert (rows[:, 10] == lengths).all()
+
+
+def test_replay_stops_at_the_first_illegal_move():
+  moves = packed('e2e4 e7e5 e1e3 d7d5')
+  steps, rows = chess.replay([moves, moves], [4, 2])
+  assert steps.tolist() == [2, 2]
+  np.testing.assert_array_equal(rows[0], rows[1])
+  found = chess.outcomes([moves], [4])[0]
+  assert found.tolist() == [0, 0, 0, -1, -1]
+  assert chess.outcome([moves, moves], [4, 2]).tolist() == [-1, 0]
+
+
+def tail(labels):
+  return labels[64:].tolist()
+
+
+def test_labels_of_the_start():
+  labels = chess.labels(chess.start()[None])[0]
+  assert labels[:8].tolist() == [10, 8, 9, 11, 12, 9, 8, 10]
+  assert labels[56:64].tolist() == [4, 2, 3, 5, 6, 3, 2, 4]
+  assert set(labels[8:16]) == {7}
+  assert set(labels[48:56]) == {1}
+  assert not labels[16:48].any()
+  assert tail(labels) == [0, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1]
+
+
+def test_labels_of_passing_pawns():
+  assert tail(replayed('e2e4')[1]) == [1, 1, 1, 1, 1, 5, 1, 0, 0, 0, 1]
+  assert tail(replayed('e2e4', ep='legal')[1])[5:7] == [0, 0]
+  for ep in ('raw', 'legal'):
+    line = replayed('e2e4 a7a6 e4e5 d7d5 e5d6', ep=ep)
+    assert tail(line[4]) == [0, 1, 1, 1, 1, 4, 2, 0, 0, 0, 3]
+    assert tail(line[5]) == [1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 3]
+    assert line[5][27] == 0
+    assert line[5][19] == 1
+    line = replayed('e2e4 a7a6 e4e5 d7d5 g1f3', ep=ep)
+    assert tail(line[5]) == [1, 1, 1, 1, 1, 0, 0, 0, 1, 0, 3]
+
+
+def test_a_capture_that_opens_the_rank_is_no_en_passant():
+  row = chess_fen.parse('8/8/8/K2pP2r/8/8/8/7k w - d6 0 2')
+  moves, counts = chess.legal(row[None])
+  expected = packed('a5b6 a5a6 a5b5 a5b4 a5a4 e5e6')
+  assert moves[0, : counts[0]].tolist() == sorted(expected)
+  assert chess.labels(row[None])[0, 69:71].tolist() == [4, 2]
+  assert chess.labels(row[None], 'legal')[0, 69:71].tolist() == [0, 0]
+  plain = row.copy()
+  plain[8] &= 31
+  assert chess.keys(row[None]) == chess.keys(plain[None])
+
+
+def test_labels_of_castling():
+  line = replayed('e1g1 e8c8', CORNERS)
+  assert tail(line[1])[1:5] == [0, 0, 1, 1]
+  assert line[1][72] == 1
+  assert tail(line[2]) == [0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 2]
+  assert line[2][:8].tolist() == [0, 0, 12, 10, 0, 0, 0, 10]
+  line = replayed('h1h8', CORNERS)
+  assert tail(line[1])[1:5] == [0, 1, 0, 1]
+  assert line[1][72] == 0
+  assert tail(replayed('a1b1', CORNERS)[1])[1:5] == [1, 0, 1, 1]
+
+
+def test_labels_of_promotion():
+  fen = '1n2k3/P7/8/8/8/8/8/4K3 w - - 5 40'
+  taken, ahead = replayed('a7b8n', fen)[1], replayed('a7a8q', fen)[1]
+  assert taken[1] == 2
+  assert taken[72] == 0
+  assert ahead[0] == 5
+  assert ahead[1] == 8
+  assert ahead[72] == 0
+  assert ahead[74] == 40
+
+
+def test_labels_of_counters():
+  fen = '4k3/8/8/8/8/8/8/4K2R w K - 255 300'
+  line = replayed('e1e2 e8e7', fen)
+  assert tail(line[1]) == [1, 0, 0, 0, 0, 0, 0, 1, 0, 1, 44]
+  assert tail(line[2])[7:] == [1, 1, 1, 45]
+  line = replayed('e1e2 e8e7', '4k3/8/8/8/8/8/8/4K3 w - - 65535 65535')
+  assert tail(line[2])[7:] == [255, 255, 255, 255]
+
+
+def test_repetition_is_claimed_before_it_happens():
+  shuffle = ' '.join(['g1f3 g8f6 f3g1 f6g8'] * 4)
+  found = codes(shuffle)
+  assert found[:7] == ['none'] * 7
+  assert found[7:] == ['threefold_repetition'] * 9 + ['fivefold_repetition']
+  found = codes(shuffle, stop='automatic')
+  assert found == ['none'] * 16 + ['fivefold_repetition']
+  assert codes(shuffle, stop='moves') == ['none'] * 17
+
+
+def test_lost_rights_make_another_position():
+  # With the rights kept a draw could be claimed after 7 moves.
+  around = ' '.join(['h1g1 h8g8 g1h1 g8h8'] * 3)
+  found = codes(around, CORNERS)
+  assert found[:9] == ['none'] * 9
+  assert found[9:] == ['threefold_repetition'] * 4
+
+
+def test_the_fifty_move_rule():
+  fen = '8/8/3k4/8/8/4K3/8/R7 w - - {} 80'
+  line = 'a1a2 d6d5 a2a3 d5d6'
+  found = codes(line, fen.format(97))
+  assert found == ['none', 'none'] + ['fifty_moves'] * 3
+  found = codes(line, fen.format(147), 'automatic')
+  assert found == ['none'] * 3 + ['seventyfive_moves'] * 2
+
+
+def test_no_claim_by_a_move_that_leaves_no_reply():
+  # Whatever white plays, black is mated or has no move.
+  fen = '8/8/3Q4/8/8/3Q4/4R3/K1k5 w - - {} 80'
+  assert codes('', fen.format(99)) == ['none']
+  assert codes('', fen.format(100)) == ['fifty_moves']
+  reply = '8/8/3Q4/8/8/3Q4/8/K1k5 w - - 99 80'
+  assert codes('', reply) == ['fifty_moves']
+
+
+@pytest.mark.parametrize(
+  ('fen', 'name'),
+  [
+    ('8/8/3k4/8/8/4K3/8/8 w - - 0 1', 'insufficient_material'),
+    ('8/8/3k4/8/8/4K3/6N1/8 w - - 0 1', 'insufficient_material'),
+    ('8/8/3k4/8/8/4K3/6NN/8 w - - 0 1', 'none'),
+    ('8/8/3k4/6n1/8/4K3/6N1/8 w - - 0 1', 'none'),
+    ('8/8/3k4/6b1/8/3K4/5B2/8 w - - 0 1', 'insufficient_material'),
+    ('8/8/3k4/6b1/8/3K4/6B1/8 b - - 0 1', 'none'),
+    ('8/8/3k4/5b2/8/4K3/6B1/8 w - - 0 1', 'insufficient_material'),
+    ('8/8/3k4/8/8/4K3/6P1/8 w - - 0 1', 'none'),
+    ('8/8/8/8/8/5k2/5q2/7K w - - 0 1', 'stalemate'),
+    ('8/8/8/8/8/5k2/6q1/7K w - - 0 1', 'checkmate'),
+    ('7k/8/6KB/8/8/8/8/8 b - - 0 1', 'insufficient_material'),
+    ('k7/8/1K6/8/8/8/8/8 b - - 200 200', 'insufficient_material'),
+  ],
+)
+def test_positions_that_end_a_game(fen, name):
+  assert codes('', fen) == [name]
+
+
+def test_history_is_counted_where_it_is_known():
+  row = chess.start()
+  for known, then in ((0, 1), (7, 8), (chess.UNKNOWN, chess.UNKNOWN)):
+    row[10] = known
+    after, _ = chess.advance(row[None], packed('e2e4'))
+    assert after[0, 10] == then

@@ -1,0 +1,196 @@
+"""Shifted random games: what moves weigh, and what comes of it."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wm import core
+from wm.kernels import chess
+from wm.kernels.chess import policies, ref, rules_ref
+from wm.worlds.chess import fen as chess_fen
+
+KIWIPETE = 'r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq -'
+STARTS = (
+  chess_fen.START,
+  KIWIPETE,
+  '8/P6k/8/3pP3/8/8/p6K/8 w - d6 0 2',
+  'r3k2r/8/8/8/3p4/8/2P1P3/R3K2R w Kq - 97 80',
+)
+SHIFTED = [name for name in chess.POLICIES if name != 'uniform']
+
+
+def square(name):
+  return ord(name[0]) - ord('a') + 8 * (int(name[1]) - 1)
+
+
+def packed(text):
+  return (square(text[:2]) * 64 + square(text[2:4])) * 5 + ' qrbn'.index(
+    text[4:] or ' '
+  )
+
+
+def position(fen):
+  return rules_ref.read(chess_fen.parse(fen))
+
+
+def kinds(fen, move):
+  found = rules_ref.kinds(position(fen), packed(move))
+  return {name for k, name in enumerate(policies.KINDS) if found >> k & 1}
+
+
+@pytest.mark.parametrize(
+  ('fen', 'move', 'wanted'),
+  [
+    (chess_fen.START, 'g1f3', 'shuffle clearing'),
+    (chess_fen.START, 'e2e4', 'pawn'),
+    (KIWIPETE, 'e1g1', 'castling'),
+    (KIWIPETE, 'e1f1', 'forfeit'),
+    (KIWIPETE, 'h1g1', 'shuffle forfeit'),
+    (KIWIPETE, 'd2h6', ''),
+    (KIWIPETE, 'e5f7', 'capture'),
+    (KIWIPETE, 'd5e6', 'pawn capture'),
+    (KIWIPETE, 'a2a4', 'pawn offer'),
+    (KIWIPETE, 'a2a3', 'pawn'),
+    # Rights of the other side, and moves from file to file of the board's
+    # edge, are no business of the mover's.
+    ('r3k2r/8/8/8/8/7p/P7/4K2R w kq - 0 1', 'h1g1', 'shuffle'),
+    ('4k3/8/8/8/7p/8/P7/4K3 w - - 0 1', 'a2a4', 'pawn'),
+    ('4k3/8/8/8/1n6/8/P7/4K3 w - - 0 1', 'a2a4', 'pawn'),
+    ('4k3/8/8/3pP3/8/8/8/4K3 w - d6 0 2', 'e5d6', 'pawn capture passing'),
+    ('4k3/8/8/8/3Pp3/8/8/4K3 b - d3 0 2', 'e4d3', 'pawn capture passing'),
+    ('4k3/3p4/8/4P3/8/8/8/4K3 b - - 0 2', 'd7d5', 'pawn offer'),
+    ('1n2k3/P7/8/8/8/8/8/4K3 w - - 0 1', 'a7a8n', 'pawn promotion'),
+    ('1n2k3/P7/8/8/8/8/8/4K3 w - - 0 1', 'a7b8q', 'pawn promotion capture'),
+    ('r1bqk2r/8/8/8/8/8/8/4K3 b kq - 0 1', 'd8d7', 'clearing'),
+    ('r1bqk2r/8/8/8/8/8/8/4K3 b k - 0 1', 'd8d7', ''),
+    ('r1bqk2r/8/8/8/8/8/8/4K3 b kq - 0 1', 'd8d1', 'clearing'),
+    ('r2qk2r/8/8/8/8/8/8/4K3 b q - 0 1', 'd8c8', ''),
+    ('r2qk2r/8/8/8/8/8/8/4K3 b q - 0 1', 'h8g8', 'shuffle'),
+    ('r2qk2r/8/8/8/8/8/8/4K3 b q - 0 1', 'e8f7', 'forfeit'),
+  ],
+)
+def test_kinds_of_known_moves(fen, move, wanted):
+  assert packed(move) in rules_ref.moves(position(fen))
+  assert kinds(fen, move) == set(wanted.split())
+
+
+@pytest.mark.parametrize('policy', SHIFTED)
+@pytest.mark.parametrize('fen', STARTS)
+def test_twins_play_the_same_games(fen, policy):
+  games = [
+    kernels.play(
+      2, 8, 3, most=24, policy=policy, start_row=chess_fen.parse(fen)
+    )
+    for kernels in (chess, ref)
+  ]
+  for found, expected in zip(*games, strict=True):
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize('policy', SHIFTED)
+@pytest.mark.parametrize('fen', STARTS)
+def test_moves_come_as_often_as_they_weigh(fen, policy):
+  num, start = 20_000, chess_fen.parse(fen)
+  found = chess.play(
+    num, 5, most=1, stop='moves', policy=policy, start_row=start
+  )[0][:, 0]
+  at, weights = position(fen), policies.weights(policy)
+  choices = rules_ref.moves(at)
+  mass = np.array([weights[rules_ref.kinds(at, m)] for m in choices])
+  expected = num * mass / mass.sum()
+  counts = np.array([(found == m).sum() for m in choices])
+  assert counts.sum() == num
+  spread = np.sqrt(expected * (1 - mass / mass.sum()))
+  assert (abs(counts - expected) <= 5 * spread + 1).all()
+
+
+@given(st.integers(0, 2**40), st.integers(0, 5), st.sampled_from(SHIFTED))
+@settings(max_examples=10, deadline=None)
+def test_a_game_depends_on_its_number_alone(seed, first, policy):
+  whole = chess.play(6, seed, most=60, policy=policy)
+  part = chess.play(1, seed, first, most=60, policy=policy)
+  for found, expected in zip(part, whole, strict=True):
+    np.testing.assert_array_equal(found[0], expected[first])
+
+
+def test_factors_multiply():
+  weights = policies.weights('promotions')
+  unit = policies.UNIT
+  assert weights[0] == unit
+  assert weights[policies.CAPTURE] == unit // 2
+  both = policies.PAWN | policies.PROMOTION
+  assert weights[both] == 256 * unit
+  assert weights[policies.SHUFFLE] == unit
+  assert not policies.weights('uniform').size
+  for policy in SHIFTED:
+    found = policies.weights(policy)
+    assert found.shape == (2 ** len(policies.KINDS),)
+    assert found.min() >= 1
+    assert found.max() * 218 < 2**32
+
+
+def test_unknown_policies_are_named():
+  with pytest.raises(core.InputError, match="'brave'; available: uniform, few"):
+    chess.play(1, 0, policy='brave')
+
+
+# What comes of it: means over games, each at a distance of many standard
+# errors of those of uniform games.
+
+
+def counted(policy, num=300, most=200):
+  """Means a game of captures, promotions, castlings, en passant, shuffles."""
+  moves, lengths, _ = chess.play(num, 2, most=most, policy=policy)
+  labels = chess.replay_labels(moves, lengths)[:, :-1, :64]
+  source, target = moves // 5 >> 6, moves // 5 & 63
+  used = np.arange(most) < lengths[:, None]
+  men = [
+    np.take_along_axis(labels, (where ^ 56)[..., None] & 63, -1)[..., 0]
+    for where in (source, target)
+  ]
+  kind, empty = (men[0].astype(int) - 1) % 6 + 1, men[1] == 0
+  aside = source % 8 != target % 8
+  seen = {
+    'captures': ~empty,
+    'promotions': moves % 5 > 0,
+    'castlings': (kind == 6) & (abs(source - target) == 2),
+    'en_passant': (kind == 1) & aside & empty,
+    'shuffles': ((kind == 2) | (kind == 4)) & empty,
+  }
+  return {name: (found & used).sum() / num for name, found in seen.items()} | {
+    'plies': lengths.mean()
+  }
+
+
+@pytest.fixture(scope='module')
+def uniform():
+  return counted('uniform')
+
+
+@pytest.mark.parametrize(
+  ('policy', 'what', 'factor'),
+  [
+    ('few_captures', 'captures', 0.2),
+    ('promotions', 'promotions', 2.5),
+    ('shuffling', 'shuffles', 2),
+    ('castling', 'castlings', 10),
+    ('en_passant', 'en_passant', 20),
+  ],
+)
+def test_policies_shift_what_they_name(uniform, policy, what, factor):
+  found = counted(policy)
+  if factor < 1:
+    assert found[what] < factor * uniform[what]
+  else:
+    assert found[what] > factor * uniform[what]
+  assert found['plies'] > 0.5 * uniform['plies']
+
+
+def test_uniform_games_are_what_they_were(uniform):
+  moves, lengths, codes = chess.play(4, 0, most=1024)
+  mixed = core.hash64(int(lengths.sum()), int(codes.sum()))
+  for word in moves[moves >= 0]:
+    mixed = core.hash64(mixed, word)
+  assert uniform['castlings'] < 0.3
+  assert int(mixed) % 2**32 == 3030112184

@@ -1,0 +1,300 @@
+"""Automaton kernels are their reference, laws hold, bad input is named."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wm import core
+from wm.kernels import dfa
+from wm.kernels.dfa import product_numba, ref
+
+LAWS = settings(max_examples=60, deadline=None)
+
+
+@st.composite
+def automata(draw, rows=9, labels=4):
+  """A table [S, A] of up to `rows` rows, some transitions missing."""
+  size = draw(st.integers(1, rows))
+  width = draw(st.integers(1, labels))
+  cells = st.lists(
+    st.integers(-1, size - 1), min_size=size * width, max_size=size * width
+  )
+  return np.array(draw(cells), np.int32).reshape(size, width)
+
+
+@st.composite
+def pairs(draw):
+  """A table, two states (row, goal) and a depth."""
+  delta = draw(automata())
+  row, goal = st.integers(0, len(delta) - 1), st.integers(-2, len(delta) - 1)
+  states = draw(st.tuples(row, row, goal, goal))
+  return delta, states, draw(st.integers(1, 5))
+
+
+def batch(seed, size=200, rows=30, labels=5):
+  """A random table and batches of states and label strings over it."""
+  rng = np.random.default_rng(seed)
+  delta = rng.integers(0, rows, (rows, labels)).astype(np.int32)
+  delta[rng.random(delta.shape) < 0.4] = core.DEAD
+  first, second = rng.integers(-1, rows, (2, size))
+  goals = rng.integers(-2, rows, (2, size))
+  strings = rng.integers(-1, labels + 2, (size, 6)).astype(np.int8)
+  # Mostly legal strings: otherwise nearly every walk dies at once.
+  for b in range(size):
+    row = first[b]
+    for k in range(rng.integers(0, 7)):
+      here = np.flatnonzero(delta[row] >= 0) if row >= 0 else []
+      if not len(here):
+        break
+      if k == b % 7:
+        strings[b, k], goals[0, b] = labels, row
+        break
+      strings[b, k] = rng.choice(here)
+      row = delta[row, strings[b, k]]
+  lengths = rng.integers(0, 7, size)
+  return delta, first, second, goals[0], goals[1], strings, lengths
+
+
+def accepts(delta, row, goal, suffix):
+  """Is a suffix legal? Straight from the definition of the language."""
+  for k, label in enumerate(suffix):
+    if label == delta.shape[1]:
+      return row == goal and k == len(suffix) - 1
+    row = delta[row, label]
+    if row < 0:
+      return False
+  return True
+
+
+def language(delta, row, goal, depth):
+  """All legal suffixes of 1..depth labels, by trying every string."""
+  return {
+    suffix
+    for length in range(1, depth + 1)
+    for suffix in itertools.product(range(delta.shape[1] + 1), repeat=length)
+    if accepts(delta, row, goal, suffix)
+  }
+
+
+def listed(found, t=0):
+  """Suffixes of pair t as tuples."""
+  rows = range(found.offsets[t], found.offsets[t + 1])
+  return [tuple(found.labels[n, : found.lengths[n]].tolist()) for n in rows]
+
+
+def assert_same(ours, theirs):
+  """Equal arrays, types included."""
+  for one, other in zip(ours, theirs, strict=True):
+    np.testing.assert_array_equal(one, other)
+    assert one.dtype == other.dtype
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_steps_agree_with_the_reference(seed):
+  delta, rows, _, goals, _, strings, lengths = batch(seed)
+  walked = ref.walk(delta, rows, goals, strings, lengths)
+  assert walked[2].any()
+  assert (walked[0] == 6).any()
+  assert_same(dfa.walk(delta, rows, goals, strings, lengths), walked)
+  for name, args in {
+    'advance': (rows, strings[:, 0]),
+    'legal': (rows, goals),
+    'reachable': (rows[:2],),
+  }.items():
+    ours = getattr(dfa, name)(delta, *args)
+    assert_same([ours], [getattr(ref, name)(delta, *args)])
+
+
+@pytest.mark.parametrize('seed', range(3))
+@pytest.mark.parametrize('variant', dfa.VARIANTS)
+def test_products_agree_with_the_reference(seed, variant):
+  delta, *states, _, _ = batch(seed, size=60)
+  for depth in (1, 4):
+    args = delta, *states, depth, variant
+    ours = dfa.boundary(*args)
+    assert_same(ours, ref.boundary(*args))
+    sizes = dfa.boundary_sizes(*args)
+    np.testing.assert_array_equal(sizes[:, -1], np.diff(ours.offsets))
+    if variant == 'exact':
+      both = sizes, dfa.interior_sizes(*args[:-1])
+      assert_same(both, ref.sizes(*args[:-1]))
+
+
+@pytest.mark.parametrize('variant', dfa.VARIANTS)
+def test_searches_that_come_back_often_find_the_same(variant, monkeypatch):
+  delta, *states, _, _ = batch(1, size=60)
+  whole = dfa.boundary(delta, *states, 4, variant)
+  assert len(whole.lengths) > 50
+  for nodes in (1, 2, 13):
+    monkeypatch.setattr(product_numba, 'NODES', nodes)
+    assert_same(whole, dfa.boundary(delta, *states, 4, variant))
+
+
+def test_read_only_and_strided_input_is_taken():
+  delta, rows, *_ = batch(0)
+  wide = np.repeat(delta, 2, 1)[:, ::2]
+  wide.flags.writeable = False
+  labels = np.zeros(len(rows), np.int64)
+  assert_same([dfa.advance(wide, rows, labels)], [delta_step(delta, rows)])
+
+
+def delta_step(delta, rows):
+  """Rows after label 0."""
+  return np.where(rows >= 0, delta[rows, 0], core.DEAD).astype(np.int32)
+
+
+@LAWS
+@given(pairs())
+def test_boundary_is_the_definition(case):
+  delta, (a, b, goal_a, goal_b), depth = case
+  one = language(delta, a, goal_a, depth)
+  other = language(delta, b, goal_b, depth)
+  both = one & other
+  minimal = [
+    suffix
+    for suffix in one - other
+    if all(suffix[:k] in both for k in range(1, len(suffix)))
+  ]
+  args = delta, [a], [b], [goal_a], [goal_b], depth
+  found = listed(dfa.boundary(*args))
+  assert found == sorted(minimal, key=lambda s: (len(s), s))
+  end = delta.shape[1]
+  for module in (dfa, ref):
+    others = listed(module.boundary(*args, end_first=True))
+    assert others == sorted(
+      minimal, key=lambda s: (len(s), [(n != end, n) for n in s])
+    )
+  prefixes = {s[:k] for s in found for k in range(1, len(s))}
+  assert not prefixes & set(found)
+  for sizes, words in (
+    (dfa.boundary_sizes(*args), found),
+    (dfa.interior_sizes(*args), both),
+  ):
+    ours = [sum(len(s) <= k for s in words) for k in range(1, depth + 1)]
+    assert sizes[0].tolist() == ours
+
+
+@LAWS
+@given(pairs())
+def test_published_variant_only_misses_elements(case):
+  delta, (a, b, goal_a, goal_b), depth = case
+  args = delta, [a], [b], [goal_a], [goal_b], depth
+  exact = listed(dfa.boundary(*args))
+  kept = listed(dfa.boundary(*args, 'published'))
+  assert set(kept) <= {s for s in exact if delta.shape[1] not in s}
+
+
+@LAWS
+@given(automata(rows=14), st.integers(0, 2**32 - 1))
+def test_minimising(delta, seed):
+  classes = np.random.default_rng(seed).integers(0, 2, len(delta))
+  blocks = dfa.minimize(delta, classes)
+  assert_same([blocks], [ref.minimize(delta, classes)])
+  # The quotient is a table of its own, in which no two rows are the same.
+  number = blocks.max() + 1
+  heads = np.where(delta >= 0, blocks[delta], core.DEAD)
+  quotient = np.full((number, delta.shape[1]), core.DEAD)
+  merged = np.zeros(number, int)
+  quotient[blocks], merged[blocks] = heads, classes
+  np.testing.assert_array_equal(quotient[blocks], heads)
+  np.testing.assert_array_equal(merged[blocks], classes)
+  again = dfa.minimize(quotient, merged)
+  np.testing.assert_array_equal(again, np.arange(number))
+
+
+@LAWS
+@given(automata(rows=4, labels=2))
+def test_rows_share_a_block_exactly_when_they_share_a_language(delta):
+  blocks = dfa.minimize(delta, np.zeros(len(delta), int))
+  # Unequal languages of S rows differ in a suffix of fewer than S + 1 labels.
+  words = [language(delta, row, dfa.NONE, 4) for row in range(len(delta))]
+  for a, b in itertools.combinations(range(len(delta)), 2):
+    assert (blocks[a] == blocks[b]) == (words[a] == words[b])
+
+
+@LAWS
+@given(pairs())
+def test_counts_are_those_of_enumeration(case):
+  delta, (row, _, goal, _), depth = case
+  words = language(delta, row, goal, depth)
+  ours = [sum(len(s) == k for s in words) for k in range(1, depth + 1)]
+  assert dfa.count(delta, row, goal, depth) == ours
+
+
+def test_counts_exceed_any_machine_word():
+  delta = np.zeros((1, 7), np.int32)
+  assert dfa.count(delta, 0, dfa.NONE, 29)[-1] == 7**29
+  with pytest.raises(core.InputError, match='fit 64 bits; ask for at most 22'):
+    dfa.interior_sizes(delta, [0], [0], [-2], [-2], 29)
+
+
+def test_sizes_beyond_any_listing():
+  """Two rows that loop on 3 labels; one has a fourth: 3^(k - 1) new at k."""
+  delta = np.array([[0, 0, 0, 2], [1, 1, 1, -1], [-1, -1, -1, -1]], np.int32)
+  sizes = dfa.boundary_sizes(delta, [0, 1], [1, 0], [-2, -2], [-2, -2], 39)
+  assert sizes[0].tolist() == [(3**k - 1) // 2 for k in range(1, 40)]
+  assert not sizes[1].any()
+
+
+@pytest.mark.parametrize('seed', range(2))
+def test_reverse_walks(seed):
+  delta, rows, *_ = batch(seed, size=300)
+  edges = dfa.predecessors(delta)
+  rows = np.maximum(rows, 0)
+  rng = np.random.default_rng(seed)
+  steps, seeds = rng.integers(0, 9, 300), rng.integers(0, 2**63, 300)
+  args = edges, rows, steps, seeds
+  labels, origins, ok = dfa.reverse_walk(*args)
+  assert_same((labels, origins, ok), ref.reverse_walk(*args))
+  # Forward again, the walk ends where it should.
+  taken, ends, _ = dfa.walk(
+    delta, origins[ok], np.full(ok.sum(), -2), labels[ok], steps[ok]
+  )
+  np.testing.assert_array_equal(taken, steps[ok])
+  np.testing.assert_array_equal(ends, rows[ok])
+  some = dfa.reverse_walk(edges, rows[7:9], steps[7:9], seeds[7:9])
+  np.testing.assert_array_equal(some[1], origins[7:9])
+
+
+def test_reverse_walk_is_uniform_over_in_edges():
+  """Row 0 is entered from 1 by two labels and from 2 by one: 2/3 and 1/3."""
+  delta = np.array([[-1, -1, -1], [0, 0, 1], [2, 2, 0]], np.int32)
+  edges = dfa.predecessors(delta)
+  num = 30000
+  labels, origins, ok = dfa.reverse_walk(
+    edges, np.zeros(num, int), np.ones(num, int), np.arange(num)
+  )
+  assert ok.all()
+  assert abs((origins == 1).mean() - 2 / 3) < 0.012
+  for label in range(3):
+    assert abs((labels[:, 0] == label).mean() - 1 / 3) < 0.012
+  # A row that nothing enters ends the walk.
+  walled = dfa.predecessors(np.array([[1], [-1]], np.int32))
+  assert dfa.reverse_walk(walled, [1, 1], [1, 2], [0, 0])[2].tolist() == [
+    True,
+    False,
+  ]
+
+
+@pytest.mark.parametrize(
+  ('call', 'message'),
+  [
+    (lambda d: dfa.advance(d.astype(float), [0], [0]), 'expected integers'),
+    (lambda d: dfa.advance(d + 9, [0], [0]), 'delta holds'),
+    (lambda d: dfa.advance(d, [5], [0]), 'rows hold 5..5; expected -1..1'),
+    (lambda d: dfa.advance(d, [0, 1], [0]), 'rows 2, labels 1'),
+    (lambda d: dfa.legal(d, [0], [-3]), 'goals hold -3'),
+    (lambda d: dfa.walk(d, [0], [0], [[1]], [2]), 'a length is 2'),
+    (lambda d: dfa.boundary(d, [0], [0], [0], [0], 0), 'depth is 0'),
+    (lambda d: dfa.boundary(d, [0], [0], [0], [0], 1, 'x'), "variant 'x'"),
+    (lambda d: dfa.minimize(d, [0]), 'classes 1'),
+    (lambda d: dfa.advance(np.zeros((1, 127), int), [0], [0]), '127 labels'),
+  ],
+)
+def test_bad_input_is_named(call, message):
+  delta = np.array([[1, -1], [0, 1]], np.int32)
+  with pytest.raises(core.InputError, match=message.replace('.', r'\.')):
+    call(delta)

@@ -1,0 +1,188 @@
+"""Known numbers of the published street graphs (spec section 15)."""
+
+import csv
+import functools
+
+import numpy as np
+import pytest
+
+from wm.kernels import dfa
+from wm.kernels import maps as paths
+
+DIRECTIONS = ('N', 'NE', 'E', 'SE', 'S', 'SW', 'W', 'NW')
+
+
+class Graph:
+  """A published graph: table, ids and the program's own label order."""
+
+  def __init__(self, folder):
+    with open(folder / 'edges.csv', encoding='utf-8') as file:
+      edges = list(csv.DictReader(file))
+    ends = {int(edge[end]) for edge in edges for end in ('node', 'neighbor')}
+    self.rows = {node: row for row, node in enumerate(sorted(ends))}
+    self.delta = np.full((len(self.rows), 8), -1, np.int32)
+    for edge in edges:
+      row = self.rows[int(edge['node'])]
+      label = DIRECTIONS.index(edge['direction'])
+      self.delta[row, label] = self.rows[int(edge['neighbor'])]
+    self.turns = np.full((len(self.rows), 8), -1)
+    self.known = np.zeros(len(self.rows), bool)
+    with open(folder / 'valid_turns.csv', encoding='utf-8') as file:
+      for entry in csv.DictReader(file):
+        labels = [DIRECTIONS.index(d) for d in entry['directions'].split()]
+        if int(entry['node']) in self.rows:
+          row = self.rows[int(entry['node'])]
+          self.known[row] = True
+          self.turns[row, : len(labels)] = labels
+
+  def pairs(self, num, seed):
+    """States of `num` random pairs, rows and goals apart, with edges."""
+    rng = np.random.default_rng(seed)
+    starts = np.flatnonzero((self.delta >= 0).any(1))
+    first, second = rng.choice(starts, (2, num))
+    goals = rng.integers(0, len(self.delta), (2, num))
+    return first, second, goals[0], goals[1]
+
+
+@functools.cache
+def graph(folder):
+  """Read once."""
+  return Graph(folder)
+
+
+@pytest.fixture
+def walks(manhattan):
+  """The graph of the random walks."""
+  return graph(manhattan / 'random')
+
+
+@pytest.mark.parametrize(
+  ('name', 'reachable', 'longest', 'mean', 'near'),
+  [
+    ('shortest', 20_452_645, 107, 40.9998, 20_442_437),
+    ('random', 20_457_139, 124, 43.2865, 20_323_480),
+  ],
+)
+def test_hop_distances(manhattan, name, reachable, longest, mean, near):
+  hops = paths.hops(graph(manhattan / name).delta)
+  finite = hops < 255
+  np.fill_diagonal(finite, False)
+  assert finite.sum() == reachable
+  assert hops[finite].max() == longest
+  assert hops[finite].mean(dtype=float) == pytest.approx(mean, abs=5e-5)
+  assert (finite & (hops <= 95)).sum() == near
+
+
+def test_walk_counts(walks):
+  every = [
+    dfa.count(walks.delta, row, dfa.NONE, 6) for row in range(len(walks.delta))
+  ]
+  totals = np.sum(every, 0).tolist()
+  assert totals == [9705, 21998, 52506, 130046, 332346, 871959]
+
+
+@pytest.mark.parametrize(
+  ('first', 'second', 'sizes'),
+  [
+    (
+      (42421728, 11803957852),
+      (42421731, 11803957851),
+      [0, 1, 5, 17, 43, 116],
+    ),
+    ((42421776, 11496014207), (42440287, 42446072), [2, 4, 6, 9, 9, 9]),
+  ],
+)
+def test_boundary_sizes(walks, first, second, sizes):
+  (a, goal_a), (b, goal_b) = (
+    (walks.rows[here], walks.rows[goal]) for here, goal in (first, second)
+  )
+  args = walks.delta, [a], [b], [goal_a], [goal_b], 6
+  assert dfa.boundary_sizes(*args)[0].tolist() == sizes
+  assert np.diff(dfa.boundary(*args).offsets) == sizes[-1]
+
+
+def test_published_routine_against_the_exact_boundary(walks):
+  """3,000 pairs at depth 5: mean 6.06 exact; about 45 pairs lack elements."""
+  pairs = walks.pairs(3000, 0)
+  exact = np.diff(dfa.boundary(walks.delta, *pairs, 5).offsets)
+  args = walks.delta, *pairs, 5, 'published'
+  turns = {'turns': walks.turns, 'known': walks.known}
+  kept = np.diff(dfa.boundary(*args, **turns).offsets)
+  assert exact.mean() == pytest.approx(6.06, abs=0.35)
+  assert (kept <= exact).all()
+  assert 20 < (kept < exact).sum() < 90
+  assert 30 < (exact - kept).sum() < 160
+  assert (exact == 0).sum() < 10
+  assert (exact == 0).sum() <= (kept == 0).sum() < 40
+
+
+def test_published_routine_by_length(walks):
+  """1,000 pairs: lengths 1378, 769, 819, 1116, 1723; empty 151, 15, 7."""
+  pairs = walks.pairs(6000, 1)
+  turns = {'turns': walks.turns, 'known': walks.known}
+  found = dfa.boundary(walks.delta, *pairs, 5, 'published', **turns)
+  by_length = np.bincount(found.lengths, minlength=6)[1:] / 6
+  np.testing.assert_allclose(by_length, [1378, 769, 819, 1116, 1723], rtol=0.1)
+  sizes = dfa.boundary_sizes(walks.delta, *pairs, 5, 'published', **turns)
+  empty = (sizes == 0).sum(0) / 6
+  assert empty[0] == pytest.approx(151, abs=30)
+  assert empty[2] == pytest.approx(15, abs=8)
+  assert empty[4] == pytest.approx(7, abs=5)
+
+
+def test_destinations_next_door_are_what_the_routine_misses(walks):
+  """A destination one edge away: about 37 % of boundaries are wrong."""
+  first, second, _, goals = walks.pairs(2000, 2)
+  label = np.argmax(walks.delta[first] >= 0, 1)
+  near = walks.delta[first, label]
+  args = walks.delta, first, second, near, goals, 5
+  turns = {'turns': walks.turns, 'known': walks.known}
+  exact = np.diff(dfa.boundary(*args).offsets)
+  kept = np.diff(dfa.boundary(*args, 'published', **turns).offsets)
+  assert (kept != exact).mean() == pytest.approx(0.37, abs=0.08)
+
+
+def test_equal_intersections_differ_only_by_destination(walks):
+  """496 of 500 boundaries to depth 5 are empty (spec section 7)."""
+  first, _, goal_a, goal_b = walks.pairs(3000, 3)
+  sizes = dfa.boundary_sizes(walks.delta, first, first, goal_a, goal_b, 5)
+  assert (sizes[:, -1] == 0).mean() == pytest.approx(496 / 500, abs=0.006)
+  # And all those that are not end in the end label.
+  found = dfa.boundary(walks.delta, first, first, goal_a, goal_b, 5)
+  last = found.labels[np.arange(len(found.labels)), found.lengths - 1]
+  assert (last == 8).all()
+
+
+def test_shortest_paths_of_the_samples_world(manhattan):
+  """Routes by length agree with SciPy's distances on the real lengths."""
+  csgraph = pytest.importorskip('scipy.sparse.csgraph')
+  sparse = pytest.importorskip('scipy.sparse')
+  with open(manhattan / 'edges.csv', encoding='utf-8') as file:
+    edges = list(csv.DictReader(file))
+  here = graph(manhattan / 'shortest')
+  lengths = np.full(here.delta.shape, np.nan)
+  for edge in edges:
+    label = DIRECTIONS.index(edge['direction'])
+    lengths[here.rows[int(edge['node'])], label] = float(edge['length_m'])
+  tails, labels = np.nonzero(here.delta >= 0)
+  matrix = sparse.csr_matrix(
+    (lengths[tails, labels], (tails, here.delta[tails, labels])),
+    shape=(len(here.delta),) * 2,
+  )
+  sources = np.random.default_rng(0).integers(0, len(here.delta), 200)
+  theirs = csgraph.dijkstra(matrix, indices=sources)
+  dist = paths.dijkstra(here.delta, lengths, sources)
+  np.testing.assert_array_equal(dist, theirs)
+  ends = np.random.default_rng(1).integers(0, len(here.delta), 200)
+  routes, moves = paths.shortest_routes(here.delta, lengths, sources, ends, 300)
+  finite = np.isfinite(theirs[np.arange(200), ends])
+  np.testing.assert_array_equal(moves >= 0, finite)
+  row, metres = sources[finite], np.zeros(finite.sum())
+  for label in routes[finite].T:
+    on = label >= 0
+    metres[on] += lengths[row[on], label[on]]
+    row[on] = here.delta[row[on], label[on]]
+  np.testing.assert_array_equal(row, ends[finite])
+  np.testing.assert_allclose(
+    metres, theirs[np.arange(200), ends][finite], rtol=1e-12
+  )

@@ -1,0 +1,258 @@
+"""Searches over graphs are their reference and a peer's; bad input is named."""
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wm import core
+from wm.kernels import dfa
+from wm.kernels import maps as paths
+from wm.kernels.maps import paths as module
+from wm.kernels.maps import ref
+
+LAWS = settings(max_examples=60, deadline=None)
+
+
+def graph(seed, size=40, labels=4, missing=0.5):
+  """A random table with lengths of which many are equal."""
+  rng = np.random.default_rng(seed)
+  delta = rng.integers(0, size, (size, labels)).astype(np.int32)
+  delta[rng.random(delta.shape) < missing] = core.DEAD
+  lengths = rng.choice([1.0, 2.0, 0.1, 0.2, rng.random()], delta.shape)
+  return delta, np.where(delta >= 0, lengths, np.nan)
+
+
+@st.composite
+def graphs(draw):
+  """Up to 12 rows; lengths with ties, zeros and ones lost in rounding."""
+  seed = draw(st.integers(0, 2**32 - 1))
+  size, labels = draw(st.integers(1, 12)), draw(st.integers(1, 4))
+  delta, _ = graph(seed, size, labels, draw(st.floats(0, 1)))
+  kinds = draw(st.lists(st.sampled_from([0, 1e-20, 0.1, 1, 3]), min_size=1))
+  lengths = np.random.default_rng(seed).choice(kinds, delta.shape)
+  return delta, lengths.astype(float)
+
+
+def peer(delta, lengths):
+  """The same graph in networkx; of parallel edges the shortest."""
+  out = nx.DiGraph()
+  out.add_nodes_from(range(len(delta)))
+  for row, label in zip(*np.nonzero(delta >= 0), strict=True):
+    head, length = int(delta[row, label]), lengths[row, label]
+    if not out.has_edge(row, head) or length < out[row][head]['weight']:
+      out.add_edge(int(row), head, weight=length)
+  return out
+
+
+def both(kernel, *args, **fields):
+  """The compiled result, after comparison with the reference."""
+  ours = kernel(*args, **fields)
+  theirs = getattr(ref, kernel.__name__)(*args, **fields)
+  whole = isinstance(ours, tuple)
+  pairs = zip(ours, theirs, strict=True) if whole else [(ours, theirs)]
+  for one, other in pairs:
+    np.testing.assert_array_equal(one, other)
+    assert one.dtype == other.dtype
+  return ours
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_hops_agree_with_networkx(seed):
+  delta, lengths = graph(seed, size=90, labels=3)
+  hops = both(paths.hops, delta)
+  assert hops.dtype == np.uint8
+  theirs = np.full(hops.shape, 255)
+  lengths = nx.all_pairs_shortest_path_length(peer(delta, lengths))
+  for row, found in lengths:
+    for head, far in found.items():
+      theirs[row, head] = far
+  np.testing.assert_array_equal(hops, theirs)
+
+
+@LAWS
+@given(graphs())
+def test_rows_are_reachable_where_there_is_a_distance(case):
+  delta, _ = case
+  hops = paths.hops(delta)
+  for row in range(len(delta)):
+    found = dfa.reachable(delta, [row])
+    np.testing.assert_array_equal(found, hops[row] < 255)
+
+
+@pytest.mark.parametrize(('size', 'dtype'), [(253, 'u1'), (254, 'u2')])
+def test_long_chains_take_a_wider_type(size, dtype):
+  delta = np.full((size, 1), core.DEAD)
+  delta[:-1, 0] = np.arange(1, size)
+  hops = both(paths.hops, delta)
+  assert hops.dtype == np.dtype(dtype)
+  assert hops[0].tolist() == list(range(size))
+  assert (hops[1:, 0] == np.iinfo(dtype).max).all()
+
+
+def test_hops_of_many_blocks():
+  """More rows than one block of lanes holds: a ring, and a row apart."""
+  size = 601
+  delta = np.full((size, 1), core.DEAD)
+  delta[:-1, 0] = np.roll(np.arange(size - 1), -1)
+  hops = paths.hops(delta)
+  rows = np.arange(size - 1)
+  ring = (rows[None] - rows[:, None]) % (size - 1)
+  np.testing.assert_array_equal(hops[:-1, :-1], ring)
+  assert (hops[-1, :-1] == 65535).all()
+  assert (hops[:-1, -1] == 65535).all()
+  assert hops[-1, -1] == 0
+
+
+@pytest.mark.parametrize('seed', range(3))
+@pytest.mark.parametrize('reverse', [False, True])
+def test_distances_agree_with_networkx(seed, reverse):
+  delta, lengths = graph(seed)
+  dist = both(paths.dijkstra, delta, lengths, reverse=reverse)
+  theirs = np.full(dist.shape, np.inf)
+  for row, found in nx.all_pairs_dijkstra_path_length(peer(delta, lengths)):
+    for head, far in found.items():
+      theirs[row, head] = far
+  theirs = theirs.T if reverse else theirs
+  np.testing.assert_allclose(dist, theirs, rtol=1e-12)
+
+
+@LAWS
+@given(graphs(), st.integers(0, 2**32 - 1))
+def test_many_sources_are_each_one_alone(case, seed):
+  delta, lengths = case
+  rng = np.random.default_rng(seed)
+  sources = rng.integers(0, len(delta), 7)
+  dist = both(paths.dijkstra, delta, lengths, sources)
+  for source, row in zip(sources, dist, strict=True):
+    alone = paths.dijkstra(delta, lengths, [source])[0]
+    np.testing.assert_array_equal(row, alone)
+
+
+def test_more_sources_than_lanes_and_threads():
+  delta, lengths = graph(5, size=150)
+  weightings = np.stack([lengths, 2 * lengths])
+  dist = paths.dijkstra(delta, weightings)
+  assert dist.shape == (2, 150, 150)
+  np.testing.assert_array_equal(dist[1], 2 * dist[0])
+  one = ref.dijkstra(delta, lengths)
+  np.testing.assert_array_equal(dist[0], one)
+  two = paths.dijkstra(delta, weightings, threads=2)
+  np.testing.assert_array_equal(dist, two)
+
+
+@LAWS
+@given(graphs())
+def test_routes_are_shortest_and_lowest(case):
+  delta, lengths = case
+  every = np.arange(len(delta))
+  dist, table = both(paths.to_goals, delta, lengths, every)
+  origins, index = (grid.ravel() for grid in np.meshgrid(every, every))
+  labels, moves = both(
+    paths.follow, delta, table, origins, index, every, len(delta)
+  )
+  far = dist[index, origins]
+  np.testing.assert_array_equal(moves >= 0, np.isfinite(far))
+  assert (moves <= len(delta)).all()
+  for b in np.flatnonzero(moves > 0):
+    row, goal, metres = origins[b], index[b], 0.0
+    for label in labels[b, : moves[b]]:
+      ways = lengths[row] + dist[goal, delta[row]]
+      ways[delta[row] < 0] = np.inf
+      assert ways[label] == dist[goal, row] == ways.min()
+      nearer = (ways == ways.min()) & (dist[goal, delta[row]] < ways.min())
+      if nearer.any():
+        assert label == np.argmax(nearer)
+      metres += lengths[row, label]
+      row = delta[row, label]
+    assert row == goal
+    assert metres == pytest.approx(far[b], rel=1e-12)
+
+
+def test_level_edges_do_not_run_in_circles():
+  """Rows 0 and 1 lie on one spot; only row 1's last edge leads on."""
+  delta = np.array([[1, -1], [0, 2], [-1, -1]], np.int32)
+  lengths = np.array([[0.0, 0], [0, 5], [0, 0]])
+  dist, table = both(paths.to_goals, delta, lengths, [2])
+  assert dist.tolist() == [[5, 5, 0]]
+  assert table.tolist() == [[0, 1, -1]]
+
+
+def test_routes_in_pieces_are_those_of_one_table(monkeypatch):
+  delta, lengths = graph(8)
+  rng = np.random.default_rng(0)
+  origins, ends = rng.integers(0, len(delta), (2, 300))
+  whole = both(paths.shortest_routes, delta, lengths, origins, ends, 5)
+  monkeypatch.setattr(module, 'GOALS', 7)
+  pieces = paths.shortest_routes(delta, lengths, origins, ends, 5)
+  for one, other in zip(whole, pieces, strict=True):
+    np.testing.assert_array_equal(one, other)
+  # Longer ones keep their first labels and say that they go on.
+  assert (whole[1] == 6).any()
+  longer = paths.shortest_routes(delta, lengths, origins, ends, 40)
+  np.testing.assert_array_equal(np.minimum(longer[1], 6), whole[1])
+  found = whole[1] >= 0
+  np.testing.assert_array_equal(longer[0][found, :5], whole[0][found])
+
+
+def test_random_walks():
+  delta, _ = graph(2, size=30)
+  origins, labels, lengths = both(paths.random_walks, delta, 500, 3, 20, 7)
+  assert lengths.min() >= 3
+  assert lengths.max() <= 20
+  nowhere = np.full(500, dfa.NONE)
+  steps, ends, _ = dfa.walk(delta, origins, nowhere, labels, lengths)
+  np.testing.assert_array_equal(steps, lengths)
+  # Short of its length only where no edge leaves.
+  assert set(lengths[(delta[ends] >= 0).any(1)]) <= set(range(3, 21))
+  np.testing.assert_array_equal((labels >= 0).sum(1), lengths)
+  part = paths.random_walks(delta, 100, 3, 20, 7, first=250)
+  for one, whole in zip(part, (origins, labels, lengths), strict=True):
+    np.testing.assert_array_equal(one, whole[250:350])
+  other = paths.random_walks(delta, 500, 3, 20, 8)
+  assert (other[0] != origins).mean() > 0.5
+
+
+def test_random_walks_are_uniform():
+  """On a complete graph every origin, length and edge is equally likely."""
+  delta = np.tile(np.arange(5, dtype=np.int32), (5, 1))
+  num = 40_000
+  origins, labels, lengths = paths.random_walks(delta, num, 2, 6, 0)
+  for values, size in ((origins, 5), (lengths - 2, 5), (labels[:, 1], 5)):
+    share = np.bincount(values, minlength=size) / num
+    np.testing.assert_allclose(share, 1 / size, atol=0.01)
+  # Steps are independent of each other and of the length.
+  joint = np.bincount(labels[:, 0] * 5 + labels[:, 1], minlength=25) / num
+  np.testing.assert_allclose(joint, 1 / 25, atol=0.005)
+  joint = np.bincount(labels[:, 0] * 5 + lengths - 2, minlength=25) / num
+  np.testing.assert_allclose(joint, 1 / 25, atol=0.005)
+
+
+def test_walks_that_cannot_be_made_are_empty():
+  delta = np.array([[1], [-1]], np.int32)
+  origins, labels, lengths = both(paths.random_walks, delta, 4, 2, 3, 0)
+  assert lengths.tolist() == [0] * 4
+  assert (labels == core.DEAD).all()
+  assert origins.tolist() == [0] * 4
+
+
+@pytest.mark.parametrize(
+  ('call', 'message'),
+  [
+    (lambda d, w: paths.dijkstra(d, w[:, :1]), 'expected (2, 2)'),
+    (lambda d, w: paths.dijkstra(d, -w), 'not negative'),
+    (lambda d, w: paths.dijkstra(d, w + np.inf), 'finite'),
+    (lambda d, w: paths.dijkstra(d, w, [2]), 'sources hold 2..2'),
+    (lambda d, w: paths.random_walks(d, 1, 3, 2, 0), '1 <= low <= high'),
+    (lambda d, w: paths.random_walks(d * 0 - 1, 1, 1, 2, 0), 'no edge'),
+    (lambda d, w: paths.to_goals(d, w, [-1]), 'goals hold -1'),
+    (lambda d, w: paths.shortest_routes(d, w, [0], [0, 1], 3), 'origins 1'),
+  ],
+)
+def test_bad_input_is_named(call, message):
+  delta = np.array([[1, -1], [0, 1]], np.int32)
+  with pytest.raises(core.InputError) as error:
+    call(delta, np.ones((2, 2)))
+  assert message in str(error.value)
+  assert '\n' not in str(error.value)

@@ -1,0 +1,131 @@
+"""The three forms of the selective scan are one function."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.kernels.scan.scans import close
+from wm import core
+from wm.kernels.scan import selective as scan_selective
+
+FORMS = ('sequential', 'associative', 'chunked')
+K = 8
+TOLERANCE = {'float32': 2e-5, 'float64': 1e-10}
+
+
+def inputs(length: int, dtype: str = 'float64') -> list[np.ndarray]:
+  """Arguments for 2 rows, 3 channels of 4 states."""
+  rng = np.random.default_rng(length)
+
+  def draw(*shape: int) -> np.ndarray:
+    return rng.normal(size=shape).astype(dtype)
+
+  sizes = np.abs(draw(2, length, 3))
+  rates = -np.abs(draw(3, 4))
+  b, c = draw(2, length, 4), draw(2, length, 4)
+  return [draw(2, length, 3), sizes, rates, b, c, draw(2, 3, 4)]
+
+
+def defined(given: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+  """The definition, step by step and channel by channel."""
+  x, delta, rate, b, c, start = given
+  y, h = np.zeros(x.shape), start.copy()
+  for row, channel in np.ndindex(2, x.shape[2]):
+    for t in range(x.shape[1]):
+      size = delta[row, t, channel]
+      decay = np.exp(size * rate[channel])
+      added = size * x[row, t, channel] * b[row, t]
+      h[row, channel] = decay * h[row, channel] + added
+      y[row, t, channel] = h[row, channel] @ c[row, t]
+  return y, h
+
+
+@functools.partial(jax.jit, static_argnames=('form', 'chunk'))
+def run(given, form: str, chunk: int = K):
+  return scan_selective.selective(*given, form=form, chunk=chunk)
+
+
+@functools.partial(jax.jit, static_argnames=('form', 'chunk'))
+def trained(given, form: str, chunk: int = K):
+  """Outputs and state, and the gradient of a loss that takes all of them."""
+
+  def loss(given):
+    y, state = scan_selective.selective(*given, form=form, chunk=chunk)
+    return jnp.sin(y).mean() + jnp.cos(state).mean(), (y, state)
+
+  return jax.grad(loss, has_aux=True)(given)[::-1]
+
+
+@pytest.mark.parametrize('form', FORMS)
+def test_every_form_is_the_definition(form):
+  with jax.enable_x64(True):
+    given = inputs(21)
+    close(run(given, form), defined(given), 1e-12)
+
+
+@pytest.mark.parametrize('dtype', ['float32', 'float64'])
+@pytest.mark.parametrize('length', [1, K - 1, K, K + 1, 4096])
+def test_forms_agree_forward_and_backward(dtype, length):
+  chunk = 64 if length > 100 else K
+  with jax.enable_x64(dtype == 'float64'):
+    given = inputs(length, dtype)
+    found = trained(given, 'sequential')
+    assert found[0][0].dtype == dtype
+    # Lengths around a chunk's mean nothing to the associative form.
+    for form in FORMS[2:] if length in (K - 1, K) else FORMS[1:]:
+      close(trained(given, form, chunk), found, TOLERANCE[dtype])
+
+
+def test_steps_are_the_whole_sequence():
+  x, delta, rate, b, c, h = given = inputs(19, 'float32')
+  y, state = run(given, 'chunked')
+  step = jax.jit(scan_selective.step)
+  for t in range(19):
+    out, h = step(x[:, t], delta[:, t], rate, b[:, t], c[:, t], h)
+    close(y[:, t], out, 1e-5)
+  close(state, h, 1e-5)
+
+
+def test_steps_of_size_zero_leave_the_state():
+  given, longer = inputs(10), inputs(17)
+  for n in (0, 1, 3, 4):
+    longer[n][:, :10] = given[n]
+  longer[1][:, 10:] = 0
+  longer[2], longer[5] = given[2], given[5]
+  with jax.enable_x64(True):
+    for form in FORMS:
+      y, state = run(longer, form)
+      close((y[:, :10], state), run(given, form), 1e-12)
+
+
+def test_huge_steps_forget_and_are_finite():
+  given = inputs(20, 'float32')
+  given[1][:, 4:8] = 1e6
+  for form in FORMS:
+    leaves = jax.tree.leaves(trained(given, form))
+    assert all(np.isfinite(leaf).all() for leaf in leaves)
+
+
+@pytest.mark.parametrize('form', FORMS)
+def test_a_rate_of_minus_infinity_forgets(form):
+  with jax.enable_x64(True):
+    cut, tiny = inputs(K + 1), inputs(K + 1)
+    cut[2][:, 1], tiny[2][:, 1] = -np.inf, -1e6
+    for given in (cut, tiny):
+      given[1] += 0.1
+    found, gradients = trained(cut, form)
+    close(found, defined(cut), 1e-12)
+    close(gradients, trained(tiny, 'sequential')[1], 1e-10)
+    still = [*cut]
+    still[1] = np.zeros_like(cut[1])
+    y, state = run(still, form)
+    close(state, cut[5], 1e-12)
+    assert np.isfinite(y).all()
+
+
+def test_an_unknown_form_is_named():
+  with pytest.raises(core.InputError, match="form='fft'; available"):
+    scan_selective.selective(*inputs(3, 'float32'), form='fft')

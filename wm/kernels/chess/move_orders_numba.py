@@ -1,0 +1,183 @@
+"""Move orders, compiled: see `wm.kernels.chess.move_orders`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wm.kernels.base.bits_numba import lowest
+from wm.kernels.base.jit import njit
+from wm.kernels.base.rng_numba import below, splitmix
+from wm.kernels.chess import tables
+from wm.kernels.chess.attacks_numba import (
+  EP,
+  KINGS,
+  MEN,
+  SIDE,
+  WIDTH,
+  attackers,
+  bishop,
+  rook,
+)
+from wm.kernels.chess.board_numba import code_at, load, make
+from wm.kernels.chess.movegen_numba import (
+  LAST_RANKS,
+  fill_targets,
+  full_key,
+  is_legal,
+)
+
+_KNIGHT, _KING, _PAWN = tables.KNIGHT, tables.KING, tables.PAWN
+NONE = -1  # Past the moves of a row.
+
+
+@njit
+def _pawn_reaches(p, source, target, taken) -> bool:
+  """May a pawn go there, but for its king's safety?"""
+  side = p[SIDE]
+  if _PAWN[side, source] & 1 << target:
+    rank = 2 if side else 5
+    passing = target >> 3 == rank and (target & 7) + 1 == p[EP]
+    return taken != 0 or passing
+  ahead = source - 8 if side else source + 8
+  if taken or target == ahead:
+    return taken == 0 and target == ahead
+  home = 6 if side else 1
+  return (
+    source >> 3 == home
+    and target == 2 * ahead - source
+    and code_at(p, ahead) == 0
+  )
+
+
+@njit
+def _reaches(p, kind, source, target, taken) -> bool:
+  """May a man of this kind (1..6) go there, but for its king's safety?"""
+  goal, occupied = 1 << target, p[MEN] | p[MEN + 1]
+  if kind == 1:
+    return _pawn_reaches(p, source, target, taken)
+  if kind == 2:
+    return _KNIGHT[source] & goal != 0
+  if kind == 3:
+    return bishop(source, occupied) & goal != 0
+  if kind == 4:
+    return rook(source, occupied) & goal != 0
+  if kind == 5:
+    seen = bishop(source, occupied) | rook(source, occupied)
+    return seen & goal != 0
+  return _KING[source] & goal != 0
+
+
+@njit
+def _made(p, move, q, targets) -> bool:
+  """Fills q with p after a packed move; False where it is illegal."""
+  promo, pair = move % 5, move // 5
+  source, target, side = pair >> 6, pair & 63, p[SIDE]
+  kind, taken = code_at(p, source) - 6 * side, code_at(p, target)
+  if not 1 <= kind <= 6 or (taken and (taken > 6) == (side == 1)):
+    return False
+  if kind == 6 and abs(target - source) == 2:  # Castling, or no king's move.
+    fill_targets(p, targets)
+    if not is_legal(p, targets, move):
+      return False
+  elif not _reaches(p, kind, source, target, taken):
+    return False
+  promotes = kind == 1 and 1 << target & LAST_RANKS != 0
+  if (promo > 0) != promotes:
+    return False
+  q[:] = p
+  make(q, move)
+  king = lowest(q[KINGS] & q[MEN + side])
+  return attackers(q, king, 1 - side, q[MEN] | q[MEN + 1]) == 0
+
+
+@njit
+def _sorted_sides(played, low, width, moves) -> None:
+  """The window's moves of each side, ascending: every other one of `moves`."""
+  for k in range(width):
+    move, at = played[low + k], k
+    while at >= 2 and moves[at - 2] > move:
+      moves[at] = moves[at - 2]
+      at -= 2
+    moves[at] = move
+
+
+@njit
+def _redraw(game, played, low, width, room, stream) -> None:
+  """Draws the window's order among those that lead to the position after it.
+
+  Depth first, moves ascending; the n-th order found replaces the one held
+  with probability 1 / n. `room`: positions by level, the moves of each side,
+  the move to try next and the one made at each level, targets.
+  """
+  stack, sides, following, made, targets = room
+  _sorted_sides(played, low, width, sides)
+  goal = full_key(game[low + width])
+  used, num, level = 0, 0, 0
+  stack[0], following[0], made[0] = game[low], 0, NONE
+  while level >= 0:
+    if made[level] != NONE:
+      used ^= 1 << made[level]
+      made[level] = NONE
+    k = following[level]
+    if k >= width:
+      level -= 1
+      continue
+    following[level] = k + 2
+    twin = k >= 2 and sides[k - 2] == sides[k] and not used >> (k - 2) & 1
+    if used >> k & 1 or twin:
+      continue
+    if not _made(stack[level], sides[k], stack[level + 1], targets):
+      continue
+    if level + 1 < width:
+      used |= 1 << k
+      made[level] = k
+      level += 1
+      following[level], made[level] = level & 1, NONE
+    elif full_key(stack[width]) == goal:
+      num += 1
+      if below(stream, num, num) == 0:
+        for j in range(width - 1):
+          played[low + j] = sides[made[j]]
+        played[low + width - 1] = sides[k]
+
+
+@njit
+def _fill(game, played, low, high) -> None:
+  """Positions after plies low..high - 1 of a legal line."""
+  for k in range(low, high):
+    game[k + 1] = game[k]
+    make(game[k + 1], played[k])
+
+
+@njit
+def transpositions(
+  moves, lengths, seeds, start, sweeps, window, opening
+) -> np.ndarray:
+  """A Gibbs chain over the orders of each row's moves."""
+  out = np.full(moves.shape, NONE, np.int32)
+  most = moves.shape[1]
+  game = np.empty((most + 1, WIDTH), np.int64)
+  played = np.empty(most, np.int64)
+  room = (
+    np.empty((opening + 1, WIDTH), np.int64),
+    np.empty(opening, np.int64),
+    np.empty(opening, np.int64),
+    np.empty(opening, np.int64),
+    np.empty(64, np.int64),
+  )
+  load(start, game[0])
+  for n in range(len(moves)):
+    length = lengths[n]
+    played[:length] = moves[n, :length]
+    _fill(game, played, 0, length)
+    starts = max(length - window + 1, 1)
+    steps = sweeps * starts if length > opening else min(sweeps, 1)
+    stream = splitmix(seeds[n])
+    for step in range(steps):
+      low = below(stream, step, starts) if length > opening else 0
+      width = window if low else min(opening, length)
+      mixed = splitmix(stream ^ splitmix(np.uint64(step)))
+      _redraw(game, played, low, width, room, mixed)
+      _fill(game, played, low, low + width)
+    out[n, :length] = played[:length]
+  return out

@@ -1,0 +1,230 @@
+"""Legal moves in compiled code, as sets of target squares by source square.
+
+Pins and checks are found first, so that every set is exact and nothing has
+to be tried and taken back; only en passant is, as it moves three men.
+"""
+
+from __future__ import annotations
+
+from wm.kernels.base.bits_numba import lowest, popcount, shr
+from wm.kernels.base.jit import njit
+from wm.kernels.chess import tables
+from wm.kernels.chess.attacks_numba import (
+  BISHOPS,
+  EP,
+  KEY,
+  KINGS,
+  KNIGHTS,
+  MEN,
+  PAWNS,
+  QUEENS,
+  RIGHTS,
+  ROOKS,
+  SIDE,
+  attacked,
+  attackers,
+  between,
+  bishop,
+  line,
+  rook,
+)
+
+LAST_RANKS = ~0x00FFFFFFFFFFFF00
+_THIRD, _SIXTH = 0xFF << 16, 0xFF << 40
+_KNIGHT, _KING, _PAWN = tables.KNIGHT, tables.KING, tables.PAWN
+_EP_KEYS = tables.EP_KEYS
+
+
+@njit
+def ep_sources(p) -> int:
+  """Pawns that may legally capture en passant."""
+  if not p[EP]:
+    return 0
+  side = p[SIDE]
+  target = p[EP] - 1 + (16 if side else 40)
+  us, them = p[MEN + side], p[MEN + 1 - side]
+  taken = 1 << (target ^ 8)
+  sources = _PAWN[1 - side, target] & p[PAWNS] & us
+  if not sources or not taken & p[PAWNS] & them or shr(us | them, target) & 1:
+    return 0
+  king = lowest(p[KINGS] & us)
+  found, rest = 0, sources
+  while rest:
+    source = rest & -rest
+    rest ^= source
+    occupied = (us | them) ^ source ^ taken | 1 << target
+    if not attackers(p, king, 1 - side, occupied) & ~taken:
+      found |= source
+  return found
+
+
+@njit
+def full_key(p) -> int:
+  """Zobrist key; en passant counts only where it can be played."""
+  return p[KEY] ^ _EP_KEYS[p[EP]] if ep_sources(p) else p[KEY]
+
+
+@njit
+def in_check(p) -> bool:
+  """Is the side to move in check?"""
+  side = p[SIDE]
+  king = lowest(p[KINGS] & p[MEN + side])
+  return attackers(p, king, 1 - side, p[MEN] | p[MEN + 1]) != 0
+
+
+@njit
+def _pinned(p, king, us, them):
+  """Own men that stand alone between the king and a slider of theirs."""
+  slants = bishop(king, them) & (p[BISHOPS] | p[QUEENS])
+  rest = (rook(king, them) & (p[ROOKS] | p[QUEENS]) | slants) & them
+  pinned = 0
+  while rest:
+    shield = between(king, lowest(rest)) & us
+    rest &= rest - 1
+    if shield & (shield - 1) == 0:
+      pinned |= shield
+  return pinned
+
+
+@njit
+def _castlings(p, side, occupied, danger):
+  """Targets of the king's castlings."""
+  rights = p[RIGHTS] >> 2 * side
+  if not rights & 3:
+    return 0
+  shift = 56 * side
+  occupied, danger = shr(occupied, shift), shr(danger, shift)
+  found = 0
+  if rights & 1 and not occupied & 0x60 and not danger & 0x70:
+    found = 0x40
+  if rights & 2 and not occupied & 0x0E and not danger & 0x1C:
+    found |= 0x04
+  return found << shift
+
+
+@njit
+def _pawn_pushes(pawn, side, free):
+  """Targets of a pawn (one bit) straight ahead."""
+  if side == 0:
+    one = pawn << 8 & free
+    return one | (one & _THIRD) << 8 & free
+  one = shr(pawn, 8) & free
+  return one | shr(one & _SIXTH, 8) & free
+
+
+@njit
+def fill_targets(p, targets) -> int:
+  """Sets targets[s] for each own man's square s; gives the number of moves.
+
+  Entries of other squares are left as they are. A pawn on the last rank is
+  four moves.
+  """
+  side = p[SIDE]
+  us, them = p[MEN + side], p[MEN + 1 - side]
+  occupied = us | them
+  own_king = p[KINGS] & us
+  king = lowest(own_king)
+  danger = attacked(p, 1 - side, occupied ^ own_king)
+  allowed = ~us
+  if danger & own_king:
+    checkers = attackers(p, king, 1 - side, occupied)
+    allowed = between(king, lowest(checkers)) | checkers
+    if checkers & (checkers - 1):
+      allowed = 0
+  pinned = _pinned(p, king, us, them)
+  targets[king] = _KING[king] & ~us & ~danger
+  targets[king] |= _castlings(p, side, occupied, danger)
+  count = popcount(targets[king])
+  takers = ep_sources(p)
+  rest = us ^ own_king
+  while rest:
+    source = lowest(rest)
+    man = rest & -rest
+    rest ^= man
+    if man & p[PAWNS]:
+      found = _PAWN[side, source] & them | _pawn_pushes(man, side, ~occupied)
+    elif man & p[KNIGHTS]:
+      found = _KNIGHT[source]
+    else:
+      found = 0
+      if man & (p[BISHOPS] | p[QUEENS]):
+        found = bishop(source, occupied)
+      if man & (p[ROOKS] | p[QUEENS]):
+        found |= rook(source, occupied)
+    found &= allowed
+    if man & pinned:
+      found &= line(king, source)
+    if man & p[PAWNS]:
+      if man & takers:
+        found |= 1 << (p[EP] - 1 + (16 if side else 40))
+      count += 3 * popcount(found & LAST_RANKS)
+    count += popcount(found)
+    targets[source] = found
+  return count
+
+
+@njit
+def list_moves(p, targets, moves) -> int:
+  """Writes legal packed moves in ascending order; gives their number."""
+  fill_targets(p, targets)
+  count = 0
+  rest = p[MEN + p[SIDE]]
+  while rest:
+    source = lowest(rest)
+    last = LAST_RANKS if rest & -rest & p[PAWNS] else 0
+    rest &= rest - 1
+    goals = targets[source]
+    while goals:
+      packed = (source << 6 | lowest(goals)) * 5
+      promotes = goals & -goals & last
+      goals &= goals - 1
+      if promotes:
+        for promo in range(1, 5):
+          moves[count + promo - 1] = packed + promo
+        count += 4
+      else:
+        moves[count] = packed
+        count += 1
+  return count
+
+
+@njit
+def is_legal(p, targets, move) -> bool:
+  """Is a packed move, any integer, among the filled targets?"""
+  if move < 0 or move >= 64 * 64 * 5:
+    return False
+  promo, pair = move % 5, move // 5
+  source, target = pair >> 6, pair & 63
+  man = 1 << source
+  if not man & p[MEN + p[SIDE]] or not shr(targets[source], target) & 1:
+    return False
+  promotes = man & p[PAWNS] and 1 << target & LAST_RANKS
+  return (promo > 0) == (promotes != 0)
+
+
+@njit
+def nth_move(p, targets, index) -> int:
+  """Packed move number `index` in ascending order, of filled targets."""
+  rest = p[MEN + p[SIDE]]
+  while rest:
+    source = lowest(rest)
+    last = LAST_RANKS if rest & -rest & p[PAWNS] else 0
+    rest &= rest - 1
+    goals = targets[source]
+    count = popcount(goals) + 3 * popcount(goals & last)
+    if index >= count:
+      index -= count
+      continue
+    while goals:
+      # Of one pawn either every move promotes or none.
+      packed = (source << 6 | lowest(goals)) * 5
+      goals &= goals - 1
+      if last and last & 1 << (packed // 5 & 63):
+        if index < 4:
+          return packed + 1 + index
+        index -= 4
+      else:
+        if index == 0:
+          return packed
+        index -= 1
+  return -1

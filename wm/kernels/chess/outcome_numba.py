@@ -1,0 +1,159 @@
+"""When a game of chess is over, in compiled code.
+
+The order and the meaning of the tests are those by which Walker and Lyons
+2026 end random games: a draw that could be claimed ends the game, also where
+the claim rests on a move that is only announced.
+"""
+
+from __future__ import annotations
+
+from wm.kernels.base.bits_numba import lowest, popcount
+from wm.kernels.base.jit import njit
+from wm.kernels.chess import tables
+from wm.kernels.chess.attacks_numba import (
+  BISHOPS,
+  HALF,
+  KEY,
+  KINGS,
+  KNIGHTS,
+  MEN,
+  PAWNS,
+  QUEENS,
+  RIGHTS,
+  ROOKS,
+  SIDE,
+)
+from wm.kernels.chess.board_numba import code_at, make
+from wm.kernels.chess.movegen_numba import fill_targets, full_key, in_check
+
+# Codes of outcomes; their order is the front door's OUTCOMES.
+NONE, MATE, DEAD_MATERIAL, STALEMATE, SEVENTY_FIVE, FIVEFOLD = range(6)
+FIFTY, THREEFOLD = 6, 7
+# What ends a game: no legal move; what an arbiter sees; claims too.
+MOVES, AUTOMATIC, CLAIMS = range(3)
+
+# `memory` of the positions since the last capture or pawn move: the ply of
+# the first, how many keys of even and of odd plies came twice, and how often
+# the position at hand was there.
+SINCE, TWICE, SEEN = 0, 1, 3
+MEMORY = 4
+
+_DARK = ~0x55AA55AA55AA55AA
+_KEEP, _PIECE_KEYS = tables.KEEP, tables.PIECE_KEYS
+_SIDE_KEY = tables.SIDE_KEY
+
+
+@njit
+def _cannot_win(p, side):
+  """Is no mate by `side` possible, by what stands on the board?"""
+  own = p[MEN + side]
+  if own & (p[PAWNS] | p[ROOKS] | p[QUEENS]):
+    return False
+  if own & p[KNIGHTS]:
+    blockers = p[MEN + 1 - side] & ~(p[KINGS] | p[QUEENS])
+    return popcount(own) <= 2 and blockers == 0
+  bishops = p[BISHOPS]
+  if own & bishops:
+    dark = bishops & _DARK
+    return (dark == 0 or dark == bishops) and not p[PAWNS] | p[KNIGHTS]
+  return True
+
+
+@njit
+def remember(p, ply, past, twice, memory) -> None:
+  """Enters the position after `ply` moves into past [plies] and twice [2, n].
+
+  `memory[SINCE]` says where the window of comparable positions starts.
+  """
+  key = full_key(p)
+  past[ply] = key
+  seen = 1
+  for earlier in range(ply - 4, memory[SINCE] - 1, -2):
+    seen += past[earlier] == key
+  memory[SEEN] = seen
+  if seen == 2:
+    parity = ply & 1
+    twice[parity, memory[TWICE + parity]] = key
+    memory[TWICE + parity] += 1
+
+
+@njit
+def forget(ply, memory) -> None:
+  """After a capture or a pawn's move nothing earlier can come again."""
+  memory[SINCE] = ply
+  memory[TWICE] = memory[TWICE + 1] = 0
+
+
+@njit
+def _leads_to(p, targets, keys, num):
+  """Does a legal move give a position with one of keys[:num]?
+
+  Such a move takes nothing, is no pawn's and leaves the rights as they are.
+  """
+  side = p[SIDE]
+  rest = p[MEN + side] & ~p[PAWNS]
+  while rest:
+    source = lowest(rest)
+    rest &= rest - 1
+    if p[RIGHTS] & ~_KEEP[source]:
+      continue
+    code = code_at(p, source)
+    base = p[KEY] ^ _SIDE_KEY ^ _PIECE_KEYS[code, source]
+    goals = targets[source] & ~p[MEN + 1 - side]
+    while goals:
+      key = base ^ _PIECE_KEYS[code, lowest(goals)]
+      goals &= goals - 1
+      for k in range(num):
+        if keys[k] == key:
+          return True
+  return False
+
+
+@njit
+def _claims_fifty(p, targets, after, after_targets):
+  """May the side to move claim by the fifty-move rule, with a move or now?"""
+  if p[HALF] != 99:
+    return p[HALF] >= 100
+  side = p[SIDE]
+  rest = p[MEN + side] & ~p[PAWNS]
+  while rest:
+    source = lowest(rest)
+    rest &= rest - 1
+    goals = targets[source] & ~p[MEN + 1 - side]
+    while goals:
+      after[:] = p
+      make(after, (source << 6 | lowest(goals)) * 5)
+      goals &= goals - 1
+      if fill_targets(after, after_targets):
+        return True
+  return False
+
+
+@njit
+def outcome(p, targets, count, ply, stop, twice, memory, spare, room) -> int:
+  """Code of what ends the game at a position that `remember` was told of.
+
+  targets and count are those of fill_targets; spare [WIDTH] and room [64]
+  are overwritten.
+  """
+  if count == 0 and in_check(p):
+    return MATE
+  if stop >= AUTOMATIC and _cannot_win(p, 0) and _cannot_win(p, 1):
+    return DEAD_MATERIAL
+  if count == 0:
+    return STALEMATE
+  if stop >= AUTOMATIC:
+    if p[HALF] >= 150:
+      return SEVENTY_FIVE
+    if memory[SEEN] >= 5:
+      return FIVEFOLD
+  if stop >= CLAIMS:
+    if p[HALF] >= 99 and _claims_fifty(p, targets, spare, room):
+      return FIFTY
+    if memory[SEEN] >= 3:
+      return THREEFOLD
+    other = 1 - (ply & 1)
+    num = memory[TWICE + other]
+    if num and _leads_to(p, targets, twice[other], num):
+      return THREEFOLD
+  return NONE

@@ -1,0 +1,116 @@
+"""Moves drawn by weight, compiled: see `wm.kernels.chess.policies`."""
+
+from __future__ import annotations
+
+from wm.kernels.base.bits_numba import lowest
+from wm.kernels.base.jit import njit
+from wm.kernels.base.rng_numba import below
+from wm.kernels.chess import tables
+from wm.kernels.chess.attacks_numba import (
+  KINGS,
+  KNIGHTS,
+  MEN,
+  NOT_A,
+  NOT_H,
+  PAWNS,
+  RIGHTS,
+  ROOKS,
+  SIDE,
+)
+from wm.kernels.chess.movegen_numba import LAST_RANKS
+from wm.kernels.chess.policies import (
+  CAPTURE,
+  CASTLING,
+  CLEARING,
+  FORFEIT,
+  OFFER,
+  PASSING,
+  PAWN,
+  PROMOTION,
+  SHUFFLE,
+)
+
+_KEEP = tables.KEEP
+
+
+@njit
+def _between(p, side):
+  """Squares between the king and the rooks that it may castle with."""
+  rights = p[RIGHTS] >> 2 * side
+  found = (0x60 if rights & 1 else 0) | (0x0E if rights & 2 else 0)
+  return found << 56 * side
+
+
+@njit
+def _pawn_kinds(p, source, target, them):
+  """Kinds of a pawn's move, promotion left out."""
+  if (source ^ target) & 7:
+    return PAWN | CAPTURE | (0 if 1 << target & them else PASSING)
+  if source ^ target == 16:
+    goal = 1 << target
+    if (goal << 1 & NOT_A | goal >> 1 & NOT_H) & them & p[PAWNS]:
+      return PAWN | OFFER
+  return PAWN
+
+
+@njit
+def _man_kinds(p, source, target, them, between):
+  """Kinds of a move of any other man."""
+  if 1 << source & p[KINGS] and abs(target - source) == 2:
+    return CASTLING
+  kinds = 0
+  if 1 << target & them:
+    kinds = CAPTURE
+  elif 1 << source & (p[KNIGHTS] | p[ROOKS]):
+    kinds = SHUFFLE
+  if p[RIGHTS] & ~_KEEP[source]:
+    kinds |= FORFEIT
+  if 1 << source & between and not 1 << target & between:
+    kinds |= CLEARING
+  return kinds
+
+
+@njit
+def _weigh(p, targets, weights, moves, sums):
+  """Lists moves[n], ascending, and running sums[n] of weights; gives n."""
+  side, count, total = p[SIDE], 0, 0
+  them, between = p[MEN + 1 - side], _between(p, side)
+  rest = p[MEN + side]
+  while rest:
+    source = lowest(rest)
+    pawn = rest & -rest & p[PAWNS]
+    rest &= rest - 1
+    goals = targets[source]
+    while goals:
+      target = lowest(goals)
+      promotes = pawn and goals & -goals & LAST_RANKS
+      goals &= goals - 1
+      if pawn:
+        kinds = _pawn_kinds(p, source, target, them)
+      else:
+        kinds = _man_kinds(p, source, target, them, between)
+      packed = (source << 6 | target) * 5
+      first, last = 0, 1
+      if promotes:
+        kinds |= PROMOTION
+        first, last = 1, 5
+      for promo in range(first, last):
+        total += weights[kinds]
+        moves[count], sums[count] = packed + promo, total
+        count += 1
+  return count
+
+
+@njit
+def draw(p, targets, weights, moves, sums, stream, ply) -> int:
+  """A legal packed move of filled targets, drawn by weight.
+
+  moves [>= 218] and sums [>= 218] are overwritten; stream and ply are those
+  of `below`.
+  """
+  count = _weigh(p, targets, weights, moves, sums)
+  place = below(stream, ply, sums[count - 1])
+  k = 0
+  while sums[k] <= place:
+    k += 1
+  return moves[k]

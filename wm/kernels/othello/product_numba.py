@@ -1,0 +1,122 @@
+"""Boundaries of pairs of positions: see `wm.kernels.othello.product`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wm.kernels.base.bits_numba import bit, lowest, popcount, without_lowest
+from wm.kernels.base.jit import njit
+from wm.kernels.othello.rules_numba import NODES, moves_of, oriented, step
+
+_NONE = np.uint64(0)
+
+
+@njit
+def _entered(discs, sides, moves, level, through) -> np.uint64:
+  """What both sides of the pair at `level` may play.
+
+  Nothing where they are equal, unless the search goes through these too.
+  """
+  same = discs[0, level, 0] == discs[1, level, 0]
+  same &= discs[0, level, 1] == discs[1, level, 1]
+  if same and sides[0, level] == sides[1, level] and not through:
+    return _NONE
+  return moves[0] & moves[1]
+
+
+@njit
+def _emitted(out, lengths, num, path, level, only, token_of) -> tuple:
+  """Appends path[:level] and each square of `only`, growing the arrays."""
+  need = num + popcount(only)
+  if need > len(lengths):
+    size = 2 * need
+    grown, longer = (
+      np.zeros((size, out.shape[1]), np.uint8),
+      np.zeros(size, np.int64),
+    )
+    grown[:num], longer[:num] = out[:num], lengths[:num]
+    out, lengths = grown, longer
+  while only != _NONE:
+    out[num, :level] = path[:level]
+    out[num, level] = token_of[lowest(only)]
+    lengths[num] = level + 1
+    only = without_lowest(only)
+    num += 1
+  return out, lengths, num
+
+
+def boundary(
+  black, white, side, depth, squares, token_of, listing, through=False
+) -> tuple:
+  """Product search, depth first: elements, their lengths, counts by length.
+
+  black, white, side: [2], the pair. Without `listing` only the counts are
+  made, [2, depth] of boundary and interior; of the latter only if the search
+  goes `through` equal positions.
+  """
+  counts = np.zeros((2, depth), np.int64)
+  found = np.zeros((64, depth), np.uint8), np.zeros(64, np.int64)
+  stack = (
+    np.empty((2, depth, 2), np.uint64),
+    np.empty((2, depth), np.int64),
+    np.zeros(depth, np.uint8),
+    np.zeros(depth, np.uint64),
+  )
+  place = np.array([0, 0, -1])
+  pair, board = (black, white, side), (squares, token_of)
+  modes = listing, through
+  while place[0] >= 0:
+    found = _search(pair, board, modes, place, stack, found, counts, NODES)
+  num = place[1]
+  return found[0][:num], found[1][:num], counts
+
+
+@njit
+def _search(pair, board, modes, place, stack, found, counts, budget) -> tuple:
+  """Goes on from place: level, elements, has it begun (-1: no).
+
+  Stops, to go on from there, before it takes the next common move.
+  """
+  (black, white, side), (squares, token_of) = pair, board
+  (listing, through), (out, lengths) = modes, found
+  discs, sides, path, common = stack
+  moves = np.zeros(2, np.uint64)
+  level, num, entering = place[0], place[1], place[2] < 0
+  if entering:
+    for i in range(2):
+      own, opp = oriented(black[i], white[i], side[i])
+      discs[i, 0, 0], discs[i, 0, 1], sides[i, 0] = own, opp, side[i]
+      if 0 <= side[i] <= 1:
+        moves[i] = moves_of(own, opp, squares)
+  while level >= 0:
+    if entering:
+      common[level] = _entered(discs, sides, moves, level, through)
+      only = moves[0] & ~moves[1]
+      counts[0, level] += popcount(only)
+      counts[1, level] += popcount(common[level])
+      if listing:
+        out, lengths, num = _emitted(
+          out, lengths, num, path, level, only, token_of
+        )
+    if level + 1 == len(path) or common[level] == _NONE:
+      level, entering = level - 1, False
+      continue
+    if budget == 0:
+      break
+    budget -= 1
+    square = lowest(common[level])
+    common[level] = without_lowest(common[level])
+    path[level] = token_of[square]
+    for i in range(2):
+      own, opp, turn, moves[i] = step(
+        discs[i, level, 0],
+        discs[i, level, 1],
+        sides[i, level],
+        bit(square),
+        squares,
+      )
+      discs[i, level + 1, 0], discs[i, level + 1, 1] = own, opp
+      sides[i, level + 1] = turn
+    level, entering = level + 1, True
+  place[:] = level, num, 1
+  return out, lengths
