@@ -8,7 +8,11 @@ from wm.core import registry
 from wm.evaluation import device_walks
 
 NODES = 'node,latitude,longitude\n'
-WORLDS = ('lattice(length=12)', "groups(group='s3', length=12)")
+WORLDS = (
+  'lattice(length=12)',
+  "groups(group='s3', length=12)",
+  "automaton(preset='tomita3', length=12)",
+)
 
 
 def _pairs(world, num):
