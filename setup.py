@@ -55,7 +55,7 @@ setuptools.setup(
     'games': ["zstandard>=0.23; python_version < '3.14'"],
     'maps': ['osmnx>=2.0', 'pyarrow>=17'],
     'tpu': ['jax[tpu]>=0.10.2'],
-    'torch': ['torch>=2.6', 'transformers>=4.40'],
+    'torch': ['torch>=2.6', 'transformers>=4.56'],
     'bench': ['rustworkx>=0.15', 'pgx>=2.6', 'rust-chess>=0.4'],
     'test': [
       'pytest>=8',

@@ -8,6 +8,7 @@ TokenReader
     Reinitializable       the same network with random weights
   NamesStates           the world's state after each token
     StateLosses           with probabilities
+  Remarks               something to say of how it was used
 """
 
 from __future__ import annotations
@@ -149,6 +150,14 @@ class StateLosses(NamesStates):
     self, tokens: np.ndarray, lengths: np.ndarray, labels: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray]:
     """`states`, and [B, L] float32 mean of -log p(labels [B, L, K]), nats."""
+
+
+class Remarks(TokenReader):
+  """A reader that has something to say of how its numbers came about."""
+
+  @abc.abstractmethod
+  def remarks(self) -> list[str]:
+    """Lines about all calls so far, for people to read."""
 
 
 class AnswersOnly(Predictor):

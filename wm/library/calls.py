@@ -222,6 +222,9 @@ def score(
       tell=tell,
     )
   tell(scoring.table(entries))
+  if isinstance(found.predictor, core.Remarks):
+    for line in found.predictor.remarks():
+      tell(line)
   if out is not None:
     tell(f'written: {out}/scores.json, rows.csv, breakdown.json')
   return entries

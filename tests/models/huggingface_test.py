@@ -1,0 +1,284 @@
+"""A folder of transformers as a model: against sums over pieces by hand."""
+
+import json
+
+import numpy as np
+import pytest
+
+import wm
+from tests import tiny
+from wm import core
+from wm.core import registry
+from wm.models.importers import gpt2
+from wm.models.nn import network
+from wm.models.serving import networks
+
+torch = pytest.importorskip('torch', reason='the extra torch is not installed')
+hub = pytest.importorskip(
+  'transformers', reason='transformers is not installed'
+)
+
+PIECES, CONTEXT, LAYERS = 24, 40, 2
+# The vocabulary of `tiny.World` but padding, spelled in these ways.
+WORDS = tiny.World().vocab[1:]
+ALONE = {word: n + 3 for n, word in enumerate(WORDS)}
+# '1' begins '10' and '100': 4 alone, 4 9, 4 9 10 and so on.
+NESTED = {word: [4, *range(9, 9 + n)] for n, word in enumerate(WORDS)}
+# Two pieces each, none the beginning of another.
+PAIRS = {word: [5, 8 + n] for n, word in enumerate(WORDS)}
+
+
+def saved(folder, family: str):
+  torch.manual_seed(1)
+  if family == 'gpt2':
+    config = hub.GPT2Config(
+      vocab_size=PIECES,
+      n_positions=CONTEXT,
+      n_embd=32,
+      n_layer=LAYERS,
+      n_head=4,
+    )
+    found = hub.GPT2LMHeadModel(config)
+  else:
+    config = hub.LlamaConfig(
+      vocab_size=PIECES,
+      max_position_embeddings=CONTEXT,
+      hidden_size=32,
+      intermediate_size=48,
+      num_hidden_layers=LAYERS,
+      num_attention_heads=4,
+      num_key_value_heads=2,
+    )
+    found = hub.LlamaForCausalLM(config)
+  with torch.no_grad():
+    for parameter in found.parameters():
+      if parameter.ndim > 1:
+        parameter.copy_(0.4 * torch.randn_like(parameter))
+  found.eval().save_pretrained(folder)
+  return found
+
+
+@pytest.fixture(scope='module', params=['gpt2', 'llama'])
+def theirs(request, tmp_path_factory):
+  folder = tmp_path_factory.mktemp(request.param)
+  return folder, saved(folder, request.param)
+
+
+def made(folder, table, **fields) -> core.Predictor:
+  path = folder / 'tokens.json'
+  path.write_text(json.dumps(table))
+  fields = ''.join(f', {key}={value!r}' for key, value in fields.items())
+  spec = f'huggingface(path={str(folder)!r}, tokens={str(path)!r}{fields})'
+  return registry.make('model', spec).predictor(tiny.World(), 0)
+
+
+def paths(table) -> list[list[int]]:
+  return [[x] if isinstance(x, int) else x for x in table.values()]
+
+
+def by_hand(network, table, tokens) -> np.ndarray:
+  """[V - 1] probabilities of the next token, one text at a time."""
+  spelled = paths(table)
+  starts = sorted({path[0] for path in spelled})
+
+  def after(pieces):
+    with torch.no_grad():
+      return network(torch.tensor([pieces])).logits[0, -1].softmax(-1).numpy()
+
+  def is_open(path):
+    return any(o[: len(path)] == path and o != path for o in spelled)
+
+  text = [piece for token in tokens for piece in spelled[token - 1]]
+  over = 1.0
+  if is_open(spelled[tokens[-1] - 1]):
+    over = after(text)[starts].sum()
+  found = []
+  for path in spelled:
+    chance = 1 / over
+    for n, piece in enumerate(path):
+      chance *= after(text + path[:n])[piece]
+    if is_open(path):
+      chance *= after(text + path)[starts].sum()
+    found.append(chance)
+  return np.array(found)
+
+
+def sequences():
+  return tiny.World().sample(5, 3)
+
+
+@pytest.mark.parametrize('table', [ALONE, NESTED, PAIRS])
+def test_probabilities_are_products_along_pieces(theirs, table):
+  folder, network = theirs
+  found = made(folder, table)
+  some = sequences()
+  log_probs = found.log_probs(some.tokens, some.lengths)
+  for row in (0, 3):
+    for t in (0, 1, int(some.lengths[row]) - 1):
+      want = by_hand(network, table, some.tokens[row, : t + 1])
+      np.testing.assert_allclose(np.exp(log_probs[row, t, 1:]), want, rtol=1e-3)
+  assert (log_probs[:, 0, 0] == -np.inf).all()
+  alone = found.log_probs(some.tokens[3:4], some.lengths[3:4])
+  inside = slice(0, int(some.lengths[3]))
+  np.testing.assert_allclose(alone[0, inside], log_probs[3, inside], atol=1e-4)
+
+
+@pytest.mark.parametrize('table', [ALONE, NESTED])
+def test_sessions_keep_what_was_read(theirs, table):
+  """Advanced unevenly, branched, and given new prefixes."""
+  found, some = made(theirs[0], table), sequences()
+
+  def want(row, length):
+    tokens = some.tokens[row : row + 1, :length]
+    return found.log_probs(tokens, np.array([length]))[0, length - 1]
+
+  def check(session, rows):
+    got = session.log_probs()
+    for (b, m), (row, length) in rows.items():
+      np.testing.assert_allclose(got[b, m], want(row, length), atol=1e-4)
+
+  session = found.session(some.tokens[:3, :2], np.array([2, 1, 2]), 2)
+  check(session, {(0, 0): (0, 2), (1, 1): (1, 1), (2, 0): (2, 2)})
+  more = np.array([[some.tokens[0, 2], -1], [-1, some.tokens[1, 1]], [-1, -1]])
+  session.advance(more)
+  check(session, {(0, 0): (0, 3), (0, 1): (0, 2), (1, 1): (1, 2)})
+  session.advance(np.full((3, 2), -1), np.array([[1, 0], [1, 1], [0, 0]]))
+  check(session, {(0, 0): (0, 2), (0, 1): (0, 3), (1, 0): (1, 2)})
+  session.restart(np.array([0]), some.tokens[4:5], np.array([4]))
+  check(session, {(0, 1): (4, 4), (1, 0): (1, 2), (2, 1): (2, 2)})
+
+
+def test_activations_are_those_of_the_last_pieces(theirs):
+  folder, network = theirs
+  found, some = made(folder, PAIRS), sequences()
+  text = [piece for t in some.tokens[1, :3] for piece in paths(PAIRS)[t - 1]]
+  with torch.no_grad():
+    layers = network(
+      torch.tensor([text]), output_hidden_states=True
+    ).hidden_states
+  for layer in (0, 1, -1):
+    hidden = found.hidden(some.tokens, some.lengths, layer)
+    want = layers[layer][0, 1::2].numpy()
+    np.testing.assert_allclose(hidden[1, :3], want, atol=1e-4)
+  with pytest.raises(core.InputError, match=r'expected -1\.\.2'):
+    found.hidden(some.tokens, some.lengths, 3)
+
+
+def test_what_leaks_is_counted(theirs):
+  found, some = made(theirs[0], ALONE), sequences()
+  assert found.remarks() == []
+  log_probs = found.log_probs(some.tokens, some.lengths)
+  inside = np.arange(some.tokens.shape[1]) < some.lengths[:, None]
+  lost = 1 - np.exp(log_probs[inside]).sum(-1)
+  (line,) = found.remarks()
+  assert line.startswith(f'{lost.mean():.3g} of the probability')
+  assert f'at {inside.sum()} places); left out' in line
+  whole = made(theirs[0], ALONE, renormalised=True)
+  shares = np.exp(whole.log_probs(some.tokens, some.lengths)[inside])
+  np.testing.assert_allclose(shares.sum(-1), 1, rtol=1e-5)
+
+
+def test_the_importers_weights_say_the_same(tmp_path):
+  theirs = saved(tmp_path, 'gpt2')
+  torch.save(theirs.state_dict(), tmp_path / 'state.pt')
+  weights = gpt2.read(tmp_path / 'state.pt')
+  model = gpt2.infer(weights, heads=4)
+  ids = np.array([0, *ALONE.values()])
+  world, some = tiny.World(), sequences()
+  shape = network.NetworkSpec(model, len(world.vocab), CONTEXT)
+  params = gpt2.params(weights, shape, ids)
+  ours = networks.NetworkPredictor(
+    model, params, len(world.vocab), world.end, CONTEXT
+  )
+  inside = np.arange(some.tokens.shape[1]) < some.lengths[:, None]
+  want = ours.log_probs(some.tokens, some.lengths)[inside][:, 1:]
+  got = made(tmp_path, ALONE, renormalised=True)
+  found = got.log_probs(some.tokens, some.lengths)[inside][:, 1:]
+  want = want - np.logaddexp.reduce(want, -1, keepdims=True)
+  np.testing.assert_allclose(found, want, atol=1e-4)
+
+
+def test_it_is_scored_like_any_model(tmp_path, capsys):
+  folder, table = tmp_path / 'model', tmp_path / 'tokens.csv'
+  theirs = saved(folder, 'gpt2')
+  rows = [f'{word},{piece}' for word, piece in ALONE.items()]
+  table.write_text('\n'.join(['token,id', *rows]))
+  spec = f'huggingface(path={str(folder)!r}, tokens={str(table)!r})'
+  asked = ['compression(trials=6, samples=2)', 'probe(num=30)']
+
+  def run() -> tuple[list[dict], str]:
+    said: list[str] = []
+    out = tmp_path / 'run'
+    found = wm.score(spec, asked, tiny.World(), out=out, tell=said.append)
+    return found, capsys.readouterr().err + '\n'.join(said)
+
+  first, said = run()
+  entries = {(e['metric'], e['quantity']): e for e in first}
+  assert entries['compression', 'precision']['n'] > 0
+  assert entries['probe', 'accuracy']['value'] is not None
+  assert 'went to no token' in said
+  again, said = run()
+  assert again == first
+  assert said.count('kept from before') == 2
+  with torch.no_grad():
+    theirs.transformer.wte.weight.mul_(2)
+  theirs.save_pretrained(folder)
+  assert 'measured anew: ' in run()[1]
+
+
+def test_words_are_cut_by_the_folders_tokenizer(tmp_path):
+  tokenizers = pytest.importorskip('tokenizers')
+  saved(tmp_path, 'gpt2')
+  pieces = {'[UNK]': 0, '[END]': 1, **{w: n + 2 for n, w in enumerate(WORDS)}}
+  cut = tokenizers.Tokenizer(tokenizers.models.WordLevel(pieces, '[UNK]'))
+  cut.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+  whole = hub.PreTrainedTokenizerFast(
+    tokenizer_object=cut, unk_token='[UNK]', eos_token='[END]'
+  )
+  whole.save_pretrained(tmp_path)
+  world = tiny.World()
+  model = registry.make('model', f'huggingface(path={str(tmp_path)!r})')
+  found = model.predictor(world, 0)
+  want = [(), *((n + 2,) for n in range(len(WORDS)))]
+  if world.end != core.DEAD:
+    want[world.end] = (1,)
+  assert list(found.spelled.paths) == want
+
+
+@pytest.mark.parametrize(
+  ('table', 'message'),
+  [
+    ({}, r'spells 0 tokens, not'),
+    (ALONE | {WORDS[0]: ALONE[WORDS[1]]}, 'are spelled alike'),
+    (ALONE | {WORDS[0]: []}, 'expected a text, the id'),
+    (ALONE | {WORDS[0]: 99}, r'has piece 99; expected 0\.\.23'),
+    (ALONE | {WORDS[0]: 'a'}, 'has no tokenizer'),
+    (ALONE | {WORDS[0]: [ALONE[WORDS[1]], 3]}, None),
+    ({w: [4 + n % 2] * (n + 1) for n, w in enumerate(WORDS)}, 'goes on and'),
+    ([1], 'holds a list'),
+    (ALONE | {WORDS[0]: list(range(21))}, 'leave no room for two tokens'),
+  ],
+)
+def test_bad_tables(tmp_path, table, message):
+  saved(tmp_path, 'gpt2')
+  if message is None:
+    made(tmp_path, table)
+    return
+  with pytest.raises(core.InputError, match=message) as error:
+    made(tmp_path, table)
+  assert '\n' not in str(error.value)
+
+
+def test_bad_folders(tmp_path):
+  def load(path):
+    spec = f'huggingface(path={str(path)!r})'
+    return registry.make('model', spec).predictor(tiny.World(), 0)
+
+  with pytest.raises(core.InputError, match=r'no config\.json in'):
+    load(tmp_path)
+  theirs = saved(tmp_path, 'gpt2')
+  (tmp_path / 'model.safetensors').unlink()
+  torch.save(theirs.state_dict(), tmp_path / 'pytorch_model.bin')
+  with pytest.raises(core.InputError, match='safetensors') as error:
+    load(tmp_path)
+  assert '\n' not in str(error.value)
