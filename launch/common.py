@@ -16,10 +16,10 @@ from absl import app, flags, logging
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Binaries run from a clone, installed or not.
 
-from wm.core import options  # noqa: E402
-from wm.data.sampling import Sampling  # noqa: E402
-from wm.recon.options import Reconstruction  # noqa: E402
-from wm.training.config import Training  # noqa: E402
+from wm import options  # noqa: E402
+from wm.options.reconstruction import Reconstruction  # noqa: E402
+from wm.options.sampling import Sampling  # noqa: E402
+from wm.options.training import Training  # noqa: E402
 
 FLAGS = flags.FLAGS
 WHICH = ('best', 'last')  # Checkpoints of a run.
@@ -27,7 +27,7 @@ T = TypeVar('T')
 
 
 def declare(cls: type) -> None:
-  """A flag for each option of a dataclass, see `wm.core.options`."""
+  """A flag for each option of a dataclass, see `wm.options`."""
   for name, (field, about) in options.declared(cls).items():
     given = name, field.default, about.help
     if name in FLAGS:  # The seed is one for all.

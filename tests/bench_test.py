@@ -50,11 +50,12 @@ def test_the_peer_is_the_same_function(name):
   from tests.bench import models_bench, peers
   from wm.core import registry
   from wm.models.nn import network
-  from wm.training import objectives, state
-  from wm.training.config import Training
+  from wm.options.training import Training
+  from wm.training import loss as loss_lib
+  from wm.training import state
 
   world, spec = models_bench.world_of(12), models_bench.FAMILIES[name]
-  aim = objectives.make(Training(objective='state'), world)
+  aim = loss_lib.make(Training(objective='state'), world)
   model = registry.make('model', spec)
   shape = network.NetworkSpec(
     model, len(world.vocab), world.max_len, aim.outputs

@@ -18,8 +18,9 @@ from wm.core import registry
 from wm.data import sampling
 from wm.data.pgn import ingest
 from wm.evaluation import scoring
+from wm.options.reconstruction import Reconstruction
+from wm.options.sampling import Sampling
 from wm.recon import run as recon
-from wm.recon.options import Reconstruction
 from wm.reporting import write
 from wm.runtime import files, locks
 from wm.training import loop
@@ -126,15 +127,13 @@ def test_a_finished_data_set_is_found_where_nobody_may_write(
 ):
   world = registry.make('world', WORLD)
   sizes = {'num': 20, 'num_heldout': 5, 'seed': 0}
-  made = sampling.make_dataset(world, tmp_path, sampling.Sampling(**sizes))
+  made = sampling.make_dataset(world, tmp_path, Sampling(**sizes))
 
   def refused(*_: object) -> None:
     raise OSError(errno.EROFS, 'Read-only file system')
 
   monkeypatch.setattr(locks.os, 'open', refused)
-  assert (
-    sampling.make_dataset(world, tmp_path, sampling.Sampling(**sizes)) == made
-  )
+  assert sampling.make_dataset(world, tmp_path, Sampling(**sizes)) == made
 
 
 def test_systems_without_locks_import_all_the_same(root):
@@ -165,9 +164,7 @@ def reconstruct(out) -> None:
 
 
 def sample(out) -> None:
-  sampling.make_dataset(
-    _world(), out, sampling.Sampling(num=1, num_heldout=1, seed=0)
-  )
+  sampling.make_dataset(_world(), out, Sampling(num=1, num_heldout=1, seed=0))
 
 
 def read_games(out) -> None:

@@ -216,7 +216,8 @@ def test_any_world_is_asked_for_a_first_step(folder, method, given, message):
 
 def test_a_run_of_files_goes_on_from_the_same_folder_only(folder, monkeypatch):
   from wm.data import sampling
-  from wm.training import config, loop, restore
+  from wm.options.sampling import Sampling
+  from wm.training import loop, restore
 
   (folder / 'grams.py').write_text(
     'import dataclasses\n'
@@ -228,11 +229,11 @@ def test_a_run_of_files_goes_on_from_the_same_folder_only(folder, monkeypatch):
   world = registry.make('world', 'frog.py:World(stones=4)')
   out = folder / 'run'
   made = sampling.make_dataset(
-    world, out, sampling.Sampling(num=50, num_heldout=20, seed=0)
+    world, out, Sampling(num=50, num_heldout=20, seed=0)
   )
   assert made['train']['world'] == 'frog.py:World(stones=4)'
   specs = 'frog.py:World(stones=4)', 'grams.py:Pairs()'
-  asked = *specs, out, config.Training()
+  asked = *specs, out, loop.Training()
   summary = loop.train(*asked)
   assert summary['model'] == 'grams.py:Pairs()'
   again = loop.train(*asked)

@@ -62,6 +62,7 @@ def bench_data() -> Iterator[harness.Line]:
   """Size on disk, shuffled reading, memory, and tokens that are no pad."""
   folder = harness.manhattan()
   from wm.data import sampling
+  from wm.options.sampling import Sampling
   from wm.worlds.maps import world as maps
 
   world = maps.World(
@@ -71,7 +72,7 @@ def bench_data() -> Iterator[harness.Line]:
   with tempfile.TemporaryDirectory() as out:
     start = time.perf_counter()
     made = sampling.make_dataset(
-      world, out, sampling.Sampling(num=NUM, num_heldout=1, seed=0)
+      world, out, Sampling(num=NUM, num_heldout=1, seed=0)
     )
     seconds = time.perf_counter() - start
     train = os.path.join(out, 'data', 'train')

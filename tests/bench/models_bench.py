@@ -51,27 +51,28 @@ def step_of(
   import jax
 
   from wm.models.nn import network
-  from wm.training import feed, objectives, optimiser, state, step
-  from wm.training.config import Training
+  from wm.options.training import Training
+  from wm.training import loss as loss_lib
+  from wm.training import optimizer, prefetch, state, step
 
   config = Training(objective=objective, batch=GAMES)
-  aim = objectives.make(config, world)
+  aim = loss_lib.make(config, world)
   model, mesh = registry.make('model', spec), state.mesh(1, 1)
   shape = network.NetworkSpec(
     model, len(world.vocab), world.max_len, aim.outputs
   )
   shapes = state.shapes(shape)
-  adam = optimiser.make(config, shapes, model.undecayed)
+  adam = optimizer.make(config, shapes, model.undecayed)
   abstract = state.abstract_state(shapes, adam, mesh)
   update = step.make_train_step(
-    shape, adam, optimiser.schedule(config), aim, 0, abstract
+    shape, adam, optimizer.schedule(config), aim, 0, abstract
   )
   # The next token is judged at one place less.
   tokens = world.sample(GAMES, 0).tokens
   tokens = tokens[:, : plies + (objective == 'next')]
   assert tokens.shape[1] == plies + (objective == 'next')
   lengths = np.full(GAMES, tokens.shape[1], np.int32)
-  batch = feed.place(mesh, tokens, lengths, aim.world)
+  batch = prefetch.place(mesh, tokens, lengths, aim.world)
   held = [state.create(shape, 0, adam, abstract), 0]
 
   def run() -> None:

@@ -11,8 +11,8 @@ from tests.bench import harness
 from wm.core import registry
 from wm.data import text
 from wm.kernels.maps import reconstruction_ref
+from wm.options.reconstruction import Reconstruction
 from wm.recon import measures, reconstruct, routes
-from wm.recon.options import Reconstruction
 from wm.worlds.maps import streets
 
 

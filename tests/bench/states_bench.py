@@ -59,15 +59,14 @@ def bench_state_labels() -> Iterator[harness.Line]:
 def bench_state_feed() -> Iterator[harness.Line]:
   """Batches from a store with and without labels, by plies."""
   from wm.data import batches, sampling, store
-  from wm.training import feed, state
+  from wm.options.sampling import Sampling
+  from wm.training import prefetch, state
 
   world = registry.make('world', f'chess(length={PLIES})')
   with tempfile.TemporaryDirectory() as out:
-    sampling.make_dataset(
-      world, out, sampling.Sampling(num=2000, num_heldout=1, seed=0)
-    )
+    sampling.make_dataset(world, out, Sampling(num=2000, num_heldout=1, seed=0))
     source = batches.Batches(
-      store.open(f'{out}/data/train'), 32, 0, 'buckets', feed.MULTIPLE
+      store.open(f'{out}/data/train'), 32, 0, 'buckets', prefetch.MULTIPLE
     )
     mesh, costs = state.mesh(1, 1), {}
     for labelled in (None, world):
@@ -76,7 +75,7 @@ def bench_state_feed() -> Iterator[harness.Line]:
       def act(labelled: core.World | None = labelled) -> None:
         nonlocal step, tokens
         rows = source.at(step)
-        feed.place(mesh, *rows, labelled)
+        prefetch.place(mesh, *rows, labelled)
         step, tokens = step + 1, tokens + int(rows[1].sum())
 
       act()

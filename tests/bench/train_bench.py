@@ -1,7 +1,7 @@
 """Training speed beside PyTorch's published way, and start-up times.
 
 The data are shortest paths of Manhattan. 'useful' tokens are targets that are
-no pads; both sides get the same sequences, model shape, optimiser, threads.
+no pads; both sides get the same sequences, model shape, optimizer, threads.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _gpt2(torch: Any, layers: int, width: int, heads: int, size: int) -> Any:
 
 def _torch_step(torch: Any, model: Any) -> Callable[..., None]:
   """One update on a padded batch; pads are computed and counted."""
-  optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4)
+  optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 
   def step(tokens: np.ndarray, lengths: np.ndarray) -> None:
     del lengths
@@ -96,9 +96,9 @@ def _torch_step(torch: Any, model: Any) -> Callable[..., None]:
     loss = torch.nn.functional.cross_entropy(
       logits.flatten(0, 1), tokens[:, 1:].flatten()
     )
-    optimiser.zero_grad(set_to_none=True)
+    optimizer.zero_grad(set_to_none=True)
     loss.backward()
-    optimiser.step()
+    optimizer.step()
 
   return step
 
@@ -108,21 +108,21 @@ def _our_step(world: Any, model: str, out: str, batch: int) -> Any:
   import jax
 
   from wm.core import registry
-  from wm.training import books, config, feed, loop, state
+  from wm.training import config, loop, prefetch, run_log, state
 
   trainer = loop.Trainer(
-    config.Training(batch=batch, mesh_data=1),
+    loop.Training(batch=batch, mesh_data=1),
     world,
     registry.make('model', model),
     config.open_data(pathlib.Path(out), world),
   )
   held = [
-    state.create(trainer.shape, 0, trainer.optimiser, trainer.abstract),
-    books.fresh()['step'],
+    state.create(trainer.shape, 0, trainer.optimizer, trainer.abstract),
+    run_log.fresh()['step'],
   ]
 
   def step(tokens: np.ndarray, lengths: np.ndarray) -> None:
-    placed = feed.place(trainer.mesh, tokens, lengths)
+    placed = prefetch.place(trainer.mesh, tokens, lengths)
     held[0], report = trainer.train_step(held[0], np.int32(held[1]), *placed)
     held[1] += 1
     jax.block_until_ready(report)
@@ -147,11 +147,12 @@ def _compare(
   torch = _torch()
   from wm.data import batches as batches_lib
   from wm.data import sampling
+  from wm.options.sampling import Sampling
 
   world = _world()
   with tempfile.TemporaryDirectory() as out:
     sampling.make_dataset(
-      world, out, sampling.Sampling(num=SEQUENCES, num_heldout=100, seed=0)
+      world, out, Sampling(num=SEQUENCES, num_heldout=100, seed=0)
     )
     model = f'transformer(layers={layers}, width={width}, heads={heads})'
     ours, trainer = _our_step(world, model, out, batch)

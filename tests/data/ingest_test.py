@@ -19,6 +19,7 @@ from wm.data.pgn import (
 from wm.data.pgn import (
   join as ingest_join,
 )
+from wm.options.sampling import Sampling
 
 WORLD = registry.make('world', ingest.WORLD)
 SOME = 300
@@ -167,7 +168,7 @@ def test_other_input_is_refused(tmp_path, some):
 
 def test_a_sampled_folder_is_refused(tmp_path, some):
   sampling.make_dataset(
-    WORLD, tmp_path / 'out', sampling.Sampling(num=9, num_heldout=2, seed=0)
+    WORLD, tmp_path / 'out', Sampling(num=9, num_heldout=2, seed=0)
   )
   before = tree(tmp_path / 'out')
   with pytest.raises(core.InputError, match='holds other data, in data/train'):

@@ -168,7 +168,7 @@ def test_an_ablation_adds_metrics_to_a_run():
     assert not own & new, f'{file} measures what the run measures itself'
 
 
-def test_the_published_sizes_and_optimiser(flags):
+def test_the_published_sizes_and_optimizer(flags):
   for name, layers, width in (
     ('shortest', 12, 768),
     ('noisy', 48, 1600),

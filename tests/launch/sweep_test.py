@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from wm.training import writers
+from wm.training import run_log
 
 WORLD = '--world=maps(rows=3, columns=3)'
 GRID = [
@@ -189,7 +189,7 @@ def test_a_sweep_killed_while_it_trains_ends_as_if_it_had_not_been(
   given += [WORLD, f'--data={out / "data"}', f'--out={alone}']
   assert call(root, 'train.py', *given).returncode == 0
   rows = [
-    writers.read_metrics(folder / 'metrics.jsonl')
+    run_log.read(folder / 'metrics.jsonl')
     for folder in (alone, tmp_path / 'runs' / 'one,lr=1e-2')
   ]
   assert rows[0] == rows[1]

@@ -10,6 +10,7 @@ from wm.data import sampling
 from wm.evaluation import needs, results, statistics
 from wm.metrics import exactness
 from wm.models.serving import oracles
+from wm.options.sampling import Sampling
 
 WORLD = tiny.World()
 
@@ -213,7 +214,7 @@ def test_sequences_longer_than_the_model_are_said_to_be():
 
 def test_stored_sequences_are_asked_about_instead(tmp_path):
   sampling.make_dataset(
-    WORLD, tmp_path, sampling.Sampling(num=30, num_heldout=9, seed=0)
+    WORLD, tmp_path, Sampling(num=30, num_heldout=9, seed=0)
   )
   folder = str(tmp_path / 'data' / 'train')
   found = scores(make('oracle', WORLD), data=folder, num=20)

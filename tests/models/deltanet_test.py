@@ -162,7 +162,7 @@ def parity(negative: bool, length: int) -> float:
   )
   shape = network.NetworkSpec(model, 4, 80)
   params = network.init(shape, 0)
-  optimiser = optax.adam(1e-2)
+  optimizer = optax.adam(1e-2)
   rng = np.random.default_rng(0)
 
   def logits(params: nnx.State, bits: jax.Array) -> jax.Array:
@@ -176,10 +176,10 @@ def parity(negative: bool, length: int) -> float:
   @jax.jit
   def update(params: nnx.State, opt, bits: jax.Array):
     slopes = jax.grad(loss)(params, bits)
-    change, opt = optimiser.update(slopes, opt)
+    change, opt = optimizer.update(slopes, opt)
     return optax.apply_updates(params, change), opt
 
-  opt = optimiser.init(params)
+  opt = optimizer.init(params)
   for _ in range(400):
     params, opt = update(params, opt, rng.integers(0, 2, (32, 20)))
   bits = rng.integers(0, 2, (64, length))

@@ -10,8 +10,9 @@ from wm import core
 from wm.core import registry
 from wm.data import sampling
 from wm.models.nn import network
+from wm.options.sampling import Sampling
+from wm.options.training import Training
 from wm.training import loop, restore
-from wm.training.config import Training
 
 toy.install()
 
@@ -45,7 +46,7 @@ def test_a_context_reaches_as_far_as_it_goes():
 def test_a_run_is_asked_about_longer_words_than_it_saw(objective, tmp_path):
   short, long = (registry.make('world', WORLD.format(n)) for n in (SHORT, LONG))
   sampling.make_dataset(
-    short, tmp_path, sampling.Sampling(num=64, num_heldout=16, seed=0)
+    short, tmp_path, Sampling(num=64, num_heldout=16, seed=0)
   )
   config = Training(objective=objective, steps=4, batch=16)
   loop.train(short, 'toy()', tmp_path, config)

@@ -15,8 +15,8 @@ from tests.recon import cities
 from tests.recon.cities import E, N, make_routes
 from wm.core import registry
 from wm.data import text
+from wm.options.reconstruction import Reconstruction
 from wm.recon import draw, measures, page, reconstruct, routes
-from wm.recon.options import Reconstruction
 
 SVG = '{http://www.w3.org/2000/svg}'
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.recon import cities
 from tests.recon.cities import E, N, S, W, make_routes
 from wm.kernels.maps import geometry, ref
+from wm.options.reconstruction import Reconstruction
 from wm.recon import measures, reconstruct
 from wm.recon.measures import FALSE, UNUSED, USED
-from wm.recon.options import Reconstruction
 
 
 def _table(graph, *given_routes, **options):

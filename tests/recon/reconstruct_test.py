@@ -12,8 +12,8 @@ from wm.core import registry
 from wm.data import text
 from wm.kernels.maps import geometry, reconstruction, reconstruction_ref, ref
 from wm.kernels.maps.edges import OK
+from wm.options.reconstruction import Reconstruction
 from wm.recon import reconstruct, routes
-from wm.recon.options import Reconstruction
 
 DEAD = core.DEAD
 

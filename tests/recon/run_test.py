@@ -12,8 +12,8 @@ from wm import core
 from wm.core import accept, registry
 from wm.data import text
 from wm.models.serving import stateless
+from wm.options.reconstruction import Reconstruction
 from wm.recon import run, sampling
-from wm.recon.options import Reconstruction
 from wm.runtime import provenance
 
 CITY = "maps(rows=5, columns=5, traversal='shortest')"

@@ -13,10 +13,12 @@ from tests.training import toy
 from wm import core
 from wm.data import sampling, store
 from wm.models.nn import network
+from wm.options.sampling import Sampling
+from wm.options.training import Training
 from wm.runtime import files
 from wm.training import config as config_lib
-from wm.training import loop, objectives, restore, writers
-from wm.training.config import Training
+from wm.training import loop, restore, run_log
+from wm.training import loss as loss_lib
 from wm.worlds import lattice
 
 toy.install()
@@ -76,7 +78,7 @@ def test_a_config_of_numbers_that_are_none(field):
 def test_it_learns_nearly_what_bigrams_know(trained):
   out, summary = trained
   assert 0.5 < summary['best_loss'] < bigram_loss(out) + 0.15
-  rows = writers.read_metrics(out / 'metrics.jsonl')
+  rows = run_log.read(out / 'metrics.jsonl')
   train = [row['loss'] for row in rows if 'loss' in row]
   assert train[0] > 1.5 > 1.2 > train[-1]
   assert summary['step'] == 200
@@ -109,7 +111,7 @@ def test_pads_and_the_prompt_are_left_out_of_the_sums():
   rng = np.random.default_rng(0)
   tokens = rng.integers(1, 8, (3, 9)).astype(np.int32)
   lengths = np.array([9, 4, 0], np.int32)
-  aim = objectives.NextToken(tiny.World())
+  aim = loss_lib.NextToken(tiny.World())
   aim.prompt_len = 2
   judged = aim.judge(net, None, jnp.asarray(tokens))
   losses = np.asarray(judged.loss)
@@ -154,9 +156,9 @@ def test_dropout_depends_on_seed_and_step_alone(tmp_path):
     if seed:
       trainer = loop.Trainer(config(seed=1), tiny.World(), toy.Model(), data)
     begun = loop.state_lib.create(
-      trainer.shape, 0, trainer.optimiser, trainer.abstract
+      trainer.shape, 0, trainer.optimizer, trainer.abstract
     )
-    batch = loop.feed_lib.place(trainer.mesh, tokens, lengths)
+    batch = loop.prefetch_lib.place(trainer.mesh, tokens, lengths)
     _, report = trainer.train_step(begun, np.int32(at), *batch)
     losses.setdefault((seed, at), []).append(float(report[0]))
   assert losses[0, 0][0] == losses[0, 0][1]
@@ -179,20 +181,20 @@ def test_a_loss_that_is_not_finite_stops_before_it_is_saved(tmp_path):
   kept = loop.checkpoints_lib.Checkpoints(tmp_path, read_only=True)
   assert kept.last() is None or str(kept.folder) in message
   kept.close()
-  for row in writers.read_metrics(tmp_path / 'metrics.jsonl'):
+  for row in run_log.read(tmp_path / 'metrics.jsonl'):
     assert all(map(math.isfinite, row.values()))
 
 
 def spoilt(monkeypatch, bad) -> None:
   """Makes the loss NaN on batches for which bad([B, L] tokens) is true."""
-  honest = objectives.NextToken.judge
+  honest = loss_lib.NextToken.judge
 
   def judge(self, net, key, tokens, *rest):
     judged = honest(self, net, key, tokens, *rest)
     factor = jnp.where(bad(tokens), jnp.nan, 1)
     return judged._replace(loss=judged.loss * factor)
 
-  monkeypatch.setattr(objectives.NextToken, 'judge', judge)
+  monkeypatch.setattr(loss_lib.NextToken, 'judge', judge)
 
 
 def test_steps_without_a_finite_loss_are_left_out_and_counted(
@@ -203,7 +205,7 @@ def test_steps_without_a_finite_loss_are_left_out_and_counted(
   summary = loop.train(
     toy.WORLD, toy.MODEL, tmp_path, config(skips=12, eval_every=20, log_every=1)
   )
-  rows = writers.read_metrics(tmp_path / 'metrics.jsonl')
+  rows = run_log.read(tmp_path / 'metrics.jsonl')
   rows = [row for row in rows if 'skipped' in row]
   counts = [row['skipped'] for row in rows]
   assert 0 < summary['skipped'] < 12
@@ -238,7 +240,7 @@ def test_a_part_of_the_held_out_is_its_first_rows(trained):
   data = config_lib.open_data(out, tiny.World())
   trainer = loop.Trainer(config(eval_num=7), tiny.World(), toy.Model(), data)
   params = loop.state_lib.create(
-    trainer.shape, 0, trainer.optimiser, trainer.abstract
+    trainer.shape, 0, trainer.optimizer, trainer.abstract
   ).params
   sums = trainer.evaluate(params)
   assert sums[1] == (data[1].lengths[:7] - 1).sum()
@@ -268,9 +270,7 @@ def test_runs_may_share_their_data(trained, tmp_path):
 
 def test_named_data_may_be_of_another_world_that_writes_alike(tmp_path):
   made = lattice.World(length=8)
-  sampling.make_dataset(
-    made, tmp_path, sampling.Sampling(num=20, num_heldout=5, seed=0)
-  )
+  sampling.make_dataset(made, tmp_path, Sampling(num=20, num_heldout=5, seed=0))
   longer, shorter = lattice.World(length=12), lattice.World(length=6)
   data = str(tmp_path / 'data')
   assert len(config_lib.open_data(tmp_path, longer, data)[0]) == 20

@@ -8,9 +8,9 @@ import pytest
 from tests import tiny
 from tests.training import toy
 from wm.core import registry
+from wm.options.training import Training
 from wm.training import config as config_lib
 from wm.training import loop
-from wm.training.config import Training
 
 toy.install()
 STEPS = 30
@@ -30,10 +30,10 @@ def losses(model: str, data) -> tuple[list[float], loop.state_lib.State]:
   made = registry.make('model', model)
   trainer = loop.Trainer(config, tiny.World(), made, data)
   state = loop.state_lib.create(
-    trainer.shape, 0, trainer.optimiser, trainer.abstract
+    trainer.shape, 0, trainer.optimizer, trainer.abstract
   )
   found = []
-  for step, batch in loop.feed_lib.Feed(
+  for step, batch in loop.prefetch_lib.Prefetch(
     trainer.batches, trainer.mesh, trainer.max_len, STEPS
   ).run(0):
     state, report = trainer.train_step(state, np.int32(step), *batch)

@@ -17,8 +17,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from wm.core import registry
 from wm.models.nn import network
-from wm.training import objectives, optimiser, state, step
-from wm.training.config import Training
+from wm.options.training import Training
+from wm.training import loss as loss_lib
+from wm.training import optimizer, state, step
 
 ROWS, LENGTH = 32, 32
 SIZE = 'layers=1, width=64'
@@ -82,15 +83,15 @@ def compiled(
   """
   world = registry.make('world', 'connect4()')
   config = Training(objective=objective, steps=10, warmup=0)
-  aim = objectives.make(config, world)
+  aim = loss_lib.make(config, world)
   shape = network.NetworkSpec(
     registry.make('model', spec), len(world.vocab), 42, aim.outputs
   )
   shapes = state.shapes(shape)
-  transform = optimiser.make(config, shapes)
+  transform = optimizer.make(config, shapes)
   abstract = state.abstract_state(shapes, transform, mesh)
   act = step.make_train_step(
-    shape, transform, optimiser.schedule(config), aim, 0, abstract
+    shape, transform, optimizer.schedule(config), aim, 0, abstract
   )
   num = mesh.shape['data'] * rows
   sizes = [(num, LENGTH), (num,)]

@@ -9,9 +9,9 @@ import pytest
 from tests import tiny
 from tests.training import toy
 from wm import core
+from wm.options.training import Training
 from wm.runtime import files
 from wm.training import checkpoints, loop, restore
-from wm.training.config import Training
 
 toy.install()
 

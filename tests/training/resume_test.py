@@ -15,8 +15,8 @@ import pytest
 from tests import tiny
 from tests.training import toy
 from wm.models.nn import network
-from wm.training import checkpoints, optimiser, state, writers
-from wm.training.config import Training
+from wm.options.training import Training
+from wm.training import checkpoints, optimizer, run_log, state
 
 WORKER = 'tests.training.worker'
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -84,7 +84,7 @@ def arrays(run) -> dict[str, np.ndarray]:
   shapes = state.shapes(shape)
   config = Training(**CONFIG)
   mesh = state.mesh(1, 1)
-  abstract = state.abstract_state(shapes, optimiser.make(config, shapes), mesh)
+  abstract = state.abstract_state(shapes, optimizer.make(config, shapes), mesh)
   kept = checkpoints.Checkpoints(run, read_only=True)
   found = kept.state(kept.last(), abstract)
   kept.close()
@@ -102,12 +102,12 @@ def same(one, other) -> None:
 
 
 def rows(run) -> list[dict]:
-  return writers.read_metrics(run / 'metrics.jsonl')
+  return run_log.read(run / 'metrics.jsonl')
 
 
 def test_killed_and_started_again_is_the_same_run_to_the_bit(folder):
   run = copy(folder, 'killed')
-  for die in (['feed', 9], ['save', 21], ['line', 45]):
+  for die in (['batch', 9], ['save', 21], ['line', 45]):
     finish(start(run, die=die), SIGKILLED)
   finish(start(run))
   same(folder / 'whole', run)

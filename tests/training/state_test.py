@@ -10,8 +10,9 @@ from tests import tiny
 from wm import core
 from wm.core import registry
 from wm.models.nn import network
-from wm.training import feed, objectives, optimiser, state, step
-from wm.training.config import Training
+from wm.options.training import Training
+from wm.training import loss as loss_lib
+from wm.training import optimizer, prefetch, state, step
 
 MODEL = 'transformer(layers=1, width=16, heads=2, {})'
 
@@ -23,17 +24,19 @@ def run(spec: str, mesh_size: tuple[int, int], steps: int = 3):
   model = registry.make('model', MODEL.format(spec))
   shape = network.NetworkSpec(model, len(tiny.VOCAB), 16)
   shapes, mesh = state.shapes(shape), state.mesh(*mesh_size)
-  transform = optimiser.make(config, shapes)
+  transform = optimizer.make(config, shapes)
   abstract = state.abstract_state(shapes, transform, mesh)
-  schedule = optimiser.schedule(config)
-  aim = objectives.NextToken(tiny.World())
+  schedule = optimizer.schedule(config)
+  aim = loss_lib.NextToken(tiny.World())
   act = step.make_train_step(shape, transform, schedule, aim, 0, abstract)
   now = state.create(shape, 0, transform, abstract)
   rng, reports = np.random.default_rng(0), []
   for number in range(steps):
     tokens = rng.integers(1, len(tiny.VOCAB), (8, 16)).astype(np.int32)
     lengths = rng.integers(2, 17, 8).astype(np.int32)
-    now, report = act(now, np.int32(number), *feed.place(mesh, tokens, lengths))
+    now, report = act(
+      now, np.int32(number), *prefetch.place(mesh, tokens, lengths)
+    )
     reports.append(np.asarray(report))
   return np.array(reports), now
 

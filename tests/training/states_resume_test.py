@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
 
 def test_killed_and_started_again_is_the_same_run_to_the_bit(folder):
   run = copy(folder, 'killed')
-  finish(start(run, die=['feed', 25], **STATES), SIGKILLED)
+  finish(start(run, die=['batch', 25], **STATES), SIGKILLED)
   summary = finish(start(run, **STATES))
   whole = folder / 'whole'
   lines = (run / 'metrics.jsonl').read_bytes()

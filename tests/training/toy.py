@@ -15,6 +15,7 @@ from tests import tiny
 from wm.data import sampling
 from wm.models.base import family
 from wm.models.nn import layers, network
+from wm.options.sampling import Sampling
 
 WORLD, MODEL = 'tiny()', 'toy()'
 
@@ -67,5 +68,5 @@ def install() -> None:
 def make_data(out: pathlib.Path, num: int = 400) -> None:
   """Writes OUT/data from the tiny world."""
   sampling.make_dataset(
-    tiny.World(), out, sampling.Sampling(num=num, num_heldout=30, seed=0)
+    tiny.World(), out, Sampling(num=num, num_heldout=30, seed=0)
   )

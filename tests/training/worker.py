@@ -2,7 +2,7 @@
 
   python -m tests.training.worker OUT '{"config": {...}, "die": ["save", 21]}'
 
-die: ["feed", n] SIGKILL while batch n is made; ["save", n] while checkpoint n
+die: ["batch", n] SIGKILL while batch n is made; ["save", n] while checkpoint n
 is being written; ["saved", n] once it is; ["line", n] within a line of
 metrics.jsonl; ["SIGINT", n] or ["SIGTERM", n] that signal while batch n is
 made, which is some steps before it is trained on; ["full", 0] takes no look at
@@ -28,14 +28,14 @@ def _die() -> None:
 
 def _arm(moment: str, number: int) -> None:
   """Makes one function of the training code deadly at its n-th step."""
-  from wm.training import checkpoints, feed, writers
+  from wm.training import checkpoints, prefetch, run_log
 
-  host = feed.Feed.host
+  host = prefetch.Prefetch.host
   save = checkpoints.Checkpoints.save
-  write = writers.Metrics.write
+  write = run_log.Writer.write
 
   def deadly_host(self: Any, step: int) -> Any:
-    if moment == 'feed' and step == number:
+    if moment == 'batch' and step == number:
       _die()
     if moment.startswith('SIG') and step == number:
       os.kill(os.getpid(), getattr(signal, moment))
@@ -57,9 +57,9 @@ def _arm(moment: str, number: int) -> None:
 
   if moment == 'full':
     checkpoints.Checkpoints.need = lambda self, state: None
-  feed.Feed.host = deadly_host
+  prefetch.Prefetch.host = deadly_host
   checkpoints.Checkpoints.save = deadly_save
-  writers.Metrics.write = deadly_write
+  run_log.Writer.write = deadly_write
 
 
 def main(out: str, order: dict[str, Any]) -> None:

@@ -7,7 +7,6 @@ same bytes as an unbroken one.
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 import shutil
 from collections.abc import Iterator
@@ -17,9 +16,9 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
-from wm.core.options import check, documented, option
 from wm.data import store as stores
 from wm.data import text as texts
+from wm.options.sampling import Sampling
 from wm.runtime import files, locks, progress
 
 Path = pathlib.Path
@@ -60,22 +59,6 @@ def check_vocab(store: stores.Store, world: core.World) -> None:
       f'{store.folder} was sampled from {store.manifest.get("world")}, whose '
       f'vocabulary is not that of {registry.spec(world)}'
     )
-
-
-@documented
-@dataclasses.dataclass(frozen=True)
-class Sampling:
-  """What is sampled from a world."""
-
-  num: int = option(100_000, 'Training sequences.', least=1)
-  # No split key is in both splits.
-  num_heldout: int = option(1000, 'Held-out sequences.', least=1)
-  seed: int = option(0, 'Seed of all randomness.', least=0, most=2**32 - 1)
-  # OUT/data/train_sequences.txt, heldout_sequences.txt
-  text: bool = option(False, 'Also write the published text format.')
-
-  def __post_init__(self) -> None:
-    check(self)
 
 
 @locks.alone('sample')

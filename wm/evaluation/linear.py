@@ -40,14 +40,14 @@ def _epoch(
   known: jax.Array,
   lr: float,
 ) -> tuple[Params, optax.OptState]:
-  optimiser = optax.adam(lr)
+  optimizer = optax.adam(lr)
 
   def step(
     carry: tuple[Params, optax.OptState], batch: Batches
   ) -> tuple[tuple[Params, optax.OptState], None]:
     params, state = carry
     grads = jax.grad(_loss)(params, batch, known)
-    updates, state = optimiser.update(grads, state, params)
+    updates, state = optimizer.update(grads, state, params)
     return (optax.apply_updates(params, updates), state), None
 
   return jax.lax.scan(step, (params, state), batches)[0]

@@ -21,15 +21,15 @@ from wm.core import registry
 from wm.data import sampling
 from wm.data import store as stores
 from wm.data.pgn import ingest as ingest_lib
-from wm.data.sampling import Sampling
 from wm.evaluation import scoring
 from wm.library import loading
 from wm.library.loading import Run, Source
+from wm.options.reconstruction import Reconstruction
+from wm.options.sampling import Sampling
+from wm.options.training import Training
 from wm.recon import run as recon
-from wm.recon.options import Reconstruction
 from wm.runtime import progress
 from wm.training import loop
-from wm.training.config import Training
 from wm.worlds.base import exact
 
 Path = str | pathlib.Path

@@ -26,7 +26,7 @@ def command(call: str, **arguments: Any) -> list[str]:
 def run(order: dict[str, Any]) -> None:
   """Makes the call of an order."""
   from wm.library import calls
-  from wm.training.config import Training
+  from wm.options.training import Training
 
   call = order.pop('call')
   if call == 'train':

@@ -31,9 +31,9 @@ class Run:
 
   def log(self) -> list[dict[str, float]]:
     """Rows of the run log: step, losses, learning rate; for a data frame."""
-    from wm.training import writers
+    from wm.training import run_log
 
-    return writers.read_metrics(self.folder / 'metrics.jsonl')
+    return run_log.read(self.folder / 'metrics.jsonl')
 
 
 @dataclasses.dataclass(frozen=True)

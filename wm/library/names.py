@@ -1,8 +1,8 @@
 """Options and specs, as calls take them."""
 
 from wm.core.registry import make, names, spec
-from wm.data.sampling import Sampling
-from wm.recon.options import Reconstruction
-from wm.training.config import Training
+from wm.options.reconstruction import Reconstruction
+from wm.options.sampling import Sampling
+from wm.options.training import Training
 
 __all__ = ['Reconstruction', 'Sampling', 'Training', 'make', 'names', 'spec']

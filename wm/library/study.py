@@ -10,13 +10,13 @@ from typing import Any
 
 from wm import core
 from wm.core import registry
-from wm.data.sampling import Sampling
 from wm.library import calls
 from wm.library.calls import Tell, Things
-from wm.recon.options import Reconstruction
+from wm.options.reconstruction import Reconstruction
+from wm.options.sampling import Sampling
+from wm.options.training import Training
 from wm.recon.routes import has_streets
 from wm.runtime import locks
-from wm.training.config import Training
 
 _ROW = r'\s*(\w+)\s*:\s*(.+?)(?:\s+on\s+(.+?)(?:\s+then\s+on\s+(.+?))?)?\s*'
 

@@ -11,11 +11,11 @@ from wm import core
 from wm.core import registry
 from wm.library import calls, job
 from wm.library.calls import Tell, Things
+from wm.options.training import Training
 from wm.runtime import provenance
 from wm.tasks import grid as grid_lib
 from wm.tasks import standings
 from wm.tasks import sweep as sweep_lib
-from wm.training.config import Training
 
 Grid = Mapping[str, Mapping[str, Any] | Sequence[Any]]
 

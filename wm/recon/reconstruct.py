@@ -16,7 +16,7 @@ from wm import core
 from wm.kernels.maps import edges as codes
 from wm.kernels.maps import geometry, reconstruction
 from wm.kernels.maps.edges import Edges
-from wm.recon.options import Reconstruction
+from wm.options.reconstruction import Reconstruction
 from wm.recon.routes import CLASSES, LENGTH_CAP, Fate, Routes
 from wm.worlds.maps import streets
 

@@ -13,9 +13,9 @@ from wm import core
 from wm.core import registry
 from wm.data import text
 from wm.evaluation import statistics
+from wm.options.reconstruction import Reconstruction
 from wm.recon import controls, draw, measures, page, reconstruct, sampling
 from wm.recon import routes as routes_lib
-from wm.recon.options import Reconstruction
 from wm.recon.routes import CLASSES, Routes
 from wm.runtime import commit, files, locks, progress, provenance
 

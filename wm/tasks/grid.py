@@ -19,7 +19,7 @@ from typing import Any
 
 from wm import core
 from wm.core import registry
-from wm.training.config import Training
+from wm.options.training import Training
 
 FILE = 'flagfile'
 SEED = 'seed'  # Runs that differ in it alone are one candidate.

@@ -1,1 +1,1 @@
-"""Training: loop, step, state, optimiser."""
+"""Training: one loop of jitted steps from a data set to checkpoints."""

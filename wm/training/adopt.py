@@ -13,7 +13,7 @@ from wm.data import sampling
 from wm.models.importers import gpt2 as gpt2_import
 from wm.models.nn import network
 from wm.runtime import files, locks
-from wm.training import books, checkpoints, config, state
+from wm.training import checkpoints, config, run_log, state
 
 
 @locks.alone(config.STAGE)
@@ -56,7 +56,7 @@ def gpt2(
   try:
     if kept.last() is None:
       start = state.State(state.flatten(params), {'count': jnp.zeros(())})
-      kept.save(0, start, books.fresh())
+      kept.save(0, start, run_log.fresh())
       kept.wait()
     folder = str(kept.folder / str(kept.last()))
   finally:

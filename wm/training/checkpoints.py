@@ -1,7 +1,7 @@
 """Checkpoints: Orbax folders by step, of which the best and last are kept.
 
     checkpoints/<step>/params       path -> array
-    checkpoints/<step>/opt          the optimiser's state, likewise
+    checkpoints/<step>/opt          the optimizer's state, likewise
     checkpoints/<step>/progress     JSON: step, best, open sums
     checkpoints/<step>/sha256.json  file -> hash
 

@@ -1,113 +1,18 @@
-"""What a training run is: its options, its identity, and its data."""
+"""What a training run is: its identity and its data."""
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import pathlib
 from typing import Any
 
 from wm import core
 from wm.core import registry
-from wm.core.options import check, documented, option
 from wm.data import sampling
 from wm.data import store as stores
+from wm.options.training import Training
 
 STAGE = 'train'  # OUT/train.run.json is this run's.
-
-# Options that say where and how to run, and leave the result as it is.
-_PLACE = (
-  'data',
-  'save_every',
-  'mesh_data',
-  'mesh_model',
-  'coordinator',
-  'num_processes',
-  'process_id',
-)
-
-
-@documented
-@dataclasses.dataclass(frozen=True)
-class Training:
-  """How a model is trained."""
-
-  # Of the initial weights, the order of batches and dropout.
-  seed: int = option(0, 'Seed of all randomness.', least=0, most=2**32 - 1)
-  # 'state': after every token, one class for each of `World.state_heads`.
-  objective: str = option(
-    'next',
-    "What a step predicts: the next token, or the world's whole state.",
-    choices=('next', 'state'),
-  )
-  # With 'sequence', long sequences weigh no more than short ones.
-  loss: str = option(
-    'token',
-    'Trained on: the mean over the tokens of a batch, or over its sequences '
-    'of their means. What is reported, and is best, goes by tokens.',
-    choices=('token', 'sequence'),
-  )
-  steps: int = option(1000, 'Training steps.', least=1)
-  # Over all devices and processes.
-  batch: int = option(64, 'Sequences in a global batch.', least=1)
-  batching: str = option(
-    'buckets',
-    'Batches of like lengths, or random and padded.',
-    choices=('buckets', 'random'),
-  )
-  lr: float = option(1e-3, 'Peak learning rate.', least=0)
-  schedule: str = option(
-    'cosine',
-    'Learning rate after warm-up.',
-    choices=('cosine', 'linear', 'constant'),
-  )
-  floor: float = option(0.0, 'Share of --lr it falls to.', least=0, most=1)
-  horizon: int = option(0, 'Step of the floor; 0 is the last.', least=0)
-  warmup: int = option(100, 'Warm-up steps.', least=0)
-  beta2: float = option(0.999, "AdamW's decay of squares.", least=0, most=1)
-  # On matrices alone, unless `decay_all`.
-  weight_decay: float = option(0.01, 'AdamW decay.', least=0)
-  decay_all: bool = option(False, 'Decay biases, norms, embeddings too.')
-  clip: float = option(1.0, 'Gradient norm clip; 0 is off.', least=0)
-  # Parameters, moments and the schedule stay as they were in such a step.
-  skips: int = option(
-    0,
-    'Steps in a row left out where loss or gradient is not finite, before the '
-    'run stops.',
-    least=0,
-  )
-  eval_every: int = option(200, 'Steps between evaluations.', least=1)
-  eval_num: int = option(
-    0, 'First held-out sequences evaluated; 0 is all.', least=0
-  )
-  data: str | None = option(
-    None, 'Folder of train/ and heldout/ sequences; default: OUT/data.'
-  )
-  save_every: int = option(200, 'Steps between checkpoints.', least=1)
-  mesh_data: int = option(0, 'Devices on the data axis; 0 is all.', least=0)
-  mesh_model: int = option(1, 'Devices on the model axis.', least=1)
-  coordinator: str | None = option(None, 'host:port of process 0.')
-  num_processes: int = option(1, 'Processes of the run.', least=1)
-  process_id: int = option(0, 'This process.', least=0)
-  log_every: int = 10  # Steps that one line of the run log averages over.
-
-  def __post_init__(self) -> None:
-    check(self)
-    if self.beta2 == 1:  # It divides by 1 - beta2.
-      raise core.InputError('beta2=1.0: expected at least 0 and less than 1')
-
-  @classmethod
-  def usual(cls) -> dict[str, Any]:
-    """Result-deciding options at their defaults.
-
-    Descriptions of runs by earlier versions lack those that came later.
-    """
-    return cls().run()
-
-  def run(self) -> dict[str, Any]:
-    """The options that decide the result, as JSON values."""
-    fields = dataclasses.asdict(self)
-    return {key: fields[key] for key in fields if key not in _PLACE}
 
 
 def describe(

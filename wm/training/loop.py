@@ -1,8 +1,8 @@
 """The training loop: from OUT/data to OUT/checkpoints.
 
 Every random choice is a pure function of (seed, step), and a checkpoint holds
-all that the rest of the run depends on; so a run killed at any moment goes on
-to the same result.
+all that the rest of the run depends on. So a run that is killed at any moment
+resumes to the same result.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from wm.data import batches as batches_lib
 from wm.data import store as stores
 from wm.models.nn import network
 from wm.runtime import compile_cache, files, locks, stopping
-from wm.training import books as books_lib
 from wm.training import checkpoints as checkpoints_lib
-from wm.training import config, objectives
-from wm.training import feed as feed_lib
-from wm.training import fit as fit_lib
-from wm.training import optimiser as optimiser_lib
+from wm.training import config, run_log
+from wm.training import loss as loss_lib
+from wm.training import optimizer as optimizer_lib
+from wm.training import prefetch as prefetch_lib
 from wm.training import state as state_lib
 from wm.training import step as step_lib
 
 Training = config.Training
-LossError = books_lib.LossError
+LossError = run_log.LossError
+CHUNK = 256  # Held-out rows that a fitted model is asked about at a time.
 
 
 def train(
@@ -84,7 +84,7 @@ def _train(
         f'{training.objective!r}'
       )
     files.claim(out, config.STAGE, run, Training.usual())
-    summary = fit_lib.run(model, world, data, out)
+    summary = _fit(model, world, data, out)
   elif isinstance(model, core.Trainable):
     _start_jax(training)
     trainer = Trainer(training, world, model, data)
@@ -100,9 +100,9 @@ def _train(
 def _claimed(
   trainer: Trainer, out: pathlib.Path, run: dict[str, Any], start: float
 ) -> dict[str, Any]:
-  """Trains in a folder that is this run's; refuses a batch without memory.
+  """Claims the folder and trains there; refuses a batch that has no memory.
 
-  A first run that ends so, before a checkpoint, leaves the folder to others.
+  A first start that is refused before a checkpoint gives the folder back.
   """
   before = files.claimed(out, config.STAGE, run, Training.usual())
   files.claim(out, config.STAGE, run, Training.usual())
@@ -145,15 +145,16 @@ def _start_jax(training: Training) -> None:
 
 
 def _stops_between_steps() -> contextlib.AbstractContextManager[None]:
-  """See `stopping.deferred`; of several processes, all stop if one is told."""
+  """Holds a signal back until `_told_to_stop` is asked between two steps."""
   if jax.process_count() == 1:
     return stopping.deferred()
-  # JAX takes SIGTERM as the notice of all, and agrees on a step.
+  # JAX's preemption service hears SIGTERM, and has all processes of the run
+  # agree on the step at which they stop.
   return stopping.deferred(lambda: os.kill(os.getpid(), signal.SIGTERM))
 
 
 def _told_to_stop(done: int) -> bool:
-  """Is it the end, after so many steps? All processes say the same."""
+  """Whether to stop after so many steps; the same in all processes."""
   if jax.process_count() == 1:
     return stopping.requested() is not None
   return multihost_utils.reached_preemption_sync_point(done)
@@ -190,19 +191,19 @@ class Trainer:
       training.batch,
       training.seed,
       training.batching,
-      feed_lib.MULTIPLE,
+      prefetch_lib.MULTIPLE,
     )
-    self.objective = objectives.make(training, world)
+    self.objective = loss_lib.make(training, world)
     self.shape = network.NetworkSpec(
       model, len(world.vocab), world.max_len, self.objective.outputs
     )
     shapes = state_lib.shapes(self.shape)
-    self.optimiser = optimiser_lib.make(training, shapes, model.undecayed)
-    self.abstract = state_lib.abstract_state(shapes, self.optimiser, self.mesh)
+    self.optimizer = optimizer_lib.make(training, shapes, model.undecayed)
+    self.abstract = state_lib.abstract_state(shapes, self.optimizer, self.mesh)
     self.train_step = step_lib.make_train_step(
       self.shape,
-      self.optimiser,
-      optimiser_lib.schedule(training),
+      self.optimizer,
+      optimizer_lib.schedule(training),
       self.objective,
       training.seed,
       self.abstract,
@@ -214,10 +215,10 @@ class Trainer:
   def run(self, out: pathlib.Path, start: float) -> dict[str, Any]:
     """Begins or restores, trains to the end and sums up.
 
-    start: clock reading from which the first step is timed.
+    start: reading of the clock from which the first step is timed.
     """
     kept = checkpoints_lib.Checkpoints(out, read_only=False)
-    feed = feed_lib.Feed(
+    batches = prefetch_lib.Prefetch(
       self.batches,
       self.mesh,
       self.max_len,
@@ -228,57 +229,56 @@ class Trainer:
     def blame(step: int) -> str:
       kept.wait()
       good = f'{kept.folder / str(kept.last())}' if kept.last() else 'none'
-      return f'batch {feed.digest(step)}; last good checkpoint: {good}'
+      return f'batch {batches.digest(step)}; last good checkpoint: {good}'
 
     try:
-      state, book = self.begin(kept)
-      books = books_lib.Books(
-        self.training, out, book, blame, start, self.objective.more
+      state, record = self.begin(kept)
+      log = run_log.RunLog(
+        self.training, out, record, blame, start, self.objective.more
       )
-      with feed, books:
-        self._steps(state, kept, feed, books)
-        return {'parameters': self.shape.num_params, **books.summary()}
+      with batches, log:
+        self._steps(state, kept, batches, log)
+        return {'parameters': self.shape.num_params, **log.summary()}
     finally:
       kept.close()
 
   def begin(
     self, kept: checkpoints_lib.Checkpoints
   ) -> tuple[state_lib.State, dict[str, Any]]:
-    """The state and books of the last checkpoint, or new ones."""
+    """The state and the record of the last checkpoint, or new ones."""
     step = kept.last()
     if step is not None:
       return kept.state(step, self.abstract), kept.progress(step)
     kept.need(self.abstract)
     state = state_lib.create(
-      self.shape, self.training.seed, self.optimiser, self.abstract
+      self.shape, self.training.seed, self.optimizer, self.abstract
     )
-    return state, books_lib.fresh()
+    return state, run_log.fresh()
 
   def _steps(
     self,
     state: state_lib.State,
     kept: checkpoints_lib.Checkpoints,
-    feed: feed_lib.Feed,
-    books: books_lib.Books,
+    batches: prefetch_lib.Prefetch,
+    log: run_log.RunLog,
   ) -> None:
-    training, first = self.training, books.step
+    training, first = self.training, log.step
     with contextlib.ExitStack() as stack:
-      for step, batch in feed.run(first):
+      for step, batch in batches.run(first):
         state, report = self.train_step(state, np.int32(step), *batch)
         if step == first:  # Compiled; from now on there is something to lose.
           stack.enter_context(_stops_between_steps())
-        # The devices work on this step while the host reads the one before.
-        books.dispatched(report)
+        log.dispatched(report)
         done = step + 1
         last = done == training.steps
         evaluate = last or done % training.eval_every == 0
         stop = _told_to_stop(done) and not last
         save = last or stop or done % training.save_every == 0
         if evaluate or save:
-          books.settle()
-          better = evaluate and books.evaluated(self.evaluate(state.params))
+          log.settle()
+          better = evaluate and log.evaluated(self.evaluate(state.params))
           if save or better:
-            kept.save(done, state, books.book)
+            kept.save(done, state, log.record)
         if stop:
           kept.wait()
           raise stopping.Stopped(stopping.requested() or stopping.Exit.STOPPED)
@@ -286,9 +286,64 @@ class Trainer:
   def evaluate(self, params: state_lib.Arrays) -> np.ndarray:
     """[4 + M] float64 held-out sums: step.SUMS and the objective's `more`."""
     total = np.zeros(len(step_lib.SUMS) + len(self.objective.more))
-    for rows in feed_lib.heldout(
+    for rows in prefetch_lib.heldout(
       self.heldout, self.training.batch, self.max_len, self.training.eval_num
     ):
-      batch = feed_lib.place(self.mesh, *rows, self.objective.world)
+      batch = prefetch_lib.place(self.mesh, *rows, self.objective.world)
       total += np.asarray(self.eval_step(params, *batch), np.float64)
     return total
+
+
+def _fit(
+  model: core.Fittable,
+  world: core.World,
+  data: tuple[stores.Store, stores.Store],
+  out: pathlib.Path,
+) -> dict[str, Any]:
+  """Fits a model by counting the training sequences, and keeps it."""
+  start, path = time.perf_counter(), config.fitted(out)
+  if path.exists():
+    predictor = model.load(path, world)
+  else:
+    predictor = model.fit(data[0], world)
+    predictor.save(path)
+  tokens = int(data[0].manifest['tokens']) - len(data[0])
+  seconds = time.perf_counter() - start
+  found = run_log.means(_fitted_sums(predictor, world, data[1]))
+  log = run_log.Writer(out, -1)
+  log.write(0, **{f'heldout_{key}': x for key, x in found.items()})
+  log.close()
+  return {
+    'parameters': predictor.size,
+    'step': 0,
+    'heldout_loss': _finite(found['loss']),
+    'heldout_loss_moves': _finite(found['loss_moves']),
+    'best_step': 0,
+    'best_loss': _finite(found['loss']),
+    'tokens': tokens,
+    'seconds': seconds,
+    'tokens_per_s': tokens / seconds,
+    'first_step_s': seconds,
+  }
+
+
+def _finite(value: float) -> float | None:
+  """JSON has no infinity, which a token never seen may cost."""
+  return value if np.isfinite(value) else None
+
+
+def _fitted_sums(
+  predictor: core.Predictor, world: core.World, store: stores.Store
+) -> np.ndarray:
+  """[4] float64 held-out sums, see `loss.SUMS`."""
+  total = np.zeros(4)
+  for rows in store.chunks(CHUNK):
+    log_probs = predictor.log_probs(rows.tokens[:, :-1], rows.lengths - 1)
+    target = rows.tokens[:, 1:]
+    loss = -np.take_along_axis(log_probs, target[..., None], -1)[..., 0]
+    place = np.arange(1, rows.tokens.shape[1])
+    real = place < rows.lengths[:, None]
+    for k, mask in enumerate((real, real & (place >= world.prompt_len()))):
+      total[2 * k] += loss[mask].sum(dtype=np.float64)
+      total[2 * k + 1] += mask.sum()
+  return total

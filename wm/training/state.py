@@ -28,7 +28,7 @@ class State(NamedTuple):
 
   Attributes:
     params: path -> array.
-    opt: the optimiser's state.
+    opt: the optimizer's state.
   """
 
   params: Arrays
@@ -121,11 +121,11 @@ def state_shardings(
 
 def abstract_state(
   shapes: Shapes,
-  optimiser: optax.GradientTransformation,
+  optimizer: optax.GradientTransformation,
   mesh: Mesh,
 ) -> State:
   """Shapes, dtypes and shardings of the whole state."""
-  bare = State(shapes, jax.eval_shape(optimiser.init, shapes))
+  bare = State(shapes, jax.eval_shape(optimizer.init, shapes))
   shardings = state_shardings(bare, param_shardings(shapes, mesh), mesh)
   return jax.tree.map(
     lambda leaf, sharding: jax.ShapeDtypeStruct(
@@ -139,7 +139,7 @@ def abstract_state(
 def create(
   shape: network.NetworkSpec,
   seed: int,
-  optimiser: optax.GradientTransformation,
+  optimizer: optax.GradientTransformation,
   abstract: State,
 ) -> State:
   """A new state, each device making its own part.
@@ -150,7 +150,7 @@ def create(
   def init(seed: jax.Array) -> State:
     built = shape.build(nnx.Rngs(jax.random.key(seed)))
     params = flatten(nnx.split(built)[1])
-    return State(params, optimiser.init(params))
+    return State(params, optimizer.init(params))
 
   shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
   return jax.jit(init, out_shardings=shardings)(np.uint32(seed))

@@ -13,20 +13,20 @@ import numpy as np
 import optax
 
 from wm.models.nn import network
-from wm.training import objectives
-from wm.training import optimiser as optimiser_lib
+from wm.training import loss as loss_lib
+from wm.training import optimizer as optimizer_lib
 from wm.training import state as state_lib
 
 # What a step reports, in this order, as one small array.
-SUMS = objectives.SUMS
+SUMS = loss_lib.SUMS
 STEP = (*SUMS, 'grad_norm', 'lr')
 
 
 def make_train_step(
   shape: network.NetworkSpec,
-  optimiser: optax.GradientTransformation,
+  optimizer: optax.GradientTransformation,
   schedule: optax.Schedule,
-  objective: objectives.Objective,
+  objective: loss_lib.Objective,
   seed: int,
   abstract: state_lib.State,
 ) -> Callable[..., tuple[state_lib.State, jax.Array]]:
@@ -64,11 +64,11 @@ def make_train_step(
   def _update(
     state: state_lib.State, grads: state_lib.Arrays, sums: jax.Array
   ) -> tuple[state_lib.State, jax.Array]:
-    updates, opt = optimiser.update(
+    updates, opt = optimizer.update(
       grads, state.opt, state.params, loss=sums[0]
     )
     params = optax.apply_updates(state.params, updates)
-    rate = schedule(optimiser_lib.updates(state.opt))
+    rate = schedule(optimizer_lib.updates(state.opt))
     extra = jnp.stack([optax.tree.norm(grads), rate])
     report = jnp.concatenate([sums, extra.astype(jnp.float32)])
     return state_lib.State(params, opt), report
@@ -89,7 +89,7 @@ def make_train_step(
 
 def make_eval_step(
   shape: network.NetworkSpec,
-  objective: objectives.Objective,
+  objective: loss_lib.Objective,
   abstract: state_lib.State,
 ) -> Callable[..., jax.Array]:
   """step(params, tokens [B, L], lengths [B]) -> [4 + M] float32.

@@ -1,10 +1,11 @@
-"""Batches on their way to the devices, made ahead by a thread."""
+"""Batches are made and put on the devices ahead of time, by a thread."""
 
 from __future__ import annotations
 
 import collections
 import concurrent.futures
 import hashlib
+import itertools
 from collections.abc import Callable, Iterator
 
 import jax
@@ -15,8 +16,8 @@ from wm import core
 from wm.data import batches as batches_lib
 from wm.data import store as stores
 
-AHEAD = 2  # Batches made before they are asked for.
-MULTIPLE = 16  # Lengths are rounded up to it: few shapes to compile.
+AHEAD = 2  # Batches under way beyond the one that is asked for.
+MULTIPLE = 16  # Lengths are rounded up to it, so few shapes are compiled.
 
 
 def place(
@@ -25,10 +26,17 @@ def place(
   lengths: np.ndarray,
   world: core.World | None = None,
 ) -> tuple[jax.Array, ...]:
-  """Divides a global batch over the data axis; each process keeps its rows.
+  """Puts a global batch on the devices, divided over the data axis.
 
-  world: whose state labels [B, L, K] follow, each process making those of its
-  own rows.
+  Args:
+    mesh: with axes 'data' and 'model'.
+    tokens: [B, L] int32.
+    lengths: [B] int32.
+    world: whose state labels go with the batch; None is without.
+
+  Returns:
+    Tokens, lengths, and with a world labels [B, L, K]. Each process makes the
+    labels of its own rows only.
   """
   rows = NamedSharding(mesh, PartitionSpec('data'))
   made: dict[tuple[int, int], np.ndarray] = {}
@@ -50,14 +58,13 @@ def place(
   return batch
 
 
-class Feed:
+class Prefetch:
   """Training batches by step; a context that owns its thread.
 
   Attributes:
     batches: the pure function from step to batch.
-    max_len: columns past it are pads for certain, and are cut.
-    world: whose state labels go with each batch, made here and never kept;
-      None is without.
+    max_len: columns past it hold padding only, and are cut.
+    world: whose state labels go with each batch; None is without.
   """
 
   def __init__(
@@ -71,7 +78,6 @@ class Feed:
     self.batches, self.max_len, self.world = batches, max_len, world
     self._mesh, self._steps = mesh, steps
     self._pool = concurrent.futures.ThreadPoolExecutor(1, 'batches')
-    self._ready: collections.deque = collections.deque()
 
   def host(self, step: int) -> tuple[np.ndarray, np.ndarray]:
     """Tokens [B, L] and lengths [B] of a step."""
@@ -79,8 +85,10 @@ class Feed:
     return tokens[:, : self.max_len], lengths
 
   def digest(self, step: int) -> str:
-    """Hash of a step's batch, by which a bad one is found again; the last
-    thing asked of a feed."""
+    """Hash of a step's batch, by which a bad batch is found again.
+
+    It ends the thread: nothing may be asked for afterwards.
+    """
     self._pool.shutdown(wait=True, cancel_futures=True)
     hashed = hashlib.sha256()
     for array in self.host(step):
@@ -91,17 +99,15 @@ class Feed:
     return place(self._mesh, *self.host(step), self.world)
 
   def run(self, first: int) -> Iterator[tuple[int, tuple[jax.Array, ...]]]:
-    """(step, batch on the devices) for each step from `first`."""
+    """Yields (step, batch on the devices) for each step from `first`."""
+    ready: collections.deque = collections.deque()
     following = iter(range(first, self._steps))
     for step in range(first, self._steps):
-      while len(self._ready) <= AHEAD:
-        ahead = next(following, None)
-        if ahead is None:
-          break
-        self._ready.append(self._pool.submit(self._make, ahead))
-      yield step, self._ready.popleft().result()
+      for ahead in itertools.islice(following, AHEAD + 1 - len(ready)):
+        ready.append(self._pool.submit(self._make, ahead))
+      yield step, ready.popleft().result()
 
-  def __enter__(self) -> Feed:
+  def __enter__(self) -> Prefetch:
     return self
 
   def __exit__(self, *error: object) -> None:
@@ -111,10 +117,10 @@ class Feed:
 def heldout(
   store: stores.Store, batch: int, max_len: int, num: int = 0
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-  """Rows once, by length: tokens [batch, L], lengths [batch].
+  """Yields every row once, in order of length: tokens [batch, L], lengths.
 
   num: the first so many rows; 0 is all. The last batch is filled up with rows
-  of length 0, which count nothing.
+  of length 0, which add nothing to sums.
   """
   order = np.argsort(store.lengths[: num or None], kind='stable')
   for first in range(0, len(order), batch):

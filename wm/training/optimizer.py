@@ -11,7 +11,7 @@ import optax
 
 from wm import core
 from wm.models.nn import layers
-from wm.training.config import Training
+from wm.options.training import Training
 
 
 def schedule(training: Training) -> optax.Schedule:
@@ -60,7 +60,7 @@ def decay_mask(
 def make(
   training: Training, paths: Iterable[str], never: Collection[str] = ()
 ) -> optax.GradientTransformation:
-  """The optimiser of a run over parameters named by `paths`.
+  """The optimizer of a run over parameters named by `paths`.
 
   never: last names of parameters that do not decay in any run.
   """
@@ -97,7 +97,7 @@ def guarded(
 
 
 def updates(state: Any) -> jax.Array:
-  """[] int32: updates made so far, by an optimiser's state."""
+  """[] int32: updates made so far, by an optimizer's state."""
   found = jax.tree.leaves(
     state, is_leaf=lambda x: isinstance(x, optax.ScaleByScheduleState)
   )

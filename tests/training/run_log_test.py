@@ -2,30 +2,30 @@
 
 import json
 
-from wm.training import writers
+from wm.training import run_log
 
 
 def test_cut_back_to_the_step_gone_on_from(tmp_path):
-  first = writers.Metrics(tmp_path, 0)
+  first = run_log.Writer(tmp_path, 0)
   for step in (10, 20, 30):
     first.write(step, loss=step / 4)
   first.close()
   with (tmp_path / 'metrics.jsonl').open('a') as file:
     file.write('{"step": 40, "los')
-  again = writers.Metrics(tmp_path, 20)
+  again = run_log.Writer(tmp_path, 20)
   again.write(25, heldout_loss=1.5)
   again.close()
-  rows = writers.read_metrics(tmp_path / 'metrics.jsonl')
+  rows = run_log.read(tmp_path / 'metrics.jsonl')
   assert [row['step'] for row in rows] == [10, 20, 25]
   assert rows[-1] == {'step': 25, 'heldout_loss': 1.5}
 
 
 def test_no_file_is_no_rows(tmp_path):
-  assert writers.read_metrics(tmp_path / 'metrics.jsonl') == []
+  assert run_log.read(tmp_path / 'metrics.jsonl') == []
 
 
 def test_every_line_is_strict_json(tmp_path):
-  metrics = writers.Metrics(tmp_path, 0)
+  metrics = run_log.Writer(tmp_path, 0)
   metrics.write(1, loss=float('inf'), tokens=3)
   metrics.close()
   line = (tmp_path / 'metrics.jsonl').read_text()
@@ -33,7 +33,7 @@ def test_every_line_is_strict_json(tmp_path):
 
 
 def test_tensorboard_events_hold_the_rows(tmp_path):
-  metrics = writers.Metrics(tmp_path, 0)
+  metrics = run_log.Writer(tmp_path, 0)
   metrics.write(5, loss=0.25)
   metrics.chart(5, tokens_per_s=100.0)
   metrics.close()

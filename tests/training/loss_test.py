@@ -15,9 +15,11 @@ from wm.data import batches, sampling, store
 from wm.metrics import exactness
 from wm.models.nn import network, state_heads
 from wm.models.serving import networks
+from wm.options.sampling import Sampling
+from wm.options.training import Training
 from wm.training import config as config_lib
-from wm.training import feed, loop, objectives, restore, state
-from wm.training.config import Training
+from wm.training import loop, prefetch, restore, state
+from wm.training import loss as loss_lib
 
 toy.install()
 RNG = np.random.default_rng(0)
@@ -61,8 +63,8 @@ def judged(aim, logits, tokens, labels=()):
 def test_zero_logits_cost_what_the_paper_says():
   world = chess()
   tokens, lengths, labels = batch(world)
-  for loss in objectives.LOSSES:
-    aim = objectives.State(world, loss)
+  for loss in loss_lib.LOSSES:
+    aim = loss_lib.State(world, loss)
     assert aim.outputs == 1878
     zeros = np.zeros((*tokens.shape, aim.outputs))
     found = judged(aim, zeros, tokens, (jnp.asarray(labels),))
@@ -80,7 +82,7 @@ def test_losses_by_hand():
   """Against one softmax after the other, in double precision."""
   world = chess(8)
   tokens, lengths, labels = batch(world, 3)
-  aim = objectives.State(world)
+  aim = loss_lib.State(world)
   logits = RNG.normal(0, 2, (*tokens.shape, aim.outputs)).astype(np.float32)
   want = np.zeros(labels.shape)
   named = np.zeros(labels.shape, np.int64)
@@ -117,15 +119,15 @@ def test_losses_by_hand():
   )
 
 
-@pytest.mark.parametrize('kind', [objectives.NextToken, objectives.State])
+@pytest.mark.parametrize('kind', [loss_lib.NextToken, loss_lib.State])
 def test_by_token_and_by_sequence(kind):
   world = tiny.World()
   tokens, lengths, labels = batch(world, 5)
-  extra = (jnp.asarray(labels),) if kind is objectives.State else ()
+  extra = (jnp.asarray(labels),) if kind is loss_lib.State else ()
   size = 5 if extra else len(tiny.VOCAB)
   logits = RNG.normal(size=(*tokens.shape, size))
   found = {}
-  for loss in objectives.LOSSES:
+  for loss in loss_lib.LOSSES:
     aim = kind(world, loss)
     given = judged(aim, logits, tokens, extra)
     found[loss] = float(aim.mean(given, jnp.asarray(lengths)))
@@ -151,8 +153,8 @@ def test_pads_make_no_difference():
   tokens, lengths, labels = batch(world, 5)
   logits = RNG.normal(size=(*tokens.shape, 5))
   pads = np.arange(tokens.shape[1]) >= lengths[:, None]
-  for loss in objectives.LOSSES:
-    aim = objectives.State(world, loss)
+  for loss in loss_lib.LOSSES:
+    aim = loss_lib.State(world, loss)
     found = []
     for wild in (0, 1e4):
       some = np.where(pads[..., None], wild, logits)
@@ -165,13 +167,13 @@ def test_pads_make_no_difference():
 def test_labels_come_with_the_batch_and_are_those_of_the_rows(tmp_path):
   world = chess(40)
   sampling.make_dataset(
-    world, tmp_path, sampling.Sampling(num=40, num_heldout=8, seed=0)
+    world, tmp_path, Sampling(num=40, num_heldout=8, seed=0)
   )
   kept = store.open(tmp_path / 'data' / 'train')
   everything = kept.read(0, 40)
   stored = world.sequence_labels(everything.tokens, everything.lengths)
-  source = batches.Batches(kept, 8, 3, 'random', feed.MULTIPLE)
-  with feed.Feed(source, state.mesh(2, 1), 41, 4, world) as running:
+  source = batches.Batches(kept, 8, 3, 'random', prefetch.MULTIPLE)
+  with prefetch.Prefetch(source, state.mesh(2, 1), 41, 4, world) as running:
     for step, (tokens, lengths, labels) in running.run(0):
       assert labels.shape == (*tokens.shape, 75)
       assert labels.dtype == np.uint8
@@ -196,9 +198,9 @@ def test_each_process_makes_labels_of_its_own_rows_once():
   found = tiny.World().sample(6, 0)
   for mesh, wanted in (((2, 1), [3, 3]), ((1, 2), [6])):
     asked.clear()
-    labels = feed.place(state.mesh(*mesh), found.tokens, found.lengths, Spy())[
-      2
-    ]
+    labels = prefetch.place(
+      state.mesh(*mesh), found.tokens, found.lengths, Spy()
+    )[2]
     assert asked == wanted
     np.testing.assert_array_equal(
       labels, tiny.World().sequence_labels(found.tokens, found.lengths)
@@ -296,7 +298,7 @@ def test_a_world_without_labels_is_named():
     state_heads = ()
 
   with pytest.raises(core.InputError, match='no labels'):
-    objectives.State(Bare())
+    loss_lib.State(Bare())
   shape = network.NetworkSpec(toy.Model(), 8, 12, 5)
   params = network.init(shape, 0)
   with pytest.raises(core.InputError, match='no labels'):
@@ -341,17 +343,15 @@ def test_small_and_large_losses_keep_their_digits(scale):
 def test_one_batch_is_learned_to_exact_states(tmp_path, spec):
   """With every head, every position and every row in the loss."""
   world = registry.make('world', spec)
-  sampling.make_dataset(
-    world, tmp_path, sampling.Sampling(num=4, num_heldout=2, seed=0)
-  )
+  sampling.make_dataset(world, tmp_path, Sampling(num=4, num_heldout=2, seed=0))
   model = registry.make('model', 'transformer(layers=1, width=32, heads=2)')
   data = config_lib.open_data(tmp_path, world)
   plain = {'batch': 4, 'lr': 1e-2, 'weight_decay': 0.0}
   plain |= {'schedule': 'constant', 'mesh_data': 1}
   trainer = loop.Trainer(config(**plain), world, model, (data[0], data[0]))
-  now = state.create(trainer.shape, 0, trainer.optimiser, trainer.abstract)
+  now = state.create(trainer.shape, 0, trainer.optimizer, trainer.abstract)
   tokens, lengths = data[0].take(np.arange(4))
-  placed = feed.place(trainer.mesh, tokens, lengths, world)
+  placed = prefetch.place(trainer.mesh, tokens, lengths, world)
   for step in range(300):
     now, report = trainer.train_step(now, np.int32(step), *placed)
   sums = trainer.evaluate(now.params)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from wm import core
-from wm.core.options import check, documented, option
+from wm.options import check, documented, option, refuse
 
 
 @documented
@@ -55,11 +54,9 @@ class Reconstruction:
       control = 'uniform' if self.error_rate else 'none'
       object.__setattr__(self, 'control', control)
     if self.order != 'file' and not str(self.order).isdecimal():
-      raise core.InputError(
-        f"order {self.order!r}: expected 'file' or a seed >= 0"
-      )
+      refuse(f'order {self.order!r}', ": expected 'file' or a seed >= 0")
     if self.error_rate and self.control != 'uniform':
-      raise core.InputError(
-        f'error_rate={self.error_rate} is for the control uniform, not '
-        f'{self.control!r}'
+      refuse(
+        f'error_rate={self.error_rate}',
+        f' is for the control uniform, not {self.control!r}',
       )

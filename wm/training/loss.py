@@ -19,7 +19,7 @@ import optax
 
 from wm import core
 from wm.models.nn import network, state_heads
-from wm.training.config import Training
+from wm.options.training import Training
 
 # What a step reports first, in this order.
 SUMS = ('loss', 'tokens', 'loss_moves', 'tokens_moves')

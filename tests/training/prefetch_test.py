@@ -7,7 +7,7 @@ import pytest
 from tests import tiny
 from tests.training import toy
 from wm.data import batches, store
-from wm.training import feed, state
+from wm.training import prefetch, state
 
 
 @pytest.fixture(scope='module')
@@ -20,7 +20,7 @@ def data(tmp_path_factory):
 def test_steps_come_in_order_and_divided_over_devices(data):
   source = batches.Batches(data[0], 8, 0, 'buckets', 16)
   mesh = state.mesh(2, 1)
-  with feed.Feed(source, mesh, 12, 9) as running:
+  with prefetch.Prefetch(source, mesh, 12, 9) as running:
     seen = []
     for step, (tokens, lengths) in running.run(4):
       seen.append(step)
@@ -33,13 +33,13 @@ def test_steps_come_in_order_and_divided_over_devices(data):
 
 def test_nothing_is_made_past_the_last_step(data):
   source = batches.Batches(data[0], 8, 0)
-  with feed.Feed(source, state.mesh(1, 1), 12, 3) as running:
+  with prefetch.Prefetch(source, state.mesh(1, 1), 12, 3) as running:
     assert list(running.run(3)) == []
 
 
 def test_the_digest_names_the_batch(data):
   source = batches.Batches(data[0], 8, 0)
-  with feed.Feed(source, state.mesh(1, 1), 12, 9) as running:
+  with prefetch.Prefetch(source, state.mesh(1, 1), 12, 9) as running:
     digests = {running.digest(step) for step in range(5)}
     assert len(digests) == 5
     assert running.digest(2) in digests
@@ -48,7 +48,7 @@ def test_the_digest_names_the_batch(data):
 def test_held_out_rows_come_once_each(data):
   heldout = data[1]
   found = []
-  for tokens, lengths in feed.heldout(heldout, 7, tiny.World().max_len):
+  for tokens, lengths in prefetch.heldout(heldout, 7, tiny.World().max_len):
     assert tokens.shape == (7, tokens.shape[1])
     assert tokens.shape[1] <= tiny.World().max_len
     found += [
@@ -66,7 +66,7 @@ def test_held_out_rows_come_once_each(data):
 
 def test_a_part_in_process_memory_is_enough():
   mesh = state.mesh(2, 1)
-  tokens, lengths = feed.place(
+  tokens, lengths = prefetch.place(
     mesh, np.arange(8, dtype=np.int32).reshape(4, 2), np.arange(4)
   )
   np.testing.assert_array_equal(jax.device_get(lengths), np.arange(4))

@@ -4,15 +4,15 @@ A dataclass of options is the argument of a library call. Its fields carry
 their help and their limits, from which `launch/common.py` makes flags:
 
   steps: int = option(1000, 'Training steps.', least=1)
+
+Nothing here imports NumPy, so that `--help` is quick.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, NamedTuple, TypeVar
-
-from wm.core.basics import InputError
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 _KEY = 'option'
 T = TypeVar('T')
@@ -69,16 +69,28 @@ def check(options: Any) -> None:
   """Raises InputError where a value is outside of its option's limits."""
   for name, (_, about) in declared(type(options)).items():
     value = getattr(options, name)
-    if about.choices and value not in (None, *about.choices):
-      raise InputError(
-        f'{name}={value!r}; available: {", ".join(about.choices)}'
-      )
-    if isinstance(value, float) and not math.isfinite(value):
-      raise InputError(f'{name}={value}: expected a finite number')
-    least = -math.inf if about.least is None else about.least
-    most = math.inf if about.most is None else about.most
-    if isinstance(value, int | float) and not least <= value <= most:
-      raise InputError(
-        f'{name}={value}: expected at least {least:.12g}'
-        + (f', at most {most:.12g}' if most < math.inf else '')
-      )
+    if expected := _unmet(value, about):
+      refuse(f'{name}={value!r}', expected)
+
+
+def refuse(given: str, expected: str) -> NoReturn:
+  """Raises InputError."""
+  from wm.core import InputError
+
+  raise InputError(f'{given}{expected}')
+
+
+def _unmet(value: Any, about: Option) -> str:
+  """What was expected instead of a value; '' where it will do."""
+  if about.choices and value not in (None, *about.choices):
+    return f'; available: {", ".join(about.choices)}'
+  if not isinstance(value, int | float):
+    return ''
+  if not math.isfinite(value):
+    return ': expected a finite number'
+  least = -math.inf if about.least is None else about.least
+  most = math.inf if about.most is None else about.most
+  if least <= value <= most:
+    return ''
+  upper = f', at most {most:.12g}' if most < math.inf else ''
+  return f': expected at least {least:.12g}{upper}'

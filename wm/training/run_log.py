@@ -1,0 +1,262 @@
+"""The run log: what a run reports, what checkpoints keep, what stops it.
+
+metrics.jsonl holds nothing that depends on the clock, so a run that was
+killed and resumed writes the same bytes as an unbroken one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import pathlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from wm.options.training import Training
+from wm.runtime import ending, files, progress
+from wm.training import step as step_lib
+
+
+class LossError(ending.Failed):
+  """The loss is NaN or infinite; names step, batch and last checkpoint."""
+
+
+def read(path: str | pathlib.Path) -> list[dict[str, Any]]:
+  """The rows of a metrics.jsonl up to the first torn line."""
+  path = pathlib.Path(path)
+  rows = []
+  if path.exists():
+    for line in path.read_bytes().splitlines():
+      try:
+        rows.append(json.loads(line))
+      except ValueError:  # The run was killed while it wrote this line.
+        break
+  return rows
+
+
+class Writer:
+  """Appends rows to metrics.jsonl and TensorBoard; one process writes.
+
+  Both are first cut back to `step`, at which the run resumes.
+  """
+
+  def __init__(self, out: pathlib.Path, step: int) -> None:
+    self._board_folder, self._board = out / 'tensorboard', None
+    self._step, path = step, out / 'metrics.jsonl'
+    rows = [row for row in read(path) if row['step'] <= step]
+    files.write_text(path, ''.join(json.dumps(row) + '\n' for row in rows))
+    self._file = open(path, 'a', encoding='utf-8')  # noqa: SIM115
+
+  def write(self, step: int, **values: float) -> None:
+    """Writes a row; values that are not finite are left out."""
+    values = {key: x for key, x in values.items() if math.isfinite(x)}
+    self._file.write(json.dumps({'step': step, **values}) + '\n')
+    self._file.flush()
+    self.chart(step, **values)
+
+  def chart(self, step: int, **values: float) -> None:
+    """Writes values that depend on the clock, to TensorBoard only."""
+    if self._board is None:
+      import tensorboardX  # Takes a second; the first step need not wait.
+
+      self._board = tensorboardX.SummaryWriter(
+        str(self._board_folder), purge_step=self._step + 1
+      )
+    for key, value in values.items():
+      self._board.add_scalar(key, value, step)
+
+  def close(self) -> None:
+    """Flushes and closes both."""
+    self._file.close()
+    if self._board is not None:
+      self._board.close()
+
+
+def fresh() -> dict[str, Any]:
+  """The record of a run at step 0, which checkpoints keep; JSON values only.
+
+  best, heldout: the best and the last held-out evaluation. open: sums since
+  the last training row, see `loss.SUMS`. tokens: real ones so far. seconds:
+  spent. skipped, in_a_row: steps left out, and how many of them just now.
+  """
+  return {
+    'step': 0,
+    'best': None,
+    'heldout': None,
+    'open': [0.0] * 4,
+    'tokens': 0,
+    'seconds': 0.0,
+    'skipped': 0,
+    'in_a_row': 0,
+  }
+
+
+def means(sums: Any) -> dict[str, float]:
+  """Loss per real token and per token after the prompt, in nats."""
+  loss, tokens, loss_moves, tokens_moves = sums
+  return {
+    'loss': loss / max(tokens, 1),
+    'loss_moves': loss_moves / max(tokens_moves, 1),
+  }
+
+
+class RunLog:
+  """Follows a run one step behind the devices; a context.
+
+  Attributes:
+    record: JSON values that a checkpoint keeps, see `fresh`.
+    blame: (step, from 0) -> what a LossError says of it: its batch, and the
+      last good checkpoint.
+  """
+
+  def __init__(
+    self,
+    training: Training,
+    out: pathlib.Path,
+    record: dict[str, Any],
+    blame: Callable[[int], str],
+    start: float,
+    more: tuple[str, ...] = (),
+  ) -> None:
+    """more: names of what is evaluated besides `loss.SUMS`, per token."""
+    # Checkpoints of earlier versions lack the fields that came later.
+    self.record = {key: record.get(key, x) for key, x in fresh().items()}
+    self.blame = blame
+    self._log_every, self._skips = training.log_every, training.skips
+    self._more, self._start, self._clock = more, start, start
+    self._pending: jax.Array | None = None
+    self._first_step_s: float | None = None
+    self._writer = self._shown = None
+    if training.process_id == 0:
+      self._writer = Writer(out, self.step)
+      self._shown = progress.Progress(
+        'train', training.steps, 'steps', done=self.step
+      )
+
+  @property
+  def step(self) -> int:
+    """Updates that are known to be good."""
+    return self.record['step']
+
+  @property
+  def rate(self) -> float:
+    """Real tokens a second, over all starts."""
+    return self.record['tokens'] / max(self.record['seconds'], 1e-9)
+
+  def dispatched(self, report: jax.Array | None) -> None:
+    """Notes the step before this one, and keeps this one's report [6].
+
+    The devices work on this step while the host reads the one before. Raises
+    LossError if that one went wrong.
+    """
+    pending, self._pending = self._pending, report
+    if pending is not None:
+      self._note(np.asarray(pending).astype(float).tolist())
+
+  def settle(self) -> None:
+    """Waits for the step under way; raises LossError if it went wrong."""
+    self.dispatched(None)
+
+  def _note(self, report: list[float]) -> None:
+    named = dict(zip(step_lib.STEP, report, strict=True))
+    sums = report[: len(step_lib.SUMS)]
+    loss = means(sums)['loss']
+    good = math.isfinite(loss) and math.isfinite(named['grad_norm'])
+    self._check(good, loss, named['grad_norm'])
+    if self._first_step_s is None:
+      self._first_step_s = time.perf_counter() - self._start
+    record = self.record
+    record['step'] += 1
+    if good:
+      both = zip(record['open'], sums, strict=True)
+      record['open'] = [x + y for x, y in both]
+      record['tokens'] += int(named['tokens'])
+    else:
+      record['skipped'] += 1
+    now = time.perf_counter()
+    record['seconds'] += now - self._clock
+    self._clock = now
+    if self._shown:
+      note = f'loss {loss:.4f}, {self.rate:,.0f} tokens/s'
+      self._shown.update(note=note)
+    if self.step % self._log_every == 0:
+      self._log(named)
+
+  def _check(self, good: bool, loss: float, grad_norm: float) -> None:
+    """Raises LossError once more than `skips` steps in a row went wrong."""
+    before = self.record['in_a_row']
+    self.record['in_a_row'] = 0 if good else before + 1
+    if self.record['in_a_row'] > self._skips:
+      others = f' and {before} steps before it' if before else ''
+      raise LossError(
+        f'loss {loss}, gradient norm {grad_norm} at step {self.step + 1}'
+        f'{others}; {self.blame(self.step)}'
+      )
+
+  def _log(self, named: dict[str, float]) -> None:
+    sums, self.record['open'] = self.record['open'], fresh()['open']
+    if self._writer:
+      self._writer.write(
+        self.step,
+        **(means(sums) if sums[1] else {}),
+        tokens=int(sums[1]),
+        grad_norm=named['grad_norm'],
+        lr=named['lr'],
+        **({'skipped': self.record['skipped']} if self._skips else {}),
+      )
+      self._writer.chart(self.step, tokens_per_s=self.rate)
+
+  def evaluated(self, sums: np.ndarray) -> bool:
+    """Notes held-out sums [4 + M]; returns whether it is the best so far."""
+    first, rest = np.split(sums, [len(step_lib.SUMS)])
+    found = means(first.tolist())
+    rest = (rest / max(first[1], 1)).tolist()
+    found |= zip(self._more, rest, strict=True)
+    if not math.isfinite(found['loss']):
+      if self._skips:
+        return False
+      raise LossError(
+        f'held-out loss {found["loss"]} at step {self.step}; '
+        f'{self.blame(self.step - 1)}'
+      )
+    if self._writer:
+      named = {f'heldout_{key}': value for key, value in found.items()}
+      self._writer.write(self.step, **named, heldout_tokens=int(sums[1]))
+    if self._shown:
+      self._shown.tell(f'held-out loss {found["loss"]:.4f}')
+    self.record['heldout'] = {'step': self.step, **found}
+    best = self.record['best']
+    if best is not None and found['loss'] >= best['loss']:
+      return False
+    self.record['best'] = self.record['heldout']
+    return True
+
+  def summary(self) -> dict[str, Any]:
+    """Where the run stands, how fast it went, when it began."""
+    record = self.record
+    best, heldout = record['best'] or {}, record['heldout'] or {}
+    return {
+      'step': self.step,
+      **{
+        f'heldout_{name}': heldout.get(name)
+        for name in ('loss', 'loss_moves', *self._more)
+      },
+      'best_step': best.get('step'),
+      **{f'best_{name}': best.get(name) for name in ('loss', *self._more)},
+      'tokens': record['tokens'],
+      'skipped': record['skipped'],
+      'seconds': round(record['seconds'], 2),
+      'tokens_per_s': round(self.rate, 1),
+      'first_step_s': self._first_step_s,
+    }
+
+  def __enter__(self) -> RunLog:
+    return self
+
+  def __exit__(self, *error: object) -> None:
+    for open_ in filter(None, (self._shown, self._writer)):
+      open_.close()
