@@ -9,7 +9,8 @@ from wm.core import registry
 from wm.kernels import chess, othello, pgn
 from wm.kernels import maps as paths
 from wm.kernels.base import pieces
-from wm.recon import options, reconstruct, routes
+from wm.options.reconstruction import Reconstruction
+from wm.recon import reconstruct, routes
 
 
 def test_pieces_cover_all_rows_once():
@@ -43,7 +44,7 @@ def _everything():
   walks = city.sample(90, 0)
   read, _ = routes.extract(walks, city)
   placed = reconstruct.reconstruct(
-    city.graph, read, options.Reconstruction(max_degree=3)
+    city.graph, read, Reconstruction(max_degree=3)
   )
   return [
     *games,
