@@ -71,7 +71,7 @@ def test_the_peer_is_the_same_function(name):
 
   value, slopes = jax.jit(jax.value_and_grad(loss))(params)
   kind = peers.Transformer if name == 'Transformer' else peers.Slice
-  peer = kind(len(world.vocab), world.state_heads).eval()
+  peer = kind(len(world.vocab), world.heads.sizes).eval()
   peers.load(peer, {path: np.asarray(x) for path, x in params.items()})
   found = peer(*(torch.from_numpy(x).long() for x in (games, labels)))
   found.backward()

@@ -65,7 +65,7 @@ def test_walk_stops_before_the_first_illegal_token():
 def test_default_key_tells_sequences_apart():
   world = tiny.World()
   sequences = world.sample(300, 0)
-  key = world.key(sequences)
+  key = world.split_key(sequences)
   rows = {tuple(row) for row in sequences.tokens.tolist()}
   assert len(set(key.tolist())) == len(rows)
 

@@ -23,7 +23,7 @@ STEPS_TO_GOAL = np.array([2, 1, 1, 0])
 
 
 @dataclasses.dataclass(frozen=True)
-class World(core.World):
+class Plain(core.World):
   """One word a state: the node, START, OVER or DEAD.
 
   A sequence is an origin token `at<node>`, moves and, where `ending`, `end`.
@@ -48,6 +48,7 @@ class World(core.World):
   def max_len(self) -> int:
     return 12 if self.ending else 8
 
+  @property
   def prompt_len(self) -> int:
     return 1 if self.placed else 0
 
@@ -73,14 +74,6 @@ class World(core.World):
 
   def state_id(self, states: np.ndarray) -> np.ndarray:
     return states[:, 0].astype(np.int64)
-
-  @property
-  def state_heads(self) -> tuple[int, ...]:
-    return (5,)  # The nodes, and over.
-
-  def state_labels(self, states: np.ndarray) -> np.ndarray:
-    node = np.where(states == OVER, 4, np.maximum(states, 0))
-    return node.astype(self.state_dtype)
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     rng = np.random.default_rng([seed, 5])
@@ -121,6 +114,30 @@ class World(core.World):
       state = self.advance(state, np.array(row[-1:]))
     return row
 
+
+@dataclasses.dataclass(frozen=True)
+class World(
+  Plain,
+  core.Prefixed,
+  core.Enumerable,
+  core.Labelled,
+  core.Written,
+  core.Costed,
+  core.Completing,
+  core.Tagged,
+):
+  """The same with all that metrics ask for."""
+
+  version: ClassVar[str] = '1'
+
+  @property
+  def heads(self) -> core.Heads:
+    return core.Heads((5,))  # The nodes, and over.
+
+  def labels(self, states: np.ndarray) -> np.ndarray:
+    node = np.where(states == OVER, 4, np.maximum(states, 0))
+    return node.astype(self.heads.dtype)
+
   def sample_states(self, num: int, seed: int) -> np.ndarray:
     return np.random.default_rng([seed, 6]).integers(0, 4, (num, 1), np.int32)
 
@@ -145,12 +162,12 @@ class World(core.World):
     ok = np.full(len(states), self.placed)
     return core.Prefixes(tokens, np.asarray(moves, np.int32) + 1, ok)
 
-  def parse_state(self, text: str) -> np.ndarray:
+  def parse(self, text: str) -> np.ndarray:
     if text not in ('0', '1', '2', '3'):
       raise core.InputError(f'{text!r} is no node; available: 0, 1, 2, 3')
     return np.array([[int(text)]], np.int32)
 
-  def format_state(self, state: np.ndarray) -> str:
+  def format(self, state: np.ndarray) -> str:
     return str(int(state[0]))
 
   def boundary(
@@ -182,37 +199,24 @@ class World(core.World):
       layer = following
     return found
 
-  def count(self, state: np.ndarray, depth: int) -> list[int]:
-    counts, layer = [], {int(state[0]): 1}
-    for _ in range(depth):
-      following: dict[int, int] = {}
-      for node, ways in layer.items():
-        at = np.array([[node]], np.int32)
-        for token in np.flatnonzero(self.legal(at)[0]):
-          to = int(self.advance(at, np.array([token]))[0, 0])
-          following[to] = following.get(to, 0) + ways
-      layer = following
-      counts.append(sum(layer.values()))
-    return counts
-
-  def completable(self, states: np.ndarray, budget: np.ndarray) -> np.ndarray:
+  def remaining(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     legal = self.legal(states)
-    if not self.ending:
-      return legal
-    for token in (X, Y):
-      after = self.advance(states, np.full(len(states), token))[:, 0]
-      # This move, the moves to the goal, and `end`.
-      legal[:, token] &= STEPS_TO_GOAL[after] + 2 <= budget
-    return legal
+    tokens = np.where(legal, np.arange(len(VOCAB)), core.DEAD)
+    needed = np.ones(tokens.shape, np.int64)
+    if self.ending:
+      for token in (X, Y):
+        after = self.advance(states, np.full(len(states), token))[:, 0]
+        # This move, the moves to the goal, and `end`.
+        needed[:, token] = STEPS_TO_GOAL[after] + 2
+      needed[:, AT:] = STEPS_TO_GOAL + 2
+    return tokens.astype(np.int32), needed
 
-  def cost(self, sequences: core.Sequences) -> np.ndarray:
+  def costs(self, sequences: core.Sequences) -> core.Costs:
     moves = (sequences.tokens == X) | (sequences.tokens == Y)
-    return moves.sum(-1).astype(np.float64)
-
-  def optimal_cost(self, sequences: core.Sequences) -> np.ndarray:
-    if not (self.placed and self.ending):
-      return np.full(len(sequences), np.nan)
-    return STEPS_TO_GOAL[sequences.tokens[:, 0] - AT].astype(np.float64)
+    least = np.full(len(sequences), np.nan)
+    if self.placed and self.ending:
+      least = STEPS_TO_GOAL[sequences.tokens[:, 0] - AT].astype(np.float64)
+    return core.Costs(moves.sum(-1)[None].astype(np.float64), least[None])
 
   def tags(self, states: np.ndarray) -> dict[str, np.ndarray]:
     return {'even': states[:, 0] % 2 == 0}

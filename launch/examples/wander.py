@@ -32,7 +32,7 @@ class Metric(core.Metric):
     self, predictor: core.Predictor, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per continuation."""
-    given = max(world.prompt_len(), 1)
+    given = max(world.prompt_len, 1)
     prompts = world.sample(self.num, seed, split='heldout').tokens[:, :given]
     drawn = core.sample(
       predictor,

@@ -164,7 +164,7 @@ def _memory(spec: str, length: int) -> float:
 
   from wm.models.nn import network, state_heads
 
-  heads = world_of().state_heads
+  heads = world_of().heads.sizes
   model = registry.make('model', spec)
   shape = network.NetworkSpec(model, 1970, length, sum(heads))
 

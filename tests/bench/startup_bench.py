@@ -30,7 +30,7 @@ for _ in range(2):
 print(json.dumps(times))
 """
 KERNELS = {
-  'chess perft 3': ('chess()', 'world.count(world.parse_state("e4")[0], 3)'),
+  'chess perft 3': ('chess()', 'world.count(*[world.parse("e4")[0]] * 2, 3)'),
   'chess games': ('chess()', 'world.sample(10, 0)'),
   'othello games': ('othello()', 'world.sample(10, 0)'),
   'othello trial states': ('othello()', 'world.sample_states(10, 0)'),

@@ -18,7 +18,7 @@ GAMES, PLIES = 128, 128
 def _python_labels(world: core.World, games: core.Sequences) -> np.ndarray:
   """Labels [N, L, 75] of games by python-chess, replayed move by move."""
   peer, _ = chess_bench.python_chess()
-  shape = (*games.tokens.shape, len(world.state_heads))
+  shape = (*games.tokens.shape, len(world.heads.sizes))
   labels = np.zeros(shape, np.uint8)
   for n, (row, length) in enumerate(
     zip(games.tokens, games.lengths, strict=True)
@@ -103,7 +103,7 @@ def bench_state_loss() -> Iterator[harness.Line]:
   world = registry.make('world', f'chess(length={PLIES})')
   games = world.sample(32, 0)
   labels = jnp.asarray(world.sequence_labels(games.tokens, games.lengths))
-  heads, width = world.state_heads, 128
+  heads, width = world.heads.sizes, 128
   x_BLD = jax.random.normal(jax.random.key(0), (*labels.shape[:2], width))
   w_DC = jax.random.normal(jax.random.key(1), (width, sum(heads))) / width
 

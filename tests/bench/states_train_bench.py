@@ -41,7 +41,7 @@ def _torch_steps(
   from tests.bench import peers
 
   kind = peers.Transformer if name == 'Transformer' else peers.Slice
-  network = kind(len(world.vocab), world.state_heads)
+  network = kind(len(world.vocab), world.heads.sizes)
   adam = torch.optim.AdamW(network.parameters(), lr=1e-4, fused=True)
   games = world.sample(ROWS, 0).tokens[:, :length]
   labels = world.sequence_labels(games, np.full(ROWS, length, np.int32))

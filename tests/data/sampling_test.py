@@ -19,14 +19,11 @@ SIZES = {'num': 400, 'num_heldout': 30}
 class Distinct(tiny.World):
   """The tiny world without repeats within a call."""
 
-  @property
-  def distinct(self) -> bool:
-    return True
-
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     drawn = super().sample(4 * num, seed, split)
     first = np.unique(drawn.tokens, axis=0, return_index=True)[1]
-    return drawn.take(np.sort(first)[:num])
+    kept = drawn.take(np.sort(first)[:num])
+    return dataclasses.replace(kept, distinct=True)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -48,8 +48,8 @@ def test_sampled_elements_are_of_the_boundary(world):
 
 def test_it_goes_to_the_end_of_the_game():
   discs = registry.make('world', 'connect4(rows=4, columns=3)')
-  state = discs.parse_state('1,0,0')
-  first, second = np.repeat(state, 2, axis=0), discs.parse_state('0,1,0')
+  state = discs.parse('1,0,0')
+  first, second = np.repeat(state, 2, axis=0), discs.parse('0,1,0')
   listed = _sampled(discs, first, np.repeat(second, 2, axis=0), 500)[0]
   # The last disc of the second column, after up to seven others.
   assert {len(s) for s in listed} == set(range(4, 12))

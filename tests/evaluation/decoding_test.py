@@ -59,7 +59,7 @@ def test_clusters_of_tasks_stay_what_they_are(spec):
   world = registry.make('world', spec)
   rows = world.sample(100, 0, 'heldout')
   group = context.clusters(world, rows)
-  if world.prompt_len():
+  if world.prompt_len:
     np.testing.assert_array_equal(
       decoding.alike(decoding.prompts(world, rows), group), group
     )
@@ -74,7 +74,7 @@ def test_games_are_driven_to_their_end():
     found['valid'].columns['suffix'],
     strict=True,
   ):
-    state = GAME.parse_state(f'{prefix} {suffix}')
+    state = GAME.parse(f'{prefix} {suffix}')
     assert GAME.over(state).all()
 
 
@@ -121,9 +121,9 @@ def test_what_went_wrong_can_be_pictured(spec):
     if place:
       assert place == len(suffix)
       with pytest.raises(core.InputError, match=f'ply {len(driven)}'):
-        GAME.parse_state(' '.join(driven))
+        GAME.parse(' '.join(driven))
     else:
-      GAME.parse_state(' '.join(driven))
+      GAME.parse(' '.join(driven))
 
 
 def test_the_first_wrong_prediction_can_be_pictured():
@@ -134,8 +134,8 @@ def test_the_first_wrong_prediction_can_be_pictured():
   assert wrong.any()
   index = {name: token for token, name in enumerate(GAME.vocab)}
   for n in np.flatnonzero(wrong):
-    state = GAME.parse_state(columns['prefix'][n])
-    assert columns['state'][n] == GAME.format_state(state[0])
+    state = GAME.parse(columns['prefix'][n])
+    assert columns['state'][n] == GAME.format(state[0])
     assert not GAME.legal(state)[0, index[columns['suffix'][n]]]
   for name in ('prefix', 'state', 'suffix'):
     assert not columns[name][~wrong].any()

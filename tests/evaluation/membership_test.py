@@ -57,7 +57,7 @@ def test_the_other_half_is_legal_throughout():
 
 
 def test_there_is_something_to_ask_where_nothing_is_legal():
-  ended = WORLD.advance(WORLD.parse_state('0'), np.array([tiny.END]))
+  ended = WORLD.advance(WORLD.parse('0'), np.array([tiny.END]))
   dead = WORLD.advance(WORLD.init(1), np.array([core.PAD]))
   for state in (ended, dead):
     tokens, lengths = _drawn(WORLD, state, 2, num=50)

@@ -82,7 +82,7 @@ def test_a_model_of_states_has_activations_and_no_next_token():
   world = registry.make('world', 'lattice(length=16)')
   model = registry.make('model', 'rnn(layers=1, width=16)')
   shape = network.NetworkSpec(
-    model, len(world.vocab), world.max_len, sum(world.state_heads)
+    model, len(world.vocab), world.max_len, sum(world.heads.sizes)
   )
   predictor = networks.StateNamer(
     model, network.init(shape, 0), world, world.max_len

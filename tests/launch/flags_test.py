@@ -215,7 +215,7 @@ def test_a_chess_model_has_the_parameters_its_header_says(flags, file):
   world = registry.make('world', given['world'])
   model = registry.make('model', given['model'])
   shape = network.NetworkSpec(
-    model, len(world.vocab), world.max_len, sum(world.state_heads)
+    model, len(world.vocab), world.max_len, sum(world.heads.sizes)
   )
   assert (len(world.vocab), shape.outputs) == (20_482, 1_878)
   assert f'# {shape.num_params:,} parameters.' in (ROOT / file).read_text()

@@ -52,30 +52,14 @@ def test_by_hand():
   assert 0 < found.value.mean() < 1
 
 
-@pytest.mark.parametrize(
-  'spec', [*registry.names('world'), 'seating(people=5)']
-)
-def test_a_question_of_any_world_has_one_right_answer(spec):
-  world = registry.make('world', spec)
-  asked = world.questions(9, 1)
-  steps, states = world.walk(
-    world.init(len(asked)), asked.tokens, asked.lengths
-  )
-  np.testing.assert_array_equal(steps, asked.lengths)
-  choices, answers = asked.side['choices'], asked.side['answer']
-  fine = np.take_along_axis(world.legal(states), choices, axis=1)
-  np.testing.assert_array_equal(fine, choices == answers[:, None])
-  assert (fine.sum(1) == 1).all()
-
-
 def test_questions_are_the_worlds_and_rows_say_them():
   found = asked('oracle()')
   for prefix, state, answer in zip(
     *(found.columns[name] for name in ('prefix', 'state', 'answer')),
     strict=True,
   ):
-    reached = WORLD.parse_state(','.join(prefix.split()))
-    assert WORLD.format_state(reached[0]) == state
+    reached = WORLD.parse(','.join(prefix.split()))
+    assert WORLD.format(reached[0]) == state
     after = WORLD.advance(reached, np.array([WORLD.vocab.index(answer)]))
     np.testing.assert_array_equal(after, reached)
   assert (found.group[:, None] == found.group).any(1).all()
@@ -105,8 +89,7 @@ def test_a_network_can_be_asked():
 def test_worlds_without_questions_say_so():
   world = registry.make('world', 'lattice()')
   predictor = oracles.Oracle(world)
-  assert needs.lacks(capability.Metric(), predictor, world) == ['questions']
-  assert not len(world.questions(3, 0))
+  assert needs.lacks(capability.Metric(), predictor, world) == ['quiz']
   with pytest.raises(core.InputError, match='num=0'):
     capability.Metric(num=0)
 

@@ -44,7 +44,7 @@ def test_the_world_is_exact_everywhere(spec):
   world = registry.make('world', spec)
   found = scores(make('oracle', world), world, num=30)
   wanted = {'exact', 'labelwise', 'trajectory', 'changed', 'loss'}
-  wanted |= {f'exact_{name}' for name in world.state_groups}
+  wanted |= {f'exact_{name}' for name in world.heads.groups}
   assert wanted <= set(found)
   assert list(found)[:3] == ['exact', 'labelwise', 'trajectory']
   for name, rows in found.items():
@@ -61,7 +61,7 @@ def test_the_world_is_exact_everywhere(spec):
 def test_copying_the_start_scores_what_a_formula_says(spec):
   world = WORLD if spec == 'tiny' else registry.make('world', spec)
   labels, used = truth(world)
-  head = world.prompt_len()
+  head = world.prompt_len
   start = labels[:, head - 1] if head else np.zeros_like(labels[:, 0])
   right = labels == start[:, None]
   right[:, :head] = True
@@ -71,10 +71,10 @@ def test_copying_the_start_scores_what_a_formula_says(spec):
   assert value(found['labelwise']) == pytest.approx(right[used].mean())
   whole = (exact | ~used).all(-1)
   assert value(found['trajectory']) == pytest.approx(whole.mean())
-  for name, part in world.state_groups.items():
+  for name, part in world.heads.groups.items():
     mean = right[..., part].all(-1)[used].mean()
     assert value(found[f'exact_{name}']) == pytest.approx(mean)
-  first = world.state_labels(world.init(len(labels)))[:, None]
+  first = world.labels(world.init(len(labels)))[:, None]
   before = np.concatenate([first, labels[:, :-1]], axis=1)
   edits = (labels != before) & used[..., None]
   assert value(found['changed']) == pytest.approx(right[edits].mean())
@@ -138,8 +138,8 @@ def test_one_wrong_label_is_found_where_it_is():
   rows = found['trajectory']
   prefix = rows.columns['prefix']
   assert all(len(text.split()) == 3 for text in prefix)
-  state = world.parse_state(' '.join(prefix[0].split()[1:]))
-  assert world.format_state(state[0]) == rows.columns['state'][0]
+  state = world.parse(' '.join(prefix[0].split()[1:]))
+  assert world.format(state[0]) == rows.columns['state'][0]
 
 
 def test_heads_are_told_apart_where_asked_for():
@@ -162,12 +162,12 @@ def test_heads_are_told_apart_where_asked_for():
 def test_kinds_of_move_are_scored_apart():
   world = registry.make('world', 'chess(length=120)')
   games = sequences(world)
-  tags = world.move_tags(games)['promotion']
+  tags = world.move_kinds(games)['promotion']
   assert tags.any()
 
   def wrong(tokens):
     some = core.Sequences(tokens, (tokens > 0).sum(-1))
-    return world.move_tags(some)['promotion']
+    return world.move_kinds(some)['promotion']
 
   found = scores(Broken(world, 64, wrong), world)
   rows = found['exact_promotion']
@@ -277,8 +277,8 @@ def test_another_world_must_be_like_it(spec, message):
 
 def test_labels_of_another_world_must_be_alike(monkeypatch):
   world = registry.make('world', 'chess(length=30)')
-  heads = property(lambda self: (2,) * self.length)
-  monkeypatch.setattr(type(world), 'state_heads', heads)
+  heads = property(lambda self: core.Heads((2,) * self.length))
+  monkeypatch.setattr(type(world), 'heads', heads)
   with pytest.raises(core.InputError, match='other state labels than chess'):
     scores(make('copy_start', world), world, world='chess(length=40)')
 
@@ -329,7 +329,7 @@ def test_the_naive_reader_needs_a_naive_world():
   world = registry.make('world', 'chess(length=60)')
   found = scores(make('naive', world), world)
   games = sequences(world)
-  labels = world.naive_labels(games.tokens, games.lengths)
+  labels = world.sequence_labels(games.tokens, games.lengths, naive=True)
   real = world.sequence_labels(games.tokens, games.lengths)
   used = np.arange(games.tokens.shape[1]) < games.lengths[:, None]
   right = (labels == real)[used]

@@ -95,6 +95,7 @@ def test_labels_by_hand():
 class _LongPrompt(tiny.World):
   """The origin and the first move count as the prompt."""
 
+  @property
   def prompt_len(self):
     return 2
 
@@ -118,7 +119,7 @@ def test_prompt_tokens_are_scored_apart():
 def test_split_by_sequence_shares_no_task():
   world = tiny.World()
   sequences = world.sample(300, 0)
-  points, key = probe.label(world, sequences), world.key(sequences)
+  points, key = probe.label(world, sequences), world.split_key(sequences)
   metric = probe.Metric(**QUICK)
   test = metric._test(points, key, 0)
   assert not set(key[points.row[test]]) & set(key[points.row[~test]])
@@ -202,10 +203,13 @@ def test_several_classifiers_are_each_fit_alone():
 class _Board(tiny.World):
   """Three labels of a state: the node, whether it is even, and a constant."""
 
-  def probe_labels(self, states):
-    node = states[:, 0]
-    parity = np.where(node < 0, core.DEAD, node % 2)
-    return np.stack([node, parity, np.where(node < 0, -1, 7)], axis=-1)
+  @property
+  def heads(self):
+    return core.Heads((5, 2, 8), probe=slice(0, 3))
+
+  def labels(self, states):
+    node = super().labels(states)[:, 0]
+    return np.stack([node, node % 2, np.full_like(node, 7)], axis=-1)
 
 
 def test_a_board_is_read_square_by_square():

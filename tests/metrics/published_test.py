@@ -8,7 +8,6 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import boundaries
 from wm.worlds.maps import world as maps
 
 DEPTH, PAIRS = 5, 1500
@@ -58,7 +57,7 @@ def _differing(world, program, seed):
   """Pairs whose boundary is not the program's."""
   states = world.sample_states(2 * PAIRS, seed)
   first, second = states[:PAIRS], states[PAIRS:]
-  listed = boundaries.published(world, first, second, DEPTH)
+  listed = world.boundary(first, second, DEPTH, published=True)
   ids = world.vocab[maps.NODE0 :]
   ours = [
     {tuple(world.vocab[token] for token in suffix) for suffix in suffixes}
@@ -121,13 +120,11 @@ def city(tmp_path):
 )
 def test_turns_are_taken_in_the_given_order(city, rows, listed):
   world = city(*rows)
-  table = world.automaton()
-  assert table.turns is not None
   words = {
     ' '.join(world.vocab[token] for token in suffix)
     for depth in (1, 3)
-    for suffix in boundaries.published(
-      world, world.parse_state('1,3'), world.parse_state('2,3'), depth
+    for suffix in world.boundary(
+      world.parse('1,3'), world.parse('2,3'), depth, published=True
     ).listed()[0]
   }
   assert words <= {'N', *listed}
@@ -145,18 +142,18 @@ def test_turns_are_taken_in_the_given_order(city, rows, listed):
   ],
 )
 def test_turns_that_are_not_those_of_the_map_are_refused(city, rows, said):
+  world = city(*rows)
   with pytest.raises(core.InputError) as error:
-    city(*rows).automaton()
+    world.boundary(world.init(1), world.init(1), 1, published=True)
   assert said in str(error.value)
 
 
 def test_without_a_list_turns_are_taken_clockwise_from_north():
   world = maps.World(rows=4, columns=4)
-  assert world.automaton().turns is None
   doc = registry.find('world', 'maps').__doc__
   assert 'clockwise' in doc
   states = world.sample_states(200, 0)
   first, second = states[:100], states[100:]
-  for found in boundaries.published(world, first, second, 3).listed():
+  for found in world.boundary(first, second, 3, published=True).listed():
     assert found == sorted(found, key=lambda s: (len(s), s))
   assert np.array_equal(maps.streets.DIRECTIONS[:2], ('N', 'NE'))

@@ -89,11 +89,10 @@ def test_costs_by_hand():
 class _Priced(table.Given):
   """Costs 1, 1.04, 1.3 and 2 for the four origins; the optimum is 1."""
 
-  def cost(self, sequences):
-    return np.array([1 + 1e-9, 1.04, 1.3, 2])[sequences.tokens[:, 0] - tiny.AT]
-
-  def optimal_cost(self, sequences):
-    return np.ones(len(sequences))
+  def costs(self, sequences):
+    prices = np.array([1 + 1e-9, 1.04, 1.3, 2])
+    cost = prices[sequences.tokens[:, 0] - tiny.AT]
+    return core.Costs(cost[None], np.ones((1, len(sequences))))
 
 
 def test_within_percent_and_both_denominators():
@@ -118,7 +117,7 @@ def test_within_percent_and_both_denominators():
 def test_oracle_is_valid(world):
   found = _run(oracles.Oracle(world), world)
   assert table.mean(found['valid']) == 1
-  costs = not np.isnan(world.optimal_cost(world.sample(2, 0))).all()
+  costs = not np.isnan(world.costs(world.sample(2, 0)).least).all()
   assert ('optimal' in found) == costs
   if costs:
     assert table.mean(found['optimal']) == 1
@@ -129,7 +128,7 @@ def test_uniform_by_formula(world):
   """It names token 1, `end`: valid exactly where that is legal at once."""
   predictor = registry.make('model', 'uniform').predictor(world, 0)
   sequences = world.sample(100, 0, split='heldout')
-  size = max(world.prompt_len(), 1)
+  size = max(world.prompt_len, 1)
   state = world.walk(
     world.init(100), sequences.tokens, np.full(100, size, np.int32)
   )[1]

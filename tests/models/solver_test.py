@@ -107,7 +107,7 @@ def test_a_short_memory_by_hand(memory):
   for name in ('prefix', 'other_prefix'):
     rows = [row[-memory:] for row in _statements(scores, name)]
     states = [
-      WORLD.parse_state(','.join(WORLD.vocab[t] for t in row)) for row in rows
+      WORLD.parse(','.join(WORLD.vocab[t] for t in row)) for row in rows
     ]
     ids.append(np.concatenate(states)[:, 0])
   wanted = ids[0] == ids[1]

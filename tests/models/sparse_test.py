@@ -48,32 +48,26 @@ def _states(world: core.World, num: int = 40) -> np.ndarray:
   return np.concatenate(parts)
 
 
-@every_world
-def test_options_are_the_legal_tokens(world):
-  states = _states(world)
-  options = world.options(states)
-  assert options.dtype == np.int32
-  for row, legal in zip(options, world.legal(states), strict=True):
-    assert row[row != core.DEAD].tolist() == np.flatnonzero(legal).tolist()
-
-
-@every_world
-def test_the_soonest_are_those_that_bisection_finds(world):
-  states = _states(world)
-  options = world.options(states)
-  np.testing.assert_array_equal(
-    world.soonest(states, options), core.World.soonest(world, states, options)
-  )
+def _soonest(world, states):
+  """[B, V] bool: legal tokens on the way to the soonest completion, by
+  bisection of the budget."""
+  low = np.ones(len(states), np.int32)
+  high = np.full(len(states), world.max_len, np.int32)
+  while (low < high).any():  # The least budget that leaves any token.
+    middle = (low + high) // 2
+    enough = core.completable(world, states, middle).any(-1)
+    high = np.where(enough, middle, high)
+    low = np.where(enough, low, np.minimum(middle + 1, high))
+  return core.completable(world, states, low)
 
 
 @every_world
 def test_log_probabilities_are_those_of_all_tokens(world):
   states = _states(world)
-  legal, options = world.legal(states), world.options(states)
+  legal = world.legal(states)
   soon = np.zeros(legal.shape, bool)
   if world.end != core.DEAD:
-    row, place = np.nonzero(world.soonest(states, options))
-    soon[row, options[row, place]] = True
+    soon = _soonest(world, states)
   mass = legal * np.where(soon, 1 + oracles.TILT, 1.0)
   total = mass.sum(-1, keepdims=True)
   with np.errstate(divide='ignore'):
@@ -87,7 +81,7 @@ def test_log_probabilities_are_those_of_all_tokens(world):
 def test_sessions_draw_and_answer_as_those_of_all_tokens(world, spec):
   model = registry.make('model', spec).predictor(world, 5)
   games, num, branches = world.sample(12, 7), 12, 3
-  lengths = np.minimum(games.lengths, np.arange(num) % 5 + world.prompt_len())
+  lengths = np.minimum(games.lengths, np.arange(num) % 5 + world.prompt_len)
   start = games.tokens, lengths.astype(np.int32), branches
   sparse = model.session(*start)
   dense = world_states.WorldStateSession(model, *start)

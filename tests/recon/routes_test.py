@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests import tiny
+from tests import judging, tiny
 from tests.recon import cities
 from tests.recon.cities import E, N, make_routes
 from wm import core
@@ -71,7 +71,7 @@ def test_fates_agree_with_the_world(world):
   assert not any(ill_formed.values())
   kind = routes.follow(found, world.graph).kind
   names = np.array(['valid', 'path_fail', 'dest_fail'])
-  assert names[kind].tolist() == world.judge(sequences).tolist()
+  assert names[kind].tolist() == judging.judge(world, sequences).tolist()
   assert set(kind) >= {VALID, PATH}
 
 

@@ -219,7 +219,8 @@ def test_prompts_are_pairs_with_a_path(world):
   heads = sampling.prompts(world, 50, seed=0)
   states = world.walk(world.init(50), heads, np.full(50, 2))[1]
   assert (heads[:, 0] != heads[:, 1]).all()
-  assert world.completable(states, np.full(50, world.max_len)).any(-1).all()
+  budget = np.full(50, world.max_len)
+  assert core.completable(world, states, budget).any(-1).all()
 
 
 def test_controls_and_rates_must_agree():

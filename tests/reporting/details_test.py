@@ -63,7 +63,7 @@ def test_a_world_shows_tokens_with_ids_sequences_and_states(spec):
   words = [world.vocab[token] for token in example.tokens[:5]]
   assert ' '.join(words) in text
   assert example.written in text
-  state = world.parse_state(example.written)
+  state = world.parse(example.written)
   legal = np.flatnonzero(world.legal(state)[0])
   assert example.tokens[example.at] in legal
 

@@ -199,7 +199,7 @@ def test_the_picture_is_that_of_the_state_there():
   world = painter.world
   drawn = [scene.drawing for row in found for scene in row]
   assert drawn == [
-    world.render(world.parse_state(text)[0])
+    world.render(world.parse(text)[0])
     for text in ('2,0,0,0,0,0,0', '2,1,1,0,0,0,0')
   ]
 

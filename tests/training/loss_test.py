@@ -87,14 +87,14 @@ def test_losses_by_hand():
   want = np.zeros(labels.shape)
   named = np.zeros(labels.shape, np.int64)
   first = 0
-  for k, classes in enumerate(world.state_heads):
+  for k, classes in enumerate(world.heads.sizes):
     part = log_softmax(logits[..., first : first + classes])
     want[..., k] = -np.take_along_axis(
       part, labels[..., k, None].astype(int), -1
     )[..., 0]
     named[..., k] = part.argmax(-1)
     first += classes
-  heads = world.state_heads
+  heads = world.heads.sizes
   act = jax.jit(functools.partial(state_heads.losses, heads=heads))
   found = act(logits, labels)
   np.testing.assert_allclose(found, want, rtol=1e-5)
@@ -294,15 +294,12 @@ def test_bad_objectives_are_named(trained, fields, message):
 
 
 def test_a_world_without_labels_is_named():
-  class Bare(tiny.World):
-    state_heads = ()
-
   with pytest.raises(core.InputError, match='no labels'):
-    loss_lib.State(Bare())
+    loss_lib.State(tiny.Plain())
   shape = network.NetworkSpec(toy.Model(), 8, 12, 5)
   params = network.init(shape, 0)
   with pytest.raises(core.InputError, match='no labels'):
-    networks.StateNamer(toy.Model(), params, Bare(), 12)
+    networks.StateNamer(toy.Model(), params, tiny.Plain(), 12)
 
 
 @pytest.mark.parametrize('scale', [1.0, 30.0])

@@ -96,7 +96,7 @@ def compiled(
   num = mesh.shape['data'] * rows
   sizes = [(num, LENGTH), (num,)]
   if aim.world:
-    sizes.append((*sizes[0], len(world.state_heads)))
+    sizes.append((*sizes[0], len(world.heads.sizes)))
   parts = NamedSharding(mesh, PartitionSpec('data'))
   batch = [jax.ShapeDtypeStruct(x, np.int32, sharding=parts) for x in sizes]
   everywhere = NamedSharding(mesh, PartitionSpec())
@@ -148,7 +148,7 @@ def _batch(objective: str, num: int) -> list[np.ndarray]:
   tokens = rng.integers(1, len(world.vocab), (num, LENGTH), np.int32)
   batch = [tokens, rng.integers(2, LENGTH + 1, num, np.int32)]
   if objective == 'state':
-    heads = world.state_heads
+    heads = world.heads.sizes
     batch.append(rng.integers(0, heads, (num, LENGTH, len(heads)), np.int32))
   return batch
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import judging
 from tests.worlds import languages
 from wm import core
 from wm.core import registry
@@ -208,24 +209,24 @@ def test_words_are_uniform_over_all_of_them():
 def test_counts_beyond_floating_point_do_not_overflow():
   world = automaton.World(preset='s5', length=700, sampling='words')
   found = world.sample(3, 1)
-  assert (world.judge(found) == 'valid').all()
+  assert (judging.judge(world, found) == 'valid').all()
   assert found.lengths.min() > 690  # 120 times as many at each length.
 
 
 def test_prefixes_leave_room_for_the_shortest_end():
   world = automaton.World(preset='dyck_1_3', length=8)
-  deep = world.parse_state('(((')
+  deep = world.parse('(((')
   assert world.prefix_moves(deep).tolist() == [[3, 3]]  # 3 more, and end.
-  assert world.prefix_moves(world.parse_state('over'))[0].tolist() == [1, 0]
+  assert world.prefix_moves(world.parse('over'))[0].tolist() == [1, 0]
   states = world.sample_states(500, 1)
-  assert set(map(world.format_state, states)) == {'empty', '(', '((', '((('}
+  assert set(map(world.format, states)) == {'empty', '(', '((', '((('}
 
 
 def test_only_what_fits_the_budget_is_completable():
   world = automaton.World(preset='dyck_1_3')
-  one = np.repeat(world.parse_state('('), 4, 0)
+  one = np.repeat(world.parse('('), 4, 0)
   opened, closed = (world.vocab.index(symbol) for symbol in '()')
-  fits = world.completable(one, np.array([1, 2, 3, 4]))
+  fits = core.completable(world, one, np.array([1, 2, 3, 4]))
   assert fits[:, closed].tolist() == [False, True, True, True]
   assert fits[:, opened].tolist() == [False, False, False, True]
   assert not fits[:, world.end].any()
@@ -233,13 +234,13 @@ def test_only_what_fits_the_budget_is_completable():
 
 def test_a_small_automaton_is_drawn_and_a_large_one_told():
   small = automaton.World(preset='tomita5')
-  drawing = small.render(small.parse_state('q2')[0])
+  drawing = small.render(small.parse('q2')[0])
   assert drawing.count('<circle') == 4 + 1  # One is accepting.
   assert drawing.count('marker-end') == 8 + 1
   large = automaton.World(preset='s5')
-  assert 'leads to' in large.render(large.parse_state('(12)')[0])
+  assert 'leads to' in large.render(large.parse('(12)')[0])
   for world in (small, large):
-    assert world.render(world.parse_state('dead')[0])
+    assert world.render(world.parse('dead')[0])
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from wm import core
 from wm.kernels import chess as kernels
+from wm.metrics import probe
 from wm.worlds.base import exact
 from wm.worlds.chess import (
   fen as chess_fen,
@@ -39,7 +40,7 @@ def world():
 
 
 def at(world, *texts):
-  return np.concatenate([world.parse_state(text) for text in texts])
+  return np.concatenate([world.parse(text) for text in texts])
 
 
 def moves(world, *words):
@@ -59,13 +60,13 @@ def after(world, state, *words):
 @pytest.mark.parametrize('fen', PERFT)
 def test_counts_are_perft(world, fen):
   wanted = PERFT[fen]
-  assert world.count(at(world, fen)[0], len(wanted)) == wanted
+  assert exact.count(world, at(world, fen)[0], len(wanted)) == wanted
 
 
 def test_the_start_token_comes_first(world):
   begin = world.init(1)
   assert np.flatnonzero(world.legal(begin)[0]).tolist() == [1969]
-  assert world.count(begin[0], 4) == [1, 20, 400, 8902]
+  assert exact.count(world, begin[0], 4) == [1, 20, 400, 8902]
   assert world.vocab[1969] == '<start>'
   assert len(world.vocab) == 1970
   np.testing.assert_array_equal(
@@ -97,7 +98,6 @@ def test_draws_do_not_end_the_language(world):
 def test_mate_and_stalemate_are_over(world):
   states = at(world, 'f3 e5 g4 Qh4', '7k/5Q2/6K1/8/8/8/8/8 b - - 0 1')
   assert world.over(states).all()
-  assert world.complete(states).all()
   assert not world.legal(states).any()
 
 
@@ -147,7 +147,7 @@ def test_states_and_words_are_equal_together(seed):
   np.testing.assert_array_equal(ids[:, None] == ids[None], same)
   np.testing.assert_array_equal(ids[:12], ids[12:])
   np.testing.assert_array_equal(
-    world.state_labels(both)[:12, :69], world.state_labels(both)[12:, :69]
+    world.labels(both)[:12, :69], world.labels(both)[12:, :69]
   )
 
 
@@ -198,17 +198,15 @@ def test_after_is_walk(world):
 
 def test_labels_of_known_states(world):
   state = at(world, 'e4 a6 e5 d5')
-  row = world.state_labels(state)[0]
+  row = world.labels(state)[0]
   assert row[64:].tolist() == [0, 1, 1, 1, 1, 4, 2, 0, 0, 0, 3]
   assert row[:8].tolist() == [10, 8, 9, 11, 12, 9, 8, 10]
   pushed = at(world, 'e4')
   legal = chess.World(ep='legal')
-  assert world.state_labels(pushed)[0, 64:].tolist()[5:7] == [5, 1]
-  assert legal.state_labels(pushed)[0, 64:].tolist()[5:7] == [0, 0]
-  assert (
-    world.probe_labels(pushed) == world.state_labels(pushed)[:, :64]
-  ).all()
-  assert not world.state_labels(world.init(1)).any()
+  assert world.labels(pushed)[0, 64:].tolist()[5:7] == [5, 1]
+  assert legal.labels(pushed)[0, 64:].tolist()[5:7] == [0, 0]
+  assert (probe.targets(world, pushed) == world.labels(pushed)[:, :64]).all()
+  assert not world.labels(world.init(1)).any()
 
 
 def test_labels_follow_the_tokens_of_a_game(world):
@@ -217,7 +215,7 @@ def test_labels_follow_the_tokens_of_a_game(world):
   wanted = kernels.replay_labels(moves, found.lengths - 1)
   for ply in (0, 7, 19):
     states = world.after(found.tokens, np.full(6, ply + 1))
-    np.testing.assert_array_equal(world.state_labels(states), wanted[:, ply])
+    np.testing.assert_array_equal(world.labels(states), wanted[:, ply])
 
 
 # Games.
@@ -283,7 +281,7 @@ def test_a_policy_shifts_what_is_sampled_and_no_trial(world):
   shifted = chess.World(policy='few_captures')
   found, plain = shifted.sample(60, 1), world.sample(60, 1)
   pieces = [
-    (w.state_labels(w.after(f.tokens, f.lengths))[:, :64] > 0).sum(-1).mean()
+    (w.labels(w.after(f.tokens, f.lengths))[:, :64] > 0).sum(-1).mean()
     for w, f in ((shifted, found), (world, plain))
   ]
   assert pieces[0] > pieces[1] + 3

@@ -28,18 +28,16 @@ def test_states_are_read_from_fens_and_moves(world):
     'e2e4 e7e5 g1f3 b8c6 f1b5',
     fen,
   ):
-    state = world.parse_state(text)
-    assert world.format_state(state[0]) == fen
-  assert world.format_state(world.opening()[0]) == chess_fen.START
-  assert world.format_state(world.parse_state('e4')[0]).endswith(
-    'b KQkq e3 0 1'
-  )
+    state = world.parse(text)
+    assert world.format(state[0]) == fen
+  assert world.format(world.opening()[0]) == chess_fen.START
+  assert world.format(world.parse('e4')[0]).endswith('b KQkq e3 0 1')
 
 
 def test_fens_come_back_with_their_counters(world):
   states = world.sample_states(200, 9)
   for state in states:
-    read = world.parse_state(world.format_state(state))[0]
+    read = world.parse(world.format(state))[0]
     np.testing.assert_array_equal(read[: chess.KNOWN], state[: chess.KNOWN])
 
 
@@ -59,7 +57,7 @@ def test_fens_come_back_with_their_counters(world):
 )
 def test_bad_states_are_refused(world, text, said):
   with pytest.raises(core.InputError, match=said) as error:
-    world.parse_state(text)
+    world.parse(text)
   assert '\n' not in str(error.value)
 
 

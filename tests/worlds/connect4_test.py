@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from wm import core
 from wm.worlds import connect4
-from wm.worlds.base import table
+from wm.worlds.base import exact
 
 FIGURE_1 = ('1,1,1,2,2,2,2', '3,1,1,2,2,2,2')
 
@@ -17,26 +17,26 @@ def differences(sizes):
 
 
 def pair(world, *texts):
-  return [world.parse_state(text)[0] for text in texts]
+  return [world.parse(text)[0] for text in texts]
 
 
 def test_three_columns_by_length():
   world = connect4.World(rows=2, columns=3)
   first, second = pair(world, '0,1,0', '1,0,0')  # Room (2,1,2) and (1,2,2).
-  assert differences(world.interior_sizes(first, second, 4)) == [3, 7, 12, 12]
-  assert differences(world.boundary_sizes(first, second, 5)) == [0, 1, 4, 9, 12]
-  assert world.boundary_sizes(first, second, 9)[-1] == 26
+  assert world.count(first, second, 4)[1] == [3, 7, 12, 12]
+  assert world.count(first, second, 5)[0] == [0, 1, 4, 9, 12]
+  assert exact.sizes(world, first, second, 9)[0][-1] == 26
 
 
 def test_figure_1_exactly():
   world = connect4.World(rows=6)
-  sizes = world.boundary_sizes(*pair(world, *FIGURE_1), 42)
+  sizes = exact.sizes(world, *pair(world, *FIGURE_1), 42)[0]
   by_length = differences(sizes)
   lengths = [k + 1 for k, size in enumerate(by_length) if size]
   assert lengths == list(range(4, 31))
   assert by_length[3] == 1  # Three discs fill the first column, one more.
   # All 29 discs both can take, the first column's three in any order.
-  interior = differences(world.interior_sizes(*pair(world, *FIGURE_1), 30))
+  interior = world.count(*pair(world, *FIGURE_1), 30)[1]
   discs = math.factorial(29)
   for room in (3, 5, 5, 4, 4, 4, 4):
     discs //= math.factorial(room)
@@ -48,7 +48,7 @@ def test_figure_1_exactly():
 
 def test_figure_1_boundary_ends():
   world = connect4.World(rows=6)
-  by_length = differences(world.boundary_sizes(*pair(world, *FIGURE_1), 30))
+  by_length = world.count(*pair(world, *FIGURE_1), 30)[0]
   others = math.factorial(26)
   for room in (5, 5, 4, 4, 4, 4):
     others //= math.factorial(room)
@@ -66,16 +66,16 @@ def test_sizes_are_those_of_the_list(rows, columns, data):
   ).map(lambda c: np.array(c, np.int32))
   first, second = data.draw(counts), data.draw(counts)
   depth = min(rows * columns, 6)
-  lengths = table.product(world, first, second, depth).lengths
-  assert world.boundary_sizes(first, second, depth) == [
+  lengths = core.product(world, first, second, depth).lengths
+  assert exact.sizes(world, first, second, depth)[0] == [
     int((lengths <= k).sum()) for k in range(1, depth + 1)
   ]
-  one, two = world.count(first, depth), world.count(second, depth)
-  interior = differences(world.interior_sizes(first, second, depth))
+  one, two = (exact.count(world, s, depth) for s in (first, second))
+  interior = world.count(first, second, depth)[1]
   assert all(
     n <= min(pair) for n, *pair in zip(interior, one, two, strict=True)
   )
-  assert world.interior_sizes(first, first, depth) == table.cumulated(one)
+  assert exact.sizes(world, first, first, depth)[1] == [*np.cumsum(one)]
 
 
 def test_the_uniform_model_is_right_on_nearly_every_tall_board():
@@ -107,7 +107,7 @@ def test_prefixes_are_uniform_over_orders():
 )
 def test_bad_states_are_refused(text):
   with pytest.raises(core.InputError, match=r'7 numbers of discs, each 0\.\.6'):
-    connect4.World().parse_state(text)
+    connect4.World().parse(text)
 
 
 def test_bad_sizes_are_refused():

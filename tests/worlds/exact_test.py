@@ -7,11 +7,12 @@ import sys
 import numpy as np
 import pytest
 
+import wm
 from wm import core
 from wm.core import registry
 from wm.kernels import dfa
 from wm.runtime import stopping
-from wm.worlds.base import exact, table
+from wm.worlds.base import exact
 from wm.worlds.maps import world as maps
 
 CHESS = '--world=chess()'
@@ -65,21 +66,17 @@ def test_boundary_is_that_of_brute_force(world):
     assert suffixes == brute_boundary(world, first[t], second[t], depth)
     both = enumerated(world, first[t], depth)
     both = set(both) & set(enumerated(world, second[t], depth))
-    for sizes, listed in (
-      (world.boundary_sizes, suffixes),
-      (world.interior_sizes, both),
-    ):
-      lengths = np.array([len(s) for s in listed])
-      wanted = [int((lengths <= k).sum()) for k in range(1, depth + 1)]
-      assert sizes(first[t], second[t], depth) == wanted
+    found = world.count(first[t], second[t], depth)
+    for sizes, listed in zip(found, (suffixes, both), strict=True):
+      lengths = [len(suffix) for suffix in listed]
+      assert sizes == [lengths.count(k) for k in range(1, depth + 1)]
 
 
-def test_interiors_of_any_world_are_what_each_says_itself(world):
+def test_sizes_of_any_world_are_what_each_says_itself(world):
   states = np.concatenate([world.init(1), world.sample_states(3, 5)])
   for first, second in ((0, 0), (1, 1), (1, 2), (2, 3), (0, 3)):
     pair = states[first], states[second], min(small(world), 3)
-    plain = core.World.interior_sizes(world, *pair)
-    assert world.interior_sizes(*pair) == plain
+    assert world.count(*pair) == core.Enumerable.count(world, *pair)
 
 
 def test_count_is_that_of_enumeration(world):
@@ -87,21 +84,22 @@ def test_count_is_that_of_enumeration(world):
   for state in world.sample_states(6, 13):
     lengths = [len(s) for s in enumerated(world, state, depth)]
     wanted = [lengths.count(k) for k in range(1, depth + 1)]
-    assert world.count(state, depth) == wanted
+    assert exact.count(world, state, depth) == wanted
 
 
 def test_a_state_can_be_named_by_a_sequence(world):
   found = world.sample(1, 31)
-  words = [world.vocab[t] for t in found.tokens[0, :3]]
-  _, after = world.walk(world.init(1), found.tokens, np.array([3]))
+  size = np.minimum(found.lengths, 3)
+  words = [world.vocab[t] for t in found.tokens[0, : size[0]]]
+  _, after = world.walk(world.init(1), found.tokens, size)
   np.testing.assert_array_equal(exact.locate(world, ' '.join(words)), after[0])
 
 
 def test_a_named_state_is_read_first_then_a_sequence():
   world = maps.World()
   state = exact.locate(world, '3,1')
-  assert world.format_state(state) == '3,1'
-  assert world.format_state(exact.locate(world, '3')) == '3,?'
+  assert world.format(state) == '3,1'
+  assert world.format(exact.locate(world, '3')) == '3,?'
   for text, said in [
     ('3,999', "'999' is not among"),
     ('3 1 nowhere', 'is no map state'),
@@ -115,17 +113,14 @@ def test_a_named_state_is_read_first_then_a_sequence():
       exact.locate(world, text)
 
 
-def test_lines_of_the_lattice():
+def test_answers_about_the_lattice():
   world = registry.make('world', 'lattice(size=3)')
-  assert [*exact.count_lines(world, None, 3)] == ['1 2', '2 5', '3 12']
-  assert [*exact.count_lines(world, 'right', 1)] == ['1 3']
-  assert exact.boundary_lines(world, '1', '0', 2) == ['1 1 2', '2 2 6']
-  assert exact.boundary_lines(world, '1', 'stay', 2, show=True) == [
-    'left',
-    'stay left',
-    '1 1 2',
-    '2 2 6',
-  ]
+  assert [*wm.count(world, None, 3)] == [2, 5, 12]
+  assert [*wm.count(world, 'right', 1)] == [3]
+  assert wm.boundary(world, '1', '0', 2).sizes == [(1, 1, 2), (2, 2, 6)]
+  found = wm.boundary(world, '1', 'stay', 2)
+  assert found.suffixes() == ['left', 'stay left']
+  assert found.sizes == [(1, 1, 2), (2, 2, 6)]
 
 
 @pytest.mark.parametrize('depth', [1, 4, 7])
@@ -134,12 +129,11 @@ def test_sizes_of_pairs_are_those_of_the_kernels(depth):
   states = world.sample_states(40, 1)
   first, second = states[:20], states[20:]
   second[:5, 0] = first[:5, 0]  # Told apart by destination only.
-  rows, goals = world.rows_goals(first)
-  rows2, goals2 = world.rows_goals(second)
-  pairs = (world.graph.delta, rows, rows2, goals, goals2, depth)
+  one, two = world.automaton(first), world.automaton(second)
+  pairs = (one.delta, one.rows, two.rows, one.goals, two.goals, depth)
   outer, inner = dfa.boundary_sizes(*pairs), dfa.interior_sizes(*pairs)
   for t in range(20):
-    sizes = table.pair_sizes(world, first[t], second[t], depth)
+    sizes = exact.sizes(world, first[t], second[t], depth)
     assert sizes == (outer[t].tolist(), inner[t].tolist())
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from wm import core
-from wm.worlds.base import games, table
+from wm.worlds.base import exact, games, table
 
 CELLS = 6
 GO = CELLS + 1  # Begins each sequence.
@@ -91,19 +91,11 @@ class Toy(games.GameWorld):
   def known(self, states):
     return states[:, 1]
 
-  def count(self, state, depth):
-    level, found = state[None], []
-    for _ in range(depth):
-      rows, tokens = np.nonzero(self.legal(level))
-      found.append(len(rows))
-      level = self.advance(level[rows], tokens)
-    return found
-
-  def parse_state(self, text):
+  def parse(self, text):
     tokens = np.array([[GO, *map(int, text)]], np.int32)
     return self.after(tokens, np.array([tokens.shape[1]]))
 
-  def format_state(self, state):
+  def format(self, state):
     return ''.join(
       str(token) for token in self.history(state[None])[0] if token
     )
@@ -122,8 +114,8 @@ def test_stratified_states_have_uniform_plies_and_go_on():
 
 def test_a_state_has_the_prefix_of_its_history():
   world = Toy()
-  state = world.parse_state('4265')
-  assert world.format_state(state[0]) == '4265'
+  state = world.parse('4265')
+  assert world.format(state[0]) == '4265'
   np.testing.assert_array_equal(world.history(state), [[4, 2, 6, 5, 0, 0]])
   assert world.prefix_moves(state).tolist() == [[4, 4]]
   np.testing.assert_array_equal(
@@ -133,7 +125,7 @@ def test_a_state_has_the_prefix_of_its_history():
 
 def test_prefixes_are_headed_orders_of_the_moves():
   world = Toy()
-  states = np.repeat(world.parse_state('426'), 600, 0)
+  states = np.repeat(world.parse('426'), 600, 0)
   found = world.sample_prefixes(states, np.full(600, 3), np.arange(600))
   assert found.ok.all()
   assert (found.tokens[:, 0] == GO).all()
@@ -146,9 +138,9 @@ def test_prefixes_are_headed_orders_of_the_moves():
 @pytest.mark.parametrize('states', games.STATES)
 def test_states_without_a_history_have_no_prefix(states):
   world = Toy(states=states)
-  unknown = world.parse_state('426')
+  unknown = world.parse('426')
   unknown[:, 1] = UNKNOWN
-  start = world.parse_state('')
+  start = world.parse('')
   dead = np.full_like(start, core.DEAD)
   rows = np.concatenate([unknown, start, world.init(1), dead])
   low, high = world.prefix_moves(rows).T
@@ -159,7 +151,7 @@ def test_states_without_a_history_have_no_prefix(states):
 
 def test_prefixes_of_another_length_are_none():
   world = Toy()
-  states = np.repeat(world.parse_state('4265'), 3, 0)
+  states = np.repeat(world.parse('4265'), 3, 0)
   found = world.sample_prefixes(states, np.array([4, 3, 5]), np.arange(3))
   assert found.ok.tolist() == [True, False, False]
   assert found.tokens.shape == (3, 6)
@@ -182,7 +174,7 @@ def test_recurring_states_are_the_pools():
   wanted = recurring(world)
   drawn = {}
   for state in world.sample_states(3000, 4):
-    text = world.format_state(state)
+    text = world.format(state)
     cells = frozenset(map(int, text))
     assert tuple(map(int, text)) in wanted[cells]
     drawn[cells] = drawn.get(cells, 0) + 1
@@ -197,7 +189,7 @@ def test_recurring_prefixes_are_uniform_over_the_pools():
   wanted = recurring(world)
   cells = max(wanted, key=lambda c: len(wanted[c]))
   text = ''.join(map(str, sorted(cells)))
-  states = np.repeat(world.parse_state(text), 2000, 0)
+  states = np.repeat(world.parse(text), 2000, 0)
   moves = np.full(2000, len(cells))
   found = world.sample_prefixes(states, moves, np.arange(2000))
   assert found.ok.all()
@@ -214,7 +206,7 @@ def test_a_state_outside_the_pool_has_no_prefix():
     for cells in itertools.combinations([1, 2, 4, 5, 6], 3)
     if frozenset(cells) not in wanted
   )
-  state = world.parse_state(''.join(map(str, outside)))
+  state = world.parse(''.join(map(str, outside)))
   assert world.prefix_moves(state).tolist() == [[1, 0]]
   assert not world.sample_prefixes(state, np.array([3]), np.zeros(1)).ok[0]
 
@@ -242,7 +234,7 @@ def test_sampled_games_are_the_worlds_and_trial_states_random():
 def test_splits_part_the_games_in_order_of_number():
   world = Toy()
   tokens, lengths = world.play(2000, 3)
-  keys = world.key(core.Sequences(tokens, lengths))
+  keys = world.split_key(core.Sequences(tokens, lengths))
   for split in ('train', 'heldout', 'all'):
     rows = table.in_split(keys, split)
     found = world.sample(40, 3, split)
@@ -261,22 +253,25 @@ def test_samples_do_not_depend_on_the_chunk(monkeypatch):
 def test_keys_are_those_of_whole_games():
   world = Toy()
   tokens, lengths = world.play(3000, 1)
-  keys = world.key(core.Sequences(tokens, lengths))
+  keys = world.split_key(core.Sequences(tokens, lengths))
   assert len(np.unique(keys)) == len(np.unique(tokens, axis=0))
   wide = np.pad(tokens, ((0, 0), (0, 9)))
-  np.testing.assert_array_equal(world.key(core.Sequences(wide, lengths)), keys)
+  np.testing.assert_array_equal(
+    world.split_key(core.Sequences(wide, lengths)), keys
+  )
 
 
 def test_counts_come_one_by_one():
   world = Toy()
-  found = world.counts(world.init(1)[0], CELLS + 3)
-  assert next(found) == 1
-  assert [1, *found] == world.count(world.init(1)[0], CELLS + 3)
+  start = exact.opening(world)
+  found = exact.counts(world, start, CELLS + 3)
+  assert next(found) == 6
+  assert [6, *found] == exact.count(world, start, CELLS + 3)
 
 
 def test_tags_are_tens_of_plies():
   world = Toy()
-  state = world.parse_state('4265')
+  state = world.parse('4265')
   unknown = state.copy()
   unknown[:, 1] = UNKNOWN
   both = np.concatenate([state, unknown])

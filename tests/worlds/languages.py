@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 
+from tests import judging
 from wm import core
 
 
@@ -22,4 +23,4 @@ def accepted(world, some):
     row[: len(word)] = [index[symbol] for symbol in word]
     row[len(word)] = world.end
   lengths = np.array([len(word) + 1 for word in some], np.int32)
-  return world.judge(core.Sequences(tokens, lengths)) == 'valid'
+  return judging.judge(world, core.Sequences(tokens, lengths)) == 'valid'

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csgraph, csr_matrix
 
+from tests import judging
 from wm import core
 from wm.data import text
+from wm.worlds.base import exact
 from wm.worlds.maps import streets, trips
 from wm.worlds.maps import world as maps
 
@@ -170,7 +172,7 @@ def test_walks_by_length_from_all_nodes(worlds):
   walks = [4579, 9705, 21998, 52506, 130046, 332346, 871959]
   # From the start: an origin, any destination, and `end` where that is.
   wanted = [4579 * walks[k + 1] + walks[k] for k in range(6)]
-  assert world.count(world.init(1)[0], 8) == [4579, 4579**2, *wanted]
+  assert exact.count(world, world.init(1)[0], 8) == [4579, 4579**2, *wanted]
 
 
 @pytest.mark.parametrize(
@@ -182,8 +184,8 @@ def test_walks_by_length_from_all_nodes(worlds):
 )
 def test_boundary_sizes(worlds, first, second, sizes):
   world = worlds['random']
-  one, two = world.parse_state(first), world.parse_state(second)
-  assert world.boundary_sizes(one[0], two[0], 6) == sizes
+  one, two = world.parse(first), world.parse(second)
+  assert exact.sizes(world, one[0], two[0], 6)[0] == sizes
   found = world.boundary(one, two, 6).listed()[0]
   lengths = np.array([len(suffix) for suffix in found])
   assert [(lengths <= k).sum() for k in range(1, 7)] == sizes
@@ -211,7 +213,7 @@ SAMPLES = {
 def test_classes_of_the_published_samples(worlds, manhattan, kind):
   world = worlds[kind]
   found = text.read(manhattan / kind / 'samples.txt', world)
-  causes = world.judge(found)
+  causes = judging.judge(world, found)
   wanted = SAMPLES[kind]
   names, counts = np.unique(causes, return_counts=True)
   assert dict(zip(names.tolist(), counts.tolist(), strict=True)) == {
@@ -249,7 +251,9 @@ def test_invalid_samples_are_the_published_ones(worlds, manhattan, kind):
   world = worlds[kind]
   lines = (manhattan / kind / 'samples.txt').read_text().splitlines()
   invalid = (manhattan / kind / 'invalid_samples.txt').read_text().splitlines()
-  causes = world.judge(text.read(manhattan / kind / 'samples.txt', world))
+  causes = judging.judge(
+    world, text.read(manhattan / kind / 'samples.txt', world)
+  )
   found = [line for line, c in zip(lines, causes, strict=True) if c != 'valid']
   assert sorted(found) == sorted(invalid)
 
@@ -313,7 +317,7 @@ def test_routes_of_taxi_trips_are_shortest(manhattan):
     trips=str(manhattan / 'trips_sample.csv'),
   )
   found = world.sample(998, 0)
-  assert (world.judge(found) == 'valid').all()
+  assert (judging.judge(world, found) == 'valid').all()
   dropped = sum(found.counts[c] for c in ('no_path', 'too_long', 'too_short'))
   assert len(found) + dropped == 842 - world.facts()['trips: same pair']
   graph = world.graph
@@ -322,16 +326,18 @@ def test_routes_of_taxi_trips_are_shortest(manhattan):
   ends = found.tokens[:60, :2] - maps.NODE0
   apart = csgraph.dijkstra(matrix, indices=ends[:, 0])
   wanted = apart[np.arange(60), ends[:, 1]]
-  np.testing.assert_allclose(world.cost(found)[:60], wanted, rtol=1e-9)
-  np.testing.assert_allclose(world.optimal_cost(found)[:60], wanted, rtol=1e-9)
+  np.testing.assert_allclose(world.costs(found).cost[0, :60], wanted, rtol=1e-9)
+  np.testing.assert_allclose(
+    world.costs(found).least[0, :60], wanted, rtol=1e-9
+  )
 
 
 def test_a_hand_checked_route(worlds):
   world = worlds['shortest']
-  state = world.parse_state('42421728,42421731')
+  state = world.parse('42421728,42421731')
   nw = world.vocab.index('NW')
   after = world.advance(state, np.array([nw]))
-  assert world.format_state(after[0]) == '42421731,42421731'
+  assert world.format(after[0]) == '42421731,42421731'
   assert world.legal(after)[0, world.end]
   with pytest.raises(core.InputError, match='not among the 4579 nodes'):
-    world.parse_state('42421728,1')
+    world.parse('42421728,1')

@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import judging
 from tests.worlds.plain_othello import BLACK, WHITE, Board, name
 from wm import core
 from wm.core import registry
 from wm.kernels import othello as kernels
-from wm.worlds.base import exact, table
+from wm.metrics import probe
+from wm.worlds.base import exact
 from wm.worlds.othello import world as othello
 
 
@@ -20,7 +22,7 @@ def token(world, word):
 
 
 def played(world, text):
-  return world.parse_state(text)[0]
+  return world.parse(text)[0]
 
 
 @pytest.mark.parametrize('size', [4, 6, 8])
@@ -65,7 +67,7 @@ def test_tokens_are_squares_without_the_four_of_the_start():
 )
 def test_openings_are_as_many_as_known(size, counts, boards):
   world = othello.World(size=size)
-  assert world.count(world.init(1)[0], len(counts)) == counts
+  assert exact.count(world, world.init(1)[0], len(counts)) == counts
   states, seen = world.init(1), []
   for _ in boards:
     rows, tokens = np.nonzero(world.legal(states))
@@ -94,9 +96,9 @@ def test_a_transposition_is_the_same_state():
   one, other = sorted(pairs[0])[:2]
   texts = [''.join(world.vocab[t] for t in path) for path in (one, other)]
   first, second = (played(world, text) for text in texts)
-  assert world.boundary_sizes(first, second, 4) == [0, 0, 0, 0]
+  assert exact.sizes(world, first, second, 4)[0] == [0, 0, 0, 0]
   assert (first != second).any()  # Each remembers its own moves.
-  assert [world.format_state(s) for s in (first, second)] == texts
+  assert [world.format(s) for s in (first, second)] == texts
 
 
 def passing_game(world):
@@ -130,9 +132,9 @@ def test_a_pass_is_silent():
 def test_states_are_written_as_moves():
   world = othello.World()
   for text in ('d3c3c4', ' d3 C3\tc4 ', 'D3C3C4'):
-    assert world.format_state(played(world, text)) == 'd3c3c4'
-  assert world.format_state(world.init(1)[0]) == 'start'
-  np.testing.assert_array_equal(world.parse_state('start'), world.init(1))
+    assert world.format(played(world, text)) == 'd3c3c4'
+  assert world.format(world.init(1)[0]) == 'start'
+  np.testing.assert_array_equal(world.parse('start'), world.init(1))
   by_tokens = exact.locate(world, 'd3 c3 c4')
   np.testing.assert_array_equal(by_tokens, played(world, 'd3c3c4'))
 
@@ -151,7 +153,7 @@ def test_states_are_written_as_moves():
 )
 def test_bad_states_name_ply_and_move(size, text, said):
   with pytest.raises(core.InputError) as error:
-    othello.World(size=size).parse_state(text)
+    othello.World(size=size).parse(text)
   assert said in str(error.value)
   assert '\n' not in str(error.value)
 
@@ -161,11 +163,11 @@ def test_a_move_after_the_end_is_refused():
   games = world.sample(400, 1)
   short = int(games.lengths.argmin())
   states = world.after(games.tokens[short : short + 1], games.lengths[[short]])
-  text = world.format_state(states[0])
+  text = world.format(states[0])
   taken = {text[k : k + 2] for k in range(0, len(text), 2)}
   free = next(word for word in world.vocab[1:] if word not in taken)
   with pytest.raises(core.InputError, match='the game is over'):
-    world.parse_state(text + free)
+    world.parse(text + free)
   assert world.over(states)[0]
   assert not world.legal(states).any()
 
@@ -215,11 +217,11 @@ def test_boundaries_are_those_of_product_search(size):
   states = world.sample_states(6, 4)
   depth = 3
   for first, second in zip(states, states[::-1], strict=True):
-    (wanted,) = table.product(world, first, second, depth).listed()
+    (wanted,) = core.product(world, first, second, depth).listed()
     found = world.boundary(first[None], second[None], depth)
     assert found.listed() == [wanted]
     sizes = [sum(len(s) <= k for s in wanted) for k in range(1, depth + 1)]
-    assert world.boundary_sizes(first, second, depth) == sizes
+    assert exact.sizes(world, first, second, depth)[0] == sizes
 
 
 def test_boundary_elements_part_the_two_states():
@@ -228,7 +230,7 @@ def test_boundary_elements_part_the_two_states():
   found = world.boundary(first[None], second[None], 3).listed()[0]
   words = [' '.join(world.vocab[t] for t in suffix) for suffix in found]
   assert words[0] == 'c3'
-  assert len(words) == world.boundary_sizes(first, second, 3)[-1]
+  assert len(words) == exact.sizes(world, first, second, 3)[0][-1]
   for suffix in found:
     tokens, length = np.array([suffix]), np.array([len(suffix)])
     assert world.walk(first[None], tokens, length)[0] == len(suffix)
@@ -261,7 +263,7 @@ def test_prefixes_are_uniform_over_all_orders_of_an_opening(ply):
   world = othello.World()
   pool = world.sample(400, 5)
   states = world.after(pool.tokens, np.full(400, ply))
-  texts = [world.format_state(state) for state in states]
+  texts = [world.format(state) for state in states]
   text = max(texts[:60], key=lambda t: len(all_orders(world, t)))
   orders = all_orders(world, text)
   assert len(orders) > 2
@@ -316,7 +318,7 @@ def test_sampled_games_are_the_policys():
   for policy in kernels.POLICIES:
     world = othello.World(size=6, policy=policy)
     games = world.sample(num, 1)
-    assert (world.judge(games) == 'valid').all()
+    assert (judging.judge(world, games) == 'valid').all()
     final[policy] = games.tokens
   assert not np.array_equal(final['uniform'], final['search'])
   noisy = othello.World(size=6, policy='search', noise=0.5).sample(num, 1)
@@ -354,16 +356,18 @@ def test_probe_labels_are_the_movers_and_the_others_discs():
   world = othello.World(size=6)
   games = world.sample(20, 1)
   for state in world.after(games.tokens, np.arange(20) + 5):
-    discs, text = Board(6), world.format_state(state)
+    discs, text = Board(6), world.format(state)
     for k in range(0, len(text), 2):
       word = text[k : k + 2]
       discs.play((int(word[1]) - 1, 'abcdef'.index(word[0])))
     wanted = np.zeros((6, 6), int)
     for place, disc in discs.discs.items():
       wanted[place] = 1 if disc == discs.turn else 2
-    assert world.probe_labels(state[None]).tolist() == [wanted.ravel().tolist()]
+    assert probe.targets(world, state[None]).tolist() == [
+      wanted.ravel().tolist()
+    ]
   over = world.after(games.tokens, games.lengths)
-  assert (world.probe_labels(over) == core.DEAD).all()
+  assert (probe.targets(world, over) == core.DEAD).all()
 
 
 def test_pictures_show_the_discs_and_the_legal_moves():

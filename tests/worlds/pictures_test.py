@@ -19,7 +19,7 @@ def words(drawing: str) -> list[str]:
 
 def drawn(spec: str, state: str) -> str:
   world = registry.make('world', spec)
-  return world.render(world.parse_state(state)[0])
+  return world.render(world.parse(state)[0])
 
 
 # Maps.

@@ -25,7 +25,7 @@ def _ordered_pairs(world):
 
 
 def _depth(world, state):
-  text = world.format_state(state)
+  text = world.format(state)
   return 0 if text == 'start' else len(text.split(','))
 
 
@@ -126,14 +126,14 @@ def test_a_state_is_written_as_the_first_of_its_shortest_lists(people):
   for row, tokens in first.items():
     if row > 0:
       wanted = ','.join(world.vocab[token] for token in tokens)
-      assert world.format_state(np.array([row])) == wanted
+      assert world.format(np.array([row])) == wanted
 
 
 def test_any_list_of_statements_is_a_state():
-  middle = THREE.parse_state('B@2')
+  middle = THREE.parse('B@2')
   for text in ('A-C=2', 'C-A=2, A-C=2', ' B@2 A-C=2 '):
-    np.testing.assert_array_equal(THREE.parse_state(text), middle)
-  assert THREE.format_state(THREE.parse_state('C@3,B@2,A@1')[0]) == 'A@1,B@2'
+    np.testing.assert_array_equal(THREE.parse(text), middle)
+  assert THREE.format(THREE.parse('C@3,B@2,A@1')[0]) == 'A@1,B@2'
   for text, match in (
     ('A@1,B@1', "statement 2, 'B@1', contradicts"),
     ('A@4', "statement 1, 'A@4', is unknown"),
@@ -141,7 +141,7 @@ def test_any_list_of_statements_is_a_state():
     ('<pad>', 'unknown'),
   ):
     with pytest.raises(core.InputError, match=match):
-      THREE.parse_state(text)
+      THREE.parse(text)
 
 
 @pytest.mark.parametrize('people', [3, 4, 5])
@@ -172,7 +172,7 @@ def test_the_second_statement_is_uniform_over_the_valid_ones():
 
 
 def test_prefixes_are_uniform_over_lists_that_need_their_last_statement():
-  target = THREE.parse_state('A@1')
+  target = THREE.parse('A@1')
   wanted = _left(3, ['A@1'])
   moves, num = 3, 6000
   lists = set()
@@ -234,19 +234,19 @@ def test_puzzles_have_one_solution_since_their_last_statement(people):
 
 
 def test_tags_count_arrangements():
-  states = THREE.parse_state('start'), THREE.parse_state('A-B=1,B@1')
-  states = np.concatenate([*states, THREE.parse_state('dead')])
+  states = THREE.parse('start'), THREE.parse('A-B=1,B@1')
+  states = np.concatenate([*states, THREE.parse('dead')])
   np.testing.assert_array_equal(THREE.tags(states)['left'], [6, 1, 0])
 
 
 def test_the_picture_shows_who_can_still_sit_where():
-  picture = THREE.render(THREE.parse_state('A@1')[0])
+  picture = THREE.render(THREE.parse('A@1')[0])
   assert picture.count(seating.TONES[0]) == 1
   assert picture.count(seating.TONES[1]) == 2
   assert '2 arrangements left' in picture
   assert 'A B C' in picture
   assert 'A C B' in picture
-  dead = THREE.render(THREE.parse_state('dead')[0])
+  dead = THREE.render(THREE.parse('dead')[0])
   assert 'contradiction' in dead
   assert not any(tone in dead for tone in seating.TONES)
 

@@ -3,19 +3,18 @@
 import numpy as np
 import pytest
 
-from tests import tiny
 from wm import core
 from wm.core import registry
 
 NUM = 24
 
 
-def worlds() -> list[str]:
+def worlds(ability: type) -> list[str]:
   found = [*registry.names('world'), 'othello(size=6)', "chess(ep='legal')"]
-  return [name for name in found if registry.make('world', name).state_heads]
+  return [n for n in found if isinstance(registry.make('world', n), ability)]
 
 
-@pytest.fixture(params=worlds())
+@pytest.fixture(params=worlds(core.Labelled))
 def world(request) -> core.World:
   return registry.make('world', request.param)
 
@@ -31,10 +30,10 @@ def used(sequences) -> np.ndarray:
 def test_labels_are_classes(world):
   found = data(world)
   labels = world.sequence_labels(found.tokens, found.lengths)
-  assert labels.shape == (*found.tokens.shape, len(world.state_heads))
-  assert labels.dtype == world.state_dtype
+  assert labels.shape == (*found.tokens.shape, len(world.heads.sizes))
+  assert labels.dtype == world.heads.dtype
   assert labels.dtype.kind == 'u'
-  assert (labels < np.array(world.state_heads)).all()
+  assert (labels < np.array(world.heads.sizes)).all()
   assert not labels[~used(found)].any()
 
 
@@ -43,11 +42,11 @@ def test_compiled_labels_are_those_of_walking(world):
   tokens = found.tokens.copy()
   # A token out of place in some rows: labels end there.
   broken = np.flatnonzero(found.lengths > 6)[::3]
-  tokens[broken, 5] = tokens[broken, 0] if world.prompt_len() else 10**6
+  tokens[broken, 5] = tokens[broken, 0] if world.prompt_len else 10**6
   fast = world.sequence_labels(tokens, found.lengths)
-  slow = core.World.sequence_labels(world, tokens, found.lengths)
+  slow = core.Labelled.sequence_labels(world, tokens, found.lengths)
   np.testing.assert_array_equal(fast, slow)
-  if world.prompt_len() == 1:
+  if world.prompt_len == 1:
     assert not fast[broken, 5:].any()
 
 
@@ -73,7 +72,7 @@ def test_equal_labels_mean_the_same_state(world):
   for k in range(found.tokens.shape[1]):
     rows = np.flatnonzero(k < found.lengths)
     states[rows] = world.advance(states[rows], found.tokens[rows, k])
-    labels = world.state_labels(states[rows])
+    labels = world.labels(states[rows])
     ids = world.state_id(states[rows])
     for label, one in zip(labels, ids, strict=True):
       assert seen.setdefault(label.tobytes(), one) == one
@@ -81,28 +80,28 @@ def test_equal_labels_mean_the_same_state(world):
 
 
 def test_groups_are_runs_of_labels(world):
-  for part in world.state_groups.values():
-    assert len(world.state_heads[part]) > 0
+  for part in world.heads.groups.values():
+    assert len(world.heads.sizes[part]) > 0
 
 
 def test_the_dead_have_no_labels(world):
   states = world.advance(world.init(3), np.full(3, 10**6))
   assert (world.state_id(states) == core.DEAD).all()
-  assert not world.state_labels(states).any()
+  assert not world.labels(states).any()
 
 
 def test_no_sequences_and_empty_ones(world):
   none = world.sequence_labels(np.zeros((0, 4), np.int32), np.zeros(0, int))
-  assert none.shape == (0, 4, len(world.state_heads))
+  assert none.shape == (0, 4, len(world.heads.sizes))
   empty = world.sequence_labels(np.zeros((2, 4), np.int32), np.zeros(2, int))
   assert not empty.any()
 
 
-def test_naive_readers_have_the_right_shape(world):
+@pytest.mark.parametrize('spec', worlds(core.Naive))
+def test_naive_readers_have_the_right_shape(spec):
+  world = registry.make('world', spec)
   found = data(world)
-  labels = world.naive_labels(found.tokens, found.lengths)
-  if labels is None:
-    pytest.skip(f'{world.name} has no reading without rules')
+  labels = world.sequence_labels(found.tokens, found.lengths, naive=True)
   truth = world.sequence_labels(found.tokens, found.lengths)
   assert labels.dtype == truth.dtype
   assert not labels[~used(found)].any()
@@ -110,28 +109,11 @@ def test_naive_readers_have_the_right_shape(world):
   assert 0.5 < right.mean() < 1
 
 
-def test_kinds_of_move_are_of_real_tokens(world):
-  found = data(world)
-  for name, mask in world.move_tags(found).items():
-    assert mask.shape == found.tokens.shape, name
-    assert mask.dtype == bool
-    assert not mask[~used(found)].any()
-
-
-def test_worlds_without_labels_have_none():
-  bare = tiny.World()
-  found = bare.sample(3, 0)
-  labels = core.World.sequence_labels(bare, found.tokens, found.lengths)
-  if not bare.state_heads:
-    assert labels.shape == (*found.tokens.shape, 0)
-  assert bare.move_tags(found) == {}
-
-
 def chess(text: str, **fields) -> tuple[core.World, core.Sequences]:
   """A game given by its moves."""
   given = {'length': 40, **fields}
   world = registry.find('world', 'chess')(**given)
-  state = world.parse_state(text)
+  state = world.parse(text)
   moves = world.history(state)[0]
   moves = moves[moves > 0]
   tokens = np.array([[*world.header, *moves]], np.int32)
@@ -143,7 +125,7 @@ GAME = 'e4 Nf6 e5 d5 exd6 Nc6 Nf3 Bf5 Bb5 Qd7 O-O O-O-O dxe7 Bg6 exd8=Q+ Kxd8'
 
 def test_known_games_have_known_kinds():
   world, game = chess(GAME)
-  kinds = world.move_tags(game)
+  kinds = world.move_kinds(game)
   plies = {
     name: np.flatnonzero(mask[0]).tolist() for name, mask in kinds.items()
   }
@@ -155,16 +137,16 @@ def test_known_games_have_known_kinds():
   }
   # A rook taken at home takes a right with it, one that moves does not.
   world, game = chess('a4 b5 axb5 a6 bxa6 Bb7 axb7 Nc6 bxa8=Q Nd4')
-  kinds = world.move_tags(game)
+  kinds = world.move_kinds(game)
   assert np.flatnonzero(kinds['lost_rights'][0]).tolist() == [9]
   assert np.flatnonzero(kinds['promotion'][0]).tolist() == [9]
   world, game = chess('a4 a5 Ra3 Ra6 Nf3')
-  assert not world.move_tags(game)['lost_rights'].any()
+  assert not world.move_kinds(game)['lost_rights'].any()
 
 
 def test_the_naive_reader_by_hand():
   world, game = chess(GAME)
-  labels = world.naive_labels(game.tokens, game.lengths)[0]
+  labels = world.sequence_labels(game.tokens, game.lengths, naive=True)[0]
   truth = world.sequence_labels(game.tokens, game.lengths)[0]
   np.testing.assert_array_equal(labels[0], truth[0])
   # Side and counters need no rule but that pawns and captures count.
@@ -187,7 +169,7 @@ def test_the_en_passant_convention_is_that_of_the_world():
     labels = world.sequence_labels(game.tokens, game.lengths)[0]
     assert labels[1, 69:71].tolist() == shown
     np.testing.assert_array_equal(
-      labels[-1], world.state_labels(world.parse_state('e4 Nf6'))[0]
+      labels[-1], world.labels(world.parse('e4 Nf6'))[0]
     )
 
 
@@ -202,8 +184,8 @@ def test_a_wrong_start_has_no_labels():
 
 def test_othello_labels_by_hand():
   world = registry.make('world', 'othello()')
-  state = world.parse_state('d3c3')
-  labels = world.state_labels(state)[0]
+  state = world.parse('d3c3')
+  labels = world.labels(state)[0]
   board = ['........'] * 8
   board[2], board[3] = '..OX....', '...OX...'
   board[4] = '...XO...'

@@ -88,17 +88,58 @@ def joined(parts: Sequence[Boundary]) -> Boundary:
   )
 
 
-def interior_sizes(
+def product(
   world: World, first: np.ndarray, second: np.ndarray, depth: int
-) -> list[int]:
-  """`World.interior_sizes` of any world: equal pairs are followed once."""
+) -> Boundary:
+  """Boundary of one pair of states [W] of any world (Vafa et al., Def. 2.4).
+
+  Pairs of states are kept while a token is legal at both; shorter suffixes
+  first, then in order of tokens. Work grows with the interior to that depth.
+  """
+  found: list[np.ndarray] = []
+  if world.state_id(first[None])[0] == world.state_id(second[None])[0]:
+    depth = 0
+  firsts, seconds = first[None], second[None]
+  paths = np.zeros((1, 0), np.int32)
+  for _ in range(depth):
+    one, two = world.legal(firsts), world.legal(seconds)
+    rows, tokens = np.nonzero(one & ~two)
+    found.append(np.column_stack([paths[rows], tokens]))
+    rows, tokens = np.nonzero(one & two)
+    if not rows.size:
+      break
+    firsts = world.advance(firsts[rows], tokens)
+    seconds = world.advance(seconds[rows], tokens)
+    paths = np.column_stack([paths[rows], tokens])
+    apart = world.state_id(firsts) != world.state_id(seconds)
+    firsts, seconds, paths = firsts[apart], seconds[apart], paths[apart]
+  return stacked([found])
+
+
+def products(
+  world: World, first: np.ndarray, second: np.ndarray, depth: int
+) -> Boundary:
+  """`product` of each of the pairs of states [T, W]."""
+  pairs = zip(first, second, strict=True)
+  return joined([product(world, a, b, depth) for a, b in pairs])
+
+
+def pair_sizes(
+  world: World, first: np.ndarray, second: np.ndarray, depth: int
+) -> tuple[list[int], list[int]]:
+  """Sizes of boundary and interior of one pair of any world, by length.
+
+  Pairs of states reached by several suffixes are followed once, with the
+  number of these suffixes as a Python integer.
+  """
   states = np.stack([first, second])[:, None]  # [2, pairs, W].
-  ways, total, sizes = np.ones(1, object), 0, []
+  ways = np.ones(1, object)
+  outer, inner = [], []
   for _ in range(depth):
     one, two = map(world.legal, states)
+    outer.append(int(sum(ways * (one & ~two).sum(1).astype(object))))
     rows, tokens = np.nonzero(one & two)
-    total += sum(ways[rows])
-    sizes.append(total)
+    inner.append(int(sum(ways[rows])))
     after = np.stack([world.advance(some[rows], tokens) for some in states])
     ids = np.stack([world.state_id(some) for some in after], axis=-1)
     _, place, back = np.unique(
@@ -107,4 +148,4 @@ def interior_sizes(
     deeper = np.zeros(len(place), object)
     np.add.at(deeper, back.reshape(-1), ways[rows])
     states, ways = after[:, place], deeper
-  return sizes
+  return outer, inner

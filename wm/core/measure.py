@@ -103,7 +103,7 @@ class Metric(abc.ABC):
   """
 
   version: ClassVar[str]
-  needs: ClassVar[tuple[str, ...]] = ()  # e.g. ('hidden',), ('cost',)
+  needs: ClassVar[tuple[type | str, ...]] = ()  # (core.Labelled, 'hidden')
   headline: ClassVar[tuple[str, ...]] = ()
   glossary: ClassVar[Mapping[str, str]] = {}
   pictures: ClassVar[Mapping[str, str]] = {}

@@ -1,4 +1,4 @@
-"""What a world gives: sequences, prefixes, and the table behind it."""
+"""What a world gives: sequences, and prefixes of states."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ class Sequences:
     lengths: [N] int32, tokens in use of each row.
     side: named arrays [N, ...] that go with the rows.
     counts: what was dropped or resolved while sampling, cause -> count.
+    distinct: no sequence is there twice, by the way that it was sampled.
   """
 
   tokens: np.ndarray
   lengths: np.ndarray
   side: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
   counts: dict[str, int] = dataclasses.field(default_factory=dict)
+  distinct: bool = False
 
   def __len__(self) -> int:
     return len(self.lengths)
@@ -30,7 +32,9 @@ class Sequences:
   def take(self, rows: np.ndarray) -> Sequences:
     """The given rows (index or boolean array), side data included."""
     side = {name: array[rows] for name, array in self.side.items()}
-    return Sequences(self.tokens[rows], self.lengths[rows], side, self.counts)
+    return dataclasses.replace(
+      self, tokens=self.tokens[rows], lengths=self.lengths[rows], side=side
+    )
 
 
 class Prefixes(NamedTuple):
@@ -45,25 +49,3 @@ class Prefixes(NamedTuple):
   tokens: np.ndarray
   lengths: np.ndarray
   ok: np.ndarray
-
-
-class Automaton(NamedTuple):
-  """A finite table that compiled kernels run on.
-
-  A state is (row, goal): labels move the row; the world's end token is legal
-  exactly where row == goal. A world without such goals uses goal = -2; its end
-  token, if it has one, is then among the labels.
-
-  Attributes:
-    delta: [S, A] int32, next row, or DEAD.
-    tokens: [A] int32, token id of each label, ascending.
-    turns: [S, A] int, the labels of each row in the order in which the
-      published program takes them, DEAD padded; None is ascending.
-    known: [S] bool, rows that this order has an entry for; None is those with
-      any label.
-  """
-
-  delta: np.ndarray
-  tokens: np.ndarray
-  turns: np.ndarray | None = None
-  known: np.ndarray | None = None

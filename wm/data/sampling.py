@@ -7,6 +7,7 @@ same bytes as an unbroken one.
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import shutil
 from collections.abc import Iterator
@@ -41,7 +42,7 @@ def describe(
   return {
     'world': registry.spec(world),
     'world_version': world.version,
-    'world_facts': world.facts(),
+    'world_facts': world.facts() if isinstance(world, core.Sourced) else {},
     'seed': seed,
     'split': split,
     'num': num,
@@ -108,11 +109,14 @@ def make_dataset(
 
 def _check_room(world: core.World, out: Path, num: int, seed: int) -> None:
   """Raises InputError where so many sequences are more than the disk holds."""
-  if world.distinct or num <= CHUNK:
-    return  # There may be fewer of them, or there are few.
-  few = world.sample(64, seed).lengths.mean()
+  if num <= CHUNK:
+    return
+  few = world.sample(64, seed)
+  if few.distinct:
+    return  # There may be fewer than `num` of them.
   size = stores.shard_files.token_dtype(len(world.vocab)).itemsize
-  core.need_disk(out, int(num * int(few) * size), f'num={num} sequences')
+  bytes_each = int(few.lengths.mean()) * size
+  core.need_disk(out, num * bytes_each, f'num={num} sequences')
 
 
 def _products(out: Path) -> list[Path]:
@@ -185,13 +189,14 @@ def _chunks(
   A world whose sequences are `distinct` gives none twice within a chunk;
   those of other chunks are dropped and counted here.
   """
-  seen = _Seen(writer) if world.distinct else None
+  seen = None
   while writer.rows < num:
     asked = min(num - writer.rows, CHUNK)
     words = core.hash64(seed, SPLITS.index(split), writer.chunks)
     chunk = world.sample(asked, int(words >> np.uint64(1)), split)
     given = len(chunk)
-    if seen is not None:
+    if chunk.distinct:
+      seen = seen or _Seen(writer)
       chunk = seen.new(chunk)
     if len(chunk):
       yield chunk
@@ -222,7 +227,7 @@ class _Seen:
     cause = 'duplicate of another chunk'
     counts[cause] = counts.get(cause, 0) + int((~fresh).sum())
     kept = chunk.take(fresh)
-    return core.Sequences(kept.tokens, kept.lengths, kept.side, counts)
+    return dataclasses.replace(kept, counts=counts)
 
 
 def _hashes(chunk: core.Sequences) -> np.ndarray:

@@ -7,45 +7,9 @@ import numpy as np
 from wm import core
 from wm.evaluation import device_choice, engine
 from wm.evaluation.context import Trials
-from wm.kernels import dfa
 
 # Boundary elements that are followed side by side.
 WIDTH = 16
-
-
-def published(
-  world: core.World, first: np.ndarray, second: np.ndarray, depth: int
-) -> core.Boundary:
-  """What the published program of Vafa et al. 2024 lists of them.
-
-  Its enumeration knows no end token, drops continuations that die before
-  `depth`, and leaves a state at the first label, in the order of the world's
-  table (`core.Automaton.turns`), that leads nowhere.
-
-  Raises:
-    InputError: the world has no finite table.
-  """
-  table = world.automaton()
-  if table is None or not hasattr(world, 'rows_goals'):
-    raise core.InputError(
-      f"boundary='published' was given; {world.name} has no finite table: "
-      "only 'exact' is available"
-    )
-  (row1, goal1), (row2, goal2) = map(world.rows_goals, (first, second))
-  found = dfa.boundary(
-    table.delta,
-    row1,
-    row2,
-    goal1,
-    goal2,
-    depth,
-    'published',
-    turns=table.turns,
-    known=table.known,
-  )
-  tokens = np.array([*table.tokens, world.end, core.PAD], np.int32)
-  lengths = found.lengths.astype(np.int32)
-  return core.Boundary(found.offsets, tokens[found.labels], lengths)
 
 
 def sampled(

@@ -46,7 +46,7 @@ class PrefixPairs(NamedTuple):
 
 def clusters(world: core.World, sequences: core.Sequences) -> np.ndarray:
   """[N] int64 cluster of each sequence: sequences of one task go together."""
-  keys = world.key(sequences)
+  keys = world.split_key(sequences)
   return np.unique(keys, return_inverse=True)[1].reshape(-1)
 
 
@@ -136,7 +136,7 @@ class Trials:
       'state': texts.states(self.world, self.pairs.first),
       'moves': self.pairs.moves,
       'direction': self.pairs.direction,
-      **self.world.tags(self.pairs.first),
+      **texts.tags(self.world, self.pairs.first),
     }
 
   def pictured(

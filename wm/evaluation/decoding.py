@@ -71,8 +71,8 @@ def prompts(
   the prompt is at least the sequence's first move. A sequence's last token is
   never given, unless it belongs to the task.
   """
-  least = max(world.prompt_len(), 1)
-  size = max(world.prompt_len() + moves, least)
+  least = max(world.prompt_len, 1)
+  size = max(world.prompt_len + moves, least)
   lengths = np.clip(sequences.lengths - 1, least, size).astype(np.int32)
   tokens = sequences.tokens[:, :size]
   used = np.arange(tokens.shape[1]) < lengths[:, None]

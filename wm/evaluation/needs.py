@@ -12,19 +12,17 @@ _OF_MODEL = {'hidden': core.HiddenStates, 'states': core.NamesStates}
 def lacks(
   metric: core.Metric, predictor: core.Predictor, world: core.World
 ) -> list[str]:
-  """What the metric needs that predictor and world leave at the default."""
+  """What the metric needs that predictor and world do not have."""
   missing = []
   # A metric that asks for nothing else of the model draws next tokens.
   other = {*metric.needs} & {*_OF_MODEL}
   if not other and not isinstance(predictor, core.Predictor):
     missing.append('next_tokens')
   for need in metric.needs:
-    if need in _OF_MODEL:
-      lacking = not isinstance(predictor, _OF_MODEL[need])
-    else:
-      default = getattr(core.World, need, None)
-      lacking = getattr(type(world), need, None) is default
-    if lacking:
+    if isinstance(need, type):
+      if not isinstance(world, need):
+        missing.append(need.__name__.lower())
+    elif not isinstance(predictor, _OF_MODEL[need]):
       missing.append(need)
   return missing
 

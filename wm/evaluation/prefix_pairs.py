@@ -263,7 +263,7 @@ def model_filter(
   The tokens that state the task, and the first one, are not asked for
   (Vafa et al. 2024, section 3; left out of the published code).
   """
-  start = max(world.prompt_len(), 1)
+  start = max(world.prompt_len, 1)
 
   def keep(tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[T] bool of pairs [T, 2, L], [T, 2]."""

@@ -28,7 +28,7 @@ import numpy as np
 import wm
 from wm import core
 from wm.core import registry
-from wm.evaluation import statistics
+from wm.evaluation import statistics, texts
 from wm.runtime import files
 
 FOLDER = 'scores'
@@ -249,7 +249,7 @@ def breakdown(
   A metric names further columns in `breakdown`. Each entry has
   `where`, the column and its value.
   """
-  names = [*world.tags(world.init(1)), *metric.breakdown]
+  names = [*texts.tags(world, world.init(1)), *metric.breakdown]
   for name in names:
     column = scores.columns.get(name)
     if column is None or not 1 < len(np.unique(column)) <= MOST_VALUES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -27,6 +27,11 @@ def sequences(
   return np.array(words, dtype=str)
 
 
-def states(world: core.World, found: Iterable[np.ndarray]) -> np.ndarray:
+def states(world: core.World, found: np.ndarray) -> np.ndarray:
   """[N] str: states [N, W] as the world writes them."""
-  return np.array([world.format_state(state) for state in found], dtype=str)
+  return core.written(world, found)
+
+
+def tags(world: core.World, states: np.ndarray) -> dict[str, np.ndarray]:
+  """Columns [B] by which the world has results broken down; see core.Tagged."""
+  return world.tags(states) if isinstance(world, core.Tagged) else {}

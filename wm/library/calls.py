@@ -367,9 +367,8 @@ def boundary(
   """
   world = registry.made('world', world)
   one, two = exact.locate(world, first), exact.locate(world, second)
-  outer = world.boundary_sizes(one, two, depth)
-  inner = world.interior_sizes(one, two, depth)
-  sizes = list(zip(range(1, depth + 1), outer, inner, strict=True))
+  numbers = exact.sizes(world, one, two, depth)
+  sizes = list(zip(range(1, depth + 1), *numbers, strict=True))
   return Apart(world, one, two, depth, sizes)
 
 
@@ -389,4 +388,4 @@ def count(
   """
   world = registry.made('world', world)
   start = exact.opening(world) if state is None else exact.locate(world, state)
-  yield from world.counts(start, depth)
+  yield from exact.counts(world, start, depth)

@@ -148,7 +148,7 @@ class Metric(core.Metric):
     def policy(step: decoding.Step) -> np.ndarray:
       """[R] the next tokens; see decoding.Policy."""
       own = decoding.greedy(step)
-      options = world.completable(step.states, reach - step.length)
+      options = core.completable(world, step.states, reach - step.length)
       if world.end != core.DEAD:
         options = options.copy()
         # At its goal a trial is left to end.

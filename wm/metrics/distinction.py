@@ -51,7 +51,8 @@ class Metric(core.Metric):
     samples: continuations sampled in each trial, M; 0 leaves precision out.
     accept: acceptance rule; continuations are drawn from accepted tokens.
     k: longest suffix of the world's boundary; -1 is what the world affords
-      (`World.boundary_depth`, 5 as published for maps; 'sampled': no limit);
+      (its
+      `boundary_depth`, 5 as published for maps; 'sampled': no limit);
       0 leaves recall out.
     sample_k: only the first tokens of samples (figure 6); 0 is all.
     directions: 'first', or 'both': each pair also the other way round.
@@ -74,6 +75,7 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '2'
+  needs: ClassVar[tuple[type | str, ...]] = (core.Prefixed, core.Enumerable)
   breakdown: ClassVar[tuple[str, ...]] = ('direction',)
   sized_by: ClassVar[tuple[str, ...]] = ('trials', 'samples')
   headline: ClassVar[tuple[str, ...]] = ('precision', 'recall')
@@ -245,8 +247,13 @@ def _exact(metric: Metric, trials: Trials) -> core.Boundary:
 
 
 def _published(metric: Metric, trials: Trials) -> core.Boundary:
-  depth = _depth(metric, trials)
-  return boundaries.published(trials.world, trials.first, trials.second, depth)
+  if not isinstance(trials.world, core.Finite):
+    raise core.InputError(
+      f"boundary='published' was given; {trials.world.name} has no finite "
+      "table: only 'exact' is available"
+    )
+  depth, states = _depth(metric, trials), (trials.first, trials.second)
+  return trials.world.boundary(*states, depth, published=True)
 
 
 def _depth(metric: Metric, trials: Trials) -> int:

@@ -42,7 +42,7 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[str, ...]] = ('state_heads', 'states')
+  needs: ClassVar[tuple[type | str, ...]] = (core.Labelled, 'states')
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('exact', 'labelwise', 'trajectory')
   glossary: ClassVar[Mapping[str, str]] = {
@@ -99,7 +99,7 @@ class Metric(core.Metric):
     sequences = self._sequences(world, seed)
     tally = _Tally.blank(world, sequences, self.bins)
     fits = sequences.lengths <= predictor.max_len
-    row_size = sequences.tokens.shape[1] * len(world.state_heads)
+    row_size = sequences.tokens.shape[1] * len(world.heads.sizes)
     rows = np.flatnonzero(fits)
     for part in core.chunks(len(rows), 4 * row_size):
       tally.add(predictor, rows[part])
@@ -116,7 +116,7 @@ class Metric(core.Metric):
     other = registry.make('world', self.world)
     for what, mine, its in (
       ('tokens', *map(sampling.vocab_sha256, (world, other))),
-      ('state labels', world.state_heads, other.state_heads),
+      ('state labels', *map(_sizes, (world, other))),
     ):
       if mine != its:
         raise core.InputError(
@@ -133,6 +133,10 @@ class Metric(core.Metric):
     sampling.check_vocab(kept, world)
     order = np.argsort(core.hash64(seed, np.arange(len(kept))), kind='stable')
     return core.Sequences(*kept.take(np.sort(order[: self.num])))
+
+
+def _sizes(world: core.World) -> tuple[int, ...]:
+  return world.heads.sizes if isinstance(world, core.Labelled) else ()
 
 
 class _Found(NamedTuple):
@@ -180,7 +184,7 @@ class _Tally(NamedTuple):
     cls, world: core.World, sequences: core.Sequences, bins: int
   ) -> _Tally:
     """Nothing counted yet."""
-    heads = np.zeros((len(sequences), len(world.state_heads)), np.int32)
+    heads = np.zeros((len(sequences), len(world.heads.sizes)), np.int32)
     first = np.zeros(len(sequences), np.int32)
     return cls(world, sequences, bins, {}, {}, heads, first)
 
@@ -192,7 +196,7 @@ class _Tally(NamedTuple):
       named, loss = predictor.state_loss(some.tokens, some.lengths, truth)
     else:
       named, loss = predictor.states(some.tokens, some.lengths), None
-    start = self.world.state_labels(self.world.init(len(rows)))[:, None]
+    start = self.world.labels(self.world.init(len(rows)))[:, None]
     before = np.concatenate([start, truth[:, :-1]], axis=1)
     real = np.arange(truth.shape[1]) < some.lengths[:, None]
     found = _Found(real, named == truth, truth != before, loss)
@@ -201,7 +205,10 @@ class _Tally(NamedTuple):
     self.first[rows] = np.where(wrong.any(1), wrong.argmax(1) + 1, 0)
     for name, values in _quantities(self.world, found).items():
       self._note(self.sums, name, rows, values, self.bins)
-    for kind, mask in self.world.move_tags(some).items():
+    kinds = {}
+    if isinstance(self.world, core.MoveTagged):
+      kinds = self.world.tags(some)
+    for kind, mask in kinds.items():
       for name, values in _edits(found, mask & real).items():
         size = truth.shape[1]
         self._note(self.kinds, f'{name}_{kind}', rows, values, size)
@@ -232,7 +239,7 @@ def _quantities(world: core.World, found: _Found) -> dict[str, _Values]:
   }
   if found.loss is not None:
     values['loss'] = (np.where(real, found.loss, 0), real)
-  for name, part in world.state_groups.items():
+  for name, part in world.heads.groups.items():
     right = found.right[..., part].all(-1)
     values[f'exact_{name}'] = (right & real, real)
   return {**values, 'changed': edits['changed']}

@@ -123,7 +123,7 @@ def _judge_all(
 ) -> None:
   """Fills in `judged` of R sequences from log_probs [R, L, V]."""
   states = world.init(len(sequences))
-  first = max(world.prompt_len(), 1) - 1
+  first = max(world.prompt_len, 1) - 1
   for t in range(log_probs.shape[1]):
     rows = np.flatnonzero(t < sequences.lengths)
     states[rows] = world.advance(states[rows], sequences.tokens[rows, t])
@@ -152,13 +152,11 @@ def _pictured(
   """
   vocab, wrong = world.vocab, judged.first > 0
   named = [vocab[token] for token in judged.named]
-  states = [
-    world.format_state(state) if one else ''
-    for state, one in zip(judged.states, wrong, strict=True)
-  ]
+  states = np.full(len(wrong), '', object)
+  states[wrong] = texts.states(world, judged.states[wrong])
   return {
     'prefix': texts.sequences(world, sequences.tokens, judged.first),
-    'state': np.array(states, dtype=str),
+    'state': states.astype(str),
     'suffix': np.where(wrong, np.array(named, dtype=str), ''),
     'wrong_at': wrong.astype(np.int64),
   }

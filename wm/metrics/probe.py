@@ -22,10 +22,11 @@ HELD_OUT = 5  # One part in so many is for testing.
 class Metric(core.Metric):
   """Trains a linear probe and tests it on other sequences.
 
-  Labels are `World.probe_labels` after each move. The tokens of the prompt
-  before its last state a part of the task, so their label is trivial: they
-  are trained on, as in the published program, but scored apart. The last
-  prompt token and the end token are left out, as published.
+  Labels are read after each move: the labels that `core.Heads.probe` names, or
+  the whole state as one class. The tokens of the prompt before its last state
+  a part of the task, so their label is trivial: they are trained on, as in the
+  published program, but scored apart. The last prompt token and the end token
+  are left out, as published.
 
   Each quantity is a mean over test positions. A class that training never saw
   counts as an error. Where a world gives K labels of a state (the squares of a
@@ -92,7 +93,7 @@ class Metric(core.Metric):
     sequences = world.sample(self.num, seed, split=self.data)
     points = label(world, sequences)
     group = context.clusters(world, sequences)
-    test = self._test(points, world.key(sequences), seed)
+    test = self._test(points, world.split_key(sequences), seed)
     right = self._right(predictor, sequences, points, test, seed)
     untrained = None
     if isinstance(predictor, core.Reinitializable):
@@ -184,17 +185,17 @@ class Points(NamedTuple):
 def label(world: core.World, sequences: core.Sequences) -> Points:
   """All labelled positions, by sequence and then position."""
   num, longest = sequences.tokens.shape
-  states, last = world.init(num), world.prompt_len() - 1
+  states, last = world.init(num), world.prompt_len - 1
   ends = (sequences.tokens == world.end) & (world.end != core.DEAD)
   places = [np.zeros((0, 2), np.int64)]
-  labels = [_columns(world.probe_labels(states[:0]))]
+  labels = [_columns(targets(world, states[:0]))]
   for t in range(longest):
     rows = np.flatnonzero(t < sequences.lengths)
     states[rows] = world.advance(states[rows], sequences.tokens[rows, t])
     rows = rows[~ends[rows, t]]
     if t == last:
       continue
-    found = _columns(world.probe_labels(states[rows]))
+    found = _columns(targets(world, states[rows]))
     known = (found != core.DEAD).all(-1)
     places.append(np.stack([rows[known], np.full(known.sum(), t)], axis=-1))
     labels.append(found[known])
@@ -202,6 +203,22 @@ def label(world: core.World, sequences: core.Sequences) -> Points:
   order = np.lexsort((position, row))
   row, position = row[order], position[order]
   return Points(row, position, np.concatenate(labels)[order], position < last)
+
+
+def targets(world: core.World, states: np.ndarray) -> np.ndarray:
+  """[B] or [B, K] classes that probes read out; DEAD where nobody is to move.
+
+  The state as one class, or the labels that `core.Heads.probe` names.
+  """
+  if not isinstance(world, core.Labelled) or world.heads.probe is None:
+    return world.state_id(states)
+  heads, labels = world.heads, world.labels(states).astype(np.int64)
+  found = labels[:, heads.probe]
+  if heads.turn is None:
+    return found
+  turn = labels[:, [heads.turn]]  # 1 becomes mine and 2 theirs.
+  found = np.where(found > 0, 1 + (found - 1 + turn) % 2, 0)
+  return np.where(turn < 2, found, core.DEAD)
 
 
 def _columns(labels: np.ndarray) -> np.ndarray:

@@ -133,20 +133,22 @@ def _costs(
   group: np.ndarray,
   columns: dict[str, np.ndarray],
 ) -> list[core.Scores]:
-  best = world.optimal_cost(tasks)
+  if not isinstance(world, core.Costed):
+    return []
+  # Prompts state the task, so all driven sequences have its least cost.
+  costs = world.costs(core.Sequences(drives.tokens, drives.lengths))
+  best = costs.least[0]
   if np.isnan(best).all():
     return []
   valid = drives.outcome == decoding.VALID
-  cost = np.full(len(valid), np.inf)
-  done = core.Sequences(drives.tokens[valid], drives.lengths[valid])
-  cost[valid] = world.cost(done)
+  cost = np.where(valid, costs.cost[0], np.inf)
   unknown = np.where(np.isnan(best), 'no_optimum', '')
   outcome = np.array(decoding.OUTCOMES)[drives.outcome]
   failed = np.where(valid, unknown, outcome)
   known = np.where(valid, cost, np.nan)
   columns = {**columns, 'cost': known, 'optimal_cost': best}
   found = []
-  for name, good in _criteria(world, done, cost, best, valid).items():
+  for name, good in _criteria(costs, cost, valid).items():
     found.append(core.scores(name, good, reason=unknown, group=group))
     found.append(
       core.scores(f'{name}_of_valid', good, reason=failed, group=group)
@@ -155,18 +157,14 @@ def _costs(
 
 
 def _criteria(
-  world: core.World,
-  done: core.Sequences,
-  cost: np.ndarray,
-  best: np.ndarray,
-  valid: np.ndarray,
+  costs: core.Costs, cost: np.ndarray, valid: np.ndarray
 ) -> dict[str, np.ndarray]:
-  """[T] bool of each criterion; `done` are the valid trials' sequences."""
+  """[T] bool of each criterion; cost: [T] true ones, infinite if invalid."""
+  best = costs.least[0]
+  cheapest = costs.cost <= costs.least * (1 + core.OPTIMAL_TOLERANCE)
   criteria = {'optimal': cost <= best * (1 + core.OPTIMAL_TOLERANCE)}
-  for name, good in world.optimal(done).items():
-    if name != 'least':
-      criteria[f'optimal_{name}'] = np.zeros(len(valid), bool)
-      criteria[f'optimal_{name}'][valid] = good
+  if len(cheapest) > 1:  # Beside the true way of weighing.
+    criteria['optimal_any_weighting'] = cheapest[1:].any(0) & valid
   for percent in WITHIN:
     most = best * (1 + percent / 100) * (1 + core.OPTIMAL_TOLERANCE)
     criteria[f'within_{percent}'] = cost <= most

@@ -22,17 +22,19 @@ class Model(core.Model):
   gives: ClassVar[tuple[type, ...]] = (oracles.Reader,)
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
-    """See core.Model."""
+    """See core.Model; raises InputError where the world has no labels."""
     del seed
+    if not isinstance(world, core.Labelled):
+      raise core.InputError(f'{world.name} gives its states no labels')
 
     def read(tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
       """[B, L, K] labels, see oracles.Reader."""
-      head = min(world.prompt_len(), tokens.shape[1])
+      head = min(world.prompt_len, tokens.shape[1])
       known = np.minimum(lengths, head)
       labels = world.sequence_labels(tokens[:, :head], known)
       last = labels[:, -1:]
       if not head:
-        last = world.state_labels(world.init(len(tokens)))[:, None]
+        last = world.labels(world.init(len(tokens)))[:, None]
       rest = np.repeat(last, tokens.shape[1] - head, axis=1)
       return np.concatenate([labels, rest], axis=1)
 

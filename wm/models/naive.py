@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import ClassVar
-
-import numpy as np
 
 from wm import core
 from wm.core import registry
@@ -14,7 +13,7 @@ from wm.models.serving import oracles
 
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
-  """Names states by the world's `naive_labels`: what is easy in a world.
+  """Names states by the naive reading of the tokens: what is easy in a world.
 
   In chess a man goes from one square to the other, and the castled rook, the
   pawn taken in passing, promotion and rights are left out. Of next tokens it
@@ -27,10 +26,10 @@ class Model(core.Model):
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model; raises InputError where the world has no such reading."""
     del seed
-    none = np.zeros((0, 1), np.int32), np.zeros(0, np.int32)
-    if world.naive_labels(*none) is None:
+    if not isinstance(world, core.Naive):
       raise core.InputError(
         f'{registry.spec(world)} has no reading of tokens without rules '
-        "(`naive_labels`); available: 'copy_start()'"
+        "(core.Naive); available: 'copy_start()'"
       )
-    return oracles.Reader(world, world.naive_labels)
+    read = functools.partial(world.sequence_labels, naive=True)
+    return oracles.Reader(world, read)

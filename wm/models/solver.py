@@ -130,7 +130,7 @@ class _Solver:
 
   def _reached(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     states = self.world.init(len(lengths))
-    prompt, memory = self.world.prompt_len(), self.fields.memory
+    prompt, memory = self.world.prompt_len, self.fields.memory
     for k in range(tokens.shape[1]):
       rows = np.flatnonzero(k < lengths)
       if memory and k >= prompt:

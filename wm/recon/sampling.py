@@ -29,7 +29,7 @@ def prompts(world: core.World, num: int, seed: int) -> np.ndarray:
   graph = routes.street_graph(world)
   index = {token: k for k, token in enumerate(world.vocab)}
   tokens = np.array([index[str(n)] for n in graph.ids.tolist()], np.int32)
-  rows, goals = world.rows_goals(world.sample_states(num, seed))
+  *_, rows, goals = world.automaton(world.sample_states(num, seed))
   return np.stack([tokens[rows], tokens[goals]], -1)
 
 

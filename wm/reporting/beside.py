@@ -139,7 +139,8 @@ def _place(facts: Mapping[str, int], place: str, world: str) -> list[str]:
 def _facts(world: str) -> dict[str, int]:
   """Of a world; none where its files are not there."""
   try:
-    return registry.make('world', world).facts()
+    made = registry.make('world', world)
+    return made.facts() if isinstance(made, core.Sourced) else {}
   except core.InputError:
     return {}
 

@@ -197,18 +197,16 @@ class Example(NamedTuple):
 def examples(world: core.World, seed: int = 0) -> list[Example]:
   """Sampled sequences, and a state half-way through each."""
   drawn = world.sample(EXAMPLES, seed)
-  least = world.prompt_len()
+  least = world.prompt_len
   at = np.maximum(drawn.lengths // 2, least).astype(np.int32)
   at = np.minimum(at, np.maximum(drawn.lengths - 1, least))
   _, states = world.walk(world.init(len(drawn)), drawn.tokens, at)
+  texts, pictures = core.written(world, states), [''] * len(states)
+  if isinstance(world, core.Written):
+    pictures = [world.render(state) for state in states]
   return [
-    Example(
-      drawn.tokens[n, : drawn.lengths[n]],
-      int(at[n]),
-      world.format_state(state),
-      world.render(state),
-    )
-    for n, state in enumerate(states)
+    Example(drawn.tokens[n, : drawn.lengths[n]], int(at[n]), *shown)
+    for n, shown in enumerate(zip(texts.tolist(), pictures, strict=True))
   ]
 
 
@@ -245,11 +243,12 @@ def world(spec: str) -> str:
   size, end = len(made.vocab), made.end
   stop = 'none' if end == core.DEAD else f'{end} ({made.vocab[end]})'
   lines = [plug_in('world', spec), '']
-  if facts := made.facts():
-    lines += ['  Facts', *(f'    {k}: {n}' for k, n in facts.items()), '']
+  if isinstance(made, core.Sourced):
+    facts = [f'    {name}: {number}' for name, number in made.facts().items()]
+    lines += ['  Facts', *facts, '']
   lines += [
     f'  Vocabulary: {size} tokens; end token: {stop}; sequences of at most '
-    f'{made.max_len}; prompt of {made.prompt_len()}',
+    f'{made.max_len}; prompt of {made.prompt_len}',
     *vocabulary(made),
     '',
     '  Sequences, and a state on the way of each',
@@ -269,6 +268,7 @@ def write_page(spec: str, out: str | pathlib.Path) -> pathlib.Path:
       f'after {one.at} tokens: {_words(made, one.tokens[: one.at])}',
     )
     for one in examples(made)
+    if one.drawing
   ]
   path = pathlib.Path(out) / 'world.html'
   page = pages.render(

@@ -186,6 +186,8 @@ class Painter:
     the first token of the continuation is wrong, both are one picture. Empty
     where the world knows neither prefix nor state.
     """
+    if not isinstance(self.world, core.Written):
+      return []
     states = self._states(trial)
     names = ['the prefix']
     if len(states) == 2:
@@ -230,7 +232,7 @@ class Painter:
     if not written:
       return None
     try:
-      return self.world.parse_state(written)[0]
+      return self.world.parse(written)[0]
     except core.InputError:
       return None  # Written by another version of the world.
 

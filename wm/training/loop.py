@@ -343,7 +343,7 @@ def _fitted_sums(
     loss = -np.take_along_axis(log_probs, target[..., None], -1)[..., 0]
     place = np.arange(1, rows.tokens.shape[1])
     real = place < rows.lengths[:, None]
-    for k, mask in enumerate((real, real & (place >= world.prompt_len()))):
+    for k, mask in enumerate((real, real & (place >= world.prompt_len))):
       total[2 * k] += loss[mask].sum(dtype=np.float64)
       total[2 * k + 1] += mask.sum()
   return total

@@ -2,7 +2,7 @@
 
   next    logits [B, L, V] of each next token
   state   logits [B, L, C] of the world's state after each token: C is the sum
-          of `World.state_heads`, one softmax for each of the K labels
+          of `Labelled.heads`, one softmax for each of the K labels
 
 Whatever loss the gradient is of, what is reported is the mean per token, in
 nats. Shapes: B batch, L length, T judged positions, V vocabulary, K labels.
@@ -59,7 +59,7 @@ class Objective(abc.ABC):
   def __init__(self, world: core.World, loss: str = 'token') -> None:
     """loss: averaged over 'token's, or over each 'sequence' first."""
     self.outputs, self.world = 0, None
-    self.prompt_len, self.by_sequence = world.prompt_len(), loss == 'sequence'
+    self.prompt_len, self.by_sequence = world.prompt_len, loss == 'sequence'
 
   @abc.abstractmethod
   def judge(
@@ -127,12 +127,12 @@ class State(Objective):
   def __init__(self, world: core.World, loss: str = 'token') -> None:
     """Raises InputError where the world gives no labels."""
     super().__init__(world, loss)
-    self.heads, self.world = world.state_heads, world
-    if not self.heads:
+    if not isinstance(world, core.Labelled):
       raise core.InputError(
         f'{world.name} gives its states no labels; available: objective=next'
       )
-    self.outputs, self.groups = sum(self.heads), world.state_groups
+    self.heads, self.groups = world.heads.sizes, world.heads.groups
+    self.outputs, self.world = sum(self.heads), world
     self.more = (*(f'loss_{name}' for name in self.groups), 'exact')
 
   def judge(

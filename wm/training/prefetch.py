@@ -54,7 +54,7 @@ def place(
   batch = (put(tokens.shape, lambda index: tokens[index]),)
   batch += (put(lengths.shape, lambda index: lengths[index]),)
   if world is not None:
-    batch += (put((*tokens.shape, len(world.state_heads)), labels),)
+    batch += (put((*tokens.shape, len(world.heads.sizes)), labels),)
   return batch
 
 

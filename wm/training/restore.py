@@ -118,7 +118,7 @@ def _predictor(
   try:
     step = _step(kept, which)
     by_state, max_len = about.get('objective') == 'state', about['max_len']
-    outputs = sum(world.state_heads) if by_state else 0
+    outputs = sum(world.heads.sizes) if by_state else 0
     shape = network.NetworkSpec(model, len(world.vocab), max_len, outputs)
     device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     abstract = {

@@ -24,7 +24,7 @@ _BLUE = '#3b6ea8'
 
 
 @dataclasses.dataclass(frozen=True)
-class World(core.World):
+class World(core.Prefixed, core.Enumerable, core.Labelled, core.Written):
   """A board that fills up.
 
   Attributes:
@@ -84,13 +84,13 @@ class World(core.World):
     return np.where(states[:, 0] < 0, core.DEAD, ids)
 
   @property
-  def state_heads(self) -> tuple[int, ...]:
+  def heads(self) -> core.Heads:
     """Discs in each column."""
-    return (self.rows + 1,) * self.columns
+    return core.Heads((self.rows + 1,) * self.columns)
 
-  def state_labels(self, states: np.ndarray) -> np.ndarray:
+  def labels(self, states: np.ndarray) -> np.ndarray:
     """[B, columns], the state itself."""
-    return np.maximum(states, 0).astype(self.state_dtype)
+    return np.maximum(states, 0).astype(self.heads.dtype)
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Full boards, each disc uniform over the columns with room."""
@@ -128,7 +128,7 @@ class World(core.World):
       tokens[t, : len(discs)] = discs[order]
     return core.Prefixes(tokens, np.where(ok, moves, 0).astype(np.int32), ok)
 
-  def parse_state(self, text: str) -> np.ndarray:
+  def parse(self, text: str) -> np.ndarray:
     """Discs per column, '1,1,1,2,2,2,2'; or 'dead'."""
     if text.strip() == 'dead':
       return np.full((1, self.columns), core.DEAD, np.int32)
@@ -146,8 +146,8 @@ class World(core.World):
       raise wrong
     return np.array([discs], np.int32)
 
-  def format_state(self, state: np.ndarray) -> str:
-    """As `parse_state` reads it."""
+  def format(self, state: np.ndarray) -> str:
+    """As `parse` reads it."""
     if state[0] < 0:
       return 'dead'
     return ','.join(map(str, state.tolist()))
@@ -176,33 +176,16 @@ class World(core.World):
     parts.append(svg.text(12, 66 + tall * high, note, size=12))
     return svg.picture(max(width, 180), 76 + tall * high, parts, note)
 
-  def boundary(
-    self, first: np.ndarray, second: np.ndarray, depth: int
-  ) -> core.Boundary:
-    """Listed by product construction; `boundary_sizes` needs no list."""
-    return table.products(self, first, second, depth)
-
   def _room(self, state: np.ndarray) -> list[int]:
     """Discs that each column still takes; a dead board takes none."""
     if state[0] < 0:
       return [0] * self.columns
     return [self.rows - int(disc) for disc in state]
 
-  def count(self, state: np.ndarray, depth: int) -> list[int]:
-    """Legal token sequences of lengths 1..depth, exact."""
-    return _arrangements(self._room(state), depth)[1:]
-
-  def interior_sizes(
+  def count(
     self, first: np.ndarray, second: np.ndarray, depth: int
-  ) -> list[int]:
-    """Suffixes legal from both states [W], to each bound 1..depth, exact."""
-    both = zip(self._room(first), self._room(second), strict=True)
-    return table.cumulated(_arrangements([min(p) for p in both], depth)[1:])
-
-  def boundary_sizes(
-    self, first: np.ndarray, second: np.ndarray, depth: int
-  ) -> list[int]:
-    """Boundary sizes of a pair [W], to each length bound 1..depth, exact.
+  ) -> tuple[list[int], list[int]]:
+    """Sizes of boundary and interior of a pair [W], by length, exact.
 
     A boundary suffix ends with the disc that is one too many for `second` in
     some column; before it come, in any order, what fills that column, and
@@ -219,7 +202,7 @@ class World(core.World):
       for length in range(fill + 1, depth + 1):
         ways = math.comb(length - 1, fill)
         sizes[length - 1] += ways * others[length - 1 - fill]
-    return table.cumulated(sizes)
+    return sizes, _arrangements(both, depth)[1:]
 
 
 def _column(

@@ -104,7 +104,7 @@ class World(table.TableWorld):
     used = np.arange(tokens.shape[1]) < np.asarray(lengths)[:, None]
     if not ((tokens > 0) & (tokens <= len(self.chosen)) | ~used).all():
       return super().sequence_labels(tokens, lengths)
-    labels = np.zeros((*tokens.shape, 1), self.state_dtype)
+    labels = np.zeros((*tokens.shape, 1), self.heads.dtype)
     rows, columns = np.zeros(len(tokens), np.int32), np.where(used, tokens, 1)
     for k in range(tokens.shape[1]):
       rows = self.delta[rows, columns[:, k] - 1]
@@ -124,7 +124,7 @@ class World(table.TableWorld):
 
   # Text and pictures.
 
-  def parse_state(self, text: str) -> np.ndarray:
+  def parse(self, text: str) -> np.ndarray:
     """The name of an element, or 'dead'."""
     word = text.strip()
     if word == 'dead':
@@ -136,13 +136,13 @@ class World(table.TableWorld):
       )
     return np.array([[self.names.index(word)]], np.int32)
 
-  def format_state(self, state: np.ndarray) -> str:
-    """As `parse_state` reads it."""
+  def format(self, state: np.ndarray) -> str:
+    """As `parse` reads it."""
     return 'dead' if state[0] < 0 else self.names[int(state[0])]
 
   def render(self, state: np.ndarray) -> str:
     """What goes where, or the number."""
-    name = self.format_state(state)
+    name = self.format(state)
     if state[0] < 0 or self._group.kind == 'z':
       return svg.card([name])
     images = [str(k + 1) for k in self.elements[int(state[0])]]

@@ -286,7 +286,7 @@ class _Checks:
         f'at {often:.2g} of them: {wrong}; one that means to copy, or is '
         'untrained with tied embeddings, is given copies=True'
       )
-    if said.gains().mean() <= 0 or not self._lags(given, world.prompt_len()):
+    if said.gains().mean() <= 0 or not self._lags(given, world.prompt_len):
       return
     more = world.sample(-(-MANY // self.rows) * self.rows, 1)
     if len(more) < MANY:
@@ -345,7 +345,7 @@ def _said(
   num = len(sequences)  # Others come twice in `given`.
   at, log_probs = given.at[:num], found.log_probs[:num]
   tokens, rows = sequences.tokens, np.arange(num)[:, None]
-  used = (at >= world.prompt_len()) & (at + 1 < sequences.lengths[:, None])
+  used = (at >= world.prompt_len) & (at + 1 < sequences.lengths[:, None])
   read = tokens[rows, at]
   after = tokens[rows, np.minimum(at + 1, tokens.shape[1] - 1)]
   said = (

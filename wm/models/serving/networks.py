@@ -193,9 +193,9 @@ class StateNamer(NetworkReader, core.StateLosses):
     Raises:
       InputError: the world gives no labels.
     """
-    self.heads = world.state_heads
-    if not self.heads:
+    if not isinstance(world, core.Labelled):
       raise core.InputError(f'{world.name} gives its states no labels')
+    self.heads = world.heads.sizes
     outputs = sum(self.heads)
     size, end = len(world.vocab), world.end
     super().__init__(

@@ -26,17 +26,32 @@ def likely(world: core.World, states: np.ndarray) -> Support:
     world.state_id(states), return_index=True, return_inverse=True
   )
   unique = states[first]
-  tokens = world.options(unique)
-  legal = tokens != core.DEAD
+  if isinstance(world, core.Completing):
+    tokens, needed = world.remaining(unique)
+    legal = tokens != core.DEAD
+    least = needed.min(-1, keepdims=True, where=legal, initial=world.max_len)
+    soon = legal & (needed <= least)
+  else:
+    tokens = _listed(world.legal(unique))
+    soon = legal = tokens != core.DEAD
   count = legal.sum(-1, keepdims=True)
   if world.end == core.DEAD:
     share = -np.log(np.maximum(count, 1))
   else:
-    soon = world.soonest(unique, tokens)
     total = np.maximum(count + TILT * soon.sum(-1, keepdims=True), 1)
     share = np.where(soon, np.log((1 + TILT) / total), np.log(1 / total))
   log_probs = np.where(legal, share, -np.inf).astype(np.float32)
   return Support(tokens, log_probs).take(back.reshape(-1))
+
+
+def _listed(legal: np.ndarray) -> np.ndarray:
+  """[B, K] int32: the tokens of masks [B, V], ascending; DEAD is none."""
+  row, token = np.nonzero(legal)
+  sizes = legal.sum(-1)
+  place = np.arange(len(row)) - (np.cumsum(sizes) - sizes)[row]
+  found = np.full((len(legal), sizes.max(initial=1)), core.DEAD, np.int32)
+  found[row, place] = token
+  return found
 
 
 def world_log_probs(world: core.World, states: np.ndarray) -> np.ndarray:
@@ -98,6 +113,10 @@ class NoisyOracle(SparsePredictor):
     if by not in ('state', 'prefix'):
       raise core.InputError(
         f"noisy oracle: by={by!r} was given; available: 'state', 'prefix'"
+      )
+    if not isinstance(world, core.Prefixed):
+      raise core.InputError(
+        f'noisy oracle: {world.name} draws no states (core.Prefixed)'
       )
     self.illegal, self.wrong, self.by, self.seed = illegal, wrong, by, seed
     self.recalls = by == 'prefix'

@@ -32,7 +32,7 @@ WORD, SYMBOL = 3, 4  # Mixed into seeds, apart from those of random play.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(table.TableWorld):
+class World(table.TableWorld, core.Completing, core.Sourced):
   """A finite automaton of the user's, or a well-known one.
 
   Rows of the table are the reachable states from which a word can still be
@@ -195,12 +195,15 @@ class World(table.TableWorld):
       found[:, -1] = False  # Nothing follows `end`.
     return found
 
-  def completable(self, states: np.ndarray, budget: np.ndarray) -> np.ndarray:
-    """[B, V] bool: see core.World; the shortest rest word must fit."""
-    legal = self.legal(states)
-    need = self._kept.need[self.delta[states[:, 0]]]
-    legal[:, 1:] &= need + 1 <= np.asarray(budget)[:, None]
-    return legal
+  def remaining(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """See core.Completing; without accepting states a sequence stops anywhere.
+
+    [B, A]: one entry for each label.
+    """
+    heads = self.delta[states[:, 0]]
+    heads[states[:, 0] < 0] = core.DEAD
+    tokens = np.arange(1, len(self.vocab), dtype=np.int32)
+    return np.where(heads >= 0, tokens, core.DEAD), self._kept.need[heads] + 1
 
   def facts(self) -> dict[str, int]:
     """Number of states kept and given, and why the others were dropped.
@@ -213,7 +216,7 @@ class World(table.TableWorld):
 
   # Text and pictures.
 
-  def parse_state(self, text: str) -> np.ndarray:
+  def parse(self, text: str) -> np.ndarray:
     """A state's name, that of a state merged into it, 'over' or 'dead'."""
     name = text.strip()
     if name == 'dead':
@@ -225,8 +228,8 @@ class World(table.TableWorld):
       )
     return np.array([[self._kept.rows[name]]], np.int32)
 
-  def format_state(self, state: np.ndarray) -> str:
-    """As `parse_state` reads it."""
+  def format(self, state: np.ndarray) -> str:
+    """As `parse` reads it."""
     return 'dead' if state[0] < 0 else self.names[int(state[0])]
 
   def render(self, state: np.ndarray) -> str:

@@ -1,12 +1,14 @@
-"""Exact answers on any world as text: boundaries and counts by length."""
+"""Exact answers on any world: states by name, numbers of suffixes by length."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
 
 from wm import core
+from wm.worlds.base import games
 
 
 def locate(world: core.World, text: str) -> np.ndarray:
@@ -16,7 +18,7 @@ def locate(world: core.World, text: str) -> np.ndarray:
     InputError: neither, or a sequence with an illegal token.
   """
   try:
-    return world.parse_state(text)[0]
+    return world.parse(text)[0]
   except core.InputError as error:
     unread = error
     index = {token: k for k, token in enumerate(world.vocab) if k}
@@ -30,28 +32,22 @@ def locate(world: core.World, text: str) -> np.ndarray:
   if steps[0] < len(words):
     raise core.InputError(
       f'token {words[steps[0]]!r}, number {steps[0] + 1} of {text!r}, is not '
-      f'legal in state {world.format_state(states[0])}'
+      f'legal in state {world.format(states[0])}'
     )
   return states[0]
 
 
-def boundary_lines(
-  world: core.World, first: str, second: str, depth: int, show: bool = False
-) -> list[str]:
-  """'k boundary interior' for each length bound k; with `show` suffixes first.
+def sizes(
+  world: core.Enumerable, first: np.ndarray, second: np.ndarray, depth: int
+) -> tuple[list[int], list[int]]:
+  """Sizes of boundary and interior of a pair [W], to each bound 1..depth."""
+  outer, inner = world.count(first, second, depth)
+  return [*itertools.accumulate(outer)], [*itertools.accumulate(inner)]
 
-  Sizes, cumulative, of the Myhill-Nerode boundary and interior of two states
-  (Vafa et al. 2024, Defs. 2.3 and 2.4).
-  """
-  one, two = locate(world, first), locate(world, second)
-  lines = []
-  if show:
-    for suffix in world.boundary(one[None], two[None], depth).listed()[0]:
-      lines.append(' '.join(world.vocab[token] for token in suffix))
-  outer = world.boundary_sizes(one, two, depth)
-  inner = world.interior_sizes(one, two, depth)
-  sizes = zip(range(1, depth + 1), outer, inner, strict=True)
-  return lines + [f'{k} {a} {b}' for k, a, b in sizes]
+
+def count(world: core.Enumerable, state: np.ndarray, depth: int) -> list[int]:
+  """Number of legal token sequences of each length 1..depth from state [W]."""
+  return world.count(state, state, depth)[1]
 
 
 def opening(world: core.World) -> np.ndarray:
@@ -61,7 +57,7 @@ def opening(world: core.World) -> np.ndarray:
   alike: chess has one, a map's origin and destination are not.
   """
   state = world.init(1)
-  for _ in range(world.prompt_len()):
+  for _ in range(world.prompt_len):
     (forced,) = np.nonzero(world.legal(state)[0])
     if len(forced) != 1:
       break
@@ -69,13 +65,12 @@ def opening(world: core.World) -> np.ndarray:
   return state[0]
 
 
-def count_lines(
-  world: core.World, state: str | None, depth: int
-) -> Iterator[str]:
-  """'k count': legal token sequences of each length from a state or opening.
-
-  A line comes as soon as it is known.
-  """
-  start = opening(world) if state is None else locate(world, state)
-  for k, number in enumerate(world.counts(start, depth)):
-    yield f'{k + 1} {number}'
+def counts(
+  world: core.Enumerable, state: np.ndarray, depth: int
+) -> Iterator[int]:
+  """As `count`, each number as soon as it is known."""
+  if not isinstance(world, games.GameWorld):
+    yield from count(world, state, depth)
+    return
+  for bound in range(1, depth + 1):  # Each length dwarfs those before it.
+    yield count(world, state, bound)[-1]

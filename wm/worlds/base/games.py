@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Iterator
+import itertools
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -32,7 +32,7 @@ POOL_SEED = 0
 CHUNK_TOKENS = 1 << 23
 
 
-class GameWorld(core.World):
+class GameWorld(core.Prefixed, core.Enumerable, core.Written, core.Tagged):
   """A game of two players from its kernels.
 
   Subclasses are frozen dataclasses with the fields
@@ -45,8 +45,8 @@ class GameWorld(core.World):
       for Othello by Vafa et al. 2024).
     pool: number of games in that pool.
 
-  and give `vocab`, `max_len`, `init`, `advance`, `legal`, `count`, `play`,
-  `orders`, `known`, `parse_state`, `format_state`.
+  and give `vocab`, `max_len`, `init`, `advance`, `legal`, `play`, `orders`,
+  `known`, `parse`, `format`.
   """
 
   # Words of a position, and the type of one move in the history behind them.
@@ -101,7 +101,10 @@ class GameWorld(core.World):
     return (states[:, : self.position_words] == core.DEAD).all(-1)
 
   def canonical(self, states: np.ndarray) -> np.ndarray:
-    """[B, position_words] int32, without the history."""
+    """[B, K] int32: the words that make a state what it is; no history.
+
+    Equal exactly where `state_id` is.
+    """
     return states[:, : self.position_words]
 
   def state_id(self, states: np.ndarray) -> np.ndarray:
@@ -109,11 +112,6 @@ class GameWorld(core.World):
     mixed = core.hash64(*self.canonical(states).T)
     ids = (mixed >> np.uint64(1)).astype(np.int64)
     return np.where(self.dead(states), core.DEAD, ids)
-
-  def counts(self, state: np.ndarray, depth: int) -> Iterator[int]:
-    """See core.World: a length costs little beside the next one."""
-    for bound in range(1, depth + 1):
-      yield self.count(state, bound)[-1]
 
   def history(self, states: np.ndarray) -> np.ndarray:
     """[B, L] int32 tokens of the moves that led to each state, 0-padded."""
@@ -127,6 +125,7 @@ class GameWorld(core.World):
     """
     return np.ascontiguousarray(tokens, self.history_item).view(np.int32)
 
+  @property
   def prompt_len(self) -> int:
     """Tokens of the header."""
     return len(self.header)
@@ -136,7 +135,7 @@ class GameWorld(core.World):
     known = self.known(states)
     return {'ply': np.where(known < 0, -1, known // 10 * 10)}
 
-  def key(self, sequences: core.Sequences) -> np.ndarray:
+  def split_key(self, sequences: core.Sequences) -> np.ndarray:
     """[N] uint64 of the whole game, eight bytes at a time."""
     num, length = sequences.tokens.shape
     items = 8 // np.dtype(self.history_item).itemsize
@@ -160,7 +159,7 @@ class GameWorld(core.World):
       asked = int((num - have) / rate.get(split, 1) * 1.01)
       played = self.play(min(asked + 8, most), seed, first)
       first += len(played[1])
-      rows = table.in_split(self.key(core.Sequences(*played)), split)
+      rows = table.in_split(self.split_key(core.Sequences(*played)), split)
       for parts, array in zip((kept, lengths), played, strict=True):
         parts.append(array if rows.all() else array[rows])
       have += len(lengths[-1])
@@ -236,11 +235,10 @@ class GameWorld(core.World):
   def _pool(self) -> Pool:
     return make_pool(self)
 
-  def boundary(
-    self, first: np.ndarray, second: np.ndarray, depth: int
-  ) -> core.Boundary:
-    """Exact boundaries of pairs of states."""
-    return table.products(self, first, second, depth)
+
+def by_length(sizes: list[int]) -> list[int]:
+  """Numbers of each length 1..depth from numbers to each length bound."""
+  return [b - a for a, b in itertools.pairwise([0, *sizes])]
 
 
 class Pool(NamedTuple):

@@ -1,16 +1,14 @@
 """What finite worlds share: everything that follows from a transition table.
 
-`TableWorld` is for worlds whose states are rows of one table; `product` lists
-the boundary of two states of any world by breadth-first product construction.
+`TableWorld` is for worlds whose states are rows of one table.
 """
 
 from __future__ import annotations
 
 import abc
 import functools
-import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,42 +18,6 @@ from wm.kernels import dfa
 # One key in HELDOUT is kept for the held-out split (on a map: one pair of
 # origin and destination), whatever the seed of sampling.
 HELDOUT, SALT = 20, 0x5EED
-
-
-def product(
-  world: core.World, first: np.ndarray, second: np.ndarray, depth: int
-) -> core.Boundary:
-  """Boundary of one pair of states [W] of any world (Vafa et al., Def. 2.4).
-
-  Pairs of states are kept while a token is legal at both; shorter suffixes
-  first, then in order of tokens. Work grows with the interior to that depth.
-  """
-  found: list[np.ndarray] = []
-  if world.state_id(first[None])[0] == world.state_id(second[None])[0]:
-    depth = 0
-  firsts, seconds = first[None], second[None]
-  paths = np.zeros((1, 0), np.int32)
-  for _ in range(depth):
-    one, two = world.legal(firsts), world.legal(seconds)
-    rows, tokens = np.nonzero(one & ~two)
-    found.append(np.column_stack([paths[rows], tokens]))
-    rows, tokens = np.nonzero(one & two)
-    if not rows.size:
-      break
-    firsts = world.advance(firsts[rows], tokens)
-    seconds = world.advance(seconds[rows], tokens)
-    paths = np.column_stack([paths[rows], tokens])
-    apart = world.state_id(firsts) != world.state_id(seconds)
-    firsts, seconds, paths = firsts[apart], seconds[apart], paths[apart]
-  return core.stacked([found])
-
-
-def products(
-  world: core.World, first: np.ndarray, second: np.ndarray, depth: int
-) -> core.Boundary:
-  """`product` of each of the pairs of states [T, W]."""
-  pairs = zip(first, second, strict=True)
-  return core.joined([product(world, a, b, depth) for a, b in pairs])
 
 
 def in_split(key: np.ndarray, split: str) -> np.ndarray:
@@ -101,7 +63,7 @@ def stream(
     tokens = play(np.arange(first, first + chunk))
     first += chunk
     lengths = (tokens != core.PAD).sum(-1)
-    key = world.key(core.Sequences(tokens, lengths))
+    key = world.split_key(core.Sequences(tokens, lengths))
     kept.append(tokens[in_split(key, split)])
     have += len(kept[-1])
     chunk = min(max(2 * (num - have), 64), 2**14)
@@ -125,7 +87,76 @@ def _play(
   return tokens
 
 
-class TableWorld(core.TracedWorld):
+class Automaton(NamedTuple):
+  """A finite table that compiled kernels run on, and where B states are in it.
+
+  A state is (row, goal): labels move the row, the goal stays. A world without
+  goals uses dfa.NONE.
+
+  Attributes:
+    delta: [S, A] int32, next row, or DEAD.
+    tokens: [A] int32, token id of each label, ascending.
+    end: token that is legal where row == goal, DEAD for none.
+    rows: [B] int32, DEAD for states that are no row.
+    goals: [B] int32.
+  """
+
+  delta: np.ndarray
+  tokens: np.ndarray
+  end: int
+  rows: np.ndarray
+  goals: np.ndarray
+
+
+class Tabled(core.Finite, core.TracedWorld):
+  """A world whose exact answers come from compiled kernels on its table."""
+
+  # Order of the labels of each row, and the rows that have one, which only the
+  # published program's enumeration depends on; None is ascending.
+  turns_known: tuple[np.ndarray, np.ndarray] | None = None
+
+  @abc.abstractmethod
+  def automaton(self, states: np.ndarray) -> Automaton:
+    """The table, and where in it the states [B, W] are."""
+
+  def traced(self, states: np.ndarray) -> tuple[core.Rules, Any]:
+    """See core.TracedWorld; any state that is in the table will do."""
+    from wm.kernels.dfa import vmap  # Deferred: it imports JAX.
+
+    delta, tokens, end, rows, goals = self.automaton(states)
+    return vmap.rules(delta, tokens, end), vmap.positions(rows, goals)
+
+  def boundary(
+    self,
+    first: np.ndarray,
+    second: np.ndarray,
+    depth: int,
+    published: bool = False,
+  ) -> core.Boundary:
+    """Boundaries of pairs of states, the end token before all others."""
+    one, two = self.automaton(first), self.automaton(second)
+    pairs = one.rows, two.rows, one.goals, two.goals
+    if published:
+      turns, known = self.turns_known or (None, None)
+      found = dfa.boundary(
+        one.delta, *pairs, depth, 'published', turns=turns, known=known
+      )
+    else:
+      found = dfa.boundary(one.delta, *pairs, depth, end_first=True)
+    # DEAD is the last entry, the end label the one before it.
+    tokens = np.array([*one.tokens, one.end, core.PAD], np.int32)
+    lengths = found.lengths.astype(np.int32)
+    return core.Boundary(found.offsets, tokens[found.labels], lengths)
+
+  def count(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> tuple[list[int], list[int]]:
+    """Sizes of boundary and interior of a pair [W], by length, exact."""
+    one, two = self.automaton(first[None]), self.automaton(second[None])
+    return _pair_sizes(one, two, depth)
+
+
+class TableWorld(Tabled, core.Prefixed, core.Labelled, core.Written):
   """A world whose state is one word, a row of `delta`; label a is token a + 1.
 
   Sequences start in row 0, have no end token and run to `max_len` tokens.
@@ -165,28 +196,11 @@ class TableWorld(core.TracedWorld):
       )
     return delta.astype(np.int32, copy=False)
 
-  @property
-  def labels(self) -> int:
-    """A."""
-    return self.checked.shape[1]
-
-  def automaton(self) -> core.Automaton:
-    """The table; it has no goals."""
-    tokens = np.arange(1, self.labels + 1, dtype=np.int32)
-    return core.Automaton(self.checked, tokens)
-
-  def rows_goals(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and goals [B] of the automaton."""
-    return states[:, 0], np.full(len(states), dfa.NONE)
-
-  def traced(self, states: np.ndarray) -> tuple[core.Rules, Any]:
-    """See core.TracedWorld; any state will do."""
-    from wm.kernels.dfa import vmap  # Deferred: it imports JAX.
-
-    table = self.automaton()
-    return vmap.rules(table.delta, table.tokens), vmap.positions(
-      *self.rows_goals(states)
-    )
+  def automaton(self, states: np.ndarray) -> Automaton:
+    """The table, which has no goals, and the states' rows."""
+    tokens = np.arange(1, len(self.vocab), dtype=np.int32)
+    none = np.full(len(states), dfa.NONE)
+    return Automaton(self.checked, tokens, core.DEAD, states[:, 0], none)
 
   def init(self, batch: int) -> np.ndarray:
     """Row 0."""
@@ -199,8 +213,9 @@ class TableWorld(core.TracedWorld):
 
   def legal(self, states: np.ndarray) -> np.ndarray:
     """[B, V] bool."""
-    legal = np.zeros((len(states), self.labels + 1), bool)
-    legal[:, 1:] = dfa.legal(self.checked, *self.rows_goals(states))[:, :-1]
+    legal = np.zeros((len(states), len(self.vocab)), bool)
+    none = np.full(len(states), dfa.NONE)
+    legal[:, 1:] = dfa.legal(self.checked, states[:, 0], none)[:, :-1]
     return legal
 
   def state_id(self, states: np.ndarray) -> np.ndarray:
@@ -208,13 +223,13 @@ class TableWorld(core.TracedWorld):
     return states[:, 0].astype(np.int64)
 
   @property
-  def state_heads(self) -> tuple[int, ...]:
-    """The row."""
-    return (len(self.checked),)
+  def heads(self) -> core.Heads:
+    """One label, the row."""
+    return core.Heads((len(self.checked),))
 
-  def state_labels(self, states: np.ndarray) -> np.ndarray:
+  def labels(self, states: np.ndarray) -> np.ndarray:
     """[B, 1], the row."""
-    return np.maximum(states, 0).astype(self.state_dtype)
+    return np.maximum(states, 0).astype(self.heads.dtype)
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Random play of `max_len` tokens."""
@@ -276,33 +291,7 @@ class TableWorld(core.TracedWorld):
         row = edges.sources[into][pick]
     return core.Prefixes(tokens, np.where(ok, moves, 0).astype(np.int32), ok)
 
-  def boundary(
-    self, first: np.ndarray, second: np.ndarray, depth: int
-  ) -> core.Boundary:
-    """Exact boundaries of pairs of states."""
-    none = np.full(len(first), dfa.NONE)
-    found = dfa.boundary(
-      self.checked, first[:, 0], second[:, 0], none, none, depth
-    )
-    return suffixes(found, self.automaton().tokens)
-
-  def boundary_sizes(
-    self, first: np.ndarray, second: np.ndarray, depth: int
-  ) -> list[int]:
-    """Boundary sizes of a pair [W], to each length bound 1..depth, exact."""
-    return pair_sizes(self, first, second, depth)[0]
-
-  def interior_sizes(
-    self, first: np.ndarray, second: np.ndarray, depth: int
-  ) -> list[int]:
-    """Suffixes legal from both states [W], to each bound 1..depth, exact."""
-    return pair_sizes(self, first, second, depth)[1]
-
-  def count(self, state: np.ndarray, depth: int) -> list[int]:
-    """Legal token sequences of lengths 1..depth, exact."""
-    return dfa.count(self.checked, int(state[0]), dfa.NONE, depth)
-
-  def parse_state(self, text: str) -> np.ndarray:
+  def parse(self, text: str) -> np.ndarray:
     """The row as a number, or 'dead'."""
     if text.strip() == 'dead':
       return np.array([[core.DEAD]], np.int32)
@@ -313,44 +302,42 @@ class TableWorld(core.TracedWorld):
       )
     return np.array([[int(text)]], np.int32)
 
-  def format_state(self, state: np.ndarray) -> str:
-    """As `parse_state` reads it."""
+  def format(self, state: np.ndarray) -> str:
+    """As `parse` reads it."""
     return 'dead' if state[0] < 0 else str(int(state[0]))
 
 
-def cumulated(sizes: list[int]) -> list[int]:
-  """Running sums of integers of any size."""
-  return list(itertools.accumulate(sizes))
-
-
-def pair_sizes(
-  world: core.World, first: np.ndarray, second: np.ndarray, depth: int
+def _pair_sizes(
+  one: Automaton, two: Automaton, depth: int
 ) -> tuple[list[int], list[int]]:
-  """Cumulative sizes of boundary and interior of one pair [W], any size.
+  """Sizes of boundary and interior of one pair of states, by length.
 
-  For worlds with a table; pairs of rows are counted, not suffixes, in Python
-  integers (Vafa et al. 2024, Defs. 2.3 and 2.4).
+  Pairs of rows are counted, not suffixes, in Python integers of any size
+  (Vafa et al. 2024, Defs. 2.3 and 2.4).
+
+  one, two: the same table with one state each.
   """
-  delta = world.automaton().delta
-  rows, goals = world.rows_goals(np.stack([first, second]))
-  goal1, goal2 = goals.tolist()
-  level = {tuple(rows.tolist()): 1}
+  (row1,), (row2,) = one.rows.tolist(), two.rows.tolist()
+  (goal1,), (goal2,) = one.goals.tolist(), two.goals.tolist()
+  if (row1, goal1) == (row2, goal2):
+    return [0] * depth, dfa.count(one.delta, row1, goal1, depth)
+  level = {(row1, row2): 1}
   outer, inner = [], []
   for _ in range(depth):
     outer.append(0)
     inner.append(0)
     deeper: dict[tuple[int, int], int] = {}
-    for (one, two), ways in level.items():
-      if one >= 0 and one == goal1:  # The end token.
-        sizes = inner if two >= 0 and two == goal2 else outer
+    for (row1, row2), ways in level.items():
+      if row1 >= 0 and row1 == goal1:  # The end token.
+        sizes = inner if row2 >= 0 and row2 == goal2 else outer
         sizes[-1] += ways
-      for pair in _heads(delta, one, two):
+      for pair in _heads(one.delta, row1, row2):
         sizes = outer if pair[1] < 0 else inner
         sizes[-1] += ways
         if pair[1] >= 0:
           deeper[pair] = deeper.get(pair, 0) + ways
     level = deeper
-  return cumulated(outer), cumulated(inner)
+  return outer, inner
 
 
 def _heads(delta: np.ndarray, one: int, two: int) -> list[tuple[int, int]]:
@@ -360,15 +347,3 @@ def _heads(delta: np.ndarray, one: int, two: int) -> list[tuple[int, int]]:
   firsts = delta[one].tolist()
   seconds = delta[two].tolist() if two >= 0 else [core.DEAD] * len(firsts)
   return [pair for pair in zip(firsts, seconds, strict=True) if pair[0] >= 0]
-
-
-def suffixes(
-  found: dfa.Suffixes, tokens: np.ndarray, end: int = core.DEAD
-) -> core.Boundary:
-  """A kernel's suffixes as tokens.
-
-  tokens: [A] token of each label; `end` is the token of the end label.
-  """
-  table = np.array([*tokens, end, core.PAD], np.int32)  # DEAD is the last.
-  lengths = found.lengths.astype(np.int32)
-  return core.Boundary(found.offsets, table[found.labels], lengths)

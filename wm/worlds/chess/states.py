@@ -28,7 +28,7 @@ _PAWNS, _KINGS = (1, 7), (6, 12)
 SQUARE = (np.arange(64) ^ 56).astype(np.int64)
 
 
-class Labelled:
+class ChessLabels(core.Naive):
   """The part of chess that gives labels.
 
   Attributes:
@@ -42,16 +42,11 @@ class Labelled:
   packed: np.ndarray
 
   @property
-  def state_heads(self) -> tuple[int, ...]:
-    """The benchmark's 75, see above."""
-    return HEADS
+  def heads(self) -> core.Heads:
+    """The benchmark's 75, see above; a probe reads the squares."""
+    return core.Heads(HEADS, GROUPS, probe=GROUPS['board'])
 
-  @property
-  def state_groups(self) -> dict[str, slice]:
-    """'board', 'rules' (all but the counters), 'counters'."""
-    return GROUPS
-
-  def state_labels(self, states: np.ndarray) -> np.ndarray:
+  def labels(self, states: np.ndarray) -> np.ndarray:
     """[B, 75] uint8, `ep` as set; 0 if dead and before the start token."""
     return kernels.labels(states, self.ep)
 
@@ -67,17 +62,14 @@ class Labelled:
     return moves, np.maximum(np.asarray(lengths) - 1, 0), starts
 
   def sequence_labels(
-    self, tokens: np.ndarray, lengths: np.ndarray
+    self, tokens: np.ndarray, lengths: np.ndarray, naive: bool = False
   ) -> np.ndarray:
-    """[N, L, 75] uint8, compiled."""
-    return after_tokens(*self._moves(tokens, lengths), self.ep)
+    """[N, L, 75] uint8, compiled; naive: pieces change squares, no more."""
+    moves = self._moves(tokens, lengths)
+    return from_to(*moves) if naive else after_tokens(*moves, self.ep)
 
-  def naive_labels(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """[N, L, 75] uint8: men go from square to square, nothing else."""
-    return from_to(*self._moves(tokens, lengths))
-
-  def move_tags(self, sequences: core.Sequences) -> dict[str, np.ndarray]:
-    """'castling', 'en_passant', 'promotion' and 'lost_rights' [N, L] bool."""
+  def move_kinds(self, sequences: core.Sequences) -> dict[str, np.ndarray]:
+    """Masks [N, L] bool of castling, en_passant, ...; see `kinds`."""
     moves, *rest = self._moves(sequences.tokens, sequences.lengths)
     labels = after_tokens(moves, *rest, self.ep)
     found = kinds(moves, labels)

@@ -28,7 +28,7 @@ import numpy as np
 
 from wm import core
 from wm.kernels import chess as kernels
-from wm.worlds.base import games, svg, table
+from wm.worlds.base import games, svg
 from wm.worlds.chess import (
   fen as chess_fen,
 )
@@ -53,7 +53,7 @@ MOST_LEAST = 100  # Nearly every random game has more plies.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(chess_states.Labelled, games.GameWorld):
+class World(chess_states.ChessLabels, games.GameWorld, core.MoveTagged):
   """Chess and random games played of it.
 
   Attributes:
@@ -220,9 +220,11 @@ class World(chess_states.Labelled, games.GameWorld):
     words[on, FLAGS] = words[on, FLAGS] & 31 | file << 5
     return words
 
-  def probe_labels(self, states: np.ndarray) -> np.ndarray:
-    """[B, 64] int64 classes of the squares, a8, b8, .. h1; 0 is empty."""
-    return kernels.labels(states)[:, :64].astype(np.int64)
+  def tags(self, of: np.ndarray | core.Sequences) -> dict[str, np.ndarray]:
+    """'ply' of states; of sequences, which moves are special."""
+    if isinstance(of, core.Sequences):
+      return self.move_kinds(of)
+    return super().tags(of)
 
   # Games.
 
@@ -287,23 +289,15 @@ class World(chess_states.Labelled, games.GameWorld):
 
   # Exact answers.
 
-  def count(self, state: np.ndarray, depth: int) -> list[int]:
-    """Legal token sequences of lengths 1..depth: perft, exact."""
-    if state[FLAGS] == core.DEAD:
-      return [0] * depth
-    if state[KNOWN] != BEFORE:
-      return kernels.count(state, depth)
-    return [1, *kernels.count(kernels.start(), depth - 1)][:depth]
-
   def boundary(
     self, first: np.ndarray, second: np.ndarray, depth: int
   ) -> core.Boundary:
-    """Exact boundaries of pairs of states, by compiled product search."""
+    """Boundaries of pairs of states, by compiled product search."""
     boards = self._boards(first) & self._boards(second)
     found = []
     for one, two, board in zip(first, second, boards, strict=True):
       if not board:
-        found.append(table.product(self, one, two, depth))
+        found.append(core.product(self, one, two, depth))
         continue
       moves, lengths = kernels.boundary(one, two, depth)
       tokens = np.where(moves < 0, core.PAD, self._columns[moves])
@@ -311,31 +305,36 @@ class World(chess_states.Labelled, games.GameWorld):
       found.append(core.Boundary(offsets, tokens.astype(np.int32), lengths))
     return core.joined(found)
 
-  def boundary_sizes(
+  def count(
     self, first: np.ndarray, second: np.ndarray, depth: int
-  ) -> list[int]:
-    """Boundary sizes of a pair [W], to each length bound 1..depth, exact."""
-    if not self._boards(np.stack([first, second])).all():
-      return super().boundary_sizes(first, second, depth)
-    return kernels.boundary_sizes(first, second, depth)
-
-  def interior_sizes(
-    self, first: np.ndarray, second: np.ndarray, depth: int
-  ) -> list[int]:
-    """Suffixes legal from both states [W], to each bound 1..depth, exact."""
-    if not self._boards(np.stack([first, second])).all():
-      return super().interior_sizes(first, second, depth)
-    return kernels.boundary_sizes(first, second, depth, interior=True)
+  ) -> tuple[list[int], list[int]]:
+    """Sizes of boundary and interior of a pair [W], exact; perft of a state."""
+    pair = np.stack([first, second])
+    boards = self._boards(pair).all()
+    if np.equal(*self.state_id(pair)):
+      if boards:
+        return [0] * depth, kernels.count(first, depth)
+      if first[KNOWN] == BEFORE:  # The start token, then perft.
+        perft = kernels.count(kernels.start(), depth - 1)
+        return [0] * depth, [1, *perft][:depth]
+    if not boards:
+      return super().count(first, second, depth)
+    return tuple(
+      games.by_length(
+        kernels.boundary_sizes(first, second, depth, interior=interior)
+      )
+      for interior in (False, True)
+    )
 
   # Text and pictures.
 
-  def format_state(self, state: np.ndarray) -> str:
+  def format(self, state: np.ndarray) -> str:
     """FEN with the raw en-passant square; 'init', 'dead'."""
     if state[FLAGS] == core.DEAD:
       return 'dead'
     return 'init' if state[KNOWN] == BEFORE else chess_fen.format(state)
 
-  def parse_state(self, text: str) -> np.ndarray:
+  def parse(self, text: str) -> np.ndarray:
     """State of a FEN, of moves from the standard position, or of a name.
 
     The names are 'startpos', 'init' (before the start token) and 'dead';
@@ -365,7 +364,7 @@ class World(chess_states.Labelled, games.GameWorld):
   def render(self, state: np.ndarray) -> str:
     """The board, the last move on yellow, a king in check on red."""
     if not self._boards(state[None])[0]:
-      return svg.card([self.format_state(state)])
+      return svg.card([self.format(state)])
     board = chess_fen.squares(state)
     pieces = {
       square: svg.chessman(chess_fen.PIECES[piece])
@@ -376,7 +375,7 @@ class World(chess_states.Labelled, games.GameWorld):
     danger = []
     if kernels.in_check(state[None])[0]:
       danger = np.flatnonzero(board == (12 if black else 6)).tolist()
-    _, _, rights, passing, clock, number = self.format_state(state).split()
+    _, _, rights, passing, clock, number = self.format(state).split()
     doing = 'to move'
     if self.over(state[None])[0]:
       doing = 'is mated' if danger else 'is stalemated'

@@ -26,10 +26,12 @@ START, OVER, UNSTATED = -2, -3, -2
 END = 1
 DIRECTION0, NODE0 = 2, 10  # First token id of directions and of nodes.
 
+NEVER = np.iinfo(np.int64).max  # Tokens to an end that is not reached.
+
 MOST_NODES = 60_000  # All hop distances of as many take about 4 GB.
 
 
-class Journeys(core.TracedWorld):
+class Journeys(table.Tabled, core.Completing):
   """The automaton of routes on `graph`."""
 
   @property
@@ -58,6 +60,7 @@ class Journeys(core.TracedWorld):
     """Id of 'end'."""
     return END
 
+  @property
   def prompt_len(self) -> int:
     """Origin and destination."""
     return 2
@@ -75,30 +78,29 @@ class Journeys(core.TracedWorld):
       )
     return routes.hops(self.graph.delta)
 
-  def automaton(self) -> core.Automaton:
-    """Table over intersections; destinations are goals."""
-    return core.Automaton(
-      self.graph.delta, np.arange(DIRECTION0, NODE0, dtype=np.int32)
-    )
+  def automaton(self, states: np.ndarray) -> table.Automaton:
+    """Table over intersections; destinations are goals.
 
-  def rows_goals(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and goals [B] of the automaton; DEAD row where on no street."""
+    The row is DEAD where the state is on no street or has no destination yet.
+    """
+    tokens = np.arange(DIRECTION0, NODE0, dtype=np.int32)
+    places = self._placed(states)
+    return table.Automaton(self.graph.delta, tokens, END, *places)
+
+  def _placed(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and goals [B] of the automaton."""
     placed = (states >= 0).all(-1)
     rows = np.where(placed, states[:, 0], core.DEAD)
     return rows, np.where(placed, states[:, 1], UNSTATED)
 
   def traced(self, states: np.ndarray) -> tuple[core.Rules, Any]:
     """See core.TracedWorld: origin and destination are stated."""
-    from wm.kernels.dfa import vmap  # Deferred: it imports JAX.
-
     if self._asks(states).any():
       raise core.InputError(
         'a state without origin or destination was given; expected both, to '
         'go on from there on the device'
       )
-    table = self.automaton()
-    rules = vmap.rules(table.delta, table.tokens, END)
-    return rules, vmap.positions(*self.rows_goals(states))
+    return super().traced(states)
 
   def init(self, batch: int) -> np.ndarray:
     """START, UNSTATED."""
@@ -129,55 +131,48 @@ class Journeys(core.TracedWorld):
     legal = np.zeros((len(states), NODE0 + len(self.graph)), bool)
     asks = (current == START) | ((current >= 0) & (goal == UNSTATED))
     legal[asks, NODE0:] = True
-    rows, goals = self.rows_goals(states)
+    rows, goals = self._placed(states)
     here = rows >= 0
     legal[here, DIRECTION0:NODE0] = self.graph.delta[rows[here]] >= 0
     legal[:, END] = here & (rows == goals)
     return legal
 
-  def options(self, states: np.ndarray) -> np.ndarray:
-    """[B, 9] int32 `end` and directions; [B, S] where a node may be stated."""
-    rows, goals = self.rows_goals(states)
-    asks = self._asks(states)
-    nodes = NODE0 + np.arange(len(self.graph) * asks.any())
-    width = max(len(nodes), NODE0 - 1)
-    found = np.full((len(states), width), core.DEAD, np.int32)
-    found[(rows >= 0) & (rows == goals), 0] = END
-    tokens = np.arange(DIRECTION0, NODE0)
-    moves = (rows[:, None] >= 0) & (self.graph.delta[rows] >= 0)
-    found[:, 1 : NODE0 - 1] = np.where(moves, tokens, core.DEAD)
-    found[asks, : len(nodes)] = nodes
-    return found
+  def remaining(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Legal tokens, and how many a route needs with each; see core.Completing.
 
-  def soonest(self, states: np.ndarray, options: np.ndarray) -> np.ndarray:
-    """[B, K] bool; see core.World."""
-    rows, goals = self.rows_goals(states)
-    never = np.iinfo(np.int64).max - 2
-    none = np.iinfo(self.hops.dtype).max
-    # Tokens to `end`, this one included: of any way on, an origin, or `end`.
-    need = np.full(options.shape, 3, np.int64)
-    here, asks = rows >= 0, states[:, 1] == UNSTATED
-    asks &= states[:, 0] >= 0
+    [B, 9] `end` and the directions; [B, S] nodes where one may be stated.
+    """
+    rows, goals = self._placed(states)
+    here, asks = rows >= 0, self._asks(states)
+    nodes = NODE0 + np.arange(len(self.graph) * asks.any())
+    tokens = np.full((len(states), max(len(nodes), NODE0 - 1)), core.DEAD)
+    needed = np.full(tokens.shape, 3)  # An origin: destination and `end` too.
+    tokens[here & (rows == goals), 0] = END
+    needed[here, 0] = 1
     heads = self.graph.delta[rows[here]]
-    hops = self.hops[heads, goals[here, None]].astype(np.int64)
-    need[here, 1 : NODE0 - 1] = np.where(hops == none, never, hops) + 2
-    need[here, 0] = 1
-    if asks.any():
-      hops = self.hops[states[asks, 0]].astype(np.int64)
-      need[asks, : len(self.graph)] = np.where(hops == none, never, hops) + 2
-    need[options == core.DEAD] = never
-    least = need.min(1, initial=never, keepdims=True)
-    return need <= np.minimum(least, self.max_len)
+    moves = np.arange(DIRECTION0, NODE0)
+    tokens[here, 1 : NODE0 - 1] = np.where(heads >= 0, moves, core.DEAD)
+    needed[here, 1 : NODE0 - 1] = self._to_end(heads, goals[here, None])
+    tokens[asks, : len(nodes)] = nodes
+    stated = asks & (states[:, 0] >= 0)
+    if stated.any():
+      current = states[stated, :1]
+      ends = np.arange(len(self.graph))
+      needed[stated, : len(nodes)] = self._to_end(current, ends)
+    needed[tokens == core.DEAD] = NEVER
+    return tokens.astype(np.int32), needed
+
+  def _to_end(self, rows: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    """Tokens to `end` with one that leads to `rows`, NEVER without a path."""
+    hops = self.hops[rows, goals].astype(np.int64)
+    none = np.iinfo(self.hops.dtype).max
+    return np.where(hops == none, NEVER, hops + 2)
 
   def state_id(self, states: np.ndarray) -> np.ndarray:
     """[B] int64."""
     current, goal = states.T.astype(np.int64)
     ids = (current + 3) * (len(self.graph) + 2) + goal + 2
     return np.where(current == core.DEAD, core.DEAD, ids)
-
-  def complete(self, states: np.ndarray) -> np.ndarray:
-    """After `end` only: a street without exit completes nothing."""
-    return states[:, 0] == OVER
 
   def walk(
     self, states: np.ndarray, tokens: np.ndarray, lengths: np.ndarray
@@ -196,7 +191,7 @@ class Journeys(core.TracedWorld):
         states[rows[ok]] = after[ok]
         steps[rows[ok]] += 1
         alive[rows[~ok]] = False
-    rows, goals = self.rows_goals(states)
+    rows, goals = self._placed(states)
     rows = np.where(alive, rows, core.DEAD)
     labels = self._labels(tokens, steps)
     more, rows, over = dfa.walk(
@@ -218,43 +213,26 @@ class Journeys(core.TracedWorld):
       labels = np.take_along_axis(labels, columns, axis=1)
     return labels
 
-  def completable(self, states: np.ndarray, budget: np.ndarray) -> np.ndarray:
-    """Directions, or a destination, from which it is not too far to `end`."""
-    legal, left = self.legal(states), np.asarray(budget)[:, None]
-    rows, goals = self.rows_goals(states)
-    here = np.flatnonzero(rows >= 0)
-    heads = self.graph.delta[rows[here]]
-    hops = self.hops[heads, goals[here, None]].astype(np.int64)
-    none = np.iinfo(self.hops.dtype).max
-    fits = (hops < none) & (hops + 2 <= left[here])
-    legal[here, DIRECTION0:NODE0] &= fits
-    asks = np.flatnonzero((states[:, 0] >= 0) & (states[:, 1] == UNSTATED))
-    hops = self.hops[states[asks, 0]].astype(np.int64)
-    legal[asks, NODE0:] &= (hops < none) & (hops + 2 <= left[asks])
-    legal[:, END] &= left[:, 0] >= 1
-    legal[states[:, 0] == START] &= left[states[:, 0] == START] >= 3
-    return legal
-
   # Exact answers.
 
   def boundary(
-    self, first: np.ndarray, second: np.ndarray, depth: int
+    self,
+    first: np.ndarray,
+    second: np.ndarray,
+    depth: int,
+    published: bool = False,
   ) -> core.Boundary:
-    """Exact boundaries of pairs, destinations included through `end`."""
+    """Boundaries of pairs, destinations included through `end`."""
     asks = self._asks(first) | self._asks(second)
-    if asks.any():
-      parts = [
-        table.product(self, first[t], second[t], depth)
-        if asks[t]
-        else self.boundary(first[t : t + 1], second[t : t + 1], depth)
-        for t in range(len(first))
-      ]
-      return core.joined(parts)
-    rows1, goals1 = self.rows_goals(first)
-    rows2, goals2 = self.rows_goals(second)
-    pairs = (rows1, rows2, goals1, goals2)
-    found = dfa.boundary(self.graph.delta, *pairs, depth, end_first=True)
-    return table.suffixes(found, self.automaton().tokens, END)
+    if published or not asks.any():
+      return super().boundary(first, second, depth, published)
+    parts = [
+      core.product(self, first[t], second[t], depth)
+      if asks[t]
+      else self.boundary(first[t : t + 1], second[t : t + 1], depth)
+      for t in range(len(first))
+    ]
+    return core.joined(parts)
 
   @staticmethod
   def _asks(states: np.ndarray) -> np.ndarray:
@@ -262,33 +240,22 @@ class Journeys(core.TracedWorld):
     current, goal = states.T
     return (current == START) | ((current >= 0) & (goal == UNSTATED))
 
-  def boundary_sizes(
+  def count(
     self, first: np.ndarray, second: np.ndarray, depth: int
-  ) -> list[int]:
-    """Cumulative boundary sizes of one pair [W] to each bound 1..depth."""
-    if self._asks(np.stack([first, second])).any():
-      return super().boundary_sizes(first, second, depth)
-    return table.pair_sizes(self, first, second, depth)[0]
+  ) -> tuple[list[int], list[int]]:
+    """Sizes of boundary and interior of a pair [W], by length, exact."""
+    if not self._asks(np.stack([first, second])).any():
+      return super().count(first, second, depth)
+    if (first == second).all():
+      return [0] * depth, self._count_asking(first, depth)
+    return core.Enumerable.count(self, first, second, depth)
 
-  def interior_sizes(
-    self, first: np.ndarray, second: np.ndarray, depth: int
-  ) -> list[int]:
-    """Suffixes legal from both states [W], to each bound 1..depth, exact."""
-    if self._asks(np.stack([first, second])).any():
-      return super().interior_sizes(first, second, depth)
-    return table.pair_sizes(self, first, second, depth)[1]
-
-  def count(self, state: np.ndarray, depth: int) -> list[int]:
-    """Legal token sequences of lengths 1..depth, exact.
+  def _count_asking(self, state: np.ndarray, depth: int) -> list[int]:
+    """Legal sequences of each length where a node is still to be stated.
 
     A destination may be any intersection; over all of them, `end` is legal
     once after every walk.
     """
-    row, goal = (int(words[0]) for words in self.rows_goals(state[None]))
-    if row >= 0:
-      return dfa.count(self.graph.delta, row, goal, depth)
-    if not self._asks(state[None])[0]:
-      return [0] * depth
     size, start = len(self.graph), int(state[0]) == START
     walks = np.full(size, 1, object)  # From each row, a length at a time.
     sums = []

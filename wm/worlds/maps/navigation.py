@@ -28,7 +28,9 @@ PREFIX_MOVES = 96
 ATTEMPTS = 64  # Backward walks that met a street without entry start again.
 
 
-class Navigation(Journeys):
+class Navigation(
+  Journeys, core.Prefixed, core.Labelled, core.Written, core.Tagged
+):
   """A world of routes on `graph`; subclasses say how they are sampled."""
 
   @property
@@ -65,7 +67,7 @@ class Navigation(Journeys):
   def prefix_moves(self, states: np.ndarray) -> np.ndarray:
     """1 .. `prefix_limit` less the nodes on the shortest path (Vafa et al.
     2024, public code)."""
-    rows, goals = self.rows_goals(states)
+    rows, goals = self._placed(states)
     hops = self.hops[rows, goals].astype(np.int64)
     reached = (rows >= 0) & (hops < np.iinfo(self.hops.dtype).max)
     most = np.where(reached, np.maximum(self.prefix_limit - 1 - hops, 0), 0)
@@ -83,7 +85,7 @@ class Navigation(Journeys):
     A walk that comes to a street without entry is drawn again, ATTEMPTS
     times in all, so prefixes are as if only walks that last were there.
     """
-    rows, goals = self.rows_goals(states)
+    rows, goals = self._placed(states)
     moves = np.asarray(moves, np.int32)
     width = int(moves.max(initial=0))
     labels = np.full((len(rows), width), core.DEAD, np.int8)
@@ -110,7 +112,7 @@ class Navigation(Journeys):
 
   # Written states.
 
-  def parse_state(self, text: str) -> np.ndarray:
+  def parse(self, text: str) -> np.ndarray:
     """'current,destination' by node id; 'origin,?', 'start', 'end', 'dead'."""
     words = {'start': (START, UNSTATED), 'end': (OVER, UNSTATED)}
     words['dead'] = (core.DEAD, core.DEAD)
@@ -137,8 +139,8 @@ class Navigation(Journeys):
   def _index(self) -> dict[str, int]:
     return {token: row for row, token in enumerate(self.vocab[NODE0:])}
 
-  def format_state(self, state: np.ndarray) -> str:
-    """As `parse_state` reads it."""
+  def format(self, state: np.ndarray) -> str:
+    """As `parse` reads it."""
     current, goal = map(int, state)
     if current < 0:
       return {START: 'start', OVER: 'end', core.DEAD: 'dead'}[current]
@@ -152,7 +154,7 @@ class Navigation(Journeys):
     """
     current, goal = map(int, state)
     if current < 0:
-      return svg.card([self.format_state(state)])
+      return svg.card([self.format(state)])
     ids = self.vocab[NODE0:]
     note = f'at {ids[current]}, destination '
     note += ids[goal] if goal >= 0 else 'not stated yet'
@@ -163,22 +165,18 @@ class Navigation(Journeys):
   # Labels.
 
   @property
-  def state_heads(self) -> tuple[int, ...]:
-    """Current intersection and destination, each with one class for none."""
-    return (len(self.graph) + 1,) * 2
+  def heads(self) -> core.Heads:
+    """Current intersection and destination, each with one class for none.
 
-  @property
-  def state_groups(self) -> dict[str, slice]:
-    """'position' and 'destination'."""
-    return {'position': slice(0, 1), 'destination': slice(1, 2)}
+    A probe reads the intersection.
+    """
+    groups = {'position': slice(0, 1), 'destination': slice(1, 2)}
+    sizes = (len(self.graph) + 1,) * 2
+    return core.Heads(sizes, groups, probe=groups['position'])
 
-  def state_labels(self, states: np.ndarray) -> np.ndarray:
+  def labels(self, states: np.ndarray) -> np.ndarray:
     """[B, 2] rows plus one; 0 where there is none, before or after the way."""
-    return np.maximum(states + 1, 0).astype(self.state_dtype)
-
-  def probe_labels(self, states: np.ndarray) -> np.ndarray:
-    """[B] int64 current intersection (spec section 4)."""
-    return states[:, 0].astype(np.int64)
+    return np.maximum(states + 1, 0).astype(self.heads.dtype)
 
   @functools.cached_property
   def _two_way(self) -> np.ndarray:
@@ -186,5 +184,5 @@ class Navigation(Journeys):
 
   def tags(self, states: np.ndarray) -> dict[str, np.ndarray]:
     """`two_way`: two-way streets at the current intersection (Fig. 7)."""
-    rows, _ = self.rows_goals(states)
+    rows, _ = self._placed(states)
     return {'two_way': self._two_way[rows]}

@@ -25,7 +25,7 @@ MIN_MOVES = 2
 
 
 @dataclasses.dataclass(frozen=True)
-class World(navigation.Navigation):
+class World(navigation.Navigation, core.Costed, core.Sourced):
   """A street map and how sequences travel on it.
 
   Attributes:
@@ -106,24 +106,12 @@ class World(navigation.Navigation):
     """As published for every traversal, unless `max_moves` is given."""
     return self.max_moves or navigation.PREFIX_MOVES
 
-  def automaton(self) -> core.Automaton:
-    """Table over intersections, with the order of `turns` if given."""
-    found = super().automaton()
-    if not self.turns:
-      return found
-    turns, known = self._order
-    return found._replace(turns=turns, known=known)
-
   @functools.cached_property
-  def _order(self) -> tuple[np.ndarray, np.ndarray]:
-    return streets.load_turns(self.turns, self.graph)
+  def turns_known(self) -> tuple[np.ndarray, np.ndarray] | None:
+    """See table.Tabled."""
+    return streets.load_turns(self.turns, self.graph) if self.turns else None
 
-  @property
-  def distinct(self) -> bool:
-    """Duplicates are dropped except among random walks."""
-    return self.traversal != 'random'
-
-  def key(self, sequences: core.Sequences) -> np.ndarray:
+  def split_key(self, sequences: core.Sequences) -> np.ndarray:
     """[N] uint64 of origin and destination, by node id."""
     ends = sequences.tokens[:, :2] - NODE0
     ids = self.graph.ids[np.clip(ends, 0, len(self.graph) - 1)]
@@ -230,7 +218,8 @@ class World(navigation.Navigation):
     noisy = self.traversal == 'noisy'
     side = {'weighting': found.weighting} if noisy else {}
     lengths = (found.moves + 3).astype(np.int32)
-    return core.Sequences(tokens, lengths, side, counts)
+    distinct = self.traversal != 'random'  # Walks may repeat.
+    return core.Sequences(tokens, lengths, side, counts, distinct)
 
   def _metres(
     self, sequences: core.Sequences, lengths: np.ndarray
@@ -253,9 +242,7 @@ class World(navigation.Navigation):
     good = (rows >= 0) & (rows < len(self.graph))
     return np.where(good, rows, core.DEAD)
 
-  def _least(
-    self, sequences: core.Sequences, number: int = core.DEAD
-  ) -> np.ndarray:
+  def _least(self, sequences: core.Sequences, number: int) -> np.ndarray:
     """[N] float64 length of the shortest route of each pair; NaN if none."""
     origins, ends = (self._named(sequences.tokens[:, k]) for k in (0, 1))
     least = np.full(len(origins), np.nan)
@@ -263,25 +250,18 @@ class World(navigation.Navigation):
     least[good] = self._roads(number).metres(origins[good], ends[good])
     return np.where(np.isfinite(least), least, np.nan)
 
-  def cost(self, sequences: core.Sequences) -> np.ndarray:
-    """[N] float64 metres travelled; NaN where an edge does not exist."""
-    return self._metres(sequences, self.graph.length_m)
+  def costs(self, sequences: core.Sequences) -> core.Costs:
+    """Metres travelled, and of the shortest path of each pair (Dijkstra).
 
-  def optimal_cost(self, sequences: core.Sequences) -> np.ndarray:
-    """[N] float64 metres of the shortest path of each pair (Dijkstra)."""
-    return self._least(sequences)
-
-  def optimal(self, sequences: core.Sequences) -> dict[str, np.ndarray]:
-    """Besides the shortest: shortest under any noisy weighting (section 2)."""
-    found = super().optimal(sequences)
-    if self.traversal != 'noisy':
-      return found
-    any_of_them = np.zeros(len(sequences), bool)
-    for number in range(self.weightings):
-      lengths = self._roads(number).lengths
-      best = self._least(sequences, number) * (1 + core.OPTIMAL_TOLERANCE)
-      any_of_them |= self._metres(sequences, lengths) <= best
-    return found | {'any_weighting': any_of_them}
+    The first row is under true lengths; others, of noisy shortest paths, under
+    each noisy weighting (section 2).
+    """
+    numbers = [core.DEAD]
+    if self.traversal == 'noisy':
+      numbers += range(self.weightings)
+    cost = [self._metres(sequences, self._roads(n).lengths) for n in numbers]
+    least = [self._least(sequences, n) for n in numbers]
+    return core.Costs(np.stack(cost), np.stack(least))
 
 
 def from_graph(graph: Any, out: str | Path, **fields: Any) -> World:

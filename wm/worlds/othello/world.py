@@ -31,7 +31,7 @@ SIDE = 4  # Word of the side to move.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(games.GameWorld, core.TracedWorld):
+class World(core.Naive, core.TracedWorld, games.GameWorld):
   """A board and the games played on it.
 
   Attributes:
@@ -57,7 +57,12 @@ class World(games.GameWorld, core.TracedWorld):
   depth: int = 2
   states: str = 'stratified'
   pool: int = 10_000
-  records: str = ''
+  records: str = dataclasses.field(default='', kw_only=True)
+
+  def __new__(cls, *args: Any, records: str = '', **fields: Any) -> World:
+    """A world of `records` is a `Recorded` one."""
+    del args, fields
+    return object.__new__(Recorded if records else cls)
 
   def __post_init__(self) -> None:
     if self.size not in kernels.SIZES:
@@ -102,11 +107,6 @@ class World(games.GameWorld, core.TracedWorld):
   def max_len(self) -> int:
     """A full board."""
     return self.size**2 - 4
-
-  @property
-  def distinct(self) -> bool:
-    """Records come without duplicates."""
-    return bool(self.records)
 
   def _rows(
     self, black: np.ndarray, white: np.ndarray, side: np.ndarray
@@ -182,16 +182,18 @@ class World(games.GameWorld, core.TracedWorld):
     return np.where(self.dead(states), core.DEAD, ids)
 
   @property
-  def state_heads(self) -> tuple[int, ...]:
-    """The squares, a1, b1, ..., and the side to move."""
-    return (3,) * (self.size**2 + 1)
+  def heads(self) -> core.Heads:
+    """The squares, a1, b1, ..., and the side to move.
 
-  @property
-  def state_groups(self) -> dict[str, slice]:
-    """'board' and 'side'."""
-    return {'board': slice(0, self.size**2), 'side': slice(self.size**2, None)}
+    A probe reads discs as mine and theirs: models are known to hold colours
+    that way round.
+    """
+    squares = self.size**2
+    groups = {'board': slice(0, squares), 'side': slice(squares, None)}
+    sizes = (3,) * (squares + 1)
+    return core.Heads(sizes, groups, probe=groups['board'], turn=squares)
 
-  def state_labels(self, states: np.ndarray) -> np.ndarray:
+  def labels(self, states: np.ndarray) -> np.ndarray:
     """[B, K] uint8: 0 empty, 1 black, 2 white; 0 black, 1 white, 2 over."""
     boards = np.ascontiguousarray(states[:, :SIDE]).view(np.uint8)
     grid = np.unpackbits(boards, axis=-1, bitorder='little')
@@ -203,15 +205,17 @@ class World(games.GameWorld, core.TracedWorld):
     return np.where(self.dead(states)[:, None], 0, labels).astype(np.uint8)
 
   def sequence_labels(
-    self, tokens: np.ndarray, lengths: np.ndarray
+    self, tokens: np.ndarray, lengths: np.ndarray, naive: bool = False
   ) -> np.ndarray:
-    """[N, L, K] uint8, compiled; see core.World."""
+    """[N, L, K] uint8, compiled; naive: discs stay as they are put."""
+    if naive:
+      return self._as_put(tokens, lengths)
     return kernels.replay_labels(tokens, lengths, self.size)
 
-  def naive_labels(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+  def _as_put(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[N, L, K] uint8: sides take turns, and discs stay as they are put."""
     num, longest = tokens.shape
-    now = np.tile(self.state_labels(self.init(1))[0], (num, 1))
+    now = np.tile(self.labels(self.init(1))[0], (num, 1))
     inside = (tokens > 0) & (tokens <= self.max_len)
     place = np.append(0, self._label_places)[np.where(inside, tokens, 0)]
     labels = np.zeros((num, longest, now.shape[1]), np.uint8)
@@ -229,22 +233,6 @@ class World(games.GameWorld, core.TracedWorld):
     row, column = np.divmod(self._squares, 8)
     low = 4 - self.size // 2
     return self.size * (row - low) + column - low
-
-  def probe_labels(self, states: np.ndarray) -> np.ndarray:
-    """[B, size * size] int64 contents of the squares, row by row.
-
-    0 empty, 1 a disc of the side to move, 2 of the other side; DEAD where
-    nobody is to move. Models are known to hold colours that way round.
-    """
-    black, white, side = self._position(states)
-    grids = np.stack([_bits(black), _bits(white)])
-    turn, rows = np.clip(side, 0, 1), np.arange(len(side))
-    labels = grids[turn, rows] + 2 * grids[1 - turn, rows].astype(np.int64)
-    labels[(side != 0) & (side != 1)] = core.DEAD
-    edge = (8 - self.size) // 2
-    inner = slice(edge, edge + self.size)
-    shape = len(side), self.size**2
-    return labels.reshape(-1, 8, 8)[:, inner, inner].reshape(shape)
 
   def play(
     self, num: int, seed: int, first: int = 0, random: bool = False
@@ -277,32 +265,10 @@ class World(games.GameWorld, core.TracedWorld):
     states[:, self.position_words :] = self.remembered(history)
     return states
 
-  @functools.cached_property
-  def _records(self) -> othello_records.Records:
-    return othello_records.read(self.records, self.size)
-
-  def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
-    """Games by the policy; or recorded ones, in an order by seed."""
-    if not self.records:
-      return super().sample(num, seed, split)
-    found = self._records.sequences
-    rows = np.flatnonzero(table.in_split(self.key(found), split))
-    order = np.argsort(core.hash64(seed, rows), kind='stable')
-    taken = found.take(rows[order[:num]])
-    return core.Sequences(taken.tokens, taken.lengths, taken.side)
-
-  def facts(self) -> dict[str, int]:
-    """Of records: games kept, rejected by cause, and the first rejected."""
-    return othello_records.facts(self._records) if self.records else {}
-
-  def count(self, state: np.ndarray, depth: int) -> list[int]:
-    """Legal token sequences of lengths 1..depth, exact (perft)."""
-    return kernels.count(*_one(self._position(state[None])), depth, self.size)
-
   def boundary(
     self, first: np.ndarray, second: np.ndarray, depth: int
   ) -> core.Boundary:
-    """Exact boundaries of pairs of states, by compiled product search."""
+    """Boundaries of pairs of states, by compiled product search."""
     pairs = zip(*self._position(first), *self._position(second), strict=True)
     return core.joined(
       [
@@ -311,21 +277,21 @@ class World(games.GameWorld, core.TracedWorld):
       ]
     )
 
-  def boundary_sizes(
+  def count(
     self, first: np.ndarray, second: np.ndarray, depth: int
-  ) -> list[int]:
-    """Boundary sizes of a pair [W], to each length bound 1..depth, exact."""
+  ) -> tuple[list[int], list[int]]:
+    """Sizes of boundary and interior of a pair [W], exact; perft of a state."""
     one, two = (_one(self._position(s[None])) for s in (first, second))
-    return kernels.boundary_sizes(one, two, depth, self.size)
+    if one == two:
+      return [0] * depth, kernels.count(*one, depth, self.size)
+    return tuple(
+      games.by_length(
+        kernels.boundary_sizes(one, two, depth, self.size, interior=interior)
+      )
+      for interior in (False, True)
+    )
 
-  def interior_sizes(
-    self, first: np.ndarray, second: np.ndarray, depth: int
-  ) -> list[int]:
-    """Suffixes legal from both states [W], to each bound 1..depth, exact."""
-    one, two = (_one(self._position(s[None])) for s in (first, second))
-    return kernels.boundary_sizes(one, two, depth, self.size, interior=True)
-
-  def format_state(self, state: np.ndarray) -> str:
+  def format(self, state: np.ndarray) -> str:
     """The moves played, 'd3c3c4'; 'start' without any, 'dead' if dead."""
     if state[SIDE] == core.DEAD:
       return 'dead'
@@ -361,7 +327,7 @@ class World(games.GameWorld, core.TracedWorld):
     row, column = np.divmod(bits - (8 - self.size) // 2 * 9, 8)
     return (row * self.size + column).tolist()
 
-  def parse_state(self, text: str) -> np.ndarray:
+  def parse(self, text: str) -> np.ndarray:
     """State from the moves played, with or without blanks between them.
 
     Raises:
@@ -386,10 +352,30 @@ class World(games.GameWorld, core.TracedWorld):
       legal = [self.vocab[t] for t in np.flatnonzero(self.legal(states)[0])]
       raise core.InputError(
         f'ply {steps[0] + 1}, {moves[steps[0]]!r}, is not legal after '
-        f'{self.format_state(states[0])!r}; legal: '
+        f'{self.format(states[0])!r}; legal: '
         + (', '.join(legal) or 'nothing, the game is over')
       )
     return states
+
+
+class Recorded(World, core.Sourced):
+  """Othello whose sequences are the games of `records`."""
+
+  @functools.cached_property
+  def _records(self) -> othello_records.Records:
+    return othello_records.read(self.records, self.size)
+
+  def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
+    """Recorded games without duplicates, in an order by seed."""
+    found = self._records.sequences
+    rows = np.flatnonzero(table.in_split(self.split_key(found), split))
+    order = np.argsort(core.hash64(seed, rows), kind='stable')
+    taken = found.take(rows[order[:num]])
+    return dataclasses.replace(taken, counts={}, distinct=True)
+
+  def facts(self) -> dict[str, int]:
+    """Games kept, rejected by cause, and the first rejected."""
+    return othello_records.facts(self._records)
 
 
 def _one(

@@ -58,7 +58,7 @@ class _Space(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class World(table.TableWorld):
+class World(core.Quiz, core.Tagged, table.TableWorld):
   """People who are being seated.
 
   Attributes:
@@ -262,7 +262,7 @@ class World(table.TableWorld):
     pick = min(pick, np.flatnonzero(mass)[-1])
     return sources[pick], self._edges.labels[into][pick] + 1
 
-  def parse_state(self, text: str) -> np.ndarray:
+  def parse(self, text: str) -> np.ndarray:
     """Statements, 'A@1,B-C=2'; 'start' for none, 'dead' for a contradiction."""
     words = re.split(r'[\s,]+', text.strip())
     if words in (['start'], ['dead']):
@@ -284,8 +284,8 @@ class World(table.TableWorld):
         )
     return state
 
-  def format_state(self, state: np.ndarray) -> str:
-    """As `parse_state` reads it: a shortest list of statements."""
+  def format(self, state: np.ndarray) -> str:
+    """As `parse` reads it: a shortest list of statements."""
     if state[0] <= 0:
       return 'dead' if state[0] < 0 else 'start'
     found, row = [], int(state[0])
@@ -323,7 +323,7 @@ class World(table.TableWorld):
   def render(self, state: np.ndarray) -> str:
     """Seats in a row with those who can still sit there."""
     left = self.arrangements(state)
-    return _picture(self.names, left, self.format_state(state))
+    return _picture(self.names, left, self.format(state))
 
 
 # A picture's measures, in pixels: a person's chip, and a seat's lower edge.

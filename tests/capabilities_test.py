@@ -1,0 +1,257 @@
+"""What holds for every world that has an ability, found by its type."""
+
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from tests import every_world
+from wm import core
+from wm.worlds.base import exact, table
+
+ABILITIES = [
+  cls
+  for cls in vars(core).values()
+  if isinstance(cls, type)
+  and issubclass(cls, core.World)
+  and cls is not core.World
+]
+
+
+def names(*classes):
+  """Public names that classes define themselves."""
+  return {
+    name
+    for cls in classes
+    for name in {*vars(cls), *vars(cls).get('__annotations__', {})}
+    if not name.startswith('_')
+  }
+
+
+def test_a_world_has_14_members_and_with_all_abilities_at_most_32():
+  assert len(names(core.World)) == 14
+  assert len(names(core.World, *ABILITIES)) <= 32
+  assert len(ABILITIES) == 13
+
+
+@pytest.mark.parametrize('ability', ABILITIES)
+def test_some_world_has_each_ability(ability):
+  assert any(isinstance(w, ability) for w in every_world.WORLDS.values())
+
+
+@every_world.having(core.Written)
+def test_every_state_has_a_picture(world):
+  states = every_world.states_of(world)
+  for state in states[:: max(len(states) // 8, 1)]:
+    root = ElementTree.fromstring(world.render(state))
+    assert root.tag.endswith('svg')
+    assert len(root)
+
+
+@every_world.having(core.Prefixed)
+def test_trial_states_depend_on_seed_and_number(world):
+  first, other = world.sample_states(40, 1), world.sample_states(40, 2)
+  np.testing.assert_array_equal(first, world.sample_states(40, 1))
+  np.testing.assert_array_equal(first[:7], world.sample_states(7, 1))
+  assert not np.array_equal(first, other)
+  assert (world.state_id(first) != core.DEAD).all()
+
+
+@every_world.having(core.Prefixed)
+def test_prefixes_reach_their_state_in_so_many_moves(world):
+  states = world.sample_states(every_world.STATES, 7)
+  bounds = world.prefix_moves(states)
+  assert bounds.dtype == np.int32
+  usable = np.flatnonzero(bounds[:, 0] <= bounds[:, 1])
+  assert usable.size
+  for moves in bounds[usable].T:
+    found = world.sample_prefixes(states[usable], moves, np.arange(usable.size))
+    ok = found.ok
+    assert ok.mean() > 0.8
+    assert (found.lengths[ok] == moves[ok] + world.prompt_len).all()
+    assert (found.lengths[ok] < world.max_len).all()
+    steps, after = world.walk(
+      world.init(len(moves)), found.tokens, found.lengths
+    )
+    assert (steps[ok] == found.lengths[ok]).all()
+    np.testing.assert_array_equal(
+      every_world.canonical(world, after[ok]),
+      every_world.canonical(world, states[usable][ok]),
+    )
+
+
+@every_world.having(core.Prefixed)
+def test_prefixes_depend_on_their_own_seed(world):
+  states = world.sample_states(every_world.STATES, 7)
+  bounds = world.prefix_moves(states)
+  keep = bounds[:, 0] <= bounds[:, 1]
+  states, moves = states[keep], bounds[keep, 1]
+  seeds = np.arange(len(states)) + 50
+  found = world.sample_prefixes(states, moves, seeds)
+  for t in (0, len(states) - 1):
+    one = slice(t, t + 1)
+    alone = world.sample_prefixes(states[one], moves[one], seeds[one])
+    assert alone.ok[0] == found.ok[t]
+    length = alone.lengths[0]
+    np.testing.assert_array_equal(
+      alone.tokens[0, :length], found.tokens[t, :length]
+    )
+
+
+@every_world.having(core.Prefixed)
+def test_there_is_no_prefix_to_the_dead_state(world):
+  states = every_world.states_of(world)
+  dead = states[-1:]
+  least, most = world.prefix_moves(dead)[0]
+  assert most < least
+  found = world.sample_prefixes(dead, np.array([3]), np.array([0]))
+  assert not found.ok.any()
+
+
+@every_world.having(core.Written)
+def test_states_are_read_as_they_are_written(world):
+  states = every_world.states_of(world)
+  for state in states:
+    text = world.format(state)
+    read = world.parse(text)
+    assert world.format(read[0]) == text
+    np.testing.assert_array_equal(
+      every_world.canonical(world, read),
+      every_world.canonical(world, state[None]),
+    )
+  for bad in ('no such state', '', '9' * 30):
+    with pytest.raises(core.InputError) as error:
+      world.parse(bad)
+    assert '\n' not in str(error.value)
+
+
+@every_world.having(core.Enumerable)
+def test_boundary_of_any_states_is_minimal_and_prefix_free(world):
+  states = every_world.states_of(world)
+  rows = np.linspace(0, len(states) - 1, 12).astype(int)
+  pairs = states[rows], states[rows[::-1]], 2
+  found = world.boundary(*pairs).listed()
+  assert found == core.products(world, *pairs).listed()
+  for suffixes in found:
+    known = set(suffixes)
+    assert len(known) == len(suffixes)
+    assert not any(s[:k] in known for s in suffixes for k in range(1, len(s)))
+
+
+@every_world.having(core.Enumerable)
+def test_a_state_has_no_boundary_with_itself(world):
+  states = every_world.states_of(world)
+  assert not world.boundary(states, states, 3).sizes.any()
+  assert world.count(states[1], states[1], 3)[0] == [0, 0, 0]
+
+
+@every_world.having(core.Enumerable)
+def test_count_from_any_state_follows_its_successors(world):
+  states = every_world.states_of(world)
+  for state in states[:: max(len(states) // 12, 1)]:
+    tokens = np.flatnonzero(world.legal(state[None])[0]).astype(np.int32)
+    after = world.advance(np.repeat(state[None], len(tokens), 0), tokens)
+    below = [exact.count(world, one, 3) for one in after]
+    wanted = [
+      len(tokens),
+      *(sum(column) for column in zip(*below, strict=True)),
+    ]
+    assert exact.count(world, state, 4) == (wanted + [0] * 3)[:4]
+
+
+@every_world.having(core.Completing)
+def test_completable_tokens_are_legal(world):
+  states = every_world.states_of(world)
+  for budget in (1, 4, world.max_len):
+    mask = core.completable(
+      world, states, np.full(len(states), budget, np.int32)
+    )
+    assert not (mask & ~world.legal(states)).any()
+  assert mask[0].any()
+
+
+@every_world.having(core.Completing)
+def test_a_completable_token_leads_to_one_or_to_the_end(world):
+  ended = np.zeros(every_world.STATES, bool)
+  states = world.sample_states(every_world.STATES, 17)
+  budget = np.full(every_world.STATES, 30, np.int32)
+  for _ in range(30):
+    mask = core.completable(world, states, budget)
+    assert (mask.any(-1) | ended | (budget == 30)).all()
+    token = table.drawn(mask, np.full(len(states), 0.5))
+    go = token != core.DEAD
+    states[go] = world.advance(states[go], token[go])
+    ended |= token == world.end
+    budget -= 1
+  started = core.completable(
+    world, world.sample_states(every_world.STATES, 17), budget + 30
+  )
+  assert (ended == started.any(-1)).all()
+
+
+@every_world.having(table.Tabled)
+def test_the_automaton_is_the_world(world):
+  states = world.sample_states(every_world.STATES, 29)
+  machine = world.automaton(states)
+  assert machine.delta.dtype == np.int32
+  assert (np.diff(machine.tokens) > 0).all()
+  legal = world.legal(states)
+  np.testing.assert_array_equal(
+    machine.delta[machine.rows] >= 0, legal[:, machine.tokens]
+  )
+  if world.end != core.DEAD and machine.end == world.end:
+    np.testing.assert_array_equal(
+      machine.rows == machine.goals, legal[:, world.end]
+    )
+
+
+@every_world.having(core.Tagged)
+def test_tags_have_a_row_for_each_state(world):
+  states = every_world.states_of(world)
+  for column in world.tags(states).values():
+    assert len(column) == len(states)
+
+
+@every_world.having(core.Costed)
+def test_no_way_is_cheaper_than_the_least_cost(world):
+  found = world.costs(world.sample(5, 1))
+  assert found.cost.shape == found.least.shape
+  assert found.cost.shape[1] == 5
+  assert (found.cost >= found.least * (1 - core.OPTIMAL_TOLERANCE)).all()
+
+
+@every_world.having(core.Completing)
+def test_what_remains_is_known_of_exactly_the_legal_tokens(world):
+  states = every_world.states_of(world)
+  tokens, needed = world.remaining(states)
+  assert (tokens.dtype, needed.dtype) == (np.int32, np.int64)
+  legal = np.zeros((len(states), len(world.vocab) + 1), bool)
+  np.put_along_axis(legal, tokens, True, -1)  # DEAD is the last column.
+  np.testing.assert_array_equal(legal[:, :-1], world.legal(states))
+  assert (needed[tokens > 0] >= 1).all()
+  if world.end != core.DEAD:
+    assert (needed[tokens == world.end] == 1).all()
+
+
+@every_world.having(core.MoveTagged)
+def test_kinds_of_moves_are_masks_of_tokens(world):
+  found = world.sample(5, 1)
+  for mask in world.tags(found).values():
+    assert (mask.shape, mask.dtype) == (found.tokens.shape, bool)
+    assert not mask[found.tokens == core.PAD].any()
+
+
+@every_world.having(core.Quiz)
+def test_a_question_has_one_legal_choice(world):
+  asked = world.questions(9, 1)
+  steps, states = world.walk(world.init(9), asked.tokens, asked.lengths)
+  np.testing.assert_array_equal(steps, asked.lengths)
+  choices, answers = asked.side['choices'], asked.side['answer']
+  legal = np.take_along_axis(world.legal(states), choices, axis=1)
+  np.testing.assert_array_equal(legal, choices == answers[:, None])
+  assert (legal.sum(1) == 1).all()
+
+
+@every_world.having(core.Sourced)
+def test_facts_are_named_counts(world):
+  assert all(isinstance(count, int) for count in world.facts().values())

@@ -1,0 +1,292 @@
+"""What a world can do beyond `World`: one small class for each ability.
+
+A world inherits those that it has. Metrics and models declare which ones they
+need, and callers ask `isinstance(world, core.Labelled)`; no method returns an
+empty result to say that a world lacks the ability.
+
+  Prefixed    draws states, and prefixes that reach them
+  Enumerable  lists and counts the suffixes that tell two states apart
+  Finite      is a finite automaton (Enumerable too)
+  Labelled    writes a state as K class labels
+  Naive       reads labels off the tokens without the rules (Labelled too)
+  Written     writes a state as text and as a picture, and reads the text
+  Costed      knows what a sequence costs, and the least cost of its task
+  Quiz        has questions with one right answer
+  Completing  knows how far each token is from the end of the sequence
+  Tagged      names columns that results are broken down by
+  MoveTagged  names kinds of moves that are scored apart (Tagged too)
+  Sourced     counts what its files or its generator gave
+  TracedWorld has rules that JAX can trace; see wm.core.traced
+"""
+
+from __future__ import annotations
+
+import abc
+import html
+import types
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from wm.core import boundary as boundaries
+from wm.core.basics import DEAD
+from wm.core.boundary import Boundary
+from wm.core.sequences import Prefixes, Sequences
+from wm.core.world import World
+
+
+class Prefixed(World):
+  """Draws states for a metric's trials, and prefixes that reach them."""
+
+  @abc.abstractmethod
+  def sample_states(self, num: int, seed: int) -> np.ndarray:
+    """[num, W] states, independent and identically distributed."""
+
+  @abc.abstractmethod
+  def prefix_moves(self, states: np.ndarray) -> np.ndarray:
+    """[T, 2] int32: least and most moves of a prefix that reaches the state.
+
+    A row with most < least has no prefix.
+    """
+
+  @abc.abstractmethod
+  def sample_prefixes(
+    self, states: np.ndarray, moves: np.ndarray, seeds: np.ndarray
+  ) -> Prefixes:
+    """One random prefix of moves[t] moves that ends in states[t], each t."""
+
+
+class Enumerable(World):
+  """Lists and counts suffixes exactly; by default by product construction.
+
+  The boundary of two states holds the minimal suffixes legal from the first
+  and not from the second (Vafa et al. 2024, Def. 2.4), their interior the
+  suffixes legal from both (Def. 2.3).
+  """
+
+  # Longest suffix that metrics list by default; less where more are too many.
+  boundary_depth: ClassVar[int] = 5
+
+  def boundary(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> Boundary:
+    """Boundaries of the pairs of states [T, W], suffixes to `depth` tokens."""
+    return boundaries.products(self, first, second, depth)
+
+  def count(
+    self, first: np.ndarray, second: np.ndarray, depth: int
+  ) -> tuple[list[int], list[int]]:
+    """Sizes of boundary and interior of one pair of states [W], exact.
+
+    Each by length of suffix, 1..depth, not cumulated. The interior of a state
+    with itself is all that is legal from there.
+    """
+    return boundaries.pair_sizes(self, first, second, depth)
+
+
+class Finite(Enumerable):
+  """Is a finite automaton."""
+
+  @abc.abstractmethod
+  def boundary(
+    self,
+    first: np.ndarray,
+    second: np.ndarray,
+    depth: int,
+    published: bool = False,
+  ) -> Boundary:
+    """As of Enumerable, or what the `published` program lists instead.
+
+    That enumeration (Vafa et al. 2024) knows no end token, drops continuations
+    that die before `depth`, and leaves a state at the first label, in an order
+    of its own, that leads nowhere.
+    """
+
+
+class Heads(NamedTuple):
+  """What the K labels of a state are.
+
+  Attributes:
+    sizes: number of classes of each label.
+    groups: named runs of labels that results are told apart by.
+    probe: the labels that a linear probe reads out; None is the whole state,
+      as one class.
+    turn: the label of whose turn it is, 0, 1, or 2 for nobody, where a probe
+      reads the pieces 1 and 2 as mine and theirs; None where it does not.
+  """
+
+  sizes: tuple[int, ...]
+  groups: Mapping[str, slice] = types.MappingProxyType({})
+  probe: slice | None = None
+  turn: int | None = None
+
+  @property
+  def dtype(self) -> np.dtype:
+    """Smallest unsigned integer type that holds every label."""
+    return np.min_scalar_type(max(self.sizes, default=1) - 1)
+
+
+class Labelled(World):
+  """Writes a state as K class labels, for models trained to name the state.
+
+  Together the labels tell states apart (Walker and Lyons 2026, section 2).
+  """
+
+  @property
+  @abc.abstractmethod
+  def heads(self) -> Heads:
+    """What the K labels are."""
+
+  @abc.abstractmethod
+  def labels(self, states: np.ndarray) -> np.ndarray:
+    """[B, K] labels of states, of type `heads.dtype`; 0 in a dead state."""
+
+  def sequence_labels(
+    self, tokens: np.ndarray, lengths: np.ndarray
+  ) -> np.ndarray:
+    """[N, L, K] labels after each token of sequences [N, L].
+
+    0 past a sequence's length [N] and from its first illegal token on.
+    """
+    heads = self.heads
+    labels = np.zeros((*tokens.shape, len(heads.sizes)), heads.dtype)
+    rows, states = np.arange(len(tokens)), self.init(len(tokens))
+    for k in range(tokens.shape[1]):
+      going = k < np.asarray(lengths)[rows]
+      rows, states = rows[going], states[going]
+      states = self.advance(states, tokens[rows, k])
+      alive = self.state_id(states) != DEAD
+      rows, states = rows[alive], states[alive]
+      if not rows.size:
+        break
+      labels[rows, k] = self.labels(states)
+    return labels
+
+
+class Naive(Labelled):
+  """Reads labels off the tokens without the rules: a baseline."""
+
+  @abc.abstractmethod
+  def sequence_labels(
+    self, tokens: np.ndarray, lengths: np.ndarray, naive: bool = False
+  ) -> np.ndarray:
+    """As of Labelled; `naive` takes every token at its word."""
+
+
+class Written(World):
+  """Writes a state as text and as a picture, and reads the text."""
+
+  @abc.abstractmethod
+  def parse(self, text: str) -> np.ndarray:
+    """[1, W] state from its written form; raises InputError."""
+
+  @abc.abstractmethod
+  def format(self, state: np.ndarray) -> str:
+    """Written form of one state [W]."""
+
+  def render(self, state: np.ndarray) -> str:
+    """SVG picture of one state [W]; default: its written form."""
+    text = html.escape(self.format(state))
+    return (
+      '<svg xmlns="http://www.w3.org/2000/svg" width="360" height="48">'
+      f'<text x="8" y="30" font-family="monospace" font-size="14">{text}'
+      '</text></svg>'
+    )
+
+
+class Costs(NamedTuple):
+  """Costs of N sequences by C ways of weighing; the first is the true one.
+
+  Attributes:
+    cost: [C, N] float64 (maps: metres); NaN where the sequence is no way.
+    least: [C, N] float64, least cost of the same task; NaN where there is none.
+  """
+
+  cost: np.ndarray
+  least: np.ndarray
+
+
+class Costed(World):
+  """Knows what a sequence costs, and the least cost of its task."""
+
+  @abc.abstractmethod
+  def costs(self, sequences: Sequences) -> Costs:
+    """Costs of sequences, complete ones or not."""
+
+
+class Quiz(World):
+  """Has questions with one right answer."""
+
+  @abc.abstractmethod
+  def questions(self, num: int, seed: int) -> Sequences:
+    """Sequences after which one of some tokens is legal.
+
+    side: 'choices' [N, C] int32 tokens and 'answer' [N], the legal one.
+    """
+
+
+class Completing(World):
+  """Knows how far each token is from the end of the sequence."""
+
+  @abc.abstractmethod
+  def remaining(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Legal tokens, and how many more a sequence needs with each of them.
+
+    Returns:
+      tokens: [B, K] int32 legal in states [B, W], ascending; DEAD is none.
+      needed: [B, K] int64 tokens to the end of the shortest sequence that goes
+        on with this one, which counts; far above `max_len` where none ends.
+    """
+
+
+class Tagged(World):
+  """Names columns that results are broken down by."""
+
+  @abc.abstractmethod
+  def tags(self, states: np.ndarray) -> dict[str, np.ndarray]:
+    """Named columns [B] of states [B, W]."""
+
+
+class MoveTagged(Tagged):
+  """Tags moves too, which are scored apart."""
+
+  @abc.abstractmethod
+  def tags(self, of: np.ndarray | Sequences) -> dict[str, np.ndarray]:
+    """As of Tagged; of sequences masks [N, L] bool of moves of each kind."""
+
+
+class Sourced(World):
+  """Counts what its files or its generator gave."""
+
+  @abc.abstractmethod
+  def facts(self) -> dict[str, int]:
+    """Sizes, and what was dropped or resolved, by cause."""
+
+
+def completable(
+  world: World, states: np.ndarray, budget: np.ndarray
+) -> np.ndarray:
+  """[B, V] bool: legal tokens after which a sequence can still complete.
+
+  budget: [B] tokens left, this one included. Every legal token where the world
+  is not `Completing`.
+  """
+  legal = world.legal(states)
+  if not isinstance(world, Completing):
+    return legal
+  tokens, needed = world.remaining(states)
+  fits = (tokens != DEAD) & (needed <= np.asarray(budget)[:, None])
+  rows, place = np.nonzero(fits)
+  kept = np.zeros_like(legal)
+  kept[rows, tokens[rows, place]] = True
+  return kept
+
+
+def written(world: World, states: np.ndarray) -> np.ndarray:
+  """[B] str of states [B, W]; their words where the world is not `Written`."""
+  if isinstance(world, Written):
+    found = [world.format(state) for state in states]
+  else:
+    found = [','.join(map(str, state.tolist())) for state in states]
+  return np.array(found, dtype=str)
