@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
+from wm.models.serving import oracles
 
 
 def accepted_steps(
@@ -33,3 +34,16 @@ def accepted_steps(
       break
     session.advance(np.where(alive, tokens, core.DEAD))
   return steps
+
+
+def world_log_probs(world: core.World, states: np.ndarray) -> np.ndarray:
+  """[B, V] float32: what an oracle says of all tokens."""
+  return oracles.likely(world, states).dense(len(world.vocab))
+
+
+def dense(
+  predictor: oracles.WorldPredictor, states: np.ndarray, history: np.ndarray
+) -> np.ndarray:
+  """[B, V] float32 log-probabilities in states [B, W] after histories [B]."""
+  found = predictor.support(states, history)
+  return found.dense(predictor.vocab_size)

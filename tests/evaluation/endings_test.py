@@ -5,11 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
+from tests import plain
 from wm import core
 from wm.core import accept as rules
 from wm.core import registry
 from wm.evaluation import context, engine, search, statistics
-from wm.models.serving import oracles, world_states
+from wm.models.serving import oracles, state_session
 
 # Sixteen squares: games end after twelve moves, and often before.
 WORLD = registry.make('world', 'othello(size=4)')
@@ -17,18 +18,20 @@ ORACLE = oracles.Oracle(WORLD)
 ACCEPT = rules.epsilon(0.01)
 
 
-class Babbler(world_states.WorldStatePredictor):
+class Babbler(oracles.WorldPredictor):
   """Perfect while a game goes on; then anything, by how it got there."""
 
-  def table(self, states: np.ndarray, history: np.ndarray) -> np.ndarray:
-    log_probs = oracles.world_log_probs(self.world, states)
+  recalls = True
+
+  def support(self, states, history):
+    log_probs = plain.world_log_probs(self.world, states)
     mute = ~np.isfinite(log_probs).any(-1)
     share = core.uniforms(history[:, None], np.arange(self.vocab_size)) < 0.4
     share[:, 0] = False
     mass = share / np.maximum(share.sum(-1, keepdims=True), 1)
     with np.errstate(divide='ignore'):
       log_probs[mute] = np.log(mass[mute])
-    return log_probs
+    return state_session.whole(log_probs)
 
 
 BABBLER = Babbler(WORLD)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests import tiny
+from tests import plain, tiny
 from tests.metrics import table
 from wm import core
 from wm.core import registry
@@ -106,7 +106,7 @@ def test_random_variants(variant):
     trial=np.arange(200),
     length=np.ones(200, np.int32),
     states=np.zeros((200, 1), np.int32),
-    log_probs=predictor.table(np.zeros((200, 1), np.int32), None),
+    log_probs=plain.dense(predictor, np.zeros((200, 1), np.int32), None),
   )
   policy = metric._policy(world, 0, 200, 12, np.zeros(200, np.int64))
   share = (policy(step) == Y).mean()

@@ -8,7 +8,7 @@ import numpy as np
 
 from tests import tiny
 from wm import core
-from wm.models.serving import world_states
+from wm.models.serving import oracles, state_session
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,20 +27,20 @@ class Given(tiny.World):
     )
 
 
-class Table(world_states.WorldStatePredictor):
+class Table(oracles.WorldPredictor):
   """Probabilities by node: {node: {token: probability}}."""
 
   def __init__(self, world: core.World, probs: dict[int, dict[int, float]]):
     super().__init__(world)
     self.probs = probs
 
-  def table(self, states: np.ndarray, history: np.ndarray) -> np.ndarray:
+  def support(self, states, history):
     out = np.zeros((len(states), self.vocab_size))
     for row, node in enumerate(states[:, 0].tolist()):
       for token, mass in self.probs.get(node, {}).items():
         out[row, token] = mass
     with np.errstate(divide='ignore'):
-      return np.log(out).astype(np.float32)
+      return state_session.whole(np.log(out).astype(np.float32))
 
 
 def mean(scores: core.Scores) -> float:

@@ -6,7 +6,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from tests import tiny
+from tests import plain, tiny
 from wm import core
 from wm.core import accept, registry
 from wm.models.serving import oracles, stateless
@@ -128,12 +128,12 @@ def test_oracle_supports_exactly_what_is_legal():
 def test_oracle_prefers_the_soonest_completion():
   world = tiny.World()
   best = {
-    node: int(oracles.world_log_probs(world, np.array([[node]])).argmax())
+    node: int(plain.world_log_probs(world, np.array([[node]])).argmax())
     for node in range(4)
   }
   assert best == {0: tiny.X, 1: tiny.X, 2: tiny.Y, 3: tiny.END}
   states = np.array([[0], [2], [3], [-1]], np.int32)
-  found = np.exp(oracles.world_log_probs(world, states))
+  found = np.exp(plain.world_log_probs(world, states))
   best = (found == found.max(-1, keepdims=True)) & (found > 0)
   assert [np.flatnonzero(row).tolist() for row in best] == [
     [tiny.X, tiny.Y],
@@ -162,7 +162,7 @@ def test_illegal_mass_is_on_one_token_fixed_by_the_state():
   world = tiny.World()
   predictor = _make('noisy_oracle(illegal=0.3, wrong=0.0)', world, seed=4)
   states = np.array([[0], [1], [2], [3]] * 2, np.int32)
-  mass = np.exp(predictor.table(states, np.arange(8).astype(np.uint64)))
+  mass = np.exp(plain.dense(predictor, states, np.arange(8).astype(np.uint64)))
   legal = world.legal(states)
   np.testing.assert_allclose((mass * ~legal).sum(-1), 0.3, rtol=1e-5)
   assert ((mass > 0) & ~legal).sum(-1).tolist() == [1] * 8
@@ -176,7 +176,7 @@ def test_wrong_share_is_what_was_asked():
   history = core.hash64(np.arange(20_000))
   predictor = _make("noisy_oracle(wrong=0.4, by='prefix')", world)
   odd = (
-    (predictor.table(states, history) > -np.inf) != world.legal(states)
+    (plain.dense(predictor, states, history) > -np.inf) != world.legal(states)
   ).any(-1)
   # Of the states taken instead, those like node 0 (0 and 2) do not show.
   pool = world.sample_states(oracles.NoisyOracle.STATES, 0)[:, 0]

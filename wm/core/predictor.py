@@ -3,7 +3,6 @@
 TokenReader
   Predictor             next-token probabilities, sessions
     AnswersOnly           from nothing but yes and no
-    TablePredictor        a function of the world's state
   HiddenStates          activations
     Reinitializable       the same network with random weights
   NamesStates           the world's state after each token
@@ -20,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wm.core.basics import CAPPED, DEAD, ENDED, PAD, STUCK, uniforms
-from wm.core.world import World
 
 Tokens = tuple[int, ...]  # Ids of one sequence.
 YES, NO, NO_ANSWER = 1, 0, -1  # Of predictors that only answer.
@@ -174,27 +172,6 @@ class AnswersOnly(Predictor):
     """[N] int8: is each suffix valid after its prefix? YES, NO, NO_ANSWER.
 
     prefixes, suffixes: N tuples of token ids each.
-    """
-
-
-class TablePredictor(Predictor):
-  """A predictor whose log-probabilities are a function of the world's state.
-
-  Attributes:
-    world: whose states these are.
-    recalls: the function is of the prefix's hash too, for predictors that
-      tell apart prefixes that reach one state.
-  """
-
-  world: World
-  recalls: bool
-
-  @abc.abstractmethod
-  def table(self, states: np.ndarray, history: np.ndarray) -> np.ndarray:
-    """[B, V] float32 log-probabilities, in nats, of the next token.
-
-    states: [B, W] int32. history: [B] uint64, `core.hash64` folded over the
-    prefix's tokens from 0; any value where `recalls` is False.
     """
 
 

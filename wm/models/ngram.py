@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import zipfile
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from wm import core
 from wm.data import store as stores
-from wm.models.serving import tables
+from wm.models.serving import state_session, tables
 from wm.runtime import files
 
 Path = pathlib.Path
@@ -255,12 +255,6 @@ class Ngram(core.Fitted, tables.Tabulated):
     known, place = np.unique(steps, return_inverse=True)
     return self.given(known)[place.reshape(steps.shape)]
 
-  def session(
-    self, prefixes: np.ndarray, lengths: np.ndarray, num: int
-  ) -> core.Session:
-    """See core.Predictor; one integer a continuation is all that is kept."""
-    return NgramSession(self, prefixes, lengths, num)
-
   def enter(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """See Tabulated: the context is the state."""
     return self.contexts(prefixes, lengths)[:, None]
@@ -269,68 +263,9 @@ class Ngram(core.Fitted, tables.Tabulated):
     """See Tabulated."""
     return self.push(states, tokens[:, None])
 
-  def options(self, states: np.ndarray) -> tables.Support:
+  def known(
+    self, states: np.ndarray
+  ) -> tuple[state_session.Support, np.ndarray]:
     """See Tabulated."""
-    log_probs = self.given(states[:, 0])
-    tokens = np.arange(self.vocab_size, dtype=np.int32)
-    return tables.Support(np.broadcast_to(tokens, log_probs.shape), log_probs)
-
-
-class NgramSession(core.Session):
-  """Contexts [B, M]; what is equal among them is computed once."""
-
-  def __init__(
-    self, model: Ngram, prefixes: np.ndarray, lengths: np.ndarray, num: int
-  ) -> None:
-    self._model = model
-    self._contexts = np.zeros((len(lengths), num), np.int64)
-    self.restart(np.arange(len(lengths)), prefixes, lengths)
-
-  def _known(self) -> tuple[np.ndarray, np.ndarray]:
-    """Log-probabilities [U, V] of distinct contexts, and which is whose."""
-    known, place = np.unique(self._contexts, return_inverse=True)
-    return self._model.given(known), place.reshape(self._contexts.shape)
-
-  def log_probs(self) -> np.ndarray:
-    """See core.Session."""
-    log_probs, place = self._known()
-    return log_probs[place]
-
-  def advance(
-    self, tokens: np.ndarray, parents: np.ndarray | None = None
-  ) -> None:
-    """See core.Session."""
-    if parents is not None:
-      self._contexts = np.take_along_axis(self._contexts, parents, 1)
-    after = self._model.push(self._contexts, np.maximum(tokens, 0))
-    self._contexts = np.where(tokens == core.DEAD, self._contexts, after)
-
-  def restart(
-    self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
-  ) -> None:
-    """See core.Session."""
-    contexts = self._model.contexts(prefixes, np.asarray(lengths))
-    self._contexts[rows] = contexts[:, None]
-
-  def draw(self, accept: Any, uniform: np.ndarray) -> np.ndarray:
-    """See core.Session."""
-    log_probs, place = self._known()
-    # Tokens that no context accepts change no rule's mask, nor its draws.
-    tokens = np.flatnonzero(np.asarray(accept.mask(log_probs)).any(0))
-    out = np.full(place.size, core.DEAD, np.int32)
-    if tokens.size:
-      narrow, flat, chance = (
-        log_probs[:, tokens],
-        place.ravel(),
-        uniform.ravel(),
-      )
-      for rows in core.chunks(len(flat), len(tokens), 1 << 22):
-        drawn = accept.draw(narrow[flat[rows]], chance[rows])
-        out[rows] = np.where(drawn == core.DEAD, core.DEAD, tokens[drawn])
-    return out.reshape(place.shape)
-
-  def accepted(self, accept: Any, tokens: np.ndarray) -> np.ndarray:
-    """See core.Session."""
-    log_probs, place = self._known()
-    mask = np.asarray(accept.mask(log_probs))
-    return mask[place, np.maximum(tokens, 0)] & (tokens != core.DEAD)
+    contexts, place = np.unique(states[:, 0], return_inverse=True)
+    return state_session.whole(self.given(contexts)), place

@@ -5,13 +5,15 @@ The oracles keep world states and never recompute a prefix.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from wm import core
-from wm.models.serving.tables import Support, Tabulated
-from wm.models.serving.world_states import SparsePredictor
+from wm.models.serving.state_session import Support, whole
+from wm.models.serving.tables import Tabulated
 
 TILT = 1e-3
 
@@ -54,18 +56,84 @@ def _listed(legal: np.ndarray) -> np.ndarray:
   return found
 
 
-def world_log_probs(world: core.World, states: np.ndarray) -> np.ndarray:
-  """[B, V] float32: `likely`, all tokens."""
-  return likely(world, states).dense(len(world.vocab))
+class WorldPredictor(Tabulated):
+  """Follows the world's state and, where it `recalls`, a hash of the prefix.
 
-
-class Oracle(SparsePredictor, core.StateLosses):
-  """The world itself: `likely`, and nothing when it is over."""
+  Its states are the world's W words, and then the hash in two.
+  """
 
   recalls = False
 
+  def __init__(self, world: core.World) -> None:
+    """world: whose vocabulary and states these are."""
+    self.world = world
+    self.vocab_size, self.end = len(world.vocab), world.end
+    self.max_len = world.max_len
+
+  @abc.abstractmethod
   def support(self, states: np.ndarray, history: np.ndarray) -> Support:
-    """See SparsePredictor."""
+    """What is possible in states [R, W] of the world, after histories [R].
+
+    history: `core.hash64` folded over the tokens, uint64; 0 where it does not
+    recall.
+    """
+
+  def enter(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """See Tabulated; a dead state where a token is illegal."""
+    world, history = self.world, np.zeros(len(lengths), np.uint64)
+    steps, states = world.walk(world.init(len(lengths)), prefixes, lengths)
+    wrong = np.flatnonzero(steps < lengths)
+    refused = prefixes[wrong, steps[wrong]]
+    states[wrong] = world.advance(states[wrong], refused)
+    if not self.recalls:
+      return states
+    for t in range(int(lengths.max(initial=0))):
+      on = np.flatnonzero(t < lengths)
+      history[on] = core.hash64(history[on], prefixes[on, t])
+    return _with(states, history)
+
+  def follow(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """See Tabulated."""
+    if not self.recalls:
+      return self.world.advance(states, tokens)
+    states, history = _apart(states)
+    after = self.world.advance(states, tokens)
+    return _with(after, core.hash64(history, tokens))
+
+  def known(self, states: np.ndarray) -> tuple[Support, np.ndarray]:
+    """See Tabulated."""
+    history = np.zeros(len(states), np.uint64)
+    if self.recalls:
+      states, history = _apart(states)
+    return self.support(states, history), np.arange(len(states))
+
+  def machine(
+    self, prefixes: np.ndarray, lengths: np.ndarray, **given: Any
+  ) -> tuple[core.Machine, int]:
+    """See core.TracedPredictor."""
+    if self.recalls:
+      raise core.Untraceable(
+        'this predictor tells prefixes of one state apart: no table holds them'
+      )
+    return super().machine(prefixes, lengths, **given)
+
+
+def _with(states: np.ndarray, history: np.ndarray) -> np.ndarray:
+  """[R, W + 2] states [R, W] with hashes [R] behind them."""
+  return np.concatenate([states, history[:, None].view(np.int32)], axis=1)
+
+
+def _apart(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """States and hashes, see `_with`."""
+  history = np.ascontiguousarray(states[:, -2:]).view(np.uint64)
+  return states[:, :-2], history[:, 0]
+
+
+class Oracle(WorldPredictor, core.StateLosses):
+  """The world itself: `likely`, and nothing when it is over."""
+
+  def support(self, states: np.ndarray, history: np.ndarray) -> Support:
+    """See WorldPredictor."""
     del history
     return likely(self.world, states)
 
@@ -80,7 +148,7 @@ class Oracle(SparsePredictor, core.StateLosses):
     return self.states(tokens, lengths), np.zeros(tokens.shape, np.float32)
 
 
-class NoisyOracle(SparsePredictor):
+class NoisyOracle(WorldPredictor):
   """The world with faults of known size, fixed by seed and state or prefix.
 
   A share `wrong` of all states (or prefixes) is taken for another state: the
@@ -123,7 +191,7 @@ class NoisyOracle(SparsePredictor):
     self._others = likely(world, world.sample_states(self.STATES, seed))
 
   def support(self, states: np.ndarray, history: np.ndarray) -> Support:
-    """See SparsePredictor."""
+    """See WorldPredictor."""
     found = likely(self.world, states)
     alive = (found.tokens != core.DEAD).any(-1)
     key = self.world.state_id(states) if self.by == 'state' else history
@@ -181,12 +249,6 @@ class Uniform(Tabulated):
     """See core.Predictor; a read-only view."""
     return np.broadcast_to(self.row, (*tokens.shape, self.vocab_size))
 
-  def session(
-    self, prefixes: np.ndarray, lengths: np.ndarray, num: int
-  ) -> core.Session:
-    """See core.Predictor."""
-    return _UniformSession(self.row, (len(lengths), num))
-
   def enter(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """See Tabulated: there is but one state."""
     del lengths
@@ -197,29 +259,9 @@ class Uniform(Tabulated):
     del tokens
     return states
 
-  def options(self, states: np.ndarray) -> Support:
+  def known(self, states: np.ndarray) -> tuple[Support, np.ndarray]:
     """See Tabulated."""
-    shape = len(states), self.vocab_size
-    tokens = np.arange(self.vocab_size, dtype=np.int32)
-    return Support(*(np.broadcast_to(x, shape) for x in (tokens, self.row)))
-
-
-class _UniformSession(core.Session):
-  def __init__(self, row: np.ndarray, shape: tuple[int, int]) -> None:
-    self._log_probs = np.broadcast_to(row, (*shape, len(row)))
-
-  def log_probs(self) -> np.ndarray:
-    return self._log_probs
-
-  def advance(
-    self, tokens: np.ndarray, parents: np.ndarray | None = None
-  ) -> None:
-    pass
-
-  def restart(
-    self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
-  ) -> None:
-    pass
+    return whole(self.row[None]), np.zeros(len(states), np.int64)
 
 
 class Reader(Uniform, core.NamesStates):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wm import core
+from wm.models.serving.state_session import StateSession, Support
 
 if TYPE_CHECKING:
   import jax
@@ -28,29 +29,6 @@ ROWS = 1 << 16
 SLOTS = 64
 
 
-class Support(NamedTuple):
-  """The tokens that have a probability after each of B prefixes.
-
-  Attributes:
-    tokens: [B, K] int32, ascending; DEAD is none, anywhere.
-    log_probs: [B, K] float32 nats, -inf where there is none.
-  """
-
-  tokens: np.ndarray
-  log_probs: np.ndarray
-
-  def dense(self, vocab_size: int) -> np.ndarray:
-    """[B, V] float32 log-probabilities."""
-    out = np.full((len(self.tokens), vocab_size), -np.inf, np.float32)
-    row, place = np.nonzero(self.tokens != core.DEAD)
-    out[row, self.tokens[row, place]] = self.log_probs[row, place]
-    return out
-
-  def take(self, rows: np.ndarray) -> Support:
-    """The given rows."""
-    return Support(self.tokens[rows], self.log_probs[rows])
-
-
 class Tabulated(core.TracedPredictor):
   """A predictor that remembers one of few states of a prefix.
 
@@ -61,19 +39,39 @@ class Tabulated(core.TracedPredictor):
 
   @abc.abstractmethod
   def enter(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """[R, W] states after prefixes [R, L] of lengths [R].
-
-    Raises:
-      Untraceable: prefixes are told apart by more than a state.
-    """
+    """[R, W] states after prefixes [R, L] of lengths [R]."""
 
   @abc.abstractmethod
   def follow(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """[R, W] states after one token [R] each."""
 
   @abc.abstractmethod
+  def known(self, states: np.ndarray) -> tuple[Support, np.ndarray]:
+    """What may come next in U of the states [R, W], and [R] which is whose.
+
+    U is less than R where states that predict the same are looked up once.
+    """
+
   def options(self, states: np.ndarray) -> Support:
     """What may come next in states [R, W]."""
+    support, place = self.known(states)
+    return support.take(place)
+
+  def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """See core.Predictor."""
+    out = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
+    states = self.enter(tokens, np.zeros(len(tokens), np.int32))
+    for t in range(tokens.shape[1]):
+      rows = np.flatnonzero(t < np.asarray(lengths))
+      states[rows] = self.follow(states[rows], tokens[rows, t])
+      out[rows, t] = self.options(states[rows]).dense(self.vocab_size)
+    return out
+
+  def session(
+    self, prefixes: np.ndarray, lengths: np.ndarray, num: int
+  ) -> StateSession:
+    """See core.Predictor; prefixes may be empty."""
+    return StateSession(self, prefixes, lengths, num)
 
   @property
   def devices(self) -> tuple[jax.Device, ...]:

@@ -1,0 +1,135 @@
+"""Sessions of predictors that remember a state of a prefix, not the prefix."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from wm import core
+
+# Most float32 numbers drawn from at once (16 MB).
+BUDGET = 1 << 22
+
+
+class Support(NamedTuple):
+  """The tokens that have a probability after each of B prefixes.
+
+  Attributes:
+    tokens: [B, K] int32, ascending; DEAD is none, anywhere.
+    log_probs: [B, K] float32 nats, -inf where there is none.
+  """
+
+  tokens: np.ndarray
+  log_probs: np.ndarray
+
+  def dense(self, vocab_size: int) -> np.ndarray:
+    """[B, V] float32 log-probabilities."""
+    out = np.full((len(self.tokens), vocab_size), -np.inf, np.float32)
+    row, place = np.nonzero(self.tokens != core.DEAD)
+    out[row, self.tokens[row, place]] = self.log_probs[row, place]
+    return out
+
+  def take(self, rows: np.ndarray) -> Support:
+    """The given rows."""
+    return Support(self.tokens[rows], self.log_probs[rows])
+
+
+def whole(log_probs: np.ndarray) -> Support:
+  """The support of log-probabilities [B, V]: every token."""
+  tokens = np.arange(log_probs.shape[1], dtype=np.int32)
+  return Support(np.broadcast_to(tokens, log_probs.shape), log_probs)
+
+
+class Stateful(Protocol):
+  """What a session asks of its predictor; see `tables.Tabulated`."""
+
+  vocab_size: int
+
+  def enter(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[R, W] states after prefixes [R, L] of lengths [R]."""
+
+  def follow(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """[R, W] states after one token [R] each."""
+
+  def known(self, states: np.ndarray) -> tuple[Support, np.ndarray]:
+    """What may come next in U of the states [R, W], and [R] which is whose."""
+
+
+class StateSession(core.Session):
+  """States [B, M, W]; what is equal among them is looked up once."""
+
+  def __init__(
+    self,
+    predictor: Stateful,
+    prefixes: np.ndarray,
+    lengths: np.ndarray,
+    num: int,
+  ) -> None:
+    """See core.Predictor.session."""
+    self._predictor = predictor
+    states = predictor.enter(prefixes, np.asarray(lengths))
+    self._states = np.repeat(states[:, None], num, axis=1)
+    self._found: tuple[Support, np.ndarray] | None = None
+
+  def restart(
+    self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
+  ) -> None:
+    """See core.Session."""
+    states = self._predictor.enter(prefixes, np.asarray(lengths))
+    self._states[rows] = states[:, None]
+    self._found = None
+
+  def advance(
+    self, tokens: np.ndarray, parents: np.ndarray | None = None
+  ) -> None:
+    """See core.Session."""
+    tokens = np.asarray(tokens)
+    if parents is not None:
+      self._states = np.take_along_axis(self._states, parents[..., None], 1)
+    at = np.nonzero(tokens != core.DEAD)
+    if at[0].size:
+      self._states[at] = self._predictor.follow(self._states[at], tokens[at])
+    self._found = None
+
+  def _known(self) -> tuple[Support, np.ndarray]:
+    """Supports [U, K], and which of them is whose [B, M]."""
+    if self._found is None:
+      batch, num, words = self._states.shape
+      states = self._states.reshape(batch * num, words)
+      support, place = self._predictor.known(states)
+      self._found = support, place.reshape(batch, num)
+    return self._found
+
+  def log_probs(self) -> np.ndarray:
+    """See core.Session."""
+    support, place = self._known()
+    return support.dense(self._predictor.vocab_size)[place]
+
+  def draw(self, accept: Any, uniform: np.ndarray) -> np.ndarray:
+    """See core.Session."""
+    (tokens, log_probs), place = self._known()
+    if len(tokens) < place.size:
+      # Tokens that no state accepts change no rule's mask, nor its draws.
+      some = np.flatnonzero(np.asarray(accept.mask(log_probs)).any(0))
+      tokens, log_probs = tokens[:, some], log_probs[:, some]
+    out = np.full(place.size, core.DEAD, np.int32)
+    if tokens.size:
+      row, uniform = place.ravel(), np.asarray(uniform).ravel()
+      for part in core.chunks(len(row), tokens.shape[1], BUDGET):
+        drawn = accept.draw(log_probs[row[part]], uniform[part])
+        taken = tokens[row[part], np.maximum(drawn, 0)]
+        out[part] = np.where(drawn == core.DEAD, core.DEAD, taken)
+    return out.reshape(place.shape)
+
+  def accepted(self, accept: Any, tokens: np.ndarray) -> np.ndarray:
+    """See core.Session."""
+    (options, log_probs), place = self._known()
+    mask, tokens = np.asarray(accept.mask(log_probs)), np.asarray(tokens)
+    size = self._predictor.vocab_size
+    if options.shape[1] == size and (options == np.arange(size)).all():
+      found = mask[place, np.maximum(tokens, 0)]
+    else:
+      here = options[place] == tokens[..., None]
+      found = (here & mask[place]).any(-1)
+    return found & (tokens != core.DEAD)
