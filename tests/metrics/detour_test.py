@@ -13,6 +13,7 @@ from wm.models.serving import oracles
 from wm.worlds.maps import world as maps
 
 X, Y, END = tiny.X, tiny.Y, tiny.END
+KINDS = ('random', 'adversarial', 'second')
 ALWAYS = {'probabilities': (1.0,)}
 
 
@@ -25,7 +26,7 @@ def _noisy(world, by='prefix'):
 
 
 @pytest.mark.parametrize('world', table.WORLDS, ids=repr)
-@pytest.mark.parametrize('kind', detour.KINDS)
+@pytest.mark.parametrize('kind', KINDS)
 def test_oracle_always_completes(world, kind):
   found = _run(
     oracles.Oracle(world), world, kind=kind, probabilities=(0.0, 0.3, 1.0)
@@ -108,12 +109,12 @@ def test_random_variants(variant):
     states=np.zeros((200, 1), np.int32),
     log_probs=plain.dense(predictor, np.zeros((200, 1), np.int32), None),
   )
-  policy = metric._policy(world, 0, 200, 12, np.zeros(200, np.int64))
+  policy = detour._Detours(metric, world, 0, 200, 12, np.zeros(200, np.int64))
   share = (policy(step) == Y).mean()
   assert share == 1 if variant == 'published' else 0.4 < share < 0.6
 
 
-@pytest.mark.parametrize('kind', detour.KINDS)
+@pytest.mark.parametrize('kind', KINDS)
 def test_published_detours_keep_three_tokens_free(kind):
   """A head h hops away is an option at token i where h + 2 <= 97 - i."""
   world, goal = maps.World(rows=6, columns=6), 20
@@ -127,13 +128,13 @@ def test_published_detours_keep_three_tokens_free(kind):
   def taken(variant, length):
     """Hops from the heads of the detours that 300 trials make."""
     metric = detour.Metric(kind=kind, variant=variant, **ALWAYS)
-    _, reach = metric._limits(oracles.Oracle(world), world)
+    _, reach = detour._LIMITS[variant](0, oracles.Oracle(world), world)
     states = np.tile([fork, goal], (300, 1)).astype(np.int32)
     step = decoding.Step(
       np.arange(300), np.full(300, length), states, everywhere
     )
     made = np.zeros(300, np.int64)
-    chosen = metric._policy(world, 0, 300, reach, made)(step)
+    chosen = detour._Detours(metric, world, 0, 300, reach, made)(step)
     return set(hops[fork, chosen[made > 0] - maps.DIRECTION0].tolist())
 
   assert taken('published', 95 - near) == {near}
@@ -148,14 +149,13 @@ def test_published_detours_keep_three_tokens_free(kind):
 def test_published_detours_end_at_100_tokens():
   predictor = oracles.Oracle(maps.World(rows=3, columns=3))
   assert predictor.max_len > 100
-  limits = detour.Metric(variant='published')._limits
-  assert limits(predictor, predictor.world) == (100, 97)
-  given = detour.Metric(variant='published', max_len=90)._limits
-  assert given(predictor, predictor.world) == (90, 87)
-  usual = detour.Metric()._limits
-  assert usual(predictor, predictor.world) == (102, 102)
+  limits = detour._LIMITS['published']
+  assert limits(0, predictor, predictor.world) == (100, 97)
+  assert limits(90, predictor, predictor.world) == (90, 87)
+  usual = detour._LIMITS['paper']
+  assert usual(0, predictor, predictor.world) == (102, 102)
   short = oracles.Oracle(tiny.World())
-  assert limits(short, short.world) == (short.max_len,) * 2
+  assert limits(0, short, short.world) == (short.max_len,) * 2
 
 
 def test_random_options_are_uniform():
@@ -168,7 +168,7 @@ def test_random_options_are_uniform():
   assert detour._any_option(options[:1], None, None, last).tolist() == [4]
 
 
-@pytest.mark.parametrize('kind', detour.KINDS)
+@pytest.mark.parametrize('kind', KINDS)
 def test_probabilities_are_coupled(kind):
   """A prompt run alone at one probability gives what it gives among all."""
   world = tiny.World()

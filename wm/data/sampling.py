@@ -62,6 +62,20 @@ def check_vocab(store: stores.Store, world: core.World) -> None:
     )
 
 
+def stored(
+  world: core.World, folder: str, num: int, seed: int
+) -> core.Sequences:
+  """`num` stored sequences of a world, chosen by seed, in their order.
+
+  Raises:
+    InputError: the folder holds none, or those of another vocabulary.
+  """
+  kept = stores.open(folder)
+  check_vocab(kept, world)
+  order = np.argsort(core.hash64(seed, np.arange(len(kept))), kind='stable')
+  return core.Sequences(*kept.take(np.sort(order[:num])))
+
+
 @locks.alone('sample')
 def make_dataset(
   world: core.World, out: str | Path, options: Sampling

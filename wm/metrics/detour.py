@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from wm import core
 from wm.evaluation import context, decoding, fields
 
-KINDS = ('random', 'adversarial', 'second')
 # Tokens of the published program, and those that it keeps free at the end.
 PUBLISHED_LEN, PUBLISHED_SPARE = 100, 3
 
@@ -78,7 +77,7 @@ class Metric(core.Metric):
   def __post_init__(self) -> None:
     fields.at_least(self, num=1, prompt=0, max_len=0)
     fields.renamed(self, 'variant', 'program', 'published')
-    fields.one_of(self, kind=KINDS, variant=('paper', 'published'))
+    fields.one_of(self, kind=tuple(_CHOOSERS), variant=tuple(_LIMITS))
     if not self.probabilities or not all(
       isinstance(p, int | float) and 0 <= p <= 1 for p in self.probabilities
     ):
@@ -93,7 +92,7 @@ class Metric(core.Metric):
     """See core.Metric; a row per prompt, clustered by task."""
     sequences = world.sample(self.num, seed, split='heldout')
     num, levels = len(sequences), len(self.probabilities)
-    max_len, reach = self._limits(predictor, world)
+    max_len, reach = _LIMITS[self.variant](self.max_len, predictor, world)
     # Trial p * num + n is prompt n at probability p.
     prompts = decoding.prompts(world, sequences, self.prompt)
     every = tuple(np.concatenate([part] * levels) for part in prompts)
@@ -102,7 +101,7 @@ class Metric(core.Metric):
       predictor,
       world,
       every,
-      self._policy(world, seed, num, reach, made),
+      _Detours(self, world, seed, num, reach, made),
       max_len,
     )
     group = context.clusters(world, sequences)
@@ -120,56 +119,71 @@ class Metric(core.Metric):
       found += _scores(probability, part, same)
     return tuple(found)
 
-  def _limits(
-    self, predictor: core.Predictor, world: core.World
-  ) -> tuple[int, int]:
-    """Total tokens at the cap, and by which a detour must be completable."""
-    if self.variant == 'paper':
-      return (decoding.cap(predictor, world, self.max_len),) * 2
-    most = self.max_len or PUBLISHED_LEN
-    cap = decoding.cap(predictor, world, most)
-    return cap, min(most - PUBLISHED_SPARE, cap)
 
-  def _policy(
-    self,
-    world: core.World,
-    seed: int,
-    num: int,
-    reach: int,
-    made: np.ndarray,
-  ) -> decoding.Policy:
-    """Greedy with detours; counts those made, by trial, in `made`.
+class _Detours(NamedTuple):
+  """A decoding.Policy: greedy with detours.
 
-    reach: total tokens within which the task must be completable after one.
-    """
-    choose = self._chooser()
-    odds = np.asarray(self.probabilities, np.float32)
+  Attributes:
+    metric: what it is a policy of.
+    world: the truth.
+    seed: of all detours.
+    num: prompts; trial p * num + n is prompt n at probability p.
+    reach: total tokens within which a task must be completable after a detour.
+    made: [T] detours of each trial, counted up here.
+  """
 
-    def policy(step: decoding.Step) -> np.ndarray:
-      """[R] the next tokens; see decoding.Policy."""
-      own = decoding.greedy(step)
-      options = core.completable(world, step.states, reach - step.length)
-      if world.end != core.DEAD:
-        options = options.copy()
-        # At its goal a trial is left to end.
-        options[world.legal(step.states)[:, world.end]] = False
-        options[:, world.end] = False
-      prompt, level = step.trial % num, step.trial // num
-      force = core.uniforms(seed, prompt, step.length, 0) < odds[level]
-      force &= options.any(-1)
-      pick = core.uniforms(seed, prompt, step.length, 1)
-      forced = choose(options, step.log_probs, own, pick)
-      made[step.trial[force]] += 1
-      return np.where(force, forced, own)
+  metric: Metric
+  world: core.World
+  seed: int
+  num: int
+  reach: int
+  made: np.ndarray
 
-    return policy
+  def __call__(self, step: decoding.Step) -> np.ndarray:
+    """[R] the next tokens."""
+    world, metric = self.world, self.metric
+    own = decoding.greedy(step)
+    left = self.reach - step.length
+    options = core.completable(world, step.states, left)
+    if world.end != core.DEAD:
+      options = options.copy()
+      # At its goal a trial is left to end.
+      options[world.legal(step.states)[:, world.end]] = False
+      options[:, world.end] = False
+    level, prompt = np.divmod(step.trial, self.num)
+    odds = np.asarray(metric.probabilities, np.float32)[level]
+    force = core.uniforms(self.seed, prompt, step.length, 0) < odds
+    force &= options.any(-1)
+    pick = core.uniforms(self.seed, prompt, step.length, 1)
+    choose = _CHOOSERS[metric.kind][metric.variant]
+    forced = choose(options, step.log_probs, own, pick)
+    self.made[step.trial[force]] += 1
+    return np.where(force, forced, own)
 
-  def _chooser(self) -> Callable[..., np.ndarray]:
-    if self.kind == 'adversarial':
-      return _least_likely
-    if self.kind == 'second':
-      return _most_likely_other
-    return _any_option if self.variant == 'paper' else _any_other
+
+def _paper_limits(
+  max_len: int, predictor: core.Predictor, world: core.World
+) -> tuple[int, int]:
+  """Total tokens at the cap, and by which a detour must be completable."""
+  return (decoding.cap(predictor, world, max_len),) * 2
+
+
+def _published_limits(
+  max_len: int, predictor: core.Predictor, world: core.World
+) -> tuple[int, int]:
+  """As above, by the published program."""
+  most = max_len or PUBLISHED_LEN
+  cap = decoding.cap(predictor, world, most)
+  return cap, min(most - PUBLISHED_SPARE, cap)
+
+
+_LIMITS = {'paper': _paper_limits, 'published': _published_limits}
+
+
+# Which option [R] a detour takes: a function of
+#   options [R, V] bool, the model's log_probs [R, V] and own choice [R], and
+#   pick [R], uniform numbers.
+Chooser = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 def _others(options: np.ndarray, own: np.ndarray) -> np.ndarray:
@@ -181,7 +195,7 @@ def _others(options: np.ndarray, own: np.ndarray) -> np.ndarray:
 def _any_option(
   options: np.ndarray, log_probs: np.ndarray, own: np.ndarray, pick: np.ndarray
 ) -> np.ndarray:
-  """[R] token: uniform over options, by the uniform number `pick` [R]."""
+  """Uniform over the options."""
   del log_probs, own
   num = options.sum(-1)
   nth = np.minimum((pick * num).astype(np.int64), num - 1)
@@ -191,12 +205,14 @@ def _any_option(
 def _any_other(
   options: np.ndarray, log_probs: np.ndarray, own: np.ndarray, pick: np.ndarray
 ) -> np.ndarray:
+  """Uniform over the others."""
   return _any_option(_others(options, own), log_probs, own, pick)
 
 
 def _least_likely(
   options: np.ndarray, log_probs: np.ndarray, own: np.ndarray, pick: np.ndarray
 ) -> np.ndarray:
+  """The option that the model thinks least likely."""
   del own, pick
   return np.where(options, log_probs, np.inf).argmin(-1)
 
@@ -204,10 +220,19 @@ def _least_likely(
 def _most_likely_other(
   options: np.ndarray, log_probs: np.ndarray, own: np.ndarray, pick: np.ndarray
 ) -> np.ndarray:
+  """The other that the model thinks most likely."""
   del pick
   rest = _others(options, own)
   # Options of probability zero still come before what is no option.
   return np.where(rest, np.maximum(log_probs, -1e30), -np.inf).argmax(-1)
+
+
+# kind -> variant -> how a detour is chosen.
+_CHOOSERS: dict[str, dict[str, Chooser]] = {
+  'random': {'paper': _any_option, 'published': _any_other},
+  'adversarial': dict.fromkeys(_LIMITS, _least_likely),
+  'second': dict.fromkeys(_LIMITS, _most_likely_other),
+}
 
 
 def _scores(

@@ -13,7 +13,7 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
-from wm.data import sampling, store
+from wm.data import sampling
 from wm.evaluation import context, fields, texts
 
 
@@ -115,7 +115,7 @@ class Metric(core.Metric):
       return world
     other = registry.make('world', self.world)
     for what, mine, its in (
-      ('tokens', *map(sampling.vocab_sha256, (world, other))),
+      ('tokens', world.vocab, other.vocab),
       ('state labels', *map(_sizes, (world, other))),
     ):
       if mine != its:
@@ -127,12 +127,9 @@ class Metric(core.Metric):
 
   def _sequences(self, world: core.World, seed: int) -> core.Sequences:
     """The sequences asked about; raises InputError for other data."""
-    if not self.data:
-      return world.sample(self.num, seed, split='heldout')
-    kept = store.open(self.data)
-    sampling.check_vocab(kept, world)
-    order = np.argsort(core.hash64(seed, np.arange(len(kept))), kind='stable')
-    return core.Sequences(*kept.take(np.sort(order[: self.num])))
+    if self.data:
+      return sampling.stored(world, self.data, self.num, seed)
+    return world.sample(self.num, seed, split='heldout')
 
 
 def _sizes(world: core.World) -> tuple[int, ...]:
