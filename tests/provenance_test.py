@@ -42,7 +42,7 @@ def test_what_plug_ins_are_made_from(name):
   # Statistics, reports and training make no trials.
   for other in ('wm/reporting', 'wm/recon', 'wm/training', 'launch', 'tests'):
     assert not [module for module in found if module.startswith(other)]
-  stats = {'statistics', 'scoring', 'results'}
+  stats = {'statistics', 'scoring', 'kept', 'results'}
   assert not {f'wm/evaluation/{one}.py' for one in stats} & set(found)
 
 

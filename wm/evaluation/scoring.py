@@ -1,34 +1,27 @@
-"""Runs metrics and writes scores.json, rows.csv and breakdown.json.
+"""Scoring: runs metrics on a predictor and keeps what they find.
 
-What each metric finds is kept in a part of its own under `scores/` as soon as
-it is there, so a killed run goes on where it was; the three files are put
-together from all parts. A part is used again as long as all that its rows
-depend on is as it was (`wm.runtime.provenance`); summaries are made anew from
-kept rows where only the statistics have changed.
+What each metric finds is written to a part of its own as soon as it is there,
+so a killed run goes on where it was (`wm.evaluation.kept`). The result files
+are put together from all parts (`wm.evaluation.results`).
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import needs, results
+from wm.evaluation import kept, needs, results
 from wm.evaluation.results import Entry
-from wm.runtime import commit, files, locks, progress, provenance
+from wm.runtime import commit, locks, progress, provenance
 
 # Follow from what a folder is claimed for; older folders do not say them.
 _DERIVED = ('recipe', 'training_seed')
-# What a trial depends on besides the things themselves; what sums them up.
-_ENGINE = ('wm.evaluation.needs', 'wm.evaluation.engine', 'wm.core.accept')
-_SUMMARIES = ('wm.evaluation.results',)
-
 Tell = Callable[[str], None]
 
 
@@ -79,118 +72,6 @@ def _check(label: str, scores: core.Scores) -> None:
       f'{label} has a value of {outside[0]:g}; expected {least:g} to {most:g}, '
       'the bounds of its core.Scores'
     )
-
-
-class _Run:
-  """A run of `run`: what is kept, what is stale, what is measured."""
-
-  def __init__(
-    self,
-    folder: pathlib.Path,
-    world: core.World,
-    origin: provenance.Origin,
-    about: Entry,
-    tell: Tell,
-  ) -> None:
-    self.folder, self.world, self.about = folder, world, about
-    self.tell, self.made_of = tell, origin
-    self.reader = provenance.Reader()
-    self.summed_from = self.reader.of(*_SUMMARIES).inputs
-
-    self.origins: dict[str, provenance.Origin] = {}
-
-  def origin(self, metric: core.Metric) -> provenance.Origin:
-    """All that the metric's rows depend on, as it was when first asked."""
-    spec = registry.spec(metric)
-    if spec not in self.origins:
-      found = self.reader.of(metric, self.world, *_ENGINE, self.made_of.inputs)
-      unknown = found.unknown or self.made_of.unknown
-      self.origins[spec] = found._replace(unknown=unknown)
-    return self.origins[spec]
-
-  def found_before(
-    self, asked: Mapping[str, core.Metric]
-  ) -> dict[str, results.Part]:
-    """Spec -> part that still stands; the others are left out."""
-    for metric in asked.values():
-      self.origin(metric)  # Before anything is measured.
-    if self.made_of.unknown:
-      self.tell(f'{self.made_of.unknown}: all is measured anew each time')
-    found, stale = {}, False
-    for path in results.paths(self.folder):
-      try:
-        part = self._standing(path, asked)
-        found[part.spec] = part
-      except results.Unusable as error:
-        stale = True
-        self._leave_out(path, asked, error)
-    if stale:
-      for name in results.JOINED:
-        (self.folder / name).unlink(missing_ok=True)
-    return found
-
-  def _standing(
-    self, path: pathlib.Path, asked: Mapping[str, core.Metric]
-  ) -> results.Part:
-    """A part, its summaries as they would be made now; raises Unusable."""
-    part = results.read(path)
-    try:
-      metric = asked.get(part.spec) or registry.make('metric', part.spec)
-    except core.InputError as error:
-      raise results.Unusable(str(error), part.spec) from error
-    origin = self.origin(metric)
-    why = part.unknown or origin.unknown
-    why = why or provenance.difference(part.origin, origin.inputs)
-    if why:
-      raise results.Unusable(why, part.spec)
-    changed = provenance.difference(part.summed_from, self.summed_from)
-    self.tell(
-      f'{part.spec}: kept from before'
-      + (f', summed up anew: {changed}' if changed else '')
-    )
-    return self._written(metric, path, part) if changed else part
-
-  def _leave_out(
-    self,
-    path: pathlib.Path,
-    asked: Mapping[str, core.Metric],
-    error: results.Unusable,
-  ) -> None:
-    """Says why a part is not used; removes it where it is measured again."""
-    own = {results.path(self.folder, m.name, s): s for s, m in asked.items()}
-    spec = error.spec or own.get(path, path.stem)
-    if spec not in asked:
-      self.tell(f'{spec}: left out, name the metric to measure it: {error}')
-      return
-    results.remove(path)
-    if not self.made_of.unknown:
-      self.tell(f'{spec}: measured anew: {error}')
-
-  def _written(
-    self, metric: core.Metric, path: pathlib.Path, part: results.Part
-  ) -> results.Part:
-    """Sums up the rows of a part and writes it."""
-    named = part.about
-    entries, breakdown = results.summed_up(
-      metric, part.scores, self.world, **named
-    )
-    part = dataclasses.replace(
-      part,
-      entries=entries,
-      breakdown=breakdown,
-      summed_from=self.summed_from,
-    )
-    results.write(path, part)
-    return part
-
-  def measured(
-    self, metric: core.Metric, found: tuple[core.Scores, ...]
-  ) -> results.Part:
-    """Writes what a metric found."""
-    spec, origin = registry.spec(metric), self.origin(metric)
-    path = results.path(self.folder, metric.name, spec)
-    part = results.Part(spec, *origin, {}, self.about, [], [], found)
-    return self._written(metric, path, part)
 
 
 @locks.alone('score')
@@ -246,12 +127,11 @@ def run(
     'seed': seed,
     **{k: x for k, x in (extra or {}).items() if k not in _DERIVED},
   }
-  files.claimed(folder, 'score', claimed)
   more = {**(extra or {}), 'commit': commit.describe()}
   about = {'seed': seed, 'model_name': model_name, 'extra': more}
-  one = _Run(folder, world, origin, about, tell)
+  parts = kept.Parts(folder, claimed, world, origin, about, tell)
   asked = {registry.spec(metric): metric for metric in metrics}
-  found = one.found_before(asked)
+  found = parts.found_before(asked)
   for spec, metric in asked.items():
     if spec in found:
       continue
@@ -261,8 +141,7 @@ def run(
       _need_memory(metric, world)
       with progress.Progress(spec, unit='trials', keep=False):
         rows = _checked(metric, metric(predictor, world, seed))
-    files.claim(folder, 'score', claimed)
-    found[spec] = one.measured(metric, rows)
+    found[spec] = parts.add(metric, rows)
   order = [*asked, *(spec for spec in found if spec not in asked)]
   return results.join(folder, [found[spec] for spec in order])
 
