@@ -4,8 +4,10 @@
   python launch/list.py --model=slice
   python launch/list.py --world='othello(size=6)' --out=runs/othello
 
-Without a name: everything there is, with its fields and defaults; networks are
-counted for 1,000 tokens and sequences of 100, or for what --world has. --model,
+Without a name: everything there is, with its fields and defaults, and which
+metric can be run on which world and model, and what is missing where it cannot.
+Networks are counted for 1,000 tokens and sequences of 100, or for what --world
+has. --model,
 --metric and --accept say what each field of one means. --world shows one world
 besides: its tokens with their ids, sequences in words, and states; with --out,
 states are pictured in OUT/world.html.
@@ -19,6 +21,7 @@ FLAGS = common.FLAGS
 def main() -> None:
   """Flags in, one library call for each name."""
   from wm.core import registry
+  from wm.evaluation import needs
   from wm.reporting import catalog
 
   sizes = catalog.SIZES
@@ -35,7 +38,8 @@ def main() -> None:
   ]
   if FLAGS.world is not None:
     told.append(catalog.world(FLAGS.world))
-  print('\n\n'.join(told) or catalog.text(*sizes))
+  everything = catalog.text(*sizes), needs.text()
+  print('\n\n'.join(told or everything))
   if FLAGS.world is not None and FLAGS.out:
     print(f'\nwritten: {catalog.write_page(FLAGS.world, FLAGS.out)}')
 

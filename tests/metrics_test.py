@@ -50,9 +50,9 @@ def results(
 ) -> tuple[core.Scores, ...]:
   truth, scored = world(world_name), model(predictor, world_name)
   made = metric(metric_name, accept=accept)
-  missing = needs.lacks(made, scored, truth)
+  missing = needs.lacks(made, type(scored), type(truth))
   if missing:
-    pytest.skip(f'{predictor} on {world_name} has no {", ".join(missing)}')
+    pytest.skip(f'{predictor} on {world_name} is no {missing[0].__name__}')
   return made(scored, truth, SEED)
 
 

@@ -10,12 +10,11 @@ import pandas as pd
 import pytest
 
 import wm
-from tests import tiny
 from tests.evaluation.counted import ORACLE, OTHER, WORLD, Counted
 from tests.evaluation.counted import run as _run
 from wm import core
 from wm.core import registry
-from wm.evaluation import needs, results, scoring, statistics
+from wm.evaluation import results, scoring, statistics
 from wm.metrics import compression, distinction
 from wm.models.serving import oracles
 from wm.runtime import commit
@@ -205,22 +204,11 @@ def test_nothing_temporary_is_left(tmp_path):
   assert {'scores.json', 'rows.csv', 'breakdown.json'} <= set(names)
 
 
-def test_what_a_metric_needs(tmp_path):
+def test_what_is_missing_is_a_row_that_says_so(tmp_path):
   @dataclasses.dataclass(frozen=True)
   class Needy(Counted):
-    needs: ClassVar[tuple[str, ...]] = ('hidden', 'cost')
+    needs: ClassVar[tuple[type, ...]] = (core.HiddenStates, core.Quiz)
 
-  class Seeing(oracles.Oracle, core.HiddenStates):
-    def hidden(self, tokens, lengths, layer):
-      return np.zeros((*tokens.shape, 1), np.float32)
-
-  class Free(tiny.World):
-    cost = core.World.cost
-
-  assert needs.lacks(Needy(), ORACLE, WORLD) == ['hidden']
-  assert needs.lacks(Needy(), Seeing(WORLD), WORLD) == []
-  assert needs.lacks(Needy(), Seeing(WORLD), Free()) == ['cost']
-  assert needs.lacks(Counted(), ORACLE, Free()) == []
   (entry,) = _run(tmp_path, Needy())
   assert entry['unmeasured'] == {'needs_hidden': 1}
   assert entry['value'] is None

@@ -319,8 +319,9 @@ def test_a_loss_that_is_not_finite_is_counted():
 
 def test_models_that_name_no_states_lack_something():
   metric = exactness.Metric()
-  assert needs.lacks(metric, make('uniform', WORLD), WORLD) == ['states']
-  assert needs.lacks(metric, make('copy_start', WORLD), WORLD) == []
+  uniform, start = (type(make(m, WORLD)) for m in ('uniform', 'copy_start'))
+  assert needs.lacks(metric, uniform, type(WORLD)) == [core.NamesStates]
+  assert needs.lacks(metric, start, type(WORLD)) == []
 
 
 def test_the_naive_reader_needs_a_naive_world():

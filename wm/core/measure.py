@@ -85,7 +85,9 @@ class Metric(abc.ABC):
 
   Attributes:
     version: of the rows; counted up when the same trials give other rows.
-    needs: what a world and a predictor must have for it.
+    needs: classes that its predictor and its world must be of, such as
+      `core.HiddenStates` and `core.Labelled`; a pair that is not is a row that
+      says so.
     headline: quantities of the main table, and of the worst trials pictured.
     glossary: quantity, or side column that results are broken down by -> what
       it means, in two sentences; NAME also stands for NAME_of_it.
@@ -103,7 +105,7 @@ class Metric(abc.ABC):
   """
 
   version: ClassVar[str]
-  needs: ClassVar[tuple[type | str, ...]] = ()  # (core.Labelled, 'hidden')
+  needs: ClassVar[tuple[type[TokenReader | World], ...]] = (Predictor,)
   headline: ClassVar[tuple[str, ...]] = ()
   glossary: ClassVar[Mapping[str, str]] = {}
   pictures: ClassVar[Mapping[str, str]] = {}
@@ -130,6 +132,8 @@ class Model(abc.ABC):
   """
 
   version: ClassVar[str]
+  # Classes that a world must be of for it, such as core.Naive.
+  needs: ClassVar[tuple[type[World], ...]] = ()
   # Classes of predictor that it may give, the usual one first.
   gives: ClassVar[tuple[type[TokenReader], ...]] = (Predictor,)
 

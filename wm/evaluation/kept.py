@@ -19,7 +19,7 @@ from wm.evaluation.results import Entry
 from wm.runtime import files, provenance
 
 # What a trial depends on besides the things themselves; what sums them up.
-_ENGINE = ('wm.core.measure', 'wm.evaluation.engine', 'wm.core.accept')
+_ENGINE = ('wm.evaluation.needs', 'wm.evaluation.engine', 'wm.core.accept')
 _SUMMARIES = ('wm.evaluation.results',)
 
 Tell = Callable[[str], None]

@@ -135,8 +135,8 @@ def run(
   for spec, metric in asked.items():
     if spec in found:
       continue
-    if missing := needs.lacks(metric, predictor, world):
-      rows = (needs.unmeasurable(missing),)
+    if missing := needs.lacks(metric, type(predictor), type(world)):
+      rows = (needs.row(missing),)
     else:
       _need_memory(metric, world)
       with progress.Progress(spec, unit='trials', keep=False):

@@ -30,7 +30,7 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[type | str, ...]] = (core.Quiz,)
+  needs: ClassVar[tuple[type, ...]] = (core.Predictor, core.Quiz)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('accuracy',)
   glossary: ClassVar[Mapping[str, str]] = {

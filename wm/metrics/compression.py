@@ -66,7 +66,7 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[type | str, ...]] = (core.Prefixed,)
+  needs: ClassVar[tuple[type, ...]] = (core.Predictor, core.Prefixed)
   breakdown: ClassVar[tuple[str, ...]] = ('direction',)
   sized_by: ClassVar[tuple[str, ...]] = ('trials', 'samples')
   headline: ClassVar[tuple[str, ...]] = ('precision',)

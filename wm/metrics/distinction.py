@@ -75,7 +75,11 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '2'
-  needs: ClassVar[tuple[type | str, ...]] = (core.Prefixed, core.Enumerable)
+  needs: ClassVar[tuple[type, ...]] = (
+    core.Predictor,
+    core.Prefixed,
+    core.Enumerable,
+  )
   breakdown: ClassVar[tuple[str, ...]] = ('direction',)
   sized_by: ClassVar[tuple[str, ...]] = ('trials', 'samples')
   headline: ClassVar[tuple[str, ...]] = ('precision', 'recall')

@@ -42,7 +42,7 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[type | str, ...]] = (core.Labelled, 'states')
+  needs: ClassVar[tuple[type, ...]] = (core.Labelled, core.NamesStates)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('exact', 'labelwise', 'trajectory')
   glossary: ClassVar[Mapping[str, str]] = {

@@ -45,7 +45,7 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[str, ...]] = ('hidden',)
+  needs: ClassVar[tuple[type, ...]] = (core.HiddenStates,)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('accuracy',)
   glossary: ClassVar[Mapping[str, str]] = {

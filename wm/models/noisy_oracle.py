@@ -20,6 +20,7 @@ class Model(core.Model):
   """
 
   version: ClassVar[str] = '1'
+  needs: ClassVar[tuple[type, ...]] = (core.Prefixed,)
   gives: ClassVar[tuple[type, ...]] = (oracles.NoisyOracle,)
 
   illegal: float = 0.0

@@ -1,0 +1,156 @@
+"""What can be run, by type, against really running it."""
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from tests import tiny
+from tests.evaluation.counted import Counted
+from wm import core
+from wm.core import registry
+from wm.evaluation import needs, scoring
+from wm.models.serving import oracles
+
+WORLD = tiny.World()
+CELLS = tuple(needs.matrix())
+# Small ones of each world; a world's type may depend on its fields.
+WORLDS = {
+  'automaton': "automaton(preset='tomita3')",
+  'chess': 'chess(length=12)',
+  'lattice': 'lattice(length=12)',
+  'maps': 'maps(rows=3, columns=3, max_moves=12)',
+  'othello': 'othello(size=4)',
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Needy(Counted):
+  needs: ClassVar[tuple[type, ...]] = (core.HiddenStates, core.Costed)
+
+
+class Seeing(oracles.Oracle, core.HiddenStates):
+  def hidden(self, tokens, lengths, layer):
+    return np.zeros((*tokens.shape, 1), np.float32)
+
+
+class Free(core.World):
+  """Has no costs."""
+
+
+def test_needs_are_looked_for_by_type():
+  assert needs.lacks(Needy(), oracles.Oracle, tiny.World) == [core.HiddenStates]
+  assert needs.lacks(Needy(), Seeing, tiny.World) == []
+  assert needs.lacks(Needy(), Seeing, Free) == [core.Costed]
+  assert needs.lacks(Needy(), oracles.Oracle, Free) == [*Needy.needs]
+  assert needs.lacks(Counted(), oracles.Oracle, Free) == []
+
+
+def test_of_one_kind_alone_only_its_needs_are_looked_for():
+  assert needs.lacks(Needy, Free) == [core.Costed]
+  assert needs.lacks(Needy, oracles.Oracle) == [core.HiddenStates]
+
+
+def test_reasons_name_what_is_missing():
+  assert needs.row([core.Quiz]).reason.tolist() == ['needs_questions']
+  assert needs.row([core.Costed]).reason.tolist() == ['needs_costed']
+
+
+def test_every_need_is_a_class_of_a_world_or_of_a_predictor():
+  for kind in ('metric', 'model'):
+    for name in registry.names(kind):
+      for need in registry.find(kind, name).needs:
+        kinds = (core.World, core.TokenReader)[: 2 - (kind == 'model')]
+        assert issubclass(need, kinds), (name, need)
+
+
+def _model(name):
+  small = '(layers=1, width=8)'
+  trained = issubclass(registry.find('model', name), core.Trainable)
+  return registry.make('model', f'{name}{small if trained else "()"}')
+
+
+def _models():
+  """All but what needs a user's function; of networks one, as all are alike."""
+  for name in registry.names('model'):
+    trained = issubclass(registry.find('model', name), core.Trainable)
+    if name != 'user' and (name == 'rnn' or not trained):
+      yield name
+
+
+@pytest.mark.parametrize('name', _models())
+def test_models_give_what_they_declare(name):
+  model = _model(name)
+  if needs.lacks(model, type(WORLD)):
+    with pytest.raises(core.InputError):
+      model.predictor(WORLD, 0)
+  else:
+    assert isinstance(model.predictor(WORLD, 0), model.gives[0])
+
+
+def _metric(name):
+  made = registry.make('metric', name)
+  small = {'trials': 2, 'samples': 2, 'num': 5, 'epochs': 1, 'k': 1}
+  known = {field.name for field in dataclasses.fields(made)}
+  return dataclasses.replace(made, **{k: small[k] for k in known & {*small}})
+
+
+def _some():
+  """A cell of every world and metric, and of every kind of predictor."""
+  seen, found = set(), []
+  for cell in CELLS:
+    model = registry.find('model', cell.model)
+    if cell.model not in _models() or cell.predictor is not model.gives[0]:
+      continue  # Not what the model gives before training.
+    if cell.model == 'rnn' and cell.world != 'lattice':
+      continue  # Compiled: one world is enough.
+    keys = (
+      (cell.world, cell.metric, bool(cell.missing)),
+      (
+        cell.predictor,
+        cell.metric,
+      ),
+    )
+    if not seen.issuperset(keys):
+      seen.update(keys)
+      found.append(cell)
+  return found
+
+
+@pytest.mark.parametrize('cell', _some(), ids=lambda c: '-'.join(c[:3]))
+def test_the_matrix_is_what_happens(cell, tmp_path):
+  world = registry.make('world', WORLDS.get(cell.world, cell.world))
+  model, metric = _model(cell.model), _metric(cell.metric)
+  if needs.lacks(model, type(world)):
+    assert cell.missing
+    with pytest.raises(core.InputError):
+      model.predictor(world, 0)
+    return
+  entries = scoring.run(
+    model.predictor(world, 0),
+    world,
+    [metric],
+    seed=0,
+    model_name='m',
+    out=tmp_path,
+    tell=lambda line: None,
+  )
+  reasons = [reason for e in entries for reason in e['unmeasured']]
+  if cell.missing:
+    assert reasons == [f'needs_{needs.word(cell.missing[0])}']
+  else:
+    assert not [r for r in reasons if r.startswith('needs_')]
+    headline = metric.headline[0]
+    assert [e for e in entries if e['quantity'].startswith(headline)]
+
+
+def test_the_text_tells_all_pairs():
+  lines = needs.text().splitlines()
+  able = sum(not cell.missing for cell in CELLS)
+  assert lines[0].startswith(f'What can be run: {able} of {len(CELLS)} ')
+  for kind in ('world', 'model'):
+    for name in registry.names(kind):
+      assert any(line.split()[:1] == [name] for line in lines)
+  (row,) = [line for line in lines if line.split()[:1] == ['chess']][:1]
+  assert row.split()[1] == 'Quiz'
