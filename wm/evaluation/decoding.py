@@ -71,6 +71,7 @@ def prompts(
   the prompt is at least the sequence's first move. A sequence's last token is
   never given, unless it belongs to the task.
   """
+  # One token at least, as predictors say nothing of the first.
   least = max(world.prompt_len, 1)
   size = max(world.prompt_len + moves, least)
   lengths = np.clip(sequences.lengths - 1, least, size).astype(np.int32)

@@ -82,6 +82,7 @@ class Parts:
       except results.Unusable as error:
         stale = True
         self._leave_out(path, asked, error)
+    # What was put together from parts that stand no more must not be read.
     if stale:
       for name in results.JOINED:
         (self.folder / name).unlink(missing_ok=True)

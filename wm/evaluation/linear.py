@@ -81,6 +81,8 @@ def fit(
   num, width = features.shape
   batch = min(batch, num)
   steps = -(-num // batch)
+  # One order for all epochs, so that batches are laid out once:
+  #   [steps * batch] -> x [steps, batch, D], y [steps, batch, K]
   order = np.random.default_rng([seed, 7]).permutation(num)
   order = np.resize(order, steps * batch)  # Filled up; weighted 0 below.
   used = np.arange(steps * batch) < num
@@ -90,6 +92,7 @@ def fit(
     w=jnp.asarray(used.reshape(steps, batch), jnp.float32),
   )
   shape = len(classes), int(classes.max())
+  # Classifiers have different numbers of classes: [K, C], padded.
   known = np.arange(shape[1]) < np.asarray(classes)[:, None]
   bound = width**-0.5
   start = np.random.default_rng([seed, 8]).uniform(
@@ -97,6 +100,7 @@ def fit(
   )
   params = jnp.asarray(start, jnp.float32), jnp.zeros(shape, jnp.float32)
   state = optax.adam(lr).init(params)
+  # An epoch a call, so that Ctrl-C is heard between them.
   for _ in range(epochs):
     params, state = _epoch(params, state, batches, jnp.asarray(known), lr)
   return np.asarray(params[0]), np.where(known, params[1], NEVER)

@@ -68,6 +68,7 @@ def suffixes(
   branch = np.tile(np.arange(num), len(states))
   room = np.repeat(np.minimum(room, longest), num)
   states = np.repeat(states, num, axis=0)
+  # All suffixes are drawn side by side, as rows of one batch [R * M].
   anything = core.uniforms(seeds, branch, KIND) < 0.5
   tokens = np.zeros((len(branch), longest), np.int32)
   lengths = np.zeros(len(branch), np.int32)
@@ -76,6 +77,7 @@ def suffixes(
     legal[:, core.PAD] = False
     # There must be a first token, or there is nothing to ask.
     legal[anything | ((k == 0) & ~legal.any(-1)), 1:] = True
+    # Equal log-probabilities: a uniform draw among them.
     mass = np.where(legal, np.float32(0), np.float32(-np.inf))
     token = rules.epsilon(0.0).draw(
       mass, core.uniforms(seeds, branch, TOKEN, k)
@@ -83,6 +85,7 @@ def suffixes(
     going = (lengths == k) & (k < room) & (token != core.DEAD)
     tokens[going, k] = token[going]
     lengths += going
+    # A suffix that was illegal leaves a dead state, where nothing is legal.
     states = world.advance(states, np.maximum(token, core.PAD))
   return tokens.reshape(-1, num, longest), lengths.reshape(-1, num)
 
@@ -115,6 +118,7 @@ def answers(
     no suffix.
   """
   shape = (*lengths.shape, suffixes.shape[1])
+  # One row for each prefix: [T, P] -> [T * P], with its trial's suffixes.
   each = np.repeat(np.arange(shape[0]), shape[1])
   tokens, lengths = tokens.reshape(-1, tokens.shape[-1]), lengths.reshape(-1)
   suffixes, sizes = suffixes[each], suffix_lengths[each]

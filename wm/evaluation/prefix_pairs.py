@@ -186,12 +186,15 @@ def prefix_pairs(
   )
   if reason is not None:
     found.reason[:] = reason
+  # A number of moves that a prefix of either state can have.
   low, high = _moves_range(world, first, second)
   found.reason[(found.reason == '') & (high < low)] = 'no_prefix'
   pending = np.flatnonzero(found.reason == '')
   for attempt in range(attempts):
     if not pending.size:
       break
+    # Trials still without two prefixes try again, each by its own number: what
+    # it draws does not depend on which others are pending.
     share = core.uniforms(seed, MOVES, pending, attempt // REDRAW)
     above = np.floor(share * (high - low + 1)[pending]).astype(np.int32)
     found.moves[pending] = np.minimum(low[pending] + above, high[pending])
@@ -223,7 +226,7 @@ def _draw(
     got = world.sample_prefixes(states[rows], found.moves[rows], seeds)
     width = got.tokens.shape[1]
     found.tokens[rows, side, :width] = got.tokens
-    found.tokens[rows, side, width:] = core.PAD
+    found.tokens[rows, side, width:] = core.PAD  # Of an attempt before.
     found.lengths[rows, side] = got.lengths
     good &= got.ok
   tokens, lengths = found.tokens[rows], found.lengths[rows]

@@ -122,6 +122,8 @@ def _array(column: np.ndarray) -> np.ndarray:
 
 def write(path: pathlib.Path, part: Part) -> None:
   """Writes a part: rows, then what says that they are there."""
+  # Arrays of Scores k are called k.value, k.reason, ...; its side columns
+  # k.side0, k.side1, ..., as a column's name may be no name of a file in a zip.
   arrays, heads = {}, []
   for k, scores in enumerate(part.scores):
     for name in _ARRAYS:
@@ -166,6 +168,7 @@ def read(path: pathlib.Path) -> Part:
   if body.pop('sha256', None) != _hash(body):
     raise Unusable(f'{name} is damaged: its hash is wrong', _spec(body))
   rows, spec = path.with_suffix('.npz'), body['spec']
+  # Read once: what is hashed is what is used.
   held = rows.read_bytes() if rows.is_file() else b''
   if hashlib.sha256(held).hexdigest() != body.pop('rows_sha256'):
     why = 'its hash is wrong' if held else 'it is missing or empty'
@@ -308,6 +311,7 @@ def _rows(part: Part) -> Iterator[Entry]:
 
 def join(folder: pathlib.Path, parts: Sequence[Part]) -> list[Entry]:
   """Writes the three files from parts."""
+  # Metrics have different side columns; a row is blank in those of others.
   side = (n for part in parts for scores in part.scores for n in scores.columns)
   with (
     files.replacing(folder / 'rows.csv') as temporary,
@@ -318,6 +322,7 @@ def join(folder: pathlib.Path, parts: Sequence[Part]) -> list[Entry]:
     writer.writeheader()
     for part in parts:
       writer.writerows(_rows(part))
+  # scores.json is last: where it is, the others are.
   entries = [e for part in parts for e in part.entries]
   files.write_json(
     folder / 'breakdown.json', [e for part in parts for e in part.breakdown]

@@ -65,6 +65,8 @@ def search(
     rows=np.flatnonzero(depths > 0),
   )
   while slots.live.any():
+    # Rows 2 r and 2 r + 1 of the session are the prefixes of slot r; its
+    # continuations 0 .. width - 1 are those followed, the others idle.
     log_probs = np.asarray(slots.session.log_probs())  # [2 R, cap, V]
     mask = np.asarray(slots.session.mask(trials.accept))
     shape = len(slots.trials), 2, cap
@@ -77,6 +79,7 @@ def search(
       accepted, agreed = mask[2 * slot : 2 * slot + 2, :width]
       share = one.refuse(log_probs[2 * slot, :width], accepted, agreed)
       branches = one.follow(accepted & agreed, share, cap, decide)
+      # Continuation m of the next level goes on from parents[m].
       done[slot] = not len(branches)
       parents[slot, :, : len(branches)] = branches[:, 0]
       tokens[slot, :, : len(branches)] = branches[:, 1]
@@ -118,6 +121,7 @@ class _Paths:
     """
     if not self.tokens.shape[1]:
       self.vacuous = not accepted.any()
+    # The model draws from the accepted tokens only, renormalised.
     share = np.where(accepted, np.exp(log_probs.astype(np.float64)), 0)
     total = np.maximum(share.sum(-1, keepdims=True), np.finfo(float).tiny)
     share *= self.mass[:, None] / total
@@ -139,7 +143,7 @@ class _Paths:
     """
     world, end = self._trials.world, self._trials.predictor.end
     if end != core.DEAD:
-      kept[:, end] = False
+      kept[:, end] = False  # Nothing follows the end.
     branches = np.argwhere(kept)
     last = self.tokens.shape[1] + 1 >= self._depth
     if last or (decide and self.refused):

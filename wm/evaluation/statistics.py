@@ -66,11 +66,13 @@ def proportion(
   tail = (1 - LEVEL) / 2
 
   def least(hits: np.ndarray, misses: np.ndarray) -> np.ndarray:
+    """Quantile of the beta distribution, shifted by a part of a trial."""
     shift = _SHIFT * np.minimum(hits, 1)
     some = np.where(hits > 0, hits + shift, 1)
     found = special.betaincinv(some, misses + 1 - shift, tail)
     return np.where(hits > 0, found, 0)
 
+  # The upper end is one minus the lower end of the share of misses.
   low, high = least(hits, misses), 1 - least(misses, hits)
   return np.minimum(low, value), np.maximum(high, value)
 
@@ -82,6 +84,8 @@ def _residuals(
 
   The sum of squares of these, times (G - 1) / G, is the jackknife's variance.
   """
+  # What a cluster adds to the error is its distance from the ratio, over the
+  # weight of all others: the ratio without it differs by that much.
   mass = weights.sum(1, keepdims=True)
   ratio = totals.sum(1, keepdims=True) / mass
   rest = np.maximum(mass - weights, _ROUNDING * mass)
@@ -97,6 +101,7 @@ def _degrees(errors: np.ndarray) -> np.ndarray:
   this is Satterthwaite's approximation; where one cluster is all, it is 0.
   """
   num = errors.shape[1]
+  # (sum e^2)^2 / sum e^4 is G where all are equal, and 1 where one is all.
   square = errors * errors
   fourth = (square * square).sum(1)
   some = np.divide(
@@ -131,8 +136,10 @@ def effective(totals: np.ndarray, weights: np.ndarray) -> np.ndarray:
   variance = (errors * errors).sum(1) * (1 - 1 / num) ** 2
   normal, tail = special.ndtri((1 + LEVEL) / 2), (1 + LEVEL) / 2
   wider = (special.stdtrit(_degrees(errors), tail) / normal) ** 2
+  # Clusters that are each all right or all wrong vary the most.
   most = value * (1 - value) * spread
   used = np.maximum(variance, np.minimum(most, variance * wider))
+  # Where all clusters agree, they say nothing of how uncertain they are.
   known = variance > (_ROUNDING * value) ** 2
   found = value * (1 - value) / np.where(known, used, 1)
   return np.where(known, np.minimum(found, _MOST), 1 / spread)
@@ -158,6 +165,8 @@ def resample(num: int, seed: int, rows: np.ndarray) -> np.ndarray:
   # Two draws from each hash; their bias is below num / 2**32.
   halves = pairs >> np.uint64(32), pairs & np.uint64(0xFFFFFFFF)
   place = np.concatenate(halves, 1)[:, :num]
+  # A number below 2**32, times num, over 2**32, is one below num. Each resample
+  # has num places of its own in one long row, so that one bincount does all.
   place *= np.uint64(num)
   place >>= np.uint64(32)
   place += np.arange(len(rows), dtype=np.uint64)[:, None] * np.uint64(num)
@@ -182,6 +191,9 @@ def bootstrap_t(
   """
   num = weights.shape[1]
   value, errors = _residuals(totals, weights)
+  # A resample's ratio and error follow from five sums over its clusters, which
+  # are products with how often each cluster is in it:
+  #   parts [5, R, G] @ counts [G, B] -> sums [5, R, B]
   plain = totals - value[:, None] * weights
   parts = np.stack(
     [plain, weights, plain * plain, plain * weights, weights * weights]
@@ -193,11 +205,14 @@ def bootstrap_t(
     counts = resample(num, seed, rows)
     sums = (parts.reshape(-1, num) @ counts.T).reshape(*parts.shape[:2], -1)
     total, mass, square, product, heavy = sums
-    off = total / mass
+    off = total / mass  # Of the resample's ratio from the sample's.
+    # Sum of (plain - off * weight)^2, without going through the clusters.
     left = square - 2 * off * product + off * off * heavy
     none = left <= _ROUNDING * (square + off * off * heavy)
     error = np.sqrt(np.where(none, 1, left) * num / (num - 1))
     found.append(np.where(none, np.copysign(np.inf, total), total / error))
+  # Large errors of resamples above mean that the truth is far below: the
+  # quantiles change places.
   ratios = np.sort(np.concatenate(found, 1), 1)
   cut = round((RESAMPLES + 1) * (1 - LEVEL) / 2)
   scale = np.sqrt((errors * errors).sum(1) * (1 - 1 / num))
@@ -226,6 +241,7 @@ def hall(
 
   def end(t: float) -> np.ndarray:
     moved = t - skew / 6
+    # The inverse of x -> x + third * x^2 + third^2 / 3 * x^3, Hall's cubic.
     bent = (np.cbrt(1 + 3 * third * moved) - 1) / third
     return value - np.where(straight, moved, bent) * scale
 
@@ -245,6 +261,7 @@ def unbounded(
   value, errors = _residuals(totals, weights)
   spread = np.sqrt((errors * errors).sum(1))
   some = spread > _ROUNDING * np.abs(value)
+  # A resample without variance has no error: Hall's interval needs none.
   rest = np.flatnonzero(~drawn & some)
   if rest.size:
     low[rest], high[rest] = hall(totals[rest], weights[rest])
@@ -267,6 +284,7 @@ def interval(
   totals, weights = totals[None], weights[None]
   least, most = bounds or (-math.inf, None)
   if most is not None:
+    # From [least, most] to [0, 1] and back.
     shares = (totals - least * weights) / (most - least)
     low, high = (float(x[0]) for x in korn_graubard(shares, weights))
     scale = most - least
