@@ -124,7 +124,7 @@ def test_where_a_model_is_wrong_about_its_boundary():
   ]
   for one, two, suffix, place in cases:
     listed = core.stacked([[np.array([suffix])]])
-    found = boundaries.untrue_at(
+    found = boundaries.model_divergence(
       tiny.World(), nodes[one : one + 1], nodes[two : two + 1], listed
     )
     assert found.tolist() == [place], (one, two, suffix)

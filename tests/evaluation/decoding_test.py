@@ -49,7 +49,7 @@ def test_a_game_without_a_task_starts_from_its_first_move():
 def test_equal_prompts_are_one_cluster():
   tokens = np.array([[1, 2], [1, 3], [1, 2], [4, 0]])
   lengths = np.array([2, 2, 2, 1])
-  group = decoding.alike((tokens, lengths), np.array([7, 8, 9, 6]))
+  group = decoding.merged((tokens, lengths), np.array([7, 8, 9, 6]))
   assert group[0] == group[2]
   assert len(set(group.tolist())) == 3
 
@@ -61,7 +61,7 @@ def test_clusters_of_tasks_stay_what_they_are(spec):
   group = context.clusters(world, rows)
   if world.prompt_len:
     np.testing.assert_array_equal(
-      decoding.alike(decoding.prompts(world, rows), group), group
+      decoding.merged(decoding.prompts(world, rows), group), group
     )
 
 

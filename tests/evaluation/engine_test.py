@@ -162,7 +162,7 @@ def test_forced_agrees_with_one_by_one(batch):
   rng = np.random.default_rng(0)
   suffixes = rng.integers(1, 4, (11, 5, 4)).astype(np.int32)
   lengths = rng.integers(0, 5, (11, 5)).astype(np.int32)
-  steps = engine.forced(
+  steps = engine.teacher_force(
     NOISY, pairs.tokens, pairs.lengths, suffixes, lengths, ACCEPT, batch
   )
   one_by_one = [
@@ -183,7 +183,7 @@ def test_forced_agrees_with_one_by_one(batch):
 def test_forced_without_suffixes():
   pairs = _pairs(4)
   empty = np.zeros((4, 3, 0), np.int32)
-  steps = engine.forced(
+  steps = engine.teacher_force(
     NOISY, pairs.tokens, pairs.lengths, empty, np.zeros((4, 3), int), ACCEPT
   )
   assert not steps.any()
@@ -191,7 +191,7 @@ def test_forced_without_suffixes():
 
 def test_no_trials_and_bad_batch():
   pairs = _pairs(3)
-  none = engine.forced(
+  none = engine.teacher_force(
     NOISY,
     pairs.tokens[:0],
     pairs.lengths[:0],

@@ -141,7 +141,7 @@ def test_answers_are_those_of_the_world_for_all_that_know_it():
     ]
   )
   trials = _given(solver, prefixes, sizes)
-  kept, wrong_at = membership.first_wrong(trials, elements)
+  kept, wrong_at = membership.divergence(trials, elements)
   assert kept.listed() == elements.listed()
   assert not trials.pairs.counts
   first, second = np.moveaxis(found[0], 1, 0)[:, lengths > 0]
@@ -171,7 +171,7 @@ def test_suffixes_without_an_answer_are_left_out():
       return np.array([replies[tuple(p), tuple(s)] for p, s in pairs], np.int8)
 
   trials = _given(Asked.__new__(Asked), prefixes, sizes)
-  kept, wrong_at = membership.first_wrong(trials, elements)
+  kept, wrong_at = membership.divergence(trials, elements)
   assert kept.listed() == [[(1,), (3, 1)], [], []]
   assert wrong_at.tolist() == [0, 2]
   assert trials.pairs.counts == {'no_answer': 2}
@@ -200,7 +200,7 @@ def test_agreement_needs_two_answers():
   assert membership.answered(answers).tolist() == [[True, True, False, False]]
   assert membership.disagree(answers).tolist() == [[False, True, False, False]]
   counts = {}
-  membership.count_silence(counts, answers, np.array([[1, 1, 1, 0]]))
+  membership.count_unanswered(counts, answers, np.array([[1, 1, 1, 0]]))
   assert counts == {'no_answer': 1}
 
 

@@ -196,7 +196,7 @@ def test_rows_in_flight_do_not_matter(monkeypatch, rows):
   world = tiny.World()
   metric = detour.Metric(num=30)
   usual = metric(_noisy(world), world, 2)
-  monkeypatch.setattr(decoding.drive, '__defaults__', (rows,))
+  monkeypatch.setattr(decoding.decode, '__defaults__', (rows,))
   table.same(usual, metric(_noisy(world), world, 2))
 
 

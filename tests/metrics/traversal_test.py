@@ -25,7 +25,7 @@ def _drive(world, probs):
   """Greedy from nodes 0 to 3; outcomes and tokens."""
   predictor = table.Table(world, probs)
   prompts = decoding.prompts(world, world.sample(4, 0))
-  return decoding.drive(
+  return decoding.decode(
     predictor, world, prompts, decoding.greedy, world.max_len
   )
 
@@ -33,11 +33,11 @@ def _drive(world, probs):
 def test_outcomes_by_hand():
   world = table.Given(rows=ORIGINS)
   probs = {0: {X: 1}, 1: {Y: 1}, 2: {END: 1}, 3: {X: 0.4, END: 0.6}}
-  drives = _drive(world, probs)
-  names = [decoding.OUTCOMES[code] for code in drives.outcome]
+  decoded = _drive(world, probs)
+  names = [decoding.OUTCOMES[code] for code in decoded.outcome]
   assert names == ['path_fail', 'path_fail', 'dest_fail', 'valid']
-  assert drives.lengths.tolist() == [3, 2, 2, 2]
-  assert drives.tokens[0, :4].tolist() == [4, X, Y, 0]
+  assert decoded.lengths.tolist() == [3, 2, 2, 2]
+  assert decoded.tokens[0, :4].tolist() == [4, X, Y, 0]
   found = _run(table.Table(world, probs), world)
   assert found['valid'].value.tolist() == [0, 0, 0, 1]
   assert found['path_fail'].value.tolist() == [1, 1, 0, 0]
@@ -47,9 +47,9 @@ def test_outcomes_by_hand():
 
 def test_a_circle_runs_into_the_cap():
   world = table.Given(rows=ORIGINS)
-  drives = _drive(world, {0: {X: 1}, 1: {X: 1}, 2: {X: 1}, 3: {X: 1}})
-  assert (drives.outcome == decoding.CAP).all()
-  assert drives.lengths.tolist() == [world.max_len] * 4
+  decoded = _drive(world, {0: {X: 1}, 1: {X: 1}, 2: {X: 1}, 3: {X: 1}})
+  assert (decoded.outcome == decoding.CAP).all()
+  assert decoded.lengths.tolist() == [world.max_len] * 4
   found = _run(
     table.Table(world, {0: {Y: 1}, 2: {X: 1}, 1: {X: 1}, 3: {END: 1}}), world
   )
@@ -69,9 +69,9 @@ def test_the_cap_counts_the_prompt():
 
 def test_no_possible_token_is_stuck():
   world = table.Given(rows=ORIGINS)
-  drives = _drive(world, {})
-  assert (drives.outcome == decoding.STUCK).all()
-  assert drives.lengths.tolist() == [1] * 4
+  decoded = _drive(world, {})
+  assert (decoded.outcome == decoding.STUCK).all()
+  assert decoded.lengths.tolist() == [1] * 4
 
 
 def test_costs_by_hand():
@@ -147,7 +147,7 @@ def test_rows_in_flight_do_not_matter(rows):
   )
   prompts = decoding.prompts(world, world.sample(40, 0))
   one, other = (
-    decoding.drive(predictor, world, prompts, decoding.greedy, 12, batch=n)
+    decoding.decode(predictor, world, prompts, decoding.greedy, 12, batch=n)
     for n in (rows, 7)
   )
   for first, second in zip(one, other, strict=True):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from wm import core
 from wm.kernels import chess as kernels
-from wm.metrics import probe
+from wm.metrics.probe import metric as probe
 from wm.worlds.base import exact
 from wm.worlds.chess import (
   fen as chess_fen,

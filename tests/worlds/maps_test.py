@@ -4,7 +4,7 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.metrics import probe
+from wm.metrics.probe import metric as probe
 from wm.worlds.base import exact
 from wm.worlds.maps import routes, streets
 from wm.worlds.maps import world as maps

@@ -12,7 +12,7 @@ from tests.worlds.plain_othello import BLACK, WHITE, Board, name
 from wm import core
 from wm.core import registry
 from wm.kernels import othello as kernels
-from wm.metrics import probe
+from wm.metrics.probe import metric as probe
 from wm.worlds.base import exact
 from wm.worlds.othello import world as othello
 

@@ -45,7 +45,7 @@ def sampled(
     lanes = [np.repeat(a[pairs], num, axis=0) for a in (first, second, room)]
     branch = np.arange(num)
     words = core.hash64(seeds[pairs, None], branch).reshape(-1)
-    tokens, lengths = _cut_play(world, *lanes, words)
+    tokens, lengths = _random_play(world, *lanes, words)
     total = len(words) // num
     pair, cut = np.repeat(np.arange(total), num), lengths > 0
     part, _ = _distinct(pair[cut], tokens[cut], lengths[cut], total)
@@ -70,7 +70,7 @@ def _distinct(
   return core.Boundary(offsets, tokens[first], lengths[first]), times
 
 
-def _cut_play(
+def _random_play(
   world: core.World,
   first: np.ndarray,
   second: np.ndarray,
@@ -111,7 +111,7 @@ def _choice(options: np.ndarray, uniform: np.ndarray) -> np.ndarray:
   return chosen
 
 
-def distinct(found: engine.Pairs) -> tuple[core.Boundary, np.ndarray]:
+def refused(found: engine.Pairs) -> tuple[core.Boundary, np.ndarray]:
   """Distinct refused samples of each pair, and how often each came [S]."""
   trial, sample = np.nonzero(found.status == core.REFUSED)
   elements, times = _distinct(
@@ -123,7 +123,7 @@ def distinct(found: engine.Pairs) -> tuple[core.Boundary, np.ndarray]:
   return elements, times.astype(np.float64)
 
 
-def untrue_at(
+def model_divergence(
   world: core.World,
   first: np.ndarray,
   second: np.ndarray,
@@ -167,7 +167,9 @@ def length_weights(elements: core.Boundary) -> np.ndarray:
   return 1 / np.bincount(key)[key]
 
 
-def some(elements: core.Boundary, keys: np.ndarray, most: int) -> core.Boundary:
+def subsample(
+  elements: core.Boundary, keys: np.ndarray, most: int
+) -> core.Boundary:
   """At most `most` elements of each pair, uniformly by keys [T], in order."""
   pair = elements.pairs
   place = np.arange(len(pair)) - elements.offsets[pair]
@@ -177,7 +179,7 @@ def some(elements: core.Boundary, keys: np.ndarray, most: int) -> core.Boundary:
   return elements.take(kept)
 
 
-def untold_at(trials: Trials, elements: core.Boundary) -> np.ndarray:
+def world_divergence(trials: Trials, elements: core.Boundary) -> np.ndarray:
   """[S] int32 over elements of the world's boundary: where the model fails.
 
   0 where an element is accepted after the first prefix and not after the
@@ -189,7 +191,7 @@ def untold_at(trials: Trials, elements: core.Boundary) -> np.ndarray:
 
     elements         | pair 0: 0 1 ... 18              | pair 1: 19 20 21 ...
     places           | 0 ... 15 | 16 17 18 - ... -  31 | 32 33 34 - ... -  47
-    rows of `forced` | block 0  | block 1              | block 2
+    rows of the engine | block 0  | block 1              | block 2
 
   elements: of the R pairs that are run.
   """
@@ -203,7 +205,7 @@ def untold_at(trials: Trials, elements: core.Boundary) -> np.ndarray:
   suffix_lengths = np.zeros(num * WIDTH, np.int32)
   suffixes[place], suffix_lengths[place] = tokens, lengths
   pair = np.repeat(np.arange(len(sizes)), blocks)
-  steps = engine.forced(
+  steps = engine.teacher_force(
     trials.predictor,
     trials.tokens[pair],
     trials.lengths[pair],

@@ -21,7 +21,7 @@ VALID, PATH_FAIL, DEST_FAIL, CAP, STUCK = range(5)
 OUTCOMES = ('valid', 'path_fail', 'dest_fail', 'cap', 'stuck')
 
 
-class Drives(NamedTuple):
+class Decoded(NamedTuple):
   """What T trials did.
 
   Attributes:
@@ -80,7 +80,7 @@ def prompts(
   return np.where(used, tokens, core.PAD), lengths
 
 
-def alike(
+def merged(
   prompts: tuple[np.ndarray, np.ndarray], group: np.ndarray
 ) -> np.ndarray:
   """[N] int64 clusters `group` where equal prompts are one cluster too.
@@ -99,14 +99,14 @@ def cap(predictor: core.Predictor, world: core.World, max_len: int) -> int:
   return min(max_len or world.max_len, predictor.max_len)
 
 
-def drive(
+def decode(
   predictor: core.Predictor,
   world: core.World,
   prompts: tuple[np.ndarray, np.ndarray],
   policy: Policy,
   max_len: int,
   batch: int = BATCH,
-) -> Drives:
+) -> Decoded:
   """Runs one trial for each prompt.
 
   In a world with an end token a trial is valid when it gets there legally;
@@ -123,36 +123,36 @@ def drive(
   """
   tokens, lengths = prompts
   space = np.zeros((len(tokens), max(max_len - tokens.shape[1], 0)), np.int32)
-  drives = Drives(
+  decoded = Decoded(
     tokens=np.concatenate([tokens, space], axis=1).astype(np.int32),
     lengths=np.array(lengths, np.int32),
     outcome=np.full(len(lengths), core.DEAD, np.int8),
   )
-  states = world.walk(world.init(len(tokens)), tokens, drives.lengths)[1]
-  _settle(world, drives, states, np.arange(len(tokens)), max_len)
+  states = world.walk(world.init(len(tokens)), tokens, decoded.lengths)[1]
+  _settle(world, decoded, states, np.arange(len(tokens)), max_len)
   slots = engine.Slots(
     predictor,
     tokens[:, None],
     np.array(lengths, np.int32)[:, None],
     1,
     batch=batch,
-    rows=np.flatnonzero(drives.outcome == core.DEAD),
+    rows=np.flatnonzero(decoded.outcome == core.DEAD),
   )
   while slots.live.any():
     places = np.flatnonzero(slots.live)
     on = slots.trials[places]
     log_probs = np.asarray(slots.session.log_probs())[places, 0]
-    token = policy(Step(on, drives.lengths[on], states[on], log_probs))
-    _follow(world, drives, states, on, token, max_len)
+    token = policy(Step(on, decoded.lengths[on], states[on], log_probs))
+    _follow(world, decoded, states, on, token, max_len)
     appended = np.full((len(slots.trials), 1, 1), core.DEAD, np.int32)
     appended[places, 0, 0] = token
-    slots.advance(appended, drives.outcome[slots.trials] != core.DEAD)
-  return drives
+    slots.advance(appended, decoded.outcome[slots.trials] != core.DEAD)
+  return decoded
 
 
 def _follow(
   world: core.World,
-  drives: Drives,
+  decoded: Decoded,
   states: np.ndarray,
   trials: np.ndarray,
   token: np.ndarray,
@@ -163,36 +163,36 @@ def _follow(
   states: [T, W] of all trials, which follow.
   """
   stuck = token == core.DEAD
-  drives.outcome[trials[stuck]] = STUCK
+  decoded.outcome[trials[stuck]] = STUCK
   trials, token = trials[~stuck], token[~stuck]
-  drives.tokens[trials, drives.lengths[trials]] = token
-  drives.lengths[trials] += 1
+  decoded.tokens[trials, decoded.lengths[trials]] = token
+  decoded.lengths[trials] += 1
   states[trials] = world.advance(states[trials], token)
   dead = world.state_id(states[trials]) == core.DEAD
   ended = (token == world.end) & (world.end != core.DEAD)
-  drives.outcome[trials[dead]] = np.where(ended[dead], DEST_FAIL, PATH_FAIL)
-  drives.outcome[trials[ended & ~dead]] = VALID
-  _settle(world, drives, states, trials[~ended & ~dead], max_len)
+  decoded.outcome[trials[dead]] = np.where(ended[dead], DEST_FAIL, PATH_FAIL)
+  decoded.outcome[trials[ended & ~dead]] = VALID
+  _settle(world, decoded, states, trials[~ended & ~dead], max_len)
 
 
 def _settle(
   world: core.World,
-  drives: Drives,
+  decoded: Decoded,
   states: np.ndarray,
   trials: np.ndarray,
   max_len: int,
 ) -> None:
   """Decides those of some living trials that are complete or at the cap."""
-  full = drives.lengths[trials] >= max_len
+  full = decoded.lengths[trials] >= max_len
   if world.end == core.DEAD:
     over = world.over(states[trials])
-    drives.outcome[trials[full | over]] = VALID
+    decoded.outcome[trials[full | over]] = VALID
   else:
-    drives.outcome[trials[full]] = CAP
+    decoded.outcome[trials[full]] = CAP
 
 
 def pictured(
-  world: core.World, prompts: tuple[np.ndarray, np.ndarray], drives: Drives
+  world: core.World, prompts: tuple[np.ndarray, np.ndarray], decoded: Decoded
 ) -> dict[str, np.ndarray]:
   """Side columns [T] that a report pictures trials from.
 
@@ -202,16 +202,18 @@ def pictured(
   """
   tokens, lengths = prompts
   start = world.walk(world.init(len(tokens)), tokens, lengths)[1]
-  refused = np.isin(drives.outcome, (PATH_FAIL, DEST_FAIL))
+  refused = np.isin(decoded.outcome, (PATH_FAIL, DEST_FAIL))
   driven = [
     row[given:whole]
     for row, given, whole in zip(
-      drives.tokens, lengths, drives.lengths, strict=True
+      decoded.tokens, lengths, decoded.lengths, strict=True
     )
   ]
   return {
-    'prefix': texts.sequences(world, drives.tokens, lengths),
+    'prefix': texts.sequences(world, decoded.tokens, lengths),
     'state': texts.states(world, start),
     'suffix': texts.sequences(world, driven),
-    'wrong_at': np.where(refused, drives.lengths - lengths, 0).astype(np.int64),
+    'wrong_at': np.where(refused, decoded.lengths - lengths, 0).astype(
+      np.int64
+    ),
   }

@@ -261,7 +261,7 @@ class _Endings:
     return over
 
 
-def forced(
+def teacher_force(
   predictor: core.Predictor,
   prefixes: np.ndarray,
   lengths: np.ndarray,

@@ -130,7 +130,7 @@ def answers(
       core.histories(suffixes[row, place], sizes[row, place]),
     )
     return found.reshape(shape)
-  steps = engine.forced(
+  steps = engine.teacher_force(
     predictor,
     tokens[:, None],
     lengths[:, None],
@@ -142,7 +142,7 @@ def answers(
   return np.where(sizes > 0, steps == sizes, found).reshape(shape)
 
 
-def disagreements(
+def ask_pairs(
   trials: Trials,
   suffixes: np.ndarray,
   suffix_lengths: np.ndarray,
@@ -174,7 +174,7 @@ def disagreements(
       trials.accept,
       trials.batch,
     )
-    count_silence(trials.pairs.counts, got, suffix_lengths[left, some])
+    count_unanswered(trials.pairs.counts, got, suffix_lengths[left, some])
     if single:
       left = left[~disagree(found[left]).any(1)]
   return found
@@ -190,7 +190,7 @@ def disagree(answers: np.ndarray) -> np.ndarray:
   return answered(answers) & (answers[:, 0] != answers[:, 1])
 
 
-def count_silence(
+def count_unanswered(
   counts: dict[str, int], answers: np.ndarray, lengths: np.ndarray
 ) -> None:
   """Adds questions without an answer to counts['no_answer'].
@@ -202,7 +202,7 @@ def count_silence(
     counts['no_answer'] = counts.get('no_answer', 0) + int(silent.sum())
 
 
-def first_wrong(
+def divergence(
   trials: Trials, elements: core.Boundary
 ) -> tuple[core.Boundary, np.ndarray]:
   """Where a model fails on elements of the world's boundaries.
@@ -217,7 +217,7 @@ def first_wrong(
       the last one, which settles a suffix.
   """
   if not isinstance(trials.predictor, core.AnswersOnly):
-    return elements, boundaries.untold_at(trials, elements)
+    return elements, boundaries.world_divergence(trials, elements)
   pair, length = elements.pairs, elements.lengths
   asked = core.histories(elements.tokens, length)
   found = np.stack(
@@ -230,7 +230,7 @@ def first_wrong(
     ],
     axis=-1,
   )
-  count_silence(trials.pairs.counts, found[..., None], length[:, None])
+  count_unanswered(trials.pairs.counts, found[..., None], length[:, None])
   heard = answered(found[..., None])[:, 0]
   right = (found == (core.YES, core.NO)).all(1)
   return elements.take(heard), np.where(right, 0, length)[heard]

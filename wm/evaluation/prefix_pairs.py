@@ -272,7 +272,7 @@ def model_filter(
     """[T] bool of pairs [T, 2, L], [T, 2]."""
     flat = tokens.reshape(-1, tokens.shape[-1])
     rest = np.maximum(lengths.reshape(-1) - start, 0)
-    steps = engine.forced(
+    steps = engine.teacher_force(
       predictor,
       flat[:, None, :start],
       np.full((len(flat), 1), start, np.int32),

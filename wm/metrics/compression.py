@@ -248,7 +248,7 @@ def _asked(metric: Metric, trials: Trials) -> Outcome:
     longest=metric.k,
     seeds=trials.keys(SAMPLES),
   )
-  answers = membership.disagreements(
+  answers = membership.ask_pairs(
     trials, tokens, lengths, decide=not metric.graded
   )
   apart = membership.disagree(answers)

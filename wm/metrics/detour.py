@@ -97,7 +97,7 @@ class Metric(core.Metric):
     prompts = decoding.prompts(world, sequences, self.prompt)
     every = tuple(np.concatenate([part] * levels) for part in prompts)
     made = np.zeros(num * levels, np.int64)
-    drives = decoding.drive(
+    decoded = decoding.decode(
       predictor,
       world,
       every,
@@ -106,16 +106,16 @@ class Metric(core.Metric):
     )
     group = context.clusters(world, sequences)
     columns = {
-      'outcome': np.array(decoding.OUTCOMES)[drives.outcome],
+      'outcome': np.array(decoding.OUTCOMES)[decoded.outcome],
       'detours': made,
-      'tokens': drives.lengths,
-      **decoding.pictured(world, every, drives),
+      'tokens': decoded.lengths,
+      **decoding.pictured(world, every, decoded),
     }
     found = []
     for level, probability in enumerate(self.probabilities):
       rows = slice(level * num, (level + 1) * num)
       part = {name: column[rows] for name, column in columns.items()}
-      same = group if probability else decoding.alike(prompts, group)
+      same = group if probability else decoding.merged(prompts, group)
       found += _scores(probability, part, same)
     return tuple(found)
 

@@ -187,7 +187,7 @@ def _sampled(metric: Metric, trials: Trials) -> Listed:
   found = engine.pairs(trials, metric.samples, limit=metric.sample_k)
   reason = np.where(found.vacuous, 'vacuous', '')
   reason = np.where(trials.room == 0, 'no_room', reason)
-  return Listed(*boundaries.distinct(found), reason)
+  return Listed(*boundaries.refused(found), reason)
 
 
 def _searched(metric: Metric, trials: Trials) -> Listed:
@@ -202,7 +202,7 @@ def _searched(metric: Metric, trials: Trials) -> Listed:
 def _precision(trials: Trials, listed: Listed) -> list[core.Scores]:
   """Quantities of the model's boundary."""
   elements, reason = listed.elements, listed.reason
-  wrong_at = boundaries.untrue_at(
+  wrong_at = boundaries.model_divergence(
     trials.world, trials.first, trials.second, elements, trials.loop
   )
   true, sizes = wrong_at == 0, elements.sizes
@@ -229,8 +229,10 @@ def _recall(metric: Metric, trials: Trials) -> list[core.Scores]:
   sizes = elements.sizes
   none = np.where(listed.sizes > 0, 'no_room', 'empty')
   if metric.max_elements:
-    elements = boundaries.some(elements, trials.keys(), metric.max_elements)
-  elements, wrong_at = membership.first_wrong(trials, elements)
+    elements = boundaries.subsample(
+      elements, trials.keys(), metric.max_elements
+    )
+  elements, wrong_at = membership.divergence(trials, elements)
   good, tried = wrong_at == 0, elements.sizes
   by_length = boundaries.length_weights(elements)
   reason = np.where(tried == 0, 'no_answer', '')

@@ -92,22 +92,22 @@ class Metric(core.Metric):
     """See core.Metric; a row per prompt, clustered by task."""
     sequences = world.sample(self.num, seed, split='heldout')
     prompts = decoding.prompts(world, sequences, self.prompt)
-    drives = decoding.drive(
+    decoded = decoding.decode(
       predictor,
       world,
       prompts,
       decoding.greedy,
       decoding.cap(predictor, world, self.max_len),
     )
-    group = decoding.alike(prompts, context.clusters(world, sequences))
+    group = decoding.merged(prompts, context.clusters(world, sequences))
     columns = {
-      'outcome': np.array(decoding.OUTCOMES)[drives.outcome],
-      'tokens': drives.lengths,
+      'outcome': np.array(decoding.OUTCOMES)[decoded.outcome],
+      'tokens': decoded.lengths,
     }
-    pictured = decoding.pictured(world, prompts, drives)
+    pictured = decoding.pictured(world, prompts, decoded)
     return (
-      *_outcomes(drives.outcome, group, columns | pictured),
-      *_costs(world, sequences, drives, group, columns),
+      *_outcomes(decoded.outcome, group, columns | pictured),
+      *_costs(world, sequences, decoded, group, columns),
     )
 
 
@@ -129,21 +129,21 @@ def _outcomes(
 def _costs(
   world: core.World,
   tasks: core.Sequences,
-  drives: decoding.Drives,
+  decoded: decoding.Decoded,
   group: np.ndarray,
   columns: dict[str, np.ndarray],
 ) -> list[core.Scores]:
   if not isinstance(world, core.Costed):
     return []
   # Prompts state the task, so all driven sequences have its least cost.
-  costs = world.costs(core.Sequences(drives.tokens, drives.lengths))
+  costs = world.costs(core.Sequences(decoded.tokens, decoded.lengths))
   best = costs.least[0]
   if np.isnan(best).all():
     return []
-  valid = drives.outcome == decoding.VALID
+  valid = decoded.outcome == decoding.VALID
   cost = np.where(valid, costs.cost[0], np.inf)
   unknown = np.where(np.isnan(best), 'no_optimum', '')
-  outcome = np.array(decoding.OUTCOMES)[drives.outcome]
+  outcome = np.array(decoding.OUTCOMES)[decoded.outcome]
   failed = np.where(valid, unknown, outcome)
   known = np.where(valid, cost, np.nan)
   columns = {**columns, 'cost': known, 'optimal_cost': best}

@@ -81,9 +81,7 @@ class Metric(core.Metric):
   epochs: int = 100
 
   def __post_init__(self) -> None:
-    fields.one_of(
-      self, split=('sequence', 'token'), data=('heldout', 'train', 'all')
-    )
+    fields.one_of(self, split=tuple(_SPLITS), data=('heldout', 'train', 'all'))
     fields.at_least(self, num=1, batch=1, epochs=1, layer=-1)
 
   def __call__(
@@ -93,7 +91,8 @@ class Metric(core.Metric):
     sequences = world.sample(self.num, seed, split=self.data)
     points = label(world, sequences)
     group = context.clusters(world, sequences)
-    test = self._test(points, world.split_key(sequences), seed)
+    keys = world.split_key(sequences)
+    test = _SPLITS[self.split](points, keys, seed)
     right = self._right(predictor, sequences, points, test, seed)
     untrained = None
     if isinstance(predictor, core.Reinitializable):
@@ -108,17 +107,6 @@ class Metric(core.Metric):
       tested.scores('untrained', untrained, moves),
       tested.scores('majority', _majority(points, test), moves),
     )
-
-  def _test(self, points: Points, key: np.ndarray, seed: int) -> np.ndarray:
-    """[P] bool: points to test on."""
-    if self.split == 'token':
-      mixed = core.hash64(seed, points.row, points.position)
-      return mixed % np.uint64(HELD_OUT) == 0
-    tasks, task = np.unique(key, return_inverse=True)
-    order = np.argsort(core.hash64(seed, tasks), kind='stable')
-    chosen = np.zeros(len(tasks), bool)
-    chosen[order[: -(-len(tasks) // HELD_OUT)]] = True
-    return chosen[task.reshape(-1)][points.row]
 
   def _unseen(self, points: Points, test: np.ndarray) -> int:
     tested, trained = points.label[test].T, points.label[~test].T
@@ -138,7 +126,7 @@ class Metric(core.Metric):
     features = activations(predictor, sequences, points, self.layer)
     if test.all() or not test.any():
       return np.zeros(len(test))
-    from wm.evaluation import linear  # Deferred: imports JAX.
+    from wm.metrics.probe import linear  # Deferred: it imports JAX.
 
     target, classes = _classes(points.label)
     params = linear.fit(
@@ -155,6 +143,28 @@ class Metric(core.Metric):
       named = linear.named(features[rows], *params)
       right[rows] = (named == target[rows]).mean(-1)
     return right
+
+
+def _by_task(points: Points, keys: np.ndarray, seed: int) -> np.ndarray:
+  """[P] bool: points to test on, all those of one task in HELD_OUT.
+
+  keys: [N] split key of each sequence, which stands for its task.
+  """
+  tasks, task = np.unique(keys, return_inverse=True)
+  order = np.argsort(core.hash64(seed, tasks), kind='stable')
+  chosen = np.zeros(len(tasks), bool)
+  chosen[order[: -(-len(tasks) // HELD_OUT)]] = True
+  return chosen[task.reshape(-1)][points.row]
+
+
+def _by_token(points: Points, keys: np.ndarray, seed: int) -> np.ndarray:
+  """[P] bool: points to test on, one in HELD_OUT, whatever their sequence."""
+  del keys
+  mixed = core.hash64(seed, points.row, points.position)
+  return mixed % np.uint64(HELD_OUT) == 0
+
+
+_SPLITS = {'sequence': _by_task, 'token': _by_token}
 
 
 def _classes(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,5 @@
+"""Current-state probe: the metric and its linear classifiers."""
+
+from wm.metrics.probe.metric import Metric
+
+__all__ = ['Metric']
