@@ -79,7 +79,7 @@ def _models():
       yield name
 
 
-@pytest.mark.parametrize('name', _models())
+@pytest.mark.parametrize('name', list(_models()))
 def test_models_give_what_they_declare(name):
   model = _model(name)
   if needs.lacks(model, type(WORLD)):
