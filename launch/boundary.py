@@ -2,6 +2,10 @@
 
   python launch/boundary.py --world='connect4(rows=6)' --depth=6 \\
     --first=1,1,1,2,2,2,2 --second=3,1,1,2,2,2,2
+  python launch/boundary.py --world='chess()' --depth=2 \\
+    --first='e4 e5 Nf3' --second='e4 c5'
+  python launch/boundary.py --world='othello(size=6)' --depth=4 --show \\
+    --first=b3b2 --second=b3d2
 
 --first and --second are states as the world writes them, or sequences of
 tokens that lead to them. One line `k boundary interior` for each length bound

@@ -1,10 +1,15 @@
 """Prints how many legal token sequences there are from a state, by length.
 
   python launch/count.py --world='lattice(size=5)' --state=2 --depth=10
+  python launch/count.py --world='chess()' --depth=5
+  python launch/count.py --world='chess()' --depth=1 \\
+    --state='8/8/8/K2pP2r/8/8/8/7k w - d6 0 2'
+  python launch/count.py --world='othello()' --depth=10
 
 One line `k count` for each length k up to --depth, as soon as it is known, so
 that Ctrl-C leaves what there is. --state is a state as the world writes it, or
-a sequence of tokens that leads to it; default: the start.
+a sequence of tokens that leads to it, such as a FEN or moves of chess; default:
+the start.
 """
 
 import common

@@ -5,6 +5,9 @@
 
 --place needs internet; both need the extra `maps`. Then
 `--world="maps(nodes='maps/soho/nodes.csv', edges='maps/soho/edges.csv')"`.
+nodes.csv has `osm_id,lat,lon`; edges.csv has `node,direction,neighbor` and
+optionally `length_m`. `wm.worlds.maps.world.from_graph` makes the world of a
+networkx or OSMnx graph.
 """
 
 import common

@@ -6,6 +6,13 @@
 Writes OUT/scores.json, OUT/rows.csv and OUT/breakdown.json. Without --model,
 or where the model needs training, the training run in --out is scored, in
 --score_world if that is given: its sequences may be longer than --world's.
+
+scores.json lists `metric`, `quantity`, `world`, `model`, `n`, `clusters` (of
+trials that depend on each other), `value`, `low`, `high` (95 %), `interval`
+(the method: `korn-graubard` between bounds, else `bootstrap-t` or `hall`),
+`unmeasured` (cause -> count) and `seed`. rows.csv has a row per trial. Scored
+again, a metric is kept as long as all code, files and weights behind its
+trials are the same; else it is measured anew, and the reason is printed.
 """
 
 import common

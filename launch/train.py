@@ -1,6 +1,12 @@
 """Trains a model on OUT/data; run again, goes on where it was stopped.
 
-python launch/train.py --world='maps()' --model='transformer()' --out=runs/a
+  python launch/train.py --world='maps()' --model='transformer()' --out=runs/a
+
+The model learns the next token or, with --objective=state, the whole state of
+the world after each token (for the metric `exactness`). `tensorboard --logdir`
+OUT draws the curves, which are in OUT/metrics.jsonl too. On several hosts,
+start the same command on each with --coordinator, --num_processes and
+--process_id: rows of a batch are divided over all devices.
 """
 
 import common

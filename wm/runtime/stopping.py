@@ -25,11 +25,11 @@ from collections.abc import Callable, Iterator
 
 
 class Exit(enum.IntEnum):
-  """Exit codes of all binaries; the README has the same table."""
+  """Exit codes of all binaries; the README names them too."""
 
   DONE = 0
-  FAILED = 1
-  BAD_INPUT = 2
+  FAILED = 1  # A full disk or memory, a loss that is not finite, a sweep's run.
+  BAD_INPUT = 2  # Or another process is at it.
   STOPPED = 75  # SIGTERM. The name of 75 in sysexits.h: try again.
   INTERRUPTED = 130  # SIGINT, as a shell says it.
 
