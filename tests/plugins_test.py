@@ -11,6 +11,7 @@ import pytest
 
 from wm import core
 from wm.core import plugins, registry
+from wm.evaluation import needs
 
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / 'launch/examples'
 BODY = """
@@ -212,6 +213,67 @@ def test_any_world_is_asked_for_a_first_step(folder, method, given, message):
     define += '\n  def legal(self, s): return np.array([[False, True, True]])'
     define += '\n  def advance(self, states, tokens): return states[:, None]'
   refused(folder, f'{body}\n  {define}\n', message)
+
+
+PLAIN = (
+  BODY.partition('from wm.worlds')[0]
+  + """
+from wm import core
+
+
+@dataclasses.dataclass(frozen=True)
+class Stones(core.World):
+  version = '1'
+  vocab = ('<pad>', 'hop')
+  max_len = 8
+
+  def init(self, batch):
+    return np.zeros((batch, 1), np.int32)
+
+  def legal(self, states):
+    return np.repeat([[False, True]], len(states), 0) & (states >= 0)
+
+  def advance(self, states, tokens):
+    return np.where(tokens[:, None] == 1, states, -1).astype(np.int32)
+
+  def state_id(self, states):
+    return states[:, 0].astype(np.int64)
+
+  def sample(self, num, seed, split='all'):
+    tokens = np.ones((num, 8), np.int32)
+    return core.Sequences(tokens, np.full(num, 8, np.int32))
+"""
+)
+SPEAKS = """
+  def parse(self, text):
+    return self.init(1)
+
+  def format(self, state):
+    return 'stone'
+"""
+COUNTS = """
+  heads = core.Heads((2, 2))
+
+  def labels(self, states):
+    return np.zeros((len(states), 1), np.uint8)
+"""
+
+
+def test_a_world_of_the_14_members_is_measured_by_what_asks_for_no_more(folder):
+  world = make(folder, PLAIN)
+  oracle = registry.make('model', 'oracle()').predictor(world, 0)
+  for metric in ('next_token(num=4)', 'traversal(num=4)', 'detour(num=4)'):
+    found = registry.make('metric', metric)(oracle, world, 0)
+    assert found[0].value.tolist() == [1, 1, 1, 1]
+  for name in ('compression', 'distinction', 'capability', 'exactness'):
+    assert needs.lacks(registry.make('metric', f'{name}()'), oracle, world)
+
+
+def test_an_ability_is_inherited(folder):
+  message = r'has format, parse and does not inherit core\.Written; add it to'
+  refused(folder, PLAIN + SPEAKS, message)
+  body = PLAIN.replace('(core.World)', '(core.Labelled)') + COUNTS
+  refused(folder, body, r'labels gives shape \(2, 1\) .* 2 labels')
 
 
 def test_a_run_of_files_goes_on_from_the_same_folder_only(folder, monkeypatch):

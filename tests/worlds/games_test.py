@@ -81,7 +81,7 @@ class Toy(games.GameWorld):
       states[rows] = self.advance(states[rows], token[rows])
     return tokens, (tokens != 0).sum(1).astype(np.int32)
 
-  def orders(self, tokens, lengths, seeds):
+  def transpositions(self, tokens, lengths, seeds):
     found = np.zeros_like(tokens)
     for t, length in enumerate(lengths):
       order = np.argsort(core.hash64(seeds[t], np.arange(length)))

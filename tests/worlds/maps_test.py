@@ -4,6 +4,7 @@ import pytest
 
 from wm import core
 from wm.core import registry
+from wm.data import street_files
 from wm.metrics.probe import metric as probe
 from wm.worlds.base import exact
 from wm.worlds.maps import routes, streets
@@ -314,7 +315,7 @@ def test_a_networkx_graph_is_a_world(tmp_path, kind):
   grid = nx.grid_2d_graph(3, 4, create_using=kind)
   for row, column in grid:
     grid.nodes[row, column].update(x=column / 1000, y=row / 1000)
-  world = maps.from_graph(grid, tmp_path / 'grid', traversal='shortest')
+  world = street_files.from_graph(grid, tmp_path / 'grid', traversal='shortest')
   again = registry.make('world', registry.spec(world))
   assert len(again.graph) == 12
   assert again.graph.num_edges == 34  # Each of 17 streets, both ways.
@@ -325,5 +326,5 @@ def test_a_networkx_graph_is_a_world(tmp_path, kind):
 
 def test_a_graph_without_places_is_refused(tmp_path):
   with pytest.raises(core.InputError, match=r'the graph: expected .* x and y'):
-    maps.from_graph(nx.path_graph(3), tmp_path / 'map')
+    street_files.from_graph(nx.path_graph(3), tmp_path / 'map')
   assert not (tmp_path / 'map').exists()

@@ -35,15 +35,25 @@ def _solve(prompt):
   return f'Let me see.\nANSWER: {"yes" if left else "no"}'
 
 
+def _said(tokens):
+  return [WORLD.vocab[token] for token in tokens]
+
+
+def _continued(known, more):
+  return seating_text.continuation_question(
+    WORLD.names, _said(known), _said(more)
+  )
+
+
 def test_the_prompt_says_all_there_is_to_know():
   tokens = [WORLD.vocab.index(word) for word in ('B@1', 'C-A=2')]
-  prompt = WORLD.continuation_question(tokens[:1], tokens[1:])
+  prompt = _continued(tokens[:1], tokens[1:])
   assert prompt.startswith('4 people, A, B, C and D, take 4 seats in a row.')
   assert '\n1. B sits in seat 1.\n' in prompt
   assert '\n2. C sits 2 seats away from A.\n' in prompt
   assert 'valid continuation' in prompt
   assert prompt.endswith('"ANSWER: " followed by yes or no.')
-  empty = WORLD.continuation_question([], tokens[1:])
+  empty = _continued([], tokens[1:])
   assert '(nothing yet)' in empty
   assert '\n1. C sits' in empty
 
@@ -52,13 +62,15 @@ def test_a_reader_of_prompts_solves_every_puzzle():
   found = WORLD.puzzles(20, 3)
   for n in range(20):
     tokens = found.tokens[n, : found.lengths[n]]
-    reply = _solve(WORLD.seat_question(tokens, found.person[n]))
+    person = WORLD.names[found.person[n]]
+    prompt = seating_text.seat_question(WORLD.names, _said(tokens), person)
+    reply = _solve(prompt)
     assert seating_text.read_seat(reply) == found.seat[n]
 
 
 def _model(ask, **fields):
   return accepting.Accepting(
-    WORLD.accepts(ask, **fields),
+    seating_text.accepts(WORLD.names, WORLD.vocab, ask, **fields),
     vocab_size=len(WORLD.vocab),
     end=WORLD.end,
     max_len=WORLD.max_len,

@@ -247,6 +247,30 @@ def check_world(world: core.World, label: str) -> None:
       f'1..{len(vocab) - 1}'
     )
   _check_step(world, label, int(legal[0].argmax()))
+  _check_abilities(world, label)
+
+
+# Abilities that a world with these methods has, so that it must inherit them.
+_ABILITIES = (core.Prefixed, core.Labelled, core.Written)
+
+
+def _check_abilities(world: core.World, label: str) -> None:
+  """Raises InputError where an ability is written, but not inherited."""
+  for ability in _ABILITIES:
+    methods = ability.__abstractmethods__ - core.World.__abstractmethods__
+    if methods <= {*dir(type(world))} and not isinstance(world, ability):
+      raise core.InputError(
+        f'{label} has {", ".join(sorted(methods))} and does not inherit '
+        f'core.{ability.__name__}; add it to the bases of '
+        f'{type(world).__name__}'
+      )
+  if isinstance(world, core.Labelled):
+    labels, sizes = world.labels(world.init(2)), world.heads.sizes
+    if np.shape(labels) != (2, len(sizes)) or not sizes:
+      raise core.InputError(
+        f'{label}: labels gives shape {np.shape(labels)} for two states, heads '
+        f'has {len(sizes)} labels; expected (2, {max(len(sizes), 1)})'
+      )
 
 
 def _check_step(world: core.World, label: str, token: int) -> None:

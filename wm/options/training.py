@@ -26,7 +26,7 @@ class Training:
 
   # Of the initial weights, the order of batches and dropout.
   seed: int = option(0, 'Seed of all randomness.', least=0, most=2**32 - 1)
-  # 'state': after every token, one class for each of `World.heads.sizes`.
+  # 'state': after every token, one class for each label of `core.Labelled`.
   objective: str = option(
     'next',
     "What a step predicts: the next token, or the world's whole state.",

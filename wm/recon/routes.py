@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.worlds.maps import streets
+from wm.worlds.maps import journeys, streets
 
 # How a route fares on the true map (Vafa et al. 2024, mapping/).
 VALID, PATH, DESTINATION, LENGTH_CAP = range(4)
@@ -65,7 +65,7 @@ class Routes(NamedTuple):
 
 def has_streets(world: core.World) -> bool:
   """Is it a street map, which can be reconstructed?"""
-  return isinstance(getattr(world, 'graph', None), streets.StreetGraph)
+  return isinstance(world, journeys.Journeys)
 
 
 def street_graph(world: core.World) -> streets.StreetGraph:

@@ -51,10 +51,10 @@ def count(world: core.Enumerable, state: np.ndarray, depth: int) -> list[int]:
 
 
 def opening(world: core.World) -> np.ndarray:
-  """[W] state in which a task's own moves begin.
+  """[W] the initial state, after the prompt tokens that are forced.
 
-  The initial one, after the tokens that open every sequence of the world
-  alike: chess has one, a map's origin and destination are not.
+  The start token of chess is forced; the origin and the destination of a route
+  are not.
   """
   state = world.init(1)
   for _ in range(world.prompt_len):

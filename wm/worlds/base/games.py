@@ -45,7 +45,8 @@ class GameWorld(core.Prefixed, core.Enumerable, core.Written, core.Tagged):
       for Othello by Vafa et al. 2024).
     pool: number of games in that pool.
 
-  and give `vocab`, `max_len`, `init`, `advance`, `legal`, `play`, `orders`,
+  and give `vocab`, `max_len`, `init`, `advance`, `legal`, `play`,
+  `transpositions`,
   `known`, `parse`, `format`.
   """
 
@@ -74,10 +75,10 @@ class GameWorld(core.Prefixed, core.Enumerable, core.Written, core.Tagged):
     """
 
   @abc.abstractmethod
-  def orders(
+  def transpositions(
     self, tokens: np.ndarray, lengths: np.ndarray, seeds: np.ndarray
   ) -> np.ndarray:
-    """[T, L] int32 moves in a random order that reaches the same position.
+    """[T, L] int32 the same moves in a random order to the same position.
 
     tokens: [T, L] moves from the start, without the header.
     lengths: [T] moves of each.
@@ -119,10 +120,7 @@ class GameWorld(core.Prefixed, core.Enumerable, core.Written, core.Tagged):
     return words.view(self.history_item).astype(np.int32)
 
   def remembered(self, tokens: np.ndarray) -> np.ndarray:
-    """[B, words] int32 history of moves [B, L], 0-padded.
-
-    L is such that they fill whole words.
-    """
+    """[B, words] int32 history of moves [B, L], 0-padded to whole words."""
     return np.ascontiguousarray(tokens, self.history_item).view(np.int32)
 
   @property
@@ -148,7 +146,7 @@ class GameWorld(core.Prefixed, core.Enumerable, core.Written, core.Tagged):
     return mixed
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
-    """Games in order of number, those of another split left out."""
+    """The first `num` games of the split, by number."""
     kept = [np.zeros((0, self.max_len), np.int32)]
     lengths = [np.zeros(0, np.int32)]
     rate = {'train': 1 - 1 / table.HELDOUT, 'heldout': 1 / table.HELDOUT}
@@ -172,7 +170,7 @@ class GameWorld(core.Prefixed, core.Enumerable, core.Written, core.Tagged):
     return self.walk(self.init(len(tokens)), tokens, lengths)[1]
 
   def sample_states(self, num: int, seed: int) -> np.ndarray:
-    """[num, W] states that are not over, as the field `states` says."""
+    """[num, W] states drawn as the field `states` says; none is over."""
     if self.states == 'recurring':
       pick = core.hash64(seed, np.arange(num)) % np.uint64(len(self._pool.keys))
       return self._pool.states[pick.astype(np.int64)]
@@ -197,7 +195,7 @@ class GameWorld(core.Prefixed, core.Enumerable, core.Written, core.Tagged):
     return self.after(tokens, lengths)
 
   def prefix_moves(self, states: np.ndarray) -> np.ndarray:
-    """[T, 2] int32: as many moves as led to it; none for the start."""
+    """[T, 2] int32: only as many moves as the state remembers."""
     known = np.where(self.dead(states), 0, self.known(states))
     if self.states == 'recurring':
       known = np.where(self._pool.find(self, states, known)[1], known, 0)
@@ -207,7 +205,7 @@ class GameWorld(core.Prefixed, core.Enumerable, core.Written, core.Tagged):
   def sample_prefixes(
     self, states: np.ndarray, moves: np.ndarray, seeds: np.ndarray
   ) -> core.Prefixes:
-    """A random order of the moves that led to each state, see `states`."""
+    """A random transposition of the moves that led to each state."""
     moves, head = np.asarray(moves), len(self.header)
     tokens = np.zeros((len(states), int(moves.max(initial=0)) + head), np.int32)
     ok = ~self.dead(states) & (self.known(states) == moves) & (moves > 0)
@@ -218,7 +216,7 @@ class GameWorld(core.Prefixed, core.Enumerable, core.Written, core.Tagged):
       drawn = self._pool.draw(place[rows], np.asarray(seeds)[rows])
     else:
       rows = np.flatnonzero(ok)
-      drawn = self.orders(
+      drawn = self.transpositions(
         self.history(states[rows]),
         moves[rows].astype(np.int32),
         np.asarray(seeds)[rows].astype(np.uint64),
@@ -268,7 +266,7 @@ class Pool(NamedTuple):
     return place, self.keys[place] == keys
 
   def draw(self, place: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-    """[T, L] int32: games that begin with a prefix uniform over those there."""
+    """[T, L] int32: games whose prefix is drawn uniformly from those there."""
     size = np.diff(self.offsets)[place].astype(np.uint64)
     pick = core.hash64(seeds) % np.maximum(size, np.uint64(1))
     return self.moves[self.rows[self.offsets[place] + pick.astype(np.int64)]]
@@ -277,7 +275,7 @@ class Pool(NamedTuple):
 def make_pool(world: GameWorld) -> Pool:
   """The recurring positions of `world.pool` random games.
 
-  Only proper prefixes count: a game goes on after them.
+  A prefix counts only if its game goes on after it.
 
   Raises:
     InputError: no position recurs.
@@ -314,7 +312,7 @@ def make_pool(world: GameWorld) -> Pool:
 
 
 def check(world: GameWorld) -> None:
-  """Raises InputError for fields `states` and `pool` that make no sense."""
+  """Raises InputError where `states` or `pool` is no valid value."""
   if world.states not in STATES:
     raise core.InputError(
       f'{world.name}: states={world.states!r}; available: {", ".join(STATES)}'

@@ -48,9 +48,9 @@ def stream(
   length: int,
   play: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> core.Sequences:
-  """The first `num` of a split from an endless list of random sequences.
+  """The first `num` sequences of a split, from an endless random list.
 
-  Sequence n depends on (seed, n) alone; those of another split are left out.
+  Sequence n of the list depends on (seed, n) alone.
 
   play: numbers [N] -> tokens [N, length] of these sequences; default random
     play: each token uniform over the legal ones, to `length` or over.
@@ -263,7 +263,7 @@ class TableWorld(Tabled, core.Prefixed, core.Labelled, core.Written):
     return self._ways > 0
 
   def prefix_moves(self, states: np.ndarray) -> np.ndarray:
-    """[T, 2] int32; between them there may be numbers without a prefix."""
+    """[T, 2] int32; a number between the two may have no prefix."""
     some = self._arrivals[1:, states[:, 0]]
     least = some.argmax(0) + 1
     most = len(some) - some[::-1].argmax(0)

@@ -16,7 +16,7 @@ HUMAN = (
 _SALT = 0x1E47  # Apart from what the games themselves are drawn by.
 
 
-def human(seed: int, numbers: np.ndarray) -> np.ndarray:
+def human_lengths(seed: int, numbers: np.ndarray) -> np.ndarray:
   """[N] int32 plies, drawn for games by number: the same for each number."""
   share = core.uniforms(seed, numbers, _SALT)
   steps = np.arange(len(HUMAN)) / (len(HUMAN) - 1)

@@ -53,7 +53,7 @@ class ChessLabels(core.Naive):
   def _moves(
     self, tokens: np.ndarray, lengths: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Packed moves [N, L - 1], DEAD past the last; how many; right starts."""
+    """Packed moves [N, L - 1] (DEAD past the last), lengths, valid starts."""
     used = np.arange(1, tokens.shape[1]) < np.asarray(lengths)[:, None]
     inside = (tokens >= 0) & (tokens < len(self.packed))
     known = np.where(inside, tokens, core.PAD)[:, 1:]
@@ -92,8 +92,8 @@ def after_tokens(
 def kinds(moves: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
   """Special moves [N, L] bool, by the labels [N, L + 1, 75] around them.
 
-  'castling'; 'en_passant', a capture; 'promotion'; 'lost_rights', the other
-  side's right to castle goes with its rook.
+  'castling'; 'en_passant', the capture; 'promotion'; 'lost_rights', a capture
+  that takes the other side's right to castle.
   """
   source, target = (moves // 5) >> 6, (moves // 5) & 63
   given, before, after = moves >= 0, labels[:, :-1], labels[:, 1:]
@@ -123,10 +123,10 @@ def from_to(
 ) -> np.ndarray:
   """[N, L + 1, 75] uint8 labels of a reader who knows no special move.
 
-  A man goes from one square to the other, in place of what stands there; the
-  side changes, moves are counted, and a pawn or a capture sets the clock
-  back. The castled rook, the pawn taken in passing, promotion, rights and
-  en-passant squares stay as they were.
+  A piece goes from its square to the other and takes what stands there. The
+  side changes, moves are counted, and pawn moves and captures reset the clock.
+  Castling moves no rook, en passant takes no pawn, nothing is promoted, and
+  rights and en-passant squares never change.
   """
   num, plies = moves.shape
   labels = np.zeros((num, plies + 1, len(HEADS)), np.uint8)

@@ -29,31 +29,19 @@ import numpy as np
 from wm import core
 from wm.kernels import chess as kernels
 from wm.worlds.base import games, svg
-from wm.worlds.chess import (
-  fen as chess_fen,
-)
-from wm.worlds.chess import (
-  lengths as chess_lengths,
-)
-from wm.worlds.chess import (
-  moves as chess_moves,
-)
-from wm.worlds.chess import (
-  notation as chess_notation,
-)
-from wm.worlds.chess import (
-  states as chess_states,
-)
+from wm.worlds.chess import fen, moves, notation
+from wm.worlds.chess.lengths import human_lengths
+from wm.worlds.chess.states import ChessLabels
 
-WORDS = chess_fen.WORDS
+WORDS = fen.WORDS
 FLAGS, CLOCKS, KNOWN = 8, 9, 10
-BEFORE, UNKNOWN = -2, chess_fen.HISTORY_UNKNOWN
+BEFORE, UNKNOWN = -2, fen.HISTORY_UNKNOWN
 LONGEST = 5_900  # Plies that a game can have, about: the 75-move rule.
 MOST_LEAST = 100  # Nearly every random game has more plies.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(chess_states.ChessLabels, games.GameWorld, core.MoveTagged):
+class World(ChessLabels, games.GameWorld, core.MoveTagged):
   """Chess and random games played of it.
 
   Attributes:
@@ -98,7 +86,7 @@ class World(chess_states.ChessLabels, games.GameWorld, core.MoveTagged):
 
   def __post_init__(self) -> None:
     for field, known in (
-      ('vocabulary', chess_moves.KINDS),
+      ('vocabulary', moves.KINDS),
       ('stop', kernels.STOPS),
       ('policy', kernels.POLICIES),
       ('lengths', ('whole', 'human')),
@@ -121,7 +109,7 @@ class World(chess_states.ChessLabels, games.GameWorld, core.MoveTagged):
   @property
   def vocab(self) -> tuple[str, ...]:
     """'<pad>', moves as UCI writes them by packed id, '<start>'."""
-    return chess_moves.vocab(self.vocabulary)
+    return moves.vocab(self.vocabulary)
 
   @property
   def max_len(self) -> int:
@@ -131,17 +119,17 @@ class World(chess_states.ChessLabels, games.GameWorld, core.MoveTagged):
   @functools.cached_property
   def header(self) -> tuple[int, ...]:
     """The start token."""
-    return (chess_moves.start(self.vocabulary),)
+    return (moves.start(self.vocabulary),)
 
   @functools.cached_property
   def packed(self) -> np.ndarray:
     """[V] int32 packed id of each token, DEAD for padding and start."""
-    return chess_moves.packed(self.vocabulary)
+    return moves.packed(self.vocabulary)
 
   @functools.cached_property
   def _columns(self) -> np.ndarray:
     """[20480] int32 token of each packed id, DEAD where it has none."""
-    tokens = chess_moves.index(self.vocabulary)
+    tokens = moves.index(self.vocabulary)
     return np.where(tokens > 0, tokens, core.DEAD).astype(np.int32)
 
   # States.
@@ -241,7 +229,7 @@ class World(chess_states.ChessLabels, games.GameWorld, core.MoveTagged):
       policy='uniform' if random else self.policy,
     )
     if self.lengths == 'human' and not random:
-      cut = chess_lengths.human(seed, first + np.arange(num))
+      cut = human_lengths(seed, first + np.arange(num))
       lengths = np.minimum(lengths, cut)
     tokens = np.zeros((num, self.max_len), np.int32)
     used = np.arange(self.length) < lengths[:, None]
@@ -250,9 +238,9 @@ class World(chess_states.ChessLabels, games.GameWorld, core.MoveTagged):
     return tokens, lengths + np.int32(1)
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
-    """Games in order of number; those of fewer than `least` plies dropped.
+    """Games by number, without those of fewer than `least` plies.
 
-    counts: 'games_dropped_short', met before the last game given.
+    counts: 'games_dropped_short', games left out before the last one given.
     """
     least, asked = min(self.least, self.length) + 1, num
     while True:
@@ -278,7 +266,7 @@ class World(chess_states.ChessLabels, games.GameWorld, core.MoveTagged):
     states[:, WORDS:].view(self.history_item)[:, : moves.shape[1]] = moves
     return states
 
-  def orders(
+  def transpositions(
     self, tokens: np.ndarray, lengths: np.ndarray, seeds: np.ndarray
   ) -> np.ndarray:
     """See games.GameWorld: a Gibbs chain over windows of plies."""
@@ -332,7 +320,7 @@ class World(chess_states.ChessLabels, games.GameWorld, core.MoveTagged):
     """FEN with the raw en-passant square; 'init', 'dead'."""
     if state[FLAGS] == core.DEAD:
       return 'dead'
-    return 'init' if state[KNOWN] == BEFORE else chess_fen.format(state)
+    return 'init' if state[KNOWN] == BEFORE else fen.format(state)
 
   def parse(self, text: str) -> np.ndarray:
     """State of a FEN, of moves from the standard position, or of a name.
@@ -351,8 +339,8 @@ class World(chess_states.ChessLabels, games.GameWorld, core.MoveTagged):
     if words == ['startpos']:
       return self.opening()
     if words and '/' in words[0]:
-      return self.rows(chess_fen.parse(text)[None])
-    moves = chess_notation.parse(text)
+      return self.rows(fen.parse(text)[None])
+    moves = notation.parse(text)
     if not moves.size:
       raise core.InputError(
         f"{text!r} is no state of chess; expected a FEN, 'startpos', or moves "
@@ -365,9 +353,9 @@ class World(chess_states.ChessLabels, games.GameWorld, core.MoveTagged):
     """The board, the last move on yellow, a king in check on red."""
     if not self._boards(state[None])[0]:
       return svg.card([self.format(state)])
-    board = chess_fen.squares(state)
+    board = fen.squares(state)
     pieces = {
-      square: svg.chessman(chess_fen.PIECES[piece])
+      square: svg.chessman(fen.PIECES[piece])
       for square, piece in enumerate(board.tolist())
       if piece
     }

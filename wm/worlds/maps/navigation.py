@@ -35,7 +35,7 @@ class Navigation(
 
   @property
   def prefix_limit(self) -> int:
-    """A prefix, with the shortest way on from it, has fewer directions."""
+    """Bound on the directions of a prefix and its shortest way on."""
     return self.moves
 
   # Trials.
@@ -82,8 +82,8 @@ class Navigation(
   ) -> core.Prefixes:
     """Walks back from the state, uniform over in-edges at each step.
 
-    A walk that comes to a street without entry is drawn again, ATTEMPTS
-    times in all, so prefixes are as if only walks that last were there.
+    A walk that reaches a street without entry is drawn again, up to ATTEMPTS
+    times, so prefixes are distributed as the walks that do not.
     """
     rows, goals = self._placed(states)
     moves = np.asarray(moves, np.int32)
@@ -148,9 +148,10 @@ class Navigation(
     return f'{ids[current]},{ids[goal] if goal >= 0 else "?"}'
 
   def render(self, state: np.ndarray) -> str:
-    """The streets around the current intersection, a filled red dot; those that
-    leave it are blue. The green ring is the destination, or a green arrow at
-    the edge points to it.
+    """The streets around the current intersection.
+
+    The current intersection is a red dot, the streets that leave it are blue.
+    A green ring is the destination; an arrow points to one out of sight.
     """
     current, goal = map(int, state)
     if current < 0:

@@ -1,7 +1,7 @@
 """Street graphs from OpenStreetMap, through OSMnx (the extra `maps`).
 
-GraphML files as OSMnx saves them, OSM XML files as the OpenStreetMap editors
-and Overpass give them, and places by name for those who have internet.
+GraphML files as OSMnx saves them, and OSM XML files as the OpenStreetMap
+editors and Overpass give them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from xml.etree import ElementTree
 import numpy as np
 
 from wm import core
-from wm.runtime import files
 from wm.worlds.maps import streets
 
 # Highways one may drive on, as OSMnx's network type 'drive' has them.
@@ -25,7 +24,8 @@ DRIVABLE = frozenset(
 ) | {'unclassified', 'residential', 'living_street', 'road'}
 
 
-def _osmnx() -> Any:
+def library() -> Any:
+  """The module osmnx; raises InputError where it is not installed."""
   try:
     import osmnx
   except ModuleNotFoundError as error:
@@ -54,13 +54,12 @@ def read(path: str | Path) -> Any:
     raise core.InputError(
       f'{path}: unknown suffix {path.suffix!r}; expected .graphml, .osm or .xml'
     )
-  osmnx = _osmnx()
   import networkx as nx
 
   try:
     if path.suffix == '.graphml':
-      return osmnx.io.load_graphml(path)
-    return _from_xml(osmnx, path)
+      return library().io.load_graphml(path)
+    return _from_xml(library(), path)
   except (
     core.InputError,
     sax.SAXException,
@@ -129,50 +128,3 @@ def convert(graph: Any, where: str) -> streets.StreetGraph:
   )
   found.counts['self_loops'] = len(edges) - len(straight)
   return found
-
-
-def fetch(out: str | Path, place: str = '', file: str = '') -> str:
-  """Writes nodes.csv, edges.csv and map.graphml to `out`; returns a summary.
-
-  Args:
-    out: folder, made where absent.
-    place: what to download, e.g. 'Manhattan, New York City, USA'.
-    file: a local OSM XML or GraphML file instead.
-
-  Raises:
-    InputError: not exactly one source, no such place, or no internet.
-  """
-  if bool(place) == bool(file):
-    raise core.InputError('expected either a place or a file to read')
-  network = _download(place) if place else read(file)
-  graph = convert(network, place or file)
-  out = Path(out)
-  with files.replacing(out / 'map.graphml') as temporary:
-    _osmnx().io.save_graphml(network, temporary)
-  save(graph, out)
-  counts = ', '.join(f'{k} {n}' for k, n in graph.counts.items())
-  return (
-    f'{len(graph)} intersections and {graph.num_edges} streets in {out} '
-    f'({counts})'
-  )
-
-
-def save(graph: streets.StreetGraph, out: Path) -> tuple[Path, Path]:
-  """Writes nodes.csv and edges.csv to `out`; returns their paths."""
-  paths = out / 'nodes.csv', out / 'edges.csv'
-  for path, text in zip(paths, streets.to_csv(graph), strict=True):
-    files.write_text(path, text)
-  return paths
-
-
-def _download(place: str) -> Any:
-  osmnx = _osmnx()
-  import requests  # OSMnx's own dependency.
-
-  osmnx.settings.use_cache = False  # Else it fills ./cache wherever we are.
-  try:
-    return osmnx.graph.graph_from_place(place, network_type='drive')
-  except (requests.RequestException, ValueError, TypeError) as error:
-    raise core.InputError(
-      f'cannot fetch {place!r}: {" ".join(str(error).split())}'
-    ) from error

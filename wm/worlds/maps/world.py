@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -128,8 +127,8 @@ class World(navigation.Navigation, core.Costed, core.Sourced):
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Sequences of the world's traversal; `counts` says what was dropped.
 
-    Shortest and noisy routes come without replacement, so fewer than `num`
-    where the pairs run out; `side` names the noisy weighting of each.
+    Shortest and noisy routes are drawn without replacement: there are fewer
+    than `num` where pairs run out. `side` names the noisy weighting of each.
     """
 
     def wanted(origins: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -155,8 +154,9 @@ class World(navigation.Navigation, core.Costed, core.Sourced):
     return self._sequences(found, counts)
 
   def facts(self) -> dict[str, int]:
-    """Size of the graph, what is reached in it (`streets.facts`), what loading
-    resolved, and trips by cause.
+    """Size of the graph, what is reached in it, what loading resolved, trips.
+
+    See `streets.facts`, `streets.build` and `trips.load`.
     """
     size = {
       'intersections': len(self.graph),
@@ -262,28 +262,3 @@ class World(navigation.Navigation, core.Costed, core.Sourced):
     cost = [self._metres(sequences, self._roads(n).lengths) for n in numbers]
     least = [self._least(sequences, n) for n in numbers]
     return core.Costs(np.stack(cost), np.stack(least))
-
-
-def from_graph(graph: Any, out: str | Path, **fields: Any) -> World:
-  """The world of a networkx or OSMnx graph, kept in files that name it.
-
-  Writes nodes.csv and edges.csv to `out`: a world is what its spec says, so
-  that runs on it can be repeated.
-
-  Args:
-    graph: networkx graph of any kind. Nodes have x (longitude) and y
-      (latitude) in degrees; edges may have `length` in metres, and have the
-      great-circle length without. Nodes whose names are not integers are
-      numbered in the graph's order. An undirected edge runs both ways.
-    out: folder of the two files.
-    **fields: of World, such as traversal='shortest'.
-
-  Raises:
-    InputError: not such a graph, or one without a path.
-  """
-  import networkx as nx
-
-  if not all(isinstance(node, int) for node in graph):
-    graph = nx.convert_node_labels_to_integers(graph)
-  nodes, edges = osm.save(osm.convert(graph, 'the graph'), Path(out))
-  return World(nodes=str(nodes), edges=str(edges), **fields)

@@ -276,9 +276,10 @@ def _rejected(games: _Games, row: int, ply: int, size: int) -> Rejected:
 
 
 def facts(records: Records) -> dict[str, int]:
-  """Counts for `World.facts`: games kept, left out by cause, unfinished.
+  """Counts for `core.Sourced.facts`: games kept, left out, unfinished.
 
-  The first few rejected games say what is wrong, their number as the count.
+  The first few rejected games are named by what is wrong; the count is the
+  game's number in its file.
   """
   named = {
     f'{one.what()}, in {one.where()}': one.game

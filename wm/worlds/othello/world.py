@@ -244,7 +244,7 @@ class World(core.Naive, core.TracedWorld, games.GameWorld):
       num, seed, first, self.size, self.policy, self.noise, self.depth
     )
 
-  def orders(
+  def transpositions(
     self, tokens: np.ndarray, lengths: np.ndarray, seeds: np.ndarray
   ) -> np.ndarray:
     """See games.GameWorld: a Gibbs chain over windows of moves.

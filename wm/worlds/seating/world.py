@@ -18,7 +18,7 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -26,7 +26,6 @@ import numpy as np
 from wm import core
 from wm.kernels import dfa
 from wm.worlds.base import svg, table
-from wm.worlds.seating import text as seating_text
 
 PEOPLE = 'ABCDE'
 # Words of uniform numbers, apart from those of other draws under one seed.
@@ -183,9 +182,9 @@ class World(core.Quiz, core.Tagged, table.TableWorld):
     return self.advance(states, tokens), tokens
 
   def puzzles(self, num: int, seed: int) -> Puzzles:
-    """Random valid statements until one arrangement is left, and a person.
+    """Random valid statements that leave one arrangement, and a person.
 
-    The paper's test of capability: where does that person sit? Puzzle n
+    The paper's test of capability asks where that person sits. Puzzle n
     depends on (seed, n) alone.
     """
     trial, states, columns = np.arange(num), self.init(num), []
@@ -216,7 +215,7 @@ class World(core.Quiz, core.Tagged, table.TableWorld):
 
   @functools.cached_property
   def _arrivals(self) -> np.ndarray:
-    """[max_len, S] bool: may a k-th statement leave this set, not before?"""
+    """[max_len, S] bool: can a set be reached first at the k-th statement?"""
     found = np.zeros((self.max_len, len(self.delta)), bool)
     sources, labels = np.nonzero(self.delta >= 0)
     heads = self.delta[sources, labels]
@@ -228,11 +227,10 @@ class World(core.Quiz, core.Tagged, table.TableWorld):
   def sample_prefixes(
     self, states: np.ndarray, moves: np.ndarray, seeds: np.ndarray
   ) -> core.Prefixes:
-    """Uniform over all lists of moves[t] statements whose last one is needed.
+    """Uniform over the lists of moves[t] statements whose last one is needed.
 
-    As published, where statements that hold in the state are drawn until
-    nothing but the state is left: all such lists of one length are equally
-    likely there too.
+    The published program draws statements that hold in the state until only
+    the state is left; lists of one length are equally likely there too.
     """
     moves, seeds = np.asarray(moves), np.asarray(seeds)
     ok = (states[:, 0] >= 0) & (moves >= 1) & (moves < self.max_len)
@@ -298,27 +296,6 @@ class World(core.Quiz, core.Tagged, table.TableWorld):
     """'left': arrangements left."""
     sizes = [one.bit_count() for one in self._space.sets]
     return {'left': np.array([*sizes, 0])[states[:, 0]]}
-
-  def seat_question(self, tokens: Sequence[int], person: int) -> str:
-    """Prompt of `puzzles`; a reply is read by `seating_text.read_seat`."""
-    known = [self.vocab[token] for token in tokens]
-    return seating_text.seat_question(self.names, known, self.names[person])
-
-  def continuation_question(
-    self, tokens: Sequence[int], suffix: Sequence[int]
-  ) -> str:
-    """Prompt: is `suffix` a valid continuation of `tokens`?
-
-    A reply is read by `seating_text.read_verdict`.
-    """
-    known, more = ([self.vocab[t] for t in part] for part in (tokens, suffix))
-    return seating_text.continuation_question(self.names, known, more)
-
-  def accepts(
-    self, ask: seating_text.Ask, strict: bool = False
-  ) -> Callable[..., np.ndarray]:
-    """A language model, prompt -> reply, for `wm.models.serving.accepting`."""
-    return seating_text.accepts(self.names, self.vocab, ask, strict)
 
   def render(self, state: np.ndarray) -> str:
     """Seats in a row with those who can still sit there."""
