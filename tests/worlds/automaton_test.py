@@ -222,6 +222,12 @@ def test_prefixes_leave_room_for_the_shortest_end():
   assert set(map(world.format, states)) == {'empty', '(', '((', '((('}
 
 
+def test_boundaries_of_many_symbols_are_less_deep():
+  depths = {'dyck_4_2': 5, 's3': 5, 's4': 3, 's5': 2, 'tomita1': 5}
+  for name, depth in depths.items():
+    assert automaton.World(preset=name).boundary_depth == depth, name
+
+
 def test_only_what_fits_the_budget_is_completable():
   world = automaton.World(preset='dyck_1_3')
   one = np.repeat(world.parse('('), 4, 0)

@@ -215,7 +215,7 @@ def test_states_are_written_as_cycles():
   for text in ('e', '(12)', '(12345)', '(13)(245)', 'dead'):
     assert world.format(world.parse(text)[0]) == text
   for bad in ('(21)', '(16)', '1', '()'):
-    with pytest.raises(core.InputError, match='expected one like e, '):
+    with pytest.raises(core.InputError, match='available: e, '):
       world.parse(bad)
   assert groups.World('z7').format(np.array([6])) == '6'
 

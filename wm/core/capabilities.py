@@ -25,7 +25,7 @@ import abc
 import html
 import types
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -65,8 +65,10 @@ class Enumerable(World):
   suffixes legal from both (Def. 2.3).
   """
 
-  # Longest suffix that metrics list by default; less where more are too many.
-  boundary_depth: ClassVar[int] = 5
+  @property
+  def boundary_depth(self) -> int:
+    """Longest suffix that metrics list by default."""
+    return 5
 
   def boundary(
     self, first: np.ndarray, second: np.ndarray, depth: int

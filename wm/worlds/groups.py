@@ -27,7 +27,7 @@ LENGTH = 2  # Mixed into seeds, with the length.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(table.TableWorld):
+class World(table.NamedTableWorld):
   """A word of `length` tokens, each uniform.
 
   Attributes:
@@ -46,10 +46,7 @@ class World(table.TableWorld):
   length: int = 64
 
   def __post_init__(self) -> None:
-    if finite_groups.kind_and_degree(self.group) is None:
-      raise core.InputError(
-        f'groups: group={self.group!r}; available: {finite_groups.AVAILABLE}'
-      )
+    finite_groups.make(self.group)  # Raises where there is no such group.
     if self.tokens not in TOKENS:
       raise core.InputError(
         f'groups: tokens={self.tokens!r}; available: {", ".join(TOKENS)}'
@@ -121,24 +118,6 @@ class World(table.TableWorld):
     legal = np.repeat(states[:, :1] >= 0, len(self.chosen) + 1, axis=1)
     legal[:, core.PAD] = False
     return legal
-
-  # Text and pictures.
-
-  def parse(self, text: str) -> np.ndarray:
-    """The name of an element, or 'dead'."""
-    word = text.strip()
-    if word == 'dead':
-      return np.array([[core.DEAD]], np.int32)
-    if word not in self.names:
-      raise core.InputError(
-        f'{text!r} is no element of {self.group}; expected one like '
-        f'{self.names[0]}, {self.names[1]} or {self.names[-1]}'
-      )
-    return np.array([[self.names.index(word)]], np.int32)
-
-  def format(self, state: np.ndarray) -> str:
-    """As `parse` reads it."""
-    return 'dead' if state[0] < 0 else self.names[int(state[0])]
 
   def render(self, state: np.ndarray) -> str:
     """What goes where, or the number."""

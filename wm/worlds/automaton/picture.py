@@ -158,8 +158,8 @@ def _state(
 
 def _moves(automaton: world.World, row: int, name: str) -> str:
   """A table of what is legal in a state and where it leads."""
-  found = np.flatnonzero(automaton.delta[row] >= 0) if row >= 0 else []
-  if not len(found):
+  found = np.flatnonzero((automaton.delta[row] >= 0) & (row >= 0))
+  if not found.size:
     return svg.card([name])
   rows = [
     (automaton.vocab[k + 1], automaton.names[automaton.delta[row, k]])

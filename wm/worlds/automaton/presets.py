@@ -85,9 +85,9 @@ def _dyck(kinds: int, depth: int) -> machine.Machine:
   row = {stack: k for k, stack in enumerate(stacks)}
   delta = np.full((size, 2 * kinds), core.DEAD, np.int32)
   for stack, k in row.items():
-    for kind, (opened, _) in enumerate(BRACKETS[:kinds]):
-      delta[k, 2 * kind] = row.get(stack + opened, core.DEAD)
-      if stack.endswith(opened):
+    for kind, pair in enumerate(BRACKETS[:kinds]):
+      delta[k, 2 * kind] = row.get(stack + pair[0], core.DEAD)
+      if stack.endswith(pair[0]):
         delta[k, 2 * kind + 1] = row[stack[:-1]]
   symbols = tuple(''.join(BRACKETS[:kinds]))
   names = ('empty', *stacks[1:])

@@ -44,6 +44,7 @@ from wm.worlds.automaton import machine
 from wm.worlds.base import csv_file
 
 KEYS = ('alphabet', 'start', 'accepting', 'transitions')
+COLUMNS = ('state', 'symbol', 'next')
 MARKS = ('start', 'accepting', '')
 
 
@@ -153,11 +154,9 @@ def _name(where: str, value: Any) -> str:
 
 def _csv(path: str) -> machine.Machine:
   """See the module."""
-  found = csv_file.read(path, ('state', 'symbol', 'next'))
-  rows = [
-    tuple(field.strip() for field in row)
-    for row in zip(found['state'], found['symbol'], found['next'], strict=True)
-  ]
+  found = csv_file.read(path, COLUMNS)
+  stripped = ([field.strip() for field in found[name]] for name in COLUMNS)
+  rows = [*zip(*stripped, strict=True)]
   edges = [row for row in rows if row[1]]
   marked: dict[str, list[str]] = {mark: [] for mark in MARKS}
   for state, symbol, mark in rows:

@@ -28,11 +28,13 @@ from wm.worlds.base import table
 
 DEFAULT = 'dyck_2_3'
 SAMPLING = ('lengths', 'words')
+# Longest suffix of exact boundaries by default, and most of a pair to list.
+DEEPEST, LISTED = 5, 40_000
 WORD, SYMBOL = 3, 4  # Mixed into seeds, apart from those of random play.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(table.TableWorld, core.Completing, core.Sourced):
+class World(table.NamedTableWorld, core.Completing, core.Sourced):
   """A finite automaton of the user's, or a well-known one.
 
   Rows of the table are the reachable states from which a word can still be
@@ -114,8 +116,13 @@ class World(table.TableWorld, core.Completing, core.Sourced):
 
   @property
   def names(self) -> tuple[str, ...]:
-    """Of all rows."""
+    """Of all rows; 'over' is the last."""
     return self._kept.names
+
+  @property
+  def rows(self) -> dict[str, int]:
+    """Row by name; each member of a merged state has its name here too."""
+    return self._kept.rows
 
   @functools.cached_property
   def vocab(self) -> tuple[str, ...]:
@@ -132,6 +139,13 @@ class World(table.TableWorld, core.Completing, core.Sourced):
   def max_len(self) -> int:
     """Most tokens of a sequence, `end` included."""
     return self.length
+
+  @property
+  def boundary_depth(self) -> int:
+    """Up to DEEPEST; less where a state may have more than LISTED suffixes."""
+    most = int((self.delta >= 0).sum(1).max())
+    depths = range(2, DEEPEST + 1)
+    return max([1, *(depth for depth in depths if most**depth <= LISTED)])
 
   # Words.
 
@@ -213,24 +227,6 @@ class World(table.TableWorld, core.Completing, core.Sourced):
     kept. 'merged': another state has the same continuations.
     """
     return self._kept.facts
-
-  # Text and pictures.
-
-  def parse(self, text: str) -> np.ndarray:
-    """A state's name, that of a state merged into it, 'over' or 'dead'."""
-    name = text.strip()
-    if name == 'dead':
-      return np.array([[core.DEAD]], np.int32)
-    if name not in self._kept.rows:
-      known = [*self.names[:4], *(['..'] if len(self.names) > 4 else [])]
-      raise core.InputError(
-        f'{text!r} is no state of {self.name}; available: {", ".join(known)}'
-      )
-    return np.array([[self._kept.rows[name]]], np.int32)
-
-  def format(self, state: np.ndarray) -> str:
-    """As `parse` reads it."""
-    return 'dead' if state[0] < 0 else self.names[int(state[0])]
 
   def render(self, state: np.ndarray) -> str:
     """The automaton with the state marked, or the state's moves if large."""

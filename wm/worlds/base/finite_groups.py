@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wm import core
+
 LARGEST = 720  # Elements of S6; tables hold the square of it.
 AVAILABLE = f'parity, z2 to z{LARGEST}, s2 to s6, a3 to a6'
 _SIZES = {'z': (2, LARGEST), 's': (2, 6), 'a': (3, 6)}
@@ -72,8 +74,11 @@ def kind_and_degree(name: str) -> tuple[str, int] | None:
 
 
 def make(name: str) -> Group:
-  """The group of a name for which `kind_and_degree` is not None."""
-  kind, size = kind_and_degree(name)
+  """The group of a name; raises InputError where there is no such group."""
+  found = kind_and_degree(name)
+  if found is None:
+    raise core.InputError(f'group={name!r}; available: {AVAILABLE}')
+  kind, size = found
   if kind == 'z':
     elements = np.arange(size, dtype=np.int32)[:, None]
     return Group(kind, size, elements, tuple(map(str, range(size))))

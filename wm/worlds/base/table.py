@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from wm.kernels import dfa
 # One key in HELDOUT is kept for the held-out split (on a map: one pair of
 # origin and destination), whatever the seed of sampling.
 HELDOUT, SALT = 20, 0x5EED
+SHOWN = 8  # Names that an error lists.
 
 
 def in_split(key: np.ndarray, split: str) -> np.ndarray:
@@ -305,6 +306,37 @@ class TableWorld(Tabled, core.Prefixed, core.Labelled, core.Written):
   def format(self, state: np.ndarray) -> str:
     """As `parse` reads it."""
     return 'dead' if state[0] < 0 else str(int(state[0]))
+
+
+class NamedTableWorld(TableWorld):
+  """A TableWorld whose rows have names."""
+
+  @property
+  @abc.abstractmethod
+  def names(self) -> tuple[str, ...]:
+    """[S] name of each row; none is 'dead'."""
+
+  @functools.cached_property
+  def rows(self) -> Mapping[str, int]:
+    """Row of each name that `parse` takes."""
+    return {name: row for row, name in enumerate(self.names)}
+
+  def parse(self, text: str) -> np.ndarray:
+    """A name, or 'dead'."""
+    name = text.strip()
+    row = core.DEAD if name == 'dead' else self.rows.get(name)
+    if row is None:
+      more = ', ...' if len(self.names) > SHOWN else ''
+      raise core.InputError(
+        f'{text!r} is no state of {self.name}; available: '
+        + ', '.join(self.names[:SHOWN])
+        + more
+      )
+    return np.array([[row]], np.int32)
+
+  def format(self, state: np.ndarray) -> str:
+    """As `parse` reads it."""
+    return 'dead' if state[0] < 0 else self.names[int(state[0])]
 
 
 def _pair_sizes(
