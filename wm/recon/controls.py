@@ -1,7 +1,7 @@
-"""Controls: maps from a true model, and from one that errs at random.
+"""Makes controls: routes of a true model, and of one that errs at random.
 
-A model's map is read against these: the same algorithm on routes of the true
-map alone, and on such routes with mistakes that know nothing of a map.
+A model's map is compared with the maps that the same algorithm makes of valid
+routes alone, and of valid routes with random mistakes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def apply(
   rate: float,
   seed: int,
 ) -> Routes:
-  """Routes of a control made from a model's routes.
+  """Makes the routes of a control from a model's routes.
 
   Args:
     name: 'none': as they are. 'valid': the valid ones. 'uniform': the valid
@@ -73,13 +73,14 @@ def matched(
   graph: streets.StreetGraph,
   rng: np.random.Generator,
 ) -> Routes:
-  """As many routes, wrong as often, of the same kind and as late.
+  """Makes as many routes, wrong as often, in the same way and as late.
 
-  A valid route stays. In place of an invalid one stands a valid one drawn
-  uniformly (with replacement) from those long enough, made wrong alike: for a
-  missing edge, the direction at the same step becomes one that leads nowhere
-  there; for a wrong destination, the header names the node whose distance
-  from the true one is closest to the distance by which the model missed.
+  A valid route stays. An invalid one is replaced by a valid one, drawn
+  uniformly (with replacement) from those that are long enough, and made wrong
+  in the same way. For a missing edge, the direction at the same step becomes
+  one without an edge. For a wrong destination, the header names the node whose
+  distance from the true one is closest to the distance by which the model
+  missed.
   """
   wrong = np.flatnonzero(fate.kind != VALID)
   rows = np.arange(len(fate.kind))
@@ -116,7 +117,7 @@ def _node_at(
 
 
 def _dead_label(edges: np.ndarray, label: int, rng: np.random.Generator) -> int:
-  """A direction without an edge; another one where there is no such."""
+  """Draws a direction without an edge, or any other one if all have edges."""
   free = np.flatnonzero(edges == core.DEAD)
   if not free.size:
     free = np.flatnonzero(np.arange(8) != label)
@@ -124,7 +125,7 @@ def _dead_label(edges: np.ndarray, label: int, rng: np.random.Generator) -> int:
 
 
 def _metres(graph: streets.StreetGraph, row: int) -> np.ndarray:
-  """[S] great-circle metres from one node to all."""
+  """Returns [S] great-circle metres from one node to all."""
   return streets.great_circle(
     graph.lat[row], graph.lon[row], graph.lat, graph.lon
   )

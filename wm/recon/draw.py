@@ -1,4 +1,4 @@
-"""Static pictures of a reconstructed map, PNG and SVG, by Matplotlib.
+"""Draws a reconstructed map as PNG and SVG, by Matplotlib.
 
 True edges in use are thin black lines; new edges are curves that leave their
 node in the direction of their label, as in the published maps (Vafa et al.
@@ -62,10 +62,10 @@ CLOSE = View('close', 40.714, 40.720, -74.020, -73.980, 1.0, 0.3, 1.5, 0.7)
 def views(
   graph: streets.StreetGraph, edges: measures.Table
 ) -> tuple[View, View]:
-  """A far and a close view: the published ones where the map is Manhattan.
+  """Returns a far and a close view; of Manhattan, the published ones.
 
-  Elsewhere the whole map, and the window a third as wide in which most new
-  edges start.
+  Of any other map they are the whole of it, and the window a third as wide in
+  which most new edges start.
   """
   south, north = float(graph.lat.min()), float(graph.lat.max())
   west, east = float(graph.lon.min()), float(graph.lon.max())
@@ -82,7 +82,7 @@ def views(
 
 
 def _inside(view: View, lat: np.ndarray, lon: np.ndarray) -> np.ndarray:
-  """[N] bool: which points are in the window?"""
+  """Returns [N] bool, which points are in the window."""
   tall = (lat > view.south) & (lat < view.north)
   return tall & (lon > view.west) & (lon < view.east)
 
@@ -93,7 +93,9 @@ def _window(
   lon: tuple[float, float],
   margin: tuple[float, float],
 ) -> View:
-  """A view of these ranges and a margin in degrees, drawn as `view` is."""
+  """Returns a view of these ranges and a margin in degrees, drawn like
+  `view`.
+  """
   return view._replace(
     south=lat[0] - margin[0],
     north=lat[1] + margin[0],
@@ -108,7 +110,7 @@ def _busiest(
   half_lat: float,
   half_lon: float,
 ) -> tuple[float, float]:
-  """Middle of the window with most new edges' starts; of the map if none."""
+  """Returns the middle of the window in which most new edges start."""
   starts = edges.source[edges.kind == measures.FALSE]
   if not len(starts):
     starts = np.arange(len(graph))
@@ -125,9 +127,10 @@ def _busiest(
 def control_points(
   graph: streets.StreetGraph, source: np.ndarray, label: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-  """[E] latitude and longitude of the middle points of quadratic curves.
+  """Returns [E] latitude and longitude of the control points of quadratic
+  curves.
 
-  A label that is no direction bends nothing: the point is the start.
+  A label that is no direction bends nothing: the point is the curve's start.
   """
   names = [*streets.DIRECTIONS, *[''] * (1 + int(label.max(initial=0)))]
   north = np.array([('N' in name) - ('S' in name) for name in names], float)
@@ -141,7 +144,7 @@ def control_points(
 def figure(
   graph: streets.StreetGraph, edges: measures.Table, view: View, title: str
 ) -> figure_lib.Figure:
-  """One view as a Matplotlib figure."""
+  """Draws one view as a Matplotlib figure."""
   import matplotlib.figure  # Plotting on first use.
 
   stretch = 1 / math.cos(math.radians((view.south + view.north) / 2))
@@ -163,7 +166,7 @@ def figure(
 
 
 def _seen(points: np.ndarray, view: View) -> np.ndarray:
-  """[E] bool: may a curve with control points [E, P, 2] be in the window?"""
+  """Returns [E] bool: may a curve with points [E, P, 2] touch the window?"""
   low, high = points.min(1), points.max(1)
   return (
     (high[:, 0] >= view.west)

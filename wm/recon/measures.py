@@ -1,4 +1,6 @@
-"""How unlike a street map the added edges are: bearing, length, crossings."""
+"""Measures how unlike streets the added edges are: bearing, length,
+crossings.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ class Table(NamedTuple):
 
 
 def table(graph: streets.StreetGraph, routes: Routes, edges: Edges) -> Table:
-  """Measures every edge; used ones first, by source and label."""
+  """Measures every edge; used ones come first, by source and label."""
   real = graph.edges()
   key = edges.source.astype(np.int64) * 8 + edges.label
   taken = np.isin(real[0] * 8 + real[1], key[~edges.false])
@@ -86,10 +88,10 @@ def crossings(
   target: np.ndarray,
   kind: np.ndarray,
 ) -> np.ndarray:
-  """[E] int64: edges properly crossed by each false edge, -1 for others.
+  """Returns [E] int64: how many edges each false edge crosses, -1 for others.
 
-  Edges are straight; both directions of a street are one segment, and edges
-  that are in the map's use count, unused ones do not.
+  Edges are straight, and both directions of a street are one segment. Unused
+  edges do not count.
   """
   count = np.full(len(source), -1, np.int64)
   low, high = np.minimum(source, target), np.maximum(source, target)
@@ -112,7 +114,7 @@ def crossings(
 
 
 def _share(hits: np.ndarray) -> dict[str, Any]:
-  """A proportion with its 95 % interval; None where there is nothing."""
+  """Returns a proportion with its 95 % interval; None without trials."""
   if not len(hits):
     return {'n': 0, 'value': None, 'low': None, 'high': None}
   value = float(hits.mean())
@@ -131,7 +133,7 @@ def _lengths(metres: np.ndarray) -> dict[str, Any]:
 
 
 def summary(edges: Table) -> dict[str, dict[str, Any]]:
-  """Measures of the new edges, and of the true ones used beside them."""
+  """Summarises the new edges, and the true ones in use for comparison."""
   result = {}
   for kind in (FALSE, USED):
     chosen = edges.kind == kind
@@ -155,7 +157,7 @@ def summary(edges: Table) -> dict[str, dict[str, Any]]:
 def frame(
   graph: streets.StreetGraph, routes: Routes, edges: Table
 ) -> pd.DataFrame:
-  """A row an edge, for edges.csv; empty where a value is not defined."""
+  """Returns a row per edge, for edges.csv; '' where a value is not defined."""
   names = np.array([*streets.DIRECTIONS, *routes.others], dtype=object)
 
   def known(texts: np.ndarray, where: np.ndarray) -> np.ndarray:

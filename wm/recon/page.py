@@ -1,4 +1,4 @@
-"""One self-contained interactive HTML page of a reconstructed map.
+"""Makes one self-contained interactive HTML page of a reconstructed map.
 
 Data, style and program are in the file: it opens from a disk, with no network.
 The program is ours: mapping libraries fetch their tiles from a server.
@@ -27,7 +27,7 @@ def render(
   subtitle: str,
   facts: Iterable[tuple[str, str]],
 ) -> str:
-  """The page's text.
+  """Returns the page's text.
 
   Args:
     graph: the true map.
@@ -49,7 +49,9 @@ def render(
 def _data(
   graph: streets.StreetGraph, routes: Routes, edges: measures.Table
 ) -> dict[str, Any]:
-  """What the page draws, in metres east and south of the map's middle."""
+  """Returns what the page draws, in metres east and south of the map's
+  middle.
+  """
   east, north = streets.project(graph, graph.lat, graph.lon).T
   across = streets.EARTH_M * math.radians(draw.BEND)
   error = [None if math.isnan(e) else round(e, 1) for e in edges.error.tolist()]

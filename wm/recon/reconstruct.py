@@ -1,9 +1,9 @@
-"""Map reconstruction: the map that a model's routes imply.
+"""Reconstructs the map that a model's routes imply.
 
-Routes are placed one after the other on the nodes of the true map. True edges
-are used where they fit; where none does, a false edge is added to a node in
-reach, so that as much of the rest as possible can be walked (Vafa et al. 2024,
-section 4 and appendix E). What is added is what the model got wrong.
+Routes are placed one after the other on the nodes of the true map. A true edge
+is used where it fits. Where none fits, a false edge is added to a node in
+reach, chosen so that as much of the rest as possible can be walked (Vafa et al.
+2024, section 4 and appendix E). The false edges are what the model got wrong.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ REASONS = {
 
 
 class Candidates(NamedTuple):
-  """Nodes that a false edge from each node may lead to, best tie first.
+  """The nodes that a false edge from each node may lead to, preferred ones
+  first.
 
   Attributes:
     offsets: [S + 1] int64, start of each node's.
@@ -46,7 +47,9 @@ class Candidates(NamedTuple):
 def candidates(
   graph: streets.StreetGraph, options: Reconstruction
 ) -> Candidates:
-  """All nodes in reach of each node by great circle, itself included."""
+  """Returns the nodes in reach of each node by great circle, itself
+  included.
+  """
   offsets, nodes = geometry.within(
     graph.lat, graph.lon, options.max_miles, EARTH_MILES
   )
@@ -103,12 +106,12 @@ def counts(
   fate: Fate,
   edges: Edges,
 ) -> dict[str, int | dict[str, int]]:
-  """Failures and edges by class.
+  """Counts failures and edges by class.
 
-  A failed route counts as `length_cap`, whatever stopped it, where the true
-  map says that it was cut off: as long as the world's sequences may get, and
-  not at its destination. `parallel_edges` are false edges between nodes that
-  another edge, true or false, used or not, joins already.
+  A failed route counts as `length_cap`, whatever stopped it, if it was cut off:
+  it is as long as the world's sequences may get, and does not end at its
+  destination. `parallel_edges` are false edges between two nodes that another
+  edge, true or false, used or not, joins already.
   """
   failed = edges.reasons != codes.OK
   groups = fate.groups(routes)
@@ -140,7 +143,7 @@ def counts(
 
 
 def permutation(num: int, order: str | int, shuffle: int = 0) -> np.ndarray:
-  """[num] rows in an order: 'file', or drawn from a seed.
+  """Returns [num] rows in an order: 'file', or drawn from a seed.
 
   shuffle: number of a further order drawn from the same seed, from 1.
 

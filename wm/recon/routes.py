@@ -1,4 +1,4 @@
-"""Routes on a street map, read from sequences: the input of reconstruction."""
+"""Reads routes on a street map from sequences: the input of reconstruction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHORT, NO_END, CAPPED, BAD_HEADER = (
 
 
 class Routes(NamedTuple):
-  """N routes, their labels end to end.
+  """N routes, whose labels are stored end to end.
 
   Attributes:
     origins, destinations: [N] int32, rows of the street graph.
@@ -44,11 +44,13 @@ class Routes(NamedTuple):
 
   @property
   def lengths(self) -> np.ndarray:
-    """[N] int64 labels of each route."""
+    """[N] int64, number of labels of each route."""
     return np.diff(self.offsets)
 
   def take(self, rows: np.ndarray) -> Routes:
-    """The given rows, in their order; a row may be taken more than once."""
+    """Returns the given rows in their order; a row may be taken more than
+    once.
+    """
     lengths = self.lengths[rows]
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     shift = np.repeat(self.offsets[rows] - offsets[:-1], lengths)
@@ -69,7 +71,7 @@ def has_streets(world: core.World) -> bool:
 
 
 def street_graph(world: core.World) -> streets.StreetGraph:
-  """The world's streets; raises InputError where it has none."""
+  """Returns the world's streets; raises InputError if it has none."""
   if not has_streets(world):
     raise core.InputError(
       f'world {world.name!r} has no street map to reconstruct; expected '
@@ -81,7 +83,9 @@ def street_graph(world: core.World) -> streets.StreetGraph:
 def _meanings(
   world: core.World, graph: streets.StreetGraph
 ) -> tuple[np.ndarray, np.ndarray]:
-  """[V] graph row and [V] direction of each token, DEAD where it is none."""
+  """Returns [V] graph row and [V] direction of each token, DEAD if it is
+  none.
+  """
   rows = {str(name): row for row, name in enumerate(graph.ids.tolist())}
   names = {name: label for label, name in enumerate(streets.DIRECTIONS)}
   return (
@@ -93,10 +97,11 @@ def _meanings(
 def extract(
   sequences: core.Sequences, world: core.World
 ) -> tuple[Routes, dict[str, int]]:
-  """Routes of all well-formed sequences, and the others counted by cause.
+  """Returns the routes of well-formed sequences, and counts the others by
+  cause.
 
-  A route has two nodes, one or more labels, and `end` last. Tokens that are
-  no directions are labels of their own: the true map never has them.
+  A route has two nodes, one or more labels, and `end` last. Tokens that are no
+  directions become labels of their own, which no true edge has.
   """
   node_of, label_of = _meanings(world, street_graph(world))
   tokens, lengths = sequences.tokens, np.asarray(sequences.lengths)
@@ -150,7 +155,9 @@ class Fate(NamedTuple):
   node: np.ndarray
 
   def groups(self, routes: Routes) -> np.ndarray:
-    """[N] int8 index into CLASSES; DESTINATION of those cut off is apart."""
+    """Returns [N] int8 index into CLASSES; routes that were cut off are
+    LENGTH_CAP.
+    """
     cut = (self.kind == DESTINATION) & routes.capped
     return np.where(cut, LENGTH_CAP, self.kind).astype(np.int8)
 

@@ -1,4 +1,4 @@
-"""Reconstructs a map from sequences and writes all there is to see of it."""
+"""Reconstructs a map from sequences, and writes counts, edges and pictures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def from_file(
   options: Reconstruction,
   name: str | None = None,
 ) -> dict[str, Any]:
-  """The map implied by a file of sequences in the published text format.
+  """Reconstructs the map implied by a file of sequences, in the published
+  format.
 
   name: of the model, for titles; default: the file's.
 
@@ -66,7 +67,7 @@ def from_model(
   origin: provenance.Origin = provenance.UNKNOWN,
   tell: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-  """The map implied by `num` sequences sampled from a predictor.
+  """Reconstructs the map implied by `num` sequences sampled from a predictor.
 
   They are kept in OUT/samples.txt (see `sampling.write`) as long as all that
   they were sampled from is the same.
@@ -160,7 +161,9 @@ def _run(
 def _orders(
   graph: Any, routes: Routes, options: Reconstruction
 ) -> tuple[Routes, Any, dict[str, Any], dict[str, Any]]:
-  """Routes in the chosen order, their map and counts; the range over orders."""
+  """Returns routes in the chosen order, their edges and counts, and the range
+  of counts over all orders.
+  """
   num = len(routes.origins)
   near = reconstruct.candidates(graph, options)
   orders: list[tuple[str, np.ndarray]] = [
@@ -184,7 +187,7 @@ def _orders(
 
 
 def _input(routes: Routes, fate: routes_lib.Fate) -> dict[str, Any]:
-  """What was placed: routes, and how they fare on the true map."""
+  """Counts the routes, and how they fare on the true map."""
   groups = np.bincount(fate.groups(routes), minlength=len(CLASSES))
   return {
     'routes': len(routes.origins),
@@ -193,7 +196,7 @@ def _input(routes: Routes, fate: routes_lib.Fate) -> dict[str, Any]:
 
 
 def _ranges(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-  """Mean and range of each count over orders."""
+  """Returns mean and range of each count over orders."""
   ranges: dict[str, Any] = {'n': len(runs), 'runs': list(runs)}
   for key in RANGED:
     values = [run[key] for run in runs]
@@ -206,7 +209,7 @@ def _ranges(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def title(summary: dict[str, Any]) -> str:
-  """Headline of a map."""
+  """Returns the headline of a map."""
   what = {
     'none': 'routes',
     'valid': 'valid routes',
@@ -223,7 +226,7 @@ def _write(
   out: Path,
   summary: dict[str, Any],
 ) -> None:
-  """Every file of a run; summary.json last, so that it stands for all."""
+  """Writes every file of a run; summary.json comes last and stands for all."""
   graph = routes_lib.street_graph(world)
   (out / 'summary.json').unlink(missing_ok=True)
   with files.replacing(out / 'edges.csv') as name:
@@ -247,7 +250,7 @@ def _write(
 
 
 def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
-  """The counts of a summary in words, for a small table."""
+  """Returns the counts of a summary in words, for a small table."""
   routes, failed = summary['routes'], summary['failed']
   found = {
     'sequences': summary['sequences'],

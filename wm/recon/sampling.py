@@ -1,4 +1,4 @@
-"""Routes that a model makes for uniformly drawn origins and destinations."""
+"""Samples a model's routes for uniformly drawn origins and destinations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHUNK = 256  # Rows sampled, and kept, at a time; no result depends on it.
 
 
 def prompts(world: core.World, num: int, seed: int) -> np.ndarray:
-  """[num, 2] int32 tokens: origins and destinations, uniform over pairs.
+  """Draws [num, 2] int32 tokens: origins and destinations, uniform over pairs.
 
   The pairs are those that the world's metrics draw (Vafa et al. 2024,
   mapping/: all with a path that fits the length limit).
@@ -60,9 +60,9 @@ def _chunk(
 def forget(
   path: str | Path, world: core.World, origin: provenance.Origin
 ) -> str:
-  """Removes sequences that were not sampled from what is there now.
+  """Removes sequences if the model, the world or the code has changed since.
 
-  What they are sampled from is kept beside them, in NAME.origin.json.
+  What they were sampled from is recorded beside them, in NAME.origin.json.
 
   Args:
     path: text file of `write`.
@@ -93,7 +93,7 @@ def forget(
 
 
 def seal(path: str | Path) -> None:
-  """Records what the sampled sequences are, so that damage is found out."""
+  """Records the hash of the sampled sequences, so that damage is noticed."""
   record = Path(path).with_suffix('.origin.json')
   now = files.read_record(record, _RECORD)
   files.write_json(record, {**now, 'sha256': files.sha256(path)})
@@ -112,11 +112,11 @@ def write(
   seed: int,
   accept: Any,
 ) -> None:
-  """Samples `num` routes into a text file; killed and called again, goes on.
+  """Samples `num` routes into a text file; if it was killed, it goes on.
 
-  One sequence a prompt, at temperature 1 among the tokens accepted, up to the
-  world's longest. One that is cut off there, draws padding, or has nothing
-  accepted next, has no `end`.
+  Each prompt gets one sequence, drawn at temperature 1 among the accepted
+  tokens, up to the world's longest. A sequence has no `end` if it is cut off
+  there, draws padding, or has no accepted token next.
 
   Args:
     predictor: what to sample from.

@@ -1,8 +1,9 @@
-"""Our values beside the papers', and what differs where they do not compare.
+"""Puts the papers' values beside ours, and says where the two do not compare.
 
-A printed value stands in the cell of a run that has the paper's settings: the
-world, the metric's fields, the model's size, its training. Any other has a
-column of its own, headed by what the paper has and the run has not.
+A printed value shares a cell with ours only if the run has the paper's
+settings: the world, the metric's fields, the model's size and its training.
+Otherwise it gets a column of its own, headed by the settings that the paper has
+and the run has not.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from wm.reporting.papers import Paper, Row, Trained
 
 
 def paper_tables(runs: Sequence[Run]) -> list[tables.Table]:
-  """Our values beside published ones of the same world and name of model."""
+  """Returns a table for each paper that prints values of a world and a
+  model.
+  """
   by_world: dict[str, list[tuple[Entry, Run]]] = {}
   for run in runs:
     for entry in run.entries:
@@ -40,7 +43,7 @@ def paper_tables(runs: Sequence[Run]) -> list[tables.Table]:
 def _paper_table(
   title: str, source: Paper, entries: Sequence[tuple[Entry, Run]]
 ) -> tables.Table:
-  """A row per printed quantity, in the order of entries."""
+  """Returns a row per printed quantity, in the order of entries."""
   pairs = _pairs(source, entries)
   seeds = [tables.seeds(entry) for _, entry, _ in pairs]
   same = tables.same_seeds(seeds)
@@ -76,7 +79,9 @@ def _paper_table(
 def _pairs(
   source: Paper, entries: Sequence[tuple[Entry, Run]]
 ) -> list[tuple[Row, Entry, Run]]:
-  """Printed rows with each entry that measures them, by the plainest spec."""
+  """Pairs each printed row with the entries that measure it in the plainest
+  spec.
+  """
   specs = dict.fromkeys((e['metric'], tables.spec(e)) for e, _ in entries)
   plain = []
   for row in source.rows:
@@ -94,7 +99,7 @@ def _pairs(
 
 
 def differences(source: Paper, row: Row, entry: Entry, run: Run) -> list[str]:
-  """What the paper has and a run has not, each in words; [] compares."""
+  """Returns the paper's settings that a run lacks, in words; [] if none."""
   trained = source.models.get(papers.model_key(entry['model']), Trained())
   usual = tables.arguments(row.metric)
   fields = registry.find('metric', row.metric).__dataclass_fields__
@@ -116,7 +121,9 @@ def differences(source: Paper, row: Row, entry: Entry, run: Run) -> list[str]:
 
 
 def _unlike(wanted: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
-  """'trials=1000' for each wanted value that is not the given one."""
+  """Returns 'trials=1000' for each wanted value that differs from the given
+  one.
+  """
   return [
     key if value == papers.GIVEN else f'{key}={value!r}'
     for key, value in wanted.items()
@@ -125,7 +132,7 @@ def _unlike(wanted: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
 
 
 def _training(trained: Trained, run: Run) -> list[str]:
-  """As `_unlike`; an imported checkpoint does not say how it was trained."""
+  """As `_unlike`; an imported checkpoint counts as trained like the paper's."""
   imported = 'imported_sha256' in run.training
   return [] if imported else _unlike(trained.training, run.training)
 
@@ -137,7 +144,7 @@ def _place(facts: Mapping[str, int], place: str, world: str) -> list[str]:
 
 @functools.lru_cache
 def _facts(world: str) -> dict[str, int]:
-  """Of a world; none where its files are not there."""
+  """Returns a world's counts; {} if its files are missing."""
   try:
     made = registry.make('world', world)
     return made.facts() if isinstance(made, core.Sourced) else {}
@@ -146,7 +153,9 @@ def _facts(world: str) -> dict[str, int]:
 
 
 def _size(wanted: Mapping[str, Any], spec: str | None) -> list[str]:
-  """'48 x 1600' of another depth or width, and further fields of a model."""
+  """Returns '48 x 1600' if depth or width differ, then further fields that
+  do.
+  """
   if not wanted:
     return []
   given = {**_fields('model', spec), 'family': _name(spec)} if spec else {}
@@ -161,7 +170,7 @@ def _name(spec: str) -> str:
 
 
 def _fields(kind: str, spec: str) -> dict[str, Any]:
-  """All fields of a spec, defaults filled in where the plug-in is there."""
+  """Returns a spec's fields, with defaults if the plug-in can be found."""
   name, _, given = registry.parse(spec)
   try:
     fields = dataclasses.fields(registry.find(kind, name))
@@ -171,7 +180,7 @@ def _fields(kind: str, spec: str) -> dict[str, Any]:
 
 
 def _printed(value: tuple[float, papers.Error], form: str) -> str:
-  """'0.41 ± 0.02' as printed; an error of which we know the range alone."""
+  """Formats a value as '0.41 ± 0.02', or '0.41 ± 0.03 to 0.05' for a range."""
   shown, error = value
   if error is None:
     return format(shown, form)
@@ -181,7 +190,7 @@ def _printed(value: tuple[float, papers.Error], form: str) -> str:
 
 
 def _ours(entry: Entry, form: str, theirs: str, said: bool) -> str:
-  """'0.412 (0.41)', with the range over seeds where there are several."""
+  """Formats our value as '0.412 (0.41)', with the range over several seeds."""
 
   def ours(value: float | None) -> str:
     if value is None or form == '.2f':
@@ -207,7 +216,9 @@ def _has(text: str, fields: Mapping[str, Any]) -> bool:
 
 
 def _label(row: Row) -> str:
-  """'compression: precision'; with the fields that are not at default."""
+  """Returns 'compression: precision', with fields that are not at their
+  default.
+  """
   defaults = tables.arguments(row.metric)
   changed = [
     f'{key}=...' if value == papers.GIVEN else f'{key}={value!r}'
@@ -230,7 +241,9 @@ _COUNTS = (
 
 
 def map_table(runs: Sequence[Run]) -> tables.Table | None:
-  """Reconstructed maps: counts and failures, the paper's beside or apart."""
+  """Tables the counts of reconstructed maps beside the paper's; None if no run
+  has a map.
+  """
   mapped = [(run, run.summary) for run in runs if run.summary]
   if not mapped:
     return None
@@ -266,7 +279,9 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
 
 
 def _mapped(run: Run, summary: Mapping[str, Any]) -> tuple[str, list[str]]:
-  """The printed count of a run's name, '' for none, and what differs."""
+  """Returns the count printed for a run's name ('' if none), and what
+  differs.
+  """
   key = papers.model_key(run.name)
   for source in itertools.chain(*papers.papers().values()):
     made = source.reconstructions
@@ -294,7 +309,7 @@ def _mapped(run: Run, summary: Mapping[str, Any]) -> tuple[str, list[str]]:
 def _sampled(
   trained: Trained, accept: str, run: Run, summary: Mapping[str, Any]
 ) -> list[str]:
-  """What the paper's routes were sampled from, where these were not."""
+  """Returns how the paper's routes were sampled, as far as these were not."""
   world, rule = summary.get('world'), summary.get('accept')
   rule = registry.spec(registry.make('accept', rule)) if rule else None
   return [

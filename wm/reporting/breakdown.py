@@ -1,4 +1,6 @@
-"""Results by a property of trials: few values in a table, many as a line."""
+"""Breaks results down by a property of trials: few values are rows of a table,
+many are a line.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,10 @@ _COLUMNS = 10  # Of a table over many values, at most.
 
 
 class Curve(NamedTuple):
-  """A quantity by a number.
+  """A quantity as a function of a number.
 
   Attributes:
-    metric, quantity: what.
+    metric, quantity: names of what was measured.
     column: name of the number, a side column.
     axis: the column in words.
     points: rows of `tables.results`, by setting, run and place.
@@ -32,14 +34,16 @@ class Curve(NamedTuple):
 
 
 def _headline(runs: Sequence[Run]) -> pd.DataFrame:
-  """Headline quantities broken down by one column."""
+  """Returns the rows of headline quantities that are broken down by one
+  column.
+  """
   found = tables.results(runs, breakdown=True)
   kept = (found.headline != '') & found['at'].isna() & (found.column != '')
   return found[kept]
 
 
 def curves(runs: Sequence[Run]) -> list[Curve]:
-  """Headline quantities by columns of more than a few numbers."""
+  """Returns a curve for each column that holds more than a few numbers."""
   found = _headline(runs)
   numbers = found.place.map(lambda place: isinstance(place, int | float))
   found = found[numbers.astype(bool)]
@@ -55,8 +59,8 @@ def curves(runs: Sequence[Run]) -> list[Curve]:
 
 
 def curve_tables(found: Sequence[Curve]) -> list[tables.Table]:
-  """For each curve and setting, folded: a row per run, a column per place, of
-  which some are left out where there are many.
+  """Returns a folded table per curve and setting: a row per run, a column per
+  place. Of many places, evenly spaced ones are shown.
   """
   made = []
   for curve in found:
@@ -72,8 +76,8 @@ def curve_tables(found: Sequence[Curve]) -> list[tables.Table]:
 
 
 def table(runs: Sequence[Run], drawn: Sequence[Curve]) -> tables.Table | None:
-  """Headline values by a property of the state (two-way streets: figure 7),
-  but for those that are curves; None where there are none.
+  """Tables headline values by a property of the state (two-way streets: figure
+  7), except those that are curves; None if nothing is left.
   """
   found = _headline(runs)
   curved = {(one.metric, one.quantity, one.column) for one in drawn}

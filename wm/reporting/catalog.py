@@ -1,6 +1,6 @@
-"""What plug-ins say of themselves: in a list, in full, and in a report's words.
+"""Describes plug-ins: all in a list, one in full, and the words of a report.
 
-All of it comes from their docstrings and from a metric's `glossary`.
+All of it comes from docstrings and from the `glossary` of a metric.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class PlugIn(NamedTuple):
 
 
 def plug_ins(vocab_size: int, max_len: int) -> Iterator[PlugIn]:
-  """All of them; networks are counted for this vocabulary and length."""
+  """Yields every plug-in; networks are counted for this vocabulary and
+  length.
+  """
   for kind in TITLES:
     for name in registry.names(kind):
       cls = registry.find(kind, name)
@@ -73,7 +75,7 @@ def plug_ins(vocab_size: int, max_len: int) -> Iterator[PlugIn]:
 
 
 def defaults(cls: type) -> tuple[tuple[str, str], ...]:
-  """(field, its default as a literal, or '' where it must be given)."""
+  """Returns (field, default as a literal, or '' if it must be given)."""
   missing = dataclasses.MISSING
   return tuple(
     (field.name, '' if field.default is missing else repr(field.default))
@@ -82,7 +84,7 @@ def defaults(cls: type) -> tuple[tuple[str, str], ...]:
 
 
 def parameters(thing: Any, vocab_size: int, max_len: int) -> int | None:
-  """Parameters of a plug-in that is a network; None of any other."""
+  """Counts the parameters of a network; None for any other plug-in."""
   if not isinstance(thing, core.Trainable):
     return None
   from wm.models.nn import network
@@ -91,7 +93,7 @@ def parameters(thing: Any, vocab_size: int, max_len: int) -> int | None:
 
 
 def _summary(thing: Any) -> str:
-  """First paragraph of a docstring, as one line."""
+  """Returns the first paragraph of a docstring as one line."""
   return ' '.join((inspect.getdoc(thing) or '').partition('\n\n')[0].split())
 
 
@@ -103,7 +105,9 @@ def _counted(count: int, vocab_size: int, max_len: int) -> str:
 
 
 def text(vocab_size: int = SIZES[0], max_len: int = SIZES[1]) -> str:
-  """The list of all plug-ins: name, fields with defaults, one line."""
+  """Returns the list of all plug-ins: name, fields with defaults, one line
+  each.
+  """
   lines, kind = [], ''
   for found in plug_ins(vocab_size, max_len):
     if found.kind != kind:
@@ -128,9 +132,9 @@ def text(vocab_size: int = SIZES[0], max_len: int = SIZES[1]) -> str:
 
 
 def attributes(cls: type) -> dict[str, str]:
-  """Field -> what the docstrings of a class and its bases say of it.
+  """Returns field -> what the docstrings of a class and its bases say of it.
 
-  The docstring nearest to the class wins.
+  The class's own docstring wins over its bases'.
   """
   found: dict[str, str] = {}
   for base in reversed(cls.__mro__):
@@ -142,7 +146,7 @@ def attributes(cls: type) -> dict[str, str]:
 
 
 def _wrapped(text: str, first: int, rest: int) -> list[str]:
-  """Lines of a text, indented by so many blanks."""
+  """Wraps a text, indented by `first` and then `rest` blanks."""
   return textwrap.wrap(
     text, WIDTH, initial_indent=' ' * first, subsequent_indent=' ' * rest
   )
@@ -153,7 +157,7 @@ def _explained(name: str, text: str) -> list[str]:
 
 
 def plug_in(kind: str, spec: str, sizes: tuple[int, int] = SIZES) -> str:
-  """A plug-in in full: its docstring's first paragraphs, and its fields.
+  """Describes a plug-in in full: its docstring's first part, and its fields.
 
   sizes: tokens and longest sequence that a network's parameters are counted
     for.
@@ -179,7 +183,7 @@ def plug_in(kind: str, spec: str, sizes: tuple[int, int] = SIZES) -> str:
 
 
 class Example(NamedTuple):
-  """A sequence, and a state on its way.
+  """A sequence, and a state that it passes through.
 
   Attributes:
     tokens: [L] int32.
@@ -195,7 +199,7 @@ class Example(NamedTuple):
 
 
 def examples(world: core.World, seed: int = 0) -> list[Example]:
-  """Sampled sequences, and a state half-way through each."""
+  """Samples sequences, and takes the state half-way through each."""
   drawn = world.sample(EXAMPLES, seed)
   least = world.prompt_len
   at = np.maximum(drawn.lengths // 2, least).astype(np.int32)
@@ -217,7 +221,9 @@ def _words(world: core.World, tokens: Sequence[int]) -> str:
 
 
 def vocabulary(world: core.World) -> list[str]:
-  """Lines of `id word`, in columns; the middle of a long one is left out."""
+  """Lists a vocabulary as `id word` in columns, without the middle of a long
+  one.
+  """
   cells = [f'{n} {word}' for n, word in enumerate(world.vocab)]
   parts, more = [cells], len(cells) - FIRST - LAST
   if more > 0:
@@ -234,7 +240,7 @@ def vocabulary(world: core.World) -> list[str]:
 
 
 def world(spec: str) -> str:
-  """A world in full: fields, facts, vocabulary with ids, sequences, states.
+  """Describes a world in full: fields, facts, vocabulary, sequences and states.
 
   Raises:
     InputError: there is no such world, or it cannot be made.
@@ -260,7 +266,7 @@ def world(spec: str) -> str:
 
 
 def write_page(spec: str, out: str | pathlib.Path) -> pathlib.Path:
-  """Writes OUT/world.html, what `world` says with states as pictures."""
+  """Writes OUT/world.html: the text of `world`, and pictures of states."""
   made = registry.make('world', spec)
   scenes = [
     (
@@ -287,9 +293,9 @@ def write_page(spec: str, out: str | pathlib.Path) -> pathlib.Path:
 
 
 def _term(glossary: Mapping[str, str], name: str) -> str:
-  """The longest beginning of a name that is in a glossary, or ''.
+  """Returns the longest prefix of a name that is in a glossary, or ''.
 
-  NAME_0.5 and NAME_of_it mean what NAME does, unless they are explained.
+  NAME_0.5 and NAME_of_it mean what NAME does, unless they have an entry.
   """
   parts = name.split('_')
   names = ['_'.join(parts[:n]) for n in range(len(parts), 0, -1)]
@@ -297,13 +303,17 @@ def _term(glossary: Mapping[str, str], name: str) -> str:
 
 
 def quantity(metric: str, name: str) -> str:
-  """What a quantity of a metric means; '' where the metric does not say."""
+  """Returns what a quantity of a metric means; '' if the metric does not
+  say.
+  """
   glossary = registry.find('metric', metric).glossary
   return glossary.get(_term(glossary, name), '')
 
 
 def column(name: str, metric: str, world: str) -> str:
-  """A side column in words, by the metric or by the world; else its name."""
+  """Returns a side column in words, by the metric or the world; else its
+  name.
+  """
   own = registry.find('metric', metric).glossary
   if name in own:
     return own[name]
@@ -316,19 +326,25 @@ def column(name: str, metric: str, world: str) -> str:
 
 
 def field(metric: str, name: str) -> str:
-  """'k: only the first k tokens of continuations', by the docstring."""
+  """Returns 'k: only the first k tokens of continuations', by the docstring."""
   text = attributes(registry.find('metric', metric)).get(name, '')
   text = re.split(r'[;.(]\s|[;.(]$| \(', text)[0].strip()
   return f'{name}: {text}' if text else name
 
 
 def picture(world: str) -> str:
-  """What the pictures of a world's states show; raises InputError."""
+  """Returns what the pictures of a world's states show.
+
+  Raises:
+    InputError: the world is in a file that is not there.
+  """
   return _summary(registry.find('world', registry.parse(world)[0]).render)
 
 
 def glossary(entries: Sequence[Entry]) -> dict[str, str]:
-  """'metric' and 'metric: quantity' -> text, of all that was measured."""
+  """Returns 'metric' and 'metric: quantity' -> text, for all that was
+  measured.
+  """
   found: dict[str, str] = {}
   for metric in dict.fromkeys(entry['metric'] for entry in entries):
     cls = registry.find('metric', metric)

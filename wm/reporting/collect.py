@@ -97,7 +97,7 @@ def _lines(path: pathlib.Path) -> list[dict[str, float]]:
 
 @contextlib.contextmanager
 def reading(path: pathlib.Path) -> Iterator[TextIO]:
-  """Opens a text or CSV file; what is no text raises InputError."""
+  """Opens a text or CSV file; turns errors in its content into InputError."""
   try:
     with open(path, encoding='utf-8', newline='') as file:
       yield file
@@ -106,7 +106,7 @@ def reading(path: pathlib.Path) -> Iterator[TextIO]:
 
 
 def _check_rows(path: pathlib.Path) -> None:
-  """Raises InputError where a rows.csv does not begin as one."""
+  """Raises InputError if a rows.csv lacks a column that every one has."""
   with reading(path) as file:
     heads = next(csv.reader(file), [])
   missing = [name for name in COLUMNS if name not in heads]
@@ -119,7 +119,9 @@ def _object(path: pathlib.Path) -> dict[str, Any]:
 
 
 def load(folder: str | pathlib.Path) -> Run:
-  """Results in a run's folder; raises InputError where there are none."""
+  """Loads the results in a run's folder; raises InputError if there are
+  none.
+  """
   folder = pathlib.Path(folder)
   if not (folder / 'scores.json').is_file():
     raise core.InputError(
@@ -144,12 +146,12 @@ def load(folder: str | pathlib.Path) -> Run:
 
 
 def pooled(runs: Sequence[Run]) -> list[Run]:
-  """The runs, those of several seeds as one where the first of them stands.
+  """Puts the seeds of a model together, in the place of the first of them.
 
-  Runs are put together that have one name and one world and were trained the
-  same way but for the seed. An entry of theirs holds the mean, the least and
-  the greatest of the seeds' values as `value`, `low` and `high`, and as `seeds`
-  how many have a value, of how many.
+  Runs belong together if they have one name and one world, and were trained the
+  same way but for the seed. An entry of the result holds the mean, the least
+  and the greatest of the seeds' values as `value`, `low` and `high`. Its
+  `seeds` are two numbers: seeds with a value, and all seeds.
   """
   together: dict[tuple, list[Run]] = {}
   for number, run in enumerate(runs):
@@ -164,7 +166,7 @@ def pooled(runs: Sequence[Run]) -> list[Run]:
 
 
 def _apart(members: Sequence[Run]) -> bool:
-  """Were all of them trained, each by itself?"""
+  """Was each run trained by itself?"""
   marks = {run.entries[0].get('training') for run in members}
   return len(marks) == len(members) and None not in marks
 

@@ -1,4 +1,4 @@
-"""Figures from result files: training curves and ablations, as PNG bytes."""
+"""Draws training curves, curves of results, and ablations, as PNG bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _png(figure: Any) -> bytes:
 def _axes(
   panels: int, across: int = 4, size: tuple[float, float] = (4.6, 3.4)
 ) -> tuple[Any, list[Any]]:
-  """A figure of so many panels, at most `across` beside each other."""
+  """Makes a figure of panels, at most `across` in a row."""
   from matplotlib.figure import Figure  # No global state, no display.
 
   columns = min(panels, across)
@@ -40,11 +40,11 @@ _DASHES = ('-', '--', ':', '-.')
 
 
 def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-  """How each model is drawn.
+  """Returns how each model is drawn.
 
-  A colour each; where names are 'MODEL,VARIANT' of a few variants, a colour
-  for each model and dashes for each variant. A setting, as in
-  'MODEL,lr=1e-2,VARIANT', makes a variant only where names differ in it alone.
+  Each has a colour. If names are 'MODEL,VARIANT' with a few variants, each
+  model has a colour and each variant a kind of dashes. A setting, as in
+  'MODEL,lr=1e-2,VARIANT', is a variant only if names differ in nothing else.
   """
   parts = {name: name.partition(',')[::2] for name in names}
   bare = {
@@ -72,10 +72,10 @@ _MARKED = 8  # Markers along a line.
 
 
 def _told_apart(number: int, num: int, points: int) -> dict[str, Any]:
-  """How line `number` of `num` shows where it coincides with others.
+  """Returns how line `number` of `num` stays visible below and above others.
 
-  Earlier lines are thicker, so that they show on both sides of later ones;
-  each has a marker of its own, at points of its own.
+  Earlier lines are thicker, so that they show on both sides of later ones. Each
+  line has a marker of its own, at points of its own.
   """
   every = max(-(-points // _MARKED), 1)
   return {
@@ -87,7 +87,9 @@ def _told_apart(number: int, num: int, points: int) -> dict[str, Any]:
 
 
 def _colour(number: int, num: int) -> Any:
-  """Of so many: ten that differ well, twenty, or a rainbow."""
+  """Returns colour `number` of `num`: ten distinct ones, twenty, or a
+  rainbow.
+  """
   from matplotlib import colormaps
 
   if num <= 20:
@@ -96,7 +98,7 @@ def _colour(number: int, num: int) -> Any:
 
 
 def _legend(figure: Any, axes: Sequence[Any], columns: int) -> None:
-  """One for all panels, below them; a name once, a model's variants together.
+  """Draws one legend below all panels, each name once, variants side by side.
 
   columns: at most.
   """
@@ -122,10 +124,11 @@ _FEW = 4  # Runs whose training loss is drawn beside the held-out one.
 
 
 def training(runs: Sequence[Run]) -> bytes | None:
-  """Loss by step and what else was held out, a colour per name of model.
+  """Draws the held-out loss and other held-out values by step; None if no run
+  has a log.
 
-  Runs of one name are its seeds, drawn alike. The loss in training too, pale,
-  where there are few runs.
+  Runs of one name are seeds of one model and are drawn alike. Of few runs the
+  training loss is drawn too, pale.
   """
   trained = [run for run in runs if run.curve]
   if not trained:
@@ -159,7 +162,9 @@ def training(runs: Sequence[Run]) -> bytes | None:
 
 
 def _unit(runs: Sequence[Run]) -> str:
-  """Of the logged loss: of states it is the mean over their labels."""
+  """Returns the unit of the logged loss; a loss of states is a mean over
+  labels.
+  """
   by_state = {run.training.get('objective') == 'state' for run in runs}
   units = {True: 'nats per label', False: 'nats per token'}
   return units[by_state.pop()] if len(by_state) == 1 else 'nats'
@@ -168,7 +173,7 @@ def _unit(runs: Sequence[Run]) -> str:
 def _follow(
   axis: Any, run: Run, key: str, look: dict[str, Any], pale: bool
 ) -> None:
-  """One run's logged values of a key, over steps."""
+  """Draws one run's logged values of a key over steps."""
   points = [(row['step'], row[key]) for row in run.curve if key in row]
   if points:
     look = look | {'linewidth': 1.0, 'marker': '.', 'markersize': 4}
@@ -178,7 +183,7 @@ def _follow(
 
 
 def _logarithmic(axis: Any) -> None:
-  """A logarithmic scale, where values span more than a tenfold."""
+  """Makes the scale logarithmic if values span more than a factor of ten."""
   values = [y for line in axis.lines for y in line.get_ydata() if y > 0]
   if values and max(values) > 10 * min(values):
     from matplotlib import ticker
@@ -197,7 +202,9 @@ def _line(
   look: dict[str, Any],
   **band: Any,
 ) -> None:
-  """A line over points (x, value, low, high), and a band of their intervals."""
+  """Draws a line through points (x, value, low, high) and a band of
+  intervals.
+  """
   if points:
     x, value, low, high = zip(*points, strict=True)
     axis.plot(x, value, **look, label=name)
@@ -207,7 +214,7 @@ def _line(
 
 
 def curves(given: Curve) -> bytes:
-  """A panel per setting, a line per model, over a number."""
+  """Draws a panel per setting, with a line per model over a number."""
   settings = list(given.points.groupby('spec', sort=False))
   names = list(dict.fromkeys(given.points.model))
   looks = styles(names)
@@ -249,11 +256,12 @@ _LONGEST = 20  # Characters of a value at an axis.
 
 
 def ablations(runs: Sequence[Run]) -> dict[str, list[Entry]]:
-  """Field -> entries, each with 'x' (the field's value), of all metrics that
-  were run with several values of one field; the plainest spec is among them.
+  """Returns field -> entries of the metrics that were run with several values
+  of that field alone. Each entry holds the value as 'x'; the plainest spec is
+  one.
 
-  A series over a number is a table and no point. Settings that are too long to
-  stand at an axis are left out.
+  A series over a number is a table instead. Fields whose values are too long
+  for an axis are left out.
   """
   found = tables.results(runs)
   plain = tables.plainest(list(found.entry))
@@ -287,7 +295,7 @@ _ASIDE = 0.24  # Of the way to the next value, over which models are spread.
 
 
 def ablation(field: str, points: Sequence[Entry]) -> bytes:
-  """A panel per quantity, a line per model, over one field's values.
+  """Draws a panel per quantity, with a line per model over a field's values.
 
   Values ascend from left to right. A 0 comes last, as 'full', where the field's
   docstring says that 0 is all.
@@ -321,7 +329,7 @@ def ablation(field: str, points: Sequence[Entry]) -> bytes:
 
 
 def _ordered(values: set[Any], whole: bool) -> dict[Any, str]:
-  """Values left to right -> their labels; whole: 0 means all of it."""
+  """Returns values from left to right -> labels; whole: whether 0 means all."""
   if not all(isinstance(value, int | float) for value in values):
     return {value: str(value) for value in sorted(values, key=str)}
   found = {value: str(value) for value in sorted(values)}

@@ -1,4 +1,4 @@
-"""What papers print, and in which settings.
+"""Reads the values that papers print, and their settings.
 
 Each paper is a folder of flagfiles with a `published.json` beside them, in
 `launch/flags` of a checkout, or in the package as setup.py installs it:
@@ -110,7 +110,9 @@ class Paper(NamedTuple):
 
 
 def folder() -> pathlib.Path:
-  """Where the papers' folders are: in the installed package or a checkout."""
+  """Returns where the papers' folders are: in the package as installed, or in a
+  checkout.
+  """
   here = pathlib.Path(__file__).parent
   installed = here / 'published'
   return installed if installed.is_dir() else here.parents[1] / 'launch/flags'
@@ -118,7 +120,8 @@ def folder() -> pathlib.Path:
 
 @functools.cache
 def papers() -> dict[str, tuple[Paper, ...]]:
-  """World -> what each paper prints about it, papers by name of the folder.
+  """Returns world -> what each paper prints about it, papers in order of
+  folder.
 
   Raises:
     InputError: a published.json is not JSON.
@@ -131,7 +134,8 @@ def papers() -> dict[str, tuple[Paper, ...]]:
 
 
 def model_key(name: str) -> str:
-  """A model's name without case and signs: 'Llama-2-70B' is 'llama270b'.
+  """Returns a model's name without case and signs: 'Llama-2-70B' ->
+  'llama270b'.
 
   Settings that a sweep adds are left out: 'slice_d128,lr=1e-2' is 'sliced128'.
   """
@@ -179,7 +183,7 @@ def _rows(table: Mapping[str, Any], names: Mapping[str, str]) -> list[Row]:
 
 
 def _value(given: Any) -> tuple[float, Error]:
-  """A number, or a pair of a number and its error."""
+  """Reads a number, or a pair of a number and its error."""
   value, error = given if isinstance(given, list) else (given, None)
   return value, tuple(error) if isinstance(error, list) else error
 

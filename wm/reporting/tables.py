@@ -1,7 +1,7 @@
-"""Tables of a report: a row per model, cells of text.
+"""Makes the tables of a report: a row per model, cells of text.
 
-`results` puts the entries of all runs into one frame. Every table is a
-selection of its rows, most of them turned so that each run is one row.
+`results` puts the entries of all runs into one frame. Most tables select rows
+of this frame and pivot them, so that each run is one row (`by_run`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Table:
 
 
 def number(value: float | None, decimals: int = 3) -> str:
-  """So many decimals, fewer for large numbers, a dash for none."""
+  """Formats a number; large ones have no decimals, None is a dash."""
   if value is None:
     return '–'
   if abs(value) < 100:
@@ -69,7 +69,7 @@ def number(value: float | None, decimals: int = 3) -> str:
 
 
 def interval(entry: Entry) -> str:
-  """'0.970 [0.951, 0.982]', with more decimals where it is narrow or small."""
+  """Formats '0.970 [0.951, 0.982]'; narrow or small ones get more decimals."""
   if entry['value'] is None:
     return '–'
   low, high = entry['low'], entry['high']
@@ -83,7 +83,7 @@ def interval(entry: Entry) -> str:
 
 
 def trials(entry: Entry) -> str:
-  """'1000 in 50 clusters', or '40' where each trial is its own."""
+  """Formats '1000 in 50 clusters', or '40' if trials are independent."""
   num, clusters = entry['n'], entry.get('clusters')
   return (
     f'{num}' if clusters in (None, num) else f'{num} in {clusters} clusters'
@@ -91,7 +91,9 @@ def trials(entry: Entry) -> str:
 
 
 def seeds(entry: Entry) -> str:
-  """'3 seeds', '2 of 3 seeds' have a value; '' where they are not several."""
+  """Formats '3 seeds', or '2 of 3 seeds' if one has no value; '' for one
+  run.
+  """
   if 'seeds' not in entry:
     return ''
   some, all_ = entry['seeds']
@@ -99,12 +101,12 @@ def seeds(entry: Entry) -> str:
 
 
 def same_seeds(said: Sequence[str]) -> str:
-  """'2 seeds' where `seeds` says that of every entry, else ''."""
+  """Returns the text of `seeds` if it is the same for all entries, else ''."""
   return said[0] if len(set(said)) == 1 else ''
 
 
 def cell(entry: Entry) -> str:
-  """Value, interval, and number of trials or seeds; why there is none."""
+  """Formats value, interval and n or seeds; without a value, the reasons."""
   if entry['value'] is None:
     causes = ', '.join(f'{k} {v}' for k, v in entry['unmeasured'].items())
     return f'– ({causes})' if causes else '–'
@@ -116,19 +118,19 @@ def cell(entry: Entry) -> str:
 
 
 def spec(entry: Entry) -> str:
-  """The metric's canonical spec."""
+  """Returns the metric's canonical spec."""
   return entry.get('spec') or entry['metric']
 
 
 def arguments(text: str) -> dict[str, Any]:
-  """All fields of a metric's spec, defaults filled in."""
+  """Returns all fields of a metric's spec, defaults filled in."""
   name, _, given = registry.parse(text)
   fields = dataclasses.fields(registry.find('metric', name))
   return {**{field.name: field.default for field in fields}, **given}
 
 
 def plainest(entries: Sequence[Entry]) -> dict[str, str]:
-  """Metric -> its shortest spec; the other settings are ablations of it."""
+  """Returns metric -> its shortest spec; others are ablations of it."""
   found: dict[str, str] = {}
   for entry in entries:
     name, text = entry['metric'], spec(entry)
@@ -138,7 +140,8 @@ def plainest(entries: Sequence[Entry]) -> dict[str, str]:
 
 
 def headline(metric: str, quantity: str) -> tuple[str, float | None]:
-  """The headline quantity that this one is, and its place in a series.
+  """Returns the headline quantity that a quantity is, and its place in a
+  series.
 
   'valid_0.5' is ('valid', 0.5) where the metric's headline has 'valid'; a
   quantity that belongs to no headline is ('', None).
@@ -153,9 +156,9 @@ def headline(metric: str, quantity: str) -> tuple[str, float | None]:
 
 
 def differing(texts: Sequence[str]) -> dict[str, str]:
-  """Specs of one metric -> the fields in which they differ from each other.
+  """Returns specs of one metric -> the fields in which they differ.
 
-  'default' where none of these fields is given.
+  The text is 'default' if all of these fields have their defaults.
   """
   given = {text: arguments(text) for text in texts}
   usual = arguments(registry.parse(texts[0])[0])
@@ -172,7 +175,7 @@ def differing(texts: Sequence[str]) -> dict[str, str]:
 
 
 def common(texts: Sequence[str]) -> str:
-  """The spec of one metric with the fields that all these have."""
+  """Returns the spec of one metric with the fields that all these share."""
   first, *rest = (arguments(text) for text in texts)
   name = registry.parse(texts[0])[0]
   shared = [
@@ -191,8 +194,8 @@ def _fields(given: dict[str, Any], keys: Sequence[str]) -> str:
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
-  """Names of runs in tables: with the world, and then with the folder, where a
-  name is not enough.
+  """Returns the names of runs; where they are not unique, the world is added,
+  then the folder.
   """
   found = [run.name for run in runs]
   for more in (
@@ -213,7 +216,7 @@ _COLUMNS = (
 
 
 def results(runs: Sequence[Run], *, breakdown: bool = False) -> pd.DataFrame:
-  """All results, or all of the breakdowns, a row each.
+  """Returns a row per result, or per entry of the breakdowns.
 
   Columns:
     run, model: place of the run, and its label.
@@ -247,7 +250,8 @@ def results(runs: Sequence[Run], *, breakdown: bool = False) -> pd.DataFrame:
 
 
 def by_run(found: pd.DataFrame, column: str, text: str) -> pd.DataFrame:
-  """A row per run and a column per value of `column`, in order of appearance.
+  """Pivots to a row per run and a column per value of `column`, in order of
+  appearance.
 
   Cells are the texts of the column `text`, '' where there is no result; the
   first column is 'model'.
@@ -264,7 +268,7 @@ def by_run(found: pd.DataFrame, column: str, text: str) -> pd.DataFrame:
 
 
 def main_table(runs: Sequence[Run]) -> Table:
-  """A row per run, a column per headline quantity in its plainest setting."""
+  """Tables headline quantities in their plainest setting, a row per run."""
   found = results(runs)
   found['head'] = [
     f'{m}: {q}' for m, q in zip(found.metric, found.quantity, strict=True)
@@ -284,7 +288,7 @@ def main_table(runs: Sequence[Run]) -> Table:
 
 
 def _more(runs: Sequence[Run]) -> str:
-  """What is not the usual in the main table's cells."""
+  """Returns what a reader must know of settings and seeds in the main table."""
   entries = [entry for run in runs for entry in run.entries]
   specs = dict.fromkeys((e['metric'], spec(e)) for e in entries)
   names = [name for name, _ in specs]
@@ -300,7 +304,7 @@ def _more(runs: Sequence[Run]) -> str:
 
 
 def _note(found: pd.DataFrame) -> str:
-  """What values and brackets are, where all cells are intervals."""
+  """Returns what values and brackets mean in a table of intervals."""
   if same := same_seeds(list(found.seeds)):
     return f'Mean [least, greatest] of {same}.'
   several = ', or mean [least, greatest] of several seeds'
@@ -308,8 +312,8 @@ def _note(found: pd.DataFrame) -> str:
 
 
 def settings_tables(runs: Sequence[Run]) -> list[Table]:
-  """For each headline quantity of a metric that was run in several settings, a
-  row per run and a column per setting.
+  """Tables each headline quantity of a metric that was run in several settings:
+  a row per run, a column per setting.
   """
   found = results(runs)
   made = []
@@ -325,7 +329,9 @@ def settings_tables(runs: Sequence[Run]) -> list[Table]:
 
 
 def series_tables(runs: Sequence[Run]) -> list[Table]:
-  """Quantities named NAME_NUMBER, a column per number (detours: table 2)."""
+  """Tables quantities named NAME_NUMBER, a column per number (detours: table
+  2).
+  """
   found = results(runs)
   made = []
   series = found[found['at'].notna()].groupby(['spec', 'headline'], sort=False)
@@ -338,8 +344,8 @@ def series_tables(runs: Sequence[Run]) -> list[Table]:
 
 
 def quantity_tables(runs: Sequence[Run]) -> list[Table]:
-  """For each setting that several models were measured in, folded: a row per
-  run and a column per quantity.
+  """Tables each setting that several models were measured in, folded: a row per
+  run, a column per quantity.
   """
   found = results(runs)
   made = []
@@ -352,7 +358,9 @@ def quantity_tables(runs: Sequence[Run]) -> list[Table]:
 
 
 def full_table(runs: Sequence[Run]) -> Table:
-  """Every number with n, interval, what was not measured, seed, versions."""
+  """Tables every number with n, interval, unmeasured trials, seed and
+  versions.
+  """
   rows = [
     {
       'model': entry['model'],

@@ -1,9 +1,9 @@
-"""The worst trials of each model: which they are, and their pictures.
+"""Chooses the worst trials of each model, and draws them.
 
-Worst is the lowest measured value of a headline quantity, of those that fall
-short of 1. Trials with one value come in the order of a hash of their states,
-the same for every model. No state comes twice, unless there are fewer states
-than trials to show; then no continuation does.
+The worst trials have the lowest values of a headline quantity, below 1. Equal
+values are ordered by a hash of the trials' states, so that every model shows
+the same ones. A state is shown once; a second trial of it is shown only if
+there are fewer states than trials to show, and then with another continuation.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _COLUMNS = (
 
 
 class Trial(NamedTuple):
-  """One trial as rows.csv has it; '' and () where a metric writes no such.
+  """One trial, as rows.csv has it; '' and () where a metric writes no such
+  column.
 
   Attributes:
     number: of its row.
@@ -72,7 +73,8 @@ class Group(NamedTuple):
 
 
 def groups(runs: Sequence[Run], most: int = MOST) -> list[list[Group]]:
-  """For each run, the worst trials of the plainest spec of each metric in it.
+  """Returns, for each run, the worst trials of each metric in its plainest
+  spec.
 
   Quantities whose rows have neither prefix nor state are left out.
 
@@ -100,7 +102,7 @@ def _of_run(run: Run, most: int) -> list[Group]:
 
 
 def _rows(run: Run) -> pd.DataFrame:
-  """Measured rows of headline quantities, in their metric's plainest spec."""
+  """Reads the measured rows of headline quantities in their plainest spec."""
   path = run.folder / 'rows.csv'
   found = pd.DataFrame(columns=_COLUMNS, dtype=str)
   if path.is_file():
@@ -143,7 +145,7 @@ def _trial(row: dict) -> Trial:
 
 
 def _worst(pictured: list[Trial], most: int) -> list[Trial]:
-  """At most `most`, by value; a state again only where there are few."""
+  """Returns at most `most` trials, see the module's docstring."""
 
   def order(trial: Trial) -> tuple[float, int]:
     text = '|'.join(trial.states or trial.prefixes)
@@ -180,11 +182,12 @@ class Painter:
     self.ids = {word: n for n, word in enumerate(self.world.vocab)}
 
   def rows(self, trial: Trial) -> list[list[Scene]]:
-    """The state or states reached, and each right where it goes wrong.
+    """Draws the states that prefixes reach, and those where model and world
+    part.
 
-    A row with both where there is one state, else a row of each kind. Where
-    the first token of the continuation is wrong, both are one picture. Empty
-    where the world knows neither prefix nor state.
+    One state gives one row with both pictures; two states give a row of each
+    kind. If the first token of the continuation is wrong, both pictures are
+    one. There are no rows if the world knows neither prefix nor state.
     """
     if not isinstance(self.world, core.Written):
       return []
@@ -209,7 +212,7 @@ class Painter:
     return [row for row in rows if row]
 
   def _states(self, trial: Trial) -> list[np.ndarray]:
-    """[W] each, of every prefix; none where one of them is unknown."""
+    """Returns the state [W] of every prefix; [] if one is unknown."""
     prefixes, written = trial.prefixes, trial.states
     if not prefixes or (written and len(written) != len(prefixes)):
       prefixes = ('',) * len(written)
@@ -220,7 +223,9 @@ class Painter:
     return [] if any(state is None for state in states) else states
 
   def _reach(self, prefix: str, written: str) -> np.ndarray | None:
-    """[W] the state after a prefix, which knows the last move; else as written.
+    """Returns the state [W] after a prefix, else the one that is written.
+
+    The state after a prefix is preferred: it knows the last move.
 
     prefix: tokens joined by blanks, or ''. written: the state, or ''.
     """
@@ -244,7 +249,9 @@ class Painter:
   def _walk(
     self, state: np.ndarray, tokens: np.ndarray
   ) -> tuple[int, np.ndarray]:
-    """Tokens followed from a state [W], and the state [W] there."""
+    """Follows tokens from a state [W]: how many are legal, and the state
+    there.
+    """
     length = np.array([len(tokens)], np.int32)
     steps, states = self.world.walk(state[None], tokens[None], length)
     return int(steps[0]), states[0]
@@ -252,9 +259,8 @@ class Painter:
   def _parting(
     self, state: np.ndarray, trial: Trial
   ) -> tuple[int, np.ndarray, str]:
-    """Tokens to the place `wrong_at`, the state there, what is legal there.
-
-    The words are '' where the place is unknown.
+    """Returns the tokens before `wrong_at`, the state there, and a verdict on
+    the token: legal, illegal, or '' if the place is unknown.
     """
     tokens = self._tokens(trial.suffix)
     if tokens is None or not 1 <= trial.wrong_at <= len(tokens):
@@ -268,7 +274,7 @@ class Painter:
 
 
 class Gallery(NamedTuple):
-  """A run's worst trials as a page shows them.
+  """The worst trials of a run, as a page shows them.
 
   Attributes:
     run: whose.
@@ -288,7 +294,7 @@ class Gallery(NamedTuple):
 def galleries(
   runs: Sequence[Run], found: Sequence[list[Group]]
 ) -> list[Gallery]:
-  """A gallery for each run that has groups, as `groups` gives them."""
+  """Makes a gallery for each run that has groups of trials."""
   pairs = zip(runs, found, strict=True)
   return [_gallery(run, mine) for run, mine in pairs if mine]
 

@@ -99,7 +99,7 @@ def _tables(
   together: Sequence[collect.Run],
   curves: Sequence[breakdown.Curve],
 ) -> list[tables.Table]:
-  """All of them, in order; `together` are the runs with seeds put together."""
+  """Returns all tables in order; `together` are the runs with seeds pooled."""
   made = [
     tables.main_table(together),
     *beside.paper_tables(together),
@@ -115,7 +115,7 @@ def _tables(
 
 
 def _lines(cell: str) -> list[str]:
-  """'0.5 [0.4, 0.6], n=9' as the lines '0.5', '[0.4, 0.6]' and 'n=9'."""
+  """Splits '0.5 [0.4, 0.6], n=9' into '0.5', '[0.4, 0.6]' and 'n=9'."""
   value, bracket, rest = cell.partition(' [')
   if not bracket:
     return [cell]
@@ -126,7 +126,7 @@ def _lines(cell: str) -> list[str]:
 
 
 def _breakable(head: str) -> markupsafe.Markup:
-  """A head that may break after a sign, not only at a blank."""
+  """Lets the head of a column break after a sign, not only at a blank."""
   escaped = str(markupsafe.escape(head))
   return markupsafe.Markup(re.sub(r'([/,=_]+)(?=.)', r'\1<wbr>', escaped))
 
@@ -175,7 +175,7 @@ def _pictures(
   curves: Sequence[breakdown.Curve],
   out: pathlib.Path,
 ) -> list[Picture]:
-  """All pictures, each also a file in the report's folder."""
+  """Draws all pictures; each is also a file in the report's folder."""
   made: list[Picture] = []
   if curve := figures.training(runs):
     lines = ', a line for each seed' if together != runs else ''
@@ -201,7 +201,7 @@ def _pictures(
 
 
 def _map_pictures(run: collect.Run, out: pathlib.Path) -> list[Picture]:
-  """Maps of a reconstruction; its interactive page is copied beside them."""
+  """Returns the maps of a reconstruction; copies its interactive page."""
   made: list[Picture] = []
   interactive = run.folder / 'map.html'
   plain = re.sub(r'[^\w.+=-]+', '_', run.name)  # Of a file, it holds a path.
@@ -217,7 +217,9 @@ def _map_pictures(run: collect.Run, out: pathlib.Path) -> list[Picture]:
 
 
 def _merge_rows(sources: Sequence[pathlib.Path], target: pathlib.Path) -> None:
-  """One CSV with the union of the sources' columns, some rows at a time."""
+  """Writes one CSV with the union of the sources' columns, a chunk at a
+  time.
+  """
   present = [source for source in sources if source.is_file()]
   heads: dict[str, None] = {}
   for source in present:
