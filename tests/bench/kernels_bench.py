@@ -170,18 +170,14 @@ def bench_hops() -> Iterator[harness.Line]:
 def bench_dijkstra() -> Iterator[harness.Line]:
   """Distances of all pairs, float lengths; SciPy has one thread only."""
   delta, lengths = graph()
-  for threads in (1, 2):
-    timing = harness.measure(
-      lambda threads=threads: paths.dijkstra(delta, lengths, threads=threads)
-    )
-    yield from _against(
-      f'all-pairs Dijkstra, {threads} threads',
-      timing,
-      'dijkstra',
-      scipy if threads == 1 else None,
-      '1.3 times faster',
-      threads,
-    )
+  timing = harness.measure(lambda: paths.dijkstra(delta, lengths))
+  yield from _against(
+    'all-pairs Dijkstra, 1 threads',
+    timing,
+    'dijkstra',
+    scipy,
+    '1.3 times faster',
+  )
 
 
 def _against(

@@ -1,15 +1,19 @@
 """Causal attention in blocks: no array of all pairs of queries and keys.
 
-Scores of S queries and S keys at a time, and none above the diagonal. What
-queries have seen so far is a greatest score, a sum of exponentials and a
-weighted sum of values (online softmax: Milakov and Gimelshein 2018); the
-backward pass makes the scores again from each query's logarithm of that sum
-(Dao et al. 2022, arXiv 2205.14135). Both walk over blocks in loops, whose
-insides a compiler does not merge: what is made again is not kept instead.
+Scores are made for S queries and S keys at a time, none above the diagonal:
 
-The last block ends where the sequence does and begins as far before it as
-others do: nothing is padded or copied. Its rows that are another block's too
-count there alone.
+    keys j      0   1   2   3 (last)      L = 3 S + 2: the last block ends
+    queries 0   x                         where the sequence does, so it
+            1   x   x                     overlaps block 2 by S - 2 tokens,
+            2   x   x   x                 which count in block 2 alone.
+            3   x   x   x   x             Nothing is padded or copied.
+
+Of the keys seen so far, a query keeps the greatest score, the sum of
+exponentials and the weighted sum of values (online softmax: Milakov and
+Gimelshein 2018). The backward pass makes the scores again from the logarithm
+of that sum (Dao et al. 2022, arXiv 2205.14135). Both passes walk over blocks
+in `fori_loop`s: a compiler does not merge their insides, which would keep what
+is meant to be made again.
 
 Shape letters: B batch, L length, H heads, C channels, S tokens of a block.
 """
@@ -103,6 +107,7 @@ class _Grid:
     """The weights [B, H, S, S] of a pair of blocks after dropout."""
     if not self.rate:
       return weights
+    # A key a pair of blocks: both passes drop the same weights.
     key = jax.random.fold_in(self.key, i * self.num + j)
     kept = hashing.bits(key, weights.shape)
     kept = kept >= jnp.uint32(round(self.rate * 2**32))
@@ -135,9 +140,11 @@ def _forward(
       k_BSHC, v_BSHC = (_cut(x, grid.first(j), size) for x in (k, v))
       scores = _product('bshc,bthc->bhst', q_BSHC, k_BSHC)
       scores = jnp.where(grid.seen(i, j), scores, _NEVER)
+      # Sums so far were relative to the old greatest score: rescale them.
       new = jnp.maximum(top, scores.max(-1))
       weights, old = jnp.exp(scores - new[..., None]), jnp.exp(top - new)
       mass = mass * old + weights.sum(-1)
+      # Dropout follows the softmax: the sum is of all weights.
       weights = grid.dropped(weights, i, j)
       more = _product('bhst,bthc->bhsc', weights, v_BSHC)
       return new, mass, total * old[..., None] + more
@@ -146,6 +153,7 @@ def _forward(
     top, mass, total = jax.lax.fori_loop(
       0, i + 1, keys, (none_BHS + _NEVER, none_BHS, nothing)
     )
+    # Rows of the last block that are block num - 2's too stay as they are.
     found = (total / mass[..., None]).swapaxes(1, 2), top + jnp.log(mass)
     y, sums = whole
     y_BSHC = jnp.where(own[None, :, None, None], found[0], _cut(y, start, size))
@@ -161,7 +169,8 @@ def _backward(size: int, rate: float, kept: Any, slope: jax.Array) -> Any:
   """Slopes to queries, keys and values."""
   q, k, v, key, y, sums = kept
   grid, kind = _Grid(q.shape[1], size, rate, key), _wide(q)
-  # What a softmax takes off the slope of each of its weights.
+  # With weights w = softmax(s): slope to s = w (slope to w - level), where
+  # level = sum of w times slope to w = slope to y times y, a number a query.
   level = jnp.einsum('blhc,blhc->bhl', slope.astype(kind), y.astype(kind))
 
   def keys(j: jax.Array, slopes: Any) -> Any:
@@ -178,6 +187,7 @@ def _backward(size: int, rate: float, kept: Any, slope: jax.Array) -> Any:
         _cut(x, first, size, 2)[..., None] for x in (sums, level)
       )
       scores = _product('bshc,bthc->bhst', q_BSHC, k_BSHC)
+      # The softmax again, from the logarithm of its sum.
       weights = jnp.where(grid.seen(i, j), jnp.exp(scores - sums_BHS1), 0)
       given = grid.dropped(weights, i, j)
       to_v_BSHC += _product('bhst,bshc->bthc', given, slope_BSHC)
@@ -191,6 +201,7 @@ def _backward(size: int, rate: float, kept: Any, slope: jax.Array) -> Any:
 
     to_q, to_k, to_v = slopes
     nothing = jnp.zeros(k_BSHC.shape, kind)
+    # Queries of earlier blocks than j see none of its keys.
     to_q, more_k, more_v = jax.lax.fori_loop(
       j, grid.num, queries, (to_q, nothing, nothing)
     )

@@ -118,7 +118,6 @@ def test_replay_stops_at_the_first_illegal_move():
   np.testing.assert_array_equal(rows[0], rows[1])
   found = chess.outcomes([moves], [4])[0]
   assert found.tolist() == [0, 0, 0, -1, -1]
-  assert chess.outcome([moves, moves], [4, 2]).tolist() == [-1, 0]
 
 
 def tail(labels):

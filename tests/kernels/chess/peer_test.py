@@ -187,17 +187,6 @@ def test_keys_are_equal_where_positions_are():
   assert len(ours) > 4_000
 
 
-def test_attacked_squares():
-  squares = np.arange(64)
-  for fen in STARTS:
-    board = peer.Board(fen)
-    rows = np.tile(state(board), (64, 1))
-    for side, color in enumerate(peer.COLORS):
-      found = chess.attacked(rows, squares, np.full(64, side))
-      expected = [board.is_attacked_by(color, s) for s in peer.SQUARES]
-      assert found.tolist() == expected
-
-
 def checked_game(moves, length, code):
   """One random game from the start: every move legal, its end and no sooner."""
   board = peer.Board()

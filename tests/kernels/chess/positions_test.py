@@ -79,10 +79,6 @@ def ask(row, kernels):
   found = [moves, counts, *kernels.advance(after, moves[0, : len(after)])]
   found += [kernels.keys(rows), kernels.in_check(rows)]
   found += [kernels.labels(rows, ep) for ep in ('raw', 'legal')]
-  for side in (0, 1):
-    squares, sides = np.arange(64), np.full(64, side)
-    every = np.tile(row, (64, 1))
-    found.append(kernels.attacked(every, squares, sides))
   index = np.arange(chess.PACKED) % 7 - 1
   found.append(kernels.legal_mask(rows, index, 5))
   return found
@@ -212,10 +208,6 @@ def test_rows_without_board():
     (
       lambda: chess.replay([[1]] * 3, [1] * 3, np.zeros((2, 11))),
       '2 start rows for 3 games',
-    ),
-    (
-      lambda: chess.attacked(chess.start()[None], [64], [0]),
-      r'squares hold 64\.\.64',
     ),
     (
       lambda: chess.legal_mask(chess.start()[None], np.zeros(3), 4),

@@ -14,7 +14,6 @@ ref          all of them in plain Python, by `rules_ref` and `san_ref`: the
 
 from wm.kernels.chess.games import (
   Replay,
-  outcome,
   outcomes,
   play,
   replay,
@@ -35,7 +34,6 @@ from wm.kernels.chess.move_orders import transpositions
 from wm.kernels.chess.policies import POLICIES
 from wm.kernels.chess.positions import (
   advance,
-  attacked,
   count,
   in_check,
   keys,

@@ -113,22 +113,6 @@ def outcomes(
   return _replay(moves, lengths, starts, judged=True, stop=stop).codes
 
 
-def outcome(
-  moves: np.ndarray,
-  lengths: np.ndarray,
-  claims: bool = True,
-  starts: np.ndarray | None = None,
-) -> np.ndarray:
-  """[N] int8: `outcomes` at the end of each game, -1 where one is illegal.
-
-  claims: whether a draw that the side to move may claim ends the game: the
-  third occurrence or the hundredth halfmove, now or after a legal move.
-  """
-  stop = 'claims' if claims else 'automatic'
-  codes = outcomes(moves, lengths, stop, starts)
-  return codes[np.arange(len(codes)), np.atleast_1d(lengths)]
-
-
 def play(
   num: int,
   seed: int,

@@ -94,19 +94,6 @@ def labels(rows: np.ndarray, ep: str = 'raw') -> np.ndarray:
   return positions_numba.labels(layout.rows(rows), layout.legal_ep(ep))
 
 
-def attacked(
-  rows: np.ndarray, squares: np.ndarray, sides: np.ndarray
-) -> np.ndarray:
-  """[B] bool: do pieces of side sides[b] (1 black) attack squares[b]?"""
-  from wm.kernels.chess import positions_numba
-
-  rows = layout.rows(rows)
-  squares = checks.rows(squares, 64, 'squares', 0)
-  sides = checks.rows(sides, 2, 'sides', 0)
-  checks.same_length(rows=rows, squares=squares, sides=sides)
-  return positions_numba.attacked(rows, squares, sides)
-
-
 def perft(row: np.ndarray, depth: int) -> int:
   """Number of legal lines of exactly `depth` moves from a row [>= 11]."""
   from wm.kernels.chess import positions_numba

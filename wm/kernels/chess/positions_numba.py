@@ -11,11 +11,9 @@ from wm.kernels.chess.attacks_numba import (
   EP,
   FULL,
   HALF,
-  MEN,
   RIGHTS,
   SIDE,
   WIDTH,
-  attackers,
 )
 from wm.kernels.chess.board_numba import load, make, store
 from wm.kernels.chess.layout import LABELS, MOST_MOVES
@@ -125,18 +123,6 @@ def labels(rows, legal_ep) -> np.ndarray:
   for b in range(len(rows)):
     if load(rows[b], p):
       encode(p, legal_ep, found[b])
-  return found
-
-
-@njit
-def attacked(rows, squares, sides) -> np.ndarray:
-  """[B] bool: does any man of sides[b] attack squares[b]?"""
-  found = np.zeros(len(rows), np.bool_)
-  p = np.empty(WIDTH, np.int64)
-  for b in range(len(rows)):
-    if load(rows[b], p):
-      occupied = p[MEN] | p[MEN + 1]
-      found[b] = attackers(p, squares[b], sides[b], occupied) != 0
   return found
 
 

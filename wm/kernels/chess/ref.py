@@ -79,18 +79,6 @@ def labels(rows: np.ndarray, ep: str = 'raw') -> np.ndarray:
   return found
 
 
-def attacked(
-  rows: np.ndarray, squares: np.ndarray, sides: np.ndarray
-) -> np.ndarray:
-  """[B] bool."""
-  found = np.zeros(len(rows), bool)
-  for b, row in enumerate(rows):
-    position = rules_ref.read(row)
-    if position:
-      found[b] = rules_ref.is_attacked(position.board, squares[b], sides[b])
-  return found
-
-
 def count(row: np.ndarray, depth: int) -> list[int]:
   """Numbers of lines of 1..depth moves, by listing."""
   position, counts = rules_ref.read(row), []

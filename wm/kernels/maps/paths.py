@@ -38,58 +38,29 @@ def dijkstra(
   sources: np.ndarray | None = None,
   *,
   reverse: bool = False,
-  threads: int = 1,
 ) -> np.ndarray:
-  """Shortest distances, metres: [B, S] float64, or [W, B, S]; inf if none.
+  """Shortest distances, metres: [B, S] float64; inf where there is no route.
 
   Entry [b, v] is the distance from sources[b] to v, or with `reverse` from v
   to sources[b]. Lengths are added in order from the source on, as Dijkstra's
-  algorithm does, so the result does not depend on the number of threads.
+  algorithm does.
 
   Args:
     delta: [S, A].
-    lengths: [S, A], or [W, S, A] for W weightings; finite, not negative.
+    lengths: [S, A], finite, not negative.
     sources: [B] rows; default all.
     reverse: follow edges backwards.
-    threads: that share the sources out.
   """
   delta = checks.table(delta)
-  weightings = _lengths(delta, lengths)
   if sources is None:
     sources = np.arange(len(delta))
   sources = checks.rows(sources, len(delta), 'sources', 0)
-  dist = np.empty((len(weightings), len(sources), len(delta)))
   none = np.empty((0, len(delta)), np.int8)
-  for weighting, out in zip(weightings, dist, strict=True):
-    _search(delta, weighting, sources, reverse, threads, out, none)
-  return dist if np.ndim(lengths) == 3 else dist[0]
-
-
-def _search(
-  delta: np.ndarray,
-  weighting: np.ndarray,
-  sources: np.ndarray,
-  reverse: bool,
-  threads: int,
-  dist: np.ndarray,
-  labels: np.ndarray,
-) -> None:
-  """Fills dist [B, S] and, unless empty, labels [B, S]."""
-  from wm.kernels.maps import paths_numba
-
-  edges = _edges(delta, weighting)
-  names = checks.frozen(np.nonzero(delta >= 0)[1], np.int8)
-  paths_numba.distances(
-    *edges[:: -1 if reverse else 1], names, sources, threads, dist, labels
-  )
+  return _search(delta, lengths, sources, reverse, none)
 
 
 def to_goals(
-  delta: np.ndarray,
-  lengths: np.ndarray,
-  goals: np.ndarray,
-  *,
-  threads: int = 1,
+  delta: np.ndarray, lengths: np.ndarray, goals: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
   """Distances to goals [G] and the label to take next from every row.
 
@@ -97,7 +68,6 @@ def to_goals(
     delta: [S, A].
     lengths: [S, A] metres, finite, not negative.
     goals: [G] rows.
-    threads: for the distances.
 
   Returns:
     dist: [G, S] float64 metres, inf where there is no route.
@@ -106,11 +76,34 @@ def to_goals(
   """
   delta = checks.table(delta)
   goals = checks.rows(goals, len(delta), 'goals', 0)
-  weighting = _lengths(delta, lengths)[0]
-  dist = np.empty((len(goals), len(delta)))
-  labels = np.empty(dist.shape, np.int8)
-  _search(delta, weighting, goals, True, threads, dist, labels)
-  return dist, labels
+  labels = np.empty((len(goals), len(delta)), np.int8)
+  return _search(delta, lengths, goals, True, labels), labels
+
+
+def _search(
+  delta: np.ndarray,
+  lengths: np.ndarray,
+  sources: np.ndarray,
+  reverse: bool,
+  labels: np.ndarray,
+) -> np.ndarray:
+  """Distances [B, S]; fills labels [B, S] too, unless they are empty."""
+  from wm.kernels.maps import paths_numba
+
+  lengths = np.asarray(lengths, np.float64)
+  if lengths.shape != delta.shape:
+    raise core.InputError(
+      f'lengths have shape {lengths.shape}; expected {delta.shape}'
+    )
+  lengths = np.where(delta >= 0, lengths, 0.0)
+  if not (np.isfinite(lengths) & (lengths >= 0)).all():
+    raise core.InputError('edge lengths must be finite and not negative')
+  edges = _edges(delta, lengths)
+  names = checks.frozen(np.nonzero(delta >= 0)[1], np.int8)
+  dist = np.empty((len(sources), len(delta)))
+  edges = reversed(edges) if reverse else edges
+  paths_numba.distances(*edges, names, sources, dist, labels)
+  return dist
 
 
 def follow(
@@ -162,8 +155,6 @@ def shortest_routes(
   origins: np.ndarray,
   destinations: np.ndarray,
   most: int,
-  *,
-  threads: int = 1,
 ) -> tuple[np.ndarray, np.ndarray]:
   """`follow` after `to_goals`, GOALS destinations at a time.
 
@@ -180,7 +171,7 @@ def shortest_routes(
     goals = wanted[start : start + GOALS]
     low, high = np.searchsorted(index[order], [start, start + GOALS])
     some = order[low:high]
-    table = to_goals(delta, lengths, goals, threads=threads)[1]
+    table = to_goals(delta, lengths, goals)[1]
     labels[some], moves[some] = follow(
       delta, table, origins[some], index[some] - start, goals, most
     )
@@ -248,20 +239,6 @@ def random_walks(
     ),
     num,
   )
-
-
-def _lengths(delta: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-  """[W, S, A] checked lengths, 0 where there is no edge."""
-  lengths = np.asarray(lengths, np.float64)
-  if lengths.shape[-2:] != delta.shape or lengths.ndim not in (2, 3):
-    raise core.InputError(
-      f'lengths have shape {lengths.shape}; expected {delta.shape}, or '
-      f'[W, ...] of it'
-    )
-  lengths = np.where(delta >= 0, lengths, 0.0)
-  if not (np.isfinite(lengths) & (lengths >= 0)).all():
-    raise core.InputError('edge lengths must be finite and not negative')
-  return checks.frozen(lengths.reshape(-1, *delta.shape), np.float64)
 
 
 def _edges(

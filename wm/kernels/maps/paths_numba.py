@@ -13,7 +13,6 @@ indptr[u]:indptr[u + 1], all unsigned, which spares a test for negative ones.
 from __future__ import annotations
 
 import numpy as np
-from numba import prange
 
 from wm.kernels.base import pieces
 from wm.kernels.base.jit import njit
@@ -273,12 +272,12 @@ def _write_labels(into, names, roots, dist, places, labels):
 
 
 @njit
-def _blocks(out, into, names, sources, places, first, step, result, labels):
-  """Blocks number first, first + step, ... of the sources, one thread."""
+def _blocks(out, into, names, sources, places, result, labels):
+  """Searches from all sources, LANES at a time."""
   size = len(out[0]) - 1
   dist = np.empty((size, LANES))
   order, dirty = np.empty(size, np.uint32), np.empty(size, np.bool_)
-  for start in range(first * LANES, len(sources), step * LANES):
+  for start in range(0, len(sources), LANES):
     roots = sources[start : start + LANES]
     into_rows = places[start : start + LANES]
     _block(out, into, roots, dist, order, dirty)
@@ -291,39 +290,29 @@ def _blocks(out, into, names, sources, places, first, step, result, labels):
       _write_labels(into, names, roots, dist, into_rows, labels)
 
 
-@njit(parallel=True)
-def _blocks_threads(out, into, names, sources, places, threads, result, labels):
-  """The same, blocks shared out among threads."""
-  for thread in prange(threads):
-    _blocks(out, into, names, sources, places, thread, threads, result, labels)
-
-
 def distances(
   out_edges: tuple[np.ndarray, ...],
   in_edges: tuple[np.ndarray, ...],
   names: np.ndarray,
   sources: np.ndarray,
-  threads: int,
   dist: np.ndarray,
   labels: np.ndarray,
 ) -> None:
-  """Fills dist [B, S] and, unless empty, labels [B, S] .
+  """Fills dist [B, S] and, unless empty, labels [B, S].
 
-  The parallel version is compiled only if asked for.
+  With labels given, the sources are goals, the searches go against the edges,
+  and `names` are the labels of in_edges.
   """
   rows = sources.astype(np.uint32)
   together = clusters(out_edges[:2], in_edges[:2], rows, LANES)
-  # Stable sorts of both pair every use of a row with a place of its own.
+  # Where each of `together` stands in `rows`: stable sorts of both pair every
+  # use of a row with a place of its own.
   places = np.empty(len(rows), np.int64)
   places[np.argsort(together, kind='stable')] = np.argsort(rows, kind='stable')
   edges = out_edges, in_edges, names
-  for some in pieces.slices(-(-len(rows) // LANES), 8 * threads):
+  for some in pieces.slices(-(-len(rows) // LANES), 8):
     part = slice(some.start * LANES, some.stop * LANES)
-    wanted = *edges, together[part], places[part]
-    if threads == 1:
-      _blocks(*wanted, 0, 1, dist, labels)
-    else:
-      _blocks_threads(*wanted, threads, dist, labels)
+    _blocks(*edges, together[part], places[part], dist, labels)
 
 
 @njit

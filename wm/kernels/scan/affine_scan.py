@@ -135,12 +135,15 @@ def _backward(
   if form == 'sequential':
     h_LX, to_start_X = _sequential_back(a_LX, g_LX)
   else:
-    # a_{t+1}' in place of a_t, and time turned round.
+    # The same recurrence backwards in time:
+    #   h_t = g_t + a_{t+1}' h_{t+1}, from nothing after the last step.
+    # Place t of the turned maps is a_{L-t}'; the first multiplies nothing,
+    # so any map will do there, and a_0 stands in.
     later = _turned(jnp.concatenate([a_LX[1:], a_LX[:1]]), blocks)[::-1]
     nothing = jnp.zeros_like(start_X)
     h_LX = _affine(form, chunk, later, g_LX[::-1], nothing)[::-1]
     to_start_X = _act(_turned(a_LX[0], blocks), h_LX[0])
-  before_LX = jnp.concatenate([start_X[None], y_LX[:-1]])
+  before_LX = jnp.concatenate([start_X[None], y_LX[:-1]])  # y_{t-1}.
   if blocks:
     to_a_LX = h_LX[..., :, None] * before_LX[..., None, :]
   else:
@@ -181,6 +184,7 @@ def _associative(
   a_LX: jax.Array, b_LX: jax.Array, start_X: jax.Array
 ) -> jax.Array:
   blocks = a_LX.ndim > b_LX.ndim
+  # The first step is taken at once: the scan then starts from zero.
   b_LX = jnp.concatenate(
     [affine_step(a_LX[:1], b_LX[:1], start_X[None]), b_LX[1:]]
   )
@@ -195,8 +199,16 @@ def _associative(
 def _chunked(
   a_LX: jax.Array, b_LX: jax.Array, start_X: jax.Array, chunk: int
 ) -> jax.Array:
+  """All chunks abreast: steps of chunk c are column c of [K, chunks].
+
+  step \ chunk |  0   1   2        1. compose each column's maps
+        0      |  0   3   6        2. scan over the columns' whole maps:
+        1      |  1   4   7           where each column starts
+        2      |  2   5   8        3. scan down all columns from there
+  """
   length, blocks = len(b_LX), a_LX.ndim > b_LX.ndim
   chunk = min(chunk, length)
+  # A short last chunk is filled up by steps that change nothing.
   one = jnp.eye(b_LX.shape[-1], dtype=a_LX.dtype) if blocks else 1
   short = -length % chunk
   a_LX = _padded(a_LX, short, one)

@@ -59,6 +59,8 @@ def decays(a_XK: jax.Array) -> jax.Array:
   Summed for each pair anew: the difference of two long sums would lose the
   digits of a weak decay that comes after strong ones. a: `bounded`.
   """
+  # As a product: row i of `lower` adds up u = 0..i of a_u, and column j keeps
+  # those after step j, which leaves u = j + 1..i.
   size = a_XK.shape[-1]
   lower = jnp.tril(jnp.ones((size, size), a_XK.dtype))
   wide = (1,) * (a_XK.ndim - 1)
@@ -66,6 +68,8 @@ def decays(a_XK: jax.Array) -> jax.Array:
   sums_XIJ = jnp.matmul(
     lower, a_XK[..., :, None] * after_XUJ, precision=jax.lax.Precision.HIGHEST
   )
+  # Zeroed twice: without the inner `where`, exp of the masked sums would give
+  # NaN gradients.
   seen = lower.reshape(*wide, size, size) > 0
   return jnp.where(seen, jnp.exp(jnp.where(seen, sums_XIJ, 0)), 0)
 
@@ -116,6 +120,8 @@ def _walk(
     after, y = body(weights, state, _part(given, number, size))
     return (after, _put(whole, y, number, size)), state if keep else None
 
+  # Outputs are written in place: stacked ones would have to be transposed to
+  # bring batch first again.
   numbers = _numbers(given, size)
   (state, y), before = jax.lax.scan(step, (start, empty), numbers)
   return (y, state), before
@@ -152,6 +158,7 @@ def _backward(
     to_given = _put(to_given, to_part, number, size)
     return (to_weights, to_state, to_given), None
 
+  # Slopes to `given` need no zeros: every chunk of them is written once.
   nothing = jax.tree.map(jnp.zeros_like, weights)
   carry = nothing, to_state, jax.tree.map(_unset, given)
   now = _numbers(given, size), before

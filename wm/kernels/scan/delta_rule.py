@@ -104,6 +104,7 @@ def _associative(
     jnp.eye(k.shape[-1], dtype=k.dtype)[None, None, None] - outer
   )
   add = key[..., :, None] * v[..., None, :]
+  # The first step is taken at once: the scan then starts from zero.
   add = add.at[:, 0].add(move[:, 0] @ start_BHKV)
 
   def compose(
@@ -139,6 +140,10 @@ def unit_inverse(strict_XCC: jax.Array) -> jax.Array:
     jnp.eye(size, dtype=strict_XCC.dtype).reshape(*wide, size, size),
     strict_XCC.shape,
   )
+  #  before     x holds the inverses of diagonal blocks of `half` rows: A, D
+  #  between    L: of each pair of blocks, the odd one's rows and the even
+  #             one's columns
+  #  after      x - x L x, since x L x is D^-1 L A^-1 there and 0 elsewhere
   half = 1
   while half < size:
     pair, odd = rows // (2 * half), rows // half % 2 == 1
@@ -160,21 +165,25 @@ def _unit_inverse_jvp(
 def _chunked(
   inputs: Inputs, start_BHKV: jax.Array, chunk: int
 ) -> tuple[jax.Array, jax.Array]:
-  """Within a chunk, what each token writes is X = U - W S.
+  """The WY form: what the tokens of a chunk write is X [C, V] = U - W S.
 
-  (I + L) U = diag(beta) V and (I + L) W = diag(beta e^G) K, where L holds what
-  a token's key finds of earlier ones' in the chunk, decayed; G are the sums
-  of g, S is the state before the chunk.
+  (I + L) U = diag(beta) V and (I + L) W = diag(beta e^G) K. L [C, C] holds what
+  a token's key finds of earlier keys in the chunk, decayed and times beta; G
+  are the running sums of g; S is the state before the chunk. X needs no token
+  order, so only S is handed from chunk to chunk, by `scan`.
   """
   batch, length, heads, _ = inputs[0].shape
   chunk = min(chunk, length)
   q, k, v, g, beta = (_split(x, chunk) for x in inputs)
-  decay = scan_chunks.decays(g)
+  decay = scan_chunks.decays(g)  # [N, B, H, C, C], from token j to token i.
   total = jnp.exp(jnp.cumsum(g, -1))[..., None]
   found = (k @ k.swapaxes(-1, -2)) * decay * beta[..., None]
+  # U and W are solved for at once: the right sides lie side by side.
   right = beta[..., None] * jnp.concatenate([v, total * k], -1)
   solved = unit_inverse(jnp.tril(found, -1)) @ right
   write, clear = solved[..., : v.shape[-1]], solved[..., v.shape[-1] :]
+  # What a query reads: `near` of writes in the chunk, `total * q` of S. What
+  # is left of a token's key at the chunk's end: `kept`.
   near = (q @ k.swapaxes(-1, -2)) * decay
   kept = decay[..., -1, :, None] * k
   given = write, clear, near, total * q, kept, total[..., -1:, :]

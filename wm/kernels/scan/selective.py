@@ -118,6 +118,8 @@ def _chunked(rate: jax.Array, start: jax.Array, steps_L: Any, size: int) -> Any:
     leaf = jnp.pad(leaf, ((0, short), *((0, 0),) * (leaf.ndim - 1)))
     return leaf.reshape(-1, size, *leaf.shape[1:])
 
+  # The outer scan keeps a state a chunk; a chunk's steps are run again for the
+  # backward pass. Padding has steps of size 0, which change nothing.
   run = jax.checkpoint(functools.partial(_run, rate))
   state, y = jax.lax.scan(run, start, tuple(cut(leaf) for leaf in steps_L))
   return state, y.reshape(-1, *y.shape[2:])[:length]
@@ -127,6 +129,7 @@ def _associative(rate: jax.Array, given: Any, start: jax.Array) -> Any:
   x, delta, b, c = given
 
   def after(first: Any, second: Any) -> Any:
+    # Maps h -> d h + u composed: the second after the first.
     return first[0] * second[0], second[0] * first[1] + second[1]
 
   decay = jnp.exp(delta[..., None] * rate[None, None])

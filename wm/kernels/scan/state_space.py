@@ -246,7 +246,7 @@ def _sequential(
     wide = (..., None, None)
     old = jnp.exp(a)[wide] * h
     h = old + weight[wide] * added
-    y = _read(h, c)
+    y = _read(h, c)  # Before the late weight is added.
     return (h if late is None else h + late[wide] * added), y
 
   given = _Inputs(
@@ -268,6 +268,7 @@ def _associative(
   added = outer(given.x, given.b)
 
   def after(first: Any, second: Any) -> Any:
+    # Maps h -> d h + u composed: the second after the first.
     return first[0] * second[0], second[0] * first[1] + second[1]
 
   decay = jnp.exp(given.a)[wide]
@@ -276,6 +277,7 @@ def _associative(
   )
   h = product * start[:, None] + total
   seen = h
+  # An output sees its own input without the late weight, which h includes.
   if given.late is not None:
     seen = h - given.late[wide] * added
   return _read(seen, given.c), h[:, -1]
@@ -286,8 +288,15 @@ def _chunk(
 ) -> tuple[jax.Array, jax.Array]:
   """The state after a chunk, and what is written of its outputs.
 
-  J goes by ranks first and steps last, which the weights of pairs of steps
-  are then spread over in whole runs.
+  Inputs and outputs are numbered j = r K + k, rank r before step k. Scores
+  are then R x R blocks of K x K, and the weight of a pair of steps, which all
+  ranks share, is one such block that is repeated:
+
+      i \ j    | r = 0      | r = 1      |      in a block, step i of the
+      r = 0    | w_ik  0    | w_ik  0    |      output from step k of the
+               | w_ik w_ik  | w_ik w_ik  |      input: 0 where k > i
+      r = 1    | w_ik  0    | w_ik  0    |
+               | w_ik w_ik  | w_ik w_ik  |
   """
   given, rates = part
   dtype = h_BHPN.dtype
@@ -295,25 +304,31 @@ def _chunk(
   size, ranks = x.shape[1:3]
   x_BHJP, b_BGJN, c_BGJN = (_by_head(leaf) for leaf in (x, b, c))
   a_BHK = rates.a.astype(dtype).swapaxes(1, 2)
+  # From input step k to output step i: what the steps between forget.
   decay_BHKK = scan_chunks.decays(a_BHK)
   now_BHK, after_BHK = _by_step(rates, dtype)
-  # A pair's weight; the diagonal has not got the late part.
+  # An input's weight in its own step is on the diagonal, the weight it has in
+  # later steps, `late` included, below it.
   pairs = jnp.where(
     jnp.eye(size, dtype=bool)[None, None],
     now_BHK[..., None, :],
     after_BHK[..., None, :],
   )
-  pairs = (decay_BHKK * pairs)[:, :, None, :, None]
+  pairs = (decay_BHKK * pairs)[:, :, None, :, None]  # [B, H, 1, K, 1, K]
+  # Inputs of this chunk: y = ((c b') * pairs) x, for all heads of a group.
   scores = _product('bgin,bgjn->bgij', c_BGJN, b_BGJN, dtype)
   scores = scores.reshape(*scores.shape[:2], ranks, size, ranks, size) * pairs
   scores = scores.reshape(*x_BHJP.shape[:3], -1).astype(x.dtype)
   y = _product('bhij,bhjp->bhip', scores, x_BHJP, dtype)
+  # The state before the chunk: y += e^{a up to here} c h.
   grown = jnp.exp(_sums(a_BHK))[:, :, None, :, None]
   seen = _heads_product('bgin,bhpn->bhip', c_BGJN, h_BHPN, dtype)
   y, seen = (
     leaf.reshape(*leaf.shape[:2], ranks, size, -1) for leaf in (y, seen)
   )
   y_BHRKP = y + grown * seen
+  # The state after it: what is left of each input at the last step, and of
+  # the state before.
   left = (decay_BHKK[..., -1, :] * after_BHK)[:, :, None, :, None]
   left = left * x_BHJP.reshape(y_BHRKP.shape)
   left = left.reshape(x_BHJP.shape).astype(x.dtype)
@@ -337,7 +352,7 @@ def _by_step(rates: Rates, dtype: Any) -> tuple[jax.Array, jax.Array]:
 
 
 def _sums(a_BHK: jax.Array) -> jax.Array:
-  """Running sums along K."""
+  """Running sums along K, as a product: a cumulative sum is slow on a GPU."""
   upper = jnp.triu(jnp.ones(2 * a_BHK.shape[-1:], a_BHK.dtype))
   return jnp.matmul(a_BHK, upper, precision=jax.lax.Precision.HIGHEST)
 
