@@ -153,7 +153,7 @@ def _forward(
     top, mass, total = jax.lax.fori_loop(
       0, i + 1, keys, (none_BHS + _NEVER, none_BHS, nothing)
     )
-    # Rows of the last block that are block num - 2's too stay as they are.
+    # Rows that are another block's stay as they are.
     found = (total / mass[..., None]).swapaxes(1, 2), top + jnp.log(mass)
     y, sums = whole
     y_BSHC = jnp.where(own[None, :, None, None], found[0], _cut(y, start, size))

@@ -6,11 +6,11 @@ from wm.kernels.base.bits_numba import leading, lowest, shr
 from wm.kernels.base.jit import njit
 from wm.kernels.chess import tables
 
-# A position is an int64 array of WIDTH words. The first six hold the men of
-# each kind, both colours; then come the men of each colour, the codes of all
+# A position is an int64 array of WIDTH words. The first six hold the pieces of
+# each kind, both colours; then come the pieces of each colour, the codes of all
 # squares as 64 nibbles in the order of squares, and what is not on the board.
 PAWNS, KNIGHTS, BISHOPS, ROOKS, QUEENS, KINGS = range(6)
-MEN = 6  # + side
+PIECES = 6  # + side
 CODES = 8  # .. 11
 SIDE, RIGHTS, EP, HALF, FULL = range(12, 17)  # EP: raw file + 1, 0 none
 KEY = 17  # Zobrist key but for en passant
@@ -27,7 +27,12 @@ _KNIGHT, _KING, _PAWN = tables.KNIGHT, tables.KING, tables.PAWN
 
 @njit
 def _along(line, square, occupied):
-  """Squares a slider sees on one line: the nearest man each way, inclusive."""
+  """Squares a slider sees on one line: the nearest piece each way, inclusive.
+
+  With u the lowest bit of `upper` and d the highest of `lower` (1 if none),
+  2 u - d borrows through all squares between: they are set, u and d too. The
+  line's mask takes away d = 1 where it is off the line, and the own square.
+  """
   lower = _LOWER[line, square] & occupied
   upper = _UPPER[line, square] & occupied
   below = 1 << (63 - leading(lower | 1))
@@ -59,38 +64,40 @@ def line(first, second) -> int:
 def between(first, second) -> int:
   """Squares strictly between two squares of one line, else 0."""
   low, high = min(first, second), max(first, second)
+  # Bits low + 1..high - 1.
   return line(first, second) & ((1 << high) - (2 << low))
 
 
 @njit
 def attackers(p, square, side, occupied) -> int:
-  """Men of `side` that attack a square, given what stands in the way."""
+  """Pieces of `side` that attack a square, given what stands in the way."""
   lines = rook(square, occupied) & (p[ROOKS] | p[QUEENS])
   slants = bishop(square, occupied) & (p[BISHOPS] | p[QUEENS])
   leaps = _KNIGHT[square] & p[KNIGHTS] | _KING[square] & p[KINGS]
   pawns = _PAWN[1 - side, square] & p[PAWNS]
-  return (lines | slants | leaps | pawns) & p[MEN + side]
+  return (lines | slants | leaps | pawns) & p[PIECES + side]
 
 
 @njit
 def attacked(p, side, occupied) -> int:
-  """All squares that the men of `side` attack."""
-  men = p[MEN + side]
-  pawns = p[PAWNS] & men
+  """All squares that the pieces of `side` attack."""
+  pieces = p[PIECES + side]
+  pawns = p[PAWNS] & pieces
+  # All pawns at once; the outer files would wrap around the board's edge.
   if side == 0:
     found = (pawns & NOT_A) << 7 | (pawns & NOT_H) << 9
   else:
     found = shr(pawns & NOT_A, 9) | shr(pawns & NOT_H, 7)
-  rest = p[KNIGHTS] & men
+  rest = p[KNIGHTS] & pieces
   while rest:
     found |= _KNIGHT[lowest(rest)]
     rest &= rest - 1
-  rest = (p[BISHOPS] | p[QUEENS]) & men
+  rest = (p[BISHOPS] | p[QUEENS]) & pieces
   while rest:
     found |= bishop(lowest(rest), occupied)
     rest &= rest - 1
-  rest = (p[ROOKS] | p[QUEENS]) & men
+  rest = (p[ROOKS] | p[QUEENS]) & pieces
   while rest:
     found |= rook(lowest(rest), occupied)
     rest &= rest - 1
-  return found | _KING[lowest(p[KINGS] & men)]
+  return found | _KING[lowest(p[KINGS] & pieces)]

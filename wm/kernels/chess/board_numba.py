@@ -1,7 +1,8 @@
 """Positions in compiled code: from and to state rows, and making a move.
 
-The layout of a position is in chess_attacks_numba, that of a state row in
-`wm.kernels.chess`.
+The layout of a position is in `attacks_numba`, that of a state row in
+`layout`. Every change of a board goes through `flip`, so that all four forms
+of it (kinds, colours, codes, Zobrist key) stay equal.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from wm.kernels.chess.attacks_numba import (
   KEY,
   KINGS,
   KNOWN,
-  MEN,
+  PIECES,
   RIGHTS,
   SIDE,
   attackers,
@@ -40,11 +41,11 @@ def code_at(p, square) -> int:
 
 @njit
 def flip(p, code, square) -> None:
-  """Puts a man on an empty square, or takes that man away from it."""
+  """Puts a piece on an empty square, or takes that piece away from it."""
   bit = 1 << square
   black = code > 6
   p[code - 7 if black else code - 1] ^= bit
-  p[MEN + black] ^= bit
+  p[PIECES + black] ^= bit
   p[CODES + (square >> 4)] ^= code << ((square & 15) << 2)
   p[KEY] ^= _PIECE_KEYS[code, square]
 
@@ -55,6 +56,7 @@ def _rights(p, flags):
   found = 0
   for right in range(4):
     black = 6 * (right >> 1)
+    # Rights are K Q k q: even ones castle with the rook on file h.
     king, rook = 60 if black else 4, (56 if black else 0) + 7 * (1 - right % 2)
     if code_at(p, king) == 6 + black and code_at(p, rook) == 4 + black:
       found |= flags & 1 << right
@@ -86,11 +88,12 @@ def load(row, p) -> bool:
   p[KEY] ^= _RIGHTS_KEYS[p[RIGHTS]]
   if p[SIDE]:
     p[KEY] ^= _SIDE_KEY
-  white, black = p[KINGS] & p[MEN], p[KINGS] & p[MEN + 1]
+  white, black = p[KINGS] & p[PIECES], p[KINGS] & p[PIECES + 1]
   if popcount(white) != 1 or popcount(black) != 1:
     return False
+  # The side that has just moved may not have left its king in check.
   idle = lowest(white if p[SIDE] else black)
-  return attackers(p, idle, p[SIDE], p[MEN] | p[MEN + 1]) == 0
+  return attackers(p, idle, p[SIDE], p[PIECES] | p[PIECES + 1]) == 0
 
 
 @njit
@@ -118,7 +121,7 @@ def make(p, move) -> bool:
   promo, pair = move % 5, move // 5
   source, target = pair >> 6, pair & 63
   code, taken, side = code_at(p, source), code_at(p, target), p[SIDE]
-  own = 6 * side  # code of a man = own + its kind 1..6
+  own = 6 * side  # code of a piece = own + its kind 1..6
   pawn = code == own + 1
   flip(p, code, source)
   if taken:
@@ -131,6 +134,7 @@ def make(p, move) -> bool:
   rights = p[RIGHTS] & _KEEP[source] & _KEEP[target]
   p[KEY] ^= _RIGHTS_KEYS[p[RIGHTS]] ^ _RIGHTS_KEYS[rights] ^ _SIDE_KEY
   p[RIGHTS] = rights
+  # Set after every double push, whether or not a pawn can capture.
   p[EP] = (source & 7) + 1 if pawn and source ^ target == 16 else 0
   zeroing = pawn or taken != 0
   p[HALF] = 0 if zeroing else min(p[HALF] + 1, MOST)

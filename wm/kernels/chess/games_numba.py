@@ -22,7 +22,10 @@ from wm.kernels.chess.positions_numba import encode
 
 @njit
 def _history(plies):
-  """Past keys, those that came twice, and what else is remembered."""
+  """Past keys, those that came twice, and what else `remember` keeps.
+
+  A key that came twice took two plies of one side: plies // 4 of them at most.
+  """
   past = np.empty(plies + 1, np.int64)
   twice = np.empty((2, plies // 4 + 2), np.int64)
   return past, twice, np.zeros(MEMORY, np.int64)

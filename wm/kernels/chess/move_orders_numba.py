@@ -11,7 +11,7 @@ from wm.kernels.chess import tables
 from wm.kernels.chess.attacks_numba import (
   EP,
   KINGS,
-  MEN,
+  PIECES,
   SIDE,
   WIDTH,
   attackers,
@@ -51,8 +51,8 @@ def _pawn_reaches(p, source, target, taken) -> bool:
 
 @njit
 def _reaches(p, kind, source, target, taken) -> bool:
-  """May a man of this kind (1..6) go there, but for its king's safety?"""
-  goal, occupied = 1 << target, p[MEN] | p[MEN + 1]
+  """May a piece of this kind (1..6) go there, but for its king's safety?"""
+  goal, occupied = 1 << target, p[PIECES] | p[PIECES + 1]
   if kind == 1:
     return _pawn_reaches(p, source, target, taken)
   if kind == 2:
@@ -69,7 +69,11 @@ def _reaches(p, kind, source, target, taken) -> bool:
 
 @njit
 def _made(p, move, q, targets) -> bool:
-  """Fills q with p after a packed move; False where it is illegal."""
+  """Fills q with p after a packed move; False where it is illegal.
+
+  Asks about this move alone: a list of all legal moves would cost more, as
+  most moves of a window are tried in few positions.
+  """
   promo, pair = move % 5, move // 5
   source, target, side = pair >> 6, pair & 63, p[SIDE]
   kind, taken = code_at(p, source) - 6 * side, code_at(p, target)
@@ -86,8 +90,8 @@ def _made(p, move, q, targets) -> bool:
     return False
   q[:] = p
   make(q, move)
-  king = lowest(q[KINGS] & q[MEN + side])
-  return attackers(q, king, 1 - side, q[MEN] | q[MEN + 1]) == 0
+  king = lowest(q[KINGS] & q[PIECES + side])
+  return attackers(q, king, 1 - side, q[PIECES] | q[PIECES + 1]) == 0
 
 
 @njit
@@ -105,9 +109,17 @@ def _sorted_sides(played, low, width, moves) -> None:
 def _redraw(game, played, low, width, room, stream) -> None:
   """Draws the window's order among those that lead to the position after it.
 
-  Depth first, moves ascending; the n-th order found replaces the one held
-  with probability 1 / n. `room`: positions by level, the moves of each side,
-  the move to try next and the one made at each level, targets.
+  Depth first, moves ascending, each side keeping its own: level l plays one
+  of the moves of the side that is to move there.
+
+      sides     | a b c d e ...    a c e: of the first side, b d: of the other
+      level 0   | k = 0, 2, 4      each ascending
+      level 1   |  k = 1, 3        `used` has a bit for each k that is made
+      level 2   | k = 0, 2, 4      at the levels above
+
+  The n-th order found replaces the one held with probability 1 / n, which
+  makes all of them equally likely without a list. room: positions by level,
+  `sides`, the k to try next at each level, the k made there, targets.
   """
   stack, sides, following, made, targets = room
   _sorted_sides(played, low, width, sides)
@@ -115,6 +127,7 @@ def _redraw(game, played, low, width, room, stream) -> None:
   used, num, level = 0, 0, 0
   stack[0], following[0], made[0] = game[low], 0, NONE
   while level >= 0:
+    # Back from the level below: take its move back.
     if made[level] != NONE:
       used ^= 1 << made[level]
       made[level] = NONE
@@ -123,6 +136,8 @@ def _redraw(game, played, low, width, room, stream) -> None:
       level -= 1
       continue
     following[level] = k + 2
+    # Of equal moves only the first that is left is tried: the same order must
+    # not be counted twice.
     twin = k >= 2 and sides[k - 2] == sides[k] and not used >> (k - 2) & 1
     if used >> k & 1 or twin:
       continue

@@ -1,7 +1,7 @@
 """Legal moves in compiled code, as sets of target squares by source square.
 
 Pins and checks are found first, so that every set is exact and nothing has
-to be tried and taken back; only en passant is, as it moves three men.
+to be tried and taken back; only en passant is, as it moves three pieces.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from wm.kernels.chess.attacks_numba import (
   KEY,
   KINGS,
   KNIGHTS,
-  MEN,
   PAWNS,
+  PIECES,
   QUEENS,
   RIGHTS,
   ROOKS,
@@ -42,11 +42,13 @@ def ep_sources(p) -> int:
     return 0
   side = p[SIDE]
   target = p[EP] - 1 + (16 if side else 40)
-  us, them = p[MEN + side], p[MEN + 1 - side]
+  us, them = p[PIECES + side], p[PIECES + 1 - side]
   taken = 1 << (target ^ 8)
   sources = _PAWN[1 - side, target] & p[PAWNS] & us
   if not sources or not taken & p[PAWNS] & them or shr(us | them, target) & 1:
     return 0
+  # Two pawns leave the capturer's rank at once, so pins do not tell: each
+  # capture is made on the board and the king looked at.
   king = lowest(p[KINGS] & us)
   found, rest = 0, sources
   while rest:
@@ -68,20 +70,21 @@ def full_key(p) -> int:
 def in_check(p) -> bool:
   """Is the side to move in check?"""
   side = p[SIDE]
-  king = lowest(p[KINGS] & p[MEN + side])
-  return attackers(p, king, 1 - side, p[MEN] | p[MEN + 1]) != 0
+  king = lowest(p[KINGS] & p[PIECES + side])
+  return attackers(p, king, 1 - side, p[PIECES] | p[PIECES + 1]) != 0
 
 
 @njit
 def _pinned(p, king, us, them):
-  """Own men that stand alone between the king and a slider of theirs."""
+  """Own pieces that stand alone between the king and a slider of theirs."""
+  # Sliders that would see the king if none of its own pieces were there.
   slants = bishop(king, them) & (p[BISHOPS] | p[QUEENS])
   rest = (rook(king, them) & (p[ROOKS] | p[QUEENS]) | slants) & them
   pinned = 0
   while rest:
     shield = between(king, lowest(rest)) & us
     rest &= rest - 1
-    if shield & (shield - 1) == 0:
+    if shield & (shield - 1) == 0:  # One piece at most, or none.
       pinned |= shield
   return pinned
 
@@ -93,6 +96,7 @@ def _castlings(p, side, occupied, danger):
   if not rights & 3:
     return 0
   shift = 56 * side
+  # Both sides' home rank as rank 1: e f g h are 0x10 0x20 0x40 0x80.
   occupied, danger = shr(occupied, shift), shr(danger, shift)
   found = 0
   if rights & 1 and not occupied & 0x60 and not danger & 0x70:
@@ -114,17 +118,20 @@ def _pawn_pushes(pawn, side, free):
 
 @njit
 def fill_targets(p, targets) -> int:
-  """Sets targets[s] for each own man's square s; gives the number of moves.
+  """Sets targets[s] for each own piece's square s; gives the number of moves.
 
   Entries of other squares are left as they are. A pawn on the last rank is
   four moves.
   """
   side = p[SIDE]
-  us, them = p[MEN + side], p[MEN + 1 - side]
+  us, them = p[PIECES + side], p[PIECES + 1 - side]
   occupied = us | them
   own_king = p[KINGS] & us
   king = lowest(own_king)
+  # The king is lifted off: it may not step back along a slider's line.
   danger = attacked(p, 1 - side, occupied ^ own_king)
+  # Where others may go: in check, onto the checker or in between; in double
+  # check, nowhere.
   allowed = ~us
   if danger & own_king:
     checkers = attackers(p, king, 1 - side, occupied)
@@ -139,23 +146,23 @@ def fill_targets(p, targets) -> int:
   rest = us ^ own_king
   while rest:
     source = lowest(rest)
-    man = rest & -rest
-    rest ^= man
-    if man & p[PAWNS]:
-      found = _PAWN[side, source] & them | _pawn_pushes(man, side, ~occupied)
-    elif man & p[KNIGHTS]:
+    piece = rest & -rest
+    rest ^= piece
+    if piece & p[PAWNS]:
+      found = _PAWN[side, source] & them | _pawn_pushes(piece, side, ~occupied)
+    elif piece & p[KNIGHTS]:
       found = _KNIGHT[source]
     else:
       found = 0
-      if man & (p[BISHOPS] | p[QUEENS]):
+      if piece & (p[BISHOPS] | p[QUEENS]):
         found = bishop(source, occupied)
-      if man & (p[ROOKS] | p[QUEENS]):
+      if piece & (p[ROOKS] | p[QUEENS]):
         found |= rook(source, occupied)
     found &= allowed
-    if man & pinned:
+    if piece & pinned:  # It may move along the pin alone.
       found &= line(king, source)
-    if man & p[PAWNS]:
-      if man & takers:
+    if piece & p[PAWNS]:
+      if piece & takers:
         found |= 1 << (p[EP] - 1 + (16 if side else 40))
       count += 3 * popcount(found & LAST_RANKS)
     count += popcount(found)
@@ -168,7 +175,7 @@ def list_moves(p, targets, moves) -> int:
   """Writes legal packed moves in ascending order; gives their number."""
   fill_targets(p, targets)
   count = 0
-  rest = p[MEN + p[SIDE]]
+  rest = p[PIECES + p[SIDE]]
   while rest:
     source = lowest(rest)
     last = LAST_RANKS if rest & -rest & p[PAWNS] else 0
@@ -195,17 +202,17 @@ def is_legal(p, targets, move) -> bool:
     return False
   promo, pair = move % 5, move // 5
   source, target = pair >> 6, pair & 63
-  man = 1 << source
-  if not man & p[MEN + p[SIDE]] or not shr(targets[source], target) & 1:
+  piece = 1 << source
+  if not piece & p[PIECES + p[SIDE]] or not shr(targets[source], target) & 1:
     return False
-  promotes = man & p[PAWNS] and 1 << target & LAST_RANKS
+  promotes = piece & p[PAWNS] and 1 << target & LAST_RANKS
   return (promo > 0) == (promotes != 0)
 
 
 @njit
 def nth_move(p, targets, index) -> int:
   """Packed move number `index` in ascending order, of filled targets."""
-  rest = p[MEN + p[SIDE]]
+  rest = p[PIECES + p[SIDE]]
   while rest:
     source = lowest(rest)
     last = LAST_RANKS if rest & -rest & p[PAWNS] else 0

@@ -16,8 +16,8 @@ from wm.kernels.chess.attacks_numba import (
   KEY,
   KINGS,
   KNIGHTS,
-  MEN,
   PAWNS,
+  PIECES,
   QUEENS,
   RIGHTS,
   ROOKS,
@@ -46,11 +46,11 @@ _SIDE_KEY = tables.SIDE_KEY
 @njit
 def _cannot_win(p, side):
   """Is no mate by `side` possible, by what stands on the board?"""
-  own = p[MEN + side]
+  own = p[PIECES + side]
   if own & (p[PAWNS] | p[ROOKS] | p[QUEENS]):
     return False
   if own & p[KNIGHTS]:
-    blockers = p[MEN + 1 - side] & ~(p[KINGS] | p[QUEENS])
+    blockers = p[PIECES + 1 - side] & ~(p[KINGS] | p[QUEENS])
     return popcount(own) <= 2 and blockers == 0
   bishops = p[BISHOPS]
   if own & bishops:
@@ -67,6 +67,8 @@ def remember(p, ply, past, twice, memory) -> None:
   """
   key = full_key(p)
   past[ply] = key
+  # The same side moves in every second position, and two plies cannot bring
+  # one back: the first that may be equal is four plies ago.
   seen = 1
   for earlier in range(ply - 4, memory[SINCE] - 1, -2):
     seen += past[earlier] == key
@@ -91,15 +93,16 @@ def _leads_to(p, targets, keys, num):
   Such a move takes nothing, is no pawn's and leaves the rights as they are.
   """
   side = p[SIDE]
-  rest = p[MEN + side] & ~p[PAWNS]
+  rest = p[PIECES + side] & ~p[PAWNS]
   while rest:
     source = lowest(rest)
     rest &= rest - 1
     if p[RIGHTS] & ~_KEEP[source]:
       continue
+    # The key after a quiet move, without making it.
     code = code_at(p, source)
     base = p[KEY] ^ _SIDE_KEY ^ _PIECE_KEYS[code, source]
-    goals = targets[source] & ~p[MEN + 1 - side]
+    goals = targets[source] & ~p[PIECES + 1 - side]
     while goals:
       key = base ^ _PIECE_KEYS[code, lowest(goals)]
       goals &= goals - 1
@@ -115,11 +118,11 @@ def _claims_fifty(p, targets, after, after_targets):
   if p[HALF] != 99:
     return p[HALF] >= 100
   side = p[SIDE]
-  rest = p[MEN + side] & ~p[PAWNS]
+  rest = p[PIECES + side] & ~p[PAWNS]
   while rest:
     source = lowest(rest)
     rest &= rest - 1
-    goals = targets[source] & ~p[MEN + 1 - side]
+    goals = targets[source] & ~p[PIECES + 1 - side]
     while goals:
       after[:] = p
       make(after, (source << 6 | lowest(goals)) * 5)

@@ -5,14 +5,14 @@ product of the factors of all kinds it is of; so a policy is a row of factors.
 Each leads games away from those of people and from uniform ones in a way of
 its own, so that an error can be laid to unfamiliar positions of that sort.
 
-  capture    takes a man, also in passing
+  capture    takes a piece, also in passing
   promotion  each of the four
   castling
   passing    takes a pawn in passing
   offer      a double push that ends beside a pawn of the other side
   pawn       a pawn's move of any sort
   shuffle    a knight's or a rook's that takes nothing
-  clearing   a man leaves the squares between the king and a rook with which
+  clearing   a piece leaves the squares between the king and a rook with which
              it may still castle
   forfeit    gives up an own right to castle, other than by castling
 """

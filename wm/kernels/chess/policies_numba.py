@@ -9,10 +9,10 @@ from wm.kernels.chess import tables
 from wm.kernels.chess.attacks_numba import (
   KINGS,
   KNIGHTS,
-  MEN,
   NOT_A,
   NOT_H,
   PAWNS,
+  PIECES,
   RIGHTS,
   ROOKS,
   SIDE,
@@ -54,8 +54,8 @@ def _pawn_kinds(p, source, target, them):
 
 
 @njit
-def _man_kinds(p, source, target, them, between):
-  """Kinds of a move of any other man."""
+def _piece_kinds(p, source, target, them, between):
+  """Kinds of a move of any other piece."""
   if 1 << source & p[KINGS] and abs(target - source) == 2:
     return CASTLING
   kinds = 0
@@ -74,8 +74,8 @@ def _man_kinds(p, source, target, them, between):
 def _weigh(p, targets, weights, moves, sums):
   """Lists moves[n], ascending, and running sums[n] of weights; gives n."""
   side, count, total = p[SIDE], 0, 0
-  them, between = p[MEN + 1 - side], _between(p, side)
-  rest = p[MEN + side]
+  them, between = p[PIECES + 1 - side], _between(p, side)
+  rest = p[PIECES + side]
   while rest:
     source = lowest(rest)
     pawn = rest & -rest & p[PAWNS]
@@ -88,9 +88,9 @@ def _weigh(p, targets, weights, moves, sums):
       if pawn:
         kinds = _pawn_kinds(p, source, target, them)
       else:
-        kinds = _man_kinds(p, source, target, them, between)
+        kinds = _piece_kinds(p, source, target, them, between)
       packed = (source << 6 | target) * 5
-      first, last = 0, 1
+      first, last = 0, 1  # Promotions that the move may have: none.
       if promotes:
         kinds |= PROMOTION
         first, last = 1, 5
@@ -109,6 +109,7 @@ def draw(p, targets, weights, moves, sums, stream, ply) -> int:
   of `below`.
   """
   count = _weigh(p, targets, weights, moves, sums)
+  # The first move whose running sum exceeds a number below the total.
   place = below(stream, ply, sums[count - 1])
   k = 0
   while sums[k] <= place:

@@ -37,6 +37,7 @@ def encode(p, legal, out) -> None:
   Walker and Lyons 2026, section 2.1: squares a8..h1, side, four rights,
   en-passant file and rank, both bytes of both counters.
   """
+  # Word k of the codes holds ranks 2 k + 1 and 2 k + 2; labels begin at a8.
   for k in range(4):
     codes = p[CODES + k]
     for rank in range(2):

@@ -15,6 +15,7 @@ from wm.kernels.chess.positions_numba import NODES
 @njit
 def _parted(first, second, counts, only, common):
   """Splits the first of two ascending lists; gives the sizes of the parts."""
+  # A merge: b stays at the first of `second` that is not below first[a].
   a = b = num_only = num_common = 0
   while a < counts[0]:
     while b < counts[1] and second[b] < first[a]:
@@ -74,9 +75,11 @@ def boundary(
 
 @njit
 def _search(rows, modes, place, stack, found, counts, budget) -> tuple:
-  """Goes on from place: level, lines, has it begun (-1: no).
+  """Goes on from place [3]: level, lines found, -1 if it has not begun.
 
-  Stops, to go on from there, before it makes the next common move.
+  Level l of the stack holds both positions after l common moves, the moves
+  common to both, how many there are and how many were tried. When `budget`
+  moves are made it stops before the next one, to go on from there.
   """
   (listing, through), (out, lengths) = modes, found
   boards, common, path, left, size = stack
@@ -89,6 +92,7 @@ def _search(rows, modes, place, stack, found, counts, budget) -> tuple:
       playable[i] = load(rows[i], boards[i, 0])
   while level >= 0:
     if entering:
+      # Equal positions have no boundary: nothing of what follows is listed.
       sizes[:] = 0
       same = playable.all() and not through
       same = same and full_key(boards[0, level]) == full_key(boards[1, level])

@@ -46,7 +46,7 @@ class Position(NamedTuple):
   known: int
 
 
-def man(code: int) -> tuple[int, int]:
+def piece(code: int) -> tuple[int, int]:
   """Kind 1..6 and side of a code 1..12."""
   return (code - 1) % 6 + 1, int(code > 6)
 
@@ -106,8 +106,8 @@ def ray(square: int, step: tuple[int, int], most: int) -> Iterator[int]:
 
 
 def reach(board: tuple[int, ...], square: int) -> Iterator[int]:
-  """Squares that the man on a square attacks."""
-  kind, side = man(board[square])
+  """Squares that the piece on a square attacks."""
+  kind, side = piece(board[square])
   if kind == PAWN:
     ahead = -1 if side else 1
     steps, most = ((-1, ahead), (1, ahead)), 1
@@ -121,11 +121,11 @@ def reach(board: tuple[int, ...], square: int) -> Iterator[int]:
 
 
 def is_attacked(board: tuple[int, ...], square: int, side: int) -> bool:
-  """Does a man of `side` attack a square?"""
+  """Does a piece of `side` attack a square?"""
   return any(
     square in reach(board, s)
     for s in range(64)
-    if board[s] and man(board[s])[1] == side
+    if board[s] and piece(board[s])[1] == side
   )
 
 
@@ -165,14 +165,14 @@ def _tried(position: Position) -> Iterator[tuple[int, int]]:
   """From and to of all moves but for the own king's safety."""
   board, side = position.board, position.side
   for square in range(64):
-    if not board[square] or man(board[square])[1] != side:
+    if not board[square] or piece(board[square])[1] != side:
       continue
     if board[square] == PAWN + 6 * side:
       targets = _pawn_targets(position, square)
     else:
       targets = reach(board, square)
     for target in targets:
-      if not board[target] or man(board[target])[1] != side:
+      if not board[target] or piece(board[target])[1] != side:
         yield square, target
   yield from _castlings(position)
 
@@ -181,7 +181,7 @@ def moves(position: Position) -> list[int]:
   """Legal packed moves, ascending."""
   found = []
   for source, target in _tried(position):
-    pawn = man(position.board[source])[0] == PAWN
+    pawn = piece(position.board[source])[0] == PAWN
     promotes = pawn and target // 8 in (0, 7)
     for promo in PROMOTIONS if promotes else (0,):
       move = (source * 64 + target) * 5 + promo
@@ -193,7 +193,7 @@ def moves(position: Position) -> list[int]:
 def zeroing(position: Position, move: int) -> bool:
   """Does a move take something or move a pawn?"""
   source, target = move // 5 // 64, move // 5 % 64
-  pawn = man(position.board[source])[0] == PAWN
+  pawn = piece(position.board[source])[0] == PAWN
   return pawn or position.board[target] != EMPTY
 
 
@@ -201,7 +201,7 @@ def after(position: Position, move: int) -> Position:
   """The position after a move, whose king may be attacked."""
   promo, source, target = move % 5, move // 5 // 64, move // 5 % 64
   board, side = list(position.board), position.side
-  kind = man(board[source])[0]
+  kind = piece(board[source])[0]
   if kind == PAWN and source % 8 != target % 8 and not board[target]:
     board[target ^ 8] = EMPTY
   board[target] = PROMOTIONS[promo] + 6 * side if promo else board[source]
@@ -232,7 +232,7 @@ def takes_passing(position: Position) -> bool:
   board, passed = position.board, position.passed
   return (passed is not None and not board[passed]) and any(
     move // 5 % 64 == passed
-    and man(board[move // 5 // 64])[0] == PAWN
+    and piece(board[move // 5 // 64])[0] == PAWN
     and (move // 5 // 64 - passed) % 8
     for move in moves(position)
   )
@@ -274,7 +274,7 @@ def labels(position: Position, legal_ep: bool) -> list[int]:
 def cannot_win(board: tuple[int, ...], side: int) -> bool:
   """Is no mate by `side` possible, by what stands on the board?"""
   own, other = (
-    Counter(man(code)[0] for code in board if code and man(code)[1] == s)
+    Counter(piece(code)[0] for code in board if code and piece(code)[1] == s)
     for s in (side, 1 - side)
   )
   if own[PAWN] + own[ROOK] + own[QUEEN]:
@@ -286,7 +286,7 @@ def cannot_win(board: tuple[int, ...], side: int) -> bool:
     shades = {
       (s // 8 + s % 8) % 2
       for s, code in enumerate(board)
-      if code and man(code)[0] == BISHOP
+      if code and piece(code)[0] == BISHOP
     }
     return len(shades) == 1 and not any(
       both[PAWN] + both[KNIGHT] for both in (own, other)
@@ -331,7 +331,7 @@ def kinds(position: Position, move: int) -> int:
   """Set of kinds of a legal packed move."""
   promo, pair = move % 5, move // 5
   source, target = divmod(pair, 64)
-  kind, side = man(position.board[source])
+  kind, side = piece(position.board[source])
   taken = position.board[target] != EMPTY
   if kind == KING and abs(target - source) == 2:
     return policies.CASTLING

@@ -10,8 +10,8 @@ from wm.kernels.chess import tables
 from wm.kernels.chess.attacks_numba import (
   EP,
   KINGS,
-  MEN,
   PAWNS,
+  PIECES,
   SIDE,
   WIDTH,
   attackers,
@@ -50,16 +50,17 @@ _KNIGHT, _KING, _PAWN = tables.KNIGHT, tables.KING, tables.PAWN
 def _pawns(p, target, file):
   """Own pawns that may step to a square from a file, -1 for its own."""
   side = p[SIDE]
-  own = p[PAWNS] & p[MEN + side]
-  occupied = p[MEN] | p[MEN + 1]
+  own = p[PAWNS] & p[PIECES + side]
+  occupied = p[PIECES] | p[PIECES + 1]
   if file >= 0 and file != target & 7:
     found = _PAWN[1 - side, target] & own & _FILE << file
-    if shr(p[MEN + 1 - side], target) & 1:
+    if shr(p[PIECES + 1 - side], target) & 1:
       return found
     passant = p[EP] and target == p[EP] - 1 + (16 if side else 40)
     return found & ep_sources(p) if passant else 0
   if shr(occupied, target) & 1:
     return 0
+  # Straight ahead: one step, else two from home over an empty square.
   back = 8 if side else -8
   one = 1 << ((target + back) & 63)
   if one & own:
@@ -71,8 +72,8 @@ def _pawns(p, target, file):
 
 @njit
 def _pieces(p, kind, target):
-  """Own men of a kind 2..6 that attack a square."""
-  occupied = p[MEN] | p[MEN + 1]
+  """Own pieces of a kind 2..6 that attack a square."""
+  occupied = p[PIECES] | p[PIECES + 1]
   if kind == 2:
     reach = _KNIGHT[target]
   elif kind == 6:
@@ -83,16 +84,16 @@ def _pieces(p, kind, target):
       reach |= bishop(target, occupied)
     if kind != 3:
       reach |= rook(target, occupied)
-  return reach & p[kind - 1] & p[MEN + p[SIDE]]
+  return reach & p[kind - 1] & p[PIECES + p[SIDE]]
 
 
 @njit
 def _safe(p, source, target):
   """Is the own king safe after a move that is not en passant or castling?"""
   side = p[SIDE]
-  man, goal = 1 << source, 1 << target
-  occupied = (p[MEN] | p[MEN + 1]) & ~man | goal
-  king = lowest(p[KINGS] & p[MEN + side])
+  piece, goal = 1 << source, 1 << target
+  occupied = (p[PIECES] | p[PIECES + 1]) & ~piece | goal
+  king = lowest(p[KINGS] & p[PIECES + side])
   if king == source:
     king = target
   return attackers(p, king, 1 - side, occupied) & ~goal == 0
@@ -100,9 +101,9 @@ def _safe(p, source, target):
 
 @njit
 def _sources(p, kind, target, file, rank):
-  """Own men of a kind that may legally go to a square; hints -1: any."""
-  occupied = p[MEN] | p[MEN + 1]
-  if shr(p[MEN + p[SIDE]], target) & 1:
+  """Own pieces of a kind that may legally go to a square; hints -1: any."""
+  occupied = p[PIECES] | p[PIECES + 1]
+  if shr(p[PIECES + p[SIDE]], target) & 1:
     return 0
   if kind == 1:
     found = _pawns(p, target, file)
@@ -116,10 +117,10 @@ def _sources(p, kind, target, file, rank):
   slant = kind == 1 and file >= 0 and file != target & 7
   rest = 0 if slant and not shr(occupied, target) & 1 else found
   while rest:
-    man = rest & -rest
-    rest ^= man
-    if not _safe(p, lowest(man), target):
-      found ^= man
+    piece = rest & -rest
+    rest ^= piece
+    if not _safe(p, lowest(piece), target):
+      found ^= piece
   return found
 
 
@@ -143,7 +144,7 @@ def find(p, targets, text, at, end) -> int:
     return NO_WORD
   if kind in (SHORT, LONG):
     king = 60 if p[SIDE] else 4
-    if not 1 << king & p[KINGS] & p[MEN + p[SIDE]]:
+    if not 1 << king & p[KINGS] & p[PIECES + p[SIDE]]:
       return NO_MOVE
     goal = king + 2 if kind == SHORT else king - 2
     return _listed(p, targets, (king * 64 + goal) * 5)
@@ -163,6 +164,7 @@ def find(p, targets, text, at, end) -> int:
 @njit
 def read(text, starts, rows) -> tuple[np.ndarray, ...]:
   """Moves of games written in `text`, game n in bytes starts[n]..[n + 1]."""
+  # Tokens are counted first: the longest game says how many columns there are.
   num, most = len(starts) - 1, 0
   for n in range(num):
     count, at = 0, starts[n]
@@ -218,6 +220,7 @@ def _castling(p, targets, out, source, target):
 def _piece(p, out, kind, source, target):
   """Writes the move of a piece: no more of its source than tells it from
   others; where it ends, -1 if illegal."""
+  # File, else rank, else both, so far as other pieces may go there too.
   found = _sources(p, kind, target, -1, -1)
   others = found & ~(1 << source)
   if found == others:

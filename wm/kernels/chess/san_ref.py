@@ -60,7 +60,7 @@ def _squares(move: int) -> tuple[int, int]:
 
 def _castles(position: rules_ref.Position, move: int) -> bool:
   source, target = _squares(move)
-  king = rules_ref.man(position.board[source])[0] == rules_ref.KING
+  king = rules_ref.piece(position.board[source])[0] == rules_ref.KING
   return king and abs(source - target) == 2
 
 
@@ -86,7 +86,7 @@ def meant(position: rules_ref.Position, word: str) -> list[int] | None:
   found = []
   for move in legal:
     source, target = _squares(move)
-    kind = rules_ref.man(position.board[source])[0]
+    kind = rules_ref.piece(position.board[source])[0]
     if (
       _name(target) == ''.join(goal)
       and PROMOTIONS[move % 5] == (promotion or ' ').upper()
@@ -103,7 +103,7 @@ def meant(position: rules_ref.Position, word: str) -> list[int] | None:
 def spelled(position: rules_ref.Position, move: int) -> str:
   """The shortest word of a legal move that tells it, with check or mate."""
   source, target = _squares(move)
-  kind = rules_ref.man(position.board[source])[0]
+  kind = rules_ref.piece(position.board[source])[0]
   takes = position.board[target] or (
     kind == rules_ref.PAWN and source % 8 != target % 8
   )

@@ -234,6 +234,7 @@ def reverse_walk(
         ok[b], row = False, -1
         walked[b] = -1
         break
+      # The last label comes first: the walk goes backwards.
       edge = low + below(stream, k, high - low)
       walked[b, steps[b] - 1 - k] = labels[edge]
       row = sources[edge]

@@ -30,6 +30,7 @@ def clusters(leaving, entering, rows, size) -> np.ndarray:
   Grown breadth first, edges taken both ways, from the first row that is left.
   """
   total = len(leaving[0]) - 1
+  # A row may be asked for more than once, and is then put out as often.
   wanted = np.zeros(total, np.int64)
   for row in rows:
     wanted[row] += 1
@@ -108,6 +109,7 @@ def _hop_block(out, into, roots, infinity, dist, order, dirty):
     dist[roots[lane], lane] = 0
     _wake(out, roots[lane], dirty)
   again = True
+  # Rows whose in-neighbours fell are dirty; until none is, in one fixed order.
   while again:
     again = False
     for row in order:
@@ -143,6 +145,7 @@ def _permute(out, columns, infinity):
   """Moves column n to columns[n] in place; infinity becomes the maximum."""
   line = np.empty(out.shape[1], out.dtype)
   for row in range(len(out)):
+    # A copy of the row: columns change places with each other.
     for n in range(len(columns)):
       line[n] = out[row, n]
     for n in range(len(columns)):
@@ -196,7 +199,7 @@ def _block(out, into, roots, dist, order, dirty):
     dist[roots[lane], lane] = 0.0
     _wake(out, roots[lane], dirty)
   again = True
-  while again:
+  while again:  # As for hops.
     again = False
     for row in order:
       if dirty[row]:

@@ -30,11 +30,13 @@ def _fill(played, discs, sides, low, high, squares) -> None:
 def _drawn(played, discs, sides, low, width, squares, room, stream) -> None:
   """Redraws the window's order among those that keep the position after it.
 
-  Depth first, squares ascending; the n-th order found replaces the one held
-  with probability 1 / n. `room`: per level own, opp, squares left, squares
-  still to try; the sides to move; the order tried.
+  Depth first, squares ascending. The n-th order found replaces the one held
+  with probability 1 / n, which makes all of them equally likely without a
+  list. room: by level (own, opp, squares left, squares still to try); the
+  sides to move; the order under trial.
   """
   tried, turns, order = room
+  # Words are sets of squares: `left` those of the window not played yet.
   high = low + width
   own_after, opp_after = discs[high, 0], discs[high, 1]
   left = _NONE
@@ -58,6 +60,7 @@ def _drawn(played, discs, sides, low, width, squares, room, stream) -> None:
       level += 1
       tried[level, 0], tried[level, 1], turns[level] = own, opp, side
       tried[level, 2], tried[level, 3] = left, left & moves
+    # All are played: does the order lead where it must?
     elif own == own_after and opp == opp_after and side == sides[high]:
       num += 1
       if below(stream, num, num) == 0:

@@ -82,6 +82,7 @@ def _search(own, opp, side, moves, squares, shape, depth, room) -> np.uint64:
   lows[0], highs[0] = -_MOST, _MOST
   best, tried, level = _NONE, _NONE, 0
   while True:
+    # Nothing left to try, or the other side will not let it come to this.
     if discs[level, 2] == _NONE or lows[level] >= highs[level]:
       if level == 0:
         return best
@@ -95,6 +96,7 @@ def _search(own, opp, side, moves, squares, shape, depth, room) -> np.uint64:
         discs[level, 0], discs[level, 1], turns[level], move, squares
       )
       if mover != 2 and level + 1 < depth:
+        # One ply deeper, with the bounds as the next mover sees them.
         same = mover == turns[level]
         low, high = lows[level], highs[level]
         level += 1
@@ -104,6 +106,7 @@ def _search(own, opp, side, moves, squares, shape, depth, room) -> np.uint64:
         highs[level] = high if same else -low
         continue
       worth = _judged(own, opp, mover, moves, squares, shape)
+    # What was found, worth as much to the mover of the level it goes back to.
     owner = 0 if mover == 2 else mover
     gain = worth if owner == turns[level] else -worth
     if gain > lows[level]:

@@ -73,9 +73,11 @@ def boundary(
 
 @njit
 def _search(pair, board, modes, place, stack, found, counts, budget) -> tuple:
-  """Goes on from place: level, elements, has it begun (-1: no).
+  """Goes on from place [3]: level, elements found, -1 if it has not begun.
 
-  Stops, to go on from there, before it takes the next common move.
+  Level l of the stack holds both positions after l common moves and the
+  common moves still to try. When `budget` moves are made it stops before the
+  next one, to go on from there.
   """
   (black, white, side), (squares, token_of) = pair, board
   (listing, through), (out, lengths) = modes, found

@@ -34,6 +34,7 @@ def oriented(first, second, side) -> tuple:
 @njit(inline='always')
 def _up(start, through, shift):
   """Squares of `through` that rays from `start` cross, towards high bits."""
+  # A ray crosses 6 discs at most: 1 and 2 step by step, then twice 2 at once.
   ray = through & (start << shift)
   ray |= through & (ray << shift)
   pairs = through & (through << shift)
@@ -170,7 +171,7 @@ def replay(tokens, lengths, bits, squares) -> tuple:
 def replay_labels(tokens, lengths, bits, squares, size) -> np.ndarray:
   """Labels after each token of rows; 0 from the first illegal one on."""
   labels = np.zeros((*tokens.shape, size * size + 1), np.uint8)
-  first = 9 * (4 - size // 2)
+  first = 9 * (4 - size // 2)  # The board's first square on the 8x8 grid.
   for n in range(len(tokens)):
     own, opp, side, moves = opened(squares)
     for k in range(lengths[n]):
@@ -230,6 +231,7 @@ def _count(squares, level, stack, counts, budget) -> int:
     own, opp, turn, then = step(
       owns[level], opps[level], sides[level], move, squares
     )
+    # The last level is counted, not played.
     counts[level + 1] += popcount(then)
     if level + 2 < depth:
       level += 1

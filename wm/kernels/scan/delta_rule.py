@@ -169,8 +169,8 @@ def _chunked(
 
   (I + L) U = diag(beta) V and (I + L) W = diag(beta e^G) K. L [C, C] holds what
   a token's key finds of earlier keys in the chunk, decayed and times beta; G
-  are the running sums of g; S is the state before the chunk. X needs no token
-  order, so only S is handed from chunk to chunk, by `scan`.
+  are the running sums of g; S is the state before the chunk. So all tokens
+  of a chunk are products of matrices, and the scan hands on S alone.
   """
   batch, length, heads, _ = inputs[0].shape
   chunk = min(chunk, length)

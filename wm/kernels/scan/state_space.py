@@ -352,7 +352,7 @@ def _by_step(rates: Rates, dtype: Any) -> tuple[jax.Array, jax.Array]:
 
 
 def _sums(a_BHK: jax.Array) -> jax.Array:
-  """Running sums along K, as a product: a cumulative sum is slow on a GPU."""
+  """Running sums along K, as a product with a triangle of ones."""
   upper = jnp.triu(jnp.ones(2 * a_BHK.shape[-1:], a_BHK.dtype))
   return jnp.matmul(a_BHK, upper, precision=jax.lax.Precision.HIGHEST)
 
