@@ -9,12 +9,14 @@ import jax.numpy as jnp
 def bits(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
   """Pseudo-random uint32, each a hash of its place and the key.
 
-  For dropout: two rounds of multiplying and shifting (as in MurmurHash3's
-  finaliser), which are a tenth of `jax.random.bits`' work, need no memory and
-  are the same on any mesh. The key goes in between the rounds as well, or two
-  keys would give the same bits in another order.
+  Two rounds of multiplying and shifting, as in MurmurHash3's finaliser. They
+  are a tenth of the work of `jax.random.bits`, need no memory, and give the
+  same bits on any mesh.
   """
+  # The key goes in before and between the rounds: added before alone, two keys
+  # would give the same bits in another order.
   before, between = jax.random.bits(key, (2,))
+  # Row-major number of each element, modulo 2^32.
   place, stride = jnp.zeros(shape, jnp.uint32), 1
   for axis in reversed(range(len(shape))):
     index = jax.lax.broadcasted_iota(jnp.uint32, shape, axis)

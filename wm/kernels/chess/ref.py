@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from wm import core
+from wm.kernels.base import product_ref
+from wm.kernels.base.product_ref import Suffix as Line
 from wm.kernels.base.rng_ref import below, splitmix
 from wm.kernels.chess import games, layout, policies, positions, rules_ref
-
-Line = tuple[int, ...]
 
 
 def legal(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -195,23 +195,9 @@ def play(
 def _product(
   first: np.ndarray, second: np.ndarray, depth: int
 ) -> tuple[list[Line], list[Line]]:
-  """Boundary and interior of a pair of rows, level by level."""
-  level = [(rules_ref.read(first), rules_ref.read(second), ())]
-  outer, inner = [], []
-  for _ in range(depth):
-    deeper = []
-    for one, two, path in level:
-      others = _moves(two)
-      for move in _moves(one):
-        longer = (*path, move)
-        if move not in others:
-          outer.append(longer)
-          continue
-        inner.append(longer)
-        pair = rules_ref.after(one, move), rules_ref.after(two, move)
-        deeper.append((*pair, longer))
-    level = deeper
-  return outer, inner
+  """Boundary and interior of a pair of rows."""
+  pair = rules_ref.read(first), rules_ref.read(second)
+  return product_ref.product(*pair, depth, _moves, rules_ref.after)
 
 
 def boundary(
@@ -230,7 +216,7 @@ def boundary_sizes(
 ) -> list[int]:
   """Sizes of boundary or interior, by listing."""
   found = _product(first, second, depth)[int(interior)]
-  return [sum(len(s) <= bound for s in found) for bound in range(1, depth + 1)]
+  return product_ref.sizes(found, depth)
 
 
 # Move orders.

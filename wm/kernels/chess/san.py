@@ -1,15 +1,15 @@
 """Chess notation: games as text, games as packed moves.
 
-Words are standard algebraic notation (SAN): 'e4', 'exd6', 'Nbd7', 'R1a3',
+Tokens are standard algebraic notation (SAN): 'e4', 'exd6', 'Nbd7', 'R1a3',
 'e8=Q+', 'O-O'. Packed moves and state rows are those of `wm.kernels.chess`.
 
-Reading is lenient in form: checks, mates, 'x' and '=' may be missing, more of
-the source may be given than needed, glyphs ('!?') may follow, and 'e.p.', its
-dots or not, at once or after a blank; zeros may castle, small letters may
-promote, and a whole move ('g1f3', 'e7e8q') may be of any piece. It is strict
-in sense: a word means one legal move, or the game stops there. In move text as
-PGN has it, numbers, comments, glyphs and variations are passed over, and a
-result ends the game.
+Reading is lenient in form. Check and mate signs, 'x' and '=' may be missing;
+more of the source square may be given than needed; glyphs ('!?') may follow,
+and 'e.p.', with dots or without, at once or after a blank. Castling may be
+written with zeros, promotions in small letters, and any move as two squares
+('g1f3', 'e7e8q'). Reading is strict in meaning: a token means exactly one
+legal move, or the game stops there. In PGN move text, numbers, comments,
+glyphs and variations are passed over, and a result ends the game.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wm import core
 from wm.kernels.base import checks
 from wm.kernels.chess import layout
 
-# Why a word is no move; their number is the error of a game.
+# Why a token is no move; a game's error is an index into these.
 ERRORS = ('', 'unreadable', 'illegal', 'ambiguous')
 
 
@@ -34,7 +34,7 @@ class Games(NamedTuple):
     moves: [N, L] int32 packed, DEAD after each game's last.
     lengths: [N] int32, moves read.
     errors: [N] int8 into ERRORS; where it is not 0, reading stopped.
-    words: [N, 2] int64, first and last + 1 byte of the word refused.
+    words: [N, 2] int64, first and last + 1 byte of the token refused.
   """
 
   moves: np.ndarray

@@ -1,7 +1,7 @@
 """Pairs of states of an automaton: what is legal from one and not the other.
 
-States are (row, goal) of a transition table, see `wm.kernels.dfa.table`. All
-searches build the product of the table with itself from a pair of rows on.
+States are (row, goal) of a transition table, see `wm.kernels.dfa.table`. The
+searches follow both states at once: the product of the table with itself.
 """
 
 from __future__ import annotations

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from wm import core
+from wm.kernels.base import product_ref
+from wm.kernels.base.product_ref import Suffix
 from wm.kernels.base.rng_ref import below
 from wm.kernels.dfa.product import Suffixes
 from wm.kernels.dfa.table import Predecessors
-
-Suffix = tuple[int, ...]
 
 
 def _step(delta: np.ndarray, row: int, label: int) -> int:
@@ -102,24 +102,15 @@ def minimize(delta: np.ndarray, classes: np.ndarray) -> np.ndarray:
 def _product(
   delta: np.ndarray, a: int, b: int, goal_a: int, goal_b: int, depth: int
 ) -> tuple[list[Suffix], list[Suffix]]:
-  """Boundary and interior of a pair, level by level."""
-  level, outer, inner = [(a, b, ())], [], []
-  for _ in range(depth):
-    deeper = []
-    for a, b, path in level:
-      for label in range(delta.shape[1] + 1):
-        if not _legal(delta, a, goal_a, label):
-          continue
-        longer = (*path, label)
-        if not _legal(delta, b, goal_b, label):
-          outer.append(longer)
-          continue
-        inner.append(longer)
-        if label < delta.shape[1]:
-          pair = _step(delta, a, label), _step(delta, b, label)
-          deeper.append((*pair, longer))
-    level = deeper
-  return outer, inner
+  """Boundary and interior of a pair of states (row, goal)."""
+  labels = range(delta.shape[1] + 1)
+  return product_ref.product(
+    (a, goal_a),
+    (b, goal_b),
+    depth,
+    lambda state: [x for x in labels if _legal(delta, *state, x)],
+    lambda state, label: (_step(delta, state[0], label), state[1]),
+  )
 
 
 def _packed(found: list[list[Suffix]], depth: int) -> Suffixes:
@@ -210,13 +201,12 @@ def sizes(
   depth: int,
 ) -> tuple[np.ndarray, np.ndarray]:
   """`boundary_sizes` and `interior_sizes`, by listing."""
-  found = np.zeros((2, len(first), depth), np.int64)
   pairs = zip(first, second, first_goal, second_goal, strict=True)
-  for t, pair in enumerate(pairs):
-    for kind, suffixes in enumerate(_product(delta, *map(int, pair), depth)):
-      for suffix in suffixes:
-        found[kind, t, len(suffix) - 1 :] += 1
-  return found[0], found[1]
+  found = [_product(delta, *map(int, pair), depth) for pair in pairs]
+  return tuple(
+    np.array([product_ref.sizes(suffixes, depth) for suffixes in kind])
+    for kind in zip(*found, strict=True)
+  )
 
 
 def reverse_walk(

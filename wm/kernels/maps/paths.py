@@ -19,8 +19,8 @@ ATTEMPTS = 1000  # draws of one random walk before it is given up
 def hops(delta: np.ndarray) -> np.ndarray:
   """[S, S] fewest labels from row u to row v, all pairs.
 
-  uint8, or uint16 where some distance is above 252 (above 65532 is refused);
-  the greatest value of the type marks unreachable.
+  uint8, or uint16 where some distance is above 252; more than 65532 is an
+  error. The greatest value of the type marks rows that cannot be reached.
   """
   from wm.kernels.maps import paths_numba
 
@@ -190,9 +190,9 @@ def random_walks(
   """Uniform random walks: origin, then length, then each next edge.
 
   Origins are uniform over rows with an edge, lengths over low..high. A walk
-  that meets a row without edges ends there if it has made `low` moves, else
-  it is drawn anew (Vafa et al. 2024, appendix B, leaves this open). Walk n
-  is a function of (seed, n) alone.
+  that meets a row without edges ends there if it has made `low` moves, and is
+  drawn anew if not (Vafa et al. 2024, appendix B, leaves this open). Walk n
+  depends on (seed, n) alone.
 
   Args:
     delta: [S, A].
@@ -218,7 +218,7 @@ def random_walks(
   starts = np.flatnonzero(edges)
   if not len(starts):
     raise core.InputError('the graph has no edge to walk along')
-  # By row: its edges in order of label, first come first.
+  # By row: its edges in order of label, then columns without an edge.
   order = np.argsort(delta < 0, axis=1, kind='stable')
   table = (
     checks.frozen(np.take_along_axis(delta, order, 1), np.int32),

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from wm import core
+from wm.kernels.base import product_ref
+from wm.kernels.base.product_ref import Suffix
 from wm.kernels.base.rng_ref import below, splitmix
 from wm.kernels.othello import rules
 
@@ -250,36 +252,24 @@ def count(
 
 
 def _product(
-  one: Position, two: Position, depth: int, size: int
-) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-  """Boundary and interior of a pair, as tokens, level by level."""
-  squares, token_of = int(rules.mask(size)), rules.tokens_of(size)
-  level, outer, inner = [(one, two, ())], [], []
-  for _ in range(depth):
-    deeper = []
-    for one, two, path in level:
-      others = _legal(two, squares)
-      for square in _set(_legal(one, squares)):
-        longer = (*path, int(token_of[square]))
-        if not others >> square & 1:
-          outer.append(longer)
-          continue
-        inner.append(longer)
-        pair = (_after(p, square, squares) for p in (one, two))
-        deeper.append((*pair, longer))
-    level = deeper
-  return outer, inner
-
-
-def _pair(first: rules.Position, second: rules.Position) -> list[Position]:
-  return [tuple(int(np.ravel(c)[0]) for c in p) for p in (first, second)]
+  first: rules.Position, second: rules.Position, depth: int, size: int
+) -> tuple[list[Suffix], list[Suffix]]:
+  """Boundary and interior of a pair, as tokens."""
+  squares, bits = int(rules.mask(size)), rules.squares(size)
+  token_of = rules.tokens_of(size)
+  return product_ref.product(
+    *(tuple(int(np.ravel(c)[0]) for c in p) for p in (first, second)),
+    depth,
+    lambda p: token_of[_set(_legal(p, squares))].tolist(),
+    lambda p, token: _after(p, int(bits[token - 1]), squares),
+  )
 
 
 def boundary(
   first: rules.Position, second: rules.Position, depth: int, size: int = 8
 ) -> core.Boundary:
   """Suffixes of the boundary; shorter ones first, then in order of tokens."""
-  found, _ = _product(*_pair(first, second), depth, size)
+  found, _ = _product(first, second, depth, size)
   found.sort(key=lambda path: (len(path), path))
   rows = np.zeros((len(found), depth), np.int32)
   for n, path in enumerate(found):
@@ -297,8 +287,8 @@ def boundary_sizes(
   interior: bool = False,
 ) -> list[int]:
   """Sizes of boundary or interior, by listing."""
-  found = _product(*_pair(first, second), depth, size)[int(interior)]
-  return [sum(len(p) <= bound for p in found) for bound in range(1, depth + 1)]
+  found = _product(first, second, depth, size)[int(interior)]
+  return product_ref.sizes(found, depth)
 
 
 def transpositions(

@@ -1,15 +1,15 @@
 """Games in PGN text: where they lie, and what they say.
 
 A game is a run of tag lines, `[Name "value"]`, and the move text after them.
-A line starts a new game where
+Two kinds of lines start a new game:
 
-  - it is a tag line, and the game under way has move text or, where this is
-    an Event tag, has one already; or
-  - it is move text after a result: games without tags.
+  - a tag line, if the game under way has move text; an Event tag also if that
+    game has one already;
+  - move text after a result: games need not have tags.
 
-A line in a comment is neither, but for `[Event "`: then the comment was never
-closed. In move text that has no result yet, what starts with '[' and does not
-look like a tag is move text.
+Lines inside a comment start nothing, except `[Event "`, which shows that the
+comment was never closed. Until a game has its result, a line that starts with
+'[' but does not look like a tag is move text.
 """
 
 from __future__ import annotations
