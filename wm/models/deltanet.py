@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from wm.kernels.scan import delta_rule as scan_delta
+from wm.kernels.scan import forms
 from wm.models.base import recurrent, ssm
 from wm.models.nn import layers
 
@@ -53,7 +54,7 @@ class Model(recurrent.RecurrentModel):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    self.choose('form', scan_delta.FORMS)
+    self.choose('form', forms.FORMS)
     self.at_least(0, 'heads', 'key', 'value', 'hidden', 'chunk')
     if min(self.sizes) < 1:
       raise self.error(

@@ -21,11 +21,11 @@ import jax
 import jax.numpy as jnp
 
 from wm import core
+from wm.kernels.scan import forms
 
-FORMS = ('auto', 'sequential', 'associative', 'chunked')
-
-# (backend, blocks?) -> (form, steps of a chunk). Measured on a CPU, 2 cores,
-# float32, forward and backward, CPU ms (tests/bench/scan_bench.py):
+# Backend -> (form, steps of a chunk) of diagonal maps, and of blocks. Measured
+# on a CPU, 2 cores, float32, forward and backward, CPU ms
+# (tests/bench/scan_bench.py):
 #                             sequential  associative  chunked (16)
 #   16 x 128, 128 wide               2.3          9.0         6.2
 #   16 x 600, 512 wide                52          213         126
@@ -33,29 +33,14 @@ FORMS = ('auto', 'sequential', 'associative', 'chunked')
 #   16 x 600, 512 in 4 x 4           106        1,234       1,218
 # On others many small steps are slow: those are not measured.
 _AUTO = {
-  ('cpu', False): ('sequential', 16),
-  ('cpu', True): ('sequential', 16),
-  ('gpu', False): ('associative', 64),
-  ('gpu', True): ('chunked', 64),
-  ('tpu', False): ('associative', 64),
-  ('tpu', True): ('chunked', 64),
+  'cpu': (('sequential', 16), ('sequential', 16)),
+  'gpu': (('associative', 64), ('chunked', 64)),
 }
 
 
 def resolve(form: str, chunk: int, blocks: bool) -> tuple[str, int]:
-  """Form and steps of a chunk, with 'auto' and 0 filled in for this backend.
-
-  Raises:
-    InputError: there is no such form, or the chunk is negative.
-  """
-  if form not in FORMS:
-    raise core.InputError(f'form={form!r}; available: {", ".join(FORMS)}')
-  if chunk < 0:
-    raise core.InputError(f'chunk={chunk}; expected 1 or more, or 0: measured')
-  backend = jax.default_backend()
-  known = backend if (backend, blocks) in _AUTO else 'gpu'
-  best, size = _AUTO[known, blocks]
-  return best if form == 'auto' else form, chunk or size
+  """`forms.resolve` with what was measured for diagonal maps or for blocks."""
+  return forms.resolve(form, chunk, *forms.usual(_AUTO)[blocks])
 
 
 def affine(

@@ -12,17 +12,14 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from wm import core
 from wm.kernels.scan import chunks as scan_chunks
-
-FORMS = ('sequential', 'associative', 'chunked', 'auto')
+from wm.kernels.scan import forms
 
 # Form and chunk of a backend. Training on a CPU, ms of CPU time, K = 48 and V =
 # 96 in 2 heads, 16 x 600 tokens (tests/bench/models_bench.py): 709 sequential,
 # which keeps each token's matrix for the backward pass; chunks of 16: 199, of
-# 32: 131, of 64: 170. ELSEWHERE is the published chunk, not measured here.
-DEFAULT = {'cpu': ('chunked', 32)}
-ELSEWHERE = ('chunked', 64)
+# 32: 131, of 64: 170. A GPU has the published chunk, not measured here.
+_AUTO = {'cpu': ('chunked', 32), 'gpu': ('chunked', 64)}
 
 
 def delta(
@@ -47,20 +44,14 @@ def delta(
   Raises:
     InputError: no such form, or a negative chunk.
   """
-  if form not in FORMS or chunk < 0:
-    raise core.InputError(
-      f'delta: form={form!r}, chunk={chunk}; expected a chunk of at least 0 '
-      f'and one of {", ".join(FORMS)}'
-    )
-  usual = DEFAULT.get(jax.default_backend(), ELSEWHERE)
-  form = usual[0] if form == 'auto' else form
+  form, chunk = forms.resolve(form, chunk, *forms.usual(_AUTO))
   g_BLH = scan_chunks.bounded(g_BLH)
   inputs = q_BLHK, k_BLHK, v_BLHV, g_BLH, beta_BLH
   if form == 'sequential':
     return _sequential(inputs, start_BHKV)
   if form == 'associative':
     return _associative(inputs, start_BHKV)
-  return _chunked(inputs, start_BHKV, chunk or usual[1])
+  return _chunked(inputs, start_BHKV, chunk)
 
 
 def delta_step(

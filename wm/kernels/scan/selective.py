@@ -19,14 +19,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from wm.kernels.scan import state_space as scan_ssd
+from wm.kernels.scan import forms
 
 # Backend -> (form, steps of a chunk); the CPU's was measured in training (2
 # cores, float32; tests/bench/ssd_bench.py), the others' were not.
 _AUTO = {
   'cpu': ('chunked', 16),
   'gpu': ('chunked', 64),
-  'tpu': ('chunked', 64),
 }
 
 # A step of 1e-8 decays to zero in float32, and no gradient overflows.
@@ -61,9 +60,7 @@ def selective(
   Raises:
     InputError: no such form.
   """
-  scan_ssd.resolve(form, chunk)
-  best, size = _AUTO.get(jax.default_backend(), _AUTO['gpu'])
-  form = best if form == 'auto' else form
+  form, chunk = forms.resolve(form, chunk, *forms.usual(_AUTO))
   given = tuple(leaf.astype(start.dtype) for leaf in (x, delta, b, c))
   rate = _bounded(rate.astype(start.dtype))
   if form == 'associative':
@@ -72,7 +69,7 @@ def selective(
   if form == 'sequential':
     state, y = _run(rate, start, steps)
   else:
-    state, y = _chunked(rate, start, steps, chunk or size)
+    state, y = _chunked(rate, start, steps, chunk)
   return y.swapaxes(0, 1), state
 
 

@@ -28,10 +28,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from wm import core
 from wm.kernels.scan import chunks as scan_chunks
-
-FORMS = ('auto', 'sequential', 'associative', 'chunked')
+from wm.kernels.scan import forms
 
 # Backend -> (form, steps of a chunk for states of fewer than 64 x 64 numbers,
 # for larger ones; divided by the ranks). The CPU's were measured in training
@@ -47,7 +45,6 @@ FORMS = ('auto', 'sequential', 'associative', 'chunked')
 _AUTO = {
   'cpu': ('chunked', 16, 32),
   'gpu': ('chunked', 128, 128),
-  'tpu': ('chunked', 128, 128),
 }
 
 
@@ -73,20 +70,12 @@ class _Inputs(NamedTuple):
 def resolve(
   form: str, chunk: int, size: int = 1, ranks: int = 1
 ) -> tuple[str, int]:
-  """The form and the steps of a chunk, with 'auto' and 0 filled in.
+  """`forms.resolve` with what was measured for a state's size.
 
   size: numbers of a head's state; ranks: the more, the fewer steps.
-
-  Raises:
-    InputError: there is no such form, or the chunk is negative.
   """
-  if form not in FORMS:
-    raise core.InputError(f'form={form!r}; available: {", ".join(FORMS)}')
-  if chunk < 0:
-    raise core.InputError(f'chunk={chunk}; expected 1 or more, or 0: measured')
-  best, *steps = _AUTO.get(jax.default_backend(), _AUTO['gpu'])
-  usual = max(steps[size >= 4096] // ranks, 1)
-  return best if form == 'auto' else form, chunk or usual
+  best, *steps = forms.usual(_AUTO)
+  return forms.resolve(form, chunk, best, max(steps[size >= 4096] // ranks, 1))
 
 
 def ssd(

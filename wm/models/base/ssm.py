@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from wm.kernels.scan import state_space as scan_ssd
+from wm.kernels.scan import forms
 from wm.models.base import recurrent
 from wm.models.nn import layers
 
@@ -41,7 +41,7 @@ class SsmModel(recurrent.RecurrentModel):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    self.choose('form', scan_ssd.FORMS)
+    self.choose('form', forms.FORMS)
     self.at_least(1, 'state', 'expand')
     self.at_least(0, 'chunk')
 

@@ -1,0 +1,30 @@
+"""The forms that a recurrence can be run in, and which one 'auto' is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+from wm import core
+
+FORMS = ('auto', 'sequential', 'associative', 'chunked')
+
+
+def usual(measured: Mapping[str, Any]) -> Any:
+  """What was measured best for this backend; others do as a GPU does."""
+  return measured.get(jax.default_backend(), measured['gpu'])
+
+
+def resolve(form: str, chunk: int, best: str, size: int) -> tuple[str, int]:
+  """Form and steps of a chunk, with 'auto' and 0 replaced by best and size.
+
+  Raises:
+    InputError: there is no such form, or the chunk is negative.
+  """
+  if form not in FORMS:
+    raise core.InputError(f'form={form!r}; available: {", ".join(FORMS)}')
+  if chunk < 0:
+    raise core.InputError(f'chunk={chunk}; expected 1 or more, or 0: measured')
+  return best if form == 'auto' else form, chunk or size
