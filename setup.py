@@ -54,6 +54,7 @@ setuptools.setup(
     'automata': ['automata-lib>=9.2', 'pydot>=4.0'],
     'games': ["zstandard>=0.23; python_version < '3.14'"],
     'maps': ['osmnx>=2.0', 'pyarrow>=17'],
+    'notebooks': ['jupytext>=1.16', 'nbclient>=0.10', 'ipykernel>=6.29'],
     'tpu': ['jax[tpu]>=0.10.2'],
     'torch': ['torch>=2.6', 'transformers>=4.56'],
     'bench': ['rustworkx>=0.15', 'pgx>=2.6', 'rust-chess>=0.4'],
@@ -67,6 +68,9 @@ setuptools.setup(
       'pydot>=4.0',
       'zstandard>=0.23',
       'pyarrow>=17',
+      'jupytext>=1.16',
+      'nbclient>=0.10',
+      'ipykernel>=6.29',
     ],
   },
 )

@@ -1,0 +1,109 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Games and states
+#
+# A world can do more than say which tokens are legal. It can draw a state,
+# write it down, and give it as labels that a model can be trained to name.
+
+# %%
+# Where wm is not installed, as on Colab: set this to a folder or a git+https
+# address. Packages that are there already, JAX above all, are left alone.
+INSTALL = ''
+if INSTALL:
+  # %pip install --quiet --upgrade-strategy only-if-needed "wm @ {INSTALL}"
+  pass
+
+
+# %%
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from IPython.display import SVG
+
+import wm
+from wm import core
+
+# %% [markdown]
+# ## A board
+
+# %%
+othello = wm.make('world', 'othello(size=6)')
+games = othello.sample(4, seed=1)
+steps, states = othello.walk(
+  othello.init(4), games.tokens[:, :12], np.full(4, 12)
+)
+print(
+  'after', steps[0], 'moves of:', [othello.vocab[t] for t in games.tokens[0]]
+)
+SVG(othello.render(states[0]))
+
+# %%
+legal = othello.legal(states[:1])[0]
+print(
+  'legal:', [word for word, ok in zip(othello.vocab, legal, strict=True) if ok]
+)
+
+# %% [markdown]
+# What a world can do is a class that it inherits.
+
+# %%
+abilities = (core.Prefixed, core.Enumerable, core.Labelled, core.Written)
+pd.DataFrame(
+  {
+    name: [isinstance(wm.make('world', name), one) for one in abilities]
+    for name in ('othello', 'chess', 'connect4', 'lattice', 'seating')
+  },
+  index=[one.__name__ for one in abilities],
+)
+
+# %% [markdown]
+# ## A model that names the state
+#
+# With `objective='state'` a model gives the whole state after every token. Here
+# it is the product so far of permutations of three things, which a recurrent
+# network learns in a minute and which is hard for a shallow transformer when
+# sequences are long.
+
+# %%
+folder = Path(tempfile.mkdtemp())
+world = wm.make('world', "groups(group='s3', length=16)")
+wm.sample(world, folder, wm.Sampling(num=4000, num_heldout=300))
+options = wm.Training(
+  objective='state', steps=200, batch=64, lr=1e-2, warmup=20, eval_every=50
+)
+run = wm.train(world, 'lstm(layers=1, width=32)', folder, options)
+log = pd.DataFrame(run.log())
+log.plot(x='step', y='loss', figsize=(6, 2.5), logy=True)
+
+# %%
+entries = wm.score(run, ['exactness(num=200)'], world)
+table = pd.DataFrame(entries)
+table[['quantity', 'value', 'low', 'high', 'n']].head(8).round(3)
+
+# %% [markdown]
+# Is it right at every length, or only early?
+
+# %%
+predictor = wm.load_predictor(run).predictor
+some = world.sample(300, seed=9)
+named = predictor.states(some.tokens, some.lengths)
+true = world.sequence_labels(some.tokens, some.lengths)
+right = (named == true).all(-1).mean(0)
+plt.plot(np.arange(1, len(right) + 1), right, 'o-')
+plt.xlabel('tokens read')
+plt.ylabel('states named right')
+plt.ylim(0, 1)

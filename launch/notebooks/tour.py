@@ -1,0 +1,132 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # A tour: does this model have a world model?
+#
+# A *world* has rules that are known exactly. Here it is a street map: a
+# sequence says where a traveller starts, where they want to go, and the turns
+# they take. A *model* is trained on such sequences alone. *Metrics* then ask
+# whether it has found out about the map.
+
+# %%
+# Where wm is not installed, as on Colab: set this to a folder or a git+https
+# address. Packages that are there already, JAX above all, are left alone.
+INSTALL = ''
+if INSTALL:
+  # %pip install --quiet --upgrade-strategy only-if-needed "wm @ {INSTALL}"
+  pass
+
+
+# %%
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from IPython.display import SVG, Image
+
+import wm
+from wm.reporting import collect, figures
+
+out = Path(tempfile.mkdtemp()) / 'city'
+world = wm.make('world', 'maps(rows=4, columns=4, max_moves=12)')
+
+# %% [markdown]
+# A state of this world is a place and a destination. `sample` draws routes;
+# training and held-out routes never share an origin and a destination.
+
+# %%
+stores = wm.sample(world, out, wm.Sampling(num=3000, num_heldout=100))
+routes = stores['train'].read(0, 3)
+for tokens, length in zip(routes.tokens, routes.lengths, strict=True):
+  print(' '.join(world.vocab[token] for token in tokens[:length]))
+
+# %%
+SVG(world.render(world.sample_states(1, seed=0)[0]))
+
+# %% [markdown]
+# ## Train a model
+#
+# The model is small, and so is its training: enough to see how things fit
+# together, not enough to learn the map well.
+
+# %%
+options = wm.Training(steps=100, batch=32, lr=5e-3, warmup=10, eval_every=50)
+run = wm.train(world, 'transformer(layers=1, width=32)', out, options)
+pd.DataFrame(run.log()).tail(3)
+
+# %% [markdown]
+# ## Score it
+#
+# `next_token` asks whether the likeliest next token is legal. `compression`
+# takes two routes that lead to one state, and asks whether the model accepts
+# the same continuations after both. `distinction` takes routes to different
+# states, and asks whether the model knows which continuations tell them apart
+# (Vafa et al. 2024).
+
+# %%
+METRICS = [
+  'next_token(num=100)',
+  'compression(trials=40, samples=10)',
+  'distinction(trials=40, samples=10)',
+]
+entries = wm.score(run, METRICS, world)
+table = pd.DataFrame(entries)
+table[['metric', 'quantity', 'value', 'low', 'high', 'n', 'clusters']]
+
+# %% [markdown]
+# Every value has a 95 % interval. Two models bracket it: the *oracle* follows
+# the rules, *uniform* gives every token the same probability.
+
+# %%
+SHOWN = [
+  ('next_token', 'validity'),
+  ('compression', 'precision'),
+  ('distinction', 'precision'),
+  ('distinction', 'recall'),
+]
+figure, axes = plt.subplots(figsize=(7, 3))
+for shift, source in enumerate([run, 'oracle()', 'uniform()']):
+  found = {
+    (entry['metric'], entry['quantity']): entry
+    for entry in wm.score(source, METRICS, world)
+  }
+  for place, name in enumerate(SHOWN):
+    entry = found[name]
+    if entry['value'] is not None:
+      sides = [
+        [entry['value'] - entry['low']],
+        [entry['high'] - entry['value']],
+      ]
+      axes.errorbar(
+        place + 0.15 * (shift - 1),
+        entry['value'],
+        yerr=sides,
+        fmt='os^'[shift],
+        color=f'C{shift}',
+        label=entry['model'] if not place else None,
+      )
+axes.set_xticks(range(len(SHOWN)), [' '.join(name) for name in SHOWN])
+axes.set_ylim(-0.05, 1.05)
+axes.legend()
+
+# %% [markdown]
+# ## The report
+#
+# `wm.report` writes one page with all tables, and pictures of the worst trials.
+# Its figures can be shown here too.
+
+# %%
+page = wm.report(out)
+print(page.name, page.stat().st_size // 1000, 'kB')
+Image(figures.training([collect.load(out)]))
