@@ -64,6 +64,13 @@ for cls in (Sampling, Training, Reconstruction):
   declare(cls)
 
 # score.
+flags.DEFINE_enum(
+  'loop',
+  None,
+  ['auto', 'host', 'device'],
+  'Where metrics that sample run their loop over tokens: the host, the device '
+  'in one program, or the faster of both; default: as --metric says.',
+)
 flags.DEFINE_string(
   'score_world',
   None,

@@ -33,6 +33,7 @@ def main() -> None:
     seed=FLAGS.seed,
     name=FLAGS.name,
     accept=FLAGS.accept,
+    loop=FLAGS.loop,
     tell=print,
     **common.source(),
   )
@@ -42,5 +43,5 @@ if __name__ == '__main__':
   common.run(
     main,
     *('world', 'score_world', 'model', 'checkpoint'),
-    *('metric', 'accept', 'name'),
+    *('metric', 'accept', 'loop', 'name'),
   )

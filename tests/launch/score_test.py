@@ -52,6 +52,7 @@ def test_oracle_scores_one_and_accept_overrides(root, tmp_path):
     '--metric=distinction(trials=12, samples=4)',
     '--metric=probe',
     '--accept=top_p(0.99)',
+    '--loop=device',
     '--seed=5',
     '--name=truth',
     f'--out={tmp_path}',

@@ -92,11 +92,11 @@ class TracedPredictor(Predictor):
 
   Attributes:
     devices: where trials are dealt out to.
-    tabulated: it is a table, whose draws have the same bits anywhere.
+    light: a step is less work than the host's loop around it.
   """
 
   devices: tuple[Any, ...]
-  tabulated: bool = False
+  light: bool
 
   @abc.abstractmethod
   def machine(

@@ -2,8 +2,9 @@
 
 On an accelerator all that JAX can trace runs there: a host that is asked at
 every token waits for the way there and back. On a CPU, by `tests/bench`:
-samples from a table run in one program as soon as there are enough of them to
-pay for compiling it; networks, walks and boundaries run on the host.
+where a step is little work, as of tables and small networks, samples run in one
+program as soon as there are enough of them to pay for compiling it. Larger
+networks, walks and boundaries run on the host.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from wm import core
 from wm.evaluation.context import Trials
 
 LOOPS = ('auto', 'host', 'device')
-# Tokens sampled, at most, from which on a CPU a table's program is compiled.
+# Tokens that may be sampled from which on a program is compiled on a CPU.
 WORTH = 1 << 19
 
 
@@ -77,7 +78,7 @@ def pairs(
     raise _untraced(missing)
   if trials.loop == 'host' or missing or not len(rows):
     return None
-  worth = predictor.tabulated and num * int(budget.sum()) >= WORTH
+  worth = predictor.light and num * int(budget.sum()) >= WORTH
   if trials.loop == 'auto' and not worth and not _accelerated():
     return None
   from wm.evaluation import device  # Deferred: it imports JAX.

@@ -153,19 +153,20 @@ def train(
 
 
 def metrics_of(
-  metrics: Things, accept: str | core.Metric | None = None
+  metrics: Things,
+  accept: str | core.Metric | None = None,
+  loop: str | None = None,
 ) -> list[core.Metric]:
-  """Metrics from objects or specs, those that have a rule with `accept`."""
+  """Metrics from objects or specs; `accept` and `loop` where they have them."""
   several = [metrics] if isinstance(metrics, str | core.Metric) else metrics
   made = [registry.made('metric', one) for one in several]
-  if accept is None:
-    return made
-  rule = registry.spec(registry.made('accept', accept))
+  given = {} if loop is None else {'loop': loop}
+  if accept is not None:
+    given['accept'] = registry.spec(registry.made('accept', accept))
+  fields = [{field.name for field in dataclasses.fields(one)} for one in made]
   return [
-    dataclasses.replace(one, accept=rule)
-    if 'accept' in {field.name for field in dataclasses.fields(one)}
-    else one
-    for one in made
+    dataclasses.replace(one, **{k: x for k, x in given.items() if k in names})
+    for one, names in zip(made, fields, strict=True)
   ]
 
 
@@ -178,6 +179,7 @@ def score(
   seed: int = 0,
   name: str | None = None,
   accept: Any = None,
+  loop: str | None = None,
   checkpoint: str = 'best',
   model: str | None = None,
   tell: Tell = silent,
@@ -193,6 +195,8 @@ def score(
     seed: of all randomness.
     name: of the model in tables; None is the model's own.
     accept: rule for all metrics that have one; None leaves theirs.
+    loop: where those that sample run their loop over tokens, 'host', 'device'
+      in one program, or 'auto', the faster; None leaves theirs.
     checkpoint, model: see `load_predictor`.
     tell: gets what is kept from before, the table and the files.
 
@@ -203,7 +207,7 @@ def score(
   Raises:
     InputError: bad specs, or `out` holds scores of another run.
   """
-  asked = metrics_of(metrics, accept)
+  asked = metrics_of(metrics, accept, loop)
   found = loading.load_predictor(
     source, world, checkpoint=checkpoint, model=model, seed=seed
   )

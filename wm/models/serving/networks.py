@@ -29,6 +29,7 @@ from wm.models.nn import network, state_heads
 from wm.models.serving import network_machine, sessions, tiles
 
 TILE_TOKENS = 1024  # Tokens of a tile.
+LIGHT = 1_000_000  # Parameters of networks of little work a token.
 
 
 class NetworkReader(core.Reinitializable):
@@ -164,6 +165,11 @@ class NetworkPredictor(NetworkReader, core.TracedPredictor):
       devices=self.devices,
       cache_bytes=self.cache_bytes,
     )
+
+  @property
+  def light(self) -> bool:
+    """Below a million parameters, by `tests/bench` on a CPU."""
+    return self.spec.num_params < LIGHT
 
   def machine(
     self, prefixes: np.ndarray, lengths: np.ndarray, **fields: Any

@@ -68,12 +68,14 @@ def _zeros(tree: Any) -> Any:
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def new_tile(spec: NetworkSpec, rows: int, num: int) -> tuple[Any, jax.Array]:
+  """A tile without prefixes: their cache, and log-probabilities."""
   prefix, _ = _caches(spec, rows, num)
   return _zeros(prefix), jnp.zeros((rows, num, spec.vocab_size))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def new_page(spec: NetworkSpec, rows: int, num: int) -> Any:
+  """An empty page of a tile."""
   return _zeros(_caches(spec, rows, num)[1])
 
 
@@ -121,6 +123,7 @@ def prefill(
 def restart_pages(
   spec: NetworkSpec, pages: Any, prefix: Any, fresh: jax.Array
 ) -> Any:
+  """Pages with nothing appended in the rows that are fresh."""
   return spec.network.restart(pages, prefix, fresh)
 
 
@@ -166,6 +169,7 @@ def _draw(accept: Any, log_probs: jax.Array, uniform: jax.Array) -> jax.Array:
 
 @functools.partial(jax.jit, static_argnums=0)
 def accepts(accept: Any, log_probs: jax.Array, tokens: jax.Array) -> jax.Array:
+  """[R, M] bool: does the rule accept tokens [R, M]? DEAD never is."""
   mask = accept.mask(log_probs)
   taken = jnp.take_along_axis(mask, jnp.maximum(tokens, 0)[..., None], -1)
   return taken[..., 0] & (tokens != core.DEAD)

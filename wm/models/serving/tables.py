@@ -35,7 +35,7 @@ class Tabulated(core.TracedPredictor):
   A state is a row of W integers; equal rows predict the same.
   """
 
-  tabulated = True
+  light = True
 
   @abc.abstractmethod
   def enter(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
