@@ -71,11 +71,15 @@ def _model(name):
   return registry.make('model', f'{name}{small if trained else "()"}')
 
 
+# Made from what a user brings.
+OWN = ('huggingface', 'user')
+
+
 def _models():
-  """All but what needs a user's function; of networks one, as all are alike."""
+  """All but a user's own; of networks one, as all are alike."""
   for name in registry.names('model'):
     trained = issubclass(registry.find('model', name), core.Trainable)
-    if name != 'user' and (name == 'rnn' or not trained):
+    if name not in OWN and (name == 'rnn' or not trained):
       yield name
 
 
