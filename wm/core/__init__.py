@@ -42,6 +42,7 @@ from wm.core.capabilities import (
   written,
 )
 from wm.core.measure import (
+  Chunked,
   Fittable,
   Fitted,
   Metric,
@@ -93,6 +94,8 @@ __all__ = [
   'YES',
   'AnswersOnly',
   'Boundary',
+  'Chunked',
+  'Chunked',
   'Completing',
   'Costed',
   'Costs',

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
 from wm.core.basics import plug_in_name
 from wm.core.predictor import Predictor, TokenReader
+from wm.core.sequences import Sequences
 from wm.core.world import World
 
 if TYPE_CHECKING:
@@ -196,12 +197,21 @@ class Fitted(Predictor):
     """Writes a file that `Fittable.load` reads, whole or not at all."""
 
 
+class Chunked(Protocol):
+  """Sequences that are read a part at a time, such as a store on disk."""
+
+  def chunks(self) -> Iterator[Sequences]:
+    """All of them, in order."""
+
+
 class Fittable(Model):
   """A spec that is fitted in one pass over the data."""
 
+  gives: ClassVar[tuple[type[TokenReader], ...]] = (Fitted,)
+
   @abc.abstractmethod
-  def fit(self, data: Any, world: World) -> Fitted:
-    """Fits sequences, or a store of them (`chunks` gives `Sequences`)."""
+  def fit(self, data: Sequences | Chunked, world: World) -> Fitted:
+    """What the data give; nothing but what the spec and the data say."""
 
   @abc.abstractmethod
   def load(self, path: str | pathlib.Path, world: World) -> Fitted:

@@ -14,7 +14,6 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.data import store as stores
 from wm.models.serving import state_session, tables
 from wm.runtime import files
 
@@ -63,9 +62,9 @@ class Model(core.Fittable):
     return Ngram(self, len(world.vocab), world.end, world.max_len, none, none)
 
   def fit(
-    self, data: stores.Store | core.Sequences, world: core.World
+    self, data: core.Sequences | core.Chunked, world: core.World
   ) -> Ngram:
-    """Counts the grams of a store, in constant memory, or of sequences."""
+    """Counts the grams of sequences, or of a store in constant memory."""
     size = len(world.vocab)
     grams = counts = np.zeros(0, np.int64)
     parts = [data] if isinstance(data, core.Sequences) else data.chunks()

@@ -4,8 +4,12 @@ Shape letters besides those of `core`: R rows of a tile, P positions of a
 prefix, C channels of a head, F width of the MLP, W of a convolution, X any
 leading dimensions.
 
-Parameters are float32; computation is in the `dtype` given. Projections keep
-the head dimension apart, so that a mesh's model axis can divide it.
+They are ours for their backward passes on a CPU: at 32 x 128 tokens of width
+128, gradients of Flax's take 1.5 to 1.7 times (norms), 2 to 4 times (dense
+maps, to the same bits) and 9 times (convolutions) as long; `jax.random` makes
+dropout 14 times as slow. Parameters are float32; computation is in the `dtype`
+given. Projections keep the head dimension apart, so that a mesh's model axis
+can divide it.
 """
 
 from __future__ import annotations
