@@ -95,7 +95,6 @@ __all__ = [
   'AnswersOnly',
   'Boundary',
   'Chunked',
-  'Chunked',
   'Completing',
   'Costed',
   'Costs',
