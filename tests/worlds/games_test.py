@@ -245,7 +245,7 @@ def test_splits_part_the_games_in_order_of_number():
 def test_samples_do_not_depend_on_the_chunk(monkeypatch):
   world = Toy()
   whole = world.sample(500, 5, 'train')
-  monkeypatch.setattr(games, 'CHUNK_TOKENS', 100)
+  monkeypatch.setattr(table, 'CHUNK_TOKENS', 100)
   parts = world.sample(500, 5, 'train')
   np.testing.assert_array_equal(whole.tokens, parts.tokens)
 

@@ -59,7 +59,7 @@ def _left(num, words):
 )
 def test_golden_sizes(people, statements, meanings, states, depths):
   world = WORLDS[people]
-  assert len(world.vocab) - 1 == world.labels == statements
+  assert len(world.vocab) - 1 == world.delta.shape[1] == statements
   assert len(np.unique(world.meanings, axis=0)) == meanings
   assert len(world.delta) == states
   found = collections.Counter(_depth(world, row) for row in _rows(world))

@@ -28,8 +28,6 @@ PLIES, GAMES = 1, 2
 REDRAW = 16
 # The pool of games is the same for any seed: states and prefixes are from it.
 POOL_SEED = 0
-# Tokens played at a time: bounds memory, no effect on results.
-CHUNK_TOKENS = 1 << 23
 
 
 class GameWorld(core.Prefixed, core.Enumerable, core.Written, core.Tagged):
@@ -147,23 +145,11 @@ class GameWorld(core.Prefixed, core.Enumerable, core.Written, core.Tagged):
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """The first `num` games of the split, by number."""
-    kept = [np.zeros((0, self.max_len), np.int32)]
-    lengths = [np.zeros(0, np.int32)]
-    rate = {'train': 1 - 1 / table.HELDOUT, 'heldout': 1 / table.HELDOUT}
-    table.in_split(np.zeros(0, np.uint64), split)  # Raises if unknown.
-    have, first, limit = 0, 0, 2**16 + 400 * num
-    most = max(CHUNK_TOKENS // self.max_len, 1)
-    while have < num and first < limit:
-      asked = int((num - have) / rate.get(split, 1) * 1.01)
-      played = self.play(min(asked + 8, most), seed, first)
-      first += len(played[1])
-      rows = table.in_split(self.split_key(core.Sequences(*played)), split)
-      for parts, array in zip((kept, lengths), played, strict=True):
-        parts.append(array if rows.all() else array[rows])
-      have += len(lengths[-1])
-    return core.Sequences(
-      np.concatenate(kept)[:num], np.concatenate(lengths)[:num]
-    )
+
+    def play(numbers: np.ndarray) -> np.ndarray:
+      return self.play(len(numbers), seed, int(numbers[0]))[0]
+
+    return table.stream(self, num, seed, split, self.max_len, play)
 
   def after(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[T, W] states after legal sequences [T, L], the header included."""

@@ -19,6 +19,8 @@ from wm.kernels import dfa
 # origin and destination), whatever the seed of sampling.
 HELDOUT, SALT = 20, 0x5EED
 SHOWN = 8  # Names that an error lists.
+# Tokens played at a time: bounds memory, no effect on results.
+CHUNK_TOKENS = 1 << 23
 
 
 def in_split(key: np.ndarray, split: str) -> np.ndarray:
@@ -57,17 +59,21 @@ def stream(
     play: each token uniform over the legal ones, to `length` or over.
   """
   play = play or functools.partial(_play, world, seed, length)
+  rate = {'train': 1 - 1 / HELDOUT, 'heldout': 1 / HELDOUT}.get(split, 1.0)
   kept = [np.zeros((0, length), np.int32)]
-  have, first, chunk = 0, 0, max(num, 64)
-  limit = 2**16 + 400 * num
+  have, first, limit = 0, 0, 2**16 + 400 * num
+  in_split(np.zeros(0, np.uint64), split)  # Raises InputError if unknown.
   while have < num and first < limit:
-    tokens = play(np.arange(first, first + chunk))
-    first += chunk
+    # Somewhat more than should do, for few rounds.
+    asked = int((num - have) / rate * 1.01) + 8
+    asked = min(asked, max(CHUNK_TOKENS // length, 1))
+    tokens = play(np.arange(first, first + asked))
+    first += asked
     lengths = (tokens != core.PAD).sum(-1)
     key = world.split_key(core.Sequences(tokens, lengths))
-    kept.append(tokens[in_split(key, split)])
+    rows = in_split(key, split)
+    kept.append(tokens if rows.all() else tokens[rows])
     have += len(kept[-1])
-    chunk = min(max(2 * (num - have), 64), 2**14)
   tokens = np.concatenate(kept)[:num]
   return core.Sequences(tokens, (tokens != 0).sum(-1).astype(np.int32))
 

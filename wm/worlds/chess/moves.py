@@ -135,30 +135,4 @@ def to_published(tokens: np.ndarray, kind: str) -> np.ndarray:
   """
   table = np.array(packed(kind))
   table[0], table[-1] = PUBLISHED_PAD, PUBLISHED_START
-  return table[_within(tokens, len(table), 'tokens')]
-
-
-def from_published(ids: np.ndarray, kind: str) -> np.ndarray:
-  """int32 tokens for ids of the published numbering, of any shape.
-
-  Raises InputError for an id that the vocabulary has no token for.
-  """
-  table = np.append(index(kind), [start(kind), core.PAD])
-  ids = _within(ids, len(table), 'published ids')
-  tokens = table[ids].astype(np.int32)
-  lost = (tokens == core.PAD) & (ids != PUBLISHED_PAD)
-  if lost.any():
-    raise core.InputError(
-      f'published id {ids[lost][0]} ({uci(ids[lost][0])}) is a move of no '
-      f'piece; the {kind} vocabulary has {POSSIBLE} moves'
-    )
-  return tokens
-
-
-def _within(ids: np.ndarray, size: int, name: str) -> np.ndarray:
-  ids = np.asarray(ids)
-  if ids.size and not (ids.min() >= 0 and ids.max() < size):
-    raise core.InputError(
-      f'{name} hold {ids.min()}..{ids.max()}; expected 0..{size - 1}'
-    )
-  return ids
+  return table[tokens]
