@@ -343,7 +343,7 @@ def test_user_callable_of_wrong_output(model_file, attribute, message):
     ('no.such.module:f', "no module 'no'"),
     ('no_such_file.py:f', 'no file'),
     ('numpy:no_such_thing', 'no_such_thing'),
-    ('numpy:pi', 'not callable'),
+    ('numpy:pi', 'of type float; expected a function of tokens'),
   ],
 )
 def test_user_callable_that_is_not_there(function, message):

@@ -1,4 +1,8 @@
-"""A user's own model: any Python callable from tokens to logits."""
+"""A user's own model: a function from tokens to logits, or an object.
+
+What an object may have besides, `wm.models.serving.user_objects` says:
+activations, a cache, or nothing but yes and no.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,16 @@ import importlib
 import os
 import pathlib
 import types
-from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from wm import core
 from wm.core import plugins, registry
-from wm.models.serving import callables, checks
+from wm.models.serving import (
+  accepting,
+  callables,
+  checks,
+  user_objects,
+)
 
 EXPECTED = "expected function='package.module:name' or 'file.py:name'"
 
@@ -21,8 +29,8 @@ def _label(function: str) -> str:
   return f'user model {plugins.shortened(function)!r}'
 
 
-def load(function: str) -> Callable:
-  """The callable behind 'package.module:name' or 'file.py:name'.
+def load(function: str) -> Any:
+  """The thing behind 'package.module:name' or 'file.py:name'.
 
   Runs the user's module. Raises InputError where there is no such thing, or
   the module fails, with its file and line.
@@ -43,8 +51,11 @@ def load(function: str) -> Callable:
         f'available: {", ".join(known) or "nothing"}'
       )
     found = getattr(found, name)
-  if not callable(found):
-    raise core.InputError(f'user model: {function!r} is not callable')
+  if not user_objects.usable(found):
+    raise core.InputError(
+      f'user model: {function!r} is of type {type(found).__name__}; '
+      f'{user_objects.EXPECTED}'
+    )
   return found
 
 
@@ -62,7 +73,7 @@ def _imported(where: str, label: str) -> types.ModuleType:
 
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
-  """Tokens [rows, L] int32 -> logits [rows, L, V]; causal.
+  """Tokens [rows, L] int32 -> logits [rows, L, V], causal; or an object.
 
   Attributes:
     function: 'package.module:name' or 'file.py:name'.
@@ -81,7 +92,11 @@ class Model(core.Model):
   """
 
   version: ClassVar[str] = '1'
-  gives: ClassVar[tuple[type, ...]] = (callables.FromCallable,)
+  gives: ClassVar[tuple[type, ...]] = (
+    callables.FromCallable,
+    user_objects.CachedWithHidden,
+    accepting.Accepting,
+  )
 
   function: str = ''
   max_len: int = 0
@@ -131,7 +146,7 @@ class Model(core.Model):
         name = plugins.shortened(name)
         raise core.InputError(f'user model: no file {name!r}, of files=')
     label = _label(self.function)
-    found = callables.FromCallable(
+    found = user_objects.predictor(
       load(self.function),
       vocab_size=len(world.vocab),
       end=world.end,
@@ -139,9 +154,12 @@ class Model(core.Model):
       rows=self.rows,
       label=label,
     )
-    checks.check(
-      found, world, label, tolerance=self.tolerance, copies=self.copies
-    )
+    if not isinstance(found, core.AnswersOnly):
+      checks.check(
+        found, world, label, tolerance=self.tolerance, copies=self.copies
+      )
+    if isinstance(found, user_objects.Cached):
+      user_objects.check_cache(found, world, self.tolerance)
     return found
 
 

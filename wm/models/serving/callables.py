@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -56,12 +57,7 @@ class FromCallable(stateless.Stateless):
       logits = self._function(tokens.copy())
       width = str(getattr(logits, 'dtype', '')).rpartition('.')[2]
       self.spacing = _NARROW.get(width, 2**-23)
-      if hasattr(logits, 'detach'):  # A PyTorch tensor, on any device.
-        logits = logits.detach().cpu()
-        logits = (logits.float() if width in _NARROW else logits).numpy()
-      logits = np.asarray(logits)
-      if width in _NARROW:
-        logits = logits.astype(np.float32)
+      logits = as_array(logits)
     expected = (*tokens.shape, self.vocab_size)
     if logits.shape != expected or logits.dtype.kind not in 'fiu':
       raise core.InputError(
@@ -117,6 +113,16 @@ class FromCallable(stateless.Stateless):
     for rows, logits in self._blocks(tokens, np.asarray(lengths)):
       out[rows] = self.normal(logits[np.arange(len(rows)), lengths[rows] - 1])
     return out
+
+
+def as_array(found: Any) -> np.ndarray:
+  """A NumPy, JAX or PyTorch array on any device; 16-bit floats as float32."""
+  narrow = str(getattr(found, 'dtype', '')).rpartition('.')[2] in _NARROW
+  if hasattr(found, 'detach'):  # PyTorch's.
+    found = found.detach().cpu()
+    found = (found.float() if narrow else found).numpy()
+  found = np.asarray(found)
+  return found.astype(np.float32) if narrow else found
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:

@@ -1,0 +1,190 @@
+"""Objects of a user's: activations, a cache, or nothing but yes and no."""
+
+import numpy as np
+import pytest
+
+import wm
+from wm import core
+from wm.core import registry
+from wm.models.serving import user_objects
+
+WORLD = 'lattice(size=4, length=12)'
+
+# An honest recurrence, h = tanh(h W + embedding), in all the forms.
+SOURCE = '''
+import numpy as np
+
+rng = np.random.default_rng(0)
+embed, turn, head = (
+  rng.normal(size=size) for size in ((4, 8), (8, 8), (8, 4)))
+calls = {'whole': 0, 'start': 0, 'step': 0, 'tokens': 0}
+
+
+def whole(tokens):
+  hidden, found = np.zeros((len(tokens), 8)), []
+  for column in tokens.T:
+    hidden = np.tanh(hidden @ turn / 3 + embed[column])
+    found.append(hidden)
+  return np.stack(found, 1)
+
+
+class Stepping:
+  def start(self, tokens, lengths):
+    calls['start'] += 1
+    every = whole(tokens)
+    states = [row[n - 1] for row, n in zip(every, lengths)]
+    return states, np.array(states) @ head
+
+  def step(self, states, tokens):
+    calls['step'] += 1
+    calls['tokens'] += len(tokens)
+    after = np.tanh(np.array(states) @ turn / 3 + embed[tokens])
+    return list(after), after @ head
+
+
+class Whole(Stepping):
+  def __call__(self, tokens):
+    calls['whole'] += 1
+    return whole(tokens) @ head
+
+  def hidden(self, tokens, layer):
+    return whole(tokens) if layer == -1 else embed[tokens]
+
+
+class Off(Whole):
+  def step(self, states, tokens):
+    return super().step(states, np.roll(tokens, 1))
+
+
+class Changing(Whole):
+  def step(self, states, tokens):
+    after, logits = super().step(states, tokens)
+    states[0][:] = after[0]
+    return after, logits
+
+
+class Short(Whole):
+  def step(self, states, tokens):
+    after, logits = super().step(states, tokens)
+    return after[1:], logits
+
+
+class Flat(Whole):
+  def hidden(self, tokens, layer):
+    return whole(tokens)[:, 0]
+
+
+class Says:
+  """Anything but standing still twice."""
+
+  def answers(self, prefixes, suffixes):
+    whole = [(*p, *s) for p, s in zip(prefixes, suffixes)]
+    return [int((2, 2) not in zip(one, one[1:])) for one in whole]
+
+
+function = Whole().__call__
+stepping, model, off, changing = Stepping(), Whole(), Off(), Changing()
+short, flat, says, nothing = Short(), Flat(), Says(), object()
+'''
+
+
+@pytest.fixture(scope='module')
+def file(tmp_path_factory):
+  path = tmp_path_factory.mktemp('user') / 'mine.py'
+  path.write_text(SOURCE)
+  return path
+
+
+def made(file, name: str) -> core.Predictor:
+  spec = f'user(function="{file}:{name}", files=())'
+  world = registry.make('world', WORLD)
+  return registry.make('model', spec).predictor(world, 0)
+
+
+def test_each_object_gets_the_class_that_fits(file):
+  model = made(file, 'model')
+  assert isinstance(model, user_objects.Cached)
+  assert isinstance(model, core.HiddenStates)
+  assert not isinstance(made(file, 'stepping'), core.HiddenStates)
+  assert not isinstance(made(file, 'function'), user_objects.Cached)
+  assert isinstance(made(file, 'says'), core.AnswersOnly)
+
+
+def test_all_forms_of_a_model_say_the_same(file):
+  world = registry.make('world', WORLD)
+  some = world.sample(6, 1)
+  forms = [made(file, name) for name in ('function', 'stepping', 'model')]
+  want = forms[0].log_probs(some.tokens, some.lengths)
+  for form in forms[1:]:
+    found = form.log_probs(some.tokens, some.lengths)
+    np.testing.assert_allclose(found, want, atol=1e-5)
+  for form in forms:
+    session = form.session(some.tokens[:, :4], np.array([4, 2, 4, 4, 3, 4]), 2)
+    found = session.log_probs()
+    np.testing.assert_allclose(found[1, 1], want[1, 1], atol=1e-5)
+    session.advance(np.where([[1, 0]], some.tokens[:, 4:5], -1))
+    found = session.log_probs()
+    np.testing.assert_allclose(found[0, 0], want[0, 4], atol=1e-5)
+    np.testing.assert_allclose(found[0, 1], want[0, 3], atol=1e-5)
+    session.advance(np.full((6, 2), -1), np.array([[1, 0]] * 6))
+    np.testing.assert_allclose(session.log_probs()[0, 1], found[0, 0])
+    session.restart(np.array([0]), some.tokens[5:6], np.array([7]))
+    found = session.log_probs()
+    np.testing.assert_allclose(found[0, 1], want[5, 6], atol=1e-5)
+    np.testing.assert_allclose(found[2, 1], want[2, 4], atol=1e-5)
+
+
+def test_a_cache_reads_every_token_once(file):
+  found = made(file, 'model')
+  calls = found._object.step.__globals__['calls']
+  before = dict(calls)
+  some = registry.make('world', WORLD).sample(3, 2)
+  session = found.session(some.tokens[:, :2], np.full(3, 2), 4)
+  for t in range(2, 8):
+    session.advance(np.repeat(some.tokens[:, t : t + 1], 4, 1))
+  after = {key: calls[key] - before[key] for key in calls}
+  assert after == {'whole': 0, 'start': 1, 'step': 6, 'tokens': 6 * 3 * 4}
+
+
+def test_activations_reach_the_probe(file):
+  spec = f'user(function="{file}:model", files=())'
+  entries = wm.score(spec, 'probe(num=60)', WORLD)
+  values = {entry['quantity']: entry['value'] for entry in entries}
+  assert values['accuracy'] is not None
+  spec = f'user(function="{file}:function", files=())'
+  (entry, *_) = wm.score(spec, 'probe(num=60)', WORLD)
+  assert entry['value'] is None
+  assert entry['unmeasured']
+
+
+def test_yes_and_no_are_enough_for_membership(file):
+  spec = f'user(function="{file}:says", files=())'
+  asked = [
+    "compression(suffixes='world', k=3, samples=5, trials=20)",
+    'distinction(trials=10, samples=0)',
+  ]
+  found = wm.score(spec, asked, WORLD)
+  values = {(e['metric'], e['quantity']): e['value'] for e in found}
+  assert 0 < values['compression', 'precision'] < 1
+
+
+@pytest.mark.parametrize(
+  ('name', 'message'),
+  [
+    ('off', r'after token \d+ start and step give a probability'),
+    ('changing', 'must not change the states that it was given'),
+    ('short', r'step gave 7 states and logits of shape \(8, 4\) for 8 rows'),
+    ('nothing', 'of type object; expected a function of tokens, or an object'),
+  ],
+)
+def test_faults_of_objects(file, name, message):
+  with pytest.raises(core.InputError, match=message) as error:
+    made(file, name)
+  assert '\n' not in str(error.value)
+
+
+def test_activations_of_another_shape(file):
+  found = made(file, 'flat')
+  some = registry.make('world', WORLD).sample(3, 2)
+  with pytest.raises(core.InputError, match=r'expected floats \[rows'):
+    found.hidden(some.tokens, some.lengths, -1)

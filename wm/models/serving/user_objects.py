@@ -1,0 +1,297 @@
+"""What a user's object can do, and the predictor that fits it.
+
+A user gives a function, tokens to logits, or an object. An object is asked by
+what it has:
+
+  __call__(tokens)                  logits [R, L, V] of tokens [R, L] int32
+  hidden(tokens, layer)             activations [R, L, D]; -1 is the last layer
+  start(tokens, lengths)            R states, and logits [R, V] after them
+  step(states, tokens)              R new states, and logits [R, V]
+  answers(prefixes, suffixes)       is each suffix valid after its prefix?
+
+`start` and `step` are a cache: scoring then reads every token once. A state is
+whatever the user likes, one for each row, and stays as it is when a step gives
+the next one. `answers` alone makes a model that says yes and no; prefixes and
+suffixes are lists of tuples of token ids, answers are 1, 0, or -1 for none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from wm import core
+from wm.core import plugins
+from wm.core.predictor import Tokens
+from wm.models.serving import accepting, callables
+
+State = Any
+ROWS = 8  # Sequences that a cache is checked on.
+
+
+@runtime_checkable
+class HasHidden(Protocol):
+  """An object with activations."""
+
+  def hidden(self, tokens: np.ndarray, layer: int) -> np.ndarray:
+    """[R, L, D] activations after a layer, of tokens [R, L]."""
+
+
+@runtime_checkable
+class HasCache(Protocol):
+  """An object that goes on from states."""
+
+  def start(
+    self, tokens: np.ndarray, lengths: np.ndarray
+  ) -> tuple[Sequence[State], np.ndarray]:
+    """States of R prefixes tokens [R, L], lengths [R], and logits [R, V]."""
+
+  def step(
+    self, states: Sequence[State], tokens: np.ndarray
+  ) -> tuple[Sequence[State], np.ndarray]:
+    """States after a token [R] each, and logits [R, V]."""
+
+
+@runtime_checkable
+class HasAnswers(Protocol):
+  """An object that says yes or no."""
+
+  def answers(
+    self, prefixes: list[Tokens], suffixes: list[Tokens]
+  ) -> Sequence[int]:
+    """[N] 1 where a suffix is valid after its prefix, 0 not, -1 unknown."""
+
+
+EXPECTED = (
+  'expected a function of tokens, or an object with some of __call__, hidden, '
+  'start and step, or answers'
+)
+
+
+def usable(found: object) -> bool:
+  """Is it a thing that a predictor can be made of?"""
+  return callable(found) or isinstance(found, HasCache | HasAnswers)
+
+
+def predictor(
+  found: Any,
+  *,
+  vocab_size: int,
+  end: int,
+  max_len: int,
+  rows: int,
+  label: str,
+) -> core.Predictor:
+  """The predictor of the class that fits a user's object.
+
+  Args:
+    found: the object.
+    vocab_size: V.
+    end: id of the end token, or DEAD.
+    max_len: longest sequence, in tokens.
+    rows: batch size of every call for logits and activations.
+    label: what errors call it.
+  """
+  size: dict[str, Any] = {
+    'vocab_size': vocab_size,
+    'end': end,
+    'max_len': max_len,
+    'label': label,
+  }
+  if isinstance(found, HasCache):
+    cls = CachedWithHidden if isinstance(found, HasHidden) else Cached
+    return cls(found, **size, rows=rows)
+  if callable(found):
+    whole = (
+      WithHidden if isinstance(found, HasHidden) else callables.FromCallable
+    )
+    return whole(found, **size, rows=rows)
+
+  def accepts(prefixes: list[Tokens], suffixes: list[Tokens]) -> np.ndarray:
+    with plugins.blamed(label, found.answers):
+      return np.asarray(found.answers(prefixes, suffixes))
+
+  return accepting.Accepting(accepts, **size)
+
+
+class WithHidden(callables.FromCallable, core.HiddenStates):
+  """A user's callable whose activations can be probed."""
+
+  def __init__(self, found: Any, **fields: Any) -> None:
+    """fields: of FromCallable."""
+    super().__init__(found, **fields)
+    self._object = found
+
+  def hidden(
+    self, tokens: np.ndarray, lengths: np.ndarray, layer: int
+  ) -> np.ndarray:
+    """See core.HiddenStates; every call has `rows` rows, padded at the end."""
+    parts = []
+    for start in range(0, len(tokens), self.rows):
+      some = np.asarray(tokens[start : start + self.rows])
+      used = np.arange(some.shape[1]) < lengths[start : start + self.rows, None]
+      given = np.zeros((self.rows, self.padded(some.shape[1])), np.int32)
+      given[: len(some), : some.shape[1]] = np.where(used, some, core.PAD)
+      with plugins.blamed(self.label, self._object.hidden):
+        found = callables.as_array(self._object.hidden(given, layer))
+      if found.ndim != 3 or found.shape[:2] != given.shape:
+        raise core.InputError(
+          f'{self.label}: hidden gave {found.dtype} of shape {found.shape} '
+          f'for tokens {given.shape}; expected floats [rows, length, width]'
+        )
+      parts.append(found[: len(some), : some.shape[1]])
+    return np.concatenate(parts).astype(np.float32)
+
+
+class Cached(callables.FromCallable):
+  """A user's object that goes on from states."""
+
+  def __init__(self, found: HasCache, **fields: Any) -> None:
+    """fields: of FromCallable."""
+    whole = found if callable(found) else self._stepwise
+    super().__init__(whole, **fields)
+    self._object = found
+
+  def _stepwise(self, tokens: np.ndarray) -> np.ndarray:
+    """[R, L, V] logits of whole sequences, a step at a time."""
+    states, first = self._object.start(
+      tokens[:, :1], np.ones(len(tokens), np.int32)
+    )
+    logits = [callables.as_array(first)]
+    for column in tokens.T[1:]:
+      states, after = self._object.step(states, column)
+      logits.append(callables.as_array(after))
+    return np.stack(logits, axis=1)
+
+  def started(
+    self, tokens: np.ndarray, lengths: np.ndarray
+  ) -> tuple[list[State], np.ndarray]:
+    """States [R] and log-probabilities [R, V] after prefixes."""
+    return self._asked(self._object.start, len(lengths), tokens, lengths)
+
+  def stepped(
+    self, states: list[State], tokens: np.ndarray
+  ) -> tuple[list[State], np.ndarray]:
+    """States [R] and log-probabilities [R, V] after one more token each."""
+    return self._asked(self._object.step, len(tokens), states, tokens)
+
+  def _asked(
+    self, call: Callable, num: int, *given: Any
+  ) -> tuple[list[State], np.ndarray]:
+    with plugins.blamed(self.label, call):
+      states, logits = call(*given)
+      states, found = list(states), callables.as_array(logits)
+    if len(states) != num or found.shape != (num, self.vocab_size):
+      raise core.InputError(
+        f'{self.label}: {call.__name__} gave {len(states)} states and logits '
+        f'of shape {found.shape} for {num} rows; expected {num} states and '
+        f'{(num, self.vocab_size)}'
+      )
+    return states, self.normal(found)
+
+  def session(
+    self, prefixes: np.ndarray, lengths: np.ndarray, num: int
+  ) -> core.Session:
+    """See core.Predictor."""
+    return CacheSession(self, prefixes, lengths, num)
+
+
+def check_cache(predictor: Cached, world: core.World, tolerance: float) -> None:
+  """Raises InputError where a cache does not say what the whole model says.
+
+  A state must also be as it was after a step was taken from it, since several
+  continuations go on from it.
+
+  tolerance: greatest difference of log-probabilities, in nats.
+  """
+  some = world.sample(ROWS, 0)
+  length = int(min(some.lengths.min(), predictor.max_len))
+  tokens, half = some.tokens[:, :length], max(1, length // 2)
+  sizes = np.full(len(tokens), length, np.int32)
+  whole = predictor.log_probs(tokens, sizes)
+  states, found = predictor.started(
+    tokens[:, :half], np.full(len(tokens), half, np.int32)
+  )
+  for t in range(half, length + 1):
+    apart = np.abs(np.exp(found) - np.exp(whole[:, t - 1])).max()
+    if apart > tolerance:
+      raise core.InputError(
+        f'{predictor.label}: after token {t} start and step give a probability '
+        f'that differs by {apart:.3g} from that of the whole sequence; '
+        f'expected at most {tolerance:g}'
+      )
+    if t < length:
+      after, found = predictor.stepped(states, tokens[:, t])
+      _, again = predictor.stepped(states, tokens[:, t])
+      if np.abs(np.exp(found) - np.exp(again)).max() > tolerance:
+        raise core.InputError(
+          f'{predictor.label}: step gives another answer when it is taken '
+          f'again from the same states, after token {t}; it must not change '
+          'the states that it was given'
+        )
+      states = after
+
+
+class CachedWithHidden(Cached, WithHidden):
+  """A user's object with both."""
+
+
+class CacheSession(core.Session):
+  """B x M continuations, each with a state of the user's."""
+
+  def __init__(
+    self,
+    predictor: Cached,
+    prefixes: np.ndarray,
+    lengths: np.ndarray,
+    num: int,
+  ) -> None:
+    self._predictor = predictor
+    shape = len(lengths), num
+    self._states = np.empty(shape, object)
+    self._found = np.zeros((*shape, predictor.vocab_size), np.float32)
+    self.restart(np.arange(len(lengths)), prefixes, lengths)
+
+  def restart(
+    self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
+  ) -> None:
+    """See core.Session; InputError for an empty prefix."""
+    if not len(rows):
+      return
+    lengths = np.asarray(lengths, np.int32)
+    if lengths.min() < 1:
+      raise core.InputError(
+        'a prefix of 0 tokens was given; this predictor needs at least 1'
+      )
+    used = np.arange(lengths.max()) < lengths[:, None]
+    tokens = np.where(used, prefixes[:, : lengths.max()], core.PAD)
+    states, found = self._predictor.started(tokens.astype(np.int32), lengths)
+    for row, state in zip(rows, states, strict=True):
+      for branch in range(self._states.shape[1]):
+        self._states[row, branch] = state
+    self._found[rows] = found[:, None]
+
+  def log_probs(self) -> np.ndarray:
+    """See core.Session."""
+    return self._found
+
+  def advance(
+    self, tokens: np.ndarray, parents: np.ndarray | None = None
+  ) -> None:
+    """See core.Session."""
+    if parents is not None:
+      self._states = np.take_along_axis(self._states, parents, 1)
+      self._found = np.take_along_axis(self._found, parents[..., None], 1)
+    tokens = np.asarray(tokens)
+    at = np.nonzero(tokens != core.DEAD)
+    if not at[0].size:
+      return
+    states, found = self._predictor.stepped(
+      list(self._states[at]), tokens[at].astype(np.int32)
+    )
+    self._found = self._found.copy()
+    self._found[at] = found
+    for row, branch, state in zip(*at, states, strict=True):
+      self._states[row, branch] = state
