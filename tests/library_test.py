@@ -214,3 +214,17 @@ def test_maps_are_reconstructed_from_a_run(run, tmp_path):
 
 
 toy.install()
+
+
+def test_a_report_loads_neither_models_nor_training():
+  lines = (
+    'import sys, wm',
+    'wm.report',
+    'heavy = ("jax", "flax", "wm.training", "wm.models", "wm.evaluation")',
+    'print([name for name in heavy if name in sys.modules])',
+  )
+  done = subprocess.run(
+    [sys.executable, '-c', '\n'.join(lines)],
+    **{'capture_output': True, 'text': True, 'check': True},
+  )
+  assert done.stdout.strip() == '[]'

@@ -4,7 +4,6 @@ from wm.library.calls import boundary as boundary
 from wm.library.calls import count as count
 from wm.library.calls import ingest as ingest
 from wm.library.calls import reconstruct as reconstruct
-from wm.library.calls import report as report
 from wm.library.calls import sample as sample
 from wm.library.calls import score as score
 from wm.library.calls import train as train
@@ -17,6 +16,7 @@ from wm.library.names import Training as Training
 from wm.library.names import make as make
 from wm.library.names import names as names
 from wm.library.names import spec as spec
+from wm.library.report import report as report
 from wm.library.study import Row as Row
 from wm.library.study import study as study
 from wm.library.sweep import Scoring as Scoring

@@ -1,4 +1,4 @@
-"""Sample, train, score, reconstruct, report: a call for each binary.
+"""Sample, train, score, reconstruct: a call for each binary.
 
 Worlds, models, metrics and acceptance rules are objects, or specs such as
 'maps(rows=6)'. Every call that writes goes on where an earlier one, in this
@@ -294,42 +294,6 @@ def reconstruct(
     tell(f'{fact}: {value}')
   tell(f'written: {out}/summary.json, edges.csv, map.html, map_*')
   return summary
-
-
-def report(
-  folders: Path | Sequence[Path],
-  out: Path | None = None,
-  *,
-  wait: bool = False,
-  tell: Tell = silent,
-) -> pathlib.Path:
-  """Writes a report of scored runs: tables, curves and maps.
-
-  Args:
-    folders: that `score` wrote to.
-    out: folder in which to make report/; None is that of the only run.
-    wait: for another process that reports there, instead of refusing.
-    tell: gets the number of results and the files.
-
-  Returns:
-    Path of report.html, one page that needs no network.
-
-  Raises:
-    InputError: a folder without results, or several and no `out`.
-  """
-  from wm.reporting import write
-
-  one = isinstance(folders, str | pathlib.Path)
-  several = [folders] if one else list(folders)
-  if out is None:
-    if len(several) != 1:
-      raise core.InputError('out is needed for a report of several runs')
-    (out,) = several
-  summary = write.report(several, pathlib.Path(out) / 'report', wait=wait)
-  tell(f'{summary["results"]} results of {len(several)} runs')
-  tell(f'report: {summary["html"]}')
-  tell(f'        {summary["markdown"]}')
-  return pathlib.Path(summary['html'])
 
 
 class Apart(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 
 from wm import core
 from wm.core import registry
-from wm.library import calls
+from wm.library import calls, report
 from wm.library.calls import Tell, Things
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
@@ -117,7 +117,7 @@ def study(
       _row(row, asked, place / row.name, stages, num_samples, tell)
     tell('== report')
     folders = [place / row.name for row in found]
-    return calls.report(folders, place, tell=tell)
+    return report.report(folders, place, tell=tell)
 
 
 def _row(

@@ -9,7 +9,7 @@ from typing import Any
 
 from wm import core
 from wm.core import registry
-from wm.library import calls, job
+from wm.library import calls, job, report
 from wm.library.calls import Tell, Things
 from wm.options.training import Training
 from wm.runtime import provenance
@@ -150,7 +150,7 @@ def sweep(
     )
     if folders := [*scored, *scoring.beside]:
       # Another process that shares the sweep may be writing the report.
-      calls.report(folders, place, wait=True, tell=tell)
+      report.report(folders, place, wait=True, tell=tell)
   return made.table()
 
 

@@ -1,0 +1,45 @@
+"""Reports: the call that needs neither models nor training, and loads none."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Sequence
+
+from wm import core
+from wm.reporting import write
+
+Path = str | pathlib.Path
+
+
+def report(
+  folders: Path | Sequence[Path],
+  out: Path | None = None,
+  *,
+  wait: bool = False,
+  tell: Callable[[str], None] = lambda line: None,
+) -> pathlib.Path:
+  """Writes a report of scored runs: tables, curves and maps.
+
+  Args:
+    folders: that `score` wrote to.
+    out: folder in which to make report/; None is that of the only run.
+    wait: for another process that reports there, instead of refusing.
+    tell: gets the number of results and the files.
+
+  Returns:
+    Path of report.html, one page that needs no network.
+
+  Raises:
+    InputError: a folder without results, or several and no `out`.
+  """
+  one = isinstance(folders, str | pathlib.Path)
+  several = [folders] if one else list(folders)
+  if out is None:
+    if len(several) != 1:
+      raise core.InputError('out is needed for a report of several runs')
+    (out,) = several
+  summary = write.report(several, pathlib.Path(out) / 'report', wait=wait)
+  tell(f'{summary["results"]} results of {len(several)} runs')
+  tell(f'report: {summary["html"]}')
+  tell(f'        {summary["markdown"]}')
+  return pathlib.Path(summary['html'])
