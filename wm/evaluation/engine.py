@@ -106,6 +106,7 @@ class Slots:
     if (tokens != core.DEAD).any():
       flat = None if parents is None else parents.reshape(-1, self._num)
       self.session.advance(tokens.reshape(-1, self._num), flat)
+    # Slots that were left take the next trials in order, as many as there are.
     fresh = self._order[self._started : self._started + done.size]
     if fresh.size:
       places, paths = done[: fresh.size], self._lengths.shape[1]
@@ -181,6 +182,7 @@ def pairs(
   endings = _Endings(trials, (len(slots.trials), num))
   while slots.live.any():
     session, at, live = slots.session, slots.trials, slots.live
+    # Uniforms [R, M] are a function of trial, continuation and place alone.
     words = seeds[at][:, None], np.arange(num), age[at][:, None]
     # A session draws after both prefixes; only the first one's are followed.
     uniform = np.repeat(core.uniforms(*words), 2, axis=0)
@@ -188,17 +190,19 @@ def pairs(
     new = live & (age[at] == 0)
     if new.any():
       endings.start(new, at)
+      # Where nothing can be drawn by the rule that checks, nothing is accepted.
       allowed = drawn
       if trials.sampler != trials.accept:
         allowed = np.asarray(session.draw(trials.accept, uniform))[::2]
       found.vacuous[at[new]] = (allowed[new] == core.DEAD).all(1)
     going = live[:, None] & (found.status[at] == 0)
     tokens = np.where(going, drawn, core.DEAD)
-    both = np.repeat(tokens[:, None], 2, axis=1)
+    both = np.repeat(tokens[:, None], 2, axis=1)  # Both get it.
     agreed = np.asarray(session.accepted(trials.accept, both.reshape(-1, num)))
     over = endings.follow(tokens)
     last = (age[at] + 1 >= budget[at])[:, None]
-    # The first that holds is the fate of a continuation.
+    # What becomes of a continuation is the first of these that holds; rows
+    # 1, 3, ... of `agreed` are the second prefixes.
     fates = {
       core.STUCK: tokens == core.DEAD,
       core.REFUSED: ~agreed[1::2],
@@ -303,6 +307,7 @@ def teacher_force(
     going &= np.asarray(agreed).reshape(going.shape)
     going &= going[:, :1]  # A suffix that the first prefix refuses is decided.
     steps[at[live]] += going[live]
+    # A suffix that has come to its end is decided too.
     going &= (age[at][:, None] + 1 < suffix_lengths[at])[:, None]
     alive[at[live]] = going[live]
     age[at[live]] += 1

@@ -129,9 +129,8 @@ class Parts:
     self, metric: core.Metric, path: pathlib.Path, part: results.Part
   ) -> results.Part:
     """Sums up the rows of a part and writes it."""
-    named = part.about
     entries, breakdown = results.summed_up(
-      metric, part.scores, self.world, **named
+      metric, part.scores, self.world, **part.about
     )
     part = dataclasses.replace(
       part,

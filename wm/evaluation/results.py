@@ -17,6 +17,7 @@ import csv
 import dataclasses
 import hashlib
 import io
+import itertools
 import json
 import pathlib
 import re
@@ -219,7 +220,17 @@ def entry(
   summary: statistics.Summary | None = None,
   extra: Entry | None = None,
 ) -> Entry:
-  """One object of scores.json; `summary` defaults to that of all trials."""
+  """One object of scores.json.
+
+  Args:
+    metric, world: what was measured, and where.
+    scores: the rows of one quantity.
+    seed: of the run.
+    model_name: name in tables.
+    summary: of the rows; default: of all of them.
+    extra: further fields.
+  """
+  fields = {field.name for field in dataclasses.fields(metric)}
   summary = statistics.summarize(scores, seed) if summary is None else summary
   return {
     'metric': metric.name,
@@ -229,7 +240,7 @@ def entry(
     **summary,
     'seed': seed,
     'spec': registry.spec(metric),
-    'accept': getattr(metric, 'accept', None),
+    'accept': metric.accept if 'accept' in fields else None,
     'counts': {cause: int(num) for cause, num in scores.counts.items()},
     'metric_version': metric.version,
     'world_version': world.version,
@@ -239,57 +250,32 @@ def entry(
 
 
 def breakdown(
-  metric: core.Metric,
-  scores: core.Scores,
-  world: core.World,
-  *,
-  seed: int,
-  model_name: str,
-  extra: Entry | None = None,
+  metric: core.Metric, scores: core.Scores, world: core.World, **about: Any
 ) -> Iterator[Entry]:
   """Entries of subsets: by each of the world's tags, and as the metric says.
 
-  A metric names further columns in `breakdown`. Each entry has
-  `where`, the column and its value.
+  Each entry has `where`, the column and its value; about: as in `entry`.
   """
-  names = [*texts.tags(world, world.init(1)), *metric.breakdown]
-  for name in names:
+  for name in (*texts.tags(world, world.init(1)), *metric.breakdown):
     column = scores.columns.get(name)
     if column is None or not 1 < len(np.unique(column)) <= MOST_VALUES:
       continue
-    for value, summary in statistics.by_column(scores, name, seed):
-      yield {
-        **entry(
-          metric,
-          scores,
-          world,
-          seed=seed,
-          model_name=model_name,
-          summary=summary,
-          extra=extra,
-        ),
-        'counts': {},
-        'where': {name: value},
-      }
+    for value, summary in statistics.by_column(scores, name, about['seed']):
+      one = entry(metric, scores, world, summary=summary, **about)
+      # Counts are of all trials: nothing says which value they belong to.
+      yield {**one, 'counts': {}, 'where': {name: value}}
 
 
 def summed_up(
   metric: core.Metric,
   found: Sequence[core.Scores],
   world: core.World,
-  **named: Any,
+  **about: Any,
 ) -> tuple[list[Entry], list[Entry]]:
-  """Entries of all trials of a metric, and of its breakdown.
-
-  named: as in `entry`.
-  """
-  entries = [entry(metric, scores, world, **named) for scores in found]
-  parts = [
-    part
-    for scores in found
-    for part in breakdown(metric, scores, world, **named)
-  ]
-  return entries, parts
+  """Entries of a metric's quantities, and of their breakdowns; see `entry`."""
+  entries = [entry(metric, scores, world, **about) for scores in found]
+  parts = [breakdown(metric, scores, world, **about) for scores in found]
+  return entries, list(itertools.chain(*parts))
 
 
 def _rows(part: Part) -> Iterator[Entry]:

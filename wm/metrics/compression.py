@@ -143,6 +143,7 @@ class Metric(core.Metric):
   def _scores(
     self, trials: Trials, outcome: Outcome
   ) -> tuple[core.Scores, ...]:
+    # From the R trials that were run to all T, whose reasons say why not.
     filled, total = trials.filled, len(trials.pairs.reason)
     reason = filled(trials.pairs.reason, outcome.reason)
     vacuous = reason == 'vacuous'
@@ -154,6 +155,7 @@ class Metric(core.Metric):
       columns=columns,
       counts=trials.pairs.counts,
     )
+    # By the definition and the published program vacuous trials count.
     kept = np.where(vacuous, '', reason)
     pictured = columns | _pictured(trials, outcome)
     found = [
@@ -208,6 +210,7 @@ def _sampled(metric: Metric, trials: Trials) -> Outcome:
   )
   refused = found.status == core.REFUSED
   reason = np.where(found.vacuous, 'vacuous', '')
+  # Something is accepted and yet nothing was drawn: there was no room for it.
   reason[(found.lengths == 0).all(1) & ~found.vacuous] = 'no_room'
   num = refused.sum(1)
   return Outcome(
@@ -225,6 +228,7 @@ def _searched(metric: Metric, trials: Trials) -> Outcome:
   found = search.search(
     trials, depth=metric.k, cap=metric.cap, decide=not metric.graded
   )
+  # A trial that was decided before the cap is known, unless it is graded.
   unknown = found.capped if metric.graded else found.capped & ~found.refused
   reason = np.where(found.vacuous, 'vacuous', '')
   reason[unknown] = 'capped'

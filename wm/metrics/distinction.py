@@ -224,6 +224,7 @@ def _precision(trials: Trials, listed: Listed) -> list[core.Scores]:
 
 def _recall(metric: Metric, trials: Trials) -> list[core.Scores]:
   """Quantities of the world's boundary."""
+  # Only elements that fit behind the longer prefix can be asked about.
   listed = _LISTINGS[metric.boundary](metric, trials)
   elements = listed.take(listed.lengths <= trials.room[listed.pairs])
   sizes = elements.sizes

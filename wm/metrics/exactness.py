@@ -193,10 +193,12 @@ class _Tally(NamedTuple):
       named, loss = predictor.state_loss(some.tokens, some.lengths, truth)
     else:
       named, loss = predictor.states(some.tokens, some.lengths), None
+    # Labels before each token: those of the first state, then the true ones.
     start = self.world.labels(self.world.init(len(rows)))[:, None]
     before = np.concatenate([start, truth[:, :-1]], axis=1)
     real = np.arange(truth.shape[1]) < some.lengths[:, None]
     found = _Found(real, named == truth, truth != before, loss)
+    # Nothing past a sequence's length counts as right or as wrong.
     self.heads[rows] = (found.right & real[..., None]).sum(1)
     wrong = real & ~found.right.all(-1)
     self.first[rows] = np.where(wrong.any(1), wrong.argmax(1) + 1, 0)
@@ -327,6 +329,8 @@ def _by_bin(
   size: int,
 ) -> core.Scores:
   """Rows of sequences and bins of `size` tokens that weigh anything."""
+  # Rows of sequences that were measured, a bin each, then of those that were
+  # not, with their reason.
   missing = np.flatnonzero(reason != '')
   row, place = np.nonzero(sums[..., 1] > 0)
   total, weight = sums[row, place].T

@@ -125,6 +125,7 @@ def _judge_all(
   states = world.init(len(sequences))
   first = max(world.prompt_len, 1) - 1
   for t in range(log_probs.shape[1]):
+    # All sequences go on in step; rows [R] are those that have a token t.
     rows = np.flatnonzero(t < sequences.lengths)
     states[rows] = world.advance(states[rows], sequences.tokens[rows, t])
     if t < first:
@@ -166,6 +167,7 @@ def _judge(
   log_probs: np.ndarray, legal: np.ndarray, rule: accept.Accept
 ) -> tuple[np.ndarray, np.ndarray]:
   """Values and whether each counts, [R, Q], from log_probs and legal [R, V]."""
+  # The most likely token of all, by lowest id; none where nothing is possible.
   best = log_probs.argmax(-1)[:, None]
   possible = np.take_along_axis(log_probs, best, 1) > -np.inf
   mask = np.asarray(rule.mask(log_probs))
