@@ -1,5 +1,7 @@
-"""Drawing helpers for `World.render`: self-contained SVG, no fonts needed.
+"""Drawing helpers for `Written.render`: self-contained SVG, no fonts needed.
 
+An SVG library would replace `text`, `rect`, `circle` and `line`, a tenth of
+this; boards, tables and pieces, which are layout and paths, would stay.
 Pictures lie on paper of their own, so that they can be read on a dark page.
 Coordinates are pixels, y grows downwards.
 """
@@ -108,10 +110,9 @@ def table(
   heads: Sequence[str],
   rows: Sequence[Sequence[str]],
   title: str = '',
-  marked: Collection[tuple[int, int]] = (),
   notes: Sequence[str] = (),
 ) -> str:
-  """A table of short words; `marked` (row, column) cells stand out."""
+  """A table of short words under heads, with notes below it."""
   columns = list(zip(heads, *rows, strict=True))
   widths = [16 + 8 * max(map(len, column)) for column in columns]
   left = [10 + sum(widths[:k]) for k in range(len(widths) + 1)]
@@ -120,8 +121,7 @@ def table(
   for n, row in enumerate([heads, *rows]):
     y = top + 22 * n
     for k, word in enumerate(row):
-      fill = MARK if (n - 1, k) in marked else PAPER
-      fill = '#eef0f3' if n == 0 else fill
+      fill = PAPER if n else '#eef0f3'
       parts.append(
         rect(left[k], y, widths[k], 22, fill, f'stroke="{LINE}"')
         + text(left[k] + widths[k] / 2, y + 16, word, anchor='middle')

@@ -34,7 +34,7 @@ from wm.worlds.chess.lengths import human_lengths
 from wm.worlds.chess.states import ChessLabels
 
 WORDS = fen.WORDS
-FLAGS, CLOCKS, KNOWN = 8, 9, 10
+FLAGS, KNOWN = 8, 10
 BEFORE, UNKNOWN = -2, fen.HISTORY_UNKNOWN
 LONGEST = 5_900  # Plies that a game can have, about: the 75-move rule.
 MOST_LEAST = 100  # Nearly every random game has more plies.
