@@ -34,7 +34,7 @@ from wm.data.pgn import (
   join as ingest_join,
 )
 from wm.runtime import files, locks, progress
-from wm.worlds.chess import world as chess
+from wm.worlds.base.recorded import Recorded
 
 Path = pathlib.Path
 
@@ -67,7 +67,7 @@ def make_dataset(
   """Does one process's part, and puts all parts together if they are there.
 
   Args:
-    world: chess; its vocabulary, `least` and `length` plies are used.
+    world: whose games they are, see Recorded.
     paths: PGN files, plain or compressed.
     out: output folder; gets data/train, data/heldout, ingest.run.json.
     shard: number of this process and of all, (i, n).
@@ -83,7 +83,7 @@ def make_dataset(
       data, or another process is at the same part.
   """
   out = Path(out)
-  if not isinstance(world, chess.World):
+  if not isinstance(world, Recorded):
     raise core.InputError(
       f'PGN holds games of chess; --world={registry.spec(world)} has others'
     )
@@ -93,7 +93,7 @@ def make_dataset(
 
 
 def _make(
-  world: chess.World,
+  world: Recorded,
   sources: list[pgn_files.Source],
   out: Path,
   shard: tuple[int, int],
@@ -152,7 +152,7 @@ def _complete(out: Path) -> dict[str, Any]:
 
 
 def _read(
-  world: chess.World,
+  world: Recorded,
   sources: list[pgn_files.Source],
   parts: Path,
   shard: tuple[int, int],

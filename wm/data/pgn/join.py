@@ -19,8 +19,7 @@ from wm.data import sampling
 from wm.data import store as stores
 from wm.data.pgn import games as pgn
 from wm.runtime import files
-from wm.worlds.chess import moves as chess_moves
-from wm.worlds.chess import world as chess
+from wm.worlds.base.recorded import Recorded
 
 Path = pathlib.Path
 
@@ -79,7 +78,7 @@ def _load(parts: Path, block: int, *names: str) -> list[np.ndarray]:
 
 
 def join(
-  world: chess.World, out: Path, parts: Path, run: dict[str, Any], blocks: int
+  world: Recorded, out: Path, parts: Path, run: dict[str, Any], blocks: int
 ) -> dict[str, Any]:
   """Makes both stores from all blocks.
 
@@ -192,10 +191,9 @@ def _some(
 
 
 def _rows(
-  world: chess.World, parts: Path, blocks: int, drop: np.ndarray, held: bool
+  world: Recorded, parts: Path, blocks: int, drop: np.ndarray, held: bool
 ) -> Iterator[core.Sequences]:
   """Sequences of one split, in order of the games."""
-  tokens_of = chess_moves.index(world.vocabulary)
   at = 0
   for block in range(blocks):
     moves, lengths, heldout = _load(parts, block, 'moves', 'lengths', 'heldout')
@@ -208,8 +206,4 @@ def _rows(
       some = lengths[first : first + ROWS]
       start = ends[first] - lengths[first]
       part = moves[start : start + some.sum()]
-      used = np.arange(some.max()) < some[:, None]
-      tokens = np.zeros((len(some), used.shape[1] + 1), np.int32)
-      tokens[:, 0] = world.header[0]
-      tokens[:, 1:][used] = tokens_of[part]
-      yield core.Sequences(tokens, some + np.int32(1))
+      yield world.from_moves(part, some)

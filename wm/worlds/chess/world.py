@@ -28,7 +28,7 @@ import numpy as np
 
 from wm import core
 from wm.kernels import chess as kernels
-from wm.worlds.base import games, svg
+from wm.worlds.base import games, recorded, svg
 from wm.worlds.chess import fen, moves, notation
 from wm.worlds.chess.lengths import human_lengths
 from wm.worlds.chess.states import ChessLabels
@@ -41,7 +41,9 @@ MOST_LEAST = 100  # Nearly every random game has more plies.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(ChessLabels, games.GameWorld, core.MoveTagged):
+class World(
+  ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged
+):
   """Chess and random games played of it.
 
   Attributes:
@@ -388,3 +390,13 @@ class World(ChessLabels, games.GameWorld, core.MoveTagged):
       return []
     token = self.history(state[None])[0, known - 1]
     return list(divmod(int(self.packed[token]) // 5, 64))
+
+  def from_moves(
+    self, packed: np.ndarray, lengths: np.ndarray
+  ) -> core.Sequences:
+    """See Recorded."""
+    used = np.arange(lengths.max(initial=0)) < lengths[:, None]
+    tokens = np.zeros((len(lengths), used.shape[1] + 1), np.int32)
+    tokens[:, 0] = self.header[0]
+    tokens[:, 1:][used] = moves.index(self.vocabulary)[packed]
+    return core.Sequences(tokens, lengths + np.int32(1))

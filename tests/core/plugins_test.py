@@ -13,7 +13,7 @@ from wm import core
 from wm.core import plugins, registry
 from wm.evaluation import needs
 
-EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / 'launch/examples'
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / 'launch/examples'
 BODY = """
 import dataclasses
 
