@@ -1,4 +1,4 @@
-"""What a training step frees is kept for the next one."""
+"""The C library keeps the memory that a training step frees for the next."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8
 
 
 def keep() -> None:
-  """Has the C library keep freed memory; for binaries, before JAX starts.
+  """Makes glibc keep freed memory; binaries call it before JAX starts.
 
-  glibc gives large blocks back to the system, and a step on a CPU asks for the
-  same again: page faults were a fifth to a third of the processor time of
-  training at width 128. All threads get one arena, as only the main one grows
-  without bounds. A user's own MALLOC_* settings go first, and other C libraries
-  are left alone.
+  By default glibc gives large blocks back to the system, and the next step on
+  a CPU asks for them again: page faults took a fifth to a third of the
+  processor time of training at width 128. All threads share one arena, as only
+  the main arena grows without bounds. Nothing changes where the user has set
+  any MALLOC_* variable, or under another C library.
   """
   if any(name.startswith('MALLOC_') for name in os.environ):
     return

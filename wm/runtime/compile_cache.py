@@ -1,4 +1,4 @@
-"""Compiled programs are kept between runs, so that a second start is quick."""
+"""Compiled programs are kept on disk, so that a second start is quick."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ def folder() -> pathlib.Path:
 
 
 def enable() -> None:
-  """Makes JAX keep every compiled program; JAX's own setting goes first.
+  """Makes JAX keep every compiled program.
 
-  Programs that compile in under a second are kept too, as there are many.
-  A folder that cannot be written leaves JAX without a cache.
+  Programs that compile in under a second are kept too, as there are many. A
+  cache folder that the user has set for JAX stays; where ours cannot be
+  written, there is none.
   """
   import jax
 

@@ -16,8 +16,8 @@ from wm.core import plugins
 from wm.runtime import stopping
 from wm.runtime.stopping import Exit, Stopped
 
-# What a disk says that is full, or not one's own. Anything else is a fault of
-# the program, and shows where it came up.
+# Errors of a disk that is full or may not be written: the user's to mend. Any
+# other OSError is a fault of the program and keeps its traceback.
 _PLAIN = ('ENOSPC', 'EDQUOT', 'EFBIG', 'EACCES', 'EROFS', 'ENOTDIR')
 
 
@@ -33,9 +33,9 @@ def fail(message: str, code: Exit = Exit.FAILED) -> NoReturn:
 
 @contextlib.contextmanager
 def told(out: str | None = None) -> Iterator[None]:
-  """Within, what ends a binary becomes a line and an exit code.
+  """Turns the errors that end a binary into one line and an exit code.
 
-  out: folder that it writes to, and goes on with if it is stopped.
+  out: folder that it writes to; the same command resumes there after a stop.
 
   Raises:
     SystemExit: bad input, a full disk or memory, or a signal.
@@ -46,7 +46,7 @@ def told(out: str | None = None) -> Iterator[None]:
   except core.InputError as error:
     logging.debug('%s', error, exc_info=True)  # Seen with --verbosity=1.
     fail(str(error), Exit.BAD_INPUT)
-  except BrokenPipeError:  # Who reads has had enough, as `head`.
+  except BrokenPipeError:  # The reader has ended, as `head` does.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.raise_signal(signal.SIGPIPE)
   except OSError as error:
@@ -61,7 +61,7 @@ def told(out: str | None = None) -> Iterator[None]:
     fail(str(error))
   except MemoryError as error:
     fail(f'out of memory: {error}')
-  except RuntimeError as error:  # XLA's own kind, which JAX need not be here.
+  except RuntimeError as error:  # XLA's errors; JAX may not be imported here.
     first = str(error).partition('\n')[0]
     if 'out of memory' not in first.lower():
       raise

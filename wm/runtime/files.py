@@ -47,9 +47,9 @@ _UNFINISHED: set[Path] = set()  # Temporary files of this process.
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-  """Gives a temporary path beside `path`; renames it there on success.
+  """Gives a temporary path beside `path`, and renames it on success.
 
-  What killed processes of this machine have left of the same file goes.
+  Temporary files that killed processes of this machine left of it are removed.
   """
   path = Path(path)
   path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 
 def remove_unfinished() -> None:
-  """Removes this process's temporary files, which is about to end."""
+  """Removes the temporary files of this process, before it ends."""
   for temporary in list(_UNFINISHED):
     with contextlib.suppress(OSError):
       _remove(temporary)
@@ -82,7 +82,7 @@ def _remove(path: Path) -> None:
 
 
 def _sweep(path: Path) -> None:
-  """Removes temporary files of `path` whose process is no more."""
+  """Removes temporary files of `path` whose process has ended."""
   for left in path.parent.glob(f'.{glob.escape(path.name)}.*.tmp'):
     *host, number = left.name[len(path.name) + 2 : -len('.tmp')].split('.')
     here = not host or '.'.join(host) == socket.gethostname()
@@ -182,7 +182,7 @@ def digest(path: str | Path) -> str:
   """Hex digest of a file's bytes, or of the names and bytes in a folder.
 
   Links are followed, each folder once. What is no regular file, such as a
-  pipe, counts by its name.
+  pipe, counts by its name only.
   """
   path = Path(path)
   if path.is_file():
@@ -205,10 +205,10 @@ def digest(path: str | Path) -> str:
 def same(
   folder: str | Path, stage: str, run: dict[str, Any], other: dict[str, Any]
 ) -> None:
-  """Raises InputError, naming the first value, where two runs differ.
+  """Raises InputError where two runs differ; names the first value that does.
 
-  Values that are dictionaries, such as facts of a world, are compared in the
-  keys that both have: a later version may know more.
+  Dictionaries among the values, such as a world's facts, are compared in the
+  keys that both have, as a later version may record more of them.
   """
   for key in sorted(run.keys() | other.keys()):
     if _differ(run.get(key), other.get(key)):
@@ -231,7 +231,7 @@ def claimed(
   run: dict[str, Any],
   absent: dict[str, Any] | None = None,
 ) -> bool:
-  """Whether `folder` is this run's already, for one stage of it; see `claim`.
+  """Whether a stage of `folder` is this run's already; see `claim`.
 
   Raises:
     InputError: the folder holds another run of this stage.
@@ -253,11 +253,11 @@ def claim(
   run: dict[str, Any],
   absent: dict[str, Any] | None = None,
 ) -> None:
-  """Makes `folder` this run's, for one stage of it.
+  """Makes a stage of `folder` this run's.
 
   Writes `<stage>.run.json`, or compares with the one that is there.
 
-  absent: what a description says by not having a key.
+  absent: values of the keys that a description of an earlier version lacks.
 
   Raises:
     InputError: the folder holds another run of this stage.

@@ -1,8 +1,8 @@
-"""One writer for each stage of a folder.
+"""A stage of a run folder has one writer at a time.
 
-The operating system holds the lock (`flock`), so it ends with its process,
-however that ends. A lock's file, `.<stage>.lock`, says who has it, and is
-removed when it is given back.
+The operating system holds the lock (`flock`), so a lock ends with its process,
+however that ends. The lock's file, `.<stage>.lock`, names the holder and is
+removed when the lock is released.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ P = ParamSpec('P')
 R = TypeVar('R')
 
 _POLL = 0.2  # Seconds between tries, where one waits.
-# What a file system says that has no locks, or no place to write to. In the
-# latter, nobody writes; the first file says so in its own words.
+# Errors of a file system without locks, and of one that may not be written. On
+# the latter nobody writes; the first file to be written reports it.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 _NO_WRITING = (errno.EROFS, errno.EACCES, errno.EPERM)
 
@@ -51,26 +51,26 @@ if hasattr(os, 'register_at_fork'):
 
 
 class Held(core.InputError):
-  """Another process is at that stage of the folder."""
+  """Another process works on that stage of the folder."""
 
 
 @contextlib.contextmanager
 def writer(
   folder: str | Path, stage: str, part: str = '', *, wait: bool = False
 ) -> Iterator[None]:
-  """Within, this process alone writes what `stage` makes in `folder`.
+  """A context in which this process alone writes what `stage` makes.
 
   The folder is made if need be, and removed again if it stays empty. On a
-  file system without locks a line says so, and the work goes on.
+  file system without locks a line on stderr says so, and the work goes on.
 
   Args:
     folder: of a run.
     stage: 'train', 'score', ...
-    part: of the stage, where several processes work on it together.
-    wait: for another process that is at it, instead of refusing.
+    part: of the stage, where several processes share it.
+    wait: for the lock, instead of refusing.
 
   Raises:
-    Held: another process is at it; an InputError.
+    Held: another process has the lock; an InputError.
   """
   path = Path(folder) / f'.{stage}{part and "-"}{part}.lock'
   made = _make(path.parent)
@@ -94,7 +94,7 @@ def writer(
 
 
 def alone(stage: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-  """Decorator: the function is the one writer of `stage` in its `out`."""
+  """Decorator: holds the lock of `stage` in the folder `out` of the call."""
 
   def _decorate(function: Callable[P, R]) -> Callable[P, R]:
     signature = inspect.signature(function)
@@ -111,14 +111,14 @@ def alone(stage: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def _make(folder: Path) -> list[Path]:
-  """The folders that had to be made, the outermost first."""
+  """Makes a folder; those that had to be made, the outermost first."""
   missing = [place for place in (folder, *folder.parents) if not place.exists()]
   folder.mkdir(parents=True, exist_ok=True)
   return missing[::-1]
 
 
 def _acquire(path: Path) -> int | None:
-  """An open, locked file; -1 where nobody may write; None: it is held."""
+  """Opens and locks a file; -1 where nobody may write, None if it is held."""
   while True:
     try:
       held = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -134,7 +134,7 @@ def _acquire(path: Path) -> int | None:
       return None
     if _is(path, held):
       break
-    os.close(held)  # It was given back, and removed, in between.
+    os.close(held)  # Its holder removed the file before we locked it.
   _HELD.add(held)
   with contextlib.suppress(OSError):  # A full disk: nobody reads a name.
     os.truncate(held, 0)
@@ -143,9 +143,10 @@ def _acquire(path: Path) -> int | None:
 
 
 def take(held: int, folder: Path) -> bool:
-  """Locks an open file of `folder`; False where another process has it.
+  """Locks an open file of `folder`; False where another process holds it.
 
-  Where the system or the file system has no locks, a line says so.
+  Without locks in the system or the file system it counts as locked, and a
+  line on stderr says so.
   """
   try:
     if fcntl is None:
@@ -164,7 +165,7 @@ def take(held: int, folder: Path) -> bool:
 
 
 def _is(path: Path, held: int) -> bool:
-  """Is this open file still the one of that name?"""
+  """Whether the path still names this open file."""
   try:
     return os.path.samestat(os.stat(path), os.fstat(held))
   except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Progress of long work: a bar on a terminal, plain lines on stderr off it.
+"""Progress of long work: a bar on a terminal, lines on stderr elsewhere.
 
-Off a terminal there is a line at least every minute as long as anything is
-under way, also while it is busy in compiled code: a thread writes it.
+Without a terminal a thread writes a line every minute as long as work is under
+way, also while the main thread is busy in compiled code.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ EVERY = 60.0  # Seconds between lines.
 
 
 class Progress:
-  """Follows one piece of work; a context. The innermost one is shown.
+  """One piece of work; a context. Of nested ones the innermost is shown.
 
   Attributes:
-    what: is being done.
+    what: name of the work.
     total: units in all; None is unknown.
     done: units so far.
-    note: further words on how it stands.
+    note: what else is shown beside the counts.
   """
 
   def __init__(
@@ -33,18 +33,18 @@ class Progress:
     done: int = 0,
     keep: bool = True,
   ) -> None:
-    """keep: the bar stays on the terminal when it is full."""
+    """keep: the bar stays on the terminal once it is full."""
     self.what, self.total, self.unit, self.done = what, total, unit, done
     self.note, self._keep, self._first = '', keep, done
     self._start, self._bar = time.monotonic(), None
     _CLOCK.enter(self)
 
   def update(self, num: int = 1, note: str = '') -> None:
-    """`num` more units are done."""
+    """Adds `num` units."""
     self.reach(self.done + num, self.total, note)
 
   def reach(self, done: int, total: int | None, note: str = '') -> None:
-    """So many units are done, of so many; fewer than before start anew."""
+    """Sets the units done and in all; rates start anew where `done` falls."""
     if done < self.done or total != self.total:
       self._first, self._start = 0, time.monotonic()
     self.done, self.total, self.note = done, total, note or self.note
@@ -71,7 +71,7 @@ class Progress:
     self._bar.update(self.done - self._bar.n)
 
   def tell(self, note: str = '') -> None:
-    """Writes how it stands as a line, if there is no terminal."""
+    """Writes a line, unless there is a bar."""
     if not sys.stderr.isatty():
       say(f'{self}, {note}' if note else str(self))
 
@@ -93,7 +93,7 @@ class Progress:
     return f'{self.what}: ' + ', '.join(found + [self.note] * bool(self.note))
 
   def close(self) -> None:
-    """Leaves the bar as it stands."""
+    """Ends the work; the bar stays as it is."""
     _CLOCK.leave(self)
     if self._bar is not None:
       self._bar.close()
@@ -114,7 +114,7 @@ class _Clock:
     self._ended = threading.Event()
 
   def enter(self, work: Progress) -> None:
-    """It is under way, within what is so already."""
+    """Puts work inside of the work that is under way."""
     with self._lock:
       self._open.append(work)
       if len(self._open) > 1:
@@ -126,7 +126,7 @@ class _Clock:
       run.start()
 
   def leave(self, work: Progress) -> None:
-    """It has ended."""
+    """Takes work out again."""
     with self._lock:
       if work in self._open:
         self._open.remove(work)
@@ -157,7 +157,7 @@ def report(done: int, total: int) -> None:
 
 
 def say(line: str) -> None:
-  """A line on stderr, which nobody need read."""
+  """Writes a line to stderr; does nothing where stderr is closed."""
   with contextlib.suppress(OSError, ValueError):
     print(line, file=sys.stderr, flush=True)
 

@@ -50,7 +50,7 @@ class Stopped(KeyboardInterrupt):
 
 
 class _State:
-  """What the watching thread and the main one share."""
+  """What the thread that reads signals shares with the main thread."""
 
   def __init__(self) -> None:
     self.lock = threading.Lock()
@@ -65,17 +65,17 @@ _LAST: list[Callable[[], None]] = []
 
 
 def at_end(act: Callable[[], None]) -> None:
-  """`act` is called when a signal ends the process; it must be brief.
+  """Has `act` called when a signal ends the process.
 
-  The main thread may be in the midst of anything then.
+  It must be brief, and the main thread may be in the midst of anything then.
   """
   _LAST.append(act)
 
 
 def farewell(code: Exit, again: bool) -> None:
-  """The last line of a process that was told to stop.
+  """Writes the last line of a process that was told to stop.
 
-  again: the same command goes on with what is done.
+  again: whether the same command resumes the work.
   """
   for act in _LAST:
     act()
@@ -89,11 +89,11 @@ def farewell(code: Exit, again: bool) -> None:
 
 
 def install(again: Callable[[], bool]) -> None:
-  """Makes SIGINT and SIGTERM end this process; called by its main thread.
+  """Makes SIGINT and SIGTERM end this process; for its main thread to call.
 
   A signal that the process was started to ignore (`nohup`) stays ignored.
 
-  again: asked then, see `farewell`.
+  again: whether the same command resumes the work; asked when a signal comes.
   """
   reader, writer = os.pipe()
   os.set_blocking(writer, False)
@@ -105,11 +105,11 @@ def install(again: Callable[[], bool]) -> None:
     target=_watch, args=(reader, again), name='signals', daemon=True
   )
   watch.start()
-  atexit.register(_ignore)  # The first to come is the last to be called.
+  atexit.register(_ignore)  # Registered first, so it is called last.
 
 
 def _ignore() -> None:
-  """What comes when all is done changes nothing: Python's own end is deaf."""
+  """Ignores signals while Python shuts down: all work is done by then."""
   for number in CODES:
     signal.signal(number, signal.SIG_IGN)
 
@@ -144,9 +144,9 @@ def check() -> None:
 
 @contextlib.contextmanager
 def deferred(tell: Callable[[], None] | None = None) -> Iterator[None]:
-  """Within, a first signal is only noted; raises Stopped at the end.
+  """A context in which a first signal is noted, and stops at its end.
 
-  tell: called, by another thread, when the signal comes.
+  tell: called by another thread when the signal comes.
 
   Raises:
     Stopped: a signal came, and the block did not raise it by `check`.

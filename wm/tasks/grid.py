@@ -1,11 +1,14 @@
-"""The runs of a sweep: a grid over the flags of a training run.
+"""The runs of a sweep: a grid over the settings of a training run.
 
-An axis is `NAME=VALUE|VALUE|...`: NAME a flag, or 'flagfile', whose values are
-files of flags. `LABEL: VALUE` says what a value is called in tables and
-folders. A run takes its flags from, the later the stronger: the defaults; its
-flagfiles; what the sweep itself is given; its place in the grid. The runs of a
-second sweep start from the winners of a first, whose places in the first grid
-stand between the last two.
+An axis is `NAME=VALUE|VALUE|...`: NAME is a flag, or 'flagfile', whose values
+are files of flags. `LABEL: VALUE` names a value in tables and folders. A run
+takes its settings from, each stronger than the one before:
+
+    the defaults
+    its flagfiles
+    what the sweep itself is given
+    the winner of an earlier sweep that it starts from: its place in that grid
+    its place in the grid
 """
 
 from __future__ import annotations
@@ -22,9 +25,9 @@ from wm.core import registry
 from wm.options.training import Training
 
 FILE = 'flagfile'
-SEED = 'seed'  # Runs that differ in it alone are one candidate.
-_PLAIN = (FILE, 'model', 'world')  # Labels that need no name beside them.
-_LONGEST = 60  # Characters of a label that is made from a value.
+SEED = 'seed'  # Runs that differ in it alone make one candidate.
+_PLAIN = (FILE, 'model', 'world')  # Axes whose labels need no 'NAME='.
+_LONGEST = 60  # Characters of a label made from a value.
 
 Flags = dict[str, Any]
 USUAL = Training.usual()
@@ -36,8 +39,8 @@ class Choice:
 
   Attributes:
     label: unique on its axis.
-    weak: flags of a flagfile.
-    strong: the flag that the axis sets.
+    weak: settings of a flagfile.
+    strong: the setting that the axis makes.
   """
 
   label: str
@@ -59,8 +62,8 @@ class Run:
 
   Attributes:
     labels: axis -> label.
-    flags: all flags of the run but --out, as values.
-    chosen: those of them that the grid sets, which a second sweep keeps.
+    flags: all settings of the run, but its folder.
+    chosen: those that the grid makes, which a second sweep keeps.
   """
 
   labels: dict[str, str]
@@ -74,7 +77,7 @@ class Run:
 
   @property
   def title(self) -> str:
-    """What it is called where seeds are put together: 'slice_d128,human'."""
+    """Its name where seeds are put together: 'slice_d128,human'."""
     labels = {key: x for key, x in self.labels.items() if key != SEED}
     joined = _joined(labels, (*_PLAIN, 'data'))
     return joined or registry.parse(self.flags['model'])[0]
@@ -87,7 +90,7 @@ class Run:
 
   @property
   def identity(self) -> dict[str, Any]:
-    """The flags that decide the result, as JSON values."""
+    """The settings that decide the result, as JSON values."""
     made = {key: self.flags[key] for key in ('world', 'model')}
     return {**made, **self.training.run()}
 
@@ -152,7 +155,7 @@ def axis(name: str, values: Mapping[str, Any] | Sequence[Any]) -> Axis:
 
 
 def joined(axes: Sequence[Axis]) -> list[Axis]:
-  """Axes of different names: values of the same one are put together.
+  """Axes of different names; the values of axes of one name are put together.
 
   Raises:
     InputError: two values of an axis are called the same.
@@ -179,10 +182,10 @@ def runs(
   """Every run of the grid, the first axis slowest.
 
   Args:
-    axes: one after the other; those of the same name are one.
-    given: flags that the sweep itself is given.
-    defaults: all flags of a training run.
-    winners: of the sweep before this one; None where there is none.
+    axes: in order; axes of one name are put together.
+    given: settings that the sweep itself is given.
+    defaults: all settings of a training run.
+    winners: runs of an earlier sweep to start from; None is no such sweep.
 
   Raises:
     InputError: two values of an axis are called the same.

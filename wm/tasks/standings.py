@@ -1,4 +1,4 @@
-"""How the runs of a sweep stand: read from their folders, ranked, tabled."""
+"""How the runs of a sweep stand: read from folders, ranked, put in a table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wm.runtime import files
 from wm.tasks import grid
 
 FOLDER = 'runs'  # OUT/runs/NAME is a run's.
-TRAIN, SCORE = 'train', 'score'  # What a run goes through.
+TRAIN, SCORE = 'train', 'score'  # Stages of a run.
 DONE, FAILED, RUNNING, WAITING = 'done', 'failed', 'running', 'waiting'
 _KEPT = (
   *('parameters', 'step', 'best_loss', 'best_step', 'heldout_loss'),
@@ -27,9 +27,9 @@ class Standing:
 
   Attributes:
     status: 'done', 'failed', 'running' or 'waiting'.
-    found: of OUT/runs/NAME/train.json, where it is trained, even if its
-      scoring failed or is under way.
-    error: one line, where failed.
+    found: values of its train.json, empty until it is trained; they stay
+      while it is scored, and if that fails.
+    error: one line on why it failed, else ''.
   """
 
   run: grid.Run
@@ -39,7 +39,7 @@ class Standing:
 
   @property
   def loss(self) -> float:
-    """Best held-out loss, nats; infinite where there is none."""
+    """Best held-out loss in nats; infinite where there is none."""
     loss = self.found.get('best_loss')
     return math.inf if loss is None else loss
 
@@ -49,8 +49,8 @@ class Candidate:
   """Runs that differ in their seed alone.
 
   Attributes:
-    loss: mean of their best held-out losses; infinite if one failed.
-    ended: none of them is still to come.
+    labels: axis -> label, without the seed's.
+    members: one for each seed.
   """
 
   labels: dict[str, str]
@@ -58,24 +58,24 @@ class Candidate:
 
   @property
   def loss(self) -> float:
-    """Mean over the seeds."""
+    """Mean over the seeds of the best held-out loss; infinite if one failed."""
     return sum(member.loss for member in self.members) / len(self.members)
 
   @property
   def ended(self) -> bool:
-    """Are all seeds done or failed?"""
+    """Whether every seed is done or has failed."""
     return all(member.status in (DONE, FAILED) for member in self.members)
 
 
 def folder(out: pathlib.Path, run: grid.Run) -> pathlib.Path:
-  """Where a run is."""
+  """Folder of a run."""
   return out / FOLDER / run.name
 
 
 def read(
   out: pathlib.Path, runs: Sequence[grid.Run], running: Collection[str] = ()
 ) -> list[Standing]:
-  """How each run stands, by its folder; `running` are names of some."""
+  """Reads how each run stands; `running` names those under way here."""
   found = []
   for run in runs:
     where = folder(out, run)
@@ -92,7 +92,7 @@ def read(
 
 
 def _kept(summary: dict[str, Any]) -> dict[str, Any]:
-  """What the table holds of OUT/runs/NAME/train.json."""
+  """What the table holds of a train.json."""
   best = {key: x for key, x in summary.items() if key.startswith('best_')}
   return {**{key: summary.get(key) for key in _KEPT}, **best}
 
@@ -100,10 +100,10 @@ def _kept(summary: dict[str, Any]) -> dict[str, Any]:
 def groups(
   standings: Sequence[Standing], per: Sequence[str]
 ) -> dict[tuple[str, ...], list[Candidate]]:
-  """Labels of the axes `per` -> candidates, the best first.
+  """Candidates by their labels on the axes `per`, the best first.
 
   Raises:
-    InputError: no axis is called so.
+    InputError: the grid has no such axis.
   """
   together: dict[tuple, list[Standing]] = {}
   for standing in standings:
@@ -142,12 +142,12 @@ def write(
 
 
 def winners(path: str | pathlib.Path, top: int) -> list[grid.Run]:
-  """The best `top` runs of each group of an ended sweep, by its sweep.json.
+  """The `top` best candidates of each group of a sweep that has ended.
 
-  A candidate of several seeds is its first run without the seed.
+  Each comes as a run: its first seed's, without the seed.
 
   Raises:
-    InputError: no such sweep, or runs of it are still to come.
+    InputError: no such sweep, or some of its runs have not ended.
   """
   path = pathlib.Path(path) / 'sweep.json'
   book = files.read_json(path)
@@ -208,7 +208,7 @@ def _page(standings: Sequence[Standing], per: Sequence[str]) -> str:
 
 
 def _more(standings: Sequence[Standing]) -> list[str]:
-  """What else was measured at the best evaluation, but for parts of losses."""
+  """Names of what was evaluated besides losses and their parts."""
   found = {key: None for standing in standings for key in standing.found}
   names = [key.removeprefix('best_') for key in found if 'best_' in key]
   return [n for n in names if n != 'step' and not n.startswith('loss')]

@@ -1,18 +1,18 @@
-"""Many training runs in processes of their own, and a table that fills.
+"""Many training runs, each in a process of its own, and a table of them.
 
-Each run is trained; then, if that is asked for, scored.
+Every run is trained and, where that is asked for, scored.
 
     OUT/sweep.json, sweep.md    how every run stands, rewritten as runs end
     OUT/runs/NAME/              a run: what `train` writes, and
       sweep.run.json            what it is, so that another is refused
-      train.log, score.log      what it printed
+      train.log, score.log      what its processes printed
       sweep.scored.json         what it has been scored by
       failed.json               how it ended, if it failed
-      .lock                     held by the process that is at it
+      .lock                     held by the process that works on it
 
-A run holds its lock as long as its process lives, also when the sweep dies:
-so a sweep can be started again at once, and several at a time, here or on
-other machines over one file system, share the work.
+A run's process inherits the lock and holds it as long as it lives, even when
+the sweep dies. So a sweep can be started again at once, and several sweeps,
+here or on other machines over one file system, share the work.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from wm.runtime import files, locks, progress, stopping
 from wm.tasks import grid, standings
 
 _POLL = 1.0  # Seconds between looks at a lock that another process holds.
-# A run that ends so was told to, and goes on another time.
+# Exit codes of a process that was told to stop and can be started again.
 _TOLD = (*stopping.CODES.values(), *(-number for number in stopping.CODES))
-_RAISED = re.compile(r'[\w.]+(Error|Exception)\b')  # Where a traceback ends.
+_RAISED = re.compile(r'[\w.]+(Error|Exception)\b')  # Last line of a traceback.
 
 Command = Callable[[grid.Run, pathlib.Path], list[str]]
 Tell = Callable[[str], None]
 
 
 class _Stage(NamedTuple):
-  """What is done to runs.
+  """One thing that is done to every run: training or scoring.
 
   Attributes:
     name: 'train' or 'score'.
-    command: (run, its folder) -> the process that does it.
-    mark: (run) -> what a file of the run's folder says once it is done; None:
-      the process writes that file.
+    command: (run, its folder) -> command line of the process that does it.
+    mark: (run) -> content of the file that says it is done, written by the
+      sweep; None where the process itself writes that file.
   """
 
   name: str
@@ -58,11 +58,11 @@ class _Stage(NamedTuple):
   mark: Callable[[grid.Run], Any] | None = None
 
   def path(self, place: pathlib.Path) -> pathlib.Path:
-    """The file."""
+    """The file that says it is done."""
     return place / ('sweep.scored.json' if self.mark else 'train.json')
 
   def done(self, run: grid.Run, place: pathlib.Path) -> bool:
-    """Has it been done, and the same?"""
+    """Whether it has been done, and with the same mark."""
     path = self.path(place)
     if not (self.mark and path.exists()):
       return path.exists()
@@ -74,11 +74,11 @@ class Sweep:
 
   Attributes:
     runs: what to do, in this order.
-    per: axes for each of whose values there is a winner.
-    command: (run, its folder) -> the process that trains it.
-    keep: checkpoints are kept of the best so many candidates for each value
-      of `per`; 0 is all.
-    devices: CUDA_VISIBLE_DEVICES of the jobs, in turn; empty leaves it.
+    per: axes; there is a best run for each of their values.
+    command: (run, its folder) -> command line of the process that trains it.
+    keep: how many of the best candidates, for each value of `per`, keep their
+      checkpoints; 0 is all.
+    devices: CUDA_VISIBLE_DEVICES of the jobs, in turn; empty leaves it alone.
   """
 
   def __init__(
@@ -94,10 +94,10 @@ class Sweep:
     self.command, self.keep, self.devices = command, keep, devices
     self._stop = threading.Event()
     self._running: dict[str, subprocess.Popen] = {}
-    self._told: list[int] = []  # Codes of runs that were told to stop.
+    self._told: list[int] = []  # Exit codes of runs that were told to stop.
 
   def check(self) -> None:
-    """Raises InputError: a run lacks a flag, or its folder holds another."""
+    """Raises InputError where a run lacks a setting or a folder is taken."""
     for run in self.runs:
       for name in ('world', 'model'):
         if not run.flags[name]:
@@ -109,13 +109,14 @@ class Sweep:
         files.claim(path, 'sweep', run.identity, grid.USUAL)
 
   def work(self, jobs: int, tell: Tell) -> list[standings.Standing]:
-    """Trains what is not done yet, `jobs` at a time; tells of each that ends.
+    """Trains the runs that are not done, `jobs` at a time.
 
-    Failed runs are tried again; a failure is recorded and stops no other.
+    A run that failed before is tried again. A failure is recorded, and stops
+    no other run. `tell` gets a line on each run that ends.
 
     Raises:
-      Stopped: this process was told to stop, which its runs are told too, or
-        one of its runs was. The rest of them has been done then.
+      Stopped: this process was told to stop, and has told its runs; or one of
+        its runs was told, and the others have been done.
     """
     self.check()
     self._all(_Stage(standings.TRAIN, self.command), self.runs, jobs, tell)
@@ -128,18 +129,18 @@ class Sweep:
     jobs: int,
     tell: Tell,
   ) -> list[pathlib.Path]:
-    """Scores what is trained, has a checkpoint and is not scored yet.
+    """Scores the runs that are trained, have a checkpoint and are not scored.
 
     Args:
-      command: (run, its folder) -> the process that scores it.
-      mark: (run) -> a JSON value: by what. Where the run has been scored by
-        the same, it is not again.
-      jobs: at a time.
-      tell: gets a line on each that ends.
+      command: (run, its folder) -> command line of the process that scores it.
+      mark: (run) -> JSON value of all that its scores depend on; a run whose
+        mark is the one it was scored by is not scored again.
+      jobs: runs at a time.
+      tell: gets a line on each run that ends.
 
     Returns:
-      The folders that are scored, in the order of the runs. Failures and
-      signals are as in `work`.
+      Folders of the runs that are scored, in order. Failures and signals are
+      as in `work`.
     """
     stage = _Stage(standings.SCORE, command, mark)
     trained = self._with_checkpoints()
@@ -169,10 +170,12 @@ class Sweep:
     shown = progress.Progress(stage.name, len(runs), 'runs', done=ended)
     with stopping.deferred(), shown:
       try:
-        # Those that another sweep is at come last: it may finish them.
+        # First pass: skip every run whose lock another sweep holds. Second
+        # pass: wait for those locks; the other sweep has most likely finished
+        # these runs by then, and there is nothing left to do.
         for wait in (False, True):
           futures = {
-            pool.submit(self._do, stage, run, slots, jobs, wait): run
+            pool.submit(self._attempt, stage, run, slots, jobs, wait): run
             for run in todo
           }
           todo = []
@@ -182,19 +185,22 @@ class Sweep:
               todo.append(run)
               continue
             ended += 1
-            shown.done = ended  # No bar among the lines that are told.
+            # Not `update`: a bar would be drawn among the lines.
+            shown.done = ended
             tell(f'[{ended}/{len(runs)}] {self._line(stage, run)}')
       finally:
         self._stop.set()
         for process in list(self._running.values()):
-          process.terminate()  # SIGINT is ignored by what `nohup` started.
+          # SIGTERM: what `nohup` started ignores SIGINT.
+          process.terminate()
         pool.shutdown(wait=True, cancel_futures=True)
     if self._told:
       code = max(stopping.CODES.get(-code, code) for code in self._told)
       raise stopping.Stopped(stopping.Exit(code))
 
   def table(self) -> list[standings.Standing]:
-    """Writes the table, by the folders as they are; gives up checkpoints."""
+    """Reads how all runs stand, writes the table, and deletes checkpoints that
+    `keep` does not keep."""
     now = standings.read(self.out, self.runs, list(self._running))
     standings.write(self.out, now, self.per)
     if self.keep:
@@ -216,7 +222,7 @@ class Sweep:
       return f'{run.name}: scored'
     return f'{run.name}: {one.status}, loss {one.loss:.6g}'
 
-  def _do(
+  def _attempt(
     self,
     stage: _Stage,
     run: grid.Run,
@@ -224,13 +230,20 @@ class Sweep:
     jobs: int,
     wait: bool,
   ) -> bool:
-    """Does it unless it is done; False where another process is at the run."""
+    """Runs a stage of a run, unless it is done.
+
+    wait: for another process that holds the run's lock.
+
+    Returns:
+      Whether the run has ended; False where another process holds its lock.
+    """
     place = standings.folder(self.out, run)
     place.mkdir(parents=True, exist_ok=True)
     with open(place / '.lock', 'w') as lock:
       while not locks.take(lock.fileno(), place):
         if not wait or self._stop.wait(_POLL):
           return False
+      # What the holder of the lock did, or how it failed, stands.
       done = stage.done(run, place)
       failed = place / 'failed.json'
       if self._stop.is_set() or done or (wait and failed.exists()):
@@ -258,7 +271,7 @@ class Sweep:
     slot: int,
     jobs: int,
   ) -> tuple[int, int]:
-    """Exit code of the process, and where in the log it began to write."""
+    """Runs the process; its exit code, and where its part of the log begins."""
     root = str(pathlib.Path(wm.__file__).resolve().parent.parent)
     paths = [root, *filter(None, [os.environ.get('PYTHONPATH')])]
     env = {**os.environ, 'PYTHONPATH': os.pathsep.join(paths)}
@@ -285,7 +298,7 @@ class Sweep:
 def _as_completed(
   futures: Iterable[concurrent.futures.Future],
 ) -> Iterator[concurrent.futures.Future]:
-  """Futures as they end; raises Stopped if a signal comes meanwhile."""
+  """Yields futures as they end; raises Stopped once a signal has come."""
   waiting = set(futures)
   while waiting:
     done, waiting = concurrent.futures.wait(
@@ -297,6 +310,7 @@ def _as_completed(
 
 @contextlib.contextmanager
 def _taken(slots: queue.SimpleQueue[int]) -> Iterator[int]:
+  """Takes a free slot, a number below `jobs`, and gives it back."""
   slot = slots.get()
   try:
     yield slot
@@ -305,7 +319,7 @@ def _taken(slots: queue.SimpleQueue[int]) -> Iterator[int]:
 
 
 def _pin(pid: int, slot: int, jobs: int) -> None:
-  """Gives each of several jobs an equal share of the processors."""
+  """Pins a job to its share of the processors: every `jobs`-th, from `slot`."""
   if not hasattr(os, 'sched_setaffinity'):
     return
   processors = sorted(os.sched_getaffinity(0))
@@ -315,7 +329,7 @@ def _pin(pid: int, slot: int, jobs: int) -> None:
 
 
 def _error(log: pathlib.Path, start: int, code: int) -> str:
-  """The line that says what went wrong."""
+  """The line of a log, from byte `start`, that says why a process failed."""
   text = log.read_bytes()[start:].decode('utf-8', 'replace')
   lines = [line.strip() for line in text.splitlines() if line.strip()]
   if code < 0:
