@@ -245,14 +245,15 @@ def run(main: Callable[[], None], *names: str) -> None:
   for name in ('out', 'seed', *names):
     # Of the binary: `flags.declare_key_flag` would make them this module's.
     FLAGS.register_key_flag_for_module(sys.argv[0], FLAGS[name])
-  app.run(lambda argv: _guarded(main, argv), flags_parser=_parse)
+  app.run(lambda argv: guarded(main, argv), flags_parser=parse)
 
 
 def _goes_on() -> bool:
   return FLAGS.is_parsed() and bool(FLAGS.out)
 
 
-def _parse(argv: Sequence[str]) -> list[str]:
+def parse(argv: Sequence[str]) -> list[str]:
+  """Parses flags; what is left of the command line. Exits where one is bad."""
   from wm.runtime import stopping
 
   signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `--help | head` is no error.
@@ -270,7 +271,8 @@ def _parse(argv: Sequence[str]) -> list[str]:
   return rest
 
 
-def _guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
+def guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
+  """Runs `main`; exits with one line where input, disk or memory is bad."""
   from wm import core
   from wm.core import plugins
   from wm.runtime import allocator, ending, files, progress

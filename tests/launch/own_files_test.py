@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.launch import binaries
+
 MODEL = """
 import numpy as np
 
@@ -55,6 +57,8 @@ def folder(root, tmp_path_factory):
 
 
 def run(root, folder, binary: str, *flags: str) -> tuple[int, str, str]:
+  if '--verbosity=1' not in flags:
+    return binaries.run(binary, *flags, cwd=folder)
   done = subprocess.run(
     [sys.executable, str(root / 'launch' / f'{binary}.py'), *flags],
     capture_output=True,

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from tests.launch import binaries
 from wm.training import run_log
 
 WORLD = '--world=maps(rows=3, columns=3)'
@@ -21,13 +22,9 @@ ENV = {**os.environ, 'XLA_FLAGS': '--xla_backend_optimization_level=0'}
 
 
 def call(root, binary, *arguments) -> subprocess.CompletedProcess:
-  return subprocess.run(
-    [sys.executable, str(root / 'launch' / binary), *arguments],
-    capture_output=True,
-    text=True,
-    timeout=300,
-    env=ENV,
-  )
+  del root
+  code, out, err = binaries.run(binary.removesuffix('.py'), *arguments)
+  return subprocess.CompletedProcess(arguments, code, out, err)
 
 
 @pytest.fixture(scope='module')

@@ -1,0 +1,60 @@
+"""Binaries run in this process: their flags, lines and exit codes.
+
+A process of its own costs seconds of imports; tests that start one are about
+signals, `--help`, or processes that share work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import os
+import pathlib
+import signal
+import sys
+from unittest import mock
+
+from absl.testing import flagsaver
+
+LAUNCH = str(pathlib.Path(__file__).resolve().parents[2] / 'launch')
+
+
+def run(
+  binary: str, *flags: str, cwd: str | os.PathLike = '.'
+) -> tuple[int, str, str]:
+  """Exit code, and what it printed to stdout and to stderr."""
+  if LAUNCH not in sys.path:
+    sys.path.insert(0, LAUNCH)
+  import common
+
+  from wm.runtime import allocator
+
+  main = importlib.import_module(binary).main
+  out, err, code = io.StringIO(), io.StringIO(), 0
+  pipe = signal.getsignal(signal.SIGPIPE)
+  with (
+    contextlib.chdir(cwd),
+    flagsaver.flagsaver(),
+    mock.patch.object(allocator, 'keep'),
+    mock.patch.object(sys, 'argv', [f'{LAUNCH}/{binary}.py', *flags]),
+    contextlib.redirect_stdout(out),
+    contextlib.redirect_stderr(err),
+  ):
+    try:
+      common.guarded(main, common.parse(sys.argv))
+    except SystemExit as ended:
+      code = int(ended.code or 0)
+    finally:
+      signal.signal(signal.SIGPIPE, pipe)
+  return code, out.getvalue(), err.getvalue()
+
+
+def refused(binary: str, *flags: str, cwd: str | os.PathLike = '.') -> str:
+  """The one line of a run that must end with code 2."""
+  code, out, err = run(binary, *flags, cwd=cwd)
+  assert code == 2, err
+  assert out == ''
+  lines = err.strip().splitlines()
+  assert len(lines) == 1, err
+  return lines[0]
