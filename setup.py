@@ -30,6 +30,7 @@ setuptools.setup(
   cmdclass={'build_py': BuildPy},
   packages=setuptools.find_packages(include=['wm', 'wm.*']),
   package_data={
+    'wm': ['py.typed', '*.pyi'],
     'wm.recon': ['templates/*'],
     'wm.reporting': ['templates/*'],
   },
