@@ -1,6 +1,6 @@
 """How far the options of a training run travel.
 
-  python -m tests.training.path_test      prints the files, one a line
+python -m tests.training.path_test      prints the files, one a line
 """
 
 import ast

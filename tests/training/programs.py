@@ -19,7 +19,8 @@ from wm.core import registry
 from wm.models.nn import network
 from wm.options.training import Training
 from wm.training import loss as loss_lib
-from wm.training import optimizer, state, step
+from wm.training import state
+from wm.training import step as step_lib
 
 ROWS, LENGTH = 32, 32
 SIZE = 'layers=1, width=64'
@@ -88,10 +89,10 @@ def compiled(
     registry.make('model', spec), len(world.vocab), 42, aim.outputs
   )
   shapes = state.shapes(shape)
-  transform = optimizer.make(config, shapes)
+  transform = step_lib.make_optimizer(config, shapes)
   abstract = state.abstract_state(shapes, transform, mesh)
-  act = step.make_train_step(
-    shape, transform, optimizer.schedule(config), aim, 0, abstract
+  act = step_lib.make_train_step(
+    shape, transform, step_lib.schedule(config), aim, 0, abstract
   )
   num = mesh.shape['data'] * rows
   sizes = [(num, LENGTH), (num,)]

@@ -12,14 +12,15 @@ from wm import core
 from wm.core import registry
 from wm.models.nn import network
 from wm.options.training import Training
-from wm.training import optimizer, state
+from wm.training import state
+from wm.training import step as step_lib
 
 CONFIG = {'steps': 100, 'lr': 0.5, 'warmup': 10}
 
 
 def rates(**fields) -> np.ndarray:
   config = Training(**{**CONFIG, **fields})
-  schedule = optimizer.schedule(config)
+  schedule = step_lib.schedule(config)
   return np.array([float(schedule(k)) for k in range(config.steps)])
 
 
@@ -75,19 +76,19 @@ def paths() -> list[str]:
 
 
 def test_decay_leaves_biases_norms_and_embeddings():
-  mask = optimizer.decay_mask(paths(), decay_all=False)
+  mask = step_lib.decay_mask(paths(), decay_all=False)
   assert {path for path, on in mask.items() if on} == {
     'mlp.up.kernel',
     'mlp.down.kernel',
   }
-  assert all(optimizer.decay_mask(paths(), decay_all=True).values())
+  assert all(step_lib.decay_mask(paths(), decay_all=True).values())
 
 
 def test_a_family_may_leave_parameters_out_of_any_decay():
   model = registry.make('model', 'deltanet(layers=1, width=64, key=8)')
   found = state.shapes(network.NetworkSpec(model, 9, 12))
   for decay_all in (False, True):
-    mask = optimizer.decay_mask(found, decay_all, model.undecayed)
+    mask = step_lib.decay_mask(found, decay_all, model.undecayed)
     kept = {path for path, on in mask.items() if not on}
     named = {path for path in found if path.endswith(('.a_log', '.dt_bias'))}
     assert len(named) == 2
@@ -97,7 +98,7 @@ def test_a_family_may_leave_parameters_out_of_any_decay():
 def test_decay_shrinks_what_the_mask_says():
   config = Training(lr=0.1, warmup=0, weight_decay=0.5, clip=0.0)
   params = {'mlp.up.kernel': jnp.ones(3), 'mlp.up.bias': jnp.ones(3)}
-  transform = optimizer.make(config, params)
+  transform = step_lib.make_optimizer(config, params)
   zero = {path: jnp.zeros(3) for path in params}
   updates, _ = transform.update(zero, transform.init(params), params)
   after = optax.apply_updates(params, updates)
@@ -109,7 +110,7 @@ def test_clipping_bounds_the_norm_that_adam_sees():
   params = {'a.kernel': jnp.zeros(4)}
   grads = {'a.kernel': jnp.full(4, 100.0)}
   for clip, expected in ((1.0, 0.1 * 0.5), (0.0, 0.1 * 100)):
-    transform = optimizer.make(Training(clip=clip), params)
+    transform = step_lib.make_optimizer(Training(clip=clip), params)
     _, after = transform.update(grads, transform.init(params), params)
     moments = [x.mu for x in _adam(after)]
     np.testing.assert_allclose(moments[0]['a.kernel'], expected, rtol=1e-5)
@@ -119,7 +120,7 @@ def test_beta2_weighs_the_squares():
   params = {'a.kernel': jnp.zeros(2)}
   grads = {'a.kernel': jnp.full(2, 3.0)}
   for beta2 in (0.95, 0.999):
-    transform = optimizer.make(Training(beta2=beta2, clip=0.0), params)
+    transform = step_lib.make_optimizer(Training(beta2=beta2, clip=0.0), params)
     _, after = transform.update(grads, transform.init(params), params)
     squares = _adam(after)[0].nu['a.kernel']
     np.testing.assert_allclose(squares, (1 - beta2) * 9, rtol=1e-5)
@@ -145,9 +146,9 @@ def step(transform, state, params, grad, loss=1.0):
 def test_a_step_that_is_not_finite_leaves_everything(grad, loss, clip):
   config = Training(skips=3, lr=0.1, warmup=5, clip=clip)
   params = {'a.kernel': jnp.array([1.0, -2.0])}
-  transform = optimizer.make(config, params)
+  transform = step_lib.make_optimizer(config, params)
   kept = step(transform, transform.init(params), params, [0.5, 2])
-  assert int(optimizer.updates(kept[1])) == 1
+  assert int(step_lib.updates(kept[1])) == 1
   bad = step(transform, *kept[::-1], grad, loss)
   for one, other in zip(
     jax.tree.leaves(bad), jax.tree.leaves(kept), strict=True
@@ -157,14 +158,14 @@ def test_a_step_that_is_not_finite_leaves_everything(grad, loss, clip):
   after = step(transform, *bad[::-1], [0.5, 2])
   expected = step(transform, *kept[::-1], [0.5, 2])
   np.testing.assert_array_equal(after[0]['a.kernel'], expected[0]['a.kernel'])
-  assert int(optimizer.updates(after[1])) == 2
+  assert int(step_lib.updates(after[1])) == 2
 
 
 def test_the_guard_changes_no_good_step():
   params = {'a.kernel': jnp.array([1.0, -2.0])}
   found = []
   for skips in (0, 3):
-    transform = optimizer.make(Training(skips=skips), params)
+    transform = step_lib.make_optimizer(Training(skips=skips), params)
     state = transform.init(params)
     for grad in ([0.5, 2], [3, -1]):
       after, state = step(transform, state, params, grad)
