@@ -41,9 +41,7 @@ MOST_LEAST = 100  # Nearly every random game has more plies.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(
-  ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged
-):
+class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
   """Chess and random games played of it.
 
   Attributes:
