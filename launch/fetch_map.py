@@ -6,7 +6,7 @@
 --place needs internet; both need the extra `maps`. Then
 `--world="maps(nodes='maps/soho/nodes.csv', edges='maps/soho/edges.csv')"`.
 nodes.csv has `osm_id,lat,lon`; edges.csv has `node,direction,neighbor` and
-optionally `length_m`. `wm.data.street_files.from_graph` makes the world of a
+optionally `length_m`. `wm.from_graph` makes the world of a
 networkx or OSMnx graph.
 """
 
@@ -16,10 +16,10 @@ import common
 def main() -> None:
   """Flags in, one library call."""
   common.need('out')
-  from wm.data import street_files
+  import wm
 
   flags = common.FLAGS
-  print(street_files.fetch(flags.out, flags.place or '', flags.map_file or ''))
+  print(wm.fetch_map(flags.out, flags.place or '', flags.map_file or ''))
 
 
 if __name__ == '__main__':

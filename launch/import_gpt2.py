@@ -17,9 +17,9 @@ FLAGS = common.FLAGS
 def main() -> None:
   """Flags in, one library call, the summary out."""
   common.need('world', 'weights', 'out')
-  from wm.training import adopt
+  import wm
 
-  summary = adopt.gpt2(
+  summary = wm.import_gpt2(
     FLAGS.weights, FLAGS.world, FLAGS.out, model=FLAGS.model, vocab=FLAGS.vocab
   )
   print(json.dumps(summary))

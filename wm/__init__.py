@@ -65,6 +65,7 @@ _CALLS = {
   'loading': ('Loaded', 'Run', 'load_predictor'),
   'study': ('Row', 'study'),
   'sweep': ('Scoring', 'sweep'),
+  'outside': ('fetch_map', 'from_graph', 'import_gpt2'),
   'names': ('Reconstruction', 'Sampling', 'Training', 'make', 'names', 'spec'),
 }
 _HOME = {name: home for home, names in _CALLS.items() for name in names}

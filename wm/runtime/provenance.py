@@ -1,6 +1,6 @@
-"""What a result is made from: all code and all files that it depends on.
+"""Origins: all code and all files that a result depends on, by hash.
 
-Origins are compared to find out whether a result still stands. They hold
+A kept result stands as long as its origin is the same. An origin holds
 
   modules     the plug-in's module, and all that it imports, at the top or
               inside functions, read from source. Modules of installed
