@@ -1,12 +1,15 @@
-"""Batches as a pure function of the step: nothing to save, nothing to lose.
+"""Batches as a pure function of the step, so that no order has to be saved.
 
-The rows of an epoch are shuffled in blocks that lie together on disk, so a
-large store is read in few pieces; a window of the shuffled stream, many
-blocks, is shuffled again and cut into batches. A run that is killed and
-started again goes on with the very batch it would have had. 'buckets' sorts
-the window by length, so that a batch holds like lengths; 'random' is the
-published way, a batch as it comes, padded to its longest row (Vafa et al.
-2024, model.py).
+    epoch    the rows of a store, in blocks that lie together on disk; the
+             blocks are shuffled, so a large store is read in few pieces
+    stream   epoch after epoch, each shuffled otherwise
+    window   many blocks of the stream; its rows are shuffled again
+    batch    B rows of a window
+
+A run that is killed and started again continues with the batch it would have
+had. 'buckets' sorts a window by length, so that the rows of a batch are about
+equally long. 'random' is the published way: rows as they come, padded to the
+longest (Vafa et al. 2024, model.py).
 """
 
 from __future__ import annotations
@@ -18,9 +21,9 @@ import numpy as np
 from wm import core
 from wm.data import store as stores
 
-WINDOW = 64  # Least batches in a window, and
-WINDOW_ROWS = 4096  # least rows, as far as the store has them.
-BLOCK = 64  # Most rows that stay together in the first shuffle.
+# A window has at least so many batches and rows, if the store has them.
+WINDOW, WINDOW_ROWS = 64, 4096
+BLOCK = 64  # Most rows of a block.
 ROUNDS = 4  # Of the Feistel network.
 MODES = ('buckets', 'random')
 
@@ -30,8 +33,9 @@ def permute(
 ) -> np.ndarray:
   """A pseudo-random permutation of range(num), evaluated at `index`.
 
-  A Feistel network over the next power of four, with values past the end
-  sent round again (cycle walking): no memory, however large `num` is.
+  It is a Feistel network over the next power of four. Values outside of the
+  range are permuted again until they are inside (cycle walking). It needs no
+  memory, however large `num` is.
 
   Args:
     index: [B] integers in [0, num).
@@ -59,9 +63,9 @@ def permute(
 def shuffled(place: np.ndarray, num: int, seed: int) -> np.ndarray:
   """Rows at places [B] of the endless shuffled stream over `num` rows.
 
-  Every epoch of `num` places holds every row once: it starts at a row of its
-  own, cuts what follows into blocks and permutes them. Few rows are in blocks
-  of one, so that a window always mixes many.
+  Every epoch of `num` places holds every row once. It is the store rotated by
+  a random number of rows, cut into blocks, and the blocks permuted. A small
+  store has blocks of one row, so that a window mixes many blocks.
   """
   block = max(1, min(BLOCK, num // WINDOW_ROWS))
   epoch, place = np.divmod(place, num)
@@ -74,9 +78,13 @@ def shuffled(place: np.ndarray, num: int, seed: int) -> np.ndarray:
 
 
 class _Window(NamedTuple):
-  """Rows of some batches; `tokens` holds them end to end in order of disk.
+  """The rows of some batches, R in all.
 
-  order: [batches, B] which rows make up a batch; rows, starts, lengths: [R].
+  Attributes:
+    order: [batches, B] indices into the rows.
+    rows: [R] rows of the store, ascending.
+    tokens: of these rows, end to end.
+    starts, lengths: [R] where each row is in `tokens`.
   """
 
   order: np.ndarray
@@ -118,7 +126,7 @@ class Batches:
     self.store, self.batch, self.seed = store, batch, seed
     self.mode, self.multiple = mode, multiple
     longest = max(WINDOW, WINDOW_ROWS // batch)
-    # A window longer than an epoch would put a row beside itself.
+    # In a window longer than an epoch a batch could hold a row twice.
     self.window = max(1, min(longest, len(store) // batch))
     self._kept: dict[int, _Window] = {}
 
@@ -127,7 +135,7 @@ class Batches:
     return step * self.batch / len(self.store)
 
   def _window(self, number: int) -> _Window:
-    """A window, the latest one kept."""
+    """A window; the last one asked for is kept."""
     if number not in self._kept:
       window = self._make_window(number)
       self._kept = {number: window}
@@ -200,7 +208,7 @@ class Batches:
     return tokens, lengths
 
   def useful(self, first: int, last: int) -> float:
-    """Share of tokens in the batches of steps [first, last) that are no pad."""
+    """Share of tokens that are no padding, over steps [first, last)."""
     real = total = 0
     for step in range(first, last):
       window, picked = self._batch(step)

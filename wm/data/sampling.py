@@ -1,7 +1,7 @@
 """Sampling a data set from a world: OUT/data/train and OUT/data/heldout.
 
-Chunk c of a split is `world.sample` with a seed made of (seed, split, c), so
-a run that was killed goes on at its last complete shard and ends with the
+Chunk c of a split is `world.sample` with a seed made of (seed, split, c). So a
+run that was killed resumes after its last complete shard, and ends with the
 same bytes as an unbroken one.
 """
 
@@ -29,7 +29,7 @@ SPLITS = ('train', 'heldout')
 
 
 def vocab_sha256(world: core.World) -> str:
-  """Hash of the token strings in order, hex: do these data suit this world?"""
+  """Hex hash of the token strings in order; worlds of equal hash share data."""
   import hashlib
 
   return hashlib.sha256('\n'.join(world.vocab).encode()).hexdigest()
@@ -80,7 +80,7 @@ def stored(
 def make_dataset(
   world: core.World, out: str | Path, options: Sampling
 ) -> dict[str, Any]:
-  """Samples both splits, goes on with a broken run, keeps a complete one.
+  """Samples both splits; resumes a broken run, and leaves a complete one.
 
   Args:
     world: what to sample from.
@@ -122,7 +122,7 @@ def make_dataset(
 
 
 def _check_room(world: core.World, out: Path, num: int, seed: int) -> None:
-  """Raises InputError where so many sequences are more than the disk holds."""
+  """Raises InputError where the disk has no room for so many sequences."""
   if num <= CHUNK:
     return
   few = world.sample(64, seed)
@@ -134,7 +134,7 @@ def _check_room(world: core.World, out: Path, num: int, seed: int) -> None:
 
 
 def _products(out: Path) -> list[Path]:
-  """All that a run may make, folders after what is in them."""
+  """All paths that a run may make, folders after their contents."""
   data = out / 'data'
   texts_made = [data / f'{split}_sequences.txt' for split in SPLITS]
   stores_made = [data / split for split in SPLITS]
@@ -142,7 +142,7 @@ def _products(out: Path) -> list[Path]:
 
 
 def _retract(out: Path, before: set[Path]) -> None:
-  """Removes what a failed first run has made, and nothing else."""
+  """Removes what a failed first run has made."""
   for path in _products(out):
     if path in before or not path.exists():
       continue
@@ -164,7 +164,7 @@ def _write_text(world: core.World, folder: Path) -> None:
 def _make_split(
   world: core.World, folder: Path, num: int, seed: int, split: str
 ) -> dict[str, Any]:
-  """One split's store, made or found complete; returns its manifest."""
+  """Makes the store of a split, unless it is complete; its manifest."""
   wanted = describe(world, seed, split, num)
   if folder.exists():
     manifest = stores.open(folder).manifest
@@ -198,10 +198,10 @@ def _make_split(
 def _chunks(
   world: core.World, writer: stores.Writer, num: int, seed: int, split: str
 ) -> Iterator[core.Sequences]:
-  """Chunks from where the writer stands until `num` rows or no more of them.
+  """Yields chunks until there are `num` rows, or the world has no more.
 
-  A world whose sequences are `distinct` gives none twice within a chunk;
-  those of other chunks are dropped and counted here.
+  A world whose sequences are `distinct` repeats none within a chunk. Those
+  that an earlier chunk had are dropped and counted here.
   """
   seen = None
   while writer.rows < num:
@@ -227,7 +227,7 @@ class _Seen:
       self.new(chunk)
 
   def new(self, chunk: core.Sequences) -> core.Sequences:
-    """The rows not seen before; the others are counted."""
+    """The rows that are new; the others are counted."""
     hashes = _hashes(chunk)
     place = np.searchsorted(self._hashes, hashes)
     place = np.minimum(place, max(len(self._hashes) - 1, 0))

@@ -1,11 +1,11 @@
-"""Token shards on disk: written whole, hashed, read in constant memory.
+"""Stores: token shards on disk, hashed, and read in constant memory.
 
     folder/manifest.json      format, world, seed, counts, a line per shard
     folder/00000.tokens       rows end to end, uint8, uint16 or uint32
     folder/00000.offsets      uint32 [rows + 1], where each row starts
 
-Everything is little-endian. A folder under way is called `<folder>.partial`
-and becomes `folder` by one rename when it is complete.
+Everything is little-endian. A store is written into `<folder>.partial`, which
+is renamed to `folder` once it is complete.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ SHARD_TOKENS = 1 << 26  # A shard is closed once it holds this many.
 
 
 class Writer:
-  """Writes a store chunk by chunk; goes on where a killed run stopped.
+  """Writes a store chunk by chunk; resumes where a killed run stopped.
 
   Attributes:
-    partial: the folder under way.
-    progress: JSON record of what is safely on disk; `chunks` of it need not
-      be given again.
+    partial: folder that is written into.
+    progress: JSON record of what is safely on disk; its first `chunks` chunks
+      need not be given again.
   """
 
   def __init__(
@@ -92,7 +92,7 @@ class Writer:
     return self.progress['chunks'] + self._chunks
 
   def written(self) -> Iterator[core.Sequences]:
-    """The rows that an earlier run left, in order, a part at a time."""
+    """Yields the rows that an earlier run wrote, in order."""
     for shard in self.progress['shards']:
       store = Store(self.partial, {**self._manifest(), 'shards': [shard]})
       yield from store.chunks()
@@ -133,7 +133,7 @@ class Writer:
     }
 
   def finish(self) -> dict[str, Any]:
-    """Completes the store in its final folder and returns the manifest."""
+    """Completes the store, renames it, and returns its manifest."""
     self._close_shard()
     manifest = self._manifest()
     files.write_json(self.partial / 'manifest.json', manifest)
@@ -144,7 +144,7 @@ class Writer:
     return manifest
 
   def abandon(self) -> None:
-    """Removes everything under way."""
+    """Removes the partial store."""
     if self._shard is not None:
       self._shard.abandon()
       self._shard = None
@@ -184,9 +184,11 @@ def write(
 
 
 class _Spans(NamedTuple):
-  """Runs of rows that stand together in a shard, and the rows' lengths.
+  """Rows of a store as spans, each of consecutive rows of one shard.
 
-  shards, starts, sizes: one for each run, in tokens. lengths: [R] int32.
+  Attributes:
+    shards, starts, sizes: of each span; the latter two in tokens.
+    lengths: [R] int32, of each row.
   """
 
   shards: np.ndarray
@@ -197,7 +199,7 @@ class _Spans(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Store:
-  """Sequences on disk; reading keeps nothing but the rows asked for.
+  """Sequences on disk, of which only the rows that are asked for are read.
 
   Attributes:
     folder: where the shards are.
@@ -225,8 +227,8 @@ class Store:
 
   @functools.cached_property
   def _handles(self) -> dict[str, list[BinaryIO]]:
-    # Kept for the life of the store: reads are `pread`s, which share no
-    # position and map no pages, so memory in use stays constant.
+    # Open for the life of the store. `pread` shares no position between
+    # threads and maps no pages, so memory in use stays constant.
     shards = range(len(self.manifest['shards']))
     return {
       kind: [self._path(k, kind).open('rb', buffering=0) for k in shards]
@@ -253,7 +255,7 @@ class Store:
   def _read(
     self, kind: str, shards: list[int], starts: list[int], sizes: list[int]
   ) -> bytearray:
-    """Bytes of one file after another, each from a start, end to end."""
+    """Bytes of spans (shard, start, size in bytes), end to end."""
     out = bytearray(sum(sizes))
     view, at = memoryview(out), 0
     handles = [file.fileno() for file in self._handles[kind]]
@@ -265,7 +267,7 @@ class Store:
     return out
 
   def _spans(self, rows: np.ndarray) -> _Spans:
-    """Where rows [R] stand; rows that follow each other are read as one."""
+    """Spans of rows [R]; consecutive rows make one span, read at once."""
     shards, local = self._rows(rows)
     apart = (np.diff(local) != 1) | (np.diff(shards) != 0)
     first = np.flatnonzero(np.append(True, apart)) if len(local) else local
@@ -278,7 +280,8 @@ class Store:
       (4 * (count + 1)).tolist(),
     )
     offsets = np.frombuffer(read, '<u4').astype(np.int64)
-    # A run of n rows gave n + 1 offsets; what lies between runs is no row.
+    # A span of n rows has n + 1 offsets: o0 o1 .. on | p0 p1 .. pm | ...
+    # Differences across a bar are no row's length, and are deleted.
     last = np.cumsum(count + 1) - 1
     lengths = np.delete(np.diff(offsets), last[:-1])
     starts, stops = offsets[last - count], offsets[last]

@@ -1,12 +1,11 @@
 """PGN files as a data set: OUT/data/train and OUT/data/heldout.
 
-The files are read as blocks (`pgn.blocks`), and what a block gives is written
-whole to a file of its own in OUT/data/ingest.partial. Any number of processes
-may work on them: process i of n takes blocks i, i + n, i + 2n, ...; a block
-that is there already is not read again. All processes unpack everything,
-which is the cheap part. Whoever finds all blocks there at its end puts them
-together in order, without duplicates. So neither kills nor the number of
-processes change a byte of the result.
+The files are read as blocks (`games.blocks`). The games of a block go to a file
+of its own in OUT/data/ingest.partial. Any number of processes may share the
+work: process i of n takes blocks i, i + n, i + 2n, ... and skips those that
+are there. Each unpacks all files, which is the cheap part. The process that
+ends last finds all blocks and joins them in order, without duplicates. So
+neither kills nor the number of processes change a byte of the result.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def make_dataset(
   shard: tuple[int, int] = (0, 1),
   most: int = 0,
 ) -> dict[str, Any] | None:
-  """Does one process's part, and puts all parts together if they are there.
+  """Does the part of one process, and joins all parts once they are there.
 
   Args:
     world: whose games they are, see Recorded.
@@ -158,7 +157,7 @@ def _read(
   shard: tuple[int, int],
   most: int,
 ) -> int:
-  """Reads one process's blocks; how many make the result, 0 if some lack."""
+  """Reads the blocks of one process; how many there are, 0 if some lack."""
   number = games = before = 0
   there = (0, 0)
   size = sum(source.size for source in sources)

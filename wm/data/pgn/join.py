@@ -1,7 +1,7 @@
-"""What is read of PGN files, block by block, put together as two stores.
+"""Joins the blocks that were read of PGN files into two stores.
 
-A block's games are in a file of arrays; `wm.data.pgn.ingest` says how they come
-to be there. All blocks are gone through in order, one at a time.
+The games of a block are in a file of arrays, which `wm.data.pgn.ingest` writes.
+Blocks are read in order, one at a time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KEPT, DUPLICATE, ACROSS, BEYOND = range(4)
 
 
 class NothingLeft(core.InputError):
-  """No game is kept."""
+  """Every game was left out."""
 
 
 def path_of(parts: Path, block: int) -> Path:
@@ -38,7 +38,7 @@ def path_of(parts: Path, block: int) -> Path:
 
 
 def reach(parts: Path, most: int, there: tuple[int, int]) -> tuple[int, int]:
-  """How far the blocks go without a gap, or until they hold `most` games.
+  """Counts the blocks that are there without a gap, up to `most` games.
 
   Args:
     parts: folder of the blocks.
@@ -155,10 +155,11 @@ def _report(
 
 
 def _duplicates(parts: Path, blocks: int) -> np.ndarray:
-  """[K] uint8 of all games kept so far: KEPT, or of which kind their first.
+  """[K] uint8: what becomes of each game that the blocks hold.
 
-  The first game of equal moves stays, DUPLICATE are later ones of its split,
-  ACROSS later ones of the other. Memory: a byte a game, and HASHES hashes.
+  Of games with equal moves the first is KEPT. Later ones are DUPLICATE where
+  they are in its split, else ACROSS. Hashes are compared in turns, each of
+  about HASHES of them, so that memory is a byte a game and one turn.
   """
   sizes = [len(_load(parts, k, 'heldout')[0]) for k in range(blocks)]
   drop = np.zeros(sum(sizes), np.uint8)
@@ -185,7 +186,7 @@ def _duplicates(parts: Path, blocks: int) -> np.ndarray:
 def _some(
   hashes: np.ndarray, heldout: np.ndarray, first: int, turn: int, turns: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Hashes whose turn it is, their places and splits."""
+  """The hashes of one turn, with their places and splits."""
   rows = np.flatnonzero(hashes % np.uint64(turns) == turn)
   return hashes[rows], first + rows, heldout[rows]
 
