@@ -148,7 +148,7 @@ def test_a_step_that_is_not_finite_leaves_everything(grad, loss, clip):
   params = {'a.kernel': jnp.array([1.0, -2.0])}
   transform = step_lib.make_optimizer(config, params)
   kept = step(transform, transform.init(params), params, [0.5, 2])
-  assert int(step_lib.updates(kept[1])) == 1
+  assert int(step_lib.num_updates(kept[1])) == 1
   bad = step(transform, *kept[::-1], grad, loss)
   for one, other in zip(
     jax.tree.leaves(bad), jax.tree.leaves(kept), strict=True
@@ -158,7 +158,7 @@ def test_a_step_that_is_not_finite_leaves_everything(grad, loss, clip):
   after = step(transform, *bad[::-1], [0.5, 2])
   expected = step(transform, *kept[::-1], [0.5, 2])
   np.testing.assert_array_equal(after[0]['a.kernel'], expected[0]['a.kernel'])
-  assert int(step_lib.updates(after[1])) == 2
+  assert int(step_lib.num_updates(after[1])) == 2
 
 
 def test_the_guard_changes_no_good_step():

@@ -108,7 +108,7 @@ def guarded(
   return optax.GradientTransformationExtraArgs(inner.init, update)
 
 
-def updates(state: Any) -> jax.Array:
+def num_updates(state: Any) -> jax.Array:
   """[] int32: updates made so far, by an optimizer's state."""
   found = jax.tree.leaves(
     state, is_leaf=lambda x: isinstance(x, optax.ScaleByScheduleState)
@@ -164,7 +164,7 @@ def make_train_step(
       grads, state.opt, state.params, loss=sums[0]
     )
     params = optax.apply_updates(state.params, updates)
-    rate = schedule(updates(state.opt))
+    rate = schedule(num_updates(state.opt))
     extra = jnp.stack([optax.tree.norm(grads), rate])
     report = jnp.concatenate([sums, extra.astype(jnp.float32)])
     return state_lib.State(params, opt), report
