@@ -10,6 +10,7 @@ from wm.data import sampling
 from wm.evaluation import scoring
 from wm.metrics import compression
 from wm.models.nn import network
+from wm.options.sampling import Sampling
 from wm.runtime import ending
 
 HUGE = 10**23
@@ -49,8 +50,10 @@ def test_a_control_group_limits_memory(monkeypatch, tmp_path):
 def test_sequences_that_no_disk_holds(tmp_path):
   world = registry.make('world', 'maps(rows=4, columns=4)')
   sizes = {'num': HUGE, 'num_heldout': 10, 'seed': 0}
-  call = functools.partial(sampling.make_dataset, world, tmp_path / 'out')
-  refused(functools.partial(call, **sizes), 'sequences', 'disk')
+  options = Sampling(**sizes)
+  out = tmp_path / 'out'
+  call = functools.partial(sampling.make_dataset, world, out, options)
+  refused(call, 'sequences', 'disk')
   assert not list(tmp_path.iterdir())
 
 

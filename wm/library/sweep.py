@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -177,7 +178,7 @@ def _marked(
 
   What its training said at its end stands for its checkpoint.
   """
-  reader = provenance.Reader()
+  reader, alone = provenance.Reader(), threading.Lock()
   code = 'wm.evaluation.scoring', 'wm.training.restore'
 
   def mark(run: grid_lib.Run) -> dict[str, Any]:
@@ -185,7 +186,8 @@ def _marked(
     world = registry.make('world', asked['world'])
     metrics = calls.metrics_of(asked['metric'], asked['accept'])
     model = registry.make('model', run.flags['model'])
-    origin = reader.of(world, *metrics, model, *code, [str(path)])
+    with alone:  # Jobs are threads; a reader is for one, and so is ast.parse.
+      origin = reader.of(world, *metrics, model, *code, [str(path)])
     return {**asked, 'origin': provenance.digest(origin)}
 
   return mark
