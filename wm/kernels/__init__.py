@@ -1,1 +1,12 @@
-"""Compiled kernels, each with a plain reference."""
+"""Compiled kernels, a folder each, with their plain references.
+
+  dfa       transition tables of automata, products of two states
+  maps      street graphs: paths, walks, geometry, map reconstruction
+  othello, chess  the rules of the games; pgn: game files
+  scan      recurrences over time; attention: in blocks (JAX, as scan is)
+  base      compilation, checks, bits, random numbers
+
+In each folder X.py is what others call: it checks arguments and calls
+X_numba.py, which is imported then, so that Numba is loaded on first use.
+`ref.py` has the same functions in plain Python; tests compare the two.
+"""

@@ -85,6 +85,20 @@ def test_a_change_elsewhere_compiles_nothing_again(package):
   assert ran(package) == (2, 1)
 
 
+def test_a_change_of_what_a_package_gathers_compiles_nothing_again(package):
+  entry = ENTRY.replace(
+    'kernels.base.helper import step', 'kernels.base import helper'
+  )
+  (package / 'entry.py').write_text(entry.replace('step(x)', 'helper.step(x)'))
+  gathered = package / 'base' / '__init__.py'
+  gathered.write_text('x = 1\n')
+  assert ran(package) == (2, 0)
+  gathered.write_text('x = 2\n')
+  assert ran(package) == (2, 1)
+  (package / 'base' / 'helper.py').write_text(HELPER.format(5))
+  assert ran(package) == (6, 0)
+
+
 def test_a_change_two_imports_away_is_seen(package):
   (package / 'base' / 'amount.py').write_text('AMOUNT = 1\n')
   helper = 'from kernels.base import amount' + HELPER.format('amount.AMOUNT')

@@ -39,20 +39,25 @@ _ROOM = pathlib.Path(__file__).resolve().parents[1]  # wm/kernels
 @functools.cache
 def _imported(path: pathlib.Path) -> frozenset[pathlib.Path]:
   """Files of this room that a file of it imports from, itself included."""
-  names: set[str] = set()
+  found = {path}
   for node in ast.walk(ast.parse(path.read_bytes())):
     if isinstance(node, ast.ImportFrom) and node.module:
-      # Either may be the module: `from wm.kernels.chess import tables`.
-      names |= {node.module, *(f'{node.module}.{a.name}' for a in node.names)}
+      for alias in node.names:
+        # `from wm.kernels.chess import tables`: a file, or a name in one. What
+        # else a package gathers in its __init__ compiles nothing anew.
+        inside = _file(f'{node.module}.{alias.name}')
+        found.add(inside or _file(node.module))
     elif isinstance(node, ast.Import):
-      names |= {alias.name for alias in node.names}
-  found = {path}
-  for name in names:
-    inside = f'{name}.'.partition(f'{_ROOM.name}.')[2]
-    if inside:
-      base = _ROOM / inside.rstrip('.').replace('.', '/')
-      found |= {base.with_suffix('.py'), base / '__init__.py'}
-  return frozenset(other for other in found if other.is_file())
+      found |= {_file(alias.name) for alias in node.names}
+  return frozenset(file for file in found if file)
+
+
+def _file(name: str) -> pathlib.Path | None:
+  """The file of this room that holds a module, by its dotted name."""
+  inside = f'{name}.'.partition(f'{_ROOM.name}.')[2].rstrip('.')
+  base = _ROOM / inside.replace('.', '/')
+  files = base.with_suffix('.py'), base / '__init__.py'
+  return next((f for f in files if inside and f.is_file()), None)
 
 
 def _sources(path: pathlib.Path) -> list[pathlib.Path]:
