@@ -74,20 +74,20 @@ def triples() -> list[tuple[int, int, float]]:
 
 
 @functools.cache
-def rustworkx(threads: int) -> tuple[str, dict[str, float]]:
+def rustworkx() -> tuple[str, dict[str, float]]:
   """Version, and wall seconds of its all-pairs searches."""
   found = subprocess.run(
     [sys.executable, '-c', PEER],
     input=json.dumps([len(graph()[0]), triples()]),
     capture_output=True,
     text=True,
-    env={**os.environ, 'RAYON_NUM_THREADS': str(threads)},
+    env={**os.environ, 'RAYON_NUM_THREADS': '1'},
     check=False,
   )
   if found.returncode:
     raise harness.Skip(f'rustworkx: {found.stderr.strip()[-200:]}')
   version, seconds = json.loads(found.stdout)
-  return f'rustworkx {version}, {threads} threads, same run', seconds
+  return f'rustworkx {version}, 1 thread, same run', seconds
 
 
 def scipy(unweighted: bool) -> tuple[str, float]:
@@ -172,7 +172,7 @@ def bench_dijkstra() -> Iterator[harness.Line]:
   delta, lengths = graph()
   timing = harness.measure(lambda: paths.dijkstra(delta, lengths))
   yield from _against(
-    'all-pairs Dijkstra, 1 threads',
+    'all-pairs Dijkstra',
     timing,
     'dijkstra',
     scipy,
@@ -184,14 +184,13 @@ def _against(
   name: str,
   timing: harness.Timing,
   search: str,
-  other: Callable[[bool], tuple[str, float]] | None,
+  other: Callable[[bool], tuple[str, float]],
   target: str,
-  threads: int = 1,
 ) -> Iterator[harness.Line]:
   """Lines against the peers."""
-  peers = [other(search == 'hops')] if other else []
+  peers = [other(search == 'hops')]
   try:
-    version, seconds = rustworkx(threads)
+    version, seconds = rustworkx()
     peers.append((version, seconds[search]))
   except harness.Skip as why:
     print(why, file=sys.stderr)

@@ -26,7 +26,7 @@ from wm.kernels.chess.attacks_numba import (
 from wm.kernels.chess.board_numba import code_at, make
 from wm.kernels.chess.movegen_numba import fill_targets, full_key, in_check
 
-# Codes of outcomes; their order is the front door's OUTCOMES.
+# Indices into layout.OUTCOMES.
 NONE, MATE, DEAD_MATERIAL, STALEMATE, SEVENTY_FIVE, FIVEFOLD = range(6)
 FIFTY, THREEFOLD = 6, 7
 # What ends a game: no legal move; what an arbiter sees; claims too.

@@ -35,7 +35,7 @@ from wm.kernels.chess.san_tokens_numba import (
   read_word,
 )
 
-# Errors as the front door numbers them, negative where a move is expected.
+# Negative indices into san.ERRORS, in place of a move.
 NO_WORD, NO_MOVE, MANY = -1, -2, -3
 LONGEST = 7  # 'Qa1xb2#', 'bxa8=Q+'
 _FILE, _RANK = 0x0101010101010101, 0xFF

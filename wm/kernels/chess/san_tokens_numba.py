@@ -55,6 +55,7 @@ def _squares(text, at, end):
   Returns file and rank left, file and rank reached, where reading stopped;
   -1 for what is not there.
   """
+  # A file or rank that is followed by another square was the source's.
   from_file = from_rank = file = rank = -1
   dashed = False
   while at < end:
@@ -228,7 +229,7 @@ def next_word(text, at, end) -> tuple[int, int]:
   """
   while at < end:
     mark = _MARK[text[at]]
-    if mark == 0:
+    if mark == 0:  # A move begins, unless it is an 'e.p.' on its own.
       after = _past_tail(text, at, end) if text[at] == _E else at
       if after == at or (after < end and _IN_WORD[text[after]]):
         break

@@ -18,7 +18,6 @@ from wm.kernels.base.jit import njit
 NODES = 1 << 23
 _NONE = np.uint64(0)
 _INNER = np.uint64(0x7E7E7E7E7E7E7E7E)
-_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _S1, _S7, _S8, _S9 = (np.uint64(n) for n in (1, 7, 8, 9))
 _TWO = np.uint64(2)
 _BLACK = np.uint64(1 << 28 | 1 << 35)

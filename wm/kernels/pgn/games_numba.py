@@ -101,6 +101,7 @@ def _value(text, at, stop):
 @njit
 def _value_end(text, at, stop):
   """Place of the quote that ends a value, and after the ']' behind it; -1."""
+  # A quote ends the value only if a bracket follows: values hold bare quotes.
   while at < stop:
     if text[at] == _ESCAPE:
       at += 1
@@ -229,17 +230,19 @@ def split(text, final) -> tuple[np.ndarray, int]:
     word = _past_blanks(text, at, stop)
     eventful = _starts_event(text, at, stop)
     tag = text[at] == _LEFT if stop > at else False
+    # As `ref._kind`: is this a line of tags, and does a game start here?
     if comment:
       tag = eventful
     elif tag and moving and not over:
       tag = _value(text, at, stop)[0] >= 0
-    passed = not comment and word == stop
+    passed = not comment and word == stop  # A blank line: nobody's.
     fresh = not begun and not passed
     if tag:
       fresh = fresh or moving or (eventful and event)
     elif begun and over and not comment and not passed:
       fresh = _AFTERWARDS[text[word]] == 0
     if fresh:
+      # The row of the game under way is complete; a row for the new one.
       if begun:
         num = _closed(table, num, at, moving, comment, depth, over)
       table = _grown(table, num)
