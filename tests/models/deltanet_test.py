@@ -197,7 +197,7 @@ def test_parity_needs_negative_eigenvalues():
 @pytest.mark.parametrize(
   ('fields', 'match'),
   [
-    ({'form': 'scan'}, "form='scan'; available: sequential"),
+    ({'form': 'scan'}, "form='scan'; available: auto, sequential"),
     ({'heads': -1}, 'heads=-1'),
     ({'chunk': -2}, 'chunk=-2'),
     ({'width': 4, 'heads': 4}, 'width=4 leaves no key'),
