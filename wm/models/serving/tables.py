@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
   from wm.models.serving.table_machine import TableMachine
 
-# Most rows of a table.
-ROWS = 1 << 16
+# Most rows of a table. A row takes the host as long as a draw, so that there
+# are to be DRAWS for each of them, beyond the FEW that any table may have.
+ROWS, FEW, DRAWS = 1 << 16, 1 << 12, 1 << 8
 # Trials in flight: a table has work for many.
 SLOTS = 64
 
@@ -96,7 +97,9 @@ class Tabulated(core.TracedPredictor):
     flat = prefixes.reshape(-1, prefixes.shape[-1])
     states = self.enter(flat, lengths.reshape(-1))
     unique, start = np.unique(states, axis=0, return_inverse=True)
-    levels = _levels(self, unique, room, accept, sampler)
+    draws = len(lengths) * num * room
+    most = min(max(draws // DRAWS, FEW), ROWS)
+    levels = _levels(self, unique, room, most, accept, sampler)
     width = max(level.tokens.shape[1] for level in levels)
     columns = [level.widened(width) for level in levels]
     table = (np.concatenate(column) for column in zip(*columns, strict=True))
@@ -132,6 +135,7 @@ def _levels(
   predictor: Tabulated,
   states: np.ndarray,
   room: int,
+  most: int,
   accept: Any,
   sampler: Any,
 ) -> list[Level]:
@@ -139,6 +143,9 @@ def _levels(
 
   Breadth first. States that the last token leads to have no row of theirs:
   nothing is drawn there.
+
+  Raises:
+    Untraceable: there are more than `most` of them.
   """
   row_of = {state.tobytes(): row for row, state in enumerate(states)}
   levels = []
@@ -156,10 +163,10 @@ def _levels(
       level.next[row, place] = rows[back.reshape(-1)]
       levels.append(level)
       fresh.append(unique[rows >= before])
-      if len(row_of) > ROWS:
+      if len(row_of) > most:
         raise core.Untraceable(
-          f'these trials come to more than {ROWS:,} states of the predictor, '
-          'the most that a table on the device holds'
+          f'these trials come to more than {most:,} states of the predictor, '
+          'the most that a table for so many samples has'
         )
     states = np.concatenate(fresh)
     if not len(states):
