@@ -150,7 +150,7 @@ def test_cells_are_those_of_pytorch(module):
   torch = pytest.importorskip('torch', reason='PyTorch is not installed')
   model = module.Model(layers=2, width=12)
   net = made(model)
-  kind = {'rnn': torch.nn.RNN, 'lstm': torch.nn.LSTM}[model.family]
+  kind = {'rnn': torch.nn.RNN, 'lstm': torch.nn.LSTM}[model.name]
   peer = kind(12, 12, num_layers=2, batch_first=True)
   names = {'input': 'ih', 'state': 'hh'}
   with torch.no_grad():
