@@ -64,6 +64,7 @@ setuptools.setup(
       'pytest-xdist>=3.6',
       'hypothesis>=6.100',
       'ruff>=0.8',
+      'mypy>=2.4',
       'chess>=1.11',
       'automata-lib>=9.2',
       'pydot>=4.0',

@@ -33,6 +33,19 @@ install() { # extras
   fi
 }
 
+# Takes the newest of some packages. What they need stays as it is where it fits,
+# and without an index so do they.
+upgrade() { # packages
+  local newest=(install -q --upgrade)
+  if command -v uv >/dev/null; then
+    newest=(uv pip "${newest[@]}" --python "$PY")
+  else
+    newest=("$PY" -m pip "${newest[@]}" --disable-pip-version-check --retries 1)
+  fi
+  "${newest[@]}" "$@" >/dev/null 2>&1 ||
+    echo "note: could not upgrade $*; what is installed stays" >&2
+}
+
 PY="$PWD/.venv/bin/python"
 # Each set of extras leaves a copy of the setup.py that it was installed from.
 stamp=".venv/installed.${WM_EXTRAS:-base}"

@@ -1,5 +1,6 @@
 """Shared fixtures: real data by WM_TESTDATA, strict JAX."""
 
+import importlib.metadata
 import os
 import pathlib
 import signal
@@ -22,6 +23,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
   signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def pytest_report_header() -> str:
+  """The versions that results of a run depend on."""
+  packages = 'jax', 'jaxlib', 'flax', 'optax', 'orbax-checkpoint', 'numpy'
+  found = (f'{name} {importlib.metadata.version(name)}' for name in packages)
+  return ', '.join(found)
 
 
 @pytest.fixture(autouse=True, scope='module')

@@ -4,6 +4,9 @@ import ast
 import graphlib
 import pathlib
 import re
+import warnings
+
+import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -190,3 +193,72 @@ def test_no_module_imports_itself_in_a_circle():
   }
   assert sum(map(len, graph.values())) > len(graph)
   graphlib.TopologicalSorter(graph).prepare()  # Raises on a cycle.
+
+
+# File -> what it asks of objects that are not ours, or of any that a user may
+# bring. What ours can do is a class, which `isinstance` asks for.
+SNIFFED = {
+  'wm/core/plugins.py': {'__code__'},  # Not all callables are functions.
+  'wm/core/registry.py': {
+    '__dataclass_params__',  # Of a user's class: is it a frozen dataclass?
+    'name',  # Worlds, models and metrics have one; parts of specs need none.
+    'version',  # Of a user's class, which may have forgotten it.
+  },
+  'wm/core/room.py': {'sysconf_names'},  # Unix has it.
+  'wm/models/huggingface.py': {'max_position_embeddings'},  # Some networks'.
+  'wm/models/nn/layers.py': {'key', 'name'},  # Kinds of pytree keys.
+  'wm/models/serving/callables.py': {'detach', 'dtype'},  # A user's arrays.
+  'wm/runtime/files.py': {
+    '__name__',  # Types have one, unions of types none.
+    'strerror',  # Of OSError, not of ValueError.
+  },
+  'wm/runtime/locks.py': {'register_at_fork'},  # Unix has it.
+  'wm/runtime/provenance.py': {
+    '__file__',  # Modules, some without a file.
+    '__spec__',
+    'attr',  # Nodes of Python's syntax.
+    'find_spec',
+    'id',
+    'origin',
+    'value',
+  },
+  'wm/tasks/sweep.py': {'sched_setaffinity'},  # Linux has it.
+  'wm/training/checkpoints.py': {'__name__'},  # Of Python's own hook.
+}
+
+
+def test_only_what_is_not_ours_is_asked_for_attributes_by_name():
+  found = {}
+  for path in PYTHON:
+    source = str(path.relative_to(ROOT))
+    for node in ast.walk(_tree(path)):
+      if (
+        not source.startswith('tests/')
+        and isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ('hasattr', 'getattr')
+        and isinstance(node.args[1], ast.Constant)
+      ):
+        found.setdefault(source, set()).add(node.args[1].value)
+  assert found == SNIFFED
+
+
+def test_what_wm_uses_that_will_be_dropped_is_an_error():
+  for category in (DeprecationWarning, FutureWarning):
+    with pytest.raises(category):
+      warnings.warn_explicit('old', category, 'core.py', 1, module='wm.core')
+    with pytest.warns(category):
+      warnings.warn_explicit('old', category, 'nnx.py', 1, module='flax.nnx')
+
+
+def test_public_functions_say_the_types_of_what_they_take():
+  for path in LIBRARY:
+    if path.stem.endswith('_numba'):
+      continue  # Numba infers them.
+    for node in ast.walk(_tree(path)):
+      if not isinstance(node, ast.FunctionDef) or node.name.startswith('_'):
+        continue
+      given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+      for one in given:
+        typed = one.annotation is not None or one.arg in ('self', 'cls')
+        assert typed, f'{path}:{one.lineno} {node.name}({one.arg}) has no type'
