@@ -12,7 +12,7 @@ from wm import core
 from wm.core import accept, registry
 from wm.models.base import family
 from wm.models.nn import layers, network
-from wm.models.serving import networks
+from wm.models.serving import networks, sessions
 
 V, END, LONGEST, B, M = 13, 1, 20, 7, 3
 ALL = accept.epsilon(0.0)
@@ -132,7 +132,9 @@ def test_rows_do_not_depend_on_how_many_there_are(model):
 
 def test_rows_do_not_depend_on_tiles_and_devices(model):
   assert len(jax.devices()) >= 2
-  many = np.arange(2 * predictor(model).rows(M) + 3) % B
+  one = predictor(model)
+  tile = sessions.tile_rows(one.spec, M, one.cache_bytes)
+  many = np.arange(2 * tile + 3) % B
   seen, drawn = trajectory(predictor(model), np.arange(B))
   for devices in (1, 2):
     some, tokens = trajectory(predictor(model, devices), many)

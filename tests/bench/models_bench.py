@@ -196,10 +196,13 @@ def bench_models_memory() -> Iterator[harness.Line]:
 
 def _sampling(spec: str, length: int) -> tuple[float, float]:
   """CPU-seconds a token at `length`: by a step, by reading all again."""
+  from wm.models.serving import sessions
+
   world, few = world_of(length - 1), 8
   predictor = registry.make('model', spec).predictor(world, 0)
   prefixes = world.sample(16, 1).tokens[:, : length - few - 1]
-  lengths, num = np.full(16, prefixes.shape[1]), predictor.rows(1) // 16
+  tile = sessions.tile_rows(predictor.spec, 1, predictor.cache_bytes)
+  lengths, num = np.full(16, prefixes.shape[1]), tile // 16
   session = predictor.session(prefixes, lengths, num)
   uniform = np.random.default_rng(0).random((few, 16, num))
 
