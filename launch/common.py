@@ -5,6 +5,7 @@ of all stages; `--help` shows those that it reads, and imports nothing heavy.
 """
 
 import copy
+import io
 import pathlib
 import signal
 import sys
@@ -29,7 +30,7 @@ T = TypeVar('T')
 def declare(cls: type) -> None:
   """A flag for each option of a dataclass, see `wm.options`."""
   for name, (field, about) in options.declared(cls).items():
-    given = name, field.default, about.help
+    given: tuple[Any, ...] = name, field.default, about.help
     if name in FLAGS:  # The seed is one for all.
       continue
     if about.choices:
@@ -38,6 +39,7 @@ def declare(cls: type) -> None:
     elif field.type == 'bool':
       flags.DEFINE_bool(*given)
     elif field.type in ('int', 'float'):
+      define: dict[str, Callable[..., Any]]
       define = {'int': flags.DEFINE_integer, 'float': flags.DEFINE_float}
       define[field.type](
         *given, lower_bound=about.least, upper_bound=about.most
@@ -240,7 +242,8 @@ def run(main: Callable[[], None], *names: str) -> None:
   from wm.runtime import stopping  # --help needs no more of the package.
 
   stopping.install(_goes_on)
-  sys.stdout.reconfigure(line_buffering=True)  # A signal loses no line.
+  if isinstance(sys.stdout, io.TextIOWrapper):
+    sys.stdout.reconfigure(line_buffering=True)  # A signal loses no line.
   logging.use_absl_handler()
   for name in ('out', 'seed', *names):
     # Of the binary: `flags.declare_key_flag` would make them this module's.

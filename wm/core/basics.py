@@ -32,7 +32,7 @@ def hash64(*words: np.ndarray | int) -> np.ndarray:
   The same on every machine, so splits, seeds and uniforms built on it do not
   depend on batch size, device count or library version.
   """
-  mixed = np.uint64(0)
+  mixed: np.ndarray | np.uint64 = np.uint64(0)
   with np.errstate(over='ignore'):
     for word in words:
       word = np.asarray(word)

@@ -72,16 +72,16 @@ def load(path: str, label: str) -> types.ModuleType:
   """
   content = _read(path, label)
   place = os.path.abspath(path)
-  spec = importlib.util.spec_from_file_location(
-    path, place, loader=_Fresh(path, place)
-  )
+  loader = _Fresh(path, place)
+  spec = importlib.util.spec_from_file_location(path, place, loader=loader)
+  assert spec is not None  # It is None for a file without a loader only.
   spec.loader_state = _mark(path, content)
   module = importlib.util.module_from_spec(spec)
   sys.modules[path] = module  # Where dataclasses look for their module.
   done = False
   try:
     with blamed(label), importable(pathlib.Path(path).resolve().parent):
-      spec.loader.exec_module(module)
+      loader.exec_module(module)
     done = True
   finally:
     if not done:
@@ -97,7 +97,7 @@ def loaded(path: str, label: str) -> types.ModuleType:
   known = sys.modules.get(path)
   if known is not None:
     mark = _mark(path, _read(path, label))
-    if known.__spec__.loader_state == mark:
+    if known.__spec__ and known.__spec__.loader_state == mark:
       return known
   return load(path, label)
 
@@ -145,8 +145,9 @@ class blamed(contextlib.AbstractContextManager):
   ) -> None:
     """Raises InputError where the error is the user's."""
     passed = (core.InputError, MemoryError, BrokenPipeError)
-    blamable = isinstance(error, Exception | SystemExit)
-    if not blamable or isinstance(error, passed):
+    if not isinstance(error, Exception | SystemExit):
+      return
+    if isinstance(error, passed):
       return
     if isinstance(error, OSError) and error.errno in _FULL:
       return
@@ -154,7 +155,8 @@ class blamed(contextlib.AbstractContextManager):
     if not (where or self._label):
       return
     said = error.msg if isinstance(error, SyntaxError) else str(error)
-    text = f'{kind.__name__}: {shortened(" ".join(said.split()), _LONGEST)}'
+    said = shortened(' '.join(said.split()), _LONGEST)
+    text = f'{type(error).__name__}: {said}'
     label = f' ({self._label})' if self._label else ''
     place = f'{where}: ' if where else placed(self._function)
     raise core.InputError(f'{place}{text}{label}') from error
@@ -173,7 +175,7 @@ def _where(error: BaseException) -> str:
 
 def placed(function: Callable | None) -> str:
   """'file.py:7: ' where a function of the user's is defined, else ''."""
-  code = getattr(inspect.unwrap(function), '__code__', None)
+  code = function and getattr(inspect.unwrap(function), '__code__', None)
   if code is None or not is_own(code.co_filename):
     return ''
   return f'{_shown(code.co_filename)}:{code.co_firstlineno}: '
@@ -190,7 +192,11 @@ def is_own(path: str) -> bool:
   """Is a file the user's: none of wm's, of Python's, or of a package?"""
   place = pathlib.Path(path).resolve()
   home = pathlib.Path(__file__).resolve().parent.parent
-  theirs = [home, home.parent / 'launch', *sysconfig.get_paths().values()]
+  theirs: list[str | pathlib.Path] = [
+    home,
+    home.parent / 'launch',
+    *sysconfig.get_paths().values(),
+  ]
   return (
     place.is_file()
     and not {'site-packages', 'dist-packages'} & set(place.parts)

@@ -16,10 +16,12 @@ import importlib
 import math
 import pkgutil
 import warnings
-from typing import Any
+from typing import Any, TypeVar
 
 from wm import core
 from wm.core import plugins
+
+T = TypeVar('T')
 
 # kind -> (package, class that each module defines)
 KINDS = {
@@ -121,7 +123,7 @@ def _in_file(kind: str, name: str) -> type:
       f'{name} is {cls.__name__} of {cls.__module__}; name that file or module'
     )
   frozen = getattr(cls, '__dataclass_params__', None)
-  if '__dataclass_fields__' not in vars(cls) or not frozen.frozen:
+  if '__dataclass_fields__' not in vars(cls) or not (frozen and frozen.frozen):
     raise core.InputError(
       f'{name} is no frozen dataclass; write @dataclasses.dataclass('
       'frozen=True) above it'
@@ -156,7 +158,7 @@ def parse(text: str) -> tuple[str, list[Any], dict[str, Any]]:
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
       raise core.InputError(wrong)
     args = [ast.literal_eval(value) for value in node.args]
-    pairs = [(k.arg, ast.literal_eval(k.value)) for k in node.keywords]
+    pairs = [(k.arg or '', ast.literal_eval(k.value)) for k in node.keywords]
   except (SyntaxError, RecursionError, MemoryError) as error:
     raise core.InputError(wrong) from error
   except (ValueError, TypeError) as error:
@@ -164,7 +166,7 @@ def parse(text: str) -> tuple[str, list[Any], dict[str, Any]]:
       raise
     raise core.InputError(f'{wrong}; values must be literals') from error
   keys = [key for key, _ in pairs]
-  if None in keys:
+  if '' in keys:  # **: of no name.
     raise core.InputError(wrong)
   for key in keys:
     if keys.count(key) > 1:
@@ -242,7 +244,7 @@ def make(kind: str, text: str) -> Any:
   return made
 
 
-def made(kind: str, thing: Any) -> Any:
+def made(kind: str, thing: T | str) -> T:
   """The object of a spec; what is no text is one already."""
   return make(kind, thing) if isinstance(thing, str) else thing
 

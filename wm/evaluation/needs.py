@@ -17,7 +17,7 @@ from wm import core
 from wm.core import registry
 
 # What reasons call a class; others go by its name.
-_WORDS = {
+_WORDS: dict[type, str] = {
   core.HiddenStates: 'hidden',
   core.Labelled: 'state_heads',
   core.NamesStates: 'states',

@@ -290,10 +290,10 @@ def interval(
     scale = most - least
     return least + low * scale, least + high * scale, 'korn-graubard'
   if weights.shape[1] > 1:
-    low, high, drawn = unbounded(totals, weights, seed)
-    if np.isfinite(low[0]):
+    lows, highs, drawn = unbounded(totals, weights, seed)
+    if np.isfinite(lows[0]):
       method = 'bootstrap-t' if drawn[0] else 'hall'
-      return max(float(low[0]), least), float(high[0]), method
+      return max(float(lows[0]), least), float(highs[0]), method
   return None, None, 'none'
 
 

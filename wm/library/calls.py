@@ -316,6 +316,7 @@ class Apart(NamedTuple):
   def suffixes(self) -> list[str]:
     """The suffixes of the boundary in words, the shortest first."""
     pair = self.first[None], self.second[None]
+    assert isinstance(self.world, core.Enumerable)
     (found,) = self.world.boundary(*pair, self.depth).listed()
     return [' '.join(self.world.vocab[k] for k in one) for one in found]
 

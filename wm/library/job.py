@@ -8,6 +8,7 @@ It ends as a binary does: one line on stderr and an exit code, see
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from typing import Any
@@ -39,7 +40,8 @@ def run(order: dict[str, Any]) -> None:
 def main() -> None:
   """Makes the call that the command line holds."""
   stopping.install(lambda: True)
-  sys.stdout.reconfigure(line_buffering=True)
+  if isinstance(sys.stdout, io.TextIOWrapper):
+    sys.stdout.reconfigure(line_buffering=True)
   order = json.loads(sys.argv[1])
   allocator.keep()
   with ending.told(order['out']), progress.Progress(order['call']):

@@ -32,8 +32,9 @@ def report(
   Raises:
     InputError: a folder without results, or several and no `out`.
   """
-  one = isinstance(folders, str | pathlib.Path)
-  several = [folders] if one else list(folders)
+  if isinstance(folders, str | pathlib.Path):
+    folders = [folders]
+  several = list(folders)
   if out is None:
     if len(several) != 1:
       raise core.InputError('out is needed for a report of several runs')

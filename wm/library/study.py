@@ -109,8 +109,11 @@ def study(
   """
   place, found = pathlib.Path(out), rows_of(rows, world)
   asked = calls.metrics_of(metrics, accept)
-  options = sampling or Sampling(), training or Training()
-  options = *options, reconstruction or Reconstruction()
+  options: tuple[Any, ...] = (
+    sampling or Sampling(),
+    training or Training(),
+    reconstruction or Reconstruction(),
+  )
   stages = [dataclasses.replace(one, seed=seed) for one in options]
   with locks.writer(place, 'study'):
     for row in found:
@@ -136,7 +139,7 @@ def _row(
     tell(f'== {row.name}: train')
     source = calls.train(row.trained_on, row.model, out, training, tell=tell)
   tell(f'== {row.name}: score')
-  where = {'name': row.name, 'tell': tell}
+  where: dict[str, Any] = {'name': row.name, 'tell': tell}
   calls.score(
     source, metrics, row.scored_in, out=out, seed=training.seed, **where
   )

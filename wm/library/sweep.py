@@ -43,10 +43,11 @@ class Scoring:
 
   def of(self, run: grid_lib.Run) -> dict[str, Any]:
     """What a run is scored by, as JSON values."""
-    one = isinstance(self.metrics, str) or not isinstance(
-      self.metrics, Sequence
-    )
-    several = [self.metrics] if one else self.metrics
+    several: Sequence[core.Metric | str]
+    if isinstance(self.metrics, str) or not isinstance(self.metrics, Sequence):
+      several = [self.metrics]
+    else:
+      several = self.metrics
     return {
       'world': self.world or run.flags['world'],
       'name': run.title,

@@ -97,7 +97,7 @@ def matched(
     if fate.kind[n] == PATH:
       step = min(int(fate.steps[n]), int(result.lengths[n]) - 1)
       at = result.offsets[n] + step
-      node = _node_at(result, graph, n, step)
+      node = _node_at(result, graph, int(n), step)
       labels[at] = _dead_label(graph.delta[node], int(labels[at]), rng)
     elif fate.kind[n] == DESTINATION:
       miss = _metres(graph, routes.destinations[n])[fate.node[n]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import pathlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -241,7 +241,7 @@ def _frame(
 
   count = np.bincount(edges.kind, minlength=3)
   axes.set_title(title, loc='left', fontsize=11, color=INK)
-  looks = (
+  looks: tuple[tuple[dict[str, Any], str], ...] = (
     ({'color': INK, 'lw': 1, 'alpha': 0.6}, f'true edge ({count[0]:,})'),
     ({'color': PALE, 'lw': 2}, f'new edge ({count[1]:,})'),
     ({'color': DARK, 'lw': 2}, 'new edge that leads away from its label'),

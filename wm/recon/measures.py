@@ -134,7 +134,7 @@ def _lengths(metres: np.ndarray) -> dict[str, Any]:
 
 def summary(edges: Table) -> dict[str, dict[str, Any]]:
   """Summarises the new edges, and the true ones in use for comparison."""
-  result = {}
+  result: dict[str, dict[str, Any]] = {}
   for kind in (FALSE, USED):
     chosen = edges.kind == kind
     error = edges.error[chosen]

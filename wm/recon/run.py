@@ -134,7 +134,11 @@ def _run(
   blank = sequences.counts.get('ill_formed', 0) - sum(ill_formed.values())
   ill_formed[routes_lib.SHORT] += max(blank, 0)
   placed = controls.apply(
-    options.control, found, graph, rate=options.error_rate, seed=options.seed
+    options.control or '',
+    found,
+    graph,
+    rate=options.error_rate,
+    seed=options.seed,
   )
   placed, edges, counted, runs = _orders(graph, placed, options)
   # All that can be wrong with the input has been looked at.

@@ -12,6 +12,7 @@ from wm import core
 from wm.data import text
 from wm.recon import routes
 from wm.runtime import files, progress, provenance
+from wm.worlds.maps import journeys
 
 Path = pathlib.Path
 
@@ -29,6 +30,8 @@ def prompts(world: core.World, num: int, seed: int) -> np.ndarray:
   graph = routes.street_graph(world)
   index = {token: k for k, token in enumerate(world.vocab)}
   tokens = np.array([index[str(n)] for n in graph.ids.tolist()], np.int32)
+  assert isinstance(world, journeys.Journeys)  # It has streets,
+  assert isinstance(world, core.Prefixed)  # and draws trials on them.
   *_, rows, goals = world.automaton(world.sample_states(num, seed))
   return np.stack([tokens[rows], tokens[goals]], -1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+from typing import Any
 
 
 def folder() -> pathlib.Path:
@@ -21,7 +22,8 @@ def enable() -> None:
   """
   import jax
 
-  if jax.config.jax_compilation_cache_dir:
+  config: Any = jax.config  # It takes its attributes in when JAX starts.
+  if config.jax_compilation_cache_dir:
     return
   path = folder()
   try:

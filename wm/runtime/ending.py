@@ -53,10 +53,11 @@ def told(out: str | None = None) -> Iterator[None]:
     if error.errno == errno.ENAMETOOLONG:  # A flag, or a spec's field.
       name = plugins.shortened(str(error.filename))
       fail(f'{error.strerror}: {name}', Exit.BAD_INPUT)
-    if errno.errorcode.get(error.errno) not in _PLAIN:
+    if errno.errorcode.get(error.errno or 0) not in _PLAIN:
       raise
     place = error.filename or out
-    fail(f'{error.strerror}: {place}' if place else error.strerror)
+    said = error.strerror or str(error)
+    fail(f'{said}: {place}' if place else said)
   except Failed as error:
     fail(str(error))
   except MemoryError as error:

@@ -24,7 +24,7 @@ from wm.runtime import progress
 try:
   import fcntl
 except ImportError:  # Not a Unix.
-  fcntl = None
+  fcntl = None  # type: ignore[assignment]  # It is asked for before use.
 
 Path = pathlib.Path
 P = ParamSpec('P')

@@ -10,6 +10,7 @@ import contextlib
 import sys
 import threading
 import time
+from typing import Any
 
 EVERY = 60.0  # Seconds between lines.
 
@@ -36,7 +37,8 @@ class Progress:
     """keep: the bar stays on the terminal once it is full."""
     self.what, self.total, self.unit, self.done = what, total, unit, done
     self.note, self._keep, self._first = '', keep, done
-    self._start, self._bar = time.monotonic(), None
+    self._start = time.monotonic()
+    self._bar: Any = None  # tqdm's, which has no types.
     _CLOCK.enter(self)
 
   def update(self, num: int = 1, note: str = '') -> None:

@@ -34,7 +34,10 @@ class Exit(enum.IntEnum):
   INTERRUPTED = 130  # SIGINT, as a shell says it.
 
 
-CODES = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.STOPPED}
+CODES: dict[int, Exit] = {
+  signal.SIGINT: Exit.INTERRUPTED,
+  signal.SIGTERM: Exit.STOPPED,
+}
 
 
 class Stopped(KeyboardInterrupt):

@@ -235,9 +235,10 @@ def _cells(
 
 
 def _mean(values: Sequence[float | None]) -> str:
-  if not values or None in values:
+  found = [value for value in values if value is not None]
+  if not found or len(found) < len(values):
     return ''
-  return f'{sum(values) / len(values):.4g}'
+  return f'{sum(found) / len(found):.4g}'
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -217,7 +217,9 @@ class Checkpoints:
     flat = state_lib.flatten(abstract.opt)
     opt = self._arrays(step, 'opt', flat)
     treedef = jax.tree.structure(abstract.opt)
-    return state_lib.State(params, treedef.unflatten(opt[p] for p in flat))
+    return state_lib.State(
+      params, jax.tree.unflatten(treedef, [opt[p] for p in flat])
+    )
 
   def _arrays(
     self, step: int, item: str, abstract: state_lib.Shapes

@@ -11,7 +11,7 @@ nats. Shapes: B batch, L length, T judged positions, V vocabulary, K labels.
 from __future__ import annotations
 
 import abc
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -54,11 +54,12 @@ class Objective(abc.ABC):
     more: names of what is evaluated besides SUMS, means over tokens.
   """
 
-  more: ClassVar[tuple[str, ...]] | tuple[str, ...] = ()
+  more: tuple[str, ...] = ()
 
   def __init__(self, world: core.World, loss: str = 'token') -> None:
     """loss: averaged over 'token's, or over each 'sequence' first."""
-    self.outputs, self.world = 0, None
+    self.outputs = 0
+    self.world: core.Labelled | None = None
     self.prompt_len, self.by_sequence = world.prompt_len, loss == 'sequence'
 
   @abc.abstractmethod
@@ -143,11 +144,11 @@ class State(Objective):
     *labels_BLK: jax.Array,
   ) -> Judged:
     """See Objective; T is L."""
-    (labels_BLK,) = labels_BLK
+    (truth_BLK,) = labels_BLK
     logits_BLC = net.parts(tokens_BL, key, state_heads.widths(self.heads))
-    loss_BLK = state_heads.losses(logits_BLC, labels_BLK, self.heads)
+    loss_BLK = state_heads.losses(logits_BLC, truth_BLK, self.heads)
     named_BLK = state_heads.likeliest(logits_BLC, self.heads)
-    exact_BL = (named_BLK == labels_BLK).all(-1).astype(jnp.float32)
+    exact_BL = jnp.all(named_BLK == truth_BLK, -1).astype(jnp.float32)
     parts = [loss_BLK[..., part].mean(-1) for part in self.groups.values()]
     place_L = jnp.arange(tokens_BL.shape[1])
     more_BLM = jnp.stack([*parts, exact_BL], axis=-1)

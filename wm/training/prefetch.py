@@ -24,7 +24,7 @@ def place(
   mesh: Mesh,
   tokens: np.ndarray,
   lengths: np.ndarray,
-  world: core.World | None = None,
+  world: core.Labelled | None = None,
 ) -> tuple[jax.Array, ...]:
   """Puts a global batch on the devices, divided over the data axis.
 
@@ -44,6 +44,7 @@ def place(
   def labels(index: tuple[slice, ...]) -> np.ndarray:
     part = slice(*index[0].indices(len(tokens)))
     if (part.start, part.stop) not in made:
+      assert world is not None  # Only then does a batch have labels.
       found = world.sequence_labels(tokens[part], lengths[part])
       made[part.start, part.stop] = found
     return made[part.start, part.stop]
@@ -51,7 +52,9 @@ def place(
   def put(shape: tuple[int, ...], part: Callable[..., np.ndarray]) -> jax.Array:
     return jax.make_array_from_callback(shape, rows, part)
 
-  batch = (put(tokens.shape, lambda index: tokens[index]),)
+  batch: tuple[jax.Array, ...] = (
+    put(tokens.shape, lambda index: tokens[index]),
+  )
   batch += (put(lengths.shape, lambda index: lengths[index]),)
   if world is not None:
     batch += (put((*tokens.shape, len(world.heads.sizes)), labels),)
@@ -73,7 +76,7 @@ class Prefetch:
     mesh: Mesh,
     max_len: int,
     steps: int,
-    world: core.World | None = None,
+    world: core.Labelled | None = None,
   ) -> None:
     self.batches, self.max_len, self.world = batches, max_len, world
     self._mesh, self._steps = mesh, steps

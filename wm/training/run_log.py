@@ -45,7 +45,8 @@ class Writer:
   """
 
   def __init__(self, out: pathlib.Path, step: int) -> None:
-    self._board_folder, self._board = out / 'tensorboard', None
+    self._board_folder = out / 'tensorboard'
+    self._board: Any = None  # TensorBoard's writer, which has no types.
     self._step, path = step, out / 'metrics.jsonl'
     rows = [row for row in read(path) if row['step'] <= step]
     files.write_text(path, ''.join(json.dumps(row) + '\n' for row in rows))
@@ -258,5 +259,6 @@ class RunLog:
     return self
 
   def __exit__(self, *error: object) -> None:
-    for open_ in filter(None, (self._shown, self._writer)):
-      open_.close()
+    for open_ in (self._shown, self._writer):
+      if open_:
+        open_.close()

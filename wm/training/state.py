@@ -19,7 +19,7 @@ from jax.sharding import PartitionSpec as P
 from wm import core
 from wm.models.nn import layers, network
 
-Arrays = dict[str, jax.Array]
+Arrays = dict[str, Any]  # Of jax.Array, or what stands for them.
 Shapes = dict[str, jax.ShapeDtypeStruct]
 
 
@@ -66,7 +66,8 @@ def shapes(shape: network.NetworkSpec) -> Shapes:
 def tree(shape: network.NetworkSpec, params: Arrays) -> Any:
   """Parameters as the network's own tree."""
   treedef = jax.tree.structure(shape.abstract)
-  return treedef.unflatten(params[path] for path in paths(shape.abstract))
+  leaves = [params[path] for path in paths(shape.abstract)]
+  return jax.tree.unflatten(treedef, leaves)
 
 
 def merge(shape: network.NetworkSpec, params: Arrays) -> network.Network:

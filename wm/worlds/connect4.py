@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -165,10 +165,19 @@ class World(core.Prefixed, core.Enumerable, core.Labelled, core.Written):
     for column, discs in enumerate(state.tolist()):
       x = 12 + wide * column
       full = svg.HERE if discs == self.rows else svg.INK
-      name = {'size': 13, 'anchor': 'middle', 'bold': True, 'fill': full}
+      name: dict[str, Any] = {
+        'size': 13,
+        'anchor': 'middle',
+        'bold': True,
+        'fill': full,
+      }
       parts.append(svg.text(x + wide / 2, 20, str(column + 1), **name))
       parts += _column(x, wide, high, tall, discs, self.rows)
-      under = {'size': 11, 'anchor': 'middle', 'fill': svg.FAINT}
+      under: dict[str, Any] = {
+        'size': 11,
+        'anchor': 'middle',
+        'fill': svg.FAINT,
+      }
       below = 28 + tall * high + 16
       parts.append(svg.text(x + wide / 2, below, str(discs), **under))
     width = 24 + wide * self.columns

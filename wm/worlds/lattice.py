@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -81,7 +81,12 @@ class World(table.TableWorld):
       x, here = left + gap * (place - first), place == row
       fill, ink = (svg.HERE, svg.PAPER) if here else (svg.PAPER, svg.INK)
       parts.append(svg.circle(x, y, 15, fill, f'stroke="{svg.FAINT}"'))
-      name = {'size': 12, 'anchor': 'middle', 'fill': ink, 'bold': here}
+      name: dict[str, Any] = {
+        'size': 12,
+        'anchor': 'middle',
+        'fill': ink,
+        'bold': here,
+      }
       parts.append(svg.text(x, y + 4, str(place), **name))
     legal = np.flatnonzero(self.delta[row] >= 0)
     note = 'legal: ' + ', '.join(VOCAB[label + 1] for label in legal)

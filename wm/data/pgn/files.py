@@ -65,7 +65,7 @@ def _zstandard(path: pathlib.Path) -> tuple[Callable[[], Any], type]:
 
 def _unpacker(
   kind: str, path: pathlib.Path
-) -> tuple[Callable[[], Any], tuple[type, ...]]:
+) -> tuple[Callable[[], Any], tuple[type[Exception], ...]]:
   """Maker of decompressors with `decompress`, `eof`, `unused_data`; errors."""
   if kind == 'Zstandard':
     make, error = _zstandard(path)

@@ -167,8 +167,9 @@ def _duplicates(parts: Path, blocks: int) -> np.ndarray:
   firsts = np.cumsum([0, *sizes])
   for turn in range(turns):
     found = [
-      _some(*_load(parts, k, 'hashes', 'heldout'), int(firsts[k]), turn, turns)
+      _some(hashes, heldout, int(firsts[k]), turn, turns)
       for k in range(blocks)
+      for hashes, heldout in [_load(parts, k, 'hashes', 'heldout')]
     ]
     hashes, place, heldout = (
       np.concatenate(x) for x in zip(*found, strict=True)

@@ -5,15 +5,17 @@ One machine instruction each, which plain Numba code cannot reach.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import types
-from numba.extending import intrinsic
+from numba import extending, types
 
 from wm.kernels.base.jit import njit
 
 _ONE = np.uint64(1)
+# Callers leave the typing context out, which its own type asks for.
+intrinsic: Callable[..., Callable[..., Any]] = extending.intrinsic
 
 
 @intrinsic

@@ -21,9 +21,11 @@ def product(
     boundary: legal from first alone, every proper prefix legal from both.
     interior: legal from both.
   """
-  level, outer, inner = [(first, second, ())], [], []
+  level: list[tuple[Any, Any, Suffix]] = [(first, second, ())]
+  outer: list[Suffix] = []
+  inner: list[Suffix] = []
   for _ in range(depth):
-    deeper = []
+    deeper: list[tuple[Any, Any, Suffix]] = []
     for one, two, path in level:
       others = set(legal(two))
       for label in legal(one):

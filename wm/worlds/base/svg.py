@@ -11,6 +11,7 @@ from __future__ import annotations
 import html
 import zlib
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 PAPER, INK, FAINT, LINE = '#ffffff', '#20242a', '#6b7280', '#c9ced6'
 MARK, HERE, GOAL = '#f2c230', '#d1495b', '#2f7d4f'  # Last move, place, aim.
@@ -250,7 +251,7 @@ def _frame(rows: int, columns: int, ruled: bool, upwards: bool) -> list[str]:
     for k in range(1, rows):
       y = MARGIN + SQUARE * k
       parts.append(line(MARGIN, y, MARGIN + width, y, INK, 0.8))
-  style = {'size': 12, 'anchor': 'middle', 'fill': FAINT}
+  style: dict[str, Any] = {'size': 12, 'anchor': 'middle', 'fill': FAINT}
   below = MARGIN + height + 15 if upwards else MARGIN - 7
   for k in range(columns):
     x = MARGIN + SQUARE * (k + 0.5)

@@ -121,7 +121,7 @@ def _board(field: str) -> list[int]:
   ranks = field.split('/')
   if len(ranks) != 8:
     raise _Broken('ranks', f'{len(ranks)} ranks', '8, between slashes')
-  board = []
+  board: list[int] = []
   for number, rank in zip(range(8, 0, -1), ranks, strict=True):
     classes = []
     for letter in rank:

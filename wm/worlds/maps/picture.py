@@ -9,7 +9,7 @@ points to it.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -150,7 +150,12 @@ def _exits(graph: streets.StreetGraph, view: Window, row: int) -> list[str]:
     out = long + 14 if long < 46 else 30.0
     x, y = x1 + (x2 - x1) / long * out, y1 + (y2 - y1) / long * out + 4
     name = streets.DIRECTIONS[label]
-    style = {'size': 12, 'anchor': 'middle', 'fill': WAY, 'bold': True}
+    style: dict[str, Any] = {
+      'size': 12,
+      'anchor': 'middle',
+      'fill': WAY,
+      'bold': True,
+    }
     parts.append(svg.text(x, y, name, halo=True, **style))
   return parts
 

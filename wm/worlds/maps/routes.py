@@ -59,7 +59,8 @@ def collect(
   batches: Iterator[Routes], num: int, most: int
 ) -> tuple[Routes, dict[str, int]]:
   """The first `num` usable candidates, and drops before the last by cause."""
-  kept, counts = [none(most)], {}
+  kept = [none(most)]
+  counts: dict[str, int] = {}
   for batch in batches if num else ():
     good = np.flatnonzero(batch.cause == '')[:num]
     num -= len(good)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -173,7 +173,7 @@ def _column(column) -> np.ndarray:
   return np.array([_number(value) for value in values], np.float64)
 
 
-def _number(value: object) -> float:
+def _number(value: Any) -> float:
   try:
     return float(value)  # None raises TypeError.
   except (TypeError, ValueError):
