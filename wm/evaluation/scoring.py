@@ -135,6 +135,7 @@ def run(
   for spec, metric in asked.items():
     if spec in found:
       continue
+    rows: tuple[core.Scores, ...]
     if missing := needs.lacks(metric, type(predictor), type(world)):
       rows = (needs.row(missing),)
     else:

@@ -144,7 +144,7 @@ def model_key(name: str) -> str:
 
 
 def _paper(given: Mapping[str, Any]) -> Paper:
-  names = {}  # model_key -> name as in the file.
+  names: dict[str, str] = {}  # model_key -> name as in the file.
   for table in given['tables']:
     names |= {model_key(name): name for name in table['values']}
   names |= {model_key(a): name for a, name in given.get('aliases', {}).items()}

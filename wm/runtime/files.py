@@ -17,7 +17,7 @@ import pathlib
 import shutil
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from wm import core
@@ -203,7 +203,7 @@ def digest(path: str | Path) -> str:
 
 
 def same(
-  folder: str | Path, stage: str, run: dict[str, Any], other: dict[str, Any]
+  folder: str | Path, stage: str, run: Mapping[str, Any], other: dict[str, Any]
 ) -> None:
   """Raises InputError where two runs differ; names the first value that does.
 
@@ -228,8 +228,8 @@ def _differ(one: Any, other: Any) -> bool:
 def claimed(
   folder: str | Path,
   stage: str,
-  run: dict[str, Any],
-  absent: dict[str, Any] | None = None,
+  run: Mapping[str, Any],
+  absent: Mapping[str, Any] | None = None,
 ) -> bool:
   """Whether a stage of `folder` is this run's already; see `claim`.
 
@@ -250,8 +250,8 @@ def claimed(
 def claim(
   folder: str | Path,
   stage: str,
-  run: dict[str, Any],
-  absent: dict[str, Any] | None = None,
+  run: Mapping[str, Any],
+  absent: Mapping[str, Any] | None = None,
 ) -> None:
   """Makes a stage of `folder` this run's.
 

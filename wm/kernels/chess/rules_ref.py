@@ -8,7 +8,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -105,12 +105,13 @@ def ray(square: int, step: tuple[int, int], most: int) -> Iterator[int]:
     yield 8 * rank + file
 
 
-def reach(board: tuple[int, ...], square: int) -> Iterator[int]:
+def reach(board: Sequence[int], square: int) -> Iterator[int]:
   """Squares that the piece on a square attacks."""
   kind, side = piece(board[square])
   if kind == PAWN:
     ahead = -1 if side else 1
-    steps, most = ((-1, ahead), (1, ahead)), 1
+    steps: Sequence[tuple[int, int]] = ((-1, ahead), (1, ahead))
+    most = 1
   else:
     steps, most = STEPS[kind]
   for step in steps:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -59,16 +60,17 @@ def play(
   if policy == 'search' and not 1 <= depth <= 20:
     raise core.InputError(f'search depth is {depth}; expected 1..20')
   board = rules.tokens_of(size), len(rules.squares(size)), rules.mask(size)
-  seed = np.uint64(seed & (2**64 - 1))
+  key = np.uint64(seed & (2**64 - 1))
   if policy == 'uniform':
-    call, rest = policies_numba.play_uniform, ()
+    call = policies_numba.play_uniform
+    rest: tuple[Any, ...] = ()
   else:
     call, chance = policies_numba.play, np.int64(noise * 2**32)
     rest = POLICIES.index(policy), chance, depth, _evaluation(size)
 
   def games(some: slice) -> tuple[np.ndarray, ...]:
     start = np.int64(first + some.start)
-    return call(some.stop - some.start, seed, start, *board, *rest)
+    return call(some.stop - some.start, key, start, *board, *rest)
 
   return pieces.run(games, num, 1 if policy == 'search' else 64)
 

@@ -44,7 +44,8 @@ def runs(heads: Heads) -> list[tuple[int, int, int]]:
 
 def _groups(heads: Heads) -> list[list[tuple[int, int, int]]]:
   """The runs of each product."""
-  found, before = [], False
+  found: list[list[tuple[int, int, int]]] = []
+  before = False
   for run in runs(heads):
     narrow = run[1] * run[2] < _NARROW
     if narrow and before:

@@ -11,7 +11,7 @@ from wm import core
 from wm.worlds.base import games
 
 
-def locate(world: core.World, text: str) -> np.ndarray:
+def locate(world: core.Written, text: str) -> np.ndarray:
   """[W] state that a text names: a state, or a sequence of tokens from init.
 
   Raises:

@@ -254,11 +254,11 @@ def _frame(rows: int, columns: int, ruled: bool, upwards: bool) -> list[str]:
   style: dict[str, Any] = {'size': 12, 'anchor': 'middle', 'fill': FAINT}
   below = MARGIN + height + 15 if upwards else MARGIN - 7
   for k in range(columns):
-    x = MARGIN + SQUARE * (k + 0.5)
-    parts.append(text(x, below, chr(ord('a') + k), **style))
+    middle = MARGIN + SQUARE * (k + 0.5)
+    parts.append(text(middle, below, chr(ord('a') + k), **style))
   for k in range(rows):
-    y = MARGIN + SQUARE * ((rows - 1 - k if upwards else k) + 0.5) + 4
-    parts.append(text(MARGIN / 2, y, str(k + 1), **style))
+    foot = MARGIN + SQUARE * ((rows - 1 - k if upwards else k) + 0.5) + 4
+    parts.append(text(MARGIN / 2, foot, str(k + 1), **style))
   return parts
 
 

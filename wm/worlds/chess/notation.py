@@ -36,7 +36,7 @@ def refused(
 
   Of the legal moves it shows those to the same square first.
   """
-  after = chess.replay(moves[None], [len(moves)], row)[1][0]
+  after = chess.replay(moves[None], np.array([len(moves)]), row)[1][0]
   goal = word.rstrip('+#!?')[-2:]
   legal = sorted(san_moves(after), key=lambda move: goal not in move)
   some = ', '.join(legal[:_SHOWN]) or 'none, the game is over'

@@ -334,7 +334,7 @@ def to_csv(graph: StreetGraph) -> tuple[str, str]:
   columns = zip(graph.ids, graph.lat, graph.lon, strict=True)
   nodes += [f'{i},{lat!r},{lon!r}' for i, lat, lon in _plain(columns)]
   sources, labels, targets = graph.edges()
-  columns = zip(
+  rows = zip(
     graph.ids[sources],
     labels,
     graph.ids[targets],
@@ -343,7 +343,7 @@ def to_csv(graph: StreetGraph) -> tuple[str, str]:
   )
   edges = ['node,direction,neighbor,length_m']
   edges += [
-    f'{u},{DIRECTIONS[a]},{v},{metres!r}' for u, a, v, metres in _plain(columns)
+    f'{u},{DIRECTIONS[a]},{v},{metres!r}' for u, a, v, metres in _plain(rows)
   ]
   return '\n'.join(nodes) + '\n', '\n'.join(edges) + '\n'
 

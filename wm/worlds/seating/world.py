@@ -187,7 +187,8 @@ class World(core.Quiz, core.Tagged, table.TableWorld):
     The paper's test of capability asks where that person sits. Puzzle n
     depends on (seed, n) alone.
     """
-    trial, states, columns = np.arange(num), self.init(num), []
+    trial, states = np.arange(num), self.init(num)
+    columns: list[np.ndarray] = []
     single = np.array([one.bit_count() == 1 for one in self._space.sets])
     while not single[states[:, 0]].all():
       rows = np.flatnonzero(~single[states[:, 0]])
