@@ -70,7 +70,12 @@ class StateSession(core.Session):
     self._predictor = predictor
     states = predictor.enter(prefixes, np.asarray(lengths))
     self._states = np.repeat(states[:, None], num, axis=1)
+    self._forget()
+
+  def _forget(self) -> None:
+    """States have changed: what was looked up is of no use."""
     self._found: tuple[Support, np.ndarray] | None = None
+    self._table: np.ndarray | None = None
 
   def restart(
     self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
@@ -78,7 +83,7 @@ class StateSession(core.Session):
     """See core.Session."""
     states = self._predictor.enter(prefixes, np.asarray(lengths))
     self._states[rows] = states[:, None]
-    self._found = None
+    self._forget()
 
   def advance(
     self, tokens: np.ndarray, parents: np.ndarray | None = None
@@ -90,7 +95,7 @@ class StateSession(core.Session):
     at = np.nonzero(tokens != core.DEAD)
     if at[0].size:
       self._states[at] = self._predictor.follow(self._states[at], tokens[at])
-    self._found = None
+    self._forget()
 
   def _known(self) -> tuple[Support, np.ndarray]:
     """Supports [U, K], and which of them is whose [B, M]."""
@@ -101,10 +106,22 @@ class StateSession(core.Session):
       self._found = support, place.reshape(batch, num)
     return self._found
 
+  def _dense(self) -> np.ndarray:
+    """[U, V] log-probabilities of the supports."""
+    if self._table is None:
+      support, _ = self._known()
+      self._table = support.dense(self._predictor.vocab_size)
+    return self._table
+
   def log_probs(self) -> np.ndarray:
     """See core.Session."""
-    support, place = self._known()
-    return support.dense(self._predictor.vocab_size)[place]
+    _, place = self._known()
+    return self._dense()[place]
+
+  def mask(self, accept: Any) -> np.ndarray:
+    """See core.Session; the rule is applied once to what is equal."""
+    _, place = self._known()
+    return np.asarray(accept.mask(self._dense()))[place]
 
   def draw(self, accept: Any, uniform: np.ndarray) -> np.ndarray:
     """See core.Session."""
