@@ -126,17 +126,17 @@ class StateSession(core.Session):
   def draw(self, accept: Any, uniform: np.ndarray) -> np.ndarray:
     """See core.Session."""
     (tokens, log_probs), place = self._known()
-    if len(tokens) < place.size:
+    row, uniform = place.ravel(), np.asarray(uniform).ravel()
+    if 1 < len(tokens) < row.size:
       # Tokens that no state accepts change no rule's mask, nor its draws.
       some = np.flatnonzero(np.asarray(accept.mask(log_probs)).any(0))
       tokens, log_probs = tokens[:, some], log_probs[:, some]
-    out = np.full(place.size, core.DEAD, np.int32)
-    if tokens.size:
-      row, uniform = place.ravel(), np.asarray(uniform).ravel()
-      for part in core.chunks(len(row), tokens.shape[1], BUDGET):
-        drawn = accept.draw(log_probs[row[part]], uniform[part])
-        taken = tokens[row[part], np.maximum(drawn, 0)]
-        out[part] = np.where(drawn == core.DEAD, core.DEAD, taken)
+    out = np.full(row.size, core.DEAD, np.int32)
+    size = row.size if tokens.size else 0
+    for part in core.chunks(size, tokens.shape[1], BUDGET):
+      drawn = accept.draw(_of(log_probs, row[part]), uniform[part])
+      taken = tokens[row[part], np.maximum(drawn, 0)]
+      out[part] = np.where(drawn == core.DEAD, core.DEAD, taken)
     return out.reshape(place.shape)
 
   def accepted(self, accept: Any, tokens: np.ndarray) -> np.ndarray:
@@ -147,6 +147,16 @@ class StateSession(core.Session):
     if options.shape[1] == size and (options == np.arange(size)).all():
       found = mask[place, np.maximum(tokens, 0)]
     else:
-      here = options[place] == tokens[..., None]
-      found = (here & mask[place]).any(-1)
+      here = _of(options, place) == tokens[..., None]
+      found = (here & _of(mask, place)).any(-1)
     return found & (tokens != core.DEAD)
+
+
+def _of(array: np.ndarray, place: np.ndarray) -> np.ndarray:
+  """array[place], [*, K]: a view where one row is meant, or each in turn."""
+  shape = (*place.shape, array.shape[1])
+  if len(array) == 1:
+    return np.broadcast_to(array, shape)
+  if np.array_equal(place.ravel(), np.arange(len(array))):
+    return array.reshape(shape)
+  return array[place]
