@@ -66,7 +66,7 @@ def test_pictures_are_explained(world):
   text = catalog.picture(world)
   assert text.endswith('.')
   if world == 'maps':
-    assert 'filled red dot' in text
+    assert 'intersection is a red dot' in text
     assert 'green ring is the destination' in text
 
 

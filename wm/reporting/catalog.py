@@ -318,9 +318,10 @@ def column(name: str, metric: str, world: str) -> str:
   if name in own:
     return own[name]
   try:
-    tags = registry.find('world', registry.parse(world)[0]).tags.__doc__ or ''
+    of = registry.find('world', registry.parse(world)[0])
   except core.InputError:
     return name  # A world in a file that is not there.
+  tags = (of.tags.__doc__ if issubclass(of, core.Tagged) else '') or ''
   known = re.findall(r"[`'](\w+)[`']: ([^;.(]+)", ' '.join(tags.split()))
   return dict(known).get(name, name).strip()
 
@@ -338,7 +339,9 @@ def picture(world: str) -> str:
   Raises:
     InputError: the world is in a file that is not there.
   """
-  return _summary(registry.find('world', registry.parse(world)[0]).render)
+  of = registry.find('world', registry.parse(world)[0])
+  text = inspect.getdoc(of.render) if issubclass(of, core.Written) else ''
+  return ' '.join((text or '').split())
 
 
 def glossary(entries: Sequence[Entry]) -> dict[str, str]:
