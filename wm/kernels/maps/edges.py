@@ -26,3 +26,14 @@ class Edges(NamedTuple):
   false: np.ndarray
   route: np.ndarray
   reasons: np.ndarray
+
+
+class Given(NamedTuple):
+  """Candidates and routes, as the compiled `reconstruct` is given them."""
+
+  near_offsets: np.ndarray
+  near_nodes: np.ndarray
+  origins: np.ndarray
+  destinations: np.ndarray
+  offsets: np.ndarray
+  labels: np.ndarray

@@ -25,6 +25,7 @@ from wm.kernels.maps.edges import (
   OK,
   TOO_FAR,
   Edges,
+  Given,
 )
 
 
@@ -65,17 +66,6 @@ class _Walk(NamedTuple):
 
   path: np.ndarray
   first: np.ndarray
-
-
-class _Given(NamedTuple):
-  """Candidates and routes, as `reconstruct` is given them."""
-
-  near_offsets: np.ndarray
-  near_nodes: np.ndarray
-  origins: np.ndarray
-  destinations: np.ndarray
-  offsets: np.ndarray
-  labels: np.ndarray
 
 
 @njit
@@ -365,9 +355,9 @@ def _place(graph, walk, best, given, paper, rollback, reasons, first, last):
 
 
 def reconstruct(delta, given, max_degree, paper, rollback) -> Edges:
-  """Edges of all routes; `given` are the arrays of `_Given`."""
+  """Edges of all routes; `given` are the arrays of `Given`."""
   kinds = np.int64, np.int32, np.int32, np.int32, np.int64, np.int32
-  given = _Given(*map(np.ascontiguousarray, given, kinds))
+  given = Given(*map(np.ascontiguousarray, given, kinds))
   room = int(np.diff(given.offsets).max(initial=0)) + 1
   # A node has at most one edge a label, and one more while it is on trial. The
   # paper's limit is of neighbours, to which up to 8 true edges may lead.

@@ -184,7 +184,7 @@ def _associative(
 def _chunked(
   a_LX: jax.Array, b_LX: jax.Array, start_X: jax.Array, chunk: int
 ) -> jax.Array:
-  """All chunks abreast: steps of chunk c are column c of [K, chunks].
+  r"""All chunks abreast: steps of chunk c are column c of [K, chunks].
 
   step \ chunk |  0   1   2        1. compose each column's maps
         0      |  0   3   6        2. scan over the columns' whole maps:

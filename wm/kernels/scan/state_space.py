@@ -275,7 +275,7 @@ def _associative(
 def _chunk(
   ends: Ends, weights: Any, h_BHPN: jax.Array, part: tuple[Any, Rates]
 ) -> tuple[jax.Array, jax.Array]:
-  """The state after a chunk, and what is written of its outputs.
+  r"""The state after a chunk, and what is written of its outputs.
 
   Inputs and outputs are numbered j = r K + k, rank r before step k. Scores
   are then R x R blocks of K x K, and the weight of a pair of steps, which all

@@ -82,6 +82,7 @@ def _json(path: str) -> machine.Machine:
   """See the module."""
 
   def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; raises InputError where it has a key twice."""
     seen: set[str] = set()
     for key, _ in pairs:
       if key in seen:

@@ -58,10 +58,9 @@ class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
       is legal.
     policy: what moves sampled games prefer: 'uniform' as published, or
       'few_captures', 'promotions', 'shuffling' (of knights and rooks),
-      'castling', 'en_passant'; see kernels.chess_policies. Trials of metrics
+      'castling', 'en_passant'; see kernels.chess.policies. Trials of metrics
       draw their states from uniform games in any case.
-    least: sampled games that end in fewer plies are dropped and counted; 20
-      as published.
+    least: shorter sampled games are dropped and counted; 20 as published.
     ep: the en-passant label: 'raw' after every double push, as published, or
       'legal' where a pawn may take.
     states: how trials draw states, 'stratified' by ply or 'recurring' in a
