@@ -3,13 +3,24 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 
 import pytest
 
+from tests import copies
+
 KINDS = {'worlds': 'frog', 'models': 'repeats', 'metrics': 'wander'}
+# Run whole on the copy: what they check may depend on any file.
+WHOLE = ('house_test', 'registry_test', 'capabilities_test', 'catalog_test')
+# By the names of what is added; some tests are named by `repr`.
+NAMED = ('frog', 'stones', 'repeats', 'wander', 'what_plug_ins_are_made_from')
+
+SCORE = """
+import json, wm
+metrics = ['{wander}', 'compression(trials=50)']
+print(json.dumps(wm.score('{model}', metrics, 'frog(stones=3)')))
+"""
 
 
 @pytest.fixture(scope='module')
@@ -22,12 +33,13 @@ def added(root) -> dict[str, str]:
 
 
 @pytest.fixture(scope='module')
-def copy(root, added, tmp_path_factory):
+def copy(added, tmp_path_factory):
   """A checkout that differs from this one in three new files only."""
-  folder = tmp_path_factory.mktemp('checkout')
-  for part in ('wm', 'launch', 'tests'):
-    shutil.copytree(root / part, folder / part)
-  shutil.copy(root / 'pyproject.toml', folder)
+  folder = copies.make(
+    tmp_path_factory.mktemp('checkout'),
+    *('wm', 'launch', 'tests', 'third_party'),
+    *('BUILD', 'README.md', 'pyproject.toml', 'setup.py'),
+  )
   for path, source in added.items():
     assert not (folder / path).exists()
     (folder / path).write_text(source, encoding='utf-8')
@@ -44,23 +56,6 @@ def run(copy, *command: str) -> str:
   )
   assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
   return done.stdout
-
-
-def score(copy, model: str, wander: str = 'wander()') -> dict:
-  """(metric, quantity) -> entry of a model on the new world."""
-  out = f'runs/{model}'
-  run(
-    copy,
-    'launch/score.py',
-    '--world=frog(stones=3)',
-    f'--model={model}()',
-    f'--metric={wander}',
-    '--metric=compression(trials=50)',
-    f'--out={out}',
-  )
-  entries = json.loads((copy / out / 'scores.json').read_text())
-  assert {e['world'] for e in entries} == {'frog(stones=3)'}
-  return {(e['metric'], e['quantity']): e for e in entries}
 
 
 def test_the_examples_are_short(added):
@@ -84,36 +79,58 @@ def test_they_are_listed(copy):
     assert line in text
 
 
-def test_the_new_metric_scores_the_new_model_on_the_new_world(copy):
-  found = score(copy, 'repeats')
-  legal = found['wander', 'legal']
-  assert (legal['model'], legal['n'], legal['unmeasured']) == (
-    'repeats',
-    200,
-    {},
-  )
+def test_they_score_and_are_scored_beside_those_that_are_there(copy):
+  """The new model on the new world by the new metric, and each with others."""
+  asked = {
+    'repeats': 'wander()',
+    'uniform': 'wander(moves=1)',  # Two of three tokens are legal, or one.
+    'oracle': 'wander()',
+  }
+  code = (SCORE.format(model=f'{m}()', wander=asked[m]) for m in asked)
+  told = map(json.loads, run(copy, '-c', ''.join(code)).splitlines())
+  entries = dict(zip(asked, told, strict=True))
+  legal = {
+    model: next(e for e in found if e['quantity'] == 'legal')
+    for model, found in entries.items()
+  }
+  first = legal['repeats']
+  assert (first['world'], first['model']) == ('frog(stones=3)', 'repeats')
+  assert (first['n'], first['unmeasured']) == (200, {})
   # On three stones no token is legal three times in a row.
-  assert 0 <= legal['low'] <= legal['value'] < 0.1
-  assert found['compression', 'precision']['value'] is not None
-
-
-def test_the_new_world_and_metric_suit_the_models_that_are_there(copy):
-  # After `hop` two of three tokens are legal, after `leap` one.
-  legal = score(copy, 'uniform', 'wander(moves=1)')['wander', 'legal']
-  assert legal['value'] == pytest.approx(0.5, abs=0.15)
-  oracle = score(copy, 'oracle')
-  assert oracle['wander', 'legal']['value'] == 1
-  assert oracle['compression', 'precision']['value'] == 1
-
-
-def test_the_conformance_tests_pick_them_up(copy):
-  text = run(
-    copy,
-    *('-m', 'pytest', '-q', '-k', 'frog or wander'),
-    'tests/worlds_test.py',
-    'tests/capabilities_test.py',
-    'tests/metrics_test.py',
+  assert 0 <= first['low'] <= first['value'] < 0.1
+  assert legal['uniform']['value'] == pytest.approx(0.5, abs=0.15)
+  assert legal['oracle']['value'] == 1
+  (precision,) = (
+    e['value'] for e in entries['oracle'] if e['quantity'] == 'precision'
   )
-  passed = re.search(r'(\d+) passed', text)
-  assert int(passed[1]) > 30, text[-2000:]
-  assert 'failed' not in text
+  assert precision == 1
+
+
+def conformance(root) -> list[str]:
+  """Test files that run over plug-ins found by name."""
+  return [
+    str(path.relative_to(root))
+    for path in sorted((root / 'tests').rglob('*_test.py'))
+    if re.search(r'registry\.names\(|every_world', path.read_text())
+  ]
+
+
+def test_the_house_and_what_runs_over_names_pass_on_the_copy(root, copy):
+  chosen = ' or '.join((*WHOLE, *NAMED))
+  files = ['tests/house_test.py', *conformance(root)]
+  assert len(files) > 15
+  text = run(copy, '-m', 'pytest', '-v', '-n', '0', '-k', chosen, *files)
+  passed = re.findall(r'^(\S+?)::(.*) PASSED', text, re.M)
+  ran = {file for file, _ in passed}
+  for name in WHOLE:
+    assert any(name in file for file in ran), name
+  for name, least in (('frog', 60), ('repeats', 3), ('wander', 40)):
+    assert sum(name in test for _, test in passed) >= least, text[-3000:]
+
+
+@pytest.mark.slow
+def test_all_that_runs_over_names_passes_on_the_copy(root, copy):
+  """A network is added too: that of rnn under a new name."""
+  source = (copy / 'wm/models/rnn.py').read_text()
+  (copy / 'wm/models/turns.py').write_text(source)
+  run(copy, '-m', 'pytest', '-q', '-n', '0', *conformance(root))

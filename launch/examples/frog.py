@@ -19,7 +19,11 @@ from wm.worlds.base import table
 
 @dataclasses.dataclass(frozen=True)
 class World(table.TableWorld):
-  """A state is a stone; sequences start at stone 0. -1 means illegal."""
+  """A state is a stone; sequences start at stone 0. -1 means illegal.
+
+  Attributes:
+    stones: how many there are.
+  """
 
   version = '1'
   vocab = ('<pad>', 'back', 'hop', 'leap')

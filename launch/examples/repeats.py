@@ -14,7 +14,11 @@ from wm.models.serving import callables
 
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
-  """The last token again with probability `again`, else any token."""
+  """The last token again, or any token.
+
+  Attributes:
+    again: probability of the last token.
+  """
 
   version = '1'
 

@@ -16,7 +16,13 @@ from wm.core import registry
 
 @dataclasses.dataclass(frozen=True)
 class Metric(core.Metric):
-  """Samples continuations of held-out prompts."""
+  """Samples continuations of held-out prompts.
+
+  Attributes:
+    num: prompts, each with one continuation.
+    moves: tokens that are sampled.
+    accept: rule of the tokens that may be sampled.
+  """
 
   version = '1'
   headline = ('legal',)

@@ -3,9 +3,10 @@
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
+
+from tests import copies
 
 ASKED = ('compression(trials=3, samples=2)', 'next_token(num=4)')
 
@@ -35,10 +36,8 @@ def edit(path: pathlib.Path, old: str = '', new: str = '# Edited.\n') -> None:
   path.write_text(text.replace(old, new) if old else text + new)
 
 
-def test_edits_reach_what_they_can_change(root, tmp_path):
-  copy = tmp_path / 'copy'
-  for part in ('wm', 'launch'):
-    shutil.copytree(root / part, copy / part)
+def test_edits_reach_what_they_can_change(tmp_path):
+  copy = copies.make(tmp_path / 'copy', 'wm', 'launch')
   metrics, engine = copy / 'wm' / 'metrics', copy / 'wm' / 'evaluation'
   said, first, rows = score(copy)
   assert said == []
