@@ -2,33 +2,18 @@
 
 import json
 import pathlib
-import subprocess
-import sys
 import tarfile
 
 import numpy as np
 import pytest
 
+from tests.launch import binaries
 from wm.reporting import collect
 from wm.reporting import write as reports
 from wm.tasks import standings
 
 FOLDER = pathlib.Path(__file__).parent / 'golden'
 KINDS = ('sampled', 'trained', 'half', 'scored', 'reconstructed')
-
-# Runs binaries one after another in one process: compiled once, imported once.
-DRIVER = """
-import json, sys
-sys.path.insert(0, 'launch')
-import common
-from absl.testing import flagsaver
-import importlib
-for line in json.loads(sys.argv[1]):
-  binary, *rest = line
-  with flagsaver.flagsaver():
-    common.FLAGS(['x', *rest])
-    importlib.import_module(binary).main()
-"""
 
 WORLD = '--world=maps(rows=3, columns=3, max_moves=12)'
 MODEL = '--model=transformer(layers=1, width=8, heads=2)'
@@ -67,7 +52,7 @@ def results(folder: pathlib.Path) -> dict[tuple[str, str], tuple]:
 
 
 @pytest.fixture(scope='module')
-def again(folders, root) -> dict[str, dict]:
+def again(folders) -> dict[str, dict]:
   """What the folders held before each stage was run again in them."""
   before = {
     'data': contents(folders / 'sampled'),
@@ -85,17 +70,9 @@ def again(folders, root) -> dict[str, dict]:
     ('score', *common, *(f'--metric={spec}' for spec in specs)),
     ('reconstruct', *common, '--num_samples=50', '--shuffles=1'),
   ]
-  lines = [
-    (*line, f'--out={folders / kind}')
-    for line, kind in zip(lines, KINDS, strict=True)
-  ]
-  done = subprocess.run(
-    [sys.executable, '-c', DRIVER, json.dumps(lines)],
-    cwd=root,
-    capture_output=True,
-    text=True,
-  )
-  assert done.returncode == 0, done.stderr[-2000:]
+  for line, kind in zip(lines, KINDS, strict=True):
+    code, _, err = binaries.run(*line, f'--out={folders / kind}')
+    assert code == 0, err
   return before
 
 

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from tests.launch import binaries
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = (ROOT / 'README.md').read_text(encoding='utf-8')
 
@@ -26,7 +28,7 @@ def helps() -> list[str]:
   return [ast.get_docstring(ast.parse(p.read_text())) or '' for p in paths]
 
 
-def binaries() -> list[list[str]]:
+def typed() -> list[list[str]]:
   """Words of each `python launch/...` command of README and --help, without
   its comment.
   """
@@ -42,21 +44,17 @@ def of(name: str, flag: str = '') -> list[list[str]]:
   """Commands of one binary, those with some flag in them."""
   return [
     words
-    for words in binaries()
+    for words in typed()
     if words[0] == f'launch/{name}.py' and flag in ' '.join(words)
   ]
 
 
 def run(words: list[str], folder: pathlib.Path) -> str:
-  """Runs a command as written, but in another folder."""
-  done = subprocess.run(
-    [sys.executable, str(ROOT / words[0]), *words[1:]],
-    cwd=folder,
-    capture_output=True,
-    text=True,
-  )
-  assert done.returncode == 0, (words, done.stderr[-3000:])
-  return done.stdout
+  """Runs a command as written, but in this process and in another folder."""
+  binary = pathlib.Path(words[0]).stem
+  code, out, err = binaries.run(binary, *words[1:], cwd=folder)
+  assert code == 0, (words, err[-3000:])
+  return out
 
 
 def test_programs_that_are_named_exist():
@@ -71,10 +69,21 @@ def test_folders_and_flagfiles_that_are_named_exist():
     assert (ROOT / path).exists(), path
 
 
+def helped(binary: str) -> str:
+  """What --help prints, in a process that knows no other binary's flags."""
+  done = subprocess.run(
+    [sys.executable, str(ROOT / binary), '--help'],
+    capture_output=True,
+    text=True,
+  )
+  assert done.returncode == 0, done.stderr
+  return done.stdout
+
+
 def test_every_flag_is_one_that_the_program_reads():
   seen = set()
-  for binary in {words[0] for words in binaries()}:
-    text = run([binary, '--help'], ROOT)
+  for binary in {words[0] for words in typed()}:
+    text = helped(binary)
     known = set(re.findall(r'^\s+--(?:\[no\])?(\w+)', text, re.M))
     for words in of(pathlib.Path(binary).stem):
       given = {w[2:].split('=')[0] for w in words[1:] if w.startswith('--')}
@@ -88,7 +97,7 @@ def test_every_spec_means_something(monkeypatch):
 
   monkeypatch.chdir(ROOT)
   made = 0
-  for words in binaries():
+  for words in typed():
     for word in words:
       flag, _, spec = word.removeprefix('--').partition('=')
       if flag in registry.KINDS:

@@ -1,12 +1,11 @@
 """launch/import_gpt2.py: from a file of weights to a run that scores."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 from flax import nnx
 
+from tests.launch import binaries
 from wm.core import registry
 from wm.models import transformer
 from wm.models.importers import gpt2 as gpt2_import
@@ -17,16 +16,7 @@ torch = pytest.importorskip('torch', reason='the extra torch is not installed')
 WORLD = 'lattice(size=4)'
 
 
-def launch(root, name: str, *flags: str) -> subprocess.CompletedProcess:
-  return subprocess.run(
-    [sys.executable, root / 'launch' / f'{name}.py', *flags],
-    capture_output=True,
-    text=True,
-    check=False,
-  )
-
-
-def test_weights_become_a_run_that_is_scored(root, tmp_path):
+def test_weights_become_a_run_that_is_scored(tmp_path):
   world = registry.make('world', WORLD)
   model = transformer.Model(layers=1, width=64, context=world.max_len)
   shape = network.NetworkSpec(model, len(world.vocab), world.max_len)
@@ -39,34 +29,21 @@ def test_weights_become_a_run_that_is_scored(root, tmp_path):
     tmp_path / 'state.pt',
   )
   out = tmp_path / 'run'
-  found = launch(
-    root,
-    'import_gpt2',
-    f'--weights={tmp_path / "state.pt"}',
-    f'--world={WORLD}',
-    f'--out={out}',
-  )
-  assert found.returncode == 0, found.stderr
-  assert json.loads(found.stdout)['parameters'] == shape.num_params
-  found = launch(
-    root, 'score', f'--world={WORLD}', '--metric=next_token', f'--out={out}'
-  )
-  assert found.returncode == 0, found.stderr
+  flags = f'--world={WORLD}', f'--out={out}'
+  weights = f'--weights={tmp_path / "state.pt"}'
+  code, said, err = binaries.run('import_gpt2', weights, *flags)
+  assert code == 0, err
+  assert json.loads(said)['parameters'] == shape.num_params
+  code, _, err = binaries.run('score', *flags, '--metric=next_token')
+  assert code == 0, err
   scores = json.loads((out / 'scores.json').read_text())
   assert {entry['model'] for entry in scores} == {'transformer'}
 
 
-def test_bad_weights_are_one_line_and_leave_nothing(root, tmp_path):
+def test_bad_weights_are_one_line_and_leave_nothing(tmp_path):
   (tmp_path / 'state.pt').write_text('none')
   out = tmp_path / 'run'
-  found = launch(
-    root,
-    'import_gpt2',
-    f'--weights={tmp_path / "state.pt"}',
-    f'--world={WORLD}',
-    f'--out={out}',
-  )
-  assert found.returncode == 2
-  assert found.stderr.count('\n') == 1
-  assert 'is no PyTorch file' in found.stderr
+  weights = f'--weights={tmp_path / "state.pt"}'
+  flags = weights, f'--world={WORLD}', f'--out={out}'
+  assert 'is no PyTorch file' in binaries.refused('import_gpt2', *flags)
   assert not out.exists()

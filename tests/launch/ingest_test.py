@@ -2,8 +2,6 @@
 
 import re
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -125,13 +123,5 @@ def test_what_it_makes_is_trained_on(root, tmp_path):
   flags = ('--world=chess(length=40)', f'--out={tmp_path}/r')
   code, _, err = run(root, 'ingest', f'--pgn={tmp_path}/few.pgn', *flags)
   assert code == 0, err
-  done = subprocess.run(
-    [
-      *(sys.executable, str(root / 'launch' / 'train.py'), *flags),
-      *('--model=ngram()', '--steps=1'),
-    ],
-    capture_output=True,
-    text=True,
-    check=False,
-  )
-  assert done.returncode == 0, done.stderr
+  code, _, err = run(root, 'train', *flags, '--model=ngram()', '--steps=1')
+  assert code == 0, err

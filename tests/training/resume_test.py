@@ -1,18 +1,15 @@
 """Runs that are killed, moved to other devices, or divided over processes."""
 
 import json
-import os
 import pathlib
 import shutil
 import socket
-import subprocess
-import sys
 
 import jax
 import numpy as np
 import pytest
 
-from tests import tiny
+from tests import forked, tiny
 from tests.training import toy
 from wm.models.nn import network
 from wm.options.training import Training
@@ -20,7 +17,6 @@ from wm.training import checkpoints, run_log, state
 from wm.training import step as step_lib
 
 WORKER = 'tests.training.worker'
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONFIG = {
   'steps': 60,
   'batch': 16,
@@ -33,22 +29,16 @@ CONFIG = {
 SIGKILLED = -9
 
 
-def start(out, devices=1, die=None, **config) -> subprocess.Popen:
+def start(out, devices=1, die=None, **config) -> forked.Process:
   """A worker process on so many forced CPU devices."""
   order = {'config': {**CONFIG, **config}, 'die': die}
   flags = (
     f'--xla_force_host_platform_device_count={devices} '
     '--xla_backend_optimization_level=0'
   )
-  cache = {'XDG_CACHE_HOME': str(out.parent / 'cache')}
-  return subprocess.Popen(
-    [sys.executable, '-m', WORKER, str(out), json.dumps(order)],
-    cwd=ROOT,
-    env={**os.environ, **cache, 'XLA_FLAGS': flags},
-    stdout=subprocess.PIPE,
-    stderr=subprocess.PIPE,
-    text=True,
-  )
+  cache = str(out.parent / 'cache')
+  env = {'XDG_CACHE_HOME': cache, 'XLA_FLAGS': flags}
+  return forked.Process(WORKER, str(out), json.dumps(order), env=env)
 
 
 def finish(process, code=0) -> dict:
@@ -166,7 +156,7 @@ def test_goes_on_with_other_numbers_of_devices(folder):
     np.testing.assert_allclose(array, moved[path], atol=2e-4)
 
 
-def two(run, die=(None, None)) -> list[subprocess.Popen]:
+def two(run, die=(None, None)) -> list[forked.Process]:
   """The two processes of one run."""
   with socket.socket() as free:
     free.bind(('127.0.0.1', 0))

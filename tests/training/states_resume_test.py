@@ -1,14 +1,12 @@
 """Runs trained on states that are killed, and commands end to end."""
 
 import json
-import os
-import subprocess
-import sys
 
 import jax
 import numpy as np
 import pytest
 
+from tests.launch import binaries
 from tests.training import toy
 from tests.training.resume_test import SIGKILLED, copy, finish, start
 from wm.runtime import files
@@ -47,40 +45,34 @@ def test_killed_and_started_again_is_the_same_run_to_the_bit(folder):
   assert (about['objective'], about['loss']) == ('state', 'sequence')
 
 
-def call(root, binary, *arguments) -> subprocess.CompletedProcess:
-  flags = '--xla_backend_optimization_level=0'
-  done = subprocess.run(
-    [sys.executable, str(root / 'launch' / binary), *arguments],
-    capture_output=True,
-    text=True,
-    timeout=120,
-    env={**os.environ, 'XLA_FLAGS': flags},
-  )
-  assert done.returncode in (0, 2), done.stderr
-  return done
+def call(binary, *flags) -> str:
+  """What it prints; nothing to stderr but how far training is."""
+  code, out, err = binaries.run(binary, *flags)
+  assert code == 0, err
+  assert not [line for line in err.splitlines() if 'train: ' not in line]
+  return out
 
 
 @pytest.mark.parametrize('world', ['chess(length=24)', 'lattice(length=16)'])
-def test_from_sampling_to_scores(root, tmp_path, world):
+def test_from_sampling_to_scores(tmp_path, world):
   what, out = f'--world={world}', f'--out={tmp_path}'
-  call(root, 'sample.py', what, out, '--num=60', '--num_heldout=12')
+  call('sample', what, out, '--num=60', '--num_heldout=12')
   model = '--model=transformer(layers=1, width=16, heads=2)'
   brief = ['--objective=state', '--steps=6', '--batch=8', '--lr=0.01']
-  done = call(root, 'train.py', what, model, out, *brief)
-  summary = json.loads(done.stdout)
+  said = call('train', what, model, out, *brief)
+  summary = json.loads(said)
   assert summary['step'] == 6
   assert 0 <= summary['heldout_exact'] <= 1
   data = tmp_path / 'data' / 'heldout'
   metric = f"--metric=exactness(num=12, data='{data}')"
   if 'chess' in world:
     asked = ['--checkpoint=last', '--metric=compression(trials=2)']
-    done = call(root, 'score.py', what, out, *asked)
-    assert 'needs_next_tokens' in done.stdout  # It names states alone.
-    assert done.stderr == ''
-  done = call(root, 'score.py', what, out, metric, '--checkpoint=last')
+    said = call('score', what, out, *asked)
+    assert 'needs_next_tokens' in said  # It names states alone.
+  said = call('score', what, out, metric, '--checkpoint=last')
   scores = {e['quantity']: e for e in files.read_json(tmp_path / 'scores.json')}
   for name in ('exact', 'loss'):
     assert scores[name]['value'] == pytest.approx(
       summary[f'heldout_{name}'], rel=1e-4
     )
-  assert 'exactness: exact' in done.stdout
+  assert 'exactness: exact' in said

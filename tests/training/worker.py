@@ -62,11 +62,12 @@ def _arm(moment: str, number: int) -> None:
   run_log.Writer.write = deadly_write
 
 
-def main(out: str, order: dict[str, Any]) -> None:
+def main(out: str, text: str) -> None:
   """Trains the toy network on OUT/data."""
   toy.install()
   from wm.training import loop
 
+  order = json.loads(text)
   if order.get('die'):
     _arm(*order['die'])
   config = loop.Training(**order['config'])
@@ -78,4 +79,4 @@ def main(out: str, order: dict[str, Any]) -> None:
 
 
 if __name__ == '__main__':
-  main(sys.argv[1], json.loads(sys.argv[2]))
+  main(*sys.argv[1:])
