@@ -7,7 +7,16 @@ import signal
 import sys
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
+
+# How quick a machine is, or how busy, fails no law.
+hypothesis.settings.register_profile(
+  'suite',
+  deadline=None,
+  suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile('suite')
 
 # Two CPU devices everywhere: sharding mistakes show up in any test. Programs
 # are tiny, so that compiling them well takes longer than running them badly.
