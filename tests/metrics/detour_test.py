@@ -128,7 +128,7 @@ def test_published_detours_keep_three_tokens_free(kind):
   def taken(variant, length):
     """Hops from the heads of the detours that 300 trials make."""
     metric = detour.Metric(kind=kind, variant=variant, **ALWAYS)
-    _, reach = detour._LIMITS[variant](0, oracles.Oracle(world), world)
+    _, reach = metric.limits(oracles.Oracle(world), world)
     states = np.tile([fork, goal], (300, 1)).astype(np.int32)
     step = decoding.Step(
       np.arange(300), np.full(300, length), states, everywhere
@@ -149,23 +149,26 @@ def test_published_detours_keep_three_tokens_free(kind):
 def test_published_detours_end_at_100_tokens():
   predictor = oracles.Oracle(maps.World(rows=3, columns=3))
   assert predictor.max_len > 100
-  limits = detour._LIMITS['published']
-  assert limits(0, predictor, predictor.world) == (100, 97)
-  assert limits(90, predictor, predictor.world) == (90, 87)
-  usual = detour._LIMITS['paper']
-  assert usual(0, predictor, predictor.world) == (102, 102)
+
+  def limits(model, variant='published', max_len=0):
+    metric = detour.Metric(variant=variant, max_len=max_len)
+    return metric.limits(model, model.world)
+
+  assert limits(predictor) == (100, 97)
+  assert limits(predictor, max_len=90) == (90, 87)
+  assert limits(predictor, 'paper') == (102, 102)
   short = oracles.Oracle(tiny.World())
-  assert limits(0, short, short.world) == (short.max_len,) * 2
+  assert limits(short) == (short.max_len,) * 2
 
 
 def test_random_options_are_uniform():
   options = np.tile([False, True, True, False, True], (30_000, 1))
   pick = core.uniforms(1, np.arange(30_000))
-  token = detour._any_option(options, None, None, pick)
+  token = detour._any(options, None, pick)
   share = np.bincount(token, minlength=5) / 30_000
   np.testing.assert_allclose(share, [0, 1 / 3, 1 / 3, 0, 1 / 3], atol=0.01)
   last = np.array([1 - 2**-24], np.float32)
-  assert detour._any_option(options[:1], None, None, last).tolist() == [4]
+  assert detour._any(options[:1], None, last).tolist() == [4]
 
 
 @pytest.mark.parametrize('kind', KINDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -120,9 +120,13 @@ class Metric(abc.ABC):
 
   @abc.abstractmethod
   def __call__(
-    self, predictor: Predictor, world: World, seed: int
+    self, predictor: Any, world: Any, seed: int
   ) -> tuple[Scores, ...]:
-    """Runs the trials; one Scores for each quantity."""
+    """Runs the trials; one Scores for each quantity.
+
+    predictor, world: of the classes in `needs`, which a metric's own `__call__`
+      names.
+    """
 
 
 class Model(abc.ABC):

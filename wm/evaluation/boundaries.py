@@ -42,10 +42,11 @@ def sampled(
   found: list[core.Boundary] = []
   row_size = num * max(len(world.vocab), int(room.max(initial=0)))
   for pairs in core.chunks(len(first), row_size):
-    lanes = [np.repeat(a[pairs], num, axis=0) for a in (first, second, room)]
-    branch = np.arange(num)
-    words = core.hash64(seeds[pairs, None], branch).reshape(-1)
-    tokens, lengths = _random_play(world, *lanes, words)
+    one, two, most = (
+      np.repeat(a[pairs], num, axis=0) for a in (first, second, room)
+    )
+    words = core.hash64(seeds[pairs, None], np.arange(num)).reshape(-1)
+    tokens, lengths = _random_play(world, one, two, most, words)
     total = len(words) // num
     pair, cut = np.repeat(np.arange(total), num), lengths > 0
     part, _ = _distinct(pair[cut], tokens[cut], lengths[cut], total)

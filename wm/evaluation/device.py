@@ -1,14 +1,24 @@
 """Monte-Carlo suffix sampling as one compiled program.
 
-What `engine.pairs` does on the host, token by token, `pairs` here does in one
-`lax.while_loop`: the host hands over the trials, and reads the results at the
-end. No token crosses to the host and back.
+`pairs` does in one `lax.while_loop` what `engine.pairs` does on the host token
+by token: the host hands over all trials, and reads the results at the end. No
+token crosses to the host and back.
 
-  slot       | trial 0 ........x trial 5 ....x trial 7 ...
-             | trial 1 ...x trial 3 ..............x trial 8
-  a turn     refill -> draw -> check -> decide -> advance
-  positions  [B, M] of the world, where its end is not told by a token
-  results    [T', M, K'] rows of trials, written in place; T', K' powers of two
+A trial has M continuations, and K' is room for their tokens. B trials are in
+flight, one in each slot; a trial that is decided gives its slot to the next one
+that waits, as in the engine:
+
+  slot 0 | trial 0 ........x trial 5 ....x trial 7 ...
+  slot 1 | trial 1 ...x trial 3 ..............x trial 8
+           turns -->
+
+  a turn of the loop    refill -> draw -> check -> decide -> advance
+  by slot               trial, age [B]; what is drawn, fates [B, M]
+  by trial, in place    tokens [T', M, K'], lengths, status [T', M]
+
+T' and K' are the trials and the room rounded up to powers of two, so that few
+programs are compiled. Rows from T on are filling: nothing reads them. An idle
+slot has trial T; its row of the results is T' or none, and is dropped.
 
 A program comes back after TURNS turns, so that Ctrl-C and progress are heard;
 all that is read then is one number, the trials left.
@@ -17,7 +27,6 @@ all that is read then is one number, the trials left.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -26,6 +35,7 @@ import numpy as np
 from jax import lax
 
 from wm import core
+from wm.evaluation import shapes
 from wm.evaluation.context import SAMPLES, Trials
 from wm.kernels.base import words
 from wm.runtime import progress
@@ -50,37 +60,47 @@ class Fixed(NamedTuple):
   turns: int
 
 
+class Followed(NamedTuple):
+  """A world that is followed, as no end token tells where it is over.
+
+  Attributes:
+    rules: the world's.
+    moves: [V] int32 number of each token's move, DEAD for none.
+    starts: positions [T'] that continuations start from.
+  """
+
+  rules: core.Rules
+  moves: jax.Array
+  starts: Any
+
+
 class Queue(NamedTuple):
-  """Trials that wait for a slot; arrays are padded to T' rows.
+  """Trials that wait for a slot.
 
   Attributes:
     total: number of trials, T.
     decide: bool, a trial is dropped at its first refused token.
     budget: [T'] int32 most tokens of a continuation, at least 1.
     seeds: [T'] words, `core.hash64` of each trial's seed.
-    rules: the world's, or None where the end token tells the end.
-    moves: [V] int32 number of each token's move, DEAD for none, or None.
-    starts: positions [T'] that continuations start from, or None.
+    followed: the world, or None where an end token tells that it is over.
   """
 
   total: jax.Array
   decide: jax.Array
   budget: jax.Array
   seeds: words.Word
-  rules: core.Rules | None
-  moves: jax.Array | None
-  starts: Any
+  followed: Followed | None
 
 
 class Carry(NamedTuple):
-  """What goes from turn to turn.
+  """What goes from turn to turn; the last four are the results.
 
   Attributes:
     trial: [B] int32 trial in each slot; T where it is idle.
     age: [B] int32 tokens drawn so far.
     following: the next trial of the queue.
     state: of the machine.
-    positions: [B, M] of the world, or None.
+    positions: [B, M] of the world that is followed, or None.
     tokens: [T', M, K'] int32, PAD where there is none.
     lengths: [T', M] int32.
     status: [T', M] int8, 0 while under way.
@@ -101,15 +121,21 @@ class Carry(NamedTuple):
 def uniforms(seeds: words.Word, num: int, age: jax.Array) -> jax.Array:
   """[B, M] float32: `core.uniforms(seed, continuation, age)` to the bit.
 
+  `core.hash64` mixes its words one after the other, and the first of them, the
+  seed, is mixed on the host once for all tokens.
+
   seeds: [B], hashed once already; age: [B].
   """
   branch = jnp.arange(num, dtype=jnp.uint32)[None]
+  # Both numbers are below 2**32: they change the low half only. The high half
+  # is brought to the shape [B, M].
   lane = words.splitmix(
     words.Word(seeds.lo[:, None] ^ branch, seeds.hi[:, None] | 0 * branch)
   )
   word = words.splitmix(
     words.Word(lane.lo ^ age[:, None].astype(jnp.uint32), lane.hi)
   )
+  # The upper 24 bits of 64 are those that a float32 below 1 can hold.
   return (word.hi >> 8).astype(jnp.float32) * np.float32(2.0**-24)
 
 
@@ -123,40 +149,46 @@ def _along(chosen: jax.Array, one: Any, other: Any) -> Any:
   return jax.tree.map(pick, one, other)
 
 
-def _refill(machine: core.Machine, queue: Queue, carry: Carry) -> Carry:
-  """Idle slots take the next trials, in order."""
-  nth = carry.following + jnp.cumsum(carry.trial >= queue.total) - 1
-  fresh = (carry.trial >= queue.total) & (nth < queue.total)
-  trial = jnp.where(fresh, nth, carry.trial)
-  positions = carry.positions
-  if queue.rules is not None:
-    starts = jax.tree.map(
-      lambda leaf: leaf[_clipped(trial, queue)][:, None], queue.starts
-    )
-    positions = _along(fresh, starts, positions)
-  return carry._replace(
-    trial=trial,
-    age=jnp.where(fresh, 0, carry.age),
-    following=carry.following + fresh.sum(),
-    state=machine.restart(carry.state, fresh, _clipped(trial, queue)),
-    positions=positions,
-  )
-
-
 def _clipped(trial: jax.Array, queue: Queue) -> jax.Array:
   """A trial for idle slots too, which compute what nobody keeps."""
   return jnp.minimum(trial, queue.total - 1)
 
 
+def _refill(machine: core.Machine, queue: Queue, carry: Carry) -> Carry:
+  """Idle slots take the next trials, in order."""
+  # The first idle slot takes trial `following`, the second the one after it:
+  #   trial          3  T  4  T  T       T = 7, following = 5
+  #   idle so far    0  1  1  2  3       the running sum
+  #   nth            -  5  -  6  7       7 is no trial: this slot stays idle
+  idle = carry.trial >= queue.total
+  nth = carry.following + jnp.cumsum(idle) - 1
+  fresh = idle & (nth < queue.total)
+  trial = jnp.where(fresh, nth, carry.trial)
+  at, positions = _clipped(trial, queue), carry.positions
+  if queue.followed is not None:
+    # All M continuations of a trial start from one position.
+    starts = jax.tree.map(lambda leaf: leaf[at][:, None], queue.followed.starts)
+    positions = _along(fresh, starts, positions)
+  return carry._replace(
+    trial=trial,
+    age=jnp.where(fresh, 0, carry.age),
+    following=carry.following + fresh.sum(),
+    state=machine.restart(carry.state, fresh, at),
+    positions=positions,
+  )
+
+
 def _follow(
-  rules: core.Rules, moves: jax.Array, positions: Any, tokens: jax.Array
+  world: Followed, positions: Any, tokens: jax.Array
 ) -> tuple[Any, jax.Array]:
   """Positions [B, M] after tokens, DEAD for none, and where it is over."""
 
   def follow(position: Any, token: jax.Array) -> tuple[Any, jax.Array]:
-    move = jnp.where(token == core.DEAD, core.DEAD, moves[token])
-    after = rules.advance(position, move)
-    return after, rules.alive(after) & ~rules.legal(after).any()
+    move = jnp.where(token == core.DEAD, core.DEAD, world.moves[token])
+    after = world.rules.advance(position, move)
+    # A continuation that is illegal is never over: nothing is known of it.
+    over = world.rules.alive(after) & ~world.rules.legal(after).any()
+    return after, over
 
   after, over = jax.vmap(jax.vmap(follow))(positions, tokens)
   moved = tokens != core.DEAD
@@ -169,15 +201,18 @@ def _turn(
   """One token of every continuation under way."""
   carry = _refill(machine, queue, carry)
   live, at = carry.trial < queue.total, _clipped(carry.trial, queue)
-  before = carry.status[at]
+  before = carry.status[at]  # [B, M] as all that follows.
+  # Draw. A uniform number is a function of trial, continuation and age alone,
+  # whichever slot the trial is in.
   seeds = jax.tree.map(lambda half: half[at], queue.seeds)
   drawn = machine.draw(carry.state, uniforms(seeds, fixed.num, carry.age))
   active = live[:, None] & (before == 0)
   tokens = jnp.where(active, drawn, core.DEAD)
   moved = tokens != core.DEAD
   over, positions = tokens == fixed.end, carry.positions
-  if queue.rules is not None:
-    positions, over = _follow(queue.rules, queue.moves, positions, tokens)
+  if queue.followed is not None:
+    positions, over = _follow(queue.followed, positions, tokens)
+  # Check. What becomes of a continuation is the first of these that holds.
   last = carry.age + 1 >= queue.budget[at]
   cases = {
     core.STUCK: active & ~moved,
@@ -187,16 +222,19 @@ def _turn(
   }
   fate = jnp.select([*cases.values()], [*cases], 0).astype(jnp.int8)
   status = jnp.where(before == 0, fate, before)
+  # Decide. A trial that is done leaves its slot before the next turn.
   done = (status != 0).all(1)
   done |= queue.decide & (status == core.REFUSED).any(1)
   going = (status == 0) & ~done[:, None]
   none = carry.vacuous[at]
   vacuous = machine.vacuous(carry.state).all(1)
-  # An idle slot's trial is T, which may be a row of the padding.
+  # An idle slot's trial is T, which may be a row of the filling: out of range,
+  # it is dropped.
   row = jnp.where(live, carry.trial, len(carry.vacuous))
   return carry._replace(
     trial=jnp.where(done, queue.total, carry.trial),
     age=carry.age + 1,
+    # The step of a model is what costs: left out where all trials are done.
     state=lax.cond(
       going.any(),
       machine.advance,
@@ -210,12 +248,14 @@ def _turn(
     ),
     lengths=carry.lengths.at[row].add(moved, mode='drop'),
     status=carry.status.at[row].set(status, mode='drop'),
+    # Only what a prefix itself accepts says that its trial is vacuous.
     vacuous=carry.vacuous.at[row].set(
       jnp.where(carry.age == 0, vacuous, none), mode='drop'
     ),
   )
 
 
+# Results are written in place: the carry of a call is given up to the next.
 @functools.partial(jax.jit, static_argnums=0, donate_argnames='carry')
 def program(
   fixed: Fixed, machine: core.Machine, queue: Queue, carry: Carry
@@ -236,44 +276,6 @@ def program(
   return carry, left(carry)
 
 
-def power(size: int) -> int:
-  """The least power of two that is not below: programs are made for few."""
-  return 1 << max(size - 1, 0).bit_length()
-
-
-def taken(tree: Any, rows: np.ndarray | slice) -> Any:
-  """Rows of the arrays of a tree."""
-  return jax.tree.map(lambda leaf: np.asarray(leaf)[rows], tree)
-
-
-def padded(tree: Any, rows: int) -> Any:
-  """Arrays of a tree with copies of their first row added, to `rows`."""
-  num = len(jax.tree.leaves(tree)[0])
-  return taken(tree, np.where(np.arange(rows) < num, np.arange(rows), 0))
-
-
-def _carry(
-  fixed: Fixed, machine: core.Machine, queue: Queue, room: int
-) -> Carry:
-  """Before the first turn: all slots idle, all trials waiting."""
-  slots, num, total = fixed.slots, fixed.num, len(queue.budget)
-
-  def spread(leaf: np.ndarray) -> np.ndarray:
-    return np.broadcast_to(leaf[0], (slots, num, *leaf.shape[1:])).copy()
-
-  return Carry(
-    trial=np.full(slots, queue.total, np.int32),
-    age=np.zeros(slots, np.int32),
-    following=np.int32(0),
-    state=machine.blank(slots),
-    positions=jax.tree.map(spread, queue.starts),
-    tokens=np.zeros((total, num, room), np.int32),
-    lengths=np.zeros((total, num), np.int32),
-    status=np.zeros((total, num), np.int8),
-    vacuous=np.zeros(total, bool),
-  )
-
-
 def move_of(rules: core.Rules, vocab_size: int) -> np.ndarray:
   """[V] int32 number of each token's move; DEAD where it is none."""
   tokens = np.asarray(rules.tokens)
@@ -283,12 +285,18 @@ def move_of(rules: core.Rules, vocab_size: int) -> np.ndarray:
 
 
 def pairs(
-  trials: Trials, rows: np.ndarray, num: int, budget: np.ndarray, decide: bool
+  trials: Trials,
+  predictor: core.TracedPredictor,
+  rows: np.ndarray,
+  num: int,
+  budget: np.ndarray,
+  decide: bool,
 ) -> tuple[np.ndarray, ...]:
   """Samples continuations of first prefixes and checks them after second ones.
 
   Args:
     trials: what is run.
+    predictor: that of the trials.
     rows: [T] which of the trials.
     num: continuations of each, M.
     budget: [T] most tokens of a continuation, at least 1.
@@ -300,83 +308,91 @@ def pairs(
   Raises:
     Untraceable: the predictor has no program for these trials.
   """
-  total, room = len(rows), int(budget.max())
-  found = (
-    np.zeros((total, num, room), np.int32),
-    np.zeros((total, num), np.int32),
-    np.zeros((total, num), np.int8),
-    np.zeros(total, bool),
-  )
-  running = []
-  for mine, device in _dealt(total, trials.predictor.devices):
-    given = _given(trials, rows[mine], num, budget[mine], decide, power(room))
-    running.append((mine, given[0], *jax.device_put(given[1:], device)))
-  for mine, carry in _run(running, total):
-    for into, array in zip(found, carry[-4:], strict=True):
-      array = np.asarray(array)[: len(mine)]
-      into[mine] = array[..., :room] if array.ndim == 3 else array
-  return found
+  room, parts = shapes.power(int(budget.max())), []
+  dealt = np.array_split(np.arange(len(rows)), len(predictor.devices))
+  for mine, device in zip(dealt, predictor.devices, strict=True):
+    if mine.size:
+      given = trials, predictor, rows[mine], num, budget[mine], decide, room
+      parts.append((len(mine), *_start(*given, device)))
+  # Devices have consecutive trials; fillings are left out.
+  found = [
+    [np.asarray(array)[:count] for array in carry[-4:]]
+    for count, carry in _run(parts, len(rows))
+  ]
+  tokens, *others = map(np.concatenate, zip(*found, strict=True))
+  return tokens[..., : int(budget.max())], *others
 
 
-def _given(
+def _start(
   trials: Trials,
+  predictor: core.TracedPredictor,
   rows: np.ndarray,
   num: int,
   budget: np.ndarray,
   decide: bool,
   room: int,
+  device: jax.Device,
 ) -> tuple[Fixed, core.Machine, Queue, Carry]:
-  """What the program of one device is called with at first."""
-  predictor, size = trials.predictor, power(len(rows))
+  """What the program of a device is called with first; room: K'."""
+  world, total, size = (
+    trials.world,
+    np.int32(len(rows)),
+    shapes.power(len(rows)),
+  )
   machine, slots = predictor.machine(
-    padded(trials.tokens[rows], size),
-    padded(trials.lengths[rows], size),
+    shapes.padded(trials.tokens[rows], size),
+    shapes.padded(trials.lengths[rows], size),
     num=num,
     room=room,
     accept=trials.accept,
     sampler=trials.sampler,
   )
-  rules, moves, starts = None, None, None
-  if trials.world.end == core.DEAD:
-    rules, starts = trials.world.traced(trials.first[rows])
-    starts, moves = padded(starts, size), move_of(rules, predictor.vocab_size)
-  queue = Queue(
-    np.int32(len(rows)),
-    np.bool_(decide),
-    padded(budget.astype(np.int32), size),
-    words.split(padded(core.hash64(trials.keys(SAMPLES)[rows]), size)),
-    rules,
-    moves,
-    starts,
-  )
+  followed = None
+  if world.end == core.DEAD:
+    assert isinstance(world, core.TracedWorld)  # By `device_choice.pairs`.
+    rules, starts = world.traced(trials.first[rows])
+    moves = jnp.asarray(move_of(rules, predictor.vocab_size))
+    followed = Followed(rules, moves, shapes.padded(starts, size))
+  queue = {
+    'total': total,
+    'decide': np.bool_(decide),
+    'budget': shapes.padded(budget.astype(np.int32), size),
+    'seeds': words.split(
+      shapes.padded(core.hash64(trials.keys(SAMPLES)[rows]), size)
+    ),
+    'followed': followed,
+  }
+  # Before the first turn all slots are idle, and all trials wait.
+  carry = {
+    'trial': np.full(slots, total),
+    'age': np.zeros(slots, np.int32),
+    'following': np.int32(0),
+    'state': machine.blank(slots),
+    'positions': jax.tree.map(
+      lambda leaf: np.broadcast_to(leaf[0], (slots, num, *leaf.shape[1:])),
+      followed and followed.starts,
+    ),
+    'tokens': np.zeros((size, num, room), np.int32),
+    'lengths': np.zeros((size, num), np.int32),
+    'status': np.zeros((size, num), np.int8),
+    'vacuous': np.zeros(size, bool),
+  }
+  machine, queue, carry = jax.device_put((machine, queue, carry), device)
   fixed = Fixed(num, slots, predictor.end, TURNS)
-  return fixed, machine, queue, _carry(fixed, machine, queue, room)
+  return fixed, machine, Queue(**queue), Carry(**carry)
 
 
-def _dealt(
-  total: int, devices: Sequence[jax.Device]
-) -> Iterator[tuple[np.ndarray, jax.Device]]:
-  """Trials of each device that gets any."""
-  parts = np.array_split(np.arange(total), len(devices))
-  for rows, device in zip(parts, devices, strict=True):
-    if rows.size:
-      yield rows, device
-
-
-def _run(
-  running: list[tuple], total: int
-) -> Iterator[tuple[np.ndarray, Carry]]:
-  """Calls programs, all devices at once, until no trial is left."""
-  while running:
-    called = [
-      (rows, fixed, machine, queue, program(fixed, machine, queue, carry))
-      for rows, fixed, machine, queue, carry in running
+def _run(parts: list[tuple], total: int) -> list[tuple[int, Carry]]:
+  """Calls programs until no trial is left; (trials, results) of each device."""
+  waiting = total
+  while waiting:
+    # A call returns before it is done: devices work side by side, and are
+    # waited for where the numbers of trials left are read.
+    called = [program(*given) for _, *given in parts]
+    parts = [
+      (count, *given, carry)
+      for (count, *given, _), (carry, _) in zip(parts, called, strict=True)
     ]
-    running, open_trials = [], 0
-    for rows, fixed, machine, queue, (carry, left) in called:
-      open_trials += int(left)
-      if int(left):
-        running.append((rows, fixed, machine, queue, carry))
-      else:
-        yield rows, carry
-    progress.report(total - open_trials, total)
+    waiting = sum(int(left) for _, left in called)
+    progress.report(total - waiting, total)
+  return [(count, carry) for count, *_, carry in parts]

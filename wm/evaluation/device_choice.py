@@ -9,6 +9,8 @@ networks, walks and boundaries run on the host.
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import numpy as np
 
 from wm import core
@@ -19,16 +21,16 @@ LOOPS = ('auto', 'host', 'device')
 WORTH = 1 << 19
 
 
-def follows(loop: str, world: core.World) -> bool:
+def follows(world: core.World, loop: str) -> TypeGuard[core.TracedWorld]:
   """Do walks and boundaries of a world run on the device?
 
   Raises:
     InputError: they were to, and JAX cannot trace the world.
   """
-  traced = isinstance(world, core.TracedWorld)
-  if loop == 'device' and not traced:
-    raise _untraced(world.name)
-  return loop == 'device' or (loop == 'auto' and traced and _accelerated())
+  if not isinstance(world, core.TracedWorld):
+    _leave_to_host(loop, world.name)
+    return False
+  return loop == 'device' or (loop == 'auto' and _accelerated())
 
 
 def steps(
@@ -39,26 +41,26 @@ def steps(
   lengths: np.ndarray,
 ) -> np.ndarray:
   """[B] int32 tokens followed before the first illegal one; `World.walk`."""
-  if not follows(loop, world):
-    return world.walk(states, tokens, lengths)[0]
-  from wm.evaluation import device_walks  # Deferred: it imports JAX.
+  if follows(world, loop):
+    from wm.evaluation import device_walks  # Deferred: it imports JAX.
 
-  return device_walks.steps(world, states, tokens, lengths)
+    return device_walks.steps(world, states, tokens, lengths)
+  return world.walk(states, tokens, lengths)[0]
 
 
 def boundary(
   loop: str,
-  world: core.World,
+  world: core.Enumerable,
   first: np.ndarray,
   second: np.ndarray,
   depth: int,
 ) -> core.Boundary:
   """The world's boundaries of pairs of states [T, W]; `World.boundary`."""
-  if not follows(loop, world):
-    return world.boundary(first, second, depth)
-  from wm.evaluation import device_walks  # Deferred: it imports JAX.
+  if follows(world, loop):
+    from wm.evaluation import device_walks  # Deferred: it imports JAX.
 
-  return device_walks.boundary(world, first, second, depth)
+    return device_walks.boundary(world, first, second, depth)
+  return world.boundary(first, second, depth)
 
 
 def pairs(
@@ -69,24 +71,24 @@ def pairs(
   Raises:
     InputError: the device was to, and JAX cannot trace what takes part.
   """
-  predictor, world, missing = trials.predictor, trials.world, ''
+  predictor, world, loop = trials.predictor, trials.world, trials.loop
   if not isinstance(predictor, core.TracedPredictor):
-    missing = type(predictor).__name__
-  elif world.end == core.DEAD and not isinstance(world, core.TracedWorld):
-    missing = world.name
-  if trials.loop == 'device' and missing:
-    raise _untraced(missing)
-  if trials.loop == 'host' or missing or not len(rows):
+    _leave_to_host(loop, type(predictor).__name__)
+    return None
+  if world.end == core.DEAD and not isinstance(world, core.TracedWorld):
+    _leave_to_host(loop, world.name)
+    return None
+  if loop == 'host' or not len(rows):
     return None
   worth = predictor.light and num * int(budget.sum()) >= WORTH
-  if trials.loop == 'auto' and not worth and not _accelerated():
+  if loop == 'auto' and not worth and not _accelerated():
     return None
   from wm.evaluation import device  # Deferred: it imports JAX.
 
   try:
-    return device.pairs(trials, rows, num, budget, decide)
+    return device.pairs(trials, predictor, rows, num, budget, decide)
   except core.Untraceable:
-    if trials.loop == 'device':
+    if loop == 'device':
       raise
     return None
 
@@ -97,8 +99,10 @@ def _accelerated() -> bool:
   return jax.default_backend() != 'cpu'
 
 
-def _untraced(name: str) -> core.InputError:
-  return core.InputError(
-    f"loop='device' was given, but {name} cannot be traced by JAX; expected "
-    "loop='auto' or 'host'"
-  )
+def _leave_to_host(loop: str, name: str) -> None:
+  """Raises InputError where the device was to run what JAX cannot trace."""
+  if loop == 'device':
+    raise core.InputError(
+      f"loop='device' was given, but {name} cannot be traced by JAX; expected "
+      "loop='auto' or 'host'"
+    )

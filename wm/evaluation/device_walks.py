@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 
 from wm import core
-from wm.evaluation import device
+from wm.evaluation import device, shapes
 
 # Pairs of one call, and room for nodes and suffixes at the first try.
 PAIRS, NODES = 64, 1 << 12
@@ -35,9 +35,9 @@ def steps(
     return np.zeros(0, np.int32)
   rules, starts = world.traced(states)
   moves = device.move_of(rules, len(world.vocab))[tokens]
-  rows, width = map(device.power, tokens.shape)
+  rows, width = map(shapes.power, tokens.shape)
   moves = np.pad(moves, ((0, 0), (0, width - tokens.shape[1])))
-  given = device.padded((starts, moves, lengths), rows)
+  given = shapes.padded((starts, moves, lengths), rows)
   return np.asarray(_steps(rules, *given))[: len(states)]
 
 
@@ -50,16 +50,12 @@ def _steps(
   def walk(position: Any, moves: jax.Array, length: jax.Array) -> jax.Array:
     """Of one sequence: a dead position has no way on, so none is revived."""
 
-    def step(carry: tuple, x: tuple) -> tuple[tuple, None]:
-      position, count, alive = carry
+    def step(position: Any, x: tuple) -> tuple[Any, jax.Array]:
       k, move = x
       after = rules.advance(position, move)
-      alive &= (k < length) & rules.alive(after)
-      return (after, count + alive, alive), None
+      return after, (k < length) & rules.alive(after)
 
-    start = position, jnp.int32(0), jnp.bool_(True)
-    (_, count, _), _ = lax.scan(step, start, (jnp.arange(len(moves)), moves))
-    return count
+    return lax.scan(step, position, (jnp.arange(len(moves)), moves))[1].sum()
 
   return jax.vmap(walk)(starts, moves, lengths)
 
@@ -67,10 +63,14 @@ def _steps(
 class Level(NamedTuple):
   """The search after some levels: common prefixes, and what was found.
 
+  A compiled program has arrays of fixed size: N nodes and E suffixes. What no
+  longer fits is counted all the same, so that the caller knows how much room to
+  give the next time.
+
   Attributes:
     num: nodes in use; more than there is room for: the search is void.
     pair: [N] int32 pair that a node is of.
-    one, two: positions [N] after its path, from both states.
+    positions: [2, N] after its path, from both states of the pair.
     path: [N, depth] int32 moves.
     found: suffixes in use, as `num`.
     out_pair: [E] int32.
@@ -80,8 +80,7 @@ class Level(NamedTuple):
 
   num: jax.Array
   pair: jax.Array
-  one: Any
-  two: Any
+  positions: Any
   path: jax.Array
   found: jax.Array
   out_pair: jax.Array
@@ -90,9 +89,17 @@ class Level(NamedTuple):
 
 
 def _chosen(
-  mask: jax.Array, start: jax.Array, room: int
+  mask: jax.Array, start: jax.Array | int, room: int
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
   """Where mask [N, A] is set, row by row, as places start.. of `room`.
+
+  A list of unknown length in an array of a known one:
+
+    mask            | 0 1 0 | 1 1 0 |        N = 2, A = 3, start = 2
+    running sum     | 0 1 1 | 2 3 3 |
+    place           | - 2 - | 3 4 - |        start + sum - 1 where it is set
+    node, move      | ? ? 01 10 11 ? ... |   of places 0 .. room - 1
+    mine            | 0 0 1  1  1  0 ... |
 
   Returns:
     node, move: [room] int32 of each place.
@@ -100,51 +107,51 @@ def _chosen(
   """
   place = jnp.where(mask.reshape(-1), start + jnp.cumsum(mask) - 1, room)
   numbers = jnp.arange(mask.size, dtype=jnp.int32)
+  # Place `room`, where nothing is set or nothing fits any more, is dropped.
   flat = jnp.zeros(room, jnp.int32).at[place].set(numbers, mode='drop')
   at = jnp.arange(room)
   mine = (at >= start) & (at < start + mask.sum())
   return flat // mask.shape[1], flat % mask.shape[1], mine
 
 
-def _same(one: Any, two: Any) -> jax.Array:
-  """[N] bool: positions that are equal in all their arrays."""
-  equal = jax.tree.map(lambda a, b: a == b, one, two)
-  return functools.reduce(jnp.logical_and, jax.tree.leaves(equal))
+def _same(positions: Any) -> jax.Array:
+  """[N] bool: both of the positions [2, N] are equal in all their arrays."""
+  equal = [leaf[0] == leaf[1] for leaf in jax.tree.leaves(positions)]
+  return functools.reduce(jnp.logical_and, equal)
 
 
 def _deeper(rules: core.Rules, level: Level, k: jax.Array) -> Level:
   """One level of the product of two states, breadth first.
 
-  Nodes are in order of pair and path, and stay so: a node's moves come in
-  order of tokens, behind those of the nodes before it.
+  A move that both states of a node allow leads to a node of the next level; one
+  that only the first allows ends a suffix. Nodes are in order of pair and path,
+  and stay so: a node's moves come in order of tokens, behind those of the nodes
+  before it.
   """
   room, depth = level.path.shape
   used = (jnp.arange(room) < level.num)[:, None]
-  first = jax.vmap(rules.legal)(level.one) & used
-  second = jax.vmap(rules.legal)(level.two)
-  node, move, mine = _chosen(first & ~second, level.found, len(level.out_pair))
-  put = functools.partial(jnp.where, mine)
+  first, second = jax.vmap(jax.vmap(rules.legal))(level.positions)  # [N, A].
+  ends = first & ~second & used
+  node, move, mine = _chosen(ends, level.found, len(level.out_pair))
+  longer = level.path[node].at[:, k].set(move)
   level = level._replace(
-    found=level.found + (first & ~second).sum(),
-    out_pair=put(level.pair[node], level.out_pair),
-    out_length=put(k + 1, level.out_length),
-    out_path=jnp.where(
-      mine[:, None], level.path[node].at[:, k].set(move), level.out_path
-    ),
+    found=level.found + ends.sum(),
+    out_pair=jnp.where(mine, level.pair[node], level.out_pair),
+    out_length=jnp.where(mine, k + 1, level.out_length),
+    out_path=jnp.where(mine[:, None], longer, level.out_path),
   )
   # Nothing tells equal positions apart; the last level is not gone through.
-  both = first & second & ~_same(level.one, level.two)[:, None]
+  both = first & second & used & ~_same(level.positions)[:, None]
   both &= k + 1 < depth
   node, move, _ = _chosen(both, 0, room)
-  one, two = (
-    jax.vmap(rules.advance)(jax.tree.map(lambda x: x[node], some), move)
-    for some in (level.one, level.two)
-  )
-  # Once void, a search stays void.
-  num = jnp.maximum(both.sum(), jnp.where(level.num > room, level.num, 0))
-  path = level.path[node].at[:, k].set(move)
+  positions = jax.tree.map(lambda leaf: leaf[:, node], level.positions)
+  follow = jax.vmap(jax.vmap(rules.advance), (0, None))
   return level._replace(
-    num=num, pair=level.pair[node], one=one, two=two, path=path
+    # Once void, a search stays void.
+    num=jnp.maximum(both.sum(), jnp.where(level.num > room, level.num, 0)),
+    pair=level.pair[node],
+    positions=follow(positions, move),
+    path=level.path[node].at[:, k].set(move),
   )
 
 
@@ -161,15 +168,14 @@ def search(
   """All levels from the first `num` of the pairs of positions [PAIRS]."""
   pair = jnp.arange(nodes, dtype=jnp.int32) % PAIRS
   start = Level(
-    num,
-    pair,
-    jax.tree.map(lambda leaf: leaf[pair], one),
-    jax.tree.map(lambda leaf: leaf[pair], two),
-    jnp.zeros((nodes, depth), jnp.int32),
-    jnp.int32(0),
-    jnp.zeros(suffixes, jnp.int32),
-    jnp.zeros((suffixes, depth), jnp.int32),
-    jnp.zeros(suffixes, jnp.int32),
+    num=num,
+    pair=pair,
+    positions=jax.tree.map(lambda *both: jnp.stack(both)[:, pair], one, two),
+    path=jnp.zeros((nodes, depth), jnp.int32),
+    found=jnp.int32(0),
+    out_pair=jnp.zeros(suffixes, jnp.int32),
+    out_path=jnp.zeros((suffixes, depth), jnp.int32),
+    out_length=jnp.zeros(suffixes, jnp.int32),
   )
 
   def deeper(level: Level, k: jax.Array) -> tuple[Level, None]:
@@ -188,24 +194,20 @@ def boundary(
   rules, one = world.traced(first)
   _, two = world.traced(second)
   nodes = suffixes = NODES
-  parts = [core.Boundary(np.zeros(1, np.int64), *_nothing(depth))]
+  parts = []
   for start in range(0, len(first), PAIRS):
     num = min(PAIRS, len(first) - start)
-    some = device.taken((one, two), slice(start, start + num))
-    some = device.padded(some, PAIRS)
+    some = shapes.taken((one, two), slice(start, start + num))
+    some = shapes.padded(some, PAIRS)
     while True:
       level = search(depth, nodes, suffixes, rules, *some, np.int32(num))
       most, found = int(level.num), int(level.found)
       if most <= nodes and found <= suffixes:
         break
-      nodes = max(nodes, device.power(most))
-      suffixes = max(suffixes, device.power(found))
+      nodes = max(nodes, shapes.power(most))
+      suffixes = max(suffixes, shapes.power(found))
     parts.append(_listed(rules, level, found, num))
   return core.joined(parts)
-
-
-def _nothing(depth: int) -> tuple[np.ndarray, np.ndarray]:
-  return np.zeros((0, depth), np.int32), np.zeros(0, np.int32)
 
 
 def _listed(

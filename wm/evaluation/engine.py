@@ -311,5 +311,5 @@ def teacher_force(
     going &= (age[at][:, None] + 1 < suffix_lengths[at])[:, None]
     alive[at[live]] = going[live]
     age[at[live]] += 1
-    slots.advance(np.where(going, tokens, core.DEAD), ~going.any((1, 2)))
+    slots.advance(np.where(going, tokens, core.DEAD), going.sum((1, 2)) == 0)
   return steps

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -75,29 +75,18 @@ class Cell(NamedTuple):
 
 def matrix() -> Iterator[Cell]:
   """What can be run, and what is missing, of all plug-ins; nothing is run."""
-  for world, model, metric in itertools.product(
-    *map(_found, ('world', 'model', 'metric'))
-  ):
-    yield _cell(world, model, metric)
+  plug_ins = map(_found, ('world', 'model', 'metric'))
+  for (world, w), (model, m), (metric, of) in itertools.product(*plug_ins):
+    cells = [
+      Cell(world, model, metric, given, (*lacks(m, w), *lacks(of, given, w)))
+      for given in m.gives
+    ]
+    # Of the predictors that a model may give the first that fits, or the usual.
+    yield min(cells, key=lambda cell: bool(cell.missing))
 
 
-def _found(kind: str) -> list[tuple[str, type]]:
+def _found(kind: str) -> list[tuple[str, Any]]:
   return [(name, registry.find(kind, name)) for name in registry.names(kind)]
-
-
-def _cell(
-  world: tuple[str, type], model: tuple[str, type], metric: tuple[str, type]
-) -> Cell:
-  """See matrix; each is a name and a class."""
-  without = lacks(model[1], world[1])
-  cells = [
-    Cell(
-      *(world[0], model[0], metric[0], given),
-      (*without, *lacks(metric[1], given, world[1])),
-    )
-    for given in model[1].gives
-  ]
-  return min(cells, key=lambda cell: bool(cell.missing))  # The first of equals.
 
 
 def text() -> str:
@@ -114,41 +103,34 @@ def text() -> str:
     'missing'
   ]
   for title, rows, columns, missing in (
-    ('What metrics need of worlds', worlds, metrics, _of_world),
+    ('What metrics need of worlds', worlds, metrics, lambda w, m: lacks(m, w)),
     ('What metrics need of models', models, metrics, _of_model),
-    ('What models need of worlds', models, worlds, _between),
+    ('What models need of worlds', models, worlds, lacks),
   ):
     table = [['  ' + title, *(name for name, _ in columns)]]
     for name, one in rows:
       cells = [missing(one, other) for _, other in columns]
-      table.append([f'    {name}', *(cell or '+' for cell in cells)])
+      table.append([f'    {name}', *map(_cell, cells)])
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines += ['', *(_line(row, widths) for row in table)]
+    lines.append('')
+    for row in table:
+      padded = [cell.ljust(n) for cell, n in zip(row, widths, strict=True)]
+      lines.append('  '.join(padded).rstrip())
   return '\n'.join(lines)
 
 
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-  padded = [cell.ljust(n) for cell, n in zip(row, widths, strict=True)]
-  return '  '.join(padded).rstrip()
+def _cell(missing: Sequence[type] | str) -> str:
+  """Of a table: '+' where nothing is missing."""
+  if isinstance(missing, str):
+    return missing
+  return ', '.join(need.__name__ for need in missing) or '+'
 
 
-def _of_world(world: type[core.World], metric: type[core.Metric]) -> str:
-  return _names(lacks(metric, world))
-
-
-def _of_model(model: type[core.Model], metric: type[core.Metric]) -> str:
-  """'as CLASS' where it is not what the model usually gives that fits."""
-  missing = {given: lacks(metric, given) for given in model.gives}
-  usual = model.gives[0]
-  fits = [given for given in model.gives if not missing[given]]
-  if usual in fits or not fits:
-    return _names(missing[usual])
-  return f'as {fits[0].__name__}'
-
-
-def _between(model: type[core.Model], world: type[core.World]) -> str:
-  return _names(lacks(model, world))
-
-
-def _names(missing: Sequence[type]) -> str:
-  return ', '.join(need.__name__ for need in missing)
+def _of_model(
+  model: type[core.Model], metric: type[core.Metric]
+) -> Sequence[type] | str:
+  """What is missing, or 'as CLASS' of what the model does not usually give."""
+  usual, *others = model.gives
+  missing = lacks(metric, usual)
+  fits = [given for given in others if not lacks(metric, given)]
+  return f'as {fits[0].__name__}' if missing and fits else missing

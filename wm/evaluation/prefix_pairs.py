@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 
@@ -37,8 +36,8 @@ NO_TWO = {
 Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-class Settings(Protocol):
-  """Fields of a metric over pairs of prefixes."""
+class Settings(core.Metric):
+  """A metric over pairs of prefixes: the fields that all of them have."""
 
   trials: int
   accept: str
@@ -66,7 +65,7 @@ def check(metric: Settings) -> None:
 def draw(
   metric: Settings,
   predictor: core.Predictor,
-  world: core.World,
+  world: core.Prefixed,
   seed: int,
   *,
   apart: bool,
@@ -77,7 +76,8 @@ def draw(
   """
   accept = registry.make('accept', metric.accept)
   first = world.sample_states(metric.trials, stream(seed, STATES))
-  second, reason, counts = first, np.full(len(first), ''), {}
+  counts: dict[str, int] = {}
+  second, reason = first, np.full(len(first), '')
   if apart:
     second, reason, counts = other_states(world, first, seed, metric.attempts)
   keep = None
@@ -106,7 +106,7 @@ def stream(seed: int, *words: int) -> int:
 
 
 def other_states(
-  world: core.World, first: np.ndarray, seed: int, attempts: int
+  world: core.Prefixed, first: np.ndarray, seed: int, attempts: int
 ) -> tuple[np.ndarray, np.ndarray, dict[str, int]]:
   """States unlike `first` [T, W] that a prefix of as many moves can reach.
 
@@ -139,7 +139,7 @@ def other_states(
 
 
 def _moves_range(
-  world: core.World, first: np.ndarray, second: np.ndarray
+  world: core.Prefixed, first: np.ndarray, second: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
   """Least and most moves [T] of prefixes that reach either of two states."""
   spans = np.stack([world.prefix_moves(first), world.prefix_moves(second)])
@@ -147,7 +147,7 @@ def _moves_range(
 
 
 def prefix_pairs(
-  world: core.World,
+  world: core.Prefixed,
   first: np.ndarray,
   second: np.ndarray,
   *,
@@ -213,7 +213,7 @@ def prefix_pairs(
 
 
 def _draw(
-  world: core.World,
+  world: core.Prefixed,
   found: PrefixPairs,
   rows: np.ndarray,
   seed: int,
@@ -244,15 +244,16 @@ def _count(counts: dict[str, int], cause: str, rows: np.ndarray) -> None:
 
 def both_directions(pairs: PrefixPairs) -> PrefixPairs:
   """Each trial twice: as it is, then with its two prefixes swapped."""
-  swapped = pairs._replace(
-    first=pairs.second,
-    second=pairs.first,
-    tokens=pairs.tokens[:, ::-1],
-    lengths=pairs.lengths[:, ::-1],
-    direction=pairs.direction + 1,
+  return pairs._replace(
+    first=np.concatenate([pairs.first, pairs.second]),
+    second=np.concatenate([pairs.second, pairs.first]),
+    tokens=np.concatenate([pairs.tokens, pairs.tokens[:, ::-1]]),
+    lengths=np.concatenate([pairs.lengths, pairs.lengths[:, ::-1]]),
+    moves=np.tile(pairs.moves, 2),
+    reason=np.tile(pairs.reason, 2),
+    trial=np.tile(pairs.trial, 2),
+    direction=np.concatenate([pairs.direction, pairs.direction + 1]),
   )
-  arrays = zip(pairs[:-1], swapped[:-1], strict=True)
-  return PrefixPairs(*map(np.concatenate, arrays), pairs.counts)
 
 
 def model_filter(

@@ -125,7 +125,8 @@ def write(path: pathlib.Path, part: Part) -> None:
   """Writes a part: rows, then what says that they are there."""
   # Arrays of Scores k are called k.value, k.reason, ...; its side columns
   # k.side0, k.side1, ..., as a column's name may be no name of a file in a zip.
-  arrays, heads = {}, []
+  arrays: dict[str, Any] = {}
+  heads = []
   for k, scores in enumerate(part.scores):
     for name in _ARRAYS:
       arrays[f'{k}.{name}'] = _array(getattr(scores, name))
@@ -200,8 +201,8 @@ def _of_another_version(name: str, body: Entry) -> tuple[str, str]:
 def _scores(arrays: Any, heads: Sequence[Entry]) -> Iterator[core.Scores]:
   for k, head in enumerate(heads):
     yield core.Scores(
-      head['quantity'],
-      *(arrays[f'{k}.{name}'] for name in _ARRAYS),
+      quantity=head['quantity'],
+      **{name: arrays[f'{k}.{name}'] for name in _ARRAYS},
       columns={
         name: arrays[f'{k}.side{n}'] for n, name in enumerate(head['columns'])
       },
@@ -230,7 +231,6 @@ def entry(
     summary: of the rows; default: of all of them.
     extra: further fields.
   """
-  fields = {field.name for field in dataclasses.fields(metric)}
   summary = statistics.summarize(scores, seed) if summary is None else summary
   return {
     'metric': metric.name,
@@ -240,7 +240,7 @@ def entry(
     **summary,
     'seed': seed,
     'spec': registry.spec(metric),
-    'accept': metric.accept if 'accept' in fields else None,
+    'accept': vars(metric).get('accept'),
     'counts': {cause: int(num) for cause, num in scores.counts.items()},
     'metric_version': metric.version,
     'world_version': world.version,

@@ -162,11 +162,12 @@ class _Paths:
 
 
 def _found(paths: list[_Paths]) -> Found:
-  flags = [(one.refused, one.vacuous, one.capped) for one in paths]
   shares = [share for one in paths for share in one.shares]
   return Found(
-    *np.array(flags, bool).reshape(-1, 3).T,
-    np.array([one.lost for one in paths], float),
-    core.stacked([one.boundary for one in paths]),
-    np.concatenate([np.zeros(0), *shares]),
+    refused=np.array([one.refused for one in paths], bool),
+    vacuous=np.array([one.vacuous for one in paths], bool),
+    capped=np.array([one.capped for one in paths], bool),
+    mass=np.array([one.lost for one in paths], float),
+    boundary=core.stacked([one.boundary for one in paths]),
+    shares=np.concatenate([np.zeros(0), *shares]),
   )

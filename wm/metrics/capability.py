@@ -47,7 +47,7 @@ class Metric(core.Metric):
     fields.at_least(self, num=1)
 
   def __call__(
-    self, predictor: core.Predictor, world: core.World, seed: int
+    self, predictor: core.Predictor, world: core.Quiz, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per question, clustered by what comes before."""
     asked = world.questions(self.num, prefix_pairs.stream(seed, STATES))

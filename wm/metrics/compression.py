@@ -26,7 +26,7 @@ from wm.evaluation.context import BATCH, SAMPLES, Trials
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(core.Metric):
+class Metric(prefix_pairs.Settings):
   """Takes continuations of one prefix and checks them after another.
 
   Each quantity has a row per trial (and direction); `accepted_share` and
@@ -131,7 +131,7 @@ class Metric(core.Metric):
       )
 
   def __call__(
-    self, predictor: core.Predictor, world: core.World, seed: int
+    self, predictor: core.Predictor, world: core.Prefixed, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric."""
     trials = prefix_pairs.draw(self, predictor, world, seed, apart=False)
@@ -214,7 +214,7 @@ def _sampled(metric: Metric, trials: Trials) -> Outcome:
   reason[(found.lengths == 0).all(1) & ~found.vacuous] = 'no_room'
   num = refused.sum(1)
   return Outcome(
-    ~refused.any(1),
+    num == 0,
     reason,
     1 - num / metric.samples,
     np.where(refused, found.lengths, 0).sum(1),
@@ -260,7 +260,7 @@ def _asked(metric: Metric, trials: Trials) -> Outcome:
   reason = np.where(num == 0, 'no_answer', '')
   reason[(lengths == 0).all(1)] = 'no_room'
   return Outcome(
-    ~apart.any(1),
+    apart.sum(1) == 0,
     reason,
     1 - apart.sum(1) / np.maximum(num, 1),
     np.where(apart, lengths, 0).sum(1),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -77,7 +77,7 @@ class Metric(core.Metric):
   def __post_init__(self) -> None:
     fields.at_least(self, num=1, prompt=0, max_len=0)
     fields.renamed(self, 'variant', 'program', 'published')
-    fields.one_of(self, kind=tuple(_CHOOSERS), variant=tuple(_LIMITS))
+    fields.one_of(self, kind=tuple(_CHOOSERS), variant=tuple(_BESIDES_OWN))
     if not self.probabilities or not all(
       isinstance(p, int | float) and 0 <= p <= 1 for p in self.probabilities
     ):
@@ -92,10 +92,10 @@ class Metric(core.Metric):
     """See core.Metric; a row per prompt, clustered by task."""
     sequences = world.sample(self.num, seed, split='heldout')
     num, levels = len(sequences), len(self.probabilities)
-    max_len, reach = _LIMITS[self.variant](self.max_len, predictor, world)
+    max_len, reach = self.limits(predictor, world)
     # Trial p * num + n is prompt n at probability p.
     prompts = decoding.prompts(world, sequences, self.prompt)
-    every = tuple(np.concatenate([part] * levels) for part in prompts)
+    every = np.tile(prompts[0], (levels, 1)), np.tile(prompts[1], levels)
     made = np.zeros(num * levels, np.int64)
     decoded = decoding.decode(
       predictor,
@@ -119,8 +119,19 @@ class Metric(core.Metric):
       found += _scores(probability, part, same)
     return tuple(found)
 
+  def limits(
+    self, predictor: core.Predictor, world: core.World
+  ) -> tuple[int, int]:
+    """Total tokens at the cap, and by which a detour must be completable."""
+    most, spare = self.max_len or world.max_len, 0
+    if self.variant == 'published':
+      most, spare = self.max_len or PUBLISHED_LEN, PUBLISHED_SPARE
+    cap = decoding.cap(predictor, world, most)
+    return cap, min(most - spare, cap)
 
-class _Detours(NamedTuple):
+
+@dataclasses.dataclass(frozen=True)
+class _Detours:
   """A decoding.Policy: greedy with detours.
 
   Attributes:
@@ -154,85 +165,56 @@ class _Detours(NamedTuple):
     odds = np.asarray(metric.probabilities, np.float32)[level]
     force = core.uniforms(self.seed, prompt, step.length, 0) < odds
     force &= options.any(-1)
+    if metric.kind in _BESIDES_OWN[metric.variant]:
+      # The model's own choice is an option only where it is the only one.
+      others = options & (np.arange(options.shape[1]) != own[:, None])
+      options = np.where(others.any(-1, keepdims=True), others, options)
     pick = core.uniforms(self.seed, prompt, step.length, 1)
-    choose = _CHOOSERS[metric.kind][metric.variant]
-    forced = choose(options, step.log_probs, own, pick)
+    forced = _CHOOSERS[metric.kind](options, step.log_probs, pick)
     self.made[step.trial[force]] += 1
     return np.where(force, forced, own)
 
 
-def _paper_limits(
-  max_len: int, predictor: core.Predictor, world: core.World
-) -> tuple[int, int]:
-  """Total tokens at the cap, and by which a detour must be completable."""
-  return (decoding.cap(predictor, world, max_len),) * 2
-
-
-def _published_limits(
-  max_len: int, predictor: core.Predictor, world: core.World
-) -> tuple[int, int]:
-  """As above, by the published program."""
-  most = max_len or PUBLISHED_LEN
-  cap = decoding.cap(predictor, world, most)
-  return cap, min(most - PUBLISHED_SPARE, cap)
-
-
-_LIMITS = {'paper': _paper_limits, 'published': _published_limits}
-
-
 # Which option [R] a detour takes: a function of
-#   options [R, V] bool, the model's log_probs [R, V] and own choice [R], and
-#   pick [R], uniform numbers.
-Chooser = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+#   options [R, V] bool, the model's log_probs [R, V], and pick [R], uniform
+#   numbers.
+Chooser = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
-def _others(options: np.ndarray, own: np.ndarray) -> np.ndarray:
-  """[R, V] options without the model's own choice, unless it is the only."""
-  rest = options & (np.arange(options.shape[1]) != own[:, None])
-  return np.where(rest.any(-1, keepdims=True), rest, options)
-
-
-def _any_option(
-  options: np.ndarray, log_probs: np.ndarray, own: np.ndarray, pick: np.ndarray
+def _any(
+  options: np.ndarray, log_probs: np.ndarray, pick: np.ndarray
 ) -> np.ndarray:
   """Uniform over the options."""
-  del log_probs, own
+  del log_probs
   num = options.sum(-1)
   nth = np.minimum((pick * num).astype(np.int64), num - 1)
   return (options.cumsum(-1) == nth[:, None] + 1).argmax(-1)
 
 
-def _any_other(
-  options: np.ndarray, log_probs: np.ndarray, own: np.ndarray, pick: np.ndarray
-) -> np.ndarray:
-  """Uniform over the others."""
-  return _any_option(_others(options, own), log_probs, own, pick)
-
-
 def _least_likely(
-  options: np.ndarray, log_probs: np.ndarray, own: np.ndarray, pick: np.ndarray
+  options: np.ndarray, log_probs: np.ndarray, pick: np.ndarray
 ) -> np.ndarray:
   """The option that the model thinks least likely."""
-  del own, pick
+  del pick
   return np.where(options, log_probs, np.inf).argmin(-1)
 
 
-def _most_likely_other(
-  options: np.ndarray, log_probs: np.ndarray, own: np.ndarray, pick: np.ndarray
+def _most_likely(
+  options: np.ndarray, log_probs: np.ndarray, pick: np.ndarray
 ) -> np.ndarray:
-  """The other that the model thinks most likely."""
+  """The option that the model thinks most likely."""
   del pick
-  rest = _others(options, own)
   # Options of probability zero still come before what is no option.
-  return np.where(rest, np.maximum(log_probs, -1e30), -np.inf).argmax(-1)
+  return np.where(options, np.maximum(log_probs, -1e30), -np.inf).argmax(-1)
 
 
-# kind -> variant -> how a detour is chosen.
-_CHOOSERS: dict[str, dict[str, Chooser]] = {
-  'random': {'paper': _any_option, 'published': _any_other},
-  'adversarial': dict.fromkeys(_LIMITS, _least_likely),
-  'second': dict.fromkeys(_LIMITS, _most_likely_other),
+_CHOOSERS: dict[str, Chooser] = {
+  'random': _any,
+  'adversarial': _least_likely,
+  'second': _most_likely,
 }
+# Kinds of detour, by variant, that leave out the model's own choice.
+_BESIDES_OWN = {'paper': ('second',), 'published': ('second', 'random')}
 
 
 def _scores(

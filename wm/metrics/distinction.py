@@ -30,7 +30,7 @@ BOUNDARY = 16
 
 
 @dataclasses.dataclass(frozen=True)
-class Metric(core.Metric):
+class Metric(prefix_pairs.Settings):
   """Compares the model's boundary of two prefixes with the world's.
 
   The model's boundary is sampled: continuations of the first prefix, each cut
@@ -154,7 +154,7 @@ class Metric(core.Metric):
       raise core.InputError('distinction: exact=True needs sample_k >= 1')
 
   def __call__(
-    self, predictor: core.Predictor, world: core.World, seed: int
+    self, predictor: core.Predictor, world: core.Prefixed, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric."""
     trials = prefix_pairs.draw(self, predictor, world, seed, apart=True)
@@ -249,22 +249,25 @@ def _recall(metric: Metric, trials: Trials) -> list[core.Scores]:
 
 
 def _exact(metric: Metric, trials: Trials) -> core.Boundary:
-  depth, states = _depth(metric, trials), (trials.first, trials.second)
-  return device_choice.boundary(trials.loop, trials.world, *states, depth)
+  world = trials.world
+  assert isinstance(world, core.Enumerable)  # By the metric's `needs`.
+  depth, states = _depth(metric, world), (trials.first, trials.second)
+  return device_choice.boundary(trials.loop, world, *states, depth)
 
 
 def _published(metric: Metric, trials: Trials) -> core.Boundary:
-  if not isinstance(trials.world, core.Finite):
+  world = trials.world
+  if not isinstance(world, core.Finite):
     raise core.InputError(
-      f"boundary='published' was given; {trials.world.name} has no finite "
-      "table: only 'exact' is available"
+      f"boundary='published' was given; {world.name} has no finite table: only "
+      "'exact' is available"
     )
-  depth, states = _depth(metric, trials), (trials.first, trials.second)
-  return trials.world.boundary(*states, depth, published=True)
+  depth, states = _depth(metric, world), (trials.first, trials.second)
+  return world.boundary(*states, depth, published=True)
 
 
-def _depth(metric: Metric, trials: Trials) -> int:
-  return trials.world.boundary_depth if metric.k < 0 else metric.k
+def _depth(metric: Metric, world: core.Enumerable) -> int:
+  return world.boundary_depth if metric.k < 0 else metric.k
 
 
 def _played(metric: Metric, trials: Trials) -> core.Boundary:

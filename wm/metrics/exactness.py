@@ -92,7 +92,7 @@ class Metric(core.Metric):
       )
 
   def __call__(
-    self, predictor: core.Predictor, world: core.World, seed: int
+    self, predictor: core.NamesStates, world: core.Labelled, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; sequences of one task are one cluster."""
     world = self._asked(world)
@@ -109,7 +109,7 @@ class Metric(core.Metric):
     found = _scores(tally, group, reason, pictured)
     return found + ((_by_head(tally, group, fits),) if self.heads else ())
 
-  def _asked(self, world: core.World) -> core.World:
+  def _asked(self, world: core.Labelled) -> core.Labelled:
     """The world asked about; raises InputError where it is unlike this one."""
     if not self.world:
       return world
@@ -168,7 +168,7 @@ class _Tally(NamedTuple):
     first: [N] tokens up to the first wrong state; 0 where all are right.
   """
 
-  world: core.World
+  world: core.Labelled
   sequences: core.Sequences
   bins: int
   sums: dict[str, np.ndarray]
@@ -178,14 +178,14 @@ class _Tally(NamedTuple):
 
   @classmethod
   def blank(
-    cls, world: core.World, sequences: core.Sequences, bins: int
+    cls, world: core.Labelled, sequences: core.Sequences, bins: int
   ) -> _Tally:
     """Nothing counted yet."""
     heads = np.zeros((len(sequences), len(world.heads.sizes)), np.int32)
     first = np.zeros(len(sequences), np.int32)
     return cls(world, sequences, bins, {}, {}, heads, first)
 
-  def add(self, predictor: core.Predictor, rows: np.ndarray) -> None:
+  def add(self, predictor: core.NamesStates, rows: np.ndarray) -> None:
     """Counts what the model says of some of the sequences."""
     some = self.sequences.take(rows)
     truth = self.world.sequence_labels(some.tokens, some.lengths)
@@ -229,7 +229,7 @@ class _Tally(NamedTuple):
       )
 
 
-def _quantities(world: core.World, found: _Found) -> dict[str, _Values]:
+def _quantities(world: core.Labelled, found: _Found) -> dict[str, _Values]:
   """All quantities of tokens, in the order that they are reported."""
   real, edits = found.real, _edits(found, found.real)
   values = {

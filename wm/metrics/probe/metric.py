@@ -85,7 +85,7 @@ class Metric(core.Metric):
     fields.at_least(self, num=1, batch=1, epochs=1, layer=-1)
 
   def __call__(
-    self, predictor: core.Predictor, world: core.World, seed: int
+    self, predictor: core.HiddenStates, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per test sequence, clustered by task."""
     sequences = world.sample(self.num, seed, split=self.data)
@@ -116,7 +116,7 @@ class Metric(core.Metric):
 
   def _right(
     self,
-    predictor: core.Predictor,
+    predictor: core.HiddenStates,
     sequences: core.Sequences,
     points: Points,
     test: np.ndarray,
@@ -241,7 +241,7 @@ def _columns(labels: np.ndarray) -> np.ndarray:
 
 
 def activations(
-  predictor: core.Predictor,
+  predictor: core.HiddenStates,
   sequences: core.Sequences,
   points: Points,
   layer: int,
