@@ -20,6 +20,7 @@ from wm.core.basics import (
   STUCK,
   InputError,
   hash64,
+  section,
   uniforms,
 )
 from wm.core.boundary import Boundary, joined, product, products, stacked
@@ -145,6 +146,7 @@ __all__ = [
   'products',
   'sample',
   'scores',
+  'section',
   'stacked',
   'uniforms',
   'written',

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+
 import numpy as np
 
 DEAD = -1  # in every table: no such transition; as a token: none.
@@ -24,6 +27,14 @@ def plug_in_name(cls: type) -> str:
   # wm.worlds.chess, or wm.worlds.chess.world where it takes a package.
   parts = module.split('.')
   return parts[2] if parts[0] == 'wm' and len(parts) > 2 else parts[-1]
+
+
+def section(doc: str | None, title: str) -> dict[str, str]:
+  """Name -> text of the entries of a docstring's section, e.g. 'Attributes'."""
+  _, _, text = inspect.cleandoc(doc or '').partition(f'{title}:\n')
+  text = re.split(r'\n(?=\S)', text)[0]
+  entries = re.finditer(r'^  (\w+): ((?:.+\n?)(?:   .*\n?)*)', text, re.M)
+  return {entry[1]: ' '.join(entry[2].split()) for entry in entries}
 
 
 def hash64(*words: np.ndarray | int) -> np.ndarray:

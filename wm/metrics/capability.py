@@ -27,19 +27,18 @@ class Metric(core.Metric):
 
   Attributes:
     num: most questions that are asked.
+
+  Glossary:
+    accuracy: Share of questions with one possible answer that the model answers
+      rightly. Where it finds several answers equally likely, each counts its
+      share.
   """
 
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[type, ...]] = (core.Predictor, core.Quiz)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('accuracy',)
-  glossary: ClassVar[Mapping[str, str]] = {
-    'accuracy': (
-      'Share of questions with one possible answer that the model answers '
-      'rightly. Where it finds several answers equally likely, each counts '
-      'its share.'
-    ),
-  }
+  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 
   num: int = 60
 

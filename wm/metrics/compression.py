@@ -63,6 +63,21 @@ class Metric(prefix_pairs.Settings):
     batch: trials in flight; no effect on results.
     loop: where tokens are sampled, 'host', 'device' in one program, or 'auto',
       the faster; no effect on results, or by a tie of two tokens.
+
+  Glossary:
+    precision: Share of pairs of prefixes of one state after which the model
+      accepts the same continuations. Only so many continuations are sampled, so
+      it is an upper bound that falls with their number; vacuous trials are not
+      measured.
+    precision_definition: The same, where a trial in which the model accepts
+      nothing counts 1. That is the definition: an empty boundary is precise.
+    precision_published: The same, where a trial in which the model accepts
+      nothing counts 0. That is what the published program makes of it.
+    accepted_share: Share of the continuations that are accepted in full after
+      the other prefix too. It grades what precision counts as 0 or 1.
+    first_violation: Tokens of a refused continuation up to the first that is
+      refused, that one included. Early violations are worse.
+    direction: direction: 0 as drawn, 1 with the prefixes swapped
   """
 
   version: ClassVar[str] = '1'
@@ -73,31 +88,7 @@ class Metric(prefix_pairs.Settings):
   pictures: ClassVar[Mapping[str, str]] = {
     'precision': 'accepted after one prefix, refused after the other',
   }
-  glossary: ClassVar[Mapping[str, str]] = {
-    'precision': (
-      'Share of pairs of prefixes of one state after which the model accepts '
-      'the same continuations. Only so many continuations are sampled, so it '
-      'is an upper bound that falls with their number; vacuous trials are not '
-      'measured.'
-    ),
-    'precision_definition': (
-      'The same, where a trial in which the model accepts nothing counts 1. '
-      'That is the definition: an empty boundary is precise.'
-    ),
-    'precision_published': (
-      'The same, where a trial in which the model accepts nothing counts 0. '
-      'That is what the published program makes of it.'
-    ),
-    'accepted_share': (
-      'Share of the continuations that are accepted in full after the other '
-      'prefix too. It grades what precision counts as 0 or 1.'
-    ),
-    'first_violation': (
-      'Tokens of a refused continuation up to the first that is refused, that '
-      'one included. Early violations are worse.'
-    ),
-    'direction': 'direction: 0 as drawn, 1 with the prefixes swapped',
-  }
+  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 
   trials: int = 1000
   samples: int = 30

@@ -49,23 +49,20 @@ class Metric(core.Metric):
       the task; at least one token is.
     max_len: total tokens at the cap; 0 is the length the world's sequences
       have at most, of variant 'published' 100.
+
+  Glossary:
+    valid: Share of prompts completed legally where each token is replaced, with
+      this probability, by another legal one. A model that knows where it is
+      finds its way all the same.
+    detours: Replacements made per prompt at this probability. Trials that fail
+      early make fewer.
+    probability: probability of a detour at each step
   """
 
   version: ClassVar[str] = '2'
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('valid',)
-  glossary: ClassVar[Mapping[str, str]] = {
-    'valid': (
-      'Share of prompts completed legally where each token is replaced, with '
-      'this probability, by another legal one. A model that knows where it is '
-      'finds its way all the same.'
-    ),
-    'detours': (
-      'Replacements made per prompt at this probability. Trials that fail '
-      'early make fewer.'
-    ),
-    'probability': 'probability of a detour at each step',
-  }
+  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 
   kind: str = 'random'
   probabilities: tuple[float, ...] = (0.0, 0.01, 0.1, 0.5, 0.75)

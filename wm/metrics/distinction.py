@@ -72,6 +72,27 @@ class Metric(prefix_pairs.Settings):
     batch: trials in flight; no effect on results.
     loop: where tokens are sampled, 'host', 'device' in one program, or 'auto',
       the faster; no effect on results, or by a tie of two tokens.
+
+  Glossary:
+    precision: Share of the continuations by which the model tells two states
+      apart that tell them apart in the world. Likely continuations are found
+      first, so it depends on `samples`.
+    precision_sampled: The same share over samples with repeats, or by `exact`
+      weighted by the model's probability. It is free of that dependence.
+    precision_definition: As precision, where a trial without such a
+      continuation counts 1. That is the definition, for models that accept
+      nothing too.
+    precision_published: As precision_definition, where a trial in which the
+      model accepts nothing counts 0. That is what the published program makes
+      of it.
+    recall: Share of the shortest continuations that tell two states apart in
+      the world that the model accepts after the first prefix and not after the
+      second. Only those that fit in a sequence count.
+    recall_by_length: The same, with equal weight on every length of
+      continuation. Long ones are many and would decide alone.
+    recall_definition: As recall, where two states that nothing tells apart
+      count 1. That is the definition and the published program.
+    direction: direction: 0 as drawn, 1 with the prefixes swapped
   """
 
   version: ClassVar[str] = '2'
@@ -87,39 +108,7 @@ class Metric(prefix_pairs.Settings):
     'precision': 'told apart by the model, not by the world',
     'recall': 'told apart by the world, not by the model',
   }
-  glossary: ClassVar[Mapping[str, str]] = {
-    'precision': (
-      'Share of the continuations by which the model tells two states apart '
-      'that tell them apart in the world. Likely continuations are found '
-      'first, so it depends on `samples`.'
-    ),
-    'precision_sampled': (
-      'The same share over samples with repeats, or by `exact` weighted by '
-      "the model's probability. It is free of that dependence."
-    ),
-    'precision_definition': (
-      'As precision, where a trial without such a continuation counts 1. That '
-      'is the definition, for models that accept nothing too.'
-    ),
-    'precision_published': (
-      'As precision_definition, where a trial in which the model accepts '
-      'nothing counts 0. That is what the published program makes of it.'
-    ),
-    'recall': (
-      'Share of the shortest continuations that tell two states apart in the '
-      'world that the model accepts after the first prefix and not after the '
-      'second. Only those that fit in a sequence count.'
-    ),
-    'recall_by_length': (
-      'The same, with equal weight on every length of continuation. Long ones '
-      'are many and would decide alone.'
-    ),
-    'recall_definition': (
-      'As recall, where two states that nothing tells apart count 1. That is '
-      'the definition and the published program.'
-    ),
-    'direction': 'direction: 0 as drawn, 1 with the prefixes swapped',
-  }
+  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 
   trials: int = 1000
   samples: int = 30

@@ -39,42 +39,31 @@ class Metric(core.Metric):
     world: spec of a world of the same vocabulary and labels, whose held-out
       sequences are asked about and whose rules are the truth; '' is the world
       that is scored.
+
+  Glossary:
+    exact: Share of tokens after which every label of the state is right;
+      exact_PART is of some labels, or after moves of one kind. One wrong square
+      of a board makes it 0.
+    labelwise: Share of the labels that are right. Most labels stay as they are
+      from move to move, so it is high for models that know little.
+    trajectory: Share of sequences in which the state is exact after every
+      token. One mistake on the way makes it 0.
+    loss: Mean cross-entropy of a label, in nats. It says how sure the model is,
+      also where it is right.
+    changed: Share of the labels that a token changes that are right;
+      changed_KIND is after moves of one kind. Copying the state from before
+      gets none of them.
+    by_head: Share of tokens after which one label is right. It tells which part
+      of the state a model loses.
+    step: tokens of the sequence so far
+    head: number of the label
   """
 
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[type, ...]] = (core.Labelled, core.NamesStates)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('exact', 'labelwise', 'trajectory')
-  glossary: ClassVar[Mapping[str, str]] = {
-    'exact': (
-      'Share of tokens after which every label of the state is right; '
-      'exact_PART is of some labels, or after moves of one kind. One wrong '
-      'square of a board makes it 0.'
-    ),
-    'labelwise': (
-      'Share of the labels that are right. Most labels stay as they are from '
-      'move to move, so it is high for models that know little.'
-    ),
-    'trajectory': (
-      'Share of sequences in which the state is exact after every token. One '
-      'mistake on the way makes it 0.'
-    ),
-    'loss': (
-      'Mean cross-entropy of a label, in nats. It says how sure the model is, '
-      'also where it is right.'
-    ),
-    'changed': (
-      'Share of the labels that a token changes that are right; changed_KIND '
-      'is after moves of one kind. Copying the state from before gets none of '
-      'them.'
-    ),
-    'by_head': (
-      'Share of tokens after which one label is right. It tells which part of '
-      'the state a model loses.'
-    ),
-    'step': 'tokens of the sequence so far',
-    'head': 'number of the label',
-  }
+  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
   breakdown: ClassVar[tuple[str, ...]] = ('step', 'head')
 
   num: int = 1000

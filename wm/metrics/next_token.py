@@ -28,33 +28,26 @@ class Metric(core.Metric):
     num: held-out sequences.
     accept: acceptance rule of the set quantities; predictors that only accept
       have their own.
+
+  Glossary:
+    validity: Share of positions where the model's most likely token of the
+      whole vocabulary is legal. It asks for one legal token, not for all of
+      them.
+    valid_mass: Probability that the model puts on legal tokens, mean over
+      positions. What is missing to 1 is on tokens that the world forbids.
+    set_precision: Share of the tokens that the model accepts that are legal,
+      over positions where it accepts any. Low: it allows what the world
+      forbids.
+    set_recall: Share of the legal tokens that the model accepts. Low: it rules
+      out what the world allows.
+    exact_set: Share of positions where the accepted tokens are exactly the
+      legal ones. It is the strictest of these.
   """
 
   version: ClassVar[str] = '1'
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('validity',)
-  glossary: ClassVar[Mapping[str, str]] = {
-    'validity': (
-      "Share of positions where the model's most likely token of the whole "
-      'vocabulary is legal. It asks for one legal token, not for all of them.'
-    ),
-    'valid_mass': (
-      'Probability that the model puts on legal tokens, mean over positions. '
-      'What is missing to 1 is on tokens that the world forbids.'
-    ),
-    'set_precision': (
-      'Share of the tokens that the model accepts that are legal, over '
-      'positions where it accepts any. Low: it allows what the world forbids.'
-    ),
-    'set_recall': (
-      'Share of the legal tokens that the model accepts. Low: it rules out '
-      'what the world allows.'
-    ),
-    'exact_set': (
-      'Share of positions where the accepted tokens are exactly the legal '
-      'ones. It is the strictest of these.'
-    ),
-  }
+  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 
   num: int = 1000
   accept: str = 'epsilon(0.01)'

@@ -34,50 +34,33 @@ class Metric(core.Metric):
     max_len: total tokens at the cap; 0 is the length the world's sequences
       have at most (128 is the published program's, beyond the lengths that
       models were trained on).
+
+  Glossary:
+    valid: Share of prompts that the model completes legally when its most
+      likely token is taken at every step. An oracle has 1.
+    valid_uncapped: The same, of the prompts that did not run into the cap on
+      length. It leaves out routes that were cut off rather than wrong.
+    path_fail: Share of prompts that end at an illegal token other than the end
+      token. On a map this is a street that is not there.
+    dest_fail: Share of prompts that end with the end token where it is illegal.
+      On a map the route stops short of its destination.
+    cap: Share of prompts that come to no end within the cap on length. Nothing
+      was illegal until then.
+    stuck: Share of prompts at which the model has no possible token left. It
+      stops there.
+    optimal: Share of prompts completed at the least possible cost. The optimum
+      is exact, not the shortest route that was held out; optimal_NAME is by
+      another criterion of the world.
+    within: Share of prompts completed at a cost within so many percent of the
+      least possible. Illegal completions count 0.
+    optimal_of_valid: Share of the valid completions that have the least
+      possible cost. It says nothing of the others.
   """
 
   version: ClassVar[str] = '2'
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('valid',)
-  glossary: ClassVar[Mapping[str, str]] = {
-    'valid': (
-      'Share of prompts that the model completes legally when its most likely '
-      'token is taken at every step. An oracle has 1.'
-    ),
-    'valid_uncapped': (
-      'The same, of the prompts that did not run into the cap on length. It '
-      'leaves out routes that were cut off rather than wrong.'
-    ),
-    'path_fail': (
-      'Share of prompts that end at an illegal token other than the end '
-      'token. On a map this is a street that is not there.'
-    ),
-    'dest_fail': (
-      'Share of prompts that end with the end token where it is illegal. On a '
-      'map the route stops short of its destination.'
-    ),
-    'cap': (
-      'Share of prompts that come to no end within the cap on length. Nothing '
-      'was illegal until then.'
-    ),
-    'stuck': (
-      'Share of prompts at which the model has no possible token left. It '
-      'stops there.'
-    ),
-    'optimal': (
-      'Share of prompts completed at the least possible cost. The optimum is '
-      'exact, not the shortest route that was held out; optimal_NAME is by '
-      'another criterion of the world.'
-    ),
-    'within': (
-      'Share of prompts completed at a cost within so many percent of the '
-      'least possible. Illegal completions count 0.'
-    ),
-    'optimal_of_valid': (
-      'Share of the valid completions that have the least possible cost. It '
-      'says nothing of the others.'
-    ),
-  }
+  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 
   num: int = 1000
   prompt: int = 0

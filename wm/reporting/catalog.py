@@ -138,10 +138,7 @@ def attributes(cls: type) -> dict[str, str]:
   """
   found: dict[str, str] = {}
   for base in reversed(cls.__mro__):
-    _, _, text = inspect.cleandoc(base.__doc__ or '').partition('Attributes:\n')
-    text = re.split(r'\n(?=\S)', text)[0]
-    for match in re.finditer(r'^  (\w+): ((?:.+\n?)(?:   .*\n?)*)', text, re.M):
-      found[match[1]] = ' '.join(match[2].split())
+    found |= core.section(base.__doc__, 'Attributes')
   return found
 
 

@@ -42,35 +42,26 @@ class Metric(core.Metric):
     lr: Adam's learning rate for the softmax cross-entropy.
     batch: positions in a step of the fit.
     epochs: passes over the positions trained on.
+
+  Glossary:
+    accuracy: Share of test positions after moves at which a linear map of the
+      activations names the right state. The test sequences share no task with
+      those that it was fit on.
+    accuracy_all: The same, with the tokens of the prompt, whose state is
+      trivial, among the positions. This is what the paper prints.
+    accuracy_prompt: The same on tokens of the prompt only. The state there is a
+      part of the task that was just read.
+    untrained: Accuracy of the same model with random weights. What the probe
+      finds there was not learned.
+    majority: Accuracy of always naming the most common state of the fit. A
+      probe that is no better knows nothing of the state.
   """
 
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[type, ...]] = (core.HiddenStates,)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('accuracy',)
-  glossary: ClassVar[Mapping[str, str]] = {
-    'accuracy': (
-      'Share of test positions after moves at which a linear map of the '
-      'activations names the right state. The test sequences share no task '
-      'with those that it was fit on.'
-    ),
-    'accuracy_all': (
-      'The same, with the tokens of the prompt, whose state is trivial, among '
-      'the positions. This is what the paper prints.'
-    ),
-    'accuracy_prompt': (
-      'The same on tokens of the prompt only. The state there is a part of '
-      'the task that was just read.'
-    ),
-    'untrained': (
-      'Accuracy of the same model with random weights. What the probe finds '
-      'there was not learned.'
-    ),
-    'majority': (
-      'Accuracy of always naming the most common state of the fit. A probe '
-      'that is no better knows nothing of the state.'
-    ),
-  }
+  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 
   num: int = 25_000
   layer: int = -1
