@@ -42,9 +42,14 @@ class Boundary(NamedTuple):
     before = np.concatenate([[0], np.cumsum(rows, dtype=np.int64)])
     return Boundary(before[self.offsets], self.tokens[rows], self.lengths[rows])
 
-  def suffix(self, row: int) -> tuple[int, ...]:
-    """One suffix, for people to read."""
-    return tuple(self.tokens[row, : self.lengths[row]].tolist())
+  def firsts(self) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens [T, K] and lengths [T] of each pair's first; 0 where none."""
+    some = self.sizes > 0
+    at = self.offsets[:-1][some]
+    tokens = np.zeros((len(some), self.tokens.shape[1]), np.int32)
+    lengths = np.zeros(len(some), np.int32)
+    tokens[some], lengths[some] = self.tokens[at], self.lengths[at]
+    return tokens, lengths
 
   def listed(self) -> list[list[tuple[int, ...]]]:
     """All of them by pair, for people to read."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -46,8 +45,7 @@ class PrefixPairs(NamedTuple):
 
 def clusters(world: core.World, sequences: core.Sequences) -> np.ndarray:
   """[N] int64 cluster of each sequence: sequences of one task go together."""
-  keys = world.split_key(sequences)
-  return np.unique(keys, return_inverse=True)[1].reshape(-1)
+  return np.unique(world.split_key(sequences), return_inverse=True)[1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,23 +131,25 @@ class Trials:
     """Side columns [T]: state as written, moves, direction, world's tags."""
     return {
       'trial': self.pairs.trial,
-      'state': texts.states(self.world, self.pairs.first),
+      'state': core.written(self.world, self.pairs.first),
       'moves': self.pairs.moves,
       'direction': self.pairs.direction,
       **texts.tags(self.world, self.pairs.first),
     }
 
   def pictured(
-    self, suffixes: Sequence[Sequence[int]], wrong_at: np.ndarray
+    self, suffixes: np.ndarray, lengths: np.ndarray, wrong_at: np.ndarray
   ) -> dict[str, np.ndarray]:
     """Side columns [T] that a report pictures trials from; see core.Metric.
 
     Args:
-      suffixes: [T] the continuation that tells, empty where none does.
-      wrong_at: [T] place in it, from 1, of the token at which model and world
+      suffixes: [R, K] the continuation that tells.
+      lengths: [R] of these; 0 where none does.
+      wrong_at: [R] place in it, from 1, of the token at which model and world
         part; 0 where unknown.
     """
-    pairs = self.pairs
+    pairs, none = self.pairs, np.zeros(len(self.pairs.reason), np.int64)
+    told = texts.sequences(self.world, suffixes, lengths)
     first, second = (
       texts.sequences(self.world, pairs.tokens[:, side], pairs.lengths[:, side])
       for side in range(2)
@@ -157,7 +157,7 @@ class Trials:
     return {
       'prefix': first,
       'other_prefix': second,
-      'other_state': texts.states(self.world, pairs.second),
-      'suffix': texts.sequences(self.world, suffixes),
-      'wrong_at': np.asarray(wrong_at, np.int64),
+      'other_state': core.written(self.world, pairs.second),
+      'suffix': self.filled(np.full(len(none), ''), told),
+      'wrong_at': self.filled(none, wrong_at),
     }

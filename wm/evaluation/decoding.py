@@ -211,7 +211,7 @@ def pictured(
   ]
   return {
     'prefix': texts.sequences(world, decoded.tokens, lengths),
-    'state': texts.states(world, start),
+    'state': core.written(world, start),
     'suffix': texts.sequences(world, driven),
     'wrong_at': np.where(refused, decoded.lengths - lengths, 0).astype(
       np.int64

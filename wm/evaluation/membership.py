@@ -219,18 +219,16 @@ def divergence(
   if not isinstance(trials.predictor, core.AnswersOnly):
     return elements, boundaries.world_divergence(trials, elements)
   pair, length = elements.pairs, elements.lengths
-  asked = core.histories(elements.tokens, length)
-  found = np.stack(
-    [
-      trials.predictor.answers(
-        core.histories(trials.tokens[pair, side], trials.lengths[pair, side]),
-        asked,
-      )
-      for side in range(2)
-    ],
-    axis=-1,
+  # A question for each element, as of a trial with one suffix: [S, 2, 1].
+  found = answers(
+    trials.predictor,
+    trials.tokens[pair],
+    trials.lengths[pair],
+    elements.tokens[:, None],
+    length[:, None],
+    trials.accept,
   )
-  count_unanswered(trials.pairs.counts, found[..., None], length[:, None])
-  heard = answered(found[..., None])[:, 0]
-  right = (found == (core.YES, core.NO)).all(1)
+  count_unanswered(trials.pairs.counts, found, length[:, None])
+  heard = answered(found)[:, 0]
+  right = (found[..., 0] == (core.YES, core.NO)).all(1)
   return elements.take(heard), np.where(right, 0, length)[heard]

@@ -302,7 +302,6 @@ def _groups(
 ) -> tuple[np.ndarray, np.ndarray]:
   """Sums [G] of weight * value and of weight, groups without weight out."""
   _, index = np.unique(group, return_inverse=True)
-  index = index.reshape(-1)
   totals = np.bincount(index, weight * value)
   weights = np.bincount(index, weight)
   return totals[weights > 0], weights[weights > 0]
@@ -327,24 +326,20 @@ def summarize(scores: core.Scores, seed: int = 0) -> Summary:
   if (weight < 0).any():
     raise ValueError(f'{scores.quantity}: a weight is negative')
   reasons = collections.Counter(str(r) for r in scores.reason[~rows])
-  summary: Summary = {
+  totals, weights = _groups(scores.group[rows], value, weight)
+  mean, low, high, method = None, None, None, 'none'
+  if len(totals):
+    mean = float(totals.sum() / weights.sum())
+    low, high, method = interval(totals, weights, scores.bounds, seed)
+  return {
     'n': int(rows.sum()),
-    'clusters': 0,
-    'value': None,
-    'low': None,
-    'high': None,
-    'interval': 'none',
+    'clusters': len(totals),
+    'value': mean,
+    'low': low,
+    'high': high,
+    'interval': method,
     'unmeasured': dict(sorted(reasons.items())),
   }
-  totals, weights = _groups(scores.group[rows], value, weight)
-  if not len(totals):
-    return summary
-  mean = float(totals.sum() / weights.sum())
-  low, high, method = interval(totals, weights, scores.bounds, seed)
-  summary.update(
-    clusters=len(totals), value=mean, low=low, high=high, interval=method
-  )
-  return summary
 
 
 def subset(scores: core.Scores, rows: np.ndarray) -> core.Scores:

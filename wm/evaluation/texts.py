@@ -1,4 +1,4 @@
-"""Columns of rows as people read them: sequences and states in words."""
+"""Columns of rows as people read them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,6 @@ def sequences(
     for row, size in zip(tokens, cut, strict=True)
   ]
   return np.array(words, dtype=str)
-
-
-def states(world: core.World, found: np.ndarray) -> np.ndarray:
-  """[N] str: states [N, W] as the world writes them."""
-  return core.written(world, found)
 
 
 def tags(world: core.World, states: np.ndarray) -> dict[str, np.ndarray]:

@@ -92,6 +92,6 @@ def _pictured(
   _, states = world.walk(start, asked.tokens, asked.lengths)
   return {
     'prefix': texts.sequences(world, asked.tokens, asked.lengths),
-    'state': texts.states(world, states),
+    'state': core.written(world, states),
     'answer': texts.sequences(world, asked.side['answer'][:, None]),
   }

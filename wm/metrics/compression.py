@@ -183,7 +183,8 @@ class Outcome:
     share: [R] float64, share of continuations accepted in full.
     positions: [R] sum of the refused continuations' lengths.
     refused: [R] number of refused continuations.
-    telling: [R] the first refused continuation, () where there is none.
+    telling: tokens [R, K] and lengths [R] of the first refused continuation; 0
+      where there is none.
   """
 
   same: np.ndarray
@@ -191,7 +192,7 @@ class Outcome:
   share: np.ndarray
   positions: np.ndarray
   refused: np.ndarray
-  telling: list[tuple[int, ...]]
+  telling: tuple[np.ndarray, np.ndarray]
 
 
 def _sampled(metric: Metric, trials: Trials) -> Outcome:
@@ -225,12 +226,9 @@ def _searched(metric: Metric, trials: Trials) -> Outcome:
   reason[unknown] = 'capped'
   reason[trials.room == 0] = 'no_room'
   refused, sizes = found.boundary, found.boundary.sizes
-  telling = [
-    refused.suffix(first) if size else ()
-    for first, size in zip(refused.offsets, sizes, strict=False)
-  ]
   total = np.bincount(refused.pairs, refused.lengths, len(sizes))
-  return Outcome(~found.refused, reason, 1 - found.mass, total, sizes, telling)
+  share, first = 1 - found.mass, refused.firsts()
+  return Outcome(~found.refused, reason, share, total, sizes, first)
 
 
 def _asked(metric: Metric, trials: Trials) -> Outcome:
@@ -262,13 +260,13 @@ def _asked(metric: Metric, trials: Trials) -> Outcome:
 
 def _first(
   tokens: np.ndarray, lengths: np.ndarray, marked: np.ndarray
-) -> list[tuple[int, ...]]:
-  """[R] the first marked [R, M] suffix of tokens [R, M, K], () where none."""
-  at = marked.argmax(1)
-  return [
-    tuple(tokens[r, m, : lengths[r, m]].tolist()) if marked[r, m] else ()
-    for r, m in enumerate(at)
-  ]
+) -> tuple[np.ndarray, np.ndarray]:
+  """Tokens [R, K] and lengths [R] of the first marked [R, M] of suffixes.
+
+  tokens: [R, M, K]; lengths: [R, M]; that of a row without a mark is 0.
+  """
+  first = np.arange(len(marked)), marked.argmax(1)
+  return tokens[first], np.where(marked[first], lengths[first], 0)
 
 
 def _pictured(trials: Trials, outcome: Outcome) -> dict[str, np.ndarray]:
@@ -278,13 +276,7 @@ def _pictured(trials: Trials, outcome: Outcome) -> dict[str, np.ndarray]:
   world, where the model accepts too much, or else at its last, which the model
   refuses.
   """
-  telling: list[tuple[int, ...]] = [()] * len(trials.pairs.reason)
-  measured = outcome.reason == ''
-  for r in np.flatnonzero(measured):
-    telling[trials.rows[r]] = outcome.telling[r]
-  lengths = np.array([len(suffix) for suffix in telling], np.int32)
-  tokens = np.zeros((len(telling), int(lengths.max(initial=0))), np.int32)
-  for t, suffix in enumerate(telling):
-    tokens[t, : len(suffix)] = suffix
-  steps, _ = trials.world.walk(trials.pairs.first, tokens, lengths)
-  return trials.pictured(telling, np.minimum(steps + 1, lengths))
+  tokens, lengths = outcome.telling
+  lengths = np.where(outcome.reason == '', lengths, 0)
+  steps, _ = trials.world.walk(trials.first, tokens, lengths)
+  return trials.pictured(tokens, lengths, np.minimum(steps + 1, lengths))

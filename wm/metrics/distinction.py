@@ -199,14 +199,12 @@ def _precision(trials: Trials, listed: Listed) -> list[core.Scores]:
   distinct = boundaries.mean_by_trial(true, np.ones(len(true)), sizes)
   sampled = boundaries.mean_by_trial(true, listed.weights, sizes)
   scored = functools.partial(_scored, trials, sizes)
-  definition = _whole(distinct, reason, 1.0)
-  published = _whole(distinct, reason, 0.0)
   return [
     _pictured(
       trials, scored('precision', distinct, reason), elements, wrong_at
     ),
-    scored('precision_definition', *definition),
-    scored('precision_published', *published),
+    scored('precision_definition', *_whole(distinct, reason)),
+    scored('precision_published', *_whole(distinct, reason, vacuous=0.0)),
     scored('precision_sampled', sampled, reason),
   ]
 
@@ -285,13 +283,11 @@ def _pictured(
 
   wrong_at: [S] over all elements, 0 where right; see boundaries.
   """
-  suffixes: list[tuple[int, ...]] = [()] * len(trials.pairs.reason)
-  places = np.zeros(len(suffixes), np.int64)
-  wrong = np.flatnonzero(wrong_at)
-  which, first = np.unique(elements.pairs[wrong], return_index=True)
-  for row, at in zip(trials.rows[which], wrong[first], strict=True):
-    suffixes[row], places[row] = elements.suffix(at), wrong_at[at]
-  more = trials.pictured(suffixes, places)
+  wrong = elements.take(wrong_at > 0)
+  places = np.zeros(len(wrong.sizes), np.int64)
+  some = wrong.sizes > 0
+  places[some] = wrong_at[wrong_at > 0][wrong.offsets[:-1][some]]
+  more = trials.pictured(*wrong.firsts(), places)
   return dataclasses.replace(scores, columns=scores.columns | more)
 
 

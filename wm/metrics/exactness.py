@@ -249,14 +249,10 @@ def _pictured(
 
   '' where there is none.
   """
-  wrong = np.flatnonzero(first)
-  starts = world.init(len(wrong))
-  _, reached = world.walk(starts, sequences.tokens[wrong], first[wrong])
-  states = np.full(len(first), '', object)
-  states[wrong] = texts.states(world, reached)
+  _, reached = world.walk(world.init(len(first)), sequences.tokens, first)
   return {
     'prefix': texts.sequences(world, sequences.tokens, first),
-    'state': states.astype(str),
+    'state': np.where(first > 0, core.written(world, reached), ''),
   }
 
 
@@ -266,10 +262,10 @@ def _scores(
   reason: np.ndarray,
   pictured: dict[str, np.ndarray],
 ) -> tuple[core.Scores, ...]:
-  found = []
-  for name, sums in tally.sums.items():
-    kept, why = _finite(sums, reason)
-    found.append(_by_bin(name, kept, group, why, tally.bins))
+  found = [
+    _by_bin(name, sums, group, reason, tally.bins)
+    for name, sums in tally.sums.items()
+  ]
   if 'loss' not in tally.sums:
     found.append(core.scores('loss', [np.nan], reason=['no_probabilities']))
   whole = core.scores(
@@ -284,15 +280,6 @@ def _scores(
     _by_bin(name, sums, group, reason, 0) for name, sums in tally.kinds.items()
   ]
   return tuple(found + kinds)
-
-
-def _finite(
-  sums: np.ndarray, reason: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-  """Sums [N, S, 2] and reasons [N] without sequences that are not finite."""
-  lost = ~np.isfinite(sums).all((1, 2))
-  kept = np.where(lost[:, None, None], 0, sums)
-  return kept, np.where(lost & (reason == ''), 'not_finite', reason)
 
 
 def _by_head(tally: _Tally, group: np.ndarray, fits: np.ndarray) -> core.Scores:
@@ -317,9 +304,17 @@ def _by_bin(
   reason: np.ndarray,
   size: int,
 ) -> core.Scores:
-  """Rows of sequences and bins of `size` tokens that weigh anything."""
-  # Rows of sequences that were measured, a bin each, then of those that were
-  # not, with their reason.
+  """Rows of sequences and bins of `size` tokens that weigh anything.
+
+  Those of sequences that were measured come first, a row for each bin, then a
+  row with its reason for each of the others.
+
+  sums: [N, S, 2] values and weights; reason: [N].
+  """
+  # A loss may overflow: its sequence is then measured in no bin.
+  lost = ~np.isfinite(sums).all((1, 2))
+  sums = np.where(lost[:, None, None], 0, sums)
+  reason = np.where(lost & (reason == ''), 'not_finite', reason)
   missing = np.flatnonzero(reason != '')
   row, place = np.nonzero(sums[..., 1] > 0)
   total, weight = sums[row, place].T

@@ -144,15 +144,12 @@ def _pictured(
   `prefix` up to it, the `state` there, as `suffix` the token named, which is
   `wrong_at` 1.
   """
-  vocab, wrong = world.vocab, judged.first > 0
-  named = [vocab[token] for token in judged.named]
-  states = np.full(len(wrong), '', object)
-  states[wrong] = texts.states(world, judged.states[wrong])
+  wrong = (judged.first > 0).astype(np.int64)
   return {
     'prefix': texts.sequences(world, sequences.tokens, judged.first),
-    'state': states.astype(str),
-    'suffix': np.where(wrong, np.array(named, dtype=str), ''),
-    'wrong_at': wrong.astype(np.int64),
+    'state': np.where(wrong, core.written(world, judged.states), ''),
+    'suffix': texts.sequences(world, judged.named[:, None], wrong),
+    'wrong_at': wrong,
   }
 
 
