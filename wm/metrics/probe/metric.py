@@ -145,7 +145,7 @@ def _by_task(points: Points, keys: np.ndarray, seed: int) -> np.ndarray:
   order = np.argsort(core.hash64(seed, tasks), kind='stable')
   chosen = np.zeros(len(tasks), bool)
   chosen[order[: -(-len(tasks) // HELD_OUT)]] = True
-  return chosen[task.reshape(-1)][points.row]
+  return chosen[task][points.row]
 
 
 def _by_token(points: Points, keys: np.ndarray, seed: int) -> np.ndarray:
@@ -163,7 +163,7 @@ def _classes(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   found = [np.unique(column, return_inverse=True) for column in labels.T]
   sizes = np.array([len(seen) for seen, _ in found])
   kind = np.min_scalar_type(sizes.max())
-  target = [back.reshape(-1).astype(kind) for _, back in found]
+  target = [back.astype(kind) for _, back in found]
   return np.stack(target, axis=-1), sizes
 
 
@@ -188,47 +188,40 @@ def label(world: core.World, sequences: core.Sequences) -> Points:
   num, longest = sequences.tokens.shape
   states, last = world.init(num), world.prompt_len - 1
   ends = (sequences.tokens == world.end) & (world.end != core.DEAD)
-  places = [np.zeros((0, 2), np.int64)]
-  labels = [_columns(targets(world, states[:0]))]
+  none = np.zeros(0, np.int64)
+  blocks = [(none, none, targets(world, world.init(1))[:0])]
   for t in range(longest):
+    # All sequences go on in step: blocks come by position.
     rows = np.flatnonzero(t < sequences.lengths)
     states[rows] = world.advance(states[rows], sequences.tokens[rows, t])
     rows = rows[~ends[rows, t]]
-    if t == last:
-      continue
-    found = _columns(targets(world, states[rows]))
-    known = (found != core.DEAD).all(-1)
-    places.append(np.stack([rows[known], np.full(known.sum(), t)], axis=-1))
-    labels.append(found[known])
-  row, position = np.concatenate(places).T
+    if t != last:
+      found = targets(world, states[rows])
+      known = (found != core.DEAD).all(-1)
+      blocks.append((rows[known], np.full(known.sum(), t), found[known]))
+  row, position, labels = map(np.concatenate, zip(*blocks, strict=True))
   order = np.lexsort((position, row))
-  row, position = row[order], position[order]
-  return Points(row, position, np.concatenate(labels)[order], position < last)
+  position = position[order]
+  return Points(row[order], position, labels[order], position < last)
 
 
 def targets(world: core.World, states: np.ndarray) -> np.ndarray:
-  """[B] or [B, K] classes that probes read out; DEAD where nobody is to move.
+  """[B, K] classes that probes read out; DEAD where nobody is to move.
 
   The state as one class, or the labels that `core.Heads.probe` names.
   """
   if not isinstance(world, core.Labelled) or world.heads.probe is None:
-    return world.state_id(states)
-  heads, labels = world.heads, world.labels(states).astype(np.int64)
+    return world.state_id(states)[:, None]
+  heads = world.heads
+  # Many numbers: the smallest type that holds all classes, and DEAD.
+  kind = np.min_scalar_type(-max(heads.sizes))
+  labels = world.labels(states).astype(kind)
   found = labels[:, heads.probe]
   if heads.turn is None:
     return found
   turn = labels[:, [heads.turn]]  # 1 becomes mine and 2 theirs.
   found = np.where(found > 0, 1 + (found - 1 + turn) % 2, 0)
   return np.where(turn < 2, found, core.DEAD)
-
-
-def _columns(labels: np.ndarray) -> np.ndarray:
-  """Labels [B] or [B, K] as [B, K]; many are kept small."""
-  if labels.ndim == 1:
-    return labels[:, None]
-  least, most = labels.min(initial=0), labels.max(initial=0)
-  small = np.promote_types(np.min_scalar_type(least), np.min_scalar_type(most))
-  return labels.astype(np.promote_types(small, np.int8))
 
 
 def activations(
@@ -279,8 +272,8 @@ class _Tested(NamedTuple):
       empty = 'no_test_points' if not use.any() else 'no_training_points'
       return core.scores(quantity, [np.nan], reason=[empty])
     rows, at = np.unique(self.points.row[use], return_inverse=True)
-    total = np.bincount(at.reshape(-1))
-    good = np.bincount(at.reshape(-1), weights=right[use])
+    total = np.bincount(at)
+    good = np.bincount(at, weights=right[use])
     return core.scores(
       quantity,
       good / total,
