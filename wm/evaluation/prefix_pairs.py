@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 
@@ -37,7 +38,10 @@ Keep = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Settings(core.Metric):
-  """A metric over pairs of prefixes: the fields that all of them have."""
+  """A metric over pairs of prefixes: what all of these have."""
+
+  breakdown: ClassVar[tuple[str, ...]] = ('direction',)
+  sized_by: ClassVar[tuple[str, ...]] = ('trials', 'samples')
 
   trials: int
   accept: str

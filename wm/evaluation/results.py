@@ -17,7 +17,6 @@ import csv
 import dataclasses
 import hashlib
 import io
-import itertools
 import json
 import pathlib
 import re
@@ -40,20 +39,9 @@ Entry = dict[str, Any]
 # A side column is broken down only where it takes no more values than this.
 MOST_VALUES = 128
 # Columns of rows.csv that every metric has; side columns follow.
-COLUMNS = (
-  'metric',
-  'spec',
-  'quantity',
-  'row',
-  'value',
-  'reason',
-  'group',
-  'weight',
-)
+_ARRAYS = ('value', 'reason', 'group', 'weight')  # Of each core.Scores.
+COLUMNS = ('metric', 'spec', 'quantity', 'row', *_ARRAYS)
 JOINED = ('scores.json', 'rows.csv', 'breakdown.json')
-
-# Arrays of each core.Scores, besides its side columns.
-_ARRAYS = ('value', 'reason', 'group', 'weight')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,12 +131,7 @@ def write(path: pathlib.Path, part: Part) -> None:
   rows = path.with_suffix('.npz')
   with files.replacing(rows) as temporary, open(temporary, 'wb') as file:
     np.savez_compressed(file, **arrays)
-  body = {
-    field.name: getattr(part, field.name)
-    for field in dataclasses.fields(part)
-    if field.name != 'scores'
-  }
-  body |= {
+  body = {name: x for name, x in vars(part).items() if name != 'scores'} | {
     'wm_version': wm.__version__,
     'scores': heads,
     'rows_sha256': files.sha256(rows),
@@ -273,22 +256,17 @@ def summed_up(
   **about: Any,
 ) -> tuple[list[Entry], list[Entry]]:
   """Entries of a metric's quantities, and of their breakdowns; see `entry`."""
-  entries = [entry(metric, scores, world, **about) for scores in found]
-  parts = [breakdown(metric, scores, world, **about) for scores in found]
-  return entries, list(itertools.chain(*parts))
+  return (
+    [entry(metric, scores, world, **about) for scores in found],
+    [e for some in found for e in breakdown(metric, some, world, **about)],
+  )
 
 
 def _rows(part: Part) -> Iterator[Entry]:
   for scores, entry in zip(part.scores, part.entries, strict=True):
     fixed = {key: entry[key] for key in ('metric', 'spec', 'quantity')}
-    columns = {
-      **scores.columns,
-      'row': np.arange(len(scores.value)),
-      'value': scores.value,
-      'reason': scores.reason,
-      'group': scores.group,
-      'weight': scores.weight,
-    }
+    arrays = {name: getattr(scores, name) for name in _ARRAYS}
+    columns = {**scores.columns, 'row': np.arange(len(scores.value)), **arrays}
     values = [np.asarray(column).tolist() for column in columns.values()]
     for row in zip(*values, strict=True):
       one = {**dict(zip(columns, row, strict=True)), **fixed}

@@ -82,8 +82,6 @@ class Metric(prefix_pairs.Settings):
 
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[type, ...]] = (core.Predictor, core.Prefixed)
-  breakdown: ClassVar[tuple[str, ...]] = ('direction',)
-  sized_by: ClassVar[tuple[str, ...]] = ('trials', 'samples')
   headline: ClassVar[tuple[str, ...]] = ('precision',)
   pictures: ClassVar[Mapping[str, str]] = {
     'precision': 'accepted after one prefix, refused after the other',

@@ -101,8 +101,6 @@ class Metric(prefix_pairs.Settings):
     core.Prefixed,
     core.Enumerable,
   )
-  breakdown: ClassVar[tuple[str, ...]] = ('direction',)
-  sized_by: ClassVar[tuple[str, ...]] = ('trials', 'samples')
   headline: ClassVar[tuple[str, ...]] = ('precision', 'recall')
   pictures: ClassVar[Mapping[str, str]] = {
     'precision': 'told apart by the model, not by the world',

@@ -161,8 +161,7 @@ def _judge(
   best = log_probs.argmax(-1)[:, None]
   possible = np.take_along_axis(log_probs, best, 1) > -np.inf
   mask = np.asarray(rule.mask(log_probs))
-  both = (mask & legal).sum(-1)
-  accepted = mask.sum(-1)
+  both, accepted = (mask & legal).sum(-1), mask.sum(-1)
   values = np.stack(
     [
       (np.take_along_axis(legal, best, 1) & possible)[:, 0],
@@ -185,23 +184,19 @@ def _scores(
   for q, quantity in enumerate(_QUANTITIES):
     total, weight = sums[:, q, 0], sums[:, q, 1]
     empty = 'nothing_accepted' if quantity == 'set_precision' else 'no_position'
-    reason = np.where(weight > 0, '', empty)
-    columns = {'positions': weight.astype(np.int64)}
-    if quantity == 'validity':
-      columns |= pictured
     counts = {}
     if quantity == 'set_precision':
       missing = int(sums[:, 0, 1].sum() - weight.sum())
       counts = {'positions_nothing_accepted': missing}
-    found.append(
-      core.scores(
-        quantity,
-        total / np.maximum(weight, 1),
-        reason=reason,
-        group=group,
-        weight=weight,
-        columns=columns,
-        counts=counts,
-      )
+    scores = core.scores(
+      quantity,
+      total / np.maximum(weight, 1),
+      reason=np.where(weight > 0, '', empty),
+      group=group,
+      weight=weight,
+      columns={'positions': weight.astype(np.int64)},
+      counts=counts,
     )
+    found.append(scores)
+  found[0].columns.update(pictured)
   return tuple(found)
