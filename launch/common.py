@@ -18,6 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Binaries run from a clone, installed or not.
 
 from wm import options  # noqa: E402
+from wm.options.calls import Routes, Scoring, Sweeping  # noqa: E402
 from wm.options.reconstruction import Reconstruction  # noqa: E402
 from wm.options.sampling import Sampling  # noqa: E402
 from wm.options.training import Training  # noqa: E402
@@ -27,64 +28,52 @@ WHICH = ('best', 'last')  # Checkpoints of a run.
 T = TypeVar('T')
 
 
+def flags_of(cls: type) -> dict[str, str]:
+  """Option -> its flag, of a dataclass of options, see `wm.options`."""
+  known = options.declared(cls).items()
+  return {name: about.flag or name for name, (_, about) in known}
+
+
 def declare(cls: type) -> None:
-  """A flag for each option of a dataclass, see `wm.options`."""
+  """A flag for each option of a dataclass; one of several is made once."""
   for name, (field, about) in options.declared(cls).items():
-    given: tuple[Any, ...] = name, field.default, about.help
-    if name in FLAGS:  # The seed is one for all.
+    if (flag := about.flag or name) in FLAGS:
       continue
-    if about.choices:
-      name, default, said = given
-      flags.DEFINE_enum(name, default, list(about.choices), said)
+    given: Any = flag, field.default, about.help
+    limits: Any = {'lower_bound': about.least, 'upper_bound': about.most}
+    if about.many:
+      flags.DEFINE_multi_string(flag, [], about.help)
+    elif about.choices:
+      default: Any = field.default
+      flags.DEFINE_enum(flag, default, [*about.choices], about.help)
     elif field.type == 'bool':
       flags.DEFINE_bool(*given)
-    elif field.type in ('int', 'float'):
-      define: dict[str, Callable[..., Any]]
-      define = {'int': flags.DEFINE_integer, 'float': flags.DEFINE_float}
-      define[field.type](
-        *given, lower_bound=about.least, upper_bound=about.most
-      )
+    elif field.type == 'int':
+      flags.DEFINE_integer(*given, **limits)
+    elif field.type == 'float':
+      flags.DEFINE_float(*given, **limits)
     else:
       flags.DEFINE_string(*given)
 
 
+def keywords(cls: type) -> dict[str, Any]:
+  """Option -> its value, as the flags have it."""
+  return {name: FLAGS[flag].value for name, flag in flags_of(cls).items()}
+
+
 def values(cls: type[T]) -> T:
   """Options as the flags have them."""
-  return cls(**{name: FLAGS[name].value for name in options.declared(cls)})
+  return cls(**keywords(cls))
 
 
 # Every binary.
 flags.DEFINE_string('world', None, "World, e.g. 'maps()'; see launch/list.py.")
 flags.DEFINE_string('model', None, "Model, e.g. 'transformer(layers=2)'.")
-flags.DEFINE_multi_string('metric', [], 'Metric; repeat for more than one.')
-flags.DEFINE_string('accept', None, "Acceptance rule, e.g. 'epsilon(0.01)'.")
 flags.DEFINE_string('out', None, 'Output folder.')
-flags.DEFINE_integer('seed', 0, 'Seed of all randomness.', 0, 2**32 - 1)
 flags.DEFINE_string('name', None, 'Name of the model in tables and files.')
 
-for cls in (Sampling, Training, Reconstruction):
+for cls in (Sampling, Training, Reconstruction, Routes, Scoring, Sweeping):
   declare(cls)
-
-# score.
-flags.DEFINE_enum(
-  'loop',
-  None,
-  ['auto', 'host', 'device'],
-  'Where metrics that sample run their loop over tokens: the host, the device '
-  'in one program, or the faster of both; default: as --metric says.',
-)
-flags.DEFINE_string(
-  'score_world',
-  None,
-  'World to score in, of the same vocabulary; default: --world, or what a '
-  'sweep trained a run on.',
-)
-flags.DEFINE_string(
-  'checkpoint',
-  'best',
-  "'best' or 'last' of the training run in --out, 'none' for "
-  'untrained, or a training run folder.',
-)
 
 # import_gpt2.
 flags.DEFINE_string('weights', None, 'PyTorch state dict to import.')
@@ -92,21 +81,6 @@ flags.DEFINE_string(
   'vocab',
   None,
   'File of its words by id, one a line; default: the published order.',
-)
-
-# reconstruct.
-flags.DEFINE_string(
-  'samples',
-  None,
-  'File of sequences in the text format; default: sampled from the model.',
-)
-flags.DEFINE_integer(
-  'num_samples', 6400, 'Sequences sampled from the model.', lower_bound=1
-)
-
-# report.
-flags.DEFINE_multi_string(
-  'runs', [], 'Folders whose results to report; default: --out.'
 )
 
 # study.
@@ -121,19 +95,6 @@ flags.DEFINE_multi_string(
   "'FLAG=VALUE|VALUE|...', or flagfile=...; a value may be 'LABEL: VALUE'; "
   'repeat.',
 )
-flags.DEFINE_multi_string(
-  'per', [], 'Axis of the grid, each value of which has its best run; repeat.'
-)
-flags.DEFINE_integer('jobs', 1, 'Runs at a time.', lower_bound=1)
-flags.DEFINE_multi_string(
-  'device', [], 'CUDA_VISIBLE_DEVICES of the jobs, in turn; repeat.'
-)
-flags.DEFINE_integer(
-  'keep', 0, 'Best runs that keep their checkpoints; 0 is all.', lower_bound=0
-)
-flags.DEFINE_string('winners_of', None, 'Start from the best of this sweep.')
-flags.DEFINE_integer('top', 1, 'How many of the best.', lower_bound=1)
-flags.DEFINE_bool('dry_run', False, 'List the runs and do nothing.')
 
 # boundary, count.
 flags.DEFINE_string('first', None, 'State, or a sequence of tokens.')
@@ -165,7 +126,7 @@ def need(*names: str) -> None:
 
 def names(cls: type) -> list[str]:
   """Flags of a dataclass of options."""
-  return list(options.declared(cls))
+  return [*flags_of(cls).values()]
 
 
 def given(flags: flags.FlagValues, names: Sequence[str]) -> dict[str, Any]:
@@ -196,7 +157,7 @@ def parsed(name: str, text: str, names: Sequence[str]) -> Any:
   if name not in names:
     raise core.InputError(f'--grid: no flag of a run is called {name!r}')
   try:
-    value = FLAGS[name].parser.parse(text)
+    value: Any = FLAGS[name].parser.parse(text)
   except ValueError as error:
     raise core.InputError(
       f"--grid: {name}={text!r}: {error}; values are divided by '|'"
@@ -270,7 +231,9 @@ def parse(argv: Sequence[str]) -> list[str]:
     ending.fail(str(error), stopping.Exit.BAD_INPUT)
   signal.signal(signal.SIGPIPE, signal.SIG_IGN)
   if FLAGS['verbosity'].using_default_value:
-    FLAGS.verbosity = logging.ERROR  # Below are libraries' own remarks.
+    FLAGS[
+      'verbosity'
+    ].value = logging.ERROR  # Below are libraries' own remarks.
   return rest
 
 

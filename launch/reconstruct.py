@@ -23,12 +23,11 @@ def main() -> None:
     out=FLAGS.out,
     world=FLAGS.world,
     options=common.values(common.Reconstruction),
-    samples=FLAGS.samples,
-    num=FLAGS.num_samples,
+    **common.keywords(common.Routes),
     name=FLAGS.name,
     accept=FLAGS.accept or 'epsilon(0.01)',
-    tell=print,
     **({'source': None} if FLAGS.samples else common.source()),
+    tell=print,
   )
 
 

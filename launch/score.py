@@ -26,17 +26,14 @@ def main() -> None:
   common.need('metric', 'out')
   import wm
 
-  wm.score(
-    metrics=FLAGS.metric,
-    world=FLAGS.score_world or FLAGS.world,
-    out=FLAGS.out,
-    seed=FLAGS.seed,
-    name=FLAGS.name,
-    accept=FLAGS.accept,
-    loop=FLAGS.loop,
-    tell=print,
+  given = {
+    **common.keywords(common.Scoring),
+    'world': FLAGS.score_world or FLAGS.world,
+    'out': FLAGS.out,
+    'name': FLAGS.name,
     **common.source(),
-  )
+  }
+  wm.score(**given, tell=print)
 
 
 if __name__ == '__main__':

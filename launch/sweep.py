@@ -18,10 +18,7 @@ import common
 
 FLAGS = common.FLAGS
 READ = ('seed', 'world', 'model', *common.names(common.Training)[1:])
-OWN = (
-  *('grid', 'per', 'jobs', 'device', 'keep', 'winners_of', 'top', 'dry_run'),
-  *('score_world', 'runs', 'seed', 'checkpoint', 'metric', 'accept'),
-)
+OWN = ('grid', *common.names(common.Sweeping), *common.names(common.Scoring))
 
 
 def main() -> None:
@@ -30,26 +27,12 @@ def main() -> None:
   import wm
   from wm.runtime import ending
 
-  scoring = wm.Scoring(
-    metrics=FLAGS.metric,
-    world=FLAGS.score_world,
-    accept=FLAGS.accept,
-    checkpoint=FLAGS.checkpoint,
-    seed=FLAGS.seed,
-    beside=FLAGS.runs,
-  )
   runs = wm.sweep(
     [common.axis(text, READ) for text in FLAGS.grid],
     FLAGS.out,
     common.given(FLAGS, READ),
-    per=FLAGS.per,
-    jobs=FLAGS.jobs,
-    devices=FLAGS.device,
-    keep=FLAGS.keep,
-    winners_of=FLAGS.winners_of,
-    top=FLAGS.top,
-    scoring=scoring if FLAGS.metric else None,
-    dry_run=FLAGS.dry_run,
+    scoring=common.values(common.Scoring) if FLAGS.metric else None,
+    **common.keywords(common.Sweeping),
     tell=print,
   )
   if not FLAGS.dry_run and (failed := sum(bool(run.error) for run in runs)):

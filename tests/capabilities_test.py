@@ -208,8 +208,9 @@ def test_the_automaton_is_the_world(world):
 @every_world.having(core.Tagged)
 def test_tags_have_a_row_for_each_state(world):
   states = every_world.states_of(world)
-  for column in world.tags(states).values():
+  for name, column in world.tags(states).items():
     assert len(column) == len(states)
+    assert world.glossary[name]
 
 
 @every_world.having(core.Costed)

@@ -129,6 +129,7 @@ class World(
   """The same with all that metrics ask for."""
 
   version: ClassVar[str] = '1'
+  glossary: ClassVar[dict[str, str]] = {'even': 'nodes with an even number'}
 
   @property
   def heads(self) -> core.Heads:

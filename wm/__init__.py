@@ -64,9 +64,12 @@ _CALLS = {
   'report': ('report',),
   'loading': ('Loaded', 'Run', 'load_predictor'),
   'study': ('Row', 'study'),
-  'sweep': ('Scoring', 'sweep'),
+  'sweep': ('sweep',),
   'outside': ('fetch_map', 'from_graph', 'import_gpt2'),
-  'names': ('Reconstruction', 'Sampling', 'Training', 'make', 'names', 'spec'),
+  'names': (
+    *('Reconstruction', 'Sampling', 'Scoring', 'Training'),
+    *('make', 'names', 'spec'),
+  ),
 }
 _HOME = {name: home for home, names in _CALLS.items() for name in names}
 __all__ = sorted(_HOME)

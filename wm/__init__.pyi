@@ -12,6 +12,7 @@ from wm.library.loading import Run as Run
 from wm.library.loading import load_predictor as load_predictor
 from wm.library.names import Reconstruction as Reconstruction
 from wm.library.names import Sampling as Sampling
+from wm.library.names import Scoring as Scoring
 from wm.library.names import Training as Training
 from wm.library.names import make as make
 from wm.library.names import names as names
@@ -22,7 +23,6 @@ from wm.library.outside import import_gpt2 as import_gpt2
 from wm.library.report import report as report
 from wm.library.study import Row as Row
 from wm.library.study import study as study
-from wm.library.sweep import Scoring as Scoring
 from wm.library.sweep import sweep as sweep
 
 __version__: str

@@ -96,7 +96,8 @@ SHOWN = [
   ('distinction', 'recall'),
 ]
 figure, axes = plt.subplots(figsize=(7, 3))
-for shift, source in enumerate([run, 'oracle()', 'uniform()']):
+sources: list[wm.Run | str] = [run, 'oracle()', 'uniform()']
+for shift, source in enumerate(sources):
   found = {
     (entry['metric'], entry['quantity']): entry
     for entry in wm.score(source, METRICS, world)

@@ -1,6 +1,7 @@
 """Calls of the library, as a notebook makes them."""
 
 import ast
+import dataclasses
 import inspect
 import json
 import pathlib
@@ -17,6 +18,8 @@ from tests.training import toy
 from wm import core
 from wm.core import registry
 from wm.models.serving import oracles
+from wm.options import declared
+from wm.options.calls import Routes, Scoring, Sweeping
 from wm.runtime import provenance
 
 WORLD = 'maps(rows=3, columns=3, max_moves=12)'
@@ -43,6 +46,30 @@ def test_importing_wm_imports_nothing_else(root):
     check=True,
   )
   assert done.stdout == '[]\nFalse\n'
+
+
+@pytest.mark.parametrize(
+  ('call', 'options', 'differ'),
+  [
+    (wm.score, Scoring, {}),
+    (wm.sweep, Sweeping, {}),
+    (wm.reconstruct, Routes, {}),
+    (wm.study, Scoring, {'world', 'loop', 'checkpoint'}),
+    (wm.load_predictor, Scoring, {'metrics', 'world', 'accept', 'loop'}),
+  ],
+)
+def test_a_call_takes_the_options_that_flags_are_made_of(call, options, differ):
+  taken = inspect.signature(call).parameters
+  for name, (field, about) in declared(options).items():
+    if name in differ:
+      continue
+    assert taken[name].annotation == field.type, name
+    required = field.default is dataclasses.MISSING
+    assert required == (taken[name].default is inspect.Parameter.empty)
+    assert required or taken[name].default == field.default, name
+    assert name not in call.__kwdefaults__ or about.help in (
+      f'{call.__doc__} {inspect.getdoc(wm.Scoring)}'
+    )
 
 
 def test_no_result_depends_on_the_calls():

@@ -52,6 +52,7 @@ def test_axes_are_named_by_who_knows_them():
   two_way = 'two-way streets at the current intersection'
   assert column('two_way', 'compression', 'maps()') == two_way
   assert 'moves made' in column('ply', 'compression', 'othello(size=6)')
+  assert column('ply', 'compression', 'chess()').startswith('moves made')
   assert column('left', 'compression', 'seating()') == 'arrangements left'
   assert column('step', 'exactness', 'chess()').startswith('tokens')
   assert column('unheard_of', 'compression', 'lattice()') == 'unheard_of'

@@ -25,7 +25,7 @@ import abc
 import html
 import types
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -243,7 +243,13 @@ class Completing(World):
 
 
 class Tagged(World):
-  """Names columns that results are broken down by."""
+  """Names columns that results are broken down by.
+
+  Attributes:
+    glossary: column -> what it is, as the axis of a figure says it.
+  """
+
+  glossary: ClassVar[Mapping[str, str]] = {}
 
   @abc.abstractmethod
   def tags(self, states: np.ndarray) -> dict[str, np.ndarray]:

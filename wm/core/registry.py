@@ -62,7 +62,7 @@ def names(kind: str) -> list[str]:
   return sorted(found)
 
 
-def find(kind: str, name: str) -> type:
+def find(kind: str, name: str) -> type[Any]:
   """The dataclass behind a name; raises InputError with the nearest names.
 
   name: of a module of wm, or FILE.py:CLASS, which runs the file.

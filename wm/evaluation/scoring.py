@@ -76,7 +76,7 @@ def _check(label: str, scores: core.Scores) -> None:
 
 @locks.alone('score')
 def run(
-  predictor: core.Predictor,
+  predictor: core.TokenReader,
   world: core.World,
   metrics: Sequence[core.Metric],
   *,

@@ -18,12 +18,15 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
+from wm.core.accept import Accept
 from wm.data import sampling
 from wm.data import store as stores
 from wm.data.pgn import ingest as ingest_lib
 from wm.evaluation import scoring
 from wm.library import loading
 from wm.library.loading import Run, Source
+from wm.options import takes
+from wm.options.calls import Path, Routes, Scoring
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
@@ -32,9 +35,7 @@ from wm.runtime import progress
 from wm.training import loop
 from wm.worlds.base import exact
 
-Path = str | pathlib.Path
 Tell = Callable[[str], None]
-Things = core.Metric | str | Sequence[core.Metric | str]
 
 
 def silent(line: str) -> None:
@@ -153,13 +154,13 @@ def train(
 
 
 def metrics_of(
-  metrics: Things,
-  accept: str | core.Metric | None = None,
+  metrics: core.Metric | str | Sequence[core.Metric | str],
+  accept: Accept | str | None = None,
   loop: str | None = None,
 ) -> list[core.Metric]:
   """Metrics from objects or specs; `accept` and `loop` where they have them."""
   several = [metrics] if isinstance(metrics, str | core.Metric) else metrics
-  made = [registry.made('metric', one) for one in several]
+  made: list[Any] = [registry.made('metric', one) for one in several]
   given = {} if loop is None else {'loop': loop}
   if accept is not None:
     given['accept'] = registry.spec(registry.made('accept', accept))
@@ -170,17 +171,18 @@ def metrics_of(
   ]
 
 
+@takes(Scoring)
 def score(
   source: Source,
-  metrics: Things,
-  world: core.World | str | None = None,
+  metrics: core.Metric | str | Sequence[core.Metric | str],
+  world: core.World | str | None = Scoring.world,
   *,
   out: Path | None = None,
-  seed: int = 0,
+  seed: int = Scoring.seed,
   name: str | None = None,
-  accept: Any = None,
-  loop: str | None = None,
-  checkpoint: str = 'best',
+  accept: Accept | str | None = Scoring.accept,
+  loop: str | None = Scoring.loop,
+  checkpoint: str = Scoring.checkpoint,
   model: str | None = None,
   tell: Tell = silent,
 ) -> list[dict[str, Any]]:
@@ -192,12 +194,8 @@ def score(
     world: the truth; None is the world that a run was trained on.
     out: folder for scores.json, rows.csv (every trial) and breakdown.json;
       None is the run's folder, or keeps no files where there is no run.
-    seed: of all randomness.
     name: of the model in tables; None is the model's own.
-    accept: rule for all metrics that have one; None leaves theirs.
-    loop: where those that sample run their loop over tokens, 'host', 'device'
-      in one program, or 'auto', the faster; None leaves theirs.
-    checkpoint, model: see `load_predictor`.
+    model: see `load_predictor`.
     tell: gets what is kept from before, the table and the files.
 
   Returns:
@@ -234,17 +232,18 @@ def score(
   return entries
 
 
+@takes(Routes)
 def reconstruct(
   source: Source | None,
   out: Path,
   world: core.World | str | None = None,
   options: Reconstruction | None = None,
   *,
-  samples: Path | None = None,
-  num: int = 6400,
+  samples: Path | None = Routes.samples,
+  num: int = Routes.num,
   name: str | None = None,
-  accept: Any = 'epsilon(0.01)',
-  checkpoint: str = 'best',
+  accept: Accept | str = 'epsilon(0.01)',
+  checkpoint: str = Scoring.checkpoint,
   model: str | None = None,
   tell: Tell = silent,
 ) -> dict[str, Any]:
@@ -256,8 +255,6 @@ def reconstruct(
     out: folder for summary.json, edges.csv, map.html, map_*.png and .svg.
     world: the true map.
     options: of the algorithm, its control and its seed.
-    samples: file of routes in the published text format, instead.
-    num: routes sampled.
     name: of the model, for titles.
     accept: rule that routes are sampled under.
     checkpoint, model: see `load_predictor`.
@@ -278,6 +275,8 @@ def reconstruct(
     found = loading.load_predictor(
       source, world, checkpoint=checkpoint, model=model, seed=options.seed
     )
+    if not isinstance(found.predictor, core.Predictor):
+      raise core.InputError(f'{found.name} names states, and no next tokens')
     summary = recon.from_model(
       found.world,
       found.predictor,
@@ -307,7 +306,7 @@ class Apart(NamedTuple):
       legal from both.
   """
 
-  world: core.World
+  world: core.Enumerable
   first: np.ndarray
   second: np.ndarray
   depth: int
@@ -316,9 +315,17 @@ class Apart(NamedTuple):
   def suffixes(self) -> list[str]:
     """The suffixes of the boundary in words, the shortest first."""
     pair = self.first[None], self.second[None]
-    assert isinstance(self.world, core.Enumerable)
     (found,) = self.world.boundary(*pair, self.depth).listed()
     return [' '.join(self.world.vocab[k] for k in one) for one in found]
+
+
+def _enumerable(world: core.World | str) -> Any:
+  """A world whose states can be named, and its suffixes counted."""
+  made = registry.made('world', world)
+  for kind in (core.Written, core.Enumerable):
+    if not isinstance(made, kind):
+      raise core.InputError(f'{made.name} is not {kind.__name__.lower()}')
+  return made
 
 
 def boundary(
@@ -334,11 +341,11 @@ def boundary(
       that lead to them.
     depth: longest suffix, in tokens.
   """
-  world = registry.made('world', world)
-  one, two = exact.locate(world, first), exact.locate(world, second)
-  numbers = exact.sizes(world, one, two, depth)
+  made = _enumerable(world)
+  one, two = exact.locate(made, first), exact.locate(made, second)
+  numbers = exact.sizes(made, one, two, depth)
   sizes = list(zip(range(1, depth + 1), *numbers, strict=True))
-  return Apart(world, one, two, depth, sizes)
+  return Apart(made, one, two, depth, sizes)
 
 
 def count(
@@ -355,6 +362,6 @@ def count(
   Yields:
     A count as soon as it is known.
   """
-  world = registry.made('world', world)
-  start = exact.opening(world) if state is None else exact.locate(world, state)
-  yield from exact.counts(world, start, depth)
+  made = _enumerable(world)
+  start = exact.opening(made) if state is None else exact.locate(made, state)
+  yield from exact.counts(made, start, depth)

@@ -13,6 +13,7 @@ from typing import Any
 from wm import core
 from wm.core import registry
 from wm.models import user
+from wm.options.calls import Scoring
 from wm.runtime import compile_cache, provenance
 from wm.training import restore
 
@@ -41,30 +42,30 @@ class Loaded:
   """A predictor, and all that results say of it.
 
   Attributes:
-    predictor: gives next-token probabilities, see core.Predictor.
+    predictor: what reads tokens, mostly a core.Predictor.
     world: that it is used in.
     name: of its model.
     about: what else identifies it: spec, checkpoint, step, training.
     origin: what it is made from, by which results are kept or not.
   """
 
-  predictor: core.Predictor
+  predictor: core.TokenReader
   world: core.World
   name: str
   about: dict[str, Any]
   origin: provenance.Origin
 
 
-Source = str | os.PathLike | Run | Loaded | core.Model | core.Predictor
+Source = str | os.PathLike | Run | Loaded | core.Model | core.TokenReader
 
 
 def load_predictor(
   source: Source,
   world: core.World | str | None = None,
   *,
-  checkpoint: str = 'best',
+  checkpoint: str = Scoring.checkpoint,
   model: str | None = None,
-  seed: int = 0,
+  seed: int = Scoring.seed,
 ) -> Loaded:
   """The predictor that a training run left, or that a model is untrained.
 
@@ -95,11 +96,12 @@ def load_predictor(
     return _trained(pathlib.Path(source), given, checkpoint, model)
   if given is None:
     raise core.InputError(f'world is needed to use {source!r} in')
-  if isinstance(source, core.Predictor):
+  if isinstance(source, core.TokenReader):
     label = type(source).__name__
     unknown = provenance.UNKNOWN
     return Loaded(source, given, label, {'model_spec': label}, unknown)
-  return _untrained(registry.made('model', source), given, seed)
+  made: core.Model = registry.made('model', source)
+  return _untrained(made, given, seed)
 
 
 def is_trained(model: core.Model | str) -> bool:

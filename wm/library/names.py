@@ -1,8 +1,17 @@
 """Options and specs, as calls take them."""
 
 from wm.core.registry import make, names, spec
+from wm.options.calls import Scoring
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
 
-__all__ = ['Reconstruction', 'Sampling', 'Training', 'make', 'names', 'spec']
+__all__ = [
+  'Reconstruction',
+  'Sampling',
+  'Scoring',
+  'Training',
+  'make',
+  'names',
+  'spec',
+]

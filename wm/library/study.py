@@ -10,8 +10,10 @@ from typing import Any
 
 from wm import core
 from wm.core import registry
+from wm.core.accept import Accept
 from wm.library import calls, report
-from wm.library.calls import Tell, Things
+from wm.library.calls import Tell
+from wm.options.calls import Path, Routes, Scoring
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
@@ -77,15 +79,15 @@ def rows_of(rows: Sequence[Row | str], world: core.World | str) -> list[Row]:
 def study(
   rows: Sequence[Row | str],
   world: core.World | str,
-  metrics: Things,
-  out: str | pathlib.Path,
+  metrics: core.Metric | str | Sequence[core.Metric | str],
+  out: Path,
   *,
-  seed: int = 0,
-  accept: Any = None,
+  seed: int = Scoring.seed,
+  accept: Accept | str | None = Scoring.accept,
   sampling: Sampling | None = None,
   training: Training | None = None,
   reconstruction: Reconstruction | None = None,
-  num_samples: int = 6400,
+  num_samples: int = Routes.num,
   tell: Tell = calls.silent,
 ) -> pathlib.Path:
   """Samples for, trains, scores and maps every row, then reports them.
@@ -132,6 +134,7 @@ def _row(
   tell: Tell,
 ) -> None:
   sampling, training, reconstruction = stages
+  assert isinstance(row.scored_in, core.World)  # By `rows_of`.
   source: Any = row.model
   if row.trained_on is not None:
     tell(f'== {row.name}: sample')

@@ -11,7 +11,9 @@ from typing import Any
 from wm import core
 from wm.core import registry
 from wm.library import calls, job, report
-from wm.library.calls import Tell, Things
+from wm.library.calls import Tell
+from wm.options import takes
+from wm.options.calls import Path, Scoring, Sweeping
 from wm.options.training import Training
 from wm.runtime import provenance
 from wm.tasks import grid as grid_lib
@@ -19,45 +21,6 @@ from wm.tasks import standings
 from wm.tasks import sweep as sweep_lib
 
 Grid = Mapping[str, Mapping[str, Any] | Sequence[Any]]
-
-
-@dataclasses.dataclass(frozen=True)
-class Scoring:
-  """How the runs of a sweep are scored.
-
-  Attributes:
-    metrics: what to measure.
-    world: to score in; None is the one that a run was trained on.
-    accept: rule for all metrics that have one; None leaves theirs.
-    checkpoint: 'best' or 'last'.
-    seed: the same for all runs.
-    beside: folders of other scored runs, reported with these.
-  """
-
-  metrics: Things
-  world: str | None = None
-  accept: str | None = None
-  checkpoint: str = 'best'
-  seed: int = 0
-  beside: Sequence[str | pathlib.Path] = ()
-
-  def of(self, run: grid_lib.Run) -> dict[str, Any]:
-    """What a run is scored by, as JSON values."""
-    several: Sequence[core.Metric | str]
-    if isinstance(self.metrics, str) or not isinstance(self.metrics, Sequence):
-      several = [self.metrics]
-    else:
-      several = self.metrics
-    return {
-      'world': self.world or run.flags['world'],
-      'name': run.title,
-      'seed': self.seed,
-      'checkpoint': self.checkpoint,
-      'metric': [
-        m if isinstance(m, str) else registry.spec(m) for m in several
-      ],
-      'accept': self.accept,
-    }
 
 
 def settings() -> dict[str, Any]:
@@ -69,10 +32,10 @@ def settings() -> dict[str, Any]:
 
 def runs_of(
   grid: Grid | Sequence[grid_lib.Axis],
-  out: str | pathlib.Path,
+  out: Path,
   given: Mapping[str, Any],
-  winners_of: str | pathlib.Path | None = None,
-  top: int = 1,
+  winners_of: Path | None = Sweeping.winners_of,
+  top: int = Sweeping.top,
 ) -> list[grid_lib.Run]:
   """The runs that `sweep` does; see there."""
   if isinstance(grid, Mapping):
@@ -90,19 +53,21 @@ def runs_of(
   return grid_lib.runs(grid, fixed, known, before or None)
 
 
+@takes(Sweeping)
 def sweep(
   grid: Grid | Sequence[grid_lib.Axis],
-  out: str | pathlib.Path,
+  out: Path,
   given: Mapping[str, Any],
   *,
-  per: Sequence[str] = (),
-  jobs: int = 1,
-  devices: Sequence[str] = (),
-  keep: int = 0,
-  winners_of: str | pathlib.Path | None = None,
-  top: int = 1,
+  per: Sequence[str] = Sweeping.per,
+  jobs: int = Sweeping.jobs,
+  devices: Sequence[str] = Sweeping.devices,
+  keep: int = Sweeping.keep,
+  winners_of: Path | None = Sweeping.winners_of,
+  top: int = Sweeping.top,
   scoring: Scoring | None = None,
-  dry_run: bool = False,
+  beside: Sequence[Path] = Sweeping.beside,
+  dry_run: bool = Sweeping.dry_run,
   tell: Tell = calls.silent,
 ) -> list[standings.Standing]:
   """Trains every run of a grid, each in a process of its own, and tables them.
@@ -112,16 +77,8 @@ def sweep(
       Settings are 'world', 'model', and the fields of `Training`.
     out: folder; OUT/sweep.md fills as runs end, OUT/runs/NAME is a run.
     given: settings of every run; its data are by default in OUT/data.
-    per: axes for each of whose values there is a best run.
-    jobs: runs at a time.
-    devices: CUDA_VISIBLE_DEVICES of the jobs, in turn.
-    keep: best runs that keep their checkpoints; 0 is all.
-    winners_of: folder of an ended sweep, from whose best `top` this one
-      starts: their places in its grid, and this grid.
-    top: how many of the best.
     scoring: what is then done to the runs that kept their checkpoints; they
       are reported together in OUT/report.
-    dry_run: tells the names of the runs and does nothing.
     tell: gets a line on each run that ends.
 
   Returns:
@@ -136,8 +93,8 @@ def sweep(
   made = sweep_lib.Sweep(place, todo, per, _train, keep, devices)
   made.check()
   if scoring:  # What is bad of it shows here, not after the training.
-    calls.metrics_of(scoring.metrics, scoring.accept)
-    registry.make('world', scoring.of(todo[0])['world'])
+    calls.metrics_of(scoring.metrics, scoring.accept, scoring.loop)
+    registry.make('world', _asked(scoring, todo[0])['world'])
   if dry_run:
     for line in (*(run.name for run in todo), f'{len(todo)} runs'):
       tell(line)
@@ -145,12 +102,12 @@ def sweep(
   tell(f'{out}/sweep.md: {len(made.work(jobs, tell))} runs')
   if scoring:
     scored = made.score(
-      lambda run, folder: _score(scoring.of(run), folder),
+      lambda run, folder: _score(_asked(scoring, run), folder),
       _marked(scoring, place),
       jobs,
       tell,
     )
-    if folders := [*scored, *scoring.beside]:
+    if folders := [*scored, *beside]:
       # Another process that shares the sweep may be writing the report.
       report.report(folders, place, wait=True, tell=tell)
   return made.table()
@@ -164,6 +121,26 @@ def _train(run: grid_lib.Run, folder: pathlib.Path) -> list[str]:
     out=str(folder),
     training=dataclasses.asdict(run.training),
   )
+
+
+def _asked(scoring: Scoring, run: grid_lib.Run) -> dict[str, Any]:
+  """What a run is scored by, as JSON values; kept in sweep.scored.json."""
+
+  def text(thing: Any) -> str | None:
+    return thing if isinstance(thing, str | None) else registry.spec(thing)
+
+  metrics = scoring.metrics
+  several = [metrics] if isinstance(metrics, str | core.Metric) else metrics
+  loop = {} if scoring.loop is None else {'loop': scoring.loop}
+  return {
+    'world': text(scoring.world) or run.flags['world'],
+    'name': run.title,
+    'seed': scoring.seed,
+    'checkpoint': scoring.checkpoint,
+    'metric': [text(one) for one in several],
+    'accept': text(scoring.accept),
+    **loop,
+  }
 
 
 def _score(asked: dict[str, Any], folder: pathlib.Path) -> list[str]:
@@ -183,7 +160,10 @@ def _marked(
   code = 'wm.evaluation.scoring', 'wm.training.restore'
 
   def mark(run: grid_lib.Run) -> dict[str, Any]:
-    asked, path = scoring.of(run), standings.folder(out, run) / 'train.json'
+    asked, path = (
+      _asked(scoring, run),
+      standings.folder(out, run) / 'train.json',
+    )
     world = registry.make('world', asked['world'])
     metrics = calls.metrics_of(asked['metric'], asked['accept'])
     model = registry.make('model', run.flags['model'])

@@ -1,7 +1,8 @@
 """Options, declared once: what a call takes and what a flag says.
 
-A dataclass of options is the argument of a library call. Its fields carry
-their help and their limits, from which `launch/common.py` makes flags:
+A dataclass of options is the argument of a library call, or its fields are the
+call's keywords. They carry their help and their limits, from which
+`launch/common.py` makes flags:
 
   steps: int = option(1000, 'Training steps.', least=1)
 
@@ -11,11 +12,15 @@ Nothing here imports NumPy, so that `--help` is quick.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
+from collections.abc import Callable, Collection
+from dataclasses import MISSING
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 _KEY = 'option'
 T = TypeVar('T')
+F = TypeVar('F', bound=Callable[..., Any])
 
 
 class Option(NamedTuple):
@@ -25,24 +30,21 @@ class Option(NamedTuple):
     help: one or two sentences.
     least, most: limits of a number, themselves allowed; None is none.
     choices: all values that a text may have; empty is any.
+    flag: where it is not called as the field is.
+    many: the field is a sequence; its flag is repeated.
   """
 
   help: str
   least: float | None = None
   most: float | None = None
   choices: tuple[str, ...] = ()
+  flag: str = ''
+  many: bool = False
 
 
-def option(
-  default: Any,
-  help: str,
-  *,
-  least: float | None = None,
-  most: float | None = None,
-  choices: tuple[str, ...] = (),
-) -> Any:
-  """A dataclass field with this default; see Option."""
-  about = Option(help, least, most, choices)
+def option(default: Any, help: str, **more: Any) -> Any:
+  """A dataclass field with this default, or MISSING; see Option."""
+  about = Option(help, **more)
   return dataclasses.field(default=default, metadata={_KEY: about})
 
 
@@ -55,14 +57,33 @@ def declared(cls: type) -> dict[str, tuple[dataclasses.Field, Option]]:
   }
 
 
+def _lines(cls: type, names: Collection[str] | None = None) -> list[str]:
+  """A line for each option, or for those that are named."""
+  return [
+    f'  {name}: {field.type}'
+    + ('' if field.default is MISSING else f', default {field.default!r}')
+    + f'. {about.help}'
+    for name, (field, about) in declared(cls).items()
+    if names is None or name in names
+  ]
+
+
 def documented(cls: type[T]) -> type[T]:
   """Decorator: the class's docstring lists its options."""
-  lines = [
-    f'  {name}: {field.type}, default {field.default!r}. {about.help}'
-    for name, (field, about) in declared(cls).items()
-  ]
-  cls.__doc__ = '\n'.join([(cls.__doc__ or '').rstrip(), '', *lines])
+  cls.__doc__ = '\n'.join([(cls.__doc__ or '').rstrip(), '', *_lines(cls)])
   return cls
+
+
+def takes(cls: type) -> Callable[[F], F]:
+  """Decorator: a call's docstring lists the options that are its keywords."""
+
+  def listed(call: F) -> F:
+    lines = _lines(cls, inspect.getfullargspec(call).kwonlyargs)
+    head = inspect.cleandoc(call.__doc__ or ''), '', 'Options:'
+    call.__doc__ = '\n'.join([*head, *lines])
+    return call
+
+  return listed
 
 
 def check(options: Any) -> None:

@@ -288,7 +288,7 @@ def _mapped(run: Run, summary: Mapping[str, Any]) -> tuple[str, list[str]]:
     if made is None or key not in made.failed:
       continue
     known = made.failed[key]
-    limits = tuple(summary.get(name) for name in made.limits)
+    limits: tuple[Any, ...] = tuple(map(summary.get, made.limits))
     nearest = limits if limits in known else next(iter(known))
     world = str(summary.get('world', ''))
     wanted = {

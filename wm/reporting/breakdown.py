@@ -48,13 +48,12 @@ def curves(runs: Sequence[Run]) -> list[Curve]:
   numbers = found.place.map(lambda place: isinstance(place, int | float))
   found = found[numbers.astype(bool)]
   made = []
-  for key, points in found.groupby(
-    ['metric', 'quantity', 'column'], sort=False
-  ):
+  by = found.groupby(['metric', 'quantity', 'column'], sort=False)
+  for (metric, quantity, column), points in by:
     if points.place.nunique() > FEW:
-      metric, _, column = key
       axis = catalog.column(column, metric, points.entry.iloc[0]['world'])
-      made.append(Curve(*key, axis, points.sort_values('place', kind='stable')))
+      points = points.sort_values('place', kind='stable')
+      made.append(Curve(metric, quantity, column, axis, points))
   return made
 
 

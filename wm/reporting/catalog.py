@@ -5,6 +5,7 @@ All of it comes from docstrings and from the `glossary` of a metric.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import pathlib
@@ -108,7 +109,8 @@ def text(vocab_size: int = SIZES[0], max_len: int = SIZES[1]) -> str:
   """Returns the list of all plug-ins: name, fields with defaults, one line
   each.
   """
-  lines, kind = [], ''
+  lines: list[str] = []
+  kind = ''
   for found in plug_ins(vocab_size, max_len):
     if found.kind != kind:
       kind = found.kind
@@ -211,7 +213,7 @@ def examples(world: core.World, seed: int = 0) -> list[Example]:
   ]
 
 
-def _words(world: core.World, tokens: Sequence[int]) -> str:
+def _words(world: core.World, tokens: np.ndarray) -> str:
   words = [world.vocab[token] for token in tokens[:MOST_TOKENS]]
   more = len(tokens) - len(words)
   return ' '.join(words) + (f' ... ({more} more)' if more > 0 else '')
@@ -308,19 +310,14 @@ def quantity(metric: str, name: str) -> str:
 
 
 def column(name: str, metric: str, world: str) -> str:
-  """Returns a side column in words, by the metric or the world; else its
-  name.
+  """Returns a side column in words, by the metric or the world that declares
+  it; else its name.
   """
-  own = registry.find('metric', metric).glossary
-  if name in own:
-    return own[name]
-  try:
+  found = {name: name}
+  with contextlib.suppress(core.InputError):  # Of a file that is not there.
     of = registry.find('world', registry.parse(world)[0])
-  except core.InputError:
-    return name  # A world in a file that is not there.
-  tags = (of.tags.__doc__ if issubclass(of, core.Tagged) else '') or ''
-  known = re.findall(r"[`'](\w+)[`']: ([^;.(]+)", ' '.join(tags.split()))
-  return dict(known).get(name, name).strip()
+    found |= of.glossary if issubclass(of, core.Tagged) else {}
+  return (found | registry.find('metric', metric).glossary)[name]
 
 
 def field(metric: str, name: str) -> str:

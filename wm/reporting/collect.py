@@ -7,7 +7,7 @@ import csv
 import dataclasses
 import json
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
 import pandas as pd
@@ -59,7 +59,7 @@ class Run:
   curve: list[dict[str, float]]
   summary: dict[str, Any] | None
   training: dict[str, Any] = dataclasses.field(default_factory=dict)
-  seeds: tuple[int, ...] = ()
+  seeds: tuple[int | None, ...] = ()
 
   @property
   def name(self) -> str:
@@ -127,19 +127,19 @@ def load(folder: str | pathlib.Path) -> Run:
     raise core.InputError(
       f'{folder} has no scores.json; run launch/score.py --out={folder} first'
     )
-  optional = {
-    'breakdown': (folder / 'breakdown.json', _entries, []),
-    'curve': (folder / 'metrics.jsonl', _lines, []),
-    'summary': (folder / 'summary.json', _object, None),
-    'training': (folder / 'train.run.json', _object, {}),
-  }
-  if (folder / 'rows.csv').is_file():
-    _check_rows(folder / 'rows.csv')
-  found = {
-    name: read(path) if path.is_file() else absent
-    for name, (path, read, absent) in optional.items()
-  }
-  return Run(folder, _entries(folder / 'scores.json'), **found)
+
+  def optional(name: str, read: Callable[[pathlib.Path], Any]) -> Any:
+    return read(folder / name) if (folder / name).is_file() else None
+
+  optional('rows.csv', _check_rows)
+  return Run(
+    folder,
+    _entries(folder / 'scores.json'),
+    optional('breakdown.json', _entries) or [],
+    optional('metrics.jsonl', _lines) or [],
+    optional('summary.json', _object),
+    optional('train.run.json', _object) or {},
+  )
 
 
 # Training seeds.

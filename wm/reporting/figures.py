@@ -102,7 +102,7 @@ def _legend(figure: Any, axes: Sequence[Any], columns: int) -> None:
 
   columns: at most.
   """
-  found = {}
+  found: dict[str, Any] = {}
   for axis in axes:
     for handle, name in zip(*axis.get_legend_handles_labels(), strict=True):
       found.setdefault(name, handle)
@@ -269,7 +269,7 @@ def ablations(runs: Sequence[Run]) -> dict[str, list[Entry]]:
   points: dict[str, list[Entry]] = {}
   for metric, part in shown.groupby('metric', sort=False):
     base = tables.arguments(plain[metric])
-    varied = {}
+    varied: dict[str, dict[str, Any]] = {}
     for text in dict.fromkeys(part.spec):
       given = tables.arguments(text)
       changed = [key for key in given if given[key] != base[key]]

@@ -220,7 +220,8 @@ class Painter:
       written = ('',) * len(prefixes)
     pairs = zip(prefixes, written, strict=True)
     states = [self._reach(*pair) for pair in pairs]
-    return [] if any(state is None for state in states) else states
+    known = [state for state in states if state is not None]
+    return known if len(known) == len(states) else []
 
   def _reach(self, prefix: str, written: str) -> np.ndarray | None:
     """Returns the state [W] after a prefix, else the one that is written.

@@ -61,7 +61,7 @@ def _write(runs: Sequence[collect.Run], out: pathlib.Path) -> dict[str, Any]:
   together = collect.pooled(runs)
   curves = breakdown.curves(together)
   groups = worst.groups(together)
-  values = {
+  values: dict[str, Any] = {
     'title': TITLE,
     'lead': _lead(entries),
     'tables': _tables(runs, together, curves),

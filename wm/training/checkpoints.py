@@ -122,11 +122,11 @@ class Checkpoints:
     if not read_only:
       _hush()
     self._policy = _BestAndLast()
+    # Orbax has a `read_only` of its own, which warns of itself each time; what
+    # neither makes its folder nor cleans it, and is not told to save, reads.
     options = ocp.CheckpointManagerOptions(
       preservation_policy=self._policy,
       create=not read_only,
-      read_only=read_only,
-      save_interval_steps=0 if read_only else 1,
       cleanup_tmp_directories=not read_only,
       async_options=ocp.AsyncOptions(
         post_finalization_callback=self._write_hashes

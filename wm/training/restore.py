@@ -19,7 +19,7 @@ def load(
   which: str = 'best',
   world: core.World | None = None,
   model: str | None = None,
-) -> tuple[core.Predictor, dict[str, Any]]:
+) -> tuple[core.TokenReader, dict[str, Any]]:
   """The predictor that a training run left, on however many devices there are.
 
   Args:
@@ -100,7 +100,7 @@ def _predictor(
   world: core.World,
   model: Any,
   about: dict[str, Any],
-) -> tuple[core.Predictor, dict[str, Any]]:
+) -> tuple[core.TokenReader, dict[str, Any]]:
   if isinstance(model, core.Fittable):
     path = config.fitted(run)
     # Hashed before it is read: what changes in between is then noticed.
@@ -118,7 +118,11 @@ def _predictor(
   try:
     step = _step(kept, which)
     by_state, max_len = about.get('objective') == 'state', about['max_len']
-    outputs = sum(world.heads.sizes) if by_state else 0
+    outputs = 0
+    if by_state:
+      if not isinstance(world, core.Labelled):
+        raise core.InputError(f'{world.name} gives its states no labels')
+      outputs = sum(world.heads.sizes)
     shape = network.NetworkSpec(model, len(world.vocab), max_len, outputs)
     device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
     abstract = {
@@ -133,6 +137,7 @@ def _predictor(
     kept.close()
   if heldout is not None and heldout['step'] != step:
     heldout = None
+  predictor: core.TokenReader
   if by_state:
     predictor = networks.StateNamer(model, params, world, max_len)
   else:

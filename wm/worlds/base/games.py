@@ -14,6 +14,7 @@ from __future__ import annotations
 import abc
 import functools
 import itertools
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -48,6 +49,9 @@ class GameWorld(core.Prefixed, core.Enumerable, core.Written, core.Tagged):
   `known`, `parse`, `format`.
   """
 
+  glossary: ClassVar[Mapping[str, str]] = {
+    'ply': 'moves made, in tens rounded down'
+  }
   # Words of a position, and the type of one move in the history behind them.
   position_words: ClassVar[int]
   history_item: ClassVar[type[np.unsignedinteger]] = np.uint8
@@ -127,7 +131,7 @@ class GameWorld(core.Prefixed, core.Enumerable, core.Written, core.Tagged):
     return len(self.header)
 
   def tags(self, states: np.ndarray) -> dict[str, np.ndarray]:
-    """'ply': moves made, in tens rounded down; -1 where unknown."""
+    """The 'ply', -1 where it is unknown."""
     known = self.known(states)
     return {'ply': np.where(known < 0, -1, known // 10 * 10)}
 

@@ -208,7 +208,7 @@ class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
     return words
 
   def tags(self, of: np.ndarray | core.Sequences) -> dict[str, np.ndarray]:
-    """'ply' of states; of sequences, which moves are special."""
+    """Of states their 'ply'; of sequences, which moves are special."""
     if isinstance(of, core.Sequences):
       return self.move_kinds(of)
     return super().tags(of)

@@ -6,6 +6,8 @@ States and rules are those of `journeys`.
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,6 +34,10 @@ class Navigation(
   Journeys, core.Prefixed, core.Labelled, core.Written, core.Tagged
 ):
   """A world of routes on `graph`; subclasses say how they are sampled."""
+
+  glossary: ClassVar[Mapping[str, str]] = {
+    'two_way': 'two-way streets at the current intersection'
+  }
 
   @property
   def prefix_limit(self) -> int:
@@ -184,6 +190,6 @@ class Navigation(
     return np.append(self.graph.two_way(), 0)
 
   def tags(self, states: np.ndarray) -> dict[str, np.ndarray]:
-    """`two_way`: two-way streets at the current intersection (Fig. 7)."""
+    """The column of figure 7 (Vafa et al. 2024)."""
     rows, _ = self._placed(states)
     return {'two_way': self._two_way[rows]}

@@ -18,7 +18,7 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -70,6 +70,7 @@ class World(core.Quiz, core.Tagged, table.TableWorld):
 
   version: ClassVar[str] = '1'
   boundary_depth: ClassVar[int] = 1
+  glossary: ClassVar[Mapping[str, str]] = {'left': 'arrangements left'}
 
   people: int = 3
   length: int = 6
@@ -294,7 +295,7 @@ class World(core.Quiz, core.Tagged, table.TableWorld):
     return ','.join(reversed(found))
 
   def tags(self, states: np.ndarray) -> dict[str, np.ndarray]:
-    """'left': arrangements left."""
+    """How many arrangements are left."""
     sizes = [one.bit_count() for one in self._space.sets]
     return {'left': np.array([*sizes, 0])[states[:, 0]]}
 

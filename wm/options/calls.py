@@ -1,0 +1,105 @@
+"""Options that calls of the library take as keywords.
+
+A call's own defaults are these (`seed: int = Scoring.seed`), so that each is
+declared once; a test compares calls, classes and flags.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+from dataclasses import MISSING
+from typing import TYPE_CHECKING
+
+from wm.options import documented, option
+
+if TYPE_CHECKING:
+  from wm import core
+  from wm.core.accept import Accept
+
+Path = str | pathlib.Path
+
+
+@documented
+@dataclasses.dataclass(frozen=True)
+class Scoring:
+  """How models are scored: keywords of `wm.score`, and what sweeps take."""
+
+  # Objects or specs.
+  metrics: core.Metric | str | Sequence[core.Metric | str] = option(
+    MISSING,
+    'Metric; repeat for more than one.',
+    flag='metric',
+    many=True,
+  )
+  world: core.World | str | None = option(
+    None,
+    'World to score in, of the same vocabulary; default: --world, or what a '
+    'sweep trained a run on.',
+    flag='score_world',
+  )
+  # For all metrics that have one; None leaves theirs.
+  accept: Accept | str | None = option(
+    None, "Acceptance rule, e.g. 'epsilon(0.01)'."
+  )
+  # None leaves each metric's own.
+  loop: str | None = option(
+    None,
+    'Where metrics that sample run their loop over tokens: the host, the '
+    'device in one program, or the faster of both; default: as --metric says.',
+    choices=('auto', 'host', 'device'),
+  )
+  checkpoint: str = option(
+    'best',
+    "'best' or 'last' of the training run in --out, 'none' for untrained, or "
+    'a training run folder.',
+  )
+  seed: int = option(0, 'Seed of all randomness.', least=0, most=2**32 - 1)
+
+
+@documented
+@dataclasses.dataclass(frozen=True)
+class Sweeping:
+  """How the runs of a grid are done: keywords of `wm.sweep`."""
+
+  per: Sequence[str] = option(
+    (),
+    'Axis of the grid, each value of which has its best run; repeat.',
+    many=True,
+  )
+  jobs: int = option(1, 'Runs at a time.', least=1)
+  devices: Sequence[str] = option(
+    (),
+    'CUDA_VISIBLE_DEVICES of the jobs, in turn; repeat.',
+    flag='device',
+    many=True,
+  )
+  keep: int = option(
+    0, 'Best runs that keep their checkpoints; 0 is all.', least=0
+  )
+  # Their places in its grid, and this grid.
+  winners_of: Path | None = option(None, 'Start from the best of this sweep.')
+  top: int = option(1, 'How many of the best.', least=1)
+  # Reported with those of the sweep, where it scores.
+  beside: Sequence[Path] = option(
+    (),
+    'Folders whose results to report; default: --out.',
+    flag='runs',
+    many=True,
+  )
+  dry_run: bool = option(False, 'List the runs and do nothing.')
+
+
+@documented
+@dataclasses.dataclass(frozen=True)
+class Routes:
+  """Where a map's routes are from: keywords of `wm.reconstruct`."""
+
+  samples: Path | None = option(
+    None,
+    'File of sequences in the text format; default: sampled from the model.',
+  )
+  num: int = option(
+    6400, 'Sequences sampled from the model.', flag='num_samples', least=1
+  )
