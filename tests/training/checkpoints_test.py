@@ -141,6 +141,21 @@ def saved(tmp_path_factory):
   return out, kept
 
 
+def test_reading_warns_of_nothing_and_leaves_all_as_it_is(saved, caplog):
+  out, kept = saved
+  unfinished = kept.folder / '8.orbax-checkpoint-tmp'
+  unfinished.mkdir()
+  try:
+    assert refused(out) == ''
+    assert unfinished.is_dir()
+  finally:
+    unfinished.rmdir()
+  absent = out / 'absent'
+  checkpoints.Checkpoints(absent, read_only=True).close()
+  assert not absent.exists()
+  assert not caplog.records
+
+
 @pytest.mark.parametrize('how', ['cut', 'flip', 'gone'])
 def test_damage_to_any_file_is_an_input_error(saved, how):
   out, kept = saved

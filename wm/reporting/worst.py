@@ -8,12 +8,16 @@ there are fewer states than trials to show, and then with another continuation.
 
 from __future__ import annotations
 
+import collections
+import contextlib
+import functools
+import math
+import pathlib
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from wm import core
 from wm.core import registry
@@ -22,10 +26,11 @@ from wm.reporting.collect import Run
 
 MOST = 3  # Trials of each model, metric and quantity.
 BEST = 1.0  # Headline quantities are shares; a trial with this is no failure.
-# What is read of rows.csv; '' where a metric writes no such column.
+
+# What is read of rows.csv.
 _COLUMNS = (
-  *('metric', 'spec', 'quantity', 'value', 'trial', 'row', 'prefix'),
-  *('other_prefix', 'state', 'other_state', 'suffix', 'wrong_at'),
+  *('metric', 'spec', 'quantity', 'value', 'wrong_at', 'row', 'trial'),
+  *('suffix', 'prefix', 'other_prefix', 'state', 'other_state'),
 )
 
 
@@ -85,63 +90,62 @@ def groups(runs: Sequence[Run], most: int = MOST) -> list[list[Group]]:
 
 
 def _of_run(run: Run, most: int) -> list[Group]:
+  specs = tables.plainest(run.entries)
+  measured: collections.Counter[tuple[str, str]] = collections.Counter()
+  short: dict[tuple[str, str], list[Trial]] = {}
+  for key, trial in _trials(run.folder / 'rows.csv', specs):
+    measured[key] += 1
+    if trial.value < BEST:
+      short.setdefault(key, []).append(trial)
   found = []
-  for (metric, quantity), part in _rows(run).groupby(
-    ['metric', 'headline'], sort=False
-  ):
-    short = part[part.value < BEST]
-    trials = [_trial(row) for row in short.to_dict('records')]
+  for (metric, quantity), num in measured.items():
+    trials = short.get((metric, quantity), [])
     pictured = [one for one in trials if one.prefixes or one.states]
-    if pictured or short.empty:
+    if pictured or not trials:
       declared = registry.find('metric', metric).pictures
       about = quantity, declared.get(quantity, 'what the model did')
       shown = tuple(_worst(pictured, most))
-      sizes = len(part), len(short)
-      found.append(Group(metric, part.spec.iloc[0], *about, *sizes, shown))
+      sizes = num, len(trials)
+      found.append(Group(metric, specs[metric], *about, *sizes, shown))
   return found
 
 
-def _rows(run: Run) -> pd.DataFrame:
-  """Reads the measured rows of headline quantities in their plainest spec."""
-  path = run.folder / 'rows.csv'
-  found = pd.DataFrame(columns=_COLUMNS, dtype=str)
-  if path.is_file():
-    with collect.reading(path) as file:
-      found = pd.read_csv(
-        file,
-        dtype=str,
-        keep_default_na=False,
-        usecols=lambda name: name in _COLUMNS,
-      ).reindex(columns=_COLUMNS, fill_value='')
-  specs = found.metric.map(tables.plainest(run.entries))
-  found = found[(found.spec == specs) & (found.value != '')]
-  pairs = zip(found.metric, found.quantity, strict=True)
-  found = found.assign(headline=[tables.headline(*pair)[0] for pair in pairs])
-  found = found[found.headline != '']
-  for name in ('value', 'wrong_at'):
-    texts = found[name].replace('', '0')
-    values = pd.to_numeric(texts, errors='coerce')
-    if values.isna().any():
-      line = values.index[values.isna()][0]
-      raise core.InputError(
-        f'{path}, line {line + 2}: {name} is {texts[line]!r}; expected a number'
+def _trials(
+  path: pathlib.Path, specs: Mapping[str, str]
+) -> Iterator[tuple[tuple[str, str], Trial]]:
+  """Reads the measured rows of headline quantities in these specs of metrics.
+
+  Yields:
+    ((metric, headline quantity), trial).
+  """
+  if not path.is_file():
+    return
+  headline = functools.cache(tables.headline)  # Rows are many.
+  for line, row in enumerate(collect.rows(path, _COLUMNS), 2):
+    metric, spec, quantity, text, wrong_at, number, trial, suffix, *more = row
+    if not text or specs.get(metric) != spec:
+      continue
+    if name := headline(metric, quantity)[0]:
+      value = _number(f'{path}, line {line}: value', text)
+      at = int(_number(f'{path}, line {line}: wrong_at', wrong_at or '0'))
+      yield (
+        (metric, name),
+        Trial(
+          trial or number,
+          value,
+          tuple(filter(None, more[:2])),
+          tuple(filter(None, more[2:])),
+          tuple(suffix.split()),
+          at,
+        ),
       )
-    found = found.assign(**{name: values})
-  return found
 
 
-def _trial(row: dict) -> Trial:
-  def given(*names: str) -> tuple[str, ...]:
-    return tuple(row[name] for name in names if row[name])
-
-  return Trial(
-    row['trial'] or row['row'],
-    row['value'],
-    given('prefix', 'other_prefix'),
-    given('state', 'other_state'),
-    tuple(row['suffix'].split()),
-    int(row['wrong_at']),
-  )
+def _number(where: str, text: str) -> float:
+  with contextlib.suppress(ValueError):
+    if not math.isnan(number := float(text)):
+      return number
+  raise core.InputError(f'{where} is {text!r}; expected a number')
 
 
 def _worst(pictured: list[Trial], most: int) -> list[Trial]:

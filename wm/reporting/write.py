@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import markupsafe
-import pandas as pd
 
 from wm.reporting import (
   beside,
@@ -25,7 +24,6 @@ from wm.runtime import files, locks, pages
 
 STAGE = 'report'
 TITLE = 'World models, measured'
-CHUNK = 100_000  # Rows of a rows.csv in memory at a time.
 
 
 def report(
@@ -217,9 +215,7 @@ def _map_pictures(run: collect.Run, out: pathlib.Path) -> list[Picture]:
 
 
 def _merge_rows(sources: Sequence[pathlib.Path], target: pathlib.Path) -> None:
-  """Writes one CSV with the union of the sources' columns, a chunk at a
-  time.
-  """
+  """Writes one CSV with the union of the sources' columns."""
   present = [source for source in sources if source.is_file()]
   heads: dict[str, None] = {}
   for source in present:
@@ -229,11 +225,7 @@ def _merge_rows(sources: Sequence[pathlib.Path], target: pathlib.Path) -> None:
     files.replacing(target) as name,
     open(name, 'w', newline='', encoding='utf-8') as merged,
   ):
-    csv.writer(merged, lineterminator='\n').writerow(heads)
+    writer = csv.writer(merged, lineterminator='\n')
+    writer.writerow(heads)
     for source in present:
-      with collect.reading(source) as file:
-        for part in pd.read_csv(
-          file, dtype=str, keep_default_na=False, chunksize=CHUNK
-        ):
-          part = part.reindex(columns=list(heads), fill_value='')
-          part.to_csv(merged, header=False, index=False, lineterminator='\n')
+      writer.writerows(collect.rows(source, [*heads]))
