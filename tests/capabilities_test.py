@@ -210,7 +210,7 @@ def test_tags_have_a_row_for_each_state(world):
   states = every_world.states_of(world)
   for name, column in world.tags(states).items():
     assert len(column) == len(states)
-    assert world.glossary[name]
+    assert core.tag_words(type(world))[name]
 
 
 @every_world.having(core.Costed)

@@ -125,11 +125,11 @@ class World(
   core.Costed,
   core.Completing,
   core.Tagged,
+  words={'even': 'nodes with an even number'},
 ):
   """The same with all that metrics ask for."""
 
   version: ClassVar[str] = '1'
-  glossary: ClassVar[dict[str, str]] = {'even': 'nodes with an even number'}
 
   @property
   def heads(self) -> core.Heads:

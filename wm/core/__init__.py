@@ -40,6 +40,7 @@ from wm.core.capabilities import (
   Tagged,
   Written,
   completable,
+  tag_words,
   written,
 )
 from wm.core.measure import (
@@ -148,6 +149,7 @@ __all__ = [
   'scores',
   'section',
   'stacked',
+  'tag_words',
   'uniforms',
   'written',
 ]

@@ -25,7 +25,7 @@ import abc
 import html
 import types
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -245,11 +245,18 @@ class Completing(World):
 class Tagged(World):
   """Names columns that results are broken down by.
 
-  Attributes:
-    glossary: column -> what it is, as the axis of a figure says it.
+  A class says what its columns are, as the axis of a figure has it:
+
+    class World(core.Tagged, words={'left': 'arrangements left'}):
   """
 
-  glossary: ClassVar[Mapping[str, str]] = {}
+  _tag_words: ClassVar[Mapping[str, str]] = {}
+
+  def __init_subclass__(
+    cls, words: Mapping[str, str] | None = None, **more: Any
+  ) -> None:
+    super().__init_subclass__(**more)
+    cls._tag_words = {**cls._tag_words, **(words or {})}
 
   @abc.abstractmethod
   def tags(self, states: np.ndarray) -> dict[str, np.ndarray]:
@@ -270,6 +277,11 @@ class Sourced(World):
   @abc.abstractmethod
   def facts(self) -> dict[str, int]:
     """Sizes, and what was dropped or resolved, by cause."""
+
+
+def tag_words(cls: type[World]) -> Mapping[str, str]:
+  """Column -> what it is, as far as the class of a world says so."""
+  return cls._tag_words if issubclass(cls, Tagged) else {}
 
 
 def completable(

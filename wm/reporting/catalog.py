@@ -315,8 +315,7 @@ def column(name: str, metric: str, world: str) -> str:
   """
   found = {name: name}
   with contextlib.suppress(core.InputError):  # Of a file that is not there.
-    of = registry.find('world', registry.parse(world)[0])
-    found |= of.glossary if issubclass(of, core.Tagged) else {}
+    found |= core.tag_words(registry.find('world', registry.parse(world)[0]))
   return (found | registry.find('metric', metric).glossary)[name]
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import abc
 import functools
 import itertools
-from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -31,7 +30,13 @@ REDRAW = 16
 POOL_SEED = 0
 
 
-class GameWorld(core.Prefixed, core.Enumerable, core.Written, core.Tagged):
+class GameWorld(
+  core.Prefixed,
+  core.Enumerable,
+  core.Written,
+  core.Tagged,
+  words={'ply': 'moves made, in tens rounded down'},
+):
   """A game of two players from its kernels.
 
   Subclasses are frozen dataclasses with the fields
@@ -49,9 +54,6 @@ class GameWorld(core.Prefixed, core.Enumerable, core.Written, core.Tagged):
   `known`, `parse`, `format`.
   """
 
-  glossary: ClassVar[Mapping[str, str]] = {
-    'ply': 'moves made, in tens rounded down'
-  }
   # Words of a position, and the type of one move in the history behind them.
   position_words: ClassVar[int]
   history_item: ClassVar[type[np.unsignedinteger]] = np.uint8

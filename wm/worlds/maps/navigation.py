@@ -6,8 +6,6 @@ States and rules are those of `journeys`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from typing import ClassVar
 
 import numpy as np
 
@@ -31,13 +29,14 @@ ATTEMPTS = 64  # Backward walks that met a street without entry start again.
 
 
 class Navigation(
-  Journeys, core.Prefixed, core.Labelled, core.Written, core.Tagged
+  Journeys,
+  core.Prefixed,
+  core.Labelled,
+  core.Written,
+  core.Tagged,
+  words={'two_way': 'two-way streets at the current intersection'},
 ):
   """A world of routes on `graph`; subclasses say how they are sampled."""
-
-  glossary: ClassVar[Mapping[str, str]] = {
-    'two_way': 'two-way streets at the current intersection'
-  }
 
   @property
   def prefix_limit(self) -> int:

@@ -18,7 +18,7 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -57,7 +57,12 @@ class _Space(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class World(core.Quiz, core.Tagged, table.TableWorld):
+class World(
+  core.Quiz,
+  core.Tagged,
+  table.TableWorld,
+  words={'left': 'arrangements left'},
+):
   """People who are being seated.
 
   Attributes:
@@ -70,7 +75,6 @@ class World(core.Quiz, core.Tagged, table.TableWorld):
 
   version: ClassVar[str] = '1'
   boundary_depth: ClassVar[int] = 1
-  glossary: ClassVar[Mapping[str, str]] = {'left': 'arrangements left'}
 
   people: int = 3
   length: int = 6
