@@ -63,7 +63,7 @@ def judged(aim, logits, tokens, labels=()):
 def test_zero_logits_cost_what_the_paper_says():
   world = chess()
   tokens, lengths, labels = batch(world)
-  for loss in loss_lib.LOSSES:
+  for loss in ('token', 'sequence'):
     aim = loss_lib.State(world, loss)
     assert aim.outputs == 1878
     zeros = np.zeros((*tokens.shape, aim.outputs))
@@ -127,7 +127,7 @@ def test_by_token_and_by_sequence(kind):
   size = 5 if extra else len(tiny.VOCAB)
   logits = RNG.normal(size=(*tokens.shape, size))
   found = {}
-  for loss in loss_lib.LOSSES:
+  for loss in ('token', 'sequence'):
     aim = kind(world, loss)
     given = judged(aim, logits, tokens, extra)
     found[loss] = float(aim.mean(given, jnp.asarray(lengths)))
@@ -153,7 +153,7 @@ def test_pads_make_no_difference():
   tokens, lengths, labels = batch(world, 5)
   logits = RNG.normal(size=(*tokens.shape, 5))
   pads = np.arange(tokens.shape[1]) >= lengths[:, None]
-  for loss in loss_lib.LOSSES:
+  for loss in ('token', 'sequence'):
     aim = loss_lib.State(world, loss)
     found = []
     for wild in (0, 1e4):

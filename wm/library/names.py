@@ -5,13 +5,3 @@ from wm.options.calls import Scoring
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
-
-__all__ = [
-  'Reconstruction',
-  'Sampling',
-  'Scoring',
-  'Training',
-  'make',
-  'names',
-  'spec',
-]

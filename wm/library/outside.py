@@ -3,5 +3,3 @@
 from wm.data.street_files import fetch as fetch_map
 from wm.data.street_files import from_graph
 from wm.training.adopt import gpt2 as import_gpt2
-
-__all__ = ['fetch_map', 'from_graph', 'import_gpt2']
