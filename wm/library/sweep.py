@@ -160,6 +160,7 @@ def _marked(
   code = 'wm.evaluation.scoring', 'wm.training.restore'
 
   def mark(run: grid_lib.Run) -> dict[str, Any]:
+    """JSON values that are the same as long as the run's scores stand."""
     asked, path = (
       _asked(scoring, run),
       standings.folder(out, run) / 'train.json',
