@@ -1,5 +1,6 @@
 """Conformance: every network found by name, at its default size."""
 
+import dataclasses
 import functools
 
 import jax
@@ -82,7 +83,8 @@ def test_log_probs_are_normalised_and_blind_to_pads(model):
 
 
 def test_gradients_to_later_tokens_are_zero(model):
-  shape = network.NetworkSpec(model, V, LONGEST)
+  one = dataclasses.replace(model, layers=1)
+  shape = network.NetworkSpec(one, V, LONGEST)
   params, place, rare = network.init(shape, 0), 6, 5
   tokens = np.full((1, 12), 3, np.int32)
   tokens[0, place] = rare
