@@ -30,7 +30,8 @@ class Rules(Protocol):
       by their place in it.
   """
 
-  tokens: jax.Array
+  @property
+  def tokens(self) -> jax.Array: ...
 
   def legal(self, position: Any) -> jax.Array:
     """[A] bool: which moves are legal; none where it is over or dead."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -164,22 +164,13 @@ class World(core.Prefixed, core.Enumerable, core.Labelled, core.Written):
     parts = []
     for column, discs in enumerate(state.tolist()):
       x = 12 + wide * column
+      middle, below = x + wide / 2, 28 + tall * high + 16
       full = svg.HERE if discs == self.rows else svg.INK
-      name: dict[str, Any] = {
-        'size': 13,
-        'anchor': 'middle',
-        'bold': True,
-        'fill': full,
-      }
-      parts.append(svg.text(x + wide / 2, 20, str(column + 1), **name))
+      name = str(column + 1)
+      parts.append(svg.label(middle, 20, name, size=13, bold=True, fill=full))
       parts += _column(x, wide, high, tall, discs, self.rows)
-      under: dict[str, Any] = {
-        'size': 11,
-        'anchor': 'middle',
-        'fill': svg.FAINT,
-      }
-      below = 28 + tall * high + 16
-      parts.append(svg.text(x + wide / 2, below, str(discs), **under))
+      under = svg.label(middle, below, str(discs), size=11, fill=svg.FAINT)
+      parts.append(under)
     width = 24 + wide * self.columns
     note = f'discs in columns of {self.rows}'
     parts.append(svg.text(12, 66 + tall * high, note, size=12))

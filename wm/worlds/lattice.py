@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -71,23 +71,14 @@ class World(table.TableWorld):
     gap, y = 44, 32
     left, right = 40, 40 + gap * (last - first)
     parts = [svg.line(left - 30, y, right + 30, y, svg.FAINT, 2)]
-    for ends, x in (
-      (first == 0, left - 30),
-      (last + 1 == self.size, right + 30),
-    ):
-      if ends:
+    for end, x in ((0, left - 30), (self.size - 1, right + 30)):
+      if first <= end <= last:
         parts.append(svg.rect(x - 4, y - 18, 8, 36, svg.INK))
     for place in range(first, last + 1):
       x, here = left + gap * (place - first), place == row
       fill, ink = (svg.HERE, svg.PAPER) if here else (svg.PAPER, svg.INK)
       parts.append(svg.circle(x, y, 15, fill, f'stroke="{svg.FAINT}"'))
-      name: dict[str, Any] = {
-        'size': 12,
-        'anchor': 'middle',
-        'fill': ink,
-        'bold': here,
-      }
-      parts.append(svg.text(x, y + 4, str(place), **name))
+      parts.append(svg.label(x, y + 4, str(place), fill=ink, bold=here))
     legal = np.flatnonzero(self.delta[row] >= 0)
     note = 'legal: ' + ', '.join(VOCAB[label + 1] for label in legal)
     parts.append(svg.text(left - 30, y + 38, note, size=12))

@@ -134,7 +134,7 @@ def _label(
   else:  # A curve passes half-way between its control point and the line.
     line = (np.array(places[tail]) + places[head]) / 2
     x, y = (line + _middle(places, tail, head, both)) / 2 + (0, 4)
-  return svg.text(x, y, words, size=12, anchor='middle', halo=True)
+  return svg.label(x, y, words, halo=True)
 
 
 def _state(
@@ -146,14 +146,8 @@ def _state(
   if accepts:
     parts.append(svg.circle(x, y, RADIUS - 3.5, 'none', ring))
   if len(name) <= 3:
-    return [
-      *parts,
-      svg.text(x, y + 4, name, size=12, anchor='middle', fill=ink),
-    ]
-  under = svg.text(
-    x, y + RADIUS + 14, name, size=11, anchor='middle', halo=True
-  )
-  return [*parts, under]
+    return [*parts, svg.label(x, y + 4, name, fill=ink)]
+  return [*parts, svg.label(x, y + RADIUS + 14, name, size=11, halo=True)]
 
 
 def _moves(automaton: world.World, row: int, name: str) -> str:

@@ -57,9 +57,6 @@ class GameWorld(
   # Words of a position, and the type of one move in the history behind them.
   position_words: ClassVar[int]
   history_item: ClassVar[type[np.unsignedinteger]] = np.uint8
-  # Tokens that every sequence begins with.
-  header: tuple[int, ...] = ()
-
   states: str
   pool: int
 
@@ -126,6 +123,11 @@ class GameWorld(
   def remembered(self, tokens: np.ndarray) -> np.ndarray:
     """[B, words] int32 history of moves [B, L], 0-padded to whole words."""
     return np.ascontiguousarray(tokens, self.history_item).view(np.int32)
+
+  @property
+  def header(self) -> tuple[int, ...]:
+    """Tokens that every sequence begins with."""
+    return ()
 
   @property
   def prompt_len(self) -> int:

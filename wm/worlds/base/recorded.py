@@ -9,7 +9,7 @@ import numpy as np
 from wm import core
 
 
-class Recorded(abc.ABC):
+class Recorded(core.World):
   """What a world inherits whose games `wm.data.pgn` can read.
 
   Attributes:

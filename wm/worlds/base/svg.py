@@ -66,6 +66,13 @@ def text(
   )
 
 
+def label(
+  x: float, y: float, words: str, *, size: float = 12, **look: Any
+) -> str:
+  """Small words centred on x; `look` as of `text`."""
+  return text(x, y, words, size=size, anchor='middle', **look)
+
+
 def rect(
   x: float, y: float, width: float, height: float, fill: str, more: str = ''
 ) -> str:
@@ -251,14 +258,13 @@ def _frame(rows: int, columns: int, ruled: bool, upwards: bool) -> list[str]:
     for k in range(1, rows):
       y = MARGIN + SQUARE * k
       parts.append(line(MARGIN, y, MARGIN + width, y, INK, 0.8))
-  style: dict[str, Any] = {'size': 12, 'anchor': 'middle', 'fill': FAINT}
   below = MARGIN + height + 15 if upwards else MARGIN - 7
   for k in range(columns):
     middle = MARGIN + SQUARE * (k + 0.5)
-    parts.append(text(middle, below, chr(ord('a') + k), **style))
+    parts.append(label(middle, below, chr(ord('a') + k), fill=FAINT))
   for k in range(rows):
     foot = MARGIN + SQUARE * ((rows - 1 - k if upwards else k) + 0.5) + 4
-    parts.append(text(MARGIN / 2, foot, str(k + 1), **style))
+    parts.append(label(MARGIN / 2, foot, str(k + 1), fill=FAINT))
   return parts
 
 

@@ -118,9 +118,13 @@ class Automaton(NamedTuple):
 class Tabled(core.Finite, core.TracedWorld):
   """A world whose exact answers come from compiled kernels on its table."""
 
-  # Order of the labels of each row, and the rows that have one, which only the
-  # published program's enumeration depends on; None is ascending.
-  turns_known: tuple[np.ndarray, np.ndarray] | None = None
+  @property
+  def turns_known(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Order of the labels of each row, and the rows that have one.
+
+    Only the published program's enumeration depends on it; None is ascending.
+    """
+    return None, None
 
   @abc.abstractmethod
   def automaton(self, states: np.ndarray) -> Automaton:
@@ -144,7 +148,7 @@ class Tabled(core.Finite, core.TracedWorld):
     one, two = self.automaton(first), self.automaton(second)
     pairs = one.rows, two.rows, one.goals, two.goals
     if published:
-      turns, known = self.turns_known or (None, None)
+      turns, known = self.turns_known
       found = dfa.boundary(
         one.delta, *pairs, depth, 'published', turns=turns, known=known
       )

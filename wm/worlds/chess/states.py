@@ -5,16 +5,19 @@
   65..68  rights K, Q, k, q         71..74  halfmove clock, fullmove number,
                                             a high byte and a low one each
 
-Section 2.1. Below, functions take packed
-moves [N, L] and numbers of moves [N].
+Section 2.1. Below, functions take packed moves [N, L] and numbers of moves
+[N].
 """
 
 from __future__ import annotations
+
+import functools
 
 import numpy as np
 
 from wm import core
 from wm.kernels import chess as kernels
+from wm.worlds.chess import moves as moves_of
 
 HEADS = (13,) * 64 + (2,) * 5 + (9, 3) + (256,) * 4
 GROUPS = {
@@ -32,14 +35,22 @@ class ChessLabels(core.Naive):
   """The part of chess that gives labels.
 
   Attributes:
+    vocabulary: kind of tokens, one of `moves.KINDS`.
     ep: convention of the en-passant labels.
-    header: the start token.
-    packed: [V] int32 packed move of each token, DEAD for others.
   """
 
+  vocabulary: str
   ep: str
-  header: tuple[int, ...]
-  packed: np.ndarray
+
+  @functools.cached_property
+  def header(self) -> tuple[int, ...]:
+    """The start token."""
+    return (moves_of.start(self.vocabulary),)
+
+  @functools.cached_property
+  def packed(self) -> np.ndarray:
+    """[V] int32 packed id of each token, DEAD for padding and start."""
+    return moves_of.packed(self.vocabulary)
 
   @property
   def heads(self) -> core.Heads:
@@ -70,9 +81,8 @@ class ChessLabels(core.Naive):
 
   def move_kinds(self, sequences: core.Sequences) -> dict[str, np.ndarray]:
     """Masks [N, L] bool of castling, en_passant, ...; see `kinds`."""
-    moves, *rest = self._moves(sequences.tokens, sequences.lengths)
-    labels = after_tokens(moves, *rest, self.ep)
-    found = kinds(moves, labels)
+    moves, lengths, starts = self._moves(sequences.tokens, sequences.lengths)
+    found = kinds(moves, after_tokens(moves, lengths, starts, self.ep))
     return {name: np.pad(m, ((0, 0), (1, 0))) for name, m in found.items()}
 
 

@@ -116,16 +116,6 @@ class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
     return self.length + 1
 
   @functools.cached_property
-  def header(self) -> tuple[int, ...]:
-    """The start token."""
-    return (moves.start(self.vocabulary),)
-
-  @functools.cached_property
-  def packed(self) -> np.ndarray:
-    """[V] int32 packed id of each token, DEAD for padding and start."""
-    return moves.packed(self.vocabulary)
-
-  @functools.cached_property
   def _columns(self) -> np.ndarray:
     """[20480] int32 token of each packed id, DEAD where it has none."""
     tokens = moves.index(self.vocabulary)
@@ -306,12 +296,11 @@ class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
         return [0] * depth, [1, *perft][:depth]
     if not boards:
       return super().count(first, second, depth)
-    return tuple(
-      games.by_length(
-        kernels.boundary_sizes(first, second, depth, interior=interior)
-      )
+    outer, inner = (
+      kernels.boundary_sizes(first, second, depth, interior=interior)
       for interior in (False, True)
     )
+    return games.by_length(outer), games.by_length(inner)
 
   # Text and pictures.
 

@@ -9,7 +9,7 @@ points to it.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -64,12 +64,13 @@ def window(graph: streets.StreetGraph, row: int) -> Window:
 def picture(graph: streets.StreetGraph, row: int, goal: int, note: str) -> str:
   """Map around the intersection `row`; `goal` is a row or negative: none."""
   view = window(graph, row)
+  x, y = view.points[row].tolist()
   parts = [
     *_edges(graph, view, row),
     *_nodes(graph, view),
     *_exits(graph, view, row),
     *_goal(view, goal),
-    svg.circle(*view.points[row], 6.5, svg.HERE, 'stroke="#fff"'),
+    svg.circle(x, y, 6.5, svg.HERE, 'stroke="#fff"'),
     *_scale(view),
   ]
   tall = view.height
@@ -150,13 +151,7 @@ def _exits(graph: streets.StreetGraph, view: Window, row: int) -> list[str]:
     out = long + 14 if long < 46 else 30.0
     x, y = x1 + (x2 - x1) / long * out, y1 + (y2 - y1) / long * out + 4
     name = streets.DIRECTIONS[label]
-    style: dict[str, Any] = {
-      'size': 12,
-      'anchor': 'middle',
-      'fill': WAY,
-      'bold': True,
-    }
-    parts.append(svg.text(x, y, name, halo=True, **style))
+    parts.append(svg.label(x, y, name, fill=WAY, bold=True, halo=True))
   return parts
 
 

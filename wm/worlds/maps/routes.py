@@ -22,6 +22,7 @@ CHUNK = 1 << 16  # Candidates looked at together.
 WALKS_EACH = 400
 
 Pairs = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Numbered = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class Routes(NamedTuple):
@@ -217,7 +218,7 @@ class Roads:
 def planned(
   roads: Callable[[int], Roads],
   weightings: int,
-  pairs: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+  pairs: Numbered,
   size: int,
   bounds: tuple[int, int],
   seed: int,

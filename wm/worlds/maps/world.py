@@ -14,7 +14,8 @@ import numpy as np
 
 from wm import core
 from wm.worlds.base import table
-from wm.worlds.maps import city, navigation, osm, routes, streets, trips
+from wm.worlds.maps import city, navigation, osm, routes, streets
+from wm.worlds.maps import trips as trip_files
 from wm.worlds.maps.journeys import DIRECTION0, END, NODE0
 
 # Length limits in number of directions. Random walks run to 99 of them; the
@@ -106,9 +107,11 @@ class World(navigation.Navigation, core.Costed, core.Sourced):
     return self.max_moves or navigation.PREFIX_MOVES
 
   @functools.cached_property
-  def turns_known(self) -> tuple[np.ndarray, np.ndarray] | None:
+  def turns_known(self) -> tuple[np.ndarray | None, np.ndarray | None]:
     """See table.Tabled."""
-    return streets.load_turns(self.turns, self.graph) if self.turns else None
+    if not self.turns:
+      return super().turns_known
+    return streets.load_turns(self.turns, self.graph)
 
   def split_key(self, sequences: core.Sequences) -> np.ndarray:
     """[N] uint64 of origin and destination, by node id."""
@@ -139,14 +142,11 @@ class World(navigation.Navigation, core.Costed, core.Sourced):
         self.graph.delta, MIN_MOVES, self.moves, seed, num, wanted
       )
     else:
+      weightings = self.weightings if self.traversal == 'noisy' else 0
+      pairs, size = self._pairs
+      bounds = MIN_MOVES, self.moves
       batches = routes.planned(
-        self._roads,
-        self.weightings if self.traversal == 'noisy' else 0,
-        *self._pairs,
-        (MIN_MOVES, self.moves),
-        seed,
-        num,
-        wanted,
+        self._roads, weightings, pairs, size, bounds, seed, num, wanted
       )
     if self.traversal == 'noisy':
       batches = routes.fresh(batches)
@@ -169,11 +169,11 @@ class World(navigation.Navigation, core.Costed, core.Sourced):
     return streets.facts(self.graph)
 
   @functools.cached_property
-  def _trips(self) -> trips.Trips:
+  def _trips(self) -> trip_files.Trips:
     """Trips of the file, each pair once; none where pairs are uniform."""
     if not self.trips:
-      return trips.Trips(np.zeros((0, 2), np.int64), {})
-    found, counts = trips.load(self.trips, self.graph)
+      return trip_files.Trips(np.zeros((0, 2), np.int64), {})
+    found, counts = trip_files.load(self.trips, self.graph)
     pairs = np.unique(found, axis=0)
     if not len(pairs):
       raise core.InputError(
@@ -181,16 +181,16 @@ class World(navigation.Navigation, core.Costed, core.Sourced):
       )
     names = {f'trips: {cause}': number for cause, number in counts.items()}
     names['trips: same pair'] = len(found) - len(pairs)
-    return trips.Trips(pairs, names)
+    return trip_files.Trips(pairs, names)
 
   @property
-  def _pairs(self):
+  def _pairs(self) -> tuple[routes.Numbered, int]:
     """Function from numbers to origins and destinations, and how many."""
     size = len(self.graph)
     if not self.trips:
       return lambda number: np.divmod(number, size), size * size
     pairs = self._trips.pairs
-    return lambda number: tuple(pairs[number].T), len(pairs)
+    return lambda number: (pairs[number, 0], pairs[number, 1]), len(pairs)
 
   @functools.cached_property
   def _tables(self) -> dict[int, routes.Roads]:

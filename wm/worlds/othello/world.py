@@ -281,15 +281,14 @@ class World(core.Naive, core.TracedWorld, games.GameWorld):
     self, first: np.ndarray, second: np.ndarray, depth: int
   ) -> tuple[list[int], list[int]]:
     """Sizes of boundary and interior of a pair [W], exact; perft of a state."""
-    one, two = (_one(self._position(s[None])) for s in (first, second))
+    one, two = (self._position(s[None]) for s in (first, second))
     if one == two:
       return [0] * depth, kernels.count(*one, depth, self.size)
-    return tuple(
-      games.by_length(
-        kernels.boundary_sizes(one, two, depth, self.size, interior=interior)
-      )
+    outer, inner = (
+      kernels.boundary_sizes(one, two, depth, self.size, interior=interior)
       for interior in (False, True)
     )
+    return games.by_length(outer), games.by_length(inner)
 
   def format(self, state: np.ndarray) -> str:
     """The moves played, 'd3c3c4'; 'start' without any, 'dead' if dead."""
@@ -302,7 +301,7 @@ class World(core.Naive, core.TracedWorld, games.GameWorld):
     """The board, the last move on yellow, dots where a move is legal."""
     if state[SIDE] == core.DEAD:
       return super().render(state)
-    black, white, side = _one(self._position(state[None]))
+    black, white, side = (a[0] for a in self._position(state[None]))
     played = self.history(state[None])[0]
     last = self._squares[played[played > 0][-1:] - 1]
     legal = self._squares[np.flatnonzero(self.legal(state[None])[0, 1:])]
@@ -376,13 +375,6 @@ class Recorded(World, core.Sourced):
   def facts(self) -> dict[str, int]:
     """Games kept, rejected by cause, and the first rejected."""
     return othello_records.facts(self._records)
-
-
-def _one(
-  position: tuple[np.ndarray, np.ndarray, np.ndarray],
-) -> tuple[np.uint64, np.uint64, np.int8]:
-  black, white, side = position
-  return black[0], white[0], side[0]
 
 
 def _bits(boards: np.ndarray) -> np.ndarray:

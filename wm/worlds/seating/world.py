@@ -332,10 +332,8 @@ def _picture(names: Sequence[str], left: np.ndarray, title: str) -> str:
       _chip(x + 5 + CHIP * (p + 0.5), names[p], p, bool(possible[p]))
       for p in range(num)
     ]
-    number = x + wide / 2
-    parts.append(
-      svg.text(number, FLOOR + 16, str(seat), anchor='middle', fill=svg.FAINT)
-    )
+    place = x + wide / 2, FLOOR + 16
+    parts.append(svg.label(*place, str(seat), size=13, fill=svg.FAINT))
   lines = _legend(names, left)
   parts += [
     svg.text(12, FLOOR + 40 + 17 * k, line, size=12, mono=k > 0)
@@ -350,9 +348,7 @@ def _chip(x: float, name: str, person: int, possible: bool) -> str:
   y, tone = (34 + FLOOR) / 2, TONES[person]
   dot = svg.circle(x, y, CHIP / 2 - 2, tone) if possible else ''
   fill = svg.PAPER if possible else svg.LINE
-  return dot + svg.text(
-    x, y + 4.5, name, anchor='middle', fill=fill, bold=possible
-  )
+  return dot + svg.label(x, y + 4.5, name, size=13, fill=fill, bold=possible)
 
 
 def _legend(names: Sequence[str], left: np.ndarray) -> list[str]:
