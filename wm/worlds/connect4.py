@@ -94,7 +94,7 @@ class World(core.Prefixed, core.Enumerable, core.Labelled, core.Written):
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Full boards, each disc uniform over the columns with room."""
-    return table.stream(self, num, seed, split, self.max_len)
+    return table.stream(self, num, seed, split)
 
   def sample_states(self, num: int, seed: int) -> np.ndarray:
     """Uniform over counts, but for the empty and the full board."""

@@ -111,13 +111,26 @@ class World(table.NamedTableWorld):
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Uniform words; one length's do not begin as another's do."""
     mixed = int(core.hash64(seed, LENGTH, self.length) >> np.uint64(2))
-    return table.stream(self, num, mixed, split, self.length)
+    return table.stream(self, num, mixed, split)
 
   def legal(self, states: np.ndarray) -> np.ndarray:
     """[B, V] bool: every token, unless dead."""
     legal = np.repeat(states[:, :1] >= 0, len(self.chosen) + 1, axis=1)
     legal[:, core.PAD] = False
     return legal
+
+  def boundary(
+    self,
+    first: np.ndarray,
+    second: np.ndarray,
+    depth: int,
+    published: bool = False,
+  ) -> core.Boundary:
+    """Empty for two live states: every token is legal in both."""
+    live = (first >= 0) & (second >= 0)
+    # From a dead state nothing is legal, so such a pair needs no search.
+    first = np.where(live, core.DEAD, first)
+    return super().boundary(first, second, depth, published)
 
   def render(self, state: np.ndarray) -> str:
     """What goes where, or the number."""

@@ -28,8 +28,6 @@ from wm.worlds.base import table
 
 DEFAULT = 'dyck_2_3'
 SAMPLING = ('lengths', 'words')
-# Longest suffix of exact boundaries by default, and most of a pair to list.
-DEEPEST, LISTED = 5, 40_000
 WORD, SYMBOL = 3, 4  # Mixed into seeds, apart from those of random play.
 
 
@@ -140,13 +138,6 @@ class World(table.NamedTableWorld, core.Completing, core.Sourced):
     """Most tokens of a sequence, `end` included."""
     return self.length
 
-  @property
-  def boundary_depth(self) -> int:
-    """Up to DEEPEST; less where a state may have more than LISTED suffixes."""
-    most = int((self.delta >= 0).sum(1).max())
-    depths = range(2, DEEPEST + 1)
-    return max([1, *(depth for depth in depths if most**depth <= LISTED)])
-
   # Words.
 
   @functools.cached_property
@@ -177,7 +168,7 @@ class World(table.NamedTableWorld, core.Completing, core.Sourced):
     if not self._ends:
       return super().sample(num, seed, split)
     play = functools.partial(self._drawn, seed)
-    return table.stream(self, num, seed, split, self.length, play)
+    return table.stream(self, num, seed, split, play)
 
   def _drawn(self, seed: int, numbers: np.ndarray) -> np.ndarray:
     """Tokens [N, length] of the words with these numbers [N]."""

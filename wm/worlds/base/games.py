@@ -109,10 +109,13 @@ class GameWorld(
     """
     return states[:, : self.position_words]
 
+  def hashes(self, states: np.ndarray) -> np.ndarray:
+    """[B] uint64 of the positions; anything where dead."""
+    return core.hash64(*self.canonical(states).T)
+
   def state_id(self, states: np.ndarray) -> np.ndarray:
     """[B] int64 hash of the position; DEAD if dead."""
-    mixed = core.hash64(*self.canonical(states).T)
-    ids = (mixed >> np.uint64(1)).astype(np.int64)
+    ids = (self.hashes(states) >> np.uint64(1)).astype(np.int64)
     return np.where(self.dead(states), core.DEAD, ids)
 
   def history(self, states: np.ndarray) -> np.ndarray:
@@ -153,11 +156,11 @@ class GameWorld(
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """The first `num` games of the split, by number."""
-
-    def play(numbers: np.ndarray) -> np.ndarray:
-      return self.play(len(numbers), seed, int(numbers[0]))[0]
-
-    return table.stream(self, num, seed, split, self.max_len, play)
+    return table.stream(
+      self,
+      *(num, seed, split),
+      lambda numbers: self.play(len(numbers), seed, int(numbers[0]))[0],
+    )
 
   def after(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[T, W] states after legal sequences [T, L], the header included."""

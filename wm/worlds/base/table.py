@@ -19,6 +19,8 @@ from wm.kernels import dfa
 # origin and destination), whatever the seed of sampling.
 HELDOUT, SALT = 20, 0x5EED
 SHOWN = 8  # Names that an error lists.
+# Longest suffix of exact boundaries by default, and most of a pair to list.
+DEEPEST, LISTED = 5, 40_000
 # Tokens played at a time: bounds memory, no effect on results.
 CHUNK_TOKENS = 1 << 23
 
@@ -48,17 +50,17 @@ def stream(
   num: int,
   seed: int,
   split: str,
-  length: int,
   play: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> core.Sequences:
   """The first `num` sequences of a split, from an endless random list.
 
   Sequence n of the list depends on (seed, n) alone.
 
-  play: numbers [N] -> tokens [N, length] of these sequences; default random
-    play: each token uniform over the legal ones, to `length` or over.
+  play: numbers [N] -> tokens [N, max_len] of these sequences; default random
+    play: each token uniform over the legal ones, to `max_len` or over.
   """
-  play = play or functools.partial(_play, world, seed, length)
+  play = play or functools.partial(_play, world, seed)
+  length = world.max_len
   rate = {'train': 1 - 1 / HELDOUT, 'heldout': 1 / HELDOUT}.get(split, 1.0)
   kept = [np.zeros((0, length), np.int32)]
   have, first, limit = 0, 0, 2**16 + 400 * num
@@ -78,12 +80,10 @@ def stream(
   return core.Sequences(tokens, (tokens != 0).sum(-1).astype(np.int32))
 
 
-def _play(
-  world: core.World, seed: int, length: int, numbers: np.ndarray
-) -> np.ndarray:
-  tokens = np.zeros((len(numbers), length), np.int32)
+def _play(world: core.World, seed: int, numbers: np.ndarray) -> np.ndarray:
+  tokens = np.zeros((len(numbers), world.max_len), np.int32)
   states = world.init(len(numbers))
-  for k in range(length):
+  for k in range(world.max_len):
     token = drawn(world.legal(states), core.uniforms(seed, numbers, k))
     going = token != core.DEAD
     if not going.any():
@@ -207,6 +207,13 @@ class TableWorld(Tabled, core.Prefixed, core.Labelled, core.Written):
       )
     return delta.astype(np.int32, copy=False)
 
+  @property
+  def boundary_depth(self) -> int:
+    """Up to DEEPEST; less where a state may have more than LISTED suffixes."""
+    most = int((self.checked >= 0).sum(1).max())
+    depths = range(2, DEEPEST + 1)
+    return max([1, *(depth for depth in depths if most**depth <= LISTED)])
+
   def automaton(self, states: np.ndarray) -> Automaton:
     """The table, which has no goals, and the states' rows."""
     tokens = np.arange(1, len(self.vocab), dtype=np.int32)
@@ -244,7 +251,7 @@ class TableWorld(Tabled, core.Prefixed, core.Labelled, core.Written):
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Random play of `max_len` tokens."""
-    return stream(self, num, seed, split, self.max_len)
+    return stream(self, num, seed, split)
 
   def sample_states(self, num: int, seed: int) -> np.ndarray:
     """Uniform over the states that some prefix reaches."""

@@ -185,10 +185,9 @@ class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
     """[B] bool: mate or stalemate."""
     return self._boards(states) & (kernels.legal(states)[1] == 0)
 
-  def state_id(self, states: np.ndarray) -> np.ndarray:
-    """[B] int64 from the Zobrist key; DEAD if dead, 0 before the start."""
-    ids = (kernels.keys(states) >> np.uint64(1)).astype(np.int64)
-    return np.where(self.dead(states), core.DEAD, ids)
+  def hashes(self, states: np.ndarray) -> np.ndarray:
+    """[B] uint64 Zobrist keys; 0 before the start."""
+    return kernels.keys(states)
 
   def canonical(self, states: np.ndarray) -> np.ndarray:
     """[B, 9] int32: pieces, and word 8 with a legal en-passant file only."""

@@ -18,8 +18,9 @@ import numpy as np
 
 from wm import core
 from wm.kernels import dfa
+from wm.kernels import maps as paths
 from wm.worlds.base import table
-from wm.worlds.maps import routes, streets
+from wm.worlds.maps import streets
 
 START, OVER, UNSTATED = -2, -3, -2
 
@@ -76,7 +77,7 @@ class Journeys(table.Tabled, core.Completing):
         f'{num} intersections: all hop distances would take {num**2 / 1e9:.0f} '
         f'GB; up to {MOST_NODES:,} can be measured'
       )
-    return routes.hops(self.graph.delta)
+    return paths.hops(self.graph.delta)
 
   def automaton(self, states: np.ndarray) -> table.Automaton:
     """Table over intersections; destinations are goals.
@@ -127,10 +128,8 @@ class Journeys(table.Tabled, core.Completing):
 
   def legal(self, states: np.ndarray) -> np.ndarray:
     """[B, V] bool."""
-    current, goal = states.T
     legal = np.zeros((len(states), NODE0 + len(self.graph)), bool)
-    asks = (current == START) | ((current >= 0) & (goal == UNSTATED))
-    legal[asks, NODE0:] = True
+    legal[self._asks(states), NODE0:] = True
     rows, goals = self._placed(states)
     here = rows >= 0
     legal[here, DIRECTION0:NODE0] = self.graph.delta[rows[here]] >= 0
@@ -183,8 +182,7 @@ class Journeys(table.Tabled, core.Completing):
     tokens = np.asarray(tokens)
     alive = np.ones(len(states), bool)
     for _ in range(2):  # Origin and destination, where they are to come.
-      asks = ((states[:, 0] == START) | (states[:, 1] == UNSTATED)) & alive
-      rows = np.flatnonzero(asks & (steps < lengths) & (states[:, 0] != OVER))
+      rows = np.flatnonzero(self._asks(states) & alive & (steps < lengths))
       if rows.size:
         after = self.advance(states[rows], tokens[rows, steps[rows]])
         ok = after[:, 0] != core.DEAD

@@ -6,6 +6,7 @@ Routes are `labels [N, K] int8`, DEAD padded, with `moves [N]` in use, from
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -61,20 +62,16 @@ def collect(
 ) -> tuple[Routes, dict[str, int]]:
   """The first `num` usable candidates, and drops before the last by cause."""
   kept = [none(most)]
-  counts: dict[str, int] = {}
+  counts: collections.Counter[str] = collections.Counter()
   for batch in batches if num else ():
     good = np.flatnonzero(batch.cause == '')[:num]
     num -= len(good)
     looked = batch.cause if num else batch.cause[: good[-1] + 1]
-    for cause, number in zip(
-      *np.unique(looked, return_counts=True), strict=True
-    ):
-      if cause:
-        counts[str(cause)] = counts.get(str(cause), 0) + int(number)
+    counts.update(sorted(looked[looked != ''].tolist()))
     kept.append(batch.take(good))
     if not num:
       break
-  return Routes(*map(np.concatenate, zip(*kept, strict=True))), counts
+  return Routes(*map(np.concatenate, zip(*kept, strict=True))), dict(counts)
 
 
 def permuted(first: int, num: int, size: int, seed: int) -> np.ndarray:
@@ -99,11 +96,6 @@ def domain(size: int) -> int:
   while 4**half < size:
     half += 1
   return 4**half
-
-
-def hops(delta: np.ndarray) -> np.ndarray:
-  """[S, S] unit distances from row to column; the type's maximum is none."""
-  return paths.hops(delta)
 
 
 def trace(
@@ -181,9 +173,8 @@ class Roads:
       self._all = self._first_labels()
     labels = np.empty((len(origins), most), np.int8)
     moves = np.empty(len(origins), np.int32)
-    order = np.argsort(
-      destinations, kind='stable'
-    )  # One row of _all at a time.
+    # One row of _all at a time.
+    order = np.argsort(destinations, kind='stable')
     labels[order], moves[order] = paths.follow(
       self._delta,
       self._all,

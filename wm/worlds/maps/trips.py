@@ -9,7 +9,7 @@ not a number, not a coordinate), `zero` (a meter without a fix writes 0),
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +31,8 @@ COLUMNS = (
 )
 
 CHUNK = 100_000  # Rows held in memory at a time.
+
+Find = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class Trips(NamedTuple):
@@ -65,7 +67,7 @@ def load(path: str | Path, graph: streets.StreetGraph) -> Trips:
   return Trips(np.concatenate([np.zeros((0, 2), np.int64), *pairs]), counts)
 
 
-def _classify(places: np.ndarray, find) -> tuple[np.ndarray, np.ndarray]:
+def _classify(places: np.ndarray, find: Find) -> tuple[np.ndarray, np.ndarray]:
   """Cause [N] and node rows [N, 2] of places [N, 4] in degrees."""
   limits = np.array([90, 180, 90, 180])
   readable = (np.abs(places) <= limits).all(-1)  # False for NaN.
@@ -85,7 +87,7 @@ def _classify(places: np.ndarray, find) -> tuple[np.ndarray, np.ndarray]:
   return causes, rows
 
 
-def _nearest(graph: streets.StreetGraph):
+def _nearest(graph: streets.StreetGraph) -> Find:
   """Function from degrees [...] to metres and row of the nearest node."""
   from scipy import spatial  # Only trips need it.
 
@@ -126,24 +128,19 @@ def _csv(path: str | Path) -> Iterator[np.ndarray]:
   try:
     with open(path, encoding='utf-8-sig', newline='') as file:
       reader = csv.reader(file)
-      chosen = _choose(path, next(reader, []))
+      header = next(reader, [])
+      chosen = _choose(path, header)
       rows = []
       for row in reader:
         if row:  # The 2014 files have an empty second line.
-          rows.append([_degrees(row, column) for column in chosen])
+          padded = [*row, *[None] * (len(header) - len(row))]
+          rows.append([_number(padded[column]) for column in chosen])
         if len(rows) == CHUNK:
           yield np.array(rows)
           rows = []
       yield np.array(rows).reshape(-1, 4)
   except (UnicodeDecodeError, csv.Error) as error:
     raise core.InputError(f'{path} is not a CSV file: {error}') from error
-
-
-def _degrees(row: list[str], column: int) -> float:
-  try:
-    return float(row[column])
-  except (ValueError, IndexError):
-    return float('nan')
 
 
 def _parquet(path: str | Path) -> Iterator[np.ndarray]:
@@ -159,21 +156,16 @@ def _parquet(path: str | Path) -> Iterator[np.ndarray]:
       header = file.schema_arrow.names
       names = [header[column] for column in _choose(path, header)]
       for batch in file.iter_batches(CHUNK, columns=names):
-        columns = [_column(batch.column(name)) for name in names]
-        yield np.stack(columns, axis=-1)
+        columns = [batch.column(name).to_pylist() for name in names]
+        yield np.array([[*map(_number, c)] for c in columns], np.float64).T
   except pa.ArrowException as error:
     raise core.InputError(
       f'{path} is not a readable Parquet file: {error}'
     ) from error
 
 
-def _column(column) -> np.ndarray:
-  """An Arrow column as float64, NaN for what is no number."""
-  values = column.to_pylist()
-  return np.array([_number(value) for value in values], np.float64)
-
-
 def _number(value: Any) -> float:
+  """A number as float64; NaN for what is none."""
   try:
     return float(value)  # None raises TypeError.
   except (TypeError, ValueError):

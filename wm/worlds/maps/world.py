@@ -119,23 +119,16 @@ class World(navigation.Navigation, core.Costed, core.Sourced):
     ids = self.graph.ids[np.clip(ends, 0, len(self.graph) - 1)]
     return core.hash64(ids[:, 0], ids[:, 1])
 
-  def _in_split(
-    self, origins: np.ndarray, destinations: np.ndarray, split: str
-  ) -> np.ndarray:
-    """[N] bool: do pairs of rows belong to a split?"""
-    ids = self.graph.ids
-    key = core.hash64(ids[origins], ids[destinations])
-    return table.in_split(key, split)
-
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Sequences of the world's traversal; `counts` says what was dropped.
 
     Shortest and noisy routes are drawn without replacement: there are fewer
     than `num` where pairs run out. `side` names the noisy weighting of each.
     """
+    ids = self.graph.ids
 
     def wanted(origins: np.ndarray, ends: np.ndarray) -> np.ndarray:
-      return self._in_split(origins, ends, split)
+      return table.in_split(core.hash64(ids[origins], ids[ends]), split)
 
     if self.traversal == 'random':
       batches = routes.walks(
@@ -221,44 +214,28 @@ class World(navigation.Navigation, core.Costed, core.Sourced):
     distinct = self.traversal != 'random'  # Walks may repeat.
     return core.Sequences(tokens, lengths, side, counts, distinct)
 
-  def _metres(
-    self, sequences: core.Sequences, lengths: np.ndarray
-  ) -> np.ndarray:
-    """[N] float64 lengths of routes; NaN where there is no such route."""
-    tokens = sequences.tokens
-    origins, ends = (self._named(tokens[:, k]) for k in (0, 1))
-    labels = self._labels(tokens, np.zeros(len(tokens), np.int32))[:, 2:]
-    inside = np.arange(2, tokens.shape[1]) < sequences.lengths[:, None]
-    labels = np.where(inside & (labels < NODE0 - DIRECTION0), labels, core.DEAD)
-    rows = routes.trace(self.graph.delta, origins, labels)
-    going = labels >= 0
-    steps = np.where(going, lengths[rows[:, :-1], labels], 0.0)
-    bad = (going & (rows[:, 1:] < 0)).any(1) | (origins < 0) | (ends < 0)
-    return np.where(bad, np.nan, steps.sum(1))
-
-  def _named(self, tokens: np.ndarray) -> np.ndarray:
-    """Rows [N] of node tokens, DEAD for others."""
-    rows = tokens - NODE0
-    good = (rows >= 0) & (rows < len(self.graph))
-    return np.where(good, rows, core.DEAD)
-
-  def _least(self, sequences: core.Sequences, number: int) -> np.ndarray:
-    """[N] float64 length of the shortest route of each pair; NaN if none."""
-    origins, ends = (self._named(sequences.tokens[:, k]) for k in (0, 1))
-    least = np.full(len(origins), np.nan)
-    good = (origins >= 0) & (ends >= 0)
-    least[good] = self._roads(number).metres(origins[good], ends[good])
-    return np.where(np.isfinite(least), least, np.nan)
-
   def costs(self, sequences: core.Sequences) -> core.Costs:
     """Metres travelled, and of the shortest path of each pair (Dijkstra).
 
     The first row is under true lengths; others, of noisy shortest paths, under
     each noisy weighting (section 2).
     """
+    tokens, delta = sequences.tokens, self.graph.delta
+    pairs = tokens[:, :2] - NODE0
+    named = np.all((pairs >= 0) & (pairs < len(delta)), axis=1)
+    origins, ends = np.where(named[:, None], pairs, core.DEAD).T
+    labels = self._labels(tokens, np.zeros(len(tokens), np.int32))[:, 2:]
+    inside = np.arange(2, tokens.shape[1]) < sequences.lengths[:, None]
+    labels = np.where(inside & (labels < NODE0 - DIRECTION0), labels, core.DEAD)
+    going, rows = labels >= 0, routes.trace(delta, origins, labels)
+    lost = (going & (rows[:, 1:] < 0)).any(1) | ~named
     numbers = [core.DEAD]
     if self.traversal == 'noisy':
       numbers += range(self.weightings)
-    cost = [self._metres(sequences, self._roads(n).lengths) for n in numbers]
-    least = [self._least(sequences, n) for n in numbers]
-    return core.Costs(np.stack(cost), np.stack(least))
+    cost, least = np.full((2, len(numbers), len(tokens)), np.nan)
+    for k, number in enumerate(numbers):
+      roads = self._roads(number)
+      steps = np.where(going, roads.lengths[rows[:, :-1], labels], 0.0)
+      cost[k] = np.where(lost, np.nan, steps.sum(1))
+      least[k, named] = roads.metres(origins[named], ends[named])
+    return core.Costs(cost, np.where(np.isfinite(least), least, np.nan))

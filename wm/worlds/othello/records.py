@@ -25,6 +25,7 @@ from wm import core
 from wm.kernels import othello as kernels
 
 HEADER, RECORD, MOVES = 16, 68, 60  # Bytes.
+WIDTH = 61  # Moves read of a game: one more than the longest has.
 SHOWN = 3  # Rejected games that `facts` names.
 # In place of a token: no square of the board, one filled from the start.
 UNREADABLE, FILLED = -1, -2
@@ -88,13 +89,21 @@ def vocab(size: int = 8) -> tuple[str, ...]:
 
 
 class _Games(NamedTuple):
-  """Games as read: tokens [N, L], UNREADABLE or FILLED where there is none."""
+  """Games as read, N rows of WIDTH moves.
+
+  Attributes:
+    tokens: [N, WIDTH], UNREADABLE or FILLED where there is none.
+    lengths: [N].
+    numbers: [N] see `Rejected.game`.
+    written: [N, WIDTH] bytes, what stands in place of each move.
+    files: [N] str, see `Rejected.file`.
+  """
 
   tokens: np.ndarray
   lengths: np.ndarray
   numbers: np.ndarray
-  # What was written in place of each move, bytes [N, L].
   written: np.ndarray
+  files: np.ndarray
 
 
 def read(path: str, size: int = 8) -> Records:
@@ -109,17 +118,13 @@ def read(path: str, size: int = 8) -> Records:
     InputError: no such file; a truncated database, or one of another board
       size; no legal game in it.
   """
-  folder = pathlib.Path(path)
-  if not folder.is_dir():
-    found = _file(path, size)
-  else:
-    names = sorted(
-      child.name
-      for child in folder.iterdir()
-      if child.suffix.lower() in ('.wtb', '.txt')
-    )
-    parts = [_file(str(folder / name), size) for name in names]
-    found = _joined(parts, names, size)
+  folder, names = pathlib.Path(path), ['']
+  if folder.is_dir():
+    kinds, names = ('.wtb', '.txt'), [child.name for child in folder.iterdir()]
+    names = sorted(n for n in names if pathlib.Path(n).suffix.lower() in kinds)
+  # An empty text stands for a folder without such files.
+  parts = [_text(b'', size), *(_file(folder, name, size) for name in names)]
+  found = _checked(_Games(*map(np.concatenate, zip(*parts, strict=True))), size)
   if not len(found.sequences):
     first = f'; the first: {found.rejected[0]}' if found.rejected else ''
     raise core.InputError(
@@ -129,42 +134,16 @@ def read(path: str, size: int = 8) -> Records:
   return found
 
 
-def _file(path: str, size: int) -> Records:
+def _file(path: pathlib.Path, name: str, size: int) -> _Games:
+  """The games of a file, `name` where it is one of a folder `path`."""
+  path = path / name
   try:
-    data = pathlib.Path(path).read_bytes()
+    data = path.read_bytes()
   except FileNotFoundError as error:
     raise core.InputError(f'no such file: {path}') from error
-  wthor = path.lower().endswith('.wtb')
-  return _checked(
-    _wthor(data, path, size) if wthor else _text(data, size), size
-  )
-
-
-def _joined(parts: list[Records], names: list[str], size: int) -> Records:
-  """The games of several files, one after the other."""
-  none = np.zeros((0, size * size - 4), np.int32)
-  tokens = np.concatenate([none, *(p.sequences.tokens for p in parts)])
-  first = _firsts(tokens)
-  counts = {'duplicate': len(tokens) - len(first)}
-  for part in parts:
-    for cause, number in part.sequences.counts.items():
-      counts[cause] = counts.get(cause, 0) + number
-  sides = [np.zeros(0, np.int64), *(p.sequences.side['game'] for p in parts)]
-  sequences = core.Sequences(
-    tokens,
-    (tokens != core.PAD).sum(-1).astype(np.int32),
-    {'game': np.concatenate(sides)},
-    {cause: number for cause, number in counts.items() if number},
-  )
-  return Records(
-    sequences.take(first),
-    tuple(
-      one._replace(file=name)
-      for part, name in zip(parts, names, strict=True)
-      for one in part.rejected
-    ),
-    np.concatenate([np.zeros(0, bool), *(p.unfinished for p in parts)])[first],
-  )
+  wthor = path.suffix.lower() == '.wtb'
+  games = _wthor(data, path, size) if wthor else _text(data, size)
+  return games._replace(files=np.full(len(games.files), name))
 
 
 def _firsts(tokens: np.ndarray) -> np.ndarray:
@@ -176,7 +155,7 @@ def _firsts(tokens: np.ndarray) -> np.ndarray:
   return np.sort(np.unique(items, return_index=True)[1])
 
 
-def _wthor(data: bytes, path: str, size: int) -> _Games:
+def _wthor(data: bytes, path: pathlib.Path, size: int) -> _Games:
   if len(data) < HEADER:
     raise core.InputError(
       f'{path} is truncated: {len(data)} bytes, expected a header of {HEADER}'
@@ -196,12 +175,13 @@ def _wthor(data: bytes, path: str, size: int) -> _Games:
       f'has {len(data)}'
     )
   body = np.frombuffer(data, np.uint8, offset=HEADER).reshape(num, RECORD)
-  moves = body[:, RECORD - MOVES :]
+  moves = np.pad(body[:, RECORD - MOVES :], ((0, 0), (0, WIDTH - MOVES)))
   tokens = _tokens(moves // 10 - 1, moves % 10 - 1, size)
   # Up to the last move, so that a gap before it shows as a move 0.
-  lengths = MOVES - (moves[:, ::-1] != 0).argmax(1)
+  lengths = WIDTH - (moves[:, ::-1] != 0).argmax(1)
   lengths[~moves.any(1)] = 0
-  return _Games(tokens, lengths, np.arange(num) + 1, moves)
+  written = np.array([str(k) for k in range(256)], 'S3')[moves]
+  return _Games(tokens, lengths, np.arange(num) + 1, written, np.full(num, ''))
 
 
 def _text(data: bytes, size: int) -> _Games:
@@ -210,13 +190,14 @@ def _text(data: bytes, size: int) -> _Games:
   numbers = np.array([k for k, line in enumerate(lines) if line.split()], int)
   kept = [b''.join(lines[k].split()) for k in numbers]
   lengths = np.array([-(-len(line) // 2) for line in kept], np.int64)
-  # One move more than a game has, so that a longer one shows.
-  width = size * size - 3
-  block = b''.join(line[: 2 * width].ljust(2 * width) for line in kept)
-  letters = np.frombuffer(block, np.uint8).reshape(-1, width, 2)
+  # One move more than a game has is read, so that a longer one shows.
+  longest = size * size - 3
+  block = b''.join(line[: 2 * longest].ljust(2 * WIDTH) for line in kept)
+  letters = np.frombuffer(block, np.uint8).reshape(-1, WIDTH, 2)
   tokens = _tokens(letters[..., 1] - ord('1'), letters[..., 0] - ord('a'), size)
   written = np.ascontiguousarray(letters).view('S2')[..., 0]
-  return _Games(tokens, np.minimum(lengths, width), numbers + 1, written)
+  lengths = np.minimum(lengths, longest)
+  return _Games(tokens, lengths, numbers + 1, written, np.full(len(kept), ''))
 
 
 def _tokens(row: np.ndarray, column: np.ndarray, size: int) -> np.ndarray:
@@ -243,7 +224,6 @@ def _checked(games: _Games, size: int) -> Records:
   rows = np.flatnonzero(good)
   used = np.arange(games.tokens.shape[1]) < lengths[:, None]
   tokens = np.where(used, games.tokens, core.PAD)[rows, :length]
-  tokens = np.pad(tokens, ((0, 0), (0, length - tokens.shape[1])))
   first = _firsts(tokens)
   tokens, rows = tokens[first], rows[first]
   counts = {'duplicate': int(good.sum()) - len(rows)}
@@ -259,20 +239,16 @@ def _checked(games: _Games, size: int) -> Records:
 
 
 def _rejected(games: _Games, row: int, ply: int, size: int) -> Rejected:
-  number = int(games.numbers[row])
+  number, file = int(games.numbers[row]), str(games.files[row])
   if not games.lengths[row]:
-    return Rejected(number, 'no moves', 0, '', 'start')
-  names, written = vocab(size), games.written[row, ply]
+    return Rejected(number, 'no moves', 0, '', 'start', file)
+  names = vocab(size)
   before = ''.join(names[token] for token in games.tokens[row, :ply])
   token = games.tokens[row, ply]
   cause = 'unreadable move' if token == UNREADABLE else 'illegal move'
-  if token > 0:
-    move = names[token]
-  elif isinstance(written, bytes):
-    move = written.decode('ascii', 'replace').strip()
-  else:
-    move = str(written)
-  return Rejected(number, cause, ply + 1, move, before or 'start')
+  written = games.written[row, ply].decode('ascii', 'replace').strip()
+  move = names[token] if token > 0 else written
+  return Rejected(number, cause, ply + 1, move, before or 'start', file)
 
 
 def facts(records: Records) -> dict[str, int]:

@@ -175,11 +175,9 @@ class World(core.Naive, core.TracedWorld, games.GameWorld):
     boards = np.ascontiguousarray(states[:, :SIDE]).view(np.uint64)
     return np.bitwise_count(boards).sum(-1, dtype=np.int32) - 4
 
-  def state_id(self, states: np.ndarray) -> np.ndarray:
-    """[B] int64 hash of discs and side to move; DEAD if dead."""
-    mixed = core.hash64(*self._position(states))
-    ids = (mixed >> np.uint64(1)).astype(np.int64)
-    return np.where(self.dead(states), core.DEAD, ids)
+  def hashes(self, states: np.ndarray) -> np.ndarray:
+    """[B] uint64 of discs and side to move."""
+    return core.hash64(*self._position(states))
 
   @property
   def heads(self) -> core.Heads:
