@@ -78,12 +78,6 @@ def test_files_that_hold_no_sequences(tmp_path):
     text.read(tmp_path, WORLD)
 
 
-def test_encode_names_where(tmp_path):
-  assert text.encode('at0 x', WORLD, '--first') == [4, 2]
-  with pytest.raises(core.InputError, match='--first: unknown token'):
-    text.encode('at0 z', WORLD, '--first')
-
-
 # Spec section 15: tokens a line, ill-formed lines and odd tokens.
 @pytest.mark.parametrize(
   ('folder', 'least', 'median', 'most', 'ill_formed', 'odd'),

@@ -12,6 +12,7 @@ import zlib
 import numpy as np
 import pytest
 
+from tests import chess_ids
 from wm.kernels import chess
 from wm.kernels.chess import san as chess_san
 from wm.worlds.chess import fen as chess_fen
@@ -75,7 +76,7 @@ def token_sums(moves, lengths):
   index = chess_moves.index('compact')
   for row, length in zip(moves, lengths.tolist(), strict=True):
     tokens = np.append(chess_moves.start('compact'), index[row[:length]])
-    ids = chess_moves.to_published(tokens, 'compact')
+    ids = chess_ids.published(tokens, 'compact')
     yield zlib.crc32(ids.astype('<u2').tobytes())
 
 
@@ -166,7 +167,7 @@ def uniform(folder):
   lengths = np.array([len(line) for line in lines], np.int32)
   moves = np.full((len(lines), lengths.max()), -1, np.int32)
   for row, line in zip(moves, lines, strict=True):
-    row[: len(line)] = [chess_moves.from_uci(word) for word in line]
+    row[: len(line)] = [chess_ids.PACKED[word] for word in line]
   return golden, chess_san.Games(moves, lengths, lengths * 0, lengths * 0)
 
 

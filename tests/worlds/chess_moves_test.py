@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from tests import chess_ids
 from wm import core
 from wm.worlds.chess import moves
 
@@ -20,7 +21,7 @@ PUBLISHED = {
 
 @pytest.mark.parametrize(('text', 'packed'), PUBLISHED.items())
 def test_published_ids(text, packed):
-  assert moves.from_uci(text) == packed
+  assert chess_ids.PACKED[text] == packed
   assert moves.uci(packed) == text
 
 
@@ -85,30 +86,13 @@ def test_tables_are_read_only():
       table[0] = 1
 
 
-def test_every_possible_move_reads_as_written():
-  for packed in moves.possible().tolist():
-    assert moves.from_uci(moves.uci(packed)) == packed
-
-
 @pytest.mark.parametrize('kind', moves.KINDS)
 def test_published_numbering(kind):
   index = moves.index(kind)
   game = [moves.start(kind), index[4955 - 0], index[17470], 0]
-  published = moves.to_published(np.array([game]), kind)
+  published = chess_ids.published(np.array([game]), kind)
   assert published.tolist() == [[20480, 4955, 17470, 20481]]
   assert [moves.uci(i) for i in published[0, 1:3]] == ['h2h4', 'g7g5']
-
-
-@pytest.mark.parametrize(
-  'text',
-  ['', 'e2', 'e2e', 'e2e9', 'i2i4', 'e7e8k', 'e7e8 ', 'e2e4x', 'E2E4', '0000',
-   'e7e8qq', 'Nf3', 'a1a1', 'a1b4', 'e2e4q', 'e7c8q', 'é2e4'],
-)  # fmt: skip
-def test_no_move(text):
-  with pytest.raises(core.InputError, match='move') as error:
-    moves.from_uci(text)
-  assert '\n' not in str(error.value)
-  assert repr(text) in str(error.value)
 
 
 def test_unknown_vocabularies_are_refused():

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from tests import chess_ids
 from wm import core
 from wm.kernels import chess
 from wm.worlds.chess import (
@@ -70,9 +71,9 @@ def test_nothing_is_available_in_mate():
 
 def test_san():
   row = chess.start()
-  assert chess_notation.san(row, chess_moves.from_uci('g1f3')) == 'Nf3'
+  assert chess_notation.san(row, chess_ids.PACKED['g1f3']) == 'Nf3'
   with pytest.raises(core.InputError, match="ply 1: 'e2e5' is illegal"):
-    chess_notation.san(row, chess_moves.from_uci('e2e5'))
+    chess_notation.san(row, chess_ids.PACKED['e2e5'])
   with pytest.raises(core.InputError, match="'-7' is illegal"):
     chess_notation.san(row, -7)
 

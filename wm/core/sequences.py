@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wm.core.basics import hash64
+
 
 @dataclasses.dataclass(frozen=True)
 class Sequences:
@@ -28,6 +30,14 @@ class Sequences:
 
   def __len__(self) -> int:
     return len(self.lengths)
+
+  def hashes(self) -> np.ndarray:
+    """[N] uint64 of whole sequences, the same whatever they are padded to."""
+    mixed = hash64(self.lengths)
+    for k, column in enumerate(self.tokens.T):
+      rows = np.flatnonzero(k < self.lengths)
+      mixed[rows] = hash64(mixed[rows], column[rows])
+    return mixed
 
   def take(self, rows: np.ndarray) -> Sequences:
     """The given rows (index or boolean array), side data included."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from wm.core.basics import DEAD, hash64, plug_in_name
+from wm.core.basics import DEAD, plug_in_name
 from wm.core.sequences import Sequences
 
 
@@ -80,11 +80,7 @@ class World(abc.ABC):
 
   def split_key(self, sequences: Sequences) -> np.ndarray:
     """[N] uint64; sequences with the same key belong to the same split."""
-    mixed = hash64(sequences.lengths)
-    for k, column in enumerate(sequences.tokens.T):
-      used = k < sequences.lengths  # The width of padding depends on the batch.
-      mixed = np.where(used, hash64(mixed, column), mixed)
-    return mixed
+    return sequences.hashes()
 
   def walk(
     self, states: np.ndarray, tokens: np.ndarray, lengths: np.ndarray

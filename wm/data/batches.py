@@ -206,12 +206,3 @@ class Batches:
     place = np.arange(lengths.sum()) + np.repeat(shift, lengths)
     tokens[used] = window.tokens[place]
     return tokens, lengths
-
-  def useful(self, first: int, last: int) -> float:
-    """Share of tokens that are no padding, over steps [first, last)."""
-    real = total = 0
-    for step in range(first, last):
-      window, picked = self._batch(step)
-      real += int(window.lengths[picked].sum())
-      total += self.batch * self.length(step)
-    return real / total if total else float('nan')

@@ -171,9 +171,7 @@ def _make_split(
     files.same(folder, split, wanted, {k: manifest.get(k) for k in wanted})
     return manifest
   tokens = stores.SHARD_TOKENS
-  writer = stores.Writer(folder, wanted, shard_tokens=tokens)
-  done = False
-  try:
+  with stores.Writer(folder, wanted, shard_tokens=tokens) as writer:
     with progress.Progress(
       f'sample {split}', num, 'sequences', done=writer.rows
     ) as shown:
@@ -184,15 +182,7 @@ def _make_split(
       raise core.InputError(
         f'{registry.spec(world)} has no sequence for its {split} split'
       )
-    manifest = writer.finish()
-    done = True
-  except KeyboardInterrupt:
-    done = True
-    raise
-  finally:
-    if not done:
-      writer.abandon()
-  return manifest
+    return writer.finish()
 
 
 def _chunks(
@@ -228,26 +218,10 @@ class _Seen:
 
   def new(self, chunk: core.Sequences) -> core.Sequences:
     """The rows that are new; the others are counted."""
-    hashes = _hashes(chunk)
-    place = np.searchsorted(self._hashes, hashes)
-    place = np.minimum(place, max(len(self._hashes) - 1, 0))
-    fresh = np.ones(len(chunk), bool)
-    if len(self._hashes):
-      fresh = self._hashes[place] != hashes
+    hashes = chunk.hashes()
+    fresh = ~np.isin(hashes, self._hashes)
     self._hashes = np.union1d(self._hashes, hashes)
     if fresh.all():
       return chunk
-    counts = dict(chunk.counts)
-    cause = 'duplicate of another chunk'
-    counts[cause] = counts.get(cause, 0) + int((~fresh).sum())
-    kept = chunk.take(fresh)
-    return dataclasses.replace(kept, counts=counts)
-
-
-def _hashes(chunk: core.Sequences) -> np.ndarray:
-  """[N] uint64 of whole sequences, the same whatever they are padded to."""
-  mixed = core.hash64(chunk.lengths)
-  for column in range(chunk.tokens.shape[1]):
-    rows = np.flatnonzero(column < chunk.lengths)
-    mixed[rows] = core.hash64(mixed[rows], chunk.tokens[rows, column])
-  return mixed
+    again = {'duplicate of another chunk': int((~fresh).sum())}
+    return dataclasses.replace(chunk.take(fresh), counts=chunk.counts | again)

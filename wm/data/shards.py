@@ -89,22 +89,24 @@ class Shard:
 
 def checked(folder: pathlib.Path, manifest: Any) -> dict[str, Any]:
   """The manifest, if it is one; names in it cannot leave the folder."""
-  wrong = core.InputError(
-    f'{folder / "manifest.json"} is not a manifest of format {FORMAT}'
+  good = (
+    isinstance(manifest, dict)
+    and manifest.get('format') == FORMAT
+    and manifest.get('dtype') in ('|u1', '<u2', '<u4')
+    and isinstance(manifest.get('shards'), list)
+    and all(map(_is_shard, manifest['shards']))
   )
-  if not isinstance(manifest, dict) or manifest.get('format') != FORMAT:
-    raise wrong
-  shards = manifest.get('shards')
-  if manifest.get('dtype') not in ('|u1', '<u2', '<u4'):
-    raise wrong
-  if not isinstance(shards, list):
-    raise wrong
-  for shard in shards:
-    if not isinstance(shard, dict) or set(KEYS) - shard.keys():
-      raise wrong
-    counts = shard['rows'], shard['tokens']
-    if not all(isinstance(value, int) and value >= 0 for value in counts):
-      raise wrong
-    if not str(shard['name']).isdigit():
-      raise wrong
+  if not good:
+    raise core.InputError(
+      f'{folder / "manifest.json"} is not a manifest of format {FORMAT}'
+    )
   return manifest
+
+
+def _is_shard(value: Any) -> bool:
+  """Is it a shard's line in a manifest?"""
+  if not isinstance(value, dict) or set(KEYS) - value.keys():
+    return False
+  counts = value['rows'], value['tokens']
+  whole = all(isinstance(count, int) and count >= 0 for count in counts)
+  return whole and str(value['name']).isdigit()

@@ -10,6 +10,7 @@ is renamed to `folder` once it is complete.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import json
@@ -32,6 +33,9 @@ SHARD_TOKENS = 1 << 26  # A shard is closed once it holds this many.
 
 class Writer:
   """Writes a store chunk by chunk; resumes where a killed run stopped.
+
+  As a context it removes the partial store where the work fails, but keeps it
+  on Ctrl-C, for the next run to go on with.
 
   Attributes:
     partial: folder that is written into.
@@ -67,7 +71,7 @@ class Writer:
       'counts': {},
     }
     self.progress = self._resume(fresh)
-    self._counts = dict(self.progress['counts'])
+    self._counts = collections.Counter[str](self.progress['counts'])
 
   def _resume(self, fresh: dict[str, Any]) -> dict[str, Any]:
     record = self.partial / 'progress.json'
@@ -104,8 +108,7 @@ class Writer:
       self._shard = shard_files.Shard(self.partial, index, self._dtype)
     self._shard.add(sequences)
     self._chunks += 1
-    for cause, count in sequences.counts.items():
-      self._counts[cause] = self._counts.get(cause, 0) + int(count)
+    self._counts.update(sequences.counts)
     if self._shard.tokens >= self._limit:
       self._close_shard()
 
@@ -143,12 +146,14 @@ class Writer:
     os.replace(self.partial, self.folder)
     return manifest
 
-  def abandon(self) -> None:
-    """Removes the partial store."""
-    if self._shard is not None:
-      self._shard.abandon()
-      self._shard = None
-    shutil.rmtree(self.partial, ignore_errors=True)
+  def __enter__(self) -> Writer:
+    return self
+
+  def __exit__(self, failure: type[BaseException] | None, *_: Any) -> None:
+    if failure and not issubclass(failure, KeyboardInterrupt):
+      if self._shard is not None:
+        self._shard.abandon()
+      shutil.rmtree(self.partial, ignore_errors=True)
 
 
 def write(
@@ -170,17 +175,10 @@ def write(
     The manifest as written: also `rows`, `tokens`, `counts`, `shards`.
   """
   shutil.rmtree(Path(f'{folder}.partial'), ignore_errors=True)
-  writer = Writer(folder, manifest, shard_tokens=shard_tokens)
-  done = False
-  try:
+  with Writer(folder, manifest, shard_tokens=shard_tokens) as writer:
     for chunk in chunks:
       writer.add(chunk)
-    manifest = writer.finish()
-    done = True
-  finally:
-    if not done:
-      writer.abandon()
-  return manifest
+    return writer.finish()
 
 
 class _Spans(NamedTuple):

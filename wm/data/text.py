@@ -20,16 +20,8 @@ Path = pathlib.Path
 MIN_TOKENS = 4  # Shorter lines are ill-formed to the published programs.
 
 
-def encode(text: str, world: core.World, where: str) -> list[int]:
-  """Token ids of one line; raises InputError naming `where` it stands."""
-  return _encode(text, _ids(world), where)
-
-
-def _ids(world: core.World) -> dict[str, int]:
-  return {token: k for k, token in enumerate(world.vocab) if k != core.PAD}
-
-
 def _encode(text: str, ids: dict[str, int], where: str) -> list[int]:
+  """Token ids of one line; raises InputError naming `where` it stands."""
   words = text.split()
   try:
     return [ids[word] for word in words]
@@ -61,7 +53,7 @@ def read(
       token, with its line number.
   """
   lines = _lines(Path(path))
-  ids = _ids(world)
+  ids = {token: k for k, token in enumerate(world.vocab) if k != core.PAD}
   rows, numbers, count = [], [], 0
   for number, line in enumerate(lines, 1):
     row = _encode(line, ids, f'{path}, line {number}')

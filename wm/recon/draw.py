@@ -209,14 +209,9 @@ def _new_edges(
   new = np.flatnonzero(edges.kind == measures.FALSE)
   source, target = edges.source[new], edges.target[new]
   lat, lon = control_points(graph, source, edges.label[new])
-  points = np.stack(
-    [
-      np.stack([graph.lon[source], graph.lat[source]], -1),
-      np.stack([lon, lat], -1),
-      np.stack([graph.lon[target], graph.lat[target]], -1),
-    ],
-    1,
-  )
+  place = np.stack([graph.lon, graph.lat], -1)
+  bends = np.stack([lon, lat], -1)
+  points = np.stack([place[source], bends, place[target]], 1)
   seen = _seen(points, view)
   codes = [path.Path.MOVETO, path.Path.CURVE3, path.Path.CURVE3]
   shades = colors.LinearSegmentedColormap.from_list('new', [PALE, DARK])

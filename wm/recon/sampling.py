@@ -12,7 +12,7 @@ from wm import core
 from wm.data import text
 from wm.recon import routes
 from wm.runtime import files, progress, provenance
-from wm.worlds.maps import journeys
+from wm.worlds.maps import journeys, navigation
 
 Path = pathlib.Path
 
@@ -27,13 +27,9 @@ def prompts(world: core.World, num: int, seed: int) -> np.ndarray:
   The pairs are those that the world's metrics draw (Vafa et al. 2024,
   mapping/: all with a path that fits the length limit).
   """
-  graph = routes.street_graph(world)
-  index = {token: k for k, token in enumerate(world.vocab)}
-  tokens = np.array([index[str(n)] for n in graph.ids.tolist()], np.int32)
-  assert isinstance(world, journeys.Journeys)  # It has streets,
-  assert isinstance(world, core.Prefixed)  # and draws trials on them.
-  *_, rows, goals = world.automaton(world.sample_states(num, seed))
-  return np.stack([tokens[rows], tokens[goals]], -1)
+  routes.street_graph(world)  # Raises InputError where it has no streets.
+  assert isinstance(world, navigation.Navigation)  # It draws trials on them.
+  return world.sample_states(num, seed) + np.int32(journeys.NODE0)
 
 
 def _chunk(

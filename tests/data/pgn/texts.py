@@ -2,10 +2,10 @@
 
 import pathlib
 
+from tests import chess_ids
 from wm.data import store as stores
 from wm.kernels import chess
 from wm.kernels.chess import san as chess_san
-from wm.worlds.chess import moves as chess_moves
 
 
 def random_games(num: int, seed: int = 0, most: int = 60) -> list[str]:
@@ -40,6 +40,6 @@ def rows(folder: pathlib.Path) -> list[bytes]:
   found = []
   for chunk in stores.open(folder).chunks():
     for row, length in zip(chunk.tokens, chunk.lengths, strict=True):
-      ids = chess_moves.to_published(row[:length], 'compact')
+      ids = chess_ids.published(row[:length], 'compact')
       found.append(ids.astype('<u2').tobytes())
   return found

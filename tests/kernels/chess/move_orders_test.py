@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import chess_ids
 from wm import core
 from wm.kernels import chess
 from wm.kernels.chess import ref
@@ -27,7 +28,7 @@ LINES = {
 
 
 def packed(text):
-  return np.array([chess_moves.from_uci(word) for word in text.split()])
+  return np.array([chess_ids.PACKED[word] for word in text.split()])
 
 
 def reached(games, start=None):

@@ -5,15 +5,15 @@ import random
 import numpy as np
 import pytest
 
+from tests import chess_ids
 from wm.kernels.chess import san as chess_san
 from wm.worlds.chess import fen as chess_fen
-from wm.worlds.chess import moves as chess_moves
 
 chess = pytest.importorskip('chess')
 
 
 def packed(move):
-  return chess_moves.from_uci(move.uci())
+  return chess_ids.PACKED[move.uci()]
 
 
 def random_games(num, seed):

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import chess_ids
 from wm import core
 from wm.kernels import chess
 from wm.kernels.chess import san as chess_san
@@ -160,7 +161,7 @@ def test_refused(fen, word, why, kernels):
   ],
 )
 def test_spelling(fen, move, word, kernels):
-  moves = np.array([[chess_moves.from_uci(move)]])
+  moves = np.array([[chess_ids.PACKED[move]]])
   row = chess_fen.parse(fen)
   words, steps = kernels.write(moves, [1], row)
   # Where it is illegal nothing is written.

@@ -20,18 +20,10 @@ from wm import core
 from wm.core import registry
 from wm.data import sampling
 from wm.data import store as stores
-from wm.data.pgn import (
-  files as pgn_files,
-)
-from wm.data.pgn import (
-  games as pgn,
-)
-from wm.data.pgn import (
-  identity,
-)
-from wm.data.pgn import (
-  join as ingest_join,
-)
+from wm.data.pgn import files as pgn_files
+from wm.data.pgn import games as pgn
+from wm.data.pgn import identity
+from wm.data.pgn import join as ingest_join
 from wm.runtime import files, locks, progress
 from wm.worlds.base.recorded import Recorded
 

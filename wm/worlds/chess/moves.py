@@ -24,8 +24,7 @@ PACKED, POSSIBLE = 20480, 1968
 START, PAD = '<start>', '<pad>'
 KINDS = ('compact', 'packed')
 PROMOTIONS = ' qrbn'
-# The published numbering of the two tokens that are no moves.
-PUBLISHED_START, PUBLISHED_PAD = 20480, 20481
+PUBLISHED_START = 20480  # Of the published numbering, beside packed ids.
 
 _SQUARES = tuple(f'{file}{rank}' for rank in '12345678' for file in 'abcdefgh')
 _NUMBERS = {name: square for square, name in enumerate(_SQUARES)}
@@ -46,24 +45,6 @@ def uci(packed: int) -> str:
   pair, promotion = divmod(int(packed), 5)
   name = _SQUARES[pair // 64] + _SQUARES[pair % 64]
   return name + PROMOTIONS[promotion].strip()
-
-
-def from_uci(text: str) -> int:
-  """Packed id of a move as UCI writes it; raises InputError."""
-  origin, target = square_number(text[:2]), square_number(text[2:4])
-  promotion = PROMOTIONS.find(text[4:]) if len(text) == 5 else 0
-  known = min(origin, target, promotion) >= 0 and 4 <= len(text) <= 5
-  packed = (origin * 64 + target) * 5 + promotion
-  if not known or (len(text) == 5 and not promotion):
-    raise core.InputError(
-      f'{text!r} is no move; expected UCI such as e2e4, e1g1 or e7e8q'
-    )
-  if not index('compact')[packed]:
-    raise core.InputError(
-      f'{text!r} is a move of no piece; available: queen lines, knight jumps '
-      'and promotions'
-    )
-  return packed
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:
@@ -125,14 +106,3 @@ def index(kind: str) -> np.ndarray:
   moves = _moves(kind)
   tokens[moves] = np.arange(1, len(moves) + 1)
   return _frozen(tokens)
-
-
-def to_published(tokens: np.ndarray, kind: str) -> np.ndarray:
-  """int32 ids of the published numbering for tokens of any shape.
-
-  Moves become packed ids, start 20480, padding 20481 (Walker and Lyons 2026,
-  section 2.2).
-  """
-  table = np.array(packed(kind))
-  table[0], table[-1] = PUBLISHED_PAD, PUBLISHED_START
-  return table[tokens]
