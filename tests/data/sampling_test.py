@@ -221,8 +221,8 @@ def test_hashes_do_not_depend_on_padding():
   data = tiny.World().sample(50, 1)
   wider = np.pad(data.tokens, ((0, 0), (0, 5)))
   np.testing.assert_array_equal(
-    sampling._hashes(data),
-    sampling._hashes(core.Sequences(wider, data.lengths)),
+    data.hashes(),
+    core.Sequences(wider, data.lengths).hashes(),
   )
 
 

@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.worlds.base import finite_groups, svg, table
+from wm.worlds.base import fields, finite_groups, svg, table
 
 TOKENS = ('all', 'generators')
 LENGTH = 2  # Mixed into seeds, with the length.
@@ -47,14 +47,8 @@ class World(table.NamedTableWorld):
 
   def __post_init__(self) -> None:
     finite_groups.make(self.group)  # Raises where there is no such group.
-    if self.tokens not in TOKENS:
-      raise core.InputError(
-        f'groups: tokens={self.tokens!r}; available: {", ".join(TOKENS)}'
-      )
-    if self.length < 2:
-      raise core.InputError(
-        f'groups: length={self.length}; expected at least 2 tokens'
-      )
+    fields.one_of(self, tokens=TOKENS)
+    fields.at_least(self, '{} tokens', length=2)
 
   @functools.cached_property
   def _group(self) -> finite_groups.Group:

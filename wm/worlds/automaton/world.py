@@ -24,7 +24,7 @@ import numpy as np
 
 from wm import core
 from wm.worlds.automaton import machine, picture, presets, readers, regular
-from wm.worlds.base import table
+from wm.worlds.base import fields, table
 
 DEFAULT = 'dyck_2_3'
 SAMPLING = ('lengths', 'words')
@@ -66,15 +66,8 @@ class World(table.NamedTableWorld, core.Completing, core.Sourced):
       raise core.InputError(
         f'automaton: {" and ".join(given)} were given; expected one of them'
       )
-    if self.length < 2:
-      raise core.InputError(
-        f'automaton: length={self.length}; expected at least 2 tokens'
-      )
-    if self.sampling not in SAMPLING:
-      raise core.InputError(
-        f'automaton: sampling={self.sampling!r}; available: '
-        + ', '.join(SAMPLING)
-      )
+    fields.at_least(self, '{} tokens', length=2)
+    fields.one_of(self, sampling=SAMPLING)
 
   @functools.cached_property
   def given(self) -> machine.Machine:

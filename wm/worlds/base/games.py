@@ -19,7 +19,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.worlds.base import table
+from wm.worlds.base import fields, table
 
 STATES = ('stratified', 'recurring')
 # Streams of randomness under one seed.
@@ -310,11 +310,5 @@ def make_pool(world: GameWorld) -> Pool:
 
 def check(world: GameWorld) -> None:
   """Raises InputError where `states` or `pool` is no valid value."""
-  if world.states not in STATES:
-    raise core.InputError(
-      f'{world.name}: states={world.states!r}; available: {", ".join(STATES)}'
-    )
-  if world.pool < 1:
-    raise core.InputError(
-      f'{world.name}: pool={world.pool}; expected at least 1 game'
-    )
+  fields.one_of(world, states=STATES)
+  fields.at_least(world, '{} game', pool=1)

@@ -28,7 +28,7 @@ import numpy as np
 
 from wm import core
 from wm.kernels import chess as kernels
-from wm.worlds.base import games, recorded, svg
+from wm.worlds.base import fields, games, recorded, svg
 from wm.worlds.chess import fen, moves, notation
 from wm.worlds.chess.lengths import human_lengths
 from wm.worlds.chess.states import ChessLabels
@@ -84,18 +84,9 @@ class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
   pool: int = 10_000
 
   def __post_init__(self) -> None:
-    for field, known in (
-      ('vocabulary', moves.KINDS),
-      ('stop', kernels.STOPS),
-      ('policy', kernels.POLICIES),
-      ('lengths', ('whole', 'human')),
-      ('ep', kernels.EN_PASSANT),
-    ):
-      value = getattr(self, field)
-      if value not in known:
-        raise core.InputError(
-          f'chess: {field}={value!r}; available: {", ".join(known)}'
-        )
+    fields.one_of(self, vocabulary=moves.KINDS, lengths=('whole', 'human'))
+    fields.one_of(self, stop=kernels.STOPS, policy=kernels.POLICIES)
+    fields.one_of(self, ep=kernels.EN_PASSANT)
     if not (2 <= self.length <= LONGEST and 0 <= self.least <= MOST_LEAST):
       raise core.InputError(
         f'chess: length={self.length}, least={self.least}; expected 2 to '

@@ -45,17 +45,9 @@ def generate(rows: int, columns: int, seed: int) -> streets.StreetGraph:
   spurs, places = _spurs(rows, columns, north_east, rng)
   lat, lon = _degrees(np.concatenate([north_east.reshape(-1, 2), places]))
   sources, targets = np.array(pairs + spurs).T
-  bearings = streets.bearing(
-    lat[sources], lon[sources], lat[targets], lon[targets]
-  )
-  return streets.build(
-    np.arange(1, len(lat) + 1),
-    lat,
-    lon,
-    (sources, streets.sector(bearings), targets),
-    np.full(len(sources), np.nan),
-    f'city of {rows} x {columns}',
-  )
+  edges, lengths = (sources, None, targets), np.full(len(sources), np.nan)
+  ids, where = np.arange(1, len(lat) + 1), f'city of {rows} x {columns}'
+  return streets.build(ids, lat, lon, edges, lengths, where)
 
 
 def _grid(

@@ -118,13 +118,8 @@ def convert(graph: Any, where: str) -> streets.StreetGraph:
   straight = [edge for edge in edges if edge[0] != edge[1]]
   if not straight:
     raise core.InputError(f'{where}: no path between any pair of nodes')
-  sources, targets = np.array([edge[:2] for edge in straight]).T
-  labels = streets.sector(
-    streets.bearing(lat[sources], lon[sources], lat[targets], lon[targets])
-  )
-  length_m = np.array([edge[2] for edge in straight])
-  found = streets.build(
-    ids, lat, lon, (sources, labels, targets), length_m, where
-  )
+  sources, targets, length_m = map(np.array, zip(*straight, strict=True))
+  labelled = sources, None, targets
+  found = streets.build(ids, lat, lon, labelled, length_m, where)
   found.counts['self_loops'] = len(edges) - len(straight)
   return found

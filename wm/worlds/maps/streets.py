@@ -145,7 +145,7 @@ def build(
   ids: np.ndarray,
   lat: np.ndarray,
   lon: np.ndarray,
-  edges: tuple[np.ndarray, np.ndarray, np.ndarray],
+  edges: tuple[np.ndarray, np.ndarray | None, np.ndarray],
   length_m: np.ndarray,
   where: str,
 ) -> StreetGraph:
@@ -155,7 +155,7 @@ def build(
     ids: [N] int64.
     lat: [N] float64, degrees.
     lon: [N] float64, degrees.
-    edges: source rows, labels and target rows.
+    edges: source rows, labels and target rows; None: by their bearings.
     length_m: [E] metres; NaN stands for the great-circle length.
     where: what to call the input in errors.
 
@@ -163,12 +163,11 @@ def build(
     InputError: duplicate ids, bad coordinates or lengths, or no path.
   """
   _check_nodes(ids, lat, lon, where)
-  sources, labels, targets = (np.asarray(e, np.int64) for e in edges)
+  sources, targets = (np.asarray(edges[k], np.int64) for k in (0, 2))
+  ends = lat[sources], lon[sources], lat[targets], lon[targets]
+  labels = sector(bearing(*ends)) if edges[1] is None else edges[1]
   missing = np.isnan(length_m)
-  straight = great_circle(
-    lat[sources], lon[sources], lat[targets], lon[targets]
-  )
-  length_m = np.where(missing, straight, length_m)
+  length_m = np.where(missing, great_circle(*ends), length_m)
   bad = np.flatnonzero(~np.isfinite(length_m) | (length_m < 0))
   if bad.size:
     raise core.InputError(

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.worlds.base import table
+from wm.worlds.base import fields, table
 from wm.worlds.maps import city, navigation, osm, routes, streets
 from wm.worlds.maps import trips as trip_files
 from wm.worlds.maps.journeys import DIRECTION0, END, NODE0
@@ -71,16 +71,9 @@ class World(navigation.Navigation, core.Costed, core.Sourced):
       raise core.InputError(
         'maps: expected nodes and edges together, or file, or none of them'
       )
-    for name, least in (('weightings', 1), ('noise_seed', 0), ('city_seed', 0)):
-      if getattr(self, name) < least:
-        raise core.InputError(
-          f'maps: {name}={getattr(self, name)}; expected at least {least}'
-        )
-    if self.max_moves and self.max_moves < MIN_MOVES:
-      raise core.InputError(
-        f'maps: max_moves={self.max_moves}; expected at least {MIN_MOVES}, or '
-        '0 for the default'
-      )
+    fields.at_least(self, weightings=1, noise_seed=0, city_seed=0)
+    if self.max_moves:
+      fields.at_least(self, '{}, or 0 for the default', max_moves=MIN_MOVES)
     if self.trips and self.traversal == 'random':
       raise core.InputError(
         "maps: random walks take no trips; expected traversal='shortest' or "

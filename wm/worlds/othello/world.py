@@ -23,7 +23,7 @@ import numpy as np
 
 from wm import core
 from wm.kernels import othello as kernels
-from wm.worlds.base import games, svg, table
+from wm.worlds.base import fields, games, svg, table
 from wm.worlds.othello import records as othello_records
 
 HISTORY = 60  # Moves of the longest game.
@@ -59,9 +59,9 @@ class World(core.Naive, core.TracedWorld, games.GameWorld):
   pool: int = 10_000
   records: str = dataclasses.field(default='', kw_only=True)
 
-  def __new__(cls, *args: Any, records: str = '', **fields: Any) -> World:
+  def __new__(cls, *args: Any, records: str = '', **others: Any) -> World:
     """A world of `records` is a `Recorded` one."""
-    del args, fields
+    del args, others
     return object.__new__(Recorded if records else cls)
 
   def __post_init__(self) -> None:
@@ -69,11 +69,7 @@ class World(core.Naive, core.TracedWorld, games.GameWorld):
       raise core.InputError(
         f'othello: size={self.size}; available: 4, 6, 8 squares a side'
       )
-    if self.policy not in kernels.POLICIES:
-      raise core.InputError(
-        f'othello: policy={self.policy!r}; available: '
-        + ', '.join(kernels.POLICIES)
-      )
+    fields.one_of(self, policy=kernels.POLICIES)
     if not 0 <= self.noise <= 1 or not 1 <= self.depth <= 8:
       raise core.InputError(
         f'othello: noise={self.noise}, depth={self.depth}; expected noise '
@@ -215,7 +211,9 @@ class World(core.Naive, core.TracedWorld, games.GameWorld):
     num, longest = tokens.shape
     now = np.tile(self.labels(self.init(1))[0], (num, 1))
     inside = (tokens > 0) & (tokens <= self.max_len)
-    place = np.append(0, self._label_places)[np.where(inside, tokens, 0)]
+    place = np.append(0, self._places(self._squares))[
+      np.where(inside, tokens, 0)
+    ]
     labels = np.zeros((num, longest, now.shape[1]), np.uint8)
     rows = np.arange(num)
     for ply in range(longest):
@@ -224,13 +222,6 @@ class World(core.Naive, core.TracedWorld, games.GameWorld):
       now[rows, -1] = (ply + 1) % 2
       labels[rows, ply] = now[rows]
     return labels
-
-  @property
-  def _label_places(self) -> np.ndarray:
-    """[n] label of the square of each token but padding."""
-    row, column = np.divmod(self._squares, 8)
-    low = 4 - self.size // 2
-    return self.size * (row - low) + column - low
 
   def play(
     self, num: int, seed: int, first: int = 0, random: bool = False
