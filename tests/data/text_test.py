@@ -36,7 +36,7 @@ def test_written_and_read_is_identity(tmp_path):
   np.testing.assert_array_equal(got.tokens, data.tokens[:, :width])
 
 
-def test_ill_formed_lines_are_kept_or_dropped_and_counted(tmp_path):
+def test_ill_formed_lines_are_kept_and_counted(tmp_path):
   path = put(
     tmp_path,
     'at0 x x end\n'
@@ -49,9 +49,6 @@ def test_ill_formed_lines_are_kept_or_dropped_and_counted(tmp_path):
   kept = text.read(path, WORLD)
   assert kept.counts == {'ill_formed': 4}
   np.testing.assert_array_equal(kept.side['line'], [1, 2, 3, 5, 6])
-  dropped = text.read(path, WORLD, ill_formed='drop')
-  assert dropped.counts == {'ill_formed': 4}
-  np.testing.assert_array_equal(dropped.side['line'], [1, 5])
 
 
 def test_an_unknown_token_is_named_with_its_line(tmp_path):

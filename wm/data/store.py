@@ -250,10 +250,9 @@ class Store:
     shards = np.searchsorted(self._firsts, rows, side='right') - 1
     return shards, rows - self._firsts[shards]
 
-  def _read(
-    self, kind: str, shards: list[int], starts: list[int], sizes: list[int]
-  ) -> bytearray:
-    """Bytes of spans (shard, start, size in bytes), end to end."""
+  def _read(self, kind: str, *spans: np.ndarray) -> bytearray:
+    """Bytes of spans, end to end: their shards, starts and sizes in bytes."""
+    shards, starts, sizes = (column.tolist() for column in spans)
     out = bytearray(sum(sizes))
     view, at = memoryview(out), 0
     handles = [file.fileno() for file in self._handles[kind]]
@@ -271,12 +270,7 @@ class Store:
     first = np.flatnonzero(np.append(True, apart)) if len(local) else local
     count = np.diff(np.append(first, len(local)))
     shards = shards[first]
-    read = self._read(
-      'offsets',
-      shards.tolist(),
-      (4 * local[first]).tolist(),
-      (4 * (count + 1)).tolist(),
-    )
+    read = self._read('offsets', shards, 4 * local[first], 4 * (count + 1))
     offsets = np.frombuffer(read, '<u4').astype(np.int64)
     # A span of n rows has n + 1 offsets: o0 o1 .. on | p0 p1 .. pm | ...
     # Differences across a bar are no row's length, and are deleted.
@@ -309,12 +303,8 @@ class Store:
     """
     spans = self._spans(rows)
     size = self.dtype.itemsize
-    read = self._read(
-      'tokens',
-      spans.shards.tolist(),
-      (size * spans.starts).tolist(),
-      (size * spans.sizes).tolist(),
-    )
+    starts, sizes = size * spans.starts, size * spans.sizes
+    read = self._read('tokens', spans.shards, starts, sizes)
     return np.frombuffer(read, self.dtype), spans.lengths
 
   def take(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -33,20 +33,17 @@ def _encode(text: str, ids: dict[str, int], where: str) -> list[int]:
     ) from error
 
 
-def read(
-  path: str | Path, world: core.World, ill_formed: str = 'keep'
-) -> core.Sequences:
+def read(path: str | Path, world: core.World) -> core.Sequences:
   """Reads a file of sequences in its order.
 
   Args:
     path: text file; a newline at its end is optional.
     world: gives the vocabulary.
-    ill_formed: what to do with lines of fewer than four tokens or without
-      the end token last: 'keep' or 'drop'.
 
   Returns:
-    Sequences; `counts['ill_formed']` says how many such lines there were,
-    and `side['line']` [N] int64 where each row stood, from 1.
+    Sequences; `counts['ill_formed']` says how many lines have fewer than four
+    tokens or another last token than the end, and `side['line']` [N] int64
+    where each row stood, from 1. Lines without tokens are no rows.
 
   Raises:
     InputError: no such file, not text, no sequences in it, or an unknown
@@ -57,9 +54,8 @@ def read(
   rows, numbers, count = [], [], 0
   for number, line in enumerate(lines, 1):
     row = _encode(line, ids, f'{path}, line {number}')
-    bad = len(row) < MIN_TOKENS or row[-1] != world.end
-    count += bad
-    if not bad or (ill_formed == 'keep' and row):
+    count += len(row) < MIN_TOKENS or row[-1] != world.end
+    if row:
       rows.append(row)
       numbers.append(number)
   if not rows:

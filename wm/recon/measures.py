@@ -53,10 +53,11 @@ def table(graph: streets.StreetGraph, routes: Routes, edges: Edges) -> Table:
   real = graph.edges()
   key = edges.source.astype(np.int64) * 8 + edges.label
   taken = np.isin(real[0] * 8 + real[1], key[~edges.false])
-  unused = [column[~taken] for column in real]
-  source = np.concatenate([edges.source, unused[0]]).astype(np.int32)
-  label = np.concatenate([edges.label, unused[1]]).astype(np.int32)
-  target = np.concatenate([edges.target, unused[2]]).astype(np.int32)
+  used = edges.source, edges.label, edges.target
+  source, label, target = (
+    np.concatenate([here, there[~taken]]).astype(np.int32)
+    for here, there in zip(used, real, strict=True)
+  )
   kind = np.full(len(source), UNUSED, np.int8)
   kind[: len(edges.false)] = np.where(edges.false, FALSE, USED)
   line = np.zeros(len(source), np.int64)

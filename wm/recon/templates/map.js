@@ -168,6 +168,11 @@ function home() {
   view.y = above + (height - above) / 2 - view.scale * (top_ + low_) / 2;
   redraw();
 }
+function pan(right, down) {
+  view.x += right;
+  view.y += down;
+  redraw();
+}
 function zoomAt(px, py, factor) {
   const scale = Math.min(Math.max(view.scale * factor, 1e-3), 40);
   view.x = px - (px - view.x) * scale / view.scale;
@@ -175,6 +180,7 @@ function zoomAt(px, py, factor) {
   view.scale = scale;
   redraw();
 }
+const zoom = (factor) => zoomAt(width / 2, height / 2, factor);
 
 // The node or, away from nodes, the edge within 7 pixels of a place.
 function under(px, py) {
@@ -212,11 +218,12 @@ for (let e = 0; e < u.length; e++) {
   (into[v[e]] ||= []).push(e);
 }
 const count = (list) => (list || []).length;
+function add(parent, tag, fields) {
+  return parent.appendChild(Object.assign(document.createElement(tag), fields));
+}
 function text(parent, tag, content, bold) {
-  const made = document.createElement(tag);
-  if (bold) { made.appendChild(document.createElement('b')).textContent = content; }
-  else made.textContent = content;
-  return parent.appendChild(made);
+  if (bold) add(add(parent, tag), 'b', {textContent: content});
+  else add(parent, tag, {textContent: content});
 }
 function showTip(px, py) {
   const tip = $('tip');
@@ -248,13 +255,11 @@ function choose(n, move) {
   if (n >= 0) {
     text($('chosen'), 'div', 'Node ' + ids[n], true);
     for (const e of out[n] || []) {
-      const button = document.createElement('button');
-      const spot = button.appendChild(document.createElement('span'));
-      spot.className = 'dot';
+      const onclick = () => choose(v[e], true);
+      const button = add(add($('edges'), 'li'), 'button', {onclick});
+      const spot = add(button, 'span', {className: 'dot'});
       spot.style.background = `var(${groups[groupOf[e]].color})`;
       button.append(`${data.labels[label[e]]} → ${ids[v[e]]}`);
-      button.onclick = () => choose(v[e], true);
-      $('edges').appendChild(document.createElement('li')).append(button);
     }
     if (!count(out[n])) text($('edges'), 'li', 'no edges out');
   }
@@ -274,10 +279,8 @@ function search() {
     if (ids[n].startsWith(wanted)) found.push(n);
   }
   for (const n of found) {
-    const button = document.createElement('button');
-    button.textContent = ids[n];
-    button.onclick = () => choose(n, true);
-    $('hits').appendChild(document.createElement('li')).append(button);
+    const onclick = () => choose(n, true);
+    add(add($('hits'), 'li'), 'button', {textContent: ids[n], onclick});
   }
   if (!found.length) text($('hits'), 'li', 'no such node');
   return ids.indexOf(wanted) >= 0 ? ids.indexOf(wanted) : found[0];
@@ -311,9 +314,7 @@ canvas.onpointermove = (event) => {
       Math.hypot(now[0] - ax, now[1] - ay) / before);
   } else {
     canvas.classList.add('drag');
-    view.x += now[0] - old[0];
-    view.y += now[1] - old[1];
-    redraw();
+    pan(now[0] - old[0], now[1] - old[1]);
   }
 };
 canvas.onpointerup = canvas.onpointercancel = (event) => {
@@ -337,39 +338,30 @@ addEventListener('keydown', (event) => {
     return;
   }
   const act = {
-    '+': () => zoomAt(width / 2, height / 2, 1.4),
-    '=': () => zoomAt(width / 2, height / 2, 1.4),
-    '-': () => zoomAt(width / 2, height / 2, 1 / 1.4),
+    '+': () => zoom(1.4), '=': () => zoom(1.4), '-': () => zoom(1 / 1.4),
     '0': home, 'Escape': () => choose(-1),
     '/': () => $('find').focus(),
-    'ArrowLeft': () => { view.x += 60; redraw(); },
-    'ArrowRight': () => { view.x -= 60; redraw(); },
-    'ArrowUp': () => { view.y += 60; redraw(); },
-    'ArrowDown': () => { view.y -= 60; redraw(); },
+    'ArrowLeft': () => pan(60, 0), 'ArrowRight': () => pan(-60, 0),
+    'ArrowUp': () => pan(0, 60), 'ArrowDown': () => pan(0, -60),
   }[event.key];
   if (act && !event.ctrlKey && !event.metaKey) { event.preventDefault(); act(); }
 });
-$('in').onclick = () => zoomAt(width / 2, height / 2, 1.6);
-$('out').onclick = () => zoomAt(width / 2, height / 2, 1 / 1.6);
+$('in').onclick = () => zoom(1.6);
+$('out').onclick = () => zoom(1 / 1.6);
 $('home').onclick = home;
 $('find').oninput = search;
 $('bend').onchange = () => { build(); redraw(); };
 
 groups.forEach((group, g) => {
-  const row = document.createElement('label');
-  row.className = 'row';
-  const box = row.appendChild(document.createElement('input'));
-  box.type = 'checkbox';
-  box.checked = group.on;
+  const row = add($('legend'), 'label', {className: 'row'});
+  const box = add(row, 'input', {type: 'checkbox', checked: group.on});
   box.onchange = () => { group.on = box.checked; redraw(); };
-  const swatch = row.appendChild(document.createElement('span'));
-  swatch.className = 'swatch';
+  const swatch = add(row, 'span', {className: 'swatch'});
   swatch.style.borderColor = `var(${group.color})`;
   if (g === UNUSED + 1) swatch.style.borderTopStyle = 'dashed';
   text(row, 'span', group.name);
   const number = groupOf.reduce((sum, k) => sum + (k === g), 0);
   text(row, 'b', number.toLocaleString('en'));
-  $('legend').append(row);
 });
 build();
 resize();

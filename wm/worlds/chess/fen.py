@@ -186,13 +186,9 @@ def _check_men(board: list[int]) -> None:
     if len(pawns) > 8:
       raise _Broken('pawns', f'{len(pawns)} {side} pawns', 'at most 8')
     light = sum((s + s // 8) % 2 for s in bishops)
-    promoted = (
-      max(len(knights) - 2, 0)
-      + max(light - 1, 0)
-      + max(len(bishops) - light - 1, 0)
-      + max(len(rooks) - 2, 0)
-      + max(len(queens) - 1, 0)
-    )
+    dark = len(bishops) - light
+    ones = sum(max(n - 1, 0) for n in (light, dark, len(queens)))
+    promoted = ones + sum(max(len(n) - 2, 0) for n in (knights, rooks))
     if promoted > 8 - len(pawns):
       raise _Broken(
         'men',

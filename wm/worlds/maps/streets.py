@@ -329,24 +329,19 @@ def _labels(path: str | Path, texts: Sequence[str]) -> np.ndarray:
 
 def to_csv(graph: StreetGraph) -> tuple[str, str]:
   """Text of nodes.csv and edges.csv, which `load_csv` reads back unchanged."""
-  nodes = ['osm_id,lat,lon']
-  columns = zip(graph.ids, graph.lat, graph.lon, strict=True)
-  nodes += [f'{i},{lat!r},{lon!r}' for i, lat, lon in _plain(columns)]
+
+  def lines(header: str, *columns: np.ndarray) -> str:
+    # The repr of Python's numbers is exact.
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return '\n'.join([header, *(','.join(map(str, row)) for row in rows), ''])
+
   sources, labels, targets = graph.edges()
-  rows = zip(
-    graph.ids[sources],
-    labels,
-    graph.ids[targets],
-    graph.length_m[sources, labels],
-    strict=True,
+  length_m = graph.length_m[sources, labels]
+  names, ids = np.array(DIRECTIONS)[labels], graph.ids
+  return (
+    lines('osm_id,lat,lon', ids, graph.lat, graph.lon),
+    lines(
+      'node,direction,neighbor,length_m',
+      *(ids[sources], names, ids[targets], length_m),
+    ),
   )
-  edges = ['node,direction,neighbor,length_m']
-  edges += [
-    f'{u},{DIRECTIONS[a]},{v},{metres!r}' for u, a, v, metres in _plain(rows)
-  ]
-  return '\n'.join(nodes) + '\n', '\n'.join(edges) + '\n'
-
-
-def _plain(columns: zip) -> list[tuple]:
-  """Rows of NumPy scalars as Python numbers, whose repr is exact."""
-  return [tuple(value.item() for value in row) for row in columns]
