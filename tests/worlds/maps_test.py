@@ -113,12 +113,14 @@ def test_noisy_routes_are_shortest_under_their_weighting():
   world = maps.World(traversal='noisy', weightings=7, noise_seed=3)
   found = world.sample(200, 0)
   assert set(found.side['weighting']) == set(range(7))
+  costs = world.costs(found)
   for number in range(7):
-    some = found.take(found.side['weighting'] == number)
-    metres = routes.weighting(world.graph.length_m, 3, number)
+    chosen = number + 1, found.side['weighting'] == number
     np.testing.assert_allclose(
-      world._metres(some, metres), world._least(some, number), rtol=1e-12
+      costs.cost[chosen], costs.least[chosen], rtol=1e-12
     )
+    metres = routes.weighting(world.graph.length_m, 3, number)
+    np.testing.assert_array_equal(world._roads(number).lengths, metres)
   least, *others = optimal(world, found)
   assert np.any(others, axis=0).all()
   assert 0.1 < least.mean() < 0.9

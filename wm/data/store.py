@@ -285,14 +285,10 @@ class Store:
       raise self._broken(int(shards[wrong][0]), 'offsets')
     return _Spans(shards, starts, stops - starts, lengths.astype(np.int32))
 
-  def lengths_of(self, rows: np.ndarray) -> np.ndarray:
-    """[R] int32 lengths of the rows [R]."""
-    return self._spans(rows).lengths
-
   @functools.cached_property
   def lengths(self) -> np.ndarray:
     """[N] int32 lengths of all rows (4 bytes a row in memory)."""
-    return self.lengths_of(np.arange(len(self)))
+    return self._spans(np.arange(len(self))).lengths
 
   def ragged(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows [R] in any order, end to end.

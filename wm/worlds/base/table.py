@@ -66,7 +66,7 @@ def stream(
   have, first, limit = 0, 0, 2**16 + 400 * num
   in_split(np.zeros(0, np.uint64), split)  # Raises InputError if unknown.
   while have < num and first < limit:
-    # Somewhat more than should do, for few rounds.
+    # One per cent more than are expected to be needed, so that rounds are few.
     asked = int((num - have) / rate * 1.01) + 8
     asked = min(asked, max(CHUNK_TOKENS // length, 1))
     tokens = play(np.arange(first, first + asked))

@@ -80,10 +80,30 @@ class ChessLabels(core.Naive):
     return from_to(*moves) if naive else after_tokens(*moves, self.ep)
 
   def move_kinds(self, sequences: core.Sequences) -> dict[str, np.ndarray]:
-    """Masks [N, L] bool of castling, en_passant, ...; see `kinds`."""
+    """Masks [N, L] bool of the special moves, by the labels around them.
+
+    'castling'; 'en_passant', the capture; 'promotion'; 'lost_rights', a
+    capture that takes the other side's right to castle.
+    """
     moves, lengths, starts = self._moves(sequences.tokens, sequences.lengths)
-    found = kinds(moves, after_tokens(moves, lengths, starts, self.ep))
-    return {name: np.pad(m, ((0, 0), (1, 0))) for name, m in found.items()}
+    labels = after_tokens(moves, lengths, starts, self.ep)
+    source, target = (moves // 5) >> 6, (moves // 5) & 63
+    before, after = labels[:, :-1], labels[:, 1:]
+    made = (moves >= 0) & after.any(-1)  # Not after an illegal move.
+    man, taken = (_at(before, square) for square in (source, target))
+    across = (source ^ target) & 7 != 0
+    black = before[..., SIDE] == 1
+    gone = before[..., RIGHTS] > after[..., RIGHTS]
+    found = {
+      'castling': np.isin(man, _KINGS) & (abs(source - target) == 2),
+      'en_passant': np.isin(man, _PAWNS) & across & (taken == 0),
+      'promotion': moves % 5 > 0,
+      'lost_rights': np.where(
+        black, gone[..., :2].any(-1), gone[..., 2:].any(-1)
+      ),
+    }
+    start = ((0, 0), (1, 0))  # The start token is no move.
+    return {name: np.pad(mask & made, start) for name, mask in found.items()}
 
 
 def after_tokens(
@@ -97,29 +117,6 @@ def after_tokens(
   labels = kernels.replay_labels(moves, np.where(starts, lengths, 0), ep)
   labels[~starts] = 0
   return labels
-
-
-def kinds(moves: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
-  """Special moves [N, L] bool, by the labels [N, L + 1, 75] around them.
-
-  'castling'; 'en_passant', the capture; 'promotion'; 'lost_rights', a capture
-  that takes the other side's right to castle.
-  """
-  source, target = (moves // 5) >> 6, (moves // 5) & 63
-  given, before, after = moves >= 0, labels[:, :-1], labels[:, 1:]
-  given = given & after.any(-1)  # Not an illegal move.
-  man, taken = (_at(before, square) for square in (source, target))
-  across = (source ^ target) & 7 != 0
-  black = before[..., SIDE] == 1
-  gone = before[..., RIGHTS] > after[..., RIGHTS]
-  theirs = np.where(black, gone[..., :2].any(-1), gone[..., 2:].any(-1))
-  found = {
-    'castling': np.isin(man, _KINGS) & (abs(source - target) == 2),
-    'en_passant': np.isin(man, _PAWNS) & across & (taken == 0),
-    'promotion': moves % 5 > 0,
-    'lost_rights': theirs,
-  }
-  return {name: mask & given for name, mask in found.items()}
 
 
 def _at(labels: np.ndarray, square: np.ndarray) -> np.ndarray:

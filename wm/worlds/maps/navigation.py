@@ -87,8 +87,8 @@ class Navigation(
   ) -> core.Prefixes:
     """Walks back from the state, uniform over in-edges at each step.
 
-    A walk that reaches a street without entry is drawn again, up to ATTEMPTS
-    times, so prefixes are distributed as the walks that do not.
+    A walk that comes to an intersection that no street enters is drawn again,
+    up to ATTEMPTS times: prefixes are distributed as walks that never do.
     """
     rows, goals = self._placed(states)
     moves = np.asarray(moves, np.int32)
@@ -181,7 +181,7 @@ class Navigation(
     return core.Heads(sizes, groups, probe=groups['position'])
 
   def labels(self, states: np.ndarray) -> np.ndarray:
-    """[B, 2] rows plus one; 0 where there is none, before or after the way."""
+    """[B, 2] rows plus one; 0 before origin or destination, and after `end`."""
     return np.maximum(states + 1, 0).astype(self.heads.dtype)
 
   @functools.cached_property

@@ -120,8 +120,8 @@ def walks(
 ) -> Iterator[Routes]:
   """Random walks of low..high moves with uniform lengths, origins and edges.
 
-  'dead_end': the walk met streets without exit again and again. Walks
-  between other than `wanted` pairs are left out.
+  'dead_end': every try met an intersection without an exit. Walks between
+  pairs that are not `wanted` are left out.
   """
   if not _lasting(delta, low).any():
     return
