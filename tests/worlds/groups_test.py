@@ -206,8 +206,17 @@ def test_every_token_is_legal_so_no_state_is_told_apart():
   world = groups.World('s5')
   states = world.sample_states(30, 2)
   assert world.legal(states)[:, 1:].all()
-  assert not world.boundary(states[:3], states[3:6], 2).sizes.any()
+  # At depth 12 no search of 120 ** 12 suffixes would end.
+  assert not world.boundary(states[:3], states[3:6], 12).sizes.any()
   assert exact.count(world, states[0], 3) == [120, 120**2, 120**3]
+  dead = np.full((2, 1), core.DEAD)
+  found = world.boundary(np.stack([states[0], dead[0]]), dead, 12)
+  np.testing.assert_array_equal(found.sizes, [120, 0])
+
+
+@pytest.mark.parametrize(('name', 'depth'), [('s3', 5), ('a4', 4), ('s5', 2)])
+def test_metrics_list_suffixes_to_a_depth_that_ends(name, depth):
+  assert groups.World(name).boundary_depth == depth
 
 
 def test_states_are_written_as_cycles():
