@@ -89,15 +89,17 @@ class Machine(Protocol):
 
 
 class TracedPredictor(Predictor):
-  """A predictor that JAX can trace.
+  """A predictor that JAX can trace."""
 
-  Attributes:
-    devices: where trials are dealt out to.
-    light: a step is less work than the host's loop around it.
-  """
+  @property
+  @abc.abstractmethod
+  def devices(self) -> tuple[Any, ...]:
+    """Where trials are dealt out to."""
 
-  devices: tuple[Any, ...]
-  light: bool
+  @property
+  @abc.abstractmethod
+  def light(self) -> bool:
+    """Is a step less work than the host's loop around it?"""
 
   @abc.abstractmethod
   def machine(

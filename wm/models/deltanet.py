@@ -146,27 +146,28 @@ class Mixer(recurrent.Mixer):
     )
     return self.gated(y_XHV, x_XHF[..., self.mixed :]), (past, state)
 
-  def vectors(self, flat: jax.Array) -> list[jax.Array]:
+  def vectors(self, flat: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Queries, keys (of unit length) and values, float32 [*X, H, ...]."""
     heads, key, _ = self.sizes
     mixed = jax.nn.silu(flat.astype(jnp.float32))
     mixed = mixed.reshape(*flat.shape[:-1], heads, self.mixed)
     q, k, v = jnp.split(mixed, [key, 2 * key], axis=-1)
-    q, k = (
-      x * jax.lax.rsqrt(jnp.square(x).sum(-1, keepdims=True) + EPSILON)
-      for x in (q, k)
-    )
-    return [q * key**-0.5, k, v]
+    return _unit(q) * key**-0.5, _unit(k), v
 
   def decay(self, x_XD: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Logarithms g of the decays, at most 0, and beta: float32 [*X, H]."""
     rates = self.rates(x_XD).astype(jnp.float32)
     beta, dt = rates[..., 0, :], rates[..., 1, :]
-    dt = jax.nn.softplus(dt + ssm.along(self.dt_bias[...], dt))
-    g_XH = -jnp.exp(ssm.along(self.a_log[...], dt)) * dt
+    dt = jax.nn.softplus(dt + layers.along(self.dt_bias[...], dt))
+    g_XH = -jnp.exp(layers.along(self.a_log[...], dt)) * dt
     return g_XH, self.most * jax.nn.sigmoid(beta)
 
   def gated(self, y_XHV: jax.Array, gate_XHV: jax.Array) -> jax.Array:
     """Norm of each head, gate and projection: [*X, D]."""
     y_XHV = self.norm(y_XHV) * jax.nn.silu(gate_XHV.astype(jnp.float32))
     return self.out(y_XHV.astype(gate_XHV.dtype))
+
+
+def _unit(x: jax.Array) -> jax.Array:
+  """Vectors of length 1, or of 0 if they were."""
+  return x * jax.lax.rsqrt(jnp.square(x).sum(-1, keepdims=True) + EPSILON)

@@ -76,7 +76,7 @@ class Mixer(recurrent.Mixer):
     self, x_BLD: jax.Array, lengths_B: jax.Array | None = None
   ) -> tuple[jax.Array, Any]:
     """See `recurrent.Block`."""
-    x, gate = ssm.split(self.up(x_BLD), self.model.inner, self.model.inner)
+    x, gate = jnp.split(self.up(x_BLD), 2, -1)
     x, past = self.conv(x, lengths_B)
     x, dt, b, c = self.read(x)
     y, state = scan_selective.selective(
@@ -93,7 +93,7 @@ class Mixer(recurrent.Mixer):
 
   def step(self, x_XD: jax.Array, state_X: Any) -> tuple[jax.Array, Any]:
     """See `recurrent.Block.step`."""
-    x, gate = ssm.split(self.up(x_XD), self.model.inner, self.model.inner)
+    x, gate = jnp.split(self.up(x_XD), 2, -1)
     x, past = self.conv.step(x, state_X[0])
     x, dt, b, c = self.read(x)
     y, state = scan_selective.step(x, dt, self.rates(), b, c, state_X[1])
@@ -103,7 +103,7 @@ class Mixer(recurrent.Mixer):
     """Inputs and step sizes [..., C], b and c [..., N], all float32."""
     x = jax.nn.silu(x_XC)
     state = self.model.state
-    dt, b, c = ssm.split(self.select(x), self.rank, state, state)
+    dt, b, c = layers.cut(self.select(x), (self.rank, state, state))
     dt = self.dt(self.norm_dt(dt)).astype(jnp.float32)
     found = [x, jax.nn.softplus(dt), self.norm_b(b), self.norm_c(c)]
     return [leaf.astype(jnp.float32) for leaf in found]
@@ -116,6 +116,6 @@ class Mixer(recurrent.Mixer):
     self, y_XC: jax.Array, x_XC: jax.Array, gate_XC: jax.Array
   ) -> jax.Array:
     """What is added to the stream."""
-    y = y_XC + ssm.along(self.skip[...], x_XC) * x_XC
+    y = y_XC + layers.along(self.skip[...], x_XC) * x_XC
     y = y * jax.nn.silu(gate_XC.astype(jnp.float32))
     return self.down(y.astype(gate_XC.dtype))

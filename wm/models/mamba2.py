@@ -145,27 +145,31 @@ class Mixer(recurrent.Mixer):
     """Gate, what is convolved, and step sizes [..., H] float32."""
     model = self.model
     sizes = model.inner, model.inner + 2 * model.state, model.heads
-    gate, xbc, dt = ssm.split(self.up(x_XD), *sizes)
+    gate, xbc, dt = layers.cut(self.up(x_XD), sizes)
     dt = dt.astype(jnp.float32)
-    return [gate, xbc, jax.nn.softplus(dt + ssm.along(self.dt_bias[...], dt))]
+    return [
+      gate,
+      xbc,
+      jax.nn.softplus(dt + layers.along(self.dt_bias[...], dt)),
+    ]
 
   def read(self, xbc_XC: jax.Array) -> list[jax.Array]:
     """Inputs [..., 1, H, P], and b and c [..., 1, 1, N]."""
     model = self.model
     sizes = model.inner, model.state, model.state
-    x, b, c = ssm.split(jax.nn.silu(xbc_XC), *sizes)
+    x, b, c = layers.cut(jax.nn.silu(xbc_XC), sizes)
     x = ssm.heads(x, model.channels)[..., None, :, :]
     return [x, b[..., None, None, :], c[..., None, None, :]]
 
   def decay(self, dt_XH: jax.Array) -> jax.Array:
     """Logarithms of the decays."""
-    return -jnp.exp(ssm.along(self.log_rate[...], dt_XH)) * dt_XH
+    return -jnp.exp(layers.along(self.log_rate[...], dt_XH)) * dt_XH
 
   def out(
     self, y_X1HP: jax.Array, x_X1HP: jax.Array, gate_XC: jax.Array
   ) -> jax.Array:
     """What is added to the stream."""
-    skip = ssm.along(self.skip[...][:, None], y_X1HP, 2)
+    skip = layers.along(self.skip[...][:, None], y_X1HP)
     y = ssm.merged((y_X1HP + skip * x_X1HP)[..., 0, :, :])
     y = self.norm(y * jax.nn.silu(gate_XC.astype(jnp.float32)))
     return self.down(y.astype(gate_XC.dtype))

@@ -161,10 +161,12 @@ class Mixer(recurrent.Mixer):
     )
     at = _Given(*(recurrent.at_length(leaf, lengths_B) for leaf in given))
     read = _parts(self.model, weights, at)
-    last = read.x, read.b, at.turns
-    if lengths_B is not None:
-      last = (ssm.begun(leaf, lengths_B) for leaf in last)
-    return y, (h, *(leaf.astype(jnp.float32) for leaf in last))
+    # Rows of length 0 keep the state of `start`: zeros.
+    last = [
+      recurrent.used(leaf[:, None], lengths_B)[:, 0].astype(jnp.float32)
+      for leaf in (read.x, read.b, at.turns)
+    ]
+    return y, (h, *last)
 
   def step(self, x_XD: jax.Array, state_X: Any) -> tuple[jax.Array, Any]:
     """See `recurrent.Block.step`."""
@@ -183,10 +185,9 @@ class Mixer(recurrent.Mixer):
   def rates(self, x_XD: jax.Array) -> _Rates:
     """Step sizes, decays, shares and turns."""
     rest = ssm.product(x_XD, self.up.kernel[:, sum(self.sizes[:4]) :])
-    rest = ssm.split(rest.astype(jnp.float32), *self.sizes[4:])
-    dt, a, trap, rate = rest
+    dt, a, trap, rate = layers.cut(rest.astype(jnp.float32), self.sizes[4:])
     return _Rates(
-      jax.nn.softplus(dt + ssm.along(self.dt_bias[...], dt)),
+      jax.nn.softplus(dt + layers.along(self.dt_bias[...], dt)),
       jnp.minimum(-jax.nn.softplus(a), -1e-4),
       jax.nn.sigmoid(trap),
       jnp.tanh(rate) / 2,
@@ -217,7 +218,7 @@ def _parts(model: Model, weights: dict[str, jax.Array], given: _Given) -> _Read:
   """What the projection gives, apart from the rates."""
   wide = ssm.product(given.x, weights['up'])
   size = model.rank * model.state
-  gate, x, b, c = ssm.split(wide, model.inner, model.inner, size, size)
+  gate, x, b, c = layers.cut(wide, (model.inner, model.inner, size, size))
   b, c = (
     rotary.turned(
       _normed(model, part, weights[f'scale_{name}']),
@@ -243,10 +244,10 @@ def _write(
 ) -> jax.Array:
   """What is added to the stream [..., D]."""
   x, gate = _spread(weights, read.x), read.gate[..., None, :, :]
-  y = y_XRHP + ssm.along(weights['skip'][:, None], x, 2) * x
+  y = y_XRHP + layers.along(weights['skip'][:, None], x) * x
   if 'gates' in weights:
-    gate = gate * ssm.along(weights['gates'], gate, 3)
-    y = y * ssm.along(weights['collect'], y, 3)
+    gate = gate * layers.along(weights['gates'], gate)
+    y = y * layers.along(weights['collect'], y)
   total = (y * jax.nn.silu(gate)).sum(-3)
   return ssm.product(ssm.merged(total).astype(read.x.dtype), weights['down'])
 
@@ -257,11 +258,11 @@ def _spread(weights: dict[str, jax.Array], x_XHP: jax.Array) -> jax.Array:
   if 'spread' not in weights:
     return x_XRHP
   spread = weights['spread'].astype(x_XHP.dtype)
-  return x_XRHP * ssm.along(spread, x_XRHP, 3)
+  return x_XRHP * layers.along(spread, x_XRHP)
 
 
 def _normed(model: Model, b_XC: jax.Array, scale_N: jax.Array) -> jax.Array:
   """RMS norm of each rank [..., R, N] float32, in `rotary.pairs`' order."""
   b = rotary.pairs(ssm.heads(b_XC.astype(jnp.float32), model.state), model.rank)
   b *= jax.lax.rsqrt(jnp.square(b).mean(-1, keepdims=True) + ssm.EPSILON)
-  return (b * ssm.along(scale_N, b)).astype(b_XC.dtype).astype(jnp.float32)
+  return (b * layers.along(scale_N, b)).astype(b_XC.dtype).astype(jnp.float32)

@@ -125,17 +125,16 @@ class Layer(recurrent.Block):
     key: jax.Array | None = None,
   ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
     """See `recurrent.Block`."""
-    keys = [None] * 2 if key is None else jax.random.split(key)
     start_BD = self.start(x_BLD.shape[:1])
     u_BLD = self.before_scan(x_BLD)
     before_BLD = jnp.concatenate([start_BD[1][:, None], u_BLD[:, :-1]], 1)
     w_LBE = self.increments(u_BLD, before_BLD).swapaxes(0, 1)
     y_BLD = self.states(w_LBE, start_BD[0]).swapaxes(0, 1)
-    state = tuple(
-      recurrent.at_length(leaf, lengths_B, first)
-      for leaf, first in zip((y_BLD, u_BLD), start_BD, strict=True)
+    state = (
+      recurrent.at_length(y_BLD, lengths_B, start_BD[0]),
+      recurrent.at_length(u_BLD, lengths_B, start_BD[1]),
     )
-    return self.feed(x_BLD, y_BLD, *keys), state
+    return self.feed(x_BLD, y_BLD, *layers.keys(key, 2)), state
 
   def step(
     self, x_XD: jax.Array, state_X: tuple[jax.Array, jax.Array]

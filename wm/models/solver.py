@@ -125,7 +125,7 @@ class _Solver:
     wrong = np.ones(len(states), bool)
     if self.fields.by == 'order':
       within = np.arange(1, tokens.shape[1]) < lengths[:, None]
-      wrong = (within & (np.diff(tokens, axis=1) < 0)).any(1)
+      wrong &= (within & (np.diff(tokens, axis=1) < 0)).any(1)
     return states, key, wrong
 
   def _reached(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:

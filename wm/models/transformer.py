@@ -11,6 +11,7 @@ runs `positions='rotary_published'`.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, ClassVar
 
 import jax
@@ -131,7 +132,7 @@ class Block(nnx.Module):
   """Attention and MLP, each after a norm and added to the stream."""
 
   def __init__(self, model: Model, rngs: nnx.Rngs):
-    rest = {
+    rest: dict[str, Any] = {
       'bias': model.norm == 'layer' if model.biases is None else model.biases,
       'scale': 0.02 * (2 * model.layers) ** -0.5,
       'init': model.linear_init,
@@ -155,7 +156,7 @@ class Block(nnx.Module):
     self, x_BLD: jax.Array, key: jax.Array | None = None
   ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
     """The stream after this block, and keys and values [B, L, H, C]."""
-    keys = [None] * 3 if key is None else jax.random.split(key, 3)
+    keys = layers.keys(key, 3)
     y_BLD, cache = self.attention(
       self.before_attention(x_BLD), self.rate, keys[0]
     )
@@ -174,7 +175,7 @@ class Transformer(stack.Stack):
     rngs: nnx.Rngs,
     outputs: int = 0,
   ):
-    self.model = model
+    super().__init__(model)
     init = model.linear_init
     self.embedding = layers.Embedding(vocab_size, model.width, rngs, init=init)
     learned = model.positions == 'learned'
@@ -186,10 +187,9 @@ class Transformer(stack.Stack):
     blocks = [Block(model, rngs) for _ in range(model.layers)]
     self.blocks = _stack(blocks) if model.scan else nnx.List(blocks)
     self.final = layers.Norm(model.width, model.norm, model.epsilon)
-    shape = (model.width,), (outputs or vocab_size,)
-    rest = {'bias': model.head_bias, 'init': init}
-    tied = model.tied and not outputs
-    self.head = None if tied else layers.Linear(*shape, rngs, **rest)
+    tied, outputs = model.tied and not outputs, outputs or vocab_size
+    head = functools.partial(layers.Linear, bias=model.head_bias, init=init)
+    self.head = None if tied else head((model.width,), (outputs,), rngs)
 
   def embed(self, tokens_X: jax.Array, positions_X: jax.Array) -> jax.Array:
     """Token (and learned position) embeddings [..., D]."""
@@ -202,49 +202,33 @@ class Transformer(stack.Stack):
     self, tokens_BL: jax.Array, depth: int, key: jax.Array | None = None
   ) -> jax.Array:
     """See `stack.Stack`."""
-    positions = jnp.arange(tokens_BL.shape[1])[None]
-    x_BLD = self.embed(tokens_BL, jnp.broadcast_to(positions, tokens_BL.shape))
-    keys = None
-    if key is not None and self.model.dropout:
-      first, key = jax.random.split(key)
-      x_BLD = layers.dropout(x_BLD, self.model.dropout, first)
-      keys = jax.random.split(key, self.model.layers)
+    x_BLD = self.embed(tokens_BL, attention.places(tokens_BL))
+    first, key = layers.keys(key if self.model.dropout else None, 2)
+    x_BLD = layers.dropout(x_BLD, self.model.dropout, first)
     if self.model.scan:
-      return self._scanned(x_BLD, depth, keys)
-    for number in range(depth):
-      graph, params = nnx.split(self.blocks[number])
-      block_key = None if keys is None else keys[number]
-      x_BLD = self._run(graph, params, x_BLD, block_key)
+      return self._scanned(x_BLD, depth, key)
+    keys = layers.keys(key, self.num_layers)
+    for block, key in zip(self.unstacked()[:depth], keys, strict=False):
+      x_BLD = self.run(*nnx.split(block), x_BLD, key)
     return x_BLD
 
-  def _run(
-    self, graph: Any, params: Any, x_BLD: jax.Array, key: jax.Array | None
-  ) -> jax.Array:
-    def run(params: Any, x_BLD: jax.Array, key: Any) -> jax.Array:
-      return nnx.merge(graph, params)(x_BLD, key)[0]
-
-    run = jax.checkpoint(run) if self.model.remat else run
-    return run(params, x_BLD, key)
-
   def _scanned(
-    self, x_BLD: jax.Array, depth: int, keys: jax.Array | None
+    self, x_BLD: jax.Array, depth: int, key: jax.Array | None
   ) -> jax.Array:
     graph, params = nnx.split(self.blocks)
-    params = jax.tree.map(lambda leaf: leaf[:depth], params)
+    keys = None if key is None else jax.random.split(key, self.num_layers)
+    given = jax.tree.map(lambda leaf: leaf[:depth], (params, keys))
 
     def body(x_BLD: jax.Array, given: Any) -> tuple[jax.Array, None]:
-      return self._run(graph, given[0], x_BLD, given[1]), None
+      return self.run(graph, given[0], x_BLD, given[1]), None
 
-    if keys is not None:
-      keys = keys[:depth]
-    return jax.lax.scan(body, x_BLD, (params, keys))[0]
+    return jax.lax.scan(body, x_BLD, given)[0]
 
   def prefill(
     self, tokens_RP: jax.Array, lengths_R: jax.Array
   ) -> tuple[Any, jax.Array]:
     """Keys and values [R, H, P, C] of each block, and logits [R, V]."""
-    positions = jnp.arange(tokens_RP.shape[1])[None]
-    x_RPD = self.embed(tokens_RP, jnp.broadcast_to(positions, tokens_RP.shape))
+    x_RPD = self.embed(tokens_RP, attention.places(tokens_RP))
     prefix = []
     for block in self.unstacked():
       x_RPD, cache = block(x_RPD)
@@ -292,12 +276,12 @@ class Transformer(stack.Stack):
 
   def unstacked(self) -> list[Block]:
     """The blocks one by one, also where a scan has them stacked."""
-    if not self.model.scan:
+    if isinstance(self.blocks, nnx.List):
       return list(self.blocks)
     graph, params = nnx.split(self.blocks)
     return [
       nnx.merge(graph, jax.tree.map(lambda leaf, n=n: leaf[n], params))
-      for n in range(self.model.layers)
+      for n in range(self.num_layers)
     ]
 
 

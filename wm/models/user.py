@@ -15,12 +15,7 @@ from typing import Any, ClassVar
 
 from wm import core
 from wm.core import plugins, registry
-from wm.models.serving import (
-  accepting,
-  callables,
-  checks,
-  user_objects,
-)
+from wm.models.serving import accepting, callables, checks, user_objects
 
 EXPECTED = "expected function='package.module:name' or 'file.py:name'"
 
@@ -165,7 +160,7 @@ class Model(core.Model):
 
 def predictor(
   model: core.Model, world: core.World, seed: int
-) -> core.Predictor:
+) -> core.TokenReader:
   """What `model.predictor` gives; of a model in a user's own file, checked.
 
   Raises InputError where `checks.check` refuses it. That it says the last token

@@ -23,8 +23,8 @@ from wm.models.nn import layers, network
 DTYPES = ('float32', 'bfloat16')
 
 
-class Block(nnx.Module):
-  """One layer; adds to the stream itself where the family is residual.
+class Mixer(nnx.Module):
+  """The recurrence of a layer, without norm and dropout.
 
   A state is a tree of float32 arrays [*X, ...].
   """
@@ -35,15 +35,12 @@ class Block(nnx.Module):
 
   @abc.abstractmethod
   def __call__(
-    self,
-    x_BLD: jax.Array,
-    lengths_B: jax.Array | None = None,
-    key: jax.Array | None = None,
+    self, x_BLD: jax.Array, lengths_B: jax.Array | None = None
   ) -> tuple[jax.Array, Any]:
     """Output [B, L, D] from `start` on, and the state after lengths_B tokens.
 
     Without lengths the state is that after all L; what comes after a row's
-    length leaves its state alone. Dropout only with a key.
+    length leaves its state alone.
     """
 
   @abc.abstractmethod
@@ -51,22 +48,17 @@ class Block(nnx.Module):
     """One token: output [*X, D] and the state after it."""
 
 
-class Mixer(nnx.Module):
-  """The recurrent half of a residual block, without its norm."""
-
-  @abc.abstractmethod
-  def start(self, lead: tuple[int, ...]) -> Any:
-    """See `Block.start`."""
+class Block(Mixer):
+  """One layer; adds to the stream itself where the family is residual."""
 
   @abc.abstractmethod
   def __call__(
-    self, x_BLD: jax.Array, lengths_B: jax.Array | None = None
+    self,
+    x_BLD: jax.Array,
+    lengths_B: jax.Array | None = None,
+    key: jax.Array | None = None,
   ) -> tuple[jax.Array, Any]:
-    """See `Block`."""
-
-  @abc.abstractmethod
-  def step(self, x_XD: jax.Array, state_X: Any) -> tuple[jax.Array, Any]:
-    """See `Block.step`."""
+    """See `Mixer`; dropout only with a key."""
 
 
 class Residual(Block):
@@ -87,8 +79,7 @@ class Residual(Block):
     self.dtype, self.rate = model.dtype, rate
     self.before_mixer = layers.Norm(model.width, 'rms', epsilon)
     self.mixer, self.mlp = mixer, mlp
-    norm = None if mlp is None else layers.Norm(model.width, 'rms', epsilon)
-    self.before_mlp = norm
+    self.before_mlp = mlp and layers.Norm(model.width, 'rms', epsilon)
 
   def start(self, lead: tuple[int, ...]) -> Any:
     """The mixer's."""
@@ -101,7 +92,7 @@ class Residual(Block):
     key: jax.Array | None = None,
   ) -> tuple[jax.Array, Any]:
     """See `Block`."""
-    keys = [None] * 2 if key is None else jax.random.split(key)
+    keys = layers.keys(key, 2)
     given = self.before_mixer(x_BLD).astype(self.dtype)
     y_BLD, state = self.mixer(given, lengths_B)
     x_BLD = self.add(x_BLD, y_BLD, keys[0])
@@ -115,7 +106,7 @@ class Residual(Block):
 
   def feed(self, x_XD: jax.Array, key: jax.Array | None = None) -> jax.Array:
     """The MLP half."""
-    if self.mlp is None:
+    if self.mlp is None or self.before_mlp is None:
       return x_XD
     y_XD = self.mlp(self.before_mlp(x_XD).astype(self.dtype))
     return self.add(x_XD, y_XD, key)
@@ -187,11 +178,13 @@ class RecurrentModel(family.NetworkModel):
 class RecurrentNetwork(stack.Stack, network.StatefulNetwork):
   """Embedding, blocks, final norm where the style has one, and head."""
 
+  head: layers.Linear
+
   def __init__(
     self, model: RecurrentModel, vocab_size: int, outputs: int, rngs: nnx.Rngs
   ):
+    super().__init__(model)
     style = model.style
-    self.model = model
     self.embedding = layers.Embedding(
       vocab_size, model.width, rngs, scale=style.embedding
     )
@@ -210,26 +203,13 @@ class RecurrentNetwork(stack.Stack, network.StatefulNetwork):
     self, tokens_BL: jax.Array, depth: int, key: jax.Array | None = None
   ) -> jax.Array:
     """See `stack.Stack`."""
-    keys = [None] * (depth + 1)
-    if key is not None and self.model.dropout:
-      keys = jax.random.split(key, self.model.layers + 1)
+    key = key if self.model.dropout else None
+    keys = layers.keys(key, self.num_layers + 1)
     rate = self.model.dropout if self.model.style.dropout else 0.0
     x_BLD = layers.dropout(self.embed(tokens_BL), rate, keys[0])
     for number in range(depth):
-      x_BLD = self._run(self.blocks[number], x_BLD, keys[number + 1])
+      x_BLD = self.run(*nnx.split(self.blocks[number]), x_BLD, keys[number + 1])
     return x_BLD
-
-  def _run(
-    self, block: Block, x_BLD: jax.Array, key: jax.Array | None
-  ) -> jax.Array:
-    if not self.model.remat:
-      return block(x_BLD, key=key)[0]
-    graph, params = nnx.split(block)
-
-    def run(params: Any, x_BLD: jax.Array, key: Any) -> jax.Array:
-      return nnx.merge(graph, params)(x_BLD, key=key)[0]
-
-    return jax.checkpoint(run)(params, x_BLD, key)
 
   def prefill(
     self, tokens_RP: jax.Array, lengths_R: jax.Array
@@ -297,9 +277,11 @@ def at_length(
   return jnp.where(lengths_B.reshape(wide) > 0, last, start)
 
 
-def used(x_BLC: jax.Array, lengths_B: jax.Array | None) -> jax.Array:
+def used(x_BLX: jax.Array, lengths_B: jax.Array | None) -> jax.Array:
   """x, zero past each row's length; all of it without lengths."""
   if lengths_B is None:
-    return x_BLC
-  inside = jnp.arange(x_BLC.shape[1])[None] < lengths_B[:, None]
-  return jnp.where(inside[..., None], x_BLC, 0)
+    return x_BLX
+  inside = jnp.arange(x_BLX.shape[1])[None] < lengths_B[:, None]
+  return jnp.where(
+    inside.reshape(*inside.shape, *(1,) * (x_BLX.ndim - 2)), x_BLX, 0
+  )

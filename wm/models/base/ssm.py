@@ -102,27 +102,10 @@ def step_bias(num: int, rngs: nnx.Rngs) -> jax.Array:
   return dt + jnp.log(-jnp.expm1(-dt))
 
 
-def along(vector_C: jax.Array, x_XC: jax.Array, dims: int = 1) -> jax.Array:
-  """A parameter shaped to go with the last `dims` dimensions of x."""
-  return vector_C.reshape((1,) * (x_XC.ndim - dims) + vector_C.shape)
-
-
 def product(x_XC: jax.Array, kernel_CF: jax.Array) -> jax.Array:
   """[..., F], in x's dtype."""
   flat = x_XC.reshape(-1, x_XC.shape[-1]) @ kernel_CF.astype(x_XC.dtype)
   return flat.reshape(*x_XC.shape[:-1], kernel_CF.shape[1])
-
-
-def begun(x_BX: jax.Array, lengths_B: jax.Array) -> jax.Array:
-  """x, zero in rows of length 0."""
-  some = (lengths_B > 0).reshape(-1, *(1,) * (x_BX.ndim - 1))
-  return jnp.where(some, x_BX, 0)
-
-
-def split(x_XC: jax.Array, *sizes: int) -> list[jax.Array]:
-  """Consecutive parts of the last dimension, of the sizes given."""
-  ends = [sum(sizes[: n + 1]) for n in range(len(sizes) - 1)]
-  return jnp.split(x_XC, ends, axis=-1)
 
 
 def heads(x_XC: jax.Array, channels: int) -> jax.Array:

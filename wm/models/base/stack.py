@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from flax import nnx
 
 from wm.models.nn import layers, network
 
@@ -15,27 +16,35 @@ class Stack(network.Network):
   """Embedding, blocks, final norm and head; a subclass runs the blocks.
 
   Attributes:
-    model: the spec, with `layers`, `dtype`.
+    model: the spec, with `layers`, `dtype` and `remat`.
     embedding: of tokens.
     final: norm after the blocks, or None.
     head: or None, where logits are products with the embedding table.
   """
 
-  model: Any
   embedding: layers.Embedding
   final: layers.Norm | None
   head: layers.Linear | None
 
-  @property
-  def num_layers(self) -> int:
-    """Blocks."""
-    return self.model.layers
+  def __init__(self, model: Any):
+    self.model, self.num_layers = model, model.layers
 
   @abc.abstractmethod
   def stream(
     self, tokens_BL: jax.Array, depth: int, key: jax.Array | None = None
   ) -> jax.Array:
     """The residual stream [B, L, D] after `depth` blocks."""
+
+  def run(
+    self, graph: Any, params: Any, x_BLD: jax.Array, key: jax.Array | None
+  ) -> jax.Array:
+    """The stream after the block that nnx.split parted so; see `remat`."""
+
+    def block(params: Any, x_BLD: jax.Array, key: Any) -> jax.Array:
+      return nnx.merge(graph, params)(x_BLD, key=key)[0]
+
+    block = jax.checkpoint(block) if self.model.remat else block
+    return block(params, x_BLD, key)
 
   def __call__(
     self, tokens_BL: jax.Array, key: jax.Array | None = None

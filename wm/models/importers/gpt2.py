@@ -10,7 +10,7 @@ from __future__ import annotations
 import pathlib
 import re
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,28 +20,29 @@ from wm import core
 from wm.models import transformer
 from wm.models.nn import network
 
-# Theirs -> ours, in a block; their Conv1D weights are [in, out], as ours.
+# Ours -> theirs, in a block; their Conv1D weights are [in, out], as ours.
 _BLOCK = {
-  'ln_1.weight': 'before_attention.scale',
-  'ln_1.bias': 'before_attention.bias',
-  'attn.c_attn.weight': 'attention.qkv.kernel',
-  'attn.c_attn.bias': 'attention.qkv.bias',
-  'attn.c_proj.weight': 'attention.out.kernel',
-  'attn.c_proj.bias': 'attention.out.bias',
-  'ln_2.weight': 'before_mlp.scale',
-  'ln_2.bias': 'before_mlp.bias',
-  'mlp.c_fc.weight': 'mlp.up.kernel',
-  'mlp.c_fc.bias': 'mlp.up.bias',
-  'mlp.c_proj.weight': 'mlp.down.kernel',
-  'mlp.c_proj.bias': 'mlp.down.bias',
-}
-_WHOLE = {
-  'wte.weight': 'embedding.table',
-  'wpe.weight': 'positions.table',
-  'ln_f.weight': 'final.scale',
-  'ln_f.bias': 'final.bias',
+  'before_attention.scale': 'ln_1.weight',
+  'before_attention.bias': 'ln_1.bias',
+  'attention.qkv.kernel': 'attn.c_attn.weight',
+  'attention.qkv.bias': 'attn.c_attn.bias',
+  'attention.out.kernel': 'attn.c_proj.weight',
+  'attention.out.bias': 'attn.c_proj.bias',
+  'before_mlp.scale': 'ln_2.weight',
+  'before_mlp.bias': 'ln_2.bias',
+  'mlp.up.kernel': 'mlp.c_fc.weight',
+  'mlp.up.bias': 'mlp.c_fc.bias',
+  'mlp.down.kernel': 'mlp.c_proj.weight',
+  'mlp.down.bias': 'mlp.c_proj.bias',
 }
 _HEAD = 'lm_head.weight'
+_WHOLE = {
+  'head.kernel': _HEAD,
+  'embedding.table': 'wte.weight',
+  'positions.table': 'wpe.weight',
+  'final.scale': 'ln_f.weight',
+  'final.bias': 'ln_f.bias',
+}
 # Causal masks that older versions kept among the weights.
 _MASK = re.compile(r'h\.\d+\.attn\.(masked_)?bias')
 
@@ -184,7 +185,7 @@ def params(
         f'{shape.model} takes {leaf.shape}'
       )
     flat[path] = leaf.replace(jnp.asarray(value.reshape(leaf.shape)))
-  if shape.model.tied:
+  if isinstance(shape.model, transformer.Model) and shape.model.tied:
     left.pop(_HEAD, None)
   if left:
     raise core.InputError(
@@ -193,12 +194,9 @@ def params(
   return nnx.from_flat_state(flat)
 
 
-def _theirs(path: tuple[str | int, ...]) -> str:
+def _theirs(path: tuple[Hashable, ...]) -> str:
   """Their name of one of our parameters."""
-  if path == ('head', 'kernel'):
-    return _HEAD
-  if path[0] == 'blocks':
-    ours = '.'.join(path[2:])
-    inside = {mine: name for name, mine in _BLOCK.items()}
-    return f'h.{path[1]}.{inside[ours]}'
-  return {mine: name for name, mine in _WHOLE.items()}['.'.join(path)]
+  first, *rest = map(str, path)
+  if first == 'blocks':
+    return f'h.{rest[0]}.{_BLOCK[".".join(rest[1:])]}'
+  return _WHOLE['.'.join((first, *rest))]

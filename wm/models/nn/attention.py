@@ -5,6 +5,7 @@ Shape letters as in `layers`.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -120,12 +121,10 @@ class Attention(nnx.Module):
     scale: float,
     init: str = 'normal',
   ):
-    channels, rest = width // heads, {'bias': bias, 'init': init}
-    self.positions = positions
-    self.qkv = layers.Linear((width,), (3, heads, channels), rngs, **rest)
-    self.out = layers.Linear(
-      (heads, channels), (width,), rngs, scale=scale, **rest
-    )
+    channels, self.positions = width // heads, positions
+    linear = functools.partial(layers.Linear, rngs=rngs, bias=bias, init=init)
+    self.qkv = linear((width,), (3, heads, channels))
+    self.out = linear((heads, channels), (width,), scale=scale)
 
   def project(
     self, x_XD: jax.Array, positions_X: jax.Array
@@ -142,9 +141,7 @@ class Attention(nnx.Module):
     self, x_BLD: jax.Array, rate: float = 0.0, key: jax.Array | None = None
   ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
     """Output [B, L, D], and the keys and values [B, L, H, C]."""
-    positions = jnp.arange(x_BLD.shape[1])[None]
-    positions = jnp.broadcast_to(positions, x_BLD.shape[:2])
-    q, k, v = self.project(x_BLD, positions)
+    q, k, v = self.project(x_BLD, places(x_BLD))
     y_BLHC = attend(q, k, v, rate, key)
     return self.out(y_BLHC), (k, v)
 
@@ -197,6 +194,11 @@ class Attention(nnx.Module):
     return self.out(y_RMHC.astype(x_RMD.dtype)), after
 
 
+def places(x_BLX: jax.Array) -> jax.Array:
+  """[B, L] the position of each token of whole sequences."""
+  return jnp.broadcast_to(jnp.arange(x_BLX.shape[1])[None], x_BLX.shape[:2])
+
+
 def _write(
   page: tuple[jax.Array, jax.Array],
   k_RMHC: jax.Array,
@@ -212,10 +214,11 @@ def _write(
     jnp.arange(heads)[None, None],
     place[..., None],
   )
-  return tuple(
-    old.at[where].set(new, mode='drop', unique_indices=True)
-    for old, new in zip(page, (k_RMHC, v_RMHC), strict=True)
-  )
+
+  def put(old: jax.Array, new: jax.Array) -> jax.Array:
+    return old.at[where].set(new, mode='drop', unique_indices=True)
+
+  return put(page[0], k_RMHC), put(page[1], v_RMHC)
 
 
 def _over_page(

@@ -14,8 +14,10 @@ can divide it.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -27,7 +29,7 @@ from wm.kernels.base import hashing
 
 # (module, parameter) -> mesh axes of the last dimensions. Weight matrices are
 # divided over both axes, by heads, MLP width or vocabulary over `model`.
-_SPECS = {
+_SPECS: dict[tuple[str, ...], tuple[str | None, ...]] = {
   ('embedding', 'table'): ('model', 'data'),
   ('positions', 'table'): (None, 'data'),
   ('qkv', 'kernel'): ('data', None, 'model', None),
@@ -96,7 +98,7 @@ def constrain(x: jax.Array, axis: int = 0) -> jax.Array:
   """
   if not divided():
     return x
-  dims = [PartitionSpec.UNCONSTRAINED] * x.ndim
+  dims: list[Any] = [PartitionSpec.UNCONSTRAINED] * x.ndim
   dims[axis] = 'data'
   return jax.lax.with_sharding_constraint(x, PartitionSpec(*dims))
 
@@ -108,6 +110,11 @@ def decays(path: tuple[Any, ...]) -> bool:
   not tell, since a scan stacks layers.
   """
   return _names(path)[-1] == 'kernel'
+
+
+def keys(key: jax.Array | None, num: int) -> Sequence[jax.Array | None]:
+  """`num` keys made of one, or as many times None."""
+  return [None] * num if key is None else list(jax.random.split(key, num))
 
 
 def dropout(x: jax.Array, rate: float, key: jax.Array | None) -> jax.Array:
@@ -128,6 +135,11 @@ def cut(x: jax.Array, sizes: Sizes, axis: int = -1) -> list[jax.Array]:
       table = part.reshape(*part.shape[:-1], *size).swapaxes(-1, -2)
       found[number] = jnp.moveaxis(table.reshape(part.shape), -1, axis)
   return found
+
+
+def along(vector: jax.Array, x: jax.Array) -> jax.Array:
+  """A parameter shaped to go with the last dimensions of x."""
+  return vector.reshape((1,) * (x.ndim - vector.ndim) + vector.shape)
 
 
 def width_of(size: int | tuple[int, int]) -> int:
@@ -171,9 +183,9 @@ class Linear(nnx.Module):
     init: str = 'normal',
     scale: float = 0.02,
   ):
-    kernel, offset = _linear_init(inputs, outputs, rngs, bias, init, scale)
-    self.kernel = nnx.Param(kernel)
-    self.bias = nnx.Param(offset) if bias else None
+    self.kernel, self.bias = _parameters(
+      inputs, outputs, rngs, bias, init, scale
+    )
     self.inputs, self.outputs = inputs, outputs
 
   def __call__(self, x: jax.Array, batch: int = 0) -> jax.Array:
@@ -190,7 +202,7 @@ class Linear(nnx.Module):
     else:
       y = x.reshape(math.prod(lead), -1) @ kernel
     if self.bias is not None:
-      y += self.bias[...].astype(x.dtype).reshape(*(1,) * (y.ndim - 1), -1)
+      y += along(self.bias[...].astype(x.dtype).reshape(-1), y)
     return constrain(y.reshape(*lead, *self.outputs), batch)
 
   def split(self, x: jax.Array, sizes: Sizes) -> list[jax.Array]:
@@ -207,7 +219,7 @@ class Linear(nnx.Module):
     kernel = kernel.reshape(math.prod(self.inputs), *self.outputs)
     lead, x, found = x.shape[:axis], x.reshape(-1, len(kernel)), []
     kernels = cut(kernel, sizes, 1)
-    biases = [None] * len(sizes)
+    biases: Sequence[jax.Array | None] = [None] * len(sizes)
     if self.bias is not None:
       biases = cut(self.bias[...].astype(x.dtype), sizes, 0)
     for part, bias in zip(kernels, biases, strict=True):
@@ -218,24 +230,25 @@ class Linear(nnx.Module):
     return found
 
 
-def _linear_init(
+def _parameters(
   inputs: tuple[int, ...],
   outputs: tuple[int, ...],
   rngs: nnx.Rngs,
   bias: bool,
   init: str,
   scale: float,
-) -> tuple[jax.Array, jax.Array | None]:
-  """Kernel and bias of a `Linear`."""
-  if init == 'normal':
-    kernel = scale * jax.random.normal(rngs.params(), inputs + outputs)
-    return kernel, jnp.zeros(outputs) if bias else None
+) -> tuple[nnx.Param[jax.Array], nnx.Param[jax.Array] | None]:
+  """Kernel and bias of a `Linear` or a `Convolution`, as these say."""
   most = math.prod(inputs) ** -0.5
 
   def uniform(shape: tuple[int, ...]) -> jax.Array:
     return jax.random.uniform(rngs.params(), shape, minval=-most, maxval=most)
 
-  return uniform(inputs + outputs), uniform(outputs) if bias else None
+  if init == 'torch':
+    kernel = uniform(inputs + outputs)
+    return nnx.Param(kernel), nnx.Param(uniform(outputs)) if bias else None
+  kernel = scale * jax.random.normal(rngs.params(), inputs + outputs)
+  return nnx.Param(kernel), nnx.Param(jnp.zeros(outputs)) if bias else None
 
 
 class Norm(nnx.Module):
@@ -249,13 +262,12 @@ class Norm(nnx.Module):
   def __call__(self, x_XD: jax.Array) -> jax.Array:
     """Same shape and dtype."""
     x = x_XD.astype(jnp.float32)
-    wide = (1,) * (x.ndim - 1) + (-1,)
     if self.bias is not None:
       x -= x.mean(-1, keepdims=True)
     x *= jax.lax.rsqrt(jnp.square(x).mean(-1, keepdims=True) + self.eps)
-    x *= self.scale[...].reshape(wide)
+    x *= along(self.scale[...], x)
     if self.bias is not None:
-      x += self.bias[...].reshape(wide)
+      x += along(self.bias[...], x)
     return constrain(x.astype(x_XD.dtype))
 
 
@@ -278,11 +290,12 @@ class Mlp(nnx.Module):
   ):
     gated = kind == 'swiglu'
     usual = -(-8 * width // 24) * 8 if gated else 4 * width
-    sizes, rest = ((width,), (hidden or usual,)), {'bias': bias, 'init': init}
+    inside, outside = (hidden or usual,), (width,)
+    linear = functools.partial(Linear, rngs=rngs, bias=bias, init=init)
     self.exact = kind == 'gelu_erf'
-    self.up = Linear(*sizes, rngs, **rest)
-    self.gate = Linear(*sizes, rngs, **rest) if gated else None
-    self.down = Linear(*sizes[::-1], rngs, scale=scale, **rest)
+    self.up = linear(outside, inside)
+    self.gate = linear(outside, inside) if gated else None
+    self.down = linear(inside, outside, scale=scale)
 
   def __call__(self, x_XD: jax.Array) -> jax.Array:
     """[..., D] -> [..., D]."""
@@ -311,11 +324,9 @@ class Convolution(nnx.Module):
     init: str = 'normal',
     scale: float = 0.02,
   ):
-    kernel, offset = _linear_init(
+    self.kernel, self.bias = _parameters(
       (width,), (channels,), rngs, bias, init, scale
     )
-    self.kernel = nnx.Param(kernel)
-    self.bias = nnx.Param(offset) if bias else None
 
   def start(self, lead: tuple[int, ...]) -> jax.Array:
     """[*lead, W - 1, D] float32: the inputs before the first one."""
@@ -347,12 +358,10 @@ class Convolution(nnx.Module):
     last = x_XD[..., None, :]
     inputs = jnp.concatenate([past.astype(x_XD.dtype), last], -2)
     kernel = self.kernel[...].astype(x_XD.dtype)
-    wide = (1,) * (x_XD.ndim - 1) + kernel.shape
-    y_XD = (inputs * kernel.reshape(wide)).sum(-2)
+    y_XD = (inputs * along(kernel, inputs)).sum(-2)
     return self._offset(y_XD), inputs[..., 1:, :].astype(jnp.float32)
 
   def _offset(self, y_XD: jax.Array) -> jax.Array:
     if self.bias is None:
       return y_XD
-    wide = (1,) * (y_XD.ndim - 1) + (-1,)
-    return y_XD + self.bias[...].astype(y_XD.dtype).reshape(wide)
+    return y_XD + along(self.bias[...].astype(y_XD.dtype), y_XD)

@@ -15,6 +15,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from wm.models.nn import layers
+
 # Kinds of positions that rotate queries and keys; see `rotate`.
 KINDS = ('rotary', 'rotary_published')
 
@@ -32,8 +34,8 @@ def rotate(
   """
   half = x_XHC.shape[-1] // 2
   rates = 10000.0 ** (-jnp.arange(half, dtype=jnp.float32) / half)
-  shape = (1,) * positions_X.ndim + (-1,)
-  angles = positions_X[..., None].astype(jnp.float32) * rates.reshape(shape)
+  angles = positions_X[..., None].astype(jnp.float32)
+  angles = angles * layers.along(rates, angles)
   cos = jnp.cos(angles)[..., None, None, :].astype(x_XHC.dtype)
   sin = jnp.sin(angles)[..., None, None, :].astype(x_XHC.dtype)
   # Halves as a dimension of their own: no copy of what they are cut from.
@@ -126,7 +128,7 @@ def turned(
   across = jnp.concatenate([sin, zero, sin, zero], -1)[..., None, :, :]
   half = b_XRN.shape[-1] // 2
   sign = jnp.where(jnp.arange(2 * half) < half, -1.0, 1.0).astype(cos.dtype)
-  across *= sign.reshape((1,) * (across.ndim - 1) + sign.shape)
+  across *= layers.along(sign, across)
   other = jnp.roll(b_XRN, half, -1), jnp.roll(bias_RHN, half, -1)
   return _mixed((b_XRN, bias_RHN), other, along, across)
 
@@ -147,8 +149,8 @@ def _mixed(
 
 
 def _biased(b_XRN: jax.Array, bias_RHN: jax.Array) -> jax.Array:
-  bias = bias_RHN.reshape((1,) * (b_XRN.ndim - 2) + bias_RHN.shape)
-  return b_XRN[..., None, :] + bias
+  b_XR1N = b_XRN[..., None, :]
+  return b_XR1N + layers.along(bias_RHN, b_XR1N)
 
 
 def _mixed_forward(*given: Any) -> tuple[jax.Array, Any]:
@@ -158,13 +160,13 @@ def _mixed_forward(*given: Any) -> tuple[jax.Array, Any]:
 def _mixed_backward(given: Any, slope_XRHN: jax.Array) -> Any:
   one, other, along, across = given
 
-  def to_vectors(factor_X1HN: jax.Array) -> tuple[jax.Array, jax.Array]:
+  def to_vectors(factor_X1HN: jax.Array) -> tuple[Any, jax.Array]:
     slope = slope_XRHN * factor_X1HN
     heads = range(slope.shape[-2])
     to_b = sum(slope[..., head, :] for head in heads)
     return to_b, slope.sum(range(slope.ndim - 3))
 
-  def to_factor(vectors: tuple[jax.Array, jax.Array]) -> jax.Array:
+  def to_factor(vectors: tuple[jax.Array, jax.Array]) -> Any:
     product, ranks = slope_XRHN * _biased(*vectors), slope_XRHN.shape[-3]
     return sum(product[..., rank : rank + 1, :, :] for rank in range(ranks))
 

@@ -79,10 +79,9 @@ def _cut(logits_XC: Logits, heads: Heads) -> list[tuple[jax.Array, int]]:
 
   [*X, heads, classes] and -1, or [*X, classes, heads] and -2.
   """
-  apart, found = isinstance(logits_XC, list), []
-  parts, groups = logits_XC, _groups(heads)
-  if not apart:
-    parts, groups = [logits_XC], [runs(heads)]
+  found, apart = [], isinstance(logits_XC, list)
+  groups = _groups(heads) if apart else [runs(heads)]
+  parts = logits_XC if isinstance(logits_XC, list) else [logits_XC]
   for part, group in zip(parts, groups, strict=True):
     for first, num, classes in group:
       start = first - group[0][0]

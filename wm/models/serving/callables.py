@@ -9,7 +9,7 @@ import numpy as np
 
 from wm import core
 from wm.core import plugins
-from wm.models.serving import stateless
+from wm.models.serving import stateless, tiles
 
 MULTIPLE = 16  # Lengths that a callable is given are multiples of this.
 # Spacing of numbers next to 1, of floats narrower than float32.
@@ -82,11 +82,7 @@ class FromCallable(stateless.Stateless):
       width = min(int(size), tokens.shape[1])
       for start in range(0, len(of_size), self.rows):
         rows = of_size[start : start + self.rows]
-        used = np.arange(width) < lengths[rows, None]
-        given = np.zeros((self.rows, int(size)), np.int32)
-        given[: len(rows), :width] = np.where(
-          used, tokens[rows, :width], core.PAD
-        )
+        given = tiles.padded(tokens[rows], lengths[rows], self.rows, int(size))
         yield rows, self.logits(given)[: len(rows), :width]
 
   def normal(self, logits: np.ndarray) -> np.ndarray:

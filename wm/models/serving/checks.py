@@ -9,13 +9,14 @@ of the token that was just read. What is not asked may still be wrong.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from wm import core
-from wm.models.serving import callables
+from wm.models.serving import callables, tiles
 
 TOLERANCE = 1e-4  # Nats.
 # Log-probabilities below that of one in a million count as that.
@@ -93,34 +94,32 @@ def check(
     )
   longest, rows = min(predictor.max_len, world.max_len), ROWS
   sizes = {min(callables.MULTIPLE, longest), longest}
-  ask = _by_log_probs(predictor, tolerance)
+  ask = functools.partial(_by_log_probs, predictor, tolerance)
   if isinstance(predictor, callables.FromCallable):
     rows = predictor.rows
     sizes = {predictor.padded(1), predictor.padded(longest)}
-    ask = _by_logits(predictor, tolerance)
-  sizes = tuple(sorted(sizes))
-  _Checks(ask, rows, sizes, predictor.vocab_size, label, copies).run(world)
+    ask = functools.partial(_by_logits, predictor, tolerance)
+  lengths = tuple(sorted(sizes))
+  _Checks(ask, rows, lengths, predictor.vocab_size, label, copies).run(world)
 
 
-def _by_logits(predictor: callables.FromCallable, tolerance: float) -> Ask:
-  def ask(given: Question) -> Answer:
-    logits = predictor.logits(given.tokens)
-    logits = np.take_along_axis(logits, given.at[..., None], 1)
-    found = predictor.normal(logits)
-    # Numbers of few bits are further apart the larger they are.
-    least = max(tolerance, 8 * predictor.spacing)
-    return Answer(found, least * np.maximum(np.abs(logits.max(-1)), 1))
+def _by_logits(
+  predictor: callables.FromCallable, tolerance: float, given: Question
+) -> Answer:
+  logits = predictor.logits(given.tokens)
+  logits = np.take_along_axis(logits, given.at[..., None], 1)
+  found = predictor.normal(logits)
+  # Numbers of few bits are further apart the larger they are.
+  least = max(tolerance, 8 * predictor.spacing)
+  return Answer(found, least * np.maximum(np.abs(logits.max(-1)), 1))
 
-  return ask
 
-
-def _by_log_probs(predictor: core.Predictor, tolerance: float) -> Ask:
-  def ask(given: Question) -> Answer:
-    found = np.asarray(predictor.log_probs(given.tokens, given.lengths))
-    found = np.take_along_axis(found, given.at[..., None], 1)
-    return Answer(found, np.full(given.at.shape, tolerance))
-
-  return ask
+def _by_log_probs(
+  predictor: core.Predictor, tolerance: float, given: Question
+) -> Answer:
+  found = np.asarray(predictor.log_probs(given.tokens, given.lengths))
+  found = np.take_along_axis(found, given.at[..., None], 1)
+  return Answer(found, np.full(given.at.shape, tolerance))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -348,11 +347,9 @@ def _said(
   used = (at >= world.prompt_len) & (at + 1 < sequences.lengths[:, None])
   read = tokens[rows, at]
   after = tokens[rows, np.minimum(at + 1, tokens.shape[1] - 1)]
-  said = (
-    np.take_along_axis(log_probs, one[..., None], 2)[..., 0]
-    for one in (read, after)
-  )
-  return _Said(*said, read == after, used)
+  both = np.stack([read, after], -1)
+  said = np.take_along_axis(log_probs, both, 2)
+  return _Said(said[..., 0], said[..., 1], read == after, used)
 
 
 def _cut(
@@ -366,9 +363,6 @@ def _cut(
   lengths = np.minimum(sequences.lengths, size)
   lengths = np.ceil(lengths * np.resize(parts, num)).astype(int)
   lengths = np.maximum(lengths, 1)
-  tokens = np.zeros((num, size), np.int32)
-  width = min(size, sequences.tokens.shape[1])
-  used = np.arange(width) < lengths[:, None]
-  tokens[:, :width] = np.where(used, sequences.tokens[:, :width], core.PAD)
+  tokens = tiles.padded(sequences.tokens, lengths, num, size)
   at = np.linspace(0, lengths - 1, places, axis=1).round().astype(int)
   return Question(tokens, lengths, at)

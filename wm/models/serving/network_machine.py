@@ -21,7 +21,7 @@ from flax import nnx
 from jax import lax
 
 from wm import core
-from wm.models.nn.network import NetworkSpec, StatefulNetwork
+from wm.models.nn.network import NetworkSpec
 from wm.models.serving import sessions, tiles
 
 
@@ -51,8 +51,8 @@ class NetworkMachine:
   """A network and its trials; see `core.TracedPredictor.machine`."""
 
   params: nnx.State
-  prefixes: jax.Array
-  lengths: jax.Array
+  prefixes: Any  # NumPy's arrays on the host, JAX's in the program.
+  lengths: Any
   spec: NetworkSpec
   num: int
   room: int
@@ -69,8 +69,8 @@ class NetworkMachine:
       prefix,
       [sessions.new_page(*shape) for _ in range(pages)],
       log_probs,
-      np.ones(2 * slots, np.int32),
-      np.zeros(shape[1:], np.int32),
+      jnp.ones(2 * slots, jnp.int32),
+      jnp.zeros(shape[1:], jnp.int32),
     )
 
   def restart(self, state: State, fresh: jax.Array, trial: jax.Array) -> State:
@@ -92,9 +92,7 @@ class NetworkMachine:
 
     parts, tile = -(-fresh.sum() // size), (state.prefix, state.log_probs)
     prefix, log_probs = lax.fori_loop(0, parts, prefill, tile)
-    pages = state.pages
-    if isinstance(self.spec.network, StatefulNetwork):
-      pages = sessions.restart_pages(self.spec, pages, prefix, fresh)
+    pages = sessions.restart_pages(self.spec, state.pages, prefix, fresh)
     prefix_len = jnp.where(fresh, lengths, state.prefix_len)
     added = jnp.where(fresh[:, None], 0, state.added)
     return State(prefix, pages, log_probs, prefix_len, added)

@@ -43,6 +43,8 @@ class NetworkReader(core.Reinitializable):
       it fits.
   """
 
+  devices: tuple[jax.Device, ...] = ()
+
   def __init__(
     self,
     model: core.Trainable,
@@ -121,7 +123,7 @@ class NetworkReader(core.Reinitializable):
       lambda leaf: np.zeros((*tokens.shape, *leaf.shape[2:]), leaf.dtype),
       _abstract_results(function, static, self.spec, tuple(kinds)),
     )
-    pending = collections.deque()
+    pending: collections.deque[tuple[np.ndarray, Any]] = collections.deque()
 
     def collect() -> None:
       rows, result = pending.popleft()

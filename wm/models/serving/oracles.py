@@ -138,7 +138,9 @@ class Oracle(WorldPredictor, core.StateLosses):
     return likely(self.world, states)
 
   def states(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The true labels."""
+    """The true labels; InputError where the world gives none."""
+    if not isinstance(self.world, core.Labelled):
+      raise core.InputError(f'{self.world.name} gives its states no labels')
     return self.world.sequence_labels(tokens, lengths)
 
   def state_loss(

@@ -147,7 +147,7 @@ class PiecePredictor(core.Predictor, core.HiddenStates, core.Remarks):
     closing: [R] log-probability that the last token was over, 0 where its
       spelling begins no other.
     """
-    spelled, after = self.spelled, {(): rows}
+    spelled, after = self.spelled, dict[Path, Rows]({(): rows})
     found = np.full((len(closing), self.vocab_size), -np.inf, np.float32)
     one = np.ones(len(closing), np.int64)
     for path in spelled.unfinished:

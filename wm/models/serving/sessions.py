@@ -124,7 +124,10 @@ def restart_pages(
   spec: NetworkSpec, pages: Any, prefix: Any, fresh: jax.Array
 ) -> Any:
   """Pages with nothing appended in the rows that are fresh."""
-  return spec.network.restart(pages, prefix, fresh)
+  network = spec.network
+  if isinstance(network, StatefulNetwork):
+    return network.restart(pages, prefix, fresh)
+  return pages
 
 
 @functools.partial(
@@ -191,7 +194,7 @@ class _Tile:
     self.added = np.zeros((rows, num), np.int32)
     with jax.default_device(device):
       self.prefix, self.log_probs = new_tile(spec, rows, num)
-    self.pages = []
+    self.pages: list[Any] = []
     self.stateful = isinstance(spec.network, StatefulNetwork)
 
   def grow(self, tokens: int) -> int:
@@ -317,20 +320,20 @@ class NetworkSession(core.Session):
   def draw(self, accept: Any, uniform: np.ndarray) -> np.ndarray:
     """[B, M] int32 tokens; see `core.Session.draw`."""
     uniform = self._split(np.asarray(uniform, np.float32), 0)
-    parts = [
-      _draw(accept, tile.log_probs, *tile.put(part))
-      for tile, part in zip(self._tiles, uniform, strict=True)
-    ]
-    return self._join(parts, np.int32)
+    return self._join(self._each(_draw, accept, uniform), np.int32)
 
   def accepted(self, accept: Any, tokens: np.ndarray) -> np.ndarray:
     """[B, M] bool; see `core.Session.accepted`."""
     tokens = self._split(np.asarray(tokens, np.int32), core.DEAD)
-    parts = [
-      accepts(accept, tile.log_probs, *tile.put(part))
-      for tile, part in zip(self._tiles, tokens, strict=True)
+    return self._join(self._each(accepts, accept, tokens), bool)
+
+  def _each(
+    self, ask: Callable[..., jax.Array], accept: Any, given: np.ndarray
+  ) -> list[jax.Array]:
+    return [
+      ask(accept, tile.log_probs, *tile.put(part))
+      for tile, part in zip(self._tiles, given, strict=True)
     ]
-    return self._join(parts, bool)
 
   def advance(
     self, tokens: np.ndarray, parents: np.ndarray | None = None

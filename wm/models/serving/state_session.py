@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+import abc
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,19 +42,47 @@ def whole(log_probs: np.ndarray) -> Support:
   return Support(np.broadcast_to(tokens, log_probs.shape), log_probs)
 
 
-class Stateful(Protocol):
-  """What a session asks of its predictor; see `tables.Tabulated`."""
+class Stateful(core.Predictor):
+  """A predictor that remembers a state of a prefix.
 
-  vocab_size: int
+  A state is a row of W integers; equal rows predict the same.
+  """
 
+  @abc.abstractmethod
   def enter(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[R, W] states after prefixes [R, L] of lengths [R]."""
 
+  @abc.abstractmethod
   def follow(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """[R, W] states after one token [R] each."""
 
+  @abc.abstractmethod
   def known(self, states: np.ndarray) -> tuple[Support, np.ndarray]:
-    """What may come next in U of the states [R, W], and [R] which is whose."""
+    """What may come next in U of the states [R, W], and [R] which is whose.
+
+    U is less than R where states that predict the same are looked up once.
+    """
+
+  def options(self, states: np.ndarray) -> Support:
+    """What may come next in states [R, W]."""
+    support, place = self.known(states)
+    return support.take(place)
+
+  def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """See core.Predictor."""
+    out = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
+    states = self.enter(tokens, np.zeros(len(tokens), np.int32))
+    for t in range(tokens.shape[1]):
+      rows = np.flatnonzero(t < np.asarray(lengths))
+      states[rows] = self.follow(states[rows], tokens[rows, t])
+      out[rows, t] = self.options(states[rows]).dense(self.vocab_size)
+    return out
+
+  def session(
+    self, prefixes: np.ndarray, lengths: np.ndarray, num: int
+  ) -> StateSession:
+    """See core.Predictor; prefixes may be empty."""
+    return StateSession(self, prefixes, lengths, num)
 
 
 class StateSession(core.Session):

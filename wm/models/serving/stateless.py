@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from wm import core
+from wm.models.serving import tiles
 
 
 class Stateless(core.Predictor):
@@ -73,11 +74,9 @@ class HistorySession(core.Session):
       )
     longest = int(lengths.max(initial=0))
     self._grow(longest)
-    kept = np.arange(longest) < lengths[:, None]
+    prefixes = tiles.padded(prefixes, lengths, len(lengths), longest)
     self._tokens[rows] = core.PAD
-    self._tokens[rows, :, :longest] = np.where(
-      kept, prefixes[:, :longest], core.PAD
-    )[:, None]
+    self._tokens[rows, :, :longest] = prefixes[:, None]
     self._lengths[rows] = lengths[:, None]
     self._log_probs = None
 
@@ -87,13 +86,8 @@ class HistorySession(core.Session):
       batch, num = self._lengths.shape
       longest = int(self._lengths.max(initial=self.least))
       # The length tells apart histories that end in a pad from shorter ones.
-      table = np.concatenate(
-        [
-          self._lengths.reshape(-1, 1),
-          self._tokens[..., :longest].reshape(batch * num, longest),
-        ],
-        axis=1,
-      )
+      used = self._tokens[..., :longest].reshape(batch * num, longest)
+      table = np.concatenate([self._lengths.reshape(-1, 1), used], axis=1)
       unique, back = np.unique(table, axis=0, return_inverse=True)
       found = self._last(np.ascontiguousarray(unique[:, 1:]), unique[:, 0])
       self._log_probs = found[back.reshape(-1)].reshape(batch, num, -1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,22 +15,21 @@ from wm import core
 
 @functools.partial(
   jax.tree_util.register_dataclass,
-  data_fields=('tokens', 'mass', 'drawn', 'kept', 'next', 'start'),
+  data_fields=('table', 'start'),
   meta_fields=('num',),
 )
 @dataclasses.dataclass(frozen=True)
 class TableMachine:
   """A table, drawn in `tables`, and its trials; the state is rows [B, 2, M].
 
+  Arrays are NumPy's on the host, JAX's in the program.
+
+  table: `tables.Level` of all rows.
   start: [T, 2] int32 rows after the prefixes.
   """
 
-  tokens: jax.Array
-  mass: jax.Array
-  drawn: jax.Array
-  kept: jax.Array
-  next: jax.Array
-  start: jax.Array
+  table: Any
+  start: Any
   num: int
 
   def blank(self, slots: int) -> np.ndarray:
@@ -46,23 +46,24 @@ class TableMachine:
   def draw(self, state: jax.Array, uniform: jax.Array) -> jax.Array:
     """[B, M] int32: as `Accept.draw` of NumPy arrays, to the bit."""
     row = state[:, 0]
-    mass, drawn = self.mass[row], self.drawn[row]
+    mass, drawn = self.table.mass[row], self.table.drawn[row]
     over = drawn & (mass > (uniform * mass[..., -1])[..., None])
     last = drawn.shape[-1] - 1 - jnp.argmax(drawn[..., ::-1], axis=-1)
     place = jnp.where(over.any(-1), jnp.argmax(over, axis=-1), last)
-    return jnp.where(drawn.any(-1), self.tokens[row, place], core.DEAD)
+    return jnp.where(drawn.any(-1), self.table.tokens[row, place], core.DEAD)
 
   def vacuous(self, state: jax.Array) -> jax.Array:
     """[B, M] bool; see core.Machine."""
-    return ~self.kept[state[:, 0]].any(-1)
+    return ~self.table.kept[state[:, 0]].any(-1)
 
   def accepted(self, state: jax.Array, tokens: jax.Array) -> jax.Array:
     """[B, M] bool; see core.Machine."""
-    here = self.tokens[state[:, 1]] == tokens[..., None]
-    return (here & self.kept[state[:, 1]]).any(-1) & (tokens != core.DEAD)
+    row = state[:, 1]
+    here = self.table.tokens[row] == tokens[..., None]
+    return (here & self.table.kept[row]).any(-1) & (tokens != core.DEAD)
 
   def advance(self, state: jax.Array, tokens: jax.Array) -> jax.Array:
     """See core.Machine."""
     tokens = tokens[:, None]
-    place = jnp.argmax(self.tokens[state] == tokens[..., None], axis=-1)
-    return jnp.where(tokens == core.DEAD, state, self.next[state, place])
+    place = jnp.argmax(self.table.tokens[state] == tokens[..., None], axis=-1)
+    return jnp.where(tokens == core.DEAD, state, self.table.next[state, place])

@@ -10,18 +10,15 @@ table is made: a draw on the device compares and takes, with the same bits.
 
 from __future__ import annotations
 
-import abc
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from wm import core
-from wm.models.serving.state_session import StateSession, Support
+from wm.models.serving.state_session import Stateful, Support
 
 if TYPE_CHECKING:
   import jax
-
-  from wm.models.serving.table_machine import TableMachine
 
 # Most rows of a table. A row takes the host as long as a draw, so that there
 # are to be DRAWS for each of them, beyond the FEW that any table may have.
@@ -30,49 +27,10 @@ ROWS, FEW, DRAWS = 1 << 16, 1 << 12, 1 << 8
 SLOTS = 64
 
 
-class Tabulated(core.TracedPredictor):
-  """A predictor that remembers one of few states of a prefix.
-
-  A state is a row of W integers; equal rows predict the same.
-  """
+class Tabulated(Stateful, core.TracedPredictor):
+  """A predictor of few states, a table of which makes a compiled program."""
 
   light = True
-
-  @abc.abstractmethod
-  def enter(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """[R, W] states after prefixes [R, L] of lengths [R]."""
-
-  @abc.abstractmethod
-  def follow(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """[R, W] states after one token [R] each."""
-
-  @abc.abstractmethod
-  def known(self, states: np.ndarray) -> tuple[Support, np.ndarray]:
-    """What may come next in U of the states [R, W], and [R] which is whose.
-
-    U is less than R where states that predict the same are looked up once.
-    """
-
-  def options(self, states: np.ndarray) -> Support:
-    """What may come next in states [R, W]."""
-    support, place = self.known(states)
-    return support.take(place)
-
-  def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """See core.Predictor."""
-    out = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
-    states = self.enter(tokens, np.zeros(len(tokens), np.int32))
-    for t in range(tokens.shape[1]):
-      rows = np.flatnonzero(t < np.asarray(lengths))
-      states[rows] = self.follow(states[rows], tokens[rows, t])
-      out[rows, t] = self.options(states[rows]).dense(self.vocab_size)
-    return out
-
-  def session(
-    self, prefixes: np.ndarray, lengths: np.ndarray, num: int
-  ) -> StateSession:
-    """See core.Predictor; prefixes may be empty."""
-    return StateSession(self, prefixes, lengths, num)
 
   @property
   def devices(self) -> tuple[jax.Device, ...]:
@@ -90,7 +48,7 @@ class Tabulated(core.TracedPredictor):
     room: int,
     accept: Any,
     sampler: Any,
-  ) -> tuple[TableMachine, int]:
+  ) -> tuple[core.Machine, int]:
     """See core.TracedPredictor."""
     from wm.models.serving import table_machine  # Deferred: it imports JAX.
 
@@ -104,8 +62,8 @@ class Tabulated(core.TracedPredictor):
     columns = [level.widened(width) for level in levels]
     table = (np.concatenate(column) for column in zip(*columns, strict=True))
     start = start.reshape(lengths.shape).astype(np.int32)
-    found = table_machine.TableMachine(*map(_rounded, table), start, num)
-    return found, SLOTS
+    rows = Level(*map(_rounded, table))
+    return table_machine.TableMachine(rows, start, num), SLOTS
 
 
 class Level(NamedTuple):
@@ -158,8 +116,9 @@ def _levels(
       after = predictor.follow(here[row], level.tokens[row, place])
       unique, back = np.unique(after, axis=0, return_inverse=True)
       before = len(row_of)
-      rows = [row_of.setdefault(x.tobytes(), len(row_of)) for x in unique]
-      rows = np.array(rows, np.int32)
+      rows = np.array(
+        [row_of.setdefault(x.tobytes(), len(row_of)) for x in unique], np.int32
+      )
       level.next[row, place] = rows[back.reshape(-1)]
       levels.append(level)
       fresh.append(unique[rows >= before])

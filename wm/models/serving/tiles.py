@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wm import core
-from wm.models.nn.network import NetworkSpec
+
+if TYPE_CHECKING:
+  from wm.models.nn.network import (
+    NetworkSpec,
+  )  # Needs JAX, as `padded` does not.
 
 SMALL = 5_000_000  # Parameters below which compiling costs more than pads.
 
@@ -46,6 +51,7 @@ def padded(
   """
   kind = np.int32 if tokens.ndim == 2 else tokens.dtype
   out = np.full((rows, length, *tokens.shape[2:]), core.PAD, kind)
-  for row, (line, used) in enumerate(zip(tokens, lengths, strict=True)):
-    out[row, :used] = line[:used]
+  some = tokens[:, :length]
+  used = np.arange(some.shape[1]) < np.asarray(lengths)[:, None]
+  out[: len(some), : some.shape[1]][used] = some[used]
   return out

@@ -25,7 +25,7 @@ import numpy as np
 from wm import core
 from wm.core import plugins
 from wm.core.predictor import Tokens
-from wm.models.serving import accepting, callables
+from wm.models.serving import accepting, callables, tiles
 
 State = Any
 ROWS = 8  # Sequences that a cache is checked on.
@@ -94,19 +94,15 @@ def predictor(
     rows: batch size of every call for logits and activations.
     label: what errors call it.
   """
-  size: dict[str, Any] = {
-    'vocab_size': vocab_size,
-    'end': end,
-    'max_len': max_len,
-    'label': label,
-  }
+  size: dict[str, Any] = dict(
+    vocab_size=vocab_size, end=end, max_len=max_len, label=label
+  )
+  hidden = isinstance(found, HasHidden)
   if isinstance(found, HasCache):
-    cls = CachedWithHidden if isinstance(found, HasHidden) else Cached
-    return cls(found, **size, rows=rows)
+    cached = CachedWithHidden if hidden else Cached
+    return cached(found, **size, rows=rows)
   if callable(found):
-    whole = (
-      WithHidden if isinstance(found, HasHidden) else callables.FromCallable
-    )
+    whole = WithHidden if hidden else callables.FromCallable
     return whole(found, **size, rows=rows)
 
   def accepts(prefixes: list[Tokens], suffixes: list[Tokens]) -> np.ndarray:
@@ -130,10 +126,9 @@ class WithHidden(callables.FromCallable, core.HiddenStates):
     """See core.HiddenStates; every call has `rows` rows, padded at the end."""
     parts = []
     for start in range(0, len(tokens), self.rows):
-      some = np.asarray(tokens[start : start + self.rows])
-      used = np.arange(some.shape[1]) < lengths[start : start + self.rows, None]
-      given = np.zeros((self.rows, self.padded(some.shape[1])), np.int32)
-      given[: len(some), : some.shape[1]] = np.where(used, some, core.PAD)
+      rows = slice(start, start + self.rows)
+      some, length = np.asarray(tokens[rows]), self.padded(tokens.shape[1])
+      given = tiles.padded(some, lengths[rows], self.rows, length)
       with plugins.blamed(self.label, self._object.hidden):
         found = callables.as_array(self._object.hidden(given, layer))
       if found.ndim != 3 or found.shape[:2] != given.shape:
@@ -265,9 +260,8 @@ class CacheSession(core.Session):
       raise core.InputError(
         'a prefix of 0 tokens was given; this predictor needs at least 1'
       )
-    used = np.arange(lengths.max()) < lengths[:, None]
-    tokens = np.where(used, prefixes[:, : lengths.max()], core.PAD)
-    states, found = self._predictor.started(tokens.astype(np.int32), lengths)
+    tokens = tiles.padded(prefixes, lengths, len(lengths), lengths.max())
+    states, found = self._predictor.started(tokens, lengths)
     for row, state in zip(rows, states, strict=True):
       for branch in range(self._states.shape[1]):
         self._states[row, branch] = state
