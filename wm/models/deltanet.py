@@ -95,6 +95,7 @@ class Mixer(recurrent.Mixer):
   def __init__(self, model: Model, rngs: nnx.Rngs):
     self.sizes = heads, key, value = model.sizes
     self.form, self.chunk = model.form, model.chunk
+    # At beta = 2 a step reflects along its key: eigenvalue 1 - beta = -1.
     self.most = 2.0 if model.negative else 1.0
     self.mixed = 2 * key + value
     width = (model.width,)
@@ -119,10 +120,12 @@ class Mixer(recurrent.Mixer):
     self, x_BLD: jax.Array, lengths_B: jax.Array | None = None
   ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
     """Output [B, L, D], and the state after lengths_B tokens."""
+    # [H, (q | k | v) | gate]: the first three are convolved, head by head flat.
     x_BLHF = self.inputs(x_BLD)
     flat = x_BLHF[..., : self.mixed].reshape(*x_BLD.shape[:2], -1)
     flat, past = self.convolution(flat, lengths_B)
     g_BLH, beta_BLH = self.decay(x_BLD)
+    # Pads: g = 0 does not decay, beta = 0 corrects nothing.
     start = jnp.zeros((len(x_BLD), *self.sizes))
     y_BLHV, state = scan_delta.delta(
       *self.vectors(flat),
@@ -149,13 +152,16 @@ class Mixer(recurrent.Mixer):
   def vectors(self, flat: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Queries, keys (of unit length) and values, float32 [*X, H, ...]."""
     heads, key, _ = self.sizes
+    # Float32 from here on: the state is a sum over the whole sequence.
     mixed = jax.nn.silu(flat.astype(jnp.float32))
     mixed = mixed.reshape(*flat.shape[:-1], heads, self.mixed)
     q, k, v = jnp.split(mixed, [key, 2 * key], axis=-1)
+    # Keys of unit length keep I - beta k k^T a contraction for beta < 2.
     return _unit(q) * key**-0.5, _unit(k), v
 
   def decay(self, x_XD: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Logarithms g of the decays, at most 0, and beta: float32 [*X, H]."""
+    # The decay is Mamba-2's: exp(-a dt), dt from the token, a of the head.
     rates = self.rates(x_XD).astype(jnp.float32)
     beta, dt = rates[..., 0, :], rates[..., 1, :]
     dt = jax.nn.softplus(dt + layers.along(self.dt_bias[...], dt))
@@ -164,6 +170,7 @@ class Mixer(recurrent.Mixer):
 
   def gated(self, y_XHV: jax.Array, gate_XHV: jax.Array) -> jax.Array:
     """Norm of each head, gate and projection: [*X, D]."""
+    # Normed before the gate, unlike Mamba-2, and each head by itself.
     y_XHV = self.norm(y_XHV) * jax.nn.silu(gate_XHV.astype(jnp.float32))
     return self.out(y_XHV.astype(gate_XHV.dtype))
 

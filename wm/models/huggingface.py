@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import functools
 import json
 import pathlib
 from typing import Any, ClassVar
@@ -152,37 +153,33 @@ class _Words:
   """The tokenizer of a folder, loaded when a text is first to be cut."""
 
   def __init__(self, folder: pathlib.Path, safe: dict[str, Any]) -> None:
-    self._folder, self._safe, self._loaded = folder, safe, None
+    self._folder, self._safe = folder, safe
+    self._there = any(folder.glob('tokenizer*'))
 
-  def _has(self) -> bool:
-    return any(self._folder.glob('tokenizer*'))
-
+  @functools.cached_property
   def _tokenizer(self) -> Any:
-    if self._loaded is None:
-      import transformers
+    import transformers
 
-      if not self._has():
-        raise core.InputError(
-          f'huggingface: {self._folder} has no tokenizer; give ids of pieces '
-          'in the file tokens='
-        )
-      self._loaded = transformers.AutoTokenizer.from_pretrained(
-        self._folder, **self._safe
+    if not self._there:
+      raise core.InputError(
+        f'huggingface: {self._folder} has no tokenizer; give ids of pieces '
+        'in the file tokens='
       )
-    return self._loaded
+    load = transformers.AutoTokenizer.from_pretrained
+    return load(self._folder, **self._safe)
 
   def of(self, text: str) -> tuple[int, ...]:
     """Ids of a text's pieces, without special ones."""
-    return tuple(self._tokenizer().encode(text, add_special_tokens=False))
+    return tuple(self._tokenizer.encode(text, add_special_tokens=False))
 
   def first(self) -> tuple[int, ...]:
     """The piece that texts begin with, if there is one."""
-    piece = self._tokenizer().bos_token_id if self._has() else None
+    piece = self._tokenizer.bos_token_id if self._there else None
     return () if piece is None else (piece,)
 
   def end(self) -> int | None:
     """The piece that texts end with, if there is one."""
-    return self._tokenizer().eos_token_id if self._has() else None
+    return self._tokenizer.eos_token_id if self._there else None
 
 
 def _read(path: pathlib.Path) -> dict[str, Any]:

@@ -41,7 +41,9 @@ class Cell(rnn.Cell):
     self, given_XGD: jax.Array, state_X: tuple[jax.Array, ...]
   ) -> tuple[jax.Array, ...]:
     """The state after the input's part [*X, 4, D] of the affine maps."""
+    # PyTorch's order: input, forget, cell and output gate.
     taken, kept, new, shown = self.gates(given_XGD, state_X[0])
+    # c = f c + i g, the cell; h = o tanh(c), the output.
     cell_XD = jax.nn.sigmoid(kept) * state_X[1]
     cell_XD += jax.nn.sigmoid(taken) * jnp.tanh(new)
     return jax.nn.sigmoid(shown) * jnp.tanh(cell_XD), cell_XD

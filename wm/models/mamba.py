@@ -50,7 +50,7 @@ class Mixer(recurrent.Mixer):
   def __init__(self, model: Model, rngs: nnx.Rngs):
     self.model = model
     inner, state = model.inner, model.state
-    self.rank = -(-model.width // 16)
+    self.rank = -(-model.width // 16)  # Of the map to step sizes, as published.
     self.up = layers.Linear((model.width,), (2 * inner,), rngs)
     self.conv = layers.Convolution(inner, rngs, init='torch')
     outputs = self.rank + 2 * state
@@ -60,8 +60,9 @@ class Mixer(recurrent.Mixer):
     self.norm_c = layers.Norm(state, 'rms', ssm.EPSILON)
     init = 'torch' if model.steps == 'mamba' else 'normal'
     self.dt = layers.Linear((self.rank,), (inner,), rngs, init=init)
-    if model.steps == 'mamba':
+    if model.steps == 'mamba':  # Step sizes start where the authors want them.
       self.dt.bias = nnx.Param(ssm.step_bias(inner, rngs))
+    # S4D-real: columns 1 to N of a channel's state decay at rates 1 to N.
     rates = jnp.broadcast_to(jnp.arange(1.0, state + 1), (inner, state))
     self.log_rate = nnx.Param(jnp.log(rates))
     self.skip = nnx.Param(jnp.ones(inner))
@@ -76,11 +77,13 @@ class Mixer(recurrent.Mixer):
     self, x_BLD: jax.Array, lengths_B: jax.Array | None = None
   ) -> tuple[jax.Array, Any]:
     """See `recurrent.Block`."""
+    # x is convolved and scanned, the gate passes by.
     x, gate = jnp.split(self.up(x_BLD), 2, -1)
     x, past = self.conv(x, lengths_B)
     x, dt, b, c = self.read(x)
     y, state = scan_selective.selective(
       x,
+      # A step of size 0 leaves the state alone: so do pads.
       recurrent.used(dt, lengths_B),
       self.rates(),
       b,
@@ -104,6 +107,7 @@ class Mixer(recurrent.Mixer):
     x = jax.nn.silu(x_XC)
     state = self.model.state
     dt, b, c = layers.cut(self.select(x), (self.rank, state, state))
+    # Through a map of low rank: one step size a channel from few numbers.
     dt = self.dt(self.norm_dt(dt)).astype(jnp.float32)
     found = [x, jax.nn.softplus(dt), self.norm_b(b), self.norm_c(c)]
     return [leaf.astype(jnp.float32) for leaf in found]
@@ -116,6 +120,7 @@ class Mixer(recurrent.Mixer):
     self, y_XC: jax.Array, x_XC: jax.Array, gate_XC: jax.Array
   ) -> jax.Array:
     """What is added to the stream."""
+    # `skip` lets an input through that the state is yet to hold.
     y = y_XC + layers.along(self.skip[...], x_XC) * x_XC
     y = y * jax.nn.silu(gate_XC.astype(jnp.float32))
     return self.down(y.astype(gate_XC.dtype))

@@ -45,7 +45,7 @@ class HeadModel(ssm.SsmModel):
     if self.inner % self.channels:
       raise self.error(
         f'width={self.width} times expand={self.expand} is not a multiple of '
-        f'channels={self.channels}',
+        f'channels={self.channels}'
       )
 
   @property
@@ -93,12 +93,15 @@ class Mixer(recurrent.Mixer):
   def __init__(self, model: Model, rngs: nnx.Rngs):
     self.model = model
     inner, heads, state = model.inner, model.heads, model.state
+    # One product gives all: gate, x | b | c (convolved as one), step sizes.
     outputs = 2 * inner + 2 * state + heads
     self.up = layers.Linear(
       (model.width,), (outputs,), rngs, bias=False, init=model.init
     )
     self.conv = layers.Convolution(inner + 2 * state, rngs, init='torch')
     self.dt_bias = nnx.Param(ssm.step_bias(heads, rngs))
+    # One decay a head, not one for each number as in Mamba: the recurrence is
+    # then matrix products.
     rates = jax.random.uniform(rngs.params(), (heads,), minval=1, maxval=16)
     self.log_rate = nnx.Param(jnp.log(rates))
     self.skip = nnx.Param(jnp.ones(heads))
@@ -120,9 +123,9 @@ class Mixer(recurrent.Mixer):
     gate, xbc, dt = self.project(x_BLD)
     xbc, past = self.conv(xbc, lengths_B)
     x, b, c = self.read(xbc)
-    dt = recurrent.used(dt, lengths_B)
+    dt = recurrent.used(dt, lengths_B)  # Pads: no decay, nothing added.
     y, state = scan_ssd.ssd(
-      x[:, :, 0],
+      x[:, :, 0],  # The kernel takes no dimension of ranks, `step` does.
       self.decay(dt),
       b[:, :, 0],
       c[:, :, 0],
@@ -144,6 +147,7 @@ class Mixer(recurrent.Mixer):
   def project(self, x_XD: jax.Array) -> list[jax.Array]:
     """Gate, what is convolved, and step sizes [..., H] float32."""
     model = self.model
+    # [gate: H P | x: H P, b: N, c: N | dt: H], as mamba-ssm lays them out.
     sizes = model.inner, model.inner + 2 * model.state, model.heads
     gate, xbc, dt = layers.cut(self.up(x_XD), sizes)
     dt = dt.astype(jnp.float32)
@@ -158,6 +162,7 @@ class Mixer(recurrent.Mixer):
     model = self.model
     sizes = model.inner, model.state, model.state
     x, b, c = layers.cut(jax.nn.silu(xbc_XC), sizes)
+    # b and c are shared by all heads; the first 1 is the rank (see mamba3).
     x = ssm.heads(x, model.channels)[..., None, :, :]
     return [x, b[..., None, None, :], c[..., None, None, :]]
 
@@ -171,5 +176,6 @@ class Mixer(recurrent.Mixer):
     """What is added to the stream."""
     skip = layers.along(self.skip[...][:, None], y_X1HP)
     y = ssm.merged((y_X1HP + skip * x_X1HP)[..., 0, :, :])
+    # Gated before the norm, across all heads at once.
     y = self.norm(y * jax.nn.silu(gate_XC.astype(jnp.float32)))
     return self.down(y.astype(gate_XC.dtype))

@@ -101,6 +101,8 @@ class Mixer(recurrent.Mixer):
   def __init__(self, model: Model, rngs: nnx.Rngs):
     self.model = model
     rank, heads, state = model.rank, model.heads, model.state
+    # gate | x | b | c, then for each head step size, decay and share, then the
+    # turns that all heads have in common. `rates` reads the second half.
     self.sizes = (
       *(model.inner, model.inner, rank * state, rank * state),
       *(heads, heads, heads, state // 4),
@@ -114,6 +116,8 @@ class Mixer(recurrent.Mixer):
     self.bias_b = nnx.Param(jnp.ones((rank, heads, state)))
     self.bias_c = nnx.Param(jnp.ones((rank, heads, state)))
     self.skip = nnx.Param(jnp.ones(heads))
+    # MIMO: x is spread over the ranks, each has a gate, and their outputs are
+    # collected.
     even = jnp.ones((rank, heads, model.channels))
     self.spread = nnx.Param(even / rank) if rank > 1 else None
     self.gates = nnx.Param(even) if rank > 1 else None
@@ -143,8 +147,14 @@ class Mixer(recurrent.Mixer):
   ) -> tuple[jax.Array, Any]:
     """See `recurrent.Block`."""
     rates = self.rates(x_BLD)
+    # The trapezoidal rule weighs both ends of a step:
+    #   h_t = decay_t (h_{t-1} + late_t x_{t-1} b_{t-1}) + now_t x_t b_t
+    # so an input is added with its own step's weight, and again when the next
+    # step's size is known.
     dt = recurrent.used(rates.dt, lengths_B)
     moved = rotary.within(dt[..., None] * rates.rate[..., None, :])
+    # Angles add up along the sequence; b and c are turned by the sums, so that
+    # the state itself need not be.
     turns = jax.lax.associative_scan(rotary.add, moved, axis=1)
     given, weights = _Given(x_BLD, turns), self.weights()
     # The next step's share of this input; nothing comes after the last.
@@ -159,6 +169,7 @@ class Mixer(recurrent.Mixer):
       form=self.model.form,
       chunk=self.model.chunk,
     )
+    # What `step` needs of the last token: its input and its turned b.
     at = _Given(*(recurrent.at_length(leaf, lengths_B) for leaf in given))
     read = _parts(self.model, weights, at)
     # Rows of length 0 keep the state of `start`: zeros.
@@ -175,6 +186,7 @@ class Mixer(recurrent.Mixer):
     dt = rates.dt
     moved = rotary.within(dt[..., None] * rates.rate[..., None, :])
     turns = rotary.add(turns, moved)
+    # The last input's second part, which had to wait for this step's size.
     late = ((1 - rates.share) * dt)[..., None, None]
     h = h + late * scan_ssd.outer(_spread(weights, last_x), last_b)
     (x, b, c), read = self.ends.read(weights, _Given(x_XD, turns))
@@ -184,13 +196,15 @@ class Mixer(recurrent.Mixer):
 
   def rates(self, x_XD: jax.Array) -> _Rates:
     """Step sizes, decays, shares and turns."""
+    # Apart from the other columns: those are projected chunk by chunk.
     rest = ssm.product(x_XD, self.up.kernel[:, sum(self.sizes[:4]) :])
     dt, a, trap, rate = layers.cut(rest.astype(jnp.float32), self.sizes[4:])
     return _Rates(
       jax.nn.softplus(dt + layers.along(self.dt_bias[...], dt)),
-      jnp.minimum(-jax.nn.softplus(a), -1e-4),
+      jnp.minimum(-jax.nn.softplus(a), -1e-4),  # Never without decay.
       jax.nn.sigmoid(trap),
-      jnp.tanh(rate) / 2,
+      jnp.tanh(rate)
+      / 2,  # Half a turn at most: beyond it, it is the other way.
     )
 
   def weights(self) -> dict[str, jax.Array]:
@@ -245,7 +259,7 @@ def _write(
   """What is added to the stream [..., D]."""
   x, gate = _spread(weights, read.x), read.gate[..., None, :, :]
   y = y_XRHP + layers.along(weights['skip'][:, None], x) * x
-  if 'gates' in weights:
+  if 'gates' in weights:  # More than one rank.
     gate = gate * layers.along(weights['gates'], gate)
     y = y * layers.along(weights['collect'], y)
   total = (y * jax.nn.silu(gate)).sum(-3)
@@ -263,6 +277,7 @@ def _spread(weights: dict[str, jax.Array], x_XHP: jax.Array) -> jax.Array:
 
 def _normed(model: Model, b_XC: jax.Array, scale_N: jax.Array) -> jax.Array:
   """RMS norm of each rank [..., R, N] float32, in `rotary.pairs`' order."""
+  # The scale has been put in the order of `pairs` by `Mixer.weights`.
   b = rotary.pairs(ssm.heads(b_XC.astype(jnp.float32), model.state), model.rank)
   b *= jax.lax.rsqrt(jnp.square(b).mean(-1, keepdims=True) + ssm.EPSILON)
   return (b * layers.along(scale_N, b)).astype(b_XC.dtype).astype(jnp.float32)

@@ -12,6 +12,7 @@ import zipfile
 from typing import ClassVar
 
 import numpy as np
+from scipy import sparse
 
 from wm import core
 from wm.models.serving import state_session, tables
@@ -144,43 +145,36 @@ def _sums(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Level:
-  """Counts of one gram length, by context: rows of a sparse matrix.
+  """Counts of one gram length, by context.
 
-  contexts: [C] int64 ascending; row c is tokens[starts[c]:starts[c + 1]].
+  contexts: [C] int64, ascending; counts: [C, V], sparse; totals: [C].
   """
 
   contexts: np.ndarray
-  starts: np.ndarray
-  tokens: np.ndarray
-  counts: np.ndarray
+  counts: sparse.csr_array
   totals: np.ndarray
 
   @classmethod
   def make(cls, grams: np.ndarray, counts: np.ndarray, size: int) -> _Level:
     contexts, tokens = np.divmod(grams, size)
     first = np.flatnonzero(np.diff(contexts, prepend=-1))
-    totals = np.add.reduceat(counts, first) if len(first) else counts
     starts = np.append(first, len(grams))
-    return cls(contexts[first], starts, tokens, counts, totals)
+    table = sparse.csr_array((counts, tokens, starts), (len(first), size))
+    return cls(contexts[first], table, table.sum(1))
 
   def update(
     self, probs: np.ndarray, keys: np.ndarray, prior: np.ndarray, a: float
   ) -> None:
     """Puts (c(h, w) + a prior) / (c(h) + a) in rows of contexts seen."""
-    place = np.searchsorted(self.contexts, keys)
-    place = np.minimum(place, max(len(self.contexts) - 1, 0))
     if not len(self.contexts):
       return
+    place = np.searchsorted(self.contexts, keys)
+    place = np.minimum(place, len(self.contexts) - 1)
     rows = np.flatnonzero(self.contexts[place] == keys)
     place = place[rows]
-    total = self.totals[place] + a
-    probs[rows] = a * np.broadcast_to(prior, probs.shape)[rows]
-    size = self.starts[place + 1] - self.starts[place]
-    # Flat positions of each row's entries, one row after the other.
-    shift = np.repeat(self.starts[place] - (np.cumsum(size) - size), size)
-    entry = np.arange(size.sum()) + shift
-    probs[np.repeat(rows, size), self.tokens[entry]] += self.counts[entry]
-    probs[rows] /= total[:, None]
+    prior = a * np.broadcast_to(prior, probs.shape)[rows]
+    seen = prior + self.counts[place].toarray()
+    probs[rows] = seen / (self.totals[place] + a)[:, None]
 
 
 class Ngram(core.Fitted, tables.Tabulated):

@@ -57,6 +57,8 @@ class Cell(recurrent.Block):
     key: jax.Array | None = None,
   ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
     """See `recurrent.Block`; one step after the other."""
+    # The input's half of the affine maps needs no state: one product for all
+    # tokens. The scan is left with the state's half.
     given_LBGD = self.input(x_BLD.astype(self.dtype)).swapaxes(0, 1)
     start = self.start(x_BLD.shape[:1])
 
@@ -64,6 +66,7 @@ class Cell(recurrent.Block):
       state = self.cell(given_BGD, state)
       return state, state
 
+    # A scan goes along the first axis: [L, B, ...] inside, [B, L, ...] outside.
     states_LBD = jax.lax.scan(body, start, given_LBGD)[1]
     states_BLD = [leaf.swapaxes(0, 1) for leaf in states_LBD]
     y_BLD = layers.dropout(states_BLD[0], self.rate, key)
@@ -88,6 +91,7 @@ class Cell(recurrent.Block):
 
   def gates(self, given_XGD: jax.Array, y_XD: jax.Array) -> list[jax.Array]:
     """The affine maps' sums, each [*X, D] float32."""
+    # Products in the model's dtype, their sum and the state in float32.
     held_XGD = self.state(y_XD.astype(self.dtype))
     sums = given_XGD.astype(jnp.float32) + held_XGD.astype(jnp.float32)
     return [sums[..., gate, :] for gate in range(sums.shape[-2])]

@@ -126,6 +126,7 @@ class Layer(recurrent.Block):
   ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
     """See `recurrent.Block`."""
     start_BD = self.start(x_BLD.shape[:1])
+    # Each token's input beside the one before it: u_0 - u_{-1}, u_1 - u_0, ...
     u_BLD = self.before_scan(x_BLD)
     before_BLD = jnp.concatenate([start_BD[1][:, None], u_BLD[:, :-1]], 1)
     w_LBE = self.increments(u_BLD, before_BLD).swapaxes(0, 1)
@@ -142,6 +143,7 @@ class Layer(recurrent.Block):
     """One token."""
     y_XD, before_XD = state_X
     u_XD = self.before_scan(x_XD)
+    # y is kept flat [*X, D]; the kernel takes blocks [*X, N, k].
     a, b = self.maps(self.increments(u_XD, before_XD))
     y_XD = scan.affine_step(a, b, y_XD.reshape(b.shape)).reshape(x_XD.shape)
     return self.feed(x_XD, y_XD), (y_XD, u_XD)
@@ -184,6 +186,8 @@ class Layer(recurrent.Block):
     # A pad's w is 0, which leaves the state as it was.
     w_LBE = jnp.pad(w_LBE, ((0, -length % chunk), (0, 0), (0, 0)))
 
+    # Transitions are k times as large as states: they are made again in the
+    # backward pass, a chunk at a time, rather than kept for all tokens.
     @jax.checkpoint
     def body(y_BD: jax.Array, w_KBE: jax.Array) -> tuple[jax.Array, jax.Array]:
       a, b = self.maps(w_KBE, batch=1)
@@ -191,6 +195,7 @@ class Layer(recurrent.Block):
       y_KBD = y_KBN.reshape(chunk, rows, -1)
       return y_KBD[-1], y_KBD
 
+    # [L, B, E] -> [chunks, K, B, E]: the scan carries y from chunk to chunk.
     w_SKBE = w_LBE.reshape(-1, chunk, rows, w_LBE.shape[-1])
     y_SKBD = jax.lax.scan(body, start_BD, w_SKBE)[1]
     return y_SKBD.reshape(-1, *start_BD.shape)[:length]

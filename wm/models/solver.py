@@ -43,14 +43,12 @@ class Model(core.Model):
   silent: float = 0.0
 
   def __post_init__(self) -> None:
-    if self.answer not in ('world', 'yes'):
-      raise core.InputError(
-        f"solver: answer={self.answer!r}; available: 'world', 'yes'"
-      )
-    if self.by not in ('question', 'state', 'order'):
-      raise core.InputError(
-        f"solver: by={self.by!r}; available: 'question', 'state', 'order'"
-      )
+    for field, value, known in (
+      ('answer', self.answer, "'world', 'yes'"),
+      ('by', self.by, "'question', 'state', 'order'"),
+    ):
+      if repr(value) not in known.split(', '):
+        raise core.InputError(f'solver: {field}={value!r}; available: {known}')
     if not (0 <= self.errors <= 1 and 0 <= self.silent <= 1):
       raise core.InputError(
         f'solver: errors={self.errors}, silent={self.silent}; expected 0 to 1'

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from wm.models.base import family, stack
-from wm.models.nn import attention, layers, rotary
+from wm.models.nn import attention, layers, network, rotary
 
 _CHOICES = {
   'positions': ('learned', *rotary.KINDS),
@@ -176,14 +176,10 @@ class Transformer(stack.Stack):
     outputs: int = 0,
   ):
     super().__init__(model)
-    init = model.linear_init
-    self.embedding = layers.Embedding(vocab_size, model.width, rngs, init=init)
-    learned = model.positions == 'learned'
-    self.positions = (
-      layers.Embedding(context, model.width, rngs, init=init)
-      if learned
-      else None
-    )
+    init, learned = model.linear_init, model.positions == 'learned'
+    table = functools.partial(layers.Embedding, init=init)
+    self.embedding = table(vocab_size, model.width, rngs)
+    self.positions = table(context, model.width, rngs) if learned else None
     blocks = [Block(model, rngs) for _ in range(model.layers)]
     self.blocks = _stack(blocks) if model.scan else nnx.List(blocks)
     self.final = layers.Norm(model.width, model.norm, model.epsilon)
@@ -248,26 +244,18 @@ class Transformer(stack.Stack):
     ]
 
   def decode(
-    self,
-    prefix: Any,
-    pages: list[Any],
-    tokens_RM: jax.Array,
-    prefix_len_R: jax.Array,
-    added_RM: jax.Array,
-    moved_RM: jax.Array,
+    self, prefix: Any, pages: list[Any], step: network.Step
   ) -> tuple[list[Any], jax.Array]:
     """Caches after one token of each continuation, and logits [R, M, V]."""
-    del moved_RM  # What is written past a continuation's length is not seen.
-    x_RMD = self.embed(tokens_RM, prefix_len_R[:, None] + added_RM)
+    # `moved` is not asked: what is written past a continuation's length is not
+    # seen, and is written over when the continuation moves on.
+    place_RM = step.prefix_len[:, None] + step.added
+    x_RMD = self.embed(step.tokens, place_RM)
     after = []
     for number, block in enumerate(self.unstacked()):
-      y_RMD, written = block.attention.decode(
-        block.before_attention(x_RMD),
-        prefix[number],
-        [page[number] for page in pages],
-        prefix_len_R,
-        added_RM,
-      )
+      given = block.before_attention(x_RMD)
+      mine = [page[number] for page in pages]
+      y_RMD, written = block.attention.decode(given, prefix[number], mine, step)
       x_RMD = block.feed(x_RMD + y_RMD)
       after.append(written)
     # By blocks, then pages -> by pages, then blocks.

@@ -93,6 +93,7 @@ class Residual(Block):
   ) -> tuple[jax.Array, Any]:
     """See `Block`."""
     keys = layers.keys(key, 2)
+    # Norms read the float32 stream; what they give is cast to be multiplied.
     given = self.before_mixer(x_BLD).astype(self.dtype)
     y_BLD, state = self.mixer(given, lengths_B)
     x_BLD = self.add(x_BLD, y_BLD, keys[0])
@@ -115,6 +116,7 @@ class Residual(Block):
     self, x_XD: jax.Array, y_XD: jax.Array, key: jax.Array | None = None
   ) -> jax.Array:
     """The float32 stream with y added, after dropout."""
+    # Added in float32: in 16 bits many small sums would be lost.
     return x_XD + layers.dropout(y_XD, self.rate, key).astype(jnp.float32)
 
 
@@ -203,6 +205,7 @@ class RecurrentNetwork(stack.Stack, network.StatefulNetwork):
     self, tokens_BL: jax.Array, depth: int, key: jax.Array | None = None
   ) -> jax.Array:
     """See `stack.Stack`."""
+    # One key for the embeddings, then one a block.
     key = key if self.model.dropout else None
     keys = layers.keys(key, self.num_layers + 1)
     rate = self.model.dropout if self.model.style.dropout else 0.0
@@ -217,13 +220,15 @@ class RecurrentNetwork(stack.Stack, network.StatefulNetwork):
     """Each block's state after the prefix, and logits [R, V]."""
     x_RPD, prefix = self.embed(tokens_RP), []
     for block in self.blocks:
+      # Pads come last: outputs before them are right, and states stop at the
+      # row's length.
       x_RPD, state = block(x_RPD, lengths_R)
       prefix.append(state)
     return prefix, self.logits(at_length(x_RPD, lengths_R))
 
   def new_page(self, rows: int, num: int, size: int) -> Any:
     """The one page: each block's state [R, M, ...], whatever its size."""
-    del size
+    del size  # A state is as large after any number of tokens.
     return [block.start((rows, num)) for block in self.blocks]
 
   def restart(
@@ -231,6 +236,7 @@ class RecurrentNetwork(stack.Stack, network.StatefulNetwork):
   ) -> list[Any]:
     """The prefix's state in each continuation of a fresh row."""
 
+    # old [R, M, ...] takes new [R, ...], once for each of M, where fresh.
     def copy(old: jax.Array, new: jax.Array) -> jax.Array:
       fresh = fresh_R.reshape(-1, *(1,) * (old.ndim - 1))
       return jnp.where(fresh, new[:, None], old)
@@ -238,22 +244,17 @@ class RecurrentNetwork(stack.Stack, network.StatefulNetwork):
     return [jax.tree.map(copy, pages[0], prefix)]
 
   def decode(
-    self,
-    prefix: Any,
-    pages: list[Any],
-    tokens_RM: jax.Array,
-    prefix_len_R: jax.Array,
-    added_RM: jax.Array,
-    moved_RM: jax.Array,
+    self, prefix: Any, pages: list[Any], step: network.Step
   ) -> tuple[list[Any], jax.Array]:
     """States after one token of each continuation, and logits [R, M, V]."""
-    del prefix, prefix_len_R, added_RM
+    del prefix  # `restart` has put its state in the page.
 
+    # All lanes are computed; those that did not move keep the old state.
     def keep(old: jax.Array, new: jax.Array) -> jax.Array:
-      moved = moved_RM.reshape(*moved_RM.shape, *(1,) * (old.ndim - 2))
+      moved = jnp.expand_dims(step.moved, range(2, old.ndim))
       return jnp.where(moved, new, old)
 
-    x_RMD, after = self.embed(tokens_RM), []
+    x_RMD, after = self.embed(step.tokens), []
     for block, state in zip(self.blocks, pages[0], strict=True):
       x_RMD, new = block.step(x_RMD, state)
       after.append(jax.tree.map(keep, state, new))
@@ -269,6 +270,7 @@ def at_length(
   """
   if lengths_B is None:
     return x_BLX[:, -1]
+  # Rows of length 0 read token 0, and are replaced by `start` below.
   wide = (-1,) + (1,) * (x_BLX.ndim - 2)
   place = jnp.maximum(lengths_B - 1, 0).reshape(-1, 1, *wide[1:])
   last = jnp.take_along_axis(x_BLX, place, axis=1)[:, 0]

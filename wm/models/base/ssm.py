@@ -78,6 +78,7 @@ def down(
   does.
   """
   linear = layers.Linear((inputs,), (width,), rngs, init=init, **rest)
+  # So that the stream's variance does not grow with the number of maps.
   if init == 'torch':
     linear.kernel = nnx.Param(linear.kernel[...] * parts**-0.5)
   return linear
@@ -87,6 +88,7 @@ def gated_mlp(
   width: int, times: int, rngs: nnx.Rngs, *, init: str, parts: int
 ) -> layers.Mlp:
   """SwiGLU without biases, `times` D wide up to a multiple of 128."""
+  # Up to a multiple of 128, as mamba-ssm has it for its matrix products.
   hidden = -(-times * width // 128) * 128
   mlp = layers.Mlp(width, 'swiglu', rngs, bias=False, hidden=hidden, init=init)
   mlp.down = down(hidden, width, rngs, init=init, parts=parts, bias=False)
@@ -99,6 +101,7 @@ def step_bias(num: int, rngs: nnx.Rngs) -> jax.Array:
   dt = jnp.exp(
     jax.random.uniform(rngs.params(), (num,), minval=low, maxval=high)
   )
+  # The inverse of softplus: log(e^dt - 1), without the overflow of e^dt.
   return dt + jnp.log(-jnp.expm1(-dt))
 
 

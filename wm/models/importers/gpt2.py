@@ -151,9 +151,7 @@ def order(vocab: Sequence[str], words: Sequence[str]) -> np.ndarray:
 
 
 def params(
-  weights: Mapping[str, np.ndarray],
-  shape: network.NetworkSpec,
-  ids: np.ndarray,
+  weights: Mapping[str, np.ndarray], shape: network.NetworkSpec, ids: np.ndarray
 ) -> nnx.State:
   """Our parameters from theirs.
 

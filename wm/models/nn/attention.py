@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from wm.kernels import attention as kernel
-from wm.models.nn import layers, rotary
+from wm.models.nn import layers, network, rotary
 
 # Up to this length all scores at once are as fast, and no more than rows.
 _WHOLE = 128
@@ -156,8 +156,7 @@ class Attention(nnx.Module):
     x_RMD: jax.Array,
     prefix: tuple[jax.Array, jax.Array],
     pages: list[tuple[jax.Array, jax.Array]],
-    prefix_len_R: jax.Array,
-    added_RM: jax.Array,
+    step: network.Step,
   ) -> tuple[jax.Array, list[tuple[jax.Array, jax.Array]]]:
     """One token of each continuation: output [R, M, D], pages after it.
 
@@ -168,14 +167,15 @@ class Attention(nnx.Module):
     is attended to by itself and merged, so that a longer list of pages changes
     no bit of what the first ones give.
 
-    prefix: keys and values [R, H, P, C], of which prefix_len_R are in use.
-    pages: from `new_page`, in which added_RM places are in use and at least
+    prefix: keys and values [R, H, P, C], of which step.prefix_len are in use.
+    pages: from `new_page`, in which step.added places are in use and at least
       one more is free.
     """
-    q, k, v = self.project(x_RMD, prefix_len_R[:, None] + added_RM)
+    added_RM = step.added
+    q, k, v = self.project(x_RMD, step.prefix_len[:, None] + added_RM)
     q_RHMC = q.swapaxes(1, 2)
     keys, values = prefix
-    seen = jnp.arange(keys.shape[2])[None] < prefix_len_R[:, None]
+    seen = jnp.arange(keys.shape[2])[None] < step.prefix_len[:, None]
     found = partial(
       jnp.einsum('rhmc,rhpc->rhmp', q_RHMC, keys),
       seen[:, None, None],
@@ -222,9 +222,7 @@ def _write(
 
 
 def _over_page(
-  q_RMHC: jax.Array,
-  page: tuple[jax.Array, jax.Array],
-  last_RM: jax.Array,
+  q_RMHC: jax.Array, page: tuple[jax.Array, jax.Array], last_RM: jax.Array
 ) -> Partial:
   """Attention over one page, whose places up to last_RM are seen."""
   keys, values = page

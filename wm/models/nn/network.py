@@ -12,7 +12,7 @@ import abc
 import dataclasses
 import functools
 import math
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -21,6 +21,23 @@ from flax import nnx
 from wm import core
 from wm.core import registry
 from wm.models.nn import layers
+
+
+class Step(NamedTuple):
+  """One more token of each continuation.
+
+  Attributes:
+    tokens: [R, M] int32.
+    prefix_len: [R] int32, tokens of the prefix.
+    added: [R, M] int32, tokens appended to it so far.
+    moved: [R, M] bool, False where a continuation stays as it was and its
+      logits are not used.
+  """
+
+  tokens: jax.Array
+  prefix_len: jax.Array
+  added: jax.Array
+  moved: jax.Array
 
 
 class Network(nnx.Module):
@@ -71,20 +88,12 @@ class Network(nnx.Module):
     raise _undefined(self, 'new_page')
 
   def decode(
-    self,
-    prefix: Any,
-    pages: list[Any],
-    tokens_RM: jax.Array,
-    prefix_len_R: jax.Array,
-    added_RM: jax.Array,
-    moved_RM: jax.Array,
+    self, prefix: Any, pages: list[Any], step: Step
   ) -> tuple[list[Any], jax.Array]:
     """Appends a token to each continuation: pages after it, logits [R, M, V].
 
-    prefix: the cache from `prefill`; pages: those so far, with room for one
-    more token; prefix_len_R, added_RM: tokens of the prefix, and appended so
-    far; moved_RM: False where a continuation stays as it was and its logits
-    are not used.
+    prefix: the cache from `prefill`.
+    pages: those so far, with room for one more token.
     """
     raise _undefined(self, 'decode')
 

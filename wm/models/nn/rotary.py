@@ -67,6 +67,8 @@ def circle(turns: jax.Array) -> tuple[jax.Array, jax.Array]:
   By the series of angles up to a quarter turn. On a CPU it is several times as
   fast as functions that have to reduce any angle first.
   """
+  # cos(x) is the sine of a quarter turn less |x|, which is never beyond a
+  # quarter; sin(x) of the far half is that of what is left to half a turn.
   side = 0.25 - jnp.abs(turns)
   upright = jnp.where(side < 0, jnp.copysign(0.5, turns) - turns, turns)
   return _series(side), _series(upright)
@@ -76,6 +78,7 @@ def circle(turns: jax.Array) -> tuple[jax.Array, jax.Array]:
 def _circle_jvp(
   primals: tuple[jax.Array], tangents: tuple[jax.Array]
 ) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
+  # By the results themselves: no other series is differentiated.
   cos, sin = circle(*primals)
   angles = 2 * math.pi * tangents[0]
   return (cos, sin), (-sin * angles, cos * angles)
@@ -84,6 +87,7 @@ def _circle_jvp(
 def _series(turns: jax.Array) -> jax.Array:
   """Sine of up to a quarter turn, to the last digit but one."""
   powers = range(25 if turns.dtype == jnp.float64 else 13, 0, -2)
+  # Horner's rule from the highest power down: odd powers, signs in turn.
   square, total = turns * turns, jnp.zeros_like(turns)
   for power in powers:
     sign = 1 if power % 4 == 1 else -1
@@ -158,6 +162,11 @@ def _mixed_forward(*given: Any) -> tuple[jax.Array, Any]:
 
 
 def _mixed_backward(given: Any, slope_XRHN: jax.Array) -> Any:
+  # of y = along * (b + bias) + across * (b' + bias'), slope d:
+  #   to b      sum over heads of d * along       [..., R, N]
+  #   to bias   sum over tokens of the same       [R, H, N]
+  #   to along  sum over ranks of d * (b + bias)  [..., 1, H, N]
+  # and likewise across, for the rolled b' and bias'.
   one, other, along, across = given
 
   def to_vectors(factor_X1HN: jax.Array) -> tuple[Any, jax.Array]:

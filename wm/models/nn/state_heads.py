@@ -47,6 +47,7 @@ def _groups(heads: Heads) -> list[list[tuple[int, int, int]]]:
   found: list[list[tuple[int, int, int]]] = []
   before = False
   for run in runs(heads):
+    # Neighbours that are both narrow share a product.
     narrow = run[1] * run[2] < _NARROW
     if narrow and before:
       found[-1].append(run)
@@ -131,14 +132,17 @@ def _forward(
   axis: int, logits_XC: jax.Array, label_X: jax.Array
 ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
   """Losses, and what the gradient needs, so that no exp is computed twice."""
+  # Less the greatest: exp of all is at most 1, and of one is 1.
   hit_XC = _hit(axis, logits_XC, label_X)
   logits_XC = logits_XC - logits_XC.max(axis, keepdims=True)
   place_X1 = jnp.expand_dims(label_X.astype(jnp.int32), axis)
   picked = jnp.take_along_axis(logits_XC, place_X1, axis).squeeze(axis)
+  # The label's own place is 0, so that the sum is s, without a subtraction.
   rest_XC = jnp.exp(jnp.where(hit_XC, -jnp.inf, logits_XC))
   others = rest_XC.sum(axis)
   best = picked >= 0
   safe = jnp.where(best, picked, 0)  # No overflow where it is not used.
+  # On top: log1p(s / e). Below: log(s + e) - log(e), which is not small.
   loss_X = jnp.where(
     best,
     jnp.log1p(others * jnp.exp(-safe)),
@@ -151,6 +155,8 @@ def _backward(
   axis: int, kept: tuple[jax.Array, ...], slope_X: jax.Array
 ) -> tuple[jax.Array, None]:
   """The slope times p, and at the label times -s / (e + s)."""
+  # d loss / d logit = p - [is the label]. There p - 1 = -s / (e + s) is
+  # written so, since 1 less a p near 1 would be rounded to 0.
   rest_XC, label_X, picked, others = kept
   scale_X = slope_X / (others + jnp.exp(picked))
   at_label_X1 = jnp.expand_dims(-others * scale_X, axis)

@@ -80,19 +80,21 @@ class FromCallable(stateless.Stateless):
     for size in np.unique(padded):
       of_size = np.flatnonzero(padded == size)
       width = min(int(size), tokens.shape[1])
-      for start in range(0, len(of_size), self.rows):
-        rows = of_size[start : start + self.rows]
+      for part in core.chunks(len(of_size), 1, self.rows):
+        rows = of_size[part]
         given = tiles.padded(tokens[rows], lengths[rows], self.rows, int(size))
         yield rows, self.logits(given)[: len(rows), :width]
 
   def normal(self, logits: np.ndarray) -> np.ndarray:
-    """Log-probabilities [P, V] from logits of P positions."""
+    """[P, V] float32 log-probabilities, in nats, from logits of P positions."""
     if not np.isfinite(logits.max(-1)).all():
       raise core.InputError(
         f'{self._place}{self.label} gave NaN, or no finite logit, at some '
         'position; expected finite logits (-inf only for impossible tokens)'
       )
-    return log_softmax(logits)
+    logits = logits.astype(np.float32)
+    shifted = logits - logits.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
 
   def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """See core.Predictor; InputError if the callable's output is no logits."""
@@ -119,10 +121,3 @@ def as_array(found: Any) -> np.ndarray:
     found = (found.float() if narrow else found).numpy()
   found = np.asarray(found)
   return found.astype(np.float32) if narrow else found
-
-
-def log_softmax(logits: np.ndarray) -> np.ndarray:
-  """Log-softmax over the last axis, float32."""
-  logits = logits.astype(np.float32)
-  shifted = logits - logits.max(-1, keepdims=True)
-  return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))

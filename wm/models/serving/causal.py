@@ -16,24 +16,23 @@ class Rows(NamedTuple):
   different numbers of pieces at a time, so some columns are padding.
 
   Attributes:
-    keys, values: for each layer [R, heads, columns, D].
+    cache: keys and values of each layer in turn, each [R, heads, columns, D].
     real: [R, columns] bool: the column is a piece, no padding.
     last: [R, pieces] log-probabilities of the next piece, nats.
   """
 
-  keys: tuple[torch.Tensor, ...]
-  values: tuple[torch.Tensor, ...]
+  cache: tuple[torch.Tensor, ...]
   real: torch.Tensor
   last: torch.Tensor
 
-  def taken(self, rows: torch.Tensor) -> Rows:
+  def taken(self, rows: torch.Tensor | slice) -> Rows:
     """Some rows, in any order, repeated or not."""
-    keys = tuple(one[rows] for one in self.keys)
-    values = tuple(one[rows] for one in self.values)
-    return Rows(keys, values, self.real[rows], self.last[rows])
+    cache = tuple(one[rows] for one in self.cache)
+    return Rows(cache, self.real[rows], self.last[rows])
 
   def compact(self) -> Rows:
     """The same without padding in front of pieces or in every row."""
+    # Pieces first, in order (stable), then padding, which is cut off.
     order = (~self.real).to(torch.int8).argsort(dim=1, stable=True)
     order = order[:, : int(self.real.sum(1).max())]
 
@@ -41,10 +40,8 @@ class Rows(NamedTuple):
       at = order[:, None, :, None].expand(-1, one.shape[1], -1, one.shape[3])
       return one.gather(2, at)
 
-    keys, values = (
-      tuple(moved(one) for one in some) for some in (self.keys, self.values)
-    )
-    return Rows(keys, values, self.real.gather(1, order), self.last)
+    cache = tuple(map(moved, self.cache))
+    return Rows(cache, self.real.gather(1, order), self.last)
 
   def replaced(self, rows: torch.Tensor, new: Rows) -> Rows:
     """With `new` in the place of some rows."""
@@ -54,12 +51,10 @@ class Rows(NamedTuple):
       old, one = _widened(old, width, axis), _widened(one, width, axis)
       return old.index_copy(0, rows, one)
 
-    keys, values = (
-      tuple(put(*pair, 2) for pair in zip(*some, strict=True))
-      for some in ((self.keys, new.keys), (self.values, new.values))
-    )
+    pairs = zip(self.cache, new.cache, strict=True)
+    cache = tuple(put(*pair, 2) for pair in pairs)
     last = self.last.index_copy(0, rows, new.last)
-    return Rows(keys, values, put(self.real, new.real, 1), last)
+    return Rows(cache, put(self.real, new.real, 1), last)
 
 
 def _widened(one: torch.Tensor, width: int, axis: int) -> torch.Tensor:
@@ -89,10 +84,9 @@ class Reader:
     seen, cache = real, transformers.DynamicCache()
     if before is not None:
       seen = torch.cat([before.real, real], 1)
-      for layer, pair in enumerate(
-        zip(before.keys, before.values, strict=True)
-      ):
-        cache.update(*pair, layer)
+      for layer in range(len(before.cache) // 2):
+        cache.update(*before.cache[2 * layer : 2 * layer + 2], layer)
+    # Padding columns lie anywhere: a piece's position is how many came before.
     place = seen.cumsum(1)[:, -ids.shape[1] :] - 1
     found = self._model(
       input_ids=ids,
@@ -104,13 +98,11 @@ class Reader:
     at = (size - 1).clamp(min=0)
     last = found.logits[torch.arange(len(ids)), at].float().log_softmax(-1)
     if before is not None:
+      # Rows that read nothing say what they said before.
       last = torch.where(size[:, None] > 0, last, before.last)
     layers = found.past_key_values.layers
-    keys, values = (
-      tuple(x.keys for x in layers),
-      tuple(x.values for x in layers),
-    )
-    return Rows(keys, values, seen, last)
+    kept = tuple(part for x in layers for part in (x.keys, x.values))
+    return Rows(kept, seen, last)
 
   @torch.inference_mode()
   def all(

@@ -167,8 +167,8 @@ class _Checks:
 
   def _ask(self, given: Question) -> Answer:
     parts = [
-      self.ask(Question(*(part[start : start + self.rows] for part in given)))
-      for start in range(0, len(given.tokens), self.rows)
+      self.ask(Question(*(part[some] for part in given)))
+      for some in core.chunks(len(given.tokens), 1, self.rows)
     ]
     found = Answer(*map(np.concatenate, zip(*parts, strict=True)))
     return found._replace(log_probs=np.maximum(found.log_probs, FLOOR))

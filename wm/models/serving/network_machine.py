@@ -62,6 +62,7 @@ class NetworkMachine:
   def blank(self, slots: int) -> State:
     """Zeros, with pages for `room` tokens."""
     shape = self.spec, 2 * slots, self.num
+    # A session grows pages as it goes; a program needs them all beforehand.
     room = min(self.room, self.spec.max_len)
     pages = -(-room // sessions.page_size(self.spec))
     prefix, log_probs = sessions.new_tile(*shape)
@@ -77,7 +78,7 @@ class NetworkMachine:
     """Prefills the rows of fresh slots, a few at a time as a session does."""
     rows, length = 2 * len(trial), self.prefixes.shape[-1]
     size = max(sessions.START_TOKENS // length, 1)
-    fresh = jnp.repeat(fresh, 2)
+    fresh = jnp.repeat(fresh, 2)  # Slots -> rows: both sides of a trial.
     tokens = self.prefixes[trial].reshape(rows, length)
     lengths = self.lengths[trial].reshape(rows)
     order = jnp.argsort(~fresh, stable=True)  # Fresh rows come first.
@@ -90,6 +91,7 @@ class NetworkMachine:
         self.spec, self.params, *tile, where, tokens[row], lengths[row]
       )
 
+    # As many calls as fresh rows need: often none, at the start all.
     parts, tile = -(-fresh.sum() // size), (state.prefix, state.log_probs)
     prefix, log_probs = lax.fori_loop(0, parts, prefill, tile)
     pages = sessions.restart_pages(self.spec, state.pages, prefix, fresh)
@@ -99,7 +101,7 @@ class NetworkMachine:
 
   def draw(self, state: State, uniform: jax.Array) -> jax.Array:
     """[B, M] int32; see core.Machine."""
-    return self.sampler.draw(state.log_probs[::2], uniform)
+    return self.sampler.draw(state.log_probs[::2], uniform)  # First prefixes.
 
   def vacuous(self, state: State) -> jax.Array:
     """[B, M] bool; see core.Machine."""
@@ -111,6 +113,7 @@ class NetworkMachine:
 
   def advance(self, state: State, tokens: jax.Array) -> State:
     """One step of both sides."""
+    # What the first prefix drew is put to the second one too.
     both = jnp.repeat(tokens, 2, axis=0)
     pages, log_probs = sessions.decode(
       self.spec,

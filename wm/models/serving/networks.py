@@ -116,6 +116,7 @@ class NetworkReader(core.Reinitializable):
     function: of the static arguments, weights, tokens [R, P] and `more`, each
     [B, L, ...] and cut likewise.
     """
+    # Shapes of the results come from tracing alone: nothing is computed.
     tokens, lengths = np.asarray(tokens), np.asarray(lengths)
     tiles.check_tokens(self.spec, tokens, lengths)
     kinds = [('int32', ()), *((x.dtype.str, x.shape[2:]) for x in more)]
@@ -127,6 +128,7 @@ class NetworkReader(core.Reinitializable):
 
     def collect() -> None:
       rows, result = pending.popleft()
+      # A tile's last rows may be pads: `rows` is shorter than the tile.
       for whole, part in zip(
         jax.tree.leaves(out), jax.tree.leaves(result), strict=True
       ):
@@ -238,10 +240,7 @@ def _log_probs(
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _hidden(
-  spec: network.NetworkSpec,
-  layer: int,
-  params: nnx.State,
-  tokens_BL: jax.Array,
+  spec: network.NetworkSpec, layer: int, params: nnx.State, tokens_BL: jax.Array
 ) -> jax.Array:
   return nnx.merge(spec.graph, params).hidden(tokens_BL, layer)
 
@@ -287,12 +286,12 @@ def _tiles(
   buckets: np.ndarray, lengths: np.ndarray, *arrays: np.ndarray
 ) -> Iterator[tuple[np.ndarray, ...]]:
   """Row numbers and padded arrays of tiles, each of one bucket."""
-  of_rows = np.searchsorted(buckets, lengths)
+  of_rows = np.searchsorted(buckets, lengths)  # The shortest that holds each.
   for bucket, length in enumerate(buckets):
     members = np.flatnonzero((of_rows == bucket) & (lengths > 0))
     size = max(TILE_TOKENS // length, 1)
-    for start in range(0, len(members), size):
-      rows = members[start : start + size]
+    for part in core.chunks(len(members), 1, size):
+      rows = members[part]
       tile = (
         tiles.padded(array[rows], lengths[rows], size, length)
         for array in arrays

@@ -165,13 +165,7 @@ class NoisyOracle(WorldPredictor):
   STATES = 64
 
   def __init__(
-    self,
-    world: core.World,
-    *,
-    illegal: float,
-    wrong: float,
-    by: str,
-    seed: int,
+    self, world: core.World, *, illegal: float, wrong: float, by: str, seed: int
   ) -> None:
     """illegal: mass in [0, 1]; wrong: share in [0, 1]; by: state or prefix."""
     super().__init__(world)

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from wm import core
+from wm.models.serving import tiles
 from wm.models.serving.causal import Reader, Rows
 
 Path = tuple[int, ...]
@@ -150,12 +151,15 @@ class PiecePredictor(core.Predictor, core.HiddenStates, core.Remarks):
     spelled, after = self.spelled, dict[Path, Rows]({(): rows})
     found = np.full((len(closing), self.vocab_size), -np.inf, np.float32)
     one = np.ones(len(closing), np.int64)
+    # The shortest first, so that what a beginning begins with is there.
     for path in spelled.unfinished:
       pieces = np.full((len(one), 1), path[-1])
       after[path] = self.reader.read(pieces, one, after[path[:-1]])
     at = {path: some.last.numpy() for path, some in after.items()}
     for token, path in enumerate(spelled.paths):
       if path:
+        # log p(w) = sum over its pieces, less what was paid for the last token
+        # being over; and, if w may go on as another token, that w is over.
         steps = [at[path[:n]][:, piece] for n, piece in enumerate(path)]
         found[:, token] = sum(steps) - closing
         if spelled.open[token]:
@@ -177,8 +181,7 @@ class PiecePredictor(core.Predictor, core.HiddenStates, core.Remarks):
     """See core.Predictor."""
     tokens, lengths = np.asarray(tokens), np.asarray(lengths)
     found = np.zeros((*tokens.shape, self.vocab_size), np.float32)
-    for start in range(0, len(tokens), self.batch):
-      some = slice(start, start + self.batch)
+    for some in core.chunks(len(tokens), 1, self.batch):
       read = self._stepwise if self.spelled.unfinished else self._at_once
       found[some] = read(tokens[some], lengths[some])
     return found
@@ -217,8 +220,7 @@ class PiecePredictor(core.Predictor, core.HiddenStates, core.Remarks):
     """See core.HiddenStates; at the last piece of each token."""
     tokens, lengths = np.asarray(tokens), np.asarray(lengths)
     parts = []
-    for start in range(0, len(tokens), self.batch):
-      some = slice(start, start + self.batch)
+    for some in core.chunks(len(tokens), 1, self.batch):
       pieces, sizes, ends = self.written(tokens[some], lengths[some])
       layers = self.reader.all(pieces, sizes, hidden=True)
       if not -len(layers) <= layer < len(layers):
@@ -254,10 +256,7 @@ class PieceSession(core.Session):
   ) -> tuple[Rows, np.ndarray]:
     """The given prefixes, each once a continuation: rows and closings."""
     prefixes, lengths = np.asarray(prefixes), np.asarray(lengths)
-    if lengths.size and lengths.min() < 1:
-      raise core.InputError(
-        'a prefix of 0 tokens was given; this predictor needs at least 1'
-      )
+    tiles.check_prefixes(lengths)
     pieces, sizes, _ = self._model.written(prefixes, lengths)
     read = self._model.reader.read(pieces, sizes)
     last = prefixes[np.arange(len(prefixes)), lengths - 1]
@@ -269,9 +268,8 @@ class PieceSession(core.Session):
     """See core.Session."""
     if self._found is None:
       parts = []
-      for start in range(0, len(self._closing), self._model.batch):
-        rows = np.arange(len(self._closing))[start : start + self._model.batch]
-        some = self._rows.taken(torch.as_tensor(rows))
+      for rows in core.chunks(len(self._closing), 1, self._model.batch):
+        some = self._rows.taken(rows)
         parts.append(self._model.next_tokens(some, self._closing[rows]))
       found = np.concatenate(parts)
       self._found = found.reshape(-1, self._num, found.shape[-1])
@@ -288,6 +286,7 @@ class PieceSession(core.Session):
       self._closing = self._closing[rows]
     flat = np.asarray(tokens).reshape(-1)
     moved = flat != core.DEAD
+    # Continuations that stay read 0 pieces: their row is as it was.
     pieces, sizes, _ = self._model.written(
       np.maximum(flat, 0)[:, None], moved.astype(int), opened=False
     )

@@ -30,7 +30,7 @@ import numpy as np
 from flax import nnx
 
 from wm import core
-from wm.models.nn.network import NetworkSpec, StatefulNetwork
+from wm.models.nn.network import NetworkSpec, StatefulNetwork, Step
 from wm.models.serving import tiles
 
 # Continuations of a tile: enough to keep a core's multipliers busy; small
@@ -86,6 +86,7 @@ def tile_rows(spec: NetworkSpec, num: int, cache_bytes: int) -> int:
     sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
     for tree in _caches(spec, 1, num)
   )
+  # At worst all pages are there, beside the prefix and the log-probabilities.
   pages = -(-spec.max_len // page_size(spec))
   size = prefix + pages * page + 4 * num * spec.vocab_size
   lanes = SMALL_TILE_LANES if spec.num_params < tiles.SMALL else TILE_LANES
@@ -113,6 +114,7 @@ def prefill(
     place = (rows, *(slice(0, size) for size in leaf.shape[1:]))
     return tile.at[place].set(leaf, mode='drop')
 
+  # The M continuations of a prefix begin alike.
   first = jax.nn.log_softmax(logits)[:, None]
   first = jnp.broadcast_to(first, (len(rows), *log_probs.shape[1:]))
   prefix = jax.tree.map(put, prefix, new)
@@ -124,6 +126,7 @@ def restart_pages(
   spec: NetworkSpec, pages: Any, prefix: Any, fresh: jax.Array
 ) -> Any:
   """Pages with nothing appended in the rows that are fresh."""
+  # Attention sees no place beyond a row's length: its pages may stay.
   network = spec.network
   if isinstance(network, StatefulNetwork):
     return network.restart(pages, prefix, fresh)
@@ -146,14 +149,10 @@ def decode(
   """Pages and log-probabilities after one token of each continuation."""
   moved = tokens != core.DEAD
   network = nnx.merge(spec.graph, params)
-  pages, logits = network.decode(
-    prefix,
-    pages,
-    jnp.where(moved, tokens, core.PAD),
-    prefix_len,
-    added,
-    moved,
-  )
+  # All lanes are computed, whether they move or not: shapes stay the same.
+  tokens = jnp.where(moved, tokens, core.PAD)
+  step = Step(tokens, prefix_len, added, moved)
+  pages, logits = network.decode(prefix, pages, step)
   new = jax.nn.log_softmax(logits)
   return pages, jnp.where(moved[..., None], new, log_probs)
 
@@ -161,6 +160,7 @@ def decode(
 @functools.partial(jax.jit, donate_argnums=0)
 def _branch(tile: Any, parents: jax.Array) -> Any:
   """Continuations [R, M, ...] that go on from their parents [R, M]."""
+  # Prefixes are shared by a row's continuations: only pages are reordered.
   rows = jnp.arange(len(parents))[:, None]
   return jax.tree.map(lambda leaf: leaf[rows, parents], tile)
 
@@ -190,6 +190,7 @@ class _Tile:
     device: jax.Device,
   ):
     self.spec, self.params, self.device = spec, params, device
+    # 1, not 0: rows that the batch does not fill are read as any other.
     self.prefix_len = np.ones(rows, np.int32)
     self.added = np.zeros((rows, num), np.int32)
     with jax.default_device(device):
@@ -207,6 +208,7 @@ class _Tile:
 
   def put(self, *arrays: np.ndarray) -> tuple[jax.Array, ...]:
     """Copies on this tile's device."""
+    # Copied first: the host goes on to change `added` while it is under way.
     return tuple(jax.device_put(np.array(x), self.device) for x in arrays)
 
   def restart(
@@ -215,13 +217,15 @@ class _Tile:
     """Prefills rows, in tiles of their own length buckets."""
     self.prefix_len[rows] = lengths
     self.added[rows] = 0
+    # Each length bucket is a program; its rows go in calls of one size.
     bucket = tiles.buckets(self.spec)
     place = np.searchsorted(bucket, lengths)
     for number, length in enumerate(bucket):
       members = np.flatnonzero(place == number)
       size = max(START_TOKENS // length, 1)
-      for start in range(0, len(members), size):
-        some = members[start : start + size]
+      for part in core.chunks(len(members), 1, size):
+        some = members[part]
+        # Rows past the tile's end fill the call up: they are dropped.
         where = np.full(size, len(self.prefix_len), np.int32)
         where[: len(some)] = rows[some]
         used = np.ones(size, np.int32)
@@ -234,7 +238,7 @@ class _Tile:
           self.log_probs,
           *self.put(where, tokens, used),
         )
-    if self.stateful:
+    if self.stateful:  # The state behind the prefix goes into the one page.
       self.grow(1)
       fresh = np.zeros(len(self.prefix_len), bool)
       fresh[rows] = True
@@ -250,7 +254,7 @@ class _Tile:
       )
       self.added = np.take_along_axis(self.added, parents, 1)
     moved = tokens != core.DEAD
-    if not moved.any():
+    if not moved.any():  # As where every trial of this tile is decided.
       return
     # Only pages in use are passed: attention's work grows with them.
     used = self.grow(int(self.added[moved].max()) + 1)
@@ -293,6 +297,7 @@ class NetworkSession(core.Session):
     self._spec, self._num, self._batch = spec, num, len(given[1])
     self._rows = tile_rows(spec, num, cache_bytes)
     self._tiles = []
+    # Devices in turn: what is dispatched to one runs while the next is fed.
     for tile in range(-(-self._batch // self._rows)):
       device = devices[tile % len(devices)]
       params = placed(device)
@@ -301,6 +306,7 @@ class NetworkSession(core.Session):
 
   def _split(self, array: np.ndarray, fill: Any) -> np.ndarray:
     """[B, ...] -> [tiles, R, ...], padded."""
+    # The last tile may have fewer rows than the others.
     short = len(self._tiles) * self._rows - self._batch
     pad = np.full((short, *array.shape[1:]), fill, array.dtype)
     whole = np.concatenate([array, pad])
@@ -345,6 +351,7 @@ class NetworkSession(core.Session):
         longer than the model's max_len.
     """
     tokens = self._split(np.asarray(tokens, np.int32), core.DEAD)
+    # Going on from oneself is no branch: nothing need be copied.
     branch = np.arange(self._num, dtype=np.int32)[None]
     if parents is not None and (parents == branch).all():
       parents = None
@@ -355,12 +362,9 @@ class NetworkSession(core.Session):
       tile.advance(tokens[number], None if parents is None else parents[number])
 
   def _check(self, tokens: np.ndarray, parents: np.ndarray | None) -> None:
-    size, longest = self._spec.vocab_size, self._spec.max_len
-    if ((tokens < core.DEAD) | (tokens >= size)).any():
-      raise core.InputError(
-        f'tokens {tokens.min()} to {tokens.max()}: the model has ids 0 to '
-        f'{size - 1}'
-      )
+    tiles.check_ids(self._spec, tokens[tokens != core.DEAD])
+    longest = self._spec.max_len
+    # All tiles are checked before any moves: an error leaves none half done.
     for number, tile in enumerate(self._tiles):
       added = tile.added
       if parents is not None:
@@ -382,8 +386,7 @@ class NetworkSession(core.Session):
     """
     rows = np.asarray(rows)
     prefixes, lengths = np.asarray(prefixes), np.asarray(lengths)
-    if (lengths < 1).any():
-      raise core.InputError('an empty prefix; expected at least one token')
+    tiles.check_prefixes(lengths)
     tiles.check_tokens(self._spec, prefixes, lengths)
     for number, tile in enumerate(self._tiles):
       mine = rows // self._rows == number

@@ -98,6 +98,7 @@ class StateSession(core.Session):
     """See core.Predictor.session."""
     self._predictor = predictor
     states = predictor.enter(prefixes, np.asarray(lengths))
+    # [B, W] -> [B, M, W]: continuations part as they advance.
     self._states = np.repeat(states[:, None], num, axis=1)
     self._forget()
 
@@ -122,7 +123,7 @@ class StateSession(core.Session):
     if parents is not None:
       self._states = np.take_along_axis(self._states, parents[..., None], 1)
     at = np.nonzero(tokens != core.DEAD)
-    if at[0].size:
+    if at[0].size:  # A world need not be asked about nothing.
       self._states[at] = self._predictor.follow(self._states[at], tokens[at])
     self._forget()
 
@@ -161,6 +162,7 @@ class StateSession(core.Session):
       some = np.flatnonzero(np.asarray(accept.mask(log_probs)).any(0))
       tokens, log_probs = tokens[:, some], log_probs[:, some]
     out = np.full(row.size, core.DEAD, np.int32)
+    # In parts: [B M, K] for all at once may be larger than memory.
     size = row.size if tokens.size else 0
     for part in core.chunks(size, tokens.shape[1], BUDGET):
       drawn = accept.draw(_of(log_probs, row[part]), uniform[part])
@@ -174,6 +176,7 @@ class StateSession(core.Session):
     mask, tokens = np.asarray(accept.mask(log_probs)), np.asarray(tokens)
     size = self._predictor.vocab_size
     if options.shape[1] == size and (options == np.arange(size)).all():
+      # Every token in its place, as of n-grams: no search.
       found = mask[place, np.maximum(tokens, 0)]
     else:
       here = _of(options, place) == tokens[..., None]

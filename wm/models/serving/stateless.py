@@ -39,7 +39,7 @@ class HistorySession(core.Session):
   costs as much as one.
   """
 
-  least = 1  # Tokens of the shortest prefix that predicts anything.
+  least = 1  # Tokens of the shortest prefix that predicts anything: 0 or 1.
 
   def __init__(
     self,
@@ -60,21 +60,19 @@ class HistorySession(core.Session):
     missing = length - self._tokens.shape[2]
     if missing > 0:
       room = ((0, 0), (0, 0), (0, missing + 16))
-      self._tokens = np.pad(self._tokens, room)
+      self._tokens = np.pad(self._tokens, room)  # By 16: not at every token.
 
   def restart(
     self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
   ) -> None:
     """See core.Session; InputError where a prefix is shorter than `least`."""
     lengths = np.asarray(lengths)
-    if lengths.size and lengths.min() < self.least:
-      raise core.InputError(
-        f'a prefix of {lengths.min()} tokens was given; this predictor needs '
-        f'at least {self.least}'
-      )
+    if self.least:
+      tiles.check_prefixes(lengths)
     longest = int(lengths.max(initial=0))
     self._grow(longest)
     prefixes = tiles.padded(prefixes, lengths, len(lengths), longest)
+    # What continuations of the old prefix added goes, too.
     self._tokens[rows] = core.PAD
     self._tokens[rows, :, :longest] = prefixes[:, None]
     self._lengths[rows] = lengths[:, None]

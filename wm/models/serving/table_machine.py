@@ -45,6 +45,8 @@ class TableMachine:
 
   def draw(self, state: jax.Array, uniform: jax.Array) -> jax.Array:
     """[B, M] int32: as `Accept.draw` of NumPy arrays, to the bit."""
+    # The first accepted token whose cumulative mass is beyond the draw. Where
+    # rounding leaves the draw beyond all of them, the last accepted one.
     row = state[:, 0]
     mass, drawn = self.table.mass[row], self.table.drawn[row]
     over = drawn & (mass > (uniform * mass[..., -1])[..., None])
@@ -58,6 +60,7 @@ class TableMachine:
 
   def accepted(self, state: jax.Array, tokens: jax.Array) -> jax.Array:
     """[B, M] bool; see core.Machine."""
+    # A token that a row does not list is one that neither rule accepts.
     row = state[:, 1]
     here = self.table.tokens[row] == tokens[..., None]
     return (here & self.table.kept[row]).any(-1) & (tokens != core.DEAD)

@@ -25,16 +25,28 @@ def buckets(spec: NetworkSpec) -> np.ndarray:
   return np.unique([-(-spec.max_len * n // 4) for n in (1, 2, 3, 4)])
 
 
-def check_tokens(
-  spec: NetworkSpec, tokens: np.ndarray, lengths: np.ndarray
-) -> None:
-  """Raises InputError for ids outside the vocabulary or too long rows."""
-  used = np.arange(tokens.shape[1])[None] < lengths[:, None]
-  wrong = tokens[used & ((tokens < 0) | (tokens >= spec.vocab_size))]
+def check_prefixes(lengths: np.ndarray) -> None:
+  """Raises InputError where a length [R] is 0."""
+  if (np.asarray(lengths) < 1).any():
+    raise core.InputError(
+      'an empty prefix was given; this predictor needs at least one token'
+    )
+
+
+def check_ids(spec: NetworkSpec, tokens: np.ndarray) -> None:
+  """Raises InputError for ids [N] outside the vocabulary."""
+  wrong = tokens[(tokens < 0) | (tokens >= spec.vocab_size)]
   if wrong.size:
     raise core.InputError(
       f'token {wrong[0]}: the model has ids 0 to {spec.vocab_size - 1}'
     )
+
+
+def check_tokens(
+  spec: NetworkSpec, tokens: np.ndarray, lengths: np.ndarray
+) -> None:
+  """Raises InputError for ids outside the vocabulary or too long rows."""
+  check_ids(spec, tokens[np.arange(tokens.shape[1]) < lengths[:, None]])
   if lengths.size and lengths.max() > spec.max_len:
     raise core.InputError(
       f'a sequence of {lengths.max()} tokens: the model takes up to '

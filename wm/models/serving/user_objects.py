@@ -76,13 +76,7 @@ def usable(found: object) -> bool:
 
 
 def predictor(
-  found: Any,
-  *,
-  vocab_size: int,
-  end: int,
-  max_len: int,
-  rows: int,
-  label: str,
+  found: Any, *, vocab_size: int, end: int, max_len: int, rows: int, label: str
 ) -> core.Predictor:
   """The predictor of the class that fits a user's object.
 
@@ -125,8 +119,7 @@ class WithHidden(callables.FromCallable, core.HiddenStates):
   ) -> np.ndarray:
     """See core.HiddenStates; every call has `rows` rows, padded at the end."""
     parts = []
-    for start in range(0, len(tokens), self.rows):
-      rows = slice(start, start + self.rows)
+    for rows in core.chunks(len(tokens), 1, self.rows):
       some, length = np.asarray(tokens[rows]), self.padded(tokens.shape[1])
       given = tiles.padded(some, lengths[rows], self.rows, length)
       with plugins.blamed(self.label, self._object.hidden):
@@ -237,11 +230,7 @@ class CacheSession(core.Session):
   """B x M continuations, each with a state of the user's."""
 
   def __init__(
-    self,
-    predictor: Cached,
-    prefixes: np.ndarray,
-    lengths: np.ndarray,
-    num: int,
+    self, predictor: Cached, prefixes: np.ndarray, lengths: np.ndarray, num: int
   ) -> None:
     self._predictor = predictor
     shape = len(lengths), num
@@ -256,10 +245,7 @@ class CacheSession(core.Session):
     if not len(rows):
       return
     lengths = np.asarray(lengths, np.int32)
-    if lengths.min() < 1:
-      raise core.InputError(
-        'a prefix of 0 tokens was given; this predictor needs at least 1'
-      )
+    tiles.check_prefixes(lengths)
     tokens = tiles.padded(prefixes, lengths, len(lengths), lengths.max())
     states, found = self._predictor.started(tokens, lengths)
     for row, state in zip(rows, states, strict=True):
