@@ -17,6 +17,8 @@ from typing import Any, ClassVar
 
 from wm import core
 
+# Nothing is downloaded, and no code of the folder's is run.
+_SAFE: dict[str, Any] = {'local_files_only': True, 'trust_remote_code': False}
 INSTALL = "pip install -e '.[torch]'"
 
 
@@ -78,18 +80,14 @@ class Model(core.Model):
         'folder that save_pretrained wrote'
       )
     transformers.logging.disable_progress_bar()
-    safe: dict[str, Any] = {
-      'local_files_only': True,
-      'trust_remote_code': False,
-    }
     try:
       network = transformers.AutoModelForCausalLM.from_pretrained(
-        folder, use_safetensors=True, dtype=torch.float32, **safe
+        folder, use_safetensors=True, dtype=torch.float32, **_SAFE
       )
     except (OSError, ValueError) as error:
       said = ' '.join(str(error).split())
       raise core.InputError(f'huggingface: {self.path}: {said}') from error
-    words = _Words(folder, safe)
+    words = _Words(folder)
     table = self._pieces(world, words)
     before = (*words.first(), *(words.of(self.before) if self.before else ()))
     spelled = pieces.spelling(world.vocab, table, before)
@@ -152,8 +150,8 @@ class Model(core.Model):
 class _Words:
   """The tokenizer of a folder, loaded when a text is first to be cut."""
 
-  def __init__(self, folder: pathlib.Path, safe: dict[str, Any]) -> None:
-    self._folder, self._safe = folder, safe
+  def __init__(self, folder: pathlib.Path) -> None:
+    self._folder = folder
     self._there = any(folder.glob('tokenizer*'))
 
   @functools.cached_property
@@ -166,7 +164,7 @@ class _Words:
         'in the file tokens='
       )
     load = transformers.AutoTokenizer.from_pretrained
-    return load(self._folder, **self._safe)
+    return load(self._folder, **_SAFE)
 
   def of(self, text: str) -> tuple[int, ...]:
     """Ids of a text's pieces, without special ones."""

@@ -135,12 +135,10 @@ def _sums(
   keys: np.ndarray, counts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
   """Distinct keys, ascending, and the sum of counts of each."""
-  order = np.argsort(keys, kind='stable')
-  keys, counts = keys[order], counts[order]
-  first = np.flatnonzero(np.diff(keys, prepend=-1))
-  if not len(first):
-    return keys, counts
-  return keys[first], np.add.reduceat(counts, first)
+  unique, place = np.unique(keys, return_inverse=True)
+  total = np.zeros(len(unique), np.int64)
+  np.add.at(total, place, counts)
+  return unique, total
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -231,13 +229,6 @@ class Ngram(core.Fitted, tables.Tabulated):
     with np.errstate(divide='ignore'):
       return np.log(probs).astype(np.float32)
 
-  def contexts(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """[B] int64 contexts after tokens [B, L] of lengths [B]."""
-    out = np.zeros(len(tokens), np.int64)
-    for t in range(tokens.shape[1]):
-      out = np.where(t < lengths, self.push(out, tokens[:, t]), out)
-    return out
-
   def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """See core.Predictor."""
     del lengths
@@ -250,7 +241,10 @@ class Ngram(core.Fitted, tables.Tabulated):
 
   def enter(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """See Tabulated: the context is the state."""
-    return self.contexts(prefixes, lengths)[:, None]
+    out = np.zeros(len(prefixes), np.int64)
+    for t in range(prefixes.shape[1]):
+      out = np.where(t < lengths, self.push(out, prefixes[:, t]), out)
+    return out[:, None]
 
   def follow(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """See Tabulated."""

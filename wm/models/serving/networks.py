@@ -220,8 +220,7 @@ class StateNamer(NetworkReader, core.StateLosses):
 
   def states(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[B, L, K] int32, 0 past a row's length."""
-    static = self.spec, self.heads
-    return self.map_tiles(_states, static, tokens, lengths)
+    return self.map_tiles(_states, (self.spec, self.heads), tokens, lengths)
 
   def state_loss(
     self, tokens: np.ndarray, lengths: np.ndarray, labels: np.ndarray
