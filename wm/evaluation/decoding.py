@@ -129,7 +129,8 @@ def decode(
     outcome=np.full(len(lengths), core.DEAD, np.int8),
   )
   states = world.walk(world.init(len(tokens)), tokens, decoded.lengths)[1]
-  _settle(world, decoded, states, np.arange(len(tokens)), max_len)
+  judge = _Judge(world, decoded, states, max_len)
+  judge.settle(np.arange(len(tokens)))
   slots = engine.Slots(
     predictor,
     tokens[:, None],
@@ -143,52 +144,51 @@ def decode(
     on = slots.trials[places]
     log_probs = np.asarray(slots.session.log_probs())[places, 0]
     token = policy(Step(on, decoded.lengths[on], states[on], log_probs))
-    _follow(world, decoded, states, on, token, max_len)
+    judge.follow(on, token)
+    # A prefix and a continuation for each trial: [R, 1, 1].
     appended = np.full((len(slots.trials), 1, 1), core.DEAD, np.int32)
     appended[places, 0, 0] = token
     slots.advance(appended, decoded.outcome[slots.trials] != core.DEAD)
   return decoded
 
 
-def _follow(
-  world: core.World,
-  decoded: Decoded,
-  states: np.ndarray,
-  trials: np.ndarray,
-  token: np.ndarray,
-  max_len: int,
-) -> None:
-  """Appends a token [R], DEAD for none, to each of the trials [R].
+class _Judge(NamedTuple):
+  """Follows trials in the world, and says what becomes of them.
 
-  states: [T, W] of all trials, which follow.
+  Attributes:
+    world: the truth.
+    decoded: of all trials, filled in; outcome DEAD is under way.
+    states: [T, W] of all trials, which follow.
+    max_len: total tokens at most.
   """
-  stuck = token == core.DEAD
-  decoded.outcome[trials[stuck]] = STUCK
-  trials, token = trials[~stuck], token[~stuck]
-  decoded.tokens[trials, decoded.lengths[trials]] = token
-  decoded.lengths[trials] += 1
-  states[trials] = world.advance(states[trials], token)
-  dead = world.state_id(states[trials]) == core.DEAD
-  ended = (token == world.end) & (world.end != core.DEAD)
-  decoded.outcome[trials[dead]] = np.where(ended[dead], DEST_FAIL, PATH_FAIL)
-  decoded.outcome[trials[ended & ~dead]] = VALID
-  _settle(world, decoded, states, trials[~ended & ~dead], max_len)
 
+  world: core.World
+  decoded: Decoded
+  states: np.ndarray
+  max_len: int
 
-def _settle(
-  world: core.World,
-  decoded: Decoded,
-  states: np.ndarray,
-  trials: np.ndarray,
-  max_len: int,
-) -> None:
-  """Decides those of some living trials that are complete or at the cap."""
-  full = decoded.lengths[trials] >= max_len
-  if world.end == core.DEAD:
-    over = world.over(states[trials])
-    decoded.outcome[trials[full | over]] = VALID
-  else:
-    decoded.outcome[trials[full]] = CAP
+  def follow(self, trials: np.ndarray, token: np.ndarray) -> None:
+    """Appends a token [R], DEAD for none, to each of the trials [R]."""
+    world, (tokens, lengths, outcome) = self.world, self.decoded
+    outcome[trials[token == core.DEAD]] = STUCK
+    trials, token = trials[token != core.DEAD], token[token != core.DEAD]
+    tokens[trials, lengths[trials]] = token
+    lengths[trials] += 1
+    self.states[trials] = world.advance(self.states[trials], token)
+    dead = world.state_id(self.states[trials]) == core.DEAD
+    ended = (token == world.end) & (world.end != core.DEAD)
+    outcome[trials[dead]] = np.where(ended[dead], DEST_FAIL, PATH_FAIL)
+    outcome[trials[ended & ~dead]] = VALID
+    self.settle(trials[~ended & ~dead])
+
+  def settle(self, trials: np.ndarray) -> None:
+    """Decides those of some living trials that are complete or at the cap."""
+    full = self.decoded.lengths[trials] >= self.max_len
+    if self.world.end != core.DEAD:
+      self.decoded.outcome[trials[full]] = CAP
+    else:
+      over = self.world.over(self.states[trials])
+      self.decoded.outcome[trials[full | over]] = VALID
 
 
 def pictured(
@@ -203,17 +203,12 @@ def pictured(
   tokens, lengths = prompts
   start = world.walk(world.init(len(tokens)), tokens, lengths)[1]
   refused = np.isin(decoded.outcome, (PATH_FAIL, DEST_FAIL))
-  driven = [
-    row[given:whole]
-    for row, given, whole in zip(
-      decoded.tokens, lengths, decoded.lengths, strict=True
-    )
-  ]
+  wrong_at = np.where(refused, decoded.lengths - lengths, 0)
+  cuts = zip(decoded.tokens, lengths, decoded.lengths, strict=True)
+  driven = [row[given:whole] for row, given, whole in cuts]
   return {
     'prefix': texts.sequences(world, decoded.tokens, lengths),
     'state': core.written(world, start),
     'suffix': texts.sequences(world, driven),
-    'wrong_at': np.where(refused, decoded.lengths - lengths, 0).astype(
-      np.int64
-    ),
+    'wrong_at': wrong_at.astype(np.int64),
   }

@@ -211,25 +211,16 @@ def pairs(
     }
     fate = np.select([*fates.values()], [*fates], 0).astype(np.int8)
     status = np.where(going, fate, found.status[at])
-    _keep(found, at[live], age, tokens[live], status[live])
+    # Idle slots hold trials that are decided: nothing of theirs is noted.
+    kept, moved = at[live], tokens[live] != core.DEAD
+    noted = np.where(moved, tokens[live], core.PAD)
+    found.tokens[kept, :, age[kept]] = noted
+    found.lengths[kept] += moved
+    found.status[kept] = status[live]
+    age[kept] += 1
     done = (status != 0).all(1) | (decide & (status == core.REFUSED).any(1))
     slots.advance(np.where((status == 0)[:, None], both, core.DEAD), done)
   return found
-
-
-def _keep(
-  found: Pairs,
-  trials: np.ndarray,
-  age: np.ndarray,
-  tokens: np.ndarray,
-  status: np.ndarray,
-) -> None:
-  """Notes the tokens [R, M] of a step; age: [T], counted up."""
-  moved = tokens != core.DEAD
-  found.tokens[trials, :, age[trials]] = np.where(moved, tokens, core.PAD)
-  found.lengths[trials] += moved
-  found.status[trials] = status
-  age[trials] += 1
 
 
 class _Endings:
