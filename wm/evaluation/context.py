@@ -43,6 +43,12 @@ class PrefixPairs(NamedTuple):
   counts: dict[str, int]
 
 
+def count(counts: dict[str, int], cause: str, rows: np.ndarray) -> None:
+  """Adds the True ones among `rows` to counts[cause], if there are any."""
+  if rows.any():
+    counts[cause] = counts.get(cause, 0) + int(rows.sum())
+
+
 def clusters(world: core.World, sequences: core.Sequences) -> np.ndarray:
   """[N] int64 cluster of each sequence: sequences of one task go together."""
   return np.unique(world.split_key(sequences), return_inverse=True)[1]

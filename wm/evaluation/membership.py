@@ -11,7 +11,7 @@ import numpy as np
 
 from wm import core
 from wm.core import accept as rules
-from wm.evaluation import boundaries, engine
+from wm.evaluation import boundaries, context, engine
 from wm.evaluation.context import BATCH, Trials
 
 # Words of a uniform number: which kind a suffix is, and its tokens.
@@ -198,8 +198,7 @@ def count_unanswered(
   answers: [T, 2, M] int8 about suffixes of lengths [T, M]; 0 is no question.
   """
   silent = (answers == core.NO_ANSWER) & (lengths[:, None] > 0)
-  if silent.any():
-    counts['no_answer'] = counts.get('no_answer', 0) + int(silent.sum())
+  context.count(counts, 'no_answer', silent)
 
 
 def divergence(

@@ -18,6 +18,7 @@ from wm.evaluation.context import (
   STATES,
   PrefixPairs,
   Trials,
+  count,
 )
 
 # Draws of a second state before a trial is given up.
@@ -132,8 +133,8 @@ def other_states(
     same = world.state_id(drawn) == world.state_id(first[pending])
     low, high = _moves_range(world, first[pending], drawn)
     distant = ~same & (high < low)
-    _count(counts, 'same_state', same)
-    _count(counts, 'no_common_moves', distant)
+    count(counts, 'same_state', same)
+    count(counts, 'no_common_moves', distant)
     reason[pending[distant]] = 'no_common_moves'
     good = ~same & ~distant
     second[pending[good]] = drawn[good]
@@ -157,7 +158,7 @@ def prefix_pairs(
   *,
   seed: int,
   attempts: int,
-  reason: np.ndarray | None = None,
+  reason: np.ndarray | str = '',
   keep: Keep | None = None,
 ) -> PrefixPairs:
   """Two different prefixes of equally many moves for pairs of states [T, W].
@@ -173,7 +174,7 @@ def prefix_pairs(
     first, second: [T, W] states; the same ones for compression.
     seed: of all draws; trial t depends on (seed, t) and its states alone.
     attempts: draws before a trial is given up, by the last draw's NO_TWO.
-    reason: [T] str, trials that are unmeasurable already.
+    reason: [T] str, not '' where trials are unmeasurable already.
     keep: which pairs to keep; default all.
   """
   total = len(first)
@@ -183,13 +184,11 @@ def prefix_pairs(
     tokens=np.zeros((total, 2, world.max_len), np.int32),
     lengths=np.zeros((total, 2), np.int32),
     moves=np.zeros(total, np.int32),
-    reason=np.full(total, '', '<U24'),
+    reason=np.full(total, reason, '<U24'),
     trial=np.arange(total),
     direction=np.zeros(total, np.int32),
     counts={},
   )
-  if reason is not None:
-    found.reason[:] = reason
   # A number of moves that a prefix of either state can have.
   low, high = _moves_range(world, first, second)
   found.reason[(found.reason == '') & (high < low)] = 'no_prefix'
@@ -209,7 +208,7 @@ def prefix_pairs(
       kept = keep(found.tokens[rows], found.lengths[rows])
       cause[good[~kept]] = 'refused_prefix'
     for name, called in NO_TWO.items():
-      _count(found.counts, name, cause == name)
+      count(found.counts, name, cause == name)
       found.reason[pending[cause == name]] = called
     found.reason[pending[cause == '']] = ''
     pending = pending[cause != '']
@@ -239,11 +238,6 @@ def _draw(
   cause = np.full(len(rows), '', '<U16')
   cause[~good], cause[equal] = 'no_prefix', 'equal_prefixes'
   return cause
-
-
-def _count(counts: dict[str, int], cause: str, rows: np.ndarray) -> None:
-  if rows.any():
-    counts[cause] = counts.get(cause, 0) + int(rows.sum())
 
 
 def both_directions(pairs: PrefixPairs) -> PrefixPairs:

@@ -23,6 +23,7 @@ that none of the clusters drawn has shown them.
 from __future__ import annotations
 
 import collections
+import dataclasses
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -297,16 +298,6 @@ def interval(
   return None, None, 'none'
 
 
-def _groups(
-  group: np.ndarray, value: np.ndarray, weight: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-  """Sums [G] of weight * value and of weight, groups without weight out."""
-  _, index = np.unique(group, return_inverse=True)
-  totals = np.bincount(index, weight * value)
-  weights = np.bincount(index, weight)
-  return totals[weights > 0], weights[weights > 0]
-
-
 def summarize(scores: core.Scores, seed: int = 0) -> Summary:
   """The derived numbers of one quantity.
 
@@ -326,7 +317,11 @@ def summarize(scores: core.Scores, seed: int = 0) -> Summary:
   if (weight < 0).any():
     raise ValueError(f'{scores.quantity}: a weight is negative')
   reasons = collections.Counter(str(r) for r in scores.reason[~rows])
-  totals, weights = _groups(scores.group[rows], value, weight)
+  # Sums [G] of each cluster; one without weight says nothing.
+  _, index = np.unique(scores.group[rows], return_inverse=True)
+  weights = np.bincount(index, weight)
+  totals = np.bincount(index, weight * value)[weights > 0]
+  weights = weights[weights > 0]
   mean, low, high, method = None, None, None, 'none'
   if len(totals):
     mean = float(totals.sum() / weights.sum())
@@ -344,16 +339,10 @@ def summarize(scores: core.Scores, seed: int = 0) -> Summary:
 
 def subset(scores: core.Scores, rows: np.ndarray) -> core.Scores:
   """The given rows (boolean [T]) of scores; counts stay with the whole."""
-  return core.Scores(
-    scores.quantity,
-    scores.value[rows],
-    scores.reason[rows],
-    scores.group[rows],
-    scores.weight[rows],
-    {name: column[rows] for name, column in scores.columns.items()},
-    {},
-    scores.bounds,
-  )
+  names = 'value', 'reason', 'group', 'weight'
+  arrays = {name: getattr(scores, name)[rows] for name in names}
+  columns = {name: column[rows] for name, column in scores.columns.items()}
+  return dataclasses.replace(scores, **arrays, columns=columns, counts={})
 
 
 def by_column(

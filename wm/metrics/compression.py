@@ -136,7 +136,7 @@ class Metric(prefix_pairs.Settings):
     filled, total = trials.filled, len(trials.pairs.reason)
     reason = filled(trials.pairs.reason, outcome.reason)
     vacuous = reason == 'vacuous'
-    same = filled(np.full(total, np.nan), outcome.same)
+    same = filled(np.full(total, np.nan), outcome.refused == 0)
     columns = trials.columns
     scored = functools.partial(
       core.scores,
@@ -176,7 +176,6 @@ class Outcome:
   """What the R trials that were run gave.
 
   Attributes:
-    same: [R] bool, no continuation was refused.
     reason: [R] str, '' where measured.
     share: [R] float64, share of continuations accepted in full.
     positions: [R] sum of the refused continuations' lengths.
@@ -185,7 +184,6 @@ class Outcome:
       where there is none.
   """
 
-  same: np.ndarray
   reason: np.ndarray
   share: np.ndarray
   positions: np.ndarray
@@ -204,7 +202,6 @@ def _sampled(metric: Metric, trials: Trials) -> Outcome:
   reason[(found.lengths == 0).all(1) & ~found.vacuous] = 'no_room'
   num = refused.sum(1)
   return Outcome(
-    num == 0,
     reason,
     1 - num / metric.samples,
     np.where(refused, found.lengths, 0).sum(1),
@@ -226,7 +223,7 @@ def _searched(metric: Metric, trials: Trials) -> Outcome:
   refused, sizes = found.boundary, found.boundary.sizes
   total = np.bincount(refused.pairs, refused.lengths, len(sizes))
   share, first = 1 - found.mass, refused.firsts()
-  return Outcome(~found.refused, reason, share, total, sizes, first)
+  return Outcome(reason, share, total, sizes, first)
 
 
 def _asked(metric: Metric, trials: Trials) -> Outcome:
@@ -247,7 +244,6 @@ def _asked(metric: Metric, trials: Trials) -> Outcome:
   reason = np.where(num == 0, 'no_answer', '')
   reason[(lengths == 0).all(1)] = 'no_room'
   return Outcome(
-    apart.sum(1) == 0,
     reason,
     1 - apart.sum(1) / np.maximum(num, 1),
     np.where(apart, lengths, 0).sum(1),

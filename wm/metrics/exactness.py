@@ -210,12 +210,11 @@ class _Tally(NamedTuple):
     size: int,
   ) -> None:
     starts = np.arange(0, values[0].shape[1], size)
-    if name not in sums:
-      sums[name] = np.zeros((len(self.sequences), len(starts), 2))
+    blank = np.zeros((len(self.sequences), len(starts), 2))
+    total = sums.setdefault(name, blank)
     for k, value in enumerate(values):
-      sums[name][rows, :, k] = np.add.reduceat(
-        value.astype(np.float64), starts, axis=1
-      )
+      each = value.astype(np.float64)
+      total[rows, :, k] = np.add.reduceat(each, starts, axis=1)
 
 
 def _quantities(world: core.Labelled, found: _Found) -> dict[str, _Values]:
