@@ -84,7 +84,7 @@ def test_one_state_has_no_boundary_with_itself():
 def test_choices_are_uniform():
   options = np.tile([False, True, True, False, True], (30_000, 1))
   options[0] = False
-  chosen = boundaries._choice(options, core.uniforms(1, np.arange(30_000)))
+  chosen = boundaries.choice(options, core.uniforms(1, np.arange(30_000)))
   assert chosen[0] == core.DEAD
   share = np.bincount(chosen[1:], minlength=5) / 30_000
   np.testing.assert_allclose(share, [0, 1 / 3, 1 / 3, 0, 1 / 3], atol=0.01)

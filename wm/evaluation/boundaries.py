@@ -88,7 +88,7 @@ def _random_play(
   live = np.arange(len(first))
   for k in range(tokens.shape[1]):
     live = live[k < room[live]]
-    token = _choice(world.legal(first[live]), core.uniforms(seeds[live], k))
+    token = choice(world.legal(first[live]), core.uniforms(seeds[live], k))
     live, token = live[token != core.DEAD], token[token != core.DEAD]
     if not live.size:
       break
@@ -101,7 +101,7 @@ def _random_play(
   return tokens, lengths
 
 
-def _choice(options: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+def choice(options: np.ndarray, uniform: np.ndarray) -> np.ndarray:
   """[R] a token of the options [R, V], uniform; DEAD where there are none."""
   row, token = np.divmod(np.flatnonzero(options), options.shape[1])
   count = np.bincount(row, minlength=len(options))

@@ -198,23 +198,22 @@ def entry(
   metric: core.Metric,
   scores: core.Scores,
   world: core.World,
+  summary: statistics.Summary,
   *,
   seed: int,
   model_name: str,
-  summary: statistics.Summary | None = None,
-  extra: Entry | None = None,
+  extra: Entry,
 ) -> Entry:
   """One object of scores.json.
 
   Args:
     metric, world: what was measured, and where.
     scores: the rows of one quantity.
+    summary: of these rows.
     seed: of the run.
     model_name: name in tables.
-    summary: of the rows; default: of all of them.
     extra: further fields.
   """
-  summary = statistics.summarize(scores, seed) if summary is None else summary
   return {
     'metric': metric.name,
     'quantity': scores.quantity,
@@ -228,7 +227,7 @@ def entry(
     'metric_version': metric.version,
     'world_version': world.version,
     'wm_version': wm.__version__,
-    **(extra or {}),
+    **extra,
   }
 
 
@@ -244,7 +243,7 @@ def breakdown(
     if column is None or not 1 < len(np.unique(column)) <= MOST_VALUES:
       continue
     for value, summary in statistics.by_column(scores, name, about['seed']):
-      one = entry(metric, scores, world, summary=summary, **about)
+      one = entry(metric, scores, world, summary, **about)
       # Counts are of all trials: nothing says which value they belong to.
       yield {**one, 'counts': {}, 'where': {name: value}}
 
@@ -256,10 +255,12 @@ def summed_up(
   **about: Any,
 ) -> tuple[list[Entry], list[Entry]]:
   """Entries of a metric's quantities, and of their breakdowns; see `entry`."""
-  return (
-    [entry(metric, scores, world, **about) for scores in found],
-    [e for some in found for e in breakdown(metric, some, world, **about)],
-  )
+  entries, parts = [], list[Entry]()
+  for scores in found:
+    summary = statistics.summarize(scores, about['seed'])
+    entries.append(entry(metric, scores, world, summary, **about))
+    parts += breakdown(metric, scores, world, **about)
+  return entries, parts
 
 
 def _rows(part: Part) -> Iterator[Entry]:

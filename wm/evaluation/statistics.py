@@ -68,6 +68,9 @@ def proportion(
 
   def least(hits: np.ndarray, misses: np.ndarray) -> np.ndarray:
     """Quantile of the beta distribution, shifted by a part of a trial."""
+    # Beta(hits, misses + 1) is Clopper & Pearson's, Beta(hits + 0.5, misses +
+    # 0.5) is Jeffreys'. Below one hit the shift shrinks with the hits, so that
+    # the end goes to 0 without a jump.
     shift = _SHIFT * np.minimum(hits, 1)
     some = np.where(hits > 0, hits + shift, 1)
     found = special.betaincinv(some, misses + 1 - shift, tail)
@@ -129,11 +132,14 @@ def effective(totals: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
   num = weights.shape[1]
   mass = weights.sum(1)
+  # One over Kish's effective number: 1 / G where all weights are equal.
   spread = (weights * weights).sum(1) / mass**2
   if num < _FEWEST:
     return 1 / spread
   value, errors = _residuals(totals, weights)
   value = np.clip(value, 0, 1)
+  # Squared, unlike in the jackknife: clusters of one trial each then have the
+  # variance value (1 - value) / G, and count as G trials exactly.
   variance = (errors * errors).sum(1) * (1 - 1 / num) ** 2
   normal, tail = special.ndtri((1 + LEVEL) / 2), (1 + LEVEL) / 2
   wider = (special.stdtrit(_degrees(errors), tail) / normal) ** 2
@@ -206,10 +212,14 @@ def bootstrap_t(
     counts = resample(num, seed, rows)
     sums = (parts.reshape(-1, num) @ counts.T).reshape(*parts.shape[:2], -1)
     total, mass, square, product, heavy = sums
-    off = total / mass  # Of the resample's ratio from the sample's.
+    # `plain` sums to 0 over the sample, so this is how far the resample's ratio
+    # is from the sample's.
+    off = total / mass
     # Sum of (plain - off * weight)^2, without going through the clusters.
     left = square - 2 * off * product + off * off * heavy
+    # A resample whose clusters all agree has no error to divide by.
     none = left <= _ROUNDING * (square + off * off * heavy)
+    # Times the mass, as is the total: it cancels.
     error = np.sqrt(np.where(none, 1, left) * num / (num - 1))
     found.append(np.where(none, np.copysign(np.inf, total), total / error))
   # Large errors of resamples above mean that the truth is far below: the
@@ -235,9 +245,10 @@ def hall(
   num = weights.shape[1]
   value, errors = _residuals(totals, weights)
   square = (errors * errors).sum(1)
+  # Of the ratio's error: that of a cluster's, over the root of G.
   skew = (errors**3).sum(1) / square**1.5
   scale = np.sqrt(square * (1 - 1 / num))
-  straight = np.abs(skew) < _ROUNDING
+  straight = np.abs(skew) < _ROUNDING  # The cubic is then a line: no root.
   third = np.where(straight, 1, skew / 3)
 
   def end(t: float) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.evaluation import context, decoding, fields
+from wm.evaluation import boundaries, context, decoding, fields
 
 # Tokens of the published program, and those that it keeps free at the end.
 PUBLISHED_LEN, PUBLISHED_SPARE = 100, 3
@@ -183,9 +183,7 @@ def _any(
 ) -> np.ndarray:
   """Uniform over the options."""
   del log_probs
-  num = options.sum(-1)
-  nth = np.minimum((pick * num).astype(np.int64), num - 1)
-  return (options.cumsum(-1) == nth[:, None] + 1).argmax(-1)
+  return boundaries.choice(options, pick)
 
 
 def _least_likely(

@@ -62,7 +62,13 @@ class Metric(core.Metric):
     """See core.Metric; a row per sequence, weighted by its positions."""
     rule = membership.rule(predictor, registry.make('accept', self.accept))
     sequences = world.sample(self.num, seed, split='heldout')
-    judged = _blank(world, len(sequences))
+    num = len(sequences)
+    judged = _Judged(
+      sums=np.zeros((num, len(_QUANTITIES), 2)),
+      first=np.zeros(num, np.int32),
+      named=np.zeros(num, np.int32),
+      states=world.init(num),
+    )
     for rows, log_probs in core.log_probs_by_rows(
       predictor, sequences.tokens, sequences.lengths
     ):
@@ -96,15 +102,6 @@ class _Judged(NamedTuple):
   first: np.ndarray
   named: np.ndarray
   states: np.ndarray
-
-
-def _blank(world: core.World, num: int) -> _Judged:
-  return _Judged(
-    np.zeros((num, len(_QUANTITIES), 2)),
-    np.zeros(num, np.int32),
-    np.zeros(num, np.int32),
-    world.init(num),
-  )
 
 
 def _judge_all(
