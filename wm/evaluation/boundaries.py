@@ -42,11 +42,10 @@ def sampled(
   found: list[core.Boundary] = []
   row_size = num * max(len(world.vocab), int(room.max(initial=0)))
   for pairs in core.chunks(len(first), row_size):
-    one, two, most = (
-      np.repeat(a[pairs], num, axis=0) for a in (first, second, room)
-    )
+    both = np.repeat([first[pairs], second[pairs]], num, axis=1)
     words = core.hash64(seeds[pairs, None], np.arange(num)).reshape(-1)
-    tokens, lengths = _random_play(world, one, two, most, words)
+    most = np.repeat(room[pairs], num)
+    tokens, lengths = _random_play(world, both, most, words)
     total = len(words) // num
     pair, cut = np.repeat(np.arange(total), num), lengths > 0
     part, _ = _distinct(pair[cut], tokens[cut], lengths[cut], total)
@@ -72,30 +71,26 @@ def _distinct(
 
 
 def _random_play(
-  world: core.World,
-  first: np.ndarray,
-  second: np.ndarray,
-  room: np.ndarray,
-  seeds: np.ndarray,
+  world: core.World, both: np.ndarray, room: np.ndarray, seeds: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
   """Tokens [N, K] and lengths [N] of continuations; 0 where none was cut.
 
-  Of one that was not cut the tokens say nothing.
+  Of one that was not cut the tokens say nothing. both: [2, N, W], both states,
+  which follow.
   """
-  first, second = first.copy(), second.copy()
-  tokens = np.zeros((len(first), int(room.max(initial=0))), np.int32)
-  lengths = np.zeros(len(first), np.int32)
-  live = np.arange(len(first))
+  tokens = np.zeros((len(room), int(room.max(initial=0))), np.int32)
+  lengths = np.zeros(len(room), np.int32)
+  live = np.arange(len(room))
   for k in range(tokens.shape[1]):
     live = live[k < room[live]]
-    token = choice(world.legal(first[live]), core.uniforms(seeds[live], k))
+    token = choice(world.legal(both[0, live]), core.uniforms(seeds[live], k))
     live, token = live[token != core.DEAD], token[token != core.DEAD]
     if not live.size:
       break
     tokens[live, k] = token
-    first[live] = world.advance(first[live], token)
-    second[live] = world.advance(second[live], token)
-    cut = world.state_id(second[live]) == core.DEAD
+    for states in both:
+      states[live] = world.advance(states[live], token)
+    cut = world.state_id(both[1, live]) == core.DEAD
     lengths[live[cut]] = k + 1
     live = live[~cut]
   return tokens, lengths

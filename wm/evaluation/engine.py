@@ -119,6 +119,12 @@ class Slots:
       progress.report(self._decided, len(self._order))
 
 
+def slots_of(trials: Trials, num: int, rows: np.ndarray) -> Slots:
+  """Slots with both prefixes of each of the trials `rows`, in order."""
+  prefixes, batch = (trials.tokens, trials.lengths), trials.batch
+  return Slots(trials.predictor, *prefixes, num, batch=batch, rows=rows)
+
+
 class Pairs(NamedTuple):
   """Continuations of a first prefix, checked after a second one.
 
@@ -171,14 +177,7 @@ def pairs(
     for into, array in zip(found, sampled, strict=True):
       into[rows] = array
     return found
-  slots = Slots(
-    trials.predictor,
-    trials.tokens,
-    trials.lengths,
-    num,
-    batch=trials.batch,
-    rows=rows,
-  )
+  slots = slots_of(trials, num, rows)
   endings = _Endings(trials, (len(slots.trials), num))
   while slots.live.any():
     session, at, live = slots.session, slots.trials, slots.live

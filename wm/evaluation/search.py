@@ -56,14 +56,7 @@ def search(
   """
   depths = np.minimum(trials.room, depth)
   paths = [_Paths(trials, *each) for each in enumerate(depths.tolist())]
-  slots = engine.Slots(
-    trials.predictor,
-    trials.tokens,
-    trials.lengths,
-    cap,
-    batch=trials.batch,
-    rows=np.flatnonzero(depths > 0),
-  )
+  slots = engine.slots_of(trials, cap, np.flatnonzero(depths > 0))
   while slots.live.any():
     # Rows 2 r and 2 r + 1 of the session are the prefixes of slot r; its
     # continuations 0 .. width - 1 are those followed, the others idle.

@@ -86,11 +86,13 @@ class Metric(core.Metric):
     """See core.Metric; sequences of one task are one cluster."""
     world = self._asked(world)
     sequences = self._sequences(world, seed)
-    tally = _Tally.blank(world, sequences, self.bins)
+    num, labels = len(sequences), len(world.heads.sizes)
+    counts = np.zeros((num, labels), np.int32), np.zeros(num, np.int32)
+    tally = _Tally(world, sequences, self.bins, {}, {}, *counts)
     fits = sequences.lengths <= predictor.max_len
-    row_size = sequences.tokens.shape[1] * len(world.heads.sizes)
     rows = np.flatnonzero(fits)
-    for part in core.chunks(len(rows), 4 * row_size):
+    row_size = 4 * sequences.tokens.shape[1] * labels
+    for part in core.chunks(len(rows), row_size):
       tally.add(predictor, rows[part])
     pictured = _pictured(world, sequences, tally.first)
     reason = np.where(fits, '', 'longer_than_model')
@@ -164,15 +166,6 @@ class _Tally(NamedTuple):
   kinds: dict[str, np.ndarray]
   heads: np.ndarray
   first: np.ndarray
-
-  @classmethod
-  def blank(
-    cls, world: core.Labelled, sequences: core.Sequences, bins: int
-  ) -> _Tally:
-    """Nothing counted yet."""
-    heads = np.zeros((len(sequences), len(world.heads.sizes)), np.int32)
-    first = np.zeros(len(sequences), np.int32)
-    return cls(world, sequences, bins, {}, {}, heads, first)
 
   def add(self, predictor: core.NamesStates, rows: np.ndarray) -> None:
     """Counts what the model says of some of the sequences."""

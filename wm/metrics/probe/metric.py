@@ -90,19 +90,15 @@ class Metric(core.Metric):
       control = predictor.untrained(seed)
       untrained = self._right(control, sequences, points, test, seed)
     moves, every = ~points.prompt, np.ones(len(test), bool)
-    tested = _Tested(points, test, group, self._unseen(points, test))
+    columns = zip(points.label[test].T, points.label[~test].T, strict=True)
+    unseen = sum(int((~np.isin(a, b)).sum()) for a, b in columns)
+    tested = _Tested(points, test, group, unseen)
     return (
       tested.scores('accuracy', right, moves),
       tested.scores('accuracy_all', right, every),
       tested.scores('accuracy_prompt', right, points.prompt),
       tested.scores('untrained', untrained, moves),
       tested.scores('majority', _majority(points, test), moves),
-    )
-
-  def _unseen(self, points: Points, test: np.ndarray) -> int:
-    tested, trained = points.label[test].T, points.label[~test].T
-    return sum(
-      int((~np.isin(a, b)).sum()) for a, b in zip(tested, trained, strict=True)
     )
 
   def _right(
