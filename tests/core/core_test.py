@@ -187,3 +187,23 @@ def test_accepted_steps_of_own_samples_are_their_lengths(seed, num):
 def test_input_error_is_a_value_error():
   with pytest.raises(ValueError, match='given'):
     raise core.InputError('x was given')
+
+
+def test_sections_of_docstrings():
+  doc = """Says what it is.
+
+  Attributes:
+    num: how many: a number
+      of things.
+    kind: `one`.
+
+  Glossary:
+    share: Share of
+      things.
+  """
+  assert core.section(doc, 'Attributes') == {
+    'num': 'how many: a number of things.',
+    'kind': '`one`.',
+  }
+  assert core.section(doc, 'Glossary') == {'share': 'Share of things.'}
+  assert core.section(doc, 'Returns') == core.section(None, 'Returns') == {}

@@ -88,6 +88,8 @@ def test_choices_are_uniform():
   assert chosen[0] == core.DEAD
   share = np.bincount(chosen[1:], minlength=5) / 30_000
   np.testing.assert_allclose(share, [0, 1 / 3, 1 / 3, 0, 1 / 3], atol=0.01)
+  last = np.array([1 - 2**-24], np.float32)
+  assert boundaries.choice(options[1:2], last).tolist() == [4]
 
 
 def test_recall_by_samples_is_recall():

@@ -161,16 +161,6 @@ def test_published_detours_end_at_100_tokens():
   assert limits(short) == (short.max_len,) * 2
 
 
-def test_random_options_are_uniform():
-  options = np.tile([False, True, True, False, True], (30_000, 1))
-  pick = core.uniforms(1, np.arange(30_000))
-  token = detour._any(options, None, pick)
-  share = np.bincount(token, minlength=5) / 30_000
-  np.testing.assert_allclose(share, [0, 1 / 3, 1 / 3, 0, 1 / 3], atol=0.01)
-  last = np.array([1 - 2**-24], np.float32)
-  assert detour._any(options[:1], None, last).tolist() == [4]
-
-
 @pytest.mark.parametrize('kind', KINDS)
 def test_probabilities_are_coupled(kind):
   """A prompt run alone at one probability gives what it gives among all."""

@@ -99,7 +99,7 @@ def test_bins_are_rows_and_steps_are_counted_from_the_first_token():
   assert summary['n'] == len(found.value)
   entries = list(
     results.breakdown(
-      exactness.Metric(), found, world, seed=0, model_name='copy'
+      exactness.Metric(), found, world, seed=0, model_name='copy', extra={}
     )
   )
   assert [e['where'] for e in entries] == [

@@ -227,6 +227,19 @@ def test_a_board_is_read_square_by_square():
   np.testing.assert_allclose(blank['accuracy'].value, blank['majority'].value)
 
 
+def test_squares_of_games_are_labelled_where_somebody_is_to_move():
+  game = registry.make('world', 'othello(size=4)')
+  sequences = game.sample(20, 0)
+  points = probe.label(game, sequences)
+  assert points.label.shape == (len(points.row), 16)
+  assert points.label.dtype == np.int8
+  assert set(np.unique(points.label)) == {0, 1, 2}
+  # After the last move of a whole game nobody is.
+  last = points.position == sequences.lengths[points.row] - 1
+  assert not last.any()
+  assert len(points.row) >= 20 * 3
+
+
 def test_unseen_classes_of_a_board_are_counted_label_by_label():
   rows = ((7, tiny.X, tiny.Y, tiny.Y, tiny.END), (7, tiny.X, tiny.X, tiny.X, 1))
 

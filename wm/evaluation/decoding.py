@@ -121,23 +121,19 @@ def decode(
     max_len: total tokens at most, prompt included.
     batch: most trials in flight; no effect on results.
   """
-  tokens, lengths = prompts
+  tokens, lengths = prompts[0], np.array(prompts[1], np.int32)
   space = np.zeros((len(tokens), max(max_len - tokens.shape[1], 0)), np.int32)
   decoded = Decoded(
     tokens=np.concatenate([tokens, space], axis=1).astype(np.int32),
-    lengths=np.array(lengths, np.int32),
+    lengths=lengths.copy(),  # Counted up; the prompts' own stay.
     outcome=np.full(len(lengths), core.DEAD, np.int8),
   )
   states = world.walk(world.init(len(tokens)), tokens, decoded.lengths)[1]
   judge = _Judge(world, decoded, states, max_len)
   judge.settle(np.arange(len(tokens)))
+  rows = np.flatnonzero(decoded.outcome == core.DEAD)
   slots = engine.Slots(
-    predictor,
-    tokens[:, None],
-    np.array(lengths, np.int32)[:, None],
-    1,
-    batch=batch,
-    rows=np.flatnonzero(decoded.outcome == core.DEAD),
+    predictor, tokens[:, None], lengths[:, None], 1, batch=batch, rows=rows
   )
   while slots.live.any():
     places = np.flatnonzero(slots.live)

@@ -18,7 +18,8 @@ that waits, as in the engine:
 
 T' and K' are the trials and the room rounded up to powers of two, so that few
 programs are compiled. Rows from T on are filling: nothing reads them. An idle
-slot has trial T; its row of the results is T' or none, and is dropped.
+slot has trial T; what it computes is written to row T', which there is not, and
+so dropped.
 
 A program comes back after TURNS turns, so that Ctrl-C and progress are heard;
 all that is read then is one number, the trials left.

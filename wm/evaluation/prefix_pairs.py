@@ -10,16 +10,8 @@ import numpy as np
 from wm import core
 from wm.core import accept as rules
 from wm.core import registry
-from wm.evaluation import device_choice, engine, fields
-from wm.evaluation.context import (
-  MOVES,
-  OTHERS,
-  PREFIXES,
-  STATES,
-  PrefixPairs,
-  Trials,
-  count,
-)
+from wm.evaluation import context, device_choice, engine, fields
+from wm.evaluation.context import PrefixPairs, Trials, count
 
 # Draws of a second state before a trial is given up.
 STATE_ATTEMPTS = 1000
@@ -80,7 +72,7 @@ def draw(
   apart: whether the prefixes of a trial reach two states, or one.
   """
   accept = registry.make('accept', metric.accept)
-  first = world.sample_states(metric.trials, stream(seed, STATES))
+  first = world.sample_states(metric.trials, stream(seed, context.STATES))
   counts: dict[str, int] = {}
   second, reason = first, np.full(len(first), '')
   if apart:
@@ -129,7 +121,9 @@ def other_states(
   for attempt in range(STATE_ATTEMPTS if attempts > 1 else 1):
     if not pending.size:
       break
-    drawn = world.sample_states(len(pending), stream(seed, OTHERS, attempt))
+    drawn = world.sample_states(
+      len(pending), stream(seed, context.OTHERS, attempt)
+    )
     same = world.state_id(drawn) == world.state_id(first[pending])
     low, high = _moves_range(world, first[pending], drawn)
     distant = ~same & (high < low)
@@ -198,7 +192,7 @@ def prefix_pairs(
       break
     # Trials still without two prefixes try again, each by its own number: what
     # it draws does not depend on which others are pending.
-    share = core.uniforms(seed, MOVES, pending, attempt // REDRAW)
+    share = core.uniforms(seed, context.MOVES, pending, attempt // REDRAW)
     above = np.floor(share * (high - low + 1)[pending]).astype(np.int32)
     found.moves[pending] = np.minimum(low[pending] + above, high[pending])
     cause = _draw(world, found, pending, seed, attempt)
@@ -225,7 +219,7 @@ def _draw(
   """Draws both prefixes of the given trials; [R] str, '' or of NO_TWO."""
   good = np.ones(len(rows), bool)
   for side, states in enumerate((found.first, found.second)):
-    seeds = core.hash64(seed, PREFIXES, rows, attempt, side)
+    seeds = core.hash64(seed, context.PREFIXES, rows, attempt, side)
     got = world.sample_prefixes(states[rows], found.moves[rows], seeds)
     width = got.tokens.shape[1]
     found.tokens[rows, side, :width] = got.tokens

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from wm.runtime import commit, locks, progress, provenance
 
 # Follow from what a folder is claimed for; older folders do not say them.
 _DERIVED = ('recipe', 'training_seed')
-Tell = Callable[[str], None]
 
 
 def _need_memory(metric: core.Metric, world: core.World) -> None:
@@ -85,7 +84,7 @@ def run(
   out: str | pathlib.Path,
   extra: Entry | None = None,
   origin: provenance.Origin = provenance.UNKNOWN,
-  tell: Tell = print,
+  tell: kept.Tell = print,
 ) -> list[Entry]:
   """Scores a predictor by metrics; goes on where a killed run stopped.
 

@@ -77,7 +77,15 @@ def search(
       parents[slot, :, : len(branches)] = branches[:, 0]
       tokens[slot, :, : len(branches)] = branches[:, 1]
     slots.advance(tokens, done, parents)
-  return _found(paths)
+  shares = [share for one in paths for share in one.shares]
+  return Found(
+    refused=np.array([one.refused for one in paths], bool),
+    vacuous=np.array([one.vacuous for one in paths], bool),
+    capped=np.array([one.capped for one in paths], bool),
+    mass=np.array([one.lost for one in paths], float),
+    boundary=core.stacked([one.boundary for one in paths]),
+    shares=np.concatenate([np.zeros(0), *shares]),
+  )
 
 
 class _Paths:
@@ -152,15 +160,3 @@ class _Paths:
     self.tokens = np.column_stack([self.tokens[parents], tokens])
     self.mass = share[parents, tokens]
     return branches
-
-
-def _found(paths: list[_Paths]) -> Found:
-  shares = [share for one in paths for share in one.shares]
-  return Found(
-    refused=np.array([one.refused for one in paths], bool),
-    vacuous=np.array([one.vacuous for one in paths], bool),
-    capped=np.array([one.capped for one in paths], bool),
-    mass=np.array([one.lost for one in paths], float),
-    boundary=core.stacked([one.boundary for one in paths]),
-    shares=np.concatenate([np.zeros(0), *shares]),
-  )

@@ -15,13 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.evaluation import (
-  engine,
-  fields,
-  membership,
-  prefix_pairs,
-  search,
-)
+from wm.evaluation import engine, fields, membership, prefix_pairs, search
 from wm.evaluation.context import BATCH, SAMPLES, Trials
 
 

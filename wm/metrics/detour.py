@@ -94,13 +94,8 @@ class Metric(core.Metric):
     prompts = decoding.prompts(world, sequences, self.prompt)
     every = np.tile(prompts[0], (levels, 1)), np.tile(prompts[1], levels)
     made = np.zeros(num * levels, np.int64)
-    decoded = decoding.decode(
-      predictor,
-      world,
-      every,
-      _Detours(self, world, seed, num, reach, made),
-      max_len,
-    )
+    policy = _Detours(self, world, seed, num, reach, made)
+    decoded = decoding.decode(predictor, world, every, policy, max_len)
     group = context.clusters(world, sequences)
     columns = {
       'outcome': np.array(decoding.OUTCOMES)[decoded.outcome],
@@ -160,6 +155,8 @@ class _Detours:
       options[:, world.end] = False
     level, prompt = np.divmod(step.trial, self.num)
     odds = np.asarray(metric.probabilities, np.float32)[level]
+    # One number for all levels: what is forced at a smaller probability is
+    # forced at a larger one too.
     force = core.uniforms(self.seed, prompt, step.length, 0) < odds
     force &= options.any(-1)
     if metric.kind in _BESIDES_OWN[metric.variant]:
@@ -172,41 +169,18 @@ class _Detours:
     return np.where(force, forced, own)
 
 
-# Which option [R] a detour takes: a function of
-#   options [R, V] bool, the model's log_probs [R, V], and pick [R], uniform
-#   numbers.
+# Which option [R] a detour of a kind takes, of options [R, V] bool, by the
+# model's log_probs [R, V] or by pick [R], uniform numbers.
 Chooser = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-
-
-def _any(
-  options: np.ndarray, log_probs: np.ndarray, pick: np.ndarray
-) -> np.ndarray:
-  """Uniform over the options."""
-  del log_probs
-  return boundaries.choice(options, pick)
-
-
-def _least_likely(
-  options: np.ndarray, log_probs: np.ndarray, pick: np.ndarray
-) -> np.ndarray:
-  """The option that the model thinks least likely."""
-  del pick
-  return np.where(options, log_probs, np.inf).argmin(-1)
-
-
-def _most_likely(
-  options: np.ndarray, log_probs: np.ndarray, pick: np.ndarray
-) -> np.ndarray:
-  """The option that the model thinks most likely."""
-  del pick
-  # Options of probability zero still come before what is no option.
-  return np.where(options, np.maximum(log_probs, -1e30), -np.inf).argmax(-1)
-
-
 _CHOOSERS: dict[str, Chooser] = {
-  'random': _any,
-  'adversarial': _least_likely,
-  'second': _most_likely,
+  'random': lambda options, _, pick: boundaries.choice(options, pick),
+  'adversarial': lambda options, log_probs, _: np.where(
+    options, log_probs, np.inf
+  ).argmin(-1),
+  # Options of probability zero still come before what is no option.
+  'second': lambda options, log_probs, _: np.where(
+    options, np.maximum(log_probs, -1e30), -np.inf
+  ).argmax(-1),
 }
 # Kinds of detour, by variant, that leave out the model's own choice.
 _BESIDES_OWN = {'paper': ('second',), 'published': ('second', 'random')}

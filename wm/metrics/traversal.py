@@ -75,13 +75,8 @@ class Metric(core.Metric):
     """See core.Metric; a row per prompt, clustered by task."""
     sequences = world.sample(self.num, seed, split='heldout')
     prompts = decoding.prompts(world, sequences, self.prompt)
-    decoded = decoding.decode(
-      predictor,
-      world,
-      prompts,
-      decoding.greedy,
-      decoding.cap(predictor, world, self.max_len),
-    )
+    cap = decoding.cap(predictor, world, self.max_len)
+    decoded = decoding.decode(predictor, world, prompts, decoding.greedy, cap)
     group = decoding.merged(prompts, context.clusters(world, sequences))
     columns = {
       'outcome': np.array(decoding.OUTCOMES)[decoded.outcome],
@@ -144,6 +139,7 @@ def _criteria(
 ) -> dict[str, np.ndarray]:
   """[T] bool of each criterion; cost: [T] true ones, infinite if invalid."""
   best = costs.least[0]
+  # Costs are sums of floats: two ways of equal cost may differ by rounding.
   cheapest = costs.cost <= costs.least * (1 + core.OPTIMAL_TOLERANCE)
   criteria = {'optimal': cost <= best * (1 + core.OPTIMAL_TOLERANCE)}
   if len(cheapest) > 1:  # Beside the true way of weighing.
