@@ -39,7 +39,7 @@ def bench_reconstruction() -> Iterator[harness.Line]:
 
   def plain() -> reconstruct.Edges:
     given = reconstruct.problem(graph, found, options)
-    return reconstruction_ref.reconstruct(*given)
+    return reconstruction_ref.reconstruct(given)
 
   fast = harness.measure(run)
   slow = harness.measure(plain, runs=1)

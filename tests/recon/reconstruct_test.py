@@ -11,7 +11,7 @@ from wm import core
 from wm.core import registry
 from wm.data import text
 from wm.kernels.maps import geometry, reconstruction, reconstruction_ref, ref
-from wm.kernels.maps.edges import OK
+from wm.kernels.maps.reconstruction import OK
 from wm.options.reconstruction import Reconstruction
 from wm.recon import reconstruct, routes
 
@@ -149,7 +149,7 @@ def problems(draw):
         node = delta[node, labels[k]]
     if rng.random() < 0.8:
       destinations[n] = node
-  return (
+  return reconstruction.Problem(
     delta,
     np.concatenate([[0], np.cumsum([len(n) for n in near])]),
     np.concatenate(near),
@@ -166,13 +166,13 @@ def problems(draw):
 @given(problems())
 @settings(max_examples=300, deadline=None)
 def test_kernels_agree_and_keep_the_laws(problem):
-  edges = reconstruction.reconstruct(*problem)
+  edges = reconstruction.reconstruct(problem)
   for one, other in zip(
-    edges, reconstruction_ref.reconstruct(*problem), strict=True
+    edges, reconstruction_ref.reconstruct(problem), strict=True
   ):
     np.testing.assert_array_equal(one, other)
-  delta, near_offsets, near_nodes, origins, destinations = problem[:5]
-  offsets, labels, max_degree, paper, rollback = problem[5:]
+  delta, near_offsets, near_nodes, origins, destinations, *more = problem
+  offsets, labels, max_degree, paper, rollback = more
   used = {}
   for u, a, v, false, route in zip(*edges[:5], strict=True):
     assert (u, a) not in used, 'two edges of a node with one label'
@@ -196,8 +196,7 @@ def test_kernels_agree_and_keep_the_laws(problem):
 @given(problems())
 @settings(max_examples=60, deadline=None)
 def test_with_room_valid_routes_add_nothing(problem):
-  delta, near_offsets, near_nodes, origins, destinations = problem[:5]
-  offsets, labels = problem[5:7]
+  delta, _, _, origins, destinations, offsets, labels, *_ = problem
   ends, valid = destinations.copy(), np.zeros(len(origins), bool)
   for n, origin in enumerate(origins):
     node = origin
@@ -211,13 +210,7 @@ def test_with_room_valid_routes_add_nothing(problem):
     origins, ends, offsets, labels, np.arange(len(origins)), valid
   ).take(rows)
   edges = reconstruction.reconstruct(
-    delta,
-    near_offsets,
-    near_nodes,
-    *taken[:4],
-    8,
-    problem[8],
-    problem[9],
+    reconstruction.Problem(*problem[:3], *taken[:4], 8, *problem[8:])
   )
   assert not edges.false.any()
   assert not edges.reasons.any()
@@ -323,7 +316,7 @@ def test_real_routes_plain_and_compiled_agree(streets_and_routes):
     options = Reconstruction(variant=variant, max_degree=3)
     given = reconstruct.problem(graph, found, options)
     pair = [
-      kernel.reconstruct(*given)
+      kernel.reconstruct(given)
       for kernel in (reconstruction, reconstruction_ref)
     ]
     for one, other in zip(*pair, strict=True):

@@ -13,21 +13,20 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.kernels.maps import edges as codes
 from wm.kernels.maps import geometry, reconstruction
-from wm.kernels.maps.edges import Edges
+from wm.kernels.maps.reconstruction import Edges, Problem
 from wm.options.reconstruction import Reconstruction
 from wm.recon.routes import CLASSES, LENGTH_CAP, Fate, Routes
 from wm.worlds.maps import streets
 
 EARTH_MILES = 3958.7613  # Mean radius.
 
-# By the kernel's codes.
+# By the kernel's reconstruction.
 REASONS = {
-  codes.NO_ROOM: 'no_room',
-  codes.TOO_FAR: 'destination_too_far',
-  codes.NO_CANDIDATE: 'no_candidate',
-  codes.OFF_DESTINATION: 'off_destination',
+  reconstruction.NO_ROOM: 'no_room',
+  reconstruction.TOO_FAR: 'destination_too_far',
+  reconstruction.NO_CANDIDATE: 'no_candidate',
+  reconstruction.OFF_DESTINATION: 'off_destination',
 }
 
 
@@ -75,7 +74,7 @@ def reconstruct(
 
   near: of `candidates`, for calls that share it.
   """
-  return reconstruction.reconstruct(*problem(graph, routes, options, near))
+  return reconstruction.reconstruct(problem(graph, routes, options, near))
 
 
 def problem(
@@ -83,10 +82,10 @@ def problem(
   routes: Routes,
   options: Reconstruction,
   near: Candidates | None = None,
-) -> tuple:
-  """Arguments of the kernel for `reconstruct`."""
+) -> Problem:
+  """What the kernel is given."""
   near = near or candidates(graph, options)
-  return (
+  return Problem(
     graph.delta,
     near.offsets,
     near.nodes,
@@ -113,7 +112,7 @@ def counts(
   destination. `parallel_edges` are false edges between two nodes that another
   edge, true or false, used or not, joins already.
   """
-  failed = edges.reasons != codes.OK
+  failed = edges.reasons != reconstruction.OK
   groups = fate.groups(routes)
   cut = groups == LENGTH_CAP
   reasons = {

@@ -97,8 +97,8 @@ def test_boundary_sizes(walks, first, second, sizes):
     (walks.rows[here], walks.rows[goal]) for here, goal in (first, second)
   )
   args = walks.delta, [a], [b], [goal_a], [goal_b], 6
-  assert dfa.boundary_sizes(*args)[0].tolist() == sizes
-  assert np.diff(dfa.boundary(*args).offsets) == sizes[-1]
+  lengths = dfa.boundary(*args).lengths
+  assert np.cumsum(np.bincount(lengths, minlength=7)[1:]).tolist() == sizes
 
 
 def test_published_routine_against_the_exact_boundary(walks):
@@ -123,11 +123,10 @@ def test_published_routine_by_length(walks):
   found = dfa.boundary(walks.delta, *pairs, 5, 'published', **turns)
   by_length = np.bincount(found.lengths, minlength=6)[1:] / 6
   np.testing.assert_allclose(by_length, [1378, 769, 819, 1116, 1723], rtol=0.1)
-  sizes = dfa.boundary_sizes(walks.delta, *pairs, 5, 'published', **turns)
-  empty = (sizes == 0).sum(0) / 6
-  assert empty[0] == pytest.approx(151, abs=30)
-  assert empty[2] == pytest.approx(15, abs=8)
-  assert empty[4] == pytest.approx(7, abs=5)
+  for depth, empty, room in ((1, 151, 30), (3, 15, 8), (5, 7, 5)):
+    found = dfa.boundary(walks.delta, *pairs, depth, 'published', **turns)
+    none = (np.diff(found.offsets) == 0).sum() / 6
+    assert none == pytest.approx(empty, abs=room)
 
 
 def test_destinations_next_door_are_what_the_routine_misses(walks):
@@ -145,10 +144,10 @@ def test_destinations_next_door_are_what_the_routine_misses(walks):
 def test_equal_intersections_differ_only_by_destination(walks):
   """496 of 500 boundaries to depth 5 are empty (spec section 7)."""
   first, _, goal_a, goal_b = walks.pairs(3000, 3)
-  sizes = dfa.boundary_sizes(walks.delta, first, first, goal_a, goal_b, 5)
-  assert (sizes[:, -1] == 0).mean() == pytest.approx(496 / 500, abs=0.006)
-  # And all those that are not end in the end label.
   found = dfa.boundary(walks.delta, first, first, goal_a, goal_b, 5)
+  empty = np.diff(found.offsets) == 0
+  assert empty.mean() == pytest.approx(496 / 500, abs=0.006)
+  # And all those that are not end in the end label.
   last = found.labels[np.arange(len(found.labels)), found.lengths - 1]
   assert (last == 8).all()
 

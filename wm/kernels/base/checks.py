@@ -60,6 +60,22 @@ def same_length(**arrays: np.ndarray) -> None:
     raise core.InputError(f'batch sizes differ: {sizes}')
 
 
+def games(moves: Any, lengths: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+  """Frozen int32 [N, L] and [N]; InputError where lengths do not fit."""
+  moves = frozen(moves, np.int32)
+  lengths = frozen(np.atleast_1d(lengths), np.int32)
+  if moves.ndim != 2:
+    raise core.InputError(f'{name} have shape {moves.shape}; expected [N, L]')
+  same_length(**{name: moves, 'lengths': lengths})
+  columns = moves.shape[1]
+  if lengths.size and not 0 <= lengths.min() <= lengths.max() <= columns:
+    raise core.InputError(
+      f'lengths hold {lengths.min()}..{lengths.max()}; {name} have {columns} '
+      'columns'
+    )
+  return moves, lengths
+
+
 def goals(goals: Any, size: int, name: str = 'goals') -> np.ndarray:
   """`goals` as frozen [B] int32, every one that is no row made NONE."""
   found = rows(goals, size, name, NONE)

@@ -39,7 +39,7 @@ _ROOM = pathlib.Path(__file__).resolve().parents[1]  # wm/kernels
 @functools.cache
 def _imported(path: pathlib.Path) -> frozenset[pathlib.Path]:
   """Files of this room that a file of it imports from, itself included."""
-  found = {path}
+  found: set[pathlib.Path | None] = {path}
   for node in ast.walk(ast.parse(path.read_bytes())):
     if isinstance(node, ast.ImportFrom) and node.module:
       for alias in node.names:
@@ -103,10 +103,12 @@ def njit(
   """
   if function is None:
     return functools.partial(njit, **options)
-  before = config.CACHE_DIR
-  # Read where a function is decorated.
-  config.CACHE_DIR = str(folder(function.__code__.co_filename))
+  # Numba reads this option where a function is decorated, and has no other way
+  # to say where its cache is. Options are not declared as attributes.
+  numbas = vars(config)
+  before = numbas['CACHE_DIR']
+  numbas['CACHE_DIR'] = str(folder(function.__code__.co_filename))
   try:
     return numba.njit(function, cache=True, nogil=True, **options)
   finally:
-    config.CACHE_DIR = before
+    numbas['CACHE_DIR'] = before

@@ -5,7 +5,7 @@ Every operation is elementwise, so words of any shape will do.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,10 +16,10 @@ _MIXES = (30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)
 
 
 class Word(NamedTuple):
-  """Low and high halves, uint32 arrays of one shape (or NumPy scalars)."""
+  """Low and high halves: uint32 of one shape, of JAX or of NumPy."""
 
-  lo: jax.Array
-  hi: jax.Array
+  lo: Any
+  hi: Any
 
   def __and__(self, other: Word) -> Word:
     return Word(self.lo & other.lo, self.hi & other.hi)
@@ -53,18 +53,13 @@ def constant(word: int) -> Word:
 
 def split(words: np.ndarray) -> Word:
   """uint64 to a word, on the host."""
-  words = np.asarray(words, np.uint64)
-  return Word(
-    words.astype(np.uint32), (words >> np.uint64(32)).astype(np.uint32)
-  )
+  high = np.asarray(words, np.uint64) >> np.uint64(32)
+  return Word(np.asarray(words).astype(np.uint32), high.astype(np.uint32))
 
 
 def where(condition: jax.Array, one: Word, other: Word) -> Word:
   """Elementwise choice."""
-  return Word(
-    jnp.where(condition, one.lo, other.lo),
-    jnp.where(condition, one.hi, other.hi),
-  )
+  return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
 
 
 def bit(place: jax.Array) -> Word:

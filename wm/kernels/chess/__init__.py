@@ -12,13 +12,7 @@ ref          all of them in plain Python, by `rules_ref` and `san_ref`: the
              specification
 """
 
-from wm.kernels.chess.games import (
-  Replay,
-  outcomes,
-  play,
-  replay,
-  replay_labels,
-)
+from wm.kernels.chess.games import outcomes, play, replay, replay_labels
 from wm.kernels.chess.layout import (
   BEFORE,
   EN_PASSANT,

@@ -69,6 +69,17 @@ def between(first, second) -> int:
 
 
 @njit
+def reach(kind, square, occupied) -> int:
+  """Squares that a knight, bishop, rook, queen or king (2..6) attacks."""
+  if kind == 2:
+    return _KNIGHT[square]
+  if kind == 6:
+    return _KING[square]
+  found = bishop(square, occupied) if kind != 4 else 0
+  return found | rook(square, occupied) if kind != 3 else found
+
+
+@njit
 def attackers(p, square, side, occupied) -> int:
   """Pieces of `side` that attack a square, given what stands in the way."""
   lines = rook(square, occupied) & (p[ROOKS] | p[QUEENS])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -10,22 +10,6 @@ from wm import core
 from wm.kernels.base import pieces
 from wm.kernels.chess import layout, policies
 from wm.kernels.chess.layout import LABELS, STOPS, WORDS
-
-
-class Replay(NamedTuple):
-  """Games followed to their first illegal move.
-
-  Attributes:
-    steps: [N] int32, moves followed.
-    rows: [N, 11] int32, after them.
-    labels: [N, L + 1, 75] uint8 after each, 0 behind the last; or empty.
-    codes: [N, L + 1] int8 outcomes after each, -1 behind the last; or empty.
-  """
-
-  steps: np.ndarray
-  rows: np.ndarray
-  labels: np.ndarray
-  codes: np.ndarray
 
 
 def _replay(
@@ -37,13 +21,20 @@ def _replay(
   ep: str = 'raw',
   judged: bool = False,
   stop: str = 'claims',
-) -> Replay:
-  """Everything that is asked of games, in one go."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+  """Everything that is asked of games, in one go.
+
+  Returns:
+    steps: [N] int32, moves followed.
+    rows: [N, 11] int32, after them.
+    labels: [N, L + 1, 75] uint8 after each, 0 behind the last; or empty.
+    codes: [N, L + 1] int8 outcomes after each, -1 behind the last; or empty.
+  """
   from wm.kernels.chess import games_numba
 
   moves, lengths, starts = layout.games(moves, lengths, starts)
   num, plies = moves.shape
-  found = Replay(
+  found = (
     np.empty(num, np.int32),
     np.empty((num, WORDS), np.int32),
     np.zeros((num * labelled, plies + 1, LABELS), np.uint8),
@@ -64,9 +55,7 @@ def _stop(stop: str) -> int:
 
 
 def replay(
-  moves: np.ndarray,
-  lengths: np.ndarray,
-  starts: np.ndarray | None = None,
+  moves: np.ndarray, lengths: np.ndarray, starts: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
   """Follows games up to the first illegal move.
 
@@ -79,8 +68,7 @@ def replay(
     steps: [N] int32, moves followed.
     rows: [N, 11] int32, after them.
   """
-  found = _replay(moves, lengths, starts)
-  return found.steps, found.rows
+  return _replay(moves, lengths, starts)[:2]
 
 
 def replay_labels(
@@ -94,7 +82,7 @@ def replay_labels(
   Row 0 is before the first; those after the last, or after an illegal move,
   are 0. Arguments as for `replay` and `labels`.
   """
-  return _replay(moves, lengths, starts, labelled=True, ep=ep).labels
+  return _replay(moves, lengths, starts, labelled=True, ep=ep)[2]
 
 
 def outcomes(
@@ -110,7 +98,7 @@ def outcomes(
   Repetitions are those of the given moves; the halfmove clock of a start row
   counts. Arguments as for `replay` and `play`.
   """
-  return _replay(moves, lengths, starts, judged=True, stop=stop).codes
+  return _replay(moves, lengths, starts, judged=True, stop=stop)[3]
 
 
 def play(

@@ -70,16 +70,7 @@ def games(
   moves: Any, lengths: Any, starts: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Checked [N, L] int32, [N] int32 and [1 or N, >= 11] int32, frozen."""
-  moves = checks.frozen(moves, np.int32)
-  lengths = checks.frozen(np.atleast_1d(lengths), np.int32)
-  if moves.ndim != 2:
-    raise core.InputError(f'moves have shape {moves.shape}; expected [N, L]')
-  checks.same_length(moves=moves, lengths=lengths)
-  if lengths.size and not 0 <= lengths.min() <= lengths.max() <= moves.shape[1]:
-    raise core.InputError(
-      f'lengths hold {lengths.min()}..{lengths.max()}; moves have '
-      f'{moves.shape[1]} columns'
-    )
+  moves, lengths = checks.games(moves, lengths, 'moves')
   return moves, lengths, start_rows(starts, len(moves))
 
 

@@ -15,8 +15,7 @@ from wm.kernels.chess.attacks_numba import (
   SIDE,
   WIDTH,
   attackers,
-  bishop,
-  rook,
+  reach,
 )
 from wm.kernels.chess.board_numba import code_at, load, make
 from wm.kernels.chess.movegen_numba import (
@@ -26,7 +25,7 @@ from wm.kernels.chess.movegen_numba import (
   is_legal,
 )
 
-_KNIGHT, _KING, _PAWN = tables.KNIGHT, tables.KING, tables.PAWN
+_PAWN = tables.PAWN
 NONE = -1  # Past the moves of a row.
 
 
@@ -50,24 +49,6 @@ def _pawn_reaches(p, source, target, taken) -> bool:
 
 
 @njit
-def _reaches(p, kind, source, target, taken) -> bool:
-  """May a piece of this kind (1..6) go there, but for its king's safety?"""
-  goal, occupied = 1 << target, p[PIECES] | p[PIECES + 1]
-  if kind == 1:
-    return _pawn_reaches(p, source, target, taken)
-  if kind == 2:
-    return _KNIGHT[source] & goal != 0
-  if kind == 3:
-    return bishop(source, occupied) & goal != 0
-  if kind == 4:
-    return rook(source, occupied) & goal != 0
-  if kind == 5:
-    seen = bishop(source, occupied) | rook(source, occupied)
-    return seen & goal != 0
-  return _KING[source] & goal != 0
-
-
-@njit
 def _made(p, move, q, targets) -> bool:
   """Fills q with p after a packed move; False where it is illegal.
 
@@ -83,7 +64,10 @@ def _made(p, move, q, targets) -> bool:
     fill_targets(p, targets)
     if not is_legal(p, targets, move):
       return False
-  elif not _reaches(p, kind, source, target, taken):
+  elif kind == 1:
+    if not _pawn_reaches(p, source, target, taken):
+      return False
+  elif not reach(kind, source, p[PIECES] | p[PIECES + 1]) & 1 << target:
     return False
   promotes = kind == 1 and 1 << target & LAST_RANKS != 0
   if (promo > 0) != promotes:

@@ -48,17 +48,16 @@ def advance(
   ok = np.zeros(len(rows), bool)
   for b, row in enumerate(rows):
     position, move = rules_ref.read(row), int(moves[b])
-    ok[b] = move in _moves(position)
-    if ok[b]:
-      after[b] = rules_ref.write(rules_ref.after(position, move))
+    if position and move in rules_ref.moves(position):
+      ok[b], after[b] = True, rules_ref.write(rules_ref.after(position, move))
   return after, ok
 
 
 def keys(rows: np.ndarray) -> np.ndarray:
   """Zobrist keys."""
   found = [rules_ref.read(row) for row in rows]
-  found = [rules_ref.key(position) if position else 0 for position in found]
-  return np.array(found, np.int64).view(np.uint64)
+  words = [rules_ref.key(position) if position else 0 for position in found]
+  return np.array(words, np.int64).view(np.uint64)
 
 
 def in_check(rows: np.ndarray) -> np.ndarray:
@@ -146,10 +145,10 @@ def outcomes(
   """Outcomes after every move."""
   num, plies = np.shape(moves)
   codes = np.full((num, plies + 1), -1, np.int8)
-  stop = layout.STOPS.index(stop)
+  level = layout.STOPS.index(stop)
   for n, history in enumerate(_games(moves, lengths, starts)):
     for ply in range(len(history)):
-      codes[n, ply] = rules_ref.outcome(history[: ply + 1], stop)
+      codes[n, ply] = rules_ref.outcome(history[: ply + 1], level)
   return codes
 
 
@@ -166,14 +165,14 @@ def play(
   start_row: np.ndarray | None = None,
 ) -> tuple[np.ndarray, ...]:
   """Random games; a move at ply t takes draw t of its game's stream."""
-  start = rules_ref.read(layout.start() if start_row is None else start_row)
-  stop, weights = layout.STOPS.index(stop), policies.weights(policy).tolist()
+  (start,) = _game([], layout.start() if start_row is None else start_row)
+  level, weights = layout.STOPS.index(stop), policies.weights(policy).tolist()
   moves = np.full((num, most), -1, np.int32)
   lengths, codes = np.zeros(num, np.int32), np.zeros(num, np.int8)
   shown = np.zeros((num * labels, most + 1, layout.LABELS), np.uint8)
   for n, key in enumerate(core.hash64(seed, first + np.arange(num)).tolist()):
     history = [start]
-    codes[n] = rules_ref.outcome(history, stop)
+    codes[n] = rules_ref.outcome(history, level)
     while not codes[n] and len(history) <= most:
       choices, ply = rules_ref.moves(history[-1]), len(history) - 1
       draw = splitmix(key ^ ply) >> 32
@@ -182,7 +181,7 @@ def play(
         move = rules_ref.draw(history[-1], choices, weights, draw)
       moves[n, ply] = move
       history.append(rules_ref.after(history[-1], move))
-      codes[n] = rules_ref.outcome(history, stop)
+      codes[n] = rules_ref.outcome(history, level)
     lengths[n] = len(history) - 1
     for ply, position in enumerate(history if labels else ()):
       shown[n, ply] = rules_ref.labels(position, ep == 'legal')
@@ -251,7 +250,7 @@ def transpositions(
 
 
 def _after(row: np.ndarray, moves: Line) -> np.ndarray:
-  return games.replay([moves], [len(moves)], row)[1][0]
+  return games.replay(np.array([moves], int), np.array([len(moves)]), row)[1][0]
 
 
 def _key(row: np.ndarray) -> int:

@@ -59,7 +59,7 @@ def read(
   """Reads games from SAN or PGN move text, each up to its first error.
 
   The result holds as many columns as the longest game has moves, so a large
-  file is better read in parts.
+  file is better read by `wm.kernels.pgn`.
 
   Args:
     text: bytes, or [M] uint8.
@@ -77,13 +77,14 @@ def read(
   _check_starts(starts, text)
   rows = layout.start_rows(rows, len(starts) - 1)
   starts = checks.frozen(starts, np.int64)
-  return Games(*san_numba.read(text, starts, rows))
+  flat, lengths, *refused = san_numba.read(text, starts[:-1], starts[1:], rows)
+  moves = np.full((len(lengths), lengths.max(initial=0)), core.DEAD, np.int32)
+  moves[np.arange(moves.shape[1]) < lengths[:, None]] = flat
+  return Games(moves, lengths, *refused)
 
 
 def write(
-  moves: np.ndarray,
-  lengths: np.ndarray,
-  rows: np.ndarray | None = None,
+  moves: np.ndarray, lengths: np.ndarray, rows: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
   """Writes games in SAN, each up to its first illegal move.
 

@@ -15,8 +15,7 @@ from wm.kernels.chess.attacks_numba import (
   SIDE,
   WIDTH,
   attackers,
-  bishop,
-  rook,
+  reach,
 )
 from wm.kernels.chess.board_numba import code_at, load, make
 from wm.kernels.chess.layout import PACKED
@@ -43,7 +42,7 @@ _LETTERS = np.frombuffer(b'.PNBRQK', np.uint8)
 _A, _ONE, _TAKES, _EQUALS, _CHECK, _MATE, _CASTLE, _DASH = (
   ord(letter) for letter in 'a1x=+#O-'
 )
-_KNIGHT, _KING, _PAWN = tables.KNIGHT, tables.KING, tables.PAWN
+_PAWN = tables.PAWN
 
 
 @njit
@@ -71,23 +70,6 @@ def _pawns(p, target, file):
 
 
 @njit
-def _pieces(p, kind, target):
-  """Own pieces of a kind 2..6 that attack a square."""
-  occupied = p[PIECES] | p[PIECES + 1]
-  if kind == 2:
-    reach = _KNIGHT[target]
-  elif kind == 6:
-    reach = _KING[target]
-  else:
-    reach = 0
-    if kind != 4:
-      reach |= bishop(target, occupied)
-    if kind != 3:
-      reach |= rook(target, occupied)
-  return reach & p[kind - 1] & p[PIECES + p[SIDE]]
-
-
-@njit
 def _safe(p, source, target):
   """Is the own king safe after a move that is not en passant or castling?"""
   side = p[SIDE]
@@ -108,7 +90,8 @@ def _sources(p, kind, target, file, rank):
   if kind == 1:
     found = _pawns(p, target, file)
   else:
-    found = _pieces(p, kind, target)
+    # Who attacks a square is who it would attack, were it of their kind.
+    found = reach(kind, target, occupied) & p[kind - 1] & p[PIECES + p[SIDE]]
     if file >= 0:
       found &= _FILE << file
   if rank >= 0:
@@ -162,28 +145,25 @@ def find(p, targets, text, at, end) -> int:
 
 
 @njit
-def read(text, starts, rows) -> tuple[np.ndarray, ...]:
-  """Moves of games written in `text`, game n in bytes starts[n]..[n + 1]."""
-  # Tokens are counted first: the longest game says how many columns there are.
-  num, most = len(starts) - 1, 0
+def read(text, firsts, lasts, rows) -> tuple[np.ndarray, ...]:
+  """Moves of games end to end, their numbers, errors and refused words.
+
+  Game n is in bytes firsts[n]..lasts[n] - 1; rows: [1 or N, >= 11].
+  """
+  num, room = len(firsts), 0
   for n in range(num):
-    count, at = 0, starts[n]
-    while True:
-      first, at = next_word(text, at, starts[n + 1])
-      if first == at:
-        break
-      count += 1
-    most = max(most, count)
-  moves = np.full((num, most), -1, np.int32)
+    room += (lasts[n] - firsts[n]) // 2  # A move is two letters at least.
+  moves = np.empty(room, np.uint16)
   lengths = np.zeros(num, np.int32)
   errors = np.zeros(num, np.int8)
   words = np.zeros((num, 2), np.int64)
   p, targets = np.zeros(WIDTH, np.int64), np.zeros(64, np.int64)
+  total = 0
   for n in range(num):
     able = load(rows[min(n, len(rows) - 1)], p)
-    at = starts[n]
+    at = firsts[n]
     while True:
-      first, at = next_word(text, at, starts[n + 1])
+      first, at = next_word(text, at, lasts[n])
       if first == at:
         break
       move = find(p, targets, text, first, at) if able else NO_MOVE
@@ -192,9 +172,10 @@ def read(text, starts, rows) -> tuple[np.ndarray, ...]:
         words[n] = first, at
         break
       make(p, move)
-      moves[n, lengths[n]] = move
+      moves[total] = move
+      total += 1
       lengths[n] += 1
-  return moves, lengths, errors, words
+  return moves[:total].copy(), lengths, errors, words
 
 
 @njit

@@ -39,9 +39,9 @@ def words(text: bytes) -> list[tuple[int, int]]:
       at = skipped.end()
     elif text[at : at + 1] == b'(':
       at = _past_variation(text, at)
-    else:
-      found.append(_WORD.match(text, at).span())
-      at = found[-1][1]
+    elif word := _WORD.match(text, at):
+      found.append(word.span())
+      at = word.end()
   return found
 
 
@@ -132,7 +132,7 @@ def _hint(position: rules_ref.Position, move: int) -> str:
     and square != source
     and position.board[square] == position.board[source]
   ]
-  file, rank = _name(source)
+  file, rank = (*_name(source),)
   if not names:
     return ''
   if all(file not in name for name in names):
@@ -144,26 +144,27 @@ def read(
   text: bytes, starts: np.ndarray | None = None, rows: np.ndarray | None = None
 ) -> Games:
   """Games of a text, each up to its first error."""
-  text = bytes(text)
-  starts = [0, len(text)] if starts is None else np.asarray(starts).tolist()
-  num = len(starts) - 1
+  ends = [0, len(text)] if starts is None else np.asarray(starts).tolist()
+  num = len(ends) - 1
   rows = layout.start_rows(rows, num)
-  spans = [words(text[starts[n] : starts[n + 1]]) for n in range(num)]
-  moves = np.full((num, max(map(len, spans), default=0)), -1, np.int32)
-  lengths, errors = np.zeros(num, np.int32), np.zeros(num, np.int8)
-  refused = np.zeros((num, 2), np.int64)
-  for n in range(num):
+  games: list[list[int]] = [[] for _ in range(num)]
+  errors, refused = np.zeros(num, np.int8), np.zeros((num, 2), np.int64)
+  for n, game in enumerate(games):
     position = rules_ref.read(rows[n % len(rows)])
-    for k, (first, last) in enumerate(spans[n]):
-      span = starts[n] + first, starts[n] + last
+    for first, last in words(text[ends[n] : ends[n + 1]]):
+      span = ends[n] + first, ends[n] + last
       word = text[slice(*span)].decode('latin-1')
       found = meant(position, word) if position else []
-      if found is None or len(found) != 1:
+      if position is None or found is None or len(found) != 1:
         errors[n] = UNREADABLE if found is None else ILLEGAL + bool(found)
         refused[n] = span
         break
-      moves[n, k], lengths[n] = found[0], k + 1
+      game.append(found[0])
       position = rules_ref.after(position, found[0])
+  lengths = np.array([len(game) for game in games], np.int32)
+  moves = np.full((num, lengths.max(initial=0)), -1, np.int32)
+  for game, row in zip(games, moves, strict=True):
+    row[: len(game)] = game
   return Games(moves, lengths, errors, refused)
 
 

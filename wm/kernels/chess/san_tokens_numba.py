@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from wm.kernels.base.jit import njit
+from wm.kernels.base.text import byte_table
 
 # What a word is: 1..6 a move of P N B R Q K, or
 UNREADABLE, ANY, SHORT, LONG = -1, 0, 7, 8
 _FILE, _RANK, _DASH, _CHECK, _CASTLE = 16, 32, 48, 49, 50
 
 
-def _classes() -> np.ndarray:
-  """[256] uint8: pieces 1..6, files from 16, ranks from 32, other marks."""
-  classes = np.zeros(256, np.uint8)
-  for marks, first, step in (
-    ('PNBRQK', 1, 1),
-    ('abcdefgh', _FILE, 1),
-    ('12345678', _RANK, 1),
-    ('x-:', _DASH, 0),
-    ('+#!?', _CHECK, 0),
-    ('O0', _CASTLE, 0),
-  ):
-    for k, mark in enumerate(marks):
-      classes[ord(mark)] = first + step * k
-  return classes
-
-
-_CLASS = _classes()
+# Pieces 1..6, files from 16, ranks from 32, other marks.
+_CLASS = byte_table(
+  {
+    **{letter: kind for kind, letter in enumerate('PNBRQK', 1)},
+    **{letter: file for file, letter in enumerate('abcdefgh', _FILE)},
+    **{digit: rank for rank, digit in enumerate('12345678', _RANK)},
+    'x-:': _DASH,
+    '+#!?': _CHECK,
+    'O0': _CASTLE,
+  }
+)
 _CAPITAL = 0xDF  # Makes capitals of small letters.
 _EQUALS, _MINUS, _SLASH, _ZERO, _ONE, _DOT, _NEWLINE = (
   ord(letter) for letter in '=-/01.\n'
@@ -132,7 +129,7 @@ def _castling(text, at, end):
 @njit
 def read_word(text, at, end) -> tuple[int, int, int, int, int]:
   """Kind, file and rank left, square reached and promotion of a word."""
-  kind = np.int64(_CLASS[text[at]])
+  kind: Any = np.int64(_CLASS[text[at]])
   if kind == _CASTLE:
     kind, at = _castling(text, at, end)
     if _past_tail(text, at, end) < end:
@@ -154,24 +151,18 @@ def read_word(text, at, end) -> tuple[int, int, int, int, int]:
 _BLANK, _DIGIT, _NOISE, _OPEN, _LINE, _LEFT, _STAR = range(1, 8)
 
 
-def _marks() -> np.ndarray:
-  """[256] uint8: what a byte starts in move text; 0 a move."""
-  marks = np.zeros(256, np.uint8)
-  marks[:33] = _BLANK
-  for letters, mark in (
-    ('0123456789', _DIGIT),
-    ('.!?)}$', _NOISE),
-    ('{', _OPEN),
-    (';', _LINE),
-    ('(', _LEFT),
-    ('*', _STAR),
-  ):
-    for letter in letters:
-      marks[ord(letter)] = mark
-  return marks
-
-
-_MARK = _marks()
+# What a byte starts in move text; 0 a move.
+_MARK = byte_table(
+  {
+    ''.join(map(chr, range(33))): _BLANK,
+    '0123456789': _DIGIT,
+    '.!?)}$': _NOISE,
+    '{': _OPEN,
+    ';': _LINE,
+    '(': _LEFT,
+    '*': _STAR,
+  }
+)
 _IN_WORD = np.array([c > 32 and chr(c) not in '{;()$' for c in range(256)])
 
 

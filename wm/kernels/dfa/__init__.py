@@ -10,8 +10,6 @@ from wm.kernels.dfa.product import (
   VARIANTS,
   Suffixes,
   boundary,
-  boundary_sizes,
-  interior_sizes,
 )
 from wm.kernels.dfa.table import (
   NONE,

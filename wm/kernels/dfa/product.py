@@ -66,87 +66,13 @@ def boundary(
     known: [S] bool, rows that have an entry; by default those with any legal
       label. Read by 'published' only.
     end_first: whether the end label is the lowest of all or the highest.
-  """
-  from wm.kernels.dfa import product_numba
-
-  delta, pairs = _pairs(
-    delta, first, second, first_goal, second_goal, depth, variant
-  )
-  if variant == 'exact':
-    return Suffixes(*product_numba.boundary(delta, *pairs, depth, end_first))
-  rules = _published(delta, turns, known, depth)
-  first, second, *_ = pairs
-  return Suffixes(
-    *product_numba.boundary_published(delta, *rules, first, second, depth)
-  )
-
-
-def boundary_sizes(
-  delta: np.ndarray,
-  first: np.ndarray,
-  second: np.ndarray,
-  first_goal: np.ndarray,
-  second_goal: np.ndarray,
-  depth: int,
-  variant: str = 'exact',
-  *,
-  turns: np.ndarray | None = None,
-  known: np.ndarray | None = None,
-) -> np.ndarray:
-  """[T, depth] int64: boundary sizes to each length bound 1..depth.
-
-  Arguments as for `boundary`. The exact sizes are counted over distinct pairs
-  of rows, so the time does not grow with the number of suffixes; the
-  published ones are listed.
 
   Raises:
-    InputError: a size does not fit 64 bits.
+    InputError: rows outside the table, unequal lengths, or a depth or a
+      variant that there is not.
   """
   from wm.kernels.dfa import product_numba
 
-  delta, pairs = _pairs(
-    delta, first, second, first_goal, second_goal, depth, variant
-  )
-  if variant == 'exact':
-    return _fitting(product_numba.sizes(delta, *pairs, depth)[0])
-  columns = []
-  for bound in range(1, depth + 1):
-    found = boundary(delta, *pairs, bound, variant, turns=turns, known=known)
-    columns.append(np.diff(found.offsets))
-  return np.stack(columns, -1)
-
-
-def interior_sizes(
-  delta: np.ndarray,
-  first: np.ndarray,
-  second: np.ndarray,
-  first_goal: np.ndarray,
-  second_goal: np.ndarray,
-  depth: int,
-) -> np.ndarray:
-  """[T, depth] int64: numbers of suffixes legal from both states.
-
-  Of lengths 1..k for each bound k, as `boundary_sizes` (Vafa et al. 2024,
-  Def. 2.3).
-  """
-  from wm.kernels.dfa import product_numba
-
-  delta, pairs = _pairs(
-    delta, first, second, first_goal, second_goal, depth, 'exact'
-  )
-  return _fitting(product_numba.sizes(delta, *pairs, depth)[1])
-
-
-def _pairs(
-  delta: np.ndarray,
-  first: np.ndarray,
-  second: np.ndarray,
-  first_goal: np.ndarray,
-  second_goal: np.ndarray,
-  depth: int,
-  variant: str,
-) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-  """Checked table and pairs."""
   delta = checks.table(delta)
   if variant not in VARIANTS:
     raise core.InputError(
@@ -154,24 +80,23 @@ def _pairs(
     )
   if not 1 <= depth <= 127:
     raise core.InputError(f'depth is {depth}; expected 1..127')
-  pairs = {
+  columns = {
     'first': checks.rows(first, len(delta), 'first'),
     'second': checks.rows(second, len(delta), 'second'),
     'first_goal': checks.goals(first_goal, len(delta), 'first_goal'),
     'second_goal': checks.goals(second_goal, len(delta), 'second_goal'),
   }
-  checks.same_length(**pairs)
-  return delta, tuple(pairs.values())
-
-
-def _fitting(sizes: np.ndarray) -> np.ndarray:
-  """Passes sizes on; a negative one marks what did not fit 64 bits."""
-  if (sizes < 0).any():
-    bound = int(np.argmax((sizes < 0).any(0)))
-    raise core.InputError(
-      f'sizes at depth {bound + 1} do not fit 64 bits; ask for at most {bound}'
-    )
-  return sizes
+  checks.same_length(**columns)
+  pairs = tuple(columns.values())
+  # Without rules all labels are followed, to any row.
+  rules = (checks.frozen(np.ones((0, 0)), bool),) * 2
+  if variant == 'published':
+    rules = _published(delta, turns, known, depth)
+    # That program knows no end label: no row is a goal.
+    nowhere = checks.frozen(np.full(len(pairs[0]), checks.NONE), np.int32)
+    pairs = *pairs[:2], nowhere, nowhere
+  found = product_numba.boundary(delta, rules, pairs, depth, end_first)
+  return Suffixes(*found)
 
 
 def _published(
@@ -189,19 +114,20 @@ def _published(
   Returns:
     allowed: [S, A] bool, labels that it takes from each row.
     alive: [S, depth + 1] bool, whether a continuation of that length exists.
+      Of a suffix the program keeps those whose labels are all allowed and
+      that reach a row with a continuation of the length that is left.
   """
   if turns is None:
     every = np.broadcast_to(np.arange(delta.shape[1]), delta.shape)
     turns = np.where(delta >= 0, every, core.DEAD)
-  if known is None:
-    known = (delta >= 0).any(1)
-  known = np.append(np.asarray(known, bool), False)  # DEAD reads the last.
+  entry = (delta >= 0).any(1) if known is None else np.asarray(known, bool)
+  entry = np.append(entry, False)  # DEAD reads the last.
   allowed = np.zeros(delta.shape, bool)
   rows = np.arange(len(delta))
   running = np.ones(len(delta), bool)  # Rows not left yet.
   for label in np.asarray(turns).T:
     here = label >= 0
-    running &= ~here | known[delta[rows, label]]
+    running &= ~here | entry[delta[rows, label]]
     allowed[rows[here & running], label[here & running]] = True
   alive = np.ones((len(delta), depth + 1), bool)
   for left in range(1, depth + 1):

@@ -16,6 +16,8 @@ from wm.kernels.base.rng_ref import below
 from wm.kernels.dfa.product import Suffixes
 from wm.kernels.dfa.table import Predecessors
 
+State = tuple[int, int]  # row, goal
+
 
 def _step(delta: np.ndarray, row: int, label: int) -> int:
   """Next row; DEAD for labels that are no column."""
@@ -24,8 +26,9 @@ def _step(delta: np.ndarray, row: int, label: int) -> int:
   return int(delta[row, label])
 
 
-def _legal(delta: np.ndarray, row: int, goal: int, label: int) -> bool:
+def _legal(delta: np.ndarray, state: State, label: int) -> bool:
   """Is the label (A is end) legal in the state?"""
+  row, goal = state
   if row < 0:
     return False
   if label == delta.shape[1]:
@@ -45,8 +48,8 @@ def legal(delta: np.ndarray, rows: np.ndarray, goals: np.ndarray) -> np.ndarray:
   """Masks of legal labels, end last."""
   labels = range(delta.shape[1] + 1)
   masks = [
-    [_legal(delta, row, goal, label) for label in labels]
-    for row, goal in zip(rows, goals, strict=True)
+    [_legal(delta, state, label) for label in labels]
+    for state in zip(rows, goals, strict=True)
   ]
   return np.array(masks, bool).reshape(len(rows), delta.shape[1] + 1)
 
@@ -64,25 +67,13 @@ def walk(
   over = np.zeros(len(rows), bool)
   for b, goal in enumerate(goals):
     for label in labels[b, : lengths[b]]:
-      if over[b] or not _legal(delta, after[b], goal, label):
+      if over[b] or not _legal(delta, (after[b], goal), label):
         break
       over[b] = label == delta.shape[1]
       if not over[b]:
         after[b] = delta[after[b], label]
       steps[b] += 1
   return steps, after, over
-
-
-def reachable(delta: np.ndarray, rows: np.ndarray) -> np.ndarray:
-  """Depth-first search."""
-  found = np.zeros(len(delta), bool)
-  stack = [int(row) for row in rows if row >= 0]
-  while stack:
-    row = stack.pop()
-    if not found[row]:
-      found[row] = True
-      stack.extend(int(head) for head in delta[row] if head >= 0)
-  return found
 
 
 def minimize(delta: np.ndarray, classes: np.ndarray) -> np.ndarray:
@@ -99,16 +90,16 @@ def minimize(delta: np.ndarray, classes: np.ndarray) -> np.ndarray:
     blocks = refined
 
 
-def _product(
-  delta: np.ndarray, a: int, b: int, goal_a: int, goal_b: int, depth: int
+def product(
+  delta: np.ndarray, first: State, second: State, depth: int
 ) -> tuple[list[Suffix], list[Suffix]]:
-  """Boundary and interior of a pair of states (row, goal)."""
+  """Boundary and interior of a pair of states."""
   labels = range(delta.shape[1] + 1)
   return product_ref.product(
-    (a, goal_a),
-    (b, goal_b),
+    first,
+    second,
     depth,
-    lambda state: [x for x in labels if _legal(delta, *state, x)],
+    lambda state: [x for x in labels if _legal(delta, state, x)],
     lambda state, label: (_step(delta, state[0], label), state[1]),
   )
 
@@ -137,18 +128,15 @@ def boundary(
   end_first: bool = False,
 ) -> Suffixes:
   """Product construction, or the published program's enumeration."""
-  pairs = zip(first, second, first_goal, second_goal, strict=True)
-  if variant == 'published':
-    found = [
-      _published(delta, int(a), int(b), depth, turns, known)
-      for a, b, *_ in pairs
-    ]
-    return _packed(found, depth)
-  end = delta.shape[1]
-  found = [_product(delta, *map(int, pair), depth)[0] for pair in pairs]
-  if end_first:  # It is the last label of any suffix that holds it.
-    for suffixes in found:
+  found, end = [], delta.shape[1]
+  for a, b, *goals in zip(first, second, first_goal, second_goal, strict=True):
+    if variant == 'published':
+      suffixes = _published(delta, int(a), int(b), depth, turns, known)
+    else:
+      suffixes, _ = product(delta, (a, goals[0]), (b, goals[1]), depth)
+    if end_first:  # It is the last label of any suffix that holds it.
       suffixes.sort(key=lambda s: (len(s), s[:-1], s[-1] != end, s[-1]))
+    found.append(suffixes)
   return _packed(found, depth)
 
 
@@ -165,18 +153,17 @@ def _published(
   It lists continuations of exactly `depth` labels from the first row and cuts
   each after the first label that the second refuses.
   """
-  if known is None:
-    known = (delta >= 0).any(1)
+  entry = np.asarray((delta >= 0).any(1) if known is None else known)
 
   def continuations(row: int, left: int) -> Iterator[Suffix]:
     """Those of `left` labels from a row."""
     if not left:
       yield ()
       return
-    every = np.flatnonzero(delta[row] >= 0) if turns is None else turns[row]
-    for label in every[every >= 0].tolist():
+    order = np.flatnonzero(delta[row] >= 0) if turns is None else turns[row]
+    for label in order[order >= 0].tolist():
       head = _step(delta, row, label)
-      if head == core.DEAD or not known[head]:
+      if head == core.DEAD or not entry[head]:
         return
       for rest in continuations(head, left - 1):
         yield (label, *rest)
@@ -190,23 +177,6 @@ def _published(
         kept.add(suffix[: k + 1])
         break
   return sorted(kept, key=lambda suffix: (len(suffix), suffix))
-
-
-def sizes(
-  delta: np.ndarray,
-  first: np.ndarray,
-  second: np.ndarray,
-  first_goal: np.ndarray,
-  second_goal: np.ndarray,
-  depth: int,
-) -> tuple[np.ndarray, np.ndarray]:
-  """`boundary_sizes` and `interior_sizes`, by listing."""
-  pairs = zip(first, second, first_goal, second_goal, strict=True)
-  found = [_product(delta, *map(int, pair), depth) for pair in pairs]
-  return tuple(
-    np.array([product_ref.sizes(suffixes, depth) for suffixes in kind])
-    for kind in zip(*found, strict=True)
-  )
 
 
 def reverse_walk(

@@ -125,10 +125,14 @@ def count(delta: np.ndarray, row: int, goal: int, depth: int) -> list[int]:
 
 def reachable(delta: np.ndarray, rows: np.ndarray) -> np.ndarray:
   """[S] bool: rows reached by zero or more labels from any of `rows` [B]."""
-  from wm.kernels.dfa import table_numba
-
   delta = checks.table(delta)
-  return table_numba.reachable(delta, checks.rows(rows, len(delta), 'rows'))
+  level = checks.rows(rows, len(delta), 'rows')
+  found = np.zeros(len(delta) + 1, bool)
+  found[core.DEAD] = True  # The last entry: DEAD is never new.
+  while len(level := level[~found[level]]):
+    found[level] = True
+    level = np.unique(delta[level])
+  return found[:-1]
 
 
 def minimize(delta: np.ndarray, classes: np.ndarray) -> np.ndarray:

@@ -64,27 +64,6 @@ def walk(delta, rows, goals, labels, lengths) -> tuple[np.ndarray, ...]:
 
 
 @njit
-def reachable(delta, rows) -> np.ndarray:
-  """Depth-first search."""
-  found = np.zeros(len(delta), np.bool_)
-  stack = np.empty(len(delta), np.int32)
-  size = 0
-  for row in rows:
-    if row >= 0 and not found[row]:
-      found[row] = True
-      stack[size] = row
-      size += 1
-  while size:
-    size -= 1
-    for head in delta[stack[size]]:
-      if head >= 0 and not found[head]:
-        found[head] = True
-        stack[size] = head
-        size += 1
-  return found
-
-
-@njit
 def _inverse(delta):
   """In-edges by (label, head) of the table completed by a sink, row S.
 

@@ -88,10 +88,9 @@ def rules(delta: np.ndarray, tokens: np.ndarray, end: int = core.DEAD) -> Rules:
     place = int(np.searchsorted(tokens, end))
     delta = np.insert(delta, place, core.DEAD, axis=1)
     tokens = np.insert(tokens, place, end)
-  kinds = delta.astype(np.int32), np.asarray(tokens, np.int32)
-  return Rules(*kinds, np.int32(place))
+  return Rules(*(jnp.asarray(x, jnp.int32) for x in (delta, tokens, place)))
 
 
 def positions(rows: np.ndarray, goals: np.ndarray) -> Position:
   """Positions [B] of states (rows, goals) [B]."""
-  return Position(np.asarray(rows, np.int32), np.asarray(goals, np.int32))
+  return Position(jnp.asarray(rows, jnp.int32), jnp.asarray(goals, jnp.int32))

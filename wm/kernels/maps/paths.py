@@ -98,11 +98,12 @@ def _search(
   lengths = np.where(delta >= 0, lengths, 0.0)
   if not (np.isfinite(lengths) & (lengths >= 0)).all():
     raise core.InputError('edge lengths must be finite and not negative')
-  edges = _edges(delta, lengths)
+  leaving, entering = _edges(delta, lengths)
+  if reverse:
+    leaving, entering = entering, leaving
   names = checks.frozen(np.nonzero(delta >= 0)[1], np.int8)
   dist = np.empty((len(sources), len(delta)))
-  edges = reversed(edges) if reverse else edges
-  paths_numba.distances(*edges, names, sources, dist, labels)
+  paths_numba.distances(leaving, entering, names, sources, dist, labels)
   return dist
 
 
@@ -135,17 +136,13 @@ def follow(
   index = checks.rows(index, len(goals), 'index', 0)
   checks.same_length(origins=origins, index=index)
   checks.same_length(table=table, goals=goals)
+  goals = checks.rows(goals, len(delta), 'goals', 0)
+  table = checks.frozen(table, np.int8)
   labels = np.full((len(origins), most), core.DEAD, np.int8)
   moves = np.empty(len(origins), np.int32)
-  paths_numba.follow(
-    delta,
-    checks.frozen(table, np.int8),
-    origins,
-    index,
-    checks.rows(goals, len(delta), 'goals', 0),
-    labels,
-    moves,
-  )
+  # Routes to one goal together: they read the same row of the table.
+  order = np.argsort(index, kind='stable')
+  paths_numba.follow(delta, table, origins, index, goals, order, labels, moves)
   return labels, moves
 
 
@@ -179,13 +176,7 @@ def shortest_routes(
 
 
 def random_walks(
-  delta: np.ndarray,
-  num: int,
-  low: int,
-  high: int,
-  seed: int,
-  *,
-  first: int = 0,
+  delta: np.ndarray, num: int, low: int, high: int, seed: int, *, first: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Uniform random walks: origin, then length, then each next edge.
 

@@ -319,8 +319,8 @@ def distances(
 
 
 @njit
-def _follow(delta, table, origins, index, goals, order, labels, moves):
-  """Routes in an order that keeps to one goal's table."""
+def follow(delta, table, origins, index, goals, order, labels, moves) -> None:
+  """Fills labels and moves of routes, in an order that keeps to one table."""
   most = labels.shape[1]
   for b in order:
     row, goal, line = origins[b], goals[index[b]], table[index[b]]
@@ -336,20 +336,6 @@ def _follow(delta, table, origins, index, goals, order, labels, moves):
     if step < 0:
       labels[b] = -1
     moves[b] = step
-
-
-def follow(
-  delta: np.ndarray,
-  table: np.ndarray,
-  origins: np.ndarray,
-  index: np.ndarray,
-  goals: np.ndarray,
-  labels: np.ndarray,
-  moves: np.ndarray,
-) -> None:
-  """Follows tables to goals; one move beyond the columns marks the longer."""
-  order = np.argsort(index, kind='stable')
-  _follow(delta, table, origins, index, goals, order, labels, moves)
 
 
 @njit

@@ -18,14 +18,14 @@ import numpy as np
 
 from wm.kernels.base import pieces
 from wm.kernels.base.jit import njit
-from wm.kernels.maps.edges import (
+from wm.kernels.maps.reconstruction import (
   NO_CANDIDATE,
   NO_ROOM,
   OFF_DESTINATION,
   OK,
   TOO_FAR,
   Edges,
-  Given,
+  Problem,
 )
 
 
@@ -342,53 +342,54 @@ def _paper(graph, walk, given, n):
 
 
 @njit
-def _place(graph, walk, best, given, paper, rollback, reasons, first, last):
+def _place(graph, walk, best, given, reasons, first, last):
   """Places routes first..last - 1; fills their reasons."""
   for n in range(first, last):
     graph.logged[0] = 0
-    if paper:
+    if given.paper:
       reasons[n] = _paper(graph, walk, given, n)
     else:
       reasons[n] = _program(graph, walk, best, given, n)
-    if rollback and reasons[n] != OK:
+    if given.rollback and reasons[n] != OK:
       _undo(graph)
 
 
-def reconstruct(delta, given, max_degree, paper, rollback) -> Edges:
-  """Edges of all routes; `given` are the arrays of `Given`."""
-  kinds = np.int64, np.int32, np.int32, np.int32, np.int64, np.int32
-  given = Given(*map(np.ascontiguousarray, given, kinds))
+def reconstruct(problem: Problem) -> Edges:
+  """Edges of all routes."""
+  # One dtype each, and contiguous: one compiled version serves all callers.
+  dtypes = 'i4', 'i8', 'i4', 'i4', 'i4', 'i8', 'i4'
+  arrays = map(np.ascontiguousarray, problem[: len(dtypes)], dtypes)
+  given = Problem(*arrays, *problem[len(dtypes) :])  # type: ignore[arg-type]
   room = int(np.diff(given.offsets).max(initial=0)) + 1
   # A node has at most one edge a label, and one more while it is on trial. The
   # paper's limit is of neighbours, to which up to 8 true edges may lead.
   kinds = max(int(given.labels.max(initial=0)) + 1, 8)
-  slots = min(max_degree + 8 if paper else max_degree, kinds) + 1
-  states = len(delta)
+  most = given.max_degree + 8 * given.paper
+  states, slots = len(given.delta), min(most, kinds) + 1
   graph = _Map(
-    np.ascontiguousarray(delta, np.int32),
-    *(np.full((states, slots), -1, np.int32) for _ in range(3)),
+    given.delta,
+    label=np.full((states, slots), -1, np.int32),
+    target=np.full((states, slots), -1, np.int32),
+    route=np.full((states, slots), -1, np.int32),
     degree=np.zeros(states, np.int32),
     fresh=np.zeros((states, 8), bool),
     held=np.zeros(states, np.int32),
     log=np.zeros(room, np.int32),
     logged=np.zeros(1, np.int64),
-    max_degree=max_degree,
+    max_degree=given.max_degree,
   )
   walk = _Walk(np.zeros(room, np.int32), np.zeros(room, bool))
   best = _Walk(np.zeros(room, np.int32), np.zeros(room, bool))
   reasons = np.zeros(len(given.origins), np.int8)
-  rules = graph, walk, best, given, paper, rollback, reasons
   for some in pieces.slices(len(reasons)):
-    _place(*rules, some.start, some.stop)
+    _place(graph, walk, best, given, reasons, some.start, some.stop)
   source, slot = np.nonzero(np.arange(slots) < graph.degree[:, None])
   order = np.lexsort((graph.label[source, slot], source))
   source, slot = source[order].astype(np.int32), slot[order]
-  route = graph.route[source, slot]
+  label, target, route = (
+    column[source, slot] for column in (graph.label, graph.target, graph.route)
+  )
+  false = route < 0
   return Edges(
-    source,
-    graph.label[source, slot],
-    graph.target[source, slot],
-    route < 0,
-    np.where(route < 0, ~route, route),
-    reasons,
+    source, label, target, false, np.where(false, ~route, route), reasons
   )

@@ -13,13 +13,14 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.kernels.maps.edges import (
+from wm.kernels.maps.reconstruction import (
   NO_CANDIDATE,
   NO_ROOM,
   OFF_DESTINATION,
   OK,
   TOO_FAR,
   Edges,
+  Problem,
 )
 
 
@@ -233,30 +234,21 @@ def paper_route(
   return OK if node == destination else OFF_DESTINATION
 
 
-def reconstruct(
-  delta: np.ndarray,
-  near_offsets: np.ndarray,
-  near_nodes: np.ndarray,
-  origins: np.ndarray,
-  destinations: np.ndarray,
-  offsets: np.ndarray,
-  labels: np.ndarray,
-  max_degree: int,
-  paper: bool,
-  rollback: bool,
-) -> Edges:
+def reconstruct(problem: Problem) -> Edges:
   """Places routes one after the other."""
-  graph = _Map(delta, max_degree)
+  delta, near_offsets, near_nodes, origins, destinations, *_ = problem
+  graph = _Map(delta, problem.max_degree)
   near = [near_nodes[a:b].tolist() for a, b in itertools.pairwise(near_offsets)]
-  place = paper_route if paper else program_route
+  place = paper_route if problem.paper else program_route
   reasons = np.zeros(len(origins), np.int8)
   for n, (origin, destination) in enumerate(
     zip(origins.tolist(), destinations.tolist(), strict=True)
   ):
     graph.log = []
-    route = labels[offsets[n] : offsets[n + 1]].tolist()
+    start, stop = problem.offsets[n : n + 2]
+    route = problem.labels[start:stop].tolist()
     reasons[n] = place(graph, near, origin, destination, route, n)
-    if rollback and reasons[n] != OK:
+    if problem.rollback and reasons[n] != OK:
       graph.undo()
   rows = [
     (node, label, edge.target, edge.false, edge.route)

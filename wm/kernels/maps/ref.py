@@ -54,13 +54,13 @@ def dijkstra(
     far[source] = 0.0
     heap = [(0.0, source)]
     while heap:
-      here, row = heapq.heappop(heap)
-      if here > far[row]:
+      passed, row = heapq.heappop(heap)
+      if passed > far[row]:
         continue
       for other, length in edges[row]:
-        if here + length < far[other]:
-          far[other] = here + length
-          heapq.heappush(heap, (here + length, other))
+        if passed + length < far[other]:
+          far[other] = passed + length
+          heapq.heappush(heap, (passed + length, other))
   return dist
 
 
@@ -92,7 +92,8 @@ def to_goals(
       if nearer and row != goal:
         out[row] = nearer[0]
     settled = out >= 0
-    settled[goal] = ready = True
+    settled[goal] = True
+    ready = {goal: core.DEAD}
     while ready:
       ready = {}
       for row, ways in enumerate(best):
@@ -116,7 +117,7 @@ def follow(
   labels = np.full((len(origins), most), core.DEAD, np.int8)
   moves = np.empty(len(origins), np.int32)
   for b, row in enumerate(origins):
-    route = []
+    route: list[int] = []
     while row != goals[index[b]] and len(route) <= most:
       label = table[index[b], row]
       if label == core.DEAD:
@@ -144,13 +145,7 @@ def shortest_routes(
 
 
 def random_walks(
-  delta: np.ndarray,
-  num: int,
-  low: int,
-  high: int,
-  seed: int,
-  *,
-  first: int = 0,
+  delta: np.ndarray, num: int, low: int, high: int, seed: int, *, first: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Two draws of a walk's stream give origin and length, the others edges."""
   labels = [np.flatnonzero(row >= 0) for row in delta]

@@ -50,7 +50,7 @@ def transpositions(
       f'sweeps {sweeps}, window {window}, opening {opening}; expected '
       'sweeps >= 0 and 2 <= window <= opening <= 12'
     )
-  rows = rules.checked_games(tokens, lengths)
+  rows = checks.games(np.atleast_2d(tokens), lengths, 'tokens')
   seeds = checks.seeds(seeds)
   checks.same_length(tokens=rows[0], seeds=seeds)
   steps = rules.replay(*rows, size)[0]

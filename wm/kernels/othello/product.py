@@ -9,10 +9,7 @@ from wm.kernels.othello.rules import Position, checked, mask, tokens_of
 
 
 def boundary(
-  first: Position,
-  second: Position,
-  depth: int,
-  size: int = 8,
+  first: Position, second: Position, depth: int, size: int = 8
 ) -> core.Boundary:
   """Myhill-Nerode boundary of two positions, to a length bound.
 

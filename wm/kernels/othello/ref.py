@@ -78,9 +78,12 @@ def _after(position: Position, square: int, squares: int) -> Position:
   return black, white, 2
 
 
-def _unpacked(*columns: np.ndarray) -> Iterator[tuple[int, ...]]:
-  """Rows of columns as plain integers."""
-  return zip(*(column.tolist() for column in columns), strict=True)
+def _positions(
+  black: np.ndarray, white: np.ndarray, side: np.ndarray
+) -> list[Position]:
+  """Columns as positions; scalars as one."""
+  columns = (np.ravel(column).tolist() for column in (black, white, side))
+  return list(zip(*columns, strict=True))
 
 
 def _packed(positions: list[Position]) -> tuple[np.ndarray, ...]:
@@ -95,7 +98,7 @@ def legal(
 ) -> np.ndarray:
   """Legal squares of each position."""
   squares = int(rules.mask(size))
-  rows = _unpacked(black, white, side)
+  rows = _positions(black, white, side)
   return np.array([_legal(row, squares) for row in rows], np.uint64)
 
 
@@ -108,11 +111,11 @@ def advance(
 ) -> tuple[np.ndarray, ...]:
   """Positions after one move each; unchanged where it is illegal."""
   squares, after, ok = int(rules.mask(size)), [], []
-  for *position, square in _unpacked(black, white, side, np.asarray(bits)):
-    fine = 0 <= square < 64
-    fine = fine and bool(_legal(tuple(position), squares) >> square & 1)
+  rows = _positions(black, white, side)
+  for position, square in zip(rows, np.asarray(bits).tolist(), strict=True):
+    fine = 0 <= square < 64 and _legal(position, squares) >> square & 1
     ok.append(fine)
-    after.append(_after(tuple(position), square, squares) if fine else position)
+    after.append(_after(position, square, squares) if fine else position)
   return (*_packed(after), np.array(ok, bool))
 
 
@@ -236,11 +239,15 @@ def _judged(position: Position, size: int) -> int:
 
 
 def count(
-  black: int, white: int, side: int, depth: int, size: int = 8
+  black: np.ndarray,
+  white: np.ndarray,
+  side: np.ndarray,
+  depth: int,
+  size: int = 8,
 ) -> list[int]:
   """Legal sequences of lengths 1..depth, level by level."""
   squares = int(rules.mask(size))
-  counts, level = [], [tuple(int(np.ravel(c)[0]) for c in (black, white, side))]
+  counts, level = [], _positions(black, white, side)
   for _ in range(depth):
     level = [
       _after(position, square, squares)
@@ -258,7 +265,8 @@ def _product(
   squares, bits = int(rules.mask(size)), rules.squares(size)
   token_of = rules.tokens_of(size)
   return product_ref.product(
-    *(tuple(int(np.ravel(c)[0]) for c in p) for p in (first, second)),
+    _positions(*first)[0],
+    _positions(*second)[0],
     depth,
     lambda p: token_of[_set(_legal(p, squares))].tolist(),
     lambda p, token: _after(p, int(bits[token - 1]), squares),
@@ -302,7 +310,8 @@ def transpositions(
 ) -> np.ndarray:
   """A Gibbs chain over the orders of each row's moves."""
   out = np.zeros(tokens.shape, np.int32)
-  for n, (length, seed) in enumerate(_unpacked(lengths, seeds)):
+  pairs = zip(lengths.tolist(), seeds.tolist(), strict=True)
+  for n, (length, seed) in enumerate(pairs):
     line = tokens[n, :length].tolist()
     starts = 1 if length <= opening else max(length - window + 1, 1)
     draws = min(sweeps, 1) if starts == 1 else sweeps * starts

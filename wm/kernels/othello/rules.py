@@ -72,10 +72,7 @@ def start(batch: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def legal(
-  black: np.ndarray,
-  white: np.ndarray,
-  side: np.ndarray,
-  size: int = 8,
+  black: np.ndarray, white: np.ndarray, side: np.ndarray, size: int = 8
 ) -> np.ndarray:
   """[B] uint64: squares on which the side to move may place a disc.
 
@@ -116,25 +113,8 @@ def advance(
   return rules_numba.advance(*position, bits, mask(size))
 
 
-def checked_games(
-  tokens: np.ndarray, lengths: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-  """Token rows frozen; raises InputError where lengths do not fit."""
-  tokens = checks.frozen(np.atleast_2d(tokens), np.int32)
-  lengths = checks.frozen(np.atleast_1d(lengths), np.int32)
-  checks.same_length(tokens=tokens, lengths=lengths)
-  if lengths.size and not 0 <= lengths.min() <= lengths.max() <= len(tokens.T):
-    raise core.InputError(
-      f'lengths hold {lengths.min()}..{lengths.max()}; tokens have '
-      f'{len(tokens.T)} columns'
-    )
-  return tokens, lengths
-
-
 def replay(
-  tokens: np.ndarray,
-  lengths: np.ndarray,
-  size: int = 8,
+  tokens: np.ndarray, lengths: np.ndarray, size: int = 8
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
   """Plays token rows from the start, up to the first illegal token.
 
@@ -151,14 +131,13 @@ def replay(
   """
   from wm.kernels.othello import rules_numba
 
-  rows, board = checked_games(tokens, lengths), (squares(size), mask(size))
+  rows = checks.games(np.atleast_2d(tokens), lengths, 'tokens')
+  board = squares(size), mask(size)
   return pieces.run_rows(rules_numba.replay, rows, *board)
 
 
 def replay_labels(
-  tokens: np.ndarray,
-  lengths: np.ndarray,
-  size: int = 8,
+  tokens: np.ndarray, lengths: np.ndarray, size: int = 8
 ) -> np.ndarray:
   """[N, L, size * size + 1] uint8 labels after each token of `replay`'s rows.
 
@@ -167,7 +146,8 @@ def replay_labels(
   """
   from wm.kernels.othello import rules_numba
 
-  rows, board = checked_games(tokens, lengths), (squares(size), mask(size))
+  rows = checks.games(np.atleast_2d(tokens), lengths, 'tokens')
+  board = squares(size), mask(size)
   return pieces.run_rows(rules_numba.replay_labels, rows, *board, size)
 
 
@@ -185,7 +165,8 @@ def count(
   """
   from wm.kernels.othello import rules_numba
 
-  position = (column[0] for column in checked(black, white, side))
+  one = checked(black, white, side)
   if depth < 0:
     raise core.InputError(f'depth is {depth}; expected at least 0')
-  return rules_numba.count(*position, depth, mask(size)).tolist()
+  first, second, mover = (column[0] for column in one)
+  return rules_numba.count(first, second, mover, depth, mask(size)).tolist()

@@ -20,6 +20,7 @@ import numpy as np
 
 from wm import core
 from wm.kernels.base import checks, pieces
+from wm.kernels.chess import layout
 
 
 class Text(NamedTuple):
@@ -71,9 +72,7 @@ def split(text: bytes | np.ndarray, final: bool = True) -> Text:
 
 
 def read(
-  text: bytes | np.ndarray,
-  firsts: np.ndarray,
-  lasts: np.ndarray,
+  text: bytes | np.ndarray, firsts: np.ndarray, lasts: np.ndarray
 ) -> Moves:
   """Reads move text from the standard position, each up to its first error.
 
@@ -84,7 +83,7 @@ def read(
     firsts: [N] first byte of each game's move text.
     lasts: [N] last + 1 byte of it.
   """
-  from wm.kernels.pgn import games_numba
+  from wm.kernels.chess import san_numba
 
   text = _bytes(text)
   firsts = checks.frozen(firsts, np.int64)
@@ -98,7 +97,9 @@ def read(
       f'spans {firsts.tolist()[:4]}... to {lasts.tolist()[:4]}...; expected '
       f'one after the other in {len(text)} bytes'
     )
+  opening = layout.start_rows(None, len(firsts))
   found = pieces.run(
-    lambda some: games_numba.read(text, firsts[some], lasts[some]), len(firsts)
+    lambda some: san_numba.read(text, firsts[some], lasts[some], opening),
+    len(firsts),
   )
   return Moves(*found)

@@ -5,11 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wm.kernels.base.jit import njit
-from wm.kernels.chess.attacks_numba import WIDTH as BOARD
-from wm.kernels.chess.board_numba import load, make
-from wm.kernels.chess.layout import start
-from wm.kernels.chess.san_numba import find
-from wm.kernels.chess.san_tokens_numba import next_word
+from wm.kernels.base.text import byte_table
 from wm.kernels.pgn.layout import (
   BROKEN,
   END,
@@ -33,31 +29,22 @@ _LETTERS = np.zeros((4, 8), np.uint8)
 for _k, _name in enumerate(NAMES):
   _LETTERS[_k, : len(_name)] = np.frombuffer(_name.encode(), np.uint8)
 
-_OPENING = start()
 _COMMENT, _REMARK, _ASIDE, _BACK, _STAR, _DASH, _SLASH = range(1, 8)
 
 
-def _table(pairs: tuple[tuple[str, int], ...]) -> np.ndarray:
-  table = np.zeros(256, np.uint8)
-  for letters, value in pairs:
-    for letter in letters:
-      table[ord(letter)] = value
-  return table
-
-
-_MARK = _table(
-  (
-    ('{', _COMMENT),
-    (';', _REMARK),
-    ('(', _ASIDE),
-    (')', _BACK),
-    ('*', _STAR),
-    ('-', _DASH),
-    ('/', _SLASH),
-  )
+_MARK = byte_table(
+  {
+    '{': _COMMENT,
+    ';': _REMARK,
+    '(': _ASIDE,
+    ')': _BACK,
+    '*': _STAR,
+    '-': _DASH,
+    '/': _SLASH,
+  }
 )
 _UNCOMMENT = ord('}')
-_AFTERWARDS = _table((('{;()$', 1),))  # What may follow a result.
+_AFTERWARDS = byte_table({'{;()$': 1})  # What may follow a result.
 _IN_NAME = np.array(
   [chr(c).encode().isalnum() or chr(c) in '_+#=:-' for c in range(256)]
 )
@@ -262,34 +249,3 @@ def split(text, final) -> tuple[np.ndarray, int]:
     begun = False
   rest = table[num, START] if begun else at
   return table[:num].copy(), rest
-
-
-@njit
-def read(text, firsts, lasts) -> tuple[np.ndarray, ...]:
-  """Moves of games end to end, their numbers, errors and refused words."""
-  num, room = len(firsts), 0
-  for n in range(num):
-    room += (lasts[n] - firsts[n]) // 2  # A move is two letters at least.
-  moves = np.empty(room, np.uint16)
-  lengths = np.zeros(num, np.int32)
-  errors = np.zeros(num, np.int8)
-  words = np.zeros((num, 2), np.int64)
-  p, targets = np.zeros(BOARD, np.int64), np.zeros(64, np.int64)
-  total = 0
-  for n in range(num):
-    load(_OPENING, p)
-    at = firsts[n]
-    while True:
-      first, at = next_word(text, at, lasts[n])
-      if first == at:
-        break
-      move = find(p, targets, text, first, at)
-      if move < 0:
-        errors[n] = -move
-        words[n] = first, at
-        break
-      make(p, move)
-      moves[total] = move
-      total += 1
-      lengths[n] += 1
-  return moves[:total].copy(), lengths, errors, words

@@ -36,8 +36,8 @@ class _Game:
     at = 0
     while at < len(line):
       tag = _TAG_START.match(line, at)
-      value = tag and _VALUE.match(line, tag.end())
-      if not value:
+      value = _VALUE.match(line, tag.end()) if tag else None
+      if not tag or not value:
         self.row[layout.FLAGS] |= layout.BROKEN
         return
       self.row[layout.TAGS] += 1
@@ -107,7 +107,7 @@ def split(text: bytes, final: bool = True) -> Text:
       if game:
         rows.append(game.closed(at))
       game = _Game(at)
-    if tag:
+    if game and tag:
       game.event = game.event or body.startswith(b'[Event "')
       game.tags(body, at)
     elif game and (game.comment or body.strip(bytes(range(33)))):
@@ -123,7 +123,7 @@ def split(text: bytes, final: bool = True) -> Text:
 def read(text: bytes, firsts: np.ndarray, lasts: np.ndarray) -> Moves:
   """Moves of games end to end, their numbers, errors and refused tokens."""
   found = [
-    san_ref.read(text[:last], [first, last])
+    san_ref.read(text[:last], np.array([first, last]))
     for first, last in zip(firsts, lasts, strict=True)
   ]
   moves = [one.moves[0, : one.lengths[0]] for one in found]

@@ -143,7 +143,8 @@ def _sequential(
   a_LX: jax.Array, b_LX: jax.Array, start_X: jax.Array
 ) -> jax.Array:
   def body(y_X: jax.Array, given: Any) -> tuple[jax.Array, jax.Array]:
-    y_X = affine_step(*given, y_X)
+    a_X, b_X = given
+    y_X = affine_step(a_X, b_X, y_X)
     return y_X, y_X
 
   return jax.lax.scan(body, start_X, (a_LX, b_LX))[1]
@@ -175,8 +176,8 @@ def _associative(
   )
 
   def after(first: Any, second: Any) -> tuple[jax.Array, jax.Array]:
-    a = second[0] @ first[0] if blocks else second[0] * first[0]
-    return a, affine_step(*second, first[1])
+    a, b = second
+    return a @ first[0] if blocks else a * first[0], affine_step(a, b, first[1])
 
   return jax.lax.associative_scan(after, (a_LX, b_LX))[1]
 

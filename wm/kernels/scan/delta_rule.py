@@ -70,14 +70,15 @@ def delta_step(
   return jnp.einsum('...kv,...k->...v', state, q_XHK), state
 
 
-Inputs = tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]
+Inputs = tuple[jax.Array, ...]  # q, k, v, g, beta
 
 
 def _sequential(
   inputs: Inputs, start_BHKV: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
   def body(state: jax.Array, given: Inputs) -> tuple[jax.Array, jax.Array]:
-    y_BHV, state = delta_step(*given, state)
+    q, k, v, g, beta = given
+    y_BHV, state = delta_step(q, k, v, g, beta, state)
     return state, y_BHV
 
   turned = tuple(x.swapaxes(0, 1) for x in inputs)

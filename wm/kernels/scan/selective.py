@@ -23,10 +23,7 @@ from wm.kernels.scan import forms
 
 # Backend -> (form, steps of a chunk); the CPU's was measured in training (2
 # cores, float32; tests/bench/ssd_bench.py), the others' were not.
-_AUTO = {
-  'cpu': ('chunked', 16),
-  'gpu': ('chunked', 64),
-}
+_AUTO = {'cpu': ('chunked', 16), 'gpu': ('chunked', 64)}
 
 # A step of 1e-8 decays to zero in float32, and no gradient overflows.
 _LEAST = -1e10

@@ -42,10 +42,7 @@ from wm.kernels.scan import forms
 #   64 x 128, four groups          4.0   7.0   7.0   8.4   7.8
 #   64 x 128, four ranks           4.0   4.3   3.2   2.6   1.6
 # Others have the published kernels' chunks.
-_AUTO = {
-  'cpu': ('chunked', 16, 32),
-  'gpu': ('chunked', 128, 128),
-}
+_AUTO = {'cpu': ('chunked', 16, 32), 'gpu': ('chunked', 128, 128)}
 
 
 class _Inputs(NamedTuple):
@@ -238,9 +235,7 @@ def _sequential(
     y = _read(h, c)  # Before the late weight is added.
     return (h if late is None else h + late[wide] * added), y
 
-  given = _Inputs(
-    *(None if leaf is None else leaf.astype(start.dtype) for leaf in given)
-  )
+  given = jax.tree.map(lambda leaf: leaf.astype(start.dtype), given)
   steps = jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), given)
   state, y = jax.lax.scan(body, start, steps)
   return y.swapaxes(0, 1), state
@@ -251,9 +246,7 @@ def _associative(
 ) -> tuple[jax.Array, jax.Array]:
   """Scans affine maps of the state, one for each step."""
   wide = (..., None, None)
-  given = _Inputs(
-    *(None if leaf is None else leaf.astype(start.dtype) for leaf in given)
-  )
+  given = jax.tree.map(lambda leaf: leaf.astype(start.dtype), given)
   added = outer(given.x, given.b)
 
   def after(first: Any, second: Any) -> Any:
@@ -351,10 +344,7 @@ def _product(
 ) -> jax.Array:
   """An einsum of the first's dtype, summed in the one given."""
   return jnp.einsum(
-    subscripts,
-    first,
-    second.astype(first.dtype),
-    preferred_element_type=dtype,
+    subscripts, first, second.astype(first.dtype), preferred_element_type=dtype
   ).astype(dtype)
 
 
