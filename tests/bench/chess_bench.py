@@ -61,7 +61,7 @@ def python_games(num: int, claims: bool, labelled: bool) -> int:
 
 def python_labels(board: Any) -> np.ndarray:
   """[75] state labels, raw en passant."""
-  found = np.zeros(chess.LABELS, np.uint8)
+  found = np.zeros(chess.layout.LABELS, np.uint8)
   for square, piece in board.piece_map().items():
     found[square ^ 56] = piece.piece_type + 6 * (not piece.color)
   rights, passed = board.castling_rights, board.ep_square

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tests.bench import harness
+from tests.kernels.chess.texts import joined
 from wm.kernels.chess import san as chess_san
 
 PGN = 'gnuchess_book_sample_10000.pgn.zst'
@@ -37,7 +38,7 @@ def bench_notation() -> Iterator[harness.Line]:
   except ImportError as error:
     raise harness.Skip(str(error)) from error
   texts = games()
-  text, starts = chess_san.joined(texts)
+  text, starts = joined(texts)
   read = harness.measure(lambda: chess_san.read(text, starts))
   found = chess_san.read(text, starts)
   plies = int(found.lengths.sum())

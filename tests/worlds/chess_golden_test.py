@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests import chess_ids
+from tests.kernels.chess.texts import joined
 from wm.kernels import chess
 from wm.kernels.chess import san as chess_san
 from wm.worlds.chess import fen as chess_fen
@@ -50,7 +51,7 @@ def split(text):
 
 
 def read(words, rows=None):
-  text, starts = chess_san.joined([' '.join(game) for game in words])
+  text, starts = joined([' '.join(game) for game in words])
   return chess_san.read(text, starts, rows)
 
 
@@ -138,7 +139,7 @@ def test_every_game_is_spelled_as_it_was(name, request):
 @pytest.mark.parametrize('name', ['lichess', 'master'])
 def test_move_text_is_read_as_its_words(name, request):
   pgn = request.getfixturevalue(name)
-  text, starts = chess_san.joined([moves for _, _, moves in pgn])
+  text, starts = joined([moves for _, _, moves in pgn])
   whole = chess_san.read(text, starts)
   apart = read([words for _, words, _ in pgn])
   assert (whole.moves == apart.moves).all()
@@ -193,4 +194,4 @@ def test_random_games_end_where_they_must(uniform):
   for row, line in zip(codes, golden, strict=True):
     plies = int(line['plies'])
     assert not row[:plies].any()
-    assert chess.OUTCOMES[row[plies]] == line['termination'].lower()
+    assert chess.layout.OUTCOMES[row[plies]] == line['termination'].lower()

@@ -40,7 +40,7 @@ def codes(text, fen=chess_fen.START, stop='claims'):
   moves = packed(text)
   start = chess_fen.parse(fen)
   found = chess.outcomes([moves], [len(moves)], stop, start)[0]
-  return [chess.OUTCOMES[code] for code in found]
+  return [chess.layout.OUTCOMES[code] for code in found]
 
 
 @pytest.mark.parametrize('stop', chess.STOPS)
@@ -250,7 +250,11 @@ def test_positions_that_end_a_game(fen, name):
 
 def test_history_is_counted_where_it_is_known():
   row = chess.start()
-  for known, then in ((0, 1), (7, 8), (chess.UNKNOWN, chess.UNKNOWN)):
+  for known, then in (
+    (0, 1),
+    (7, 8),
+    (chess.layout.UNKNOWN, chess.layout.UNKNOWN),
+  ):
     row[10] = known
     after, _ = chess.advance(row[None], packed('e2e4'))
     assert after[0, 10] == then

@@ -138,7 +138,7 @@ def test_outcomes_of_random_games_at_every_ply(fen):
     found = chess.outcomes(moves, lengths, stop, row)
     for n, length in enumerate(lengths):
       for ply, board in enumerate(boards(fen, moves[n, :length])):
-        name = chess.OUTCOMES[found[n, ply]]
+        name = chess.layout.OUTCOMES[found[n, ply]]
         assert name == ended(board, claims), (board.fen(), ply)
         if claims and ply > 150 and name != 'none':
           break
@@ -166,7 +166,7 @@ def test_outcomes_of_shuffled_pieces():
     for claims, stop in ((True, 'claims'), (False, 'automatic')):
       found = chess.outcomes(moves, [len(line)], stop, row)[0]
       for ply, board in enumerate(boards(fen, moves[0])):
-        name = chess.OUTCOMES[found[ply]]
+        name = chess.layout.OUTCOMES[found[ply]]
         assert name == ended(board, claims), (line[:ply], claims)
         seen.add(name)
   assert {'threefold_repetition', 'fivefold_repetition'} <= seen
@@ -200,7 +200,7 @@ def checked_game(moves, length, code):
       found, counts = chess.legal(row)
       expected = sorted(packed(move) for move in board.legal_moves)
       assert found[0, : counts[0]].tolist() == expected
-  assert ended(board) == chess.OUTCOMES[code]
+  assert ended(board) == chess.layout.OUTCOMES[code]
   return board
 
 
@@ -242,7 +242,7 @@ def test_published_random_games(testdata):
     moves[n, : lengths[n]] = line
   codes = chess.outcomes(moves, lengths)
   last = codes[np.arange(len(table)), lengths]
-  names = [chess.OUTCOMES[code] for code in last]
+  names = [chess.layout.OUTCOMES[code] for code in last]
   assert names == [ENDS[row['termination']] for row in table]
   assert ((codes > 0).sum(axis=1) == 1).all()
   for ep in ('raw', 'legal'):
@@ -252,7 +252,7 @@ def test_published_random_games(testdata):
       expected = int(row[f'crc32_states_u8_{ep}ep'])
       assert zlib.crc32(states.tobytes()) == expected
   for n, row in enumerate(table):
-    tokens = np.array([chess.PACKED, *moves[n, : lengths[n]]], '<u2')
+    tokens = np.array([chess.layout.PACKED, *moves[n, : lengths[n]]], '<u2')
     assert zlib.crc32(tokens.tobytes()) == int(row['crc32_tokens_u16le'])
 
 
@@ -261,7 +261,7 @@ def test_random_games_are_those_of_the_paper():
   moves, lengths, codes = chess.play(4_000, 0)
   assert abs(lengths.mean() - 327) < 8
   assert 600 < lengths.max() < 900
-  share = np.bincount(codes, minlength=len(chess.OUTCOMES)) / len(codes)
+  share = np.bincount(codes, minlength=len(chess.layout.OUTCOMES)) / len(codes)
   for name, expected in (
     ('insufficient_material', 0.482),
     ('fifty_moves', 0.166),
@@ -270,7 +270,7 @@ def test_random_games_are_those_of_the_paper():
     ('stalemate', 0.056),
   ):
     spread = 2 * expected * (1 - expected) / len(codes)
-    found = share[chess.OUTCOMES.index(name)]
+    found = share[chess.layout.OUTCOMES.index(name)]
     assert abs(found - expected) < 4 * spread**0.5, name
   reached = set(moves[moves >= 0].tolist())
   assert len(reached) == 1_968

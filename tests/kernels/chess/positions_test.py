@@ -79,7 +79,7 @@ def ask(row, kernels):
   found = [moves, counts, *kernels.advance(after, moves[0, : len(after)])]
   found += [kernels.keys(rows), kernels.in_check(rows)]
   found += [kernels.labels(rows, ep) for ep in ('raw', 'legal')]
-  index = np.arange(chess.PACKED) % 7 - 1
+  index = np.arange(chess.layout.PACKED) % 7 - 1
   found.append(kernels.legal_mask(rows, index, 5))
   return found
 
@@ -175,7 +175,7 @@ def test_words_behind_a_row_are_not_read():
 
 def test_rows_without_board():
   before = chess.start()
-  before[10] = chess.BEFORE
+  before[10] = chess.layout.BEFORE
   taken = chess_fen.parse('4k3/8/8/8/8/8/8/4K2R w K - 0 1')
   taken[7] |= 4 << 24  # a white rook beside the black king, white to move
   rows = np.stack(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests import chess_ids
+from tests.kernels.chess.texts import joined
 from wm.kernels.chess import san as chess_san
 from wm.worlds.chess import fen as chess_fen
 
@@ -34,7 +35,7 @@ def random_games(num, seed):
 
 def check_random_games(num):
   games = list(random_games(num, 5))
-  text, starts = chess_san.joined([' '.join(words) for words, _ in games])
+  text, starts = joined([' '.join(words) for words, _ in games])
   read = chess_san.read(text, starts)
   written, steps = chess_san.write(read.moves, read.lengths)
   assert not read.errors.any()
@@ -80,7 +81,7 @@ def test_sources_are_told_alike():
     words, steps = chess_san.write(moves, np.ones(len(moves), int), row)
     assert steps.all()
     assert [w.decode() for w in words[:, 0]] == [board.san(m) for m in legal]
-    text, starts = chess_san.joined([w.decode() + ' ' for w in words[:, 0]])
+    text, starts = joined([w.decode() + ' ' for w in words[:, 0]])
     again = chess_san.read(text, starts, row)
     assert again.moves.tolist() == moves.tolist()
 
@@ -121,7 +122,7 @@ def test_spoiled_words_are_read_alike():
     words = [spoiled(rng, board.san(rng.choice(legal))) for _ in range(40)]
     words = [word for word in words if word and not word.isdecimal()]
     words = [word for word in words if word not in ('1-0', '0-1')]
-    text, starts = chess_san.joined([word + ' ' for word in words])
+    text, starts = joined([word + ' ' for word in words])
     row = chess_fen.parse(board.fen(en_passant='fen'))
     games = chess_san.read(text, starts, row)
     for n, word in enumerate(words):

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import chess_ids
+from tests.kernels.chess.texts import joined
 from wm import core
 from wm.kernels import chess
 from wm.kernels.chess import san as chess_san
@@ -205,7 +206,7 @@ def test_a_result_ends_a_game(result):
 
 def test_many_games_are_one_by_one():
   texts = ['e4 e5 Nf3', '', '1. d4 Nf6 2. Bxx', 'd4 d4', 'c4']
-  text, starts = chess_san.joined(texts)
+  text, starts = joined(texts)
   games = chess_san.read(text, starts)
   assert games.lengths.tolist() == [3, 0, 2, 1, 1]
   assert games.errors.tolist() == [0, 0, 1, 2, 0]
@@ -220,7 +221,7 @@ def test_many_games_are_one_by_one():
 
 
 def test_start_rows_one_for_all_or_one_each():
-  text, starts = chess_san.joined(['O-O', 'O-O-O'])
+  text, starts = joined(['O-O', 'O-O-O'])
   row = chess_fen.parse(KIWIPETE)
   assert chess_san.read(text, starts, row).errors.tolist() == [0, 0]
   rows = np.stack([row, chess.start()])
@@ -228,7 +229,7 @@ def test_start_rows_one_for_all_or_one_each():
 
 
 def test_nothing_is_legal_in_a_dead_row():
-  row = np.full(chess.WORDS, core.DEAD, np.int32)
+  row = np.full(chess.layout.WORDS, core.DEAD, np.int32)
   assert chess_san.read(b'e4', rows=row).errors.tolist() == [2]
   _, steps = chess_san.write(np.array([[3980]]), [1], row)
   assert steps.tolist() == [0]

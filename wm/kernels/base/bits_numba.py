@@ -23,6 +23,7 @@ def popcount(typingctx, word) -> tuple:
   """Bits set in a uint64, as int64."""
   del typingctx
 
+  # What Numba calls to emit LLVM's instruction of that name.
   def build(context, builder, signature, args) -> Any:
     del context, signature
     return builder.ctpop(args[0])
@@ -37,6 +38,7 @@ def lowest(typingctx, word) -> tuple:
 
   def build(context, builder, signature, args) -> Any:
     del signature
+    # False: 0 is an argument like any other, whose answer is 64.
     defined = context.get_constant(types.boolean, False)
     return builder.cttz(args[0], defined)
 

@@ -27,5 +27,6 @@ def splitmix(state) -> np.uint64:
 @njit(inline='always')
 def below(stream, draw, bound) -> np.int64:
   """Integer in 0..bound - 1; `stream` is splitmix(seed)."""
+  # The upper half, scaled: the bias is below bound / 2^32.
   x = splitmix(stream ^ np.uint64(draw)) >> _S32
   return np.int64((x * np.uint64(bound)) >> _S32)

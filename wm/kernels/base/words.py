@@ -64,6 +64,7 @@ def where(condition: jax.Array, one: Word, other: Word) -> Word:
 
 def bit(place: jax.Array) -> Word:
   """The word with one bit set; none where the place is not in 0..63."""
+  # A shift by 32 or more is not defined: the place within a half is shifted.
   one = jnp.uint32(1) << (place & 31).astype(jnp.uint32)
   low, high = place >> 5 == 0, place >> 5 == 1
   return Word(jnp.where(low, one, 0), jnp.where(high, one, 0))
@@ -71,6 +72,8 @@ def bit(place: jax.Array) -> Word:
 
 def _high_product(a: jax.Array, b: jax.Array) -> jax.Array:
   """Upper 32 bits of the product of two uint32, by their 16-bit halves."""
+  #   a * b = high high 2^32 + (high low + low high) 2^16 + low low; no partial
+  #   sum below exceeds 32 bits
   a_low, a_high, b_low, b_high = a & 0xFFFF, a >> 16, b & 0xFFFF, b >> 16
   middle = a_high * b_low + ((a_low * b_low) >> 16)
   cross = a_low * b_high + (middle & 0xFFFF)
@@ -88,7 +91,7 @@ def _product(word: Word, factor: int) -> Word:
 def splitmix(word: Word) -> Word:
   """One splitmix64 output, as `core.hash64` mixes its words."""
   lo, hi = constant(_GOLDEN)
-  low = word.lo + lo
+  low = word.lo + lo  # Wraps around where it carries: it is less than lo then.
   x = Word(low, word.hi + hi + (low < lo).astype(jnp.uint32))
   for shift, factor in _MIXES:
     x = _product(x ^ (x >> shift), factor)

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from wm.kernels.base.bits_numba import leading, lowest, shr
 from wm.kernels.base.jit import njit
+from wm.kernels.chess import position_words as w
 from wm.kernels.chess import tables
-
-# A position is an int64 array of WIDTH words. The first six hold the pieces of
-# each kind, both colours; then come the pieces of each colour, the codes of all
-# squares as 64 nibbles in the order of squares, and what is not on the board.
-PAWNS, KNIGHTS, BISHOPS, ROOKS, QUEENS, KINGS = range(6)
-PIECES = 6  # + side
-CODES = 8  # .. 11
-SIDE, RIGHTS, EP, HALF, FULL = range(12, 17)  # EP: raw file + 1, 0 none
-KEY = 17  # Zobrist key but for en passant
-KNOWN = 18  # moves known before the position
-WIDTH = 19
 
 NOT_A = ~0x0101010101010101
 NOT_H = 0x7F7F7F7F7F7F7F7F
@@ -82,33 +72,33 @@ def reach(kind, square, occupied) -> int:
 @njit
 def attackers(p, square, side, occupied) -> int:
   """Pieces of `side` that attack a square, given what stands in the way."""
-  lines = rook(square, occupied) & (p[ROOKS] | p[QUEENS])
-  slants = bishop(square, occupied) & (p[BISHOPS] | p[QUEENS])
-  leaps = _KNIGHT[square] & p[KNIGHTS] | _KING[square] & p[KINGS]
-  pawns = _PAWN[1 - side, square] & p[PAWNS]
-  return (lines | slants | leaps | pawns) & p[PIECES + side]
+  lines = rook(square, occupied) & (p[w.ROOKS] | p[w.QUEENS])
+  slants = bishop(square, occupied) & (p[w.BISHOPS] | p[w.QUEENS])
+  leaps = _KNIGHT[square] & p[w.KNIGHTS] | _KING[square] & p[w.KINGS]
+  pawns = _PAWN[1 - side, square] & p[w.PAWNS]
+  return (lines | slants | leaps | pawns) & p[w.PIECES + side]
 
 
 @njit
 def attacked(p, side, occupied) -> int:
   """All squares that the pieces of `side` attack."""
-  pieces = p[PIECES + side]
-  pawns = p[PAWNS] & pieces
+  pieces = p[w.PIECES + side]
+  pawns = p[w.PAWNS] & pieces
   # All pawns at once; the outer files would wrap around the board's edge.
   if side == 0:
     found = (pawns & NOT_A) << 7 | (pawns & NOT_H) << 9
   else:
     found = shr(pawns & NOT_A, 9) | shr(pawns & NOT_H, 7)
-  rest = p[KNIGHTS] & pieces
+  rest = p[w.KNIGHTS] & pieces
   while rest:
     found |= _KNIGHT[lowest(rest)]
     rest &= rest - 1
-  rest = (p[BISHOPS] | p[QUEENS]) & pieces
+  rest = (p[w.BISHOPS] | p[w.QUEENS]) & pieces
   while rest:
     found |= bishop(lowest(rest), occupied)
     rest &= rest - 1
-  rest = (p[ROOKS] | p[QUEENS]) & pieces
+  rest = (p[w.ROOKS] | p[w.QUEENS]) & pieces
   while rest:
     found |= rook(lowest(rest), occupied)
     rest &= rest - 1
-  return found | _KING[lowest(p[KINGS] & pieces)]
+  return found | _KING[lowest(p[w.KINGS] & pieces)]

@@ -6,7 +6,6 @@ import numpy as np
 
 from wm.kernels.base.jit import njit
 from wm.kernels.base.rng_numba import below
-from wm.kernels.chess.attacks_numba import WIDTH
 from wm.kernels.chess.board_numba import load, make, store
 from wm.kernels.chess.movegen_numba import fill_targets, is_legal, nth_move
 from wm.kernels.chess.outcome_numba import (
@@ -17,6 +16,7 @@ from wm.kernels.chess.outcome_numba import (
   remember,
 )
 from wm.kernels.chess.policies_numba import draw
+from wm.kernels.chess.position_words import WIDTH
 from wm.kernels.chess.positions_numba import encode
 
 
@@ -26,6 +26,9 @@ def _history(plies):
 
   A key that came twice took two plies of one side: plies // 4 of them at most.
   """
+  #   past     [plies + 1]  the key after each ply
+  #   twice    [2, n]       by parity of the ply, keys that came a second time
+  #   memory   [MEMORY]     see `outcome_numba`
   past = np.empty(plies + 1, np.int64)
   twice = np.empty((2, plies // 4 + 2), np.int64)
   return past, twice, np.zeros(MEMORY, np.int64)
@@ -49,7 +52,7 @@ def replay(
     rows[n] = start[:11]
     if not load(start, p):
       continue
-    forget(0, memory)
+    forget(0, memory)  # Of the game before this one.
     ply = 0
     while True:
       count = fill_targets(p, targets)
@@ -60,6 +63,8 @@ def replay(
         codes[n, ply] = outcome(
           p, targets, count, ply, stop, twice, memory, spare, room
         )
+      # The position is judged and shown before its move is looked at: there
+      # is one more of these than moves.
       if ply == lengths[n] or not is_legal(p, targets, moves[n, ply]):
         break
       zeroing = make(p, moves[n, ply])
@@ -96,13 +101,14 @@ def play(
       count = fill_targets(p, targets)
       if len(labels):
         encode(p, legal_ep, labels[n, ply])
-      if stop > MOVES:
+      if stop > MOVES:  # Else nobody asks what came before.
         remember(p, ply, past, twice, memory)
       codes[n] = outcome(
         p, targets, count, ply, stop, twice, memory, spare, room
       )
       if codes[n] or ply == most:
         break
+      # Uniform games need no list of moves: the drawn one alone is looked up.
       if len(weights):
         move = draw(p, targets, weights, choices, sums, seeds[n], ply)
       else:

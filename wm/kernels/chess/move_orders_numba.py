@@ -7,16 +7,9 @@ import numpy as np
 from wm.kernels.base.bits_numba import lowest
 from wm.kernels.base.jit import njit
 from wm.kernels.base.rng_numba import below, splitmix
+from wm.kernels.chess import position_words as w
 from wm.kernels.chess import tables
-from wm.kernels.chess.attacks_numba import (
-  EP,
-  KINGS,
-  PIECES,
-  SIDE,
-  WIDTH,
-  attackers,
-  reach,
-)
+from wm.kernels.chess.attacks_numba import attackers, reach
 from wm.kernels.chess.board_numba import code_at, load, make
 from wm.kernels.chess.movegen_numba import (
   LAST_RANKS,
@@ -32,14 +25,15 @@ NONE = -1  # Past the moves of a row.
 @njit
 def _pawn_reaches(p, source, target, taken) -> bool:
   """May a pawn go there, but for its king's safety?"""
-  side = p[SIDE]
+  side = p[w.SIDE]
   if _PAWN[side, source] & 1 << target:
     rank = 2 if side else 5
-    passing = target >> 3 == rank and (target & 7) + 1 == p[EP]
+    passing = target >> 3 == rank and (target & 7) + 1 == p[w.EP]
     return taken != 0 or passing
   ahead = source - 8 if side else source + 8
   if taken or target == ahead:
     return taken == 0 and target == ahead
+  # Two steps, from home, over an empty square.
   home = 6 if side else 1
   return (
     source >> 3 == home
@@ -56,7 +50,7 @@ def _made(p, move, q, targets) -> bool:
   most moves of a window are tried in few positions.
   """
   promo, pair = move % 5, move // 5
-  source, target, side = pair >> 6, pair & 63, p[SIDE]
+  source, target, side = pair >> 6, pair & 63, p[w.SIDE]
   kind, taken = code_at(p, source) - 6 * side, code_at(p, target)
   if not 1 <= kind <= 6 or (taken and (taken > 6) == (side == 1)):
     return False
@@ -67,20 +61,21 @@ def _made(p, move, q, targets) -> bool:
   elif kind == 1:
     if not _pawn_reaches(p, source, target, taken):
       return False
-  elif not reach(kind, source, p[PIECES] | p[PIECES + 1]) & 1 << target:
+  elif not reach(kind, source, p[w.PIECES] | p[w.PIECES + 1]) & 1 << target:
     return False
   promotes = kind == 1 and 1 << target & LAST_RANKS != 0
   if (promo > 0) != promotes:
     return False
   q[:] = p
   make(q, move)
-  king = lowest(q[KINGS] & q[PIECES + side])
-  return attackers(q, king, 1 - side, q[PIECES] | q[PIECES + 1]) == 0
+  king = lowest(q[w.KINGS] & q[w.PIECES + side])
+  return attackers(q, king, 1 - side, q[w.PIECES] | q[w.PIECES + 1]) == 0
 
 
 @njit
 def _sorted_sides(played, low, width, moves) -> None:
   """The window's moves of each side, ascending: every other one of `moves`."""
+  # An insertion sort in steps of two: the sides take turns.
   for k in range(width):
     move, at = played[low + k], k
     while at >= 2 and moves[at - 2] > move:
@@ -155,10 +150,10 @@ def transpositions(
   """A Gibbs chain over the orders of each row's moves."""
   out = np.full(moves.shape, NONE, np.int32)
   most = moves.shape[1]
-  game = np.empty((most + 1, WIDTH), np.int64)
+  game = np.empty((most + 1, w.WIDTH), np.int64)
   played = np.empty(most, np.int64)
   room = (
-    np.empty((opening + 1, WIDTH), np.int64),
+    np.empty((opening + 1, w.WIDTH), np.int64),
     np.empty(opening, np.int64),
     np.empty(opening, np.int64),
     np.empty(opening, np.int64),
@@ -169,10 +164,12 @@ def transpositions(
     length = lengths[n]
     played[:length] = moves[n, :length]
     _fill(game, played, 0, length)
+    # A game that the opening window covers is drawn exactly, at once.
     starts = max(length - window + 1, 1)
     steps = sweeps * starts if length > opening else min(sweeps, 1)
     stream = splitmix(seeds[n])
     for step in range(steps):
+      # One stream says where windows are; each window draws from its own.
       low = below(stream, step, starts) if length > opening else 0
       width = window if low else min(opening, length)
       mixed = splitmix(stream ^ splitmix(np.uint64(step)))

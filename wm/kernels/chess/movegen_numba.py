@@ -8,19 +8,9 @@ from __future__ import annotations
 
 from wm.kernels.base.bits_numba import lowest, popcount, shr
 from wm.kernels.base.jit import njit
+from wm.kernels.chess import position_words as w
 from wm.kernels.chess import tables
 from wm.kernels.chess.attacks_numba import (
-  BISHOPS,
-  EP,
-  KEY,
-  KINGS,
-  KNIGHTS,
-  PAWNS,
-  PIECES,
-  QUEENS,
-  RIGHTS,
-  ROOKS,
-  SIDE,
   attacked,
   attackers,
   between,
@@ -38,18 +28,18 @@ _EP_KEYS = tables.EP_KEYS
 @njit
 def ep_sources(p) -> int:
   """Pawns that may legally capture en passant."""
-  if not p[EP]:
+  if not p[w.EP]:
     return 0
-  side = p[SIDE]
-  target = p[EP] - 1 + (16 if side else 40)
-  us, them = p[PIECES + side], p[PIECES + 1 - side]
+  side = p[w.SIDE]
+  target = p[w.EP] - 1 + (16 if side else 40)
+  us, them = p[w.PIECES + side], p[w.PIECES + 1 - side]
   taken = 1 << (target ^ 8)
-  sources = _PAWN[1 - side, target] & p[PAWNS] & us
-  if not sources or not taken & p[PAWNS] & them or shr(us | them, target) & 1:
+  sources = _PAWN[1 - side, target] & p[w.PAWNS] & us
+  if not sources or not taken & p[w.PAWNS] & them or shr(us | them, target) & 1:
     return 0
   # Two pawns leave the capturer's rank at once, so pins do not tell: each
   # capture is made on the board and the king looked at.
-  king = lowest(p[KINGS] & us)
+  king = lowest(p[w.KINGS] & us)
   found, rest = 0, sources
   while rest:
     source = rest & -rest
@@ -63,23 +53,23 @@ def ep_sources(p) -> int:
 @njit
 def full_key(p) -> int:
   """Zobrist key; en passant counts only where it can be played."""
-  return p[KEY] ^ _EP_KEYS[p[EP]] if ep_sources(p) else p[KEY]
+  return p[w.KEY] ^ _EP_KEYS[p[w.EP]] if ep_sources(p) else p[w.KEY]
 
 
 @njit
 def in_check(p) -> bool:
   """Is the side to move in check?"""
-  side = p[SIDE]
-  king = lowest(p[KINGS] & p[PIECES + side])
-  return attackers(p, king, 1 - side, p[PIECES] | p[PIECES + 1]) != 0
+  side = p[w.SIDE]
+  king = lowest(p[w.KINGS] & p[w.PIECES + side])
+  return attackers(p, king, 1 - side, p[w.PIECES] | p[w.PIECES + 1]) != 0
 
 
 @njit
 def _pinned(p, king, us, them):
   """Own pieces that stand alone between the king and a slider of theirs."""
   # Sliders that would see the king if none of its own pieces were there.
-  slants = bishop(king, them) & (p[BISHOPS] | p[QUEENS])
-  rest = (rook(king, them) & (p[ROOKS] | p[QUEENS]) | slants) & them
+  slants = bishop(king, them) & (p[w.BISHOPS] | p[w.QUEENS])
+  rest = (rook(king, them) & (p[w.ROOKS] | p[w.QUEENS]) | slants) & them
   pinned = 0
   while rest:
     shield = between(king, lowest(rest)) & us
@@ -92,7 +82,7 @@ def _pinned(p, king, us, them):
 @njit
 def _castlings(p, side, occupied, danger):
   """Targets of the king's castlings."""
-  rights = p[RIGHTS] >> 2 * side
+  rights = p[w.RIGHTS] >> 2 * side
   if not rights & 3:
     return 0
   shift = 56 * side
@@ -109,6 +99,7 @@ def _castlings(p, side, occupied, danger):
 @njit
 def _pawn_pushes(pawn, side, free):
   """Targets of a pawn (one bit) straight ahead."""
+  # What reaches the third rank (sixth for black) in one step came from home.
   if side == 0:
     one = pawn << 8 & free
     return one | (one & _THIRD) << 8 & free
@@ -123,10 +114,10 @@ def fill_targets(p, targets) -> int:
   Entries of other squares are left as they are. A pawn on the last rank is
   four moves.
   """
-  side = p[SIDE]
-  us, them = p[PIECES + side], p[PIECES + 1 - side]
+  side = p[w.SIDE]
+  us, them = p[w.PIECES + side], p[w.PIECES + 1 - side]
   occupied = us | them
-  own_king = p[KINGS] & us
+  own_king = p[w.KINGS] & us
   king = lowest(own_king)
   # The king is lifted off: it may not step back along a slider's line.
   danger = attacked(p, 1 - side, occupied ^ own_king)
@@ -148,22 +139,22 @@ def fill_targets(p, targets) -> int:
     source = lowest(rest)
     piece = rest & -rest
     rest ^= piece
-    if piece & p[PAWNS]:
+    if piece & p[w.PAWNS]:
       found = _PAWN[side, source] & them | _pawn_pushes(piece, side, ~occupied)
-    elif piece & p[KNIGHTS]:
+    elif piece & p[w.KNIGHTS]:
       found = _KNIGHT[source]
     else:
       found = 0
-      if piece & (p[BISHOPS] | p[QUEENS]):
+      if piece & (p[w.BISHOPS] | p[w.QUEENS]):
         found = bishop(source, occupied)
-      if piece & (p[ROOKS] | p[QUEENS]):
+      if piece & (p[w.ROOKS] | p[w.QUEENS]):
         found |= rook(source, occupied)
     found &= allowed
     if piece & pinned:  # It may move along the pin alone.
       found &= line(king, source)
-    if piece & p[PAWNS]:
+    if piece & p[w.PAWNS]:
       if piece & takers:
-        found |= 1 << (p[EP] - 1 + (16 if side else 40))
+        found |= 1 << (p[w.EP] - 1 + (16 if side else 40))
       count += 3 * popcount(found & LAST_RANKS)
     count += popcount(found)
     targets[source] = found
@@ -175,12 +166,13 @@ def list_moves(p, targets, moves) -> int:
   """Writes legal packed moves in ascending order; gives their number."""
   fill_targets(p, targets)
   count = 0
-  rest = p[PIECES + p[SIDE]]
+  rest = p[w.PIECES + p[w.SIDE]]
   while rest:
     source = lowest(rest)
-    last = LAST_RANKS if rest & -rest & p[PAWNS] else 0
+    last = LAST_RANKS if rest & -rest & p[w.PAWNS] else 0
     rest &= rest - 1
     goals = targets[source]
+    # From the lowest source, target and promotion up: packed ids ascend.
     while goals:
       packed = (source << 6 | lowest(goals)) * 5
       promotes = goals & -goals & last
@@ -203,23 +195,25 @@ def is_legal(p, targets, move) -> bool:
   promo, pair = move % 5, move // 5
   source, target = pair >> 6, pair & 63
   piece = 1 << source
-  if not piece & p[PIECES + p[SIDE]] or not shr(targets[source], target) & 1:
+  if (
+    not piece & p[w.PIECES + p[w.SIDE]] or not shr(targets[source], target) & 1
+  ):
     return False
-  promotes = piece & p[PAWNS] and 1 << target & LAST_RANKS
+  promotes = piece & p[w.PAWNS] and 1 << target & LAST_RANKS
   return (promo > 0) == (promotes != 0)
 
 
 @njit
 def nth_move(p, targets, index) -> int:
   """Packed move number `index` in ascending order, of filled targets."""
-  rest = p[PIECES + p[SIDE]]
+  rest = p[w.PIECES + p[w.SIDE]]
   while rest:
     source = lowest(rest)
-    last = LAST_RANKS if rest & -rest & p[PAWNS] else 0
+    last = LAST_RANKS if rest & -rest & p[w.PAWNS] else 0
     rest &= rest - 1
     goals = targets[source]
     count = popcount(goals) + 3 * popcount(goals & last)
-    if index >= count:
+    if index >= count:  # Not of this piece: none of its moves is listed.
       index -= count
       continue
     while goals:

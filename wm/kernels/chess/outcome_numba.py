@@ -9,20 +9,8 @@ from __future__ import annotations
 
 from wm.kernels.base.bits_numba import lowest, popcount
 from wm.kernels.base.jit import njit
+from wm.kernels.chess import position_words as w
 from wm.kernels.chess import tables
-from wm.kernels.chess.attacks_numba import (
-  BISHOPS,
-  HALF,
-  KEY,
-  KINGS,
-  KNIGHTS,
-  PAWNS,
-  PIECES,
-  QUEENS,
-  RIGHTS,
-  ROOKS,
-  SIDE,
-)
 from wm.kernels.chess.board_numba import code_at, make
 from wm.kernels.chess.movegen_numba import fill_targets, full_key, in_check
 
@@ -46,16 +34,19 @@ _SIDE_KEY = tables.SIDE_KEY
 @njit
 def _cannot_win(p, side):
   """Is no mate by `side` possible, by what stands on the board?"""
-  own = p[PIECES + side]
-  if own & (p[PAWNS] | p[ROOKS] | p[QUEENS]):
+  own = p[w.PIECES + side]
+  # A pawn, rook or queen can always mate, if the other side helps.
+  if own & (p[w.PAWNS] | p[w.ROOKS] | p[w.QUEENS]):
     return False
-  if own & p[KNIGHTS]:
-    blockers = p[PIECES + 1 - side] & ~(p[KINGS] | p[QUEENS])
+  if own & p[w.KNIGHTS]:
+    # A lone knight needs a piece of theirs, not a queen, beside their king.
+    blockers = p[w.PIECES + 1 - side] & ~(p[w.KINGS] | p[w.QUEENS])
     return popcount(own) <= 2 and blockers == 0
-  bishops = p[BISHOPS]
+  bishops = p[w.BISHOPS]
   if own & bishops:
+    # Bishops of one colour of squares never attack the other colour.
     dark = bishops & _DARK
-    return (dark == 0 or dark == bishops) and not p[PAWNS] | p[KNIGHTS]
+    return (dark == 0 or dark == bishops) and not p[w.PAWNS] | p[w.KNIGHTS]
   return True
 
 
@@ -92,17 +83,17 @@ def _leads_to(p, targets, keys, num):
 
   Such a move takes nothing, is no pawn's and leaves the rights as they are.
   """
-  side = p[SIDE]
-  rest = p[PIECES + side] & ~p[PAWNS]
+  side = p[w.SIDE]
+  rest = p[w.PIECES + side] & ~p[w.PAWNS]
   while rest:
     source = lowest(rest)
     rest &= rest - 1
-    if p[RIGHTS] & ~_KEEP[source]:
-      continue
+    if p[w.RIGHTS] & ~_KEEP[source]:
+      continue  # It gives up a right: no such position was there before.
     # The key after a quiet move, without making it.
     code = code_at(p, source)
-    base = p[KEY] ^ _SIDE_KEY ^ _PIECE_KEYS[code, source]
-    goals = targets[source] & ~p[PIECES + 1 - side]
+    base = p[w.KEY] ^ _SIDE_KEY ^ _PIECE_KEYS[code, source]
+    goals = targets[source] & ~p[w.PIECES + 1 - side]
     while goals:
       key = base ^ _PIECE_KEYS[code, lowest(goals)]
       goals &= goals - 1
@@ -115,18 +106,19 @@ def _leads_to(p, targets, keys, num):
 @njit
 def _claims_fifty(p, targets, after, after_targets):
   """May the side to move claim by the fifty-move rule, with a move or now?"""
-  if p[HALF] != 99:
-    return p[HALF] >= 100
-  side = p[SIDE]
-  rest = p[PIECES + side] & ~p[PAWNS]
+  if p[w.HALF] != 99:
+    return p[w.HALF] >= 100
+  side = p[w.SIDE]
+  rest = p[w.PIECES + side] & ~p[w.PAWNS]
   while rest:
     source = lowest(rest)
     rest &= rest - 1
-    goals = targets[source] & ~p[PIECES + 1 - side]
+    goals = targets[source] & ~p[w.PIECES + 1 - side]
     while goals:
       after[:] = p
       make(after, (source << 6 | lowest(goals)) * 5)
       goals &= goals - 1
+      # No claim where the move mates or stalemates: the game is over then.
       if fill_targets(after, after_targets):
         return True
   return False
@@ -146,15 +138,16 @@ def outcome(p, targets, count, ply, stop, twice, memory, spare, room) -> int:
   if count == 0:
     return STALEMATE
   if stop >= AUTOMATIC:
-    if p[HALF] >= 150:
+    if p[w.HALF] >= 150:
       return SEVENTY_FIVE
     if memory[SEEN] >= 5:
       return FIVEFOLD
   if stop >= CLAIMS:
-    if p[HALF] >= 99 and _claims_fifty(p, targets, spare, room):
+    if p[w.HALF] >= 99 and _claims_fifty(p, targets, spare, room):
       return FIFTY
     if memory[SEEN] >= 3:
       return THREEFOLD
+    # A move that brings a key back which came twice may be announced.
     other = 1 - (ply & 1)
     num = memory[TWICE + other]
     if num and _leads_to(p, targets, twice[other], num):

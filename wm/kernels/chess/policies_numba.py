@@ -5,30 +5,10 @@ from __future__ import annotations
 from wm.kernels.base.bits_numba import lowest
 from wm.kernels.base.jit import njit
 from wm.kernels.base.rng_numba import below
-from wm.kernels.chess import tables
-from wm.kernels.chess.attacks_numba import (
-  KINGS,
-  KNIGHTS,
-  NOT_A,
-  NOT_H,
-  PAWNS,
-  PIECES,
-  RIGHTS,
-  ROOKS,
-  SIDE,
-)
+from wm.kernels.chess import policies, tables
+from wm.kernels.chess import position_words as w
+from wm.kernels.chess.attacks_numba import NOT_A, NOT_H
 from wm.kernels.chess.movegen_numba import LAST_RANKS
-from wm.kernels.chess.policies import (
-  CAPTURE,
-  CASTLING,
-  CLEARING,
-  FORFEIT,
-  OFFER,
-  PASSING,
-  PAWN,
-  PROMOTION,
-  SHUFFLE,
-)
 
 _KEEP = tables.KEEP
 
@@ -36,7 +16,8 @@ _KEEP = tables.KEEP
 @njit
 def _between(p, side):
   """Squares between the king and the rooks that it may castle with."""
-  rights = p[RIGHTS] >> 2 * side
+  rights = p[w.RIGHTS] >> 2 * side
+  # On rank 1: f g towards the rook on h, b c d towards that on a.
   found = (0x60 if rights & 1 else 0) | (0x0E if rights & 2 else 0)
   return found << 56 * side
 
@@ -45,40 +26,44 @@ def _between(p, side):
 def _pawn_kinds(p, source, target, them):
   """Kinds of a pawn's move, promotion left out."""
   if (source ^ target) & 7:
-    return PAWN | CAPTURE | (0 if 1 << target & them else PASSING)
-  if source ^ target == 16:
+    kinds = policies.PAWN | policies.CAPTURE
+    return kinds if 1 << target & them else kinds | policies.PASSING
+  if source ^ target == 16:  # Two ranks: the squares differ in bit 4 alone.
     goal = 1 << target
-    if (goal << 1 & NOT_A | goal >> 1 & NOT_H) & them & p[PAWNS]:
-      return PAWN | OFFER
-  return PAWN
+    # Neighbours by file; the masks take away what has wrapped to the next rank.
+    if (goal << 1 & NOT_A | goal >> 1 & NOT_H) & them & p[w.PAWNS]:
+      return policies.PAWN | policies.OFFER
+  return policies.PAWN
 
 
 @njit
 def _piece_kinds(p, source, target, them, between):
   """Kinds of a move of any other piece."""
-  if 1 << source & p[KINGS] and abs(target - source) == 2:
-    return CASTLING
+  if 1 << source & p[w.KINGS] and abs(target - source) == 2:
+    return policies.CASTLING
   kinds = 0
   if 1 << target & them:
-    kinds = CAPTURE
-  elif 1 << source & (p[KNIGHTS] | p[ROOKS]):
-    kinds = SHUFFLE
-  if p[RIGHTS] & ~_KEEP[source]:
-    kinds |= FORFEIT
+    kinds = policies.CAPTURE
+  elif 1 << source & (p[w.KNIGHTS] | p[w.ROOKS]):
+    kinds = policies.SHUFFLE
+  # These are own rights: the other side has none left once a piece stands on
+  # its home squares.
+  if p[w.RIGHTS] & ~_KEEP[source]:
+    kinds |= policies.FORFEIT
   if 1 << source & between and not 1 << target & between:
-    kinds |= CLEARING
+    kinds |= policies.CLEARING
   return kinds
 
 
 @njit
 def _weigh(p, targets, weights, moves, sums):
   """Lists moves[n], ascending, and running sums[n] of weights; gives n."""
-  side, count, total = p[SIDE], 0, 0
-  them, between = p[PIECES + 1 - side], _between(p, side)
-  rest = p[PIECES + side]
+  side, count, total = p[w.SIDE], 0, 0
+  them, between = p[w.PIECES + 1 - side], _between(p, side)
+  rest = p[w.PIECES + side]
   while rest:
     source = lowest(rest)
-    pawn = rest & -rest & p[PAWNS]
+    pawn = rest & -rest & p[w.PAWNS]
     rest &= rest - 1
     goals = targets[source]
     while goals:
@@ -92,7 +77,7 @@ def _weigh(p, targets, weights, moves, sums):
       packed = (source << 6 | target) * 5
       first, last = 0, 1  # Promotions that the move may have: none.
       if promotes:
-        kinds |= PROMOTION
+        kinds |= policies.PROMOTION
         first, last = 1, 5
       for promo in range(first, last):
         total += weights[kinds]

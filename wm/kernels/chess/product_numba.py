@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from wm.kernels.base.jit import njit
-from wm.kernels.chess.attacks_numba import WIDTH
 from wm.kernels.chess.board_numba import load, make
 from wm.kernels.chess.layout import MOST_MOVES
 from wm.kernels.chess.movegen_numba import full_key, list_moves
+from wm.kernels.chess.position_words import WIDTH
 from wm.kernels.chess.positions_numba import NODES
 
 
@@ -56,6 +56,11 @@ def boundary(
   [2, depth] by length of boundary and interior: of the latter only if the
   search goes `through` equal positions. Without `listing` only the counts.
   """
+  # The stack, by level l:
+  #   boards [2, l]    both positions after l common moves
+  #   common [l, n]    moves legal in both, ascending
+  #   path   [l]       the one that is being followed
+  #   left, size [l]   how many of `common` were tried, how many there are
   counts = np.zeros((2, depth), np.int64)
   found = np.full((64, depth), -1, np.int32), np.zeros(64, np.int64)
   stack = (
@@ -77,9 +82,8 @@ def boundary(
 def _search(rows, modes, place, stack, found, counts, budget) -> tuple:
   """Goes on from place [3]: level, lines found, -1 if it has not begun.
 
-  Level l of the stack holds both positions after l common moves, the moves
-  common to both, how many there are and how many were tried. When `budget`
-  moves are made it stops before the next one, to go on from there.
+  When `budget` moves are made it stops before the next one, to go on from
+  there. The stack is drawn in `boundary`.
   """
   (listing, through), (out, lengths) = modes, found
   boards, common, path, left, size = stack
@@ -109,10 +113,11 @@ def _search(rows, modes, place, stack, found, counts, budget) -> tuple:
         out, lengths, num = _emitted(
           out, lengths, num, path, level, only, num_only
         )
+    # At the greatest depth, or with nothing left to try: back up.
     if level + 1 == len(path) or left[level] == size[level]:
       level, entering = level - 1, False
       continue
-    if budget == 0:
+    if budget == 0:  # `place` then says that this level was entered.
       break
     budget -= 1
     path[level] = common[level, left[level]]

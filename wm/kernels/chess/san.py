@@ -14,7 +14,6 @@ glyphs and variations are passed over, and a result ends the game.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -41,14 +40,6 @@ class Games(NamedTuple):
   lengths: np.ndarray
   errors: np.ndarray
   words: np.ndarray
-
-
-def joined(texts: Sequence[str]) -> tuple[bytes, np.ndarray]:
-  """One text of many, and where each starts, [N + 1] int64 bytes."""
-  parts = [text.encode('utf-8', 'replace') for text in texts]
-  starts = np.zeros(len(parts) + 1, np.int64)
-  np.cumsum([len(part) for part in parts], out=starts[1:])
-  return b''.join(parts), starts
 
 
 def read(

@@ -6,17 +6,9 @@ import numpy as np
 
 from wm.kernels.base.bits_numba import lowest, shr
 from wm.kernels.base.jit import njit
+from wm.kernels.chess import position_words as w
 from wm.kernels.chess import tables
-from wm.kernels.chess.attacks_numba import (
-  EP,
-  KINGS,
-  PAWNS,
-  PIECES,
-  SIDE,
-  WIDTH,
-  attackers,
-  reach,
-)
+from wm.kernels.chess.attacks_numba import attackers, reach
 from wm.kernels.chess.board_numba import code_at, load, make
 from wm.kernels.chess.layout import PACKED
 from wm.kernels.chess.movegen_numba import (
@@ -48,14 +40,15 @@ _PAWN = tables.PAWN
 @njit
 def _pawns(p, target, file):
   """Own pawns that may step to a square from a file, -1 for its own."""
-  side = p[SIDE]
-  own = p[PAWNS] & p[PIECES + side]
-  occupied = p[PIECES] | p[PIECES + 1]
+  side = p[w.SIDE]
+  own = p[w.PAWNS] & p[w.PIECES + side]
+  occupied = p[w.PIECES] | p[w.PIECES + 1]
   if file >= 0 and file != target & 7:
     found = _PAWN[1 - side, target] & own & _FILE << file
-    if shr(p[PIECES + 1 - side], target) & 1:
+    if shr(p[w.PIECES + 1 - side], target) & 1:
       return found
-    passant = p[EP] and target == p[EP] - 1 + (16 if side else 40)
+    # On an empty square: `ep_sources` alone knows whether the king is safe.
+    passant = p[w.EP] and target == p[w.EP] - 1 + (16 if side else 40)
     return found & ep_sources(p) if passant else 0
   if shr(occupied, target) & 1:
     return 0
@@ -72,26 +65,29 @@ def _pawns(p, target, file):
 @njit
 def _safe(p, source, target):
   """Is the own king safe after a move that is not en passant or castling?"""
-  side = p[SIDE]
+  side = p[w.SIDE]
   piece, goal = 1 << source, 1 << target
-  occupied = (p[PIECES] | p[PIECES + 1]) & ~piece | goal
-  king = lowest(p[KINGS] & p[PIECES + side])
+  occupied = (p[w.PIECES] | p[w.PIECES + 1]) & ~piece | goal
+  king = lowest(p[w.KINGS] & p[w.PIECES + side])
   if king == source:
     king = target
+  # What stood on the target is taken and attacks nothing any more.
   return attackers(p, king, 1 - side, occupied) & ~goal == 0
 
 
 @njit
 def _sources(p, kind, target, file, rank):
   """Own pieces of a kind that may legally go to a square; hints -1: any."""
-  occupied = p[PIECES] | p[PIECES + 1]
-  if shr(p[PIECES + p[SIDE]], target) & 1:
+  occupied = p[w.PIECES] | p[w.PIECES + 1]
+  if shr(p[w.PIECES + p[w.SIDE]], target) & 1:
     return 0
   if kind == 1:
     found = _pawns(p, target, file)
   else:
     # Who attacks a square is who it would attack, were it of their kind.
-    found = reach(kind, target, occupied) & p[kind - 1] & p[PIECES + p[SIDE]]
+    found = (
+      reach(kind, target, occupied) & p[kind - 1] & p[w.PIECES + p[w.SIDE]]
+    )
     if file >= 0:
       found &= _FILE << file
   if rank >= 0:
@@ -125,9 +121,10 @@ def find(p, targets, text, at, end) -> int:
   kind, file, rank, target, promotion = read_word(text, at, end)
   if kind == UNREADABLE:
     return NO_WORD
+  # Castling, and two squares of any piece: rare, so the full list will do.
   if kind in (SHORT, LONG):
-    king = 60 if p[SIDE] else 4
-    if not 1 << king & p[KINGS] & p[PIECES + p[SIDE]]:
+    king = 60 if p[w.SIDE] else 4
+    if not 1 << king & p[w.KINGS] & p[w.PIECES + p[w.SIDE]]:
       return NO_MOVE
     goal = king + 2 if kind == SHORT else king - 2
     return _listed(p, targets, (king * 64 + goal) * 5)
@@ -136,6 +133,7 @@ def find(p, targets, text, at, end) -> int:
     return _listed(p, targets, (source * 64 + target) * 5 + promotion)
   if (promotion > 0) != _promotes(kind, target):
     return NO_MOVE
+  # Any other word is asked backwards, from its target: who can come here?
   found = _sources(p, kind, target, file, rank)
   if found == 0:
     return NO_MOVE
@@ -157,7 +155,7 @@ def read(text, firsts, lasts, rows) -> tuple[np.ndarray, ...]:
   lengths = np.zeros(num, np.int32)
   errors = np.zeros(num, np.int8)
   words = np.zeros((num, 2), np.int64)
-  p, targets = np.zeros(WIDTH, np.int64), np.zeros(64, np.int64)
+  p, targets = np.zeros(w.WIDTH, np.int64), np.zeros(64, np.int64)
   total = 0
   for n in range(num):
     able = load(rows[min(n, len(rows) - 1)], p)
@@ -242,7 +240,7 @@ def spell(p, targets, move, out) -> bool:
     return False
   promotion, pair = move % 5, move // 5
   source, target = pair >> 6, pair & 63
-  kind = code_at(p, source) - 6 * p[SIDE]
+  kind = code_at(p, source) - 6 * p[w.SIDE]
   if not 1 <= kind <= 6 or (promotion > 0) != _promotes(kind, target):
     return False
   if kind == 1:
@@ -254,7 +252,7 @@ def spell(p, targets, move, out) -> bool:
   if at < 0:
     return False
   make(p, move)
-  if in_check(p):
+  if in_check(p):  # No move left: mate.
     out[at] = _CHECK if fill_targets(p, targets) else _MATE
   return True
 
@@ -265,7 +263,7 @@ def write(moves, lengths, rows) -> tuple[np.ndarray, np.ndarray]:
   num, most = moves.shape
   words = np.zeros((num, most, LONGEST), np.uint8)
   steps = np.zeros(num, np.int32)
-  p, targets = np.zeros(WIDTH, np.int64), np.zeros(64, np.int64)
+  p, targets = np.zeros(w.WIDTH, np.int64), np.zeros(64, np.int64)
   for n in range(num):
     able = load(rows[min(n, len(rows) - 1)], p)
     while able and steps[n] < lengths[n]:

@@ -54,6 +54,10 @@ def _squares(text, at, end):
   """
   # A file or rank that is followed by another square was the source's.
   from_file = from_rank = file = rank = -1
+  #   e4      file, rank           -> target
+  #   Ngf3    file, file, rank     -> the first file was the source's
+  #   R1a3    rank, file, rank     -> so was the first rank
+  #   g1-f3   file, rank, -, file, rank
   dashed = False
   while at < end:
     code = _CLASS[text[at]]
@@ -100,6 +104,7 @@ def _promotion(text, at, end):
 @njit
 def _past_tail(text, at, end):
   """Place after 'e.p.', with dots or without, and checks and glyphs."""
+  # 'ep', 'e.p', 'ep.' or 'e.p.': both dots may be missing.
   if at < end and text[at] == _E:
     last = at + 1
     last += last < end and text[last] == _DOT
@@ -135,6 +140,7 @@ def read_word(text, at, end) -> tuple[int, int, int, int, int]:
     if _past_tail(text, at, end) < end:
       kind = UNREADABLE
     return kind, -1, -1, -1, 0
+  # Without a capital letter: a pawn, or two squares of any piece.
   if 1 <= kind <= 6:
     at += 1
   else:
@@ -181,6 +187,7 @@ def _past_variation(text, at, end):
   while at < end:
     letter = text[at]
     at += 1
+    # Brackets inside comments and remarks do not count.
     if letter == _COMMENT:
       at = _past(text, at, end, _UNCOMMENT)
     elif letter == _REMARK:
@@ -207,7 +214,7 @@ def _number(text, at, end):
   elif mark == _SLASH:
     return -1  # 1/2-1/2
   elif not zero and (mark == _DOT or _MARK[mark] == _BLANK):
-    return at
+    return at  # '12.' or '12'; castling with zeros starts with one.
   return first
 
 

@@ -6,11 +6,7 @@ product    pairs of states: Myhill-Nerode boundaries and their sizes
 ref        all of them in plain Python: the specification
 """
 
-from wm.kernels.dfa.product import (
-  VARIANTS,
-  Suffixes,
-  boundary,
-)
+from wm.kernels.dfa.product import VARIANTS, boundary
 from wm.kernels.dfa.table import (
   NONE,
   Predecessors,

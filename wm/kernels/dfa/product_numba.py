@@ -37,6 +37,7 @@ def _emit(out, lengths, num, parents, labels, node, label, length):
     out[num:] = -1
   lengths[num] = length
   out[num, length - 1] = label
+  # Up the tree: the labels come last one first.
   for k in range(length - 2, -1, -1):
     out[num, k] = labels[node]
     node = parents[node]
@@ -98,6 +99,7 @@ def _search(
         if ends and end_first:
           out, sizes = _emit(out, sizes, num, parents, labels, node, end, k + 1)
           num += 1
+        # Room for a child by every label, so that the loop need not ask.
         if tail + end > len(a_of):
           a_of, b_of = _doubled(a_of), _doubled(b_of)
           parents, labels = _doubled(parents), _doubled(labels)
@@ -124,7 +126,7 @@ def _search(
       if stop < high:  # The budget is spent within level k.
         place[:] = t, k, stop, high, tail, num
         return (out, sizes), (a_of, b_of, parents, labels)
-      low, high = high, tail
+      low, high = high, tail  # The level just made is the next to visit.
     t, level = t + 1, -1
     offsets[t] = num
   place[0], place[5] = t, num

@@ -39,6 +39,7 @@ def _follow(delta, row, goal, labels, length):
     label = labels[k]
     if row < 0 or label < 0 or label > end:
       return k, row, False
+    # The end label leads nowhere: the walk is over in the goal's row.
     if label == end:
       if row != goal:
         return k, row, False
@@ -104,6 +105,7 @@ def _first_partition(classes):
   size, num = len(classes) + 1, np.int64(1)
   for label in classes:
     num = max(num, np.int64(label) + 2)
+  # A counting sort of rows by class, the sink's class being the last.
   block, start = np.empty(size, np.int32), np.zeros(size + 1, np.int64)
   for row in range(size):
     block[row] = classes[row] if row + 1 < size else num - 1
@@ -205,13 +207,14 @@ def reverse_walk(
   origins = rows.copy()
   ok = np.ones(len(rows), np.bool_)
   for b in range(len(rows)):
+    # Draw k of a walk's own stream chooses its k-th edge from the end.
     stream = splitmix(seeds[b])
     row = rows[b]
     for k in range(steps[b]):
       low, high = indptr[row], indptr[row + 1]
       if low == high:
         ok[b], row = False, -1
-        walked[b] = -1
+        walked[b] = -1  # Nothing of a walk that came to a dead end.
         break
       # The last label comes first: the walk goes backwards.
       edge = low + below(stream, k, high - low)

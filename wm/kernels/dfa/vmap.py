@@ -57,6 +57,7 @@ class Rules:
   def legal(self, position: Position) -> jax.Array:
     """[A] bool."""
     row, goal = position
+    # A dead row reads row 0, and is masked: indices must be in range.
     moves = self.delta[jnp.maximum(row, 0)] >= 0
     moves |= (jnp.arange(len(moves)) == self.end) & (row == goal)
     return moves & (row >= 0)
@@ -83,6 +84,8 @@ def rules(delta: np.ndarray, tokens: np.ndarray, end: int = core.DEAD) -> Rules:
   end: the token that is legal where row == goal; DEAD for none.
   """
   over = np.full((1, delta.shape[1]), core.DEAD, np.int32)
+  # One more row, where the end token leads; one more column, in its place among
+  # the tokens, which holds DEAD: `legal` and `advance` ask for the goal.
   delta, place = np.concatenate([delta, over]), core.DEAD
   if end != core.DEAD:
     place = int(np.searchsorted(tokens, end))

@@ -15,6 +15,7 @@ def _distance(lat_a, lon_a, lat_b, lon_b, radius):
   rad = math.pi / 180
   across = math.sin((lat_b - lat_a) * (rad / 2)) ** 2
   along = math.sin((lon_b - lon_a) * (rad / 2)) ** 2
+  # Rounding may take it past 1 for opposite points, where asin is not defined.
   chord = across + math.cos(lat_a * rad) * math.cos(lat_b * rad) * along
   return 2 * radius * math.asin(math.sqrt(min(chord, 1.0)))
 
@@ -31,6 +32,7 @@ def _sweep(lat, lon, order, reach, radius, offsets, nodes):
   low = 0
   for k in range(len(order)):
     here = order[k]
+    # Nodes are met in order of latitude, so the band only moves up.
     while lat[order[low]] < lat[here] - band:
       low += 1
     count = 0
@@ -84,5 +86,6 @@ def crossings(x, y, tails, heads, counts) -> None:
       to_d = (x[b] - x[a]) * (y[d] - y[a]) - (y[b] - y[a]) * (x[d] - x[a])
       to_a = (x[d] - x[c]) * (y[a] - y[c]) - (y[d] - y[c]) * (x[a] - x[c])
       to_b = (x[d] - x[c]) * (y[b] - y[c]) - (y[d] - y[c]) * (x[b] - x[c])
+      # Each line has the other's ends on its two sides.
       if to_c * to_d < 0 and to_a * to_b < 0:
         counts[i] += 1

@@ -39,7 +39,9 @@ def clusters(leaving, entering, rows, size) -> np.ndarray:
   for root in range(total):
     while wanted[root]:
       queue[0], seen[root] = root, num
+      # `seen` holds the number of the search: it need not be cleared for each.
       mark, at, tail = num, 0, 1
+      # A cluster is filled up to its size, across searches if need be.
       stop = min(num + size - num % size, len(rows))
       while at < tail and num < stop:
         row = queue[at]
@@ -71,6 +73,7 @@ def _breadth_first(edges, root, order, seen):
       if not seen[other]:
         order[num], seen[other] = other, True
         num += 1
+  # Rows out of reach come last: other roots of the block may reach them.
   for row in range(len(seen)):
     if not seen[row]:
       order[num] = row
@@ -199,7 +202,8 @@ def _block(out, into, roots, dist, order, dirty):
     dist[roots[lane], lane] = 0.0
     _wake(out, roots[lane], dirty)
   again = True
-  while again:  # As for hops.
+  # As for hops; adding a length is monotone, so this is the least fixed point.
+  while again:
     again = False
     for row in order:
       if dirty[row]:
@@ -223,6 +227,7 @@ def _name(into, names, roots, dist, row, found, stuck):
     other, length, name = into[1][e], into[2][e], np.int64(names[e])
     for lane in range(LANES):
       there, here = dist[other, lane], dist[row, lane]
+      # On a shortest route, and nearer: a level edge might lead in a circle.
       best = (there + length == here) & (there < here)
       found[lane] = name if best else found[lane]
   for lane in range(len(roots)):
@@ -241,6 +246,8 @@ def _release(into, names, goal, far, out):
     settled[row] = out[row] >= 0 or row == goal
   while some:
     some = False
+    # First all rows are asked, then what was found is written: a round sees
+    # only what earlier rounds have settled.
     for row in range(size):
       found[row] = -1
       if settled[row] or far[row] == np.inf:
@@ -258,6 +265,8 @@ def _release(into, names, goal, far, out):
 @njit
 def _write_labels(into, names, roots, dist, places, labels):
   """Puts the labels of a block in rows `places` of labels [B, S]."""
+  # Turned from [row, lane] to [lane, row] by way of a square that stays in the
+  # cache; a lane whose routes meet level edges alone is settled afterwards.
   size = len(dist)
   square = np.empty((16, LANES), np.int64)
   stuck = np.zeros(LANES, np.bool_)
@@ -282,7 +291,7 @@ def _blocks(out, into, names, sources, places, result, labels):
   order, dirty = np.empty(size, np.uint32), np.empty(size, np.bool_)
   for start in range(0, len(sources), LANES):
     roots = sources[start : start + LANES]
-    into_rows = places[start : start + LANES]
+    into_rows = places[start : start + LANES]  # Where results belong.
     _block(out, into, roots, dist, order, dirty)
     # In squares: both arrays then stay within the cache.
     for low in range(0, size, 16):
@@ -333,7 +342,7 @@ def follow(delta, table, origins, index, goals, order, labels, moves) -> None:
       labels[b, step] = label
       row = delta[row, label]
       step += 1
-    if step < 0:
+    if step < 0:  # No route: nothing of what led there stays.
       labels[b] = -1
     moves[b] = step
 
@@ -346,6 +355,8 @@ def random_walks(
   origins = np.full(num, -1, np.int32)
   walked = np.full((num, high), -1, np.int8)
   lengths = np.zeros(num, np.int32)
+  # Each attempt has draws of its own, of which it may leave some unused:
+  #   attempt * (high + 2) + | 0 origin | 1 length | 2.. its steps |
   run = splitmix(seed)
   for n in range(num):
     key = splitmix(splitmix(run ^ np.uint64(first + n)))

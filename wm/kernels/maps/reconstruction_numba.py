@@ -92,6 +92,7 @@ def _add(graph, node, label, target, route):
   graph.target[node, slot] = target
   graph.route[node, slot] = route
   graph.degree[node] = slot + 1
+  # The node will do: its latest edge is in its last slot.
   graph.log[graph.logged[0]] = node
   graph.logged[0] += 1
 
@@ -126,7 +127,7 @@ def _has_room(graph, node, label, at, pending):
   if node == at and label == pending:
     return False
   if label < 8 and graph.fresh[node, label]:
-    return False
+    return False  # The walk on trial has taken this label.
   return _slot(graph, node, label) < 0
 
 
@@ -141,6 +142,7 @@ def _step(graph, walk, step, label, at, pending):
     return True
   if label >= 8 or graph.true[node, label] < 0:
     return False
+  # A true edge that this walk has taken before is there already.
   if not graph.fresh[node, label]:
     if not _has_room(graph, node, label, at, pending):
       return False
@@ -166,7 +168,7 @@ def _walk(graph, walk, start, destination, labels, at, pending):
   the longest proper prefix whose last node has room for the next label."""
   walk.path[0] = start
   length = 0
-  if at >= 0:
+  if at >= 0:  # The pending edge takes a place too.
     graph.held[at] += 1
   while length < len(labels) and _step(
     graph, walk, length, labels[length], at, pending
@@ -213,6 +215,9 @@ def _program(graph, walk, best, given, n):
     return NO_ROOM
   node = _take(graph, walk, labels[:length], n)
   done = length
+  #   labels   | done: walked | label | rest ........ |
+  #                             ^ a false edge from `node` to the candidate from
+  #                               which the longest part of the rest is walked
   while done < len(labels):
     near, label, rest = _near(given, node), labels[done], labels[done + 1 :]
     if len(rest) == 0:
@@ -254,7 +259,7 @@ def _fits(graph, node, target):
     return True
   # Edges alone would exceed the limit: count the distinct nodes they lead to,
   # each at its first slot or, of fresh ones, at its lowest label.
-  known = 0
+  known = 0  # Distinct neighbours.
   for slot in range(graph.degree[node]):
     known += not _leads(graph, node, graph.target[node, slot], slot, 0)
   for label in range(8):
@@ -297,6 +302,7 @@ def _follow(graph, walk, node, destination, labels):
 def _choose(graph, walk, near, node, destination, label, rest, n):
   """Where the printed algorithm adds an edge to, or -1."""
   slots = graph.degree[node]
+  # The last edge must end the route; before it, any candidate may do.
   best, chosen = -1 if len(rest) else 0, -1
   for candidate in near:
     if candidate == node or _leads(graph, node, candidate, slots, 0):
@@ -309,7 +315,7 @@ def _choose(graph, walk, near, node, destination, label, rest, n):
     if steps > best:
       best, chosen = steps, candidate
     if best > len(rest):
-      break
+      break  # The whole rest and the destination: nothing is better.
   return chosen
 
 

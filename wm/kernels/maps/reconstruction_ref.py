@@ -23,6 +23,8 @@ from wm.kernels.maps.reconstruction import (
   Problem,
 )
 
+Edge = tuple[int, int]  # node, label
+
 
 class _Used(NamedTuple):
   target: int
@@ -31,32 +33,58 @@ class _Used(NamedTuple):
 
 
 class _Map:
-  """Edges in use, label -> _Used of each node, in order of their adding."""
+  """Edges in use, label -> _Used of each node, in order of their adding.
 
-  def __init__(self, delta: np.ndarray, max_degree: int) -> None:
+  Attributes:
+    true: label -> target of each node's true edges.
+    near: candidates of each node's false edges.
+    route: number of the route that is being placed.
+    log: (node, label) of the edges that it has added.
+  """
+
+  def __init__(self, problem: Problem) -> None:
     self.true = [
       {label: to for label, to in enumerate(row) if to != core.DEAD}
-      for row in delta.tolist()
+      for row in problem.delta.tolist()
+    ]
+    self.near = [
+      problem.near_nodes[a:b].tolist()
+      for a, b in itertools.pairwise(problem.near_offsets)
     ]
     self.used: list[dict[int, _Used]] = [{} for _ in self.true]
-    self.max_degree = max_degree
-    self.log: list[tuple[int, int]] = []
+    self.max_degree = problem.max_degree
+    self.begin(0)
 
-  def add(
-    self, node: int, label: int, target: int, false: bool, route: int
-  ) -> None:
-    self.used[node][label] = _Used(target, false, route)
+  def begin(self, route: int) -> None:
+    """Starts on a route."""
+    self.route, self.log = route, list[Edge]()
+
+  def add(self, node: int, label: int, target: int, false: bool) -> None:
+    """Puts an edge in use."""
+    self.used[node][label] = _Used(target, false, self.route)
     self.log.append((node, label))
 
-  def take(
-    self, node: int, labels: Sequence[int], path: Sequence[int], route: int
-  ) -> int:
+  def take(self, node: int, labels: Sequence[int], path: Sequence[int]) -> int:
     """Puts the true edges of a walk in use; returns its last node."""
     for label, target in zip(labels, path, strict=False):
       if label not in self.used[node]:
-        self.add(node, label, target, False, route)
+        self.add(node, label, target, False)
       node = target
     return node
+
+  def has_room(
+    self, node: int, label: int, fresh: set[Edge], pending: Edge
+  ) -> bool:
+    """May an edge with this label be added, after fresh and pending ones?"""
+    taken = {(node, used) for used in self.used[node]}
+    taken |= {edge for edge in {*fresh, pending} if edge[0] == node}
+    return len(taken) < self.max_degree and (node, label) not in taken
+
+  def fits(self, node: int, target: int, fresh: set[Edge]) -> bool:
+    """Does an edge to `target` keep the distinct neighbours in their limit?"""
+    known = {edge.target for edge in self.used[node].values()}
+    known |= {self.true[node][label] for n, label in fresh if n == node}
+    return target in known or len(known) < self.max_degree
 
   def undo(self) -> None:
     """Takes back everything logged."""
@@ -64,25 +92,12 @@ class _Map:
       del self.used[node][label]
 
 
-def _has_room(
-  graph: _Map,
-  node: int,
-  label: int,
-  fresh: set[tuple[int, int]],
-  pending: tuple[int, int],
-) -> bool:
-  """May an edge with this label be added, after the fresh and pending ones?"""
-  taken = {(node, used) for used in graph.used[node]}
-  taken |= {edge for edge in {*fresh, pending} if edge[0] == node}
-  return len(taken) < graph.max_degree and (node, label) not in taken
-
-
 def _walk(
   graph: _Map,
   start: int,
   destination: int,
   labels: Sequence[int],
-  pending: tuple[int, int],
+  pending: Edge,
 ) -> list[int]:
   """Nodes after each label followed.
 
@@ -90,7 +105,7 @@ def _walk(
   prefix whose last node has room for an edge with the next label.
   """
   path, node = [], start
-  fresh: list[tuple[int, int] | None] = []  # True edges first used by a step.
+  fresh: list[Edge | None] = []  # True edges first used by a step.
   for label in labels:
     edge = (node, label)
     new = None
@@ -99,7 +114,7 @@ def _walk(
     elif label in graph.true[node] and edge != pending:
       held = {e for e in fresh if e}
       if edge not in held:
-        if not _has_room(graph, node, label, held, pending):
+        if not graph.has_room(node, label, held, pending):
           break
         new = edge
       target = graph.true[node][label]
@@ -111,24 +126,15 @@ def _walk(
   if len(path) == len(labels) and node == destination:
     return path
   length = min(len(path), len(labels) - 1)
-  while length and not _has_room(
-    graph,
-    path[length - 1],
-    labels[length],
-    {e for e in fresh[:length] if e},
-    pending,
+  while length and not graph.has_room(
+    path[length - 1], labels[length], {e for e in fresh[:length] if e}, pending
   ):
     length -= 1
   return path[:length]
 
 
 def program_route(
-  graph: _Map,
-  near: Sequence[Sequence[int]],
-  node: int,
-  destination: int,
-  labels: Sequence[int],
-  route: int,
+  graph: _Map, node: int, destination: int, labels: Sequence[int]
 ) -> int:
   """Places one route as the published program does; returns OK or why not.
 
@@ -138,50 +144,41 @@ def program_route(
   """
   path = _walk(graph, node, destination, labels, (-1, -1))
   done = len(path)
-  if not done and not _has_room(graph, node, labels[0], set(), (-1, -1)):
+  if not done and not graph.has_room(node, labels[0], set(), (-1, -1)):
     return NO_ROOM
-  node = graph.take(node, labels, path, route)
+  node = graph.take(node, labels, path)
   while done < len(labels):
     label, rest = labels[done], labels[done + 1 :]
     if not rest:
-      if destination not in near[node]:
+      if destination not in graph.near[node]:
         return TOO_FAR
-      graph.add(node, label, destination, True, route)
+      graph.add(node, label, destination, True)
       return OK
     best: list[int] = []
     chosen = -1
-    for candidate in near[node]:
+    for candidate in graph.near[node]:
       path = _walk(graph, candidate, destination, rest, (node, label))
       if len(path) > len(best):
         best, chosen = path, candidate
     if not best:
       return NO_CANDIDATE
-    graph.add(node, label, chosen, True, route)
-    node = graph.take(chosen, rest, best, route)
+    graph.add(node, label, chosen, True)
+    node = graph.take(chosen, rest, best)
     done += 1 + len(best)
   return OK
-
-
-def _fits(
-  graph: _Map, node: int, target: int, fresh: set[tuple[int, int]]
-) -> bool:
-  """Does an edge to `target` keep the distinct neighbours in their limit?"""
-  known = {edge.target for edge in graph.used[node].values()}
-  known |= {graph.true[node][label] for n, label in fresh if n == node}
-  return target in known or len(known) < graph.max_degree
 
 
 def _follow(
   graph: _Map, node: int, destination: int, labels: Sequence[int]
 ) -> int:
   """Steps that can be walked; being at the destination at the end is one."""
-  fresh: set[tuple[int, int]] = set()
+  fresh: set[Edge] = set()
   for steps, label in enumerate(labels):
     if label in graph.used[node]:
       node = graph.used[node][label].target
       continue
     target = graph.true[node].get(label, core.DEAD)
-    if target == core.DEAD or not _fits(graph, node, target, fresh):
+    if target == core.DEAD or not graph.fits(node, target, fresh):
       return steps
     fresh.add((node, label))
     node = target
@@ -189,12 +186,7 @@ def _follow(
 
 
 def paper_route(
-  graph: _Map,
-  near: Sequence[Sequence[int]],
-  node: int,
-  destination: int,
-  labels: Sequence[int],
-  route: int,
+  graph: _Map, node: int, destination: int, labels: Sequence[int]
 ) -> int:
   """Places one route by the algorithm as printed; returns OK or why not.
 
@@ -210,44 +202,43 @@ def paper_route(
       continue
     if label in graph.true[node]:
       target = graph.true[node][label]
-      if not _fits(graph, node, target, set()):
+      if not graph.fits(node, target, set()):
         return NO_ROOM
-      graph.add(node, label, target, False, route)
+      graph.add(node, label, target, False)
       node = target
       continue
-    if not _fits(graph, node, -1, set()):
+    if not graph.fits(node, -1, set()):
       return NO_ROOM
     best, chosen = -1 if rest else 0, -1  # The last one must end the route.
     known = {edge.target for edge in graph.used[node].values()} | {node}
-    for candidate in near[node]:
+    for candidate in graph.near[node]:
       if candidate in known:
         continue
-      graph.used[node][label] = _Used(candidate, True, route)
+      graph.used[node][label] = _Used(candidate, True, graph.route)
       steps = _follow(graph, candidate, destination, rest)
       del graph.used[node][label]
       if steps > best:
         best, chosen = steps, candidate
     if chosen < 0:
       return NO_CANDIDATE if rest else TOO_FAR
-    graph.add(node, label, chosen, True, route)
+    graph.add(node, label, chosen, True)
     node = chosen
   return OK if node == destination else OFF_DESTINATION
 
 
 def reconstruct(problem: Problem) -> Edges:
   """Places routes one after the other."""
-  delta, near_offsets, near_nodes, origins, destinations, *_ = problem
-  graph = _Map(delta, problem.max_degree)
-  near = [near_nodes[a:b].tolist() for a, b in itertools.pairwise(near_offsets)]
+  graph = _Map(problem)
   place = paper_route if problem.paper else program_route
-  reasons = np.zeros(len(origins), np.int8)
-  for n, (origin, destination) in enumerate(
-    zip(origins.tolist(), destinations.tolist(), strict=True)
-  ):
-    graph.log = []
+  ends = zip(
+    problem.origins.tolist(), problem.destinations.tolist(), strict=True
+  )
+  reasons = np.zeros(len(problem.origins), np.int8)
+  for n, (origin, destination) in enumerate(ends):
+    graph.begin(n)
     start, stop = problem.offsets[n : n + 2]
     route = problem.labels[start:stop].tolist()
-    reasons[n] = place(graph, near, origin, destination, route, n)
+    reasons[n] = place(graph, origin, destination, route)
     if problem.rollback and reasons[n] != OK:
       graph.undo()
   rows = [

@@ -12,12 +12,8 @@ from wm.kernels.othello.move_orders import transpositions
 from wm.kernels.othello.policies import POLICIES, play
 from wm.kernels.othello.product import boundary, boundary_sizes
 from wm.kernels.othello.rules import (
-  BLACK,
-  CENTRE,
   OVER,
   SIZES,
-  WHITE,
-  Position,
   advance,
   count,
   legal,

@@ -44,6 +44,7 @@ def _drawn(played, discs, sides, low, width, squares, room, stream) -> None:
     left |= bit(played[k])
   tried[0, 0], tried[0, 1], turns[0] = discs[low, 0], discs[low, 1], sides[low]
   tried[0, 2], tried[0, 3] = left, left & discs[low, 2]
+  # Each level plays one of the squares that are left and legal there.
   num, level = 0, 0
   while level >= 0:
     if tried[level, 3] == _NONE:
@@ -92,7 +93,7 @@ def transpositions(
     for k in range(length):
       played[k] = bits[tokens[n, k] - 1]
     _fill(played, discs, sides, 0, length, squares)
-    for draw in range(draws * (length > 1)):
+    for draw in range(draws * (length > 1)):  # One move has one order.
       own_stream = splitmix(stream ^ np.uint64(draw))
       low = below(own_stream, 0, starts)
       width = min(opening if low == 0 else window, length)

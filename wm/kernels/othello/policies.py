@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import numpy as np
 
@@ -61,16 +60,13 @@ def play(
     raise core.InputError(f'search depth is {depth}; expected 1..20')
   board = rules.tokens_of(size), len(rules.squares(size)), rules.mask(size)
   key = np.uint64(seed & (2**64 - 1))
-  if policy == 'uniform':
-    call = policies_numba.play_uniform
-    rest: tuple[Any, ...] = ()
-  else:
-    call, chance = policies_numba.play, np.int64(noise * 2**32)
-    rest = POLICIES.index(policy), chance, depth, _evaluation(size)
+  rest = POLICIES.index(policy), np.int64(noise * 2**32), depth
 
   def games(some: slice) -> tuple[np.ndarray, ...]:
     start = np.int64(first + some.start)
-    return call(some.stop - some.start, key, start, *board, *rest)
+    return policies_numba.play(
+      some.stop - some.start, key, start, *board, *rest, _evaluation(size)
+    )
 
   return pieces.run(games, num, 1 if policy == 'search' else 64)
 

@@ -29,6 +29,7 @@ def _greedy(own, opp, moves) -> np.uint64:
     move = bit(lowest(moves))
     moves = without_lowest(moves)
     turned = popcount(flips_of(move, own, opp))
+    # A better one starts the set anew, an equal one joins it.
     if turned > most:
       most, best = turned, _NONE
     if turned == most:
@@ -61,10 +62,12 @@ def _judged(own, opp, side, moves, squares, shape) -> np.int64:
     return 1000 * discs
   worth = 32 * (popcount(own & corners) - popcount(opp & corners))
   for k in range(4):
+    # A disc diagonal to a corner gives the corner away, while it is empty.
     corner, risky = bit(beside[k, 0]), bit(beside[k, 1])
     if (own | opp) & corner == _NONE:
       worth -= 12 * (np.int64((own & risky) != _NONE))
       worth += 12 * (np.int64((opp & risky) != _NONE))
+  # `moves` are the mover's; the other's are those it would have in turn.
   worth += 4 * (popcount(moves) - popcount(moves_of(opp, own, squares)))
   return worth + (discs if popcount(own | opp) >= late else -discs)
 
@@ -107,6 +110,7 @@ def _search(own, opp, side, moves, squares, shape, depth, room) -> np.uint64:
         continue
       worth = _judged(own, opp, mover, moves, squares, shape)
     # What was found, worth as much to the mover of the level it goes back to.
+    # Nobody moves once the game is over: the worth is black's then.
     owner = 0 if mover == 2 else mover
     gain = worth if owner == turns[level] else -worth
     if gain > lows[level]:
@@ -116,29 +120,10 @@ def _search(own, opp, side, moves, squares, shape, depth, room) -> np.uint64:
 
 
 @njit
-def play_uniform(num, seed, first, token_of, length, squares) -> tuple:
-  """Games whose every move is uniform over the legal ones."""
-  tokens = np.zeros((num, length), np.int32)
-  lengths = np.zeros(num, np.int32)
-  mixed = splitmix(seed)
-  for n in range(num):
-    stream = splitmix(mixed ^ np.uint64(first + n))
-    own, opp, side, moves = opened(squares)
-    ply = 0
-    while moves != _NONE:
-      square = nth(moves, below(stream, ply, popcount(moves)))
-      tokens[n, ply] = token_of[square]
-      own, opp, side, moves = step(own, opp, side, bit(square), squares)
-      ply += 1
-    lengths[n] = ply
-  return tokens, lengths
-
-
-@njit
 def play(
   num, seed, first, token_of, length, squares, policy, noise, depth, shape
 ) -> tuple:
-  """Games by policy 1 greedy, 2 mobility, 3 search.
+  """Games by policy 0 uniform, 1 greedy, 2 mobility, 3 search.
 
   noise: a move is uniform where the upper half of its draw is below it.
   """
@@ -158,7 +143,7 @@ def play(
     ply = 0
     while moves != _NONE:
       among = moves
-      if below(stream, _NOISE + ply, 1 << 32) >= noise:
+      if policy and below(stream, _NOISE + ply, 1 << 32) >= noise:
         if policy == 1:
           among = _greedy(own, opp, moves)
         elif policy == 2:

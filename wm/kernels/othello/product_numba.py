@@ -19,6 +19,7 @@ def _entered(discs, sides, moves, level, through) -> np.uint64:
   """
   same = discs[0, level, 0] == discs[1, level, 0]
   same &= discs[0, level, 1] == discs[1, level, 1]
+  # Equal positions have no boundary, and neither has what follows them.
   if same and sides[0, level] == sides[1, level] and not through:
     return _NONE
   return moves[0] & moves[1]
@@ -27,6 +28,7 @@ def _entered(discs, sides, moves, level, through) -> np.uint64:
 @njit
 def _emitted(out, lengths, num, path, level, only, token_of) -> tuple:
   """Appends path[:level] and each square of `only`, growing the arrays."""
+  # Twice the room that is needed, so that growing costs little on the whole.
   need = num + popcount(only)
   if need > len(lengths):
     size = 2 * need
@@ -57,10 +59,10 @@ def boundary(
   counts = np.zeros((2, depth), np.int64)
   found = np.zeros((64, depth), np.uint8), np.zeros(64, np.int64)
   stack = (
-    np.empty((2, depth, 2), np.uint64),
-    np.empty((2, depth), np.int64),
-    np.zeros(depth, np.uint8),
-    np.zeros(depth, np.uint64),
+    np.empty((2, depth, 2), np.uint64),  # own and opp of both, by level
+    np.empty((2, depth), np.int64),  # their sides
+    np.zeros(depth, np.uint8),  # tokens of the common moves followed
+    np.zeros(depth, np.uint64),  # common moves still to try
   )
   place = np.array([0, 0, -1])
   pair, board = (black, white, side), (squares, token_of)
@@ -92,6 +94,7 @@ def _search(pair, board, modes, place, stack, found, counts, budget) -> tuple:
         moves[i] = moves_of(own, opp, squares)
   while level >= 0:
     if entering:
+      # What one side alone may play ends a suffix; common moves go on.
       common[level] = _entered(discs, sides, moves, level, through)
       only = moves[0] & ~moves[1]
       counts[0, level] += popcount(only)

@@ -17,7 +17,9 @@ from wm.kernels.base.jit import njit
 # Moves that one call of a search makes, in a fraction of a second.
 NODES = 1 << 23
 _NONE = np.uint64(0)
-_INNER = np.uint64(0x7E7E7E7E7E7E7E7E)
+_INNER = np.uint64(0x7E7E7E7E7E7E7E7E)  # Columns 1..6.
+# To the next square of a line: by 1 along a row, by 8 along a column, by 9 and
+# 7 along the diagonals; up is towards high bits, down towards low ones.
 _S1, _S7, _S8, _S9 = (np.uint64(n) for n in (1, 7, 8, 9))
 _TWO = np.uint64(2)
 _BLACK = np.uint64(1 << 28 | 1 << 35)
@@ -61,6 +63,7 @@ def _ends(own, through, shift):
 @njit
 def moves_of(own, opp, squares) -> np.uint64:
   """Squares on which `own` may place a disc."""
+  # Squares that a ray ends on after at least one disc of `opp`.
   inner = opp & _INNER
   ends = _ends(own, inner, _S1) | _ends(own, opp, _S8)
   ends |= _ends(own, inner, _S7) | _ends(own, inner, _S9)
@@ -70,6 +73,7 @@ def moves_of(own, opp, squares) -> np.uint64:
 @njit(inline='always')
 def _held(move, own, through, shift):
   """Discs of `through` on one line that `move` and own discs enclose."""
+  # A ray counts only if an own disc stands behind its last disc.
   high = _up(move, through, shift)
   low = _down(move, through, shift)
   kept = high if ((high << shift) & own) != _NONE else _NONE
@@ -96,6 +100,7 @@ def step(own, opp, side, move, squares) -> tuple:
   moves = moves_of(opp, own, squares)
   if moves != _NONE:
     return opp, own, 1 - side, moves
+  # The other side has no move and passes; if neither has, the game is over.
   moves = moves_of(own, opp, squares)
   if moves != _NONE:
     return own, opp, side, moves
@@ -197,9 +202,10 @@ def count(black, white, side, depth, squares) -> np.ndarray:
   sides, moves = np.empty(depth, np.int64), np.zeros(depth, np.uint64)
   if depth < 1 or side > 1:
     return counts
+  # By level: the position there and its moves that are not played yet.
   stack = owns, opps, sides, moves
   level = _opened(black, white, side, squares, stack, counts)
-  while level >= 0 and depth > 1:
+  while level >= 0 and depth > 1:  # Ctrl-C is heard between the calls.
     level = _count(squares, level, stack, counts, NODES)
   return counts
 

@@ -65,6 +65,7 @@ class Rules:
 
   def advance(self, game: Game, move: jax.Array) -> Game:
     """The game after a move; dead where the move, or its number, is illegal."""
+    # DEAD names no bit: `placed` is empty, and the move therefore illegal.
     square = jnp.where(move < 0, core.DEAD, self.squares[move])
     placed = words.bit(square)
     ok = (game.moves & placed).some()
@@ -97,6 +98,7 @@ def _ray(start: Word, through: Word, shift: int) -> Word:
   def shifted(word: Word, by: int) -> Word:
     return word << by if by > 0 else word >> -by
 
+  # Six discs at most: two steps by one square, two by two.
   ray = through & shifted(start, shift)
   ray |= through & shifted(ray, shift)
   two = through & shifted(through, shift)
@@ -107,6 +109,7 @@ def _ray(start: Word, through: Word, shift: int) -> Word:
 def _rays(start: Word, opp: Word) -> list[tuple[Word, Word]]:
   """Of each direction, discs of `opp` crossed and the squares after them."""
   found = []
+  # Rows and diagonals would wrap around the edge: see `rules_numba`.
   for shift in (1, 7, 8, 9):
     through = opp if shift == 8 else opp & _INNER
     up, down = _ray(start, through, shift), _ray(start, through, -shift)
@@ -133,6 +136,7 @@ def _step(game: Game, move: Word, board: int) -> Game:
   """One legal move (one bit) of one board; the turn passes where it must."""
   flips = _flips(move, game.own, game.opp)
   own, opp = game.own | move | flips, game.opp ^ flips
+  # Both are made: lanes of a batch take both sides of any branch.
   theirs, ours = _moves(opp, own, board), _moves(own, opp, board)
   turned, going = theirs.some(), theirs.some() | ours.some()
   # The other moves next; or, with the game over and white last, black first.

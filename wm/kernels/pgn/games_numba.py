@@ -6,19 +6,7 @@ import numpy as np
 
 from wm.kernels.base.jit import njit
 from wm.kernels.base.text import byte_table
-from wm.kernels.pgn.layout import (
-  BROKEN,
-  END,
-  FLAGS,
-  MOVES,
-  NAMES,
-  OPEN,
-  OVER,
-  SITE,
-  START,
-  TAGS,
-  WIDTH,
-)
+from wm.kernels.pgn import layout
 
 _NEWLINE, _BLANK = 10, 32  # Bytes up to _BLANK are blanks.
 _QUOTE, _ESCAPE, _LEFT, _RIGHT, _ZERO, _ONE, _TWO = (
@@ -26,7 +14,7 @@ _QUOTE, _ESCAPE, _LEFT, _RIGHT, _ZERO, _ONE, _TWO = (
 )
 _EVENT = np.frombuffer(b'[Event "', np.uint8)
 _LETTERS = np.zeros((4, 8), np.uint8)
-for _k, _name in enumerate(NAMES):
+for _k, _name in enumerate(layout.NAMES):
   _LETTERS[_k, : len(_name)] = np.frombuffer(_name.encode(), np.uint8)
 
 _COMMENT, _REMARK, _ASIDE, _BACK, _STAR, _DASH, _SLASH = range(1, 8)
@@ -77,6 +65,7 @@ def _past_name(text, at, stop):
 def _value(text, at, stop):
   """First byte of a tag's value, -1 if what is at '[' does not look like a
   tag; and first and last + 1 byte of its name."""
+  # [Name "value"], with blanks or without between the parts.
   name = _past_blanks(text, at + 1, stop)
   last = _past_name(text, name, stop)
   quote = _past_blanks(text, last, stop)
@@ -90,7 +79,7 @@ def _value_end(text, at, stop):
   """Place of the quote that ends a value, and after the ']' behind it; -1."""
   # A quote ends the value only if a bracket follows: values hold bare quotes.
   while at < stop:
-    if text[at] == _ESCAPE:
+    if text[at] == _ESCAPE:  # Whatever follows is part of the value.
       at += 1
     elif text[at] == _QUOTE:
       after = _past_blanks(text, at + 1, stop)
@@ -104,6 +93,7 @@ def _value_end(text, at, stop):
 def _named(text, first, last, letters):
   """Is this name, small or capital, spelled with these small letters?"""
   for k in range(last - first):
+    # Bit 5 makes small letters of capitals.
     if k >= len(letters) or text[first + k] | 32 != letters[k]:
       return False
   return last - first == len(letters) or letters[last - first] == 0
@@ -125,20 +115,20 @@ def _read_tags(text, at, stop, game):
   """Notes the tags of a line in a game's row."""
   while at < stop:
     if text[at] != _LEFT:
-      game[FLAGS] |= BROKEN
+      game[layout.FLAGS] |= layout.BROKEN
       return
     first, name, name_end = _value(text, at, stop)
     last = -1
     if first >= 0:
       last, at = _value_end(text, first, stop)
     if last < 0:
-      game[FLAGS] |= BROKEN
+      game[layout.FLAGS] |= layout.BROKEN
       return
-    game[TAGS] += 1
+    game[layout.TAGS] += 1
     for k in range(len(_LETTERS)):
       if _named(text, name, name_end, _LETTERS[k]):
-        game[SITE + 2 * k] = first
-        game[SITE + 2 * k + 1] = last
+        game[layout.SITE + 2 * k] = first
+        game[layout.SITE + 2 * k + 1] = last
     at = _past_blanks(text, at, stop)
 
 
@@ -157,9 +147,9 @@ def _scan(text, at, stop, comment, depth, over):
         break
       elif mark == _ASIDE:
         depth += 1
-      elif mark == _BACK:
+      elif mark == _BACK:  # One too many closes nothing.
         depth = max(depth - 1, 0)
-      elif depth == 0:
+      elif depth == 0:  # A variation's result is not the game's.
         over = over or _is_result(text, at, stop, mark)
     at += 1
   return comment, depth, over
@@ -183,7 +173,7 @@ def _is_result(text, at, stop, mark):
 def _grown(table, num):
   """The table with an empty row `num`."""
   if num == len(table):
-    larger = np.zeros((2 * num, WIDTH), np.int64)
+    larger = np.zeros((2 * num, layout.WIDTH), np.int64)
     larger[:num] = table
     table = larger
   return table
@@ -193,27 +183,27 @@ def _grown(table, num):
 def _closed(table, num, end, moving, comment, depth, over):
   """Completes the game under way; the number of games then."""
   game = table[num]
-  game[END] = end
+  game[layout.END] = end
   if not moving:
-    game[MOVES] = end
+    game[layout.MOVES] = end
   if comment or depth:
-    game[FLAGS] |= OPEN
+    game[layout.FLAGS] |= layout.OPEN
   if over:
-    game[FLAGS] |= OVER
+    game[layout.FLAGS] |= layout.OVER
   return num + 1
 
 
 @njit
 def split(text, final) -> tuple[np.ndarray, int]:
   """Rows of the games, and where the rest starts."""
-  table = np.zeros((64, WIDTH), np.int64)
+  table = np.zeros((64, layout.WIDTH), np.int64)
   num, at, size = 0, 0, len(text)
   begun = moving = comment = over = event = False
   depth = 0
   while at < size:
     stop = _line(text, at)
     if stop == size and not final:
-      break
+      break  # The line may go on in the next block.
     word = _past_blanks(text, at, stop)
     eventful = _starts_event(text, at, stop)
     tag = text[at] == _LEFT if stop > at else False
@@ -233,7 +223,7 @@ def split(text, final) -> tuple[np.ndarray, int]:
       if begun:
         num = _closed(table, num, at, moving, comment, depth, over)
       table = _grown(table, num)
-      table[num, START] = at
+      table[num, layout.START] = at
       moving = comment = over = event = False
       begun, depth = True, 0
     if tag:
@@ -241,11 +231,11 @@ def split(text, final) -> tuple[np.ndarray, int]:
       _read_tags(text, at, stop, table[num])
     elif not passed:
       if not moving:
-        moving, table[num, MOVES] = True, at
+        moving, table[num, layout.MOVES] = True, at
       comment, depth, over = _scan(text, at, stop, comment, depth, over)
     at = min(stop + 1, size)
   if begun and final:
     num = _closed(table, num, size, moving, comment, depth, over)
     begun = False
-  rest = table[num, START] if begun else at
+  rest = table[num, layout.START] if begun else at
   return table[:num].copy(), rest

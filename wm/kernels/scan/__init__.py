@@ -12,7 +12,4 @@ in training that was measured for the backend.
 """
 
 from wm.kernels.scan.affine_scan import affine, affine_step, resolve
-from wm.kernels.scan.delta_rule import delta, delta_step
 from wm.kernels.scan.forms import FORMS
-from wm.kernels.scan.state_space import ssd
-from wm.kernels.scan.state_space import step as ssd_step

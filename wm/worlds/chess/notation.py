@@ -19,8 +19,8 @@ def parse(text: str, row: np.ndarray | None = None) -> np.ndarray:
   row: [>= 11] position it starts from; the standard one if None. Raises
   InputError with ply, word, position and legal moves.
   """
-  data, starts = chess_san.joined([text])
-  games = chess_san.read(data, starts, row)
+  data = text.encode('utf-8', 'replace')
+  games = chess_san.read(data, rows=row)
   moves = games.moves[0, : games.lengths[0]]
   if games.errors[0]:
     first, last = games.words[0]
