@@ -59,14 +59,14 @@ def bench_othello_rules() -> Iterator[harness.Line]:
     'othello legal-move sets',
     'sets',
     num,
-    lambda: othello.legal(*many),
+    lambda: othello.legal(many),
     few,
-    lambda: ref.legal(*some),
+    lambda: ref.legal(some),
     '10 M sets/s',
   )
   full = 24_571_192
-  timing = harness.measure(lambda: othello.count(*othello.start(), 10), 3)
-  plain = harness.measure(lambda: ref.count(*othello.start(), 4), 1)
+  timing = harness.measure(lambda: othello.count(othello.start(), 10), 3)
+  plain = harness.measure(lambda: ref.count(othello.start(), 4), 1)
   yield harness.Line(
     name='othello openings to depth 10',
     value=timing.cpu,

@@ -32,10 +32,10 @@ def popcount(words):
 
 def expanded(columns, size=8):
   """Every position one move on, with the row it came from and the square."""
-  moves = othello.legal(*columns, size)
+  moves = othello.legal(columns, size)
   rows, squares = np.nonzero(
     moves[:, None] >> np.arange(64, dtype=np.uint64) & 1
   )
-  *after, ok = othello.advance(*(c[rows] for c in columns), squares, size)
+  *after, ok = othello.advance((c[rows] for c in columns), squares, size)
   assert ok.all()
   return after, rows, squares

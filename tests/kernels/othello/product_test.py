@@ -31,8 +31,8 @@ def test_boundaries_tell_and_are_minimal(seed, size, depth):
     first, second = pair
     for k, token in enumerate(path):
       bit = squares[token - 1 : token]
-      *first, ok = othello.advance(*first, bit, size)
-      *second, also = othello.advance(*second, bit, size)
+      *first, ok = othello.advance(first, bit, size)
+      *second, also = othello.advance(second, bit, size)
       assert ok[0]
       assert also[0] == (k + 1 < len(path))
   sizes = othello.boundary_sizes(*pair, depth, size)
@@ -47,7 +47,7 @@ def test_a_state_has_no_boundary_with_itself():
   over = (np.uint64(1), np.uint64(0), 2)
   assert not len(othello.boundary(over, start, 3).lengths)
   assert len(othello.boundary(start, over, 3).lengths) == 4
-  lines = np.cumsum(othello.count(*start, 4)).tolist()
+  lines = np.cumsum(othello.count(start, 4)).tolist()
   assert othello.boundary_sizes(start, start, 4, interior=True) == lines
   assert othello.boundary_sizes(start, over, 2, interior=True) == [0, 0]
 
@@ -64,7 +64,7 @@ def test_searches_that_come_back_often_find_the_same(monkeypatch):
         othello.boundary(*pair, 4, 6).listed(),
         othello.boundary_sizes(*pair, 4, 6),
         othello.boundary_sizes(*pair, 4, 6, interior=True),
-        othello.count(*pair[0], 4, 6),
+        othello.count(pair[0], 4, 6),
       )
       for pair in pairs
     ]

@@ -30,7 +30,7 @@ def test_compiled_is_the_plain_reference(size):
     pair = boards.one(columns, n), boards.one(columns, n + 1)
     found, plain = (
       (
-        kernels.count(*pair[0], 3, size),
+        kernels.count(pair[0], 3, size),
         kernels.boundary_sizes(*pair, 2, size),
         kernels.boundary_sizes(*pair, 2, size, interior=True),
         kernels.boundary(*pair, 2, size).listed(),
@@ -70,13 +70,13 @@ def test_rules_in_jax_are_the_compiled_ones(size):
   games = vmap.games(black, white, side, rules.board)
   moves = np.random.default_rng(4).integers(-1, len(squares), 200)
   legal = np.asarray(jax.vmap(rules.legal)(games))
-  bits = othello.legal(black, white, side, size)[:, None] >> squares.astype(
+  bits = othello.legal((black, white, side), size)[:, None] >> squares.astype(
     np.uint64
   ) & np.uint64(1)
   np.testing.assert_array_equal(legal, bits.astype(bool))
   after = jax.vmap(rules.advance)(games, moves)
   places = np.where(moves < 0, core.DEAD, squares[moves])
-  *expected, ok = othello.advance(black, white, side, places, size)
+  *expected, ok = othello.advance((black, white, side), places, size)
   np.testing.assert_array_equal(jax.vmap(rules.alive)(after), ok)
   want = vmap.games(*expected, rules.board)
   for found, plain in zip(
@@ -101,7 +101,7 @@ def test_legal_moves_are_those_of_pgx():
   turn = np.zeros(num, int)
   for _ in range(60 + 12):
     columns = othello.replay(tokens, turn)[1:]
-    ours = (othello.legal(*columns)[:, None] >> places & 1).astype(bool)
+    ours = (othello.legal(columns)[:, None] >> places & 1).astype(bool)
     theirs = np.asarray(state.legal_action_mask)
     passing = theirs[:, 64] & (turn < lengths)
     playing = ~passing & (turn < lengths)

@@ -20,9 +20,9 @@ SIZES = st.sampled_from(othello.SIZES)
 
 @pytest.mark.parametrize('kernels', [othello, ref])
 def test_black_opens_on_the_four_known_squares(kernels):
-  moves = kernels.legal(*othello.start())
+  moves = kernels.legal(othello.start())
   assert int(moves[0]) == sum(1 << s for s in (19, 26, 37, 44))
-  after = kernels.advance(*othello.start(), [19])
+  after = kernels.advance(othello.start(), [19])
   # d3 turns d4: black d3 d4 e4 d5, white e5.
   assert [int(a[0]) for a in after[:2]] == [
     1 << 19 | 1 << 27 | 1 << 28 | 1 << 35,
@@ -32,14 +32,14 @@ def test_black_opens_on_the_four_known_squares(kernels):
 
 
 def test_openings_as_published():
-  counts = othello.count(*othello.start(), 9)
+  counts = othello.count(othello.start(), 9)
   assert counts == [4, 12, 56, 244, 1396, 8200, 55092, 390216, 3005320]
-  assert othello.count(*othello.start(), 0) == []
-  assert othello.count(0, 0, 2, 3) == [0, 0, 0]
+  assert othello.count(othello.start(), 0) == []
+  assert othello.count((0, 0, 2), 3) == [0, 0, 0]
 
 
 def test_openings_to_depth_ten():
-  assert othello.count(*othello.start(), 10)[-1] == 24_571_192
+  assert othello.count(othello.start(), 10)[-1] == 24_571_192
 
 
 def test_distinct_boards_by_depth():
@@ -146,7 +146,7 @@ def test_a_game_may_be_over_after_nine_moves():
     steps, black, white, side = kernels.replay(tokens, [9])
     assert (steps[0], white[0], side[0]) == (9, 0, 2)
     assert boards.popcount(black)[0] == 13
-    assert kernels.legal(black, white, side)[0] == 0
+    assert kernels.legal((black, white, side))[0] == 0
 
 
 def test_perfect_play_on_the_smallest_board():
@@ -170,11 +170,11 @@ def test_moves_flip_and_the_turn_passes_only_where_it_must(seed, size):
   alive = before[2] != 2
   before = [column[alive] for column in before]
   rng = np.random.default_rng(seed)
-  moves = othello.legal(*before, size)
+  moves = othello.legal(before, size)
   bits = np.array(
     [rng.choice([s for s in range(64) if m >> s & 1]) for m in moves.tolist()]
   ).astype(int)
-  *after, ok = othello.advance(*before, bits, size)
+  *after, ok = othello.advance(before, bits, size)
   assert ok.all()
   assert (after[0] & after[1] == 0).all()
   filled = [
@@ -184,8 +184,8 @@ def test_moves_flip_and_the_turn_passes_only_where_it_must(seed, size):
   mover = before[2].astype(int)
   own = [np.where(mover == 0, p[0], p[1]) for p in (before, after)]
   assert (boards.popcount(own[1]) >= boards.popcount(own[0]) + 2).all()
-  other = othello.legal(*after[:2], (1 - mover), size)
-  mine = othello.legal(*after[:2], mover, size)
+  other = othello.legal((*after[:2], 1 - mover), size)
+  mine = othello.legal((*after[:2], mover), size)
   turn = np.where(other != 0, 1 - mover, np.where(mine != 0, mover, 2))
   assert (after[2] == turn).all()
 
@@ -203,16 +203,16 @@ def turned(words, how):
 @given(SEEDS, SIZES)
 def test_rules_do_not_depend_on_orientation_or_colour(seed, size):
   black, white, side = boards.midgame(30, seed, size)
-  moves = othello.legal(black, white, side, size)
+  moves = othello.legal((black, white, side), size)
   going = side != 2
-  swapped = othello.legal(white, black, np.where(going, 1 - side, 2), size)
+  swapped = othello.legal((white, black, np.where(going, 1 - side, 2)), size)
   assert (swapped == moves).all()
   for how in (
     lambda grid: grid.transpose(0, 2, 1),
     lambda grid: grid[:, ::-1],
     lambda grid: grid[:, :, ::-1],
   ):
-    mapped = othello.legal(turned(black, how), turned(white, how), side, size)
+    mapped = othello.legal((turned(black, how), turned(white, how), side), size)
     assert (mapped == turned(moves, how)).all()
 
 
@@ -289,8 +289,8 @@ def test_labels_are_of_the_boards_that_a_replay_passes(seed, size):
     (lambda: othello.play(-1, 0), 'num is -1'),
     (lambda: othello.play(1, 0, policy='search'), 'search depth is 0'),
     (lambda: othello.replay([[20]], [2]), 'tokens have 1 columns'),
-    (lambda: othello.legal([1, 2], [3], [0]), 'batch sizes differ'),
-    (lambda: othello.count(*othello.start(), -1), 'depth is -1'),
+    (lambda: othello.legal(([1, 2], [3], [0])), 'batch sizes differ'),
+    (lambda: othello.count(othello.start(), -1), 'depth is -1'),
     (
       lambda: othello.boundary(othello.start(), othello.start(), 0),
       'depth is 0',

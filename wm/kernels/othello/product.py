@@ -54,5 +54,6 @@ def _pair(first: Position, second: Position, depth: int) -> Position:
   """Columns of the two positions, [2] each."""
   if depth < 1:
     raise core.InputError(f'depth is {depth}; expected at least 1')
-  columns = zip(checked(*first), checked(*second), strict=True)
-  return checked(*(np.concatenate(column) for column in columns))
+  columns = zip(checked(first), checked(second), strict=True)
+  black, white, side = (np.concatenate(column) for column in columns)
+  return checked((black, white, side))

@@ -78,12 +78,10 @@ def _after(position: Position, square: int, squares: int) -> Position:
   return black, white, 2
 
 
-def _positions(
-  black: np.ndarray, white: np.ndarray, side: np.ndarray
-) -> list[Position]:
-  """Columns as positions; scalars as one."""
-  columns = (np.ravel(column).tolist() for column in (black, white, side))
-  return list(zip(*columns, strict=True))
+def _positions(columns: rules.Position) -> list[Position]:
+  """Positions of columns; scalars are one."""
+  black, white, side = (np.ravel(column).tolist() for column in columns)
+  return list(zip(black, white, side, strict=True))
 
 
 def _packed(positions: list[Position]) -> tuple[np.ndarray, ...]:
@@ -93,29 +91,23 @@ def _packed(positions: list[Position]) -> tuple[np.ndarray, ...]:
   return tuple(np.array(c, k) for c, k in zip(columns, kinds, strict=True))
 
 
-def legal(
-  black: np.ndarray, white: np.ndarray, side: np.ndarray, size: int = 8
-) -> np.ndarray:
+def legal(position: rules.Position, size: int = 8) -> np.ndarray:
   """Legal squares of each position."""
   squares = int(rules.mask(size))
-  rows = _positions(black, white, side)
+  rows = _positions(position)
   return np.array([_legal(row, squares) for row in rows], np.uint64)
 
 
 def advance(
-  black: np.ndarray,
-  white: np.ndarray,
-  side: np.ndarray,
-  bits: np.ndarray,
-  size: int = 8,
+  position: rules.Position, bits: np.ndarray, size: int = 8
 ) -> tuple[np.ndarray, ...]:
   """Positions after one move each; unchanged where it is illegal."""
   squares, after, ok = int(rules.mask(size)), [], []
-  rows = _positions(black, white, side)
-  for position, square in zip(rows, np.asarray(bits).tolist(), strict=True):
-    fine = 0 <= square < 64 and _legal(position, squares) >> square & 1
+  rows = _positions(position)
+  for row, square in zip(rows, np.asarray(bits).tolist(), strict=True):
+    fine = 0 <= square < 64 and _legal(row, squares) >> square & 1
     ok.append(fine)
-    after.append(_after(position, square, squares) if fine else position)
+    after.append(_after(row, square, squares) if fine else row)
   return (*_packed(after), np.array(ok, bool))
 
 
@@ -238,21 +230,15 @@ def _judged(position: Position, size: int) -> int:
   return worth
 
 
-def count(
-  black: np.ndarray,
-  white: np.ndarray,
-  side: np.ndarray,
-  depth: int,
-  size: int = 8,
-) -> list[int]:
+def count(position: rules.Position, depth: int, size: int = 8) -> list[int]:
   """Legal sequences of lengths 1..depth, level by level."""
   squares = int(rules.mask(size))
-  counts, level = [], _positions(black, white, side)
+  counts, level = [], _positions(position)
   for _ in range(depth):
     level = [
-      _after(position, square, squares)
-      for position in level
-      for square in _set(_legal(position, squares))
+      _after(row, square, squares)
+      for row in level
+      for square in _set(_legal(row, squares))
     ]
     counts.append(len(level))
   return counts
@@ -265,8 +251,8 @@ def _product(
   squares, bits = int(rules.mask(size)), rules.squares(size)
   token_of = rules.tokens_of(size)
   return product_ref.product(
-    _positions(*first)[0],
-    _positions(*second)[0],
+    _positions(first)[0],
+    _positions(second)[0],
     depth,
     lambda p: token_of[_set(_legal(p, squares))].tolist(),
     lambda p, token: _after(p, int(bits[token - 1]), squares),

@@ -54,48 +54,37 @@ def mask(size: int) -> np.uint64:
   return np.bitwise_or.reduce(np.uint64(1) << squares(size).astype(np.uint64))
 
 
-def checked(
-  black: np.ndarray, white: np.ndarray, side: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def checked(position: Position) -> Position:
   """The position frozen; raises InputError where sizes differ."""
-  black = checks.frozen(np.atleast_1d(black), np.uint64)
-  white = checks.frozen(np.atleast_1d(white), np.uint64)
-  side = checks.frozen(np.atleast_1d(side), np.int8)
+  kinds = zip(position, (np.uint64, np.uint64, np.int8), strict=True)
+  black, white, side = (checks.frozen(np.atleast_1d(c), k) for c, k in kinds)
   checks.same_length(black=black, white=white, side=side)
   return black, white, side
 
 
-def start(batch: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def start(batch: int = 1) -> Position:
   """The starting position, [batch] each; black moves."""
   full = functools.partial(np.full, batch)
   return full(BLACK), full(WHITE), np.zeros(batch, np.int8)
 
 
-def legal(
-  black: np.ndarray, white: np.ndarray, side: np.ndarray, size: int = 8
-) -> np.ndarray:
+def legal(position: Position, size: int = 8) -> np.ndarray:
   """[B] uint64: squares on which the side to move may place a disc.
 
   0 where the game is over or `side` is anything but 0 and 1.
   """
   from wm.kernels.othello import rules_numba
 
-  return rules_numba.legal(*checked(black, white, side), mask(size))
+  return rules_numba.legal(*checked(position), mask(size))
 
 
 def advance(
-  black: np.ndarray,
-  white: np.ndarray,
-  side: np.ndarray,
-  bits: np.ndarray,
-  size: int = 8,
+  position: Position, bits: np.ndarray, size: int = 8
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
   """Positions after one move each.
 
   Args:
-    black: [B].
-    white: [B].
-    side: [B].
+    position: columns [B].
     bits: [B] integers, the squares played; outside 0..63 is illegal too.
     size: 4, 6 or 8.
 
@@ -107,9 +96,9 @@ def advance(
   """
   from wm.kernels.othello import rules_numba
 
-  position = checked(black, white, side)
+  position = checked(position)
   bits = checks.frozen(np.atleast_1d(bits), np.int32)
-  checks.same_length(black=black, bits=bits)
+  checks.same_length(black=position[0], bits=bits)
   return rules_numba.advance(*position, bits, mask(size))
 
 
@@ -151,22 +140,15 @@ def replay_labels(
   return pieces.run_rows(rules_numba.replay_labels, rows, *board, size)
 
 
-def count(
-  black: np.ndarray,
-  white: np.ndarray,
-  side: np.ndarray,
-  depth: int,
-  size: int = 8,
-) -> list[int]:
+def count(position: Position, depth: int, size: int = 8) -> list[int]:
   """Numbers of legal token sequences of lengths 1..depth from one position.
 
-  A pass is no token. Arguments are scalars or of shape [1]; work grows with
+  A pass is no token. Columns are scalars or of shape [1]; work grows with
   the sequences of length depth - 1.
   """
   from wm.kernels.othello import rules_numba
 
-  one = checked(black, white, side)
+  black, white, side = (column[0] for column in checked(position))
   if depth < 0:
     raise core.InputError(f'depth is {depth}; expected at least 0')
-  first, second, mover = (column[0] for column in one)
-  return rules_numba.count(first, second, mover, depth, mask(size)).tolist()
+  return rules_numba.count(black, white, side, depth, mask(size)).tolist()

@@ -131,7 +131,7 @@ class World(core.Naive, core.TracedWorld, games.GameWorld):
     known = (tokens > 0) & (tokens <= self.max_len)
     index = np.where(known, tokens - 1, 0)
     bits = np.where(known, self._squares[index], core.DEAD)
-    *position, ok = kernels.advance(*self._position(states), bits, self.size)
+    *position, ok = kernels.advance(self._position(states), bits, self.size)
     after = self._rows(*position)
     after[:, self.position_words :] = states[:, self.position_words :]
     played = self.known(states)[ok]
@@ -142,7 +142,7 @@ class World(core.Naive, core.TracedWorld, games.GameWorld):
 
   def legal(self, states: np.ndarray) -> np.ndarray:
     """[B, V] bool."""
-    moves = kernels.legal(*self._position(states), self.size)
+    moves = kernels.legal(self._position(states), self.size)
     grid = _bits(moves)
     legal = np.zeros((len(states), self.max_len + 1), bool)
     columns = legal.view(np.uint8)
@@ -272,7 +272,7 @@ class World(core.Naive, core.TracedWorld, games.GameWorld):
     """Sizes of boundary and interior of a pair [W], exact; perft of a state."""
     one, two = (self._position(s[None]) for s in (first, second))
     if one == two:
-      return [0] * depth, kernels.count(*one, depth, self.size)
+      return [0] * depth, kernels.count(one, depth, self.size)
     outer, inner = (
       kernels.boundary_sizes(one, two, depth, self.size, interior=interior)
       for interior in (False, True)
