@@ -125,6 +125,9 @@ def _forward(
   size: int, rate: float, q: jax.Array, k: jax.Array, v: jax.Array, key: Any
 ) -> tuple[jax.Array, Any]:
   """Outputs, and what the backward pass needs."""
+  #   q, k, v, y   [B, L, H, C]     a block of them      [B, S, H, C]
+  #   sums         [B, H, L]        top, mass            [B, H, S]
+  #   scores, weights of a pair     [B, H, S, S]         total  [B, H, S, C]
   batch, length, heads, channels = q.shape
   grid, kind = _Grid(length, size, rate, key), _wide(q)
   none_BHS = jnp.zeros((batch, heads, size), kind)
@@ -150,6 +153,7 @@ def _forward(
       return new, mass, total * old[..., None] + more
 
     nothing = jnp.zeros((batch, heads, size, channels), kind)
+    # Keys of later blocks than i come after all of its queries.
     top, mass, total = jax.lax.fori_loop(
       0, i + 1, keys, (none_BHS + _NEVER, none_BHS, nothing)
     )
@@ -192,6 +196,7 @@ def _backward(size: int, rate: float, kept: Any, slope: jax.Array) -> Any:
       given = grid.dropped(weights, i, j)
       to_v_BSHC += _product('bhst,bshc->bthc', given, slope_BSHC)
       to_given = _product('bshc,bthc->bhst', slope_BSHC, v_BSHC)
+      # What was dropped brings nothing back, and what was kept is scaled alike.
       to_weights = grid.dropped(to_given, i, j)
       to_scores = weights * (to_weights - level_BHS1)
       to_k_BSHC += _product('bhst,bshc->bthc', to_scores, q_BSHC)

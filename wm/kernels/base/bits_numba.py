@@ -60,7 +60,7 @@ def bit(square) -> np.uint64:
 @njit
 def nth(word, n) -> np.int64:
   """Number of the n-th bit set, counted from 0 at the lowest."""
-  for _ in range(n):
+  for _ in range(n):  # Clears the n lowest bits set.
     word = word & (word - _ONE)
   return lowest(word)
 

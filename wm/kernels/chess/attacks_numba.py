@@ -44,7 +44,7 @@ def bishop(square, occupied) -> int:
 @njit
 def line(first, second) -> int:
   """Squares in line with both, the first left out; 0 if they share none."""
-  for k in range(4):
+  for k in range(4):  # Rank, file and both diagonals.
     if shr(_LINE[k, first], second) & 1:
       return _LINE[k, first]
   return 0
@@ -72,6 +72,8 @@ def reach(kind, square, occupied) -> int:
 @njit
 def attackers(p, square, side, occupied) -> int:
   """Pieces of `side` that attack a square, given what stands in the way."""
+  # A piece attacks a square if one of its kind would attack it from there; of
+  # pawns, one of the other side.
   lines = rook(square, occupied) & (p[w.ROOKS] | p[w.QUEENS])
   slants = bishop(square, occupied) & (p[w.BISHOPS] | p[w.QUEENS])
   leaps = _KNIGHT[square] & p[w.KNIGHTS] | _KING[square] & p[w.KINGS]

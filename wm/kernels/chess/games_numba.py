@@ -21,17 +21,22 @@ from wm.kernels.chess.positions_numba import encode
 
 
 @njit
-def _history(plies):
-  """Past keys, those that came twice, and what else `remember` keeps.
+def _room(plies):
+  """Scratch for games of up to `plies` moves.
+
+      p, targets    the position, squares that its pieces may go to
+      spare, more   the same for a move that is only announced
+      past          [plies + 1] the key after each ply
+      twice         [2, n] by parity of the ply, keys that came a second time
+      memory        [MEMORY], see `outcome_numba`
 
   A key that came twice took two plies of one side: plies // 4 of them at most.
   """
-  #   past     [plies + 1]  the key after each ply
-  #   twice    [2, n]       by parity of the ply, keys that came a second time
-  #   memory   [MEMORY]     see `outcome_numba`
+  p, targets = np.empty(WIDTH, np.int64), np.empty(64, np.int64)
+  spare, more = np.empty(WIDTH, np.int64), np.empty(64, np.int64)
   past = np.empty(plies + 1, np.int64)
   twice = np.empty((2, plies // 4 + 2), np.int64)
-  return past, twice, np.zeros(MEMORY, np.int64)
+  return p, targets, spare, more, past, twice, np.zeros(MEMORY, np.int64)
 
 
 @njit
@@ -43,9 +48,7 @@ def replay(
   starts: [1 or N, >= 11]. Fills steps[N], rows[N, 11], and, unless empty,
   labels[N, L + 1, 75] and codes[N, L + 1] of outcomes.
   """
-  p, targets = np.empty(WIDTH, np.int64), np.empty(64, np.int64)
-  spare, room = np.empty(WIDTH, np.int64), np.empty(64, np.int64)
-  past, twice, memory = _history(moves.shape[1])
+  p, targets, spare, more, past, twice, memory = _room(moves.shape[1])
   for n in range(len(moves)):
     start = starts[n if len(starts) > 1 else 0]
     steps[n] = 0
@@ -61,7 +64,7 @@ def replay(
       if len(codes):
         remember(p, ply, past, twice, memory)
         codes[n, ply] = outcome(
-          p, targets, count, ply, stop, twice, memory, spare, room
+          p, targets, count, ply, stop, twice, memory, spare, more
         )
       # The position is judged and shown before its move is looked at: there
       # is one more of these than moves.
@@ -85,10 +88,8 @@ def play(
   Fills moves[N, L] (only while the game lasts), lengths[N], codes[N] and,
   unless empty, labels[N, L + 1, 75]. False where start has no board.
   """
-  p, targets = np.empty(WIDTH, np.int64), np.empty(64, np.int64)
-  spare, room = np.empty(WIDTH, np.int64), np.empty(64, np.int64)
   most = moves.shape[1]
-  past, twice, memory = _history(most)
+  p, targets, spare, more, past, twice, memory = _room(most)
   choices, sums = np.empty(256, np.int64), np.empty(256, np.int64)
   first = np.empty(WIDTH, np.int64)
   if not load(start, first):
@@ -104,7 +105,7 @@ def play(
       if stop > MOVES:  # Else nobody asks what came before.
         remember(p, ply, past, twice, memory)
       codes[n] = outcome(
-        p, targets, count, ply, stop, twice, memory, spare, room
+        p, targets, count, ply, stop, twice, memory, spare, more
       )
       if codes[n] or ply == most:
         break

@@ -68,6 +68,7 @@ def _made(p, move, q, targets) -> bool:
     return False
   q[:] = p
   make(q, move)
+  # The mover's king must not stand attacked afterwards.
   king = lowest(q[w.KINGS] & q[w.PIECES + side])
   return attackers(q, king, 1 - side, q[w.PIECES] | q[w.PIECES + 1]) == 0
 
@@ -130,6 +131,7 @@ def _redraw(game, played, low, width, room, stream) -> None:
     elif full_key(stack[width]) == goal:
       num += 1
       if below(stream, num, num) == 0:
+        # The last move is made at no level: it was tried at this one.
         for j in range(width - 1):
           played[low + j] = sides[made[j]]
         played[low + width - 1] = sides[k]

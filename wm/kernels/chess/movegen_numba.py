@@ -155,6 +155,7 @@ def fill_targets(p, targets) -> int:
     if piece & p[w.PAWNS]:
       if piece & takers:
         found |= 1 << (p[w.EP] - 1 + (16 if side else 40))
+      # Four promotions each, of which one is counted below.
       count += 3 * popcount(found & LAST_RANKS)
     count += popcount(found)
     targets[source] = found
@@ -199,6 +200,7 @@ def is_legal(p, targets, move) -> bool:
     not piece & p[w.PIECES + p[w.SIDE]] or not shr(targets[source], target) & 1
   ):
     return False
+  # A pawn on the last rank must promote, and nothing else may.
   promotes = piece & p[w.PAWNS] and 1 << target & LAST_RANKS
   return (promo > 0) == (promotes != 0)
 

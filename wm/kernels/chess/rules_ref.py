@@ -95,16 +95,6 @@ def write(position: Position) -> np.ndarray:
   return np.array(words, np.uint32).view(np.int32)
 
 
-def ray(square: int, step: tuple[int, int], most: int) -> Iterator[int]:
-  """Squares met from one by up to `most` steps (file, rank) on the board."""
-  file, rank = square % 8, square // 8
-  for _ in range(most):
-    file, rank = file + step[0], rank + step[1]
-    if not (0 <= file < 8 and 0 <= rank < 8):
-      return
-    yield 8 * rank + file
-
-
 def reach(board: Sequence[int], square: int) -> Iterator[int]:
   """Squares that the piece on a square attacks."""
   kind, side = piece(board[square])
@@ -115,7 +105,7 @@ def reach(board: Sequence[int], square: int) -> Iterator[int]:
   else:
     steps, most = STEPS[kind]
   for step in steps:
-    for target in ray(square, step, most):
+    for target in tables.ray(square, step, most):
       yield target
       if board[target]:
         break
@@ -139,7 +129,7 @@ def checked(position: Position, side: int) -> bool:
 def _pawn_targets(position: Position, square: int) -> Iterator[int]:
   board, side = position.board, position.side
   ahead, home = ((0, -1), 6) if side else ((0, 1), 1)
-  for target in ray(square, ahead, 2 if square // 8 == home else 1):
+  for target in tables.ray(square, ahead, 2 if square // 8 == home else 1):
     if board[target]:
       break
     yield target

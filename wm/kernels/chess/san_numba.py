@@ -42,6 +42,8 @@ def _pawns(p, target, file):
   """Own pawns that may step to a square from a file, -1 for its own."""
   side = p[w.SIDE]
   own = p[w.PAWNS] & p[w.PIECES + side]
+  # To another file: it takes. A pawn of the other side on the target would
+  # attack the squares that ours come from.
   occupied = p[w.PIECES] | p[w.PIECES + 1]
   if file >= 0 and file != target & 7:
     found = _PAWN[1 - side, target] & own & _FILE << file
@@ -189,7 +191,7 @@ def _castling(p, targets, out, source, target):
   """Writes a castling; where it ends, -1 if illegal."""
   if _listed(p, targets, (source * 64 + target) * 5) < 0:
     return -1
-  size = 3 if target > source else 5
+  size = 3 if target > source else 5  # O-O or O-O-O.
   for k in range(size):
     out[k] = _DASH if k & 1 else _CASTLE
   return size
@@ -205,7 +207,7 @@ def _piece(p, out, kind, source, target):
   if found == others:
     return -1
   out[0], at = _LETTERS[kind], 1
-  column = others & _FILE << (source & 7)
+  column = others & _FILE << (source & 7)  # Those that the file does not tell.
   if others and (not column or others & _RANK << (source & 56)):
     out[at] = _A + (source & 7)
     at += 1
@@ -222,6 +224,7 @@ def _piece(p, out, kind, source, target):
 def _pawn(p, out, source, target, promotion):
   """Writes the move of a pawn; where it ends, -1 if illegal."""
   file, at = source & 7, 0
+  # With the whole source square as hint: is this very pawn among the answers?
   if not _sources(p, 1, target, file, source >> 3) & 1 << source:
     return -1
   if file != target & 7:

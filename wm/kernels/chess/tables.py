@@ -7,6 +7,8 @@ castling rights bits 0..3 for K, Q, k, q.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from wm import core
@@ -27,22 +29,20 @@ _KING = ((1, 0), (1, 1), (0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, -1))
 _LINES = ((1, 0), (0, 1), (1, 1), (-1, 1))
 
 
-def _steps(square: int, step: tuple[int, int], most: int) -> list[int]:
-  """Squares met from `square` by up to `most` equal steps."""
-  found = []
+def ray(square: int, step: tuple[int, int], most: int) -> Iterator[int]:
+  """Squares met from one by up to `most` steps (file, rank) on the board."""
   file, rank = square % 8, square // 8
   for _ in range(most):
     file, rank = file + step[0], rank + step[1]
     if not (0 <= file < 8 and 0 <= rank < 8):
-      break
-    found.append(8 * rank + file)
-  return found
+      return
+    yield 8 * rank + file
 
 
 def _sets(steps: tuple[tuple[int, int], ...], most: int = 1) -> np.ndarray:
   """[64] int64: squares reached from each by any of `steps`."""
   found = [
-    sum(1 << s for step in steps for s in _steps(square, step, most))
+    sum(1 << s for step in steps for s in ray(square, step, most))
     for square in range(64)
   ]
   return np.array(found, np.uint64).view(np.int64)

@@ -153,7 +153,8 @@ def minimize(delta, classes) -> np.ndarray:
     # A copy: marking moves rows about, those of the splitter among them.
     rows = members[start[splitter] : stop[splitter]].copy()
     for label in range(delta.shape[1]):
-      # Mark all rows that the label leads into the splitter.
+      # Mark all rows that the label leads into the splitter: none twice, as a
+      # row has one edge a label.
       hit = 0
       for head in rows:
         slot = label * size + head
@@ -184,6 +185,7 @@ def minimize(delta, classes) -> np.ndarray:
 @njit
 def _renumbered(block, num):
   """Blocks numbered by first occurrence."""
+  # The sink is left out: it is no row of the table.
   numbers = np.full(num, -1, np.int32)
   out = np.empty(len(block), np.int32)
   used = 0
@@ -200,7 +202,7 @@ def reverse_walk(
   indptr, sources, labels, rows, steps, seeds
 ) -> tuple[np.ndarray, ...]:
   """Walks backwards, uniform over in-edges."""
-  longest = 0
+  longest = 0  # Columns of the result.
   for length in steps:
     longest = max(longest, length)
   walked = np.full((len(rows), longest), -1, np.int8)

@@ -67,6 +67,7 @@ class Rules:
     row, goal = position
     alive = (row >= 0) & (move >= 0)
     head = self.delta[jnp.maximum(row, 0), jnp.maximum(move, 0)]
+    # The end token's column holds DEAD: where it is legal, go to the last row.
     ends = alive & (move == self.end) & (row == goal)
     head = jnp.where(ends, len(self.delta) - 1, head)
     return Position(

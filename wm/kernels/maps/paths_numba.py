@@ -133,6 +133,7 @@ def _fill_hops(leaving, entering, roots, first, last, out, infinity):
     some = roots[start : start + HOP_LANES]
     # From goals against the edges: a row of `out` is then written in runs.
     _hop_block(entering, leaving, some, infinity, dist, order, dirty)
+    # One less than infinity is kept free: a hop more would be taken for none.
     high = False
     for row in range(size):
       for lane in range(len(some)):
@@ -166,6 +167,7 @@ def hops(
   Infinity is the type's maximum less one, so that one hop more still fits.
   """
   infinity, size = np.iinfo(out.dtype).max - 1, len(out)
+  # Column n of `out` is of goal roots[n] until the columns are put in order.
   roots = clusters(leaving, entering, np.arange(size, dtype='u4'), HOP_LANES)
   for some in pieces.slices(-(-size // HOP_LANES), 8):
     ends = some.start * HOP_LANES, some.stop * HOP_LANES
@@ -195,6 +197,7 @@ def _relax(edges, row, dist):
 @njit
 def _block(out, into, roots, dist, order, dirty):
   """Distances from at most LANES roots into dist [S, LANES]."""
+  # All lanes share one order: their roots lie close together.
   dist[:] = np.inf
   _breadth_first(out, roots[0], order, dirty)
   dirty[:] = False

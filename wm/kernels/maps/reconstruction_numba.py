@@ -170,6 +170,7 @@ def _walk(graph, walk, start, destination, labels, at, pending):
   length = 0
   if at >= 0:  # The pending edge takes a place too.
     graph.held[at] += 1
+  # Step by step as far as edges go; each step marks what it takes.
   while length < len(labels) and _step(
     graph, walk, length, labels[length], at, pending
   ):
@@ -274,6 +275,7 @@ def _fits(graph, node, target):
 def _follow(graph, walk, node, destination, labels):
   """Steps that can be walked; being at the destination at the end is one."""
   walk.path[0] = node
+  # As `_walk`, but with the limit on neighbours, and it never backs up.
   steps = 0
   while steps < len(labels):
     node, label = walk.path[steps], labels[steps]

@@ -98,6 +98,7 @@ def transpositions(
       low = below(own_stream, 0, starts)
       width = min(opening if low == 0 else window, length)
       _drawn(played, discs, sides, low, width, squares, room, own_stream)
+      # All orders lead to the position after the window: no later one changes.
       _fill(played, discs, sides, low, low + width, squares)
     for k in range(length):
       out[n, k] = token_of[played[k]]

@@ -81,6 +81,7 @@ def _search(own, opp, side, moves, squares, shape, depth, room) -> np.uint64:
   where the side does.
   """
   discs, turns, lows, highs = room
+  # discs [level, 3]: own, opp, moves still to try.
   discs[0, 0], discs[0, 1], discs[0, 2], turns[0] = own, opp, moves, side
   lows[0], highs[0] = -_MOST, _MOST
   best, tried, level = _NONE, _NONE, 0
@@ -93,7 +94,7 @@ def _search(own, opp, side, moves, squares, shape, depth, room) -> np.uint64:
     else:
       move = bit(lowest(discs[level, 2]))
       discs[level, 2] = without_lowest(discs[level, 2])
-      if level == 0:
+      if level == 0:  # The root's move, to be kept if it proves best.
         tried = move
       own, opp, mover, moves = step(
         discs[level, 0], discs[level, 1], turns[level], move, squares
@@ -136,6 +137,7 @@ def play(
     np.empty(levels, np.int64),
     np.empty(levels, np.int64),
   )
+  # Game n has the stream of (seed, first + n): pieces of a run equal the whole.
   mixed = splitmix(seed)
   for n in range(num):
     stream = splitmix(mixed ^ np.uint64(first + n))

@@ -133,6 +133,7 @@ def advance(black, white, side, bits, squares) -> tuple:
   sides, ok = np.empty(num, np.int8), np.zeros(num, np.bool_)
   for b in range(num):
     blacks[b], whites[b], sides[b] = black[b], white[b], side[b]
+    # What follows replaces these only where the move is legal.
     if not (0 <= side[b] <= 1 and 0 <= bits[b] < 64):
       continue
     own, opp = oriented(black[b], white[b], side[b])
@@ -184,6 +185,7 @@ def replay_labels(tokens, lengths, bits, squares, size) -> np.ndarray:
         break
       own, opp, side, moves = step(own, opp, side, move, squares)
       black, white = oriented(own, opp, side)
+      # A row of the board is a run of bits: black's and white's side by side.
       for row in range(size):
         start = np.uint64(first + 8 * row)
         low, high = black >> start, white >> start

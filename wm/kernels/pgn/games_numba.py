@@ -125,6 +125,7 @@ def _read_tags(text, at, stop, game):
       game[layout.FLAGS] |= layout.BROKEN
       return
     game[layout.TAGS] += 1
+    # Of the other tags only the number is kept.
     for k in range(len(_LETTERS)):
       if _named(text, name, name_end, _LETTERS[k]):
         game[layout.SITE + 2 * k] = first
@@ -160,6 +161,7 @@ def _is_result(text, at, stop, mark):
   """Is this '*', or the middle of 1-0, 0-1 or 1/2?"""
   if mark == _STAR:
     return True
+  # A dash or slash alone says nothing: its neighbours do.
   before = text[at - 1] if at > 0 else _NEWLINE
   after = text[at + 1] if at + 1 < stop else _NEWLINE
   if mark == _SLASH:
@@ -196,6 +198,9 @@ def _closed(table, num, end, moving, comment, depth, over):
 @njit
 def split(text, final) -> tuple[np.ndarray, int]:
   """Rows of the games, and where the rest starts."""
+  # State between lines: is a game under way (`begun`), has it move text
+  # (`moving`), an open comment, its result (`over`), an Event tag (`event`);
+  # how many variations are open (`depth`).
   table = np.zeros((64, layout.WIDTH), np.int64)
   num, at, size = 0, 0, len(text)
   begun = moving = comment = over = event = False

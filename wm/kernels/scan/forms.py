@@ -17,6 +17,17 @@ def usual(measured: Mapping[str, Any]) -> Any:
   return measured.get(jax.default_backend(), measured['gpu'])
 
 
+def diagonal(decay: jax.Array, added: jax.Array, start: jax.Array) -> jax.Array:
+  """All h_t = decay_t h_(t-1) + added_t [B, L, ...] by an associative scan."""
+
+  def after(first: Any, second: Any) -> Any:
+    # Maps h -> d h + u composed: the second after the first.
+    return first[0] * second[0], second[0] * first[1] + second[1]
+
+  product, total = jax.lax.associative_scan(after, (decay, added), axis=1)
+  return product * start[:, None] + total
+
+
 def resolve(form: str, chunk: int, best: str, size: int) -> tuple[str, int]:
   """Form and steps of a chunk, with 'auto' and 0 replaced by best and size.
 

@@ -62,6 +62,7 @@ def selective(
   rate = _bounded(rate.astype(start.dtype))
   if form == 'associative':
     return _associative(rate, given, start)
+  # The other forms scan over time, which then comes first: [L, B, ...].
   steps = tuple(leaf.swapaxes(0, 1) for leaf in given)
   if form == 'sequential':
     state, y = _run(rate, start, steps)
@@ -121,13 +122,7 @@ def _chunked(rate: jax.Array, start: jax.Array, steps_L: Any, size: int) -> Any:
 
 def _associative(rate: jax.Array, given: Any, start: jax.Array) -> Any:
   x, delta, b, c = given
-
-  def after(first: Any, second: Any) -> Any:
-    # Maps h -> d h + u composed: the second after the first.
-    return first[0] * second[0], second[0] * first[1] + second[1]
-
   decay = jnp.exp(delta[..., None] * rate[None, None])
   added = (delta * x)[..., None] * b[:, :, None]
-  product, total = jax.lax.associative_scan(after, (decay, added), axis=1)
-  h = product * start[:, None] + total
+  h = forms.diagonal(decay, added, start)
   return jnp.einsum('bldn,bln->bld', h, c), h[:, -1]

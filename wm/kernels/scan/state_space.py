@@ -248,16 +248,8 @@ def _associative(
   wide = (..., None, None)
   given = jax.tree.map(lambda leaf: leaf.astype(start.dtype), given)
   added = outer(given.x, given.b)
-
-  def after(first: Any, second: Any) -> Any:
-    # Maps h -> d h + u composed: the second after the first.
-    return first[0] * second[0], second[0] * first[1] + second[1]
-
   decay = jnp.exp(given.a)[wide]
-  product, total = jax.lax.associative_scan(
-    after, (decay, _late(given)[wide] * added), axis=1
-  )
-  h = product * start[:, None] + total
+  h = forms.diagonal(decay, _late(given)[wide] * added, start)
   seen = h
   # An output sees its own input without the late weight, which h includes.
   if given.late is not None:
