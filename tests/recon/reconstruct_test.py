@@ -11,7 +11,7 @@ from wm import core
 from wm.core import registry
 from wm.data import text
 from wm.kernels.maps import geometry, reconstruction, reconstruction_ref, ref
-from wm.kernels.maps.reconstruction import OK
+from wm.kernels.maps.edges import OK, Problem
 from wm.options.reconstruction import Reconstruction
 from wm.recon import reconstruct, routes
 
@@ -149,7 +149,7 @@ def problems(draw):
         node = delta[node, labels[k]]
     if rng.random() < 0.8:
       destinations[n] = node
-  return reconstruction.Problem(
+  return Problem(
     delta,
     np.concatenate([[0], np.cumsum([len(n) for n in near])]),
     np.concatenate(near),
@@ -210,7 +210,7 @@ def test_with_room_valid_routes_add_nothing(problem):
     origins, ends, offsets, labels, np.arange(len(origins)), valid
   ).take(rows)
   edges = reconstruction.reconstruct(
-    reconstruction.Problem(*problem[:3], *taken[:4], 8, *problem[8:])
+    Problem(*problem[:3], *taken[:4], 8, *problem[8:])
   )
   assert not edges.false.any()
   assert not edges.reasons.any()

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
+from wm.kernels.maps import edges as codes
 from wm.kernels.maps import geometry, reconstruction
-from wm.kernels.maps.reconstruction import Edges, Problem
+from wm.kernels.maps.edges import Edges, Problem
 from wm.options.reconstruction import Reconstruction
 from wm.recon.routes import CLASSES, LENGTH_CAP, Fate, Routes
 from wm.worlds.maps import streets
@@ -23,10 +24,10 @@ EARTH_MILES = 3958.7613  # Mean radius.
 
 # By the kernel's reconstruction.
 REASONS = {
-  reconstruction.NO_ROOM: 'no_room',
-  reconstruction.TOO_FAR: 'destination_too_far',
-  reconstruction.NO_CANDIDATE: 'no_candidate',
-  reconstruction.OFF_DESTINATION: 'off_destination',
+  codes.NO_ROOM: 'no_room',
+  codes.TOO_FAR: 'destination_too_far',
+  codes.NO_CANDIDATE: 'no_candidate',
+  codes.OFF_DESTINATION: 'off_destination',
 }
 
 
@@ -112,7 +113,7 @@ def counts(
   destination. `parallel_edges` are false edges between two nodes that another
   edge, true or false, used or not, joins already.
   """
-  failed = edges.reasons != reconstruction.OK
+  failed = edges.reasons != codes.OK
   groups = fate.groups(routes)
   cut = groups == LENGTH_CAP
   reasons = {

@@ -81,8 +81,7 @@ def _search(
   t, level, low, high, tail, num = place
   while t < len(first):
     goal_a, goal_b = first_goal[t], second_goal[t]
-    if level < 0:
-      # The root is the empty prefix; a dead first state has no tree.
+    if level < 0:  # The empty prefix; a dead first state has no tree.
       a_of[0], b_of[0] = first[t], second[t]
       level, low, high = 0, 0, np.int64(first[t] >= 0)
       tail = high
@@ -99,7 +98,6 @@ def _search(
         if ends and end_first:
           out, sizes = _emit(out, sizes, num, parents, labels, node, end, k + 1)
           num += 1
-        # Room for a child by every label, so that the loop need not ask.
         if tail + end > len(a_of):
           a_of, b_of = _doubled(a_of), _doubled(b_of)
           parents, labels = _doubled(parents), _doubled(labels)

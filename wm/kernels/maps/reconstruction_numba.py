@@ -18,7 +18,7 @@ import numpy as np
 
 from wm.kernels.base import pieces
 from wm.kernels.base.jit import njit
-from wm.kernels.maps.reconstruction import (
+from wm.kernels.maps.edges import (
   NO_CANDIDATE,
   NO_ROOM,
   OFF_DESTINATION,
@@ -92,7 +92,6 @@ def _add(graph, node, label, target, route):
   graph.target[node, slot] = target
   graph.route[node, slot] = route
   graph.degree[node] = slot + 1
-  # The node will do: its latest edge is in its last slot.
   graph.log[graph.logged[0]] = node
   graph.logged[0] += 1
 
@@ -142,7 +141,6 @@ def _step(graph, walk, step, label, at, pending):
     return True
   if label >= 8 or graph.true[node, label] < 0:
     return False
-  # A true edge that this walk has taken before is there already.
   if not graph.fresh[node, label]:
     if not _has_room(graph, node, label, at, pending):
       return False
@@ -216,9 +214,7 @@ def _program(graph, walk, best, given, n):
     return NO_ROOM
   node = _take(graph, walk, labels[:length], n)
   done = length
-  #   labels   | done: walked | label | rest ........ |
-  #                             ^ a false edge from `node` to the candidate from
-  #                               which the longest part of the rest is walked
+  #   labels   | done: walked | label: a false edge | rest: walked from its end
   while done < len(labels):
     near, label, rest = _near(given, node), labels[done], labels[done + 1 :]
     if len(rest) == 0:
