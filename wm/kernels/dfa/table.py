@@ -125,13 +125,22 @@ def count(delta: np.ndarray, row: int, goal: int, depth: int) -> list[int]:
 
 def reachable(delta: np.ndarray, rows: np.ndarray) -> np.ndarray:
   """[S] bool: rows reached by zero or more labels from any of `rows` [B]."""
+  from scipy import sparse  # Heavy; most tables need no search.
+  from scipy.sparse import csgraph
+
   delta = checks.table(delta)
-  level = checks.rows(rows, len(delta), 'rows')
+  rows = checks.rows(rows, len(delta), 'rows')
+  sources, labels = np.nonzero(delta >= 0)
+  # A search has one start: a row more, with an edge to each of `rows`.
+  start = np.full(len(rows), len(delta))
+  edges = np.r_[sources, start], np.r_[delta[sources, labels], rows]
+  shape = len(delta) + 1, len(delta) + 1
+  graph = sparse.csr_array((np.ones(len(edges[0]), bool), edges), shape)
+  order = csgraph.breadth_first_order(
+    graph, len(delta), return_predecessors=False
+  )
   found = np.zeros(len(delta) + 1, bool)
-  found[core.DEAD] = True  # The last entry: DEAD is never new.
-  while len(level := level[~found[level]]):
-    found[level] = True
-    level = np.unique(delta[level])
+  found[order] = True
   return found[:-1]
 
 
