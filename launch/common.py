@@ -231,9 +231,9 @@ def parse(argv: Sequence[str]) -> list[str]:
     ending.fail(str(error), stopping.Exit.BAD_INPUT)
   signal.signal(signal.SIGPIPE, signal.SIG_IGN)
   if FLAGS['verbosity'].using_default_value:
-    FLAGS[
-      'verbosity'
-    ].value = logging.ERROR  # Below are libraries' own remarks.
+    # Below are libraries' own remarks. Set so, it is no default any more,
+    # which absl would replace; absl's types let flags have no value.
+    FLAGS.verbosity = logging.ERROR  # type: ignore[assignment]
   return rest
 
 
