@@ -83,6 +83,7 @@ def table(folder) -> list[dict]:
   return json.loads((folder / 'sweep.json').read_text())['runs']
 
 
+@pytest.mark.slow
 def test_two_stages_of_counted_models(root, out):
   grid = ['--grid=model=ngram(order=1)|ngram(order=2)|uniform()']
   done = call(root, 'sweep.py', WORLD, *grid, f'--out={out}', '--jobs=2')
@@ -120,6 +121,7 @@ def test_a_sweep_whose_runs_all_fail_has_failed(root, out, tmp_path):
   assert not (tmp_path / 'report').exists()
 
 
+@pytest.mark.slow
 def test_seeds_are_scored_in_another_world_and_reported_together(
   root, out, tmp_path
 ):

@@ -13,18 +13,21 @@ import pytest
 
 from tests.training import programs
 
-FAMILIES = list(programs.FAMILIES)
+# Attention with and without a scan, and the two kinds of recurrence.
+SOME = ['transformer', 'transformer, scan', 'deltanet', 'slice']
+REST = [name for name in programs.FAMILIES if name not in SOME]
+FAMILIES = SOME + [pytest.param(x, marks=pytest.mark.slow) for x in REST]
 
 
 @functools.cache
-def lines() -> dict[tuple[str, int, int], dict]:
+def lines(group: tuple[str, ...]) -> dict[tuple[str, int, int], dict]:
   """What 8 forced devices say, by family and mesh."""
   flags = (
     '--xla_force_host_platform_device_count=8 '
     '--xla_backend_optimization_level=0'
   )
   done = subprocess.run(
-    [sys.executable, '-m', 'tests.training.programs'],
+    [sys.executable, '-m', 'tests.training.programs', *group],
     env={**os.environ, 'XLA_FLAGS': flags},
     capture_output=True,
     text=True,
@@ -35,12 +38,18 @@ def lines() -> dict[tuple[str, int, int], dict]:
   return {(line['family'], *line['mesh']): line for line in found}
 
 
+def of(family: str) -> dict[tuple[str, int, int], dict]:
+  """The lines of a family; those it is run with are made at once."""
+  found = lines(tuple(SOME if family in SOME else REST))
+  return {key: line for key, line in found.items() if key[0] == family}
+
+
 @pytest.mark.parametrize('family', FAMILIES)
 def test_more_devices_do_not_make_more_work(family):
   """Weights of a model axis are halves, so that there it may be less."""
-  one = lines()[family, 1, 1]
-  for (name, data, model), line in lines().items():
-    if name == family and data > 1:
+  one = of(family)[family, 1, 1]
+  for (_, data, model), line in of(family).items():
+    if data > 1:
       for figure in ('memory', 'flops'):
         ratio = line[figure] / one[figure]
         assert ratio < 1.1, f'{figure} on {data} x {model}: {ratio:.2f} times'
@@ -49,8 +58,8 @@ def test_more_devices_do_not_make_more_work(family):
 
 @pytest.mark.parametrize('family', FAMILIES)
 def test_results_do_not_depend_on_the_mesh(family):
-  for (name, data, _), line in lines().items():
-    if name == family and data > 1:
+  for (_, data, _), line in of(family).items():
+    if data > 1:
       one, other = np.array(line['alike'])
       one[:4] *= data  # Sums; then the gradient's norm and the learning rate.
       np.testing.assert_allclose(other, one, rtol=1e-5)

@@ -1,6 +1,6 @@
 """Whole training steps compiled for a mesh, and what they take of a device.
 
-  python -m tests.training.programs      one JSON line for each family
+  python -m tests.training.programs [FAMILY ...]   a JSON line for each
 
 The mesh may be of devices that are not there; those of the process also run
 what was compiled. Work is the same for each device of the data axis.
@@ -9,6 +9,7 @@ what was compiled. Work is the same for each device of the data axis.
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any, NamedTuple
 
 import jax
@@ -180,7 +181,8 @@ def _compared(
 def main() -> None:
   """Figures and results of every family on several meshes."""
   devices = jax.devices()
-  for name, (spec, objective) in FAMILIES.items():
+  for name in sys.argv[1:] or FAMILIES:
+    spec, objective = FAMILIES[name]
     meshes = [(1, 1), (8, 1)]
     if name in ('transformer, scan', 'slice'):
       meshes.append((4, 2))

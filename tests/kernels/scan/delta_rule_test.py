@@ -84,7 +84,9 @@ def test_forms_agree_forward_and_backward(dtype, length):
       close(both(given, form), found, TOLERANCE[dtype])
 
 
-@pytest.mark.parametrize('dtype', ['float32', 'float64'])
+@pytest.mark.parametrize(
+  'dtype', ['float32', pytest.param('float64', marks=pytest.mark.slow)]
+)
 def test_forms_agree_at_length_4096(dtype):
   with jax.enable_x64(dtype == 'float64'):
     given = inputs(4096, dtype, batch=1, decay=0.02)

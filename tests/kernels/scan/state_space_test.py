@@ -112,7 +112,9 @@ def test_a_decay_of_minus_infinity_forgets(form):
     close(gradients, trained(tiny, 'sequential')[1], 1e-12)
 
 
-@pytest.mark.parametrize('dtype', ['float32', 'float64'])
+@pytest.mark.parametrize(
+  'dtype', ['float32', pytest.param('float64', marks=pytest.mark.slow)]
+)
 def test_forms_agree_at_length_4096(dtype):
   with jax.enable_x64(dtype == 'float64'):
     given = inputs(4096, dtype=dtype, decay=0.05)
