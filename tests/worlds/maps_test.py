@@ -26,6 +26,9 @@ def words(world, sequences, row):
     ({'max_moves': 1}, 'max_moves=1; expected at least 2'),
     ({'trips': 't.csv'}, 'random walks take no trips'),
     ({'city_seed': -1}, 'city_seed=-1; expected at least 0'),
+    ({'heldout': 0.0}, 'heldout=0.0; expected 0.05 to 0.95 in steps of 0.05'),
+    ({'heldout': 0.33}, 'heldout=0.33; expected 0.05 to 0.95'),
+    ({'heldout': 1.0}, 'heldout=1.0; expected 0.05 to 0.95'),
   ],
 )
 def test_bad_fields_are_refused(fields, said):
@@ -86,6 +89,23 @@ def test_one_pair_in_twenty_is_held_out_on_every_traversal():
   every = maps.World(traversal='shortest').sample(10**6, 0)
   assert 0.03 < len(held) / len(every) < 0.07
   assert share > 0.5
+
+
+@pytest.mark.parametrize('traversal', ['random', 'shortest', 'noisy'])
+def test_more_pairs_are_held_out_where_asked(traversal):
+  fields = {'rows': 5, 'columns': 5, 'weightings': 5, 'max_moves': 12}
+  few = maps.World(traversal=traversal, **fields)
+  half = maps.World(traversal=traversal, heldout=0.55, **fields)
+  pairs = {}
+  for world in (few, half):
+    for split in ('train', 'heldout'):
+      found = world.sample(20000, 0, split)
+      pairs[world.heldout, split] = np.unique(world.split_key(found))
+  assert not np.intersect1d(pairs[0.55, 'train'], pairs[0.55, 'heldout']).size
+  # What is held out stays so when more is.
+  assert np.isin(pairs[0.05, 'heldout'], pairs[0.55, 'heldout']).all()
+  share = len(pairs[0.55, 'train']) / len(half.graph) ** 2
+  assert 0.35 < share < 0.5
 
 
 def test_all_shortest_routes_can_be_had_and_no_more():

@@ -16,7 +16,7 @@ from wm import core
 from wm.kernels import dfa
 
 # One key in HELDOUT is kept for the held-out split (on a map: one pair of
-# origin and destination), whatever the seed of sampling.
+# origin and destination, or more), whatever the seed of sampling.
 HELDOUT, SALT = 20, 0x5EED
 SHOWN = 8  # Names that an error lists.
 # Longest suffix of exact boundaries by default, and most of a pair to list.
@@ -25,15 +25,15 @@ DEEPEST, LISTED = 5, 40_000
 CHUNK_TOKENS = 1 << 23
 
 
-def in_split(key: np.ndarray, split: str) -> np.ndarray:
-  """[N] bool: do sequences with these keys belong to a split?"""
+def in_split(key: np.ndarray, split: str, parts: int = 1) -> np.ndarray:
+  """[N] bool: are keys in a split? `parts` in HELDOUT are held out."""
   if split not in ('all', 'train', 'heldout'):
     raise core.InputError(
       f'unknown split {split!r}; available: all, train, heldout'
     )
   if split == 'all':
     return np.ones(len(key), bool)
-  held = core.hash64(key, SALT) % np.uint64(HELDOUT) == 0
+  held = core.hash64(key, SALT) % np.uint64(HELDOUT) < parts
   return held == (split == 'heldout')
 
 

@@ -44,6 +44,8 @@ class World(navigation.Navigation, core.Costed, core.Sourced):
     turns: CSV file of the order in which the published program takes the
       directions of each intersection (node, directions); default clockwise
       from north. Only boundary='published' depends on it.
+    heldout: share of the pairs of origin and destination that are kept for the
+      held-out split, in steps of 1 / table.HELDOUT.
   """
 
   version: ClassVar[str] = '1'
@@ -60,6 +62,7 @@ class World(navigation.Navigation, core.Costed, core.Sourced):
   noise_seed: int = 0
   max_moves: int = 0
   turns: str = ''
+  heldout: float = 1 / table.HELDOUT
 
   def __post_init__(self) -> None:
     if self.traversal not in MAX_MOVES:
@@ -74,6 +77,14 @@ class World(navigation.Navigation, core.Costed, core.Sourced):
     fields.at_least(self, weightings=1, noise_seed=0, city_seed=0)
     if self.max_moves:
       fields.at_least(self, '{}, or 0 for the default', max_moves=MIN_MOVES)
+    parts = self.heldout * table.HELDOUT
+    if (
+      not 1 <= round(parts) < table.HELDOUT or abs(parts - round(parts)) > 1e-9
+    ):
+      raise core.InputError(
+        f'maps: heldout={self.heldout}; expected {1 / table.HELDOUT} to '
+        f'{1 - 1 / table.HELDOUT} in steps of {1 / table.HELDOUT}'
+      )
     if self.trips and self.traversal == 'random':
       raise core.InputError(
         "maps: random walks take no trips; expected traversal='shortest' or "
@@ -112,16 +123,23 @@ class World(navigation.Navigation, core.Costed, core.Sourced):
     ids = self.graph.ids[np.clip(ends, 0, len(self.graph) - 1)]
     return core.hash64(ids[:, 0], ids[:, 1])
 
+  def _in_split(
+    self, origins: np.ndarray, destinations: np.ndarray, split: str
+  ) -> np.ndarray:
+    """[N] bool: do pairs of rows belong to a split?"""
+    ids = self.graph.ids
+    key = core.hash64(ids[origins], ids[destinations])
+    return table.in_split(key, split, round(self.heldout * table.HELDOUT))
+
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Sequences of the world's traversal; `counts` says what was dropped.
 
     Shortest and noisy routes are drawn without replacement: there are fewer
     than `num` where pairs run out. `side` names the noisy weighting of each.
     """
-    ids = self.graph.ids
 
     def wanted(origins: np.ndarray, ends: np.ndarray) -> np.ndarray:
-      return table.in_split(core.hash64(ids[origins], ids[ends]), split)
+      return self._in_split(origins, ends, split)
 
     if self.traversal == 'random':
       batches = routes.walks(
