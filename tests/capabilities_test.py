@@ -28,10 +28,10 @@ def names(*classes):
   }
 
 
-def test_a_world_has_14_members_and_with_all_abilities_at_most_32():
+def test_a_world_has_14_members_and_with_all_abilities_at_most_33():
   assert len(names(core.World)) == 14
-  assert len(names(core.World, *ABILITIES)) <= 32
-  assert len(ABILITIES) == 13
+  assert len(names(core.World, *ABILITIES)) <= 33
+  assert len(ABILITIES) == 14
 
 
 @pytest.mark.parametrize('ability', ABILITIES)
@@ -251,6 +251,37 @@ def test_a_question_has_one_legal_choice(world):
   legal = np.take_along_axis(world.legal(states), choices, axis=1)
   np.testing.assert_array_equal(legal, choices == answers[:, None])
   assert (legal.sum(1) == 1).all()
+
+
+@every_world.having(core.Generative)
+def test_a_process_gives_what_is_sampled_and_is_legal(world):
+  process, found = world.process(), world.sample(30, 1)
+  memory, states = process.init(30), world.init(30)
+  for t in range(found.tokens.shape[1] + 1):
+    tokens, log_probs = process.next(memory)
+    assert (tokens.dtype, log_probs.dtype) == (np.int32, np.float64)
+    possible = tokens != core.DEAD
+    assert ((log_probs > -np.inf) == possible).all()
+    legal = np.take_along_axis(world.legal(states), np.maximum(tokens, 0), 1)
+    assert legal[possible].all()
+    on = t < found.lengths
+    total = np.exp(log_probs).sum(-1)
+    np.testing.assert_allclose(total[on], 1, rtol=1e-9)
+    assert (total[~on] == 0).all()
+    if not on.any():
+      break
+    taken = found.tokens[on, t]
+    assert (tokens[on] == taken[:, None]).any(-1).all()
+    memory[on] = process.advance(memory[on], taken)
+    states[on] = world.advance(states[on], taken)
+  dead = process.advance(process.init(1), np.zeros(1, np.int32))
+  assert np.isneginf(process.next(dead)[1]).all()
+
+
+@every_world.having(core.Generative)
+def test_a_process_has_no_split_of_another_name(world):
+  with pytest.raises(core.InputError, match="unknown split 'test'"):
+    world.process('test')
 
 
 @every_world.having(core.Sourced)

@@ -16,6 +16,7 @@ empty result to say that a world lacks the ability.
   Tagged      names columns that results are broken down by
   MoveTagged  names kinds of moves that are scored apart (Tagged too)
   Sourced     counts what its files or its generator gave
+  Generative  knows how the sequences that it samples are distributed
   TracedWorld has rules that JAX can trace; see wm.core.traced
 """
 
@@ -277,6 +278,47 @@ class Sourced(World):
   @abc.abstractmethod
   def facts(self) -> dict[str, int]:
     """Sizes, and what was dropped or resolved, by cause."""
+
+
+class Process(abc.ABC):
+  """A distribution of sequences, a token at a time.
+
+  It remembers of a prefix a row of W int32; after equal rows the same follows
+  with the same probabilities.
+  """
+
+  @abc.abstractmethod
+  def init(self, batch: int) -> np.ndarray:
+    """[batch, W] memory before the first token."""
+
+  @abc.abstractmethod
+  def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """Memory [B, W] after one token each [B]."""
+
+  @abc.abstractmethod
+  def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The tokens that may follow, and how likely they are.
+
+    Returns:
+      tokens: [B, K] int32, ascending; DEAD is none, anywhere.
+      log_probs: [B, K] float64 nats, -inf where there is none. Nothing may
+        follow a whole sequence, or a prefix that no sequence has.
+    """
+
+
+class Generative(World):
+  """Knows how the sequences that it samples are distributed."""
+
+  @abc.abstractmethod
+  def process(self, split: str = 'all', distinct: bool = False) -> Process:
+    """The distribution of one sequence that `sample` draws from a split.
+
+    distinct: of a sample of all sequences that there are, where sampling
+      repeats none: each then counts once, however likely it is to be drawn.
+
+    Raises:
+      InputError: no such split, or sampling repeats sequences.
+    """
 
 
 def tag_words(cls: type[World]) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from wm import core
 from wm.worlds.base import fields, table
-from wm.worlds.maps import city, navigation, osm, routes, streets
+from wm.worlds.maps import city, navigation, osm, processes, routes, streets
 from wm.worlds.maps import trips as trip_files
 from wm.worlds.maps.journeys import DIRECTION0, END, NODE0
 
@@ -25,7 +25,7 @@ MIN_MOVES = 2
 
 
 @dataclasses.dataclass(frozen=True)
-class World(navigation.Navigation, core.Costed, core.Sourced):
+class World(navigation.Navigation, core.Costed, core.Sourced, core.Generative):
   """A street map and how sequences travel on it.
 
   Attributes:
@@ -156,6 +156,35 @@ class World(navigation.Navigation, core.Costed, core.Sourced):
       batches = routes.fresh(batches)
     found, counts = routes.collect(batches, num, self.moves)
     return self._sequences(found, counts)
+
+  def process(
+    self, split: str = 'all', distinct: bool = False
+  ) -> processes.Routes:
+    """See core.Generative and `processes`.
+
+    What follows origin and destination does not depend on the split: a pair
+    that is not in it goes on as it would.
+    """
+
+    def wanted(origins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+      found = self._in_split(origins, ends, split)
+      if self.trips:
+        known = self._trips.pairs @ (len(self.graph), 1)
+        found &= np.isin(origins * len(self.graph) + ends, known)
+      return found
+
+    wanted(*np.zeros((2, 0), np.int64))  # Raises InputError if unknown.
+    if self.traversal == 'random':
+      if distinct:
+        raise core.InputError(
+          "maps: distinct=True and traversal='random'; random walks are drawn "
+          "with repeats: only 'shortest' and 'noisy' are drawn without"
+        )
+      return processes.Walks(self, wanted, MIN_MOVES)
+    noisy = self.traversal == 'noisy'
+    numbers = range(self.weightings) if noisy else [core.DEAD]
+    lengths = [self._roads(number).lengths for number in numbers]
+    return processes.Planned(self, wanted, MIN_MOVES, lengths, distinct)
 
   def facts(self) -> dict[str, int]:
     """Size of the graph, what is reached in it, what loading resolved, trips.

@@ -1,0 +1,145 @@
+"""Excess loss: how far is the model from the best possible predictor?
+
+The loss of the Bayes predictor is the entropy of what the world samples. What
+a model's expected loss has beyond it is the divergence of Kullback and Leibler
+(1951) from the world's next-token distribution to the model's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from wm import core
+from wm.evaluation import context, fields, membership
+
+QUANTITIES = ('excess_loss', 'loss', 'entropy')
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric(core.Metric):
+  """Compares next-token distributions at every place of held-out sequences.
+
+  The places are those of `next_token`: from the last token of the prompt to the
+  last move, so the end token counts and what states the task does not. Each
+  quantity is a mean over places, with a row for each sequence and `bins` tokens
+  of it, whose first one is `step`. Expectations over the next token are sums,
+  not samples.
+
+  Reasons of unmeasured rows: impossible (the model gives no probability to a
+  token that the world may draw: the loss is infinite), longer_than_model.
+
+  Attributes:
+    num: held-out sequences.
+    bins: tokens of a bin.
+    distinct: the world's distribution where each sequence counts once, see
+      core.Generative.
+
+  Glossary:
+    excess_loss: Expected loss of the model beyond that of the best possible
+      predictor, in nats a token. It is 0 where the model predicts as the world
+      samples.
+    loss: Expected loss of the model, in nats a token. It is entropy and excess
+      loss together.
+    entropy: Expected loss of the best possible predictor, in nats a token. No
+      model has less.
+    step: tokens of the sequence so far
+  """
+
+  version: ClassVar[str] = '1'
+  needs: ClassVar[tuple[type, ...]] = (core.Predictor, core.Generative)
+  sized_by: ClassVar[tuple[str, ...]] = ('num',)
+  headline: ClassVar[tuple[str, ...]] = ('excess_loss',)
+  breakdown: ClassVar[tuple[str, ...]] = ('step',)
+  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+
+  num: int = 1000
+  bins: int = 10
+  distinct: bool = False
+
+  def __post_init__(self) -> None:
+    fields.at_least(self, num=1, bins=1)
+
+  def __call__(
+    self, predictor: core.Predictor, world: core.Generative, seed: int
+  ) -> tuple[core.Scores, ...]:
+    """See core.Metric; sequences of one task are one cluster."""
+    process = world.process(distinct=self.distinct)
+    sequences = world.sample(self.num, seed, split='heldout')
+    fits = membership.fits(predictor, sequences.lengths)
+    count = -(-sequences.tokens.shape[1] // self.bins)
+    sums = np.zeros((len(sequences), count, len(QUANTITIES)))
+    places = np.zeros((len(sequences), count), np.int64)
+    rows = np.flatnonzero(fits)
+    some = sequences.take(rows)
+    for part, log_probs in core.log_probs_by_rows(
+      predictor, some.tokens, some.lengths
+    ):
+      one = some.take(np.arange(part.start, part.stop))
+      for t, going, found in _compared(world, process, one, log_probs):
+        on = rows[part][going]
+        sums[on, t // self.bins] += found
+        places[on, t // self.bins] += 1
+    places[~fits, 0] = 1
+    group = context.clusters(world, sequences)
+    return self._scores(sums, places, group, fits)
+
+  def _scores(
+    self,
+    sums: np.ndarray,
+    places: np.ndarray,
+    group: np.ndarray,
+    fits: np.ndarray,
+  ) -> tuple[core.Scores, ...]:
+    """Rows of sequences and bins that have a place."""
+    sequence, step = np.nonzero(places)
+    weight = places[sequence, step]
+    values = sums[sequence, step] / weight[:, None]
+    reason = np.where(fits[sequence], '', 'longer_than_model')
+    impossible = (reason == '') & np.isinf(values[:, 0])
+    wrong = np.where(impossible, 'impossible', reason)
+    return tuple(
+      core.scores(
+        quantity,
+        value,
+        reason=reason if quantity == 'entropy' else wrong,
+        group=group[sequence],
+        weight=weight,
+        columns={'step': step * self.bins, 'positions': weight},
+        bounds=(0.0, None),
+      )
+      for quantity, value in zip(QUANTITIES, values.T, strict=True)
+    )
+
+
+def _compared(
+  world: core.World,
+  process: core.Process,
+  sequences: core.Sequences,
+  log_probs: np.ndarray,
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+  """Excess loss, loss and entropy of R sequences, from log_probs [R, L, V].
+
+  Yields a position, the rows [B] that have a token after it, and their values
+  [B, 3].
+  """
+  memory = process.init(len(sequences))
+  first = max(world.prompt_len, 1) - 1
+  for t in range(log_probs.shape[1]):
+    rows = np.flatnonzero(t + 1 < sequences.lengths)
+    memory[rows] = process.advance(memory[rows], sequences.tokens[rows, t])
+    if t < first or not rows.size:
+      continue
+    tokens, true = process.next(memory[rows])
+    possible = tokens != core.DEAD
+    share = np.where(possible, np.exp(true), 0)
+    found = np.take_along_axis(log_probs[rows, t], np.maximum(tokens, 0), 1)
+    entropy, loss = (
+      -(share * np.where(possible, one, 0)).sum(-1)
+      for one in (true, found.astype(np.float64))
+    )
+    excess = np.maximum(loss - entropy, 0)  # Rounding alone makes it less.
+    yield t, rows, np.stack([excess, loss, entropy], axis=-1)
