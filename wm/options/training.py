@@ -47,6 +47,13 @@ class Training:
     'Batches of like lengths, or random and padded.',
     choices=('buckets', 'random'),
   )
+  # Muon moves the kernels of dense maps, AdamW the rest.
+  optimizer: str = option(
+    'adamw', "What moves matrices; 'muon' is faster.", choices=('adamw', 'muon')
+  )
+  matrix_lr: float = option(
+    0.02, "Peak learning rate of --optimizer=muon's matrices.", least=0
+  )
   lr: float = option(1e-3, 'Peak learning rate.', least=0)
   schedule: str = option(
     'cosine',
@@ -61,6 +68,14 @@ class Training:
   weight_decay: float = option(0.01, 'AdamW decay.', least=0)
   decay_all: bool = option(False, 'Decay biases, norms, embeddings too.')
   clip: float = option(1.0, 'Gradient norm clip; 0 is off.', least=0)
+  # Of the steps before it: .05 is over the last seventh, roughly.
+  average: float = option(
+    0.0,
+    'Width of the average of parameters that is evaluated and kept, as a '
+    'share of the run so far; 0 is the latest parameters.',
+    least=0,
+    most=0.25,
+  )
   # Parameters, moments and the schedule stay as they were in such a step.
   skips: int = option(
     0,

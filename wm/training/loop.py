@@ -28,6 +28,7 @@ from wm.runtime import compile_cache, files, locks, stopping
 from wm.training import checkpoints as checkpoints_lib
 from wm.training import config, run_log
 from wm.training import loss as loss_lib
+from wm.training import optimizer as optimizer_lib
 from wm.training import prefetch as prefetch_lib
 from wm.training import state as state_lib
 from wm.training import step as step_lib
@@ -197,12 +198,15 @@ class Trainer:
       model, len(world.vocab), world.max_len, self.objective.outputs
     )
     shapes = state_lib.shapes(self.shape)
-    self.optimizer = step_lib.make_optimizer(training, shapes, model.undecayed)
+    matrices = optimizer_lib.matrix_axes(self.shape)
+    self.optimizer = optimizer_lib.make(
+      training, shapes, matrices, model.undecayed
+    )
     self.abstract = state_lib.abstract_state(shapes, self.optimizer, self.mesh)
     self.train_step = step_lib.make_train_step(
       self.shape,
       self.optimizer,
-      step_lib.schedule(training),
+      optimizer_lib.schedule(training),
       self.objective,
       training.seed,
       self.abstract,
