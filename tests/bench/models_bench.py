@@ -53,7 +53,7 @@ def step_of(
   from wm.models.nn import network
   from wm.options.training import Training
   from wm.training import loss as loss_lib
-  from wm.training import prefetch, state
+  from wm.training import optimizer, prefetch, state
   from wm.training import step as step_lib
 
   config = Training(objective=objective, batch=GAMES)
@@ -63,10 +63,10 @@ def step_of(
     model, len(world.vocab), world.max_len, aim.outputs
   )
   shapes = state.shapes(shape)
-  adam = step_lib.make_optimizer(config, shapes, model.undecayed)
+  adam = optimizer.make(config, shapes, model.undecayed)
   abstract = state.abstract_state(shapes, adam, mesh)
   update = step_lib.make_train_step(
-    shape, adam, step_lib.schedule(config), aim, 0, abstract
+    shape, adam, optimizer.schedule(config), aim, 0, abstract
   )
   # The next token is judged at one place less.
   tokens = world.sample(GAMES, 0).tokens

@@ -7,7 +7,8 @@ import pytest
 from tests import tiny
 from tests.training import toy
 from wm.data import batches, store
-from wm.training import prefetch, state
+from wm.options.training import Training
+from wm.training import curriculum, prefetch, state
 
 
 @pytest.fixture(scope='module')
@@ -17,29 +18,35 @@ def data(tmp_path_factory):
   return store.open(out / 'data' / 'train'), store.open(out / 'data/heldout')
 
 
+def stream(data, steps) -> curriculum.Curriculum:
+  options = Training(batch=8, steps=steps)
+  whole = batches.Batches(data[0], 8, 0, 'buckets', 16)
+  return curriculum.Curriculum(whole, options, 12)
+
+
 def test_steps_come_in_order_and_divided_over_devices(data):
-  source = batches.Batches(data[0], 8, 0, 'buckets', 16)
+  source = stream(data, 9)
   mesh = state.mesh(2, 1)
-  with prefetch.Prefetch(source, mesh, 12, 9) as running:
+  with prefetch.Prefetch(source, mesh, 9) as running:
     seen = []
     for step, (tokens, lengths) in running.run(4):
       seen.append(step)
       want, used = source.at(step)
-      np.testing.assert_array_equal(tokens, want[:, :12])
+      np.testing.assert_array_equal(tokens, want)
       np.testing.assert_array_equal(lengths, used)
       assert tokens.addressable_shards[0].data.shape[0] == 4
   assert seen == [4, 5, 6, 7, 8]
 
 
 def test_nothing_is_made_past_the_last_step(data):
-  source = batches.Batches(data[0], 8, 0)
-  with prefetch.Prefetch(source, state.mesh(1, 1), 12, 3) as running:
+  source = stream(data, 9)
+  with prefetch.Prefetch(source, state.mesh(1, 1), 3) as running:
     assert list(running.run(3)) == []
 
 
 def test_the_digest_names_the_batch(data):
-  source = batches.Batches(data[0], 8, 0)
-  with prefetch.Prefetch(source, state.mesh(1, 1), 12, 9) as running:
+  source = stream(data, 9)
+  with prefetch.Prefetch(source, state.mesh(1, 1), 9) as running:
     digests = {running.digest(step) for step in range(5)}
     assert len(digests) == 5
     assert running.digest(2) in digests

@@ -20,7 +20,7 @@ from wm.core import registry
 from wm.models.nn import network
 from wm.options.training import Training
 from wm.training import loss as loss_lib
-from wm.training import state
+from wm.training import optimizer, state
 from wm.training import step as step_lib
 
 ROWS, LENGTH = 32, 32
@@ -90,10 +90,10 @@ def compiled(
     registry.make('model', spec), len(world.vocab), 42, aim.outputs
   )
   shapes = state.shapes(shape)
-  transform = step_lib.make_optimizer(config, shapes)
+  transform = optimizer.make(config, shapes)
   abstract = state.abstract_state(shapes, transform, mesh)
   act = step_lib.make_train_step(
-    shape, transform, step_lib.schedule(config), aim, 0, abstract
+    shape, transform, optimizer.schedule(config), aim, 0, abstract
   )
   num = mesh.shape['data'] * rows
   sizes = [(num, LENGTH), (num,)]

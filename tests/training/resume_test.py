@@ -13,8 +13,7 @@ from tests import forked, tiny
 from tests.training import toy
 from wm.models.nn import network
 from wm.options.training import Training
-from wm.training import checkpoints, run_log, state
-from wm.training import step as step_lib
+from wm.training import checkpoints, optimizer, run_log, state
 
 WORKER = 'tests.training.worker'
 CONFIG = {
@@ -75,9 +74,7 @@ def arrays(run) -> dict[str, np.ndarray]:
   shapes = state.shapes(shape)
   config = Training(**CONFIG)
   mesh = state.mesh(1, 1)
-  abstract = state.abstract_state(
-    shapes, step_lib.make_optimizer(config, shapes), mesh
-  )
+  abstract = state.abstract_state(shapes, optimizer.make(config, shapes), mesh)
   kept = checkpoints.Checkpoints(run, read_only=True)
   found = kept.state(kept.last(), abstract)
   kept.close()

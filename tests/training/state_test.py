@@ -12,7 +12,7 @@ from wm.core import registry
 from wm.models.nn import network
 from wm.options.training import Training
 from wm.training import loss as loss_lib
-from wm.training import prefetch, state
+from wm.training import optimizer, prefetch, state
 from wm.training import step as step_lib
 
 MODEL = 'transformer(layers=1, width=16, heads=2, {})'
@@ -25,9 +25,9 @@ def run(spec: str, mesh_size: tuple[int, int], steps: int = 3):
   model = registry.make('model', MODEL.format(spec))
   shape = network.NetworkSpec(model, len(tiny.VOCAB), 16)
   shapes, mesh = state.shapes(shape), state.mesh(*mesh_size)
-  transform = step_lib.make_optimizer(config, shapes)
+  transform = optimizer.make(config, shapes)
   abstract = state.abstract_state(shapes, transform, mesh)
-  schedule = step_lib.schedule(config)
+  schedule = optimizer.schedule(config)
   aim = loss_lib.NextToken(tiny.World())
   act = step_lib.make_train_step(shape, transform, schedule, aim, 0, abstract)
   now = state.create(shape, 0, transform, abstract)

@@ -42,6 +42,19 @@ class Training:
   steps: int = option(1000, 'Training steps.', least=1)
   # Over all devices and processes.
   batch: int = option(64, 'Sequences in a global batch.', least=1)
+  first_batch: int = option(
+    0,
+    'Sequences in the first batches, --batch halved some times; they double '
+    'over the first half of the run. 0 is --batch.',
+    least=0,
+  )
+  curriculum: float = option(
+    0.0,
+    'Share of the run over which sequences grow: cut to an eighth of the '
+    'longest at first.',
+    least=0,
+    most=1,
+  )
   batching: str = option(
     'buckets',
     'Batches of like lengths, or random and padded.',

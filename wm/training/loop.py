@@ -26,7 +26,7 @@ from wm.data import store as stores
 from wm.models.nn import network
 from wm.runtime import compile_cache, files, locks, stopping
 from wm.training import checkpoints as checkpoints_lib
-from wm.training import config, run_log
+from wm.training import config, curriculum, run_log
 from wm.training import loss as loss_lib
 from wm.training import optimizer as optimizer_lib
 from wm.training import prefetch as prefetch_lib
@@ -200,7 +200,7 @@ class Trainer:
     shapes = state_lib.shapes(self.shape)
     matrices = optimizer_lib.matrix_axes(self.shape)
     self.optimizer = optimizer_lib.make(
-      training, shapes, matrices, model.undecayed
+      training, shapes, model.undecayed, matrices
     )
     self.abstract = state_lib.abstract_state(shapes, self.optimizer, self.mesh)
     self.train_step = step_lib.make_train_step(
@@ -222,9 +222,8 @@ class Trainer:
     """
     kept = checkpoints_lib.Checkpoints(out, read_only=False)
     batches = prefetch_lib.Prefetch(
-      self.batches,
+      curriculum.Curriculum(self.batches, self.training, self.max_len),
       self.mesh,
-      self.max_len,
       self.training.steps,
       self.objective.world,
     )

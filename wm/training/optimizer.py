@@ -103,18 +103,25 @@ def rules(
 def make(
   training: Training,
   paths: Iterable[str],
-  matrices: Mapping[str, contrib.MuonDimensionNumbers],
   never: Collection[str] = (),
+  matrices: Mapping[str, contrib.MuonDimensionNumbers] | None = None,
 ) -> optax.GradientTransformationExtraArgs:
   """The optimizer of a run.
 
   Args:
     training: the run's options.
     paths: names of all parameters.
-    matrices: see `matrix_axes`; 'adamw' takes no notice of them.
     never: last names of parameters that do not decay in any run.
+    matrices: see `matrix_axes`; 'adamw' takes no notice of them.
+
+  Raises:
+    InputError: 'muon' without a matrix, or options that exclude each other.
   """
-  paths = list(paths)
+  paths, matrices = list(paths), matrices or {}
+  if training.optimizer == 'muon' and not matrices:
+    raise core.InputError(
+      "--optimizer=muon finds no dense maps in this model; expected 'adamw'"
+    )
   rate, decay = schedule(training), training.weight_decay
   rule = optax.adamw(
     rate,

@@ -13,8 +13,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from wm import core
-from wm.data import batches as batches_lib
 from wm.data import store as stores
+from wm.training import curriculum
 
 AHEAD = 2  # Batches under way beyond the one that is asked for.
 MULTIPLE = 16  # Lengths are rounded up to it, so few shapes are compiled.
@@ -65,27 +65,20 @@ class Prefetch:
   """Training batches by step; a context that owns its thread.
 
   Attributes:
-    batches: the pure function from step to batch.
-    max_len: columns past it hold padding only, and are cut.
+    source: the pure function from step to batch.
     world: whose state labels go with each batch; None is without.
   """
 
   def __init__(
     self,
-    batches: batches_lib.Batches,
+    source: curriculum.Curriculum,
     mesh: Mesh,
-    max_len: int,
     steps: int,
     world: core.Labelled | None = None,
   ) -> None:
-    self.batches, self.max_len, self.world = batches, max_len, world
+    self.source, self.world = source, world
     self._mesh, self._steps = mesh, steps
     self._pool = concurrent.futures.ThreadPoolExecutor(1, 'batches')
-
-  def host(self, step: int) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens [B, L] and lengths [B] of a step."""
-    tokens, lengths = self.batches.at(step)
-    return tokens[:, : self.max_len], lengths
 
   def digest(self, step: int) -> str:
     """Hash of a step's batch, by which a bad batch is found again.
@@ -94,12 +87,12 @@ class Prefetch:
     """
     self._pool.shutdown(wait=True, cancel_futures=True)
     hashed = hashlib.sha256()
-    for array in self.host(step):
+    for array in self.source.at(step):
       hashed.update(np.ascontiguousarray(array).tobytes())
     return hashed.hexdigest()[:16]
 
   def _make(self, step: int) -> tuple[jax.Array, ...]:
-    return place(self._mesh, *self.host(step), self.world)
+    return place(self._mesh, *self.source.at(step), self.world)
 
   def run(self, first: int) -> Iterator[tuple[int, tuple[jax.Array, ...]]]:
     """Yields (step, batch on the devices) for each step from `first`."""

@@ -6,6 +6,7 @@ Both are jitted over the mesh. Shapes: B batch, L length, K labels of a state.
 from __future__ import annotations
 
 from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -12,15 +12,14 @@ from wm import core
 from wm.core import registry
 from wm.models.nn import network
 from wm.options.training import Training
-from wm.training import state
-from wm.training import step as step_lib
+from wm.training import optimizer, state
 
 CONFIG = {'steps': 100, 'lr': 0.5, 'warmup': 10}
 
 
 def rates(**fields) -> np.ndarray:
   config = Training(**{**CONFIG, **fields})
-  schedule = step_lib.schedule(config)
+  schedule = optimizer.schedule(config)
   return np.array([float(schedule(k)) for k in range(config.steps)])
 
 
@@ -76,19 +75,19 @@ def paths() -> list[str]:
 
 
 def test_decay_leaves_biases_norms_and_embeddings():
-  mask = step_lib.decay_mask(paths(), decay_all=False)
+  mask = optimizer.decay_mask(paths(), decay_all=False)
   assert {path for path, on in mask.items() if on} == {
     'mlp.up.kernel',
     'mlp.down.kernel',
   }
-  assert all(step_lib.decay_mask(paths(), decay_all=True).values())
+  assert all(optimizer.decay_mask(paths(), decay_all=True).values())
 
 
 def test_a_family_may_leave_parameters_out_of_any_decay():
   model = registry.make('model', 'deltanet(layers=1, width=64, key=8)')
   found = state.shapes(network.NetworkSpec(model, 9, 12))
   for decay_all in (False, True):
-    mask = step_lib.decay_mask(found, decay_all, model.undecayed)
+    mask = optimizer.decay_mask(found, decay_all, model.undecayed)
     kept = {path for path, on in mask.items() if not on}
     named = {path for path in found if path.endswith(('.a_log', '.dt_bias'))}
     assert len(named) == 2
@@ -98,7 +97,7 @@ def test_a_family_may_leave_parameters_out_of_any_decay():
 def test_decay_shrinks_what_the_mask_says():
   config = Training(lr=0.1, warmup=0, weight_decay=0.5, clip=0.0)
   params = {'mlp.up.kernel': jnp.ones(3), 'mlp.up.bias': jnp.ones(3)}
-  transform = step_lib.make_optimizer(config, params)
+  transform = optimizer.make(config, params)
   zero = {path: jnp.zeros(3) for path in params}
   updates, _ = transform.update(zero, transform.init(params), params)
   after = optax.apply_updates(params, updates)
@@ -110,7 +109,7 @@ def test_clipping_bounds_the_norm_that_adam_sees():
   params = {'a.kernel': jnp.zeros(4)}
   grads = {'a.kernel': jnp.full(4, 100.0)}
   for clip, expected in ((1.0, 0.1 * 0.5), (0.0, 0.1 * 100)):
-    transform = step_lib.make_optimizer(Training(clip=clip), params)
+    transform = optimizer.make(Training(clip=clip), params)
     _, after = transform.update(grads, transform.init(params), params)
     moments = [x.mu for x in _adam(after)]
     np.testing.assert_allclose(moments[0]['a.kernel'], expected, rtol=1e-5)
@@ -120,7 +119,7 @@ def test_beta2_weighs_the_squares():
   params = {'a.kernel': jnp.zeros(2)}
   grads = {'a.kernel': jnp.full(2, 3.0)}
   for beta2 in (0.95, 0.999):
-    transform = step_lib.make_optimizer(Training(beta2=beta2, clip=0.0), params)
+    transform = optimizer.make(Training(beta2=beta2, clip=0.0), params)
     _, after = transform.update(grads, transform.init(params), params)
     squares = _adam(after)[0].nu['a.kernel']
     np.testing.assert_allclose(squares, (1 - beta2) * 9, rtol=1e-5)
@@ -146,9 +145,9 @@ def step(transform, state, params, grad, loss=1.0):
 def test_a_step_that_is_not_finite_leaves_everything(grad, loss, clip):
   config = Training(skips=3, lr=0.1, warmup=5, clip=clip)
   params = {'a.kernel': jnp.array([1.0, -2.0])}
-  transform = step_lib.make_optimizer(config, params)
+  transform = optimizer.make(config, params)
   kept = step(transform, transform.init(params), params, [0.5, 2])
-  assert int(step_lib.num_updates(kept[1])) == 1
+  assert int(optimizer.num_updates(kept[1])) == 1
   bad = step(transform, *kept[::-1], grad, loss)
   for one, other in zip(
     jax.tree.leaves(bad), jax.tree.leaves(kept), strict=True
@@ -158,14 +157,14 @@ def test_a_step_that_is_not_finite_leaves_everything(grad, loss, clip):
   after = step(transform, *bad[::-1], [0.5, 2])
   expected = step(transform, *kept[::-1], [0.5, 2])
   np.testing.assert_array_equal(after[0]['a.kernel'], expected[0]['a.kernel'])
-  assert int(step_lib.num_updates(after[1])) == 2
+  assert int(optimizer.num_updates(after[1])) == 2
 
 
 def test_the_guard_changes_no_good_step():
   params = {'a.kernel': jnp.array([1.0, -2.0])}
   found = []
   for skips in (0, 3):
-    transform = step_lib.make_optimizer(Training(skips=skips), params)
+    transform = optimizer.make(Training(skips=skips), params)
     state = transform.init(params)
     for grad in ([0.5, 2], [3, -1]):
       after, state = step(transform, state, params, grad)
@@ -179,3 +178,120 @@ def _adam(tree) -> list:
   if isinstance(tree, tuple):
     return [found for part in tree for found in _adam(part)]
   return []
+
+
+FAMILIES = {
+  'transformer(layers=1, width=8, heads=2)': {
+    'blocks.0.attention.qkv.kernel': (3, 8, 8),
+    'blocks.0.attention.out.kernel': (1, 8, 8),
+    'blocks.0.mlp.up.kernel': (1, 8, 32),
+    'blocks.0.mlp.down.kernel': (1, 32, 8),
+  },
+  'transformer(layers=3, width=8, scan=True, tied=False)': {
+    'blocks.attention.qkv.kernel': (9, 8, 8),
+    'blocks.attention.out.kernel': (3, 8, 8),
+    'blocks.mlp.up.kernel': (3, 8, 32),
+    'blocks.mlp.down.kernel': (3, 32, 8),
+  },
+  'lstm(layers=1, width=8)': {
+    'blocks.0.input.kernel': (1, 8, 32),
+    'blocks.0.state.kernel': (1, 8, 32),
+  },
+  'deltanet(layers=1, width=64, key=8)': {
+    'blocks.0.mixer.inputs.kernel': (1, 64, 48),
+    'blocks.0.mixer.rates.kernel': (1, 64, 2),
+    'blocks.0.mixer.out.kernel': (1, 16, 64),
+    'blocks.0.mlp.up.kernel': (1, 64, 256),
+    'blocks.0.mlp.gate.kernel': (1, 64, 256),
+    'blocks.0.mlp.down.kernel': (1, 256, 64),
+  },
+}
+
+
+def spec_of(model: str) -> network.NetworkSpec:
+  return network.NetworkSpec(registry.make('model', model), 9, 12)
+
+
+@pytest.mark.parametrize('model', FAMILIES)
+def test_muon_moves_dense_maps_as_matrices_and_adamw_the_rest(model):
+  spec = spec_of(model)
+  shapes, axes = state.shapes(spec), optimizer.matrix_axes(spec)
+  rules = optimizer.rules(Training(optimizer='muon'), shapes, axes)
+  assert {k for k, rule in rules.items() if rule == 'muon'} == set(
+    FAMILIES[model]
+  )
+  assert set(optimizer.rules(Training(), shapes, axes).values()) == {'adamw'}
+  for path, (batch, rows, columns) in FAMILIES[model].items():
+    shape = shapes[path].shape
+    sizes = [
+      int(np.prod([shape[axis] for axis in part])) for part in axes[path]
+    ]
+    assert sizes == [rows, columns]
+    assert np.prod(shape) == batch * rows * columns
+
+
+@pytest.mark.parametrize('model', list(FAMILIES)[:2])
+def test_muons_updates_have_singular_values_near_one(model):
+  """Each map by itself, whatever axes its kernel has."""
+  spec = spec_of(model)
+  shapes, axes = state.shapes(spec), optimizer.matrix_axes(spec)
+  config = Training(
+    optimizer='muon', matrix_lr=1.0, lr=1.0, warmup=0, weight_decay=0, clip=0
+  )
+  transform = optimizer.make(config, shapes, (), axes)
+  rng = np.random.default_rng(0)
+  grads = {
+    path: jnp.asarray(rng.normal(size=leaf.shape), jnp.float32)
+    for path, leaf in shapes.items()
+  }
+  params = jax.tree.map(jnp.zeros_like, grads)
+  found, _ = transform.update(grads, transform.init(params), params)
+  for path, (batch, rows, columns) in FAMILIES[model].items():
+    inputs, outputs = axes[path]
+    move = np.moveaxis(
+      found[path],
+      [*inputs, *outputs],
+      range(-len(inputs) - len(outputs), 0),
+    ).reshape(batch, rows, columns)
+    scale = max(1, columns / rows) ** 0.5
+    values = np.linalg.svd(move, compute_uv=False) / scale
+    assert values.min() > 0.3
+    assert values.max() < 1.3
+  # The rest is AdamW's first step: the sign.
+  np.testing.assert_allclose(np.abs(found['embedding.table']), 1.0, rtol=1e-3)
+
+
+def test_muon_needs_a_matrix():
+  with pytest.raises(core.InputError, match='optimizer=muon'):
+    optimizer.make(Training(optimizer='muon'), ['a.bias'])
+
+
+@pytest.mark.parametrize('width', [0.05, 0.2])
+def test_the_average_is_over_its_share_of_the_run(width):
+  """Weights by place: their spread is the width, and they add up to one."""
+  num, params = 400, {'a.kernel': jnp.zeros(401)}
+  inner = optax.stateless(
+    lambda grads, _: grads  # So that `latest` is what was added so far.
+  )
+  transform = optimizer.averaged(inner, width)
+  state, mean = transform.init(params), params
+  for number in range(1, num + 1):
+    # The latest parameters are the indicator of this update.
+    grads = jax.nn.one_hot(number, 401) - state.latest['a.kernel']
+    moves, state = transform.update({'a.kernel': grads}, state, mean)
+    mean = optax.apply_updates(mean, moves)
+  weights = np.asarray(mean['a.kernel'], np.float64)
+  assert weights.sum() == pytest.approx(1, abs=1e-4)
+  place = np.arange(401) / num
+  middle = (weights * place).sum()
+  spread = (weights * (place - middle) ** 2).sum() ** 0.5
+  assert spread == pytest.approx(width, rel=0.02)
+  assert (np.diff(weights[1:]) > -1e-6).all()  # The later the more.
+  latest = optimizer.latest(mean, state)['a.kernel']
+  np.testing.assert_allclose(latest, jax.nn.one_hot(num, 401), atol=1e-5)
+
+
+def test_without_an_average_the_latest_are_the_parameters():
+  params = {'a.kernel': jnp.ones(2)}
+  transform = optimizer.make(Training(), params)
+  assert optimizer.latest(params, transform.init(params)) is params
