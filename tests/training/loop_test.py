@@ -68,6 +68,8 @@ def bigram_loss(out) -> float:
     {'clip': float('inf')},
     {'seed': 2**32},
     {'beta2': 1.0},
+    {'average': 0.01, 'steps': 99},
+    {'curriculum': 1.5},
   ],
 )
 def test_a_config_of_numbers_that_are_none(field):

@@ -24,6 +24,11 @@ CONFIG = {
   'save_every': 7,
   'log_every': 5,
   'lr': 1e-2,
+  # All that a run carries along besides AdamW's moments.
+  'optimizer': 'muon',
+  'average': 0.1,
+  'first_batch': 8,
+  'curriculum': 0.5,
 }
 SIGKILLED = -9
 
@@ -74,7 +79,9 @@ def arrays(run) -> dict[str, np.ndarray]:
   shapes = state.shapes(shape)
   config = Training(**CONFIG)
   mesh = state.mesh(1, 1)
-  abstract = state.abstract_state(shapes, optimizer.make(config, shapes), mesh)
+  matrices = optimizer.matrix_axes(shape)
+  rule = optimizer.make(config, shapes, (), matrices)
+  abstract = state.abstract_state(shapes, rule, mesh)
   kept = checkpoints.Checkpoints(run, read_only=True)
   found = kept.state(kept.last(), abstract)
   kept.close()

@@ -28,18 +28,18 @@ def _die() -> None:
 
 def _arm(moment: str, number: int) -> None:
   """Makes one function of the training code deadly at its n-th step."""
-  from wm.training import checkpoints, prefetch, run_log
+  from wm.training import checkpoints, curriculum, run_log
 
-  host = prefetch.Prefetch.host
+  at = curriculum.Curriculum.at
   save = checkpoints.Checkpoints.save
   write = run_log.Writer.write
 
-  def deadly_host(self: Any, step: int) -> Any:
+  def deadly_at(self: Any, step: int) -> Any:
     if moment == 'batch' and step == number:
       _die()
     if moment.startswith('SIG') and step == number:
       os.kill(os.getpid(), getattr(signal, moment))
-    return host(self, step)
+    return at(self, step)
 
   def deadly_save(self: Any, step: int, *args: Any) -> None:
     save(self, step, *args)
@@ -57,7 +57,7 @@ def _arm(moment: str, number: int) -> None:
 
   if moment == 'full':
     checkpoints.Checkpoints.need = lambda self, state: None
-  prefetch.Prefetch.host = deadly_host
+  curriculum.Curriculum.at = deadly_at
   checkpoints.Checkpoints.save = deadly_save
   run_log.Writer.write = deadly_write
 

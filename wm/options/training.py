@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 from wm.options import check, documented, option, refuse
@@ -113,6 +114,11 @@ class Training:
 
   def __post_init__(self) -> None:
     check(self)
+    if self.average and self.average * self.steps < 1:
+      refuse(
+        f'average={self.average} of steps={self.steps}',
+        f': expected at least {math.ceil(1 / self.average)} steps',
+      )
     if self.beta2 == 1:  # It divides by 1 - beta2.
       refuse('beta2=1.0', ': expected at least 0 and less than 1')
 

@@ -182,9 +182,10 @@ class Trainer:
     self.heldout = data[1]
     self.mesh = state_lib.mesh(training.mesh_data, training.mesh_model)
     parts = self.mesh.shape['data']
-    if training.batch % parts:
+    smallest = training.first_batch or training.batch
+    if smallest % parts:
       raise core.InputError(
-        f'a batch of {training.batch} cannot be divided over {parts} devices'
+        f'a batch of {smallest} cannot be divided over {parts} devices'
       )
     self.batches = batches_lib.Batches(
       data[0],

@@ -182,12 +182,12 @@ class Averaged(NamedTuple):
 
   Attributes:
     latest: path -> array, the parameters after the last update.
-    count: [] int32, updates averaged over.
+    updates: [] int32, how many it is over.
     inner: state of the optimizer that moves `latest`.
   """
 
   latest: Any
-  count: jax.Array
+  updates: jax.Array
   inner: Any
 
 
@@ -215,7 +215,7 @@ def averaged(
   ) -> tuple[Any, Averaged]:
     changes, after = inner.update(grads, state.inner, state.latest, **extra)
     latest = optax.apply_updates(state.latest, changes)
-    count = optax.safe_increment(state.count)
+    count = optax.safe_increment(state.updates)
     share = 1 - (1 - 1 / count.astype(jnp.float32)) ** (power + 1)
     moves = jax.tree.map(lambda x, mean: share * (x - mean), latest, params)
     return moves, Averaged(latest, count, after)
