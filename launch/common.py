@@ -102,6 +102,7 @@ flags.DEFINE_string('second', None, 'State, or a sequence of tokens.')
 flags.DEFINE_string('state', None, 'State; default: the initial one.')
 flags.DEFINE_integer('depth', 5, 'Longest suffix.', lower_bound=1)
 flags.DEFINE_bool('show', False, 'Print the suffixes too.')
+flags.DEFINE_bool('classes', False, 'Myhill-Nerode classes instead.')
 
 # fetch_map.
 flags.DEFINE_string('place', None, "Place to download, e.g. 'Manhattan, NYC'.")

@@ -5,11 +5,18 @@
   python launch/count.py --world='chess()' --depth=1 \\
     --state='8/8/8/K2pP2r/8/8/8/7k w - d6 0 2'
   python launch/count.py --world='othello()' --depth=10
+  python launch/count.py --world='maps(rows=4,columns=4)' --classes
 
 One line `k count` for each length k up to --depth, as soon as it is known, so
 that Ctrl-C leaves what there is. --state is a state as the world writes it, or
 a sequence of tokens that leads to it, such as a FEN or moves of chess; default:
 the start.
+
+With --classes, instead: how many states sequences reach, how many Myhill-Nerode
+classes these are (states after which the same suffixes are legal; Vafa et al.
+2024, definition C.1), how many of them suffixes of at most k tokens tell apart,
+whether the minimal automaton has as many states (theorem C.2), and the first
+classes of several states.
 """
 
 import common
@@ -22,10 +29,13 @@ def main() -> None:
   common.need('world')
   import wm
 
+  if FLAGS.classes:
+    print(*wm.classes(FLAGS.world).lines(), sep='\n')
+    return
   counts = wm.count(FLAGS.world, FLAGS.state, FLAGS.depth)
   for length, number in enumerate(counts, 1):
     print(length, number, flush=True)
 
 
 if __name__ == '__main__':
-  common.run(main, 'world', 'state', 'depth')
+  common.run(main, 'world', 'state', 'depth', 'classes')

@@ -15,6 +15,8 @@ Words, as they are used here:
                     that are legal from the first and not from the second
   capability        a small class that a world, a model or a predictor inherits
                     where it can do more than all of its kind
+  class             prefixes after which the same suffixes are legal; a state is
+                    all or, where two states allow the same, part of one
   cluster           trials that share a draw, such as a state, and are not
                     independent; intervals count clusters, not trials
   compression       does a model accept the same suffixes after two prefixes
@@ -52,15 +54,8 @@ __version__ = '0.1.0'
 # they are first asked for, and by computed names: results are kept by the
 # imports of what made them (`runtime.provenance`), and all code imports wm.
 _CALLS = {
-  'calls': (
-    'boundary',
-    'count',
-    'ingest',
-    'reconstruct',
-    'sample',
-    'score',
-    'train',
-  ),
+  'calls': ('ingest', 'reconstruct', 'sample', 'score', 'train'),
+  'exact': ('boundary', 'classes', 'count'),
   'report': ('report',),
   'loading': ('Loaded', 'Run', 'load_predictor'),
   'study': ('Row', 'study'),

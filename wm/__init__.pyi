@@ -1,12 +1,13 @@
 """What `wm.NAME` gives, for type checkers; `__init__.py` finds it lazily."""
 
-from wm.library.calls import boundary as boundary
-from wm.library.calls import count as count
 from wm.library.calls import ingest as ingest
 from wm.library.calls import reconstruct as reconstruct
 from wm.library.calls import sample as sample
 from wm.library.calls import score as score
 from wm.library.calls import train as train
+from wm.library.exact import boundary as boundary
+from wm.library.exact import classes as classes
+from wm.library.exact import count as count
 from wm.library.loading import Loaded as Loaded
 from wm.library.loading import Run as Run
 from wm.library.loading import load_predictor as load_predictor

@@ -1,14 +1,21 @@
-"""Exact answers on any world: states by name, numbers of suffixes by length."""
+"""Exact answers on any world: states by name, numbers of suffixes, classes."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from wm import core
+from wm.kernels import dfa
 from wm.worlds.base import games
+
+MOST = 1 << 17  # States of a world that is enumerated.
+SHOWN = 5  # Classes that are told, and states of each.
+# Entries of a table of legal tokens that is held at once.
+_BLOCK = 1 << 24
 
 
 def locate(world: core.Written, text: str) -> np.ndarray:
@@ -74,3 +81,115 @@ def counts(
     return
   for bound in range(1, depth + 1):  # Each length dwarfs those before it.
     yield count(world, state, bound)[-1]
+
+
+class Classes(NamedTuple):
+  """The Myhill-Nerode classes of a world's legal sequences.
+
+  Two sequences are of one class where no suffix is legal after one and illegal
+  after the other (Vafa et al. 2024, definition C.1). Illegal sequences are one
+  class more, which is not counted.
+
+  Attributes:
+    names: [S] str, each state that is reached, as the world writes it.
+    block: [S] int32 class of each, in order of first occurrence.
+    told_apart: classes that suffixes of at most 0, 1, ... tokens tell apart;
+      longer ones tell no more apart.
+    minimal: states of the minimal automaton: by theorem C.2, as many.
+  """
+
+  names: np.ndarray
+  block: np.ndarray
+  told_apart: list[int]
+  minimal: int
+
+  def shared(self) -> list[list[str]]:
+    """Names of the states of each class that has several."""
+    order = np.argsort(self.block, kind='stable')
+    cuts = np.cumsum(np.bincount(self.block))[:-1]
+    groups = np.split(self.names[order], cuts)
+    return [group.tolist() for group in groups if len(group) > 1]
+
+  def lines(self) -> list[str]:
+    """For people to read."""
+    found, shared = self.told_apart, self.shared()
+    holds = 'holds' if found[-1] == self.minimal else 'FAILS'
+    told = [f'  {k} {number}' for k, number in enumerate(found)]
+    rest = len(shared) - SHOWN
+    return [
+      f'states {len(self.names)}',
+      f'classes {found[-1]}',
+      'told apart by suffixes of at most k tokens:',
+      *told,
+      f'theorem C.2 {holds}: the minimal automaton has {self.minimal} states',
+      f'classes of several states {len(shared)}',
+      *(f'  {_few(names)}' for names in shared[:SHOWN]),
+      *([f'  and {rest} more'] if rest > 0 else []),
+    ]
+
+
+def _few(names: list[str]) -> str:
+  rest = len(names) - SHOWN
+  return ' | '.join(names[:SHOWN]) + (f' | and {rest} more' * (rest > 0))
+
+
+def classes(world: core.World, most: int = MOST) -> Classes:
+  """Myhill-Nerode classes, counted by suffixes and by minimisation.
+
+  Raises:
+    InputError: more than `most` states are reached.
+  """
+  states, delta = enumerated(world, most)
+  told, block = [1], np.zeros(len(delta), np.int32)
+  while True:
+    # By one token more: what is legal, and the class that it leads to.
+    after = np.append(block, core.DEAD).astype(np.int32)[delta]
+    finer = np.unique(
+      np.column_stack([block, after]), axis=0, return_inverse=True
+    )[1].reshape(-1)
+    if finer.max() + 1 == told[-1]:
+      break
+    block = finer.astype(np.int32)
+    told.append(int(block.max()) + 1)
+  # Every legal sequence is in the language: rows are told apart by DEAD only.
+  smallest = dfa.minimize(delta, np.zeros(len(delta), np.int32))
+  names = core.written(world, states)
+  return Classes(names, smallest, told, int(smallest.max()) + 1)
+
+
+def enumerated(world: core.World, most: int) -> tuple[np.ndarray, np.ndarray]:
+  """All states that legal sequences reach, and the table of their tokens.
+
+  Returns:
+    states: [S, W], the initial one first, then breadth first.
+    delta: [S, V - 1] int32 next states, DEAD where a token is illegal; column
+      a is token a + 1.
+
+  Raises:
+    InputError: there are more than `most`.
+  """
+  start = world.init(1)
+  row = {int(world.state_id(start)[0]): 0}
+  levels, tables = [start], []
+  for level in levels:  # Grows by the states that are new.
+    for some in core.chunks(len(level), len(world.vocab), _BLOCK):
+      legal = world.legal(level[some])
+      at, tokens = np.nonzero(legal)
+      after = world.advance(level[some][at], tokens)
+      known = len(row)
+      heads = [
+        row.setdefault(key, len(row)) for key in world.state_id(after).tolist()
+      ]
+      if len(row) > most:
+        raise core.InputError(
+          f'{world.name} has more than {most} states: too many to enumerate; '
+          'take a smaller one'
+        )
+      table = np.full(legal.shape, core.DEAD, np.int32)
+      table[at, tokens] = heads
+      tables.append(table[:, 1:])
+      first = np.unique(np.array(heads, np.int64), return_index=True)
+      new = first[1][first[0] >= known]
+      if new.size:
+        levels.append(after[new])
+  return np.concatenate(levels), np.concatenate(tables)
