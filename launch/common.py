@@ -112,6 +112,12 @@ flags.DEFINE_string('map_file', None, 'OSM XML or GraphML file instead.')
 flags.DEFINE_multi_string(
   'pgn', [], 'PGN file, plain or packed (gz, zst, bz2, xz); repeat for more.'
 )
+flags.DEFINE_multi_string(
+  'text_file', [], 'Text file of training sequences; repeat for more.'
+)
+flags.DEFINE_multi_string(
+  'heldout_file', [], 'Text file of held-out sequences; repeat for more.'
+)
 flags.DEFINE_integer('games', 0, 'Most good games; 0 is all.', lower_bound=0)
 flags.DEFINE_string('shard', '0/1', 'Part i of n, as 0/4, of the work.')
 

@@ -60,7 +60,7 @@ _CALLS = {
   'loading': ('Loaded', 'Run', 'load_predictor'),
   'study': ('Row', 'study'),
   'sweep': ('sweep',),
-  'outside': ('fetch_map', 'from_graph', 'import_gpt2'),
+  'outside': ('fetch_map', 'from_graph', 'import_gpt2', 'ingest_text'),
   'names': (
     *('Reconstruction', 'Sampling', 'Scoring', 'Training'),
     *('make', 'names', 'spec'),

@@ -59,6 +59,16 @@ def test_it_says_what_became_of_the_games(root, folder, tmp_path):
     (('--pgn=prose', '--out=x'), "prose is no PGN; it starts 'Once upon'"),
     (('--pgn=prose', '--out=x', '--shard=1/1'), 'expected i/n'),
     (('--pgn=prose', '--out=x', '--world=maps()'), 'games of chess'),
+    (('--text_file=prose', '--out=x'), '--world is required'),
+    (('--text_file=prose', '--world=maps()'), '--out is required'),
+    (
+      ('--text_file=prose', '--out=x', '--world=maps()'),
+      "prose, line 1: unknown token 'Once'",
+    ),
+    (
+      ('--text_file=prose', '--pgn=prose', '--out=x', '--world=maps()'),
+      'either --pgn or --text_file',
+    ),
   ],
 )
 def test_bad_input_is_one_line_and_nothing_is_left(
@@ -124,4 +134,35 @@ def test_what_it_makes_is_trained_on(root, tmp_path):
   code, _, err = run(root, 'ingest', f'--pgn={tmp_path}/few.pgn', *flags)
   assert code == 0, err
   code, _, err = run(root, 'train', *flags, '--model=ngram()', '--steps=1')
+  assert code == 0, err
+
+
+def test_published_lines_are_trained_on(root, tmp_path):
+  world = '--world=maps(rows=4, columns=4)'
+  flags = world, '--num=300', '--num_heldout=20', '--text'
+  code, _, err = run(root, 'sample', *flags, f'--out={tmp_path}/a')
+  assert code == 0, err
+  data = tmp_path / 'a' / 'data'
+  files = [
+    f'--text_file={data}/train_sequences.txt',
+    f'--heldout_file={data}/heldout_sequences.txt',
+  ]
+  out = f'--out={tmp_path}/b'
+  code, said, err = run(root, 'ingest', *files, world, out)
+  assert code == 0, err
+  assert err == ''
+  assert re.fullmatch(
+    r'\S+/data/train: 300 sequences, \d+ tokens\n'
+    r'\S+/data/heldout: 20 sequences, \d+ tokens\n',
+    said,
+  ), said
+  for split in ('train', 'heldout'):
+    name = f'data/{split}/00000.tokens'
+    copied, sampled = (tmp_path / run / name for run in 'ba')
+    assert copied.read_bytes() == sampled.read_bytes()
+  again = tree(tmp_path / 'b')
+  assert run(root, 'ingest', *files, world, out)[0] == 0
+  assert tree(tmp_path / 'b') == again
+  assert 'another ingest run' in refused(root, 'ingest', files[0], world, out)
+  code, _, err = run(root, 'train', world, out, '--model=ngram()', '--steps=1')
   assert code == 0, err

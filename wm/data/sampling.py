@@ -7,6 +7,7 @@ same bytes as an unbroken one.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pathlib
 import shutil
@@ -101,9 +102,7 @@ def make_dataset(
   run = {key: run[key] for key in run if key not in ('split', 'num')}
   run.update(num=num, num_heldout=num_heldout)
   _check_room(world, out, num + num_heldout, seed)
-  before = {path for path in _products(out) if path.exists()}
-  done = False
-  try:
+  with whole(out, 'sample'):
     files.claim(out, 'sample', run)
     made = {
       split: _make_split(world, out / 'data' / split, size, seed, split)
@@ -111,14 +110,27 @@ def make_dataset(
     }
     if options.text:
       _write_text(world, out / 'data')
+  return made
+
+
+@contextlib.contextmanager
+def whole(out: Path, stage: str) -> Iterator[None]:
+  """Removes what a stage's first run made of data in `out`, where it fails.
+
+  What is complete stays on Ctrl-C, for the next run to go on with.
+  """
+  claimed = out / f'{stage}.run.json'
+  before = {path for path in _products(claimed) if path.exists()}
+  done = False
+  try:
+    yield
     done = True
   except KeyboardInterrupt:
-    done = True  # What is complete stays, for the next run to go on with.
+    done = True
     raise
   finally:
-    if not done and out / 'sample.run.json' not in before:
-      _retract(out, before)
-  return made
+    if not done and claimed not in before:
+      _retract(claimed, before)
 
 
 def _check_room(world: core.World, out: Path, num: int, seed: int) -> None:
@@ -133,20 +145,21 @@ def _check_room(world: core.World, out: Path, num: int, seed: int) -> None:
   core.need_disk(out, num * bytes_each, f'num={num} sequences')
 
 
-def _products(out: Path) -> list[Path]:
+def _products(claimed: Path) -> list[Path]:
   """All paths that a run may make, folders after their contents."""
-  data = out / 'data'
+  data = claimed.parent / 'data'
   texts_made = [data / f'{split}_sequences.txt' for split in SPLITS]
   stores_made = [data / split for split in SPLITS]
-  return [*texts_made, *stores_made, data, out / 'sample.run.json']
+  return [*texts_made, *stores_made, data, claimed]
 
 
-def _retract(out: Path, before: set[Path]) -> None:
+def _retract(claimed: Path, before: set[Path]) -> None:
   """Removes what a failed first run has made."""
-  for path in _products(out):
+  data = claimed.parent / 'data'
+  for path in _products(claimed):
     if path in before or not path.exists():
       continue
-    if path.parent == out / 'data' and path.is_dir():
+    if path.parent == data and path.is_dir():
       shutil.rmtree(path)
     elif path.is_dir():
       path.rmdir()

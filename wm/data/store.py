@@ -41,6 +41,7 @@ class Writer:
     partial: folder that is written into.
     progress: JSON record of what is safely on disk; its first `chunks` chunks
       need not be given again.
+    counts: what was left out of all chunks so far, cause -> count.
   """
 
   def __init__(
@@ -71,7 +72,7 @@ class Writer:
       'counts': {},
     }
     self.progress = self._resume(fresh)
-    self._counts = collections.Counter[str](self.progress['counts'])
+    self.counts = collections.Counter[str](self.progress['counts'])
 
   def _resume(self, fresh: dict[str, Any]) -> dict[str, Any]:
     record = self.partial / 'progress.json'
@@ -108,7 +109,7 @@ class Writer:
       self._shard = shard_files.Shard(self.partial, index, self._dtype)
     self._shard.add(sequences)
     self._chunks += 1
-    self._counts.update(sequences.counts)
+    self.counts.update(sequences.counts)
     if self._shard.tokens >= self._limit:
       self._close_shard()
 
@@ -118,7 +119,7 @@ class Writer:
     shards = [*self.progress['shards'], self._shard.close()]
     self._shard = None
     self.progress.update(
-      shards=shards, chunks=self.chunks, counts=dict(self._counts)
+      shards=shards, chunks=self.chunks, counts=dict(self.counts)
     )
     self._chunks = 0
     files.write_json(self.partial / 'progress.json', self.progress)

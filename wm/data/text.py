@@ -7,8 +7,9 @@ what it means is for the world to say.
 
 from __future__ import annotations
 
+import itertools
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -49,27 +50,44 @@ def read(path: str | Path, world: core.World) -> core.Sequences:
     InputError: no such file, not text, no sequences in it, or an unknown
       token, with its line number.
   """
-  lines = _lines(Path(path))
+  found = parse(_lines(Path(path)), 1, path, world)
+  if not len(found):
+    raise core.InputError(f'{path} holds no sequences')
+  return found
+
+
+def batches(path: str | Path, size: int) -> Iterator[tuple[int, list[str]]]:
+  """Yields `size` lines at a time, and the number of their first."""
+  lines, first = _lines(Path(path)), 1
+  while some := list(itertools.islice(lines, size)):
+    yield first, some
+    first += len(some)
+
+
+def parse(
+  lines: Iterable[str], first: int, path: str | Path, world: core.World
+) -> core.Sequences:
+  """Sequences of lines of a file that are numbered from `first`; see `read`."""
   ids = {token: k for k, token in enumerate(world.vocab) if k != core.PAD}
   rows, numbers, count = [], [], 0
-  for number, line in enumerate(lines, 1):
+  for number, line in enumerate(lines, first):
     row = _encode(line, ids, f'{path}, line {number}')
     count += len(row) < MIN_TOKENS or row[-1] != world.end
     if row:
       rows.append(row)
       numbers.append(number)
-  if not rows:
-    raise core.InputError(f'{path} holds no sequences')
   lengths = np.array([len(row) for row in rows], np.int32)
-  tokens = np.zeros((len(rows), int(lengths.max())), np.int32)
-  tokens[np.arange(tokens.shape[1]) < lengths[:, None]] = np.concatenate(rows)
+  tokens = np.zeros((len(rows), int(lengths.max(initial=0))), np.int32)
+  if rows:
+    tokens[np.arange(tokens.shape[1]) < lengths[:, None]] = np.concatenate(rows)
   side = {'line': np.array(numbers, np.int64)}
   return core.Sequences(tokens, lengths, side, {'ill_formed': count})
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(path: Path) -> Iterator[str]:
   try:
-    return path.read_text(encoding='utf-8').splitlines()
+    with path.open(encoding='utf-8') as file:
+      yield from file
   except OSError as error:
     raise core.InputError(f'{path}: {error.strerror}') from error
   except UnicodeDecodeError as error:

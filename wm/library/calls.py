@@ -64,16 +64,18 @@ def sample(
   made = sampling.make_dataset(world, out, options or Sampling())
   if facts := made['train']['world_facts']:
     tell(', '.join(f'{name} {number}' for name, number in facts.items()))
-  _tell_splits(out, made, tell)
-  return _opened(out)
+  tell_splits(out, made, tell)
+  return opened(out)
 
 
-def _opened(out: Path) -> dict[str, stores.Store]:
+def opened(out: Path) -> dict[str, stores.Store]:
+  """Both splits of OUT/data."""
   data = pathlib.Path(out) / 'data'
   return {split: stores.open(data / split) for split in sampling.SPLITS}
 
 
-def _tell_splits(out: Path, made: dict[str, Any], tell: Tell) -> None:
+def tell_splits(out: Path, made: dict[str, Any], tell: Tell) -> None:
+  """Tells how much each split has, and what was left out of it."""
   for split, manifest in made.items():
     dropped = ''.join(f', {k} {n}' for k, n in manifest['counts'].items())
     tell(
@@ -117,8 +119,8 @@ def ingest(
     progress.say(f'warning: {name}: {what}')
   for line in ingest_lib.lines(found):
     tell(line)
-  _tell_splits(out, made, tell)
-  return _opened(out)
+  tell_splits(out, made, tell)
+  return opened(out)
 
 
 def train(

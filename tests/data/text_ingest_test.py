@@ -1,0 +1,148 @@
+"""Sequence files as data sets: what is kept, by what cause lines are not."""
+
+import pytest
+
+import wm
+from tests import tiny
+from tests.data.sampling_test import rows, tree
+from wm import core
+from wm.data import store, text, text_ingest
+
+WORLD = tiny.World()
+LINES = (
+  'at0 x x end',
+  'at0 y y end',
+  '',
+  'at0 x y end',  # No such edge.
+  'at0 x x',
+  'at3' + ' x' * 12 + ' end',  # 14 tokens; the world has at most 12.
+  'at1 x end',
+  'at3 end',  # Short, and complete.
+)
+
+
+def put(folder, name, lines):
+  path = folder / name
+  path.write_text('\n'.join(lines))
+  return path
+
+
+def told(path, tmp_path, **given):
+  lines = []
+  stores = wm.ingest_text(
+    path, tmp_path / 'r', WORLD, **given, tell=lines.append
+  )
+  return stores, lines
+
+
+def test_lines_that_are_no_sequences_are_left_out_and_counted(tmp_path):
+  path = put(tmp_path, 'train.txt', LINES)
+  held = put(tmp_path, 'held.txt', ['at1 x end', 'at2 y end'])
+  stores, lines = told(path, tmp_path, heldout=held)
+  assert rows(tmp_path / 'r' / 'data' / 'train') == [
+    (4, 2, 2, 1),
+    (4, 3, 3, 1),
+    (7, 1),
+  ]
+  assert rows(tmp_path / 'r' / 'data' / 'heldout') == [(5, 2, 1), (6, 3, 1)]
+  assert stores['train'].manifest['counts'] == {
+    'blank': 1,
+    'illegal': 1,
+    'without end': 1,
+    'too long': 1,
+    'of the other split': 1,
+  }
+  assert lines[0].endswith(
+    'data/train: 3 sequences, 10 tokens, blank 1, illegal 1, too long 1, '
+    'without end 1, of the other split 1'
+  )
+  assert lines[1].endswith('data/heldout: 2 sequences, 6 tokens')
+
+
+def test_the_world_divides_one_file_by_split_key(tmp_path):
+  data = WORLD.sample(4000, 1)
+  path = tmp_path / 'all.txt'
+  text.write(path, [data], WORLD)
+  stores, _ = told(path, tmp_path)
+  splits = [set(rows(tmp_path / 'r' / 'data' / s)) for s in stores]
+  assert len(stores['train']) + len(stores['heldout']) == 4000
+  assert splits[1]
+  assert not splits[0] & splits[1]
+  for split in stores:
+    other = 4000 - len(stores[split])
+    assert stores[split].manifest['counts'] == {'of the other split': other}
+
+
+def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
+  monkeypatch.setattr(text_ingest, 'CHUNK', 50)
+  monkeypatch.setattr(store, 'SHARD_TOKENS', 300)
+  files = [tmp_path / 'one.txt', tmp_path / 'two.txt']
+  for seed, path in enumerate(files):
+    text.write(path, [WORLD.sample(530, seed)], WORLD)
+  told_to = tmp_path / 'whole'
+  wm.ingest_text(files, told_to, WORLD)
+  assert len(wm.ingest_text(files, told_to, WORLD)['train']) > 900
+  parse, left = text.parse, [0]
+
+  def killed(*args):
+    left[0] -= 1
+    if not left[0]:
+      raise KeyboardInterrupt
+    return parse(*args)
+
+  monkeypatch.setattr(text, 'parse', killed)
+  for left[0] in (30, 9, 4):
+    with pytest.raises(KeyboardInterrupt):
+      wm.ingest_text(files, tmp_path / 'cut', WORLD)
+  monkeypatch.setattr(text, 'parse', parse)
+  wm.ingest_text(files, tmp_path / 'cut', WORLD)
+  assert tree(tmp_path / 'cut') == tree(told_to)
+
+
+@pytest.mark.parametrize(
+  ('lines', 'message'),
+  [
+    (['at0 x x end', 'at0 z end'], r"train.txt, line 2: unknown token 'z'"),
+    (
+      ['at0 x y end', '', ''],
+      'no train sequence is left .*: 1 blank, 1 illegal',
+    ),
+    ([], 'no train sequence is left'),
+  ],
+)
+def test_unusable_files_leave_nothing(tmp_path, lines, message):
+  path = put(tmp_path, 'train.txt', lines)
+  held = put(tmp_path, 'held.txt', ['at2 y end'])
+  with pytest.raises(core.InputError, match=message):
+    told(path, tmp_path, heldout=held)
+  with pytest.raises(core.InputError, match='no such file'):
+    told(tmp_path / 'none', tmp_path)
+  assert not (tmp_path / 'r').exists()
+
+
+def test_other_data_are_left_alone(tmp_path):
+  wm.sample(WORLD, tmp_path / 'r', wm.Sampling(num=40, num_heldout=4))
+  before = tree(tmp_path / 'r')
+  with pytest.raises(core.InputError, match='other data, in data/train'):
+    told(put(tmp_path, 'train.txt', LINES), tmp_path)
+  assert tree(tmp_path / 'r') == before
+
+
+# Spec section 15: valid samples of the published models.
+@pytest.mark.parametrize(
+  ('folder', 'valid'), [('shortest', 4651), ('traffic', 4077), ('random', 5177)]
+)
+def test_valid_lines_of_the_published_samples_are_kept(
+  manhattan, tmp_path, folder, valid
+):
+  world = wm.make(
+    'world',
+    f"maps(nodes='{manhattan}/nodes.csv', "
+    f"edges='{manhattan}/{folder}/edges.csv')",
+  )
+  path = manhattan / folder / 'samples.txt'
+  stores = wm.ingest_text(path, tmp_path, world)
+  assert sum(map(len, stores.values())) == valid
+  counts = stores['train'].manifest['counts']
+  long = counts.get('too long', 0)
+  assert counts['illegal'] + long == 6400 - valid
