@@ -3,8 +3,11 @@
   python launch/import_gpt2.py --weights=state.pt --out=runs/published \\
     --world="maps(nodes='nodes.csv', edges='edges.csv')"
 
---weights is a PyTorch state dict, loaded with weights only. Needs the extra
-`torch`.
+  python launch/import_gpt2.py --weights=gpt_championship.ckpt \\
+    --world="othello()" --out=runs/championship
+
+--weights is a PyTorch state dict, loaded with weights only: in GPT-2's layout,
+or in minGPT's, as Othello-GPT is published. Needs the extra `torch`.
 """
 
 import json

@@ -6,11 +6,13 @@ import pathlib
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from wm import core
 from wm.core import registry
 from wm.data import sampling
 from wm.models.importers import gpt2 as gpt2_import
+from wm.models.importers import mingpt
 from wm.models.nn import network
 from wm.runtime import files, locks
 from wm.training import checkpoints, config, run_log, state
@@ -28,12 +30,14 @@ def gpt2(
   """Makes a PyTorch state dict in GPT-2 style the training run OUT.
 
   Args:
-    path: file of the state dict; only weights are loaded.
+    path: file of the state dict, in the layout of GPT-2 or of minGPT (as
+      Othello-GPT is); only weights are loaded.
     world: spec of the world whose words it knows.
     out: the run's folder, for launch/score.py.
     model: spec, where the heads are not one for every 64 of width.
     vocab: file of the checkpoint's words, one a line in order of id, first
-      padding; None is the published order (reverse lexicographic).
+      padding; None is the published order (of GPT-2's layout reverse
+      lexicographic, of minGPT's the world's own: squares ascending).
 
   Returns:
     Summary: model, world, parameters, checkpoint.
@@ -43,14 +47,24 @@ def gpt2(
       holds another run.
   """
   place = registry.make('world', world)
-  weights = gpt2_import.read(path)
-  known = gpt2_import.infer(weights)
+  weights = gpt2_import.load(path)
+  by_mingpt = mingpt.is_layout(weights)
+  if by_mingpt:
+    weights = mingpt.as_gpt2(weights, place.max_len)
+    known = gpt2_import.infer(weights, mlp=mingpt.MLP)
+  else:
+    weights = gpt2_import.bare(weights, path)
+    known = gpt2_import.infer(weights)
   if model is not None:
-    known = registry.make('model', model)
-    if not isinstance(known, type(gpt2_import.infer(weights))):
+    made = registry.make('model', model)
+    if not isinstance(made, type(known)):
       raise core.InputError(f'{model!r} is no transformer(...)')
+    known = made
   shape = network.NetworkSpec(known, len(place.vocab), place.max_len)
-  params = gpt2_import.params(weights, shape, _ids(place, vocab))
+  ids = np.arange(len(place.vocab))
+  if vocab is not None or not by_mingpt:
+    ids = _ids(place, vocab)
+  params = gpt2_import.params(weights, shape, ids)
   files.claim(out, config.STAGE, _describe(path, place, known))
   kept = checkpoints.Checkpoints(out, read_only=False)
   try:

@@ -48,7 +48,12 @@ _MASK = re.compile(r'h\.\d+\.attn\.(masked_)?bias')
 
 
 def read(path: str | pathlib.Path) -> dict[str, np.ndarray]:
-  """Name -> float32 array of a PyTorch state dict, without its prefixes.
+  """Name -> float32 array of a state dict in GPT-2's layout; see `load`."""
+  return bare(load(path), path)
+
+
+def load(path: str | pathlib.Path) -> dict[str, np.ndarray]:
+  """Name -> float32 array of a PyTorch state dict.
 
   Only weights are loaded: a file that names any other object is refused.
 
@@ -88,12 +93,10 @@ def read(path: str | pathlib.Path) -> dict[str, np.ndarray]:
     isinstance(value, torch.Tensor) for value in found.values()
   ):
     raise core.InputError(f'{path} holds no state dict (name -> tensor)')
-  return _bare(
-    {name: value.float().numpy() for name, value in found.items()}, path
-  )
+  return {name: value.float().numpy() for name, value in found.items()}
 
 
-def _bare(
+def bare(
   weights: dict[str, np.ndarray], path: str | pathlib.Path
 ) -> dict[str, np.ndarray]:
   """Weights by names without a prefix such as 'transformer.'."""
@@ -106,16 +109,16 @@ def _bare(
     )
   outer = tables[0].removesuffix('wte.weight')
   head = outer.removesuffix('transformer.') + _HEAD
-  bare = {}
+  found = {}
   for name, value in weights.items():
     short = _HEAD if name == head else name.removeprefix(outer)
     if not _MASK.fullmatch(short):
-      bare[short] = value
-  return bare
+      found[short] = value
+  return found
 
 
 def infer(
-  weights: Mapping[str, np.ndarray], heads: int = 0
+  weights: Mapping[str, np.ndarray], heads: int = 0, mlp: str = 'gelu'
 ) -> transformer.Model:
   """The model that these weights are of; heads=0 is one for every 64."""
   blocks = {int(n.split('.')[1]) for n in weights if n.startswith('h.')}
@@ -127,6 +130,7 @@ def infer(
     layers=max(len(blocks), 1),
     width=table.shape[1],
     heads=heads,
+    mlp=mlp,
     tied=tied,
     context=context,
   )
