@@ -42,6 +42,11 @@ def test_by_hand():
   for name, (total, weight) in expected.items():
     assert found[name].value[0] == pytest.approx(total / weight, rel=1e-6)
     assert found[name].weight.tolist() == [weight]
+  # The first mistake: after at0 x, whose likeliest next token is y.
+  side = found['validity'].columns
+  assert side['prefix'].tolist() == ['at0 x']
+  assert side['suffix'].tolist() == ['y']
+  assert side['wrong_at'].tolist() == [1]
 
 
 def test_means_weight_positions_not_sequences():

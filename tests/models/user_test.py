@@ -336,6 +336,23 @@ def test_pytorch_models(world):
       check(world, deeper)
 
 
+@pytest.mark.parametrize('shorter', [5, 0])
+def test_nothing_is_asked_beyond_what_model_and_world_have(world, shorter):
+  """A longer sequence could not be one of the world's, or of the model's."""
+  asked = []
+  predictor = registry.make('model', 'uniform()').predictor(world, 0)
+  log_probs = predictor.log_probs
+
+  def noted(tokens, lengths):
+    asked.append(int(np.max(lengths, initial=0)))
+    return log_probs(tokens, lengths)
+
+  predictor.log_probs = noted
+  predictor.max_len = world.max_len - shorter
+  checks.check(predictor, world, 'm')
+  assert max(asked) <= predictor.max_len
+
+
 def test_any_predictor_can_be_checked(world):
   checks.check(
     registry.make('model', 'uniform()').predictor(world, 0), world, 'm'

@@ -148,6 +148,21 @@ def test_training_starts_from_the_untrained_predictor(tmp_path):
     np.testing.assert_array_equal(one, other)
 
 
+def test_checkpoints_are_saved_at_their_steps_alone(tmp_path, monkeypatch):
+  saved, save = [], loop.checkpoints_lib.Checkpoints.save
+
+  def noted(self, step, *rest):
+    saved.append(step)
+    save(self, step, *rest)
+
+  monkeypatch.setattr(loop.checkpoints_lib.Checkpoints, 'save', noted)
+  toy.make_data(tmp_path)
+  # Evaluated at the end only, so that no better step is saved besides.
+  options = config(steps=11, save_every=4, eval_every=100)
+  loop.train(toy.WORLD, toy.MODEL, tmp_path, options)
+  assert saved == [4, 8, 11]
+
+
 def test_dropout_depends_on_seed_and_step_alone(tmp_path):
   toy.make_data(tmp_path)
   data = config_lib.open_data(tmp_path, tiny.World())

@@ -346,6 +346,16 @@ def test_a_networkx_graph_is_a_world(tmp_path, kind):
   np.testing.assert_allclose(metres, 111.19, rtol=1e-4)
 
 
+def test_a_graph_with_a_place_off_the_globe_is_refused(tmp_path):
+  graph = nx.path_graph(3)
+  for node in graph:
+    graph.nodes[node].update(x=0.0, y=0.01 * node)
+  graph.nodes[2]['y'] = 91.0
+  with pytest.raises(core.InputError, match=r'node 2 has lat=91\.0'):
+    street_files.from_graph(graph, tmp_path / 'map')
+  assert not (tmp_path / 'map').exists()
+
+
 def test_a_graph_without_places_is_refused(tmp_path):
   with pytest.raises(core.InputError, match=r'the graph: expected .* x and y'):
     street_files.from_graph(nx.path_graph(3), tmp_path / 'map')
