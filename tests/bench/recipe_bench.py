@@ -1,0 +1,201 @@
+"""Recipes of training: CPU seconds to the loss that the published one reaches.
+
+A recipe is a set of options; each is a run of its own, with the schedule of
+its own length. The first line of a task is the published recipe, cut to a
+laptop's time: what it has reached at its end is the target of the others. Time
+is this process's in training steps, the first of which (it compiles) is left
+out; evaluations are too. Losses are of held-out sequences; on maps after the
+prompt, where the Bayes predictor's is known.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from unittest import mock
+
+import numpy as np
+
+from tests.bench import harness
+
+EVALUATIONS = 20  # In a run: how finely the time to a target is known.
+
+
+class Task(NamedTuple):
+  """What is learned.
+
+  Attributes:
+    world, model: specs.
+    num, num_heldout: sequences.
+    options: of every recipe.
+    recipes: name -> options of its own; the first is the published one.
+  """
+
+  world: str
+  model: str
+  num: int
+  num_heldout: int
+  options: dict[str, Any]
+  recipes: dict[str, dict[str, Any]]
+
+
+# Vafa et al. 2024, appendix D: launch/flags/vafa2024/published.flags.
+PUBLISHED_MAPS = {
+  'lr': 1e-4,
+  'schedule': 'constant',
+  'warmup': 0,
+  'batch': 384,
+  'batching': 'random',
+  'decay_all': True,
+  'clip': 0.0,
+  'steps': 800,
+}
+ADAMW = {'optimizer': 'adamw', 'lr': 3e-3, 'warmup': 100}
+MUON = {'optimizer': 'muon', 'lr': 3e-3, 'warmup': 50}
+AVERAGE = {'average': 0.05}
+WALKS = {
+  'published': PUBLISHED_MAPS,
+  'adamw': {**ADAMW, 'steps': 1500},
+  'adamw, average': {**ADAMW, **AVERAGE, 'steps': 1500},
+  'muon': {**MUON, 'steps': 500},
+  'muon, average': {**MUON, **AVERAGE, 'steps': 500},
+  'muon, batch of 32': {**MUON, 'batch': 32, 'steps': 800},
+  'muon, batches grow': {**MUON, 'first_batch': 16, 'steps': 700},
+  'muon, sequences grow': {**MUON, 'curriculum': 0.4, 'steps': 600},
+}
+CITY = 'maps(rows=8, columns=8, city_seed=1, max_moves=16, heldout=0.55)'
+# Walker and Lyons 2026, appendix: launch/flags/chess2026/published.flags.
+PUBLISHED_CHESS = {
+  'lr': 1e-3,
+  'batch': 128,
+  'batching': 'random',
+  'decay_all': True,
+  'floor': 0.1,
+  'warmup': 20,
+  'steps': 200,
+}
+STATES = {
+  'published': PUBLISHED_CHESS,
+  'adamw, batch of 32': {'lr': 1e-3, 'warmup': 30, 'batch': 32, 'steps': 500},
+  'muon': {**MUON, 'batch': 32, 'steps': 250},
+  'muon, average': {**MUON, **AVERAGE, 'batch': 32, 'steps': 250},
+  'muon, sequences grow': {
+    **MUON,
+    'batch': 32,
+    'curriculum': 0.5,
+    'steps': 300,
+  },
+}
+TASKS = {
+  'walks, transformer 2 x 64': Task(
+    CITY, 'transformer(layers=2, width=64)', 200_000, 1000, {}, WALKS
+  ),
+  'walks, transformer 3 x 128': Task(
+    CITY, 'transformer(layers=3, width=128)', 200_000, 1000, {}, WALKS
+  ),
+  'chess states, slice 1 x 128': Task(
+    'chess(length=60)',
+    'slice(layers=1, width=128, block_size=8, scale=0.1, init_std=0.1)',
+    20_000,
+    200,
+    {'objective': 'state'},
+    STATES,
+  ),
+  'chess states, transformer 1 x 128': Task(
+    'chess(length=60)',
+    "transformer(layers=1, width=128, positions='rotary')",
+    20_000,
+    200,
+    {'objective': 'state'},
+    STATES,
+  ),
+}
+
+
+def curve(
+  task: Task, recipe: dict[str, Any], data: pathlib.Path, out: pathlib.Path
+) -> tuple[np.ndarray, np.ndarray]:
+  """CPU seconds and held-out loss at each evaluation of a run."""
+  from wm.options.training import Training
+  from wm.training import loop, run_log
+
+  every = max(recipe['steps'] // EVALUATIONS, 1)
+  options = Training(
+    data=str(data),
+    eval_every=every,
+    save_every=10**9,
+    **task.options,
+    **recipe,
+  )
+  clock: list[float] = []  # When training stopped and went on, in turn.
+  evaluate, step = loop.Trainer.evaluate, loop.run_log.RunLog.dispatched
+
+  def timed(self: Any, params: Any) -> np.ndarray:
+    clock.append(time.process_time())
+    found = evaluate(self, params)
+    clock.append(time.process_time())
+    return found
+
+  def first(self: Any, report: Any) -> None:
+    if not clock:  # What came before was compiling.
+      np.asarray(report)
+      clock.append(time.process_time())
+    step(self, report)
+
+  with (
+    mock.patch.object(loop.Trainer, 'evaluate', timed),
+    mock.patch.object(run_log.RunLog, 'dispatched', first),
+  ):
+    loop.train(task.world, task.model, out, options)
+  pauses = np.array(clock[:-1]).reshape(-1, 2)
+  name = 'heldout_loss' if task.options else 'heldout_loss_moves'
+  rows = [row for row in run_log.read(out / 'metrics.jsonl') if name in row]
+  return np.cumsum(pauses[:, 1] - pauses[:, 0]), np.array(
+    [row[name] for row in rows]
+  )
+
+
+def bench_recipe() -> Iterator[harness.Line]:
+  """Seconds to the published recipe's loss, by task and recipe."""
+  import wm
+
+  for title, task in TASKS.items():
+    with tempfile.TemporaryDirectory() as folder:
+      place = pathlib.Path(folder)
+      given = wm.Sampling(num=task.num, num_heldout=task.num_heldout)
+      wm.sample(task.world, place, given)
+      baseline, target = 0.0, 0.0
+      for name, recipe in task.recipes.items():
+        out = place / name.replace(', ', '_').replace(' ', '_')
+        seconds, losses = curve(task, recipe, place / 'data', out)
+        if not baseline:
+          baseline, target = float(seconds[-1]), float(losses[-1])
+        there = np.flatnonzero(losses <= target)
+        yield _line(title, name, seconds, losses, there, baseline, target)
+
+
+def _line(
+  title: str,
+  name: str,
+  seconds: np.ndarray,
+  losses: np.ndarray,
+  there: np.ndarray,
+  baseline: float,
+  target: float,
+) -> harness.Line:
+  """The line of a recipe; without a ratio where the target is not reached."""
+  name = f'recipe, {title}: {name}, at last {losses[-1]:.3f}'
+  if not len(there):
+    return harness.Line(name, float(seconds[-1]), 'CPU-s, not reached')
+  value = float(seconds[there[0]])
+  return harness.Line(
+    name,
+    value,
+    f'CPU-s to {target:.3f} nats',
+    'the published recipe, same run',
+    baseline / value,
+    target='3',
+  )
