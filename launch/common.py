@@ -88,6 +88,19 @@ flags.DEFINE_multi_string(
   'row', [], "'NAME: MODEL' or, trained first, 'NAME: MODEL on WORLD'; repeat."
 )
 
+# reconstruct.
+flags.DEFINE_multi_string(
+  'routes',
+  [],
+  "'NAME: SOURCE', a run's folder, a file of sequences or an untrained model, "
+  "or 'NAME: SOURCE on WORLD'; repeat.",
+)
+flags.DEFINE_multi_string(
+  'limits',
+  [],
+  "'DEGREE, MILES' of the maps of --routes; repeat. Default: the paper's four.",
+)
+
 # sweep.
 flags.DEFINE_multi_string(
   'grid',

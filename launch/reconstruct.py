@@ -5,9 +5,19 @@
     --shuffles=5 --out=runs/map
 
 Without --samples, routes are sampled from the model (--model, --checkpoint)
-for uniform origins and destinations. Writes OUT/summary.json, edges.csv,
+for origins and destinations by --pairs. Writes OUT/summary.json, edges.csv,
 map.html (interactive), map_far and map_close as .png and .svg.
+
+  python launch/reconstruct.py --world="maps()" --out=runs/maps \\
+    --routes="mine: runs/city" --routes="true: oracle()"
+
+With --routes, maps of several models under several --limits, in OUT/maps.md;
+launch/flags/vafa2024 has the twelve of a paper.
 """
+
+import functools
+from collections.abc import Callable
+from typing import Any
 
 import common
 
@@ -19,21 +29,44 @@ def main() -> None:
   common.need('world', 'out')
   import wm
 
+  given = {
+    'out': FLAGS.out,
+    'world': FLAGS.world,
+    'options': common.values(common.Reconstruction),
+    'tell': print,
+  }
+  if FLAGS.routes:
+    several()(FLAGS.routes, num=FLAGS.num_samples, pairs=FLAGS.pairs, **given)
+    return
   wm.reconstruct(
-    out=FLAGS.out,
-    world=FLAGS.world,
-    options=common.values(common.Reconstruction),
+    **given,
     **common.keywords(common.Routes),
     name=FLAGS.name,
     accept=FLAGS.accept or 'epsilon(0.01)',
     **({'source': None} if FLAGS.samples else common.source()),
-    tell=print,
   )
+
+
+def several() -> Callable[..., Any]:
+  """The call for --routes, with its limits and rule where they are given."""
+  import wm
+  from wm.library import atlas
+
+  more: dict[str, Any] = {'accept': FLAGS.accept} if FLAGS.accept else {}
+  if FLAGS.limits:
+    more['limits'] = [atlas.parse_limits(text) for text in FLAGS.limits]
+  return functools.partial(wm.atlas, **more)
 
 
 if __name__ == '__main__':
   common.run(
     main,
     *('world', 'samples', 'model', 'checkpoint', 'name', 'accept'),
-    *('num_samples', *common.names(common.Reconstruction)),
+    *(
+      'num_samples',
+      'pairs',
+      'row',
+      'limits',
+      *common.names(common.Reconstruction),
+    ),
   )

@@ -56,6 +56,7 @@ __version__ = '0.1.0'
 _CALLS = {
   'calls': ('ingest', 'reconstruct', 'sample', 'score', 'train'),
   'exact': ('boundary', 'classes', 'count'),
+  'atlas': ('atlas',),
   'report': ('report',),
   'loading': ('Loaded', 'Run', 'load_predictor'),
   'study': ('Row', 'study'),

@@ -1,5 +1,6 @@
 """What `wm.NAME` gives, for type checkers; `__init__.py` finds it lazily."""
 
+from wm.library.atlas import atlas as atlas
 from wm.library.calls import ingest as ingest
 from wm.library.calls import reconstruct as reconstruct
 from wm.library.calls import sample as sample

@@ -100,7 +100,7 @@ def test_it_has_one_head(file):
   assert not re.search('TODO|FIXME|XXX', '\n'.join(lines))
   assert sum(line.startswith(' Expect') for line in head(file)) <= 1
   names = [line.split('=')[0] for line in rest if line.startswith('--')]
-  several = ('--flagfile', '--metric', '--grid', '--per', '--row')
+  several = ('--flagfile', '--metric', '--grid', '--per', '--row', '--routes')
   assert not {n for n in names if names.count(n) > 1} - set(several)
 
 

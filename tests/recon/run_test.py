@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+import wm
 from wm import core
 from wm.core import accept, registry
 from wm.data import text
@@ -221,6 +222,38 @@ def test_prompts_are_pairs_with_a_path(world):
   assert (heads[:, 0] != heads[:, 1]).all()
   budget = np.full(50, world.max_len)
   assert core.completable(world, states, budget).any(-1).all()
+
+
+def test_prompts_are_pairs_of_a_split(world):
+  of_split = {
+    split: sampling.prompts(world, 900, 0, split) - 10
+    for split in ('train', 'heldout')
+  }
+  train, held = ({*map(tuple, pairs)} for pairs in of_split.values())
+  assert not train & held
+  assert 5 < len(held) < len(train)
+  # There are fewer held-out pairs than were asked for: they come again.
+  np.testing.assert_array_equal(
+    of_split['heldout'][: 900 - len(held)], of_split['heldout'][len(held) :]
+  )
+  drawn = world.sample(900, 0, 'train').tokens[:, :2]
+  np.testing.assert_array_equal(of_split['train'][: len(drawn)], drawn - 10)
+
+
+def test_a_summary_says_which_pairs_routes_are_for(world, tmp_path):
+  found = {}
+  for pairs in ('uniform', 'heldout'):
+    summary = wm.reconstruct(
+      'oracle()', tmp_path / pairs, world, num=40, pairs=pairs
+    )
+    found[pairs] = summary.get('pairs')
+    heads = text.read(tmp_path / pairs / 'samples.txt', world).tokens[:, :2]
+    np.testing.assert_array_equal(heads, sampling.prompts(world, 40, 0, pairs))
+  assert found == {'uniform': None, 'heldout': 'heldout'}
+  with pytest.raises(core.InputError, match='another reconstruct run'):
+    wm.reconstruct('oracle()', tmp_path / 'heldout', world, num=40)
+  with pytest.raises(core.InputError, match="pairs='any'; available: uniform"):
+    wm.reconstruct('oracle()', tmp_path / 'any', world, pairs='any')
 
 
 def test_controls_and_rates_must_agree():

@@ -23,7 +23,7 @@ from wm.data.pgn import ingest as ingest_lib
 from wm.evaluation import scoring
 from wm.library import loading
 from wm.library.loading import Run, Source
-from wm.options import takes
+from wm.options import check, takes
 from wm.options.calls import Path, Routes, Scoring
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
@@ -240,6 +240,7 @@ def reconstruct(
   *,
   samples: Path | None = Routes.samples,
   num: int = Routes.num,
+  pairs: str = Routes.pairs,
   name: str | None = None,
   accept: Accept | str = 'epsilon(0.01)',
   checkpoint: str = Scoring.checkpoint,
@@ -249,8 +250,7 @@ def reconstruct(
   """Reconstructs the street map that routes imply, and draws it into `out`.
 
   Args:
-    source: whose routes, for uniform origins and destinations; see
-      `load_predictor`. None where `samples` are given.
+    source: whose routes, see `load_predictor`. None where `samples` are given.
     out: folder for summary.json, edges.csv, map.html, map_*.png and .svg.
     world: the true map.
     options: of the algorithm, its control and its seed.
@@ -263,6 +263,7 @@ def reconstruct(
     What OUT/summary.json holds.
   """
   options = options or Reconstruction()
+  check(Routes(num=num, pairs=pairs))
   if samples is not None:
     if world is None:
       raise core.InputError('world is needed to read samples of')
@@ -284,6 +285,7 @@ def reconstruct(
       name=name or found.name,
       num=num,
       accept=registry.made('accept', accept),
+      pairs=pairs,
       about=found.about,
       origin=found.origin,
       tell=tell,

@@ -103,3 +103,11 @@ class Routes:
   num: int = option(
     6400, 'Sequences sampled from the model.', flag='num_samples', least=1
   )
+  # Of the world's own sequences ('train', 'heldout': the splits that `sample`
+  # makes), or of all pairs with a path (Vafa et al. 2024, figures 12 and 13).
+  pairs: str = option(
+    'uniform',
+    'Origins and destinations of routes sampled from the model: uniform over '
+    "pairs with a path, or as a split of --world's sequences has them.",
+    choices=('uniform', 'heldout', 'train'),
+  )

@@ -64,6 +64,7 @@ def from_model(
   num: int,
   accept: Any,
   about: dict[str, Any],
+  pairs: str = 'uniform',
   origin: provenance.Origin = provenance.UNKNOWN,
   tell: Callable[[str], None] = print,
 ) -> dict[str, Any]:
@@ -81,6 +82,7 @@ def from_model(
     num: sequences to sample.
     accept: rule from `wm.core.accept` that they are sampled under.
     about: what else identifies the model (checkpoint, step).
+    pairs: origins and destinations, see `sampling.prompts`.
     origin: what the predictor is made from; without it nothing is kept.
     tell: gets a line where sequences are sampled anew.
 
@@ -89,15 +91,16 @@ def from_model(
   """
   rule = registry.spec(accept)
   about = {'model': name, 'num_samples': num, 'accept': rule, **about}
+  if pairs != 'uniform':  # Descriptions of earlier versions lack it.
+    about['pairs'] = pairs
   routes_lib.street_graph(world)
   _claim(world, out, options, about)
   samples = Path(out) / 'samples.txt'
   if why := sampling.forget(samples, world, origin):
     tell(f'{samples}: sampled anew: {why}')
     (Path(out) / 'summary.json').unlink(missing_ok=True)
-  sampling.write(
-    predictor, world, samples, num=num, seed=options.seed, accept=accept
-  )
+  drawn = {'num': num, 'seed': options.seed, 'accept': accept, 'pairs': pairs}
+  sampling.write(predictor, world, samples, **drawn)
   sampling.seal(samples)
   return _run(world, text.read(samples, world), out, options, name, about)
 

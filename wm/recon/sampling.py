@@ -1,4 +1,4 @@
-"""Samples a model's routes for uniformly drawn origins and destinations."""
+"""Samples a model's routes for drawn origins and destinations."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
+from wm.core import registry
 from wm.data import text
 from wm.recon import routes
 from wm.runtime import files, progress, provenance
@@ -21,13 +22,29 @@ _RECORD = {'inputs': dict, 'unknown': str, 'sha256': str}
 CHUNK = 256  # Rows sampled, and kept, at a time; no result depends on it.
 
 
-def prompts(world: core.World, num: int, seed: int) -> np.ndarray:
-  """Draws [num, 2] int32 tokens: origins and destinations, uniform over pairs.
+def prompts(
+  world: core.World, num: int, seed: int, pairs: str = 'uniform'
+) -> np.ndarray:
+  """Draws [num, 2] int32 tokens: origins and destinations.
 
-  The pairs are those that the world's metrics draw (Vafa et al. 2024,
-  mapping/: all with a path that fits the length limit).
+  Args:
+    world: a street map.
+    num: pairs.
+    seed: of the draws.
+    pairs: 'uniform' over all with a path that fits the length limit, as the
+      world's metrics draw (Vafa et al. 2024, mapping/); or 'train' or
+      'heldout', those of sequences that the world samples for this split
+      (figure 12). Where it has fewer, they come again in the same order.
+
+  Raises:
+    InputError: a world without streets, or a split without a sequence.
   """
   routes.street_graph(world)  # Raises InputError where it has no streets.
+  if pairs != 'uniform':
+    drawn = world.sample(num, seed, pairs).tokens[:, :2]
+    if not len(drawn):
+      raise core.InputError(f'{registry.spec(world)} has no {pairs} pair')
+    return np.resize(drawn, (num, 2)).astype(np.int32)
   assert isinstance(world, navigation.Navigation)  # It draws trials on them.
   return world.sample_states(num, seed) + np.int32(journeys.NODE0)
 
@@ -110,6 +127,7 @@ def write(
   num: int,
   seed: int,
   accept: Any,
+  pairs: str = 'uniform',
 ) -> None:
   """Samples `num` routes into a text file; if it was killed, it goes on.
 
@@ -125,12 +143,13 @@ def write(
     num: sequences.
     seed: of pairs and draws.
     accept: rule from `wm.core.accept`.
+    pairs: see `prompts`.
   """
   path = Path(path)
   if path.exists():
     return
   parts = _parts(path)
-  heads = prompts(world, num, seed)
+  heads = prompts(world, num, seed, pairs)
   done = []
   with progress.Progress('sample routes', num, 'sequences') as shown:
     for first in range(0, num, CHUNK):

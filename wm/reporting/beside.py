@@ -248,16 +248,19 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
   if not mapped:
     return None
   known = [_mapped(run, summary) for run, summary in mapped]
+  keys = (*_varied([summary for _, summary in mapped]), *_COUNTS)
   apart = [differs for _, differs in known if differs]
   shared = [x for x in (apart or [[]])[0] if all(x in one for one in apart)]
   head, frame = 'failed in the paper', []
+  several = any(_over(summary) for _, summary in mapped)
   for (run, summary), (value, differs) in zip(mapped, known, strict=True):
     own = ', '.join(x for x in differs if x not in shared)
     shown = f'{value} ({own})' if own else value
     frame.append(
       {
         'model': run.name,
-        **{key.replace('_', ' '): str(summary.get(key, '')) for key in _COUNTS},
+        **{key.replace('_', ' '): str(summary.get(key, '')) for key in keys},
+        **({'failed over orders': _over(summary)} if several else {}),
         head: '' if differs else value,
         f'{head} ({", ".join(shared)})': shown if differs else '',
       }
@@ -276,6 +279,21 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
       'paper has and the run has not.'
     )
   return tables.Table('Reconstructed maps', table.drop(columns=empty), note)
+
+
+def _varied(summaries: Sequence[Mapping[str, Any]]) -> list[str]:
+  """Returns the limits in which reconstructions differ."""
+  limits = 'max_degree', 'max_miles'
+  return [key for key in limits if len({s.get(key) for s in summaries}) > 1]
+
+
+def _over(summary: Mapping[str, Any]) -> str:
+  """Returns the mean and range of failures over orders; '' of one order."""
+  orders = summary.get('orders', {})
+  if orders.get('n', 1) < 2:
+    return ''
+  over = orders['failed']
+  return f'{over["mean"]:.0f} ({over["least"]} to {over["most"]})'
 
 
 def _mapped(run: Run, summary: Mapping[str, Any]) -> tuple[str, list[str]]:
@@ -297,7 +315,7 @@ def _mapped(run: Run, summary: Mapping[str, Any]) -> tuple[str, list[str]]:
     }
     differs = [
       *_place(source.facts, source.place, world),
-      *_unlike(wanted, summary),
+      *_unlike(wanted, {'pairs': 'uniform', **summary}),
       *(['shuffled'] if summary.get('order') == 'file' else []),
     ]
     if summary.get('samples_sha256') != made.samples_sha256[key]:

@@ -1,0 +1,135 @@
+"""Several models' maps under several limits, in one table."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+import shutil
+from collections.abc import Sequence
+from typing import Any
+
+from wm import core
+from wm.core import registry
+from wm.core.accept import Accept
+from wm.library import calls
+from wm.library.calls import Tell
+from wm.library.study import Row
+from wm.options.calls import Path, Routes
+from wm.options.reconstruction import Reconstruction
+from wm.reporting import beside, collect
+from wm.runtime import files, locks
+
+# Vafa et al. 2024, figures 13 to 24: most edges out of a node, and miles.
+LIMITS = (4, 0.5), (8, 0.5), (4, 1.0), (8, 1.0)
+_SAMPLES = 'samples.txt', 'samples.origin.json'
+
+
+def parse_limits(text: str) -> tuple[int, float]:
+  """(8, 0.5) of '8, 0.5': edges out of a node, miles; InputError."""
+  found = re.fullmatch(r'\s*(\d{1,4})\s*,\s*(\d{1,4}(?:\.\d*)?|\.\d+)\s*', text)
+  if not found:
+    raise core.InputError(
+      f"bad limits {text!r}: expected 'DEGREE, MILES', as '4, 0.5'"
+    )
+  return int(found[1]), float(found[2])
+
+
+def atlas(
+  rows: Sequence[Row | str],
+  world: core.World | str,
+  out: Path,
+  options: Reconstruction | None = None,
+  *,
+  limits: Sequence[tuple[int, float]] = LIMITS,
+  num: int = Routes.num,
+  pairs: str = Routes.pairs,
+  accept: Accept | str = 'top_k(50)',
+  tell: Tell = calls.silent,
+) -> pathlib.Path:
+  """Reconstructs the maps of several models, each under several limits.
+
+  Vafa et al. 2024, figures 12 to 24: a model's routes are sampled once, and
+  fitted with each pair of limits.
+
+  Args:
+    rows: 'NAME: SOURCE' or 'NAME: SOURCE on WORLD'; a source is a run's folder,
+      a file of sequences in the text format, or an untrained model.
+    world: the true map, of rows that name none.
+    out: folder; OUT/4_0.5mi/NAME is as `reconstruct` makes it.
+    options: of the algorithm, but for the limits.
+    limits: most edges out of a node, and miles of the longest added edge.
+    num, pairs, accept: of routes that are sampled; see `reconstruct`.
+    tell: gets a title for each map, and its counts.
+
+  Returns:
+    Path of OUT/maps.md: the counts, the published ones beside them.
+
+  Raises:
+    InputError: bad rows or limits, or a folder that holds something else.
+  """
+  place, options = pathlib.Path(out), options or Reconstruction()
+  found = [Row.parse(row) if isinstance(row, str) else row for row in rows]
+  if len({row.name for row in found}) < len(found):
+    raise core.InputError('two rows have one name')
+  settings = [
+    dataclasses.replace(options, max_degree=degree, max_miles=miles)
+    for degree, miles in limits
+  ]
+  for row in found:  # What is bad of a row shows before the first is done.
+    registry.made('world', row.trained_on or world)
+    _source(row)
+  sampled = {'num': num, 'pairs': pairs, 'accept': accept, 'tell': tell}
+  with locks.writer(place, 'atlas'):
+    runs = []
+    for row in found:
+      for one in settings:
+        cell = place / f'{one.max_degree}_{one.max_miles:g}mi' / row.name
+        tell(f'== {row.name}: degree {one.max_degree}, {one.max_miles:g} miles')
+        runs.append(_map(row, world, cell, one, runs, sampled))
+    table = beside.map_table(runs)
+    assert table is not None
+    files.write_text(place / 'maps.md', table.markdown())
+    tell(f'written: {place}/maps.md')
+  return place / 'maps.md'
+
+
+def _source(row: Row) -> dict[str, Any]:
+  """Where a row's routes are from, as `reconstruct` takes it."""
+  path = pathlib.Path(str(row.model))
+  if path.is_file():
+    return {'source': None, 'samples': path}
+  if path.is_dir():
+    return {'source': path}
+  return {'source': registry.made('model', row.model)}
+
+
+def _map(
+  row: Row,
+  world: core.World | str,
+  cell: pathlib.Path,
+  options: Reconstruction,
+  done: Sequence[collect.Run],
+  sampled: dict[str, Any],
+) -> collect.Run:
+  """One map; the routes of the row's first are those of all."""
+  source = _source(row)
+  first = next(
+    (run.folder for run in done if run.folder.name == row.name), cell
+  )
+  for name in _SAMPLES:
+    if (first / name).exists() and not (cell / name).exists():
+      with files.replacing(cell / name) as copy:
+        shutil.copyfile(first / name, copy)
+  summary = calls.reconstruct(
+    out=cell,
+    world=row.trained_on or world,
+    options=options,
+    name=row.name,
+    **source,
+    **sampled,
+  )
+  about = {}
+  if isinstance(source['source'], pathlib.Path):
+    about = files.read_record(source['source'] / 'train.run.json', {})
+  return collect.Run(cell, [], [], [], summary, about)
