@@ -9,6 +9,7 @@ from wm import core
 from wm.core import registry
 from wm.metrics import next_token
 from wm.models.serving import oracles
+from wm.worlds import connect4
 
 X, Y, END = tiny.X, tiny.Y, tiny.END
 
@@ -147,3 +148,28 @@ def test_sequences_of_one_task_are_one_cluster():
 def test_bad_rule():
   with pytest.raises(core.InputError, match='epsilo'):
     _run(oracles.Oracle(tiny.World()), tiny.World(), accept='epsilo(0.1)')
+
+
+def test_drawn_states_are_judged_after_one_prefix_each():
+  world = connect4.World(rows=50, columns=3)
+  uniform = oracles.Uniform(len(world.vocab), world.end, world.max_len)
+  found = _run(uniform, world, num=4000, states='drawn')
+  assert found['exact_set'].weight.tolist() == [1] * 4000
+  # Right on a state without a full column; 1 of 3 columns is full elsewhere.
+  free = (50 / 51) ** 3
+  assert table.mean(found['exact_set']) == pytest.approx(free, abs=0.015)
+  assert set(found['exact_set'].value) == {0, 1}
+  assert table.mean(found['valid_mass']) == pytest.approx(50 / 51, abs=0.006)
+  assert table.mean(found['set_recall']) == 1
+  wrong = found['validity'].value == 0
+  states = found['validity'].columns['state'][wrong]
+  assert wrong.any()
+  assert all(state.startswith('50,') for state in states)  # Column 1 is full.
+
+
+def test_a_world_that_draws_no_states():
+  world = tiny.Plain()
+  with pytest.raises(core.InputError, match='tiny draws no states'):
+    _run(oracles.Oracle(world), world, states='drawn')
+  with pytest.raises(core.InputError, match='states'):
+    next_token.Metric(states='all')

@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import core
+from wm.metrics import distinction
+from wm.models.serving import oracles
 from wm.worlds import connect4
 from wm.worlds.base import exact
 
@@ -114,3 +116,19 @@ def test_bad_sizes_are_refused():
   for fields in ({'rows': 0}, {'columns': 1}):
     with pytest.raises(core.InputError, match='at least'):
       connect4.World(**fields)
+
+
+def test_the_uniform_model_tells_no_two_tall_boards_apart():
+  """Section 2.2's example: valid nearly everywhere, and recall 0."""
+  world = connect4.World(rows=300)
+  uniform = oracles.Uniform(len(world.vocab), world.end, world.max_len)
+  fields = {'trials': 6, 'samples': 0, 'boundary_samples': 1}
+  few, all_ = (
+    distinction.Metric(boundary='sampled', attempts=attempts, **fields)
+    for attempts in (2, 10_000)
+  )
+  recall = few(uniform, world, 0)[0]
+  assert 'no_common_moves' in recall.reason.tolist()
+  recall = all_(uniform, world, 0)[0]
+  assert recall.quantity == 'recall'
+  assert recall.value.tolist() == [0] * 6  # None is unmeasured.

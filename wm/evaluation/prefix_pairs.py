@@ -13,7 +13,7 @@ from wm.core import registry
 from wm.evaluation import context, device_choice, engine, fields
 from wm.evaluation.context import PrefixPairs, Trials, count
 
-# Draws of a second state before a trial is given up.
+# Draws of a second state before a trial is given up, or `attempts` if more.
 STATE_ATTEMPTS = 1000
 # Attempts with one number of moves before another is drawn.
 REDRAW = 4
@@ -118,7 +118,8 @@ def other_states(
   reason = np.full(len(first), 'no_two_states', dtype='<U16')
   counts: dict[str, int] = {}
   pending = np.arange(len(first))
-  for attempt in range(STATE_ATTEMPTS if attempts > 1 else 1):
+  most = max(STATE_ATTEMPTS, attempts) if attempts > 1 else 1
+  for attempt in range(most):
     if not pending.size:
       break
     drawn = world.sample_states(

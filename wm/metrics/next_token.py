@@ -13,7 +13,7 @@ import numpy as np
 
 from wm import core
 from wm.core import accept, registry
-from wm.evaluation import context, fields, membership, texts
+from wm.evaluation import context, fields, membership, prefix_pairs, texts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +25,10 @@ class Metric(core.Metric):
   positions.
 
   Attributes:
-    num: held-out sequences.
+    num: held-out sequences, or drawn states.
+    states: where next tokens are judged: 'sequences', all positions of held-out
+      sequences; or 'drawn', states as those of compression are drawn, each
+      after one prefix (the share of states in section 2.2's example).
     accept: acceptance rule of the set quantities; predictors that only accept
       have their own.
 
@@ -50,10 +53,12 @@ class Metric(core.Metric):
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 
   num: int = 1000
+  states: str = 'sequences'
   accept: str = 'epsilon(0.01)'
 
   def __post_init__(self) -> None:
     fields.at_least(self, num=1)
+    fields.one_of(self, states=('sequences', 'drawn'))
     registry.make('accept', self.accept)
 
   def __call__(
@@ -61,7 +66,13 @@ class Metric(core.Metric):
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per sequence, weighted by its positions."""
     rule = membership.rule(predictor, registry.make('accept', self.accept))
-    sequences = world.sample(self.num, seed, split='heldout')
+    if self.states == 'drawn':
+      sequences, groups = _drawn(world, self.num, seed)
+      first = sequences.lengths - 1
+    else:
+      sequences = world.sample(self.num, seed, split='heldout')
+      groups = context.clusters(world, sequences)
+      first = np.full(len(sequences), max(world.prompt_len, 1) - 1)
     num = len(sequences)
     judged = _Judged(
       sums=np.zeros((num, len(_QUANTITIES), 2)),
@@ -74,9 +85,9 @@ class Metric(core.Metric):
     ):
       part = sequences.take(np.arange(rows.start, rows.stop))
       some = _Judged(*(array[rows] for array in judged))
-      _judge_all(world, part, np.asarray(log_probs), rule, some)
+      _judge_all(world, part, first[rows], np.asarray(log_probs), rule, some)
     columns = _pictured(world, sequences, judged)
-    return _scores(judged.sums, context.clusters(world, sequences), columns)
+    return _scores(judged.sums, groups, columns)
 
 
 _QUANTITIES = (
@@ -86,6 +97,25 @@ _QUANTITIES = (
   'set_recall',
   'exact_set',
 )
+
+
+def _drawn(
+  world: core.World, num: int, seed: int
+) -> tuple[core.Sequences, np.ndarray]:
+  """A prefix of each of `num` drawn states that has one, and their ids."""
+  if not isinstance(world, core.Prefixed):
+    raise core.InputError(
+      f"next_token(states='drawn'): {world.name} draws no states"
+    )
+  states = world.sample_states(num, prefix_pairs.stream(seed, context.STATES))
+  least, most = world.prefix_moves(states).T
+  share = core.uniforms(seed, context.MOVES, np.arange(num))
+  moves = least + np.floor(share * (most - least + 1)).astype(np.int32)
+  seeds = core.hash64(seed, context.PREFIXES, np.arange(num))
+  found = world.sample_prefixes(states, np.minimum(moves, most), seeds)
+  prefixes = core.Sequences(found.tokens, found.lengths)
+  some = np.flatnonzero(found.ok)
+  return prefixes.take(some), world.state_id(states[some])
 
 
 class _Judged(NamedTuple):
@@ -107,18 +137,22 @@ class _Judged(NamedTuple):
 def _judge_all(
   world: core.World,
   sequences: core.Sequences,
+  first: np.ndarray,
   log_probs: np.ndarray,
   rule: accept.Accept,
   judged: _Judged,
 ) -> None:
-  """Fills in `judged` of R sequences from log_probs [R, L, V]."""
+  """Fills in `judged` of R sequences from log_probs [R, L, V].
+
+  first: [R] the first position that is judged.
+  """
   states = world.init(len(sequences))
-  first = max(world.prompt_len, 1) - 1
   for t in range(log_probs.shape[1]):
     # All sequences go on in step; rows [R] are those that have a token t.
     rows = np.flatnonzero(t < sequences.lengths)
     states[rows] = world.advance(states[rows], sequences.tokens[rows, t])
-    if t < first:
+    rows = rows[t >= first[rows]]
+    if not rows.size:
       continue
     legal = world.legal(states[rows])
     # Where nothing is legal the world is over: there is no next token.
