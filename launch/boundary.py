@@ -6,14 +6,28 @@
     --first='e4 e5 Nf3' --second='e4 c5'
   python launch/boundary.py --world='othello(size=6)' --depth=4 --show \\
     --first=b3b2 --second=b3d2
+  python launch/boundary.py --world='connect4()' --depth=30 --out=figure1 \\
+    --first=1,1,1,2,2,2,2 --second=3,1,1,2,2,2,2
+  python launch/boundary.py --world='connect4()' --model='uniform()' \\
+    --first='1 2' --second='1 2 2 2' --depth=4
 
 --first and --second are states as the world writes them, or sequences of
 tokens that lead to them. One line `k boundary interior` for each length bound
 k up to --depth: how many suffixes of at most k tokens are legal from the first
 state and not from the second, all but the last token being legal from both;
 and how many are legal from both. With --show, the suffixes of the boundary
-come before these lines.
+come before these lines. With --out, OUT/boundary.svg draws both sizes by length
+(Vafa et al. 2024, figure 1, right).
+
+With --model (a training run in --out, if it needs training, or in --checkpoint)
+the boundary that the model implies is compared: continuations accepted, under
+--accept, after a sequence that leads to the first state and not after one that
+leads to the second. A line is `k world's model's`; precision is the share of
+the model's that the world has too, recall the share of the world's that the
+model tells apart.
 """
+
+from typing import Any
 
 import common
 
@@ -25,12 +39,25 @@ def main() -> None:
   common.need('world', 'first', 'second')
   import wm
 
-  found = wm.boundary(FLAGS.world, FLAGS.first, FLAGS.second, FLAGS.depth)
+  asked = ('world', 'first', 'second', 'depth')
+  given: dict[str, Any] = {name: FLAGS[name].value for name in asked}
+  if FLAGS.model or FLAGS.checkpoint not in common.WHICH:
+    given |= {'accept': FLAGS.accept} if FLAGS.accept else {}
+    both = wm.model_boundary(**common.source(), **given, seed=FLAGS.seed)
+    print(*both.lines(FLAGS.show), sep='\n')
+    return
+  found = wm.boundary(**given)
   for suffix in found.suffixes() if FLAGS.show else ():
     print(suffix)
   for sizes in found.sizes:
     print(*sizes)
+  if FLAGS.out:
+    print('written:', found.draw(FLAGS.out))
 
 
 if __name__ == '__main__':
-  common.run(main, 'world', 'first', 'second', 'depth', 'show')
+  common.run(
+    main,
+    *('world', 'first', 'second', 'depth', 'show'),
+    *('model', 'checkpoint', 'accept'),
+  )

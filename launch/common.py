@@ -207,6 +207,8 @@ def source() -> dict[str, Any]:
     need('model')
   if which == 'none' or (FLAGS.model and not loading.is_trained(FLAGS.model)):
     return {'source': FLAGS.model}
+  if which in WHICH:
+    need('out')
   folder, which = (FLAGS.out, which) if which in WHICH else (which, 'best')
   return {
     'source': pathlib.Path(folder),

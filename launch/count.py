@@ -17,6 +17,12 @@ classes these are (states after which the same suffixes are legal; Vafa et al.
 2024, definition C.1), how many of them suffixes of at most k tokens tell apart,
 whether the minimal automaton has as many states (theorem C.2), and the first
 classes of several states.
+
+With --model (a training run in --out, if it needs training, or in --checkpoint)
+every legal sequence of fewer than --depth tokens is asked about: after how many
+the tokens accepted under --accept are exactly the legal ones, and after how
+many the continuations up to --depth tokens are; one holds everywhere if and
+only if the other does (section 2.2).
 """
 
 import common
@@ -32,10 +38,20 @@ def main() -> None:
   if FLAGS.classes:
     print(*wm.classes(FLAGS.world).lines(), sep='\n')
     return
+  if FLAGS.model or FLAGS.checkpoint not in common.WHICH:
+    more = {'accept': FLAGS.accept} if FLAGS.accept else {}
+    given = {'world': FLAGS.world, 'depth': FLAGS.depth, 'seed': FLAGS.seed}
+    found = wm.recovery(**common.source(), **given, **more)
+    print(*found.lines(), sep='\n')
+    return
   counts = wm.count(FLAGS.world, FLAGS.state, FLAGS.depth)
   for length, number in enumerate(counts, 1):
     print(length, number, flush=True)
 
 
 if __name__ == '__main__':
-  common.run(main, 'world', 'state', 'depth', 'classes')
+  common.run(
+    main,
+    *('world', 'state', 'depth', 'classes'),
+    *('model', 'checkpoint', 'accept'),
+  )

@@ -113,7 +113,7 @@ def test_it_is_short_and_begins_with_what_to_type():
 
 
 def test_boundaries_and_counts_run_as_written(tmp_path):
-  connect4, chess, othello = of('boundary')
+  connect4, chess, othello, figure, model = of('boundary')
   sizes = [line.split() for line in run(connect4, tmp_path).splitlines()]
   assert [int(k) for k, *_ in sizes] == list(range(1, 7))
   assert all(int(size) > 0 for size in sizes[-1])
@@ -122,9 +122,13 @@ def test_boundaries_and_counts_run_as_written(tmp_path):
   assert int(inner) == 0  # White moves in one, black in the other.
   lines = run(othello, tmp_path).splitlines()
   assert len(lines) == int(lines[-1].split()[1]) + 4
+  assert run(figure, tmp_path).endswith('written: figure1/boundary.svg\n')
+  assert run(model, tmp_path).endswith('recall 0.000 (0 of 1)\n')
+  *commands, classes = of('count')
+  assert 'theorem C.2 holds' in run(classes, tmp_path)
   counts = [
     [int(line.split()[1]) for line in run(words, tmp_path).splitlines()]
-    for words in of('count')
+    for words in commands
   ]
   # From the middle of the line each token is legal; from its ends two are.
   assert counts[0][:3] == [3, 9, 25]

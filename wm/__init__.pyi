@@ -9,6 +9,8 @@ from wm.library.calls import train as train
 from wm.library.exact import boundary as boundary
 from wm.library.exact import classes as classes
 from wm.library.exact import count as count
+from wm.library.exact import model_boundary as model_boundary
+from wm.library.exact import recovery as recovery
 from wm.library.loading import Loaded as Loaded
 from wm.library.loading import Run as Run
 from wm.library.loading import load_predictor as load_predictor

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import pathlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -9,7 +11,13 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
-from wm.worlds.base import exact
+from wm.core.accept import Accept
+from wm.evaluation import implied, membership, recovered
+from wm.library import loading
+from wm.library.loading import Source
+from wm.options.calls import Path, Scoring
+from wm.runtime import files
+from wm.worlds.base import exact, svg
 
 
 class Apart(NamedTuple):
@@ -34,6 +42,25 @@ class Apart(NamedTuple):
     pair = self.first[None], self.second[None]
     (found,) = self.world.boundary(*pair, self.depth).listed()
     return [' '.join(self.world.vocab[k] for k in one) for one in found]
+
+  def draw(self, out: Path) -> pathlib.Path:
+    """Writes `picture` to OUT/boundary.svg."""
+    path = pathlib.Path(out) / 'boundary.svg'
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write_text(path, self.picture())
+    return path
+
+  def picture(self) -> str:
+    """SVG of both sizes by length, on a logarithmic scale (figure 1)."""
+    zero = [(0, 0, 0), *self.sizes]
+    steps = [
+      (after[0], after[1] - before[1], after[2] - before[2])
+      for before, after in itertools.pairwise(zero)
+    ]
+    lengths, outer, inner = zip(*steps, strict=True)
+    title = 'suffixes by length, of two states of ' + self.world.name
+    lines = {'boundary': outer, 'interior': inner}
+    return svg.logarithmic(lengths, lines, title, 'length of suffix, tokens')
 
 
 def _enumerable(world: core.World | str) -> Any:
@@ -63,6 +90,94 @@ def boundary(
   numbers = exact.sizes(made, one, two, depth)
   sizes = list(zip(range(1, depth + 1), *numbers, strict=True))
   return Apart(made, one, two, depth, sizes)
+
+
+def model_boundary(
+  source: Source,
+  world: core.World | str,
+  first: str,
+  second: str,
+  depth: int = 5,
+  *,
+  accept: Accept | str = implied.ACCEPT,
+  most: int = implied.MOST,
+  checkpoint: str = Scoring.checkpoint,
+  model: str | None = None,
+  seed: int = Scoring.seed,
+) -> implied.Compared:
+  """The boundary that a model implies between two states, beside the world's.
+
+  The model reads a sequence that leads to each state; its boundary is the
+  continuations that it accepts after the first and not after the second
+  (Vafa et al. 2024, section 2.3).
+
+  Args:
+    source: a run, a model or a predictor, see `wm.load_predictor`.
+    world: whose rules.
+    first, second: sequences of tokens; or states as the world writes them, for
+      each of which one sequence is drawn.
+    depth: longest suffix, in tokens.
+    accept: the rule by which the model accepts a token.
+    most: continuations of one length that are followed.
+    checkpoint, model: see `wm.load_predictor`.
+    seed: of the sequences that are drawn.
+
+  Raises:
+    InputError: no sequence leads to a state, the sequences leave no room for
+      `depth` tokens, or the model accepts more than `most`.
+  """
+  made = _enumerable(world)
+  found = loading.load_predictor(
+    source, made, checkpoint=checkpoint, model=model, seed=seed
+  )
+  if not isinstance(found.predictor, core.Predictor):
+    raise core.InputError(f'{found.name} names states, and no next tokens')
+  rule = registry.made('accept', accept)
+  texts = (first, second)
+  states = np.stack([exact.locate(made, text) for text in texts])
+  return implied.compare(
+    made, found.predictor, texts, states, depth, rule, seed=seed, most=most
+  )
+
+
+def recovery(
+  source: Source,
+  world: core.World | str | None = None,
+  depth: int = 5,
+  *,
+  accept: Accept | str = implied.ACCEPT,
+  most: int = exact.MOST,
+  checkpoint: str = Scoring.checkpoint,
+  model: str | None = None,
+  seed: int = Scoring.seed,
+) -> recovered.Recovery:
+  """Does a model recover the world's language? Every short sequence is asked.
+
+  Vafa et al. 2024, section 2.2: a model recovers a language if and only if its
+  next-token sets are exact after every legal sequence. Both are checked apart.
+
+  Args:
+    source: a run, a model or a predictor, see `wm.load_predictor`.
+    world: whose rules; None is the world that a run was trained on.
+    depth: longest sequence, in tokens.
+    accept: the rule by which the model accepts a token.
+    most: sequences of one length that are followed.
+    checkpoint, model: see `wm.load_predictor`.
+    seed: of untrained weights.
+
+  Raises:
+    InputError: sequences cannot have `depth` tokens, or there are more than
+      `most`.
+  """
+  found = loading.load_predictor(
+    source, world, checkpoint=checkpoint, model=model, seed=seed
+  )
+  if not isinstance(found.predictor, core.Predictor):
+    raise core.InputError(f'{found.name} names states, and no next tokens')
+  rule = membership.rule(found.predictor, registry.made('accept', accept))
+  return recovered.recovery(
+    found.world, found.predictor, depth, rule, most=most
+  )
 
 
 def count(
