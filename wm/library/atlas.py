@@ -81,7 +81,7 @@ def atlas(
     _source(row)
   sampled = {'num': num, 'pairs': pairs, 'accept': accept, 'tell': tell}
   with locks.writer(place, 'atlas'):
-    runs = []
+    runs: list[collect.Run] = []
     for row in found:
       for one in settings:
         cell = place / f'{one.max_degree}_{one.max_miles:g}mi' / row.name
