@@ -18,7 +18,7 @@ from wm.models.serving import networks
 from wm.options.sampling import Sampling
 from wm.options.training import Training
 from wm.training import config as config_lib
-from wm.training import loop, prefetch, restore, state
+from wm.training import curriculum, loop, prefetch, restore, state
 from wm.training import loss as loss_lib
 
 toy.install()
@@ -173,7 +173,9 @@ def test_labels_come_with_the_batch_and_are_those_of_the_rows(tmp_path):
   everything = kept.read(0, 40)
   stored = world.sequence_labels(everything.tokens, everything.lengths)
   source = batches.Batches(kept, 8, 3, 'random', prefetch.MULTIPLE)
-  with prefetch.Prefetch(source, state.mesh(2, 1), 41, 4, world) as running:
+  options = Training(batch=8, steps=4)
+  cut = curriculum.Curriculum(source, options, 41)
+  with prefetch.Prefetch(cut, state.mesh(2, 1), 4, world) as running:
     for step, (tokens, lengths, labels) in running.run(0):
       assert labels.shape == (*tokens.shape, 75)
       assert labels.dtype == np.uint8

@@ -10,7 +10,7 @@ from tests.training import toy
 from wm.core import registry
 from wm.options.training import Training
 from wm.training import config as config_lib
-from wm.training import loop
+from wm.training import curriculum, loop
 
 toy.install()
 STEPS = 30
@@ -33,8 +33,9 @@ def losses(model: str, data) -> tuple[list[float], loop.state_lib.State]:
     trainer.shape, 0, trainer.optimizer, trainer.abstract
   )
   found = []
+  source = curriculum.Curriculum(trainer.batches, config, trainer.max_len)
   for step, batch in loop.prefetch_lib.Prefetch(
-    trainer.batches, trainer.mesh, trainer.max_len, STEPS
+    source, trainer.mesh, STEPS
   ).run(0):
     state, report = trainer.train_step(state, np.int32(step), *batch)
     found.append(float(report[0] / report[1]))
