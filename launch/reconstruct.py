@@ -65,7 +65,7 @@ if __name__ == '__main__':
     *(
       'num_samples',
       'pairs',
-      'row',
+      'routes',
       'limits',
       *common.names(common.Reconstruction),
     ),

@@ -21,7 +21,8 @@ def train(tmp_path_factory):
 def made(train, **fields) -> curriculum.Curriculum:
   options = Training(batch=8, **fields)
   whole = batches.Batches(train, 8, 0, 'buckets', 16)
-  return curriculum.Curriculum(whole, options, tiny.World().max_len)
+  world = tiny.World()
+  return curriculum.Curriculum(whole, options, world.max_len, world.prompt_len)
 
 
 def test_without_one_steps_are_the_batches(train):
@@ -67,6 +68,18 @@ def test_lengths_double_over_a_share_of_the_run(train):
     np.testing.assert_array_equal(lengths, np.minimum(used, longest[step]))
 
 
-def test_a_first_batch_that_does_not_double_is_refused(train):
-  with pytest.raises(core.InputError, match=r'first_batch=3 .* 4, 2, 1'):
-    made(train, steps=9, first_batch=3).at(0)
+@pytest.mark.parametrize(('batch', 'first'), [(8, 3), (8, 16), (24, 8)])
+def test_a_first_batch_that_does_not_double_is_refused(batch, first):
+  with pytest.raises(
+    core.InputError, match=rf'first_batch={first} .* available: '
+  ):
+    Training(batch=batch, first_batch=first)
+
+
+@pytest.mark.parametrize(('max_len', 'prompt_len'), [(5, 0), (12, 2), (1, 0)])
+def test_no_cut_leaves_nothing_to_learn(train, max_len, prompt_len):
+  options = Training(batch=8, steps=10, curriculum=1.0)
+  whole = batches.Batches(train, 8, 0)
+  growing = curriculum.Curriculum(whole, options, max_len, prompt_len)
+  least = min(max(prompt_len + 1, 2), max_len)
+  assert growing.longest(0) == least

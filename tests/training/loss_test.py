@@ -174,7 +174,7 @@ def test_labels_come_with_the_batch_and_are_those_of_the_rows(tmp_path):
   stored = world.sequence_labels(everything.tokens, everything.lengths)
   source = batches.Batches(kept, 8, 3, 'random', prefetch.MULTIPLE)
   options = Training(batch=8, steps=4)
-  cut = curriculum.Curriculum(source, options, 41)
+  cut = curriculum.Curriculum(source, options, 41, 0)
   with prefetch.Prefetch(cut, state.mesh(2, 1), 4, world) as running:
     for step, (tokens, lengths, labels) in running.run(0):
       assert labels.shape == (*tokens.shape, 75)

@@ -33,7 +33,7 @@ def losses(model: str, data) -> tuple[list[float], loop.state_lib.State]:
     trainer.shape, 0, trainer.optimizer, trainer.abstract
   )
   found = []
-  source = curriculum.Curriculum(trainer.batches, config, trainer.max_len)
+  source = curriculum.Curriculum(trainer.batches, config, trainer.max_len, 0)
   for step, batch in loop.prefetch_lib.Prefetch(
     source, trainer.mesh, STEPS
   ).run(0):

@@ -21,7 +21,7 @@ def data(tmp_path_factory):
 def stream(data, steps) -> curriculum.Curriculum:
   options = Training(batch=8, steps=steps)
   whole = batches.Batches(data[0], 8, 0, 'buckets', 16)
-  return curriculum.Curriculum(whole, options, 12)
+  return curriculum.Curriculum(whole, options, 12, 0)
 
 
 def test_steps_come_in_order_and_divided_over_devices(data):

@@ -114,6 +114,15 @@ class Training:
 
   def __post_init__(self) -> None:
     check(self)
+    times, rest = divmod(self.batch, self.first_batch or self.batch)
+    if rest or times & (times - 1) or not times:
+      halves = [
+        n for k in range(1, 5) if (n := self.batch >> k) << k == self.batch
+      ]
+      refuse(
+        f'first_batch={self.first_batch} does not double to batch={self.batch}',
+        f'; available: {", ".join(map(str, halves))}',
+      )
     if self.average and self.average * self.steps < 1:
       refuse(
         f'average={self.average} of steps={self.steps}',

@@ -16,7 +16,6 @@ import dataclasses
 
 import numpy as np
 
-from wm import core
 from wm.data import batches as batches_lib
 from wm.options.training import Training
 
@@ -31,27 +30,19 @@ class Curriculum:
     batches: whole ones, by step; early steps share them.
     training: the run's options.
     max_len: columns past it hold padding only, and are cut.
+    prompt_len: tokens that sequences begin with; no cut leaves only these.
   """
 
   batches: batches_lib.Batches
   training: Training
   max_len: int
+  prompt_len: int
 
   @property
   def doublings(self) -> int:
-    """How often the rows double; raises InputError where they cannot."""
-    batch = self.training.batch
-    first = self.training.first_batch or batch
-    doublings = 0
-    while first << doublings < batch:
-      doublings += 1
-    if first << doublings == batch:
-      return doublings
-    halves = [batch >> k for k in range(1, 5) if batch % (1 << k) == 0]
-    raise core.InputError(
-      f'first_batch={first} does not double to batch={batch}; available: '
-      + ', '.join(map(str, halves))
-    )
+    """How often the rows double."""
+    first = self.training.first_batch or self.training.batch
+    return (self.training.batch // first).bit_length() - 1
 
   def part(self, step: int) -> tuple[int, int, int]:
     """Which whole batch a step takes rows of: number, first row and stride.
@@ -75,7 +66,8 @@ class Curriculum:
     if step >= growing:
       return self.max_len
     left = SHORTEST - SHORTEST * step // growing
-    return -(-self.max_len // (1 << left))
+    cut = -(-self.max_len // (1 << left))
+    return min(max(cut, self.prompt_len + 1, 2), self.max_len)
 
   def at(self, step: int) -> tuple[np.ndarray, np.ndarray]:
     """Tokens [B, L] int32 and lengths [B] int32 of a step."""

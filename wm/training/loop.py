@@ -179,6 +179,7 @@ class Trainer:
     data: tuple[stores.Store, stores.Store],
   ) -> None:
     self.training, self.max_len = training, world.max_len
+    self.prompt_len = world.prompt_len
     self.heldout = data[1]
     self.mesh = state_lib.mesh(training.mesh_data, training.mesh_model)
     parts = self.mesh.shape['data']
@@ -223,7 +224,9 @@ class Trainer:
     """
     kept = checkpoints_lib.Checkpoints(out, read_only=False)
     batches = prefetch_lib.Prefetch(
-      curriculum.Curriculum(self.batches, self.training, self.max_len),
+      curriculum.Curriculum(
+        self.batches, self.training, self.max_len, self.prompt_len
+      ),
       self.mesh,
       self.training.steps,
       self.objective.world,

@@ -8,6 +8,7 @@ declare themselves) by AdamW.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -131,7 +132,7 @@ def make(
   )
   if training.optimizer == 'muon':
     rule = optax.partition(
-      {'muon': _muon(training, rate, matrices), 'adamw': rule},
+      {'muon': _muon(training, matrices), 'adamw': rule},
       rules(training, paths, matrices),
     )
   clip = [optax.clip_by_global_norm(training.clip)] if training.clip else []
@@ -143,18 +144,16 @@ def make(
 
 def _muon(
   training: Training,
-  rate: optax.Schedule,
   matrices: Mapping[str, contrib.MuonDimensionNumbers],
 ) -> optax.GradientTransformation:
-  """Muon on matrices alone; its rate keeps in step with AdamW's."""
-  ratio = training.matrix_lr / training.lr
+  """Muon on matrices alone, by the same schedule to a peak of its own."""
 
   def axes(params: Any) -> dict[str, Any]:
     # Optax asks with all names, those that AdamW moves masked.
     return {path: matrices.get(path) for path in params}
 
   return contrib.muon(
-    lambda step: ratio * rate(step),
+    schedule(dataclasses.replace(training, lr=training.matrix_lr)),
     weight_decay=training.weight_decay,
     muon_weight_dimension_numbers=axes,
   )
@@ -213,6 +212,7 @@ def averaged(
   def update(
     grads: Any, state: Any, params: Any = None, **extra: Any
   ) -> tuple[Any, Averaged]:
+    """Moves `latest`, then the average by its share of the way there."""
     changes, after = inner.update(grads, state.inner, state.latest, **extra)
     latest = optax.apply_updates(state.latest, changes)
     count = optax.safe_increment(state.updates)

@@ -360,8 +360,7 @@ def _place(graph, walk, best, given, reasons, first, last):
 
 def reconstruct(problem: Problem) -> Edges:
   """Edges of all routes."""
-  # One dtype each, and contiguous: one compiled version serves all callers.
-  # mypy counts the fields of the two parts as if either could be any length.
+  # One dtype each, contiguous: one compiled version. Mypy counts no fields.
   dtypes = 'i4', 'i8', 'i4', 'i4', 'i4', 'i8', 'i4'
   arrays = map(np.ascontiguousarray, problem[: len(dtypes)], dtypes)
   given = Problem(*arrays, *problem[len(dtypes) :])  # type: ignore[arg-type]
