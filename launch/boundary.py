@@ -6,8 +6,8 @@
     --first='e4 e5 Nf3' --second='e4 c5'
   python launch/boundary.py --world='othello(size=6)' --depth=4 --show \\
     --first=b3b2 --second=b3d2
-  python launch/boundary.py --world='connect4()' --depth=30 --out=figure1 \\
-    --first=1,1,1,2,2,2,2 --second=3,1,1,2,2,2,2
+  python launch/boundary.py --world='connect4()' --depth=30 --interior \\
+    --out=figure1 --first=1,1,1,2,2,2,2 --second=3,1,1,2,2,2,2
   python launch/boundary.py --world='connect4()' --model='uniform()' \\
     --first='1 2' --second='1 2 2 2' --depth=4
 
@@ -16,8 +16,10 @@ tokens that lead to them. One line `k boundary interior` for each length bound
 k up to --depth: how many suffixes of at most k tokens are legal from the first
 state and not from the second, all but the last token being legal from both;
 and how many are legal from both. With --show, the suffixes of the boundary
-come before these lines. With --out, OUT/boundary.svg draws both sizes by length
-(Vafa et al. 2024, figure 1, right).
+come before these lines. With --interior, a line counts suffixes of exactly k
+tokens, which shows how much longer the interior is than what tells the states
+apart (Vafa et al. 2024, figure 1, right); with --out, OUT/boundary.svg draws
+it.
 
 With --model (a training run in --out, if it needs training, or in --checkpoint)
 the boundary that the model implies is compared: continuations accepted, under
@@ -42,6 +44,7 @@ def main() -> None:
   asked = ('world', 'first', 'second', 'depth')
   given: dict[str, Any] = {name: FLAGS[name].value for name in asked}
   if FLAGS.model or FLAGS.checkpoint not in common.WHICH:
+    common.apart('model', 'interior')
     given |= {'accept': FLAGS.accept} if FLAGS.accept else {}
     both = wm.model_boundary(**common.source(), **given, seed=FLAGS.seed)
     print(*both.lines(FLAGS.show), sep='\n')
@@ -49,7 +52,7 @@ def main() -> None:
   found = wm.boundary(**given)
   for suffix in found.suffixes() if FLAGS.show else ():
     print(suffix)
-  for sizes in found.sizes:
+  for sizes in found.by_length if FLAGS.interior else found.sizes:
     print(*sizes)
   if FLAGS.out:
     print('written:', found.draw(FLAGS.out))
@@ -58,6 +61,6 @@ def main() -> None:
 if __name__ == '__main__':
   common.run(
     main,
-    *('world', 'first', 'second', 'depth', 'show'),
+    *('world', 'first', 'second', 'depth', 'show', 'interior'),
     *('model', 'checkpoint', 'accept'),
   )

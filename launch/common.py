@@ -115,6 +115,7 @@ flags.DEFINE_string('second', None, 'State, or a sequence of tokens.')
 flags.DEFINE_string('state', None, 'State; default: the initial one.')
 flags.DEFINE_integer('depth', 5, 'Longest suffix.', lower_bound=1)
 flags.DEFINE_bool('show', False, 'Print the suffixes too.')
+flags.DEFINE_bool('interior', False, 'Count suffixes of each length apart.')
 flags.DEFINE_bool('classes', False, 'Myhill-Nerode classes instead.')
 
 # fetch_map.
@@ -142,6 +143,16 @@ def need(*names: str) -> None:
   for name in names:
     if getattr(FLAGS, name) in (None, [], ''):
       raise core.InputError(f'--{name} is required')
+
+
+def apart(other: str, *names: str) -> None:
+  """Raises InputError for flags that are not read where `other` is given."""
+  from wm import core
+
+  for name in names:
+    if (value := FLAGS[name].value) != FLAGS[name].default:
+      both = f'--{name}={value} and --{other} were given'
+      raise core.InputError(f'{both}: expected one of the two')
 
 
 def names(cls: type) -> list[str]:

@@ -26,16 +26,16 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call, the report out."""
-  import wm.core
+  import wm
 
   if FLAGS.text_file:
     common.need('world', 'out')
-    if FLAGS.pgn:
-      raise wm.core.InputError('expected either --pgn or --text_file')
+    common.apart('text_file', 'pgn', 'games', 'shard')
     given = {'heldout': FLAGS.heldout_file, 'tell': print}
     wm.ingest_text(FLAGS.text_file, FLAGS.out, FLAGS.world, **given)
     return
   common.need('pgn', 'out')
+  common.apart('pgn', 'heldout_file')
   given = {} if FLAGS.world is None else {'world': FLAGS.world}
   wm.ingest(
     FLAGS.pgn,

@@ -67,7 +67,19 @@ def test_it_says_what_became_of_the_games(root, folder, tmp_path):
     ),
     (
       ('--text_file=prose', '--pgn=prose', '--out=x', '--world=maps()'),
-      'either --pgn or --text_file',
+      '--text_file were given: expected one of the two',
+    ),
+    (
+      ('--text_file=prose', '--games=3', '--out=x', '--world=maps()'),
+      '--games=3 and --text_file were given',
+    ),
+    (
+      ('--text_file=prose', '--shard=0/2', '--out=x', '--world=maps()'),
+      '--shard=0/2 and --text_file were given',
+    ),
+    (
+      ('--pgn=prose', '--heldout_file=prose', '--out=x'),
+      'and --pgn were given',
     ),
   ],
 )

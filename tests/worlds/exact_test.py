@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import wm
+from tests.launch import binaries
 from wm import core
 from wm.core import registry
 from wm.kernels.base import product_ref
@@ -122,6 +123,7 @@ def test_answers_about_the_lattice():
   found = wm.boundary(world, '1', 'stay', 2)
   assert found.suffixes() == ['left', 'stay left']
   assert found.sizes == [(1, 1, 2), (2, 2, 6)]
+  assert found.by_length == [(1, 1, 2), (2, 1, 4)]
 
 
 @pytest.mark.parametrize('depth', [1, 4, 7])
@@ -148,16 +150,16 @@ def run(root, *args):
 
 
 def test_boundary_from_the_command_line(root):
-  done = run(
-    root,
-    'boundary.py',
-    '--world=connect4(rows=6)',
-    '--first=1,1,1,2,2,2,2',
-    '--second=3,1,1,2,2,2,2',
-    '--depth=5',
+  asked = (
+    *('--world=connect4(rows=6)', '--depth=5'),
+    *('--first=1,1,1,2,2,2,2', '--second=3,1,1,2,2,2,2'),
   )
-  assert (done.returncode, done.stderr) == (0, '')
-  assert done.stdout == '1 0 7\n2 0 56\n3 0 399\n4 1 2799\n5 25 19571\n'
+  code, said, _ = binaries.run('boundary', *asked)
+  assert (code, said) == (0, '1 0 7\n2 0 56\n3 0 399\n4 1 2799\n5 25 19571\n')
+  code, said, _ = binaries.run('boundary', *asked, '--interior')
+  assert (code, said) == (0, '1 0 7\n2 0 49\n3 0 343\n4 1 2400\n5 24 16772\n')
+  said = binaries.refused('boundary', *asked, '--interior', '--model=uniform()')
+  assert '--model were given: expected one of the two' in said
 
 
 def test_count_from_the_command_line(root):

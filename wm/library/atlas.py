@@ -78,7 +78,8 @@ def atlas(
   ]
   for row in found:  # What is bad of a row shows before the first is done.
     registry.made('world', row.trained_on or world)
-    _source(row)
+  if all(['samples' in _source(row) for row in found]):
+    calls.unsampled('rows of files alone', num, pairs)
   sampled = {'num': num, 'pairs': pairs, 'accept': accept, 'tell': tell}
   with locks.writer(place, 'atlas'):
     runs: list[collect.Run] = []
@@ -127,7 +128,7 @@ def _map(
     options=options,
     name=row.name,
     **source,
-    **sampled,
+    **({'tell': sampled['tell']} if 'samples' in source else sampled),
   )
   about = {}
   if isinstance(source['source'], pathlib.Path):

@@ -231,6 +231,15 @@ def score(
   return entries
 
 
+def unsampled(source: str, num: int, pairs: str) -> None:
+  """Raises InputError for how routes are sampled where none are."""
+  if (num, pairs) != (Routes.num, Routes.pairs):
+    raise core.InputError(
+      f'{source} and num={num}, pairs={pairs!r} were given: expected no number '
+      'or pairs, which are of routes sampled from a model'
+    )
+
+
 @takes(Routes)
 def reconstruct(
   source: Source | None,
@@ -265,6 +274,7 @@ def reconstruct(
   options = options or Reconstruction()
   check(Routes(num=num, pairs=pairs))
   if samples is not None:
+    unsampled(f'samples={samples}', num, pairs)
     if world is None:
       raise core.InputError('world is needed to read samples of')
     world = registry.made('world', world)

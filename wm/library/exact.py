@@ -37,6 +37,14 @@ class Apart(NamedTuple):
   depth: int
   sizes: list[tuple[int, int, int]]
 
+  @property
+  def by_length(self) -> list[tuple[int, int, int]]:
+    """As `sizes`, of suffixes of exactly k tokens."""
+    return [
+      (after[0], after[1] - before[1], after[2] - before[2])
+      for before, after in itertools.pairwise([(0, 0, 0), *self.sizes])
+    ]
+
   def suffixes(self) -> list[str]:
     """The suffixes of the boundary in words, the shortest first."""
     pair = self.first[None], self.second[None]
@@ -52,12 +60,7 @@ class Apart(NamedTuple):
 
   def picture(self) -> str:
     """SVG of both sizes by length, on a logarithmic scale (figure 1)."""
-    zero = [(0, 0, 0), *self.sizes]
-    steps = [
-      (after[0], after[1] - before[1], after[2] - before[2])
-      for before, after in itertools.pairwise(zero)
-    ]
-    lengths, outer, inner = zip(*steps, strict=True)
+    lengths, outer, inner = zip(*self.by_length, strict=True)
     title = 'suffixes by length, of two states of ' + self.world.name
     lines = {'boundary': outer, 'interior': inner}
     return svg.logarithmic(lengths, lines, title, 'length of suffix, tokens')
