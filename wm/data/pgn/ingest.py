@@ -78,6 +78,11 @@ def make_dataset(
     raise core.InputError(
       f'PGN holds games of chess; --world={registry.spec(world)} has others'
     )
+  if world.start:
+    raise core.InputError(
+      'PGN holds games from the standard position; --world='
+      f'{registry.spec(world)} starts from another'
+    )
   sources = [pgn_files.Source(path) for path in paths]
   with locks.writer(out, STAGE, '{}of{}'.format(*shard)):
     return _make(world, sources, out, shard, most)

@@ -15,10 +15,12 @@ class Recorded(core.World):
   Attributes:
     least: games of fewer plies are left out.
     length: longer games are cut to so many plies.
+    start: '' for games from the usual first position, as recorded ones are.
   """
 
   least: int
   length: int
+  start: str
 
   @abc.abstractmethod
   def from_moves(

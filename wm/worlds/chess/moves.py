@@ -81,9 +81,9 @@ def _moves(kind: str) -> np.ndarray:
 
 
 @functools.cache
-def vocab(kind: str) -> tuple[str, ...]:
-  """Token strings by id: '<pad>', moves in UCI, '<start>'."""
-  return (PAD, *(uci(move) for move in _moves(kind).tolist()), START)
+def vocab(kind: str, start: str = START) -> tuple[str, ...]:
+  """Token strings by id: '<pad>', moves in UCI, the start token."""
+  return (PAD, *(uci(move) for move in _moves(kind).tolist()), start)
 
 
 def start(kind: str) -> int:

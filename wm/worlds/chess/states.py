@@ -17,6 +17,7 @@ import numpy as np
 
 from wm import core
 from wm.kernels import chess as kernels
+from wm.worlds.chess import fen
 from wm.worlds.chess import moves as moves_of
 
 HEADS = (13,) * 64 + (2,) * 5 + (9, 3) + (256,) * 4
@@ -37,10 +38,21 @@ class ChessLabels(core.Naive):
   Attributes:
     vocabulary: kind of tokens, one of `moves.KINDS`.
     ep: convention of the en-passant labels.
+    start: FEN that games start from, '' for the standard position.
   """
 
   vocabulary: str
   ep: str
+  start: str
+
+  @functools.cached_property
+  def origin(self) -> np.ndarray:
+    """[11] int32 position that games start from."""
+    if not self.start:
+      return kernels.start()
+    origin = fen.parse(self.start)
+    origin[10] = 0  # Moves known before it: all there were.
+    return origin
 
   @functools.cached_property
   def header(self) -> tuple[int, ...]:
@@ -77,7 +89,9 @@ class ChessLabels(core.Naive):
   ) -> np.ndarray:
     """[N, L, 75] uint8, compiled; naive: pieces change squares, no more."""
     moves = self._moves(tokens, lengths)
-    return from_to(*moves) if naive else after_tokens(*moves, self.ep)
+    if naive:
+      return from_to(*moves, self.origin)
+    return after_tokens(*moves, self.ep, self.origin)
 
   def move_kinds(self, sequences: core.Sequences) -> dict[str, np.ndarray]:
     """Masks [N, L] bool of the special moves, by the labels around them.
@@ -86,7 +100,7 @@ class ChessLabels(core.Naive):
     capture that takes the other side's right to castle.
     """
     moves, lengths, starts = self._moves(sequences.tokens, sequences.lengths)
-    labels = after_tokens(moves, lengths, starts, self.ep)
+    labels = after_tokens(moves, lengths, starts, self.ep, self.origin)
     source, target = (moves // 5) >> 6, (moves // 5) & 63
     before, after = labels[:, :-1], labels[:, 1:]
     made = (moves >= 0) & after.any(-1)  # Not after an illegal move.
@@ -106,15 +120,32 @@ class ChessLabels(core.Naive):
     return {name: np.pad(mask & made, start) for name, mask in found.items()}
 
 
+def check_start(origin: np.ndarray, start: str, stop: str) -> None:
+  """Raises InputError where the game has ended at `start`, by rules `stop`.
+
+  origin: [11] position of the FEN `start`.
+  """
+  none = np.zeros((1, 1), np.int32)
+  if kernels.outcomes(none, none[0], stop, origin[None])[0, 0]:
+    raise core.InputError(
+      f'chess: start={start!r} is a game that has ended, by stop={stop!r}'
+    )
+
+
 def after_tokens(
-  moves: np.ndarray, lengths: np.ndarray, starts: np.ndarray, ep: str
+  moves: np.ndarray,
+  lengths: np.ndarray,
+  starts: np.ndarray,
+  ep: str,
+  origin: np.ndarray,
 ) -> np.ndarray:
   """[N, L + 1, 75] uint8 labels after the start token and after each move.
 
   lengths: [N] moves; starts: [N] bool, False where a sequence has no (right)
-  start token, and no labels.
+  start token, and no labels; origin: [11], position that games start from.
   """
-  labels = kernels.replay_labels(moves, np.where(starts, lengths, 0), ep)
+  plies = np.where(starts, lengths, 0)
+  labels = kernels.replay_labels(moves, plies, ep, origin)
   labels[~starts] = 0
   return labels
 
@@ -126,22 +157,27 @@ def _at(labels: np.ndarray, square: np.ndarray) -> np.ndarray:
 
 
 def from_to(
-  moves: np.ndarray, lengths: np.ndarray, starts: np.ndarray
+  moves: np.ndarray,
+  lengths: np.ndarray,
+  starts: np.ndarray,
+  origin: np.ndarray,
 ) -> np.ndarray:
   """[N, L + 1, 75] uint8 labels of a reader who knows no special move.
 
   A piece goes from its square to the other and takes what stands there. The
   side changes, moves are counted, and pawn moves and captures reset the clock.
   Castling moves no rook, en passant takes no pawn, nothing is promoted, and
-  rights and en-passant squares never change.
+  rights and en-passant squares never change. Arguments as for `after_tokens`.
   """
   num, plies = moves.shape
   labels = np.zeros((num, plies + 1, len(HEADS)), np.uint8)
-  start = kernels.labels(kernels.start()[None])[0]
+  start = kernels.labels(origin[None])[0]
+  black = int(start[SIDE])
+  clock, number = (start[part] @ [256, 1] for part in (CLOCK, NUMBER))
   labels[starts, 0] = start
   rows = np.flatnonzero(starts)
   now = np.tile(start, (num, 1))
-  clock = np.zeros(num, np.int64)
+  clock = np.full(num, clock)
   for ply in range(plies):
     rows = rows[(ply < lengths[rows]) & (moves[rows, ply] >= 0)]
     pair = moves[rows, ply] // 5
@@ -149,11 +185,13 @@ def from_to(
     man, taken = now[rows, source], now[rows, target]
     now[rows, source] = 0
     now[rows, target] = man
-    now[rows, SIDE] = (ply + 1) % 2
+    now[rows, SIDE] = (black + ply + 1) % 2
     reset = np.isin(man, _PAWNS) | (taken > 0)
     clock[rows] = np.where(reset, 0, clock[rows] + 1)
     now[rows, CLOCK] = _bytes(clock[rows])
-    now[rows, NUMBER] = _bytes(np.full(len(rows), 1 + (ply + 1) // 2))
+    now[rows, NUMBER] = _bytes(
+      np.full(len(rows), number + (black + ply + 1) // 2)
+    )
     labels[rows, ply + 1] = now[rows]
   return labels
 

@@ -27,17 +27,19 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
+from wm.core import registry
 from wm.kernels import chess as kernels
 from wm.worlds.base import fields, games, recorded, svg
 from wm.worlds.chess import fen, moves, notation
 from wm.worlds.chess.lengths import human_lengths
-from wm.worlds.chess.states import ChessLabels
+from wm.worlds.chess.states import ChessLabels, check_start
 
 WORDS = fen.WORDS
 FLAGS, KNOWN = 8, 10
 BEFORE, UNKNOWN = -2, fen.HISTORY_UNKNOWN
 LONGEST = 5_900  # Plies that a game can have, about: the 75-move rule.
 MOST_LEAST = 100  # Nearly every random game has more plies.
+MOST_SHORT = 1000  # Games in a row that are too short.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,6 +63,9 @@ class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
       'castling', 'en_passant'; see kernels.chess.policies. Trials of metrics
       draw their states from uniform games in any case.
     least: shorter sampled games are dropped and counted; 20 as published.
+    start: FEN that every game starts from, such as an endgame of a few
+      pieces; '' is the standard position. The start token is named after it,
+      so that data of another start are refused.
     ep: the en-passant label: 'raw' after every double push, as published, or
       'legal' where a pawn may take.
     states: how trials draw states, 'stratified' by ply or 'recurring' in a
@@ -79,6 +84,7 @@ class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
   stop: str = 'claims'
   policy: str = 'uniform'
   least: int = 20
+  start: str = ''
   ep: str = 'raw'
   states: str = 'stratified'
   pool: int = 10_000
@@ -92,14 +98,19 @@ class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
         f'chess: length={self.length}, least={self.least}; expected 2 to '
         f'{LONGEST} plies, and 0 to {MOST_LEAST}'
       )
+    if self.start:
+      check_start(self.origin, self.start, self.stop)
     games.check(self)
 
   # Tokens.
 
   @property
   def vocab(self) -> tuple[str, ...]:
-    """'<pad>', moves as UCI writes them by packed id, '<start>'."""
-    return moves.vocab(self.vocabulary)
+    """'<pad>', moves as UCI writes them by packed id, '<start>' or '<FEN>'."""
+    if not self.start:
+      return moves.vocab(self.vocabulary)
+    name = fen.format(self.origin).replace(' ', '_')
+    return moves.vocab(self.vocabulary, f'<{name}>')
 
   @property
   def max_len(self) -> int:
@@ -126,8 +137,8 @@ class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
     return states
 
   def opening(self) -> np.ndarray:
-    """[1, W] the standard position, after the start token."""
-    states = self.rows(kernels.start()[None])
+    """[1, W] the first position, after the start token."""
+    states = self.rows(self.origin[None])
     states[:, KNOWN] = 0
     return states
 
@@ -206,6 +217,7 @@ class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
       most=self.length,
       stop=self.stop,
       policy='uniform' if random else self.policy,
+      start_row=self.origin,
     )
     if self.lengths == 'human' and not random:
       cut = human_lengths(seed, first + np.arange(num))
@@ -227,6 +239,11 @@ class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
       rows = np.flatnonzero(found.lengths >= least)
       if len(rows) >= num or len(found) < asked:
         break
+      if not len(rows) and asked > MOST_SHORT:
+        raise core.InputError(
+          f'{registry.spec(self)}: none of {asked} games has least='
+          f'{self.least} plies'
+        )
       asked += 2 * (num - len(rows)) + 8
     rows = rows[:num]
     dropped = int(rows[-1]) + 1 - len(rows) if rows.size else 0
@@ -240,7 +257,8 @@ class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
     states, started = self.init(len(tokens)), lengths > 0
     used = np.arange(1, tokens.shape[1]) < lengths[:, None]
     moves = np.where(used, tokens[:, 1:], core.PAD)
-    _, rows = kernels.replay(self.packed[moves], np.maximum(lengths - 1, 0))
+    plies = np.maximum(lengths - 1, 0)
+    _, rows = kernels.replay(self.packed[moves], plies, self.origin)
     states[started, :WORDS] = rows[started]
     states[:, WORDS:].view(self.history_item)[:, : moves.shape[1]] = moves
     return states
@@ -251,7 +269,7 @@ class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
     """See games.GameWorld: a Gibbs chain over windows of plies."""
     used = np.arange(tokens.shape[1]) < lengths[:, None]
     moves = self.packed[np.where(used, tokens, 0)]
-    found = kernels.transpositions(moves, lengths, seeds)
+    found = kernels.transpositions(moves, lengths, seeds, self.origin)
     return np.where(used, self._columns[np.maximum(found, 0)], core.PAD)
 
   # Exact answers.
@@ -282,7 +300,7 @@ class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
       if boards:
         return [0] * depth, kernels.count(first, depth)
       if first[KNOWN] == BEFORE:  # The start token, then perft.
-        perft = kernels.count(kernels.start(), depth - 1)
+        perft = kernels.count(self.origin, depth - 1)
         return [0] * depth, [1, *perft][:depth]
     if not boards:
       return super().count(first, second, depth)
@@ -301,7 +319,7 @@ class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
     return 'init' if state[KNOWN] == BEFORE else fen.format(state)
 
   def parse(self, text: str) -> np.ndarray:
-    """State of a FEN, of moves from the standard position, or of a name.
+    """State of a FEN, of moves from the first position, or of a name.
 
     The names are 'startpos', 'init' (before the start token) and 'dead';
     moves are in UCI or SAN, with or without move numbers.
@@ -318,7 +336,7 @@ class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
       return self.opening()
     if words and '/' in words[0]:
       return self.rows(fen.parse(text)[None])
-    moves = notation.parse(text)
+    moves = notation.parse(text, self.origin)
     if not moves.size:
       raise core.InputError(
         f"{text!r} is no state of chess; expected a FEN, 'startpos', or moves "
