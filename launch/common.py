@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Binaries run from a clone, installed or not.
 
 from wm import options  # noqa: E402
-from wm.options.calls import Routes, Scoring, Sweeping  # noqa: E402
+from wm.options.calls import Routes, Scoring, Sweeping, Units  # noqa: E402
 from wm.options.reconstruction import Reconstruction  # noqa: E402
 from wm.options.sampling import Sampling  # noqa: E402
 from wm.options.training import Training  # noqa: E402
@@ -72,7 +72,10 @@ flags.DEFINE_string('model', None, "Model, e.g. 'transformer(layers=2)'.")
 flags.DEFINE_string('out', None, 'Output folder.')
 flags.DEFINE_string('name', None, 'Name of the model in tables and files.')
 
-for cls in (Sampling, Training, Reconstruction, Routes, Scoring, Sweeping):
+for cls in (
+  *(Sampling, Training, Reconstruction, Routes, Scoring),
+  *(Sweeping, Units),
+):
   declare(cls)
 
 # import_gpt2.
@@ -83,9 +86,12 @@ flags.DEFINE_string(
   'File of its words by id, one a line; default: the published order.',
 )
 
-# study.
+# study, miniature.
 flags.DEFINE_multi_string(
-  'row', [], "'NAME: MODEL' or, trained first, 'NAME: MODEL on WORLD'; repeat."
+  'row',
+  [],
+  "'NAME: MODEL' or, trained first, 'NAME: MODEL on WORLD', and perhaps "
+  "'with steps=500, num=1000'; repeat.",
 )
 
 # reconstruct.

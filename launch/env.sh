@@ -1,7 +1,13 @@
 # Sourced by the other scripts: makes .venv with wm in it, sets PY and cd's to
 # the checkout. PYTHON=... chooses the interpreter, WM_EXTRAS=... the extras.
+# WM_PYTHON=... is one that has all that wm needs: no .venv is made.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+if [ -n "${WM_PYTHON:-}" ]; then
+  PY="$WM_PYTHON"
+  return
+fi
 
 # An interpreter counts if it starts, is new enough and can make environments.
 works() {

@@ -222,7 +222,7 @@ SNIFFED = {
     'origin',
     'value',
   },
-  'wm/tasks/sweep.py': {'sched_setaffinity'},  # Linux has it.
+  'wm/tasks/pool.py': {'sched_setaffinity'},  # Linux has it.
   'wm/training/checkpoints.py': {'__name__'},  # Of Python's own hook.
 }
 

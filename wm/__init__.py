@@ -59,6 +59,7 @@ _CALLS = {
   'atlas': ('atlas',),
   'report': ('report',),
   'loading': ('Loaded', 'Run', 'load_predictor'),
+  'miniature': ('miniature',),
   'study': ('Row', 'study'),
   'sweep': ('sweep',),
   'outside': ('fetch_map', 'from_graph', 'import_gpt2', 'ingest_text'),

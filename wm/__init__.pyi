@@ -14,6 +14,7 @@ from wm.library.exact import recovery as recovery
 from wm.library.loading import Loaded as Loaded
 from wm.library.loading import Run as Run
 from wm.library.loading import load_predictor as load_predictor
+from wm.library.miniature import miniature as miniature
 from wm.library.names import Reconstruction as Reconstruction
 from wm.library.names import Sampling as Sampling
 from wm.library.names import Scoring as Scoring

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from wm.core import registry
+from wm.library.study import Row
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / 'launch' / 'flags'
@@ -71,11 +72,10 @@ def bases() -> set[str]:
 def rows(flags: dict) -> list[tuple[str, list[str]]]:
   """(name, [model, then worlds to train and score on]) of study rows."""
   found = []
-  for row in flags.get('row', []):
-    name, _, rest = row.partition(':')
-    found.append(
-      (name.strip(), re.split(r'\s+(?:then\s+)?on\s+', rest.strip()))
-    )
+  for text in flags.get('row', []):
+    row = Row.parse(text)
+    specs = row.model, row.trained_on, row.scored_in
+    found.append((row.name, [spec for spec in specs if spec]))
   return found
 
 

@@ -195,7 +195,7 @@ def _unusable(value: Any) -> str:
   return next(filter(None, map(_unusable, value)), '')
 
 
-def _fits(value: Any, field: dataclasses.Field) -> bool:
+def fits(value: Any, field: dataclasses.Field) -> bool:
   """Does a literal suit a field, by its default, or its type if that is None?
 
   Integers are floats too.
@@ -271,7 +271,7 @@ def _given(
       raise core.InputError(f'{kind} {text!r} sets {key!r} twice')
     given[key] = value
   for key, value in given.items():
-    if not _fits(value, fields[key]):
+    if not fits(value, fields[key]):
       default, kept = fields[key].default, plugins.shortened(repr(value))
       expected = f'the type of its default {default!r}'
       if default is None or default is dataclasses.MISSING:

@@ -15,8 +15,6 @@ from typing import Any
 
 from wm.runtime import allocator, ending, progress, stopping
 
-CALLS = ('train', 'score')
-
 
 def command(call: str, **arguments: Any) -> list[str]:
   """The process that makes a call; arguments are JSON values."""
@@ -33,6 +31,10 @@ def run(order: dict[str, Any]) -> None:
   if call == 'train':
     order['training'] = Training(**order['training'])
     calls.train(**order, tell=print)
+  elif call == 'unit':
+    from wm.library import unit
+
+    unit.make(unit.Unit.of(order), print)
   else:
     calls.score(**order, tell=print)
 

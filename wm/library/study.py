@@ -5,22 +5,32 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wm import core
+from wm import core, options
 from wm.core import registry
 from wm.core.accept import Accept
 from wm.library import calls, report
 from wm.library.calls import Tell
-from wm.options.calls import Path, Routes, Scoring
+from wm.options.calls import Path, Routes, Scoring, Units
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
 from wm.recon.routes import has_streets
 from wm.runtime import locks
 
-_ROW = r'\s*(\w+)\s*:\s*(.+?)(?:\s+on\s+(.+?)(?:\s+then\s+on\s+(.+?))?)?\s*'
+# What a row may have to itself.
+SETTINGS: dict[str, dataclasses.Field] = {
+  **{name: field for name, (field, _) in options.declared(Sampling).items()},
+  **{name: field for name, (field, _) in options.declared(Training).items()},
+  'seeds': options.declared(Units)['seeds'][0],
+}
+del SETTINGS['seed'], SETTINGS['text'], SETTINGS['coordinator']
+_ROW = (
+  r'\s*(\w+)\s*:\s*(.+?)(?:\s+on\s+(.+?)(?:\s+then\s+on\s+(.+?))?)?'
+  r'(?:\s+with\s+(.+?))?\s*'
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,16 +43,21 @@ class Row:
     trained_on: world that it is trained on first; None: scored as it is.
     scored_in: world that it is scored in; None is `trained_on`, or else the
       study's.
+    settings: fields of Sampling and Training that this row has to itself; and
+      `seeds`, of a miniature.
   """
 
   name: str
   model: core.Model | str
   trained_on: core.World | str | None = None
   scored_in: core.World | str | None = None
+  settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   @classmethod
   def parse(cls, text: str) -> Row:
     """'NAME: MODEL', 'NAME: MODEL on WORLD' or '... then on WORLD'.
+
+    '... with steps=500, lr=3e-3' may follow.
 
     Raises:
       InputError: it is not of this form.
@@ -51,7 +66,31 @@ class Row:
     if not match:
       expected = "expected 'NAME: MODEL' or 'NAME: MODEL on WORLD'"
       raise core.InputError(f'bad row {text!r}: {expected}')
-    return cls(*match.groups())
+    name, model, trained_on, scored_in, settings = match.groups()
+    _, bare, given = registry.parse(f'row({settings or ""})')
+    for key, value in given.items():
+      if key not in SETTINGS:
+        available = registry.suggest(key, [*SETTINGS])
+        raise core.InputError(
+          f'row {name!r} has no setting {key!r}; {available}'
+        )
+      if not registry.fits(value, SETTINGS[key]):
+        default = SETTINGS[key].default
+        expected = f'the type of its default {default!r}'
+        raise core.InputError(
+          f'row {name!r}: {key}={value!r} is not of {expected}'
+        )
+    if bare:
+      raise core.InputError(
+        f"bad row {text!r}: expected 'with NAME=VALUE, ...'"
+      )
+    return cls(name, model, trained_on, scored_in, given)
+
+  def own(self, given: Any) -> Any:
+    """Options of a stage, with this row's settings."""
+    known = {field.name for field in dataclasses.fields(given)}
+    mine = {k: x for k, x in self.settings.items() if k in known}
+    return dataclasses.replace(given, **mine)
 
 
 def rows_of(rows: Sequence[Row | str], world: core.World | str) -> list[Row]:
@@ -71,6 +110,7 @@ def rows_of(rows: Sequence[Row | str], world: core.World | str) -> list[Row]:
         registry.made('model', row.model),
         trained_on,
         registry.made('world', scored_in),
+        row.settings,
       )
     )
   return found
@@ -111,43 +151,64 @@ def study(
   """
   place, found = pathlib.Path(out), rows_of(rows, world)
   asked = calls.metrics_of(metrics, accept)
-  options: tuple[Any, ...] = (
+  given: tuple[Any, ...] = (
     sampling or Sampling(),
     training or Training(),
     reconstruction or Reconstruction(),
   )
-  stages = [dataclasses.replace(one, seed=seed) for one in options]
+  stages = [dataclasses.replace(one, seed=seed) for one in given]
   with locks.writer(place, 'study'):
     for row in found:
-      _row(row, asked, place / row.name, stages, num_samples, tell)
+      done(row, asked, place / row.name, stages, num_samples, tell)
     tell('== report')
     folders = [place / row.name for row in found]
     return report.report(folders, place, tell=tell)
 
 
-def _row(
+def done(
   row: Row,
-  metrics: list[core.Metric],
-  out: pathlib.Path,
-  stages: list[Any],
+  metrics: Sequence[core.Metric],
+  out: Path,
+  stages: Sequence[Any],
   num_samples: int,
   tell: Tell,
-) -> None:
-  sampling, training, reconstruction = stages
+  shared: Path | None = None,
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+  """Samples for, trains, scores and maps a row that `rows_of` has made.
+
+  Args:
+    row: what to do; its settings are stronger than the stages'.
+    metrics: what to measure.
+    out: folder of the run.
+    stages: options of sampling, training and reconstruction, of one seed.
+    num_samples: routes sampled for a map.
+    tell: gets a title for each stage, and what the stages say.
+    shared: folder of sampled data, where several rows have them; its other
+      users are waited for. None is `out`.
+
+  Returns:
+    The entries of the scores, and the summary of the map, {} without one.
+  """
+  sampling, training, reconstruction = [row.own(one) for one in stages]
   assert isinstance(row.scored_in, core.World)  # By `rows_of`.
   source: Any = row.model
   if row.trained_on is not None:
-    tell(f'== {row.name}: sample')
-    calls.sample(row.trained_on, out, sampling, tell=tell)
+    if training.data is None:
+      place = pathlib.Path(shared or out)
+      tell(f'== {row.name}: sample')
+      with locks.writer(place, 'share', wait=True):
+        calls.sample(row.trained_on, place, sampling, tell=tell)
+      training = dataclasses.replace(training, data=str(place / 'data'))
     tell(f'== {row.name}: train')
     source = calls.train(row.trained_on, row.model, out, training, tell=tell)
   tell(f'== {row.name}: score')
   where: dict[str, Any] = {'name': row.name, 'tell': tell}
-  calls.score(
-    source, metrics, row.scored_in, out=out, seed=training.seed, **where
+  entries = calls.score(
+    source, list(metrics), row.scored_in, out=out, seed=training.seed, **where
   )
-  if row.trained_on is not None and has_streets(row.scored_in):
-    tell(f'== {row.name}: reconstruct')
-    calls.reconstruct(
-      source, out, row.scored_in, reconstruction, num=num_samples, **where
-    )
+  if row.trained_on is None or not has_streets(row.scored_in):
+    return entries, {}
+  tell(f'== {row.name}: reconstruct')
+  return entries, calls.reconstruct(
+    source, out, row.scored_in, reconstruction, num=num_samples, **where
+  )

@@ -111,3 +111,23 @@ class Routes:
     "pairs with a path, or as a split of --world's sequences has them.",
     choices=('uniform', 'heldout', 'train'),
   )
+
+
+@documented
+@dataclasses.dataclass(frozen=True)
+class Units:
+  """Which units of a miniature are made: keywords of `wm.miniature`."""
+
+  # Its name is the miniature's.
+  results: Path | None = option(
+    None, 'Folder of result files, one a row and seed; default: OUT/results.'
+  )
+  seeds: int = option(
+    3, 'Seeds of each row: 0, 1, ...; a row may have its own.', least=1
+  )
+  only: Sequence[str] = option(
+    (), 'Row of a miniature to do; repeat. Default: all.', many=True
+  )
+  fresh: bool = option(
+    False, 'Remove results and runs of these units first, and do all.'
+  )

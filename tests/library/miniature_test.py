@@ -1,0 +1,207 @@
+"""Units of a miniature: made once, kept in files, and made again where due."""
+
+import copy
+import dataclasses
+
+import pytest
+
+import wm
+from wm import core
+from wm.library import unit as unit_lib
+from wm.library.study import Row
+from wm.reporting import units
+from wm.runtime import files, spent
+
+WORLD = 'maps(rows=3, columns=3, max_moves=12)'
+METRICS = ['next_token(num=20)', 'compression(trials=8, samples=2)']
+GOOD = 'guess: uniform()'
+BAD = f'none: ngram(order=2) on {WORLD} with data="nowhere", seeds=1'
+FEW = wm.Sampling(num=100, num_heldout=20)
+
+
+def made(out, *rows: str, **given) -> tuple[list[str], list[str]]:
+  told: list[str] = []
+  given = {'seeds': 1, 'sampling': FEW, 'results': out / 'tiny', **given}
+  failed = wm.miniature(
+    rows, WORLD, METRICS, out / 'out', tell=told.append, **given
+  )
+  return failed, told
+
+
+@pytest.fixture(scope='module')
+def done(tmp_path_factory):
+  """A unit that ended and one that failed, and what was told."""
+  out = tmp_path_factory.mktemp('miniature')
+  return out, *made(out, GOOD, BAD, jobs=2)
+
+
+def test_a_unit_is_kept_and_a_failure_is_named(done):
+  out, failed, told = done
+  assert told[0].endswith('tiny: 0 of 2 units stand')
+  assert [line[:5] for line in told[1:]] == ['[1/2]', '[2/2]']
+  assert len(failed) == 1
+  assert failed[0].startswith('tiny/none-0: failed: no sequences at nowhere')
+  found = units.read(out / 'tiny' / 'guess-0.json')
+  assert (found.miniature, found.row, found.seed) == ('tiny', 'guess', 0)
+  assert {e['spec'] for e in found.scores} == set(METRICS)
+  for entry in found.scores:
+    assert {*entry} >= {'quantity', 'value', 'low', 'high', 'n', 'clusters'}
+  assert found.cost['cpu_seconds'] > 0
+  assert 50 < found.cost['peak_mb'] < 20_000
+  assert found.about['jax']
+  assert found.about['processor']
+  assert not list((out / 'tiny').glob('none*'))
+
+
+def test_what_stands_is_not_made_again(done):
+  out, _, _ = done
+  before = (out / 'tiny' / 'guess-0.json').stat().st_mtime_ns
+  failed, told = made(out, GOOD)
+  assert failed == []
+  assert told == [f'{out}/tiny: 1 of 1 units stand']
+  assert (out / 'tiny' / 'guess-0.json').stat().st_mtime_ns == before
+  _, told = made(out, GOOD, dry_run=True, seeds=2, fresh=True)
+  assert told[1].startswith('tiny/guess-0: 0.')
+  assert told[2] == 'tiny/guess-1: not made'
+
+
+@pytest.fixture(scope='module')
+def trained() -> unit_lib.Unit:
+  return unit_lib.Unit(
+    Row('a', 'transformer(layers=1)', WORLD, WORLD),
+    0,
+    FEW,
+    wm.Training(),
+    wm.Reconstruction(),
+    10,
+    tuple(METRICS),
+    None,
+    'out',
+    'results/tiny',
+  )
+
+
+@pytest.mark.parametrize(
+  'change',
+  [
+    {'seed': 1},
+    {'row': Row('a', 'transformer(layers=2)', WORLD, WORLD)},
+    {'row': Row('a', 'transformer(layers=1)', 'maps(rows=4)', WORLD)},
+    {'row': Row('a', 'transformer(layers=1)', WORLD, 'maps(rows=4)')},
+    {'sampling': wm.Sampling(num=101, num_heldout=20)},
+    {'training': wm.Training(lr=2e-3)},
+    {'reconstruction': wm.Reconstruction(max_degree=5)},
+    {'num_samples': 11},
+    {'metrics': ('next_token(num=21)', METRICS[1])},
+    {'metrics': (METRICS[0],)},
+    {'accept': 'top_k(3)'},
+  ],
+)
+def test_a_unit_stands_for_its_own_key_alone(trained, change):
+  other = dataclasses.replace(trained, **change)
+  assert unit_lib.stands(trained.key, trained.key)
+  assert not unit_lib.stands(trained.key, other.key)
+  assert not unit_lib.stands(other.key, trained.key)
+  same_run = {'metrics', 'accept', 'reconstruction', 'num_samples'} & {*change}
+  assert (other.folder == trained.folder) == bool(same_run)
+
+
+def test_speed_and_later_fields_leave_a_result_as_it_is(trained):
+  faster = dataclasses.replace(trained, training=wm.Training(save_every=7))
+  assert unit_lib.stands(trained.key, faster.key)
+  for place in ('training', 'model', 'scored_in', 'sampling'):
+    old = copy.deepcopy(trained.key)
+    name = list(old[place])[-1]
+    del old[place][name]  # As written by a version that had no such field.
+    assert unit_lib.stands(old, trained.key)
+    old[place]['gone'] = 1  # One that it had, and nothing has now.
+    assert not unit_lib.stands(old, trained.key)
+  old = copy.deepcopy(trained.key)
+  old['model']['version'] = '0'
+  assert not unit_lib.stands(old, trained.key)
+
+
+def test_data_that_are_not_at_hand_are_not_compared(trained, tmp_path):
+  given = {'data': str(tmp_path)}
+  one = dataclasses.replace(trained, training=wm.Training(**given))
+  assert one.key['data'] is None
+  here = []
+  for text in ('{}', '[]'):
+    for split in ('train', 'heldout'):
+      (tmp_path / split).mkdir(exist_ok=True)
+      (tmp_path / split / 'manifest.json').write_text(text)
+    here.append(dataclasses.replace(one))
+    assert here[-1].key['data']
+    assert unit_lib.stands(one.key, here[-1].key)
+    assert unit_lib.stands(here[-1].key, one.key)
+  assert not unit_lib.stands(here[0].key, here[1].key)
+
+
+def test_rows_that_train_on_the_same_share_their_data(trained):
+  row = Row('b', 'transformer(layers=2)', WORLD, WORLD)
+  other = dataclasses.replace(trained, row=row, training=wm.Training(lr=1.0))
+  assert trained.shared == other.shared
+  more = dataclasses.replace(trained, sampling=wm.Sampling(num=7))
+  assert trained.shared != more.shared
+
+
+def test_fresh_removes_results_and_runs_first(done, tmp_path, monkeypatch):
+  out, _, _ = done
+  result = out / 'tiny' / 'guess-0.json'
+  text = result.read_text()
+  seen = []
+
+  def work(self, jobs, *rest):
+    seen.extend((job.done(), job.folder.exists()) for job in jobs)
+
+  monkeypatch.setattr('wm.tasks.pool.Pool.work', work)
+  failed, _ = made(out, GOOD, fresh=True)
+  assert seen == [(False, False)]
+  assert failed == ['tiny/guess-0: not made']
+  result.write_text(text)
+
+
+@pytest.mark.parametrize(
+  ('rows', 'given', 'message'),
+  [
+    ([GOOD, GOOD], {}, "two rows are named 'guess'"),
+    ([GOOD], {'only': ['gess']}, "'gess'; available: guess; did you mean"),
+    ([f'{GOOD} with step=3'], {}, "row 'guess' has no setting 'step'; avail"),
+    ([f'{GOOD} with steps="3"'], {}, "steps='3' is not of the type of its"),
+    ([f'{GOOD} with 3'], {}, "expected 'with NAME=VALUE, ...'"),
+    ([f'{GOOD} with steps=0'], {}, 'steps=0: expected at least 1'),
+    ([f'{GOOD} with steps=3+'], {}, 'bad spec'),
+  ],
+)
+def test_bad_rows_are_one_line(tmp_path, rows, given, message):
+  with pytest.raises(core.InputError, match=message) as caught:
+    made(tmp_path, *rows, **given)
+  assert '\n' not in str(caught.value)
+  assert not (tmp_path / 'out').exists()
+
+
+def test_a_damaged_result_is_named(done, tmp_path):
+  for text, message in (
+    ('{', 'is not JSON'),
+    ('{}', 'lacks format, miniature'),
+    ('{"format": 2}', 'lacks miniature'),
+  ):
+    path = tmp_path / 'guess-0.json'
+    path.write_text(text)
+    with pytest.raises(core.InputError, match=message):
+      units.read(path)
+  found = units.read(done[0] / 'tiny' / 'guess-0.json')
+  assert units.read(units.write(tmp_path, found)) == found
+
+
+def test_costs_add_up_over_processes_that_were_killed(tmp_path):
+  path = tmp_path / 'spent.json'
+  files.write_json(
+    path,
+    {'processes': 2, 'cpu_seconds': 50, 'wall_seconds': 90, 'peak_mb': 10**6},
+  )
+  with spent.Meter(path) as meter:
+    assert files.read_json(path)['processes'] == 3
+  assert meter.spent()['wall_seconds'] in (90, 91)
+  assert meter.spent()['cpu_seconds'] > 50
+  assert files.read_json(path)['peak_mb'] == 10**6

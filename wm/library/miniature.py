@@ -1,0 +1,161 @@
+"""Miniatures: every row and seed of a study as a unit, whose result is kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import shutil
+from collections.abc import Sequence
+from typing import Any
+
+from wm import core
+from wm.core import registry
+from wm.core.accept import Accept
+from wm.library import calls, job, study
+from wm.library.calls import Tell
+from wm.library.study import Row
+from wm.library.unit import Unit
+from wm.options import takes
+from wm.options.calls import Path, Routes, Scoring, Sweeping, Units
+from wm.options.reconstruction import Reconstruction
+from wm.options.sampling import Sampling
+from wm.options.training import Training
+from wm.runtime import files
+from wm.tasks import pool
+
+STAGE = 'unit'
+
+
+def _text(thing: Any) -> str:
+  return thing if isinstance(thing, str) else registry.spec(thing)
+
+
+def _units(
+  rows: Sequence[Row | str],
+  world: core.World | str,
+  seeds: int,
+  only: Sequence[str],
+  sampling: Sampling | None,
+  training: Training | None,
+  reconstruction: Reconstruction | None,
+  **same: Any,
+) -> list[Unit]:
+  """All units, the first seed of each row first; raises InputError."""
+  found = [Row.parse(row) if isinstance(row, str) else row for row in rows]
+  study.rows_of(found, world)  # What is bad of one shows before the first.
+  names = [row.name for row in found]
+  if unknown := [name for name in only if name not in names]:
+    available = registry.suggest(unknown[0], names)
+    raise core.InputError(f'no row is called {unknown[0]!r}; {available}')
+  made = []
+  for row in found:
+    scored_in = row.scored_in or row.trained_on or world
+    plain = Row(
+      row.name,
+      _text(row.model),
+      row.trained_on and _text(row.trained_on),
+      _text(scored_in),
+    )
+    for seed in range(row.settings.get('seeds', seeds)):
+      stages: dict[str, Any] = {
+        name: dataclasses.replace(row.own(one), seed=seed)
+        for name, one in (
+          ('sampling', sampling or Sampling()),
+          ('training', training or Training()),
+          ('reconstruction', reconstruction or Reconstruction()),
+        )
+      }
+      made.append(Unit(plain, seed, **stages, **same))
+  made = [one for one in made if not only or one.row.name in only]
+  return sorted(made, key=lambda one: one.seed)
+
+
+@takes(Units)
+def miniature(
+  rows: Sequence[Row | str],
+  world: core.World | str,
+  metrics: core.Metric | str | Sequence[core.Metric | str],
+  out: Path,
+  *,
+  results: Path | None = Units.results,
+  seeds: int = Units.seeds,
+  only: Sequence[str] = Units.only,
+  fresh: bool = Units.fresh,
+  jobs: int = Sweeping.jobs,
+  dry_run: bool = Sweeping.dry_run,
+  accept: Accept | str | None = Scoring.accept,
+  sampling: Sampling | None = None,
+  training: Training | None = None,
+  reconstruction: Reconstruction | None = None,
+  num_samples: int = Routes.num,
+  tell: Tell = calls.silent,
+) -> list[str]:
+  """Makes the units of a study that are missing: a row and a seed each.
+
+  A unit is sampled for, trained, scored and mapped in a process of its own. Its
+  result is a small file, RESULTS/ROW-SEED.json (`wm.reporting.units`); while
+  it stands, the unit is not made again. What was stopped goes on.
+
+  Args:
+    rows: models, as `Row` or as text (see `Row.parse`), all of plug-ins.
+    world: that rows are scored in which name none.
+    metrics: what to measure.
+    out: folder of data and runs.
+    jobs: units at a time.
+    dry_run: say how each unit stands, and do nothing.
+    accept: rule for all metrics that have one; None leaves theirs.
+    sampling, training, reconstruction: options of these stages.
+    num_samples: routes sampled for a map.
+    tell: gets a line on each unit that ends.
+
+  Returns:
+    A line on each unit that has failed.
+
+  Raises:
+    InputError: bad specs or options.
+    Stopped: a signal came; what is done is kept.
+  """
+  kept = pathlib.Path(results or pathlib.Path(out, 'results'))
+  several = [metrics] if isinstance(metrics, str | core.Metric) else metrics
+  calls.metrics_of(several, accept)
+  todo = _units(
+    rows,
+    world,
+    seeds,
+    only,
+    sampling,
+    training,
+    reconstruction,
+    num_samples=num_samples,
+    metrics=tuple(map(_text, several)),
+    accept=accept and _text(accept),
+    out=str(out),
+    results=str(kept),
+  )
+  if fresh and not dry_run:
+    for one in todo:
+      one.path.unlink(missing_ok=True)
+      shutil.rmtree(one.folder, ignore_errors=True)
+  by_name = {one.name: one for one in todo}
+  standing = sum(one.stands() for one in todo)
+  tell(f'{kept}: {standing} of {len(todo)} units stand')
+  if dry_run:
+    for one in todo:
+      tell(one.said())
+    return []
+  jobs_of = [_job(one) for one in todo]
+  pool.Pool().work(jobs_of, jobs, lambda job: by_name[job.name].said(), tell)
+  return [one.said() for one in todo if not one.stands()]
+
+
+def _job(unit: Unit) -> pool.Job:
+  order = dataclasses.asdict(unit)
+  claimed = {'row': unit.row.name, 'seed': unit.seed}
+  return pool.Job(
+    unit.name,
+    STAGE,
+    unit.folder,
+    command=lambda: job.command(STAGE, **order),
+    done=unit.stands,
+    begin=lambda: files.claim(unit.folder, STAGE, claimed),
+  )

@@ -1,0 +1,282 @@
+"""A unit of a miniature: one row and seed, from its data to a result file."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+from typing import Any
+
+import wm
+from wm.core import registry
+from wm.library import calls, study
+from wm.library.calls import Tell
+from wm.library.study import Row
+from wm.options.reconstruction import Reconstruction
+from wm.options.sampling import Sampling
+from wm.options.training import Training
+from wm.recon.routes import has_streets
+from wm.reporting import units
+from wm.runtime import commit, files, spent
+
+MINUTES = 20  # In which a unit should end.
+_PACKAGES = 'jax', 'jaxlib', 'flax', 'optax', 'numpy'
+_MAP = (
+  *('sequences', 'routes', 'failed', 'ill_formed'),
+  *('true_edges', 'new_edges', 'unused_edges'),
+)
+_TRAINED = (
+  *('parameters', 'step', 'tokens', 'seconds'),
+  *('heldout_loss', 'best_loss', 'best_step'),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+  """A unit to be made: JSON values, as its process is told them.
+
+  Attributes:
+    row: of specs, without settings.
+    seed: of everything.
+    sampling, training, reconstruction: options, with the row's settings.
+    num_samples: routes of a map.
+    metrics: specs.
+    accept: rule for all metrics that have one; None leaves theirs.
+    out: folder of data and runs.
+    results: folder of result files; its name is the miniature's.
+  """
+
+  row: Row
+  seed: int
+  sampling: Sampling
+  training: Training
+  reconstruction: Reconstruction
+  num_samples: int
+  metrics: tuple[str, ...]
+  accept: str | None
+  out: str
+  results: str
+
+  @classmethod
+  def of(cls, order: dict[str, Any]) -> Unit:
+    """The unit that `dataclasses.asdict` has written."""
+    made: dict[str, Any] = {
+      'row': Row(**order['row']),
+      'sampling': Sampling(**order['sampling']),
+      'training': Training(**order['training']),
+      'reconstruction': Reconstruction(**order['reconstruction']),
+    }
+    return cls(**{**order, **made})
+
+  @property
+  def name(self) -> str:
+    """As its file is called."""
+    return units.name(self.row.name, self.seed)
+
+  @property
+  def path(self) -> pathlib.Path:
+    """Its result file."""
+    return units.path(self.results, self.row.name, self.seed)
+
+  @functools.cached_property
+  def key(self) -> units.Key:
+    """All that decides the result."""
+    row = self.row
+    asked = calls.metrics_of(self.metrics, self.accept)
+    key: units.Key = {
+      'seed': self.seed,
+      'model': _described('model', row.model),
+      'scored_in': _described('world', row.scored_in),
+      'metrics': {registry.spec(m): _described('metric', m) for m in asked},
+    }
+    if row.trained_on is None:
+      return key
+    key['trained_on'] = _described('world', row.trained_on)
+    key['training'] = self.training.run()
+    if self.training.data is None:
+      key['sampling'] = dataclasses.asdict(self.sampling)
+    else:
+      key['data'] = _hash_of(self.training.data)
+    if has_streets(registry.made('world', row.scored_in or row.trained_on)):
+      map_of = dataclasses.asdict(self.reconstruction)
+      key['reconstruction'] = {**map_of, 'num_samples': self.num_samples}
+    return key
+
+  @property
+  def folder(self) -> pathlib.Path:
+    """Of its run, by how that is made; other metrics are measured in it too."""
+    apart = 'metrics', 'data', 'reconstruction'
+    made = {k: x for k, x in self.key.items() if k not in apart}
+    return pathlib.Path(self.out, 'units', f'{self.name}-{_mark(made)}')
+
+  @property
+  def shared(self) -> pathlib.Path:
+    """Of sampled data, which all rows have that train on the same."""
+    made = {k: self.key.get(k) for k in ('trained_on', 'sampling')}
+    return pathlib.Path(self.out, 'data', f'{self.seed}-{_mark(made)}')
+
+  def stands(self) -> bool:
+    """Is there a result of this key?"""
+    path = self.path
+    return path.exists() and stands(units.read(path).key, self.key)
+
+  def said(self) -> str:
+    """A line on how it stands."""
+    name = f'{pathlib.Path(self.results).name}/{self.name}'
+    if self.stands():
+      cost = units.read(self.path).cost
+      minutes = cost['wall_seconds'] / 60
+      over = f', more than {MINUTES}' if minutes > MINUTES else ''
+      return (
+        f'{name}: {minutes:.1f} minutes{over}, {cost["cpu_seconds"] / 60:.1f} '
+        f'of a processor, {cost["peak_mb"]} MiB'
+      )
+    failed = self.folder / 'failed.json'
+    if failed.exists():
+      return f'{name}: failed: {files.read_record(failed, {})["error"]}'
+    return f'{name}: not made'
+
+
+def _described(kind: str, given: Any) -> dict[str, Any]:
+  """A plug-in with all fields that decide what it gives, and its version."""
+  thing: Any = registry.made(kind, given)
+  fields = {
+    field.name: getattr(thing, field.name)
+    for field in dataclasses.fields(thing)
+    if field.compare
+  }
+  name = registry.parse(registry.spec(thing))[0]
+  return {'name': name, 'version': thing.version, **fields}
+
+
+def stands(old: units.Key, new: units.Key) -> bool:
+  """Whether a result with the key `old` is that of the key `new`.
+
+  A field that came since is that of the old as long as it is at its default,
+  and the hash of data that are not at hand (None) is not compared.
+  """
+  new = json.loads(json.dumps(new))
+  if None in (old.get('data'), new.get('data')):
+    old, new = {**old, 'data': None}, {**new, 'data': None}
+  return _same(old, new, _usual(new))
+
+
+def _same(old: Any, new: Any, usual: Any) -> bool:
+  if not (isinstance(old, dict) and isinstance(new, dict)):
+    return old == new
+  if old.keys() - new.keys():
+    return False
+  for key, value in new.items():
+    inner = usual.get(key, {}) if isinstance(usual, dict) else {}
+    if key not in old:
+      if inner != value:
+        return False
+    elif not _same(old[key], value, inner):
+      return False
+  return True
+
+
+def _usual(key: units.Key) -> dict[str, Any]:
+  """The defaults of what a key describes."""
+  made = {
+    'sampling': dataclasses.asdict(Sampling()),
+    'training': dataclasses.asdict(Training()),
+    'reconstruction': dataclasses.asdict(Reconstruction()),
+    'metrics': {
+      spec: _defaults('metric', one['name'])
+      for spec, one in key['metrics'].items()
+    },
+  }
+  for part in ('model', 'trained_on', 'scored_in'):
+    kind = 'model' if part == 'model' else 'world'
+    if key.get(part):
+      made[part] = _defaults(kind, key[part]['name'])
+  return json.loads(json.dumps(made))
+
+
+def _defaults(kind: str, name: str) -> dict[str, Any]:
+  return {
+    field.name: field.default
+    for field in dataclasses.fields(registry.find(kind, name))
+    if field.default is not dataclasses.MISSING
+  }
+
+
+def _mark(value: Any) -> str:
+  text = json.dumps(value, sort_keys=True)
+  return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _hash_of(data: str) -> str | None:
+  """Of the manifests of stored sequences; None where there are none here."""
+  paths = [pathlib.Path(data, s, 'manifest.json') for s in ('train', 'heldout')]
+  if not all(path.is_file() for path in paths):
+    return None
+  return _mark([files.sha256(path) for path in paths])
+
+
+def make(made: Unit, tell: Tell) -> None:
+  """Makes a unit, in a process of its own; it goes on where one was stopped."""
+  assert made.row.scored_in is not None  # By `wm.miniature`.
+  (row,) = study.rows_of([made.row], made.row.scored_in)
+  with spent.Meter(made.folder / 'spent.json') as meter:
+    entries, summary = study.done(
+      row,
+      calls.metrics_of(made.metrics, made.accept),
+      made.folder,
+      (made.sampling, made.training, made.reconstruction),
+      made.num_samples,
+      tell,
+      made.shared,
+    )
+    parts = files.read_json(made.folder / 'breakdown.json')
+    entries = [*entries, *filter(_headline, parts)]
+    asked = [e for e in entries if e['spec'] in made.key['metrics']]
+    trained = made.folder / 'train.json'
+    found = files.read_record(trained, {}) if trained.exists() else {}
+  units.write(
+    made.results,
+    units.Unit(
+      pathlib.Path(made.results).name,
+      made.row.name,
+      made.seed,
+      made.key,
+      _about(),
+      meter.spent(),
+      {k: found[k] for k in _TRAINED if k in found},
+      units.kept(asked),
+      {k: summary[k] for k in _MAP if k in summary},
+    ),
+  )
+
+
+def _headline(entry: dict[str, Any]) -> bool:
+  """Is it of a quantity that tables begin with?"""
+  metric: Any = registry.find('metric', entry['metric'])
+  return entry['quantity'] in metric.headline
+
+
+def _about() -> dict[str, Any]:
+  """Commit, versions and hardware."""
+  versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
+  return {
+    'commit': commit.describe(),
+    'wm': wm.__version__,
+    'python': platform.python_version(),
+    **versions,
+    'processor': _processor(),
+    'cores': os.cpu_count(),
+  }
+
+
+def _processor() -> str:
+  """What the system calls it."""
+  info = pathlib.Path('/proc/cpuinfo')  # Linux.
+  lines = info.read_text().splitlines() if info.exists() else []
+  named = [line for line in lines if line.startswith('model name')]
+  return named[0].partition(':')[2].strip() if named else platform.processor()

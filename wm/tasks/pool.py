@@ -1,0 +1,241 @@
+"""Jobs: processes, some at a time, each in a folder of its own.
+
+    FOLDER/STAGE.log      what the processes of a stage printed
+    FOLDER/failed.json    how the last one ended, if it failed
+    FOLDER/.lock          held by the process that works on it
+
+A process inherits the lock and holds it as long as it lives, even when what
+started it dies. So the same jobs can be started again at once, and several
+pools, here or on other machines over one file system, share the work.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import os
+import pathlib
+import queue
+import re
+import subprocess
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import IO, NamedTuple
+
+import wm
+from wm.runtime import files, locks, progress, stopping
+
+_POLL = 1.0  # Seconds between looks at a lock that another process holds.
+# Exit codes of a process that was told to stop and can be started again.
+_TOLD = (*stopping.CODES.values(), *(-number for number in stopping.CODES))
+_RAISED = re.compile(r'[\w.]+(Error|Exception)\b')  # Last line of a traceback.
+
+Tell = Callable[[str], None]
+
+
+class Job(NamedTuple):
+  """One process.
+
+  Attributes:
+    name: in lines that are told.
+    stage: 'train', 'score', ...
+    folder: its own.
+    command: gives its command line, once it may begin.
+    done: whether there is nothing to do.
+    begin: called with the lock held, before the process; raises InputError
+      where the folder is another job's.
+    end: called after a process that ended well.
+  """
+
+  name: str
+  stage: str
+  folder: pathlib.Path
+  command: Callable[[], list[str]]
+  done: Callable[[], bool]
+  begin: Callable[[], None]
+  end: Callable[[], None] = lambda: None
+
+
+class Pool:
+  """Runs jobs.
+
+  Attributes:
+    devices: CUDA_VISIBLE_DEVICES of the processes, in turn; empty leaves it.
+  """
+
+  def __init__(self, devices: Sequence[str] = ()) -> None:
+    self.devices = devices
+    self._stop = threading.Event()
+    self._running: dict[str, subprocess.Popen] = {}
+    self._told: list[int] = []  # Exit codes of jobs that were told to stop.
+
+  @property
+  def running(self) -> list[str]:
+    """Names of the jobs whose processes run here."""
+    return list(self._running)
+
+  def work(
+    self,
+    jobs: Sequence[Job],
+    at_once: int,
+    line: Callable[[Job], str],
+    tell: Tell,
+  ) -> None:
+    """Does the jobs that are not done, `at_once` at a time.
+
+    A job that failed before is tried again. A failure is recorded, and stops
+    no other job.
+
+    Args:
+      jobs: of one stage, in this order.
+      at_once: processes at a time.
+      line: what to tell of a job that has ended.
+      tell: gets such lines, numbered.
+
+    Raises:
+      Stopped: this process was told to stop, and has told its jobs; or one of
+        its jobs was told, and the others have been done.
+    """
+    slots: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for slot in range(at_once):
+      slots.put(slot)
+    todo = [job for job in jobs if not job.done()]
+    ended = len(jobs) - len(todo)
+    pool = concurrent.futures.ThreadPoolExecutor(at_once, 'jobs')
+    self._stop.clear()
+    stage = jobs[0].stage if jobs else ''
+    shown = progress.Progress(stage, len(jobs), 'runs', done=ended)
+    with stopping.deferred(), shown:
+      try:
+        # First pass: skip every job whose lock another pool holds. Second
+        # pass: wait for those locks; the other pool has most likely finished
+        # these jobs by then, and there is nothing left to do.
+        for wait in (False, True):
+          futures = {
+            pool.submit(self._attempt, job, slots, at_once, wait): job
+            for job in todo
+          }
+          todo = []
+          for future in _as_completed(futures):
+            job = futures[future]
+            if not future.result():
+              todo.append(job)
+              continue
+            ended += 1
+            # Not `update`: a bar would be drawn among the lines.
+            shown.done = ended
+            tell(f'[{ended}/{len(jobs)}] {line(job)}')
+      finally:
+        self._stop.set()
+        for process in list(self._running.values()):
+          # SIGTERM: what `nohup` started ignores SIGINT.
+          process.terminate()
+        pool.shutdown(wait=True, cancel_futures=True)
+    if self._told:
+      code = max(stopping.CODES.get(-code, code) for code in self._told)
+      raise stopping.Stopped(stopping.Exit(code))
+
+  def _attempt(
+    self, job: Job, slots: queue.SimpleQueue[int], at_once: int, wait: bool
+  ) -> bool:
+    """Does a job, unless it is done.
+
+    wait: for another process that holds the job's lock.
+
+    Returns:
+      Whether the job has ended; False where another process holds its lock.
+    """
+    place = job.folder
+    place.mkdir(parents=True, exist_ok=True)
+    with open(place / '.lock', 'w') as lock:
+      while not locks.take(lock.fileno(), place):
+        if not wait or self._stop.wait(_POLL):
+          return False
+      # What the holder of the lock did, or how it failed, stands.
+      failed = place / 'failed.json'
+      if self._stop.is_set() or job.done() or (wait and failed.exists()):
+        return True
+      job.begin()
+      failed.unlink(missing_ok=True)
+      with _taken(slots) as slot:
+        code, start = self._call(job, lock, slot, at_once)
+      if not code:
+        job.end()
+      if code in _TOLD:
+        self._told.append(code)
+      elif code and not self._stop.is_set():
+        error = _error(place / f'{job.stage}.log', start, code)
+        how = {'stage': job.stage, 'code': code, 'error': error}
+        files.write_json(failed, how)
+    return True
+
+  def _call(
+    self, job: Job, lock: IO, slot: int, at_once: int
+  ) -> tuple[int, int]:
+    """Runs the process; its exit code, and where its part of the log begins."""
+    root = str(pathlib.Path(wm.__file__).resolve().parent.parent)
+    paths = [root, *filter(None, [os.environ.get('PYTHONPATH')])]
+    env = {**os.environ, 'PYTHONPATH': os.pathsep.join(paths)}
+    if self.devices:
+      env['CUDA_VISIBLE_DEVICES'] = self.devices[slot % len(self.devices)]
+    with open(job.folder / f'{job.stage}.log', 'ab') as log:
+      start = log.tell()
+      process = subprocess.Popen(
+        job.command(),
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        env=env,
+        pass_fds=[lock.fileno()],
+        start_new_session=True,
+      )
+      _pin(process.pid, slot, at_once)
+      self._running[job.name] = process
+      code = process.wait()
+      del self._running[job.name]
+    return code, start
+
+
+def _as_completed(
+  futures: Iterable[concurrent.futures.Future],
+) -> Iterator[concurrent.futures.Future]:
+  """Yields futures as they end; raises Stopped once a signal has come."""
+  waiting = set(futures)
+  while waiting:
+    done, waiting = concurrent.futures.wait(
+      waiting, _POLL, concurrent.futures.FIRST_COMPLETED
+    )
+    stopping.check()
+    yield from done
+
+
+@contextlib.contextmanager
+def _taken(slots: queue.SimpleQueue[int]) -> Iterator[int]:
+  """Takes a free slot, a number below `at_once`, and gives it back."""
+  slot = slots.get()
+  try:
+    yield slot
+  finally:
+    slots.put(slot)
+
+
+def _pin(pid: int, slot: int, at_once: int) -> None:
+  """Pins a job to its share of the processors: every n-th, from `slot`."""
+  if not hasattr(os, 'sched_setaffinity'):
+    return
+  processors = sorted(os.sched_getaffinity(0))
+  if 1 < at_once <= len(processors):
+    with contextlib.suppress(ProcessLookupError):
+      os.sched_setaffinity(pid, processors[slot::at_once])
+
+
+def _error(log: pathlib.Path, start: int, code: int) -> str:
+  """The line of a log, from byte `start`, that says why a process failed."""
+  text = log.read_bytes()[start:].decode('utf-8', 'replace')
+  lines = [line.strip() for line in text.splitlines() if line.strip()]
+  if code < 0:
+    return f'killed by signal {-code}'
+  said = [line for line in lines if line.startswith('error: ')]
+  raised = [line for line in lines if _RAISED.match(line)]
+  found = said or raised or lines or [f'exit code {code}']
+  return found[-1].removeprefix('error: ')
