@@ -73,6 +73,7 @@ def test_zero_logits_cost_what_the_paper_says():
     mean = float(aim.mean(found, jnp.asarray(lengths)))
     assert mean == pytest.approx(want, rel=3e-6)
     sums = np.asarray(aim.evaluation(found, jnp.asarray(lengths)))
+    assert aim.means(sums)['trajectory'] == 0
     assert sums[1] == lengths.sum()
     assert sums[3] == np.maximum(lengths - 1, 0).sum()
     np.testing.assert_allclose(sums[0] / sums[1], want, rtol=1e-5)
@@ -102,7 +103,9 @@ def test_losses_by_hand():
   real = np.arange(tokens.shape[1]) < lengths[:, None]
   given = judged(aim, logits, tokens, (jnp.asarray(labels),))
   sums = np.asarray(aim.evaluation(given, jnp.asarray(lengths)))
-  assert aim.more == ('loss_board', 'loss_rules', 'loss_counters', 'exact')
+  parts = ('loss_board', 'loss_rules', 'loss_counters')
+  assert aim.names == (*parts, 'exact', 'labelwise', 'trajectory')
+  exact = (named == labels).all(-1)
   np.testing.assert_allclose(
     sums,
     [
@@ -113,7 +116,10 @@ def test_losses_by_hand():
       want[..., :64].mean(-1)[real].sum(),
       want[..., :71].mean(-1)[real].sum(),
       want[..., 71:].mean(-1)[real].sum(),
-      (named == labels).all(-1)[real].sum(),
+      exact[real].sum(),
+      (named == labels).mean(-1)[real].sum(),
+      (exact | ~real)[lengths > 0].all(-1).sum(),
+      (lengths > 0).sum(),
     ],
     rtol=1e-5,
   )
@@ -242,7 +248,7 @@ def test_the_restored_predictor_is_as_exact_as_was_reported(trained):
   world, held = tiny.World(), store.open(out / 'data' / 'heldout').read(0, 99)
   metric = exactness.Metric(num=99, data=str(out / 'data' / 'heldout'))
   scores = {s.quantity: s for s in metric(predictor, world, 0)}
-  for quantity in ('exact', 'loss'):
+  for quantity in ('exact', 'loss', 'labelwise', 'trajectory'):
     rows = scores[quantity]
     value = (rows.value * rows.weight).sum() / rows.weight.sum()
     assert value == pytest.approx(summary[f'heldout_{quantity}'], rel=1e-5)
@@ -354,7 +360,9 @@ def test_one_batch_is_learned_to_exact_states(tmp_path, spec):
   for step in range(300):
     now, report = trainer.train_step(now, np.int32(step), *placed)
   sums = trainer.evaluate(now.params)
-  assert sums[-1] == sums[1] == lengths.sum(), sums[-1] / sums[1]
+  assert sums[1] == lengths.sum()
+  found = trainer.objective.means(sums)
+  assert found['exact'] == found['trajectory'] == 1, found
   assert float(report[0] / report[1]) < 0.02
   params = jax.device_get(state.tree(trainer.shape, now.params))
   predictor = networks.StateNamer(model, params, world, world.max_len)

@@ -240,7 +240,7 @@ class Trainer:
     try:
       state, record = self.begin(kept)
       log = run_log.RunLog(
-        self.training, out, record, blame, start, self.objective.more
+        self.training, out, record, blame, start, self.objective
       )
       with batches, log:
         self._steps(state, kept, batches, log)
@@ -290,8 +290,9 @@ class Trainer:
           raise stopping.Stopped(stopping.requested() or stopping.Exit.STOPPED)
 
   def evaluate(self, params: state_lib.Arrays) -> np.ndarray:
-    """[4 + M] float64 held-out sums: step.SUMS and the objective's `more`."""
-    total = np.zeros(len(step_lib.SUMS) + len(self.objective.more))
+    """Held-out sums, float64, see `loss.Objective.evaluation`."""
+    aim = self.objective
+    total = np.zeros(len(step_lib.SUMS) + len(aim.more) + len(aim.whole) + 1)
     for rows in prefetch_lib.heldout(
       self.heldout, self.training.batch, self.max_len, self.training.eval_num
     ):

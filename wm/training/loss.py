@@ -11,10 +11,13 @@ nats. Shapes: B batch, L length, T judged positions, V vocabulary, K labels.
 from __future__ import annotations
 
 import abc
+import types
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from wm import core
@@ -50,9 +53,12 @@ class Objective(abc.ABC):
     outputs: logits at each position; 0 is one for each token.
     world: whose labels go with a batch, or None.
     more: names of what is evaluated besides SUMS, means over tokens.
+    whole: name of one of `more`, 0 or 1 for each token -> name of the share of
+      sequences in which it is 1 for every token.
   """
 
   more: tuple[str, ...] = ()
+  whole: Mapping[str, str] = types.MappingProxyType({})
 
   def __init__(self, world: core.World, loss: str = 'token') -> None:
     """loss: averaged over 'token's, or over each 'sequence' first."""
@@ -90,10 +96,32 @@ class Objective(abc.ABC):
     return jnp.stack([value.astype(jnp.float32) for value in found])
 
   def evaluation(self, judged: Judged, lengths_B: jax.Array) -> jax.Array:
-    """[4 + M] float32: `sums`, and those of `more` over all tokens."""
+    """[4 + M + W + 1] float32: `sums`, those of `more` over all tokens and of
+    `whole` over all sequences, and the number of sequences.
+    """
     real_BT1 = judged.real(lengths_B)[..., None]
-    more = jnp.where(real_BT1, judged.more, 0).sum((0, 1))
-    return jnp.concatenate([self.sums(judged, lengths_B), more])
+    there_B1 = real_BT1.any(1)
+    places = [self.more.index(name) for name in self.whole]
+    whole_BTW = jnp.where(real_BT1, judged.more[..., places], 1)
+    return jnp.concatenate(
+      [
+        self.sums(judged, lengths_B),
+        jnp.where(real_BT1, judged.more, 0).sum((0, 1)),
+        jnp.where(there_B1, whole_BTW.min(1), 0).sum(0),
+        there_B1.sum(0, dtype=jnp.float32),
+      ]
+    )
+
+  @property
+  def names(self) -> tuple[str, ...]:
+    """Names of what is evaluated besides SUMS."""
+    return (*self.more, *self.whole.values())
+
+  def means(self, sums: np.ndarray) -> dict[str, float]:
+    """Value of each of `names`, of float64 sums as `evaluation` gives them."""
+    counts = np.repeat(sums[[1, -1]], [len(self.more), len(self.whole)])
+    values = sums[len(SUMS) : -1] / np.maximum(counts, 1)
+    return dict(zip(self.names, values.tolist(), strict=True))
 
 
 class NextToken(Objective):
@@ -119,9 +147,12 @@ class State(Objective):
   """Mean over the K labels of -log p(label | tokens[:, :t + 1]).
 
   Walker and Lyons 2026, section 3; all labels weigh the same. Evaluated too:
-  the loss of each of the world's groups of labels, and the share of tokens
-  after which every label is the most likely one.
+  the loss of each of the world's groups of labels; the share of labels that
+  are the most likely ones, of tokens after which all of them are, and of
+  sequences where they are after every token.
   """
+
+  whole = types.MappingProxyType({'exact': 'trajectory'})
 
   def __init__(self, world: core.World, loss: str = 'token') -> None:
     """Raises InputError where the world gives no labels."""
@@ -132,7 +163,8 @@ class State(Objective):
       )
     self.heads, self.groups = world.heads.sizes, world.heads.groups
     self.outputs, self.world = sum(self.heads), world
-    self.more = (*(f'loss_{name}' for name in self.groups), 'exact')
+    parts = (f'loss_{name}' for name in self.groups)
+    self.more = (*parts, 'exact', 'labelwise')
 
   def judge(
     self,
@@ -146,10 +178,10 @@ class State(Objective):
     logits_BLC = net.parts(tokens_BL, key, state_heads.widths(self.heads))
     loss_BLK = state_heads.losses(logits_BLC, truth_BLK, self.heads)
     named_BLK = state_heads.likeliest(logits_BLC, self.heads)
-    exact_BL = jnp.all(named_BLK == truth_BLK, -1).astype(jnp.float32)
+    right_BLK = (named_BLK == truth_BLK).astype(jnp.float32)
     parts = [loss_BLK[..., part].mean(-1) for part in self.groups.values()]
     place_L = jnp.arange(tokens_BL.shape[1])
-    more_BLM = jnp.stack([*parts, exact_BL], axis=-1)
+    more_BLM = jnp.stack([*parts, right_BLK.min(-1), right_BLK.mean(-1)], -1)
     return Judged(loss_BLK.mean(-1), place_L, more_BLM)
 
 

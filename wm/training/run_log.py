@@ -18,6 +18,7 @@ import numpy as np
 
 from wm.options.training import Training
 from wm.runtime import ending, files, progress
+from wm.training import loss as loss_lib
 from wm.training import step as step_lib
 
 
@@ -121,14 +122,14 @@ class RunLog:
     record: dict[str, Any],
     blame: Callable[[int], str],
     start: float,
-    more: tuple[str, ...] = (),
+    aim: loss_lib.Objective,
   ) -> None:
-    """more: names of what is evaluated besides `loss.SUMS`, per token."""
+    """aim: what is trained; says what is evaluated besides `loss.SUMS`."""
     # Checkpoints of earlier versions lack the fields that came later.
     self.record = {key: record.get(key, x) for key, x in fresh().items()}
     self.blame = blame
     self._log_every, self._skips = training.log_every, training.skips
-    self._more, self._start, self._clock = more, start, start
+    self._aim, self._start, self._clock = aim, start, start
     self._pending: jax.Array | None = None
     self._first_step_s: float | None = None
     self._writer = self._shown = None
@@ -212,11 +213,11 @@ class RunLog:
       self._writer.chart(self.step, tokens_per_s=self.rate)
 
   def evaluated(self, sums: np.ndarray) -> bool:
-    """Notes held-out sums [4 + M]; returns whether it is the best so far."""
-    first, rest = np.split(sums, [len(step_lib.SUMS)])
-    found = means(first.tolist())
-    rest = (rest / max(first[1], 1)).tolist()
-    found |= zip(self._more, rest, strict=True)
+    """Notes held-out sums, see `loss.Objective.evaluation`.
+
+    Returns whether they are the best so far.
+    """
+    found = means(sums[: len(step_lib.SUMS)].tolist()) | self._aim.means(sums)
     if not math.isfinite(found['loss']):
       if self._skips:
         return False
@@ -240,14 +241,15 @@ class RunLog:
     """Where the run stands, how fast it went, when it began."""
     record = self.record
     best, heldout = record['best'] or {}, record['heldout'] or {}
+    more = self._aim.names
     return {
       'step': self.step,
       **{
         f'heldout_{name}': heldout.get(name)
-        for name in ('loss', 'loss_moves', *self._more)
+        for name in ('loss', 'loss_moves', *more)
       },
       'best_step': best.get('step'),
-      **{f'best_{name}': best.get(name) for name in ('loss', *self._more)},
+      **{f'best_{name}': best.get(name) for name in ('loss', *more)},
       'tokens': record['tokens'],
       'skipped': record['skipped'],
       'seconds': round(record['seconds'], 2),

@@ -93,9 +93,9 @@ def make_eval_step(
   objective: loss_lib.Objective,
   abstract: state_lib.State,
 ) -> Callable[..., jax.Array]:
-  """step(params, tokens [B, L], lengths [B]) -> [4 + M] float32.
+  """step(params, tokens [B, L], lengths [B]) -> sums, float32.
 
-  They are SUMS and `objective.more`; labels as in a training step.
+  See `loss.Objective.evaluation`; labels as in a training step.
   """
 
   def eval_step(
@@ -104,7 +104,7 @@ def make_eval_step(
     lengths_B: jax.Array,
     *labels_BLK: jax.Array,
   ) -> jax.Array:
-    """[4 + M] float32 of one batch."""
+    """Sums over one batch."""
     with jax.sharding.use_abstract_mesh(everywhere.mesh.abstract_mesh):
       net = state_lib.merge(shape, params)
       judged = objective.judge(net, None, tokens_BL, *labels_BLK)
