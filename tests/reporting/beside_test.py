@@ -1,8 +1,10 @@
 """The papers' values stand beside ours where all settings are the paper's."""
 
+import json
+
 import pytest
 
-from wm.reporting import beside, collect, tables
+from wm.reporting import beside, collect, papers, tables
 
 
 def entry(metric: str, quantity: str, value: float = 0.5, **more) -> dict:
@@ -84,23 +86,96 @@ def test_any_other_setting_puts_the_paper_in_a_column_of_its_own(
 )
 def test_a_published_model_has_its_size_and_data(tmp_path, changed, head):
   given = {**OTHELLO, **changed}
-  (table,) = made(
+  third, fourth = made(
     tmp_path,
     entry('compression', 'precision_published', **given),
     entry('detour', 'valid_0.01', **given),
   )
-  detour = cells(table)['detour: valid_0.01']
+  detour = cells(fourth)['detour: valid_0.01']
   if not head:
-    assert table.heads == ('', 'championship')
-    assert detour == ('0.500 (0.66 ± 0.05)',)
+    assert fourth.heads[:2] == ('', 'championship')
+    assert detour[0] == '0.500 (0.66 ± 0.05)'
   else:
-    assert table.heads[2] == f'paper: championship ({head})'
-    assert cells(table)['compression: precision_published'][1] == '0.00'
+    own = 'paper: championship ' + f'({head})'
+    assert cells(third)[own][0] == '0.00'
+
+
+def test_what_a_paper_prints_in_one_table_is_shown_whole(tmp_path):
+  """Models that were not run, and what was not measured of one that was."""
+  first, eighth = made(
+    tmp_path,
+    entry('compression', 'precision_published', 0.25, model='random_walks'),
+    entry('compression', 'precision_published', 0.125, model='shortest_paths'),
+    entry(
+      *('compression', 'precision_published', 0.75),
+      **{'model': 'shortest_paths', 'spec': 'compression(samples=10)'},
+    ),
+  )
+  assert first.title == 'Beside the paper: table 1'
+  assert first.heads == (
+    '',
+    *('next_token: validity', 'probe: accuracy'),
+    'compression: precision_published',
+    *('distinction: precision_published', 'distinction: recall_definition'),
+  )
+  found = {row[0].split(' (')[0]: row[1:] for row in first.rows}
+  assert list(found) == [
+    *('random_walks', 'paper: random_walks'),
+    *('shortest_paths', 'paper: shortest_paths'),
+    *('paper: untrained', 'paper: noisy_shortest_paths', 'paper: oracle'),
+  ]
+  assert found['random_walks'] == ('', '', '0.250', '', '')
+  assert found['paper: untrained'] == (
+    *('0.03 ± 0.00', '0.10 ± 0.00', '0.00 ± 0.00', '0.00 ± 0.00'),
+    '0.00 ± 0.00',
+  )
+  assert found['paper: random_walks'][1] == '0.99 ± 0.00'
+  assert found['paper: oracle'][1] == ''  # The paper probes no true world.
+  assert first.rows[-1][0] == 'paper: oracle (not run here)'
+  assert eighth.title == 'Beside the paper: table 8'
+  label = 'compression(samples=10): precision_published'
+  row = cells(eighth)[label]
+  assert eighth.heads[:2] == ('', 'shortest_paths')
+  assert row == ('0.750', '0.14')
+  assert cells(eighth)['distinction: precision_published'] == ('', '0.30')
+
+
+def test_of_several_worlds_the_papers_is_shown(tmp_path):
+  """Compression on recurring positions, whatever else was scored."""
+  usual = {**OTHELLO, 'world': "othello(records='games')"}
+  for order in (1, -1):
+    given = [
+      entry('compression', 'precision_published', 0.25, **OTHELLO),
+      entry('compression', 'precision_published', 0.75, **usual),
+    ][::order]
+    (third,) = made(tmp_path, *given)
+    assert third.rows[0] == ('championship', '0.250 (0.00)', '', '')
+
+
+def test_ablations_are_the_papers(tmp_path):
+  """Tables 5 to 7 as the head of their flagfile has them."""
+  said = json.loads(
+    (papers.folder() / 'vafa2024' / 'published.json').read_text()
+  )['files']['ablation_accept.flags']['rows']
+  models = 'shortestpaths', 'noisyshortestpaths', 'randomwalks'
+  (source,) = papers.papers()['maps']
+  rows = [
+    row for row in source.rows if row.page in ('table 5', 'table 6', 'table 7')
+  ]
+  assert said == [
+    [rule] + [row.values[model][0] for model in models for row in mine]
+    for rule in dict.fromkeys(row.fields['accept'] for row in rows)
+    for mine in [[row for row in rows if row.fields['accept'] == rule]]
+  ]
+  assert {row.quantity for row in rows} == {
+    'precision_published',
+    'recall_definition',
+  }
 
 
 def test_rows_that_compare_and_rows_that_do_not(tmp_path):
   """Of several settings the plainest is shown; another model is left out."""
-  (table,) = made(
+  table, *_ = made(
     tmp_path,
     entry('next_token', 'validity', 0.125, model='untrained'),
     entry('compression', 'precision_published', 0.25, model='oracle'),
@@ -113,21 +188,22 @@ def test_rows_that_compare_and_rows_that_do_not(tmp_path):
     ),
     entry('compression', 'precision_published', model='another'),
   )
-  assert table.title == 'Beside the paper'
-  assert table.heads == (
-    *('', 'untrained'),
+  assert table.title == 'Beside the paper: table 1'
+  assert [row[0] for row in table.rows[:4]] == [
+    'untrained',
     "paper: untrained (Manhattan, 12 x 768, family='transformer')",
     *('oracle', 'paper: oracle (Manhattan)'),
-  )
-  assert cells(table) == {
-    'next_token: validity': ('0.125', '0.03 ± 0.00', '', ''),
-    'compression: precision_published': ('', '', '0.250', '1.00 ± 0.00'),
-  }
+  ]
+  shown = [(row[1], row[3]) for row in table.rows[:4]]
+  assert shown[0] == ('0.125', '')
+  assert shown[1] == ('0.03 ± 0.00', '0.00 ± 0.00')
+  assert shown[2] == ('', '0.250')
+  assert shown[3] == ('1.00 ± 0.00', '1.00 ± 0.00')
   assert 'n = 100, inferred' in table.note
 
 
 def test_a_variant_is_matched_by_its_fields(tmp_path):
-  (table,) = made(
+  third, fourth = made(
     tmp_path,
     *(
       entry(
@@ -151,11 +227,11 @@ def test_a_variant_is_matched_by_its_fields(tmp_path):
       )
     ),
   )
-  assert cells(table) == {
-    "distinction(boundary='sampled'): recall_definition": ('0.750 (1.00)', ''),
-    'detour: valid_0.1': ('', '0.250 (0.05)'),
-    "detour(kind='adversarial'): valid_0.1": ('', '0.750 (0.01)'),
-  }
+  assert third.heads[3] == "distinction(boundary='sampled'): recall_definition"
+  assert (third.rows[0][0], third.rows[0][3]) == ('oracle', '0.750 (1.00)')
+  assert cells(fourth)['detour: valid_0.1'][0] == '0.250 (0.05)'
+  adversarial = "detour(kind='adversarial'): valid_0.1"
+  assert cells(fourth)[adversarial][0] == '0.750 (0.01)'
 
 
 def test_without_the_variant_nothing_is_shown(tmp_path):
@@ -172,8 +248,8 @@ def test_worlds_have_tables_of_their_own(tmp_path):
     entry('compression', 'precision', spec=PUZZLES, **SEATING),
   )
   assert [table.title for table in found] == [
-    'Beside the paper: othello',
-    'Beside the paper: maps',
+    'Beside the paper: othello: table 3',
+    'Beside the paper: maps: table 1',
     'Beside the paper: seating',
   ]
 

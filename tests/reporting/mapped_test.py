@@ -27,7 +27,7 @@ def test_manhattan_is_known_by_its_streets(tmp_path, manhattan):
   found['model_spec'] = 'transformer(layers=48, width=1600)'
   there = {**found, 'world': f'maps({files})'}
   (table,) = made(tmp_path, there, PAPER_WALKS)
-  assert table.rows[0][1:] == ('0.500 (0.50 ± 0.02)',)
+  assert table.rows[0][3] == '0.500 (0.50 ± 0.02)'
   for changed, head in (
     (found, 'Manhattan'),
     ({**there, 'world': f'maps({files}, max_moves=50)'}, 'max_moves=0'),
@@ -35,9 +35,9 @@ def test_manhattan_is_known_by_its_streets(tmp_path, manhattan):
     ({**there, 'world': "maps(nodes='no', edges='no')"}, 'Manhattan'),
   ):
     (table,) = made(tmp_path, changed, PAPER_WALKS)
-    assert head in table.heads[2]
+    assert head in table.rows[1][0]
   (table,) = made(tmp_path, there, {'steps': 9, 'batch': 384})
-  assert table.heads[2] == 'paper: random_walks (steps=236059)'
+  assert table.rows[1][0] == 'paper: random_walks (steps=236059)'
 
 
 def mapped(tmp_path, place, training=PAPER_WALKS, **changed):

@@ -69,12 +69,16 @@ def _fields(metric: str):
   return registry.find('metric', metric).__dataclass_fields__.values()
 
 
+MAIN = [f'table {number}' for number in range(1, 5)]
+
+
 def printed(world: str, metric: str, quantity: str, model: str, **fields):
   """The one value that is printed."""
   found = [
     row.values[papers.model_key(model)][0]
     for row in rows_of(world)
-    if (row.metric, row.quantity) == (metric, quantity)
+    if row.page in ('', *MAIN)
+    and (row.metric, row.quantity) == (metric, quantity)
     and all(row.fields.get(k) == v for k, v in fields.items())
   ]
   (value,) = found

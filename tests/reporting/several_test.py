@@ -2,6 +2,8 @@
 
 import json
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from wm.core import registry
@@ -301,6 +303,41 @@ def test_curves_have_a_panel_for_each_setting(tmp_path, monkeypatch):
   assert default.get_xlabel() == 'tokens of the sequence so far'
   assert default.get_ylabel() == 'exact'
   assert len(default.collections) == 3, 'bands'
+
+
+def test_figure_7_has_its_correlation(tmp_path, monkeypatch):
+  """Of measured trials in rows.csv; a setting without rows has none."""
+  place = [n % 5 for n in range(40)]
+  value = [float(n % 7 > x) for n, x in enumerate(place)]
+  metric = {'metric': 'compression', 'quantity': 'precision'}
+  rows = pd.DataFrame(
+    {
+      **{**metric, 'spec': 'compression()', 'reason': ''},
+      **{'group': range(40), 'weight': 1.0, 'value': value, 'two_way': place},
+    }
+  )
+  other = rows.assign(quantity='precision_published', value=0.0)
+  lost = rows.assign(reason='vacuous', value='')
+  pd.concat([rows, lost, other]).to_csv(tmp_path / 'rows.csv')
+  parts = [
+    entry(**metric, spec=spec, world='maps()', where={'two_way': n})
+    for spec in ('compression()', 'compression(k=1)')
+    for n in range(5)
+  ]
+  run = run_of(tmp_path, entry(**metric, world='maps()'), breakdown=parts)
+  (one,) = breakdown.curves([run])
+  ((key, found),) = one.correlations.items()
+  assert key == ('compression()', 0)
+  assert found.value == pytest.approx(np.corrcoef(place, value)[0, 1])
+  assert found.clusters == 40
+  said = f'{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]'
+  whole, first = breakdown.curve_tables([one])
+  assert whole.heads == ('model', *'01234', 'correlation')
+  assert whole.rows[0][-1] == said
+  assert first.heads[-1] == '4'
+  left, right = axes_of(monkeypatch, lambda: figures.curves(one))
+  assert left.get_title() == f'default\nm: {said}'
+  assert right.get_title() == 'k=1'
 
 
 # All of it.

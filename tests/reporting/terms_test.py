@@ -74,7 +74,7 @@ def test_pictures_are_explained(world):
 def test_two_way_streets_are_named_in_the_table(tmp_path):
   parts = [entry(where={'two_way': n}) for n in range(3)]
   run = collect.Run(tmp_path, [entry()], parts, [], None)
-  table = breakdown.table([run], breakdown.curves([run]))
+  table = breakdown.table([run], [])
   assert table.note == 'two_way: two-way streets at the current intersection'
 
 

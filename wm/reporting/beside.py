@@ -34,25 +34,43 @@ def paper_tables(runs: Sequence[Run]) -> list[tables.Table]:
       by_world.setdefault(world, []).append((entry, run))
   made = []
   for world, entries in by_world.items():
-    title = 'Beside the paper' + (f': {world}' if len(by_world) > 1 else '')
+    several = [world] if len(by_world) > 1 else []
     for source in papers.papers().get(world, ()):
-      made.append(_paper_table(title, source, entries))
-  return [table for table in made if table.rows]
+      shown: set[tuple[str, str]] = set()  # On an earlier page.
+      for page in dict.fromkeys(row.page for row in source.rows):
+        rows = [row for row in source.rows if row.page == page]
+        found = _nearest(source, rows, entries)
+        here = {(tables.spec(e), e['quantity']) for e, _ in found.values()}
+        if here - shown:
+          title = ': '.join(filter(None, ['Beside the paper', *several, page]))
+          made.append(_paper_table(title, source, rows, entries, found))
+        shown |= here
+  return made
+
+
+_FEW = 5  # Quantities that are columns, as tables are printed.
 
 
 def _paper_table(
-  title: str, source: Paper, entries: Sequence[tuple[Entry, Run]]
+  title: str,
+  source: Paper,
+  rows: Sequence[Row],
+  entries: Sequence[tuple[Entry, Run]],
+  found: Mapping[tuple[int, str], tuple[Entry, list[str]]],
 ) -> tables.Table:
-  """Returns a row per printed quantity, in the order of entries."""
-  pairs = _pairs(source, entries)
-  seeds = [tables.seeds(entry) for _, entry, _ in pairs]
+  """Returns a row per printed quantity, in the order of entries; of a page
+  with few of them a column, and all that is printed there.
+  """
+  seeds = [tables.seeds(entry) for entry, _ in found.values()]
   same = tables.same_seeds(seeds)
-  cells: dict[str, dict[str, str]] = {}
+  page = rows[0].page
+  whole = rows if page else ()
+  cells: dict[str, dict[str, str]] = {_label(row): {} for row in whole}
   apart: dict[str, dict[str, None]] = {}  # Model -> what differs.
-  for row, entry, run in pairs:
-    model, there = entry['model'], cells.setdefault(_label(row), {})
+  for (place, model), (entry, differs) in found.items():
+    row = rows[place]
+    there = cells.setdefault(_label(row), {})
     theirs = _printed(row.values[papers.model_key(model)], row.form)
-    differs = differences(source, row, entry, run)
     there[model] = _ours(entry, row.form, '' if differs else theirs, not same)
     if differs:
       there[f'paper: {model}'] = theirs
@@ -60,38 +78,77 @@ def _paper_table(
   heads = {}
   for model in dict.fromkeys(entry['model'] for entry, _ in entries):
     heads[model] = model
-    more = ', '.join(apart.get(model, ()))
+    more = ', '.join(apart.get(model, ())) or 'not measured here'
     heads[f'paper: {model}'] = f'paper: {model} ({more})'
+  heads |= _unmeasured(source, whole, heads, cells)
   frame = pd.DataFrame(cells.values(), cells)
   frame = frame[[column for column in heads if column in frame]].fillna('')
   frame = frame.rename(columns=heads)
-  frame.insert(0, '', list(cells))
+  if page and len(frame) <= _FEW:
+    frame = frame.T
+  frame.insert(0, '', list(frame.index))
   more = f' [least, greatest of {same or "the seeds"}]' if any(seeds) else ''
   return tables.Table(
     title,
     frame,
     f'Here{more}, and (paper ± standard error) where the run has its settings; '
-    'else the paper has a column of its own, headed by what it has and the run '
-    f'has not. Paper: {source.table}, {source.setting}.',
+    'else the paper has a column or row of its own, headed by what it has and '
+    f'the run has not. Paper: {source.table}, {source.setting}.',
   )
 
 
+def _unmeasured(
+  source: Paper,
+  rows: Sequence[Row],
+  heads: Mapping[str, str],
+  cells: dict[str, dict[str, str]],
+) -> dict[str, str]:
+  """Adds what is printed and not measured to `cells`; returns further heads."""
+  here = {source.names.get(papers.model_key(head)): head for head in heads}
+  more = {}
+  for row in rows:
+    there = cells[_label(row)]
+    for key, value in row.values.items():
+      name = source.names[key]
+      if name not in here:
+        more[f'paper: {name}'] = f'paper: {name} (not run here)'
+      if here.get(name) not in there:
+        shown = _printed(value, row.form)
+        there[f'paper: {here.get(name, name)}'] = shown
+  return more
+
+
+def _nearest(
+  source: Paper, rows: Sequence[Row], entries: Sequence[tuple[Entry, Run]]
+) -> dict[tuple[int, str], tuple[Entry, list[str]]]:
+  """Returns (place of a row, model) -> the entry most like it, and how they
+  differ.
+  """
+  found: dict[tuple[int, str], tuple[Entry, list[str]]] = {}
+  for place, entry, run in _pairs(rows, entries):
+    differs = differences(source, rows[place], entry, run)
+    before = found.setdefault((place, entry['model']), (entry, differs))
+    if len(differs) < len(before[1]):
+      found[place, entry['model']] = entry, differs
+  return found
+
+
 def _pairs(
-  source: Paper, entries: Sequence[tuple[Entry, Run]]
-) -> list[tuple[Row, Entry, Run]]:
-  """Pairs each printed row with the entries that measure it in the plainest
-  spec.
+  rows: Sequence[Row], entries: Sequence[tuple[Entry, Run]]
+) -> list[tuple[int, Entry, Run]]:
+  """Pairs places of printed rows with the entries that measure them in the
+  plainest spec.
   """
   specs = dict.fromkeys((e['metric'], tables.spec(e)) for e, _ in entries)
   plain = []
-  for row in source.rows:
+  for row in rows:
     texts = [text for metric, text in specs if metric == row.metric]
     suited = [text for text in texts if _has(text, row.fields)]
     plain.append(min(suited, key=len, default=''))
   return [
-    (row, entry, run)
+    (place, entry, run)
     for entry, run in entries
-    for row, text in zip(source.rows, plain, strict=True)
+    for place, (row, text) in enumerate(zip(rows, plain, strict=True))
     if papers.model_key(entry['model']) in row.values
     and (row.metric, row.quantity) == (entry['metric'], entry['quantity'])
     and text == tables.spec(entry)

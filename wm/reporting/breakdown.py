@@ -4,15 +4,18 @@ many are a line.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
-from wm.reporting import catalog, tables
+from wm.evaluation import correlation
+from wm.reporting import catalog, collect, tables
 from wm.reporting.collect import Run
 
-FEW = 5  # Values of a number that are still told apart by rows of a table.
+FEW = 2  # Values of a number that are still told apart by rows of a table.
+CORRELATION = "Pearson's over all trials [95 % interval]"
 _COLUMNS = 10  # Of a table over many values, at most.
 
 
@@ -24,6 +27,7 @@ class Curve(NamedTuple):
     column: name of the number, a side column.
     axis: the column in words.
     points: rows of `tables.results`, by setting, run and place.
+    correlations: (spec, place of the run) -> how it goes with the number.
   """
 
   metric: str
@@ -31,6 +35,7 @@ class Curve(NamedTuple):
   column: str
   axis: str
   points: pd.DataFrame
+  correlations: Mapping[tuple[str, int], correlation.Correlation]
 
 
 def _headline(runs: Sequence[Run]) -> pd.DataFrame:
@@ -53,8 +58,39 @@ def curves(runs: Sequence[Run]) -> list[Curve]:
     if points.place.nunique() > FEW:
       axis = catalog.column(column, metric, points.entry.iloc[0]['world'])
       points = points.sort_values('place', kind='stable')
-      made.append(Curve(metric, quantity, column, axis, points))
-  return made
+      made.append(Curve(metric, quantity, column, axis, points, {}))
+  return _correlated(runs, made)
+
+
+def _correlated(runs: Sequence[Run], made: Sequence[Curve]) -> list[Curve]:
+  """Returns the curves over few places with the correlations of all trials; a
+  model of several seeds has none.
+  """
+  short = [
+    k for k, one in enumerate(made) if one.points.place.nunique() <= _COLUMNS
+  ]
+  several: list[dict] = [{} for _ in made]
+  names = 'metric', 'quantity', 'spec', 'reason', 'value', 'weight', 'group'
+  columns = [curve.column for curve in made]
+  for place, run in enumerate(runs):
+    path = run.folder / 'rows.csv'
+    if not short or run.seeds or not path.is_file():
+      continue
+    trials: dict[tuple[int, str], list[tuple[str, ...]]] = {}
+    for row in collect.rows(path, (*names, *columns)):
+      for k in short:
+        x = row[len(names) + k]
+        if row[:2] == made[k][:2] and not row[3] and x:
+          trials.setdefault((k, row[2]), []).append((x, *row[4:7]))
+    for (k, text), points in trials.items():
+      x, y, weight, group = np.array(points, object).T
+      x, y, weight = (some.astype(np.float64) for some in (x, y, weight))
+      if found := correlation.pearson(x, y, weight, group.astype(str)):
+        several[k][text, place] = found
+  return [
+    curve._replace(correlations=found)
+    for curve, found in zip(made, several, strict=True)
+  ]
 
 
 def curve_tables(found: Sequence[Curve]) -> list[tables.Table]:
@@ -69,8 +105,12 @@ def curve_tables(found: Sequence[Curve]) -> list[tables.Table]:
       wide = tables.by_run(part, 'place', 'interval')
       wide = wide.reindex(columns=['model', *some], fill_value='')
       wide.columns = ['model', *(f'{place:g}' for place in some)]
+      known = [curve.correlations.get((text, run)) for run in wide.index]
+      if any(known):
+        wide['correlation'] = [tables.correlation(one) for one in known]
       title = f'{text}: {curve.quantity} by {curve.axis}'
-      made.append(tables.Table(title, wide, folded=True))
+      note = f'Correlation: {CORRELATION}.' if any(known) else ''
+      made.append(tables.Table(title, wide, note, folded=True))
   return made
 
 

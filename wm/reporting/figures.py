@@ -213,15 +213,25 @@ def _line(
       axis.fill_between(x, low, high, **band)
 
 
+_PANELS = 6
+
+
 def curves(given: Curve) -> bytes:
-  """Draws a panel per setting, with a line per model over a number."""
+  """Draws a panel per setting, with a line per model over a number.
+
+  Of many settings the plainest alone. Above a panel are the correlations of
+  few models.
+  """
   settings = list(given.points.groupby('spec', sort=False))
+  if len(settings) > _PANELS:
+    settings = [min(settings, key=lambda one: len(one[0]))]
   names = list(dict.fromkeys(given.points.model))
   looks = styles(names)
   titles = tables.differing([text for text, _ in settings])
   figure, axes = _axes(len(settings), across=3)
   for axis, (text, part) in zip(axes, settings, strict=True):
-    for name, line in part.groupby('model', sort=False):
+    said = []
+    for (run, name), line in part.groupby(['run', 'model'], sort=False):
       place = names.index(name)
       look = looks[name] | _told_apart(place, len(names), len(line))
       points = [
@@ -231,8 +241,10 @@ def curves(given: Curve) -> bytes:
       ]
       band = {'lw': 0} if banded(given) else {'alpha': 0}
       _line(axis, name, points, look, **band)
-    title = '' if len(settings) == 1 else textwrap.fill(titles[text], 44)
-    axis.set_title(title, fontsize=9)
+      if (known := given.correlations.get((text, run))) and banded(given):
+        said.append(f'{name}: {tables.correlation(known)}')
+    title = [] if len(settings) == 1 else [textwrap.fill(titles[text], 44)]
+    axis.set_title('\n'.join([*title, *said]), fontsize=9)
     axis.set(xlabel=textwrap.fill(given.axis, 44), ylabel=given.quantity)
     axis.margins(x=0)
   low = min(axis.get_ylim()[0] for axis in axes)

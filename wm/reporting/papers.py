@@ -14,7 +14,10 @@ Each paper is a folder of flagfiles with a `published.json` beside them, in
       tables: each with a `metric` and a `world` (specs), `settings`, `free`,
         `quantities`, `forms`, and `values`: name of a model -> a value for
         each quantity: a number, [number, standard error], or [number, [least
-        error, greatest error]] where only their range is known.
+        error, greatest error]] where only their range is known. `in` is the
+        table or figure that prints it, which a report then shows whole. With
+        `each`, a field of the metric -> values of it, there is one quantity,
+        and a value of it for each of these.
       reconstructions: counts of failed routes; see `Reconstructions`.
     files: flagfile -> the numbers that its head says to expect.
 
@@ -42,6 +45,7 @@ class Row(NamedTuple):
   """One printed quantity.
 
   Attributes:
+    page: the table or figure that is shown whole; '' where it is not.
     metric, quantity: names of ours.
     fields: of the metric, those that make it measure this quantity. Of several
       specs that have them the shortest is compared.
@@ -52,6 +56,7 @@ class Row(NamedTuple):
     values: model, as `model_key` gives it -> value and standard error.
   """
 
+  page: str
   metric: str
   quantity: str
   fields: Mapping[str, Any]
@@ -97,12 +102,13 @@ class Reconstructions(NamedTuple):
 class Paper(NamedTuple):
   """What one paper prints about one world; see the module's docstring.
 
-  `models` and `Row.values` are keyed by `model_key`.
+  `names` (as printed), `models` and `Row.values` are keyed by `model_key`.
   """
 
   table: str
   setting: str
   rows: tuple[Row, ...]
+  names: Mapping[str, str]
   models: Mapping[str, Trained]
   facts: Mapping[str, int]
   place: str
@@ -153,6 +159,7 @@ def _paper(given: Mapping[str, Any]) -> Paper:
     given['table'],
     given['setting'],
     tuple(row for table in given['tables'] for row in _rows(table, names)),
+    names,
     {k: _trained(models[name]) for k, name in names.items() if name in models},
     given.get('facts', {}),
     given.get('place', ''),
@@ -161,13 +168,14 @@ def _paper(given: Mapping[str, Any]) -> Paper:
 
 
 def _rows(table: Mapping[str, Any], names: Mapping[str, str]) -> list[Row]:
-  quantities = table['quantities']
-  forms = table.get('forms', ['.2f'] * len(quantities))
+  ((field, many),) = table.get('each', {'': table['quantities']}).items()
+  forms = table.get('forms', ['.2f'] * len(many))
   return [
     Row(
+      table.get('in', ''),
       registry.parse(table['metric'])[0],
-      quantity,
-      _fields(table['metric']),
+      table['quantities'][0] if field else one,
+      _fields(table['metric']) | ({field: one} if field else {}),
       table.get('settings', {}),
       tuple(table.get('free', ())),
       _fields(table.get('world')),
@@ -178,7 +186,7 @@ def _rows(table: Mapping[str, Any], names: Mapping[str, str]) -> list[Row]:
         if name in table['values']
       },
     )
-    for column, quantity in enumerate(quantities)
+    for column, one in enumerate(many)
   ]
 
 

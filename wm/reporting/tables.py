@@ -82,6 +82,14 @@ def interval(entry: Entry) -> str:
   return f'{value} [{low}, {high}]'
 
 
+def correlation(found: Sequence[float] | None) -> str:
+  """Formats (value, low, high, ...) as '-0.12 [-0.18, -0.06]'; '–' of None."""
+  if found is None:
+    return '–'
+  value, low, high = found[:3]
+  return f'{value:.2f} [{low:.2f}, {high:.2f}]'
+
+
 def trials(entry: Entry) -> str:
   """Formats '1000 in 50 clusters', or '40' if trials are independent."""
   num, clusters = entry['n'], entry.get('clusters')

@@ -186,6 +186,8 @@ def _pictures(
     name = f'{one.metric}_{one.quantity}_by_{one.column}.png'
     caption = f'{one.metric}: {one.quantity} by {one.axis}'
     caption += f'; {bands}' if figures.banded(one) else ''
+    if one.correlations and figures.banded(one):
+      caption += f'; above is the correlation, {breakdown.CORRELATION}'
     made.append(Picture(name, caption, figures.curves(one)))
   for field, points in figures.ablations(together).items():
     caption = f'Ablation over {field}; {bands}'

@@ -1,0 +1,70 @@
+"""Correlations of trials against NumPy's, and how often intervals hold."""
+
+import numpy as np
+import pytest
+
+from wm.evaluation import correlation
+
+
+def pearson(x, y, weight=None, group=None):
+  num = len(x)
+  weight = np.ones(num) if weight is None else weight
+  group = np.arange(num) if group is None else group
+  return correlation.pearson(x, y, weight, group)
+
+
+def drawn(rng, num):
+  """Two-way streets of an intersection, and a score that falls with them."""
+  x = rng.choice(5, num, p=[0.6, 0.1, 0.2, 0.05, 0.05]).astype(float)
+  return x, (rng.random(num) < 0.5 - 0.1 * x).astype(float)
+
+
+def test_it_is_pearsons():
+  x, y = drawn(np.random.default_rng(0), 300)
+  found = pearson(x, y)
+  assert found.value == pytest.approx(np.corrcoef(x, y)[0, 1])
+  assert found.low < found.value < found.high
+  assert found.clusters == 300
+  moved = pearson(10 - 3 * x, y)
+  np.testing.assert_allclose(moved[:3], [-found[0], -found[2], -found[1]])
+
+
+def test_a_trial_of_weight_two_is_two_trials():
+  x, y = drawn(np.random.default_rng(1), 200)
+  twice = np.arange(200) < 50
+  both = np.concatenate([x, x[twice]]), np.concatenate([y, y[twice]])
+  found = pearson(x, y, np.where(twice, 2.0, 1.0))
+  assert found.value == pytest.approx(np.corrcoef(*both)[0, 1])
+  left_out = pearson(x, y, np.where(twice, 0.0, 1.0))
+  assert left_out == pearson(x[~twice], y[~twice])
+
+
+def test_copies_of_a_trial_in_its_cluster_add_nothing():
+  x, y = drawn(np.random.default_rng(2), 100)
+  copied = pearson(np.tile(x, 7), np.tile(y, 7), group=np.tile(range(100), 7))
+  np.testing.assert_allclose(copied, pearson(x, y))
+
+
+@pytest.mark.parametrize('num', [50, 400])
+def test_intervals_hold_the_truth(num):
+  """Of 1,500 samples 95 % do; three standard errors of that are 1.7 %."""
+  rng = np.random.default_rng(3)
+  share = np.array([0.6, 0.1, 0.2, 0.05, 0.05])
+  x, p = np.arange(5), 0.5 - 0.1 * np.arange(5)
+  mean, truth = share @ x, share @ p
+  spread = share @ (x - mean) ** 2 * truth * (1 - truth)
+  truth = share @ ((x - mean) * (p - truth)) / np.sqrt(spread)
+  held = []
+  for _ in range(1500):
+    found = pearson(*drawn(rng, num))
+    held.append(found.low <= truth <= found.high)
+  assert np.mean(held) == pytest.approx(0.95, abs=0.02)
+
+
+def test_where_there_is_none():
+  x, y = drawn(np.random.default_rng(4), 40)
+  assert pearson(x, np.ones(40)) is None
+  assert pearson(np.ones(40), y) is None
+  assert pearson(x, 2 * x + 1) is None
+  assert pearson(x[:9], y[:9]) is None
+  assert pearson(x, y, group=np.arange(40) % 9) is None

@@ -1,0 +1,74 @@
+"""How a score goes with a number: Pearson's correlation over trials."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from wm.evaluation import statistics
+
+# Fewer clusters than this say nothing of an interval.
+FEWEST = 10
+_ROUNDING = 1e-12
+
+
+class Correlation(NamedTuple):
+  """Pearson's correlation of trials, with its 95 % interval.
+
+  Attributes:
+    value, low, high: each from -1 to 1.
+    clusters: of trials that depend on each other.
+  """
+
+  value: float
+  low: float
+  high: float
+  clusters: int
+
+
+def pearson(
+  x: np.ndarray, y: np.ndarray, weight: np.ndarray, group: np.ndarray
+) -> Correlation | None:
+  """The correlation of x and y [T], weighted, of trials in clusters.
+
+  The interval is Student's on Fisher's scale (Fisher 1921, Metron 1), by the
+  jackknife over clusters: trials of one may depend on each other, and neither
+  x nor y need be normal.
+
+  Args:
+    x, y, weight: [T] float64.
+    group: [T], equal in trials of one cluster.
+
+  Returns:
+    None where x or y is constant or all points are on a line, in all trials or
+    without one cluster, and where clusters are fewer than FEWEST.
+  """
+  from scipy import special  # Heavy; not needed to list metrics.
+
+  some = weight > 0
+  x, y, weight, group = x[some], y[some], weight[some], group[some]
+  names, cluster = np.unique(group, return_inverse=True)
+  num = len(names)
+  if num < FEWEST:
+    return None
+  x, y = x - x.mean(), y - y.mean()
+  powers = np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y])
+  sums = np.stack([np.bincount(cluster, weight * one) for one in powers])
+  total = sums.sum(1, keepdims=True)
+  # Of all clusters, then without each.
+  mass, *moments = np.concatenate([total, total - sums], 1)
+  one, two, xx, yy, xy = (moment / mass for moment in moments)
+  spread = np.stack([xx - one * one, yy - two * two])
+  if (spread < _ROUNDING).any():
+    return None
+  found = (xy - one * two) / np.sqrt(spread[0] * spread[1])
+  if (np.abs(found) > 1 - _ROUNDING).any():
+    return None
+  center, *without = np.arctanh(found)
+  variance = np.var(without) * (num - 1)
+  tail = (1 + statistics.LEVEL) / 2
+  width = special.stdtrit(num - 1, tail) * math.sqrt(variance)
+  ends = math.tanh(center - width), math.tanh(center + width)
+  return Correlation(float(found[0]), *ends, num)
