@@ -1,6 +1,7 @@
 """On Manhattan with the paper's settings, its values stand beside ours."""
 
 from wm.reporting import beside, collect
+from wm.reporting import mapped as maps
 from wm.runtime import files
 
 
@@ -51,7 +52,7 @@ def mapped(tmp_path, place, training=PAPER_WALKS, **changed):
   }
   entries = [entry('next_token', 'validity', model='random_walks')]
   run = collect.Run(tmp_path, entries, [], [], summary, training)
-  return beside.map_table([run])
+  return maps.map_table([run])
 
 
 def test_reconstructions_are_compared_field_by_field(tmp_path, manhattan):
@@ -98,7 +99,7 @@ def test_a_map_of_another_name_has_no_published_count(tmp_path):
   run = collect.Run(
     tmp_path, [entry('probe', 'accuracy', 'oracle')], [], [], summary
   )
-  table = beside.map_table([run])
+  table = maps.map_table([run])
   assert table.heads[-1] == 'unused edges'
   assert 'paper' not in table.note
-  assert beside.map_table([]) is None
+  assert maps.map_table([]) is None

@@ -17,7 +17,7 @@ from wm.library.calls import Tell
 from wm.library.study import Row
 from wm.options.calls import Path, Routes
 from wm.options.reconstruction import Reconstruction
-from wm.reporting import beside, collect
+from wm.reporting import collect, mapped
 from wm.runtime import files, locks
 
 # Vafa et al. 2024, figures 13 to 24: most edges out of a node, and miles.
@@ -88,7 +88,7 @@ def atlas(
         cell = place / f'{one.max_degree}_{one.max_miles:g}mi' / row.name
         tell(f'== {row.name}: degree {one.max_degree}, {one.max_miles:g} miles')
         runs.append(_map(row, world, cell, one, runs, sampled))
-    table = beside.map_table(runs)
+    table = mapped.map_table(runs)
     assert table is not None
     files.write_text(place / 'maps.md', table.markdown())
     tell(f'written: {place}/maps.md')

@@ -8,19 +8,15 @@ and the run has not.
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from wm import core
 from wm.core import registry
-from wm.reporting import papers, tables
+from wm.reporting import papers, tables, unlike
 from wm.reporting.collect import Entry, Run
-from wm.reporting.papers import Paper, Row, Trained
+from wm.reporting.papers import Paper, Row
 
 
 def paper_tables(runs: Sequence[Run]) -> list[tables.Table]:
@@ -126,7 +122,7 @@ def _nearest(
   """
   found: dict[tuple[int, str], tuple[Entry, list[str]]] = {}
   for place, entry, run in _pairs(rows, entries):
-    differs = differences(source, rows[place], entry, run)
+    differs = unlike.differences(source, rows[place], entry, run)
     before = found.setdefault((place, entry['model']), (entry, differs))
     if len(differs) < len(before[1]):
       found[place, entry['model']] = entry, differs
@@ -153,87 +149,6 @@ def _pairs(
     and (row.metric, row.quantity) == (entry['metric'], entry['quantity'])
     and text == tables.spec(entry)
   ]
-
-
-def differences(source: Paper, row: Row, entry: Entry, run: Run) -> list[str]:
-  """Returns the paper's settings that a run lacks, in words; [] if none."""
-  trained = source.models.get(papers.model_key(entry['model']), Trained())
-  usual = tables.arguments(row.metric)
-  fields = registry.find('metric', row.metric).__dataclass_fields__
-  metric = {
-    key: value
-    for key, value in {**usual, **row.fields, **row.settings}.items()
-    if key not in row.free and fields[key].compare
-  }
-  return [
-    *_place(source.facts, source.place, entry['world']),
-    *_unlike({**row.world, **trained.world}, _fields('world', entry['world'])),
-    *(
-      f'{row.metric} {field}'
-      for field in _unlike(metric, tables.arguments(tables.spec(entry)))
-    ),
-    *_size(trained.model, entry.get('model_spec') or run.training.get('model')),
-    *_training(trained, run),
-  ]
-
-
-def _unlike(wanted: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
-  """Returns 'trials=1000' for each wanted value that differs from the given
-  one.
-  """
-  return [
-    key if value == papers.GIVEN else f'{key}={value!r}'
-    for key, value in wanted.items()
-    if not _suits(value, given.get(key))
-  ]
-
-
-def _training(trained: Trained, run: Run) -> list[str]:
-  """As `_unlike`; an imported checkpoint counts as trained like the paper's."""
-  imported = 'imported_sha256' in run.training
-  return [] if imported else _unlike(trained.training, run.training)
-
-
-def _place(facts: Mapping[str, int], place: str, world: str) -> list[str]:
-  known = _facts(world) if facts else {}
-  return [place] if any(known.get(k) != x for k, x in facts.items()) else []
-
-
-@functools.lru_cache
-def _facts(world: str) -> dict[str, int]:
-  """Returns a world's counts; {} if its files are missing."""
-  try:
-    made = registry.make('world', world)
-    return made.facts() if isinstance(made, core.Sourced) else {}
-  except core.InputError:
-    return {}
-
-
-def _size(wanted: Mapping[str, Any], spec: str | None) -> list[str]:
-  """Returns '48 x 1600' if depth or width differ, then further fields that
-  do.
-  """
-  if not wanted:
-    return []
-  given = {**_fields('model', spec), 'family': _name(spec)} if spec else {}
-  found = _unlike(wanted, given)
-  size = [x for x in found if x.split('=')[0] in ('layers', 'width')]
-  words = [f'{wanted["layers"]} x {wanted["width"]}'] if size else []
-  return [*words, *(x for x in found if x not in size)]
-
-
-def _name(spec: str) -> str:
-  return registry.parse(spec)[0]
-
-
-def _fields(kind: str, spec: str) -> dict[str, Any]:
-  """Returns a spec's fields, with defaults if the plug-in can be found."""
-  name, _, given = registry.parse(spec)
-  try:
-    fields = dataclasses.fields(registry.find(kind, name))
-  except core.InputError:
-    return given
-  return {**{field.name: field.default for field in fields}, **given}
 
 
 def _printed(value: tuple[float, papers.Error], form: str) -> str:
@@ -263,13 +178,11 @@ def _ours(entry: Entry, form: str, theirs: str, said: bool) -> str:
   )
 
 
-def _suits(wanted: Any, given: Any) -> bool:
-  return bool(given) if wanted == papers.GIVEN else wanted == given
-
-
 def _has(text: str, fields: Mapping[str, Any]) -> bool:
   given = tables.arguments(text)
-  return all(_suits(value, given.get(key)) for key, value in fields.items())
+  return all(
+    unlike.suits(value, given.get(key)) for key, value in fields.items()
+  )
 
 
 def _label(row: Row) -> str:
@@ -284,114 +197,3 @@ def _label(row: Row) -> str:
   ]
   metric = row.metric + (f'({", ".join(changed)})' if changed else '')
   return f'{metric}: {row.quantity}'
-
-
-# Columns of reconstructed maps, by the summary's key.
-_COUNTS = (
-  'sequences',
-  'ill_formed',
-  'failed',
-  'true_edges',
-  'new_edges',
-  'unused_edges',
-)
-
-
-def map_table(runs: Sequence[Run]) -> tables.Table | None:
-  """Tables the counts of reconstructed maps beside the paper's; None if no run
-  has a map.
-  """
-  mapped = [(run, run.summary) for run in runs if run.summary]
-  if not mapped:
-    return None
-  known = [_mapped(run, summary) for run, summary in mapped]
-  keys = (*_varied([summary for _, summary in mapped]), *_COUNTS)
-  apart = [differs for _, differs in known if differs]
-  shared = [x for x in (apart or [[]])[0] if all(x in one for one in apart)]
-  head, frame = 'failed in the paper', []
-  several = any(_over(summary) for _, summary in mapped)
-  for (run, summary), (value, differs) in zip(mapped, known, strict=True):
-    own = ', '.join(x for x in differs if x not in shared)
-    shown = f'{value} ({own})' if own else value
-    frame.append(
-      {
-        'model': run.name,
-        **{key.replace('_', ' '): str(summary.get(key, '')) for key in keys},
-        **({'failed over orders': _over(summary)} if several else {}),
-        head: '' if differs else value,
-        f'{head} ({", ".join(shared)})': shown if differs else '',
-      }
-    )
-  table = pd.DataFrame(frame)
-  empty = [column for column in table.columns[-2:] if not any(table[column])]
-  note = (
-    'True edges used, false edges added, and true edges never used, when the '
-    "model's routes are fitted with as few false streets as the algorithm "
-    'finds.'
-  )
-  if len(empty) < 2:
-    note += (
-      " The paper's counts are of one order whose seed is not known; those "
-      'that do not compare have a column of their own, headed by what the '
-      'paper has and the run has not.'
-    )
-  return tables.Table('Reconstructed maps', table.drop(columns=empty), note)
-
-
-def _varied(summaries: Sequence[Mapping[str, Any]]) -> list[str]:
-  """Returns the limits in which reconstructions differ."""
-  limits = 'max_degree', 'max_miles'
-  return [key for key in limits if len({s.get(key) for s in summaries}) > 1]
-
-
-def _over(summary: Mapping[str, Any]) -> str:
-  """Returns the mean and range of failures over orders; '' of one order."""
-  orders = summary.get('orders', {})
-  if orders.get('n', 1) < 2:
-    return ''
-  over = orders['failed']
-  return f'{over["mean"]:.0f} ({over["least"]} to {over["most"]})'
-
-
-def _mapped(run: Run, summary: Mapping[str, Any]) -> tuple[str, list[str]]:
-  """Returns the count printed for a run's name ('' if none), and what
-  differs.
-  """
-  key = papers.model_key(run.name)
-  for source in itertools.chain(*papers.papers().values()):
-    made = source.reconstructions
-    if made is None or key not in made.failed:
-      continue
-    known = made.failed[key]
-    limits: tuple[Any, ...] = tuple(map(summary.get, made.limits))
-    nearest = limits if limits in known else next(iter(known))
-    world = str(summary.get('world', ''))
-    wanted = {
-      **made.settings,
-      **dict(zip(made.limits, nearest, strict=True)),
-    }
-    differs = [
-      *_place(source.facts, source.place, world),
-      *_unlike(wanted, {'pairs': 'uniform', **summary}),
-      *(['shuffled'] if summary.get('order') == 'file' else []),
-    ]
-    if summary.get('samples_sha256') != made.samples_sha256[key]:
-      differs += _sampled(source.models[key], made.accept, run, summary)
-    return str(known[nearest]), differs
-  return '', []
-
-
-def _sampled(
-  trained: Trained, accept: str, run: Run, summary: Mapping[str, Any]
-) -> list[str]:
-  """Returns how the paper's routes were sampled, as far as these were not."""
-  world, rule = summary.get('world'), summary.get('accept')
-  rule = registry.spec(registry.make('accept', rule)) if rule else None
-  return [
-    *_unlike(trained.world, _fields('world', world) if world else {}),
-    *_unlike({'accept': accept}, {'accept': rule}),
-    *_size(
-      trained.model, summary.get('model_spec') or run.training.get('model')
-    ),
-    *_training(trained, run),
-  ]

@@ -17,6 +17,7 @@ from wm.reporting import (
   catalog,
   collect,
   figures,
+  mapped,
   tables,
   worst,
 )
@@ -103,7 +104,7 @@ def _tables(
     *beside.paper_tables(together),
     *tables.settings_tables(together),
     *tables.series_tables(together),
-    beside.map_table(runs),
+    mapped.map_table(runs),
     *tables.quantity_tables(together),
     *breakdown.curve_tables(curves),
     breakdown.table(together, curves),

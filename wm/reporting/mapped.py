@@ -1,0 +1,126 @@
+"""Puts the counts of reconstructed maps beside those that papers print."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from wm.core import registry
+from wm.reporting import papers, tables, unlike
+from wm.reporting.collect import Run
+from wm.reporting.papers import Trained
+
+# Columns of reconstructed maps, by the summary's key.
+_COUNTS = (
+  'sequences',
+  'ill_formed',
+  'failed',
+  'true_edges',
+  'new_edges',
+  'unused_edges',
+)
+
+
+def map_table(runs: Sequence[Run]) -> tables.Table | None:
+  """Tables the counts of reconstructed maps beside the paper's; None if no run
+  has a map.
+  """
+  mapped = [(run, run.summary) for run in runs if run.summary]
+  if not mapped:
+    return None
+  known = [_mapped(run, summary) for run, summary in mapped]
+  keys = (*_varied([summary for _, summary in mapped]), *_COUNTS)
+  apart = [differs for _, differs in known if differs]
+  shared = [x for x in (apart or [[]])[0] if all(x in one for one in apart)]
+  head, frame = 'failed in the paper', []
+  several = any(_over(summary) for _, summary in mapped)
+  for (run, summary), (value, differs) in zip(mapped, known, strict=True):
+    own = ', '.join(x for x in differs if x not in shared)
+    shown = f'{value} ({own})' if own else value
+    frame.append(
+      {
+        'model': run.name,
+        **{key.replace('_', ' '): str(summary.get(key, '')) for key in keys},
+        **({'failed over orders': _over(summary)} if several else {}),
+        head: '' if differs else value,
+        f'{head} ({", ".join(shared)})': shown if differs else '',
+      }
+    )
+  table = pd.DataFrame(frame)
+  empty = [column for column in table.columns[-2:] if not any(table[column])]
+  note = (
+    'True edges used, false edges added, and true edges never used, when the '
+    "model's routes are fitted with as few false streets as the algorithm "
+    'finds.'
+  )
+  if len(empty) < 2:
+    note += (
+      " The paper's counts are of one order whose seed is not known; those "
+      'that do not compare have a column of their own, headed by what the '
+      'paper has and the run has not.'
+    )
+  return tables.Table('Reconstructed maps', table.drop(columns=empty), note)
+
+
+def _varied(summaries: Sequence[Mapping[str, Any]]) -> list[str]:
+  """Returns the limits in which reconstructions differ."""
+  limits = 'max_degree', 'max_miles'
+  return [key for key in limits if len({s.get(key) for s in summaries}) > 1]
+
+
+def _over(summary: Mapping[str, Any]) -> str:
+  """Returns the mean and range of failures over orders; '' of one order."""
+  orders = summary.get('orders', {})
+  if orders.get('n', 1) < 2:
+    return ''
+  over = orders['failed']
+  return f'{over["mean"]:.0f} ({over["least"]} to {over["most"]})'
+
+
+def _mapped(run: Run, summary: Mapping[str, Any]) -> tuple[str, list[str]]:
+  """Returns the count printed for a run's name ('' if none), and what
+  differs.
+  """
+  key = papers.model_key(run.name)
+  for source in itertools.chain(*papers.papers().values()):
+    made = source.reconstructions
+    if made is None or key not in made.failed:
+      continue
+    known = made.failed[key]
+    limits: tuple[Any, ...] = tuple(map(summary.get, made.limits))
+    nearest = limits if limits in known else next(iter(known))
+    world = str(summary.get('world', ''))
+    wanted = {
+      **made.settings,
+      **dict(zip(made.limits, nearest, strict=True)),
+    }
+    differs = [
+      *unlike.place(source.facts, source.place, world),
+      *unlike.lacking(wanted, {'pairs': 'uniform', **summary}),
+      *(['shuffled'] if summary.get('order') == 'file' else []),
+    ]
+    if summary.get('samples_sha256') != made.samples_sha256[key]:
+      differs += _sampled(source.models[key], made.accept, run, summary)
+    return str(known[nearest]), differs
+  return '', []
+
+
+def _sampled(
+  trained: Trained, accept: str, run: Run, summary: Mapping[str, Any]
+) -> list[str]:
+  """Returns how the paper's routes were sampled, as far as these were not."""
+  world, rule = summary.get('world'), summary.get('accept')
+  rule = registry.spec(registry.make('accept', rule)) if rule else None
+  return [
+    *unlike.lacking(
+      trained.world, unlike.filled('world', world) if world else {}
+    ),
+    *unlike.lacking({'accept': accept}, {'accept': rule}),
+    *unlike.size(
+      trained.model, summary.get('model_spec') or run.training.get('model')
+    ),
+    *unlike.training(trained, run),
+  ]

@@ -1,0 +1,101 @@
+"""Says where the settings of a run and those of a paper differ."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from wm import core
+from wm.core import registry
+from wm.reporting import papers, tables
+from wm.reporting.collect import Entry, Run
+from wm.reporting.papers import Paper, Row, Trained
+
+
+def differences(source: Paper, row: Row, entry: Entry, run: Run) -> list[str]:
+  """Returns the paper's settings that a run lacks, in words; [] if none."""
+  trained = source.models.get(papers.model_key(entry['model']), Trained())
+  usual = tables.arguments(row.metric)
+  fields = registry.find('metric', row.metric).__dataclass_fields__
+  metric = {
+    key: value
+    for key, value in {**usual, **row.fields, **row.settings}.items()
+    if key not in row.free and fields[key].compare
+  }
+  return [
+    *place(source.facts, source.place, entry['world']),
+    *lacking({**row.world, **trained.world}, filled('world', entry['world'])),
+    *(
+      f'{row.metric} {field}'
+      for field in lacking(metric, tables.arguments(tables.spec(entry)))
+    ),
+    *size(trained.model, entry.get('model_spec') or run.training.get('model')),
+    *training(trained, run),
+  ]
+
+
+def lacking(wanted: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+  """Returns 'trials=1000' for each wanted value that differs from the given
+  one.
+  """
+  return [
+    key if value == papers.GIVEN else f'{key}={value!r}'
+    for key, value in wanted.items()
+    if not suits(value, given.get(key))
+  ]
+
+
+def training(trained: Trained, run: Run) -> list[str]:
+  """As `lacking`; an imported checkpoint counts as trained like the paper's."""
+  imported = 'imported_sha256' in run.training
+  return [] if imported else lacking(trained.training, run.training)
+
+
+def place(facts: Mapping[str, int], place: str, world: str) -> list[str]:
+  """Returns the name `place` if a world's counts are not `facts`."""
+  known = _facts(world) if facts else {}
+  return [place] if any(known.get(k) != x for k, x in facts.items()) else []
+
+
+@functools.lru_cache
+def _facts(world: str) -> dict[str, int]:
+  """Returns a world's counts; {} if its files are missing."""
+  try:
+    made = registry.make('world', world)
+    return made.facts() if isinstance(made, core.Sourced) else {}
+  except core.InputError:
+    return {}
+
+
+def size(wanted: Mapping[str, Any], spec: str | None) -> list[str]:
+  """Returns '48 x 1600' if depth or width differ, then further fields that
+  do.
+  """
+  if not wanted:
+    return []
+  given = {**filled('model', spec), 'family': _name(spec)} if spec else {}
+  found = lacking(wanted, given)
+  size = [x for x in found if x.split('=')[0] in ('layers', 'width')]
+  words = [f'{wanted["layers"]} x {wanted["width"]}'] if size else []
+  return [*words, *(x for x in found if x not in size)]
+
+
+def _name(spec: str) -> str:
+  return registry.parse(spec)[0]
+
+
+def filled(kind: str, spec: str) -> dict[str, Any]:
+  """Returns a spec's fields, with defaults if the plug-in can be found."""
+  name, _, given = registry.parse(spec)
+  try:
+    fields = dataclasses.fields(registry.find(kind, name))
+  except core.InputError:
+    return given
+  return {**{field.name: field.default for field in fields}, **given}
+
+
+def suits(wanted: Any, given: Any) -> bool:
+  """Is a value as wanted?"""
+  return bool(given) if wanted == papers.GIVEN else wanted == given
