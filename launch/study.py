@@ -27,6 +27,7 @@ def main() -> None:
     FLAGS.out,
     seed=FLAGS.seed,
     accept=FLAGS.accept,
+    fields=FLAGS.fields,
     sampling=common.values(common.Sampling),
     training=common.values(common.Training),
     reconstruction=common.values(common.Reconstruction),
@@ -39,5 +40,5 @@ if __name__ == '__main__':
   common.run(
     main,
     *('world', 'row', 'metric', 'num', 'steps', 'batch', 'lr', 'warmup'),
-    *('num_samples', 'max_degree', 'max_miles', 'shuffles'),
+    *('fields', 'num_samples', 'max_degree', 'max_miles', 'shuffles'),
   )

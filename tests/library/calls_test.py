@@ -17,6 +17,7 @@ from tests import tiny
 from tests.training import toy
 from wm import core
 from wm.core import registry
+from wm.library import calls
 from wm.models.serving import oracles
 from wm.options import declared
 from wm.options.calls import Routes, Scoring, Sweeping
@@ -55,7 +56,11 @@ def test_importing_wm_imports_nothing_else(root):
     (wm.sweep, Sweeping, {}),
     (wm.reconstruct, Routes, {}),
     (wm.study, Scoring, {'world', 'loop', 'checkpoint'}),
-    (wm.load_predictor, Scoring, {'metrics', 'world', 'accept', 'loop'}),
+    (
+      wm.load_predictor,
+      Scoring,
+      {'metrics', 'world', 'accept', 'loop', 'fields'},
+    ),
   ],
 )
 def test_a_call_takes_the_options_that_flags_are_made_of(call, options, differ):
@@ -138,6 +143,22 @@ def test_a_run_is_scored_in_its_own_folder(run):
   rule = wm.make('accept', 'top_k(2)')
   again = wm.score(str(run.folder), metrics, accept=rule, out=run.folder)
   assert again == entries
+
+
+def test_fields_are_for_all_metrics_that_have_them(run):
+  fields = "prefix_filter='model', pairs=2, sampler='published(0.01)'"
+  next_token, one = calls.metrics_of(METRICS, fields=fields, loop='host')
+  assert next_token == wm.make('metric', METRICS[0])
+  assert one == wm.make('metric', METRICS[1].replace(')', f', {fields})'))
+  assert one.loop == 'host'
+  for fields, message in (
+    ('pears=2', 'no metric here has a field pears; available: .*pairs'),
+    ('2', 'no metric here has a field 2'),
+    ('pairs=', 'bad spec'),
+    ("prefix_filter='all'", 'available: none, model'),
+  ):
+    with pytest.raises(core.InputError, match=message):
+      wm.score(run, METRICS, fields=fields)
 
 
 def test_predictors_are_named_in_many_ways(run):

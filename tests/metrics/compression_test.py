@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests import tiny
@@ -212,6 +213,33 @@ def test_capped_is_a_reason():
   assert (found.reason[wide[:, 0] & ~wide[:, 1]] != 'capped').all()
 
 
+@pytest.mark.parametrize('directions', ['first', 'both'])
+def test_a_state_counts_once_however_many_pairs_it_has(directions):
+  """The mean over states of the means over their measured pairs."""
+  fields = {'pairs': 4, 'attempts': 1, 'directions': directions}
+  scores = _score(hand.Ruled(hand.split), **fields)['precision']
+  state = np.tile(np.arange(60) // 4, 1 + (directions == 'both'))
+  state = np.stack([state, scores.columns['direction']], 1)
+  np.testing.assert_array_equal(
+    scores.columns['state'][:60:4].repeat(4), scores.columns['state'][:60]
+  )
+  frame = pd.DataFrame({'value': scores.value, 'state': [*map(tuple, state)]})
+  means = frame.dropna().groupby('state').value.mean()
+  counts = frame.dropna().groupby('state').size()
+  assert counts.nunique() > 1, 'no pair was dropped'
+  assert _value(scores) == pytest.approx(means.mean())
+  assert abs(means.mean() - frame.value.mean()) > 1e-3
+  prefixes = {*scores.columns['prefix'][:60]}
+  assert len(prefixes) > 15, 'pairs of a state differ'
+
+
+def test_states_of_several_pairs_are_the_first_of_one_each():
+  one = _score(ORACLE, trials=20)['precision'].columns['state']
+  three = _score(ORACLE, trials=60, pairs=3)['precision'].columns['state']
+  np.testing.assert_array_equal(three, one.repeat(3))
+  assert (_score(NOISY)['precision'].weight == 1).all()
+
+
 def test_prefixes_are_different_equally_long_and_reach_the_state():
   pairs = _pairs()
   assert (pairs.reason == '').all()
@@ -306,6 +334,8 @@ def test_no_room_to_sample_is_a_reason():
   ('fields', 'message'),
   [
     ({'trials': 0}, 'trials=0'),
+    ({'pairs': 0}, 'pairs=0'),
+    ({'trials': 10, 'pairs': 3}, 'trials=10 is no multiple of pairs=3'),
     ({'k': -1}, 'k=-1'),
     ({'exact': True}, 'k >= 1'),
     ({'directions': 'back'}, 'available: first, both'),

@@ -280,6 +280,19 @@ def test_directions_share_a_group():
   assert (found.columns['state'][:40] != found.columns['state'][40:]).all()
 
 
+def test_two_states_count_once_however_many_pairs_they_have():
+  found = _score(hand.Ruled(hand.split), pairs=4, trials=40)
+  scores, weights = found['precision'], found['precision'].weight
+  states = [scores.columns[name] for name in ('state', 'other_state')]
+  for both in states:
+    np.testing.assert_array_equal(both, both[::4].repeat(4))
+  assert {*scores.reason} == {'', 'empty'}
+  each = np.where(scores.measured, weights, 0).reshape(-1, 4).sum(1)
+  np.testing.assert_allclose(each[each > 0], 1)
+  assert len({*weights}) > 1
+  assert (found['recall_definition'].weight == 0.25).all()
+
+
 @pytest.mark.parametrize(
   'fields',
   [

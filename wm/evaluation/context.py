@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -71,6 +72,7 @@ class Trials:
     batch: most trials in flight; no effect on results.
     loop: 'host', 'device' or 'auto', see device_choice; no effect on results,
       or by a tie of two tokens.
+    each: pairs of prefixes of each state that was drawn, one after another.
   """
 
   predictor: core.Predictor
@@ -81,6 +83,7 @@ class Trials:
   seed: int = 0
   batch: int = BATCH
   loop: str = 'auto'
+  each: int = 1
 
   @functools.cached_property
   def rows(self) -> np.ndarray:
@@ -131,6 +134,20 @@ class Trials:
     found = array.astype(np.promote_types(array.dtype, values.dtype))
     found[self.rows] = values
     return found
+
+  def states_once(
+    self, found: Sequence[core.Scores]
+  ) -> tuple[core.Scores, ...]:
+    """Scores, weighted so that each state that was drawn counts once in each
+    direction, however many of its pairs are measured.
+    """
+    state = self.pairs.trial // self.each * 2 + self.pairs.direction
+    weighted = []
+    for scores in found:
+      measured = np.bincount(state, scores.measured)[state]
+      weight = scores.weight / np.maximum(measured, 1)
+      weighted.append(dataclasses.replace(scores, weight=weight))
+    return tuple(weighted)
 
   @functools.cached_property
   def columns(self) -> dict[str, np.ndarray]:

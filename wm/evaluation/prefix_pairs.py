@@ -37,6 +37,7 @@ class Settings(core.Metric):
   sized_by: ClassVar[tuple[str, ...]] = ('trials', 'samples')
 
   trials: int
+  pairs: int
   accept: str
   sampler: str
   directions: str
@@ -48,7 +49,12 @@ class Settings(core.Metric):
 
 def check(metric: Settings) -> None:
   """Raises InputError for fields that make no sense."""
-  fields.at_least(metric, trials=1, attempts=1, batch=1)
+  fields.at_least(metric, trials=1, pairs=1, attempts=1, batch=1)
+  if metric.trials % metric.pairs:
+    raise core.InputError(
+      f'{metric.name}: trials={metric.trials} is no multiple of pairs='
+      f'{metric.pairs}; expected as many for every state'
+    )
   fields.one_of(
     metric,
     directions=('first', 'both'),
@@ -72,11 +78,15 @@ def draw(
   apart: whether the prefixes of a trial reach two states, or one.
   """
   accept = registry.make('accept', metric.accept)
-  first = world.sample_states(metric.trials, stream(seed, context.STATES))
+  num = metric.trials // metric.pairs
+  first = world.sample_states(num, stream(seed, context.STATES))
   counts: dict[str, int] = {}
   second, reason = first, np.full(len(first), '')
   if apart:
     second, reason, counts = other_states(world, first, seed, metric.attempts)
+  first, second, reason = (
+    np.repeat(some, metric.pairs, axis=0) for some in (first, second, reason)
+  )
   keep = None
   if metric.prefix_filter == 'model':
     keep = model_filter(predictor, world, accept, metric.batch)
@@ -93,7 +103,7 @@ def draw(
   if metric.directions == 'both':
     pairs = both_directions(pairs)
   sampler = registry.make('accept', metric.sampler or metric.accept)
-  run = metric.batch, metric.loop
+  run = metric.batch, metric.loop, metric.pairs
   return Trials(predictor, world, pairs, accept, sampler, seed, *run)
 
 

@@ -156,17 +156,31 @@ def metrics_of(
   metrics: core.Metric | str | Sequence[core.Metric | str],
   accept: Accept | str | None = None,
   loop: str | None = None,
+  fields: str | None = None,
 ) -> list[core.Metric]:
-  """Metrics from objects or specs; `accept` and `loop` where they have them."""
+  """Metrics from objects or specs; `accept`, `loop` and others of their fields
+  where they have them.
+
+  Raises:
+    InputError: bad specs, or no metric has one of `fields`.
+  """
   several = [metrics] if isinstance(metrics, str | core.Metric) else metrics
   made: list[Any] = [registry.made('metric', one) for one in several]
-  given = {} if loop is None else {'loop': loop}
+  known = [{field.name for field in dataclasses.fields(one)} for one in made]
+  _, unnamed, given = registry.parse(f'fields({fields or ""})')
+  unknown = [repr(one) for one in unnamed]
+  unknown += [name for name in given if name not in set().union(*known)]
+  if unknown:
+    raise core.InputError(
+      f'fields={fields!r}: no metric here has a field {unknown[0]}; available: '
+      + ', '.join(sorted(set().union(*known)))
+    )
+  given |= {} if loop is None else {'loop': loop}
   if accept is not None:
     given['accept'] = registry.spec(registry.made('accept', accept))
-  fields = [{field.name for field in dataclasses.fields(one)} for one in made]
   return [
     dataclasses.replace(one, **{k: x for k, x in given.items() if k in names})
-    for one, names in zip(made, fields, strict=True)
+    for one, names in zip(made, known, strict=True)
   ]
 
 
@@ -181,6 +195,7 @@ def score(
   name: str | None = None,
   accept: Accept | str | None = Scoring.accept,
   loop: str | None = Scoring.loop,
+  fields: str | None = Scoring.fields,
   checkpoint: str = Scoring.checkpoint,
   model: str | None = None,
   tell: Tell = silent,
@@ -204,7 +219,7 @@ def score(
   Raises:
     InputError: bad specs, or `out` holds scores of another run.
   """
-  asked = metrics_of(metrics, accept, loop)
+  asked = metrics_of(metrics, accept, loop, fields)
   found = loading.load_predictor(
     source, world, checkpoint=checkpoint, model=model, seed=seed
   )

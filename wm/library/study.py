@@ -124,6 +124,7 @@ def study(
   *,
   seed: int = Scoring.seed,
   accept: Accept | str | None = Scoring.accept,
+  fields: str | None = Scoring.fields,
   sampling: Sampling | None = None,
   training: Training | None = None,
   reconstruction: Reconstruction | None = None,
@@ -139,6 +140,7 @@ def study(
     out: folder; each row is a run in OUT/NAME.
     seed: of every stage, whatever the options say.
     accept: rule for all metrics that have one; None leaves theirs.
+    fields: other fields of all metrics that have them, as in a spec.
     sampling, training, reconstruction: options of these stages.
     num_samples: routes sampled for a map.
     tell: gets a title for each stage, and what the stages say.
@@ -150,7 +152,7 @@ def study(
     InputError: bad specs, or a folder that holds something else.
   """
   place, found = pathlib.Path(out), rows_of(rows, world)
-  asked = calls.metrics_of(metrics, accept)
+  asked = calls.metrics_of(metrics, accept, fields=fields)
   given: tuple[Any, ...] = (
     sampling or Sampling(),
     training or Training(),

@@ -93,7 +93,9 @@ def sweep(
   made = sweep_lib.Sweep(place, todo, per, _train, keep, devices)
   made.check()
   if scoring:  # What is bad of it shows here, not after the training.
-    calls.metrics_of(scoring.metrics, scoring.accept, scoring.loop)
+    calls.metrics_of(
+      scoring.metrics, scoring.accept, scoring.loop, scoring.fields
+    )
     registry.make('world', _asked(scoring, todo[0])['world'])
   if dry_run:
     for line in (*(run.name for run in todo), f'{len(todo)} runs'):
@@ -131,7 +133,7 @@ def _asked(scoring: Scoring, run: grid_lib.Run) -> dict[str, Any]:
 
   metrics = scoring.metrics
   several = [metrics] if isinstance(metrics, str | core.Metric) else metrics
-  loop = {} if scoring.loop is None else {'loop': scoring.loop}
+  options = {'loop': scoring.loop, 'fields': scoring.fields}
   return {
     'world': text(scoring.world) or run.flags['world'],
     'name': run.title,
@@ -139,7 +141,7 @@ def _asked(scoring: Scoring, run: grid_lib.Run) -> dict[str, Any]:
     'checkpoint': scoring.checkpoint,
     'metric': [text(one) for one in several],
     'accept': text(scoring.accept),
-    **loop,
+    **{name: value for name, value in options.items() if value is not None},
   }
 
 

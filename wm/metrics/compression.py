@@ -37,7 +37,8 @@ class Metric(prefix_pairs.Settings):
   what else a report pictures a trial from; see core.Metric.
 
   Attributes:
-    trials: states drawn.
+    trials: pairs of prefixes drawn.
+    pairs: of these, how many of one state; each state counts once.
     samples: continuations sampled in each trial, M.
     accept: acceptance rule; continuations are drawn from accepted tokens.
     k: only the first k tokens of continuations (figure 6); 0 is all.
@@ -83,6 +84,7 @@ class Metric(prefix_pairs.Settings):
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 
   trials: int = 1000
+  pairs: int = 1
   samples: int = 30
   accept: str = 'epsilon(0.01)'
   k: int = 0
@@ -162,7 +164,7 @@ class Metric(prefix_pairs.Settings):
           bounds=(0.0, None),
         ),
       ]
-    return tuple(found)
+    return trials.states_once(found)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -47,7 +47,8 @@ class Metric(prefix_pairs.Settings):
   suffix).
 
   Attributes:
-    trials: pairs of states drawn.
+    trials: pairs of prefixes drawn.
+    pairs: of these, how many of one pair of states, which counts once.
     samples: continuations sampled in each trial, M; 0 leaves precision out.
     accept: acceptance rule; continuations are drawn from accepted tokens.
     k: longest suffix of the world's boundary; -1 is what the world affords
@@ -109,6 +110,7 @@ class Metric(prefix_pairs.Settings):
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 
   trials: int = 1000
+  pairs: int = 1
   samples: int = 30
   accept: str = 'epsilon(0.01)'
   k: int = -1
@@ -151,7 +153,7 @@ class Metric(prefix_pairs.Settings):
       found += _precision(trials, measure(self, trials))
     if self.k:
       found += _recall(self, trials)
-    return tuple(found)
+    return trials.states_once(found)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -50,6 +50,13 @@ class Scoring:
     'device in one program, or the faster of both; default: as --metric says.',
     choices=('auto', 'host', 'device'),
   )
+  # Such as the filters of Vafa et al. 2024: the paper's of prefixes, and the
+  # published program's of samples, "sampler='published(0.01)'".
+  fields: str | None = option(
+    None,
+    'Fields of all metrics that have them, e.g. "prefix_filter=\'model\'"; '
+    'default: as --metric says.',
+  )
   checkpoint: str = option(
     'best',
     "'best' or 'last' of the training run in --out, 'none' for untrained, or "

@@ -5,14 +5,16 @@ many are a line.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from wm.evaluation import correlation
 from wm.reporting import catalog, collect, tables
 from wm.reporting.collect import Run
+
+if TYPE_CHECKING:
+  from wm.evaluation.correlation import Correlation
 
 FEW = 2  # Values of a number that are still told apart by rows of a table.
 CORRELATION = "Pearson's over all trials [95 % interval]"
@@ -35,7 +37,7 @@ class Curve(NamedTuple):
   column: str
   axis: str
   points: pd.DataFrame
-  correlations: Mapping[tuple[str, int], correlation.Correlation]
+  correlations: Mapping[tuple[str, int], Correlation]
 
 
 def _headline(runs: Sequence[Run]) -> pd.DataFrame:
@@ -70,11 +72,15 @@ def _correlated(runs: Sequence[Run], made: Sequence[Curve]) -> list[Curve]:
     k for k, one in enumerate(made) if one.points.place.nunique() <= _COLUMNS
   ]
   several: list[dict] = [{} for _ in made]
+  if not short:
+    return [*made]
+  from wm.evaluation import correlation  # Few reports need it.
+
   names = 'metric', 'quantity', 'spec', 'reason', 'value', 'weight', 'group'
   columns = [curve.column for curve in made]
   for place, run in enumerate(runs):
     path = run.folder / 'rows.csv'
-    if not short or run.seeds or not path.is_file():
+    if run.seeds or not path.is_file():
       continue
     trials: dict[tuple[int, str], list[tuple[str, ...]]] = {}
     for row in collect.rows(path, (*names, *columns)):
