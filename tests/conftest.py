@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 
 import hypothesis
@@ -25,6 +26,14 @@ os.environ.setdefault(
   '--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0',
 )
 os.environ.setdefault('JAX_NUMPY_RANK_PROMOTION', 'raise')
+
+# What one process has compiled, the others of this run read: many of the tests
+# start processes, and each compiles the same few programs.
+if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
+  compiled = tempfile.TemporaryDirectory(prefix='wm-tests-')
+  os.environ['JAX_COMPILATION_CACHE_DIR'] = compiled.name
+  os.environ['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0.2'
+  os.environ['JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES'] = '-1'
 
 # The processes that tests start hear Ctrl-C, also where this one was started to
 # ignore it, as scripts start what runs in the background.
