@@ -19,7 +19,7 @@ WORLD = '--world=maps(rows=3, columns=3, max_moves=12)'
 MODEL = '--model=transformer(layers=1, width=8, heads=2)'
 TRAIN = (
   *('--steps=8', '--batch=8', '--eval_every=4', '--save_every=4'),
-  '--warmup=2',
+  *('--warmup=2', '--optimizer=adamw', '--lr=1e-3'),
 )
 
 

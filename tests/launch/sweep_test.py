@@ -17,7 +17,10 @@ GRID = [
   '--grid=model=one: transformer(layers=1, width=8)',
   '--grid=lr=1e-2|1e30',
 ]
-BRIEF = ['--steps=30', '--batch=8', '--eval_every=10', '--save_every=10']
+BRIEF = [
+  *('--steps=30', '--batch=8', '--eval_every=10', '--save_every=10'),
+  '--optimizer=adamw',
+]
 ENV = {**os.environ, 'XLA_FLAGS': '--xla_backend_optimization_level=0'}
 
 

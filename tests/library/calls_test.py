@@ -224,7 +224,7 @@ def test_a_sweep_is_trained_scored_and_reported(run, tmp_path):
     grid, tmp_path, given, jobs=2, scoring=wm.Scoring('next_token(num=10)')
   )
   assert [one.run.name for one in best] == ['one', 'two']
-  assert best[1].loss == run.summary['best_loss']
+  assert best[1].loss == run.summary['best_loss_moves']
   assert (tmp_path / 'report' / 'report.html').is_file()
   with pytest.raises(
     core.InputError, match="no setting of a run is called 'widht'"

@@ -352,7 +352,7 @@ def test_one_batch_is_learned_to_exact_states(tmp_path, spec):
   model = registry.make('model', 'transformer(layers=1, width=32, heads=2)')
   data = config_lib.open_data(tmp_path, world)
   plain = {'batch': 4, 'lr': 1e-2, 'weight_decay': 0.0}
-  plain |= {'schedule': 'constant', 'mesh_data': 1}
+  plain |= {'schedule': 'constant', 'optimizer': 'adamw', 'mesh_data': 1}
   trainer = loop.Trainer(config(**plain), world, model, (data[0], data[0]))
   now = state.create(trainer.shape, 0, trainer.optimizer, trainer.abstract)
   tokens, lengths = data[0].take(np.arange(4))

@@ -216,11 +216,15 @@ def spec_of(model: str) -> network.NetworkSpec:
 def test_muon_moves_dense_maps_as_matrices_and_adamw_the_rest(model):
   spec = spec_of(model)
   shapes, axes = state.shapes(spec), optimizer.matrix_axes(spec)
-  rules = optimizer.rules(Training(optimizer='muon'), shapes, axes)
-  assert {k for k, rule in rules.items() if rule == 'muon'} == set(
+  moves = {
+    name: optimizer.rules(Training(optimizer=name), shapes, axes)
+    for name in ('auto', 'muon', 'adamw')
+  }
+  assert {k for k, rule in moves['muon'].items() if rule == 'muon'} == set(
     FAMILIES[model]
   )
-  assert set(optimizer.rules(Training(), shapes, axes).values()) == {'adamw'}
+  assert moves['auto'] == moves['muon']
+  assert set(moves['adamw'].values()) == {'adamw'}
   for path, (batch, rows, columns) in FAMILIES[model].items():
     shape = shapes[path].shape
     sizes = [
@@ -261,9 +265,16 @@ def test_muons_updates_have_singular_values_near_one(model):
   np.testing.assert_allclose(np.abs(found['embedding.table']), 1.0, rtol=1e-3)
 
 
-def test_muon_needs_a_matrix():
+def test_muon_needs_a_matrix_and_auto_takes_none():
   with pytest.raises(core.InputError, match='optimizer=muon'):
     optimizer.make(Training(optimizer='muon'), ['a.bias'])
+  params = {'a.bias': jnp.ones(3)}
+  after = []
+  for name in ('auto', 'adamw'):
+    transform = optimizer.make(Training(optimizer=name), params)
+    updates, _ = transform.update(params, transform.init(params), params)
+    after.append(updates['a.bias'])
+  np.testing.assert_array_equal(*after)
 
 
 @pytest.mark.parametrize('width', [0.05, 0.2])

@@ -84,7 +84,7 @@ def compiled(
   options: of the compiler.
   """
   world = registry.make('world', 'connect4()')
-  config = Training(objective=objective, steps=10, warmup=0)
+  config = Training(objective=objective, steps=10, warmup=0, optimizer='adamw')
   aim = loss_lib.make(config, world)
   shape = network.NetworkSpec(
     registry.make('model', spec), len(world.vocab), 42, aim.outputs

@@ -2,7 +2,11 @@
 
 import json
 
-from wm.training import run_log
+import numpy as np
+
+from tests import tiny
+from wm.options.training import Training
+from wm.training import loss, run_log
 
 
 def test_cut_back_to_the_step_gone_on_from(tmp_path):
@@ -43,3 +47,18 @@ def test_tensorboard_events_hold_the_rows(tmp_path):
   assert b'loss' in data
   assert b'tokens_per_s' in data
   assert 'tokens_per_s' not in (tmp_path / 'metrics.jsonl').read_text()
+
+
+def test_the_best_is_by_the_loss_after_the_prompt(tmp_path):
+  """What a held-out prompt costs says nothing of what follows it."""
+  training, world = Training(), tiny.World()
+  aim = loss.make(training, world)
+  with run_log.RunLog(
+    training, tmp_path, run_log.fresh(), str, 0.0, aim
+  ) as log:
+    #           loss, tokens, after the prompt.
+    assert log.evaluated(np.array([9.0, 6, 3.0, 4]))
+    assert log.evaluated(np.array([12.0, 6, 2.0, 4]))
+    assert not log.evaluated(np.array([8.0, 6, 2.5, 4]))
+    found = log.summary()
+  assert (found['best_loss'], found['best_loss_moves']) == (2.0, 0.5)

@@ -74,7 +74,7 @@ def load_predictor(
       taken as it is before training ('uniform()', 'oracle()', 'user(...)'); or
       a predictor of your own. A text that is an existing folder names a run.
     world: to use it in; None is the one that a run was trained on.
-    checkpoint: of a run, 'best' by held-out loss, or 'last'.
+    checkpoint: of a run, 'best' by held-out loss after the prompt, or 'last'.
     model: spec that a run must be of; None is any.
     seed: of untrained weights.
 

@@ -32,7 +32,7 @@ _MAP = (
 )
 _TRAINED = (
   *('parameters', 'step', 'tokens', 'seconds'),
-  *('heldout_loss', 'best_loss', 'best_step'),
+  *('heldout_loss', 'best_loss_moves', 'best_step'),
 )
 
 

@@ -16,7 +16,8 @@ FOLDER = 'runs'  # OUT/runs/NAME is a run's.
 TRAIN, SCORE = 'train', 'score'  # Stages of a run.
 DONE, FAILED, RUNNING, WAITING = 'done', 'failed', 'running', 'waiting'
 _KEPT = (
-  *('parameters', 'step', 'best_loss', 'best_step', 'heldout_loss'),
+  *('parameters', 'step', 'best_loss', 'best_loss_moves', 'best_step'),
+  'heldout_loss',
   *('skipped', 'tokens', 'seconds'),
 )
 
@@ -39,9 +40,12 @@ class Standing:
 
   @property
   def loss(self) -> float:
-    """Best held-out loss in nats; infinite where there is none."""
-    loss = self.found.get('best_loss')
-    return math.inf if loss is None else loss
+    """Best held-out loss after the prompt; infinite where there is none.
+
+    Runs by earlier versions kept that of all tokens.
+    """
+    losses = map(self.found.get, ('best_loss_moves', 'best_loss'))
+    return next((loss for loss in losses if loss is not None), math.inf)
 
 
 @dataclasses.dataclass(frozen=True)

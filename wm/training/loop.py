@@ -50,8 +50,9 @@ def train(
     Summary, also in OUT/train.json: model, world, parameters, step,
     heldout_loss and best_loss (nats, mean over real tokens whatever
     training.loss is, of a state over its labels too; `_moves`: after the
-    prompt), best_step, tokens (real ones trained on), seconds, tokens_per_s;
-    and first_step_s of this start, None if there was nothing left to do.
+    prompt, by which the best is chosen), best_step, tokens (real ones trained
+    on), seconds, tokens_per_s; and first_step_s of this start, None if there
+    was nothing left to do.
 
   Raises:
     InputError: unusable data, mesh or checkpoint, or OUT holds another run,
@@ -327,6 +328,7 @@ def _fit(
     'heldout_loss_moves': _finite(found['loss_moves']),
     'best_step': 0,
     'best_loss': _finite(found['loss']),
+    'best_loss_moves': _finite(found['loss_moves']),
     'tokens': tokens,
     'seconds': seconds,
     'tokens_per_s': tokens / seconds,

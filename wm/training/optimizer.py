@@ -95,9 +95,9 @@ def rules(
   training: Training, paths: Iterable[str], matrices: Collection[str]
 ) -> dict[str, str]:
   """Path -> 'muon' or 'adamw': what moves each parameter."""
-  muon = training.optimizer == 'muon'
+  adamw = training.optimizer == 'adamw'
   return {
-    path: 'muon' if muon and path in matrices else 'adamw' for path in paths
+    path: 'adamw' if adamw or path not in matrices else 'muon' for path in paths
   }
 
 
@@ -130,7 +130,7 @@ def make(
     weight_decay=decay,
     mask=decay_mask(paths, training.decay_all, never),
   )
-  if training.optimizer == 'muon':
+  if training.optimizer != 'adamw' and matrices:
     rule = optax.partition(
       {'muon': _muon(training, matrices), 'adamw': rule},
       rules(training, paths, matrices),

@@ -24,7 +24,7 @@ def load(
 
   Args:
     run: the folder that was train's --out.
-    which: 'best' (by held-out loss) or 'last' checkpoint.
+    which: 'best' (by held-out loss after the prompt) or 'last' checkpoint.
     world: to use it in; None is the world of the run. Another world with the
       same vocabulary (say, other traversals of one map) fits too. Where its
       sequences are longer than the run's, so is the predictor's max_len if

@@ -215,7 +215,7 @@ class RunLog:
   def evaluated(self, sums: np.ndarray) -> bool:
     """Notes held-out sums, see `loss.Objective.evaluation`.
 
-    Returns whether they are the best so far.
+    Returns whether they are the best so far, by the loss after the prompt.
     """
     found = means(sums[: len(step_lib.SUMS)].tolist()) | self._aim.means(sums)
     if not math.isfinite(found['loss']):
@@ -231,8 +231,10 @@ class RunLog:
     if self._shown:
       self._shown.tell(f'held-out loss {found["loss"]:.4f}')
     self.record['heldout'] = {'step': self.step, **found}
+    # A prompt is given, not predicted; and a model that learns which prompts
+    # there are gives none that is held out.
     best = self.record['best']
-    if best is not None and found['loss'] >= best['loss']:
+    if best is not None and found['loss_moves'] >= best['loss_moves']:
       return False
     self.record['best'] = self.record['heldout']
     return True
@@ -249,7 +251,9 @@ class RunLog:
         for name in ('loss', 'loss_moves', *more)
       },
       'best_step': best.get('step'),
-      **{f'best_{name}': best.get(name) for name in ('loss', *more)},
+      **{
+        f'best_{name}': best.get(name) for name in ('loss', 'loss_moves', *more)
+      },
       'tokens': record['tokens'],
       'skipped': record['skipped'],
       'seconds': round(record['seconds'], 2),
