@@ -75,6 +75,8 @@ def chess_rows(model: str) -> list[list]:
   """[games, loss, per cent of labels, states and games] as a head says it."""
   found = {'human': [], 'uniform': []}
   for row in papers.papers()['chess'][0].rows:
+    if row.where:
+      continue
     kind = 'human' if row.fields['data'] else 'uniform'
     value, _ = row.values[papers.model_key(model)]
     unit = 1 if row.quantity == 'loss' else 100

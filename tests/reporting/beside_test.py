@@ -348,3 +348,47 @@ def test_seeds_stand_beside_the_paper_with_their_range(tmp_path):
 
 def test_without_games_of_people_only_the_uniform_ones_are_compared(tmp_path):
   assert made(tmp_path, of_chess('exact', 0.5, OTHER)) == []
+
+
+def test_bins_stand_beside_those_that_are_printed(tmp_path):
+  model = {
+    'model': 'slice_d512',
+    'model_spec': 'slice(layers=6, width=512)',
+  }
+
+  def bins(spec, values, model=model):
+    return [
+      of_chess('exact', value, spec, **model, where={'step': 20 * n})
+      for n, value in enumerate(values)
+    ]
+
+  values = [1 - n / 64 for n in range(9)]
+  one = collect.Run(
+    *(tmp_path, [of_chess('exact', 0.5, **model)]),
+    [*bins('exactness(num=10000)', values), *bins(HUMAN, [0.1] * 2)],
+    *([], None, PAPER),
+  )
+  more = dict(model, model='Mamba3-d512', model_spec='mamba3()')
+  rest = bins('exactness(num=10000)', [0.5] * 10, more)
+  two = collect.Run(tmp_path, [], rest, [], None)
+  whole, table = beside.paper_tables([one, two])
+  assert list(cells(whole)) == ['exactness: exact']
+  assert table.folded
+  assert table.title == (
+    'Beside the paper: table 11: exact by tokens of the sequence so far'
+  )
+  steps = [*range(0, 200, 20), 240, 320, 400, 500]
+  assert [int(row[0]) for row in table.rows] == steps
+  slice_, rest, mamba, printed, *others = table.heads[1:]
+  assert (slice_, mamba) == ('slice_d512', 'Mamba3-d512')
+  assert rest == 'paper: slice_d512 (not measured here)'
+  assert printed == 'paper: Mamba3-d512 (6 x 512, steps=310944, batch=128)'
+  assert others == [
+    'paper: transformer_d512 (not run here)',
+    'paper: deltanet_d512 (not run here)',
+  ]
+  found = cells(table)
+  assert found['0'][:4] == ('1.0000 (0.9998)', '', '0.5000', '1.0000')
+  assert found['20'] == ('0.9844', '', '0.5000', *[''] * 3)
+  assert found['80'][0] == '0.9375 (0.8650)'
+  assert found['500'] == ('', '0.0000', '', '0.0000', '0.0000', '0.0000')

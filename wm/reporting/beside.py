@@ -8,13 +8,15 @@ and the run has not.
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from wm.core import registry
-from wm.reporting import papers, tables, unlike
+from wm.reporting import catalog, papers, tables, unlike
 from wm.reporting.collect import Entry, Run
 from wm.reporting.papers import Paper, Row
 
@@ -25,23 +27,54 @@ def paper_tables(runs: Sequence[Run]) -> list[tables.Table]:
   """
   by_world: dict[str, list[tuple[Entry, Run]]] = {}
   for run in runs:
-    for entry in run.entries:
+    for entry in (*run.entries, *run.breakdown):
       world = registry.parse(entry['world'])[0]
       by_world.setdefault(world, []).append((entry, run))
   made = []
   for world, entries in by_world.items():
     several = [world] if len(by_world) > 1 else []
     for source in papers.papers().get(world, ()):
-      shown: set[tuple[str, str]] = set()  # On an earlier page.
+      shown: set[tuple[str, str, str]] = set()  # On an earlier page.
       for page in dict.fromkeys(row.page for row in source.rows):
         rows = [row for row in source.rows if row.page == page]
+        by = ''.join(rows[0].where)
+        if by:
+          rows = _with_ours(rows, by, entries)
         found = _nearest(source, rows, entries)
-        here = {(tables.spec(e), e['quantity']) for e, _ in found.values()}
+        here = {
+          (tables.spec(e), e['quantity'], str(e.get('where')))
+          for e, _ in found.values()
+        }
         if here - shown:
-          title = ': '.join(filter(None, ['Beside the paper', *several, page]))
-          made.append(_paper_table(title, source, rows, entries, found))
+          axis = by and catalog.column(by, rows[0].metric, world)
+          what = [*several, page, axis and f'{rows[0].quantity} by {axis}']
+          title = ': '.join(filter(None, ['Beside the paper', *what]))
+          table = _paper_table(title, source, rows, entries, found)
+          made.append(dataclasses.replace(table, folded=bool(by)))
         shown |= here
   return made
+
+
+def _with_ours(
+  rows: Sequence[Row], by: str, entries: Sequence[tuple[Entry, Run]]
+) -> list[Row]:
+  """Returns rows of a quantity by place, with our places that are not printed
+  between those that are; nothing is known of them.
+  """
+  first = rows[0]
+  nothing = dict.fromkeys(first.values, (math.nan, None))
+  there = {
+    entry['where'][by]
+    for entry, _ in entries
+    if by in entry.get('where', {})
+    and (entry['metric'], entry['quantity']) == (first.metric, first.quantity)
+    and papers.model_key(entry['model']) in first.values
+  }
+  printed = {row.where[by]: row for row in rows}
+  return [
+    printed.get(place) or first._replace(where={by: place}, values=nothing)
+    for place in sorted(there | set(printed))
+  ]
 
 
 _FEW = 5  # Quantities that are columns, as tables are printed.
@@ -108,8 +141,8 @@ def _unmeasured(
       name = source.names[key]
       if name not in here:
         more[f'paper: {name}'] = f'paper: {name} (not run here)'
-      if here.get(name) not in there:
-        shown = _printed(value, row.form)
+      shown = _printed(value, row.form)
+      if shown and here.get(name) not in there:
         there[f'paper: {here.get(name, name)}'] = shown
   return more
 
@@ -148,6 +181,7 @@ def _pairs(
     if papers.model_key(entry['model']) in row.values
     and (row.metric, row.quantity) == (entry['metric'], entry['quantity'])
     and text == tables.spec(entry)
+    and row.where == entry.get('where', {})
   ]
 
 
@@ -155,7 +189,7 @@ def _printed(value: tuple[float, papers.Error], form: str) -> str:
   """Formats a value as '0.41 ± 0.02', or '0.41 ± 0.03 to 0.05' for a range."""
   shown, error = value
   if error is None:
-    return format(shown, form)
+    return '' if math.isnan(shown) else format(shown, form)
   many = error if isinstance(error, tuple) else (error,)
   errors = ' to '.join(format(one, form) for one in many)
   return f'{shown:{form}} ± {errors}'
@@ -187,8 +221,10 @@ def _has(text: str, fields: Mapping[str, Any]) -> bool:
 
 def _label(row: Row) -> str:
   """Returns 'compression: precision', with fields that are not at their
-  default.
+  default; at a place, that.
   """
+  if row.where:
+    return ', '.join(f'{place:g}' for place in row.where.values())
   defaults = tables.arguments(row.metric)
   changed = [
     f'{key}=...' if value == papers.GIVEN else f'{key}={value!r}'

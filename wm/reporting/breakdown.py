@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FEW = 2  # Values of a number that are still told apart by rows of a table.
 CORRELATION = "Pearson's over all trials [95 % interval]"
-_COLUMNS = 10  # Of a table over many values, at most.
+_COLUMNS = 10  # Places that are still columns of a table.
 
 
 class Curve(NamedTuple):
@@ -101,18 +101,19 @@ def _correlated(runs: Sequence[Run], made: Sequence[Curve]) -> list[Curve]:
 
 def curve_tables(found: Sequence[Curve]) -> list[tables.Table]:
   """Returns a folded table per curve and setting: a row per run, a column per
-  place. Of many places, evenly spaced ones are shown.
+  place; of many places a row per place, a column per run.
   """
   made = []
   for curve in found:
     places = sorted(set(curve.points.place))
-    some = places[:: -(-len(places) // _COLUMNS)]
     for text, part in curve.points.groupby('spec', sort=False):
       wide = tables.by_run(part, 'place', 'interval')
-      wide = wide.reindex(columns=['model', *some], fill_value='')
-      wide.columns = ['model', *(f'{place:g}' for place in some)]
+      wide = wide.reindex(columns=['model', *places], fill_value='')
+      wide.columns = ['model', *(f'{place:g}' for place in places)]
       known = [curve.correlations.get((text, run)) for run in wide.index]
-      if any(known):
+      if len(places) > _COLUMNS:
+        wide = wide.set_index('model').T.reset_index(names=curve.column)
+      elif any(known):
         wide['correlation'] = [tables.correlation(one) for one in known]
       title = f'{text}: {curve.quantity} by {curve.axis}'
       note = f'Correlation: {CORRELATION}.' if any(known) else ''

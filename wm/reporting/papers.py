@@ -9,7 +9,8 @@ Each paper is a folder of flagfiles with a `published.json` beside them, in
       place, facts: a name, and the counts by which it is recognised (see
         `World.facts`); optional.
       models: name -> specs of its `model` and of the `world` that it was
-        trained on, and fields of its `training`.
+        trained on, fields of its `training`, its number of `parameters`, and
+        the model that it `ablates`, whose less expressive variant it is.
       aliases: further name of a model -> name.
       tables: each with a `metric` and a `world` (specs), `settings`, `free`,
         `quantities`, `forms`, and `values`: name of a model -> a value for
@@ -17,7 +18,12 @@ Each paper is a folder of flagfiles with a `published.json` beside them, in
         error, greatest error]] where only their range is known. `in` is the
         table or figure that prints it, which a report then shows whole. With
         `each`, a field of the metric -> values of it, there is one quantity,
-        and a value of it for each of these.
+        and a value of it for each of these. With `by`, a side column, and its
+        `places`, a quantity has a value at each place.
+      searches: tables of held-out values of training: `table`, `training` (of
+        its runs), `quantities`, `forms`, and `values`.
+      coverage: tokens that data have: `table`, `ids` (tokens that there are),
+        and `seen`, data -> how many of them they have.
       reconstructions: counts of failed routes; see `Reconstructions`.
     files: flagfile -> the numbers that its head says to expect.
 
@@ -29,7 +35,7 @@ from __future__ import annotations
 import functools
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wm.core import registry
@@ -54,6 +60,7 @@ class Row(NamedTuple):
     world: fields of the world.
     form: of the printed value, as `format` takes it.
     values: model, as `model_key` gives it -> value and standard error.
+    where: side column -> its value, where the row is of some trials only.
   """
 
   page: str
@@ -65,6 +72,37 @@ class Row(NamedTuple):
   world: Mapping[str, Any]
   form: str
   values: Mapping[str, tuple[float, Error]]
+  where: Mapping[str, Any] = {}
+
+
+class Search(NamedTuple):
+  """Held-out values at the best evaluation of each run of a search.
+
+  Attributes:
+    table: where they are printed.
+    training: fields of OUT/train.run.json.
+    forms: quantity -> form of its values, as `format` takes it.
+    values: model, as `model_key` gives it -> a value for each quantity.
+  """
+
+  table: str
+  training: Mapping[str, Any]
+  forms: Mapping[str, str]
+  values: Mapping[str, Sequence[float]]
+
+
+class Coverage(NamedTuple):
+  """How many tokens of a vocabulary data have.
+
+  Attributes:
+    table: where it is printed.
+    ids: tokens of the vocabulary.
+    seen: data -> how many of them it has.
+  """
+
+  table: str
+  ids: int
+  seen: Mapping[str, int]
 
 
 class Trained(NamedTuple):
@@ -74,11 +112,15 @@ class Trained(NamedTuple):
     model: fields of its spec, and its `family`, the name in the spec.
     world: fields of the world that its sequences are from.
     training: fields of OUT/train.run.json.
+    parameters: how many; 0 where that is not printed.
+    ablates: key of the model whose less expressive variant it is, or ''.
   """
 
   model: Mapping[str, Any] = {}
   world: Mapping[str, Any] = {}
   training: Mapping[str, Any] = {}
+  parameters: int = 0
+  ablates: str = ''
 
 
 class Reconstructions(NamedTuple):
@@ -113,6 +155,8 @@ class Paper(NamedTuple):
   facts: Mapping[str, int]
   place: str
   reconstructions: Reconstructions | None
+  searches: tuple[Search, ...]
+  coverage: Coverage | None
 
 
 def folder() -> pathlib.Path:
@@ -164,6 +208,8 @@ def _paper(given: Mapping[str, Any]) -> Paper:
     given.get('facts', {}),
     given.get('place', ''),
     _reconstructions(given.get('reconstructions')),
+    tuple(_search(table) for table in given.get('searches', ())),
+    Coverage(**given['coverage']) if 'coverage' in given else None,
   )
 
 
@@ -181,13 +227,28 @@ def _rows(table: Mapping[str, Any], names: Mapping[str, str]) -> list[Row]:
       _fields(table.get('world')),
       forms[column],
       {
-        key: _value(table['values'][name][column])
+        key: _value(_at(table['values'][name][column], place))
         for key, name in names.items()
         if name in table['values']
       },
+      {} if place is None else {table['by']: table['places'][place]},
     )
     for column, one in enumerate(many)
+    for place in (range(len(table['places'])) if 'by' in table else [None])
   ]
+
+
+def _at(values: Any, place: int | None) -> Any:
+  return values if place is None else values[place]
+
+
+def _search(table: Mapping[str, Any]) -> Search:
+  return Search(
+    table['table'],
+    table['training'],
+    dict(zip(table['quantities'], table['forms'], strict=True)),
+    {model_key(name): values for name, values in table['values'].items()},
+  )
 
 
 def _value(given: Any) -> tuple[float, Error]:
@@ -206,6 +267,8 @@ def _trained(given: Mapping[str, Any]) -> Trained:
     {'family': family, **_fields(given['model'])},
     _fields(given.get('world')),
     given.get('training', {}),
+    given.get('parameters', 0),
+    model_key(given.get('ablates', '')),
   )
 
 
