@@ -107,6 +107,11 @@ flags.DEFINE_multi_string(
   "'DEGREE, MILES' of the maps of --routes; repeat. Default: the paper's four.",
 )
 
+# report.
+flags.DEFINE_string(
+  'miniatures', None, 'Folder of findings.json and results, to report on.'
+)
+
 # sweep.
 flags.DEFINE_multi_string(
   'grid',

@@ -6,7 +6,8 @@
 #
 # Two units at a time; other flags are those of launch/miniature.py. Started
 # again after an interruption, it goes on where it was. Units that failed are
-# named at the end, and the exit code is 1.
+# named at the end, and the exit code is 1. What all results say of the papers'
+# findings is in runs/miniatures/report.
 source "$(dirname "$0")/env.sh"
 flags=launch/flags/miniatures
 names=() more=()
@@ -38,8 +39,12 @@ for name in "${names[@]}"; do
     *) exit "$code" ;;
   esac
 done
+if [[ " ${more[*]-} " != *" --dry_run "* ]]; then
+  echo "== report"
+  "$PY" launch/report.py --miniatures="$flags" --out=runs/miniatures
+fi
 for name in ${failed[@]+"${failed[@]}"}; do
-  "$PY" launch/miniature.py --flagfile="$flags/$name.flags" --dry_run |
-    grep ': failed' >&2
+  "$PY" launch/miniature.py --flagfile="$flags/$name.flags" \
+    ${more[@]+"${more[@]}"} --dry_run | grep ': failed' >&2 || true
 done
 exit $((${#failed[@]} > 0))

@@ -2,9 +2,12 @@
 
   python launch/report.py --out=runs/manhattan_random
   python launch/report.py --runs=runs/a --runs=runs/b --out=runs/both
+  python launch/report.py --miniatures=launch/flags/miniatures --out=runs/minis
 
 The report is in OUT/report: report.md, report.html (one page, no network
-needed), scores.json and rows.csv (every trial).
+needed), scores.json and rows.csv (every trial). With --miniatures it is of the
+findings of papers and of the results of units, and says for each finding
+whether they show it.
 """
 
 import common
@@ -17,8 +20,11 @@ def main() -> None:
   common.need('out')
   import wm
 
+  if FLAGS.miniatures:
+    wm.findings(FLAGS.miniatures, FLAGS.out, tell=print)
+    return
   wm.report(FLAGS.runs or [FLAGS.out], FLAGS.out, tell=print)
 
 
 if __name__ == '__main__':
-  common.run(main, 'runs')
+  common.run(main, 'runs', 'miniatures')

@@ -57,7 +57,7 @@ _CALLS = {
   'calls': ('ingest', 'reconstruct', 'sample', 'score', 'train'),
   'exact': ('boundary', 'classes', 'count', 'model_boundary', 'recovery'),
   'atlas': ('atlas',),
-  'report': ('report',),
+  'report': ('findings', 'report'),
   'loading': ('Loaded', 'Run', 'load_predictor'),
   'miniature': ('miniature',),
   'study': ('Row', 'study'),

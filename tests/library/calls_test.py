@@ -20,7 +20,7 @@ from wm.core import registry
 from wm.library import calls
 from wm.models.serving import oracles
 from wm.options import declared
-from wm.options.calls import Routes, Scoring, Sweeping
+from wm.options.calls import Routes, Scoring, Sweeping, Units
 from wm.runtime import provenance
 
 WORLD = 'maps(rows=3, columns=3, max_moves=12)'
@@ -55,6 +55,7 @@ def test_importing_wm_imports_nothing_else(root):
     (wm.score, Scoring, {}),
     (wm.sweep, Sweeping, {}),
     (wm.reconstruct, Routes, {}),
+    (wm.miniature, Units, {}),
     (wm.study, Scoring, {'world', 'loop', 'checkpoint'}),
     (
       wm.load_predictor,

@@ -247,7 +247,7 @@ def axes_of(monkeypatch, draw) -> list:
   """The axes of what a function draws."""
   kept = []
   monkeypatch.setattr(
-    figures, '_png', lambda figure: kept.append(figure) or b''
+    figures, 'to_png', lambda figure: kept.append(figure) or b''
   )
   draw()
   (figure,) = kept

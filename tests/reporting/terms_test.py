@@ -81,9 +81,9 @@ def test_two_way_streets_are_named_in_the_table(tmp_path):
 def drawn(monkeypatch, draw):
   """The axes that a figure is drawn on."""
   kept = []
-  usual = figures._axes
+  usual = figures.new_axes
   monkeypatch.setattr(
-    figures, '_axes', lambda *a, **k: kept.append(usual(*a, **k)) or kept[-1]
+    figures, 'new_axes', lambda *a, **k: kept.append(usual(*a, **k)) or kept[-1]
   )
   draw()
   return kept[0][1]

@@ -6,7 +6,8 @@ import pathlib
 from collections.abc import Callable, Sequence
 
 from wm import core
-from wm.reporting import write
+from wm.reporting import findings as findings_lib
+from wm.reporting import miniatures, write
 
 Path = str | pathlib.Path
 
@@ -44,3 +45,32 @@ def report(
   tell(f'report: {summary["html"]}')
   tell(f'        {summary["markdown"]}')
   return pathlib.Path(summary['html'])
+
+
+def findings(
+  folder: Path,
+  out: Path,
+  *,
+  tell: Callable[[str], None] = lambda line: None,
+) -> list[findings_lib.Judged]:
+  """Judges the findings of papers by units of miniatures, on one page.
+
+  Args:
+    folder: of findings.json, flagfiles and results/NAME/ROW-SEED.json, such as
+      launch/flags/miniatures.
+    out: folder in which to make report/.
+    tell: gets the lines of verdicts, and the files.
+
+  Returns:
+    Each finding with its verdict, claims and amounts.
+
+  Raises:
+    InputError: findings or results that are damaged or do not fit.
+  """
+  place = pathlib.Path(out) / 'report'
+  judged = miniatures.write(folder, place)
+  for line in miniatures.brief(judged):
+    tell(line)
+  tell(f'report: {place}/report.html')
+  tell(f'        {place}/report.md')
+  return judged

@@ -25,6 +25,7 @@ from wm.reporting import units
 from wm.runtime import commit, files, spent
 
 MINUTES = 20  # In which a unit should end.
+_PIXELS, _COLOURS = 560, 24  # Width and palette of a kept map.
 _PACKAGES = 'jax', 'jaxlib', 'flax', 'optax', 'numpy'
 _MAP = (
   *('sequences', 'routes', 'failed', 'ill_formed'),
@@ -239,6 +240,8 @@ def make(made: Unit, tell: Tell) -> None:
     asked = [e for e in entries if e['spec'] in made.key['metrics']]
     trained = made.folder / 'train.json'
     found = files.read_record(trained, {}) if trained.exists() else {}
+  if made.seed == 0:
+    _pictured(made.folder / 'map_far.png', made.path.with_suffix('.png'))
   units.write(
     made.results,
     units.Unit(
@@ -253,6 +256,19 @@ def make(made: Unit, tell: Tell) -> None:
       {k: summary[k] for k in _MAP if k in summary},
     ),
   )
+
+
+def _pictured(source: pathlib.Path, target: pathlib.Path) -> None:
+  """Keeps a map: fewer pixels and colours, some 20 kB."""
+  from PIL import Image  # Matplotlib's.
+
+  if not source.is_file():
+    return
+  with Image.open(source) as given:
+    size = _PIXELS, round(given.height * _PIXELS / given.width)
+    small = given.convert('RGB').resize(size).quantize(_COLOURS)
+    with files.replacing(target) as name:
+      small.save(name, format='png', optimize=True)
 
 
 def _headline(entry: dict[str, Any]) -> bool:

@@ -13,13 +13,13 @@ from wm.reporting.breakdown import Curve
 from wm.reporting.collect import Entry, Run
 
 
-def _png(figure: Any) -> bytes:
+def to_png(figure: Any) -> bytes:
   buffer = io.BytesIO()
   figure.savefig(buffer, format='png', dpi=120, bbox_inches='tight')
   return buffer.getvalue()
 
 
-def _axes(
+def new_axes(
   panels: int, across: int = 4, size: tuple[float, float] = (4.6, 3.4)
 ) -> tuple[Any, list[Any]]:
   """Makes a figure of panels, at most `across` in a row."""
@@ -71,7 +71,7 @@ _MARKERS = 'osD^v<>Pp*'
 _MARKED = 8  # Markers along a line.
 
 
-def _told_apart(number: int, num: int, points: int) -> dict[str, Any]:
+def told_apart(number: int, num: int, points: int) -> dict[str, Any]:
   """Returns how line `number` of `num` stays visible below and above others.
 
   Earlier lines are thicker, so that they show on both sides of later ones. Each
@@ -97,7 +97,7 @@ def _colour(number: int, num: int) -> Any:
   return colormaps['turbo'](number / (num - 1))
 
 
-def _legend(figure: Any, axes: Sequence[Any], columns: int) -> None:
+def draw_legend(figure: Any, axes: Sequence[Any], columns: int) -> None:
   """Draws one legend below all panels, each name once, variants side by side.
 
   columns: at most.
@@ -143,7 +143,7 @@ def training(runs: Sequence[Run]) -> bytes | None:
     if key.startswith('heldout_') and not key.startswith(usual)
   ]
   looks = styles(list(dict.fromkeys(run.name for run in trained)))
-  figure, axes = _axes(1 + len(more), size=(5.2, 3.6))
+  figure, axes = new_axes(1 + len(more), size=(5.2, 3.6))
   shown = ['heldout_loss', *more]
   few = len(trained) <= _FEW
   for axis, key in zip(axes, shown, strict=True):
@@ -157,8 +157,8 @@ def training(runs: Sequence[Run]) -> bytes | None:
   if not few:
     axes[0].set_title('held-out loss', fontsize=10)
   _logarithmic(axes[0])
-  _legend(figure, axes, 2 if len(axes) == 1 else 4)
-  return _png(figure)
+  draw_legend(figure, axes, 2 if len(axes) == 1 else 4)
+  return to_png(figure)
 
 
 def _unit(runs: Sequence[Run]) -> str:
@@ -195,7 +195,7 @@ def _logarithmic(axis: Any) -> None:
     axis.yaxis.set_minor_formatter(plain)
 
 
-def _line(
+def draw_line(
   axis: Any,
   name: str,
   points: Sequence[tuple],
@@ -228,19 +228,19 @@ def curves(given: Curve) -> bytes:
   names = list(dict.fromkeys(given.points.model))
   looks = styles(names)
   titles = tables.differing([text for text, _ in settings])
-  figure, axes = _axes(len(settings), across=3)
+  figure, axes = new_axes(len(settings), across=3)
   for axis, (text, part) in zip(axes, settings, strict=True):
     said = []
     for (run, name), line in part.groupby(['run', 'model'], sort=False):
       place = names.index(name)
-      look = looks[name] | _told_apart(place, len(names), len(line))
+      look = looks[name] | told_apart(place, len(names), len(line))
       points = [
         (x, entry['value'], entry['low'], entry['high'])
         for x, entry in zip(line.place, line.entry, strict=True)
         if entry['value'] is not None
       ]
       band = {'lw': 0} if banded(given) else {'alpha': 0}
-      _line(axis, name, points, look, **band)
+      draw_line(axis, name, points, look, **band)
       if (known := given.correlations.get((text, run))) and banded(given):
         said.append(f'{name}: {tables.correlation(known)}')
     title = [] if len(settings) == 1 else [textwrap.fill(titles[text], 44)]
@@ -252,8 +252,8 @@ def curves(given: Curve) -> bytes:
   low = min(low, -0.02 * high) if low < high / 2 else low
   for axis in axes:
     axis.set(ylim=(low, high))
-  _legend(figure, axes, (2, 5, 7)[min(len(axes), 3) - 1])
-  return _png(figure)
+  draw_legend(figure, axes, (2, 5, 7)[min(len(axes), 3) - 1])
+  return to_png(figure)
 
 
 _BANDS = 8  # Models whose intervals are still told apart.
@@ -314,7 +314,7 @@ def ablation(field: str, points: Sequence[Entry]) -> bytes:
   """
   quantities = list(dict.fromkeys((p['metric'], p['quantity']) for p in points))
   models = list(dict.fromkeys(p['model'] for p in points))
-  figure, axes = _axes(len(quantities))
+  figure, axes = new_axes(len(quantities))
   looks = styles(models)
   for axis, (metric, quantity) in zip(axes, quantities, strict=True):
     mine = [
@@ -330,14 +330,14 @@ def ablation(field: str, points: Sequence[Entry]) -> bytes:
         for p in mine
         if p['model'] == model
       )
-      look = looks[model] | _told_apart(number, len(models), 1)
-      _line(axis, model, line, look)
+      look = looks[model] | told_apart(number, len(models), 1)
+      draw_line(axis, model, line, look)
     axis.set_xticks(range(len(places)), places.values(), fontsize=8)
     words = textwrap.fill(catalog.field(metric, field), 44)
     title = f'{metric}: {quantity}'
     axis.set(title=title, xlabel=words, ylim=(-0.03, 1.03))
-  _legend(figure, axes, 5)
-  return _png(figure)
+  draw_legend(figure, axes, 5)
+  return to_png(figure)
 
 
 def _ordered(values: set[Any], whole: bool) -> dict[Any, str]:

@@ -79,8 +79,8 @@ def _write(runs: Sequence[collect.Run], out: pathlib.Path) -> dict[str, Any]:
     most=worst.MOST,
     seeds=any(run.seeds for run in together),
     number=tables.number,
-    lines=_lines,
-    breakable=_breakable,
+    lines=lines,
+    breakable=breakable,
     **values,
   )
   files.write_text(out / 'report.html', page)
@@ -113,7 +113,7 @@ def _tables(
   return [table for table in made if table is not None]
 
 
-def _lines(cell: str) -> list[str]:
+def lines(cell: str) -> list[str]:
   """Splits '0.5 [0.4, 0.6], n=9' into '0.5', '[0.4, 0.6]' and 'n=9'."""
   value, bracket, rest = cell.partition(' [')
   if not bracket:
@@ -124,7 +124,7 @@ def _lines(cell: str) -> list[str]:
   )
 
 
-def _breakable(head: str) -> markupsafe.Markup:
+def breakable(head: str) -> markupsafe.Markup:
   """Lets the head of a column break after a sign, not only at a blank."""
   escaped = str(markupsafe.escape(head))
   return markupsafe.Markup(re.sub(r'([/,=_]+)(?=.)', r'\1<wbr>', escaped))

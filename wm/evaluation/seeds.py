@@ -1,0 +1,55 @@
+"""One interval for a quantity of several seeds, each with its own interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from wm.evaluation.statistics import LEVEL
+
+
+def over_seeds(
+  values: Sequence[float],
+  lows: Sequence[float | None],
+  highs: Sequence[float | None],
+) -> tuple[float, float | None, float | None]:
+  """The mean over seeds and its interval.
+
+  The variance of seeds' values holds both that of training and, as each seed
+  has trials of its own, that of trials: Student's t with one degree of freedom
+  less than there are seeds. Few seeds may agree by chance, so the interval is
+  never narrower than what the seeds' own intervals (of clusters) say of their
+  mean. One seed has its own interval, which says nothing of other seeds.
+
+  Args:
+    values: of each seed, one or more.
+    lows, highs: ends of each seed's interval; None is unknown.
+
+  Returns:
+    (mean, low, high); within 0 and 1 where all of the seeds' intervals are.
+    Ends are None where one seed's are unknown.
+  """
+  num = len(values)
+  mean = math.fsum(values) / num
+  if None in (*lows, *highs):
+    return mean, None, None
+  least = [low for low in lows if low is not None]
+  most = [high for high in highs if high is not None]
+
+  def half(ends: Sequence[float]) -> float:
+    """What the seeds' intervals say of the mean, on one side."""
+    squares = ((end - x) ** 2 for end, x in zip(ends, values, strict=True))
+    return math.sqrt(math.fsum(squares)) / num
+
+  between = 0.0
+  if num > 1:
+    from scipy import special  # Heavy; not needed to list metrics.
+
+    spread = math.fsum((x - mean) ** 2 for x in values) / (num - 1)
+    quantile = float(special.stdtrit(num - 1, (1 + LEVEL) / 2))
+    between = quantile * math.sqrt(spread / num)
+  low = mean - max(half(least), between)
+  high = mean + max(half(most), between)
+  if min(least) >= 0 and max(most) <= 1:
+    return mean, max(low, 0.0), min(high, 1.0)
+  return mean, low, high

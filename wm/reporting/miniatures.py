@@ -1,0 +1,205 @@
+"""One page over all miniatures: each finding, our numbers, and the verdict.
+
+FOLDER/findings.json          see `wm.reporting.findings`
+FOLDER/NAME.flags             a miniature
+FOLDER/results/NAME/*.json    its units, see `wm.reporting.units`
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from wm import core
+from wm.reporting import findings, pictured, tables, units
+from wm.reporting.findings import Amount, Claim, Judged
+from wm.reporting.write import Picture, breakable, lines
+from wm.runtime import files, locks, pages
+
+TITLE = 'What the papers found, in miniature'
+Rows = Mapping[str, Sequence[units.Unit]]
+
+
+class Section(NamedTuple):
+  """A finding on the page.
+
+  Attributes:
+    judged: the finding and its verdict.
+    table: our numbers beside the paper's.
+    pictures: in the paper's form.
+  """
+
+  judged: Judged
+  table: tables.Table
+  pictures: list[Picture]
+
+
+def names(folder: str | pathlib.Path) -> list[str]:
+  """Miniatures of a folder; InputError where there are none."""
+  found = sorted(path.stem for path in pathlib.Path(folder).glob('*.flags'))
+  if not found:
+    raise core.InputError(f'{folder} has no flagfiles of miniatures')
+  return found
+
+
+def judged(
+  folder: str | pathlib.Path,
+) -> tuple[list[Judged], dict[str, Rows]]:
+  """Verdicts on all findings, and the units of each miniature by row.
+
+  Raises:
+    InputError: bad findings or results, or a finding of no such miniature.
+  """
+  place = pathlib.Path(folder)
+  read: dict[str, Rows] = {
+    name: findings.read_units(place / 'results' / name) for name in names(place)
+  }
+  found = []
+  for finding in findings.load(place / 'findings.json'):
+    if finding.miniature not in read:
+      raise core.InputError(
+        f'finding {finding.name!r} is of no miniature {finding.miniature!r}; '
+        f'available: {", ".join(read)}'
+      )
+    found.append(findings.judge(finding, read[finding.miniature]))
+  return found, read
+
+
+def brief(given: Sequence[Judged]) -> list[str]:
+  """Lines of Markdown for the README: a table row a miniature."""
+  made = [
+    '| miniature | ' + ' | '.join(findings.VERDICTS) + ' |',
+    '|' + ' --- |' * (1 + len(findings.VERDICTS)),
+  ]
+  for name in dict.fromkeys(one.finding.miniature for one in given):
+    cells = [
+      '; '.join(
+        one.finding.title
+        for one in given
+        if (one.finding.miniature, one.verdict) == (name, verdict)
+      )
+      for verdict in findings.VERDICTS
+    ]
+    made.append(f'| {name} | ' + ' | '.join(cells) + ' |')
+  return made
+
+
+def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> list[Judged]:
+  """Writes report.html, report.md and the pictures into `out`."""
+  place, out = pathlib.Path(folder), pathlib.Path(out)
+  found, read = judged(place)
+  with locks.writer(out, 'report'):
+    values: dict[str, Any] = {
+      'title': TITLE,
+      'lead': _lead(read),
+      'brief': brief(found),
+      'costs': _costs(read),
+      'sections': [_section(one, read, place, out) for one in found],
+    }
+    for name, more in (
+      ('report.html', {'breakable': breakable, 'lines': lines}),
+      ('report.md', {}),
+    ):
+      template = name.replace('report', 'miniatures')
+      text = pages.render('wm.reporting', template, **values, **more)
+      files.write_text(out / name, text)
+  return found
+
+
+def _section(
+  one: Judged, read: Mapping[str, Rows], place: pathlib.Path, out: pathlib.Path
+) -> Section:
+  finding = one.finding
+  rows = read[finding.miniature]
+  results = place / 'results' / finding.miniature
+  pictures = []
+  for number, png in enumerate(pictured.drawn(one, rows, results)):
+    name = f'{finding.name}-{number}.png'
+    pictures.append(Picture(name, f'{finding.title}: {_legend(one)}', png))
+    (out / name).write_bytes(png)
+  return Section(one, _table(one), pictures)
+
+
+def _legend(one: Judged) -> str:
+  kind = one.finding.picture['kind']
+  if kind == 'map':
+    return 'the map that routes imply'
+  return 'with 95 % intervals over seeds; hollow: the paper'
+
+
+def _table(one: Judged) -> tables.Table:
+  """A row for each model, a column for each quantity."""
+  cells: dict[str, dict[str, str]] = {}
+  for claim, held in zip(one.finding.claims, one.amounts, strict=True):
+    for name in claim.named:
+      cells.setdefault(name, {})[claim.label] = _cell(claim, name, held)
+  heads = list(dict.fromkeys(claim.label for claim in one.finding.claims))
+  frame = pd.DataFrame(
+    [
+      {'row': name, **{head: found.get(head, '') for head in heads}}
+      for name, found in cells.items()
+    ]
+  )
+  paper = f'{one.finding.paper}, {one.finding.printed}'
+  note = (
+    'Mean over seeds [95 % interval over seeds, clusters inside], trials in '
+    f'clusters, seeds; in brackets the value in {paper}.'
+  )
+  return tables.Table('', frame, note)
+
+
+def _cell(claim: Claim, name: str, held: Mapping[str, Amount]) -> str:
+  theirs = claim.published.get(name)
+  paper = '' if theirs is None else f' ({theirs:g})'
+  if name not in held:
+    return f'–{paper}'
+  found = held[name]
+  shown = tables.interval(found._asdict())
+  value, _, rest = shown.partition(' ')
+  num = tables.trials(found._asdict())
+  seeds = f'{found.seeds} seed{"s" * (found.seeds > 1)}'
+  return f'{value}{paper} {rest}, n={num}, {seeds}'
+
+
+def _lead(read: Mapping[str, Rows]) -> str:
+  every = [u for rows in read.values() for row in rows.values() for u in row]
+  if not every:
+    return 'No units have been made.'
+
+  def known(key: str) -> str:
+    return ', '.join(sorted({str(unit.about.get(key)) for unit in every}))
+
+  commits = {str(unit.about.get('commit'))[:10] for unit in every}
+  hours = sum(unit.cost['cpu_seconds'] for unit in every) / 3600
+  return (
+    f'{len(every)} units, {hours:.1f} processor hours; {known("processor")}, '
+    f'{known("cores")} cores; jax {known("jax")}; commit '
+    f'{", ".join(sorted(commits))}'
+  )
+
+
+def _costs(read: Mapping[str, Rows]) -> tables.Table:
+  """Time and memory of each miniature."""
+  made = []
+  for name, rows in read.items():
+    every = [unit for row in rows.values() for unit in row]
+    costs = [unit.cost for unit in every]
+
+    def minutes(key: str, some: list = costs) -> list[float]:
+      return [one[key] / 60 for one in some] or [0.0]
+
+    made.append(
+      {
+        'miniature': name,
+        'rows': str(len(rows)),
+        'units': str(len(every)),
+        'processor minutes': f'{sum(minutes("cpu_seconds")):.0f}',
+        'minutes, one unit at a time': f'{sum(minutes("wall_seconds")):.0f}',
+        'longest unit, minutes': f'{max(minutes("wall_seconds")):.1f}',
+        'peak MiB': str(max((one['peak_mb'] for one in costs), default=0)),
+      }
+    )
+  return tables.Table('Time and memory', pd.DataFrame(made))

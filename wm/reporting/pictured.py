@@ -1,0 +1,145 @@
+"""Pictures of findings, in the form that papers have them.
+
+The `picture` of a finding has a `kind`, perhaps `rows` in order, and
+
+    bars      one panel for each claim's quantity, a point for each row, the
+              paper's value beside it
+    series    a line for each row over the numbers that end the names of a
+              `metric`'s quantities (valid_0.5), of which `quantity` is the
+              beginning
+    curve     a line for each row over the breakdown of `quantity` `by` a column
+    map       the map that each row's routes imply, of its first seed
+
+Lines may have `x`, a label, and `published`, row -> {number: value}.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wm import core
+from wm.core import registry
+from wm.reporting import figures, findings, units
+from wm.reporting.findings import Amount, Judged
+from wm.reporting.units import Unit
+
+KINDS = 'bars', 'series', 'curve', 'map'
+Rows = Mapping[str, Sequence[Unit]]
+Points = list[tuple[float, Amount]]
+
+
+def drawn(judged: Judged, rows: Rows, results: pathlib.Path) -> list[bytes]:
+  """PNG images of a finding; [] where there is nothing to draw.
+
+  Args:
+    judged: the finding.
+    rows: units of its miniature, by row.
+    results: folder of their files, which holds the maps.
+
+  Raises:
+    InputError: no such kind of picture.
+  """
+  picture = judged.finding.picture
+  if not picture:
+    return []
+  kind = picture.get('kind', '')
+  if kind not in KINDS:
+    where = f'finding {judged.finding.name!r}'
+    available = registry.suggest(kind, [*KINDS])
+    raise core.InputError(f'{where}: no picture {kind!r}; {available}')
+  names = picture.get('rows') or list(rows)
+  if kind == 'map':
+    paths = [
+      results / f'{units.name(name, rows[name][0].seed)}.png'
+      for name in names
+      if name in rows
+    ]
+    return [path.read_bytes() for path in paths if path.is_file()]
+  if kind == 'bars':
+    return _bars(judged)
+  collect = _series if kind == 'series' else _curve
+  found = {name: collect(rows.get(name, ()), picture) for name in names}
+  found = {name: points for name, points in found.items() if points}
+  return [_lines(found, picture)] if found else []
+
+
+def _bars(judged: Judged) -> list[bytes]:
+  panels = [
+    (claim, held)
+    for claim, held in zip(judged.finding.claims, judged.amounts, strict=True)
+    if held
+  ]
+  seen: dict[str, tuple[Any, dict[str, Amount]]] = {}
+  for claim, held in panels:  # Claims on one quantity share a panel.
+    known = seen.get(claim.label, (claim, {}))[1]
+    seen[claim.label] = claim, {**known, **held}
+  if not seen:
+    return []
+  figure, axes = figures.new_axes(len(seen))
+  for axis, (claim, held) in zip(axes, seen.values(), strict=True):
+    for place, (name, one) in enumerate(held.items()):
+      error = None
+      if one.low is not None and one.high is not None:
+        error = [[one.value - one.low], [one.high - one.value]]
+      axis.errorbar(place, one.value, error, fmt='o', color='C0', capsize=3)
+      if name in claim.published:
+        axis.plot(place + 0.2, claim.published[name], 'D', mfc='none', c='C3')
+    axis.set_xticks(range(len(held)), list(held), rotation=20, ha='right')
+    axis.set_xlim(-0.5, len(held) - 0.5)
+    axis.set_title(textwrap.fill(claim.label, 40), fontsize=9)
+  return [figures.to_png(figure)]
+
+
+def _series(row: Sequence[Unit], picture: Mapping[str, Any]) -> Points:
+  """Amounts of quantities that end in numbers."""
+  metric, start = picture['metric'], f'{picture["quantity"]}_'
+  tails = {
+    entry['quantity'].removeprefix(start)
+    for unit in row
+    for entry in unit.scores
+    if entry['quantity'].startswith(start)
+  }
+  numbers = sorted(
+    (float(tail), tail) for tail in tails if tail.replace('.', '', 1).isdigit()
+  )
+  found = [
+    (at, findings.amount(row, metric, f'{start}{tail}', {}))
+    for at, tail in numbers
+  ]
+  return [(at, one) for at, one in found if one is not None]
+
+
+def _curve(row: Sequence[Unit], picture: Mapping[str, Any]) -> Points:
+  """Amounts of a breakdown."""
+  metric, quantity = picture['metric'], picture['quantity']
+  places = {
+    entry['where'][picture['by']]
+    for unit in row
+    for entry in unit.scores
+    if list(entry.get('where', ())) == [picture['by']]
+  }
+  found = [
+    (at, findings.amount(row, metric, quantity, {picture['by']: at}))
+    for at in sorted(places)
+  ]
+  return [(at, one) for at, one in found if one is not None]
+
+
+def _lines(found: Mapping[str, Points], picture: Mapping[str, Any]) -> bytes:
+  figure, (axis,) = figures.new_axes(1, size=(7.0, 4.2))
+  looks = figures.styles(list(found))
+  for number, (name, points) in enumerate(found.items()):
+    line = [(at, one.value, one.low, one.high) for at, one in points]
+    more = figures.told_apart(number, len(found), len(line))
+    figures.draw_line(axis, name, line, looks[name] | more, lw=0)
+    theirs = picture.get('published', {}).get(name, {})
+    if theirs:
+      at, value = zip(*((float(x), y) for x, y in theirs.items()), strict=True)
+      look = {'color': looks[name]['color'], 'mfc': 'none', 'ls': 'none'}
+      axis.plot(at, value, marker='D', **look)
+  axis.set(xlabel=picture.get('x', ''), ylabel=picture['quantity'])
+  figures.draw_legend(figure, [axis], 4)
+  return figures.to_png(figure)
