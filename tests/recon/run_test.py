@@ -16,6 +16,7 @@ from wm.models.serving import stateless
 from wm.options.reconstruction import Reconstruction
 from wm.recon import run, sampling
 from wm.runtime import provenance
+from wm.worlds.maps import streets
 
 CITY = "maps(rows=5, columns=5, traversal='shortest')"
 FILES = {
@@ -63,6 +64,10 @@ def test_files_and_counts_of_a_run(world, samples, tmp_path):
   assert {p.name for p in tmp_path.iterdir()} == FILES
   assert json.loads((tmp_path / 'summary.json').read_text()) == summary
   assert (summary['sequences'], summary['ill_formed']) == (80, 2)
+  lines = samples.read_text()
+  words = [word for word in lines.split() if word in streets.DIRECTIONS]
+  assert summary['directions'] == len(words)
+  assert summary['characters'] == len(lines) - 2 * lines.count('\n')
   assert summary['routes'] == 78 == sum(summary['classes'].values())
   assert summary['failed'] == sum(summary['failure_reasons'].values())
   total = world.graph.num_edges

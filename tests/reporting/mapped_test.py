@@ -1,5 +1,8 @@
 """On Manhattan with the paper's settings, its values stand beside ours."""
 
+from wm.core import registry
+from wm.data import text
+from wm.recon import routes
 from wm.reporting import beside, collect
 from wm.reporting import mapped as maps
 from wm.runtime import files
@@ -89,6 +92,19 @@ def test_the_published_routes_are_known_by_their_bytes(tmp_path, manhattan):
     *(tmp_path, world, {}), samples_sha256=files.sha256(path), **given
   )
   assert table.heads[-1] == 'failed in the paper'
+  graph = registry.make('world', world)
+  counts = {
+    'directions': routes.directions(text.read(path, graph), graph),
+    'characters': text.characters(path),
+  }
+  assert counts == {'directions': 518150, 'characters': 1584549}
+  more = {**counts, 'samples_sha256': files.sha256(path), **given}
+  table = mapped(tmp_path, world, {}, **more)
+  (row,) = table.rows
+  shown = dict(zip(table.heads, row, strict=True))
+  assert shown['directions'] == '518150'
+  assert shown['directions in the paper'] == shown['characters'] == '1584549'
+  assert 'appendix B.2) are the characters' in table.note
   table = mapped(tmp_path, world, {}, samples_sha256='0', **given)
   for words in ("accept='top_k(k=50)'", '48 x 1600', 'steps=236059'):
     assert words in table.heads[-1]

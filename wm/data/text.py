@@ -56,6 +56,14 @@ def read(path: str | Path, world: core.World) -> core.Sequences:
   return found
 
 
+def characters(path: str | Path) -> int:
+  """Characters of a file's lines with their ends, less two of each line.
+
+  What Vafa et al. 2024, appendix B.2, print as the number of directions.
+  """
+  return sum(max(len(line) - 2, 0) for line in _lines(Path(path)))
+
+
 def batches(path: str | Path, size: int) -> Iterator[tuple[int, list[str]]]:
   """Yields `size` lines at a time, and the number of their first."""
   lines, first = _lines(Path(path)), 1

@@ -94,6 +94,12 @@ def _meanings(
   )
 
 
+def directions(sequences: core.Sequences, world: core.World) -> int:
+  """Returns how many directions sequences have in all (appendix B.2)."""
+  _, label_of = _meanings(world, street_graph(world))
+  return int(np.count_nonzero(label_of[sequences.tokens] != core.DEAD))
+
+
 def extract(
   sequences: core.Sequences, world: core.World
 ) -> tuple[Routes, dict[str, int]]:

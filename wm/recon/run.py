@@ -48,9 +48,8 @@ def from_file(
       without streets, or an `out` that holds another run.
   """
   routes_lib.street_graph(world)
-  sequences = text.read(samples, world)
   about = {'samples': str(samples), 'samples_sha256': files.sha256(samples)}
-  return _run(world, sequences, out, options, name or Path(samples).stem, about)
+  return _run(world, samples, out, options, name or Path(samples).stem, about)
 
 
 @locks.alone(STAGE)
@@ -102,7 +101,7 @@ def from_model(
   drawn = {'num': num, 'seed': options.seed, 'accept': accept, 'pairs': pairs}
   sampling.write(predictor, world, samples, **drawn)
   sampling.seal(samples)
-  return _run(world, text.read(samples, world), out, options, name, about)
+  return _run(world, samples, out, options, name, about)
 
 
 def _claim(
@@ -125,12 +124,13 @@ def _claim(
 
 def _run(
   world: core.World,
-  sequences: core.Sequences,
+  samples: str | Path,
   out: str | Path,
   options: Reconstruction,
   name: str,
   about: dict[str, Any],
 ) -> dict[str, Any]:
+  sequences = text.read(samples, world)
   graph = routes_lib.street_graph(world)
   found, ill_formed = routes_lib.extract(sequences, world)
   # Blank lines of a file are no rows of it.
@@ -155,6 +155,8 @@ def _run(
     **about,
     **dataclasses.asdict(options),
     'sequences': len(sequences) + max(blank, 0),
+    'directions': routes_lib.directions(sequences, world),
+    'characters': text.characters(samples),
     'ill_formed': sum(ill_formed.values()),
     'ill_formed_reasons': ill_formed,
     **counted,

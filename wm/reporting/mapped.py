@@ -16,12 +16,16 @@ from wm.reporting.papers import Trained
 # Columns of reconstructed maps, by the summary's key.
 _COUNTS = (
   'sequences',
+  'directions',
   'ill_formed',
   'failed',
   'true_edges',
   'new_edges',
   'unused_edges',
 )
+
+
+_PRINTED = 'directions in the paper'
 
 
 def map_table(runs: Sequence[Run]) -> tables.Table | None:
@@ -45,24 +49,44 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
         'model': run.name,
         **{key.replace('_', ' '): str(summary.get(key, '')) for key in keys},
         **({'failed over orders': _over(summary)} if several else {}),
+        **_directions(run.name, summary),
         head: '' if differs else value,
         f'{head} ({", ".join(shared)})': shown if differs else '',
       }
     )
   table = pd.DataFrame(frame)
-  empty = [column for column in table.columns[-2:] if not any(table[column])]
+  some = 'directions', *table.columns[-4:]  # Summaries or papers may lack.
+  empty = [column for column in some if not any(table[column])]
   note = (
     'True edges used, false edges added, and true edges never used, when the '
     "model's routes are fitted with as few false streets as the algorithm "
     'finds.'
   )
-  if len(empty) < 2:
+  if _PRINTED not in empty:
+    note += (
+      ' What the paper prints as directions (appendix B.2) are the characters '
+      'of the file with the ends of its lines, less two of each.'
+    )
+  if not {*table.columns[-2:]} <= {*empty}:
     note += (
       " The paper's counts are of one order whose seed is not known; those "
       'that do not compare have a column of their own, headed by what the '
       'paper has and the run has not.'
     )
   return tables.Table('Reconstructed maps', table.drop(columns=empty), note)
+
+
+def _directions(name: str, summary: Mapping[str, Any]) -> dict[str, str]:
+  """Returns what is printed as the directions of the same routes, if any, and
+  what that is.
+  """
+  key, routes = papers.model_key(name), summary.get('samples_sha256')
+  for source in itertools.chain(*papers.papers().values()):
+    made = source.reconstructions
+    if made and routes and routes == made.samples_sha256.get(key):
+      known = str(made.directions[key]), str(summary.get('characters', ''))
+      return dict(zip((_PRINTED, 'characters'), known, strict=True))
+  return {_PRINTED: '', 'characters': ''}
 
 
 def _varied(summaries: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -131,6 +131,7 @@ class Reconstructions(NamedTuple):
     accept: rule that the routes were sampled under.
     limits: names of the two limits in `failed`.
     failed: model -> the limits' values -> count.
+    directions: model -> what is printed as the routes' directions in all.
     samples_sha256: model -> hash of the published routes.
   """
 
@@ -138,6 +139,7 @@ class Reconstructions(NamedTuple):
   accept: str
   limits: tuple[str, ...]
   failed: Mapping[str, Mapping[tuple[float, ...], int]]
+  directions: Mapping[str, int]
   samples_sha256: Mapping[str, str]
 
 
@@ -284,5 +286,6 @@ def _reconstructions(given: Mapping[str, Any] | None) -> Reconstructions | None:
       key: {tuple(limits): count for *limits, count in one['failed']}
       for key, one in models.items()
     },
+    {key: one['directions'] for key, one in models.items()},
     {key: one['samples_sha256'] for key, one in models.items()},
   )
