@@ -31,6 +31,7 @@ def main() -> None:
     jobs=FLAGS.jobs,
     dry_run=FLAGS.dry_run,
     accept=FLAGS.accept,
+    fields=FLAGS.fields,
     sampling=common.values(common.Sampling),
     training=common.values(common.Training),
     reconstruction=common.values(common.Reconstruction),
@@ -46,5 +47,5 @@ if __name__ == '__main__':
     main,
     *('world', 'row', 'metric', 'num', 'steps', 'batch', 'lr', 'warmup'),
     *common.names(common.Units),
-    *('jobs', 'dry_run', 'num_samples'),
+    *('fields', 'jobs', 'dry_run', 'num_samples'),
   )

@@ -27,6 +27,8 @@ Words, as they are used here:
   interior          suffixes that are legal from both of two states
   legal             allowed as the next token by the world's rules
   metric            a measurement: (predictor, world, seed) -> scores
+  miniature         rows and seeds of a study, small enough for two cores, whose
+                    results decide what papers found
   model             a spec that becomes a predictor, by training where it needs
                     it
   origin            all code and files that a result depends on, by hash; a
@@ -42,6 +44,7 @@ Words, as they are used here:
                     the same state allow the same suffixes
   trial             one row of a metric: a value, or the reason for none
   twin prefix       the second prefix of a pair
+  unit              one row and seed of a miniature, and its small result file
   world             exactly known rules that produce sequences of tokens
 """
 

@@ -188,7 +188,7 @@ def test_predictors_are_named_in_many_ways(run):
 
 
 def test_a_study_of_two_rows(tmp_path):
-  rows = ['flat: uniform()', wm.Row('grams', GRAMS, WORLD)]
+  rows = ['flat: uniform()', f'grams: {GRAMS} on {WORLD} with num=70']
   lines = []
   page = wm.study(
     rows,
@@ -208,6 +208,8 @@ def test_a_study_of_two_rows(tmp_path):
     'report',
   ]
   assert (tmp_path / 'grams' / 'map.html').is_file()
+  run = json.loads((tmp_path / 'grams' / 'sample.run.json').read_text())
+  assert (run['num'], run['num_heldout'], run['seed']) == (70, 10, 3)
   for name in ('flat', 'grams'):
     entries = json.loads((tmp_path / name / 'scores.json').read_text())
     assert {entry['seed'] for entry in entries} == {3}

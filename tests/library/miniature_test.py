@@ -75,7 +75,6 @@ def trained() -> unit_lib.Unit:
     wm.Reconstruction(),
     10,
     tuple(METRICS),
-    None,
     'out',
     'results/tiny',
   )
@@ -94,7 +93,7 @@ def trained() -> unit_lib.Unit:
     {'num_samples': 11},
     {'metrics': ('next_token(num=21)', METRICS[1])},
     {'metrics': (METRICS[0],)},
-    {'accept': 'top_k(3)'},
+    {'metrics': ('next_token(num=20, accept="top_k(3)")', METRICS[1])},
   ],
 )
 def test_a_unit_stands_for_its_own_key_alone(trained, change):
@@ -102,7 +101,7 @@ def test_a_unit_stands_for_its_own_key_alone(trained, change):
   assert unit_lib.stands(trained.key, trained.key)
   assert not unit_lib.stands(trained.key, other.key)
   assert not unit_lib.stands(other.key, trained.key)
-  same_run = {'metrics', 'accept', 'reconstruction', 'num_samples'} & {*change}
+  same_run = {'metrics', 'reconstruction', 'num_samples'} & {*change}
   assert (other.folder == trained.folder) == bool(same_run)
 
 

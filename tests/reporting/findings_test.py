@@ -11,8 +11,9 @@ import pytest
 
 import wm
 from wm import core
+from wm.core import registry
 from wm.evaluation import seeds as seeds_lib
-from wm.reporting import findings, miniatures, units
+from wm.reporting import findings, miniatures, papers, units
 from wm.reporting.findings import NOT_SHOWN, SHOWN, UNTESTED
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -307,6 +308,7 @@ def test_the_page_has_each_finding_with_numbers_and_pictures(folder, tmp_path):
     assert '6 units, 0.1 processor hours; P, 2 cores; jax 1' in text
   assert '| walks | 0.900 (0.5) [0.875, 0.925], n=900 in 300 clusters,' in page
   assert '| maps | 2 | 6 | 6 | 9 | 1.5 | 700 |' in page
+  assert '| walks | 0.900 [0.875, 0.925] | 0.000 [0.000, 0.012] |' in page
   assert html.count('<img ') == 3
   assert page.count('![walks win: ') == 3
 
@@ -341,6 +343,35 @@ def test_committed_findings_name_rows_of_their_flagfiles():
       assert set(claim.named) <= listed, one.name
       assert set(claim.published) <= listed, one.name
     assert set(one.picture.get('rows', ())) <= listed, one.name
+
+
+def test_committed_numbers_are_those_that_papers_print():
+  """Where published.json has the same quantity of the same row."""
+  checked = 0
+  for finding in findings.load(FOLDER / 'findings.json'):
+    rows = [
+      row
+      for papers_of in papers.papers().values()
+      for paper in papers_of
+      if paper.table.startswith(finding.paper)
+      for row in paper.rows
+    ]
+    for claim in finding.claims:
+      name, _, fields = registry.parse(claim.metric)
+      for row, value in claim.published.items():
+        printed = {
+          one.values[papers.model_key(row)][0]
+          for one in rows
+          if (one.metric, one.fields) == (name, {**one.fields, **fields})
+          and one.quantity.removesuffix('_published').removesuffix(
+            '_definition'
+          )
+          == claim.quantity
+          and papers.model_key(row) in one.values
+        }
+        assert not printed or value in printed, (finding.name, row)
+        checked += bool(printed)
+  assert checked > 20
 
 
 def test_committed_results_are_small_and_whole():

@@ -84,6 +84,7 @@ def miniature(
   jobs: int = Sweeping.jobs,
   dry_run: bool = Sweeping.dry_run,
   accept: Accept | str | None = Scoring.accept,
+  fields: str | None = Scoring.fields,
   sampling: Sampling | None = None,
   training: Training | None = None,
   reconstruction: Reconstruction | None = None,
@@ -104,6 +105,7 @@ def miniature(
     jobs: units at a time.
     dry_run: say how each unit stands, and do nothing.
     accept: rule for all metrics that have one; None leaves theirs.
+    fields: other fields of all metrics that have them, as in a spec.
     sampling, training, reconstruction: options of these stages.
     num_samples: routes sampled for a map.
     tell: gets a line on each unit that ends.
@@ -117,7 +119,8 @@ def miniature(
   """
   kept = pathlib.Path(results or pathlib.Path(out, 'results'))
   several = [metrics] if isinstance(metrics, str | core.Metric) else metrics
-  calls.metrics_of(several, accept)
+  asked = calls.metrics_of(several, accept, fields=fields)
+  given = calls.metrics_of(several)
   todo = _units(
     rows,
     world,
@@ -127,8 +130,11 @@ def miniature(
     training,
     reconstruction,
     num_samples=num_samples,
-    metrics=tuple(map(_text, several)),
-    accept=accept and _text(accept),
+    # A text may hold fields that no spec has, as they change no result.
+    metrics=tuple(
+      _text(text if one == plain else one)
+      for text, plain, one in zip(several, given, asked, strict=True)
+    ),
     out=str(out),
     results=str(kept),
   )

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from wm import core
-from wm.reporting import findings as findings_lib
-from wm.reporting import miniatures, write
+from wm.reporting import write
+
+if TYPE_CHECKING:
+  from wm.reporting.findings import Judged
 
 Path = str | pathlib.Path
 
@@ -52,7 +55,7 @@ def findings(
   out: Path,
   *,
   tell: Callable[[str], None] = lambda line: None,
-) -> list[findings_lib.Judged]:
+) -> list[Judged]:
   """Judges the findings of papers by units of miniatures, on one page.
 
   Args:
@@ -67,6 +70,8 @@ def findings(
   Raises:
     InputError: findings or results that are damaged or do not fit.
   """
+  from wm.reporting import miniatures  # Intervals over seeds load SciPy.
+
   place = pathlib.Path(out) / 'report'
   judged = miniatures.write(folder, place)
   for line in miniatures.brief(judged):

@@ -47,7 +47,6 @@ class Unit:
     sampling, training, reconstruction: options, with the row's settings.
     num_samples: routes of a map.
     metrics: specs.
-    accept: rule for all metrics that have one; None leaves theirs.
     out: folder of data and runs.
     results: folder of result files; its name is the miniature's.
   """
@@ -59,7 +58,6 @@ class Unit:
   reconstruction: Reconstruction
   num_samples: int
   metrics: tuple[str, ...]
-  accept: str | None
   out: str
   results: str
 
@@ -88,7 +86,7 @@ class Unit:
   def key(self) -> units.Key:
     """All that decides the result."""
     row = self.row
-    asked = calls.metrics_of(self.metrics, self.accept)
+    asked = calls.metrics_of(self.metrics)
     key: units.Key = {
       'seed': self.seed,
       'model': _described('model', row.model),
@@ -228,7 +226,7 @@ def make(made: Unit, tell: Tell) -> None:
   with spent.Meter(made.folder / 'spent.json') as meter:
     entries, summary = study.done(
       row,
-      calls.metrics_of(made.metrics, made.accept),
+      calls.metrics_of(made.metrics),
       made.folder,
       (made.sampling, made.training, made.reconstruction),
       made.num_samples,

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from wm import core
+from wm.core import registry
 from wm.reporting import findings, pictured, tables, units
 from wm.reporting.findings import Amount, Claim, Judged
 from wm.reporting.write import Picture, breakable, lines
@@ -98,6 +99,7 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> list[Judged]:
       'brief': brief(found),
       'costs': _costs(read),
       'sections': [_section(one, read, place, out) for one in found],
+      'everything': [_all(name, rows) for name, rows in read.items() if rows],
     }
     for name, more in (
       ('report.html', {'breakable': breakable, 'lines': lines}),
@@ -151,6 +153,30 @@ def _table(one: Judged) -> tables.Table:
   return tables.Table('', frame, note)
 
 
+def _all(name: str, rows: Rows) -> tables.Table:
+  """Headline quantities of every row, in their plainest settings."""
+  every = [unit for row in rows.values() for unit in row]
+  plain: dict[tuple[str, str], str] = {}
+  for unit in every:
+    for entry in unit.scores:
+      metric = registry.parse(entry['spec'])[0]
+      head = tables.headline(metric, entry['quantity'])
+      if head[0] and 'where' not in entry:
+        key = metric, entry['quantity']
+        plain[key] = min(plain.get(key, entry['spec']), entry['spec'], key=len)
+  made = []
+  for row, of in rows.items():
+    found = {'row': row}
+    for (metric, quantity), spec in plain.items():
+      one = findings.amount(of, spec, quantity, {})
+      shown = '–' if one is None else tables.interval(one._asdict())
+      found[f'{metric}: {quantity}'] = shown
+    made.append(found)
+  specs = ', '.join(dict.fromkeys(plain.values()))
+  note = f'Mean over seeds [95 % interval over seeds]: {specs}.'
+  return tables.Table(f'All rows: {name}', pd.DataFrame(made), note, True)
+
+
 def _cell(claim: Claim, name: str, held: Mapping[str, Amount]) -> str:
   theirs = claim.published.get(name)
   paper = '' if theirs is None else f' ({theirs:g})'
@@ -202,4 +228,5 @@ def _costs(read: Mapping[str, Rows]) -> tables.Table:
         'peak MiB': str(max((one['peak_mb'] for one in costs), default=0)),
       }
     )
-  return tables.Table('Time and memory', pd.DataFrame(made))
+  note = 'Data that several rows share are counted with the first of them.'
+  return tables.Table('Time and memory', pd.DataFrame(made), note)
