@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import operator
 
 import numpy as np
 import pytest
@@ -277,7 +278,7 @@ def test_taxi_trips_are_used_or_dropped_by_cause(manhattan):
   found = trips.load(path, graph)
   # By brute force over great-circle distances.
   names = [spellings[0] for spellings in trips.COLUMNS]
-  wanted, rows = dict.fromkeys(found.counts, 0), []
+  wanted, rows, published = dict.fromkeys(found.counts, 0), [], []
   with open(path, newline='') as file:
     for line in csv.DictReader(file):
       a, b, c, d = (float(line[name]) for name in names)
@@ -297,6 +298,12 @@ def test_taxi_trips_are_used_or_dropped_by_cause(manhattan):
       wanted[cause] += 1
       wanted['trips'] += 1
       rows += [ends] * (cause == 'used')
+      flat = [
+        int(np.hypot(graph.lat - lat, graph.lon - lon).argmin())
+        for lat, lon in ((a, b), (c, d))
+      ]
+      published += [flat] * (cause == 'used')
+  wanted['other_nodes'] = sum(map(operator.ne, rows, published))
   assert found.counts == wanted
   assert wanted == {
     'trips': 998,
@@ -305,8 +312,12 @@ def test_taxi_trips_are_used_or_dropped_by_cause(manhattan):
     'zero': 16,
     'outside': 135,
     'same_node': 5,
+    'other_nodes': 93,
   }
   np.testing.assert_array_equal(found.pairs, rows)
+  again = trips.load(path, graph, 'degrees')
+  np.testing.assert_array_equal(again.pairs, published)
+  assert again.counts == wanted
 
 
 def test_routes_of_taxi_trips_are_shortest(manhattan):

@@ -3,6 +3,7 @@ import pytest
 
 from wm import core
 from wm.worlds.maps import city, streets, trips
+from wm.worlds.maps import world as maps
 
 HEAD = {
   2014: 'vendor_id, pickup_longitude, pickup_latitude, rate_code, '
@@ -52,6 +53,7 @@ def test_trips_go_to_the_nearest_node_and_drops_have_a_cause(
     'zero': 2,
     'outside': 1,
     'same_node': 1,
+    'other_nodes': 0,
   }
 
 
@@ -91,7 +93,7 @@ def test_chunks_do_not_change_the_result(tmp_path, graph, monkeypatch):
 
 
 def test_the_nearest_node_is_nearest_in_metres(graph):
-  find = trips._nearest(graph)
+  find = trips._nearest(graph, 'metres')
   rng = np.random.default_rng(0)
   lat = rng.uniform(graph.lat.min(), graph.lat.max(), 200)
   lon = rng.uniform(graph.lon.min(), graph.lon.max(), 200)
@@ -99,6 +101,46 @@ def test_the_nearest_node_is_nearest_in_metres(graph):
   every = streets.great_circle(lat[:, None], lon[:, None], graph.lat, graph.lon)
   np.testing.assert_array_equal(rows, every.argmin(1))
   np.testing.assert_allclose(metres, every.min(1), rtol=1e-3)
+  # As published, a degree east counts as much as one north.
+  metres, others = trips._nearest(graph, 'degrees')(lat, lon)
+  apart = np.hypot(lat[:, None] - graph.lat, lon[:, None] - graph.lon)
+  np.testing.assert_array_equal(others, apart.argmin(1))
+  np.testing.assert_allclose(metres, every[range(200), others], rtol=1e-3)
+  assert 0 < (rows != others).sum() < 100
+
+
+def test_rules_are_compared_and_a_folder_is_read_in_order(tmp_path, graph):
+  rng = np.random.default_rng(1)
+  low, high = graph.lat.min(), graph.lat.max()
+  west, east = graph.lon.min(), graph.lon.max()
+  ends = rng.uniform([west, low] * 2, [east, high] * 2, (60, 4))
+  lines = [f'CMT,{a},{b},1,{c},{d},5\n' for a, b, c, d in ends]
+  for name, some in (('b.csv', lines[:20]), ('a.csv', lines[20:])):
+    (tmp_path / name).write_text(HEAD[2016] + ''.join(some))
+  (tmp_path / 'notes.txt').write_text('none')
+  found = {rule: trips.load(tmp_path, graph, rule) for rule in trips.RULES}
+  one, two = (found[rule] for rule in trips.RULES)
+  assert one.counts['trips'] == 60
+  alone = [
+    trips.load(tmp_path / name, graph).pairs for name in ('a.csv', 'b.csv')
+  ]
+  np.testing.assert_array_equal(one.pairs, np.concatenate(alone))
+  lon, lat = ends.reshape(-1, 2, 2).transpose(2, 0, 1)
+  rows = [trips._nearest(graph, rule)(lat, lon)[1] for rule in trips.RULES]
+  apart = (rows[0] != rows[1]).any(1)
+  for counted, mine in zip((one, two), rows, strict=True):
+    used = mine[:, 0] != mine[:, 1]
+    assert counted.counts['used'] == used.sum()
+    assert counted.counts['other_nodes'] == (used & apart).sum() > 5
+  world = maps.World(
+    rows=6, columns=6, traversal='shortest', trips=str(tmp_path)
+  )
+  assert world.facts()['trips: other_nodes'] == one.counts['other_nodes']
+  (tmp_path / 'empty').mkdir()
+  with pytest.raises(core.InputError, match=r'no file that ends in \.csv or'):
+    trips.load(tmp_path / 'empty', graph)
+  with pytest.raises(core.InputError, match='available: metres, degrees'):
+    maps.World(nearest='miles')
 
 
 @pytest.mark.parametrize(

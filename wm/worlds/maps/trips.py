@@ -1,14 +1,18 @@
 """Origin-destination pairs from taxi trips in the TLC schema, CSV or Parquet.
 
-Every trip's ends go to the nearest intersection in metres. What cannot be
-used is dropped and counted by cause, in this order: `unreadable` (missing,
-not a number, not a coordinate), `zero` (a meter without a fix writes 0),
-`outside` (further than OUTSIDE_M from any intersection), `same_node`.
+Every trip's ends go to the nearest intersection: in metres, or in degrees as
+published (Vafa et al. 2024, appendix B), where a degree of longitude counts as
+much as one of latitude. What cannot be used is dropped and counted by cause, in
+this order: `unreadable` (missing, not a number, not a coordinate), `zero` (a
+meter without a fix writes 0), `outside` (further than OUTSIDE_M from that
+intersection), `same_node`. `other_nodes` are those used whose ends the other
+rule takes elsewhere.
 """
 
 from __future__ import annotations
 
 import csv
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +34,8 @@ COLUMNS = (
   ('dropoff_longitude', 'end_lon', 'dropoff_lon'),
 )
 
+RULES = 'metres', 'degrees'
+
 CHUNK = 100_000  # Rows held in memory at a time.
 
 Find = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -40,27 +46,39 @@ class Trips(NamedTuple):
 
   Attributes:
     pairs: [N, 2] int64 rows of origin and destination, in file order.
-    counts: 'trips' read, 'used', and drops by cause.
+    counts: 'trips' read, 'used', drops by cause, and 'other_nodes'.
   """
 
   pairs: np.ndarray
   counts: dict[str, int]
 
 
-def load(path: str | Path, graph: streets.StreetGraph) -> Trips:
-  """Trips of a file on a graph.
+def load(
+  path: str | Path, graph: streets.StreetGraph, nearest: str = 'metres'
+) -> Trips:
+  """Trips of a file on a graph, or of all .csv and .parquet files of a folder.
+
+  nearest: of RULES.
 
   Raises:
     InputError: no such file, no coordinate columns, or not CSV or Parquet.
   """
-  find = _nearest(graph)
+  finds = [_nearest(graph, rule) for rule in RULES]
+  if nearest == RULES[1]:
+    finds.reverse()
   counts = dict.fromkeys(
-    ('trips', 'used', 'unreadable', 'zero', 'outside', 'same_node'), 0
+    (
+      *('trips', 'used', 'unreadable', 'zero', 'outside', 'same_node'),
+      'other_nodes',
+    ),
+    0,
   )
   pairs = []
-  for places in _places(path):
-    causes, rows = _classify(places, find)
-    for cause in counts.keys() - {'trips'}:
+  for places in itertools.chain.from_iterable(map(_places, _files(path))):
+    (causes, rows), (_, others) = (_classify(places, find) for find in finds)
+    apart = (causes == 'used') & (rows != others).any(-1)
+    counts['other_nodes'] += int(apart.sum())
+    for cause in counts.keys() - {'trips', 'other_nodes'}:
       counts[cause] += int((causes == cause).sum())
     counts['trips'] += len(places)
     pairs.append(rows[causes == 'used'])
@@ -87,16 +105,33 @@ def _classify(places: np.ndarray, find: Find) -> tuple[np.ndarray, np.ndarray]:
   return causes, rows
 
 
-def _nearest(graph: streets.StreetGraph) -> Find:
+def _nearest(graph: streets.StreetGraph, rule: str) -> Find:
   """Function from degrees [...] to metres and row of the nearest node."""
   from scipy import spatial  # Only trips need it.
 
-  tree = spatial.KDTree(streets.project(graph, graph.lat, graph.lon))
+  nodes = streets.project(graph, graph.lat, graph.lon)
+  degrees = rule == 'degrees'
+  plane = np.stack([graph.lat, graph.lon], -1) if degrees else nodes
+  tree = spatial.KDTree(plane)
 
   def find(lat: np.ndarray, lon: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return tree.query(streets.project(graph, lat, lon))
+    points = streets.project(graph, lat, lon)
+    _, rows = tree.query(np.stack([lat, lon], -1) if degrees else points)
+    return np.linalg.norm(points - nodes[rows], axis=-1), rows
 
   return find
+
+
+def _files(path: str | Path) -> list[Path]:
+  """A file, or those of a folder in order of name."""
+  path = Path(path)
+  if not path.is_dir():
+    return [path]
+  kinds = '.csv', '.parquet'
+  found = sorted(child for child in path.iterdir() if child.suffix in kinds)
+  if not found:
+    raise core.InputError(f'{path} has no file that ends in .csv or .parquet')
+  return found
 
 
 def _places(path: str | Path) -> Iterator[np.ndarray]:

@@ -36,7 +36,10 @@ class World(navigation.Navigation, core.Costed, core.Sourced, core.Generative):
     columns: crossings across it.
     city_seed: its seed.
     traversal: 'random' walks, 'shortest' paths, or 'noisy' shortest paths.
-    trips: TLC file that origins and destinations are from; default uniform.
+    trips: TLC file, or a folder of them, that origins and destinations are
+      from; default uniform.
+    nearest: intersection that an end of a trip goes to: nearest in 'metres',
+      or in 'degrees' as published.
     weightings: number of noisy weightings.
     noise_seed: their seed.
     max_moves: longest sequence in directions; 0 is MAX_MOVES[traversal], and
@@ -58,6 +61,7 @@ class World(navigation.Navigation, core.Costed, core.Sourced, core.Generative):
   city_seed: int = 0
   traversal: str = 'random'
   trips: str = ''
+  nearest: str = 'metres'
   weightings: int = 50
   noise_seed: int = 0
   max_moves: int = 0
@@ -74,6 +78,7 @@ class World(navigation.Navigation, core.Costed, core.Sourced, core.Generative):
       raise core.InputError(
         'maps: expected nodes and edges together, or file, or none of them'
       )
+    fields.one_of(self, nearest=trip_files.RULES)
     fields.at_least(self, weightings=1, noise_seed=0, city_seed=0)
     if self.max_moves:
       fields.at_least(self, '{}, or 0 for the default', max_moves=MIN_MOVES)
@@ -206,7 +211,7 @@ class World(navigation.Navigation, core.Costed, core.Sourced, core.Generative):
     """Trips of the file, each pair once; none where pairs are uniform."""
     if not self.trips:
       return trip_files.Trips(np.zeros((0, 2), np.int64), {})
-    found, counts = trip_files.load(self.trips, self.graph)
+    found, counts = trip_files.load(self.trips, self.graph, self.nearest)
     pairs = np.unique(found, axis=0)
     if not len(pairs):
       raise core.InputError(
