@@ -102,6 +102,8 @@ class Metric(abc.ABC):
       has such columns, is pictured with "what the model did".
     breakdown: side columns that results are broken down by, besides the
       world's own.
+    against_size: quantities that a report draws against the number of
+      parameters, where models of several sizes were measured.
     sized_by: the field that counts its trials, all of which are held in memory,
       and fields that count the sequences of each trial.
   """
@@ -112,6 +114,7 @@ class Metric(abc.ABC):
   glossary: ClassVar[Mapping[str, str]] = {}
   pictures: ClassVar[Mapping[str, str]] = {}
   breakdown: ClassVar[tuple[str, ...]] = ()
+  against_size: ClassVar[tuple[str, ...]] = ()
   sized_by: ClassVar[tuple[str, ...]] = ()
 
   @property

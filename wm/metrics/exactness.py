@@ -63,6 +63,7 @@ class Metric(core.Metric):
   needs: ClassVar[tuple[type, ...]] = (core.Labelled, core.NamesStates)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('exact', 'labelwise', 'trajectory')
+  against_size: ClassVar[tuple[str, ...]] = ('exact',)
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
   breakdown: ClassVar[tuple[str, ...]] = ('step', 'head')
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -172,7 +171,7 @@ def _pairs(
   plain = []
   for row in rows:
     texts = [text for metric, text in specs if metric == row.metric]
-    suited = [text for text in texts if _has(text, row.fields)]
+    suited = [text for text in texts if unlike.has(text, row.fields)]
     plain.append(min(suited, key=len, default=''))
   return [
     (place, entry, run)
@@ -209,13 +208,6 @@ def _ours(entry: Entry, form: str, theirs: str, said: bool) -> str:
   low, high = ours(entry['low']), ours(entry['high'])
   return f'{both} [{low}, {high}]' + (
     f', {tables.seeds(entry)}' if said else ''
-  )
-
-
-def _has(text: str, fields: Mapping[str, Any]) -> bool:
-  given = tables.arguments(text)
-  return all(
-    unlike.suits(value, given.get(key)) for key, value in fields.items()
   )
 
 

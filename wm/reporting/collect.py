@@ -48,6 +48,7 @@ class Run:
     training: what the run in the folder was trained by, from train.run.json;
       {} where there was none.
     seeds: training seeds, where several are put together.
+    trained: what training came to, from train.json; {} where there was none.
   """
 
   folder: pathlib.Path
@@ -57,6 +58,12 @@ class Run:
   summary: dict[str, Any] | None
   training: dict[str, Any] = dataclasses.field(default_factory=dict)
   seeds: tuple[int | None, ...] = ()
+  trained: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+  @property
+  def parameters(self) -> int:
+    """How many the model has; 0 if that is not known."""
+    return self.trained.get('parameters') or 0
 
   @property
   def name(self) -> str:
@@ -160,6 +167,7 @@ def load(folder: str | pathlib.Path) -> Run:
     optional('metrics.jsonl', _lines) or [],
     optional('summary.json', _object),
     optional('train.run.json', _object) or {},
+    trained=optional('train.json', _object) or {},
   )
 
 

@@ -99,3 +99,9 @@ def filled(kind: str, spec: str) -> dict[str, Any]:
 def suits(wanted: Any, given: Any) -> bool:
   """Is a value as wanted?"""
   return bool(given) if wanted == papers.GIVEN else wanted == given
+
+
+def has(text: str, fields: Mapping[str, Any]) -> bool:
+  """Has the metric of a spec these fields?"""
+  given = tables.arguments(text)
+  return all(suits(value, given.get(key)) for key, value in fields.items())

@@ -18,6 +18,8 @@ from wm.reporting import (
   collect,
   figures,
   mapped,
+  scaling,
+  scaling_figures,
   tables,
   worst,
 )
@@ -60,11 +62,12 @@ def _write(runs: Sequence[collect.Run], out: pathlib.Path) -> dict[str, Any]:
   together = collect.pooled(runs)
   curves = breakdown.curves(together)
   groups = worst.groups(together)
+  sized = scaling.panels(together)
   values: dict[str, Any] = {
     'title': TITLE,
     'lead': _lead(entries),
-    'tables': _tables(runs, together, curves),
-    'pictures': _pictures(runs, together, curves, out),
+    'tables': _tables(runs, together, curves, sized),
+    'pictures': _pictures(runs, together, curves, sized, out),
     'words': catalog.glossary(entries),
   }
   text = pages.render(
@@ -97,6 +100,7 @@ def _tables(
   runs: Sequence[collect.Run],
   together: Sequence[collect.Run],
   curves: Sequence[breakdown.Curve],
+  sized: Sequence[Sequence[scaling.Panel]],
 ) -> list[tables.Table]:
   """Returns all tables in order; `together` are the runs with seeds pooled."""
   made = [
@@ -104,6 +108,8 @@ def _tables(
     *beside.paper_tables(together),
     *tables.settings_tables(together),
     *tables.series_tables(together),
+    *(scaling.table(panels) for panels in sized),
+    *(scaling.ablation_table(panels) for panels in sized),
     mapped.map_table(runs),
     *tables.quantity_tables(together),
     *breakdown.curve_tables(curves),
@@ -172,6 +178,7 @@ def _pictures(
   runs: Sequence[collect.Run],
   together: Sequence[collect.Run],
   curves: Sequence[breakdown.Curve],
+  sized: Sequence[Sequence[scaling.Panel]],
   out: pathlib.Path,
 ) -> list[Picture]:
   """Draws all pictures; each is also a file in the report's folder."""
@@ -190,6 +197,8 @@ def _pictures(
     if one.correlations and figures.banded(one):
       caption += f'; above is the correlation, {breakdown.CORRELATION}'
     made.append(Picture(name, caption, figures.curves(one)))
+  for panels in sized:
+    made += _scaled(panels)
   for field, points in figures.ablations(together).items():
     caption = f'Ablation over {field}; {bands}'
     drawn = figures.ablation(field, points)
@@ -198,6 +207,20 @@ def _pictures(
     made += _map_pictures(run, out)
   for picture in made:
     (out / picture.name).write_bytes(picture.png)
+  return made
+
+
+def _scaled(panels: Sequence[scaling.Panel]) -> list[Picture]:
+  """Returns a quantity over parameters, and what variants lose."""
+  what = f'{panels[0].metric}_{panels[0].quantity}'
+  theirs = any(panel.printed for panel in panels)
+  hollow = ', hollow: in the paper, whose training is its own' if theirs else ''
+  caption = f'{what.replace("_", ": ")} against parameters{hollow}'
+  drawn = scaling_figures.pareto(panels)
+  made = [Picture(f'{what}_by_parameters.png', caption, drawn)]
+  if lost := scaling_figures.arrows(panels):
+    caption = f'{what.replace("_", ": ")} of less expressive variants{hollow}'
+    made.append(Picture(f'{what}_of_variants.png', caption, lost))
   return made
 
 

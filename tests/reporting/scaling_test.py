@@ -1,0 +1,191 @@
+"""Scores against parameters, Pareto fronts and less expressive variants."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wm.reporting import collect, figures, scaling, scaling_figures, write
+
+PEOPLE = "exactness(data='games', num=500)"
+RANDOM = 'exactness(num=200)'
+# Name -> model, parameters, share of exact states on games of either kind.
+MODELS = {
+  'slice_d128': ('slice(layers=1, width=128)', 770, 0.25, 0.0625),
+  'slice_d256': ('slice(layers=2, width=256)', 3200, 0.5, 0.125),
+  'slice_diagonal_d128': (
+    *('slice(layers=1, width=128, block_size=1)', 660),
+    *(0.1875, 0.03125),
+  ),
+  'mamba3_d128': ('mamba3(layers=1, width=128)', 800, 0.375, 0.03125),
+  'mamba2_d128': ('mamba2(layers=1, width=128)', 800, 0.125, 0.0),
+  'naive': (None, 0, 0.15625, 0.03125),
+}
+
+
+def entry(name: str, spec: str, value: float, model: str | None) -> dict:
+  return {
+    **{'metric': 'exactness', 'spec': spec, 'quantity': 'exact', 'n': 9},
+    **{'world': 'chess(length=704)', 'model': name, 'value': value},
+    **{'low': value * 0.9, 'high': value * 1.1, 'unmeasured': {}, 'seed': 0},
+    'model_spec': model,
+  }
+
+
+def run_of(tmp_path, name: str, variant='') -> collect.Run:
+  model, parameters, people, random = MODELS[name]
+  entries = [
+    entry(name + variant, spec, value, model)
+    for spec, value in ((PEOPLE, people), (RANDOM, random))
+  ]
+  trained = {'parameters': parameters} if parameters else {}
+  return collect.Run(tmp_path, entries, [], [], None, trained=trained)
+
+
+@pytest.fixture
+def panels(tmp_path):
+  (found,) = scaling.panels([run_of(tmp_path, name) for name in MODELS])
+  return found
+
+
+def point(parameters: int, value: float) -> scaling.Point:
+  return scaling.Point('', '', (1, 1), parameters, value, None, None, '', '')
+
+
+def test_a_front_of_known_points():
+  points = [point(3, 0.5), point(1, 0.25), point(2, 0.25), point(9, 0.5)]
+  points += [point(0, 0.9), point(1, 0.125), point(4, 0.75)]
+  found = [(one.parameters, one.value) for one in scaling.front(points)]
+  assert found == [(1, 0.25), (3, 0.5), (4, 0.75)]
+  assert scaling.front([]) == []
+  assert len(scaling.front([point(1, 0.5)] * 2)) == 2
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 6), st.integers(0, 6)), min_size=1))
+def test_whatever_is_off_the_front_is_beaten_by_it(pairs):
+  points = [point(*pair) for pair in pairs]
+  best = {one[3:5] for one in scaling.front(points)}
+  for size, value in set(pairs):
+    beaten = any(
+      other != (size, value) and other[0] <= size and other[1] >= value
+      for other in best
+    )
+    assert beaten == ((size, value) not in best)
+
+
+def test_families_are_told_apart_by_what_is_not_their_size(panels):
+  people, random = panels
+  assert (people.spec, random.spec) == (PEOPLE, RANDOM)
+  found = {one.name: one.family for one in people.points}
+  assert found == {
+    **{'slice_d128': 'slice', 'slice_d256': 'slice', 'naive': 'naive'},
+    'slice_diagonal_d128': 'slice block_size=1',
+    **{'mamba3_d128': 'mamba3', 'mamba2_d128': 'mamba2'},
+  }
+  assert people.ablated == {
+    'slice': ['slice block_size=1'],
+    'mamba3': ['mamba2'],
+    'deltanet': ['deltanet negative=False'],
+  }
+  printed = {one.name: one for one in people.printed}
+  assert len(printed) == 28
+  assert printed['slice_diagonal_d384'].parameters == 14_501_718
+  assert printed['slice_diagonal_d384'].family == 'slice block_size=1'
+  assert printed['deltanet_positive_d128'].value == 0.4749
+  exact = {one.name: one.value for one in random.printed}
+  assert exact['mamba3_d512'] == 0.8113
+
+
+def test_one_size_alone_is_no_panel(tmp_path):
+  names = 'slice_d128', 'naive'
+  assert scaling.panels([run_of(tmp_path, name) for name in names]) == []
+
+
+def test_models_go_to_their_variants_of_equal_size_and_data(tmp_path):
+  runs = [
+    run_of(tmp_path, name, variant)
+    for variant in (',human', ',uniform')
+    for name in MODELS
+  ]
+  ((people, _),) = scaling.panels(runs)
+  pairs = scaling.arrows(people, people.points)
+  assert [(main.name, other.name) for main, other in pairs] == [
+    ('slice_d128,human', 'slice_diagonal_d128,human'),
+    ('mamba3_d128,human', 'mamba2_d128,human'),
+    ('slice_d128,uniform', 'slice_diagonal_d128,uniform'),
+    ('mamba3_d128,uniform', 'mamba2_d128,uniform'),
+  ]
+  table = scaling.ablation_table([people])
+  first, _, third, _ = [row[1] for row in table.rows]
+  assert first.endswith('→ 0.188 [0.169, 0.206] (0.4120 → 0.1667)')
+  assert third.endswith('→ 0.188 [0.169, 0.206]'), 'of other games in the paper'
+
+
+def test_the_table_marks_the_front(panels):
+  table = scaling.table(panels)
+  assert table.heads[:2] == ('model', 'parameters')
+  rows = {row[0]: row[1:] for row in table.rows}
+  assert rows['naive'][0] == '–'
+  assert rows['slice_d256'][0] == '3,200'
+  marked = {
+    name: [c.endswith('*') for c in row[1:]] for name, row in rows.items()
+  }
+  assert marked == {
+    **{'naive': [False, False], 'slice_diagonal_d128': [True, True]},
+    **{'slice_d128': [True, True], 'mamba3_d128': [True, False]},
+    **{'mamba2_d128': [False, False], 'slice_d256': [True, True]},
+  }
+
+
+def test_pictures_hold_ours_and_the_papers(panels, monkeypatch):
+  kept = []
+  monkeypatch.setattr(figures, 'to_png', lambda one: kept.append(one) or b'')
+  scaling_figures.pareto(panels)
+  scaling_figures.arrows(panels)
+  first, second = (figure.axes for figure in kept)
+  assert [axis.get_xscale() for axis in first] == ['log'] * 2
+  labels = first[0].get_legend_handles_labels()[1]
+  assert {'naive', 'Pareto front', "the paper's Pareto front"} <= set(labels)
+  level = [line for line in first[0].lines if line.get_label() == 'naive']
+  assert list(level[0].get_ydata()) == [0.15625] * 2
+  ticks = [text.get_text() for text in second[0].get_xticklabels()]
+  assert ticks == [
+    'mamba3\n→ mamba2\n1 x 128',
+    'slice\n→ block_size=1\n1 x 128',
+  ]
+  ends = [(text.xyann[1], text.xy[1]) for text in second[1].texts]
+  assert ends == [
+    *((0.03125, 0.0), (0.0566, 0.0492)),
+    *((0.0625, 0.03125), (0.0414, 0.0209)),
+  ]
+
+
+def test_no_variant_no_arrows(tmp_path):
+  names = 'slice_d128', 'slice_d256'
+  ((people, _),) = scaling.panels([run_of(tmp_path, name) for name in names])
+  assert scaling_figures.arrows([people]) is None
+  assert scaling.ablation_table([people]) is None
+
+
+def test_a_report_of_folders_has_them(tmp_path):
+  folders = []
+  for name in MODELS:
+    run = run_of(tmp_path, name)
+    folders.append(tmp_path / name)
+    folders[-1].mkdir()
+    for file, content in (
+      ('scores.json', run.entries),
+      ('train.json', run.trained),
+    ):
+      if content:
+        (folders[-1] / file).write_text(json.dumps(content))
+  write.report(folders, tmp_path / 'report')
+  text = (tmp_path / 'report/report.md').read_text()
+  assert '## exactness: exact against parameters' in text
+  assert '## exactness: exact of less expressive variants' in text
+  for name in ('by_parameters', 'of_variants'):
+    picture = tmp_path / f'report/exactness_exact_{name}.png'
+    assert picture.stat().st_size > 9999
+    assert f'({picture.name})' in text

@@ -1,0 +1,278 @@
+"""Scores against the number of parameters, and of less expressive variants.
+
+Figures 3 and 4 of Walker and Lyons 2026, of whatever runs there are, beside
+what papers print. A metric says of which quantities, in `against_size`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from wm.core import registry
+from wm.reporting import papers, tables, unlike
+from wm.reporting.collect import Entry, Run
+
+# Fields of models that say how large one is, not what it is.
+SIZES = ('layers', 'width', 'heads', 'key', 'value', 'state', 'ratio')
+
+
+class Point(NamedTuple):
+  """A model's score.
+
+  Attributes:
+    name: of the model.
+    family: what the model is but for its size, such as 'slice block_size=1';
+      behind a comma the variant that the model's name has there.
+    size: layers and width.
+    parameters: how many; 0 of a model that has none.
+    value, low, high: the score and its interval; None where there is none.
+    text: the score as a table has it.
+    printed: name of the published model that it is, '' if none.
+  """
+
+  name: str
+  family: str
+  size: tuple[int, int]
+  parameters: int
+  value: float
+  low: float | None
+  high: float | None
+  text: str
+  printed: str
+
+
+class Panel(NamedTuple):
+  """A quantity in one setting.
+
+  Attributes:
+    metric, quantity, spec: what was measured.
+    points: scores measured here.
+    printed: scores that papers print, in whatever settings of training.
+    ablated: family -> its less expressive variants, after the papers.
+  """
+
+  metric: str
+  quantity: str
+  spec: str
+  points: tuple[Point, ...]
+  printed: tuple[Point, ...]
+  ablated: Mapping[str, Sequence[str]]
+
+
+def panels(runs: Sequence[Run]) -> list[list[Panel]]:
+  """Returns, for each quantity, panels of the settings in which models of two
+  sizes or more were measured.
+  """
+  found: dict[tuple[str, str, str, str], list[tuple[Run, Entry]]] = {}
+  for run in runs:
+    for entry in run.entries:
+      metric = entry['metric']
+      wanted = registry.find('metric', metric).against_size
+      if entry['quantity'] in wanted and entry['value'] is not None:
+        key = metric, entry['quantity'], tables.spec(entry), entry['world']
+        found.setdefault(key, []).append((run, entry))
+  made: dict[tuple[str, str], list[Panel]] = {}
+  for (metric, quantity, spec, where), pairs in found.items():
+    world = registry.parse(where)[0]
+    name = _Names(world, [entry for _, entry in pairs])
+    points = tuple(_point(run, entry, name) for run, entry in pairs)
+    if len({point.parameters for point in points} - {0}) > 1:
+      printed = tuple(_printed(metric, quantity, spec, world, name))
+      panel = Panel(*(metric, quantity, spec), points, printed, name.ablated())
+      made.setdefault((metric, quantity), []).append(panel)
+  return [*made.values()]
+
+
+class _Names:
+  """Names of families: those fields tell models apart in which ones of the same
+  plug-in differ here, or are set by a paper.
+  """
+
+  def __init__(self, world: str, entries: Sequence[Entry]) -> None:
+    self.papers = papers.papers().get(world, ())
+    telling: dict[str, dict[str, set[str]]] = {}
+    for entry in entries:
+      name, fields = _fields(entry.get('model_spec') or '')
+      for key, value in fields.items():
+        telling.setdefault(name, {}).setdefault(key, set()).add(repr(value))
+    self._telling = {
+      name: {key for key, values in fields.items() if len(values) > 1}
+      for name, fields in telling.items()
+    }
+    for trained in self._trained():
+      name = trained.model['family']
+      kept = set(trained.model) - {'family', *SIZES}
+      self._telling.setdefault(name, set()).update(kept)
+
+  def _trained(self) -> list[papers.Trained]:
+    return [one for paper in self.papers for one in paper.models.values()]
+
+  def family(self, name: str, given: Mapping[str, Any]) -> str:
+    """Returns 'slice block_size=1' of a plug-in's name and given fields."""
+    usual = _fields(f'{name}()')[1] if name else {}
+    kept = self._telling.get(name, set())
+    told = [
+      f'{key}={value!r}'
+      for key, value in sorted(given.items())
+      if key in kept and value != usual.get(key)
+    ]
+    return ' '.join([name, *told])
+
+  def printed(self, model: str) -> str:
+    """Returns the name of the published model that a model is, '' if none."""
+    key = papers.model_key(model)
+    known = [one.names[key] for one in self.papers if key in one.names]
+    return known[0] if known else ''
+
+  def of_paper(self, trained: papers.Trained) -> str:
+    """Returns the family of a published model."""
+    return self.family(trained.model['family'], trained.model)
+
+  def ablated(self) -> dict[str, list[str]]:
+    """Returns family -> its less expressive variants."""
+    found: dict[str, list[str]] = {}
+    for paper in self.papers:
+      for one in paper.models.values():
+        if one.ablates:
+          main = self.of_paper(paper.models[one.ablates])
+          found.setdefault(main, []).append(self.of_paper(one))
+    return {main: list(dict.fromkeys(those)) for main, those in found.items()}
+
+
+def _fields(spec: str) -> tuple[str, dict[str, Any]]:
+  """Returns a model's name, and its fields but for those of its size."""
+  if not spec:
+    return '', {}
+  found = unlike.filled('model', spec)
+  return registry.parse(spec)[0], {
+    key: value for key, value in found.items() if key not in SIZES
+  }
+
+
+def _point(run: Run, entry: Entry, names: _Names) -> Point:
+  spec = entry.get('model_spec') or ''
+  name, fields = _fields(spec)
+  variant = [x for x in entry['model'].split(',')[1:] if '=' not in x]
+  family = names.family(name, fields) if name else entry['model']
+  given = unlike.filled('model', spec) if spec else {}
+  return Point(
+    entry['model'],
+    ','.join([family, *(variant if name else [])]),
+    (given.get('layers', 0), given.get('width', 0)),
+    run.parameters,
+    *(entry['value'], entry['low'], entry['high']),
+    tables.interval(entry),
+    names.printed(entry['model']),
+  )
+
+
+def _printed(
+  metric: str, quantity: str, spec: str, world: str, names: _Names
+) -> list[Point]:
+  """Returns what papers print of models whose parameters they print."""
+  found = []
+  for paper in papers.papers().get(world, ()):
+    for row in paper.rows:
+      same = (row.metric, row.quantity) == (metric, quantity)
+      if not same or row.where or not unlike.has(spec, row.fields):
+        continue
+      for key, (value, _) in row.values.items():
+        one = paper.models.get(key, papers.Trained())
+        name = paper.names[key]
+        if papers.model_key(name) == key and one.parameters:
+          size = one.model['layers'], one.model['width']
+          family = names.of_paper(one)
+          about = name, family, size, one.parameters
+          text = format(value, row.form)
+          found.append(Point(*about, value, None, None, text, name))
+  return found
+
+
+def front(points: Sequence[Point]) -> list[Point]:
+  """Returns the Pareto front, by ascending parameters: models that score more
+  than every other of at most as many parameters. Ties stay.
+  """
+  sized = [point for point in points if point.parameters]
+  kept = [
+    point
+    for point in sized
+    if not any(
+      other.parameters <= point.parameters
+      and other.value >= point.value
+      and (other.parameters, other.value) != (point.parameters, point.value)
+      for other in sized
+    )
+  ]
+  return sorted(kept, key=lambda point: (point.parameters, point.value))
+
+
+def arrows(panel: Panel, points: Sequence[Point]) -> list[tuple[Point, Point]]:
+  """Returns pairs of a model and its less expressive variant of equal size,
+  trained on the same.
+  """
+  found = []
+  for main in points:
+    family, comma, variant = main.family.partition(',')
+    for other in panel.ablated.get(family, ()):
+      wanted = other + comma + variant
+      found += [
+        (main, point)
+        for point in points
+        if (point.family, point.size) == (wanted, main.size)
+      ]
+  return found
+
+
+def beside(panel: Panel) -> dict[tuple[str, str], tuple[Point, Point]]:
+  """Returns (names of a published model and its variant) -> these two."""
+  return {
+    (main.printed, other.printed): (main, other)
+    for main, other in arrows(panel, panel.printed)
+  }
+
+
+def table(given: Sequence[Panel]) -> tables.Table:
+  """Tables parameters and scores of one quantity, the Pareto front marked."""
+  frame: dict[str, dict[str, str]] = {}
+  names = tables.differing([panel.spec for panel in given])
+  for panel in given:
+    best = front(panel.points)
+    for point in sorted(panel.points, key=lambda point: point.parameters):
+      row = frame.setdefault(point.name, {'model': point.name})
+      row['parameters'] = f'{point.parameters:,}' if point.parameters else '–'
+      mark = ' *' if point in best else ''
+      head = names[panel.spec] if len(names) > 1 else panel.quantity
+      row[head] = point.text + mark
+  title = f'{given[0].metric}: {given[0].quantity} against parameters'
+  note = (
+    '*: on the Pareto front; every other model of at most as many parameters '
+    'scores less.'
+  )
+  return tables.Table(title, pd.DataFrame(frame.values()).fillna(''), note)
+
+
+def ablation_table(given: Sequence[Panel]) -> tables.Table | None:
+  """Tables what is lost by less expressive variants, as the papers have them;
+  None if no model was measured with a variant.
+  """
+  frame: dict[str, dict[str, str]] = {}
+  for panel in given:
+    head = panel.spec if len(given) > 1 else panel.quantity
+    theirs = beside(panel)
+    for main, other in arrows(panel, panel.points):
+      pair = theirs.get((main.printed, other.printed), ())
+      printed = ' → '.join(point.text for point in pair)
+      what = f'{main.name} → {other.name}'
+      row = frame.setdefault(what, {'': what})
+      row[head] = f'{main.text} → {other.text}'
+      row[head] += f' ({printed})' if printed else ''
+  if not frame:
+    return None
+  note = 'From a model to its less expressive variant (paper, whose training '
+  note += 'is its own).'
+  made = pd.DataFrame(frame.values()).fillna('')
+  title = f'{given[0].metric}: {given[0].quantity} of less expressive variants'
+  return tables.Table(title, made, note)
