@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import re
 
 import pytest
 
@@ -182,15 +183,26 @@ def test_bad_rows_are_one_line(tmp_path, rows, given, message):
 def test_a_damaged_result_is_named(done, tmp_path):
   for text, message in (
     ('{', 'is not JSON'),
-    ('{}', 'lacks format, miniature'),
+    ('{}', 'lacks format'),
+    ('{"format": 3}', 'expected format 2'),
     ('{"format": 2}', 'lacks miniature'),
   ):
     path = tmp_path / 'guess-0.json'
     path.write_text(text)
     with pytest.raises(core.InputError, match=message):
       units.read(path)
-  found = units.read(done[0] / 'tiny' / 'guess-0.json')
+  good = done[0] / 'tiny' / 'guess-0.json'
+  found = units.read(good)
   assert units.read(units.write(tmp_path, found)) == found
+  for line, message in (
+    ('["exact_set", 1]', 'is no list of'),
+    ('["exact_set", "1", 0, 1, 20, 12]', "value is '1'; expected"),
+    ('["exact_set", 1, 0, 1, 20, 12, 3]', 'more is 3; expected dict'),
+  ):
+    text = re.sub(r'\["exact_set".*\]', line, good.read_text(), count=1)
+    path.write_text(text)
+    with pytest.raises(core.InputError, match=message):
+      units.read(path)
 
 
 def test_costs_add_up_over_processes_that_were_killed(tmp_path):

@@ -19,18 +19,20 @@ from wm.runtime import files
 Entry = dict[str, Any]
 Key = dict[str, Any]
 
-FORMAT = 1
+FORMAT = 2
 _DIGITS = 5  # Significant ones of numbers that are kept.
-# What is kept of an entry of scores.json; the rest is the same in all.
-_KEPT = 'spec', 'quantity', 'value', 'low', 'high', 'n', 'clusters'
-_WHERE_GIVEN = 'where', 'unmeasured', 'counts'
+# What a line holds of an entry of scores.json, and what an object may after it.
+_LINE = 'quantity', 'value', 'low', 'high', 'n', 'clusters'
+_MORE = 'where', 'unmeasured', 'counts'
+_NUMBER = int | float | None
+_TYPES = str, _NUMBER, _NUMBER, _NUMBER, int, int, dict
 _NEEDED = {
   'miniature': str,
   'row': str,
   'seed': int,
   'key': dict,
   'cost': dict,
-  'scores': list,
+  'scores': dict,
 }
 
 
@@ -89,39 +91,70 @@ def kept(entries: Sequence[Mapping[str, Any]]) -> list[Entry]:
   """What a unit keeps of entries of scores.json and breakdown.json."""
   found = []
   for entry in entries:
-    some = {k: entry[k] for k in _WHERE_GIVEN if entry.get(k)}
-    found.append(_short({**{k: entry[k] for k in _KEPT}, **some}))
+    counts = {k: n for k, n in (entry.get('counts') or {}).items() if n}
+    entry = {**entry, 'counts': counts}
+    some = {k: entry[k] for k in _MORE if entry.get(k)}
+    line = {k: entry[k] for k in ('spec', *_LINE)}
+    found.append(_short({**line, **some}))
   return found
 
 
 def write(results: str | pathlib.Path, unit: Unit) -> pathlib.Path:
-  """Writes a unit's file: a line for each entry."""
+  """Writes a unit's file: a line for each entry, below its metric's spec."""
   body = dataclasses.asdict(unit)
-  scores = body.pop('scores')
+  by_spec: dict[str, list[str]] = {}
 
-  def line(value: Any) -> str:
+  def text(value: Any) -> str:
     return json.dumps(value, allow_nan=False, ensure_ascii=False)
 
-  parts = [f' "{key}": {line(value)}' for key, value in body.items()]
-  listed = ',\n'.join(f'  {line(entry)}' for entry in scores)
-  parts = [f' "format": {FORMAT}', *parts, f' "scores": [\n{listed}\n ]']
-  text = '{\n' + ',\n'.join(parts) + '\n}\n'
+  for entry in body.pop('scores'):
+    more = {k: entry[k] for k in _MORE if k in entry}
+    line = [*(entry[k] for k in _LINE), *([more] if more else [])]
+    by_spec.setdefault(entry['spec'], []).append(f'   {text(line)}')
+  parts = [f' {text(key)}: {text(value)}' for key, value in body.items()]
+  listed = ',\n'.join(
+    f'  {text(spec)}: [\n' + ',\n'.join(rows) + '\n  ]'
+    for spec, rows in by_spec.items()
+  )
+  parts = [f' "format": {FORMAT}', *parts, f' "scores": {{\n{listed}\n }}']
   place = path(results, unit.row, unit.seed)
-  files.write_text(place, text)
+  files.write_text(place, '{\n' + ',\n'.join(parts) + '\n}\n')
   return place
 
 
 def read(path: str | pathlib.Path) -> Unit:
   """The unit that was written; InputError where it is none."""
-  body = files.read_record(path, {'format': int, **_NEEDED})
+  body = files.read_record(path, {'format': int})
+  if body['format'] == 1:
+    return _first(body)
   if body.pop('format') != FORMAT:
     raise core.InputError(f'{path}: expected format {FORMAT}')
+  files.record(body, str(path), _NEEDED)
   known = {field.name for field in dataclasses.fields(Unit)}
   if unknown := body.keys() - known:
     raise core.InputError(f'{path}: unknown {sorted(unknown)[0]!r}')
   if missing := known - body.keys():
     raise core.InputError(f'{path} lacks {sorted(missing)[0]!r}')
-  for number, entry in enumerate(body['scores']):
-    needed = {'spec': str, 'quantity': str, 'n': int, 'clusters': int}
-    files.record(entry, f'{path}: score {number}', needed)
-  return Unit(**body)
+  scores = [
+    {'spec': spec, **_entry(line, f'{path}: {spec}')}
+    for spec, listed in body['scores'].items()
+    for line in listed
+  ]
+  return Unit(**{**body, 'scores': scores})
+
+
+def _first(body: dict[str, Any]) -> Unit:
+  """A unit of format 1, whose scores are a list of entries."""
+  del body['format']
+  return Unit(**{**body, 'scores': kept(body['scores'])})
+
+
+def _entry(line: Any, where: str) -> Entry:
+  """The entry of a line; raises InputError where it is none."""
+  size = len(line) if isinstance(line, list) else 0
+  if size not in (len(_LINE), len(_LINE) + 1):
+    raise core.InputError(f'{where}: {line!r:.60} is no list of {_LINE}')
+  names = (*_LINE, 'more')[:size]
+  entry = dict(zip(names, line, strict=True))
+  files.record(entry, where, dict(zip(names, _TYPES, strict=False)))
+  return {**entry, **entry.pop('more', {})}
