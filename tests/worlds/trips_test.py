@@ -126,10 +126,10 @@ def test_rules_are_compared_and_a_folder_is_read_in_order(tmp_path, graph):
   ]
   np.testing.assert_array_equal(one.pairs, np.concatenate(alone))
   lon, lat = ends.reshape(-1, 2, 2).transpose(2, 0, 1)
-  rows = [trips._nearest(graph, rule)(lat, lon)[1] for rule in trips.RULES]
-  apart = (rows[0] != rows[1]).any(1)
-  for counted, mine in zip((one, two), rows, strict=True):
-    used = mine[:, 0] != mine[:, 1]
+  placed = [trips._nearest(graph, rule)(lat, lon) for rule in trips.RULES]
+  apart = (placed[0][1] != placed[1][1]).any(1)
+  for counted, (metres, mine) in zip((one, two), placed, strict=True):
+    used = (mine[:, 0] != mine[:, 1]) & (metres <= trips.OUTSIDE_M).all(1)
     assert counted.counts['used'] == used.sum()
     assert counted.counts['other_nodes'] == (used & apart).sum() > 5
   world = maps.World(
