@@ -4,7 +4,6 @@ import copy
 import dataclasses
 import json
 import pathlib
-import re
 
 import numpy as np
 import pytest
@@ -266,7 +265,8 @@ def folder(tmp_path):
     for seed, value in enumerate(values):
       made = unit(row, seed, entry(value), *series, *steps)
       units.write(place / 'results' / 'maps', made)
-  (place / 'maps.flags').write_text('--seed=0\n')
+  (place / 'maps.flags').write_text('--row=walks: a()\n--row=paths: b()\n')
+  units.write(place / 'results' / 'maps', unit('gone', 0, entry(0.3)))
   published = {'walks': 0.5}
   listed = [
     dataclasses.asdict(finding({**WALKS, 'published': published}, **more))
@@ -309,6 +309,8 @@ def test_the_page_has_each_finding_with_numbers_and_pictures(folder, tmp_path):
   assert '| walks | 0.900 (0.5) [0.875, 0.925], n=900 in 300 clusters,' in page
   assert '| maps | 2 | 6 | 6 | 9 | 1.5 | 700 |' in page
   assert '| walks | 0.900 [0.875, 0.925] | 0.000 [0.000, 0.012] |' in page
+  assert page.index('| walks | 0.900 [') < page.index('| paths | 0.500 [')
+  assert '| gone |' not in page
   assert html.count('<img ') == 3
   assert page.count('![walks win: ') == 3
 
@@ -337,8 +339,7 @@ def test_findings_of_no_miniature_or_picture_are_one_line(folder, tmp_path):
 
 def test_committed_findings_name_rows_of_their_flagfiles():
   for one in findings.load(FOLDER / 'findings.json'):
-    text = (FOLDER / f'{one.miniature}.flags').read_text()
-    listed = set(re.findall(r'^--row=(\w+):', text, re.M))
+    listed = set(miniatures.rows_of(FOLDER / f'{one.miniature}.flags'))
     for claim in one.claims:
       assert set(claim.named) <= listed, one.name
       assert set(claim.published) <= listed, one.name

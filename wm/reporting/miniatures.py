@@ -8,6 +8,7 @@ FOLDER/results/NAME/*.json    its units, see `wm.reporting.units`
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -46,6 +47,11 @@ def names(folder: str | pathlib.Path) -> list[str]:
   return found
 
 
+def rows_of(flagfile: pathlib.Path) -> list[str]:
+  """Names of a flagfile's rows, in order; results of others are old."""
+  return re.findall(r'^--row=\s*(\w+)\s*:', flagfile.read_text(), re.M)
+
+
 def judged(
   folder: str | pathlib.Path,
 ) -> tuple[list[Judged], dict[str, Rows]]:
@@ -55,9 +61,11 @@ def judged(
     InputError: bad findings or results, or a finding of no such miniature.
   """
   place = pathlib.Path(folder)
-  read: dict[str, Rows] = {
-    name: findings.read_units(place / 'results' / name) for name in names(place)
-  }
+  read: dict[str, Rows] = {}
+  for name in names(place):
+    made = findings.read_units(place / 'results' / name)
+    rows = rows_of(place / f'{name}.flags')
+    read[name] = {row: made[row] for row in rows if row in made}
   found = []
   for finding in findings.load(place / 'findings.json'):
     if finding.miniature not in read:

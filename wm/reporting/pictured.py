@@ -2,8 +2,8 @@
 
 The `picture` of a finding has a `kind`, perhaps `rows` in order, and
 
-    bars      one panel for each claim's quantity, a point for each row, the
-              paper's value beside it
+    bars      a panel for each claim's quantity, a bar for each row, the paper's
+              value beside it
     series    a line for each row over the numbers that end the names of a
               `metric`'s quantities (valid_0.5), of which `quantity` is the
               beginning
@@ -84,11 +84,12 @@ def _bars(judged: Judged) -> list[bytes]:
       error = None
       if one.low is not None and one.high is not None:
         error = [[one.value - one.low], [one.high - one.value]]
+      axis.bar(place, one.value, 0.6, color='C0', alpha=0.35)
       axis.errorbar(place, one.value, error, fmt='o', color='C0', capsize=3)
       if name in claim.published:
-        axis.plot(place + 0.2, claim.published[name], 'D', mfc='none', c='C3')
+        axis.plot(place + 0.4, claim.published[name], 'D', mfc='none', c='C3')
     axis.set_xticks(range(len(held)), list(held), rotation=20, ha='right')
-    axis.set_xlim(-0.5, len(held) - 0.5)
+    axis.set_xlim(-0.6, len(held) - 0.4)
     axis.set_title(textwrap.fill(claim.label, 40), fontsize=9)
   return [figures.to_png(figure)]
 
