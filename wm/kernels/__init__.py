@@ -4,6 +4,7 @@
   maps      street graphs: paths, walks, geometry, map reconstruction
   othello, chess  the rules of the games; pgn: game files
   scan      recurrences over time; attention: in blocks (JAX, as scan is)
+  pairs     pairs of points that answers tell apart
   base      compilation, checks, bits, random numbers
 
 In each folder X.py is what others call: it checks arguments and calls
