@@ -286,6 +286,13 @@ def folder(tmp_path):
           'quantity': 'precision',
         },
       },
+      {
+        'name': 'grid',
+        'picture': {
+          **{'kind': 'grid', 'metric': 'compression', 'by': 'two_way'},
+          'quantity': 'precision',
+        },
+      },
       {'name': 'map', 'picture': {'kind': 'map'}},
     )
   ]
@@ -297,8 +304,8 @@ def folder(tmp_path):
 def test_the_page_has_each_finding_with_numbers_and_pictures(folder, tmp_path):
   told = []
   judged = wm.findings(folder, tmp_path / 'out', tell=told.append)
-  assert [one.verdict for one in judged] == [SHOWN] * 4
-  assert told[2] == '| maps | ' + '; '.join(['walks win'] * 4) + ' |  |  |'
+  assert [one.verdict for one in judged] == [SHOWN] * 5
+  assert told[2] == '| maps | ' + '; '.join(['walks win'] * 5) + ' |  |  |'
   page = (tmp_path / 'out' / 'report' / 'report.md').read_text()
   html = (tmp_path / 'out' / 'report' / 'report.html').read_text()
   for text in (page, html):
@@ -312,8 +319,8 @@ def test_the_page_has_each_finding_with_numbers_and_pictures(folder, tmp_path):
   rows_of_all = page[page.index('All rows: maps') :]
   assert rows_of_all.index('| walks |') < rows_of_all.index('| paths |')
   assert '| gone |' not in page
-  assert html.count('<img ') == 3
-  assert page.count('![walks win: ') == 3
+  assert html.count('<img ') == 4
+  assert page.count('![walks win: ') == 4
 
 
 def test_findings_of_no_miniature_or_picture_are_one_line(folder, tmp_path):

@@ -134,10 +134,9 @@ def _section(
 
 
 def _legend(one: Judged) -> str:
-  kind = one.finding.picture['kind']
-  if kind == 'map':
-    return 'the map that routes imply'
-  return 'with 95 % intervals over seeds; hollow: the paper'
+  said = {'map': 'the map that routes imply', 'grid': 'means over seeds'}
+  usual = 'with 95 % intervals over seeds; hollow: the paper'
+  return said.get(one.finding.picture['kind'], usual)
 
 
 def _table(one: Judged) -> tables.Table:

@@ -8,6 +8,8 @@ The `picture` of a finding has a `kind`, perhaps `rows` in order, and
               `metric`'s quantities (valid_0.5), of which `quantity` is the
               beginning
     curve     a line for each row over the breakdown of `quantity` `by` a column
+    grid      a panel for each task, of rows TASK_MODEL: a line for each model
+              and a field for each place of the breakdown `by` a column
     map       the map that each row's routes imply, of its first seed
 
 Lines may have `x`, a label, and `published`, row -> {number: value}.
@@ -20,13 +22,15 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from wm import core
 from wm.core import registry
 from wm.reporting import figures, findings, units
 from wm.reporting.findings import Amount, Judged
 from wm.reporting.units import Unit
 
-KINDS = 'bars', 'series', 'curve', 'map'
+KINDS = 'bars', 'series', 'curve', 'grid', 'map'
 Rows = Mapping[str, Sequence[Unit]]
 Points = list[tuple[float, Amount]]
 
@@ -63,7 +67,10 @@ def drawn(judged: Judged, rows: Rows, results: pathlib.Path) -> list[bytes]:
   collect = _series if kind == 'series' else _curve
   found = {name: collect(rows.get(name, ()), picture) for name in names}
   found = {name: points for name, points in found.items() if points}
-  return [_lines(found, picture)] if found else []
+  if not found:
+    return []
+  draw = _grid if kind == 'grid' else _lines
+  return [draw(found, picture)]
 
 
 def _bars(judged: Judged) -> list[bytes]:
@@ -143,4 +150,30 @@ def _lines(found: Mapping[str, Points], picture: Mapping[str, Any]) -> bytes:
       axis.plot(at, value, marker='D', **look)
   axis.set(xlabel=picture.get('x', ''), ylabel=picture['quantity'])
   figures.draw_legend(figure, [axis], 4)
+  return figures.to_png(figure)
+
+
+def _grid(found: Mapping[str, Points], picture: Mapping[str, Any]) -> bytes:
+  tasks = list(dict.fromkeys(name.partition('_')[0] for name in found))
+  models = list(dict.fromkeys(name.partition('_')[2] for name in found))
+  places = sorted({at for points in found.values() for at, _ in points})
+  size = 1.2 + 0.45 * len(places), 1 + 0.3 * len(models)
+  figure, axes = figures.new_axes(len(tasks), across=2, size=size)
+  for axis, task in zip(axes, tasks, strict=True):
+    axis.grid(False)
+    values = [
+      [dict(found.get(f'{task}_{model}', ())).get(at) for at in places]
+      for model in models
+    ]
+    shown = [[one and one.value for one in line] for line in values]
+    numbers = np.array(shown, np.float64)  # None is NaN.
+    axis.imshow(numbers, vmin=0, vmax=1, cmap='viridis', aspect='auto')
+    for (y, x), value in np.ndenumerate(numbers):
+      if np.isfinite(value):
+        colour = 'black' if value > 0.6 else 'white'
+        style = {'ha': 'center', 'va': 'center', 'fontsize': 7}
+        axis.text(x, y, f'{value:.2f}', color=colour, **style)
+    axis.set_xticks(range(len(places)), [f'{at:g}' for at in places])
+    axis.set_yticks(range(len(models)), models, fontsize=8)
+    axis.set(title=task, xlabel=picture.get('x', picture['by']))
   return figures.to_png(figure)
