@@ -128,6 +128,9 @@ flags.DEFINE_integer('depth', 5, 'Longest suffix.', lower_bound=1)
 flags.DEFINE_bool('show', False, 'Print the suffixes too.')
 flags.DEFINE_bool('interior', False, 'Count suffixes of each length apart.')
 flags.DEFINE_bool('classes', False, 'Myhill-Nerode classes instead.')
+flags.DEFINE_multi_string(
+  'coverage', [], 'Folder of stored sequences; repeat, those of training first.'
+)
 
 # fetch_map.
 flags.DEFINE_string('place', None, "Place to download, e.g. 'Manhattan, NYC'.")

@@ -18,6 +18,14 @@ classes these are (states after which the same suffixes are legal; Vafa et al.
 whether the minimal automaton has as many states (theorem C.2), and the first
 classes of several states.
 
+With --coverage, instead: how many tokens of the vocabulary stored sequences
+have, and how many of them the first folder has not; written to
+OUT/coverage.json, which a report into OUT tables (Walker and Lyons 2026, table
+3):
+
+  python launch/count.py --coverage=runs/human/data/train \\
+    --coverage=runs/test/data/train --out=runs/chess
+
 With --model (a training run in --out, if it needs training, or in --checkpoint)
 every legal sequence of fewer than --depth tokens is asked about: after how many
 the tokens accepted under --accept are exactly the legal ones, and after how
@@ -32,9 +40,13 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call."""
-  common.need('world')
   import wm
 
+  if FLAGS.coverage:
+    common.apart('coverage', 'world', 'classes', 'model')
+    wm.coverage(FLAGS.coverage, FLAGS.out, tell=print)
+    return
+  common.need('world')
   if FLAGS.classes:
     print(*wm.classes(FLAGS.world).lines(), sep='\n')
     return
@@ -52,6 +64,6 @@ def main() -> None:
 if __name__ == '__main__':
   common.run(
     main,
-    *('world', 'state', 'depth', 'classes'),
+    *('world', 'state', 'depth', 'classes', 'coverage'),
     *('model', 'checkpoint', 'accept'),
   )

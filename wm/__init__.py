@@ -58,6 +58,7 @@ __version__ = '0.1.0'
 # imports of what made them (`runtime.provenance`), and all code imports wm.
 _CALLS = {
   'calls': ('ingest', 'reconstruct', 'sample', 'score', 'train'),
+  'covered': ('Coverage', 'coverage'),
   'exact': ('boundary', 'classes', 'count', 'model_boundary', 'recovery'),
   'atlas': ('atlas',),
   'report': ('findings', 'report'),

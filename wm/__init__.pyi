@@ -6,6 +6,8 @@ from wm.library.calls import reconstruct as reconstruct
 from wm.library.calls import sample as sample
 from wm.library.calls import score as score
 from wm.library.calls import train as train
+from wm.library.covered import Coverage as Coverage
+from wm.library.covered import coverage as coverage
 from wm.library.exact import boundary as boundary
 from wm.library.exact import classes as classes
 from wm.library.exact import count as count

@@ -123,6 +123,24 @@ def test_models_go_to_their_variants_of_equal_size_and_data(tmp_path):
   assert third.endswith('→ 0.188 [0.169, 0.206]'), 'of other games in the paper'
 
 
+def test_data_of_training_are_told_apart_by_how_names_end(tmp_path):
+  runs = []
+  for data in ('human', 'uniform'):
+    for name in ('slice_d128', 'slice_diagonal_d128', 'mamba3_d128'):
+      run = run_of(tmp_path, name, f'_{data}')
+      run.training['data_sha256'] = data[::-1]
+      runs.append(run)
+  ((people, _),) = scaling.panels([*runs, run_of(tmp_path, 'naive')])
+  families = [one.family for one in people.points]
+  assert families[:2] == ['slice,d128_human', 'slice block_size=1,d128_human']
+  assert families[-2:] == ['mamba3,d128_uniform', 'naive']
+  pairs = scaling.arrows(people, people.points)
+  assert [(main.name, other.name) for main, other in pairs] == [
+    ('slice_d128_human', 'slice_diagonal_d128_human'),
+    ('slice_d128_uniform', 'slice_diagonal_d128_uniform'),
+  ]
+
+
 def test_the_table_marks_the_front(panels):
   table = scaling.table(panels)
   assert table.heads[:2] == ('model', 'parameters')

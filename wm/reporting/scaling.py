@@ -6,6 +6,7 @@ what papers print. A metric says of which quantities, in `against_size`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -25,7 +26,8 @@ class Point(NamedTuple):
   Attributes:
     name: of the model.
     family: what the model is but for its size, such as 'slice block_size=1';
-      behind a comma the variant that the model's name has there.
+      behind a comma the variant that the model's name has there, or which data
+      it was trained on, where these differ.
     size: layers and width.
     parameters: how many; 0 of a model that has none.
     value, low, high: the score and its interval; None where there is none.
@@ -78,7 +80,8 @@ def panels(runs: Sequence[Run]) -> list[list[Panel]]:
   for (metric, quantity, spec, where), pairs in found.items():
     world = registry.parse(where)[0]
     name = _Names(world, [entry for _, entry in pairs])
-    points = tuple(_point(run, entry, name) for run, entry in pairs)
+    data = _data([run for run, _ in pairs])
+    points = tuple(_point(run, entry, name, data) for run, entry in pairs)
     if len({point.parameters for point in points} - {0}) > 1:
       printed = tuple(_printed(metric, quantity, spec, world, name))
       panel = Panel(*(metric, quantity, spec), points, printed, name.ablated())
@@ -152,10 +155,34 @@ def _fields(spec: str) -> tuple[str, dict[str, Any]]:
   }
 
 
-def _point(run: Run, entry: Entry, names: _Names) -> Point:
+def _data(runs: Sequence[Run]) -> dict[str, str]:
+  """Returns hashes of training data -> the words that end the names of all runs
+  of these data, as in 'slice_human'; {} if all have the same.
+  """
+  words: dict[str, list[list[str]]] = {}
+  for run in runs:
+    if mark := run.training.get('data_sha256', ''):
+      words.setdefault(mark, []).append(run.name.split('_')[::-1])
+  if len(words) < 2:
+    return {}
+  found = {}
+  for number, (mark, names) in enumerate(words.items(), 1):
+    ends = itertools.takewhile(
+      lambda one: len({*one}) == 1, zip(*names, strict=False)
+    )
+    same = [one[0] for one in ends]
+    found[mark] = '_'.join(same[::-1]) or f'data {number}'
+  return found
+
+
+def _point(
+  run: Run, entry: Entry, names: _Names, data: Mapping[str, str]
+) -> Point:
   spec = entry.get('model_spec') or ''
   name, fields = _fields(spec)
   variant = [x for x in entry['model'].split(',')[1:] if '=' not in x]
+  known = data.get(run.training.get('data_sha256', ''), '')
+  variant = variant or list(filter(None, [known]))
   family = names.family(name, fields) if name else entry['model']
   given = unlike.filled('model', spec) if spec else {}
   return Point(

@@ -16,10 +16,12 @@ from wm.reporting import (
   breakdown,
   catalog,
   collect,
+  covered,
   figures,
   mapped,
   scaling,
   scaling_figures,
+  searched,
   tables,
   worst,
 )
@@ -66,7 +68,7 @@ def _write(runs: Sequence[collect.Run], out: pathlib.Path) -> dict[str, Any]:
   values: dict[str, Any] = {
     'title': TITLE,
     'lead': _lead(entries),
-    'tables': _tables(runs, together, curves, sized),
+    'tables': _tables(runs, together, curves, sized, out),
     'pictures': _pictures(runs, together, curves, sized, out),
     'words': catalog.glossary(entries),
   }
@@ -101,11 +103,14 @@ def _tables(
   together: Sequence[collect.Run],
   curves: Sequence[breakdown.Curve],
   sized: Sequence[Sequence[scaling.Panel]],
+  out: pathlib.Path,
 ) -> list[tables.Table]:
   """Returns all tables in order; `together` are the runs with seeds pooled."""
   made = [
     tables.main_table(together),
     *beside.paper_tables(together),
+    *searched.search_tables(runs),
+    covered.table([out.parent, *(run.folder for run in runs)]),
     *tables.settings_tables(together),
     *tables.series_tables(together),
     *(scaling.table(panels) for panels in sized),

@@ -1,0 +1,121 @@
+"""Token coverage: how many tokens of the vocabulary stored sequences have."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.core import registry
+from wm.data import sampling
+from wm.data import store as stores
+from wm.options.calls import Path
+from wm.reporting.covered import NAME
+from wm.runtime import files
+
+
+class Coverage(NamedTuple):
+  """Tokens after the prompt in stored sequences.
+
+  Attributes:
+    data: folder of the sequences.
+    world: spec of their world.
+    sequences, tokens: how many there are.
+    ids: tokens of the vocabulary, but for padding and those that are in prompts
+      alone, such as a start token.
+    seen: how many of these there are.
+    new: how many of them the first of the folders has not.
+    unseen: share of the tokens which that has not, however often they occur.
+  """
+
+  data: str
+  world: str
+  sequences: int
+  tokens: int
+  ids: int
+  seen: int
+  new: int
+  unseen: float
+
+  def line(self) -> str:
+    """'runs/a: 1,968 of 20,480 tokens (9.61 %) in 9 sequences', and so on."""
+    return (
+      f'{self.data}: {self.seen:,} of {self.ids:,} tokens '
+      f'({self.seen / max(self.ids, 1):.2%}) in {self.sequences:,} sequences; '
+      f'{self.new:,} of them, {self.unseen:.3g} of all occurrences, are new'
+    )
+
+
+def coverage(
+  folders: Path | Sequence[Path],
+  out: Path | None = None,
+  *,
+  tell: Callable[[str], None] = lambda line: None,
+) -> list[Coverage]:
+  """Counts the different tokens of stored sequences (Walker and Lyons 2026,
+  table 3).
+
+  Args:
+    folders: of stored sequences, of one vocabulary, such as those to train on
+      and then those of tests.
+    out: folder for coverage.json, which a report into it tables beside the
+      paper's counts.
+    tell: gets a line for each folder.
+
+  Returns:
+    What each folder has, the first of them being what the others add to.
+
+  Raises:
+    InputError: a folder without sequences, or of another vocabulary.
+  """
+  given = [folders] if isinstance(folders, str | pathlib.Path) else [*folders]
+  if not given:
+    raise core.InputError('expected a folder of stored sequences')
+  kept = [stores.open(folder) for folder in given]
+  spec = str(kept[0].manifest['world'])
+  world = registry.make('world', spec)
+  counts, prompts = [], np.zeros(len(world.vocab), bool)
+  for store in kept:
+    sampling.check_vocab(store, world)
+    count, there = _counts(store, world)
+    counts.append(count)
+    prompts |= there
+  known = np.any(counts, axis=0)
+  possible = known | ~prompts
+  possible[core.PAD] = False
+  first = counts[0] > 0
+  found = [
+    Coverage(
+      str(folder),
+      *(str(store.manifest['world']), len(store), int(count.sum())),
+      *(int(possible.sum()), int((count > 0).sum())),
+      int(((count > 0) & ~first).sum()),
+      float(count[~first].sum() / max(count.sum(), 1)),
+    )
+    for folder, store, count in zip(given, kept, counts, strict=True)
+  ]
+  for one in found:
+    tell(one.line())
+  if out is not None:
+    rows: list[dict[str, Any]] = [one._asdict() for one in found]
+    files.write_json(pathlib.Path(out) / NAME, rows)
+    tell(f'written: {out}/{NAME}')
+  return found
+
+
+def _counts(
+  store: stores.Store, world: core.World
+) -> tuple[np.ndarray, np.ndarray]:
+  """[V] int64, how often each token follows the prompts; [V] bool: in them."""
+  size = len(world.vocab)
+  total, prompts = np.zeros(size, np.int64), np.zeros(size, bool)
+  for some in store.chunks():
+    place = np.arange(some.tokens.shape[1])
+    real = place < some.lengths[:, None]
+    after = real & (place >= world.prompt_len)
+    total += np.bincount(some.tokens[after], minlength=size)
+    prompts[np.unique(some.tokens[real & ~after])] = True
+  return total, prompts
