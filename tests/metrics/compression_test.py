@@ -11,6 +11,7 @@ from tests import tiny
 from tests.metrics import hand
 from wm import core
 from wm.core import accept as rules
+from wm.core import registry
 from wm.evaluation import context, prefix_pairs, statistics
 from wm.metrics import compression
 from wm.models.serving import oracles
@@ -217,7 +218,7 @@ def test_capped_is_a_reason():
 def test_a_state_counts_once_however_many_pairs_it_has(directions):
   """The mean over states of the means over their measured pairs."""
   fields = {'pairs': 4, 'attempts': 1, 'directions': directions}
-  scores = _score(hand.Ruled(hand.split), **fields)['precision']
+  scores = _score(hand.Ruled(hand.split), seed=1, **fields)['precision']
   state = np.tile(np.arange(60) // 4, 1 + (directions == 'both'))
   state = np.stack([state, scores.columns['direction']], 1)
   np.testing.assert_array_equal(
@@ -231,6 +232,25 @@ def test_a_state_counts_once_however_many_pairs_it_has(directions):
   assert abs(means.mean() - frame.value.mean()) > 1e-3
   prefixes = {*scores.columns['prefix'][:60]}
   assert len(prefixes) > 15, 'pairs of a state differ'
+
+
+def test_another_world_may_draw_the_states():
+  """As recurring positions of Othello; a metric's world has the same tokens."""
+  usual = 'othello(size=4)'
+  recurring = "othello(size=4, states='recurring', pool=100)"
+  worlds = [registry.make('world', spec) for spec in (usual, recurring)]
+  found = [
+    compression.Metric(trials=20, samples=2, world=spec)(
+      oracles.Oracle(worlds[0]), worlds[number], 0
+    )
+    for number, spec in ((0, ''), (1, ''), (0, recurring))
+  ]
+  states = [one[0].columns['state'].tolist() for one in found]
+  assert states[2] == states[1] != states[0]
+  for spec in ('othello()', 'lattice()'):
+    metric = compression.Metric(trials=20, world=spec)
+    with pytest.raises(core.InputError, match='other tokens or rules'):
+      metric(oracles.Oracle(worlds[0]), worlds[0], 0)
 
 
 def test_states_of_several_pairs_are_the_first_of_one_each():

@@ -41,6 +41,7 @@ class Settings(core.Metric):
   accept: str
   sampler: str
   directions: str
+  world: str
   prefix_filter: str
   attempts: int
   batch: int
@@ -78,6 +79,7 @@ def draw(
   apart: whether the prefixes of a trial reach two states, or one.
   """
   accept = registry.make('accept', metric.accept)
+  world = _drawing(metric, world)
   num = metric.trials // metric.pairs
   first = world.sample_states(num, stream(seed, context.STATES))
   counts: dict[str, int] = {}
@@ -105,6 +107,19 @@ def draw(
   sampler = registry.make('accept', metric.sampler or metric.accept)
   run = metric.batch, metric.loop, metric.pairs
   return Trials(predictor, world, pairs, accept, sampler, seed, *run)
+
+
+def _drawing(metric: Settings, world: core.Prefixed) -> core.Prefixed:
+  """The world that draws states; raises InputError where it is unlike this."""
+  if not metric.world:
+    return world
+  other = registry.make('world', metric.world)
+  if type(other) is not type(world) or other.vocab != world.vocab:
+    raise core.InputError(
+      f'{metric.name}: world={metric.world!r} has other tokens or rules than '
+      f'{registry.spec(world)}'
+    )
+  return other
 
 
 def stream(seed: int, *words: int) -> int:

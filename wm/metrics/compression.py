@@ -48,6 +48,8 @@ class Metric(prefix_pairs.Settings):
       logic puzzles, whose models only answer: k=1, samples=5).
     directions: 'first': continuations of the first prefix; 'both': also of
       the second, as a row of its own in the same group.
+    world: spec of a world of the same tokens and rules that draws states and
+      prefixes; '' is the one scored.
     prefix_filter: 'none', or 'model': prefixes whose moves it accepts.
     graded: also the graded quantities; no trial ends early then.
     exact: search all continuations to depth k instead of sampling.
@@ -90,6 +92,7 @@ class Metric(prefix_pairs.Settings):
   k: int = 0
   suffixes: str = 'model'
   directions: str = 'first'
+  world: str = ''
   prefix_filter: str = 'none'
   graded: bool = False
   exact: bool = False

@@ -57,6 +57,8 @@ class Metric(prefix_pairs.Settings):
       0 leaves recall out.
     sample_k: only the first tokens of samples (figure 6); 0 is all.
     directions: 'first', or 'both': each pair also the other way round.
+    world: spec of a world of the same tokens and rules that draws states and
+      prefixes; '' is the one scored.
     prefix_filter: 'none', or 'model': prefixes whose moves it accepts.
     boundary: 'exact'; 'published' for what the published program lists of the
       world's boundary (finite worlds only; of a map, in the order of its field
@@ -116,6 +118,7 @@ class Metric(prefix_pairs.Settings):
   k: int = -1
   sample_k: int = 0
   directions: str = 'first'
+  world: str = ''
   prefix_filter: str = 'none'
   boundary: str = 'exact'
   boundary_samples: int = 30

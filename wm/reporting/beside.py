@@ -149,39 +149,32 @@ def _unmeasured(
 def _nearest(
   source: Paper, rows: Sequence[Row], entries: Sequence[tuple[Entry, Run]]
 ) -> dict[tuple[int, str], tuple[Entry, list[str]]]:
-  """Returns (place of a row, model) -> the entry most like it, and how they
-  differ.
+  """Returns (place of a row, model) -> the entry that differs least from it,
+  of the plainest spec, and how it differs.
   """
   found: dict[tuple[int, str], tuple[Entry, list[str]]] = {}
-  for place, entry, run in _pairs(rows, entries):
-    differs = unlike.differences(source, rows[place], entry, run)
-    before = found.setdefault((place, entry['model']), (entry, differs))
-    if len(differs) < len(before[1]):
-      found[place, entry['model']] = entry, differs
+  for entry, run in entries:
+    for place, row in enumerate(rows):
+      if _measures(entry, row):
+        differs = unlike.differences(source, row, entry, run)
+        key = place, entry['model']
+        if key not in found or _far(entry, differs) < _far(*found[key]):
+          found[key] = entry, differs
   return found
 
 
-def _pairs(
-  rows: Sequence[Row], entries: Sequence[tuple[Entry, Run]]
-) -> list[tuple[int, Entry, Run]]:
-  """Pairs places of printed rows with the entries that measure them in the
-  plainest spec.
-  """
-  specs = dict.fromkeys((e['metric'], tables.spec(e)) for e, _ in entries)
-  plain = []
-  for row in rows:
-    texts = [text for metric, text in specs if metric == row.metric]
-    suited = [text for text in texts if unlike.has(text, row.fields)]
-    plain.append(min(suited, key=len, default=''))
-  return [
-    (place, entry, run)
-    for entry, run in entries
-    for place, (row, text) in enumerate(zip(rows, plain, strict=True))
-    if papers.model_key(entry['model']) in row.values
+def _far(entry: Entry, differs: Sequence[str]) -> tuple[int, int]:
+  return len(differs), len(tables.spec(entry))
+
+
+def _measures(entry: Entry, row: Row) -> bool:
+  """Is it what a row prints, in whatever setting?"""
+  return (
+    papers.model_key(entry['model']) in row.values
     and (row.metric, row.quantity) == (entry['metric'], entry['quantity'])
-    and text == tables.spec(entry)
     and row.where == entry.get('where', {})
-  ]
+    and unlike.has(tables.spec(entry), row.fields)
+  )
 
 
 def _printed(value: tuple[float, papers.Error], form: str) -> str:

@@ -54,7 +54,8 @@ class Row(NamedTuple):
     page: the table or figure that is shown whole; '' where it is not.
     metric, quantity: names of ours.
     fields: of the metric, those that make it measure this quantity. Of several
-      specs that have them the shortest is compared.
+      specs that have them the one with most of the paper's settings is
+      compared, and then the shortest.
     settings: further fields of the metric that are not at their default.
     free: fields of the metric that do not bear on the quantity.
     world: fields of the world.

@@ -24,13 +24,14 @@ def differences(source: Paper, row: Row, entry: Entry, run: Run) -> list[str]:
     for key, value in {**usual, **row.fields, **row.settings}.items()
     if key not in row.free and fields[key].compare
   }
+  given, world = tables.arguments(tables.spec(entry)), entry['world']
+  world = filled('world', world)
+  if given.get('world'):  # It draws what is asked about.
+    world |= registry.parse(given['world'])[2]
   return [
     *place(source.facts, source.place, entry['world']),
-    *lacking({**row.world, **trained.world}, filled('world', entry['world'])),
-    *(
-      f'{row.metric} {field}'
-      for field in lacking(metric, tables.arguments(tables.spec(entry)))
-    ),
+    *lacking({**row.world, **trained.world}, world),
+    *(f'{row.metric} {field}' for field in lacking(metric, given)),
     *size(trained.model, entry.get('model_spec') or run.training.get('model')),
     *training(trained, run),
   ]
