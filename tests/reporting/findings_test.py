@@ -175,6 +175,31 @@ def test_the_shortest_spec_that_has_the_fields_is_meant():
   assert value('detour') is None
 
 
+def test_counts_of_maps_have_intervals_over_seeds_alone():
+  found = {}
+  for row, counts in (('walks', (50, 56, 53)), ('paths', (2, 0, 4))):
+    counted = [{'new_edges': n, 'sequences': 1000} for n in counts]
+    found[row] = [
+      dataclasses.replace(unit(row, seed), map=of)
+      for seed, of in enumerate(counted)
+    ]
+  base = {'metric': 'map', 'quantity': 'new_edges', 'relation': 'above'}
+  for rows_, than, expected in (
+    (['walks'], ['paths'], SHOWN),
+    (['walks'], 0, SHOWN),
+    (['paths'], 0, NOT_SHOWN),
+    (['walks'], ['none'], UNTESTED),
+  ):
+    claim = {**base, 'rows': rows_, 'than': than}
+    judged = findings.judge(finding(claim), found)
+    assert judged.verdict == expected
+  one = findings.amount(found['paths'], 'map', 'new_edges', {})
+  assert one.value == 2
+  assert one.high - 2 == pytest.approx(4.303 * 2 / 3**0.5, rel=1e-3)
+  bare = {**found, 'paths': [unit('paths', 0)]}
+  assert findings.amount(bare['paths'], 'map', 'new_edges', {}) is None
+
+
 def test_units_of_another_recipe_are_left_out(tmp_path):
   for seed, steps in enumerate((10, 20, 20)):
     units.write(tmp_path, unit('a', seed, entry(0.5), steps=steps))

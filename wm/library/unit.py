@@ -25,7 +25,7 @@ from wm.reporting import units
 from wm.runtime import commit, files, spent
 
 MINUTES = 20  # In which a unit should end.
-_PIXELS, _COLOURS = 560, 24  # Width and palette of a kept map.
+_PIXELS, _COLOURS = 480, 16  # Width and palette of a kept map.
 _PACKAGES = 'jax', 'jaxlib', 'flax', 'optax', 'numpy'
 _MAP = (
   *('sequences', 'routes', 'failed', 'ill_formed'),
@@ -264,7 +264,8 @@ def _pictured(source: pathlib.Path, target: pathlib.Path) -> None:
     return
   with Image.open(source) as given:
     size = _PIXELS, round(given.height * _PIXELS / given.width)
-    small = given.convert('RGB').resize(size).quantize(_COLOURS)
+    small = given.convert('RGB').resize(size)
+    small = small.quantize(_COLOURS, Image.Quantize.FASTOCTREE)
     with files.replacing(target) as name:
       small.save(name, format='png', optimize=True)
 

@@ -9,8 +9,8 @@ A findings.json lists them:
     seeds           that each row needs; default 3
     claims          all of which the finding says, each with
       metric        name or spec; of the specs that have its fields, the
-                    shortest is meant
-      quantity      of the metric
+                    shortest is meant. 'map' is the reconstructed map
+      quantity      of the metric, or a count of the map
       where         of a breakdown, as {"step": 20}; optional
       rows          that it is about
       relation      'above' or 'below': each row is, of each of `than`;
@@ -44,6 +44,7 @@ from wm.runtime import files
 
 SHOWN, NOT_SHOWN, UNTESTED = VERDICTS = 'shown', 'not shown', 'not tested here'
 RELATIONS = 'above', 'below', 'ordered'
+MAP = 'map'  # Instead of a metric's name.
 _SEEDS = ('seed', 'data')  # Parts of a key in which the seeds of a row differ.
 
 
@@ -188,7 +189,8 @@ def _claim(given: Any, where: str) -> Claim:
     raise core.InputError(f'{where}: expected two rows or more and no `than`')
   if relation != 'ordered' and than == []:
     raise core.InputError(f'{where}: expected rows or a number as `than`')
-  registry.find('metric', registry.parse(given['metric'])[0])
+  if given['metric'] != MAP:
+    registry.find('metric', registry.parse(given['metric'])[0])
   as_given = tuple(than) if isinstance(than, list) else float(than)
   return Claim(**{**given, 'rows': tuple(rows), 'than': as_given})
 
@@ -231,6 +233,11 @@ def entries_of(
   unit: Unit, metric: str, quantity: str, where: Mapping[str, Any]
 ) -> Entry | None:
   """The entry that a claim means; None where the unit has none."""
+  if metric == MAP:
+    value = unit.map.get(quantity)
+    ends = dict.fromkeys(('value', 'low', 'high'), value)
+    num = unit.map.get('sequences', 0)
+    return {**ends, 'n': num, 'clusters': num}
   name, _, fields = registry.parse(metric)
   suited = [
     entry
