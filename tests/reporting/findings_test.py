@@ -1,68 +1,23 @@
 """Verdicts on findings: their rules, on units made up for the purpose."""
 
-import copy
 import dataclasses
-import json
-import pathlib
 
 import numpy as np
 import pytest
 
-import wm
+from tests.reporting.units_made_up import (
+  FAR,
+  NEAR,
+  WALKS,
+  entry,
+  finding,
+  rows,
+  unit,
+)
 from wm import core
-from wm.core import registry
 from wm.evaluation import seeds as seeds_lib
-from wm.reporting import findings, miniatures, papers, units
+from wm.reporting import findings, units
 from wm.reporting.findings import NOT_SHOWN, SHOWN, UNTESTED
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-FOLDER = ROOT / 'launch' / 'flags' / 'miniatures'
-SPEC = 'compression(trials=300)'
-
-
-def entry(value, half=0.02, spec=SPEC, quantity='precision', **more) -> dict:
-  known = value is not None
-  return {
-    **{'spec': spec, 'quantity': quantity, 'value': value},
-    'low': max(value - half, 0) if known else None,
-    'high': value + half if known else None,
-    **{'n': 300, 'clusters': 100},
-    **more,
-  }
-
-
-def unit(row: str, seed: int, *entries: dict, steps: int = 10) -> units.Unit:
-  return units.Unit(
-    *('maps', row, seed),
-    {'seed': seed, 'training': {'seed': seed, 'steps': steps}},
-    {'commit': 'abc', 'processor': 'P', 'cores': 2, 'jax': '1'},
-    {'cpu_seconds': 60, 'wall_seconds': 90, 'peak_mb': 700, 'processes': 1},
-    {},
-    list(entries),
-  )
-
-
-def rows(**values) -> dict[str, list[units.Unit]]:
-  """Row -> units with these values of compression, a seed each."""
-  return {
-    row: [unit(row, seed, entry(value)) for seed, value in enumerate(of)]
-    for row, of in values.items()
-  }
-
-
-def finding(*claims: dict, **more) -> findings.Finding:
-  usual = {'metric': 'compression', 'quantity': 'precision'}
-  given = {
-    **{'name': 'f', 'title': 'walks win', 'sentence': 'They do.'},
-    **{'paper': 'A 2024', 'printed': 'table 1', 'miniature': 'maps'},
-    'claims': [{**usual, **claim} for claim in claims],
-    **more,
-  }
-  return findings._finding(given, 'here')
-
-
-WALKS = {'rows': ['walks'], 'relation': 'above', 'than': ['paths']}
-FAR, NEAR = (0.9, 0.91, 0.89), (0.5, 0.51, 0.49)
 
 
 def verdict(claim: dict, **values) -> str:
@@ -243,9 +198,6 @@ def test_an_interval_over_seeds_has_clusters_inside():
   assert seeds_lib.over_seeds([1, 2], [None, 1], [1, 3]) == (1.5, None, None)
 
 
-# Files and pages.
-
-
 @pytest.mark.parametrize(
   ('change', 'message'),
   [
@@ -275,151 +227,3 @@ def test_bad_findings_are_one_line(change, message):
 def test_bad_claims_are_one_line(change, message):
   with pytest.raises(core.InputError, match=message):
     finding({**WALKS, **change})
-
-
-@pytest.fixture
-def folder(tmp_path):
-  """A folder of one miniature whose walks are above its paths."""
-  place = tmp_path / 'minis'
-  series = [
-    entry(0.1 * k, spec='detour()', quantity=f'valid_{k / 10}')
-    for k in range(3)
-  ]
-  steps = [entry(0.2 * k, where={'two_way': k}) for k in range(3)]
-  for row, values in (('walks', FAR), ('paths', NEAR)):
-    for seed, value in enumerate(values):
-      made = unit(row, seed, entry(value), *series, *steps)
-      units.write(place / 'results' / 'maps', made)
-  (place / 'maps.flags').write_text('--row=walks: a()\n--row=paths: b()\n')
-  units.write(place / 'results' / 'maps', unit('gone', 0, entry(0.3)))
-  published = {'walks': 0.5}
-  listed = [
-    dataclasses.asdict(finding({**WALKS, 'published': published}, **more))
-    for more in (
-      {'name': 'bars', 'picture': {'kind': 'bars'}},
-      {
-        'name': 'lines',
-        'picture': {
-          **{'kind': 'series', 'metric': 'detour', 'quantity': 'valid'},
-          'published': {'walks': {'0': 0.9}},
-        },
-      },
-      {
-        'name': 'curve',
-        'picture': {
-          **{'kind': 'curve', 'metric': 'compression', 'by': 'two_way'},
-          'quantity': 'precision',
-        },
-      },
-      {
-        'name': 'grid',
-        'picture': {
-          **{'kind': 'grid', 'metric': 'compression', 'by': 'two_way'},
-          'quantity': 'precision',
-        },
-      },
-      {'name': 'map', 'picture': {'kind': 'map'}},
-    )
-  ]
-  text = json.dumps({'findings': listed})
-  (place / 'findings.json').write_text(text)
-  return place
-
-
-def test_the_page_has_each_finding_with_numbers_and_pictures(folder, tmp_path):
-  told = []
-  judged = wm.findings(folder, tmp_path / 'out', tell=told.append)
-  assert [one.verdict for one in judged] == [SHOWN] * 5
-  assert told[2] == '| maps | ' + '; '.join(['walks win'] * 5) + ' |  |  |'
-  page = (tmp_path / 'out' / 'report' / 'report.md').read_text()
-  html = (tmp_path / 'out' / 'report' / 'report.html').read_text()
-  for text in (page, html):
-    assert 'They do. ' in text
-    assert 'A 2024' in text
-    assert 'compression: precision: walks above paths: shown' in text
-    assert '6 units, 0.1 processor hours; P, 2 cores; jax 1' in text
-  assert '| walks | 0.900 (0.5) [0.875, 0.925], n=900 in 300 clusters,' in page
-  assert '| maps | 2 | 6 | 6 | 9 | 1.5 | 700 |' in page
-  assert '| walks | 0.900 [0.875, 0.925] | 0.000 [0.000, 0.012] |' in page
-  rows_of_all = page[page.index('All rows: maps') :]
-  assert rows_of_all.index('| walks |') < rows_of_all.index('| paths |')
-  assert '| gone |' not in page
-  assert html.count('<img ') == 4
-  assert page.count('![walks win: ') == 4
-
-
-def test_findings_of_no_miniature_or_picture_are_one_line(folder, tmp_path):
-  path = folder / 'findings.json'
-  good = json.loads(path.read_text())
-  for change, message in (
-    ({'miniature': 'mapps'}, "no miniature 'mapps'; available: maps"),
-    ({'picture': {'kind': 'bar'}}, "no picture 'bar'; available: bars"),
-  ):
-    bad = copy.deepcopy(good)
-    bad['findings'][0].update(change)
-    path.write_text(json.dumps(bad))
-    with pytest.raises(core.InputError, match=message):
-      wm.findings(folder, tmp_path / 'out')
-  path.write_text(json.dumps({'findings': good['findings'][:1] * 2}))
-  with pytest.raises(core.InputError, match="two findings are called 'bars'"):
-    wm.findings(folder, tmp_path / 'out')
-  with pytest.raises(core.InputError, match='has no flagfiles of miniatures'):
-    wm.findings(tmp_path, tmp_path / 'out')
-
-
-# What is committed.
-
-
-def test_committed_findings_name_rows_of_their_flagfiles():
-  for one in findings.load(FOLDER / 'findings.json'):
-    listed = set(miniatures.rows_of(FOLDER / f'{one.miniature}.flags'))
-    for claim in one.claims:
-      assert set(claim.named) <= listed, one.name
-      assert set(claim.published) <= listed, one.name
-    assert set(one.picture.get('rows', ())) <= listed, one.name
-
-
-def test_committed_numbers_are_those_that_papers_print():
-  """Where published.json has the same quantity of the same row."""
-  checked = 0
-  for finding in findings.load(FOLDER / 'findings.json'):
-    rows = [
-      row
-      for papers_of in papers.papers().values()
-      for paper in papers_of
-      if paper.table.startswith(finding.paper)
-      for row in paper.rows
-    ]
-    for claim in finding.claims:
-      name, _, fields = registry.parse(claim.metric)
-      for row, value in claim.published.items():
-        printed = {
-          one.values[papers.model_key(row)][0]
-          for one in rows
-          if (one.metric, one.fields) == (name, {**one.fields, **fields})
-          and one.quantity.removesuffix('_published').removesuffix(
-            '_definition'
-          )
-          == claim.quantity
-          and papers.model_key(row) in one.values
-        }
-        assert not printed or value in printed, (finding.name, row)
-        checked += bool(printed)
-  assert checked > 20
-
-
-def test_committed_results_are_small_and_whole():
-  for path in (FOLDER / 'results').rglob('*.*'):
-    assert path.stat().st_size < 20_000, path
-    if path.suffix == '.json':
-      found = units.read(path)
-      assert (found.miniature, found.name) == (path.parent.name, path.stem)
-
-
-def test_the_readme_says_what_the_results_say():
-  judged, _ = miniatures.judged(FOLDER)
-  readme = (ROOT / 'README.md').read_text(encoding='utf-8').splitlines()
-  lines = miniatures.brief(judged)
-  assert len(lines) <= 10
-  start = readme.index(lines[0])
-  assert readme[start : start + len(lines)] == lines
