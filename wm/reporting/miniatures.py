@@ -77,23 +77,28 @@ def judged(
   return found, read
 
 
+def _verdicts(given: Sequence[Judged]) -> tables.Table:
+  """A row for each miniature, with the findings of each verdict."""
+  made = [
+    {
+      'miniature': name,
+      **{
+        verdict: '; '.join(
+          one.finding.title
+          for one in given
+          if (one.finding.miniature, one.verdict) == (name, verdict)
+        )
+        for verdict in findings.VERDICTS
+      },
+    }
+    for name in dict.fromkeys(one.finding.miniature for one in given)
+  ]
+  return tables.Table('', pd.DataFrame(made))
+
+
 def brief(given: Sequence[Judged]) -> list[str]:
   """Lines of Markdown for the README: a table row a miniature."""
-  made = [
-    '| miniature | ' + ' | '.join(findings.VERDICTS) + ' |',
-    '|' + ' --- |' * (1 + len(findings.VERDICTS)),
-  ]
-  for name in dict.fromkeys(one.finding.miniature for one in given):
-    cells = [
-      '; '.join(
-        one.finding.title
-        for one in given
-        if (one.finding.miniature, one.verdict) == (name, verdict)
-      )
-      for verdict in findings.VERDICTS
-    ]
-    made.append(f'| {name} | ' + ' | '.join(cells) + ' |')
-  return made
+  return _verdicts(given).markdown().splitlines()
 
 
 def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> list[Judged]:
@@ -104,7 +109,7 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> list[Judged]:
     values: dict[str, Any] = {
       'title': TITLE,
       'lead': _lead(read),
-      'brief': brief(found),
+      'verdicts': _verdicts(found),
       'costs': _costs(read),
       'sections': [_section(one, read, place, out) for one in found],
       'everything': [_all(name, rows) for name, rows in read.items() if rows],
