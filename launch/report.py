@@ -5,7 +5,9 @@
   python launch/report.py --miniatures=launch/flags/miniatures --out=runs/minis
 
 The report is in OUT/report: report.md, report.html (one page, no network
-needed), scores.json and rows.csv (every trial). With --miniatures it is of the
+needed), scores.json and rows.csv (every trial). What a paper prints stands
+beside runs of its settings; the counts that launch/count.py --coverage wrote to
+OUT, or to a run's folder, are tabled too. With --miniatures it is of the
 findings of papers and of the results of units, and says for each finding
 whether they show it.
 """

@@ -26,7 +26,8 @@ def report(
 
   Args:
     folders: that `score` wrote to.
-    out: folder in which to make report/; None is that of the only run.
+    out: folder in which to make report/; None is that of the only run. The
+      counts of tokens that `coverage` wrote there, or to a run's, are tabled.
     wait: for another process that reports there, instead of refusing.
     tell: gets the number of results and the files.
 
