@@ -217,14 +217,15 @@ def _pictures(
 
 def _scaled(panels: Sequence[scaling.Panel]) -> list[Picture]:
   """Returns a quantity over parameters, and what variants lose."""
-  what = f'{panels[0].metric}_{panels[0].quantity}'
+  metric, quantity = panels[0][:2]
+  what, said = f'{metric}_{quantity}', f'{metric}: {quantity}'
   theirs = any(panel.printed for panel in panels)
   hollow = ', hollow: in the paper, whose training is its own' if theirs else ''
-  caption = f'{what.replace("_", ": ")} against parameters{hollow}'
+  caption = f'{said} against parameters{hollow}'
   drawn = scaling_figures.pareto(panels)
   made = [Picture(f'{what}_by_parameters.png', caption, drawn)]
   if lost := scaling_figures.arrows(panels):
-    caption = f'{what.replace("_", ": ")} of less expressive variants{hollow}'
+    caption = f'{said} of less expressive variants{hollow}'
     made.append(Picture(f'{what}_of_variants.png', caption, lost))
   return made
 
