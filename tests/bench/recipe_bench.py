@@ -47,6 +47,7 @@ class Task(NamedTuple):
 
 # Vafa et al. 2024, appendix D: launch/flags/vafa2024/published.flags.
 PUBLISHED_MAPS = {
+  'optimizer': 'adamw',
   'lr': 1e-4,
   'schedule': 'constant',
   'warmup': 0,
@@ -72,6 +73,7 @@ WALKS = {
 CITY = 'maps(rows=8, columns=8, city_seed=1, max_moves=16, heldout=0.55)'
 # Walker and Lyons 2026, appendix: launch/flags/chess2026/published.flags.
 PUBLISHED_CHESS = {
+  'optimizer': 'adamw',
   'lr': 1e-3,
   'batch': 128,
   'batching': 'random',
@@ -82,7 +84,8 @@ PUBLISHED_CHESS = {
 }
 STATES = {
   'published': PUBLISHED_CHESS,
-  'adamw': {'lr': 1e-3, 'warmup': 30, 'batch': 32, 'steps': 500},
+  'adamw': {**ADAMW, 'lr': 1e-2, 'batch': 32, 'steps': 400},
+  'adamw, rate of 3e-3': {**ADAMW, 'batch': 32, 'steps': 400},
   'muon': {**MUON, 'batch': 32, 'steps': 250},
   'muon, average': {**MUON, **AVERAGE, 'batch': 32, 'steps': 250},
   'muon, sequences grow': {
