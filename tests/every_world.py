@@ -23,9 +23,18 @@ SPECS = [f'{name}()' for name in registry.names('world')] + [
   'seating(people=5)',
   "automaton(preset='tomita3', sampling='words')",
   "automaton(preset='s3_generators', length=20)",
+  "orbits(systems='exoplanets', planets=3, bins=300, box=50.0, rows=20)",
 ]
 WORLDS = {spec: registry.make('world', spec) for spec in SPECS}
 STATES = 24
+
+
+def names(*abilities: type) -> list[str]:
+  """Names of worlds whose class has all of some abilities."""
+  known = {n: registry.find('world', n) for n in registry.names('world')}
+  return [
+    n for n, cls in known.items() if all(issubclass(cls, a) for a in abilities)
+  ]
 
 
 def having(ability: type) -> pytest.MarkDecorator:

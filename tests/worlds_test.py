@@ -69,7 +69,8 @@ def test_the_dead_state_is_a_sink(world, states):
   tokens = np.arange(len(world.vocab), dtype=np.int32)[:64]
   after = world.advance(np.repeat(dead, len(tokens), 0), tokens)
   assert (world.state_id(after) == core.DEAD).all()
-  assert exact.count(world, dead[0], 3) == [0, 0, 0]
+  if isinstance(world, core.Enumerable):
+    assert exact.count(world, dead[0], 3) == [0, 0, 0]
 
 
 def test_pad_is_never_legal_and_the_initial_state_is_alive(world, states):

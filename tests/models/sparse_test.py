@@ -41,7 +41,9 @@ def _states(world: core.World, num: int = 40) -> np.ndarray:
   """The start, states on the way, states of trials, over and dead ones."""
   found = world.sample(num, 3)
   dead = world.advance(world.init(1), np.zeros(1, np.int32))
-  parts = [world.init(1), dead, world.sample_states(num, 1)]
+  parts = [world.init(1), dead]
+  if isinstance(world, core.Prefixed):
+    parts.append(world.sample_states(num, 1))
   for share in (0.1, 0.5, 1.0):
     lengths = (found.lengths * share).astype(np.int32)
     parts.append(world.walk(world.init(num), found.tokens, lengths)[1])

@@ -7,6 +7,8 @@ import tarfile
 import numpy as np
 import pytest
 
+from tests import every_world
+from wm import core
 from wm.core import registry
 from wm.reporting import breakdown, catalog, collect, figures, write
 
@@ -62,7 +64,7 @@ def test_axes_are_named_by_who_knows_them():
   assert catalog.field('compression', 'unheard_of') == 'unheard_of'
 
 
-@pytest.mark.parametrize('world', registry.names('world'))
+@pytest.mark.parametrize('world', every_world.names(core.Written))
 def test_pictures_are_explained(world):
   text = catalog.picture(world)
   assert text.endswith('.')

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from tests import every_world
 from wm import core
 from wm.core import registry
 from wm.evaluation import scoring
@@ -313,7 +314,7 @@ METRICS = (
 )
 
 
-@pytest.mark.parametrize('name', registry.names('world'))
+@pytest.mark.parametrize('name', every_world.names(core.Prefixed))
 def test_every_world_is_pictured(name, tmp_path):
   world = registry.make('world', f'{name}()')
   bad = oracles.NoisyOracle(world, illegal=0.0, wrong=0.4, by='prefix', seed=2)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import wm
+from tests import every_world
 from tests.launch import binaries
 from wm import core
 from wm.core import registry
@@ -28,7 +29,10 @@ runpy.run_path(sys.argv[0], run_name='__main__')
 """
 
 
-@pytest.fixture(scope='module', params=registry.names('world'))
+@pytest.fixture(
+  scope='module',
+  params=every_world.names(core.Enumerable, core.Prefixed, core.Written),
+)
 def world(request):
   return registry.make('world', f'{request.param}()')
 

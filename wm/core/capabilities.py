@@ -18,6 +18,8 @@ empty result to say that a world lacks the ability.
   Sourced     counts what its files or its generator gave
   Generative  knows how the sequences that it samples are distributed
   TracedWorld has rules that JAX can trace; see wm.core.traced
+  Hidden      has a state that its tokens do not fix; see wm.core.hidden
+  Moving      shows where bodies are (Hidden too); see wm.core.hidden
 """
 
 from __future__ import annotations

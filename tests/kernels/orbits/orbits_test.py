@@ -1,0 +1,159 @@
+"""Compiled orbits against plain Python, Kepler's laws and shipped states."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from wm import core
+from wm.kernels import orbits
+from wm.kernels.orbits import orbits_numba, ref
+
+ROWS = 30
+
+
+def drawn(num: int, most: int, seed: int, e: float = 0.95) -> orbits.Systems:
+  rng = np.random.default_rng(seed)
+  planets = rng.integers(1, most + 1, num)
+  there = np.arange(most) < planets[:, None]
+  shape = (num, most)
+  return orbits.Systems(
+    planets=planets,
+    axis=rng.uniform(0.3, 32, shape),
+    eccentricity=rng.uniform(0, e, shape),
+    periapsis=rng.uniform(0, 7, shape),
+    mean=rng.uniform(-9, 9, shape),
+    mass=rng.uniform(0.01, 0.5, shape) * there,
+    star=rng.uniform(0.5, 2, num),
+    centre=rng.normal(size=(num, 2)),
+    step=rng.choice([0.0189, 0.486], num),
+    pinned=rng.random(num) < 0.3,
+  )
+
+
+@pytest.mark.parametrize('most', [1, 3])
+def test_positions_and_states_are_those_of_the_reference(most):
+  some = drawn(8, most, most)
+  for name in ('positions', 'states'):
+    fast = getattr(orbits, name)(some, ROWS)
+    slow = getattr(ref, name)(some, ROWS)
+    np.testing.assert_allclose(fast, slow, rtol=0, atol=2e-12)
+
+
+def test_bins_are_floors_of_positions():
+  some = drawn(40, 4, 7)
+  place = orbits.positions(some, ROWS)
+  found, outside = orbits.bins(some, ROWS, 20.0, 64)
+  raw = np.floor((place + 20) * 1.6)
+  np.testing.assert_array_equal(found, np.clip(raw, 0, 63))
+  beyond = ((raw < 0) | (raw > 63)).any(-1).sum(1)
+  assert 0 < np.count_nonzero(beyond) < 40
+  np.testing.assert_array_equal(outside, beyond)
+
+
+@pytest.mark.parametrize(
+  'e', [0.0, 1e-9, 0.3, 0.31, 0.9, 0.97, 0.999, 1 - 1e-9]
+)
+def test_keplers_equation_holds_at_every_eccentricity(e):
+  num, first, rate = 700, -3.7, 0.0317
+  x, c, s = np.empty(num), np.empty(num), np.empty(num)
+  orbits_numba.anomalies(e, first, rate, x, c, s)
+  np.testing.assert_allclose(c * c + s * s, 1, atol=1e-14)
+  mean = np.arctan2(s, c) - e * s - (first + rate * np.arange(num))
+  off = mean - 2 * np.pi * np.round(mean / (2 * np.pi))
+  assert np.abs(off).max() < 2e-13
+
+
+def test_keplers_laws():
+  """Energy and angular momentum stay; velocity is the change of position."""
+  some = drawn(5, 1, 3, e=0.6)
+  some = some._replace(step=0.001 * some.period[:, 0])
+  x, y, vx, vy = np.moveaxis(orbits.states(some, 2 * 1001)[:, ::2], -1, 0)
+  mu = orbits.GRAVITY * (some.star + some.mass[:, 0])
+  r = np.hypot(x, y)
+  energy = (vx**2 + vy**2) / 2 - mu[:, None] / r
+  np.testing.assert_allclose(
+    energy, (-mu / 2 / some.axis[:, 0])[:, None] + 0 * r
+  )
+  area = x * vy - y * vx
+  flat = some.axis[:, 0] * (1 - some.eccentricity[:, 0] ** 2)
+  np.testing.assert_allclose(area, np.sqrt(mu * flat)[:, None] + 0 * r)
+  np.testing.assert_allclose(x[:, 0], x[:, -1], atol=1e-9)
+  radial = (x * vx + y * vy) / r
+  moved = (r[:, 2:] - r[:, :-2]) / (2 * some.step[:, None])
+  scale = np.abs(radial).max(1, keepdims=True)
+  assert (np.abs(moved - radial[:, 1:-1]) / scale).max() < 1e-3
+  assert np.corrcoef(moved.ravel(), radial[:, 1:-1].ravel())[0, 1] > 0.9999
+
+
+def test_the_centre_of_mass_rests():
+  some = drawn(6, 3, 9)._replace(pinned=np.zeros(6, bool))
+  for n, planets in enumerate(some.planets):
+    one = some.take(slice(n, n + 1))
+    place = orbits.positions(one, 5 * (planets + 1))[0]
+    place = place.reshape(5, planets + 1, 2)
+    mass = [*one.mass[0, :planets], one.star[0]]
+    centre = np.average(place, axis=1, weights=mass)
+    np.testing.assert_allclose(centre, np.tile(one.centre, (5, 1)), atol=1e-12)
+  still = orbits.positions(some._replace(pinned=np.ones(6, bool)), 60)
+  rows = np.arange(6), some.planets
+  np.testing.assert_array_equal(still[rows], some.centre)
+
+
+def elements(state: np.ndarray) -> orbits.Systems:
+  """The orbit through one state: x, y, vx, vy, planet, sun."""
+  x, y, vx, vy, planet, sun = state.astype(np.float64)
+  mu, r = orbits.GRAVITY * (planet + sun), np.hypot(x, y)
+  h = x * vy - y * vx
+  toward = np.array([vy * h, -vx * h]) / mu - np.array([x, y]) / r
+  e = np.hypot(*toward)
+  axis = 1 / (2 / r - (vx * vx + vy * vy) / mu)
+  turn = np.arctan2(toward[1], toward[0])
+  cosine, sine = (1 - r / axis) / e, (x * vx + y * vy) / e / np.sqrt(mu * axis)
+  mean = np.arctan2(sine, cosine) - e * sine
+  assert h > 0
+  columns = axis, e, turn, mean, planet
+  one = [np.array([[value]]) for value in columns]
+  rest = np.array([sun]), np.zeros((1, 2)), np.ones(1), np.ones(1, bool)
+  return orbits.Systems(np.ones(1, int), *one, *rest)
+
+
+GOLDEN = [  # a, e, period, step of the five shipped systems.
+  (24.18567, 0.1625478, 111.865, 0.0189),
+  (31.89489, 0.0736256, 163.905, 0.0189),
+  (5.952613, 0.0981945, 16.4673, 0.0189),
+  (21.30767, 0.1451307, 124.699, 0.486),
+  (1.900091, 0.0091237, 2.50359, 0.0189),
+]
+
+
+@pytest.mark.parametrize('number', range(5))
+def test_shipped_states_lie_on_our_orbits(testdata, number):
+  """450 states follow from the first one, its radial velocity set right."""
+  folder = testdata / 'orbits' / 'llm-prompts'
+  shipped = np.load(folder / f'true_state_{number}.npy')
+  first = shipped[0].copy()
+  unit = first[:2] / np.hypot(*first[:2])
+  first[2:4] -= 2 * (first[2:4] @ unit) * unit
+  one = elements(first)
+  axis, e, period, step = GOLDEN[number]
+  np.testing.assert_allclose(one.axis, axis, rtol=1e-5)
+  np.testing.assert_allclose(one.eccentricity, e, rtol=2e-4)
+  np.testing.assert_allclose(one.period, period, rtol=1e-5)
+  one = one._replace(step=np.array([step]))
+  found = orbits.states(one, 900)[0, ::2]
+  np.testing.assert_allclose(found[:, :2], shipped[:, :2], atol=3e-4 * axis)
+  np.testing.assert_allclose(
+    (found[:, :2] * found[:, 2:]).sum(1),
+    -(shipped[:, :2] * shipped[:, 2:4]).sum(1),
+    atol=2e-3,
+  )
+
+
+def test_what_is_no_orbit_is_refused():
+  some = drawn(2, 1, 0)
+  for field, value in (('eccentricity', 1.0), ('axis', 0.0), ('axis', np.nan)):
+    bad = some._replace(**{field: np.full((2, 1), value)})
+    with pytest.raises(core.InputError, match='expected axes > 0'):
+      orbits.positions(bad, 4)
+  assert not dataclasses.is_dataclass(some)

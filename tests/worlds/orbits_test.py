@@ -1,0 +1,258 @@
+"""Orbits: what samples show, what is hidden, statistics, quirks, bad input."""
+
+import numpy as np
+import pytest
+
+from wm import core
+from wm.core import registry
+from wm.kernels import orbits as kernel
+from wm.worlds.orbits import exoplanets, systems
+
+PUBLISHED = (
+  "orbits(systems='exoplanets', planets=10, bins=7000, box=50.0, rows={}, "
+  'steps=(0.0189, 0.486), centre=1.0, quirks={})'
+)
+COLUMN = f'{exoplanets.PLANET},{exoplanets.STAR}'
+
+
+def made(spec: str) -> core.Moving:
+  return registry.make('world', spec)
+
+
+def published(rows: int = 60, quirks: tuple[str, ...] = ()) -> core.Moving:
+  return made(PUBLISHED.format(rows, quirks))
+
+
+def force(state: np.ndarray) -> np.ndarray:
+  square = state[..., 0] ** 2 + state[..., 1] ** 2
+  return kernel.GRAVITY * state[..., 4] * state[..., 5] / square
+
+
+@pytest.fixture(scope='module')
+def world() -> core.Moving:
+  return made('orbits()')
+
+
+@pytest.fixture(scope='module')
+def sequences(world) -> core.Sequences:
+  return world.sample(60, 1)
+
+
+def test_tokens_are_the_bins_of_positions(world, sequences):
+  motion = world.motion(sequences)
+  rows = sequences.tokens.reshape(60, world.rows, 2)
+  assert (rows[:, 0, 0] == rows[:, 0, 1]).all()
+  np.testing.assert_array_equal(
+    np.array(world.steps)[rows[:, 0, 0] - 1], motion.step
+  )
+  assert {*motion.step.tolist()} == {0.1, 0.2}
+  seen = world.coordinates(rows[:, 1:])
+  assert np.abs(seen - motion.position).max() <= world.width / 2 + 1e-12
+  again = world.coordinate_tokens(motion.position)
+  np.testing.assert_array_equal(again, rows[:, 1:])
+  assert np.isnan(world.coordinates(np.array([0, 1, 2, 259]))).all()
+  np.testing.assert_array_equal(world.coordinate_tokens([-99, 99]), [3, 258])
+
+
+def test_the_state_is_seen_from_the_sun(world, sequences):
+  motion = world.motion(sequences)
+  planet, sun = motion.position[:, ::2], motion.position[:, 1::2]
+  np.testing.assert_allclose(motion.state[:, ::2, :2], planet - sun, atol=1e-12)
+  assert np.isnan(motion.state[:, 1::2]).all()
+  np.testing.assert_array_equal(motion.body[0, :4], [0, 1, 0, 1])
+  np.testing.assert_array_equal(motion.frame[0, :4], [0, 0, 1, 1])
+  # What a planet pulls, its sun is pulled: the sun is seen to move by bins.
+  ratio = motion.state[:, 0, 4] / motion.state[:, 0, 5]
+  assert (ratio > 0.0999).all()
+  assert (ratio < 0.5001).all()
+  spread = np.ptp(sun, axis=1).max(-1) / world.width
+  assert np.median(spread) > 5
+
+
+def test_the_state_is_no_function_of_the_tokens(world, sequences):
+  assert isinstance(world, core.Hidden)
+  states = world.hidden_states(sequences)
+  assert states.shape == (60, world.max_len, len(world.state_columns))
+  assert np.isnan(states[:, :2]).all()
+  np.testing.assert_array_equal(states[:, 2], states[:, 3])
+  bare = core.Sequences(sequences.tokens, sequences.lengths)
+  with pytest.raises(core.InputError, match="side data 'planets'"):
+    world.hidden_states(bare)
+  same = world.walk(world.init(60), sequences.tokens, sequences.lengths)[1]
+  assert len({*world.state_id(same).tolist()}) == 1
+  assert len(np.unique(states[:, -4, 0])) == 60
+
+
+def test_a_study_has_its_spread(world, sequences):
+  drawn = kernel.Systems(*(sequences.side[n] for n in kernel.Systems._fields))
+  assert drawn.eccentricity.max() > 0.5
+  assert drawn.eccentricity.max() < 0.6
+  mu = drawn.star + drawn.mass[:, 0]
+  assert mu.max() / mu.min() > 8
+  r = np.hypot(*np.moveaxis(world.motion(sequences).state[:, ::2, :2], -1, 0))
+  assert r.max() / r.min() > 5
+
+
+def test_streams_of_systems_are_independent():
+  several = published()
+  some = systems.draw(several._options, 4, np.arange(400))
+  again = systems.draw(several._options, 4, np.array([399, 7]))
+  for whole, part in zip(some, again, strict=True):
+    np.testing.assert_array_equal(whole[[399, 7]], part)
+  there = np.arange(10) < some.planets[:, None]
+  assert len(np.unique(some.axis[there])) == there.sum()
+  assert some.planets.min() == 1
+  assert some.planets.max() == 10
+
+
+def test_published_statistics():
+  """Section 16's medians and shares, of 8,000 systems without rejection."""
+  options = published(1000)._options
+  some = systems.draw(options, 0, np.arange(8_000))
+  there = np.arange(10) < some.planets[:, None]
+  steps = some.period / some.step[:, None]
+  short = (some.step[:, None] < 0.1) & there
+  long = (some.step[:, None] > 0.1) & there
+  assert np.median(steps[short]) == pytest.approx(3582, rel=0.05)
+  assert np.median(steps[long]) == pytest.approx(139, rel=0.05)
+  assert np.median(499 / steps[short]) == pytest.approx(0.139, rel=0.05)
+  assert (steps[long] < 10).mean() == pytest.approx(0.08, abs=0.01)
+  assert (steps[long] < 2).mean() == pytest.approx(0.02, abs=0.005)
+  far = (some.axis * (1 + some.eccentricity))[there]
+  assert (far > 50).mean() == pytest.approx(0.0048, abs=0.001)
+  assert far.max() == pytest.approx(60, abs=4)
+  assert (some.mass[there] == 1e-3).mean() == pytest.approx(0.105, abs=0.005)
+
+
+def test_fits_are_those_of_the_table(testdata):
+  path = str(testdata / 'orbits' / 'exoplanet_data.csv')
+  planets, stars = exoplanets.read(path)
+  assert len(planets) == 4956
+  assert stars.mean() == pytest.approx(0.983165, abs=1e-6)
+  assert planets.max() == pytest.approx(2.8077e-2)
+  assert np.percentile(planets, 90) == pytest.approx(2.573725e-3)
+  found = exoplanets.fitted(path)
+  np.testing.assert_allclose(found.planet, exoplanets.FITTED.planet, rtol=1e-6)
+  np.testing.assert_allclose(found.star, exoplanets.FITTED.star, rtol=1e-4)
+  uniform = np.linspace(0.01, 0.99, 7)
+  np.testing.assert_allclose(
+    found.stars(uniform), exoplanets.FITTED.stars(uniform), rtol=1e-5
+  )
+
+
+def test_quirks_are_what_the_published_program_does():
+  right = published(80)
+  shared = published(80, ('shared_streams',))
+  some = systems.draw(shared._options, 0, np.arange(400))
+  for name in ('axis', 'eccentricity'):
+    values = getattr(some, name)
+    np.testing.assert_array_equal(values[:-1, 5:], values[1:, :5])
+  there = np.arange(10) < some.planets[:, None]
+  _, times = np.unique(some.axis[there], return_counts=True)
+  assert 1 - len(times) / there.sum() == pytest.approx(0.228, abs=0.03)
+
+  sequences = right.sample(20, 3)
+  truth = right.motion(sequences)
+  planet = ~np.isnan(truth.state[..., 0])
+  wrong = published(80, ('radial_velocity',)).motion(sequences).state
+  state, other = truth.state[planet], wrong[planet]
+  np.testing.assert_allclose(
+    (state[:, :2] * state[:, 2:4]).sum(1),
+    -(other[:, :2] * other[:, 2:4]).sum(1),
+    atol=1e-9,
+  )
+  speeds = (np.hypot(s[:, 2], s[:, 3]) for s in (state, other))
+  np.testing.assert_allclose(*speeds)
+
+  still = published(80, ('pinned_sun',)).sample(20, 3)
+  suns = still.side['pinned']
+  np.testing.assert_array_equal(suns, still.side['planets'] > 1)
+
+
+def test_the_suns_first_place_spoils_the_law_of_two_bodies():
+  """B13: a law that states fulfil exactly, and published ones do not."""
+  spec = "orbits(systems='two_body', bins=7000, box=50.0, quirks={})"
+  right, wrong = made(spec.format(())), made(spec.format(('first_sun',)))
+  sequences = right.sample(30, 2)
+  true, first = (w.motion(sequences).state[:, ::2] for w in (right, wrong))
+  np.testing.assert_allclose(true[:, 0], first[:, 0], atol=1e-12)
+  off = np.abs(force(first) / force(true) - 1).max(1)
+  assert np.median(off) > 0.001
+  ratio = true[:, 0, 4] / true[:, 0, 5]
+  assert 0.005 < ratio.min() < ratio.max() < 1
+
+
+def test_what_leaves_the_box_is_counted():
+  narrow = made('orbits(box=3.0, bins=64)')
+  found = narrow.sample(20, 0)
+  assert found.counts['left the box'] > 10
+  assert (np.abs(narrow.motion(found).position) <= 3).all()
+  clipped = made("orbits(box=3.0, bins=64, quirks=('clipped',))").sample(20, 0)
+  assert clipped.counts['left the box'] > 5
+  assert clipped.side['outside'].max() > 0
+  slow = made('orbits(steps=(0.2, 0.7))').sample(40, 0)
+  assert slow.counts['fewer than two samples a period'] > 0
+  shown = kernel.Systems(*(slow.side[n] for n in kernel.Systems._fields))
+  assert (shown.period[:, 0] >= 2 * shown.step).all()
+
+
+def test_the_solar_system_is_built_in():
+  spec = "orbits(systems='solar', planets={}, box=32.0, rows=100, {})"
+  whole = made(spec.format(8, 'steps=(0.02,), centre=0.0, bins=1000'))
+  found = whole.sample(3, 0)
+  assert (found.side['planets'] == 8).all()
+  drawn = kernel.Systems(*(found.side[n] for n in kernel.Systems._fields))
+  years = [0.2408, 0.6152, 1.0, 1.8809, 11.86, 29.45, 84.0, 164.8]
+  np.testing.assert_allclose(drawn.period[0], years, rtol=2e-3)
+  sun = whole.motion(found).position[:, 8::9]
+  assert 1e-4 < np.abs(sun).max() < 0.015  # It moves by its own diameter.
+  one = made(spec.format(1, 'steps=(0.02,), centre=0.0, bins=1000'))
+  axes = one.sample(200, 0).side['axis'][:, 0]
+  assert len(np.unique(axes)) == 8
+
+
+@pytest.mark.parametrize(
+  ('text', 'said'),
+  [
+    ("systems='stars'", 'available: binaries'),
+    ('planets=0', 'expected at least 1'),
+    ('planets=40', '40 planets and the sun do not fit twice into rows=81'),
+    ("systems='solar', planets=3", 'expected 1 or 8'),
+    ("systems='two_body', planets=2", 'expected 1'),
+    ('steps=()', 'expected different times > 0'),
+    ('steps=(0.1, -1.0)', 'expected different times > 0'),
+    ('steps=(0.1, 0.1)', 'expected different times > 0'),
+    ('box=0.0', 'the box > 0'),
+    ('bins=1', 'expected at least 2'),
+    ("quirks=('none',)", 'available: clipped, first_sun'),
+  ],
+)
+def test_bad_options_are_told(text, said):
+  with pytest.raises(core.InputError, match=said):
+    made(f'orbits({text})')
+
+
+@pytest.mark.parametrize('text', ['steps=(60.0,)', 'box=0.2'])
+def test_a_world_without_systems_says_why(text):
+  with pytest.raises(core.InputError, match='none stays'):
+    made(f'orbits({text})').sample(2, 0)
+
+
+@pytest.mark.parametrize(
+  ('text', 'said'),
+  [
+    ('planet,star\n1,1\n', f"no column '{exoplanets.PLANET}'"),
+    (f'{COLUMN}\n', 'no rows'),
+    (f'{COLUMN}\n1e-4,1\n,1\n', f"row 2: {exoplanets.PLANET} is ''"),
+    (f'{COLUMN}\n1e-4,-1\n', f"row 1: {exoplanets.STAR} is '-1'"),
+    (f'{COLUMN}\nnan,1\n', f"row 1: {exoplanets.PLANET} is 'nan'"),
+    (f'{COLUMN}\n1e-4,inf\n', f"row 1: {exoplanets.STAR} is 'inf'"),
+    (f'{COLUMN}\n1e-4\n', 'line 2: 1 fields, expected 2'),
+    (f'{COLUMN}\n1e-4,1\n2e-4,2\n', 'different masses to fit'),
+  ],
+)
+def test_bad_tables_are_told(tmp_path, text, said):
+  path = tmp_path / 'planets.csv'
+  path.write_text(text)
+  with pytest.raises(core.InputError, match=said):
+    made(f"orbits(systems='exoplanets', table='{path}')").sample(1, 0)

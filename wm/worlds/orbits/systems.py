@@ -1,0 +1,203 @@
+"""Random planetary systems, each a function of a seed and its number.
+
+kind         masses                          axes        eccentricities
+binaries     sun .3..3, planet .1...5 of it  1.5..3.5    uniform to .6
+two_body     both uniform 1e-4..1.01e-2      .3..32      Beta(.867, 3.03)
+exoplanets   fitted, see `exoplanets`        .3..32      Beta(.867, 3.03)
+summary      planet 1e-7..1e-3, sun .5..5    .3..42      Beta(.867, 3.03)
+solar        the sun and its planets, which start anywhere on their orbits
+
+Masses of 'binaries' and planets' of 'summary' are log-uniform, suns' of
+'summary' uniform. The last three are the inductive-bias probes' (Vafa et al.
+2025): 'two_body' and 'exoplanets' of the program, 'summary' of the paper.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from wm import core
+from wm.kernels import orbits
+from wm.worlds.orbits import exoplanets
+
+# What a uniform number is for.
+(COUNT, AXIS, ECCENTRICITY, MASS, STAR, STEP, CENTRE, TURN, MEAN, SUN) = range(
+  10
+)
+KINDS = ('binaries', 'two_body', 'exoplanets', 'summary', 'solar')
+AXES = {
+  'binaries': (1.5, 3.5),
+  'two_body': (0.3, 32.0),
+  'exoplanets': (0.3, 32.0),
+  'summary': (0.3, 42.0),
+}
+ROUNDEST, BETA = 0.6, (0.867, 3.03)
+BOTH = 1e-4, 1.01e-2  # Solar masses of two bodies alike.
+SUNS, RATIOS = (0.3, 3.0), (0.1, 0.5)
+LIGHT = 1e-7, 1e-3
+# What a system of the published program shares of its seeds with the next:
+# planets 6..10 are planets 1..5 of that one.
+SHARED = 5
+
+
+class SolarPlanet(NamedTuple):
+  """One of the sun's planets.
+
+  Attributes:
+    name: in English.
+    ratio: mass of the sun by that of the planet and its moons (IAU 2009).
+    axis, eccentricity, periapsis: of the orbit at J2000, AU and degrees
+      (Standish, approximate positions of the planets, JPL).
+  """
+
+  name: str
+  ratio: float
+  axis: float
+  eccentricity: float
+  periapsis: float
+
+
+SOLAR = (
+  SolarPlanet('Mercury', 6.0236e6, 0.38709927, 0.20563593, 77.45779628),
+  SolarPlanet('Venus', 4.08523719e5, 0.72333566, 0.00677672, 131.60246718),
+  SolarPlanet('Earth', 3.28900559e5, 1.00000261, 0.01671123, 102.93768193),
+  SolarPlanet('Mars', 3.09870359e6, 1.52371034, 0.09339410, -23.94362959),
+  SolarPlanet('Jupiter', 1.047348644e3, 5.20288700, 0.04838624, 14.72847983),
+  SolarPlanet('Saturn', 3.4979018e3, 9.53667594, 0.05386179, 92.59887831),
+  SolarPlanet('Uranus', 2.290298e4, 19.18916464, 0.04725744, 170.95427630),
+  SolarPlanet('Neptune', 1.941226e4, 30.06992276, 0.00859048, 44.96476227),
+)
+
+
+class Options(NamedTuple):
+  """What systems are drawn; see `orbits.World` for most.
+
+  Attributes:
+    shared: do systems share planets, see SHARED?
+    pinned: does the sun of several planets stand still?
+  """
+
+  systems: str
+  planets: int
+  steps: tuple[float, ...]
+  centre: float
+  masses: exoplanets.Masses
+  shared: bool
+  pinned: bool
+
+
+def _uniform(*words: np.ndarray | int) -> np.ndarray:
+  """Uniform float64 in (0, 1), a function of the words."""
+  top = (core.hash64(*words) >> np.uint64(12)).astype(np.float64)
+  return (top + 0.5) * 2.0**-52
+
+
+def _log_uniform(uniform: np.ndarray, low: float, high: float) -> np.ndarray:
+  return low * (high / low) ** uniform
+
+
+def draw(options: Options, seed: int, numbers: np.ndarray) -> orbits.Systems:
+  """The systems of some numbers [N]; each depends on (seed, number) alone."""
+  numbers = np.asarray(numbers, np.int64)
+  most, kind = options.planets, options.systems
+  slot = np.arange(most)[None]
+
+  def one(what: int) -> np.ndarray:
+    return _uniform(seed, what, numbers)
+
+  def each(what: int) -> np.ndarray:
+    key, place = numbers[:, None], slot
+    if options.shared and what in (AXIS, ECCENTRICITY, MASS):
+      key, place = SHARED * key + slot, 0 * slot
+    return _uniform(seed, what, key, place)
+
+  count = 1 + (one(COUNT) * most).astype(np.int64)
+  if kind == 'solar':
+    axis, e, turn, mass, star = _solar(most, one(COUNT))
+    count[:] = most
+  else:
+    axis, e, mass, star = _drawn(options, one, each)
+    turn = 2 * np.pi * each(TURN)
+  which = (one(STEP) * len(options.steps)).astype(np.int64)
+  normal = special.ndtri(_uniform(seed, CENTRE, numbers[:, None], np.arange(2)))
+  found = orbits.Systems(
+    planets=count,
+    axis=axis,
+    eccentricity=e,
+    periapsis=turn,
+    mean=2 * np.pi * each(MEAN),
+    mass=np.where(slot < count[:, None], mass, 0.0),
+    star=star,
+    centre=options.centre * normal,
+    step=np.array(options.steps)[which],
+    pinned=options.pinned & (count > 1),
+  )
+  return _pinned(found, seed, numbers) if found.pinned.any() else found
+
+
+def _drawn(options, one, each) -> tuple[np.ndarray, ...]:
+  """Axes, eccentricities and masses of planets [N, K]; masses of suns [N]."""
+  kind, masses = options.systems, options.masses
+  low, high = AXES[kind]
+  axis = low + (high - low) * each(AXIS)
+  e = special.betaincinv(*BETA, each(ECCENTRICITY))
+  if kind == 'binaries':
+    axis, e = _log_uniform(each(AXIS), low, high), ROUNDEST * each(ECCENTRICITY)
+    star = _log_uniform(one(STAR), *SUNS)
+    mass = star[:, None] * _log_uniform(each(MASS), *RATIOS)
+  elif kind == 'two_body':
+    low, high = BOTH
+    pair = low + (high - low) * np.stack([each(MASS)[:, 0], one(STAR)])
+    mass, star = pair.min(0)[:, None], pair.max(0)
+  elif kind == 'summary':
+    mass, star = _log_uniform(each(MASS), *LIGHT), 0.5 + 4.5 * one(STAR)
+  else:
+    mass, star = masses.planets(each(MASS)), masses.stars(one(STAR))
+  return axis, e, mass, star
+
+
+def _solar(most: int, uniform: np.ndarray) -> tuple[np.ndarray, ...]:
+  """As _drawn, with periapses before masses: all planets, or one of them."""
+  table = np.array([planet[1:] for planet in SOLAR])
+  rows = np.arange(len(SOLAR))[None]
+  if most == 1:
+    rows = (uniform * len(SOLAR)).astype(np.int64)[:, None]
+  ratio, axis, e, turn = np.moveaxis(
+    np.broadcast_to(table[rows], (len(uniform), most, 4)), -1, 0
+  )
+  star = np.ones(len(uniform))
+  return axis, e, np.radians(turn), 1 / ratio, star
+
+
+def _pinned(
+  systems: orbits.Systems, seed: int, numbers: np.ndarray
+) -> orbits.Systems:
+  """Suns of several planets put where a wobble of one of these takes them."""
+  uniform = _uniform(seed, SUN, numbers[:, None], np.arange(2))
+  chosen = (uniform[:, 0] * systems.planets).astype(np.int64)[:, None]
+  alone = [
+    np.take_along_axis(array, chosen, axis=1)
+    for array in (
+      systems.axis,
+      systems.eccentricity,
+      systems.periapsis,
+      systems.mass,
+    )
+  ]
+  axis, e, turn, mass = alone
+  mean = 2 * np.pi * uniform[:, 1:]
+  pair = systems._replace(
+    planets=np.ones_like(systems.planets),
+    axis=axis,
+    eccentricity=e,
+    periapsis=turn,
+    mean=mean,
+    mass=mass,
+    pinned=np.zeros_like(systems.pinned),
+  )
+  sun = orbits.positions(pair, 2)[:, 1]
+  centre = np.where(systems.pinned[:, None], sun, systems.centre)
+  return systems._replace(centre=centre)

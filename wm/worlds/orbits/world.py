@@ -1,0 +1,339 @@
+"""Planets and their suns, seen at equal steps of time, in bins.
+
+    t0 t0 | x y | x y | x y | x y | ...      t0 names the time step
+            planet  sun  planet  sun
+
+A world whose state is not a function of its tokens: bins fix neither the
+velocity nor the masses. Every bin may follow; what follows is physics, which
+`sample` carries as side data (the orbits of the inductive-bias probes, Vafa et
+al. 2025, section 3).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, ClassVar
+
+import numpy as np
+
+from wm import core
+from wm.kernels import orbits
+from wm.worlds.base import fields, table
+from wm.worlds.orbits import exoplanets
+from wm.worlds.orbits import systems as random_systems
+
+# Published as they are, where they differ from what is right.
+QUIRKS = (
+  'clipped',
+  'first_sun',
+  'pinned_sun',
+  'radial_velocity',
+  'shared_streams',
+)
+COLUMNS = (
+  'x from the sun, AU',
+  'y from the sun, AU',
+  'vx from the sun, AU/year',
+  'vy from the sun, AU/year',
+  'mass of the planet, solar masses',
+  'mass of the sun, solar masses',
+)
+START, X, Y = 0, -2, -3  # Words of states; 1.. after the first step token.
+CHUNK = 1 << 21  # Rows of positions that are drawn at a time.
+ENOUGH = 4000  # Systems of a time step of which some must stay.
+
+
+@dataclasses.dataclass(frozen=True)
+class World(core.Moving):
+  """Systems of a sun and planets on Kepler orbits around it.
+
+  Planets do not pull each other. The centre of mass rests, and the sun moves.
+  A system that leaves the box, or has fewer than two samples a period of one of
+  its planets, is left out and counted.
+
+  The published sizes: orbits(systems='exoplanets', planets=10, bins=7000,
+  box=50.0, rows=1000, steps=(0.0189, 0.486), centre=1.0), and with
+  systems='two_body', planets=1 its two-body variant. Its quirks, by name:
+  'clipped', what leaves the box or has too few samples stays, and its bins are
+  clipped; 'first_sun', states are measured from where the sun was at first;
+  'pinned_sun', the sun of several planets stands still; 'radial_velocity', the
+  radial part of states' velocity has the wrong sign; 'shared_streams', planets
+  6..10 of a system are those 1..5 of the next.
+
+  Attributes:
+    systems: 'binaries', 'two_body', 'exoplanets', 'summary' or 'solar', see
+      `systems`.
+    planets: most planets of a system, whose number is uniform; of 'solar', 8
+      are all of them, and 1 is any of them.
+    bins: along each axis.
+    box: half of the box's width, AU.
+    rows: positions of a sequence, and the row of its time step.
+    steps: time steps in years; each system has one of them.
+    centre: standard deviation of the centre of mass along each axis, AU.
+    quirks: of the published program, which are wrong.
+    table: CSV file of exoplanets to fit masses to, with columns
+      planet_solar_mass and star_solar_mass; '' is the built-in fit.
+  """
+
+  version: ClassVar[str] = '1'
+
+  systems: str = 'binaries'
+  planets: int = 1
+  bins: int = 256
+  box: float = 8.0
+  rows: int = 81
+  steps: tuple[float, ...] = (0.1, 0.2)
+  centre: float = 0.5
+  quirks: tuple[str, ...] = ()
+  table: str = ''
+
+  def __post_init__(self) -> None:
+    fields.one_of(self, systems=random_systems.KINDS)
+    fields.at_least(self, planets=1, bins=2)
+    unknown = [name for name in self.quirks if name not in QUIRKS]
+    if unknown:
+      raise core.InputError(
+        f'orbits: quirks has {unknown[0]!r}; available: {", ".join(QUIRKS)}'
+      )
+    good = len(set(self.steps)) == len(self.steps) > 0
+    if not (good and all(0 < step < np.inf for step in self.steps)):
+      raise core.InputError(
+        f'orbits: steps={self.steps}; expected different times > 0 in years'
+      )
+    if not (0 < self.box < np.inf and 0 <= self.centre < np.inf):
+      raise core.InputError(
+        f'orbits: box={self.box}, centre={self.centre}; expected finite '
+        'lengths in AU, the box > 0'
+      )
+    fits = {'solar': (1, len(random_systems.SOLAR)), 'two_body': (1,)}
+    known = fits.get(self.systems, (self.planets,))
+    if self.planets not in known:
+      raise core.InputError(
+        f'orbits: planets={self.planets} of systems={self.systems!r}; expected '
+        + ' or '.join(map(str, known))
+      )
+    if self.rows < 1 + 2 * (self.planets + 1):
+      raise core.InputError(
+        f'orbits: {self.planets} planets and the sun do not fit twice into '
+        f'rows={self.rows}; expected at least {1 + 2 * (self.planets + 1)}'
+      )
+
+  # Tokens.
+
+  @functools.cached_property
+  def vocab(self) -> tuple[str, ...]:
+    """'<pad>', time steps 't0', .., and bins '0', .., of both axes."""
+    steps = (f't{k}' for k in range(len(self.steps)))
+    return ('<pad>', *steps, *map(str, range(self.bins)))
+
+  @property
+  def first_bin(self) -> int:
+    """Token of bin 0."""
+    return 1 + len(self.steps)
+
+  @property
+  def max_len(self) -> int:
+    """The length of every sequence."""
+    return 2 * self.rows
+
+  @property
+  def prompt_len(self) -> int:
+    """The row of the time step."""
+    return 2
+
+  def init(self, batch: int) -> np.ndarray:
+    """[batch, 1]: which kind of token is next."""
+    return np.full((batch, 1), START, np.int32)
+
+  def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """See core.World; a step is named twice, then x and y take turns."""
+    word = states[:, 0]
+    is_step = (tokens >= 1) & (tokens < self.first_bin)
+    is_bin = (tokens >= self.first_bin) & (tokens < len(self.vocab))
+    after = np.select(
+      [
+        (word == START) & is_step,
+        (word > START) & (tokens == word),
+        (word == X) & is_bin,
+        (word == Y) & is_bin,
+      ],
+      [tokens, X, Y, X],
+      core.DEAD,
+    )
+    return after.astype(np.int32)[:, None]
+
+  def legal(self, states: np.ndarray) -> np.ndarray:
+    """See core.World: what the format allows, so every bin."""
+    word = states[:, 0]
+    legal = np.zeros((len(states), len(self.vocab)), bool)
+    legal[:, self.first_bin :] = np.isin(word, (X, Y))[:, None]
+    for token in range(1, self.first_bin):
+      legal[:, token] = (word == START) | (word == token)
+    return legal
+
+  def state_id(self, states: np.ndarray) -> np.ndarray:
+    """The word of the state; see core.World."""
+    return states[:, 0].astype(np.int64)
+
+  # Systems.
+
+  @functools.cached_property
+  def _options(self) -> random_systems.Options:
+    return random_systems.Options(
+      self.systems,
+      self.planets,
+      self.steps,
+      self.centre,
+      exoplanets.fitted(self.table),
+      'shared_streams' in self.quirks,
+      'pinned_sun' in self.quirks,
+    )
+
+  def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
+    """See core.World; side data are the fields of orbits.Systems.
+
+    Raises:
+      InputError: too few systems of a time step stay in the box with two
+        samples a period.
+    """
+    rate = {'heldout': 1 / table.HELDOUT}.get(split, 1.0)
+    kept: list[core.Sequences] = []
+    have = first = 0
+    tally = _Tally(self)
+    table.in_split(np.zeros(0, np.uint64), split)
+    while have < num or not kept:
+      asked = int((num - have) / rate * 1.1) + 8
+      asked = min(asked, max(CHUNK // self.rows, 1))
+      numbers = np.arange(first, first + asked)
+      found = self._made(random_systems.draw(self._options, seed, numbers))
+      used = tally.used(found)
+      found = found.take(used)
+      rows = table.in_split(self.split_key(found), split)
+      kept.append(found.take(rows))
+      have, first = have + int(rows.sum()), first + asked
+    side = {
+      name: np.concatenate([part.side[name] for part in kept])[:num]
+      for name in kept[0].side
+    }
+    tokens = np.concatenate([part.tokens for part in kept])[:num]
+    lengths = np.full(len(tokens), self.max_len, np.int32)
+    return core.Sequences(tokens, lengths, side, tally.counts)
+
+  def _made(self, drawn: orbits.Systems) -> core.Sequences:
+    """Sequences of systems, with the rows `outside` the box as side data."""
+    found, outside = orbits.bins(drawn, self.rows - 1, self.box, self.bins)
+    tokens = np.empty((len(found), self.rows, 2), np.int32)
+    step = np.searchsorted(np.sort(self.steps), drawn.step)
+    tokens[:, 0] = 1 + np.argsort(self.steps)[step][:, None]
+    tokens[:, 1:] = found + self.first_bin
+    side = {**drawn._asdict(), 'outside': outside}
+    lengths = np.full(len(found), self.max_len, np.int32)
+    return core.Sequences(tokens.reshape(-1, self.max_len), lengths, side)
+
+  # The hidden state.
+
+  @property
+  def state_columns(self) -> tuple[str, ...]:
+    """Position and velocity from the sun, and both masses."""
+    return COLUMNS
+
+  def hidden_states(self, sequences: core.Sequences) -> np.ndarray:
+    """[N, L, 6] of the row of each token; NaN of the sun and the time step."""
+    rows = self.motion(sequences).state
+    none = np.full((len(rows), 1, len(COLUMNS)), np.nan)
+    return np.repeat(np.concatenate([none, rows], axis=1), 2, axis=1)
+
+  @property
+  def width(self) -> float:
+    """Width of a bin, AU."""
+    return 2 * self.box / self.bins
+
+  def coordinates(self, tokens: np.ndarray) -> np.ndarray:
+    """Centres of bins, AU; see core.Moving."""
+    place = np.asarray(tokens) - self.first_bin
+    centre = -self.box + (place + 0.5) * self.width
+    return np.where((place >= 0) & (place < self.bins), centre, np.nan)
+
+  def coordinate_tokens(self, places: np.ndarray) -> np.ndarray:
+    """Tokens of the bins that hold coordinates; see core.Moving."""
+    place = np.floor((np.asarray(places) + self.box) / self.width)
+    place = np.clip(np.nan_to_num(place), 0, self.bins - 1)
+    return (place + self.first_bin).astype(np.int32)
+
+  def motion(self, sequences: core.Sequences) -> core.Motion:
+    """See core.Moving; `first_sun` and `radial_velocity` change states only."""
+    drawn = self._drawn(sequences)
+    rows = self.rows - 1
+    bodies = drawn.planets[:, None] + 1
+    frame, body = np.divmod(np.arange(rows)[None], bodies)
+    place, seen = orbits.positions(drawn, rows), orbits.states(drawn, rows)
+    planet = body < bodies - 1
+    mass = np.take_along_axis(drawn.mass, np.where(planet, body, 0), axis=1)
+    both = np.stack([mass, np.broadcast_to(drawn.star[:, None], mass.shape)], 2)
+    state = np.concatenate([seen, np.where(planet[..., None], both, np.nan)], 2)
+    if 'first_sun' in self.quirks:
+      first = place[np.arange(len(place)), drawn.planets][:, None]
+      state[..., :2] = np.where(planet[..., None], place - first, np.nan)
+    if 'radial_velocity' in self.quirks:
+      unit = seen[..., :2] / np.linalg.norm(seen[..., :2], axis=-1)[..., None]
+      radial = (state[..., 2:4] * unit).sum(-1, keepdims=True)
+      state[..., 2:4] -= 2 * radial * unit
+    return core.Motion(
+      place,
+      body.astype(np.int32),
+      frame.astype(np.int32),
+      bodies[:, 0].astype(np.int32),
+      drawn.step,
+      state,
+    )
+
+  def _drawn(self, sequences: core.Sequences) -> orbits.Systems:
+    names = orbits.Systems._fields
+    if missing := [name for name in names if name not in sequences.side]:
+      raise core.InputError(
+        f'{self.name}: sequences without side data {missing[0]!r}; expected '
+        'those of its sample, as stored ones have none'
+      )
+    return orbits.Systems(*(sequences.side[name] for name in names))
+
+
+class _Tally:
+  """Counts systems that are left out, by cause.
+
+  Attributes:
+    counts: cause -> systems; of a world of clipped ones, what is there.
+  """
+
+  def __init__(self, world: World) -> None:
+    self._world = world
+    self.counts: dict[str, int] = {}
+    self._seen = dict.fromkeys(world.steps, 0)
+    self._kept = dict.fromkeys(world.steps, 0)
+
+  def used(self, found: core.Sequences) -> np.ndarray:
+    """[N] bool: does each system count? All do where they are clipped."""
+    side: dict[str, Any] = found.side
+    drawn = orbits.Systems(*(side[name] for name in orbits.Systems._fields))
+    there = np.arange(drawn.mass.shape[1]) < drawn.planets[:, None]
+    few = ((drawn.period < 2 * drawn.step[:, None]) & there).any(1)
+    outside = side['outside'] > 0
+    for cause, rows in (
+      ('left the box', outside),
+      ('fewer than two samples a period', few),
+    ):
+      if rows.any():
+        self.counts[cause] = self.counts.get(cause, 0) + int(rows.sum())
+    if 'clipped' in self._world.quirks:
+      return np.ones(len(outside), bool)
+    used = ~outside & ~few
+    for step in self._world.steps:
+      mine = drawn.step == step
+      self._seen[step] += int(mine.sum())
+      self._kept[step] += int((mine & used).sum())
+      if self._seen[step] >= ENOUGH and not self._kept[step]:
+        raise core.InputError(
+          f'orbits: of {self._seen[step]} systems of step {step} years none '
+          f'stays: {self.counts}; expected a larger box or a shorter step'
+        )
+    return used
