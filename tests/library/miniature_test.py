@@ -184,8 +184,8 @@ def test_a_damaged_result_is_named(done, tmp_path):
   for text, message in (
     ('{', 'is not JSON'),
     ('{}', 'lacks format'),
-    ('{"format": 3}', 'expected format 2'),
-    ('{"format": 2}', 'lacks miniature'),
+    ('{"format": 2}', 'expected format 1'),
+    ('{"format": 1}', 'lacks miniature'),
   ):
     path = tmp_path / 'guess-0.json'
     path.write_text(text)

@@ -19,7 +19,7 @@ from wm.runtime import files
 Entry = dict[str, Any]
 Key = dict[str, Any]
 
-FORMAT = 2
+FORMAT = 1
 _DIGITS = 5  # Significant ones of numbers that are kept.
 # What a line holds of an entry of scores.json, and what an object may after it.
 _LINE = 'quantity', 'value', 'low', 'high', 'n', 'clusters'
@@ -125,8 +125,6 @@ def write(results: str | pathlib.Path, unit: Unit) -> pathlib.Path:
 def read(path: str | pathlib.Path) -> Unit:
   """The unit that was written; InputError where it is none."""
   body = files.read_record(path, {'format': int})
-  if body['format'] == 1:
-    return _first(body)
   if body.pop('format') != FORMAT:
     raise core.InputError(f'{path}: expected format {FORMAT}')
   files.record(body, str(path), _NEEDED)
@@ -141,12 +139,6 @@ def read(path: str | pathlib.Path) -> Unit:
     for line in listed
   ]
   return Unit(**{**body, 'scores': scores})
-
-
-def _first(body: dict[str, Any]) -> Unit:
-  """A unit of format 1, whose scores are a list of entries."""
-  del body['format']
-  return Unit(**{**body, 'scores': kept(body['scores'])})
 
 
 def _entry(line: Any, where: str) -> Entry:
