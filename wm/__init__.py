@@ -24,6 +24,8 @@ Words, as they are used here:
   distinction       does it tell apart prefixes that lead to different states?
   entry             one quantity of one metric for one model: value, interval,
                     n, clusters, settings; a line of scores.json
+  inductive bias    what a model makes of small tasks: does it answer prefixes
+                    of one state alike? (Vafa et al. 2025)
   interior          suffixes that are legal from both of two states
   legal             allowed as the next token by the world's rules
   metric            a measurement: (predictor, world, seed) -> scores

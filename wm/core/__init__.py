@@ -10,6 +10,19 @@ S states, E edges, T trials, M continuations of one prefix, K steps of a
 continuation, W words of a state.
 """
 
+from wm.core.adapting import (
+  TUNING,
+  Adaptable,
+  Adapted,
+  Asked,
+  Classes,
+  Kind,
+  Real,
+  Sets,
+  Tuning,
+  at_places,
+  check_adapting,
+)
 from wm.core.basics import (
   CAPPED,
   DEAD,

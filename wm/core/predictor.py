@@ -7,6 +7,7 @@ TokenReader
     Reinitializable       the same network with random weights
   NamesStates           the world's state after each token
     StateLosses           with probabilities
+  Adaptable             new tasks from few labels; see wm.core.adapting
   Remarks               something to say of how it was used
 """
 

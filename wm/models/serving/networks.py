@@ -26,13 +26,13 @@ from flax import nnx
 
 from wm import core
 from wm.models.nn import network, state_heads
-from wm.models.serving import network_machine, sessions, tiles
+from wm.models.serving import adapted, network_machine, sessions, tiles
 
 TILE_TOKENS = 1024  # Tokens of a tile.
 LIGHT = 1_000_000  # Parameters of networks of little work a token.
 
 
-class NetworkReader(core.Reinitializable):
+class NetworkReader(core.Reinitializable, core.Adaptable):
   """A network with weights, whatever its logits mean.
 
   Attributes:
@@ -97,6 +97,21 @@ class NetworkReader(core.Reinitializable):
     if not -1 <= layer <= last:
       raise core.InputError(f'layer {layer} of {self.model}: -1 to {last}')
     return self.map_tiles(_hidden, (self.spec, layer), tokens, lengths)
+
+  def adapt(
+    self,
+    sets: core.Sets,
+    asked: core.Asked,
+    kind: core.Kind,
+    steps: tuple[int, ...],
+    seed: int,
+    tuning: core.Tuning = core.TUNING,
+  ) -> core.Adapted:
+    """See core.Adaptable: by gradient steps, on the first device."""
+    with jax.default_device(self.devices[0]):
+      params = self.placed(self.devices[0])
+      given = sets, asked, kind, steps, seed, tuning
+      return adapted.adapt(self.spec, params, *given)
 
   @property
   def buckets(self) -> np.ndarray:

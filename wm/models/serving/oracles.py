@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from wm import core
+from wm.models.serving import lookups
 from wm.models.serving.state_session import Support, whole
 from wm.models.serving.tables import Tabulated
 
@@ -129,13 +130,29 @@ def _apart(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   return states[:, :-2], history[:, 0]
 
 
-class Oracle(WorldPredictor, core.StateLosses):
-  """The world itself: `likely`, and nothing when it is over."""
+class Oracle(WorldPredictor, core.StateLosses, core.Adaptable):
+  """The world itself: `likely`, and nothing when it is over.
+
+  It adapts to labels by a look-up of the state.
+  """
 
   def support(self, states: np.ndarray, history: np.ndarray) -> Support:
     """See WorldPredictor."""
     del history
     return likely(self.world, states)
+
+  def adapt(
+    self,
+    sets: core.Sets,
+    asked: core.Asked,
+    kind: core.Kind,
+    steps: tuple[int, ...],
+    seed: int,
+    tuning: core.Tuning = core.TUNING,
+  ) -> core.Adapted:
+    """See core.Adaptable; unseen states get a coin each."""
+    given = sets, asked, kind, steps, seed, tuning
+    return lookups.adapt(self.world, 'state', True, *given)
 
   def states(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """The true labels; InputError where the world gives none."""

@@ -1,0 +1,253 @@
+"""Inductive bias: learners that know the state, the next tokens, nothing."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests.metrics import table
+from wm import core
+from wm.core import registry
+from wm.evaluation import coin_tasks, statistics
+from wm.kernels import pairs
+from wm.metrics import inductive_bias
+from wm.models import lookup
+
+LATTICE = registry.make('world', 'lattice(size=5, length=20)')
+SMALL = {'num': 32, 'states': 12, 'pool': 40}
+
+
+def run(world=LATTICE, by='state', learned=True, seed=1, **fields):
+  learner = lookup.LookUp(world, by, learned, 0)
+  metric = inductive_bias.Metric(**{**SMALL, **fields})
+  return table.by_name(metric(learner, world, seed))
+
+
+@pytest.mark.parametrize('variant', ['paper', 'published'])
+def test_a_learner_of_states_is_perfect(variant):
+  """100 labels show all of five states; half of all coins part two of them."""
+  found = run(variant=variant)
+  for name in ('r_ib', 'd_ib_normalised', 'accuracy'):
+    assert table.mean(found[name]) == 1
+  np.testing.assert_array_equal(found['d_ib'].value, found['d_ib_oracle'].value)
+  if variant == 'paper':  # All 32 assignments: no chance is left but points'.
+    for name in ('d_ib', 'd_ib_q_unequal', 'd_ib_q_equal'):
+      assert table.mean(found[name]) == pytest.approx(1, abs=0.06), name
+    assert statistics.summarize(found['d_ib'])['clusters'] == 16
+
+
+def test_a_learner_of_next_tokens_lumps_what_the_paper_says():
+  for learned in (True, False):
+    found = run(by='legal', learned=learned)
+    assert table.mean(found['r_ib']) == 1
+    assert table.mean(found['d_ib_q_equal']) == 0
+    assert table.mean(found['d_ib_q_unequal']) > 0.7
+    assert table.mean(found['q_difference']) < -0.7
+
+
+def test_constants_and_coins_have_their_values():
+  found = run(by='nothing', learned=False)
+  assert table.mean(found['r_ib']) == 1
+  for name in ('d_ib', 'd_ib_q_equal', 'd_ib_q_unequal', 'd_ib_normalised'):
+    assert table.mean(found[name]) == 0
+  found = run(by='prefix', learned=False)
+  for name, value in (('r_ib', 0), ('d_ib', 1), ('accuracy', 0.5)):
+    low, high = (statistics.summarize(found[name])[x] for x in ('low', 'high'))
+    assert low - 0.05 < value < high + 0.05, name
+
+
+def test_the_majority_answers_all_points_alike():
+  found = run(by='nothing', learned=True)
+  assert table.mean(found['r_ib']) == 1
+  assert table.mean(found['d_ib']) == 0
+  assert 0.55 < table.mean(found['accuracy']) < 0.9
+
+
+def test_points_meet_in_states_of_a_large_world():
+  """No two of some random places of these games would be of one state."""
+  world = registry.make('world', 'connect4()')
+  found = run(world, num=4, states=8, pool=8, examples=10)
+  assert table.mean(found['r_ib']) == 1
+  assert found['r_ib'].measured.all()
+  assert 0.5 < table.mean(found['d_ib']) < 1.5
+  assert {*found['d_ib_q_equal'].reason} <= {'', 'no_pair_q_equal'}
+
+
+def test_steps_are_a_series_and_without_random_weights_a_reason():
+  found = run(steps=(10, 100), untrained=True)
+  assert table.mean(found['r_ib_10']) == 1
+  assert found['r_ib_10'].value.shape == found['r_ib'].value.shape
+  assert {*found['d_ib_untrained'].reason} == {'no_untrained_model'}
+
+
+def test_a_network_is_adapted_and_its_random_twin():
+  world = registry.make('world', 'lattice(size=2, length=8)')
+  model = registry.make('model', 'rnn(layers=1, width=8)')
+  metric = inductive_bias.Metric(
+    num=4,
+    examples=8,
+    states=4,
+    pool=4,
+    steps=(1, 40),
+    rates=(1e-5, 0.05),
+    held=4,
+    keep='best',
+    untrained=True,
+  )
+  found = table.by_name(metric(model.predictor(world, 0), world, 0))
+  assert found['r_ib'].measured.all()
+  assert {'r_ib_1', 'r_ib_untrained', 'd_ib_untrained'} <= {*found}
+  again = table.by_name(metric(model.predictor(world, 0), world, 0))
+  np.testing.assert_array_equal(found['d_ib'].value, again['d_ib'].value)
+
+
+def occupancy(size):
+  """[S] share of time in each state over positions 0..98, exact."""
+  world = registry.make('world', f'lattice(size={size})')
+  legal = world.delta >= 0
+  chain = np.zeros((size, size))
+  source, label = np.nonzero(legal)
+  np.add.at(
+    chain, (source, world.delta[source, label]), 1 / legal.sum(1)[source]
+  )
+  now, total = np.eye(size)[0], np.zeros(size)
+  for _ in range(99):
+    now = now @ chain
+    total += now
+  return total / 99
+
+
+@pytest.mark.parametrize(
+  ('size', 'one_label', 'spread'),
+  [(2, 0.5, 1.0), (3, 0.25, 0.5865), (5, 1 / 16, 0.3257)],
+)
+def test_ideal_d_ib_of_the_lattice_varies_as_computed_exactly(
+  size, one_label, spread
+):
+  """Standard deviation over fair coins, and how often all states agree."""
+  share = occupancy(size)
+  if size == 3:
+    np.testing.assert_allclose(share, [0.290456, 0.429190, 0.280355], atol=1e-6)
+  states = np.repeat(np.arange(size), np.round(share * 20_000).astype(int))
+  num = 2**size
+  coins = coin_tasks.coins(num, 0, [states], True)
+  labels = coins.labels(states[None])
+  apart, total = pairs.count(labels, states, states)
+  value = 2 * apart[:, 2] / total[2]
+  np.testing.assert_allclose(coins.weight, 1)
+  assert value.mean() == pytest.approx(1, abs=1e-12)
+  assert value.std() == pytest.approx(spread, abs=2e-4)
+  assert (value == 0).mean() == one_label
+  assert (
+    len(np.unique(labels[:, np.unique(states, return_index=True)[1]], axis=0))
+    == num
+  )
+
+
+def test_coins_come_as_complements():
+  ids = np.arange(100)[None] * 7
+  for known in (ids, ids[:, :3]):
+    labels = coin_tasks.coins(20, 3, [known], True).labels(known)
+    np.testing.assert_array_equal(labels[::2] + labels[1::2], 1)
+  free = coin_tasks.coins(20, 3, [ids], False).labels(ids)
+  assert abs(free.mean() - 0.5) < 0.05
+  assert len(np.unique(free, axis=0)) == 20
+
+
+def test_assignments_that_come_more_often_weigh_less():
+  ids = np.array([[4, 9]])
+  coins = coin_tasks.coins(6, 0, [ids], True)
+  labels = coins.labels(ids)
+  mass = {}
+  for row, weight in zip(labels.tolist(), coins.weight, strict=True):
+    mass[tuple(row)] = mass.get(tuple(row), 0) + weight
+  assert len(mass) == 4
+  assert {*mass.values()} == {1.0}
+
+
+def test_pairs_with_the_same_next_tokens_are_drawn_from_the_pool():
+  pool = LATTICE.sample_states(60, 5).reshape(2, 30, 1)
+  found = coin_tasks.alike(LATTICE, pool, 9, 1)
+  assert found.shape == (2, 9, 2)
+  for g in range(2):
+    first, second = pool[g, found[g].T, 0]
+    assert (first != second).all()
+    assert {*first, *second} <= {1, 2, 3}
+  none = coin_tasks.alike(LATTICE, pool[:, :1], 9, 1)
+  assert (none == core.DEAD).all()
+
+
+def test_prefixes_of_a_state_differ():
+  states = LATTICE.sample_states(20, 5).reshape(2, 10, 1)
+  found = coin_tasks.reached(LATTICE, states, 3, 7)
+  wanted = np.repeat(states[..., 0], 3, axis=1)
+  there = found.states[..., 0] != core.DEAD
+  assert there.mean() > 0.9
+  np.testing.assert_array_equal(found.states[..., 0][there], wanted[there])
+  rows = [
+    (
+      int(wanted[g, m]),
+      m // 3,
+      *found.tokens[g, m, : found.places[g, m, 0] + 1],
+    )
+    for g, m in np.argwhere(there)
+  ]
+  assert len(rows) == there.sum()
+  for g in range(2):
+    mine = [
+      (m // 3, *found.tokens[g, m, : found.places[g, m, 0] + 1])
+      for m in np.flatnonzero(there[g])
+    ]
+    assert len(set(mine)) == len(mine)
+
+
+def test_real_labels_are_averaged_by_key():
+  stay, right = 2, 3
+  # States 1, 2 and 1 have labels; 1, 2 and 0 are asked about.
+  tokens = np.array([[[stay, right], [right, right], [right, stay]]], np.int32)
+  sets = core.Sets(
+    tokens,
+    np.array([[[1], [1], [0]]]),
+    np.array([1, 3, 8], np.float32).reshape(1, 3, 1, 1),
+  )
+  tokens = np.array([[[stay, right], [right, right], [stay, stay]]], np.int32)
+  asked = core.Asked(tokens, np.ones((1, 3, 1), int))
+  learner = lookup.LookUp(LATTICE, 'state', True, 0)
+  found = learner.adapt(sets, asked, core.Real(), (1, 9), 0)
+  for outputs in found.outputs:
+    np.testing.assert_allclose(outputs.reshape(-1), [4.5, 3, 4])
+  assert np.isnan(found.rates).all()
+
+
+@dataclasses.dataclass(frozen=True)
+class Few(type(LATTICE)):
+  """Has but ten sequences."""
+
+  def sample(self, num, seed, split='all'):
+    return super().sample(min(num, 10), seed, split)
+
+
+@pytest.mark.parametrize(
+  ('fields', 'message'),
+  [
+    ({'num': 5}, 'num=5 was given; expected an even number'),
+    ({'examples': 0}, 'examples=0'),
+    ({'variant': 'mine'}, 'available: paper, published'),
+    ({'steps': (0,)}, 'expected numbers from 1, ascending'),
+    ({'rates': (1.0, 2.0)}, 'expected held labels to choose by'),
+    ({'rates': ()}, 'expected learning rates above 0'),
+    ({'pool': 3}, 'pool=3 was given; expected at least 12'),
+  ],
+)
+def test_bad_fields_are_one_line(fields, message):
+  with pytest.raises(core.InputError, match=message):
+    inductive_bias.Metric(**{**SMALL, **fields})
+
+
+def test_bad_input_is_one_line():
+  with pytest.raises(
+    core.InputError, match=r'gave 10 training seq.*expected 1600'
+  ):
+    run(Few(size=5, length=20))
+  with pytest.raises(core.InputError, match="lookup: by='soul' was given"):
+    lookup.Model(by='soul')

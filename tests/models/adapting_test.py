@@ -1,0 +1,190 @@
+"""Networks adapted to small data sets, beside a plain loop."""
+
+import jax
+import numpy as np
+import optax
+import pytest
+from flax import nnx
+
+from wm import core
+from wm.core import registry
+from wm.models.nn import layers, network
+from wm.models.serving import adapted
+
+D, N, M, L = 3, 16, 7, 12
+WORLD = registry.make('world', f'lattice(size=3, length={L})')
+MODEL = registry.make('model', 'transformer(layers=1, width=8)')
+
+
+def rows(num, seed):
+  """Sequences [D, num, L], and a place of each [D, num, 1]."""
+  tokens = WORLD.sample(D * num, seed).tokens.reshape(D, num, L)
+  rng = np.random.default_rng(seed)
+  return tokens, rng.integers(0, L, (D, num, 1)).astype(np.int32)
+
+
+def sets(num=N, seed=1):
+  """The label is whether the last token is the first of the vocabulary."""
+  tokens, places = rows(num, seed)
+  last = np.take_along_axis(tokens, places, 2)
+  return core.Sets(tokens, places, (last == 1).astype(np.int64)[..., None])
+
+
+ASKED = core.Asked(*rows(M, 2))
+
+
+@pytest.fixture(scope='module')
+def predictor():
+  return MODEL.predictor(WORLD, 0)
+
+
+def run(predictor, given=None, asked=ASKED, steps=(2, 5), chunk=2, **tuning):
+  shown = given or sets()
+  return adapted.adapt(
+    predictor.spec,
+    predictor.placed(predictor.devices[0]),
+    *(shown, asked, core.Classes(2), steps, 3),
+    core.Tuning(**tuning),
+    chunk=chunk,
+  )
+
+
+@pytest.fixture(scope='module')
+def found(predictor):
+  return run(predictor).outputs
+
+
+def plain(predictor, d, steps, seed=3):
+  """One data set alone: whole sequences, PyTorch's AdamW as optax has it."""
+  spec = network.NetworkSpec(MODEL, len(WORLD.vocab), L, 2)
+  word = np.uint32(core.hash64(seed, d) >> np.uint64(32))
+  params = nnx.split(spec.build(nnx.Rngs(jax.random.key(word))))[1]
+  fresh = dict(nnx.to_flat_state(params))
+  body = dict(nnx.to_flat_state(predictor.placed(predictor.devices[0])))
+  params = {
+    path: (leaf if 'head' in path else body[path])[...]
+    for path, leaf in fresh.items()
+  }
+  optimizer = optax.chain(
+    optax.clip_by_global_norm(1.0),
+    optax.adamw(
+      6e-4,
+      b2=0.95,
+      weight_decay=0.1,
+      mask=lambda tree: {path: layers.decays(path) for path in tree},
+    ),
+  )
+  given = sets()
+
+  def answers(params, tokens, places):
+    flat = [(path, fresh[path].replace(x)) for path, x in params.items()]
+    net = nnx.merge(spec.graph, nnx.from_flat_state(flat))
+    return net(tokens)[np.arange(len(places)), places[:, 0]]
+
+  def loss(params):
+    scores = answers(params, given.tokens[d], given.places[d])
+    chance = jax.nn.log_softmax(scores)
+    return -chance[np.arange(N), given.labels[d, :, 0, 0]].mean()
+
+  @jax.jit
+  def tuned(params):
+    def step(_, carry):
+      params, state = carry
+      updates, state = optimizer.update(jax.grad(loss)(params), state, params)
+      return optax.apply_updates(params, updates), state
+
+    start = params, optimizer.init(params)
+    params, _ = jax.lax.fori_loop(0, steps, step, start)
+    return answers(params, ASKED.tokens[d], ASKED.places[d])
+
+  return tuned(params)
+
+
+def test_data_sets_side_by_side_are_tuned_as_each_alone(predictor, found):
+  assert found.shape == (2, D, M, 1, 1, 2)
+  # The last one is in a chunk that is filled up.
+  alone = plain(predictor, D - 1, 5)
+  np.testing.assert_allclose(found[1, -1, :, 0, 0], alone, rtol=1e-3, atol=1e-5)
+
+
+def test_what_follows_the_last_place_is_not_read(predictor, found):
+  def spoiled(tokens, places):
+    later = np.arange(L) > places.max(-1)[..., None]
+    return np.where(later, 10**6, tokens)
+
+  given = sets()
+  given = given._replace(tokens=spoiled(given.tokens, given.places))
+  asked = ASKED._replace(tokens=spoiled(ASKED.tokens, ASKED.places))
+  # Ids that the model does not have stand where nothing is read.
+  again = run(predictor, given, asked).outputs
+  np.testing.assert_array_equal(again, found)
+
+
+def test_the_rate_that_suits_the_held_labels_is_taken(predictor):
+  tuning = {'rates': (1e-7, 0.05), 'held': sets(seed=5)}
+  got = run(predictor, steps=(2, 60), **tuning)
+  assert got.rates[1] == 0.05
+  last = np.take_along_axis(ASKED.tokens, ASKED.places, 2)[..., 0]
+  answers = got.outputs[1, ..., 0, 0, :].argmax(-1)
+  assert (answers == (last == 1)).mean() > 0.9
+
+
+def test_the_best_weights_so_far_and_never_a_rate_that_diverges():
+  outputs = np.arange(2 * 3 * 2, dtype=np.float32).reshape(2, 3, 2, 1)
+  losses = np.array([[[3, 1], [2, 2], [4, 0]], [[9, np.nan]] * 3])
+  rates = (0.1, 0.2)
+  for keep, wanted in (
+    ('last', [[0, 1], [2, 3], [4, 5]]),
+    ('best', [[0, 1], [2, 1], [2, 5]]),
+  ):
+    tuning = core.Tuning(rates=rates, keep=keep, held=sets())
+    got = adapted._chosen(outputs.copy(), losses.copy(), tuning)
+    np.testing.assert_array_equal(got.outputs[..., 0], wanted)
+    np.testing.assert_array_equal(got.rates, 0.1)
+
+
+def test_a_head_alone_answers_by_the_same_activations(predictor):
+  """Its answers are linear in them, whatever the labels."""
+  given, kind = sets(), core.Real(2)
+  labels = np.random.default_rng(0).normal(size=(D, N, 1, 2))
+  given = given._replace(labels=labels.astype(np.float32))
+  tuning = core.Tuning(part='head', one_head=True)
+  hidden = predictor.hidden(
+    ASKED.tokens.reshape(-1, L), np.full(D * M, L), -1
+  ).reshape(D, M, L, -1)
+  flat = hidden[
+    np.arange(D)[:, None], np.arange(M), ASKED.places[..., 0]
+  ].reshape(D * M, -1)
+  many = core.Asked(
+    np.broadcast_to(ASKED.tokens.reshape(1, -1, L), (D, D * M, L)),
+    np.broadcast_to(ASKED.places.reshape(1, -1, 1), (D, D * M, 1)),
+  )
+  answers = predictor.adapt(given, many, kind, (3,), 0, tuning).outputs
+  assert answers.shape == (1, D, D * M, 1, 2)
+  for d in range(D):
+    wanted = answers[0, d, :, 0]
+    fit = np.linalg.lstsq(flat, wanted, rcond=None)[0]
+    np.testing.assert_allclose(flat @ fit, wanted, atol=1e-5)
+  assert not np.allclose(answers[0, 0], answers[0, 1])
+
+
+@pytest.mark.parametrize(
+  ('change', 'message'),
+  [
+    ({'steps': (5, 2)}, r'steps=\(5, 2\) were given'),
+    ({'steps': ()}, 'steps=.. were given'),
+    ({'rates': ()}, 'rates=.. were given; expected learning rates above 0'),
+    ({'rates': (1.0, 2.0)}, 'without held labels to choose by'),
+    ({'keep': 'best'}, 'without held labels to choose by'),
+    ({'part': 'tail'}, "part='tail' was given; available: all, head"),
+    ({'given': sets()._replace(labels=sets().labels + 1)}, 'label 2 was given'),
+    ({'given': sets()._replace(places=sets().places + L)}, 'expected 0 to 11'),
+    ({'given': sets()._replace(places=0 * sets().places - 1)}, 'set 0 has no'),
+    ({'given': sets()._replace(labels=sets().labels[:, :1])}, 'labels have'),
+    ({'given': sets()._replace(tokens=sets().tokens + 9)}, 'ids 0 to 3'),
+    ({'asked': core.Asked(*(x[:1] for x in ASKED))}, '3 data sets and quest'),
+  ],
+)
+def test_bad_input_is_one_line(predictor, change, message):
+  with pytest.raises(core.InputError, match=message):
+    run(predictor, **change)

@@ -1,0 +1,386 @@
+"""Networks that are adapted: a new head, and by default all other weights.
+
+Many data sets are tuned side by side, each with weights of its own:
+
+  weights [C, ...]   tokens [C, n, P]        C data sets of a chunk
+    set 0  ########    row 0..n-1  ####....   rows by length, in GROUPS groups,
+    set 1  ########    row 0..n-1  #####...   each cut behind its last place
+
+Full batches, as published (Vafa et al. 2025): AdamW, constant rate.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+
+from wm import core
+from wm.models.nn import layers, network
+from wm.runtime import progress
+
+# Rows of a data set are cut to one length in each of so many groups.
+GROUPS, ROUND = 4, 8
+# Steps of one call, so that Ctrl-C is heard between them.
+PIECE = 10
+# Most tokens of a step, and bytes of weights and moments, of a chunk.
+CHUNK_TOKENS, CHUNK_BYTES = 1 << 15, 1 << 30
+BETA1, BETA2, DECAY, CLIP = 0.9, 0.95, 0.1, 1.0
+
+Arrays = dict[tuple[Any, ...], jax.Array]
+
+
+class _Rows(NamedTuple):
+  """Rows of C data sets, all of one length.
+
+  Attributes:
+    tokens: [C, n, L] int32.
+    places: [C, n, P] int32, 0 where there is none.
+    labels: [C, n, P, H] int32 or [C, n, P, d] float32.
+    weight: [C, n, P] float32: a label's part in the mean; 0 without one.
+  """
+
+  tokens: Any
+  places: Any
+  labels: Any
+  weight: Any
+
+
+class _Task(NamedTuple):
+  """What is static in compiled functions.
+
+  Attributes:
+    spec: the network with the new head.
+    kind: what labels are.
+    part: 'all' or 'head'.
+  """
+
+  spec: network.NetworkSpec
+  kind: core.Kind
+  part: str
+
+  def tuned(self, path: tuple[Any, ...]) -> bool:
+    """Does this parameter move?"""
+    return self.part == 'all' or _of_head(path)
+
+
+def _of_head(path: tuple[Any, ...]) -> bool:
+  return 'head' in path
+
+
+def _flat(params: nnx.State) -> Arrays:
+  return {path: leaf[...] for path, leaf in nnx.to_flat_state(params)}
+
+
+def _outputs(
+  task: _Task, params: Arrays, tokens_NL: jax.Array, places_NP: jax.Array
+) -> jax.Array:
+  """[N, P, H, k] scores or [N, P, d], float32."""
+  spec, kind = task.spec, task.kind
+  flat = [
+    (path, leaf.replace(params[path]))
+    for path, leaf in nnx.to_flat_state(spec.abstract)
+  ]
+  net = nnx.merge(spec.graph, nnx.from_flat_state(flat))
+  found_NPO = jnp.take_along_axis(net(tokens_NL), places_NP[..., None], axis=1)
+  if isinstance(kind, core.Classes):
+    return found_NPO.reshape(*found_NPO.shape[:2], kind.heads, kind.k)
+  return found_NPO
+
+
+def _loss(task: _Task, params: Arrays, groups: list[_Rows]) -> jax.Array:
+  """Mean over labels of one data set: nats, or squared error."""
+  total = jnp.zeros(())
+  for rows in groups:
+    found = _outputs(task, params, rows.tokens, rows.places)
+    if isinstance(task.kind, core.Classes):
+      each = optax.softmax_cross_entropy_with_integer_labels(found, rows.labels)
+    else:
+      each = (found - rows.labels) ** 2
+    total += (each.mean(-1) * rows.weight).sum()
+  return total
+
+
+def _optimizer(task: _Task) -> optax.GradientTransformation:
+  """Updates before the learning rate; matrices alone decay."""
+
+  def mask(params: Arrays) -> dict[tuple[Any, ...], bool]:
+    return {path: layers.decays(path) for path in params}
+
+  return optax.chain(
+    optax.clip_by_global_norm(CLIP),
+    optax.scale_by_adam(b1=BETA1, b2=BETA2),
+    optax.add_decayed_weights(DECAY, mask),
+  )
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _begin(
+  task: _Task, body: Arrays, seeds_C: jax.Array
+) -> tuple[Arrays, Arrays, Any]:
+  """Weights that move [C, ...], those that do not, and optimizer states."""
+
+  def fresh(seed: jax.Array) -> Arrays:
+    built = task.spec.build(nnx.Rngs(jax.random.key(seed)))
+    made = _flat(nnx.split(built)[1])
+    return {
+      path: leaf if _of_head(path) else body[path]
+      for path, leaf in made.items()
+      if task.tuned(path)
+    }
+
+  moving = jax.vmap(fresh)(seeds_C)
+  still = {path: leaf for path, leaf in body.items() if not task.tuned(path)}
+  return moving, still, jax.vmap(_optimizer(task).init)(moving)
+
+
+@functools.partial(jax.jit, static_argnums=0, donate_argnums=(2, 3))
+def _advance(
+  task: _Task,
+  still: Arrays,
+  moving: Arrays,
+  state: Any,
+  groups: list[_Rows],
+  num: jax.Array,
+  rate: jax.Array,
+) -> tuple[Arrays, Any]:
+  """Weights and optimizer states after `num` steps."""
+  optimizer = _optimizer(task)
+
+  def one(
+    moving: Arrays, state: Any, groups: list[_Rows]
+  ) -> tuple[Arrays, Any]:
+    def loss(moving: Arrays) -> jax.Array:
+      return _loss(task, {**still, **moving}, groups)
+
+    updates, state = optimizer.update(jax.grad(loss)(moving), state, moving)
+    updates = jax.tree.map(lambda leaf: -rate * leaf, updates)
+    return optax.apply_updates(moving, updates), state
+
+  def body(_: jax.Array, carry: tuple[Arrays, Any]) -> tuple[Arrays, Any]:
+    return jax.vmap(one)(*carry, groups)
+
+  return jax.lax.fori_loop(0, num, body, (moving, state))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _answer(
+  task: _Task, still: Arrays, moving: Arrays, rows: _Rows
+) -> jax.Array:
+  """[C, n, P, H, k] or [C, n, P, d]."""
+
+  def one(moving: Arrays, rows: _Rows) -> jax.Array:
+    return _outputs(task, {**still, **moving}, rows.tokens, rows.places)
+
+  return jax.vmap(one)(moving, rows)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _losses(
+  task: _Task, still: Arrays, moving: Arrays, groups: list[_Rows]
+) -> jax.Array:
+  """[C] mean loss of each data set."""
+
+  def one(moving: Arrays, groups: list[_Rows]) -> jax.Array:
+    return _loss(task, {**still, **moving}, groups)
+
+  return jax.vmap(one)(moving, groups)
+
+
+class _Cut(NamedTuple):
+  """Rows of all D data sets in groups of one length each.
+
+  Attributes:
+    groups: arrays [D, n, ...] of each group.
+    orders: [D, n] of each group: which row of its data set each one is.
+  """
+
+  groups: list[_Rows]
+  orders: list[np.ndarray]
+
+
+def _cut(
+  tokens: np.ndarray, places: np.ndarray, labels: np.ndarray | None
+) -> _Cut:
+  """Rows by their last place, in groups that are cut behind the longest."""
+  last = places.max(-1)
+  order = np.argsort(last, axis=1, kind='stable')
+  used = (places != core.DEAD).astype(np.float32)
+  weight = used / np.maximum(used.sum((1, 2), keepdims=True), 1)
+  if labels is None:
+    labels = np.zeros((*places.shape, 0), np.int32)
+  parts = GROUPS if tokens.shape[1] >= 4 * GROUPS else 1
+  groups, orders = [], []
+  for rows in np.array_split(order, parts, axis=1):
+    if not rows.size:
+      continue
+    at = np.arange(len(rows))[:, None], rows
+    length = -(-(int(last[at].max()) + 1) // ROUND) * ROUND
+    length = min(max(length, 1), tokens.shape[2])
+    kept = np.maximum(places[at], 0)
+    given = tokens[at][:, :, :length], kept, labels[at], weight[at]
+    groups.append(_Rows(*given))
+    orders.append(rows)
+  return _Cut(groups, orders)
+
+
+def _taken(groups: list[_Rows], rows: np.ndarray) -> list[_Rows]:
+  """The groups of some data sets."""
+  return [_Rows(*(jnp.asarray(x[rows]) for x in group)) for group in groups]
+
+
+def chunk_size(spec: network.NetworkSpec, part: str, tokens: int) -> int:
+  """Data sets that are tuned side by side, of so many tokens each."""
+  copies = 4 * 4 * spec.num_params if part == 'all' else 1
+  most = min(CHUNK_TOKENS // max(tokens, 1), CHUNK_BYTES // copies)
+  return max(most, 1)
+
+
+def adapt(
+  spec: network.NetworkSpec,
+  params: nnx.State,
+  sets: core.Sets,
+  asked: core.Asked,
+  kind: core.Kind,
+  steps: tuple[int, ...],
+  seed: int,
+  tuning: core.Tuning,
+  chunk: int = 0,
+) -> core.Adapted:
+  """See core.Adaptable; of a network with these weights.
+
+  chunk: data sets side by side; 0 is as many as suit. It changes no more than
+    rounding.
+  """
+  core.check_adapting(sets, asked, kind, steps, tuning)
+  for given in (sets, asked, tuning.held):
+    if given is not None:
+      _check_tokens(spec, given.tokens, given.places)
+  shaped = dataclasses.replace(spec, outputs=kind.outputs)
+  task = _Task(shaped, kind, tuning.part)
+  number = np.dtype('int32' if isinstance(kind, core.Classes) else 'float32')
+  data = _cut(sets.tokens, sets.places, sets.labels.astype(number))
+  questions = _cut(asked.tokens, asked.places, None)
+  held = _Cut([], [])
+  if tuning.held is not None:
+    held = _cut(*tuning.held[:2], tuning.held.labels.astype(number))
+  size = chunk or chunk_size(
+    shaped, tuning.part, sum(g.tokens[0].size for g in data.groups)
+  )
+  body = {
+    path: leaf for path, leaf in _flat(params).items() if not _of_head(path)
+  }
+  run = _Run(task, body, data, questions, held, steps, seed, tuning, size)
+  num, cuts = len(sets.tokens), (len(tuning.rates), len(steps))
+  losses = np.zeros((*cuts, num))
+  outputs: np.ndarray | None = None
+  done, total = 0, num * len(tuning.rates)
+  for r, rate in enumerate(tuning.rates):
+    for rows in core.chunks(num, 1, size):
+      # The last chunk is filled up: one program serves all.
+      chosen = np.resize(np.arange(rows.start, rows.stop), min(size, num))
+      found, loss = run.chunk(chosen, rate)
+      if outputs is None:
+        outputs = np.zeros((*cuts, num, *found.shape[2:]), np.float32)
+      kept = rows.stop - rows.start
+      outputs[r, :, rows], losses[r, :, rows] = found[:, :kept], loss[:, :kept]
+      done += kept
+      progress.report(done, total)
+  assert outputs is not None  # There is a data set and a rate.
+  return _chosen(outputs, losses, tuning)
+
+
+class _Run(NamedTuple):
+  """All that a chunk of data sets needs."""
+
+  task: _Task
+  body: Arrays
+  data: _Cut
+  asked: _Cut
+  held: _Cut
+  steps: tuple[int, ...]
+  seed: int
+  tuning: core.Tuning
+  size: int
+
+  def chunk(
+    self, rows: np.ndarray, rate: float
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Outputs [S, C, M, ...] and losses [S, C] on held labels, 0 without."""
+    words = np.zeros(len(rows), np.int64) if self.tuning.one_head else rows
+    seeds = (core.hash64(self.seed, words) >> np.uint64(32)).astype(np.uint32)
+    moving, still, state = _begin(self.task, self.body, jnp.asarray(seeds))
+    groups = _taken(self.data.groups, rows)
+    held, asked = (
+      _taken(self.held.groups, rows),
+      _taken(self.asked.groups, rows),
+    )
+    outputs, losses, done = [], [], 0
+    for wanted in self.steps:
+      while done < wanted:
+        num = min(PIECE, wanted - done)
+        moving, state = _advance(
+          self.task, still, moving, state, groups, num, np.float32(rate)
+        )
+        done += num
+        jax.block_until_ready(state)
+      answers = [_answer(self.task, still, moving, part) for part in asked]
+      outputs.append(self._restored(rows, [np.asarray(x) for x in answers]))
+      loss = np.zeros(len(rows))
+      if held:
+        loss = np.asarray(_losses(self.task, still, moving, held))
+      losses.append(loss)
+    return np.stack(outputs), np.stack(losses)
+
+  def _restored(
+    self, rows: np.ndarray, answers: list[np.ndarray]
+  ) -> np.ndarray:
+    """[C, M, ...]: the answers of all groups, in the order they were asked."""
+    num = sum(order.shape[1] for order in self.asked.orders)
+    found = np.zeros((len(rows), num, *answers[0].shape[2:]), np.float32)
+    sets = np.arange(len(rows))[:, None]
+    for order, values in zip(self.asked.orders, answers, strict=True):
+      found[sets, order[rows]] = values
+    return found
+
+
+def _chosen(
+  outputs: np.ndarray, losses: np.ndarray, tuning: core.Tuning
+) -> core.Adapted:
+  """Of outputs [R, S, D, ...] those that the losses [R, S, D] are for."""
+  # NaN is worst: a rate that diverges is never taken.
+  losses = np.where(np.isnan(losses), np.inf, losses)
+  if tuning.keep == 'best':
+    for s in range(1, losses.shape[1]):
+      worse = losses[:, s] >= losses[:, s - 1]
+      outputs[:, s] = np.where(
+        worse.reshape(*worse.shape, *(1,) * (outputs.ndim - 3)),
+        outputs[:, s - 1],
+        outputs[:, s],
+      )
+      losses[:, s] = np.minimum(losses[:, s], losses[:, s - 1])
+  best = losses.mean(-1).argmin(0)
+  taken = outputs[best, np.arange(len(best))]
+  return core.Adapted(taken, np.array(tuning.rates, np.float64)[best])
+
+
+def _check_tokens(
+  spec: network.NetworkSpec, tokens: np.ndarray, places: np.ndarray
+) -> None:
+  """Raises InputError for what the network cannot read up to the last place."""
+  used = np.arange(tokens.shape[2]) <= places.max(-1, initial=0)[..., None]
+  wrong = tokens[used & ((tokens < 0) | (tokens >= spec.vocab_size))]
+  if wrong.size:
+    raise core.InputError(
+      f'token {wrong[0]}: the model has ids 0 to {spec.vocab_size - 1}'
+    )
+  if int(places.max(initial=0)) >= spec.max_len:
+    raise core.InputError(
+      f'place {int(places.max())}: the model takes up to {spec.max_len} tokens'
+    )
