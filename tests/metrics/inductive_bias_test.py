@@ -73,6 +73,19 @@ def test_points_meet_in_states_of_a_large_world():
   assert {*found['d_ib_q_equal'].reason} <= {'', 'no_pair_q_equal'}
 
 
+def test_a_kind_of_pair_that_a_world_lacks_is_a_reason():
+  world = registry.make('world', 'lattice(size=3, length=12, clipped=True)')
+  found = run(world, num=8, states=6, pool=6)
+  for name in ('d_ib_q_unequal', 'q_difference', 'd_ib_q_unequal_normalised'):
+    assert {*found[name].reason} == {'no_pair_q_unequal'}
+  some = found['d_ib_q_equal'].measured & found['d_ib'].measured
+  assert some.any()
+  world = registry.make('world', 'lattice(size=2, length=12)')
+  found = run(world, num=4, states=6, pool=6)
+  for name in ('d_ib_q_equal', 'q_difference', 'd_ib_q_equal_normalised'):
+    assert {*found[name].reason} == {'no_pair_q_equal'}
+
+
 def test_steps_are_a_series_and_without_random_weights_a_reason():
   found = run(steps=(10, 100), untrained=True)
   assert table.mean(found['r_ib_10']) == 1

@@ -17,6 +17,19 @@ def test_walls_have_two_moves_and_the_middle_three(size):
   assert not legal[-1, world.vocab.index('right')]
 
 
+def test_clipped_walls_stop_no_move():
+  world = lattice.World(size=3, clipped=True)
+  rows = np.array([[0], [0], [2], [2]], np.int32)
+  moves = np.array([world.vocab.index(m) for m in ('left', 'right') * 2])
+  np.testing.assert_array_equal(world.advance(rows, moves)[:, 0], [0, 1, 1, 2])
+  assert world.legal(rows)[:, 1:].all()
+  # Moves are uniform over all three: each state is as likely in the long run.
+  found = world.sample(2000, 0)
+  last = world.walk(world.init(2000), found.tokens, found.lengths)[1]
+  share = np.bincount(last[:, 0]) / 2000
+  np.testing.assert_allclose(share, 1 / 3, atol=0.04)
+
+
 def test_occupancy_of_three_states_is_that_of_the_markov_chain():
   world = lattice.World(size=3)
   found = world.sample(4000, 0)

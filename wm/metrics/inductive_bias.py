@@ -358,7 +358,7 @@ def _scores(task: Task, answers: np.ndarray, end: str) -> list[core.Scores]:
   right = _right(task, answers, truth)
   other, both = 'no_two_states', (0.0, 2.0)
   alike, unlike = 'no_pair_q_equal', 'no_pair_q_unequal'
-  least = alike if np.isnan(found[:, ALIKE]).any() else unlike
+  least = np.where(np.isnan(found[:, ALIKE]), alike, unlike)
   differ = 2 * (found[:, ALIKE] - found[:, UNLIKE])
   return [
     scores('r_ib', 1 - 2 * found[:, SAME], (-1.0, 1.0), 'no_pair_of_one_state'),

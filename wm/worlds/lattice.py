@@ -3,7 +3,8 @@
     0 -- 1 -- 2 -- 3 -- 4        left, stay, right; no step into a wall
 
 The walk starts at 0, which is no token; each move is uniform over the legal
-ones (the lattice of the inductive-bias probes, Vafa et al. 2025).
+ones (the lattice of the inductive-bias probes, Vafa et al. 2025). Where it is
+`clipped`, every move is legal, and one into a wall leaves the walk in place.
 """
 
 from __future__ import annotations
@@ -29,12 +30,15 @@ class World(table.TableWorld):
   Attributes:
     size: number of states, S.
     length: tokens in a sequence.
+    clipped: a move into a wall is legal, and none; all states then have the
+      same legal tokens.
   """
 
   version: ClassVar[str] = '1'
 
   size: int = 5
   length: int = 100
+  clipped: bool = False
 
   def __post_init__(self) -> None:
     if self.size < 2 or self.length < 2:
@@ -59,6 +63,8 @@ class World(table.TableWorld):
     core.need_memory(28 * self.size, f'lattice(size={self.size})')
     row = np.arange(self.size, dtype=np.int32)
     delta = np.stack([row - 1, row, row + 1], axis=-1)
+    if self.clipped:
+      return delta.clip(0, self.size - 1)
     delta[delta == self.size] = core.DEAD
     return delta
 
