@@ -1,0 +1,159 @@
+"""Trajectories of predictors whose errors are known."""
+
+import numpy as np
+import pytest
+
+from wm import core
+from wm.core import registry
+from wm.evaluation import statistics
+from wm.metrics import trajectory
+from wm.models.serving import stateless
+
+PAIR = 'orbits(rows=41)'
+SEVERAL = (
+  "orbits(systems='exoplanets', planets=3, bins=200, box=50.0, rows=41, "
+  'steps=(0.3,))'
+)
+NUM, AHEAD = 12, (1, 5, 100)
+
+
+class Sure(stateless.Stateless):
+  """Is sure of the token that a rule gives after each history."""
+
+  def __init__(self, world: core.Moving, rule) -> None:
+    self.vocab_size, self.end = len(world.vocab), world.end
+    self.max_len, self._rule = world.max_len, rule
+
+  def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    out = np.full((*tokens.shape, self.vocab_size), -50.0, np.float32)
+    out[..., 1] = -1.0  # A time step is no coordinate, however likely.
+    for b, row in enumerate(tokens):
+      for t in range(3, int(lengths[b])):
+        out[b, t, self._rule(row[: t + 1])] = -2.0
+    return out
+
+
+def world_of(spec: str) -> core.Moving:
+  return registry.make('world', spec)
+
+
+def scored(predictor, world, **given) -> dict[str, core.Scores]:
+  metric = trajectory.Metric(**{'num': NUM, 'ahead': AHEAD, **given})
+  return {s.quantity: s for s in metric(predictor, world, 1)}
+
+
+def knowing(world: core.Moving, shift: int = 0) -> Sure:
+  """Knows what comes, and says what is `shift` bins beside it."""
+  held = world.sample(NUM, 1, 'heldout').tokens
+  known = {row[:4].tobytes(): row for row in held}
+  assert len(known) == NUM
+  return Sure(
+    world, lambda row: known[row[:4].tobytes()][min(len(row), 81)] + shift
+  )
+
+
+@pytest.fixture(scope='module')
+def pair() -> core.Moving:
+  return world_of(PAIR)
+
+
+@pytest.fixture(scope='module')
+def right(pair) -> dict[str, core.Scores]:
+  return scored(knowing(pair), pair)
+
+
+def test_who_knows_the_bin_is_off_by_its_width(pair, right):
+  for name in ('one_step', 'ahead_1', 'ahead_5'):
+    assert right[name].value.max() <= pair.width / 2
+    bins = right[f'one_step_bins{name[8:]}'] if name == 'one_step' else None
+    if bins is not None:
+      np.testing.assert_allclose(bins.value, right[name].value / pair.width)
+  mean = (right['one_step_bins'].value ** 2).mean() ** 0.5
+  assert mean == pytest.approx(12**-0.5, rel=0.05)
+  published = right['one_step_published'].value
+  np.testing.assert_allclose(
+    published, (right['one_step'].value * 0.0299872) ** 2, rtol=1e-4
+  )
+  assert set(right['ahead_100'].reason) == {'past_the_end'}
+  assert right['one_step_previous'].value.mean() > 5 * mean * pair.width
+
+
+def test_an_error_of_bins_is_seen_as_such(pair, right):
+  """Three bins beside the truth, of a roll-out that goes on from there."""
+  off = scored(knowing(pair, 3), pair)
+  for name in ('one_step_bins', 'ahead_bins_5'):
+    assert np.abs(off[name].value - 3).max() < 0.75
+  assert statistics.summarize(off['one_step_bins'])['value'] == pytest.approx(
+    (9 + 1 / 12) ** 0.5, abs=0.05
+  )
+  for name in ('one_step_previous', 'ahead_mean_5', 'ahead_ballistic_1'):
+    np.testing.assert_array_equal(off[name].value, right[name].value)
+
+
+def test_who_says_the_last_place_is_the_baseline(pair):
+  """Two bodies of two coordinates: the same one was four tokens ago."""
+  found = scored(Sure(pair, lambda row: row[-4]), pair)
+  for name in ('one_step', 'ahead'):
+    for horizon in ('',) if name == 'one_step' else ('_1', '_5'):
+      np.testing.assert_allclose(
+        found[name + horizon].value, found[f'{name}_previous{horizon}'].value
+      )
+
+
+def test_who_goes_on_straight_is_the_baseline(pair):
+  def straight(row):
+    before = row[-8] if len(row) >= 8 else row[-4]
+    return np.clip(2 * row[-4] - before, pair.first_bin, last)
+
+  last = len(pair.vocab) - 1
+  found = scored(Sure(pair, straight), pair)
+  np.testing.assert_allclose(
+    found['ahead_1'].value, found['ahead_ballistic_1'].value
+  )
+  np.testing.assert_allclose(
+    found['one_step'].value, found['one_step_ballistic'].value
+  )
+
+
+@pytest.mark.parametrize('spec', [PAIR, SEVERAL])
+@pytest.mark.parametrize('prefix', [None, 17, 24])
+def test_baselines_by_hand(spec, prefix):
+  world = world_of(spec)
+  tracks = trajectory._Tracks.of(world, world.sample(8, 3))
+  found = {b: tracks.guess(b, prefix) for b in trajectory.BASELINES}
+  for n in range(8):
+    bodies, seen = int(tracks.bodies[n]), tracks.seen[n]
+    for row in range(16, 40):
+      limit = row if prefix is None else min(row, prefix)
+      mine = [k for k in range(limit) if k % bodies == row % bodies]
+      last, before = seen[mine[-1]], seen[mine[-2]]
+      frames = (row - mine[-1]) // bodies
+      for name, want in (
+        ('previous', last),
+        ('mean', seen[mine].mean(0)),
+        ('ballistic', last + frames * (last - before)),
+      ):
+        np.testing.assert_allclose(found[name][n, row], want, atol=1e-12)
+
+
+def test_several_planets_are_judged_from_their_third_frame_on():
+  world = world_of(SEVERAL)
+  found = scored(knowing(world), world)
+  assert found['one_step'].value.max() < world.width
+  assert found['one_step'].measured.all()
+  assert set(found['one_step'].columns['years']) == {0.3}
+
+
+def test_what_cannot_be_measured_is_told(pair):
+  short = knowing(pair)
+  short.max_len = 40
+  found = scored(short, pair)
+  assert set(found['one_step'].reason) == {'longer_than_model'}
+  assert set(found['ahead_5'].reason) == {'longer_than_model'}
+  few = scored(knowing(pair), pair, prefix=3)
+  assert set(few['ahead_1'].reason) == {'short_prefix'}
+  beyond = scored(knowing(pair), pair, prefix=400)
+  assert set(beyond['ahead_1'].reason) == {'past_the_end'}
+  for fields, said in (({'ahead': ()}, 'at least 1'), ({'num': 0}, 'num=0')):
+    with pytest.raises(core.InputError, match=said):
+      trajectory.Metric(**fields)

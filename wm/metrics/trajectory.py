@@ -1,0 +1,267 @@
+"""Trajectory: how far from where a body is does the model say that it is?
+
+Vafa et al. 2025 (inductive bias probes), the table of next positions. Errors
+are measured against positions that are not rounded to bins.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.evaluation import context, fields, membership
+
+BASELINES = ('previous', 'mean', 'ballistic')
+# The published program reads bins as 7,003 of a box of +-1.5, where they are
+# 1/70 AU wide: an AU is so many of its units.
+PUBLISHED = 70 * 3 / 7003
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric(core.Metric):
+  """Compares the most likely positions with true ones, beside baselines.
+
+  Each coordinate is the most likely one of its tokens; of teacher forcing y
+  follows the true x, of a roll-out the model's own (paper: x and y at once).
+  `one_step` is teacher-forced: every row, after the true ones before it, of all
+  bodies, from the third frame on. `ahead_H` is rolled out: after `prefix` rows
+  the model goes on from what it said, and its row number H is judged. Baselines
+  see the same bins.
+
+  A root of a mean square is over rows and both axes of one sequence; sequences
+  are then averaged. `one_step_published` and `ahead_published_H` are mean
+  squares in the unit of the paper's table, which is .029987 AU: the published
+  program takes its bins for those of another box.
+
+  Reasons of unmeasured rows: longer_than_model; past_the_end, the row that is
+  asked for is none of the sequence; short_prefix, the prefix has fewer than
+  two frames.
+
+  Attributes:
+    num: sequences.
+    prefix: rows before a roll-out; 0 is half of them (paper: 500 of 1,000).
+    ahead: rows H after the prefix that are judged.
+
+  Glossary:
+    one_step: Root mean square error of the next position, in AU a coordinate,
+      after the true ones. A predictor of the right bin has the width of a bin
+      by the root of 12.
+    one_step_bins: The same in widths of a bin. The right bin is 0.29 of them
+      off.
+    one_step_published: Mean square of the same errors, in the unit of the
+      paper's table. Its transformer has 1.9e-8 there.
+    one_step_previous: The same error of a predictor that says where the body
+      was in the frame before. It needs no physics.
+    one_step_mean: The same error of a predictor that says the mean of where the
+      body was so far. It knows the orbit's place alone.
+    one_step_ballistic: The same error of a predictor that lets each body go on
+      straight. It knows no force.
+    ahead: Root mean square error of a row some rows after the prefix, in AU a
+      coordinate, where the model goes on from its own positions. Errors add up
+      on the way.
+    ahead_bins: The same in widths of a bin. The right bin is 0.29 of them off.
+    ahead_published: Mean square of the same errors, in the unit of the paper's
+      table. An AU is 0.03 of it.
+    ahead_previous: The same error where each body stays where it was seen last.
+      It needs no physics.
+    ahead_mean: The same error where each body is said to be at the mean of
+      where it was seen. It knows the orbit's place alone.
+    ahead_ballistic: The same error where each body goes on straight. It knows
+      no force.
+    years: years from frame to frame
+  """
+
+  version: ClassVar[str] = '1'
+  needs: ClassVar[tuple[type, ...]] = (core.Predictor, core.Moving)
+  sized_by: ClassVar[tuple[str, ...]] = ('num',)
+  headline: ClassVar[tuple[str, ...]] = ('one_step', 'ahead')
+  breakdown: ClassVar[tuple[str, ...]] = ('years',)
+  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+
+  num: int = 300
+  prefix: int = 0
+  ahead: tuple[int, ...] = (1, 5, 100)
+
+  def __post_init__(self) -> None:
+    fields.at_least(self, num=1, prefix=0)
+    if not self.ahead or min(self.ahead) < 1:
+      raise core.InputError(
+        f'trajectory: ahead={self.ahead}; expected rows of at least 1'
+      )
+
+  def __call__(
+    self, predictor: core.Predictor, world: core.Moving, seed: int
+  ) -> tuple[core.Scores, ...]:
+    """See core.Metric; a row per sequence, and of `ahead` and horizon."""
+    sequences = world.sample(self.num, seed, split='heldout')
+    tracks = _Tracks.of(world, sequences)
+    fits = membership.fits(predictor, sequences.lengths)
+    rows = np.flatnonzero(fits)
+    said = np.full(tracks.seen.shape, np.nan)
+    said[rows] = _forced(predictor, world, sequences.take(rows))
+    prefix = self.prefix or tracks.seen.shape[1] // 2
+    table = _Table(world, tracks, context.clusters(world, sequences), [])
+    first = 2 * tracks.bodies
+    judged = np.arange(tracks.seen.shape[1]) >= first[:, None]
+    why = np.where(fits, '', 'longer_than_model').astype('<U17')
+    names = ('', *(f'_{name}' for name in BASELINES))
+    guesses = [said, *(tracks.guess(name) for name in BASELINES)]
+    for name, guess in zip(names, guesses, strict=True):
+      table.add('one_step', name, '', guess, judged, why)
+    last = tracks.seen.shape[1]
+    start = min(prefix, last)
+    steps = max([h for h in self.ahead if start + h <= last], default=0)
+    said[rows, start : start + steps] = _rolled(
+      predictor, world, sequences.take(rows), start, steps
+    )
+    short = prefix < 2 * tracks.bodies
+    for h in self.ahead:
+      row = prefix + h - 1
+      none = np.where(short, 'short_prefix', why)
+      if row >= last:
+        none = np.full(len(why), 'past_the_end')
+      judged = np.broadcast_to(np.arange(last) == row, said.shape[:2])
+      guesses = [said, *(tracks.guess(b, start) for b in BASELINES)]
+      for name, guess in zip(names, guesses, strict=True):
+        table.add('ahead', name, f'_{h}', guess, judged, none)
+    return tuple(table.found)
+
+
+class _Tracks(NamedTuple):
+  """Where bodies are in N sequences of R rows.
+
+  Attributes:
+    true, seen: [N, R, 2] AU, as they are and as centres of bins.
+    bodies: [N] rows of a frame.
+    step: [N] years.
+  """
+
+  true: np.ndarray
+  seen: np.ndarray
+  bodies: np.ndarray
+  step: np.ndarray
+
+  @classmethod
+  def of(cls, world: core.Moving, sequences: core.Sequences) -> _Tracks:
+    """Of sequences that a world has sampled."""
+    motion = world.motion(sequences)
+    tokens = sequences.tokens[:, world.prompt_len :]
+    seen = world.coordinates(tokens.reshape(motion.position.shape))
+    return cls(motion.position, seen, motion.bodies, motion.step)
+
+  def guess(self, name: str, prefix: int | None = None) -> np.ndarray:
+    """[N, R, 2] what a baseline says of each row; NaN where it cannot.
+
+    prefix: rows that it sees; None is all before the row.
+    """
+    row, bodies = np.arange(self.seen.shape[1])[None], self.bodies[:, None]
+    known = row if prefix is None else np.minimum(row, prefix)
+    # Frames back to where the same body was seen last, at least one.
+    back = np.maximum(-((known - row - 1) // bodies), 1)
+    last = row - back * bodies
+    if name == 'previous':
+      return self._at(last)
+    if name == 'ballistic':
+      now, before = self._at(last), self._at(last - bodies)
+      return now + back[..., None] * (now - before)
+    # Sums of a body's rows, a frame after the other.
+    total = self.seen.copy()
+    for n, size in enumerate(self.bodies):
+      for start in range(size):
+        part = total[n, start::size]
+        total[n, start::size] = np.cumsum(part, axis=0)
+    count = last // bodies + 1
+    sums = np.where(
+      (last >= 0)[..., None],
+      np.take_along_axis(total, np.maximum(last, 0)[..., None], axis=1),
+      np.nan,
+    )
+    return sums / np.maximum(count, 1)[..., None]
+
+  def _at(self, row: np.ndarray) -> np.ndarray:
+    found = np.take_along_axis(self.seen, np.maximum(row, 0)[..., None], axis=1)
+    return np.where((row >= 0)[..., None], found, np.nan)
+
+
+class _Table(NamedTuple):
+  """Scores so far; `found` grows."""
+
+  world: core.Moving
+  tracks: _Tracks
+  group: np.ndarray
+  found: list[core.Scores]
+
+  def add(
+    self,
+    name: str,
+    whose: str,
+    horizon: str,
+    guess: np.ndarray,
+    judged: np.ndarray,
+    reason: np.ndarray,
+  ) -> None:
+    """Errors of positions [N, R, 2], over the rows [N, R] that are judged."""
+    square = ((guess - self.tracks.true) ** 2).mean(-1)
+    count = np.maximum(judged.sum(1), 1)
+    mean = np.where(judged, square, 0).sum(1) / count
+    root, width = np.sqrt(mean), self.world.width
+    kinds = {whose: root}
+    if not whose:
+      kinds |= {'_bins': root / width, '_published': mean * PUBLISHED**2}
+    for kind, value in kinds.items():
+      scores = core.scores(
+        f'{name}{kind}{horizon}',
+        np.where(reason == '', value, np.nan),
+        reason=reason,
+        group=self.group,
+        columns={'years': self.tracks.step},
+        bounds=(0.0, None),
+      )
+      self.found.append(scores)
+
+
+def _coordinates(world: core.Moving, log_probs: np.ndarray) -> np.ndarray:
+  """[...] tokens that are coordinates and most likely, of [..., V]."""
+  meant = np.isfinite(world.coordinates(np.arange(log_probs.shape[-1])))
+  return np.where(meant, log_probs, -np.inf).argmax(-1)
+
+
+def _forced(
+  predictor: core.Predictor, world: core.Moving, sequences: core.Sequences
+) -> np.ndarray:
+  """[N, R, 2] AU: each row that the model says after the true ones."""
+  first = world.prompt_len
+  num, size = len(sequences), sequences.tokens.shape[1]
+  tokens = np.zeros((num, size - first), np.int64)
+  for part, log_probs in core.log_probs_by_rows(
+    predictor, sequences.tokens, sequences.lengths
+  ):
+    tokens[part] = _coordinates(world, log_probs[:, first - 1 : size - 1])
+  return world.coordinates(tokens).reshape(num, (size - first) // 2, 2)
+
+
+def _rolled(
+  predictor: core.Predictor,
+  world: core.Moving,
+  sequences: core.Sequences,
+  prefix: int,
+  rows: int,
+) -> np.ndarray:
+  """[N, rows, 2] AU: the rows that the model says after `prefix` true ones."""
+  num, size = len(sequences), world.prompt_len + 2 * prefix
+  tokens = np.zeros((num, 2 * rows), np.int64)
+  if not num or not rows:
+    return np.zeros((num, rows, 2))
+  for part in core.chunks(num, predictor.vocab_size * size):
+    before = sequences.tokens[part, :size]
+    session = predictor.session(before, np.full(len(before), size), 1)
+    for k in range(2 * rows):
+      said = _coordinates(world, np.asarray(session.log_probs()))
+      tokens[part, k] = said[:, 0]
+      if k + 1 < 2 * rows:
+        session.advance(said)
+  return world.coordinates(tokens).reshape(num, rows, 2)
