@@ -87,6 +87,8 @@ class Dense(state_session.StateSession):
 @pytest.mark.parametrize('spec', MODELS)
 @every_world
 def test_sessions_draw_and_answer_as_those_of_all_tokens(world, spec):
+  if 'wrong' in spec and not isinstance(world, core.Prefixed):
+    pytest.skip(f'{world!r:.20} draws no states to be wrong by')
   model = registry.make('model', spec).predictor(world, 5)
   games, num, branches = world.sample(12, 7), 12, 3
   lengths = np.minimum(games.lengths, np.arange(num) % 5 + world.prompt_len)

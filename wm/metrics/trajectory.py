@@ -42,7 +42,7 @@ class Metric(core.Metric):
   two frames.
 
   Attributes:
-    num: sequences.
+    num: held-out sequences that are followed.
     prefix: rows before a roll-out; 0 is half of them (paper: 500 of 1,000).
     ahead: rows H after the prefix that are judged.
 
