@@ -128,7 +128,7 @@ def test_its_header_holds_a_command_that_exists(flags, file):
 
 @pytest.mark.parametrize('file', FILES)
 def test_a_header_says_how_long_and_what_to_expect(file):
-  paper = re.search('/(vafa2024|chess2026)/', file)
+  paper = re.search('/(vafa2024|chess2026|inductive2025)/', file)
   if paper and file not in bases():
     for word in ('Time:', 'Expect'):
       assert word in header(file), word

@@ -1,5 +1,9 @@
 """Published networks have their published numbers of parameters."""
 
+import dataclasses
+import pathlib
+import re
+
 import pytest
 
 from wm.core import registry
@@ -55,3 +59,39 @@ def test_the_chess_papers_table(spec):
     )
     assert packed.num_params == count, given
     assert compact.num_params == count - UNUSED * width, given
+
+
+# Vafa et al. 2025, section 4: counted of the authors' program, which reads
+# Othello as 61 tokens in 59 places and the lattice as 3 in 99 (Mamba-2 on the
+# lattice by its formula). And parameters that our worlds add.
+INDUCTIVE = {
+  'othello_transformer': (85_148_221, 768),
+  'othello_rnn': (7_180_861, 0),
+  'othello_lstm': (28_442_173, 0),
+  'othello_mamba': (90_708_157, 0),
+  'othello_mamba2': (86_306_557, 0),
+  'lattice_transformer': (85_134_339, 1_537),
+  'lattice_rnn': (2_366_979, 1_537),
+  'lattice_lstm': (9_454_083, 1_537),
+  'lattice_mamba': (90_619_011, 1_537),
+  'lattice_mamba2': (86_217_411, 1_537),
+}
+FLAGS = pathlib.Path(__file__).parents[2] / 'launch/flags/inductive2025'
+
+
+@pytest.mark.parametrize('name', INDUCTIVE)
+def test_the_five_families_of_inductive_bias_probes(name):
+  text = (FLAGS / f'{name}.flags').read_text()
+  given = dict(re.findall(r'^--(world|model)=(.+)$', text, re.M))
+  model = registry.make('model', given['model'])
+  world = registry.make('world', given['world'])
+  count, more = INDUCTIVE[name]
+  shape = (61, 59) if name.startswith('othello') else (3, 99)
+  assert network.NetworkSpec(model, *shape).num_params == count
+  ours = network.NetworkSpec(model, len(world.vocab), world.max_len)
+  assert ours.num_params == count + more
+  assert f'# {count:,} parameters' in text
+  assert not more or f'{more:,} more' in text
+  if name.endswith('mamba'):  # Its other initial step sizes are as many.
+    other = dataclasses.replace(model, steps='mamba')
+    assert network.NetworkSpec(other, *shape).num_params == count

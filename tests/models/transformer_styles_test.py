@@ -200,3 +200,17 @@ def test_biases_are_a_field_of_their_own():
 def test_bad_styles_are_named(fields, match):
   with pytest.raises(core.InputError, match=match):
     transformer.Model(**fields)
+
+
+def test_a_tied_head_may_have_a_bias():
+  model = transformer.Model(layers=1, width=8, head_bias=True)
+  net = model.build(V, 5, nnx.Rngs(0))
+  tokens = jnp.arange(5)[None] % V
+  before = net(tokens)
+  bias = jnp.arange(V, dtype=jnp.float32)
+  net.tied_bias[...] = bias
+  np.testing.assert_allclose(net(tokens), before + bias, atol=1e-5)
+  lengths = jnp.array([5])
+  np.testing.assert_allclose(
+    net.prefill(tokens, lengths)[1], before[:, -1] + bias, atol=1e-5
+  )

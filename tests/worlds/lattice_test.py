@@ -30,6 +30,22 @@ def test_clipped_walls_stop_no_move():
   np.testing.assert_allclose(share, 1 / 3, atol=0.04)
 
 
+def test_the_last_token_names_the_state_where_the_walk_ends():
+  world = lattice.World(size=3, length=6, named=True)
+  assert world.vocab[4:] == ('at0', 'at1', 'at2')
+  found = world.sample(40, 0)
+  assert (found.lengths == 7).all()
+  moves = found.tokens[:, :-1]
+  before = world.walk(world.init(40), moves, found.lengths - 1)[1]
+  np.testing.assert_array_equal(found.tokens[:, -1] - 4, before[:, 0])
+  plain = lattice.World(size=3, length=6).sample(40, 0)
+  np.testing.assert_array_equal(moves, plain.tokens)
+  legal = world.legal(np.arange(4, dtype=np.int32)[:, None])
+  np.testing.assert_array_equal(legal[:3, 4:], np.eye(3, dtype=bool))
+  assert not legal[3].any()
+  assert world.sample_states(50, 1).max() == 2
+
+
 def test_occupancy_of_three_states_is_that_of_the_markov_chain():
   world = lattice.World(size=3)
   found = world.sample(4000, 0)

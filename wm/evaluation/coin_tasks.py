@@ -78,23 +78,31 @@ def labelled(world: core.World, groups: int, num: int, seed: int) -> Points:
   return points(world, tokens, place.reshape(*shape, 1))
 
 
-def visited(world: core.World, num: int, most: int, seed: int) -> Points:
+def visited(
+  world: core.World, num: int, most: int, first: int, seed: int
+) -> Points:
   """`most` random places of `num` held-out sequences, as one group.
 
-  As published, places begin at the first token after the prompt and end before
-  the last; the places that are not chosen have state DEAD.
+  As published, places begin at the first token after the prompt, or at `first`,
+  and end before the longest sequence's last token; nothing is over there. The
+  places that are not chosen have state DEAD.
   """
   found = world.sample(num, stream(seed, TRAINED), split='heldout')
   if not len(found):
     raise core.InputError(f'{registry.spec(world)} gave no held-out sequence')
-  places = np.arange(world.prompt_len, max(int(found.lengths.max()) - 1, 1))
+  last = min(int(found.lengths.max()), world.max_len - 1)
+  places = np.arange(max(world.prompt_len, first), last)
   places = np.broadcast_to(places, (len(found), len(places))).astype(np.int32)
-  there = places < found.lengths[:, None] - 1
+  there = places < found.lengths[:, None]
+  places = np.where(there, places, core.DEAD)
+  every = points(world, found.tokens[None], places[None])
+  over = core.hash64(*np.packbits(np.zeros(len(world.vocab), bool)))
+  there &= every.legal[0] != over
+  rows = np.arange(len(found))[:, None]
   order = np.argsort(
     np.where(
       there,
-      core.hash64(stream(seed, CHOSEN), places, np.arange(len(found))[:, None])
-      >> np.uint64(1),
+      core.hash64(stream(seed, CHOSEN), places, rows) >> np.uint64(1),
       np.uint64(2**63),
     ),
     axis=None,
@@ -102,9 +110,11 @@ def visited(world: core.World, num: int, most: int, seed: int) -> Points:
   )
   chosen = np.zeros(there.size, bool)
   chosen[order[: min(most, int(there.sum()))]] = True
-  chosen = chosen.reshape(there.shape) & there
-  places = np.where(chosen, places, core.DEAD)
-  return points(world, found.tokens[None], places[None])
+  chosen = (chosen.reshape(there.shape) & there)[None]
+  return every._replace(
+    places=np.where(chosen, every.places, core.DEAD),
+    states=np.where(chosen, every.states, core.DEAD),
+  )
 
 
 def reached(

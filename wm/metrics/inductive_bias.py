@@ -18,8 +18,8 @@ from wm.evaluation import coin_tasks, fields
 from wm.evaluation.coin_tasks import Points
 from wm.kernels import pairs
 
-# What the published program scores: sequences, and points among their places.
-SEQUENCES, POINTS = 100, 2000
+# Most points that the published program scores.
+POINTS = 2000
 # Kinds of pairs, as `pairs.Counts` has them; ALL is of two states.
 SAME, ALIKE, UNLIKE, ALL = range(4)
 
@@ -57,7 +57,9 @@ class Metric(core.Metric):
     keep: weights of the 'last' step, or the 'best' by `held` labels.
     untrained: adapt random weights too, where there are such.
     variant: 'paper', or 'published', its program: independent labels, one head
-      for all, 2,000 places of 100 held-out sequences scored in all data sets.
+      for all, 2,000 places of held-out sequences scored in all data sets.
+    sequences: these held-out sequences, or fewer where there are no more.
+    first: their first place that is scored, from 0.
 
   Glossary:
     r_ib: One less twice the share of pairs of points in one state that get
@@ -106,9 +108,12 @@ class Metric(core.Metric):
   keep: str = 'last'
   untrained: bool = False
   variant: str = 'paper'
+  sequences: int = 100
+  first: int = 0
 
   def __post_init__(self) -> None:
     fields.at_least(self, num=2, examples=1, states=2, prefixes=2, held=0)
+    fields.at_least(self, sequences=1, first=0)
     fields.at_least(self, pool=self.states)
     fields.one_of(
       self,
@@ -178,7 +183,9 @@ class Metric(core.Metric):
     groups, num = self.num // twins, self.examples + self.held
     trained = coin_tasks.labelled(world, groups, num, seed)
     if published:
-      scored = coin_tasks.visited(world, SEQUENCES, POINTS, seed)
+      scored = coin_tasks.visited(
+        world, self.sequences, POINTS, self.first, seed
+      )
       plain, close = scored.tokens.shape[1], np.zeros((1, 0, 2), np.int64)
     else:
       plain = self.states * self.prefixes

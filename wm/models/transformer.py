@@ -3,7 +3,8 @@
 GPT-2 (Radford et al. 2019, as Vafa et al. 2024, appendix D train it): learned
 positions, layer norm before each part, GELU, biases, tied head. LLaMA (Touvron
 et al. 2023): `positions='rotary', norm='rms', mlp='swiglu', tied=False`, and
-no biases. Chess (Walker and Lyons 2026): as LLaMA, with `biases=True,
+no biases. Vafa et al. 2025: as GPT-2, with `mlp='gelu_erf', head_bias=True`.
+Chess (Walker and Lyons 2026): as LLaMA, with `biases=True,
 head_bias=True, ratio=4, epsilon=1e-6, init='torch', dropout=0.1`, and in their
 runs `positions='rotary_published'`.
 """
@@ -48,7 +49,7 @@ class Model(family.NetworkModel):
     biases: of attention and MLP; None is with norm='layer' only.
     init: 'gpt2' (normal; what is added to the stream is smaller, the deeper)
       or 'torch', PyTorch's defaults.
-    head_bias: a head of its own has a bias.
+    head_bias: the head has a bias, be it its own or the embedding table.
     tied: the head is the embedding table, where it is the next token's.
     dropout: rate, on embeddings, attention weights and both parts' outputs.
     dtype: of computation; parameters are float32.
@@ -186,6 +187,8 @@ class Transformer(stack.Stack):
     tied, outputs = model.tied and not outputs, outputs or vocab_size
     head = functools.partial(layers.Linear, bias=model.head_bias, init=init)
     self.head = None if tied else head((model.width,), (outputs,), rngs)
+    biased = tied and model.head_bias
+    self.tied_bias = nnx.Param(jnp.zeros(vocab_size)) if biased else None
 
   def embed(self, tokens_X: jax.Array, positions_X: jax.Array) -> jax.Array:
     """Token (and learned position) embeddings [..., D]."""

@@ -4,7 +4,8 @@
 
 The walk starts at 0, which is no token; each move is uniform over the legal
 ones (the lattice of the inductive-bias probes, Vafa et al. 2025). Where it is
-`clipped`, every move is legal, and one into a wall leaves the walk in place.
+`clipped`, every move is legal, and one into a wall leaves the walk in place;
+where it is `named`, a last token says which state the walk has ended in.
 """
 
 from __future__ import annotations
@@ -29,9 +30,12 @@ class World(table.TableWorld):
 
   Attributes:
     size: number of states, S.
-    length: tokens in a sequence.
+    length: moves in a sequence.
     clipped: a move into a wall is legal, and none; all states then have the
       same legal tokens.
+    named: a sequence has one more token, 'at0', 'at1', ..., which names its
+      last state. In that state it is legal at any time, and after it nothing:
+      row `size` of the table. No two states have the same legal tokens then.
   """
 
   version: ClassVar[str] = '1'
@@ -39,6 +43,7 @@ class World(table.TableWorld):
   size: int = 5
   length: int = 100
   clipped: bool = False
+  named: bool = False
 
   def __post_init__(self) -> None:
     if self.size < 2 or self.length < 2:
@@ -49,30 +54,65 @@ class World(table.TableWorld):
 
   @property
   def vocab(self) -> tuple[str, ...]:
-    """'<pad>', 'left', 'stay', 'right'."""
-    return VOCAB
+    """'<pad>', 'left', 'stay', 'right', and names of states where there are."""
+    if not self.named:
+      return VOCAB
+    return (*VOCAB, *(f'at{row}' for row in range(self.size)))
 
   @property
   def max_len(self) -> int:
-    """The length of every sequence."""
-    return self.length
+    """The length of every sequence, the name of a state included."""
+    return self.length + self.named
 
   @functools.cached_property
   def delta(self) -> np.ndarray:
-    """[S, 3] int32; raises InputError where memory does not hold it."""
-    core.need_memory(28 * self.size, f'lattice(size={self.size})')
+    """[S, 3] int32; raises InputError where memory does not hold it.
+
+    [S + 1, 3 + S] where states are named.
+    """
+    columns = 3 + self.size * self.named
+    core.need_memory(
+      (4 * columns + 16) * self.size, f'lattice(size={self.size})'
+    )
     row = np.arange(self.size, dtype=np.int32)
     delta = np.stack([row - 1, row, row + 1], axis=-1)
     if self.clipped:
-      return delta.clip(0, self.size - 1)
-    delta[delta == self.size] = core.DEAD
-    return delta
+      delta = delta.clip(0, self.size - 1)
+    else:
+      delta[delta == self.size] = core.DEAD
+    if not self.named:
+      return delta
+    found = np.full((self.size + 1, columns), core.DEAD, np.int32)
+    found[:-1, :3] = delta
+    found[row, 3 + row] = self.size
+    return found
+
+  def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
+    """Random moves, and behind them the name of the state, if there is one."""
+    if not self.named:
+      return super().sample(num, seed, split)
+    moves = dataclasses.replace(self, named=False)
+
+    def play(numbers: np.ndarray) -> np.ndarray:
+      tokens = table.played(moves, seed, numbers)
+      lengths = np.full(len(tokens), self.length)
+      last = moves.walk(moves.init(len(tokens)), tokens, lengths)[1]
+      return np.concatenate([tokens, len(VOCAB) + last], axis=1)
+
+    return table.stream(self, num, seed, split, play)
+
+  def sample_states(self, num: int, seed: int) -> np.ndarray:
+    """Uniform over the states of the line that some prefix reaches."""
+    if not self.named:
+      return super().sample_states(num, seed)
+    moves = dataclasses.replace(self, named=False, length=self.length + 1)
+    return moves.sample_states(num, seed)
 
   def render(self, state: np.ndarray) -> str:
     """The line around the current state, walls where they are in sight."""
     row = int(state[0])
-    if row < 0:
-      return svg.card(['dead'])
+    if row < 0 or row == self.size:
+      return svg.card(['over' if row > 0 else 'dead'])
     first, last = max(row - AROUND, 0), min(row + AROUND, self.size - 1)
     gap, y = 44, 32
     left, right = 40, 40 + gap * (last - first)
@@ -86,6 +126,6 @@ class World(table.TableWorld):
       parts.append(svg.circle(x, y, 15, fill, f'stroke="{svg.FAINT}"'))
       parts.append(svg.label(x, y + 4, str(place), fill=ink, bold=here))
     legal = np.flatnonzero(self.delta[row] >= 0)
-    note = 'legal: ' + ', '.join(VOCAB[label + 1] for label in legal)
+    note = 'legal: ' + ', '.join(self.vocab[label + 1] for label in legal)
     parts.append(svg.text(left - 30, y + 38, note, size=12))
     return svg.picture(max(right + 40, 160), y + 48, parts, f'at {row}')

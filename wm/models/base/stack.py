@@ -20,11 +20,13 @@ class Stack(network.Network):
     embedding: of tokens.
     final: norm after the blocks, or None.
     head: or None, where logits are products with the embedding table.
+    tied_bias: [V], added to these products, or None; without a head only.
   """
 
   embedding: layers.Embedding
   final: layers.Norm | None
   head: layers.Linear | None
+  tied_bias: nnx.Param[jax.Array] | None
 
   def __init__(self, model: Any):
     self.model, self.num_layers = model, model.layers
@@ -81,4 +83,8 @@ class Stack(network.Network):
       return self.head(x_XD).astype(jnp.float32)
     table_VD = self.embedding.table[...].astype(x_XD.dtype)
     logits_XV = jnp.einsum('...d,vd->...v', x_XD, table_VD)
+    if self.tied_bias is not None:
+      logits_XV += layers.along(self.tied_bias[...], logits_XV).astype(
+        x_XD.dtype
+      )
     return layers.constrain(logits_XV).astype(jnp.float32)

@@ -59,7 +59,7 @@ def stream(
   play: numbers [N] -> tokens [N, max_len] of these sequences; default random
     play: each token uniform over the legal ones, to `max_len` or over.
   """
-  play = play or functools.partial(_play, world, seed)
+  play = play or functools.partial(played, world, seed)
   length = world.max_len
   rate = {'train': 1 - 1 / HELDOUT, 'heldout': 1 / HELDOUT}.get(split, 1.0)
   kept = [np.zeros((0, length), np.int32)]
@@ -80,7 +80,8 @@ def stream(
   return core.Sequences(tokens, (tokens != 0).sum(-1).astype(np.int32))
 
 
-def _play(world: core.World, seed: int, numbers: np.ndarray) -> np.ndarray:
+def played(world: core.World, seed: int, numbers: np.ndarray) -> np.ndarray:
+  """[N, max_len] tokens of random play: sequences `numbers` of the seed."""
   tokens = np.zeros((len(numbers), world.max_len), np.int32)
   states = world.init(len(numbers))
   for k in range(world.max_len):

@@ -24,6 +24,7 @@ import numpy as np
 from wm import core
 from wm.kernels import othello as kernels
 from wm.worlds.base import fields, games, svg, table
+from wm.worlds.othello import openings as othello_openings
 from wm.worlds.othello import records as othello_records
 
 HISTORY = 60  # Moves of the longest game.
@@ -45,6 +46,8 @@ class World(core.Naive, core.TracedWorld, games.GameWorld):
     pool: games in that pool.
     records: file or folder of games that are sampled instead, see
       othello_records.
+    openings: squares, as 'd3 c3 c4', or a name in `openings.NAMED`; held-out
+      sequences are all orders in which these can be played from the start.
   """
 
   version: ClassVar[str] = '1'
@@ -58,6 +61,7 @@ class World(core.Naive, core.TracedWorld, games.GameWorld):
   states: str = 'stratified'
   pool: int = 10_000
   records: str = dataclasses.field(default='', kw_only=True)
+  openings: str = dataclasses.field(default='', kw_only=True)
 
   def __new__(cls, *args: Any, records: str = '', **others: Any) -> World:
     """A world of `records` is a `Recorded` one."""
@@ -80,6 +84,13 @@ class World(core.Naive, core.TracedWorld, games.GameWorld):
         'othello: records are games already; expected no policy and no noise '
         'beside them'
       )
+    if self.openings:
+      squares = othello_openings.squares(self.openings, self.vocab)
+      if self.records or not len(othello_openings.orders(self, squares)):
+        raise core.InputError(
+          f'othello: openings={self.openings!r}; expected squares that can be '
+          'played from the start in some order, and no records beside them'
+        )
     games.check(self)
 
   @functools.cached_property
@@ -232,6 +243,18 @@ class World(core.Naive, core.TracedWorld, games.GameWorld):
     return kernels.play(
       num, seed, first, self.size, self.policy, self.noise, self.depth
     )
+
+  def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
+    """Games of the split; held-out ones are `openings` where there are any."""
+    if not self.openings or split != 'heldout':
+      return super().sample(num, seed, split)
+    squares = othello_openings.squares(self.openings, self.vocab)
+    moves = othello_openings.orders(self, squares)
+    kept = np.argsort(core.hash64(seed, np.arange(len(moves))))[:num]
+    tokens = np.zeros((len(kept), self.max_len), np.int32)
+    tokens[:, : len(squares)] = moves[kept]
+    lengths = np.full(len(kept), len(squares), np.int32)
+    return core.Sequences(tokens, lengths, distinct=True)
 
   def transpositions(
     self, tokens: np.ndarray, lengths: np.ndarray, seeds: np.ndarray
