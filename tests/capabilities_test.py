@@ -28,10 +28,10 @@ def names(*classes):
   }
 
 
-def test_a_world_has_14_members_and_with_all_abilities_at_most_39():
+def test_a_world_has_14_members_and_with_all_abilities_at_most_40():
   assert len(names(core.World)) == 14
-  assert len(names(core.World, *ABILITIES)) <= 39
-  assert len(ABILITIES) == 16
+  assert len(names(core.World, *ABILITIES)) <= 40
+  assert len(ABILITIES) == 17
 
 
 @pytest.mark.parametrize('ability', ABILITIES)
@@ -187,6 +187,27 @@ def test_a_completable_token_leads_to_one_or_to_the_end(world):
     world, world.sample_states(every_world.STATES, 17), budget + 30
   )
   assert (ended == started.any(-1)).all()
+
+
+@every_world.having(core.Editable)
+def test_an_edit_changes_one_label_or_leads_nowhere(world):
+  states = every_world.states_of(world)
+  sizes, num = world.heads.sizes, 6
+  rows = np.repeat(np.arange(len(states)), num)
+  label = core.hash64(1, np.arange(len(rows))) % np.uint64(len(sizes))
+  value = (
+    core.hash64(2, np.arange(len(rows))) % np.array(sizes, 'uint64')[label]
+  )
+  label, value = label.astype(np.int64), value.astype(np.int64)
+  after = world.edited(states[rows], label, value)
+  alive = world.state_id(after) != core.DEAD
+  assert alive.any()
+  assert world.legal(after[alive]).any(-1).any()
+  wanted = world.labels(states[rows])
+  np.put_along_axis(wanted, label[:, None], value[:, None], 1)
+  np.testing.assert_array_equal(world.labels(after)[alive], wanted[alive])
+  dead = states[-1:]
+  assert (world.edited(dead, np.array([0]), np.array([1])) == core.DEAD).all()
 
 
 @every_world.having(table.Tabled)

@@ -111,6 +111,25 @@ def test_no_later_token_changes_a_bit(model):
   assert (again[:, 10] != found[:, 10]).any(-1).all()
 
 
+@pytest.mark.parametrize('name', ['rnn', 'transformer'])
+def test_a_network_goes_on_from_its_own_activations(name):
+  made = registry.make('model', name)
+  found, (tokens, lengths) = predictor(made), data()
+  want = found.log_probs(tokens, lengths)
+  for layer in (-1, 1):
+    hidden = found.hidden(tokens, lengths, layer)
+    got = found.patched(tokens, lengths, layer, hidden)
+    np.testing.assert_allclose(got, want, atol=1e-5)
+  hidden[:, 2, 0] += 9  # It is seen there, not before, and by later tokens.
+  apart = abs(found.patched(tokens, lengths, layer, hidden) - want).max((0, 2))
+  assert (apart[:2] <= 1e-5).all()
+  assert (apart[2:4] > 1e-4).all()
+  with pytest.raises(core.InputError, match=r'layer 3 of .*: -1 to 2'):
+    found.patched(tokens, lengths, 3, hidden)
+  with pytest.raises(core.InputError, match=r'shape .* expected'):
+    found.patched(tokens, lengths, 0, hidden[..., 1:])
+
+
 def test_a_session_gives_what_whole_sequences_give(model):
   tokens, _ = data()
   full = predictor(model).log_probs(tokens, np.full(B, LONGEST))

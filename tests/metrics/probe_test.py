@@ -7,8 +7,8 @@ from tests import tiny
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.metrics.probe import linear
-from wm.metrics.probe import metric as probe
+from wm.evaluation import linear_probe, probing
+from wm.metrics import probe
 from wm.models.serving import oracles
 
 QUICK = {'num': 100, 'epochs': 30, 'batch': 64, 'lr': 0.1}
@@ -85,7 +85,7 @@ def test_the_untrained_control_is_another_predictor():
 def test_labels_by_hand():
   """at0 x x end: the origin is skipped as the last prompt token."""
   world = table.Given(rows=((4, tiny.X, tiny.X, tiny.END), (6, tiny.Y, 1)))
-  points = probe.label(world, world.sample(2, 0))
+  points = probing.label(world, world.sample(2, 0))
   assert points.row.tolist() == [0, 0, 1]
   assert points.position.tolist() == [1, 2, 1]
   assert points.label.tolist() == [[1], [3], [3]]
@@ -102,7 +102,7 @@ class _LongPrompt(tiny.World):
 
 def test_prompt_tokens_are_scored_apart():
   world = _LongPrompt()
-  points = probe.label(world, world.sample(50, 0))
+  points = probing.label(world, world.sample(50, 0))
   assert (points.position[points.prompt] == 0).all()
   assert not (points.position == 1).any()
   found = _run(Knowing(world), world)
@@ -119,7 +119,7 @@ def test_prompt_tokens_are_scored_apart():
 def test_split_by_sequence_shares_no_task():
   world = tiny.World()
   sequences = world.sample(300, 0)
-  points, key = probe.label(world, sequences), world.split_key(sequences)
+  points, key = probing.label(world, sequences), world.split_key(sequences)
   test = probe._SPLITS['sequence'](points, key, 0)
   assert not set(key[points.row[test]]) & set(key[points.row[~test]])
   tasks = len(set(key.tolist()))
@@ -150,7 +150,7 @@ def test_fit_finds_the_regression_optimum():
   target = np.concatenate([np.arange(100) < 30, np.arange(100) < 80]).astype(
     int
   )
-  weights, bias = linear.fit(
+  weights, bias = linear_probe.fit(
     features,
     target[:, None],
     np.array([2]),
@@ -170,10 +170,10 @@ def test_a_last_batch_may_be_short():
   rng = np.random.default_rng(0)
   features = np.eye(3, dtype=np.float32)[rng.integers(0, 3, 101)]
   target = features.argmax(-1)[:, None]
-  fit = linear.fit(
+  fit = linear_probe.fit(
     features, target, np.array([3]), lr=0.1, batch=50, epochs=100, seed=0
   )
-  assert (linear.named(features, *fit) == target).all()
+  assert (linear_probe.named(features, *fit) == target).all()
 
 
 def test_several_classifiers_are_each_fit_alone():
@@ -182,9 +182,9 @@ def test_several_classifiers_are_each_fit_alone():
   classes = np.array([2, 3, 5])
   target = np.stack([rng.integers(0, c, 400) for c in classes], axis=-1)
   fields = {'lr': 0.05, 'batch': 400, 'epochs': 400}
-  together = linear.fit(features, target, classes, **fields, seed=0)
+  together = linear_probe.fit(features, target, classes, **fields, seed=0)
   for k in range(3):
-    alone = linear.fit(
+    alone = linear_probe.fit(
       features, target[:, k : k + 1], classes[k : k + 1], **fields, seed=9
     )
     size = classes[k]
@@ -195,7 +195,7 @@ def test_several_classifiers_are_each_fit_alone():
     ]
     gaps = [a - a.mean(-1, keepdims=True) for a in logits]
     np.testing.assert_allclose(*gaps, atol=0.02)
-  named = linear.named(features, *together)
+  named = linear_probe.named(features, *together)
   assert (named < classes).all()
 
 
@@ -230,7 +230,7 @@ def test_a_board_is_read_square_by_square():
 def test_squares_of_games_are_labelled_where_somebody_is_to_move():
   game = registry.make('world', 'othello(size=4)')
   sequences = game.sample(20, 0)
-  points = probe.label(game, sequences)
+  points = probing.label(game, sequences)
   assert points.label.shape == (len(points.row), 16)
   assert points.label.dtype == np.int8
   assert set(np.unique(points.label)) == {0, 1, 2}

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import core
+from wm.evaluation import probing
 from wm.kernels import chess as kernels
-from wm.metrics.probe import metric as probe
 from wm.worlds.base import exact
 from wm.worlds.chess import (
   fen as chess_fen,
@@ -205,7 +205,7 @@ def test_labels_of_known_states(world):
   legal = chess.World(ep='legal')
   assert world.labels(pushed)[0, 64:].tolist()[5:7] == [5, 1]
   assert legal.labels(pushed)[0, 64:].tolist()[5:7] == [0, 0]
-  assert (probe.targets(world, pushed) == world.labels(pushed)[:, :64]).all()
+  assert (probing.targets(world, pushed) == world.labels(pushed)[:, :64]).all()
   assert not world.labels(world.init(1)).any()
 
 

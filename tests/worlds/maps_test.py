@@ -5,7 +5,7 @@ import pytest
 from wm import core
 from wm.core import registry
 from wm.data import street_files
-from wm.metrics.probe import metric as probe
+from wm.evaluation import probing
 from wm.worlds.base import exact
 from wm.worlds.maps import routes, streets
 from wm.worlds.maps import world as maps
@@ -307,7 +307,7 @@ def test_states_before_the_prompt_is_complete():
 def test_two_way_tags_and_probe_labels():
   world = maps.World()
   states = world.sample_states(50, 0)
-  assert (probe.targets(world, states)[:, 0] == states[:, 0] + 1).all()
+  assert (probing.targets(world, states)[:, 0] == states[:, 0] + 1).all()
   wanted = world.graph.two_way()[states[:, 0]]
   np.testing.assert_array_equal(world.tags(states)['two_way'], wanted)
 

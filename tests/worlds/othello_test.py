@@ -11,8 +11,8 @@ from tests import judging
 from tests.worlds.plain_othello import BLACK, WHITE, Board, name
 from wm import core
 from wm.core import registry
+from wm.evaluation import probing
 from wm.kernels import othello as kernels
-from wm.metrics.probe import metric as probe
 from wm.worlds.base import exact
 from wm.worlds.othello import world as othello
 
@@ -363,11 +363,11 @@ def test_probe_labels_are_the_movers_and_the_others_discs():
     wanted = np.zeros((6, 6), int)
     for place, disc in discs.discs.items():
       wanted[place] = 1 if disc == discs.turn else 2
-    assert probe.targets(world, state[None]).tolist() == [
+    assert probing.targets(world, state[None]).tolist() == [
       wanted.ravel().tolist()
     ]
   over = world.after(games.tokens, games.lengths)
-  assert (probe.targets(world, over) == core.DEAD).all()
+  assert (probing.targets(world, over) == core.DEAD).all()
 
 
 def test_pictures_show_the_discs_and_the_legal_moves():

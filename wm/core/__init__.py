@@ -69,6 +69,7 @@ from wm.core.measure import (
   Trainable,
   scores,
 )
+from wm.core.patching import Editable, Patchable
 from wm.core.predictor import (
   NO,
   NO_ANSWER,

@@ -8,6 +8,7 @@ empty result to say that a world lacks the ability.
   Enumerable  lists and counts the suffixes that tell two states apart
   Finite      is a finite automaton (Enumerable too)
   Labelled    writes a state as K class labels
+  Editable    changes one label of a state; see wm.core.patching
   Naive       reads labels off the tokens without the rules (Labelled too)
   Written     writes a state as text and as a picture, and reads the text
   Costed      knows what a sequence costs, and the least cost of its task
@@ -117,14 +118,17 @@ class Heads(NamedTuple):
     groups: named runs of labels that results are told apart by.
     probe: the labels that a linear probe reads out; None is the whole state,
       as one class.
-    turn: the label of whose turn it is, 0, 1, or 2 for nobody, where a probe
-      reads the pieces 1 and 2 as mine and theirs; None where it does not.
+    turn: the label of whose turn it is, 0, 1, or 2 for nobody; None where no
+      side is to move. Labels that a probe reads then are 0, or pieces of the
+      side 0 and as many behind them of the side 1.
+    mine: a probe reads these as mine and theirs, unless told otherwise.
   """
 
   sizes: tuple[int, ...]
   groups: Mapping[str, slice] = types.MappingProxyType({})
   probe: slice | None = None
   turn: int | None = None
+  mine: bool = True
 
   @property
   def dtype(self) -> np.dtype:

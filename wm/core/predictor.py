@@ -5,6 +5,7 @@ TokenReader
     AnswersOnly           from nothing but yes and no
   HiddenStates          activations
     Reinitializable       the same network with random weights
+    Patchable             goes on from others; see wm.core.patching
   NamesStates           the world's state after each token
     StateLosses           with probabilities
   Adaptable             new tasks from few labels; see wm.core.adapting

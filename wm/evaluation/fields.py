@@ -33,3 +33,13 @@ def renamed(metric: core.Metric, field: str, old: str, new: str) -> None:
     raise core.InputError(
       f'{metric.name}: {field}={old!r} is called {field}={new!r} now'
     )
+
+
+def layers(metric: core.Metric, given: Sequence[int], least: int = 0) -> None:
+  """Raises InputError where a field `layers` holds no different layers."""
+  whole = all(isinstance(one, int) and one >= -1 for one in given)
+  if not whole or len(set(given)) < len(given) or len(given) < least:
+    raise core.InputError(
+      f'{metric.name}: layers={given} was given; expected '
+      f'{"one or more " if least else ""}different layers, each -1 or more'
+    )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -204,19 +205,34 @@ class Transformer(stack.Stack):
     x_BLD = self.embed(tokens_BL, attention.places(tokens_BL))
     first, key = layers.keys(key if self.model.dropout else None, 2)
     x_BLD = layers.dropout(x_BLD, self.model.dropout, first)
+    return self.through(x_BLD, 0, depth, layers.keys(key, self.num_layers))
+
+  def through(
+    self,
+    x_BLD: jax.Array,
+    first: int,
+    last: int,
+    keys: Sequence[jax.Array | None],
+  ) -> jax.Array:
+    """See `stack.Stack`."""
+    x_BLD = x_BLD.astype(self.model.dtype)
     if self.model.scan:
-      return self._scanned(x_BLD, depth, key)
-    keys = layers.keys(key, self.num_layers)
-    for block, key in zip(self.unstacked()[:depth], keys, strict=False):
-      x_BLD = self.run(*nnx.split(block), x_BLD, key)
+      return self._scanned(x_BLD, first, last, keys)
+    for number, block in enumerate(self.unstacked()[first:last], first):
+      x_BLD = self.run(*nnx.split(block), x_BLD, keys[number])
     return x_BLD
 
   def _scanned(
-    self, x_BLD: jax.Array, depth: int, key: jax.Array | None
+    self,
+    x_BLD: jax.Array,
+    first: int,
+    last: int,
+    keys: Sequence[jax.Array | None],
   ) -> jax.Array:
     graph, params = nnx.split(self.blocks)
-    keys = None if key is None else jax.random.split(key, self.num_layers)
-    given = jax.tree.map(lambda leaf: leaf[:depth], (params, keys))
+    used = [key for key in keys if key is not None]
+    stacked = jnp.stack(used) if used else None
+    given = jax.tree.map(lambda leaf: leaf[first:last], (params, stacked))
 
     def body(x_BLD: jax.Array, given: Any) -> tuple[jax.Array, None]:
       return self.run(graph, given[0], x_BLD, given[1]), None

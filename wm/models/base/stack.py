@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -36,6 +37,19 @@ class Stack(network.Network):
     self, tokens_BL: jax.Array, depth: int, key: jax.Array | None = None
   ) -> jax.Array:
     """The residual stream [B, L, D] after `depth` blocks."""
+
+  @abc.abstractmethod
+  def through(
+    self,
+    x_BLD: jax.Array,
+    first: int,
+    last: int,
+    keys: Sequence[jax.Array | None],
+  ) -> jax.Array:
+    """The stream after blocks first, .., last - 1, given that before them.
+
+    keys: of dropout, for each of all blocks.
+    """
 
   def run(
     self, graph: Any, params: Any, x_BLD: jax.Array, key: jax.Array | None
@@ -72,13 +86,27 @@ class Stack(network.Network):
       x_BLD = self.stream(tokens_BL, layer)
     return x_BLD.astype(jnp.float32)
 
+  def resume(
+    self, tokens_BL: jax.Array, layer: int, x_BLD: jax.Array
+  ) -> jax.Array:
+    """Logits [B, L, V] from what `hidden` gives, or something else, on."""
+    del tokens_BL  # All that is known of them is in the stream.
+    if layer == -1:
+      return self.read(x_BLD)
+    keys = [None] * self.num_layers
+    return self.logits(self.through(x_BLD, layer, self.num_layers, keys))
+
   def normed(self, x_XD: jax.Array) -> jax.Array:
     """After the final norm, where there is one."""
     return x_XD if self.final is None else self.final(x_XD)
 
   def logits(self, x_XD: jax.Array) -> jax.Array:
     """Final norm and head: [..., V] float32."""
-    x_XD = self.normed(x_XD).astype(self.model.dtype)
+    return self.read(self.normed(x_XD))
+
+  def read(self, x_XD: jax.Array) -> jax.Array:
+    """Logits [..., V] float32 of what the final norm gives."""
+    x_XD = x_XD.astype(self.model.dtype)
     if self.head is not None:
       return self.head(x_XD).astype(jnp.float32)
     table_VD = self.embedding.table[...].astype(x_XD.dtype)

@@ -1,9 +1,9 @@
 """What a network defines to be trained, and to be asked.
 
-From `__call__` alone it can be trained; from `hidden`, `prefill`, `new_page`
-and `decode` (and `restart`) it gets probes and sessions, for attention (caches
-that grow) and recurrences (states of constant size) alike. Shape letters as in
-`layers`.
+From `__call__` alone it can be trained; from `hidden` and `resume` it gets
+probes and interventions, from `prefill`, `new_page` and `decode` (and
+`restart`) sessions, for attention (caches that grow) and recurrences (states
+of constant size) alike. Shape letters as in `layers`.
 """
 
 from __future__ import annotations
@@ -64,6 +64,12 @@ class Network(nnx.Module):
   def hidden(self, tokens_BL: jax.Array, layer: int) -> jax.Array:
     """[B, L, D] float32 after `layer` layers; -1 after the final norm."""
     raise _undefined(self, 'hidden')
+
+  def resume(
+    self, tokens_BL: jax.Array, layer: int, x_BLD: jax.Array
+  ) -> jax.Array:
+    """Logits [B, L, V] where `hidden` were x_BLD, of those tokens."""
+    raise _undefined(self, 'resume')
 
   def prefill(
     self, tokens_RP: jax.Array, lengths_R: jax.Array

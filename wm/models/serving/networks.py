@@ -93,10 +93,13 @@ class NetworkReader(core.Reinitializable, core.Adaptable):
     Raises:
       InputError: there is no such layer.
     """
+    self._check_layer(layer)
+    return self.map_tiles(_hidden, (self.spec, layer), tokens, lengths)
+
+  def _check_layer(self, layer: int) -> None:
     last = self.spec.network.num_layers
     if not -1 <= layer <= last:
       raise core.InputError(f'layer {layer} of {self.model}: -1 to {last}')
-    return self.map_tiles(_hidden, (self.spec, layer), tokens, lengths)
 
   def adapt(
     self,
@@ -165,12 +168,37 @@ class NetworkReader(core.Reinitializable, core.Adaptable):
     return out
 
 
-class NetworkPredictor(NetworkReader, core.TracedPredictor):
+class NetworkPredictor(NetworkReader, core.TracedPredictor, core.Patchable):
   """A network whose logits are those of the next token."""
 
   def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[B, L, V] float32 in nats; zero at positions past a row's length."""
     return self.map_tiles(_log_probs, (self.spec,), tokens, lengths)
+
+  def patched(
+    self,
+    tokens: np.ndarray,
+    lengths: np.ndarray,
+    layer: int,
+    hidden: np.ndarray,
+  ) -> np.ndarray:
+    """See core.Patchable; zero at positions past a row's length."""
+    self._check_layer(layer)
+    hidden = np.asarray(hidden, np.float32)
+    wanted = *np.shape(tokens), self._width(layer)
+    if hidden.shape != wanted:
+      raise core.InputError(
+        f'activations of shape {hidden.shape} were given to {self.model}; '
+        f'expected {wanted}'
+      )
+    static = self.spec, layer
+    return self.map_tiles(_resumed, static, tokens, lengths, hidden)
+
+  def _width(self, layer: int) -> int:
+    """Of activations, by tracing alone."""
+    kinds = (('int32', ()),)
+    static = self.spec, layer
+    return _abstract_results(_hidden, static, self.spec, kinds).shape[-1]
 
   def session(
     self, prefixes: np.ndarray, lengths: np.ndarray, num: int
@@ -257,6 +285,18 @@ def _hidden(
   spec: network.NetworkSpec, layer: int, params: nnx.State, tokens_BL: jax.Array
 ) -> jax.Array:
   return nnx.merge(spec.graph, params).hidden(tokens_BL, layer)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _resumed(
+  spec: network.NetworkSpec,
+  layer: int,
+  params: nnx.State,
+  tokens_BL: jax.Array,
+  x_BLD: jax.Array,
+) -> jax.Array:
+  net = nnx.merge(spec.graph, params)
+  return jax.nn.log_softmax(net.resume(tokens_BL, layer, x_BLD))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

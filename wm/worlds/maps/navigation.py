@@ -31,7 +31,7 @@ ATTEMPTS = 64  # Backward walks that met a street without entry start again.
 class Navigation(
   Journeys,
   core.Prefixed,
-  core.Labelled,
+  core.Editable,
   core.Written,
   core.Tagged,
   words={'two_way': 'two-way streets at the current intersection'},
@@ -183,6 +183,16 @@ class Navigation(
   def labels(self, states: np.ndarray) -> np.ndarray:
     """[B, 2] rows plus one; 0 before origin or destination, and after `end`."""
     return np.maximum(states + 1, 0).astype(self.heads.dtype)
+
+  def edited(
+    self, states: np.ndarray, label: np.ndarray, value: np.ndarray
+  ) -> np.ndarray:
+    """See core.Editable: on the way, at any intersection to any other."""
+    after = np.array(states)
+    after[np.arange(len(states)), label] = value - 1
+    known = (states >= 0).all(-1) & (value >= 1) & (value <= len(self.graph))
+    after[~known] = core.DEAD
+    return after
 
   @functools.cached_property
   def _two_way(self) -> np.ndarray:

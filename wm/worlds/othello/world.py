@@ -24,6 +24,7 @@ import numpy as np
 from wm import core
 from wm.kernels import othello as kernels
 from wm.worlds.base import fields, games, svg, table
+from wm.worlds.othello import labels as othello_labels
 from wm.worlds.othello import openings as othello_openings
 from wm.worlds.othello import records as othello_records
 
@@ -32,7 +33,7 @@ SIDE = 4  # Word of the side to move.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(core.Naive, core.TracedWorld, games.GameWorld):
+class World(core.Editable, core.Naive, core.TracedWorld, games.GameWorld):
   """A board and the games played on it.
 
   Attributes:
@@ -209,30 +210,29 @@ class World(core.Naive, core.TracedWorld, games.GameWorld):
     labels = np.concatenate([discs, states[:, [SIDE]]], axis=-1)
     return np.where(self.dead(states)[:, None], 0, labels).astype(np.uint8)
 
+  def edited(
+    self, states: np.ndarray, label: np.ndarray, value: np.ndarray
+  ) -> np.ndarray:
+    """See core.Editable: a disc turns, or the other side is to move.
+
+    Squares stay taken and empty, as the number of moves has them, and the side
+    to move has a move.
+    """
+    given = self._position(states), self.labels(states), label, value
+    *position, known = othello_labels.edited(*given)
+    after = self._rows(*position)
+    after[~known | ~self.legal(after).any(-1)] = core.DEAD
+    return after
+
   def sequence_labels(
     self, tokens: np.ndarray, lengths: np.ndarray, naive: bool = False
   ) -> np.ndarray:
     """[N, L, K] uint8, compiled; naive: discs stay as they are put."""
     if naive:
-      return self._as_put(tokens, lengths)
+      first = self.labels(self.init(1))[0]
+      places = np.append(0, self._places(self._squares))
+      return othello_labels.as_put(tokens, lengths, first, places)
     return kernels.replay_labels(tokens, lengths, self.size)
-
-  def _as_put(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """[N, L, K] uint8: sides take turns, and discs stay as they are put."""
-    num, longest = tokens.shape
-    now = np.tile(self.labels(self.init(1))[0], (num, 1))
-    inside = (tokens > 0) & (tokens <= self.max_len)
-    place = np.append(0, self._places(self._squares))[
-      np.where(inside, tokens, 0)
-    ]
-    labels = np.zeros((num, longest, now.shape[1]), np.uint8)
-    rows = np.arange(num)
-    for ply in range(longest):
-      rows = rows[(ply < np.asarray(lengths)[rows]) & inside[rows, ply]]
-      now[rows, place[rows, ply]] = 1 + ply % 2
-      now[rows, -1] = (ply + 1) % 2
-      labels[rows, ply] = now[rows]
-    return labels
 
   def play(
     self, num: int, seed: int, first: int = 0, random: bool = False

@@ -13,9 +13,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import context, fields
-
-HELD_OUT = 5  # One part in so many is for testing.
+from wm.evaluation import context, fields, probing
+from wm.evaluation.probing import Points
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +79,7 @@ class Metric(core.Metric):
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per test sequence, clustered by task."""
     sequences = world.sample(self.num, seed, split=self.data)
-    points = label(world, sequences)
+    points = probing.label(world, sequences)
     group = context.clusters(world, sequences)
     keys = world.split_key(sequences)
     test = _SPLITS[self.split](points, keys, seed)
@@ -110,13 +109,14 @@ class Metric(core.Metric):
     seed: int,
   ) -> np.ndarray:
     """[P] share of a point's labels that probes name."""
-    features = activations(predictor, sequences, points, self.layer)
+    features = probing.activations(predictor, sequences, points, self.layer)
     if test.all() or not test.any():
       return np.zeros(len(test))
-    from wm.metrics.probe import linear  # Deferred: it imports JAX.
+    from wm.evaluation import linear_probe  # Deferred: it imports JAX.
 
-    target, classes = _classes(points.label)
-    params = linear.fit(
+    target, values = probing.classes(points.label)
+    classes = np.array([len(known) for known in values])
+    params = linear_probe.fit(
       features[~test],
       target[~test],
       classes,
@@ -127,115 +127,19 @@ class Metric(core.Metric):
     )
     right = np.zeros(len(test))
     for rows in core.chunks(len(test), params[1].size):
-      named = linear.named(features[rows], *params)
+      named = linear_probe.named(features[rows], *params)
       right[rows] = (named == target[rows]).mean(-1)
     return right
-
-
-def _by_task(points: Points, keys: np.ndarray, seed: int) -> np.ndarray:
-  """[P] bool: points to test on, all those of one task in HELD_OUT.
-
-  keys: [N] split key of each sequence, which stands for its task.
-  """
-  tasks, task = np.unique(keys, return_inverse=True)
-  order = np.argsort(core.hash64(seed, tasks), kind='stable')
-  chosen = np.zeros(len(tasks), bool)
-  chosen[order[: -(-len(tasks) // HELD_OUT)]] = True
-  return chosen[task][points.row]
 
 
 def _by_token(points: Points, keys: np.ndarray, seed: int) -> np.ndarray:
   """[P] bool: points to test on, one in HELD_OUT, whatever their sequence."""
   del keys
   mixed = core.hash64(seed, points.row, points.position)
-  return mixed % np.uint64(HELD_OUT) == 0
+  return mixed % np.uint64(probing.HELD_OUT) == 0
 
 
-_SPLITS = {'sequence': _by_task, 'token': _by_token}
-
-
-def _classes(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  """Labels [P, K] as classes 0, 1, ... of each column, and their numbers."""
-  found = [np.unique(column, return_inverse=True) for column in labels.T]
-  sizes = np.array([len(seen) for seen, _ in found])
-  kind = np.min_scalar_type(sizes.max())
-  target = [back.astype(kind) for _, back in found]
-  return np.stack(target, axis=-1), sizes
-
-
-class Points(NamedTuple):
-  """Positions with a label.
-
-  Attributes:
-    row: [P] sequence.
-    position: [P] token.
-    label: [P, K] integers; K is 1 unless a state has several.
-    prompt: [P] bool, a prompt token, whose label is trivial.
-  """
-
-  row: np.ndarray
-  position: np.ndarray
-  label: np.ndarray
-  prompt: np.ndarray
-
-
-def label(world: core.World, sequences: core.Sequences) -> Points:
-  """All labelled positions, by sequence and then position."""
-  num, longest = sequences.tokens.shape
-  states, last = world.init(num), world.prompt_len - 1
-  ends = (sequences.tokens == world.end) & (world.end != core.DEAD)
-  none = np.zeros(0, np.int64)
-  blocks = [(none, none, targets(world, world.init(1))[:0])]
-  for t in range(longest):
-    # All sequences go on in step: blocks come by position.
-    rows = np.flatnonzero(t < sequences.lengths)
-    states[rows] = world.advance(states[rows], sequences.tokens[rows, t])
-    rows = rows[~ends[rows, t]]
-    if t != last:
-      found = targets(world, states[rows])
-      known = (found != core.DEAD).all(-1)
-      blocks.append((rows[known], np.full(known.sum(), t), found[known]))
-  row, position, labels = map(np.concatenate, zip(*blocks, strict=True))
-  order = np.lexsort((position, row))
-  position = position[order]
-  return Points(row[order], position, labels[order], position < last)
-
-
-def targets(world: core.World, states: np.ndarray) -> np.ndarray:
-  """[B, K] classes that probes read out; DEAD where nobody is to move.
-
-  The state as one class, or the labels that `core.Heads.probe` names.
-  """
-  if not isinstance(world, core.Labelled) or world.heads.probe is None:
-    return world.state_id(states)[:, None]
-  heads = world.heads
-  # Many numbers: the smallest type that holds all classes, and DEAD.
-  kind = np.min_scalar_type(-max(heads.sizes))
-  labels = world.labels(states).astype(kind)
-  found = labels[:, heads.probe]
-  if heads.turn is None:
-    return found
-  turn = labels[:, [heads.turn]]  # 1 becomes mine and 2 theirs.
-  found = np.where(found > 0, 1 + (found - 1 + turn) % 2, 0)
-  return np.where(turn < 2, found, core.DEAD)
-
-
-def activations(
-  predictor: core.HiddenStates,
-  sequences: core.Sequences,
-  points: Points,
-  layer: int,
-) -> np.ndarray:
-  """[P, D] float32 activations at the points."""
-  found = []
-  for rows in core.chunks(len(sequences), sequences.tokens.shape[1] * 1024):
-    hidden = predictor.hidden(
-      sequences.tokens[rows], sequences.lengths[rows], layer
-    )
-    here = (points.row >= rows.start) & (points.row < rows.stop)
-    at = points.row[here] - rows.start, points.position[here]
-    found.append(np.asarray(hidden)[at])
-  return np.concatenate(found).astype(np.float32)
+_SPLITS = {'sequence': probing.by_task, 'token': _by_token}
 
 
 def _majority(points: Points, test: np.ndarray) -> np.ndarray:

@@ -1,0 +1,243 @@
+"""Interventions: activations that are the state, and a model without use."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests.metrics import table
+from wm import core
+from wm.core import registry
+from wm.evaluation import edits, moves, probing
+from wm.metrics import intervention
+from wm.models.serving import oracles
+
+QUICK = {'num': 60, 'epochs': 60, 'batch': 64, 'lr': 0.1, 'data': 'all'}
+LATTICE = 'lattice(size=5, length=12)'
+MAP = 'maps(rows=3, columns=3, max_moves=8)'
+OTHELLO = 'othello(size=4)'
+
+
+class Holding(oracles.Oracle, core.Patchable):
+  """Its activations are the labels that probes read, one-hot, and no more.
+
+  deaf: it goes on as if they had not been changed.
+  """
+
+  def __init__(self, world, deaf=False):
+    super().__init__(world)
+    self.deaf, self.sizes = deaf, probing.sizes(world)
+    self.cuts = np.cumsum((0, *self.sizes))
+
+  def _state(self, tokens, length):
+    world = self.world
+    one = tokens[None, :length]
+    return world.walk(world.init(1), one, np.array([length]))[1]
+
+  def hidden(self, tokens, lengths, layer):
+    found = np.zeros((*tokens.shape, self.cuts[-1]), np.float32)
+    for n, row in enumerate(tokens):
+      for t in range(lengths[n]):
+        state = self._state(row, t + 1)
+        label = probing.targets(self.world, state)[0]
+        known = label != core.DEAD
+        found[n, t, (self.cuts[:-1] + label)[known]] = 1
+    return found
+
+  def patched(self, tokens, lengths, layer, hidden):
+    found = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
+    for n, row in enumerate(tokens):
+      t = lengths[n] - 1
+      state = self._state(row, t + 1)
+      held = [hidden[n, t, a:b].argmax() for a, b in self._runs()]
+      label = probing.targets(self.world, state)[0]
+      for k in np.flatnonzero(np.array(held) != label):
+        if not self.deaf:
+          new = np.array([held[k]])
+          state = edits._edited(self.world, state, np.array([k]), new)
+      legal = self.world.legal(state)[0]
+      found[n, t, legal] = -np.log(max(legal.sum(), 1))
+    return found
+
+  def _runs(self):
+    return zip(self.cuts[:-1], self.cuts[1:], strict=True)
+
+
+def run(predictor, world, seed=0, **fields):
+  metric = intervention.Metric(**{**QUICK, **fields})
+  return table.by_name(metric(predictor, world, seed))
+
+
+@pytest.fixture(scope='module', params=[LATTICE, MAP, OTHELLO])
+def world(request):
+  return registry.make('world', request.param)
+
+
+@pytest.mark.parametrize('direction', ['probe', 'means'])
+def test_a_model_whose_activations_are_the_state_follows_every_edit(
+  world, direction
+):
+  found = run(Holding(world), world, direction=direction)
+  assert found['edited'].measured.sum() >= 10
+  for name in ('edited', 'changed', 'overlap', 'right_before', 'probe_edited'):
+    assert table.mean(found[name]) == 1, name
+  assert table.mean(found['changed_before']) == 0
+  assert table.mean(found['edited_random']) < 0.5
+  assert table.mean(found['above_random']) == pytest.approx(
+    1 - table.mean(found['changed_random'])
+  )
+
+
+def test_a_model_that_ignores_its_activations_follows_none(world):
+  found = run(Holding(world, deaf=True), world)
+  for name in ('edited', 'changed', 'changed_random', 'above_random'):
+    assert table.mean(found[name]) == 0, name
+  assert table.mean(found['right_before']) == 1
+  assert table.mean(found['probe_edited']) == 1
+  np.testing.assert_array_equal(
+    found['overlap'].value, found['overlap_before'].value
+  )
+
+
+def test_below_1_the_probe_reads_the_old_value_still():
+  world = registry.make('world', LATTICE)
+  found = run(Holding(world), world, strength=0.9)
+  assert table.mean(found['probe_edited']) == 0
+  assert table.mean(found['edited']) == 0
+
+
+def test_rows_are_edits_by_layer_and_random_lengths_are_equal():
+  world = registry.make('world', LATTICE)
+  found = run(Holding(world), world, layers=(0, 3, 1))['edited']
+  edited = len(found.value) // 3
+  assert (
+    found.columns['layer'].tolist()
+    == [0] * edited + [3] * edited + [1] * edited
+  )
+  for name in ('sequence', 'place', 'label', 'old', 'new'):
+    parts = found.columns[name].reshape(3, -1)
+    np.testing.assert_array_equal(parts[0], parts[1])
+  np.testing.assert_array_equal(
+    found.group[:edited], found.group[edited:][:edited]
+  )
+  by = moves.Moves(np.random.default_rng(0).normal(size=(7, 5)), *[None] * 2)
+  random = by.random(3, [1, 2])
+  assert random.shape == (3, 7, 5)
+  np.testing.assert_allclose(
+    np.linalg.norm(random, axis=-1),
+    np.tile(np.linalg.norm(by.by, axis=-1), (3, 1)),
+  )
+
+
+def _drawn(world, **only):
+  sequences = world.sample(40, 0)
+  points = probing.label(world, sequences)
+  values = [np.unique(column) for column in points.label.T]
+  every = ~points.prompt
+  return sequences, edits.draw(
+    *(world, sequences, points, every, values, 3), **only
+  )
+
+
+def test_an_edit_changes_one_label_and_what_is_legal(world):
+  sequences, found = _drawn(world)
+  assert len(np.unique(found.row)) == len(found.row)
+  assert found.done.mean() > 0.7
+  some = found.take(np.flatnonzero(found.done))
+  assert (some.old != some.new).all()
+  assert (some.legal != some.wanted).any(-1).all()
+  assert some.wanted.any(-1).all()
+  tokens = sequences.tokens[some.row]
+  start = world.init(len(tokens))
+  states = world.walk(start, tokens, some.place + 1)[1]
+  np.testing.assert_array_equal(world.legal(states), some.legal)
+  labels = probing.targets(world, states)
+  rows = np.arange(len(tokens))
+  np.testing.assert_array_equal(labels[rows, some.label], some.old)
+  edited = edits._edited(world, states, some.label, some.new)
+  after = probing.targets(world, edited)
+  np.testing.assert_array_equal(after[rows, some.label], some.new)
+  assert ((after != labels).sum(-1) == 1).all()
+
+
+def test_a_label_and_a_value_may_be_given():
+  world = registry.make('world', OTHELLO)
+  _, found = _drawn(world, label=5, value=2)
+  assert found.done.any()
+  assert not found.done.all()  # Of an empty square, or one of theirs.
+  assert set(found.new[found.done]) == {2}
+  assert set(found.label[found.done]) == {5}
+
+
+def test_where_all_tokens_are_legal_there_is_no_edit():
+  world = registry.make('world', 'groups(length=6)')
+  found = run(Holding(world), world)
+  for scores in found.values():
+    assert set(scores.reason) == {'no_edit'}
+
+
+def test_one_task_leaves_nothing_to_fit():
+  world = registry.make('world', LATTICE)
+  one = world.sample(1, 0)
+
+  class Same(type(world)):
+    def sample(self, num, seed, split='all'):
+      return one
+
+  same = Same(
+    **{f.name: getattr(world, f.name) for f in dataclasses.fields(world)}
+  )
+  found = run(Holding(world), same)
+  assert {*intervention.Metric.glossary} - {'layer'} == {*found}
+  assert all(
+    s.reason.tolist() == ['no_training_points'] for s in found.values()
+  )
+
+
+def test_a_network_goes_on_from_its_own_activations_as_it_was():
+  world = registry.make('world', LATTICE)
+  model = registry.make('model', 'transformer(layers=1, width=32)')
+  predictor = model.predictor(world, 0)
+  found = run(predictor, world, layers=(0, 1, -1), num=30, epochs=2)
+  assert found['edited'].measured.all()
+  for name in ('changed_before', 'overlap_before', 'right_before'):
+    parts = found[name].value.reshape(3, -1)
+    np.testing.assert_array_equal(parts[0], parts[2])
+
+
+@pytest.mark.parametrize(
+  ('spec', 'message'),
+  [
+    ('intervention(layers=())', 'one or more different layers'),
+    ('intervention(layers=(1, 1))', 'different layers'),
+    ('intervention(layers=(-2,))', 'each -1 or more'),
+    ('intervention(strength=0)', 'more than 0'),
+    ("intervention(direction='pca')", 'available: probe, means'),
+    ("intervention(accept='top(4)')", 'top'),
+    ('intervention(randoms=0)', 'at least 1'),
+  ],
+)
+def test_bad_fields(spec, message):
+  with pytest.raises(core.InputError, match=message):
+    registry.make('metric', spec)
+
+
+@pytest.mark.parametrize(
+  ('fields', 'message'),
+  [
+    ({'label': 16}, 'labels 0 to 15 of othello'),
+    ({'label': 3, 'value': 3}, 'values 0 to 2'),
+    ({'value': 9}, 'values 0 to 2'),
+  ],
+)
+def test_a_label_or_value_that_is_not_there(fields, message):
+  world = registry.make('world', OTHELLO)
+  with pytest.raises(core.InputError, match=message):
+    run(Holding(world), world, **fields)
+
+
+def test_a_layer_that_is_not_there():
+  world = registry.make('world', LATTICE)
+  model = registry.make('model', 'transformer(layers=1, width=32)')
+  with pytest.raises(core.InputError, match=r'layer 2 of .*: -1 to 1'):
+    run(model.predictor(world, 0), world, layers=(2,), num=30)

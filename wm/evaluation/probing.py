@@ -1,0 +1,151 @@
+"""Labelled places of sequences, and a model's activations there."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from wm import core
+
+# How a probe reads pieces: as the world's heads say, as mine and theirs, or by
+# colour.
+PIECES = '', 'mine', 'colours'
+HELD_OUT = 5  # One part in so many is for testing.
+
+
+class Points(NamedTuple):
+  """Positions with a label.
+
+  Attributes:
+    row: [P] sequence.
+    position: [P] token.
+    label: [P, K] integers; K is 1 unless a state has several.
+    prompt: [P] bool, a prompt token, whose label is trivial.
+  """
+
+  row: np.ndarray
+  position: np.ndarray
+  label: np.ndarray
+  prompt: np.ndarray
+
+
+def label(
+  world: core.World, sequences: core.Sequences, pieces: str = ''
+) -> Points:
+  """All labelled positions, by sequence and then position; see `targets`."""
+  num, longest = sequences.tokens.shape
+  states, last = world.init(num), world.prompt_len - 1
+  ends = (sequences.tokens == world.end) & (world.end != core.DEAD)
+  none = np.zeros(0, np.int64)
+  blocks = [(none, none, targets(world, world.init(1), pieces)[:0])]
+  for t in range(longest):
+    # All sequences go on in step: blocks come by position.
+    rows = np.flatnonzero(t < sequences.lengths)
+    states[rows] = world.advance(states[rows], sequences.tokens[rows, t])
+    rows = rows[~ends[rows, t]]
+    if t != last:
+      found = targets(world, states[rows], pieces)
+      known = (found != core.DEAD).all(-1)
+      blocks.append((rows[known], np.full(known.sum(), t), found[known]))
+  row, position, labels = map(np.concatenate, zip(*blocks, strict=True))
+  order = np.lexsort((position, row))
+  position = position[order]
+  return Points(row[order], position, labels[order], position < last)
+
+
+def targets(
+  world: core.World, states: np.ndarray, pieces: str = ''
+) -> np.ndarray:
+  """[B, K] classes that probes read out; DEAD where nobody is to move.
+
+  The state as one class, or the labels that `core.Heads.probe` names.
+
+  pieces: one of PIECES.
+
+  Raises:
+    InputError: pieces of no side that is to move.
+  """
+  heads = world.heads if isinstance(world, core.Labelled) else core.Heads(())
+  turn, read = heads.turn, heads.probe
+  if pieces and turn is None:
+    raise core.InputError(
+      f'pieces={pieces!r} was given for {world.name}, where no side is to '
+      "move; expected pieces=''"
+    )
+  if not isinstance(world, core.Labelled) or read is None:
+    return world.state_id(states)[:, None]
+  # Many numbers: the smallest type that holds all classes, and DEAD.
+  kind = np.min_scalar_type(-max(heads.sizes))
+  labels = world.labels(states).astype(kind)
+  found = labels[:, read]
+  if turn is None or pieces == 'colours' or not (pieces or heads.mine):
+    return found
+  mover = labels[:, [turn]]
+  found = by_mover(found, mover, heads.sizes[read.start])
+  return np.where(mover < 2, found, core.DEAD)
+
+
+def sizes(world: core.Labelled) -> tuple[int, ...]:
+  """Numbers of values of the labels that probes read out.
+
+  Raises:
+    InputError: they read the state as one class, which is several labels.
+  """
+  heads = world.heads
+  if heads.probe is None and len(heads.sizes) > 1:
+    raise core.InputError(
+      f'{world.name} names none of its {len(heads.sizes)} labels to be read '
+      'by probes (core.Heads.probe)'
+    )
+  return heads.sizes[heads.probe] if heads.probe is not None else heads.sizes
+
+
+def by_mover(found: np.ndarray, turn: np.ndarray, classes: int) -> np.ndarray:
+  """Pieces of two colours as mine and theirs, or these as colours again.
+
+  found: 0 for none, then one colour's kinds, then the other's (mine, theirs).
+  turn: 0 or 1, broadcast to `found`: the colour that is to move.
+  classes: all of these, 2 * kinds + 1.
+  """
+  kinds = (classes - 1) // 2
+  turned = 1 + (found - 1 + kinds * turn) % (2 * kinds)
+  return np.where(found > 0, turned, 0).astype(found.dtype)
+
+
+def activations(
+  predictor: core.HiddenStates,
+  sequences: core.Sequences,
+  points: Points,
+  layer: int,
+) -> np.ndarray:
+  """[P, D] float32 activations at the points."""
+  found = []
+  for rows in core.chunks(len(sequences), sequences.tokens.shape[1] * 1024):
+    hidden = predictor.hidden(
+      sequences.tokens[rows], sequences.lengths[rows], layer
+    )
+    here = (points.row >= rows.start) & (points.row < rows.stop)
+    at = points.row[here] - rows.start, points.position[here]
+    found.append(np.asarray(hidden)[at])
+  return np.concatenate(found).astype(np.float32)
+
+
+def by_task(points: Points, keys: np.ndarray, seed: int) -> np.ndarray:
+  """[P] bool: points to test on, all those of one task in HELD_OUT.
+
+  keys: [N] split key of each sequence, which stands for its task.
+  """
+  tasks, task = np.unique(keys, return_inverse=True)
+  order = np.argsort(core.hash64(seed, tasks), kind='stable')
+  chosen = np.zeros(len(tasks), bool)
+  chosen[order[: -(-len(tasks) // HELD_OUT)]] = True
+  return chosen[task][points.row]
+
+
+def classes(labels: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+  """Labels [P, K] as classes 0, 1, ... of each column, and what they are."""
+  found = [np.unique(column, return_inverse=True) for column in labels.T]
+  kind = np.min_scalar_type(max(len(seen) for seen, _ in found))
+  target = [back.astype(kind) for _, back in found]
+  return np.stack(target, axis=-1), [seen for seen, _ in found]
