@@ -58,7 +58,12 @@ setuptools.setup(
     'notebooks': ['jupytext>=1.16', 'nbclient>=0.10', 'ipykernel>=6.29'],
     'tpu': ['jax[tpu]>=0.10.2'],
     'torch': ['torch>=2.6', 'transformers>=4.56'],
-    'bench': ['rustworkx>=0.15', 'pgx>=2.6', 'rust-chess>=0.4'],
+    'bench': [
+      'rustworkx>=0.15',
+      'pgx>=2.6',
+      'rust-chess>=0.4',
+      'pyoperon>=0.6',
+    ],
     'test': [
       'pytest>=8',
       'pytest-xdist>=3.6',

@@ -5,6 +5,8 @@
   othello, chess  the rules of the games; pgn: game files
   scan      recurrences over time; attention: in blocks (JAX, as scan is)
   pairs     pairs of points that answers tell apart
+  orbits    planets and their suns at equal steps of time
+  symbolic  all formulas of few quantities, and which fit best
   base      compilation, checks, bits, random numbers
 
 In each folder X.py is what others call: it checks arguments and calls

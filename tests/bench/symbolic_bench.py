@@ -1,0 +1,94 @@
+"""Symbolic search of 1,000 rows, to Newton's law."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from tests.bench import harness
+from wm.kernels import symbolic
+from wm.kernels.symbolic import ref
+
+ROWS, SIZE, SHORT = 1_000, 8, 6
+GRAVITY = 39.4784176044
+TEXT = 'm1 * m2 * inv(r * r)'
+
+
+def _rows() -> tuple[dict[str, np.ndarray], np.ndarray]:
+  """Quantities as of the orbits world, and forces [1, ROWS]."""
+  rng = np.random.default_rng(0)
+  spread = {'r': (0.5, 5.0), 'm1': (0.03, 1.5), 'm2': (0.3, 3.0)}
+  columns = {
+    name: low * (high / low) ** rng.random(ROWS)
+    for name, (low, high) in spread.items()
+  }
+  force = GRAVITY * columns['m1'] * columns['m2'] / columns['r'] ** 2
+  return columns, force[None]
+
+
+def bench_symbolic() -> Iterator[harness.Line]:
+  """All formulas up to the law's size; and the same search without cuts."""
+  columns, force = _rows()
+  front = symbolic.search(columns, force, SIZE)[0]
+  if front[-1].text != TEXT or front[-1].error > 1e-20:
+    raise AssertionError(f'the search found {front[-1]}')
+  whole = harness.measure(lambda: symbolic.search(columns, force, SIZE))
+  total = sum(symbolic.count(len(columns), SIZE))
+  yield harness.Line(
+    name=f'symbolic search, {ROWS:,} rows, all {total:,} formulas to the law',
+    value=whole.wall,
+    unit='s',
+    compile_s=whole.compile_s,
+    target='20 s',
+  )
+  fast = harness.measure(lambda: symbolic.search(columns, force, SHORT))
+  slow = harness.measure(lambda: ref.search(columns, force, SHORT), runs=1)
+  yield harness.Line(
+    name=f'symbolic search, {ROWS:,} rows, formulas up to size {SHORT}',
+    value=fast.wall,
+    unit='s',
+    baseline='NumPy, a formula at a time, same run',
+    ratio=slow.wall / fast.wall,
+  )
+
+
+def bench_symbolic_operon() -> Iterator[harness.Line]:
+  """Beside a genetic search, until the law is on its front; raw errors."""
+  try:
+    operon = importlib.import_module('pyoperon.sklearn')
+  except ImportError as error:
+    raise harness.Skip(f"pip install -e '.[bench]' ({error})") from error
+  columns, force = _rows()
+  seconds = harness.measure(
+    lambda: symbolic.search(columns, force, SIZE, 'raw'), runs=3
+  )
+  rows, spent = np.stack([*columns.values()], axis=1), 0.0
+  for seed in range(3):
+    for budget in (1, 2, 4, 8, 16, 32):
+      start = time.perf_counter()
+      found = operon.SymbolicRegressor(
+        allowed_symbols='add,mul,sin,cos,exp,div,constant,variable',
+        objectives=['r2', 'length'],
+        max_length=20,
+        n_threads=1,
+        optimizer_iterations=3,
+        max_time=budget,
+        max_evaluations=10**9,
+        generations=10**6,
+        random_state=seed,
+      ).fit(rows, force[0])
+      least = min(one['mean_squared_error'] for one in found.pareto_front_)
+      last = time.perf_counter() - start
+      if least < 1e-8 * force.var():
+        break
+    spent += last / 3
+  yield harness.Line(
+    name='symbolic search, raw errors, to the law',
+    value=seconds.wall,
+    unit='s',
+    baseline='pyoperon, 3 seeds, the least of 1, 2, 4, .. s that find it',
+    ratio=spent / seconds.wall,
+  )
