@@ -78,9 +78,15 @@ def _free(world_name: str) -> bool:
   return bool(world(world_name).legal(_some(world_name))[:, 1:].all())
 
 
+def _hidden(world_name: str) -> bool:
+  """Do tokens not fix the state, so that they tell no two apart?"""
+  return isinstance(world(world_name), core.Hidden)
+
+
 def _some(world_name: str) -> np.ndarray:
   truth = world(world_name)
-  if isinstance(truth, core.Prefixed):
+  # Of a hidden state the oracle knows what tokens fix.
+  if isinstance(truth, core.Prefixed) and not isinstance(truth, core.Hidden):
     return truth.sample_states(50, 0)
   found = truth.sample(25, 0)
   lengths = np.repeat([truth.prompt_len, truth.max_len - 1], 25)
@@ -101,6 +107,9 @@ def test_the_world_is_perfect(world_name, metric_name):
       summary = statistics.summarize(scores)
       if metric_name == 'distinction' and _free(world_name):
         assert set(summary['unmeasured']) == {'empty'}
+        continue
+      if metric_name == 'distinction' and _hidden(world_name):
+        assert summary['value'] == {'precision': None, 'recall': 0}[name]
         continue
       assert summary['value'] == pytest.approx(1, abs=1e-6), (name, summary)
       assert summary['n'] >= NUM / 2

@@ -326,6 +326,9 @@ def test_every_world_is_pictured(name, tmp_path):
   if world.legal(world.sample_states(50, 0))[:, 1:].all():
     assert not found, 'where everything is legal nothing can fail'
     return
+  if isinstance(world, core.Hidden):
+    assert not found, 'of 256 bins alike the rule accepts none'
+    return
   assert found, 'there are failures and so there are pictures'
   assert all(root.tag.endswith('svg') for root in found)
   assert 'is illegal here' in page

@@ -95,8 +95,8 @@ def test_a_study_has_its_spread(world, sequences):
 
 def test_streams_of_systems_are_independent():
   several = published()
-  some = systems.draw(several._options, 4, np.arange(400))
-  again = systems.draw(several._options, 4, np.array([399, 7]))
+  some = systems.draw(several.options, 4, np.arange(400))
+  again = systems.draw(several.options, 4, np.array([399, 7]))
   for whole, part in zip(some, again, strict=True):
     np.testing.assert_array_equal(whole[[399, 7]], part)
   there = np.arange(10) < some.planets[:, None]
@@ -107,7 +107,7 @@ def test_streams_of_systems_are_independent():
 
 def test_published_statistics():
   """Section 16's medians and shares, of 8,000 systems without rejection."""
-  options = published(1000)._options
+  options = published(1000).options
   some = systems.draw(options, 0, np.arange(8_000))
   there = np.arange(10) < some.planets[:, None]
   steps = some.period / some.step[:, None]
@@ -143,7 +143,7 @@ def test_fits_are_those_of_the_table(testdata):
 def test_quirks_are_what_the_published_program_does():
   right = published(80)
   shared = published(80, ('shared_streams',))
-  some = systems.draw(shared._options, 0, np.arange(400))
+  some = systems.draw(shared.options, 0, np.arange(400))
   for name in ('axis', 'eccentricity'):
     values = getattr(some, name)
     np.testing.assert_array_equal(values[:-1, 5:], values[1:, :5])
@@ -227,7 +227,7 @@ def test_the_solar_system_is_built_in():
     ("quirks=('none',)", 'available: clipped, first_sun'),
   ],
 )
-def test_bad_options_are_told(text, said):
+def test_badoptions_are_told(text, said):
   with pytest.raises(core.InputError, match=said):
     made(f'orbits({text})')
 

@@ -58,7 +58,7 @@ from wm.core.capabilities import (
   tag_words,
   written,
 )
-from wm.core.hidden import Hidden, Motion, Moving
+from wm.core.hidden import Foretold, Future, Hidden, Motion, Moving
 from wm.core.measure import (
   Chunked,
   Fittable,

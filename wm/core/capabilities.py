@@ -20,6 +20,7 @@ empty result to say that a world lacks the ability.
   Generative  knows how the sequences that it samples are distributed
   TracedWorld has rules that JAX can trace; see wm.core.traced
   Hidden      has a state that its tokens do not fix; see wm.core.hidden
+  Foretold    knows what follows from a hidden state; see wm.core.hidden
   Moving      shows where bodies are (Hidden too); see wm.core.hidden
 """
 
@@ -58,7 +59,14 @@ class Prefixed(World):
   def sample_prefixes(
     self, states: np.ndarray, moves: np.ndarray, seeds: np.ndarray
   ) -> Prefixes:
-    """One random prefix of moves[t] moves that ends in states[t], each t."""
+    """One random prefix of moves[t] moves that ends in states[t], each t.
+
+    Of at most so many where all of one length are the same.
+    """
+
+  def sample_others(self, states: np.ndarray, seed: int) -> np.ndarray:
+    """A state [T, W] to tell from each of some [T, W]: by default any."""
+    return self.sample_states(len(states), seed)
 
 
 class Enumerable(World):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wm.core.capabilities import Prefixed
 from wm.core.sequences import Sequences
 from wm.core.world import World
 
@@ -31,6 +32,31 @@ class Hidden(World):
     Raises:
       InputError: the sequences have no side data of this world.
     """
+
+
+class Future(NamedTuple):
+  """What follows from N states.
+
+  Attributes:
+    tokens: [N, K] int32; DEAD where nothing is known.
+    frame: [N, K] int32, time in steps from the last one that was seen, 1..
+  """
+
+  tokens: np.ndarray
+  frame: np.ndarray
+
+
+class Foretold(Hidden, Prefixed):
+  """Draws states that a hidden one is part of, and knows what follows.
+
+  From such a state one sequence follows. What is `legal` there is near it: the
+  token that follows, and those within a tolerance. Prefixes that reach it
+  leave the hidden part as open as tokens do.
+  """
+
+  @abc.abstractmethod
+  def future(self, states: np.ndarray, num: int) -> Future:
+    """The `num` tokens that follow from states [N, W], of one sequence each."""
 
 
 class Motion(NamedTuple):

@@ -27,7 +27,7 @@ def sampled(
   over, and is cut after its first token that is illegal from the second state;
   one that stays legal there gives nothing. As published for Othello, where
   boundaries to the end of the game are too large to list (Vafa et al. 2024,
-  section 4.3).
+  section 4.3). Of a `Foretold` world they are what follows.
 
   Args:
     world: the truth.
@@ -81,9 +81,15 @@ def _random_play(
   tokens = np.zeros((len(room), int(room.max(initial=0))), np.int32)
   lengths = np.zeros(len(room), np.int32)
   live = np.arange(len(room))
+  told = None
+  if isinstance(world, core.Foretold):
+    told = world.future(both[0], tokens.shape[1]).tokens
   for k in range(tokens.shape[1]):
     live = live[k < room[live]]
-    token = choice(world.legal(both[0, live]), core.uniforms(seeds[live], k))
+    if told is None:
+      token = choice(world.legal(both[0, live]), core.uniforms(seeds[live], k))
+    else:
+      token = told[live, k]
     live, token = live[token != core.DEAD], token[token != core.DEAD]
     if not live.size:
       break

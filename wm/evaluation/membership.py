@@ -50,7 +50,8 @@ def suffixes(
 
   Half of them, by chance, are uniform over all tokens, whatever is legal; the
   others take each token uniform over the legal ones, and stop where there are
-  none (Vafa et al. 2024, section 4.2, one token).
+  none (Vafa et al. 2024, section 4.2, one token); of a `Foretold` world they
+  are what follows.
 
   Args:
     world: whose tokens.
@@ -72,8 +73,13 @@ def suffixes(
   anything = core.uniforms(seeds, branch, KIND) < 0.5
   tokens = np.zeros((len(branch), longest), np.int32)
   lengths = np.zeros(len(branch), np.int32)
+  told = None
+  if isinstance(world, core.Foretold):
+    told = world.future(states, longest).tokens
   for k in range(longest):
     legal = world.legal(states)
+    if told is not None:
+      legal &= np.arange(legal.shape[1]) == told[:, k, None]
     legal[:, core.PAD] = False
     # There must be a first token, or there is nothing to ask.
     legal[anything | ((k == 0) & ~legal.any(-1)), 1:] = True

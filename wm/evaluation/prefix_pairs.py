@@ -147,8 +147,8 @@ def other_states(
   for attempt in range(most):
     if not pending.size:
       break
-    drawn = world.sample_states(
-      len(pending), stream(seed, context.OTHERS, attempt)
+    drawn = world.sample_others(
+      first[pending], stream(seed, context.OTHERS, attempt)
     )
     same = world.state_id(drawn) == world.state_id(first[pending])
     low, high = _moves_range(world, first[pending], drawn)

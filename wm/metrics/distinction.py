@@ -25,6 +25,8 @@ from wm.evaluation import (
 )
 from wm.evaluation.context import BATCH, Trials
 
+# Frames until two states part, told apart by the first number of a range.
+BANDS = np.array([1, 2, 6, 21])
 # Stream of randomness of the world's sampled boundary, beside those of trials.
 BOUNDARY = 16
 
@@ -96,9 +98,11 @@ class Metric(prefix_pairs.Settings):
     recall_definition: As recall, where two states that nothing tells apart
       count 1. That is the definition and the published program.
     direction: direction: 0 as drawn, 1 with the prefixes swapped
+    parts_after: frames until what follows the two states parts
   """
 
   version: ClassVar[str] = '2'
+  breakdown: ClassVar[tuple[str, ...]] = ('direction', 'parts_after')
   needs: ClassVar[tuple[type, ...]] = (
     core.Predictor,
     core.Prefixed,
@@ -312,9 +316,28 @@ def _scored(
     filled(np.full(total, np.nan), value),
     reason=filled(pairs.reason, reason),
     group=trials.world.state_id(origin),
-    columns={**trials.columns, 'elements': elements},
+    columns={**trials.columns, 'elements': elements, **_parting(trials)},
     counts=pairs.counts,
   )
+
+
+def _parting(trials: Trials) -> dict[str, np.ndarray]:
+  """A column of how soon pairs part, of worlds that know what follows."""
+  world, first = trials.world, trials.pairs.first
+  if not isinstance(world, core.Foretold):
+    return {}
+  tokens, frame = world.future(first, world.max_len)
+  sizes = np.full(len(tokens), tokens.shape[1], np.int32)
+  steps, _ = world.walk(trials.pairs.second, tokens, sizes)
+  at = np.minimum(steps, tokens.shape[1] - 1)
+  band = np.searchsorted(BANDS, frame[np.arange(len(at)), at], side='right')
+  ends = [*(BANDS[1:] - 1).tolist(), None]
+  words = [
+    f'{low}' if low == high else f'{low}-{high}' if high else f'{low} or more'
+    for low, high in zip(BANDS.tolist(), ends, strict=True)
+  ]
+  column = np.array(words)[np.maximum(band - 1, 0)]
+  return {'parts_after': np.where(steps < sizes, column, 'never')}
 
 
 def _whole(

@@ -99,20 +99,25 @@ def _log_uniform(uniform: np.ndarray, low: float, high: float) -> np.ndarray:
   return low * (high / low) ** uniform
 
 
-def draw(options: Options, seed: int, numbers: np.ndarray) -> orbits.Systems:
-  """The systems of some numbers [N]; each depends on (seed, number) alone."""
-  numbers = np.asarray(numbers, np.int64)
+def draw(
+  options: Options, seed: int | np.ndarray, numbers: np.ndarray
+) -> orbits.Systems:
+  """The systems of some numbers [N]; each depends on (seed, number) alone.
+
+  seed: one for all, or [N] int64.
+  """
+  numbers, seeds = np.asarray(numbers, np.int64), np.asarray(seed, np.int64)
   most, kind = options.planets, options.systems
   slot = np.arange(most)[None]
 
   def one(what: int) -> np.ndarray:
-    return _uniform(seed, what, numbers)
+    return _uniform(seeds, what, numbers)
 
   def each(what: int) -> np.ndarray:
     key, place = numbers[:, None], slot
     if options.shared and what in (AXIS, ECCENTRICITY, MASS):
       key, place = SHARED * key + slot, 0 * slot
-    return _uniform(seed, what, key, place)
+    return _uniform(seeds[..., None], what, key, place)
 
   count = 1 + (one(COUNT) * most).astype(np.int64)
   if kind == 'solar':
@@ -122,7 +127,8 @@ def draw(options: Options, seed: int, numbers: np.ndarray) -> orbits.Systems:
     axis, e, mass, star = _drawn(options, one, each)
     turn = 2 * np.pi * each(TURN)
   which = (one(STEP) * len(options.steps)).astype(np.int64)
-  normal = special.ndtri(_uniform(seed, CENTRE, numbers[:, None], np.arange(2)))
+  words = seeds[..., None], CENTRE, numbers[:, None], np.arange(2)
+  normal = special.ndtri(_uniform(*words))
   found = orbits.Systems(
     planets=count,
     axis=axis,
@@ -135,17 +141,19 @@ def draw(options: Options, seed: int, numbers: np.ndarray) -> orbits.Systems:
     step=np.array(options.steps)[which],
     pinned=options.pinned & (count > 1),
   )
-  return _pinned(found, seed, numbers) if found.pinned.any() else found
+  return _pinned(found, seeds, numbers) if found.pinned.any() else found
 
 
 def _drawn(options, one, each) -> tuple[np.ndarray, ...]:
   """Axes, eccentricities and masses of planets [N, K]; masses of suns [N]."""
   kind, masses = options.systems, options.masses
   low, high = AXES[kind]
-  axis = low + (high - low) * each(AXIS)
-  e = special.betaincinv(*BETA, each(ECCENTRICITY))
   if kind == 'binaries':
     axis, e = _log_uniform(each(AXIS), low, high), ROUNDEST * each(ECCENTRICITY)
+  else:
+    axis = low + (high - low) * each(AXIS)
+    e = special.betaincinv(*BETA, each(ECCENTRICITY))
+  if kind == 'binaries':
     star = _log_uniform(one(STAR), *SUNS)
     mass = star[:, None] * _log_uniform(each(MASS), *RATIOS)
   elif kind == 'two_body':
@@ -173,10 +181,10 @@ def _solar(most: int, uniform: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def _pinned(
-  systems: orbits.Systems, seed: int, numbers: np.ndarray
+  systems: orbits.Systems, seeds: np.ndarray, numbers: np.ndarray
 ) -> orbits.Systems:
   """Suns of several planets put where a wobble of one of these takes them."""
-  uniform = _uniform(seed, SUN, numbers[:, None], np.arange(2))
+  uniform = _uniform(seeds[..., None], SUN, numbers[:, None], np.arange(2))
   chosen = (uniform[:, 0] * systems.planets).astype(np.int64)[:, None]
   alone = [
     np.take_along_axis(array, chosen, axis=1)

@@ -4,9 +4,10 @@
             planet  sun  planet  sun
 
 A world whose state is not a function of its tokens: bins fix neither the
-velocity nor the masses. Every bin may follow; what follows is physics, which
-`sample` carries as side data (the orbits of the inductive-bias probes, Vafa et
-al. 2025, section 3).
+velocity nor the masses. After tokens every bin may follow; what follows is
+physics, which `sample` carries as side data (the orbits of the inductive-bias
+probes, Vafa et al. 2025, section 3). States that are drawn know it too: from
+these the bins of the orbit are legal, and those near them; see `futures`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from wm import core
 from wm.kernels import orbits
 from wm.worlds.base import fields, table
-from wm.worlds.orbits import exoplanets
+from wm.worlds.orbits import exoplanets, futures, states
 from wm.worlds.orbits import systems as random_systems
 
 # Published as they are, where they differ from what is right.
@@ -45,7 +46,7 @@ ENOUGH = 4000  # Systems of a time step of which some must stay.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(core.Moving):
+class World(futures.Futures):
   """Systems of a sun and planets on Kepler orbits around it.
 
   Planets do not pull each other. The centre of mass rests, and the sun moves.
@@ -74,6 +75,9 @@ class World(core.Moving):
     quirks: of the published program, which are wrong.
     table: CSV file of exoplanets to fit masses to, with columns
       planet_solar_mass and star_solar_mass; '' is the built-in fit.
+    tolerance: bins along each axis by which a token may be off the orbit, and
+      still be legal from a drawn state.
+    ahead: frames that a prefix of a drawn state is long enough to fix.
   """
 
   version: ClassVar[str] = '1'
@@ -87,10 +91,12 @@ class World(core.Moving):
   centre: float = 0.5
   quirks: tuple[str, ...] = ()
   table: str = ''
+  tolerance: int = 1
+  ahead: int = 4
 
   def __post_init__(self) -> None:
     fields.one_of(self, systems=random_systems.KINDS)
-    fields.at_least(self, planets=1, bins=2)
+    fields.at_least(self, planets=1, bins=2, tolerance=0, ahead=1)
     unknown = [name for name in self.quirks if name not in QUIRKS]
     if unknown:
       raise core.InputError(
@@ -143,15 +149,20 @@ class World(core.Moving):
     return 2
 
   def init(self, batch: int) -> np.ndarray:
-    """[batch, 1]: which kind of token is next."""
-    return np.full((batch, 1), START, np.int32)
+    """[batch, W]: which kind of token is next, of no system; see `states`."""
+    found = np.full((batch, states.WORDS), core.DEAD, np.int32)
+    found[:, states.WORD] = START
+    return found
 
-  def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+  def advance(self, some: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """See core.World; a step is named twice, then x and y take turns."""
-    word = states[:, 0]
+    word, known = some[:, states.WORD], some[:, states.NUMBER] >= 0
     is_step = (tokens >= 1) & (tokens < self.first_bin)
     is_bin = (tokens >= self.first_bin) & (tokens < len(self.vocab))
-    after = np.select(
+    if known.any():
+      is_bin &= ~known | self._near(some, tokens)
+    found = some.copy()
+    found[:, states.WORD] = np.select(
       [
         (word == START) & is_step,
         (word > START) & (tokens == word),
@@ -161,25 +172,43 @@ class World(core.Moving):
       [tokens, X, Y, X],
       core.DEAD,
     )
-    return after.astype(np.int32)[:, None]
+    found[:, states.ROW] += known & (word == Y)
+    found[found[:, states.WORD] == core.DEAD] = core.DEAD
+    return found
 
-  def legal(self, states: np.ndarray) -> np.ndarray:
-    """See core.World: what the format allows, so every bin."""
-    word = states[:, 0]
-    legal = np.zeros((len(states), len(self.vocab)), bool)
+  def legal(self, some: np.ndarray) -> np.ndarray:
+    """See core.World: every bin, but of a system those near its orbit."""
+    word = some[:, states.WORD]
+    legal = np.zeros((len(some), len(self.vocab)), bool)
     legal[:, self.first_bin :] = np.isin(word, (X, Y))[:, None]
     for token in range(1, self.first_bin):
       legal[:, token] = (word == START) | (word == token)
+    known = np.flatnonzero(some[:, states.NUMBER] >= 0)
+    if known.size:
+      bins = np.arange(len(self.vocab))[None]
+      center = self.future(some[known], 1).tokens
+      legal[known] &= np.abs(bins - center) <= self.tolerance
     return legal
 
-  def state_id(self, states: np.ndarray) -> np.ndarray:
-    """The word of the state; see core.World."""
-    return states[:, 0].astype(np.int64)
+  def _near(self, some: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """[B] bool: is a token within tolerance of the orbit of its system?"""
+    center = self.future(some, 1).tokens[:, 0]
+    return np.abs(tokens - center) <= self.tolerance
+
+  def state_id(self, some: np.ndarray) -> np.ndarray:
+    """The word, or of a system a hash; see core.World."""
+    found = some[:, states.WORD].astype(np.int64)
+    known = np.flatnonzero(some[:, states.NUMBER] >= 0)
+    if known.size:
+      hashed = core.hash64(*some[known].T) >> np.uint64(1)
+      found[known] = hashed.astype(np.int64)
+    return found
 
   # Systems.
 
   @functools.cached_property
-  def _options(self) -> random_systems.Options:
+  def options(self) -> random_systems.Options:
+    """What systems are drawn."""
     return random_systems.Options(
       self.systems,
       self.planets,
@@ -206,7 +235,8 @@ class World(core.Moving):
       asked = int((num - have) / rate * 1.1) + 8
       asked = min(asked, max(CHUNK // self.rows, 1))
       numbers = np.arange(first, first + asked)
-      found = self._made(random_systems.draw(self._options, seed, numbers))
+      drawn = random_systems.draw(self.options, seed, numbers)
+      found = self._made(drawn, numbers)
       used = tally.used(found)
       found = found.take(used)
       rows = table.in_split(self.split_key(found), split)
@@ -220,14 +250,13 @@ class World(core.Moving):
     lengths = np.full(len(tokens), self.max_len, np.int32)
     return core.Sequences(tokens, lengths, side, tally.counts)
 
-  def _made(self, drawn: orbits.Systems) -> core.Sequences:
+  def _made(self, drawn: orbits.Systems, numbers: np.ndarray) -> core.Sequences:
     """Sequences of systems, with the rows `outside` the box as side data."""
-    found, outside = orbits.bins(drawn, self.rows - 1, self.box, self.bins)
+    found, outside = orbits.bins(drawn, self.rows - 1, *self.grid)
     tokens = np.empty((len(found), self.rows, 2), np.int32)
-    step = np.searchsorted(np.sort(self.steps), drawn.step)
-    tokens[:, 0] = 1 + np.argsort(self.steps)[step][:, None]
+    tokens[:, 0] = self.step_tokens(drawn.step)[:, None]
     tokens[:, 1:] = found + self.first_bin
-    side = {**drawn._asdict(), 'outside': outside}
+    side = {**drawn._asdict(), 'number': numbers, 'outside': outside}
     lengths = np.full(len(found), self.max_len, np.int32)
     return core.Sequences(tokens.reshape(-1, self.max_len), lengths, side)
 
@@ -243,6 +272,21 @@ class World(core.Moving):
     rows = self.motion(sequences).state
     none = np.full((len(rows), 1, len(COLUMNS)), np.nan)
     return np.repeat(np.concatenate([none, rows], axis=1), 2, axis=1)
+
+  def step_tokens(self, years: np.ndarray) -> np.ndarray:
+    """int32 tokens of time steps."""
+    place = np.searchsorted(np.sort(self.steps), years)
+    return 1 + np.argsort(self.steps)[place].astype(np.int32)
+
+  @property
+  def first_word(self) -> int:
+    """The word of a state whose next token is an x."""
+    return X
+
+  @property
+  def grid(self) -> tuple[float, int]:
+    """Half of the box's width in AU, and bins along an axis."""
+    return self.box, self.bins
 
   @property
   def width(self) -> float:
