@@ -35,6 +35,18 @@ class Seeing(oracles.Oracle, core.HiddenStates):
     return found
 
 
+class Remembering(Seeing):
+  """Activations that hold the last token beside the node, but not at layer 0.
+
+  share: as of Seeing, of the node.
+  """
+
+  def hidden(self, tokens, lengths, layer):
+    node = super().hidden(tokens, lengths, layer)
+    token = np.eye(self.vocab_size, dtype=np.float32)[tokens]
+    return np.concatenate([node, token], -1) * np.float32(layer != 0)
+
+
 class Knowing(Seeing, core.Reinitializable):
   """Has a control that knows nothing."""
 
@@ -260,9 +272,83 @@ def test_a_real_network_has_activations():
   assert table.mean(found['accuracy']) > table.mean(found['majority'])
 
 
+def test_a_control_task_is_learned_from_the_tokens_that_fix_it():
+  world = tiny.World()
+  found = _run(Remembering(world, 0.0), world, control=1)
+  assert table.mean(found['control']) == 1
+  assert table.mean(found['selectivity']) < 0
+  np.testing.assert_allclose(
+    found['selectivity'].value,
+    found['accuracy'].value - found['control'].value,
+  )
+  assert found['selectivity'].bounds == (-1, 1)
+
+
+def test_a_state_that_is_there_is_selective_against_longer_windows():
+  world = tiny.World()
+  found = _run(Seeing(world), world, control=3)
+  assert table.mean(found['accuracy']) == 1
+  assert table.mean(found['control']) < 0.9
+  assert 'selectivity' not in _run(Seeing(world), world)
+
+
+def test_control_labels_are_functions_of_the_last_tokens():
+  world = tiny.World()
+  sequences = world.sample(200, 0)
+  points = probing.label(world, sequences)
+  for num in (1, 2):
+    label = probe._control(points, sequences, num, 0)[:, 0]
+    assert set(label) <= set(points.label[:, 0])
+    at, windows = (points.row, points.position), {}
+    for row, place, one in zip(*at, label, strict=True):
+      tokens = sequences.tokens[row, max(place - num + 1, 0) : place + 1]
+      assert windows.setdefault(tuple(tokens), one) == one
+  other = probe._control(points, sequences, 2, 1)[:, 0]
+  assert (other != label).any()
+
+
+def test_several_layers_are_rows_beside_each_other():
+  world = tiny.World()
+  fields = {'control': 1}
+  found = _run(Remembering(world), world, layers=(0, 1), **fields)
+  for name, scores in found.items():
+    layer, parts = scores.columns.get('layer'), []
+    if name == 'untrained':
+      assert len(scores.value) == 2
+      continue
+    for k in (0, 1):
+      alone = _run(Remembering(world), world, layer=k, **fields)[name]
+      parts.append(scores.value[layer == k])
+      np.testing.assert_array_equal(parts[-1], alone.value)
+      np.testing.assert_array_equal(scores.group[layer == k], alone.group)
+  blank, seen = np.split(found['accuracy'].value, 2)
+  assert seen.mean() == 1 > blank.mean()
+
+
+@pytest.mark.parametrize('name', ['othello(size=4)', 'chess()'])
+def test_pieces_are_mine_and_theirs_or_by_colour(name):
+  game = registry.make('world', name)
+  found = game.sample(3, 0)
+  points = probing.label(game, found, 'mine')
+  every = game.sequence_labels(found.tokens, found.lengths)
+  labels, turn = every[points.row, points.position], game.heads.turn
+  truth, black = labels[:, :turn], labels[:, turn] == 1
+  kinds = (game.heads.sizes[0] - 1) // 2
+  np.testing.assert_array_equal(points.label[~black], truth[~black])
+  turned = np.where(truth > kinds, truth - kinds, truth + kinds) * (truth > 0)
+  np.testing.assert_array_equal(points.label[black], turned[black])
+  colours = probing.label(game, found, 'colours')
+  np.testing.assert_array_equal(
+    colours.label, every[colours.row, colours.position][:, :turn]
+  )
+
+
 @pytest.mark.parametrize(
   ('spec', 'message'),
   [
+    ('probe(control=-1)', 'at least 0'),
+    ('probe(layers=(0, 0))', 'different layers'),
+    ("probe(pieces='white')", 'mine, colours'),
     ("probe(split='position')", 'sequence, token'),
     ("probe(data='test')", 'heldout, train, all'),
     ('probe(epochs=0)', 'at least 1'),
@@ -272,3 +358,8 @@ def test_a_real_network_has_activations():
 def test_bad_fields(spec, message):
   with pytest.raises(core.InputError, match=message):
     registry.make('metric', spec)
+
+
+def test_pieces_where_no_side_is_to_move():
+  with pytest.raises(core.InputError, match='no side is to move'):
+    _run(Seeing(tiny.World()), tiny.World(), pieces='mine')

@@ -7,7 +7,7 @@ the activation after a token to the state that the sequence is then in.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -15,6 +15,8 @@ import numpy as np
 from wm import core
 from wm.evaluation import context, fields, probing
 from wm.evaluation.probing import Points
+
+CONTROL = 9  # A stream of randomness under one seed.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +37,14 @@ class Metric(core.Metric):
   Attributes:
     num: sequences that activations are taken from.
     layer: activations after this layer; -1 is the last, final norm included.
+    layers: several layers instead, each probed alone; rows of all of them count
+      in each quantity, and a report draws accuracy and selectivity by layer.
+    control: tokens that fix a control task's random labels, the last ones
+      before a position; 0 is none. Each such window gets the labels of a random
+      position (Hewitt and Liang 2019, whose windows are single words). Of few
+      tokens, longer windows make as many types as there are states.
+    pieces: how a board's pieces are read where a side is to move: as 'mine' and
+      theirs, by 'colours', or '', the world's default.
     split: 'sequence': the fifth tested on shares no task with the rest;
       'token': positions at random, as published (sequences leak).
     data: which split of the world's sequences; 'train' as published.
@@ -54,12 +64,18 @@ class Metric(core.Metric):
       finds there was not learned.
     majority: Accuracy of always naming the most common state of the fit. A
       probe that is no better knows nothing of the state.
+    control: Accuracy of a probe of the control task: as many labels, as often,
+      by the last tokens at random. It is what a probe can learn by heart.
+    selectivity: What accuracy is above that of the control task at the same
+      positions. Far above 0, the probe reads the state and not the tokens.
+    layer: layer whose activations are probed
   """
 
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[type, ...]] = (core.HiddenStates,)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
-  headline: ClassVar[tuple[str, ...]] = ('accuracy',)
+  headline: ClassVar[tuple[str, ...]] = ('accuracy', 'selectivity')
+  breakdown: ClassVar[tuple[str, ...]] = ('layer',)
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 
   num: int = 25_000
@@ -69,52 +85,81 @@ class Metric(core.Metric):
   lr: float = 0.01
   batch: int = 2048
   epochs: int = 100
+  layers: tuple[int, ...] = ()
+  control: int = 0
+  pieces: str = ''
 
   def __post_init__(self) -> None:
     fields.one_of(self, split=tuple(_SPLITS), data=('heldout', 'train', 'all'))
-    fields.at_least(self, num=1, batch=1, epochs=1, layer=-1)
+    fields.one_of(self, pieces=probing.PIECES)
+    fields.at_least(self, num=1, batch=1, epochs=1, layer=-1, control=0)
+    fields.layers(self, self.layers)
 
   def __call__(
     self, predictor: core.HiddenStates, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:
-    """See core.Metric; a row per test sequence, clustered by task."""
+    """See core.Metric; a row per test sequence and layer, clustered by task."""
     sequences = world.sample(self.num, seed, split=self.data)
-    points = probing.label(world, sequences)
-    group = context.clusters(world, sequences)
+    points = probing.label(world, sequences, self.pieces)
     keys = world.split_key(sequences)
     test = _SPLITS[self.split](points, keys, seed)
-    right = self._right(predictor, sequences, points, test, seed)
-    untrained = None
-    if isinstance(predictor, core.Reinitializable):
-      control = predictor.untrained(seed)
-      untrained = self._right(control, sequences, points, test, seed)
-    moves, every = ~points.prompt, np.ones(len(test), bool)
     columns = zip(points.label[test].T, points.label[~test].T, strict=True)
     unseen = sum(int((~np.isin(a, b)).sum()) for a, b in columns)
+    group = context.clusters(world, sequences)
     tested = _Tested(points, test, group, unseen)
-    return (
+    untrained = None
+    if isinstance(predictor, core.Reinitializable):
+      untrained = predictor.untrained(seed)
+    found = [
+      self._scores(predictor, untrained, sequences, tested, layer, seed)
+      for layer in self.layers or (self.layer,)
+    ]
+    return _by_layer(found, self.layers) if self.layers else found[0]
+
+  def _scores(
+    self,
+    predictor: core.HiddenStates,
+    untrained: core.HiddenStates | None,
+    sequences: core.Sequences,
+    tested: _Tested,
+    layer: int,
+    seed: int,
+  ) -> tuple[core.Scores, ...]:
+    """All quantities of one layer."""
+    points, test = tested.points, tested.test
+    given = sequences, points, layer
+    features = probing.activations(predictor, *given)
+    right = self._right(features, points.label, test, seed)
+    without = None
+    if untrained is not None:
+      other = probing.activations(untrained, *given)
+      without = self._right(other, points.label, test, seed)
+    moves, every = ~points.prompt, np.ones(len(test), bool)
+    found = [
       tested.scores('accuracy', right, moves),
       tested.scores('accuracy_all', right, every),
       tested.scores('accuracy_prompt', right, points.prompt),
-      tested.scores('untrained', untrained, moves),
+      tested.scores('untrained', without, moves),
       tested.scores('majority', _majority(points, test), moves),
-    )
+    ]
+    if self.control:
+      label = _control(points, sequences, self.control, seed)
+      by_heart = self._right(features, label, test, seed)
+      found += [
+        tested.scores('control', by_heart, moves),
+        tested.scores('selectivity', right - by_heart, moves, (-1.0, 1.0)),
+      ]
+    return tuple(found)
 
   def _right(
-    self,
-    predictor: core.HiddenStates,
-    sequences: core.Sequences,
-    points: Points,
-    test: np.ndarray,
-    seed: int,
+    self, features: np.ndarray, label: np.ndarray, test: np.ndarray, seed: int
   ) -> np.ndarray:
-    """[P] share of a point's labels that probes name."""
-    features = probing.activations(predictor, sequences, points, self.layer)
+    """[P] share of the labels [P, K] of activations [P, D] that probes name."""
     if test.all() or not test.any():
       return np.zeros(len(test))
     from wm.evaluation import linear_probe  # Deferred: it imports JAX.
 
-    target, values = probing.classes(points.label)
+    target, values = probing.classes(label)
     classes = np.array([len(known) for known in values])
     params = linear_probe.fit(
       features[~test],
@@ -142,6 +187,49 @@ def _by_token(points: Points, keys: np.ndarray, seed: int) -> np.ndarray:
 _SPLITS = {'sequence': probing.by_task, 'token': _by_token}
 
 
+def _control(
+  points: Points, sequences: core.Sequences, num: int, seed: int
+) -> np.ndarray:
+  """[P, K] random labels, by the last `num` tokens of each point.
+
+  Equal tokens get the labels of one position after a move, so that labels are
+  as frequent, and go together, as true ones.
+  """
+  moves = np.flatnonzero(~points.prompt)
+  if not len(moves):
+    return points.label
+  padded = np.pad(sequences.tokens, ((0, 0), (num - 1, 0)))
+  window = [padded[points.row, points.position + k] for k in range(num)]
+  drawn = core.hash64(seed, CONTROL, *window) % np.uint64(len(moves))
+  return points.label[moves[drawn.astype(np.int64)]]
+
+
+def _by_layer(
+  found: Sequence[tuple[core.Scores, ...]], layers: tuple[int, ...]
+) -> tuple[core.Scores, ...]:
+  """Rows of several layers as those of one, with the layer beside them."""
+  joined = []
+  for each in zip(*found, strict=True):
+    sizes = [len(one.value) for one in each]
+    columns = {
+      name: np.concatenate([one.columns[name] for one in each])
+      for name in each[0].columns
+    }
+    joined.append(
+      core.scores(
+        each[0].quantity,
+        np.concatenate([one.value for one in each]),
+        reason=np.concatenate([one.reason for one in each]),
+        group=np.concatenate([one.group for one in each]),
+        weight=np.concatenate([one.weight for one in each]),
+        columns={**columns, 'layer': np.repeat(layers, sizes)},
+        counts=each[0].counts,
+        bounds=each[0].bounds,
+      )
+    )
+  return tuple(joined)
+
+
 def _majority(points: Points, test: np.ndarray) -> np.ndarray:
   """[P] share of labels that are the commonest after moves in training."""
   trained = points.label[~test & ~points.prompt]
@@ -162,7 +250,11 @@ class _Tested(NamedTuple):
   unseen: int
 
   def scores(
-    self, quantity: str, right: np.ndarray | None, where: np.ndarray
+    self,
+    quantity: str,
+    right: np.ndarray | None,
+    where: np.ndarray,
+    bounds: tuple[float, float] = (0.0, 1.0),
   ) -> core.Scores:
     """Rows of the test sequences; None is one row with a reason."""
     if right is None:
@@ -181,4 +273,5 @@ class _Tested(NamedTuple):
       weight=total,
       columns={'sequence': rows, 'positions': total},
       counts={'points_of_unseen_class': self.unseen},
+      bounds=bounds,
     )

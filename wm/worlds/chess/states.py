@@ -66,8 +66,9 @@ class ChessLabels(core.Naive):
 
   @property
   def heads(self) -> core.Heads:
-    """The benchmark's 75, see above; a probe reads the squares."""
-    return core.Heads(HEADS, GROUPS, probe=GROUPS['board'])
+    """The benchmark's 75, see above; a probe reads the squares, by colour."""
+    board = GROUPS['board']
+    return core.Heads(HEADS, GROUPS, probe=board, turn=SIDE, mine=False)
 
   def labels(self, states: np.ndarray) -> np.ndarray:
     """[B, 75] uint8, `ep` as set; 0 if dead and before the start token."""
