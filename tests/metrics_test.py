@@ -22,7 +22,7 @@ SEED = 1
 WORLDS = registry.names('world')
 METRICS = registry.names('metric')
 # Its headline is no law of legality.
-OPEN = ('probe', 'excess_loss', 'inductive_bias', 'trajectory')
+OPEN = ('probe', 'excess_loss', 'inductive_bias', 'trajectory', 'transfer')
 
 
 @functools.cache
@@ -39,7 +39,7 @@ def metric(name: str, **fields) -> core.Metric:
   """The metric with its number of trials made small."""
   made = registry.make('metric', name)
   known = {field.name: field.default for field in dataclasses.fields(made)}
-  counts = 'trials', 'num', 'examples', 'states', 'pool'
+  counts = 'trials', 'num', 'examples', 'states', 'pool', 'tested', 'clock'
   small = {key: NUM for key in counts if isinstance(known.get(key), int)}
   small |= {key: value for key, value in fields.items() if key in known}
   return dataclasses.replace(made, **small)

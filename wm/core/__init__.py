@@ -43,6 +43,7 @@ from wm.core.capabilities import (
   Costs,
   Enumerable,
   Finite,
+  Functions,
   Generative,
   Heads,
   Labelled,

@@ -10,6 +10,7 @@ empty result to say that a world lacks the ability.
   Labelled    writes a state as K class labels
   Editable    changes one label of a state; see wm.core.patching
   Naive       reads labels off the tokens without the rules (Labelled too)
+  Functions   knows named functions of the state
   Written     writes a state as text and as a picture, and reads the text
   Costed      knows what a sequence costs, and the least cost of its task
   Quiz        has questions with one right answer
@@ -189,6 +190,18 @@ class Naive(Labelled):
     self, tokens: np.ndarray, lengths: np.ndarray, naive: bool = False
   ) -> np.ndarray:
     """As of Labelled; `naive` takes every token at its word."""
+
+
+class Functions(World):
+  """Knows named functions of the state, for tasks to transfer to."""
+
+  @abc.abstractmethod
+  def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
+    """Name -> [B] int64 classes from 0, of states [B, W] that are not dead.
+
+    A name that ends in '_published' is what a published program computes in
+    place of what its paper says.
+    """
 
 
 class Written(World):

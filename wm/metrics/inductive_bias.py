@@ -126,22 +126,7 @@ class Metric(core.Metric):
         f'inductive_bias: num={self.num} was given; expected an even number, '
         'as data sets come in twos'
       )
-    whole = all(isinstance(step, int) and step > 0 for step in self.steps)
-    if not (self.steps and whole and list(self.steps) == sorted({*self.steps})):
-      raise core.InputError(
-        f'inductive_bias: steps={self.steps} was given; expected numbers from '
-        '1, ascending'
-      )
-    if (len(self.rates) > 1 or self.keep == 'best') and not self.held:
-      raise core.InputError(
-        f'inductive_bias: rates={self.rates}, keep={self.keep!r} was given '
-        'with held=0; expected held labels to choose by'
-      )
-    if not self.rates or min(self.rates) <= 0:
-      raise core.InputError(
-        f'inductive_bias: rates={self.rates} was given; expected learning '
-        'rates above 0'
-      )
+    fields.tuning(self)
 
   def __call__(
     self, predictor: core.Adaptable, world: core.Prefixed, seed: int

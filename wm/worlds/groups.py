@@ -27,7 +27,7 @@ LENGTH = 2  # Mixed into seeds, with the length.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(table.NamedTableWorld):
+class World(table.NamedTableWorld, core.Functions):
   """A word of `length` tokens, each uniform.
 
   Attributes:
@@ -125,6 +125,23 @@ class World(table.NamedTableWorld):
     # From a dead state nothing is legal, so such a pair needs no search.
     first = np.where(live, core.DEAD, first)
     return super().boundary(first, second, depth, published)
+
+  @functools.cached_property
+  def _orders(self) -> np.ndarray:
+    """[S] int64: how often each element times itself is the identity."""
+    every = np.arange(len(self.elements))
+    products, power = self._group.products(every), every
+    orders = np.ones(len(every), np.int64)
+    while power.any():  # Row 0 is the identity.
+      orders += power != 0
+      # Once at the identity a power stays there.
+      power = np.where(power != 0, products[power, every], 0)
+    return orders
+
+  def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
+    """'order' of the product, as a class of its own each."""
+    found = np.unique(self._orders, return_inverse=True)[1]
+    return {'order': found[states[:, 0]].astype(np.int64)}
 
   def render(self, state: np.ndarray) -> str:
     """What goes where, or the number."""

@@ -25,7 +25,7 @@ VOCAB = ('<pad>', 'left', 'stay', 'right')
 
 
 @dataclasses.dataclass(frozen=True)
-class World(table.TableWorld):
+class World(table.TableWorld, core.Functions):
   """A line of states.
 
   Attributes:
@@ -107,6 +107,10 @@ class World(table.TableWorld):
       return super().sample_states(num, seed)
     moves = dataclasses.replace(self, named=False, length=self.length + 1)
     return moves.sample_states(num, seed)
+
+  def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
+    """'parity' of the place."""
+    return {'parity': states[:, 0].astype(np.int64) % 2}
 
   def render(self, state: np.ndarray) -> str:
     """The line around the current state, walls where they are in sight."""

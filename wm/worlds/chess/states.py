@@ -28,11 +28,13 @@ GROUPS = {
 }
 SIDE, RIGHTS, CLOCK, NUMBER = 64, slice(65, 69), slice(71, 73), slice(73, 75)
 _PAWNS, _KINGS = (1, 7), (6, 12)
+# Worth of each label of a square, in pawns.
+VALUES = np.array([0, 1, 3, 3, 5, 9, 0, -1, -3, -3, -5, -9, 0])
 # Label of each square, a1 = 0.
 SQUARE = (np.arange(64) ^ 56).astype(np.int64)
 
 
-class ChessLabels(core.Naive):
+class ChessLabels(core.Naive, core.Functions):
   """The part of chess that gives labels.
 
   Attributes:
@@ -73,6 +75,18 @@ class ChessLabels(core.Naive):
   def labels(self, states: np.ndarray) -> np.ndarray:
     """[B, 75] uint8, `ep` as set; 0 if dead and before the start token."""
     return kernels.labels(states, self.ep)
+
+  def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
+    """Who has more material, and whether the side to move is in check.
+
+    'material': 0 black, 1 nobody, 2 white, at 9, 5, 3, 3 and 1 a piece.
+    """
+    men = self.labels(states)[:, GROUPS['board']]
+    ahead = np.sign(VALUES[men].sum(1))
+    return {
+      'material': ahead.astype(np.int64) + 1,
+      'check': kernels.in_check(states).astype(np.int64),
+    }
 
   def _moves(
     self, tokens: np.ndarray, lengths: np.ndarray

@@ -32,6 +32,7 @@ class Navigation(
   Journeys,
   core.Prefixed,
   core.Editable,
+  core.Functions,
   core.Written,
   core.Tagged,
   words={'two_way': 'two-way streets at the current intersection'},
@@ -193,6 +194,16 @@ class Navigation(
     known = (states >= 0).all(-1) & (value >= 1) & (value <= len(self.graph))
     after[~known] = core.DEAD
     return after
+
+  def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
+    """'hops': directions of the shortest way to the destination.
+
+    0 where it is not known yet, and where there is no way.
+    """
+    rows, goals = self._placed(states)
+    found = self.hops[np.maximum(rows, 0), np.maximum(goals, 0)]
+    none = (rows < 0) | (goals < 0) | (found == np.iinfo(found.dtype).max)
+    return {'hops': np.where(none, 0, found).astype(np.int64)}
 
   @functools.cached_property
   def _two_way(self) -> np.ndarray:

@@ -1,0 +1,215 @@
+"""Transfer: functions of states, what a clock knows, and who learns them."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests import every_world
+from tests.metrics import table
+from wm import core
+from wm.core import registry
+from wm.evaluation import functions
+from wm.metrics import transfer
+from wm.models import lookup
+
+LATTICE = registry.make('world', 'lattice(size=5, length=20)')
+GAMES = 3000
+
+
+def run(world=LATTICE, by='state', learned=True, **fields):
+  learner = lookup.LookUp(world, by, learned, 0)
+  given = {'num': 24, 'tested': 40, 'clock': 400, **fields}
+  return table.by_name(transfer.Metric(**given)(learner, world, 1))
+
+
+def test_a_learner_of_states_knows_a_function_of_the_state():
+  found = run()
+  for name in ('accuracy', 'accuracy_parity'):
+    assert table.mean(found[name]) == 1
+  assert table.mean(found['loss']) < 0.01
+  # Where a walk has begun, a clock still knows something; soon it does not.
+  assert 0.5 < table.mean(found['accuracy_clock']) < 0.65
+  assert 0.6 < table.mean(found['entropy']) < 0.694
+
+
+def test_constants_have_the_share_and_coins_a_half():
+  found = run(by='nothing')
+  share = table.mean(found['accuracy'])
+  assert 0.4 < share < 0.65
+  assert table.mean(
+    run(by='prefix', learned=False, tested=300)['accuracy']
+  ) == (pytest.approx(0.5, abs=0.05))
+
+
+def test_what_is_legal_does_not_tell_places_of_a_line_apart():
+  """Of both walls the parity is even; of the three between one is."""
+  found = run(by='legal')
+  assert 0.6 < table.mean(found['accuracy']) < 1
+
+
+@pytest.fixture(scope='module')
+def games():
+  world = registry.make('world', 'othello()')
+  return functions.labels(world, world.sample(GAMES, 3))
+
+
+# Measured by the published program's rules: share of ones, and the entropy
+# given the number of the move, in nats.
+@pytest.mark.parametrize(
+  ('name', 'share', 'entropy'),
+  [
+    ('majority', 0.506, 0.562),
+    ('balance', 0.458, 0.689),
+    ('edges', 0.366, 0.586),
+    ('balance_published', 0.462, None),
+    ('edges_published', 0.185, 0.118),
+  ],
+)
+def test_functions_of_random_games_are_as_often_true_as_measured(
+  games, name, share, entropy
+):
+  values = games.values[name]
+  assert values[games.there].mean() == pytest.approx(share, abs=0.012)
+  if entropy is not None:
+    half = GAMES // 2
+    clock = functions.clock(games.there[:half], values[:half], 2)
+    there = games.there[half:]
+    given = np.broadcast_to(clock.log_share, (*there.shape, 2))
+    loss = -np.take_along_axis(given, values[half:, :, None], -1)[..., 0]
+    assert loss[there].mean() == pytest.approx(entropy, abs=0.012)
+
+
+def test_the_published_functions_are_other_ones(games):
+  for name, agreement in (('edges', 0.579), ('balance', 0.343)):
+    same = games.values[name] == games.values[f'{name}_published']
+    assert same[games.there].mean() == pytest.approx(agreement, abs=0.015)
+
+
+def test_othellos_functions_of_a_board_by_hand():
+  world = registry.make('world', 'othello()')
+  # Black takes row 4 to the west: d3? no; c4: discs c4 d4 e4 d5 are black.
+  found = world.functions(world.parse('c4'))
+  discs = {'c4': 1, 'd4': 1, 'e4': 1, 'd5': 1, 'e5': 2}
+  upper = sum(v == 1 and name[1] in '1234' for name, v in discs.items())
+  assert upper == 3
+  assert {name: int(value[0]) for name, value in found.items()} == {
+    'parity': 0,
+    'majority': 1,
+    'balance': 1,
+    'edges': 0,
+    'parity_published': 1,
+    'balance_published': 0,
+    'edges_published': 0,
+  }
+
+
+@pytest.mark.parametrize('group', ['z6', 's4', 'a5'])
+def test_orders_of_elements_are_those_of_their_powers(group):
+  world = registry.make('world', f'groups(group={group!r})')
+  rows = np.arange(len(world.elements), dtype=np.int32)
+  found = world.functions(rows[:, None])['order']
+  orders = []
+  for row in rows:
+    power, order = row, 1
+    while power:
+      power, order = int(world.delta[power, row]), order + 1
+    orders.append(order)
+  names = sorted(set(orders))
+  np.testing.assert_array_equal(np.array(names)[found], orders)
+
+
+def test_material_and_check_in_chess():
+  world = registry.make('world', 'chess()')
+  for text, material, check in (
+    ('4k3/8/8/8/8/8/8/4K3 w - - 0 1', 1, 0),
+    ('4k3/8/8/8/8/8/4R3/4K3 b - - 0 1', 2, 1),
+    ('4k3/8/8/8/8/1q6/3R4/4K3 w - - 0 1', 0, 0),
+  ):
+    found = world.functions(world.parse(text))
+    assert found['material'][0] == material
+    assert found['check'][0] == check
+
+
+@every_world.having(core.Functions)
+def test_hops_and_all_functions_are_small_classes_of_the_state(world):
+  states = every_world.states_of(world)
+  states = states[world.state_id(states) != core.DEAD]
+  found = world.functions(states)
+  assert found
+  _, first, back = np.unique(
+    world.state_id(states), return_index=True, return_inverse=True
+  )
+  for values in found.values():
+    assert values.shape == (len(states),)
+    assert values.dtype == np.int64
+    assert values.min() >= 0
+    np.testing.assert_array_equal(values, values[first][back])
+  if isinstance(world, core.Completing):
+    tokens, needed = world.remaining(states)
+    least = np.where(tokens == core.DEAD, 10**6, needed).min(1)
+    # `end` comes behind the last hop; prompts and what is over have none.
+    asks = (tokens > 8).any(1) | (tokens == core.DEAD).all(1)
+    np.testing.assert_array_equal(found['hops'][~asks], least[~asks] - 1)
+
+
+def test_a_network_is_tuned_and_its_random_twin():
+  world = registry.make('world', 'lattice(size=2, length=8)')
+  model = registry.make('model', 'rnn(layers=1, width=8)')
+  metric = transfer.Metric(
+    num=16,
+    tested=8,
+    clock=20,
+    steps=(1, 40),
+    rates=(1e-5, 0.05),
+    held=8,
+    keep='best',
+    untrained=True,
+  )
+  found = table.by_name(metric(model.predictor(world, 0), world, 0))
+  assert {'accuracy_1', 'loss_1_parity', 'loss_untrained'} <= {*found}
+  assert table.mean(found['accuracy']) > 0.9
+  assert table.mean(found['loss']) < table.mean(found['entropy'])
+
+
+@dataclasses.dataclass(frozen=True)
+class Still(type(LATTICE)):
+  """Has a function of one value besides."""
+
+  def functions(self, states):
+    return {**super().functions(states), 'one': 0 * states[:, 0].astype(int)}
+
+
+def test_a_function_of_one_value_is_a_reason():
+  found = run(Still(size=5, length=20))
+  assert {*found['accuracy_one'].reason} == {'one_label'}
+  assert table.mean(found['accuracy']) == 1
+  only = run(Still(size=5, length=20), functions=('one',))
+  assert {*only['loss'].reason} == {'one_label'}
+
+
+@dataclasses.dataclass(frozen=True)
+class Few(type(LATTICE)):
+  """Has but ten sequences."""
+
+  def sample(self, num, seed, split='all'):
+    return super().sample(min(num, 10), seed, split)
+
+
+def test_fewer_sequences_than_are_needed_are_one_line():
+  with pytest.raises(core.InputError, match=r'gave 10 training.*expected 24'):
+    run(Few(size=5, length=20))
+
+
+@pytest.mark.parametrize(
+  ('fields', 'message'),
+  [
+    ({'num': 0}, 'num=0 was given'),
+    ({'steps': (0,)}, 'transfer: steps=.* expected numbers from 1'),
+    ({'rates': (1.0, 2.0)}, 'expected held labels to choose by'),
+    ({'functions': ('soul',)}, "has no function 'soul'; available: parity"),
+  ],
+)
+def test_bad_fields_are_one_line(fields, message):
+  with pytest.raises(core.InputError, match=message):
+    run(**fields)

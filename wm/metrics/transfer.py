@@ -1,0 +1,277 @@
+"""Transfer: is a function of the state learned from few sequences?
+
+Vafa et al. 2025, section 4 (What Has a Foundation Model Found?): a model is
+tuned to name, after every move, a function of the state, such as who has more
+discs; one that has the state should learn it sooner.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.core import registry
+from wm.evaluation import coin_tasks, context, fields, functions
+
+# Streams of randomness under one seed.
+TRAINED, TESTED, CLOCK, ADAPTED, FRESH = range(31, 36)
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric(core.Metric):
+  """Tunes a model to name functions of the state, each alone.
+
+  Labels are at all places after the prompt; the last token of the longest
+  sequences, which no model of next tokens was trained to read, has none.
+  Quantities are means over the places of held-out sequences, of all functions
+  and of each (accuracy_edges). A function that ends in _published is what the
+  paper's program computes in place of it.
+
+  Attributes:
+    num: labelled sequences.
+    tested: held-out sequences.
+    functions: names; () is all that the world has.
+    steps: numbers of steps after which to score; the last one's quantities
+      have no number in their names. Published are 5,000.
+    rates: learning rates; of several, that which is best on `held` labels.
+    held: further labelled sequences, which choose.
+    part: 'all' weights are tuned, or the 'head' alone.
+    keep: weights of the 'last' step, or the 'best' by `held` labels.
+    clock: further sequences that the entropy given the place is counted on.
+    untrained: adapt random weights too, where there are such.
+
+  Glossary:
+    accuracy: Share of places at which the tuned model names the function's
+      value. Far above accuracy_clock, the state is at hand.
+    loss: Mean of minus the log-probability of the true value, in nats. Below
+      entropy, more is known than how many moves were made.
+    entropy: What loss is for the shares of values at each number of moves,
+      counted on other sequences. A model that only counts moves has this.
+    accuracy_clock: Share of places at which the commonest value of that number
+      of moves is the right one. A model that only counts moves has this.
+    accuracy_untrained: As accuracy, of the same network with random weights,
+      tuned alike. What it has was learned from the labels.
+    loss_untrained: As loss, of the same network with random weights, tuned
+      alike. What it lacks beside loss was learned from sequences.
+  """
+
+  version: ClassVar[str] = '1'
+  needs: ClassVar[tuple[type, ...]] = (core.Adaptable, core.Functions)
+  sized_by: ClassVar[tuple[str, ...]] = ('num', 'tested')
+  headline: ClassVar[tuple[str, ...]] = ('accuracy', 'loss')
+  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+
+  num: int = 128
+  tested: int = 100
+  functions: tuple[str, ...] = ()
+  steps: tuple[int, ...] = (200,)
+  rates: tuple[float, ...] = (6e-4,)
+  held: int = 0
+  part: str = 'all'
+  keep: str = 'last'
+  clock: int = 2000
+  untrained: bool = False
+
+  def __post_init__(self) -> None:
+    fields.at_least(self, num=1, tested=1, clock=1, held=0)
+    fields.one_of(self, part=('all', 'head'), keep=('last', 'best'))
+    fields.tuning(self)
+
+  def __call__(
+    self, predictor: core.Adaptable, world: core.Functions, seed: int
+  ) -> tuple[core.Scores, ...]:
+    """See core.Metric; a row per held-out sequence, clustered by task."""
+    task = self._task(world, seed)
+    found: list[core.Scores] = []
+    outputs = self._answers(task, predictor, seed)
+    for step, named in zip(self.steps, outputs, strict=True):
+      end = '' if step == self.steps[-1] else f'_{step}'
+      found += task.scores(named, end)
+    found += task.of_clock()
+    if self.untrained:
+      found += self._untrained(task, predictor, seed)
+    return tuple(found)
+
+  def _untrained(
+    self, task: Task, predictor: core.Adaptable, seed: int
+  ) -> list[core.Scores]:
+    """Accuracy and loss of random weights after the last step."""
+    twin: object = None
+    if isinstance(predictor, core.Reinitializable):
+      twin = predictor.untrained(coin_tasks.stream(seed, FRESH))
+    if isinstance(twin, core.Adaptable):
+      return task.scores(self._answers(task, twin, seed)[-1], '_untrained')
+    why = ['no_untrained_model']
+    return [
+      core.scores(f'{name}_untrained', [np.nan], reason=why)
+      for name in ('accuracy', 'loss')
+    ]
+
+  def _task(self, world: core.Functions, seed: int) -> Task:
+    names = [*world.functions(world.init(1))]
+    chosen = [*(self.functions or names)]
+    wrong = [name for name in chosen if name not in names]
+    if wrong:
+      raise core.InputError(
+        f'transfer: {registry.spec(world)} has no function {wrong[0]!r}; '
+        f'available: {", ".join(names)}'
+      )
+    wanted = self.num + self.held
+    trained = world.sample(
+      wanted, coin_tasks.stream(seed, TRAINED), split='train'
+    )
+    if len(trained) < wanted:
+      raise core.InputError(
+        f'transfer: {registry.spec(world)} gave {len(trained)} training '
+        f'sequences; expected {wanted}'
+      )
+    tested = world.sample(
+      self.tested, coin_tasks.stream(seed, TESTED), split='heldout'
+    )
+    if not len(tested):
+      raise core.InputError(
+        f'transfer: {registry.spec(world)} gave no held-out sequence'
+      )
+    more = world.sample(
+      self.clock, coin_tasks.stream(seed, CLOCK), split='train'
+    )
+    return Task(
+      chosen,
+      trained,
+      functions.labels(world, trained),
+      tested,
+      functions.labels(world, tested),
+      functions.labels(world, more),
+      context.clusters(world, tested),
+    )
+
+  def _answers(
+    self, task: Task, predictor: core.Adaptable, seed: int
+  ) -> np.ndarray:
+    """[S, F, M, L, k] scores of the classes."""
+    num = len(task.names)
+
+    def sets(rows: slice) -> core.Sets:
+      there = task.known.there[rows]
+      values = [task.known.values[name][rows] for name in task.names]
+      return core.Sets(
+        _each(num, task.trained.tokens[rows]),
+        _each(num, _places(there)),
+        np.stack(values)[..., None],
+      )
+
+    held = sets(slice(self.num, None)) if self.held else None
+    asked = core.Asked(
+      _each(num, task.tested.tokens), _each(num, _places(task.truth.there))
+    )
+    return predictor.adapt(
+      sets(slice(None, self.num)),
+      asked,
+      core.Classes(task.classes),
+      self.steps,
+      coin_tasks.stream(seed, ADAPTED),
+      core.Tuning(self.rates, self.part, self.keep, held=held),
+    ).outputs[..., 0, :]
+
+
+def _each(num: int, array: np.ndarray) -> np.ndarray:
+  """The same for each of `num` functions: [F, ...]."""
+  return np.broadcast_to(array, (num, *array.shape))
+
+
+def _places(there: np.ndarray) -> np.ndarray:
+  """[N, L] int32: the place itself, DEAD where there is none."""
+  places = np.arange(there.shape[1], dtype=np.int32)
+  return np.where(there, places, np.int32(core.DEAD))
+
+
+class Task(NamedTuple):
+  """Functions, and sequences with their values.
+
+  Attributes:
+    names: [F] of the functions.
+    trained, tested: sequences to tune on, held ones last, and to score.
+    known, truth: functions of these.
+    more: functions of other sequences, for what the clock says.
+    group: [M] cluster of each sequence that is scored.
+  """
+
+  names: list[str]
+  trained: core.Sequences
+  known: functions.Labels
+  tested: core.Sequences
+  truth: functions.Labels
+  more: functions.Labels
+  group: np.ndarray
+
+  @property
+  def classes(self) -> int:
+    """Most classes that a function has."""
+    return 1 + max(
+      int(labels.values[name].max(initial=1))
+      for labels in (self.known, self.truth, self.more)
+      for name in self.names
+    )
+
+  def scores(self, outputs: np.ndarray, end: str) -> list[core.Scores]:
+    """Accuracy and loss by scores [F, M, L, k]; end: of their names."""
+    values = np.stack([self.truth.values[name] for name in self.names])
+    top = outputs.max(-1, keepdims=True)
+    norm = np.log(np.exp(outputs - top).sum(-1)) + top[..., 0]
+    right = outputs.argmax(-1) == values
+    said = np.take_along_axis(outputs, values[..., None], -1)[..., 0]
+    return self._rows('accuracy', right, end) + self._rows(
+      'loss', norm - said, end
+    )
+
+  def of_clock(self) -> list[core.Scores]:
+    """What counting moves alone gives."""
+    places = np.arange(self.truth.there.shape[1])
+    right, loss = [], []
+    for name in self.names:
+      values = self.truth.values[name]
+      given = functions.clock(
+        self.more.there, self.more.values[name], self.classes
+      ).at(places)
+      right.append(given.argmax(-1) == values)
+      chosen = np.take_along_axis(given[None], values[..., None], -1)
+      loss.append(-chosen[..., 0])
+    return self._rows('accuracy', np.stack(right), '_clock') + self._rows(
+      'entropy', np.stack(loss), ''
+    )
+
+  def _rows(
+    self, quantity: str, value: np.ndarray, end: str
+  ) -> list[core.Scores]:
+    """Means of all functions and of each, of values [F, M, L]."""
+    there = self.truth.there
+    num = there.sum(1)
+    total = (value * there).sum(-1) / np.maximum(num, 1)
+    seen = self.known.there
+    varied = [
+      len(np.unique(self.known.values[name][seen])) > 1 for name in self.names
+    ]
+    empty = np.where(num > 0, '', 'no_places')
+
+    def rows(name: str, value: np.ndarray, learned: bool) -> core.Scores:
+      """Rows of sequences [M]; a reason where labels were all alike."""
+      reason = empty if learned else np.full(len(num), 'one_label')
+      return core.scores(
+        name,
+        value,
+        reason=reason,
+        group=self.group,
+        weight=np.where(reason == '', num, 0),
+        columns={'sequence': np.arange(len(num)), 'places': num},
+        bounds=(0.0, None) if quantity in ('loss', 'entropy') else (0.0, 1.0),
+      )
+
+    some = total[varied].mean(0) if any(varied) else total.mean(0)
+    found = [rows(quantity + end, some, any(varied))]
+    for name, one, learned in zip(self.names, total, varied, strict=True):
+      found.append(rows(f'{quantity}{end}_{name}', one, learned))
+    return found
