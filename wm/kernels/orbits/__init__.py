@@ -1,8 +1,10 @@
 """Planets around a star, each on its own Kepler orbit, in the plane.
 
 motion        positions, states and bins of many systems
-orbits_numba  the compiled form
+fits          orbits fitted to where bodies were seen
+orbits_numba, fits_numba  the compiled forms
 ref           the same in plain Python: the specification
 """
 
+from wm.kernels.orbits.fits import Fits, fit
 from wm.kernels.orbits.motion import GRAVITY, Systems, bins, positions, states

@@ -65,3 +65,45 @@ def states(systems: Systems, rows: int) -> np.ndarray:
       if body < planets:
         out[n, row] = state(systems, n, body, frame * systems.step[n])
   return out
+
+
+def seen(theta: np.ndarray, step: float, frames: int) -> np.ndarray:
+  """[frames, 2 bodies, 2] positions of a planet and its sun.
+
+  theta: centre x and y, planet's share of the mass, axis, eccentricity,
+  periapsis, mean anomaly at frame 0, total mass.
+  """
+  one = Systems(
+    planets=np.array([1]),
+    axis=theta[None, 3:4],
+    eccentricity=theta[None, 4:5],
+    periapsis=theta[None, 5:6],
+    mean=theta[None, 6:7],
+    mass=theta[None, 2:3] * theta[7],
+    star=(1 - theta[2:3]) * theta[7],
+    centre=theta[None, :2],
+    step=np.array([step]),
+    pinned=np.array([False]),
+  )
+  return positions(one, 2 * frames)[0].reshape(frames, 2, 2)
+
+
+def fit(
+  planet: np.ndarray, sun: np.ndarray, step: float, first: np.ndarray
+) -> tuple[np.ndarray, float]:
+  """Theta of `seen`, and the squares left, by SciPy from a first guess.
+
+  planet, sun: [T, 2], NaN where unseen.
+  """
+  from scipy import optimize
+
+  places = np.stack([planet, sun], axis=1)
+
+  def left(theta: np.ndarray) -> np.ndarray:
+    rest = seen(theta, step, len(planet)) - places
+    return rest[np.isfinite(rest)]
+
+  found = optimize.least_squares(
+    left, first, x_scale='jac', xtol=1e-12, ftol=1e-12, gtol=1e-12
+  )
+  return found.x, float(2 * found.cost)
