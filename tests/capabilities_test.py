@@ -28,10 +28,10 @@ def names(*classes):
   }
 
 
-def test_a_world_has_14_members_and_with_all_abilities_at_most_43():
+def test_a_world_has_14_members_and_with_all_abilities_at_most_44():
   assert len(names(core.World)) == 14
-  assert len(names(core.World, *ABILITIES)) <= 43
-  assert len(ABILITIES) == 19
+  assert len(names(core.World, *ABILITIES)) <= 44
+  assert len(ABILITIES) == 20
 
 
 @pytest.mark.parametrize('ability', ABILITIES)
@@ -341,3 +341,17 @@ def test_a_process_has_no_split_of_another_name(world):
 @every_world.having(core.Sourced)
 def test_facts_are_named_counts(world):
   assert all(isinstance(count, int) for count in world.facts().values())
+
+
+@every_world.having(core.FromLabels)
+def test_states_of_labels_have_these_labels(world):
+  states = every_world.states_of(world)
+  if isinstance(world, core.Completing):  # On the way: both labels are known.
+    states = states[(states >= 0).all(-1)]
+  states = states[world.state_id(states) != core.DEAD]
+  labels = world.labels(states).astype(np.int64)
+  again = world.of_labels(labels)
+  assert again.dtype == np.int32
+  np.testing.assert_array_equal(world.labels(again), labels)
+  np.testing.assert_array_equal(world.state_id(again), world.state_id(states))
+  np.testing.assert_array_equal(world.legal(again), world.legal(states))

@@ -22,7 +22,14 @@ SEED = 1
 WORLDS = registry.names('world')
 METRICS = registry.names('metric')
 # Its headline is no law of legality.
-OPEN = ('probe', 'excess_loss', 'inductive_bias', 'trajectory', 'transfer')
+OPEN = (
+  'probe',
+  'excess_loss',
+  'inductive_bias',
+  'trajectory',
+  'transfer',
+  'state_recovery',
+)
 
 
 @functools.cache

@@ -43,6 +43,7 @@ from wm.core.capabilities import (
   Costs,
   Enumerable,
   Finite,
+  FromLabels,
   Functions,
   Generative,
   Heads,

@@ -9,6 +9,7 @@ empty result to say that a world lacks the ability.
   Finite      is a finite automaton (Enumerable too)
   Labelled    writes a state as K class labels
   Editable    changes one label of a state; see wm.core.patching
+  FromLabels  makes a state of its labels (Labelled too)
   Naive       reads labels off the tokens without the rules (Labelled too)
   Functions   knows named functions of the state
   Written     writes a state as text and as a picture, and reads the text
@@ -180,6 +181,17 @@ class Labelled(World):
         break
       labels[rows, k] = self.labels(states)
     return labels
+
+
+class FromLabels(Labelled):
+  """Makes a state of its labels."""
+
+  @abc.abstractmethod
+  def of_labels(self, labels: np.ndarray) -> np.ndarray:
+    """States [B, W] with labels [B, K], their history unknown.
+
+    Dead where no state has these; games may not come to all that there are.
+    """
 
 
 class Naive(Labelled):

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import coin_tasks, fields
+from wm.evaluation import coin_tasks, fields, tuning
 from wm.evaluation.coin_tasks import Points
 from wm.kernels import pairs
 
@@ -151,14 +151,9 @@ class Metric(core.Metric):
   ) -> list[core.Scores]:
     """R and D of random weights after the last step."""
     names = 'r_ib', 'd_ib'
-    twin: object = None
-    if isinstance(predictor, core.Reinitializable):
-      twin = predictor.untrained(seed)
-    if not isinstance(twin, core.Adaptable):
-      why = ['no_untrained_model']
-      return [
-        core.scores(f'{name}_untrained', [np.nan], reason=why) for name in names
-      ]
+    twin = tuning.twin(predictor, seed)
+    if twin is None:
+      return tuning.no_twin(names)
     scores = _scores(task, task.answers(self, twin, seed)[-1], '')
     return [
       dataclasses.replace(one, quantity=f'{one.quantity}_untrained')

@@ -15,7 +15,7 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import coin_tasks, context, fields, functions
+from wm.evaluation import coin_tasks, context, fields, functions, tuning
 
 # Streams of randomness under one seed.
 TRAINED, TESTED, CLOCK, ADAPTED, FRESH = range(31, 36)
@@ -100,16 +100,10 @@ class Metric(core.Metric):
     self, task: Task, predictor: core.Adaptable, seed: int
   ) -> list[core.Scores]:
     """Accuracy and loss of random weights after the last step."""
-    twin: object = None
-    if isinstance(predictor, core.Reinitializable):
-      twin = predictor.untrained(coin_tasks.stream(seed, FRESH))
-    if isinstance(twin, core.Adaptable):
-      return task.scores(self._answers(task, twin, seed)[-1], '_untrained')
-    why = ['no_untrained_model']
-    return [
-      core.scores(f'{name}_untrained', [np.nan], reason=why)
-      for name in ('accuracy', 'loss')
-    ]
+    twin = tuning.twin(predictor, coin_tasks.stream(seed, FRESH))
+    if twin is None:
+      return tuning.no_twin(('accuracy', 'loss'))
+    return task.scores(self._answers(task, twin, seed)[-1], '_untrained')
 
   def _task(self, world: core.Functions, seed: int) -> Task:
     names = [*world.functions(world.init(1))]
@@ -121,21 +115,13 @@ class Metric(core.Metric):
         f'available: {", ".join(names)}'
       )
     wanted = self.num + self.held
-    trained = world.sample(
-      wanted, coin_tasks.stream(seed, TRAINED), split='train'
-    )
-    if len(trained) < wanted:
-      raise core.InputError(
-        f'transfer: {registry.spec(world)} gave {len(trained)} training '
-        f'sequences; expected {wanted}'
+    trained, tested = (
+      tuning.sequences(self, world, num, coin_tasks.stream(seed, word), split)
+      for num, word, split in (
+        (wanted, TRAINED, 'train'),
+        (self.tested, TESTED, 'heldout'),
       )
-    tested = world.sample(
-      self.tested, coin_tasks.stream(seed, TESTED), split='heldout'
     )
-    if not len(tested):
-      raise core.InputError(
-        f'transfer: {registry.spec(world)} gave no held-out sequence'
-      )
     more = world.sample(
       self.clock, coin_tasks.stream(seed, CLOCK), split='train'
     )

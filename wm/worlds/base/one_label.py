@@ -7,7 +7,7 @@ import numpy as np
 from wm import core
 
 
-class OneLabel(core.Editable):
+class OneLabel(core.Editable, core.FromLabels):
   """A world whose states are rows of a table, which its one label names."""
 
   def edited(
@@ -17,3 +17,8 @@ class OneLabel(core.Editable):
     known = (label == 0) & (value >= 0) & (value < self.heads.sizes[0])
     known &= states[:, 0] >= 0
     return np.where(known, value, core.DEAD).astype(np.int32)[:, None]
+
+  def of_labels(self, labels: np.ndarray) -> np.ndarray:
+    """See core.FromLabels: a row of the table, or none."""
+    known = labels < self.heads.sizes[0]
+    return np.where(known, labels, core.DEAD).astype(np.int32)

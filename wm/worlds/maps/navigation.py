@@ -32,6 +32,7 @@ class Navigation(
   Journeys,
   core.Prefixed,
   core.Editable,
+  core.FromLabels,
   core.Functions,
   core.Written,
   core.Tagged,
@@ -194,6 +195,12 @@ class Navigation(
     known = (states >= 0).all(-1) & (value >= 1) & (value <= len(self.graph))
     after[~known] = core.DEAD
     return after
+
+  def of_labels(self, labels: np.ndarray) -> np.ndarray:
+    """See core.FromLabels: on the way, where both labels are known."""
+    states = labels.astype(np.int32) - 1
+    known = ((states >= 0) & (states < len(self.graph))).all(-1, keepdims=True)
+    return np.where(known, states, core.DEAD).astype(np.int32)
 
   def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
     """'hops': directions of the shortest way to the destination.

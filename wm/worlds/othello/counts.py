@@ -1,4 +1,4 @@
-"""Functions of a board: whose discs are more, and where.
+"""Functions of a board: whose discs are more, and where; boards of labels.
 
 Tasks of Vafa et al. 2025 (section 8 of what their program does): each as the
 paper has it, and, where it differs, as the program computes it, which takes the
@@ -7,6 +7,8 @@ stored 0, 1, 2 for empty, black, white, while they are white, empty, black.
 
 from __future__ import annotations
 
+import abc
+
 import numpy as np
 
 from wm import core
@@ -14,14 +16,35 @@ from wm import core
 EMPTY, BLACK, WHITE = 0, 1, 2
 
 
-class Counted(core.Labelled, core.Functions):
-  """The part of Othello that counts discs.
+class Counted(core.FromLabels, core.Functions):
+  """The part of Othello that counts discs, and sets them up.
 
   Attributes:
     size: squares a side.
   """
 
   size: int
+
+  @abc.abstractmethod
+  def rows(
+    self, black: np.ndarray, white: np.ndarray, side: np.ndarray
+  ) -> np.ndarray:
+    """[B, W] states of bits of the 8 x 8 grid and sides, without history."""
+
+  def of_labels(self, labels: np.ndarray) -> np.ndarray:
+    """See core.FromLabels: any discs, and any side to move."""
+    low = 4 - self.size // 2
+    discs = labels[:, :-1].reshape(-1, self.size, self.size)
+    inside = slice(low, low + self.size)
+
+    def board(disc: int) -> np.ndarray:
+      grid = np.zeros((len(labels), 8, 8), np.uint8)
+      grid[:, inside, inside] = discs == disc
+      packed = np.packbits(grid.reshape(-1, 64), axis=-1, bitorder='little')
+      return packed.view(np.uint64)[:, 0]
+
+    side = labels[:, -1].astype(np.int8)
+    return self.rows(board(BLACK), board(WHITE), side)
 
   def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
     """Parity of black discs; are black ones more: at all, above, at the edge?

@@ -119,7 +119,7 @@ class World(
     """A full board."""
     return self.size**2 - 4
 
-  def _rows(
+  def rows(
     self, black: np.ndarray, white: np.ndarray, side: np.ndarray
   ) -> np.ndarray:
     """[B, W] states without history."""
@@ -138,7 +138,7 @@ class World(
 
   def init(self, batch: int) -> np.ndarray:
     """Four discs, black to move."""
-    return self._rows(*kernels.start(batch))
+    return self.rows(*kernels.start(batch))
 
   def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """States [B, W] after tokens [B]."""
@@ -147,7 +147,7 @@ class World(
     index = np.where(known, tokens - 1, 0)
     bits = np.where(known, self._squares[index], core.DEAD)
     *position, ok = kernels.advance(self._position(states), bits, self.size)
-    after = self._rows(*position)
+    after = self.rows(*position)
     after[:, self.position_words :] = states[:, self.position_words :]
     played = self.known(states)[ok]
     history = after.view(np.uint8)
@@ -223,7 +223,7 @@ class World(
     """
     given = self._position(states), self.labels(states), label, value
     *position, known = othello_labels.edited(*given)
-    after = self._rows(*position)
+    after = self.rows(*position)
     after[~known | ~self.legal(after).any(-1)] = core.DEAD
     return after
 
@@ -272,7 +272,7 @@ class World(
   def after(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[T, W] states after legal sequences [T, L]."""
     _, *position = kernels.replay(tokens, lengths, self.size)
-    states = self._rows(*position)
+    states = self.rows(*position)
     history = np.zeros((len(tokens), HISTORY), np.int32)
     width = min(tokens.shape[1], HISTORY)
     used = np.arange(width) < np.asarray(lengths)[:, None]
