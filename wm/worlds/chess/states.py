@@ -11,13 +11,14 @@ Section 2.1. Below, functions take packed moves [N, L] and numbers of moves
 
 from __future__ import annotations
 
+import abc
 import functools
 
 import numpy as np
 
 from wm import core
 from wm.kernels import chess as kernels
-from wm.worlds.chess import fen
+from wm.worlds.chess import edits, fen
 from wm.worlds.chess import moves as moves_of
 
 HEADS = (13,) * 64 + (2,) * 5 + (9, 3) + (256,) * 4
@@ -34,7 +35,7 @@ VALUES = np.array([0, 1, 3, 3, 5, 9, 0, -1, -3, -3, -5, -9, 0])
 SQUARE = (np.arange(64) ^ 56).astype(np.int64)
 
 
-class ChessLabels(core.Naive, core.Functions):
+class ChessLabels(core.Editable, core.Naive, core.Functions):
   """The part of chess that gives labels.
 
   Attributes:
@@ -87,6 +88,29 @@ class ChessLabels(core.Naive, core.Functions):
       'material': ahead.astype(np.int64) + 1,
       'check': kernels.in_check(states).astype(np.int64),
     }
+
+  @abc.abstractmethod
+  def rows(self, positions: np.ndarray) -> np.ndarray:
+    """[B, W] states of positions [B, 11], their history unknown."""
+
+  @abc.abstractmethod
+  def boards(self, states: np.ndarray) -> np.ndarray:
+    """[B] bool: neither dead nor before the start token."""
+
+  def edited(
+    self, states: np.ndarray, label: np.ndarray, value: np.ndarray
+  ) -> np.ndarray:
+    """See core.Editable: pieces are put on squares and taken from them.
+
+    See `edits.edited`; other labels do not change. A square that a right to
+    castle needs, or an en-passant square, stays as it is.
+    """
+    after = np.full_like(states, core.DEAD)
+    on = np.flatnonzero(self.boards(states))
+    given = states[on, : fen.WORDS], label[on], value[on], self.ep
+    positions, known = edits.edited(*given)
+    after[on[known]] = self.rows(positions[known])
+    return after
 
   def _moves(
     self, tokens: np.ndarray, lengths: np.ndarray

@@ -156,7 +156,7 @@ class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
     """[B] moves in the history; below 0 where unknown or before the start."""
     return states[:, KNOWN]
 
-  def _boards(self, states: np.ndarray) -> np.ndarray:
+  def boards(self, states: np.ndarray) -> np.ndarray:
     """[B] bool: neither dead nor before the start token."""
     return ~self.dead(states) & (states[:, KNOWN] != BEFORE)
 
@@ -185,7 +185,7 @@ class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
 
   def over(self, states: np.ndarray) -> np.ndarray:
     """[B] bool: mate or stalemate."""
-    return self._boards(states) & (kernels.legal(states)[1] == 0)
+    return self.boards(states) & (kernels.legal(states)[1] == 0)
 
   def hashes(self, states: np.ndarray) -> np.ndarray:
     """[B] uint64 Zobrist keys; 0 before the start."""
@@ -278,7 +278,7 @@ class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
     self, first: np.ndarray, second: np.ndarray, depth: int
   ) -> core.Boundary:
     """Boundaries of pairs of states, by compiled product search."""
-    boards = self._boards(first) & self._boards(second)
+    boards = self.boards(first) & self.boards(second)
     found = []
     for one, two, board in zip(first, second, boards, strict=True):
       if not board:
@@ -295,7 +295,7 @@ class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
   ) -> tuple[list[int], list[int]]:
     """Sizes of boundary and interior of a pair [W], exact; perft of a state."""
     pair = np.stack([first, second])
-    boards = self._boards(pair).all()
+    boards = self.boards(pair).all()
     if np.equal(*self.state_id(pair)):
       if boards:
         return [0] * depth, kernels.count(first, depth)
@@ -347,7 +347,7 @@ class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
 
   def render(self, state: np.ndarray) -> str:
     """The board, the last move on yellow, a king in check on red."""
-    if not self._boards(state[None])[0]:
+    if not self.boards(state[None])[0]:
       return svg.card([self.format(state)])
     board = fen.squares(state)
     pieces = {
