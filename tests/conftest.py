@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
+from tests import compiler
+
 # How quick a machine is, or how busy, fails no law.
 hypothesis.settings.register_profile(
   'suite',
@@ -19,12 +21,8 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile('suite')
 
-# Two CPU devices everywhere: sharding mistakes show up in any test. Programs
-# are tiny, so that compiling them well takes longer than running them badly.
-os.environ.setdefault(
-  'XLA_FLAGS',
-  '--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0',
-)
+# Two CPU devices everywhere: sharding mistakes show up in any test.
+os.environ.setdefault('XLA_FLAGS', compiler.flags(devices=2))
 os.environ.setdefault('JAX_NUMPY_RANK_PROMOTION', 'raise')
 
 # What one process has compiled, the others of this run read: many of the tests
@@ -32,7 +30,7 @@ os.environ.setdefault('JAX_NUMPY_RANK_PROMOTION', 'raise')
 if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
   compiled = tempfile.TemporaryDirectory(prefix='wm-tests-')
   os.environ['JAX_COMPILATION_CACHE_DIR'] = compiled.name
-  os.environ['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0.2'
+  os.environ['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0.05'
   os.environ['JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES'] = '-1'
 
 # The processes that tests start hear Ctrl-C, also where this one was started to

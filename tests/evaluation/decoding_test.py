@@ -1,5 +1,7 @@
 """Prompts, clusters and pictures of driven trials; games to their end."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -12,8 +14,13 @@ from wm.models.serving import oracles
 
 GAME = registry.make('world', 'othello(size=6)')
 ORACLE = oracles.Oracle(GAME)
-NOISY = oracles.NoisyOracle(GAME, illegal=0.05, wrong=0.1, by='state', seed=1)
 X, Y, END = tiny.X, tiny.Y, tiny.END
+
+
+@functools.cache
+def noisy() -> core.Predictor:
+  """It draws states, for which kernels are compiled: not while collecting."""
+  return oracles.NoisyOracle(GAME, illegal=0.05, wrong=0.1, by='state', seed=1)
 
 
 def _found(spec, predictor, world=GAME, seed=0):
@@ -109,7 +116,7 @@ def test_detours_from_prompts_of_some_moves():
 )
 def test_what_went_wrong_can_be_pictured(spec):
   name = 'valid' if spec.startswith('trav') else 'valid_0.1'
-  scores = _found(spec, NOISY)[name]
+  scores = _found(spec, noisy())[name]
   assert 0 < table.mean(scores) < 1
   columns = scores.columns
   for n in range(80):
@@ -127,7 +134,7 @@ def test_what_went_wrong_can_be_pictured(spec):
 
 
 def test_the_first_wrong_prediction_can_be_pictured():
-  scores = _found('next_token(num=60)', NOISY)['validity']
+  scores = _found('next_token(num=60)', noisy())['validity']
   columns = scores.columns
   wrong = columns['wrong_at'] == 1
   np.testing.assert_array_equal(wrong, scores.value < 1)

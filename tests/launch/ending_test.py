@@ -13,9 +13,11 @@ import time
 
 import pytest
 
+from tests import compiler
+
 CITY = '--world=maps(rows=4, columns=4)'
 WOVEN = "--world=maps(rows=6, columns=6, traversal='random')"
-ENV = {**os.environ, 'XLA_FLAGS': '--xla_backend_optimization_level=0'}
+ENV = {**os.environ, 'XLA_FLAGS': compiler.flags()}
 SAID = {
   130: 'interrupted; run the same command again to go on\n',
   75: 'stopped; run the same command again to go on\n',

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from tests import compiler
 from tests.launch import binaries
 from wm.training import run_log
 
@@ -21,7 +22,7 @@ BRIEF = [
   *('--steps=30', '--batch=8', '--eval_every=10', '--save_every=10'),
   '--optimizer=adamw',
 ]
-ENV = {**os.environ, 'XLA_FLAGS': '--xla_backend_optimization_level=0'}
+ENV = {**os.environ, 'XLA_FLAGS': compiler.flags()}
 
 
 def call(root, binary, *arguments) -> subprocess.CompletedProcess:

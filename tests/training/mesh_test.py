@@ -11,10 +11,11 @@ import sys
 import numpy as np
 import pytest
 
+from tests import compiler
 from tests.training import programs
 
-# Attention with and without a scan, and the two kinds of recurrence.
-SOME = ['transformer', 'transformer, scan', 'deltanet', 'slice']
+# Attention, as a scan over layers, and a recurrence.
+SOME = ['transformer, scan', 'deltanet']
 REST = [name for name in programs.FAMILIES if name not in SOME]
 FAMILIES = SOME + [pytest.param(x, marks=pytest.mark.slow) for x in REST]
 
@@ -22,13 +23,9 @@ FAMILIES = SOME + [pytest.param(x, marks=pytest.mark.slow) for x in REST]
 @functools.cache
 def lines(group: tuple[str, ...]) -> dict[tuple[str, int, int], dict]:
   """What 8 forced devices say, by family and mesh."""
-  flags = (
-    '--xla_force_host_platform_device_count=8 '
-    '--xla_backend_optimization_level=0'
-  )
   done = subprocess.run(
     [sys.executable, '-m', 'tests.training.programs', *group],
-    env={**os.environ, 'XLA_FLAGS': flags},
+    env={**os.environ, 'XLA_FLAGS': compiler.flags(devices=8)},
     capture_output=True,
     text=True,
     check=False,

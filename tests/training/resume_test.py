@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests import forked, tiny
+from tests import compiler, forked, tiny
 from tests.training import toy
 from wm.models.nn import network
 from wm.options.training import Training
@@ -36,12 +36,8 @@ SIGKILLED = -9
 def start(out, devices=1, die=None, **config) -> forked.Process:
   """A worker process on so many forced CPU devices."""
   order = {'config': {**CONFIG, **config}, 'die': die}
-  flags = (
-    f'--xla_force_host_platform_device_count={devices} '
-    '--xla_backend_optimization_level=0'
-  )
   cache = str(out.parent / 'cache')
-  env = {'XDG_CACHE_HOME': cache, 'XLA_FLAGS': flags}
+  env = {'XDG_CACHE_HOME': cache, 'XLA_FLAGS': compiler.flags(devices)}
   return forked.Process(WORKER, str(out), json.dumps(order), env=env)
 
 

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.kernels.scan.scans import around
 from wm import core
 from wm.kernels import scan
 
 CHUNK = 32
 FORMS = ('sequential', 'associative', 'chunked')
-LENGTHS = (1, CHUNK - 1, CHUNK, CHUNK + 1, 4096)
 TOLERANCE = {'float32': 2e-5, 'float64': 1e-12}
 
 
@@ -80,8 +80,7 @@ def test_maps_that_forget_all(size):
 
 
 @pytest.mark.parametrize('size', [0, 3])
-@pytest.mark.parametrize('dtype', ['float32', 'float64'])
-@pytest.mark.parametrize('length', LENGTHS)
+@around(CHUNK, 4096)
 def test_all_forms_agree_forward_and_backward(length, dtype, size):
   given = problem(length, size, dtype)
   want = plain(*given[:3])

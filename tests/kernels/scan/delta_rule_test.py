@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.kernels.scan.scans import close
+from tests.kernels.scan.scans import around, close
 from wm import core
 from wm.kernels.scan import delta_rule as scan_delta
 
@@ -73,9 +73,8 @@ def test_every_form_is_the_definition(form):
     close(run(given, form), defined(given), 1e-13)
 
 
-@pytest.mark.parametrize('dtype', ['float32', 'float64'])
-@pytest.mark.parametrize('length', [1, C - 1, C, C + 1])
-def test_forms_agree_forward_and_backward(dtype, length):
+@around(C)
+def test_forms_agree_forward_and_backward(length, dtype):
   with jax.enable_x64(dtype == 'float64'):
     given = inputs(length, dtype)
     found = both(given, 'sequential')
