@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -104,6 +104,9 @@ class Metric(abc.ABC):
       world's own.
     against_size: quantities that a report draws against the number of
       parameters, where models of several sizes were measured.
+    across: quantities that a report correlates, over models, with the headline
+      and `derived` numbers of all other metrics.
+    derived: name -> function of the values of its quantities.
     sized_by: the field that counts its trials, all of which are held in memory,
       and fields that count the sequences of each trial.
   """
@@ -115,6 +118,8 @@ class Metric(abc.ABC):
   pictures: ClassVar[Mapping[str, str]] = {}
   breakdown: ClassVar[tuple[str, ...]] = ()
   against_size: ClassVar[tuple[str, ...]] = ()
+  across: ClassVar[tuple[str, ...]] = ()
+  derived: ClassVar[Mapping[str, Callable[[Mapping[str, float]], float]]] = {}
   sized_by: ClassVar[tuple[str, ...]] = ()
 
   @property

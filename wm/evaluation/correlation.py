@@ -11,6 +11,8 @@ from wm.evaluation import statistics
 
 # Fewer clusters than this say nothing of an interval.
 FEWEST = 10
+# The same of few clusters that are resampled: models.
+FEWEST_MODELS, RESAMPLES = 4, 9999
 _ROUNDING = 1e-12
 
 
@@ -72,3 +74,39 @@ def pearson(
   width = special.stdtrit(num - 1, tail) * math.sqrt(variance)
   ends = math.tanh(center - width), math.tanh(center + width)
   return Correlation(float(found[0]), *ends, num)
+
+
+def over_models(
+  x: np.ndarray, y: np.ndarray, model: np.ndarray
+) -> Correlation | None:
+  """The correlation of x and y [T] over models, which may have several points.
+
+  The interval is that between the percentiles of 9,999 resamples of whole
+  models, the same each time; those on a line or in a point are left out. With
+  few models it is too narrow, and a hint alone.
+
+  model: [T], equal in points of one model, such as trained and untrained.
+
+  Returns:
+    None with fewer than FEWEST_MODELS models, or where x or y is constant.
+  """
+  names, of = np.unique(model, return_inverse=True)
+  num = len(names)
+  if num < FEWEST_MODELS:
+    return None
+  x, y = x - x.mean(), y - y.mean()
+  powers = np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y])
+  sums = np.stack([np.bincount(of, one, minlength=num) for one in powers])
+  drawn = np.random.default_rng(0).integers(0, num, (RESAMPLES, num))
+  every = np.concatenate([np.arange(num)[None], drawn])
+  mass, *moments = sums[:, every].sum(-1)
+  one, two, xx, yy, xy = (moment / mass for moment in moments)
+  spread = np.stack([xx - one * one, yy - two * two])
+  some = np.all(spread > _ROUNDING * spread[:, :1], axis=0)
+  if not some[0] or (spread[:, 0] <= _ROUNDING).any():
+    return None
+  found = (xy - one * two)[some] / np.sqrt(spread[0] * spread[1])[some]
+  found = np.clip(found, -1, 1)
+  tail = (1 - statistics.LEVEL) / 2
+  low, high = np.quantile(found[1:], [tail, 1 - tail])
+  return Correlation(float(found[0]), float(low), float(high), num)

@@ -8,7 +8,7 @@ any two states different ones.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -94,6 +94,11 @@ class Metric(core.Metric):
   needs: ClassVar[tuple[type, ...]] = (core.Adaptable, core.Prefixed)
   sized_by: ClassVar[tuple[str, ...]] = ('num', 'examples')
   headline: ClassVar[tuple[str, ...]] = ('r_ib', 'd_ib_normalised')
+  derived: ClassVar[Mapping[str, Callable[[Mapping[str, float]], float]]] = {
+    'd_ib': lambda by: by['d_ib'],
+    # What the published program correlates with transfer.
+    'r_ib / (1 - d_ib)': lambda by: by['r_ib'] / (1 - by['d_ib']),
+  }
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 
   num: int = 100

@@ -63,6 +63,7 @@ class Metric(core.Metric):
   needs: ClassVar[tuple[type, ...]] = (core.Adaptable, core.Functions)
   sized_by: ClassVar[tuple[str, ...]] = ('num', 'tested')
   headline: ClassVar[tuple[str, ...]] = ('accuracy', 'loss')
+  across: ClassVar[tuple[str, ...]] = ('accuracy', 'loss')
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 
   num: int = 128

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import markupsafe
 
 from wm.reporting import (
+  across,
   beside,
   breakdown,
   catalog,
@@ -115,6 +116,7 @@ def _tables(
     *tables.series_tables(together),
     *(scaling.table(panels) for panels in sized),
     *(scaling.ablation_table(panels) for panels in sized),
+    across.table(together),
     mapped.map_table(runs),
     *tables.quantity_tables(together),
     *breakdown.curve_tables(curves),

@@ -1,0 +1,116 @@
+"""How what metrics say of models goes together, over models.
+
+Vafa et al. 2025 correlate inductive biases with transfer over ten models: five
+families, trained and not. A metric says which of its quantities are correlated
+with those of all others, in `across`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from wm.core import registry
+from wm.evaluation import correlation
+from wm.reporting import tables
+from wm.reporting.collect import Entry, Run
+
+# Ends of quantities that are of another point of the same model.
+POINTS = ('', '_untrained')
+
+# World and metric's spec -> run -> quantity -> value.
+Values = dict[tuple[str, str], dict[int, dict[str, float]]]
+
+
+def table(runs: Sequence[Run]) -> tables.Table | None:
+  """Tables correlations; None where there are too few models, or no pair."""
+  values, metrics = _values(runs)
+  rows = []
+  for (world, spec), mine in values.items():
+    metric = metrics[spec]
+    for (other_world, other_spec), theirs in values.items():
+      probe = metrics[other_spec]
+      if metric == probe or world != other_world:
+        continue
+      for quantity in registry.find('metric', metric).across:
+        for name in _numbers(probe):
+          found = _correlated(mine, theirs, quantity, probe, name)
+          if found is not None:
+            rows.append(
+              {
+                'world': world,
+                'measure': f'{other_spec}: {name}',
+                f'{spec}: {quantity}': f'{found.value:.2f} '
+                f'[{found.low:.2f}, {found.high:.2f}], n={found.clusters}',
+              }
+            )
+  if not rows:
+    return None
+  keys = ['world', 'measure']
+  frame = pd.DataFrame(rows).groupby(keys, sort=False).first().reset_index()
+  if frame['world'].nunique() == 1:
+    frame = frame.drop(columns='world')
+  note = (
+    "Pearson's correlation over models, each trained and, where measured, "
+    'untrained; in brackets the 95 % interval of the bootstrap over models.'
+  )
+  return tables.Table('Across models', frame.fillna(''), note)
+
+
+def _values(runs: Sequence[Run]) -> tuple[Values, dict[str, str]]:
+  """All measured values, and the metric of each spec."""
+  found: Values = {}
+  metrics: dict[str, str] = {}
+  for number, run in enumerate(runs):
+    for entry in run.entries:
+      if entry['value'] is None:
+        continue
+      spec = tables.spec(entry)
+      metrics[spec] = entry['metric']
+      mine = found.setdefault(_key(entry, spec), {})
+      mine.setdefault(number, {})[entry['quantity']] = entry['value']
+  return found, metrics
+
+
+def _key(entry: Entry, spec: str) -> tuple[str, str]:
+  return entry['world'], spec
+
+
+def _numbers(metric: str) -> list[str]:
+  """Names of what a metric's models are compared by."""
+  found = registry.find('metric', metric)
+  return [*dict.fromkeys([*found.headline, *found.derived])]
+
+
+def _correlated(
+  mine: Mapping[int, Mapping[str, float]],
+  theirs: Mapping[int, Mapping[str, float]],
+  quantity: str,
+  probe: str,
+  name: str,
+) -> correlation.Correlation | None:
+  """Of a quantity and a number of another metric, over all runs with both."""
+  derived = registry.find('metric', probe).derived.get(name)
+  points = []
+  for number, by in mine.items():
+    for end in POINTS:
+      said = {
+        key.removesuffix(end): value
+        for key, value in theirs.get(number, {}).items()
+        if key.endswith(end)
+      }
+      if quantity + end not in by:
+        continue
+      try:
+        x = derived(said) if derived else said[name]
+      except (KeyError, ZeroDivisionError):
+        continue  # Not measured, or no number.
+      if math.isfinite(x):
+        points.append((x, by[quantity + end], number))
+  if not points:
+    return None
+  columns = [np.array(column) for column in zip(*points, strict=True)]
+  return correlation.over_models(*columns)
