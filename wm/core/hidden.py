@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wm.core.capabilities import Prefixed
+from wm.core.capabilities import Prefixed, Process
 from wm.core.sequences import Sequences
 from wm.core.world import World
 
@@ -57,6 +57,17 @@ class Foretold(Hidden, Prefixed):
   @abc.abstractmethod
   def future(self, states: np.ndarray, num: int) -> Future:
     """The `num` tokens that follow from states [N, W], of one sequence each."""
+
+  @abc.abstractmethod
+  def posterior(self, particles: int, sweeps: int, seed: int) -> Process:
+    """What may follow tokens, by particles that agree with them.
+
+    sweeps: moves of each particle whenever few agree; with more of both it is
+    nearer to the exact distribution of sequences.
+
+    Raises:
+      InputError: the world's fields have no such filter.
+    """
 
 
 class Motion(NamedTuple):

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from wm.kernels.orbits.motion import Systems
+from wm.kernels.orbits.motion import GRAVITY, Systems
 
 
 def anomaly(mean: float, e: float) -> float:
@@ -107,3 +107,49 @@ def fit(
     left, first, x_scale='jac', xtol=1e-12, ftol=1e-12, gtol=1e-12
   )
   return found.x, float(2 * found.cost)
+
+
+def following(bins: np.ndarray, seen: np.ndarray, num: int) -> np.ndarray:
+  """[num] how many of N systems go on with each bin: exact, where N is large.
+
+  What `particles` comes near to with few: of all systems that were drawn, those
+  count whose bins begin with the ones seen.
+
+  Args:
+    bins: [N, T] int32 of drawn systems.
+    seen: [t] int32 of one system, t < T.
+    num: bins of an axis.
+  """
+  agree = [row for row in bins if (row[: len(seen)] == seen).all()]
+  return np.bincount([row[len(seen)] for row in agree], minlength=num)
+
+
+def coordinate(particle: np.ndarray, years: float, which: int) -> float:
+  """Coordinate 0..3 of a particle at a time: planet's x, y, sun's x, y."""
+  place, sun, velocity = particle[:2], particle[2:4], particle[4:6]
+  star, planet = np.exp(particle[6:])
+  share = planet / (star + planet)
+  centre = sun + share * (place - sun)
+  x, y = _moved(place - sun, velocity, star + planet, years)
+  body = 1 - share if which < 2 else -share
+  return float(centre[which % 2] + body * (x, y)[which % 2])
+
+
+def _moved(
+  place: np.ndarray, velocity: np.ndarray, mass: float, years: float
+) -> np.ndarray:
+  """Where a planet is some years later: the equation of motion, in steps."""
+  steps = 1000
+  h, x, v = years / steps, place.astype(float), velocity.astype(float)
+
+  def pull(x: np.ndarray) -> np.ndarray:
+    return -GRAVITY * mass * x / np.hypot(*x) ** 3
+
+  for _ in range(steps):  # Runge and Kutta's, of fourth order.
+    v1, a1 = v, pull(x)
+    v2, a2 = v + h / 2 * a1, pull(x + h / 2 * v1)
+    v3, a3 = v + h / 2 * a2, pull(x + h / 2 * v2)
+    v4, a4 = v + h * a3, pull(x + h * v3)
+    x = x + h / 6 * (v1 + 2 * v2 + 2 * v3 + v4)
+    v = v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)
+  return x

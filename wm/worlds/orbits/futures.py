@@ -174,6 +174,11 @@ class Futures(core.Moving, core.Foretold, core.Enumerable):
 
   @property
   @abc.abstractmethod
+  def years(self) -> tuple[float, ...]:
+    """Time steps, in order of their tokens."""
+
+  @property
+  @abc.abstractmethod
   def grid(self) -> tuple[float, int]:
     """Half of the box's width in AU, and bins along an axis."""
 

@@ -21,7 +21,7 @@ import numpy as np
 from wm import core
 from wm.kernels import orbits
 from wm.worlds.base import fields, table
-from wm.worlds.orbits import exoplanets, futures, states
+from wm.worlds.orbits import exoplanets, futures, posterior, states
 from wm.worlds.orbits import systems as random_systems
 
 # Published as they are, where they differ from what is right.
@@ -260,6 +260,12 @@ class World(futures.Futures):
     lengths = np.full(len(found), self.max_len, np.int32)
     return core.Sequences(tokens.reshape(-1, self.max_len), lengths, side)
 
+  def posterior(
+    self, particles: int, sweeps: int, seed: int
+  ) -> posterior.Posterior:
+    """See core.Foretold: of one planet, and systems of a known density."""
+    return posterior.Posterior(self, particles, sweeps, seed)
+
   # The hidden state.
 
   @property
@@ -277,6 +283,11 @@ class World(futures.Futures):
     """int32 tokens of time steps."""
     place = np.searchsorted(np.sort(self.steps), years)
     return 1 + np.argsort(self.steps)[place].astype(np.int32)
+
+  @property
+  def years(self) -> tuple[float, ...]:
+    """Time steps, in order of their tokens."""
+    return self.steps
 
   @property
   def first_word(self) -> int:

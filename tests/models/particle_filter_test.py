@@ -1,0 +1,75 @@
+"""The particle filter as a model, and what prefixes fix by its account."""
+
+import numpy as np
+import pytest
+
+from wm import core
+from wm.core import registry
+from wm.kernels.orbits import particles
+from wm.worlds.orbits import posterior
+
+
+def test_a_session_gives_what_whole_sequences_give():
+  world = registry.make('world', 'orbits(bins=64, rows=21)')
+  model = registry.make('model', 'particle_filter(particles=32, sweeps=2)')
+  found = model.predictor(world, 3)
+  sequences = world.sample(3, 1)
+  tokens = sequences.tokens[:, :16]
+  whole = found.log_probs(tokens, np.full(3, 16))
+  assert whole.dtype == np.float32
+  np.testing.assert_allclose(np.exp(whole).sum(-1), 1, atol=1e-5)
+  # The time step is named twice, then every bin is possible.
+  assert (whole[:, 0].argmax(-1) == tokens[:, 0]).all()
+  assert (np.exp(whole[:, 0]).max(-1) == 1).all()
+  assert np.isfinite(whole[:, 5, world.first_bin :]).all()
+  session = found.session(tokens[:, :9], np.full(3, 9), 2)
+  for t in range(9, 16):
+    want = np.repeat(whole[:, t - 1, None], 2, axis=1)
+    np.testing.assert_array_equal(session.log_probs(), want)
+    session.advance(np.repeat(tokens[:, t, None], 2, axis=1))
+  again = model.predictor(world, 3).log_probs(tokens[1:2], np.full(1, 16))
+  np.testing.assert_array_equal(again[0], whole[1])
+
+
+def fixed(world, filtered, states, seen, frames) -> float:
+  """Share of particles within tolerance in the next frames.
+
+  seen: [N, 4 F] tokens of the frames before the states; frames: [N] how many of
+  these the filter is shown.
+  """
+  num, size = len(states), seen.shape[1]
+  step = world.step_tokens(world.chosen(states).systems.step)
+  found = filtered.init(num)
+  for _ in range(2):
+    found = filtered.advance(found, step[world.chosen(states).place])
+  for t in range(size):
+    on = np.flatnonzero(t >= size - 4 * frames)
+    found[on] = filtered.advance(found[on], seen[on, t])
+  clouds, alive = filtered._opened(found), found[:, posterior.ALIVE]
+  priors = filtered._priors(found[:, posterior.STEP])
+  told = world.future(states, 4 * world.ahead).tokens - world.first_bin
+  grid, shares = particles.Grid(*world.grid), []
+  for k in range(4 * world.ahead):
+    places = found[:, posterior.COUNT].astype(np.int64) - 2 + k
+    given = clouds, alive.astype(np.int64), places, priors, grid
+    near = np.abs(np.arange(world.bins) - told[:, k, None]) <= world.tolerance
+    shares.append((particles.counts(*given) * near).sum(1) / alive)
+  return float(np.mean(shares))
+
+
+def test_prefixes_fix_the_next_frames():
+  """Of the shortest prefixes that the linear error allows, by particles."""
+  world = registry.make('world', 'orbits()')
+  states, sequences = world.sample_states(16, 5), world.sample(16, 5)
+  least, most = world.prefix_moves(states).T
+  good = least <= most
+  given = world, world.posterior(128, 4, 0), states[good]
+  seen = sequences.tokens[good, 2:82]  # Half of the rows.
+  assert fixed(*given, seen, least[good]) > 0.9
+  assert fixed(*given, seen, np.full(good.sum(), 2)) < 0.75
+
+
+def test_a_world_without_hidden_states_has_no_filter():
+  world = registry.make('world', 'lattice()')
+  with pytest.raises(core.InputError, match='Foretold'):
+    registry.make('model', 'particle_filter()').predictor(world, 0)

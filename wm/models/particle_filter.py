@@ -1,0 +1,43 @@
+"""A particle filter: what follows, by all that a world could be drawn as.
+
+No predictor that sees tokens alone does better than this with many particles,
+so its row is the ceiling of those beside it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from wm import core
+from wm.models.bayes import Bayes
+
+
+@dataclasses.dataclass(frozen=True)
+class Model(core.Model):
+  """Predicts by particles that agree with all tokens so far.
+
+  A token that no particle comes near is passed over, and what follows is
+  predicted without it. Moves of the particles depend on the tokens and the
+  seed, not on the batch.
+
+  Attributes:
+    particles: of each prefix, an even number; each takes 64 bytes.
+    sweeps: moves of each particle whenever few are left that agree.
+  """
+
+  version: ClassVar[str] = '1'
+  needs: ClassVar[tuple[type, ...]] = (core.Foretold,)
+  gives: ClassVar[tuple[type, ...]] = (Bayes,)
+
+  particles: int = 256
+  sweeps: int = 6
+
+  def predictor(self, world: core.World, seed: int) -> core.Predictor:
+    """See core.Model; raises InputError where the world has no filter."""
+    if not isinstance(world, core.Foretold):
+      raise core.InputError(
+        f'particle_filter: {world.name} does not say what follows from hidden '
+        "states (core.Foretold); available: 'oracle()'"
+      )
+    return Bayes(world, world.posterior(self.particles, self.sweeps, seed))
