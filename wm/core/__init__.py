@@ -60,7 +60,14 @@ from wm.core.capabilities import (
   tag_words,
   written,
 )
-from wm.core.hidden import Foretold, Future, Hidden, Motion, Moving
+from wm.core.hidden import (
+  Foretold,
+  Future,
+  Hidden,
+  Motion,
+  Moving,
+  row_width,
+)
 from wm.core.measure import (
   Chunked,
   Fittable,

@@ -90,6 +90,9 @@ class Motion(NamedTuple):
   state: np.ndarray
 
 
+ROW = 2  # Tokens of a row of a moving world.
+
+
 class Moving(Hidden):
   """Shows where bodies are: after the prompt, rows of an x and a y token.
 
@@ -113,3 +116,8 @@ class Moving(Hidden):
   @abc.abstractmethod
   def coordinate_tokens(self, places: np.ndarray) -> np.ndarray:
     """int32 tokens of coordinates in AU of any shape, clipped to the box."""
+
+
+def row_width(world: World) -> int:
+  """Tokens of each row of a world's sequences; 1 where these have no rows."""
+  return ROW if isinstance(world, Moving) else 1

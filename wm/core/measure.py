@@ -181,6 +181,9 @@ class Trainable(Model):
 
   undecayed: ClassVar[tuple[str, ...]] = ()
 
+  def check_world(self, world: World) -> None:
+    """Raises InputError where its networks cannot read a world's sequences."""
+
   @abc.abstractmethod
   def build(
     self, vocab_size: int, max_len: int, rngs: nnx.Rngs, outputs: int = 0

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from wm.models.base import family, stack
+from wm.models.base import family, rows, stack
 from wm.models.nn import attention, layers, network, rotary
 
 _CHOICES = {
@@ -34,7 +34,7 @@ _CHOICES = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Model(family.NetworkModel):
+class Model(rows.RowModel):
   """A transformer's size and style.
 
   Attributes:
@@ -51,12 +51,14 @@ class Model(family.NetworkModel):
     init: 'gpt2' (normal; what is added to the stream is smaller, the deeper)
       or 'torch', PyTorch's defaults.
     head_bias: the head has a bias, be it its own or the embedding table.
-    tied: the head is the embedding table, where it is the next token's.
+    tied: the head is the embedding table, where it is the next token's and
+      positions are no rows.
     dropout: rate, on embeddings, attention weights and both parts' outputs.
     dtype: of computation; parameters are float32.
     scan: blocks are stacked and run by a scan; compiles faster when deep.
     remat: blocks are computed again in the backward pass; saves memory.
-    context: learned positions; 0 is the world's longest sequence.
+    context: learned positions, of rows where these are read; 0 is as many as
+      the world's longest sequence has.
   """
 
   version: ClassVar[str] = '1'
@@ -85,6 +87,7 @@ class Model(family.NetworkModel):
     self.at_least(1, 'layers', 'width')
     self.at_least(0, 'heads', 'context', 'ratio')
     self.below_one('dropout')
+    self.check_rows()
     if not self.epsilon > 0:
       raise self.error(f'epsilon={self.epsilon}; expected more than 0')
     channels = 2 if self.positions in rotary.KINDS else 1
@@ -104,16 +107,17 @@ class Model(family.NetworkModel):
     """Initial weights of tables and dense maps, as `layers` names them."""
     return 'torch' if self.init == 'torch' else 'normal'
 
-  def build(
-    self, vocab_size: int, max_len: int, rngs: nnx.Rngs, outputs: int = 0
+  def bare(
+    self, vocab_size: int, positions: int, rngs: nnx.Rngs, outputs: int = 0
   ) -> Transformer:
-    """The network with fresh weights; raises InputError if it is too short."""
-    if self.context and self.context < max_len:
+    """See `rows.RowModel`; raises InputError where its context is short."""
+    if self.context and self.context < positions:
+      what = 'tokens' if self.patch == 1 else 'rows'
       raise self.error(
         f'context={self.context} is shorter than the longest sequence, '
-        f'{max_len} tokens'
+        f'{positions} {what}'
       )
-    context = self.context or max_len
+    context = self.context or positions
     return Transformer(self, vocab_size, context, rngs, outputs)
 
   def serving(self, params: nnx.State) -> tuple[family.NetworkModel, nnx.State]:
@@ -122,11 +126,13 @@ class Model(family.NetworkModel):
       return self, params
     flat = {}
     for path, leaf in nnx.to_flat_state(params):
-      if path[0] != 'blocks':
+      if 'blocks' not in path:
         flat[path] = leaf
         continue
+      place = path.index('blocks') + 1
       for n in range(self.layers):
-        flat[('blocks', n, *path[1:])] = leaf.replace(leaf[...][n])
+        one = (*path[:place], n, *path[place:])
+        flat[one] = leaf.replace(leaf[...][n])
     return dataclasses.replace(self, scan=False), nnx.from_flat_state(flat)
 
 
@@ -177,15 +183,16 @@ class Transformer(stack.Stack):
     rngs: nnx.Rngs,
     outputs: int = 0,
   ):
-    super().__init__(model)
+    super().__init__(model, rngs)
     init, learned = model.linear_init, model.positions == 'learned'
     table = functools.partial(layers.Embedding, init=init)
-    self.embedding = table(vocab_size, model.width, rngs)
+    self.embedding = table(vocab_size * model.patch, model.width, rngs)
     self.positions = table(context, model.width, rngs) if learned else None
     blocks = [Block(model, rngs) for _ in range(model.layers)]
     self.blocks = _stack(blocks) if model.scan else nnx.List(blocks)
     self.final = layers.Norm(model.width, model.norm, model.epsilon)
-    tied, outputs = model.tied and not outputs, outputs or vocab_size
+    tied = model.tied and not outputs and model.patch == 1
+    outputs = (outputs or vocab_size) * model.patch
     head = functools.partial(layers.Linear, bias=model.head_bias, init=init)
     self.head = None if tied else head((model.width,), (outputs,), rngs)
     biased = tied and model.head_bias
@@ -193,7 +200,7 @@ class Transformer(stack.Stack):
 
   def embed(self, tokens_X: jax.Array, positions_X: jax.Array) -> jax.Array:
     """Token (and learned position) embeddings [..., D]."""
-    x_XD = self.embedding.table[...][tokens_X]
+    x_XD = self.look_up(tokens_X)
     if self.positions is not None:
       x_XD += self.positions.table[...][positions_X]
     return layers.constrain(x_XD.astype(self.model.dtype))
@@ -239,17 +246,17 @@ class Transformer(stack.Stack):
 
     return jax.lax.scan(body, x_BLD, given)[0]
 
-  def prefill(
+  def absorb(
     self, tokens_RP: jax.Array, lengths_R: jax.Array
   ) -> tuple[Any, jax.Array]:
-    """Keys and values [R, H, P, C] of each block, and logits [R, V]."""
+    """Keys and values [R, H, P, C] of each block, and the stream [R, D]."""
     x_RPD = self.embed(tokens_RP, attention.places(tokens_RP))
     prefix = []
     for block in self.unstacked():
       x_RPD, cache = block(x_RPD)
       prefix.append(tuple(leaf.swapaxes(1, 2) for leaf in cache))
     last = jnp.take_along_axis(x_RPD, lengths_R[:, None, None] - 1, axis=1)
-    return prefix, self.logits(last[:, 0])
+    return prefix, last[:, 0]
 
   def page_size(self, max_len: int) -> int:
     """Narrow networks gain less by short pages than it takes to compile."""
@@ -262,10 +269,10 @@ class Transformer(stack.Stack):
       for block in self.unstacked()
     ]
 
-  def decode(
+  def append(
     self, prefix: Any, pages: list[Any], step: network.Step
   ) -> tuple[list[Any], jax.Array]:
-    """Caches after one token of each continuation, and logits [R, M, V]."""
+    """Caches after one token of each continuation, and the stream."""
     # `moved` is not asked: what is written past a continuation's length is not
     # seen, and is written over when the continuation moves on.
     place_RM = step.prefix_len[:, None] + step.added
@@ -279,7 +286,7 @@ class Transformer(stack.Stack):
       after.append(written)
     # By blocks, then pages -> by pages, then blocks.
     pages = [list(page) for page in zip(*after, strict=True)]
-    return pages, self.logits(x_RMD)
+    return pages, x_RMD
 
   def unstacked(self) -> list[Block]:
     """The blocks one by one, also where a scan has them stacked."""

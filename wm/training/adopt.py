@@ -59,6 +59,7 @@ def gpt2(
     made = registry.make('model', model)
     if not isinstance(made, type(known)):
       raise core.InputError(f'{model!r} is no transformer(...)')
+    made.check_world(place)
     known = made
   shape = network.NetworkSpec(known, len(place.vocab), place.max_len)
   ids = np.arange(len(place.vocab))

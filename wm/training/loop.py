@@ -87,6 +87,7 @@ def _train(
     files.claim(out, config.STAGE, run, Training.usual())
     summary = _fit(model, world, data, out)
   elif isinstance(model, core.Trainable):
+    model.check_world(world)
     _start_jax(training)
     trainer = Trainer(training, world, model, data)
     summary = _claimed(trainer, out, run, start)

@@ -107,6 +107,7 @@ def _predictor(
     digest = files.sha256(path) if path.is_file() else ''
     info = {'step': 0, 'heldout': None, 'sha256': digest}
     return model.load(path, world), {**info, 'checkpoint': str(path)}
+  model.check_world(world)
   import jax
 
   from wm.models.nn import network

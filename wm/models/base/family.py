@@ -25,6 +25,7 @@ class NetworkModel(core.Trainable):
     self, world: core.World, seed: int
   ) -> networks.NetworkPredictor:
     """A predictor with random weights."""
+    self.check_world(world)
     spec = network.NetworkSpec(self, len(world.vocab), world.max_len)
     params = network.init(spec, seed)
     return networks.NetworkPredictor(

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from wm.models.base import family, stack
+from wm.models.base import rows, stack
 from wm.models.nn import layers, network
 
 DTYPES = ('float32', 'bfloat16')
@@ -138,7 +138,7 @@ class Style(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class RecurrentModel(family.NetworkModel):
+class RecurrentModel(rows.RowModel):
   """Fields and checks that all recurrent families have.
 
   Attributes:
@@ -160,6 +160,7 @@ class RecurrentModel(family.NetworkModel):
     self.choose('dtype', DTYPES)
     self.at_least(1, 'layers', 'width')
     self.below_one('dropout')
+    self.check_rows()
 
   @property
   def style(self) -> Style:
@@ -170,11 +171,11 @@ class RecurrentModel(family.NetworkModel):
   def block(self, number: int, rngs: nnx.Rngs) -> Block:
     """Block `number` (0-based) with fresh weights."""
 
-  def build(
-    self, vocab_size: int, max_len: int, rngs: nnx.Rngs, outputs: int = 0
+  def bare(
+    self, vocab_size: int, positions: int, rngs: nnx.Rngs, outputs: int = 0
   ) -> RecurrentNetwork:
-    """The network with fresh weights; any length will do."""
-    del max_len
+    """See `rows.RowModel`; any length will do."""
+    del positions
     return RecurrentNetwork(self, vocab_size, outputs or vocab_size, rngs)
 
 
@@ -186,21 +187,22 @@ class RecurrentNetwork(stack.Stack, network.StatefulNetwork):
   def __init__(
     self, model: RecurrentModel, vocab_size: int, outputs: int, rngs: nnx.Rngs
   ):
-    super().__init__(model)
+    super().__init__(model, rngs)
     style = model.style
     self.embedding = layers.Embedding(
-      vocab_size, model.width, rngs, scale=style.embedding
+      vocab_size * model.patch, model.width, rngs, scale=style.embedding
     )
     self.blocks = nnx.List(
       [model.block(number, rngs) for number in range(model.layers)]
     )
     norm = layers.Norm(model.width, 'rms', style.epsilon)
     self.final = norm if style.epsilon else None
+    outputs *= model.patch
     self.head = layers.Linear((model.width,), (outputs,), rngs, init=style.head)
 
   def embed(self, tokens_X: jax.Array) -> jax.Array:
     """Token embeddings [*X, D] float32."""
-    return layers.constrain(self.embedding.table[...][tokens_X])
+    return layers.constrain(self.look_up(tokens_X))
 
   def stream(
     self, tokens_BL: jax.Array, depth: int, key: jax.Array | None = None
@@ -225,17 +227,17 @@ class RecurrentNetwork(stack.Stack, network.StatefulNetwork):
       x_BLD = self.run(*nnx.split(self.blocks[number]), x_BLD, keys[number])
     return x_BLD
 
-  def prefill(
+  def absorb(
     self, tokens_RP: jax.Array, lengths_R: jax.Array
   ) -> tuple[Any, jax.Array]:
-    """Each block's state after the prefix, and logits [R, V]."""
+    """Each block's state after the prefix, and the stream [R, D]."""
     x_RPD, prefix = self.embed(tokens_RP), []
     for block in self.blocks:
       # Pads come last: outputs before them are right, and states stop at the
       # row's length.
       x_RPD, state = block(x_RPD, lengths_R)
       prefix.append(state)
-    return prefix, self.logits(at_length(x_RPD, lengths_R))
+    return prefix, at_length(x_RPD, lengths_R)
 
   def new_page(self, rows: int, num: int, size: int) -> Any:
     """The one page: each block's state [R, M, ...], whatever its size."""
@@ -254,10 +256,10 @@ class RecurrentNetwork(stack.Stack, network.StatefulNetwork):
 
     return [jax.tree.map(copy, pages[0], prefix)]
 
-  def decode(
+  def append(
     self, prefix: Any, pages: list[Any], step: network.Step
   ) -> tuple[list[Any], jax.Array]:
-    """States after one token of each continuation, and logits [R, M, V]."""
+    """States after one token of each continuation, and the stream."""
     del prefix  # `restart` has put its state in the page.
 
     # All lanes are computed; those that did not move keep the old state.
@@ -269,7 +271,7 @@ class RecurrentNetwork(stack.Stack, network.StatefulNetwork):
     for block, state in zip(self.blocks, pages[0], strict=True):
       x_RMD, new = block.step(x_RMD, state)
       after.append(jax.tree.map(keep, state, new))
-    return [after], self.logits(x_RMD)
+    return [after], x_RMD
 
 
 def at_length(

@@ -60,11 +60,11 @@ class SsmModel(recurrent.RecurrentModel):
     """Dropout on the embeddings alone, a final norm, a head with a bias."""
     return recurrent.Style(epsilon=EPSILON, head=self.init, dropout=True)
 
-  def build(
-    self, vocab_size: int, max_len: int, rngs: nnx.Rngs, outputs: int = 0
+  def bare(
+    self, vocab_size: int, positions: int, rngs: nnx.Rngs, outputs: int = 0
   ) -> recurrent.RecurrentNetwork:
-    """The network with fresh weights; the head's biases start at 0."""
-    network = super().build(vocab_size, max_len, rngs, outputs)
+    """See `rows.RowModel`; the head's biases start at 0."""
+    network = super().bare(vocab_size, positions, rngs, outputs)
     network.head.bias = nnx.Param(jnp.zeros(network.head.outputs))
     return network
 

@@ -22,15 +22,35 @@ class Stack(network.Network):
     final: norm after the blocks, or None.
     head: or None, where logits are products with the embedding table.
     tied_bias: [V], added to these products, or None; without a head only.
+    mix: of the embeddings of a row, where positions are rows; see `rows`.
   """
 
   embedding: layers.Embedding
   final: layers.Norm | None
   head: layers.Linear | None
   tied_bias: nnx.Param[jax.Array] | None
+  mix: layers.Linear | None
 
-  def __init__(self, model: Any):
+  def __init__(self, model: Any, rngs: nnx.Rngs):
     self.model, self.num_layers = model, model.layers
+    self.width, inputs = model.width, model.patch * model.width
+    # What embeddings are mixed to has their mean square.
+    mix = {'scale': inputs**-0.5}
+    self.mix = (
+      layers.Linear((inputs,), (self.width,), rngs, **mix)
+      if model.patch > 1
+      else None
+    )
+
+  def look_up(self, tokens_X: jax.Array) -> jax.Array:
+    """Embeddings [*X, D] of tokens [*X], or of rows [*X, K] where mixed."""
+    table = self.embedding.table[...]
+    if self.mix is None:
+      return table[tokens_X]
+    num = tokens_X.shape[-1]  # A table for each place of a row, stacked.
+    start_K = jnp.arange(num) * (len(table) // num)
+    x_XKD = table[tokens_X + layers.along(start_K, tokens_X)]
+    return self.mix(x_XKD.reshape(*x_XKD.shape[:-2], -1))
 
   @abc.abstractmethod
   def stream(
@@ -50,6 +70,32 @@ class Stack(network.Network):
 
     keys: of dropout, for each of all blocks.
     """
+
+  @abc.abstractmethod
+  def absorb(
+    self, tokens_RP: jax.Array, lengths_R: jax.Array
+  ) -> tuple[Any, jax.Array]:
+    """As `prefill`, with the stream [R, D] in place of the logits."""
+
+  @abc.abstractmethod
+  def append(
+    self, prefix: Any, pages: list[Any], step: network.Step
+  ) -> tuple[list[Any], jax.Array]:
+    """As `decode`, with the stream [R, M, D] in place of the logits."""
+
+  def prefill(
+    self, tokens_RP: jax.Array, lengths_R: jax.Array
+  ) -> tuple[Any, jax.Array]:
+    """See `network.Network`."""
+    prefix, x_RD = self.absorb(tokens_RP, lengths_R)
+    return prefix, self.logits(x_RD)
+
+  def decode(
+    self, prefix: Any, pages: list[Any], step: network.Step
+  ) -> tuple[list[Any], jax.Array]:
+    """See `network.Network`."""
+    pages, x_RMD = self.append(prefix, pages, step)
+    return pages, self.logits(x_RMD)
 
   def run(
     self, graph: Any, params: Any, x_BLD: jax.Array, key: jax.Array | None
@@ -99,6 +145,19 @@ class Stack(network.Network):
   def normed(self, x_XD: jax.Array) -> jax.Array:
     """After the final norm, where there is one."""
     return x_XD if self.final is None else self.final(x_XD)
+
+  def place_logits(self, x_XKD: jax.Array) -> jax.Array:
+    """As `read`, [..., K, V], of a row's K places, each with its own stream."""
+    places = x_XKD.shape[-2]
+    assert self.head is not None  # It is tied nowhere where rows are read.
+    x_XKD = x_XKD.astype(self.model.dtype)
+    kernel_DKV = self.head.kernel[...].reshape(self.width, places, -1)
+    kernel_DKV = kernel_DKV.astype(x_XKD.dtype)
+    logits_XKV = jnp.einsum('...kd,dkv->...kv', x_XKD, kernel_DKV)
+    if self.head.bias is not None:
+      bias_KV = self.head.bias[...].reshape(places, -1)
+      logits_XKV += layers.along(bias_KV, logits_XKV)
+    return layers.constrain(logits_XKV).astype(jnp.float32)
 
   def logits(self, x_XD: jax.Array) -> jax.Array:
     """Final norm and head: [..., V] float32."""

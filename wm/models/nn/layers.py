@@ -41,6 +41,7 @@ _SPECS: dict[tuple[str, ...], tuple[str | None, ...]] = {
   ('gate', 'kernel'): ('data', 'model'),
   ('gate', 'bias'): ('model',),
   ('down', 'kernel'): ('model', 'data'),
+  ('mix', 'kernel'): ('model', 'data'),
   ('head', 'kernel'): ('data', 'model'),
   ('head', 'bias'): ('model',),
 }
