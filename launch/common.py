@@ -223,6 +223,19 @@ def axis(text: str, names: Sequence[str]) -> Any:
   )
 
 
+def rows() -> dict[str, Any]:
+  """What calls that make rows of models take alike."""
+  return {
+    'accept': FLAGS.accept,
+    'fields': FLAGS.fields,
+    'sampling': values(Sampling),
+    'training': values(Training),
+    'reconstruction': values(Reconstruction),
+    'num_samples': FLAGS.num_samples,
+    'tell': print,
+  }
+
+
 def source() -> dict[str, Any]:
   """What --model, --checkpoint and --out name, for `wm.load_predictor`."""
   from wm.library import loading

@@ -30,13 +30,7 @@ def main() -> None:
     **common.keywords(common.Units),
     jobs=FLAGS.jobs,
     dry_run=FLAGS.dry_run,
-    accept=FLAGS.accept,
-    fields=FLAGS.fields,
-    sampling=common.values(common.Sampling),
-    training=common.values(common.Training),
-    reconstruction=common.values(common.Reconstruction),
-    num_samples=FLAGS.num_samples,
-    tell=print,
+    **common.rows(),
   )
   if failed:
     ending.fail('; '.join(failed))

@@ -26,13 +26,7 @@ def main() -> None:
     FLAGS.metric,
     FLAGS.out,
     seed=FLAGS.seed,
-    accept=FLAGS.accept,
-    fields=FLAGS.fields,
-    sampling=common.values(common.Sampling),
-    training=common.values(common.Training),
-    reconstruction=common.values(common.Reconstruction),
-    num_samples=FLAGS.num_samples,
-    tell=print,
+    **common.rows(),
   )
 
 
