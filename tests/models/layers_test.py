@@ -99,7 +99,7 @@ def test_narrow_heads_share_a_product_and_many_small_ones_are_turned():
   assert state_heads.widths((80, 2, 3)) == (80, 5)
 
 
-@pytest.mark.parametrize('scale', [1.0, 30.0, 3000.0])
+@pytest.mark.parametrize('scale', [1.0, 3000.0])
 def test_label_losses_have_the_gradient_of_log_softmax(scale):
   """In float64, in one array and by runs; far logits overflow nowhere."""
   rng = np.random.default_rng(0)

@@ -42,7 +42,9 @@ def test_a_context_reaches_as_far_as_it_goes():
   assert reach(f'transformer(context={LONG - 1})') == SHORT
 
 
-@pytest.mark.parametrize('objective', ['next', 'state'])
+@pytest.mark.parametrize(
+  'objective', ['state', pytest.param('next', marks=pytest.mark.slow)]
+)
 def test_a_run_is_asked_about_longer_words_than_it_saw(objective, tmp_path):
   short, long = (registry.make('world', WORLD.format(n)) for n in (SHORT, LONG))
   sampling.make_dataset(

@@ -59,7 +59,11 @@ def stacked(gradient: nnx.State, num: int) -> dict:
 
 
 @pytest.mark.parametrize(
-  'plain', [dataclasses.replace(SMALL, dropout=0.3), LLAMA]
+  'plain',
+  [
+    dataclasses.replace(SMALL, dropout=0.3),
+    pytest.param(LLAMA, marks=pytest.mark.slow),
+  ],
 )
 def test_scan_and_remat_change_no_value_and_no_gradient(plain):
   tokens = jnp.asarray(np.random.default_rng(0).integers(1, 30, (2, 9)))

@@ -47,7 +47,12 @@ def run(spec: str, mesh_size: tuple[int, int], steps: int = 3):
   [
     ('dropout=0.2', (2, 1)),
     ('dropout=0.2', (1, 2)),
-    ("scan=True, remat=True, norm='rms', mlp='swiglu'", (2, 1)),
+    # On a mesh, scans are tried in mesh_test too.
+    pytest.param(
+      "scan=True, remat=True, norm='rms', mlp='swiglu'",
+      (2, 1),
+      marks=pytest.mark.slow,
+    ),
   ],
 )
 def test_losses_do_not_depend_on_the_mesh(spec, mesh_size):

@@ -53,7 +53,13 @@ def call(binary, *flags) -> str:
   return out
 
 
-@pytest.mark.parametrize('world', ['chess(length=24)', 'lattice(length=16)'])
+@pytest.mark.parametrize(
+  'world',
+  [
+    'chess(length=24)',
+    pytest.param('lattice(length=16)', marks=pytest.mark.slow),
+  ],
+)
 def test_from_sampling_to_scores(tmp_path, world):
   what, out = f'--world={world}', f'--out={tmp_path}'
   call('sample', what, out, '--num=60', '--num_heldout=12')
