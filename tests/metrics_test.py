@@ -25,6 +25,7 @@ METRICS = registry.names('metric')
 OPEN = (
   'probe',
   'excess_loss',
+  'force_law',
   'inductive_bias',
   'trajectory',
   'transfer',
@@ -48,6 +49,8 @@ def metric(name: str, **fields) -> core.Metric:
   known = {field.name: field.default for field in dataclasses.fields(made)}
   counts = 'trials', 'num', 'examples', 'states', 'pool', 'tested', 'clock'
   small = {key: NUM for key in counts if isinstance(known.get(key), int)}
+  # Formulas of more nodes take seconds.
+  small |= {'nodes': 3} if 'nodes' in known else {}
   small |= {key: value for key, value in fields.items() if key in known}
   return dataclasses.replace(made, **small)
 

@@ -6,5 +6,5 @@ orbits_numba, fits_numba  the compiled forms
 ref           the same in plain Python: the specification
 """
 
-from wm.kernels.orbits.fits import Fits, fit
+from wm.kernels.orbits.fits import FEWEST, Fits, fit
 from wm.kernels.orbits.motion import GRAVITY, Systems, bins, positions, states

@@ -1,0 +1,246 @@
+"""Force laws of speakers whose law is known, and of who reads tokens only."""
+
+import numpy as np
+import pytest
+
+from wm import core
+from wm.core import registry
+from wm.evaluation import force_tasks, statistics
+from wm.metrics import force_law
+from wm.models.serving import oracles
+
+SEED = 3
+SMALL = {'num': 2, 'examples': 12, 'systems': 16, 'labels': 3, 'nodes': 0}
+RESTING = (
+  "orbits(systems='exoplanets', bins=400, box=40.0, rows=161, steps=(0.4,))"
+)
+
+
+class Saying(oracles.Uniform, core.Adaptable):
+  """Answers by a rule of target and true states, whatever it is tuned to."""
+
+  def __init__(self, metric: force_law.Metric, world: core.Moving, rule):
+    super().__init__(len(world.vocab), world.end, world.max_len)
+    self._task = metric._task(world, SEED)
+    self._left, self._rule = [*metric.targets], rule
+
+  def adapt(self, sets, asked, kind, steps, seed, tuning=core.TUNING):
+    core.check_adapting(sets, asked, kind, steps, tuning)
+    target = self._left.pop(0)
+    raw = force_tasks.labels(target, self._task.labelled.state)
+    level, scale = force_law._scale(target, raw)
+    there = sets.places != core.DEAD
+    np.testing.assert_allclose(
+      sets.labels[there], ((raw - level) / scale)[there], rtol=1e-5, atol=1e-6
+    )
+    values = self._rule(target, self._task.asked.state)
+    values = np.nan_to_num((values - level) / scale)
+    return core.Adapted(np.stack([values] * len(steps)), np.full(1, np.nan))
+
+
+def world_of(spec: str) -> core.Moving:
+  return registry.make('world', spec)
+
+
+def scored(rule, world, **fields) -> dict[str, core.Scores]:
+  metric = force_law.Metric(**{**SMALL, **fields})
+  return {
+    s.quantity: s for s in metric(Saying(metric, world, rule), world, SEED)
+  }
+
+
+def value(found: dict[str, core.Scores], name: str) -> float:
+  return statistics.summarize(found[name])['value']
+
+
+def wrong(target: str, state: np.ndarray) -> np.ndarray:
+  """A force that falls as 1 / r."""
+  r = np.hypot(state[..., 0], state[..., 1])[..., None]
+  truth = force_tasks.labels(target, state)
+  return truth + np.log(r) if target.startswith('log_') else truth * r
+
+
+@pytest.fixture(scope='module')
+def world() -> core.Moving:
+  return world_of('orbits()')
+
+
+@pytest.fixture(scope='module')
+def right(world) -> dict[str, core.Scores]:
+  return scored(force_tasks.labels, world, nodes=8, searches=1)
+
+
+def test_who_says_newtons_law_is_found_to(right):
+  assert value(right, 'newton') == 1
+  for name, power in (('r', -2), ('m1', 1), ('m2', 1), ('mass', 1)):
+    assert value(right, f'exponent_{name}') == pytest.approx(power, abs=1e-5)
+    state = right[f'exponent_{name}_state']
+    np.testing.assert_allclose(state.value, power, atol=1e-9)
+  assert value(right, 'r2') == pytest.approx(1)
+  assert value(right, 'formula') == 1
+  assert sorted(right['formula'].columns['law']) == [
+    '39.48 * (m1 + m2) * inv(r * r)',
+    '39.48 * m1 * m2 * inv(r * r)',
+  ]
+
+
+def test_tokens_tell_the_law_and_near_states_do_not(right):
+  """A world of the study's size: within .05, and 1 / r is ruled out."""
+  assert value(right, 'newton_tokens') == 1
+  for name, power in (('r', -2), ('m1', 1), ('m2', 1), ('mass', 1)):
+    off = right[f'exponent_{name}_tokens'].value - power
+    assert np.nanmax(np.abs(off)) < 0.05
+  assert value(right, 'formula_tokens') == 1
+  assert value(right, 'r2_tokens') > 0.99
+  assert value(right, 'newton_neighbours') == 0
+  assert value(right, 'formula_neighbours') == 0
+  assert value(right, 'r2_neighbours') < 0.98
+
+
+def test_who_says_another_law_is_found_to(world):
+  found = scored(wrong, world, nodes=6, searches=1)
+  assert value(found, 'newton') == 0
+  assert value(found, 'exponent_r') == pytest.approx(-1, abs=1e-5)
+  assert value(found, 'exponent_m1') == pytest.approx(1, abs=1e-5)
+  assert value(found, 'formula') == 0
+  assert all('inv(r)' in law for law in found['formula'].columns['law'])
+  assert value(found, 'newton_tokens') == 1
+
+
+def test_noise_widens_but_does_not_bend(world):
+  rng = np.random.default_rng(0)
+
+  def noisy(target, state):
+    truth = force_tasks.labels(target, state)
+    return truth + 0.02 * rng.normal(size=truth.shape)
+
+  found = scored(noisy, world, systems=40)
+  assert value(found, 'newton') == 1
+  assert 0.99 < value(found, 'r2') < 1
+
+
+def test_vectors_and_raw_magnitudes(world):
+  targets = ('acceleration', 'force_vector')
+
+  def turned(target, state):
+    truth = force_tasks.labels(target, state)
+    return truth[..., ::-1] * (1, -1) if 'vector' in target else truth
+
+  found = scored(turned, world, targets=targets)
+  assert value(found, 'newton') == 1
+  assert value(found, 'positive') == 1
+  np.testing.assert_allclose(found['angle'].value, 90, atol=1e-4)
+  np.testing.assert_allclose(found['angle_state'].value, 0, atol=1e-5)
+  assert found['angle_tokens'].value.max() < 3
+  assert (
+    found['r2'].value[found['r2'].columns['target'] == targets[1]].max() < 0
+  )
+
+  rng = np.random.default_rng(0)
+
+  def around(target, state):
+    return rng.normal(size=(*state.shape[:-1], 1))
+
+  found = scored(around, world, targets=targets[:1])
+  assert set(found['newton'].reason) == {'not_positive'}
+  assert 0.3 < value(found, 'positive') < 0.7
+  assert value(found, 'r2') < 0.1
+
+
+def test_a_constant_has_no_law(world):
+  metric = force_law.Metric(**{**SMALL, 'steps': (1, 5), 'nodes': 3})
+  lookup = registry.make('model', "lookup(by='nothing')").predictor(world, 0)
+  found = {s.quantity: s for s in metric(lookup, world, SEED)}
+  for end in ('', '_1'):
+    assert value(found, f'newton{end}') == 0
+    np.testing.assert_allclose(found[f'exponent_r{end}'].value, 0, atol=1e-9)
+    assert set(found[f'formula{end}'].reason) == {'constant'}
+  assert 'newton_tokens_1' not in found
+
+
+def test_where_suns_rest_nobody_knows_the_planets_mass():
+  found = scored(force_tasks.labels, world_of(RESTING))
+  force = found['newton'].columns['target'] == 'log_force'
+  for name in ('newton', 'newton_tokens', 'newton_state', 'exponent_r'):
+    assert set(found[name].reason[force]) == {'sun_rests'}
+  assert set(found['exponent_m1'].reason) == {'sun_rests'}
+  assert found['newton_state'].value[~force].min() == 1
+
+
+def test_a_study_that_is_too_small_judges_no_model():
+  coarse = world_of('orbits(bins=16, rows=41)')
+  found = scored(force_tasks.labels, coarse, targets=('log_acceleration',))
+  assert set(found['newton'].reason) <= {'tokens_do_not_tell', 'no_orbit'}
+  assert value(found, 'newton_state') == 1
+  several = world_of(
+    "orbits(systems='exoplanets', planets=3, bins=200, box=50.0, rows=61, "
+    'steps=(0.3,))'
+  )
+  found = scored(force_tasks.labels, several, targets=('log_acceleration',))
+  assert set(found['newton_tokens'].reason) == {'no_orbit'}
+  assert value(found, 'newton_state') == 1
+
+
+def test_tokens_after_the_row_are_not_read(world):
+  some = force_tasks.shown(world, 1, 4, SEED, 'all')
+  rows = force_tasks.chosen(force_tasks.late(some), 2, 0)
+  wanted = force_tasks.read(some, rows)
+  assert np.isfinite(wanted).all()
+  for n in range(4):
+    for p in range(2):
+      seen = some.seen.copy()
+      seen[0, n, rows[0, n, p] + 1 :] = 7.0
+      found = force_tasks.read(some._replace(seen=seen), rows)
+      np.testing.assert_array_equal(found[0, n, p], wanted[0, n, p])
+
+
+def test_the_published_split(world):
+  metric = force_law.Metric(
+    num=1, examples=300, labels=2, variant='published', nodes=0
+  )
+  task = metric._task(world, SEED)
+  labelled = (task.labelled.rows != core.DEAD).sum(2)[0]
+  assert set(labelled[:270]) == {40}
+  assert set(labelled[270:]) == {2}
+  asked = task.asked.rows[0]
+  assert asked.shape[0] == 30
+  assert (asked != core.DEAD).sum() == 150
+  # By all distances: none that is left out is nearer than one that is in.
+  planets = task.trained.planet[0]
+  state = task.trained.state[0]
+  known = state[:270][planets[:270]]
+  gap = np.full(planets[270:].shape, np.nan)
+  for n, p in np.argwhere(planets[270:]):
+    gap[n, p] = np.linalg.norm(known - state[270 + n, p], axis=1).min()
+  chosen = np.zeros(gap.shape, bool)
+  for n, rows in enumerate(asked):
+    chosen[n, rows[rows != core.DEAD]] = True
+  assert gap[chosen].max() <= np.nanmin(np.where(chosen, np.nan, gap))
+  found = metric(Saying(metric, world, force_tasks.labels), world, SEED)
+  state = next(s for s in found if s.quantity == 'newton_state')
+  assert statistics.summarize(state)['value'] == 1
+
+
+def test_near_states_are_averaged():
+  known = np.array([[0.0, 0], [1, 0], [0, 1], [9, 9]])
+  values = np.array([[1.0], [3.0], [7.0], [100.0]])
+  wanted = np.array([[0.4, 0.0], [np.nan, 0.0]])
+  found = force_tasks.neighbours(known, values, wanted)
+  np.testing.assert_array_equal(found, [[2.0], [np.nan]])
+
+
+@pytest.mark.parametrize(
+  ('given', 'said'),
+  [
+    ({'targets': ('mass',)}, "targets has 'mass'; available: log_acceleration"),
+    ({'targets': ()}, r'targets has \(\)'),
+    ({'systems': 5}, 'systems=5 was given; expected at least 10'),
+    ({'variant': 'newest'}, 'available: paper, published'),
+    ({'variant': 'published', 'examples': 50}, 'expected at least 100'),
+    ({'steps': (3, 1)}, 'ascending'),
+    ({'keep': 'best'}, 'expected held labels'),
+  ],
+)
+def test_bad_fields_are_told(given, said):
+  with pytest.raises(core.InputError, match=said):
+    force_law.Metric(**given)

@@ -1,0 +1,247 @@
+"""Forces and accelerations of planets, as labels of small data sets.
+
+Vafa et al. 2025, section on force laws. Lengths are in AU, times in years,
+masses in solar masses. Shape letters: D data sets, N systems of one, R rows of
+positions, P rows among them that are labelled or asked about.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import spatial
+
+from wm import core
+from wm.core import registry
+from wm.kernels import orbits
+
+# What labels are; a vector points from the planet to its sun.
+TARGETS = tuple(
+  pattern.format(what)
+  for what in ('acceleration', 'force')
+  for pattern in ('log_{}', '{}', '{}_vector')
+)
+NEIGHBOURS = 2  # As published.
+# Of a state: position from the sun, and both masses.
+X, Y, PLANET, SUN = 0, 1, -2, -1
+
+
+def quantity(target: str) -> str:
+  """'acceleration', of the planet from its sun, or 'force' between them."""
+  return 'force' if 'force' in target else 'acceleration'
+
+
+def columns(target: str, state: np.ndarray) -> dict[str, np.ndarray]:
+  """What the law of a target is a product of powers of; of states [..., C]."""
+  r = np.hypot(state[..., X], state[..., Y])
+  planet, sun = state[..., PLANET], state[..., SUN]
+  if quantity(target) == 'force':
+    return {'r': r, 'm1': planet, 'm2': sun}
+  return {'r': r, 'mass': planet + sun}
+
+
+def labels(target: str, state: np.ndarray) -> np.ndarray:
+  """[..., 1] or [..., 2] what Newton's law says, of states [..., C].
+
+  Raw ones in AU / year^2, and solar masses AU / year^2.
+  """
+  r, *masses = columns(target, state).values()
+  size = orbits.GRAVITY * np.prod(masses, axis=0) / r**2
+  if target.endswith('_vector'):
+    return -state[..., [X, Y]] * (size / r)[..., None]
+  return (np.log(size) if target.startswith('log_') else size)[..., None]
+
+
+def sizes(target: str, given: np.ndarray) -> np.ndarray:
+  """[...] magnitudes of labels [..., d]."""
+  if target.endswith('_vector'):
+    return np.hypot(given[..., 0], given[..., 1])
+  return np.exp(given[..., 0]) if target.startswith('log_') else given[..., 0]
+
+
+class Shown(NamedTuple):
+  """Whole sequences of systems, and what they show.
+
+  Attributes:
+    tokens: [D, N, L] int32.
+    seen: [D, N, R, 2] float64 centres of bins, AU.
+    planet: [D, N, R] bool: is the row a planet's?
+    bodies: [D, N] int32 rows of a frame.
+    step: [D, N] years.
+    state: [D, N, R, C] true states; NaN of suns.
+    first: tokens before the first row.
+    width: of a bin, AU.
+  """
+
+  tokens: np.ndarray
+  seen: np.ndarray
+  planet: np.ndarray
+  bodies: np.ndarray
+  step: np.ndarray
+  state: np.ndarray
+  first: int
+  width: float
+
+  @property
+  def travel(self) -> np.ndarray:
+    """[D, N] how far the sun is seen to move, bins along either axis."""
+    sun = np.where(self.planet[..., None], np.nan, self.seen)
+    range_ = np.nanmax(sun, axis=2) - np.nanmin(sun, axis=2)
+    return range_.max(-1) / self.width
+
+  def take(self, rows: slice) -> Shown:
+    """Some of the N systems."""
+    return self._replace(
+      tokens=self.tokens[:, rows],
+      seen=self.seen[:, rows],
+      planet=self.planet[:, rows],
+      bodies=self.bodies[:, rows],
+      step=self.step[:, rows],
+      state=self.state[:, rows],
+    )
+
+
+def shown(
+  world: core.Moving, sets: int, num: int, seed: int, split: str
+) -> Shown:
+  """`num` systems for each of D data sets.
+
+  Raises:
+    InputError: the world has fewer.
+  """
+  found = world.sample(sets * num, seed, split=split)
+  if len(found) < sets * num:
+    raise core.InputError(
+      f'{registry.spec(world)} gave {len(found)} sequences of {split}; '
+      f'expected {sets * num}, for {sets} data sets of {num}'
+    )
+  motion = world.motion(found)
+  tokens = found.tokens[:, world.prompt_len :]
+
+  def apart(array: np.ndarray) -> np.ndarray:
+    return array.reshape(sets, num, *array.shape[1:])
+
+  return Shown(
+    tokens=apart(found.tokens),
+    seen=apart(world.coordinates(tokens.reshape(motion.position.shape))),
+    planet=apart(motion.body < motion.bodies[:, None] - 1),
+    bodies=apart(motion.bodies),
+    step=apart(motion.step),
+    state=apart(motion.state),
+    first=world.prompt_len,
+    width=world.width,
+  )
+
+
+def late(some: Shown) -> np.ndarray:
+  """[D, N, R] bool: planets' rows in the second half of the sequence."""
+  rows = some.planet.shape[2]
+  return some.planet & (np.arange(rows) >= rows // 2)
+
+
+def chosen(there: np.ndarray, num: int, seed: int) -> np.ndarray:
+  """[D, N, num] int32 rows, random ones of those there [D, N, R], ascending.
+
+  DEAD, last, where there are no more.
+  """
+  size = there.shape[2]
+  words = np.arange(there.size, dtype=np.int64).reshape(there.shape)
+  coin = core.hash64(seed, words) >> np.uint64(1)
+  order = np.argsort(np.where(there, coin, np.uint64(2**63)), axis=2)
+  rows = order[..., : min(num, size)].astype(np.int32)
+  some = np.take_along_axis(there, rows, axis=2)
+  rows = np.sort(np.where(some, rows, size), axis=2)
+  return np.where(rows < size, rows, core.DEAD).astype(np.int32)
+
+
+class Points(NamedTuple):
+  """Rows of systems that are labelled, or asked about.
+
+  Attributes:
+    rows: [D, N, P] int32; DEAD is none.
+    places: [D, N, P] int32: of the row's last token; DEAD is none.
+    state: [D, N, P, C] true states; NaN where there is no row.
+  """
+
+  rows: np.ndarray
+  places: np.ndarray
+  state: np.ndarray
+
+  @classmethod
+  def of(cls, some: Shown, rows: np.ndarray) -> Points:
+    """The given rows [D, N, P]."""
+    there = rows != core.DEAD
+    at = np.maximum(rows, 0)[..., None]
+    state = np.take_along_axis(some.state, at, axis=2)
+    places = np.where(there, some.first + 2 * rows + 1, core.DEAD)
+    return cls(
+      rows, places.astype(np.int32), np.where(there[..., None], state, np.nan)
+    )
+
+
+def read(some: Shown, rows: np.ndarray) -> np.ndarray:
+  """States as the tokens up to each row tell them, by an orbit fitted to them.
+
+  Args:
+    some: D x N systems.
+    rows: [D, N, P] of planets; DEAD is none.
+
+  Returns:
+    [D, N, P, 4] x, y from the sun and both masses; NaN where no orbit of two
+    bodies goes through what was seen.
+  """
+  found = np.full((*rows.shape, 4), np.nan)
+  d, n, p = np.nonzero((rows != core.DEAD) & (some.bodies[..., None] == 2))
+  row = rows[d, n, p]
+  known = row // 2 >= orbits.FEWEST  # Frames with both bodies before it.
+  d, n, p, row = d[known], n[known], p[known], row[known]
+  for part in core.chunks(len(row), some.seen[0, 0].size * 4):
+    a, b, last = d[part], n[part], row[part]
+    seen = some.seen[a, b, : last.max(initial=0) + 1]
+    seen = np.where(
+      np.arange(seen.shape[1])[:, None] <= last[:, None, None], seen, np.nan
+    )
+    if seen.shape[1] % 2:
+      seen = np.concatenate([seen, np.full((len(a), 1, 2), np.nan)], axis=1)
+    fit = orbits.fit(seen[:, ::2], seen[:, 1::2], some.step[a, b], some.width)
+    place = fit.places(seen.shape[1] // 2)[np.arange(len(a)), last // 2]
+    good = fit.good & (fit.share > 0) & (fit.share < 1)
+    state = np.concatenate([place, fit.mass], axis=1)
+    found[a, b, p[part]] = np.where(good[:, None], state, np.nan)
+  return found
+
+
+def neighbours(
+  known: np.ndarray, values: np.ndarray, wanted: np.ndarray
+) -> np.ndarray:
+  """[..., d] means of the labels of the two nearest states, as published.
+
+  Args:
+    known: [T, C] states, which set the scale of each column.
+    values: [T, d] their labels.
+    wanted: [..., C] states; NaN where there is none.
+  """
+  level, spread = known.mean(0), known.std(0)
+  scale = np.where(spread > 0, spread, 1)
+  tree = spatial.cKDTree((known - level) / scale)
+  flat = (wanted.reshape(-1, wanted.shape[-1]) - level) / scale
+  there = np.isfinite(flat).all(1)
+  found = np.full((len(flat), values.shape[-1]), np.nan)
+  near = tree.query(flat[there], min(NEIGHBOURS, len(known)))[1]
+  found[there] = values[near.reshape(int(there.sum()), -1)].mean(1)
+  return found.reshape(*wanted.shape[:-1], values.shape[-1])
+
+
+def nearest(known: np.ndarray, wanted: np.ndarray, num: int) -> np.ndarray:
+  """[...] bool: the `num` of states [..., C] that are nearest to known [T, C].
+
+  Distances are of states as they are, as published; NaN rows are none.
+  """
+  flat = wanted.reshape(-1, wanted.shape[-1])
+  there = np.flatnonzero(np.isfinite(flat).all(1))
+  distance = spatial.cKDTree(known).query(flat[there])[0]
+  order = np.argsort(distance, kind='stable')[:num]
+  found = np.zeros(len(flat), bool)
+  found[there[order]] = True
+  return found.reshape(wanted.shape[:-1])

@@ -1,0 +1,379 @@
+"""Force law: when tuned to tell forces, does a model tell Newton's?
+
+Vafa et al. 2025 (What Has a Foundation Model Found?): a model of orbits is
+given few planets' forces, and a law is sought in what it says of others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.evaluation import coin_tasks, fields, force_tasks, newton
+
+# Streams of randomness under one seed.
+TRAINED, LABELLED, ASKED, SCORED, ADAPTED = range(61, 66)
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric(core.Metric):
+  """Tunes a model to tell a target, and fits laws to what it says of others.
+
+  Each data set has `examples` systems with `labels` labelled rows of planets,
+  in the second half of their sequences, and `systems` held-out ones that are
+  asked about at as many; it has systems and a new head of its own. Targets are
+  the planet's acceleration from its sun, G (m1 + m2) / r^2, which positions
+  tell, and the force between both, G m1 m2 / r^2, which takes the planet's
+  mass m1, and so a sun that is seen to move. Logarithms (log_) are scaled to
+  mean 0 and variance 1 of the labels, vectors (_vector) by one factor for both
+  axes; magnitudes are raw, as published, where the greatest rule the loss.
+
+  Laws are fitted to what is said, with the true r, m1 and m2 beside it:
+  exponents by regression of logarithms, formulas by a search of all up to
+  `nodes` leaves and operators. Each quantity is told of the model, and of who
+  could know: `_state` has the true state; `_tokens` fits an orbit to the bins
+  up to the row; `_neighbours` has the two nearest labelled states (published).
+  What positions do not tell no model can know: its verdict counts only where
+  that of `_tokens` is right.
+
+  Reasons of unmeasured rows: sun_rests, too few suns are seen to move by
+  `moves` bins; no_orbit, too few orbits of two bodies can be read;
+  not_positive, more than a tenth of what is said has no logarithm;
+  few_systems, what is left is of fewer than ten; undetermined, a quantity is
+  the same in all systems; constant, all that is said is the same;
+  tokens_do_not_tell, see above.
+
+  Attributes:
+    num: data sets.
+    examples: labelled systems of each.
+    systems: held-out systems of each.
+    labels: labelled rows of a system, and rows asked about.
+    targets: of log_acceleration, acceleration, acceleration_vector, log_force,
+      force and force_vector.
+    steps: numbers of steps after which to score; the last one's quantities
+      have no number in their names. Published are 10,000.
+    rates: learning rates; of several, that which is best on `held` labels.
+    held: further labelled systems of each data set, which choose.
+    part: 'all' weights are tuned, or the 'head' alone.
+    keep: weights of the 'last' step, or the 'best' by `held` labels.
+    moves: bins by which a sun has to move, for forces.
+    tolerance: of exponents.
+    nodes: size of the largest formulas; Newton's law has 8. 0 is no search.
+    searches: data sets in which formulas are sought.
+    variant: 'paper', or 'published', its program: nine tenths of the examples
+      have labels at all rows of planets, the others at `labels` rows anywhere;
+      asked about are, of these others, five rows a system that are nearest to
+      a state of the former. Published are 10,000 examples.
+
+  Glossary:
+    newton: Share of data sets in which every exponent of what the model says
+      is Newton's, within a tolerance, and 1 / r is ruled out. Where not even an
+      orbit fitted to the tokens gets that far, the model is not judged.
+    newton_state: The same of who knows the true state. It is 1 by definition.
+    newton_tokens: The same of an orbit fitted to the tokens. Below 1, the study
+      is too small to judge a model.
+    newton_neighbours: The same of the two nearest labelled states. It knows no
+      law.
+    exponent_r: Exponent of the distance in what the model says. Newton's is -2.
+    exponent_m1: Exponent of the planet's mass in what the model says. Newton's
+      is 1.
+    exponent_m2: Exponent of the sun's mass in what the model says. Newton's is
+      1.
+    exponent_mass: Exponent of the mass of both in accelerations that the model
+      says. Newton's is 1.
+    r2: Share of the variance of the true target that the model explains, of
+      logarithms for log_ targets. Below 0, the mean would be better.
+    formula: Share of searched data sets in which the formula found is Newton's
+      law. Which one was found is in the rows.
+    positive: Share of raw magnitudes that the model says that are above 0.
+      Others have no logarithm, and are left out of exponents.
+    angle: Mean angle between the vector that the model says and the true one,
+      in degrees. 90 is what a vector that knows nothing has.
+    target: what the model is tuned to tell
+  """
+
+  version: ClassVar[str] = '1'
+  needs: ClassVar[tuple[type, ...]] = (core.Adaptable, core.Moving)
+  sized_by: ClassVar[tuple[str, ...]] = ('num', 'examples')
+  headline: ClassVar[tuple[str, ...]] = ('newton',)
+  breakdown: ClassVar[tuple[str, ...]] = ('target',)
+  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+
+  num: int = 10
+  examples: int = 100
+  systems: int = 50
+  labels: int = 4
+  targets: tuple[str, ...] = ('log_acceleration', 'log_force')
+  steps: tuple[int, ...] = (100,)
+  rates: tuple[float, ...] = (6e-4,)
+  held: int = 0
+  part: str = 'all'
+  keep: str = 'last'
+  moves: float = 3.0
+  tolerance: float = 0.05
+  nodes: int = 8
+  searches: int = 5
+  variant: str = 'paper'
+
+  def __post_init__(self) -> None:
+    fields.at_least(
+      self, num=1, examples=1, systems=newton.FEWEST, labels=1, held=0
+    )
+    fields.at_least(self, nodes=0, searches=0)
+    fields.one_of(
+      self,
+      variant=('paper', 'published'),
+      part=('all', 'head'),
+      keep=('last', 'best'),
+    )
+    fields.tuning(self)
+    wrong = [name for name in self.targets if name not in force_tasks.TARGETS]
+    if wrong or not self.targets:
+      raise core.InputError(
+        f'force_law: targets has {wrong[0] if wrong else ()!r}; available: '
+        + ', '.join(force_tasks.TARGETS)
+      )
+    if self.variant == 'published' and self.examples < 10 * newton.FEWEST:
+      raise core.InputError(
+        f"force_law: examples={self.examples} of variant='published'; expected "
+        f'at least {10 * newton.FEWEST}, a tenth of which is asked about'
+      )
+
+  def __call__(
+    self, predictor: core.Adaptable, world: core.Moving, seed: int
+  ) -> tuple[core.Scores, ...]:
+    """See core.Metric; a row per data set and target, clustered by data set."""
+    task = self._task(world, seed)
+    read = force_tasks.read(task.tested, task.asked.rows)
+    judged: dict[int, list[Judged]] = {step: [] for step in self.steps}
+    for target in self.targets:
+      said = self._said(task, target, predictor, seed)
+      oracles = task.oracles(target, read)
+      for step, answer in zip(self.steps, said, strict=True):
+        speakers = {'': answer, **oracles}
+        judged[step] += self._judged(task, target, speakers)
+    found: list[core.Scores] = []
+    for step, verdicts in judged.items():
+      last = step == self.steps[-1]
+      found += _scores(verdicts, '', '' if last else f'_{step}')
+    for name in oracles:
+      found += _scores(verdicts, name, '')
+    return tuple(found)
+
+  def _task(self, world: core.Moving, seed: int) -> Task:
+    def stream(*words: int) -> int:
+      return coin_tasks.stream(seed, *words)
+
+    most = self.examples + self.held
+    given = force_tasks.shown(world, self.num, most, stream(TRAINED), 'train')
+    trained, held = (
+      given.take(slice(self.examples)),
+      given.take(slice(self.examples, None)),
+    )
+    labelled = force_tasks.late(trained)
+    spare = force_tasks.chosen(
+      force_tasks.late(held), self.labels, stream(LABELLED, 1)
+    )
+    if self.variant == 'paper':
+      tested = force_tasks.shown(
+        world, self.num, self.systems, stream(ASKED), 'heldout'
+      )
+      there = force_tasks.late(tested)
+      asked = force_tasks.chosen(there, self.labels, stream(SCORED))
+      rows = force_tasks.chosen(labelled, self.labels, stream(LABELLED))
+    else:
+      tested, rows, asked = _published(trained, self.labels, stream(LABELLED))
+    return Task(
+      trained,
+      force_tasks.Points.of(trained, rows),
+      held,
+      force_tasks.Points.of(held, spare),
+      tested,
+      force_tasks.Points.of(tested, asked),
+    )
+
+  def _said(
+    self, task: Task, target: str, predictor: core.Adaptable, seed: int
+  ) -> np.ndarray:
+    """[S, D, M, P, d] what the tuned model says."""
+    raw = force_tasks.labels(target, task.labelled.state)
+    level, scale = _scale(target, raw)
+
+    def sets(some: force_tasks.Shown, at: force_tasks.Points) -> core.Sets:
+      values = (force_tasks.labels(target, at.state) - level) / scale
+      values = np.nan_to_num(values).astype(np.float32)
+      return core.Sets(some.tokens, at.places, values)
+
+    held = sets(task.held, task.spare) if self.held else None
+    outputs = predictor.adapt(
+      sets(task.trained, task.labelled),
+      core.Asked(task.tested.tokens, task.asked.places),
+      core.Real(raw.shape[-1]),
+      self.steps,
+      coin_tasks.stream(seed, ADAPTED),
+      core.Tuning(self.rates, self.part, self.keep, held=held),
+    ).outputs
+    return level + scale * outputs.astype(np.float64)
+
+  def _judged(
+    self, task: Task, target: str, speakers: dict[str, np.ndarray]
+  ) -> list[Judged]:
+    """Each data set's verdicts, and formulas of those that are searched."""
+    found = []
+    for d in range(self.num):
+      there, rows = newton.rows(task.tested, task.asked, d, target, self.moves)
+      verdicts = {
+        name: rows.verdict(target, said[d][there], self.tolerance)
+        for name, said in speakers.items()
+      }
+      formulas = None
+      if self.nodes and d < self.searches:
+        formulas = rows.searched(target, verdicts, self.nodes)
+      found.append(Judged(target, d, verdicts, formulas))
+    return found
+
+
+class Judged(NamedTuple):
+  """Verdicts of one data set and target, by speaker.
+
+  Attributes:
+    target: see Metric.
+    data_set: its number.
+    verdicts: speaker -> what it says.
+    formulas: see `Rows.searched`; None where none are sought.
+  """
+
+  target: str
+  data_set: int
+  verdicts: dict[str, newton.Verdict]
+  formulas: dict[str, tuple[str, str, bool]] | None
+
+  def rows(self, who: str) -> Iterator[tuple[str, float, str, str]]:
+    """Quantity, value, reason and formula of all that a speaker is told by."""
+    verdict, tokens = self.verdicts[who], self.verdicts['_tokens']
+    reason = verdict.reason
+    if not reason and not who and not tokens.newton:
+      reason = tokens.reason or 'tokens_do_not_tell'
+    yield 'newton', float(verdict.newton), reason, ''
+    for name in force_tasks.columns(self.target, np.ones((1, 4))):
+      exponent = verdict.exponents.get(name, np.nan)
+      yield f'exponent_{name}', exponent, verdict.reason, ''
+    silent = ''
+    if not np.isfinite(verdict.size).any():
+      silent = verdict.reason or 'no_orbit'
+    yield 'r2', verdict.r2, silent, ''
+    if self.target in ('acceleration', 'force'):
+      yield 'positive', verdict.positive, silent, ''
+    if self.target.endswith('_vector'):
+      yield 'angle', verdict.angle, silent, ''
+    if self.formulas is not None:
+      why, law, right = self.formulas[who]
+      yield 'formula', float(right), why, law
+
+
+# What bounds quantities; others have no bounds.
+BOUNDS = {
+  'newton': (0.0, 1.0),
+  'positive': (0.0, 1.0),
+  'formula': (0.0, 1.0),
+  'angle': (0.0, 180.0),
+}
+
+
+def _scores(judged: list[Judged], who: str, end: str) -> Iterator[core.Scores]:
+  """All quantities of a speaker; end: of their names."""
+  table: dict[str, list[tuple[float, str, str, Judged]]] = {}
+  for one in judged:
+    for name, value, reason, law in one.rows(who):
+      # A target that is the same on all rows has no variance.
+      reason = reason or ('constant' if np.isnan(value) else '')
+      table.setdefault(name, []).append((value, reason, law, one))
+  for name, rows in table.items():
+    values, reasons, laws, whose = zip(*rows, strict=True)
+    sets = np.array([one.data_set for one in whose])
+    columns = {
+      'data_set': sets,
+      'target': np.array([one.target for one in whose]),
+    }
+    if name == 'formula':
+      columns['law'] = np.array(laws)
+    yield core.scores(
+      f'{name}{who}{end}',
+      np.where(np.array(reasons) == '', values, np.nan),
+      reason=reasons,
+      group=sets,
+      columns=columns,
+      bounds=BOUNDS.get(name),
+    )
+
+
+def _scale(target: str, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """Level and scale [D, 1, 1, 1] of labels [D, N, P, d], see Metric."""
+  axes = (1, 2, 3)
+  none = np.zeros((len(raw), 1, 1, 1))
+  if target.endswith('_vector'):
+    return none, np.sqrt(np.nanmean(raw**2, axis=axes, keepdims=True))
+  if target.startswith('log_'):
+    spread = np.nanstd(raw, axis=axes, keepdims=True)
+    scale = np.where(spread > 0, spread, 1)
+    return np.nanmean(raw, axis=axes, keepdims=True), scale
+  return none, none + 1
+
+
+def _published(
+  trained: force_tasks.Shown, labels: int, seed: int
+) -> tuple[force_tasks.Shown, np.ndarray, np.ndarray]:
+  """Systems asked about, rows labelled, and rows asked about; see Metric."""
+  num = trained.planet.shape[1]
+  few = num - num // 10
+  whole = np.arange(num)[:, None] < few
+  some = force_tasks.chosen(trained.planet, labels, seed)
+  everything = trained.planet.shape[2]
+  rows = force_tasks.chosen(trained.planet & whole, everything, seed)
+  rows[:, few:, : some.shape[2]] = some[:, few:]
+  tested = trained.take(slice(few, None))
+  near = np.stack(
+    [
+      force_tasks.nearest(
+        known[:few][trained.planet[d, :few]], known[few:], 5 * (num - few)
+      )
+      for d, known in enumerate(trained.state)
+    ]
+  )
+  asked = force_tasks.chosen(near, int(near.sum(2).max()), seed)
+  return tested, rows, asked
+
+
+class Task(NamedTuple):
+  """D data sets: systems, and rows of them.
+
+  Attributes:
+    trained, labelled: what is tuned on.
+    held, spare: what chooses; it may be empty.
+    tested, asked: what is asked about.
+  """
+
+  trained: force_tasks.Shown
+  labelled: force_tasks.Points
+  held: force_tasks.Shown
+  spare: force_tasks.Points
+  tested: force_tasks.Shown
+  asked: force_tasks.Points
+
+  def oracles(self, target: str, read: np.ndarray) -> dict[str, np.ndarray]:
+    """[D, M, P, d] what each says who could know; NaN where it cannot."""
+    values = force_tasks.labels(target, self.labelled.state)
+    near = []
+    for d, state in enumerate(self.labelled.state):
+      there = np.isfinite(state).all(-1)
+      known = state[there], values[d][there]
+      near.append(force_tasks.neighbours(*known, self.asked.state[d]))
+    return {
+      '_state': force_tasks.labels(target, self.asked.state),
+      '_tokens': force_tasks.labels(target, read),
+      '_neighbours': np.stack(near),
+    }
