@@ -11,6 +11,8 @@ from wm.kernels import orbits
 from wm.worlds.orbits import known, states
 from wm.worlds.orbits import systems as random_systems
 
+ENOUGH = 500  # Systems of which one is to have a prefix.
+
 
 class Futures(core.Moving, core.Foretold, core.Enumerable):
   """Systems as states: of a drawn state the past and the future are exact.
@@ -42,12 +44,32 @@ class Futures(core.Moving, core.Foretold, core.Enumerable):
     return states.chosen(self.options, some, self.rows - 1)
 
   def sample_states(self, num: int, seed: int) -> np.ndarray:
-    """See core.Prefixed: systems of `sample`, half of whose rows are seen."""
-    found = self.sample(num, seed)
-    rows = states.pivot(found.side['planets'], self.rows - 1)
-    drawn = states.of(found.side['number'], seed, rows)
-    drawn[:, states.WORD] = self.first_word
-    return drawn
+    """See core.Prefixed: systems of `sample`, half of whose rows are seen.
+
+    Those that have a prefix.
+
+    Raises:
+      InputError: almost none has.
+    """
+    asked = num
+    while True:
+      found = self.sample(asked, seed)
+      rows = states.pivot(found.side['planets'], self.rows - 1)
+      drawn = states.of(found.side['number'], seed, rows)
+      drawn[:, states.WORD] = self.first_word
+      least, most = self.prefix_moves(drawn).T
+      kept = drawn[least <= most]
+      if len(kept) >= num:
+        return kept[:num]
+      if asked > ENOUGH and len(kept) * ENOUGH < asked:
+        raise core.InputError(
+          f'orbits: of {asked} systems {len(kept)} show in half of '
+          f'rows={self.rows} what fixes the next ahead={self.ahead} frames '
+          f'within tolerance={self.tolerance}; expected more rows or larger '
+          'bins'
+        )
+      asked += max((num - len(kept)) * asked // max(len(kept), 1), 16)
+      asked = min(asked, 4 * len(drawn) + 64)
 
   @property
   @abc.abstractmethod

@@ -1,0 +1,102 @@
+"""Predictors without physics: where bodies were, and straight on."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from wm import core
+from wm.core import registry
+from wm.evaluation import statistics
+
+
+@pytest.fixture(scope='module')
+def world() -> core.Foretold:
+  return registry.make('world', 'orbits(bins=128, rows=61)')
+
+
+def made(world: core.World, spec: str) -> core.Predictor:
+  return registry.make('model', spec).predictor(world, 0)
+
+
+def test_what_is_most_likely_is_the_guess(world):
+  tokens = world.sample(5, 2).tokens
+  previous, straight = (
+    made(world, name).log_probs(tokens, np.full(5, 122)).argmax(-1)
+    for name in ('previous_position()', 'ballistic()')
+  )
+  # Row t predicts token t + 1; frames have four tokens.
+  np.testing.assert_array_equal(previous[:, 5:-1], tokens[:, 2:-4])
+  np.testing.assert_array_equal(straight[:, 5:9], tokens[:, 2:6])
+  wanted = 2 * tokens[:, 6:-4] - tokens[:, 2:-8]
+  np.testing.assert_array_equal(
+    straight[:, 9:-1], np.clip(wanted, world.first_bin, world.first_bin + 127)
+  )
+  assert (previous[:, 0] == tokens[:, 0]).all()
+  # Before there was a frame all bins are alike.
+  first = made(world, 'ballistic()').log_probs(tokens, np.full(5, 122))[:, 1:5]
+  np.testing.assert_allclose(np.exp(first[..., world.first_bin :]), 1 / 128)
+
+
+def test_probabilities_are_normal_around_the_guess(world):
+  tokens = world.sample(2, 2).tokens
+  found = made(world, 'previous_position(spread=2.0)')
+  logs = found.log_probs(tokens, np.full(2, 122))
+  np.testing.assert_allclose(np.exp(logs).sum(-1), 1, atol=1e-5)
+  center = tokens[0, 2]
+  row = logs[0, 5]
+  np.testing.assert_allclose(row[center] - row[center + 4], 2, atol=1e-5)
+  session = found.session(tokens[:, :30], np.full(2, 30), 1)
+  np.testing.assert_array_equal(session.log_probs()[:, 0], logs[:, 29])
+  session.advance(tokens[:, 30:31])
+  np.testing.assert_array_equal(session.log_probs()[:, 0], logs[:, 30])
+
+
+def test_they_agree_with_the_baselines_of_trajectories(world):
+  metric = registry.make('metric', 'trajectory(num=8, ahead=(1,))')
+  for spec, name in (
+    ('previous_position()', 'previous'),
+    ('ballistic()', 'ballistic'),
+  ):
+    found = {s.quantity: s for s in metric(made(world, spec), world, 1)}
+    own, beside = found['one_step'], found[f'one_step_{name}']
+    # A guess beyond the box is clipped by the predictor alone.
+    np.testing.assert_allclose(own.value, beside.value, rtol=1e-6)
+
+
+def test_they_know_states_by_bins_alone(world):
+  """Prefixes of one state end in the same bins, as those of neighbours do."""
+  metric = registry.make('metric', 'compression(trials=12, samples=3, k=6)')
+  distinct = registry.make(
+    'metric', "distinction(trials=12, samples=3, boundary='sampled')"
+  )
+  previous = made(world, 'previous_position()')
+  for model in (previous, made(world, 'ballistic()')):
+    found = {s.quantity: s for s in metric(model, world, 3)}
+    assert statistics.summarize(found['precision'])['value'] == 1
+  found = {s.quantity: s for s in distinct(previous, world, 3)}
+  assert set(found['precision'].reason.tolist()) == {'empty'}
+  assert (found['recall'].value[found['recall'].measured] == 0).all()
+
+
+@pytest.mark.parametrize(
+  ('world_spec', 'spec', 'said'),
+  [
+    ('orbits()', 'ballistic(spread=0.0)', 'expected bins > 0'),
+    (
+      "orbits(systems='exoplanets', planets=3, box=50.0)",
+      'previous_position()',
+      'systems of 2 to 4 bodies',
+    ),
+    ('lattice()', 'ballistic()', 'shows no moving bodies'),
+  ],
+)
+def test_what_cannot_be_followed_is_told(world_spec, spec, said):
+  with pytest.raises(core.InputError, match=said):
+    made(registry.make('world', world_spec), spec)
+
+
+def test_the_spread_is_part_of_the_spec():
+  model = registry.make('model', 'ballistic(spread=2.0)')
+  assert registry.make('model', registry.spec(model)) == model
+  assert dataclasses.replace(model, spread=1.0) != model
