@@ -68,7 +68,7 @@ class Fitted(NamedTuple):
       strength: the log-odds of the new value against the old one become so
         many times what those of the old one were, less once.
       means: move by the difference of the means of both values, at strength 2
-        all of it, instead of along the probe's.
+        all of it, instead of where the probe says.
     """
     x = features[self._at(edits)]
     w, bias = probe[0][:, edits.label], probe[1][edits.label]  # [D, T, C].
@@ -81,12 +81,32 @@ class Fitted(NamedTuple):
       )
       by = strength / 2 * (second - first)
     else:
-      way = (w[:, rows, new] - w[:, rows, old]).T
       odds = logits[rows, old] - logits[rows, new]
       far = odds + (strength - 1) * np.abs(odds)
-      by = (far / np.maximum((way**2).sum(-1), 1e-30))[:, None] * way
+      by = self._way(probe[0], edits.label, old, new) * far[:, None]
     after = logits + np.einsum('td,dtc->tc', by, w)
     return Moves(by, logits.argmax(-1) == old, after.argmax(-1) == new)
+
+  def _way(
+    self,
+    weights: np.ndarray,
+    label: np.ndarray,
+    old: np.ndarray,
+    new: np.ndarray,
+  ) -> np.ndarray:
+    """[T, D] least moves by which the new value gains 1 on the old one.
+
+    Each gives half, and the logits of all other values stay as they are; in
+    the sense of least squares where there are more values than dimensions.
+    """
+    found = np.zeros((len(label), len(weights)))
+    for k in np.unique(label):
+      some, count = np.flatnonzero(label == k), len(self.values[k])
+      w = weights[:, k, :count].astype(np.float64)
+      # What all logits have in common says nothing.
+      back = np.linalg.pinv(w - w.mean(1, keepdims=True))  # [C, D].
+      found[some] = (back[new[some]] - back[old[some]]) / 2
+    return found
 
   def _at(self, edits: Edits) -> np.ndarray:
     """[T] the points that are edited; points are in order."""

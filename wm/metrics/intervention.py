@@ -50,8 +50,9 @@ class Metric(core.Metric):
     label: the label that is edited, of those that a probe reads; -1 draws it.
     value: the value that it gets, as the probe reads it (0 an empty square, 1
       mine, 2 theirs); -1 draws it.
-    direction: 'probe', what tells the new value from the old one; 'means', from
-      the mean activation of the old value to that of the new one.
+    direction: 'probe', the least move by which the probe's logits of the two
+      values change places, while those of other values stay; 'means', from the
+      mean activation of the old value to that of the new one.
     strength: how far. At 1 the probe is undecided between the two values, at 2
       as sure of the new one as it was of the old one ('means': at 2 the whole
       way).
@@ -87,8 +88,8 @@ class Metric(core.Metric):
       tokens legal in the true state. Edits cannot do better than that.
     probe: Share of the edits whose old value the probe reads before. What it
       does not read it cannot move.
-    probe_edited: Share of edits after which the probe reads the new value.
-      Below 1 a third value came between, or the strength is below 1.
+    probe_edited: Share of edits after which the probe reads the new value. Far
+      above edited, the model reads its state elsewhere than the probe.
     layer: layer whose activations are edited
   """
 
