@@ -51,6 +51,22 @@ class Whole(Stepping):
     return whole(tokens) if layer == -1 else embed[tokens]
 
 
+class Going(Whole):
+  def patched(self, tokens, layer, hidden):
+    if layer == -1:
+      return hidden @ head
+    before, found = np.zeros((len(tokens), 8)), []
+    for t in range(tokens.shape[1]):
+      before = np.tanh(before @ turn / 3 + hidden[:, t])
+      found.append(before)
+    return np.stack(found, 1) @ head
+
+
+class Cut(Going):
+  def patched(self, tokens, layer, hidden):
+    return super().patched(tokens, layer, hidden)[..., 1:]
+
+
 class Off(Whole):
   def step(self, states, tokens):
     return super().step(states, np.roll(tokens, 1))
@@ -85,6 +101,7 @@ class Says:
 function = Whole().__call__
 stepping, model, off, changing = Stepping(), Whole(), Off(), Changing()
 short, flat, says, nothing = Short(), Flat(), Says(), object()
+going, cut = Going(), Cut()
 '''
 
 
@@ -188,3 +205,30 @@ def test_activations_of_another_shape(file):
   some = registry.make('world', WORLD).sample(3, 2)
   with pytest.raises(core.InputError, match=r'expected floats \[rows'):
     found.hidden(some.tokens, some.lengths, -1)
+
+
+def test_an_object_may_go_on_from_activations(file):
+  going, world = made(file, 'going'), registry.make('world', WORLD)
+  assert isinstance(going, core.Patchable)
+  assert not isinstance(made(file, 'model'), core.Patchable)
+  some = world.sample(20, 1)
+  want = going.log_probs(some.tokens, some.lengths)
+  for layer in (-1, 0):
+    hidden = going.hidden(some.tokens, some.lengths, layer)
+    found = going.patched(some.tokens, some.lengths, layer, hidden)
+    np.testing.assert_allclose(found, want, atol=1e-5)
+    hidden[:, 5] += 1
+    found = going.patched(some.tokens, some.lengths, layer, hidden)
+    np.testing.assert_allclose(found[:, :5], want[:, :5], atol=1e-5)
+    assert (abs(found - want)[:, 5] > 1e-3).any(-1).all()
+  spec = f'user(function="{file}:going", files=())'
+  entries = wm.score(spec, 'intervention(num=40, layers=(0, -1))', WORLD)
+  assert entries[0]['n'] > 0
+  with pytest.raises(core.InputError, match=r'patched gave logits of shape'):
+    made(file, 'cut').patched(some.tokens, some.lengths, 0, hidden)
+
+
+@pytest.mark.parametrize('spec', ['oracle()', 'uniform()'])
+def test_what_cannot_be_patched_is_a_row_with_a_reason(spec):
+  (entry,) = wm.score(spec, 'intervention(num=10)', WORLD)
+  assert entry['unmeasured'] == {'needs_patchable': 1}

@@ -90,6 +90,7 @@ class Model(core.Model):
   gives: ClassVar[tuple[type, ...]] = (
     callables.FromCallable,
     user_objects.CachedWithHidden,
+    user_objects.WithPatched,
     accepting.Accepting,
   )
 

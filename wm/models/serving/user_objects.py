@@ -40,6 +40,16 @@ class HasHidden(Protocol):
 
 
 @runtime_checkable
+class HasPatched(Protocol):
+  """An object that goes on from activations; it has `hidden` too."""
+
+  def patched(
+    self, tokens: np.ndarray, layer: int, hidden: np.ndarray
+  ) -> np.ndarray:
+    """[R, L, V] logits where `hidden` of tokens [R, L] were [R, L, D]."""
+
+
+@runtime_checkable
 class HasCache(Protocol):
   """An object that goes on from states."""
 
@@ -66,7 +76,7 @@ class HasAnswers(Protocol):
 
 EXPECTED = (
   'expected a function of tokens, or an object with some of __call__, hidden, '
-  'start and step, or answers'
+  'patched, start and step, or answers'
 )
 
 
@@ -92,6 +102,8 @@ def predictor(
     vocab_size=vocab_size, end=end, max_len=max_len, label=label
   )
   hidden = isinstance(found, HasHidden)
+  if hidden and callable(found) and isinstance(found, HasPatched):
+    return WithPatched(found, **size, rows=rows)
   if isinstance(found, HasCache):
     cached = CachedWithHidden if hidden else Cached
     return cached(found, **size, rows=rows)
@@ -131,6 +143,34 @@ class WithHidden(callables.FromCallable, core.HiddenStates):
         )
       parts.append(found[: len(some), : some.shape[1]])
     return np.concatenate(parts).astype(np.float32)
+
+
+class WithPatched(WithHidden, core.Patchable):
+  """A user's callable that goes on from activations; without its cache."""
+
+  def patched(
+    self,
+    tokens: np.ndarray,
+    lengths: np.ndarray,
+    layer: int,
+    hidden: np.ndarray,
+  ) -> np.ndarray:
+    """See core.Patchable; every call has `rows` rows, padded at the end."""
+    parts = [np.zeros((0, tokens.shape[1], self.vocab_size), np.float32)]
+    for rows in core.chunks(len(tokens), 1, self.rows):
+      some, length = np.asarray(tokens[rows]), self.padded(tokens.shape[1])
+      given = tiles.padded(some, lengths[rows], self.rows, length)
+      held = tiles.padded(hidden[rows], lengths[rows], self.rows, length)
+      with plugins.blamed(self.label, self._object.patched):
+        found = callables.as_array(self._object.patched(given, layer, held))
+      wanted = *given.shape, self.vocab_size
+      if found.shape != wanted:
+        raise core.InputError(
+          f'{self.label}: patched gave logits of shape {found.shape}; expected '
+          f'{wanted}'
+        )
+      parts.append(self.normal(found)[: len(some), : some.shape[1]])
+    return np.concatenate(parts)
 
 
 class Cached(callables.FromCallable):
