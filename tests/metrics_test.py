@@ -30,6 +30,7 @@ OPEN = (
   'trajectory',
   'transfer',
   'state_recovery',
+  'extrapolation',
 )
 
 
@@ -47,7 +48,17 @@ def metric(name: str, **fields) -> core.Metric:
   """The metric with its number of trials made small."""
   made = registry.make('metric', name)
   known = {field.name: field.default for field in dataclasses.fields(made)}
-  counts = 'trials', 'num', 'examples', 'states', 'pool', 'tested', 'clock'
+  counts = (
+    'trials',
+    'num',
+    'examples',
+    'states',
+    'pool',
+    'tested',
+    'clock',
+    'points',
+    'points',
+  )
   small = {key: NUM for key in counts if isinstance(known.get(key), int)}
   # Formulas of more nodes take seconds.
   small |= {'nodes': 3} if 'nodes' in known else {}

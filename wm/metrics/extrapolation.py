@@ -1,0 +1,331 @@
+"""Extrapolation: do small tasks go on as the state would have them?
+
+Vafa et al. 2025, sections 2 and 3, the inductive bias of continuous answers: a
+model that has the state of planets extrapolates from a few labels as a simple
+function of the state does. Curves compare the two.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.evaluation import (
+  coin_tasks,
+  extrapolating,
+  fields,
+  projections,
+  tuning,
+)
+
+ADAPTED, FRESH = 61, 62
+# Groups of data sets that are left out at a time, for intervals.
+FOLDS = 20
+ORACLES = ('linear', 'mlp', 'nearest')
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric(core.Metric):
+  """Adapts a model to random projections of the state, and compares biases.
+
+  Each data set has `examples` systems with `labels` labelled places. I of two
+  points is minus the share of the variance of the answer at one, over data
+  sets, that the best affine function of the answer at the other leaves: -1 to
+  0. Oracles see the state and the same labels. Points are those of held-out
+  systems, the same for all data sets; pairs are in bins of equal counts by the
+  oracle's I. Intervals are over data sets, by leaving out groups of them; they
+  do not hold the chance in points, nor that of training.
+
+  Of each oracle, 'linear', 'mlp' and 'nearest': error_linear, slope_linear, and
+  the curve: curve_linear_0.05 of the model and axis_linear_0.05 of the oracle
+  in the bin whose middle is the quantile .05.
+
+  Attributes:
+    num: data sets, D.
+    examples: systems of each.
+    labels: labelled places of a system.
+    points: held-out systems, with one point each.
+    tried: random projections of which the most faithful one is taken.
+    bins: of pairs.
+    steps: numbers of steps after which to score; the last one's quantities
+      have no number in their names.
+    rates: learning rates; of several, that which is best on `held` labels.
+    held: further systems of each data set, which choose.
+    part: 'all' weights are tuned, or the 'head' alone.
+    keep: weights of the 'last' step, or the 'best' by `held` labels.
+    untrained: adapt random weights too, where there are such.
+    variant: 'paper', or 'published', its program: I is minus the mean absolute
+      difference of answers, the model's of the last data set alone; points are
+      of each data set's own systems, the suns' too, whose state is 0; bins are
+      of equal width, and edges in none.
+
+  Glossary:
+    error: Mean distance over bins of the model's I from that of an oracle. At
+      0, answers depend on one another as those of a function of the state do.
+    slope: Slope of the model's I over that of an oracle, over bins. A model
+      that extrapolates by the state has 1, a constant has 0.
+    curve: Mean I of the model in the bin of pairs at this quantile of an
+      oracle's. It should be the oracle's, which is called axis.
+    axis: Mean I of an oracle in a bin of pairs. It is what curve is compared
+      with.
+    rmse: Root mean square error of answers at points, in standard deviations of
+      the labels. Whoever knows the state and the projection has 0.
+  """
+
+  version: ClassVar[str] = '1'
+  needs: ClassVar[tuple[type, ...]] = (core.Adaptable, core.Hidden)
+  sized_by: ClassVar[tuple[str, ...]] = ('num', 'examples')
+  headline: ClassVar[tuple[str, ...]] = ('error_linear', 'slope_linear')
+  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+
+  num: int = 100
+  examples: int = 100
+  labels: int = 2
+  points: int = 200
+  tried: int = 50
+  bins: int = 10
+  steps: tuple[int, ...] = (100,)
+  rates: tuple[float, ...] = (6e-4,)
+  held: int = 0
+  part: str = 'all'
+  keep: str = 'last'
+  untrained: bool = False
+  variant: str = 'paper'
+
+  def __post_init__(self) -> None:
+    fields.at_least(self, num=4, examples=1, labels=1, tried=1, held=0)
+    fields.at_least(self, points=4, bins=2)
+    fields.one_of(
+      self,
+      variant=('paper', 'published'),
+      part=('all', 'head'),
+      keep=('last', 'best'),
+    )
+    fields.tuning(self)
+
+  def __call__(
+    self, predictor: core.Adaptable, world: core.Hidden, seed: int
+  ) -> tuple[core.Scores, ...]:
+    """See core.Metric; a row per data set, or per group of them."""
+    task = self._task(world, seed)
+    found: list[core.Scores] = []
+    answers = self._answers(task, predictor, seed)
+    for step, said in zip(self.steps, answers, strict=True):
+      end = '' if step == self.steps[-1] else f'_{step}'
+      found += self._scores(task, said, end)
+    for name in ORACLES:
+      found.append(task.errors(task.oracles[name], f'rmse_{name}'))
+    if self.untrained:
+      twin = tuning.twin(predictor, coin_tasks.stream(seed, FRESH))
+      names = tuple(
+        f'{what}_{name}' for name in ORACLES for what in ('error', 'slope')
+      )
+      if twin is None:
+        return (*found, *tuning.no_twin((*names, 'rmse')))
+      said = self._answers(task, twin, seed)[-1]
+      found += self._scores(task, said, '_untrained')
+    return tuple(found)
+
+  def _task(self, world: core.Hidden, seed: int) -> Task:
+    published = self.variant == 'published'
+    stream = coin_tasks.stream
+    each = self.examples + self.held
+    found = tuning.sequences(
+      self,
+      world,
+      self.num * each,
+      stream(seed, projections.TRAINED),
+      'train',
+    )
+    seen = _Seen.of(world, found)
+    sized = projections.scale(seen.scaled_by(published))
+    shown = _labelled(
+      seen, sized, seen.known, self.labels, stream(seed, projections.PLACES)
+    )
+    shape = self.num, each
+    shown = projections.Labelled(
+      *(array.reshape(*shape, *array.shape[1:]) for array in shown)
+    )
+    if published:
+      asked = self._own(seen, sized, seed)
+    else:
+      other = _Seen.of(
+        world,
+        tuning.sequences(
+          self, world, self.points, stream(seed, projections.ASKED), 'heldout'
+        ),
+      )
+      points = _labelled(
+        other, sized, other.known, 1, stream(seed, projections.POINTS)
+      )
+      asked = projections.Labelled(*(array[None] for array in points))
+    labels, truth = projections.targets(
+      shown, asked.states[..., 0, :], self.tried, seed
+    )
+    given = slice(None, self.examples)
+    columns = shown.states.shape[-1]
+    oracles = projections.oracles(
+      shown.states[:, given].reshape(self.num, -1, columns),
+      labels[:, given].reshape(self.num, -1),
+      asked.states[..., 0, :],
+      seed,
+    )
+    return Task(shown, labels, asked, truth, oracles)
+
+  def _own(
+    self, seen: _Seen, sized: projections.Scale, seed: int
+  ) -> projections.Labelled:
+    """The same random systems and places of each data set, as published."""
+    each = self.examples + self.held
+    rng = np.random.default_rng(coin_tasks.stream(seed, projections.POINTS))
+    system = rng.integers(0, self.examples, self.points)
+    place = rng.choice(np.flatnonzero(seen.ends.all(0)), self.points)
+    rows = np.arange(self.num)[:, None] * each + system
+    places = np.broadcast_to(place, rows.shape)[..., None]
+    states = sized(np.nan_to_num(seen.states[rows, place]))
+    return projections.Labelled(
+      seen.tokens[rows], places.astype(np.int32), states[:, :, None]
+    )
+
+  def _answers(
+    self, task: Task, predictor: core.Adaptable, seed: int
+  ) -> np.ndarray:
+    """[S, D, M]."""
+
+    def sets(rows: slice) -> core.Sets:
+      labels = task.labels[:, rows, :, None].astype(np.float32)
+      return core.Sets(
+        task.shown.tokens[:, rows], task.shown.places[:, rows], labels
+      )
+
+    held = sets(slice(self.examples, None)) if self.held else None
+    tokens, places, _ = task.asked
+    found = predictor.adapt(
+      sets(slice(None, self.examples)),
+      core.Asked(
+        np.broadcast_to(tokens, (self.num, *tokens.shape[1:])),
+        np.broadcast_to(places, (self.num, *places.shape[1:])),
+      ),
+      core.Real(1),
+      self.steps,
+      coin_tasks.stream(seed, ADAPTED),
+      core.Tuning(self.rates, self.part, self.keep, held=held),
+    )
+    return found.outputs[..., 0, 0].astype(np.float64)
+
+  def _scores(
+    self, task: Task, said: np.ndarray, end: str
+  ) -> list[core.Scores]:
+    """All quantities of answers [D, M]; end: of their names."""
+    found = [task.errors(said, 'rmse' + end)]
+    for name in ORACLES:
+      values = self._calibrated(said, task.oracles[name])
+      names = [f'error_{name}{end}', f'slope_{name}{end}']
+      if not end:
+        middles = (np.arange(self.bins) + 0.5) / self.bins
+        names += [f'curve_{name}_{middle:g}' for middle in middles]
+        names += [f'axis_{name}_{middle:g}' for middle in middles]
+      for quantity, column in zip(names, values.T, strict=False):
+        if np.isfinite(column).all():
+          found.append(core.scores(quantity, column, bounds=None))
+        else:
+          why = 'no_variation' if 'slope' in quantity else 'empty_bin'
+          found.append(core.scores(quantity, [np.nan], reason=[why]))
+    return found
+
+  def _calibrated(self, said: np.ndarray, oracle: np.ndarray) -> np.ndarray:
+    """[F, 2 + 2 Q] see extrapolating.jackknife."""
+    first, second = np.triu_indices(said.shape[1], 1)
+    bias = extrapolating.affine
+    bins = extrapolating.equal_counts
+    if self.variant == 'published':
+      bias, bins = extrapolating.identity, extrapolating.equal_widths
+    pairs = extrapolating.Pairs(
+      first, second, bins(bias(oracle, first, second), self.bins), self.bins
+    )
+
+    def calibrate(used: np.ndarray) -> extrapolating.Calibration:
+      mine = said[used]
+      if self.variant == 'published':
+        mine = mine[-1:]  # A variable that is left over from a loop.
+      return extrapolating.Calibration(
+        pairs.means(bias(mine, first, second)),
+        pairs.means(bias(oracle[used], first, second)),
+      )
+
+    return extrapolating.jackknife(calibrate, len(said), FOLDS)
+
+
+class Task(NamedTuple):
+  """D data sets, points and what oracles answer there.
+
+  Attributes:
+    shown: labelled places, those of held systems last.
+    labels: [D, N, P] float64.
+    asked: points [D or 1, M, 1].
+    truth: [D, M] the true value there.
+    oracles: name -> [D, M] answers.
+  """
+
+  shown: projections.Labelled
+  labels: np.ndarray
+  asked: projections.Labelled
+  truth: np.ndarray
+  oracles: dict[str, np.ndarray]
+
+  def errors(self, said: np.ndarray, quantity: str) -> core.Scores:
+    """Root mean square error of each data set, of answers [D, M]."""
+    value = np.sqrt(((said - self.truth) ** 2).mean(1))
+    return core.scores(quantity, value, bounds=(0.0, None))
+
+
+class _Seen(NamedTuple):
+  """What N sequences show, and the states.
+
+  Attributes:
+    tokens: [N, L] int32.
+    states: [N, L, C] float64; NaN where there is none.
+    ends: [N, L] bool, last tokens of rows, at which a state is known whole;
+      not in the prompt, and not the last token of all, which no model of next
+      tokens was trained to read.
+  """
+
+  tokens: np.ndarray
+  states: np.ndarray
+  ends: np.ndarray
+
+  @classmethod
+  def of(cls, world: core.Hidden, found: core.Sequences) -> _Seen:
+    """Of sequences that a world has sampled; their rows have one state each."""
+    states = world.hidden_states(found)
+    ends = np.zeros(found.tokens.shape, bool)
+    same = (states[:, 1:] == states[:, :-1]) | (
+      np.isnan(states[:, 1:]) & np.isnan(states[:, :-1])
+    )
+    ends[:, :-1] = ~same.all(-1)
+    ends[:, : world.prompt_len] = False
+    return cls(found.tokens, states, ends)
+
+  @property
+  def known(self) -> np.ndarray:
+    """[N, L] bool: ends of rows that have a state."""
+    return self.ends & np.isfinite(self.states).all(-1)
+
+  def scaled_by(self, published: bool) -> np.ndarray:
+    """[K, C] states whose mean and deviation count; those without are 0."""
+    return np.nan_to_num(self.states[self.ends if published else self.known])
+
+
+def _labelled(
+  seen: _Seen, sized: projections.Scale, known: np.ndarray, num: int, seed: int
+) -> projections.Labelled:
+  """`num` random places of each sequence among those that are known."""
+  places = projections.drawn(known, num, seed)
+  rows = np.arange(len(places))[:, None]
+  return projections.Labelled(
+    seen.tokens, places, sized(seen.states[rows, places])
+  )
