@@ -14,6 +14,7 @@ from scipy import spatial
 
 from wm import core
 from wm.core import registry
+from wm.evaluation import orbit_fits
 from wm.kernels import orbits
 
 # What labels are; a vector points from the planet to its sun.
@@ -198,14 +199,12 @@ def read(some: Shown, rows: np.ndarray) -> np.ndarray:
   d, n, p, row = d[known], n[known], p[known], row[known]
   for part in core.chunks(len(row), some.seen[0, 0].size * 4):
     a, b, last = d[part], n[part], row[part]
-    seen = some.seen[a, b, : last.max(initial=0) + 1]
-    seen = np.where(
-      np.arange(seen.shape[1])[:, None] <= last[:, None, None], seen, np.nan
+    fit = orbit_fits.through(
+      some.seen[a, b], last + 1, some.step[a, b], some.width
     )
-    if seen.shape[1] % 2:
-      seen = np.concatenate([seen, np.full((len(a), 1, 2), np.nan)], axis=1)
-    fit = orbits.fit(seen[:, ::2], seen[:, 1::2], some.step[a, b], some.width)
-    place = fit.places(seen.shape[1] // 2)[np.arange(len(a)), last // 2]
+    place = fit.places(int(last.max(initial=0)) // 2 + 1)[
+      np.arange(len(a)), last // 2
+    ]
     good = fit.good & (fit.share > 0) & (fit.share < 1)
     state = np.concatenate([place, fit.mass], axis=1)
     found[a, b, p[part]] = np.where(good[:, None], state, np.nan)

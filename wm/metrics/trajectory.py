@@ -13,9 +13,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import context, fields, membership
+from wm.evaluation import context, fields, membership, orbit_fits
 
-BASELINES = ('previous', 'mean', 'ballistic')
+BASELINES = ('previous', 'mean', 'ballistic', 'orbit')
 # The published program reads bins as 7,003 of a box of +-1.5, where they are
 # 1/70 AU wide: an AU is so many of its units.
 PUBLISHED = 70 * 3 / 7003
@@ -39,7 +39,7 @@ class Metric(core.Metric):
 
   Reasons of unmeasured rows: longer_than_model; past_the_end, the row that is
   asked for is none of the sequence; short_prefix, the prefix has fewer than
-  two frames.
+  two frames; several_planets, an orbit of two bodies is not fitted.
 
   Attributes:
     num: held-out sequences that are followed.
@@ -60,6 +60,8 @@ class Metric(core.Metric):
       body was so far. It knows the orbit's place alone.
     one_step_ballistic: The same error of a predictor that lets each body go on
       straight. It knows no force.
+    one_step_orbit: The same error of an orbit of two bodies that is fitted to
+      the bins so far, by least squares. It knows the law, and tokens only.
     ahead: Root mean square error of a row some rows after the prefix, in AU a
       coordinate, where the model goes on from its own positions. Errors add up
       on the way.
@@ -72,6 +74,8 @@ class Metric(core.Metric):
       where it was seen. It knows the orbit's place alone.
     ahead_ballistic: The same error where each body goes on straight. It knows
       no force.
+    ahead_orbit: The same error of an orbit of two bodies that is fitted to the
+      bins of the prefix. It knows the law, and tokens only.
     years: years from frame to frame
   """
 
@@ -138,12 +142,14 @@ class _Tracks(NamedTuple):
     true, seen: [N, R, 2] AU, as they are and as centres of bins.
     bodies: [N] rows of a frame.
     step: [N] years.
+    width: of a bin, AU.
   """
 
   true: np.ndarray
   seen: np.ndarray
   bodies: np.ndarray
   step: np.ndarray
+  width: float
 
   @classmethod
   def of(cls, world: core.Moving, sequences: core.Sequences) -> _Tracks:
@@ -151,7 +157,7 @@ class _Tracks(NamedTuple):
     motion = world.motion(sequences)
     tokens = sequences.tokens[:, world.prompt_len :]
     seen = world.coordinates(tokens.reshape(motion.position.shape))
-    return cls(motion.position, seen, motion.bodies, motion.step)
+    return cls(motion.position, seen, motion.bodies, motion.step, world.width)
 
   def guess(self, name: str, prefix: int | None = None) -> np.ndarray:
     """[N, R, 2] what a baseline says of each row; NaN where it cannot.
@@ -165,9 +171,10 @@ class _Tracks(NamedTuple):
     last = row - back * bodies
     if name == 'previous':
       return self._at(last)
-    if name == 'ballistic':
+    if name in ('ballistic', 'orbit'):
       now, before = self._at(last), self._at(last - bodies)
-      return now + back[..., None] * (now - before)
+      straight = now + back[..., None] * (now - before)
+      return straight if name == 'ballistic' else self._orbit(straight, prefix)
     # Sums of a body's rows, a frame after the other.
     total = self.seen.copy()
     for n, size in enumerate(self.bodies):
@@ -181,6 +188,15 @@ class _Tracks(NamedTuple):
       np.nan,
     )
     return sums / np.maximum(count, 1)[..., None]
+
+  def _orbit(self, otherwise: np.ndarray, prefix: int | None) -> np.ndarray:
+    """[N, R, 2] by fitted orbits; `otherwise` where none can be read yet."""
+    pairs = self.bodies == 2
+    given = self.seen[pairs], self.step[pairs], self.width
+    ahead = orbit_fits.ahead(*given, prefix)
+    found = np.full(self.seen.shape, np.nan)
+    found[pairs] = np.where(np.isnan(ahead), otherwise[pairs], ahead)
+    return found
 
   def _at(self, row: np.ndarray) -> np.ndarray:
     found = np.take_along_axis(self.seen, np.maximum(row, 0)[..., None], axis=1)
@@ -209,6 +225,9 @@ class _Table(NamedTuple):
     count = np.maximum(judged.sum(1), 1)
     mean = np.where(judged, square, 0).sum(1) / count
     root, width = np.sqrt(mean), self.world.width
+    if whose == '_orbit':
+      many = (self.tracks.bodies != 2) & (reason == '')
+      reason = np.where(many, 'several_planets', reason)
     kinds = {whose: root}
     if not whose:
       kinds |= {'_bins': root / width, '_published': mean * PUBLISHED**2}
