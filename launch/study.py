@@ -6,8 +6,8 @@
 is first trained on WORLD and scored there; 'NAME: MODEL on WORLD then on WORLD'
 is scored on the second; '... with steps=500, lr=3e-3' has settings of its own.
 Each row is a run folder OUT/NAME, made by the stages `sample`, `train`, `score`
-and `reconstruct`, which read the other flags; the report is in OUT/report. A
-study that was stopped goes on where it was.
+and `reconstruct`, which read the other flags; --jobs=2 trains two at a time.
+The report is in OUT/report. A study that was stopped goes on where it was.
 """
 
 import common
@@ -26,6 +26,7 @@ def main() -> None:
     FLAGS.metric,
     FLAGS.out,
     seed=FLAGS.seed,
+    jobs=FLAGS.jobs,
     **common.rows(),
   )
 
@@ -34,5 +35,5 @@ if __name__ == '__main__':
   common.run(
     main,
     *('world', 'row', 'metric', 'num', 'steps', 'batch', 'lr', 'warmup'),
-    *('fields', 'num_samples', 'max_degree', 'max_miles', 'shuffles'),
+    *('fields', 'jobs', 'num_samples', 'max_degree', 'max_miles', 'shuffles'),
   )

@@ -219,6 +219,24 @@ def test_a_study_of_two_rows(tmp_path):
     wm.study(['flat'], WORLD, METRICS, tmp_path)
 
 
+def test_rows_of_a_study_may_be_trained_side_by_side(tmp_path):
+  row, lines = f'grams: {GRAMS} on {WORLD}', []
+  common = {
+    'sampling': wm.Sampling(num=100, num_heldout=10),
+    'num_samples': 30,
+    'tell': lines.append,
+  }
+  found = []
+  for jobs in (1, 2):
+    out = tmp_path / str(jobs)
+    wm.study([row], WORLD, 'next_token(num=20)', out, jobs=jobs, **common)
+    scores = json.loads((out / 'grams' / 'scores.json').read_text())
+    found.append([entry['value'] for entry in scores])
+    assert (out / 'grams' / 'train.log').exists() == (jobs > 1)
+  assert found[0] == found[1]
+  assert f'[1/1] {tmp_path}/2/grams' in lines
+
+
 def test_a_sweep_is_trained_scored_and_reported(run, tmp_path):
   grid = {'model': {'one': 'ngram(order=1)', 'two': GRAMS}}
   given = {'world': WORLD, 'data': run.folder / 'data'}

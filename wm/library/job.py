@@ -1,4 +1,4 @@
-"""One call in a process of its own, as sweeps start it.
+"""One call in a process of its own, as `pool.command` starts it.
 
   python -m wm.library.job '{"call": "train", "out": "runs/a", ...}'
 
@@ -14,12 +14,6 @@ import sys
 from typing import Any
 
 from wm.runtime import allocator, ending, progress, stopping
-
-
-def command(call: str, **arguments: Any) -> list[str]:
-  """The process that makes a call; arguments are JSON values."""
-  order = json.dumps({'call': call, **arguments})
-  return [sys.executable, '-m', 'wm.library.job', order]
 
 
 def run(order: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from wm import core
 from wm.core import registry
 from wm.core.accept import Accept
-from wm.library import calls, job, study
+from wm.library import calls, study
 from wm.library.calls import Tell
 from wm.library.study import Row
 from wm.library.unit import Unit
@@ -161,7 +161,7 @@ def _job(unit: Unit) -> pool.Job:
     unit.name,
     STAGE,
     unit.folder,
-    command=lambda: job.command(STAGE, **order),
+    command=lambda: pool.command(STAGE, **order),
     done=unit.stands,
     begin=lambda: files.claim(unit.folder, STAGE, claimed),
   )

@@ -13,12 +13,13 @@ from wm.core import registry
 from wm.core.accept import Accept
 from wm.library import calls, report
 from wm.library.calls import Tell
-from wm.options.calls import Path, Routes, Scoring, Units
+from wm.options.calls import Path, Routes, Scoring, Sweeping, Units
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
 from wm.recon.routes import has_streets
-from wm.runtime import locks
+from wm.runtime import files, locks
+from wm.tasks import pool
 
 # What a row may have to itself.
 SETTINGS: dict[str, dataclasses.Field] = {
@@ -129,6 +130,7 @@ def study(
   training: Training | None = None,
   reconstruction: Reconstruction | None = None,
   num_samples: int = Routes.num,
+  jobs: int = Sweeping.jobs,
   tell: Tell = calls.silent,
 ) -> pathlib.Path:
   """Samples for, trains, scores and maps every row, then reports them.
@@ -143,6 +145,8 @@ def study(
     fields: other fields of all metrics that have them, as in a spec.
     sampling, training, reconstruction: options of these stages.
     num_samples: routes sampled for a map.
+    jobs: rows that are trained at a time, in processes of their own; those of
+      one job are trained in this process. Several are of plug-ins.
     tell: gets a title for each stage, and what the stages say.
 
   Returns:
@@ -160,11 +164,74 @@ def study(
   )
   stages = [dataclasses.replace(one, seed=seed) for one in given]
   with locks.writer(place, 'study'):
+    if jobs > 1:
+      _train(found, place, stages, jobs, tell)
     for row in found:
       done(row, asked, place / row.name, stages, num_samples, tell)
     tell('== report')
     folders = [place / row.name for row in found]
     return report.report(folders, place, tell=tell)
+
+
+def _train(
+  rows: Sequence[Row],
+  out: pathlib.Path,
+  stages: Sequence[Any],
+  jobs: int,
+  tell: Tell,
+) -> None:
+  """Samples for and trains rows, `jobs` at a time.
+
+  What fails here is trained again by `done`, where it says why.
+  """
+  waiting = []
+  for row in rows:
+    if row.trained_on is None:
+      continue
+    training = _sampled(row, out / row.name, stages, tell)
+    order = {
+      'world': registry.spec(row.trained_on),
+      'model': registry.spec(row.model),
+      'out': str(out / row.name),
+      'training': dataclasses.asdict(training),
+    }
+    waiting.append(_job(row.name, order, training.steps))
+  tell(f'== train {jobs} at a time; each says how far it is in train.log')
+  pool.Pool().work(waiting, jobs, lambda one: str(one.folder), tell)
+
+
+def _job(name: str, order: dict[str, Any], steps: int) -> pool.Job:
+  folder = pathlib.Path(order['out'])
+  summary = folder / 'train.json'
+  return pool.Job(
+    name,
+    'train',
+    folder,
+    command=lambda: pool.command('train', **order),
+    done=lambda: (
+      summary.exists() and files.read_record(summary, {}).get('step') == steps
+    ),
+    begin=lambda: None,  # Training claims its folder itself.
+  )
+
+
+def _sampled(
+  row: Row,
+  out: pathlib.Path,
+  stages: Sequence[Any],
+  tell: Tell,
+  shared: Path | None = None,
+) -> Training:
+  """Samples what a row is trained on; the options of its training."""
+  sampling, training, _ = [row.own(one) for one in stages]
+  if training.data is not None:
+    return training
+  assert isinstance(row.trained_on, core.World)  # By `rows_of`.
+  place = pathlib.Path(shared or out)
+  tell(f'== {row.name}: sample')
+  with locks.writer(place, 'share', wait=True):
+    calls.sample(row.trained_on, place, sampling, tell=tell)
+  return dataclasses.replace(training, data=str(place / 'data'))
 
 
 def done(
@@ -191,16 +258,11 @@ def done(
   Returns:
     The entries of the scores, and the summary of the map, {} without one.
   """
-  sampling, training, reconstruction = [row.own(one) for one in stages]
+  _, training, reconstruction = [row.own(one) for one in stages]
   assert isinstance(row.scored_in, core.World)  # By `rows_of`.
   source: Any = row.model
   if row.trained_on is not None:
-    if training.data is None:
-      place = pathlib.Path(shared or out)
-      tell(f'== {row.name}: sample')
-      with locks.writer(place, 'share', wait=True):
-        calls.sample(row.trained_on, place, sampling, tell=tell)
-      training = dataclasses.replace(training, data=str(place / 'data'))
+    training = _sampled(row, pathlib.Path(out), stages, tell, shared)
     tell(f'== {row.name}: train')
     source = calls.train(row.trained_on, row.model, out, training, tell=tell)
   tell(f'== {row.name}: score')

@@ -10,14 +10,14 @@ from typing import Any
 
 from wm import core
 from wm.core import registry
-from wm.library import calls, job, report
+from wm.library import calls, report
 from wm.library.calls import Tell
 from wm.options import takes
 from wm.options.calls import Path, Scoring, Sweeping
 from wm.options.training import Training
 from wm.runtime import provenance
 from wm.tasks import grid as grid_lib
-from wm.tasks import standings
+from wm.tasks import pool, standings
 from wm.tasks import sweep as sweep_lib
 
 Grid = Mapping[str, Mapping[str, Any] | Sequence[Any]]
@@ -116,7 +116,7 @@ def sweep(
 
 
 def _train(run: grid_lib.Run, folder: pathlib.Path) -> list[str]:
-  return job.command(
+  return pool.command(
     'train',
     world=run.flags['world'],
     model=run.flags['model'],
@@ -148,7 +148,7 @@ def _asked(scoring: Scoring, run: grid_lib.Run) -> dict[str, Any]:
 def _score(asked: dict[str, Any], folder: pathlib.Path) -> list[str]:
   asked = {**asked, 'metrics': asked['metric']}
   del asked['metric']
-  return job.command('score', source=str(folder), out=str(folder), **asked)
+  return pool.command('score', source=str(folder), out=str(folder), **asked)
 
 
 def _marked(

@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import json
 import os
 import pathlib
 import queue
 import re
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import wm
 from wm.runtime import files, locks, progress, stopping
@@ -31,6 +33,12 @@ _TOLD = (*stopping.CODES.values(), *(-number for number in stopping.CODES))
 _RAISED = re.compile(r'[\w.]+(Error|Exception)\b')  # Last line of a traceback.
 
 Tell = Callable[[str], None]
+
+
+def command(call: str, **arguments: Any) -> list[str]:
+  """The process that makes a library call; arguments are JSON values."""
+  order = json.dumps({'call': call, **arguments})
+  return [sys.executable, '-m', 'wm.library.job', order]
 
 
 class Job(NamedTuple):
