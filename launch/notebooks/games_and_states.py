@@ -71,6 +71,24 @@ pd.DataFrame(
 )
 
 # %% [markdown]
+# ## Another state
+#
+# One disc turns, and other moves are legal. Does a model that names this disc
+# from its activations also use it? `intervention` moves the activations to
+# where a probe reads the other colour, and asks whether the model then expects
+# the moves that are legal there.
+
+# %%
+labels = othello.labels(states[:1])[0]
+discs = np.flatnonzero(labels[:36])  # Labels are the squares, then the side.
+edited = othello.edited(
+  np.repeat(states[:1], len(discs), 0), discs, 3 - labels[discs]
+)
+same = (othello.legal(edited) == legal).all(-1)
+print(f'{len(discs)} discs, of which {same.sum()} may turn unnoticed')
+SVG(othello.render(edited[np.flatnonzero(~same)[0]]))
+
+# %% [markdown]
 # ## A model that names the state
 #
 # With `objective='state'` a model gives the whole state after every token. Here

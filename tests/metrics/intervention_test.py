@@ -8,9 +8,10 @@ import pytest
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.evaluation import edits, moves, probing
+from wm.evaluation import edits, moves, probing, results
 from wm.metrics import intervention
 from wm.models.serving import oracles
+from wm.reporting import breakdown, collect, figures
 
 QUICK = {'num': 60, 'epochs': 60, 'batch': 64, 'lr': 0.1, 'data': 'all'}
 LATTICE = 'lattice(size=5, length=12)'
@@ -29,38 +30,34 @@ class Holding(oracles.Oracle, core.Patchable):
     self.deaf, self.sizes = deaf, probing.sizes(world)
     self.cuts = np.cumsum((0, *self.sizes))
 
-  def _state(self, tokens, length):
-    world = self.world
-    one = tokens[None, :length]
-    return world.walk(world.init(1), one, np.array([length]))[1]
+  def _states(self, tokens, lengths):
+    start = self.world.init(len(tokens))
+    return self.world.walk(start, tokens, lengths)[1]
 
   def hidden(self, tokens, lengths, layer):
     found = np.zeros((*tokens.shape, self.cuts[-1]), np.float32)
-    for n, row in enumerate(tokens):
-      for t in range(lengths[n]):
-        state = self._state(row, t + 1)
-        label = probing.targets(self.world, state)[0]
-        known = label != core.DEAD
-        found[n, t, (self.cuts[:-1] + label)[known]] = 1
+    for t in range(tokens.shape[1]):
+      rows = np.flatnonzero(t < np.asarray(lengths))
+      states = self._states(tokens[rows], np.full(len(rows), t + 1))
+      labels = probing.targets(self.world, states)
+      row, k = np.nonzero(labels != core.DEAD)
+      found[rows[row], t, self.cuts[k] + labels[row, k]] = 1
     return found
 
   def patched(self, tokens, lengths, layer, hidden):
+    rows, last = np.arange(len(tokens)), np.asarray(lengths) - 1
+    states = self._states(tokens, lengths)
+    labels = probing.targets(self.world, states)
+    for k in range(0 if self.deaf else len(self.sizes)):
+      held = hidden[rows, last, self.cuts[k] : self.cuts[k + 1]].argmax(-1)
+      new = np.flatnonzero(held != labels[:, k])
+      given = states[new], np.full(len(new), k), held[new]
+      states[new] = edits._edited(self.world, *given)
+    legal = self.world.legal(states)
     found = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
-    for n, row in enumerate(tokens):
-      t = lengths[n] - 1
-      state = self._state(row, t + 1)
-      held = [hidden[n, t, a:b].argmax() for a, b in self._runs()]
-      label = probing.targets(self.world, state)[0]
-      for k in np.flatnonzero(np.array(held) != label):
-        if not self.deaf:
-          new = np.array([held[k]])
-          state = edits._edited(self.world, state, np.array([k]), new)
-      legal = self.world.legal(state)[0]
-      found[n, t, legal] = -np.log(max(legal.sum(), 1))
+    share = -np.log(np.maximum(legal.sum(-1, keepdims=True), 1))
+    found[rows, last] = np.where(legal, share, -np.inf)
     return found
-
-  def _runs(self):
-    return zip(self.cuts[:-1], self.cuts[1:], strict=True)
 
 
 def run(predictor, world, seed=0, **fields):
@@ -127,6 +124,19 @@ def test_rows_are_edits_by_layer_and_random_lengths_are_equal():
     np.linalg.norm(random, axis=-1),
     np.tile(np.linalg.norm(by.by, axis=-1), (3, 1)),
   )
+
+
+def test_a_report_draws_it_by_layer(tmp_path):
+  world = registry.make('world', LATTICE)
+  metric = intervention.Metric(**{**QUICK, 'epochs': 2}, layers=(0, 1, 2))
+  found = metric(Holding(world), world, 0)
+  about = {'seed': 0, 'model_name': 'm', 'extra': {}}
+  parts = results.summed_up(metric, found, world, **about)
+  curves = breakdown.curves([collect.Run(tmp_path, *parts, [], None)])
+  assert [one.quantity for one in curves] == list(metric.headline)
+  assert {one.axis for one in curves} == {'layer whose activations are edited'}
+  assert curves[0].points.place.tolist() == [0, 1, 2]
+  assert figures.curves(curves[0]).startswith(b'\x89PNG')
 
 
 def _drawn(world, **only):
@@ -198,11 +208,10 @@ def test_a_network_goes_on_from_its_own_activations_as_it_was():
   world = registry.make('world', LATTICE)
   model = registry.make('model', 'transformer(layers=1, width=32)')
   predictor = model.predictor(world, 0)
-  found = run(predictor, world, layers=(0, 1, -1), num=30, epochs=2)
+  found = run(predictor, world, layers=(0, -1), num=30, epochs=2)
   assert found['edited'].measured.all()
   for name in ('changed_before', 'overlap_before', 'right_before'):
-    parts = found[name].value.reshape(3, -1)
-    np.testing.assert_array_equal(parts[0], parts[2])
+    np.testing.assert_array_equal(*found[name].value.reshape(2, -1))
 
 
 @pytest.mark.parametrize(

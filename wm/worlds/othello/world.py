@@ -209,7 +209,8 @@ class World(
     low = 4 - self.size // 2
     inside = slice(low, low + self.size)
     grid = grid.reshape(-1, 2, 8, 8)[:, :, inside, inside]
-    discs = (grid[:, 0] + 2 * grid[:, 1]).reshape(len(states), -1)
+    discs = grid[:, 0] + 2 * grid[:, 1]
+    discs = discs.reshape(len(states), self.size**2)
     labels = np.concatenate([discs, states[:, [SIDE]]], axis=-1)
     return np.where(self.dead(states)[:, None], 0, labels).astype(np.uint8)
 
