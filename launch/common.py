@@ -107,6 +107,15 @@ flags.DEFINE_multi_string(
   "'DEGREE, MILES' of the maps of --routes; repeat. Default: the paper's four.",
 )
 
+# film.
+flags.DEFINE_integer('systems', 6, 'Systems to film.', lower_bound=1)
+flags.DEFINE_integer(
+  'prefix',
+  0,
+  'Frames before the model goes on alone; 0 is half.',
+  lower_bound=0,
+)
+
 # report.
 flags.DEFINE_string(
   'miniatures', None, 'Folder of findings.json and results, to report on.'

@@ -63,6 +63,7 @@ _CALLS = {
   'covered': ('Coverage', 'coverage'),
   'exact': ('boundary', 'classes', 'count', 'model_boundary', 'recovery'),
   'atlas': ('atlas',),
+  'film': ('film',),
   'report': ('findings', 'report'),
   'loading': ('Loaded', 'Run', 'load_predictor'),
   'miniature': ('miniature',),

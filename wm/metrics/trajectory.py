@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import context, fields, membership, orbit_fits
+from wm.evaluation import context, fields, membership, orbit_fits, paths
 
 BASELINES = ('previous', 'mean', 'ballistic', 'orbit')
 # The published program reads bins as 7,003 of a box of +-1.5, where they are
@@ -106,7 +106,7 @@ class Metric(core.Metric):
     fits = membership.fits(predictor, sequences.lengths)
     rows = np.flatnonzero(fits)
     said = np.full(tracks.seen.shape, np.nan)
-    said[rows] = _forced(predictor, world, sequences.take(rows))
+    said[rows] = paths.forced(predictor, world, sequences.take(rows))
     prefix = self.prefix or tracks.seen.shape[1] // 2
     table = _Table(world, tracks, context.clusters(world, sequences), [])
     first = 2 * tracks.bodies
@@ -119,7 +119,7 @@ class Metric(core.Metric):
     last = tracks.seen.shape[1]
     start = min(prefix, last)
     steps = max([h for h in self.ahead if start + h <= last], default=0)
-    said[rows, start : start + steps] = _rolled(
+    said[rows, start : start + steps] = paths.rolled(
       predictor, world, sequences.take(rows), start, steps
     )
     short = prefix < 2 * tracks.bodies
@@ -241,46 +241,3 @@ class _Table(NamedTuple):
         bounds=(0.0, None),
       )
       self.found.append(scores)
-
-
-def _coordinates(world: core.Moving, log_probs: np.ndarray) -> np.ndarray:
-  """[...] tokens that are coordinates and most likely, of [..., V]."""
-  meant = np.isfinite(world.coordinates(np.arange(log_probs.shape[-1])))
-  return np.where(meant, log_probs, -np.inf).argmax(-1)
-
-
-def _forced(
-  predictor: core.Predictor, world: core.Moving, sequences: core.Sequences
-) -> np.ndarray:
-  """[N, R, 2] AU: each row that the model says after the true ones."""
-  first = world.prompt_len
-  num, size = len(sequences), sequences.tokens.shape[1]
-  tokens = np.zeros((num, size - first), np.int64)
-  for part, log_probs in core.log_probs_by_rows(
-    predictor, sequences.tokens, sequences.lengths
-  ):
-    tokens[part] = _coordinates(world, log_probs[:, first - 1 : size - 1])
-  return world.coordinates(tokens).reshape(num, (size - first) // 2, 2)
-
-
-def _rolled(
-  predictor: core.Predictor,
-  world: core.Moving,
-  sequences: core.Sequences,
-  prefix: int,
-  rows: int,
-) -> np.ndarray:
-  """[N, rows, 2] AU: the rows that the model says after `prefix` true ones."""
-  num, size = len(sequences), world.prompt_len + 2 * prefix
-  tokens = np.zeros((num, 2 * rows), np.int64)
-  if not num or not rows:
-    return np.zeros((num, rows, 2))
-  for part in core.chunks(num, predictor.vocab_size * size):
-    before = sequences.tokens[part, :size]
-    session = predictor.session(before, np.full(len(before), size), 1)
-    for k in range(2 * rows):
-      said = _coordinates(world, np.asarray(session.log_probs()))
-      tokens[part, k] = said[:, 0]
-      if k + 1 < 2 * rows:
-        session.advance(said)
-  return world.coordinates(tokens).reshape(num, rows, 2)

@@ -1,0 +1,37 @@
+"""Films orbits: where bodies are, and where a model says that they are.
+
+  python launch/film.py --out=runs/orbits --systems=8
+  python launch/film.py --out=films --world='orbits()' --model='uniform()'
+  python launch/film.py --out=films/earth --checkpoint=runs/orbits \\
+    --world="orbits(systems='solar', box=3.2, steps=(0.025, 0.05), centre=0.2)"
+
+The model is --model, or the training run in --out or --checkpoint. Writes
+OUT/film.html, a page that needs no network: true paths of held-out systems and
+the model's, each next position after the true ones, or from --prefix frames on
+after its own. A run may be shown systems of another box and other steps, where
+these are as many: bins mean other lengths then.
+"""
+
+import common
+
+FLAGS = common.FLAGS
+
+
+def main() -> None:
+  """Flags in, one library call."""
+  import wm
+
+  source = common.source()
+  path = wm.film(
+    **source,
+    out=FLAGS.out,
+    world=FLAGS.world,
+    systems=FLAGS.systems,
+    prefix=FLAGS.prefix,
+    seed=FLAGS.seed,
+  )
+  print('written:', path)
+
+
+if __name__ == '__main__':
+  common.run(main, *('world', 'model', 'checkpoint', 'systems', 'prefix'))

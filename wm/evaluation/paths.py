@@ -1,0 +1,50 @@
+"""Paths of moving bodies as a predictor says them, bin by bin."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wm import core
+
+
+def _coordinates(world: core.Moving, log_probs: np.ndarray) -> np.ndarray:
+  """[...] tokens that are coordinates and most likely, of [..., V]."""
+  meant = np.isfinite(world.coordinates(np.arange(log_probs.shape[-1])))
+  return np.where(meant, log_probs, -np.inf).argmax(-1)
+
+
+def forced(
+  predictor: core.Predictor, world: core.Moving, sequences: core.Sequences
+) -> np.ndarray:
+  """[N, R, 2] AU: each row that the model says after the true ones."""
+  first = world.prompt_len
+  num, size = len(sequences), sequences.tokens.shape[1]
+  tokens = np.zeros((num, size - first), np.int64)
+  for part, log_probs in core.log_probs_by_rows(
+    predictor, sequences.tokens, sequences.lengths
+  ):
+    tokens[part] = _coordinates(world, log_probs[:, first - 1 : size - 1])
+  return world.coordinates(tokens).reshape(num, (size - first) // 2, 2)
+
+
+def rolled(
+  predictor: core.Predictor,
+  world: core.Moving,
+  sequences: core.Sequences,
+  prefix: int,
+  rows: int,
+) -> np.ndarray:
+  """[N, rows, 2] AU: the rows that the model says after `prefix` true ones."""
+  num, size = len(sequences), world.prompt_len + 2 * prefix
+  tokens = np.zeros((num, 2 * rows), np.int64)
+  if not num or not rows:
+    return np.zeros((num, rows, 2))
+  for part in core.chunks(num, predictor.vocab_size * size):
+    before = sequences.tokens[part, :size]
+    session = predictor.session(before, np.full(len(before), size), 1)
+    for k in range(2 * rows):
+      said = _coordinates(world, np.asarray(session.log_probs()))
+      tokens[part, k] = said[:, 0]
+      if k + 1 < 2 * rows:
+        session.advance(said)
+  return world.coordinates(tokens).reshape(num, rows, 2)

@@ -1,0 +1,131 @@
+"""Films of moving bodies, as a model says that they move."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+
+from wm import core
+from wm.core import registry
+from wm.evaluation import membership, paths
+from wm.library import loading
+from wm.library.loading import Source
+from wm.options.calls import Path, Scoring
+from wm.reporting import film as films
+from wm.runtime import files
+
+# AU^3 / (year^2 solar mass).
+GRAVITY = 4 * np.pi**2
+
+
+def film(
+  source: Source,
+  out: Path,
+  world: core.World | str | None = None,
+  *,
+  systems: int = 6,
+  prefix: int = 0,
+  checkpoint: str = Scoring.checkpoint,
+  model: str | None = None,
+  seed: int = Scoring.seed,
+) -> pathlib.Path:
+  """Writes OUT/film.html: true paths of bodies, and those that a model says.
+
+  Args:
+    source: a run, a model or a predictor, see `wm.load_predictor`.
+    out: folder of the page.
+    world: of moving bodies; None is the one that a run was trained on. Its
+      held-out systems are shown.
+    systems: how many of them.
+    prefix: frames after which the model goes on from its own positions; 0 is
+      half of them.
+    checkpoint, model: see `wm.load_predictor`.
+    seed: of the systems, and of untrained weights.
+
+  Returns:
+    Path of the page, which needs no network.
+
+  Raises:
+    InputError: a world without moving bodies, a model that gives no next
+      tokens or is too short, or a prefix that is not within the sequences.
+  """
+  found = loading.load_predictor(
+    source, world, checkpoint=checkpoint, model=model, seed=seed
+  )
+  place, predictor = found.world, found.predictor
+  if not isinstance(place, core.Moving):
+    raise core.InputError(f'{place.name} has no moving bodies to film')
+  if not isinstance(predictor, core.Predictor):
+    raise core.InputError(f'{found.name} names states, and no next tokens')
+  if systems < 1:
+    raise core.InputError(f'systems={systems}; expected at least 1')
+  shown = place.sample(systems, seed, split='heldout')
+  if not membership.fits(predictor, shown.lengths).all():
+    raise core.InputError(
+      f'{found.name} reads up to {predictor.max_len} tokens; expected '
+      f'{int(shown.lengths.max())}, as {place.name} has'
+    )
+  takes = _takes(predictor, place, shown, prefix)
+  page = films.render(
+    takes,
+    title=f'Orbits by {found.name}',
+    lead=f'{len(takes)} held-out systems of {registry.spec(place)}',
+  )
+  path = pathlib.Path(out) / 'film.html'
+  path.parent.mkdir(parents=True, exist_ok=True)
+  files.write_text(path, page)
+  return path
+
+
+def _takes(
+  predictor: core.Predictor,
+  world: core.Moving,
+  shown: core.Sequences,
+  prefix: int,
+) -> list[films.Take]:
+  """Takes of sequences; systems of as many bodies are followed at once."""
+  motion = world.motion(shown)
+  rows = motion.position.shape[1]
+  tokens = shown.tokens[:, world.prompt_len :]
+  seen = world.coordinates(tokens.reshape(motion.position.shape))
+  said = paths.forced(predictor, world, shown)
+  takes: dict[int, films.Take] = {}
+  for bodies in np.unique(motion.bodies):
+    some = np.flatnonzero(motion.bodies == bodies)
+    frames = rows // bodies
+    start = prefix or frames // 2
+    if not 2 <= start < frames:
+      raise core.InputError(
+        f'prefix={start} of {frames} frames; expected 2 to {frames - 1}'
+      )
+    used = frames * bodies
+    alone = np.full((len(some), used, 2), np.nan)
+    first = start * bodies
+    alone[:, first:] = paths.rolled(
+      *(predictor, world, shown.take(some), int(first), int(used - first))
+    )
+    for own, n in zip(alone, some, strict=True):
+      four = (motion.position[n], seen[n], said[n], own)
+      cut = [path[:used].reshape(frames, bodies, 2) for path in four]
+      step = float(motion.step[n])
+      name = _name(motion.state[n], int(bodies), step)
+      takes[int(n)] = films.Take(name, step, int(start), world.width, *cut)
+  return [takes[n] for n in sorted(takes)]
+
+
+def _name(state: np.ndarray, bodies: int, step: float) -> str:
+  """Which orbits these are, by the first states [R, 6] of the planets."""
+  orbits = [_orbit(*state[body]) for body in range(bodies - 1)]
+  return f'{", ".join(orbits)}; every {step:.3g} years'
+
+
+def _orbit(
+  x: float, y: float, vx: float, vy: float, planet: float, sun: float
+) -> str:
+  """'1.00 AU (e .017)' by energy and angular momentum."""
+  total = GRAVITY * (planet + sun)
+  axis = 1 / (2 / np.hypot(x, y) - (vx**2 + vy**2) / total)
+  moment = x * vy - y * vx
+  e = np.sqrt(max(1 - moment**2 / (total * axis), 0))
+  return f'{axis:.3g} AU (e {e:.2g}) of {planet:.2g} and {sun:.2g} suns'
