@@ -7,6 +7,7 @@ anew where only the statistics have changed.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pathlib
 from collections.abc import Callable, Mapping
@@ -16,11 +17,12 @@ from wm import core
 from wm.core import registry
 from wm.evaluation import results
 from wm.evaluation.results import Entry
-from wm.runtime import files, provenance
+from wm.runtime import files, provenance, unfinished
 
 # What a trial depends on besides the things themselves; what sums them up.
 _ENGINE = ('wm.evaluation.needs', 'wm.evaluation.engine', 'wm.core.accept')
 _SUMMARIES = ('wm.evaluation.results',)
+UNFINISHED = 'unfinished'  # Folder of what a metric has so far.
 
 Tell = Callable[[str], None]
 
@@ -140,6 +142,18 @@ class Parts:
     )
     results.write(path, part)
     return part
+
+  def unfinished(
+    self, metric: core.Metric
+  ) -> contextlib.AbstractContextManager[None]:
+    """Keeps what a metric has so far, for a run that goes on after a kill."""
+    origin = self.origin(metric)
+    if origin.unknown:  # It may be another model's the next time.
+      return contextlib.nullcontext()
+    mark = unfinished.digest(
+      [registry.spec(metric), sorted(origin.inputs.items())]
+    )
+    return unfinished.kept(self.folder / UNFINISHED, mark)
 
   def add(
     self, metric: core.Metric, found: tuple[core.Scores, ...]

@@ -139,7 +139,10 @@ def run(
       rows = (needs.row(missing),)
     else:
       _need_memory(metric, world)
-      with progress.Progress(spec, unit='trials', keep=False):
+      with (
+        progress.Progress(spec, unit='trials', keep=False),
+        parts.unfinished(metric),
+      ):
         rows = _checked(metric, metric(predictor, world, seed))
     found[spec] = parts.add(metric, rows)
   order = [*asked, *(spec for spec in found if spec not in asked)]

@@ -22,11 +22,11 @@ import optax
 from flax import nnx
 
 from wm import core
+from wm.core import registry
 from wm.models.nn import layers, network
-from wm.runtime import progress
+from wm.models.serving import adapted_rows
+from wm.runtime import progress, unfinished
 
-# Rows of a data set are cut to one length in each of so many groups.
-GROUPS, ROUND = 4, 8
 # Steps of one call, so that Ctrl-C is heard between them.
 PIECE = 10
 # Most tokens of a step, and bytes of weights and moments, of a chunk.
@@ -34,22 +34,6 @@ CHUNK_TOKENS, CHUNK_BYTES = 1 << 15, 1 << 30
 BETA1, BETA2, DECAY, CLIP = 0.9, 0.95, 0.1, 1.0
 
 Arrays = dict[tuple[Any, ...], jax.Array]
-
-
-class _Rows(NamedTuple):
-  """Rows of C data sets, all of one length.
-
-  Attributes:
-    tokens: [C, n, L] int32.
-    places: [C, n, P] int32, 0 where there is none.
-    labels: [C, n, P, H] int32 or [C, n, P, d] float32.
-    weight: [C, n, P] float32: a label's part in the mean; 0 without one.
-  """
-
-  tokens: Any
-  places: Any
-  labels: Any
-  weight: Any
 
 
 class _Task(NamedTuple):
@@ -94,7 +78,9 @@ def _outputs(
   return found_NPO
 
 
-def _loss(task: _Task, params: Arrays, groups: list[_Rows]) -> jax.Array:
+def _loss(
+  task: _Task, params: Arrays, groups: list[adapted_rows.Rows]
+) -> jax.Array:
   """Mean over labels of one data set: nats, or squared error."""
   total = jnp.zeros(())
   for rows in groups:
@@ -146,7 +132,7 @@ def _advance(
   still: Arrays,
   moving: Arrays,
   state: Any,
-  groups: list[_Rows],
+  groups: list[adapted_rows.Rows],
   num: jax.Array,
   rate: jax.Array,
 ) -> tuple[Arrays, Any]:
@@ -154,7 +140,7 @@ def _advance(
   optimizer = _optimizer(task)
 
   def one(
-    moving: Arrays, state: Any, groups: list[_Rows]
+    moving: Arrays, state: Any, groups: list[adapted_rows.Rows]
   ) -> tuple[Arrays, Any]:
     def loss(moving: Arrays) -> jax.Array:
       return _loss(task, {**still, **moving}, groups)
@@ -171,11 +157,11 @@ def _advance(
 
 @functools.partial(jax.jit, static_argnums=0)
 def _answer(
-  task: _Task, still: Arrays, moving: Arrays, rows: _Rows
+  task: _Task, still: Arrays, moving: Arrays, rows: adapted_rows.Rows
 ) -> jax.Array:
   """[C, n, P, H, k] or [C, n, P, d]."""
 
-  def one(moving: Arrays, rows: _Rows) -> jax.Array:
+  def one(moving: Arrays, rows: adapted_rows.Rows) -> jax.Array:
     return _outputs(task, {**still, **moving}, rows.tokens, rows.places)
 
   return jax.vmap(one)(moving, rows)
@@ -183,56 +169,14 @@ def _answer(
 
 @functools.partial(jax.jit, static_argnums=0)
 def _losses(
-  task: _Task, still: Arrays, moving: Arrays, groups: list[_Rows]
+  task: _Task, still: Arrays, moving: Arrays, groups: list[adapted_rows.Rows]
 ) -> jax.Array:
   """[C] mean loss of each data set."""
 
-  def one(moving: Arrays, groups: list[_Rows]) -> jax.Array:
+  def one(moving: Arrays, groups: list[adapted_rows.Rows]) -> jax.Array:
     return _loss(task, {**still, **moving}, groups)
 
   return jax.vmap(one)(moving, groups)
-
-
-class _Cut(NamedTuple):
-  """Rows of all D data sets in groups of one length each.
-
-  Attributes:
-    groups: arrays [D, n, ...] of each group.
-    orders: [D, n] of each group: which row of its data set each one is.
-  """
-
-  groups: list[_Rows]
-  orders: list[np.ndarray]
-
-
-def _cut(
-  tokens: np.ndarray, places: np.ndarray, labels: np.ndarray | None
-) -> _Cut:
-  """Rows by their last place, in groups that are cut behind the longest."""
-  last = places.max(-1)
-  order = np.argsort(last, axis=1, kind='stable')
-  used = (places != core.DEAD).astype(np.float32)
-  weight = used / np.maximum(used.sum((1, 2), keepdims=True), 1)
-  if labels is None:
-    labels = np.zeros((*places.shape, 0), np.int32)
-  parts = GROUPS if tokens.shape[1] >= 4 * GROUPS else 1
-  groups, orders = [], []
-  for rows in np.array_split(order, parts, axis=1):
-    if not rows.size:
-      continue
-    at = np.arange(len(rows))[:, None], rows
-    length = -(-(int(last[at].max()) + 1) // ROUND) * ROUND
-    length = min(max(length, 1), tokens.shape[2])
-    kept = np.maximum(places[at], 0)
-    given = tokens[at][:, :, :length], kept, labels[at], weight[at]
-    groups.append(_Rows(*given))
-    orders.append(rows)
-  return _Cut(groups, orders)
-
-
-def _taken(groups: list[_Rows], rows: np.ndarray) -> list[_Rows]:
-  """The groups of some data sets."""
-  return [_Rows(*(jnp.asarray(x[rows]) for x in group)) for group in groups]
 
 
 def chunk_size(spec: network.NetworkSpec, part: str, tokens: int) -> int:
@@ -265,11 +209,11 @@ def adapt(
   shaped = dataclasses.replace(spec, outputs=kind.outputs)
   task = _Task(shaped, kind, tuning.part)
   number = np.dtype('int32' if isinstance(kind, core.Classes) else 'float32')
-  data = _cut(sets.tokens, sets.places, sets.labels.astype(number))
-  questions = _cut(asked.tokens, asked.places, None)
-  held = _Cut([], [])
+  data = adapted_rows.cut(sets.tokens, sets.places, sets.labels.astype(number))
+  questions = adapted_rows.cut(asked.tokens, asked.places, None)
+  held = adapted_rows.Cut([], [])
   if tuning.held is not None:
-    held = _cut(*tuning.held[:2], tuning.held.labels.astype(number))
+    held = adapted_rows.cut(*tuning.held[:2], tuning.held.labels.astype(number))
   size = chunk or chunk_size(
     shaped, tuning.part, sum(g.tokens[0].size for g in data.groups)
   )
@@ -280,12 +224,18 @@ def adapt(
   num, cuts = len(sets.tokens), (len(tuning.rates), len(steps))
   losses = np.zeros((*cuts, num))
   outputs: np.ndarray | None = None
-  done, total = 0, num * len(tuning.rates)
+  done, total, mark = 0, num * len(tuning.rates), ''
   for r, rate in enumerate(tuning.rates):
     for rows in core.chunks(num, 1, size):
       # The last chunk is filled up: one program serves all.
       chosen = np.resize(np.arange(rows.start, rows.stop), min(size, num))
-      found, loss = run.chunk(chosen, rate)
+      name = ''
+      if unfinished.active():
+        mark = mark or run.mark()
+        name = unfinished.digest([mark, chosen, float(rate)])
+      found, loss = unfinished.part(
+        name, functools.partial(run.chunk, chosen, rate)
+      )
       if outputs is None:
         outputs = np.zeros((*cuts, num, *found.shape[2:]), np.float32)
       kept = rows.stop - rows.start
@@ -301,13 +251,27 @@ class _Run(NamedTuple):
 
   task: _Task
   body: Arrays
-  data: _Cut
-  asked: _Cut
-  held: _Cut
+  data: adapted_rows.Cut
+  asked: adapted_rows.Cut
+  held: adapted_rows.Cut
   steps: tuple[int, ...]
   seed: int
   tuning: core.Tuning
   size: int
+
+  def mark(self) -> str:
+    """Hash of all that chunks depend on, but for their data sets and rate."""
+    cuts = self.data, self.asked, self.held
+    arrays = [array for cut in cuts for rows in cut.groups for array in rows]
+    orders = [order for cut in cuts for order in cut.orders]
+    body = [np.asarray(leaf) for leaf in self.body.values()]
+    return unfinished.digest(
+      [
+        registry.spec(self.task.spec.model),
+        *(self.task.kind, self.task.part, self.steps, self.seed),
+        *(self.tuning.one_head, [*self.body], *body, *arrays, *orders),
+      ]
+    )
 
   def chunk(
     self, rows: np.ndarray, rate: float
@@ -316,10 +280,10 @@ class _Run(NamedTuple):
     words = np.zeros(len(rows), np.int64) if self.tuning.one_head else rows
     seeds = (core.hash64(self.seed, words) >> np.uint64(32)).astype(np.uint32)
     moving, still, state = _begin(self.task, self.body, jnp.asarray(seeds))
-    groups = _taken(self.data.groups, rows)
+    groups = adapted_rows.taken(self.data.groups, rows)
     held, asked = (
-      _taken(self.held.groups, rows),
-      _taken(self.asked.groups, rows),
+      adapted_rows.taken(self.held.groups, rows),
+      adapted_rows.taken(self.asked.groups, rows),
     )
     outputs, losses, done = [], [], 0
     for wanted in self.steps:
