@@ -90,6 +90,7 @@ def test_tokens_tell_the_law_and_near_states_do_not(right):
   for name, power in (('r', -2), ('m1', 1), ('m2', 1), ('mass', 1)):
     off = right[f'exponent_{name}_tokens'].value - power
     assert np.nanmax(np.abs(off)) < 0.05
+  assert np.abs(right['exponent_r_free'].value + 2).max() < 0.01
   assert value(right, 'formula_tokens') == 1
   assert value(right, 'r2_tokens') > 0.99
   assert value(right, 'newton_neighbours') == 0
@@ -177,7 +178,8 @@ def test_a_study_that_is_too_small_judges_no_model():
     'steps=(0.3,))'
   )
   found = scored(force_tasks.labels, several, targets=('log_acceleration',))
-  assert set(found['newton_tokens'].reason) == {'no_orbit'}
+  for name in ('newton_tokens', 'exponent_r_free'):
+    assert set(found[name].reason) == {'no_orbit'}
   assert value(found, 'newton_state') == 1
 
 

@@ -24,6 +24,8 @@ TARGETS = tuple(
   for pattern in ('log_{}', '{}', '{}_vector')
 )
 NEIGHBOURS = 2  # As published.
+FEWEST = 10  # Systems that a law is fitted to.
+PATHS = 20  # Systems whose paths are fitted with no law, at most.
 # Of a state: position from the sun, and both masses.
 X, Y, PLANET, SUN = 0, 1, -2, -1
 
@@ -208,6 +210,29 @@ def read(some: Shown, rows: np.ndarray) -> np.ndarray:
     good = fit.good & (fit.share > 0) & (fit.share < 1)
     state = np.concatenate([place, fit.mass], axis=1)
     found[a, b, p[part]] = np.where(good[:, None], state, np.nan)
+  return found
+
+
+def free_power(some: Shown) -> np.ndarray:
+  """[D] power of the distance by which forces fall, with no law assumed.
+
+  The mean over the first PATHS systems of two bodies, weighted by how well
+  each one's tokens tell it; NaN where fewer than FEWEST do.
+  """
+  found = np.full(len(some.step), np.nan)
+  for d, (seen, bodies, step) in enumerate(
+    zip(some.seen, some.bodies, some.step, strict=True)
+  ):
+    seen, step = seen[bodies == 2][:PATHS], step[bodies == 2][:PATHS]
+    rows = seen.shape[1] // 2 * 2
+    if len(seen) < FEWEST or rows < 2 * orbits.FEWEST:
+      continue
+    given = seen[:, :rows:2], seen[:, 1:rows:2], step, some.width
+    powers = orbits.fit_power(*given)
+    good = powers.good & (powers.error > 0)
+    if good.sum() >= FEWEST:
+      weight = powers.error[good] ** -2.0
+      found[d] = (weight * powers.power[good]).sum() / weight.sum()
   return found
 
 

@@ -12,7 +12,6 @@ from wm.kernels import symbolic
 
 NEWTON = {'r': -2.0, 'm1': 1.0, 'm2': 1.0, 'mass': 1.0}
 WRONG = -1.0  # The exponent of r that has to be ruled out.
-FEWEST = 10  # Systems that a law is fitted to.
 POSITIVE = 0.9  # Share of magnitudes that have a logarithm, at least.
 READ = 0.5  # Share of rows of which something is said, at least.
 MOST = 1000  # Rows of a search, as published.
@@ -75,7 +74,7 @@ class Rows(NamedTuple):
       reason = 'no_orbit'
     elif positive < POSITIVE:
       reason = 'not_positive'
-    elif len(np.unique(self.group[good])) < FEWEST:
+    elif len(np.unique(self.group[good])) < force_tasks.FEWEST:
       reason = 'few_systems'
     elif np.linalg.matrix_rank(logs[:, good]) < len(logs):
       reason = 'undetermined'
@@ -104,7 +103,7 @@ class Rows(NamedTuple):
       return found
     sizes = np.array([*asked.values()])
     rows = np.flatnonzero((sizes > 0).all(0))[:MOST]
-    if len(rows) < FEWEST:
+    if len(rows) < force_tasks.FEWEST:
       return found | {name: ('not_positive', '', False) for name in asked}
     sizes = sizes[:, rows]
     state = self.state[rows]
@@ -156,6 +155,6 @@ def rows(
   if force_tasks.quantity(target) == 'force':
     moving = tested.travel[d] >= moves
     there = there & moving[:, None]
-    rests = int(moving.sum()) < FEWEST
+    rests = int(moving.sum()) < force_tasks.FEWEST
   group = np.broadcast_to(np.arange(len(there))[:, None], there.shape)
   return there, Rows(asked.state[d][there], group[there], rests)

@@ -79,6 +79,9 @@ class Metric(core.Metric):
     newton_neighbours: The same of the two nearest labelled states. It knows no
       law.
     exponent_r: Exponent of the distance in what the model says. Newton's is -2.
+    exponent_r_free: Exponent of the distance by which the tokens themselves
+      say that both bodies fall, from paths fitted with no law assumed. Far from
+      -2, the study is too small to judge a model.
     exponent_m1: Exponent of the planet's mass in what the model says. Newton's
       is 1.
     exponent_m2: Exponent of the sun's mass in what the model says. Newton's is
@@ -121,7 +124,7 @@ class Metric(core.Metric):
 
   def __post_init__(self) -> None:
     fields.at_least(
-      self, num=1, examples=1, systems=newton.FEWEST, labels=1, held=0
+      self, num=1, examples=1, systems=force_tasks.FEWEST, labels=1, held=0
     )
     fields.at_least(self, nodes=0, searches=0)
     fields.one_of(
@@ -137,10 +140,10 @@ class Metric(core.Metric):
         f'force_law: targets has {wrong[0] if wrong else ()!r}; available: '
         + ', '.join(force_tasks.TARGETS)
       )
-    if self.variant == 'published' and self.examples < 10 * newton.FEWEST:
+    if self.variant == 'published' and self.examples < 10 * force_tasks.FEWEST:
       raise core.InputError(
         f"force_law: examples={self.examples} of variant='published'; expected "
-        f'at least {10 * newton.FEWEST}, a tenth of which is asked about'
+        f'at least {10 * force_tasks.FEWEST}, a tenth of which is asked about'
       )
 
   def __call__(
@@ -162,6 +165,9 @@ class Metric(core.Metric):
       found += _scores(verdicts, '', '' if last else f'_{step}')
     for name in oracles:
       found += _scores(verdicts, name, '')
+    power = -force_tasks.free_power(task.tested)
+    why = np.where(np.isnan(power), 'no_orbit', '')
+    found.append(core.scores('exponent_r_free', power, reason=why, bounds=None))
     return tuple(found)
 
   def _task(self, world: core.Moving, seed: int) -> Task:

@@ -57,7 +57,7 @@ class Fits(NamedTuple):
     """[N, frames, 2] positions of planets from their suns, AU."""
     from wm.kernels.orbits import fits_numba
 
-    return fits_numba.places(self._theta, self.step, frames)
+    return fits_numba.places(self.theta, self.step, frames)
 
   def bodies(self, frames: int) -> np.ndarray:
     """[N, frames, 2 bodies, 2] positions of planet and sun, AU."""
@@ -66,7 +66,8 @@ class Fits(NamedTuple):
     return self.centre[:, None, None] + part[:, None, :, None] * place
 
   @property
-  def _theta(self) -> np.ndarray:
+  def theta(self) -> np.ndarray:
+    """[N, 8] what was fitted, in the order of `errors`."""
     columns = (
       *self.centre.T,
       self.share,

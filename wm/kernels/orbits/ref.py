@@ -153,3 +153,24 @@ def _moved(
     x = x + h / 6 * (v1 + 2 * v2 + 2 * v3 + v4)
     v = v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)
   return x
+
+
+def path(
+  place: np.ndarray,
+  speed: np.ndarray,
+  pull: float,
+  power: float,
+  years: np.ndarray,
+) -> np.ndarray:
+  """[T, 2] places at times under a pull `pull` r^-power, by SciPy."""
+  from scipy import integrate
+
+  def slope(_: float, state: np.ndarray) -> np.ndarray:
+    r = math.hypot(*state[:2])
+    return np.concatenate([state[2:], -pull * r ** (-power - 1) * state[:2]])
+
+  first = np.concatenate([place, speed])
+  found = integrate.solve_ivp(
+    slope, (0, years[-1]), first, t_eval=years, rtol=1e-9, atol=1e-10
+  )
+  return found.y[:2].T
