@@ -59,6 +59,36 @@ def test_occupancy_of_three_states_is_that_of_the_markov_chain():
   np.testing.assert_allclose(share, [0.290456, 0.429190, 0.280355], atol=0.002)
 
 
+@pytest.mark.parametrize(
+  ('size', 'nats'), [(2, 0.693147), (3, 0.867169), (4, None), (5, None)]
+)
+def test_the_bayes_loss_is_that_of_the_markov_chain(size, nats):
+  """Of tokens 1..99, by the exact distribution of the states before them."""
+  world = lattice.World(size=size)
+  legal = world.delta >= 0
+  count = legal.sum(1)
+  chain = np.zeros((size, size))
+  source, label = np.nonzero(legal)
+  np.add.at(chain, (source, world.delta[source, label]), 1 / count[source])
+  now, total = np.eye(size)[0], 0.0
+  for _ in range(99):
+    now = now @ chain
+    total += now @ np.log(count)
+  process, found = world.process(), world.sample(2000, 0)
+  memory, entropy = process.init(2000), 0.0
+  for t in range(99):
+    memory = process.advance(memory, found.tokens[:, t])
+    log_probs = process.next(memory)[1]
+    known = np.where(np.isfinite(log_probs), log_probs, 0)
+    entropy -= (np.exp(log_probs) * known).sum(-1).mean()
+  assert entropy / 99 == pytest.approx(total / 99, abs=2e-3)
+  if nats is not None:
+    assert total / 99 == pytest.approx(nats, abs=1e-6)
+  for given in (('train', False), ('all', True)):
+    with pytest.raises(core.InputError, match="available: 'all', distinct="):
+      world.process(*given)
+
+
 def test_counts_are_exact_beyond_64_bits():
   world = lattice.World(size=5)
   moves = (world.delta[:, None, :] == np.arange(5)[:, None]).sum(-1)

@@ -25,7 +25,7 @@ VOCAB = ('<pad>', 'left', 'stay', 'right')
 
 
 @dataclasses.dataclass(frozen=True)
-class World(table.TableWorld, core.Functions):
+class World(table.TableWorld, core.Functions, core.Generative):
   """A line of states.
 
   Attributes:
@@ -108,6 +108,17 @@ class World(table.TableWorld, core.Functions):
     moves = dataclasses.replace(self, named=False, length=self.length + 1)
     return moves.sample_states(num, seed)
 
+  def process(self, split: str = 'all', distinct: bool = False) -> core.Process:
+    """See core.Generative; of all sequences alone, which may repeat."""
+    table.in_split(np.zeros(0, np.uint64), split)
+    if split != 'all' or distinct:
+      raise core.InputError(
+        f'lattice: process(split={split!r}, distinct={distinct}): walks may '
+        "repeat, and a hash of them whole is their split; available: 'all', "
+        'distinct=False'
+      )
+    return Walk(self)
+
   def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
     """'parity' of the place."""
     return {'parity': states[:, 0].astype(np.int64) % 2}
@@ -133,3 +144,30 @@ class World(table.TableWorld, core.Functions):
     note = 'legal: ' + ', '.join(self.vocab[label + 1] for label in legal)
     parts.append(svg.text(left - 30, y + 38, note, size=12))
     return svg.picture(max(right + 40, 160), y + 48, parts, f'at {row}')
+
+
+class Walk(core.Process):
+  """A Markov chain; memory is a row of the table and the tokens so far."""
+
+  def __init__(self, world: World) -> None:
+    """world: whose sequences these are."""
+    self.world = world
+
+  def init(self, batch: int) -> np.ndarray:
+    """See core.Process."""
+    return np.zeros((batch, 2), np.int32)
+
+  def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """See core.Process."""
+    rows = self.world.advance(memory[:, :1], tokens)
+    return np.concatenate([rows, memory[:, 1:] + 1], axis=1)
+
+  def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Uniform over legal moves; behind the last one the state's name."""
+    step = memory[:, 1:]
+    may = self.world.legal(memory[:, :1])[:, 1:]
+    move = np.arange(may.shape[1]) < len(VOCAB) - 1
+    may &= np.where(move, step < self.world.length, step == self.world.length)
+    tokens = np.where(may, np.arange(1, may.shape[1] + 1), core.DEAD)
+    share = -np.log(np.maximum(may.sum(1, keepdims=True), 1))
+    return tokens.astype(np.int32), np.where(may, share, -np.inf)
