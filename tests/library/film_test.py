@@ -101,6 +101,9 @@ def test_an_orbit_is_known_by_its_state():
   speed = (library.GRAVITY * 2 * 1.5 / (2 * 0.5)) ** 0.5  # At the periapsis.
   name = library._orbit(0, 1.0, -speed, 0, 0.5, 1.5)
   assert name == '2 AU (e 0.5) of 0.5 and 1.5 suns'
+  states = np.tile([1.0, 0, 0, 2 * np.pi, 0, 1], (2, 1))
+  name = library._name(states, 3, 0.25)
+  assert name == '2 planets, 1 AU (e 0), 1 AU (e 0); every 0.25 years'
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,8 @@ def _takes(
 def _name(state: np.ndarray, bodies: int, step: float) -> str:
   """Which orbits these are, by the first states [R, 6] of the planets."""
   orbits = [_orbit(*state[body]) for body in range(bodies - 1)]
+  if bodies > 2:  # Masses of all would not fit in a line.
+    orbits = [f'{bodies - 1} planets', *(o.split(' of ')[0] for o in orbits)]
   return f'{", ".join(orbits)}; every {step:.3g} years'
 
 
