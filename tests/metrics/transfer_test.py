@@ -42,6 +42,17 @@ def test_constants_have_the_share_and_coins_a_half():
   ) == (pytest.approx(0.5, abs=0.05))
 
 
+def test_a_look_up_is_as_sure_as_its_labels_let_it_be():
+  """One answer for all points: by the shares of labels, or by a coin."""
+  found = run(by='nothing', num=200)
+  share = table.mean(found['accuracy'])
+  entropy = -(share * np.log(share) + (1 - share) * np.log(1 - share))
+  assert table.mean(found['loss']) == pytest.approx(entropy, abs=0.02)
+  coin = run(by='prefix', learned=False, tested=300)['loss']
+  wanted = -(np.log(1 / 3) + np.log(2 / 3)) / 2
+  assert table.mean(coin) == pytest.approx(wanted, abs=0.06)
+
+
 def test_what_is_legal_does_not_tell_places_of_a_line_apart():
   """Of both walls the parity is even; of the three between one is."""
   found = run(by='legal')

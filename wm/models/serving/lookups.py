@@ -55,8 +55,9 @@ def adapt(
 ) -> core.Adapted:
   """See core.Adaptable: the commonest class, or the mean, of a key's labels.
 
-  Scores are numbers of labels; a hashed class has half of one more, so that it
-  settles ties and stands where there is no label. Unseen keys of real labels
+  Scores are log numbers of labels, each half of one more, so that they are log
+  shares but for a constant; a hashed class has half of one more again, so that
+  it settles ties and stands where there is no label. Unseen keys of real labels
   get the mean of the data set. Steps make no difference.
 
   by: one of KEYS.
@@ -77,7 +78,7 @@ def adapt(
     wanted = of_asked[d].reshape(-1)
     if isinstance(kind, core.Classes):
       coins = core.hash64(seed, d, wanted[:, None], np.arange(kind.heads))
-      found = _votes(known, labels, wanted, coins, kind)
+      found = np.log(0.5 + _votes(known, labels, wanted, coins, kind))
     else:
       found = _means(known, labels, wanted)
     answers.append(found.reshape(*shape, *found.shape[1:]))
