@@ -71,6 +71,45 @@ def test_particles_move_as_bodies_do():
       assert slow == pytest.approx(places[n, 8 + which // 2, which % 2], 1e-6)
 
 
+@pytest.mark.parametrize('kind', particles.DENSITIES)
+def test_the_density_is_that_of_the_elements(kind):
+  """Times how coordinates stretch as elements change, by differences."""
+  world = registry.make('world', WORLDS[kind])
+  drawn, _ = known(world, 60)
+  prior, orbit = posterior.prior(world.options), np.empty(10)
+  some, array = drawn.take(slice(20)), drawn.axis[:20, 0]
+  tilt = prior.array(drawn.step[0])
+  names = 'axis', 'eccentricity', 'periapsis', 'mean', 'mass', 'star'
+  slopes = []
+  for name in (*names, 0, 1):
+    pair = []
+    for by in (1e-6, -1e-6):
+      if isinstance(name, int):
+        moved = some._replace(centre=some.centre + by * np.eye(2)[name])
+      else:
+        value = getattr(some, name)
+        moved = some._replace(**{name: value + by * value})
+      pair.append(particles.cloud(moved))
+    width = np.full(20, 2e-6)
+    if not isinstance(name, int):
+      width *= getattr(some, name).reshape(20)
+    slopes.append((pair[0] - pair[1]) / width[:, None])
+  stretch = np.linalg.slogdet(np.array(slopes).swapaxes(0, 1))[1]
+  found = [
+    particles_numba.density(z, tilt, orbit) for z in particles.cloud(some)
+  ]
+  e = some.eccentricity[:, 0]
+  wanted = -(some.centre**2).sum(1) / 2 / prior.centre**2
+  if kind == 'binaries':  # Masses and the axis by their logarithms.
+    wanted -= np.log(array * some.star * some.mass[:, 0])
+  else:
+    first, second = prior.beta
+    wanted += (first - 1) * np.log(e) + (second - 1) * np.log(1 - e)
+    wanted -= np.log(some.mass[:, 0]) if kind == 'summary' else 0
+  off = np.array(found) + stretch - wanted
+  np.testing.assert_allclose(off, off[0], atol=1e-3)
+
+
 def test_what_no_system_is_has_no_density():
   world = registry.make('world', 'orbits()')
   drawn, _ = known(world, 9)
