@@ -96,7 +96,7 @@ def test_models_give_what_they_declare(name):
 def _metric(name):
   made = registry.make('metric', name)
   small = {'trials': 2, 'samples': 2, 'num': 6, 'epochs': 1, 'k': 1}
-  small |= {'examples': 5, 'pool': 32, 'steps': (2,)}
+  small |= {'examples': 5, 'pool': 32, 'steps': (2,), 'nodes': 3}
   known = {field.name for field in dataclasses.fields(made)}
   return dataclasses.replace(made, **{k: small[k] for k in known & {*small}})
 
