@@ -116,7 +116,7 @@ def test_a_world_that_makes_no_states_of_labels_is_a_reason():
   if isinstance(world, core.FromLabels) or not isinstance(world, core.Labelled):
     world = registry.make('world', 'chess(length=12)')
   found = run(world, num=2, tested=2, places=2)
-  assert {*found['legal_equal'].reason} == {'needs_fromlabels'}
+  assert {*found['legal_equal'].reason} == {'labels_make_no_state'}
   assert found['exact'].measured.all()
 
 

@@ -64,6 +64,10 @@ class Metric(core.Metric):
       of equal width, and edges in none.
 
   Glossary:
+    error_linear: Mean distance over bins of the model's I from that of a linear
+      function of the state. At 0, answers depend on one another as it does.
+    slope_linear: Slope of the model's I over that of a linear function of the
+      state, over bins. A model that extrapolates by the state has 1.
     error: Mean distance over bins of the model's I from that of an oracle. At
       0, answers depend on one another as those of a function of the state do.
     slope: Slope of the model's I over that of an oracle, over bins. A model

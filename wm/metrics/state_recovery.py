@@ -205,7 +205,7 @@ def _scores(
     ]
   names = 'legal_equal', 'legal_overlaps', 'legal_contained', 'legal_beyond'
   if not isinstance(world, core.FromLabels):
-    why = ['needs_fromlabels']
+    why = ['labels_make_no_state']
     return found + [
       core.scores(name + end, [np.nan], reason=why) for name in names
     ]

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from wm.core import registry
-from wm.evaluation import correlation
 from wm.reporting import tables
 from wm.reporting.collect import Entry, Run
+
+if TYPE_CHECKING:
+  from wm.evaluation import correlation
 
 # Ends of quantities that are of another point of the same model.
 POINTS = ('', '_untrained')
@@ -93,6 +96,8 @@ def _correlated(
   name: str,
 ) -> correlation.Correlation | None:
   """Of a quantity and a number of another metric, over all runs with both."""
+  from wm.evaluation import correlation  # Few reports need it.
+
   derived = registry.find('metric', probe).derived.get(name)
   points = []
   for number, by in mine.items():
