@@ -6,7 +6,6 @@ import dataclasses
 from typing import ClassVar
 
 from wm import core
-from wm.core import registry
 from wm.models.serving import tracks
 
 
@@ -27,9 +26,4 @@ class Model(core.Model):
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model; raises InputError where the world shows no bodies."""
     del seed
-    if not isinstance(world, core.Moving):
-      raise core.InputError(
-        f'{registry.spec(world)} shows no moving bodies (core.Moving); '
-        "available: 'uniform()'"
-      )
     return tracks.Track(world, (1,), self.spread)

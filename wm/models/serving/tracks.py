@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from wm import core
+from wm.core import registry
 from wm.models.serving.state_session import Support
 from wm.models.serving.tables import Tabulated
 
@@ -22,7 +23,7 @@ class Track(Tabulated):
   """
 
   def __init__(
-    self, world: core.Moving, weights: tuple[int, ...], spread: float
+    self, world: core.World, weights: tuple[int, ...], spread: float
   ) -> None:
     """See above.
 
@@ -33,8 +34,14 @@ class Track(Tabulated):
       spread: standard deviation of a coordinate around the guess, bins.
 
     Raises:
-      InputError: spread is not above 0, or frames differ in length.
+      InputError: the world shows no bodies, their number differs, or spread
+        is not above 0.
     """
+    if not isinstance(world, core.Moving):
+      raise core.InputError(
+        f'{registry.spec(world)} shows no moving bodies; expected a world that '
+        'does (core.Moving)'
+      )
     if not 0 < spread < np.inf:
       raise core.InputError(f'spread={spread} was given; expected bins > 0')
     sizes = np.unique(world.motion(world.sample(64, 0)).bodies)
