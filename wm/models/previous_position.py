@@ -5,25 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from wm import core
-from wm.models.serving import tracks
+from wm.models.base import track
 
 
 @dataclasses.dataclass(frozen=True)
-class Model(core.Model):
-  """Each coordinate is near the one of the frame before: nothing moves.
-
-  Attributes:
-    spread: standard deviation of a coordinate around that, bins.
-  """
+class Model(track.TrackModel):
+  """Each coordinate is near the one of the frame before: nothing moves."""
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[type, ...]] = (core.Moving,)
-  gives: ClassVar[tuple[type, ...]] = (tracks.Track,)
-
-  spread: float = 1.0
-
-  def predictor(self, world: core.World, seed: int) -> core.Predictor:
-    """See core.Model; raises InputError where the world shows no bodies."""
-    del seed
-    return tracks.Track(world, (1,), self.spread)
+  weights: ClassVar[tuple[int, ...]] = (1,)

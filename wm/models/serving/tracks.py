@@ -94,7 +94,11 @@ class Track(Tabulated):
     return Support(tokens, table), place.reshape(-1)
 
   def _row(self, guess: int) -> np.ndarray:
-    """[V] log-probabilities; guess: a bin's token, PAD for none, -step."""
+    """[V] log-probabilities.
+
+    guess: a bin's token, PAD where any bin may be, minus a time step's token,
+      and minus the size of the vocabulary where any time step may be.
+    """
     row = np.full(self.vocab_size, -np.inf, np.float32)
     if guess == -self.vocab_size:
       steps = np.arange(1, self._bins[0])
