@@ -223,19 +223,8 @@ class Transformer(stack.Stack):
   ) -> jax.Array:
     """See `stack.Stack`."""
     x_BLD = x_BLD.astype(self.model.dtype)
-    if self.model.scan:
-      return self._scanned(x_BLD, first, last, keys)
-    for number, block in enumerate(self.unstacked()[first:last], first):
-      x_BLD = self.run(*nnx.split(block), x_BLD, keys[number])
-    return x_BLD
-
-  def _scanned(
-    self,
-    x_BLD: jax.Array,
-    first: int,
-    last: int,
-    keys: Sequence[jax.Array | None],
-  ) -> jax.Array:
+    if not self.model.scan:
+      return super().through(x_BLD, first, last, keys)
     graph, params = nnx.split(self.blocks)
     used = [key for key in keys if key is not None]
     stacked = jnp.stack(used) if used else None

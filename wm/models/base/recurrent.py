@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -214,18 +213,6 @@ class RecurrentNetwork(stack.Stack, network.StatefulNetwork):
     rate = self.model.dropout if self.model.style.dropout else 0.0
     x_BLD = layers.dropout(self.embed(tokens_BL), rate, keys[0])
     return self.through(x_BLD, 0, depth, keys[1:])
-
-  def through(
-    self,
-    x_BLD: jax.Array,
-    first: int,
-    last: int,
-    keys: Sequence[jax.Array | None],
-  ) -> jax.Array:
-    """See `stack.Stack`."""
-    for number in range(first, last):
-      x_BLD = self.run(*nnx.split(self.blocks[number]), x_BLD, keys[number])
-    return x_BLD
 
   def absorb(
     self, tokens_RP: jax.Array, lengths_R: jax.Array

@@ -19,6 +19,7 @@ class Stack(network.Network):
   Attributes:
     model: the spec, with `layers`, `dtype` and `remat`.
     embedding: of tokens.
+    blocks: one after the other, unless a subclass runs them otherwise.
     final: norm after the blocks, or None.
     head: or None, where logits are products with the embedding table.
     tied_bias: [V], added to these products, or None; without a head only.
@@ -26,6 +27,7 @@ class Stack(network.Network):
   """
 
   embedding: layers.Embedding
+  blocks: Any
   final: layers.Norm | None
   head: layers.Linear | None
   tied_bias: nnx.Param[jax.Array] | None
@@ -58,7 +60,6 @@ class Stack(network.Network):
   ) -> jax.Array:
     """The residual stream [B, L, D] after `depth` blocks."""
 
-  @abc.abstractmethod
   def through(
     self,
     x_BLD: jax.Array,
@@ -70,6 +71,9 @@ class Stack(network.Network):
 
     keys: of dropout, for each of all blocks.
     """
+    for number in range(first, last):
+      x_BLD = self.run(*nnx.split(self.blocks[number]), x_BLD, keys[number])
+    return x_BLD
 
   @abc.abstractmethod
   def absorb(
