@@ -19,6 +19,8 @@ V, LONGEST, B, M, K = 13, 11, 5, 2, 2
 SPECS = (
   'transformer(layers=1, width=16, patch=2)',
   'lstm(layers=1, width=16, patch=2, chained=True)',
+  'transformer(layers=2, width=16, patch=2, scan=True)',
+  'mamba(layers=1, width=16, state=4, patch=2)',
 )
 
 
