@@ -14,7 +14,7 @@ from scipy import spatial
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import orbit_fits
+from wm.evaluation import orbit_fits, paths
 from wm.kernels import orbits
 
 # What labels are; a vector points from the planet to its sun.
@@ -120,14 +120,13 @@ def shown(
       f'expected {sets * num}, for {sets} data sets of {num}'
     )
   motion = world.motion(found)
-  tokens = found.tokens[:, world.prompt_len :]
 
   def apart(array: np.ndarray) -> np.ndarray:
     return array.reshape(sets, num, *array.shape[1:])
 
   return Shown(
     tokens=apart(found.tokens),
-    seen=apart(world.coordinates(tokens.reshape(motion.position.shape))),
+    seen=apart(paths.seen(world, found)),
     planet=apart(motion.body < motion.bodies[:, None] - 1),
     bodies=apart(motion.bodies),
     step=apart(motion.step),

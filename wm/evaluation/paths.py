@@ -1,4 +1,4 @@
-"""Paths of moving bodies as a predictor says them, bin by bin."""
+"""Paths of moving bodies as tokens show them, and as a predictor says them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ def _coordinates(world: core.Moving, log_probs: np.ndarray) -> np.ndarray:
   """[...] tokens that are coordinates and most likely, of [..., V]."""
   meant = np.isfinite(world.coordinates(np.arange(log_probs.shape[-1])))
   return np.where(meant, log_probs, -np.inf).argmax(-1)
+
+
+def seen(world: core.Moving, sequences: core.Sequences) -> np.ndarray:
+  """[N, R, 2] AU: centres of the bins that sequences show, row by row."""
+  tokens = sequences.tokens[:, world.prompt_len :]
+  rows = tokens.shape[1] // 2
+  return world.coordinates(tokens).reshape(len(tokens), rows, 2)
 
 
 def forced(

@@ -87,8 +87,7 @@ def _takes(
   """Takes of sequences; systems of as many bodies are followed at once."""
   motion = world.motion(shown)
   rows = motion.position.shape[1]
-  tokens = shown.tokens[:, world.prompt_len :]
-  seen = world.coordinates(tokens.reshape(motion.position.shape))
+  seen = paths.seen(world, shown)
   said = paths.forced(predictor, world, shown)
   takes: dict[int, films.Take] = {}
   for bodies in np.unique(motion.bodies):

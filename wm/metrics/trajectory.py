@@ -108,7 +108,7 @@ class Metric(core.Metric):
     said = np.full(tracks.seen.shape, np.nan)
     said[rows] = paths.forced(predictor, world, sequences.take(rows))
     prefix = self.prefix or tracks.seen.shape[1] // 2
-    table = _Table(world, tracks, context.clusters(world, sequences), [])
+    table = _Table(tracks, context.clusters(world, sequences), [])
     first = 2 * tracks.bodies
     judged = np.arange(tracks.seen.shape[1]) >= first[:, None]
     why = np.where(fits, '', 'longer_than_model').astype('<U17')
@@ -122,6 +122,7 @@ class Metric(core.Metric):
     said[rows, start : start + steps] = paths.rolled(
       predictor, world, sequences.take(rows), start, steps
     )
+    guesses = [said, *(tracks.guess(name, start) for name in BASELINES)]
     short = prefix < 2 * tracks.bodies
     for h in self.ahead:
       row = prefix + h - 1
@@ -129,7 +130,6 @@ class Metric(core.Metric):
       if row >= last:
         none = np.full(len(why), 'past_the_end')
       judged = np.broadcast_to(np.arange(last) == row, said.shape[:2])
-      guesses = [said, *(tracks.guess(b, start) for b in BASELINES)]
       for name, guess in zip(names, guesses, strict=True):
         table.add('ahead', name, f'_{h}', guess, judged, none)
     return tuple(table.found)
@@ -154,9 +154,7 @@ class _Tracks(NamedTuple):
   @classmethod
   def of(cls, world: core.Moving, sequences: core.Sequences) -> _Tracks:
     """Of sequences that a world has sampled."""
-    motion = world.motion(sequences)
-    tokens = sequences.tokens[:, world.prompt_len :]
-    seen = world.coordinates(tokens.reshape(motion.position.shape))
+    motion, seen = world.motion(sequences), paths.seen(world, sequences)
     return cls(motion.position, seen, motion.bodies, motion.step, world.width)
 
   def guess(self, name: str, prefix: int | None = None) -> np.ndarray:
@@ -206,7 +204,6 @@ class _Tracks(NamedTuple):
 class _Table(NamedTuple):
   """Scores so far; `found` grows."""
 
-  world: core.Moving
   tracks: _Tracks
   group: np.ndarray
   found: list[core.Scores]
@@ -224,7 +221,7 @@ class _Table(NamedTuple):
     square = ((guess - self.tracks.true) ** 2).mean(-1)
     count = np.maximum(judged.sum(1), 1)
     mean = np.where(judged, square, 0).sum(1) / count
-    root, width = np.sqrt(mean), self.world.width
+    root, width = np.sqrt(mean), self.tracks.width
     if whose == '_orbit':
       many = (self.tracks.bodies != 2) & (reason == '')
       reason = np.where(many, 'several_planets', reason)
