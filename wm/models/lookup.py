@@ -11,27 +11,17 @@ from wm import core
 from wm.models.serving import lookups, oracles
 
 
-class LookUp(oracles.Uniform, core.Adaptable):
+class LookUp(oracles.Uniform, lookups.LooksUp):
   """Adapts by look-up; of next tokens it knows none."""
 
   def __init__(self, world: core.World, by: str, learned: bool, seed: int):
-    """by, learned: see `lookups.adapt`; seed: of coins, with the call's."""
+    """by, learned: see `lookups.LooksUp`; seed: of coins, with the call's."""
     super().__init__(len(world.vocab), world.end, world.max_len)
     self.world, self.by, self.learned, self.seed = world, by, learned, seed
 
-  def adapt(
-    self,
-    sets: core.Sets,
-    asked: core.Asked,
-    kind: core.Kind,
-    steps: tuple[int, ...],
-    seed: int,
-    tuning: core.Tuning = core.TUNING,
-  ) -> core.Adapted:
-    """See core.Adaptable."""
-    seed = int(core.hash64(self.seed, seed) >> np.uint64(2))
-    given = sets, asked, kind, steps, seed, tuning
-    return lookups.adapt(self.world, self.by, self.learned, *given)
+  def coins(self, seed: int) -> int:
+    """Of both seeds."""
+    return int(core.hash64(self.seed, seed) >> np.uint64(2))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -42,49 +42,64 @@ def keys(
   return found.reshape(places.shape)
 
 
-def adapt(
-  world: core.World,
-  by: str,
-  learned: bool,
-  sets: core.Sets,
-  asked: core.Asked,
-  kind: core.Kind,
-  steps: tuple[int, ...],
-  seed: int,
-  tuning: core.Tuning,
-) -> core.Adapted:
-  """See core.Adaptable: the commonest class, or the mean, of a key's labels.
+class LooksUp(core.Adaptable):
+  """Adapts to labels by a look-up.
 
-  Scores are log numbers of labels, each half of one more, so that they are log
-  shares but for a constant; a hashed class has half of one more again, so that
-  it settles ties and stands where there is no label. Unseen keys of real labels
-  get the mean of the data set. Steps make no difference.
-
-  by: one of KEYS.
-  learned: False leaves all labels out: each key has its coin; for real labels
-    0.
+  Attributes:
+    world: whose states are looked up.
+    by: what shares an answer, one of KEYS.
+    learned: False leaves all labels out: each key has its coin; for real labels
+      0.
   """
-  core.check_adapting(sets, asked, kind, steps, tuning)
-  of_asked = keys(world, by, asked.tokens, asked.places)
-  of_sets = keys(world, by, sets.tokens, sets.places) if learned else None
-  shape = of_asked.shape[1:]
-  answers = []
-  for d in range(len(of_asked)):
-    known = np.zeros(0, np.uint64)
-    labels = sets.labels[d][:0, 0]
-    if of_sets is not None:
-      there = sets.places[d] != core.DEAD
-      known, labels = of_sets[d][there], sets.labels[d][there]
-    wanted = of_asked[d].reshape(-1)
-    if isinstance(kind, core.Classes):
-      coins = core.hash64(seed, d, wanted[:, None], np.arange(kind.heads))
-      found = np.log(0.5 + _votes(known, labels, wanted, coins, kind))
-    else:
-      found = _means(known, labels, wanted)
-    answers.append(found.reshape(*shape, *found.shape[1:]))
-  once = np.stack(answers).astype(np.float32)
-  outputs = np.broadcast_to(once, (len(steps), *once.shape))
-  return core.Adapted(outputs, np.full(len(steps), np.nan))
+
+  world: core.World
+  by: str = 'state'
+  learned: bool = True
+
+  def coins(self, seed: int) -> int:
+    """Seed of the coins of `adapt` with a seed."""
+    return seed
+
+  def adapt(
+    self,
+    sets: core.Sets,
+    asked: core.Asked,
+    kind: core.Kind,
+    steps: tuple[int, ...],
+    seed: int,
+    tuning: core.Tuning = core.TUNING,
+  ) -> core.Adapted:
+    """See core.Adaptable: the commonest class, or the mean, of a key's labels.
+
+    Scores are log numbers of labels, each half of one more, so that they are
+    log shares but for a constant; a hashed class has half of one more again, so
+    that it settles ties and stands where there is no label. Unseen keys of real
+    labels get the mean of the data set. Steps make no difference.
+    """
+    core.check_adapting(sets, asked, kind, steps, tuning)
+    seed = self.coins(seed)
+    of_asked = keys(self.world, self.by, asked.tokens, asked.places)
+    of_sets = None
+    if self.learned:
+      of_sets = keys(self.world, self.by, sets.tokens, sets.places)
+    shape = of_asked.shape[1:]
+    answers = []
+    for d in range(len(of_asked)):
+      known = np.zeros(0, np.uint64)
+      labels = sets.labels[d][:0, 0]
+      if of_sets is not None:
+        there = sets.places[d] != core.DEAD
+        known, labels = of_sets[d][there], sets.labels[d][there]
+      wanted = of_asked[d].reshape(-1)
+      if isinstance(kind, core.Classes):
+        coins = core.hash64(seed, d, wanted[:, None], np.arange(kind.heads))
+        found = np.log(0.5 + _votes(known, labels, wanted, coins, kind))
+      else:
+        found = _means(known, labels, wanted)
+      answers.append(found.reshape(*shape, *found.shape[1:]))
+    once = np.stack(answers).astype(np.float32)
+    outputs = np.broadcast_to(once, (len(steps), *once.shape))
+    return core.Adapted(outputs, np.full(len(steps), np.nan))
 
 
 def _votes(

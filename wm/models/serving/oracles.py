@@ -130,29 +130,16 @@ def _apart(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   return states[:, :-2], history[:, 0]
 
 
-class Oracle(WorldPredictor, core.StateLosses, core.Adaptable):
+class Oracle(WorldPredictor, core.StateLosses, lookups.LooksUp):
   """The world itself: `likely`, and nothing when it is over.
 
-  It adapts to labels by a look-up of the state.
+  It adapts to labels by a look-up of the state; unseen ones get a coin each.
   """
 
   def support(self, states: np.ndarray, history: np.ndarray) -> Support:
     """See WorldPredictor."""
     del history
     return likely(self.world, states)
-
-  def adapt(
-    self,
-    sets: core.Sets,
-    asked: core.Asked,
-    kind: core.Kind,
-    steps: tuple[int, ...],
-    seed: int,
-    tuning: core.Tuning = core.TUNING,
-  ) -> core.Adapted:
-    """See core.Adaptable; unseen states get a coin each."""
-    given = sets, asked, kind, steps, seed, tuning
-    return lookups.adapt(self.world, 'state', True, *given)
 
   def states(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """The true labels; InputError where the world gives none."""
