@@ -36,6 +36,28 @@ def test_a_learner_of_states_is_perfect(variant):
     assert statistics.summarize(found['d_ib'])['clusters'] == 16
 
 
+def test_published_points_hold_what_black_may_do_whoever_is_to_move():
+  world = registry.make('world', 'othello(size=6)')
+  found = coin_tasks.visited(world, 20, 100, 0, 1)
+  turns, white = set(), 0
+  for row, places in enumerate(found.places[0]):
+    states = world.init(1)
+    for t, token in enumerate(found.tokens[0, row]):
+      states = world.advance(states, np.array([token], np.int32))
+      if t not in places:
+        continue
+      at = places.tolist().index(t)
+      labels = world.labels(states)
+      turns.add(turn := int(labels[0, world.heads.turn]))
+      labels[:, world.heads.turn] = 0
+      black = world.legal(world.of_labels(labels))
+      assert found.legal[0, row, at] == core.hash64(*np.packbits(black[0]))
+      mover = core.hash64(*np.packbits(world.legal(states)[0]))
+      white += turn == 1 and mover != found.legal[0, row, at]
+  assert turns == {0, 1}
+  assert white > 20
+
+
 def test_a_learner_of_next_tokens_lumps_what_the_paper_says():
   for learned in (True, False):
     found = run(by='legal', learned=learned)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -221,7 +222,10 @@ def _check_labels(sets: Sets, kind: Kind) -> None:
 
 
 def at_places(
-  world: World, tokens: np.ndarray, places: np.ndarray
+  world: World,
+  tokens: np.ndarray,
+  places: np.ndarray,
+  legal: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
   """The states at places of sequences, and what is legal there.
 
@@ -229,14 +233,16 @@ def at_places(
     world: the truth.
     tokens: [R, L] int32.
     places: [R, P] int32; DEAD is none.
+    legal: states [B, W] -> [B, V] bool; default: the world's.
 
   Returns:
     states: [R, P] int64 state ids after these tokens; DEAD where none, or
       where a token before is illegal.
     legal: [R, P] uint64, equal where the same tokens are legal.
   """
+  legal = legal or world.legal
   ids = np.full(places.shape, DEAD, np.int64)
-  legal = np.zeros(places.shape, np.uint64)
+  sets = np.zeros(places.shape, np.uint64)
   rows, states = np.arange(len(tokens)), world.init(len(tokens))
   last = places.max(-1, initial=DEAD)
   for t in range(int(last.max(initial=DEAD)) + 1):
@@ -247,6 +253,6 @@ def at_places(
     if here.size:
       found = states[here]
       ids[rows[here], place] = world.state_id(found)
-      packed = np.packbits(world.legal(found), axis=-1)
-      legal[rows[here], place] = hash64(*packed.T)
-  return ids, legal
+      packed = np.packbits(legal(found), axis=-1)
+      sets[rows[here], place] = hash64(*packed.T)
+  return ids, sets

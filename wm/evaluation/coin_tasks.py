@@ -8,6 +8,7 @@ them shares sequences and points and differs by its labels alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -46,12 +47,17 @@ class Points(NamedTuple):
     return Points(*(array[:, part] for array in self))
 
 
-def points(world: core.World, tokens: np.ndarray, places: np.ndarray) -> Points:
-  """Points [G, M, P] of sequences [G, M, L]."""
+def points(
+  world: core.World,
+  tokens: np.ndarray,
+  places: np.ndarray,
+  legal: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> Points:
+  """Points [G, M, P] of sequences [G, M, L]; legal: see core.at_places."""
   flat = tokens.reshape(-1, tokens.shape[2])
-  found = core.at_places(world, flat, places.reshape(len(flat), -1))
-  states, legal = (array.reshape(places.shape) for array in found)
-  return Points(tokens, places, states, legal)
+  found = core.at_places(world, flat, places.reshape(len(flat), -1), legal)
+  states, sets = (array.reshape(places.shape) for array in found)
+  return Points(tokens, places, states, sets)
 
 
 def labelled(world: core.World, groups: int, num: int, seed: int) -> Points:
@@ -85,7 +91,9 @@ def visited(
 
   As published, places begin at the first token after the prompt, or at `first`,
   and end before the longest sequence's last token; nothing is over there. The
-  places that are not chosen have state DEAD.
+  places that are not chosen have state DEAD. What is legal is what side 0 may
+  do (black in Othello), whoever is to move, where labels with another side make
+  a state.
   """
   found = world.sample(num, stream(seed, TRAINED), split='heldout')
   if not len(found):
@@ -111,10 +119,26 @@ def visited(
   chosen = np.zeros(there.size, bool)
   chosen[order[: min(most, int(there.sum()))]] = True
   chosen = (chosen.reshape(there.shape) & there)[None]
-  return every._replace(
-    places=np.where(chosen, every.places, core.DEAD),
-    states=np.where(chosen, every.states, core.DEAD),
-  )
+  places = np.where(chosen, every.places, core.DEAD)
+  return points(world, every.tokens, places, _by_side_0(world))
+
+
+def _by_side_0(world: core.World) -> Callable[[np.ndarray], np.ndarray] | None:
+  """What is legal in states if side 0 is to move; None: the world has no such.
+
+  Other labels stay, so that what moved there may be of the other side.
+  """
+  if not isinstance(world, core.FromLabels) or world.heads.turn is None:
+    return None
+  turn = world.heads.turn
+
+  def legal(states: np.ndarray) -> np.ndarray:
+    """[B, V] bool."""
+    labels = world.labels(states)
+    labels[:, turn] = 0
+    return world.legal(world.of_labels(labels))
+
+  return legal
 
 
 def reached(
