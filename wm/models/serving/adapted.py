@@ -139,9 +139,11 @@ def _advance(
   """Weights and optimizer states after `num` steps."""
   optimizer = _optimizer(task)
 
-  def one(
+  def one_step(
     moving: Arrays, state: Any, groups: list[adapted_rows.Rows]
   ) -> tuple[Arrays, Any]:
+    """Of one data set: weights [...] and optimizer state after a step."""
+
     def loss(moving: Arrays) -> jax.Array:
       return _loss(task, {**still, **moving}, groups)
 
@@ -150,7 +152,7 @@ def _advance(
     return optax.apply_updates(moving, updates), state
 
   def body(_: jax.Array, carry: tuple[Arrays, Any]) -> tuple[Arrays, Any]:
-    return jax.vmap(one)(*carry, groups)
+    return jax.vmap(one_step)(*carry, groups)
 
   return jax.lax.fori_loop(0, num, body, (moving, state))
 
@@ -161,10 +163,11 @@ def _answer(
 ) -> jax.Array:
   """[C, n, P, H, k] or [C, n, P, d]."""
 
-  def one(moving: Arrays, rows: adapted_rows.Rows) -> jax.Array:
+  def of_one(moving: Arrays, rows: adapted_rows.Rows) -> jax.Array:
+    """[n, P, H, k] or [n, P, d], of one data set."""
     return _outputs(task, {**still, **moving}, rows.tokens, rows.places)
 
-  return jax.vmap(one)(moving, rows)
+  return jax.vmap(of_one)(moving, rows)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -173,10 +176,11 @@ def _losses(
 ) -> jax.Array:
   """[C] mean loss of each data set."""
 
-  def one(moving: Arrays, groups: list[adapted_rows.Rows]) -> jax.Array:
+  def of_one(moving: Arrays, groups: list[adapted_rows.Rows]) -> jax.Array:
+    """[] mean loss of one data set."""
     return _loss(task, {**still, **moving}, groups)
 
-  return jax.vmap(one)(moving, groups)
+  return jax.vmap(of_one)(moving, groups)
 
 
 def chunk_size(spec: network.NetworkSpec, part: str, tokens: int) -> int:

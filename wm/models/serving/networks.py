@@ -182,7 +182,7 @@ class NetworkPredictor(NetworkReader, core.TracedPredictor, core.Patchable):
     layer: int,
     hidden: np.ndarray,
   ) -> np.ndarray:
-    """See core.Patchable; zero at positions past a row's length."""
+    """See core.Patchable."""
     self._check_layer(layer)
     hidden = np.asarray(hidden, np.float32)
     wanted = *np.shape(tokens), self._width(layer)

@@ -146,7 +146,10 @@ class WithHidden(callables.FromCallable, core.HiddenStates):
 
 
 class WithPatched(WithHidden, core.Patchable):
-  """A user's callable that goes on from activations; without its cache."""
+  """A user's callable that goes on from activations; without its cache.
+
+  Every call has `rows` rows, padded at the end.
+  """
 
   def patched(
     self,
@@ -155,7 +158,7 @@ class WithPatched(WithHidden, core.Patchable):
     layer: int,
     hidden: np.ndarray,
   ) -> np.ndarray:
-    """See core.Patchable; every call has `rows` rows, padded at the end."""
+    """See core.Patchable."""
     parts = [np.zeros((0, tokens.shape[1], self.vocab_size), np.float32)]
     for rows in core.chunks(len(tokens), 1, self.rows):
       some, length = np.asarray(tokens[rows]), self.padded(tokens.shape[1])

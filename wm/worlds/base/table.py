@@ -348,8 +348,7 @@ class NamedTableWorld(TableWorld):
       more = ', ...' if len(self.names) > SHOWN else ''
       raise core.InputError(
         f'{text!r} is no state of {self.name}; available: '
-        + ', '.join(self.names[:SHOWN])
-        + more
+        f'{", ".join(self.names[:SHOWN])}{more}'
       )
     return np.array([[row]], np.int32)
 
