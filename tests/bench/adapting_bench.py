@@ -38,12 +38,11 @@ def bench_adapting() -> Iterator[harness.Line]:
 
   together, alone = run(0), run(1)
   read = STEPS * int((places + 1).sum())
-  yield harness.Line(
-    name='adapting 2 x 64, 16 data sets of 25',
-    value=read / together.wall,
-    unit='tokens/s up to the labels',
-    baseline='one by one, same run',
-    ratio=alone.wall / together.wall,
-    compile_s=together.compile_s,
+  yield harness.compared(
+    'adapting 2 x 64, 16 data sets of 25',
+    read / together.wall,
+    'tokens/s up to the labels',
+    *(together, alone, 'one by one'),
+    clock='wall',
     target='1.3 x',
   )

@@ -74,6 +74,10 @@ class Timing:
     """First call beyond a later one."""
     return max(self.first - self.wall, 0.0)
 
+  def by(self, clock: str) -> float:
+    """Seconds by 'cpu' or 'wall'."""
+    return {'cpu': self.cpu, 'wall': self.wall}[clock]
+
 
 def measure(function: Callable[[], Any], runs: int = 5) -> Timing:
   """Times a call after a first one that compiles; CPU is this process's."""
@@ -87,6 +91,28 @@ def measure(function: Callable[[], Any], runs: int = 5) -> Timing:
     walls.append(time.perf_counter() - wall)
     cpus.append(time.process_time() - cpu)
   return Timing(statistics.median(walls), statistics.median(cpus), first)
+
+
+def compared(
+  name: str,
+  value: float,
+  unit: str,
+  mine: Timing,
+  other: Timing,
+  baseline: str,
+  clock: str = 'cpu',
+  target: str = '',
+) -> Line:
+  """The line of a timing beside that of a baseline, by 'cpu' or 'wall'."""
+  return Line(
+    name=name,
+    value=value,
+    unit=unit,
+    baseline=f'{baseline}, same run',
+    ratio=other.by(clock) / mine.by(clock),
+    compile_s=mine.compile_s,
+    target=target,
+  )
 
 
 def rated(

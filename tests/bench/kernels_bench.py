@@ -148,13 +148,11 @@ def bench_boundaries_of_metrics() -> Iterator[harness.Line]:
   arrays = harness.measure(lambda: world.boundary(first, second, 5))
   tuples = harness.measure(lambda: world.boundary(first, second, 5).listed())
   for name, timing in (('arrays', arrays), ('tuples', tuples)):
-    yield harness.Line(
-      name=f'boundaries k=5 of the world, as {name}',
-      value=num / timing.cpu,
-      unit='pairs/CPU-s',
-      baseline='the kernel alone, same run',
-      ratio=kernel.cpu / timing.cpu,
-      compile_s=timing.compile_s,
+    yield harness.compared(
+      f'boundaries k=5 of the world, as {name}',
+      num / timing.cpu,
+      'pairs/CPU-s',
+      *(timing, kernel, 'the kernel alone'),
     )
 
 

@@ -63,12 +63,10 @@ def bench_orbits() -> Iterator[harness.Line]:
   if (plain() != compiled()).mean() > 1e-6:
     raise AssertionError('NumPy and the kernel give other bins')
   timing, slow = harness.measure(compiled), harness.measure(plain)
-  yield harness.Line(
-    name='orbits, two bodies, 500 points',
-    value=NUM / timing.cpu,
-    unit='systems/CPU-s',
-    baseline=f'NumPy, {BLOCK} systems at a time, same run',
-    ratio=slow.cpu / timing.cpu,
-    compile_s=timing.compile_s,
+  yield harness.compared(
+    'orbits, two bodies, 500 points',
+    NUM / timing.cpu,
+    'systems/CPU-s',
+    *(timing, slow, f'NumPy, {BLOCK} systems at a time'),
     target='4 x',
   )

@@ -141,13 +141,11 @@ def bench_othello_labels() -> Iterator[harness.Line]:
     lambda: world.sequence_labels(games.tokens, games.lengths), 9
   )
   slow = harness.measure(lambda: walk(games.tokens, games.lengths), 3)
-  yield harness.Line(
-    name='othello state labels of batches',
-    value=games.lengths.sum() / timing.cpu,
-    unit='moves/CPU-s',
-    baseline='the walk by NumPy, same run',
-    ratio=slow.cpu / timing.cpu,
-    compile_s=timing.compile_s,
+  yield harness.compared(
+    'othello state labels of batches',
+    games.lengths.sum() / timing.cpu,
+    'moves/CPU-s',
+    *(timing, slow, 'the walk by NumPy'),
   )
 
 

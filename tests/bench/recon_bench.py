@@ -47,13 +47,11 @@ def bench_reconstruction() -> Iterator[harness.Line]:
   same = all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
   if not same:
     raise AssertionError('the compiled kernel differs from the reference')
-  yield harness.Line(
-    name='reconstruction',
-    value=num / fast.cpu,
-    unit='sequences/CPU-s',
-    baseline='plain Python reference, same run',
-    ratio=slow.cpu / fast.cpu,
-    compile_s=fast.compile_s,
+  yield harness.compared(
+    'reconstruction',
+    num / fast.cpu,
+    'sequences/CPU-s',
+    *(fast, slow, 'plain Python reference'),
   )
 
 
@@ -65,11 +63,9 @@ def bench_reconstruction_measures() -> Iterator[harness.Line]:
   once = harness.measure(
     lambda: reconstruct.reconstruct(graph, found, Reconstruction())
   )
-  yield harness.Line(
-    name='reconstruction measures',
-    value=whole.wall,
-    unit='s',
-    baseline='the reconstruction, same run',
-    ratio=once.cpu / whole.cpu,
-    compile_s=whole.compile_s,
+  yield harness.compared(
+    'reconstruction measures',
+    whole.wall,
+    's',
+    *(whole, once, 'the reconstruction'),
   )

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from tests import tiny
+from tests.evaluation import counted
 from wm.core import accept, registry
 from wm.evaluation import scoring
 
@@ -29,15 +30,7 @@ def calls_to_a_token(model: str, metric: str, out) -> list[int]:
 
   sys.setprofile(note)
   try:
-    scoring.run(
-      predictor,
-      world,
-      [registry.make('metric', metric)],
-      seed=0,
-      model_name='m',
-      out=out,
-      tell=lambda line: None,
-    )
+    counted.silent(predictor, world, registry.make('metric', metric), out)
   finally:
     sys.setprofile(None)
   return found

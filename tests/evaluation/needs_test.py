@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from tests import tiny
+from tests.evaluation import counted
 from tests.evaluation.counted import Counted
 from wm import core
 from wm.core import registry
-from wm.evaluation import needs, scoring
+from wm.evaluation import needs
 from wm.models.serving import oracles
 
 WORLD = tiny.World()
@@ -132,15 +133,7 @@ def test_the_matrix_is_what_happens(cell, tmp_path):
     with pytest.raises(core.InputError):
       model.predictor(world, 0)
     return
-  entries = scoring.run(
-    model.predictor(world, 0),
-    world,
-    [metric],
-    seed=0,
-    model_name='m',
-    out=tmp_path,
-    tell=lambda line: None,
-  )
+  entries = counted.silent(model.predictor(world, 0), world, metric, tmp_path)
   reasons = [reason for e in entries for reason in e['unmeasured']]
   if cell.missing:
     assert reasons == [f'needs_{needs.word(cell.missing[0])}']

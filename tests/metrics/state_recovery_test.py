@@ -96,17 +96,7 @@ def test_places_are_random_and_of_what_a_model_reads():
 
 
 def test_a_network_is_tuned_and_its_random_twin():
-  world = registry.make('world', 'lattice(size=2, length=8)')
-  model = registry.make('model', 'rnn(layers=1, width=8)')
-  metric = state_recovery.Metric(
-    num=16,
-    tested=8,
-    places=0,
-    steps=(1, 40),
-    rates=(0.05,),
-    untrained=True,
-  )
-  found = table.by_name(metric(model.predictor(world, 0), world, 0))
+  found = table.tuned(state_recovery.Metric, places=0)
   assert {'exact_1', 'legal_beyond_1', 'legal_equal_untrained'} <= {*found}
   assert table.mean(found['exact']) > 0.9
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from tests import tiny
 from wm import core
+from wm.core import registry
 from wm.models.serving import oracles, state_session
 
 
@@ -54,6 +55,19 @@ def by_name(found: tuple[core.Scores, ...]) -> dict[str, core.Scores]:
   names = [scores.quantity for scores in found]
   assert len(set(names)) == len(names)
   return dict(zip(names, found, strict=True))
+
+
+def tuned(metric: type[core.Metric], **fields) -> dict[str, core.Scores]:
+  """What is found of a network that 40 steps tune on a lattice, and its twin.
+
+  metric: one that tunes a model, and random weights besides.
+  """
+  world = registry.make('world', 'lattice(size=2, length=8)')
+  model = registry.make('model', 'rnn(layers=1, width=8)')
+  made = metric(
+    num=16, tested=8, steps=(1, 40), rates=(0.05,), untrained=True, **fields
+  )
+  return by_name(made(model.predictor(world, 0), world, 0))
 
 
 def same(first: tuple[core.Scores, ...], second: tuple[core.Scores, ...]):

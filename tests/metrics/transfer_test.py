@@ -165,17 +165,7 @@ def test_hops_and_all_functions_are_small_classes_of_the_state(world):
 
 
 def test_a_network_is_tuned_and_its_random_twin():
-  world = registry.make('world', 'lattice(size=2, length=8)')
-  model = registry.make('model', 'rnn(layers=1, width=8)')
-  metric = transfer.Metric(
-    num=16,
-    tested=8,
-    clock=20,
-    steps=(1, 40),
-    rates=(0.05,),
-    untrained=True,
-  )
-  found = table.by_name(metric(model.predictor(world, 0), world, 0))
+  found = table.tuned(transfer.Metric, clock=20)
   assert {'accuracy_1', 'loss_1_parity', 'loss_untrained'} <= {*found}
   assert table.mean(found['accuracy']) > 0.9
   assert table.mean(found['loss']) < table.mean(found['entropy'])

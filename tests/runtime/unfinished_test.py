@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from tests import tiny
+from tests.evaluation import counted
 from wm import core
 from wm.core import registry
-from wm.evaluation import kept, scoring
+from wm.evaluation import kept
 from wm.models.serving import adapted
 from wm.runtime import provenance, unfinished
 
@@ -24,17 +25,9 @@ CHUNK = 2  # Data sets side by side: four parts.
 
 
 def score(out) -> dict[str, float]:
-  origin = provenance.Reader().of(MODEL)
-  entries = scoring.run(
-    MODEL.predictor(WORLD, 0),
-    WORLD,
-    [METRIC],
-    seed=0,
-    model_name='small',
-    out=out,
-    origin=origin._replace(unknown=''),
-    tell=lambda line: None,
-  )
+  origin = provenance.Reader().of(MODEL)._replace(unknown='')
+  predictor = MODEL.predictor(WORLD, 0)
+  entries = counted.silent(predictor, WORLD, METRIC, out, origin=origin)
   return {e['quantity']: e['value'] for e in entries}
 
 
