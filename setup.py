@@ -54,6 +54,12 @@ setuptools.setup(
   extras_require={
     'automata': ['automata-lib>=9.2', 'pydot>=4.0'],
     'games': ["zstandard>=0.23; python_version < '3.14'"],
+    'language': [
+      'inspect_ai>=0.3.285',
+      'openai>=3.54',
+      'rapidfuzz>=3.14',
+      'statsmodels>=0.15',
+    ],
     'maps': ['osmnx>=2.0', 'pyarrow>=17'],
     'notebooks': ['jupytext>=1.16', 'nbclient>=0.10', 'ipykernel>=6.29'],
     'tpu': ['jax[tpu]>=0.10.2'],
@@ -78,6 +84,10 @@ setuptools.setup(
       'jupytext>=1.16',
       'nbclient>=0.10',
       'ipykernel>=6.29',
+      'inspect_ai>=0.3.285',
+      'openai>=3.54',
+      'rapidfuzz>=3.14',
+      'statsmodels>=0.15',
     ],
   },
 )

@@ -1,0 +1,1 @@
+"""Language models: worlds in words, the bridge to Inspect, papers' tasks."""
