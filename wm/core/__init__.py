@@ -100,6 +100,19 @@ from wm.core.predictor import (
 )
 from wm.core.room import need_disk, need_memory
 from wm.core.sequences import Prefixes, Sequences
+from wm.core.told import (
+  Extent,
+  Telling,
+  Told,
+  all_next,
+  new_names,
+  one_next,
+  shuffled,
+  told_extent,
+  told_text,
+  wording_of,
+  yes_or_no,
+)
 from wm.core.traced import (
   Machine,
   Rules,

@@ -20,6 +20,7 @@ empty result to say that a world lacks the ability.
   MoveTagged  names kinds of moves that are scored apart (Tagged too)
   Sourced     counts what its files or its generator gave
   Generative  knows how the sequences that it samples are distributed
+  Told        can be told in words; see wm.core.told
   TracedWorld has rules that JAX can trace; see wm.core.traced
   Hidden      has a state that its tokens do not fix; see wm.core.hidden
   Foretold    knows what follows from a hidden state; see wm.core.hidden

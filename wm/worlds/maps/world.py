@@ -14,7 +14,15 @@ import numpy as np
 
 from wm import core
 from wm.worlds.base import fields, table
-from wm.worlds.maps import city, navigation, osm, processes, routes, streets
+from wm.worlds.maps import (
+  city,
+  navigation,
+  osm,
+  processes,
+  routes,
+  streets,
+  words,
+)
 from wm.worlds.maps import trips as trip_files
 from wm.worlds.maps.journeys import DIRECTION0, END, NODE0
 
@@ -25,7 +33,13 @@ MIN_MOVES = 2
 
 
 @dataclasses.dataclass(frozen=True)
-class World(navigation.Navigation, core.Costed, core.Sourced, core.Generative):
+class World(
+  navigation.Navigation,
+  words.InWords,
+  core.Costed,
+  core.Sourced,
+  core.Generative,
+):
   """A street map and how sequences travel on it.
 
   Attributes:

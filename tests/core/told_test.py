@@ -1,0 +1,87 @@
+"""Worlds in words: what every one of them says, and what is refused."""
+
+import pytest
+
+from tests import every_world
+from wm import core
+from wm.core import registry
+
+TOLD = every_world.having(core.Told)
+SEEDS = 0, 5
+
+
+def tellings(world, told='rules'):
+  return [
+    core.Telling(told, wording, seed)
+    for wording in world.wordings
+    for seed in SEEDS
+  ]
+
+
+@TOLD
+def test_there_are_at_least_two_wordings_and_no_others(world):
+  assert len(set(world.wordings)) >= 2
+  first = core.Telling(wording=world.wordings[0])
+  assert world.rules(core.Telling()) == world.rules(first)
+  with pytest.raises(core.InputError, match=world.wordings[-1]) as error:
+    core.told_text(world, core.Telling(wording='in rhymes'))
+  assert '\n' not in str(error.value)
+
+
+@TOLD
+def test_tokens_have_names_of_their_own(world):
+  for telling in tellings(world):
+    spoken = world.spoken(telling)
+    assert len(spoken) == len(world.vocab)
+    assert len({name.lower() for name in spoken}) == len(spoken)
+    assert not any(set(name) & set(';\n') for name in spoken)
+    assert world.words((), telling) == ''
+
+
+@TOLD
+def test_the_length_is_known_before_anything_is_written(world):
+  for telling in tellings(world) + tellings(world, 'walks(20)'):
+    guess = core.told_extent(world, telling).characters
+    assert 0.6 < guess / len(core.told_text(world, telling)) < 1.6
+
+
+@TOLD
+def test_texts_depend_on_wording_seed_and_walks(world):
+  asked = [*tellings(world), *tellings(world, 'walks(3)')]
+  texts = [core.told_text(world, telling) for telling in asked]
+  assert texts == [core.told_text(world, telling) for telling in asked]
+  assert len(set(texts[:: len(SEEDS)])) == len(texts) // len(SEEDS)
+  assert all(text == text.strip() and text for text in texts)
+
+
+def test_what_is_too_long_is_refused_in_a_line_that_says_what_fits():
+  world = registry.make('world', 'maps(rows=66, columns=66)')
+  with pytest.raises(core.InputError, match='room for about') as error:
+    core.told_text(world, core.Telling())
+  assert '\n' not in str(error.value)
+  fits = registry.make('world', 'maps(rows=28, columns=28)')
+  assert len(core.told_text(fits, core.Telling())) / 2.5 < 32_000
+  with pytest.raises(core.InputError, match='sequences in words'):
+    core.told_text(fits, core.Telling('walks(100000)'))
+
+
+@pytest.mark.parametrize('told', ['rule', 'walks(0)', 'walks()', 'walks(-1)'])
+def test_what_is_told_is_rules_or_walks(told):
+  world = registry.make('world', 'maps(rows=2, columns=2)')
+  with pytest.raises(core.InputError, match="'rules', or 'walks"):
+    core.told_text(world, core.Telling(told))
+
+
+def test_new_names_are_unlike_and_go_by_the_seed():
+  names = core.new_names(5000, core.Telling(seed=1))
+  assert len(set(names)) == 5000
+  assert names[:9] != core.new_names(5000, core.Telling(seed=2))[:9]
+  assert all(name.isalpha() for name in names)
+
+
+def test_a_question_ends_with_what_is_asked():
+  asked = core.yes_or_no('Rules.', 'north, east', 'south')
+  assert asked.startswith('Rules.\n\nSo far: north, east.\n')
+  assert asked.endswith('go on with: south?\nAnswer yes or no.')
+  assert 'So far: nothing.' in core.all_next('Rules.', '')
+  assert 'north; east' in core.one_next('Rules.', '', ['north', 'east'])

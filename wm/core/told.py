@@ -1,0 +1,245 @@
+"""Worlds told in words, and the questions that are asked about them.
+
+    rules or sample sequences      told_text(world, telling)
+
+    So far: Mira, Kulo, north.     the prefix, by the world's `words`
+    Can it go on with: east?       yes_or_no, all_next or one_next
+    Answer yes or no.
+
+Nothing here knows a language model; `wm.language.readers` reads all of it back
+from the text alone.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+import re
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from wm.core.basics import InputError, hash64
+from wm.core.predictor import Tokens
+from wm.core.world import World
+
+RULES = 'rules'
+MOST_TOLD = 32_000  # Tokens of text before a question, unless told otherwise.
+# English prose has about 4 characters a token, names and numbers fewer: no
+# text of these worlds was seen below it.
+CHARACTERS = 2.5
+NOTHING = 'nothing'  # In place of a prefix without tokens.
+SAMPLED = 8  # Walks that the length of all of them is estimated from.
+# Streams of randomness of one seed.
+ORDER, NAMES = 1, 2
+# Names are of these letters; none ends in 'e', as many English words do.
+_CONSONANTS, _VOWELS, _LAST = 'bdfgklmnprstvz', 'aeiou', 'aiou'
+_WALKS = re.compile(r'walks\((\d{1,6})\)')
+
+
+class Telling(NamedTuple):
+  """How a world is told.
+
+  Attributes:
+    told: 'rules', or 'walks(n)': n sampled sequences in place of the rules.
+    wording: one of the world's `wordings`; '' is its first.
+    seed: of new names, and of the order in which things are said; 0 leaves
+      both as they are. It draws the walks too.
+  """
+
+  told: str = RULES
+  wording: str = ''
+  seed: int = 0
+
+
+class Extent(NamedTuple):
+  """How long a text will be.
+
+  Attributes:
+    parts: things that are told one by one, such as intersections.
+    name: what they are called, in the plural.
+    characters: of the whole text, about.
+  """
+
+  parts: int
+  name: str
+  characters: int
+
+  @property
+  def tokens(self) -> int:
+    """Tokens of a language model, rather too many than too few."""
+    return int(self.characters / CHARACTERS) + 1
+
+
+class Told(World):
+  """Can be told in words that, read literally, are the world."""
+
+  wordings: ClassVar[tuple[str, ...]]
+
+  @abc.abstractmethod
+  def rules(self, telling: Telling) -> str:
+    """The rules in plain sentences: what may follow what, and nothing else.
+
+    They name every token by its `spoken` name, and say how a sequence is
+    written: `words` of it.
+    """
+
+  def spoken(self, telling: Telling) -> tuple[str, ...]:
+    """What tokens are called, [V] by id, all unlike; default: `vocab`."""
+    del telling
+    return self.vocab
+
+  def words(self, tokens: Tokens, telling: Telling) -> str:
+    """A sequence, or a piece of one, as a list of names; '' of none."""
+    spoken = self.spoken(telling)
+    return ', '.join(spoken[token] for token in tokens)
+
+  def walked(self, tokens: Tokens, telling: Telling) -> str:
+    """A sampled sequence, with the places on its way if they have names."""
+    return self.words(tokens, telling)
+
+  def extent(self, telling: Telling) -> Extent:
+    """How long `rules` are; cheap where there is much to say."""
+    text = self.rules(telling)
+    return Extent(1, 'pieces', len(text))
+
+
+def wording_of(world: Told, telling: Telling) -> str:
+  """The wording that is asked for; raises InputError where there is none."""
+  name = telling.wording or world.wordings[0]
+  if name not in world.wordings:
+    raise InputError(
+      f'{world.name}: unknown wording {name!r}; available: '
+      + ', '.join(world.wordings)
+    )
+  return name
+
+
+def number_of_walks(telling: Telling) -> int:
+  """n of told='walks(n)', 0 where the rules are told.
+
+  Raises:
+    InputError: `told` is neither.
+  """
+  if telling.told == RULES:
+    return 0
+  found = _WALKS.fullmatch(telling.told.replace(' ', ''))
+  if not found or not int(found[1]):
+    raise InputError(
+      f"told={telling.told!r}; expected 'rules', or 'walks(n)' with n from 1 "
+      'to 999999'
+    )
+  return int(found[1])
+
+
+def told_text(world: Told, telling: Telling, most: int = MOST_TOLD) -> str:
+  """A world's rules, or sequences that it samples, in words.
+
+  Raises:
+    InputError: unknown wording, or the text would have more than `most` tokens;
+      the line says what fits. Nothing is written before that is known.
+  """
+  wording_of(world, telling)
+  num = number_of_walks(telling)
+  found = told_extent(world, telling)
+  if found.tokens > most:
+    fits = int(found.parts * most / found.tokens)
+    raise InputError(
+      f'{world.name}: {found.parts:,} {found.name} in words are about '
+      f'{found.tokens:,} tokens; expected at most {most:,}, room for about '
+      f'{fits:,} {found.name}'
+    )
+  if not num:
+    return world.rules(telling)
+  walks = _walks(world, telling, num)
+  lines = [f'{k}. {walk}' for k, walk in enumerate(walks, 1)]
+  return '\n'.join(
+    [
+      'The rules are not told. They allow each of these sequences '
+      f'({len(lines)} in all):',
+      *lines,
+    ]
+  )
+
+
+def told_extent(world: Told, telling: Telling) -> Extent:
+  """How long `told_text` is, without writing it."""
+  num = number_of_walks(telling)
+  if not num:
+    return world.extent(telling)
+  few = _walks(world, telling, min(num, SAMPLED))
+  mean = sum(map(len, few)) / max(len(few), 1)
+  return Extent(num, 'sequences', int(num * (mean + 5)))
+
+
+def _walks(world: Told, telling: Telling, num: int) -> list[str]:
+  found = world.sample(num, telling.seed, 'train')
+  rows = zip(found.tokens.tolist(), found.lengths.tolist(), strict=True)
+  return [world.walked(tuple(row[:size]), telling) for row, size in rows]
+
+
+# Questions.
+
+
+def so_far(told: str, prefix: str) -> str:
+  """What every question begins with; prefix: in words, '' for none."""
+  return f'{told}\n\nSo far: {prefix or NOTHING}.\n'
+
+
+def yes_or_no(told: str, prefix: str, suffix: str) -> str:
+  """Prompt: can what was so far go on with all of the suffix?"""
+  return (
+    f'{so_far(told, prefix)}Can it go on with: {suffix}?\nAnswer yes or no.'
+  )
+
+
+def all_next(told: str, prefix: str) -> str:
+  """Prompt: every single token that can come next."""
+  return (
+    f'{so_far(told, prefix)}What can come next? List every possible next '
+    'element, separated by semicolons, after "Answer:". If there is none, '
+    f'write {NOTHING}.'
+  )
+
+
+def one_next(told: str, prefix: str, choices: Sequence[str]) -> str:
+  """Prompt: which one of some tokens can come next?"""
+  return (
+    f'{so_far(told, prefix)}Exactly one of these can come next: '
+    f'{"; ".join(choices)}.\nWhich one? Write it after "Answer:".'
+  )
+
+
+# Names and order.
+
+
+def shuffled(num: int, telling: Telling, stream: int = ORDER) -> np.ndarray:
+  """[num] int64, the order in which things are said; by number for seed 0."""
+  if not telling.seed:
+    return np.arange(num)
+  return np.argsort(hash64(telling.seed, stream, np.arange(num)), kind='stable')
+
+
+def new_names(num: int, telling: Telling) -> tuple[str, ...]:
+  """`num` names such as 'Mira', all unlike; they depend on the seed."""
+  return _new_names(num, telling.seed)
+
+
+@functools.lru_cache(maxsize=64)
+def _new_names(num: int, seed: int) -> tuple[str, ...]:
+  first = [c + v for c in _CONSONANTS for v in _VOWELS]
+  last = [c + v for c in _CONSONANTS for v in _LAST]
+  size, middles = len(first) * len(last), 0
+  while size < num:
+    size, middles = size * len(first), middles + 1
+  found = []
+  order = np.argsort(hash64(seed, NAMES, np.arange(size)), kind='stable')
+  for number in order[:num].tolist():
+    number, end = divmod(number, len(last))
+    name = last[end]
+    for _ in range(middles + 1):
+      number, part = divmod(number, len(first))
+      name = first[part] + name
+    found.append(name.capitalize())
+  return tuple(found)
