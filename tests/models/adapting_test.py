@@ -1,5 +1,7 @@
 """Networks adapted to small data sets, beside a plain loop."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import optax
@@ -166,6 +168,37 @@ def test_a_head_alone_answers_by_the_same_activations(predictor):
     fit = np.linalg.lstsq(flat, wanted, rcond=None)[0]
     np.testing.assert_allclose(flat @ fit, wanted, atol=1e-5)
   assert not np.allclose(answers[0, 0], answers[0, 1])
+
+
+@dataclasses.dataclass(frozen=True)
+class Odd(type(MODEL)):
+  """Does otherwise what is asked for a head."""
+
+  fault: str = ''
+
+  def build(self, vocab_size, max_len, rngs, outputs=0):
+    if self.fault == 'ignores':
+      outputs = 5
+    net = super().build(vocab_size, max_len, rngs, outputs)
+    if self.fault == 'renames':
+      net.last, net.head = net.head, None
+    if self.fault == 'adds' and outputs:
+      net.more = layers.Norm(9, 'layer')
+    return net
+
+
+@pytest.mark.parametrize(
+  ('fault', 'message'),
+  [
+    ('ignores', 'with outputs=2 it gives 5 for a token'),
+    ('renames', "no parameter has 'head' in its path"),
+    ('adds', "with it .*'more', .* changes"),
+  ],
+)
+def test_a_head_that_cannot_be_replaced_is_one_line(fault, message):
+  model = Odd(layers=1, width=8, fault=fault)
+  with pytest.raises(core.InputError, match='cannot be replaced: ' + message):
+    run(model.predictor(WORLD, 0))
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,9 @@ def adapt(
 
   chunk: data sets side by side; 0 is as many as suit. It changes no more than
     rounding.
+
+  Raises:
+    InputError: see core.Adaptable, or the network's head cannot be replaced.
   """
   core.check_adapting(sets, asked, kind, steps, tuning)
   for given in (sets, asked, tuning.held):
@@ -224,6 +227,7 @@ def adapt(
   body = {
     path: leaf for path, leaf in _flat(params).items() if not _of_head(path)
   }
+  _check_head(task, body)
   run = _Run(task, body, data, questions, held, steps, seed, tuning, size)
   num, cuts = len(sets.tokens), (len(tuning.rates), len(steps))
   losses = np.zeros((*cuts, num))
@@ -336,6 +340,32 @@ def _chosen(
   best = losses.mean(-1).argmin(0)
   taken = outputs[best, np.arange(len(best))]
   return core.Adapted(taken, np.array(tuning.rates, np.float64)[best])
+
+
+def _check_head(task: _Task, body: Arrays) -> None:
+  """Raises InputError where a new head is none, or not all that is new."""
+  spec = task.spec
+  shapes = {path: leaf.shape for path, leaf in nnx.to_flat_state(spec.abstract)}
+  found = jax.eval_shape(
+    lambda params: nnx.merge(spec.graph, params)(jnp.zeros((1, 1), jnp.int32)),
+    spec.abstract,
+  )
+  if not any(map(_of_head, shapes)):
+    wrong = "no parameter has 'head' in its path"
+  elif found.shape[-1] != task.kind.outputs:
+    wrong = (
+      f'with outputs={task.kind.outputs} it gives {found.shape[-1]} for a token'
+    )
+  else:
+    kept = {path: leaf.shape for path, leaf in body.items()}
+    other = {path: x for path, x in shapes.items() if not _of_head(path)}
+    changed = sorted({str(path) for path, _ in kept.items() ^ other.items()})
+    if not changed:
+      return
+    wrong = f'with it {changed[0]} changes'
+  raise core.InputError(
+    f'the head of {registry.spec(spec.model)} cannot be replaced: {wrong}'
+  )
 
 
 def _check_tokens(
