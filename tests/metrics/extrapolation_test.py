@@ -190,6 +190,10 @@ def test_a_network_is_adapted_and_its_random_twin():
   ('fields', 'message'),
   [
     ({'num': 3}, 'num=3 was given; expected at least 4'),
+    (
+      {'bins': 100_000},
+      r'bins=100000 of points=\d+ were given; expected at most \d+, the pairs',
+    ),
     ({'variant': 'mine'}, 'available: paper, published'),
     ({'labels': 500}, 'places with a known state; expected 500'),
     ({'rates': (1.0, 2.0)}, 'expected held labels to choose by'),

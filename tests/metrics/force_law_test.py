@@ -231,6 +231,13 @@ def test_near_states_are_averaged():
   np.testing.assert_array_equal(found, [[2.0], [np.nan]])
 
 
+def test_systems_that_no_memory_holds(world):
+  metric = force_law.Metric(num=1, examples=2, systems=10**9, nodes=0)
+  said = '1 data sets of 1,000,000,000 systems: .* of memory are needed'
+  with pytest.raises(core.InputError, match=said):
+    metric(oracles.Oracle(world), world, SEED)
+
+
 @pytest.mark.parametrize(
   ('given', 'said'),
   [

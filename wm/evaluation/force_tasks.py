@@ -26,6 +26,9 @@ TARGETS = tuple(
 NEIGHBOURS = 2  # As published.
 FEWEST = 10  # Systems that a law is fitted to.
 PATHS = 20  # Systems whose paths are fitted with no law, at most.
+# Of a token in `Shown`: itself, and half of what its row has in float64, a
+# position [2] and a state [4].
+TOKEN_BYTES = 28
 # Of a state: position from the sun, and both masses.
 X, Y, PLANET, SUN = 0, 1, -2, -1
 
@@ -111,8 +114,10 @@ def shown(
   """`num` systems for each of D data sets.
 
   Raises:
-    InputError: the world has fewer.
+    InputError: the world has fewer, or memory cannot hold them.
   """
+  size = TOKEN_BYTES * sets * num * world.max_len
+  core.need_memory(size, f'{sets:,} data sets of {num:,} systems')
   found = world.sample(sets * num, seed, split=split)
   if len(found) < sets * num:
     raise core.InputError(

@@ -31,7 +31,8 @@ def _need_memory(metric: core.Metric, world: core.World) -> None:
     tokens = 2 * (world.max_len + world.init(1).shape[1])
     for more in metric.sized_by[1:]:
       tokens += getattr(metric, more) * world.max_len
-    core.need_memory(4 * trials * tokens, f'{metric.name}({name}={trials})')
+    given = (f'{name}={getattr(metric, name)}' for name in metric.sized_by)
+    core.need_memory(4 * trials * tokens, f'{metric.name}({", ".join(given)})')
 
 
 def _checked(

@@ -50,7 +50,7 @@ class Metric(core.Metric):
     labels: labelled places of a system.
     points: held-out systems, with one point each.
     tried: random projections of which the most faithful one is taken.
-    bins: of pairs.
+    bins: of pairs; at most as many as there are pairs.
     steps: numbers of steps after which to score; the last one's quantities
       have no number in their names.
     rates: learning rates; of several, that which is best on `held` labels.
@@ -103,6 +103,12 @@ class Metric(core.Metric):
   def __post_init__(self) -> None:
     fields.at_least(self, num=4, examples=1, labels=1, tried=1, held=0)
     fields.at_least(self, points=4, bins=2)
+    pairs = self.points * (self.points - 1) // 2
+    if self.bins > pairs:
+      raise core.InputError(
+        f'extrapolation: bins={self.bins} of points={self.points} were given; '
+        f'expected at most {pairs}, the pairs of points'
+      )
     fields.one_of(
       self,
       variant=('paper', 'published'),

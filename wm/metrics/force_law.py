@@ -101,7 +101,7 @@ class Metric(core.Metric):
 
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[type, ...]] = (core.Adaptable, core.Moving)
-  sized_by: ClassVar[tuple[str, ...]] = ('num', 'examples')
+  sized_by: ClassVar[tuple[str, ...]] = ('num', 'examples', 'systems')
   headline: ClassVar[tuple[str, ...]] = ('newton',)
   breakdown: ClassVar[tuple[str, ...]] = ('target',)
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
