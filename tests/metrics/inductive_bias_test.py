@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from tests.evaluation import counted
 from tests.metrics import table
 from wm import core
 from wm.core import registry
@@ -65,6 +66,16 @@ def test_a_learner_of_next_tokens_lumps_what_the_paper_says():
     assert table.mean(found['d_ib_q_equal']) == 0
     assert table.mean(found['d_ib_q_unequal']) > 0.7
     assert table.mean(found['q_difference']) < -0.7
+
+
+def test_what_cannot_be_adapted_is_a_row_with_the_reason(tmp_path):
+  world = registry.make('world', 'lattice(size=2, length=8)')
+  uniform = registry.make('model', 'uniform()').predictor(world, 0)
+  metric = inductive_bias.Metric(**SMALL)
+  assert not isinstance(uniform, core.Adaptable)
+  (entry,) = counted.silent(uniform, world, metric, tmp_path)
+  assert entry['value'] is None
+  assert entry['unmeasured'] == {'needs_adaptable': 1}
 
 
 def test_constants_and_coins_have_their_values():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
+from tests.launch import binaries
 from tests.training import toy
 from wm import core
 from wm.options.training import Training
@@ -69,6 +70,31 @@ def test_a_model_spec_changed_in_the_record(copy):
   files.write_json(path, {**files.read_json(path), 'model': 'toy(width=32)'})
   with pytest.raises(core.InputError, match='does not fit checkpoint'):
     restore.load(copy)
+
+
+@dataclasses.dataclass(frozen=True)
+class Labelled(tiny.World):
+  """Has more labels than the tiny world."""
+
+  heads = core.Heads((7, 7))
+
+
+def test_another_head(copy):
+  """A run of next tokens is neither resumed nor scored as one of states."""
+  asked = '--world=tiny()', f'--out={copy}'
+  brief = '--model=toy()', '--objective=state', '--steps=8', '--batch=16'
+  said = binaries.refused('train', *asked, *brief)
+  assert "its objective is 'next', not 'state'" in said
+  path = copy / 'train.run.json'
+  files.write_json(path, {**files.read_json(path), 'objective': 'state'})
+  shutil.rmtree(copy / 'scores', ignore_errors=True)
+  metric = '--metric=exactness(num=2)'
+  said = binaries.refused('score', *asked, metric)
+  assert 'the model does not fit checkpoint' in said
+  assert 'head' in said
+  assert not (copy / 'scores.json').exists()
+  with pytest.raises(core.InputError, match=r'does not fit checkpoint.*head'):
+    restore.load(copy, world=Labelled())
 
 
 def test_a_record_that_lacks_the_model(copy):
