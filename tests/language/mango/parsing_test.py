@@ -1,0 +1,116 @@
+"""Reading answers: both key sets, what names hold, and hostile text."""
+
+import json
+import time
+
+import pytest
+
+from wm import core
+from wm.language.mango import parsing
+
+MOVE = parsing.Move('hall', 'go "up"', "aunt jemima's lair")
+
+
+def _dict(move: parsing.Move, keys: tuple[str, ...] = parsing.KEYS[0]) -> dict:
+  return dict(zip(keys, move, strict=True))
+
+
+@pytest.mark.parametrize('keys', parsing.KEYS)
+@pytest.mark.parametrize('rule', parsing.RULES)
+@pytest.mark.parametrize('write', [json.dumps, repr])
+def test_moves_come_back(keys, rule, write):
+  moves = [MOVE, parsing.Move('a', 'b', 'c')]
+  text = f'Sure! {write([_dict(move, keys) for move in moves])} [the end]'
+  assert parsing.parse(text, rule) == parsing.Answer(tuple(moves))
+
+
+def test_brackets_and_quotes_inside_names():
+  text = (
+    "```python\n[{'location_before': 'cell [north]', 'action': 'north', "
+    "'location_after': 'aunt jemima's lair'},]\n```"
+  )
+  expected = parsing.Move('cell [north]', 'north', "aunt jemima's lair")
+  assert parsing.parse(text).moves == (expected,)
+  assert parsing.parse(text, 'first_bracket').failure == 'malformed'
+
+
+def test_reasoning_is_stripped_and_counted():
+  answer = json.dumps([_dict(MOVE)])
+  found = parsing.parse(f'<think>[{{"x": 1}}]</think>{answer}')
+  assert (found.moves, found.reasoning) == ((MOVE,), 10)
+
+
+@pytest.mark.parametrize(
+  ('text', 'balanced', 'first'),
+  [
+    ('', 'empty', 'empty'),
+    ('  \n', 'empty', 'empty'),
+    ('I went north.', 'nothing', 'nothing'),
+    ("I'm sorry, I cannot help.", 'refused', 'nothing'),
+    ('] [', 'truncated', 'nothing'),
+    ('[]', 'empty_list', 'empty_list'),
+    ('[1, 2]', 'not_a_dict', 'not_a_dict'),
+    ('["north"]', 'not_a_dict', 'not_a_dict'),
+    ('[{"action": "north"}]', 'missing_key', 'missing_key'),
+    (
+      '[{"prev_node": "a", "action": "b", "location_after": "c"}]',
+      'missing_key',
+      'missing_key',
+    ),
+    (
+      '[{"prev_node": "a", "action": 1, "node": "c"}]',
+      'wrong_type',
+      'wrong_type',
+    ),
+    ('[{"prev_node": "a", "act', 'truncated', 'truncated'),
+    ('[{"prev_node": "a" "b"}]', 'missing_key', 'missing_key'),
+    ('[{"prev_node": 3 4}]', 'malformed', 'malformed'),
+    ('[__import__("os").getcwd()]', 'malformed', 'malformed'),
+    ('[' * 1000, 'too_deep', 'truncated'),
+    ('[' * 1000 + ']', 'too_deep', 'malformed'),
+  ],
+)
+def test_each_failure_has_a_class(text, balanced, first):
+  found = parsing.parse(text)
+  assert found.failure in parsing.FAILURES
+  assert parsing.parse(text, 'first_bracket').failure == first
+  assert found.failure == balanced
+
+
+def test_a_truncated_answer_keeps_its_moves_and_is_no_answer():
+  whole = json.dumps([_dict(MOVE), _dict(MOVE)])
+  found = parsing.parse(whole[:-8])
+  assert found.failure == 'truncated'
+  assert found.moves == (MOVE,)
+
+
+@pytest.mark.parametrize(
+  'text',
+  [
+    'x' * 3_000_000,
+    '[{' * 250_000,
+    "[{'" + "a' " * 300_000,
+    '[' + '-' * 400_000 + '1]',
+    '[' + '(' * 400 + ')' * 400 + ']',
+    "[{'location_before': '\ud800'}]",
+    '[{"prev_node": "' + 'a' * 900_000 + '", "action": "", "node": ""}]',
+    '[\x00]',
+    "['\\d']",
+  ],
+)
+def test_hostile_text_is_read_in_little_time(text):
+  started = time.process_time()
+  for rule in parsing.RULES:
+    assert parsing.parse(text, rule).failure in ('', *parsing.FAILURES)
+  assert time.process_time() - started < 2
+
+
+def test_failures_are_counted_by_cause():
+  texts = ['', '[]', '', json.dumps([_dict(MOVE)])]
+  counted = parsing.failures(map(parsing.parse, texts))
+  assert counted == {'empty': 2, 'empty_list': 1}
+
+
+def test_rules_are_named():
+  with pytest.raises(core.InputError, match='available: balanced, first'):
+    parsing.parse('[]', 'last')
