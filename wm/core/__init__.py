@@ -105,6 +105,7 @@ from wm.core.told import (
   Telling,
   Told,
   all_next,
+  changed,
   new_names,
   one_next,
   shuffled,

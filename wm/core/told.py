@@ -182,6 +182,13 @@ def _walks(world: Told, telling: Telling, num: int) -> list[str]:
 # Questions.
 
 
+def changed(before: str, after: str) -> str:
+  """A world told first, and what holds in its place now."""
+  return (
+    f'{before}\n\nThis has changed. Now the following holds instead.\n\n{after}'
+  )
+
+
 def so_far(told: str, prefix: str) -> str:
   """What every question begins with; prefix: in words, '' for none."""
   return f'{told}\n\nSo far: {prefix or NOTHING}.\n'

@@ -1,0 +1,82 @@
+"""Known answers as providers of Inspect."""
+
+import asyncio
+import math
+
+import pytest
+
+from wm import core
+from wm.core import registry
+from wm.language.readers import asked
+
+model = pytest.importorskip('inspect_ai.model')
+
+from wm.language import providers  # noqa: E402
+
+WORLD = registry.make('world', 'maps(rows=2, columns=2)')
+TELL = core.Telling()
+TEXT = core.told_text(WORLD, TELL)
+# From the first intersection no way leads to the first one in one step.
+RIGHT = core.yes_or_no(TEXT, '', '1, 2')
+WRONG = core.yes_or_no(TEXT, '1, 2', 'stop')
+
+
+def said(name, prompt, **config):
+  """The output of wm/name for one prompt, a text or messages."""
+  made = model.get_model(f'wm/{name}', memoize=False)
+  config = model.GenerateConfig(**config)
+  return asyncio.run(made.generate(prompt, config=config))
+
+
+def test_the_solver_reads_the_prompt():
+  assert said('solver', RIGHT).completion == 'Yes.'
+  assert said('solver', WRONG).completion == 'No.'
+  assert said('yes', WRONG).completion == 'Yes.'
+  turns = [
+    model.ChatMessageSystem(content=TEXT),
+    model.ChatMessageUser(content=WRONG.removeprefix(TEXT)),
+  ]
+  assert said('solver', turns).completion == 'No.'
+
+
+def test_every_one_reports_usage_and_answers_anything():
+  for name in asked.KNOWS:
+    output = said(name, 'What is the weather like?')
+    assert output.completion == providers.UNREAD
+    assert output.usage.total_tokens == (
+      output.usage.input_tokens + output.usage.output_tokens
+    )
+
+
+def test_log_probabilities_come_where_they_are_asked_for():
+  assert said('solver', RIGHT).choices[0].logprobs is None
+  for name, share in (('solver', providers.SURE), ('random', 0.5)):
+    output = said(name, WRONG, logprobs=True, top_logprobs=2)
+    first = output.choices[0].logprobs.content[0]
+    assert first.token == output.completion.rstrip('.')
+    assert math.isclose(first.logprob, math.log(share))
+    assert {one.token for one in first.top_logprobs} == {'Yes', 'No'}
+    total = sum(math.exp(one.logprob) for one in first.top_logprobs)
+    assert math.isclose(total, 1)
+
+
+def test_a_coin_is_tossed_again_and_falls_the_same_for_one_seed():
+  def tosses(seed):
+    made = model.get_model('wm/random', memoize=False)
+    config = model.GenerateConfig(seed=seed)
+
+    async def ask():
+      return [await made.generate(RIGHT, config=config) for _ in range(40)]
+
+    return [output.completion for output in asyncio.run(ask())]
+
+  first = tosses(1)
+  assert first == tosses(1) != tosses(2)
+  assert 8 < first.count('Yes.') < 32
+
+
+def test_an_unknown_name_is_refused_in_one_line():
+  with pytest.raises(core.InputError, match="'wm/oracle'; available: wm/sol"):
+    model.get_model('wm/oracle', memoize=False)
+  with pytest.raises(core.InputError, match='no arguments'):
+    model.get_model('wm/solver', memoize=False, depth=3)

@@ -1,0 +1,186 @@
+"""Told worlds are read back to the same edges, states and answers."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import every_world
+from wm import core
+from wm.core import registry
+from wm.language.readers import asked, base, maps, worlds
+from wm.models.serving import accepting
+
+CITY = registry.make('world', 'maps(rows=3, columns=4)')
+TOLD = every_world.having(core.Told)
+
+
+def telling(world, number):
+  """One of all wordings and many seeds."""
+  seed, name = divmod(number, len(world.wordings))
+  return core.Telling(wording=world.wordings[name], seed=seed)
+
+
+def asking(world, tell, knows='solver', before=''):
+  """A predictor that is asked by prompts, as a language model is."""
+  text = core.told_text(world, tell)
+  if before:
+    text = core.changed(before, text)
+
+  def accepts(prefixes, suffixes):
+    found = []
+    for prefix, suffix in zip(prefixes, suffixes, strict=True):
+      words = world.words(prefix, tell), world.words(suffix, tell)
+      said = worlds.answer(asked.Asked([core.yes_or_no(text, *words)], knows))
+      found.append({'Yes.': core.YES, 'No.': core.NO}[said])
+    return np.array(found)
+
+  return accepting.Accepting(
+    accepts, vocab_size=len(world.vocab), end=world.end, max_len=world.max_len
+  )
+
+
+@given(
+  city=st.builds(
+    '{}(rows={}, columns={}, city_seed={})'.format,
+    st.just('maps'),
+    st.integers(2, 5),
+    st.integers(2, 5),
+    st.integers(0, 50),
+  ),
+  number=st.integers(0, 30),
+)
+@settings(max_examples=12)
+def test_a_map_is_read_back_edge_by_edge(city, number):
+  world = registry.make('world', city)
+  tell = telling(world, number)
+  spoken = world.spoken(tell)
+  read = worlds.told(core.told_text(world, tell))
+  sources, labels, targets = world.graph.edges()
+  names = spoken[10:]
+  assert isinstance(read, maps.Map)
+  assert set(read.places) == set(names)
+  assert read.edges == {
+    (names[s], spoken[2 + w], names[t])
+    for s, w, t in zip(sources, labels, targets, strict=True)
+  }
+
+
+@TOLD
+@pytest.mark.parametrize('number', range(5))
+def test_what_can_follow_is_read_as_the_world_has_it(world, number):
+  """Of all tokens in sampled states, by following words from the start."""
+  tell = telling(world, number)
+  spoken = world.spoken(tell)
+  read = worlds.told(core.told_text(world, tell))
+  found = world.sample(2, number)
+  for row, size in zip(found.tokens, found.lengths, strict=True):
+    cuts = sorted({0, 1, 2, size // 2, size - 1, size})
+    for cut in cuts:
+      prefix = tuple(row[:cut].tolist())
+      states = world.walk(
+        world.init(1), row[None, :cut], np.array([cut], np.int32)
+      )[1]
+      state = read.follow(read.start(), read.split(world.words(prefix, tell)))
+      legal = np.flatnonzero(world.legal(states)[0])
+      assert state is not None
+      assert set(read.following(state)) == {spoken[t] for t in legal}
+
+
+@TOLD
+def test_of_walks_nothing_is_read_that_is_not_allowed(world):
+  tell = core.Telling('walks(4)', seed=3)
+  read = worlds.told(core.told_text(world, tell))
+  token = {name: t for t, name in enumerate(world.spoken(tell))}
+  found = world.sample(4, 3, 'train')
+  for row, size in zip(found.tokens, found.lengths, strict=True):
+    words = read.split(world.words(tuple(row[:size].tolist()), tell))
+    states, at = read.start(), world.init(1)
+    for word in words:
+      for other in read.following(states):
+        after = world.advance(at, np.array([token[other]]))
+        assert world.state_id(after)[0] != core.DEAD
+      states = read.step(states, word)
+      at = world.advance(at, np.array([token[word]]))
+    assert states is not None
+
+
+SMALL = [
+  "compression(suffixes='world', k=2, samples=4, trials=12)",
+  'distinction(samples=0, k=2, max_elements=4, trials=12)',
+]
+ASKED = ['maps(rows=2, columns=3)']
+
+
+def means(world, predictor):
+  found = {}
+  for spec in SMALL:
+    metric = registry.make('metric', spec)
+    for scores in metric(predictor, world, 0):
+      measured = scores.value[scores.reason == '']
+      found[spec.split('(')[0], scores.quantity] = (
+        measured.mean() if measured.size else np.nan
+      )
+  return found
+
+
+@pytest.mark.parametrize('spec', ASKED)
+def test_the_solver_is_perfect_and_yes_tells_nothing_apart(spec):
+  world = registry.make('world', spec)
+  known = means(world, asking(world, telling(world, 3)))
+  assert known['compression', 'precision'] == 1
+  assert known['distinction', 'recall'] == 1
+  always = means(world, asking(world, telling(world, 0), 'yes'))
+  assert always['compression', 'precision'] == 1
+  assert always['distinction', 'recall'] == 0
+
+
+def test_an_old_map_is_known_as_it_was():
+  new, tell = registry.make('world', 'maps(rows=3, columns=4, city_seed=1)'), ()
+  tell = core.Telling()
+  before = core.told_text(CITY, tell)
+  first = means(new, asking(new, tell, 'solver', before))
+  assert first['distinction', 'recall'] == 1
+  old = means(new, asking(new, tell, 'old_map', before))
+  assert old['distinction', 'recall'] < 1
+  assert (
+    means(CITY, asking(CITY, tell, 'old_map'))['distinction', 'recall'] == 1
+  )
+
+
+def test_a_coin_is_right_half_the_time():
+  said = [
+    worlds.answer(asked.Asked([core.yes_or_no('X', 'a', 'b')], 'random', rng))
+    for rng in [np.random.default_rng(0)]
+    for _ in range(200)
+  ]
+  assert 70 < said.count('Yes.') < 130
+
+
+def test_lists_and_choices_are_answered():
+  tell = core.Telling()
+  text = core.told_text(CITY, tell)
+  prefix = CITY.words((10, 12), tell)
+  states = CITY.walk(CITY.init(1), np.array([[10, 12]]), np.array([2]))[1]
+  can = {CITY.spoken(tell)[t] for t in np.flatnonzero(CITY.legal(states)[0])}
+  said = worlds.answer(asked.Asked([core.all_next(text, prefix)]))
+  assert set(said.removeprefix('Answer: ').split('; ')) == can
+  one = sorted(can)[0]
+  choices = ['stop', one, '12']
+  said = worlds.answer(asked.Asked([core.one_next(text, prefix, choices)]))
+  assert said == f'Answer: {one}'
+  wrong = core.all_next(text, 'stop')
+  assert worlds.answer(asked.Asked([wrong])) == 'Answer: nothing'
+
+
+@pytest.mark.parametrize(
+  'text', ['', 'Hello', 'So far: x', 'Rules.\n\nSo far: a.\nWhy?']
+)
+def test_other_prompts_are_nobodys(text):
+  assert base.question(text) is None
+  assert worlds.answer(asked.Asked([text])) is None
+
+
+def test_a_text_of_unknown_rules_is_not_answered():
+  prompt = core.yes_or_no('A world of riddles.', 'a', 'b')
+  assert worlds.answer(asked.Asked([prompt])) is None
