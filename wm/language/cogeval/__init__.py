@@ -1,0 +1,1 @@
+"""CogEval: cognitive maps in words (Momennejad et al. 2023)."""

@@ -1,0 +1,1 @@
+"""CogEval's graphs, their changes, and questions about them."""
