@@ -1,0 +1,211 @@
+"""Published answers about forces, scored again beside who could answer."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from wm import core
+from wm.language import rescored
+from wm.language.forces import (
+  baselines,
+  laws,
+  picture,
+  reading,
+  scoring,
+  systems,
+)
+from wm.language.forces.systems import System
+from wm.reporting import tables, write
+
+ANSWERS = 'llm-predictions'
+NODES = 8  # Size of the largest formulas: that of Newton's law.
+TITLE = 'Forces on planets, as language models say'
+
+
+def load(
+  folder: pathlib.Path, shown: Sequence[System]
+) -> dict[str, list[reading.Said]]:
+  """Model -> its `reading.Said` of each system, from `folder`.
+
+  Raises:
+    InputError: there is no model, or an answer is missing or no JSON object.
+  """
+  models = sorted(
+    path.name for path in (folder / ANSWERS).glob('*') if path.is_dir()
+  )
+  if not models:
+    raise core.InputError(
+      f'{folder}: no folder of a model in {ANSWERS}; expected '
+      f'{ANSWERS}/MODEL/0.json and so on'
+    )
+  return {
+    model: [
+      reading.load(
+        folder / ANSWERS / model / f'{one.name}.json', len(one.force)
+      )
+      for one in shown
+    ]
+    for model in models
+  }
+
+
+def rescore(
+  folder: str | pathlib.Path, *, nodes: int = NODES
+) -> rescored.Rescored:
+  """Scores recorded answers, baselines beside them, and fits laws to both.
+
+  Args:
+    folder: with 'llm-prompts' and 'llm-predictions', as published.
+    nodes: size of the largest formulas that are sought; 0 is no search.
+
+  Raises:
+    InputError: see `systems.load` and `load`.
+  """
+  folder = pathlib.Path(folder)
+  shown = systems.load(folder)
+  answers = load(folder, shown)
+  said = {
+    model: [one.force for one in found] for model, found in answers.items()
+  }
+  return page(shown, said, nodes=nodes)
+
+
+def page(
+  shown: Sequence[System],
+  said: Mapping[str, Sequence[np.ndarray]],
+  *,
+  nodes: int = NODES,
+) -> rescored.Rescored:
+  """The page of what models say of systems: name -> forces [T] of each."""
+  speakers = {
+    **said,
+    **{
+      name: [answer(one) for one in shown]
+      for name, answer in baselines.BASELINES.items()
+    },
+  }
+  rows = [
+    {'speaker': name, 'system': one.name, **scoring.scores(force, one)}
+    for name, forces in speakers.items()
+    for one, force in zip(shown, forces, strict=True)
+  ]
+  truth = [one.force for one in shown]
+  found = laws.laws(shown, {'truth': truth, **speakers}, nodes)
+  pictures = [
+    write.Picture(
+      'forces.png',
+      'Forces against time: true in grey, told as dots, said in red',
+      picture.grid(shown, said),
+    )
+  ]
+  lead = (
+    f'{len(said)} models and {len(baselines.BASELINES)} baselines on '
+    f'{len(shown)} systems; the sun is not at the origin, where the published '
+    'prompt has it.'
+  )
+  return rescored.Rescored(
+    TITLE,
+    lead,
+    _tables(rows, found, shown),
+    pictures,
+    scoring.SCORES,
+    {'forces': rows, 'laws': _law_rows(found)},
+  )
+
+
+def _tables(
+  rows: Sequence[rescored.Row],
+  found: Mapping[str, laws.Law],
+  shown: Sequence[System],
+) -> list[tables.Table]:
+  names = list(dict.fromkeys(row['speaker'] for row in rows))
+  by = {(row['speaker'], row['system']): row for row in rows}
+
+  def wide(title: str, note: str, *quantities: str) -> tables.Table:
+    """A row for each speaker, a column for each system."""
+    return rescored.table(
+      title,
+      [
+        {
+          'speaker': name,
+          **{
+            f'system {one.name}': ', '.join(
+              _short(by[name, one.name][quantity]) for quantity in quantities
+            )
+            for one in shown
+          },
+        }
+        for name in names
+      ],
+      note,
+    )
+
+  return [
+    wide(
+      'Error over the true force, correlation, different numbers',
+      'Newton with the sun fitted knows what the prompt shows, and no more.',
+      *('error', 'r', 'distinct'),
+    ),
+    wide(
+      'The same error and correlation where no force was told',
+      'A dash: what is said there is one number.',
+      *('error_unknown', 'r_unknown'),
+    ),
+    rescored.table(
+      'Laws over all systems',
+      _law_rows(found),
+      'Masses, and nearly forces, are constant in a system: whoever repeats '
+      'the told forces of each system seems to know the law. Intervals are '
+      'clustered by system; force_law judges from ten systems on.',
+    ),
+    rescored.table(
+      'Exponent of the distance within each system, and r squared',
+      [
+        {
+          'speaker': name,
+          **{
+            f'system {key}': ', '.join(map(_short, pair))
+            for key, pair in law.within.items()
+          },
+        }
+        for name, law in found.items()
+      ],
+      "Newton's is -2. A dash: one number, or numbers that have no logarithm.",
+    ),
+  ]
+
+
+def _short(value: float) -> str:
+  if value != value:
+    return '–'
+  if value == int(value):
+    return str(int(value))
+  return f'{value:.4f}'
+
+
+def _law_rows(found: Mapping[str, laws.Law]) -> list[dict[str, Any]]:
+  return [
+    {
+      'speaker': name,
+      **{
+        f'exponent of {key}': (
+          f'{law.exponents[key]:.3f} [{low:.3f}, {high:.3f}]'
+          if law.exponents
+          else law.reason
+        )
+        for key, (low, high) in (
+          law.intervals or dict.fromkeys(('r', 'm1', 'm2'), (0.0, 0.0))
+        ).items()
+      },
+      **{
+        f'formula ({loss})': law.formulas.get(loss, '–') for loss in laws.LOSSES
+      },
+      "Newton's": ', '.join(law.newton) or 'no',
+      'force_law': law.judged,
+    }
+    for name, law in found.items()
+  ]
