@@ -1,0 +1,247 @@
+"""Repeats of a question are no new questions: clusters, and comparisons.
+
+A model that is asked 30 times says much the same, most of all at temperature
+0, so that intervals, standard errors and tests go by questions.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from wm import core
+from wm.evaluation import statistics
+
+# Whose repeats are alike: answers of one model at one temperature.
+REPEATED = 'question', 'model', 'temperature'
+_DRAWS = 1_999
+
+
+class Intraclass(NamedTuple):
+  """How alike repeats are.
+
+  Attributes:
+    correlation: intraclass correlation, by the analysis of variance.
+    effect: design effect 1 + (size - 1) * correlation: answers count as
+      n / effect independent ones.
+    size: mean size of the cells, weighted as that analysis asks.
+    cells, n: how many cells and answers.
+    same: share of cells whose answers are all right or all wrong.
+  """
+
+  correlation: float
+  effect: float
+  size: float
+  cells: int
+  n: int
+  same: float
+
+
+def intraclass(
+  frame: pd.DataFrame, score: str, by: Sequence[str] = REPEATED
+) -> Intraclass:
+  """Correlation of the repeats of one question.
+
+  Args:
+    frame: an answer a row; leave out questions that differ from repeat to
+      repeat.
+    score: name of the column of scores, cut to [0, 1].
+    by: columns whose combinations are cells.
+
+  Raises:
+    InputError: there are no two cells, or no cell of two answers.
+  """
+  some = frame[frame[score].notna()]
+  values = some[score].clip(0, 1)
+  keys = [some[name] for name in by]
+  cells = values.groupby(keys, observed=True).agg(['mean', 'size', 'var'])
+  size, num, n = cells['size'], len(cells), len(some)
+  if num < 2 or n == num:
+    raise core.InputError(
+      f'{n} answers in {num} cells; expected several of each of two questions'
+    )
+  mean_size = (n - (size**2).sum() / n) / (num - 1)
+  between = (size * (cells['mean'] - values.mean()) ** 2).sum() / (num - 1)
+  within = (cells['var'].fillna(0) * (size - 1)).sum() / (n - num)
+  total = between + (mean_size - 1) * within
+  found = float((between - within) / total) if total else 0.0
+  effect = 1 + (float(mean_size) - 1) * found
+  same = float(cells['mean'].isin([0, 1]).mean())
+  return Intraclass(found, effect, float(mean_size), num, n, same)
+
+
+class Mean(NamedTuple):
+  """A mean score with what is uncertain of it.
+
+  Attributes:
+    value: the mean.
+    sd: standard deviation of answers (ddof 1); NaN of one answer.
+    low, high: 95 %, by questions, as all reports of scores have it.
+    naive: standard error as if answers were independent.
+    n, questions: answers, and clusters.
+  """
+
+  value: float
+  sd: float
+  low: float
+  high: float
+  naive: float
+  n: int
+  questions: int
+
+
+def mean(frame: pd.DataFrame, score: str) -> Mean:
+  """Mean of some answers, and its interval by questions.
+
+  Raises:
+    InputError: no answer has a score.
+  """
+  totals, weights, values = _sums(frame, score)
+  low, high = _interval(totals, weights, 0.0)
+  value, n = float(values.mean()), len(values)
+  sd = float(values.std(ddof=1)) if n > 1 else math.nan
+  naive = float(np.sqrt(values.var() / n))
+  return Mean(value, sd, low, high, naive, n, len(totals))
+
+
+def _interval(
+  totals: np.ndarray, weights: np.ndarray, least: float
+) -> tuple[float, float]:
+  """95 % by clusters, of what is between `least` and 1."""
+  low, high, _ = statistics.interval(totals, weights, (least, 1.0))
+  return (math.nan if low is None else low, math.nan if high is None else high)
+
+
+def _sums(
+  frame: pd.DataFrame, score: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Sums of scores [G] and answers [G] of each question, and all scores."""
+  some = frame[frame[score].notna()]
+  if some.empty:
+    raise core.InputError(f'no answer has a score {score!r}')
+  values = some[score].clip(0, 1).to_numpy(float)
+  code = pd.factorize(some['question'])[0]
+  return np.bincount(code, values), np.bincount(code).astype(float), values
+
+
+def bootstrap(
+  frame: pd.DataFrame, score: str, seed: int = 0, draws: int = _DRAWS
+) -> np.ndarray:
+  """[B] means of samples of as many questions, drawn with replacement."""
+  totals, weights, _ = _sums(frame, score)
+  counts = statistics.resample(len(totals), seed, np.arange(draws))
+  return (counts @ totals) / (counts @ weights)
+
+
+class Contrast(NamedTuple):
+  """Two groups of questions.
+
+  Attributes:
+    first, second: mean scores.
+    difference: of second over first.
+    low, high: 95 %, percentiles of the bootstrap over questions.
+    p: two-sided, twice the share of resamples on the other side of 0.
+    questions: of both.
+  """
+
+  first: float
+  second: float
+  difference: float
+  low: float
+  high: float
+  p: float
+  questions: int
+
+
+def contrast(
+  first: pd.DataFrame, second: pd.DataFrame, score: str, seed: int = 0
+) -> Contrast:
+  """Do answers to other questions score higher? Each is resampled by itself."""
+  one, two = (_sums(frame, score) for frame in (first, second))
+  drawn = bootstrap(second, score, seed + 1) - bootstrap(first, score, seed)
+  low, high = np.quantile(drawn, [0.025, 0.975])
+  tail = min((drawn <= 0).sum(), (drawn >= 0).sum())
+  means = float(one[2].mean()), float(two[2].mean())
+  p = min(2 * (1 + int(tail)) / (1 + len(drawn)), 1.0)
+  num = len(one[0]) + len(two[0])
+  return Contrast(*means, means[1] - means[0], float(low), float(high), p, num)
+
+
+class Pair(NamedTuple):
+  """Two models on the questions that both answered.
+
+  Attributes:
+    first, second: names.
+    difference: mean score of second less that of first, each question at each
+      temperature counting once.
+    low, high: 95 %, by questions.
+    p: two-sided, of signs of the questions' differences flipped at random.
+    adjusted: the same for all pairs together (Holm).
+    questions, cells: that both answered; a cell is a question at a temperature.
+  """
+
+  first: str
+  second: str
+  difference: float
+  low: float
+  high: float
+  p: float
+  adjusted: float
+  questions: int
+  cells: int
+
+
+def pairs(
+  frame: pd.DataFrame,
+  score: str,
+  models: Sequence[str] | None = None,
+  seed: int = 0,
+  draws: int = _DRAWS,
+) -> list[Pair]:
+  """Compares all pairs of models on what both were asked.
+
+  models: in order; None is all of the frame's. Pairs with no question in
+    common are left out.
+  """
+  from statsmodels.stats import multitest
+
+  some = frame[frame[score].notna()]
+  keys = [some[name] for name in ('question', 'temperature', 'model')]
+  means = some[score].clip(0, 1).groupby(keys, observed=True).mean().unstack()
+  names = [m for m in models or list(means.columns) if m in means.columns]
+  code = pd.factorize(means.index.get_level_values(0))[0]
+  num = int(code.max(initial=-1)) + 1
+  signs = _signs(num, seed, draws)
+  found: list[Pair] = []
+  for first, second in itertools.combinations(names, 2):
+    gap = (means[second] - means[first]).to_numpy(float)
+    both = np.isfinite(gap)
+    if not both.any():
+      continue
+    weights = np.bincount(code[both], minlength=num).astype(float)
+    totals = np.bincount(code[both], gap[both], num)
+    used = weights > 0
+    low, high = _interval(totals[used], weights[used], -1.0)
+    beyond = np.abs(signs @ totals) >= abs(totals.sum()) - 1e-9
+    p = float((1 + beyond.sum()) / (1 + draws))
+    value, cells = float(gap[both].mean()), int(both.sum())
+    own = first, second, value, low, high, p, p, int(used.sum()), cells
+    found.append(Pair(*own))
+  if not found:
+    return []
+  adjusted = multitest.multipletests([one.p for one in found], method='holm')[1]
+  return [
+    one._replace(adjusted=float(p))
+    for one, p in zip(found, adjusted, strict=True)
+  ]
+
+
+def _signs(num: int, seed: int, draws: int) -> np.ndarray:
+  """[B, G] float64 of -1 and 1, a pure function of the integers."""
+  bits = core.hash64(seed, np.arange(draws)[:, None], np.arange(num))
+  return np.where(bits >> np.uint64(63), 1.0, -1.0)

@@ -1,0 +1,152 @@
+"""Scored answers to CogEval's questions, as tables: an answer a row.
+
+Whatever they are from, recorded files or logs of Inspect, rows have the columns
+`graph`, `domain`, `condition`, `model`, `temperature`, `repeat`, `group` (of
+conditions) and `question`, which names what was asked: repeats of one question
+are a cluster.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from wm import core
+from wm.worlds.cognitive_graph import graphs, questions
+
+FINAL, HISTORY, MAY = (
+  f'scores_{name}.csv.gz' for name in ('all', 'history', 'may2023')
+)
+FACTORS = ('graph', 'domain', 'condition', 'model')
+# The paper's three domains; those that it left out are not in its tables.
+DOMAINS = ('ordRooms', 'unordSpatial', 'socialTies')
+# Directory names of the paper's models, in the order of its table 3.
+MODELS = {
+  'gpt-4-32k': 'GPT-4-32k',
+  'gpt-35-turbo': 'GPT-3.5-turbo',
+  'text-davinci-003': 'davinci-003',
+  'anthropic-claude-v1': 'Claude-v1',
+  'forefront-pythia-20b': 'Pythia-20B',
+  'cohere-xlarge': 'Cohere-xlarge',
+  'replicate-llama-13b': 'LLaMA-13B',
+  'replicate-alpaca-7b': 'Alpaca-7B',
+  'bard': 'Bard',
+}
+# Table 2 is of eight.
+EIGHT = tuple(name for name in MODELS if name != 'forefront-pythia-20b')
+# Graph -> the paper's letter.
+LETTERS = {name: letter for letter, name in graphs.LETTERS.items()}
+COT = 'CoT'  # In the table of May 2023, for '...Shortest'.
+GROUP = {
+  condition: group
+  for group, several in questions.GROUPS.items()
+  for condition in several
+} | {f'{where}teleShortcutCoT': 'Shortcut' for where in ('', 'non')}
+COLUMNS = {
+  FINAL: {
+    'prompt_version': 'prompts',
+    'start': 'start',
+    'goal': 'goal',
+    'recorded_score': 'recorded',
+    'rescore': 'solver',
+    'key_status': 'key_status',
+    'outcome': 'outcome',
+  },
+  HISTORY: {'snapshot': 'snapshot', 'score': 'recorded'},
+  MAY: {
+    'snapshot': 'snapshot',
+    'token_score': 'token',
+    'exact_match': 'exact',
+    'recorded_score': 'recorded',
+  },
+}
+
+
+class Answers(NamedTuple):
+  """All recorded scores.
+
+  Attributes:
+    final: of the last commit: `recorded` (by the authors' judge), `solver`,
+      `outcome`, `key_status`, `prompts` ('v1', 'v2', 'cot').
+    history: of three earlier commits, by `snapshot`: `recorded`.
+    may: of the paper's time, by `snapshot`: `token`, `exact`, `recorded`.
+  """
+
+  final: pd.DataFrame
+  history: pd.DataFrame
+  may: pd.DataFrame
+
+
+def read(folder: str | pathlib.Path) -> Answers:
+  """Reads the three tables of a folder, as the data's README describes them.
+
+  Raises:
+    InputError: a file is missing, damaged, or lacks a column.
+  """
+  place = pathlib.Path(folder)
+  return Answers(*(table(place / name) for name in (FINAL, HISTORY, MAY)))
+
+
+def table(path: pathlib.Path) -> pd.DataFrame:
+  """One of the three tables, columns renamed.
+
+  Raises:
+    InputError: the file is missing, damaged, or lacks a column.
+  """
+  own = COLUMNS[path.name]
+  heads = ('temperature', 'repeat') if path.name == FINAL else ('temp', 'rep')
+  used = [*FACTORS, *heads, *own]
+  words = [name for name in used if name in _WORDS]
+  try:
+    frame = pd.read_csv(
+      path, usecols=used, dtype=dict.fromkeys(words, 'category')
+    )
+  except FileNotFoundError as error:
+    raise core.InputError(f'no such file: {path}') from error
+  except (OSError, EOFError, UnicodeDecodeError, ValueError) as error:
+    raise core.InputError(f'{path}: {error}') from error
+  renamed = dict(zip(heads, ('temperature', 'repeat'), strict=True)) | own
+  return named(frame.rename(columns=renamed))
+
+
+_WORDS = (
+  *FACTORS,
+  *('prompt_version', 'key_status', 'outcome', 'snapshot'),
+)
+
+
+def named(frame: pd.DataFrame) -> pd.DataFrame:
+  """The same with `group`, and with `question`, a number for each that was
+  asked, by the columns that say what it was.
+  """
+  asked = ['graph', 'domain', 'condition', 'prompts', 'start', 'goal']
+  keys = [name for name in asked if name in frame]
+  number = frame.groupby(keys, observed=True, sort=False, dropna=False).ngroup()
+  group = frame['condition'].astype(object).map(GROUP).fillna('')
+  return frame.assign(question=number, group=group)
+
+
+def of_paper(
+  frame: pd.DataFrame,
+  models: Sequence[str] = EIGHT,
+  *,
+  cot: bool = False,
+) -> pd.DataFrame:
+  """Rows of the paper's design: its models, domains, graphs and groups.
+
+  cot: also the two conditions that the paper calls chain of thought, where the
+    word 'shortest' is added.
+  """
+  left_out = ['', 'Clusters']
+  some = (
+    frame['model'].isin(models)
+    & frame['domain'].isin(DOMAINS)
+    & frame['graph'].isin(LETTERS)
+    & ~frame['group'].isin(left_out)
+  )
+  if not cot:
+    some &= ~frame['condition'].astype(str).str.endswith((COT, 'Shortest'))
+  return frame[some]
