@@ -16,15 +16,45 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.worlds.base import svg, table
+from wm.worlds.base import in_words, svg, table
 
 # Taller columns are drawn as bars.
 MOST_DISCS = 16
 _BLUE = '#3b6ea8'
 
+_FRAME = {
+  'board': 'A board stands upright. It has {columns} columns, numbered 1 to '
+  '{columns}. {rules}',
+  'tubes': 'Balls are put into {columns} tubes that are closed below. The '
+  'tubes are called 1 to {columns}. {rules}',
+}
+_RULES = {
+  'board': (
+    'Each column holds {rows} discs and is empty at first.',
+    'A game is a list of columns: into each of them, in this order, one disc '
+    'is dropped.',
+    'A column can come next exactly while it holds fewer than {rows} discs.',
+    'Nothing else matters: nobody wins, and a game goes on until all columns '
+    'are full.',
+  ),
+  'tubes': (
+    'A tube takes {rows} balls, and no more; none is taken out again.',
+    'All tubes are empty at first.',
+    'A sequence is a list of tubes, and each time a tube is named one ball is '
+    'put into it.',
+    'A tube can come next exactly if there is room in it for one more ball.',
+  ),
+}
+
 
 @dataclasses.dataclass(frozen=True)
-class World(core.Prefixed, core.Enumerable, core.Labelled, core.Written):
+class World(
+  core.Prefixed,
+  core.Enumerable,
+  core.Labelled,
+  core.Written,
+  core.Told,
+):
   """A board that fills up.
 
   Attributes:
@@ -33,6 +63,7 @@ class World(core.Prefixed, core.Enumerable, core.Labelled, core.Written):
   """
 
   version: ClassVar[str] = '1'
+  wordings: ClassVar[tuple[str, ...]] = tuple(_RULES)
 
   rows: int = 6
   columns: int = 7
@@ -127,6 +158,14 @@ class World(core.Prefixed, core.Enumerable, core.Labelled, core.Written):
       order = np.argsort(core.hash64(seeds[t], np.arange(len(discs))))
       tokens[t, : len(discs)] = discs[order]
     return core.Prefixes(tokens, np.where(ok, moves, 0).astype(np.int32), ok)
+
+  def rules(self, telling: core.Telling) -> str:
+    """See core.Told."""
+    wording = core.wording_of(self, telling)
+    rules = ' '.join(in_words.in_order(_RULES[wording], telling))
+    return _FRAME[wording].format(
+      columns=self.columns, rules=rules.format(rows=self.rows)
+    )
 
   def parse(self, text: str) -> np.ndarray:
     """Discs per column, '1,1,1,2,2,2,2'; or 'dead'."""

@@ -17,15 +17,43 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.worlds.base import svg, table
+from wm.worlds.base import in_words, svg, table
 
 AROUND = 8  # States drawn on each side of the current one.
 
 VOCAB = ('<pad>', 'left', 'stay', 'right')
+_LINE = (
+  '{size} places stand in a row, numbered from 0 at the left to {last} at the '
+  'right. A walk is a list of steps, and starts at place 0.\n{body}'
+)
+_STEPS = (
+  '"left" takes the walk from a place to the one numbered one less.',
+  '"right" takes it to the one numbered one more.',
+  '"stay" leaves it where it is, and can always come next.',
+)
+_WALLS = {
+  False: (
+    'At place 0, "left" cannot come next; at all other places it can.',
+    'At place {last}, "right" cannot come next; at all other places it can.',
+  ),
+  True: (
+    'At place 0, "left" can come next too, and leaves the walk where it is.',
+    'At place {last}, "right" can come next too, and leaves it where it is.',
+  ),
+}
+_PLACES = (
+  'There are {size} places: {names}. A walk is a list of steps, and starts at '
+  '{first}.\n{body}\nNo other step can come.'
+)
+_NAMED = (
+  ' Besides these steps, "at" with the name of a place behind it, such as '
+  '"{example}", can come next exactly when the walk is at that place; after it '
+  'nothing can come.'
+)
 
 
 @dataclasses.dataclass(frozen=True)
-class World(table.TableWorld, core.Functions, core.Generative):
+class World(table.TableWorld, core.Functions, core.Generative, core.Told):
   """A line of states.
 
   Attributes:
@@ -39,6 +67,7 @@ class World(table.TableWorld, core.Functions, core.Generative):
   """
 
   version: ClassVar[str] = '1'
+  wordings: ClassVar[tuple[str, ...]] = ('line', 'places')
 
   size: int = 5
   length: int = 100
@@ -118,6 +147,55 @@ class World(table.TableWorld, core.Functions, core.Generative):
         'distinct=False'
       )
     return Walk(self)
+
+  # In words.
+
+  def _names(self, telling: core.Telling) -> tuple[str, ...]:
+    """Of the places; as numbers where they stand in a line."""
+    if core.wording_of(self, telling) == 'line' or not telling.seed:
+      return tuple(map(str, range(self.size)))
+    return core.new_names(self.size, telling)
+
+  def spoken(self, telling: core.Telling) -> tuple[str, ...]:
+    """Steps as they are; 'at' and the name of a place."""
+    names = self._names(telling) if self.named else ()
+    return (*VOCAB, *(f'at {name}' for name in names))
+
+  def rules(self, telling: core.Telling) -> str:
+    """See core.Told: as a line, or place by place."""
+    named = ''
+    if self.named:
+      named = _NAMED.format(example=self.spoken(telling)[len(VOCAB)])
+    if core.wording_of(self, telling) == 'line':
+      last = self.size - 1
+      lines = in_words.in_order(_STEPS + _WALLS[self.clipped], telling)
+      body = '\n'.join(lines).format(last=last)
+      return _LINE.format(size=self.size, last=last, body=body) + named
+    names = self._names(telling)
+    rows = core.shuffled(self.size, telling)
+    text = _PLACES.format(
+      size=self.size,
+      names=', '.join(names[row] for row in rows),
+      first=names[0],
+      body='\n'.join(self._tell(rows, telling)),
+    )
+    return text + named
+
+  def _tell(self, rows: np.ndarray, telling: core.Telling) -> list[str]:
+    steps = self.delta[: self.size, : len(VOCAB) - 1]
+    told = in_words.Table(steps, self._names(telling), VOCAB[1:])
+    form = 'At {here}, {label} can come next and leads to {there}.'
+    return in_words.by_step(told, rows, telling, step=form, none='')
+
+  def extent(self, telling: core.Telling) -> core.Extent:
+    """See core.Told; a line is told in as many words at any length."""
+    if core.wording_of(self, telling) == 'line':
+      return super().extent(telling)
+    told = in_words.Table(self.delta, self._names(telling), ())
+    frame = len(_PLACES) + self.named * len(_NAMED)
+    return in_words.extent(
+      told, lambda rows: self._tell(rows, telling), 'places', frame
+    )
 
   def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
     """'parity' of the place."""

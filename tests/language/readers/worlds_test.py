@@ -67,16 +67,15 @@ def test_a_map_is_read_back_edge_by_edge(city, number):
 
 
 @TOLD
-@pytest.mark.parametrize('number', range(5))
+@pytest.mark.parametrize('number', range(4))
 def test_what_can_follow_is_read_as_the_world_has_it(world, number):
   """Of all tokens in sampled states, by following words from the start."""
   tell = telling(world, number)
   spoken = world.spoken(tell)
   read = worlds.told(core.told_text(world, tell))
-  found = world.sample(2, number)
+  found = world.sample(1, number)
   for row, size in zip(found.tokens, found.lengths, strict=True):
-    cuts = sorted({0, 1, 2, size // 2, size - 1, size})
-    for cut in cuts:
+    for cut in {c for c in (0, 1, 2, size // 2, size - 1, size) if c <= size}:
       prefix = tuple(row[:cut].tolist())
       states = world.walk(
         world.init(1), row[None, :cut], np.array([cut], np.int32)

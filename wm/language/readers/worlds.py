@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from wm.language.readers import base, maps, walks
+from wm.language.readers import base, boards, graphs, maps, puzzles, walks
 from wm.language.readers.asked import Asked
 
 CHANGED = '\n\nThis has changed. Now the following holds instead.\n\n'
@@ -13,6 +13,12 @@ CHANGED = '\n\nThis has changed. Now the following holds instead.\n\n'
 # not its own.
 READERS: tuple[Callable[[str], base.Reading | None], ...] = (
   maps.read,
+  graphs.read,
+  puzzles.read_line,
+  puzzles.read_columns,
+  puzzles.read_seats,
+  boards.read_othello,
+  boards.read_chess,
   maps.read_walks,
   walks.read,
 )

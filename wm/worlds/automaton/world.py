@@ -23,7 +23,14 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.worlds.automaton import machine, picture, presets, readers, regular
+from wm.worlds.automaton import (
+  machine,
+  picture,
+  presets,
+  readers,
+  regular,
+  words,
+)
 from wm.worlds.base import fields, table
 
 DEFAULT = 'dyck_2_3'
@@ -32,7 +39,7 @@ WORD, SYMBOL = 3, 4  # Mixed into seeds, apart from those of random play.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(table.NamedTableWorld, core.Completing, core.Sourced):
+class World(words.InWords, core.Completing, core.Sourced):
   """A finite automaton of the user's, or a well-known one.
 
   Rows of the table are the reachable states from which a word can still be

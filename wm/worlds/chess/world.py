@@ -30,9 +30,9 @@ from wm import core
 from wm.core import registry
 from wm.kernels import chess as kernels
 from wm.worlds.base import fields, games, recorded, svg
-from wm.worlds.chess import fen, moves, notation
+from wm.worlds.chess import fen, moves, notation, words
 from wm.worlds.chess.lengths import human_lengths
-from wm.worlds.chess.states import ChessLabels, check_start
+from wm.worlds.chess.states import check_start
 
 WORDS = fen.WORDS
 FLAGS, KNOWN = 8, 10
@@ -43,7 +43,7 @@ MOST_SHORT = 1000  # Games in a row that are too short.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(ChessLabels, games.GameWorld, recorded.Recorded, core.MoveTagged):
+class World(words.InWords, games.GameWorld, recorded.Recorded, core.MoveTagged):
   """Chess and random games played of it.
 
   Attributes:

@@ -1,21 +1,20 @@
 """Street maps in words: streets one by one, or what leaves each intersection.
 
-  streets   From Mira, north leads to Kulo.
-  places    At Mira you can go N (to Kulo) or E (to Bado).
-
-Both say of each intersection all that leaves it; read literally, nothing else
-does.
+streets   From Mira, north leads to Kulo.
+places    At Mira you can go N (to Kulo) or E (to Bado).
 """
 
 from __future__ import annotations
 
 import abc
+import functools
 from typing import ClassVar
 
 import numpy as np
 
 from wm import core
 from wm.core.predictor import Tokens
+from wm.worlds.base import in_words
 from wm.worlds.maps import streets
 from wm.worlds.maps.journeys import DIRECTION0, NODE0, Journeys
 
@@ -29,7 +28,6 @@ COMPASS = (
   'west',
   'northwest',
 )
-SAMPLED = 16  # Intersections that the length of all is estimated from.
 
 _TRIP = {
   'streets': (
@@ -50,15 +48,29 @@ _TRIP = {
     'unless that is written too.\n'
     'A journey is written as a list of its origin, its goal, and the '
     'directions that are taken, one after the other. Origin and goal are any '
-    'two crossings, or the same crossing twice. A direction is allowed '
+    'two crossings, or the same crossing twice. A direction can come next '
     'exactly where a way goes that way from the current crossing. '
-    'The last element is "arrive"; it is allowed exactly when the '
+    'The last element is "arrive"; it can come next exactly when the '
     'current crossing is the goal. Passing the goal and going on is allowed '
-    'too. Nothing is allowed after "arrive".'
+    'too. Nothing can come after "arrive".'
   ),
 }
 _DIRECTIONS = {'streets': COMPASS, 'places': streets.DIRECTIONS}
 _END = {'streets': 'stop', 'places': 'arrive'}
+_TELL = {
+  'streets': functools.partial(
+    in_words.by_step,
+    step='From {here}, {label} leads to {there}.',
+    none='From {here}, no street leads on.',
+  ),
+  'places': functools.partial(
+    in_words.by_row,
+    row='At {here} you can go {steps}.',
+    step='{label} (to {there})',
+    between=' or ',
+    none='nowhere',
+  ),
+}
 
 
 class InWords(Journeys, core.Told):
@@ -79,78 +91,39 @@ class InWords(Journeys, core.Told):
       names = core.new_names(len(self.graph), telling)
     return ('<pad>', _END[wording], *_DIRECTIONS[wording], *names)
 
+  def _table(self, telling: core.Telling) -> in_words.Table:
+    spoken = self.spoken(telling)
+    return in_words.Table(
+      self.graph.delta, spoken[NODE0:], spoken[DIRECTION0:NODE0]
+    )
+
   def rules(self, telling: core.Telling) -> str:
     """See core.Told: all intersections by name, and all streets."""
-    wording, num = core.wording_of(self, telling), len(self.graph)
-    spoken = self.spoken(telling)
-    order = core.shuffled(num, telling)
-    names = [spoken[NODE0 + row] for row in order]
-    tell = _streets if wording == 'streets' else _places
-    body = '\n'.join(tell(self.graph, spoken, order, telling))
-    return _TRIP[wording].format(num=num, names=', '.join(names), body=body)
+    wording, table = core.wording_of(self, telling), self._table(telling)
+    rows = core.shuffled(len(table.names), telling)
+    return _TRIP[wording].format(
+      num=len(rows),
+      names=', '.join(table.names[row] for row in rows),
+      body='\n'.join(_TELL[wording](table, rows, telling)),
+    )
 
   def walked(self, tokens: Tokens, telling: core.Telling) -> str:
     """See core.Told: with the intersections that it passes."""
-    spoken = self.spoken(telling)
+    names = self._table(telling).names
     place = tokens[0] - NODE0
-    passed = [place]
+    passed = [names[place]]
     for token in tokens[self.prompt_len :]:
       if token >= DIRECTION0:
-        place = self.graph.delta[place, token - DIRECTION0]
-        passed.append(place)
-    names = ', '.join(spoken[NODE0 + row] for row in passed)
-    return f'{self.words(tokens, telling)}. It is at, in this order: {names}.'
+        place = int(self.graph.delta[place, token - DIRECTION0])
+        passed.append(names[place])
+    words = self.words(tokens, telling)
+    return f'{words}. It is at, in this order: {", ".join(passed)}.'
 
   def extent(self, telling: core.Telling) -> core.Extent:
-    """See core.Told: of a few intersections, as of all."""
-    wording, num = core.wording_of(self, telling), len(self.graph)
-    spoken = self.spoken(telling)
-    rows = np.linspace(0, num - 1, min(num, SAMPLED)).astype(int)
-    tell = _streets if wording == 'streets' else _places
-    few = tell(self.graph, spoken, rows, telling)
-    few += [spoken[NODE0 + row] + ' ' for row in rows]
-    size = sum(len(line) + 1 for line in few)
-    whole = len(_TRIP[wording]) + size * num // len(rows)
-    return core.Extent(num, 'intersections', whole)
+    """See core.Told."""
+    wording, table = core.wording_of(self, telling), self._table(telling)
 
+    def tell(rows: np.ndarray) -> list[str]:
+      return _TELL[wording](table, rows, telling)
 
-def _streets(
-  graph: streets.StreetGraph,
-  spoken: tuple[str, ...],
-  rows: np.ndarray,
-  telling: core.Telling,
-) -> list[str]:
-  """A line for each street that leaves some intersections."""
-  lines = []
-  for row in rows:
-    here = spoken[NODE0 + row]
-    labels = np.flatnonzero(graph.delta[row] >= 0)
-    for label in labels:
-      there = spoken[NODE0 + graph.delta[row, label]]
-      lines.append(
-        f'From {here}, {spoken[DIRECTION0 + label]} leads to {there}.'
-      )
-    if not labels.size:
-      lines.append(f'From {here}, no street leads on.')
-  return [lines[k] for k in core.shuffled(len(lines), telling)]
-
-
-def _places(
-  graph: streets.StreetGraph,
-  spoken: tuple[str, ...],
-  rows: np.ndarray,
-  telling: core.Telling,
-) -> list[str]:
-  """A line for each of some intersections."""
-  lines = []
-  for row in rows:
-    labels = np.flatnonzero(graph.delta[row] >= 0)
-    labels = labels[core.shuffled(len(labels), telling, stream=int(row))]
-    ways = [
-      f'{spoken[DIRECTION0 + label]} (to '
-      f'{spoken[NODE0 + graph.delta[row, label]]})'
-      for label in labels
-    ]
-    go = f'you can go {" or ".join(ways)}' if ways else 'you can go nowhere'
-    lines.append(f'At {spoken[NODE0 + row]} {go}.')
-  return lines
+    return in_words.extent(table, tell, 'intersections', len(_TRIP[wording]))

@@ -24,10 +24,10 @@ import numpy as np
 from wm import core
 from wm.kernels import othello as kernels
 from wm.worlds.base import fields, games, svg, table
-from wm.worlds.othello import counts
 from wm.worlds.othello import labels as othello_labels
 from wm.worlds.othello import openings as othello_openings
 from wm.worlds.othello import records as othello_records
+from wm.worlds.othello import words
 
 HISTORY = 60  # Moves of the longest game.
 SIDE = 4  # Word of the side to move.
@@ -35,7 +35,7 @@ SIDE = 4  # Word of the side to move.
 
 @dataclasses.dataclass(frozen=True)
 class World(
-  counts.Counted, core.Editable, core.Naive, core.TracedWorld, games.GameWorld
+  words.InWords, core.Editable, core.Naive, core.TracedWorld, games.GameWorld
 ):
   """A board and the games played on it.
 

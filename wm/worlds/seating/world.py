@@ -26,6 +26,7 @@ import numpy as np
 from wm import core
 from wm.kernels import dfa
 from wm.worlds.base import svg, table
+from wm.worlds.seating import words
 
 PEOPLE = 'ABCDE'
 # Words of uniform numbers, apart from those of other draws under one seed.
@@ -60,7 +61,7 @@ class _Space(NamedTuple):
 class World(
   core.Quiz,
   core.Tagged,
-  table.TableWorld,
+  words.InWords,
   words={'left': 'arrangements left'},
 ):
   """People who are being seated.

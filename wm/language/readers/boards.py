@@ -1,0 +1,181 @@
+"""Othello and chess from their texts.
+
+Othello's rules are played here, with discs in a dictionary. Of chess the text
+gives the position and the notation; what moves are legal in a position is left
+to the rules of `wm.kernels.chess`, which the world plays by too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable
+
+import numpy as np
+
+from wm.language.readers import base
+
+_FILES = 'abcdefgh'
+_AROUND = [(x, y) for x in (-1, 0, 1) for y in (-1, 0, 1) if x or y]
+# Discs, as (square, side) pairs, and the side to move, 0 is black.
+_Board = tuple[frozenset[tuple[str, int]], int]
+_Row = tuple[int, ...]  # A position of the kernels; () before the first word.
+
+
+class Othello(base.Reading):
+  """Discs on named squares."""
+
+  def __init__(self, size: int, black: list[str], white: list[str]) -> None:
+    """black, white: squares with discs at the start."""
+    self.squares = [f'{f}{r + 1}' for r in range(size) for f in _FILES[:size]]
+    discs = dict.fromkeys(black, 0) | dict.fromkeys(white, 1)
+    self._start = frozenset(discs.items()), 0
+
+  def start(self) -> Hashable:
+    """Four discs, and black to move."""
+    return self._start
+
+  def _turned(self, discs: dict[str, int], square: str, side: int) -> list[str]:
+    """Squares of the discs that a disc on a free square would turn."""
+    if square in discs or square not in self.squares:
+      return []
+    column, row = _FILES.index(square[0]), int(square[1])
+    found = []
+    for x, y in _AROUND:
+      passed: list[str] = []
+      for k in range(1, 9):
+        if not 0 <= column + k * x < len(_FILES):
+          break
+        name = f'{_FILES[column + k * x]}{row + k * y}'
+        if discs.get(name) == side:
+          found += passed
+          break
+        if name not in discs:
+          break
+        passed.append(name)
+    return found
+
+  def step(self, state: _Board, word: str) -> Hashable | None:
+    """The board after a disc of the side to move."""
+    discs, side = dict(state[0]), state[1]
+    turned = self._turned(discs, word, side)
+    if not turned:
+      return None
+    discs |= dict.fromkeys([word, *turned], side)
+    if any(self._turned(discs, square, 1 - side) for square in self.squares):
+      side = 1 - side
+    return frozenset(discs.items()), side
+
+  def every(self) -> Iterable[str]:
+    """All squares that are free at the start."""
+    taken = {square for square, _ in self._start[0]}
+    return [square for square in self.squares if square not in taken]
+
+
+def read_othello(told: str) -> Othello | None:
+  """A game of Othello; None where the text has none."""
+  size = re.match(
+    r'This is the game of Othello on a board of (\d) x|'
+    r'Two players, black and white, put discs on a square grid with (\d)',
+    told,
+  )
+  discs = re.search(
+    r'[Bb]lack (?:has discs|discs lie) on (\w\d) and (\w\d) and white '
+    r'(?:discs )?on (\w\d) and (\w\d)[;,]',
+    told,
+  )
+  if not (size and discs):
+    return None
+  squares = list(discs.groups())
+  return Othello(int(size[1] or size[2]), squares[:2], squares[2:])
+
+
+class Chess(base.Reading):
+  """Positions of the rules, and the notation of the text."""
+
+  def __init__(self, fen: str, begin: str, hyphens: bool) -> None:
+    """fen: position of the start. begin: the word that sets up the position."""
+    self._fen, self._begin, self._hyphens = fen, begin, hyphens
+
+  def start(self) -> Hashable:
+    """No position yet."""
+    return ()
+
+  def _moves(self, state: _Row) -> dict[str, int]:
+    """Legal moves as the text writes them."""
+    from wm.kernels import chess  # Deferred: it imports Numba.
+
+    moves, counts = chess.legal(np.array([state], np.int32))
+    found = moves[0, : counts[0]].tolist()
+    return {self._written(move): move for move in found}
+
+  def _written(self, move: int) -> str:
+    pair, promotion = divmod(move, 5)
+    first, last = (
+      _FILES[square % 8] + str(square // 8 + 1) for square in divmod(pair, 64)
+    )
+    dash, equals = ('-', '=') if self._hyphens else ('', '')
+    letter = f'{equals}{" qrbn"[promotion]}' if promotion else ''
+    return f'{first}{dash}{last}{letter}'
+
+  def step(self, state: _Row, word: str) -> Hashable | None:
+    """The position after a move."""
+    from wm.kernels import chess  # Deferred: it imports Numba.
+
+    if state == ():
+      return _position(self._fen) if word == self._begin else None
+    move = self._moves(state).get(word)
+    if move is None:
+      return None
+    after, _ = chess.advance(np.array([state], np.int32), np.array([move]))
+    return tuple(after[0].tolist())
+
+  def following(self, state: _Row) -> list[str]:
+    """The legal moves."""
+    return [self._begin] if state == () else list(self._moves(state))
+
+  def every(self) -> Iterable[str]:
+    """The first word, and all pairs of squares; promotions on top of these."""
+    found = [self._begin]
+    for pair in range(64 * 64):
+      first, last = divmod(pair, 64)
+      rows = {first // 8, last // 8}
+      promotes = rows in ({6, 7}, {0, 1}) and abs(first % 8 - last % 8) <= 1
+      for promotion in range(5 if promotes else 1):
+        found.append(self._written(pair * 5 + promotion))
+    return found
+
+
+def _position(fen: str) -> _Row:
+  """The position of a FEN, as the kernels hold it."""
+  from wm.kernels.chess import rules_ref  # Deferred: it imports Numba.
+
+  placement, side, rights, passed, half, full = fen.split()
+  board = []
+  for rank in reversed(placement.split('/')):
+    for letter in rank:
+      board += (
+        [0] * int(letter)
+        if letter.isdigit()
+        else [' PNBRQKpnbrqk'.index(letter)]
+      )
+  position = rules_ref.Position(
+    tuple(board),
+    'wb'.index(side),
+    frozenset('KQkq'.index(letter) for letter in rights if letter != '-'),
+    None if passed == '-' else _FILES.index(passed[0]) + 8 * int(passed[1]) - 8,
+    int(half),
+    int(full),
+    0,
+  )
+  return tuple(rules_ref.write(position).tolist())
+
+
+def read_chess(told: str) -> Chess | None:
+  """A game of chess; None where the text has none."""
+  found = re.search(
+    r'(?:the position|in the FEN) (\S+ [wb] \S+ \S+ \d+ \d+)[ .]', told
+  )
+  begin = re.search(r'(?:of a game is|begins with) the word (\w+)', told)
+  if not (found and begin):
+    return None
+  return Chess(found[1], begin[1], 'hyphen' in told)

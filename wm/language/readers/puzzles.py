@@ -1,0 +1,146 @@
+"""Rules that are told as sentences: a line of places, full columns, seats."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Hashable, Iterable
+
+from wm.language.readers import base
+
+_STEPS = {'left': -1, 'stay': 0, 'right': 1}
+
+
+class Line(base.Reading):
+  """Places 0 to `last`, with walls that stop a walk or leave it in place."""
+
+  def __init__(self, last: int, walls: bool, named: bool) -> None:
+    """walls: a step into one is illegal. named: a walk can say where it is."""
+    self.last, self.walls, self.named = last, walls, named
+
+  def start(self) -> Hashable:
+    """Place 0."""
+    return 0
+
+  def step(self, state: int, word: str) -> Hashable | None:
+    """The place after a step; -1 after a place was named."""
+    if state < 0:
+      return None
+    if self.named and word == f'at {state}':
+      return -1
+    if word not in _STEPS:
+      return None
+    after = state + _STEPS[word]
+    if 0 <= after <= self.last:
+      return after
+    return None if self.walls else state
+
+  def every(self) -> Iterable[str]:
+    """The steps, and the names of places."""
+    names = range((self.last + 1) * self.named)
+    return [*_STEPS, *(f'at {place}' for place in names)]
+
+
+def read_line(told: str) -> Line | None:
+  """A line of places; None where the text has none."""
+  found = re.match(
+    r'\d+ places stand in a row, numbered from 0 .* to (\d+)', told
+  )
+  if not found:
+    return None
+  walls = '"left" cannot come next' in told
+  return Line(int(found[1]), walls, 'the name of a place' in told)
+
+
+class Columns(base.Reading):
+  """Columns that fill up; a state is how many each holds."""
+
+  def __init__(self, columns: int, room: int) -> None:
+    """room: how many each column takes."""
+    self.columns, self.room = columns, room
+
+  def start(self) -> Hashable:
+    """Empty columns."""
+    return (0,) * self.columns
+
+  def step(self, state: tuple[int, ...], word: str) -> Hashable | None:
+    """One more in a column that has room."""
+    if word not in self.every():
+      return None
+    held = list(state)
+    held[int(word) - 1] += 1
+    return tuple(held) if max(held) <= self.room else None
+
+  def every(self) -> Iterable[str]:
+    """The columns' numbers."""
+    return [str(k + 1) for k in range(self.columns)]
+
+
+def read_columns(told: str) -> Columns | None:
+  """Columns or tubes; None where the text has none."""
+  columns = re.match(
+    r'A board stands upright. It has (\d+) columns|'
+    r'Balls are put into (\d+) tubes',
+    told,
+  )
+  room = re.search(
+    r'Each column holds (\d+) discs|A tube takes (\d+) balls', told
+  )
+  if not (columns and room):
+    return None
+  return Columns(*(int(found[1] or found[2]) for found in (columns, room)))
+
+
+class Seats(base.Reading):
+  """People and seats; a state is the set of arrangements that are left."""
+
+  def __init__(self, people: list[str], seat: str, apart: str) -> None:
+    """seat, apart: forms of statements, with {p}, {q} and {n}."""
+    self.people = people
+    num = range(1, len(people) + 1)
+    # Statement -> the arrangements, seats by person, that make it true.
+    self._true: dict[str, frozenset[tuple[int, ...]]] = {}
+    self._all = frozenset(itertools.permutations(num))
+    for p, n in itertools.product(people, num):
+      at = people.index(p)
+      self._true[seat.format(p=p, n=n)] = frozenset(
+        one for one in self._all if one[at] == n
+      )
+    for (p, q), n in itertools.product(
+      itertools.permutations(people, 2), num[:-1]
+    ):
+      first, second = people.index(p), people.index(q)
+      self._true[apart.format(p=p, q=q, n=n)] = frozenset(
+        one for one in self._all if abs(one[first] - one[second]) == n
+      )
+
+  def start(self) -> Hashable:
+    """All arrangements."""
+    return self._all
+
+  def step(
+    self, state: frozenset[tuple[int, ...]], word: str
+  ) -> Hashable | None:
+    """Those that a statement leaves, if there are any."""
+    return (state & self._true.get(word, frozenset())) or None
+
+  def every(self) -> Iterable[str]:
+    """All statements."""
+    return self._true
+
+
+def read_seats(told: str) -> Seats | None:
+  """A seating puzzle; None where the text has none."""
+  people = re.match(r'\d people, (.*), take \d seats in a row', told)
+  guests = re.match(r'At one side of a table .*, for (.*), one place for', told)
+  found = people or guests
+  if not found:
+    return None
+  names = re.split(r', | and ', found[1])
+  if people:
+    return Seats(
+      names, '{p} sits in seat {n}', '{p} and {q} sit {n} seats apart'
+    )
+  return Seats(
+    names, '{p} is at place {n}', 'the distance of {p} to {q} is {n}'
+  )

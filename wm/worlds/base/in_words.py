@@ -1,0 +1,112 @@
+"""Transition tables in words: a sentence for each step, or for each row.
+
+by_step   From Mira, north leads to Kulo.
+by_row    At Mira you can go N (to Kulo) or E (to Bado).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from wm import core
+
+SAMPLED = 16  # Rows that the length of all is estimated from.
+
+
+class Table(NamedTuple):
+  """What is told.
+
+  Attributes:
+    delta: [S, A] next rows, DEAD where there is none.
+    names: of rows.
+    labels: names of columns.
+  """
+
+  delta: np.ndarray
+  names: Sequence[str]
+  labels: Sequence[str]
+
+
+def by_step(
+  table: Table,
+  rows: np.ndarray,
+  telling: core.Telling,
+  *,
+  step: str,
+  none: str,
+) -> list[str]:
+  """A sentence for each step from some rows, in the telling's order.
+
+  step: with {here}, {label} and {there}; none: with {here}, of a row that
+  nothing leaves; '' where nothing is said of it.
+  """
+  lines = []
+  for row in rows:
+    here = table.names[row]
+    labels = np.flatnonzero(table.delta[row] >= 0).tolist()
+    lines += [
+      step.format(
+        here=here,
+        label=table.labels[label],
+        there=table.names[table.delta[row, label]],
+      )
+      for label in labels
+    ]
+    if none and not labels:
+      lines.append(none.format(here=here))
+  return in_order(lines, telling)
+
+
+def by_row(
+  table: Table,
+  rows: np.ndarray,
+  telling: core.Telling,
+  *,
+  row: str,
+  step: str,
+  between: str,
+  none: str,
+) -> list[str]:
+  """A sentence for each of some rows, its steps in the telling's order.
+
+  row: with {here} and {steps}; step: with {label} and {there}; between: two
+  steps; none: in place of steps where nothing leaves the row.
+  """
+  lines = []
+  for number in rows:
+    labels = np.flatnonzero(table.delta[number] >= 0)
+    labels = labels[core.shuffled(len(labels), telling, stream=int(number))]
+    steps = between.join(
+      step.format(
+        label=table.labels[label], there=table.names[table.delta[number, label]]
+      )
+      for label in labels
+    )
+    lines.append(row.format(here=table.names[number], steps=steps or none))
+  return lines
+
+
+def in_order(lines: Sequence[str], telling: core.Telling) -> list[str]:
+  """Lines in the order of the telling."""
+  return [lines[k] for k in core.shuffled(len(lines), telling)]
+
+
+def extent(
+  table: Table,
+  tell: Callable[[np.ndarray], list[str]],
+  name: str,
+  frame: int,
+) -> core.Extent:
+  """How long all is, from a few rows.
+
+  tell: rows -> lines. name: what rows are called. frame: characters of what is
+  said besides, but for the list of all names.
+  """
+  num = len(table.names)
+  rows = np.linspace(0, num - 1, min(num, SAMPLED)).astype(int)
+  few = sum(len(line) + 1 for line in tell(rows))
+  few += sum(len(table.names[row]) + 2 for row in rows)
+  return core.Extent(num, name, frame + few * num // len(rows))
