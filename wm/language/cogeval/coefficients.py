@@ -120,7 +120,9 @@ def regression(
   return Regression(
     {name: levels[place] for (name, levels), place in chosen},
     tuple(
-      Coefficient(*what, float(b), float(a), float(e), float(q), float(h), n)
+      Coefficient(
+        what[0], what[1], float(b), float(a), float(e), float(q), float(h), n
+      )
       for what, n, b, a, e, q, h in zip(
         named, counts, values, alone, errors, p, holm, strict=True
       )

@@ -1,0 +1,37 @@
+"""What tests of text games share: the published archives, read once."""
+
+import functools
+import json
+import pathlib
+
+import pytest
+
+from wm.worlds.text_game import readers
+
+ARCHIVES = {
+  'camera_ready': 'camera-ready-70.tar.gz',
+  'paper': 'paper-2023-07.tar.gz',
+  'annotation': 'annotation-full-2024-03.tar.gz',
+}
+
+
+def archive(testdata, generation='camera_ready') -> pathlib.Path:
+  """Path of a generation's archive; skips where it is absent."""
+  path = testdata / 'mango' / ARCHIVES[generation]
+  if not path.is_file():
+    pytest.skip(f'no MANGO data at {path}')
+  return path
+
+
+@functools.cache
+def mazes(testdata, generation='camera_ready'):
+  """Game -> maze, of the 53 games of the benchmark."""
+  known = golden(testdata)
+  found = readers.read_all(archive(testdata, generation))
+  return {game: maze for game, maze in found.items() if game in known}
+
+
+@functools.cache
+def golden(testdata):
+  """Game -> published and recomputed counts."""
+  return json.loads((testdata / 'mango' / 'golden.json').read_text())

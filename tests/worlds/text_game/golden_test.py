@@ -1,0 +1,245 @@
+"""The published benchmark: 53 games, in three generations of data."""
+
+import functools
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from tests.worlds.text_game import games
+from wm.kernels.paths import ref
+from wm.worlds.text_game import maze as mazes
+from wm.worlds.text_game import readers, skeletons
+
+# T: edges; destination questions easy, hard; routes by some shortest path easy,
+# hard; and easy by any path. All of the camera-ready data.
+BY_STEP = {
+  10: (298, 488, 225, 474, 236, 485),
+  20: (577, 1601, 799, 1488, 675, 1575),
+  30: (836, 3149, 1341, 2906, 1218, 3113),
+  40: (1071, 5335, 2212, 4777, 1816, 5215),
+  50: (1296, 7973, 3003, 6819, 2527, 7586),
+  60: (1464, 10861, 4405, 8926, 2683, 9829),
+  70: (1673, 14166, 6994, 11314, 3468, 12438),
+}
+
+
+@functools.cache
+def questions(testdata, generation):
+  """Game -> its destination questions."""
+  listed = generation != 'annotation'
+  return {
+    game: skeletons.destinations(maze, listed=listed)
+    for game, maze in games.mazes(testdata, generation).items()
+  }
+
+
+def routes(testdata, generation, rule='some'):
+  """Game -> its route questions."""
+  found = games.mazes(testdata, generation)
+  return {
+    game: skeletons.routes(some, len(found[game].places), rule)
+    for game, some in questions(testdata, generation).items()
+  }
+
+
+def totals(found, step):
+  """Easy and hard questions of all games at a step."""
+  masks = (skeletons.at(some, step) for some in found.values())
+  return tuple(np.sum([[m.sum() for m in pair] for pair in masks], 0).tolist())
+
+
+def test_the_games_are_those_of_the_paper(testdata):
+  found = games.mazes(testdata)
+  assert len(found) == 53
+  assert sum(len(maze.places) for maze in found.values()) == 930
+  assert sum(maze.edges.size for maze in found.values()) == 1673
+  walked = sum(int(maze.edges.walked.sum()) for maze in found.values())
+  assert (walked, 1673 - walked) == (1362, 311)
+  assert sum(len(maze.steps) for maze in found.values()) == 13305
+  last = {
+    game: known['last_step_num']
+    for game, known in games.golden(testdata).items()
+  }
+  assert {g: maze.steps[-1].number for g, maze in found.items()} == last
+  for maze in found.values():
+    played, said = maze.edges.played, maze.edges.answerable
+    for stamps in (played, said):
+      np.testing.assert_array_equal(
+        stamps.total, np.minimum(stamps.forward, stamps.reverse)
+      )
+    assert (said.total >= played.total).all()
+    reversible = [a in mazes.OPPOSITE for a in maze.actions]
+    assert all(np.array(reversible)[maze.edges.action[~maze.edges.walked]])
+  more = sum(
+    mazes.with_reverses(maze).edges.size - maze.edges.size
+    for maze in found.values()
+  )
+  assert more == 138
+
+
+@pytest.mark.parametrize('step', BY_STEP)
+def test_questions_at_each_cut_off(testdata, step):
+  known = games.mazes(testdata)
+  edges = sum(
+    int((maze.edges.answerable.total <= step).sum()) for maze in known.values()
+  )
+  everything = questions(testdata, 'camera_ready')
+  assert (
+    edges,
+    *totals(everything, step),
+    *totals(routes(testdata, 'camera_ready'), step),
+    totals(routes(testdata, 'camera_ready', 'any'), step)[0],
+  ) == BY_STEP[step]
+  counts = sum(skeletons.counts(some)[step] for some in everything.values())
+  assert tuple(counts) == BY_STEP[step][1:3]
+
+
+def test_questions_of_the_papers_own_data(testdata):
+  found = games.mazes(testdata, 'paper')
+  assert sum(len(maze.places) for maze in found.values()) == 927
+  assert sum(maze.edges.size for maze in found.values()) == 1656
+  assert totals(questions(testdata, 'paper'), 70) == (14142, 6904)
+  assert totals(routes(testdata, 'paper'), 70) == (11277, 3421)
+  assert totals(routes(testdata, 'paper', 'any'), 70)[0] == 12398
+
+
+def test_each_game_has_its_published_counts(testdata):
+  known = games.golden(testdata)
+  for name, generation in (
+    ('camera_ready_70', 'camera_ready'),
+    ('paper_2023_07', 'paper'),
+  ):
+    mazes_of = games.mazes(testdata, generation)
+    easy, any_path = (
+      routes(testdata, generation, rule) for rule in ('some', 'any')
+    )
+    for game, some in questions(testdata, generation).items():
+      want = known[game][name]
+      maze = mazes_of[game]
+      assert len(maze.places) == want['locations'], game
+      assert maze.edges.size == want['edges'], game
+      assert totals({0: some}, 70) == (want['df_easy'], want['df_hard']), game
+      assert totals({0: easy[game]}, 70) == (
+        want['rf_easy_any_shortest'],
+        want['rf_hard_any_shortest'],
+      )
+      assert totals({0: any_path[game]}, 70)[0] == want['rf_easy_any_path']
+      assert some.paths.length.mean() == pytest.approx(
+        want['avg_len'], abs=0.006
+      )
+
+
+def test_the_full_annotation_has_its_counts(testdata):
+  known, found = games.golden(testdata), games.mazes(testdata, 'annotation')
+  for game, some in questions(testdata, 'annotation').items():
+    want, maze = known[game]['full_annotation_2024_03'], found[game]
+    assert (len(maze.places), maze.edges.size, some.size) == (
+      want['locations'],
+      want['edges'],
+      want['simple_paths'],
+    ), game
+    assert (~maze.edges.walked).sum() == want['imputed_only'], game
+    assert some.paths.length.mean() == pytest.approx(want['avg_len'], abs=0.006)
+
+
+def test_both_ways_to_label_a_prefix_agree(testdata):
+  """Paths of what a prefix shows, against labels of all paths."""
+  for game in ('zork1', '905', 'advent', 'yomomma', 'deephome'):
+    maze = games.mazes(testdata)[game]
+    every = skeletons.destinations(maze)
+    nodes = len(maze.places)
+    for step in range(1, 71):
+      shown = mazes.prefix(maze, step)
+      alone = skeletons.destinations(shown)
+      numbers = np.flatnonzero(maze.edges.answerable.total <= step)
+      easy, hard = skeletons.at(every, step)
+      kept = np.flatnonzero(easy | hard)
+      np.testing.assert_array_equal(
+        numbers[alone.paths.edges],
+        np.concatenate([every.paths.of(p) for p in kept] or [numbers[:0]]),
+      )
+      np.testing.assert_array_equal(alone.easy <= step, easy[kept])
+      assert not skeletons.at(alone, step)[1][easy[kept]].any()
+      routes_of = skeletons.routes(every, nodes, 'any')
+      again = skeletons.routes(alone, nodes, 'any')
+      for one, other in zip(
+        skeletons.at(routes_of, step), skeletons.at(again, step), strict=True
+      ):
+        assert one.sum() == other.sum()
+
+
+def test_zork1_by_hand(testdata):
+  maze = games.mazes(testdata)['zork1']
+  place = maze.places.index
+  found = skeletons.destinations(maze)
+  routes_of = skeletons.routes(found, len(maze.places), 'any')
+
+  def route(source, target):
+    row = (routes_of.source == place(source)) & (
+      routes_of.target == place(target)
+    )
+    assert row.sum() == 1
+    return [int(column[row][0]) for column in routes_of[2:5]]
+
+  assert route('cellar', 'living room') == [52, 52, 2]
+  assert route('altar', 'temple') == [39, 44, 2]
+  assert route('west of house', 'attic')[1:] == [16, 1]
+  # Easy from 16 on: the walk goes up at 15 and sees where at 16.
+  seen = skeletons.destinations(maze, played=True)
+  row = (seen.paths.source == place('west of house')) & (
+    seen.paths.target == place('attic')
+  )
+  assert seen.easy[row].tolist() == [15]
+  action = maze.actions.index
+  moves = [action('north'), action('north'), action('up')]
+  where = mazes.reached(maze, place('altar'), moves[:1])
+  assert [maze.places[k] for k in np.flatnonzero(where)] == ['temple']
+  assert not mazes.reached(maze, place('altar'), moves[:2]).any()
+
+
+def test_ids_are_those_that_were_published(testdata):
+  maze = games.mazes(testdata)['905']
+  found = skeletons.destinations(maze)
+  ids = {skeletons.path_id(maze, found.paths.of(p)) for p in range(found.size)}
+  assert len(ids) == found.size == 16
+  ends = skeletons.routes(found, len(maze.places))
+  pairs = {
+    skeletons.pair_id(maze, *pair)
+    for pair in zip(ends.source.tolist(), ends.target.tolist(), strict=True)
+  }
+  asked = {'desti_finding': set(), 'route_finding': set()}
+  path = testdata / 'mango' / 'example-answers-905.jsonl.gz'
+  for line in gzip.decompress(path.read_bytes()).splitlines():
+    row = json.loads(line)
+    asked[row['task']].add(row['sample_id'])
+  assert asked['desti_finding'] == ids
+  # Four more were asked that have no answer.
+  assert pairs < asked['route_finding']
+  assert (len(pairs), len(asked['route_finding'])) == (16, 20)
+
+
+def test_walks_of_annotators_start_where_the_games_do(testdata):
+  full = games.mazes(testdata, 'annotation')
+  for game, maze in games.mazes(testdata).items():
+    other = full[game]
+    assert other.places[other.trail[0]] == maze.places[maze.start], game
+
+
+def test_paths_by_the_plain_specification(testdata):
+  maze = games.mazes(testdata)['zork2']
+  edges = maze.edges
+  sides = edges.source.tolist(), edges.target.tolist(), len(maze.places)
+  plain = ref.simple(*sides, [edges.answerable.total.tolist()])
+  found = questions(testdata, 'camera_ready')['zork2']
+  np.testing.assert_array_equal(found.paths.edges, plain.edges)
+  np.testing.assert_array_equal(found.answerable, plain.labels[0])
+
+
+def test_walkthroughs_come_from_another_archive(testdata):
+  paper, other = (games.archive(testdata, g) for g in ('paper', 'camera_ready'))
+  maze = readers.read(paper, 'zork1', walkthroughs=other)
+  assert maze.steps == games.mazes(testdata)['zork1'].steps
+  assert maze.steps[1].action == 'north'
+  assert maze.steps[1].observation.startswith('North of House\nYou are facing')

@@ -1,0 +1,314 @@
+"""A maze of a text game: places, edges, and the steps at which they are known.
+
+A walkthrough is played step by step. An edge is *walked* at the first step that
+takes it. Where the walkthrough takes the opposite direction first, the edge is
+*imputed* from then on, as far as the data says that it holds (Ding et al. 2024,
+section 2). A step is *answerable* from when the text has told where it led to:
+in the dark, a few steps later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from wm import core
+
+NEVER = 9999  # In place of a step.
+LAST = 70  # The published maps of the benchmark stop at this step.
+
+OPPOSITE = {
+  one: other
+  for a, b in (
+    ('north', 'south'),
+    ('east', 'west'),
+    ('northeast', 'southwest'),
+    ('northwest', 'southeast'),
+    ('up', 'down'),
+  )
+  for one, other in ((a, b), (b, a))
+}
+
+
+class Step(NamedTuple):
+  """A step of a walkthrough.
+
+  Attributes:
+    number: from 0, what the game says before the first action.
+    action: '' where the data has none, and 'Init' at step 0.
+    observation: what the game answers; '' where the data has none.
+  """
+
+  number: int
+  action: str
+  observation: str
+
+
+class Stamps(NamedTuple):
+  """Since which steps E edges are known; NEVER where they are not.
+
+  Attributes:
+    forward: [E] int32, the first step that walks the edge. 0 in the paper's
+      generation of the data, which says of a walked edge only that it is.
+    reverse: [E] int32, the first step that walks its opposite, if the data
+      imputes the edge; NEVER where the data does not tell.
+    total: [E] int32, the first step at which the edge is known either way.
+  """
+
+  forward: np.ndarray
+  reverse: np.ndarray
+  total: np.ndarray
+
+
+class Edges(NamedTuple):
+  """E edges in the order of the file; (source, action, target) are distinct.
+
+  Attributes:
+    source: [E] int32 places.
+    action: [E] int32 actions.
+    target: [E] int32 places.
+    played: the steps at which moves were made.
+    answerable: the steps from which the text tells of them: what labels of
+      questions are made of.
+  """
+
+  source: np.ndarray
+  action: np.ndarray
+  target: np.ndarray
+  played: Stamps
+  answerable: Stamps
+
+  @property
+  def size(self) -> int:
+    """How many there are."""
+    return len(self.source)
+
+  @property
+  def walked(self) -> np.ndarray:
+    """[E] bool: not imputed alone."""
+    return self.answerable.forward < NEVER
+
+
+class Maze(NamedTuple):
+  """A game's map, and the walkthrough that it was drawn from.
+
+  Attributes:
+    game: its name.
+    generation: of the data, 'camera_ready', 'paper' or 'annotation'.
+    places: names of S locations, in the order of the file.
+    actions: names of actions, in the order of the file; the list that a prompt
+      shows. Some may be of no edge.
+    edges: between places.
+    steps: of the walkthrough, from step 0; () where the data has none. It goes
+      on where the map stops.
+    trail: [K + 1] int32 place after each step 0..K, DEAD where it is not known;
+      of length 0 where the data does not tell.
+  """
+
+  game: str
+  generation: str
+  places: tuple[str, ...]
+  actions: tuple[str, ...]
+  edges: Edges
+  steps: tuple[Step, ...]
+  trail: np.ndarray
+
+  @property
+  def start(self) -> int:
+    """The place where the walkthrough begins: where its first move starts."""
+    if self.trail.size:
+      return int(self.trail[0])
+    first = self.edges.played.total + NEVER * ~self.edges.walked
+    return int(self.edges.source[first.argmin()])
+
+  @property
+  def last(self) -> int:
+    """The last step at which an edge becomes known."""
+    known = self.edges.answerable.total
+    return int(known[known < NEVER].max(initial=0))
+
+  def words(self, edge: int) -> tuple[str, str, str]:
+    """Names of an edge's source, action and target."""
+    edges = self.edges
+    return (
+      self.places[edges.source[edge]],
+      self.actions[edges.action[edge]],
+      self.places[edges.target[edge]],
+    )
+
+
+def prefix(maze: Maze, step: int) -> Maze:
+  """What a reader of steps 0..step can know: edges known by then.
+
+  An edge that is walked later is imputed here. Places and actions keep their
+  numbers, and prompts list all of them, as published; `seen` says which of them
+  the prefix shows.
+  """
+  edges = _chosen(maze.edges, maze.edges.answerable.total <= step)
+
+  def cut(stamps: Stamps) -> Stamps:
+    return Stamps(*(np.where(c <= step, c, NEVER) for c in stamps))
+
+  return maze._replace(
+    edges=edges._replace(
+      played=cut(edges.played), answerable=cut(edges.answerable)
+    ),
+    steps=maze.steps[: step + 1],
+    trail=maze.trail[: step + 1],
+  )
+
+
+def walked(maze: Maze) -> Maze:
+  """The maze without the edges that are imputed alone."""
+  return maze._replace(edges=_chosen(maze.edges, maze.edges.walked))
+
+
+def _chosen(edges: Edges, kept: np.ndarray) -> Edges:
+  ends = (column[kept] for column in edges[:3])
+  stamps = (Stamps(*(c[kept] for c in some)) for some in edges[3:])
+  return Edges(*ends, *stamps)
+
+
+def seen(maze: Maze) -> np.ndarray:
+  """[S] bool: places with an edge."""
+  found = np.zeros(len(maze.places), bool)
+  found[maze.edges.source] = found[maze.edges.target] = True
+  return found
+
+
+def tensor(maze: Maze) -> np.ndarray:
+  """[A, S, S] bool: does an action lead from one place to another?"""
+  edges, places = maze.edges, len(maze.places)
+  found = np.zeros((len(maze.actions), places, places), bool)
+  found[edges.action, edges.source, edges.target] = True
+  return found
+
+
+def reached(maze: Maze, source: int, actions: list[int]) -> np.ndarray:
+  """[S] bool: where actions lead to from a place; anywhere several fit.
+
+  All False where some action leads nowhere (a destination-finding question has
+  as many right answers as there are places here).
+  """
+  here = np.zeros(len(maze.places), bool)
+  here[source] = True
+  edges = maze.edges
+  for action in actions:
+    on = (edges.action == action) & here[edges.source]
+    here = np.zeros(len(maze.places), bool)
+    here[edges.target[on]] = True
+  return here
+
+
+def with_reverses(maze: Maze) -> Maze:
+  """The maze with the opposite of every directional edge.
+
+  Those that the data does not impute were refused by the game, or go elsewhere:
+  the published evaluation accepts them (`strict` ones do not). Added edges are
+  known since the edge that they reverse.
+  """
+  edges = maze.edges
+  action = {name: k for k, name in enumerate(maze.actions)}
+  have = set(zip(*(column.tolist() for column in edges[:3]), strict=True))
+  rows = []
+  for e, (u, a, v) in enumerate(zip(*edges[:3], strict=True)):
+    back = OPPOSITE.get(maze.actions[a])
+    if back is None:
+      continue
+    key = int(v), action.setdefault(back, len(action)), int(u)
+    if key not in have:
+      have.add(key)
+      rows.append((*key, e))
+  if not rows:
+    return maze
+  u, a, v, of = np.array(rows, np.int32).T
+
+  def longer(stamps: Stamps) -> Stamps:
+    new = stamps.total[of]
+    none = np.full(len(of), NEVER, np.int32)
+    more = (none, new, new)
+    return Stamps(
+      *(np.append(*pair) for pair in zip(stamps, more, strict=True))
+    )
+
+  wider = Edges(
+    np.append(edges.source, u),
+    np.append(edges.action, a),
+    np.append(edges.target, v),
+    longer(edges.played),
+    longer(edges.answerable),
+  )
+  return maze._replace(actions=tuple(action), edges=wider)
+
+
+def made(
+  game: str,
+  generation: str,
+  names: tuple[Sequence[str], Sequence[str]],
+  triples: Sequence[Sequence[str]],
+  stamps: ArrayLike,
+  where: str,
+) -> Maze:
+  """A maze of named edges, without a walkthrough.
+
+  Args:
+    game: its name.
+    generation: of the data.
+    names: of places, and of actions.
+    triples: E edges as source, action and target.
+    stamps: [E, 6] steps: forward, reverse, total as played; then answerable.
+    where: the file, for errors.
+
+  Raises:
+    InputError: a name comes twice, an edge has an unknown name, is there twice,
+      or has a step that is none; or there is no edge.
+  """
+  places, actions = (
+    _numbered(some, what, where)
+    for some, what in zip(names, ('location', 'action'), strict=True)
+  )
+  if not triples:
+    raise core.InputError(f'{where} has no edge; expected one at least')
+  rows = []
+  for source, action, target in triples:
+    rows.append(
+      (
+        _known(source, places, 'location', where),
+        _known(action, actions, 'action', where),
+        _known(target, places, 'location', where),
+      )
+    )
+  if len(set(rows)) < len(rows):
+    again = next(row for k, row in enumerate(rows) if row in rows[:k])
+    raise core.InputError(
+      f'{where}: the edge {triples[rows.index(again)]} is there twice'
+    )
+  found = np.asarray(stamps, np.int32).reshape(len(rows), 6).T
+  if ((found < 0) | (found > NEVER)).any():
+    raise core.InputError(f'{where}: steps are 0 to {NEVER}, which is never')
+  source, action, target = np.array(rows, np.int32).T
+  edges = Edges(source, action, target, Stamps(*found[:3]), Stamps(*found[3:]))
+  trail = np.zeros(0, np.int32)
+  shown, listed = map(tuple, names)
+  return Maze(game, generation, shown, listed, edges, (), trail)
+
+
+def _numbered(names: Sequence[str], what: str, where: str) -> dict[str, int]:
+  found = {name: k for k, name in enumerate(names)}
+  if len(found) < len(names):
+    twice = next(n for k, n in enumerate(names) if found[n] != k)
+    raise core.InputError(f'{where}: the {what} {twice!r} is listed twice')
+  return found
+
+
+def _known(name: str, numbers: dict[str, int], what: str, where: str) -> int:
+  if name not in numbers:
+    shown = ', '.join(map(repr, [*numbers][:4]))
+    raise core.InputError(
+      f'{where}: an edge has the unknown {what} {name!r}; available: {shown}'
+      + (', ...' if len(numbers) > 4 else '')
+    )
+  return numbers[name]

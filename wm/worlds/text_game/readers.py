@@ -1,0 +1,239 @@
+"""Mazes of the three generations of MANGO's data (Ding et al. 2024).
+
+camera_ready  GAME.edges.json with src_node, dst_node and steps; 70 steps
+paper         GAME.edges.json with prev_node, node; walked or not; 70 steps
+annotation    GAME.map.human and GAME.map.reversed; all steps
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from wm import core
+from wm.worlds.text_game import folders, maze
+
+GENERATIONS = 'camera_ready', 'paper', 'annotation'
+STEPS = (
+  'seen_in_forward',
+  'seen_in_reversed',
+  'edge_min_step',
+  'seen_in_forward_answerable',
+  'seen_in_reversed_answerable',
+  'edge_min_step_answerable',
+)
+ENDS = {
+  'camera_ready': ('src_node', 'action', 'dst_node'),
+  'paper': ('prev_node', 'action', 'node'),
+}
+MOVE = re.compile(
+  r'(.+?) --> (.*?) --> (.+), step (\d{1,9})(?:, answerable (\d{1,9}))?'
+  r'(?:, desc: .*)?'
+)
+RULE = '==========='  # Between the blocks of a walkthrough.
+BLOCK = re.compile('^==>STEP NUM:(.*)$', re.MULTILINE)
+SAID = re.compile('\n==>ACT:([^\n]*)\n==>OBSERVATION:(.*)', re.DOTALL)
+
+
+def read(
+  folder: str | os.PathLike[str],
+  game: str,
+  walkthroughs: str | os.PathLike[str] = '',
+) -> maze.Maze:
+  """The maze of one game.
+
+  Args:
+    folder: of games, or a packed archive of it.
+    game: its name.
+    walkthroughs: another folder to take the walkthrough from; two of the three
+      published archives have none.
+
+  Raises:
+    InputError: something is missing or damaged, an edge has an unknown place,
+      or the walkthrough has a gap.
+  """
+  files = folders.texts(folder, game)
+  where = f'{folder}: {game}'
+  if 'map.human' in files:
+    found = _annotation(files, game, where)
+  elif 'edges.json' in files:
+    found = _edges(files, game, where)
+  else:
+    raise core.InputError(
+      f'{where} has neither {game}.edges.json nor {game}.map.human; found: '
+      + ', '.join(sorted(files))
+    )
+  texts = folders.texts(walkthroughs, game) if walkthroughs else files
+  if 'walkthrough' in texts:
+    steps = walkthrough(texts['walkthrough'], f'{where}.walkthrough')
+    found = found._replace(steps=steps)
+  elif walkthroughs:
+    raise core.InputError(f'{walkthroughs} has no {game}.walkthrough')
+  if 'valid_moves.csv' in files:
+    trail = _trail(files['valid_moves.csv'], found, f'{where}.valid_moves.csv')
+    found = found._replace(trail=trail)
+  return found
+
+
+def read_all(
+  folder: str | os.PathLike[str], walkthroughs: str | os.PathLike[str] = ''
+) -> dict[str, maze.Maze]:
+  """Game -> its maze, of each game with a map.
+
+  The full annotation has two folders without moves, which are left out, and
+  walkthroughs are taken only where there is one.
+  """
+  have = folders.games(walkthroughs) if walkthroughs else ()
+  found = {}
+  for game in folders.games(folder):
+    files = folders.texts(folder, game)
+    if 'edges.json' in files or files.get('map.human', '').strip():
+      found[game] = read(folder, game, walkthroughs if game in have else '')
+  return found
+
+
+def walkthrough(
+  text: str, where: str = 'the walkthrough'
+) -> tuple[maze.Step, ...]:
+  """Steps of a walkthrough, observations without blanks around them.
+
+  Raises:
+    InputError: no steps, a step without action or observation, or a gap in
+      their numbers.
+  """
+  _, *parts = BLOCK.split(text)
+  steps: list[maze.Step] = []
+  for number, body in zip(parts[::2], parts[1::2], strict=True):
+    if number.strip() != str(len(steps)):
+      raise core.InputError(
+        f'{where}: step {number.strip()[:20]!r} comes after {len(steps) - 1}; '
+        f'expected {len(steps)}'
+      )
+    said = SAID.fullmatch(body)
+    if not said:
+      raise core.InputError(
+        f'{where}: step {len(steps)} lacks ==>ACT: or ==>OBSERVATION:'
+      )
+    action, observation = said.groups()
+    observation = observation.rstrip().removesuffix(RULE).strip()
+    steps.append(maze.Step(len(steps), action.strip(), observation))
+  if not steps:
+    raise core.InputError(f'{where} has no step; expected ==>STEP NUM: 0')
+  return tuple(steps)
+
+
+def _json(files: Mapping[str, str], kind: str, where: str) -> list[Any]:
+  """The list in a JSON file."""
+  if kind not in files:
+    raise core.InputError(f'{where}.{kind} is missing')
+  try:
+    found = json.loads(files[kind])
+  except (ValueError, RecursionError) as error:
+    raise core.InputError(f'{where}.{kind} is no JSON: {error}') from error
+  if not isinstance(found, list):
+    raise core.InputError(f'{where}.{kind} is no list')
+  return found
+
+
+def _names(files: Mapping[str, str], kind: str, where: str) -> list[str]:
+  found = _json(files, kind, where)
+  for name in found:
+    if not isinstance(name, str):
+      raise core.InputError(f'{where}.{kind}: {name!r} is no name')
+  return found
+
+
+def _edges(files: Mapping[str, str], game: str, where: str) -> maze.Maze:
+  """A maze of the first two generations."""
+  rows = _json(files, 'edges.json', where)
+  first = rows[0] if rows and isinstance(rows[0], dict) else {}
+  generation = 'paper' if 'prev_node' in first else 'camera_ready'
+  of = f'{where}.edges.json'
+  triples, stamps = [], []
+  for number, row in enumerate(rows):
+    if not isinstance(row, dict):
+      raise core.InputError(f'{of}: entry {number} is no object')
+    triples.append(
+      tuple(_field(row, key, str, of, number) for key in ENDS[generation])
+    )
+    if generation == 'paper':
+      total = _field(row, 'step_min_cutoff', int, of, number)
+      walked = _field(row, 'seen_in_forward', bool, of, number)
+      forward = 0 if walked else maze.NEVER
+      stamps.append([forward, maze.NEVER, total] * 2)
+    else:
+      stamps.append([_field(row, key, int, of, number) for key in STEPS])
+  names = (
+    _names(files, 'locations.json', where),
+    _names(files, 'actions.json', where),
+  )
+  return maze.made(game, generation, names, triples, stamps, of)
+
+
+def _field(row: dict, key: str, kind: type, where: str, number: int) -> Any:
+  """A value of an entry, exactly of a type."""
+  if type(row.get(key)) is not kind:
+    raise core.InputError(
+      f'{where}: entry {number} has {key}={row.get(key)!r}; expected '
+      f'{kind.__name__}'
+    )
+  return row[key]
+
+
+def _annotation(files: Mapping[str, str], game: str, where: str) -> maze.Maze:
+  """A maze of the full annotation; names in lower case, as the others are."""
+  known: dict[tuple[str, str, str], list[int]] = {}
+  for kind, column in (('map.human', 0), ('map.reversed', 1)):
+    for row, line in enumerate(files.get(kind, '').splitlines()):
+      if not line.strip():
+        continue
+      parts = MOVE.fullmatch(line.strip())
+      if not parts:
+        raise core.InputError(
+          f'{where}.{kind}, line {row + 1}: {line[:80]!r}; expected A --> '
+          'action --> B, step N'
+        )
+      source, action, target, step, said = parts.groups()
+      u, a, v = (name.strip().lower() for name in (source, action, target))
+      stamp = known.setdefault((u, a, v), [maze.NEVER] * 4)
+      both = int(step), int(said or step)
+      for at, new in zip((column, column + 2), both, strict=True):
+        stamp[at] = min(stamp[at], new)
+  triples = list(known)
+  stamps = [
+    [f, r, min(f, r), fa, ra, min(fa, ra)] for f, r, fa, ra in known.values()
+  ]
+  places = dict.fromkeys(name for u, _, v in triples for name in (u, v))
+  actions = dict.fromkeys(action for _, action, _ in triples)
+  names = list(places), list(actions)
+  of = f'{where}.map.human'
+  return maze.made(game, 'annotation', names, triples, stamps, of)
+
+
+def _trail(text: str, found: maze.Maze, where: str) -> np.ndarray:
+  """Places after each step of the annotators' list of moves."""
+  place = {name: k for k, name in enumerate(found.places)}
+  here = core.DEAD
+  trail: list[int] = []
+  for number, row in enumerate(csv.reader(text.splitlines()[1:]), 1):
+    if [*row[:1]] != [str(number)] or len(row) < 3:
+      raise core.InputError(
+        f'{where}: row {number} starts with {row[:1]}; expected [{number}]'
+      )
+    before, after = (
+      place.get(name.strip().lower(), core.DEAD) for name in row[1:3]
+    )
+    if row[1].strip() or row[2].strip():
+      if core.DEAD in (before, after):
+        raise core.InputError(f'{where}: row {number} has an unknown place')
+      trail += [before] * (number - len(trail))
+      here = after
+    if trail:
+      trail.append(here)
+  return np.array(trail, np.int32)

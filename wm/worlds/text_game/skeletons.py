@@ -1,0 +1,199 @@
+"""Questions on a maze: where a path leads, and how to get somewhere.
+
+A *destination* question (DF) is a place and the actions of one simple path; a
+*route* question (RF) is an ordered pair of places with a simple path between
+them (Ding et al. 2024, section 2.2). Both carry two steps, so that labels at
+any prefix are comparisons of arrays:
+
+    answerable at step T:  answerable <= T
+    easy at step T:        easy <= T, else hard
+
+`maze.prefix` and questions on it give the same labels; they differ only for
+routes, where a path may be shortest in what a prefix shows and not in all of
+the map: the published tables ask for the whole map.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.kernels import paths as kernels
+from wm.worlds.text_game import maze as mazes
+
+# When a route is easy: what of its pair of places has to be walked, not
+# imputed. 'some' shortest path (the paper's tables), 'every' shortest path (its
+# text, which speaks of "the" shortest one), the 'first' shortest path in order
+# of the file's edges (its scoring, up to that order), 'any' simple path of any
+# length (the camera-ready data).
+RULES = 'some', 'every', 'first', 'any'
+
+
+class Destinations(NamedTuple):
+  """P destination questions: all simple paths of a maze.
+
+  Attributes:
+    paths: the paths, their edges numbered as in the maze; labels are the steps
+      `easy` and `answerable`.
+    answerable: [P] int32, the step from which every edge is known.
+    easy: [P] int32, the step from which every edge is walked; NEVER.
+  """
+
+  paths: kernels.Paths
+  answerable: np.ndarray
+  easy: np.ndarray
+
+  @property
+  def size(self) -> int:
+    """How many there are."""
+    return len(self.answerable)
+
+
+class Routes(NamedTuple):
+  """R route questions: ordered pairs of places with a simple path between them.
+
+  Attributes:
+    source: [R] int32 places, ascending.
+    target: [R] int32 places, ascending within a source.
+    answerable: [R] int32, the step from which some path is known.
+    easy: [R] int32, the step from which paths are walked as a rule says; NEVER.
+    num_paths: [R] int64 simple paths of the pair.
+    shortest: [R] int32 edges of the shortest.
+  """
+
+  source: np.ndarray
+  target: np.ndarray
+  answerable: np.ndarray
+  easy: np.ndarray
+  num_paths: np.ndarray
+  shortest: np.ndarray
+
+  @property
+  def size(self) -> int:
+    """How many there are."""
+    return len(self.answerable)
+
+
+def at(
+  questions: Destinations | Routes, step: int
+) -> tuple[np.ndarray, np.ndarray]:
+  """Masks [Q] of the questions that a prefix answers: easy and hard ones."""
+  easy = questions.easy <= step
+  answerable = questions.answerable <= step
+  return answerable & easy, answerable & ~easy
+
+
+def counts(questions: Destinations | Routes) -> np.ndarray:
+  """[NEVER, 2] int64: how many are easy and hard at every step at once."""
+  known, walked = questions.answerable, questions.easy
+  easy = np.bincount(np.maximum(known, walked), minlength=mazes.NEVER + 1)
+  every = np.bincount(known, minlength=mazes.NEVER + 1)
+  easy, every = (np.cumsum(c[: mazes.NEVER]) for c in (easy, every))
+  return np.stack([easy, every - easy], axis=-1)
+
+
+def destinations(
+  maze: mazes.Maze,
+  *,
+  played: bool = False,
+  longest: int = 0,
+  listed: bool = True,
+  most: int = kernels.MOST,
+) -> Destinations:
+  """All destination questions of a maze.
+
+  Args:
+    maze: the map, or what a prefix shows of it.
+    played: labels by the steps of moves, not by when the text tells of them.
+    longest: most edges of a path; 0 is no limit.
+    listed: whether paths keep their edges; labels alone take a tenth of memory.
+    most: more paths than this are refused.
+
+  Raises:
+    InputError: there are more than `most` paths.
+  """
+  edges = maze.edges
+  stamps = edges.played if played else edges.answerable
+  found = kernels.simple(
+    edges.source,
+    edges.target,
+    len(maze.places),
+    (stamps.forward, stamps.total),
+    longest=longest,
+    listed=listed,
+    most=most,
+  )
+  easy, answerable = found.labels
+  return Destinations(found, answerable, easy)
+
+
+def routes(found: Destinations, nodes: int, easy: str = 'some') -> Routes:
+  """Route questions of a maze with these simple paths.
+
+  Args:
+    found: all of its simple paths.
+    nodes: number of its places.
+    easy: the rule, of RULES.
+
+  Raises:
+    InputError: there is no such rule.
+  """
+  if easy not in RULES:
+    raise core.InputError(
+      f'routes are easy by {easy!r}; available: {", ".join(RULES)}'
+    )
+  walks = found.paths
+  pair = walks.source.astype(np.int64) * nodes + walks.target
+  places, count = nodes * nodes, np.bincount(pair, minlength=nodes * nodes)
+  shortest = _least(pair, walks.length, places)
+  known = _least(pair, found.answerable, places)
+  short = walks.length == shortest[pair]
+  if easy == 'any':
+    walked = _least(pair, found.easy, places)
+  elif easy == 'every':
+    walked = np.zeros(places, np.int32)
+    np.maximum.at(walked, pair[short], found.easy[short])
+  else:
+    some = np.flatnonzero(short)
+    if easy == 'first':
+      some = some[np.unique(pair[some], return_index=True)[1]]
+    walked = _least(pair[some], found.easy[some], places)
+  kept = np.flatnonzero(count)
+  source, target = np.divmod(kept, nodes)
+  return Routes(
+    source.astype(np.int32),
+    target.astype(np.int32),
+    known[kept],
+    walked[kept],
+    count[kept],
+    shortest[kept],
+  )
+
+
+def _least(pair: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
+  found = np.full(size, mazes.NEVER, np.int32)
+  np.minimum.at(found, pair, values)
+  return found
+
+
+def path_id(maze: mazes.Maze, edges: np.ndarray) -> str:
+  """The published id of a destination question: SHA-256 of its edges."""
+  steps = []
+  for edge in edges.tolist():
+    source, action, target = maze.words(edge)
+    steps.append({'prev_node': source, 'node': target, 'action': action})
+  return _hashed(steps)
+
+
+def pair_id(maze: mazes.Maze, source: int, target: int) -> str:
+  """The published id of a route question: SHA-256 of its places."""
+  names = maze.places[source], maze.places[target]
+  return _hashed(dict(zip(('src_node', 'dst_node'), names, strict=True)))
+
+
+def _hashed(value: object) -> str:
+  return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
