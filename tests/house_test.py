@@ -207,6 +207,10 @@ SNIFFED = {
   'wm/core/room.py': {'sysconf_names'},  # Unix has it.
   'wm/models/huggingface.py': {'max_position_embeddings'},  # Some networks'.
   'wm/models/nn/layers.py': {'key', 'name'},  # Kinds of pytree keys.
+  'wm/models/serving/provider.py': {
+    'last_attempt',  # Of one kind of errors.
+    'status_code',  # Of errors of some providers.
+  },
   'wm/models/serving/callables.py': {'detach', 'dtype'},  # A user's arrays.
   'wm/runtime/files.py': {
     '__name__',  # Types have one, unions of types none.

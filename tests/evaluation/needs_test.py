@@ -73,7 +73,7 @@ def _model(name):
 
 
 # Made from what a user brings.
-OWN = ('huggingface', 'user')
+OWN = ('huggingface', 'language', 'user')
 
 
 def _models():

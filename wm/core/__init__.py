@@ -79,6 +79,7 @@ from wm.core.measure import (
   scores,
 )
 from wm.core.patching import Editable, Patchable
+from wm.core.plan import Answer, Chooses, Planned, Questioned
 from wm.core.predictor import (
   NO,
   NO_ANSWER,

@@ -127,6 +127,21 @@ class Metric(abc.ABC):
     """Registry name, see `plug_in_name`."""
     return plug_in_name(type(self))
 
+  def unlisted(self) -> str:
+    """Why its questions cannot be listed beforehand; '' if they can.
+
+    A `core.Questioned` predictor is scored by metrics that can, see
+    wm.core.plan. What is said goes on from "its questions cannot be listed".
+    """
+    return 'they depend on the answers'
+
+  def beside(self) -> str:
+    """Spec of the metric without which its numbers mislead; '' is none.
+
+    A `core.Questioned` predictor is always scored by it too.
+    """
+    return ''
+
   @abc.abstractmethod
   def __call__(
     self, predictor: Any, world: Any, seed: int

@@ -3,6 +3,8 @@
 TokenReader
   Predictor             next-token probabilities, sessions
     AnswersOnly           from nothing but yes and no
+      Questioned            each answer costs a call; see wm.core.plan
+  Chooses               says which one of some tokens comes next
   HiddenStates          activations
     Reinitializable       the same network with random weights
     Patchable             goes on from others; see wm.core.patching

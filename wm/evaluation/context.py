@@ -100,6 +100,11 @@ class Trials:
     """[R, W] states that the second prefixes reach."""
     return self.pairs.second[self.rows]
 
+  @property
+  def numbers(self) -> np.ndarray:
+    """[R] numbers of the trials that are run; both directions have one."""
+    return self.pairs.trial[self.rows]
+
   @functools.cached_property
   def tokens(self) -> np.ndarray:
     """[R, 2, L] int32 prefixes."""
@@ -121,10 +126,8 @@ class Trials:
 
   def keys(self, *words: int) -> np.ndarray:
     """[R] uint64 hashes for one use of randomness, by trial and direction."""
-    trial = self.pairs.trial[self.rows]
-    return core.hash64(
-      self.seed, *words, trial, self.pairs.direction[self.rows]
-    )
+    direction = self.pairs.direction[self.rows]
+    return core.hash64(self.seed, *words, self.numbers, direction)
 
   def filled(self, array: np.ndarray, values: np.ndarray) -> np.ndarray:
     """A copy of `array` [T] with `values` [R] for the trials that were run.

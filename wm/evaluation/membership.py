@@ -7,6 +7,8 @@ What differs for a model that only answers is in this module.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from wm import core
@@ -35,6 +37,25 @@ def fits(predictor: core.Predictor, lengths: np.ndarray) -> np.ndarray:
   if isinstance(predictor, core.AnswersOnly):
     return np.ones(len(lengths), bool)
   return lengths <= predictor.max_len
+
+
+def last_by_rows(
+  predictor: core.Predictor, tokens: np.ndarray, lengths: np.ndarray
+) -> Iterator[tuple[slice, np.ndarray]]:
+  """As core.log_probs_by_rows, where the last token of each row is enough.
+
+  Of a predictor that only answers no other is asked; they are -inf.
+  """
+  if not isinstance(predictor, core.AnswersOnly):
+    yield from core.log_probs_by_rows(predictor, tokens, lengths)
+    return
+  for rows in core.chunks(len(tokens), tokens.shape[1] * predictor.vocab_size):
+    sizes = np.asarray(lengths[rows])
+    shape = len(sizes), int(sizes.max(initial=1)), predictor.vocab_size
+    found = np.full(shape, -np.inf, np.float32)
+    last = predictor.session(tokens[rows, : shape[1]], sizes, 1).log_probs()
+    found[np.arange(len(sizes)), sizes - 1] = last[:, 0]
+    yield rows, found
 
 
 def suffixes(
@@ -104,6 +125,7 @@ def answers(
   suffix_lengths: np.ndarray,
   accept: rules.Accept,
   batch: int = BATCH,
+  trials: np.ndarray | None = None,
 ) -> np.ndarray:
   """Asks whether each suffix is in the model's language after each prefix.
 
@@ -118,6 +140,7 @@ def answers(
     suffix_lengths: [T, M]; 0 is no suffix.
     accept: the rule by which a token is accepted.
     batch: prefixes in flight; no effect on results.
+    trials: [T] numbers of the trials, for plans of questions; None is by row.
 
   Returns:
     [T, P, M] int8: core.YES, NO, or NO_ANSWER, where none was given or there is
@@ -131,10 +154,15 @@ def answers(
   found = np.full(sizes.shape, core.NO_ANSWER, np.int8)
   if isinstance(predictor, core.AnswersOnly):
     row, place = np.nonzero(sizes)
-    found[row, place] = predictor.answers(
+    asked = (
       core.histories(tokens[row], lengths[row]),
       core.histories(suffixes[row, place], sizes[row, place]),
     )
+    if isinstance(predictor, core.Questioned):
+      number = each if trials is None else trials[each]
+      found[row, place] = predictor.answers(*asked, number[row].tolist())
+    else:
+      found[row, place] = predictor.answers(*asked)
     return found.reshape(shape)
   steps = engine.teacher_force(
     predictor,
@@ -179,6 +207,7 @@ def ask_pairs(
       suffix_lengths[left, some],
       trials.accept,
       trials.batch,
+      trials.numbers[left],
     )
     count_unanswered(trials.pairs.counts, got, suffix_lengths[left, some])
     if single:
@@ -232,6 +261,7 @@ def divergence(
     elements.tokens[:, None],
     length[:, None],
     trials.accept,
+    trials=trials.numbers[pair],
   )
   count_unanswered(trials.pairs.counts, found, length[:, None])
   heard = answered(found)[:, 0]

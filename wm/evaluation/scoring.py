@@ -16,7 +16,7 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import kept, needs, results
+from wm.evaluation import kept, needs, planned, results
 from wm.evaluation.results import Entry
 from wm.runtime import commit, locks, progress, provenance
 
@@ -85,6 +85,7 @@ def run(
   out: str | pathlib.Path,
   extra: Entry | None = None,
   origin: provenance.Origin = provenance.UNKNOWN,
+  max_calls: int = 0,
   tell: kept.Tell = print,
 ) -> list[Entry]:
   """Scores a predictor by metrics; goes on where a killed run stopped.
@@ -107,11 +108,12 @@ def run(
     origin: what the predictor is made from, its model's and its weights', by
       `provenance.Reader`; best taken before they are read. Without it nothing
       is kept for the next run.
+    max_calls: of a predictor each of whose answers costs: see planned.plans.
     tell: gets a line on what is kept, and on what is not and why.
 
   Raises:
     InputError: the folder holds scores of another model, world or seed; the
-      model's vocabulary is not the world's.
+      model's vocabulary is not the world's; a metric would ask too much.
   """
   if predictor.vocab_size != len(world.vocab):
     raise core.InputError(
@@ -130,6 +132,11 @@ def run(
   more = {**(extra or {}), 'commit': commit.describe()}
   about = {'seed': seed, 'model_name': model_name, 'extra': more}
   parts = kept.Parts(folder, claimed, world, origin, about, tell)
+  plans: dict[str, planned.Plan] = {}
+  if isinstance(predictor, core.Questioned):
+    made = planned.plans(metrics, predictor, world, seed, max_calls, tell)
+    metrics = [one.metric for one in made]
+    plans = {registry.spec(one.metric): one for one in made}
   asked = {registry.spec(metric): metric for metric in metrics}
   found = parts.found_before(asked)
   for spec, metric in asked.items():
@@ -144,7 +151,11 @@ def run(
         progress.Progress(spec, unit='trials', keep=False),
         parts.unfinished(metric),
       ):
+        if spec in plans:
+          plans[spec].ask()
         rows = _checked(metric, metric(predictor, world, seed))
+        if spec in plans:
+          rows += plans[spec].scores(world)
     found[spec] = parts.add(metric, rows)
   order = [*asked, *(spec for spec in found if spec not in asked)]
   return results.join(folder, [found[spec] for spec in order])

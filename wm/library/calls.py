@@ -198,6 +198,7 @@ def score(
   fields: str | None = Scoring.fields,
   checkpoint: str = Scoring.checkpoint,
   model: str | None = None,
+  max_calls: int = Scoring.max_calls,
   tell: Tell = silent,
 ) -> list[dict[str, Any]]:
   """Scores a predictor by metrics, against the world's rules.
@@ -235,6 +236,7 @@ def score(
       out=temporary if out is None else out,
       extra=found.about,
       origin=found.origin,
+      max_calls=max_calls,
       tell=tell,
     )
   tell(scoring.table(entries))

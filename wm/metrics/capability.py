@@ -45,6 +45,10 @@ class Metric(core.Metric):
   def __post_init__(self) -> None:
     fields.at_least(self, num=1)
 
+  def unlisted(self) -> str:
+    """See core.Metric."""
+    return ''
+
   def __call__(
     self, predictor: core.Predictor, world: core.Quiz, seed: int
   ) -> tuple[core.Scores, ...]:
@@ -54,7 +58,12 @@ class Metric(core.Metric):
     fits = membership.fits(predictor, asked.lengths + 1)  # With the answer.
     reason = np.where(fits, '', 'too_long').astype('<U16')
     some, rows = asked.take(fits), np.flatnonzero(fits)
-    for part, log_probs in core.log_probs_by_rows(
+    if isinstance(predictor, core.Chooses):
+      right, answered = _chosen(predictor, some)
+      value[rows] = right
+      reason[rows[~answered]] = 'no_answer'
+      some = some.take(np.arange(0))
+    for part, log_probs in membership.last_by_rows(
       predictor, some.tokens, some.lengths
     ):
       one = some.take(np.arange(part.start, part.stop))
@@ -69,6 +78,20 @@ class Metric(core.Metric):
       columns=_pictured(world, asked),
     )
     return (scores,)
+
+
+def _chosen(
+  predictor: core.Chooses, asked: core.Sequences
+) -> tuple[np.ndarray, np.ndarray]:
+  """Is the one chosen right, and was one chosen, [R] bool each."""
+  choices = asked.side['choices']
+  found = predictor.choose(
+    core.histories(asked.tokens, asked.lengths),
+    [tuple(row) for row in choices.tolist()],
+  )
+  chosen = np.take_along_axis(choices, np.maximum(found, 0)[:, None], 1)[:, 0]
+  answered = found != core.NO_ANSWER
+  return answered & (chosen == asked.side['answer']), answered
 
 
 def _answered(

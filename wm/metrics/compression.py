@@ -118,6 +118,18 @@ class Metric(prefix_pairs.Settings):
         'and no sampler'
       )
 
+  def unlisted(self) -> str:
+    """See core.Metric."""
+    if self.suffixes == 'world' and self.prefix_filter == 'none':
+      return ''
+    return "expected suffixes='world', k=1, samples=5, prefix_filter='none'"
+
+  def beside(self) -> str:
+    """See core.Metric: what accepts everything has a compression of 1."""
+    same = ('trials', 'pairs', 'directions', 'attempts', 'world')
+    given = [f'{name}={getattr(self, name)!r}' for name in same]
+    return f'distinction(samples=0, max_elements=5, {", ".join(given)})'
+
   def __call__(
     self, predictor: core.Predictor, world: core.Prefixed, seed: int
   ) -> tuple[core.Scores, ...]:

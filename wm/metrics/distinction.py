@@ -149,6 +149,12 @@ class Metric(prefix_pairs.Settings):
     if self.exact and not self.sample_k:
       raise core.InputError('distinction: exact=True needs sample_k >= 1')
 
+  def unlisted(self) -> str:
+    """See core.Metric."""
+    if not self.samples and self.prefix_filter == 'none':
+      return ''
+    return "expected samples=0, max_elements=5, prefix_filter='none'"
+
   def __call__(
     self, predictor: core.Predictor, world: core.Prefixed, seed: int
   ) -> tuple[core.Scores, ...]:

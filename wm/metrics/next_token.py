@@ -61,6 +61,10 @@ class Metric(core.Metric):
     fields.one_of(self, states=('sequences', 'drawn'))
     registry.make('accept', self.accept)
 
+  def unlisted(self) -> str:
+    """See core.Metric."""
+    return ''
+
   def __call__(
     self, predictor: core.Predictor, world: core.World, seed: int
   ) -> tuple[core.Scores, ...]:
@@ -80,9 +84,9 @@ class Metric(core.Metric):
       named=np.zeros(num, np.int32),
       states=world.init(num),
     )
-    for rows, log_probs in core.log_probs_by_rows(
-      predictor, sequences.tokens, sequences.lengths
-    ):
+    drawn = self.states == 'drawn'
+    read = membership.last_by_rows if drawn else core.log_probs_by_rows
+    for rows, log_probs in read(predictor, sequences.tokens, sequences.lengths):
       part = sequences.take(np.arange(rows.start, rows.stop))
       some = _Judged(*(array[rows] for array in judged))
       _judge_all(world, part, first[rows], np.asarray(log_probs), rule, some)

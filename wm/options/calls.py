@@ -63,6 +63,12 @@ class Scoring:
     'a training run folder.',
   )
   seed: int = option(0, 'Seed of all randomness.', least=0, most=2**32 - 1)
+  max_calls: int = option(
+    0,
+    'Most calls of a language model by a metric; of one that asks more, fewer '
+    'trials are run. 0: one that asks more than 1,000 is refused.',
+    least=0,
+  )
 
 
 @documented

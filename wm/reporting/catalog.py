@@ -18,6 +18,7 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
+from wm.evaluation import planned
 from wm.reporting.collect import Entry
 from wm.runtime import files, pages
 
@@ -301,11 +302,16 @@ def _term(glossary: Mapping[str, str], name: str) -> str:
   return next((one for one in names if one in glossary), '')
 
 
+def _glossary(metric: str) -> Mapping[str, str]:
+  """The glossary of a metric, and of answers that are scored beside it."""
+  return {**planned.GLOSSARY, **registry.find('metric', metric).glossary}
+
+
 def quantity(metric: str, name: str) -> str:
   """Returns what a quantity of a metric means; '' if the metric does not
   say.
   """
-  glossary = registry.find('metric', metric).glossary
+  glossary = _glossary(metric)
   return glossary.get(_term(glossary, name), '')
 
 
@@ -343,10 +349,10 @@ def glossary(entries: Sequence[Entry]) -> dict[str, str]:
   """
   found: dict[str, str] = {}
   for metric in dict.fromkeys(entry['metric'] for entry in entries):
-    cls = registry.find('metric', metric)
-    found[metric] = _summary(cls)
+    found[metric] = _summary(registry.find('metric', metric))
+    words = _glossary(metric)
     for entry in entries:
-      term = _term(cls.glossary, entry['quantity'])
+      term = _term(words, entry['quantity'])
       if entry['metric'] == metric and term:
-        found[f'{metric}: {term}'] = cls.glossary[term]
+        found[f'{metric}: {term}'] = words[term]
   return found

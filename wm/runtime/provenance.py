@@ -291,6 +291,8 @@ def _with_nested(things: Sequence[Any]) -> Iterator[Any]:
   for thing in things:
     yield thing
     for kind in registry.KINDS if _values(thing) else ():
+      if isinstance(thing, core.Model) and kind == 'model':
+        continue  # A name that others gave to a model of theirs.
       value = getattr(thing, kind, '')
       if isinstance(value, str) and value:
         yield from _with_nested([registry.make(kind, value)])

@@ -1,0 +1,153 @@
+"""What is listed beforehand is what is asked, and no more than may be."""
+
+import numpy as np
+import pytest
+
+from tests.evaluation import counted
+from tests.models.played import Played
+from wm import core
+from wm.core import plan, registry
+from wm.evaluation import planned
+from wm.models.serving import provider
+from wm.models.serving.answer_cache import Reply
+
+WORLD = registry.make('world', 'maps(rows=3, columns=3)')
+METRICS = [
+  "compression(suffixes='world', k=1, samples=5, trials=12)",
+  "compression(suffixes='world', k=3, samples=4, trials=6, directions='both')",
+  'distinction(samples=0, max_elements=5, trials=12)',
+  "next_token(states='drawn', num=12)",
+]
+
+
+@pytest.fixture
+def predictor(monkeypatch, tmp_path):
+  played = Played()
+  monkeypatch.setattr(provider, 'replies', played)
+  spec = f"language(model='a/b', answers={str(tmp_path)!r})"
+  found = registry.make('model', spec).predictor(WORLD, 0)
+  found.played = played
+  return found
+
+
+@pytest.mark.parametrize('spec', METRICS)
+def test_a_metric_asks_what_its_plan_lists(predictor, spec):
+  metric = registry.make('metric', spec)
+  made = planned.plan_of(metric, predictor, WORLD, 0)
+  made.ask()
+  asked = [call.prompt for call in predictor.played.calls]
+  assert sorted(asked) == sorted(one.prompt for one in made.questions)
+  assert made.calls == len(asked)
+  # Prompts are told twice as long as they are, at most.
+  assert sum(map(len, asked)) / 4 < made.tokens < sum(map(len, asked))
+  found = metric(predictor, WORLD, 0)
+  assert len(predictor.played.calls) == len(asked)
+  for scores in found:
+    assert scores.value[scores.measured].min() == 1.0
+  for scores in made.scores(WORLD):
+    assert scores.quantity == 'right_answers'
+    assert scores.value.min() == 1.0
+
+
+def test_questions_of_a_trial_are_one_group(predictor):
+  metric = registry.make('metric', METRICS[0])
+  made = planned.plan_of(metric, predictor, WORLD, 0)
+  (scores,) = made.scores(WORLD)
+  assert 1 < len({*scores.group.tolist()}) <= 12
+  assert len(scores.group) == len(made.questions)
+
+
+def _entries(predictor, tmp_path, *specs, **fields):
+  metrics = [registry.make('metric', spec) for spec in specs]
+  lines = []
+  entries = counted.scoring.run(
+    predictor,
+    WORLD,
+    metrics,
+    seed=0,
+    model_name='m',
+    out=tmp_path / 'out',
+    tell=lines.append,
+    **fields,
+  )
+  return {(e['metric'], e['quantity']): e for e in entries}, lines
+
+
+def test_always_yes_is_seen_through_by_distinction(predictor, tmp_path):
+  predictor.played.knows = 'yes'
+  found, lines = _entries(predictor, tmp_path, METRICS[0])
+  assert found['compression', 'precision']['value'] == 1.0
+  assert found['distinction', 'recall']['value'] == 0.0
+  assert found['distinction', 'recall']['n'] == 12
+  assert 0 < found['compression', 'right_answers']['value'] < 1
+  assert 'calls' in lines[0]
+  assert 'tokens' in lines[0]
+
+
+def test_causes_of_silence_are_counted(predictor, tmp_path):
+  predictor.played.reply = lambda call: Reply('', failure='rate_limit')
+  found, _ = _entries(predictor, tmp_path, METRICS[2])
+  right = found['distinction', 'right_answers']
+  assert right['value'] is None
+  assert right['unmeasured'] == {'rate_limit': len(predictor.played.calls)}
+  assert found['distinction', 'recall']['unmeasured']['no_answer'] == 12
+
+
+def test_probabilities_are_kept(predictor, tmp_path):
+  predictor.played.reply = lambda call: Reply('yes', probability=0.75)
+  found, _ = _entries(predictor, tmp_path, METRICS[2])
+  right = found['distinction', 'right_answers']['value']
+  graded = found['distinction', 'right_probability']['value']
+  assert graded == pytest.approx(0.75 * right + 0.25 * (1 - right))
+
+
+def test_too_large_a_plan_is_refused_with_what_fits(
+  predictor, tmp_path, monkeypatch
+):
+  monkeypatch.setattr(planned, 'MOST_CALLS', 50)
+  with pytest.raises(core.InputError, match=r'trials=\d+, .* fit') as told:
+    _entries(predictor, tmp_path, METRICS[0])
+  assert not predictor.played.calls
+  spec = str(told.value).split('calls: ')[-1].split(' would fit')[0]
+  metric = registry.make('metric', spec)
+  assert planned.plan_of(metric, predictor, WORLD, 0).calls <= 50
+
+
+def test_max_calls_keeps_whole_trials(predictor, tmp_path):
+  found, _ = _entries(predictor, tmp_path, METRICS[0], max_calls=40)
+  num = found['compression', 'precision']['n']
+  assert 1 <= num < 12
+  assert len(predictor.played.calls) <= 80  # Of two metrics.
+  whole, _ = _entries(predictor, tmp_path / 'whole', METRICS[0])
+  assert whole['compression', 'precision']['n'] == 12
+  with pytest.raises(core.InputError, match='no number of trials fits'):
+    _entries(predictor, tmp_path / 'few', METRICS[0], max_calls=1)
+
+
+def test_what_depends_on_answers_is_refused_with_what_does_not(
+  predictor, tmp_path
+):
+  for metric in ('compression()', 'distinction()'):
+    with pytest.raises(core.InputError, match='expected s'):
+      _entries(predictor, tmp_path, metric)
+  with pytest.raises(core.InputError, match='depend on the answers'):
+    _entries(predictor, tmp_path, 'detour()')
+
+
+def test_truth_is_the_worlds():
+  legal = WORLD.legal(WORLD.init(1))[0]
+  legal[core.PAD] = False
+  good = np.flatnonzero(legal).tolist()
+  bad = np.flatnonzero(~legal).tolist()[1:]
+  ask = plan.Planned
+  assert plan.truths(
+    WORLD,
+    [
+      ask('', plan.YES_NO, (), ((good[0],),)),
+      ask('', 'other'),
+      ask('', plan.ONE_NEXT, (), ((bad[0],), (good[0],))),
+      ask('', plan.ALL_NEXT),
+      ask('', plan.YES_NO, (), ((bad[0],),)),
+      ask('', plan.ONE_NEXT, (), ((good[0],), (good[1],))),
+    ],
+  ) == [True, None, 1, tuple(good), False, core.DEAD]

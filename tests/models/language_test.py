@@ -1,0 +1,180 @@
+"""The predictor of a language model, on a provider that is played."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from tests.models.played import Played
+from wm import core
+from wm.core import plan, registry
+from wm.models.serving import asked, provider
+from wm.models.serving.answer_cache import Reply
+
+WORLD = registry.make('world', 'maps(rows=3, columns=3)')
+SAMPLED = WORLD.sample(6, 0, 'train')
+PREFIXES = core.histories(SAMPLED.tokens, SAMPLED.lengths)
+
+
+@pytest.fixture
+def played(monkeypatch):
+  found = Played()
+  monkeypatch.setattr(provider, 'replies', found)
+  return found
+
+
+@pytest.fixture
+def made(played, tmp_path):
+  def make(fields=''):
+    spec = f"language(model='a/b', answers={str(tmp_path)!r}{fields})"
+    return registry.make('model', spec).predictor(WORLD, 0)
+
+  return make
+
+
+def _questions():
+  prefixes = [prefix[:4] for prefix in PREFIXES for _ in range(4)]
+  suffixes = [(1 + n % 8,) for n in range(len(prefixes))]
+  return prefixes, suffixes
+
+
+def test_answers_are_the_worlds(made, played):
+  questions = _questions()
+  found = made().answers(*questions)
+  world = WORLD.walk(
+    WORLD.walk(WORLD.init(24), *plan.table(questions[0]))[1],
+    *plan.table(questions[1]),
+  )[0]
+  np.testing.assert_array_equal(found, world)
+  assert len(played.calls) == len({*zip(*questions, strict=True)})
+
+
+def test_nothing_is_asked_twice(made, played):
+  predictor = made()
+  first = predictor.answers(*_questions())
+  asked_for = len(played.calls)
+  np.testing.assert_array_equal(predictor.answers(*_questions()), first)
+  np.testing.assert_array_equal(made().answers(*_questions()), first)
+  assert len(played.calls) == asked_for
+  assert ' 0 of them asked for now' in made().remarks()[0].replace(
+    '0 answers,', ''
+  )
+
+
+def test_a_run_that_is_killed_goes_on(made, played):
+  def reply(call):
+    if len(played.calls) and played.left == 0:
+      raise KeyboardInterrupt
+    played.left -= 1
+    return played.known(call)
+
+  played.left, played.reply = 5, reply
+  heard = []
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(threading, 'excepthook', heard.append)
+    with pytest.raises(AssertionError):
+      made().answers(*_questions())
+  assert len(heard) == 1
+  played.calls.clear()
+  played.reply = played.known
+  made().answers(*_questions())
+  assert len(played.calls) == len({*zip(*_questions(), strict=True)}) - 5
+
+
+def test_next_tokens_are_listed_in_one_call(made, played):
+  prefixes = [prefix[:3] for prefix in PREFIXES]
+  tokens, lengths = plan.table(prefixes)
+  found = made().session(tokens, lengths, 2).log_probs()
+  legal = WORLD.legal(WORLD.walk(WORLD.init(6), tokens, lengths)[1])
+  np.testing.assert_array_equal(found[:, 0] > -np.inf, legal)
+  np.testing.assert_array_equal(found[:, 1], found[:, 0])
+  assert len(played.calls) == len({*prefixes})
+
+
+def test_one_of_some_tokens_is_chosen(made):
+  prefix = PREFIXES[0][:2]
+  legal = WORLD.legal(WORLD.walk(WORLD.init(1), *plan.table([prefix]))[1])[0]
+  legal[core.PAD] = False
+  good, bad = np.flatnonzero(legal), np.flatnonzero(~legal)[1:]
+  choices = (int(bad[0]), int(good[0]), int(bad[1]))
+  assert made().choose([prefix], [choices]).tolist() == [1]
+  assert made().choose([prefix], [(int(bad[0]),)]).tolist() == [core.NO_ANSWER]
+
+
+def test_most_repeats_win(made, played):
+  said = iter(['Yes.', 'no', 'Yes', 'yes', 'no', 'perhaps'])
+  played.reply = lambda call: Reply(next(said))
+  predictor = made(', repeats=3, temperature=1.0')
+  assert predictor.answers([(1,), (2,)], [(3,), (3,)]).tolist() == [1, -1]
+  assert predictor.remarks()[1] == 'no answer: nothing 1'
+  assert played.settings.temperature == 1.0
+
+
+def test_probabilities_decide_where_they_are_read(made, played):
+  chances = iter([0.9, 0.2, None])
+  played.reply = lambda call: Reply('hm', probability=next(chances))
+  predictor = made(", read='logprobs'")
+  questions = [predictor.yes_no((1,), (token,)) for token in (1, 2, 3)]
+  found = predictor.ask(questions)
+  assert [one.value for one in found] == [True, False, None]
+  assert found[0].probability == 0.9
+  assert found[2].failure == 'no_probability'
+  assert played.settings.logprobs
+
+
+def test_failures_are_counted_by_cause_and_not_asked_again(made, played):
+  said = iter(
+    [
+      Reply('', failure='timeout'),
+      Reply('I cannot', stop='content_filter'),
+      Reply('Well, let me see', stop='max_tokens'),
+      Reply('<think>yes'),
+      Reply('x' * (1 << 21)),
+    ]
+  )
+  played.reply = lambda call: next(said)
+  predictor = made()
+  questions = [predictor.yes_no((1,), (token,)) for token in range(1, 6)]
+  for _ in range(2):
+    found = [one.failure for one in predictor.ask(questions)]
+    assert found == ['timeout', 'refused', 'cut_off', 'unfinished', 'too_long']
+  assert predictor.remarks()[1] == '3 characters of reasoning, not read'
+  assert 'timeout 1' in predictor.remarks()[2]
+
+
+READ = {
+  'Answer: north; east': (1, 2),
+  'I think so.\n**Answer:**\n- North\n- East.': (1, 2),
+  'Answer: north, Xanadu': (1,),
+  'Answer: nothing.': (),
+  'north': (1,),
+  'Answer: Xanadu': 'unknown_name',
+  'Go where you like. Go.\nAnd back.': 'nothing',
+}
+
+
+@pytest.mark.parametrize('text', READ)
+def test_lists_of_names_are_read(text):
+  reader = asked.NameReader(('<pad>', 'north', 'east', 'a, b'))
+  found = reader.read(plan.Planned('', plan.ALL_NEXT), text)
+  expected = READ[text]
+  wrong = isinstance(expected, str)
+  assert found.value == (None if wrong else expected)
+  assert found.failure == (expected if wrong else '')
+
+
+@pytest.mark.parametrize(
+  'fields',
+  ["'solver'", "'a/b', read='ear'", "'a/b', repeats=0", "'a/b', names=-1"],
+)
+def test_bad_fields_are_one_line(fields):
+  with pytest.raises(core.InputError, match=r'expected|available'):
+    registry.make('model', f'language({fields})')
+
+
+def test_only_told_worlds_can_be_asked_about(made):
+  model = registry.make('model', "language('a/b')")
+  with pytest.raises(core.InputError, match='cannot be told'):
+    model.predictor(registry.make('world', 'groups()'), 0)
+  with pytest.raises(core.InputError, match='unknown wording'):
+    made(", wording='sung'")

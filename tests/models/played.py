@@ -1,0 +1,32 @@
+"""A provider of a language model that is played, without Inspect."""
+
+import random
+import threading
+
+from wm.language.readers import worlds
+from wm.language.readers.asked import Asked
+from wm.models.serving.answer_cache import Reply
+
+
+class Played:
+  """Plays `provider.replies`; counts the calls."""
+
+  def __init__(self, knows='solver'):
+    self.knows, self.calls, self.settings = knows, [], None
+    self.reply = self.known
+
+  def known(self, call):
+    draws = random.Random(call.prompt)
+    return Reply(worlds.answer(Asked([call.prompt], self.knows, draws)))
+
+  def __call__(self, settings, calls, each):
+    self.settings = settings
+    self.calls += calls
+
+    def work():  # As providers are: on another thread.
+      for number, call in enumerate(calls):
+        each(number, self.reply(call))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()

@@ -1,0 +1,206 @@
+"""Plans of metrics: what they will ask of a predictor whose answers cost.
+
+The same plan is asked by `launch/score.py` and as a data set of Inspect
+(wm.language.world). See wm.core.plan.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wm import core
+from wm.core import plan, registry, told
+from wm.core.plan import Answer, Planned
+from wm.evaluation import needs
+
+# Most calls of a metric, unless told otherwise.
+MOST_CALLS = 1000
+# Quantities of the answers themselves, beside those of a metric.
+GLOSSARY = {
+  'right_answers': 'Share of the questions that are answered rightly, of those '
+  'answered at all. Why others have no answer is counted by cause.',
+  'right_probability': 'Probability that the model gives to the right one of '
+  'yes and no, where its provider tells log-probabilities.',
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+  """A metric, and all that it will ask.
+
+  Attributes:
+    metric: what asks.
+    predictor: what is asked.
+    questions: each prompt once, in the order in which they come up.
+  """
+
+  metric: core.Metric
+  predictor: core.Questioned
+  questions: tuple[Planned, ...]
+
+  @property
+  def calls(self) -> int:
+    """Calls where no answer is known."""
+    return self.predictor.calls(self.questions)
+
+  @property
+  def tokens(self) -> int:
+    """Tokens of all prompts, about."""
+    characters = sum(len(one.prompt) for one in self.questions)
+    each = self.calls / max(len(self.questions), 1)
+    return int(each * characters / told.CHARACTERS)
+
+  def ask(self) -> None:
+    """Puts all questions at once; the metric then finds them answered."""
+    self.predictor.ask(self.questions)
+
+  def scores(self, world: core.World) -> tuple[core.Scores, ...]:
+    """What the answers are worth one by one, clustered by trial."""
+    return scores(world, self.questions, self.predictor.ask(self.questions))
+
+  def __str__(self) -> str:
+    return (
+      f'{registry.spec(self.metric)}: {self.calls:,} calls, about '
+      f'{self.tokens:,} tokens of prompts'
+    )
+
+
+def scores(
+  world: core.World,
+  questions: Sequence[Planned],
+  answers: Sequence[Answer],
+) -> tuple[core.Scores, ...]:
+  """A row per question that the world can answer; see GLOSSARY."""
+  right = plan.truths(world, questions)
+  rows = [k for k, truth in enumerate(right) if truth is not None]
+  if not rows:
+    return ()
+  scored = functools.partial(
+    core.scores,
+    group=np.array([questions[k].trial for k in rows]),
+    columns={
+      'question': np.array([questions[k].kind for k in rows]),
+      'answer': np.array([str(answers[k].value) for k in rows]),
+      'truth': np.array([str(right[k]) for k in rows]),
+    },
+  )
+  failures = np.array([answers[k].failure for k in rows])
+  values = [answers[k].value == right[k] for k in rows]
+  found = [scored('right_answers', values, reason=failures)]
+  chance = np.array([answers[k].probability for k in rows])
+  truth = np.array([right[k] is True for k in rows])
+  yes_no = np.array([questions[k].kind == plan.YES_NO for k in rows])
+  if (known := ~np.isnan(chance) & yes_no).any():
+    value = np.where(truth, chance, 1 - chance)
+    missing = np.where(known, '', 'no_probability')
+    found.append(scored('right_probability', value, reason=missing))
+  return tuple(found)
+
+
+def plan_of(
+  metric: core.Metric, predictor: core.Questioned, world: Any, seed: int
+) -> Plan:
+  """Runs a metric on a twin of the predictor that lists questions.
+
+  Raises:
+    InputError: what it asks depends on the answers.
+  """
+  if why := metric.unlisted():
+    raise core.InputError(
+      f'{registry.spec(metric)} of a language model: its questions cannot be '
+      f'listed before any is answered; {why}'
+    )
+  twin, listed = predictor.listing()
+  metric(twin, world, seed)
+  once = {one.prompt: one for one in reversed(listed)}
+  return Plan(metric, predictor, tuple(reversed(once.values())))
+
+
+def plans(
+  metrics: Sequence[core.Metric],
+  predictor: core.Questioned,
+  world: core.World,
+  seed: int,
+  max_calls: int,
+  tell: Callable[[str], None],
+) -> list[Plan]:
+  """Plans of metrics, and of those without which their numbers mislead.
+
+  Metrics that need what the world or the predictor lacks have an empty plan.
+
+  Args:
+    metrics: what will be run.
+    predictor, world, seed: on which.
+    max_calls: of each metric; one that asks more gets fewer trials, whole ones.
+      0: it is refused above MOST_CALLS.
+    tell: gets a line on each plan.
+
+  Raises:
+    InputError: a metric asks too much, or cannot list its questions.
+  """
+  found: dict[str, Plan] = {}
+  for metric in _with_beside(metrics):
+    if needs.lacks(metric, type(predictor), type(world)):
+      made = Plan(metric, predictor, ())
+    else:
+      made = _fitting(metric, predictor, world, seed, max_calls)
+      tell(str(made))
+    found[registry.spec(made.metric)] = made
+  return list(found.values())
+
+
+def _with_beside(metrics: Sequence[core.Metric]) -> list[core.Metric]:
+  """Metrics, and those that must be shown beside them."""
+  names = {metric.name for metric in metrics}
+  found = []
+  for metric in metrics:
+    found.append(metric)
+    if spec := metric.beside():
+      other = registry.make('metric', spec)
+      if other.name not in names:
+        found.append(other)
+  return found
+
+
+def _fitting(
+  metric: core.Metric,
+  predictor: core.Questioned,
+  world: core.World,
+  seed: int,
+  max_calls: int,
+) -> Plan:
+  """The plan of a metric, cut to whole trials where it asks too much."""
+  most = max_calls or MOST_CALLS
+  whole = made = plan_of(metric, predictor, world, seed)
+  while made.calls > most:
+    # Trials do not depend on how many there are: the first ones are kept.
+    smaller = _cut(made, most)
+    if smaller is None:
+      raise core.InputError(
+        f'{whole}; expected at most {most:,} calls (--max_calls): no number of '
+        'trials fits'
+      )
+    made = plan_of(smaller, predictor, world, seed)
+  if made is not whole and not max_calls:
+    raise core.InputError(
+      f'{whole}; expected at most {most:,} calls: '
+      f'{registry.spec(made.metric)} would fit, or set --max_calls'
+    )
+  return made
+
+
+def _cut(made: Plan, most: int) -> core.Metric | None:
+  """The metric with fewer trials, or None."""
+  metric: Any = made.metric
+  field = next(iter(metric.sized_by), '')
+  each = metric.pairs if field == 'trials' else 1
+  num = getattr(metric, field) // each if field else 0
+  fits = min(num * most // made.calls, num - 1)
+  if fits < 1:
+    return None
+  return dataclasses.replace(metric, **{field: fits * each})

@@ -1,0 +1,9 @@
+"""What Inspect finds by the entry point `wm`: tasks and providers, by imports.
+
+Importing it imports no JAX and no Numba: worlds and metrics are imported when
+a task is made.
+"""
+
+from wm.language import providers
+
+__all__ = ['providers']

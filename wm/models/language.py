@@ -1,0 +1,133 @@
+"""A language model: asked in words what can come next in a world.
+
+Vafa et al. 2024, section 4.2: a closed model gives answers, not probabilities.
+The models and their providers are those of inspect_ai.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from wm import core
+from wm.core.told import MOST_TOLD, RULES, Telling, Told
+from wm.models.serving import asked, provider
+
+
+@dataclasses.dataclass(frozen=True)
+class Model(core.Model):
+  """Any model that Inspect can reach, by 'provider/model'.
+
+  Keys are read from the environment, such as OPENAI_API_KEY. Answers are kept
+  on disk, by prompt, model, settings and repeat: nothing is asked twice. What
+  can be asked is what a metric lists beforehand, see wm.core.plan.
+
+  Attributes:
+    model: such as 'openai/gpt-5', 'openai-api/local/NAME' with `base_url`, or
+      the known answers 'wm/solver', 'wm/yes', 'wm/random', 'wm/old_map'.
+    told: 'rules', or 'walks(n)': n sampled sequences in place of the rules.
+    wording: one of the world's; '' is its first.
+    names: seed of new names and of the order in which things are said; 0 is as
+      they are.
+    temperature: of the sampling of tokens.
+    repeats: times that each question is put; most answers win.
+    max_tokens: most tokens of an answer, reasoning included.
+    logprobs: also ask for log-probabilities, which give P(yes).
+    read: 'text', or 'logprobs': yes where it is the likelier of yes and no as
+      the first token.
+    most_told: tokens of the world in words, at most.
+    base_url: address of the provider; '' is its own.
+    connections: calls at a time; no effect on results.
+    retries: of a call that fails.
+    timeout: seconds of one try.
+    answers: folder of the answers that are kept; '' is the user's own.
+  """
+
+  version: ClassVar[str] = '1'
+  needs: ClassVar[tuple[type, ...]] = (Told,)
+  gives: ClassVar[tuple[type, ...]] = (asked.LanguageModel,)
+
+  model: str
+  told: str = RULES
+  wording: str = ''
+  names: int = 0
+  temperature: float = 0.0
+  repeats: int = 1
+  max_tokens: int = 1024
+  logprobs: bool = False
+  read: str = 'text'
+  most_told: int = MOST_TOLD
+  base_url: str = ''
+  connections: int = dataclasses.field(default=10, compare=False)
+  retries: int = dataclasses.field(default=5, compare=False)
+  timeout: int = dataclasses.field(default=120, compare=False)
+  answers: str = dataclasses.field(default='', compare=False)
+
+  def __post_init__(self) -> None:
+    provider_name, slash, name = self.model.partition('/')
+    if not (provider_name and slash and name):
+      raise core.InputError(
+        f"language: model={self.model!r}; expected 'provider/model', such as "
+        "'openai/gpt-5' or 'wm/solver'"
+      )
+    if self.read not in ('text', 'logprobs'):
+      raise core.InputError(
+        f"language: read={self.read!r}; available: 'text', 'logprobs'"
+      )
+    for name in (
+      *('repeats', 'max_tokens', 'most_told', 'connections', 'timeout'),
+    ):
+      if getattr(self, name) < 1:
+        raise core.InputError(
+          f'language: {name}={getattr(self, name)}; expected at least 1'
+        )
+    if self.names < 0 or self.retries < 0 or not 0 <= self.temperature <= 2:
+      raise core.InputError(
+        f'language: names={self.names}, retries={self.retries}, temperature='
+        f'{self.temperature}; expected names and retries >= 0, temperature 0 '
+        'to 2'
+      )
+
+  def undeclared(self) -> str:
+    """See core.Model."""
+    return (
+      'a language model may change behind its provider; its answers are kept '
+      'one by one'
+    )
+
+  def settings(self) -> provider.Settings:
+    """What calls depend on."""
+    return provider.Settings(
+      model=self.model,
+      base_url=self.base_url,
+      temperature=self.temperature,
+      max_tokens=self.max_tokens,
+      logprobs=self.logprobs or self.read == 'logprobs',
+      connections=self.connections,
+      retries=self.retries,
+      timeout=self.timeout,
+    )
+
+  def telling(self) -> Telling:
+    """How the world is told."""
+    return Telling(self.told, self.wording, self.names)
+
+  def predictor(self, world: core.World, seed: int) -> asked.LanguageModel:
+    """See core.Model.
+
+    Raises:
+      InputError: the world cannot be told so.
+    """
+    del seed
+    if not isinstance(world, Told):
+      raise core.InputError(
+        f'language: {world.name} cannot be told in words; a world that can is '
+        'core.Told'
+      )
+    asker = asked.Asker(
+      self.settings(),
+      repeats=self.repeats,
+      by_probability=self.read == 'logprobs',
+      where=self.answers,
+    )
+    return asked.LanguageModel(world, self.telling(), asker, self.most_told)

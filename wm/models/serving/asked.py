@@ -1,0 +1,377 @@
+"""A language model as a predictor: it is asked about a world told in words."""
+
+from __future__ import annotations
+
+import collections
+import math
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wm import core
+from wm.core import plan, told
+from wm.core.plan import Answer, Planned
+from wm.core.predictor import Tokens
+from wm.language import replies
+from wm.models.serving import accepting, provider
+from wm.models.serving.answer_cache import AnswerCache, Key, Reply, key
+from wm.runtime import progress
+
+UNASKED = Answer(None, 'not_asked')
+_STRIPPED = ' \t\n.,;:!?*_"\'`'
+
+
+class LanguageModel(
+  accepting.Accepting, plan.Questioned, plan.Chooses, core.Remarks
+):
+  """Answers by what a language model says of a world told in words.
+
+  A continuation is put as one yes-or-no question, however long it is; all next
+  tokens are one question that lists them.
+  """
+
+  def __init__(
+    self,
+    world: told.Told,
+    telling: told.Telling,
+    asker: Asker | Lister,
+    most: int = told.MOST_TOLD,
+  ) -> None:
+    """Puts the world in words.
+
+    Args:
+      world: what is asked about.
+      telling: how it is told.
+      asker: what answers questions.
+      most: tokens of the words, at most.
+
+    Raises:
+      InputError: the world has no such wording, or too much to say.
+    """
+    super().__init__(
+      lambda prefixes, suffixes: self.answers(prefixes, suffixes),
+      vocab_size=len(world.vocab),
+      end=world.end,
+      max_len=world.max_len,
+      next_mask=self._listed,
+      label='the language model',
+    )
+    self.world, self.telling, self._asker = world, telling, asker
+    self._told, self._most = told.told_text(world, telling, most), most
+    self._reader = NameReader(world.spoken(telling))
+
+  def yes_no(self, prefix: Tokens, suffix: Tokens, trial: int = 0) -> Planned:
+    """The question whether a prefix can go on with a suffix."""
+    words = self._words
+    prompt = told.yes_or_no(self._told, words(prefix), words(suffix))
+    return Planned(prompt, plan.YES_NO, prefix, (suffix,), trial)
+
+  def all_next(self, prefix: Tokens, trial: int = 0) -> Planned:
+    """The question what can come after a prefix."""
+    prompt = told.all_next(self._told, self._words(prefix))
+    return Planned(prompt, plan.ALL_NEXT, prefix, (), trial)
+
+  def one_next(
+    self, prefix: Tokens, choices: Tokens, trial: int = 0
+  ) -> Planned:
+    """The question which one of some tokens comes after a prefix."""
+    names = [self._words((token,)) for token in choices]
+    prompt = told.one_next(self._told, self._words(prefix), names)
+    single = tuple((token,) for token in choices)
+    return Planned(prompt, plan.ONE_NEXT, prefix, single, trial)
+
+  def _words(self, tokens: Tokens) -> str:
+    return self.world.words(tokens, self.telling)
+
+  def listing(self) -> tuple[LanguageModel, list[Planned]]:
+    """See core.Questioned."""
+    lister = Lister()
+    twin = LanguageModel(self.world, self.telling, lister, self._most)
+    return twin, lister.questions
+
+  def ask(self, questions: Sequence[Planned]) -> list[Answer]:
+    """See core.Questioned."""
+    return self._asker.answers(questions, self._reader.read)
+
+  def calls(self, questions: Sequence[Planned]) -> int:
+    """See core.Questioned."""
+    return len({one.prompt for one in questions}) * self._asker.repeats
+
+  def answers(
+    self,
+    prefixes: Sequence[Tokens],
+    suffixes: Sequence[Tokens],
+    trials: Sequence[int] | None = None,
+  ) -> np.ndarray:
+    """See core.Questioned."""
+    numbers = range(len(prefixes)) if trials is None else trials
+    triples = zip(prefixes, suffixes, numbers, strict=True)
+    found = self.ask([self.yes_no(*one) for one in triples])
+    return np.array([_code(one) for one in found], np.int8)
+
+  def choose(
+    self, prefixes: Sequence[Tokens], choices: Sequence[Tokens]
+  ) -> np.ndarray:
+    """See core.Chooses."""
+    pairs = enumerate(zip(prefixes, choices, strict=True))
+    found = self.ask([self.one_next(*pair, trial=n) for n, pair in pairs])
+    return np.array([_code(one) for one in found], np.int64)
+
+  def _listed(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[R, V] bool of the tokens that it lists; see Accepting."""
+    prefixes = core.histories(tokens, lengths)
+    found = self.ask([self.all_next(p, n) for n, p in enumerate(prefixes)])
+    mask = np.zeros((len(prefixes), self.vocab_size), bool)
+    for row, one in enumerate(found):
+      mask[row, list(one.value or ())] = True
+    mask[:, core.PAD] = False
+    return mask
+
+  def remarks(self) -> list[str]:
+    """See core.Remarks."""
+    return self._asker.remarks()
+
+
+def _code(answer: Answer) -> int:
+  return core.NO_ANSWER if answer.value is None else int(answer.value)
+
+
+class NameReader:
+  """Reads what a language model wrote, by the names of a world's tokens."""
+
+  def __init__(self, names: Sequence[str]) -> None:
+    """names: of all tokens, by id."""
+    self._names = names
+    self._ids = {_plain(name): token for token, name in enumerate(names)}
+
+  def read(self, question: Planned, text: str) -> Answer:
+    """The answer that a text gives to a question.
+
+    Failures are those of `replies`, and 'unknown_name', a token's name that is
+    none, or none of the choices.
+    """
+    if question.kind == plan.YES_NO:
+      found = replies.yes_no(text)
+      return Answer(found.value, found.failure, text=text)
+    found = replies.after_answer(text)
+    if found.failure == 'nothing' and len(text) < 200 and '\n' not in text:
+      found = replies.visible(text)  # The answer alone.
+    if found.failure:
+      return Answer(None, found.failure, text=text)
+    value: Tokens | int | None
+    if question.kind == plan.ALL_NEXT:
+      value = self._all(found.value)
+    else:
+      value = self._one(found.value, question.suffixes)
+    return Answer(value, 'unknown_name' if value is None else '', text=text)
+
+  def _all(self, text: str) -> Tokens | None:
+    """Tokens of a list; those without a name of the world are left out."""
+    text = text.split('\n\n')[0]
+    if _plain(text) == told.NOTHING:
+      return ()
+    parts = text.replace('\n', ';').split(';')
+    if len(parts) == 1:
+      parts = text.split(',')
+    known = {self._ids.get(_plain(part)) for part in parts}
+    return tuple(sorted(token for token in known if token)) or None
+
+  def _one(self, text: str, choices: tuple[Tokens, ...]) -> int | None:
+    token = self._ids.get(_plain(text.split('\n')[0]))
+    places = [k for k, (choice,) in enumerate(choices) if choice == token]
+    return places[0] if places else None
+
+
+def _plain(name: str) -> str:
+  name = name.strip().removeprefix('- ').strip(_STRIPPED)
+  return ' '.join(name.casefold().split())
+
+
+class Lister:
+  """Answers nothing and lists what it was asked."""
+
+  repeats = 1
+
+  def __init__(self) -> None:
+    self.questions: list[Planned] = []
+
+  def answers(
+    self,
+    questions: Sequence[Planned],
+    read: Callable[[Planned, str], Answer],
+  ) -> list[Answer]:
+    """Nothing to each."""
+    del read
+    self.questions += questions
+    return [UNASKED] * len(questions)
+
+  def remarks(self) -> list[str]:
+    """None."""
+    return []
+
+
+class Asker:
+  """Asks a provider what the answer cache does not know."""
+
+  def __init__(
+    self,
+    settings: provider.Settings,
+    *,
+    repeats: int = 1,
+    by_probability: bool = False,
+    where: str | os.PathLike = '',
+  ) -> None:
+    """Opens the answer cache.
+
+    Args:
+      settings: model and how it is asked.
+      repeats: times that each question is put; most answers win, a tie is none.
+      by_probability: yes or no is read off the log-probabilities of the first
+        token, not off the text.
+      where: folder of answers; '' is the user's own.
+    """
+    self.repeats = repeats
+    self._settings, self._by_probability = settings, by_probability
+    self._cache = AnswerCache(where, settings.about())
+    self._failed: dict[Key, Reply] = {}
+    self._counts: collections.Counter[str] = collections.Counter()
+    self._causes: collections.Counter[str] = collections.Counter()
+    self._seen: set[Key] = set()
+
+  def answers(
+    self,
+    questions: Sequence[Planned],
+    read: Callable[[Planned, str], Answer],
+  ) -> list[Answer]:
+    """One answer to each question; see core.Questioned."""
+    hashed = {one.prompt: key(one.prompt, 0)[0] for one in questions}
+    missing = {}
+    for one in questions:
+      for repeat in range(self.repeats):
+        place = hashed[one.prompt], repeat
+        if self._known(place) is None:
+          missing[place] = provider.Call(one.prompt, one.most)
+    if missing:
+      self._ask(missing)
+    found: dict[tuple[str, str], Answer] = {}
+    for one in questions:
+      asked = hashed[one.prompt], one.kind
+      if asked not in found:
+        found[asked] = self._voted(one, hashed[one.prompt], read)
+    return [found[hashed[one.prompt], one.kind] for one in questions]
+
+  def _known(self, place: Key) -> Reply | None:
+    return self._cache.get(place) or self._failed.get(place)
+
+  def _ask(self, missing: dict[Key, provider.Call]) -> None:
+    """Puts questions to the provider; keeps each answer at once."""
+    self._cache.refresh()  # Another process may have asked them.
+    missing = {k: x for k, x in missing.items() if self._known(k) is None}
+    places = list(missing)
+    with progress.Progress('questions', len(places), 'calls') as shown:
+
+      def keep(number: int, reply: Reply) -> None:
+        """Keeps the reply to a call."""
+        place = places[number]
+        if reply.failure:
+          self._failed[place] = reply
+        else:
+          self._cache.put(place, reply)
+        self._counts['calls'] += 1
+        self._counts['tokens_in'] += reply.tokens_in
+        self._counts['tokens_out'] += reply.tokens_out
+        shown.update()
+
+      if places:
+        provider.replies(self._settings, list(missing.values()), keep)
+
+  def _voted(
+    self,
+    question: Planned,
+    hashed: str,
+    read: Callable[[Planned, str], Answer],
+  ) -> Answer:
+    """The answer that most repeats give."""
+    each = [
+      self._read(question, (hashed, repeat), read)
+      for repeat in range(self.repeats)
+    ]
+    if len(each) == 1:
+      return each[0]
+    votes = collections.Counter(one.value for one in each if not one.failure)
+    known = [x for one in each if not math.isnan(x := one.probability)]
+    mean = sum(known) / len(known) if known else math.nan
+    first = votes.most_common(2)
+    if not first:
+      return each[0]
+    if len(first) == 2 and first[0][1] == first[1][1]:
+      return Answer(None, 'tie', mean, each[0].text)
+    chosen = next(one for one in each if one.value == first[0][0])
+    return chosen._replace(probability=mean)
+
+  def _read(
+    self,
+    question: Planned,
+    place: Key,
+    read: Callable[[Planned, str], Answer],
+  ) -> Answer:
+    reply = self._known(place)
+    assert reply is not None
+    found = answer(question, reply, read, self._by_probability)
+    if place not in self._seen:  # Counted once, however often it is read.
+      self._seen.add(place)
+      self._counts['answers'] += 1
+      seen = replies.visible(reply.text)
+      self._counts['reasoning'] += reply.reasoning + seen.reasoning
+      if found.failure:
+        self._causes[found.failure] += 1
+    return found
+
+  def remarks(self) -> list[str]:
+    """What was asked, and why some has no answer."""
+    counts: Any = self._counts
+    lines = [
+      f'{self._settings.model}: {counts["answers"]:,} answers, '
+      f'{counts["calls"]:,} of them asked for now: {counts["tokens_in"]:,} '
+      f'tokens in, {counts["tokens_out"]:,} out'
+    ]
+    if counts['reasoning']:
+      lines.append(f'{counts["reasoning"]:,} characters of reasoning, not read')
+    if self._causes:
+      listed = ', '.join(f'{k} {n:,}' for k, n in sorted(self._causes.items()))
+      lines.append(f'no answer: {listed}')
+    return lines
+
+
+def answer(
+  question: Planned,
+  reply: Reply,
+  read: Callable[[Planned, str], Answer],
+  by_probability: bool = False,
+) -> Answer:
+  """What a reply answers.
+
+  by_probability: see Asker.
+  """
+  chance = math.nan if reply.probability is None else reply.probability
+  if reply.failure:
+    return Answer(None, reply.failure, chance, reply.text)
+  if by_probability and question.kind == plan.YES_NO:
+    if math.isnan(chance):
+      return Answer(None, 'no_probability', chance, reply.text)
+    return Answer(chance > 0.5, '', chance, reply.text)
+  found = read(question, reply.text)
+  failure = found.failure
+  if failure and reply.stop in _STOPPED:
+    failure = _STOPPED[reply.stop]
+  return found._replace(failure=failure, probability=chance)
+
+
+# Why a reply that cannot be read ended -> what that is called.
+_STOPPED = {
+  'max_tokens': 'cut_off',
+  'model_length': 'cut_off',
+  'content_filter': 'refused',
+}

@@ -1,0 +1,275 @@
+"""Calls of a language model, many at a time, by Inspect's providers.
+
+Providers, retries and limits of connections are inspect_ai's. What is here:
+the calls run on a thread of their own, so that they work in notebooks and from
+plain functions, and what goes wrong with one becomes a cause that is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import math
+import re
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from wm import core
+from wm.models.serving.answer_cache import Reply
+
+if TYPE_CHECKING:
+  from inspect_ai.model import GenerateConfig, ModelOutput
+
+# Alternatives at each token that log-probabilities are asked of.
+ALTERNATIVES = 20
+# Words of an error's class -> cause. The first that fits counts.
+_CAUSES = {
+  'timeout': 'timeout',
+  'ratelimit': 'rate_limit',
+  'connect': 'no_connection',
+  'decode': 'bad_reply',
+  'valid': 'bad_reply',
+  'protocol': 'bad_reply',
+  'keyerror': 'bad_reply',
+  'typeerror': 'bad_reply',
+}
+_STATUS = {408: 'timeout', 429: 'rate_limit', 529: 'rate_limit'}
+# No other question would fare better.
+_FATAL = {401: 'the key is refused', 403: 'the key is refused'}
+_FATAL |= {404: 'no such model or address'}
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+  """A model, as Inspect names it, and how it is asked.
+
+  Attributes:
+    model: 'provider/model'.
+    base_url: of the provider; '' is its own.
+    temperature: of the sampling of tokens.
+    max_tokens: most tokens of an answer.
+    logprobs: ask for log-probabilities too.
+    connections: calls at a time.
+    retries: of a call that fails.
+    timeout: seconds of one try.
+  """
+
+  model: str
+  base_url: str = ''
+  temperature: float = 0.0
+  max_tokens: int = 1024
+  logprobs: bool = False
+  connections: int = 10
+  retries: int = 5
+  timeout: int = 120
+
+  def about(self) -> dict[str, Any]:
+    """What an answer depends on."""
+    speed = ('connections', 'retries', 'timeout')
+    return {
+      name: value
+      for name, value in dataclasses.asdict(self).items()
+      if name not in speed
+    }
+
+  def config(self) -> GenerateConfig:
+    """The same for Inspect."""
+    from inspect_ai.model import GenerateConfig
+
+    return GenerateConfig(
+      max_connections=self.connections,
+      max_retries=self.retries,
+      attempt_timeout=self.timeout,
+      temperature=self.temperature,
+      max_tokens=self.max_tokens,
+      logprobs=self.logprobs or None,
+      top_logprobs=ALTERNATIVES if self.logprobs else None,
+    )
+
+
+class Call(NamedTuple):
+  """One call: a prompt, and most tokens of its answer (0: as set)."""
+
+  prompt: str
+  most: int = 0
+
+
+def replies(
+  settings: Settings,
+  calls: Sequence[Call],
+  each: Callable[[int, Reply], None],
+) -> None:
+  """Makes calls, some at a time, and hands over each reply as it comes.
+
+  Args:
+    settings: of all of them.
+    calls: in the order in which they are begun.
+    each: gets the number of a call and its reply; runs on another thread.
+
+  Raises:
+    InputError: inspect_ai is not installed; there is no such provider or model;
+      it wants a key, or another one.
+  """
+  found = _model(settings)
+  work = iter(enumerate(calls))
+  _loop().run(_work(found, work, each, min(settings.connections, len(calls))))
+
+
+def _model(settings: Settings) -> Any:
+  try:
+    import inspect_ai.model as models
+    from inspect_ai._util.error import PrerequisiteError
+  except ImportError as error:
+    raise core.InputError(
+      f"language models need inspect_ai: pip install -e '.[language]' ({error})"
+    ) from error
+  try:
+    return models.get_model(
+      settings.model,
+      base_url=settings.base_url or None,
+      config=settings.config(),
+      memoize=False,
+    )
+  except (PrerequisiteError, ValueError, ImportError) as error:
+    raise core.InputError(
+      f'model={settings.model!r}: {_line(str(error))}'
+    ) from error
+
+
+def _line(text: str) -> str:
+  """A message of Inspect's as one line without markup."""
+  text = re.sub(r'\[/?(?:bold|italic|blue|red|link)[^\]]*\]', '', text)
+  return ' '.join(text.split())[:400]
+
+
+async def _work(
+  model: Any,
+  work: Iterator[tuple[int, Call]],
+  each: Callable[[int, Reply], None],
+  workers: int,
+) -> None:
+  """Lets `workers` tasks take calls in turn; the first error ends all."""
+
+  async def take() -> None:
+    for number, call in work:
+      each(number, await _reply(model, call))
+
+  tasks = [asyncio.ensure_future(take()) for _ in range(workers)]
+  try:
+    await asyncio.gather(*tasks)
+  finally:
+    for task in tasks:
+      task.cancel()
+
+
+async def _reply(model: Any, call: Call) -> Reply:
+  from inspect_ai.model import GenerateConfig
+
+  config = GenerateConfig(max_tokens=call.most or None)
+  # What a task raises is looked at, whatever it is, and raised or counted.
+  task = asyncio.ensure_future(model.generate(call.prompt, config=config))
+  await asyncio.wait([task])
+  error = task.exception()
+  if error is None:
+    return read(task.result())
+  return Reply('', failure=cause(error))
+
+
+def read(output: ModelOutput) -> Reply:
+  """What a call gave, without Inspect's types."""
+  if not output.choices:
+    return Reply('', failure='bad_reply')
+  choice, usage = output.choices[0], output.usage
+  content = choice.message.content
+  thought = 0
+  if not isinstance(content, str):
+    thought = sum(
+      len(part.reasoning) for part in content if part.type == 'reasoning'
+    )
+  return Reply(
+    text=choice.message.text,
+    stop=choice.stop_reason,
+    probability=yes_probability(choice.logprobs),
+    tokens_in=usage.input_tokens if usage else 0,
+    tokens_out=usage.output_tokens if usage else 0,
+    reasoning=thought,
+  )
+
+
+def yes_probability(logprobs: Any) -> float | None:
+  """P(yes) / (P(yes) + P(no)) at the first token that may be one of both.
+
+  logprobs: Inspect's `Logprobs`, or None. Tokens count by their letters, in any
+  case. None where there is no such token.
+  """
+  for token in logprobs.content if logprobs else ():
+    mass = {'yes': 0.0, 'no': 0.0}
+    for one in token.top_logprobs or [token]:
+      word = re.sub(r'\W', '', one.token).lower()
+      if word in mass:
+        mass[word] += math.exp(min(one.logprob, 0.0))
+    total = sum(mass.values())
+    if total > 0:
+      return mass['yes'] / total
+  return None
+
+
+def cause(error: BaseException) -> str:
+  """Why a call gave nothing, in a word.
+
+  Raises:
+    InputError: no other call would fare better.
+  """
+  seen: list[BaseException] = []
+  left: list[BaseException | None] = [error]
+  while left:
+    one = left.pop(0)
+    if one is None or one in seen:
+      continue
+    seen.append(one)
+    if last := getattr(one, 'last_attempt', None):  # Of tenacity.
+      left.append(last.exception())
+    left += [one.__cause__, one.__context__]
+  for one in seen:
+    if isinstance(one, KeyboardInterrupt | SystemExit | MemoryError):
+      raise one
+    status = getattr(one, 'status_code', None)
+    if status in _FATAL:
+      raise core.InputError(f'{_FATAL[status]}: {_line(str(one))}') from one
+    if status in _STATUS:
+      return _STATUS[status]
+    if isinstance(status, int) and status >= 500:
+      return 'server_error'
+  for one in seen:
+    name = type(one).__name__.lower()
+    for word, found in _CAUSES.items():
+      if word in name:
+        return found
+  return 'provider_error'
+
+
+class _Loop:
+  """An event loop on a thread of its own, for the life of the process.
+
+  Connections that providers keep belong to one loop.
+  """
+
+  def __init__(self) -> None:
+    self._loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+    thread.start()
+
+  def run(self, work: Coroutine[Any, Any, None]) -> None:
+    """Runs work to its end; stops it where this thread is interrupted."""
+    future = asyncio.run_coroutine_threadsafe(work, self._loop)
+    try:
+      future.result()
+    finally:
+      future.cancel()
+
+
+@functools.cache
+def _loop() -> _Loop:
+  return _Loop()
