@@ -30,7 +30,7 @@ _FRAME = {
 }
 _RULES = {
   'board': (
-    'Each column holds {rows} discs and is empty at first.',
+    'Each column has room for {rows} discs and is empty at first.',
     'A game is a list of columns: into each of them, in this order, one disc '
     'is dropped.',
     'A column can come next exactly while it holds fewer than {rows} discs.',

@@ -24,12 +24,14 @@ AROUND = 8  # States drawn on each side of the current one.
 VOCAB = ('<pad>', 'left', 'stay', 'right')
 _LINE = (
   '{size} places stand in a row, numbered from 0 at the left to {last} at the '
-  'right. A walk is a list of steps, and starts at place 0.\n{body}'
+  'right. A walk is a list of steps, "left", "stay" or "right", and starts at '
+  'place 0.\n{body}'
 )
 _STEPS = (
-  '"left" takes the walk from a place to the one numbered one less.',
-  '"right" takes it to the one numbered one more.',
-  '"stay" leaves it where it is, and can always come next.',
+  '"left" takes the walk from any place but 0 to the one numbered one less.',
+  '"right" takes the walk from any place but {last} to the one numbered one '
+  'more.',
+  '"stay" leaves the walk where it is, and can come next at every place.',
 )
 _WALLS = {
   False: (
@@ -37,8 +39,9 @@ _WALLS = {
     'At place {last}, "right" cannot come next; at all other places it can.',
   ),
   True: (
-    'At place 0, "left" can come next too, and leaves the walk where it is.',
-    'At place {last}, "right" can come next too, and leaves it where it is.',
+    '"left" can come next at every place. At place 0 it leaves the walk there.',
+    '"right" can come next at every place. At place {last} it leaves the walk '
+    'there.',
   ),
 }
 _PLACES = (

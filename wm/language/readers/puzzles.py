@@ -84,7 +84,7 @@ def read_columns(told: str) -> Columns | None:
     told,
   )
   room = re.search(
-    r'Each column holds (\d+) discs|A tube takes (\d+) balls', told
+    r'Each column has room for (\d+) discs|A tube takes (\d+) balls', told
   )
   if not (columns and room):
     return None

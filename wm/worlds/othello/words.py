@@ -29,16 +29,18 @@ _RULES = {
     'Black moves first. The sides take turns, one disc each.',
     'A game is a list of the squares on which discs are placed; whose disc it '
     'is follows from the rules.',
-    'A square can come next exactly if it is empty and a disc placed there by '
-    'the side to move outflanks at least one disc of the other side.',
-    'A disc outflanks all discs of the other side that stand without a gap in '
-    'a straight line (along a rank, along a file or diagonally, in any of '
-    'eight directions) between itself and another disc of its own side.',
-    'All outflanked discs, in all directions, are turned to the side that '
-    'moved.',
-    'A side that has no such square passes. A pass is not written: the other '
-    'side moves again.',
-    'When neither side has such a square, the game is over, and nothing can '
+    'A side can place a disc on a square exactly if the square is empty and '
+    'the disc outflanks at least one disc of the other side. The squares where '
+    'the side to move can place a disc are what can come next.',
+    'A disc outflanks a row of one or more discs, all of them of the other '
+    'side, if the row begins right beside the disc, runs in a straight line '
+    '(along a rank, along a file or diagonally, in any of eight directions) '
+    'without an empty square, and ends right before a disc of its own side.',
+    'All discs that a new disc outflanks, in all directions, are turned to the '
+    'side that placed it.',
+    'A side that can place a disc nowhere passes. A pass is not written: the '
+    'other side moves again.',
+    'When neither side can place a disc, the game is over, and nothing can '
     'come next.',
   ),
   'discs': (
@@ -48,8 +50,9 @@ _RULES = {
     'eight directions: if you pass one or more discs of the opponent, without '
     'a gap, and then come to a disc of the player, all those that you passed '
     'change their colour.',
-    'A square can come next exactly if no disc is on it yet and at least one '
-    'disc would change its colour.',
+    'A square can come next exactly if no disc is on it yet and a disc of the '
+    'player whose turn it is would make at least one disc change its colour '
+    'there.',
     'After each disc it is the turn of the opponent, if there is a square '
     'where the opponent can put a disc by these rules; otherwise the same '
     'player goes on, and nothing is written for the missed turn.',

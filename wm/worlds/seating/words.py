@@ -33,8 +33,8 @@ _RULES = {
   ),
   'places': (
     'Every guest has a place, and no two have the same one.',
-    'The distance of two guests is the difference of the numbers of their '
-    'places.',
+    'The distance of two guests is by how much the numbers of their places '
+    'differ.',
     'Hints are listed one after the other. A hint reads "P is at place 1" or '
     '"the distance of P to Q is 1", with other guests and other numbers too.',
     'A hint can come next exactly when at least one way of placing the '
