@@ -5,7 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from wm.language.readers import base, boards, graphs, maps, puzzles, walks
+from wm.language.readers import (
+  base,
+  boards,
+  graphs,
+  maps,
+  mazes,
+  puzzles,
+  walks,
+)
 from wm.language.readers.asked import Asked
 
 CHANGED = '\n\nThis has changed. Now the following holds instead.\n\n'
@@ -13,6 +21,7 @@ CHANGED = '\n\nThis has changed. Now the following holds instead.\n\n'
 # not its own.
 READERS: tuple[Callable[[str], base.Reading | None], ...] = (
   maps.read,
+  mazes.read,
   graphs.read,
   puzzles.read_line,
   puzzles.read_columns,
@@ -20,6 +29,7 @@ READERS: tuple[Callable[[str], base.Reading | None], ...] = (
   boards.read_othello,
   boards.read_chess,
   maps.read_walks,
+  mazes.read_walks,
   walks.read,
 )
 

@@ -9,8 +9,6 @@ gate --- yard --- hall --- bar       southwest of the bar: the yard
 
 from __future__ import annotations
 
-import numpy as np
-
 from wm.worlds.text_game import maze as mazes
 
 # source, action, target; then the steps that walk the edge, and its opposite.
@@ -39,7 +37,7 @@ def hotel() -> mazes.Maze:
   triples = [row[:3] for row in ROWS]
   places = list(dict.fromkeys(n for u, _, v in triples for n in (u, v)))
   actions = list(dict.fromkeys(action for _, action, _ in triples))
-  stamps = np.array([[f, r, min(f, r)] * 2 for *_, f, r in ROWS])
+  stamps = [[f, r, min(f, r)] * 2 for *_, f, r in ROWS]
   names = places, actions
   where = 'the example'
   return mazes.made('hotel', 'camera_ready', names, triples, stamps, where)

@@ -1,11 +1,4 @@
-"""A text game's map as a world: sequences are walks from where it starts.
-
-    north east up down enter_lift out ...     tokens are actions
-
-A sequence stops after `length` actions, or where none leads on. Where an action
-has two outcomes, the state is the set of places where the walk may be: see
-`places`.
-"""
+"""A text game's map as a world: sequences are walks from where it starts."""
 
 from __future__ import annotations
 
@@ -13,18 +6,14 @@ import dataclasses
 import functools
 from typing import ClassVar
 
-import numpy as np
-
 from wm import core
 from wm.worlds.base import fields, table
-from wm.worlds.text_game import example, places, readers
+from wm.worlds.text_game import example, readers, walks
 from wm.worlds.text_game import maze as mazes
-
-MOST_ACTIONS = 126  # Labels that compiled kernels take.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(table.NamedTableWorld, core.Sourced):
+class World(walks.Walks):
   """Walks on the map of one text game.
 
   Attributes:
@@ -76,66 +65,16 @@ class World(table.NamedTableWorld, core.Sourced):
       )
     return found
 
-  @functools.cached_property
-  def _sets(self) -> places.Sets:
-    maze = self.maze
-    start = maze.start
-    if self.start:
-      if self.start not in maze.places:
-        shown = ', '.join(maze.places[: table.SHOWN])
-        raise core.InputError(
-          f'text_game: {maze.game} has no place {self.start!r}; available: '
-          f'{shown}' + ', ...' * (len(maze.places) > table.SHOWN)
-        )
-      start = maze.places.index(self.start)
-    found = places.sets(maze, start)
-    if not (found.delta[0] >= 0).any():
-      raise core.InputError(
-        f'text_game: no action leads from {maze.places[start]!r}; expected '
-        'another start'
-      )
-    if len(found.actions) > MOST_ACTIONS:
-      raise core.InputError(
-        f'text_game: {maze.game} has {len(found.actions)} actions; expected at '
-        f'most {MOST_ACTIONS}'
-      )
-    return found
-
   @property
-  def delta(self) -> np.ndarray:
-    """[S, A] int32 over sets of places; row 0 is the start."""
-    return self._sets.delta
-
-  @functools.cached_property
-  def names(self) -> tuple[str, ...]:
-    """Places of each row, several with ' | ' between them."""
-    return tuple(places.name(self.maze, row) for row in self._sets.members)
-
-  @functools.cached_property
-  def vocab(self) -> tuple[str, ...]:
-    """'<pad>', then the actions with '_' for each blank."""
-    given = [self.maze.actions[action] for action in self._sets.actions]
-    return ('<pad>', *('_'.join(name.split()) or '_' for name in given))
-
-  @property
-  def max_len(self) -> int:
-    """The length of the longest sequences."""
-    return self.length
-
-  def facts(self) -> dict[str, int]:
-    """Sizes of the map, and what of it walks from the start can reach.
-
-    'ambiguous': pairs of a place and an action with several outcomes. 'sets':
-    rows of the table. 'reached': places in some of them.
-    """
-    edges = self.maze.edges
-    leave = edges.source * len(self.maze.actions) + edges.action
-    return {
-      'places': int(mazes.seen(self.maze).sum()),
-      'edges': edges.size,
-      'walked': int(edges.walked.sum()),
-      'imputed': int((~edges.walked).sum()),
-      'ambiguous': int((np.unique(leave, return_counts=True)[1] > 1).sum()),
-      'sets': len(self.delta),
-      'reached': len({place for row in self._sets.members for place in row}),
-    }
+  def first(self) -> int:
+    """The place where walks start."""
+    if not self.start:
+      return super().first
+    known = self.maze.places
+    if self.start not in known:
+      shown = ', '.join(known[: table.SHOWN])
+      raise core.InputError(
+        f'text_game: {self.maze.game} has no place {self.start!r}; available: '
+        f'{shown}' + ', ...' * (len(known) > table.SHOWN)
+      )
+    return known.index(self.start)

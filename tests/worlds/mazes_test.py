@@ -1,0 +1,214 @@
+"""Generated mazes: their truth, walkthroughs, and the format of MANGO."""
+
+import numpy as np
+import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+from wm import core
+from wm.core import registry
+from wm.language.readers import mazes as readers
+from wm.worlds import mazes, text_game
+from wm.worlds.mazes import walkthrough
+from wm.worlds.text_game import maze, skeletons
+
+NUMBER = st.integers(0, 20)
+LARGE = mazes.World(
+  places=40,
+  loops=10,
+  one_way=4,
+  doors=4,
+  levels=3,
+  named=6,
+  confusable=20,
+  dark=5,
+  seed=7,
+)
+
+
+@st.composite
+def worlds(draw):
+  """Mazes of any mixture whose passages fit."""
+  places = draw(st.integers(2, 16))
+  named = draw(st.integers(0, min(3, places - 1)))
+  rest = places - named
+  small = st.integers(0, 2)
+  world = mazes.World(
+    places=places,
+    loops=draw(small),
+    one_way=draw(small),
+    doors=draw(small),
+    levels=draw(st.integers(1, min(3, rest))),
+    named=named,
+    confusable=draw(st.integers(0, rest)),
+    dark=draw(st.integers(0, places - 1)),
+    seed=draw(st.integers(0, 99)),
+  )
+  try:
+    world.layout  # noqa: B018
+  except core.InputError:
+    reject()
+  return world
+
+
+def triples(found):
+  """Edges by name."""
+  return {found.words(edge) for edge in range(found.edges.size)}
+
+
+@given(worlds())
+@settings(max_examples=40)
+def test_a_maze_has_what_is_asked_for(world):
+  facts, found = world.facts(), world.maze
+  two_way = world.places - 1 + world.loops
+  one_way = world.one_way + world.doors
+  assert facts['places'] == facts['reached'] == world.places
+  assert facts['sets'] == world.places
+  assert facts['edges'] == 2 * two_way + one_way
+  assert (facts['refused'], facts['ambiguous']) == (one_way, 0)
+  assert len(set(found.places)) == world.places
+  marked = [name for name in found.places if '(' in name]
+  assert len(marked) == world.confusable
+  floors = [name for name in found.actions if name in ('up', 'down')]
+  assert bool(floors) >= (world.levels > 1)
+  reach = np.eye(world.places, dtype=bool)
+  for _ in range(world.places):
+    reach |= reach @ maze.tensor(found).any(0)
+  assert reach.all()
+
+
+@given(worlds())
+@settings(max_examples=40)
+def test_the_walkthrough_shows_all_of_the_maze_when_it_says(world):
+  found, layout = world.maze, world.layout
+  every = walkthrough.moves(layout)
+  assert triples(found) == {
+    (layout.places[m.source], m.action, layout.places[m.target]) for m in every
+  }
+  played = found.edges.played
+  forward = np.full(found.edges.size, maze.NEVER)
+  told = forward.copy()
+  numbers = {found.words(e): e for e in range(found.edges.size)}
+  seen = {found.places[0]}
+  for step, (before, after) in enumerate(
+    zip(found.trail[:-1], found.trail[1:], strict=True), 1
+  ):
+    there = found.places[after]
+    lines = found.steps[step].observation.split('\n')
+    if found.steps[step].action == walkthrough.LAMP:
+      assert before == after
+      assert lines[0] == there
+      seen.add(there)
+      continue
+    edge = numbers[found.places[before], found.steps[step].action, there]
+    late = lines == ['It is pitch dark here.']
+    assert late == (int(after) in layout.dark and there not in seen)
+    assert late or lines[0] == there
+    seen.add(there)
+    if forward[edge] == maze.NEVER:
+      forward[edge], told[edge] = step, step + late
+  np.testing.assert_array_equal(played.forward, forward)
+  np.testing.assert_array_equal(found.edges.answerable.forward, told)
+  np.testing.assert_array_equal(
+    maze.followed(found._replace(trail=found.trail[:0])), found.trail
+  )
+  # An edge is imputed as soon as its opposite is walked, if it is there.
+  for edge in range(found.edges.size):
+    source, action, target = found.words(edge)
+    other = numbers.get((target, maze.OPPOSITE.get(action), source))
+    wanted = maze.NEVER if other is None else forward[other]
+    assert played.reverse[edge] == wanted
+  assert (played.total < maze.NEVER).all()
+
+
+@pytest.mark.parametrize(
+  'world', [mazes.World(), LARGE], ids=['small', 'large']
+)
+def test_text_game_reads_what_is_written(world, tmp_path):
+  place = text_game.write(world.maze, tmp_path, 'castle')
+  assert sorted(path.name for path in tmp_path.iterdir()) == ['castle']
+  assert place == tmp_path / 'castle'
+  found, wanted = text_game.read(tmp_path, 'castle'), world.maze
+  assert found.game == 'castle'
+  for name in ('generation', 'places', 'actions', 'steps'):
+    assert getattr(found, name) == getattr(wanted, name)
+  np.testing.assert_array_equal(found.trail, wanted.trail)
+  for one, other in zip(
+    (*found.edges[:3], *found.edges.played, *found.edges.answerable),
+    (*wanted.edges[:3], *wanted.edges.played, *wanted.edges.answerable),
+    strict=True,
+  ):
+    assert one.dtype == other.dtype
+    np.testing.assert_array_equal(one, other)
+  again = text_game.World(folder=str(tmp_path), game='castle')
+  assert (again.vocab, again.names) == (world.vocab, world.names)
+  np.testing.assert_array_equal(again.delta, world.delta)
+  with pytest.raises(core.InputError, match='is there already'):
+    text_game.write(world.maze, tmp_path, 'castle')
+  for bad in ('', '..', 'a/b'):
+    with pytest.raises(core.InputError, match='is no name of a game'):
+      text_game.write(wanted._replace(game=''), tmp_path, bad)
+
+
+def test_doors_and_darkness_make_questions_hard():
+  """What a reader of the text would get wrong is counted, and labelled."""
+  found = LARGE.maze
+  more = maze.with_reverses(found)
+  assert more.edges.size - found.edges.size == LARGE.one_way + LARGE.doors
+  late = found.edges.answerable.forward > found.edges.played.forward
+  assert late.sum() == LARGE.dark
+  easy, hard = skeletons.at(
+    skeletons.destinations(found, longest=6, listed=False), found.last
+  )
+  assert min(easy.sum(), hard.sum()) > 100
+
+
+@given(
+  st.integers(0, 30), st.integers(0, 9), st.sampled_from(['ways', 'rooms'])
+)
+@settings(max_examples=15)
+def test_a_maze_is_told_edge_by_edge(seed, telling, wording):
+  world = mazes.World(seed=seed, loops=1, doors=0, one_way=0)
+  told = core.Telling(wording=wording, seed=telling)
+  read = readers.read(core.told_text(world, told))
+  names = list(world.maze.places)
+  if telling:
+    names = core.new_names(len(names), told)
+  edges = world.maze.edges
+  assert read.edges == {
+    (names[u], world.maze.actions[a], names[v])
+    for u, a, v in zip(*edges[:3], strict=True)
+  }
+  assert read.first == names[world.first]
+
+
+@pytest.mark.parametrize(
+  ('spec', 'message'),
+  [
+    ('places=1', 'places=1; expected at least 2'),
+    ('loops=-1', 'loops=-1; expected at least 0'),
+    ('places=4, named=4', 'named=4 of places=4, named=4; expected at most 3'),
+    ('levels=12', 'levels=12 of places=12, named=1; expected at most 11'),
+    ('confusable=12', 'confusable=12.*expected at most 11'),
+    ('dark=12', 'dark=12.*expected at most 11'),
+    ('length=1', 'length=1; expected at least 2 actions'),
+  ],
+)
+def test_bad_fields_are_one_line(spec, message):
+  with pytest.raises(core.InputError, match=message) as error:
+    registry.make('world', f'mazes({spec})')
+  assert '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize(
+  ('world', 'message'),
+  [
+    (mazes.World(loops=99), 'loops=99, one_way=1 and doors=1 are 101 passages'),
+    (mazes.World(places=400, confusable=0), '399 places; at most 256'),
+    (mazes.World(places=150, named=100), '100 named passages; at most 96'),
+  ],
+)
+def test_what_does_not_fit_is_one_line(world, message):
+  with pytest.raises(core.InputError, match=message) as error:
+    world.maze  # noqa: B018
+  assert '\n' not in str(error.value)

@@ -1,0 +1,247 @@
+"""Folders, archives and files of games, good and damaged; sets of places."""
+
+import json
+import tarfile
+
+import numpy as np
+import pytest
+
+from wm import core
+from wm.language.readers import mazes as readers_of_words
+from wm.worlds import mazes, text_game
+from wm.worlds.text_game import example, folders, maze, places, readers
+
+WORLD = mazes.World(places=5, loops=0, one_way=0, doors=0, named=0, dark=0)
+
+
+@pytest.fixture
+def folder(tmp_path):
+  """A folder with one game in it, 'inn'."""
+  text_game.write(WORLD.maze, tmp_path, 'inn')
+  return tmp_path
+
+
+def edit(folder, kind, change):
+  """Changes a file of the game as JSON."""
+  path = folder / 'inn' / f'inn.{kind}'
+  value = json.loads(path.read_text())
+  change(value)
+  path.write_text(json.dumps(value))
+
+
+def drop(folder, kind):
+  (folder / 'inn' / f'inn.{kind}').unlink()
+
+
+def put(folder, kind, text):
+  (folder / 'inn' / f'inn.{kind}').write_bytes(
+    text if isinstance(text, bytes) else text.encode()
+  )
+
+
+def replaced(folder, old, new):
+  path = folder / 'inn' / 'inn.walkthrough'
+  text = path.read_text()
+  assert old in text
+  path.write_text(text.replace(old, new, 1))
+
+
+DAMAGE = {
+  r'inn has neither inn.edges.json nor inn.map.human; found: act': lambda f: (
+    drop(f, 'edges.json')
+  ),
+  r'inn.locations.json is missing': lambda f: drop(f, 'locations.json'),
+  r'inn.actions.json is no JSON': lambda f: put(f, 'actions.json', '["a'),
+  r'inn.locations.json is no JSON': lambda f: put(
+    f, 'locations.json', '[' * 100_000
+  ),
+  r'inn.actions.json is no list': lambda f: put(f, 'actions.json', '{}'),
+  r'inn.actions.json: 3 is no name': lambda f: put(f, 'actions.json', '[3]'),
+  r'inn.edges.json is no UTF-8 text': lambda f: put(f, 'edges.json', b'\xff['),
+  r'inn.edges.json has no edge': lambda f: put(f, 'edges.json', '[]'),
+  r'entry 0 is no object': lambda f: put(f, 'edges.json', '["a"]'),
+  r"unknown location 'bar, \"the\" \[old\]'; available": lambda f: edit(
+    f, 'edges.json', lambda e: e[0].update(src_node='bar, "the" [old]')
+  ),
+  r"unknown action 'fly'": lambda f: edit(
+    f, 'edges.json', lambda e: e[2].update(action='fly')
+  ),
+  r'entry 1 has dst_node=None; expected str': lambda f: edit(
+    f, 'edges.json', lambda e: e[1].pop('dst_node')
+  ),
+  r'entry 1 has edge_min_step=True; expected int': lambda f: edit(
+    f, 'edges.json', lambda e: e[1].update(edge_min_step=True)
+  ),
+  r'steps are 0 to 9999, which is never': lambda f: edit(
+    f, 'edges.json', lambda e: e[1].update(edge_min_step=10**12)
+  ),
+  r'is there twice': lambda f: edit(
+    f, 'edges.json', lambda e: e.append(dict(e[0]))
+  ),
+  r"the location '.*' is listed twice": lambda f: edit(
+    f, 'locations.json', lambda names: names.append(names[0])
+  ),
+  r"step '3' comes after 1; expected 2": lambda f: replaced(
+    f, 'STEP NUM: 2', 'STEP NUM: 3'
+  ),
+  r'step 0 lacks ==>ACT: or ==>OBSERVATION:': lambda f: replaced(
+    f, '==>ACT: ', 'x'
+  ),
+  r'inn.walkthrough has no step': lambda f: put(f, 'walkthrough', 'Hello.'),
+  r'row 1 starts with': lambda f: put(f, 'valid_moves.csv', 'a\n7,b,c\n'),
+  r'row 1 has an unknown place': lambda f: put(
+    f, 'valid_moves.csv', 'a\n1,nowhere,c\n'
+  ),
+}
+
+
+@pytest.mark.parametrize('message', DAMAGE)
+def test_damage_is_one_line(folder, message):
+  DAMAGE[message](folder)
+  with pytest.raises(core.InputError, match=message) as error:
+    text_game.read(folder, 'inn')
+  assert '\n' not in str(error.value)
+
+
+def test_folders_that_are_none(folder, tmp_path):
+  for path, message in (
+    (folder / 'absent', 'no such folder of games'),
+    (folder / 'inn', 'has no game; expected files'),
+    (folder / 'inn' / 'inn.edges.json', 'is no readable archive'),
+  ):
+    with pytest.raises(core.InputError, match=message):
+      text_game.read(path, 'inn')
+  with pytest.raises(core.InputError, match="no game 'out'; available: inn"):
+    text_game.read(folder, 'out')
+  with pytest.raises(core.InputError, match='without a folder'):
+    text_game.World(game='inn')
+  with pytest.raises(core.InputError, match="no game ''; available: inn"):
+    text_game.World(folder=str(folder)).maze  # noqa: B018
+  drop(folder, 'walkthrough')
+  with pytest.raises(core.InputError, match=r'has no inn.walkthrough'):
+    text_game.read(folder, 'inn', walkthroughs=folder)
+
+
+def test_archives_are_read_as_they_are(folder, tmp_path):
+  path = tmp_path / 'games.tar.gz'
+  with tarfile.open(path, 'w:gz') as archive:
+    archive.add(folder / 'inn', 'generation/inn')
+  assert folders.games(path) == ('inn',)
+  packed, plain = text_game.read(path, 'inn'), text_game.read(folder, 'inn')
+  assert packed.steps == plain.steps
+  assert packed.places == plain.places
+  np.testing.assert_array_equal(packed.trail, plain.trail)
+  data = path.read_bytes()
+  for size in (10, len(data) // 2):
+    path.write_bytes(data[:size])
+    with pytest.raises(core.InputError, match='is no readable archive'):
+      text_game.read(path, 'inn')
+
+
+ODD = (
+  ('a "b" [c], d', 'say "plugh", twice', "e's {f}", 1),
+  ("e's {f}", 'in', 'a "b" [c], d', 2),
+  ("e's {f}", 'in', 'g | h', 3),
+  ('g | h', 'say "plugh", twice', "e's {f}", 4),
+)
+
+
+def odd():
+  """A maze whose names hold quotes, brackets and commas."""
+  names = list(dict.fromkeys(n for u, _, v, _ in ODD for n in (u, v)))
+  actions = list(dict.fromkeys(a for _, a, _, _ in ODD))
+  stamps = [[k, maze.NEVER, k] * 2 for *_, k in ODD]
+  edges = [row[:3] for row in ODD]
+  return maze.made('odd', 'camera_ready', (names, actions), edges, stamps, '')
+
+
+@pytest.mark.parametrize('wording', ['ways', 'rooms'])
+def test_names_with_quotes_and_brackets(tmp_path, wording):
+  text_game.write(odd(), tmp_path)
+  world = text_game.World(folder=str(tmp_path), game='odd', length=6)
+  assert world.maze.places == odd().places
+  assert world.names[-1] == 'a "b" [c], d | g | h'
+  for name in world.names:
+    assert world.format(world.parse(name)[0]) == name
+  tell = core.Telling(wording=wording)
+  assert world.spoken(tell) == ('<pad>', 'action1', 'in')
+  read = readers_of_words.read(core.told_text(world, tell))
+  label = dict(zip(odd().actions, world.spoken(tell)[1:], strict=True))
+  assert read.edges == {(u, label[a], v) for u, a, v, _ in ODD}
+
+
+def test_an_action_with_two_outcomes_leads_to_a_set():
+  world = text_game.World()
+  hotel = example.hotel()
+  assert world.facts()['ambiguous'] == 1
+  lift = world.parse('lift')
+  token = world.vocab.index
+  both = world.advance(lift, np.array([token('out')]))
+  assert world.format(both[0]) == 'hall | roof'
+  # What either allows is legal, and leads on from those that allow it.
+  legal = {world.vocab[t] for t in np.flatnonzero(world.legal(both)[0])}
+  assert legal == {'east', 'up', 'south', 'enter_lift', 'jump'}
+  after = world.advance(both, np.array([token('jump')]))
+  assert world.format(after[0]) == 'yard'
+  # As one place after the other says.
+  found = places.sets(hotel, hotel.start)
+  for row, members in enumerate(found.members):
+    for column, action in enumerate(found.actions):
+      there = np.zeros(len(hotel.places), bool)
+      for place in members:
+        there |= maze.reached(hotel, place, [action])
+      wanted = tuple(np.flatnonzero(there).tolist())
+      known = found.delta[row, column]
+      assert wanted == (found.members[known] if known >= 0 else ())
+
+
+def test_the_map_can_be_cut_off_and_stripped_of_imputed_edges():
+  whole = text_game.World()
+  early = text_game.World(step=9)
+  assert early.facts()['edges'] == 8
+  assert early.facts()['ambiguous'] == 0
+  assert early.names == ('yard', 'hall', 'bar', 'attic', 'lift')
+  walked = text_game.World(imputed=False)
+  assert walked.facts()['imputed'] == 0
+  assert whole.facts()['edges'] - walked.facts()['edges'] == 1
+  assert text_game.World(start='bar').names[0] == 'bar'
+  with pytest.raises(core.InputError, match="no place 'cellar'; available"):
+    text_game.World(start='cellar').delta  # noqa: B018
+  with pytest.raises(core.InputError, match='no action leads from'):
+    text_game.World(start="the maid's room", imputed=False).delta  # noqa: B018
+
+
+def test_walkthroughs_are_read_block_by_block():
+  text = (
+    '===========\n==>STEP NUM: 0\n==>ACT: Init\n==>OBSERVATION: One\n\n===\n'
+    'two\n\n===========\n'
+    '==>STEP NUM: 1\n==>ACT: \n==>OBSERVATION: \n\n===========\n'
+  )
+  assert readers.walkthrough(text) == (
+    maze.Step(0, 'Init', 'One\n\n===\ntwo'),
+    maze.Step(1, '', ''),
+  )
+
+
+def test_annotations_keep_the_first_step_of_an_edge(tmp_path):
+  put_in = tmp_path / 'inn'
+  put_in.mkdir()
+  (put_in / 'inn.map.human').write_text(
+    '\ufeffBar --> north --> Hall, step 5, answerable 6\n'
+    'Hall --> Enter Lift --> Lift, step 7, answerable 7\n'
+    'bar --> north --> hall, step 3, answerable 4\n'
+    'Lift -->  --> Bar, step 9\n'
+  )
+  (put_in / 'inn.map.reversed').write_text(
+    'Hall --> south --> Bar, step 3, answerable 4, desc: None\n\n'
+  )
+  found = text_game.read(tmp_path, 'inn')
+  assert found.places == ('bar', 'hall', 'lift')
+  assert found.actions == ('north', 'enter lift', '', 'south')
+  said = found.edges.answerable
+  assert said.forward.tolist() == [4, 7, 9, maze.NEVER]
+  assert said.total.tolist() == [4, 7, 9, 4]
+  assert found.edges.played.forward.tolist() == [3, 7, 9, maze.NEVER]
+  (put_in / 'inn.map.reversed').write_text('Hall -> south -> Bar, step 3\n')
+  with pytest.raises(core.InputError, match=r'map\.reversed, line 1'):
+    text_game.read(tmp_path, 'inn')

@@ -1,0 +1,159 @@
+"""Places on a grid of some floors, and passages between neighbors.
+
+kitchen --- hall (north end)        a tree of two-way passages joins all
+   |      /      |     \\            places; to it come loops, one-way
+ crypt ...>  hall (south end)       passages (...>), and doors (-|>) that
+   ^-|----------+   tent            fall shut behind whoever goes through
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.worlds.mazes import names
+from wm.worlds.text_game.maze import OPPOSITE
+
+# North, east, up.
+STEPS = {
+  'north': (1, 0, 0),
+  'east': (0, 1, 0),
+  'northeast': (1, 1, 0),
+  'southeast': (-1, 1, 0),
+  'up': (0, 0, 1),
+}
+STEPS |= {OPPOSITE[name]: (-n, -e, -u) for name, (n, e, u) in [*STEPS.items()]}
+WAY, SLIDE, DOOR, NAMED = 'way', 'slide', 'door', 'named'
+
+_Cell = tuple[int, int, int]
+
+
+class Passage(NamedTuple):
+  """A way from one place to another.
+
+  Attributes:
+    source: place.
+    action: that leads from there to the target.
+    target: place.
+    back: action that leads back; '' where none does.
+    kind: WAY, SLIDE (one-way, and said to be), DOOR (shut from the target's
+      side, where a walk has just come through), or NAMED (enter and leave).
+  """
+
+  source: int
+  action: str
+  target: int
+  back: str
+  kind: str
+
+
+class Layout(NamedTuple):
+  """A maze as it is.
+
+  Attributes:
+    places: names; walks start at place 0.
+    passages: between them.
+    dark: places that are dark until a lamp is lit there.
+  """
+
+  places: tuple[str, ...]
+  passages: tuple[Passage, ...]
+  dark: frozenset[int]
+
+
+class Wanted(NamedTuple):
+  """What a maze is to have; see `mazes.World`."""
+
+  places: int
+  loops: int
+  one_way: int
+  doors: int
+  levels: int
+  named: int
+  confusable: int
+  dark: int
+
+
+def draw(wanted: Wanted, seed: int) -> Layout:
+  """A random maze in which every place can be reached from every other.
+
+  Raises:
+    InputError: so many passages do not fit between so many places.
+  """
+  rng = np.random.default_rng([seed, 0x3A2E])
+  cells, passages = _tree(wanted.places - wanted.named, wanted.levels, rng)
+  passages += _extra(cells, passages, wanted, rng)
+  inside = names.small(wanted.named, rng)
+  for k, name in enumerate(inside):
+    outside = int(rng.integers(len(cells)))
+    ends = f'enter {name}', len(cells) + k, f'leave {name}'
+    passages.append(Passage(outside, *ends, NAMED))
+  dark = rng.permutation(np.arange(1, wanted.places))[: wanted.dark]
+  named = names.places(len(cells), wanted.confusable, rng)
+  return Layout((*named, *inside), tuple(passages), frozenset(dark.tolist()))
+
+
+def _tree(
+  num: int, levels: int, rng: np.random.Generator
+) -> tuple[list[_Cell], list[Passage]]:
+  """Cells of `num` places that grow from one, and the passages of growth."""
+  cells: list[_Cell] = [(0, 0, 0)]
+  taken, passages = set(cells), []
+  while len(cells) < num:
+    top = max(cell[2] for cell in cells)
+    ways = [
+      (k, action, cell)
+      for k, here in enumerate(cells)
+      for action in STEPS
+      if (cell := _next(here, action)) not in taken and 0 <= cell[2] < levels
+    ]
+    if num - len(cells) <= levels - 1 - top:  # Just enough for the floors left.
+      ways = [way for way in ways if way[2][2] > top]
+    source, action, cell = ways[int(rng.integers(len(ways)))]
+    passages.append(Passage(source, action, len(cells), OPPOSITE[action], WAY))
+    cells.append(cell)
+    taken.add(cell)
+  return cells, passages
+
+
+def _next(cell: _Cell, action: str) -> _Cell:
+  north, east, up = STEPS[action]
+  return cell[0] + north, cell[1] + east, cell[2] + up
+
+
+def _extra(
+  cells: list[_Cell],
+  passages: list[Passage],
+  wanted: Wanted,
+  rng: np.random.Generator,
+) -> list[Passage]:
+  """Loops, one-way passages and doors between neighbors not joined yet."""
+  place = {cell: k for k, cell in enumerate(cells)}
+  joined = {frozenset((p.source, p.target)) for p in passages}
+  free = [
+    (k, action, place[cell])
+    for k, here in enumerate(cells)
+    for action in STEPS
+    if (cell := _next(here, action)) in place
+    and k < place[cell]
+    and frozenset((k, place[cell])) not in joined
+  ]
+  kinds = [WAY] * wanted.loops + [SLIDE] * wanted.one_way
+  kinds += [DOOR] * wanted.doors
+  if len(kinds) > len(free):
+    raise core.InputError(
+      f'mazes: loops={wanted.loops}, one_way={wanted.one_way} and '
+      f'doors={wanted.doors} are {len(kinds)} passages; {len(free)} more fit '
+      f'between these {len(cells)} places'
+    )
+  found = []
+  order = rng.permutation(len(free))[: len(kinds)]
+  for kind, row in zip(kinds, order.tolist(), strict=True):
+    source, action, target = free[row]
+    if rng.random() < 0.5:
+      source, action, target = target, OPPOSITE[action], source
+    back = OPPOSITE[action] if kind == WAY else ''
+    found.append(Passage(source, action, target, back, kind))
+  return found
