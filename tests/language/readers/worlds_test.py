@@ -114,7 +114,7 @@ METRICS = [
 # Small worlds with something to tell apart, one for each way of telling.
 ASKED = [
   'maps(rows=2, columns=3, max_moves=8)',
-  "automaton(preset='dyck_2_2', length=12)",
+  "automaton(preset='dyck_1_3')",
   'lattice(size=3, length=8)',
   'connect4(rows=2, columns=3)',
   'othello(size=4)',
