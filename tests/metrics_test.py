@@ -19,6 +19,7 @@ from wm.models.serving import oracles
 
 NUM = 12
 SEED = 1
+SLOW = pytest.mark.slow
 WORLDS = registry.names('world')
 METRICS = registry.names('metric')
 # Its headline is no law of legality.
@@ -213,8 +214,19 @@ def test_uniform_below_the_threshold_is_vacuous(world_name):
   assert found['recall']['value'] == (None if _free(world_name) else 0)
 
 
+# Each rule in the smallest world, and one in all.
+RULES = ('epsilon(0.05)', 'top_k(2)', 'top_p(0.9)')
+IN_FLIGHT = [
+  pytest.param(
+    name, rule, marks=() if name == 'tiny' or rule == RULES[2] else SLOW
+  )
+  for name in ('tiny', *WORLDS)
+  for rule in RULES
+]
+
+
 @pytest.mark.parametrize('name', ['compression', 'distinction'])
-@pytest.mark.parametrize('accept', ['epsilon(0.05)', 'top_k(2)', 'top_p(0.9)'])
+@pytest.mark.parametrize(('world_name', 'accept'), IN_FLIGHT)
 def test_trials_in_flight_do_not_matter(world_name, name, accept):
   _needs_prefixes(world_name)
   truth = world(world_name)

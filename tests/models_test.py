@@ -1,4 +1,4 @@
-"""Conformance: every network found by name, at its default size."""
+"""Conformance: every network found by name; at its default size: slow."""
 
 import dataclasses
 import functools
@@ -27,24 +27,42 @@ def families() -> list[str]:
   ]
 
 
-@pytest.fixture(params=families())
-def model(request) -> family.NetworkModel:
-  return registry.make('model', request.param)
-
-
 # A cache, a state in steps, and one in chunks. What is asked of these is for
 # the better part up to the serving, which all families share.
-SERVED = 'transformer', 'lstm', 'deltanet'
+SERVED = 'transformer', 'lstm', 'mamba2'
+# Each step is one of a whole tile of continuations.
+SMALL = {'mamba2': {'width': 32, 'channels': 16, 'state': 8}}
+SMALL['mamba3'] = SMALL['mamba2']
 
 
-@pytest.fixture(
-  params=[
-    name if name in SERVED else pytest.param(name, marks=pytest.mark.slow)
-    for name in families()
+def small(name: str) -> family.NetworkModel:
+  """One layer, or several where serving is asked about: all share a stack."""
+  made = registry.make('model', name)
+  layers = made.layers if name in SERVED else 1
+  return dataclasses.replace(made, layers=layers, **SMALL.get(name, {}))
+
+
+def sized(kept: list[str]) -> list:
+  """Small ones of the families that are kept; all at their default size."""
+  return [
+    *(pytest.param(small(name), id=name) for name in kept),
+    *(
+      pytest.param(
+        registry.make('model', name), id=f'{name}()', marks=pytest.mark.slow
+      )
+      for name in families()
+    ),
   ]
-)
+
+
+@pytest.fixture(params=sized(families()))
+def model(request) -> family.NetworkModel:
+  return request.param
+
+
+@pytest.fixture(params=sized([*SERVED]))
 def served(request) -> family.NetworkModel:
-  return registry.make('model', request.param)
+  return request.param
 
 
 @functools.cache

@@ -49,10 +49,22 @@ def model(request) -> recurrent.RecurrentModel:
   return registry.make('model', request.param)
 
 
+def but(*names: str) -> list:
+  """Families; those named are slow, as another test implies what is asked."""
+  return [
+    pytest.param(name, marks=pytest.mark.slow if name in names else ())
+    for name in families()
+  ]
+
+
 def test_the_recurrent_families_are_found():
   assert {'rnn', 'lstm', 'slice'} <= set(families())
 
 
+# What other families have of their own, float64_test asks.
+@pytest.mark.parametrize(
+  'model', but('mamba', 'mamba3', 'deltanet', 'slice'), indirect=True
+)
 def test_a_block_gives_the_same_by_steps_and_by_sequences(model):
   """Outputs and states, from `start`, for any leading dimensions."""
   block = made(model).blocks[0]
@@ -105,6 +117,10 @@ def test_a_step_costs_the_same_after_any_prefix(model):
   ]
 
 
+# Of the others ssm_test asks the same.
+@pytest.mark.parametrize(
+  'model', but('mamba', 'mamba2', 'mamba3'), indirect=True
+)
 def test_the_stream_and_the_states_are_float32_in_bfloat16(model):
   low = changed(model, dtype='bfloat16')
   given = jnp.asarray(tokens())

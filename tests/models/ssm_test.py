@@ -32,7 +32,13 @@ PUBLISHED = {
 }
 
 
-@pytest.fixture(params=SPECS)
+# Of rank 1 and of more: more is the general one.
+@pytest.fixture(
+  params=[
+    pytest.param(x, marks=pytest.mark.slow if x == SPECS[2] else ())
+    for x in SPECS
+  ]
+)
 def model(request) -> ssm.SsmModel:
   return registry.make('model', request.param)
 

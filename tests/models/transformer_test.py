@@ -142,25 +142,31 @@ def test_a_scan_predicts_what_plain_blocks_predict():
   assert hidden.shape == (3, 20, 32)
 
 
-def test_long_continuations_cross_pieces_and_a_wide_network_has_them():
+@pytest.fixture(scope='module')
+def wide() -> networks.NetworkPredictor:
+  """Its continuations are in pages of 32 tokens."""
   model = transformer.Model(layers=1, width=128, heads=4)
   shape = network.NetworkSpec(model, 40, 80)
-  found = networks.NetworkPredictor(model, network.init(shape, 0), 40, 1, 80)
   assert shape.network.page_size(80) == 32
+  return networks.NetworkPredictor(model, network.init(shape, 0), 40, 1, 80)
+
+
+def test_long_continuations_cross_pieces_and_a_wide_network_has_them(wide):
   tokens = np.random.default_rng(0).integers(1, 40, (2, 80)).astype(np.int32)
-  full = found.log_probs(tokens, np.full(2, 80))
-  session = found.session(tokens, np.array([3, 5]), 1)
+  full = wide.log_probs(tokens, np.full(2, 80))
+  session = wide.session(tokens, np.array([3, 5]), 2)
   for k in range(75):
     at = np.array([3, 5]) + k
     want = full[np.arange(2), at - 1]
-    np.testing.assert_allclose(session.log_probs()[:, 0], want, atol=2e-5)
-    session.advance(tokens[np.arange(2), at][:, None])
+    for branch in (0, 1):
+      np.testing.assert_allclose(
+        session.log_probs()[:, branch], want, atol=2e-5
+      )
+    session.advance(np.tile(tokens[np.arange(2), at][:, None], 2))
 
 
-def test_a_row_in_a_longer_piece_keeps_its_bits():
-  model = transformer.Model(layers=1, width=128, heads=4)
-  shape = network.NetworkSpec(model, 40, 80)
-  found = networks.NetworkPredictor(model, network.init(shape, 0), 40, 1, 80)
+def test_a_row_in_a_longer_piece_keeps_its_bits(wide):
+  found = wide
   tokens = np.random.default_rng(0).integers(1, 40, (2, 80)).astype(np.int32)
   short = found.session(tokens[:1], np.array([5]), 2)
   both = found.session(tokens, np.array([5, 5]), 2)

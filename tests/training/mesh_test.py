@@ -15,7 +15,7 @@ from tests import compiler
 from tests.training import programs
 
 # Attention, as a scan over layers, and a recurrence.
-SOME = ['transformer, scan', 'deltanet']
+SOME = ['transformer, scan', 'lstm']
 REST = [name for name in programs.FAMILIES if name not in SOME]
 FAMILIES = SOME + [pytest.param(x, marks=pytest.mark.slow) for x in REST]
 

@@ -31,14 +31,17 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 
 from wm import core
 from wm.language.readers import asked as askeds
-from wm.language.readers import worlds
+from wm.language.readers import mango, worlds
 
 UNREAD = 'This prompt is of no kind that is read here.'
 SURE = 0.999  # Probability that one who knows gives the first word.
 CHARACTERS = 4  # A token, for usage; nothing is charged for it.
 
 # Answers to prompts, tried in this order; None where a prompt is another's.
-ANSWERERS: tuple[Callable[[askeds.Asked], str | None], ...] = (worlds.answer,)
+ANSWERERS: tuple[Callable[[askeds.Asked], str | None], ...] = (
+  worlds.answer,
+  mango.answer,
+)
 
 
 def answer(asked: askeds.Asked) -> str:

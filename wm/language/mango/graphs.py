@@ -60,6 +60,29 @@ class Edge(NamedTuple):
   target: str
 
 
+class Facts(NamedTuple):
+  """What a graph knows of one move of an answer.
+
+  Attributes:
+    literal: the action that it is, but for case and blanks; '' where none.
+    taken: that, or the action that it is taken for.
+    before, after: its places in lower case.
+    unknown: how many of its two places no game has.
+    edge: whether the graph has the move, letter for letter.
+    real: the same but for case.
+    walks: the same with the action that it is taken for.
+  """
+
+  literal: str
+  taken: str
+  before: str
+  after: str
+  unknown: int
+  edge: bool
+  real: bool
+  walks: bool
+
+
 @dataclasses.dataclass(frozen=True)
 class Rules:
   """How answers are judged; the defaults are the published programs'.
@@ -193,6 +216,7 @@ class Graph:
     self._named: dict[str, str] = {}
     self._followed: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
     self._chances: dict[frozenset[str], float] = {}
+    self._facts: dict[tuple[str, str, str], Facts] = {}
 
   def literal(self, action: str) -> str:
     """The action that a text is, but for case and blanks; '' where none."""
@@ -220,6 +244,28 @@ class Graph:
     found, close = best(action, names)
     return found if close >= self.rules.reject else ''
 
+  def facts(self, move: tuple[str, str, str]) -> Facts:
+    """What is known of (before, action, after) of an answer."""
+    found = self._facts.get(move)
+    if found is None:
+      found = _kept(self._facts, move, lambda: self._look(*move))
+    return found
+
+  def _look(self, before: str, action: str, after: str) -> Facts:
+    literal = self.literal(action)
+    taken = literal or self.closest(action, before)
+    low, high = before.lower(), after.lower()
+    return Facts(
+      literal,
+      taken,
+      low,
+      high,
+      (low not in self.known) + (high not in self.known),
+      (before, action, after) in self.edges,
+      (low, literal.lower(), high) in self.triples,
+      (low, taken.lower(), high) in self.triples,
+    )
+
   def place(self, text: str) -> str:
     """The place whose name is most similar; the first of equal ones."""
     return _kept(self._named, text, lambda: best(text, self.places)[0])
@@ -246,20 +292,16 @@ class Graph:
 
     return _kept(self._followed, key, go)
 
-  def route(
-    self, start: str, actions: Iterable[str]
-  ) -> tuple[frozenset[str], int]:
-    """(where one may be after a model's moves, how many were repaired)."""
-    places, repaired = frozenset([start]), 0
+  def route(self, start: str, actions: Iterable[str]) -> frozenset[str]:
+    """Where one may be after a model's moves, each taken for an action."""
+    places = frozenset([start])
     for action in actions:
-      taken = self.literal(action)
-      if not taken:
-        repaired += 1
-      if self.rules.scope == 'graph':
-        taken = taken or self.closest(action)
+      literal = self.literal(action)
+      if literal or self.rules.scope == 'graph':
+        taken = literal or self.closest(action)
+        # A move that is taken for none is none.
         places = self.step(places, taken) if taken else places
       else:
-        # At each place the closest of its own actions.
         reached: set[str] = set()
         for place in places:
           taken = self.closest(action, place)
@@ -267,7 +309,7 @@ class Graph:
         places = frozenset(reached)
       if not places:
         break
-    return places, repaired
+    return places
 
   def chance(self, truth: frozenset[str]) -> float:
     """Mean similarity of a place drawn at random with the best of the truth."""

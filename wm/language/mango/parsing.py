@@ -118,13 +118,19 @@ def _first_bracket(text: str) -> tuple[Any, str]:
   if end - start > _LONGEST:
     return None, 'too_long'
   try:
-    with warnings.catch_warnings():
-      warnings.simplefilter('ignore')  # Of backslashes that mean nothing.
-      return ast.literal_eval(text[start : end + 1]), ''
+    return _literal(text[start : end + 1]), ''
   except (SyntaxError, ValueError, TypeError):
     return None, 'malformed'
   except (MemoryError, RecursionError):  # What nests too deep for the parser.
     return None, 'too_deep'
+
+
+def _literal(text: str) -> Any:
+  if '\\' not in text:
+    return ast.literal_eval(text)
+  with warnings.catch_warnings():
+    warnings.simplefilter('ignore')  # Of backslashes that mean nothing.
+    return ast.literal_eval(text)
 
 
 def failures(answers: Iterable[Answer]) -> dict[str, int]:

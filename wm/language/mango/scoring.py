@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from wm.language.mango.graphs import Graph, plain, similarity
+from wm.language.mango.graphs import Facts, Graph, plain, similarity
 from wm.language.mango.parsing import Answer, Move
 
 
@@ -79,25 +79,22 @@ def destination(graph: Graph, asked: Question, answer: Answer) -> Score:
     return Score(answer.failure, chance=chance, reasoned=answer.reasoning)
   moves = answer.moves
   said = moves[-1].after
-  lowered = said.strip().lower()
-  repaired, places, edges = _made_up(graph, moves)
-  taken = [graph.literal(m.action) or graph.closest(m.action) for m in moves]
+  facts = [graph.facts(move) for move in moves]
+  edges = all([fact.edge for fact in facts])
+  exact = any(said.strip().lower() == place.lower() for place in truth)
+  walks = _walks(asked.start, facts, [fact.walks for fact in facts])
   given = list(asked.actions)
-  walks = _walks(graph, asked.start, moves, taken)
   return Score(
     '',
-    max(similarity(said, place) for place in truth),
-    float(any(lowered == place.lower() for place in truth)),
-    float(any(plain(said) == plain(place) for place in truth)),
-    float(graph.place(said) in truth),
-    float(walks and taken == given),
-    float([m.action for m in moves] == given and _edges(graph, moves)),
-    float(said in truth and _linked(moves) and _edges(graph, moves)),
+    1.0 if exact else max(similarity(said, place) for place in truth),
+    float(exact),
+    float(exact or plain(said) in {plain(place) for place in truth}),
+    float(said in truth or graph.place(said) in truth),
+    float(walks and [fact.taken for fact in facts] == given),
+    float(edges and [move.action for move in moves] == given),
+    float(edges and said in truth and _linked(moves)),
     chance,
-    len(moves),
-    repaired,
-    places,
-    edges,
+    *_made_up(facts),
     answer.reasoning,
   )
 
@@ -107,36 +104,26 @@ def route(graph: Graph, asked: Question, answer: Answer) -> Score:
   if answer.failure:
     return Score(answer.failure, reasoned=answer.reasoning)
   moves = answer.moves
-  actions = [move.action for move in moves]
-  reached, _ = graph.route(asked.start, actions)
-  literal = graph.follow(asked.start, [graph.literal(a) for a in actions])
-  repaired, places, edges = _made_up(graph, moves)
+  facts = [graph.facts(move) for move in moves]
+  reached = graph.route(asked.start, [move.action for move in moves])
+  literal = graph.follow(asked.start, [fact.literal for fact in facts])
   success = float(asked.target in reached)
-  exact_edges = _edges(graph, moves)
+  edges = all([fact.edge for fact in facts])
   ends = moves[0].before == asked.start and moves[-1].after == asked.target
-  taken = [graph.literal(action) or action for action in actions]
-  walks = _walks(graph, asked.start, moves, taken)
+  walks = _walks(asked.start, facts, [fact.real for fact in facts])
   return Score(
     '',
     success,
     float(asked.target in literal),
     success,
     max((similarity(place, asked.target) for place in reached), default=0.0),
-    float(walks and moves[-1].after.lower() == asked.target.lower()),
-    float(ends and exact_edges),
-    float(ends and exact_edges and _linked(moves)),
+    float(walks and facts[-1].after == asked.target.lower()),
+    float(edges and ends),
+    float(edges and ends and _linked(moves)),
     0.0,
-    len(moves),
-    repaired,
-    places,
-    edges,
+    *_made_up(facts),
     answer.reasoning,
   )
-
-
-def _edges(graph: Graph, moves: Sequence[Move]) -> bool:
-  """Whether all moves are of the graph, letter for letter."""
-  return all(move in graph.edges for move in moves)
 
 
 def _linked(moves: Sequence[Move]) -> bool:
@@ -145,35 +132,24 @@ def _linked(moves: Sequence[Move]) -> bool:
   return all(last.after == move.before for last, move in pairs)
 
 
-def _walks(
-  graph: Graph, start: str, moves: Sequence[Move], taken: Sequence[str]
-) -> bool:
+def _walks(start: str, facts: Sequence[Facts], there: Sequence[bool]) -> bool:
   """Whether moves make a path from the start, but for case.
 
-  taken: what the actions of the moves are taken for.
+  there: whether the graph has each move.
   """
   here = start.lower()
-  for move, action in zip(moves, taken, strict=True):
-    after = move.after.lower()
-    if move.before.lower() != here:
+  for fact in facts:
+    if fact.before != here:
       return False
-    if (here, action.lower(), after) not in graph.triples:
-      return False
-    here = after
-  return True
+    here = fact.after
+  return all(there)
 
 
-def _made_up(graph: Graph, moves: Sequence[Move]) -> tuple[int, int, int]:
-  """(moves repaired, places that no game has, moves that the graph has not)."""
+def _made_up(facts: Sequence[Facts]) -> tuple[int, int, int, int]:
+  """(moves, repaired, places of no game, moves that the graph has not)."""
   repaired = places = edges = 0
-  for before, action, after in moves:
-    known = before.lower() in graph.known
-    places += not known
-    there = after.lower() in graph.known
-    places += not there
-    literal = graph.literal(action)
-    repaired += not literal
-    if known and there:
-      triple = before.lower(), literal.lower(), after.lower()
-      edges += triple not in graph.triples
-  return repaired, places, edges
+  for fact in facts:
+    repaired += not fact.literal
+    places += fact.unknown
+    edges += not (fact.unknown or fact.real)
+  return len(facts), repaired, places, edges

@@ -1,0 +1,130 @@
+"""Recorded answers, scored to the digits that were worked out by hand."""
+
+import gzip
+import json
+
+import pytest
+
+from wm import core
+from wm.language.mango import parsing, recorded, rows
+from wm.language.mango.graphs import Rules
+
+
+@pytest.fixture(scope='module')
+def folder(testdata):
+  found = testdata / 'mango'
+  if not found.is_dir():
+    pytest.skip(f'no MANGO data at {found}')
+  return found
+
+
+@pytest.mark.parametrize('reading', parsing.RULES)
+def test_the_worked_evaluation_of_905(folder, reading):
+  records = recorded.sample(folder)
+  assert (len(records.answers), records.unmatched) == (32, 4)
+  found = rows.scored(records, reading=reading)
+  assert rows.well_formed(found).shape == found.shape
+  destinations = rows.select(found, kind='destination')
+  assert destinations.success.sum() == pytest.approx(14 + 4 / 11)
+  assert round(destinations.success.mean(), 6) == 0.897727
+  assert destinations.reasoning.sum() == 14
+  means = {
+    (kind, easy): rows.mean(rows.select(found, kind=kind, easy=easy))
+    for kind in ('destination', 'route')
+    for easy in (True, False)
+  }
+  expected = [(1.0, 11), (0.672727, 5), (8 / 11, 11), (3 / 5, 5)]
+  for (value, n), got in zip(expected, means.values(), strict=True):
+    assert (got.n, got.games) == (n, 1)
+    assert got.value == pytest.approx(value, abs=1e-6)
+    assert got.low <= got.value <= got.high
+  hard = rows.select(destinations, easy=False)
+  assert hard.reasoning.mean() == pytest.approx(0.6)
+  routes = rows.select(found, kind='route')
+  for column in ('success', 'nearest', 'reasoning', 'camera_ready'):
+    assert routes[column].sum() == 11
+
+
+def test_a_move_that_is_rejected_makes_one_route_more_right(folder):
+  records = recorded.sample(folder)
+  routes = rows.select(rows.scored(records, Rules(reject=0.5)), kind='route')
+  assert routes.success.sum() == 12
+
+
+# Well-formed answers and their success, destinations easy and hard, by the
+# authors' way of reading.
+EASY, HARD = (9523, 1653, 0.188), (1955, 244, 0.178)
+SIMPLE = (9523, 1370, 0.205), (1955, 198, 0.176)
+
+
+@pytest.mark.slow
+def test_all_answers_of_rwkv(folder):
+  records = recorded.rwkv(folder)
+  assert (len(records.answers), records.unmatched) == (39024, 836)
+  found = rows.scored(records, reading='first_bracket')
+  for model, expected in (('RWKV', (EASY, HARD)), ('RWKV-S', SIMPLE)):
+    for easy, (num, well, value) in zip((True, False), expected, strict=True):
+      some = rows.select(found, model=model, kind='destination', easy=easy)
+      formed = rows.well_formed(some)
+      assert (len(some), len(formed)) == (num, well)
+      assert round(formed.success.mean(), 3) == value
+      # Below chance, and reasoning is never right.
+      assert rows.corrected(formed) < 0
+      assert formed.reasoning.sum() <= 1
+  # Easy and hard routes depend on the order in which the authors' program lists
+  # paths, which no data tells; their sums do not.
+  for model, well, right in (('RWKV', 1052, 14), ('RWKV-S', 1037, 7)):
+    some = rows.select(found, model=model, kind='route')
+    assert len(some) == 8034
+    formed = rows.well_formed(some)
+    assert (len(formed), formed.success.sum()) == (well, right)
+  ill = found[found.failure != '']
+  share = len(rows.select(ill, kind='destination')) / (2 * 11478)
+  assert round(share, 2) == 0.85
+
+
+def test_a_few_answers_of_rwkv(folder):
+  games = '905', 'zenon'
+  records = recorded.rwkv(folder, games)
+  assert {one.asked.game for one in records.answers} == set(games)
+  models = {one.model for one in records.answers}
+  assert models == {'RWKV', 'RWKV-S'}
+  strict = rows.scored(records, reading='first_bracket')
+  better = rows.scored(records)
+  # The better reader loses none that the authors' program reads.
+  formed = strict.failure == ''
+  assert formed.sum() > 20
+  assert (better.failure[formed] == '').all()
+  assert (better.failure == '').sum() > formed.sum()
+  both = formed & (better.kind == 'destination')
+  assert (better.success[both] == strict.success[both]).mean() > 0.9
+
+
+def test_questions_that_both_models_answer(folder):
+  found = rows.scored(recorded.rwkv(folder, ('905',)))
+  one, other = rows.both(found, ('RWKV', 'RWKV-S'))
+  assert 0 < len(one) == len(other) < len(found)
+  assert (one.key == other.key).all()
+  assert set(one.model) == {'RWKV'}
+  macro = rows.mean(found, average='macro')
+  assert macro.value == pytest.approx(found.success.mean())
+  assert rows.mean(found[:0]).value is None
+
+
+@pytest.mark.parametrize(
+  ('data', 'said'),
+  [
+    (None, 'no recorded answers at'),
+    (b'no gzip', 'is damaged'),
+    (gzip.compress(b'{"a": 1}')[:-9], 'is damaged'),
+    (gzip.compress(b'[1]\n'), 'line 1: no object'),
+    (gzip.compress(json.dumps('x').encode()), 'no object'),
+    (gzip.compress(b'{"a": \xff}'), 'is damaged'),
+  ],
+)
+def test_damaged_files_are_one_line(tmp_path, data, said):
+  path = tmp_path / 'answers.jsonl.gz'
+  if data is not None:
+    path.write_bytes(data)
+  with pytest.raises(core.InputError, match=said):
+    list(recorded.lines(path))

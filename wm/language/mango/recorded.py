@@ -1,0 +1,157 @@
+"""Recorded answers of language models, joined with what they were asked.
+
+    rwkv14b-answers-2023-06.jsonl.gz   RWKV-4-14B, both settings, July 2023 maps
+    example-answers-905.jsonl.gz       claude-instant-1, the authors' sample
+
+Only their texts are kept; everything else follows from the maps beside them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pathlib
+import zlib
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from wm import core
+from wm.language.mango import questions
+from wm.language.mango.questions import DESTINATION, KINDS, ROUTE
+from wm.worlds.text_game import maze as mazes
+from wm.worlds.text_game import readers
+
+RWKV = 'rwkv14b-answers-2023-06.jsonl.gz'
+SAMPLE = 'example-answers-905.jsonl.gz'
+PAPER = 'paper-2023-07.tar.gz'
+CAMERA_READY = 'camera-ready-70.tar.gz'
+
+# Column of RWKV's records -> model and kind of question.
+COLUMNS = {
+  'df': ('RWKV', DESTINATION),
+  'df_s': ('RWKV-S', DESTINATION),
+  'rf': ('RWKV', ROUTE),
+  'rf_s': ('RWKV-S', ROUTE),
+}
+
+Mazes = Mapping[str, mazes.Maze]
+_Key = tuple[str, str, str, tuple[str, ...]]
+
+
+class Recorded(NamedTuple):
+  """A recorded answer.
+
+  Attributes:
+    model: its name.
+    asked: the question.
+    text: what the model wrote.
+  """
+
+  model: str
+  asked: questions.Asked
+  text: str
+
+
+class Records(NamedTuple):
+  """Recorded answers of one file.
+
+  Attributes:
+    name: of the file.
+    mazes: game -> the map that they were asked about.
+    answers: in the order of the file.
+    unmatched: records whose question is none of these maps.
+  """
+
+  name: str
+  mazes: Mazes
+  answers: list[Recorded]
+  unmatched: int
+
+
+def lines(path: pathlib.Path) -> Iterator[dict[str, Any]]:
+  """Objects of a packed JSON-lines file.
+
+  Raises:
+    InputError: it is missing or damaged.
+  """
+  try:
+    with gzip.open(path, 'rt', encoding='utf-8') as file:
+      for number, line in enumerate(file, 1):
+        found = json.loads(line)
+        if not isinstance(found, dict):
+          raise core.InputError(f'{path}, line {number}: no object')
+        yield found
+  except FileNotFoundError as error:
+    raise core.InputError(f'no recorded answers at {path}') from error
+  except (OSError, EOFError, zlib.error, ValueError) as error:
+    raise core.InputError(f'{path} is damaged: {error}') from error
+
+
+class _Found:
+  """Questions of maps, by their words; each is given out once, then again."""
+
+  def __init__(self, mazes: Mazes) -> None:
+    self._asked: dict[_Key, list[questions.Asked]] = {}
+    self._given: dict[_Key, int] = {}
+    for maze in mazes.values():
+      for kind in KINDS:
+        for asked in questions.listed(maze, kind):
+          key = maze.game, *asked.question
+          self._asked.setdefault(key, []).append(asked)
+
+  def next(
+    self, game: str, start: str, target: str, actions: tuple[str, ...]
+  ) -> questions.Asked | None:
+    """Two paths may have the same words: their records come one by one."""
+    key = game, start, target, actions
+    some = self._asked.get(key)
+    if not some:
+      return None
+    given = self._given.get(key, 0)
+    self._given[key] = given + 1
+    return some[-1 - given % len(some)]
+
+
+def rwkv(folder: pathlib.Path, games: Collection[str] = ()) -> Records:
+  """12,314 records: four answers each, those of a route with its first path.
+
+  games: only these; default all.
+  """
+  known = readers.read_all(folder / PAPER)
+  if games:
+    known = {game: maze for game, maze in known.items() if game in games}
+  found = _Found(known)
+  routes: set[tuple[str, str]] = set()
+  answers, unmatched = [], 0
+  for record in lines(folder / RWKV):
+    game, start, target = (record[name] for name in ('game', 'src', 'dst'))
+    if game not in known:
+      continue
+    path = found.next(game, start, target, tuple(record['actions']))
+    pair = found.next(game, start, target, ())
+    if path is None or pair is None:
+      unmatched += 1
+      continue
+    for column, (model, kind) in COLUMNS.items():
+      asked = path if kind == DESTINATION else pair
+      if kind == DESTINATION or (game, pair.key) not in routes:
+        answers.append(Recorded(model, asked, record[column] or ''))
+    routes.add((game, pair.key))
+  return Records(RWKV, known, answers, unmatched)
+
+
+def sample(folder: pathlib.Path) -> Records:
+  """The authors' sample: 16 destinations and 16 routes of game 905."""
+  game = '905'
+  known = {game: readers.read(folder / CAMERA_READY, game)}
+  found = _Found(known)
+  answers, unmatched = [], 0
+  for record in lines(folder / SAMPLE):
+    actions = tuple(record.get('action_list', ()))
+    start, target = record['src_node'], record['dst_node']
+    asked = found.next(game, start, target, actions)
+    if asked is None:
+      unmatched += 1
+    else:
+      answers.append(Recorded('claude-instant-1', asked, record['response']))
+  return Records(SAMPLE, known, answers, unmatched)
