@@ -31,7 +31,7 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 
 from wm import core
 from wm.language.readers import asked as askeds
-from wm.language.readers import mango, worlds
+from wm.language.readers import mango, planners, worlds
 
 UNREAD = 'This prompt is of no kind that is read here.'
 SURE = 0.999  # Probability that one who knows gives the first word.
@@ -41,6 +41,7 @@ CHARACTERS = 4  # A token, for usage; nothing is charged for it.
 ANSWERERS: tuple[Callable[[askeds.Asked], str | None], ...] = (
   worlds.answer,
   mango.answer,
+  planners.answer,
 )
 
 
@@ -52,7 +53,7 @@ def answer(asked: askeds.Asked) -> str:
 
 @modelapi(name='wm')
 class Known(ModelAPI):
-  """`wm/solver`, `wm/yes`, `wm/random` and `wm/old_map`; see asked.KNOWS.
+  """`wm/solver`, `wm/yes`, `wm/random` and others; see asked.KNOWS.
 
   A question that 'random' is asked again is answered anew; what it answers
   depends on the question, on how often it was asked, and on the seed.

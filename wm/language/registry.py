@@ -5,5 +5,6 @@ a task is made.
 """
 
 from wm.language import providers
+from wm.language.cogeval.tasks import cogeval
 
-__all__ = ['providers']
+__all__ = ['cogeval', 'providers']

@@ -156,15 +156,10 @@ def _nodes(text: str) -> tuple[int, ...]:
   )
 
 
-def most_nodes(graph: str) -> int:
-  """Largest number of a node of a graph, new ones of its changes included."""
-  return {'n7line': 9, 'n7tree': 8, 'n13line': 14}.get(graph, 22)
-
-
 @functools.lru_cache(maxsize=4096)
 def known_names(question: Question) -> dict[int, str]:
   """Node -> name, as the recorded prompts have them."""
-  most = most_nodes(question.graph)
+  most = names.most_nodes(question.graph)
   return dict(names.node_names(question.graph, question.domain, most))
 
 

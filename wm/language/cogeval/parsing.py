@@ -26,6 +26,10 @@ LONGEST, MOST, TRIED, NAME = 100_000, 200, 4, 3
 ANSWER = re.compile(r'\banswer\s{0,4}(?:is)?[\s*_`"]{0,4}[:=]', re.I)
 PARENTHESES = re.compile(r'\([^()]{0,200}\)')
 # A new speaker, a new paragraph or a new sentence ends an answer.
+# 'The shortest path from A to B is A, B': only what comes behind it counts.
+INTRO = re.compile(
+  r'\s{0,9}the\b[^.,\n]{0,80}?\bpath\b[^.\n]{0,160}?\bis\b[:\s]', re.I
+)
 NEXT = re.compile(
   r'\n\s{0,9}\n|\n\s{0,9}(?:user|assistant|human|step \d{1,3})\b'
   r'|(?<=[\w)])[.!?][*_`"]{0,3}\s(?=\s{0,9}[a-z])',
@@ -79,7 +83,7 @@ def read(text: str, known: Mapping[int, str]) -> Reply:
   table = _table(tuple(known.items()))
   text = replies.visible(text[-LONGEST:]).value
   for part in _answers(text):
-    nodes, hedged = _items(part, table)
+    nodes, hedged = _listed(part, table)
     if nodes:
       return Reply(nodes, 'answer', part, hedged)
   if ANSWER.search(text):
@@ -109,10 +113,23 @@ def _answers(text: str) -> Iterator[str]:
     yield NEXT.split(text[found.end() :].lstrip(' \t\r\n*_`"'), 1)[0].strip()
 
 
+def _listed(
+  part: str, table: Mapping[str, int]
+) -> tuple[tuple[int, ...], bool]:
+  """As _items, of what comes behind an introduction, if that names anything."""
+  intro = INTRO.match(part)
+  if intro:
+    nodes, hedged = _items(part[intro.end() :], table)
+    if any(node != UNKNOWN for node in nodes):
+      return nodes, hedged
+  return _items(part, table)
+
+
 def _items(part: str, table: Mapping[str, int]) -> tuple[tuple[int, ...], bool]:
   """Nodes of the items of an answer; does one of them hedge?"""
   part = JOINED.sub(r'\1 ', PARENTHESES.sub(' ', part))
-  nodes, hedged = [], False
+  nodes: list[int] = []
+  hedged = False
   for item in BETWEEN.split(part, MOST)[:MOST]:
     words = [word.lower() for word in WORDS.findall(item)]
     hedged |= not HEDGES.isdisjoint(words)

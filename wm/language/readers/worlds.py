@@ -14,7 +14,7 @@ from wm.language.readers import (
   puzzles,
   walks,
 )
-from wm.language.readers.asked import Asked
+from wm.language.readers.asked import PLANNERS, Asked
 
 CHANGED = '\n\nThis has changed. Now the following holds instead.\n\n'
 # Readers of what is told, tried in this order; each gives None where a text is
@@ -47,7 +47,7 @@ def told(text: str) -> base.Reading | None:
 def answer(asked: Asked) -> str | None:
   """An answer to a question about a world; None where it is none."""
   question = base.question(asked.text)
-  if question is None:
+  if question is None or asked.knows in PLANNERS:
     return None
   if question.kind == 'yes_or_no' and asked.knows in ('yes', 'random'):
     return 'Yes.' if asked.yes() else 'No.'

@@ -71,6 +71,12 @@ def letters(count: int, seed: int) -> list[str]:
   return [known[k] for k in order[:count]]
 
 
+def most_nodes(graph: str) -> int:
+  """Largest number of a node of a graph, new ones of its changes included."""
+  name = graphs.LETTERS.get(graph, graph)
+  return {'n7line': 9, 'n7tree': 8, 'n13line': 14}.get(name, 22)
+
+
 def node_names(
   graph: str, domain_name: str, most: int, seed: int = 0
 ) -> Mapping[int, str]:
@@ -88,15 +94,12 @@ def node_names(
   places = range(first + 1, most + 1)
   if domain_name == 'letters':
     return dict(enumerate(letters(most + 1, seed)))
-  if domain_name == 'ordRooms':
-    known = [str(place) for place in places]
-  else:
-    known = {
-      'unordSpatial': FIELDS,
-      'socialTies': SCHOLARS,
-      'objects': OBJECTS,
-    }[domain_name]
-    known = _enough(known, len(places))
+  known = {
+    'ordRooms': [str(place) for place in places],
+    'unordSpatial': _enough(FIELDS, len(places)),
+    'socialTies': _enough(SCHOLARS, len(places)),
+    'objects': _enough(OBJECTS, len(places)),
+  }[domain_name]
   if seed:
     order = np.argsort(core.hash64(seed, np.arange(len(places))))
     known = [known[k] for k in order]

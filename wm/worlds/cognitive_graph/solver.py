@@ -31,7 +31,7 @@ def shortest_paths(graph: Graph, start: int, goal: int) -> tuple[Path, ...]:
   steps = distances(graph, start)
   if goal not in steps:
     return ()
-  paths = [(goal,)]
+  paths: list[Path] = [(goal,)]
   for step in range(steps[goal] - 1, -1, -1):
     paths = [
       (node, *path)

@@ -1,0 +1,243 @@
+"""Inspect's task `wm/cogeval`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from inspect_ai import Task, task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import (
+  ChatMessage,
+  ChatMessageAssistant,
+  ChatMessageSystem,
+  ChatMessageUser,
+)
+from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+
+from wm import core
+from wm.language.cogeval import prompts, scoring
+from wm.worlds.cognitive_graph import graphs, names, questions
+from wm.worlds.cognitive_graph import solver as exact
+from wm.worlds.cognitive_graph.questions import Question
+
+VERSION = 1
+GROUP = {
+  condition: group
+  for group, several in questions.GROUPS.items()
+  for condition in several
+}
+Listed = str | float | list[str] | list[float]
+
+
+@task
+def cogeval(
+  graphs: Listed = '',
+  domains: Listed = 'ordRooms,unordSpatial,socialTies',
+  conditions: Listed = '',
+  temperatures: Listed = 0.0,
+  repeats: int = 1,
+  wording: str = 'audited',
+  turns: str = 'two',
+  hint: str = '',
+  check: str = '',
+  relabel: bool = False,
+  seed: int = 0,
+) -> Task:
+  """Planning on six graphs in words, after rewards and ways have changed.
+
+  Scores are clustered by question: repeats of one are not independent, unless
+  `relabel` gives each its own names and order.
+
+  Args:
+    graphs: names or letters, '' for all six.
+    domains: of names; also 'objects' and 'letters'.
+    conditions: '' for all of a graph.
+    temperatures: of sampling.
+    repeats: of each question at each temperature; those about two nodes ask of
+      other nodes in each.
+    wording: 'audited', 'original', 'published' or 'tuples'.
+    turns: 'two', 'forced' or 'one'; see `prompts`.
+    hint: '', 'bfs' or 'dfs'.
+    check: '', or 'edges', 'map' or 'contamination' in place of questions.
+    relabel: each repeat has names and order of its own.
+    seed: of these, and of the nodes asked about.
+  """
+  settings = prompts.Settings(wording, turns, hint, seed, check)
+  asked = list(
+    samples(
+      listed(graphs),
+      listed(domains),
+      listed(conditions),
+      [float(value) for value in listed(temperatures)],
+      repeats,
+      settings,
+      relabel=relabel,
+    )
+  )
+  if not asked:
+    raise core.InputError(
+      f'no graph has one of the conditions {conditions!r}; see '
+      'wm.worlds.cognitive_graph.questions.conditions'
+    )
+  return Task(
+    dataset=MemoryDataset(asked, name='cogeval'),
+    solver=converse(),
+    scorer=listed_edges() if check else planned(),
+    version=VERSION,
+  )
+
+
+def listed(value: Listed) -> list[str]:
+  """Values of 'a,b', of a list, or of a number."""
+  values = value if isinstance(value, list) else str(value).split(',')
+  return [str(one).strip() for one in values if str(one).strip()]
+
+
+def samples(
+  graph_names: Sequence[str],
+  domains: Sequence[str],
+  conditions: Sequence[str],
+  temperatures: Sequence[float],
+  repeats: int,
+  settings: prompts.Settings,
+  *,
+  relabel: bool = False,
+) -> Iterator[Sample]:
+  """A sample for each graph, domain, condition, temperature and repeat."""
+  for name in graph_names or list(graphs.GRAPHS):
+    name = graphs.LETTERS.get(name, name)
+    graphs.graph(name)
+    known = questions.conditions(name)
+    wanted = [c for c in known if c in conditions] if conditions else known
+    for domain in domains:
+      for condition in wanted if not settings.check else known[:1]:
+        for repeat in range(repeats):
+          question = chosen(name, condition, domain, settings.seed + repeat)
+          seed = settings.seed + (repeat + 1 if relabel else 0)
+          for temperature in temperatures:
+            put = settings._replace(seed=seed)
+            yield sample(question, put, temperature, repeat)
+
+
+def chosen(graph: str, condition: str, domain: str, number: int) -> Question:
+  """The question of a condition, about the nodes that a number chooses."""
+  domain = names.domain(domain)
+  steps = questions.distance(graph, condition)
+  if steps is None:
+    return Question(graph, condition, domain)
+  pairs = exact.pairs(graphs.graph(graph), steps)
+  pick = int(core.hash64(number, steps)) % len(pairs)
+  return Question(graph, condition, domain, *pairs[pick])
+
+
+def sample(
+  question: Question,
+  settings: prompts.Settings,
+  temperature: float = 0.0,
+  repeat: int = 0,
+) -> Sample:
+  """One conversation; its metadata says what was asked."""
+  dialog = prompts.dialog(question, settings)
+  what = '/'.join(
+    str(part) for part in (*question, *settings) if part not in (None, '')
+  )
+  messages: list[ChatMessage] = [
+    ChatMessageSystem(content=dialog.system),
+    ChatMessageUser(content=dialog.first),
+  ]
+  if dialog.forced:
+    messages += [
+      ChatMessageAssistant(content=dialog.forced),
+      ChatMessageUser(content=dialog.second),
+    ]
+  target = scoring.keys(dialog.problem, dialog.known)
+  return Sample(
+    id=f'{what}/T{temperature:g}/{repeat}',
+    input=messages,
+    target=target,
+    metadata={
+      'task': 'cogeval',
+      **question._asdict(),
+      **settings._asdict(),
+      'group': GROUP[question.condition],
+      'question': what,
+      'temperature': temperature,
+      'repeat': repeat,
+      'second': '' if dialog.forced else dialog.second,
+    },
+  )
+
+
+@solver
+def converse() -> Solver:
+  """Lets the model answer, tells it what has changed, and asks again."""
+
+  async def solve(state: TaskState, generate: Generate) -> TaskState:
+    """Of one conversation."""
+    temperature = state.metadata['temperature']
+    state = await generate(state, temperature=temperature)
+    if state.metadata['second']:
+      state.messages.append(ChatMessageUser(content=state.metadata['second']))
+      state = await generate(state, temperature=temperature)
+    return state
+
+  return solve
+
+
+def asked_of(metadata: dict[str, Any]) -> prompts.Dialog:
+  """The conversation that a sample's metadata tells of."""
+  question = Question(*(metadata[name] for name in Question._fields))
+  put = {name: metadata[name] for name in prompts.Settings._fields}
+  return prompts.dialog(question, prompts.Settings(**put))
+
+
+@scorer(metrics={'*': [mean(), stderr(cluster='question')]})
+def planned() -> Scorer:
+  """Three scores of an answer side by side, and how it fails.
+
+  `correct` is optimal however it is written, `strict` written as asked for,
+  `graded` gives parts for valid ways; see `scoring`. Standard errors are
+  clustered by question.
+  """
+
+  async def score(state: TaskState, target: Target) -> Score:
+    """Of one reply."""
+    del target
+    dialog = asked_of(state.metadata)
+    text = state.output.completion
+    found = scoring.scored(dialog.problem, text, dialog.known)
+    verdict = found.verdict
+    return Score(
+      value={
+        'correct': found.correct,
+        'strict': found.strict,
+        'graded': found.graded,
+        'hallucinated_edge': float(verdict.hallucinated_edges > 0),
+        'no_answer': float(verdict.outcome == 'no_answer'),
+      },
+      answer='-'.join(map(str, verdict.nodes)),
+      explanation=verdict.outcome,
+      metadata=verdict._asdict(),
+    )
+
+  return score
+
+
+@scorer(metrics={'*': [mean(), stderr(cluster='question')]})
+def listed_edges() -> Scorer:
+  """Precision and recall of the connections that a reply lists."""
+
+  async def score(state: TaskState, target: Target) -> Score:
+    """Of one reply."""
+    del target
+    dialog = asked_of(state.metadata)
+    graph = dialog.problem.before
+    found = scoring.edges(graph, state.output.completion, dialog.known)
+    return Score(
+      value={'precision': found.precision, 'recall': found.recall},
+      answer=str(found.listed),
+    )
+
+  return score

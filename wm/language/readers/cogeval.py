@@ -1,0 +1,226 @@
+"""CogEval's prompts read back: who leads where, what is had, what is asked.
+
+A `Map` is made of the sentences of a prompt alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+
+Arc = tuple[str, str]
+
+_SENTENCES = re.compile(r'(?<=[.?])\s+(?=[A-Z])')
+_LIST = re.compile(r', (?:and |or )?| and | or ')
+_CHANCE = re.compile(r'(.+?) with a probability of ([\d.]+)')
+
+
+@dataclasses.dataclass
+class Map:
+  """What a prompt tells so far; nodes by name, in small letters.
+
+  Attributes:
+    arcs: steps that can be made, in the order told.
+    rewards: node -> number.
+    chances: (tail, head) -> probability.
+    shown: node -> its name as the prompt writes it.
+    before: the map before the first change, if there was one.
+    kind: what is asked last: 'path', 'value', 'choice', 'count', 'edges',
+      'map', or '' for nothing.
+    start, goal: of the question.
+  """
+
+  arcs: dict[Arc, None] = dataclasses.field(default_factory=dict)
+  rewards: dict[str, int] = dataclasses.field(default_factory=dict)
+  chances: dict[Arc, float] = dataclasses.field(default_factory=dict)
+  shown: dict[str, str] = dataclasses.field(default_factory=dict)
+  before: Map | None = None
+  kind: str = ''
+  start: str = ''
+  goal: str = ''
+
+  def name(self, words: str) -> str:
+    """The name in 'the rose field', 'Room 7', 'node K' and 'Amir'."""
+    word = re.sub(r'^(?:the |room |node )+|(?: field)$', '', words, flags=re.I)
+    self.shown.setdefault(word.lower(), word)
+    return word.lower()
+
+  def nodes(self, words: str) -> list[str]:
+    """Names in a list."""
+    return [self.name(word) for word in _LIST.split(words)]
+
+  def neighbors(self, node: str) -> list[str]:
+    """Whom a step joins to a node, whichever way it leads."""
+    found = [b for a, b in self.arcs if a == node]
+    return list(
+      dict.fromkeys([*found, *(a for a, b in self.arcs if b == node)])
+    )
+
+  def everyone(self) -> list[str]:
+    """All nodes that a step leads to or from."""
+    return list(dict.fromkeys(node for arc in self.arcs for node in arc))
+
+  def change(self) -> None:
+    """Keeps the map as it is, as what was before; the first time only."""
+    if self.before is None:
+      kept = dict(self.arcs), dict(self.rewards), dict(self.chances)
+      self.before = Map(*kept, self.shown)
+
+  def add(self, tail: str, heads: list[str], *, back: bool) -> None:
+    """New steps from a node to others, and back."""
+    for head in heads:
+      self.arcs[tail, head] = None
+      if back:
+        self.arcs[head, tail] = None
+
+  def targets(self, tail: str, words: str) -> list[str]:
+    """Nodes in a list, or 'any neighbor of X', or 'any other room'."""
+    base = self.before or self
+    near = re.fullmatch(r'(?:any|every) neighbor of (.+)', words)
+    if near:
+      return [n for n in base.neighbors(self.name(near[1])) if n != tail]
+    if re.fullmatch(r'(?:any|every) other \w+', words):
+      return [node for node in base.everyone() if node != tail]
+    return self.nodes(words)
+
+
+def _joined(found: Map, now: str, tail: str, heads: str) -> None:
+  if now:
+    found.change()
+  node = found.name(tail)
+  found.add(node, found.targets(node, heads), back=True)
+
+
+def _leads(found: Map, now: str, tail: str, heads: str) -> None:
+  if now:
+    found.change()
+  node = found.name(tail)
+  if 'probability' not in heads:
+    found.add(node, found.targets(node, heads), back=False)
+    return
+  for part in _LIST.split(heads):
+    words, chance = _CHANCE.fullmatch(part).groups()  # type: ignore[union-attr]
+    found.add(node, [found.name(words)], back=False)
+    found.chances[node, found.name(words)] = float(chance)
+
+
+def _clique(found: Map, nodes: str) -> None:
+  names = found.nodes(nodes)
+  for name in names:
+    found.add(name, [other for other in names if other != name], back=True)
+
+
+def _pairs(found: Map, way: str, pairs: str) -> None:
+  for a, b in re.findall(r'\(([^(),]+), ([^(),]+)\)', pairs):
+    found.add(found.name(a), [found.name(b)], back=way == 'both ways')
+
+
+def _branches(found: Map, tail: str, one: str, two: str) -> None:
+  found.add(found.name(tail), [found.name(one), found.name(two)], back=True)
+
+
+def _forks(found: Map, tail: str, right: str, left: str) -> None:
+  _branches(found, tail, left, right)
+
+
+def _closed(found: Map, a: str, b: str) -> None:
+  found.change()
+  one, two = found.name(a), found.name(b)
+  for arc in ((one, two), (two, one)):
+    found.arcs.pop(arc, None)
+
+
+def _portal(found: Map, tail: str, heads: str) -> None:
+  found.change()
+  node = found.name(tail)
+  found.add(node, found.targets(node, heads), back=False)
+
+
+def _reward(found: Map, now: str, number: str, node: str) -> None:
+  if now:
+    found.change()
+  found.rewards[found.name(node)] = int(number)
+
+
+def _donates(found: Map, now: str, node: str, number: str) -> None:
+  _reward(found, now, number, node)
+
+
+def _asks(kind: str) -> Callable[..., None]:
+  def asked(found: Map, start: str = '', goal: str = '') -> None:
+    found.kind = kind
+    found.start = found.name(start) if start else ''
+    found.goal = found.name(goal) if goal else ''
+
+  return asked
+
+
+# Whole sentences, the first that fits counts.
+_READ: tuple[tuple[str, Callable[..., None]], ...] = (
+  (r'what is the shortest path from (.+) to (.+)\?', _asks('path')),
+  (r'from (.+), what is the shortest path to the largest .*', _asks('value')),
+  (r'from (.+), what is the path that yields the most\?', _asks('value')),
+  (r'which \w+ do you choose first from (.+?), (?:on|for) .*', _asks('choice')),
+  (r'how many clusters of .*', _asks('count')),
+  (r'list all pairs of connected .*', _asks('edges')),
+  (r'draw the map: .*', _asks('map')),
+  (r'each pair of these \w+ is connected (both ways|one way.*?): (.*)', _pairs),
+  (
+    r'from (.+), a passage on the left leads to (.+), and a passage on the '
+    r'right leads to (.+)',
+    _branches,
+  ),
+  (
+    r'you see two passages from (.+): the one on the right leads to (.+), and '
+    r'the one on the left leads to (.+)',
+    _forks,
+  ),
+  (r'(.+) has two people who report to them: (.+) and (.+)', _branches),
+  (r'two people work for (.+): (.+) and (.+)', _forks),
+  (r'from (.+) you have two choices: (.+)', lambda m, *g: _leads(m, '', *g)),
+  (
+    r'(?:at the end of|behind) (.+) there is a door to (.+)',
+    lambda m, *g: _leads(m, '', *g),
+  ),
+  (r'an edge leads from (.+) to (.+)', lambda m, *g: _leads(m, '', *g)),
+  (r'(.+) is a friend of (.+), and .*', lambda m, *g: _leads(m, '', *g)),
+  (
+    r'the (?:door|path|way|edge) (?:between|from) (.+) (?:and|to) (.+) is '
+    r'(?:locked|blocked|removed)',
+    _closed,
+  ),
+  (r'(.+) and (.+) had a disagreement .*', _closed),
+  (r'(.+) can no longer introduce you to (.+)', _closed),
+  (
+    r'there is a portal (?:in|at) .+, which leads one way, from (.+?) to (.+), '
+    r'one at a time',
+    _portal,
+  ),
+  (
+    r'.+ has an instant connection portal, which leads one way, from (.+?) to '
+    r'(.+), one at a time',
+    _portal,
+  ),
+  (r'(now )?there is a chest with (\d+) dollars in (.+)', _reward),
+  (r'(now )?you can get (\d+) flowers for free in (.+)', _reward),
+  (r'(now )?there are (\d+) (?:coins|points) at (.+)', _reward),
+  (r'(now )?(.+) is donating (\d+) books', _donates),
+  (r'(.+) are all connected to each other', _clique),
+  (r'(now )?(.+?) is connected to (.+)', _joined),
+  (r'(now )?(.+?) (?:leads to|can introduce you to) (.+)', _leads),
+)
+_COMPILED = tuple((re.compile(form, re.I), act) for form, act in _READ)
+
+
+def read(text: str) -> Map | None:
+  """The map that a prompt tells; None where it tells none, or asks nothing."""
+  found = Map()
+  for sentence in _SENTENCES.split(text.strip()):
+    words = sentence.strip().removesuffix('.')
+    for form, act in _COMPILED:
+      match = form.fullmatch(words)
+      if match:
+        act(found, *match.groups(''))
+        break
+  return found if found.kind and found.arcs else None
