@@ -6,5 +6,6 @@ a task is made.
 
 from wm.language import providers
 from wm.language.cogeval.tasks import cogeval
+from wm.language.world.tasks import world
 
-__all__ = ['cogeval', 'providers']
+__all__ = ['cogeval', 'providers', 'world']
