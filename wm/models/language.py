@@ -46,6 +46,7 @@ class Model(core.Model):
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[type, ...]] = (Told,)
   gives: ClassVar[tuple[type, ...]] = (asked.LanguageModel,)
+  retold: ClassVar[tuple[str, ...]] = ('wording', 'names')
 
   model: str
   told: str = RULES
