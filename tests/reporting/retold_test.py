@@ -11,7 +11,14 @@ def entry(model, value, width=0.4):
   half = None if value is None else width / 2
   return {
     **{'metric': 'compression', 'quantity': 'precision', 'world': 'lattice()'},
-    **{'model': model, 'value': value, 'n': 9, 'unmeasured': {}, 'seed': 0},
+    **{
+      'model': 'given',
+      'model_spec': model,
+      'value': value,
+      'n': 9,
+      'unmeasured': {},
+      'seed': 0,
+    },
     'low': half and value - half,
     'high': half and value + half,
   }
@@ -47,7 +54,7 @@ def test_tellings_of_one_model_are_one_row(tmp_path):
     "language(model='wm/random', names=3, wording='places')": 0.6,
     "language(model='wm/solver', names=3)": 1.0,
     'uniform()': 0.5,
-    'a-folder of mine': 0.5,
+    'no such model': 0.5,
     "language(model='wm/yes', names=2)": None,
   }
   runs = [run(tmp_path, *pair) for pair in values.items()]

@@ -114,12 +114,12 @@ def table(runs: Sequence[Run]) -> tables.Table | None:
 
 def _telling(entry: Entry) -> tuple[str, Mapping[str, Any]] | None:
   """The model without the fields that say how, and these with values."""
-  name = entry['model'].partition('(')[0]
-  # A run's folder may be what names a model that was trained.
+  spec = entry.get('model_spec', '')
+  name = spec.partition('(')[0]
   if entry['value'] is None or name not in registry.names('model'):
     return None
   cls = registry.find('model', name)
-  given = registry.parse(entry['model'])[2]
+  given = registry.parse(spec)[2]
   usual = {field.name: field.default for field in dataclasses.fields(cls)}
   said = {field: given.get(field, usual[field]) for field in cls.retold}
   if not said:

@@ -118,7 +118,7 @@ def _tables(
     *(scaling.table(panels) for panels in sized),
     *(scaling.ablation_table(panels) for panels in sized),
     across.table(together),
-    retold.table(together),
+    retold.table(runs),
     mapped.map_table(runs),
     *tables.quantity_tables(together),
     *breakdown.curve_tables(curves),
