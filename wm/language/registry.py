@@ -6,6 +6,13 @@ a task is made.
 
 from wm.language import providers
 from wm.language.cogeval.tasks import cogeval
+from wm.language.mango.tasks import mango_destination, mango_route
 from wm.language.world.tasks import world
 
-__all__ = ['cogeval', 'providers', 'world']
+__all__ = [
+  'cogeval',
+  'mango_destination',
+  'mango_route',
+  'providers',
+  'world',
+]
