@@ -39,6 +39,7 @@ def _waiting(model: Model) -> Callable[[str], int]:
   """Counts by the model; a loop that runs already waits for another thread."""
 
   def count(text: str) -> int:
+    """Tokens of a text; InputError where the provider is out of reach."""
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
       found = pool.submit(asyncio.run, model.count_tokens(text))
       try:
