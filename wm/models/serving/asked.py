@@ -56,6 +56,7 @@ class LanguageModel(
     telling: told.Telling,
     asker: Answers,
     most: int = told.MOST_TOLD,
+    before: told.Told | None = None,
   ) -> None:
     """Puts the world in words.
 
@@ -64,6 +65,7 @@ class LanguageModel(
       telling: how it is told.
       asker: what answers questions.
       most: tokens of the words, at most.
+      before: a world of the same tokens, told as what held before.
 
     Raises:
       InputError: the world has no such wording, or too much to say.
@@ -77,7 +79,8 @@ class LanguageModel(
       label='the language model',
     )
     self.world, self.telling, self._asker = world, telling, asker
-    self._told, self._most = told.told_text(world, telling, most), most
+    self._told = told.told_text(world, telling, most, before)
+    self._most, self._before = most, before
     self._reader = NameReader(world.spoken(telling))
 
   def yes_no(self, prefix: Tokens, suffix: Tokens, trial: int = 0) -> Planned:
@@ -106,7 +109,9 @@ class LanguageModel(
   def listing(self) -> tuple[LanguageModel, list[Planned]]:
     """See core.Questioned."""
     lister = Lister()
-    twin = LanguageModel(self.world, self.telling, lister, self._most)
+    twin = LanguageModel(
+      self.world, self.telling, lister, self._most, self._before
+    )
     return twin, lister.questions
 
   def ask(self, questions: Sequence[Planned]) -> list[Answer]:
