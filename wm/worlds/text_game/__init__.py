@@ -4,7 +4,7 @@ maze       a map: places, edges, and the steps at which they are known
 folders    files of games, from a folder or a packed archive
 readers    mazes of the three published generations
 skeletons  the benchmark's questions, with labels for every prefix
-minigames  the steps of a walkthrough that go where it went before
+minigames  steps of a walkthrough that go where it has been
 writing    a maze in the format of the camera-ready data
 places     sets of places, where an action has several outcomes
 walks      what worlds share whose sequences are walks on a maze

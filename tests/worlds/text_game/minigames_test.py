@@ -1,0 +1,78 @@
+"""Steps of walkthroughs that go where they have been."""
+
+import numpy as np
+import pytest
+
+from tests.worlds.text_game import games
+from wm import core
+from wm.worlds import mazes
+from wm.worlds.text_game import maze, minigames
+
+
+def walked(*steps):
+  """A maze of nothing but a walkthrough of (action, first line)."""
+  found = mazes.World().maze
+  told = [maze.Step(0, 'Init', 'Hall\nA hall.')]
+  told += [
+    maze.Step(k, action, f'{line}\nMore.')
+    for k, (action, line) in enumerate(steps, 1)
+  ]
+  return found._replace(steps=tuple(told), trail=np.zeros(0, np.int32))
+
+
+def test_a_way_taken_before_or_come_by_is_a_minigame():
+  found = minigames.minigames(
+    walked(
+      ('north', 'Bar'),
+      ('take cup', 'Taken.'),
+      ('east', 'Yard'),
+      ('west', 'Bar'),  # Came by it.
+      ('South', 'Hall'),  # Came by it.
+      ('north', 'Bar'),  # Took it.
+      ('north', 'Bar'),  # Leads nowhere.
+      ('enter lift', 'Bar'),  # No direction.
+      ('south', 'Cellar'),  # Another place than before.
+    )
+  )
+  assert [(g.step, g.here, g.action, g.there) for g in found] == [
+    (4, 'Yard', 'west', 'Bar'),
+    (5, 'Bar', 'south', 'Hall'),
+    (6, 'Hall', 'north', 'Bar'),
+  ]
+  assert found[1].ways == (('Hall', 'south'), ('Yard', 'east'))
+  assert found[2].ways == (('Bar', 'north'),)
+
+
+def test_by_every_line_a_reply_is_a_place():
+  steps = walked(('north', 'Bar'), ('take cup', 'Taken.'), ('south', 'Hall'))
+  assert not minigames.minigames(steps, places='lines')
+  assert len(minigames.minigames(steps)) == 1
+  assert not minigames.minigames(steps, last=2)
+
+
+def test_a_generated_walk_by_its_text_and_by_its_truth():
+  """Every place says its name, in the dark a step late."""
+  lit = mazes.World(dark=0, doors=0, one_way=0, named=0).maze
+  by_text = minigames.minigames(lit)
+  assert by_text
+  assert by_text == minigames.minigames(lit, places='trail')
+
+
+@pytest.mark.parametrize(
+  ('places', 'number', 'some'),
+  [('lines', 169, 37), ('moves', 380, 48), ('trail', 537, 50)],
+)
+def test_counts_of_the_53_games(testdata, places, number, some):
+  found = [
+    len(minigames.minigames(one, places=places))
+    for one in games.mazes(testdata).values()
+  ]
+  assert (sum(found), np.count_nonzero(found)) == (number, some)
+
+
+def test_bad_requests_are_one_line():
+  bare = mazes.World().maze._replace(steps=())
+  with pytest.raises(core.InputError, match='no walkthrough'):
+    minigames.minigames(bare)
+  with pytest.raises(core.InputError, match='available: moves, lines, trail'):
+    minigames.minigames(bare, places='maps')
