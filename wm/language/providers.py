@@ -31,7 +31,7 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 
 from wm import core
 from wm.language.readers import asked as askeds
-from wm.language.readers import mango, planners, worlds
+from wm.language.readers import forces, mango, planners, seatings, worlds
 
 UNREAD = 'This prompt is of no kind that is read here.'
 SURE = 0.999  # Probability that one who knows gives the first word.
@@ -42,6 +42,8 @@ ANSWERERS: tuple[Callable[[askeds.Asked], str | None], ...] = (
   worlds.answer,
   mango.answer,
   planners.answer,
+  seatings.answer,
+  forces.answer,
 )
 
 

@@ -6,13 +6,7 @@ a task is made.
 
 from wm.language import providers
 from wm.language.cogeval.tasks import cogeval
-from wm.language.mango.tasks import mango_destination, mango_route
-from wm.language.world.tasks import world
+from wm.language.forces.tasks import forces
+from wm.language.seating.tasks import seating
 
-__all__ = [
-  'cogeval',
-  'mango_destination',
-  'mango_route',
-  'providers',
-  'world',
-]
+__all__ = ['cogeval', 'forces', 'providers', 'seating']

@@ -41,10 +41,9 @@ def test_the_two_generations_name_the_values_of_a_move_differently():
   )
   assert text.endswith("\nAnswer: [{'prev_node':")
   assert "The allowed actions are: ['north'].\n" in text
-  assert prompts.answer(" 'a'}]", forced.start) == "[{'prev_node': 'a'}]"
-  assert prompts.answer('[{}]', forced.start) == '[{}]'
-  assert prompts.answer('  ', forced.start) == '  '
-  assert prompts.answer('No.', '') == 'No.'
+  assert prompts.answer(" 'a'}]", forced) == "[{'prev_node': 'a'}]"
+  assert prompts.answer('[{}]', forced) == '[{}]'
+  assert prompts.answer('  ', forced) == '  '
 
 
 @pytest.mark.parametrize(

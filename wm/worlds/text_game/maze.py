@@ -117,17 +117,11 @@ class Maze(NamedTuple):
 
   @property
   def start(self) -> int:
-    """The place where the walkthrough begins: where its first move starts.
-
-    The paper's generation does not tell an edge's first walk from that of its
-    opposite: of those known first, the first in the file is taken (right in 51
-    of 53 games).
-    """
+    """The place where the walkthrough begins: where its first move starts."""
     if self.trail.size:
       return int(self.trail[0])
-    played = self.edges.played
-    first = np.lexsort((played.total, played.forward))[0]
-    return int(self.edges.source[first])
+    first = self.edges.played.total + NEVER * ~self.edges.walked
+    return int(self.edges.source[first.argmin()])
 
   @property
   def last(self) -> int:

@@ -1,0 +1,53 @@
+"""The seating puzzle from a prompt's text alone."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+from wm.language.readers.asked import Asked
+
+_SCENE = re.compile(
+  r'(\d) people, ((?:\w+, )*\w+ and \w+), take \1 seats in a row\.'
+)
+_SAYS = re.compile(
+  r'^\d+\. (\w+) sits (?:in seat (\d)|(\d) seats? away from (\w+))\.$', re.M
+)
+_WHERE = re.compile(r'^Where is (\w+) seated\?', re.M)
+_VALID = 'Is this a valid continuation'
+
+
+def seatings(text: str) -> list[dict[str, int]]:
+  """All seatings that the numbered sentences of a text allow."""
+  scene = _SCENE.search(text)
+  if scene is None:
+    return []
+  names = re.split(r', | and ', scene[2])
+  found = []
+  for order in itertools.permutations(range(1, len(names) + 1)):
+    seats = dict(zip(names, order, strict=True))
+    if all(
+      seats[one] == int(seat)
+      if seat
+      else abs(seats[one] - seats[other]) == int(apart)
+      for one, seat, apart, other in _SAYS.findall(text)
+    ):
+      found.append(seats)
+  return found
+
+
+def answer(asked: Asked) -> str | None:
+  """A verdict or a seat; None where a prompt asks for neither."""
+  scene, where = _SCENE.search(asked.text), _WHERE.search(asked.text)
+  if scene is None or not (where or _VALID in asked.text):
+    return None
+  guesses = asked.knows in ('yes', 'random')
+  if where is None:
+    can = asked.yes() if guesses else bool(seatings(asked.text))
+    return f'ANSWER: {"yes" if can else "no"}'
+  if guesses:
+    seats = [str(n + 1) for n in range(int(scene[1]))]
+    return f'ANSWER: {asked.one_of(seats)}'
+  left = {one[where[1]] for one in seatings(asked.text)}
+  said = left.pop() if len(left) == 1 else 'unknown'
+  return f'{where[1]} is in seat {said}.\nANSWER: {said}'

@@ -1,0 +1,91 @@
+"""Replies about seatings: a verdict, or a seat."""
+
+from __future__ import annotations
+
+import re
+
+from wm import core
+from wm.language import replies
+from wm.language.replies import Reading
+from wm.worlds.seating import text
+
+WORDS = {'one': 1, 'two': 2, 'three': 3, 'four': 4, 'five': 5}
+_ORDER = {'first': 1, 'second': 2, 'third': 3, 'fourth': 4, 'fifth': 5}
+_NUMBERS = {**WORDS, **_ORDER, **{str(n): n for n in range(1, 10)}}
+_NUMBER = re.compile(rf'\b({"|".join(_NUMBERS)})\b', re.IGNORECASE)
+# Repeats have ends, so that odd texts take linear time.
+_SEAT = re.compile(
+  r'\bseat(?:ed)?'
+  r'(?: (?:in|at|on|is|number|the|seat|position|place|:|#)){0,4}[ :#]{0,3}'
+  rf'({"|".join(_NUMBERS)})\b(?! (?:seats? )?(?:away|apart))',
+  re.IGNORECASE,
+)
+_ORDINAL = re.compile(rf'\b({"|".join(_ORDER)}) seat\b', re.IGNORECASE)
+
+
+def verdict(reply: str, strict: bool = False) -> Reading:
+  """Reads yes or no; strict: as the published program does.
+
+  Returns:
+    value: bool.
+  """
+  seen = replies.visible(reply)
+  if seen.failure:
+    return seen._replace(value=None)
+  word = text.read_verdict(reply if strict else seen.value, strict)
+  if word != core.NO_ANSWER:
+    return Reading(word == core.YES, '', seen.reasoning)
+  if strict:
+    return Reading(None, 'nothing', seen.reasoning)
+  return replies.yes_no(reply)
+
+
+def seat(reply: str, people: int, strict: bool = False) -> Reading:
+  """Reads the number of a seat.
+
+  That is the only number behind the last `ANSWER:`; without one, the seat that
+  the last line that names any names, if it names one alone.
+
+  strict: as the published program reads it, a whole number right behind the
+    last 'ANSWER: ', whichever.
+
+  Returns:
+    value: int, from 1 to `people`, and any if `strict`.
+  """
+  seen = replies.visible(reply)
+  if seen.failure:
+    return seen._replace(value=None)
+  if strict:
+    number = text.read_seat(reply)
+    if number == core.NO_ANSWER:
+      return Reading(None, 'nothing', seen.reasoning)
+    return Reading(number, '', seen.reasoning)
+  answer = replies.after_answer(seen.value)
+  if answer.failure:
+    lines = [line for line in seen.value.splitlines() if _named(line)]
+    # A bare number is an answer too.
+    bare = seen.value if len(seen.value) < 12 else ''
+    found = _named(lines[-1]) if lines else _numbers(bare)
+  else:
+    first = answer.value.splitlines()[0]
+    found = _numbers(first)
+  if len(found) > 1:
+    return Reading(None, 'several', seen.reasoning)
+  if not found:
+    return Reading(None, answer.failure or 'nothing', seen.reasoning)
+  if not 1 <= min(found) <= people:
+    return Reading(None, 'no_such_seat', seen.reasoning)
+  return Reading(found.pop(), '', seen.reasoning)
+
+
+def _numbers(line: str) -> set[int]:
+  """All numbers of a line; those of seats alone where it names any."""
+  return _named(line) or {
+    _NUMBERS[word.lower()] for word in _NUMBER.findall(line)
+  }
+
+
+def _named(line: str) -> set[int]:
+  """The seats that a line names."""
+  words = _SEAT.findall(line) + _ORDINAL.findall(line)
+  return {_NUMBERS[word.lower()] for word in words}
