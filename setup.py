@@ -29,6 +29,8 @@ setuptools.setup(
   python_requires='>=3.11',
   cmdclass={'build_py': BuildPy},
   packages=setuptools.find_packages(include=['wm', 'wm.*']),
+  # Tasks and providers of language models, found by Inspect.
+  entry_points={'inspect_ai': ['wm = wm.language.registry']},
   package_data={
     'wm': ['py.typed', '*.pyi'],
     'wm.recon': ['templates/*'],

@@ -2,14 +2,16 @@
 
   python launch/report.py --out=runs/manhattan_random
   python launch/report.py --runs=runs/a --runs=runs/b --out=runs/both
+  python launch/report.py --runs=logs --out=runs/papers
   python launch/report.py --miniatures=launch/flags/miniatures --out=runs/minis
 
 The report is in OUT/report: report.md, report.html (one page, no network
 needed), scores.json and rows.csv (every trial). What a paper prints stands
 beside runs of its settings; the counts that launch/count.py --coverage wrote to
-OUT, or to a run's folder, are tabled too. With --miniatures it is of the
-findings of papers and of the results of units, and says for each finding
-whether they show it.
+OUT, or to a run's folder, are tabled too. Runs may be logs of Inspect, or
+folders of them: the tables of papers are made from any log of their tasks. With
+--miniatures it is of the findings of papers and of the results of units, and
+says for each finding whether they show it.
 """
 
 import common

@@ -161,19 +161,8 @@ def test_a_trained_run_is_scored_by_its_checkpoint(root, tmp_path):
     ('sample', '--num=300', '--num_heldout=30'),
     ('train', '--model=ngram(order=2)'),
   ):
-    done = subprocess.run(
-      [
-        sys.executable,
-        str(root / 'launch' / f'{binary}.py'),
-        CITY,
-        f'--out={run_folder}',
-        *flags,
-      ],
-      capture_output=True,
-      text=True,
-      timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
+    code, _, err = binaries.run(binary, CITY, f'--out={run_folder}', *flags)
+    assert code == 0, err
   code, _, err = run(root, CITY, QUICK, f'--out={run_folder}')
   assert code == 0, err
   mine = json.loads((tmp_path / 'run' / 'scores.json').read_text())

@@ -124,9 +124,9 @@ def test_label_losses_have_the_gradient_of_log_softmax(scale):
   with jax.enable_x64(True):
     logits = np.float32(scale * rng.normal(size=(50, sum(HEADS))))
     logits = jnp.asarray(logits, jnp.float64)
-    want, pull = jax.vjp(plain, logits)
+    want, pull = jax.vjp(jax.jit(plain), logits)
     for loss in (whole, runs):
-      found, pull_found = jax.vjp(loss, logits)
+      found, pull_found = jax.vjp(jax.jit(loss), logits)
       np.testing.assert_allclose(found, want, rtol=2e-6, atol=1e-6)
       given = jnp.asarray(slope, found.dtype)
       np.testing.assert_allclose(

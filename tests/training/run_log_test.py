@@ -1,6 +1,8 @@
 """metrics.jsonl survives kills; TensorBoard gets the same numbers."""
 
 import json
+import math
+import sys
 
 import numpy as np
 
@@ -47,6 +49,17 @@ def test_tensorboard_events_hold_the_rows(tmp_path):
   assert b'loss' in data
   assert b'tokens_per_s' in data
   assert 'tokens_per_s' not in (tmp_path / 'metrics.jsonl').read_text()
+
+
+def test_the_writer_is_imported_without_pytorch(monkeypatch):
+  for name in [*sys.modules]:
+    if name.partition('.')[0] in ('tensorboardX', 'torch'):
+      monkeypatch.delitem(sys.modules, name)
+  assert run_log._tensorboard().SummaryWriter
+  assert 'torch' not in sys.modules
+  monkeypatch.setitem(sys.modules, 'torch', math)
+  run_log._tensorboard()
+  assert sys.modules['torch'] is math
 
 
 def test_the_best_is_by_the_loss_after_the_prompt(tmp_path):

@@ -165,6 +165,8 @@ class Model(abc.ABC):
   needs: ClassVar[tuple[type[World], ...]] = ()
   # Classes of predictor that it may give, the usual one first.
   gives: ClassVar[tuple[type[TokenReader], ...]] = (Predictor,)
+  # Fields that say the same in other words; a report has the spread over them.
+  retold: ClassVar[tuple[str, ...]] = ()
 
   @property
   def name(self) -> str:

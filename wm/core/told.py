@@ -133,13 +133,23 @@ def number_of_walks(telling: Telling) -> int:
   return int(found[1])
 
 
-def told_text(world: Told, telling: Telling, most: int = MOST_TOLD) -> str:
+def told_text(
+  world: Told,
+  telling: Telling,
+  most: int = MOST_TOLD,
+  before: Told | None = None,
+) -> str:
   """A world's rules, or sequences that it samples, in words.
+
+  before: a world that is told first, as what held before a change.
 
   Raises:
     InputError: unknown wording, or the text would have more than `most` tokens;
       the line says what fits. Nothing is written before that is known.
   """
+  if before:
+    first, now = (told_text(one, telling, most) for one in (before, world))
+    return changed(first, now)
   wording_of(world, telling)
   num = number_of_walks(telling)
   found = told_extent(world, telling)

@@ -7,6 +7,16 @@ a task is made.
 from wm.language import providers
 from wm.language.cogeval.tasks import cogeval
 from wm.language.forces.tasks import forces
+from wm.language.mango.tasks import mango_destination, mango_route
 from wm.language.seating.tasks import seating
+from wm.language.world.tasks import world
 
-__all__ = ['cogeval', 'forces', 'providers', 'seating']
+__all__ = [
+  'cogeval',
+  'forces',
+  'mango_destination',
+  'mango_route',
+  'providers',
+  'seating',
+  'world',
+]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from wm import core
+from wm.language import logs
 from wm.reporting import write
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ def report(
   """Writes a report of scored runs: tables, curves and maps.
 
   Args:
-    folders: that `score` wrote to.
+    folders: that `score` wrote to, or logs of Inspect, one by one or folders of
+      them: each paper's tables have a page of their own.
     out: folder in which to make report/; None is that of the only run. The
       counts of tokens that `coverage` wrote there, or to a run's, are tabled.
     wait: for another process that reports there, instead of refusing.
@@ -44,6 +46,14 @@ def report(
     if len(several) != 1:
       raise core.InputError('out is needed for a report of several runs')
     (out,) = several
+  found = [logs.paths(place) for place in several]
+  if any(found):
+    place = pathlib.Path(out) / 'report'
+    runs = [one for one, none in zip(several, found, strict=True) if not none]
+    runs += logs.report([path for some in found for path in some], place, tell)
+    if not runs:
+      return place / 'report.html'
+    several = runs
   summary = write.report(several, pathlib.Path(out) / 'report', wait=wait)
   tell(f'{summary["results"]} results of {len(several)} runs')
   tell(f'report: {summary["html"]}')

@@ -10,6 +10,7 @@ import dataclasses
 from typing import ClassVar
 
 from wm import core
+from wm.core import registry
 from wm.core.told import MOST_TOLD, RULES, Telling, Told
 from wm.models.serving import asked, provider
 
@@ -27,6 +28,8 @@ class Model(core.Model):
       the known answers 'wm/solver', 'wm/yes', 'wm/random', 'wm/old_map'.
     told: 'rules', or 'walks(n)': n sampled sequences in place of the rules.
     wording: one of the world's; '' is its first.
+    before: spec of a world of the same tokens that is told first, as what held
+      until the world asked about took its place; '' is none.
     names: seed of new names and of the order in which things are said; 0 is as
       they are.
     temperature: of the sampling of tokens.
@@ -46,10 +49,12 @@ class Model(core.Model):
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[type, ...]] = (Told,)
   gives: ClassVar[tuple[type, ...]] = (asked.LanguageModel,)
+  retold: ClassVar[tuple[str, ...]] = ('wording', 'names')
 
   model: str
   told: str = RULES
   wording: str = ''
+  before: str = ''
   names: int = 0
   temperature: float = 0.0
   repeats: int = 1
@@ -130,4 +135,14 @@ class Model(core.Model):
       by_probability=self.read == 'logprobs',
       where=self.answers,
     )
-    return asked.LanguageModel(world, self.telling(), asker, self.most_told)
+    before = registry.make('world', self.before) if self.before else None
+    if before and not (
+      isinstance(before, Told) and before.vocab == world.vocab
+    ):
+      raise core.InputError(
+        f'language: before={self.before!r}; expected a world that can be told, '
+        f'of the same {len(world.vocab)} tokens as {registry.spec(world)}'
+      )
+    return asked.LanguageModel(
+      world, self.telling(), asker, self.most_told, before
+    )

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import math
 import pathlib
+import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -63,9 +64,8 @@ class Writer:
   def chart(self, step: int, **values: float) -> None:
     """Writes values that depend on the clock, to TensorBoard only."""
     if self._board is None:
-      import tensorboardX  # Takes a second; the first step need not wait.
-
-      self._board = tensorboardX.SummaryWriter(
+      # Its import takes a while, for which the first step need not wait.
+      self._board = _tensorboard().SummaryWriter(
         str(self._board_folder), purge_step=self._step + 1
       )
     for key, value in values.items():
@@ -76,6 +76,23 @@ class Writer:
     self._file.close()
     if self._board is not None:
       self._board.close()
+
+
+def _tensorboard() -> Any:
+  """The module of TensorBoard's writer, imported without PyTorch.
+
+  It imports PyTorch where that is installed, for names of types alone, which
+  takes longer than all that it needs.
+  """
+  unknown = 'torch' not in sys.modules
+  if unknown:
+    sys.modules['torch'] = cast(Any, None)  # Whoever imports it is told no.
+  try:
+    import tensorboardX
+  finally:
+    if unknown:
+      del sys.modules['torch']
+  return tensorboardX
 
 
 def fresh() -> dict[str, Any]:

@@ -41,9 +41,10 @@ def test_the_two_generations_name_the_values_of_a_move_differently():
   )
   assert text.endswith("\nAnswer: [{'prev_node':")
   assert "The allowed actions are: ['north'].\n" in text
-  assert prompts.answer(" 'a'}]", forced) == "[{'prev_node': 'a'}]"
-  assert prompts.answer('[{}]', forced) == '[{}]'
-  assert prompts.answer('  ', forced) == '  '
+  assert prompts.answer(" 'a'}]", forced.start) == "[{'prev_node': 'a'}]"
+  assert prompts.answer('[{}]', forced.start) == '[{}]'
+  assert prompts.answer('  ', forced.start) == '  '
+  assert prompts.answer('No.', '') == 'No.'
 
 
 @pytest.mark.parametrize(

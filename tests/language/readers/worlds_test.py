@@ -156,36 +156,22 @@ def test_the_solver_solves_puzzles_and_yes_takes_the_first_seat():
   assert 0.1 < first[quantity] < 0.7
 
 
-def test_an_old_map_is_known_as_it_was():
-  new = registry.make('world', 'maps(rows=3, columns=4, city_seed=1)')
-  prompts, truth = changed_prompts(CITY, new)
-  said = {
-    knows: [worlds.answer(asked.Asked([p], knows)) == 'Yes.' for p in prompts]
-    for knows in ('solver', 'old_map')
+def test_who_knows_the_old_map_is_consistent_and_wrong():
+  before = registry.make('world', 'maps(rows=3, columns=4, city_seed=1)')
+  tell = telling(CITY, 3)
+  found = {
+    knows: means(
+      CITY, models.LanguageModel(CITY, tell, Known(knows), 9999, old)
+    )
+    for knows, old in (('solver', before), ('old_map', before))
   }
-  assert said['solver'] == truth[1]
-  assert said['old_map'] == truth[0] != truth[1]
-  single = core.yes_or_no(core.told_text(CITY, core.Telling()), '', '1, 2')
-  assert worlds.answer(asked.Asked([single], 'old_map')) == 'Yes.'
-
-
-def changed_prompts(old, new):
-  """Questions about first steps after a change; truths before and after."""
-  tell = core.Telling()
-  told = core.changed(core.told_text(old, tell), core.told_text(new, tell))
-  prompts, truth = [], [[], []]
-  for place in (10, 14, 17):
-    for step in range(2, 10):
-      tokens = np.array([[place, 11, step]], np.int32)
-      prompts.append(
-        core.yes_or_no(
-          told, new.words((place, 11), tell), new.words((step,), tell)
-        )
-      )
-      for world, found in zip((old, new), truth, strict=True):
-        steps, _ = world.walk(world.init(1), tokens, np.array([3]))
-        found.append(bool(steps[0] == 3))
-  return prompts, truth
+  found['told once'] = means(CITY, asking(CITY, tell, 'old_map'))
+  for right in ('solver', 'told once'):
+    assert found[right]['distinction: recall'] == 1
+    assert found[right]['next_token: exact_set'] == 1
+  old = found['old_map']
+  assert old['next_token: exact_set'] < 1
+  assert old['distinction: recall'] < 1
 
 
 def test_a_coin_is_right_half_the_time():

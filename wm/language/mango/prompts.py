@@ -118,10 +118,10 @@ def longest(names: str, asked: Sequence[Question], style: Style) -> str:
   return max(rest, key=len, default=names)
 
 
-def answer(reply: str, style: Style) -> str:
-  """A reply with what the prompt began of it."""
-  begun = style.forced and not reply.lstrip().startswith('[')
-  return style.start + reply if begun and reply.strip() else reply
+def answer(reply: str, begun: str) -> str:
+  """A reply after what the prompt began of it, unless it begins anew."""
+  words = reply.lstrip()
+  return begun + reply if words and words[0] != '[' else reply
 
 
 def simple(

@@ -6,7 +6,7 @@ import collections
 import math
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,8 +19,26 @@ from wm.models.serving import accepting, provider
 from wm.models.serving.answer_cache import AnswerCache, Key, Reply, key
 from wm.runtime import progress
 
+# What a text answers to a question.
+Read = Callable[[Planned, str], Answer]
 UNASKED = Answer(None, 'not_asked')
 _STRIPPED = ' \t\n.,;:!?*_"\'`'
+
+
+class Answers(Protocol):
+  """What answers questions, however it does.
+
+  Attributes:
+    repeats: times that each is put.
+  """
+
+  repeats: int
+
+  def answers(self, questions: Sequence[Planned], read: Read) -> list[Answer]:
+    """One answer to each question; `read` reads what was written."""
+
+  def remarks(self) -> list[str]:
+    """See core.Remarks."""
 
 
 class LanguageModel(
@@ -36,8 +54,9 @@ class LanguageModel(
     self,
     world: told.Told,
     telling: told.Telling,
-    asker: Asker | Lister,
+    asker: Answers,
     most: int = told.MOST_TOLD,
+    before: told.Told | None = None,
   ) -> None:
     """Puts the world in words.
 
@@ -46,6 +65,7 @@ class LanguageModel(
       telling: how it is told.
       asker: what answers questions.
       most: tokens of the words, at most.
+      before: a world of the same tokens, told as what held before.
 
     Raises:
       InputError: the world has no such wording, or too much to say.
@@ -59,7 +79,8 @@ class LanguageModel(
       label='the language model',
     )
     self.world, self.telling, self._asker = world, telling, asker
-    self._told, self._most = told.told_text(world, telling, most), most
+    self._told = told.told_text(world, telling, most, before)
+    self._most, self._before = most, before
     self._reader = NameReader(world.spoken(telling))
 
   def yes_no(self, prefix: Tokens, suffix: Tokens, trial: int = 0) -> Planned:
@@ -88,7 +109,9 @@ class LanguageModel(
   def listing(self) -> tuple[LanguageModel, list[Planned]]:
     """See core.Questioned."""
     lister = Lister()
-    twin = LanguageModel(self.world, self.telling, lister, self._most)
+    twin = LanguageModel(
+      self.world, self.telling, lister, self._most, self._before
+    )
     return twin, lister.questions
 
   def ask(self, questions: Sequence[Planned]) -> list[Answer]:
@@ -200,7 +223,7 @@ class Lister:
   def answers(
     self,
     questions: Sequence[Planned],
-    read: Callable[[Planned, str], Answer],
+    read: Read,
   ) -> list[Answer]:
     """Nothing to each."""
     del read
@@ -243,7 +266,7 @@ class Asker:
   def answers(
     self,
     questions: Sequence[Planned],
-    read: Callable[[Planned, str], Answer],
+    read: Read,
   ) -> list[Answer]:
     """One answer to each question; see core.Questioned."""
     hashed = {one.prompt: key(one.prompt, 0)[0] for one in questions}
@@ -259,7 +282,12 @@ class Asker:
     for one in questions:
       asked = hashed[one.prompt], one.kind
       if asked not in found:
-        found[asked] = self._voted(one, hashed[one.prompt], read)
+        found[asked] = voted(
+          [
+            self._read(one, (hashed[one.prompt], repeat), read)
+            for repeat in range(self.repeats)
+          ]
+        )
     return [found[hashed[one.prompt], one.kind] for one in questions]
 
   def _known(self, place: Key) -> Reply | None:
@@ -287,35 +315,11 @@ class Asker:
       if places:
         provider.replies(self._settings, list(missing.values()), keep)
 
-  def _voted(
-    self,
-    question: Planned,
-    hashed: str,
-    read: Callable[[Planned, str], Answer],
-  ) -> Answer:
-    """The answer that most repeats give."""
-    each = [
-      self._read(question, (hashed, repeat), read)
-      for repeat in range(self.repeats)
-    ]
-    if len(each) == 1:
-      return each[0]
-    votes = collections.Counter(one.value for one in each if not one.failure)
-    known = [x for one in each if not math.isnan(x := one.probability)]
-    mean = sum(known) / len(known) if known else math.nan
-    first = votes.most_common(2)
-    if not first:
-      return each[0]
-    if len(first) == 2 and first[0][1] == first[1][1]:
-      return Answer(None, 'tie', mean, each[0].text)
-    chosen = next(one for one in each if one.value == first[0][0])
-    return chosen._replace(probability=mean)
-
   def _read(
     self,
     question: Planned,
     place: Key,
-    read: Callable[[Planned, str], Answer],
+    read: Read,
   ) -> Answer:
     reply = self._known(place)
     assert reply is not None
@@ -345,10 +349,28 @@ class Asker:
     return lines
 
 
+def voted(each: Sequence[Answer]) -> Answer:
+  """The answer that most of some to one question give; none where there is a
+  tie.
+  """
+  if len(each) == 1:
+    return each[0]
+  votes = collections.Counter(one.value for one in each if not one.failure)
+  known = [x for one in each if not math.isnan(x := one.probability)]
+  mean = sum(known) / len(known) if known else math.nan
+  first = votes.most_common(2)
+  if not first:
+    return each[0]
+  if len(first) == 2 and first[0][1] == first[1][1]:
+    return Answer(None, 'tie', mean, each[0].text)
+  chosen = next(one for one in each if one.value == first[0][0])
+  return chosen._replace(probability=mean)
+
+
 def answer(
   question: Planned,
   reply: Reply,
-  read: Callable[[Planned, str], Answer],
+  read: Read,
   by_probability: bool = False,
 ) -> Answer:
   """What a reply answers.

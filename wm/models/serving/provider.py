@@ -35,6 +35,7 @@ _CAUSES = {
   'keyerror': 'bad_reply',
   'typeerror': 'bad_reply',
 }
+UNNAMED = 'provider_error'
 _STATUS = {408: 'timeout', 429: 'rate_limit', 529: 'rate_limit'}
 # No other question would fare better.
 _FATAL = {401: 'the key is refused', 403: 'the key is refused'}
@@ -242,12 +243,13 @@ def cause(error: BaseException) -> str:
       return _STATUS[status]
     if isinstance(status, int) and status >= 500:
       return 'server_error'
-  for one in seen:
-    name = type(one).__name__.lower()
-    for word, found in _CAUSES.items():
-      if word in name:
-        return found
-  return 'provider_error'
+  return named_cause(' '.join(type(one).__name__ for one in seen))
+
+
+def named_cause(text: str) -> str:
+  """The cause that classes of errors, or what was said of them, name."""
+  text = text.lower().replace('_', '')
+  return next((x for word, x in _CAUSES.items() if word in text), UNNAMED)
 
 
 class _Loop:

@@ -1,0 +1,201 @@
+"""Inspect's tasks on a real game, by answerers that are known."""
+
+import asyncio
+import json
+import math
+
+import pytest
+
+from wm import core
+from wm.language.mango import prefix, prompts
+
+inspect_ai = pytest.importorskip('inspect_ai')
+
+from inspect_ai.model import (  # noqa: E402
+  ChatMessageAssistant,
+  ModelAPI,
+  ModelOutput,
+  ModelUsage,
+)
+
+import wm.language.providers  # noqa: E402, F401 (makes wm/solver known)
+from wm.language.mango import counting, scorers, tasks  # noqa: E402
+
+GAME = {'game': 905, 'tokenizer': 'estimate'}
+
+
+@pytest.fixture(scope='module')
+def folder(testdata):
+  path = testdata / 'mango' / 'camera-ready-70.tar.gz'
+  if not path.exists():
+    pytest.skip(f'no MANGO data at {path}')
+  return str(path)
+
+
+def run(task, model='wm/solver', **options):
+  """The log of an evaluation."""
+  log = inspect_ai.eval(
+    task, model=model, display='none', log_samples=True, **options
+  )[0]
+  assert log.status == 'success', log.error
+  return log
+
+
+def means(log):
+  """Name of a value -> its mean."""
+  return {s.name: s.metrics['mean'].value for s in log.results.scores}
+
+
+@pytest.fixture(scope='module')
+def solved(folder, tmp_path_factory):
+  """A log of the solver, in the simple setting."""
+  task = tasks.mango_destination(folder, setting='simple', budget=0, **GAME)
+  return run(task, log_dir=str(tmp_path_factory.mktemp('logs')))
+
+
+def test_the_solver_is_right_on_the_simple_setting(solved):
+  found = means(solved)
+  for name in ('success', 'exact', 'reasoning', 'well_formed', 'camera_ready'):
+    assert found[name] == 1
+  assert found['unknown_moves'] == found['repaired'] == 0
+  assert 0.2 < found['chance'] < 0.5
+  success = next(s for s in solved.results.scores if s.name == 'success')
+  assert {'grouped_easy', 'grouped_hard', 'stderr'} <= set(success.metrics)
+  assert solved.eval.task_version == tasks.VERSION
+  assert len(solved.samples) == 16
+  known = solved.samples[0].metadata
+  assert (known['game'], known['step']) == ('905', 22)
+  assert scorers.asked_of(known).question.start == known['start']
+
+
+def test_a_log_is_scored_again(solved, folder):
+  again = inspect_ai.score(
+    solved, scorers.mango_scorer(folder, graph='strict'), display='none'
+  )
+  assert means(again)['success'] == 1
+
+
+def test_routes_and_ill_formed_answers(folder, tmp_path):
+  """The whole text has names that the solver cannot tell from others."""
+  task = tasks.mango_route(folder, budget=0, num=6, aliases=True, **GAME)
+  log = run(task, log_dir=str(tmp_path))
+  assert len(log.samples) == 6
+  found = means(log)
+  assert found['chance'] == 0
+  for sample in log.samples:
+    score = sample.scores['mango_scorer']
+    formed = score.value['well_formed']
+    assert (score.reason is None) == formed
+    assert math.isnan(score.value['success_formed']) != formed
+
+
+def said(message):
+  """What is read of a message."""
+  output = ModelOutput.from_message(message)
+  output.usage = ModelUsage()
+
+  class State:
+    pass
+
+  state = State()
+  state.output = output
+  return scorers.said(state, "[{'prev_node':")
+
+
+def test_an_answer_may_be_a_call_or_text():
+  moves = [{'location_before': 'a', 'action': 'b', 'location_after': 'c'}]
+  call = {'id': '1', 'function': 'trajectory', 'arguments': {'moves': moves}}
+  message = ChatMessageAssistant(content='', tool_calls=[call])
+  assert json.loads(said(message)) == moves
+  assert said(ChatMessageAssistant(content=" 'a'}]")) == "[{'prev_node': 'a'}]"
+  assert said(ChatMessageAssistant(content='[]')) == '[]'
+
+
+def test_the_budget_decides_which_questions_are_asked(folder):
+  every = tasks.mango_destination(folder, budget=0, **GAME).dataset
+  some = tasks.mango_destination(folder, budget=1800, **GAME).dataset
+  assert 0 < len(some) < len(every) == 16
+  for sample in some:
+    assert prefix.estimate(sample.input) + prompts.ANSWER_TOKENS <= 1800
+    assert sample.metadata['step'] < 22
+    kept = every[[s.id for s in every].index(sample.id)]
+    assert kept.target == sample.target
+
+
+def test_a_call_is_asked_for_in_the_setting_function(folder):
+  task = tasks.mango_route(folder, setting='function', budget=0, num=1, **GAME)
+  assert 'call of the function trajectory' in task.dataset[0].input
+  assert len(task.solver) == 2
+
+
+@pytest.mark.parametrize(
+  ('options', 'said'),
+  [
+    ({}, 'no folder of games was given; expected -T folder='),
+    ({'folder': '/none'}, 'no such folder'),
+    ({'game': 'x'}, "no game 'x'; available: 905, advent"),
+    ({'budget': 600}, 'leaves none for the walkthrough'),
+    ({'budget': -1}, 'budget=-1; expected 0 or more'),
+    ({'setting': 'x'}, 'available: full, simple, function'),
+    ({'tokenizer': 'x'}, 'available: model, estimate'),
+    ({'graph': 'x'}, 'available: loose, strict'),
+    ({'last': 1}, 'no destination question is answered'),
+  ],
+)
+def test_bad_settings_are_one_line(folder, options, said):
+  given = {'folder': folder, **GAME} if options else {}
+  with pytest.raises(core.InputError, match=said) as error:
+    tasks.mango_destination(**{**given, **options})
+  assert '\n' not in str(error.value)
+
+
+class Plain(ModelAPI):
+  """It counts nothing of its own."""
+
+  async def generate(self, input, tools, tool_choice, config):
+    raise NotImplementedError
+
+
+class Counting(Plain):
+  """It counts words."""
+
+  async def count_text_tokens(self, text):
+    return len(text.split())
+
+
+class Unreachable(Plain):
+  """It cannot count."""
+
+  async def count_text_tokens(self, text):
+    raise ConnectionError('no network')
+
+
+class Fake:
+  """A model of Inspect with this provider."""
+
+  name = 'fake'
+
+  def __init__(self, api):
+    self.api = api
+
+  async def count_tokens(self, text):
+    return await self.api.count_text_tokens(text)
+
+
+@pytest.mark.parametrize('running', [False, True])
+def test_models_count_tokens_their_own_way(monkeypatch, running):
+  def count(api):
+    monkeypatch.setattr(counting, 'get_model', lambda: Fake(api))
+
+    def go():
+      return counting.counter()('three little words')
+
+    async def within():
+      return go()
+
+    return asyncio.run(within()) if running else go()
+
+  assert count(Counting('solver')) == 3
+  assert count(Plain('solver')) == prefix.estimate('x' * 18)
+  with pytest.raises(core.InputError, match='counts no tokens: no network'):
+    count(Unreachable('solver'))

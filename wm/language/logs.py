@@ -1,0 +1,191 @@
+"""Inspect's logs, read: rows of any task, and the tables of papers.
+
+A task's room may have a module `logs` with `page(logs) -> Rescored`, which
+makes the paper's tables from any logs of the task (ROOMS). Logs of other tasks
+are tabled as they are.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+import pathlib
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from wm import core
+from wm.language import pages, rescored
+from wm.language.rescored import Rescored, Row
+
+if TYPE_CHECKING:
+  from inspect_ai.log import EvalLog
+
+Path = str | pathlib.Path
+SUFFIXES = '.eval', '.json'
+
+# Task -> room of wm.language that makes its tables.
+ROOMS = {
+  'world': 'world',
+  'mango_destination': 'mango',
+  'mango_route': 'mango',
+  'mango_minigames': 'mango',
+  'cogeval': 'cogeval',
+  'seating': 'seating',
+  'forces': 'forces',
+}
+
+
+def paths(place: Path) -> list[pathlib.Path]:
+  """Logs at a path: the file itself, or those in a folder; () if a run is.
+
+  Nothing is read: a folder that `score` wrote to has none.
+  """
+  place = pathlib.Path(place)
+  if place.is_file():
+    return [place] if place.suffix in SUFFIXES else []
+  if (place / 'scores.json').exists() or not place.is_dir():
+    return []
+  found = sorted(p for p in place.iterdir() if p.suffix in SUFFIXES)
+  # Beside them Inspect writes a list of logs, and the state of sets of them.
+  return [p for p in found if p.name not in ('logs.json', 'eval-set.json')]
+
+
+def read(path: Path) -> EvalLog:
+  """A log; raises InputError where the file is none, or was not finished."""
+  try:
+    from inspect_ai.log import read_eval_log
+  except ImportError as error:
+    raise core.InputError(
+      f"logs need inspect_ai: pip install -e '.[language]' ({error})"
+    ) from error
+  try:
+    log = read_eval_log(str(path))
+  except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    why = ' '.join(str(error).split())[:200]
+    raise core.InputError(f'{path} is no log of Inspect: {why}') from error
+  if not log.samples:
+    raise core.InputError(
+      f'{path} is a log without samples (status {log.status})'
+    )
+  return log
+
+
+def task(log: EvalLog) -> str:
+  """Its task's name without a package."""
+  return log.eval.task.rpartition('/')[2]
+
+
+def rows(log: EvalLog) -> Iterator[Row]:
+  """A row for each number that a scorer gave a sample in an epoch.
+
+  Keys: task, model, sample, epoch, scorer, quantity, value (a number, or a
+  text), answer, reason (why there is no value, else ''), group (of samples that
+  depend on each other: metadata's `trial`, or the sample).
+  """
+  for sample in log.samples or []:
+    head = {
+      'task': task(log),
+      'model': log.eval.model,
+      'sample': sample.id,
+      'epoch': sample.epoch,
+    }
+    group = (sample.metadata or {}).get('trial', sample.id)
+    for name, score in (sample.scores or {}).items():
+      for quantity, value in _values(score.value):
+        missing = isinstance(value, float) and math.isnan(value)
+        yield {
+          **head,
+          'scorer': name,
+          'quantity': quantity,
+          'value': '' if missing else value,
+          'answer': score.answer or '',
+          'reason': _reason(sample, score) if missing else '',
+          'group': group,
+        }
+
+
+def _values(value: Any) -> list[tuple[str, Any]]:
+  if isinstance(value, dict):
+    return list(value.items())
+  return [('value', value)]
+
+
+def _reason(sample: Any, score: Any) -> str:
+  if sample.error:
+    return 'error'
+  failure = (score.metadata or {}).get('failure', '')
+  return failure or score.reason or 'no_value'
+
+
+def generic(logs: Sequence[EvalLog]) -> Rescored:
+  """Inspect's own numbers of logs, and all rows."""
+  table = []
+  for log in logs:
+    for score in log.results.scores if log.results else ():
+      for name, number in score.metrics.items():
+        table.append(
+          {
+            'task': task(log),
+            'model': log.eval.model,
+            'score': score.name,
+            'metric': name,
+            'value': float(number.value),
+            'samples': score.scored_samples,
+          }
+        )
+  kept = [row for log in logs for row in rows(log)]
+  return Rescored(
+    title='Logs of language models',
+    lead=f'{len(logs)} logs, as Inspect sums them up.',
+    tables=[rescored.table('Scores', table)] if table else [],
+    pictures=(),
+    words={},
+    rows={'rows': kept},
+  )
+
+
+def report(
+  places: Sequence[Path],
+  out: Path,
+  tell: Callable[[str], None] = lambda line: None,
+) -> list[pathlib.Path]:
+  """Writes a page for the logs of each paper.
+
+  Logs of `wm/world` become folders of results, as `score` writes them.
+
+  Args:
+    places: logs.
+    out: folder of the pages.
+    tell: gets each path.
+
+  Returns:
+    Folders of results, for `wm.report`.
+
+  Raises:
+    InputError: a file is no log, or no whole one.
+  """
+  rooms: dict[str, list[EvalLog]] = {}
+  for place in places:
+    log = read(place)
+    rooms.setdefault(ROOMS.get(task(log), ''), []).append(log)
+  results: list[pathlib.Path] = []
+  for room, logs in rooms.items():
+    if room == 'world':
+      from wm.language.world import replay
+
+      results += replay.score(logs, pathlib.Path(out), tell)
+      continue
+    name = 'report' if len(rooms) == 1 else f'report-{room or "others"}'
+    path = pages.save(_page(room, logs), out, name)
+    tell(f'report: {path}')
+  return results
+
+
+def _page(room: str, logs: Sequence[EvalLog]) -> Rescored:
+  module = f'wm.language.{room}.logs'
+  if not room or importlib.util.find_spec(module) is None:
+    return generic(logs)
+  found: Rescored = importlib.import_module(module).page(logs)
+  return found

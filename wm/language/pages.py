@@ -1,0 +1,62 @@
+"""Writes the page of a paper's tables, of answers old or new."""
+
+from __future__ import annotations
+
+import csv
+import pathlib
+from collections.abc import Sequence
+
+from wm.language.rescored import Rescored, Row
+from wm.reporting import tables, write
+from wm.runtime import files, locks, pages
+
+
+def save(
+  found: Rescored, out: str | pathlib.Path, name: str = 'report'
+) -> pathlib.Path:
+  """Writes NAME.html, one page that needs no network, and CSV files.
+
+  Args:
+    found: the page's content.
+    out: folder; made if need be.
+    name: of the page.
+
+  Returns:
+    Path of the page.
+
+  Raises:
+    InputError: another process writes there.
+  """
+  place = pathlib.Path(out)
+  with locks.writer(place, write.STAGE):
+    text = pages.render(
+      *('wm.reporting', 'report.html'),
+      title=found.title,
+      lead=found.lead,
+      tables=found.tables,
+      pictures=found.pictures,
+      words=found.words,
+      galleries=(),
+      most=0,
+      seeds=False,
+      number=tables.number,
+      lines=write.lines,
+      breakable=write.breakable,
+    )
+    for picture in found.pictures:
+      (place / picture.name).write_bytes(picture.png)
+    for title, rows in found.rows.items():
+      _write_rows(place / f'{title}.csv', rows)
+    files.write_text(place / f'{name}.html', text)
+  return place / f'{name}.html'
+
+
+def _write_rows(path: pathlib.Path, rows: Sequence[Row]) -> None:
+  with (
+    files.replacing(path) as temporary,
+    open(temporary, 'w', encoding='utf-8', newline='') as file,
+  ):
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(file, names, lineterminator='\n')
+    writer.writeheader()
+    writer.writerows(rows)

@@ -1,0 +1,1 @@
+"""Any world told in words, as a task of Inspect: `wm/world`."""

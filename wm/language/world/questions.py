@@ -1,0 +1,214 @@
+"""The plan of a world as questions of an Inspect data set, and back.
+
+A sample's metadata says all that its answer is scored by, as JSON values, so a
+log needs nothing else.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from wm import core
+from wm.core import registry
+from wm.core.plan import Answer, Planned
+from wm.core.told import Telling, Told
+from wm.evaluation import needs, planned
+from wm.models.serving import asked
+
+# What is asked unless told otherwise, of worlds that have what it needs.
+METRICS = (
+  "compression(suffixes='world', k=1, samples=5, trials=100)",
+  'distinction(samples=0, max_elements=5, trials=100)',
+  "next_token(states='drawn', num=100)",
+  'capability(num=60)',
+)
+
+
+class Setting(NamedTuple):
+  """What a group of questions has in common.
+
+  Attributes:
+    world: its spec.
+    metrics: specs, with as many trials as are asked.
+    seed: of all randomness.
+    told, wording, names: see core.told.Telling.
+    most_told: tokens of the world in words, at most.
+  """
+
+  world: str
+  metrics: tuple[str, ...]
+  seed: int
+  told: str
+  wording: str
+  names: int
+  most_told: int
+
+  @property
+  def telling(self) -> Telling:
+    """How the world is told."""
+    return Telling(self.told, self.wording, self.names)
+
+  @property
+  def label(self) -> str:
+    """The variant in a few words."""
+    return f'{self.told} {self.wording} {self.names}'
+
+  def predictor(self, asker: asked.Answers) -> asked.LanguageModel:
+    """The predictor that such questions are of."""
+    world = made_world(self.world)
+    return asked.LanguageModel(world, self.telling, asker, self.most_told)
+
+
+@functools.lru_cache(maxsize=8)
+def made_world(spec: str) -> Told:
+  """The world of a spec; InputError where it cannot be told in words."""
+  world = registry.make('world', spec)
+  if not isinstance(world, Told):
+    raise core.InputError(
+      f'{spec} cannot be told in words; a world that can is core.Told'
+    )
+  return world
+
+
+@functools.lru_cache(maxsize=64)
+def reader(setting: Setting) -> asked.NameReader:
+  """What reads answers about a world."""
+  return asked.NameReader(made_world(setting.world).spoken(setting.telling))
+
+
+def default_metrics(world: core.World) -> list[str]:
+  """Those of METRICS that can be asked of a world."""
+  found = []
+  for spec in METRICS:
+    metric = registry.make('metric', spec)
+    drawn = vars(metric).get('states') == 'drawn'
+    missing = needs.lacks(metric, asked.LanguageModel, type(world))
+    if not missing and (isinstance(world, core.Prefixed) or not drawn):
+      found.append(spec)
+  return found
+
+
+def settings(
+  world: str,
+  metrics: Sequence[str],
+  *,
+  told: str,
+  wordings: Sequence[str],
+  names: Sequence[int],
+  seed: int,
+  max_calls: int,
+  most_told: int,
+) -> Iterator[tuple[Setting, list[tuple[Planned, str]]]]:
+  """A setting, its questions and their trials, by wording and seed of names.
+
+  Args:
+    world, told, seed, most_told: see Setting.
+    metrics: specs; none is the default ones.
+    wordings: ('',) is the world's first, ('all',) all of them.
+    names: seeds of names.
+    max_calls: see planned.plans.
+
+  Raises:
+    InputError: see planned.plans and LanguageModel.
+  """
+  made = made_world(world)
+  specs = list(metrics) or default_metrics(made)
+  known = [registry.make('metric', spec) for spec in specs]
+  if list(wordings) == ['all']:
+    wordings = made.wordings
+  for wording, name in itertools.product(wordings, names):
+    one = Setting(
+      *(registry.spec(made), (), seed, told),
+      *(wording or made.wordings[0], name, most_told),
+    )
+    predictor = one.predictor(asked.Lister())
+    plans = planned.plans(known, predictor, made, seed, max_calls, print)
+    # Metrics may ask the same: it is asked once, and counts for the first.
+    trials: dict[str, tuple[Planned, str]] = {}
+    for found in plans:
+      for question in found.questions:
+        trial = f'{found.metric.name} {question.trial}'
+        trials.setdefault(question.prompt, (question, trial))
+    asks = tuple(registry.spec(found.metric) for found in plans)
+    yield one._replace(metrics=asks), list(trials.values())
+
+
+def metadata(
+  setting: Setting, question: Planned, truth: Any, trial: str
+) -> dict[str, Any]:
+  """All of it as JSON values."""
+  return {
+    **setting._asdict(),
+    'metrics': list(setting.metrics),
+    'variant': setting.label,
+    'kind': question.kind,
+    'prefix': list(question.prefix),
+    'suffixes': [list(suffix) for suffix in question.suffixes],
+    'trial': trial,
+    'truth': truth,
+  }
+
+
+def restored(data: Mapping[str, Any]) -> tuple[Setting, Planned, Any]:
+  """Setting, question (without its prompt) and truth of a sample's metadata.
+
+  Raises:
+    InputError: it is another task's, or another version's.
+  """
+  try:
+    setting = Setting(
+      **{name: data[name] for name in Setting._fields if name != 'metrics'},
+      metrics=tuple(data['metrics']),
+    )
+    question = Planned(
+      '',
+      data['kind'],
+      tuple(data['prefix']),
+      tuple(tuple(suffix) for suffix in data['suffixes']),
+    )
+    return setting, question, data['truth']
+  except (KeyError, TypeError) as error:
+    raise core.InputError(
+      f'a sample is not one of wm/world: {error} is missing or of another kind'
+    ) from error
+
+
+def stored(value: Any) -> Any:
+  """A truth or an answer's value as JSON has it; `value` reads it."""
+  return list(value) if isinstance(value, tuple) else value
+
+
+def value(data: Any) -> Any:
+  """See stored."""
+  return tuple(data) if isinstance(data, list) else data
+
+
+Recall = tuple[str, tuple[int, ...], tuple[tuple[int, ...], ...]]
+
+
+def recall(question: Planned) -> Recall:
+  """What an answer is found by, within a setting."""
+  return question.kind, question.prefix, question.suffixes
+
+
+class Recalled:
+  """Answers questions by what is known; see asked.Asker."""
+
+  repeats = 1
+
+  def __init__(self, known: Mapping[Recall, Answer]) -> None:
+    self._known = known
+
+  def answers(
+    self, questions: Sequence[Planned], read: asked.Read
+  ) -> list[Answer]:
+    """What is known of each."""
+    del read
+    return [self._known.get(recall(one), asked.UNASKED) for one in questions]
+
+  def remarks(self) -> list[str]:
+    """None."""
+    return []

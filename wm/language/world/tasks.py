@@ -1,0 +1,162 @@
+"""Inspect's task `wm/world`: what launch/score.py asks a language model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inspect_ai import Task, task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import GenerateConfig
+from inspect_ai.scorer import (
+  Metric,
+  SampleScore,
+  Score,
+  Scorer,
+  Target,
+  Value,
+  mean,
+  metric,
+  scorer,
+  stderr,
+)
+from inspect_ai.solver import TaskState, generate
+
+from wm import core
+from wm.core import plan
+from wm.core import told as telling
+from wm.language import arguments
+from wm.language.arguments import Text
+from wm.models.serving import asked, provider
+
+VERSION = 1
+
+
+@task
+def world(
+  world: Text = 'maps(rows=4, columns=5)',
+  metrics: Text = '',
+  told: Text = telling.RULES,
+  wording: Text = '',
+  names: Any = 0,
+  seed: int = 0,
+  max_calls: int = 0,
+  max_tokens: int = 1024,
+  logprobs: bool = False,
+  read: str = 'text',
+  most_told: int = telling.MOST_TOLD,
+) -> Task:
+  """Asks whether a language model has the model of a world.
+
+  Args:
+    world: spec of a world that can be told in words.
+    metrics: specs, divided by semicolons; '' is all that can be asked.
+    told: 'rules', or 'walks(n)'.
+    wording: of the world's, divided by commas; '' is its first, 'all' is all.
+    names: seeds of names and order, divided by commas; 0 is as they are.
+    seed: of all other randomness.
+    max_calls: of each metric and variant: whole trials are left out where it
+      would ask more; 0: more than 1,000 are refused.
+    max_tokens: most tokens of an answer.
+    logprobs: ask for log-probabilities, which give P(yes).
+    read: 'text', or 'logprobs': yes where it is the likelier as first token.
+    most_told: tokens of the world in words, at most.
+  """
+  from wm.language.world import questions  # Metrics load what worlds need.
+
+  if read not in ('text', 'logprobs'):
+    raise core.InputError(f"read={read!r}; available: 'text', 'logprobs'")
+  samples: list[Sample] = []
+  for setting, listed in questions.settings(
+    arguments.joined(world),
+    arguments.listed(metrics),
+    told=arguments.joined(told),
+    wordings=arguments.joined(wording).split(','),
+    names=arguments.integers(names, 'names'),
+    seed=seed,
+    max_calls=max_calls,
+    most_told=most_told,
+  ):
+    made = questions.made_world(setting.world)
+    truths = plan.truths(made, [question for question, _ in listed])
+    for (question, trial), truth in zip(listed, truths, strict=True):
+      truth = questions.stored(truth)
+      samples.append(
+        Sample(
+          id=len(samples) + 1,
+          input=question.prompt,
+          target=str(truth),
+          metadata=questions.metadata(setting, question, truth, trial),
+        )
+      )
+  logs = logprobs or read == 'logprobs'
+  return Task(
+    dataset=MemoryDataset(samples, name=arguments.joined(world)),
+    solver=generate(),
+    scorer=answers(read),
+    config=GenerateConfig(
+      max_tokens=max_tokens,
+      logprobs=logs or None,
+      top_logprobs=provider.ALTERNATIVES if logs else None,
+    ),
+    fail_on_error=False,
+    score_on_error=True,
+    version=VERSION,
+  )
+
+
+@metric
+def measured() -> Metric:
+  """What the metrics of the plan find; of several epochs the first.
+
+  Names end in _sd where it is the standard deviation over variants.
+  """
+
+  def compute(scores: list[SampleScore]) -> Value:
+    """Of all samples of a log."""
+    from wm.language.world import scoring
+
+    known = scoring.gathered(
+      (one.sample_metadata or {}, scoring.answered(one.score.metadata or {}))
+      for one in scores
+    )
+    return {**scoring.values(known)}
+
+  return compute
+
+
+@scorer(
+  metrics=[
+    {
+      'answered': [mean()],
+      'right': [mean(), stderr(cluster='trial')],
+      'probability': [mean(), stderr(cluster='trial')],
+    },
+    measured(),
+  ]
+)
+def answers(read: str = 'text') -> Scorer:
+  """Reads answers and holds them against the world.
+
+  `right` and `probability` are NaN where there is no answer, or no P(yes), and
+  left out of means; standard errors are clustered by trial.
+  """
+
+  async def score(state: TaskState, target: Target) -> Score:
+    """Of one answer."""
+    from wm.language.world import questions, scoring
+
+    del target
+    setting, question, truth = questions.restored(state.metadata)
+    found = asked.answer(
+      question,
+      provider.read(state.output),
+      questions.reader(setting).read,
+      read == 'logprobs',
+    )
+    return Score(
+      value=scoring.worth(question, found, questions.value(truth)),
+      answer=found.failure or str(questions.stored(found.value)),
+      metadata=scoring.kept(found),
+    )
+
+  return score
