@@ -41,8 +41,9 @@ def test_tokens_have_names_of_their_own(world):
 @TOLD
 def test_the_length_is_known_before_anything_is_written(world):
   for telling in tellings(world) + tellings(world, 'walks(20)'):
-    guess = core.told_extent(world, telling).characters
-    assert 0.6 < guess / len(core.told_text(world, telling)) < 1.6
+    guess = core.told_extent(world, telling).tokens
+    tokens = core.text_tokens(core.told_text(world, telling))
+    assert 0.6 < guess / tokens < 1.6
 
 
 @TOLD
@@ -64,8 +65,8 @@ def test_what_is_too_long_is_refused_in_a_line_that_says_what_fits():
   with pytest.raises(core.InputError, match='room for about') as error:
     core.told_text(world, core.Telling())
   assert '\n' not in str(error.value)
-  fits = registry.make('world', 'maps(rows=28, columns=28)')
-  assert len(core.told_text(fits, core.Telling())) / 2.5 < 32_000
+  fits = registry.make('world', 'maps(rows=24, columns=24)')
+  assert core.text_tokens(core.told_text(fits, core.Telling())) < 32_000
   with pytest.raises(core.InputError, match='sequences in words'):
     core.told_text(fits, core.Telling('walks(100000)'))
 

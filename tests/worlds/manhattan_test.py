@@ -352,3 +352,10 @@ def test_a_hand_checked_route(worlds):
   assert world.legal(after)[0, world.end]
   with pytest.raises(core.InputError, match='not among the 4579 nodes'):
     world.parse('42421728,1')
+
+
+def test_manhattan_is_too_much_to_tell_in_words(worlds):
+  with pytest.raises(core.InputError, match='4,579 intersections') as error:
+    core.told_text(worlds['shortest'], core.Telling())
+  assert 'room for about' in str(error.value)
+  assert '\n' not in str(error.value)

@@ -110,6 +110,7 @@ from wm.core.told import (
   new_names,
   one_next,
   shuffled,
+  text_tokens,
   told_extent,
   told_text,
   wording_of,

@@ -26,9 +26,6 @@ from wm.core.world import World
 
 RULES = 'rules'
 MOST_TOLD = 32_000  # Tokens of text before a question, unless told otherwise.
-# English prose has about 4 characters a token, names and numbers fewer: no
-# text of these worlds was seen below it.
-CHARACTERS = 2.5
 NOTHING = 'nothing'  # In place of a prefix without tokens.
 SAMPLED = 8  # Walks that the length of all of them is estimated from.
 # Streams of randomness of one seed.
@@ -59,17 +56,28 @@ class Extent(NamedTuple):
   Attributes:
     parts: things that are told one by one, such as intersections.
     name: what they are called, in the plural.
-    characters: of the whole text, about.
+    tokens: of the whole text, about, as of `text_tokens`.
   """
 
   parts: int
   name: str
-  characters: int
+  tokens: int
 
-  @property
-  def tokens(self) -> int:
-    """Tokens of a language model, rather too many than too few."""
-    return int(self.characters / CHARACTERS) + 1
+
+# Parts of a text: a word; a digit, before which a blank is a token too; signs.
+_PARTS = re.compile(r'([A-Za-z]+)|( ?\d)|([^\sA-Za-z\d]+)')
+
+
+def text_tokens(text: str) -> int:
+  """How many tokens of a language model a text has, rather too many.
+
+  Of the texts of all worlds here it gives .94 to 1.56 times what the tokenizer
+  of SmolLM2 does, which splits numbers into digits; the median is 1.20.
+  """
+  return sum(
+    -(-len(word) // 3) + len(digit) + -(-len(signs) // 2)
+    for word, digit, signs in _PARTS.findall(text)
+  )
 
 
 class Told(World):
@@ -102,7 +110,7 @@ class Told(World):
   def extent(self, telling: Telling) -> Extent:
     """How long `rules` are; cheap where there is much to say."""
     text = self.rules(telling)
-    return Extent(1, 'pieces', len(text))
+    return Extent(1, 'pieces', text_tokens(text))
 
 
 def wording_of(world: Told, telling: Telling) -> str:
@@ -141,15 +149,16 @@ def told_text(
 ) -> str:
   """A world's rules, or sequences that it samples, in words.
 
-  before: a world that is told first, as what held before a change.
+  before: a world that is told first, as what held before a change; it takes
+    half of the tokens.
 
   Raises:
     InputError: unknown wording, or the text would have more than `most` tokens;
       the line says what fits. Nothing is written before that is known.
   """
   if before:
-    first, now = (told_text(one, telling, most) for one in (before, world))
-    return changed(first, now)
+    both = (told_text(one, telling, most // 2) for one in (before, world))
+    return changed(*both)
   wording_of(world, telling)
   num = number_of_walks(telling)
   found = told_extent(world, telling)
@@ -179,8 +188,8 @@ def told_extent(world: Told, telling: Telling) -> Extent:
   if not num:
     return world.extent(telling)
   few = _walks(world, telling, min(num, SAMPLED))
-  mean = sum(map(len, few)) / max(len(few), 1)
-  return Extent(num, 'sequences', int(num * (mean + 5)))
+  mean = sum(map(text_tokens, few)) / max(len(few), 1)
+  return Extent(num, 'sequences', int(num * (mean + 3)) + 1)
 
 
 def _walks(world: Told, telling: Telling, num: int) -> list[str]:

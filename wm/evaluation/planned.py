@@ -20,6 +20,7 @@ from wm.evaluation import needs
 
 # Most calls of a metric, unless told otherwise.
 MOST_CALLS = 1000
+SAMPLED = 16  # Prompts that the tokens of all are estimated from.
 # Quantities of the answers themselves, beside those of a metric.
 GLOSSARY = {
   'right_answers': 'Share of the questions that are answered rightly, of those '
@@ -51,9 +52,11 @@ class Plan:
   @property
   def tokens(self) -> int:
     """Tokens of all prompts, about."""
-    characters = sum(len(one.prompt) for one in self.questions)
-    each = self.calls / max(len(self.questions), 1)
-    return int(each * characters / told.CHARACTERS)
+    prompts = [one.prompt for one in self.questions]
+    few = prompts[:: len(prompts) // SAMPLED + 1]
+    share = sum(map(told.text_tokens, few)) / max(sum(map(len, few)), 1)
+    each = self.calls / max(len(prompts), 1)
+    return int(each * share * sum(map(len, prompts)))
 
   def ask(self) -> None:
     """Puts all questions at once; the metric then finds them answered."""

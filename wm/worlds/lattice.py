@@ -195,7 +195,7 @@ class World(table.TableWorld, core.Functions, core.Generative, core.Told):
     if core.wording_of(self, telling) == 'line':
       return super().extent(telling)
     told = in_words.Table(self.delta, self._names(telling), ())
-    frame = len(_PLACES) + self.named * len(_NAMED)
+    frame = _PLACES + _NAMED * self.named
     return in_words.extent(
       told, lambda rows: self._tell(rows, telling), 'places', frame
     )

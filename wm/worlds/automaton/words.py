@@ -118,6 +118,6 @@ class InWords(table.NamedTableWorld, core.Told):
     def tell(rows: np.ndarray) -> list[str]:
       return _TELL[wording](told, rows, telling)
 
-    frame = len(_TEXT[wording]) + len(_ENDS[wording])
-    frame += sum(len(told.names[row]) + 2 for row in final)
+    frame = _TEXT[wording] + _ENDS[wording]
+    frame += ', '.join(told.names[row] for row in final)
     return in_words.extent(told, tell, 'states', frame)

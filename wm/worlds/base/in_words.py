@@ -98,15 +98,15 @@ def extent(
   table: Table,
   tell: Callable[[np.ndarray], list[str]],
   name: str,
-  frame: int,
+  frame: str,
 ) -> core.Extent:
   """How long all is, from a few rows.
 
-  tell: rows -> lines. name: what rows are called. frame: characters of what is
-  said besides, but for the list of all names.
+  tell: rows -> lines. name: what rows are called. frame: what is said besides,
+  but for the list of all names.
   """
   num = len(table.names)
   rows = np.linspace(0, num - 1, min(num, SAMPLED)).astype(int)
-  few = sum(len(line) + 1 for line in tell(rows))
-  few += sum(len(table.names[row]) + 2 for row in rows)
-  return core.Extent(num, name, frame + few * num // len(rows))
+  few = [*tell(rows), *(f'{table.names[row]},' for row in rows)]
+  each = sum(map(core.text_tokens, few)) / len(rows)
+  return core.Extent(num, name, core.text_tokens(frame) + int(each * num))

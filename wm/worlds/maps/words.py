@@ -126,4 +126,4 @@ class InWords(Journeys, core.Told):
     def tell(rows: np.ndarray) -> list[str]:
       return _TELL[wording](table, rows, telling)
 
-    return in_words.extent(table, tell, 'intersections', len(_TRIP[wording]))
+    return in_words.extent(table, tell, 'intersections', _TRIP[wording])

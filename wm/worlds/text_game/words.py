@@ -132,7 +132,7 @@ class InWords(table.NamedTableWorld, core.Told):
   def extent(self, telling: core.Telling) -> core.Extent:
     """See core.Told."""
     num = int(mazes.seen(self.maze).sum())
-    return core.Extent(num, 'places', len(self.rules(telling)))
+    return core.Extent(num, 'places', core.text_tokens(self.rules(telling)))
 
 
 _Told = list[tuple[str, dict[str, list[str]]]]
