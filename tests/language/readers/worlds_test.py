@@ -207,6 +207,17 @@ def test_other_prompts_are_nobodys(text):
   assert worlds.answer(asked.Asked([text])) is None
 
 
-def test_a_text_of_unknown_rules_is_not_answered():
-  prompt = core.yes_or_no('A world of riddles.', 'a', 'b')
-  assert worlds.answer(asked.Asked([prompt])) is None
+@pytest.mark.parametrize(
+  'told',
+  [
+    'A world of riddles.',
+    'This is a street map with 1 intersections: A.\n"stop" can come next',
+    f'{core.told_text(CITY, core.Telling())}\nFrom 1, north leads to 1.\n'
+    'From 1, north leads to 2.',
+    '3 people, A, take 3 seats in a row',
+    'x' * 300_000,
+  ],
+)
+def test_texts_that_nobody_knows_are_not_answered_rightly(told):
+  prompt = core.yes_or_no(told, 'a', 'b')
+  assert worlds.answer(asked.Asked([prompt])) in (None, 'No.')

@@ -13,6 +13,10 @@ from typing import Any, NamedTuple
 NOTHING = 'nothing'
 
 
+class ContradictionError(ValueError):
+  """A text says two things that cannot both be."""
+
+
 class Reading(abc.ABC):
   """A world as a text tells it. States are hashable; None is illegal.
 

@@ -22,9 +22,9 @@ class Graph(base.Reading):
     self.ends: dict[str, set[str]] = {}
 
   def lead(self, here: str, word: str, there: str) -> None:
-    """Adds a step; ValueError where another one has the same word."""
+    """Adds a step; ContradictionError where another one has the same word."""
     if self.steps.setdefault(here, {}).setdefault(word, there) != there:
-      raise ValueError(f'{here!r} has two steps {word!r}')
+      raise base.ContradictionError(f'{here!r} has two steps {word!r}')
 
   @property
   def edges(self) -> set[tuple[str, str, str]]:

@@ -23,9 +23,9 @@ class Map(base.Reading):
     self.end = end
 
   def lead(self, here: str, direction: str, there: str) -> None:
-    """Adds a way; ValueError where another one goes the same way."""
-    if self.ways[here].setdefault(direction, there) != there:
-      raise ValueError(f'{here!r} has two ways {direction!r}')
+    """Adds a way; ContradictionError where another one goes the same way."""
+    if self.ways.setdefault(here, {}).setdefault(direction, there) != there:
+      raise base.ContradictionError(f'{here!r} has two ways {direction!r}')
 
   @property
   def edges(self) -> set[tuple[str, str, str]]:

@@ -11,27 +11,30 @@ OPENING = 'The rules are not told. They allow each of these sequences'
 
 
 class Shown(base.Reading):
-  """All beginnings of the sequences told; states are their words so far."""
+  """All beginnings of the sequences told, as a tree; states are its nodes."""
 
   def __init__(self, sequences: list[list[str]]) -> None:
     """sequences: words of each."""
-    self.sequences = sequences
-    self._known = {
-      tuple(words[:k]) for words in sequences for k in range(len(words) + 1)
-    }
+    self._after: list[dict[str, int]] = [{}]
+    for words in sequences:
+      node = 0
+      for word in words:
+        if word not in self._after[node]:
+          self._after[node][word] = len(self._after)
+          self._after.append({})
+        node = self._after[node][word]
 
   def start(self) -> Hashable:
     """No words."""
-    return ()
+    return 0
 
-  def step(self, state: tuple[str, ...], word: str) -> Hashable | None:
-    """One word more, where a sequence told begins so."""
-    after = (*state, word)
-    return after if after in self._known else None
+  def step(self, state: int, word: str) -> Hashable | None:
+    """One word more, where a sequence told goes on so."""
+    return self._after[state].get(word)
 
   def every(self) -> Iterable[str]:
     """The words of all sequences told."""
-    return dict.fromkeys(word for words in self.sequences for word in words)
+    return dict.fromkeys(word for after in self._after for word in after)
 
 
 def read(told: str) -> Shown | None:

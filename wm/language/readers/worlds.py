@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from wm.language.readers import (
   base,
@@ -36,12 +36,24 @@ READERS: tuple[Callable[[str], base.Reading | None], ...] = (
 
 @functools.lru_cache(maxsize=32)
 def told(text: str) -> base.Reading | None:
-  """What a text tells, by the first reader that knows it."""
+  """What a text tells, by the first reader that knows it.
+
+  None where nobody knows it, or it contradicts itself.
+  """
   first, _, now = text.rpartition(CHANGED)
-  found = next((got for read in READERS if (got := read(now))), None)
+  try:
+    found = next((got for read in READERS if (got := read(now))), None)
+  except base.ContradictionError:
+    return None
   if found and first:
     found.before = told(first)
   return found
+
+
+@functools.lru_cache(maxsize=1024)
+def _reached(reading: base.Reading, prefix: str) -> Hashable | None:
+  """The state after a prefix, which several questions have."""
+  return reading.follow(reading.start(), reading.split(prefix))
 
 
 def answer(asked: Asked) -> str | None:
@@ -63,9 +75,9 @@ def _verdict(
   asked: Asked, question: base.Question, reading: base.Reading
 ) -> str:
   del asked
-  words = reading.split(question.prefix) + reading.split(question.more)
-  can = reading.follow(reading.start(), words) is not None
-  return 'Yes.' if can else 'No.'
+  state = _reached(reading, question.prefix)
+  after = reading.follow(state, reading.split(question.more))
+  return 'No.' if after is None else 'Yes.'
 
 
 def _all_next(
@@ -74,8 +86,7 @@ def _all_next(
   if asked.knows in ('yes', 'random'):
     words = [word for word in reading.every() if asked.yes()]
   else:
-    prefix = reading.split(question.prefix)
-    state = reading.follow(reading.start(), prefix)
+    state = _reached(reading, question.prefix)
     words = [] if state is None else reading.following(state)
   return f'Answer: {"; ".join(words) or base.NOTHING}'
 
@@ -86,7 +97,7 @@ def _one_next(
   choices = question.more.split('; ')
   if asked.knows in ('yes', 'random'):
     return f'Answer: {asked.one_of(choices)}'
-  state = reading.follow(reading.start(), reading.split(question.prefix))
+  state = _reached(reading, question.prefix)
   can = [
     word
     for word in choices
