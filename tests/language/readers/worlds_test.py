@@ -68,10 +68,8 @@ def test_a_map_is_read_back_edge_by_edge(city, number):
   }
 
 
-@TOLD
-@pytest.mark.parametrize('number', range(4))
-def test_what_can_follow_is_read_as_the_world_has_it(world, number):
-  """Of all tokens in sampled states, by following words from the start."""
+def check_what_follows(world, number):
+  """Of all tokens in states of a sampled sequence, by words from the start."""
   tell = telling(world, number)
   spoken = world.spoken(tell)
   read = worlds.told(core.told_text(world, tell))
@@ -86,6 +84,41 @@ def test_what_can_follow_is_read_as_the_world_has_it(world, number):
       legal = np.flatnonzero(world.legal(states)[0])
       assert state is not None
       assert set(read.following(state)) == {spoken[t] for t in legal}
+
+
+@TOLD
+@pytest.mark.parametrize('number', range(2))
+def test_what_can_follow_is_read_as_the_world_has_it(world, number):
+  check_what_follows(world, 3 * number)  # Another wording, another seed.
+
+
+def built(form, *parts):
+  return st.builds(form.format, *parts)
+
+
+FEW = st.integers(2, 6)
+
+
+@given(
+  spec=st.one_of(
+    built('maps(rows={}, columns={}, city_seed={})', FEW, FEW, FEW),
+    built(
+      'lattice(size={}, length=9, clipped={}, named={})',
+      *(FEW, st.booleans(), st.booleans()),
+    ),
+    built('connect4(rows={}, columns={})', FEW, FEW),
+    built("automaton(preset='dyck_2_{}')", st.integers(1, 4)),
+    built("automaton(preset='tomita{}')", st.integers(1, 7)),
+    built("automaton(preset='z{}')", FEW),
+    built('seating(people={})', st.integers(3, 4)),
+    built('othello(size={})', st.sampled_from([4, 6])),
+    built('mazes(seed={})', st.integers(0, 99)),
+  ),
+  number=st.integers(0, 40),
+)
+@settings(max_examples=40)
+def test_worlds_of_any_size_are_read_in_any_wording_and_order(spec, number):
+  check_what_follows(registry.make('world', spec), number)
 
 
 @TOLD
