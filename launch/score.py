@@ -40,5 +40,5 @@ if __name__ == '__main__':
   common.run(
     main,
     *('world', 'score_world', 'model', 'checkpoint'),
-    *('metric', 'accept', 'loop', 'fields', 'name'),
+    *('metric', 'accept', 'loop', 'fields', 'max_calls', 'name'),
   )

@@ -1,6 +1,7 @@
 """A metric that counts its calls, and how it is run."""
 
 import dataclasses
+import json
 from typing import ClassVar
 
 import numpy as np
@@ -55,6 +56,11 @@ def silent(predictor, world, metric, out, **fields):
   return scoring.run(
     predictor, world, [metric], tell=lambda line: None, **given
   )
+
+
+def results_of(folder):
+  """Entries that were written to a folder."""
+  return json.loads((folder / 'scores.json').read_text())
 
 
 def run(out, *metrics, **fields):

@@ -165,7 +165,13 @@ def test_lists_of_names_are_read(text):
 
 @pytest.mark.parametrize(
   'fields',
-  ["'solver'", "'a/b', read='ear'", "'a/b', repeats=0", "'a/b', names=-1"],
+  [
+    "'solver'",
+    "'a/b', args=('c',)",
+    "'a/b', read='ear'",
+    "'a/b', repeats=0",
+    "'a/b', names=-1",
+  ],
 )
 def test_bad_fields_are_one_line(fields):
   with pytest.raises(core.InputError, match=r'expected|available'):

@@ -7,7 +7,7 @@ The models and their providers are those of inspect_ai.
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from wm import core
 from wm.core import registry
@@ -40,6 +40,7 @@ class Model(core.Model):
       the first token.
     most_told: tokens of the world in words, at most.
     base_url: address of the provider; '' is its own.
+    args: of the provider, as pairs such as (('max_retries', 0),).
     connections: calls at a time; no effect on results.
     retries: of a call that fails.
     timeout: seconds of one try.
@@ -63,6 +64,7 @@ class Model(core.Model):
   read: str = 'text'
   most_told: int = MOST_TOLD
   base_url: str = ''
+  args: tuple[tuple[str, Any], ...] = ()
   connections: int = dataclasses.field(default=10, compare=False)
   retries: int = dataclasses.field(default=5, compare=False)
   timeout: int = dataclasses.field(default=120, compare=False)
@@ -86,6 +88,14 @@ class Model(core.Model):
         raise core.InputError(
           f'language: {name}={getattr(self, name)}; expected at least 1'
         )
+    if not all(
+      isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)
+      for pair in self.args
+    ):
+      raise core.InputError(
+        f'language: args={self.args!r}; expected pairs of a name and a value, '
+        "such as (('max_retries', 0),)"
+      )
     if self.names < 0 or self.retries < 0 or not 0 <= self.temperature <= 2:
       raise core.InputError(
         f'language: names={self.names}, retries={self.retries}, temperature='
@@ -108,6 +118,7 @@ class Model(core.Model):
       temperature=self.temperature,
       max_tokens=self.max_tokens,
       logprobs=self.logprobs or self.read == 'logprobs',
+      args=self.args,
       connections=self.connections,
       retries=self.retries,
       timeout=self.timeout,

@@ -24,14 +24,15 @@ if TYPE_CHECKING:
 
 # Alternatives at each token that log-probabilities are asked of.
 ALTERNATIVES = 20
-# Words of an error's class -> cause. The first that fits counts.
+# Words of errors' classes, or of what they say of a protocol -> cause. The
+# first that fits counts.
 _CAUSES = {
+  'complete message body': 'bad_reply',
   'timeout': 'timeout',
   'ratelimit': 'rate_limit',
   'connect': 'no_connection',
   'decode': 'bad_reply',
   'valid': 'bad_reply',
-  'protocol': 'bad_reply',
   'keyerror': 'bad_reply',
   'typeerror': 'bad_reply',
 }
@@ -52,6 +53,7 @@ class Settings:
     temperature: of the sampling of tokens.
     max_tokens: most tokens of an answer.
     logprobs: ask for log-probabilities too.
+    args: of the provider, as pairs of name and value.
     connections: calls at a time.
     retries: of a call that fails.
     timeout: seconds of one try.
@@ -62,6 +64,7 @@ class Settings:
   temperature: float = 0.0
   max_tokens: int = 1024
   logprobs: bool = False
+  args: tuple[tuple[str, Any], ...] = ()
   connections: int = 10
   retries: int = 5
   timeout: int = 120
@@ -132,8 +135,9 @@ def _model(settings: Settings) -> Any:
       base_url=settings.base_url or None,
       config=settings.config(),
       memoize=False,
+      **dict(settings.args),
     )
-  except (PrerequisiteError, ValueError, ImportError) as error:
+  except (PrerequisiteError, ValueError, TypeError, ImportError) as error:
     raise core.InputError(
       f'model={settings.model!r}: {_line(str(error))}'
     ) from error
@@ -243,7 +247,9 @@ def cause(error: BaseException) -> str:
       return _STATUS[status]
     if isinstance(status, int) and status >= 500:
       return 'server_error'
-  return named_cause(' '.join(type(one).__name__ for one in seen))
+  names = [type(one).__name__ for one in seen]
+  names += [str(one) for one in seen if 'Protocol' in type(one).__name__]
+  return named_cause(' '.join(names))
 
 
 def named_cause(text: str) -> str:

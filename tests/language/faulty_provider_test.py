@@ -1,0 +1,183 @@
+"""A provider that fails in every way is counted by cause; nothing crashes."""
+
+import contextlib
+import http.server
+import json
+import threading
+
+import pytest
+
+from wm import core
+from wm.core import registry
+from wm.language import registry as known_answers
+from wm.models.serving import asked, provider
+
+KEY = 'LOCAL_API_KEY'
+GOOD = {
+  'id': '1',
+  'object': 'chat.completion',
+  'created': 1,
+  'model': 'm',
+  'choices': [
+    {
+      'index': 0,
+      'message': {'role': 'assistant', 'content': 'Yes.'},
+      'finish_reason': 'stop',
+    }
+  ],
+  'usage': {'prompt_tokens': 7, 'completion_tokens': 1, 'total_tokens': 8},
+}
+
+
+def _with(content, reason='stop'):
+  message = {'role': 'assistant', 'content': content}
+  choice = {'index': 0, 'message': message, 'finish_reason': reason}
+  return GOOD | {'choices': [choice]}
+
+
+# What the server says -> the cause that is counted; '' is an answer.
+CAUSES = {
+  'good': '',
+  'slow': 'timeout',
+  'limited': 'rate_limit',
+  'broken': 'server_error',
+  'half': 'bad_reply',
+  'garbage': 'bad_reply',
+  'nothing': 'bad_reply',
+  'hangs up': 'no_connection',
+  'empty': 'empty',
+  'cut': 'cut_off',
+  'filtered': 'refused',
+  'refuses': 'refused',
+  'huge': 'too_long',
+  'nested': 'nothing',
+  'null': 'empty',
+}
+
+
+class Faulty(http.server.BaseHTTPRequestHandler):
+  """Does what the last word of the question says."""
+
+  def log_message(self, *args):
+    pass
+
+  def do_POST(self):
+    size = int(self.headers['Content-Length'])
+    body = json.loads(self.rfile.read(size))
+    said = body['messages'][-1]['content'].rpartition(': ')[2]
+    self.server.asked.append(said)
+    bodies = {
+      'good': GOOD,
+      'empty': _with(''),
+      'null': _with(None),
+      'cut': _with('Let me think about', 'length'),
+      'filtered': _with('', 'content_filter'),
+      'refuses': _with("I'm sorry, but I can't help with that."),
+      'huge': _with('yes ' * 300_000),
+      'nested': _with('[' * 10_000),
+      'nothing': {},
+    }
+    status = {'limited': 429, 'broken': 500, 'key': 401, 'model': 404}
+    if said == 'slow':
+      self.server.over.wait(60)
+    if said == 'hangs up':
+      self.connection.close()
+      return
+    text = json.dumps(bodies.get(said, {'error': {'message': said}})).encode()
+    if said == 'garbage':
+      text = b'\xff\xfe<html>'
+    self.send_response(status.get(said, 200))
+    self.send_header('Content-Type', 'application/json')
+    self.send_header('Content-Length', str(len(text)))
+    self.end_headers()
+    with contextlib.suppress(BrokenPipeError):  # Nobody waits any more.
+      self.wfile.write(text[: len(text) // 2] if said == 'half' else text)
+
+
+@pytest.fixture(scope='module')
+def server():
+  made = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Faulty)
+  made.asked, made.over = [], threading.Event()
+  thread = threading.Thread(target=made.serve_forever, daemon=True)
+  thread.start()
+  yield made
+  made.over.set()
+  made.shutdown()
+
+
+@pytest.fixture
+def settings(server, monkeypatch):
+  monkeypatch.setenv(KEY, 'none')
+  return provider.Settings(
+    'openai-api/local/m',
+    base_url=f'http://127.0.0.1:{server.server_port}/v1',
+    retries=0,
+    timeout=3,
+    connections=20,
+    args=(('max_retries', 0),),
+  )
+
+
+def _asked(settings, folder, words):
+  """Answers to a question that ends in each of some words."""
+  world = registry.make('world', 'maps(rows=3, columns=3)')
+  asker = asked.Asker(settings, where=folder)
+  predictor = asked.LanguageModel(world, core.Telling(), asker)
+  question = predictor.yes_no((1, 2), (3,))
+  found = predictor.ask([question._replace(prompt=f'Q: {w}') for w in words])
+  return found, predictor
+
+
+def test_every_failure_has_a_cause(settings, server, tmp_path):
+  found, predictor = _asked(settings, tmp_path, CAUSES)
+  causes = dict(zip(CAUSES, (one.failure for one in found), strict=True))
+  assert causes == CAUSES
+  assert found[0].value is True
+  counted = predictor.remarks()[-1]
+  assert 'bad_reply 3' in counted
+  assert 'timeout 1' in counted
+  # Answers that came are kept, also those that cannot be read.
+  server.asked.clear()
+  again, _ = _asked(settings, tmp_path, CAUSES)
+  assert [one.failure for one in again] == [one.failure for one in found]
+  lost = {'timeout', 'rate_limit', 'server_error', 'bad_reply'}
+  lost |= {'no_connection'}
+  assert {*server.asked} == {w for w, cause in CAUSES.items() if cause in lost}
+
+
+@pytest.mark.parametrize(
+  ('said', 'line'), [('key', 'key is refused'), ('model', 'no such model')]
+)
+def test_what_no_other_call_would_mend_ends_the_run(
+  settings, tmp_path, said, line
+):
+  with pytest.raises(core.InputError, match=line):
+    _asked(settings, tmp_path, [said])
+
+
+@pytest.mark.parametrize(
+  ('model', 'line'),
+  [
+    ('wm/sage', 'available: wm/solver'),
+    ('nobody/m', 'nobody'),
+    ('openai-api/unset/m', 'UNSET_API_KEY'),
+  ],
+)
+def test_unknown_models_are_one_line(tmp_path, model, line):
+  assert known_answers.providers  # They are known once they are imported.
+  with pytest.raises(core.InputError, match=line) as error:
+    _asked(provider.Settings(model), tmp_path, ['good'])
+  assert '\n' not in str(error.value)
+
+
+def test_nobody_listens(tmp_path, monkeypatch):
+  monkeypatch.setenv(KEY, 'none')
+  settings = provider.Settings(
+    'openai-api/local/m',
+    base_url='http://127.0.0.1:9/v1',
+    retries=0,
+    timeout=5,
+    args=(('max_retries', 0),),
+  )
+  found, _ = _asked(settings, tmp_path, ['good'])
+  assert found[0].failure == 'no_connection'

@@ -1,0 +1,258 @@
+"""Inspect and launch/score.py ask the same and find the same."""
+
+import math
+import subprocess
+import sys
+
+import inspect_ai
+import numpy as np
+import pytest
+from inspect_ai._util import config as command_line
+
+from tests.evaluation import counted
+from wm import core
+from wm.core import plan, registry
+from wm.language import arguments, logs, providers
+from wm.language.world import replay, scoring, tasks
+from wm.library import report as reports
+from wm.models.serving import provider
+
+WORLD = 'maps(rows=3, columns=3)'
+METRICS = (
+  "compression(suffixes='world', k=1, samples=3, trials=8); "
+  "next_token(states='drawn', num=6)"
+)
+NAMES = ('solver', 'yes')
+
+
+def _run(folder, model, epochs=1, **fields):
+  task = tasks.world(**{'world': WORLD, 'metrics': METRICS, **fields})
+  (log,) = inspect_ai.eval(
+    task,
+    model=f'wm/{model}',
+    epochs=epochs,
+    log_dir=str(folder),
+    log_format='json',
+    display='none',
+    score_display=False,
+  )
+  assert log.status == 'success'
+  return log
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+  return tmp_path_factory.mktemp('logs')
+
+
+@pytest.fixture(scope='module')
+def found(folder):
+  """Name of a provider -> log of it."""
+  return {name: _run(folder, name) for name in NAMES}
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_a_log_scores_as_the_predictor_does(found, name, tmp_path):
+  world = registry.make('world', WORLD)
+  spec = f"language(model='wm/{name}', answers={str(tmp_path)!r})"
+  live = registry.make('model', spec).predictor(world, 0)
+  known = scoring.gathered(replay.answers(found[name]))
+  ((setting, answers),) = known.items()
+  assert len(setting.metrics) == 3  # Distinction is beside compression.
+  recalled = scoring.predictor(setting, answers)
+  for spec in setting.metrics:
+    metric = registry.make('metric', spec)
+    pairs = zip(metric(live, world, 0), metric(recalled, world, 0), strict=True)
+    for one, other in pairs:
+      np.testing.assert_array_equal(one.value, other.value)
+      np.testing.assert_array_equal(one.reason, other.reason)
+      np.testing.assert_array_equal(one.group, other.group)
+      assert one.columns.keys() == other.columns.keys()
+  assert live.remarks()[0].startswith(f'wm/{name}: ')
+
+
+def test_the_plan_is_the_data_set(found, tmp_path):
+  world = registry.make('world', WORLD)
+  spec = f"language(model='wm/solver', answers={str(tmp_path)!r})"
+  predictor = registry.make('model', spec).predictor(world, 0)
+  asked = set()
+  for metric in arguments.listed(METRICS):
+    made = registry.make('metric', metric)
+    twin, listed = predictor.listing()
+    made(twin, world, 0)
+    asked |= {question.prompt for question in listed}
+  inputs = [sample.input for sample in found['solver'].samples]
+  assert asked <= {*inputs}
+  assert len(inputs) == len({*inputs})
+
+
+def _numbers(log):
+  return {
+    f'{score.name} {name}': number.value
+    for score in log.results.scores
+    for name, number in score.metrics.items()
+  }
+
+
+def test_inspect_shows_the_metrics_and_clustered_errors(found):
+  solver, yes = (_numbers(found[name]) for name in NAMES)
+  assert solver['answers compression_precision'] == 1
+  assert solver['answers distinction_recall'] == 1
+  assert solver['right mean'] == 1
+  assert yes['answers compression_precision'] == 1
+  assert yes['answers distinction_recall'] == 0
+  assert 0 < yes['right mean'] < 1
+  assert yes['answered mean'] == 1
+  scored = [s for s in found['yes'].samples]
+  groups = {}
+  for sample in scored:
+    value = sample.scores['answers'].value['right']
+    groups.setdefault(sample.metadata['trial'], []).append(value)
+  mean = yes['right mean']
+  sums = [sum(x - mean for x in some) ** 2 for some in groups.values()]
+  num = len(groups)
+  error = math.sqrt(sum(sums) * num / (num - 1)) / len(scored)
+  assert yes['right stderr'] == pytest.approx(error)
+
+
+def test_reports_are_made_from_logs(found, folder, tmp_path):
+  told = []
+  page = reports.report([folder], tmp_path, tell=told.append)
+  text = page.read_text()
+  assert 'wm/solver' in text
+  assert 'wm/yes' in text
+  entries = counted.results_of(tmp_path / 'report')
+  recall = {
+    e['model']: e['value'] for e in entries if e['quantity'] == 'recall'
+  }
+  assert recall == {'wm/solver': 1.0, 'wm/yes': 0.0}
+  rows = list(logs.rows(found['yes']))
+  assert {row['quantity'] for row in rows} == {
+    *('answered', 'right', 'probability'),
+  }
+  assert {row['reason'] for row in rows if row['value'] == ''} <= {
+    *('no_value', 'no_probability'),
+  }
+
+
+def test_variants_are_told_apart_and_spread(folder, tmp_path):
+  fields = {
+    'metrics': "next_token(states='drawn', num=3)",
+    'wording': 'all',
+    'names': [0, 1],
+    'logprobs': True,
+  }
+  log = _run(tmp_path, 'solver', **fields)
+  wordings = registry.make('world', WORLD).wordings
+  variants = {sample.metadata['variant'] for sample in log.samples}
+  assert len(variants) == 2 * len(wordings)
+  assert _numbers(log)['answers next_token_validity_sd'] == 0
+  folders = replay.score([log], tmp_path / 'out')
+  assert len(folders) == len(variants)
+
+
+def test_epochs_are_voted(tmp_path):
+  log = _run(
+    tmp_path,
+    'random',
+    epochs=3,
+    metrics='distinction(samples=0, max_elements=2, trials=4)',
+  )
+  known = scoring.gathered(replay.answers(log))
+  ((setting, answers),) = known.items()
+  assert {len(some) for some in answers.values()} == {3}
+  predictor = scoring.predictor(setting, answers)
+  for (kind, prefix, suffixes), some in answers.items():
+    asked = plan.Planned('', kind, prefix, suffixes)
+    ((value, *_),) = predictor.ask([asked])
+    assert value == (sum(one.value for one in some) > 1.5)
+
+
+def test_probabilities_of_known_answers(tmp_path):
+  log = _run(
+    tmp_path,
+    'solver',
+    metrics='distinction(samples=0, max_elements=2, trials=4)',
+    read='logprobs',
+  )
+  assert _numbers(log)['probability mean'] == pytest.approx(providers.SURE)
+
+
+def test_values_that_the_command_line_splits_are_joined():
+  given = (
+    f'world={WORLD}',
+    'metrics=compression(k=1, trials=4); distinction(samples=0)',
+    'names=0,2',
+    'told=walks(12)',
+  )
+  parsed = command_line.parse_cli_args(given)
+  assert isinstance(parsed['world'], list)
+  assert arguments.joined(parsed['world']) == WORLD
+  assert arguments.listed(parsed['metrics']) == [
+    'compression(k=1, trials=4)',
+    'distinction(samples=0)',
+  ]
+  assert arguments.integers(parsed['names'], 'names') == [0, 2]
+  assert arguments.joined(parsed['told']) == 'walks(12)'
+  with pytest.raises(core.InputError, match='names='):
+    arguments.integers('a,b', 'names')
+
+
+@pytest.mark.parametrize(
+  ('fields', 'line'),
+  [
+    ({'world': 'groups()'}, 'cannot be told'),
+    ({'wording': 'sung'}, 'unknown wording'),
+    ({'metrics': 'compression()'}, 'expected suffixes'),
+    ({'read': 'ears'}, 'available'),
+    ({'names': 'x'}, 'expected integers'),
+  ],
+)
+def test_bad_arguments_are_one_line(fields, line):
+  with pytest.raises(core.InputError, match=line):
+    tasks.world(**{'world': WORLD, 'metrics': METRICS, **fields})
+
+
+def test_logs_of_others_are_refused(found, tmp_path):
+  for name, text in {'a.json': '{}', 'b.eval': 'no', 'c.json': '['}.items():
+    (tmp_path / name).write_text(text)
+    with pytest.raises(core.InputError, match='no log of Inspect'):
+      logs.read(tmp_path / name)
+  assert len(logs.paths(tmp_path)) == 3
+  other = found['yes'].model_copy(deep=True)
+  del other.samples[0].metadata['kind']
+  with pytest.raises(core.InputError, match='kind'):
+    scoring.gathered(replay.answers(other))
+  other.samples = []
+  inspect_ai.log.write_eval_log(other, str(tmp_path / 'd.json'))
+  with pytest.raises(core.InputError, match='without samples'):
+    logs.read(tmp_path / 'd.json')
+
+
+def test_the_entry_point_loads_no_jax(root):
+  setup = (root / 'setup.py').read_text()
+  assert "{'inspect_ai': ['wm = wm.language.registry']}" in setup
+  code = (
+    'import sys, wm.language.registry\n'
+    "heavy = {'jax', 'numba', 'torch', 'flax'} & {*sys.modules}\n"
+    'sys.exit(str(heavy) if heavy else 0)'
+  )
+  subprocess.run([sys.executable, '-c', code], check=True, cwd=root)
+
+
+# What a small server says instead of an answer is in faulty_provider_test.py;
+# here is what Inspect's own objects are read as.
+
+
+def test_outputs_are_read_without_inspects_types():
+  from inspect_ai.model import ContentReasoning, ContentText, ModelOutput
+
+  output = ModelOutput.from_content('m', 'yes')
+  assert provider.read(output)[:2] == ('yes', 'stop')
+  output.choices[0].message.content = [
+    ContentReasoning(reasoning='hm hm'),
+    ContentText(text='no'),
+  ]
+  found = provider.read(output)
+  assert (found.text, found.reasoning) == ('no', 5)
+  assert provider.read(ModelOutput()).failure == 'bad_reply'
