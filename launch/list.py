@@ -8,8 +8,9 @@ Without a name: everything there is, with its fields and defaults, and which
 metric can be run on which world and model, and what is missing where it cannot.
 Networks are counted for 1,000 tokens and sequences of 100, or for what --world
 has. --model, --metric and --accept say what each field of one means. --world
-shows one world besides: its tokens with their ids, sequences in words, and
-states; with --out, states are pictured in OUT/world.html.
+shows one world besides: its tokens with their ids, sequences, states, and what
+a language model is told of it; with --out, states are pictured in
+OUT/world.html.
 """
 
 import common

@@ -55,3 +55,14 @@ def test_the_text_shows_all_of_it(entries):
   for entry in entries:
     assert f'  {entry.name}(' in text
     assert entry.line in text
+
+
+def test_a_told_world_is_shown_in_words_or_by_their_length():
+  small, large = (
+    catalog.world(f'lattice(size={size}, length=4)') for size in (3, 90_000)
+  )
+  assert 'At place 2, "right" cannot come next' in small
+  assert 'At 0, stay can come next and leads to 0.' in small
+  assert 'At 0, stay' not in large
+  assert 'places: about 7,' in large
+  assert 'In words' not in catalog.world('groups()')

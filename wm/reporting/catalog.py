@@ -36,6 +36,8 @@ EXAMPLES = 3
 MOST_TOKENS = 60
 # Tokens of a vocabulary that are shown from its start, and from its end.
 FIRST, LAST = 120, 12
+# Most tokens of a world in words that are shown, for each wording.
+MOST_SHOWN = 800
 
 
 class PlugIn(NamedTuple):
@@ -262,7 +264,22 @@ def world(spec: str) -> str:
   for example in examples(made):
     lines += _wrapped(_words(made, example.tokens), 4, 6)
     lines.append(f'      state after {example.at} tokens: {example.written}')
+  if isinstance(made, core.Told):
+    lines += ['', *in_words(made)]
   return '\n'.join(lines)
+
+
+def in_words(made: core.Told) -> list[str]:
+  """Lines on how a world is told to a language model."""
+  lines = ['  In words, for language models']
+  for wording in made.wordings:
+    telling = core.Telling(wording=wording)
+    size = core.told_extent(made, telling).tokens
+    lines.append(f'    {wording}: about {size:,} tokens')
+    if size <= MOST_SHOWN:
+      for line in core.told_text(made, telling).splitlines():
+        lines += _wrapped(line, 6, 8)
+  return lines
 
 
 def write_page(spec: str, out: str | pathlib.Path) -> pathlib.Path:
