@@ -1,5 +1,6 @@
 """Folders, archives and files of games, good and damaged; sets of places."""
 
+import itertools
 import json
 import tarfile
 
@@ -9,7 +10,14 @@ import pytest
 from wm import core
 from wm.language.readers import mazes as readers_of_words
 from wm.worlds import mazes, text_game
-from wm.worlds.text_game import example, folders, maze, places, readers
+from wm.worlds.text_game import (
+  example,
+  folders,
+  maze,
+  places,
+  readers,
+  walks,
+)
 
 WORLD = mazes.World(places=5, loops=0, one_way=0, doors=0, named=0, dark=0)
 
@@ -193,6 +201,44 @@ def test_an_action_with_two_outcomes_leads_to_a_set():
       wanted = tuple(np.flatnonzero(there).tolist())
       known = found.delta[row, column]
       assert wanted == (found.members[known] if known >= 0 else ())
+
+
+def last_but(places_back):
+  """A maze whose walk can tell what it did so many steps ago, by sets."""
+  names = [f'room {k}' for k in range(places_back + 2)]
+  edges = [(names[0], action, names[0]) for action in ('left', 'right')]
+  edges.append((names[0], 'left', names[1]))
+  for here, there in itertools.pairwise(names[1:]):
+    edges += [(here, 'left', there), (here, 'right', there)]
+  stamps = [[k, maze.NEVER, k] * 2 for k in range(1, len(edges) + 1)]
+  given = names, ['left', 'right']
+  return maze.made('dial', 'camera_ready', given, edges, stamps, 'dial')
+
+
+def test_sets_of_places_are_limited(tmp_path, monkeypatch):
+  assert len(places.sets(last_but(5), 0).members) == 2**6
+  monkeypatch.setattr(places, 'MOST_SETS', 40)
+  text_game.write(last_but(5), tmp_path)
+  world = text_game.World(folder=str(tmp_path), game='dial')
+  with pytest.raises(core.InputError, match='more than 40 sets of places'):
+    world.delta  # noqa: B018
+
+
+def test_actions_are_limited_and_unlike(tmp_path):
+  num = walks.MOST_ACTIONS + 1
+  for game, actions, message in (
+    ('many', [f'go {k}' for k in range(num)], '127 actions; expected at most'),
+    ('alike', ['go  up', 'go up'], "are the token 'go_up'"),
+  ):
+    edges = [('here', action, 'here') for action in actions]
+    stamps = [[1, maze.NEVER, 1] * 2] * len(edges)
+    found = maze.made(
+      game, 'camera_ready', (['here'], actions), edges, stamps, game
+    )
+    text_game.write(found, tmp_path)
+    world = text_game.World(folder=str(tmp_path), game=game)
+    with pytest.raises(core.InputError, match=message):
+      len(world.vocab)
 
 
 def test_the_map_can_be_cut_off_and_stripped_of_imputed_edges():
