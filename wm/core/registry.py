@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from wm import core
 from wm.core import plugins
+from wm.core.basics import plug_in_name
 
 T = TypeVar('T')
 
@@ -299,6 +300,8 @@ def spec(thing: Any) -> str:
   Fields with `compare=False` say how fast, not what: they are left out.
   """
   name = getattr(thing, 'name', type(thing).__name__)
+  if isinstance(thing, core.World):  # A field may be called `name`.
+    name = plug_in_name(type(thing))
   parts = []
   for field in dataclasses.fields(thing):
     value = getattr(thing, field.name)

@@ -113,6 +113,10 @@ FEW = st.integers(2, 6)
     built('seating(people={})', st.integers(3, 4)),
     built('othello(size={})', st.sampled_from([4, 6])),
     built('mazes(seed={})', st.integers(0, 99)),
+    built(
+      'cognitive_graph(name="{}", edit="{}")',
+      *(st.sampled_from('ABCDEF'), st.sampled_from(['', 'teleShortcut'])),
+    ),
   ),
   number=st.integers(0, 40),
 )

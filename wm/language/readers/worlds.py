@@ -12,6 +12,7 @@ from wm.language.readers import (
   maps,
   mazes,
   puzzles,
+  trips,
   walks,
 )
 from wm.language.readers.asked import PLANNERS, Asked
@@ -23,6 +24,7 @@ READERS: tuple[Callable[[str], base.Reading | None], ...] = (
   maps.read,
   mazes.read,
   graphs.read,
+  trips.read,
   puzzles.read_line,
   puzzles.read_columns,
   puzzles.read_seats,

@@ -1,1 +1,5 @@
-"""CogEval's graphs, their changes, and questions about them."""
+"""CogEval's graphs, their changes, questions about them, and the world."""
+
+from wm.worlds.cognitive_graph.world import World
+
+__all__ = ['World']

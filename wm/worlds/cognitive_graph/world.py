@@ -1,0 +1,336 @@
+"""Planning on CogEval's graphs: walks to a goal, before and after a change.
+
+A model learns a graph from walks (`cognitive_graph(name='n15star')`), then
+sees short walks through what an edit has changed, and must plan with both.
+Tokens and rules are those of `planning`, edits those of `changes`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from typing import ClassVar
+
+import numpy as np
+
+from wm import core
+from wm.worlds.base import fields, table
+from wm.worlds.cognitive_graph import (
+  changes,
+  drawing,
+  graphs,
+  names,
+  planning,
+  words,
+)
+from wm.worlds.cognitive_graph.graphs import Graph
+from wm.worlds.cognitive_graph.planning import END, NODE0, REWARD
+
+PARTS, WALKS = ('all', 'changed'), ('random', 'shortest')
+HELD = 5  # One pair of goal and start in so many is held out.
+NEVER = np.iinfo(np.int64).max  # Tokens to an end that is not reached.
+
+
+@dataclasses.dataclass(frozen=True)
+class World(
+  words.InWords,
+  core.Functions,
+  core.Costed,
+  core.Completing,
+  core.Generative,
+):
+  """A graph, one of its changes, and walks on it.
+
+  Attributes:
+    name: of a graph, or its letter in the paper: n7line (A), n7tree (B),
+      n13line (C), n15star (D), n16cluster (E), n21star (F).
+    edit: what is changed: '' for nothing, or a condition of CogEval, such as
+      'transReval' or 'nonteleDetour'.
+    part: 'all' pairs of goal and start, a fifth of them held out; or, of an
+      edit, 'changed': shortest walks along each new step, from where a step is
+      gone to where it led, and into the largest reward where that is another
+      one. Held out are then all other pairs whose shortest walks are others
+      than before the edit.
+    walks: 'random' or 'shortest'.
+    moves: most steps of a walk.
+  """
+
+  version: ClassVar[str] = '1'
+
+  name: str = 'n7line'
+  edit: str = ''
+  part: str = 'all'
+  walks: str = 'random'
+  moves: int = 20
+
+  def __post_init__(self) -> None:
+    fields.one_of(self, part=PARTS, walks=WALKS)
+    if self.graph.chances:
+      raise core.InputError(
+        f'cognitive_graph(edit={self.edit!r}): steps by chance are no '
+        'automaton; available: all other edits'
+      )
+    if self.part == 'changed' and not self.edit:
+      raise core.InputError(
+        "cognitive_graph(part='changed'): nothing is changed; expected an edit"
+      )
+    far = int(self.plans.hops[self.plans.nodes >= 0].max())
+    fields.at_least(self, '{} steps', moves=far)
+
+  @functools.cached_property
+  def before(self) -> Graph:
+    """The graph before the edit."""
+    return graphs.graph(self.name)
+
+  @functools.cached_property
+  def graph(self) -> Graph:
+    """The graph; raises InputError where there is no such graph or edit."""
+    return changes.edited(self.name, self.edit)
+
+  @property
+  def size(self) -> int:
+    """Nodes of the graph and of all its changes: tokens are the same."""
+    return names.most_nodes(self.name) + 1
+
+  @functools.cached_property
+  def plans(self) -> planning.Plans:
+    """The automaton."""
+    return planning.plans(self.graph, self.size)
+
+  @property
+  def delta(self) -> np.ndarray:
+    """[R, V - 1] int32."""
+    return self.plans.delta
+
+  @property
+  def names(self) -> tuple[str, ...]:
+    """'untold', goals, such as 'n3>n8' node and goal, and 'over'."""
+    return self.plans.names
+
+  @functools.cached_property
+  def vocab(self) -> tuple[str, ...]:
+    """'<pad>', 'end', 'reward', then 'n0', 'n1', ..."""
+    nodes = (f'n{node}' for node in range(self.size))
+    return ('<pad>', 'end', 'reward', *nodes)
+
+  @property
+  def end(self) -> int:
+    """Id of 'end'."""
+    return END
+
+  @property
+  def prompt_len(self) -> int:
+    """Goal and start."""
+    return 2
+
+  @property
+  def max_len(self) -> int:
+    """Goal, start, steps and `end`."""
+    return self.moves + 3
+
+  # Pairs of goal and start.
+
+  def _shortest(self, graph: Graph) -> dict[tuple[int, int], frozenset]:
+    """(token of goal, start) -> first steps of all shortest walks, of pairs
+    that are apart, each with the steps that follow."""
+    near = planning.plans(graph, self.size).near
+    hops = {
+      (goal, node): steps
+      for goal, known in near.items()
+      for node, steps in known.items()
+    }
+    found: dict[tuple[int, int], frozenset] = {}
+    for pair in sorted(hops, key=hops.__getitem__):
+      goal, node = pair
+      found[pair] = frozenset(
+        (head, found[goal, head])
+        for head in graph.after[node]
+        if hops.get((goal, head)) == hops[pair] - 1
+      )
+    return {pair: ways for pair, ways in found.items() if hops[pair]}
+
+  @functools.cached_property
+  def _pairs(self) -> dict[str, np.ndarray]:
+    """Split -> [P, 2] int32 tokens of goal and start."""
+    ways = self._shortest(self.graph)
+    if self.part == 'all':
+      every = sorted(ways)
+      order = np.argsort(core.hash64(np.arange(len(every))))
+      number = -(-len(every) // HELD)
+      held = sorted(every[k] for k in order[:number])
+      train = sorted(every[k] for k in order[number:])
+    else:
+      local = self._local()
+      train = [pair for pair in local if pair in ways]
+      old = self._shortest(self.before)
+      held = [
+        pair
+        for pair in sorted(ways)
+        if pair not in local and old.get(pair) != ways[pair]
+      ]
+    found = {'train': train, 'heldout': held, 'all': sorted([*train, *held])}
+    return {
+      split: np.array(pairs, np.int32).reshape(-1, 2)
+      + np.array([0, NODE0], np.int32)
+      for split, pairs in found.items()
+    }
+
+  def _local(self) -> list[tuple[int, int]]:
+    """(token of goal, start) of walks through what has changed."""
+    change = changes.change(self.name, self.edit)
+    new = self.graph.known - self.before.known
+    gone = self.before.known - self.graph.known
+    pairs = {(NODE0 + head, tail) for tail, head in new | gone}
+    best = planning.rewarded(self.graph)
+    if change.rewards or best != planning.rewarded(self.before):
+      pairs |= {(REWARD, a) for a, b in self.graph.arcs if b in best}
+    return sorted(pairs)
+
+  def split_key(self, sequences: core.Sequences) -> np.ndarray:
+    """[N] uint64 of goal and start."""
+    ends = sequences.tokens[:, :2].astype(np.int64)
+    return core.hash64(ends[:, 0], ends[:, 1])
+
+  # Sequences.
+
+  def process(
+    self, split: str = 'all', distinct: bool = False
+  ) -> planning.Trips:
+    """See core.Generative; walks may repeat."""
+    table.in_split(np.zeros(0, np.uint64), split)
+    if distinct:
+      raise core.InputError(
+        'cognitive_graph: distinct=True; walks are drawn with repeats'
+      )
+    return planning.Trips(
+      self.plans,
+      self._pairs[split],
+      self.moves,
+      shortest=self.walks == 'shortest' or self.part == 'changed',
+    )
+
+  def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
+    """Walks between pairs of a split; see `planning.Trips`."""
+    drawn = self.process(split)
+    tokens = np.zeros((num, self.max_len), np.int32)
+    memory, going = drawn.init(num), np.ones(num, bool)
+    for k in range(self.max_len):
+      options, log_probs = drawn.next(memory)
+      shares = np.cumsum(np.exp(log_probs), axis=1)
+      going &= shares[:, -1] > 0
+      if not going.any():
+        break
+      mark = core.uniforms(seed, np.arange(num), k) * shares[:, -1]
+      pick = (shares > mark[:, None]).argmax(1)
+      tokens[going, k] = options[np.arange(num), pick][going]
+      memory = drawn.advance(memory, tokens[:, k])
+    return core.Sequences(tokens, (tokens != 0).sum(-1).astype(np.int32))
+
+  # Trials.
+
+  @functools.cached_property
+  def _reached(self) -> np.ndarray:
+    """Rows of goals and nodes that some prefix reaches."""
+    rows = np.flatnonzero(self.plans.nodes >= 0)
+    least, most = self.prefix_moves(rows[:, None]).T
+    return rows[least <= most]
+
+  @functools.cached_property
+  def _twice(self) -> np.ndarray:
+    """Those that two prefixes of one length reach; all, where none is."""
+    heads = [row[row >= 0] for row in self.delta]
+    count = np.zeros(len(self.delta), np.int64)
+    count[0] = 1
+    twice = np.zeros(len(self.delta), bool)
+    for k in range(1, self.max_len):
+      after = np.zeros_like(count)
+      for row in np.flatnonzero(count):
+        np.add.at(after, heads[row], count[row])
+      count = np.minimum(after, 2)
+      twice |= (count > 1) & (k > self.prompt_len)
+    rows = self._reached[twice[self._reached]]
+    return rows if len(rows) else self._reached
+
+  def sample_states(self, num: int, seed: int) -> np.ndarray:
+    """Uniform over goals and nodes that two prefixes of one length reach.
+
+    On a one-way line, most nodes are reached by one: over all, if there is no
+    other.
+    """
+    return self._drawn(self._twice, num, seed)
+
+  def sample_others(self, states: np.ndarray, seed: int) -> np.ndarray:
+    """Uniform over all goals and nodes that a prefix reaches."""
+    return self._drawn(self._reached, len(states), seed)
+
+  def _drawn(self, rows: np.ndarray, num: int, seed: int) -> np.ndarray:
+    pick = core.hash64(seed, np.arange(num)) % np.uint64(len(rows))
+    return rows[pick.astype(np.int64)].astype(np.int32)[:, None]
+
+  def prefix_moves(self, states: np.ndarray) -> np.ndarray:
+    """[T, 2] int32 steps behind goal and start."""
+    rows = np.maximum(states[:, 0], 0)
+    placed = (states[:, 0] >= 0) & (self.plans.nodes[rows] >= 0)
+    # A prefix of one token more than needed has at least one step.
+    some = self._arrivals[3:, rows] & placed
+    least = some.argmax(0) + 1
+    most = np.where(some.any(0), len(some) - some[::-1].argmax(0), 0)
+    return np.stack([least, most], axis=-1).astype(np.int32)
+
+  def sample_prefixes(
+    self, states: np.ndarray, moves: np.ndarray, seeds: np.ndarray
+  ) -> core.Prefixes:
+    """Uniform over all walks of moves[t] steps that end in states[t]."""
+    return super().sample_prefixes(states, np.asarray(moves) + 2, seeds)
+
+  # What else is known of states and sequences.
+
+  def remaining(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """See core.Completing; [B, V - 1] of all tokens but padding."""
+    rows = np.maximum(states[:, 0], 0)
+    after = np.where(states >= 0, self.delta[rows], core.DEAD)
+    tokens = np.where(after >= 0, np.arange(1, len(self.vocab)), core.DEAD)
+    hops = self.plans.hops[after].astype(np.int64)
+    placed = self.plans.nodes[after] >= 0
+    # After a step: itself, the steps to come, and `end`. After a goal: itself,
+    # a start, one step at least, and `end`.
+    needed = np.where(placed, hops + 2, 4)
+    needed = np.where(after == len(self.delta) - 1, 1, needed)
+    needed = np.where(after >= 0, needed, NEVER)
+    return tokens.astype(np.int32), needed
+
+  def costs(self, sequences: core.Sequences) -> core.Costs:
+    """Steps of walks, and of the shortest ones from start to goal."""
+    tokens, lengths = sequences.tokens, np.asarray(sequences.lengths)
+    num = len(tokens)
+    first = np.minimum(lengths, 2)
+    _, placed = self.walk(self.init(num), tokens, first)
+    steps, _ = self.walk(self.init(num), tokens, lengths)
+    rows = placed[:, 0]
+    known = (lengths >= 2) & (self.plans.nodes[rows] >= 0)
+    ends = tokens[np.arange(num), np.maximum(lengths - 1, 0)] == END
+    cost = np.where(known & (steps == lengths), lengths - 2.0 - ends, np.nan)
+    least = np.where(known, self.plans.hops[rows].astype(float), np.nan)
+    return core.Costs(cost[None], least[None])
+
+  def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
+    """'hops' to the goal, 0 where it or the start is not told yet."""
+    hops = self.plans.hops[states[:, 0]].astype(np.int64)
+    return {'hops': np.where(hops == planning.FAR, 0, hops)}
+
+  def render(self, state: np.ndarray) -> str:
+    """The graph, with the node and the goal."""
+    row = int(state[0])
+    goals = self.plans.goals[row] if row >= 0 else ()
+    node = int(self.plans.nodes[row]) if row >= 0 else core.DEAD
+    here = node if node >= 0 else None
+    return drawing.picture(self.graph, here, goals, self.format(state))
+
+
+def every(name: str) -> list[World]:
+  """A graph's worlds: without an edit, and with each that is no chance."""
+  edits = [
+    edit for edit, change in changes.CHANGES[name].items() if not change.chances
+  ]
+  return [World(name, edit) for edit in itertools.chain([''], edits)]
