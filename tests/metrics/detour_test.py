@@ -7,7 +7,7 @@ from tests import plain, tiny
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.evaluation import decoding
+from wm.evaluation.trials import decoding
 from wm.metrics import detour
 from wm.models.serving import oracles
 from wm.worlds.maps import world as maps

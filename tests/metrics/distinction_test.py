@@ -10,7 +10,8 @@ from tests.metrics import hand
 from wm import core
 from wm.core import accept as rules
 from wm.core import registry
-from wm.evaluation import boundaries, prefix_pairs, statistics
+from wm.evaluation import statistics
+from wm.evaluation.prefixes import boundaries, prefix_pairs
 from wm.metrics import distinction
 from wm.models.serving import oracles
 

@@ -8,7 +8,8 @@ import pytest
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.evaluation import extrapolating, projections, statistics
+from wm.evaluation import statistics
+from wm.evaluation.adapting import extrapolating, projections
 from wm.metrics import extrapolation
 from wm.models.serving import oracles
 

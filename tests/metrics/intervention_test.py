@@ -8,7 +8,8 @@ import pytest
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.evaluation import edits, moves, probing, results
+from wm.evaluation import results
+from wm.evaluation.probes import edits, moves, probing
 from wm.metrics import intervention
 from wm.models.serving import oracles
 from wm.reporting import breakdown, collect, figures

@@ -7,7 +7,8 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import prefix_pairs, statistics
+from wm.evaluation import statistics
+from wm.evaluation.prefixes import prefix_pairs
 from wm.models.serving import oracles, state_session
 
 SEED, TRIALS = 3, 45

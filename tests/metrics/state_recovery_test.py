@@ -6,7 +6,7 @@ import pytest
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.evaluation import tuning
+from wm.evaluation.adapting import tuning
 from wm.metrics import state_recovery
 from wm.models import lookup
 

@@ -9,7 +9,7 @@ from tests import every_world
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.evaluation import functions
+from wm.evaluation.adapting import functions
 from wm.metrics import transfer
 from wm.models import lookup
 

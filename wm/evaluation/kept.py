@@ -20,7 +20,11 @@ from wm.evaluation.results import Entry
 from wm.runtime import files, provenance, unfinished
 
 # What a trial depends on besides the things themselves; what sums them up.
-_ENGINE = ('wm.evaluation.needs', 'wm.evaluation.engine', 'wm.core.accept')
+_ENGINE = (
+  'wm.evaluation.needs',
+  'wm.evaluation.trials.engine',
+  'wm.core.accept',
+)
 _SUMMARIES = ('wm.evaluation.results',)
 UNFINISHED = 'unfinished'  # Folder of what a metric has so far.
 

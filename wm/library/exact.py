@@ -12,7 +12,7 @@ import numpy as np
 from wm import core
 from wm.core import registry
 from wm.core.accept import Accept
-from wm.evaluation import implied, membership, recovered
+from wm.evaluation.prefixes import implied, membership, recovered
 from wm.library import loading
 from wm.library.loading import Source
 from wm.options.calls import Path, Scoring

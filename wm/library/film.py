@@ -8,7 +8,8 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import membership, paths
+from wm.evaluation.forces import paths
+from wm.evaluation.prefixes import membership
 from wm.library import loading
 from wm.library.loading import Source
 from wm.options.calls import Path, Scoring

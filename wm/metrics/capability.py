@@ -9,8 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.evaluation import context, fields, membership, prefix_pairs, texts
-from wm.evaluation.context import STATES
+from wm.evaluation import fields, texts
+from wm.evaluation.prefixes import membership, prefix_pairs
+from wm.evaluation.trials import context
+from wm.evaluation.trials.context import STATES
 
 
 @dataclasses.dataclass(frozen=True)

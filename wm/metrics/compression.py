@@ -15,8 +15,10 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.evaluation import engine, fields, membership, prefix_pairs, search
-from wm.evaluation.context import BATCH, SAMPLES, Trials
+from wm.evaluation import fields
+from wm.evaluation.prefixes import membership, prefix_pairs, search
+from wm.evaluation.trials import engine
+from wm.evaluation.trials.context import BATCH, SAMPLES, Trials
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,9 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.evaluation import boundaries, context, decoding, fields
+from wm.evaluation import fields
+from wm.evaluation.prefixes import boundaries
+from wm.evaluation.trials import context, decoding
 
 # Tokens of the published program, and those that it keeps free at the end.
 PUBLISHED_LEN, PUBLISHED_SPARE = 100, 3

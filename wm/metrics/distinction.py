@@ -14,16 +14,10 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.evaluation import (
-  boundaries,
-  device_choice,
-  engine,
-  fields,
-  membership,
-  prefix_pairs,
-  search,
-)
-from wm.evaluation.context import BATCH, Trials
+from wm.evaluation import fields
+from wm.evaluation.prefixes import boundaries, membership, prefix_pairs, search
+from wm.evaluation.trials import device_choice, engine
+from wm.evaluation.trials.context import BATCH, Trials
 
 # Frames until two states part, told apart by the first number of a range.
 BANDS = np.array([1, 2, 6, 21])

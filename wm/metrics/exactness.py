@@ -14,7 +14,8 @@ import numpy as np
 from wm import core
 from wm.core import registry
 from wm.data import sampling
-from wm.evaluation import context, fields, texts
+from wm.evaluation import fields, texts
+from wm.evaluation.trials import context
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,9 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.evaluation import context, fields, membership
+from wm.evaluation import fields
+from wm.evaluation.prefixes import membership
+from wm.evaluation.trials import context
 
 QUANTITIES = ('excess_loss', 'loss', 'entropy')
 

@@ -14,10 +14,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import (
+from wm.evaluation import fields
+from wm.evaluation.adapting import (
   coin_tasks,
   extrapolating,
-  fields,
   projections,
   tuning,
 )

@@ -13,7 +13,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import coin_tasks, fields, force_tasks, newton
+from wm.evaluation import fields
+from wm.evaluation.adapting import coin_tasks
+from wm.evaluation.forces import force_tasks, newton
 
 # Streams of randomness under one seed.
 TRAINED, LABELLED, ASKED, SCORED, ADAPTED = range(61, 66)

@@ -14,8 +14,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import coin_tasks, fields, tuning
-from wm.evaluation.coin_tasks import Points
+from wm.evaluation import fields
+from wm.evaluation.adapting import coin_tasks, tuning
+from wm.evaluation.adapting.coin_tasks import Points
 from wm.kernels import pairs
 
 # Most points that the published program scores.

@@ -16,8 +16,10 @@ import numpy as np
 from wm import core
 from wm.core import accept as rules
 from wm.core import registry
-from wm.evaluation import context, edits, fields, moves, probing
-from wm.evaluation.edits import Edits
+from wm.evaluation import fields
+from wm.evaluation.probes import edits, moves, probing
+from wm.evaluation.probes.edits import Edits
+from wm.evaluation.trials import context
 
 # A stream of randomness under one seed; those of `edits` are others.
 DIRECTIONS = 13
@@ -181,7 +183,7 @@ class Metric(core.Metric):
     seed: int,
   ) -> tuple[moves.Moves, np.ndarray]:
     """Moves after a layer, and what is accepted then, see `_accepted`."""
-    from wm.evaluation import linear_probe  # Deferred: it imports JAX.
+    from wm.evaluation.probes import linear_probe  # Deferred: it imports JAX.
 
     features = probing.activations(predictor, sequences, fitted.points, layer)
     probe = linear_probe.fit(

@@ -13,7 +13,9 @@ import numpy as np
 
 from wm import core
 from wm.core import accept, registry
-from wm.evaluation import context, fields, membership, prefix_pairs, texts
+from wm.evaluation import fields, texts
+from wm.evaluation.prefixes import membership, prefix_pairs
+from wm.evaluation.trials import context
 
 
 @dataclasses.dataclass(frozen=True)

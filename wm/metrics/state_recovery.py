@@ -14,7 +14,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import coin_tasks, context, fields, tuning
+from wm.evaluation import fields
+from wm.evaluation.adapting import coin_tasks, tuning
+from wm.evaluation.trials import context
 
 # Streams of randomness under one seed.
 TRAINED, TESTED, PLACES, ADAPTED, FRESH = range(41, 46)

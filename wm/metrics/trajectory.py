@@ -13,7 +13,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import context, fields, membership, orbit_fits, paths
+from wm.evaluation import fields
+from wm.evaluation.forces import orbit_fits, paths
+from wm.evaluation.prefixes import membership
+from wm.evaluation.trials import context
 
 BASELINES = ('previous', 'mean', 'ballistic', 'orbit')
 # The published program reads bins as 7,003 of a box of +-1.5, where they are

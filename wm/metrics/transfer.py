@@ -15,7 +15,9 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import coin_tasks, context, fields, functions, tuning
+from wm.evaluation import fields
+from wm.evaluation.adapting import coin_tasks, functions, tuning
+from wm.evaluation.trials import context
 
 # Streams of randomness under one seed.
 TRAINED, TESTED, CLOCK, ADAPTED, FRESH = range(31, 36)

@@ -13,7 +13,8 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.evaluation import context, decoding, fields
+from wm.evaluation import fields
+from wm.evaluation.trials import context, decoding
 
 WITHIN = (1, 5, 10, 50)  # Percent above the optimum.
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import formulas, newton, power_laws
+from wm.evaluation.forces import formulas, newton, power_laws
 from wm.kernels import symbolic
 from wm.language.forces import scoring
 from wm.language.forces.systems import System

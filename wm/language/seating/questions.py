@@ -15,8 +15,8 @@ import numpy as np
 
 from wm import core
 from wm.core.predictor import Tokens
-from wm.evaluation import prefix_pairs
-from wm.evaluation.context import STATES
+from wm.evaluation.prefixes import prefix_pairs
+from wm.evaluation.trials.context import STATES
 from wm.metrics import compression, distinction
 from wm.models.serving import accepting
 from wm.worlds.seating import text

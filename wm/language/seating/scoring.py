@@ -13,7 +13,8 @@ import numpy as np
 
 from wm import core
 from wm.core.predictor import Tokens
-from wm.evaluation import context, statistics
+from wm.evaluation import statistics
+from wm.evaluation.trials import context
 from wm.language.seating.questions import PARTS, Protocol, Question
 
 # What the figure shows -> part, quantity.

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import engine
-from wm.evaluation.context import Trials
+from wm.evaluation.trials import engine
+from wm.evaluation.trials.context import Trials
 
 
 class Found(NamedTuple):

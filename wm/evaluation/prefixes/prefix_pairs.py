@@ -10,8 +10,9 @@ import numpy as np
 from wm import core
 from wm.core import accept as rules
 from wm.core import registry
-from wm.evaluation import context, device_choice, engine, fields
-from wm.evaluation.context import PrefixPairs, Trials, count
+from wm.evaluation import fields
+from wm.evaluation.trials import context, device_choice, engine
+from wm.evaluation.trials.context import PrefixPairs, Trials, count
 
 # Draws of a second state before a trial is given up, or `attempts` if more.
 STATE_ATTEMPTS = 1000

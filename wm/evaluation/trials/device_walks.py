@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 
 from wm import core
-from wm.evaluation import device, shapes
+from wm.evaluation.trials import device, shapes
 
 # Pairs of one call, and room for nodes and suffixes at the first try.
 PAIRS, NODES = 64, 1 << 12

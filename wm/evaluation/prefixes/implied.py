@@ -8,7 +8,8 @@ import numpy as np
 
 from wm import core
 from wm.core import accept as rules
-from wm.evaluation import boundaries, context, membership, search
+from wm.evaluation.prefixes import boundaries, membership, search
+from wm.evaluation.trials import context
 
 ACCEPT = 'epsilon(0.01)'
 MOST = 4096  # Continuations of one length that are followed side by side.

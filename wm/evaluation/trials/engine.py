@@ -31,8 +31,8 @@ import numpy as np
 
 from wm import core
 from wm.core import accept as rules
-from wm.evaluation import device_choice
-from wm.evaluation.context import BATCH, SAMPLES, Trials
+from wm.evaluation.trials import device_choice
+from wm.evaluation.trials.context import BATCH, SAMPLES, Trials
 from wm.runtime import progress
 
 

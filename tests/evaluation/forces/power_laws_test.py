@@ -5,7 +5,7 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import power_laws
+from wm.evaluation.forces import power_laws
 
 GRAVITY = 39.4784176044
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wm.evaluation import probing
-from wm.evaluation.edits import Edits
+from wm.evaluation.probes import probing
+from wm.evaluation.probes.edits import Edits
 
 
 class Moves(NamedTuple):

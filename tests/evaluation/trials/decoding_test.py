@@ -9,7 +9,7 @@ from tests import tiny
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.evaluation import context, decoding
+from wm.evaluation.trials import context, decoding
 from wm.models.serving import oracles
 
 GAME = registry.make('world', 'othello(size=6)')

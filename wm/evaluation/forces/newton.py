@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import force_tasks, formulas, power_laws
+from wm.evaluation.forces import force_tasks, formulas, power_laws
 from wm.kernels import symbolic
 
 NEWTON = {'r': -2.0, 'm1': 1.0, 'm2': 1.0, 'mass': 1.0}

@@ -10,7 +10,9 @@ from tests.metrics import hand
 from wm import core
 from wm.core import accept as rules
 from wm.core import registry
-from wm.evaluation import context, membership, prefix_pairs, statistics
+from wm.evaluation import statistics
+from wm.evaluation.prefixes import membership, prefix_pairs
+from wm.evaluation.trials import context
 from wm.metrics import compression, distinction
 from wm.models.serving import accepting, oracles
 

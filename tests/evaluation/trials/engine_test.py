@@ -7,7 +7,8 @@ from tests import plain, tiny
 from tests.metrics import hand
 from wm import core
 from wm.core import accept as rules
-from wm.evaluation import context, engine, prefix_pairs, search
+from wm.evaluation.prefixes import prefix_pairs, search
+from wm.evaluation.trials import context, engine
 from wm.models.serving import oracles
 from wm.runtime import progress
 

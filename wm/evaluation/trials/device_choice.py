@@ -14,7 +14,7 @@ from typing import TypeGuard
 import numpy as np
 
 from wm import core
-from wm.evaluation.context import Trials
+from wm.evaluation.trials.context import Trials
 
 LOOPS = ('auto', 'host', 'device')
 # Tokens that may be sampled from which on a program is compiled on a CPU.
@@ -42,7 +42,7 @@ def steps(
 ) -> np.ndarray:
   """[B] int32 tokens followed before the first illegal one; `World.walk`."""
   if follows(world, loop):
-    from wm.evaluation import device_walks  # Deferred: it imports JAX.
+    from wm.evaluation.trials import device_walks  # Deferred: it imports JAX.
 
     return device_walks.steps(world, states, tokens, lengths)
   return world.walk(states, tokens, lengths)[0]
@@ -57,7 +57,7 @@ def boundary(
 ) -> core.Boundary:
   """The world's boundaries of pairs of states [T, W]; `World.boundary`."""
   if follows(world, loop):
-    from wm.evaluation import device_walks  # Deferred: it imports JAX.
+    from wm.evaluation.trials import device_walks  # Deferred: it imports JAX.
 
     return device_walks.boundary(world, first, second, depth)
   return world.boundary(first, second, depth)
@@ -83,7 +83,7 @@ def pairs(
   worth = predictor.light and num * int(budget.sum()) >= WORTH
   if loop == 'auto' and not worth and not _accelerated():
     return None
-  from wm.evaluation import device  # Deferred: it imports JAX.
+  from wm.evaluation.trials import device  # Deferred: it imports JAX.
 
   try:
     return device.pairs(trials, predictor, rows, num, budget, decide)

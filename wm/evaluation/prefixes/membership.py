@@ -13,8 +13,9 @@ import numpy as np
 
 from wm import core
 from wm.core import accept as rules
-from wm.evaluation import boundaries, context, engine
-from wm.evaluation.context import BATCH, Trials
+from wm.evaluation.prefixes import boundaries
+from wm.evaluation.trials import context, engine
+from wm.evaluation.trials.context import BATCH, Trials
 
 # Words of a uniform number: which kind a suffix is, and its tokens.
 KIND, TOKEN = 1, 2

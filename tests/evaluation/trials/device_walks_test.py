@@ -5,7 +5,7 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import device_walks
+from wm.evaluation.trials import device_walks
 
 CITY = 'maps(rows=3, columns=3, max_moves=8)'
 WORLDS = (

@@ -36,8 +36,8 @@ import numpy as np
 from jax import lax
 
 from wm import core
-from wm.evaluation import shapes
-from wm.evaluation.context import SAMPLES, Trials
+from wm.evaluation.trials import shapes
+from wm.evaluation.trials.context import SAMPLES, Trials
 from wm.kernels.base import words
 from wm.runtime import progress
 

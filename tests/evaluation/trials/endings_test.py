@@ -9,7 +9,9 @@ from tests import plain
 from wm import core
 from wm.core import accept as rules
 from wm.core import registry
-from wm.evaluation import context, engine, search, statistics
+from wm.evaluation import statistics
+from wm.evaluation.prefixes import search
+from wm.evaluation.trials import context, engine
 from wm.models.serving import oracles, state_session
 
 # Sixteen squares: games end after twelve moves, and often before.

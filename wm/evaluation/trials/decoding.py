@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import engine, texts
+from wm.evaluation import texts
+from wm.evaluation.trials import engine
 
 BATCH = 64  # Trials in flight; no effect on results.
 

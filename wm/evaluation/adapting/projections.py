@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import coin_tasks
+from wm.evaluation.adapting import coin_tasks
 
 # Streams of randomness under one seed.
 TRAINED, ASKED, PLACES, DIRECTIONS, ROWS, POINTS, WEIGHTS = range(51, 58)

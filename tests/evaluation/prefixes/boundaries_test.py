@@ -6,7 +6,8 @@ import pytest
 from tests import tiny
 from wm import core
 from wm.core import registry
-from wm.evaluation import boundaries, statistics
+from wm.evaluation import statistics
+from wm.evaluation.prefixes import boundaries
 from wm.metrics import distinction
 from wm.models.serving import oracles
 

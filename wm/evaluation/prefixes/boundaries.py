@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from wm import core
-from wm.evaluation import device_choice, engine
-from wm.evaluation.context import Trials
+from wm.evaluation.trials import device_choice, engine
+from wm.evaluation.trials.context import Trials
 
 # Boundary elements that are followed side by side.
 WIDTH = 16

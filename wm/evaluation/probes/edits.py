@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import probing
+from wm.evaluation.probes import probing
 
 # Draws of a label and a value at a place before it is given up.
 ATTEMPTS = 64

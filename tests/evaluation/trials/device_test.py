@@ -11,13 +11,8 @@ from tests import tiny
 from wm import core
 from wm.core import accept as rules
 from wm.core import registry
-from wm.evaluation import (
-  context,
-  device,
-  device_choice,
-  engine,
-  prefix_pairs,
-)
+from wm.evaluation.prefixes import prefix_pairs
+from wm.evaluation.trials import context, device, device_choice, engine
 from wm.kernels.base import words
 from wm.metrics import compression, distinction
 from wm.models.nn import network

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wm.evaluation import formulas
+from wm.evaluation.forces import formulas
 from wm.kernels import symbolic
 
 GRAVITY = 39.4784176044

@@ -1,0 +1,1 @@
+"""Laws of motion in what is said of bodies that fall."""

@@ -1,0 +1,1 @@
+"""Linear probes of activations, and activations moved along them."""
