@@ -21,8 +21,10 @@ from wm.core.predictor import AnswersOnly, TokenReader, Tokens
 if TYPE_CHECKING:
   from wm.core.world import World
 
-# Kinds of questions: can it go on so, with what, with which one of these?
+# Kinds of questions: can it go on so, with what, with which one of these, and
+# which labels do sequences have?
 YES_NO, ALL_NEXT, ONE_NEXT = 'yes_no', 'all_next', 'one_next'
+LABELS = 'labels'
 
 
 class Planned(NamedTuple):
@@ -31,8 +33,10 @@ class Planned(NamedTuple):
   Attributes:
     prompt: all of its text.
     kind: YES_NO, ALL_NEXT or ONE_NEXT; others have no truth by the world.
-    prefix: the tokens that it is about.
-    suffixes: what may follow: of YES_NO one, of ONE_NEXT the choices.
+    prefix: the tokens that it is about; of LABELS a hash of the prompt.
+    suffixes: what may follow: of YES_NO one, of ONE_NEXT the choices; of LABELS
+      one that says how many are wanted, of how many numbers, and of how many
+      classes, 0 for real ones.
     trial: that it belongs to; questions of one trial depend on each other.
     most: tokens of an answer, at most; 0 is the predictor's own limit.
   """
@@ -50,7 +54,7 @@ class Answer(NamedTuple):
 
   Attributes:
     value: bool of YES_NO; tuple of tokens of ALL_NEXT; place of the choice of
-      ONE_NEXT; None where there is none.
+      ONE_NEXT; tuple of numbers of LABELS; None where there is none.
     failure: why there is none, or ''.
     probability: of yes, where the provider gives log-probabilities; else NaN.
     text: all that was written.

@@ -31,7 +31,14 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 
 from wm import core
 from wm.language.readers import asked as askeds
-from wm.language.readers import forces, mango, planners, seatings, worlds
+from wm.language.readers import (
+  forces,
+  labels,
+  mango,
+  planners,
+  seatings,
+  worlds,
+)
 
 UNREAD = 'This prompt is of no kind that is read here.'
 SURE = 0.999  # Probability that one who knows gives the first word.
@@ -44,6 +51,7 @@ ANSWERERS: tuple[Callable[[askeds.Asked], str | None], ...] = (
   planners.answer,
   seatings.answer,
   forces.answer,
+  labels.answer,
 )
 
 

@@ -134,6 +134,10 @@ class Metric(core.Metric):
       )
     fields.tuning(self)
 
+  def unlisted(self) -> str:
+    """See core.Metric."""
+    return 'expected held=0' if self.held else ''
+
   def __call__(
     self, predictor: core.Adaptable, world: core.Prefixed, seed: int
   ) -> tuple[core.Scores, ...]:
@@ -239,7 +243,10 @@ class Task(NamedTuple):
   def answers(
     self, metric: Metric, predictor: core.Adaptable, seed: int
   ) -> np.ndarray:
-    """[S, D, M, P] int64 classes that the predictor answers."""
+    """[S, D, M, P] int64 classes that the predictor answers.
+
+    DEAD in all of a data set to which one that is asked gave no answer.
+    """
     of = np.arange(metric.num) // self.coins.twins
     labels = self.coins.labels(self.trained.states)[..., None]
 
@@ -271,7 +278,11 @@ class Task(NamedTuple):
         held=held,
       ),
     )
-    return found.outputs[..., 0, :].argmax(-1)
+    outputs = found.outputs[..., 0, :]
+    answers = outputs.argmax(-1)
+    if isinstance(predictor, core.Questioned):
+      answers[np.isnan(outputs).any((-3, -2, -1))] = core.DEAD
+    return answers
 
   def shares(self, answers: np.ndarray) -> np.ndarray:
     """[D, 4] shares of pairs that answers [D, M, P] tell apart.
@@ -315,7 +326,9 @@ class Task(NamedTuple):
 def _scores(task: Task, answers: np.ndarray, end: str) -> list[core.Scores]:
   """All quantities of answers [D, M, P]; end: of their names."""
   truth = task.coins.labels(task.scored.states)
-  found, ideal = task.shares(answers), task.shares(truth)
+  silent = (answers == core.DEAD).any((1, 2))
+  found, ideal = task.shares(np.maximum(answers, 0)), task.shares(truth)
+  found[silent] = np.nan
   num, weight = len(answers), task.coins.weight
   columns = {'data_set': np.arange(num)}
   group = np.arange(num) // task.coins.twins
@@ -328,6 +341,7 @@ def _scores(task: Task, answers: np.ndarray, end: str) -> list[core.Scores]:
     weight: np.ndarray = weight,
   ) -> core.Scores:
     """Rows of data sets; NaN is unmeasured, for a reason."""
+    reason = np.where(silent & np.isnan(value), 'no_answer', reason)
     why = np.where(np.isnan(value), reason, '')
     return core.scores(
       name + end,
@@ -352,7 +366,7 @@ def _scores(task: Task, answers: np.ndarray, end: str) -> list[core.Scores]:
       weight * np.nan_to_num(ideal[:, kind]),
     )
 
-  right = _right(task, answers, truth)
+  right = np.where(silent, np.nan, _right(task, answers, truth))
   other, both = 'no_two_states', (0.0, 2.0)
   alike, unlike = 'no_pair_q_equal', 'no_pair_q_unequal'
   least = np.where(np.isnan(found[:, ALIKE]), alike, unlike)

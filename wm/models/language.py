@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from wm import core
 from wm.core import registry
 from wm.core.told import MOST_TOLD, RULES, Telling, Told
-from wm.models.serving import asked, provider
+from wm.models.serving import asked, in_context, provider
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Model(core.Model):
 
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[type, ...]] = (Told,)
-  gives: ClassVar[tuple[type, ...]] = (asked.LanguageModel,)
+  gives: ClassVar[tuple[type, ...]] = (in_context.LanguageModel,)
   retold: ClassVar[tuple[str, ...]] = ('wording', 'names')
 
   model: str
@@ -128,7 +128,7 @@ class Model(core.Model):
     """How the world is told."""
     return Telling(self.told, self.wording, self.names)
 
-  def predictor(self, world: core.World, seed: int) -> asked.LanguageModel:
+  def predictor(self, world: core.World, seed: int) -> in_context.LanguageModel:
     """See core.Model.
 
     Raises:
@@ -154,6 +154,6 @@ class Model(core.Model):
         f'language: before={self.before!r}; expected a world that can be told, '
         f'of the same {len(world.vocab)} tokens as {registry.spec(world)}'
       )
-    return asked.LanguageModel(
+    return in_context.LanguageModel(
       world, self.telling(), asker, self.most_told, before
     )

@@ -16,7 +16,7 @@ from wm.core import registry
 from wm.core.plan import Answer, Planned
 from wm.core.told import Telling, Told
 from wm.evaluation import needs, planned
-from wm.models.serving import asked
+from wm.models.serving import asked, in_context
 
 # What is asked unless told otherwise, of worlds that have what it needs.
 METRICS = (
@@ -56,10 +56,10 @@ class Setting(NamedTuple):
     """The variant in a few words."""
     return f'{self.told} {self.wording} {self.names}'
 
-  def predictor(self, asker: asked.Answers) -> asked.LanguageModel:
+  def predictor(self, asker: asked.Answers) -> in_context.LanguageModel:
     """The predictor that such questions are of."""
     world = made_world(self.world)
-    return asked.LanguageModel(world, self.telling, asker, self.most_told)
+    return in_context.LanguageModel(world, self.telling, asker, self.most_told)
 
 
 @functools.lru_cache(maxsize=8)
@@ -74,9 +74,11 @@ def made_world(spec: str) -> Told:
 
 
 @functools.lru_cache(maxsize=64)
-def reader(setting: Setting) -> asked.NameReader:
+def reader(setting: Setting) -> in_context.LabelReader:
   """What reads answers about a world."""
-  return asked.NameReader(made_world(setting.world).spoken(setting.telling))
+  return in_context.LabelReader(
+    made_world(setting.world).spoken(setting.telling)
+  )
 
 
 def default_metrics(world: core.World) -> list[str]:
@@ -85,7 +87,7 @@ def default_metrics(world: core.World) -> list[str]:
   for spec in METRICS:
     metric = registry.make('metric', spec)
     drawn = vars(metric).get('states') == 'drawn'
-    missing = needs.lacks(metric, asked.LanguageModel, type(world))
+    missing = needs.lacks(metric, in_context.LanguageModel, type(world))
     if not missing and (isinstance(world, core.Prefixed) or not drawn):
       found.append(spec)
   return found

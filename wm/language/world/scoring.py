@@ -90,7 +90,7 @@ def values(known: Known) -> dict[str, float]:
 def worth(question: Planned, answer: Answer, truth: Any) -> dict[str, float]:
   """Of one answer: is it one, is it right, and P(right); NaN where unknown."""
   right, chance = math.nan, answer.probability
-  if not answer.failure:
+  if not answer.failure and truth is not None:
     right = float(answer.value == truth)
   return {
     'answered': float(not answer.failure),
