@@ -22,7 +22,7 @@ def folder(testdata):
 def test_the_worked_evaluation_of_905(folder, reading):
   records = recorded.sample(folder)
   assert (len(records.answers), records.unmatched) == (32, 4)
-  found = rows.scored(records, reading=reading)
+  found = recorded.scored(records, reading=reading)
   assert rows.well_formed(found).shape == found.shape
   destinations = rows.select(found, kind='destination')
   assert destinations.success.sum() == pytest.approx(14 + 4 / 11)
@@ -47,7 +47,9 @@ def test_the_worked_evaluation_of_905(folder, reading):
 
 def test_a_move_that_is_rejected_makes_one_route_more_right(folder):
   records = recorded.sample(folder)
-  routes = rows.select(rows.scored(records, Rules(reject=0.5)), kind='route')
+  routes = rows.select(
+    recorded.scored(records, Rules(reject=0.5)), kind='route'
+  )
   assert routes.success.sum() == 12
 
 
@@ -61,7 +63,7 @@ SIMPLE = (9523, 1370, 0.205), (1955, 198, 0.176)
 def test_all_answers_of_rwkv(folder):
   records = recorded.rwkv(folder)
   assert (len(records.answers), records.unmatched) == (39024, 836)
-  found = rows.scored(records, reading='first_bracket')
+  found = recorded.scored(records, reading='first_bracket')
   for model, expected in (('RWKV', (EASY, HARD)), ('RWKV-S', SIMPLE)):
     for easy, (num, well, value) in zip((True, False), expected, strict=True):
       some = rows.select(found, model=model, kind='destination', easy=easy)
@@ -89,8 +91,8 @@ def test_a_few_answers_of_rwkv(folder):
   assert {one.asked.game for one in records.answers} == set(games)
   models = {one.model for one in records.answers}
   assert models == {'RWKV', 'RWKV-S'}
-  strict = rows.scored(records, reading='first_bracket')
-  better = rows.scored(records)
+  strict = recorded.scored(records, reading='first_bracket')
+  better = recorded.scored(records)
   # The better reader loses none that the authors' program reads.
   formed = strict.failure == ''
   assert formed.sum() > 20
@@ -101,7 +103,7 @@ def test_a_few_answers_of_rwkv(folder):
 
 
 def test_questions_that_both_models_answer(folder):
-  found = rows.scored(recorded.rwkv(folder, ('905',)))
+  found = recorded.scored(recorded.rwkv(folder, ('905',)))
   one, other = rows.both(found, ('RWKV', 'RWKV-S'))
   assert 0 < len(one) == len(other) < len(found)
   assert (one.key == other.key).all()

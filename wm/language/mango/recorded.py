@@ -8,6 +8,7 @@ Only their texts are kept; everything else follows from the maps beside them.
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import pathlib
@@ -15,11 +16,15 @@ import zlib
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
+import pandas as pd
+
 from wm import core
-from wm.language.mango import questions
+from wm.language.mango import baselines, page, parsing, questions, rows, tables
+from wm.language.mango.graphs import Rules
 from wm.language.mango.questions import DESTINATION, KINDS, ROUTE
+from wm.language.rescored import Rescored
+from wm.worlds.text_game import folders, readers
 from wm.worlds.text_game import maze as mazes
-from wm.worlds.text_game import readers
 
 RWKV = 'rwkv14b-answers-2023-06.jsonl.gz'
 SAMPLE = 'example-answers-905.jsonl.gz'
@@ -117,9 +122,10 @@ def rwkv(folder: pathlib.Path, games: Collection[str] = ()) -> Records:
 
   games: only these; default all.
   """
-  known = readers.read_all(folder / PAPER)
-  if games:
-    known = {game: maze for game, maze in known.items() if game in games}
+  known = {
+    game: readers.read(folder / PAPER, game, folder / CAMERA_READY)
+    for game in games or folders.games(folder / PAPER)
+  }
   found = _Found(known)
   routes: set[tuple[str, str]] = set()
   answers, unmatched = [], 0
@@ -155,3 +161,48 @@ def sample(folder: pathlib.Path) -> Records:
     else:
       answers.append(Recorded('claude-instant-1', asked, record['response']))
   return Records(SAMPLE, known, answers, unmatched)
+
+
+def scored(
+  records: Records,
+  rules: Rules | None = None,
+  reading: str = parsing.BALANCED,
+) -> pd.DataFrame:
+  """pd.DataFrame of recorded answers, in their order.
+
+  reading: the rule by which lists are found, see parsing.parse.
+  """
+  graphs = {
+    game: questions.graph(maze, rules) for game, maze in records.mazes.items()
+  }
+  return rows.frame(
+    rows.row(
+      one.model,
+      one.asked,
+      baselines.judged(one.asked.kind)(
+        graphs[one.asked.game],
+        one.asked.question,
+        parsing.parse(one.text, reading),
+      ),
+    )
+    for one in records.answers
+  )
+
+
+def rescore(
+  folder: str | pathlib.Path, games: Collection[str] = ()
+) -> Rescored:
+  """RWKV's recorded answers as a page, also as the authors' program read them.
+
+  games: only these; default all.
+
+  Raises:
+    InputError: a file is missing or damaged.
+  """
+  records = rwkv(pathlib.Path(folder), games)
+  published = scored(records, reading=parsing.FIRST_BRACKET)
+  title = 'Success, as the published program reads answers'
+  again = tables.ill_formed(published)
+  again = dataclasses.replace(again, title=f'{again.title}, as published')
+  more = [tables.success(published, title), again]
+  return page.page(scored(records), records.mazes, more=more)

@@ -66,10 +66,11 @@ def games(
   """
   success = rows.groupby('game').success.mean()
   known = pd.DataFrame(facts).set_index('game')[list(variables)]
+  known = known.dropna(axis='columns', how='all')
   found = known.join(success, how='inner').dropna()
-  numbers = found[list(variables)].astype(float)
+  numbers = found[known.columns].astype(float)
   spread = numbers.std(ddof=0)
-  some = [name for name in variables if spread[name] > 1e-12]
+  some = [name for name in known.columns if spread[name] > 1e-12]
   scaled = (numbers[some] - numbers[some].mean()) / spread[some]
   return scaled.assign(success=found.success.astype(float))
 

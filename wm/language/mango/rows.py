@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 
 from wm.evaluation import statistics
-from wm.language.mango import baselines, parsing, questions, recorded, scoring
-from wm.language.mango.graphs import Rules
+from wm.language.mango import questions, scoring
 
 COLUMNS = (
   'model',
@@ -58,32 +57,6 @@ def row(
 def frame(rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
   """A table of rows."""
   return pd.DataFrame(list(rows), columns=list(COLUMNS))
-
-
-def scored(
-  records: recorded.Records,
-  rules: Rules | None = None,
-  reading: str = parsing.BALANCED,
-) -> pd.DataFrame:
-  """pd.DataFrame of recorded answers, in their order.
-
-  reading: the rule by which lists are found, see parsing.parse.
-  """
-  graphs = {
-    game: questions.graph(maze, rules) for game, maze in records.mazes.items()
-  }
-  return frame(
-    row(
-      one.model,
-      one.asked,
-      baselines.judged(one.asked.kind)(
-        graphs[one.asked.game],
-        one.asked.question,
-        parsing.parse(one.text, reading),
-      ),
-    )
-    for one in records.answers
-  )
 
 
 def select(rows: pd.DataFrame, **columns: Any) -> pd.DataFrame:

@@ -1,0 +1,104 @@
+"""Tables and figures from scored answers, old and new."""
+
+import pytest
+
+from wm.language import pages
+from wm.language.mango import page, parsing, questions, recorded, rows, tables
+from wm.language.mango.scoring import Score
+from wm.worlds.text_game import example
+
+GAMES = '905', 'zenon', 'huntdark', 'library', 'moonlit', 'snacktime', 'loose'
+HOTEL = example.hotel()
+
+
+@pytest.fixture(scope='module')
+def rescored(testdata):
+  folder = testdata / 'mango'
+  if not folder.is_dir():
+    pytest.skip(f'no MANGO data at {folder}')
+  return recorded.rescore(folder, GAMES)
+
+
+def cells(table):
+  """Rows of a table, by head."""
+  return [dict(zip(table.heads, row, strict=True)) for row in table.rows]
+
+
+def answered(model, shares, kind='destination', failure='empty'):
+  """Rows of a model that is right, half right, or gives no answer."""
+  found = []
+  for asked, share in zip(questions.listed(HOTEL, kind), shares, strict=False):
+    score = (
+      Score(failure)
+      if share is None
+      else Score('', share, reasoning=share == 1)
+    )
+    found.append(rows.row(model, asked, score))
+  return found
+
+
+def test_models_are_compared_on_what_both_answered():
+  some = rows.frame(
+    [
+      *answered('a', [1, 1, 0.5, None, 1]),
+      *answered('b', [0, 1, None, 1, 0.5]),
+    ]
+  )
+  for column, means in (
+    ('success', ('1.000', '0.500')),
+    ('reasoning', ('1.000', '0.333')),
+  ):
+    found = cells(tables.pairwise(some, column))
+    easy = [row for row in found if row['questions'] == 'destination, easy']
+    both = sum(int(row['both answered']) for row in found)
+    assert both == 3
+    if int(easy[0]['both answered']) == 3:
+      assert (easy[0]['model has'], easy[0]['other has']) == means
+      assert easy[0]['difference'] == f'{1 - float(means[1]):.3f}'
+  assert 'table 1' in tables.pairwise(some).title
+  assert 'table 9' in tables.pairwise(some, 'reasoning').title
+
+
+def test_ill_formed_answers_count_or_are_left_out():
+  some = rows.frame(answered('a', [1, None, None, 1]))
+  found = cells(tables.success(some))
+  asked = sum(int(row['asked']) for row in found)
+  formed = sum(int(row['well-formed']) for row in found)
+  assert (asked, formed) == (4, 2)
+  for row in found:
+    if int(row['well-formed']):
+      share = int(row['well-formed']) / int(row['asked'])
+      assert row['success, micro'].startswith('1.000')
+      assert row['ill-formed are 0'].startswith(f'{share:.3f}')
+  ill = cells(tables.ill_formed(some))[0]
+  assert (ill['per game'], ill['ill-formed']) == ('4.00', '2.00')
+  assert ill['causes'] == 'empty 2'
+  assert parsing.FAILURES['empty'] in tables.ill_formed(some).note
+
+
+def test_a_page_needs_no_maps():
+  found = page.page(rows.frame(answered('a', [1, None])))
+  assert not found.pictures
+  assert 'What makes a game hard (table 2)' not in [
+    table.title for table in found.tables
+  ]
+
+
+def test_recorded_answers_are_a_page(rescored, tmp_path):
+  titles = [table.title for table in rescored.tables]
+  assert len(set(titles)) == len(titles) == 10
+  by = dict(zip(titles, map(cells, rescored.tables), strict=True))
+  walked = [
+    row
+    for row in by['Answers without a language model']
+    if row['baseline'] == 'walked' and row['questions'].endswith('easy')
+  ]
+  assert [row['success, micro'] for row in walked] == ['1.000', '1.000']
+  kinds = {row['regression'] for row in by['What makes a game hard (table 2)']}
+  assert 'simple' in kinds
+  assert len(by['The games as they were shown (tables 5 to 8)']) == len(GAMES)
+  assert len(rescored.pictures) == 8
+  assert all(p.png.startswith(b'\x89PNG') for p in rescored.pictures)
+  written = pages.save(rescored, tmp_path).read_text(encoding='utf-8')
+  assert 'Success over well-formed answers' in written
+  assert (tmp_path / 'answers.csv').stat().st_size > 10_000
