@@ -1,6 +1,7 @@
 """A provider that fails in every way is counted by cause; nothing crashes."""
 
 import contextlib
+import dataclasses
 import http.server
 import json
 import threading
@@ -38,7 +39,6 @@ def _with(content, reason='stop'):
 # What the server says -> the cause that is counted; '' is an answer.
 CAUSES = {
   'good': '',
-  'slow': 'timeout',
   'limited': 'rate_limit',
   'broken': 'server_error',
   'half': 'bad_reply',
@@ -112,7 +112,7 @@ def settings(server, monkeypatch):
     'openai-api/local/m',
     base_url=f'http://127.0.0.1:{server.server_port}/v1',
     retries=0,
-    timeout=3,
+    timeout=60,
     connections=20,
     args=(('max_retries', 0),),
   )
@@ -135,14 +135,19 @@ def test_every_failure_has_a_cause(settings, server, tmp_path):
   assert found[0].value is True
   counted = predictor.remarks()[-1]
   assert 'bad_reply 3' in counted
-  assert 'timeout 1' in counted
   # Answers that came are kept, also those that cannot be read.
   server.asked.clear()
   again, _ = _asked(settings, tmp_path, CAUSES)
   assert [one.failure for one in again] == [one.failure for one in found]
-  lost = {'timeout', 'rate_limit', 'server_error', 'bad_reply'}
-  lost |= {'no_connection'}
+  lost = {'rate_limit', 'server_error', 'bad_reply', 'no_connection'}
   assert {*server.asked} == {w for w, cause in CAUSES.items() if cause in lost}
+
+
+def test_who_waits_too_long_is_given_up(settings, tmp_path):
+  soon = dataclasses.replace(settings, timeout=1)
+  found, predictor = _asked(soon, tmp_path, ['slow'])
+  assert found[0].failure == 'timeout'
+  assert predictor.remarks()[-1] == 'no answer: timeout 1'
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import functools
 import math
 import re
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wm import core
@@ -116,9 +116,8 @@ def replies(
     InputError: inspect_ai is not installed; there is no such provider or model;
       it wants a key, or another one.
   """
-  found = _model(settings)
-  work = iter(enumerate(calls))
-  _loop().run(_work(found, work, each, min(settings.connections, len(calls))))
+  work = _Work(_model(settings), calls, each)
+  _loop().run(work.run(min(settings.connections, len(calls))))
 
 
 def _model(settings: Settings) -> Any:
@@ -149,37 +148,87 @@ def _line(text: str) -> str:
   return ' '.join(text.split())[:400]
 
 
-async def _work(
-  model: Any,
-  work: Iterator[tuple[int, Call]],
-  each: Callable[[int, Reply], None],
-  workers: int,
-) -> None:
-  """Lets `workers` tasks take calls in turn; the first error ends all."""
+class _Work:
+  """Calls, of which some are under way; the first fatal error ends all.
 
-  async def take() -> None:
-    for number, call in work:
-      each(number, await _reply(model, call))
+  What a task raises is looked at, whatever it is, and counted or raised.
+  """
 
-  tasks = [asyncio.ensure_future(take()) for _ in range(workers)]
-  try:
-    await asyncio.gather(*tasks)
-  finally:
-    for task in tasks:
-      task.cancel()
+  def __init__(
+    self,
+    model: Any,
+    calls: Sequence[Call],
+    each: Callable[[int, Reply], None],
+  ) -> None:
+    self._model, self._each = model, each
+    self._left = iter(enumerate(calls))
+    self._running: set[asyncio.Task[ModelOutput]] = set()
+    self._configs: dict[int, GenerateConfig] = {}
+
+  async def run(self, workers: int) -> None:
+    """Makes all calls, `workers` at a time."""
+    self._over = asyncio.get_running_loop().create_future()
+    try:
+      for _ in range(workers):
+        self._begin()
+      await self._over
+    finally:
+      for task in self._running:
+        task.cancel()
+
+  def _begin(self) -> None:
+    """Begins the next call, if there is one."""
+    from inspect_ai.model import GenerateConfig
+
+    for number, call in self._left:
+      config = self._configs.get(call.most)
+      if config is None:
+        config = GenerateConfig(max_tokens=call.most or None)
+        self._configs[call.most] = config
+      work = self._model.generate(call.prompt, config=config)
+      task = asyncio.ensure_future(work)
+      self._running.add(task)
+      task.add_done_callback(functools.partial(self._ended, number))
+      return
+    if not self._running and not self._over.done():
+      self._over.set_result(None)
+
+  def _ended(self, number: int, task: asyncio.Task[ModelOutput]) -> None:
+    """Hands over what a call gave, and begins another."""
+    self._running.discard(task)
+    if self._over.done():
+      return
+    with _Into(self._over):
+      self._each(number, _reply(task))
+      self._begin()
 
 
-async def _reply(model: Any, call: Call) -> Reply:
-  from inspect_ai.model import GenerateConfig
+class _Into:
+  """A context whose errors, of any kind, are raised where a future is awaited.
 
-  config = GenerateConfig(max_tokens=call.most or None)
-  # What a task raises is looked at, whatever it is, and raised or counted.
-  task = asyncio.ensure_future(model.generate(call.prompt, config=config))
-  await asyncio.wait([task])
+  A callback has nobody to raise them to.
+  """
+
+  def __init__(self, future: asyncio.Future[None]) -> None:
+    self._future = future
+
+  def __enter__(self) -> None:
+    """Begins."""
+
+  def __exit__(
+    self, kind: object, error: BaseException | None, trace: object
+  ) -> bool:
+    """Hands over what was raised."""
+    if error is not None:
+      self._future.set_exception(error)
+    return True
+
+
+def _reply(task: asyncio.Task[ModelOutput]) -> Reply:
+  if task.cancelled():
+    return Reply('', failure=UNNAMED)
   error = task.exception()
-  if error is None:
-    return read(task.result())
-  return Reply('', failure=cause(error))
+  return Reply('', failure=cause(error)) if error else read(task.result())
 
 
 def read(output: ModelOutput) -> Reply:
@@ -226,6 +275,7 @@ def cause(error: BaseException) -> str:
 
   Raises:
     InputError: no other call would fare better.
+    MemoryError: as it was.
   """
   seen: list[BaseException] = []
   left: list[BaseException | None] = [error]
@@ -238,7 +288,7 @@ def cause(error: BaseException) -> str:
       left.append(last.exception())
     left += [one.__cause__, one.__context__]
   for one in seen:
-    if isinstance(one, KeyboardInterrupt | SystemExit | MemoryError):
+    if isinstance(one, MemoryError):
       raise one
     status = getattr(one, 'status_code', None)
     if status in _FATAL:
