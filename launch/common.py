@@ -121,6 +121,11 @@ flags.DEFINE_string(
   'miniatures', None, 'Folder of findings.json and results, to report on.'
 )
 
+# recorded.
+flags.DEFINE_string('paper', None, "Whose answers, e.g. 'cogeval'.")
+flags.DEFINE_bool('logs', False, 'Also make logs of Inspect.')
+flags.DEFINE_bool('errors', False, 'List wrong answer keys instead.')
+
 # sweep.
 flags.DEFINE_multi_string(
   'grid',

@@ -64,6 +64,7 @@ _CALLS = {
   'exact': ('boundary', 'classes', 'count', 'model_boundary', 'recovery'),
   'atlas': ('atlas',),
   'film': ('film',),
+  'recorded': ('recorded', 'wrong_keys'),
   'report': ('findings', 'report'),
   'loading': ('Loaded', 'Run', 'load_predictor'),
   'miniature': ('miniature',),

@@ -5,16 +5,18 @@ from __future__ import annotations
 import csv
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
+import wm
 from wm.language.rescored import Rescored, Row
 from wm.reporting import tables, write
-from wm.runtime import files, locks, pages
+from wm.runtime import commit, files, locks, pages
 
 
 def save(
   found: Rescored, out: str | pathlib.Path, name: str = 'report'
 ) -> pathlib.Path:
-  """Writes NAME.html, one page that needs no network, and CSV files.
+  """Writes NAME.html, one page that needs no network, NAME.md and CSV files.
 
   Args:
     found: the page's content.
@@ -28,20 +30,28 @@ def save(
     InputError: another process writes there.
   """
   place = pathlib.Path(out)
+  made_by = f'wm {wm.__version__}', f'commit {commit.describe() or "unknown"}'
+  values: dict[str, Any] = {
+    'title': found.title,
+    'lead': f'{found.lead} {", ".join(made_by)}.',
+    'tables': found.tables,
+    'pictures': found.pictures,
+    'words': found.words,
+  }
   with locks.writer(place, write.STAGE):
+    plain = pages.render(
+      *('wm.reporting', 'report.md'), failures=False, **values
+    )
+    files.write_text(place / f'{name}.md', plain)
     text = pages.render(
       *('wm.reporting', 'report.html'),
-      title=found.title,
-      lead=found.lead,
-      tables=found.tables,
-      pictures=found.pictures,
-      words=found.words,
       galleries=(),
       most=0,
       seeds=False,
       number=tables.number,
       lines=write.lines,
       breakable=write.breakable,
+      **values,
     )
     for picture in found.pictures:
       (place / picture.name).write_bytes(picture.png)

@@ -4,7 +4,7 @@ Importing it imports no JAX and no Numba: worlds and metrics are imported when
 a task is made.
 """
 
-from wm.language import providers
+from wm.language import providers, replayed
 from wm.language.cogeval.tasks import cogeval
 from wm.language.forces.tasks import forces
 from wm.language.mango.tasks import mango_destination, mango_route
@@ -17,6 +17,7 @@ __all__ = [
   'mango_destination',
   'mango_route',
   'providers',
+  'replayed',
   'seating',
   'world',
 ]

@@ -1,11 +1,23 @@
 """Inspect's task: samples, turns, scores, clusters; with known answers."""
 
+import asyncio
+import gzip
+
 import inspect_ai
+import inspect_ai.model
 import pytest
+from inspect_ai.log import read_eval_log, write_eval_log
 
 from wm import core
 from wm.language import providers
-from wm.language.cogeval import prompts, tasks
+from wm.language.cogeval import (
+  conversations,
+  converted,
+  figures,
+  prompts,
+  tasks,
+)
+from wm.language.cogeval import logs as logging
 from wm.worlds.cognitive_graph import questions
 
 
@@ -113,3 +125,52 @@ def test_what_is_not_there_is_named():
     tasks.cogeval(graphs='n8')
   with pytest.raises(core.InputError, match='no graph has one of the cond'):
     tasks.cogeval(conditions='valuPath')
+
+
+def test_recorded_conversations_are_logs_like_live_ones(cogeval, tmp_path):
+  """They are read, scored again, and tabled beside the logs of a model."""
+  place = tmp_path / 'some'
+  place.mkdir()
+  for name in (conversations.SCORES, conversations.SAMPLE):
+    with gzip.open(cogeval / name, 'rt', encoding='utf-8') as file:
+      lines = [line for k, line in enumerate(file) if k == 0 or 'bard' in line]
+    with gzip.open(place / name, 'wt', encoding='utf-8') as file:
+      file.writelines(lines[: 41 if name == conversations.SAMPLE else None])
+  found = {one.eval.model: one for one in converted.logs(place)}
+  whole = found['recorded/bard']
+  path = tmp_path / 'bard.eval'
+  write_eval_log(whole, str(path))
+  read = read_eval_log(str(path))
+  assert len(read.samples) >= 35
+  sample = read.samples[0]
+  assert [turn.role for turn in sample.messages][-2:] == ['user', 'assistant']
+  assert {'recorded', 'planned'} <= set(sample.scores)
+  means = {one.name: one.metrics['mean'].value for one in whole.results.scores}
+  frame = logging.frame([read])
+  assert means['correct'] == pytest.approx(frame['solver'].mean())
+  assert (frame['token'] >= 0).all()
+  same = [one.rescore for one in conversations.load(place) if one.answer]
+  assert abs(sum(same) - frame['solver'].sum()) <= 1
+  again = inspect_ai.score(read, tasks.planned(), display='none')
+  assert [s.scores['planned'].value for s in again.samples] == [
+    s.scores['planned'].value for s in read.samples
+  ]
+
+
+def test_a_recorded_model_is_not_asked():
+  model = inspect_ai.model.get_model('recorded/bard')
+  with pytest.raises(core.InputError, match='has recorded answers alone'):
+    asyncio.run(model.generate('Where to?'))
+
+
+def test_logs_of_live_models_are_tabled(logs, monkeypatch):
+  several = list(logs.values())
+  frame = logging.frame(several)
+  assert set(frame['group']) <= {*questions.GROUPS}
+  solver = frame[frame['model'] == 'wm/solver']
+  assert (solver['solver'] == 1).all()
+  monkeypatch.setattr(figures, 'pictures', lambda frame, score: [])
+  found = logging.page(several)
+  assert f'{len(frame):,} answers' in found.lead
+  with pytest.raises(core.InputError, match='no scored answer'):
+    logging.page([])

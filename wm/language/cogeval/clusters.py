@@ -208,8 +208,6 @@ def pairs(
   models: in order; None is all of the frame's. Pairs with no question in
     common are left out.
   """
-  from statsmodels.stats import multitest
-
   some = frame[frame[score].notna()]
   keys = [some[name] for name in ('question', 'temperature', 'model')]
   means = some[score].clip(0, 1).groupby(keys, observed=True).mean().unstack()
@@ -232,13 +230,20 @@ def pairs(
     value, cells = float(gap[both].mean()), int(both.sum())
     own = first, second, value, low, high, p, p, int(used.sum()), cells
     found.append(Pair(*own))
-  if not found:
-    return []
-  adjusted = multitest.multipletests([one.p for one in found], method='holm')[1]
+  adjusted = holm([one.p for one in found])
   return [
-    one._replace(adjusted=float(p))
-    for one, p in zip(found, adjusted, strict=True)
+    one._replace(adjusted=p) for one, p in zip(found, adjusted, strict=True)
   ]
+
+
+def holm(p: Sequence[float]) -> list[float]:
+  """p-values of several tests together (Holm 1979)."""
+  order = sorted(range(len(p)), key=lambda k: p[k])
+  found, most = [0.0] * len(p), 0.0
+  for place, k in enumerate(order):
+    most = max(most, min((len(p) - place) * float(p[k]), 1.0))
+    found[k] = most
+  return found
 
 
 def _signs(num: int, seed: int, draws: int) -> np.ndarray:

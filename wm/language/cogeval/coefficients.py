@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from wm import core
-from wm.language.cogeval import deviance
+from wm.language.cogeval import clusters, deviance
 from wm.language.cogeval.deviance import Cells
 
 FACTORS = 'model', 'graph', 'domain', 'temperature', 'group'
@@ -81,7 +81,6 @@ def regression(
     InputError: no scores, an unknown level, or factors that tell each other.
   """
   from scipy import stats
-  from statsmodels.stats import multitest
 
   varied = [name for name in factors if frame[name].nunique() > 1]
   given = deviance.cells(frame, score, varied)
@@ -104,7 +103,8 @@ def regression(
   firth = bool(deviance.separated(basis, given.successes, given.totals).any())
   values, naive, mean = (_firth if firth else _greatest)(design, given)
   alone = np.sqrt(np.diag(naive))
-  errors = np.sqrt(np.diag(_by_questions(given, design, naive, mean)))
+  spread = np.diag(_by_questions(given, design, naive, mean))
+  errors = np.sqrt(np.maximum(spread, 0))  # Rounding may be below 0.
   errors = np.maximum(errors, alone) if firth else errors
   chosen = list(zip(given.levels.items(), places, strict=True))
   named: list[tuple[str, Any]] = [('constant', None)]
@@ -114,9 +114,9 @@ def regression(
     others = [k for k in range(len(levels)) if k != place]
     named += [(name, levels[k]) for k in others]
     counts += [int(totals[k]) for k in others]
-  with np.errstate(divide='ignore'):
+  with np.errstate(divide='ignore', invalid='ignore'):
     p = 2 * stats.norm.sf(np.abs(values) / errors)
-  holm = [*p[:1], *multitest.multipletests(p[1:], method='holm')[1]]
+  holm = [*p[:1], *clusters.holm(p[1:])]
   return Regression(
     {name: levels[place] for (name, levels), place in chosen},
     tuple(

@@ -72,15 +72,15 @@ def load(folder: str | pathlib.Path) -> list[Conversation]:
     InputError: a file is missing or damaged; says which, and in which line.
   """
   folder = pathlib.Path(folder)
-  texts = {_key(row): row for row in _sample(folder / SAMPLE)}
+  texts = {key_of(row): row for row in rows(folder / SAMPLE)}
   path, found = folder / SCORES, []
-  rows = csv.reader(_lines(path))
-  columns = {name: k for k, name in enumerate(next(rows, []))}
+  table = csv.reader(_lines(path))
+  columns = {name: k for k, name in enumerate(next(table, []))}
   lacking = [name for name in COLUMNS if name not in columns]
   if lacking:
     raise core.InputError(f'{path}: lacks columns {", ".join(lacking)}')
   take = operator.itemgetter(*(columns[name] for name in COLUMNS))
-  for line, row in enumerate(rows, start=2):
+  for line, row in enumerate(table, start=2):
     try:
       values = take(row)
       if values[0] == AUDITED:
@@ -90,12 +90,16 @@ def load(folder: str | pathlib.Path) -> list[Conversation]:
   return found
 
 
-def _sample(path: pathlib.Path) -> Iterator[dict[str, Any]]:
-  """Objects of JSON lines."""
+def rows(path: pathlib.Path) -> Iterator[dict[str, Any]]:
+  """Objects of JSON lines, one for each conversation with text.
+
+  Raises:
+    InputError: the file is missing or damaged; says where.
+  """
   for line, text in enumerate(_lines(path), start=1):
     try:
       row = json.loads(text)
-      _key(row)
+      key_of(row)
     except (KeyError, ValueError, TypeError) as error:
       raise core.InputError(
         f'{path}: line {line} is no conversation: {error!r}'
@@ -112,7 +116,7 @@ def _lines(path: pathlib.Path) -> Iterator[str]:
     raise core.InputError(f'{path}: cannot be read: {error}') from error
 
 
-def _key(row: dict[str, Any]) -> tuple:
+def key_of(row: dict[str, Any]) -> tuple:
   what = (row[k] for k in ('graph', 'domain', 'condition', 'model'))
   return (*what, float(row['temperature']), int(row['repeat']))
 

@@ -249,6 +249,8 @@ def fit(design: np.ndarray, given: Cells) -> Fit:
 
   apart = separated(design, given.successes, given.totals)
   some, wins, total = design, given.successes, given.totals
+  if apart.all():
+    return Fit(0.0, (wins >= total).astype(float), apart)
   if apart.any():
     some = independent(np.zeros((int((~apart).sum()), 0)), design[~apart])
     wins, total = wins[~apart], total[~apart]

@@ -15,7 +15,9 @@ from typing import NamedTuple
 import pandas as pd
 
 from wm import core
+from wm.language.cogeval import failures, parsing
 from wm.worlds.cognitive_graph import graphs, questions
+from wm.worlds.cognitive_graph.questions import Question
 
 FINAL, HISTORY, MAY = (
   f'scores_{name}.csv.gz' for name in ('all', 'history', 'may2023')
@@ -39,6 +41,8 @@ MODELS = {
 EIGHT = tuple(name for name in MODELS if name != 'forefront-pythia-20b')
 # Graph -> the paper's letter.
 LETTERS = {name: letter for letter, name in graphs.LETTERS.items()}
+AUDITED = 'v2'  # Prompts of August 2023, which the solver's questions are.
+VERDICT = ['solver', 'graded', 'outcome', 'edges', 'old', 'over']
 COT = 'CoT'  # In the table of May 2023, for '...Shortest'.
 GROUP = {
   condition: group
@@ -54,6 +58,7 @@ COLUMNS = {
     'rescore': 'solver',
     'key_status': 'key_status',
     'outcome': 'outcome',
+    'answer_nodes': 'nodes',
   },
   HISTORY: {'snapshot': 'snapshot', 'score': 'recorded'},
   MAY: {
@@ -70,7 +75,7 @@ class Answers(NamedTuple):
 
   Attributes:
     final: of the last commit: `recorded` (by the authors' judge), `solver`,
-      `outcome`, `key_status`, `prompts` ('v1', 'v2', 'cot').
+      `outcome`, `nodes` ('1-7-?'), `key_status`, `prompts` ('v1', 'v2', 'cot').
     history: of three earlier commits, by `snapshot`: `recorded`.
     may: of the paper's time, by `snapshot`: `token`, `exact`, `recorded`.
   """
@@ -114,7 +119,7 @@ def table(path: pathlib.Path) -> pd.DataFrame:
 
 _WORDS = (
   *FACTORS,
-  *('prompt_version', 'key_status', 'outcome', 'snapshot'),
+  *('prompt_version', 'key_status', 'outcome', 'snapshot', 'answer_nodes'),
 )
 
 
@@ -150,3 +155,52 @@ def of_paper(
   if not cot:
     some &= ~frame['condition'].astype(str).str.endswith((COT, 'Shortest'))
   return frame[some]
+
+
+def judged(frame: pd.DataFrame) -> pd.DataFrame:
+  """Answers to audited prompts, judged by the solver from their nodes.
+
+  Numbers of clusters are no nodes: what the data say of them stays, and so
+  does what they say has no answer.
+
+  Returns:
+    Rows of audited prompts with `solver` (is it optimal?), `graded`, `outcome`,
+      `edges` (steps that no arc makes), `old` (those of them that an arc made
+      before the change) and `over` (arcs too many of a way to the goal).
+  """
+  asked = ['graph', 'condition', 'domain', 'start', 'goal', 'nodes']
+  every = frame[frame['prompts'] == AUDITED]
+  counts = every['group'] == 'Clusters'
+  some = every[~counts]
+  # Nodes of what has no answer are those of prose.
+  some = some.assign(nodes=some['nodes'].where(some['outcome'] != 'no_answer'))
+  some = some.drop(columns=['solver', 'outcome'])
+  code = some.groupby(asked, observed=True, sort=False, dropna=False).ngroup()
+  first = some.loc[~code.duplicated(), asked].astype(object)
+  rows = [_verdict(*row) for row in first.itertuples(index=False)]
+  found = pd.DataFrame(rows, columns=VERDICT)
+  wide = found.take(code.to_numpy()).set_index(some.index)
+  whole = pd.concat([pd.concat([some, wide], axis=1), every[counts]])
+  return whole.assign(outcome=whole['outcome'].astype('category'))
+
+
+def _verdict(
+  graph: str, condition: str, domain: str, start: float, goal: float, nodes: str
+) -> tuple:
+  """One answer, judged; see `judged`."""
+  ends = (None if pd.isna(end) else int(end) for end in (start, goal))
+  problem = questions.problem(Question(graph, condition, domain, *ends))
+  reply = parsing.Reply(parse_nodes(nodes), 'answer', '', hedged=True)
+  found = failures.judge(problem, reply)
+  right = float(found.outcome == 'correct')
+  edges = found.hallucinated_edges, found.perseverations, found.too_long
+  return (right, found.graded, found.outcome, *edges)
+
+
+def parse_nodes(text: object) -> tuple[int, ...]:
+  """Nodes of '1-7-?'; none of what is no text."""
+  if not isinstance(text, str) or not text:
+    return ()
+  return tuple(
+    parsing.UNKNOWN if node == '?' else int(node) for node in text.split('-')
+  )

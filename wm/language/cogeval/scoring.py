@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from wm.language import replies
-from wm.language.cogeval import failures, parsing
+from wm.language.cogeval import failures, parsing, tokens
 from wm.worlds.cognitive_graph.graphs import Arc, Graph
 from wm.worlds.cognitive_graph.questions import Problem
 
@@ -24,12 +24,14 @@ class Scored(NamedTuple):
     correct: is it an optimal answer, however it is written (lenient)?
     strict: is it one, written as it was asked for behind the last `Answer:`?
     graded: 1 optimal, 2/3 a way to the goal, 1/3 a way, 0 none.
+    token: the paper's score of words; see `tokens`.
     verdict: class and flags.
   """
 
   correct: float
   strict: float
   graded: float
+  token: float
   verdict: failures.Verdict
 
 
@@ -40,7 +42,9 @@ def scored(problem: Problem, text: str, known: Mapping[int, str]) -> Scored:
   verdict = failures.judge(problem, reply)
   correct = float(verdict.outcome == 'correct')
   strict = correct and float(as_asked(problem, text, known))
-  return Scored(correct, strict, verdict.graded, verdict)
+  right = [f'{tokens.WORD} {key}' for key in keys(problem, known)]
+  token = tokens.token_score(tokens.matched(text[-parsing.LONGEST :]), right)
+  return Scored(correct, strict, verdict.graded, token, verdict)
 
 
 def as_asked(problem: Problem, text: str, known: Mapping[int, str]) -> bool:

@@ -195,11 +195,11 @@ def asked_of(metadata: dict[str, Any]) -> prompts.Dialog:
 
 @scorer(metrics={'*': [mean(), stderr(cluster='question')]})
 def planned() -> Scorer:
-  """Three scores of an answer side by side, and how it fails.
+  """Four scores of an answer side by side, and how it fails.
 
   `correct` is optimal however it is written, `strict` written as asked for,
-  `graded` gives parts for valid ways; see `scoring`. Standard errors are
-  clustered by question.
+  `graded` gives parts for valid ways, `token` is the paper's own score of
+  words; see `scoring`. Standard errors are clustered by question.
   """
 
   async def score(state: TaskState, target: Target) -> Score:
@@ -214,6 +214,7 @@ def planned() -> Scorer:
         'correct': found.correct,
         'strict': found.strict,
         'graded': found.graded,
+        'token': found.token,
         'hallucinated_edge': float(verdict.hallucinated_edges > 0),
         'no_answer': float(verdict.outcome == 'no_answer'),
       },

@@ -1,0 +1,39 @@
+"""Scores recorded answers of language models again, as published.
+
+  python launch/recorded.py --paper=cogeval --data=FOLDER --out=runs/cogeval
+  python launch/recorded.py --paper=cogeval --data=FOLDER --errors
+
+The first writes OUT/report: report.html (one page, no network needed),
+report.md, scores.json and CSV files. With --logs also OUT/logs: the answers as
+logs of Inspect, which `inspect view --log-dir=OUT/logs` shows and `inspect
+score` scores. The second lists the answer keys of the authors that are wrong.
+
+FOLDER is as the README of the recorded answers describes it.
+"""
+
+import os
+
+# Before NumPy is imported: the matrices are small, and threads that wait for
+# each other take longer than one alone.
+os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
+
+import common
+
+FLAGS = common.FLAGS
+
+
+def main() -> None:
+  """Flags in, one library call."""
+  common.need('paper', 'data')
+  import wm
+
+  if FLAGS.errors:
+    wm.wrong_keys(FLAGS.paper, FLAGS.data, tell=print)
+    return
+  common.need('out')
+  given = {'logs': FLAGS.logs, 'tell': print}
+  wm.recorded(FLAGS.paper, FLAGS.data, FLAGS.out, **given)
+
+
+if __name__ == '__main__':
+  common.run(main, 'paper', 'data', 'logs', 'errors')

@@ -1,0 +1,71 @@
+"""Recorded answers of language models, scored again."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+
+from wm.options.calls import Path
+
+
+def recorded(
+  paper: str,
+  data: Path,
+  out: Path,
+  *,
+  logs: bool = False,
+  tell: Callable[[str], None] = lambda line: None,
+) -> pathlib.Path:
+  """Scores recorded answers of language models again: tables and figures.
+
+  Args:
+    paper: 'cogeval', 'forces' or another of `wm.language.recorded.PAPERS`.
+    data: folder of the recorded answers.
+    out: folder in which to make report/, and logs/ where those are wanted.
+    logs: also convert the answers to logs of Inspect, for `inspect view` and
+      `inspect score`.
+    tell: gets the files.
+
+  Returns:
+    Path of report.html, one page that needs no network.
+
+  Raises:
+    InputError: no such paper, or its files are missing or damaged.
+  """
+  from wm.language import recorded as papers  # Loads pandas and SciPy.
+
+  place = pathlib.Path(out)
+  found = papers.rescore(paper, data)
+  page = papers.save(found, place / 'report')
+  names = ', '.join(f'{name}.csv' for name in found.rows)
+  tell(found.lead)
+  tell(f'report: {page}')
+  tell(f'        {page.with_suffix(".md").name}, scores.json, {names}')
+  if logs:
+    for path in papers.converted(paper, data, place / 'logs'):
+      tell(f'log: {path}')
+  return page
+
+
+def wrong_keys(
+  paper: str, data: Path, *, tell: Callable[[str], None] = lambda line: None
+) -> list[dict[str, object]]:
+  """Lists answer keys of a paper that an exact solver contradicts.
+
+  Args:
+    paper, data: see `recorded`.
+    tell: gets a line for each.
+
+  Returns:
+    A row for each key.
+
+  Raises:
+    InputError: no such paper, its keys are not checked, or its files are
+      missing or damaged.
+  """
+  from wm.language import recorded as papers
+
+  rows = [dict(row) for row in papers.errors(paper, data)]
+  for row in rows:
+    tell('; '.join(f'{name}: {value}' for name, value in row.items()))
+  return rows
