@@ -35,6 +35,7 @@ from wm.language.readers import (
   forces,
   labels,
   mango,
+  minigames,
   planners,
   seatings,
   worlds,
@@ -48,6 +49,7 @@ CHARACTERS = 4  # A token, for usage; nothing is charged for it.
 ANSWERERS: tuple[Callable[[askeds.Asked], str | None], ...] = (
   worlds.answer,
   mango.answer,
+  minigames.answer,
   planners.answer,
   seatings.answer,
   forces.answer,

@@ -19,7 +19,12 @@ from inspect_ai.model import (  # noqa: E402
 )
 
 import wm.language.providers  # noqa: E402, F401 (makes wm/solver known)
-from wm.language.mango import counting, scorers, tasks  # noqa: E402
+from wm.language.mango import (  # noqa: E402
+  counting,
+  minigame_tasks,
+  scorers,
+  tasks,
+)
 
 GAME = {'game': 905, 'tokenizer': 'estimate'}
 
@@ -199,3 +204,20 @@ def test_models_count_tokens_their_own_way(monkeypatch, running):
   assert count(Plain('solver')) == prefix.estimate('x' * 18)
   with pytest.raises(core.InputError, match='counts no tokens: no network'):
     count(Unreachable('solver'))
+
+
+def test_minigames_by_their_map(folder, tmp_path):
+  given = {'game': 'zork1', 'tokenizer': 'estimate', 'places': 'lines'}
+  task = minigame_tasks.mango_minigames(folder, budget=0, map=True, **given)
+  log = run(task, log_dir=str(tmp_path))
+  assert len(log.samples) == 7
+  assert log.samples[0].metadata['task'] == 'mango_minigames'
+  found = means(log)
+  assert found['well_formed'] == 1
+  assert found['success'] > 0.3
+  always = run(task, 'wm/yes', log_dir=str(tmp_path))
+  assert means(always)['success'] < found['success']
+  short = minigame_tasks.mango_minigames(folder, budget=2600, **given)
+  assert 0 < len(short.dataset) < 7
+  with pytest.raises(core.InputError, match='hold no step that goes where'):
+    minigame_tasks.mango_minigames(folder, budget=200, **given)

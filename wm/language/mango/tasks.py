@@ -75,7 +75,7 @@ class Source:
     return folders.games(self.folder)
 
 
-def _text(value: Any) -> str:
+def text(value: Any) -> str:
   """A value that the command line may have split at its commas, or read."""
   if isinstance(value, list):
     return ','.join(map(str, value))
@@ -117,7 +117,7 @@ def mango_destination(
     seed: of the draw.
   """
   source = Source(
-    folder, _text(game), walkthroughs, budget, answer, last, num, seed=seed
+    folder, text(game), walkthroughs, budget, answer, last, num, seed=seed
   )
   rules = Rules(graph=graph)
   return _task(
@@ -167,7 +167,7 @@ def mango_route(
     seed: of the draw.
   """
   source = Source(
-    folder, _text(game), walkthroughs, budget, answer, last, num, easy, seed
+    folder, text(game), walkthroughs, budget, answer, last, num, easy, seed
   )
   rules = Rules(graph, scope, aliases, reject)
   return _task(ROUTE, source, generation, setting, forced, tokenizer, rules)
