@@ -16,6 +16,7 @@ from wm.language import arguments, logs, providers
 from wm.language.world import replay, scoring, tasks
 from wm.library import report as reports
 from wm.models.serving import provider
+from wm.reporting import collect, retold
 
 WORLD = 'maps(rows=3, columns=3)'
 METRICS = (
@@ -149,6 +150,20 @@ def test_variants_are_told_apart_and_spread(folder, tmp_path):
   assert _numbers(log)['answers next_token_validity_sd'] == 0
   folders = replay.score([log], tmp_path / 'out')
   assert len(folders) == len(variants)
+  frame = retold.table([collect.load(one) for one in folders]).frame
+  assert set(frame['model']) == {"language(model='wm/solver')"}
+  assert set(frame['tellings']) == {'4'}
+
+
+def test_who_knows_the_old_map_is_wrong_after_a_change(tmp_path):
+  log = _run(
+    tmp_path,
+    'old_map',
+    metrics="next_token(states='drawn', num=8)",
+    before='maps(rows=3, columns=3, city_seed=2)',
+  )
+  assert _numbers(log)['answered mean'] == 1
+  assert _numbers(log)['right mean'] < 1
 
 
 def test_epochs_are_voted(tmp_path):
@@ -206,6 +221,8 @@ def test_values_that_the_command_line_splits_are_joined():
     ({'metrics': 'compression()'}, 'expected suffixes'),
     ({'read': 'ears'}, 'available'),
     ({'names': 'x'}, 'expected integers'),
+    ({'before': 'maps(rows=2, columns=2)'}, 'of the same'),
+    ({'before': 'groups()'}, 'cannot be told'),
   ],
 )
 def test_bad_arguments_are_one_line(fields, line):

@@ -153,10 +153,16 @@ def told_text(
     half of the tokens.
 
   Raises:
-    InputError: unknown wording, or the text would have more than `most` tokens;
-      the line says what fits. Nothing is written before that is known.
+    InputError: unknown wording, other tokens before, or the text would have
+      more than `most` tokens; the line says what fits. Nothing is written
+      before that is known.
   """
   if before:
+    if before.vocab != world.vocab:
+      raise InputError(
+        f'{before.name} is told before {world.name}; expected a world of the '
+        f'same {len(world.vocab)} tokens'
+      )
     both = (told_text(one, telling, most // 2) for one in (before, world))
     return changed(*both)
   wording_of(world, telling)

@@ -16,6 +16,7 @@ from wm.core import registry
 from wm.core.plan import Answer, Planned
 from wm.core.told import Telling, Told
 from wm.evaluation import needs, planned
+from wm.models import language
 from wm.models.serving import asked, in_context
 
 # What is asked unless told otherwise, of worlds that have what it needs.
@@ -36,6 +37,7 @@ class Setting(NamedTuple):
     seed: of all randomness.
     told, wording, names: see core.told.Telling.
     most_told: tokens of the world in words, at most.
+    before: spec of a world that is told first, as what held before; or ''.
   """
 
   world: str
@@ -45,6 +47,7 @@ class Setting(NamedTuple):
   wording: str
   names: int
   most_told: int
+  before: str = ''
 
   @property
   def telling(self) -> Telling:
@@ -56,10 +59,24 @@ class Setting(NamedTuple):
     """The variant in a few words."""
     return f'{self.told} {self.wording} {self.names}'
 
+  def model(self, name: str) -> language.Model:
+    """The model of a name of Inspect's that is asked so."""
+    return language.Model(
+      name,
+      told=self.told,
+      wording=self.wording,
+      before=self.before,
+      names=self.names,
+      most_told=self.most_told,
+    )
+
   def predictor(self, asker: asked.Answers) -> in_context.LanguageModel:
     """The predictor that such questions are of."""
     world = made_world(self.world)
-    return in_context.LanguageModel(world, self.telling, asker, self.most_told)
+    before = made_world(self.before) if self.before else None
+    return in_context.LanguageModel(
+      world, self.telling, asker, self.most_told, before
+    )
 
 
 @functools.lru_cache(maxsize=8)
@@ -103,11 +120,12 @@ def settings(
   seed: int,
   max_calls: int,
   most_told: int,
+  before: str = '',
 ) -> Iterator[tuple[Setting, list[tuple[Planned, str]]]]:
   """A setting, its questions and their trials, by wording and seed of names.
 
   Args:
-    world, told, seed, most_told: see Setting.
+    world, told, seed, most_told, before: see Setting.
     metrics: specs; none is the default ones.
     wordings: ('',) is the world's first, ('all',) all of them.
     names: seeds of names.
@@ -124,7 +142,7 @@ def settings(
   for wording, name in itertools.product(wordings, names):
     one = Setting(
       *(registry.spec(made), (), seed, told),
-      *(wording or made.wordings[0], name, most_told),
+      *(wording or made.wordings[0], name, most_told, before),
     )
     predictor = one.predictor(asked.Lister())
     plans = planned.plans(known, predictor, made, seed, max_calls, print)

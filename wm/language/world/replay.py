@@ -66,7 +66,10 @@ def score(
         name = f'{name} ({setting.label})'
       mark = re.sub(r'[^\w.-]+', '-', f'{log.eval.task_id}-{setting.label}')
       folders.append(out / 'logs' / mark)
-      one(setting, scoring.predictor(setting, found), name, folders[-1], tell)
+      predictor = scoring.predictor(setting, found)
+      # Tables compare the tellings of one model by its spec.
+      spec = registry.spec(setting.model(log.eval.model))
+      one(setting, predictor, name, folders[-1], tell, spec)
   return folders
 
 
@@ -76,6 +79,7 @@ def one(
   name: str,
   folder: pathlib.Path,
   tell: Callable[[str], None] = lambda line: None,
+  spec: str = '',
 ) -> list[dict[str, Any]]:
   """Entries of the metrics of a setting; see wm.score."""
   return trials.run(
@@ -85,7 +89,7 @@ def one(
     seed=setting.seed,
     model_name=name,
     out=folder,
-    extra={'model_spec': name, 'checkpoint': 'none'},
+    extra={'model_spec': spec or name, 'checkpoint': 'none'},
     max_calls=NO_LIMIT,
     tell=tell,
   )

@@ -44,6 +44,7 @@ def world(
   logprobs: bool = False,
   read: str = 'text',
   most_told: int = telling.MOST_TOLD,
+  before: Text = '',
 ) -> Task:
   """Asks whether a language model has the model of a world.
 
@@ -60,6 +61,8 @@ def world(
     logprobs: ask for log-probabilities, which give P(yes).
     read: 'text', or 'logprobs': yes where it is the likelier as first token.
     most_told: tokens of the world in words, at most.
+    before: spec of a world of the same tokens that is told first, as what held
+      before the world asked about took its place.
   """
   from wm.language.world import questions  # Metrics load what worlds need.
 
@@ -75,6 +78,7 @@ def world(
     seed=seed,
     max_calls=max_calls,
     most_told=most_told,
+    before=arguments.joined(before),
   ):
     made = questions.made_world(setting.world)
     truths = plan.truths(made, [question for question, _ in listed])
