@@ -56,11 +56,11 @@ def test_importing_wm_imports_nothing_else(root):
     (wm.sweep, Sweeping, {}),
     (wm.reconstruct, Routes, {}),
     (wm.miniature, Units, {}),
-    (wm.study, Scoring, {'world', 'loop', 'checkpoint'}),
+    (wm.study, Scoring, {'world', 'loop', 'checkpoint', 'max_calls'}),
     (
       wm.load_predictor,
       Scoring,
-      {'metrics', 'world', 'accept', 'loop', 'fields'},
+      {'metrics', 'world', 'accept', 'loop', 'fields', 'max_calls'},
     ),
   ],
 )

@@ -27,9 +27,12 @@ def inputs(*things) -> dict[str, str]:
   return provenance.Reader().of(*things).inputs
 
 
+# What has no default.
+GIVEN = {'language': {'model': 'wm/yes'}}
+
+
 def make(kind: str, name: str):
-  cls = registry.find(kind, name)
-  return cls()
+  return registry.find(kind, name)(**GIVEN.get(name, {}))
 
 
 @pytest.mark.parametrize('name', PLUG_INS)

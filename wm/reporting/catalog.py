@@ -18,7 +18,6 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import planned
 from wm.reporting.collect import Entry
 from wm.runtime import files, pages
 
@@ -321,6 +320,8 @@ def _term(glossary: Mapping[str, str], name: str) -> str:
 
 def _glossary(metric: str) -> Mapping[str, str]:
   """The glossary of a metric, and of answers that are scored beside it."""
+  from wm.evaluation import planned  # Not all that reads results needs it.
+
   return {**planned.GLOSSARY, **registry.find('metric', metric).glossary}
 
 
