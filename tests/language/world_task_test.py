@@ -166,6 +166,11 @@ def test_who_knows_the_old_map_is_wrong_after_a_change(tmp_path):
   assert _numbers(log)['right mean'] < 1
 
 
+def test_a_log_is_scored_again(found):
+  log = inspect_ai.score(found['yes'], tasks.answers(), action='overwrite')
+  assert _numbers(log) == pytest.approx(_numbers(found['yes']), nan_ok=True)
+
+
 def test_epochs_are_voted(tmp_path):
   log = _run(
     tmp_path,
