@@ -84,6 +84,7 @@ def test_a_page_needs_no_maps():
   ]
 
 
+@pytest.mark.slow
 def test_recorded_answers_are_a_page(rescored, tmp_path):
   titles = [table.title for table in rescored.tables]
   assert len(set(titles)) == len(titles) == 10

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from wm import core
-from wm.language.mango import prefix, prompts
+from wm.language.mango import prefix, prompts, questions
 
 inspect_ai = pytest.importorskip('inspect_ai')
 
@@ -21,6 +21,7 @@ from inspect_ai.model import (  # noqa: E402
 import wm.language.providers  # noqa: E402, F401 (makes wm/solver known)
 from wm.language.mango import (  # noqa: E402
   counting,
+  logs,
   minigame_tasks,
   scorers,
   tasks,
@@ -70,7 +71,7 @@ def test_the_solver_is_right_on_the_simple_setting(solved):
   assert len(solved.samples) == 16
   known = solved.samples[0].metadata
   assert (known['game'], known['step']) == ('905', 22)
-  assert scorers.asked_of(known).question.start == known['start']
+  assert questions.asked_of(known).question.start == known['start']
 
 
 def test_a_log_is_scored_again(solved, folder):
@@ -92,6 +93,21 @@ def test_routes_and_ill_formed_answers(folder, tmp_path):
     formed = score.value['well_formed']
     assert (score.reason is None) == formed
     assert math.isnan(score.value['success_formed']) != formed
+
+
+def test_a_log_is_a_page_of_tables(solved):
+  found = logs.page([solved])
+  titles = [table.title for table in found.tables]
+  assert titles[0] == 'Success'
+  assert 'Answers without a language model' in titles
+  assert found.rows['answers'][0]['model'] == 'solver-S'
+  success = dict(
+    zip(found.tables[0].heads, found.tables[0].rows[0], strict=True)
+  )
+  assert success['success, micro'].startswith('1.000')
+  assert found.rows['games'][0]['cut'] == 22
+  with pytest.raises(core.InputError, match='score them with inspect score'):
+    logs.page([solved.model_copy(update={'samples': []})])
 
 
 def said(message):
@@ -215,6 +231,11 @@ def test_minigames_by_their_map(folder, tmp_path):
   found = means(log)
   assert found['well_formed'] == 1
   assert found['success'] > 0.3
+  only = logs.page([log])
+  assert [table.title for table in only.tables] == ['Minigames (table 10)']
+  heads = 'game', 'solver, minigame with map'
+  assert only.tables[0].heads == heads
+  assert only.tables[0].rows[0][1].endswith(' of 7')
   always = run(task, 'wm/yes', log_dir=str(tmp_path))
   assert means(always)['success'] < found['success']
   short = minigame_tasks.mango_minigames(folder, budget=2600, **given)

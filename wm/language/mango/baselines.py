@@ -47,7 +47,8 @@ class Seen(NamedTuple):
 
 def seen(maze: mazes.Maze, step: int) -> Seen:
   """What the steps 0..step show; the last place is '' of a maze without any."""
-  shown = [place for place in questions.trail(maze)[: step + 1] if place]
+  places = questions.trail(maze)[: step + 1] if maze.steps else []
+  shown = [place for place in places if place]
   edges = maze.edges
   visible: Moves = {}
   walked: Moves = {}

@@ -69,6 +69,14 @@ def page(
   )
 
 
+def bare(rows: pd.DataFrame, shown: Sequence[Table]) -> rescored.Rescored:
+  """A page of these tables alone."""
+  models = ', '.join(dict.fromkeys(rows.model))
+  lead = f'{len(rows):,} answers of {models}.'
+  kept = {'answers': rows.to_dict('records')}
+  return rescored.Rescored(TITLE, lead, shown, (), tables.WORDS, kept)
+
+
 def compared(
   rows: pd.DataFrame,
   known: Sequence[mazes.Maze],

@@ -5,7 +5,8 @@ Questions are those of wm.worlds.text_game.skeletons, in words.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,6 +40,20 @@ class Asked(NamedTuple):
   easy: bool
   length: int
   imputed: int
+
+
+def asked_of(known: Mapping[str, Any]) -> Asked:
+  """The question of a sample's metadata; KeyError where it has none."""
+  actions = tuple(known['actions'])
+  return Asked(
+    known['game'],
+    known['kind'],
+    known['key'],
+    Question(known['start'], known['target'], actions),
+    known['difficulty'] == 'easy',
+    known['length'],
+    known['imputed'],
+  )
 
 
 def listed(
@@ -147,36 +162,14 @@ def graph(maze: mazes.Maze, rules: Rules | None = None) -> Graph:
 def trail(maze: mazes.Maze) -> list[str]:
   """The place after each step of the walkthrough; '' where it is not known.
 
-  The annotation says it. Elsewhere it is followed on the map: a step goes where
-  the first walk of an edge went at this step, and where an edge was walked
-  before, it is taken to be walked again.
+  Where the annotators stop, one stays.
+
+  Raises:
+    InputError: there is no walkthrough.
   """
-  if maze.trail.size:
-    names = [*maze.places, '']
-    known = [names[place] for place in maze.trail.tolist()]
-    return known + [known[-1]] * (len(maze.steps) - len(known))
-  edges = maze.edges
-  first = edges.played.forward.tolist()
-  at = {step: edge for edge, step in enumerate(first) if step > 0}
-  leaving: dict[tuple[int, str], list[int]] = {}
-  for edge, place in enumerate(edges.source.tolist()):
-    if first[edge] < mazes.NEVER:
-      action = maze.actions[edges.action[edge]]
-      leaving.setdefault((place, action), []).append(edge)
-  here, found = maze.start, []
-  for step in maze.steps:
-    walked = [
-      edge
-      for edge in leaving.get((here, step.action), ())
-      if first[edge] < step.number
-    ]
-    taken = at.get(step.number)
-    if taken is None and walked:
-      taken = max(walked, key=lambda edge: first[edge])
-    if taken is not None:
-      here = int(edges.target[taken])
-    found.append(maze.places[here])
-  return found
+  names = [*maze.places, '']
+  known = [names[place] for place in mazes.followed(maze).tolist()]
+  return known + [known[-1]] * (len(maze.steps) - len(known))
 
 
 def steps(maze: mazes.Maze, setting: str = 'full') -> list[prefix.Shown]:

@@ -126,16 +126,16 @@ def components(known: pd.DataFrame) -> pd.DataFrame:
 def _fit(
   kind: str, success: pd.Series, known: pd.DataFrame
 ) -> list[Coefficient]:
-  """Coefficients but the constant; [] where games are too few."""
-  import statsmodels.api as sm
+  """Coefficients but the constant; [] where games are too few or all alike."""
+  from statsmodels.regression import linear_model
 
   num = len(known.columns)
-  if not num or len(known) < num + 1 + _FEWEST:
+  if not num or len(known) < num + 1 + _FEWEST or np.ptp(success) == 0:
     return []
-  design = sm.add_constant(known, has_constant='add')
+  design = known.assign(constant=1.0)
   if np.linalg.matrix_rank(design.to_numpy()) < num + 1:
     return []
-  fit = sm.OLS(success, design).fit()
+  fit = linear_model.OLS(success, design).fit()
   ends = fit.conf_int()
   return [
     Coefficient(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from inspect_ai.scorer import (
   Score,
@@ -19,24 +18,16 @@ from inspect_ai.scorer import (
 from inspect_ai.solver import TaskState
 from inspect_ai.tool import Tool, tool
 
-from wm.language.mango import baselines, parsing, prompts, questions, scoring
+from wm.language.mango import (
+  baselines,
+  parsing,
+  prompts,
+  questions,
+  scoring,
+)
 from wm.language.mango.graphs import Graph, Rules
 from wm.language.mango.questions import DESTINATION
 from wm.worlds.text_game import readers
-
-
-def asked_of(known: Mapping[str, Any]) -> questions.Asked:
-  """The question of a sample's metadata; KeyError where it has none."""
-  actions = tuple(known['actions'])
-  return questions.Asked(
-    known['game'],
-    known['kind'],
-    known['key'],
-    scoring.Question(known['start'], known['target'], actions),
-    known['difficulty'] == 'easy',
-    known['length'],
-    known['imputed'],
-  )
 
 
 class _Step(TypedDict):
@@ -103,7 +94,7 @@ def mango_scorer(
   async def score(state: TaskState, target: Target) -> Score:
     """Of one answer."""
     del target
-    asked = asked_of(state.metadata)
+    asked = questions.asked_of(state.metadata)
     if asked.game not in graphs:
       graphs[asked.game] = questions.graph(
         readers.read(folder, asked.game), rules

@@ -230,6 +230,30 @@ def regressed(rows: pd.DataFrame, known: Sequence[Facts]) -> tables.Table:
   )
 
 
+def minigames(rows: pd.DataFrame) -> tables.Table:
+  """Successes of minigames, game by game, with the map and without (table 10).
+
+  Rows have kinds of `logs.MINIGAMES`.
+  """
+  found: list[dict[str, Any]] = []
+  for game in [*sorted(set(rows.game)), '']:
+    some = answers.select(rows, game=game or None)
+    row: dict[str, Any] = {'game': game or 'all'}
+    for model in dict.fromkeys(rows.model):
+      for kind in dict.fromkeys(rows.kind):
+        part = answers.select(some, model=model, kind=kind)
+        if len(part):
+          said = f'{int(part.success.sum())} of {len(part)}'
+          said += '' if game else f', {_interval(answers.mean(part))}'
+          row[f'{model}, {kind}'] = said
+    found.append(row)
+  return rescored.table(
+    'Minigames (table 10)',
+    found,
+    'Right is the action of the walkthrough, which need not be the best one.',
+  )
+
+
 def _value(rows: pd.DataFrame, column: str) -> float | None:
   return float(rows[column].mean()) if len(rows) else None
 

@@ -243,7 +243,7 @@ def sampled(
 def metadata(
   asked: questions.Asked, step: int, style: prompts.Style
 ) -> dict[str, Any]:
-  """What a log keeps of a question; `scorers.asked_of` reads it."""
+  """What a log keeps of a question; `questions.asked_of` reads it."""
   start, target, actions = asked.question
   return {
     'task': 'mango',
