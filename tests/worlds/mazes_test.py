@@ -73,7 +73,7 @@ def test_a_maze_has_what_is_asked_for(world):
   assert bool(floors) >= (world.levels > 1)
   reach = np.eye(world.places, dtype=bool)
   for _ in range(world.places):
-    reach |= reach @ maze.tensor(found).any(0)
+    np.maximum.at(reach.T, found.edges.target, reach.T[found.edges.source])
   assert reach.all()
 
 
@@ -191,6 +191,8 @@ def test_a_maze_is_told_edge_by_edge(seed, telling, wording):
     ('levels=12', 'levels=12 of places=12, named=1; expected at most 11'),
     ('confusable=12', 'confusable=12.*expected at most 11'),
     ('dark=12', 'dark=12.*expected at most 11'),
+    ('places=400', 'places=400 of .*named=1; expected at most 257'),
+    ('places=150, named=100', 'named=100 .*expected at most 96'),
     ('length=1', 'length=1; expected at least 2 actions'),
   ],
 )
@@ -200,15 +202,8 @@ def test_bad_fields_are_one_line(spec, message):
   assert '\n' not in str(error.value)
 
 
-@pytest.mark.parametrize(
-  ('world', 'message'),
-  [
-    (mazes.World(loops=99), 'loops=99, one_way=1 and doors=1 are 101 passages'),
-    (mazes.World(places=400, confusable=0), '399 places; at most 256'),
-    (mazes.World(places=150, named=100), '100 named passages; at most 96'),
-  ],
-)
-def test_what_does_not_fit_is_one_line(world, message):
+def test_what_does_not_fit_is_one_line():
+  message = 'loops=99, one_way=1 and doors=1 are 101 passages; [0-9]+ more fit'
   with pytest.raises(core.InputError, match=message) as error:
-    world.maze  # noqa: B018
+    mazes.World(loops=99).maze  # noqa: B018
   assert '\n' not in str(error.value)

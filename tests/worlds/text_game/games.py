@@ -4,6 +4,7 @@ import functools
 import json
 import pathlib
 
+import numpy as np
 import pytest
 
 from wm.worlds.text_game import readers
@@ -35,3 +36,15 @@ def mazes(testdata, generation='camera_ready'):
 def golden(testdata):
   """Game -> published and recomputed counts."""
   return json.loads((testdata / 'mango' / 'golden.json').read_text())
+
+
+def reached(maze, source, actions):
+  """[S] bool: where actions lead to from a place; anywhere several fit."""
+  here = np.zeros(len(maze.places), bool)
+  here[source] = True
+  edges = maze.edges
+  for action in actions:
+    on = (edges.action == action) & here[edges.source]
+    here = np.zeros(len(maze.places), bool)
+    here[edges.target[on]] = True
+  return here

@@ -146,11 +146,11 @@ def test_the_full_annotation_has_its_counts(testdata):
 
 def test_both_ways_to_label_a_prefix_agree(testdata):
   """Paths of what a prefix shows, against labels of all paths."""
-  for game in ('zork1', '905', 'advent', 'yomomma', 'deephome'):
-    maze = games.mazes(testdata)[game]
+  closely = 'zork1', 'yomomma', 'deephome'
+  for game, maze in games.mazes(testdata).items():
     every = skeletons.destinations(maze)
     nodes = len(maze.places)
-    for step in range(1, 71):
+    for step in range(1, 71) if game in closely else BY_STEP:
       shown = mazes.prefix(maze, step)
       alone = skeletons.destinations(shown)
       numbers = np.flatnonzero(maze.edges.answerable.total <= step)
@@ -194,9 +194,9 @@ def test_zork1_by_hand(testdata):
   assert seen.easy[row].tolist() == [15]
   action = maze.actions.index
   moves = [action('north'), action('north'), action('up')]
-  where = mazes.reached(maze, place('altar'), moves[:1])
+  where = games.reached(maze, place('altar'), moves[:1])
   assert [maze.places[k] for k in np.flatnonzero(where)] == ['temple']
-  assert not mazes.reached(maze, place('altar'), moves[:2]).any()
+  assert not games.reached(maze, place('altar'), moves[:2]).any()
 
 
 def test_ids_are_those_that_were_published(testdata):

@@ -7,6 +7,7 @@ import tarfile
 import numpy as np
 import pytest
 
+from tests.worlds.text_game import games
 from wm import core
 from wm.language.readers import mazes as readers_of_words
 from wm.worlds import mazes, text_game
@@ -197,7 +198,7 @@ def test_an_action_with_two_outcomes_leads_to_a_set():
     for column, action in enumerate(found.actions):
       there = np.zeros(len(hotel.places), bool)
       for place in members:
-        there |= maze.reached(hotel, place, [action])
+        there |= games.reached(hotel, place, [action])
       wanted = tuple(np.flatnonzero(there).tolist())
       known = found.delta[row, column]
       assert wanted == (found.members[known] if known >= 0 else ())

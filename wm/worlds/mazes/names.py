@@ -6,8 +6,6 @@ import itertools
 
 import numpy as np
 
-from wm import core
-
 PLACES = (
   'hall',
   'kitchen',
@@ -72,13 +70,7 @@ MOST_SMALL = len(COLORS) * len(SMALL)
 
 
 def places(num: int, confusable: int, rng: np.random.Generator) -> list[str]:
-  """Unlike names of `num` places, `confusable` of them alike but for a mark.
-
-  Raises:
-    InputError: there are not so many names.
-  """
-  if num > MOST:
-    raise core.InputError(f'mazes: {num} places; at most {MOST} have names')
+  """Unlike names of at most MOST places, some of them alike but for a mark."""
   plain = _drawn(PLACES, num, rng)
   groups = -(-confusable // len(MARKS))
   pairs = itertools.product(plain[:groups], MARKS)
@@ -88,15 +80,7 @@ def places(num: int, confusable: int, rng: np.random.Generator) -> list[str]:
 
 
 def small(num: int, rng: np.random.Generator) -> list[str]:
-  """Unlike names of `num` places that are entered and left.
-
-  Raises:
-    InputError: there are not so many names.
-  """
-  if num > MOST_SMALL:
-    raise core.InputError(
-      f'mazes: {num} named passages; at most {MOST_SMALL} have names'
-    )
+  """Unlike names of at most MOST_SMALL places that are entered and left."""
   return _drawn(SMALL, num, rng)
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from wm import core
 from wm.worlds.base import fields
-from wm.worlds.mazes import layout, walkthrough
+from wm.worlds.mazes import layout, names, walkthrough
 from wm.worlds.text_game import maze, walks
 
 
@@ -55,7 +55,8 @@ class World(walks.Walks):
     fields.at_least(self, '{} actions', length=2)
     rest = self.places - self.named
     for name, most in (
-      ('named', self.places - 1),
+      ('places', names.MOST + self.named),
+      ('named', min(self.places - 1, names.MOST_SMALL)),
       ('levels', rest),
       ('confusable', rest),
       ('dark', self.places - 1),
@@ -69,8 +70,8 @@ class World(walks.Walks):
   @functools.cached_property
   def layout(self) -> layout.Layout:
     """The maze as it is; raises InputError where its passages do not fit."""
-    names = layout.Wanted._fields
-    wanted = layout.Wanted(*(getattr(self, name) for name in names))
+    given = (getattr(self, name) for name in layout.Wanted._fields)
+    wanted = layout.Wanted(*given)
     return layout.draw(wanted, self.seed)
 
   @functools.cached_property

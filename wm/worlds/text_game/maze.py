@@ -216,30 +216,6 @@ def followed(maze: Maze) -> np.ndarray:
   return np.array(trail, np.int32)
 
 
-def tensor(maze: Maze) -> np.ndarray:
-  """[A, S, S] bool: does an action lead from one place to another?"""
-  edges, places = maze.edges, len(maze.places)
-  found = np.zeros((len(maze.actions), places, places), bool)
-  found[edges.action, edges.source, edges.target] = True
-  return found
-
-
-def reached(maze: Maze, source: int, actions: list[int]) -> np.ndarray:
-  """[S] bool: where actions lead to from a place; anywhere several fit.
-
-  All False where some action leads nowhere (a destination-finding question has
-  as many right answers as there are places here).
-  """
-  here = np.zeros(len(maze.places), bool)
-  here[source] = True
-  edges = maze.edges
-  for action in actions:
-    on = (edges.action == action) & here[edges.source]
-    here = np.zeros(len(maze.places), bool)
-    here[edges.target[on]] = True
-  return here
-
-
 def with_reverses(maze: Maze) -> Maze:
   """The maze with the opposite of every directional edge.
 
