@@ -1,5 +1,7 @@
 """What is listed beforehand is what is asked, and no more than may be."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -26,7 +28,7 @@ def predictor(monkeypatch, tmp_path):
   monkeypatch.setattr(provider, 'replies', played)
   spec = f"language(model='a/b', answers={str(tmp_path)!r})"
   found = registry.make('model', spec).predictor(WORLD, 0)
-  found.played = played
+  found.played, found.folder = played, str(tmp_path)
   return found
 
 
@@ -47,6 +49,19 @@ def test_a_metric_asks_what_its_plan_lists(predictor, spec):
   for scores in made.scores(WORLD):
     assert scores.quantity == 'right_answers'
     assert scores.value.min() == 1.0
+
+
+def test_one_call_a_question_of_a_quiz(predictor):
+  puzzle = registry.make('world', 'seating()')
+  model = registry.make('model', "language(model='a/b')")
+  model = dataclasses.replace(model, answers=predictor.folder)
+  metric = registry.make('metric', 'capability(num=6)')
+  made = planned.plan_of(metric, model.predictor(puzzle, 0), puzzle, 0)
+  assert {one.kind for one in made.questions} == {plan.ONE_NEXT}
+  made.ask()
+  assert len(predictor.played.calls) == len(made.questions)
+  for scores in (*metric(made.predictor, puzzle, 0), *made.scores(puzzle)):
+    assert scores.value.tolist() == [1.0] * len(scores.value)
 
 
 def test_questions_of_a_trial_are_one_group(predictor):

@@ -136,6 +136,29 @@ def test_reports_are_made_from_logs(found, folder, tmp_path):
   }
 
 
+def test_a_call_that_failed_is_counted_by_cause(found):
+  log = found['yes'].model_copy(deep=True)
+  said = 'openai.APITimeoutError: Request timed out.'
+  log.samples[0].error = inspect_ai.log.EvalError(
+    message=said, traceback=said, traceback_ansi=said
+  )
+  log.samples[1].scores = {}
+  failures = [answer.failure for _, answer in replay.answers(log)]
+  assert failures[:3] == ['timeout', 'not_scored', '']
+
+
+def test_logs_of_any_task_have_a_page(found, tmp_path):
+  other = found['yes'].model_copy(deep=True)
+  other.eval.task = 'their/own'
+  path = tmp_path / '2026-01-01T00-00-00_own.json'
+  inspect_ai.log.write_eval_log(other, str(path))
+  page = reports.report([path], tmp_path / 'out')
+  assert 'wm/yes' in page.read_text()
+  rows = (page.parent / 'rows.csv').read_text().splitlines()
+  assert len(rows) == 1 + 3 * len(other.samples)
+  assert rows[1].startswith('own,wm/yes,1,1,answers,')
+
+
 def test_variants_are_told_apart_and_spread(folder, tmp_path):
   fields = {
     'metrics': "next_token(states='drawn', num=3)",
@@ -240,7 +263,10 @@ def test_logs_of_others_are_refused(found, tmp_path):
     (tmp_path / name).write_text(text)
     with pytest.raises(core.InputError, match='no log of Inspect'):
       logs.read(tmp_path / name)
-  assert len(logs.paths(tmp_path)) == 3
+  assert [path.name for path in logs.paths(tmp_path)] == ['b.eval']
+  assert logs.paths(tmp_path / 'a.json') == [tmp_path / 'a.json']
+  with pytest.raises(core.InputError, match=r'no scores\.json'):
+    reports.report([tmp_path / 'none'], tmp_path / 'out')
   other = found['yes'].model_copy(deep=True)
   del other.samples[0].metadata['kind']
   with pytest.raises(core.InputError, match='kind'):

@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import math
 import pathlib
+import re
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -47,9 +48,13 @@ def paths(place: Path) -> list[pathlib.Path]:
     return [place] if place.suffix in SUFFIXES else []
   if (place / 'scores.json').exists() or not place.is_dir():
     return []
-  found = sorted(p for p in place.iterdir() if p.suffix in SUFFIXES)
-  # Beside them Inspect writes a list of logs, and the state of sets of them.
-  return [p for p in found if p.name not in ('logs.json', 'eval-set.json')]
+  # Inspect begins their names with a time; other JSON may lie beside them.
+  return sorted(
+    path
+    for path in place.iterdir()
+    if path.suffix == '.eval'
+    or (path.suffix == '.json' and re.match(r'\d{4}-\d\d-\d\dT', path.name))
+  )
 
 
 def read(path: Path) -> EvalLog:
