@@ -11,6 +11,7 @@ from wm.options import check, documented, option, refuse
 # Options that say where and how to run, and leave the result as it is.
 _PLACE = (
   'data',
+  'start',  # Not where it lies counts, but what it is: see `config.describe`.
   'save_every',
   'mesh_data',
   'mesh_model',
@@ -104,6 +105,11 @@ class Training:
   )
   data: str | None = option(
     None, 'Folder of train/ and heldout/ sequences; default: OUT/data.'
+  )
+  start: str | None = option(
+    None,
+    'Run of the same model whose best parameters training begins with; '
+    'default: random ones.',
   )
   save_every: int = option(200, 'Steps between checkpoints.', least=1)
   mesh_data: int = option(0, 'Devices on the data axis; 0 is all.', least=0)

@@ -26,7 +26,7 @@ from wm.data import store as stores
 from wm.models.nn import network
 from wm.runtime import compile_cache, files, locks, stopping
 from wm.training import checkpoints as checkpoints_lib
-from wm.training import config, curriculum, run_log
+from wm.training import config, curriculum, restore, run_log
 from wm.training import loss as loss_lib
 from wm.training import optimizer as optimizer_lib
 from wm.training import prefetch as prefetch_lib
@@ -79,6 +79,11 @@ def _train(
   data = config.open_data(out, world, training.data)
   run = config.describe(training, world, model, data)
   if isinstance(model, core.Fittable):
+    if training.start is not None:
+      raise core.InputError(
+        f'model {run["model"]!r} is counted and starts from nothing; '
+        f'start={training.start!r} was given'
+      )
     if training.objective != 'next':
       raise core.InputError(
         f'model {run["model"]!r} has objective=next only, not '
@@ -88,6 +93,10 @@ def _train(
     summary = _fit(model, world, data, out)
   elif isinstance(model, core.Trainable):
     model.check_world(world)
+    if training.start is not None:
+      run['start_sha256'] = restore.digest(
+        training.start, run['model'], run['vocab_sha256']
+      )
     _start_jax(training)
     trainer = Trainer(training, world, model, data)
     summary = _claimed(trainer, out, run, start)
@@ -258,6 +267,10 @@ class Trainer:
     if step is not None:
       return kept.state(step, self.abstract), kept.progress(step)
     kept.need(self.abstract)
+    if self.training.start is not None:
+      params = restore.params(self.training.start, self.abstract.params)
+      state = state_lib.begun(params, self.optimizer, self.abstract)
+      return state, run_log.fresh()
     state = state_lib.create(
       self.shape, self.training.seed, self.optimizer, self.abstract
     )

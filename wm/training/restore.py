@@ -94,6 +94,46 @@ def world_of(run: str | pathlib.Path) -> core.World:
   return registry.make('world', _about(pathlib.Path(run))['world'])
 
 
+def digest(run: str | pathlib.Path, model: str, vocab_sha256: str) -> str:
+  """SHA-256 of the best checkpoint of a run, which another one starts from.
+
+  Raises:
+    InputError: no run or checkpoint there, or it is of another model or
+      vocabulary.
+  """
+  about = _about(pathlib.Path(run))
+  for name, ours in (('model', model), ('vocab_sha256', vocab_sha256)):
+    if about[name] != ours:
+      raise core.InputError(
+        f'start={str(run)!r} has {name} {about[name]!r}; expected {ours!r}'
+      )
+  kept, step = _opened(run)
+  try:
+    return kept.digest(step)
+  finally:
+    kept.close()
+
+
+def params(run: str | pathlib.Path, abstract: Any) -> Any:
+  """Parameters of the best checkpoint of a run, on the devices of `abstract`.
+
+  Raises:
+    InputError: no checkpoint there, or it does not fit; see `digest`.
+  """
+  kept, step = _opened(run)
+  try:
+    return kept.params(step, abstract)
+  finally:
+    kept.close()
+
+
+def _opened(run: str | pathlib.Path) -> tuple[Any, int]:
+  from wm.training import checkpoints
+
+  kept = checkpoints.Checkpoints(run, read_only=True)
+  return kept, _step(kept, 'best')
+
+
 def _predictor(
   run: pathlib.Path,
   which: str,

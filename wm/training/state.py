@@ -155,3 +155,15 @@ def create(
 
   shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
   return jax.jit(init, out_shardings=shardings)(np.uint32(seed))
+
+
+def begun(
+  params: Arrays, optimizer: optax.GradientTransformation, abstract: State
+) -> State:
+  """A new state with parameters that there are already."""
+
+  def init(params: Arrays) -> State:
+    return State(params, optimizer.init(params))
+
+  shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract)
+  return jax.jit(init, out_shardings=shardings)(params)
