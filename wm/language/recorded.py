@@ -37,6 +37,9 @@ PAPERS: Mapping[str, Paper] = {
     errors='wm.language.cogeval.recorded',
   ),
   'forces': Paper('wm.language.forces.recorded'),
+  'mango': Paper(
+    'wm.language.mango.recorded', logs='wm.language.mango.converted'
+  ),
 }
 
 

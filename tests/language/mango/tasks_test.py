@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 
+import pandas
 import pytest
 
 from wm import core
@@ -11,6 +12,7 @@ from wm.language.mango import prefix, prompts, questions
 
 inspect_ai = pytest.importorskip('inspect_ai')
 
+from inspect_ai.log import read_eval_log, write_eval_log  # noqa: E402
 from inspect_ai.model import (  # noqa: E402
   ChatMessageAssistant,
   ModelAPI,
@@ -20,9 +22,12 @@ from inspect_ai.model import (  # noqa: E402
 
 import wm.language.providers  # noqa: E402, F401 (makes wm/solver known)
 from wm.language.mango import (  # noqa: E402
+  converted,
   counting,
   logs,
   minigame_tasks,
+  recorded,
+  rows,
   scorers,
   tasks,
 )
@@ -108,6 +113,34 @@ def test_a_log_is_a_page_of_tables(solved):
   assert found.rows['games'][0]['cut'] == 22
   with pytest.raises(core.InputError, match='score them with inspect score'):
     logs.page([solved.model_copy(update={'samples': []})])
+
+
+def test_recorded_answers_are_logs_that_score_the_same(testdata, tmp_path):
+  place = testdata / 'mango'
+  if not place.is_dir():
+    pytest.skip(f'no MANGO data at {place}')
+  found = list(converted.logs(place, ['snacktime']))
+  tasks_of = [(log.eval.task, log.eval.model) for log in found]
+  assert tasks_of == [
+    (f'mango_{kind}', 'recorded/RWKV')
+    for kind in ('destination', 'destination', 'route', 'route')
+  ]
+  scored = recorded.scored(recorded.rwkv(place, ['snacktime']))
+  table = rows.frame(logs.scored(found))
+  both = [
+    one.sort_values(['model', 'kind', 'key'], kind='stable').reset_index()
+    for one in (scored, table)
+  ]
+  columns = ['model', 'kind', 'key', 'failure', 'success', 'easy', 'chance']
+  pandas.testing.assert_frame_equal(both[0][columns], both[1][columns])
+  path = str(tmp_path / 'log.eval')
+  write_eval_log(found[0], path)
+  again = inspect_ai.score(
+    read_eval_log(path),
+    scorers.mango_scorer(str(place / recorded.PAPER)),
+    display='none',
+  )
+  assert means(again) == pytest.approx(means(found[0]), nan_ok=True)
 
 
 def said(message):
