@@ -259,14 +259,27 @@ def test_what_cannot_be_scored_again_is_one_line(tmp_path):
 
 
 @pytest.mark.slow
-def test_one_command_scores_all_again(cogeval, tmp_path):
-  given = f'--data={cogeval}', f'--out={tmp_path}', '--paper=cogeval'
+def test_one_command_scores_all_again(cogeval, tmp_path, root):
+  """Its numbers are those that the head of its flagfile says to expect."""
+  flags = root / 'launch/flags/cogeval2023/recorded.flags'
+  given = f'--flagfile={flags}', f'--data={cogeval}', f'--out={tmp_path}'
   code, said, err = binaries.run('recorded', *given)
   assert code == 0, err
   assert '59,708 answers' in said
   text = (tmp_path / 'report' / 'report.md').read_text()
-  for number in ('6,292.85', '49 of 132', '0.843', 'rose, sunflower, daisy'):
+  for number in ('49 of 132', '47 with the', '0.843', 'rose, sunflower, daisy'):
     assert number in text
+  expected = json.loads(flags.with_suffix('.json').read_text())['rows']
+  found = pd.read_csv(tmp_path / 'report' / 'deviances.csv')
+  for label, *numbers in expected[:10]:
+    term = 'graph:domain:group' if label == 'three ways' else label
+    rows = found[found['term'] == term].set_index('score')
+    pair = rows.loc[['recorded', 'solver'], 'deviance']
+    assert [rows['df']['solver'], *pair.round(2)] == numbers
+  # The head has the claims in the order of the page.
+  claimed = [line for line in text.splitlines() if '| GPT-4-32k' in line]
+  for (label, *numbers), line in zip(expected[10:15], claimed, strict=False):
+    assert all(f'{number:.3f}' in line for number in numbers), (label, line)
   code, said, err = binaries.run('recorded', *given, '--errors')
   assert code == 0, err
   assert said.count('\n') == 8
