@@ -207,3 +207,8 @@ def test_what_does_not_fit_is_one_line():
   with pytest.raises(core.InputError, match=message) as error:
     mazes.World(loops=99).maze  # noqa: B018
   assert '\n' not in str(error.value)
+
+
+def test_a_tree_without_room_for_the_rest_is_drawn_again():
+  for seed in (32, 46, 289):  # Their first trees leave room for four passages.
+    assert len(mazes.World(seed=seed).maze.places) == 12

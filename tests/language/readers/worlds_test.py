@@ -112,7 +112,7 @@ FEW = st.integers(2, 6)
     built("automaton(preset='z{}')", FEW),
     built('seating(people={})', st.integers(3, 4)),
     built('othello(size={})', st.sampled_from([4, 6])),
-    built('mazes(loops=1, one_way=0, doors=0, seed={})', st.integers(0, 99)),
+    built('mazes(seed={})', st.integers(0, 99)),
     built(
       'cognitive_graph(name="{}", edit="{}")',
       *(st.sampled_from('ABCDEF'), st.sampled_from(['', 'teleShortcut'])),

@@ -25,6 +25,7 @@ STEPS = {
   'up': (0, 0, 1),
 }
 STEPS |= {OPPOSITE[name]: (-n, -e, -u) for name, (n, e, u) in [*STEPS.items()]}
+ATTEMPTS = 100  # Trees that are drawn until one leaves room for the rest.
 WAY, SLIDE, DOOR, NAMED = 'way', 'slide', 'door', 'named'
 
 _Cell = tuple[int, int, int]
@@ -83,7 +84,7 @@ def draw(wanted: Wanted, seed: int) -> Layout:
     InputError: so many passages do not fit between so many places.
   """
   rng = np.random.default_rng([seed, 0x3A2E])
-  cells, passages = _tree(wanted.places - wanted.named, wanted.levels, rng)
+  cells, passages = _roomy(wanted, rng)
   passages += _extra(cells, passages, wanted, rng)
   inside = names.small(wanted.named, rng)
   for k, name in enumerate(inside):
@@ -93,6 +94,23 @@ def draw(wanted: Wanted, seed: int) -> Layout:
   dark = rng.permutation(np.arange(1, wanted.places))[: wanted.dark]
   named = names.places(len(cells), wanted.confusable, rng)
   return Layout((*named, *inside), tuple(passages), frozenset(dark.tolist()))
+
+
+def _roomy(
+  wanted: Wanted, rng: np.random.Generator
+) -> tuple[list[_Cell], list[Passage]]:
+  """A tree beside whose passages the others fit; it is drawn until one is."""
+  more = wanted.loops + wanted.one_way + wanted.doors
+  for _ in range(ATTEMPTS):
+    cells, passages = _tree(wanted.places - wanted.named, wanted.levels, rng)
+    room = len(_free(cells, passages))
+    if room >= more:
+      return cells, passages
+  raise core.InputError(
+    f'mazes: loops={wanted.loops}, one_way={wanted.one_way} and '
+    f'doors={wanted.doors} are {more} passages; {room} more fit between these '
+    f'{len(cells)} places'
+  )
 
 
 def _tree(
@@ -123,16 +141,13 @@ def _next(cell: _Cell, action: str) -> _Cell:
   return cell[0] + north, cell[1] + east, cell[2] + up
 
 
-def _extra(
-  cells: list[_Cell],
-  passages: list[Passage],
-  wanted: Wanted,
-  rng: np.random.Generator,
-) -> list[Passage]:
-  """Loops, one-way passages and doors between neighbors not joined yet."""
+def _free(
+  cells: list[_Cell], passages: list[Passage]
+) -> list[tuple[int, str, int]]:
+  """Neighbors that no passage joins yet: place, action, place."""
   place = {cell: k for k, cell in enumerate(cells)}
   joined = {frozenset((p.source, p.target)) for p in passages}
-  free = [
+  return [
     (k, action, place[cell])
     for k, here in enumerate(cells)
     for action in STEPS
@@ -140,14 +155,18 @@ def _extra(
     and k < place[cell]
     and frozenset((k, place[cell])) not in joined
   ]
+
+
+def _extra(
+  cells: list[_Cell],
+  passages: list[Passage],
+  wanted: Wanted,
+  rng: np.random.Generator,
+) -> list[Passage]:
+  """Loops, one-way passages and doors between neighbors not joined yet."""
+  free = _free(cells, passages)
   kinds = [WAY] * wanted.loops + [SLIDE] * wanted.one_way
   kinds += [DOOR] * wanted.doors
-  if len(kinds) > len(free):
-    raise core.InputError(
-      f'mazes: loops={wanted.loops}, one_way={wanted.one_way} and '
-      f'doors={wanted.doors} are {len(kinds)} passages; {len(free)} more fit '
-      f'between these {len(cells)} places'
-    )
   found = []
   order = rng.permutation(len(free))[: len(kinds)]
   for kind, row in zip(kinds, order.tolist(), strict=True):
