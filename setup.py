@@ -62,6 +62,7 @@ setuptools.setup(
       'rapidfuzz>=3.14',
       'statsmodels>=0.15',
     ],
+    'local': ['xllamacpp>=2026.10'],
     'maps': ['osmnx>=2.0', 'pyarrow>=17'],
     'notebooks': ['jupytext>=1.16', 'nbclient>=0.10', 'ipykernel>=6.29'],
     'tpu': ['jax[tpu]>=0.10.2'],

@@ -6,7 +6,8 @@ import re
 import pytest
 from packaging import requirements, version
 
-UNPINNED = {'torch'}  # Extras for a user's own framework: notices alone.
+# Extras for a user's own framework, or a model on this machine: notices alone.
+UNPINNED = {'local', 'torch'}
 
 
 def canonical(name: str) -> str:

