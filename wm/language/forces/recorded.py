@@ -151,9 +151,10 @@ def _tables(
       *('error', 'r', 'distinct'),
     ),
     wide(
-      'The same error and correlation where no force was told',
-      'A dash: what is said there is one number.',
-      *('error_unknown', 'r_unknown'),
+      'Where no force was told: error, correlation, and correlation with time',
+      'A dash: what is said there is one number. A correlation of 1 or -1 with '
+      'time is a straight line, whatever the truth is.',
+      *('error_unknown', 'r_unknown', 'r_time'),
     ),
     rescored.table(
       'Laws over all systems',
