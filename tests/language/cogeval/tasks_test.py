@@ -49,6 +49,8 @@ def test_known_answers_have_the_scores_that_they_must(logs):
     assert found['correct'] == pytest.approx(right / 12)
     assert found['strict'] == found['correct']
   shares = {s.name: s.metrics for s in logs['old_map'].results.scores}
+  for condition, right in (('valuePath', 1), ('transReval', 0)):
+    assert shares['correct'][f'grouped_{condition}'].value == right
   # Repeats of one question are one cluster.
   assert shares['correct']['stderr'].value > 0.15
 

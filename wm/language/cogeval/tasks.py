@@ -13,7 +13,15 @@ from inspect_ai.model import (
   ChatMessageSystem,
   ChatMessageUser,
 )
-from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
+from inspect_ai.scorer import (
+  Score,
+  Scorer,
+  Target,
+  grouped,
+  mean,
+  scorer,
+  stderr,
+)
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from wm import core
@@ -193,7 +201,15 @@ def asked_of(metadata: dict[str, Any]) -> prompts.Dialog:
   return prompts.dialog(question, prompts.Settings(**put))
 
 
-@scorer(metrics={'*': [mean(), stderr(cluster='question')]})
+_CLUSTERED = (mean(), stderr(cluster='question'))
+
+
+@scorer(
+  metrics={
+    'correct': [*_CLUSTERED, grouped(mean(), 'condition', all=False)],
+    '*': [*_CLUSTERED],
+  }
+)
 def planned() -> Scorer:
   """Four scores of an answer side by side, and how it fails.
 
@@ -226,7 +242,7 @@ def planned() -> Scorer:
   return score
 
 
-@scorer(metrics={'*': [mean(), stderr(cluster='question')]})
+@scorer(metrics={'*': [*_CLUSTERED]})
 def listed_edges() -> Scorer:
   """Precision and recall of the connections that a reply lists."""
 
