@@ -1,5 +1,7 @@
 """Told worlds are read back to the same edges, states and answers."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -258,3 +260,11 @@ def test_other_prompts_are_nobodys(text):
 def test_texts_that_nobody_knows_are_not_answered_rightly(told):
   prompt = core.yes_or_no(told, 'a', 'b')
   assert worlds.answer(asked.Asked([prompt])) in (None, 'No.')
+
+
+def test_readers_share_nothing_with_the_worlds_that_they_read(root):
+  """But for the rules of chess, which the text names and does not tell."""
+  for path in (root / 'wm' / 'language' / 'readers').glob('*.py'):
+    ours = set(re.findall(r'(?:from|import) (wm\.\w+)', path.read_text()))
+    allowed = {'wm.language', *['wm.kernels'] * (path.stem == 'boards')}
+    assert ours <= allowed, path
