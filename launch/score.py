@@ -7,6 +7,9 @@ Writes OUT/scores.json, OUT/rows.csv and OUT/breakdown.json. Without --model,
 or where the model needs training, the training run in --out is scored, in
 --score_world if that is given: its sequences may be longer than --world's.
 
+A language model is --model="language(model='openai/...')": what a metric will
+ask of it is counted first, and refused or cut (--max_calls) where it is much.
+
 scores.json lists `metric`, `quantity`, `world`, `model`, `n`, `clusters` (of
 trials that depend on each other), `value`, `low`, `high` (95 %), `interval`
 (the method: `korn-graubard` between bounds, else `bootstrap-t` or `hall`),

@@ -1,5 +1,6 @@
 """Inspect and launch/score.py ask the same and find the same."""
 
+import importlib.util
 import math
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from tests.evaluation import counted
 from wm import core
 from wm.core import plan, registry
 from wm.language import arguments, logs, providers
+from wm.language import registry as registered
 from wm.language.world import replay, scoring, tasks
 from wm.library import report as reports
 from wm.models.serving import provider
@@ -219,6 +221,13 @@ def test_probabilities_of_known_answers(tmp_path):
     read='logprobs',
   )
   assert _numbers(log)['probability mean'] == pytest.approx(providers.SURE)
+
+
+def test_every_paper_has_tables_of_logs():
+  for name, room in logs.ROOMS.items():
+    place = 'replay' if name == 'world' else 'logs'
+    assert importlib.util.find_spec(f'wm.language.{room}.{place}'), name
+    assert name in registered.__all__
 
 
 def test_values_that_the_command_line_splits_are_joined():

@@ -24,7 +24,7 @@ from inspect_ai.solver import TaskState, generate
 from wm import core
 from wm.core import plan
 from wm.core import told as telling
-from wm.language import arguments
+from wm.language import arguments, replies
 from wm.language.arguments import Text
 from wm.models.serving import asked, provider
 
@@ -142,7 +142,8 @@ def answers(read: str = 'text') -> Scorer:
   """Reads answers and holds them against the world.
 
   `right` and `probability` are NaN where there is no answer, or no P(yes), and
-  left out of means; standard errors are clustered by trial.
+  left out of means; standard errors are clustered by trial. Characters of
+  reasoning, which is not read, are in the metadata.
   """
 
   async def score(state: TaskState, target: Target) -> Score:
@@ -151,16 +152,18 @@ def answers(read: str = 'text') -> Scorer:
 
     del target
     setting, question, truth = questions.restored(state.metadata)
+    reply = provider.read(state.output)
     found = asked.answer(
       question,
-      provider.read(state.output),
+      reply,
       questions.reader(setting).read,
       read == 'logprobs',
     )
+    thought = reply.reasoning + replies.visible(reply.text).reasoning
     return Score(
       value=scoring.worth(question, found, questions.value(truth)),
       answer=found.failure or str(questions.stored(found.value)),
-      metadata=scoring.kept(found),
+      metadata={**scoring.kept(found), 'reasoning': thought},
     )
 
   return score

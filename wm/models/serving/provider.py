@@ -11,6 +11,7 @@ import asyncio
 import dataclasses
 import functools
 import math
+import os
 import re
 import threading
 from collections.abc import Callable, Coroutine, Sequence
@@ -117,7 +118,7 @@ def replies(
       it wants a key, or another one.
   """
   work = _Work(_model(settings), calls, each)
-  _loop().run(work.run(min(settings.connections, len(calls))))
+  _loop(os.getpid()).run(work.run(min(settings.connections, len(calls))))
 
 
 def _model(settings: Settings) -> Any:
@@ -145,7 +146,7 @@ def _model(settings: Settings) -> Any:
 def _line(text: str) -> str:
   """A message of Inspect's as one line without markup."""
   text = re.sub(r'\[/?(?:bold|italic|blue|red|link)[^\]]*\]', '', text)
-  return ' '.join(text.split())[:400]
+  return ' '.join(text.split()).removeprefix('ERROR: ')[:400]
 
 
 class _Work:
@@ -329,5 +330,7 @@ class _Loop:
 
 
 @functools.cache
-def _loop() -> _Loop:
+def _loop(process: int) -> _Loop:
+  """Of this process: threads do not come along into a forked one."""
+  del process
   return _Loop()
