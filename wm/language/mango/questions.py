@@ -162,10 +162,7 @@ def graph(maze: mazes.Maze, rules: Rules | None = None) -> Graph:
 def trail(maze: mazes.Maze) -> list[str]:
   """The place after each step of the walkthrough; '' where it is not known.
 
-  Where the annotators stop, one stays.
-
-  Raises:
-    InputError: there is no walkthrough.
+  See `maze.followed`. A walk stays where the annotation ends.
   """
   names = [*maze.places, '']
   known = [names[place] for place in mazes.followed(maze).tolist()]
