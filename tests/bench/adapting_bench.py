@@ -28,15 +28,11 @@ def bench_adapting() -> Iterator[harness.Line]:
   asked = core.Asked(tokens[:, :1], places[:, :1])
   given = predictor.spec, predictor.placed(predictor.devices[0]), sets, asked
 
-  def run(chunk: int) -> harness.Timing:
-    def once() -> None:
-      adapted.adapt(
-        *given, core.Classes(2), (STEPS,), 0, core.TUNING, chunk=chunk
-      )
+  def run(chunk: int, at_once: int) -> harness.Timing:
+    asked = core.Classes(2), (STEPS,), 0, core.TUNING, chunk, at_once
+    return harness.measure(lambda: adapted.adapt(*given, *asked), runs=3)
 
-    return harness.measure(once, runs=3)
-
-  together, alone = run(0), run(1)
+  together, alone = run(0, 0), run(1, 1)
   read = STEPS * int((places + 1).sum())
   yield harness.compared(
     'adapting 2 x 64, 16 data sets of 25',

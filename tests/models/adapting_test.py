@@ -40,14 +40,15 @@ def predictor():
   return MODEL.predictor(WORLD, 0)
 
 
-def run(predictor, given=None, asked=ASKED, steps=(2, 5), chunk=2, **tuning):
+def run(predictor, given=None, asked=ASKED, steps=(2, 5), at_once=2, **tuning):
   shown = given or sets()
   return adapted.adapt(
     predictor.spec,
     predictor.placed(predictor.devices[0]),
     *(shown, asked, core.Classes(2), steps, 3),
     core.Tuning(**tuning),
-    chunk=chunk,
+    chunk=2,
+    at_once=at_once,
   )
 
 
@@ -107,6 +108,11 @@ def test_data_sets_side_by_side_are_tuned_as_each_alone(predictor, found):
   # The last one is in a chunk that is filled up.
   alone = plain(predictor, D - 1, 5)
   np.testing.assert_allclose(found[1, -1, :, 0, 0], alone, rtol=1e-3, atol=1e-5)
+
+
+def test_programs_at_a_time_change_nothing(predictor, found):
+  alone = run(predictor, at_once=1).outputs
+  np.testing.assert_array_equal(alone, found)
 
 
 def test_what_follows_the_last_place_is_not_read(predictor, found):

@@ -12,7 +12,7 @@ from tests.evaluation import counted
 from wm import core
 from wm.core import registry
 from wm.evaluation import kept
-from wm.models.serving import adapted
+from wm.models.serving import abreast, adapted
 from wm.runtime import provenance, unfinished
 
 WORLD = registry.make('world', 'lattice(size=2, length=8)')
@@ -43,6 +43,7 @@ def killed(out: str) -> None:
 
   adapted._Run.chunk = chunk
   adapted.chunk_size = lambda *given: CHUNK
+  abreast.at_once = lambda device: 1  # So that it is known what is there.
   score(out)
 
 
@@ -64,6 +65,7 @@ def test_a_killed_probe_goes_on_with_the_data_sets_it_has(
 
   monkeypatch.setattr(adapted._Run, 'chunk', chunk)
   monkeypatch.setattr(adapted, 'chunk_size', lambda *given: CHUNK)
+  monkeypatch.setattr(abreast, 'at_once', lambda device: 1)
   found = score(tmp_path / 'out')
   assert made == [[4, 5], [6, 7]]
   assert not folder.exists()

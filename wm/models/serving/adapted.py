@@ -6,7 +6,8 @@ Many data sets are tuned side by side, each with weights of its own:
     set 0  ########    row 0..n-1  ####....   rows by length, in GROUPS groups,
     set 1  ########    row 0..n-1  #####...   each cut behind its last place
 
-Full batches, as published (Vafa et al. 2025): AdamW, constant rate.
+Full batches, as published (Vafa et al. 2025): AdamW, constant rate. Chunks run
+side by side on the cores of a CPU.
 """
 
 from __future__ import annotations
@@ -24,13 +25,16 @@ from flax import nnx
 from wm import core
 from wm.core import registry
 from wm.models.nn import layers, network
-from wm.models.serving import adapted_rows
+from wm.models.serving import abreast, adapted_rows
 from wm.runtime import progress, unfinished
 
 # Steps of one call, so that Ctrl-C is heard between them.
 PIECE = 10
-# Most tokens of a step, and bytes of weights and moments, of a chunk.
-CHUNK_TOKENS, CHUNK_BYTES = 1 << 15, 1 << 30
+# Most bytes of weights and moments of all chunks at a time, and tokens of one
+# step of a chunk. Products of many sets at once run on one core of a CPU.
+CHUNK_BYTES = 1 << 30
+CHUNK_TOKENS = {'cpu': 1 << 12}
+ELSEWHERE = 1 << 15
 BETA1, BETA2, DECAY, CLIP = 0.9, 0.95, 0.1, 1.0
 
 Arrays = dict[tuple[Any, ...], jax.Array]
@@ -183,11 +187,14 @@ def _losses(
   return jax.vmap(of_one)(moving, groups)
 
 
-def chunk_size(spec: network.NetworkSpec, part: str, tokens: int) -> int:
-  """Data sets that are tuned side by side, of so many tokens each."""
+def chunk_size(
+  spec: network.NetworkSpec, part: str, tokens: int, device: jax.Device
+) -> int:
+  """Data sets of so many tokens that are tuned as one program on a device."""
   copies = 4 * 4 * spec.num_params if part == 'all' else 1
-  most = min(CHUNK_TOKENS // max(tokens, 1), CHUNK_BYTES // copies)
-  return max(most, 1)
+  room = CHUNK_BYTES // copies // abreast.at_once(device)
+  most = CHUNK_TOKENS.get(device.platform, ELSEWHERE)
+  return max(min(most // max(tokens, 1), room), 1)
 
 
 def adapt(
@@ -200,11 +207,13 @@ def adapt(
   seed: int,
   tuning: core.Tuning,
   chunk: int = 0,
+  at_once: int = 0,
 ) -> core.Adapted:
   """See core.Adaptable; of a network with these weights.
 
-  chunk: data sets side by side; 0 is as many as suit. It changes no more than
-    rounding.
+  chunk: data sets of one program; 0 is as many as suit. It changes no more
+    than rounding.
+  at_once: programs at a time; 0 is as many as suit. It changes nothing.
 
   Raises:
     InputError: see core.Adaptable, or the network's head cannot be replaced.
@@ -212,7 +221,7 @@ def adapt(
   core.check_adapting(sets, asked, kind, steps, tuning)
   for given in (sets, asked, tuning.held):
     if given is not None:
-      _check_tokens(spec, given.tokens, given.places)
+      adapted_rows.check(spec, given.tokens, given.places)
   shaped = dataclasses.replace(spec, outputs=kind.outputs)
   task = _Task(shaped, kind, tuning.part)
   number = np.dtype('int32' if isinstance(kind, core.Classes) else 'float32')
@@ -221,37 +230,46 @@ def adapt(
   held = adapted_rows.Cut([], [])
   if tuning.held is not None:
     held = adapted_rows.cut(*tuning.held[:2], tuning.held.labels.astype(number))
-  size = chunk or chunk_size(
-    shaped, tuning.part, sum(g.tokens[0].size for g in data.groups)
-  )
   body = {
     path: leaf for path, leaf in _flat(params).items() if not _of_head(path)
   }
   _check_head(task, body)
-  run = _Run(task, body, data, questions, held, steps, seed, tuning, size)
-  num, cuts = len(sets.tokens), (len(tuning.rates), len(steps))
-  losses = np.zeros((*cuts, num))
+  (device,) = next(iter(body.values())).devices()
+  tokens = sum(group.tokens[0].size for group in data.groups)
+  size = chunk or chunk_size(shaped, tuning.part, tokens, device)
+  side = abreast.Abreast(at_once or abreast.at_once(device))
+  cuts = data, questions, held
+  run = _Run(task, body, *cuts, steps, seed, tuning, size, device, side)
+  return _all(run, len(sets.tokens))
+
+
+def _all(run: _Run, num: int) -> core.Adapted:
+  """All chunks of D data sets at all rates."""
+  rates = run.tuning.rates
+  losses = np.zeros((len(rates), len(run.steps), num))
   outputs: np.ndarray | None = None
-  done, total, mark = 0, num * len(tuning.rates), ''
-  for r, rate in enumerate(tuning.rates):
-    for rows in core.chunks(num, 1, size):
-      # The last chunk is filled up: one program serves all.
-      chosen = np.resize(np.arange(rows.start, rows.stop), min(size, num))
-      name = ''
-      if unfinished.active():
-        mark = mark or run.mark()
-        name = unfinished.digest([mark, chosen, float(rate)])
-      found, loss = unfinished.part(
-        name, functools.partial(run.chunk, chosen, rate)
-      )
-      if outputs is None:
-        outputs = np.zeros((*cuts, num, *found.shape[2:]), np.float32)
-      kept = rows.stop - rows.start
-      outputs[r, :, rows], losses[r, :, rows] = found[:, :kept], loss[:, :kept]
-      done += kept
-      progress.report(done, total)
+  done, mark = 0, run.mark() if unfinished.active() else ''
+  chunks = [*core.chunks(num, 1, run.size)]
+  given = [(r, rows) for r in range(len(rates)) for rows in chunks]
+
+  def made(one: tuple[int, slice]) -> tuple[np.ndarray, ...]:
+    """Outputs and losses of a chunk."""
+    rate, rows = rates[one[0]], one[1]
+    # The last chunk is filled up: one program serves all.
+    chosen = np.resize(np.arange(rows.start, rows.stop), min(run.size, num))
+    name = unfinished.digest([mark, chosen, float(rate)]) if mark else ''
+    return unfinished.part(name, functools.partial(run.chunk, chosen, rate))
+
+  results = run.side.results(made, given)
+  for (r, rows), (found, loss) in zip(given, results, strict=True):
+    if outputs is None:
+      outputs = np.zeros((*losses.shape, *found.shape[2:]), np.float32)
+    kept = rows.stop - rows.start
+    outputs[r, :, rows], losses[r, :, rows] = found[:, :kept], loss[:, :kept]
+    done += kept
+    progress.report(done, num * len(rates))
   assert outputs is not None  # There is a data set and a rate.
-  return _chosen(outputs, losses, tuning)
+  return _chosen(outputs, losses, run.tuning)
 
 
 class _Run(NamedTuple):
@@ -266,6 +284,8 @@ class _Run(NamedTuple):
   seed: int
   tuning: core.Tuning
   size: int
+  device: jax.Device
+  side: abreast.Abreast
 
   def mark(self) -> str:
     """Hash of all that chunks depend on, but for their data sets and rate."""
@@ -287,26 +307,36 @@ class _Run(NamedTuple):
     """Outputs [S, C, M, ...] and losses [S, C] on held labels, 0 without."""
     words = np.zeros(len(rows), np.int64) if self.tuning.one_head else rows
     seeds = (core.hash64(self.seed, words) >> np.uint64(32)).astype(np.uint32)
-    moving, still, state = _begin(self.task, self.body, jnp.asarray(seeds))
-    groups = adapted_rows.taken(self.data.groups, rows)
-    held, asked = (
-      adapted_rows.taken(self.held.groups, rows),
-      adapted_rows.taken(self.asked.groups, rows),
+    with jax.default_device(self.device):  # Each thread has its own.
+      return self._tuned(rows, jnp.asarray(seeds), np.float32(rate))
+
+  def _tuned(
+    self, rows: np.ndarray, seeds_C: jax.Array, rate: np.float32
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """As `chunk`."""
+    groups, held, asked = (
+      adapted_rows.taken(cut.groups, rows)
+      for cut in (self.data, self.held, self.asked)
     )
-    outputs, losses, done = [], [], 0
+    advance = functools.partial(_advance, self.task)
+    with self.side.first:
+      moving, still, state = _begin(self.task, self.body, seeds_C)
+      moving, state = advance(still, moving, state, groups, 1, rate)
+      jax.block_until_ready(state)
+    outputs, losses, done = [], [], 1
     for wanted in self.steps:
       while done < wanted:
+        self.side.check()
         num = min(PIECE, wanted - done)
-        moving, state = _advance(
-          self.task, still, moving, state, groups, num, np.float32(rate)
-        )
+        moving, state = advance(still, moving, state, groups, num, rate)
         done += num
         jax.block_until_ready(state)
-      answers = [_answer(self.task, still, moving, part) for part in asked]
+      with self.side.first:
+        answers = [_answer(self.task, still, moving, part) for part in asked]
+        loss = np.zeros(len(rows))
+        if held:
+          loss = np.asarray(_losses(self.task, still, moving, held))
       outputs.append(self._restored(rows, [np.asarray(x) for x in answers]))
-      loss = np.zeros(len(rows))
-      if held:
-        loss = np.asarray(_losses(self.task, still, moving, held))
       losses.append(loss)
     return np.stack(outputs), np.stack(losses)
 
@@ -366,19 +396,3 @@ def _check_head(task: _Task, body: Arrays) -> None:
   raise core.InputError(
     f'the head of {registry.spec(spec.model)} cannot be replaced: {wrong}'
   )
-
-
-def _check_tokens(
-  spec: network.NetworkSpec, tokens: np.ndarray, places: np.ndarray
-) -> None:
-  """Raises InputError for what the network cannot read up to the last place."""
-  used = np.arange(tokens.shape[2]) <= places.max(-1, initial=0)[..., None]
-  wrong = tokens[used & ((tokens < 0) | (tokens >= spec.vocab_size))]
-  if wrong.size:
-    raise core.InputError(
-      f'token {wrong[0]}: the model has ids 0 to {spec.vocab_size - 1}'
-    )
-  if int(places.max(initial=0)) >= spec.max_len:
-    raise core.InputError(
-      f'place {int(places.max())}: the model takes up to {spec.max_len} tokens'
-    )

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from wm import core
+from wm.models.nn import network
 
 # Rows of a data set are cut to one length in each of so many groups.
 GROUPS, ROUND = 4, 8
@@ -72,3 +73,19 @@ def cut(
 def taken(groups: list[Rows], rows: np.ndarray) -> list[Rows]:
   """The groups of some data sets."""
   return [Rows(*(jnp.asarray(x[rows]) for x in group)) for group in groups]
+
+
+def check(
+  spec: network.NetworkSpec, tokens: np.ndarray, places: np.ndarray
+) -> None:
+  """Raises InputError for what the network cannot read up to the last place."""
+  used = np.arange(tokens.shape[2]) <= places.max(-1, initial=0)[..., None]
+  wrong = tokens[used & ((tokens < 0) | (tokens >= spec.vocab_size))]
+  if wrong.size:
+    raise core.InputError(
+      f'token {wrong[0]}: the model has ids 0 to {spec.vocab_size - 1}'
+    )
+  if int(places.max(initial=0)) >= spec.max_len:
+    raise core.InputError(
+      f'place {int(places.max())}: the model takes up to {spec.max_len} tokens'
+    )

@@ -1,0 +1,68 @@
+"""Compiled programs side by side on threads, with their results in order.
+
+A program of small products leaves most cores of a CPU idle, and Python does
+not wait for it: two programs at a time use two cores.
+
+  thread 0   first | rest . . . . . | first | rest
+  thread 1           first | rest . . . . . | first
+
+`first` is what may compile: one at a time, so that no program is compiled by
+two threads at once.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextvars
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import jax
+
+Given = TypeVar('Given')
+Result = TypeVar('Result')
+
+MOST = 8  # Programs at a time: each has weights of its own.
+
+
+def at_once(device: jax.Device) -> int:
+  """Programs that a device is given at a time: one for each core of a CPU."""
+  return min(os.cpu_count() or 1, MOST) if device.platform == 'cpu' else 1
+
+
+class Abreast:
+  """Calls at a time.
+
+  Attributes:
+    first: held by a call while it may compile.
+  """
+
+  def __init__(self, num: int) -> None:
+    """num: calls at a time."""
+    self.first = threading.Lock()
+    self._num, self._stopped = num, threading.Event()
+
+  def check(self) -> None:
+    """Raises CancelledError where nobody waits for results any more."""
+    if self._stopped.is_set():
+      raise concurrent.futures.CancelledError
+
+  def results(
+    self, call: Callable[[Given], Result], given: Sequence[Given]
+  ) -> Iterator[Result]:
+    """Of each in order; where one fails, or is not asked for, others stop."""
+    if self._num == 1 or len(given) == 1:
+      yield from map(call, given)
+      return
+    pool = concurrent.futures.ThreadPoolExecutor(self._num, 'abreast')
+    futures = [
+      pool.submit(contextvars.copy_context().run, call, one) for one in given
+    ]
+    try:
+      for future in futures:
+        yield future.result()
+    finally:
+      self._stopped.set()
+      pool.shutdown(cancel_futures=True)
