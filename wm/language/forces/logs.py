@@ -35,12 +35,22 @@ def page(logs: Sequence[EvalLog], *, nodes: int = 0) -> rescored.Rescored:
     shown[key] = variant, systems
     sets.setdefault(key, {})[log.eval.model] = said
   made = [
-    (shown[key][0], recorded.page(shown[key][1], said, nodes=nodes))
+    (shown[key][0], _page(*shown[key], said, nodes))
     for key, said in sets.items()
   ]
   if len(made) == 1:
     return made[0][1]
   return _joined(made)
+
+
+def _page(
+  variant: str,
+  systems: list[System],
+  said: dict[str, list[np.ndarray]],
+  nodes: int,
+) -> rescored.Rescored:
+  remark = recorded.FALSE if variant == 'published' else ''
+  return recorded.page(systems, said, nodes=nodes, remark=remark)
 
 
 def _joined(made: Sequence[tuple[str, rescored.Rescored]]) -> rescored.Rescored:

@@ -24,6 +24,7 @@ from wm.reporting import tables, write
 ANSWERS = 'llm-predictions'
 NODES = 8  # Size of the largest formulas: that of Newton's law.
 TITLE = 'Forces on planets, as language models say'
+FALSE = 'The prompts have the sun at the origin, where it is not.'
 
 
 def load(
@@ -71,7 +72,7 @@ def rescore(
   said = {
     model: [one.force for one in found] for model, found in answers.items()
   }
-  return page(shown, said, nodes=nodes)
+  return page(shown, said, nodes=nodes, remark=FALSE)
 
 
 def page(
@@ -79,8 +80,12 @@ def page(
   said: Mapping[str, Sequence[np.ndarray]],
   *,
   nodes: int = NODES,
+  remark: str = '',
 ) -> rescored.Rescored:
-  """The page of what models say of systems: name -> forces [T] of each."""
+  """The page of what models say of systems: name -> forces [T] of each.
+
+  nodes: see `rescore`; remark: a sentence on the prompts.
+  """
   speakers = {
     **said,
     **{
@@ -104,8 +109,7 @@ def page(
   ]
   lead = (
     f'{len(said)} models and {len(baselines.BASELINES)} baselines on '
-    f'{len(shown)} systems; the sun is not at the origin, where the published '
-    'prompt has it.'
+    f'{len(shown)} systems. {remark}'.rstrip()
   )
   return rescored.Rescored(
     TITLE,
@@ -189,24 +193,21 @@ def _short(value: float) -> str:
 
 
 def _law_rows(found: Mapping[str, laws.Law]) -> list[dict[str, Any]]:
-  return [
-    {
-      'speaker': name,
-      **{
-        f'exponent of {key}': (
+  """A row for each speaker; formulas only where some were sought."""
+  sought = any(law.formulas for law in found.values())
+  rows = []
+  for name, law in found.items():
+    row: dict[str, Any] = {'speaker': name}
+    for key in ('r', 'm1', 'm2'):
+      row[f'exponent of {key}'] = law.reason
+      if law.exponents:
+        low, high = law.intervals[key]
+        row[f'exponent of {key}'] = (
           f'{law.exponents[key]:.3f} [{low:.3f}, {high:.3f}]'
-          if law.exponents
-          else law.reason
         )
-        for key, (low, high) in (
-          law.intervals or dict.fromkeys(('r', 'm1', 'm2'), (0.0, 0.0))
-        ).items()
-      },
-      **{
-        f'formula ({loss})': law.formulas.get(loss, '–') for loss in laws.LOSSES
-      },
-      "Newton's": ', '.join(law.newton) or 'no',
-      'force_law': law.judged,
-    }
-    for name, law in found.items()
-  ]
+    if sought:
+      for loss in laws.LOSSES:
+        row[f'formula ({loss})'] = law.formulas.get(loss, '–')
+      row["Newton's"] = ', '.join(law.newton) or 'no'
+    rows.append({**row, 'force_law': law.judged})
+  return rows
