@@ -28,7 +28,8 @@ PARENTHESES = re.compile(r'\([^()]{0,200}\)')
 # A new speaker, a new paragraph or a new sentence ends an answer.
 # 'The shortest path from A to B is A, B': only what comes behind it counts.
 INTRO = re.compile(
-  r'\s{0,9}the\b[^.,\n]{0,80}?\bpath\b[^.\n]{0,160}?\bis\b[:\s]', re.I
+  r'\s{0,9}the(?:\s{1,3}\w{1,20}){0,3}\s{1,3}path\b[^.\n]{0,160}?\bis\b[:\s]',
+  re.I,
 )
 NEXT = re.compile(
   r'\n\s{0,9}\n|\n\s{0,9}(?:user|assistant|human|step \d{1,3})\b'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -43,6 +43,7 @@ def rescore(folder: str | pathlib.Path) -> Rescored:
   answers = scores.read(place)
   final = scores.judged(answers.final)
   final = final[final['domain'].isin(scores.DOMAINS)]
+  sample = conversations.rows(place / conversations.SAMPLE)
   read = conversations.load(place)
   texts = [asked for asked in read if asked.answer]
   verdicts = [conversations.rescored(asked) for asked in texts]
@@ -74,7 +75,7 @@ def rescore(folder: str | pathlib.Path) -> Rescored:
     [
       *page.decided(main, 'solver'),
       *page.decided(main, 'recorded')[:2],
-      *claims.one_cluster_away(one_cluster_away(place)),
+      *claims.one_cluster_away(one_cluster_away(sample)),
     ],
   )
 
@@ -95,11 +96,16 @@ def _fits(
   }
 
 
-def one_cluster_away(folder: pathlib.Path) -> list[tuple[float, bool]]:
-  """(temperature, right by the authors' key) of the supplement's texts."""
+def one_cluster_away(
+  rows: Iterable[Mapping[str, Any]],
+) -> list[tuple[float, bool]]:
+  """(temperature, right by the authors' key) of the supplement's texts.
+
+  rows: of `conversations.rows`.
+  """
   return [
     (float(row['temperature']), row['parsed'] in row['expected'])
-    for row in conversations.rows(folder / conversations.SAMPLE)
+    for row in rows
     if (row['condition'], row['model']) == AWAY
   ]
 
