@@ -1,9 +1,13 @@
 """Places on a grid of some floors, and passages between neighbors.
 
-kitchen --- hall (north end)        a tree of two-way passages joins all
-   |      /      |     \\            places; to it come loops, one-way
- crypt ...>  hall (south end)       passages (...>), and doors (-|>) that
-   ^-|----------+   tent            fall shut behind whoever goes through
+    kitchen --- hall (north end)
+       |      /      |      |
+     crypt ...>  hall (south end)
+       ^-|----------+     tent
+
+A tree of two-way passages joins all places. To it come loops, one-way passages
+(...>), doors (-|>) that fall shut behind whoever goes through, and places such
+as the tent, which are entered and left by actions of their own.
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
 """A small game that is there without data: a hotel whose lift stops at random.
 
-gate --- yard --- hall --- bar       southwest of the bar: the yard
-          ^       |  |
-          |     lift  +-up- attic --- the maid's room, back only imputed
-          |       |
-          +-jump- roof               out of the lift: the hall or the roof
+    gate --- yard --- hall --- bar
+              ^       |  |
+              |     lift  +-up- attic --- the maid's room
+              |       |
+              +-jump- roof
+
+The lift lets out in the hall or on the roof. From the bar, southwest is the
+yard. The way back from the maid's room is only imputed.
 """
 
 from __future__ import annotations

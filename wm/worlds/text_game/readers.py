@@ -1,8 +1,10 @@
 """Mazes of the three generations of MANGO's data (Ding et al. 2024).
 
-camera_ready  GAME.edges.json with src_node, dst_node and steps; 70 steps
-paper         GAME.edges.json with prev_node, node; walked or not; 70 steps
-annotation    GAME.map.human and GAME.map.reversed; all steps
+  camera_ready  GAME.edges.json with src_node, dst_node and steps; 70 steps
+  paper         GAME.edges.json with prev_node, node; walked or not; 70 steps
+  annotation    GAME.map.human and GAME.map.reversed; all steps
+
+A walkthrough is beside them, or in the archive of another generation.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class World(walks.Walks):
     if self.game and not self.folder:
       raise core.InputError(
         f'text_game: game={self.game!r} without a folder; expected '
-        'folder=, where MANGO GAMES are, or neither for the example'
+        'folder=, of games as MANGO has them, or neither for the example'
       )
     fields.at_least(self, step=0)
     fields.at_least(self, '{} actions', length=2)
