@@ -6,6 +6,7 @@ import time
 import pytest
 
 from wm import core
+from wm.language import replies
 from wm.language.mango import parsing
 
 MOVE = parsing.Move('hall', 'go "up"', "aunt jemima's lair")
@@ -78,10 +79,17 @@ def test_each_failure_has_a_class(text, balanced, first):
 
 
 def test_a_truncated_answer_keeps_its_moves_and_is_no_answer():
-  whole = json.dumps([_dict(MOVE), _dict(MOVE)])
-  found = parsing.parse(whole[:-8])
-  assert found.failure == 'truncated'
-  assert found.moves == (MOVE,)
+  plain = parsing.Move('hall', 'up', 'lair')
+  for move in (MOVE, plain):
+    for whole in (json.dumps([_dict(move)] * 3), repr([_dict(move)] * 3)):
+      for size in range(1, len(whole)):
+        found = parsing.parse(whole[:size])
+        read = replies.first_value(whole[:size], '[')
+        assert found.failure == read.failure == 'truncated'
+        # The last one may lack no more than its bracket.
+        num = whole[:size].count('}')
+        assert found.moves in ((move,) * num, (move,) * (num + 1))
+      assert parsing.parse(whole).failure == ''
 
 
 @pytest.mark.parametrize(

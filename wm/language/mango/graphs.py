@@ -268,7 +268,10 @@ class Graph:
 
   def place(self, text: str) -> str:
     """The place whose name is most similar; the first of equal ones."""
-    return _kept(self._named, text, lambda: best(text, self.places)[0])
+    found = self._named.get(text)
+    if found is None:
+      found = _kept(self._named, text, lambda: best(text, self.places)[0])
+    return found
 
   def step(self, places: Iterable[str], action: str) -> frozenset[str]:
     """Where one may be after an action, from any of the places."""
@@ -281,16 +284,17 @@ class Graph:
 
   def follow(self, start: str, actions: Iterable[str]) -> frozenset[str]:
     """Where one may be after the actions, taken literally; empty: nowhere."""
-    actions = tuple(actions)
-    key = start, actions
+    key = start, tuple(actions)
+    found = self._followed.get(key)
+    if found is None:
+      found = _kept(self._followed, key, lambda: self._follow(*key))
+    return found
 
-    def go() -> frozenset[str]:
-      places = frozenset([start])
-      for action in actions:
-        places = self.step(places, action)
-      return places
-
-    return _kept(self._followed, key, go)
+  def _follow(self, start: str, actions: tuple[str, ...]) -> frozenset[str]:
+    places = frozenset([start])
+    for action in actions:
+      places = self.step(places, action)
+    return places
 
   def route(self, start: str, actions: Iterable[str]) -> frozenset[str]:
     """Where one may be after a model's moves, each taken for an action."""
@@ -314,8 +318,13 @@ class Graph:
   def chance(self, truth: frozenset[str]) -> float:
     """Mean similarity of a place drawn at random with the best of the truth."""
 
-    def mean() -> float:
-      close = (max(similarity(p, t) for t in truth) for p in self.places)
-      return sum(close) / len(self.places)
+    found = self._chances.get(truth)
+    if found is None:
+      found = _kept(self._chances, truth, lambda: self._chance(truth))
+    return found
 
-    return _kept(self._chances, truth, mean) if truth else 0.0
+  def _chance(self, truth: frozenset[str]) -> float:
+    if not truth:
+      return 0.0
+    close = (max(similarity(p, t) for t in truth) for p in self.places)
+    return sum(close) / len(self.places)

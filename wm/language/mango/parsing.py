@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import ast
 import collections
+import itertools
+import operator
+import re
 import warnings
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -74,6 +77,9 @@ def parse(text: str, rule: str = BALANCED) -> Answer:
     InputError: there is no such rule.
   """
   if rule == BALANCED:
+    cut = _cut(text)
+    if cut is not None:
+      return cut
     found = replies.first_value(text, '[')
     moves, failure = _moves(found.value, found.failure == 'truncated')
     failure = found.failure or failure
@@ -86,24 +92,68 @@ def parse(text: str, rule: str = BALANCED) -> Answer:
   )
 
 
+_GET = [operator.itemgetter(*keys) for keys in KEYS]
+
+
 def _moves(value: Any, cut: bool = False) -> tuple[tuple[Move, ...], str]:
   """(moves, failure) of a value; of one that was cut, those before the cut."""
   if not isinstance(value, list):
     return (), 'nothing'
+  for get in _GET:
+    try:
+      found = [get(item) for item in value]
+    except (KeyError, TypeError):
+      continue
+    if set(map(type, itertools.chain.from_iterable(found))) == {str}:
+      return tuple(map(Move._make, found)), ''
+  return _mixed(value, cut)
+
+
+def _mixed(value: list[Any], cut: bool) -> tuple[tuple[Move, ...], str]:
+  """The same of a list whose items differ, or that has a failure."""
   found: list[Move] = []
+  failure = '' if value else 'empty_list'
   for item in value:
     if not isinstance(item, dict):
-      return (tuple(found) if cut else ()), 'not_a_dict'
-    for keys in KEYS:
-      if keys[0] in item and keys[1] in item and keys[2] in item:
-        break
-    else:
-      return (tuple(found) if cut else ()), 'missing_key'
-    move = Move(item[keys[0]], item[keys[1]], item[keys[2]])
-    if not all(type(text) is str for text in move):
-      return (tuple(found) if cut else ()), 'wrong_type'
-    found.append(move)
-  return tuple(found), '' if found else 'empty_list'
+      failure = 'not_a_dict'
+      break
+    values = _values(item)
+    if values is None:
+      failure = 'missing_key'
+      break
+    if not all(type(one) is str for one in values):
+      failure = 'wrong_type'
+      break
+    found.append(Move(*values))
+  return (tuple(found) if cut or not failure else ()), failure
+
+
+def _values(item: dict[Any, Any]) -> tuple[Any, Any, Any] | None:
+  """The three values of a move, by either set of keys; None without one."""
+  for keys in KEYS:
+    if all(key in item for key in keys):
+      return item[keys[0]], item[keys[1]], item[keys[2]]
+  return None
+
+
+# What follows the last whole move of an answer that was cut short.
+_TAIL = re.compile(r'\s*+(?:,\s*+(?:\{[^\]]*+)?)?')
+
+
+def _cut(text: str) -> Answer | None:
+  """The answer of a plain text that ends within its list, much faster.
+
+  None of any other text, which may be truncated all the same.
+  """
+  end = text.rfind('}') + 1
+  if not end or len(text) > _LONGEST or not _TAIL.fullmatch(text, end):
+    return None
+  if '<' in text or '[' not in text or text.count('{') > text.count('}') + 1:
+    return None
+  whole = replies.first_value(f'{text[:end]}]', '[')
+  if whole.failure or not isinstance(whole.value, list):
+    return None
+  return Answer(_moves(whole.value, True)[0], 'truncated')
 
 
 def _first_bracket(text: str) -> tuple[Any, str]:

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from wm.language.mango.graphs import Facts, Graph, plain, similarity
+from wm.language.mango.graphs import Graph, plain, similarity
 from wm.language.mango.parsing import Answer, Move
 
 
@@ -68,6 +68,51 @@ class Score(NamedTuple):
   reasoned: int = 0
 
 
+class _Seen(NamedTuple):
+  """What a graph makes of an answer's moves.
+
+  Attributes:
+    linked: whether they begin at the start, each where the last one ended, but
+      for case.
+    edges: whether the graph has them all, letter for letter.
+    real: the same but for case.
+    walks: the same with the actions that they are taken for.
+    taken: these actions.
+    literal: actions as the game has them; '' where it has none.
+    counts: moves, repaired, places of no game, moves that the graph has not.
+  """
+
+  linked: bool
+  edges: bool
+  real: bool
+  walks: bool
+  taken: list[str]
+  literal: list[str]
+  counts: tuple[int, int, int, int]
+
+
+def _look(graph: Graph, start: str, moves: Sequence[Move]) -> _Seen:
+  here = start.lower()
+  linked = edges = reals = walks = True
+  places = strange = 0
+  takens, literals = [], []
+  for move in moves:
+    literal, taken, before, after, unknown, edge, real, walk = graph.facts(move)
+    linked = linked and before == here
+    here = after
+    takens.append(taken)
+    literals.append(literal)
+    edges = edges and edge
+    walks = walks and walk
+    if not real:
+      reals = False
+      places += unknown
+      strange += not unknown
+  num = len(moves)
+  counts = num, literals.count(''), places, strange
+  return _Seen(linked, edges, reals, walks, takens, literals, counts)
+
+
 def destination(graph: Graph, asked: Question, answer: Answer) -> Score:
   """Scores 'where are you now?'; right is each place that actions lead to.
 
@@ -79,22 +124,22 @@ def destination(graph: Graph, asked: Question, answer: Answer) -> Score:
     return Score(answer.failure, chance=chance, reasoned=answer.reasoning)
   moves = answer.moves
   said = moves[-1].after
-  facts = [graph.facts(move) for move in moves]
-  edges = all([fact.edge for fact in facts])
-  exact = any(said.strip().lower() == place.lower() for place in truth)
-  walks = _walks(asked.start, facts, [fact.walks for fact in facts])
+  seen = _look(graph, asked.start, moves)
+  hit = said in truth
+  exact = hit or said.strip().lower() in {place.lower() for place in truth}
+  walks = seen.linked and seen.walks
   given = list(asked.actions)
   return Score(
     '',
     1.0 if exact else max(similarity(said, place) for place in truth),
     float(exact),
     float(exact or plain(said) in {plain(place) for place in truth}),
-    float(said in truth or graph.place(said) in truth),
-    float(walks and [fact.taken for fact in facts] == given),
-    float(edges and [move.action for move in moves] == given),
-    float(edges and said in truth and _linked(moves)),
+    float(hit or graph.place(said) in truth),
+    float(walks and seen.taken == given),
+    float(seen.edges and [move.action for move in moves] == given),
+    float(seen.edges and hit and _linked(moves)),
     chance,
-    *_made_up(facts),
+    *seen.counts,
     answer.reasoning,
   )
 
@@ -104,52 +149,28 @@ def route(graph: Graph, asked: Question, answer: Answer) -> Score:
   if answer.failure:
     return Score(answer.failure, reasoned=answer.reasoning)
   moves = answer.moves
-  facts = [graph.facts(move) for move in moves]
+  seen = _look(graph, asked.start, moves)
   reached = graph.route(asked.start, [move.action for move in moves])
-  literal = graph.follow(asked.start, [fact.literal for fact in facts])
   success = float(asked.target in reached)
-  edges = all([fact.edge for fact in facts])
+  literal = graph.follow(asked.start, seen.literal)
   ends = moves[0].before == asked.start and moves[-1].after == asked.target
-  walks = _walks(asked.start, facts, [fact.real for fact in facts])
+  there = moves[-1].after.lower() == asked.target.lower()
   return Score(
     '',
     success,
     float(asked.target in literal),
     success,
     max((similarity(place, asked.target) for place in reached), default=0.0),
-    float(walks and facts[-1].after == asked.target.lower()),
-    float(edges and ends),
-    float(edges and ends and _linked(moves)),
+    float(seen.linked and seen.real and there),
+    float(seen.edges and ends),
+    float(seen.edges and ends and _linked(moves)),
     0.0,
-    *_made_up(facts),
+    *seen.counts,
     answer.reasoning,
   )
 
 
 def _linked(moves: Sequence[Move]) -> bool:
-  """Whether each move begins where the last one ended."""
+  """Whether each move begins where the last one ended, letter for letter."""
   pairs = itertools.pairwise(moves)
   return all(last.after == move.before for last, move in pairs)
-
-
-def _walks(start: str, facts: Sequence[Facts], there: Sequence[bool]) -> bool:
-  """Whether moves make a path from the start, but for case.
-
-  there: whether the graph has each move.
-  """
-  here = start.lower()
-  for fact in facts:
-    if fact.before != here:
-      return False
-    here = fact.after
-  return all(there)
-
-
-def _made_up(facts: Sequence[Facts]) -> tuple[int, int, int, int]:
-  """(moves, repaired, places of no game, moves that the graph has not)."""
-  repaired = places = edges = 0
-  for fact in facts:
-    repaired += not fact.literal
-    places += fact.unknown
-    edges += not (fact.unknown or fact.real)
-  return len(facts), repaired, places, edges
