@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from inspect_ai._util import config as command_line
 
+import wm
 from tests.evaluation import counted
 from wm import core
 from wm.core import plan, registry
@@ -102,6 +103,8 @@ def test_inspect_shows_the_metrics_and_clustered_errors(found):
   assert solver['answers compression_precision'] == 1
   assert solver['answers distinction_recall'] == 1
   assert solver['right mean'] == 1
+  assert solver['right grouped_yes_no'] == 1
+  assert solver['right grouped_all_next'] == 1
   assert yes['answers compression_precision'] == 1
   assert yes['answers distinction_recall'] == 0
   assert 0 < yes['right mean'] < 1
@@ -221,6 +224,31 @@ def test_probabilities_of_known_answers(tmp_path):
     read='logprobs',
   )
   assert _numbers(log)['probability mean'] == pytest.approx(providers.SURE)
+
+
+def test_one_call_scores_a_language_model(found, tmp_path):
+  told = []
+  entries = wm.score(
+    f"language(model='wm/yes', answers={str(tmp_path)!r})",
+    arguments.listed(METRICS)[0],
+    WORLD,
+    tell=told.append,
+  )
+  values = {(e['metric'], e['quantity']): e['value'] for e in entries}
+  assert values['compression', 'precision'] == 1
+  assert values['distinction', 'recall'] == 0
+  assert any(line.startswith('wm/yes: ') for line in told)
+  assert told[0].endswith('tokens of prompts')
+
+
+def test_what_is_missing_is_one_line(monkeypatch, tmp_path):
+  monkeypatch.setitem(sys.modules, 'wm.language.registry', None)
+  with pytest.raises(core.InputError, match=r"install -e '\.\[language\]'"):
+    wm.score("language(model='wm/yes')", 'next_token()', WORLD)
+  monkeypatch.setitem(sys.modules, 'inspect_ai.model', None)
+  settings = provider.Settings('wm/yes')
+  with pytest.raises(core.InputError, match=r"install -e '\.\[language\]'"):
+    provider.replies(settings, [provider.Call('a')], lambda number, reply: None)
 
 
 def test_every_paper_has_tables_of_logs():

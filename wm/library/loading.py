@@ -115,13 +115,25 @@ def _untrained(model: core.Model, world: core.World, seed: int) -> Loaded:
   compile_cache.enable()
   reader = provenance.Reader()
   if issubclass(model.gives[0], core.Questioned):
-    # Providers of known answers, which a clone has without an entry point.
-    importlib.import_module('wm.language.registry')
+    _know_providers()
   about = {'model_spec': registry.spec(model), 'checkpoint': 'none'}
   origin, before = reader.of(world, model), {*sys.modules}
   found = user.predictor(model, world, seed)
   origin = reader.with_loaded(origin, before)
   return Loaded(found, world, model.name, about, origin)
+
+
+def _know_providers() -> None:
+  """Loads providers of known answers, for clones that are not installed.
+
+  Raises InputError where there is no inspect_ai.
+  """
+  try:
+    importlib.import_module('wm.language.registry')
+  except ImportError as error:
+    raise core.InputError(
+      f"language models need inspect_ai: pip install -e '.[language]' ({error})"
+    ) from error
 
 
 def _trained(

@@ -14,6 +14,7 @@ from inspect_ai.scorer import (
   Scorer,
   Target,
   Value,
+  grouped,
   mean,
   metric,
   scorer,
@@ -132,7 +133,11 @@ def measured() -> Metric:
   metrics=[
     {
       'answered': [mean()],
-      'right': [mean(), stderr(cluster='trial')],
+      'right': [
+        mean(),
+        stderr(cluster='trial'),
+        grouped(mean(), 'kind', all=False),
+      ],
       'probability': [mean(), stderr(cluster='trial')],
     },
     measured(),
