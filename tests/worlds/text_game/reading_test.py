@@ -131,7 +131,7 @@ def test_folders_that_are_none(folder, tmp_path):
     text_game.read(folder, 'inn', walkthroughs=folder)
 
 
-def test_archives_are_read_as_they_are(folder, tmp_path):
+def test_archives_are_read_as_they_are(folder, tmp_path, monkeypatch):
   path = tmp_path / 'games.tar.gz'
   with tarfile.open(path, 'w:gz') as archive:
     archive.add(folder / 'inn', 'generation/inn')
@@ -140,6 +140,12 @@ def test_archives_are_read_as_they_are(folder, tmp_path):
   assert packed.steps == plain.steps
   assert packed.places == plain.places
   np.testing.assert_array_equal(packed.trail, plain.trail)
+  for name, most in (('LARGEST', 100), ('MOST', 1000)):
+    with monkeypatch.context() as patch:
+      patch.setattr(folders, name, most)
+      folders._packed.cache_clear()
+      with pytest.raises(core.InputError, match='expected at most'):
+        text_game.read(path, 'inn')
   data = path.read_bytes()
   for size in (10, len(data) // 2):
     path.write_bytes(data[:size])

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from wm import core
 
 LARGEST = 50_000_000  # Bytes of one file; the longest walkthrough has 350,000.
+MOST = 500_000_000  # Bytes of an archive's files; the published ones have 5 M.
 SHOWN = 5  # Names that an error lists.
 
 
@@ -94,15 +95,18 @@ def _packed(
 ) -> Mapping[tuple[str, str], bytes | pathlib.Path]:
   """As `_files`, of an archive; modified, size: tell its versions apart."""
   found: dict[tuple[str, str], bytes | pathlib.Path] = {}
+  total = 0
   try:
     with tarfile.open(path) as archive:
       for member in archive:
         *_, game, name = ['', '', *member.name.split('/')]
         if not member.isfile() or not name.startswith(f'{game}.'):
           continue
-        if member.size > LARGEST:
+        total += member.size
+        if member.size > LARGEST or total > MOST:
           raise core.InputError(
-            f'{path}: {member.name} has more than {LARGEST:,} bytes'
+            f'{path}: {member.name} has {member.size:,} bytes, all files to it '
+            f'{total:,}; expected at most {LARGEST:,} and {MOST:,}'
           )
         file = archive.extractfile(member)
         if file is not None:
