@@ -8,9 +8,9 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.worlds.cognitive_graph import graphs, planning, solver
+from wm.worlds.cognitive_graph import changes, graphs, planning, solver
 from wm.worlds.cognitive_graph.planning import END, NODE0, REWARD
-from wm.worlds.cognitive_graph.world import World, every
+from wm.worlds.cognitive_graph.world import World
 
 # An edit of each kind, on graphs of each kind.
 EDITED = [
@@ -21,6 +21,13 @@ EDITED = [
   World('n16cluster', 'policyReval'),
   World('n21star', 'teleDetourAnywhere'),
 ]
+
+
+def every(name):
+  """A graph's worlds: without an edit, and with each that is no chance."""
+  known = changes.CHANGES[name].items()
+  edits = [edit for edit, change in known if not change.chances]
+  return [World(name, edit) for edit in ('', *edits)]
 
 
 def walks_of(world, num=80, split='all'):

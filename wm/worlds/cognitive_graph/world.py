@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 from typing import ClassVar
 
 import numpy as np
@@ -326,11 +325,3 @@ class World(
     node = int(self.plans.nodes[row]) if row >= 0 else core.DEAD
     here = node if node >= 0 else None
     return drawing.picture(self.graph, here, goals, self.format(state))
-
-
-def every(name: str) -> list[World]:
-  """A graph's worlds: without an edit, and with each that is no chance."""
-  edits = [
-    edit for edit, change in changes.CHANGES[name].items() if not change.chances
-  ]
-  return [World(name, edit) for edit in itertools.chain([''], edits)]
