@@ -153,6 +153,8 @@ def test_bad_protocols(fields, message):
     ('C sits in the third seat.', 3, None),
     ('A is in seat 1.\nC sits at seat number 2, 1 seat away from A.', 2, None),
     ('Answer: two', 2, None),
+    ('The answer is: 2', 2, None),
+    ('So the answer is "C sits in seat 3."', 3, None),
     ('<think>ANSWER: 1</think>ANSWER: 3', 3, 3),
     ('3', 3, None),
     ('ANSWER: 4', None, 4),

@@ -118,8 +118,10 @@ def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
   return found
 
 
-def after_answer(text: str) -> Reading:
+def after_answer(text: str, loose: bool = False) -> Reading:
   """Reads what follows the last `Answer:`, stripped; any case, any emphasis.
+
+  loose: without one, what follows the last `answer is`, and quotes behind it.
 
   Returns:
     value: str; '' is a failure too ('nothing').
@@ -128,6 +130,8 @@ def after_answer(text: str) -> Reading:
   if seen.failure:
     return seen._replace(value=None)
   found = _last(_ANSWER, seen.value)
+  if loose and found is None:
+    found = _last(_ANSWER_IS, seen.value)
   rest = seen.value[found.end() :].strip() if found else ''
   if not rest:
     return _unread(seen.value, 'nothing', seen.reasoning)

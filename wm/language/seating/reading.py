@@ -60,7 +60,7 @@ def seat(reply: str, people: int, strict: bool = False) -> Reading:
     if number == core.NO_ANSWER:
       return Reading(None, 'nothing', seen.reasoning)
     return Reading(number, '', seen.reasoning)
-  answer = replies.after_answer(seen.value)
+  answer = replies.after_answer(seen.value, loose=True)
   if answer.failure:
     lines = [line for line in seen.value.splitlines() if _named(line)]
     # A bare number is an answer too.

@@ -178,7 +178,7 @@ class NameReader:
     if question.kind == plan.YES_NO:
       found = replies.yes_no(text)
       return Answer(found.value, found.failure, text=text)
-    found = replies.after_answer(text)
+    found = replies.after_answer(text, loose=True)
     if found.failure == 'nothing' and len(text) < 200 and '\n' not in text:
       found = replies.visible(text)  # The answer alone.
     if found.failure:
