@@ -143,6 +143,7 @@ def test_recorded_conversations_are_logs_like_live_ones(cogeval, tmp_path):
   write_eval_log(whole, str(path))
   read = read_eval_log(str(path))
   assert len(read.samples) >= 35
+  assert len({one.eval.task_id for one in found.values()}) == len(found)
   sample = read.samples[0]
   assert [turn.role for turn in sample.messages][-2:] == ['user', 'assistant']
   assert {'recorded', 'planned'} <= set(sample.scores)

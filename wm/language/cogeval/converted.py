@@ -67,6 +67,9 @@ def log(model: str, samples: list[EvalSample]) -> EvalLog:
   whole = EvalLog(
     status='success',
     eval=EvalSpec(
+      eval_id=f'cogeval-{model}',
+      run_id='cogeval-recorded',
+      task_id=f'cogeval-{model}',
       created=CREATED,
       task='cogeval',
       task_version=tasks.VERSION,
