@@ -76,6 +76,18 @@ def test_ill_formed_answers_count_or_are_left_out():
   assert parsing.FAILURES['empty'] in tables.ill_formed(some).note
 
 
+def test_what_the_paper_prints_is_read():
+  assert cells(tables.printed())[-1]['destination, hard'] == '0.200'
+  pairs = tables.published()['table1']['destination, easy']
+  assert pairs[0] == ['GPT-4', 'GPT-3.5', 0.86, 0.58]
+  for rows_of in tables.published()['table4'].values():
+    if isinstance(rows_of, dict):
+      assert all(ill < asked for asked, ill in rows_of.values())
+  # All questions of the maps of July 2023, by game.
+  most = tables.published()['table4']['destination']['Llama-2-S'][0]
+  assert round(most * 53) == 21_046
+
+
 def test_a_page_needs_no_maps():
   found = page.page(rows.frame(answered('a', [1, None])))
   assert not found.pictures
@@ -87,7 +99,7 @@ def test_a_page_needs_no_maps():
 @pytest.mark.slow
 def test_recorded_answers_are_a_page(rescored, tmp_path):
   titles = [table.title for table in rescored.tables]
-  assert len(set(titles)) == len(titles) == 10
+  assert len(set(titles)) == len(titles) == 11
   by = dict(zip(titles, map(cells, rescored.tables), strict=True))
   walked = [
     row

@@ -204,5 +204,5 @@ def rescore(
   title = 'Success, as the published program reads answers'
   again = tables.ill_formed(published)
   again = dataclasses.replace(again, title=f'{again.title}, as published')
-  more = [tables.success(published, title), again]
+  more = [tables.success(published, title), again, tables.printed()]
   return page.page(scored(records), records.mazes, more=more)

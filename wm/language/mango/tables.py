@@ -7,7 +7,9 @@ answers, 10 of the minigames.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,7 +22,7 @@ from wm.language.mango import parsing, regressions
 from wm.language.mango import rows as answers
 from wm.language.mango.facts import Facts
 from wm.language.mango.questions import KINDS
-from wm.reporting import tables
+from wm.reporting import papers, tables
 
 WORDS = {
   'success': 'edit similarity of the last place with the right one; of a '
@@ -103,6 +105,27 @@ def beside(rows: pd.DataFrame) -> tables.Table:
     'Over well-formed answers; of a route, `nearest name` is the success of '
     'the camera-ready program.',
   )
+
+
+@functools.cache
+def published() -> dict[str, Any]:
+  """What the paper prints: launch/flags/mango2023/published.json."""
+  path = papers.folder() / 'mango2023' / 'published.json'
+  found: dict[str, Any] = json.loads(path.read_text(encoding='utf-8'))
+  return found
+
+
+def printed() -> tables.Table:
+  """Success of the models that the authors have tested."""
+  board = dict(published()['leaderboard'])
+  note = board.pop('note')
+  heads = [f'{kind}, {easy}' for kind in KINDS for easy in DIFFICULTY.values()]
+  found = [
+    {'model': model, **dict(zip(heads, values, strict=True))}
+    for model, values in board.items()
+  ]
+  title = "Success on the authors' page"
+  return rescored.table(title, found, f'{note}.', folded=True)
 
 
 def pairwise(rows: pd.DataFrame, column: str = 'success') -> tables.Table:
