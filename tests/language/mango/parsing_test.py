@@ -113,6 +113,18 @@ def test_hostile_text_is_read_in_little_time(text):
   assert time.process_time() - started < 2
 
 
+@pytest.mark.parametrize(
+  'text',
+  [
+    '[{"prev_node": "a", "action": "b", "node": "c"}] so {it} is',
+    '[{"prev_node": "a", "action": "b", "node": "c"}] {',
+    "[{'prev_node': 'a', 'action': 'b', 'node': 'c'}], {'prev_node': '",
+  ],
+)
+def test_text_behind_a_list_is_no_part_of_it(text):
+  assert parsing.parse(text) == parsing.Answer((parsing.Move('a', 'b', 'c'),))
+
+
 def test_failures_are_counted_by_cause():
   texts = ['', '[]', '', json.dumps([_dict(MOVE)])]
   counted = parsing.failures(map(parsing.parse, texts))
