@@ -100,6 +100,7 @@ def test_routes_and_ill_formed_answers(folder, tmp_path):
     assert math.isnan(score.value['success_formed']) != formed
 
 
+@pytest.mark.slow
 def test_a_log_is_a_page_of_tables(solved):
   found = logs.page([solved])
   titles = [table.title for table in found.tables]
