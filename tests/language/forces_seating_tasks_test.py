@@ -64,7 +64,9 @@ def test_a_reader_of_the_published_prompts_believes_where_the_sun_is(
   assert cells['line'][1].startswith('0.0011')
 
 
-@pytest.mark.parametrize('variant', ['corrected', 'several'])
+@pytest.mark.parametrize(
+  'variant', [pytest.param('corrected', marks=pytest.mark.slow), 'several']
+)
 def test_corrected_prompts_tell_the_law(folder, variant):
   task = force_tasks.forces(variant, num=2, every=30, others=2)
   log = _run(task, 'wm/solver', folder, epochs=2)
