@@ -115,7 +115,8 @@ def bars(rows: pd.DataFrame, column: str) -> bytes:
           axis.hlines(some.chance.mean(), at - 0.18, at + 0.18, color='black')
     axis.set(title=kind, ylim=(0, 1), xticks=range(len(models)))
     axis.set_xticklabels(models, rotation=20, ha='right')
-  axes[0].legend()
+  if axes[0].get_legend_handles_labels()[0]:
+    axes[0].legend()
   axes[0].set_ylabel(column)
   return figures.to_png(figure)
 
