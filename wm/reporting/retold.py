@@ -114,7 +114,7 @@ def table(runs: Sequence[Run]) -> tables.Table | None:
 
 def _telling(entry: Entry) -> tuple[str, Mapping[str, Any]] | None:
   """The model without the fields that say how, and these with values."""
-  spec = entry.get('model_spec', '')
+  spec = entry.get('model_spec') or ''
   name = spec.partition('(')[0]
   if entry['value'] is None or name not in registry.names('model'):
     return None
