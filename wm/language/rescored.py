@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -30,6 +30,14 @@ class Rescored(NamedTuple):
   pictures: Sequence[write.Picture]
   words: Mapping[str, str]
   rows: Mapping[str, Sequence[Row]]
+
+
+def unlike(name: str, known: Collection[str]) -> str:
+  """The name, or 'NAME (2)' and so on where it is known already."""
+  found, number = name, 2
+  while found in known:
+    found, number = f'{name} ({number})', number + 1
+  return found
 
 
 def table(

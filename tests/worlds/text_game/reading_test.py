@@ -101,6 +101,12 @@ DAMAGE = {
   r'row 1 has an unknown place': lambda f: put(
     f, 'valid_moves.csv', 'a\n1,nowhere,c\n'
   ),
+  r'valid_moves.csv: field larger than': lambda f: put(
+    f, 'valid_moves.csv', 'a\n1,' + 'x' * 200_000
+  ),
+  r'map.human, line 1: ': lambda f: put(
+    f, 'map.human', 'x --> ' * 2_000 + 'x, step 1'
+  ),
 }
 
 
@@ -151,6 +157,14 @@ def test_archives_are_read_as_they_are(folder, tmp_path, monkeypatch):
     path.write_bytes(data[:size])
     with pytest.raises(core.InputError, match='is no readable archive'):
       text_game.read(path, 'inn')
+  put(folder, 'noise', np.random.default_rng(0).bytes(100_000))
+  with tarfile.open(path, 'w:xz') as archive:
+    archive.add(folder / 'inn', 'generation/inn')
+  flipped = bytearray(path.read_bytes())
+  flipped[len(flipped) // 2] ^= 255
+  path.write_bytes(flipped)
+  with pytest.raises(core.InputError, match='readable archive: Corrupt'):
+    text_game.read(path, 'inn')
 
 
 ODD = (
@@ -180,6 +194,10 @@ def test_names_with_quotes_and_brackets(tmp_path, wording):
     assert world.format(world.parse(name)[0]) == name
   tell = core.Telling(wording=wording)
   assert world.spoken(tell) == ('<pad>', 'action1', 'in')
+  taken = odd()._replace(actions=('say "plugh", twice', 'action1'))
+  text_game.write(taken, tmp_path, 'taken')
+  other = text_game.World(folder=str(tmp_path), game='taken')
+  assert other.spoken(tell) == ('<pad>', 'action1', 'action2')
   read = readers_of_words.read(core.told_text(world, tell))
   label = dict(zip(odd().actions, world.spoken(tell)[1:], strict=True))
   assert read.edges == {(u, label[a], v) for u, a, v, _ in ODD}

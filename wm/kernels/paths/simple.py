@@ -115,7 +115,8 @@ def simple(
       f'{nodes} nodes and {size} edges have more than {most:,} simple paths; '
       'expected no more: a limit on their length would help'
     )
-  needed = 4 * (3 + len(labels)) * paths.sum() + listed * 4 * edges.sum()
+  needed = 4 * (3 + len(labels)) * paths.sum()
+  needed += listed * (4 * edges.sum() + 8 * paths.sum())
   core.need_memory(int(needed), f'{paths.sum():,} simple paths')
   places = np.zeros(nodes + 1, np.int64)
   starts = np.zeros(nodes + 1, np.int64)

@@ -19,7 +19,8 @@ def page(logs: Sequence[EvalLog], *, nodes: int = 0) -> rescored.Rescored:
 
   Args:
     logs: of the task, whole ones. Of several replies to a prompt the mean of
-      each step counts; a step without any has none.
+      each step counts; a step without any has none. The second log of a model
+      about the same systems is called 'MODEL (2)'.
     nodes: size of the largest formulas that are sought; 0 is no search.
 
   Raises:
@@ -33,7 +34,8 @@ def page(logs: Sequence[EvalLog], *, nodes: int = 0) -> rescored.Rescored:
     told = (f'{one.force.tolist()} {one.told.tolist()}' for one in systems)
     key = variant + ' '.join(told)
     shown[key] = variant, systems
-    sets.setdefault(key, {})[log.eval.model] = said
+    speakers = sets.setdefault(key, {})
+    speakers[rescored.unlike(log.eval.model, speakers)] = said
   made = [
     (shown[key][0], _page(*shown[key], said, nodes))
     for key, said in sets.items()

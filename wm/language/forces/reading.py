@@ -15,6 +15,7 @@ from wm.language import replies
 
 # A force beyond this is a slip of the pen; squares of it still have values.
 LARGEST = 1e100
+DIGITS = 9  # Of a step that is written as text.
 
 
 class Said(NamedTuple):
@@ -67,7 +68,8 @@ def of_dict(values: Mapping[Any, Any], steps: int) -> Said:
 def _step(key: Any) -> int | None:
   if isinstance(key, str):
     key = key.strip()
-    return int(key) if key.isascii() and key.isdecimal() else None
+    plain = key.isascii() and key.isdecimal() and len(key) <= DIGITS
+    return int(key) if plain else None
   return key if isinstance(key, int) and not isinstance(key, bool) else None
 
 

@@ -86,13 +86,12 @@ def page(
 
   nodes: see `rescore`; remark: a sentence on the prompts.
   """
-  speakers = {
-    **said,
-    **{
-      name: [answer(one) for one in shown]
-      for name, answer in baselines.BASELINES.items()
-    },
+  beside = {
+    name: [baselines.said(name, one) for one in shown]
+    for name in baselines.BASELINES
+    if any(len(one.told) for one in shown)
   }
+  speakers = {**said, **beside}
   rows = [
     {'speaker': name, 'system': one.name, **scoring.scores(force, one)}
     for name, forces in speakers.items()
@@ -107,9 +106,9 @@ def page(
       picture.grid(shown, said),
     )
   ]
+  many = f'{len(beside)} baselines' if beside else 'no baseline (none is told)'
   lead = (
-    f'{len(said)} models and {len(baselines.BASELINES)} baselines on '
-    f'{len(shown)} systems. {remark}'.rstrip()
+    f'{len(said)} models and {many} on {len(shown)} systems. {remark}'.rstrip()
   )
   return rescored.Rescored(
     TITLE,

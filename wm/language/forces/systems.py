@@ -151,11 +151,6 @@ def draw(
   if (motion.bodies != 2).any():
     raise core.InputError(f'{world} has systems of several planets')
   planet = motion.body[0] == 0
-  steps = int(planet.sum())
-  if not 0 < told <= steps:
-    raise core.InputError(
-      f'told={told} of {steps} steps; expected 1 to {steps}'
-    )
   found = []
   for n, (state, place) in enumerate(
     zip(motion.state[:, planet], motion.position[:, planet], strict=True)
@@ -177,9 +172,21 @@ def draw(
   return found
 
 
+def _enough(told: int, steps: int, which: str) -> None:
+  if not 0 <= told <= steps:
+    raise core.InputError(
+      f'{told} steps {which} told; expected 0 to {steps} of them'
+    )
+
+
 def early(system: System, told: int, seed: int) -> System:
-  """With `told` random steps of the first half, as published."""
+  """With `told` random steps of the first half, as published.
+
+  Raises:
+    InputError: there are fewer.
+  """
   half = len(system.force) // 2
+  _enough(told, half, 'of the first half')
   order = np.argsort(
     core.hash64(seed, STREAM, int(system.name), np.arange(half))
   )
@@ -187,8 +194,13 @@ def early(system: System, told: int, seed: int) -> System:
 
 
 def spread(system: System, told: int, seed: int) -> System:
-  """With `told` steps over the whole range: a random one of each part."""
+  """With `told` steps over the whole range: a random one of each part.
+
+  Raises:
+    InputError: there are fewer.
+  """
   steps = len(system.force)
+  _enough(told, steps, 'of a system')
   edges = np.linspace(0, steps, told + 1)
   share = core.uniforms(seed, STREAM, int(system.name), np.arange(told))
   at = edges[:-1] + share * np.diff(edges)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
+import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from inspect_ai.log import EvalLog
+from inspect_ai.scorer import SampleScore
 
 from wm import core
 from wm.language import rescored
 from wm.language.seating import figures, tasks
-from wm.language.seating.questions import Protocol, Question
+from wm.language.seating.questions import Protocol
 
 
 def page(logs: Sequence[EvalLog]) -> rescored.Rescored:
@@ -22,39 +22,28 @@ def page(logs: Sequence[EvalLog]) -> rescored.Rescored:
   """
   runs: dict[str, figures.Run] = {}
   for log in logs:
-    name, number = log.eval.model, 2
-    while name in runs:
-      name, number = f'{log.eval.model} ({number})', number + 1
-    runs[name] = _run(log)
+    runs[rescored.unlike(log.eval.model, runs)] = _run(log)
   return figures.page(runs)
 
 
 def _run(log: EvalLog) -> figures.Run:
-  asked: dict[str, Question] = {}
-  votes: dict[str, dict[int, int]] = {}
+  given = log.eval.task_args or {}
+  names = [field.name for field in dataclasses.fields(Protocol)]
   try:
-    given = {**_DEFAULTS, **(log.eval.task_args or {})}
-    protocol = Protocol(**{name: given[name] for name in _DEFAULTS})
-    for sample in log.samples or ():
-      name = str(sample.id)
-      asked[name] = tasks.asked_of(sample.metadata)
-      value: Any = (sample.scores or {})['seating_scorer'].value
-      mine, said = votes.setdefault(name, {}), float(value['said'])
-      if not math.isnan(said):
-        mine[int(said)] = mine.get(int(said), 0) + 1
+    protocol = Protocol(
+      **{name: given[name] for name in names if name in given}
+    )
+    found = [
+      SampleScore(
+        score=(sample.scores or {})['seating_scorer'],
+        sample_id=sample.id,
+        sample_metadata=sample.metadata,
+      )
+      for sample in log.samples or ()
+    ]
+    asked, said = tasks.voted(found)
   except (KeyError, TypeError, ValueError) as error:
     raise core.InputError(
       f'{log.location}: {error!r}; expected a log of wm/seating'
     ) from error
-  said_of = [tasks.most(votes[name]) for name in asked]
-  return figures.Run(protocol, [*asked.values()], said_of)
-
-
-_DEFAULTS = {
-  'variant': 'corrected',
-  'people': 3,
-  'puzzles': 60,
-  'trials': 100,
-  'samples': 5,
-  'seed': 0,
-}
+  return figures.Run(protocol, asked, said)

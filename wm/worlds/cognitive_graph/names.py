@@ -72,7 +72,10 @@ def letters(count: int, seed: int) -> list[str]:
 
 
 def most_nodes(graph: str) -> int:
-  """Largest number of a node of a graph, new ones of its changes included."""
+  """Largest number of a node that a graph can have, after any change.
+
+  The three large graphs share their names, and so this number.
+  """
   name = graphs.LETTERS.get(graph, graph)
   return {'n7line': 9, 'n7tree': 8, 'n13line': 14}.get(name, 22)
 

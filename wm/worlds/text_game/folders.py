@@ -9,6 +9,7 @@ Nothing is unpacked: members are read by name.
 from __future__ import annotations
 
 import functools
+import lzma
 import os
 import pathlib
 import tarfile
@@ -111,10 +112,12 @@ def _packed(
         file = archive.extractfile(member)
         if file is not None:
           found[game, name.removeprefix(f'{game}.')] = file.read()
-  except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
-    raise core.InputError(
-      f'{path} is no readable archive: {error or type(error).__name__}'
-    ) from error
+  except (
+    *(tarfile.TarError, zlib.error, lzma.LZMAError),
+    *(EOFError, OSError),
+  ) as error:
+    why = ' '.join(str(error).split()) or type(error).__name__
+    raise core.InputError(f'{path} is no readable archive: {why}') from error
   return _some(found, path)
 
 

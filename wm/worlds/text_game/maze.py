@@ -295,10 +295,9 @@ def made(
       )
     )
   if len(set(rows)) < len(rows):
-    again = next(row for k, row in enumerate(rows) if row in rows[:k])
-    raise core.InputError(
-      f'{where}: the edge {triples[rows.index(again)]} is there twice'
-    )
+    last = {row: k for k, row in enumerate(rows)}
+    again = next(k for k, row in enumerate(rows) if last[row] != k)
+    raise core.InputError(f'{where}: the edge {triples[again]} is there twice')
   for row in stamps:
     if not all(0 <= step <= NEVER for step in row):
       raise core.InputError(

@@ -38,6 +38,7 @@ MOVE = re.compile(
   r'(.+?) --> (.*?) --> (.+), step (\d{1,9})(?:, answerable (\d{1,9}))?'
   r'(?:, desc: .*)?'
 )
+LONGEST = 1000  # Characters of a line of moves; the published ones have 150.
 RULE = '==========='  # Between the blocks of a walkthrough.
 BLOCK = re.compile('^==>STEP NUM:(.*)$', re.MULTILINE)
 SAID = re.compile('\n==>ACT:([^\n]*)\n==>OBSERVATION:(.*)', re.DOTALL)
@@ -195,7 +196,8 @@ def _annotation(files: Mapping[str, str], game: str, where: str) -> maze.Maze:
     for row, line in enumerate(files.get(kind, '').splitlines()):
       if not line.strip():
         continue
-      parts = MOVE.fullmatch(line.strip())
+      # Of a line of arrows alone, all pairs of them would be tried.
+      parts = len(line) <= LONGEST and MOVE.fullmatch(line.strip())
       if not parts:
         raise core.InputError(
           f'{where}.{kind}, line {row + 1}: {line[:80]!r}; expected A --> '
@@ -218,18 +220,29 @@ def _annotation(files: Mapping[str, str], game: str, where: str) -> maze.Maze:
   return maze.made(game, 'annotation', names, triples, stamps, of)
 
 
+def _lines(text: str, where: str) -> list[list[str]]:
+  """Lines of a CSV file without its head."""
+  try:
+    return list(csv.reader(text.splitlines()[1:]))
+  except csv.Error as error:
+    raise core.InputError(f'{where}: {error}; expected CSV') from error
+
+
 def _trail(text: str, found: maze.Maze, where: str) -> np.ndarray:
   """Places after each step of the annotators' list of moves."""
-  place = {name: k for k, name in enumerate(found.places)}
+  # The annotators' names have capitals where the map's have none.
+  place = {name.lower(): k for k, name in enumerate(found.places)}
+  place |= {name: k for k, name in enumerate(found.places)}
   here = core.DEAD
   trail: list[int] = []
-  for number, row in enumerate(csv.reader(text.splitlines()[1:]), 1):
+  for number, row in enumerate(_lines(text, where), 1):
     if [*row[:1]] != [str(number)] or len(row) < 3:
       raise core.InputError(
         f'{where}: row {number} starts with {row[:1]}; expected [{number}]'
       )
     before, after = (
-      place.get(name.strip().lower(), core.DEAD) for name in row[1:3]
+      place.get(name, place.get(name.lower(), core.DEAD))
+      for name in map(str.strip, row[1:3])
     )
     if row[1].strip() or row[2].strip():
       if core.DEAD in (before, after):

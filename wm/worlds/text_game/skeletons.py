@@ -141,12 +141,13 @@ def routes(found: Destinations, nodes: int, easy: str = 'some') -> Routes:
     easy: the rule, of RULES.
 
   Raises:
-    InputError: there is no such rule.
+    InputError: there is no such rule, or no memory for so many pairs.
   """
   if easy not in RULES:
     raise core.InputError(
       f'routes are easy by {easy!r}; available: {", ".join(RULES)}'
     )
+  core.need_memory(24 * nodes * nodes, f'routes between {nodes:,} places')
   walks = found.paths
   pair = walks.source.astype(np.int64) * nodes + walks.target
   places, count = nodes * nodes, np.bincount(pair, minlength=nodes * nodes)

@@ -45,16 +45,17 @@ class Walks(words.InWords, core.Sourced):
       InputError: nothing leads on from the start, or there are too many sets
         or actions.
     """
+    actions = len(np.unique(self.maze.edges.action))
+    if actions > MOST_ACTIONS:
+      raise core.InputError(
+        f'{self.name}: {self.maze.game} has {actions} actions; expected at '
+        f'most {MOST_ACTIONS}'
+      )
     found = places.sets(self.maze, self.first)
     if not (found.delta[0] >= 0).any():
       raise core.InputError(
         f'{self.name}: no action leads from {self.maze.places[self.first]!r}; '
         'expected another start'
-      )
-    if len(found.actions) > MOST_ACTIONS:
-      raise core.InputError(
-        f'{self.name}: {self.maze.game} has {len(found.actions)} actions; '
-        f'expected at most {MOST_ACTIONS}'
       )
     return found
 

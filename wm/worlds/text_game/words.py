@@ -78,11 +78,13 @@ class InWords(table.NamedTableWorld, core.Told):
     """Actions as the game has them; 'action7' where a list cannot hold them."""
     core.wording_of(self, telling)
     names = [self.maze.actions[action] for action in self.sets.actions]
+    numbered = [f'action{number}' for number in range(1, len(names) + 1)]
+    plain = all(name not in names for name in numbered)
     return (
       '<pad>',
       *(
-        name if _PLAIN.fullmatch(name) else f'action{number}'
-        for number, name in enumerate(names, 1)
+        name if plain and _PLAIN.fullmatch(name) else number
+        for name, number in zip(names, numbered, strict=True)
       ),
     )
 
