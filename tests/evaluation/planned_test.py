@@ -37,7 +37,7 @@ def test_a_metric_asks_what_its_plan_lists(predictor, spec):
   metric = registry.make('metric', spec)
   made = planned.plan_of(metric, predictor, WORLD, 0)
   made.ask()
-  asked = [call.prompt for call in predictor.played.calls]
+  asked = predictor.played.calls
   assert sorted(asked) == sorted(one.prompt for one in made.questions)
   assert made.calls == len(asked)
   # Prompts are told twice as long as they are, at most.
@@ -106,6 +106,34 @@ def test_causes_of_silence_are_counted(predictor, tmp_path):
   assert right['value'] is None
   assert right['unmeasured'] == {'rate_limit': len(predictor.played.calls)}
   assert found['distinction', 'recall']['unmeasured']['no_answer'] == 12
+
+
+def test_where_nothing_is_said_next_tokens_are_not_judged(predictor, tmp_path):
+  known = predictor.played.known
+
+  def reply(prompt):
+    half = len(predictor.played.calls) and len(prompt) % 2
+    return Reply('', failure='timeout') if half else known(prompt)
+
+  predictor.played.reply = reply
+  found, _ = _entries(predictor, tmp_path, METRICS[3])
+  causes = found['next_token', 'right_answers']['unmeasured']
+  assert 0 < causes['timeout'] < 12
+  for name in ('validity', 'set_precision', 'set_recall', 'exact_set'):
+    entry = found['next_token', name]
+    assert entry['value'] == 1.0
+    assert entry['unmeasured'] == {'no_answer': causes['timeout']}
+    assert entry['counts']['positions_no_answer'] == causes['timeout']
+
+
+def test_names_of_no_token_are_wrong(predictor, tmp_path):
+  known = predictor.played.known
+  predictor.played.reply = lambda prompt: Reply(known(prompt).text + '; Xanadu')
+  found, _ = _entries(predictor, tmp_path, METRICS[3])
+  assert found['next_token', 'right_answers']['value'] == 0.0
+  assert found['next_token', 'exact_set']['value'] == 0.0
+  assert found['next_token', 'validity']['value'] == 1.0
+  assert 0.3 < found['next_token', 'set_precision']['value'] < 1
 
 
 def test_probabilities_are_kept(predictor, tmp_path):

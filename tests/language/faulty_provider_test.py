@@ -78,6 +78,7 @@ class Faulty(http.server.BaseHTTPRequestHandler):
       'nothing': {},
     }
     status = {'limited': 429, 'broken': 500, 'key': 401, 'model': 404}
+    status['too warm'] = 400
     if said == 'slow':
       self.server.over.wait(60)
     if said == 'hangs up':
@@ -141,6 +142,15 @@ def test_every_failure_has_a_cause(settings, server, tmp_path):
   assert [one.failure for one in again] == [one.failure for one in found]
   lost = {'rate_limit', 'server_error', 'bad_reply', 'no_connection'}
   assert {*server.asked} == {w for w, cause in CAUSES.items() if cause in lost}
+
+
+def test_an_error_without_a_name_is_told(settings, tmp_path):
+  found, predictor = _asked(settings, tmp_path, ['too warm', 'good'])
+  assert [one.failure for one in found] == [provider.UNNAMED, '']
+  counted, told = predictor.remarks()[-2:]
+  assert counted == f'no answer: {provider.UNNAMED} 1'
+  assert told.startswith(f'the first {provider.UNNAMED}: ')
+  assert 'too warm' in told
 
 
 def test_who_waits_too_long_is_given_up(settings, tmp_path):

@@ -248,7 +248,7 @@ def test_what_is_missing_is_one_line(monkeypatch, tmp_path):
   monkeypatch.setitem(sys.modules, 'inspect_ai.model', None)
   settings = provider.Settings('wm/yes')
   with pytest.raises(core.InputError, match=r"install -e '\.\[language\]'"):
-    provider.replies(settings, [provider.Call('a')], lambda number, reply: None)
+    provider.replies(settings, ['a'], lambda number, reply: None)
 
 
 def test_every_paper_has_tables_of_logs():

@@ -1,5 +1,6 @@
 """The predictor of a language model, on a provider that is played."""
 
+import math
 import threading
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from tests.models.played import Played
 from wm import core
 from wm.core import plan, registry
-from wm.models.serving import asked, provider
+from wm.models.serving import asked, name_reader, provider
 from wm.models.serving.answer_cache import Reply
 
 WORLD = registry.make('world', 'maps(rows=3, columns=3)')
@@ -145,7 +146,8 @@ def test_failures_are_counted_by_cause_and_not_asked_again(made, played):
 READ = {
   'Answer: north; east': (1, 2),
   'I think so.\n**Answer:**\n- North\n- East.': (1, 2),
-  'Answer: north, Xanadu': (1,),
+  'Answer: north, Xanadu': (0, 1),
+  'Answer: north; east.\nThere is nothing else, I think.': (1, 2),
   'Answer: nothing.': (),
   'north': (1,),
   'Answer: Xanadu': 'unknown_name',
@@ -155,12 +157,54 @@ READ = {
 
 @pytest.mark.parametrize('text', READ)
 def test_lists_of_names_are_read(text):
-  reader = asked.NameReader(('<pad>', 'north', 'east', 'a, b'))
+  reader = name_reader.NameReader(('<pad>', 'north', 'east', 'a, b'))
   found = reader.read(plan.Planned('', plan.ALL_NEXT), text)
   expected = READ[text]
   wrong = isinstance(expected, str)
   assert found.value == (None if wrong else expected)
   assert found.failure == (expected if wrong else '')
+
+
+def test_names_that_differ_in_case_or_marks_are_read_exactly():
+  reader = name_reader.NameReader(('<pad>', 'a', 'A', '.', 'go'))
+  question = plan.Planned('', plan.ALL_NEXT)
+  assert reader.read(question, 'Answer: A; .; Go').value == (2, 3, 4)
+  assert reader.read(question, 'Answer: a').value == (1,)
+
+
+@pytest.mark.parametrize(
+  ('tokens', 'chance'),
+  [
+    ([[('\n', 0.9)], [('Yes', 0.6), (' no', 0.2)]], 0.75),
+    ([[('There', 0.9), ('Yes', 0.05), ('No', 0.05)]], 0.5),
+    ([[('There', 0.9)], [('is', 0.9)], [('no', 0.9)]], None),
+    ([[('**', 0.9)]], None),
+    ([], None),
+  ],
+)
+def test_yes_is_as_likely_as_the_first_word_has_it(tokens, chance):
+  models = pytest.importorskip('inspect_ai.model')
+  content = [
+    models.Logprob(
+      token=top[0][0],
+      logprob=math.log(top[0][1]),
+      top_logprobs=[
+        models.TopLogprob(token=token, logprob=math.log(share))
+        for token, share in top
+      ],
+    )
+    for top in tokens
+  ]
+  found = provider.yes_probability(models.Logprobs(content=content))
+  assert found == (chance and pytest.approx(chance))
+
+
+def test_only_yes_or_no_has_a_probability(made):
+  reply = Reply('Answer: nothing', probability=0.0)
+  predictor = made()
+  read = name_reader.NameReader(WORLD.spoken(core.Telling())).read
+  found = asked.answer(predictor.all_next((1,)), reply, read)
+  assert (found.value, math.isnan(found.probability)) == ((), True)
 
 
 @pytest.mark.parametrize(

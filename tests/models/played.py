@@ -15,17 +15,17 @@ class Played:
     self.knows, self.calls, self.settings = knows, [], None
     self.reply = self.known
 
-  def known(self, call):
-    draws = random.Random(call.prompt)
-    return Reply(worlds.answer(Asked([call.prompt], self.knows, draws)))
+  def known(self, prompt):
+    draws = random.Random(prompt)
+    return Reply(worlds.answer(Asked([prompt], self.knows, draws)))
 
-  def __call__(self, settings, calls, each):
+  def __call__(self, settings, prompts, each):
     self.settings = settings
-    self.calls += calls
+    self.calls += prompts
 
     def work():  # As providers are: on another thread.
-      for number, call in enumerate(calls):
-        each(number, self.reply(call))
+      for number, prompt in enumerate(prompts):
+        each(number, self.reply(prompt))
 
     thread = threading.Thread(target=work)
     thread.start()

@@ -38,7 +38,6 @@ class Planned(NamedTuple):
       one that says how many are wanted, of how many numbers, and of how many
       classes, 0 for real ones.
     trial: that it belongs to; questions of one trial depend on each other.
-    most: tokens of an answer, at most; 0 is the predictor's own limit.
   """
 
   prompt: str
@@ -46,15 +45,15 @@ class Planned(NamedTuple):
   prefix: Tokens = ()
   suffixes: tuple[Tokens, ...] = ()
   trial: int = 0
-  most: int = 0
 
 
 class Answer(NamedTuple):
   """What a question was answered.
 
   Attributes:
-    value: bool of YES_NO; tuple of tokens of ALL_NEXT; place of the choice of
-      ONE_NEXT; tuple of numbers of LABELS; None where there is none.
+    value: bool of YES_NO; tuple of tokens of ALL_NEXT, PAD among them where it
+      names what is none; place of the choice of ONE_NEXT; tuple of numbers of
+      LABELS; None where there is none.
     failure: why there is none, or ''.
     probability: of yes, where the provider gives log-probabilities; else NaN.
     text: all that was written.

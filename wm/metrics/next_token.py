@@ -24,7 +24,8 @@ class Metric(core.Metric):
 
   The positions are those of the paper: from the last token of the prompt to
   the last move, so the end token is predicted too. Each quantity is a mean over
-  positions.
+  positions. Those where a predictor that only answers gives no answer are left
+  out and counted.
 
   Attributes:
     num: held-out sequences, or drawn states.
@@ -85,15 +86,17 @@ class Metric(core.Metric):
       first=np.zeros(num, np.int32),
       named=np.zeros(num, np.int32),
       states=world.init(num),
+      silent=np.zeros(num, np.int64),
     )
     drawn = self.states == 'drawn'
     read = membership.last_by_rows if drawn else core.log_probs_by_rows
     for rows, log_probs in read(predictor, sequences.tokens, sequences.lengths):
       part = sequences.take(np.arange(rows.start, rows.stop))
       some = _Judged(*(array[rows] for array in judged))
-      _judge_all(world, part, first[rows], np.asarray(log_probs), rule, some)
+      log_probs = np.asarray(log_probs)
+      _judge_all(predictor, world, part, first[rows], log_probs, rule, some)
     columns = _pictured(world, sequences, judged)
-    return _scores(judged.sums, groups, columns)
+    return _scores(judged, groups, columns)
 
 
 _QUANTITIES = (
@@ -132,15 +135,18 @@ class _Judged(NamedTuple):
     first: [N] int32 tokens before the first illegal most likely one; 0: none.
     named: [N] int32 that token.
     states: [N, W] state that it is illegal in.
+    silent: [N] int64 positions where the predictor gives no answer.
   """
 
   sums: np.ndarray
   first: np.ndarray
   named: np.ndarray
   states: np.ndarray
+  silent: np.ndarray
 
 
 def _judge_all(
+  predictor: core.Predictor,
   world: core.World,
   sequences: core.Sequences,
   first: np.ndarray,
@@ -163,6 +169,9 @@ def _judge_all(
     legal = world.legal(states[rows])
     # Where nothing is legal the world is over: there is no next token.
     going = legal.any(-1)
+    silent = going & membership.silent(predictor, log_probs[rows, t])
+    judged.silent[rows] += silent
+    going &= ~silent
     rows, legal = rows[going], legal[going]
     values, counted = _judge(log_probs[rows, t], legal, rule)
     judged.sums[rows, :, 0] += np.where(counted, values, 0)
@@ -215,16 +224,19 @@ def _judge(
 
 
 def _scores(
-  sums: np.ndarray, group: np.ndarray, pictured: dict[str, np.ndarray]
+  judged: _Judged, group: np.ndarray, pictured: dict[str, np.ndarray]
 ) -> tuple[core.Scores, ...]:
-  found = []
+  sums, found = judged.sums, []
+  unasked = np.where(judged.silent > 0, 'no_answer', 'no_position')
+  silent = int(judged.silent.sum())
   for q, quantity in enumerate(_QUANTITIES):
     total, weight = sums[:, q, 0], sums[:, q, 1]
-    empty = 'nothing_accepted' if quantity == 'set_precision' else 'no_position'
-    counts = {}
+    empty = unasked
+    counts = {'positions_no_answer': silent} if silent else {}
     if quantity == 'set_precision':
+      empty = np.where(sums[:, 0, 1] > 0, 'nothing_accepted', unasked)
       missing = int(sums[:, 0, 1].sum() - weight.sum())
-      counts = {'positions_nothing_accepted': missing}
+      counts['positions_nothing_accepted'] = missing
     scores = core.scores(
       quantity,
       total / np.maximum(weight, 1),

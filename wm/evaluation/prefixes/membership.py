@@ -40,6 +40,16 @@ def fits(predictor: core.Predictor, lengths: np.ndarray) -> np.ndarray:
   return lengths <= predictor.max_len
 
 
+def silent(predictor: core.Predictor, log_probs: np.ndarray) -> np.ndarray:
+  """[R] bool: gives it no answer, NaN, in place of log_probs [R, V]?
+
+  NaN of one that predicts is wrong, not silent.
+  """
+  if not isinstance(predictor, core.AnswersOnly):
+    return np.zeros(len(log_probs), bool)
+  return np.isnan(log_probs).any(-1)
+
+
 def last_by_rows(
   predictor: core.Predictor, tokens: np.ndarray, lengths: np.ndarray
 ) -> Iterator[tuple[slice, np.ndarray]]:

@@ -43,9 +43,9 @@ class Reply(NamedTuple):
   """What came back of one call.
 
   Attributes:
-    text: what the model wrote.
+    text: what the model wrote; of a call that failed, what went wrong.
     stop: why it stopped, in Inspect's words: 'stop', 'max_tokens', ...
-    probability: of yes, by its first token that is yes or no; None unknown.
+    probability: of yes, against no, by its first word; None unknown.
     tokens_in, tokens_out: what the provider counted; 0 unknown.
     reasoning: characters of reasoning that came apart from the text.
     failure: why nothing came, such as 'timeout'; such replies are not kept.

@@ -17,12 +17,13 @@ from wm.core.predictor import Tokens
 from wm.language import replies
 from wm.models.serving import accepting, provider
 from wm.models.serving.answer_cache import AnswerCache, Key, Reply, key
+from wm.models.serving.name_reader import NameReader
 from wm.runtime import progress
 
 # What a text answers to a question.
 Read = Callable[[Planned, str], Answer]
 UNASKED = Answer(None, 'not_asked')
-_STRIPPED = ' \t\n.,;:!?*_"\'`'
+_HAIR = 1e-6
 
 
 class Answers(Protocol):
@@ -47,8 +48,14 @@ class LanguageModel(
   """Answers by what a language model says of a world told in words.
 
   A continuation is put as one yes-or-no question, however long it is; all next
-  tokens are one question that lists them.
+  tokens are one question that lists them. Where that has no answer, their
+  log-probabilities are NaN.
+
+  Attributes:
+    reads: what reads the answers.
   """
+
+  reads: type[NameReader] = NameReader
 
   def __init__(
     self,
@@ -75,13 +82,12 @@ class LanguageModel(
       vocab_size=len(world.vocab),
       end=world.end,
       max_len=world.max_len,
-      next_mask=self._listed,
       label='the language model',
     )
     self.world, self.telling, self._asker = world, telling, asker
     self._told = told.told_text(world, telling, most, before)
     self._most, self._before = most, before
-    self._reader = NameReader(world.spoken(telling))
+    self._reader = self.reads(world.spoken(telling))
 
   def yes_no(self, prefix: Tokens, suffix: Tokens, trial: int = 0) -> Planned:
     """The question whether a prefix can go on with a suffix."""
@@ -109,7 +115,7 @@ class LanguageModel(
   def listing(self) -> tuple[LanguageModel, list[Planned]]:
     """See core.Questioned."""
     lister = Lister()
-    twin = LanguageModel(
+    twin = type(self)(
       self.world, self.telling, lister, self._most, self._before
     )
     return twin, lister.questions
@@ -142,15 +148,26 @@ class LanguageModel(
     found = self.ask([self.one_next(*pair, trial=n) for n, pair in pairs])
     return np.array([_code(one) for one in found], np.int64)
 
-  def _listed(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """[R, V] bool of the tokens that it lists; see Accepting."""
-    prefixes = core.histories(tokens, lengths)
+  def last(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[R, V] float32, uniform over what it lists; NaN without an answer.
+
+    PAD stands for what it lists that the world has no token for, by a hair less
+    likely than the others.
+    """
+    prefixes = core.histories(tokens, np.asarray(lengths))
     found = self.ask([self.all_next(p, n) for n, p in enumerate(prefixes)])
-    mask = np.zeros((len(prefixes), self.vocab_size), bool)
+    out = np.full((len(prefixes), self.vocab_size), -np.inf, np.float32)
     for row, one in enumerate(found):
-      mask[row, list(one.value or ())] = True
-    mask[:, core.PAD] = False
-    return mask
+      if one.value is None:
+        out[row] = np.nan
+      elif one.value:
+        out[row, list(one.value)] = -math.log(len(one.value))
+    out[:, core.PAD] -= _HAIR
+    return out
+
+  def next_mask(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[R, V] bool of the tokens that it lists; see Accepting."""
+    return self.last(tokens, lengths) > -np.inf
 
   def remarks(self) -> list[str]:
     """See core.Remarks."""
@@ -159,57 +176,6 @@ class LanguageModel(
 
 def _code(answer: Answer) -> int:
   return core.NO_ANSWER if answer.value is None else int(answer.value)
-
-
-class NameReader:
-  """Reads what a language model wrote, by the names of a world's tokens."""
-
-  def __init__(self, names: Sequence[str]) -> None:
-    """names: of all tokens, by id."""
-    self._names = names
-    self._ids = {_plain(name): token for token, name in enumerate(names)}
-
-  def read(self, question: Planned, text: str) -> Answer:
-    """The answer that a text gives to a question.
-
-    Failures are those of `replies`, and 'unknown_name', a token's name that is
-    none, or none of the choices.
-    """
-    if question.kind == plan.YES_NO:
-      found = replies.yes_no(text)
-      return Answer(found.value, found.failure, text=text)
-    found = replies.after_answer(text, loose=True)
-    if found.failure == 'nothing' and len(text) < 200 and '\n' not in text:
-      found = replies.visible(text)  # The answer alone.
-    if found.failure:
-      return Answer(None, found.failure, text=text)
-    value: Tokens | int | None
-    if question.kind == plan.ALL_NEXT:
-      value = self._all(found.value)
-    else:
-      value = self._one(found.value, question.suffixes)
-    return Answer(value, 'unknown_name' if value is None else '', text=text)
-
-  def _all(self, text: str) -> Tokens | None:
-    """Tokens of a list; those without a name of the world are left out."""
-    text = text.split('\n\n')[0]
-    if _plain(text) == told.NOTHING:
-      return ()
-    parts = text.replace('\n', ';').split(';')
-    if len(parts) == 1:
-      parts = text.split(',')
-    known = {self._ids.get(_plain(part)) for part in parts}
-    return tuple(sorted(token for token in known if token)) or None
-
-  def _one(self, text: str, choices: tuple[Tokens, ...]) -> int | None:
-    token = self._ids.get(_plain(text.split('\n')[0]))
-    places = [k for k, (choice,) in enumerate(choices) if choice == token]
-    return places[0] if places else None
-
-
-def _plain(name: str) -> str:
-  name = name.strip().removeprefix('- ').strip(_STRIPPED)
-  return ' '.join(name.casefold().split())
 
 
 class Lister:
@@ -275,7 +241,7 @@ class Asker:
       for repeat in range(self.repeats):
         place = hashed[one.prompt], repeat
         if self._known(place) is None:
-          missing[place] = provider.Call(one.prompt, one.most)
+          missing[place] = one.prompt
     if missing:
       self._ask(missing)
     found: dict[tuple[str, str], Answer] = {}
@@ -293,7 +259,7 @@ class Asker:
   def _known(self, place: Key) -> Reply | None:
     return self._cache.get(place) or self._failed.get(place)
 
-  def _ask(self, missing: dict[Key, provider.Call]) -> None:
+  def _ask(self, missing: dict[Key, str]) -> None:
     """Puts questions to the provider; keeps each answer at once."""
     self._cache.refresh()  # Another process may have asked them.
     missing = {k: x for k, x in missing.items() if self._known(k) is None}
@@ -346,6 +312,13 @@ class Asker:
     if self._causes:
       listed = ', '.join(f'{k} {n:,}' for k, n in sorted(self._causes.items()))
       lines.append(f'no answer: {listed}')
+    errors = (
+      one.text
+      for one in self._failed.values()
+      if one.failure == provider.UNNAMED
+    )
+    if first := next(errors, ''):
+      lines.append(f'the first {provider.UNNAMED}: {first}')
     return lines
 
 
@@ -377,10 +350,12 @@ def answer(
 
   by_probability: see Asker.
   """
-  chance = math.nan if reply.probability is None else reply.probability
+  yes_no = question.kind == plan.YES_NO
+  chance = reply.probability if yes_no else None
+  chance = math.nan if chance is None else chance
   if reply.failure:
     return Answer(None, reply.failure, chance, reply.text)
-  if by_probability and question.kind == plan.YES_NO:
+  if by_probability and yes_no:
     if math.isnan(chance):
       return Answer(None, 'no_probability', chance, reply.text)
     return Answer(chance > 0.5, '', chance, reply.text)

@@ -23,7 +23,7 @@ from wm.core import plan, told
 from wm.core.plan import Answer, Planned
 from wm.core.predictor import Tokens
 from wm.language import replies
-from wm.models.serving import asked
+from wm.models.serving import asked, name_reader
 
 SHOWN = 'Some sequences have labels. Each line is a sequence and its label.'
 WANTED = 'These sequences have labels of the same kind.'
@@ -138,7 +138,7 @@ def _label(given: Any, classes: int) -> float | int | None:
   return float(given) if abs(given) < 1e30 else None
 
 
-class LabelReader(asked.NameReader):
+class LabelReader(name_reader.NameReader):
   """Reads labels too."""
 
   def read(self, question: Planned, text: str) -> Answer:
@@ -149,27 +149,12 @@ class LabelReader(asked.NameReader):
 
 
 class LanguageModel(asked.LanguageModel, core.Adaptable):
-  """Answers about labels too, by examples in the prompt."""
+  """Answers about labels too, by examples in the prompt.
 
-  def __init__(
-    self,
-    world: told.Told,
-    telling: told.Telling,
-    asker: asked.Answers,
-    most: int = told.MOST_TOLD,
-    before: told.Told | None = None,
-  ) -> None:
-    """See asked.LanguageModel; most: of a data set's prompt too."""
-    super().__init__(world, telling, asker, most, before)
-    self._reader = LabelReader(world.spoken(telling))
+  A data set's prompt has no more tokens than the world may have.
+  """
 
-  def listing(self) -> tuple[LanguageModel, list[Planned]]:
-    """See core.Questioned."""
-    lister = asked.Lister()
-    twin = LanguageModel(
-      self.world, self.telling, lister, self._most, self._before
-    )
-    return twin, lister.questions
+  reads = LabelReader
 
   def adapt(
     self,

@@ -15,7 +15,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from wm import core
 from wm.models.serving.answer_cache import Reply
@@ -94,31 +94,24 @@ class Settings:
     )
 
 
-class Call(NamedTuple):
-  """One call: a prompt, and most tokens of its answer (0: as set)."""
-
-  prompt: str
-  most: int = 0
-
-
 def replies(
   settings: Settings,
-  calls: Sequence[Call],
+  prompts: Sequence[str],
   each: Callable[[int, Reply], None],
 ) -> None:
   """Makes calls, some at a time, and hands over each reply as it comes.
 
   Args:
     settings: of all of them.
-    calls: in the order in which they are begun.
+    prompts: in the order in which they are begun.
     each: gets the number of a call and its reply; runs on another thread.
 
   Raises:
     InputError: inspect_ai is not installed; there is no such provider or model;
       it wants a key, or another one.
   """
-  work = _Work(_model(settings), calls, each)
-  _loop(os.getpid()).run(work.run(min(settings.connections, len(calls))))
+  work = _Work(_model(settings), prompts, each)
+  _loop(os.getpid()).run(work.run(min(settings.connections, len(prompts))))
 
 
 def _model(settings: Settings) -> Any:
@@ -158,13 +151,12 @@ class _Work:
   def __init__(
     self,
     model: Any,
-    calls: Sequence[Call],
+    prompts: Sequence[str],
     each: Callable[[int, Reply], None],
   ) -> None:
     self._model, self._each = model, each
-    self._left = iter(enumerate(calls))
+    self._left = iter(enumerate(prompts))
     self._running: set[asyncio.Task[ModelOutput]] = set()
-    self._configs: dict[int, GenerateConfig] = {}
 
   async def run(self, workers: int) -> None:
     """Makes all calls, `workers` at a time."""
@@ -179,15 +171,8 @@ class _Work:
 
   def _begin(self) -> None:
     """Begins the next call, if there is one."""
-    from inspect_ai.model import GenerateConfig
-
-    for number, call in self._left:
-      config = self._configs.get(call.most)
-      if config is None:
-        config = GenerateConfig(max_tokens=call.most or None)
-        self._configs[call.most] = config
-      work = self._model.generate(call.prompt, config=config)
-      task = asyncio.ensure_future(work)
+    for number, prompt in self._left:
+      task = asyncio.ensure_future(self._model.generate(prompt))
       self._running.add(task)
       task.add_done_callback(functools.partial(self._ended, number))
       return
@@ -229,7 +214,10 @@ def _reply(task: asyncio.Task[ModelOutput]) -> Reply:
   if task.cancelled():
     return Reply('', failure=UNNAMED)
   error = task.exception()
-  return Reply('', failure=cause(error)) if error else read(task.result())
+  if error is None:
+    return read(task.result())
+  said = f'{type(error).__name__}: {_line(str(error))}'
+  return Reply(said, failure=cause(error))
 
 
 def read(output: ModelOutput) -> Reply:
@@ -254,21 +242,23 @@ def read(output: ModelOutput) -> Reply:
 
 
 def yes_probability(logprobs: Any) -> float | None:
-  """P(yes) / (P(yes) + P(no)) at the first token that may be one of both.
+  """P(yes) / (P(yes) + P(no)) at the first token that has a letter.
 
   logprobs: Inspect's `Logprobs`, or None. Tokens count by their letters, in any
-  case. None where there is no such token.
+  case. None where neither word is among the alternatives of that token: later
+  ones are of sentences, in which 'no' is no answer.
   """
-  for token in logprobs.content if logprobs else ():
-    mass = {'yes': 0.0, 'no': 0.0}
-    for one in token.top_logprobs or [token]:
-      word = re.sub(r'\W', '', one.token).lower()
-      if word in mass:
-        mass[word] += math.exp(min(one.logprob, 0.0))
-    total = sum(mass.values())
-    if total > 0:
-      return mass['yes'] / total
-  return None
+  tokens = logprobs.content if logprobs else ()
+  first = next((one for one in tokens if re.search(r'\w', one.token)), None)
+  if first is None:
+    return None
+  mass = {'yes': 0.0, 'no': 0.0}
+  for one in first.top_logprobs or [first]:
+    word = re.sub(r'\W', '', one.token).lower()
+    if word in mass:
+      mass[word] += math.exp(min(one.logprob, 0.0))
+  total = sum(mass.values())
+  return mass['yes'] / total if total > 0 else None
 
 
 def cause(error: BaseException) -> str:
