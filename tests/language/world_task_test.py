@@ -152,7 +152,7 @@ def test_a_call_that_failed_is_counted_by_cause(found):
   assert failures[:3] == ['timeout', 'not_scored', '']
 
 
-def test_logs_of_any_task_have_a_page(found, tmp_path):
+def test_logs_of_any_task_have_a_page(found, folder, tmp_path):
   other = found['yes'].model_copy(deep=True)
   other.eval.task = 'their/own'
   path = tmp_path / '2026-01-01T00-00-00_own.json'
@@ -162,6 +162,10 @@ def test_logs_of_any_task_have_a_page(found, tmp_path):
   rows = (page.parent / 'rows.csv').read_text().splitlines()
   assert len(rows) == 1 + 3 * len(other.samples)
   assert rows[1].startswith('own,wm/yes,1,1,answers,')
+  # Beside results of other kinds it has a folder of its own.
+  mixed = reports.report([folder, path], tmp_path / 'mixed')
+  assert page.read_text() == (mixed.parent / 'others/report.html').read_text()
+  assert 'compression' in mixed.read_text()
 
 
 def test_variants_are_told_apart_and_spread(folder, tmp_path):

@@ -14,7 +14,7 @@ import pathlib
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wm import core
 from wm.language import pages, rescored
@@ -151,11 +151,25 @@ def generic(logs: Sequence[EvalLog]) -> Rescored:
   )
 
 
+class Reported(NamedTuple):
+  """What logs became.
+
+  Attributes:
+    results: folders of results, for `wm.report`.
+    pages: of other tasks' logs.
+  """
+
+  results: list[pathlib.Path]
+  pages: list[pathlib.Path]
+
+
 def report(
   places: Sequence[Path],
   out: Path,
   tell: Callable[[str], None] = lambda line: None,
-) -> list[pathlib.Path]:
+  *,
+  alone: bool = True,
+) -> Reported:
   """Writes a page for the logs of each paper.
 
   Logs of `wm/world` become folders of results, as `score` writes them.
@@ -164,9 +178,9 @@ def report(
     places: logs.
     out: folder of the pages.
     tell: gets each path.
-
-  Returns:
-    Folders of results, for `wm.report`.
+    alone: nothing else is written to `out`. Otherwise, and where logs are of
+      several papers, each of these has a folder in it, for their tables and
+      pictures have the same names.
 
   Raises:
     InputError: a file is no log, or no whole one.
@@ -175,17 +189,18 @@ def report(
   for place in places:
     log = read(place)
     rooms.setdefault(ROOMS.get(task(log), ''), []).append(log)
-  results: list[pathlib.Path] = []
+  found = Reported([], [])
   for room, logs in rooms.items():
     if room == 'world':
       from wm.language.world import replay
 
-      results += replay.score(logs, pathlib.Path(out), tell)
+      found.results.extend(replay.score(logs, pathlib.Path(out), tell))
       continue
-    name = 'report' if len(rooms) == 1 else f'report-{room or "others"}'
-    path = pages.save(_page(room, logs), out, name)
+    folder = '' if alone and len(rooms) == 1 else room or 'others'
+    path = pages.save(_page(room, logs), pathlib.Path(out) / folder)
     tell(f'report: {path}')
-  return results
+    found.pages.append(path)
+  return found
 
 
 def _page(room: str, logs: Sequence[EvalLog]) -> Rescored:

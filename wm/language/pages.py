@@ -13,15 +13,12 @@ from wm.reporting import tables, write
 from wm.runtime import commit, files, locks, pages
 
 
-def save(
-  found: Rescored, out: str | pathlib.Path, name: str = 'report'
-) -> pathlib.Path:
-  """Writes NAME.html, one page that needs no network, NAME.md and CSV files.
+def save(found: Rescored, out: str | pathlib.Path) -> pathlib.Path:
+  """Writes report.html, one page that needs no network, report.md, CSV files.
 
   Args:
     found: the page's content.
     out: folder; made if need be.
-    name: of the page.
 
   Returns:
     Path of the page.
@@ -42,7 +39,7 @@ def save(
     plain = pages.render(
       *('wm.reporting', 'report.md'), failures=False, **values
     )
-    files.write_text(place / f'{name}.md', plain)
+    files.write_text(place / 'report.md', plain)
     text = pages.render(
       *('wm.reporting', 'report.html'),
       galleries=(),
@@ -57,8 +54,8 @@ def save(
       (place / picture.name).write_bytes(picture.png)
     for title, rows in found.rows.items():
       _write_rows(place / f'{title}.csv', rows)
-    files.write_text(place / f'{name}.html', text)
-  return place / f'{name}.html'
+    files.write_text(place / 'report.html', text)
+  return place / 'report.html'
 
 
 def _write_rows(path: pathlib.Path, rows: Sequence[Row]) -> None:

@@ -34,7 +34,8 @@ def report(
     tell: gets the number of results and the files.
 
   Returns:
-    Path of report.html, one page that needs no network.
+    Path of report.html, one page that needs no network; of logs alone that of
+    their first page.
 
   Raises:
     InputError: a folder without results, or several and no `out`.
@@ -50,10 +51,11 @@ def report(
   if any(found):
     place = pathlib.Path(out) / 'report'
     runs = [one for one, none in zip(several, found, strict=True) if not none]
-    runs += logs.report([path for some in found for path in some], place, tell)
-    if not runs:
-      return place / 'report.html'
-    several = runs
+    paths = [path for some in found for path in some]
+    reported = logs.report(paths, place, tell, alone=not runs)
+    several = [*runs, *reported.results]
+    if not several:
+      return reported.pages[0]
   summary = write.report(several, pathlib.Path(out) / 'report', wait=wait)
   tell(f'{summary["results"]} results of {len(several)} runs')
   tell(f'report: {summary["html"]}')
