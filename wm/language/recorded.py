@@ -104,7 +104,7 @@ def converted(
   written = []
   with locks.writer(folder, 'logs'):
     for log in importlib.import_module(place).logs(data):
-      path = folder / f'{log.eval.task}_{_plain(log.eval.model)}.eval'
+      path = folder / f'{_plain(log.eval.task_id)}.eval'
       with files.replacing(path) as temporary:
         write_eval_log(log, str(temporary), format='eval')
       written.append(path)

@@ -1,13 +1,22 @@
-"""The provider of recorded answers: `recorded/NAME` scores, and is not asked.
+"""Logs of recorded answers, and their provider `recorded/NAME`.
 
-Logs that recorded answers are converted to name their model so. Inspect looks
-the model up to score a log again, though nothing is asked of it.
+Inspect looks a log's model up to score it again, though nothing is asked of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from inspect_ai import score
+from inspect_ai.log import (
+  EvalConfig,
+  EvalDataset,
+  EvalLog,
+  EvalPlan,
+  EvalSample,
+  EvalSpec,
+)
 from inspect_ai.model import (
   ChatMessage,
   GenerateConfig,
@@ -15,6 +24,7 @@ from inspect_ai.model import (
   ModelOutput,
   modelapi,
 )
+from inspect_ai.scorer import Scorer
 from inspect_ai.tool import ToolChoice, ToolInfo
 
 from wm import core
@@ -44,3 +54,56 @@ class Recorded(ModelAPI):
       f'{NAME}/{self.model_name} has recorded answers alone; expected a '
       'model that can be asked'
     )
+
+
+def log(
+  name: str,
+  samples: Sequence[EvalSample],
+  scorer: Scorer,
+  *,
+  task: str,
+  version: int,
+  model: str,
+  created: str,
+  source: str,
+  dataset: str = '',
+  args: Mapping[str, Any] | None = None,
+) -> EvalLog:
+  """A scored log of recorded answers, as a task of this package makes them.
+
+  Args:
+    name: tells it from all other logs of recorded answers; files are called so.
+    samples: with what was answered. Scores that they have stay.
+    scorer: of the task.
+    task: its name, without the package.
+    version: of the task.
+    model: who answered.
+    created: when, in ISO 8601.
+    source: of the record.
+    dataset: default the task's name.
+    args: the task's.
+  """
+  whole = EvalLog(
+    status='success',
+    eval=EvalSpec(
+      eval_id=name,
+      run_id=f'{task}-recorded',
+      task_id=name,
+      created=created,
+      task=task,
+      task_version=version,
+      task_registry_name=f'wm/{task}',
+      task_args=dict(args or {}),
+      dataset=EvalDataset(
+        name=dataset or task,
+        samples=len(samples),
+        sample_ids=[str(sample.id) for sample in samples],
+      ),
+      model=f'{NAME}/{model}',
+      config=EvalConfig(),
+      metadata={'source': source, 'recorded': True},
+    ),
+    plan=EvalPlan(),
+    samples=list(samples),
+  )
+  return score(whole, scorer, action='append', display='none', copy=False)

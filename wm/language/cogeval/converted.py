@@ -11,16 +11,8 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
-from inspect_ai import score
 from inspect_ai.dataset import Sample
-from inspect_ai.log import (
-  EvalConfig,
-  EvalDataset,
-  EvalLog,
-  EvalPlan,
-  EvalSample,
-  EvalSpec,
-)
+from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import (
   ChatMessage,
   ChatMessageAssistant,
@@ -64,30 +56,15 @@ def logs(folder: str | pathlib.Path) -> Iterator[EvalLog]:
 
 def log(model: str, samples: list[EvalSample]) -> EvalLog:
   """A scored log of one model's conversations."""
-  whole = EvalLog(
-    status='success',
-    eval=EvalSpec(
-      eval_id=f'cogeval-{model}',
-      run_id='cogeval-recorded',
-      task_id=f'cogeval-{model}',
-      created=CREATED,
-      task='cogeval',
-      task_version=tasks.VERSION,
-      task_registry_name='wm/cogeval',
-      dataset=EvalDataset(
-        name='cogeval',
-        samples=len(samples),
-        sample_ids=[sample.id for sample in samples],
-      ),
-      model=f'{replayed.NAME}/{model}',
-      config=EvalConfig(),
-      metadata={'source': 'github.com/cogeval/cogmaps, MIT', 'recorded': True},
-    ),
-    plan=EvalPlan(),
-    samples=samples,
-  )
-  return score(
-    whole, tasks.planned(), action='append', display='none', copy=False
+  return replayed.log(
+    f'cogeval-{model}',
+    samples,
+    tasks.planned(),
+    task='cogeval',
+    version=tasks.VERSION,
+    model=model,
+    created=CREATED,
+    source='github.com/cogeval/cogmaps, MIT',
   )
 
 

@@ -20,12 +20,12 @@ from inspect_ai.scorer import (
   grouped,
   mean,
   scorer,
-  stderr,
 )
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from wm import core
 from wm.language.cogeval import prompts, scoring
+from wm.language.metrics import stderr
 from wm.worlds.cognitive_graph import graphs, names, questions
 from wm.worlds.cognitive_graph import solver as exact
 from wm.worlds.cognitive_graph.questions import Question

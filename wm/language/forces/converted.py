@@ -7,15 +7,7 @@ import pathlib
 from collections.abc import Iterator
 
 import numpy as np
-from inspect_ai import score
-from inspect_ai.log import (
-  EvalConfig,
-  EvalDataset,
-  EvalLog,
-  EvalPlan,
-  EvalSample,
-  EvalSpec,
-)
+from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import (
   ChatMessageAssistant,
   ChatMessageUser,
@@ -46,23 +38,17 @@ def logs(folder: str | pathlib.Path) -> Iterator[EvalLog]:
       _sample(model, one, answer)
       for one, answer in zip(shown, said, strict=True)
     ]
-    whole = EvalLog(
-      status='success',
-      eval=EvalSpec(
-        created=CREATED,
-        task='forces',
-        task_version=tasks.VERSION,
-        task_registry_name='wm/forces',
-        dataset=EvalDataset(name='forces-published', samples=len(samples)),
-        model=f'{replayed.NAME}/{model}',
-        config=EvalConfig(),
-        metadata={'source': SOURCE, 'recorded': True},
-      ),
-      plan=EvalPlan(),
-      samples=samples,
+    yield replayed.log(
+      f'forces-published-{model}',
+      samples,
+      tasks.forces_scorer(),
+      task='forces',
+      version=tasks.VERSION,
+      model=model,
+      created=CREATED,
+      source=SOURCE,
+      dataset='forces-published',
     )
-    scorer = tasks.forces_scorer()
-    yield score(whole, scorer, display='none', copy=False)
 
 
 def _sample(model: str, one: System, said: reading.Said) -> EvalSample:

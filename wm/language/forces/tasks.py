@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
+from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState, generate
 
 from wm.language.forces import questions, reading, scoring, systems
 from wm.language.forces.systems import System
+from wm.language.metrics import stderr
 
 VERSION = 1
 

@@ -11,15 +11,7 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Collection, Iterator, Sequence
 
-from inspect_ai import score
-from inspect_ai.log import (
-  EvalConfig,
-  EvalDataset,
-  EvalLog,
-  EvalPlan,
-  EvalSample,
-  EvalSpec,
-)
+from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import (
   ChatMessageAssistant,
   ChatMessageUser,
@@ -57,33 +49,17 @@ def log(
   model: str, kind: str, some: Sequence[recorded.Recorded], folder: str
 ) -> EvalLog:
   """A scored log of one model's answers; folder: of the maps."""
-  samples = [converted(one, number) for number, one in enumerate(some)]
-  whole = EvalLog(
-    status='success',
-    eval=EvalSpec(
-      created=CREATED,
-      task=f'mango_{kind}',
-      task_version=tasks.VERSION,
-      task_registry_name=f'wm/mango_{kind}',
-      task_args={'folder': folder, 'generation': 'camera_ready'},
-      dataset=EvalDataset(
-        name=f'mango_{kind}',
-        samples=len(samples),
-        sample_ids=[sample.id for sample in samples],
-      ),
-      model=f'{replayed.NAME}/{model.removesuffix("-S")}',
-      config=EvalConfig(),
-      metadata={'source': 'github.com/Oaklight/mango', 'recorded': True},
-    ),
-    plan=EvalPlan(),
-    samples=samples,
-  )
-  return score(
-    whole,
+  return replayed.log(
+    f'mango_{kind}-{model}',
+    [converted(one, number) for number, one in enumerate(some)],
     scorers.mango_scorer(folder),
-    action='append',
-    display='none',
-    copy=False,
+    task=f'mango_{kind}',
+    version=tasks.VERSION,
+    # The setting -S is of samples: see mango.logs.
+    model=model.removesuffix('-S'),
+    created=CREATED,
+    source='github.com/Oaklight/mango',
+    args={'folder': folder, 'generation': 'camera_ready'},
   )
 
 

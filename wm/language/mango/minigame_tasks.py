@@ -18,12 +18,12 @@ from inspect_ai.scorer import (
   grouped,
   mean,
   scorer,
-  stderr,
 )
 from inspect_ai.solver import TaskState, generate
 
 from wm import core
 from wm.language.mango import counting, minigames, prefix, tasks
+from wm.language.metrics import stderr
 from wm.worlds.text_game import maze as mazes
 from wm.worlds.text_game import minigames as games
 from wm.worlds.text_game import readers

@@ -13,7 +13,6 @@ from inspect_ai.scorer import (
   grouped,
   mean,
   scorer,
-  stderr,
 )
 from inspect_ai.solver import TaskState
 from inspect_ai.tool import Tool, tool
@@ -27,6 +26,7 @@ from wm.language.mango import (
 )
 from wm.language.mango.graphs import Graph, Rules
 from wm.language.mango.questions import DESTINATION
+from wm.language.metrics import stderr
 from wm.worlds.text_game import readers
 
 

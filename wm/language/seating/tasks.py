@@ -18,10 +18,10 @@ from inspect_ai.scorer import (
   mean,
   metric,
   scorer,
-  stderr,
 )
 from inspect_ai.solver import TaskState, generate
 
+from wm.language.metrics import stderr
 from wm.language.seating import questions, reading, scoring
 from wm.language.seating.questions import Protocol, Question
 

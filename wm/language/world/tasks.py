@@ -18,7 +18,6 @@ from inspect_ai.scorer import (
   mean,
   metric,
   scorer,
-  stderr,
 )
 from inspect_ai.solver import TaskState, generate
 
@@ -27,6 +26,7 @@ from wm.core import plan
 from wm.core import told as telling
 from wm.language import arguments, replies
 from wm.language.arguments import Text
+from wm.language.metrics import stderr
 from wm.models.serving import asked, provider
 
 VERSION = 1

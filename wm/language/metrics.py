@@ -1,0 +1,26 @@
+"""Standard errors of means, for Inspect's scorers."""
+
+from __future__ import annotations
+
+import math
+
+from inspect_ai.scorer import Metric, SampleScore, Value, metric
+from inspect_ai.scorer import stderr as by_clusters
+
+
+@metric
+def stderr(cluster: str) -> Metric:
+  """Standard error of a mean, by clusters; NaN of fewer than two.
+
+  One cluster says nothing of how uncertain it is: Inspect's own is 0 there.
+
+  cluster: key of the samples' metadata that names what they share.
+  """
+  found = by_clusters(cluster=cluster)
+
+  def compute(scores: list[SampleScore]) -> Value:
+    """Of the samples with a score."""
+    groups = {str((one.sample_metadata or {}).get(cluster)) for one in scores}
+    return found(scores) if len(groups) > 1 else math.nan
+
+  return compute
