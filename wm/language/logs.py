@@ -7,6 +7,7 @@ are tabled as they are.
 
 from __future__ import annotations
 
+import collections
 import importlib
 import importlib.util
 import math
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from wm import core
 from wm.language import pages, rescored
 from wm.language.rescored import Rescored, Row
+from wm.models.serving import provider
 
 if TYPE_CHECKING:
   from inspect_ai.log import EvalLog
@@ -172,7 +174,9 @@ def report(
 ) -> Reported:
   """Writes a page for the logs of each paper.
 
-  Logs of `wm/world` become folders of results, as `score` writes them.
+  Logs of `wm/world` become folders of results, as `score` writes them. Of logs
+  of one evaluation, as `inspect eval-retry` makes them, the last one counts.
+  Samples without a score are told of, and left out.
 
   Args:
     places: logs.
@@ -185,9 +189,19 @@ def report(
   Raises:
     InputError: a file is no log, or no whole one.
   """
-  rooms: dict[str, list[EvalLog]] = {}
+  last: dict[str, EvalLog] = {}
   for place in places:
     log = read(place)
+    if log.status != 'success':
+      tell(f'{place}: status {log.status}, {len(log.samples or ())} samples')
+    known = log.eval.task_id or str(place)
+    if known in last:
+      both = sorted((last[known], log), key=lambda one: one.eval.created)
+      tell(f'{both[0].location}: left out, as {both[1].location} is of it')
+      log = both[1]
+    last[known] = log
+  rooms: dict[str, list[EvalLog]] = {}
+  for log in last.values():
     rooms.setdefault(ROOMS.get(task(log), ''), []).append(log)
   found = Reported([], [])
   for room, logs in rooms.items():
@@ -205,7 +219,33 @@ def report(
 
 def _page(room: str, logs: Sequence[EvalLog]) -> Rescored:
   module = f'wm.language.{room}.logs'
-  if not room or importlib.util.find_spec(module) is None:
-    return generic(logs)
-  found: Rescored = importlib.import_module(module).page(logs)
-  return found
+  make = generic
+  if room and importlib.util.find_spec(module) is not None:
+    make = importlib.import_module(module).page
+  some, lost = _scored(logs)
+  found = make(some)
+  if not lost:
+    return found
+  causes = ', '.join(f'{cause} {num}' for cause, num in sorted(lost.items()))
+  said = f'{sum(lost.values()):,} more samples have no score: {causes}.'
+  return found._replace(lead=f'{found.lead.rstrip(".")}. {said}')
+
+
+def _scored(
+  logs: Sequence[EvalLog],
+) -> tuple[list[EvalLog], collections.Counter[str]]:
+  """Logs with their scored samples, and why others have no score."""
+  lost: collections.Counter[str] = collections.Counter()
+  kept = []
+  for log in logs:
+    samples = []
+    for sample in log.samples or []:
+      if sample.scores:
+        samples.append(sample)
+      elif sample.error is not None:
+        said = f'{sample.error.message} {sample.error.traceback}'
+        lost[provider.named_cause(said)] += 1
+      else:
+        lost['not_scored'] += 1
+    kept.append(log.model_copy(update={'samples': samples}))
+  return kept, lost

@@ -133,8 +133,10 @@ def cells(frame: pd.DataFrame, score: str, factors: Sequence[str]) -> Cells:
     factors: names of columns.
 
   Raises:
-    InputError: no row has a score.
+    InputError: no factor is named, or no row has a score.
   """
+  if not factors:
+    raise core.InputError('no factor varies; expected two levels of one')
   some = frame.loc[frame[score].notna(), [*factors, 'question', score]]
   if some.empty:
     raise core.InputError(f'no answer has a score {score!r}')

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -55,13 +55,19 @@ def of_answers(
   """
   if frame.empty or not frame[score].notna().any():
     raise core.InputError(f'no answer has a score {score!r}')
-  fits = {score: deviance.stepwise(frame, score, terms_of(frame))}
+  fits: dict[str, Stepwise] = {}
+
+  def added() -> Table:
+    fits[score] = deviance.stepwise(frame, score, terms_of(frame))
+    return tables.stepwise(fits)
+
+  step_by_step = _or_why('Table 2: step-wise regression', added)
   return assembled(
     title,
     lead(frame, score),
     frame,
     score,
-    [tables.stepwise(fits), tables.repeats(frame, [score])],
+    [step_by_step, tables.repeats(frame, [score])],
     {'deviances': deviances(fits)},
     decided(frame, score),
   )
@@ -122,24 +128,45 @@ def regressions(frame: pd.DataFrame, score: str) -> list[Table]:
   models = tables.models_of(frame)
   wanted = {'model': models[0], 'graph': 'n7line', 'group': 'Traversal'}
   names = coefficients.FACTORS
-  made = [
-    tables.coefficients(
-      coefficients.regression(frame, score, names, _there(frame, wanted)),
-      f'Coefficients of table 2: main effects on {score}',
-    )
-  ]
+  title = f'Coefficients of table 2: main effects on {score}'
+  made = [_regressed(frame, score, names, wanted, title)]
   for model in models[:3]:
     own = frame[frame['model'] == model]
     if own['condition'].nunique() > 1:
-      found = coefficients.regression(
-        own,
-        score,
-        ('graph', 'domain', 'temperature', 'condition'),
-        _there(own, {'graph': 'n7line', 'condition': 'valuePath'}),
-      )
       title = f'Conditions of {tables.label(model)}: effects on {score}'
-      made.append(tables.coefficients(found, title))
+      names = 'graph', 'domain', 'temperature', 'condition'
+      wanted = {'graph': 'n7line', 'condition': 'valuePath'}
+      made.append(_regressed(own, score, names, wanted, title))
   return made
+
+
+def _regressed(
+  frame: pd.DataFrame,
+  score: str,
+  names: Sequence[str],
+  wanted: dict[str, Any],
+  title: str,
+) -> Table:
+  """Coefficients of factors, against the references that are there."""
+  there = _there(frame, wanted)
+  return _or_why(
+    title,
+    lambda: tables.coefficients(
+      coefficients.regression(frame, score, names, there), title
+    ),
+  )
+
+
+def _or_why(title: str, make: Callable[[], Table]) -> Table:
+  """A table; what these answers have none of is a row that says why.
+
+  A few logs often have factors that tell each other: each model was asked about
+  a graph of its own. All other tables are still made.
+  """
+  try:
+    return make()
+  except core.InputError as error:
+    return rescored.table(title, [{'there is none': str(error)}])
 
 
 def _there(frame: pd.DataFrame, wanted: dict[str, Any]) -> dict[str, Any]:

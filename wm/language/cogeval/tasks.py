@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -78,7 +79,7 @@ def cogeval(
       listed(graphs),
       listed(domains),
       listed(conditions),
-      [float(value) for value in listed(temperatures)],
+      _numbers(temperatures),
       repeats,
       settings,
       relabel=relabel,
@@ -86,8 +87,7 @@ def cogeval(
   )
   if not asked:
     raise core.InputError(
-      f'no graph has one of the conditions {conditions!r}; see '
-      'wm.worlds.cognitive_graph.questions.conditions'
+      f'repeats={repeats}, domains={domains!r}; expected one or more of each'
     )
   return Task(
     dataset=MemoryDataset(asked, name='cogeval'),
@@ -103,6 +103,39 @@ def listed(value: Listed) -> list[str]:
   return [str(one).strip() for one in values if str(one).strip()]
 
 
+def _numbers(value: Listed) -> list[float]:
+  """Temperatures; raises InputError where one is none."""
+  try:
+    return [float(one) for one in listed(value)] or [0.0]
+  except ValueError as error:
+    raise core.InputError(
+      f'temperatures={value!r}: {error}; expected numbers, as 0,0.5'
+    ) from error
+
+
+def _conditions(names: Sequence[str], wanted: Sequence[str]) -> dict[str, list]:
+  """Graph -> its conditions that are wanted, all where none is named.
+
+  Raises:
+    InputError: no such graph, or a condition that none of them has.
+  """
+  found = {}
+  for name in names or list(graphs.GRAPHS):
+    name = graphs.LETTERS.get(name, name)
+    found[name] = questions.conditions(name)
+  every = list(dict.fromkeys(itertools.chain.from_iterable(found.values())))
+  for one in wanted:
+    if one not in every:
+      raise core.InputError(
+        f'no condition {one!r} of {", ".join(found)}; available: '
+        + ', '.join(every)
+      )
+  return {
+    name: [one for one in own if not wanted or one in wanted]
+    for name, own in found.items()
+  }
+
+
 def samples(
   graph_names: Sequence[str],
   domains: Sequence[str],
@@ -113,14 +146,15 @@ def samples(
   *,
   relabel: bool = False,
 ) -> Iterator[Sample]:
-  """A sample for each graph, domain, condition, temperature and repeat."""
-  for name in graph_names or list(graphs.GRAPHS):
-    name = graphs.LETTERS.get(name, name)
-    graphs.graph(name)
-    known = questions.conditions(name)
-    wanted = [c for c in known if c in conditions] if conditions else known
+  """A sample for each graph, domain, condition, temperature and repeat.
+
+  Raises:
+    InputError: no such graph or domain, or a condition that no graph has.
+  """
+  for name, wanted in _conditions(graph_names, conditions).items():
     for domain in domains:
-      for condition in wanted if not settings.check else known[:1]:
+      # What is checked is told before any condition.
+      for condition in wanted if not settings.check else ['valuePath']:
         for repeat in range(repeats):
           question = chosen(name, condition, domain, settings.seed + repeat)
           seed = settings.seed + (repeat + 1 if relabel else 0)
