@@ -9,6 +9,7 @@ import pytest
 from inspect_ai.log import read_eval_log, write_eval_log
 
 from wm import core
+from wm.language import logs as reports
 from wm.language import providers
 from wm.language.cogeval import (
   conversations,
@@ -124,8 +125,14 @@ def test_repeats_ask_of_other_nodes_and_of_other_names_where_told():
 def test_what_is_not_there_is_named():
   with pytest.raises(core.InputError, match="unknown graph 'n8'; available"):
     tasks.cogeval(graphs='n8')
-  with pytest.raises(core.InputError, match='no graph has one of the cond'):
-    tasks.cogeval(conditions='valuPath')
+  for given, said in (
+    ({'conditions': 'valuePath,valuPath'}, "no condition 'valuPath' of n7"),
+    ({'graphs': 'B', 'conditions': 'nClusters'}, 'available: valuePath, 1st'),
+    ({'temperatures': 'hot'}, "could not convert string to float: 'hot'"),
+    ({'repeats': 0}, 'repeats=0, '),
+  ):
+    with pytest.raises(core.InputError, match=said):
+      tasks.cogeval(**given)
 
 
 def test_recorded_conversations_are_logs_like_live_ones(cogeval, tmp_path):
@@ -176,3 +183,55 @@ def test_logs_of_live_models_are_tabled(logs, monkeypatch):
   assert f'{len(frame):,} answers' in found.lead
   with pytest.raises(core.InputError, match='no scored answer'):
     logging.page([])
+
+
+@pytest.mark.parametrize(
+  ('graphs_of', 'said'),
+  [
+    ({'solver': ['n7tree'], 'old_map': ['n15star']}, 'can be told apart'),
+    ({'solver': ['n7tree']}, 'no factor varies'),
+  ],
+)
+def test_what_has_no_regression_has_a_page(logs, monkeypatch, graphs_of, said):
+  monkeypatch.setattr(figures, 'pictures', lambda frame, score: [])
+  some = [
+    logs[model].model_copy(
+      update={
+        'samples': [
+          one
+          for one in logs[model].samples
+          if one.metadata['graph'] in known
+          and one.metadata['condition'] == 'valuePath'
+        ]
+      }
+    )
+    for model, known in graphs_of.items()
+  ]
+  tables = {one.title: one for one in logging.page(some).tables}
+  (row,) = tables['Coefficients of table 2: main effects on solver'].rows
+  assert said in row[0]
+  assert 'How answers fail' in tables
+
+
+def test_an_evaluation_counts_once_and_says_what_has_no_score(
+  logs, tmp_path, monkeypatch
+):
+  """A second log of it comes later; a call of that has failed."""
+  monkeypatch.setattr(figures, 'pictures', lambda frame, score: [])
+  first = logs['solver']
+  again = first.model_copy(deep=True)
+  again.eval.created = '2999-01-01T00:00:00+00:00'
+  failed = again.samples[0]
+  failed.scores = {}
+  failed.error = inspect_ai.log.EvalError(
+    message='APITimeoutError()', traceback='', traceback_ansi=''
+  )
+  places = [tmp_path / name for name in ('b.eval', 'a.eval')]
+  for place, log in zip(places, (first, again), strict=True):
+    write_eval_log(log, str(place))
+  told = []
+  reports.report(sorted(places), tmp_path / 'out', told.append)
+  assert 'left out' in told[0]
+  text = (tmp_path / 'out' / 'report.md').read_text(encoding='utf-8')
+  assert '11 answers of 1 models' in text
+  assert '1 more samples have no score: timeout 1.' in text

@@ -98,6 +98,9 @@ def test_routes_and_ill_formed_answers(folder, tmp_path):
     formed = score.value['well_formed']
     assert (score.reason is None) == formed
     assert math.isnan(score.value['success_formed']) != formed
+  # One game says nothing of how uncertain a mean over games is.
+  success = next(s for s in log.results.scores if s.name == 'success')
+  assert math.isnan(success.metrics['stderr'].value)
 
 
 @pytest.mark.slow
@@ -126,6 +129,8 @@ def test_recorded_answers_are_logs_that_score_the_same(testdata, tmp_path):
     (f'mango_{kind}', 'recorded/RWKV')
     for kind in ('destination', 'destination', 'route', 'route')
   ]
+  # Files are called so.
+  assert len({log.eval.task_id for log in found}) == 4
   scored = recorded.scored(recorded.rwkv(place, ['snacktime']))
   table = rows.frame(logs.scored(found))
   both = [
