@@ -9,6 +9,7 @@ import inspect_ai
 import numpy as np
 import pytest
 from inspect_ai._util import config as command_line
+from inspect_ai._util.error import PrerequisiteError
 
 import wm
 from tests.evaluation import counted
@@ -295,8 +296,11 @@ def test_values_that_the_command_line_splits_are_joined():
   ],
 )
 def test_bad_arguments_are_one_line(fields, line):
-  with pytest.raises(core.InputError, match=line):
+  with pytest.raises(core.InputError, match=line) as caught:
     tasks.world(**{'world': WORLD, 'metrics': METRICS, **fields})
+  # Inspect's command line shows these alone as one line.
+  assert isinstance(caught.value, PrerequisiteError)
+  assert '\n' not in caught.value.message
 
 
 def test_logs_of_others_are_refused(found, tmp_path):

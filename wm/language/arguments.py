@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+# The only error that Inspect's command line shows as a line, not a traceback.
+from inspect_ai._util.error import PrerequisiteError
 
 from wm import core
 
+Given = ParamSpec('Given')
+Made = TypeVar('Made')
+
 # What a task takes for a text that may hold commas.
 Text = str | Sequence[Any]
+
+
+class BadArgument(PrerequisiteError, core.InputError):
+  """Bad input of a task, which Inspect shows as one line."""
+
+
+def in_one_line(task: Callable[Given, Made]) -> Callable[Given, Made]:
+  """The same task, whose InputErrors are lines on Inspect's command line."""
+
+  @functools.wraps(task)
+  def made(*args: Given.args, **kwargs: Given.kwargs) -> Made:
+    """See what is wrapped."""
+    try:
+      return task(*args, **kwargs)
+    except core.InputError as error:
+      raise BadArgument(str(error)) from error
+
+  return made
 
 
 def joined(value: Text) -> str:

@@ -211,6 +211,17 @@ def test_separated_coefficients_are_firth_s():
     coefficients.regression(twice, 'score', ('model', 'graph'))
 
 
+def test_one_right_answer_of_each_kind_has_coefficients():
+  """Log odds of 1.5 to .5 in each cell, where Fisher's steps do not settle."""
+  frame = made({(model, 'x'): 12 for model in 'abc'}).groupby('model').head(1)
+  frame = frame.assign(score=1.0)
+  found = coefficients.regression(frame, 'score', ['model'])
+  assert found.firth
+  assert found.coefficients[0].value == pytest.approx(np.log(3), abs=1e-6)
+  for one in found.coefficients[1:]:
+    assert one.value == pytest.approx(0, abs=1e-6)
+
+
 def test_repeats_of_a_question_are_alike(answers):
   """specs section 6: 62.6 % are all right or wrong, correlation .62."""
   some = audited(answers)

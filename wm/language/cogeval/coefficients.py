@@ -184,7 +184,10 @@ def _firth(
     weight = given.totals * mean * (1 - mean)
     leverage = weight * np.einsum('cr,rs,cs->c', design, variance, design)
     off = given.successes - given.totals * mean + leverage * (0.5 - mean)
-    step = variance @ (design.T @ off)
+    # The slope of `off`, leverages held: without them in it, steps on cells of
+    # one answer each go to and fro for ever.
+    slope = (given.totals + leverage) * mean * (1 - mean)
+    step = np.linalg.solve(design.T @ (design * slope[:, None]), design.T @ off)
     for _ in range(30):
       new = at(values + step)
       if new[2] >= height - _ENOUGH:

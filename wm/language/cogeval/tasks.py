@@ -25,6 +25,7 @@ from inspect_ai.scorer import (
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from wm import core
+from wm.language import arguments
 from wm.language.cogeval import prompts, scoring
 from wm.language.metrics import stderr
 from wm.worlds.cognitive_graph import graphs, names, questions
@@ -41,6 +42,7 @@ Listed = str | float | list[str] | list[float]
 
 
 @task
+@arguments.in_one_line
 def cogeval(
   graphs: Listed = '',
   domains: Listed = 'ordRooms,unordSpatial,socialTies',

@@ -11,6 +11,7 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState, generate
 
+from wm.language import arguments
 from wm.language.forces import questions, reading, scoring, systems
 from wm.language.forces.systems import System
 from wm.language.metrics import stderr
@@ -19,6 +20,7 @@ VERSION = 1
 
 
 @task
+@arguments.in_one_line
 def forces(
   variant: str = 'published',
   folder: str = '',

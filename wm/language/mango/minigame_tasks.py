@@ -22,6 +22,7 @@ from inspect_ai.scorer import (
 from inspect_ai.solver import TaskState, generate
 
 from wm import core
+from wm.language import arguments
 from wm.language.mango import counting, minigames, prefix, tasks
 from wm.language.metrics import stderr
 from wm.worlds.text_game import maze as mazes
@@ -33,6 +34,7 @@ ANSWER_TOKENS = 64
 
 
 @task
+@arguments.in_one_line
 def mango_minigames(
   folder: str = '',
   game: str | int | list[str | int] = '',

@@ -20,6 +20,7 @@ from inspect_ai.solver import Solver, generate, use_tools
 from inspect_ai.tool import ToolFunction
 
 from wm import core
+from wm.language import arguments
 from wm.language.mango import counting, prefix, prompts, questions, scorers
 from wm.language.mango.graphs import Rules
 from wm.language.mango.questions import DESTINATION, ROUTE
@@ -83,6 +84,7 @@ def text(value: Any) -> str:
 
 
 @task
+@arguments.in_one_line
 def mango_destination(
   folder: str = '',
   game: str | int | list[str | int] = '',
@@ -126,6 +128,7 @@ def mango_destination(
 
 
 @task
+@arguments.in_one_line
 def mango_route(
   folder: str = '',
   game: str | int | list[str | int] = '',

@@ -21,6 +21,7 @@ from inspect_ai.scorer import (
 )
 from inspect_ai.solver import TaskState, generate
 
+from wm.language import arguments
 from wm.language.metrics import stderr
 from wm.language.seating import questions, reading, scoring
 from wm.language.seating.questions import Protocol, Question
@@ -30,6 +31,7 @@ LONGEST = 1000  # Tokens of a reply, as published.
 
 
 @task
+@arguments.in_one_line
 def seating(
   variant: str = 'corrected',
   people: int = 3,

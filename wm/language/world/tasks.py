@@ -33,6 +33,7 @@ VERSION = 1
 
 
 @task
+@arguments.in_one_line
 def world(
   world: Text = 'maps(rows=4, columns=5)',
   metrics: Text = '',
