@@ -15,7 +15,7 @@ SIZES = [file for file in FILES if file.startswith('chess2026/sizes/')]
 # A number by itself: not part of a name, a spec or a word.
 NUMBER = re.compile(
   r'(?<![\w.(=/])(?:(?<=\s\()|(?<!\())'
-  r'(\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?|\.\d+)(e-?\d+)?(?![\w(=/]|\.\d)'
+  r'(-?(?:\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?|\.\d+))(e-?\d+)?(?![\w(=/]|\.\d)'
 )
 
 

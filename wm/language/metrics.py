@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import cast
 
-from inspect_ai.scorer import Metric, SampleScore, Value, metric
+from inspect_ai.scorer import (
+  Metric,
+  MetricProtocol,
+  SampleScore,
+  Value,
+  metric,
+)
 from inspect_ai.scorer import stderr as by_clusters
 
 
@@ -16,7 +23,7 @@ def stderr(cluster: str) -> Metric:
 
   cluster: key of the samples' metadata that names what they share.
   """
-  found = by_clusters(cluster=cluster)
+  found = cast(MetricProtocol, by_clusters(cluster=cluster))
 
   def compute(scores: list[SampleScore]) -> Value:
     """Of the samples with a score."""

@@ -127,7 +127,7 @@ def regressions(frame: pd.DataFrame, score: str) -> list[Table]:
   """Coefficients of all factors, and of single conditions for each model."""
   models = tables.models_of(frame)
   wanted = {'model': models[0], 'graph': 'n7line', 'group': 'Traversal'}
-  names = coefficients.FACTORS
+  names: Sequence[str] = coefficients.FACTORS
   title = f'Coefficients of table 2: main effects on {score}'
   made = [_regressed(frame, score, names, wanted, title)]
   for model in models[:3]:

@@ -205,4 +205,9 @@ def rescore(
   again = tables.ill_formed(published)
   again = dataclasses.replace(again, title=f'{again.title}, as published')
   more = [tables.success(published, title), again, tables.printed()]
-  return page.page(scored(records), records.mazes, more=more)
+  made = page.page(scored(records), records.mazes, more=more)
+  said = (
+    f'{records.unmatched:,} more records are left out: the maps have no such '
+    'question.'
+  )
+  return made._replace(lead=f'{made.lead} {said}')
