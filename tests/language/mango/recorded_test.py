@@ -122,6 +122,7 @@ def test_questions_that_both_models_answer(folder):
     (gzip.compress(b'[1]\n'), 'line 1: no object'),
     (gzip.compress(json.dumps('x').encode()), 'no object'),
     (gzip.compress(b'{"a": \xff}'), 'is damaged'),
+    (gzip.compress(b'{"game": 905}'), 'line 1: game=905; expected a text'),
   ],
 )
 def test_damaged_files_are_one_line(tmp_path, data, said):
@@ -129,4 +130,4 @@ def test_damaged_files_are_one_line(tmp_path, data, said):
   if data is not None:
     path.write_bytes(data)
   with pytest.raises(core.InputError, match=said):
-    list(recorded.lines(path))
+    list(recorded.lines(path, ['game']))

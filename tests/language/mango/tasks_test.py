@@ -103,6 +103,36 @@ def test_routes_and_ill_formed_answers(folder, tmp_path):
   assert math.isnan(success.metrics['stderr'].value)
 
 
+def test_answers_of_other_models_and_other_ways_of_asking_stay_apart(solved):
+  """Two providers' models of one name; two graphs; scored a second time."""
+
+  def log(model, **more):
+    given = {**solved.eval.task_args, **more}
+    own = {'model': model, 'task_args': given}
+    sample = solved.samples[0].model_copy()
+    (score,) = sample.scores.values()
+    worse = score.model_copy(update={'metadata': {**score.metadata}})
+    worse.metadata['success'] = 0.5
+    sample.scores = {'mango_scorer': score, 'mango_scorer1': worse}
+    spec = solved.eval.model_copy(update=own)
+    return solved.model_copy(update={'eval': spec, 'samples': [sample]})
+
+  several = [
+    log('a/x', graph='loose'),
+    log('a/x', graph='strict'),
+    log('b/x'),
+    log('b/y', num=3),
+  ]
+  found = rows.frame(logs.scored(several))
+  assert list(found.model) == [
+    'a/x-S, graph=loose',
+    'a/x-S, graph=strict',
+    'b/x-S',
+    'y-S',
+  ]
+  assert list(found.success) == [0.5] * 4
+
+
 @pytest.mark.slow
 def test_a_log_is_a_page_of_tables(solved):
   found = logs.page([solved])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -27,22 +28,56 @@ def scored(logs: Sequence[EvalLog]) -> Iterator[tuple[Any, ...]]:
   """Rows of all samples that were scored, as `rows.frame` takes them.
 
   A model in the setting 'simple' is called MODEL-S, as in the paper, and one
-  that is asked for a function call MODEL, function.
+  that is asked for a function call MODEL, function. Of several scores of a
+  sample, as `inspect score --action append` makes them, the last one counts.
   """
   named = {'simple': '-S', 'function': ', function'}
-  for log in logs:
-    model = log.eval.model.rpartition('/')[2]
+  for log, (model, how) in zip(logs, names(logs), strict=True):
     for sample in log.samples or []:
       known = sample.metadata or {}
-      for score in (sample.scores or {}).values():
+      for score in reversed((sample.scores or {}).values()):
         found = score.metadata or {}
         if set(Score._fields) <= set(found):
           fields = {name: found[name] for name in Score._fields}
-          name = model + named.get(known.get('setting', ''), '')
+          name = model + named.get(known.get('setting', ''), '') + how
           yield rows.row(name, questions.asked_of(known), Score(**fields))
-        elif known.get('task') == 'mango_minigames' and 'success' in found:
+          break
+        if known.get('task') == 'mango_minigames' and 'success' in found:
           won = Score(found['failure'], found['success'], moves=1)
-          yield rows.row(model, _minigame(known), won)
+          yield rows.row(model + how, _minigame(known), won)
+          break
+
+
+# Arguments of the tasks that change what is asked or how it is judged. The
+# setting is in names already, and what else there is chooses questions.
+ASKED = ('generation', 'budget', 'forced', 'answer', 'graph')
+ASKED += ('easy', 'scope', 'aliases', 'reject', 'places')
+
+
+def names(logs: Sequence[EvalLog]) -> list[tuple[str, str]]:
+  """(name of the model, how it was asked) of each log, so that they differ.
+
+  The name is without its provider's, unless models of two providers have it;
+  how it was asked has arguments in which the logs of one model differ, as in
+  ', graph=strict'.
+  """
+  full = {log.eval.model for log in logs}
+  short = collections.Counter(name.rpartition('/')[2] for name in full)
+  given: dict[tuple[str, str], list[dict[str, Any]]] = {}
+  for log in logs:
+    own = given.setdefault((log.eval.task, log.eval.model), [])
+    own.append({name: log.eval.task_args.get(name) for name in ASKED})
+  made = []
+  for log in logs:
+    model, own = log.eval.model, given[log.eval.task, log.eval.model]
+    how = ''.join(
+      f', {name}={log.eval.task_args.get(name)}'
+      for name in ASKED
+      if len({str(one[name]) for one in own}) > 1
+    )
+    last = model.rpartition('/')[2]
+    made.append((last if short[last] == 1 else model, how))
+  return made
 
 
 def _minigame(known: Mapping[str, Any]) -> questions.Asked:

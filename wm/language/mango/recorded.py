@@ -13,7 +13,7 @@ import gzip
 import json
 import pathlib
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -73,11 +73,15 @@ class Records(NamedTuple):
   unmatched: int
 
 
-def lines(path: pathlib.Path) -> Iterator[dict[str, Any]]:
+def lines(
+  path: pathlib.Path, needed: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:
   """Objects of a packed JSON-lines file.
 
+  needed: names whose values are texts.
+
   Raises:
-    InputError: it is missing or damaged.
+    InputError: it is missing or damaged, or an object lacks such a text.
   """
   try:
     with gzip.open(path, 'rt', encoding='utf-8') as file:
@@ -85,6 +89,12 @@ def lines(path: pathlib.Path) -> Iterator[dict[str, Any]]:
         found = json.loads(line)
         if not isinstance(found, dict):
           raise core.InputError(f'{path}, line {number}: no object')
+        for name in needed:
+          if not isinstance(found.get(name), str):
+            raise core.InputError(
+              f'{path}, line {number}: {name}={found.get(name)!r:.80}; '
+              'expected a text'
+            )
         yield found
   except FileNotFoundError as error:
     raise core.InputError(f'no recorded answers at {path}') from error
@@ -129,11 +139,12 @@ def rwkv(folder: pathlib.Path, games: Collection[str] = ()) -> Records:
   found = _Found(known)
   routes: set[tuple[str, str]] = set()
   answers, unmatched = [], 0
-  for record in lines(folder / RWKV):
+  for record in lines(folder / RWKV, ('game', 'src', 'dst')):
     game, start, target = (record[name] for name in ('game', 'src', 'dst'))
     if game not in known:
       continue
-    path = found.next(game, start, target, tuple(record['actions']))
+    actions = tuple(map(str, record.get('actions') or ()))
+    path = found.next(game, start, target, actions)
     pair = found.next(game, start, target, ())
     if path is None or pair is None:
       unmatched += 1
@@ -141,7 +152,8 @@ def rwkv(folder: pathlib.Path, games: Collection[str] = ()) -> Records:
     for column, (model, kind) in COLUMNS.items():
       asked = path if kind == DESTINATION else pair
       if kind == DESTINATION or (game, pair.key) not in routes:
-        answers.append(Recorded(model, asked, record[column] or ''))
+        text = str(record.get(column) or '')
+        answers.append(Recorded(model, asked, text))
     routes.add((game, pair.key))
   return Records(RWKV, known, answers, unmatched)
 
@@ -152,8 +164,8 @@ def sample(folder: pathlib.Path) -> Records:
   known = {game: readers.read(folder / CAMERA_READY, game)}
   found = _Found(known)
   answers, unmatched = [], 0
-  for record in lines(folder / SAMPLE):
-    actions = tuple(record.get('action_list', ()))
+  for record in lines(folder / SAMPLE, ('src_node', 'dst_node', 'response')):
+    actions = tuple(map(str, record.get('action_list') or ()))
     start, target = record['src_node'], record['dst_node']
     asked = found.next(game, start, target, actions)
     if asked is None:
