@@ -184,6 +184,8 @@ def test_wrong_connections_cost_precision_and_missing_ones_recall():
   known = names.node_names('n7line', 'ordRooms', 9)
   found = scoring.edges(graph, 'Answer: (lobby, 1), (2, lobby), (5, 6)', known)
   assert found == pytest.approx((2 / 3, 2 / 6, 3))
+  thought = scoring.edges(graph, 'Is it (5, 6)?\nAnswer: (lobby, 1)', known)
+  assert (thought.precision, thought.listed) == (1, 1)
   assert scoring.edges(graph, 'I cannot draw.', known) == (0, 0, 0)
   invented = scoring.edges(graph, '(lobby, 1), (lobby, cellar)', known)
   assert invented == pytest.approx((1 / 2, 1 / 6, 2))

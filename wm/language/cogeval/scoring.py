@@ -82,10 +82,13 @@ class Edges(NamedTuple):
 def edges(graph: Graph, text: str, known: Mapping[int, str]) -> Edges:
   """Scores of tuples `(a, b)`, or of lines `a: b, c`; directions do not count.
 
-  Pairs with a name that nobody has count as wrong ones.
+  Read is what follows the last `Answer:`, all of a reply where that lists
+  nothing. Pairs with a name that nobody has count as wrong ones.
   """
-  seen = replies.visible(text[-parsing.LONGEST :]).value
-  found = {frozenset(pair) for pair in _pairs(seen, known)}
+  text = text[-parsing.LONGEST :]
+  said = replies.after_answer(text).value or ''
+  pairs = _pairs(said, known) or _pairs(replies.visible(text).value, known)
+  found = {frozenset(pair) for pair in pairs}
   true = {frozenset(arc) for arc in graph.arcs}
   right = len(found & true)
   return Edges(
