@@ -4,6 +4,7 @@ import importlib.util
 import math
 import subprocess
 import sys
+import zipfile
 
 import inspect_ai
 import numpy as np
@@ -308,6 +309,12 @@ def test_logs_of_others_are_refused(found, tmp_path):
     (tmp_path / name).write_text(text)
     with pytest.raises(core.InputError, match='no log of Inspect'):
       logs.read(tmp_path / name)
+  deep = tmp_path / 'deep.eval'
+  with zipfile.ZipFile(deep, 'w') as archive:
+    archive.writestr('header.json', '[' * 100_000)
+  with pytest.raises(core.InputError, match='no log of Inspect'):
+    logs.read(deep)
+  deep.unlink()
   assert [path.name for path in logs.paths(tmp_path)] == ['b.eval']
   assert logs.paths(tmp_path / 'a.json') == [tmp_path / 'a.json']
   with pytest.raises(core.InputError, match=r'no scores\.json'):

@@ -7,7 +7,7 @@ import pytest
 from wm.reporting import collect, retold
 
 
-def entry(model, value, width=0.4):
+def entry(model, value, width=0.4, seed=0):
   half = None if value is None else width / 2
   return {
     **{'metric': 'compression', 'quantity': 'precision', 'world': 'lattice()'},
@@ -17,15 +17,15 @@ def entry(model, value, width=0.4):
       'value': value,
       'n': 9,
       'unmeasured': {},
-      'seed': 0,
+      'seed': seed,
     },
     'low': half and value - half,
     'high': half and value + half,
   }
 
 
-def run(tmp_path, model, value):
-  return collect.Run(tmp_path, [entry(model, value)], [], [], None)
+def run(tmp_path, model, value, seed=0):
+  return collect.Run(tmp_path, [entry(model, value, seed=seed)], [], [], None)
 
 
 def test_a_spread_is_over_all_tellings_and_by_each_field():
@@ -69,3 +69,17 @@ def test_tellings_of_one_model_are_one_row(tmp_path):
   assert row['by wording'] == '0.212'
   assert row['by chance'] == '0.102'
   assert retold.table(runs[:1]) is None
+
+
+def test_seeds_are_rows_of_their_own(tmp_path):
+  names = "language(model='wm/random')", "language(model='wm/random', names=3)"
+  runs = [
+    run(tmp_path, name, value + seed / 10, seed)
+    for seed in (0, 1)
+    for name, value in zip(names, (0.2, 0.4), strict=True)
+  ]
+  frame = retold.table(runs).frame
+  assert list(frame['seed']) == ['0', '1']
+  assert list(frame['mean']) == ['0.300', '0.400']
+  assert set(frame['tellings']) == {'2'}
+  assert 'seed' not in retold.table(runs[:2]).frame

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 
 Path = str | pathlib.Path
 SUFFIXES = '.eval', '.json'
+# What reading a file that is no log may raise.
+_UNREADABLE = (
+  *(OSError, ValueError, KeyError, EOFError, RecursionError),
+  zipfile.BadZipFile,
+)
 
 # Task -> room of wm.language that makes its tables.
 ROOMS = {
@@ -69,7 +74,7 @@ def read(path: Path) -> EvalLog:
     ) from error
   try:
     log = read_eval_log(str(path))
-  except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+  except _UNREADABLE as error:
     why = ' '.join(str(error).split())[:200]
     raise core.InputError(f'{path} is no log of Inspect: {why}') from error
   if not log.samples:

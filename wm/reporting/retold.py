@@ -93,12 +93,14 @@ def table(runs: Sequence[Run]) -> tables.Table | None:
       continue
     model, said = how
     measure = f'{tables.spec(entry)}: {entry["quantity"]}'
-    key = entry['world'], model, measure
+    # Tellings are compared on the same trials, those of one seed.
+    key = entry['world'], model, measure, str(entry['seed'])
     heads[key] = tuple(said)
     one = Told(tuple(said.values()), entry['value'], _error(entry))
     found.setdefault(key, {})[one.said] = one
+  seeds = len({seed for *_, seed in found}) > 1
   rows = [
-    _row(key, heads[key], spread(list(some.values())))
+    _row(key, heads[key], spread(list(some.values())), seeds)
     for key, some in found.items()
     if len(some) > 1
   ]
@@ -137,13 +139,14 @@ def _error(entry: Entry) -> float:
 
 
 def _row(
-  key: tuple[str, ...], fields: Sequence[str], found: Spread
+  key: tuple[str, ...], fields: Sequence[str], found: Spread, seeds: bool
 ) -> dict[str, str]:
-  world, model, measure = key
+  world, model, measure, seed = key
   row = {
     'world': world,
     'model': model,
     'measure': measure,
+    **({'seed': seed} if seeds else {}),
     'tellings': str(found.tellings),
     'mean': tables.number(found.mean),
     'least to greatest': f'{tables.number(found.least)} to '
