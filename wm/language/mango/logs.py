@@ -50,8 +50,10 @@ def scored(logs: Sequence[EvalLog]) -> Iterator[tuple[Any, ...]]:
 
 # Arguments of the tasks that change what is asked or how it is judged. The
 # setting is in names already, and what else there is chooses questions.
-ASKED = ('generation', 'budget', 'forced', 'answer', 'graph')
-ASKED += ('easy', 'scope', 'aliases', 'reject', 'places')
+ASKED = (
+  *('generation', 'budget', 'forced', 'answer', 'graph'),
+  *('easy', 'scope', 'aliases', 'reject', 'places'),
+)
 
 
 def names(logs: Sequence[EvalLog]) -> list[tuple[str, str]]:
