@@ -170,9 +170,15 @@ def lengths(rows: pd.DataFrame) -> bytes:
       )
       found = some.groupby('length').success.agg(['mean', 'size'])
       found = found[found['size'] >= 10]
-      axis.plot(found.index, found['mean'], 'o-', color=f'C{colour}', ms=3)
+      axis.plot(
+        *(found.index, found['mean'], 'o-'),
+        color=f'C{colour}',
+        ms=3,
+        label=model,
+      )
     axis.set(title=title, xlabel='moves', ylim=(-0.03, 1.03))
   axes[0].set_ylabel('success')
+  axes[0].legend(fontsize='small')
   return figures.to_png(figure)
 
 
@@ -202,7 +208,7 @@ def causes(rows: pd.DataFrame) -> bytes:
 
 
 def by_game(rows: pd.DataFrame) -> bytes:
-  """Success of each game, a line for each model, games by their mean."""
+  """Success of each game, a colour for each model, games by their mean."""
   panels = [(kind, easy) for _, kind, easy in _panels(rows)]
   figure, axes = figures.new_axes(len(panels), across=1, size=(11, 3.4))
   for axis, (kind, easy) in zip(axes, panels, strict=True):
@@ -214,9 +220,15 @@ def by_game(rows: pd.DataFrame) -> bytes:
     )
     order = found.mean(axis=1).sort_values(kind='stable').index
     for colour, model in enumerate(found.columns):
-      axis.plot(order, found.loc[order, model], 'o', ms=3, color=f'C{colour}')
+      axis.plot(
+        *(order, found.loc[order, model], 'o'),
+        ms=3,
+        color=f'C{colour}',
+        label=model,
+      )
     axis.set(title=f'{kind}, {tables.DIFFICULTY[easy]}', ylim=(-0.03, 1.03))
     axis.tick_params(axis='x', rotation=90, labelsize='x-small')
+  axes[0].legend(fontsize='small')
   return figures.to_png(figure)
 
 

@@ -161,15 +161,13 @@ def pairwise(rows: pd.DataFrame, column: str = 'success') -> tables.Table:
 
 
 def difference(one: pd.DataFrame, other: pd.DataFrame, column: str) -> str:
-  """Mean paired difference and its interval, none where all games agree."""
+  """Mean paired difference of what is between 0 and 1, and its interval."""
   _, index = np.unique(one.game.to_numpy(str), return_inverse=True)
   totals = np.bincount(index, (one[column] - other[column]).to_numpy(float))
   weights = np.bincount(index).astype(float)
-  low, high, _ = statistics.interval(totals, weights, None)
+  low, high, _ = statistics.interval(totals, weights, (-1.0, 1.0))
   value = float(totals.sum() / weights.sum())
-  if low is None or high is None:
-    return f'{value:.3f}'
-  return f'{value:.3f} [{low:.3f}, {high:.3f}]'
+  return _interval(answers.Mean(value, low, high, len(one), len(weights)))
 
 
 def ill_formed(rows: pd.DataFrame, games: int = 0) -> tables.Table:
