@@ -296,7 +296,10 @@ def test_a_page_holds_the_grid_and_the_tables(shown, said):
   assert cells['silent'] == ('–, –, 0', '0, 1, 450')
 
 
-def test_a_page_of_systems_of_which_no_force_is_told_has_no_baselines(drawn):
+def test_a_page_of_systems_of_which_no_force_is_told_has_no_baselines(
+  drawn, monkeypatch
+):
+  monkeypatch.setattr(recorded.picture, 'grid', lambda *_: b'')
   one = drawn[0].telling(np.zeros(0))
   found = recorded.page([one], {'model': [one.force]}, nodes=0)
   assert [row[0] for row in found.tables[0].rows] == ['model']

@@ -11,7 +11,12 @@ from wm import core
 from wm.language import local
 
 
-def test_what_is_missing_is_said_in_one_line(tmp_path, monkeypatch):
+def test_what_is_missing_is_said_in_one_line(tmp_path, monkeypatch, capsys):
+  for port in ('', 'no', '-1', '70000', '9' * 5000):
+    with pytest.raises(SystemExit) as end:
+      local.main(port)
+    assert end.value.code == 2
+    assert 'expected 0 to 65535' in capsys.readouterr().err
   with pytest.raises(core.InputError, match='no file of weights'):
     local.serve(1, str(tmp_path / 'none.gguf'))
   file = tmp_path / 'some.gguf'

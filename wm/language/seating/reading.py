@@ -12,14 +12,22 @@ from wm.worlds.seating import text
 WORDS = {'one': 1, 'two': 2, 'three': 3, 'four': 4, 'five': 5}
 _ORDER = {'first': 1, 'second': 2, 'third': 3, 'fourth': 4, 'fifth': 5}
 _NUMBERS = {**WORDS, **_ORDER, **{str(n): n for n in range(1, 10)}}
-_NUMBER = re.compile(rf'\b({"|".join(_NUMBERS)})\b', re.IGNORECASE)
+# Not a distance, nor 'no one' or 'the one on the left'.
+_NEAR = r'(?! (?:seats? )?(?:away|apart))'
+_NUMBER = re.compile(
+  rf'\b(?!(?<=\bno )one)(?!(?<=\bthe )one)'
+  rf'({"|".join(_NUMBERS)})\b{_NEAR}',
+  re.IGNORECASE,
+)
 # Repeats have ends, so that odd texts take linear time.
 _SEAT = re.compile(
   r'\bseat(?:ed)?'
   r'(?: (?:in|at|on|is|number|the|seat|position|place|:|#)){0,4}[ :#]{0,3}'
-  rf'({"|".join(_NUMBERS)})\b(?! (?:seats? )?(?:away|apart))',
+  rf'({"|".join(_NUMBERS)})\b{_NEAR}',
   re.IGNORECASE,
 )
+# A line that says where somebody is not says nothing of where they are.
+_DENIES = re.compile(r"\b(?:not|cannot|never|neither)\b|n['\u2019]t\b", re.I)
 _ORDINAL = re.compile(rf'\b({"|".join(_ORDER)}) seat\b', re.IGNORECASE)
 
 
@@ -44,7 +52,8 @@ def seat(reply: str, people: int, strict: bool = False) -> Reading:
   """Reads the number of a seat.
 
   That is the only number behind the last `ANSWER:`; without one, the seat that
-  the last line that names any names, if it names one alone.
+  the last line that names any names, if it names one alone. A line with a
+  denial, such as 'not', has none.
 
   strict: as the published program reads it, a whole number right behind the
     last 'ANSWER: ', whichever.
@@ -65,12 +74,15 @@ def seat(reply: str, people: int, strict: bool = False) -> Reading:
     lines = [line for line in seen.value.splitlines() if _named(line)]
     # A bare number is an answer too.
     bare = seen.value if len(seen.value) < 12 else ''
-    found = _named(lines[-1]) if lines else _numbers(bare)
+    line = lines[-1] if lines else bare
+    found = _named(line) if lines else _numbers(line)
   else:
-    first = answer.value.splitlines()[0]
-    found = _numbers(first)
+    line = answer.value.splitlines()[0]
+    found = _numbers(line)
   if len(found) > 1:
     return Reading(None, 'several', seen.reasoning)
+  if _DENIES.search(line):
+    return Reading(None, 'nothing', seen.reasoning)
   if not found:
     return Reading(None, answer.failure or 'nothing', seen.reasoning)
   if not 1 <= min(found) <= people:
