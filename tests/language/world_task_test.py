@@ -292,6 +292,12 @@ def test_values_that_the_command_line_splits_are_joined():
     ({'metrics': 'compression()'}, 'expected suffixes'),
     ({'read': 'ears'}, 'available'),
     ({'names': 'x'}, 'expected integers'),
+    ({'names': -1}, 'expected names'),
+    ({'seed': 'a'}, 'seed=.*an integer'),
+    ({'max_calls': True}, 'max_calls=.*an integer'),
+    ({'max_calls': -5}, 'at most -5 calls'),
+    ({'logprobs': 'maybe'}, 'true or false'),
+    ({'most_told': 0}, 'expected at least 1'),
     ({'before': 'maps(rows=2, columns=2)'}, 'of the same'),
     ({'before': 'groups()'}, 'cannot be told'),
   ],
@@ -323,6 +329,11 @@ def test_logs_of_others_are_refused(found, tmp_path):
   del other.samples[0].metadata['kind']
   with pytest.raises(core.InputError, match='kind'):
     scoring.gathered(replay.answers(other))
+  other = found['yes'].model_copy(deep=True)
+  for sample in other.samples:
+    sample.metadata['version'] += ' of old'
+  with pytest.raises(core.InputError, match='other right answers'):
+    replay.score([other], tmp_path / 'out')
   other.samples = []
   inspect_ai.log.write_eval_log(other, str(tmp_path / 'd.json'))
   with pytest.raises(core.InputError, match='without samples'):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -23,17 +24,39 @@ class BadArgument(PrerequisiteError, core.InputError):
 
 
 def in_one_line(task: Callable[Given, Made]) -> Callable[Given, Made]:
-  """The same task, whose InputErrors are lines on Inspect's command line."""
+  """The same task, whose InputErrors are lines on Inspect's command line.
+
+  Arguments that are annotated as numbers or flags must be such.
+  """
+  signature = inspect.signature(task)
 
   @functools.wraps(task)
   def made(*args: Given.args, **kwargs: Given.kwargs) -> Made:
     """See what is wrapped."""
     try:
+      for name, value in signature.bind(*args, **kwargs).arguments.items():
+        _check(name, value, signature.parameters[name].annotation)
       return task(*args, **kwargs)
     except core.InputError as error:
       raise BadArgument(str(error)) from error
 
   return made
+
+
+# Annotations, which are texts, and what they take.
+_TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
+  'int': ('an integer', (int,)),
+  'float': ('a number', (int, float)),
+  'bool': ('true or false', (bool,)),
+}
+
+
+def _check(name: str, value: Any, annotation: Any) -> None:
+  """Raises InputError where a value is not as it is annotated."""
+  what, types = _TYPES.get(str(annotation), ('', (object,)))
+  flag = isinstance(value, bool) and bool not in types and object not in types
+  if flag or not isinstance(value, types):
+    raise core.InputError(f'{name}={value!r}; expected {what}')
 
 
 def joined(value: Text) -> str:

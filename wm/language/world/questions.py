@@ -38,6 +38,7 @@ class Setting(NamedTuple):
     told, wording, names: see core.told.Telling.
     most_told: tokens of the world in words, at most.
     before: spec of a world that is told first, as what held before; or ''.
+    version: of the world; '' is not known, as of older logs.
   """
 
   world: str
@@ -48,6 +49,7 @@ class Setting(NamedTuple):
   names: int
   most_told: int
   before: str = ''
+  version: str = ''
 
   @property
   def telling(self) -> Telling:
@@ -71,8 +73,17 @@ class Setting(NamedTuple):
     )
 
   def predictor(self, asker: asked.Answers) -> in_context.LanguageModel:
-    """The predictor that such questions are of."""
+    """The predictor that such questions are of.
+
+    Raises:
+      InputError: the world is of another version than the questions.
+    """
     world = made_world(self.world)
+    if self.version not in ('', world.version):
+      raise core.InputError(
+        f'{self.world}: the questions are of its version {self.version!r}; '
+        f'expected {world.version!r}, which may have other right answers'
+      )
     before = made_world(self.before) if self.before else None
     return in_context.LanguageModel(
       world, self.telling, asker, self.most_told, before
@@ -141,9 +152,13 @@ def settings(
     wordings = made.wordings
   for wording, name in itertools.product(wordings, names):
     one = Setting(
-      *(registry.spec(made), (), seed, told),
-      *(wording or made.wordings[0], name, most_told, before),
+      *(registry.spec(made), (), seed, told, wording or made.wordings[0]),
+      names=name,
+      most_told=most_told,
+      before=before,
+      version=made.version,
     )
+    one.model('any/model')  # What no model could be asked so is refused now.
     predictor = one.predictor(asked.Lister())
     plans = planned.plans(known, predictor, made, seed, max_calls, print)
     # Metrics may ask the same: it is asked once, and counts for the first.
@@ -172,6 +187,9 @@ def metadata(
   }
 
 
+_ASIDE = 'metrics', 'version'
+
+
 def restored(data: Mapping[str, Any]) -> tuple[Setting, Planned, Any]:
   """Setting, question (without its prompt) and truth of a sample's metadata.
 
@@ -180,8 +198,9 @@ def restored(data: Mapping[str, Any]) -> tuple[Setting, Planned, Any]:
   """
   try:
     setting = Setting(
-      **{name: data[name] for name in Setting._fields if name != 'metrics'},
+      **{name: data[name] for name in Setting._fields if name not in _ASIDE},
       metrics=tuple(data['metrics']),
+      version=data.get('version', ''),
     )
     question = Planned(
       '',
