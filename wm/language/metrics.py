@@ -1,4 +1,7 @@
-"""Standard errors of means, for Inspect's scorers."""
+"""Standard errors of means, for Inspect's scorers.
+
+Where the package is installed, Inspect calls its metrics `wm/NAME`.
+"""
 
 from __future__ import annotations
 
