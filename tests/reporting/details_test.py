@@ -84,3 +84,9 @@ def test_the_page_holds_a_picture_of_each_state(tmp_path):
 def test_an_unknown_name_is_one_line():
   with pytest.raises(core.InputError, match='did you mean'):
     catalog.plug_in('model', 'slise')
+
+
+def test_what_must_be_given_is_said_of_a_name_alone():
+  found = catalog.plug_in('model', 'language')
+  assert found.startswith('language\n')
+  assert '    model (must be given)\n' in found

@@ -166,10 +166,17 @@ def plug_in(kind: str, spec: str, sizes: tuple[int, int] = SIZES) -> str:
   Raises:
     InputError: there is no such plug-in, or the spec is bad.
   """
-  thing = registry.make(kind, spec)
-  cls, known = type(thing), attributes(type(thing))
+  title, thing = spec, None
+  if spec in registry.names(kind) and not all(
+    default for _, default in defaults(registry.find(kind, spec))
+  ):
+    cls = registry.find(kind, spec)  # It cannot be made from its name alone.
+  else:
+    thing = registry.make(kind, spec)
+    title, cls = registry.spec(thing), type(thing)
+  known = attributes(cls)
   text = inspect.cleandoc(cls.__doc__ or '').partition('Attributes:')[0]
-  lines = [registry.spec(thing), '', *text.strip().splitlines(), '', '  Fields']
+  lines = [title, '', *text.strip().splitlines(), '', '  Fields']
   for field, default in defaults(cls):
     name = f'{field} = {default}' if default else f'{field} (must be given)'
     lines += _explained(name, known.get(field, ''))
