@@ -110,8 +110,10 @@ def test_clusters_are_what_triangles_hold_together():
 @pytest.mark.parametrize('name', graphs.GRAPHS)
 def test_every_condition_has_an_answer(name):
   assert len(questions.conditions(name)) >= 8
+  letter = dict(zip(graphs.GRAPHS, graphs.LETTERS, strict=True))[name]
   for condition in questions.conditions(name):
     steps = questions.distance(name, condition)
+    assert questions.distance(letter, condition) == steps
     ends = [(None, None)]
     if steps:
       ends = solver.pairs(graphs.graph(name), steps)

@@ -24,6 +24,7 @@ from wm.reporting import tables, write
 ANSWERS = 'llm-predictions'
 NODES = 8  # Size of the largest formulas: that of Newton's law.
 TITLE = 'Forces on planets, as language models say'
+FITTED = 'Newton with the sun fitted knows what the prompt shows, and no more.'
 FALSE = 'The prompts have the sun at the origin, where it is not.'
 
 
@@ -102,7 +103,8 @@ def page(
   pictures = [
     write.Picture(
       'forces.png',
-      'Forces against time: true in grey, told as dots, said in red',
+      'Forces against time: true in grey, told as dots, said in red; what is '
+      'far off is beyond the panel',
       picture.grid(shown, said),
     )
   ]
@@ -150,7 +152,7 @@ def _tables(
   return [
     wide(
       'Error over the true force, correlation, different numbers',
-      'Newton with the sun fitted knows what the prompt shows, and no more.',
+      FITTED * ('newton_fitted' in names),
       *('error', 'r', 'distinct'),
     ),
     wide(

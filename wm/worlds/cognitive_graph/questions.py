@@ -93,7 +93,7 @@ def conditions(graph: str) -> tuple[str, ...]:
 def distance(graph: str, condition: str) -> int | None:
   """Arcs from start to goal of a path question; None of other conditions."""
   if condition == 'nstepPath':
-    return FARTHEST.get(graph)
+    return FARTHEST.get(graphs.LETTERS.get(graph, graph))
   return STEPS.get(condition)
 
 
