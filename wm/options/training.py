@@ -104,7 +104,9 @@ class Training:
     0, 'First held-out sequences evaluated; 0 is all.', least=0
   )
   data: str | None = option(
-    None, 'Folder of train/ and heldout/ sequences; default: OUT/data.'
+    None,
+    'Folder of train/ and heldout/ sequences, by default OUT/data; of '
+    'launch/recorded.py that of recorded answers.',
   )
   start: str | None = option(
     None,
