@@ -109,11 +109,8 @@ def test_tuples_may_be_first():
   assert replies.first_value('(1, 2), (3, 4)', '([{').value == [1, 2]
 
 
-def test_fences_and_quotes_come_off():
+def test_fences_come_off():
   assert replies.fenced('a\n```py\nb\nc\n```\nd\n~~~\ne') == ['b\nc', 'e']
-  assert replies.unquoted(' **"a" or "b"** ') == 'a" or "b'
-  assert replies.unquoted("'`a`'") == 'a'
-  assert replies.unquoted("'") == "'"
 
 
 JSON = st.recursive(
@@ -149,7 +146,6 @@ def test_any_text_is_read_without_error(text):
     assert found.failure in {'', *replies.FAILURES}
     assert (found.value is None) <= bool(found.failure)
   assert isinstance(replies.fenced(text), list)
-  assert isinstance(replies.unquoted(text), str)
 
 
 HOSTILE = (

@@ -197,17 +197,6 @@ def fenced(text: str) -> list[str]:
   ]
 
 
-_QUOTES = {'"': '"', "'": "'", '`': '`', '\u201c': '\u201d', '\u2018': '\u2019'}
-
-
-def unquoted(text: str) -> str:
-  """The text without emphasis, and without quotes that hold all of it."""
-  text = text.strip().strip('*_ \t')
-  while len(text) > 1 and _QUOTES.get(text[0]) == text[-1]:
-    text = text[1:-1].strip()
-  return text
-
-
 def first_value(text: str, opening: str = '[{') -> Reading:
   """Reads the first balanced list or dict: JSON, or Python's literals.
 
