@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from wm import core
 from wm.language import pages, rescored
 from wm.language.rescored import Rescored, Row
-from wm.models.serving import provider
 
 if TYPE_CHECKING:
   from inspect_ai.log import EvalLog
@@ -240,6 +239,8 @@ def _scored(
   logs: Sequence[EvalLog],
 ) -> tuple[list[EvalLog], collections.Counter[str]]:
   """Logs with their scored samples, and why others have no score."""
+  from wm.models.serving import provider  # Reports load no models.
+
   lost: collections.Counter[str] = collections.Counter()
   kept = []
   for log in logs:
