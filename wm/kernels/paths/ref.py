@@ -18,6 +18,7 @@ def walks(
     leaving[tail].append(edge)
 
   def onward(node: int, path: list[int], seen: set[int]) -> Iterator[list[int]]:
+    """Paths that go on from one, which ends at a node."""
     if longest and len(path) == longest:
       return
     for edge in leaving[node]:

@@ -168,6 +168,7 @@ def _firth(
   from scipy import special
 
   def at(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Shares [C], information [R, R] and penalised log-likelihood."""
     mean = special.expit(design @ values)
     weight = given.totals * mean * (1 - mean)
     information = design.T @ (design * weight[:, None])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -122,33 +123,37 @@ def page(
   )
 
 
+def _by_system(
+  rows: Sequence[rescored.Row],
+  shown: Sequence[System],
+  title: str,
+  note: str,
+  *quantities: str,
+) -> tables.Table:
+  """A row for each speaker, a column for each system."""
+  by = {(row['speaker'], row['system']): row for row in rows}
+  lines = [
+    {
+      'speaker': name,
+      **{
+        f'system {one.name}': ', '.join(
+          _short(by[name, one.name][quantity]) for quantity in quantities
+        )
+        for one in shown
+      },
+    }
+    for name in dict.fromkeys(row['speaker'] for row in rows)
+  ]
+  return rescored.table(title, lines, note)
+
+
 def _tables(
   rows: Sequence[rescored.Row],
   found: Mapping[str, laws.Law],
   shown: Sequence[System],
 ) -> list[tables.Table]:
-  names = list(dict.fromkeys(row['speaker'] for row in rows))
-  by = {(row['speaker'], row['system']): row for row in rows}
-
-  def wide(title: str, note: str, *quantities: str) -> tables.Table:
-    """A row for each speaker, a column for each system."""
-    return rescored.table(
-      title,
-      [
-        {
-          'speaker': name,
-          **{
-            f'system {one.name}': ', '.join(
-              _short(by[name, one.name][quantity]) for quantity in quantities
-            )
-            for one in shown
-          },
-        }
-        for name in names
-      ],
-      note,
-    )
-
+  names = {row['speaker'] for row in rows}
+  wide = functools.partial(_by_system, rows, shown)
   return [
     wide(
       'Error over the true force, correlation, different numbers',

@@ -30,7 +30,7 @@ def forces(
   others: int = 4,
   last: int = 0,
   seed: int = 0,
-  world: str | list[str] = systems.WORLD,
+  world: arguments.Text = systems.WORLD,
 ) -> Task:
   """Forces on a planet at every step, from those that are told at some.
 
@@ -45,8 +45,6 @@ def forces(
     seed: of systems and told steps.
     world: that systems are drawn from.
   """
-  # The command line splits what has commas.
-  spec = world if isinstance(world, str) else ','.join(map(str, world))
   asked = questions.questions(
     variant,
     folder=folder,
@@ -56,7 +54,7 @@ def forces(
     others=others,
     last=last,
     seed=seed,
-    world=spec,
+    world=arguments.joined(world),
   )
   samples = [
     Sample(
