@@ -1,6 +1,7 @@
 """What is listed beforehand is what is asked, and no more than may be."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from tests.models.played import Played
 from wm import core
 from wm.core import plan, registry
 from wm.evaluation import planned
-from wm.models.serving import provider
+from wm.models.serving import asked, provider
 from wm.models.serving.answer_cache import Reply
 
 WORLD = registry.make('world', 'maps(rows=3, columns=3)')
@@ -37,13 +38,13 @@ def test_a_metric_asks_what_its_plan_lists(predictor, spec):
   metric = registry.make('metric', spec)
   made = planned.plan_of(metric, predictor, WORLD, 0)
   made.ask()
-  asked = predictor.played.calls
-  assert sorted(asked) == sorted(one.prompt for one in made.questions)
-  assert made.calls == len(asked)
+  calls = predictor.played.calls
+  assert sorted(calls) == sorted(one.prompt for one in made.questions)
+  assert made.calls == len(calls)
   # Prompts are told twice as long as they are, at most.
-  assert sum(map(len, asked)) / 4 < made.tokens < sum(map(len, asked))
+  assert sum(map(len, calls)) / 4 < made.tokens < sum(map(len, calls))
   found = metric(predictor, WORLD, 0)
-  assert len(predictor.played.calls) == len(asked)
+  assert len(predictor.played.calls) == len(calls)
   for scores in found:
     assert scores.value[scores.measured].min() == 1.0
   for scores in made.scores(WORLD):
@@ -165,6 +166,72 @@ def test_max_calls_keeps_whole_trials(predictor, tmp_path):
   assert whole['compression', 'precision']['n'] == 12
   with pytest.raises(core.InputError, match='no number of trials fits'):
     _entries(predictor, tmp_path / 'few', METRICS[0], max_calls=1)
+
+
+@pytest.fixture
+def listed(monkeypatch):
+  """All questions that are listed."""
+  found, listing = [], asked.Lister.answers
+
+  def answers(self, questions, read):
+    found.extend(questions)
+    return listing(self, questions, read)
+
+  monkeypatch.setattr(asked.Lister, 'answers', answers)
+  return found
+
+
+@pytest.mark.parametrize('num', [300_000, 10**12])
+@pytest.mark.parametrize(
+  'spec',
+  [
+    "compression(suffixes='world', k=1, samples=5, trials={})",
+    "compression(suffixes='world', k=1, samples=5, trials={}, pairs=4)",
+    "next_token(states='drawn', num={})",
+  ],
+)
+def test_of_far_too_large_a_plan_few_questions_are_listed(
+  predictor, listed, monkeypatch, spec, num
+):
+  monkeypatch.setattr(planned, 'MOST_CALLS', 100)
+  metric = registry.make('metric', spec.format(num))
+  with pytest.raises(core.InputError) as told:
+    planned.plans([metric], predictor, WORLD, 0, 0, print)
+  at_least, fits = re.fullmatch(
+    rf'.*={num}.*: at least ([\d,]+) calls, those of its first \d+ trials; '
+    r'expected at most 100 calls: (.*) would fit, or set --max_calls',
+    str(told.value),
+  ).groups()
+  # The first trials, those that are too many, and what is cut to fit.
+  assert 100 < int(at_least.replace(',', '')) <= len(listed) < 800
+  fitting = registry.make('metric', fits)
+  assert 50 < planned.plan_of(fitting, predictor, WORLD, 0).calls <= 100
+  # Where that is allowed, the same plan is cut so as fast.
+  listed.clear()
+  found, *_ = planned.plans([metric], predictor, WORLD, 0, 100, print)
+  assert found.metric == fitting
+  assert len(listed) < 800 + 800  # Of the metric beside it, too.
+
+
+def test_many_trials_that_ask_little_are_all_listed(predictor):
+  few = registry.make('world', 'lattice(length=4)')
+  model = registry.make('model', "language(model='a/b')").predictor(few, 0)
+  metric = registry.make('metric', "next_token(states='drawn', num=3000)")
+  (found,) = planned.plans([metric], model, few, 0, 0, print)
+  assert found.metric is metric
+  assert 1 < found.calls < 200
+
+
+def test_data_sets_that_come_in_twos_are_cut_by_twos(predictor, tmp_path):
+  few = registry.make('world', 'lattice(length=20)')
+  model = registry.make('model', "language(model='a/b')").predictor(few, 0)
+  spec = 'inductive_bias(num={}, examples=9, states=4, pool=8)'
+  metric = registry.make('metric', spec.format(10**6))
+  (found,) = planned.plans([metric], model, few, 0, 7, print)
+  assert found.metric == registry.make('metric', spec.format(6))
+  assert found.calls == 6
+  with pytest.raises(core.InputError, match='no number of trials fits'):
+    planned.plans([metric], model, few, 0, 1, print)
 
 
 def test_what_depends_on_answers_is_refused_with_what_does_not(

@@ -127,6 +127,11 @@ class Metric(abc.ABC):
     """Registry name, see `plug_in_name`."""
     return plug_in_name(type(self))
 
+  @property
+  def together(self) -> int:
+    """Trials of one draw: the number of all is a multiple of it."""
+    return 1
+
   def unlisted(self) -> str:
     """Why its questions cannot be listed beforehand; '' if they can.
 

@@ -21,6 +21,7 @@ from wm.evaluation import needs
 # Most calls of a metric, unless told otherwise.
 MOST_CALLS = 1000
 SAMPLED = 16  # Prompts that the tokens of all are estimated from.
+FIRST = 16  # Trials that are listed before all are.
 # Quantities of the answers themselves, beside those of a metric.
 GLOSSARY = {
   'right_answers': 'Share of the questions that are answered rightly, of those '
@@ -144,7 +145,8 @@ def plans(
     tell: gets a line on each plan.
 
   Raises:
-    InputError: a metric asks too much, or cannot list its questions.
+    InputError: a metric asks too much, or cannot list its questions. Of one
+      that asks far too much only the first trials are listed.
   """
   found: dict[str, Plan] = {}
   for metric in _with_beside(metrics):
@@ -179,31 +181,69 @@ def _fitting(
 ) -> Plan:
   """The plan of a metric, cut to whole trials where it asks too much."""
   most = max_calls or MOST_CALLS
-  whole = made = plan_of(metric, predictor, world, seed)
+  made = _listed(metric, predictor, world, seed, most)
+  asks = str(made)
+  if made.metric is not metric:
+    asks = (
+      f'{registry.spec(metric)}: at least {made.calls:,} calls, those of its '
+      f'first {_trials(made.metric):,} trials'
+    )
+  cut = made.metric is not metric
   while made.calls > most:
-    # Trials do not depend on how many there are: the first ones are kept.
     smaller = _cut(made, most)
     if smaller is None:
       raise core.InputError(
-        f'{whole}; expected at most {most:,} calls (--max_calls): no number of '
+        f'{asks}; expected at most {most:,} calls (--max_calls): no number of '
         'trials fits'
       )
-    made = plan_of(smaller, predictor, world, seed)
-  if made is not whole and not max_calls:
+    made, cut = plan_of(smaller, predictor, world, seed), True
+  if cut and not max_calls:
     raise core.InputError(
-      f'{whole}; expected at most {most:,} calls: '
+      f'{asks}; expected at most {most:,} calls: '
       f'{registry.spec(made.metric)} would fit, or set --max_calls'
     )
   return made
 
 
+def _listed(
+  metric: core.Metric,
+  predictor: core.Questioned,
+  world: core.World,
+  seed: int,
+  most: int,
+) -> Plan:
+  """The plan of a metric, or of its first trials where these ask too much.
+
+  A trial asks the same, however many follow: few are listed before many, so
+  that what is listed in vain is about twice what may be asked.
+  """
+  num = FIRST
+  while True:
+    some = _with_trials(metric, num)
+    made = plan_of(some, predictor, world, seed)
+    if some is metric or made.calls > most:
+      return made
+    # As many as would ask twice what is allowed, by those so far.
+    num *= max(2 * most // max(made.calls, 1), 2)
+
+
 def _cut(made: Plan, most: int) -> core.Metric | None:
   """The metric with fewer trials, or None."""
-  metric: Any = made.metric
-  field = next(iter(metric.sized_by), '')
-  each = metric.pairs if field == 'trials' else 1
-  num = getattr(metric, field) // each if field else 0
-  fits = min(num * most // made.calls, num - 1)
-  if fits < 1:
+  num = _trials(made.metric)
+  fits = min(num * most // made.calls, num - made.metric.together)
+  if fits < made.metric.together:
     return None
-  return dataclasses.replace(metric, **{field: fits * each})
+  return _with_trials(made.metric, fits)
+
+
+def _trials(metric: core.Metric) -> int:
+  """How many trials a metric has; 0 where no field counts them."""
+  return getattr(metric, metric.sized_by[0]) if metric.sized_by else 0
+
+
+def _with_trials(metric: Any, most: int) -> core.Metric:
+  """The metric with at most so many trials, at least those of one multiple."""
+  num = max(most // metric.together, 1) * metric.together
+  if _trials(metric) <= num:
+    return metric
+  return dataclasses.replace(metric, **{metric.sized_by[0]: num})

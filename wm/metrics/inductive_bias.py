@@ -127,12 +127,16 @@ class Metric(core.Metric):
       part=('all', 'head'),
       keep=('last', 'best'),
     )
-    if self.num % 2:
+    if self.num % self.together:
       raise core.InputError(
-        f'inductive_bias: num={self.num} was given; expected an even number, '
-        'as data sets come in twos'
+        f'inductive_bias: num={self.num} was given; expected an even number'
       )
     fields.tuning(self)
+
+  @property
+  def together(self) -> int:
+    """See core.Metric: labels and their complement."""
+    return 2
 
   def unlisted(self) -> str:
     """See core.Metric."""

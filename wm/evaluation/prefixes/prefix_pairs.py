@@ -48,6 +48,11 @@ class Settings(core.Metric):
   batch: int
   loop: str
 
+  @property
+  def together(self) -> int:
+    """See core.Metric: the pairs of one state."""
+    return self.pairs
+
 
 def check(metric: Settings) -> None:
   """Raises InputError for fields that make no sense."""
