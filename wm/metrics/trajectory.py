@@ -14,9 +14,10 @@ import numpy as np
 
 from wm import core
 from wm.evaluation import fields
-from wm.evaluation.forces import orbit_fits, paths
+from wm.evaluation.forces import paths
 from wm.evaluation.prefixes import membership
 from wm.evaluation.trials import context
+from wm.kernels import orbits
 
 BASELINES = ('previous', 'mean', 'ballistic', 'orbit')
 # The published program reads bins as 7,003 of a box of +-1.5, where they are
@@ -194,7 +195,7 @@ class _Tracks(NamedTuple):
     """[N, R, 2] by fitted orbits; `otherwise` where none can be read yet."""
     pairs = self.bodies == 2
     given = self.seen[pairs], self.step[pairs], self.width
-    ahead = orbit_fits.ahead(*given, prefix)
+    ahead = orbits.ahead(*given, prefix)
     found = np.full(self.seen.shape, np.nan)
     found[pairs] = np.where(np.isnan(ahead), otherwise[pairs], ahead)
     return found

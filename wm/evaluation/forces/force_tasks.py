@@ -14,7 +14,7 @@ from scipy import spatial
 
 from wm import core
 from wm.core import registry
-from wm.evaluation.forces import orbit_fits, paths
+from wm.evaluation.forces import paths
 from wm.kernels import orbits
 
 # What labels are; a vector points from the planet to its sun.
@@ -205,9 +205,7 @@ def read(some: Shown, rows: np.ndarray) -> np.ndarray:
   d, n, p, row = d[known], n[known], p[known], row[known]
   for part in core.chunks(len(row), some.seen[0, 0].size * 4):
     a, b, last = d[part], n[part], row[part]
-    fit = orbit_fits.through(
-      some.seen[a, b], last + 1, some.step[a, b], some.width
-    )
+    fit = orbits.through(some.seen[a, b], last + 1, some.step[a, b], some.width)
     place = fit.places(int(last.max(initial=0)) // 2 + 1)[
       np.arange(len(a)), last // 2
     ]

@@ -26,8 +26,8 @@ class Fits(NamedTuple):
     longitude: [N] mean longitude at frame 0, radians.
     motion: [N] mean motion, radians a year.
     step: [N] years from frame to frame.
-    errors: [N, 8] standard errors of centre, share, log axis, vector, longitude
-      and motion, of positions rounded to bins; NaN where they are not fixed.
+    covariance: [N, 8, 8] of centre, share, log axis, vector, longitude and
+      motion, of positions rounded to bins; NaN where they are not fixed.
     rounding: [N] root mean square of what is left, over that of rounding to
       bins; NaN where no orbit goes through what was seen.
   """
@@ -39,8 +39,14 @@ class Fits(NamedTuple):
   longitude: np.ndarray
   motion: np.ndarray
   step: np.ndarray
-  errors: np.ndarray
+  covariance: np.ndarray
   rounding: np.ndarray
+
+  @property
+  def errors(self) -> np.ndarray:
+    """[N, 8] standard errors, the roots of the covariance's diagonal."""
+    spread = np.diagonal(self.covariance, axis1=1, axis2=2)
+    return np.sqrt(np.maximum(spread, 0))
 
   @property
   def good(self) -> np.ndarray:
@@ -65,6 +71,10 @@ class Fits(NamedTuple):
     part = np.stack([1 - self.share, -self.share], axis=-1)
     return self.centre[:, None, None] + part[:, None, :, None] * place
 
+  def at(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[N, K, 2] AU at rows [N, K], and standard errors; see `foretold`."""
+    return foretold(self.theta, self.covariance, self.step, rows)
+
   @property
   def theta(self) -> np.ndarray:
     """[N, 8] what was fitted, in the order of `errors`."""
@@ -77,6 +87,26 @@ class Fits(NamedTuple):
       self.motion,
     )
     return np.stack(columns, axis=-1)
+
+
+def foretold(
+  theta: np.ndarray, covariance: np.ndarray, step: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """[N, K, 2] positions at rows [N, K], AU, and their standard errors.
+
+  Rows are planet, sun, planet, ..., one frame after the other. theta,
+  covariance, step: as of `Fits`.
+  """
+  from wm.kernels.orbits import fits_numba
+
+  arrays = (
+    checks.frozen(theta, np.float64),
+    checks.frozen(covariance, np.float64),
+    checks.frozen(step, np.float64),
+    checks.frozen(rows, np.int64),
+  )
+  place, error = pieces.run_rows(fits_numba.foretold, arrays)
+  return place, error
 
 
 def fit(
@@ -125,7 +155,6 @@ def fit(
   seen = np.isfinite(planet).sum((1, 2)) + np.isfinite(sun).sum((1, 2))
   free = np.maximum(seen - fits_numba.SIZE, 1)
   noise = width / 12**0.5
-  spread = np.maximum(np.diagonal(inverse, axis1=1, axis2=2), 0)
   return Fits(
     theta[:, :2],
     theta[:, 2],
@@ -134,6 +163,6 @@ def fit(
     theta[:, 6],
     theta[:, 7],
     np.asarray(step, np.float64),
-    np.sqrt(spread) * noise,
+    inverse * noise**2,
     np.sqrt(squares / free) / noise,
   )

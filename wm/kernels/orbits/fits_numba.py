@@ -84,6 +84,15 @@ def orbit(theta, years, place, slope) -> None:
 
 
 @njit(error_model='numpy')
+def _by_theta(axis, part, place, slope, row) -> None:
+  # Derivatives [8] of a body's coordinate, of those of R; part: see above.
+  for i in range(AXIS, SIZE):
+    row[i] = part * slope[axis, i]
+  row[CX], row[CY] = 1.0 - axis, 1.0 * axis
+  row[SHARE] = -place[axis]
+
+
+@njit(error_model='numpy')
 def _squares(planet, sun, step, theta, normal, gradient) -> float:
   # Squares of what is left, of all coordinates that are seen; and J'J, J'r.
   place, slope = np.empty(2), np.empty((2, SIZE))
@@ -103,10 +112,7 @@ def _squares(planet, sun, step, theta, normal, gradient) -> float:
       for axis in range(2):
         left = seen[t, axis] - theta[axis] - part * place[axis]
         total += left * left
-        for i in range(AXIS, SIZE):
-          row[i] = part * slope[axis, i]
-        row[CX], row[CY] = 1.0 - axis, 1.0 * axis
-        row[SHARE] = -place[axis]
+        _by_theta(axis, part, place, slope, row)
         for i in range(SIZE):
           gradient[i] += row[i] * left
           for j in range(i + 1):
@@ -314,3 +320,28 @@ def places(theta, step, frames) -> np.ndarray:
     for t in range(frames):
       orbit(theta[n], t * step[n], out[n, t], slope)
   return out
+
+
+@njit
+def foretold(theta, covariance, step, rows) -> tuple[np.ndarray, np.ndarray]:
+  """Positions and their standard errors [N, K, 2] of rows [N, K].
+
+  Rows are planet, sun, planet, ...; covariance: [N, 8, 8] of theta.
+  """
+  out, error = np.empty((*rows.shape, 2)), np.empty((*rows.shape, 2))
+  place, slope, row = np.empty(2), np.empty((2, SIZE)), np.empty(SIZE)
+  for n in range(len(theta)):
+    w = theta[n, SHARE]
+    for k in range(rows.shape[1]):
+      frame, body = rows[n, k] // 2, rows[n, k] % 2
+      part = 1 - w if body == 0 else -w
+      orbit(theta[n], frame * step[n], place, slope)
+      for axis in range(2):
+        out[n, k, axis] = theta[n, axis] + part * place[axis]
+        _by_theta(axis, part, place, slope, row)
+        square = 0.0
+        for i in range(SIZE):
+          for j in range(SIZE):
+            square += row[i] * covariance[n, i, j] * row[j]
+        error[n, k, axis] = math.sqrt(max(square, 0.0))
+  return out, error

@@ -52,13 +52,19 @@ class Track(Tabulated):
       )
     self.vocab_size, self.end = len(world.vocab), world.end
     self.max_len, self._prompt = world.max_len, world.prompt_len
-    self._lag, self._weights = 2 * int(sizes[0]), weights
+    self.bodies = int(sizes[0])
+    self._lag, self._weights = 2 * self.bodies, weights
     meant = np.isfinite(world.coordinates(np.arange(self.vocab_size)))
     self._bins, self._spread = np.flatnonzero(meant), spread
 
+  @property
+  def words(self) -> int:
+    """Words of a state."""
+    return 2 + 2 * self._lag
+
   def enter(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """See Stateful."""
-    states = np.zeros((len(lengths), 2 + 2 * self._lag), np.int32)
+    states = np.zeros((len(lengths), self.words), np.int32)
     for t in range(int(np.max(lengths, initial=0))):
       rows = np.flatnonzero(t < lengths)
       states[rows] = self.follow(states[rows], prefixes[rows, t])
