@@ -5,6 +5,7 @@
 --row='NAME: MODEL' is scored on --world as it is; --row='NAME: MODEL on WORLD'
 is first trained on WORLD and scored there; 'NAME: MODEL on WORLD then on WORLD'
 is scored on the second; '... with steps=500, lr=3e-3' has settings of its own.
+A MODEL that is the folder of a run, --row='net: runs/net', was trained before.
 Each row is a run folder OUT/NAME, made by the stages `sample`, `train`, `score`
 and `reconstruct`, which read the other flags; --jobs=2 trains two at a time.
 The report is in OUT/report. A study that was stopped goes on where it was.

@@ -219,6 +219,23 @@ def test_a_study_of_two_rows(tmp_path):
     wm.study(['flat'], WORLD, METRICS, tmp_path)
 
 
+def test_a_row_of_a_study_may_be_a_run(run, tmp_path):
+  wm.study([f'kept: {run.folder}'], WORLD, 'next_token(num=20)', tmp_path)
+  found = json.loads((tmp_path / 'kept' / 'scores.json').read_text())
+  (own,) = wm.score(run.folder, 'next_token(num=20)', out=tmp_path / 'own')[:1]
+  assert (found[0]['value'], found[0]['step']) == (own['value'], own['step'])
+  assert not (tmp_path / 'kept' / 'train.json').exists()
+  for row, said in (
+    (f'kept: {run.folder} on {WORLD}', 'is a folder; expected a model'),
+    ('kept: runs/none', 'there is no run in runs/none; train it first'),
+  ):
+    with pytest.raises(core.InputError, match=said):
+      wm.study([row], WORLD, METRICS, tmp_path / 'none')
+  with pytest.raises(core.InputError, match='is a folder; expected a model'):
+    wm.miniature([f'kept: {run.folder}'], WORLD, METRICS, tmp_path)
+  assert not (tmp_path / 'none').exists()
+
+
 def test_rows_of_a_study_may_be_trained_side_by_side(tmp_path):
   row, lines = f'grams: {GRAMS} on {WORLD}', []
   common = {

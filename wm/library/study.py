@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
@@ -40,7 +41,8 @@ class Row:
 
   Attributes:
     name: of its folder and its row in tables; letters, digits, underscores.
-    model: spec or object.
+    model: spec or object; of a study also the folder of a run, with a slash,
+      which was trained before.
     trained_on: world that it is trained on first; None: scored as it is.
     scored_in: world that it is scored in; None is `trained_on`, or else the
       study's.
@@ -94,8 +96,13 @@ class Row:
     return dataclasses.replace(given, **mine)
 
 
-def rows_of(rows: Sequence[Row | str], world: core.World | str) -> list[Row]:
-  """Rows with objects for specs; raises InputError where one is bad."""
+def rows_of(
+  rows: Sequence[Row | str], world: core.World | str, runs: bool = False
+) -> list[Row]:
+  """Rows with objects for specs; raises InputError where one is bad.
+
+  runs: may a model be the folder of a run? It stays text.
+  """
   found: list[Row] = []
   for given in rows:
     row = Row.parse(given) if isinstance(given, str) else given
@@ -108,13 +115,30 @@ def rows_of(rows: Sequence[Row | str], world: core.World | str) -> list[Row]:
     found.append(
       Row(
         row.name,
-        registry.made('model', row.model),
+        _model(row, runs),
         trained_on,
         registry.made('world', scored_in),
         row.settings,
       )
     )
   return found
+
+
+def _model(row: Row, runs: bool) -> core.Model | str:
+  """The row's model, or the folder of a run as it is."""
+  text = row.model if isinstance(row.model, str) else ''
+  if not re.fullmatch(r'[^()]*/[^()]*', text) or registry.is_file(text):
+    return registry.made('model', row.model)
+  if not runs or row.trained_on is not None:
+    raise core.InputError(
+      f'row {row.name!r}: {text} is a folder; expected a model, as what was '
+      "trained before is a row of a study, and 'on WORLD' trains anew"
+    )
+  if not os.path.isdir(text):
+    raise core.InputError(
+      f'row {row.name!r}: there is no run in {text}; train it first'
+    )
+  return text
 
 
 def study(
@@ -155,7 +179,7 @@ def study(
   Raises:
     InputError: bad specs, or a folder that holds something else.
   """
-  place, found = pathlib.Path(out), rows_of(rows, world)
+  place, found = pathlib.Path(out), rows_of(rows, world, runs=True)
   asked = calls.metrics_of(metrics, accept, fields=fields)
   given: tuple[Any, ...] = (
     sampling or Sampling(),
