@@ -266,6 +266,28 @@ def test_real_labels_are_averaged_by_key():
   assert np.isnan(found.rates).all()
 
 
+@pytest.mark.parametrize('kind', [core.Classes(3, 2), core.Real(2)])
+def test_of_a_stream_all_sequences_so_far_are_looked_up(kind):
+  steps = 1, 4
+
+  def sets(step, num=5):
+    tokens = LATTICE.sample(2 * num, step).tokens.reshape(2, num, -1)
+    draws = np.random.default_rng(step)
+    places = draws.integers(-1, 9, (2, num, 3))
+    return core.Sets(tokens, places, draws.integers(0, 3, (2, num, 3, 2)))
+
+  asked = sets(99, 30)
+  asked = core.Asked(asked.tokens, np.maximum(asked.places, 0))
+  learner = lookup.LookUp(LATTICE, 'prefix', True, 0)
+  found = learner.adapt(core.Stream(sets), asked, kind, steps, 0).outputs
+  for step, outputs in zip(steps, found, strict=True):
+    parts = zip(*map(sets, range(step)), strict=True)
+    whole = core.Sets(*(np.concatenate(part, axis=1) for part in parts))
+    wanted = learner.adapt(whole, asked, kind, (1,), 0).outputs[0]
+    np.testing.assert_allclose(outputs, wanted, rtol=1e-6)
+  assert not np.array_equal(*found)
+
+
 @dataclasses.dataclass(frozen=True)
 class Few(type(LATTICE)):
   """Has but ten sequences."""

@@ -178,6 +178,62 @@ def test_a_network_is_tuned_and_its_random_twin():
   assert table.mean(found['loss']) < table.mean(found['entropy'])
 
 
+def test_a_streams_first_step_is_that_of_data_sets_and_others_are_fresh():
+  world = registry.make('world', 'lattice(size=2, length=8)')
+  model = registry.make('model', 'rnn(layers=1, width=8)').predictor(world, 0)
+  given = {'num': 16, 'tested': 8, 'clock': 20, 'rates': (0.05,)}
+  one, other = (
+    table.by_name(
+      transfer.Metric(steps=(1, 30), stream=stream, **given)(model, world, 0)
+    )
+    for stream in (False, True)
+  )
+  np.testing.assert_array_equal(one['loss_1'].value, other['loss_1'].value)
+  assert not np.array_equal(one['loss'].value, other['loss'].value)
+  assert table.mean(other['accuracy']) > 0.9
+
+
+def test_a_look_up_knows_more_at_each_step_of_a_stream():
+  found = run(num=1, steps=(1, 40), stream=True, by='prefix')
+  assert table.mean(found['accuracy_1']) < table.mean(found['accuracy'])
+  without = run(num=1, steps=(1, 40), by='prefix')
+  assert table.mean(without['accuracy_1']) == table.mean(without['accuracy'])
+
+
+@dataclasses.dataclass(frozen=True)
+class Placed(type(LATTICE)):
+  """Has the place itself as a function."""
+
+  def functions(self, states):
+    return {'place': states[:, 0].astype(np.int64)}
+
+
+class Kept(lookup.LookUp):
+  """Keeps what it is adapted to."""
+
+  def adapt(self, sets, asked, kind, *given):
+    self.given = sets, kind
+    return super().adapt(sets, asked, kind, *given)
+
+
+def test_values_that_only_fresh_sequences_have_are_no_labels():
+  world = Placed(size=9, length=10)
+  learner = Kept(world, 'state', True, 0)
+  fields = {'num': 3, 'tested': 3, 'clock': 3, 'stream': True}
+  transfer.Metric(steps=(2,), **fields)(learner, world, 1)
+  stream, kind = learner.given
+  assert kind.k < 9
+  rare = 0
+  for step in range(1, 60):
+    tokens, places, labels = (x[0] for x in stream.batch(step, kind))
+    states, _ = core.at_places(world, tokens, np.tile(np.arange(9), (3, 1)))
+    there = states < kind.k
+    np.testing.assert_array_equal(places[:, :9] != core.DEAD, there)
+    np.testing.assert_array_equal(labels[:, :9, 0][there], states[there])
+    rare += int((~there).sum())
+  assert rare
+
+
 @dataclasses.dataclass(frozen=True)
 class Still(type(LATTICE)):
   """Has a function of one value besides."""

@@ -12,6 +12,7 @@ from wm import core
 from wm.core import registry
 from wm.models.nn import layers, network
 from wm.models.serving import adapted
+from wm.runtime import unfinished
 
 D, N, M, L = 3, 16, 7, 12
 WORLD = registry.make('world', f'lattice(size=3, length={L})')
@@ -33,6 +34,7 @@ def sets(num=N, seed=1):
 
 
 ASKED = core.Asked(*rows(M, 2))
+NONE, LATE = sets().tokens, [sets().labels, sets().labels + 1]
 
 
 @pytest.fixture(scope='module')
@@ -57,7 +59,7 @@ def found(predictor):
   return run(predictor).outputs
 
 
-def plain(predictor, d, steps, seed=3):
+def plain(predictor, d, steps, seed=3, draw=lambda step: sets()):
   """One data set alone: whole sequences, PyTorch's AdamW as optax has it."""
   spec = network.NetworkSpec(MODEL, len(WORLD.vocab), L, 2)
   word = np.uint32(core.hash64(seed, d) >> np.uint64(32))
@@ -77,30 +79,31 @@ def plain(predictor, d, steps, seed=3):
       mask=lambda tree: {path: layers.decays(path) for path in tree},
     ),
   )
-  given = sets()
 
   def answers(params, tokens, places):
     flat = [(path, fresh[path].replace(x)) for path, x in params.items()]
     net = nnx.merge(spec.graph, nnx.from_flat_state(flat))
     return net(tokens)[np.arange(len(places)), places[:, 0]]
 
-  def loss(params):
-    scores = answers(params, given.tokens[d], given.places[d])
+  def loss(params, given):
+    scores = answers(params, given.tokens, given.places)
     chance = jax.nn.log_softmax(scores)
-    return -chance[np.arange(N), given.labels[d, :, 0, 0]].mean()
+    return -chance[np.arange(N), given.labels[:, 0, 0]].mean()
 
   @jax.jit
-  def tuned(params):
-    def step(_, carry):
+  def tuned(params, given):
+    def step(carry, given):
       params, state = carry
-      updates, state = optimizer.update(jax.grad(loss)(params), state, params)
-      return optax.apply_updates(params, updates), state
+      found = jax.grad(loss)(params, given)
+      updates, state = optimizer.update(found, state, params)
+      return (optax.apply_updates(params, updates), state), None
 
     start = params, optimizer.init(params)
-    params, _ = jax.lax.fori_loop(0, steps, step, start)
+    (params, _), _ = jax.lax.scan(step, start, given)
     return answers(params, ASKED.tokens[d], ASKED.places[d])
 
-  return tuned(params)
+  batches = [[x[d] for x in draw(step)] for step in range(steps)]
+  return tuned(params, core.Sets(*map(np.stack, zip(*batches, strict=True))))
 
 
 def test_data_sets_side_by_side_are_tuned_as_each_alone(predictor, found):
@@ -108,6 +111,73 @@ def test_data_sets_side_by_side_are_tuned_as_each_alone(predictor, found):
   # The last one is in a chunk that is filled up.
   alone = plain(predictor, D - 1, 5)
   np.testing.assert_allclose(found[1, -1, :, 0, 0], alone, rtol=1e-3, atol=1e-5)
+
+
+def test_a_stream_that_replays_the_data_sets_is_the_data_sets(predictor, found):
+  again = run(predictor, core.Stream(lambda step: sets())).outputs
+  np.testing.assert_array_equal(again, found)
+  tuning = {'rates': (6e-4, 1e-2), 'held': sets(seed=5), 'keep': 'best'}
+  for one, other in zip(
+    run(predictor, **tuning),
+    run(predictor, core.Stream(lambda step: sets()), **tuning),
+    strict=True,
+  ):
+    np.testing.assert_array_equal(one, other)
+
+
+def fresh(step):
+  return sets(seed=1 + step)
+
+
+def test_each_step_of_a_stream_reads_its_own_sequences(predictor, found):
+  streamed = run(predictor, core.Stream(fresh)).outputs
+  alone = plain(predictor, D - 1, 5, draw=fresh)
+  last = streamed[1, -1, :, 0, 0]
+  np.testing.assert_allclose(last, alone, rtol=1e-3, atol=1e-5)
+  assert not np.allclose(streamed, found, rtol=1e-3, atol=1e-5)
+
+
+def test_what_data_sets_share_may_be_one_array(predictor):
+  """As of functions of one sequence: labels differ, sequences do not."""
+
+  def shared(step, copy):
+    tokens, places, labels = fresh(step)
+    every = np.broadcast_to(tokens[:1], tokens.shape)
+    places = np.broadcast_to(places[:1], places.shape)
+    return core.Sets(copy(every), copy(places), labels)
+
+  one, other = (
+    run(predictor, core.Stream(lambda step, c=copy: shared(step, c))).outputs
+    for copy in (np.asarray, np.array)
+  )
+  np.testing.assert_array_equal(one, other)
+
+
+def test_a_stream_that_was_killed_goes_on_with_the_data_sets_it_has(
+  predictor, tmp_path
+):
+  drawn, last = [], 9
+
+  def draw(step):
+    drawn.append(step)
+    if len(drawn) > last:
+      raise KeyboardInterrupt
+    return fresh(step)
+
+  def streamed():
+    with unfinished.kept(tmp_path / 'unfinished', 'v1'):
+      return run(predictor, core.Stream(draw), at_once=1).outputs
+
+  with pytest.raises(KeyboardInterrupt):
+    streamed()
+  # Twice the first step, those of the first chunk, some of the second.
+  assert drawn == [0, 0, *(1, 2, 3, 4), *(1, 2, 3, 4)]
+  drawn, last = [], 99
+  again = streamed()
+  assert drawn.count(4) == 1
+  drawn = []
+  np.testing.assert_array_equal(streamed(), again)
+  assert drawn.count(4) == 2
 
 
 def test_programs_at_a_time_change_nothing(predictor, found):
@@ -222,6 +292,18 @@ def test_a_head_that_cannot_be_replaced_is_one_line(fault, message):
     ({'given': sets()._replace(labels=sets().labels[:, :1])}, 'labels have'),
     ({'given': sets()._replace(tokens=sets().tokens + 9)}, 'ids 0 to 3'),
     ({'asked': core.Asked(*(x[:1] for x in ASKED))}, '3 data sets and quest'),
+    (
+      {'given': core.Stream(lambda step: sets(N - step))},
+      r'step 1: .* of shapes \[\(3, 15, 12\).* expected \[\(3, 16, 12\)',
+    ),
+    (
+      {'given': core.Stream(lambda step: sets()._replace(labels=LATE[step]))},
+      'step 1: label 2 was given; expected 0 to 1',
+    ),
+    (
+      {'given': core.Stream(lambda step: sets()._replace(tokens=9 + 0 * NONE))},
+      'token 9: the model has ids 0 to 3',
+    ),
   ],
 )
 def test_bad_input_is_one_line(predictor, change, message):

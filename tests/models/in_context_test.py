@@ -128,6 +128,12 @@ def test_what_does_not_fit_is_refused():
   sets, asked, kind = _one(core.Classes(2, 2), np.zeros((1, 2, 1, 2), int))
   with pytest.raises(core.InputError, match='one label a place, not 2'):
     _model(_solver).adapt(sets, asked, kind, (1,), 0)
+
+
+def test_a_stream_is_refused():
+  sets, asked, kind = _one(core.Classes(2), np.zeros((1, 2, 1, 1), int))
+  with pytest.raises(core.InputError, match='expected data sets, and no strea'):
+    _model(_solver).adapt(core.Stream(lambda step: sets), asked, kind, (1,), 0)
   small = in_context.LanguageModel(
     LATTICE, told.Telling(), Answerer(_solver), 400
   )

@@ -19,6 +19,7 @@ from wm.core.adapting import (
   Kind,
   Real,
   Sets,
+  Stream,
   Tuning,
   at_places,
   check_adapting,

@@ -48,6 +48,29 @@ class Sets(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
+class Stream:
+  """D data sets without end: other sequences at each step.
+
+  Attributes:
+    draw: number of the step, from 0 -> the sequences of that step. They depend
+      on the number alone, and have the same shapes at all steps. An array that
+      all data sets share is best broadcast to D.
+  """
+
+  draw: Callable[[int], Sets]
+
+  def batch(self, step: int, kind: Kind) -> Sets:
+    """The sequences of a step.
+
+    Raises:
+      InputError: they are no data sets, or their labels are of another kind.
+    """
+    found = self.draw(step)
+    _check_sets(f'step {step}', found, kind)
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
 class Classes:
   """Each label is one of k classes; answers are k scores, the highest wins.
 
@@ -123,7 +146,7 @@ class Adaptable(TokenReader):
   @abc.abstractmethod
   def adapt(
     self,
-    sets: Sets,
+    sets: Sets | Stream,
     asked: Asked,
     kind: Kind,
     steps: tuple[int, ...],
@@ -133,7 +156,8 @@ class Adaptable(TokenReader):
     """Adapts to each of D data sets alone, and answers.
 
     Args:
-      sets: the labelled sequences.
+      sets: the labelled sequences; or a stream of them, of which each step
+        reads the next ones.
       asked: where to answer, for each data set.
       kind: what labels are.
       steps: numbers of steps after which to answer, ascending.
@@ -146,21 +170,26 @@ class Adaptable(TokenReader):
 
 
 def check_adapting(
-  sets: Sets,
+  sets: Sets | Stream,
   asked: Asked,
   kind: Kind,
   steps: tuple[int, ...],
   tuning: Tuning,
 ) -> None:
-  """Raises InputError where what is given makes no data sets or questions."""
-  _check_places('sets', sets.tokens, sets.places)
+  """Raises InputError where what is given makes no data sets or questions.
+
+  Of a stream the first step's sequences are checked.
+  """
+  if isinstance(sets, Stream):
+    sets = sets.batch(0, kind)
+  else:
+    _check_sets('sets', sets, kind)
   _check_places('asked', asked.tokens, asked.places)
   if len(sets.tokens) != len(asked.tokens):
     raise InputError(
       f'{len(sets.tokens)} data sets and questions of {len(asked.tokens)} were '
       'given; expected as many'
     )
-  _check_labels(sets, kind)
   if not steps or min(steps) < 1 or list(steps) != sorted(set(steps)):
     raise InputError(
       f'steps={steps} were given; expected numbers from 1, ascending'
@@ -176,8 +205,7 @@ def check_adapting(
         + ', '.join(known)
       )
   if tuning.held is not None:
-    _check_places('held', tuning.held.tokens, tuning.held.places)
-    _check_labels(tuning.held, kind)
+    _check_sets('held', tuning.held, kind, bare=True)
   elif len(tuning.rates) > 1 or tuning.keep == 'best':
     raise InputError(
       f'rates={tuning.rates}, keep={tuning.keep!r} were given without held '
@@ -197,12 +225,14 @@ def _check_places(name: str, tokens: np.ndarray, places: np.ndarray) -> None:
       f'{name}: places from {least} to {most} were given for {tokens.shape[2]} '
       f'tokens; expected 0 to {tokens.shape[2] - 1}, or {DEAD} for none'
     )
-  bare = (places == DEAD).all((1, 2)) if name == 'sets' else places[:0]
-  if bare.any():
-    raise InputError(f'data set {int(bare.argmax())} has no label')
 
 
-def _check_labels(sets: Sets, kind: Kind) -> None:
+def _check_sets(name: str, sets: Sets, kind: Kind, bare: bool = False) -> None:
+  """bare: data sets may have no label."""
+  _check_places(name, sets.tokens, sets.places)
+  none = (sets.places == DEAD).all((1, 2))
+  if none.any() and not bare:
+    raise InputError(f'{name}: data set {int(none.argmax())} has no label')
   labels, width = sets.labels, kind.outputs
   if isinstance(kind, Classes):
     width = kind.heads
@@ -212,13 +242,14 @@ def _check_labels(sets: Sets, kind: Kind) -> None:
       f'{(*sets.places.shape, width)}'
     )
   used = labels[sets.places != DEAD]
+  start = '' if name in ('sets', 'held') else f'{name}: '
   if isinstance(kind, Classes):
     wrong = used[(used < 0) | (used >= kind.k)]
     expected = f'0 to {kind.k - 1}'
   else:
     wrong, expected = used[~np.isfinite(used)], 'finite numbers'
   if wrong.size:
-    raise InputError(f'label {wrong[0]} was given; expected {expected}')
+    raise InputError(f'{start}label {wrong[0]} was given; expected {expected}')
 
 
 def at_places(

@@ -45,6 +45,8 @@ class Metric(core.Metric):
     keep: weights of the 'last' step, or the 'best' by `held` labels.
     clock: further sequences that the entropy given the place is counted on.
     untrained: adapt random weights too, where there are such.
+    stream: tune on `num` fresh sequences at each step, as published, in place
+      of the same ones at all steps. Published are 128.
 
   Glossary:
     accuracy: Share of places at which the tuned model names the function's
@@ -78,6 +80,7 @@ class Metric(core.Metric):
   keep: str = 'last'
   clock: int = 2000
   untrained: bool = False
+  stream: bool = False
 
   def __post_init__(self) -> None:
     fields.at_least(self, num=1, tested=1, clock=1, held=0)
@@ -90,23 +93,28 @@ class Metric(core.Metric):
     """See core.Metric; a row per held-out sequence, clustered by task."""
     task = self._task(world, seed)
     found: list[core.Scores] = []
-    outputs = self._answers(task, predictor, seed)
+    outputs = self._answers(task, predictor, world, seed)
     for step, named in zip(self.steps, outputs, strict=True):
       end = '' if step == self.steps[-1] else f'_{step}'
       found += task.scores(named, end)
     found += task.of_clock()
     if self.untrained:
-      found += self._untrained(task, predictor, seed)
+      found += self._untrained(task, predictor, world, seed)
     return tuple(found)
 
   def _untrained(
-    self, task: Task, predictor: core.Adaptable, seed: int
+    self,
+    task: Task,
+    predictor: core.Adaptable,
+    world: core.Functions,
+    seed: int,
   ) -> list[core.Scores]:
     """Accuracy and loss of random weights after the last step."""
     twin = tuning.twin(predictor, coin_tasks.stream(seed, FRESH))
     if twin is None:
       return tuning.no_twin(('accuracy', 'loss'))
-    return task.scores(self._answers(task, twin, seed)[-1], '_untrained')
+    outputs = self._answers(task, twin, world, seed)
+    return task.scores(outputs[-1], '_untrained')
 
   def _task(self, world: core.Functions, seed: int) -> Task:
     names = [*world.functions(world.init(1))]
@@ -139,26 +147,33 @@ class Metric(core.Metric):
     )
 
   def _answers(
-    self, task: Task, predictor: core.Adaptable, seed: int
+    self,
+    task: Task,
+    predictor: core.Adaptable,
+    world: core.Functions,
+    seed: int,
   ) -> np.ndarray:
     """[S, F, M, L, k] scores of the classes."""
-    num = len(task.names)
+    sets = task.sets(task.trained, task.known, slice(self.num))
+    held = None
+    if self.held:
+      held = task.sets(task.trained, task.known, slice(self.num, None))
 
-    def sets(rows: slice) -> core.Sets:
-      there = task.known.there[rows]
-      values = [task.known.values[name][rows] for name in task.names]
-      return core.Sets(
-        _each(num, task.trained.tokens[rows]),
-        _each(num, _places(there)),
-        np.stack(values)[..., None],
+    def drawn(step: int) -> core.Sets:
+      """Sequences of a step; the first ones are those of all without it."""
+      if not step:
+        return sets
+      fresh = tuning.sequences(
+        self, world, self.num, coin_tasks.stream(seed, TRAINED, step), 'train'
       )
+      return task.sets(fresh, functions.labels(world, fresh), slice(None))
 
-    held = sets(slice(self.num, None)) if self.held else None
+    num, there = len(task.names), task.truth.there
     asked = core.Asked(
-      _each(num, task.tested.tokens), _each(num, _places(task.truth.there))
+      _each(num, task.tested.tokens), _each(num, _places(there))
     )
     return predictor.adapt(
-      sets(slice(None, self.num)),
+      core.Stream(drawn) if self.stream else sets,
       asked,
       core.Classes(task.classes),
       self.steps,
@@ -196,6 +211,18 @@ class Task(NamedTuple):
   truth: functions.Labels
   more: functions.Labels
   group: np.ndarray
+
+  def sets(
+    self, given: core.Sequences, known: functions.Labels, rows: slice
+  ) -> core.Sets:
+    """A data set for each function, of some of the given sequences."""
+    num = len(self.names)
+    values = np.stack([known.values[name][rows] for name in self.names])
+    # A value that is first seen in a fresh sequence has no class.
+    fits = values < self.classes
+    places = np.where(fits, _places(known.there[rows]), np.int32(core.DEAD))
+    labels = np.where(fits, values, 0)[..., None]
+    return core.Sets(_each(num, given.tokens[rows]), places, labels)
 
   @property
   def classes(self) -> int:

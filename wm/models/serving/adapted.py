@@ -6,8 +6,8 @@ Many data sets are tuned side by side, each with weights of its own:
     set 0  ########    row 0..n-1  ####....   rows by length, in GROUPS groups,
     set 1  ########    row 0..n-1  #####...   each cut behind its last place
 
-Full batches, as published (Vafa et al. 2025): AdamW, constant rate. Chunks run
-side by side on the cores of a CPU.
+Full batches, or those of a stream, as published (Vafa et al. 2025): AdamW,
+constant rate. Chunks run side by side on the cores of a CPU.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def chunk_size(
 def adapt(
   spec: network.NetworkSpec,
   params: nnx.State,
-  sets: core.Sets,
+  sets: core.Sets | core.Stream,
   asked: core.Asked,
   kind: core.Kind,
   steps: tuple[int, ...],
@@ -219,28 +219,24 @@ def adapt(
     InputError: see core.Adaptable, or the network's head cannot be replaced.
   """
   core.check_adapting(sets, asked, kind, steps, tuning)
-  for given in (sets, asked, tuning.held):
-    if given is not None:
-      adapted_rows.check(spec, given.tokens, given.places)
+  data = adapted_rows.Supply.of(spec, sets, kind)
+  held = None
+  if tuning.held is not None:
+    held = adapted_rows.Supply.of(spec, tuning.held, kind).first
+  adapted_rows.check(spec, asked.tokens, asked.places)
+  questions = adapted_rows.questions(asked)
   shaped = dataclasses.replace(spec, outputs=kind.outputs)
   task = _Task(shaped, kind, tuning.part)
-  number = np.dtype('int32' if isinstance(kind, core.Classes) else 'float32')
-  data = adapted_rows.cut(sets.tokens, sets.places, sets.labels.astype(number))
-  questions = adapted_rows.cut(asked.tokens, asked.places, None)
-  held = adapted_rows.Cut([], [])
-  if tuning.held is not None:
-    held = adapted_rows.cut(*tuning.held[:2], tuning.held.labels.astype(number))
   body = {
     path: leaf for path, leaf in _flat(params).items() if not _of_head(path)
   }
   _check_head(task, body)
   (device,) = next(iter(body.values())).devices()
-  tokens = sum(group.tokens[0].size for group in data.groups)
-  size = chunk or chunk_size(shaped, tuning.part, tokens, device)
+  size = chunk or chunk_size(shaped, tuning.part, data.first.size, device)
   side = abreast.Abreast(at_once or abreast.at_once(device))
   cuts = data, questions, held
   run = _Run(task, body, *cuts, steps, seed, tuning, size, device, side)
-  return _all(run, len(sets.tokens))
+  return _all(run, len(asked.tokens))
 
 
 def _all(run: _Run, num: int) -> core.Adapted:
@@ -277,9 +273,9 @@ class _Run(NamedTuple):
 
   task: _Task
   body: Arrays
-  data: adapted_rows.Cut
+  data: adapted_rows.Supply
   asked: adapted_rows.Cut
-  held: adapted_rows.Cut
+  held: adapted_rows.Cut | None
   steps: tuple[int, ...]
   seed: int
   tuning: core.Tuning
@@ -289,15 +285,18 @@ class _Run(NamedTuple):
 
   def mark(self) -> str:
     """Hash of all that chunks depend on, but for their data sets and rate."""
-    cuts = self.data, self.asked, self.held
-    arrays = [array for cut in cuts for rows in cut.groups for array in rows]
-    orders = [order for cut in cuts for order in cut.orders]
+    # Of a stream, its first step stands for all.
+    cuts = [x for x in (self.data.first, self.asked, self.held) if x]
+    arrays = [array for cut in cuts for array in cut.sets]
+    # What all data sets share is read once.
+    arrays = [x if x.strides[0] else x[:1] for x in arrays]
     body = [np.asarray(leaf) for leaf in self.body.values()]
     return unfinished.digest(
       [
         registry.spec(self.task.spec.model),
         *(self.task.kind, self.task.part, self.steps, self.seed),
-        *(self.tuning.one_head, [*self.body], *body, *arrays, *orders),
+        *(self.data.stream is None, self.tuning.one_head, [*self.body]),
+        *(*body, *arrays),
       ]
     )
 
@@ -314,21 +313,20 @@ class _Run(NamedTuple):
     self, rows: np.ndarray, seeds_C: jax.Array, rate: np.float32
   ) -> tuple[np.ndarray, np.ndarray]:
     """As `chunk`."""
-    groups, held, asked = (
-      adapted_rows.taken(cut.groups, rows)
-      for cut in (self.data, self.held, self.asked)
-    )
+    supply, asked = self.data.steps(rows), self.asked.taken(rows)
+    held = self.held.taken(rows) if self.held else []
+    most = PIECE if self.data.stream is None else 1
     advance = functools.partial(_advance, self.task)
     with self.side.first:
       moving, still, state = _begin(self.task, self.body, seeds_C)
-      moving, state = advance(still, moving, state, groups, 1, rate)
+      moving, state = advance(still, moving, state, next(supply), 1, rate)
       jax.block_until_ready(state)
     outputs, losses, done = [], [], 1
     for wanted in self.steps:
       while done < wanted:
         self.side.check()
-        num = min(PIECE, wanted - done)
-        moving, state = advance(still, moving, state, groups, num, rate)
+        num = min(most, wanted - done)
+        moving, state = advance(still, moving, state, next(supply), num, rate)
         done += num
         jax.block_until_ready(state)
       with self.side.first:

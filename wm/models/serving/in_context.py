@@ -158,7 +158,7 @@ class LanguageModel(asked.LanguageModel, core.Adaptable):
 
   def adapt(
     self,
-    sets: core.Sets,
+    sets: core.Sets | core.Stream,
     asked: core.Asked,
     kind: core.Kind,
     steps: tuple[int, ...],
@@ -171,9 +171,15 @@ class LanguageModel(asked.LanguageModel, core.Adaptable):
     set without an answer is NaN; places that are DEAD are 0.
 
     Raises:
-      InputError: a place has several labels, or a prompt is too long.
+      InputError: a place has several labels, a prompt is too long, or data
+        sets have no end.
     """
     core.check_adapting(sets, asked, kind, steps, tuning)
+    if isinstance(sets, core.Stream):
+      raise core.InputError(
+        'a language model is shown all labels in its prompt; expected data '
+        'sets, and no stream of them'
+      )
     if isinstance(kind, core.Classes) and kind.heads > 1:
       raise core.InputError(
         f'a language model is asked for one label a place, not {kind.heads}'

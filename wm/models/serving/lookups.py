@@ -7,6 +7,8 @@ says anything of gets a coin of its own, a hash.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from wm import core
@@ -62,7 +64,7 @@ class LooksUp(core.Adaptable):
 
   def adapt(
     self,
-    sets: core.Sets,
+    sets: core.Sets | core.Stream,
     asked: core.Asked,
     kind: core.Kind,
     steps: tuple[int, ...],
@@ -74,68 +76,97 @@ class LooksUp(core.Adaptable):
     Scores are log numbers of labels, each half of one more, so that they are
     log shares but for a constant; a hashed class has half of one more again, so
     that it settles ties and stands where there is no label. Unseen keys of real
-    labels get the mean of the data set. Steps make no difference.
+    labels get the mean of the data set. Steps make no difference, but for a
+    stream: of that all sequences up to the step are looked up.
     """
     core.check_adapting(sets, asked, kind, steps, tuning)
     seed = self.coins(seed)
-    of_asked = keys(self.world, self.by, asked.tokens, asked.places)
-    of_sets = None
-    if self.learned:
-      of_sets = keys(self.world, self.by, sets.tokens, sets.places)
-    shape = of_asked.shape[1:]
-    answers = []
-    for d in range(len(of_asked)):
-      known = np.zeros(0, np.uint64)
-      labels = sets.labels[d][:0, 0]
-      if of_sets is not None:
-        there = sets.places[d] != core.DEAD
-        known, labels = of_sets[d][there], sets.labels[d][there]
-      wanted = of_asked[d].reshape(-1)
-      if isinstance(kind, core.Classes):
-        coins = core.hash64(seed, d, wanted[:, None], np.arange(kind.heads))
-        found = np.log(0.5 + _votes(known, labels, wanted, coins, kind))
-      else:
-        found = _means(known, labels, wanted)
-      answers.append(found.reshape(*shape, *found.shape[1:]))
-    once = np.stack(answers).astype(np.float32)
-    outputs = np.broadcast_to(once, (len(steps), *once.shape))
+    wanted = keys(self.world, self.by, asked.tokens, asked.places)
+    many = range(len(wanted))
+    notes = [_NOTES[type(kind)](wanted[d], kind, seed, d) for d in many]
+    answers, done = [], 0
+    for step in steps if isinstance(sets, core.Stream) else (1,):
+      for number in range(done, step if self.learned else done):
+        given = sets
+        if isinstance(sets, core.Stream):
+          given = sets.batch(number, kind)
+        assert isinstance(given, core.Sets)  # One or the other.
+        known = keys(self.world, self.by, given.tokens, given.places)
+        for note, key, place, labels in zip(
+          notes, known, *given[1:], strict=True
+        ):
+          there = place != core.DEAD
+          note.add(key[there], labels[there])
+      answers.append(np.stack([note.answers() for note in notes]))
+      done = step
+    found = np.stack(answers).astype(np.float32)
+    outputs = np.broadcast_to(found, (len(steps), *found.shape[1:]))
     return core.Adapted(outputs, np.full(len(steps), np.nan))
 
 
-def _votes(
-  known: np.ndarray,
-  labels: np.ndarray,
-  wanted: np.ndarray,
-  coins: np.ndarray,
-  kind: core.Classes,
-) -> np.ndarray:
-  """[Q, H, k] labels [T, H] of keys [T] by class, for wanted keys [Q]."""
-  seen, back = np.unique(known, return_inverse=True)
-  votes = np.zeros((len(seen) + 1, kind.heads, kind.k))
-  heads = np.arange(kind.heads)
-  np.add.at(votes, (back[:, None], heads, labels), 1)
-  # The last row is that of keys without a label.
-  found = votes[_place(seen, wanted)]
-  chosen = (coins % np.uint64(kind.k)).astype(np.int64)
-  found[np.arange(len(wanted))[:, None], heads, chosen] += 0.5
-  return found
+class _Votes:
+  """Labels by class, of the keys that are asked about."""
+
+  def __init__(
+    self, wanted: np.ndarray, kind: core.Classes, seed: int, d: int
+  ) -> None:
+    """wanted: [...] keys; seed, d: of coins."""
+    self._seen, self._back = np.unique(wanted, return_inverse=True)
+    self._shape = (*wanted.shape, kind.heads, kind.k)
+    heads = np.arange(kind.heads)
+    coins = core.hash64(seed, d, self._seen[:, None], heads)
+    self._coin = (coins % np.uint64(kind.k)).astype(np.int64)
+    self._votes = np.zeros((len(self._seen), kind.heads, kind.k))
+
+  def add(self, known: np.ndarray, labels: np.ndarray) -> None:
+    """Labels [T, H] of keys [T]."""
+    place, some = _found(self._seen, known)
+    heads = np.arange(labels.shape[1])
+    np.add.at(self._votes, (place[:, None], heads, labels[some]), 1)
+
+  def answers(self) -> np.ndarray:
+    """[..., H, k] of the wanted keys."""
+    votes = self._votes + 0.5
+    rows, heads = np.indices(self._coin.shape)
+    votes[rows, heads, self._coin] += 0.5
+    return np.log(votes)[self._back].reshape(self._shape)
 
 
-def _means(
-  known: np.ndarray, labels: np.ndarray, wanted: np.ndarray
-) -> np.ndarray:
-  """[Q, d] mean of labels [T, d] of keys [T], for wanted keys [Q]."""
-  seen, back = np.unique(known, return_inverse=True)
-  total = np.zeros((len(seen) + 1, labels.shape[1]))
-  np.add.at(total, back, labels)
-  total[:-1] /= np.bincount(back, minlength=len(seen))[:, None]
-  total[-1] = labels.mean(0) if len(labels) else 0
-  return total[_place(seen, wanted)]
+class _Means:
+  """Means of labels, of the keys that are asked about."""
+
+  def __init__(
+    self, wanted: np.ndarray, kind: core.Real, seed: int, d: int
+  ) -> None:
+    """wanted: [...] keys; seed, d: not used, there are no coins."""
+    self._seen, self._back = np.unique(wanted, return_inverse=True)
+    self._shape = (*wanted.shape, kind.d)
+    self._total = np.zeros((len(self._seen), kind.d))
+    self._num = np.zeros((len(self._seen), 1))
+    self._all, self._count = np.zeros(kind.d), 0
+
+  def add(self, known: np.ndarray, labels: np.ndarray) -> None:
+    """Labels [T, d] of keys [T]."""
+    place, some = _found(self._seen, known)
+    np.add.at(self._total, place, labels[some])
+    np.add.at(self._num, place, 1)
+    self._all += labels.sum(0, dtype=np.float64)
+    self._count += len(labels)
+
+  def answers(self) -> np.ndarray:
+    """[..., d] of the wanted keys; the mean of all where none has a label."""
+    found = self._total / np.maximum(self._num, 1)
+    found = np.where(self._num > 0, found, self._all / max(self._count, 1))
+    return found[self._back].reshape(self._shape)
 
 
-def _place(seen: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-  """[Q] place of wanted keys among ascending ones; their number if none."""
-  if not len(seen):
-    return np.zeros(len(wanted), np.int64)
-  place = np.minimum(np.searchsorted(seen, wanted), len(seen) - 1)
-  return np.where(seen[place] == wanted, place, len(seen))
+_NOTES: dict[type, Any] = {core.Classes: _Votes, core.Real: _Means}
+
+
+def _found(
+  seen: np.ndarray, known: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """Places in `seen`, ascending, of the keys [T] that are there; and which."""
+  place = np.minimum(np.searchsorted(seen, known), max(len(seen) - 1, 0))
+  some = seen[place] == known if len(seen) else np.zeros(len(known), bool)
+  return place[some], some

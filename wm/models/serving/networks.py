@@ -103,7 +103,7 @@ class NetworkReader(core.Reinitializable, core.Adaptable):
 
   def adapt(
     self,
-    sets: core.Sets,
+    sets: core.Sets | core.Stream,
     asked: core.Asked,
     kind: core.Kind,
     steps: tuple[int, ...],
