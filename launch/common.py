@@ -116,6 +116,13 @@ flags.DEFINE_integer(
   lower_bound=0,
 )
 
+flags.DEFINE_string(
+  'forces',
+  None,
+  "Tune the model to tell 'acceleration_vector' or 'force_vector', and show "
+  'what it says; or a spec of force_law.',
+)
+
 # report.
 flags.DEFINE_string(
   'miniatures', None, 'Folder of findings.json and results, to report on.'

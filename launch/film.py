@@ -5,11 +5,15 @@
   python launch/film.py --out=films/earth --checkpoint=runs/orbits \\
     --world="orbits(systems='solar', box=3.2, steps=(0.025, 0.05), centre=0.2)"
 
+  python launch/film.py --out=runs/orbits --forces=acceleration_vector
+
 The model is --model, or the training run in --out or --checkpoint. Writes
 OUT/film.html, a page that needs no network: true paths of held-out systems and
 the model's, each next position after the true ones, or from --prefix frames on
 after its own. A run may be shown systems of another box and other steps, where
-these are as many: bins mean other lengths then.
+these are as many: bins mean other lengths then. With --forces the model is also
+tuned to tell forces, on systems of the same world, and arrows show what it
+says.
 """
 
 import common
@@ -28,10 +32,14 @@ def main() -> None:
     world=FLAGS.world,
     systems=FLAGS.systems,
     prefix=FLAGS.prefix,
+    forces=FLAGS.forces,
     seed=FLAGS.seed,
   )
   print('written:', path)
 
 
 if __name__ == '__main__':
-  common.run(main, *('world', 'model', 'checkpoint', 'systems', 'prefix'))
+  common.run(
+    main,
+    *('world', 'model', 'checkpoint', 'systems', 'prefix', 'forces'),
+  )

@@ -1,5 +1,6 @@
 """Films of orbits, as predictors say them that are known."""
 
+import dataclasses
 import json
 import os
 import re
@@ -14,8 +15,10 @@ from tests.launch import binaries
 from wm import core
 from wm.core import registry
 from wm.library import film as library
+from wm.library import film_forces, loading
 from wm.models.serving import stateless
 from wm.reporting import film
+from wm.runtime import provenance
 
 SPEC = 'orbits(rows=21)'
 SOLAR = "orbits(systems='solar', box=3.2, steps=(0.02, 0.04), rows=21)"
@@ -36,6 +39,19 @@ class Knowing(stateless.Stateless):
       following = self._known[same[0]][1 : size + 1]
       out[b, np.arange(len(following)), following] = -0.1
     return out
+
+
+class Telling(Knowing, core.Adaptable):
+  """Tells, of whatever it is tuned to, half of a vector for each token."""
+
+  calls = 0
+
+  def adapt(self, sets, asked, kind, steps, seed, tuning=core.TUNING):
+    self.calls += 1
+    assert np.abs(sets.labels).max() > 0
+    one = np.stack([0.5 * asked.places, -0.5 * asked.places], axis=-1)
+    outputs = np.broadcast_to(one, (len(steps), *one.shape))
+    return core.Adapted(outputs.astype(np.float32), np.zeros(len(steps)))
 
 
 def read(path) -> list[dict]:
@@ -83,6 +99,72 @@ def test_the_page_needs_no_network_and_says_what_is_off(page):
     np.testing.assert_allclose(row, 12**-0.5, atol=0.08)
 
 
+def tuned(world, source, out):
+  spec = "force_law(num=1, examples=2, targets=('force_vector',), steps=(1,))"
+  return wm.film(source, out, world, systems=3, forces=spec)
+
+
+def test_forces_are_those_that_are_told_beside_true_ones(world, tmp_path):
+  sample = world.sample(3, 0, split='heldout')
+  path = tuned(world, Telling(world, sample.tokens), tmp_path)
+  motion = world.motion(sample)
+  for n, take in enumerate(read(path)):
+    true, told = np.array(take['force'], float), np.array(take['told'], float)
+    assert np.isnan(true[:, 1]).all()  # The sun's.
+    assert np.isnan(told[:, 1]).all()
+    x, y, _, _, planet, sun = motion.state[n, ::2].T
+    size = library.GRAVITY * planet * sun / np.hypot(x, y) ** 3
+    wanted = -np.stack([x, y], axis=1) * size[:, None]
+    largest = np.hypot(*wanted.T).max()
+    np.testing.assert_allclose(true[:, 0], wanted / largest, atol=2e-6)
+    # After both tokens of a planet's row; frames have four tokens.
+    places = 3 + 4 * np.arange(10)
+    slope = told[1:, 0] / places[1:, None]
+    np.testing.assert_allclose(slope, slope[:1].repeat(9, 0), rtol=1e-3)
+    assert (slope[:, 0] == -slope[:, 1]).all()
+  text = path.read_text(encoding='utf-8')
+  assert 'tuned to tell the\n  force, after 1 steps on 2 systems' in text
+  assert 'id="forces"' in text
+
+
+def test_no_forces_no_arrows(page):
+  assert 'id="forces"' not in page.read_text(encoding='utf-8')
+  assert all('force' not in take for take in read(page))
+
+
+def test_a_film_is_tuned_once(world, tmp_path):
+  model = Telling(world, world.sample(3, 0, split='heldout').tokens)
+  known = provenance.Origin({'weights': 'one'})
+  loaded = loading.Loaded(model, world, 'telling', {}, known)
+  first = read(tuned(world, loaded, tmp_path))
+  assert read(tuned(world, loaded, tmp_path)) == first
+  assert model.calls == 1
+  changed = provenance.Origin({'weights': 'another'})
+  other = dataclasses.replace(loaded, origin=changed)
+  tuned(world, other, tmp_path)
+  assert model.calls == 2
+  (tmp_path / film_forces.FILE).write_bytes(b'no archive')
+  assert read(tuned(world, other, tmp_path)) == first
+  assert model.calls == 3
+  tuned(world, model, tmp_path)  # What it is made of is not known.
+  tuned(world, model, tmp_path)
+  assert model.calls == 5
+
+
+def test_angles_and_sizes_of_forces():
+  paths = {name: np.zeros((3, 2, 2)) for name in ('true', 'seen', 'said')}
+  take = film.Take('two', 0.1, 2, 0.01, **paths, alone=np.zeros((3, 2, 2)))
+  assert np.isnan(take.off).all()
+  true = np.full((6, 2), np.nan)
+  true[::2] = [[1.0, 0.0], [0.0, -1.0], [-1.0, 0.01]]
+  turned = 2 * np.stack([-true[:, 1], true[:, 0]], axis=1)
+  assert take.with_forces(true, turned).off == pytest.approx((90, 2))
+  # Across the cut of the angle.
+  flipped = true * [1.0, -1.0]
+  angle, ratio = take.with_forces(true, flipped).off
+  assert (angle, ratio) == pytest.approx((np.degrees(2 * np.arctan(0.01)), 1))
+
+
 def test_errors_by_hand():
   true = np.zeros((4, 1, 2))
   path = true.copy()
@@ -113,6 +195,18 @@ def test_an_orbit_is_known_by_its_state():
     ((f'--world={SPEC}', '--model=uniform()', '--prefix=10'), '2 to 9'),
     ((f'--world={SPEC}', '--model=uniform()', '--prefix=1'), '2 to 9'),
     ((f'--world={SPEC}', '--model=uniform()', '--systems=0'), 'systems'),
+    (
+      (f'--world={SPEC}', '--model=ballistic()', '--forces=force_vector'),
+      'ballistic cannot be tuned to tell forces',
+    ),
+    (
+      (f'--world={SPEC}', '--model=uniform()', '--forces=log_force'),
+      'forces=log_force was given; expected acceleration_vector or',
+    ),
+    (
+      (f'--world={SPEC}', '--model=uniform()', '--forces=force_law(num=2)'),
+      'expected acceleration_vector or force_vector, or a force_law(num=1',
+    ),
   ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, flags, says):

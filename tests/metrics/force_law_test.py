@@ -22,7 +22,7 @@ class Saying(oracles.Uniform, core.Adaptable):
 
   def __init__(self, metric: force_law.Metric, world: core.Moving, rule):
     super().__init__(len(world.vocab), world.end, world.max_len)
-    self._task = metric._task(world, SEED)
+    self._task = metric.task(world, SEED)
     self._left, self._rule = [*metric.targets], rule
 
   def adapt(self, sets, asked, kind, steps, seed, tuning=core.TUNING):
@@ -201,7 +201,7 @@ def test_the_published_split(world):
   metric = force_law.Metric(
     num=1, examples=300, labels=2, variant='published', nodes=0
   )
-  task = metric._task(world, SEED)
+  task = metric.task(world, SEED)
   labelled = (task.labelled.rows != core.DEAD).sum(2)[0]
   assert set(labelled[:270]) == {40}
   assert set(labelled[270:]) == {2}

@@ -10,8 +10,9 @@ from wm import core
 from wm.core import registry
 from wm.evaluation.forces import paths
 from wm.evaluation.prefixes import membership
-from wm.library import loading
+from wm.library import film_forces, loading
 from wm.library.loading import Source
+from wm.metrics import force_law
 from wm.options.calls import Path, Scoring
 from wm.reporting import film as films
 from wm.runtime import files
@@ -27,6 +28,7 @@ def film(
   *,
   systems: int = 6,
   prefix: int = 0,
+  forces: core.Metric | str | None = None,
   checkpoint: str = Scoring.checkpoint,
   model: str | None = None,
   seed: int = Scoring.seed,
@@ -41,6 +43,9 @@ def film(
     systems: how many of them.
     prefix: frames after which the model goes on from its own positions; 0 is
       half of them.
+    forces: also show what the model says of the force on each planet, once it
+      is tuned to: 'acceleration_vector', 'force_vector', or a spec of force_law
+      with one of these as its target and num=1. What it says is kept in OUT.
     checkpoint, model: see `wm.load_predictor`.
     seed: of the systems, and of untrained weights.
 
@@ -49,7 +54,8 @@ def film(
 
   Raises:
     InputError: a world without moving bodies, a model that gives no next
-      tokens or is too short, or a prefix that is not within the sequences.
+      tokens, is too short or cannot be tuned, or a prefix that is not within
+      the sequences.
   """
   found = loading.load_predictor(
     source, world, checkpoint=checkpoint, model=model, seed=seed
@@ -61,22 +67,41 @@ def film(
     raise core.InputError(f'{found.name} names states, and no next tokens')
   if systems < 1:
     raise core.InputError(f'systems={systems}; expected at least 1')
+  metric = None if forces is None else film_forces.asked(forces, found)
   shown = place.sample(systems, seed, split='heldout')
   if not membership.fits(predictor, shown.lengths).all():
     raise core.InputError(
       f'{found.name} reads up to {predictor.max_len} tokens; expected '
       f'{int(shown.lengths.max())}, as {place.name} has'
     )
-  takes = _takes(predictor, place, shown, prefix)
+  takes, path = (
+    _takes(predictor, place, shown, prefix),
+    pathlib.Path(out) / 'film.html',
+  )
+  if metric is not None:
+    both = film_forces.told(found, shown, metric, seed, path.parent)
+    takes = [
+      take.with_forces(true, said)
+      for take, true, said in zip(takes, *both, strict=True)
+    ]
   page = films.render(
     takes,
     title=f'Orbits by {found.name}',
     lead=f'{len(takes)} held-out systems of {registry.spec(place)}',
+    forces='' if metric is None else _tuned(metric),
   )
-  path = pathlib.Path(out) / 'film.html'
   path.parent.mkdir(parents=True, exist_ok=True)
   files.write_text(path, page)
   return path
+
+
+def _tuned(metric: force_law.Metric) -> str:
+  """What the model was tuned to, and how, for the page."""
+  what, steps = metric.targets[0].removesuffix('_vector'), metric.steps[-1]
+  return (
+    f'{what}, after {steps} steps on {metric.examples} systems of the same '
+    f'world with {metric.labels} labels each'
+  )
 
 
 def _takes(

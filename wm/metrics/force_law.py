@@ -152,11 +152,11 @@ class Metric(core.Metric):
     self, predictor: core.Adaptable, world: core.Moving, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per data set and target, clustered by data set."""
-    task = self._task(world, seed)
+    task = self.task(world, seed)
     read = force_tasks.read(task.tested, task.asked.rows)
     judged: dict[int, list[Judged]] = {step: [] for step in self.steps}
     for target in self.targets:
-      said = self._said(task, target, predictor, seed)
+      said = self.said(task, target, predictor, seed)
       oracles = task.oracles(target, read)
       for step, answer in zip(self.steps, said, strict=True):
         speakers = {'': answer, **oracles}
@@ -172,7 +172,9 @@ class Metric(core.Metric):
     found.append(core.scores('exponent_r_free', power, reason=why, bounds=None))
     return tuple(found)
 
-  def _task(self, world: core.Moving, seed: int) -> Task:
+  def task(self, world: core.Moving, seed: int) -> Task:
+    """Data sets that a model is tuned on, and what it is asked then."""
+
     def stream(*words: int) -> int:
       return coin_tasks.stream(seed, *words)
 
@@ -204,10 +206,10 @@ class Metric(core.Metric):
       force_tasks.Points.of(tested, asked),
     )
 
-  def _said(
+  def said(
     self, task: Task, target: str, predictor: core.Adaptable, seed: int
   ) -> np.ndarray:
-    """[S, D, M, P, d] what the tuned model says."""
+    """[S, D, M, P, d] what the model says of a task, tuned to tell a target."""
     raw = force_tasks.labels(target, task.labelled.state)
     level, scale = _scale(target, raw)
 

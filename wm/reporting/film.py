@@ -26,6 +26,9 @@ class Take(NamedTuple):
     seen: [F, K, 2] AU, centres of the bins that the model reads.
     said: [F, K, 2] AU, each after the true ones before it.
     alone: [F, K, 2] AU, from `start` on after what the model said itself.
+    force: [F, K, 2] true vectors of the force on each planet, or of its
+      acceleration; None where they are not shown.
+    told: [F, K, 2] those that the model says after it was tuned to.
   """
 
   name: str
@@ -36,6 +39,31 @@ class Take(NamedTuple):
   seen: np.ndarray
   said: np.ndarray
   alone: np.ndarray
+  force: np.ndarray | None = None
+  told: np.ndarray | None = None
+
+  def with_forces(self, true: np.ndarray, told: np.ndarray) -> Take:
+    """With vectors [R, 2] of all rows, which may be more than are shown."""
+    shape = self.true.shape
+    rows = shape[0] * shape[1]
+    true, told = (some[:rows].reshape(shape) for some in (true, told))
+    return self._replace(force=true, told=told)
+
+  @property
+  def off(self) -> tuple[float, float]:
+    """Median angle between told and true vectors, degrees, and of the ratio of
+    their sizes; NaN where there are none.
+    """
+    if self.force is None or self.told is None:
+      return np.nan, np.nan
+    there = np.isfinite(self.told).all(-1)
+    true, told = self.force[there], self.told[there]
+    turn = np.arctan2(told[:, 1], told[:, 0]) - np.arctan2(
+      true[:, 1], true[:, 0]
+    )
+    angle = np.degrees(np.abs(np.remainder(turn + np.pi, 2 * np.pi) - np.pi))
+    ratio = np.hypot(*told.T) / np.hypot(*true.T)
+    return float(np.median(angle)), float(np.median(ratio))
 
 
 def error(path: np.ndarray, true: np.ndarray, first: int) -> float:
@@ -43,23 +71,29 @@ def error(path: np.ndarray, true: np.ndarray, first: int) -> float:
   return float(np.sqrt(np.mean((path - true)[first:] ** 2)))
 
 
-def render(takes: Sequence[Take], *, title: str, lead: str) -> str:
+def render(
+  takes: Sequence[Take], *, title: str, lead: str, forces: str = ''
+) -> str:
   """The page's text.
 
   Args:
     takes: the systems, at least one.
     title: what the film is of.
     lead: how it was made.
+    forces: what the model was tuned to tell, and how; '' where nothing.
   """
   return pages.render(
     *('wm.reporting', 'film.html'),
     title=title,
     lead=lead,
+    forces=forces,
     takes=[
       (
         take.name,
         f'{error(take.said, take.true, 2) / take.width:.2f}',
         f'{error(take.alone, take.true, take.start) / take.width:.2f}',
+        f'{take.off[0]:.0f}',
+        f'{take.off[1]:.2f}',
       )
       for take in takes
     ],
@@ -68,11 +102,20 @@ def render(takes: Sequence[Take], *, title: str, lead: str) -> str:
 
 
 def _data(take: Take) -> dict[str, Any]:
-  """What the program of the page draws; null is nothing there."""
+  """What the program of the page draws; null is nothing there.
+
+  Forces are in parts of the largest true one.
+  """
   paths = {
     name: _numbers(getattr(take, name))
     for name in ('true', 'seen', 'said', 'alone')
   }
+  if take.force is not None and take.told is not None:
+    largest = np.nanmax(np.hypot(*np.moveaxis(take.force, -1, 0)))
+    paths |= {
+      'force': _numbers(take.force / largest),
+      'told': _numbers(take.told / largest),
+    }
   return {
     'name': take.name,
     'years': take.years,
@@ -82,7 +125,7 @@ def _data(take: Take) -> dict[str, Any]:
 
 
 def _numbers(path: np.ndarray) -> list[Any]:
-  """Rounded to a millionth of an AU, which no screen shows."""
+  """Rounded to a millionth, which no screen shows."""
   flat = np.round(path, 6).astype(object)
   flat[np.isnan(path)] = None
   return flat.tolist()

@@ -89,6 +89,27 @@ class Shown(NamedTuple):
   first: int
   width: float
 
+  @classmethod
+  def of(
+    cls, world: core.Moving, found: core.Sequences, sets: int = 1
+  ) -> Shown:
+    """Sequences of a world's `sample`, D x N of them."""
+    motion = world.motion(found)
+
+    def apart(array: np.ndarray) -> np.ndarray:
+      return array.reshape(sets, -1, *array.shape[1:])
+
+    return cls(
+      tokens=apart(found.tokens),
+      seen=apart(paths.seen(world, found)),
+      planet=apart(motion.body < motion.bodies[:, None] - 1),
+      bodies=apart(motion.bodies),
+      step=apart(motion.step),
+      state=apart(motion.state),
+      first=world.prompt_len,
+      width=world.width,
+    )
+
   @property
   def travel(self) -> np.ndarray:
     """[D, N] how far the sun is seen to move, bins along either axis."""
@@ -124,21 +145,7 @@ def shown(
       f'{registry.spec(world)} gave {len(found)} sequences of {split}; '
       f'expected {sets * num}, for {sets} data sets of {num}'
     )
-  motion = world.motion(found)
-
-  def apart(array: np.ndarray) -> np.ndarray:
-    return array.reshape(sets, num, *array.shape[1:])
-
-  return Shown(
-    tokens=apart(found.tokens),
-    seen=apart(paths.seen(world, found)),
-    planet=apart(motion.body < motion.bodies[:, None] - 1),
-    bodies=apart(motion.bodies),
-    step=apart(motion.step),
-    state=apart(motion.state),
-    first=world.prompt_len,
-    width=world.width,
-  )
+  return Shown.of(world, found, sets)
 
 
 def late(some: Shown) -> np.ndarray:

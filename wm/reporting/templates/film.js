@@ -38,7 +38,7 @@ function line(points, colour, dash) {
   pen.setLineDash([]);
 }
 
-function arrow(from, by, colour) {
+function arrow(from, by, colour, head = true) {
   const [x, y] = at(from), dx = by[0], dy = -by[1];
   const size = Math.hypot(dx, dy), turn = Math.atan2(dy, dx);
   pen.strokeStyle = colour;
@@ -46,7 +46,7 @@ function arrow(from, by, colour) {
   pen.beginPath();
   pen.moveTo(x, y);
   pen.lineTo(x + dx, y + dy);
-  if (size > 4) for (const side of [2.6, -2.6]) {
+  if (head && size > 4) for (const side of [2.6, -2.6]) {
     pen.moveTo(x + dx, y + dy);
     pen.lineTo(x + dx + 9 * Math.cos(turn + side),
       y + dy + 9 * Math.sin(turn + side));
@@ -72,6 +72,23 @@ function arrows(body) {
   for (const [next, colour] of [[take.true, PLANET], [take.said, MODEL]]) {
     const a = acceleration(body, frame, next);
     if (a) arrow(take.true[frame][body], a.map(v => v * size), colour);
+  }
+}
+
+// Longest arrow, in parts of the largest true force.
+const LONGEST = 3;
+
+// Forces on a body from all of its places, and strong ones from where it is.
+function forces(body) {
+  const size = 0.13 * sky.width;
+  for (const [all, colour] of [[take.force, PLANET], [take.told, MODEL]]) {
+    all.forEach((vectors, n) => {
+      const by = vectors[body];
+      if (by[0] === null) return;
+      const long = Math.hypot(...by), cut = Math.min(1, LONGEST / long);
+      arrow(take.true[n][body], by.map(v => v * cut * size),
+        n === frame ? colour : colour + '50', cut === 1);
+    });
   }
 }
 
@@ -102,6 +119,7 @@ function show(n) {
       pen.lineWidth = 1.5;
     }
     if (byId('arrows').checked && !sun) arrows(body);
+    if (byId('forces')?.checked && !sun) forces(body);
   }
   const alone = byId('alone').checked && n >= take.start;
   byId('when').textContent = `frame ${n}, ${(n * take.years).toFixed(2)} years`
@@ -121,7 +139,9 @@ function play() {
 byId('play').onclick = play;
 byId('which').onchange = choose;
 time.oninput = () => show(+time.value);
-for (const id of ['alone', 'arrows']) byId(id).onchange = () => show(frame);
+for (const id of ['alone', 'arrows', 'forces']) {
+  if (byId(id)) byId(id).onchange = () => show(frame);
+}
 document.onkeydown = event => {
   if (event.key === ' ' && event.target === document.body) {
     event.preventDefault();
@@ -129,11 +149,12 @@ document.onkeydown = event => {
   }
 };
 choose();
-// #system,frame in the address shows that at once, with arrows.
+// #system,frame in the address shows that at once, with arrows; of forces,
+// where there are some.
 const wanted = location.hash.slice(1).split(',').map(Number);
 if (location.hash && wanted.length === 2 && takes[wanted[0]]) {
   byId('which').value = wanted[0];
-  byId('arrows').checked = true;
+  byId(byId('forces') ? 'forces' : 'arrows').checked = true;
   choose();
   show(Math.min(wanted[1], take.true.length - 1));
 }

@@ -1,0 +1,127 @@
+"""Forces on the planets of a film, as a model tells them that was tuned."""
+
+from __future__ import annotations
+
+import pathlib
+import zipfile
+
+import numpy as np
+
+from wm import core
+from wm.core import registry
+from wm.evaluation.forces import force_tasks
+from wm.library.loading import Loaded
+from wm.metrics import force_law
+from wm.runtime import files, provenance, unfinished
+
+FILE = 'film_forces.npz'
+VECTORS = 'acceleration_vector', 'force_vector'
+
+
+def asked(forces: core.Metric | str, found: Loaded) -> force_law.Metric:
+  """What the model is tuned by: a metric, its spec, or a target's name.
+
+  Raises:
+    InputError: it is none of these, it is not of one data set and one target of
+      vectors, or the model cannot be tuned.
+  """
+  if forces in VECTORS:
+    forces = force_law.Metric(num=1, targets=(str(forces),))
+  made = registry.made('metric', forces) if '(' in str(forces) else None
+  if (
+    not isinstance(made, force_law.Metric)
+    or made.num != 1
+    or made.targets not in [(name,) for name in VECTORS]
+  ):
+    raise core.InputError(
+      f'forces={forces!s} was given; expected {" or ".join(VECTORS)}, or a '
+      'force_law(num=1, targets=(..,)) of one of the two'
+    )
+  if not isinstance(found.predictor, core.Adaptable):
+    raise core.InputError(
+      f'{found.name} cannot be tuned to tell forces; expected a model that can '
+      'be adapted, such as a network'
+    )
+  return made
+
+
+def told(
+  found: Loaded,
+  shown: core.Sequences,
+  metric: force_law.Metric,
+  seed: int,
+  out: pathlib.Path,
+) -> tuple[np.ndarray, np.ndarray]:
+  """[N, R, 2] true vectors at all rows, and those of the model.
+
+  In AU / year^2, and of forces in solar masses AU / year^2; NaN of suns.
+
+  OUT/film_forces.npz keeps the latter, as long as all that they depend on is as
+  it was.
+
+  Args:
+    found: the model, and the world of the systems.
+    shown: N systems that the world has sampled.
+    metric: see `asked`.
+    seed: of what it is tuned on.
+    out: folder of the film.
+  """
+  world, predictor = found.world, found.predictor
+  assert isinstance(world, core.Moving)  # By the film itself.
+  assert isinstance(predictor, core.Adaptable)  # By `asked`.
+  origin = provenance.Reader().of(metric, world, found.origin.inputs)
+  known = not (origin.unknown or found.origin.unknown)
+  mark = unfinished.digest(
+    [
+      *(registry.spec(metric), registry.spec(world), seed, shown.tokens),
+      sorted(origin.inputs.items()),
+    ]
+  )
+  said = _kept(out / FILE, mark) if known else None
+  if said is None:
+    said = _tuned(predictor, world, shown, metric, seed)
+    if known:
+      _keep(out / FILE, mark, said)
+  true = force_tasks.labels(metric.targets[0], world.motion(shown).state)
+  return true, said
+
+
+def _tuned(
+  predictor: core.Adaptable,
+  world: core.Moving,
+  shown: core.Sequences,
+  metric: force_law.Metric,
+  seed: int,
+) -> np.ndarray:
+  """[N, R, 2] what the model says at all rows, tuned as it is to be scored."""
+  some = force_tasks.Shown.of(world, shown)
+  rows = force_tasks.chosen(some.planet, some.planet.shape[2], seed)
+  task = metric.task(world, seed)._replace(
+    tested=some, asked=force_tasks.Points.of(some, rows)
+  )
+  said = metric.said(task, metric.targets[0], predictor, seed)[-1, 0]
+  found = np.full((*some.planet.shape[1:], said.shape[-1]), np.nan)
+  system, place = np.nonzero(rows[0] != core.DEAD)
+  found[system, rows[0, system, place]] = said[system, place]
+  return found
+
+
+def _kept(path: pathlib.Path, mark: str) -> np.ndarray | None:
+  """What is kept under this mark; None where nothing is."""
+  try:
+    with np.load(path, allow_pickle=False) as file:
+      return file['said'] if str(file['mark']) == mark else None
+  except (
+    FileNotFoundError,
+    zipfile.BadZipFile,
+    ValueError,
+    KeyError,
+    EOFError,
+  ):
+    return None
+
+
+def _keep(path: pathlib.Path, mark: str, said: np.ndarray) -> None:
+  path.parent.mkdir(parents=True, exist_ok=True)
+  with files.replacing(path) as temporary, open(temporary, 'wb') as file:
+    np.savez(file, mark=np.array(mark), said=said)
