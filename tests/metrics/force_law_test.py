@@ -85,6 +85,22 @@ def test_who_says_newtons_law_is_found_to(right):
   ]
 
 
+def test_rows_have_the_whole_front(right):
+  for who in ('', '_state', '_tokens', '_neighbours'):
+    found = right[f'law_error{who}']
+    for target in set(found.columns['target']):
+      rows = found.columns['target'] == target
+      law, length = (found.columns[name][rows] for name in ('law', 'length'))
+      assert len(law) > 3
+      assert (np.diff(length) > 0).all()
+      assert (np.diff(found.value[rows]) < 0).all()
+      taken = right[f'formula{who}']
+      taken = taken.columns['law'][taken.columns['target'] == target]
+      assert taken[0] in law
+  exact = right['law_error']
+  assert exact.value[exact.columns['length'] == 8].max() < 1e-12
+
+
 def test_tokens_tell_the_law_and_near_states_do_not(right):
   """A world of the study's size: within .05, and 1 / r is ruled out."""
   assert value(right, 'newton_tokens') == 1
@@ -246,6 +262,7 @@ def test_systems_that_no_memory_holds(world):
     ({'targets': ()}, r'targets has \(\)'),
     ({'systems': 5}, 'systems=5 was given; expected at least 10'),
     ({'variant': 'newest'}, 'available: paper, published'),
+    ({'engine': 'pysr'}, "engine='pysr' was given; available: exhaustive, ope"),
     ({'variant': 'published', 'examples': 50}, 'expected at least 100'),
     ({'steps': (3, 1)}, 'ascending'),
     ({'keep': 'best'}, 'expected held labels'),

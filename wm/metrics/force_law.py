@@ -7,7 +7,7 @@ given few planets' forces, and a law is sought in what it says of others.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -15,7 +15,8 @@ import numpy as np
 from wm import core
 from wm.evaluation import fields
 from wm.evaluation.adapting import coin_tasks
-from wm.evaluation.forces import force_tasks, newton
+from wm.evaluation.forces import engines, force_tasks, newton, verdicts
+from wm.evaluation.forces.verdicts import Judged
 
 # Streams of randomness under one seed.
 TRAINED, LABELLED, ASKED, SCORED, ADAPTED = range(61, 66)
@@ -47,7 +48,7 @@ class Metric(core.Metric):
   not_positive, more than a tenth of what is said has no logarithm;
   few_systems, what is left is of fewer than ten; undetermined, a quantity is
   the same in all systems; constant, all that is said is the same;
-  tokens_do_not_tell, see above.
+  no_formula, none has values on all rows; tokens_do_not_tell, see above.
 
   Attributes:
     num: data sets.
@@ -66,6 +67,9 @@ class Metric(core.Metric):
     tolerance: of exponents.
     nodes: size of the largest formulas; Newton's law has 8. 0 is no search.
     searches: data sets in which formulas are sought.
+    engine: 'exhaustive', all formulas with one factor in front; or 'operon',
+      genetic programming of formulas with weights and constants, which needs
+      pyoperon, and is best given nodes=20, as published.
     variant: 'paper', or 'published', its program: nine tenths of the examples
       have labels at all rows of planets, the others at `labels` rows anywhere;
       asked about are, of these others, five rows a system that are nearest to
@@ -94,6 +98,9 @@ class Metric(core.Metric):
       logarithms for log_ targets. Below 0, the mean would be better.
     formula: Share of searched data sets in which the formula found is Newton's
       law. Which one was found is in the rows.
+    law_error: Share of the target's variance that a law leaves, of logarithms
+      for log_ targets. Rows are all laws of the front, the shortest first: law,
+      length and what it leaves.
     positive: Share of raw magnitudes that the model says that are above 0.
       Others have no logarithm, and are left out of exponents.
     angle: Mean angle between the vector that the model says and the true one,
@@ -122,6 +129,7 @@ class Metric(core.Metric):
   tolerance: float = 0.05
   nodes: int = 8
   searches: int = 5
+  engine: str = 'exhaustive'
   variant: str = 'paper'
 
   def __post_init__(self) -> None:
@@ -132,6 +140,7 @@ class Metric(core.Metric):
     fields.one_of(
       self,
       variant=('paper', 'published'),
+      engine=tuple(engines.ENGINES),
       part=('all', 'head'),
       keep=('last', 'best'),
     )
@@ -152,6 +161,8 @@ class Metric(core.Metric):
     self, predictor: core.Adaptable, world: core.Moving, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per data set and target, clustered by data set."""
+    if self.nodes:
+      engines.check(self.engine)
     task = self.task(world, seed)
     read = force_tasks.read(task.tested, task.asked.rows)
     judged: dict[int, list[Judged]] = {step: [] for step in self.steps}
@@ -162,11 +173,11 @@ class Metric(core.Metric):
         speakers = {'': answer, **oracles}
         judged[step] += self._judged(task, target, speakers)
     found: list[core.Scores] = []
-    for step, verdicts in judged.items():
+    for step, told in judged.items():
       last = step == self.steps[-1]
-      found += _scores(verdicts, '', '' if last else f'_{step}')
+      found += verdicts.scores(told, '', '' if last else f'_{step}')
     for name in oracles:
-      found += _scores(verdicts, name, '')
+      found += verdicts.scores(told, name, '')
     power = -force_tasks.free_power(task.tested)
     why = np.where(np.isnan(power), 'no_orbit', '')
     found.append(core.scores('exponent_r_free', power, reason=why, bounds=None))
@@ -236,89 +247,16 @@ class Metric(core.Metric):
     found = []
     for d in range(self.num):
       there, rows = newton.rows(task.tested, task.asked, d, target, self.moves)
-      verdicts = {
+      each = {
         name: rows.verdict(target, said[d][there], self.tolerance)
         for name, said in speakers.items()
       }
-      formulas = None
+      sought = None
       if self.nodes and d < self.searches:
-        formulas = rows.searched(target, verdicts, self.nodes)
-      found.append(Judged(target, d, verdicts, formulas))
+        search = engines.ENGINES[self.engine]
+        sought = rows.searched(target, each, self.nodes, search)
+      found.append(Judged(target, d, each, sought))
     return found
-
-
-class Judged(NamedTuple):
-  """Verdicts of one data set and target, by speaker.
-
-  Attributes:
-    target: see Metric.
-    data_set: its number.
-    verdicts: speaker -> what it says.
-    formulas: see `Rows.searched`; None where none are sought.
-  """
-
-  target: str
-  data_set: int
-  verdicts: dict[str, newton.Verdict]
-  formulas: dict[str, tuple[str, str, bool]] | None
-
-  def rows(self, who: str) -> Iterator[tuple[str, float, str, str]]:
-    """Quantity, value, reason and formula of all that a speaker is told by."""
-    verdict, tokens = self.verdicts[who], self.verdicts['_tokens']
-    reason = verdict.reason
-    if not reason and not who and not tokens.newton:
-      reason = tokens.reason or 'tokens_do_not_tell'
-    yield 'newton', float(verdict.newton), reason, ''
-    for name in force_tasks.columns(self.target, np.ones((1, 4))):
-      exponent = verdict.exponents.get(name, np.nan)
-      yield f'exponent_{name}', exponent, verdict.reason, ''
-    silent = ''
-    if not np.isfinite(verdict.size).any():
-      silent = verdict.reason or 'no_orbit'
-    yield 'r2', verdict.r2, silent, ''
-    if self.target in ('acceleration', 'force'):
-      yield 'positive', verdict.positive, silent, ''
-    if self.target.endswith('_vector'):
-      yield 'angle', verdict.angle, silent, ''
-    if self.formulas is not None:
-      why, law, right = self.formulas[who]
-      yield 'formula', float(right), why, law
-
-
-# What bounds quantities; others have no bounds.
-BOUNDS = {
-  'newton': (0.0, 1.0),
-  'positive': (0.0, 1.0),
-  'formula': (0.0, 1.0),
-  'angle': (0.0, 180.0),
-}
-
-
-def _scores(judged: list[Judged], who: str, end: str) -> Iterator[core.Scores]:
-  """All quantities of a speaker; end: of their names."""
-  table: dict[str, list[tuple[float, str, str, Judged]]] = {}
-  for one in judged:
-    for name, value, reason, law in one.rows(who):
-      # A target that is the same on all rows has no variance.
-      reason = reason or ('constant' if np.isnan(value) else '')
-      table.setdefault(name, []).append((value, reason, law, one))
-  for name, rows in table.items():
-    values, reasons, laws, whose = zip(*rows, strict=True)
-    sets = np.array([one.data_set for one in whose])
-    columns = {
-      'data_set': sets,
-      'target': np.array([one.target for one in whose]),
-    }
-    if name == 'formula':
-      columns['law'] = np.array(laws)
-    yield core.scores(
-      f'{name}{who}{end}',
-      np.where(np.array(reasons) == '', values, np.nan),
-      reason=reasons,
-      group=sets,
-      columns=columns,
-      bounds=BOUNDS.get(name),
-    )
 
 
 def _scale(target: str, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,8 +1,9 @@
-"""Which formula of a front is taken for the law."""
+"""Formulas of a front, and which of them is taken for the law."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,47 @@ ENOUGH = 1.5
 SAME = 1e-6  # Relative difference of two laws that are the same.
 
 
-def best(front: Sequence[symbolic.Law]) -> symbolic.Law:
+class Formula(NamedTuple):
+  """A formula that was fitted to a target.
+
+  Attributes:
+    text: with its factor.
+    size: leaves and operators, but for the factor.
+    error: share of the target's variance that is left; of its logarithm's where
+      the loss is 'log'.
+    values: [n] on the rows, up to a factor.
+    same: relative difference of two laws that are the same.
+  """
+
+  text: str
+  size: int
+  error: float
+  values: np.ndarray
+  same: float = SAME
+
+
+def exhaustive(
+  columns: Mapping[str, np.ndarray],
+  targets: np.ndarray,
+  size: int,
+  loss: str,
+) -> list[list[Formula]]:
+  """The front of each target, of all formulas up to a size.
+
+  A front has formulas of ascending size, each with a smaller error than all
+  before. Arguments and errors are those of `symbolic.search`.
+  """
+  x = np.array([*columns.values()])
+  return [
+    [
+      Formula(str(law), law.size, law.error, symbolic.values(law.code, x))
+      for law in front
+    ]
+    for front in symbolic.search(columns, targets, size, loss)
+  ]
+
+
+def best(front: Sequence[Formula]) -> Formula:
   """The law at which the error falls most, of those with little error.
 
   The rule is PySR's (Cranmer 2023, model_selection='best'): of laws with at
@@ -33,10 +74,7 @@ def best(front: Sequence[symbolic.Law]) -> symbolic.Law:
   return front[max(good, key=fall)]
 
 
-def follows(
-  law: symbolic.Law, given: Mapping[str, np.ndarray], truth: np.ndarray
-) -> bool:
-  """Is a law the true one, up to its factor, on rows [n]?"""
-  found = symbolic.values(law.code, np.array([*given.values()]))
-  ratio = found / truth
-  return bool(np.ptp(ratio) <= SAME * np.abs(ratio).max())
+def follows(law: Formula, truth: np.ndarray) -> bool:
+  """Is a law the true one, up to its factor, on its rows [n]?"""
+  ratio = law.values / truth
+  return bool(np.ptp(ratio) <= law.same * np.abs(ratio).max())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from wm import core
-from wm.evaluation.forces import force_tasks, formulas, power_laws
-from wm.kernels import symbolic
+from wm.evaluation.forces import engines, force_tasks, formulas, power_laws
 
 NEWTON = {'r': -2.0, 'm1': 1.0, 'm2': 1.0, 'mass': 1.0}
 WRONG = -1.0  # The exponent of r that has to be ruled out.
@@ -37,6 +37,22 @@ class Verdict(NamedTuple):
   r2: float
   angle: float
   size: np.ndarray
+
+
+class Sought(NamedTuple):
+  """The formulas that one speaker's numbers follow in one data set.
+
+  Attributes:
+    reason: '' where some were found, else why not.
+    front: of ascending size and falling error.
+    law: the one that is taken, in words.
+    right: is it Newton's?
+  """
+
+  reason: str
+  front: Sequence[formulas.Formula] = ()
+  law: str = ''
+  right: bool = False
 
 
 class Rows(NamedTuple):
@@ -90,21 +106,25 @@ class Rows(NamedTuple):
     return Verdict(reason, exponents, newton, positive, r2, angle, size)
 
   def searched(
-    self, target: str, speakers: dict[str, Verdict], nodes: int
-  ) -> dict[str, tuple[str, str, bool]]:
-    """Speaker -> reason, the formula found, and is it Newton's?
+    self,
+    target: str,
+    speakers: dict[str, Verdict],
+    nodes: int,
+    search: engines.Search = formulas.exhaustive,
+  ) -> dict[str, Sought]:
+    """What each speaker's numbers follow, of formulas up to `nodes`.
 
     All speakers' formulas are sought in one search, on rows of which each says
     something.
     """
-    found = {name: (one.reason, '', False) for name, one in speakers.items()}
+    found = {name: Sought(one.reason) for name, one in speakers.items()}
     asked = {name: one.size for name, one in speakers.items() if not one.reason}
     if not asked:
       return found
     sizes = np.array([*asked.values()])
     rows = np.flatnonzero((sizes > 0).all(0))[:MOST]
     if len(rows) < force_tasks.FEWEST:
-      return found | {name: ('not_positive', '', False) for name in asked}
+      return found | {name: Sought('not_positive') for name in asked}
     sizes = sizes[:, rows]
     state = self.state[rows]
     r = np.hypot(state[:, force_tasks.X], state[:, force_tasks.Y])
@@ -113,16 +133,18 @@ class Rows(NamedTuple):
     truth = force_tasks.sizes(target, force_tasks.labels(target, state))
     flat = np.ptp(sizes, axis=1) <= 1e-12 * sizes.max(1)
     loss = 'log' if target.startswith('log_') else 'raw'
-    fronts: list[list[symbolic.Law]] = []
+    fronts: list[list[formulas.Formula]] = []
     if not flat.all():
-      fronts = symbolic.search(given, sizes[~flat], nodes, loss)
+      fronts = search(given, sizes[~flat], nodes, loss)
     of_speaker = iter(fronts)
     for name, same in zip(asked, flat, strict=True):
-      if same:
-        found[name] = 'constant', '', False
+      front = [] if same else next(of_speaker)
+      if not front:
+        found[name] = Sought('constant' if same else 'no_formula')
         continue
-      law = formulas.best(next(of_speaker))
-      found[name] = '', str(law), formulas.follows(law, given, truth)
+      law = formulas.best(front)
+      right = formulas.follows(law, truth)
+      found[name] = Sought('', front, law.text, right)
     return found
 
 

@@ -173,13 +173,12 @@ def _searched(
     some = np.ptp(aims, axis=1) > 0
     if not some.any():
       continue
-    fronts = symbolic.search(given, aims[some], nodes, loss)
+    fronts = formulas.exhaustive(given, aims[some], nodes, loss)
     kept = [name for name, one in zip(names, some, strict=True) if one]
     for name, front in zip(kept, fronts, strict=True):
       if front:
         law = formulas.best(front)
-        right = formulas.follows(law, given, _newton(given))
-        found[name] = str(law), right
+        found[name] = law.text, formulas.follows(law, _newton(given))
   return found
 
 

@@ -1,0 +1,229 @@
+"""Formulas by genetic programming: pyoperon's front of size against error.
+
+Burlacu et al. 2020 (Operon C++). In place of PySR, which the published program
+uses (Vafa et al. 2025): it needs Julia. The grammar is that of `symbolic`, but
+for constants, which formulas may have, and a weight that each quantity has. So
+noise is fitted too: of noisy numbers the law may be on the front and not be the
+formula that is taken.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.evaluation.forces import formulas
+from wm.kernels import symbolic
+
+SYMBOLS = 'add,mul,div,sin,cos,exp,constant,variable'
+# Formulas that are looked at, where no time is given.
+EVALUATIONS = 200_000
+# Weights are float32: an error below this is rounding, and laws that differ by
+# no more than this share, with all their weights, are one.
+ROUNDED, SAME = 1e-10, 1e-2
+PLAIN = 1e-3  # Weights that differ by so small a share are written as one.
+
+
+def engine() -> Any:
+  """pyoperon's regression.
+
+  Raises:
+    InputError: it is not installed.
+  """
+  try:
+    return importlib.import_module('pyoperon.sklearn').SymbolicRegressor
+  except ImportError as error:
+    raise core.InputError(
+      "engine='operon' needs the extra 'operon': pip install -e '.[operon]' "
+      f'({error})'
+    ) from error
+
+
+def search(
+  columns: Mapping[str, np.ndarray],
+  targets: np.ndarray,
+  size: int,
+  loss: str,
+  *,
+  seed: int = 0,
+  seconds: int = 0,
+) -> list[list[formulas.Formula]]:
+  """Fronts of formulas that fit each of K targets; see `formulas.exhaustive`.
+
+  The same numbers always give the same formulas, unless time is given.
+
+  Args:
+    columns: quantity -> [n] finite numbers.
+    targets: [K, n]; of loss 'log' all > 0.
+    size: of the largest formulas, leaves and operators.
+    loss: how errors are told. Formulas are sought by squares of raw differences
+      either way, as published.
+    seed: of all chance.
+    seconds: of each search; 0 is EVALUATIONS formulas.
+
+  Raises:
+    InputError: pyoperon is not installed.
+  """
+  made = engine()
+  rows = np.stack([np.asarray(x, np.float64) for x in columns.values()], axis=1)
+  # Quantities of order 1, as random weights are.
+  size_of = np.exp(np.log(np.abs(rows) + np.finfo(float).tiny).mean(0))
+  budget = {'max_evaluations': EVALUATIONS}
+  if seconds:
+    budget = {'max_evaluations': 10**9, 'max_time': seconds}
+  fronts = []
+  for target in np.asarray(targets, np.float64):
+    found = made(
+      allowed_symbols=SYMBOLS,
+      objectives=['r2', 'length'],
+      max_length=size,
+      optimizer_iterations=3,
+      generations=10**6,
+      n_threads=1,
+      random_state=seed,
+      **budget,
+    ).fit(rows / size_of, target / target.std())
+    names = dict(zip(found.variables_, columns, strict=True))
+    scale = dict(zip(columns, size_of.tolist(), strict=True))
+    trees = [stripped(one['tree'].Nodes) for one in found.pareto_front_]
+    laws = [
+      _fitted(term(nodes, names, scale, columns), len(nodes), target, loss)
+      for nodes in trees
+    ]
+    fronts.append(_front(laws))
+  return fronts
+
+
+def _fitted(
+  found: Term, size: int, target: np.ndarray, loss: str
+) -> formulas.Formula:
+  """A formula with the factor that fits best; its error may be infinite."""
+  logs = loss == 'log'
+  aim = np.log(target) if logs else target
+  error, factor = symbolic.fitted(found.values, aim, logs)
+  text = found._replace(weight=factor).argument
+  return formulas.Formula(text, size, max(error, ROUNDED), found.values, SAME)
+
+
+def stripped(nodes: list[Any]) -> list[Any]:
+  """A tree without the factor and the level in front of it: [.. c * d +]."""
+  for name in ('+', '*'):
+    if len(nodes) > 2 and nodes[-1].Name == name and nodes[-2].IsConstant:
+      nodes = nodes[:-2]
+  return nodes
+
+
+def _front(laws: Sequence[formulas.Formula]) -> list[formulas.Formula]:
+  """Those that are better than all that are no larger, by size."""
+  front: list[formulas.Formula] = []
+  for law in sorted(laws, key=lambda one: (one.size, one.error)):
+    if law.error < (front[-1].error if front else math.inf):
+      front.append(law)
+  return front
+
+
+class Term(NamedTuple):
+  """A part of a formula.
+
+  Attributes:
+    weight: its factor.
+    text: without it; '' is 1.
+    values: [n] without it.
+    loose: is the text a sum?
+  """
+
+  weight: float
+  text: str
+  values: np.ndarray
+  loose: bool = False
+
+  @property
+  def factor(self) -> str:
+    """The text as a factor of a product."""
+    return f'({self.text})' if self.loose else self.text
+
+  @property
+  def argument(self) -> str:
+    """The text with the weight."""
+    return self.times(self.weight)
+
+  def times(self, weight: float) -> str:
+    """The text with another weight."""
+    if not self.text:
+      return f'{weight:.4g}'
+    if abs(weight - 1) < PLAIN:
+      return self.text
+    return f'{weight:.4g} * {self.factor}'
+
+
+def term(
+  nodes: Sequence[Any],
+  names: Mapping[int, str],
+  scale: Mapping[str, float],
+  columns: Mapping[str, np.ndarray],
+) -> Term:
+  """What a tree says of quantities, its weights gathered in front.
+
+  Args:
+    nodes: in postfix order, the first operand last.
+    names: hash of a quantity -> its name.
+    scale: what quantities were divided by.
+    columns: quantity -> [n].
+  """
+  stack: list[Term] = []
+  num = len(next(iter(columns.values())))
+  for node in nodes:
+    if node.IsVariable:
+      name = names[node.HashValue]
+      made = Term(node.Value / scale[name], name, np.asarray(columns[name]))
+    elif node.IsConstant:
+      made = Term(node.Value, '', np.ones(num))
+    else:
+      parts = [stack.pop() for _ in range(node.Arity)]
+      with np.errstate(all='ignore'):
+        if node.Name in _JOINED:
+          made = _JOINED[node.Name](parts)
+        else:
+          made = _of_one(node.Name, *parts)
+    stack.append(made)
+  return stack.pop()
+
+
+def _product(parts: Sequence[Term]) -> Term:
+  told = [part for part in parts if part.text]
+  weight = math.prod(part.weight for part in parts)
+  if len(told) == 1:
+    return told[0]._replace(weight=weight)
+  text = ' * '.join(part.factor for part in told)
+  return Term(weight, text, np.prod([part.values for part in parts], axis=0))
+
+
+def _quotient(parts: Sequence[Term]) -> Term:
+  first, *rest = parts
+  under = _product(rest)
+  text = f'inv({under.text})' if under.text else ''
+  weight = 1 / under.weight if under.weight else math.nan
+  return _product([first, Term(weight, text, 1 / under.values)])
+
+
+def _sum(parts: Sequence[Term]) -> Term:
+  # Told in the weight of its first quantity.
+  weights = [part.weight for part in parts if part.text and part.weight]
+  one = weights[0] if weights else 1.0
+  text = ' + '.join(part.times(part.weight / one) for part in parts)
+  each = [part.weight / one * part.values for part in parts]
+  return Term(one, text, np.sum(each, axis=0), loose=True)
+
+
+def _of_one(kind: str, part: Term) -> Term:
+  form = {'exp': np.exp, 'sin': np.sin, 'cos': np.cos}[kind]
+  text = f'{kind}({part.argument})'
+  return Term(1.0, text, form(part.weight * part.values))
+
+
+_JOINED = {'*': _product, '/': _quotient, '+': _sum}
