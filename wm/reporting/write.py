@@ -15,6 +15,7 @@ from wm.reporting import (
   across,
   beside,
   breakdown,
+  calibration,
   catalog,
   collect,
   covered,
@@ -206,6 +207,10 @@ def _pictures(
     if one.correlations and figures.banded(one):
       caption += f'; above is the correlation, {breakdown.CORRELATION}'
     made.append(Picture(name, caption, figures.curves(one)))
+  for told in calibration.panels(together):
+    name, caption = f'{told[0].metric}_calibration.png', 'model over oracle'
+    caption = f'{told[0].metric}: {caption}, by bins of pairs; {bands}'
+    made.append(Picture(name, caption, calibration.drawn(told)))
   for panels in sized:
     made += _scaled(panels)
   for field, points in figures.ablations(together).items():
