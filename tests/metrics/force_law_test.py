@@ -240,6 +240,48 @@ def test_the_published_split(world):
   assert statistics.summarize(state)['value'] == 1
 
 
+class Kept(Saying):
+  """Keeps what it is adapted to."""
+
+  def adapt(self, sets, asked, kind, steps, seed, tuning=core.TUNING):
+    self.given = sets
+    if isinstance(sets, core.Stream):
+      sets = self.whole
+    return super().adapt(sets, asked, kind, steps, seed, tuning)
+
+
+def test_steps_read_random_systems(world):
+  """All of them where they are not more than a batch."""
+  fields = {**SMALL, 'examples': 12, 'targets': ('log_force',)}
+  whole, kept = None, {}
+  for batch in (0, 12, 5):
+    metric = force_law.Metric(batch=batch, **fields)
+    model = Kept(metric, world, force_tasks.labels)
+    model.whole = whole
+    kept[batch] = model
+    metric.said(metric.task(world, SEED), 'log_force', model, SEED)
+    whole = whole or model.given
+  for one, other in zip(whole, kept[12].given, strict=True):
+    np.testing.assert_array_equal(one, other)
+  stream, count = kept[5].given, np.zeros((2, 12))
+  for step in range(400):
+    drawn = stream.batch(step, core.Real(1))
+    assert drawn.tokens.shape == (2, 5, whole.tokens.shape[2])
+    for d in range(2):
+      same = (drawn.tokens[d, :, None] == whole.tokens[d]).all(-1)
+      assert same.any(1).all()
+      row = same.argmax(1)
+      np.testing.assert_array_equal(drawn.labels[d], whole.labels[d, row])
+      np.testing.assert_array_equal(drawn.places[d], whole.places[d, row])
+      count[d] += np.bincount(row, minlength=12)
+  # Each as often as others, within five standard deviations.
+  mean = 400 * 5 / 12
+  assert np.abs(count - mean).max() < 5 * np.sqrt(mean)
+  again = stream.batch(7, core.Real(1)).tokens
+  np.testing.assert_array_equal(again, stream.batch(7, core.Real(1)).tokens)
+  assert not np.array_equal(again, stream.batch(8, core.Real(1)).tokens)
+
+
 def test_near_states_are_averaged():
   known = np.array([[0.0, 0], [1, 0], [0, 1], [9, 9]])
   values = np.array([[1.0], [3.0], [7.0], [100.0]])
@@ -262,6 +304,7 @@ def test_systems_that_no_memory_holds(world):
     ({'targets': ()}, r'targets has \(\)'),
     ({'systems': 5}, 'systems=5 was given; expected at least 10'),
     ({'variant': 'newest'}, 'available: paper, published'),
+    ({'batch': -1}, 'batch=-1 was given; expected at least 0'),
     ({'engine': 'pysr'}, "engine='pysr' was given; available: exhaustive, ope"),
     ({'variant': 'published', 'examples': 50}, 'expected at least 100'),
     ({'steps': (3, 1)}, 'ascending'),

@@ -14,12 +14,12 @@ import numpy as np
 
 from wm import core
 from wm.evaluation import fields
-from wm.evaluation.adapting import coin_tasks
+from wm.evaluation.adapting import coin_tasks, tuning
 from wm.evaluation.forces import engines, force_tasks, newton, verdicts
 from wm.evaluation.forces.verdicts import Judged
 
 # Streams of randomness under one seed.
-TRAINED, LABELLED, ASKED, SCORED, ADAPTED = range(61, 66)
+TRAINED, LABELLED, ASKED, SCORED, ADAPTED, BATCHES = range(61, 67)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +70,8 @@ class Metric(core.Metric):
     engine: 'exhaustive', all formulas with one factor in front; or 'operon',
       genetic programming of formulas with weights and constants, which needs
       pyoperon, and is best given nodes=20, as published.
+    batch: systems of each data set that a step is tuned on, drawn anew with
+      replacement; 0 is all of them. Published are 64.
     variant: 'paper', or 'published', its program: nine tenths of the examples
       have labels at all rows of planets, the others at `labels` rows anywhere;
       asked about are, of these others, five rows a system that are nearest to
@@ -130,13 +132,14 @@ class Metric(core.Metric):
   nodes: int = 8
   searches: int = 5
   engine: str = 'exhaustive'
+  batch: int = 0
   variant: str = 'paper'
 
   def __post_init__(self) -> None:
     fields.at_least(
       self, num=1, examples=1, systems=force_tasks.FEWEST, labels=1, held=0
     )
-    fields.at_least(self, nodes=0, searches=0)
+    fields.at_least(self, nodes=0, searches=0, batch=0)
     fields.one_of(
       self,
       variant=('paper', 'published'),
@@ -230,8 +233,9 @@ class Metric(core.Metric):
       return core.Sets(some.tokens, at.places, values)
 
     held = sets(task.held, task.spare) if self.held else None
+    given = sets(task.trained, task.labelled)
     outputs = predictor.adapt(
-      sets(task.trained, task.labelled),
+      tuning.batches(given, self.batch, coin_tasks.stream(seed, BATCHES)),
       core.Asked(task.tested.tokens, task.asked.places),
       core.Real(raw.shape[-1]),
       self.steps,

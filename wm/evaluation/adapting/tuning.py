@@ -29,6 +29,26 @@ def sequences(
   return found
 
 
+def batches(sets: core.Sets, num: int, seed: int) -> core.Sets | core.Stream:
+  """Data sets whose every step reads `num` of their sequences, by chance.
+
+  Vafa et al. 2025: drawn with replacement, or all in order where there are no
+  more than so many; 0 is all, too.
+  """
+  many, size = sets.tokens.shape[:2]
+  if not 0 < num < size:
+    return sets
+  each = np.arange(many)[:, None]
+
+  def draw(step: int) -> core.Sets:
+    """Each data set's own sequences."""
+    coin = core.hash64(seed, step, each, np.arange(num))
+    rows = (coin % np.uint64(size)).astype(np.int64)
+    return core.Sets(*(array[each, rows] for array in sets))
+
+  return core.Stream(draw)
+
+
 def twin(predictor: core.Adaptable, seed: int) -> core.Adaptable | None:
   """The same network with random weights, if there is one to adapt."""
   found: object = None
