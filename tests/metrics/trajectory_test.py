@@ -90,6 +90,41 @@ def test_an_error_of_bins_is_seen_as_such(pair, right):
     np.testing.assert_array_equal(off[name].value, right[name].value)
 
 
+class Torn(Sure):
+  """Finds three bins to either side of what a rule gives as likely."""
+
+  def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    found = super().log_probs(tokens, lengths)
+    best = found[..., 2:].argmax(-1) + 2
+    out = np.full(found.shape, -300.0, np.float32)
+    for step, log in ((-3, -250.001), (3, -250.0)):
+      place = np.clip(best + step, 0, found.shape[-1] - 1)
+      np.put_along_axis(out, place[..., None], log, -1)
+    return out
+
+
+def test_the_mean_of_two_likely_places_is_between_them(pair, right):
+  rule = knowing(pair)._rule
+  found = scored(Torn(pair, rule), pair)
+  np.testing.assert_allclose(
+    found['one_step_expected'].value, right['one_step'].value, rtol=1e-2
+  )
+  assert found['one_step_bins'].value.min() > 2.5
+  sure = right['one_step_expected'].value
+  np.testing.assert_allclose(sure, right['one_step'].value, rtol=1e-6)
+
+
+def test_who_gives_no_place_a_probability_has_no_mean(pair):
+  class Mute(Sure):
+    def log_probs(self, tokens, lengths):
+      out = super().log_probs(tokens, lengths)
+      out[..., pair.first_bin :] = -np.inf
+      return out
+
+  found = scored(Mute(pair, lambda row: 5), pair)['one_step_expected']
+  assert set(found.reason) == {'no_distribution'}
+
+
 def test_who_says_the_last_place_is_the_baseline(pair):
   """Two bodies of two coordinates: the same one was four tokens ago."""
   found = scored(Sure(pair, lambda row: row[-4]), pair)

@@ -114,7 +114,7 @@ def _takes(
   motion = world.motion(shown)
   rows = motion.position.shape[1]
   seen = paths.seen(world, shown)
-  said = paths.forced(predictor, world, shown)
+  said = paths.forced(predictor, world, shown).likely
   takes: dict[int, films.Take] = {}
   for bodies in np.unique(motion.bodies):
     some = np.flatnonzero(motion.bodies == bodies)

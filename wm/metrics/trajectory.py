@@ -32,9 +32,10 @@ class Metric(core.Metric):
   Each coordinate is the most likely one of its tokens; of teacher forcing y
   follows the true x, of a roll-out the model's own (paper: x and y at once).
   `one_step` is teacher-forced: every row, after the true ones before it, of all
-  bodies, from the third frame on. `ahead_H` is rolled out: after `prefix` rows
-  the model goes on from what it said, and its row number H is judged. Baselines
-  see the same bins.
+  bodies, from the third frame on. `one_step_expected` is the same of the mean
+  of each coordinate's distribution. `ahead_H` is rolled out: after `prefix`
+  rows the model goes on from what it said, and its row number H is judged.
+  Baselines see the same bins.
 
   A root of a mean square is over rows and both axes of one sequence; sequences
   are then averaged. `one_step_published` and `ahead_published_H` are mean
@@ -43,7 +44,8 @@ class Metric(core.Metric):
 
   Reasons of unmeasured rows: longer_than_model; past_the_end, the row that is
   asked for is none of the sequence; short_prefix, the prefix has fewer than
-  two frames; several_planets, an orbit of two bodies is not fitted.
+  two frames; no_distribution, no coordinate has a probability;
+  several_planets, an orbit of two bodies is not fitted.
 
   Attributes:
     num: held-out sequences that are followed.
@@ -58,6 +60,9 @@ class Metric(core.Metric):
       off.
     one_step_published: Mean square of the same errors, in the unit of the
       paper's table. Its transformer has 1.9e-8 there.
+    one_step_expected: The same error of the mean of the model's distribution,
+      in AU, instead of its most likely position. Of all positions it has the
+      least expected square, by what the model believes.
     one_step_previous: The same error of a predictor that says where the body
       was in the frame before. It needs no physics.
     one_step_mean: The same error of a predictor that says the mean of where the
@@ -110,7 +115,10 @@ class Metric(core.Metric):
     fits = membership.fits(predictor, sequences.lengths)
     rows = np.flatnonzero(fits)
     said = np.full(tracks.seen.shape, np.nan)
-    said[rows] = paths.forced(predictor, world, sequences.take(rows))
+    expected = said.copy()
+    said[rows], expected[rows] = paths.forced(
+      predictor, world, sequences.take(rows)
+    )
     prefix = self.prefix or tracks.seen.shape[1] // 2
     table = _Table(tracks, context.clusters(world, sequences), [])
     first = 2 * tracks.bodies
@@ -120,6 +128,9 @@ class Metric(core.Metric):
     guesses = [said, *(tracks.guess(name) for name in BASELINES)]
     for name, guess in zip(names, guesses, strict=True):
       table.add('one_step', name, '', guess, judged, why)
+    silent = (np.isnan(expected).any(-1) & judged).any(1) & fits
+    unsaid = np.where(silent, 'no_distribution', why)
+    table.add('one_step', '_expected', '', expected, judged, unsaid)
     last = tracks.seen.shape[1]
     start = min(prefix, last)
     steps = max([h for h in self.ahead if start + h <= last], default=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from wm import core
@@ -20,18 +22,47 @@ def seen(world: core.Moving, sequences: core.Sequences) -> np.ndarray:
   return world.coordinates(tokens).reshape(len(tokens), rows, 2)
 
 
+def _expected(log_probs: np.ndarray, centres: np.ndarray) -> np.ndarray:
+  """[...] means of coordinates, of [..., K]; NaN where none is possible."""
+  top = log_probs.max(-1, keepdims=True)
+  chance = np.exp(log_probs - np.where(np.isfinite(top), top, 0))
+  with np.errstate(invalid='ignore'):  # 0 / 0
+    return chance @ centres / chance.sum(-1)
+
+
+class Forced(NamedTuple):
+  """What a predictor says of each row after the true ones before it.
+
+  Attributes:
+    likely: [N, R, 2] AU, the most likely position.
+    expected: [N, R, 2] AU, the mean of its distribution, which is where the
+      expected square of the error is least; NaN without one.
+  """
+
+  likely: np.ndarray
+  expected: np.ndarray
+
+
 def forced(
   predictor: core.Predictor, world: core.Moving, sequences: core.Sequences
-) -> np.ndarray:
-  """[N, R, 2] AU: each row that the model says after the true ones."""
+) -> Forced:
+  """Each row that the model says; y follows the true x."""
   first = world.prompt_len
   num, size = len(sequences), sequences.tokens.shape[1]
   tokens = np.zeros((num, size - first), np.int64)
+  expected = np.full((num, size - first), np.nan)
+  centres = world.coordinates(np.arange(predictor.vocab_size))
+  meant = np.isfinite(centres)
   for part, log_probs in core.log_probs_by_rows(
     predictor, sequences.tokens, sequences.lengths
   ):
-    tokens[part] = _coordinates(world, log_probs[:, first - 1 : size - 1])
-  return world.coordinates(tokens).reshape(num, (size - first) // 2, 2)
+    said = log_probs[:, first - 1 : size - 1]
+    tokens[part] = _coordinates(world, said)
+    expected[part] = _expected(said[..., meant], centres[meant])
+  shape = num, (size - first) // 2, 2
+  return Forced(
+    world.coordinates(tokens).reshape(shape), expected.reshape(shape)
+  )
 
 
 def rolled(
