@@ -87,6 +87,7 @@ STATES = {
   'adamw': {**ADAMW, 'lr': 1e-2, 'batch': 32, 'steps': 400},
   'adamw, rate of 3e-3': {**ADAMW, 'batch': 32, 'steps': 400},
   'muon': {**MUON, 'batch': 32, 'steps': 250},
+  'muon, rate of 1e-2': {**MUON, 'lr': 1e-2, 'batch': 32, 'steps': 400},
   'muon, average': {**MUON, **AVERAGE, 'batch': 32, 'steps': 250},
   'muon, sequences grow': {
     **MUON,

@@ -71,7 +71,7 @@ def test_the_page_has_each_finding_with_numbers_and_pictures(folder, tmp_path):
   told = []
   judged = wm.findings(folder, tmp_path / 'out', tell=told.append)
   assert [one.verdict for one in judged] == [SHOWN] * 5
-  assert told[2] == '| maps | ' + '; '.join(['walks win'] * 5) + ' |  |  |'
+  assert told[2] == '| A 2024 | ' + '; '.join(['walks win'] * 5) + ' |  |  |'
   page = (tmp_path / 'out' / 'report' / 'report.md').read_text()
   html = (tmp_path / 'out' / 'report' / 'report.html').read_text()
   for text in (page, html):

@@ -78,26 +78,26 @@ def judged(
 
 
 def _verdicts(given: Sequence[Judged]) -> tables.Table:
-  """A row for each miniature, with the findings of each verdict."""
+  """A row for each paper, with the findings of each verdict."""
   made = [
     {
-      'miniature': name,
+      'paper': name,
       **{
         verdict: '; '.join(
           one.finding.title
           for one in given
-          if (one.finding.miniature, one.verdict) == (name, verdict)
+          if (one.finding.paper, one.verdict) == (name, verdict)
         )
         for verdict in findings.VERDICTS
       },
     }
-    for name in dict.fromkeys(one.finding.miniature for one in given)
+    for name in dict.fromkeys(one.finding.paper for one in given)
   ]
   return tables.Table('', pd.DataFrame(made))
 
 
 def brief(given: Sequence[Judged]) -> list[str]:
-  """Lines of Markdown for the README: a table row a miniature."""
+  """Lines of Markdown for the README: a table row a paper."""
   return _verdicts(given).markdown().splitlines()
 
 
