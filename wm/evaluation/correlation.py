@@ -30,6 +30,25 @@ class Correlation(NamedTuple):
   clusters: int
 
 
+def _sums(
+  x: np.ndarray, y: np.ndarray, weight: np.ndarray, cluster: np.ndarray
+) -> np.ndarray:
+  """[6, C] sums over each cluster, of what moments are made of.
+
+  x, y, weight: [T]; cluster: [T] from 0 to C - 1, each at least once.
+  """
+  x, y = x - x.mean(), y - y.mean()
+  powers = np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y])
+  return np.stack([np.bincount(cluster, weight * one) for one in powers])
+
+
+def _moments(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """Covariance [R] and variances [2, R] of sums [6, R]; see _sums."""
+  mass, *moments = sums
+  one, two, xx, yy, xy = (moment / mass for moment in moments)
+  return xy - one * two, np.stack([xx - one * one, yy - two * two])
+
+
 def pearson(
   x: np.ndarray, y: np.ndarray, weight: np.ndarray, group: np.ndarray
 ) -> Correlation | None:
@@ -55,17 +74,13 @@ def pearson(
   num = len(names)
   if num < FEWEST:
     return None
-  x, y = x - x.mean(), y - y.mean()
-  powers = np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y])
-  sums = np.stack([np.bincount(cluster, weight * one) for one in powers])
+  sums = _sums(x, y, weight, cluster)
   total = sums.sum(1, keepdims=True)
   # Of all clusters, then without each.
-  mass, *moments = np.concatenate([total, total - sums], 1)
-  one, two, xx, yy, xy = (moment / mass for moment in moments)
-  spread = np.stack([xx - one * one, yy - two * two])
+  shared, spread = _moments(np.concatenate([total, total - sums], 1))
   if (spread < _ROUNDING).any():
     return None
-  found = (xy - one * two) / np.sqrt(spread[0] * spread[1])
+  found = shared / np.sqrt(spread[0] * spread[1])
   if (np.abs(found) > 1 - _ROUNDING).any():
     return None
   center, *without = np.arctanh(found)
@@ -94,18 +109,14 @@ def over_models(
   num = len(names)
   if num < FEWEST_MODELS:
     return None
-  x, y = x - x.mean(), y - y.mean()
-  powers = np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y])
-  sums = np.stack([np.bincount(of, one, minlength=num) for one in powers])
+  sums = _sums(x, y, np.ones(len(x)), of)
   drawn = np.random.default_rng(0).integers(0, num, (RESAMPLES, num))
   every = np.concatenate([np.arange(num)[None], drawn])
-  mass, *moments = sums[:, every].sum(-1)
-  one, two, xx, yy, xy = (moment / mass for moment in moments)
-  spread = np.stack([xx - one * one, yy - two * two])
+  shared, spread = _moments(sums[:, every].sum(-1))
   some = np.all(spread > _ROUNDING * spread[:, :1], axis=0)
   if not some[0] or (spread[:, 0] <= _ROUNDING).any():
     return None
-  found = (xy - one * two)[some] / np.sqrt(spread[0] * spread[1])[some]
+  found = shared[some] / np.sqrt(spread[0] * spread[1])[some]
   found = np.clip(found, -1, 1)
   tail = (1 - statistics.LEVEL) / 2
   low, high = np.quantile(found[1:], [tail, 1 - tail])

@@ -28,7 +28,8 @@ def one_of(metric: core.Metric, **fields: Sequence[str]) -> None:
 
 
 def tuning(metric: core.Metric) -> None:
-  """Raises InputError where steps, rates, held or keep tune nothing."""
+  """Raises InputError where steps, rates, held, part or keep tune nothing."""
+  one_of(metric, part=('all', 'head'), keep=('last', 'best'))
   steps, rates, held, keep = (
     getattr(metric, name) for name in ('steps', 'rates', 'held', 'keep')
   )

@@ -109,12 +109,7 @@ class Metric(core.Metric):
         f'extrapolation: bins={self.bins} of points={self.points} were given; '
         f'expected at most {pairs}, the pairs of points'
       )
-    fields.one_of(
-      self,
-      variant=('paper', 'published'),
-      part=('all', 'head'),
-      keep=('last', 'best'),
-    )
+    fields.one_of(self, variant=('paper', 'published'))
     fields.tuning(self)
 
   def __call__(

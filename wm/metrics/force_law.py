@@ -144,8 +144,6 @@ class Metric(core.Metric):
       self,
       variant=('paper', 'published'),
       engine=tuple(engines.ENGINES),
-      part=('all', 'head'),
-      keep=('last', 'best'),
     )
     fields.tuning(self)
     wrong = [name for name in self.targets if name not in force_tasks.TARGETS]

@@ -121,12 +121,7 @@ class Metric(core.Metric):
     fields.at_least(self, num=2, examples=1, states=2, prefixes=2, held=0)
     fields.at_least(self, sequences=1, first=0)
     fields.at_least(self, pool=self.states)
-    fields.one_of(
-      self,
-      variant=('paper', 'published'),
-      part=('all', 'head'),
-      keep=('last', 'best'),
-    )
+    fields.one_of(self, variant=('paper', 'published'))
     if self.num % self.together:
       raise core.InputError(
         f'inductive_bias: num={self.num} was given; expected an even number'

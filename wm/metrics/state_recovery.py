@@ -89,7 +89,6 @@ class Metric(core.Metric):
 
   def __post_init__(self) -> None:
     fields.at_least(self, num=1, tested=1, places=0, held=0)
-    fields.one_of(self, part=('all', 'head'), keep=('last', 'best'))
     fields.tuning(self)
 
   def __call__(

@@ -84,7 +84,6 @@ class Metric(core.Metric):
 
   def __post_init__(self) -> None:
     fields.at_least(self, num=1, tested=1, clock=1, held=0)
-    fields.one_of(self, part=('all', 'head'), keep=('last', 'best'))
     fields.tuning(self)
 
   def __call__(

@@ -66,6 +66,12 @@ def within(
 
 
 @njit
+def _side(x, y, a, b, c) -> float:
+  """Signed area: above 0 where c is to the left of the line from a to b."""
+  return (x[b] - x[a]) * (y[c] - y[a]) - (y[b] - y[a]) * (x[c] - x[a])
+
+
+@njit
 def crossings(x, y, tails, heads, counts) -> None:
   """Adds to counts [num] the segments that each of the first `num` crosses."""
   for i in range(len(counts)):
@@ -81,11 +87,6 @@ def crossings(x, y, tails, heads, counts) -> None:
         continue
       if a == b or c == d or a in (c, d) or b in (c, d):
         continue
-      # Signed areas: on which side of line ab are c and d, of line cd a and b.
-      to_c = (x[b] - x[a]) * (y[c] - y[a]) - (y[b] - y[a]) * (x[c] - x[a])
-      to_d = (x[b] - x[a]) * (y[d] - y[a]) - (y[b] - y[a]) * (x[d] - x[a])
-      to_a = (x[d] - x[c]) * (y[a] - y[c]) - (y[d] - y[c]) * (x[a] - x[c])
-      to_b = (x[d] - x[c]) * (y[b] - y[c]) - (y[d] - y[c]) * (x[b] - x[c])
       # Each line has the other's ends on its two sides.
-      if to_c * to_d < 0 and to_a * to_b < 0:
-        counts[i] += 1
+      if _side(x, y, a, b, c) * _side(x, y, a, b, d) < 0:
+        counts[i] += _side(x, y, c, d, a) * _side(x, y, c, d, b) < 0

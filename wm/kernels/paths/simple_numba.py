@@ -28,6 +28,34 @@ def _flip(mask, node):
 
 
 @njit
+def _begin(indptr, root, at, node, mask):
+  """Starts the search from a root, at depth 0."""
+  mask[:] = 0
+  node[0], at[0] = root, indptr[root]
+  _flip(mask, root)
+
+
+@njit(inline='always')
+def _next(indptr, heads, longest, at, node, mask, depth):
+  """Depth and last edge of the next path; depth -1 where there is no more."""
+  while depth >= 0:
+    here = node[depth]
+    e = at[depth]
+    if e == indptr[here + 1] or depth == longest:
+      _flip(mask, here)
+      depth -= 1
+      continue
+    at[depth] = e + 1
+    head = heads[e]
+    if not _has(mask, head):
+      depth += 1
+      node[depth], at[depth] = head, indptr[head]
+      _flip(mask, head)
+      return depth, e
+  return depth, 0
+
+
+@njit
 def count(indptr, heads, first, last, longest, most, found) -> None:
   """Adds paths, and their edges, of sources first..last - 1 to found [2, S].
 
@@ -39,26 +67,15 @@ def count(indptr, heads, first, last, longest, most, found) -> None:
   node = np.empty(nodes + 1, np.int32)
   total = 0
   for root in range(first, min(last, nodes)):
-    mask[:] = 0
+    _begin(indptr, root, at, node, mask)
     depth, paths, edges = 0, 0, 0
-    node[0], at[0] = root, indptr[root]
-    _flip(mask, root)
-    while depth >= 0 and total <= most:
-      here = node[depth]
-      e = at[depth]
-      if e == indptr[here + 1] or depth == longest:
-        _flip(mask, here)
-        depth -= 1
-        continue
-      at[depth] = e + 1
-      head = heads[e]
-      if not _has(mask, head):
-        depth += 1
-        node[depth], at[depth] = head, indptr[head]
-        _flip(mask, head)
-        paths += 1
-        edges += depth
-        total += 1
+    while total <= most:
+      depth, _ = _next(indptr, heads, longest, at, node, mask, depth)
+      if depth < 0:
+        break
+      paths += 1
+      edges += depth
+      total += 1
     found[0, root], found[1, root] = paths, edges
 
 
@@ -91,25 +108,14 @@ def fill(
   top = np.zeros((columns, nodes + 1), np.int32)
   top[:, 0] = np.iinfo(np.int32).min
   for root in range(first, min(last, nodes)):
-    mask[:] = 0
+    _begin(indptr, root, at, node, mask)
     p, f, depth = places[root], starts[root], 0
-    node[0], at[0] = root, indptr[root]
-    _flip(mask, root)
-    while depth >= 0:
-      here = node[depth]
-      e = at[depth]
-      if e == indptr[here + 1] or depth == longest:
-        _flip(mask, here)
-        depth -= 1
-        continue
-      at[depth] = e + 1
-      head = heads[e]
-      if _has(mask, head):
-        continue
-      depth += 1
-      node[depth], at[depth], taken[depth] = head, indptr[head], numbers[e]
-      _flip(mask, head)
-      ends[0, p], ends[1, p], ends[2, p] = root, head, depth
+    while True:
+      depth, e = _next(indptr, heads, longest, at, node, mask, depth)
+      if depth < 0:
+        break
+      taken[depth] = numbers[e]
+      ends[0, p], ends[1, p], ends[2, p] = root, node[depth], depth
       for k in range(columns):
         top[k, depth] = max(top[k, depth - 1], labels[k, numbers[e]])
         most_of[k, p] = top[k, depth]
