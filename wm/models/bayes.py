@@ -40,10 +40,10 @@ class Bayes(tables.Tabulated):
     self, states: np.ndarray
   ) -> tuple[state_session.Support, np.ndarray]:
     """See Tabulated; equal memories are looked up once."""
-    some, place = np.unique(states, axis=0, return_inverse=True)
-    tokens, log_probs = self._process.next(some)
+    first, place = state_session.distinct(states)
+    tokens, log_probs = self._process.next(states[first])
     found = state_session.Support(tokens, log_probs.astype(np.float32))
-    return found, place.reshape(-1)
+    return found, place
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,7 @@ from scipy import special
 from wm import core
 from wm.core.hidden import ROW
 from wm.kernels import orbits
-from wm.models.serving.state_session import Stateful, Support
+from wm.models.serving.state_session import Stateful, Support, distinct
 from wm.models.serving.tracks import Track
 
 PAIR = 2  # Bodies of an orbit.
@@ -79,8 +79,8 @@ class FittedTrack(Stateful):
   def follow(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """See Stateful; equal states are fitted once."""
     own = np.concatenate([states, np.asarray(tokens)[:, None]], axis=1)
-    some, place = np.unique(own, axis=0, return_inverse=True)
-    after, tokens = some[:, :-1].copy(), some[:, -1]
+    first, place = distinct(own)
+    after, tokens = own[first, :-1], own[first, -1]
     straight = slice(0, self._count)
     after[:, straight] = self._straight.follow(after[:, straight], tokens)
     at = after[:, self._count] - self._prompt
@@ -90,7 +90,7 @@ class FittedTrack(Stateful):
     whole = (at[inside] + 1) % ROW == 0
     turn = np.isin((at[inside] + 1) // ROW, self._turns)
     self._fit(after, inside[whole & turn])
-    return after[place.reshape(-1)]
+    return after[place]
 
   def _fit(self, states: np.ndarray, which: np.ndarray) -> None:
     """Orbits of some of the states, into them; NaN where there is none."""
@@ -122,7 +122,8 @@ class FittedTrack(Stateful):
 
   def known(self, states: np.ndarray) -> tuple[Support, np.ndarray]:
     """See Stateful."""
-    some, place = np.unique(states, axis=0, return_inverse=True)
+    first, place = distinct(states)
+    some = states[first]
     found = self._straight.options(some[:, : self._count])
     packed = np.ascontiguousarray(some[:, self._orbit :])
     numbers = packed.view(np.float64)
@@ -142,7 +143,7 @@ class FittedTrack(Stateful):
       found.log_probs[fitted[:, None], self._bins] = self._masses(
         mean[axis], error[axis]
       )
-    return found, place.reshape(-1)
+    return found, place
 
   def _masses(self, mean: np.ndarray, error: np.ndarray) -> np.ndarray:
     """[R, bins] log masses of normal distributions, of 1 within the box."""

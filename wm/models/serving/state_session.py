@@ -42,6 +42,19 @@ def whole(log_probs: np.ndarray) -> Support:
   return Support(np.broadcast_to(tokens, log_probs.shape), log_probs)
 
 
+def distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """One number [U] for each of the different rows [R, W], and [R] whose it is.
+
+  By their bytes: of wide rows NumPy's own, by columns, takes far longer.
+  """
+  width = rows.dtype.itemsize * rows.shape[1]
+  whole = np.ascontiguousarray(rows).view(np.dtype((np.void, width)))
+  _, first, place = np.unique(
+    whole.reshape(-1), return_index=True, return_inverse=True
+  )
+  return first, place.reshape(-1)
+
+
 class Stateful(core.Predictor):
   """A predictor that remembers a state of a prefix.
 

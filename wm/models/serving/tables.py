@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.models.serving.state_session import Stateful, Support
+from wm.models.serving.state_session import Stateful, Support, distinct
 
 if TYPE_CHECKING:
   import jax
@@ -54,7 +54,8 @@ class Tabulated(Stateful, core.TracedPredictor):
 
     flat = prefixes.reshape(-1, prefixes.shape[-1])
     states = self.enter(flat, lengths.reshape(-1))
-    unique, start = np.unique(states, axis=0, return_inverse=True)
+    first, start = distinct(states)
+    unique = states[first]
     draws = len(lengths) * num * room
     most = min(max(draws // DRAWS, FEW), ROWS)
     levels = _levels(self, unique, room, most, accept, sampler)
@@ -114,12 +115,13 @@ def _levels(
       level, moves = _rows(predictor.options(here), accept, sampler)
       row, place = np.nonzero(moves)
       after = predictor.follow(here[row], level.tokens[row, place])
-      unique, back = np.unique(after, axis=0, return_inverse=True)
+      first, back = distinct(after)
+      unique = after[first]
       before = len(row_of)
       rows = np.array(
         [row_of.setdefault(x.tobytes(), len(row_of)) for x in unique], np.int32
       )
-      level.next[row, place] = rows[back.reshape(-1)]
+      level.next[row, place] = rows[back]
       levels.append(level)
       fresh.append(unique[rows >= before])
       if len(row_of) > most:

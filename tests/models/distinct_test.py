@@ -1,0 +1,16 @@
+"""Equal rows of states, found by their bytes."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wm.models.serving.state_session import distinct
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 12), st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_rows_are_those_of_numpy_whatever_their_order(rows, width, seed):
+  some = np.random.default_rng(seed).integers(-1, 2, (rows, width), np.int32)
+  first, place = distinct(some[:, ::-1])
+  np.testing.assert_array_equal(some[:, ::-1][first][place], some[:, ::-1])
+  assert len(first) == len(np.unique(some, axis=0))
