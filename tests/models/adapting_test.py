@@ -263,6 +263,20 @@ class Odd(type(MODEL)):
     return net
 
 
+def test_a_new_head_takes_the_place_of_a_tied_one_with_its_bias():
+  model = dataclasses.replace(MODEL, head_bias=True)
+  predictor = model.predictor(WORLD, 0)
+  params = predictor.placed(predictor.devices[0])
+  found = []
+  for bias in (0.0, 5.0):
+    params['tied_bias'].set_value(np.full(len(WORLD.vocab), bias, np.float32))
+    spec = predictor.spec
+    task = sets(), ASKED, core.Classes(2), (2,), 3, core.TUNING
+    found.append(adapted.adapt(spec, params, *task, chunk=2).outputs)
+  np.testing.assert_array_equal(*found)
+  assert np.isfinite(found[0]).all()
+
+
 @pytest.mark.parametrize(
   ('fault', 'message'),
   [

@@ -59,7 +59,8 @@ class _Task(NamedTuple):
 
 
 def _of_head(path: tuple[Any, ...]) -> bool:
-  return 'head' in path
+  # A new head also takes the place of the bias of logits that are tied.
+  return 'head' in path or 'tied_bias' in path
 
 
 def _flat(params: nnx.State) -> Arrays:
