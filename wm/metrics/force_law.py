@@ -163,7 +163,7 @@ class Metric(core.Metric):
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per data set and target, clustered by data set."""
     if self.nodes:
-      engines.check(self.engine)
+      engines.check(self.engine, self.nodes)
     task = self.task(world, seed)
     read = force_tasks.read(task.tested, task.asked.rows)
     judged: dict[int, list[Judged]] = {step: [] for step in self.steps}

@@ -8,7 +8,7 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.evaluation.forces import formulas, operon
+from wm.evaluation.forces import engines, formulas, operon
 from wm.metrics import force_law
 
 GRAVITY = 39.4784176044
@@ -188,6 +188,14 @@ def test_force_law_tells_the_whole_front_of_operon():
   assert law in rows.columns['law']
   assert rows.value.min() == operon.ROUNDED
   assert {*found['law_error'].reason} == {'constant'}
+
+
+def test_formulas_too_small_for_an_operator_are_one_line(monkeypatch):
+  monkeypatch.setattr(operon, 'engine', lambda: None)
+  with pytest.raises(core.InputError, match='nodes=2; expected at least 3, or'):
+    engines.check('operon', 2)
+  engines.check('operon', 3)
+  engines.check('exhaustive', 1)
 
 
 def test_without_it_one_line_says_what_to_install(monkeypatch):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from wm import core
 from wm.evaluation.forces import formulas, operon
 
 # Of columns, targets, size and loss; see `formulas.exhaustive`.
@@ -19,7 +20,13 @@ ENGINES: dict[str, Search] = {
 }
 
 
-def check(name: str) -> None:
-  """Raises InputError where an engine is not installed."""
-  if name == 'operon':
-    operon.engine()
+def check(name: str, size: int) -> None:
+  """Raises InputError where an engine is missing, or seeks none so small."""
+  if name != 'operon':
+    return
+  operon.engine()
+  if size < operon.LEAST:
+    raise core.InputError(
+      f"engine='operon' was given nodes={size}; expected at least "
+      f'{operon.LEAST}, or 0 for no search'
+    )

@@ -23,10 +23,10 @@ from wm.kernels import symbolic
 SYMBOLS = 'add,mul,div,sin,cos,exp,constant,variable'
 # Formulas that are looked at, where no time is given.
 EVALUATIONS = 200_000
-# Weights are float32: an error below this is rounding, and laws that differ by
-# no more than this share, with all their weights, are one.
-ROUNDED, SAME = 1e-10, 1e-2
-PLAIN = 1e-3  # Weights that differ by so small a share are written as one.
+LEAST = 3  # Size of the largest formulas, at least: an operator of two leaves.
+ROUNDED = 1e-10  # Weights are float32: an error below this is rounding.
+SAME = 1e-2  # Relative difference of two laws that are one but for the weights.
+PLAIN = 1e-3  # Relative difference of two weights that are written as one.
 
 
 def engine() -> Any:
@@ -60,7 +60,7 @@ def search(
   Args:
     columns: quantity -> [n] finite numbers.
     targets: [K, n]; of loss 'log' all > 0.
-    size: of the largest formulas, leaves and operators.
+    size: of the largest formulas, leaves and operators; at least LEAST.
     loss: how errors are told. Formulas are sought by squares of raw differences
       either way, as published.
     seed: of all chance.
