@@ -66,6 +66,19 @@ def test_what_stands_is_not_made_again(done):
   assert told[2] == 'tiny/guess-1: not made'
 
 
+def test_a_result_that_stands_gets_the_fields_that_came_since(done):
+  out, _, _ = done
+  path = out / 'tiny' / 'guess-0.json'
+  before, found = path.read_text(), units.read(path)
+  lost, _ = found.key['scored_in'].popitem()
+  units.write(path.parent, found)
+  made(out, GOOD, dry_run=True)
+  assert lost not in units.read(path).key['scored_in']
+  _, told = made(out, GOOD)
+  assert told == [f'{out}/tiny: 1 of 1 units stand']
+  assert path.read_text() == before
+
+
 @pytest.fixture(scope='module')
 def trained() -> unit_lib.Unit:
   return unit_lib.Unit(

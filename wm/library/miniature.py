@@ -143,12 +143,14 @@ def miniature(
       one.path.unlink(missing_ok=True)
       shutil.rmtree(one.folder, ignore_errors=True)
   by_name = {one.name: one for one in todo}
-  standing = sum(one.stands() for one in todo)
-  tell(f'{kept}: {standing} of {len(todo)} units stand')
+  standing = [one for one in todo if one.stands()]
+  tell(f'{kept}: {len(standing)} of {len(todo)} units stand')
   if dry_run:
     for one in todo:
       tell(one.said())
     return []
+  for one in standing:
+    one.renew()
   jobs_of = [_job(one) for one in todo]
   pool.Pool().work(jobs_of, jobs, lambda job: by_name[job.name].said(), tell)
   return [one.said() for one in todo if not one.stands()]
