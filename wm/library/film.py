@@ -74,10 +74,8 @@ def film(
       f'{found.name} reads up to {predictor.max_len} tokens; expected '
       f'{int(shown.lengths.max())}, as {place.name} has'
     )
-  takes, path = (
-    _takes(predictor, place, shown, prefix),
-    pathlib.Path(out) / 'film.html',
-  )
+  takes = _takes(predictor, place, shown, prefix)
+  path = pathlib.Path(out) / 'film.html'
   if metric is not None:
     both = film_forces.told(found, shown, metric, seed, path.parent)
     takes = [

@@ -38,7 +38,8 @@ class Metric(core.Metric):
   0. Oracles see the state and the same labels. Points are those of held-out
   systems, the same for all data sets; pairs are in bins of equal counts by the
   oracle's I. Intervals are over data sets, by leaving out groups of them; they
-  do not hold the chance in points, nor that of training.
+  do not hold the chance in points, nor that of training. So is the bias of few
+  data sets taken off, by which a mean I may end a little beyond -1 or 0.
 
   Of each oracle, 'linear', 'mlp' and 'nearest': error_linear, slope_linear, and
   the curve: curve_linear_0.05 of the model and axis_linear_0.05 of the oracle
