@@ -7,8 +7,6 @@ compiler says, beside one array of all scores.
 from __future__ import annotations
 
 import functools
-import statistics
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,14 +43,14 @@ def _lines(shape: tuple[int, int, int, int]) -> Iterator[harness.Line]:
     'used': _gradient(attention.attend, given),
     'blocks': _gradient(functools.partial(kernel.blocks, size=64), given),
   }
-  spent: dict[str, list[float]] = {name: [] for name in runs}
-  for turn in range(ROUNDS + 1):
-    for name, run in runs.items():
-      start = time.process_time()
-      jax.block_until_ready(run(*given))
-      if turn:  # The first is not counted.
-        spent[name].append(time.process_time() - start)
-  cpu = {name: 1e3 * statistics.median(x) for name, x in spent.items()}
+  found = harness.in_turns(
+    {
+      name: lambda run=run: jax.block_until_ready(run(*given))
+      for name, run in runs.items()
+    },
+    ROUNDS,
+  )
+  cpu = {name: 1e3 * timing.cpu for name, timing in found.items()}
   batch, length, heads, channels = shape
   scores = 4 * batch * heads * length**2
   used = {

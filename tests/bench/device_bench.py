@@ -7,8 +7,6 @@ two is the default there, see `wm.evaluation.trials.device_choice`.
 from __future__ import annotations
 
 import dataclasses
-import statistics
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -30,25 +28,13 @@ def _turns(
   device: Callable[[], Any],
 ) -> harness.Line:
   """The device's rate by wall time, and its ratio to the host's."""
-  clock, walls = time.perf_counter, ([], [])
-  first = []
-  for call in (host, device):
-    start = clock()
-    call()
-    first.append(clock() - start)
-  for _ in range(RUNS):
-    for call, seconds in zip((host, device), walls, strict=True):
-      start = clock()
-      call()
-      seconds.append(clock() - start)
-  plain, program = map(statistics.median, walls)
-  return harness.Line(
-    name=name,
-    value=num / program,
-    unit=f'{unit}/s',
-    baseline='the host, in turn',
-    ratio=plain / program,
-    compile_s=max(first[1] - program, 0.0),
+  found = harness.in_turns({'host': host, 'device': device}, RUNS)
+  return harness.compared(
+    name,
+    num / found['device'].wall,
+    f'{unit}/s',
+    *(found['device'], found['host'], 'the host, in turn'),
+    clock='wall',
   )
 
 

@@ -12,7 +12,7 @@ import os
 import pathlib
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 MANHATTAN = (
@@ -81,16 +81,29 @@ class Timing:
 
 def measure(function: Callable[[], Any], runs: int = 5) -> Timing:
   """Times a call after a first one that compiles; CPU is this process's."""
-  start = time.perf_counter()
-  function()
-  first = time.perf_counter() - start
-  walls, cpus = [], []
+  return in_turns({'': function}, runs)['']
+
+
+def in_turns(
+  functions: Mapping[str, Callable[[], Any]], runs: int = 5
+) -> dict[str, Timing]:
+  """As `measure`; calls take turns, so that all see the same machine."""
+  first = {name: _spent(function)[0] for name, function in functions.items()}
+  spent: dict[str, list[tuple[float, float]]] = {name: [] for name in functions}
   for _ in range(runs):
-    wall, cpu = time.perf_counter(), time.process_time()
-    function()
-    walls.append(time.perf_counter() - wall)
-    cpus.append(time.process_time() - cpu)
-  return Timing(statistics.median(walls), statistics.median(cpus), first)
+    for name, function in functions.items():
+      spent[name].append(_spent(function))
+  return {
+    name: Timing(*map(statistics.median, zip(*each, strict=True)), first[name])
+    for name, each in spent.items()
+  }
+
+
+def _spent(function: Callable[[], Any]) -> tuple[float, float]:
+  """Wall and CPU seconds of a call."""
+  wall, cpu = time.perf_counter(), time.process_time()
+  function()
+  return time.perf_counter() - wall, time.process_time() - cpu
 
 
 def compared(

@@ -6,7 +6,6 @@ time is this process's.
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -87,23 +86,6 @@ def step_of(
   return run, products.traced(forward, held[0].params)
 
 
-def in_turns(
-  runs: dict[str, Callable[[], None]], rounds: int = ROUNDS
-) -> tuple[dict[str, float], dict[str, float]]:
-  """Median CPU seconds of each, and wall seconds of its first call."""
-  first, spent = {}, {name: [] for name in runs}
-  for name, run in runs.items():
-    start = time.perf_counter()
-    run()
-    first[name] = time.perf_counter() - start
-  for _ in range(rounds):
-    for name, run in runs.items():
-      start = time.process_time()
-      run()
-      spent[name].append(time.process_time() - start)
-  return {name: statistics.median(spent[name]) for name in runs}, first
-
-
 def _training(objective: str) -> Iterator[harness.Line]:
   world = world_of()
   runs = {
@@ -111,7 +93,8 @@ def _training(objective: str) -> Iterator[harness.Line]:
   }
   steps = {name: run for name, (run, _) in runs.items()}
   bare = {f'{n} alone': products.alone(found) for n, (_, found) in runs.items()}
-  spent, first = in_turns(steps | bare)
+  found = harness.in_turns(steps | bare, ROUNDS)
+  spent = {name: timing.cpu for name, timing in found.items()}
   for name in FAMILIES:
     rate = GAMES * PLIES / spent[name]
     yield harness.Line(
@@ -120,7 +103,7 @@ def _training(objective: str) -> Iterator[harness.Line]:
       unit='tokens/CPU-s',
       baseline='Transformer, same run',
       ratio=spent['Transformer'] / spent[name],
-      compile_s=first[name],
+      compile_s=found[name].first,
       target='ratio >= 0.5',
       share=products.share(runs[name][1], spent[name], spent[f'{name} alone']),
     )
@@ -142,9 +125,10 @@ def bench_models_packed() -> Iterator[harness.Line]:
     kind: step_of(world_of(vocabulary=kind), TRANSFORMER, 'state')
     for kind in ('compact', 'packed')
   }
-  found = runs['packed'][1]
+  made = runs['packed'][1]
   steps = {kind: run for kind, (run, _) in runs.items()}
-  spent, first = in_turns(steps | {'alone': products.alone(found)})
+  found = harness.in_turns(steps | {'alone': products.alone(made)}, ROUNDS)
+  spent = {name: timing.cpu for name, timing in found.items()}
   rate = GAMES * PLIES / spent['packed']
   yield harness.Line(
     name='training step, state, Transformer, packed vocabulary',
@@ -152,8 +136,8 @@ def bench_models_packed() -> Iterator[harness.Line]:
     unit='tokens/CPU-s',
     baseline='compact vocabulary, same run',
     ratio=spent['compact'] / spent['packed'],
-    compile_s=first['packed'],
-    share=products.share(found, spent['packed'], spent['alone']),
+    compile_s=found['packed'].first,
+    share=products.share(made, spent['packed'], spent['alone']),
   )
 
 
@@ -265,7 +249,8 @@ def bench_models_delta() -> Iterator[harness.Line]:
     f'chunks of {chunk}': _delta('chunked', chunk, 600)
     for chunk in (16, 32, 64)
   }
-  spent, first = in_turns(runs, 3)
+  found = harness.in_turns(runs, 3)
+  spent = {name: timing.cpu for name, timing in found.items()}
   for name in list(runs)[1:]:
     yield harness.Line(
       name=f'delta rule, forward and backward, 16 x 600, {name}',
@@ -273,6 +258,6 @@ def bench_models_delta() -> Iterator[harness.Line]:
       unit='CPU-ms',
       baseline=f'lax.scan, same run: {1e3 * spent["lax.scan"]:.0f} CPU-ms',
       ratio=spent['lax.scan'] / spent[name],
-      compile_s=first[name],
+      compile_s=found[name].first,
       target='ratio >= 2.5',
     )

@@ -81,10 +81,17 @@ def alone(found: Products) -> Callable[[], None]:
   return run
 
 
-def share(found: Products, spent: float, bare: float) -> str:
-  """In words: the rate of a step, and its share of what products reach."""
-  rate, top = flops(found) / spent, flops(found) / bare
+def share(
+  found: Products, spent: float, bare: float, large: Products | None = None
+) -> str:
+  """In words: the rate of a step, and its share of what products reach.
+
+  bare: seconds of these products alone, or of `large` ones where those of a
+    step are so small that calls would be measured.
+  """
+  rate, top = flops(found) / spent, flops(large or found) / bare
+  which = 'large matrix products' if large else 'its matrix products alone'
   return (
     f'{rate / 1e9:.0f} GFLOP/CPU-s, {rate / top:.2f} of the {top / 1e9:.0f} '
-    'that its matrix products reach alone'
+    f'of {which}'
   )

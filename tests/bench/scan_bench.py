@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -56,14 +55,12 @@ def _interleaved(runs: dict[str, Any], given: dict[str, Any], times: int = 5):
   """Median CPU seconds of each, taken in turns."""
   import jax
 
-  spent = {name: [] for name in runs}
-  for turn in range(times + 1):
-    for name, run in runs.items():
-      start = time.process_time()
-      jax.block_until_ready(run(*given[name]))
-      if turn:
-        spent[name].append(time.process_time() - start)
-  return {name: statistics.median(seconds) for name, seconds in spent.items()}
+  calls = {
+    name: lambda name=name: jax.block_until_ready(runs[name](*given[name]))
+    for name in runs
+  }
+  found = harness.in_turns(calls, times)
+  return {name: timing.cpu for name, timing in found.items()}
 
 
 def bench_scan_forms() -> Iterator[harness.Line]:

@@ -64,9 +64,10 @@ def _compared(name: str, length: int) -> Iterator[harness.Line]:
   world = models_bench.world_of(length)
   theirs = _torch_steps(name, world, length)
   spec = models_bench.FAMILIES[name]
-  ours, found = models_bench.step_of(world, spec, 'state', length)
-  runs = {'ours': ours, 'alone': products.alone(found), **theirs}
-  spent, first = models_bench.in_turns(runs, ROUNDS)
+  ours, made = models_bench.step_of(world, spec, 'state', length)
+  runs = {'ours': ours, 'alone': products.alone(made), **theirs}
+  found = harness.in_turns(runs, ROUNDS)
+  spent = {name: timing.cpu for name, timing in found.items()}
   best = min(theirs, key=spent.__getitem__)
   tokens = ROWS * length
   yield harness.Line(
@@ -76,9 +77,9 @@ def _compared(name: str, length: int) -> Iterator[harness.Line]:
     baseline=f'{best} (the better of 1 and 2), same run: '
     f'{tokens / spent[best]:.0f} tokens/CPU-s',
     ratio=spent[best] / spent['ours'],
-    compile_s=first['ours'] - spent['ours'],
+    compile_s=found['ours'].compile_s,
     target=TARGETS[name],
-    share=products.share(found, spent['ours'], spent['alone']),
+    share=products.share(made, spent['ours'], spent['alone']),
   )
 
 

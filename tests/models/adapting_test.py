@@ -1,8 +1,10 @@
 """Networks adapted to small data sets, beside a plain loop."""
 
 import dataclasses
+import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -323,3 +325,35 @@ def test_a_head_that_cannot_be_replaced_is_one_line(fault, message):
 def test_bad_input_is_one_line(predictor, change, message):
   with pytest.raises(core.InputError, match=message):
     run(predictor, **change)
+
+
+@pytest.mark.parametrize(
+  'spec',
+  [
+    'transformer(layers=2, width=16, heads=2, scan=True)',
+    "transformer(layers=1, width=16, positions='rotary')",
+    'mamba2(layers=2, width=16, channels=8, state=4, mlp=24)',
+    'lstm(layers=1, width=8)',
+  ],
+)
+def test_logits_at_some_places_are_those_of_whole_sequences(spec):
+  """And so are their gradients, wherever a family leaves others out."""
+  shape = network.NetworkSpec(registry.make('model', spec), 9, 12)
+  params = jax.tree.map(lambda leaf: 3 * leaf, network.init(shape, 0))
+  rng = np.random.default_rng(0)
+  tokens, places = rng.integers(1, 9, (5, 12)), rng.integers(0, 12, (5, 2))
+
+  def total(params, ask):
+    logits = ask(nnx.merge(shape.graph, params))
+    return jnp.sin(logits).sum(), logits
+
+  both = [
+    jax.jit(jax.grad(functools.partial(total, ask=ask), has_aux=True))(params)
+    for ask in (
+      lambda net: net.at(tokens, places),
+      lambda net: layers.taken(net(tokens), places),
+    )
+  ]
+  jax.tree.map(
+    functools.partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-4), *both
+  )

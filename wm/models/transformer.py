@@ -235,6 +235,13 @@ class Transformer(stack.Stack):
 
     return jax.lax.scan(body, x_BLD, given)[0]
 
+  def end(self, x_BLD: jax.Array, places_BP: jax.Array) -> jax.Array:
+    """See `stack.Stack`; of other places there are keys and values only."""
+    block = self.unstacked()[-1]
+    given = block.before_attention(x_BLD)
+    y_BPD = block.attention.at(given, places_BP)
+    return block.feed(layers.taken(x_BLD, places_BP) + y_BPD)
+
   def absorb(
     self, tokens_RP: jax.Array, lengths_R: jax.Array
   ) -> tuple[Any, jax.Array]:

@@ -112,6 +112,12 @@ class Residual(Block):
     y_XD = self.mlp(self.before_mlp(x_XD).astype(self.dtype))
     return self.add(x_XD, y_XD, key)
 
+  def at(self, x_BLD: jax.Array, places_BP: jax.Array) -> jax.Array:
+    """The stream [B, P, D] at some places; the MLP is of these only."""
+    y_BLD, _ = self.mixer(self.before_mixer(x_BLD).astype(self.dtype))
+    both = [layers.taken(x, places_BP) for x in (x_BLD, y_BLD)]
+    return self.feed(self.add(*both))
+
   def add(
     self, x_XD: jax.Array, y_XD: jax.Array, key: jax.Array | None = None
   ) -> jax.Array:
@@ -213,6 +219,13 @@ class RecurrentNetwork(stack.Stack, network.StatefulNetwork):
     rate = self.model.dropout if self.model.style.dropout else 0.0
     x_BLD = layers.dropout(self.embed(tokens_BL), rate, keys[0])
     return self.through(x_BLD, 0, depth, keys[1:])
+
+  def end(self, x_BLD: jax.Array, places_BP: jax.Array) -> jax.Array:
+    """See `stack.Stack`."""
+    block = self.blocks[-1]
+    if isinstance(block, Residual):
+      return block.at(x_BLD, places_BP)
+    return super().end(x_BLD, places_BP)
 
   def absorb(
     self, tokens_RP: jax.Array, lengths_R: jax.Array

@@ -128,6 +128,17 @@ class Stack(network.Network):
     parts = self.head.split(x_BLD.astype(self.model.dtype), sizes)
     return [part.astype(jnp.float32) for part in parts]
 
+  def at(self, tokens_BL: jax.Array, places_BP: jax.Array) -> jax.Array:
+    """See `network.Network`; most of the last block is at these places only."""
+    x_BLD = self.stream(tokens_BL, self.num_layers - 1)
+    return self.logits(self.end(x_BLD, places_BP))
+
+  def end(self, x_BLD: jax.Array, places_BP: jax.Array) -> jax.Array:
+    """The stream [B, P, D] after the last block, given that before it."""
+    keys = [None] * self.num_layers
+    x_BLD = self.through(x_BLD, self.num_layers - 1, self.num_layers, keys)
+    return layers.taken(x_BLD, places_BP)
+
   def hidden(self, tokens_BL: jax.Array, layer: int) -> jax.Array:
     """Stream [B, L, D] after `layer` blocks; -1 after the final norm."""
     if layer == -1:

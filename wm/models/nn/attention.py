@@ -145,6 +145,19 @@ class Attention(nnx.Module):
     y_BLHC = attend(q, k, v, rate, key)
     return self.out(y_BLHC), (k, v)
 
+  def at(self, x_BLD: jax.Array, places_BP: jax.Array) -> jax.Array:
+    """Output [B, P, D] at some places."""
+    q_BPHC = self.project(layers.taken(x_BLD, places_BP), places_BP)[0]
+    _, k, v = self.project(x_BLD, places(x_BLD))
+    seen = jnp.arange(x_BLD.shape[1])[None, None] <= places_BP[..., None]
+    found = partial(
+      jnp.einsum('bphc,blhc->bhpl', q_BPHC, k),
+      seen[:, None],
+      lambda w: jnp.einsum('bhpl,blhc->bhpc', w.astype(v.dtype), v),
+    )
+    y_BPHC = (found.total / found.mass[..., None]).swapaxes(1, 2)
+    return self.out(y_BPHC.astype(x_BLD.dtype))
+
   def new_page(self, rows: int, num: int, size: int, dtype: Any) -> Any:
     """Empty keys and values [R, M, H, K, C] of `size` tokens, K."""
     _, heads, channels = self.qkv.outputs

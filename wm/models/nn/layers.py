@@ -138,6 +138,11 @@ def cut(x: jax.Array, sizes: Sizes, axis: int = -1) -> list[jax.Array]:
   return found
 
 
+def taken(x_BLD: jax.Array, places_BP: jax.Array) -> jax.Array:
+  """[B, P, D] of x at some places."""
+  return jnp.take_along_axis(x_BLD, places_BP[..., None], axis=1)
+
+
 def along(vector: jax.Array, x: jax.Array) -> jax.Array:
   """A parameter shaped to go with the last dimensions of x."""
   return vector.reshape((1,) * (x.ndim - vector.ndim) + vector.shape)

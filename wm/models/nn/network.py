@@ -61,6 +61,10 @@ class Network(nnx.Module):
     """The logits as `layers.cut` does; a family may do without a cut."""
     return layers.cut(self(tokens_BL, key), sizes)
 
+  def at(self, tokens_BL: jax.Array, places_BP: jax.Array) -> jax.Array:
+    """Logits [B, P, V] at some places; a family may do without the others."""
+    return layers.taken(self(tokens_BL), places_BP)
+
   def hidden(self, tokens_BL: jax.Array, layer: int) -> jax.Array:
     """[B, L, D] float32 after `layer` layers; -1 after the final norm."""
     raise _undefined(self, 'hidden')
