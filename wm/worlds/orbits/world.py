@@ -387,8 +387,9 @@ class _Tally:
       self._seen[step] += int(mine.sum())
       self._kept[step] += int((mine & used).sum())
       if self._seen[step] >= ENOUGH and not self._kept[step]:
+        causes = ', '.join(f'{n} {cause}' for cause, n in self.counts.items())
         raise core.InputError(
           f'orbits: of {self._seen[step]} systems of step {step} years none '
-          f'stays: {self.counts}; expected a larger box or a shorter step'
+          f'stays (of all: {causes}); expected a larger box or a shorter step'
         )
     return used
