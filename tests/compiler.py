@@ -9,22 +9,29 @@ from __future__ import annotations
 import functools
 import importlib.util
 import mmap
+import os
 import pathlib
 
+# Set by the tests themselves, whatever the environment says.
+DEVICES = 'xla_force_host_platform_device_count'
 # The older way to emit fusions takes half of the time. It may go one day, and
 # a flag that XLA does not know ends the process.
 PLAIN_FUSIONS = 'xla_cpu_use_fusion_emitters'
 
 
 def flags(devices: int = 1) -> str:
-  """XLA_FLAGS for so many CPU devices, none of which is really there."""
-  given = [
-    f'--xla_force_host_platform_device_count={devices}',
-    '--xla_backend_optimization_level=0',
-  ]
+  """XLA_FLAGS for so many virtual CPU devices.
+
+  Flags of the environment stay, so that the suite can run as on an older
+  processor: XLA_FLAGS=--xla_cpu_max_isa=AVX2.
+  """
+  ours = {'xla_backend_optimization_level': '0'}
   if _known(PLAIN_FUSIONS):
-    given.append(f'--{PLAIN_FUSIONS}=false')
-  return ' '.join(given)
+    ours[PLAIN_FUSIONS] = 'false'
+  words = os.environ.get('XLA_FLAGS', '').split()
+  theirs = dict(word.lstrip('-').partition('=')[::2] for word in words)
+  merged = {**ours, **theirs, DEVICES: str(devices)}
+  return ' '.join(f'--{name}={value}' for name, value in merged.items())
 
 
 @functools.cache

@@ -22,7 +22,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile('suite')
 
 # Two CPU devices everywhere: sharding mistakes show up in any test.
-os.environ.setdefault('XLA_FLAGS', compiler.flags(devices=2))
+os.environ['XLA_FLAGS'] = compiler.flags(devices=2)
 os.environ.setdefault('JAX_NUMPY_RANK_PROMOTION', 'raise')
 # Set before NumPy is imported. Two processes share two cores here: threads of
 # small matrices would wait for each other ten times as long as one takes.

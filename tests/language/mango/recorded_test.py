@@ -1,7 +1,6 @@
 """Recorded answers, scored to the digits that were worked out by hand."""
 
 import gzip
-import json
 
 import pytest
 
@@ -114,20 +113,27 @@ def test_questions_that_both_models_answer(folder):
 
 
 @pytest.mark.parametrize(
-  ('data', 'said'),
+  ('text', 'cut', 'message'),
   [
-    (None, 'no recorded answers at'),
-    (b'no gzip', 'is damaged'),
-    (gzip.compress(b'{"a": 1}')[:-9], 'is damaged'),
-    (gzip.compress(b'[1]\n'), 'line 1: no object'),
-    (gzip.compress(json.dumps('x').encode()), 'no object'),
-    (gzip.compress(b'{"a": \xff}'), 'is damaged'),
-    (gzip.compress(b'{"game": 905}'), 'line 1: game=905; expected a text'),
+    (b'{"a": 1}', 9, 'is damaged'),
+    (b'[1]\n', 0, 'line 1: no object'),
+    (b'"x"', 0, 'no object'),
+    (b'{"a": \xff}', 0, 'is damaged'),
+    (b'{"game": 905}', 0, 'line 1: game=905; expected a text'),
   ],
 )
-def test_damaged_files_are_one_line(tmp_path, data, said):
+def test_damaged_files_are_one_line(tmp_path, text, cut, message):
   path = tmp_path / 'answers.jsonl.gz'
-  if data is not None:
-    path.write_bytes(data)
-  with pytest.raises(core.InputError, match=said):
+  packed = gzip.compress(text)
+  path.write_bytes(packed[: len(packed) - cut])
+  with pytest.raises(core.InputError, match=message):
+    list(recorded.lines(path, ['game']))
+
+
+def test_a_missing_file_and_one_of_another_kind_are_one_line(tmp_path):
+  path = tmp_path / 'answers.jsonl.gz'
+  with pytest.raises(core.InputError, match='no recorded answers at'):
+    list(recorded.lines(path, ['game']))
+  path.write_bytes(b'no gzip')
+  with pytest.raises(core.InputError, match='is damaged'):
     list(recorded.lines(path, ['game']))
