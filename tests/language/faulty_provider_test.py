@@ -80,7 +80,7 @@ class Faulty(http.server.BaseHTTPRequestHandler):
     status = {'limited': 429, 'broken': 500, 'key': 401, 'model': 404}
     status['too warm'] = 400
     if said == 'slow':
-      self.server.over.wait(60)
+      self.server.over.wait(600)
     if said == 'hangs up':
       self.connection.close()
       return
@@ -113,7 +113,7 @@ def settings(server, monkeypatch):
     'openai-api/local/m',
     base_url=f'http://127.0.0.1:{server.server_port}/v1',
     retries=0,
-    timeout=60,
+    timeout=600,
     connections=20,
     args=(('max_retries', 0),),
   )
@@ -191,7 +191,7 @@ def test_nobody_listens(tmp_path, monkeypatch):
     'openai-api/local/m',
     base_url='http://127.0.0.1:9/v1',
     retries=0,
-    timeout=5,
+    timeout=600,
     args=(('max_retries', 0),),
   )
   found, _ = _asked(settings, tmp_path, ['good'])

@@ -103,7 +103,7 @@ def test_killed_or_shared_it_makes_the_same_bytes(root, folder, tmp_path):
   assert '1 duplicate' in out
   cut = tmp_path / 'cut'
   process = start(root, 'ingest', flag, f'--out={cut}')
-  limit = time.monotonic() + 60
+  limit = time.monotonic() + 600
   while process.poll() is None and time.monotonic() < limit:
     if blocks(cut):
       break
@@ -116,7 +116,7 @@ def test_killed_or_shared_it_makes_the_same_bytes(root, folder, tmp_path):
     start(root, 'ingest', flag, f'--out={cut}', f'--shard={k}/2')
     for k in (0, 1)
   ]
-  said = [process.communicate(timeout=120) for process in both]
+  said = [process.communicate(timeout=600) for process in both]
   assert [process.returncode for process in both] == [0, 0], said
   assert any('data/train' in out for out, _ in said)
   assert tree(cut) == tree(tmp_path / 'whole')

@@ -11,7 +11,7 @@ NAMES = (
   'games_and_states',
   'reading_a_report',
 )
-SECONDS = 60  # That a cell may take.
+SECONDS = 600  # Guards against a cell that hangs.
 MAY_IMPORT = {
   'IPython',
   'matplotlib',

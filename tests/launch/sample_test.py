@@ -27,7 +27,7 @@ def run(root, binary: str, *flags: str) -> tuple[int, str, str]:
   if '--help' not in flags:
     return binaries.run(binary, *flags)
   process = start(root, binary, *flags)
-  out, err = process.communicate(timeout=120)
+  out, err = process.communicate(timeout=600)
   return process.returncode, out, err
 
 
@@ -113,7 +113,7 @@ def test_killed_and_started_again_gives_the_same_bytes(root, tmp_path):
   for _ in range(2):
     process = start(root, 'sample', *cut)
     partial = tmp_path / 'cut' / 'data' / 'train.partial' / '00000.tokens'
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + 600
     while process.poll() is None and time.monotonic() < limit:
       if partial.exists() and partial.stat().st_size:
         break
@@ -132,11 +132,11 @@ def test_an_interrupt_says_how_to_go_on(root, tmp_path):
     root, 'sample', CITY, '--num=5000000', f'--out={tmp_path}/cut'
   )
   partial = tmp_path / 'cut' / 'data' / 'train.partial' / '00000.tokens'
-  limit = time.monotonic() + 60
+  limit = time.monotonic() + 600
   while not partial.exists() and time.monotonic() < limit:
     time.sleep(0.01)
   process.send_signal(signal.SIGINT)
-  err = process.communicate(timeout=60)[1]
+  err = process.communicate(timeout=600)[1]
   assert process.returncode == 130
   assert err == 'interrupted; run the same command again to go on\n'
 

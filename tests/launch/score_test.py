@@ -29,7 +29,7 @@ def run(root, *flags: str) -> tuple[int, str, str]:
   if '--help' not in flags:
     return binaries.run('score', *flags)
   process = start(root, *flags)
-  out, err = process.communicate(timeout=300)
+  out, err = process.communicate(timeout=600)
   return process.returncode, out, err
 
 
@@ -139,7 +139,7 @@ def test_killed_and_started_again_goes_on(root, tmp_path):
   flags = (CITY, '--model=oracle', QUICK, f'--out={tmp_path}')
   process = start(root, *flags, slow)
   parts = tmp_path / 'scores'
-  deadline = time.monotonic() + 120
+  deadline = time.monotonic() + 600
   while not list(parts.glob('*.json')) and time.monotonic() < deadline:
     assert process.poll() is None, process.communicate()
     time.sleep(0.05)

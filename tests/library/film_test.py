@@ -230,7 +230,7 @@ def test_a_browser_plays_it(page, tmp_path):
     check=True,
     capture_output=True,
     text=True,
-    timeout=120,
+    timeout=600,
     env={**os.environ, 'HOME': str(tmp_path)},
   )
   assert re.search(r'frame 7, \d\.\d\d years, by itself', done.stdout)

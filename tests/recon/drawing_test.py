@@ -243,7 +243,7 @@ def chromium():
       [*command, *flags, url],
       capture_output=True,
       text=True,
-      timeout=120,
+      timeout=600,
       check=True,
     )
     return done.stdout

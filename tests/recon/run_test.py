@@ -277,7 +277,7 @@ def _launch(root, *flags):
     cwd=root,
     capture_output=True,
     text=True,
-    timeout=120,
+    timeout=600,
     check=False,
   )
 

@@ -275,7 +275,7 @@ def test_browser_shows_the_page(runs, tmp_path):
     ],
     check=True,
     capture_output=True,
-    timeout=120,
+    timeout=600,
     env={**os.environ, 'HOME': str(tmp_path)},
   )
   from matplotlib import image

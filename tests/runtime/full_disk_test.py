@@ -22,7 +22,7 @@ def sample(root, out: pathlib.Path, *flags: str, **options) -> tuple[int, str]:
     [sys.executable, binary, *FLAGS, *flags, f'--out={out}'],
     capture_output=True,
     text=True,
-    timeout=120,
+    timeout=600,
     check=False,
     env={**os.environ, 'PYTHONDONTWRITEBYTECODE': '1'},
     **options,
@@ -73,7 +73,7 @@ def test_a_disk_that_fills_up_while_a_checkpoint_is_written(
   (small_disk / 'mine').write_bytes(bytes(free - 60_000))
   (tmp_path / 'run').symlink_to(small_disk / 'run')
   process = resume_test.start(tmp_path / 'run', die=['full', 0])
-  err = process.communicate(timeout=120)[1]
+  err = process.communicate(timeout=600)[1]
   assert process.returncode == 1
   assert re.fullmatch('error: No space left on device: .*/checkpoints\n', err)
   assert not list((small_disk / 'run' / 'checkpoints').iterdir())

@@ -13,7 +13,7 @@ from wm.runtime import stopping
 
 # What a process does once it has said that it is ready.
 BUSY = 'while True: pass'
-ASLEEP = 'time.sleep(60)'
+ASLEEP = 'time.sleep(600)'
 # Python shows an exception of these, and goes on: nothing may be raised there.
 SWALLOWING = """
 class Thing:
@@ -29,7 +29,7 @@ with stopping.deferred():
   print('saved', flush=True)
   stopping.check()
 """
-STUCK = 'with stopping.deferred(): print("in", flush=True); time.sleep(60)'
+STUCK = 'with stopping.deferred(): print("in", flush=True); time.sleep(600)'
 LATE = """
 with stopping.deferred():
   print('in', flush=True)
@@ -84,7 +84,7 @@ def test_a_signal_is_one_line_and_a_code(root, work, number, code, word):
   if work in (HOLDS, LATE):
     assert process.stdout.readline() == 'in\n'
   process.send_signal(number)
-  out, err = process.communicate(timeout=60)
+  out, err = process.communicate(timeout=600)
   assert process.returncode == code
   assert err == f'{word}; run the same command again to go on\n'
   assert out == ('saved\n' if work == HOLDS else '')
@@ -96,7 +96,7 @@ def test_no_signal_is_swallowed(root):
     process = start(root, SWALLOWING)
     time.sleep(dice.random() / 50)
     process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=60)[1].startswith('interrupted; ')
+    assert process.communicate(timeout=600)[1].startswith('interrupted; ')
     assert process.returncode == 130
 
 
@@ -107,7 +107,7 @@ def test_a_second_signal_does_not_wait(root):
   time.sleep(0.2)
   assert process.poll() is None
   process.send_signal(signal.SIGTERM)
-  err = process.communicate(timeout=60)[1]
+  err = process.communicate(timeout=600)[1]
   assert process.returncode == 130, 'the first says why'
   assert err == 'interrupted; run the same command again to go on\n'
 
@@ -116,7 +116,7 @@ def test_a_signal_after_the_end_changes_nothing(root):
   process = start(root, ENDS)
   assert process.stdout.readline() == 'in\n'
   process.send_signal(signal.SIGTERM)
-  assert process.communicate(timeout=60)[1] == ''
+  assert process.communicate(timeout=600)[1] == ''
   assert process.returncode == 0
 
 
@@ -125,7 +125,7 @@ def test_nothing_half_written_is_left(root, tmp_path):
   assert process.stdout.readline() == 'in\n'
   assert len(list(tmp_path.iterdir())) == 1
   process.send_signal(signal.SIGTERM)
-  assert process.wait(60) == 75
+  assert process.wait(600) == 75
   assert not list(tmp_path.iterdir())
   process.communicate()
 

@@ -212,12 +212,12 @@ def background(root, out, text='lr=1|15|2', do='work') -> subprocess.Popen:
 
 
 def wait_for(condition) -> None:
-  """Until it holds; a minute at most, for a machine that is busy."""
-  for _ in range(3000):
+  """Until it holds; ten minutes at most, for a machine that is busy."""
+  for _ in range(30000):
     if condition():
       return
     time.sleep(0.02)
-  raise AssertionError('nothing happened for a minute')
+  raise AssertionError('nothing happened for ten minutes')
 
 
 @pytest.mark.parametrize('how', [signal.SIGKILL, signal.SIGINT])
@@ -225,7 +225,7 @@ def test_a_sweep_that_is_stopped_goes_on(tmp_path, root, how):
   process = background(root, tmp_path)
   wait_for(lambda: began(tmp_path, 'lr=15'))
   os.kill(process.pid, how)
-  assert process.wait(60) == (-9 if how == signal.SIGKILL else 130)
+  assert process.wait(600) == (-9 if how == signal.SIGKILL else 130)
   todo = runs('lr=1|15|2')
   states = [s.status for s in standings.read(tmp_path, todo)]
   assert states == ['done', 'waiting', 'waiting']
@@ -243,7 +243,7 @@ def test_a_sweep_that_is_stopped_while_it_scores_goes_on(tmp_path, root, how):
   process = background(root, tmp_path, 'lr=1|5|3', 'score')
   wait_for((tmp_path / 'runs' / 'lr=5' / 'score.log').exists)
   os.kill(process.pid, how)
-  assert process.wait(60) == (-9 if how == signal.SIGKILL else 130)
+  assert process.wait(600) == (-9 if how == signal.SIGKILL else 130)
   assert not list(tmp_path.glob('runs/*/failed.json'))
   assert times_scored(tmp_path, 'lr=1', 'lr=5', 'lr=3') == [1, 0, 0]
   (tmp_path / 'runs' / 'lr=5' / 'well').touch()
@@ -265,7 +265,7 @@ def test_two_sweeps_share_the_work(tmp_path, root):
       (tmp_path / 'runs' / 'lr=15' / 'well').touch()
 
   ended = made.work(1, tell)
-  assert process.wait(60) == 0
+  assert process.wait(600) == 0
   assert [s.status for s in ended] == ['done'] * 3
   assert [began(tmp_path, f'lr={n}') for n in (1, 15, 2)] == [1, 1, 1]
 

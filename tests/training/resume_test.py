@@ -44,7 +44,7 @@ def start(out, devices=1, die=None, **config) -> forked.Process:
 def finish(process, code=0) -> dict:
   """Its summary; fails with its errors unless it exits with `code`."""
   try:
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
   finally:
     process.kill()
   assert process.returncode == code, err[-2000:]
@@ -116,7 +116,7 @@ def test_told_to_stop_it_saves_and_goes_on_to_the_same_bits(folder):
     ('SIGTERM', 75, 33, 'stopped'),
   ):
     process = start(run, die=[name, step])
-    err = process.communicate(timeout=120)[1]
+    err = process.communicate(timeout=600)[1]
     assert process.returncode == code
     said = [line for line in err.splitlines() if line[:7] != 'train: ']
     assert said == [f'{word}; run the same command again to go on']
@@ -133,7 +133,7 @@ def test_of_many_that_start_at_once_one_trains(folder, rounds):
   for k in range(rounds):
     run = copy(folder, f'many{rounds}_{k}')
     crowd = [start(run) for _ in range(2)]
-    said = [process.communicate(timeout=120)[1] for process in crowd]
+    said = [process.communicate(timeout=600)[1] for process in crowd]
     assert sorted(process.returncode for process in crowd) == [0, 2], said
     for process, err in zip(crowd, said, strict=True):
       if process.returncode:
@@ -172,7 +172,7 @@ def two(run, die=(None, None)) -> list[forked.Process]:
 def test_two_processes_stop_together(folder, name, codes):
   run = copy(folder, f'together_{name}')
   pair = two(run, die=(None, [name, 9]))
-  said = [process.communicate(timeout=120)[1] for process in pair]
+  said = [process.communicate(timeout=600)[1] for process in pair]
   assert [process.returncode for process in pair] == codes, said
   (last,) = [int(path.name) for path in (run / 'checkpoints').iterdir()]
   assert 6 <= last < 60

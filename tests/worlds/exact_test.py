@@ -186,7 +186,7 @@ def test_a_count_without_end_shows_what_it_has(root):
   found = [process.stdout.readline() for _ in range(4)]
   assert found == ['1 20\n', '2 400\n', '3 8902\n', '4 197281\n']
   process.send_signal(signal.SIGINT)
-  error = process.communicate(timeout=60)[1]
+  error = process.communicate(timeout=600)[1]
   assert process.returncode == stopping.Exit.INTERRUPTED
   assert error == 'interrupted\n'
 
@@ -216,7 +216,7 @@ del sys.argv[0]
   )
   assert [process.stdout.readline() for _ in range(3)] == ['in\n'] * 3
   process.send_signal(signal.SIGINT)
-  error = process.communicate(timeout=60)[1]
+  error = process.communicate(timeout=600)[1]
   assert process.returncode == stopping.Exit.INTERRUPTED
   assert error == 'interrupted\n'
 
@@ -226,7 +226,7 @@ def test_a_reader_may_leave_early(root):
   assert process.stdout.readline() == '1 20\n'
   process.stdout.close()
   assert process.stderr.read() == ''
-  assert process.wait(60)
+  assert process.wait(600)
 
 
 @pytest.mark.parametrize(
