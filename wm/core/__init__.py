@@ -69,6 +69,7 @@ from wm.core.hidden import (
   Moving,
   row_width,
 )
+from wm.core.inputs import one_line, read_text, reading, reading_file
 from wm.core.measure import (
   Chunked,
   Fittable,

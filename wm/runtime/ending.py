@@ -19,6 +19,7 @@ from wm.runtime.stopping import Exit, Stopped
 # Errors of a disk that is full or may not be written: the user's to mend. Any
 # other OSError is a fault of the program and keeps its traceback.
 _PLAIN = ('ENOSPC', 'EDQUOT', 'EFBIG', 'EACCES', 'EROFS', 'ENOTDIR')
+_PLAIN += ('EMFILE', 'ENFILE')  # No file descriptor is left.
 
 
 class Failed(RuntimeError):

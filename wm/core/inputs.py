@@ -1,0 +1,163 @@
+"""Whatever fails while something of the user's is read becomes one line.
+
+Files, folders, weights, modules, replies, logs and results are read inside
+`reading`, or `reading_file` for one file, so that no call needs a catch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import pathlib
+import stat
+import types
+from typing import Any, NoReturn
+
+from wm.core.basics import InputError
+
+LONGEST = 300  # Characters of what an error says, in an InputError's line.
+# Of the machine, not of what is read: disk full, no file descriptor left.
+_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
+# Ends of a process, a generator or a task; none is an Exception.
+_ENDS = 'KeyboardInterrupt', 'SystemExit', 'GeneratorExit', 'CancelledError'
+# Errors whose text alone tells little, such as a key.
+_TERSE = (
+  *(LookupError, AttributeError, TypeError, NameError),
+  *(ArithmeticError, AssertionError),
+)
+# What `open` would wait for, or never come to the end of.
+_SPECIAL = {
+  stat.S_IFIFO: 'a pipe',
+  stat.S_IFSOCK: 'a socket',
+  stat.S_IFCHR: 'a device',
+  stat.S_IFBLK: 'a device',
+}
+
+
+def one_line(text: str, longest: int = LONGEST) -> str:
+  """A text as one line that can be printed, without its middle where long.
+
+  Control characters and lone surrogates are written as Python escapes.
+  """
+  text = ' '.join(text.split())
+  if not text.isprintable():
+    text = ''.join(
+      char if char.isprintable() else ascii(char)[1:-1] for char in text
+    )
+  if len(text) <= longest:
+    return text
+  return f'{text[: longest - 25]} ... {text[-20:]}'
+
+
+def passes(error: BaseException) -> bool:
+  """Is an error one that says enough, or the machine's, or an end?
+
+  Ends are those of a process, a generator or a task. No Exception, they are
+  told by name, as a task's is not imported.
+  """
+  if isinstance(error, OSError) and error.errno in _MACHINE:
+    return True
+  if isinstance(error, Exception):
+    return isinstance(error, InputError | BrokenPipeError)
+  return any(base.__name__ in _ENDS for base in type(error).__mro__)
+
+
+def text_of(error: BaseException) -> str:
+  """What an error says, as one line; '' where its own class cannot say it."""
+  with contextlib.suppress(Exception):
+    return one_line(error.msg if isinstance(error, SyntaxError) else str(error))
+  return ''
+
+
+def reason(error: BaseException) -> str:
+  """Why something cannot be read, as one line that is never empty."""
+  if isinstance(error, RecursionError):
+    return 'it nests too deep'
+  if isinstance(error, MemoryError):
+    return 'it takes more memory than there is'
+  if isinstance(error, OSError) and error.strerror:
+    return one_line(error.strerror)
+  text, kind = text_of(error), type(error).__name__
+  if text and not isinstance(error, _TERSE):
+    return text
+  return f'{kind}: {text}' if text else kind
+
+
+class reading(contextlib.AbstractContextManager[Any]):
+  """Turns whatever fails inside into an InputError of one line.
+
+  An InputError, a full disk, a lack of file descriptors, a closed pipe and the
+  end of a process pass as they are.
+
+  >>> with reading('map.json', 'JSON'):
+  ...   json.loads(text)
+  InputError: map.json is not JSON: Expecting value: line 1 column 1 (char 0)
+  """
+
+  def __init__(self, name: str | os.PathLike[str], what: str) -> None:
+    """Names what is read.
+
+    Args:
+      name: of the thing, such as a file's path.
+      what: it should be, with an article where it has one: 'JSON', 'a CSV
+        file'.
+    """
+    self.name = one_line(os.fspath(name)) or "''"
+    self.what = what
+
+  def __exit__(
+    self,
+    kind: type[BaseException] | None,
+    error: BaseException | None,
+    trace: types.TracebackType | None,
+  ) -> None:
+    """Raises InputError where reading failed."""
+    if error is None or passes(error):
+      return
+    if isinstance(error, OSError) and error.errno is not None:
+      self._system(error)
+    line = f'{self.name} is not {self.what}: {reason(error)}'
+    raise InputError(line) from error
+
+  def _system(self, error: OSError) -> NoReturn:
+    """Raises InputError for what a system call said of a path."""
+    path = self.name
+    if error.filename and isinstance(error.filename, str):
+      path = one_line(error.filename)
+    if isinstance(error, FileNotFoundError):
+      raise InputError(f'no such file: {path}') from error
+    if isinstance(error, IsADirectoryError):
+      raise InputError(f'{path} is a folder; expected {self.what}') from error
+    raise InputError(f'{path}: {reason(error)}') from error
+
+
+class reading_file(reading):
+  """`reading` of one file, which is regular: nothing is opened that may hang.
+
+  >>> with reading_file(path, 'a CSV file') as path, path.open() as file:
+  ...   rows = list(csv.reader(file))
+  InputError: roads is a folder; expected a CSV file
+  """
+
+  def __init__(self, path: str | os.PathLike[str], what: str) -> None:
+    """Takes the file's path, and what it should be; see `reading`."""
+    super().__init__(path, what)
+    self._path = path
+
+  def __enter__(self) -> pathlib.Path:
+    """Gives the path; raises InputError where it is no regular file."""
+    with reading(self._path, self.what):
+      mode = os.stat(self._path).st_mode
+    if stat.S_ISDIR(mode):
+      raise InputError(f'{self.name} is a folder; expected {self.what}')
+    if not stat.S_ISREG(mode):
+      special = _SPECIAL.get(stat.S_IFMT(mode), 'no regular file')
+      raise InputError(f'{self.name} is {special}; expected {self.what}')
+    return pathlib.Path(self._path)
+
+
+def read_text(path: str | os.PathLike[str], what: str = 'UTF-8 text') -> str:
+  """Text of a file, without a byte order mark; InputError names the file."""
+  with reading_file(path, what) as file:
+    return file.read_text('utf-8-sig')
