@@ -4,6 +4,7 @@ import dataclasses
 import pathlib
 import re
 import shutil
+import signal
 import sys
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from wm import core
 from wm.core import plugins, registry
 from wm.evaluation import needs
+from wm.runtime import stopping
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / 'launch/examples'
 BODY = """
@@ -332,20 +334,36 @@ def test_what_comes_through_a_file_of_the_users_is_blamed_on_its_line():
     np.array([[1], [1, 2]])
 
 
+def thrown_by_ours(error):
+  (_ for _ in ()).throw(error)  # No line of this file has a `raise`.
+
+
+def interrupted():
+  signal.raise_signal(signal.SIGINT)
+
+
 @pytest.mark.parametrize(
-  'error',
+  ('kind', 'function'),
   [
-    KeyboardInterrupt(),
-    MemoryError(),
-    BrokenPipeError(32, 'Broken pipe'),
-    core.InputError('said'),
-    OSError(28, 'No space left on device'),
+    (KeyboardInterrupt, interrupted),
+    (stopping.Stopped, lambda: thrown_by_ours(stopping.Stopped())),
+    (MemoryError, lambda: bytearray(1 << 62)),
+    (
+      BrokenPipeError,
+      lambda: thrown_by_ours(BrokenPipeError(32, 'Broken pipe')),
+    ),
+    (core.InputError, lambda: thrown_by_ours(core.InputError('said'))),
+    (OSError, lambda: thrown_by_ours(OSError(28, 'No space left on device'))),
   ],
 )
-def test_what_is_not_the_codes_fault_passes(error):
-  with pytest.raises(type(error)) as caught, plugins.blamed('model'):
-    raise error
-  assert caught.value is error
+def test_what_is_not_the_codes_fault_passes(kind, function):
+  old = signal.signal(signal.SIGINT, signal.default_int_handler)
+  try:
+    with pytest.raises(kind) as caught, plugins.blamed('model'):
+      function()
+  finally:
+    signal.signal(signal.SIGINT, old)
+  assert type(caught.value) is kind
 
 
 def test_ending_the_program_is_blamed_too():

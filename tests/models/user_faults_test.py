@@ -19,6 +19,14 @@ FAULTY = {
   'parse': ('return (', '^faulty.py:5: SyntaxError'),
   'name': ('return y', "^faulty.py:5: NameError: name 'y' is not defined"),
   'end': ('raise SystemExit(0)', '^faulty.py:5: SystemExit: 0'),
+  'interrupt': ('raise KeyboardInterrupt', '^faulty.py:5: KeyboardInterrupt'),
+  'base': ('raise BaseException("a\\nb")', '^faulty.py:5: BaseException: a b'),
+  'close': ('raise GeneratorExit', '^faulty.py:5: GeneratorExit'),
+  'memory': ('raise MemoryError("x")', '^faulty.py:5: MemoryError: x'),
+  'mute': (
+    'raise type("E", (Exception,), {"__str__": None})',
+    r'^faulty.py:5: E: +\(user',
+  ),
   'late': ('import nothing_here', '^faulty.py:5: ModuleNotFoundError'),
 }
 
@@ -40,15 +48,37 @@ def test_models_that_fail(name, function, tmp_path, monkeypatch):
   sys.modules.pop('faulty', None)
 
 
-@pytest.mark.parametrize('line', ['import nothing_here', 'x = 1 / 0', 'x = ('])
+@pytest.mark.parametrize(
+  'line',
+  [
+    *('import nothing_here', 'x = 1 / 0', 'x = (', 'x = "\\ud800".encode()'),
+    *('raise KeyboardInterrupt', 'raise BaseException', 'raise SystemExit'),
+  ],
+)
 @pytest.mark.parametrize('function', ['faulty.py:f', 'faulty:f'])
 def test_modules_that_fail(line, function, tmp_path, monkeypatch):
   (tmp_path / 'faulty.py').write_text(f'"""A model."""\n\n{line}\n')
   monkeypatch.chdir(tmp_path)
   monkeypatch.setattr(sys, 'path', [*sys.path])
-  with pytest.raises(core.InputError, match=r'^faulty.py:3: \w+Error: '):
+  with pytest.raises(core.InputError, match=r'^faulty.py:3: \w+: '):
     user.load(function)
   assert not {'faulty', 'faulty.py'} & set(sys.modules)
+
+
+@pytest.mark.parametrize(
+  'body',
+  [
+    'class f:\n  __slots__ = ()\nf = f()',
+    'class f:\n  def __getattr__(self, name): 1 / 0\nf = f()',
+    'class f:\n  def __getattr__(self, name): raise KeyboardInterrupt\nf = f()',
+    'class f:\n  @property\n  def g(self): raise BaseException("x")\nf = f()',
+  ],
+)
+def test_things_whose_attributes_fail(body, tmp_path, monkeypatch):
+  (tmp_path / 'faulty.py').write_text(body + '\n')
+  monkeypatch.chdir(tmp_path)
+  with pytest.raises(core.InputError, match=r'faulty\.py'):
+    user.load('faulty.py:f.g')
 
 
 def test_lengths_are_not_below_zero():

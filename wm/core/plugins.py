@@ -7,7 +7,7 @@ that a class in it knows what a spec calls it.
 from __future__ import annotations
 
 import contextlib
-import errno
+import dis
 import functools
 import hashlib
 import importlib.machinery
@@ -24,10 +24,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from wm import core
-
-_LONGEST = 300  # Characters of what a user's code said, in an error's line.
-# Of the machine, not of the user's code that met it.
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+from wm.core import inputs
 
 
 @contextlib.contextmanager
@@ -107,7 +104,8 @@ def _read(path: str, label: str) -> bytes:
     raise core.InputError(
       f'{label}: no file {shortened(path)!r} in {os.getcwd()}'
     )
-  return pathlib.Path(path).read_bytes()
+  with inputs.reading_file(path, 'a Python file') as file:
+    return file.read_bytes()
 
 
 def _mark(path: str, content: bytes) -> tuple[str, str]:
@@ -118,8 +116,9 @@ class blamed(contextlib.AbstractContextManager):
   """Turns what a user's code raises into an InputError of one line.
 
   The line begins with the file and the line number. An InputError, running
-  out of memory or of disk, a closed pipe, and a signal pass as they are;
-  `sys.exit` does not, which would look like an end of all that was asked for.
+  out of memory or of disk, a closed pipe and a signal pass as they are.
+  `sys.exit` and a `raise KeyboardInterrupt` of the user's do not, which would
+  look like an end of all that was asked for.
 
   >>> with blamed("user model 'm.py:f'"):
   ...   f(tokens)
@@ -144,22 +143,37 @@ class blamed(contextlib.AbstractContextManager):
     trace: types.TracebackType | None,
   ) -> None:
     """Raises InputError where the error is the user's."""
-    passed = (core.InputError, MemoryError, BrokenPipeError)
-    if not isinstance(error, Exception | SystemExit):
+    if error is None:
       return
-    if isinstance(error, passed):
-      return
-    if isinstance(error, OSError) and error.errno in _FULL:
+    passes = isinstance(error, MemoryError) or inputs.passes(error)
+    if passes and not _is_users_end(error):
       return
     where = _where(error)
     if not (where or self._label):
       return
-    said = error.msg if isinstance(error, SyntaxError) else str(error)
-    said = shortened(' '.join(said.split()), _LONGEST)
-    text = f'{type(error).__name__}: {said}'
+    text = f'{type(error).__name__}: {inputs.text_of(error)}'
     label = f' ({self._label})' if self._label else ''
     place = f'{where}: ' if where else placed(self._function)
     raise core.InputError(f'{place}{text}{label}') from error
+
+
+def _is_users_end(error: BaseException) -> bool:
+  """Did a line of the user's ask for an end, rather than a signal or memory?
+
+  Python raises a KeyboardInterrupt in whatever line a signal comes to; the
+  user's comes from a `raise`.
+  """
+  if isinstance(error, Exception) and not isinstance(error, MemoryError):
+    return False
+  if isinstance(error, SystemExit):
+    return True
+  last = error.__traceback__
+  while last and last.tb_next:
+    last = last.tb_next
+  if last is None or not is_own(last.tb_frame.f_code.co_filename):
+    return False
+  instruction = last.tb_frame.f_code.co_code[last.tb_lasti]
+  return instruction == dis.opmap['RAISE_VARARGS']
 
 
 def _where(error: BaseException) -> str:

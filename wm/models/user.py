@@ -38,19 +38,20 @@ def load(function: str) -> Any:
     found = plugins.load(where, label)
   else:
     found = _imported(where, label)
-  for name in attribute.split('.'):
-    if not hasattr(found, name):
-      known = [key for key in vars(found) if not key.startswith('_')]
+  with plugins.blamed(label):
+    for name in attribute.split('.'):
+      if not hasattr(found, name):
+        known = [key for key in dir(found) if not key.startswith('_')]
+        raise core.InputError(
+          f'user model: {where!r} has no {attribute!r}; '
+          f'available: {", ".join(known) or "nothing"}'
+        )
+      found = getattr(found, name)
+    if not user_objects.usable(found):
       raise core.InputError(
-        f'user model: {where!r} has no {attribute!r}; '
-        f'available: {", ".join(known) or "nothing"}'
+        f'user model: {function!r} is of type {type(found).__name__}; '
+        f'{user_objects.EXPECTED}'
       )
-    found = getattr(found, name)
-  if not user_objects.usable(found):
-    raise core.InputError(
-      f'user model: {function!r} is of type {type(found).__name__}; '
-      f'{user_objects.EXPECTED}'
-    )
   return found
 
 
@@ -141,15 +142,19 @@ class Model(core.Model):
       if not os.path.exists(name):
         name = plugins.shortened(name)
         raise core.InputError(f'user model: no file {name!r}, of files=')
+      if not os.path.isdir(name):
+        with core.reading_file(name, 'a file, of files=') as path:
+          path.open('rb').close()
     label = _label(self.function)
-    found = user_objects.predictor(
-      load(self.function),
-      vocab_size=len(world.vocab),
-      end=world.end,
-      max_len=self.max_len or world.max_len,
-      rows=self.rows,
-      label=label,
-    )
+    with plugins.blamed(label):  # An object may fail where it is looked at.
+      found = user_objects.predictor(
+        load(self.function),
+        vocab_size=len(world.vocab),
+        end=world.end,
+        max_len=self.max_len or world.max_len,
+        rows=self.rows,
+        label=label,
+      )
     if not isinstance(found, core.AnswersOnly):
       checks.check(
         found, world, label, tolerance=self.tolerance, copies=self.copies
