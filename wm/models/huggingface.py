@@ -3,7 +3,8 @@
   huggingface(path='gpt2', tokens='pieces.json')
 
 The folder is what `save_pretrained` writes; weights are read as safetensors
-only, no code in it is run, and nothing is downloaded.
+only and must be those of the model that config.json describes, no code in it is
+run, and nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -13,12 +14,18 @@ import dataclasses
 import functools
 import json
 import pathlib
-from typing import Any, ClassVar
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from wm import core
+from wm.core import plugins
 
-# Nothing is downloaded, and no code of the folder's is run.
-_SAFE: dict[str, Any] = {'local_files_only': True, 'trust_remote_code': False}
+if TYPE_CHECKING:
+  from wm.models.serving import pieces  # Needs PyTorch.
+
+
 INSTALL = "pip install -e '.[torch]'"
 
 
@@ -42,7 +49,7 @@ class Model(core.Model):
     batch: texts read at once; no effect on results.
   """
 
-  version: ClassVar[str] = '1'
+  version: ClassVar[str] = '2'
 
   path: str = ''
   tokens: str = ''
@@ -60,115 +67,132 @@ class Model(core.Model):
     """See core.Model.
 
     Raises:
-      InputError: no such folder or files, a token without spelling, or a model
-        that takes too short texts.
+      InputError: no such folder or files, weights that are not those of the
+        folder's model, a token without spelling, or a model that is not causal
+        or takes too short texts.
     """
     del seed
     try:
-      import torch
-      import transformers
-
-      from wm.models.serving import causal, pieces
+      from wm.models.serving import causal, pieces, pretrained
     except ModuleNotFoundError as error:
       raise core.InputError(
         f'huggingface needs {error.name}: {INSTALL}'
       ) from error
     folder = pathlib.Path(self.path)
-    if not self.path or not (folder / 'config.json').is_file():
-      raise core.InputError(
-        f'huggingface: no config.json in {self.path!r}; expected path=, the '
-        'folder that save_pretrained wrote'
-      )
-    transformers.logging.disable_progress_bar()
-    try:
-      network = transformers.AutoModelForCausalLM.from_pretrained(
-        folder, use_safetensors=True, dtype=torch.float32, **_SAFE
-      )
-    except (OSError, ValueError) as error:
-      said = ' '.join(str(error).split())
-      raise core.InputError(f'huggingface: {self.path}: {said}') from error
-    words = _Words(folder)
+    label = pretrained.label(folder)
+    network, remarks = pretrained.load(folder)
+    words = _Words(folder, label)
     table = self._pieces(world, words)
     before = (*words.first(), *(words.of(self.before) if self.before else ()))
     spelled = pieces.spelling(world.vocab, table, before)
-    longest = max(map(len, table.values()))
-    known = network.config.vocab_size
-    for word, path in table.items():
-      if bad := [piece for piece in path if not 0 <= piece < known]:
-        raise core.InputError(
-          f'huggingface: token {word!r} has piece {bad[0]}; expected 0..'
-          f'{known - 1}'
-        )
-    limit = getattr(network.config, 'max_position_embeddings', None)
-    max_len = world.max_len
-    if limit is not None:
-      max_len = min(max_len, (limit - len(before)) // longest)
-    if max_len < 2:
-      raise core.InputError(
-        f'huggingface: {self.path} takes {limit} pieces; {len(before)} before '
-        f'each sequence and {longest} a token leave no room for two tokens'
-      )
+    max_len = self._max_len(world, spelled, network.config.get_text_config())
+    size = len(before) + max_len * max(map(len, spelled.paths))
+    texts = _texts(spelled, causal.ROWS, size)
+    reader, why = causal.reader(network, texts, label, self.batch)
+    if why:
+      remarks = (*remarks, f'{label}: no cache is used: {why}')
     return pieces.PiecePredictor(
-      causal.Reader(network.eval()),
+      reader,
       spelled,
       end=world.end,
       max_len=max_len,
       renormalised=self.renormalised,
       batch=self.batch,
+      remarks=remarks,
     )
+
+  def _max_len(
+    self, world: core.World, spelled: pieces.Spelling, config: Any
+  ) -> int:
+    """Longest sequence, in tokens, that a network can read; InputError."""
+    known = config.vocab_size
+    whose = zip(
+      [f'token {word!r}' for word in world.vocab]
+      + ['what is before sequences'],
+      [*spelled.paths, spelled.before],
+      strict=True,
+    )
+    for what, path in whose:
+      if bad := [piece for piece in path if not 0 <= piece < known]:
+        raise core.InputError(
+          f'huggingface: {what} has piece {bad[0]}; expected 0..{known - 1}'
+        )
+    limit = getattr(config, 'max_position_embeddings', None)
+    if limit is None:
+      return world.max_len
+    before, longest = len(spelled.before), max(map(len, spelled.paths))
+    max_len = min(world.max_len, (limit - before) // longest)
+    if max_len < 2:
+      raise core.InputError(
+        f'huggingface: {self.path} takes {limit} pieces; {before} before '
+        f'each sequence and {longest} a token leave no room for two tokens'
+      )
+    return max_len
 
   def _pieces(
     self, world: core.World, words: _Words
   ) -> dict[str, tuple[int, ...]]:
     """Pieces of each token but padding; InputError."""
     if self.tokens:
-      given = _read(pathlib.Path(self.tokens))
+      spellings = _read(pathlib.Path(self.tokens))
     else:
-      given = {word: f' {word}' for word in world.vocab[1:]}
+      spellings = {word: f' {word}' for word in world.vocab[1:]}
       if world.end != core.DEAD and (end := words.end()) is not None:
-        given[world.vocab[world.end]] = end
-    missing = [word for word in world.vocab[1:] if word not in given]
+        spellings[world.vocab[world.end]] = end
+    missing = [word for word in world.vocab[1:] if word not in spellings]
     if missing:
       raise core.InputError(
-        f'huggingface: {self.tokens} spells {len(given)} tokens, not '
+        f'huggingface: {self.tokens} spells {len(spellings)} tokens, not '
         f'{missing[0]!r} and {len(missing) - 1} more of the world'
       )
-    found = {}
+    paths = {}
     for word in world.vocab[1:]:
-      value = given[word]
+      value = spellings[word]
       path = words.of(value) if isinstance(value, str) else value
-      path = (path,) if isinstance(path, int) else tuple(path)
+      path = path if isinstance(path, list | tuple) else (path,)
       if not path or not all(type(piece) is int for piece in path):
         raise core.InputError(
-          f'huggingface: token {word!r} is spelled {value!r}; expected a text, '
-          'the id of a piece, or a list of ids'
+          f'huggingface: token {word!r} is spelled '
+          f'{plugins.shortened(repr(value))}; expected a text, the id of a '
+          'piece, or a list of ids'
         )
-      found[word] = path
-    return found
+      paths[word] = tuple(path)
+    return paths
+
+
+def _texts(spelled: pieces.Spelling, num: int, size: int) -> np.ndarray:
+  """[num, size] pieces of sequences of any tokens."""
+  rng, rows = np.random.default_rng(0), []
+  for _ in range(num):
+    row = list(spelled.before)
+    while len(row) < size:
+      row += spelled.paths[rng.integers(1, len(spelled.paths))]
+    rows.append(row[:size])
+  return np.array(rows)
 
 
 class _Words:
   """The tokenizer of a folder, loaded when a text is first to be cut."""
 
-  def __init__(self, folder: pathlib.Path) -> None:
-    self._folder = folder
+  def __init__(self, folder: pathlib.Path, label: str) -> None:
+    self._folder, self._label = folder, label
     self._there = any(folder.glob('tokenizer*'))
 
   @functools.cached_property
   def _tokenizer(self) -> Any:
-    import transformers
+    from wm.models.serving import pretrained
 
     if not self._there:
       raise core.InputError(
         f'huggingface: {self._folder} has no tokenizer; give ids of pieces '
         'in the file tokens='
       )
-    load = transformers.AutoTokenizer.from_pretrained
-    return load(self._folder, **_SAFE)
+    return pretrained.tokenizer(self._folder)
 
   def of(self, text: str) -> tuple[int, ...]:
     """Ids of a text's pieces, without special ones."""
-    return tuple(self._tokenizer.encode(text, add_special_tokens=False))
+    with plugins.blamed(f'{self._label}: text {plugins.shortened(repr(text))}'):
+      return tuple(self._tokenizer.encode(text, add_special_tokens=False))
 
   def first(self) -> tuple[int, ...]:
     """The piece that texts begin with, if there is one."""
@@ -182,30 +206,40 @@ class _Words:
 
 def _read(path: pathlib.Path) -> dict[str, Any]:
   """Token -> text, id or ids, of a file; InputError."""
-  try:
+  if not path.is_file():  # A pipe would be waited for.
+    raise core.InputError(f'huggingface: no file {str(path)!r}, of tokens=')
+  with plugins.blamed(f'huggingface: {path}'):
     text = path.read_text(encoding='utf-8')
-  except (OSError, UnicodeDecodeError) as error:
+    if path.suffix == '.csv':
+      return _by_columns(list(csv.reader(text.splitlines())), path)
+    table = json.loads(text, object_pairs_hook=_once)
+  if not isinstance(table, dict):
     raise core.InputError(
-      f'huggingface: cannot read {path}: {error}'
-    ) from error
-  if path.suffix == '.csv':
-    rows = list(csv.DictReader(text.splitlines()))
-    columns = list(rows[0]) if rows else []
-    if columns == ['token', 'text']:
-      return {row['token']: row['text'] for row in rows}
-    if columns == ['token', 'id'] and all(r['id'].isdecimal() for r in rows):
-      return {row['token']: int(row['id']) for row in rows}
-    raise core.InputError(
-      f'huggingface: {path} has columns {columns}; expected token and text, or '
-      'token and id (whole numbers)'
-    )
-  try:
-    found = json.loads(text)
-  except ValueError as error:
-    raise core.InputError(f'huggingface: {path}: {error}') from error
-  if not isinstance(found, dict):
-    raise core.InputError(
-      f'huggingface: {path} holds a {type(found).__name__}; expected '
+      f'huggingface: {path} holds a {type(table).__name__}; expected '
       '{token: text, id or list of ids}'
     )
-  return found
+  return table
+
+
+def _by_columns(rows: list[list[str]], path: pathlib.Path) -> dict[str, Any]:
+  """Token -> text or id, of rows under a head."""
+  columns, *rows = [row for row in rows if row] or [[]]
+  if all(len(row) == 2 for row in rows):
+    if columns == ['token', 'text']:
+      return _once(rows)
+    if columns == ['token', 'id'] and all(x.isdecimal() for _, x in rows):
+      return _once([(token, int(piece)) for token, piece in rows])
+  raise core.InputError(
+    f'huggingface: {path} has columns {columns}; expected token and text, or '
+    'token and id (whole numbers)'
+  )
+
+
+def _once(pairs: Iterable[Sequence[Any]]) -> dict[str, Any]:
+  """A table in which each token stands once."""
+  table: dict[str, Any] = {}
+  for token, value in pairs:
+    if token in table:
+      raise core.InputError(f'huggingface: tokens= has {token!r} twice')
+    table[token] = value
+  return table

@@ -103,21 +103,27 @@ class PiecePredictor(core.Predictor, core.HiddenStates, core.Remarks):
     max_len: int,
     renormalised: bool,
     batch: int,
+    remarks: tuple[str, ...] = (),
   ) -> None:
-    """batch: texts that the model reads at once."""
+    """Takes what `Spelling`, `Reader` and `core.Predictor` say.
+
+    batch: texts that the model reads at once; remarks: on how it was loaded.
+    """
     self.vocab_size, self.end, self.max_len = len(spelled.paths), end, max_len
     self.reader, self.spelled, self.batch = reader, spelled, batch
     self.renormalised, self.leak = renormalised, Leak()
+    self._remarks = list(remarks)
 
   def remarks(self) -> list[str]:
     """See core.Remarks."""
     if not self.leak.places:
-      return []
+      return self._remarks
     mean = self.leak.total / self.leak.places
     done = 'renormalised' if self.renormalised else 'left out'
     return [
+      *self._remarks,
       f'{mean:.3g} of the probability went to no token of the world on average '
-      f'({self.leak.most:.3g} at most, at {self.leak.places} places); {done}'
+      f'({self.leak.most:.3g} at most, at {self.leak.places} places); {done}',
     ]
 
   def written(
@@ -188,8 +194,8 @@ class PiecePredictor(core.Predictor, core.HiddenStates, core.Remarks):
 
   def _at_once(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Where every token is one piece: a single pass."""
-    pieces, sizes, ends = self.written(tokens, lengths)
-    (read,) = self.reader.all(pieces, sizes)
+    pieces, _, ends = self.written(tokens, lengths)
+    (read,) = self.reader.all(pieces)
     first = np.array([path[0] for path in self.spelled.paths[1:]])
     rows = np.arange(len(tokens))[:, None]
     found = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
@@ -221,8 +227,8 @@ class PiecePredictor(core.Predictor, core.HiddenStates, core.Remarks):
     tokens, lengths = np.asarray(tokens), np.asarray(lengths)
     parts = []
     for some in core.chunks(len(tokens), 1, self.batch):
-      pieces, sizes, ends = self.written(tokens[some], lengths[some])
-      layers = self.reader.all(pieces, sizes, hidden=True)
+      pieces, _, ends = self.written(tokens[some], lengths[some])
+      layers = self.reader.all(pieces, hidden=True)
       if not -len(layers) <= layer < len(layers):
         raise core.InputError(
           f'layer {layer} was asked for; expected -1..{len(layers) - 1}'
@@ -302,6 +308,6 @@ class PieceSession(core.Session):
     read, closing = self._read(prefixes, lengths)
     at = np.asarray(rows)[:, None] * self._num + np.arange(self._num)
     at = at.reshape(-1)
-    self._rows = self._rows.replaced(torch.as_tensor(at), read).compact()
+    self._rows = self._rows.replaced(torch.as_tensor(at), read)
     self._closing[at] = closing
     self._found = None
