@@ -71,6 +71,12 @@ flags.DEFINE_string('world', None, "World, e.g. 'maps()'; see launch/list.py.")
 flags.DEFINE_string('model', None, "Model, e.g. 'transformer(layers=2)'.")
 flags.DEFINE_string('out', None, 'Output folder.')
 flags.DEFINE_string('name', None, 'Name of the model in tables and files.')
+flags.DEFINE_multi_string(
+  'trust',
+  [],
+  'Python file that results, logs and checkpoints may name, or a folder of '
+  'such; what a flag names is trusted. Repeat.',
+)
 
 for cls in (
   *(Sampling, Training, Reconstruction, Routes, Scoring),
@@ -229,7 +235,7 @@ def parsed(name: str, text: str, names: Sequence[str]) -> Any:
       f"--grid: {name}={text!r}: {error}; values are divided by '|'"
     ) from error
   if name in ('model', 'world'):
-    registry.make(name, value)
+    registry.made(name, value)
   return value
 
 
@@ -287,7 +293,7 @@ def run(main: Callable[[], None], *names: str) -> None:
   if isinstance(sys.stdout, io.TextIOWrapper):
     sys.stdout.reconfigure(line_buffering=True)  # A signal loses no line.
   logging.use_absl_handler()
-  for name in ('out', 'seed', *names):
+  for name in ('out', 'seed', 'trust', *names):
     # Of the binary: `flags.declare_key_flag` would make them this module's.
     FLAGS.register_key_flag_for_module(sys.argv[0], FLAGS[name])
   app.run(lambda argv: guarded(main, argv), flags_parser=parse)
@@ -321,13 +327,14 @@ def parse(argv: Sequence[str]) -> list[str]:
 def guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
   """Runs `main`; exits with one line where input, disk or memory is bad."""
   from wm import core
-  from wm.core import plugins
+  from wm.core import plugins, trust
   from wm.runtime import allocator, ending, files, progress
 
   allocator.keep()
   with ending.told(FLAGS.out):
     if len(argv) > 1:
       raise core.InputError(f'unexpected argument {argv[1]!r}')
+    trust.trust(*FLAGS.trust)
     if FLAGS.out is not None:
       files.check_folder('--out', FLAGS.out)
     name = pathlib.Path(sys.argv[0]).stem

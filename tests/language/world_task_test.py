@@ -295,6 +295,8 @@ def test_values_that_the_command_line_splits_are_joined():
     ({'world': 'groups()'}, 'cannot be told'),
     ({'wording': 'sung'}, 'unknown wording'),
     ({'metrics': 'compression()'}, 'expected suffixes'),
+    ({'metrics': 'next_token(); probe()'}, 'needs HiddenStates'),
+    ({'metrics': 'capability()'}, 'needs Quiz'),
     ({'read': 'ears'}, 'available'),
     ({'names': 'x'}, 'expected integers'),
     ({'names': -1}, 'expected names'),

@@ -28,6 +28,7 @@ def run(
     sys.path.insert(0, LAUNCH)
   import common
 
+  from wm.core import trust
   from wm.runtime import allocator
 
   main = importlib.import_module(binary).main
@@ -37,6 +38,7 @@ def run(
     contextlib.chdir(cwd),
     flagsaver.flagsaver(),
     mock.patch.object(allocator, 'keep'),
+    mock.patch.object(trust, '_trusted', set()),  # As in a new process.
     mock.patch.object(sys, 'argv', [f'{LAUNCH}/{binary}.py', *flags]),
     contextlib.redirect_stdout(out),
     contextlib.redirect_stderr(err),

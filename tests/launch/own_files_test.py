@@ -84,11 +84,33 @@ def test_a_world_a_model_and_a_metric_are_scored_and_reported(root, folder):
   assert entry['world'] == 'plug/frog.py:World(stones=3)'
   assert entry['model_spec'] == 'plug/repeats.py:Model(again=0.25)'
   assert entry['spec'] == 'plug/wander.py:Metric(num=20)'
-  code, _, err = run(root, folder, 'report', '--out=run')
+
+
+def test_a_report_shows_numbers_of_files_and_more_if_they_are_trusted(
+  root, folder
+):
+  score = (
+    *('score', '--world=plug/frog.py:World(stones=3)', '--out=shown'),
+    *('--model=plug/repeats.py:Model()', '--metric=plug/wander.py:Metric()'),
+  )
+  assert run(root, folder, *score)[0] == 0
+  page = folder / 'shown' / 'report' / 'report.md'
+  words = 'Share of continuations that break no rule'
+  code, out, err = run(root, folder, 'report', '--out=shown')
   assert code == 0, err
-  code, _, err = run(root, folder / 'plug', 'report', '--out=../run')
-  assert (code, err.count('\n')) == (2, 1)
-  assert "no file 'plug/wander.py' in " in err
+  for name in ('wander', 'frog'):
+    assert [x for x in out.splitlines() if f'--trust=plug/{name}.py' in x]
+  assert '| plug/wander.py:Metric: legal |' in page.read_text()
+  assert words not in page.read_text()
+  code, out, err = run(root, folder, 'report', '--out=shown', '--trust=plug')
+  assert (code, 'trust' in out) == (0, False), err
+  assert words in page.read_text()
+  there = folder / 'plug'
+  code, out, err = run(root, there, 'report', '--out=../shown')
+  assert (code, '--trust=plug/frog.py' in out) == (0, True), err
+  code, out, err = run(root, there, 'report', '--out=../shown', '--trust=plug')
+  assert (code, out, err.count('\n')) == (2, '', 1)
+  assert '--trust=plug: no such file or folder in ' in err
 
 
 @pytest.mark.parametrize(

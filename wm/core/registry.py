@@ -5,21 +5,27 @@ othello.py` defines the frozen dataclass `World` whose fields the arguments
 set. Nothing is registered by hand; a new file is a new plug-in. It may be a
 user's own, anywhere: 'my_world.py:Stones(size=6)' is the class `Stones` of a
 file, whose path is one from the current folder and has no bracket in it.
+
+`made` takes a user's own specs, and runs the files that they name. `make` and
+`find` take specs that may stand in data: they run a file only where it is
+trusted, see `wm.core.trust`.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import difflib
 import importlib
 import math
 import pkgutil
 import warnings
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from wm import core
-from wm.core import plugins
+from wm.core import plugins, trust
 from wm.core.basics import plug_in_name
 
 T = TypeVar('T')
@@ -66,7 +72,8 @@ def names(kind: str) -> list[str]:
 def find(kind: str, name: str) -> type[Any]:
   """The dataclass behind a name; raises InputError with the nearest names.
 
-  name: of a module of wm, or FILE.py:CLASS, which runs the file.
+  name: of a module of wm, or FILE.py:CLASS, which runs the file if it is
+    trusted.
   """
   if is_file(name) and kind in BASES:
     return _in_file(kind, name)
@@ -104,6 +111,7 @@ def _label(kind: str, name: str) -> str:
 
 def _in_file(kind: str, name: str) -> type:
   path, _, attribute = name.rpartition(':')
+  trust.check(path, _label(kind, name))
   module = plugins.loaded(path, _label(kind, name))
   cls = getattr(module, attribute, None)
   base = BASES[kind]
@@ -217,37 +225,85 @@ def _is_of(value: Any, cls: type) -> bool:
   return isinstance(value, int | float if cls is float else cls)
 
 
+def files(value: Any) -> Iterator[str]:
+  """Files of code that a spec names, or any text in a tuple, list or dict.
+
+  >>> [*files("language('openai/gpt-5', before='my_world.py:World()')")]
+  ['my_world.py']
+  """
+  if isinstance(value, dict):
+    value = [*value, *value.values()]
+  if isinstance(value, list | tuple):
+    for part in value:
+      yield from files(part)
+  if not isinstance(value, str):
+    return
+  name, bracket, _ = value.partition('(')
+  if is_file(name.strip()):
+    yield name.strip().rpartition(':')[0]
+  if bracket:
+    with contextlib.suppress(core.InputError):  # It is another kind of text.
+      yield from files(parse(value)[1:])
+
+
 def make(kind: str, text: str) -> Any:
   """The object of a spec; raises InputError on unknown names and fields.
 
   Args:
     kind: 'world', 'model', 'metric' or 'accept'.
-    text: the spec.
+    text: the spec. It may come from data: files and modules that it names must
+      be trusted.
 
   >>> make('accept', 'epsilon(0.01)')
   epsilon(threshold=0.01)
-  >>> make('world', 'plugins/my_world.py:World(stones=4)').name
-  'plugins/my_world.py:World'
 
   A file of the user's is run, with its folder's modules importable; it is run
   again only where it has changed. What it raises comes as one line.
   """
-  name, args, keywords = parse(text)
-  cls = find(kind, name)
-  given = _given(kind, plugins.shortened(text), cls, args, keywords)
-  if not is_file(name):
-    return cls(**given)
-  label = _label(kind, name)
-  with plugins.blamed(label):
-    made = cls(**given)
-    if kind == 'world':
-      plugins.check_world(made, label)
-  return made
+  for path in files(text):
+    trust.check(path, _label(kind, text))
+  thing = _build(kind, text)
+  for path in _code(thing):
+    trust.check(path, _label(kind, text))
+  return thing
 
 
 def made(kind: str, thing: T | str) -> T:
-  """The object of a spec; what is no text is one already."""
-  return make(kind, thing) if isinstance(thing, str) else thing
+  """As `make`, of what a user gives: what it names is trusted from now on.
+
+  thing: a spec, or an object, which is given back.
+
+  >>> made('world', 'plugins/my_world.py:World(stones=4)').name
+  'plugins/my_world.py:World'
+  """
+  if isinstance(thing, str):
+    trust.allow(*files(thing))
+    thing = _build(kind, thing)
+  elif dataclasses.is_dataclass(thing):
+    trust.allow(*files(list(vars(thing).values())))
+  trust.allow(*_code(thing))
+  return thing
+
+
+def _build(kind: str, text: str) -> Any:
+  name, args, keywords = parse(text)
+  cls = find(kind, name)
+  values = _given(kind, plugins.shortened(text), cls, args, keywords)
+  if not is_file(name):
+    return cls(**values)
+  label = _label(kind, name)
+  with plugins.blamed(label):
+    thing = cls(**values)
+    if kind == 'world':
+      plugins.check_world(thing, label)
+  return thing
+
+
+def _code(thing: Any) -> list[str]:
+  """Files and modules that a model of wm runs because a field names them."""
+  if not isinstance(thing, core.Model) or is_file(thing.name):
+    return []
+  return [path for path in thing.code() if path]
 
 
 def _given(

@@ -58,6 +58,8 @@ def report(
       return reported.pages[0]
   summary = write.report(several, pathlib.Path(out) / 'report', wait=wait)
   tell(f'{summary["results"]} results of {len(several)} runs')
+  for line in summary['left_out']:
+    tell(line)
   tell(f'report: {summary["html"]}')
   tell(f'        {summary["markdown"]}')
   return pathlib.Path(summary['html'])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from wm import core
-from wm.core import registry
+from wm.core import registry, trust
 from wm.library import calls, report
 from wm.library.calls import Tell
 from wm.options import takes
@@ -48,9 +48,17 @@ def runs_of(
         f'no setting of a run is called {name!r}; '
         + registry.suggest(name, [*known])
       )
-  before = winners_of and standings.winners(winners_of, top)
+  trust.allow(*registry.files([dict(given), *map(_values, grid)]))
+  before = standings.winners(winners_of, top) if winners_of else None
+  for run in before or ():
+    for kind in ('world', 'model'):
+      registry.make(kind, str(run.flags[kind]))
   fixed = {**given, 'data': str(data.resolve())}
-  return grid_lib.runs(grid, fixed, known, before or None)
+  return grid_lib.runs(grid, fixed, known, before)
+
+
+def _values(axis: grid_lib.Axis) -> list[Any]:
+  return [{**choice.weak, **choice.strong} for choice in axis.choices]
 
 
 @takes(Sweeping)

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from wm.core import registry
-from wm.reporting import tables
+from wm.reporting import declared, tables
 from wm.reporting.collect import Entry, Run
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def table(runs: Sequence[Run]) -> tables.Table | None:
       probe = metrics[other_spec]
       if metric == probe or world != other_world:
         continue
-      for quantity in registry.find('metric', metric).across:
+      for quantity in declared.metric(metric).across:
         for name in _numbers(probe):
           found = _correlated(mine, theirs, quantity, probe, name)
           if found is not None:
@@ -84,7 +83,7 @@ def _key(entry: Entry, spec: str) -> tuple[str, str]:
 
 def _numbers(metric: str) -> list[str]:
   """Names of what a metric's models are compared by."""
-  found = registry.find('metric', metric)
+  found = declared.metric(metric)
   return [*dict.fromkeys([*found.headline, *found.derived])]
 
 
@@ -98,7 +97,7 @@ def _correlated(
   """Of a quantity and a number of another metric, over all runs with both."""
   from wm.evaluation import correlation  # Few reports need it.
 
-  derived = registry.find('metric', probe).derived.get(name)
+  derived = declared.metric(probe).derived.get(name)
   points = []
   for number, by in mine.items():
     for end in POINTS:

@@ -18,6 +18,7 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
+from wm.reporting import declared
 from wm.reporting.collect import Entry
 from wm.runtime import files, pages
 
@@ -172,7 +173,7 @@ def plug_in(kind: str, spec: str, sizes: tuple[int, int] = SIZES) -> str:
   ):
     cls = registry.find(kind, spec)  # It cannot be made from its name alone.
   else:
-    thing = registry.make(kind, spec)
+    thing = registry.made(kind, spec)
     title, cls = registry.spec(thing), type(thing)
   known = attributes(cls)
   text = inspect.cleandoc(cls.__doc__ or '').partition('Attributes:')[0]
@@ -253,7 +254,7 @@ def world(spec: str) -> str:
   Raises:
     InputError: there is no such world, or it cannot be made.
   """
-  made = registry.make('world', spec)
+  made = registry.made('world', spec)
   size, end = len(made.vocab), made.end
   stop = 'none' if end == core.DEAD else f'{end} ({made.vocab[end]})'
   lines = [plug_in('world', spec), '']
@@ -290,7 +291,7 @@ def in_words(made: core.Told) -> list[str]:
 
 def write_page(spec: str, out: str | pathlib.Path) -> pathlib.Path:
   """Writes OUT/world.html: the text of `world`, and pictures of states."""
-  made = registry.make('world', spec)
+  made = registry.made('world', spec)
   scenes = [
     (
       one.drawing,
@@ -329,7 +330,7 @@ def _glossary(metric: str) -> Mapping[str, str]:
   """The glossary of a metric, and of answers that are scored beside it."""
   from wm.evaluation import planned  # Not all that reads results needs it.
 
-  return {**planned.GLOSSARY, **registry.find('metric', metric).glossary}
+  return {**planned.GLOSSARY, **declared.metric(metric).glossary}
 
 
 def quantity(metric: str, name: str) -> str:
@@ -347,12 +348,12 @@ def column(name: str, metric: str, world: str) -> str:
   found = {name: name}
   with contextlib.suppress(core.InputError):  # Of a file that is not there.
     found |= core.tag_words(registry.find('world', registry.parse(world)[0]))
-  return (found | registry.find('metric', metric).glossary)[name]
+  return (found | declared.metric(metric).glossary)[name]
 
 
 def field(metric: str, name: str) -> str:
   """Returns 'k: only the first k tokens of continuations', by the docstring."""
-  text = attributes(registry.find('metric', metric)).get(name, '')
+  text = attributes(declared.metric(metric)).get(name, '')
   text = re.split(r'[;.(]\s|[;.(]$| \(', text)[0].strip()
   return f'{name}: {text}' if text else name
 
@@ -374,7 +375,8 @@ def glossary(entries: Sequence[Entry]) -> dict[str, str]:
   """
   found: dict[str, str] = {}
   for metric in dict.fromkeys(entry['metric'] for entry in entries):
-    found[metric] = _summary(registry.find('metric', metric))
+    if declared.is_known(metric):
+      found[metric] = _summary(declared.metric(metric))
     words = _glossary(metric)
     for entry in entries:
       term = _term(words, entry['quantity'])

@@ -7,8 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from wm.core import registry
-from wm.reporting import catalog, tables
+from wm.reporting import catalog, declared, tables
 from wm.reporting.breakdown import Curve
 from wm.reporting.collect import Entry, Run
 
@@ -280,6 +279,8 @@ def ablations(runs: Sequence[Run]) -> dict[str, list[Entry]]:
   shown = found[(found.headline != '') & found['at'].isna()]
   points: dict[str, list[Entry]] = {}
   for metric, part in shown.groupby('metric', sort=False):
+    if not declared.fields(metric):
+      continue
     base = tables.arguments(plain[metric])
     varied: dict[str, dict[str, Any]] = {}
     for text in dict.fromkeys(part.spec):
@@ -320,7 +321,7 @@ def ablation(field: str, points: Sequence[Entry]) -> bytes:
     mine = [
       p for p in points if (p['metric'], p['quantity']) == (metric, quantity)
     ]
-    known = catalog.attributes(registry.find('metric', metric)).get(field, '')
+    known = catalog.attributes(declared.metric(metric)).get(field, '')
     places = _ordered({p['x'] for p in points}, '0 is all' in known)
     for number, model in enumerate(models):
       # Beside each other, so that equal values do not hide each other.

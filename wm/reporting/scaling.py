@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from wm.core import registry
-from wm.reporting import papers, tables, unlike
+from wm.reporting import declared, papers, tables, unlike
 from wm.reporting.collect import Entry, Run
 
 # Fields of models that say how large one is, not what it is.
@@ -72,7 +72,7 @@ def panels(runs: Sequence[Run]) -> list[list[Panel]]:
   for run in runs:
     for entry in run.entries:
       metric = entry['metric']
-      wanted = registry.find('metric', metric).against_size
+      wanted = declared.metric(metric).against_size
       if entry['quantity'] in wanted and entry['value'] is not None:
         key = metric, entry['quantity'], tables.spec(entry), entry['world']
         found.setdefault(key, []).append((run, entry))

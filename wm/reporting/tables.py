@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from wm.core import registry
+from wm.reporting import declared
 from wm.reporting.collect import Entry, Run
 
 
@@ -133,8 +134,8 @@ def spec(entry: Entry) -> str:
 def arguments(text: str) -> dict[str, Any]:
   """Returns all fields of a metric's spec, defaults filled in."""
   name, _, given = registry.parse(text)
-  fields = dataclasses.fields(registry.find('metric', name))
-  return {**{field.name: field.default for field in fields}, **given}
+  usual = {field.name: field.default for field in declared.fields(name)}
+  return {**usual, **given}
 
 
 def plainest(entries: Sequence[Entry]) -> dict[str, str]:
@@ -154,7 +155,7 @@ def headline(metric: str, quantity: str) -> tuple[str, float | None]:
   'valid_0.5' is ('valid', 0.5) where the metric's headline has 'valid'; a
   quantity that belongs to no headline is ('', None).
   """
-  wanted = registry.find('metric', metric).headline
+  wanted = declared.headline(metric, [quantity])
   if quantity in wanted:
     return quantity, None
   name, _, tail = quantity.rpartition('_')
@@ -170,15 +171,16 @@ def differing(texts: Sequence[str]) -> dict[str, str]:
   """
   given = {text: arguments(text) for text in texts}
   usual = arguments(registry.parse(texts[0])[0])
+  first = given[texts[0]]
   varied = [
     key
-    for key in usual
-    if any(one[key] != given[texts[0]][key] for one in given.values())
+    for key in {key: None for fields in given.values() for key in fields}
+    if any(fields.get(key) != first.get(key) for fields in given.values())
   ]
   return {
-    text: _fields(one, [key for key in varied if one[key] != usual[key]])
+    text: _fields(fields, [k for k in varied if fields.get(k) != usual.get(k)])
     or 'default'
-    for text, one in given.items()
+    for text, fields in given.items()
   }
 
 
@@ -195,7 +197,7 @@ def common(texts: Sequence[str]) -> str:
 
 
 def _fields(given: dict[str, Any], keys: Sequence[str]) -> str:
-  return ', '.join(f'{key}={given[key]}' for key in keys)
+  return ', '.join(f'{key}={given.get(key)}' for key in keys)
 
 
 # The frame of all results.
@@ -326,8 +328,9 @@ def settings_tables(runs: Sequence[Run]) -> list[Table]:
   found = results(runs)
   made = []
   for metric in dict.fromkeys(found.metric):
-    for quantity in registry.find('metric', metric).headline:
-      part = found[(found.metric == metric) & (found.quantity == quantity)]
+    mine = found[found.metric == metric]
+    for quantity in declared.headline(metric, mine.quantity):
+      part = mine[mine.quantity == quantity]
       texts = list(dict.fromkeys(part.spec))
       if len(texts) > 1:
         wide = by_run(part, 'spec', 'interval').rename(columns=differing(texts))

@@ -21,7 +21,7 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
-from wm.reporting import catalog, collect, tables
+from wm.reporting import catalog, collect, declared, tables
 from wm.reporting.collect import Run
 
 MOST = 3  # Trials of each model, metric and quantity.
@@ -102,8 +102,8 @@ def _of_run(run: Run, most: int) -> list[Group]:
     trials = short.get((metric, quantity), [])
     pictured = [one for one in trials if one.prefixes or one.states]
     if pictured or not trials:
-      declared = registry.find('metric', metric).pictures
-      about = quantity, declared.get(quantity, 'what the model did')
+      pictures = declared.metric(metric).pictures
+      about = quantity, pictures.get(quantity, 'what the model did')
       shown = tuple(_worst(pictured, most))
       sizes = num, len(trials)
       found.append(Group(metric, specs[metric], *about, *sizes, shown))
@@ -121,9 +121,10 @@ def _trials(
   if not path.is_file():
     return
   headline = functools.cache(tables.headline)  # Rows are many.
+  strange = [name for name in specs if not declared.is_known(name)]
   for line, row in enumerate(collect.rows(path, _COLUMNS), 2):
     metric, spec, quantity, text, wrong_at, number, trial, suffix, *more = row
-    if not text or specs.get(metric) != spec:
+    if not text or specs.get(metric) != spec or metric in strange:
       continue
     if name := headline(metric, quantity)[0]:
       value = _number(f'{path}, line {line}: value', text)

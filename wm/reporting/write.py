@@ -19,6 +19,7 @@ from wm.reporting import (
   catalog,
   collect,
   covered,
+  declared,
   figures,
   mapped,
   retold,
@@ -49,7 +50,8 @@ def report(
     wait: for another process that writes there, instead of refusing.
 
   Returns:
-    The paths written, by kind, and the number of results.
+    The paths written, by kind, the number of results, and lines on what is
+    left out.
 
   Raises:
     InputError: a run has no results or its files are damaged, or another
@@ -94,6 +96,7 @@ def _write(runs: Sequence[collect.Run], out: pathlib.Path) -> dict[str, Any]:
   files.write_text(out / 'report.html', page)
   return {
     'results': len(entries),
+    'left_out': declared.left_out(entries),
     'markdown': str(out / 'report.md'),
     'html': str(out / 'report.html'),
     'scores': str(out / 'scores.json'),

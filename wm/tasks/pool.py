@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
 import wm
+from wm.core import trust
 from wm.runtime import files, locks, progress, stopping
 
 _POLL = 1.0  # Seconds between looks at a lock that another process holds.
@@ -183,7 +184,8 @@ class Pool:
     """Runs the process; its exit code, and where its part of the log begins."""
     root = str(pathlib.Path(wm.__file__).resolve().parent.parent)
     paths = [root, *filter(None, [os.environ.get('PYTHONPATH')])]
-    env = {**os.environ, 'PYTHONPATH': os.pathsep.join(paths)}
+    env = {**os.environ, **trust.environment()}
+    env['PYTHONPATH'] = os.pathsep.join(paths)
     if self.devices:
       env['CUDA_VISIBLE_DEVICES'] = self.devices[slot % len(self.devices)]
     with open(job.folder / f'{job.stage}.log', 'ab') as log:

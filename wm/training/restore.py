@@ -46,8 +46,9 @@ def load(
       f'no checkpoint is called {which!r}; available: {", ".join(WHICH)}'
     )
   about = _about(run)
+  wanted = None if model is None else registry.made('model', model)
   trained = registry.make('model', about['model'])
-  if model is not None and registry.make('model', model) != trained:
+  if wanted not in (None, trained):
     raise core.InputError(
       f'the model {model!r} does not fit the checkpoint in {run}, which is of '
       f'{about["model"]}'
@@ -147,6 +148,10 @@ def _predictor(
     digest = files.sha256(path) if path.is_file() else ''
     info = {'step': 0, 'heldout': None, 'sha256': digest}
     return model.load(path, world), {**info, 'checkpoint': str(path)}
+  if not isinstance(model, core.Trainable):
+    raise core.InputError(
+      f'{run} says that it trained {about["model"]}, which takes no training'
+    )
   model.check_world(world)
   import jax
 

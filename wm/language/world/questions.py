@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wm import core
-from wm.core import registry
+from wm.core import registry, trust
 from wm.core.plan import Answer, Planned
 from wm.core.told import Telling, Told
 from wm.evaluation import needs, planned
@@ -90,9 +90,15 @@ class Setting(NamedTuple):
     )
 
 
-@functools.lru_cache(maxsize=8)
 def made_world(spec: str) -> Told:
   """The world of a spec; InputError where it cannot be told in words."""
+  if any(registry.files(spec)):  # Which may change, or be trusted no more.
+    return _built.__wrapped__(spec)
+  return _built(spec)
+
+
+@functools.lru_cache(maxsize=8)
+def _built(spec: str) -> Told:
   world = registry.make('world', spec)
   if not isinstance(world, Told):
     raise core.InputError(
@@ -145,9 +151,10 @@ def settings(
   Raises:
     InputError: see planned.plans and LanguageModel.
   """
+  trust.allow(*registry.files([world, before, *metrics]))  # Of the user's.
   made = made_world(world)
   specs = list(metrics) or default_metrics(made)
-  known = [registry.make('metric', spec) for spec in specs]
+  known = [_askable(registry.make('metric', spec), made) for spec in specs]
   if list(wordings) == ['all']:
     wordings = made.wordings
   for wording, name in itertools.product(wordings, names):
@@ -169,6 +176,18 @@ def settings(
         trials.setdefault(question.prompt, (question, trial))
     asks = tuple(registry.spec(found.metric) for found in plans)
     yield one._replace(metrics=asks), list(trials.values())
+
+
+def _askable(metric: core.Metric, world: core.World) -> core.Metric:
+  """The metric; InputError where no language model can be asked by it."""
+  if missing := needs.lacks(metric, in_context.LanguageModel, type(world)):
+    available = ', '.join(default_metrics(world)) or 'none'
+    raise core.InputError(
+      f'{registry.spec(metric)} needs {missing[0].__name__}, which '
+      f'{registry.spec(world)} told to a language model does not give; '
+      f'expected such as {available}'
+    )
+  return metric
 
 
 def metadata(
