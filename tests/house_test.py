@@ -235,7 +235,7 @@ SNIFFED = {
     'name',  # Worlds, models and metrics have one; parts of specs need none.
     'version',  # Of a user's class, which may have forgotten it.
   },
-  'wm/core/room.py': {'sysconf_names'},  # Unix has it.
+  'wm/core/resources.py': {'sysconf_names'},  # Unix has it.
   'wm/models/huggingface.py': {'max_position_embeddings'},  # Some networks'.
   'wm/models/nn/layers.py': {'key', 'name'},  # Kinds of pytree keys.
   'wm/models/serving/provider.py': {

@@ -101,7 +101,14 @@ from wm.core.predictor import (
   log_probs_by_rows,
   sample,
 )
-from wm.core.room import need_disk, need_memory
+from wm.core.resources import (
+  Bounded,
+  Cost,
+  require,
+  require_disk,
+  require_memory,
+  sequences_cost,
+)
 from wm.core.sequences import Prefixes, Sequences
 from wm.core.told import (
   Extent,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from wm.core.basics import plug_in_name
 from wm.core.predictor import Predictor, TokenReader
+from wm.core.resources import Bounded, Cost
 from wm.core.sequences import Sequences
 from wm.core.world import World
 
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
   import pathlib
 
   from flax import nnx
+
+
+STEP = 1e-3  # Seconds that a step of a metric takes, at least.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +83,15 @@ def scores(
   )
 
 
-class Metric(abc.ABC):
+def _times(value: int | tuple) -> int:
+  """How often a field has something done; see Metric."""
+  if not isinstance(value, tuple):
+    return value
+  whole = value and all(isinstance(number, int) for number in value)
+  return value[-1] if whole else len(value)
+
+
+class Metric(Bounded, abc.ABC):
   """A measurement; subclasses are frozen dataclasses of its parameters.
 
   What tables, figures and pages say of a metric, the metric declares. In these
@@ -109,6 +122,9 @@ class Metric(abc.ABC):
     derived: name -> function of the values of its quantities.
     sized_by: the field that counts its trials, all of which are held in memory,
       and fields that count the sequences of each trial.
+    repeats: fields whose product is how many steps follow each other; of a
+      tuple the last number counts, which is the greatest, or how many there are
+      where they are no integers.
   """
 
   version: ClassVar[str]
@@ -121,6 +137,7 @@ class Metric(abc.ABC):
   across: ClassVar[tuple[str, ...]] = ()
   derived: ClassVar[Mapping[str, Callable[[Mapping[str, float]], float]]] = {}
   sized_by: ClassVar[tuple[str, ...]] = ()
+  repeats: ClassVar[tuple[str, ...]] = ()
 
   @property
   def name(self) -> str:
@@ -131,6 +148,18 @@ class Metric(abc.ABC):
   def together(self) -> int:
     """Trials of one draw: the number of all is a multiple of it."""
     return 1
+
+  def cost(self, world: World | None = None) -> Cost:
+    """See Bounded; a row of memory for each trial, and STEP a repeat."""
+    memory, length, words = 0, 1, 1
+    if world is not None:
+      length, words = world.max_len, world.init(1).shape[1]
+    if self.sized_by:
+      trials, *sizes = (getattr(self, field) for field in self.sized_by)
+      memory = 4 * trials * (2 * (length + words) + sum(sizes) * length)
+    repeats = math.prod(_times(getattr(self, field)) for field in self.repeats)
+    seconds = STEP * repeats if self.repeats else 0
+    return Cost(memory, seconds, (*self.sized_by, *self.repeats))
 
   def unlisted(self) -> str:
     """Why its questions cannot be listed beforehand; '' if they can.
@@ -158,7 +187,7 @@ class Metric(abc.ABC):
     """
 
 
-class Model(abc.ABC):
+class Model(Bounded, abc.ABC):
   """A spec that becomes a predictor; subclasses are frozen dataclasses.
 
   One that needs no training is a `Model`; others are `Trainable` or

@@ -8,10 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from wm.core.basics import DEAD, plug_in_name
+from wm.core.resources import Bounded
 from wm.core.sequences import Sequences
 
 
-class World(abc.ABC):
+class World(Bounded, abc.ABC):
   """A world with exactly known rules; subclasses are frozen dataclasses.
 
   States are rows of W int32 words, `[B, W]`, whose meaning the subclass

@@ -142,7 +142,7 @@ def _check_room(world: core.World, out: Path, num: int, seed: int) -> None:
     return  # There may be fewer than `num` of them.
   size = stores.shard_files.token_dtype(len(world.vocab)).itemsize
   bytes_each = int(few.lengths.mean()) * size
-  core.need_disk(out, num * bytes_each, f'num={num} sequences')
+  core.require_disk(out, num * bytes_each, f'num={num} sequences')
 
 
 def _products(claimed: Path) -> list[Path]:

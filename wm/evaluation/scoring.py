@@ -24,17 +24,6 @@ from wm.runtime import commit, locks, progress, provenance
 _DERIVED = ('recipe', 'training_seed')
 
 
-def _need_memory(metric: core.Metric, world: core.World) -> None:
-  """Raises InputError where a metric's trials are more than memory holds."""
-  for name in metric.sized_by[:1]:
-    trials = getattr(metric, name)
-    tokens = 2 * (world.max_len + world.init(1).shape[1])
-    for more in metric.sized_by[1:]:
-      tokens += getattr(metric, more) * world.max_len
-    given = (f'{name}={getattr(metric, name)}' for name in metric.sized_by)
-    core.need_memory(4 * trials * tokens, f'{metric.name}({", ".join(given)})')
-
-
 def _checked(
   metric: core.Metric, found: tuple[core.Scores, ...]
 ) -> tuple[core.Scores, ...]:
@@ -146,7 +135,7 @@ def run(
     if missing := needs.lacks(metric, type(predictor), type(world)):
       rows = (needs.row(missing),)
     else:
-      _need_memory(metric, world)
+      core.require(metric, world)
       with (
         progress.Progress(spec, unit='trials', keep=False),
         parts.unfinished(metric),

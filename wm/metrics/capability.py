@@ -45,6 +45,7 @@ class Metric(core.Metric):
   num: int = 60
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     fields.at_least(self, num=1)
 
   def unlisted(self) -> str:

@@ -105,6 +105,7 @@ class Metric(prefix_pairs.Settings):
   loop: str = dataclasses.field(default='auto', compare=False)
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     prefix_pairs.check(self)
     fields.at_least(self, samples=1, cap=1)
     fields.one_of(self, suffixes=('model', 'world'))

@@ -74,6 +74,7 @@ class Metric(core.Metric):
   max_len: int = 0
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     fields.at_least(self, num=1, prompt=0, max_len=0)
     fields.renamed(self, 'variant', 'program', 'published')
     fields.one_of(self, kind=tuple(_CHOOSERS), variant=tuple(_BESIDES_OWN))

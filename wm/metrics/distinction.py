@@ -129,6 +129,7 @@ class Metric(prefix_pairs.Settings):
   loop: str = dataclasses.field(default='auto', compare=False)
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     prefix_pairs.check(self)
     fields.at_least(self, cap=1, boundary_samples=1)
     numbers = (self.samples, self.k + 1, self.sample_k, self.max_elements)

@@ -75,6 +75,7 @@ class Metric(core.Metric):
   world: str = ''
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     fields.at_least(self, num=1, bins=1)
     if self.data and self.world:
       raise core.InputError(

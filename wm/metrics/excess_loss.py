@@ -63,6 +63,7 @@ class Metric(core.Metric):
   distinct: bool = False
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     fields.at_least(self, num=1, bins=1)
 
   def __call__(

@@ -102,6 +102,7 @@ class Metric(core.Metric):
   variant: str = 'paper'
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     fields.at_least(self, num=4, examples=1, labels=1, tried=1, held=0)
     fields.at_least(self, points=4, bins=2)
     pairs = self.points * (self.points - 1) // 2

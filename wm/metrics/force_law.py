@@ -136,6 +136,7 @@ class Metric(core.Metric):
   variant: str = 'paper'
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     fields.at_least(
       self, num=1, examples=1, systems=force_tasks.FEWEST, labels=1, held=0
     )

@@ -118,6 +118,7 @@ class Metric(core.Metric):
   first: int = 0
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     fields.at_least(self, num=2, examples=1, states=2, prefixes=2, held=0)
     fields.at_least(self, sequences=1, first=0)
     fields.at_least(self, pool=self.states)

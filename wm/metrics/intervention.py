@@ -116,6 +116,7 @@ class Metric(core.Metric):
   epochs: int = 100
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     fields.one_of(
       self, direction=('probe', 'means'), data=('heldout', 'train', 'all')
     )

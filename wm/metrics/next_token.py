@@ -60,6 +60,7 @@ class Metric(core.Metric):
   accept: str = 'epsilon(0.01)'
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     fields.at_least(self, num=1)
     fields.one_of(self, states=('sequences', 'drawn'))
     registry.make('accept', self.accept)

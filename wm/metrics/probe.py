@@ -92,6 +92,7 @@ class Metric(core.Metric):
   pieces: str = ''
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     fields.one_of(self, split=tuple(_SPLITS), data=('heldout', 'train', 'all'))
     fields.one_of(self, pieces=probing.PIECES)
     fields.at_least(self, num=1, batch=1, epochs=1, layer=-1, control=0)

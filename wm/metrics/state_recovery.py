@@ -88,6 +88,7 @@ class Metric(core.Metric):
   untrained: bool = False
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     fields.at_least(self, num=1, tested=1, places=0, held=0)
     fields.tuning(self)
 

@@ -100,6 +100,7 @@ class Metric(core.Metric):
   ahead: tuple[int, ...] = (1, 5, 100)
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     fields.at_least(self, num=1, prefix=0)
     if not self.ahead or min(self.ahead) < 1:
       raise core.InputError(

@@ -83,6 +83,7 @@ class Metric(core.Metric):
   stream: bool = False
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     fields.at_least(self, num=1, tested=1, clock=1, held=0)
     fields.tuning(self)
 

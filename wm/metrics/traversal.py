@@ -68,6 +68,7 @@ class Metric(core.Metric):
   max_len: int = 0
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     fields.at_least(self, num=1, prompt=0, max_len=0)
 
   def __call__(

@@ -71,6 +71,7 @@ class Model(core.Model):
   answers: str = dataclasses.field(default='', compare=False)
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     provider_name, slash, name = self.model.partition('/')
     if not (provider_name and slash and name):
       raise core.InputError(

@@ -45,6 +45,7 @@ class Model(core.Model):
   learned: bool = True
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     if self.by not in lookups.KEYS:
       raise core.InputError(
         f'lookup: by={self.by!r} was given; available: '

@@ -46,6 +46,7 @@ class Model(core.Fittable):
   backoff: str = 'interpolate'
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     if self.order < 1 or not 0 <= self.smoothing < np.inf:
       raise core.InputError(
         f'ngram(order={self.order}, smoothing={self.smoothing}): expected '

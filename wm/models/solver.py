@@ -43,6 +43,7 @@ class Model(core.Model):
   silent: float = 0.0
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     for field, value, known in (
       ('answer', self.answer, "'world', 'yes'"),
       ('by', self.by, "'question', 'state', 'order'"),

@@ -82,6 +82,7 @@ class Model(rows.RowModel):
   context: int = 0
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     for field, choices in _CHOICES.items():
       self.choose(field, choices)
     self.at_least(1, 'layers', 'width')

@@ -103,6 +103,7 @@ class Model(core.Model):
   copies: bool = False
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     if self.max_len < 0:
       raise core.InputError(
         f"user model: max_len={self.max_len} was given; expected 0, the world's"

@@ -68,7 +68,16 @@ class World(
   rows: int = 6
   columns: int = 7
 
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded."""
+    del world
+    rows, columns = self.rows, self.columns
+    return core.sequences_cost(
+      rows * columns, 'rows', 'columns', vocab=columns, words=columns
+    )
+
   def __post_init__(self) -> None:
+    super().__post_init__()
     if self.rows < 1 or self.columns < 2:
       raise core.InputError(
         f'connect4(rows={self.rows}, columns={self.columns}): expected at '

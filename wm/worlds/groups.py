@@ -45,7 +45,13 @@ class World(table.NamedTableWorld, core.Functions):
   tokens: str = 'all'
   length: int = 64
 
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded."""
+    del world
+    return core.sequences_cost(self.length, 'length')
+
   def __post_init__(self) -> None:
+    super().__post_init__()
     finite_groups.make(self.group)  # Raises where there is no such group.
     fields.one_of(self, tokens=TOKENS)
     fields.at_least(self, '{} tokens', length=2)

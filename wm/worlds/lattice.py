@@ -77,7 +77,17 @@ class World(table.TableWorld, core.Functions, core.Generative, core.Told):
   clipped: bool = False
   named: bool = False
 
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded; the table besides."""
+    del world
+    named = self.size * self.named
+    table = (4 * (3 + named) + 16) * self.size
+    return core.sequences_cost(
+      self.length, 'size', 'length', vocab=named, more=table
+    )
+
   def __post_init__(self) -> None:
+    super().__post_init__()
     if self.size < 2 or self.length < 2:
       raise core.InputError(
         f'lattice(size={self.size}, length={self.length}): expected at least '
@@ -98,14 +108,8 @@ class World(table.TableWorld, core.Functions, core.Generative, core.Told):
 
   @functools.cached_property
   def delta(self) -> np.ndarray:
-    """[S, 3] int32; raises InputError where memory does not hold it.
-
-    [S + 1, 3 + S] where states are named.
-    """
+    """[S, 3] int32; [S + 1, 3 + S] where states are named."""
     columns = 3 + self.size * self.named
-    core.need_memory(
-      (4 * columns + 16) * self.size, f'lattice(size={self.size})'
-    )
     row = np.arange(self.size, dtype=np.int32)
     delta = np.stack([row - 1, row, row + 1], axis=-1)
     if self.clipped:

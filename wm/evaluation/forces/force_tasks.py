@@ -138,7 +138,7 @@ def shown(
     InputError: the world has fewer, or memory cannot hold them.
   """
   size = TOKEN_BYTES * sets * num * world.max_len
-  core.need_memory(size, f'{sets:,} data sets of {num:,} systems')
+  core.require_memory(size, f'{sets:,} data sets of {num:,} systems')
   found = world.sample(sets * num, seed, split=split)
   if len(found) < sets * num:
     raise core.InputError(

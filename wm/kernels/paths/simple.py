@@ -117,7 +117,7 @@ def simple(
     )
   needed = 4 * (3 + len(labels)) * paths.sum()
   needed += listed * (4 * edges.sum() + 8 * paths.sum())
-  core.need_memory(int(needed), f'{paths.sum():,} simple paths')
+  core.require_memory(int(needed), f'{paths.sum():,} simple paths')
   places = np.zeros(nodes + 1, np.int64)
   starts = np.zeros(nodes + 1, np.int64)
   np.cumsum(paths, out=places[1:])

@@ -6,15 +6,22 @@ A family of networks is one file: a `Model` (a `NetworkModel`: fields and
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, ClassVar
 
 from wm import core
 from wm.models.nn import network
 from wm.models.serving import networks
 
+LARGEST = 2**31 - 1  # An array's index, and what sums of sizes may be.
+OBJECTS = 20_000  # Bytes of a layer's modules and of its part of a program.
+
 
 class NetworkModel(core.Trainable):
-  """A family's spec; subclasses are frozen dataclasses."""
+  """A family's spec; subclasses are frozen dataclasses with layers and width."""
+
+  layers: int
+  width: int
 
   gives: ClassVar[tuple[type, ...]] = (
     networks.NetworkPredictor,
@@ -32,7 +39,22 @@ class NetworkModel(core.Trainable):
       self, params, len(world.vocab), world.end, world.max_len
     )
 
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded: a dense map and its objects in each layer, at least."""
+    del world
+    return core.Cost(
+      self.layers * (4 * self.width**2 + OBJECTS), 0, ('layers', 'width')
+    )
+
   # Checks of fields, for `__post_init__`.
+
+  def __post_init__(self) -> None:
+    """Raises InputError for sizes that no array has."""
+    for field in dataclasses.fields(self):
+      value = getattr(self, field.name)
+      if isinstance(value, int) and value > LARGEST:
+        raise self.error(f'{field.name}={value}; expected at most {LARGEST}')
+    super().__post_init__()
 
   def choose(self, field: str, choices: tuple[Any, ...]) -> None:
     """Raises InputError unless the field's value is one of the choices."""

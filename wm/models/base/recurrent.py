@@ -162,6 +162,7 @@ class RecurrentModel(rows.RowModel):
 
   def __post_init__(self) -> None:
     """Subclasses call this and check their own fields."""
+    super().__post_init__()
     self.choose('dtype', DTYPES)
     self.at_least(1, 'layers', 'width')
     self.below_one('dropout')

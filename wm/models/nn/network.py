@@ -195,7 +195,7 @@ def _structure(spec: NetworkSpec) -> tuple[nnx.GraphDef, nnx.State]:
     leaves = jax.tree.leaves(state)
     size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
     what = f'weights of {registry.spec(spec.model)}'
-    core.need_memory(size // jax.process_count(), what)
+    core.require_memory(size // jax.process_count(), what)
   return graph, state
 
 

@@ -67,7 +67,13 @@ class World(words.InWords, core.Completing, core.Sourced):
   length: int = 32
   sampling: str = 'lengths'
 
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded."""
+    del world
+    return core.sequences_cost(self.length, 'length')
+
   def __post_init__(self) -> None:
+    super().__post_init__()
     given = [n for n in ('file', 'regex', 'preset') if getattr(self, n)]
     if len(given) > 1:
       raise core.InputError(
@@ -90,7 +96,7 @@ class World(words.InWords, core.Completing, core.Sourced):
     where = self.file or self.regex or self.preset or DEFAULT
     kept = machine.reduced(where, self.given, self.minimise)
     size = 16 * self.length * len(kept.delta)  # Counts of words and prefixes.
-    core.need_memory(size, f'{where} with length={self.length}')
+    core.require_memory(size, f'{where} with length={self.length}')
     heads = kept.delta[0, int(self._ends) :]
     heads = heads[heads >= 0]
     if not heads.size:

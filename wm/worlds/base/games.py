@@ -60,6 +60,18 @@ class GameWorld(
   states: str
   pool: int
 
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded; the pool's games are played at once."""
+    del world
+    games = self.pool if self.states == 'recurring' else 0
+    return core.Cost(4 * games * self.max_len, 0, ('pool',))
+
+  def __post_init__(self) -> None:
+    """Subclasses call this once their other fields are checked."""
+    fields.one_of(self, states=STATES)
+    fields.at_least(self, '{} game', pool=1)
+    super().__post_init__()
+
   # What a game gives.
 
   @abc.abstractmethod
@@ -306,9 +318,3 @@ def make_pool(world: GameWorld) -> Pool:
   reached = world.after(tokens[row[chosen]], ply[chosen] + head)
   offsets = np.concatenate([[0], np.cumsum(size[many])])
   return Pool(keys[many], reached, offsets, row[kept], tokens[:, head:])
-
-
-def check(world: GameWorld) -> None:
-  """Raises InputError where `states` or `pool` is no valid value."""
-  fields.one_of(world, states=STATES)
-  fields.at_least(world, '{} game', pool=1)

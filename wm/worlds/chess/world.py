@@ -100,7 +100,7 @@ class World(words.InWords, games.GameWorld, recorded.Recorded, core.MoveTagged):
       )
     if self.start:
       check_start(self.origin, self.start, self.stop)
-    games.check(self)
+    super().__post_init__()
 
   # Tokens.
 

@@ -63,7 +63,13 @@ class World(
   walks: str = 'random'
   moves: int = 20
 
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded."""
+    del world
+    return core.sequences_cost(self.moves, 'moves')
+
   def __post_init__(self) -> None:
+    super().__post_init__()
     fields.one_of(self, part=PARTS, walks=WALKS)
     if self.graph.chances:
       raise core.InputError(

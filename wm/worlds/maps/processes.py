@@ -275,7 +275,7 @@ class Planned(Routes):
     """[K, S, G] int8: the label to take from each row to each goal, or DEAD."""
     size, count = len(self._delta), len(goals)
     need = len(self._lengths) * size * count
-    core.need_memory(need, f'next streets to {count:,} destinations')
+    core.require_memory(need, f'next streets to {count:,} destinations')
     out = np.empty((len(self._lengths), size, count), np.int8)
     for labels, lengths in zip(out, self._lengths, strict=True):
       for part in core.chunks(count, 1, paths.GOALS):

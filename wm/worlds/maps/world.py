@@ -30,6 +30,8 @@ from wm.worlds.maps.journeys import DIRECTION0, END, NODE0
 # published shortest and noisy routes keep under 100 tokens in all.
 MAX_MOVES = {'random': 99, 'shortest': 96, 'noisy': 96}
 MIN_MOVES = 2
+# Bytes at least: of routes that are planned at once, a move; of a weighting.
+PLANNED, ROADS = 1024, 256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +84,16 @@ class World(
   turns: str = ''
   heldout: float = 1 / table.HELDOUT
 
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded; and the lengths of streets under all weightings."""
+    del world
+    names, more = ['max_moves'], PLANNED * self.max_moves
+    if self.traversal == 'noisy':
+      names, more = [*names, 'weightings'], more + ROADS * self.weightings
+    return core.sequences_cost(self.max_moves, *names, more=more)
+
   def __post_init__(self) -> None:
+    super().__post_init__()
     if self.traversal not in MAX_MOVES:
       raise core.InputError(
         f'maps: unknown traversal {self.traversal!r}; available: '

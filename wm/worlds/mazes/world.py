@@ -47,7 +47,13 @@ class World(walks.Walks):
   seed: int = 0
   length: int = 32
 
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded."""
+    del world
+    return core.sequences_cost(self.length, 'length')
+
   def __post_init__(self) -> None:
+    super().__post_init__()
     fields.at_least(self, places=2, levels=1)
     fields.at_least(
       self, loops=0, one_way=0, doors=0, named=0, confusable=0, dark=0, seed=0

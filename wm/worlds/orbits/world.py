@@ -94,7 +94,13 @@ class World(futures.Futures):
   tolerance: int = 1
   ahead: int = 4
 
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded."""
+    del world
+    return core.sequences_cost(2 * self.rows, 'rows', 'bins', vocab=self.bins)
+
   def __post_init__(self) -> None:
+    super().__post_init__()
     fields.one_of(self, systems=random_systems.KINDS)
     fields.at_least(self, planets=1, bins=2, tolerance=0, ahead=1)
     unknown = [name for name in self.quirks if name not in QUIRKS]

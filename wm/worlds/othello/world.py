@@ -95,7 +95,7 @@ class World(
           f'othello: openings={self.openings!r}; expected squares that can be '
           'played from the start in some order, and no records beside them'
         )
-    games.check(self)
+    super().__post_init__()
 
   @functools.cached_property
   def _squares(self) -> np.ndarray:

@@ -82,7 +82,13 @@ class World(
   least: int = 1
   most: int = 2
 
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded."""
+    del world
+    return core.sequences_cost(self.length, 'length')
+
   def __post_init__(self) -> None:
+    super().__post_init__()
     if not 3 <= self.people <= len(PEOPLE):
       raise core.InputError(
         f'seating(people={self.people}): expected 3 to {len(PEOPLE)}'

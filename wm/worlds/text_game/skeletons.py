@@ -147,7 +147,7 @@ def routes(found: Destinations, nodes: int, easy: str = 'some') -> Routes:
     raise core.InputError(
       f'routes are easy by {easy!r}; available: {", ".join(RULES)}'
     )
-  core.need_memory(24 * nodes * nodes, f'routes between {nodes:,} places')
+  core.require_memory(24 * nodes * nodes, f'routes between {nodes:,} places')
   walks = found.paths
   pair = walks.source.astype(np.int64) * nodes + walks.target
   places, count = nodes * nodes, np.bincount(pair, minlength=nodes * nodes)

@@ -35,7 +35,13 @@ class World(walks.Walks):
   start: str = ''
   length: int = 32
 
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded."""
+    del world
+    return core.sequences_cost(self.length, 'length')
+
   def __post_init__(self) -> None:
+    super().__post_init__()
     if self.game and not self.folder:
       raise core.InputError(
         f'text_game: game={self.game!r} without a folder; expected '

@@ -5,9 +5,8 @@ import functools
 import pytest
 
 from wm import core
-from wm.core import registry, room
+from wm.core import registry, resources
 from wm.data import sampling
-from wm.evaluation import scoring
 from wm.metrics import compression
 from wm.models.nn import network
 from wm.options.sampling import Sampling
@@ -26,25 +25,27 @@ def refused(call, *said):
 
 
 def test_what_is_needed_and_available_is_said(monkeypatch, tmp_path):
-  monkeypatch.setattr(room, 'memory', lambda: 2_500_000_000)
-  core.need_memory(2_500_000_000, 'this')
+  monkeypatch.setattr(resources, 'memory', lambda: 2_500_000_000)
+  core.require_memory(2_500_000_000, 'this')
   with pytest.raises(core.InputError) as error:
-    core.need_memory(3_000_000_000, 'this')
+    core.require_memory(3_000_000_000, 'this')
   assert str(error.value) == (
     'this: 3.0 GB of memory are needed, 2.5 GB are available'
   )
-  core.need_disk(tmp_path / 'not' / 'yet', 1, 'this')
-  refused(lambda: core.need_disk(tmp_path / 'a', HUGE, 'this'), 'disk at')
+  core.require_disk(tmp_path / 'not' / 'yet', 1, 'this')
+  refused(lambda: core.require_disk(tmp_path / 'a', HUGE, 'this'), 'disk at')
 
 
 def test_a_control_group_limits_memory(monkeypatch, tmp_path):
-  whole = room.memory()
+  whole = resources.memory()
   limit = tmp_path / 'memory.max'
-  monkeypatch.setattr(room, '_LIMITS', (str(limit), str(tmp_path / 'none')))
+  monkeypatch.setattr(
+    resources, '_LIMITS', (str(limit), str(tmp_path / 'none'))
+  )
   limit.write_text('max\n')
-  assert room.memory() >= whole
+  assert resources.memory() >= whole
   limit.write_text('1000\n')
-  assert room.memory() == 1000
+  assert resources.memory() == 1000
 
 
 def test_sequences_that_no_disk_holds(tmp_path):
@@ -57,16 +58,19 @@ def test_sequences_that_no_disk_holds(tmp_path):
   assert not list(tmp_path.iterdir())
 
 
-def test_worlds_models_and_metrics_that_no_memory_holds():
-  lattice = registry.make('world', 'lattice(size=1000000000000)')
-  refused(lambda: lattice.sample(1, 0), 'lattice', 'memory')
+def test_worlds_models_and_metrics_that_no_memory_holds(monkeypatch):
+  monkeypatch.setattr(resources, 'memory', lambda: 20_000_000_000)
+  spec = 'lattice(size=1000000000000)'
+  refused(lambda: registry.make('world', spec), 'lattice', 'memory', 'size')
   world = registry.make('world', 'othello(size=4)')
-  model = registry.make('model', 'transformer(width=10000000)')
+  spec = 'transformer(width=10000000)'
+  refused(lambda: registry.make('model', spec), spec, 'memory', 'lower width')
+  # What it states before it is built is less than what it takes.
+  model = registry.make('model', 'transformer(width=32768)')
   shape = network.NetworkSpec(model, len(world.vocab), world.max_len)
-  refused(lambda: shape.abstract, 'weights of transformer(width=10000000)')
+  refused(lambda: shape.abstract, 'weights of transformer(width=32768)')
   metric = compression.Metric(trials=HUGE)
-  call = functools.partial(scoring._need_memory, metric, world)
-  refused(call, 'compression(trials=', 'memory')
+  refused(lambda: core.require(metric, world), 'compression(trials=', 'memory')
 
 
 def test_a_device_without_memory_is_one_line(capsys):

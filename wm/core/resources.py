@@ -1,0 +1,188 @@
+"""Work that the machine cannot hold, or not end, is refused before it starts.
+
+Worlds, models and metrics are `Bounded`: each states what it takes at least by
+`cost`, from its fields alone, and `require` compares that with the machine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import pathlib
+import shutil
+import sys
+from typing import Any, NamedTuple
+
+from wm.core.basics import InputError, plug_in_name
+
+try:
+  import resource  # Unix has it.
+except ModuleNotFoundError:
+  resource = None  # type: ignore[assignment]
+
+# Where a control group, of a container or a scheduler, says its limit.
+_LIMITS = (
+  '/sys/fs/cgroup/memory.max',
+  '/sys/fs/cgroup/memory/memory.limit_in_bytes',
+)
+# Sequences that are held at once by whatever uses a world: a batch of training.
+AT_ONCE = 64
+WORD = 64  # Bytes of a token's text.
+# Work that no stop saves is taken for a mistake if it takes longer.
+LONGEST = 7 * 86_400
+_DAY = 86_400
+_BITS = 63
+
+
+class Cost(NamedTuple):
+  """What a piece of work takes at least, as far as its fields say.
+
+  Attributes:
+    memory: bytes held at once.
+    seconds: on one core, to the order of magnitude.
+    fields: that it grows with; where it is too much, lower one of them.
+  """
+
+  memory: float = 0
+  seconds: float = 0
+  fields: tuple[str, ...] = ()
+
+  def __str__(self) -> str:
+    """As tables and errors say it: '3.0 GB of memory, 0.2 hours'."""
+    said = [f'{_gigabytes(self.memory)} of memory']
+    said += [_hours(self.seconds)] if self.seconds else []
+    return ', '.join(said)
+
+
+class Bounded:
+  """Says what it takes, and is refused where that is more than there is.
+
+  Subclasses are frozen dataclasses; a `__post_init__` of their own calls this.
+  """
+
+  def cost(self, world: Any = None) -> Cost:
+    """What its use takes at least; from its fields, without making anything.
+
+    world: that a model or a metric is used in; None: in the smallest one.
+    """
+    del world
+    return Cost()
+
+  def __post_init__(self) -> None:
+    """Raises InputError for a number that is none, and for too much work."""
+    for field in _fields(self):
+      value = getattr(self, field.name)
+      for number in value if isinstance(value, tuple) else (value,):
+        if isinstance(number, int | float) and not _plain(number):
+          raise InputError(
+            f'{plug_in_name(type(self))}: {field.name}={number}; expected a finite number, '
+            'an integer of at most 64 bits'
+          )
+    require(self)
+
+
+def _fields(thing: Bounded) -> tuple[dataclasses.Field, ...]:
+  return dataclasses.fields(thing)  # type: ignore[arg-type]
+
+
+def _plain(number: float) -> bool:
+  return math.isfinite(number) and (
+    isinstance(number, float) or abs(number) < 1 << _BITS
+  )
+
+
+def sequences_cost(
+  length: int, *fields: str, vocab: int = 0, words: int = 1, more: int = 0
+) -> Cost:
+  """Cost of a world, of which `AT_ONCE` sequences are held.
+
+  Args:
+    length: tokens of a sequence.
+    fields: that it grows with.
+    vocab: number of tokens, if fields say it.
+    words: of a state.
+    more: bytes of tables besides.
+  """
+  each = 4 * length + 4 * words + vocab
+  return Cost(WORD * vocab + AT_ONCE * each + more, 0, fields)
+
+
+def require(thing: Bounded, world: Any = None) -> None:
+  """Raises InputError where a thing takes more memory or time than there is.
+
+  world: that a model or a metric is used in.
+  """
+  cost = thing.cost(world)
+  if cost.memory <= 0 and cost.seconds <= 0:
+    return
+  defaults = {field.name: field.default for field in _fields(thing)}
+  values = {name: getattr(thing, name) for name in cost.fields}
+  given = {k: x for k, x in values.items() if x != defaults[k]} or values
+  what = ', '.join(f'{name}={value}' for name, value in given.items())
+  what = f'{plug_in_name(type(thing))}({what})'
+  lower = f'; lower {" or ".join(given)}' if given else ''
+  _need(cost.memory, memory(), 'memory', what, lower)
+  if cost.seconds > LONGEST:
+    raise InputError(
+      f'{what}: {_hours(cost.seconds)} are needed at least, more than '
+      f'{_hours(LONGEST)}{lower}'
+    )
+
+
+def memory() -> int:
+  """Bytes of memory: the machine's, or what a limit leaves of it.
+
+  Limits are those of a control group and of the process, as `ulimit -v`.
+  """
+  names = getattr(os, 'sysconf_names', {})
+  if 'SC_PHYS_PAGES' not in names:
+    return sys.maxsize  # Not known here: nothing is refused.
+  sizes = [os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')]
+  for name in _LIMITS:
+    path = pathlib.Path(name)
+    text = path.read_text() if path.is_file() else ''
+    if text.strip().isdecimal():
+      sizes.append(int(text))
+  if resource is not None:
+    limits = [resource.getrlimit(resource.RLIMIT_AS)[0]]
+    sizes += [size for size in limits if size != resource.RLIM_INFINITY]
+  return min(sizes)
+
+
+def require_memory(size: float, what: str) -> None:
+  """Raises InputError where `size` bytes are more than there is in all.
+
+  what: needs them, as the error says: "what: 3.0 GB of memory are needed, ...".
+  """
+  _need(size, memory(), 'memory', what)
+
+
+def require_disk(folder: str | os.PathLike[str], size: int, what: str) -> None:
+  """Raises InputError where `size` bytes are more than the disk has left.
+
+  folder: on that disk; it need not exist yet.
+  """
+  place = pathlib.Path(folder).absolute()
+  while not place.exists():
+    place = place.parent
+  _need(size, shutil.disk_usage(place).free, f'disk at {folder}', what)
+
+
+def _need(size: float, room: int, of: str, what: str, lower: str = '') -> None:
+  if size > room:
+    raise InputError(
+      f'{what}: {_gigabytes(size)} of {of} are needed, {_gigabytes(room)} are '
+      f'available{lower}'
+    )
+
+
+def _gigabytes(size: float) -> str:
+  if size >= 1e18:
+    return f'{size / 1e9:.1e} GB'
+  return f'{size / 1e9:,.1f} GB' if size >= 1e8 else f'{size / 1e6:,.1f} MB'
+
+
+def _hours(seconds: float) -> str:
+  days = seconds / _DAY
+  return f'{days:,.0f} days' if days >= 2 else f'{24 * days:,.1f} hours'
