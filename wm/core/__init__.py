@@ -102,6 +102,7 @@ from wm.core.predictor import (
   sample,
 )
 from wm.core.resources import (
+  AT_ONCE,
   Bounded,
   Cost,
   require,

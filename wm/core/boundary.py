@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from wm.core.resources import require_memory
+
 if TYPE_CHECKING:
   from wm.core.world import World
 
@@ -113,6 +115,11 @@ def product(
     rows, tokens = np.nonzero(one & two)
     if not rows.size:
       break
+    # Both states, before and after, and the tokens so far.
+    held = 4 * rows.size * (4 * firsts.shape[1] + paths.shape[1] + 1)
+    require_memory(
+      held, f'{rows.size:,} suffixes of {paths.shape[1] + 1} tokens'
+    )
     firsts = world.advance(firsts[rows], tokens)
     seconds = world.advance(seconds[rows], tokens)
     paths = np.column_stack([paths[rows], tokens])

@@ -121,8 +121,9 @@ class Metric(Bounded, abc.ABC):
       and `derived` numbers of all other metrics.
     derived: name -> function of the values of its quantities.
     sized_by: the field that counts its trials, all of which are held in memory,
-      and fields that count the sequences of each trial.
-    repeats: fields whose product is how many steps follow each other; of a
+      and fields that count more sequences that are; 'A B' is the product of
+      two fields.
+    repeats: fields that count steps which follow each other, likewise. Of a
       tuple the last number counts, which is the greatest, or how many there are
       where they are no integers.
   """
@@ -150,16 +151,22 @@ class Metric(Bounded, abc.ABC):
     return 1
 
   def cost(self, world: World | None = None) -> Cost:
-    """See Bounded; a row of memory for each trial, and STEP a repeat."""
-    memory, length, words = 0, 1, 1
+    """See Bounded; two sequences a trial, all that is held, STEP a repeat."""
+    length, words = 1, 1
     if world is not None:
       length, words = world.max_len, world.init(1).shape[1]
-    if self.sized_by:
-      trials, *sizes = (getattr(self, field) for field in self.sized_by)
-      memory = 4 * trials * (2 * (length + words) + sum(sizes) * length)
-    repeats = math.prod(_times(getattr(self, field)) for field in self.repeats)
-    seconds = STEP * repeats if self.repeats else 0
-    return Cost(memory, seconds, (*self.sized_by, *self.repeats))
+    held = self._sum(self.sized_by[:1]) * 2 * (length + words)
+    held += self._sum(self.sized_by[1:]) * length
+    names = ' '.join((*self.sized_by, *self.repeats)).split()
+    seconds = STEP * self._sum(self.repeats)
+    return Cost(4 * held, seconds, tuple(dict.fromkeys(names)))
+
+  def _sum(self, products: tuple[str, ...]) -> int:
+    """Of products of fields, as `sized_by` has them."""
+    return sum(
+      math.prod(_times(getattr(self, name)) for name in product.split())
+      for product in products
+    )
 
   def unlisted(self) -> str:
     """Why its questions cannot be listed beforehand; '' if they can.

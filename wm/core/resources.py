@@ -49,9 +49,9 @@ class Cost(NamedTuple):
   fields: tuple[str, ...] = ()
 
   def __str__(self) -> str:
-    """As tables and errors say it: '3.0 GB of memory, 0.2 hours'."""
+    """As tables and errors say it: '3.0 GB of memory, 5 minutes'."""
     said = [f'{_gigabytes(self.memory)} of memory']
-    said += [_hours(self.seconds)] if self.seconds else []
+    said += [_time(self.seconds)] if self.seconds else []
     return ', '.join(said)
 
 
@@ -76,8 +76,8 @@ class Bounded:
       for number in value if isinstance(value, tuple) else (value,):
         if isinstance(number, int | float) and not _plain(number):
           raise InputError(
-            f'{plug_in_name(type(self))}: {field.name}={number}; expected a finite number, '
-            'an integer of at most 64 bits'
+            f'{plug_in_name(type(self))}: {field.name}={number}; expected a '
+            'finite number, an integer of at most 64 bits'
           )
     require(self)
 
@@ -125,8 +125,8 @@ def require(thing: Bounded, world: Any = None) -> None:
   _need(cost.memory, memory(), 'memory', what, lower)
   if cost.seconds > LONGEST:
     raise InputError(
-      f'{what}: {_hours(cost.seconds)} are needed at least, more than '
-      f'{_hours(LONGEST)}{lower}'
+      f'{what}: {_time(cost.seconds)} are needed at least, more than '
+      f'{_time(LONGEST)}{lower}'
     )
 
 
@@ -183,6 +183,8 @@ def _gigabytes(size: float) -> str:
   return f'{size / 1e9:,.1f} GB' if size >= 1e8 else f'{size / 1e6:,.1f} MB'
 
 
-def _hours(seconds: float) -> str:
-  days = seconds / _DAY
-  return f'{days:,.0f} days' if days >= 2 else f'{24 * days:,.1f} hours'
+def _time(seconds: float) -> str:
+  for name, size in (('days', _DAY), ('hours', 3600), ('minutes', 60)):
+    if seconds >= 2 * size:
+      return f'{seconds / size:,.0f} {name}'
+  return f'{seconds:,.1f} seconds'

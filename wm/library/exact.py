@@ -66,9 +66,14 @@ class Apart(NamedTuple):
     return svg.logarithmic(lengths, lines, title, 'length of suffix, tokens')
 
 
-def _enumerable(world: core.World | str) -> Any:
-  """A world whose states can be named, and its suffixes counted."""
+def _enumerable(world: core.World | str, depth: int) -> Any:
+  """A world whose states can be named, and its suffixes counted.
+
+  Raises InputError where the numbers to a depth do not fit into memory.
+  """
   made = registry.made('world', world)
+  digits = depth**2 * len(made.vocab).bit_length() // 16
+  core.require_memory(digits, f'{made.name}: numbers to depth={depth}')
   for kind in (core.Written, core.Enumerable):
     if not isinstance(made, kind):
       raise core.InputError(f'{made.name} is not {kind.__name__.lower()}')
@@ -88,7 +93,7 @@ def boundary(
       that lead to them.
     depth: longest suffix, in tokens.
   """
-  made = _enumerable(world)
+  made = _enumerable(world, depth)
   one, two = exact.locate(made, first), exact.locate(made, second)
   numbers = exact.sizes(made, one, two, depth)
   sizes = list(zip(range(1, depth + 1), *numbers, strict=True))
@@ -197,7 +202,7 @@ def count(
   Yields:
     A count as soon as it is known.
   """
-  made = _enumerable(world)
+  made = _enumerable(world, depth)
   start = exact.opening(made) if state is None else exact.locate(made, state)
   yield from exact.counts(made, start, depth)
 

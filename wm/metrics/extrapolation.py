@@ -83,7 +83,14 @@ class Metric(core.Metric):
 
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[type, ...]] = (core.Adaptable, core.Hidden)
-  sized_by: ClassVar[tuple[str, ...]] = ('num', 'examples')
+  sized_by: ClassVar[tuple[str, ...]] = (
+    'num',
+    'num examples',
+    'num held',
+    'num points',
+    'num tried',
+  )
+  repeats: ClassVar[tuple[str, ...]] = ('steps rates',)
   headline: ClassVar[tuple[str, ...]] = ('error_linear', 'slope_linear')
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 

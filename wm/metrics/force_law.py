@@ -112,7 +112,13 @@ class Metric(core.Metric):
 
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[type, ...]] = (core.Adaptable, core.Moving)
-  sized_by: ClassVar[tuple[str, ...]] = ('num', 'examples', 'systems')
+  sized_by: ClassVar[tuple[str, ...]] = (
+    'num',
+    'num examples',
+    'num held',
+    'num systems',
+  )
+  repeats: ClassVar[tuple[str, ...]] = ('steps rates',)
   headline: ClassVar[tuple[str, ...]] = ('newton',)
   breakdown: ClassVar[tuple[str, ...]] = ('target',)
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')

@@ -93,7 +93,15 @@ class Metric(core.Metric):
 
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[type, ...]] = (core.Adaptable, core.Prefixed)
-  sized_by: ClassVar[tuple[str, ...]] = ('num', 'examples')
+  sized_by: ClassVar[tuple[str, ...]] = (
+    'num',
+    'num examples',
+    'num held',
+    'num pool',
+    'states prefixes',
+    'sequences',
+  )
+  repeats: ClassVar[tuple[str, ...]] = ('steps rates',)
   headline: ClassVar[tuple[str, ...]] = ('r_ib', 'd_ib_normalised')
   derived: ClassVar[Mapping[str, Callable[[Mapping[str, float]], float]]] = {
     'd_ib': lambda by: by['d_ib'],

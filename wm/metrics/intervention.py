@@ -98,6 +98,7 @@ class Metric(core.Metric):
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[type, ...]] = (core.Patchable, core.Editable)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
+  repeats: ClassVar[tuple[str, ...]] = ('epochs', 'randoms')
   headline: ClassVar[tuple[str, ...]] = ('edited', 'changed', 'changed_random')
   breakdown: ClassVar[tuple[str, ...]] = ('layer',)
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')

@@ -76,6 +76,7 @@ class Metric(core.Metric):
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[type, ...]] = (core.HiddenStates,)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
+  repeats: ClassVar[tuple[str, ...]] = ('epochs',)
   headline: ClassVar[tuple[str, ...]] = ('accuracy', 'selectivity')
   breakdown: ClassVar[tuple[str, ...]] = ('layer',)
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')

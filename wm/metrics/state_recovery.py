@@ -73,7 +73,8 @@ class Metric(core.Metric):
 
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[type, ...]] = (core.Adaptable, core.Labelled)
-  sized_by: ClassVar[tuple[str, ...]] = ('num', 'tested')
+  sized_by: ClassVar[tuple[str, ...]] = ('num', 'held', 'tested')
+  repeats: ClassVar[tuple[str, ...]] = ('steps rates',)
   headline: ClassVar[tuple[str, ...]] = ('exact', 'legal_equal')
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 

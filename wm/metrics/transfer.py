@@ -65,7 +65,8 @@ class Metric(core.Metric):
 
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[type, ...]] = (core.Adaptable, core.Functions)
-  sized_by: ClassVar[tuple[str, ...]] = ('num', 'tested')
+  sized_by: ClassVar[tuple[str, ...]] = ('num', 'held', 'tested', 'clock')
+  repeats: ClassVar[tuple[str, ...]] = ('steps rates',)
   headline: ClassVar[tuple[str, ...]] = ('accuracy', 'loss')
   across: ClassVar[tuple[str, ...]] = ('accuracy', 'loss')
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')

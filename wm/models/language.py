@@ -14,6 +14,8 @@ from wm.core import registry
 from wm.core.told import MOST_TOLD, RULES, Telling, Told
 from wm.models.serving import asked, in_context, provider
 
+CALL = 10_000  # Bytes of a call that is under way.
+
 
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
@@ -69,6 +71,12 @@ class Model(core.Model):
   retries: int = dataclasses.field(default=5, compare=False)
   timeout: int = dataclasses.field(default=120, compare=False)
   answers: str = dataclasses.field(default='', compare=False)
+
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded: a millisecond a call, calls that are under way."""
+    del world
+    calls = self.connections * CALL
+    return core.Cost(calls, 1e-3 * self.repeats, ('repeats', 'connections'))
 
   def __post_init__(self) -> None:
     super().__post_init__()

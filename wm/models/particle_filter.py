@@ -33,6 +33,13 @@ class Model(core.Model):
   particles: int = 256
   sweeps: int = 6
 
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded: a microsecond for each move, of some sequences."""
+    del world
+    moves = core.AT_ONCE * self.particles * self.sweeps
+    memory = core.AT_ONCE * 64 * self.particles
+    return core.Cost(memory, 1e-6 * moves, ('particles', 'sweeps'))
+
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model; raises InputError where the world has no filter."""
     if not isinstance(world, core.Foretold):

@@ -102,6 +102,11 @@ class Model(core.Model):
   tolerance: float = checks.TOLERANCE
   copies: bool = False
 
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded: tokens and logits of a call."""
+    length, vocab = (world.max_len, len(world.vocab)) if world else (1, 2)
+    return core.Cost(4 * self.rows * length * (1 + vocab), 0, ('rows',))
+
   def __post_init__(self) -> None:
     super().__post_init__()
     if self.max_len < 0:
@@ -139,6 +144,7 @@ class Model(core.Model):
         refused by `checks.check`.
     """
     del seed
+    core.require(self, world)
     for name in self.files or ():
       if not os.path.exists(name):
         name = plugins.shortened(name)

@@ -81,7 +81,7 @@ class Sweeping:
     'Axis of the grid, each value of which has its best run; repeat.',
     many=True,
   )
-  jobs: int = option(1, 'Runs at a time.', least=1)
+  jobs: int = option(1, 'Runs at a time.', least=1, most=1000)
   devices: Sequence[str] = option(
     (),
     'CUDA_VISIBLE_DEVICES of the jobs, in turn; repeat.',
@@ -136,7 +136,10 @@ class Units:
     None, 'Folder of result files, one a row and seed; default: OUT/results.'
   )
   seeds: int = option(
-    3, 'Seeds of each row: 0, 1, ...; a row may have its own.', least=1
+    3,
+    'Seeds of each row: 0, 1, ...; a row may have its own.',
+    least=1,
+    most=1000,
   )
   only: Sequence[str] = option(
     (), 'Row of a miniature to do; repeat. Default: all.', many=True

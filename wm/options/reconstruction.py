@@ -13,7 +13,7 @@ class Reconstruction:
   """How a map is reconstructed from routes, and from which of them."""
 
   # Edges added: distinct neighbours count in the paper, all in the program.
-  max_degree: int = option(4, 'Most edges out of a node.', least=1)
+  max_degree: int = option(4, 'Most edges out of a node.', least=1, most=1000)
   # Great-circle distance.
   max_miles: float = option(0.5, 'Longest added edge.', least=0)
   # `kernels/maps/reconstruction_ref.py` holds both in plain Python.
@@ -31,7 +31,9 @@ class Reconstruction:
   )
   rollback: bool = option(False, 'A failed sequence leaves no edges.')
   order: str = option('file', "Order of sequences: 'file' or a seed.")
-  shuffles: int = option(0, 'Further seeded orders for the range.', least=0)
+  shuffles: int = option(
+    0, 'Further seeded orders for the range.', least=0, most=10_000
+  )
   # See `controls.apply`; None is 'none', or 'uniform' with an error rate.
   control: str | None = option(
     None,

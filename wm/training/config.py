@@ -36,6 +36,27 @@ def describe(
   }
 
 
+def check_batch(
+  training: Training, world: core.World, data: stores.Store
+) -> None:
+  """Raises InputError for a batch that memory or the data cannot fill.
+
+  data: what is trained on. Of few sequences AT_ONCE may be in a batch, some of
+    them twice.
+  """
+  num, batch = len(data), training.batch
+  if batch > max(num, core.AT_ONCE):
+    raise core.InputError(
+      f'batch={batch}: {data.folder} holds {num:,} sequences; expected at most '
+      f'{max(num, core.AT_ONCE):,} in a batch'
+    )
+  # Tokens, and a number for each that may follow.
+  tokens = data.manifest['tokens'] / num
+  each = 4 * tokens * (1 + len(world.vocab)) / training.num_processes
+  what = f'batch={batch} sequences of {tokens:.0f} tokens'
+  core.require_memory(batch * each, f'{what}, {len(world.vocab):,} in all')
+
+
 def fitted(out: str | pathlib.Path) -> pathlib.Path:
   """File of a model that is fitted by counting, not trained by steps."""
   return pathlib.Path(out) / 'checkpoints' / 'fitted.npz'

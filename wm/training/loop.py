@@ -93,6 +93,7 @@ def _train(
     summary = _fit(model, world, data, out)
   elif isinstance(model, core.Trainable):
     model.check_world(world)
+    config.check_batch(training, world, data[0])
     if training.start is not None:
       run['start_sha256'] = restore.digest(
         training.start, run['model'], run['vocab_sha256']

@@ -35,7 +35,7 @@ class Settings(core.Metric):
   """A metric over pairs of prefixes: what all of these have."""
 
   breakdown: ClassVar[tuple[str, ...]] = ('direction',)
-  sized_by: ClassVar[tuple[str, ...]] = ('trials', 'samples')
+  sized_by: ClassVar[tuple[str, ...]] = ('trials', 'trials samples')
 
   trials: int
   pairs: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from wm import core
 from wm.kernels.base.jit import njit
 from wm.kernels.chess.board_numba import load, make
 from wm.kernels.chess.layout import MOST_MOVES
@@ -72,6 +73,8 @@ def boundary(
   )
   place = np.array([0, 0, -1])
   while place[0] >= 0:
+    held = 2 * (found[0].nbytes + found[1].nbytes)  # They double.
+    core.require_memory(held, f'suffixes of up to {depth} moves')
     found = _search(
       rows, (listing, through), place, stack, found, counts, NODES
     )

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from wm import core
 from wm.kernels.base.jit import njit
 
 # Nodes that one compiled call visits, in a fraction of a second.
@@ -58,6 +59,9 @@ def boundary(delta, rules, pairs, depth, end_first) -> tuple[np.ndarray, ...]:
   place = np.array([0, -1, 0, 0, 0, 0])
   # `_search` comes back often: Ctrl-C is heard between the calls.
   while place[0] < num:
+    # What there is doubles where it is full.
+    held = 2 * (depth + 1) * len(found[1]) + 26 * len(nodes[0])
+    core.require_memory(held, f'suffixes of up to {depth} labels')
     found, nodes = _search(
       delta, rules, pairs, depth, end_first, place, NODES, offsets, found, nodes
     )

@@ -52,8 +52,8 @@ def boundary_sizes(
 
 def _pair(first: Position, second: Position, depth: int) -> Position:
   """Columns of the two positions, [2] each."""
-  if depth < 1:
-    raise core.InputError(f'depth is {depth}; expected at least 1')
+  if not 1 <= depth <= 64:
+    raise core.InputError(f'depth is {depth}; expected 1..64')
   columns = zip(checked(first), checked(second), strict=True)
   black, white, side = (np.concatenate(column) for column in columns)
   return checked((black, white, side))

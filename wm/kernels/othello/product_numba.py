@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from wm import core
 from wm.kernels.base.bits_numba import bit, lowest, popcount, without_lowest
 from wm.kernels.base.jit import njit
 from wm.kernels.othello.rules_numba import NODES, moves_of, oriented, step
@@ -68,6 +69,8 @@ def boundary(
   pair, board = (black, white, side), (squares, token_of)
   modes = listing, through
   while place[0] >= 0:
+    held = 2 * (found[0].nbytes + found[1].nbytes)  # They double.
+    core.require_memory(held, f'suffixes of up to {depth} moves')
     found = _search(pair, board, modes, place, stack, found, counts, NODES)
   num = place[1]
   return found[0][:num], found[1][:num], counts

@@ -18,7 +18,7 @@ OBJECTS = 20_000  # Bytes of a layer's modules and of its part of a program.
 
 
 class NetworkModel(core.Trainable):
-  """A family's spec; subclasses are frozen dataclasses with layers and width."""
+  """A family's spec; subclasses are frozen dataclasses, and have a size."""
 
   layers: int
   width: int

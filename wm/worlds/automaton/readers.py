@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 import re
 from pathlib import Path
@@ -46,6 +47,8 @@ from wm.worlds.base import csv_file
 KEYS = ('alphabet', 'start', 'accepting', 'transitions')
 COLUMNS = ('state', 'symbol', 'next')
 MARKS = ('start', 'accepting', '')
+# Levels of groups in DOT; reading takes twice as long for each.
+DEEPEST = 6
 
 
 def read(path: str) -> machine.Machine:
@@ -215,9 +218,15 @@ def _dot(path: str) -> machine.Machine:
       "automata from DOT need the extra 'automata': pip install -e "
       "'.[automata]'"
     ) from error
+  text = _text(path)
+  if (levels := _levels(text)) > DEEPEST:
+    raise core.InputError(
+      f'{path} has {levels} levels of groups in each other; expected at most '
+      f'{DEEPEST}'
+    )
   said = io.StringIO()
   with contextlib.redirect_stdout(said):  # Where pydot says what is wrong.
-    found = pydot.graph_from_dot_data(_text(path))
+    found = pydot.graph_from_dot_data(text)
   if not found or len(found) != 1:
     why = said.getvalue().strip().rpartition('\n')[2] or 'not one graph'
     raise core.InputError(f'{path} is not DOT: {why}')
@@ -229,6 +238,13 @@ def _dot(path: str) -> machine.Machine:
   for node, shape in _shapes(found[0]):
     graph.nodes[node].setdefault('shape', shape)
   return _of_graph(path, graph)
+
+
+def _levels(text: str) -> int:
+  """How deep braces stand in each other in DOT, those in quotes left out."""
+  plain = re.sub(r'"(\\.|[^"\\])*"', '', text)
+  steps = ({'{': 1, '}': -1}.get(c, 0) for c in plain)
+  return max(itertools.accumulate(steps), default=0)
 
 
 def _shapes(graph: Any) -> list[tuple[str, str]]:
