@@ -1,0 +1,99 @@
+"""Runs all cases, prints what failed and the table.
+
+  python -m tests.attack
+  python -m tests.attack --only='folders/' --show
+  python -m tests.attack --every=10 --json
+
+--every=N runs one in N of each category, and --part=K which of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import os
+import pathlib
+import sys
+import tempfile
+
+from tests import compiler
+
+# Before JAX and NumPy are imported.
+os.environ.setdefault('JAX_PLATFORMS', 'cpu')
+os.environ.setdefault('XLA_FLAGS', compiler.flags())
+os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
+
+from tests.attack import cases, runner  # noqa: E402
+
+
+def chosen(options: argparse.Namespace) -> list[cases.Case]:
+  """The cases that are asked for."""
+  counts: collections.Counter[str] = collections.Counter()
+  taken = []
+  for case in cases.all():
+    counts[case.category] += 1
+    if counts[case.category] % options.every == options.part % options.every:
+      taken.append(case)
+  return [case for case in taken if options.only in case.title]
+
+
+def main() -> int:
+  """Exit code: were all passed?"""
+  parser = argparse.ArgumentParser('tests.attack')
+  parser.add_argument('--only', default='')
+  parser.add_argument('--every', type=int, default=1)
+  parser.add_argument('--part', type=int, default=1)
+  parser.add_argument('--json', action='store_true')
+  parser.add_argument('--show', action='store_true')
+  parser.add_argument('--list', action='store_true')
+  options = parser.parse_args()
+  picked = chosen(options)
+  if options.list:
+    print(*(case.title for case in picked), sep='\n')
+    return 0
+  runner.warm()
+  results = []
+  with tempfile.TemporaryDirectory(prefix='wm-attack-') as folder:
+    os.chmod(folder, 0o755)
+    for number, case in enumerate(picked):
+      if runner.skipped(case):
+        continue
+      place = pathlib.Path(folder, str(number), 'case')
+      result = runner.run(case, place)
+      results.append(result)
+      if options.json:
+        print(runner.as_json(result), flush=True)
+      elif result.faults or options.show:
+        print(*_lines(result), sep='\n', flush=True)
+  if not options.json:
+    print(table(results))
+  return int(any(result.faults for result in results))
+
+
+def _lines(result: runner.Result) -> list[str]:
+  head = f'{result.case.title} ({result.seconds:.1f} s)'
+  if not result.faults:
+    return [f'{head}: {result.err.strip()}']
+  run = result.case.run
+  line = '' if callable(run) else f'    {" ".join(run)[:300]!r}'
+  return [f'FAILED {head}', line, *(f'    {f}' for f in result.faults)]
+
+
+def table(results: list[runner.Result]) -> str:
+  """Category, cases, passed and processor seconds."""
+  rows = {}
+  for result in results:
+    count, passed, seconds = rows.get(result.case.category, (0, 0, 0.0))
+    rows[result.case.category] = (
+      count + 1,
+      passed + (not result.faults),
+      seconds + result.seconds,
+    )
+  rows['all'] = tuple(map(sum, zip(*rows.values(), strict=True)))
+  lines = ['| bad input | cases | passed |', '| --- | ---: | ---: |']
+  lines += [f'| {name} | {n} | {ok} |' for name, (n, ok, _) in rows.items()]
+  return '\n'.join([*lines, f'{rows["all"][2]:.0f} s of processor time'])
+
+
+if __name__ == '__main__':
+  sys.exit(main())

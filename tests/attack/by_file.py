@@ -1,0 +1,458 @@
+"""Files of worlds and of data that are missing, damaged or of no sense."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+from collections.abc import Iterator, Mapping
+
+from tests.attack.bases import LINE
+from tests.attack.case import (
+  Action,
+  Case,
+  closed,
+  edit,
+  fifo,
+  folder,
+  loop,
+  put,
+)
+
+Text = str | bytes
+NOISE = bytes(range(256)) * 8
+DFA = {
+  'alphabet': ['a', 'b'],
+  'start': 'even',
+  'accepting': ['even'],
+  'transitions': {'even': {'a': 'odd'}, 'odd': {'a': 'even', 'b': 'odd'}},
+}
+SHAPES: Mapping[str, Action | None] = {'missing': None}
+
+
+def shapes(path: str) -> Iterator[tuple[str, tuple[Action, ...]]]:
+  """Things that are no readable file, at a path."""
+  yield 'missing', ()
+  yield 'empty', (put(path),)
+  yield 'folder', (folder(path),)
+  yield 'pipe', (fifo(path),)
+  yield 'loop', (loop(path),)
+  yield 'noise', (put(path, NOISE),)
+  yield 'nul', (put(path, '\0' * 99),)
+
+
+def world(kind: str, name: str, spec: str, *files: Action, **more) -> Case:
+  """A world that can't be made of its files; counted, or sampled."""
+  run = 'sample', f'--world={spec}', '--num=5', '--num_heldout=5', '--out=new'
+  return Case(kind, name, run, files, **more)
+
+
+def automata() -> Iterator[Case]:
+  """Automata in files of each kind, and regular expressions."""
+  kind = 'automata'
+
+  def of(suffix: str, name: str, *files: Action, **more) -> Case:
+    spec = f'automaton(file="a.{suffix}")'
+    return world(kind, f'{suffix} {name}', spec, *files, **more)
+
+  for suffix in ('json', 'csv', 'graphml', 'dot'):
+    for name, files in shapes(f'a.{suffix}'):
+      yield of(suffix, name, *files)
+    shut = put(f'a.{suffix}', '{}'), closed(f'a.{suffix}')
+    yield of(suffix, 'closed', *shut, user=65534)
+  for suffix, texts in AUTOMATA.items():
+    for name, text in texts.items():
+      yield of(suffix, name, put(f'a.{suffix}', text))
+  whole = put('a.json', json.dumps(DFA))
+  for keys, value in (
+    (('alphabet',), 'ab'),
+    (('alphabet',), ['a']),
+    (('alphabet',), ['a', 'a', 'b']),
+    (('alphabet',), ['a', 'b', 'a b']),
+    (('alphabet',), ['a', 'b', '<pad>']),
+    (('start',), 'nowhere'),
+    (('start',), None),
+    (('start',), 1.5),
+    (('accepting',), ['nowhere']),
+    (('accepting',), []),
+    (('accepting',), {}),
+    (('transitions',), {}),
+    (('transitions',), []),
+    (('transitions', 'even'), ['a']),
+    (('transitions', 'even', 'a'), 'nowhere'),
+    (('transitions', 'even', 'a'), ['odd', 'even']),
+    (('transitions', 'even', 'a'), None),
+    (('transitions', 'even', ''), 'odd'),
+    (('transitions', 'even', '\ud800'), 'odd'),
+    (('more',), 1),
+  ):
+    name = f'json {"/".join(keys)}={ascii(value)}'
+    yield of('json', name, whole, edit('a.json', *keys, to=value))
+  for pattern in REGEX:
+    spec = f'automaton(regex={pattern!r})'
+    yield world(kind, f'regex {pattern[:40]}', spec)
+  for spec in (
+    'automaton()',
+    'automaton(preset="odd")',
+    'automaton(file="a.txt")',
+    'automaton(file="a")',
+    'automaton(regex="a*", preset="even")',
+    'automaton(regex="a*", length=0)',
+    'automaton(regex="a*", length=10**9)',
+    'automaton(regex="(a|b)*", sampling="best")',
+    'automaton(regex=5)',
+    'automaton(regex="a*", minimise="yes")',
+  ):
+    yield world(kind, spec, spec, put('a.txt', 'a'))
+
+
+def _graphml(body: str) -> str:
+  return (
+    '<?xml version="1.0"?><graphml xmlns="http://graphml.graphdrawing.org/'
+    'xmlns"><key id="l" for="edge" attr.name="label" attr.type="string"/>'
+    '<key id="s" for="node" attr.name="start" attr.type="boolean"/>'
+    f'<graph edgedefault="directed">{body}</graph></graphml>'
+  )
+
+
+_NODES = '<node id="a"><data key="s">true</data></node><node id="b"/>'
+AUTOMATA: Mapping[str, Mapping[str, Text]] = {
+  'json': {
+    'key twice': '{"start": "a", "start": "b", "transitions": {}}',
+    'deep': '[' * 100_000,
+    'deep object': '{"a":' * 50_000,
+    'cut': json.dumps(DFA)[:50],
+    'a list': '[1, 2]',
+    'a text': '"automaton"',
+    'of 5,000 digits': '{"start": ' + '9' * 5000 + ', "transitions": {}}',
+    'NaN': '{"start": NaN, "transitions": {}}',
+    'UTF-16': json.dumps(DFA).encode('utf-16'),
+    'no start': '{"transitions": {"a": {}}}',
+    'no transitions': '{"start": "a"}',
+  },
+  'csv': {
+    'no columns': 'a,b,c\n1,2,3\n',
+    'no rows': 'state,symbol,next\n',
+    'short row': 'state,symbol,next\na,b\n',
+    'no start': 'state,symbol,next\na,x,a\n',
+    'two starts': 'state,symbol,next\na,,start\nb,,start\na,x,b\n',
+    'two edges': 'state,symbol,next\na,,start\na,x,a\na,x,b\nb,,\n',
+    'state of no row': 'state,symbol,next\na,,start\na,x,b\n',
+    'odd mark': 'state,symbol,next\na,,begin\na,x,a\n',
+    'NUL': 'state,symbol,next\na,,start\na,\0,a\n',
+    'open quote': 'state,symbol,next\n"a,,start\na,x,a\n',
+    'a huge field': f'state,symbol,next\n{"a" * 200_000},,start\n',
+    'CR alone': 'state,symbol,next\ra,,start\ra,x,a,b\r',
+  },
+  'graphml': {
+    'cut': _graphml(_NODES)[:120],
+    'no graph': '<graphml/>',
+    'edge without target': _graphml(f'{_NODES}<edge source="a"/>'),
+    'edge without source': _graphml(f'{_NODES}<edge target="a"/>'),
+    'node without id': _graphml('<node/>'),
+    'unknown key': _graphml(f'{_NODES}<edge source="a" target="b">'
+                            '<data key="q">x</data></edge>'),
+    'unknown encoding': _graphml(_NODES).replace(
+      '"1.0"', '"1.0" encoding="latin-99"'
+    ),
+    'another encoding': _graphml(_NODES).replace(
+      '"1.0"', '"1.0" encoding="utf-16"'
+    ),
+    'no start': _graphml('<node id="a"/><edge source="a" target="a">'
+                         '<data key="l">x</data></edge>'),
+    'undirected': _graphml(_NODES).replace('="directed"', '="undirected"'),
+    'without edges': _graphml(_NODES),
+    'unlabelled': _graphml(f'{_NODES}<edge source="a" target="b"/>'),
+    'bad boolean': _graphml(_NODES.replace('true', 'perhaps')),
+    'bad type': _graphml(_NODES).replace('"boolean"', '"truth"'),
+    'entities': '<!DOCTYPE g [<!ENTITY a "aaaaaaaaaa">'
+    + ''.join(
+      f'<!ENTITY {y} "{f"&{x};" * 10}">'
+      for x, y in zip('abcdefgh', 'bcdefghi', strict=True)
+    )
+    + ']><graphml>&i;</graphml>',
+    'outside entity': '<!DOCTYPE g [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
+    '<graphml>&x;</graphml>',
+    'deep': '<a>' * 50_000,
+  },
+  'dot': {
+    'cut': 'digraph { a -> ',
+    'words': 'this is no graph',
+    'two graphs': 'digraph { a -> b } digraph { c -> d }',
+    'undirected': 'graph { a -- b [label=x] }',
+    'deep': 'digraph { ' + 'subgraph { ' * 400 + 'a -> b' + ' }' * 401,
+    'deep braces': '{' * 100_000,
+    'subgraph': 'digraph { subgraph s { a -> b [label=x] } }',
+    'no start': 'digraph { a -> a [label=x] }',
+    'no edges': 'digraph { a }',
+    'ports': 'digraph { h [shape=point]; h -> a; a:n:x:y -> b:s [label=x] }',
+    'open quote': 'digraph { a -> b [label="x] }',
+    'two starts': 'digraph { h [shape=point]; g [shape=point]; h -> a; g -> b;'
+    ' a -> b [label=x] }',
+  },
+}
+REGEX = (
+  *('', '(', 'a)', '*', 'a**b(', '[', '[z-a]', 'a{2,1}', 'a{', '\\', '(?P<x>a)'),
+  *('a|', '(a|b)*a(a|b){22}', 'a{1000000000}', '((((a*)*)*)*' * 99, '\0', ' '),
+  *('(' * 5000, 'a' * 9000, 'a{-1}', '(a{500}){500}', '\ud800', 'a&b', '&'),
+)
+
+NODES = 'osm_id,lat,lon\n0,40.0,-74.0\n1,40.1,-74.0\n2,40.0,-74.1\n'
+EDGES = (
+  'node,direction,neighbor,length_m\n0,N,1,100\n1,S,0,100\n0,W,2,90\n2,E,0,90\n'
+)
+_STREETS: Mapping[str, tuple[str, str]] = {
+  'nodes without heads': ('1,2,3\n', EDGES),
+  'nodes of one column': ('osm_id\n1\n', EDGES),
+  'no rows of nodes': ('osm_id,lat,lon\n', EDGES),
+  'node twice': (NODES + '0,40,-74\n', EDGES),
+  'node of text': (NODES + 'x,40,-74\n', EDGES),
+  'latitude of text': (NODES + '3,north,-74\n', EDGES),
+  'latitude of 99': (NODES + '3,99,-74\n', EDGES),
+  'latitude nan': (NODES + '3,nan,-74\n', EDGES),
+  'longitude of 1e300': (NODES + '3,40,1e300\n', EDGES),
+  'id of 5,000 digits': (NODES + f'{"9" * 5000},40,-74\n', EDGES),
+  'id of 2**70': (NODES + f'{2**70},40,-74\n', EDGES),
+  'short row': (NODES + '3,40\n', EDGES),
+  'edges without heads': (NODES, '0,N,1\n'),
+  'no rows of edges': (NODES, 'node,direction,neighbor\n'),
+  'edge to no node': (NODES, EDGES + '0,E,7,100\n'),
+  'edge from no node': (NODES, EDGES + '7,E,0,100\n'),
+  'direction that is none': (NODES, EDGES + '1,up,2,100\n'),
+  'direction twice': (NODES, EDGES + '0,N,2,100\n'),
+  'length of text': (NODES, EDGES + '1,W,2,far\n'),
+  'length below zero': (NODES, EDGES + '1,W,2,-4\n'),
+  'length nan': (NODES, EDGES + '1,W,2,nan\n'),
+  'length infinite': (NODES, EDGES + '1,W,2,inf\n'),
+  'length of 1e400': (NODES, EDGES + '1,W,2,1e400\n'),
+  'open quote': (NODES, EDGES + '"1,W,2,5\n'),
+}
+
+
+def streets() -> Iterator[Case]:
+  """Street maps and trips."""
+  kind = 'street maps'
+  spec = 'maps(nodes="n.csv", edges="e.csv")'
+  nodes, edges = put('n.csv', NODES), put('e.csv', EDGES)
+  for name, files in shapes('n.csv'):
+    yield world(kind, f'nodes {name}', spec, edges, *files)
+  for name, files in shapes('e.csv'):
+    yield world(kind, f'edges {name}', spec, nodes, *files)
+  for name, (n, e) in _STREETS.items():
+    yield world(kind, name, spec, put('n.csv', n), put('e.csv', e))
+  shut = nodes, edges, closed('e.csv')
+  yield world(kind, 'edges closed', spec, *shut, user=65534)
+  trips = 'maps(nodes="n.csv", edges="e.csv", trips="t.csv")'
+  for name, files in shapes('t.csv'):
+    yield world(kind, f'trips {name}', trips, nodes, edges, *files)
+  head = 'pickup_latitude,pickup_longitude,dropoff_latitude,dropoff_longitude\n'
+  for name, text in {
+    'heads alone': head,
+    'of words': f'{head}a,b,c,d\n',
+    'elsewhere': f'{head}1,1,2,2\n',
+    'short': f'{head}40,-74\n',
+    'no heads': '1,2,3,4\n',
+  }.items():
+    files = nodes, edges, put('t.csv', text)
+    yield world(kind, f'trips {name}', trips, *files)
+  for more in (
+    'rows=0',
+    'rows=-3',
+    'columns="x"',
+    'traversal="best"',
+    'max_moves=-1',
+    'heldout=2.0',
+    'heldout=float("nan")',
+    'turns="left"',
+    'nodes="n.csv"',
+    'file="gone.graphml"',
+    'nearest="feet"',
+    'weightings=0',
+    'rows=100000, columns=100000',
+  ):
+    yield world(kind, f'maps({more})', f'maps({more})', nodes)
+  for name, files in shapes('m.osm'):
+    run = 'fetch_map', '--map_file=m.osm', '--out=new'
+    yield Case(kind, f'OSM {name}', run, files, needs='osmnx')
+  for name, text in {
+    'without streets': '<osm version="0.6"></osm>',
+    'of HTML': '<html><body>404</body></html>',
+    'cut': '<osm version="0.6"><node id="1" lat="40" ',
+    'way to no node': '<osm version="0.6"><way id="1"><nd ref="7"/><nd ref="8"'
+    '/><tag k="highway" v="primary"/></way></osm>',
+    'one node': '<osm version="0.6"><node id="1" lat="4" lon="7"/></osm>',
+    'no latitude': '<osm version="0.6"><node id="1"/><node id="2"/><way id="1">'
+    '<nd ref="1"/><nd ref="2"/><tag k="highway" v="primary"/></way></osm>',
+  }.items():
+    run = 'fetch_map', '--map_file=m.osm', '--out=new'
+    yield Case(kind, f'OSM {name}', run, (put('m.osm', text),), needs='osmnx')
+
+
+GAME = '[Event "x"]\n[Result "1-0"]\n\n1. e4 e5 2. Nf3 Nc6 1-0\n\n'
+
+
+def games() -> Iterator[Case]:
+  """Games of chess and Othello, and lines of sequences."""
+  kind = 'games and texts'
+  pgn = 'ingest', '--pgn=g.pgn', '--out=new'
+  for name, files in shapes('g.pgn'):
+    yield Case(kind, f'PGN {name}', pgn, files)
+  for suffix in ('gz', 'zst', 'bz2', 'xz'):
+    run = 'ingest', f'--pgn=g.pgn.{suffix}', '--out=new'
+    for name, data in {'plain': GAME.encode(), 'noise': NOISE, '': b''}.items():
+      files = (put(f'g.pgn.{suffix}', data),)
+      yield Case(kind, f'PGN {suffix} {name or "empty"}', run, files)
+  texts: dict[str, Text] = {
+    'of words': 'this is no game\n' * 9,
+    'heads alone': '[Event "x"]\n' * 9,
+    'of illegal moves': GAME.replace('e4', 'e5'),
+    'of one long line': 'e4 ' * 500_000,
+    'of a long head': f'[Event "{"x" * 500_000}"]\n\n1. e4 *\n',
+    'of brackets': '(' * 100_000,
+  }
+  for name, text in texts.items():
+    yield Case(kind, f'PGN {name}', pgn, (put('g.pgn', text),))
+  for world_spec in ('othello()', 'chess(length=0)', 'chess(policy="best")'):
+    run = (*pgn, f'--world={world_spec}')
+    yield Case(kind, f'PGN in {world_spec}', run, (put('g.pgn', GAME),))
+  twice = 'ingest', '--pgn=g.pgn', '--pgn=gone.pgn', '--out=new'
+  yield Case(kind, 'PGN and none', twice, (put('g.pgn', GAME),))
+  both = 'ingest', '--pgn=g.pgn', '--text_file=t.txt', '--out=new'
+  both += (f'--world={LINE}',)
+  yield Case(kind, 'PGN and text', both, (put('g.pgn', GAME), put('t.txt')))
+  text_run = 'ingest', '--text_file=t.txt', '--out=new', f'--world={LINE}'
+  for name, files in shapes('t.txt'):
+    yield Case(kind, f'text {name}', text_run, files)
+  for name, text in {
+    'of unknown tokens': 'up down\n' * 5,
+    'of blanks': ' \n\n \n',
+    'of a long line': 'left ' * 500_000,
+    'of a NUL': 'left \0 right\n',
+  }.items():
+    yield Case(kind, f'text {name}', text_run, (put('t.txt', text),))
+  for name, files in shapes('h.txt'):
+    run = (*text_run, '--heldout_file=h.txt')
+    yield Case(kind, f'held-out text {name}', run, (put('t.txt', 'L'), *files))
+  for name, files in shapes('o.wtb'):
+    yield world(kind, f'WTHOR {name}', 'othello(records="o.wtb")', *files)
+  head = bytes(4) + (9).to_bytes(4, 'little') + bytes(8)
+  for name, data in {
+    'head alone': head,
+    'short': head + bytes(100),
+    'size 10': head[:12] + b'\x0a' + head[13:] + bytes(68 * 9),
+    'of 2**31 games': head[:4] + b'\xff\xff\xff\x7f' + head[8:] + bytes(68),
+    'of zeros': head + bytes(68 * 9),
+  }.items():
+    files = (put('o.wtb', data),)
+    yield world(kind, f'WTHOR {name}', 'othello(records="o.wtb")', *files)
+  for name, text in {
+    'of illegal moves': 'a1b2\n' * 3,
+    'of words': 'black wins\n' * 3,
+    'of remarks': '# nothing\n',
+  }.items():
+    files = (put('o.txt', text),)
+    yield world(kind, f'moves {name}', 'othello(records="o.txt")', *files)
+  for opening in ('a1', 'd3 d3', 'best', 'd3 c3 x9', ' '):
+    yield world(kind, f'opening {opening}', f'othello(openings={opening!r})')
+
+
+def tables() -> Iterator[Case]:
+  """Tables of planets, maps of text games, recorded answers and logs."""
+  kind = 'tables and archives'
+  for name, files in shapes('p.csv'):
+    yield world(kind, f'planets {name}', 'orbits(table="p.csv")', *files)
+  heads = 'st_mass,planet_solar_mass,star_solar_mass,ecc,sma,pl_orbeccen'
+  for name, text in {
+    'heads alone': f'{heads}\n',
+    'of words': f'{heads}\na,b,c,d,e,f\n',
+    'of nan': f'{heads}\nnan,nan,nan,nan,nan,nan\n',
+    'below zero': f'{heads}\n-1,-1,-1,-1,-1,-1\n',
+  }.items():
+    files = (put('p.csv', text),)
+    yield world(kind, f'planets {name}', 'orbits(table="p.csv")', *files)
+  for pack in ('g.tar.gz', 'games'):
+    spec = f'text_game(folder="{pack}", game="zork1")'
+    for name, files in shapes(pack):
+      yield world(kind, f'{pack} {name}', spec, *files)
+  spec = 'text_game(folder="g.tar.gz", game="zork1")'
+  for name, data in _archives().items():
+    yield world(kind, f'archive {name}', spec, put('g.tar.gz', data))
+  for paper in ('cogeval', 'mango', 'forces'):
+    run = 'recorded', f'--paper={paper}', '--data=answers', '--out=new'
+    for name, files in {
+      'of no folder': (),
+      'of nothing': (folder('answers'),),
+      'of a file': (put('answers', 'x'),),
+      'of others': (put('answers/README.md', 'x'),),
+      **_answers(paper),
+    }.items():
+      yield Case(kind, f'{paper} {name}', run, files)
+  for name, data in {
+    'noise': NOISE,
+    'empty': b'',
+    'a list': b'[1]',
+    'an object': b'{"version": 2}',
+    'deep': b'[' * 100_000,
+    'cut': b'{"version": 2, "status": "success", "eval": {"task": "world"',
+    'of a number': b'9' * 5000,
+  }.items():
+    for suffix in ('json', 'eval'):
+      path = f'logs/2026-01-01T00-00-00_world_x.{suffix}'
+      run = 'report', '--runs=logs', '--out=new'
+      files = (put(path, data),)
+      yield Case(kind, f'log {name} {suffix}', run, files, needs='inspect_ai')
+  path = 'logs/2026-01-01T00-00-00_world_x.json'
+  for name, act in {'pipe': fifo(path), 'loop': loop(path)}.items():
+    run = 'report', '--runs=logs', '--out=new'
+    yield Case(kind, f'log {name}', run, (act,), needs='inspect_ai')
+
+
+def _answers(paper: str) -> dict[str, tuple[Action, ...]]:
+  """Recorded answers that are damaged, by the file that is read first."""
+  first = {
+    'cogeval': 'answers/scores_may2023.csv.gz',
+    'mango': 'answers/rwkv14b-answers-2023-06.jsonl.gz',
+    'forces': 'answers/llm-prompts/0.txt',
+  }[paper]
+  packed = gzip.compress(b'a,b\n1,2\n' * 50, mtime=0)
+  return {
+    'noise': (put(first, NOISE),),
+    'pipe': (fifo(first),),
+    'folder': (folder(first),),
+    'words': (put(first, packed),),
+    'cut': (put(first, packed[:-12]),),
+  }
+
+
+def _archives() -> dict[str, bytes]:
+  def pack(**members: Text) -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode='w:gz') as file:
+      for name, text in members.items():
+        body = text if isinstance(text, bytes) else text.encode()
+        info = tarfile.TarInfo(name.replace('__', '/').replace('_', '.', 1))
+        info.size = len(body)
+        file.addfile(info, io.BytesIO(body))
+    return data.getvalue()
+
+  good = {'x__zork1__zork1_edges.json': '[]', 'x__zork1__zork1_walkthrough': 'N'}
+  whole = pack(**good)
+  return {
+    'cut': whole[: len(whole) // 2],
+    'flipped': whole[:40] + b'\xff\xff' + whole[42:],
+    'of another game': pack(x__other__other_edges='[]'),
+    'of no edges': pack(**good),
+    'edges a text': pack(**good | {'x__zork1__zork1_edges.json': '"x"'}),
+    'edges of numbers': pack(**good | {'x__zork1__zork1_edges.json': '[1, 2]'}),
+    'edges noise': pack(**good | {'x__zork1__zork1_edges.json': NOISE}),
+    'of a bomb': pack(x__zork1__zork1_edges=b'\0' * 60_000_000),
+  }
+
+
+def all() -> Iterator[Case]:
+  """Every case of this file."""
+  yield from automata()
+  yield from streets()
+  yield from games()
+  yield from tables()

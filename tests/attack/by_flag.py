@@ -1,0 +1,229 @@
+"""Wrong values of every flag that a binary reads, and wrong command lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.attack.bases import LINE, WORLD
+from tests.attack.case import Action, Case, closed, fifo, folder, loop, put
+
+LONG = '9' * 5000
+SURROGATE = b'a\xff'.decode(errors='surrogateescape')
+# A command of each binary that has all that it needs.
+GOOD: dict[str, dict[str, str]] = {
+  'boundary': {'world': LINE, 'first': '1', 'second': '2'},
+  'count': {'world': LINE},
+  'fetch_map': {'out': 'new', 'map_file': 'm.osm'},
+  'film': {'out': 'new', 'world': 'orbits()', 'model': 'uniform()'},
+  'import_gpt2': {'world': LINE, 'weights': 'w.pt', 'out': 'new'},
+  'ingest': {'pgn': 'g.pgn', 'out': 'new'},
+  'list': {},
+  'miniature': {
+    'world': LINE,
+    'row': 'a: uniform()',
+    'metric': 'next_token()',
+    'out': 'new',
+  },
+  'reconstruct': {'world': WORLD, 'model': 'uniform()', 'out': 'new'},
+  'recorded': {'paper': 'cogeval', 'data': 'answers', 'out': 'new'},
+  'report': {'out': 'new'},
+  'sample': {'world': LINE, 'num': '50', 'out': 'new'},
+  'score': {
+    'world': LINE,
+    'model': 'uniform()',
+    'metric': 'next_token()',
+    'out': 'new',
+  },
+  'study': {
+    'world': LINE,
+    'row': 'a: uniform()',
+    'metric': 'next_token()',
+    'out': 'new',
+  },
+  'sweep': {'world': LINE, 'model': 'ngram()', 'grid': 'lr=1|2', 'out': 'new'},
+  'train': {'world': LINE, 'model': 'ngram()', 'out': 'new'},
+}
+SEED = ('-1', '4294967296', '0.5', LONG)
+COUNT = ('0', '-3', '2.5', 'ten', '', LONG)
+ONES = {  # Flags of whole numbers that are at least 1.
+  'boundary': ('depth',),
+  'count': ('depth',),
+  'film': ('systems',),
+  'miniature': ('seeds', 'jobs'),
+  'reconstruct': ('num_samples', 'max_degree'),
+  'sample': ('num', 'num_heldout'),
+  'study': ('jobs',),
+  'sweep': ('jobs', 'top'),
+  'train': ('steps', 'batch', 'eval_every', 'save_every', 'mesh_model'),
+}
+SHARE = ('-0.1', '1.5', 'nan', 'half')
+AMOUNT = ('-1', 'nan', 'inf', 'x')
+ODD: dict[str, dict[str, tuple[str, ...]]] = {
+  'boundary': {'first': ('9', '1 99', ''), 'second': ('x', SURROGATE)},
+  'count': {'state': ('7', '-1', '1 2 right', LONG)},
+  'film': {'prefix': ('-1', '10000'), 'forces': ('weight', 'probe()')},
+  'ingest': {
+    'games': ('-1', 'all'),
+    'shard': ('1', '0/0', '2/2', '-1/2', 'a/b', LONG),
+  },
+  'miniature': {'only': ('b', '')},
+  'reconstruct': {
+    'max_miles': AMOUNT,
+    'error_rate': SHARE,
+    'shuffles': ('-1', 'x'),
+    'order': ('-1', 'first'),
+    'control': ('odd',),
+    'variant': ('mine', ''),
+    'ties': ('far',),
+    'pairs': ('all',),
+    'routes': ('oracle()', 'a: ', 'a: nope()', ': oracle()'),
+  },
+  'recorded': {'paper': ('nope', '')},
+  'score': {
+    'loop': ('cloud',),
+    'checkpoint': ('none_such', 'best/../x'),
+    'max_calls': ('-1', 'x'),
+    'fields': ('trials', 'trials=', 'trails=3', 'trials=-1', 'a.b=1'),
+  },
+  'study': {'num_samples': ('0', 'x')},
+  'sweep': {
+    'grid': ('lr', 'lr=', '=1', 'lr=1|1', 'lr=x', 'out=a|b', 'lr=nan'),
+    'keep': ('-1', 'x'),
+    'per': ('width',),
+    'winners_of': ('none', 'm.osm'),
+  },
+  'train': {
+    'objective': ('next two', 'state '),
+    'loss': ('mean',),
+    'first_batch': ('-1', '3', '128', '1000000000'),
+    'curriculum': SHARE,
+    'batching': ('none',),
+    'optimizer': ('sgd', 'Muon'),
+    'matrix_lr': AMOUNT,
+    'lr': AMOUNT,
+    'schedule': ('step',),
+    'floor': SHARE,
+    'horizon': ('-1', 'x'),
+    'warmup': ('-5', '1.5'),
+    'beta2': ('1', '-0.5', 'nan'),
+    'weight_decay': AMOUNT,
+    'decay_all': ('perhaps',),
+    'clip': AMOUNT,
+    'average': ('0.5', '0.0001', 'nan'),
+    'skips': ('-1', 'x'),
+    'eval_num': ('-1', 'x'),
+    'mesh_data': ('-1', '64'),
+    'num_processes': ('0', '2'),
+    'process_id': ('-1', '3'),
+    'data': ('none', 'm.osm', ''),
+    'start': ('none', 'm.osm'),
+  },
+}
+SPECS = (  # Of every kind; see by_spec.py for those of each.
+  *('nope', 'nope()', '()', '', ' ', '1', 'a b', 'x.py', 'x.py:', ':World'),
+  *('gone.py:World()', '\0', SURROGATE, 'x' * 5000, '(' * 300, 'uniform(('),
+)
+OUTS = ('', ' ', 'm.osm', 'm.osm/inner', 'x' * 300, 'a\0b', 'pipe', 'round')
+FILES: tuple[Action, ...] = (
+  put('m.osm', 'no map'),
+  put('w.pt', 'no weights'),
+  put('g.pgn', '1. e4 *\n'),
+  fifo('pipe'),
+  loop('round'),
+)
+
+
+def command(binary: str, **flags: str) -> tuple[str, ...]:
+  """A good command line of a binary with other values of some flags."""
+  return binary, *(f'--{k}={v}' for k, v in (GOOD[binary] | flags).items())
+
+
+def _short(text: str) -> str:
+  text = ascii(text)[1:-1]
+  return text if len(text) < 40 else f'{text[:20]}~{len(text)}'
+
+
+def _wrong(binary: str, flag: str, values: tuple[str, ...]) -> Iterator[Case]:
+  for value in values:
+    yield Case(
+      'flags',
+      f'{binary} {flag}={_short(value)}',
+      command(binary, **{flag: value}),
+      FILES,
+    )
+
+
+def flags() -> Iterator[Case]:
+  """Numbers, choices and texts of each binary's flags."""
+  for binary, good in GOOD.items():
+    if binary not in ('report', 'fetch_map', 'import_gpt2', 'recorded', 'list'):
+      yield from _wrong(binary, 'seed', SEED[: 2 if binary != 'train' else 4])
+    few = {name: COUNT[k % 3 :: 3] for k, name in enumerate(ONES.get(binary, ()))}
+    for flag, values in (few | ODD.get(binary, {})).items():
+      yield from _wrong(binary, flag, values)
+    for kind, good_value in good.items():
+      if kind in ('world', 'model', 'metric'):
+        taken = SPECS if binary == 'score' else SPECS[len(binary) % 4 :: 4]
+        yield from _wrong(binary, kind, taken)
+      elif good_value == 'new':
+        yield from _wrong(binary, kind, OUTS)
+
+
+def lines() -> Iterator[Case]:
+  """Command lines that lack a flag, or have what is none."""
+  for binary, good in GOOD.items():
+    tried: list[tuple[str, tuple[str, ...]]] = [
+      ('unknown flag', (*command(binary), '--nope=1')),
+      ('argument', (*command(binary), 'more')),
+      ('flagfile gone', (binary, '--flagfile=gone.flags')),
+    ]
+    for name in good:
+      rest = {k: v for k, v in good.items() if k != name}
+      if (binary, name) not in (('count', 'model'),):
+        without = binary, *(f'--{k}={v}' for k, v in rest.items())
+        tried.append((f'no {name}', without))
+    for what, line in tried:
+      yield Case('command lines', f'{binary} {what}', line, FILES)
+
+
+def flagfiles() -> Iterator[Case]:
+  """Files of flags that cannot be read or say nonsense."""
+  texts = {
+    'words': 'this is no flag\n',
+    'unknown': '--nope=1\n',
+    'itself': '--flagfile=f.flags\n',
+    'bytes': b'--name=\xff\xfe\n',
+    'nul': '--world=lattice(\0)\n',
+    'number': '--num=many\n',
+    'another': '--flagfile=gone.flags\n',
+  }
+  shapes: dict[str, tuple[Action, ...]] = {
+    **{name: (put('f.flags', text),) for name, text in texts.items()},
+    'folder': (folder('f.flags'),),
+    'pipe': (fifo('f.flags'),),
+    'loop': (loop('f.flags'),),
+  }
+  for name, files in shapes.items():
+    for binary in ('sample', 'study'):
+      line = (*command(binary), '--flagfile=f.flags')
+      yield Case('flagfiles', f'{binary} {name}', line, files)
+    grid = command('sweep', grid='flagfile=f.flags|f.flags')
+    yield Case('flagfiles', f'sweep grid {name}', grid, files)
+  locked = put('f.flags', '--num=5\n'), closed('f.flags')
+  line = (*command('sample'), '--flagfile=f.flags')
+  yield Case('flagfiles', 'sample closed', line, locked, user=65534)
+
+
+def maps() -> Iterator[Case]:
+  """Limits of several maps."""
+  for value in ('4', '0, 1', '4, x', '4, nan', '4, -1', '4, .5, 6', ''):
+    run = (*command('reconstruct', routes='a: oracle()', limits=value),)
+    yield Case('flags', f'reconstruct limits={value}', run, FILES)
+
+
+def all() -> Iterator[Case]:
+  """Every case of this file."""
+  yield from flags()
+  yield from maps()
+  yield from lines()
+  yield from flagfiles()

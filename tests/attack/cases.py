@@ -1,0 +1,19 @@
+"""All cases, by category."""
+
+from __future__ import annotations
+
+import collections
+
+from tests.attack import by_call, by_file, by_flag, by_folder, by_plugin, by_spec
+from tests.attack.case import Case
+
+FAMILIES = by_flag, by_spec, by_file, by_folder, by_plugin, by_call
+
+
+def all() -> list[Case]:
+  """Every case; titles differ."""
+  found = [case for family in FAMILIES for case in family.all()]
+  titles = collections.Counter(case.title for case in found)
+  twice = [title for title, count in titles.items() if count > 1]
+  assert not twice, twice
+  return found
