@@ -189,3 +189,27 @@ def test_a_generator_that_is_closed_has_not_failed():
   rows = lines()
   assert next(rows) == 0
   rows.close()
+
+
+@pytest.mark.parametrize(
+  'text',
+  ['{', '', '9' * 5000, '[' * 10**5, '["\\ud800"]', '{"\\uDC00x": 1}'],
+)
+def test_json_is_read_or_named(text, tmp_path):
+  path = tmp_path / 'file.json'
+  path.write_text(text)
+  with pytest.raises(
+    core.InputError, match=r'file\.json is not JSON: '
+  ) as caught:
+    core.read_json(path)
+  assert '\n' not in str(caught.value)
+  path.write_text('["\\ud83d\\ude00"]')
+  assert core.read_json(path) == ['\U0001f600']
+
+
+def test_a_hint_ends_the_line():
+  with (
+    pytest.raises(core.InputError, match=r'^p is not a q: bad; remove it$'),
+    core.reading('p', 'a q', 'remove it'),
+  ):
+    raise ValueError('bad')

@@ -69,9 +69,9 @@ def test_files_that_hold_no_sequences(tmp_path):
       text.read(put(tmp_path, content), WORLD)
   with pytest.raises(core.InputError, match='not UTF-8'):
     text.read(put(tmp_path, b'at0 \xff\xfe end'), WORLD)
-  with pytest.raises(core.InputError, match='No such file'):
+  with pytest.raises(core.InputError, match='no such file'):
     text.read(tmp_path / 'none.txt', WORLD)
-  with pytest.raises(core.InputError, match='directory'):
+  with pytest.raises(core.InputError, match='is a folder'):
     text.read(tmp_path, WORLD)
 
 

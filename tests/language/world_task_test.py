@@ -320,12 +320,12 @@ def test_bad_arguments_are_one_line(fields, line):
 def test_logs_of_others_are_refused(found, tmp_path):
   for name, text in {'a.json': '{}', 'b.eval': 'no', 'c.json': '['}.items():
     (tmp_path / name).write_text(text)
-    with pytest.raises(core.InputError, match='no log of Inspect'):
+    with pytest.raises(core.InputError, match='is not a log of Inspect'):
       logs.read(tmp_path / name)
   deep = tmp_path / 'deep.eval'
   with zipfile.ZipFile(deep, 'w') as archive:
     archive.writestr('header.json', '[' * 100_000)
-  with pytest.raises(core.InputError, match='no log of Inspect'):
+  with pytest.raises(core.InputError, match='is not a log of Inspect'):
     logs.read(deep)
   deep.unlink()
   assert [path.name for path in logs.paths(tmp_path)] == ['b.eval']

@@ -96,7 +96,7 @@ def test_a_world_on_an_osm_file(path):
   [
     ('a.osm', '<osm><node', 'OSMnx can read'),
     ('a.osm', '<osm version="0.6"></osm>', 'OSMnx can read'),
-    ('a.osm', XML.replace('highway', 'railway'), 'OSMnx can read'),
+    ('a.osm', XML.replace('highway', 'railway'), 'no street to'),
     ('a.graphml', 'text', 'OSMnx can read'),
     ('a.graphml', '<graphml></graphml>', 'OSMnx can read'),
     ('a.pbf', '', "unknown suffix '.pbf'; expected .graphml"),

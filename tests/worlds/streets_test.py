@@ -89,7 +89,7 @@ def test_bad_files_are_refused_in_one_line(load, nodes, edges, said):
 def test_absent_and_binary_files_are_refused(tmp_path, load):
   with pytest.raises(core.InputError, match='no such file'):
     streets.load_csv(tmp_path / 'a.csv', tmp_path / 'b.csv')
-  with pytest.raises(core.InputError, match='not a CSV file'):
+  with pytest.raises(core.InputError, match='is a folder; expected a CSV file'):
     streets.load_csv(tmp_path, tmp_path)
   (tmp_path / 'bin.csv').write_bytes(bytes(range(128, 256)))
   with pytest.raises(core.InputError, match='not a CSV file'):

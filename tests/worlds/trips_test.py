@@ -150,7 +150,7 @@ def test_rules_are_compared_and_a_folder_is_read_in_order(tmp_path, graph):
     ('a.csv', b'', "no column 'pickup_latitude'"),
     ('a.csv', b'\xff\xfe\x00', 'not a CSV file'),
     ('a.parquet', b'no parquet', 'not a readable Parquet file'),
-    ('b.csv', None, 'no such trips file'),
+    ('b.csv', None, 'no such file'),
   ],
 )
 def test_bad_files_are_refused_in_one_line(

@@ -69,7 +69,14 @@ from wm.core.hidden import (
   Moving,
   row_width,
 )
-from wm.core.inputs import one_line, read_text, reading, reading_file
+from wm.core.inputs import (
+  one_line,
+  parse_json,
+  read_json,
+  read_text,
+  reading,
+  reading_file,
+)
 from wm.core.measure import (
   Chunked,
   Fittable,

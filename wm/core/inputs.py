@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import pathlib
+import re
 import stat
 import types
 from typing import Any, NoReturn
@@ -95,16 +97,20 @@ class reading(contextlib.AbstractContextManager[Any]):
   InputError: map.json is not JSON: Expecting value: line 1 column 1 (char 0)
   """
 
-  def __init__(self, name: str | os.PathLike[str], what: str) -> None:
+  def __init__(
+    self, name: str | os.PathLike[str], what: str, hint: str = ''
+  ) -> None:
     """Names what is read.
 
     Args:
       name: of the thing, such as a file's path.
       what: it should be, with an article where it has one: 'JSON', 'a CSV
         file'.
+      hint: what to do where it is not, for the end of the line.
     """
     self.name = one_line(os.fspath(name)) or "''"
     self.what = what
+    self._hint = f'; {hint}' if hint else ''
 
   def __exit__(
     self,
@@ -118,7 +124,7 @@ class reading(contextlib.AbstractContextManager[Any]):
     if isinstance(error, OSError) and error.errno is not None:
       self._system(error)
     line = f'{self.name} is not {self.what}: {reason(error)}'
-    raise InputError(line) from error
+    raise InputError(line + self._hint) from error
 
   def _system(self, error: OSError) -> NoReturn:
     """Raises InputError for what a system call said of a path."""
@@ -140,9 +146,11 @@ class reading_file(reading):
   InputError: roads is a folder; expected a CSV file
   """
 
-  def __init__(self, path: str | os.PathLike[str], what: str) -> None:
+  def __init__(
+    self, path: str | os.PathLike[str], what: str, hint: str = ''
+  ) -> None:
     """Takes the file's path, and what it should be; see `reading`."""
-    super().__init__(path, what)
+    super().__init__(path, what, hint)
     self._path = path
 
   def __enter__(self) -> pathlib.Path:
@@ -161,3 +169,24 @@ def read_text(path: str | os.PathLike[str], what: str = 'UTF-8 text') -> str:
   """Text of a file, without a byte order mark; InputError names the file."""
   with reading_file(path, what) as file:
     return file.read_text('utf-8-sig')
+
+
+def parse_json(text: str, **hooks: Any) -> Any:
+  """The value of a JSON text whose strings can be written again.
+
+  hooks: of `json.loads`.
+
+  Raises:
+    ValueError: it is no JSON, or has half a surrogate pair; `reading` names
+      the file.
+  """
+  value = json.loads(text, **hooks)
+  if re.search(r'\\u[dD][89a-fA-F]', text):
+    json.dumps(value, ensure_ascii=False).encode()
+  return value
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+  """The value in a JSON file; InputError names the file."""
+  with reading_file(path, 'JSON') as file:
+    return parse_json(file.read_text('utf-8'))

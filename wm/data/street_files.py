@@ -76,12 +76,6 @@ def from_graph(graph: Any, out: str | Path, **fields: Any) -> maps.World:
 
 def _download(place: str) -> Any:
   osmnx = osm.library()
-  import requests  # OSMnx's own dependency.
-
   osmnx.settings.use_cache = False  # Else it fills ./cache wherever we are.
-  try:
+  with core.reading(repr(place), 'a place that can be fetched'):
     return osmnx.graph.graph_from_place(place, network_type='drive')
-  except (requests.RequestException, ValueError, TypeError) as error:
-    raise core.InputError(
-      f'cannot fetch {place!r}: {" ".join(str(error).split())}'
-    ) from error

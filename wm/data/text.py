@@ -93,13 +93,11 @@ def parse(
 
 
 def _lines(path: Path) -> Iterator[str]:
-  try:
-    with path.open(encoding='utf-8') as file:
-      yield from file
-  except OSError as error:
-    raise core.InputError(f'{path}: {error.strerror}') from error
-  except UnicodeDecodeError as error:
-    raise core.InputError(f'{path} is not UTF-8 text: {error}') from error
+  with (
+    core.reading_file(path, 'UTF-8 text'),
+    path.open(encoding='utf-8') as file,
+  ):
+    yield from file
 
 
 def write(

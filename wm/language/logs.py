@@ -13,7 +13,6 @@ import importlib.util
 import math
 import pathlib
 import re
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,11 +25,6 @@ if TYPE_CHECKING:
 
 Path = str | pathlib.Path
 SUFFIXES = '.eval', '.json'
-# What reading a file that is no log may raise.
-_UNREADABLE = (
-  *(OSError, ValueError, KeyError, EOFError, RecursionError),
-  zipfile.BadZipFile,
-)
 
 # Task -> room of wm.language that makes its tables.
 ROOMS = {
@@ -71,11 +65,8 @@ def read(path: Path) -> EvalLog:
     raise core.InputError(
       f"logs need inspect_ai: pip install -e '.[language]' ({error})"
     ) from error
-  try:
+  with core.reading_file(path, 'a log of Inspect'):
     log = read_eval_log(str(path))
-  except _UNREADABLE as error:
-    why = ' '.join(str(error).split())[:200]
-    raise core.InputError(f'{path} is no log of Inspect: {why}') from error
   if not log.samples:
     raise core.InputError(
       f'{path} is a log without samples (status {log.status})'

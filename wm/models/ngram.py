@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-import zipfile
 from typing import ClassVar
 
 import numpy as np
@@ -100,13 +99,18 @@ class Model(core.Fittable):
 
 def _read(path: Path) -> dict[str, np.ndarray]:
   names = ('order', 'vocab_size', 'grams', 'counts')
-  try:
-    with np.load(path) as archive:
-      return {name: archive[name] for name in names}
-  except FileNotFoundError as error:
-    raise core.InputError(f'no such file: {path}') from error
-  except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-    raise core.InputError(f'{path} is no n-gram model: {error}') from error
+  with (
+    core.reading_file(path, 'an n-gram model') as file,
+    np.load(file) as archive,
+  ):
+    arrays = {name: archive[name] for name in names}
+    shapes = [(array.shape, array.dtype.kind) for array in arrays.values()]
+    if (
+      shapes[:2] != [((), 'i')] * 2
+      or shapes[2:] != [((arrays['grams'].size,), 'i')] * 2
+    ):
+      raise ValueError(f'its arrays are {shapes}')
+    return arrays
 
 
 def _power(size: int, order: int) -> int:

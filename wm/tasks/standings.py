@@ -155,7 +155,7 @@ def winners(path: str | pathlib.Path, top: int) -> list[grid.Run]:
   """
   path = pathlib.Path(path) / 'sweep.json'
   book = files.read_json(path)
-  try:
+  with core.reading(path, 'the table of a sweep'):
     standings = [
       Standing(
         grid.Run(row['labels'], row['flags'], row['chosen']),
@@ -165,8 +165,6 @@ def winners(path: str | pathlib.Path, top: int) -> list[grid.Run]:
       for row in book['runs']
     ]
     per = book['per']
-  except (KeyError, TypeError) as error:
-    raise core.InputError(f'{path} is not the table of a sweep') from error
   open_ = sum(s.status not in (DONE, FAILED) for s in standings)
   if open_:
     raise core.InputError(

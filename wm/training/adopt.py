@@ -47,14 +47,15 @@ def gpt2(
       holds another run.
   """
   place = registry.made('world', world)
-  weights = gpt2_import.load(path)
-  by_mingpt = mingpt.is_layout(weights)
-  if by_mingpt:
-    weights = mingpt.as_gpt2(weights, place.max_len)
-    known = gpt2_import.infer(weights, mlp=mingpt.MLP)
-  else:
-    weights = gpt2_import.bare(weights, path)
-    known = gpt2_import.infer(weights)
+  with core.reading(path, 'a state dict in GPT-2 style'):
+    weights = gpt2_import.load(path)
+    by_mingpt = mingpt.is_layout(weights)
+    if by_mingpt:
+      weights = mingpt.as_gpt2(weights, place.max_len)
+      known = gpt2_import.infer(weights, mlp=mingpt.MLP)
+    else:
+      weights = gpt2_import.bare(weights, path)
+      known = gpt2_import.infer(weights)
   if model is not None:
     made = registry.made('model', model)
     if not isinstance(made, type(known)):
@@ -65,7 +66,8 @@ def gpt2(
   ids = np.arange(len(place.vocab))
   if vocab is not None or not by_mingpt:
     ids = _ids(place, vocab)
-  params = gpt2_import.params(weights, shape, ids)
+  with core.reading(path, f'weights of {registry.spec(known)}'):
+    params = gpt2_import.params(weights, shape, ids)
   files.claim(out, config.STAGE, _describe(path, place, known))
   kept = checkpoints.Checkpoints(out, read_only=False)
   try:
@@ -88,11 +90,8 @@ def _ids(world: core.World, vocab: str | pathlib.Path | None) -> Any:
   """[V] the checkpoint's id of each token of the world."""
   if vocab is None:
     return gpt2_import.published_order(world.vocab)
-  try:
-    text = pathlib.Path(vocab).read_text(encoding='utf-8')
-  except (OSError, UnicodeDecodeError) as error:
-    raise core.InputError(f'cannot read words from {vocab}: {error}') from error
-  return gpt2_import.order(world.vocab, text.split('\n'))
+  words = core.read_text(vocab, 'a file of words').split('\n')
+  return gpt2_import.order(world.vocab, words)
 
 
 def _describe(

@@ -29,19 +29,6 @@ from wm import core
 from wm.runtime import files
 from wm.training import state as state_lib
 
-# What Orbax and TensorStore raise on files that are cut, changed or gone.
-_DAMAGE = (
-  ValueError,
-  OSError,
-  KeyError,
-  TypeError,
-  AttributeError,
-  IndexError,
-  AssertionError,
-  RuntimeError,
-)
-
-
 HASHES = 'sha256.json'
 # Orbax goes on to change these while it renames; they hold dates.
 _DATED = ('_CHECKPOINT_METADATA', 'commit_success.txt')
@@ -184,14 +171,15 @@ class Checkpoints:
     folder = self.folder / str(step)
     if step in self._verified:
       return
-    if not (folder / HASHES).exists():
-      raise self._broken(step, f'it has no {HASHES}')
-    hashes, found = files.read_json(folder / HASHES), _hashes(folder)
-    if not isinstance(hashes, dict):
-      raise self._broken(step, f'{HASHES} is no record of hashes')
-    for name in sorted(hashes.keys() | found.keys()):
-      if hashes.get(name) != found.get(name):
-        raise self._broken(step, f'the hash of {name} is wrong')
+    with self._whole(step):
+      if not (folder / HASHES).exists():
+        raise ValueError(f'it has no {HASHES}')
+      hashes, found = files.read_json(folder / HASHES), _hashes(folder)
+      if not isinstance(hashes, dict):
+        raise ValueError(f'{HASHES} is no record of hashes')
+      for name in sorted(hashes.keys() | found.keys()):
+        if hashes.get(name) != found.get(name):
+          raise ValueError(f'the hash of {name} is wrong')
     self._verified.add(step)
 
   def digest(self, step: int) -> str:
@@ -231,9 +219,8 @@ class Checkpoints:
 
   def _fits(self, step: int, item: str, abstract: state_lib.Shapes) -> None:
     """Raises InputError where names or shapes are not the model's."""
-    found = self._guard(
-      step, lambda: self._manager.item_metadata(step)[item].tree
-    )
+    with self._whole(step):
+      found = self._manager.item_metadata(step)[item].tree
     for path in sorted(found.keys() | abstract.keys()):
       have = tuple(found[path].shape) if path in found else 'nothing'
       want = tuple(abstract[path].shape) if path in abstract else 'nothing'
@@ -244,21 +231,14 @@ class Checkpoints:
         )
 
   def _restore(self, step: int, args: Any) -> Any:
-    return self._guard(step, lambda: self._manager.restore(step, args=args))
+    with self._whole(step):
+      return self._manager.restore(step, args=args)
 
-  def _guard(self, step: int, read: Callable[[], Any]) -> Any:
-    try:
-      return read()
-    except _DAMAGE as error:
-      raise self._broken(step, str(error) or repr(error)) from error
-
-  def _broken(self, step: int, why: str) -> core.InputError:
+  def _whole(self, step: int) -> core.reading:
+    """A context where an error says that files are cut, changed or gone."""
     others = [str(other) for other in self.steps() if other != step]
-    why = ' '.join(why.split())[:200]
-    return core.InputError(
-      f'checkpoint {self.folder / str(step)} is truncated or corrupt ({why}); '
-      f'remove it to use another: {", ".join(others) or "there is none"}'
-    )
+    hint = f'remove it to use another: {", ".join(others) or "there is none"}'
+    return core.reading(f'checkpoint {self.folder / str(step)}', 'whole', hint)
 
   def need(self, state: state_lib.State) -> None:
     """Raises OSError where no checkpoint of this state (or shapes) fits."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import pathlib
 import sys
 import time
@@ -17,6 +18,7 @@ from typing import Any, cast
 import jax
 import numpy as np
 
+from wm import core
 from wm.options.training import Training
 from wm.runtime import ending, files, progress
 from wm.training import loss as loss_lib
@@ -29,14 +31,19 @@ class LossError(ending.Failed):
 
 def read(path: str | pathlib.Path) -> list[dict[str, Any]]:
   """The rows of a metrics.jsonl up to the first torn line."""
-  path = pathlib.Path(path)
-  rows = []
-  if path.exists():
-    for line in path.read_bytes().splitlines():
-      try:
-        rows.append(json.loads(line))
-      except ValueError:  # The run was killed while it wrote this line.
-        break
+  if not os.path.exists(path):
+    return []
+  with core.reading_file(path, 'the log of a run') as file:
+    lines = file.read_bytes().splitlines()
+  rows: list[dict[str, Any]] = []
+  for line in lines:
+    try:
+      row = json.loads(line)
+    except (ValueError, RecursionError):  # The run was killed while it wrote.
+      break
+    if not isinstance(row, dict) or type(row.get('step')) is not int:
+      break
+    rows.append(row)
   return rows
 
 

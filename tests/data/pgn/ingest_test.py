@@ -289,7 +289,9 @@ def test_a_damaged_block(tmp_path, some, monkeypatch):
   assert make(tmp_path, pgn(some), shard=(0, 2)) is None
   block = next((tmp_path / 'out' / 'data' / 'ingest.partial').iterdir())
   block.write_bytes(block.read_bytes()[:-300])
-  with pytest.raises(core.InputError, match=rf'{block.name} is damaged'):
+  with pytest.raises(
+    core.InputError, match=rf'{block.name} is not a whole block'
+  ):
     make(tmp_path, pgn(some), shard=(1, 2))
   block.unlink()
   assert make(tmp_path, pgn(some))

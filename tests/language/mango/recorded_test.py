@@ -115,10 +115,10 @@ def test_questions_that_both_models_answer(folder):
 @pytest.mark.parametrize(
   ('text', 'cut', 'message'),
   [
-    (b'{"a": 1}', 9, 'is damaged'),
+    (b'{"a": 1}', 9, 'is not a file of recorded answers'),
     (b'[1]\n', 0, 'line 1: no object'),
     (b'"x"', 0, 'no object'),
-    (b'{"a": \xff}', 0, 'is damaged'),
+    (b'{"a": \xff}', 0, 'is not a file of recorded answers'),
     (b'{"game": 905}', 0, 'line 1: game=905; expected a text'),
   ],
 )
@@ -132,8 +132,8 @@ def test_damaged_files_are_one_line(tmp_path, text, cut, message):
 
 def test_a_missing_file_and_one_of_another_kind_are_one_line(tmp_path):
   path = tmp_path / 'answers.jsonl.gz'
-  with pytest.raises(core.InputError, match='no recorded answers at'):
+  with pytest.raises(core.InputError, match='no such file'):
     list(recorded.lines(path, ['game']))
   path.write_bytes(b'no gzip')
-  with pytest.raises(core.InputError, match='is damaged'):
+  with pytest.raises(core.InputError, match='is not a file of recorded answers'):
     list(recorded.lines(path, ['game']))

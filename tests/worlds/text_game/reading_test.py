@@ -60,13 +60,13 @@ DAMAGE = {
     drop(f, 'edges.json')
   ),
   r'inn.locations.json is missing': lambda f: drop(f, 'locations.json'),
-  r'inn.actions.json is no JSON': lambda f: put(f, 'actions.json', '["a'),
-  r'inn.locations.json is no JSON': lambda f: put(
+  r'inn.actions.json is not JSON': lambda f: put(f, 'actions.json', '["a'),
+  r'inn.locations.json is not JSON': lambda f: put(
     f, 'locations.json', '[' * 100_000
   ),
   r'inn.actions.json is no list': lambda f: put(f, 'actions.json', '{}'),
   r'inn.actions.json: 3 is no name': lambda f: put(f, 'actions.json', '[3]'),
-  r'inn.edges.json is no UTF-8 text': lambda f: put(f, 'edges.json', b'\xff['),
+  r'inn.edges.json is not UTF-8 text': lambda f: put(f, 'edges.json', b'\xff['),
   r'inn.edges.json has no edge': lambda f: put(f, 'edges.json', '[]'),
   r'entry 0 is no object': lambda f: put(f, 'edges.json', '["a"]'),
   r"unknown location 'bar, \"the\" \[old\]'; available": lambda f: edit(
@@ -101,7 +101,7 @@ DAMAGE = {
   r'row 1 has an unknown place': lambda f: put(
     f, 'valid_moves.csv', 'a\n1,nowhere,c\n'
   ),
-  r'valid_moves.csv: field larger than': lambda f: put(
+  r'valid_moves.csv is not a CSV file: field larger than': lambda f: put(
     f, 'valid_moves.csv', 'a\n1,' + 'x' * 200_000
   ),
   r'map.human, line 1: ': lambda f: put(
@@ -122,7 +122,7 @@ def test_folders_that_are_none(folder, tmp_path):
   for path, message in (
     (folder / 'absent', 'no such folder of games'),
     (folder / 'inn', 'has no game; expected files'),
-    (folder / 'inn' / 'inn.edges.json', 'is no readable archive'),
+    (folder / 'inn' / 'inn.edges.json', 'is not a readable archive'),
   ):
     with pytest.raises(core.InputError, match=message):
       text_game.read(path, 'inn')
@@ -155,7 +155,7 @@ def test_archives_are_read_as_they_are(folder, tmp_path, monkeypatch):
   data = path.read_bytes()
   for size in (10, len(data) // 2):
     path.write_bytes(data[:size])
-    with pytest.raises(core.InputError, match='is no readable archive'):
+    with pytest.raises(core.InputError, match='is not a readable archive'):
       text_game.read(path, 'inn')
   put(folder, 'noise', np.random.default_rng(0).bytes(100_000))
   with tarfile.open(path, 'w:xz') as archive:

@@ -91,12 +91,8 @@ class Source:
 
   def __init__(self, path: str | pathlib.Path) -> None:
     """Raises InputError where there is no such file."""
-    self.path = pathlib.Path(path)
-    if self.path.is_dir():
-      raise core.InputError(f'{path} is a folder; expected a PGN file')
-    if not self.path.is_file():
-      raise core.InputError(f'no such file: {path}')
-    self.size = self.path.stat().st_size
+    with core.reading_file(path, 'a PGN file') as self.path:
+      self.size = self.path.stat().st_size
     self.read, self.damage = 0, ''
 
   def parts(self) -> Iterator[bytes]:
@@ -117,7 +113,10 @@ class Source:
     yield _lines(bytes(held), first)
 
   def _pieces(self) -> Iterator[bytes]:
-    with self.path.open('rb') as file:
+    with (
+      core.reading_file(self.path, 'a PGN file'),
+      self.path.open('rb') as file,
+    ):
       head = file.peek(8)[:8]
       kind = _compression(head)
       yield from self._unpacked(file, kind) if kind else self._raw(file)

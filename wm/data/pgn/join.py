@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import zipfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -68,13 +67,12 @@ def write(path: Path, found: pgn.Read) -> None:
 def _load(parts: Path, block: int, *names: str) -> list[np.ndarray]:
   """Named arrays of a block."""
   path = path_of(parts, block)
-  try:
-    with np.load(path) as found:
-      return [found[name] for name in names]
-  except (zipfile.BadZipFile, KeyError, ValueError, EOFError) as error:
-    raise core.InputError(
-      f'{path} is damaged; remove it and run the same command again'
-    ) from error
+  hint = 'remove it and run the same command again'
+  with (
+    core.reading_file(path, 'a whole block of games', hint),
+    np.load(path) as arrays,
+  ):
+    return [arrays[name] for name in names]
 
 
 def join(

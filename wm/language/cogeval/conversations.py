@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import functools
 import gzip
-import json
 import operator
 import pathlib
 from collections.abc import Iterator
@@ -81,12 +80,10 @@ def load(folder: str | pathlib.Path) -> list[Conversation]:
     raise core.InputError(f'{path}: lacks columns {", ".join(lacking)}')
   take = operator.itemgetter(*(columns[name] for name in COLUMNS))
   for line, row in enumerate(table, start=2):
-    try:
+    with core.reading(f'{path}: line {line}', 'a conversation'):
       values = take(row)
       if values[0] == AUDITED:
         found.append(_conversation(values[1:], texts))
-    except (IndexError, ValueError) as error:
-      raise core.InputError(f'{path}: line {line}: {error}') from error
   return found
 
 
@@ -97,23 +94,19 @@ def rows(path: pathlib.Path) -> Iterator[dict[str, Any]]:
     InputError: the file is missing or damaged; says where.
   """
   for line, text in enumerate(_lines(path), start=1):
-    try:
-      row = json.loads(text)
+    with core.reading(f'{path}: line {line}', 'a conversation'):
+      row = core.parse_json(text)
       key_of(row)
-    except (KeyError, ValueError, TypeError) as error:
-      raise core.InputError(
-        f'{path}: line {line} is no conversation: {error!r}'
-      ) from error
     yield row
 
 
 def _lines(path: pathlib.Path) -> Iterator[str]:
   """Lines of a compressed text file."""
-  try:
-    with gzip.open(path, 'rt', encoding='utf-8', newline='') as file:
-      yield from file
-  except (OSError, EOFError, UnicodeDecodeError) as error:
-    raise core.InputError(f'{path}: cannot be read: {error}') from error
+  with (
+    core.reading_file(path, 'a file of conversations'),
+    gzip.open(path, 'rt', encoding='utf-8', newline='') as file,
+  ):
+    yield from file
 
 
 def key_of(row: dict[str, Any]) -> tuple:

@@ -105,16 +105,12 @@ def table(path: pathlib.Path) -> pd.DataFrame:
   heads = ('temperature', 'repeat') if path.name == FINAL else ('temp', 'rep')
   used = [*FACTORS, *heads, *own]
   words = [name for name in used if name in _WORDS]
-  try:
+  renamed = dict(zip(heads, ('temperature', 'repeat'), strict=True)) | own
+  with core.reading_file(path, 'a table of scores'):
     frame = pd.read_csv(
       path, usecols=used, dtype=dict.fromkeys(words, 'category')
     )
-  except FileNotFoundError as error:
-    raise core.InputError(f'no such file: {path}') from error
-  except (OSError, EOFError, UnicodeDecodeError, ValueError) as error:
-    raise core.InputError(f'{path}: {error}') from error
-  renamed = dict(zip(heads, ('temperature', 'repeat'), strict=True)) | own
-  return named(frame.rename(columns=renamed))
+    return named(frame.rename(columns=renamed))
 
 
 _WORDS = (

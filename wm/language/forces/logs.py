@@ -84,16 +84,12 @@ def _read(log: EvalLog) -> tuple[str, list[System], list[np.ndarray]]:
   said: dict[str, list[np.ndarray]] = {}
   variant = ''
   for sample in log.samples or ():
-    try:
+    name = f'{log.location}: sample {sample.id}'
+    with core.reading(name, 'one of wm/forces'):
       system = tasks.restored(sample.metadata)
       score = (sample.scores or {})['forces_scorer']
       variant = sample.metadata['variant']
       force = np.array((score.metadata or {})['said'], np.float64)
-    except (KeyError, TypeError, ValueError) as error:
-      raise core.InputError(
-        f'{log.location}: sample {sample.id} has no forces ({error!r}); '
-        'expected a log of wm/forces'
-      ) from error
     systems[str(sample.id)] = system
     said.setdefault(str(sample.id), []).append(force)
   found = [_mean(said[name]) for name in systems]

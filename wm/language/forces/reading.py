@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import pathlib
 from collections.abc import Mapping
@@ -87,10 +86,7 @@ def load(path: pathlib.Path, steps: int) -> Said:
   Raises:
     InputError: the file is missing, or holds something else.
   """
-  try:
-    found = json.loads(path.read_text(encoding='utf-8'))
-  except (OSError, ValueError, RecursionError) as error:
-    raise core.InputError(f'{path}: {error}; expected JSON') from error
+  found = core.read_json(path)
   if not isinstance(found, dict):
     raise core.InputError(
       f'{path}: {type(found).__name__}; expected an object, step to force'

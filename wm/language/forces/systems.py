@@ -112,11 +112,11 @@ def _array(
   path: pathlib.Path, kinds: str, shape: tuple[int | None, ...]
 ) -> np.ndarray:
   """An array of a shape, None is any; floats as float64 of the same value."""
-  try:
+  with core.reading_file(path, 'an array'):
     found = np.load(path, allow_pickle=False)
-  except (OSError, ValueError, EOFError) as error:
-    raise core.InputError(f'{path}: {error}; expected an array') from error
-  fits = isinstance(found, np.ndarray) and found.ndim == len(shape)
+  if not isinstance(found, np.ndarray):
+    raise core.InputError(f'{path} holds several arrays; expected one')
+  fits = found.ndim == len(shape)
   fits = fits and found.dtype.kind in kinds
   if not fits or any(
     want not in (None, size)

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
-import json
 import pathlib
-import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -83,23 +81,21 @@ def lines(
   Raises:
     InputError: it is missing or damaged, or an object lacks such a text.
   """
-  try:
-    with gzip.open(path, 'rt', encoding='utf-8') as file:
-      for number, line in enumerate(file, 1):
-        found = json.loads(line)
-        if not isinstance(found, dict):
-          raise core.InputError(f'{path}, line {number}: no object')
-        for name in needed:
-          if not isinstance(found.get(name), str):
-            raise core.InputError(
-              f'{path}, line {number}: {name}={found.get(name)!r:.80}; '
-              'expected a text'
-            )
-        yield found
-  except FileNotFoundError as error:
-    raise core.InputError(f'no recorded answers at {path}') from error
-  except (OSError, EOFError, zlib.error, ValueError) as error:
-    raise core.InputError(f'{path} is damaged: {error}') from error
+  with (
+    core.reading_file(path, 'a file of recorded answers'),
+    gzip.open(path, 'rt', encoding='utf-8') as file,
+  ):
+    for number, line in enumerate(file, 1):
+      found = core.parse_json(line)
+      if not isinstance(found, dict):
+        raise core.InputError(f'{path}, line {number}: no object')
+      for name in needed:
+        if not isinstance(found.get(name), str):
+          raise core.InputError(
+            f'{path}, line {number}: {name}={found.get(name)!r:.80}; '
+            'expected a text'
+          )
+      yield found
 
 
 class _Found:

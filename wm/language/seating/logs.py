@@ -29,7 +29,7 @@ def page(logs: Sequence[EvalLog]) -> rescored.Rescored:
 def _run(log: EvalLog) -> figures.Run:
   given = log.eval.task_args or {}
   names = [field.name for field in dataclasses.fields(Protocol)]
-  try:
+  with core.reading(log.location, 'a log of wm/seating'):
     protocol = Protocol(
       **{name: given[name] for name in names if name in given}
     )
@@ -42,8 +42,4 @@ def _run(log: EvalLog) -> figures.Run:
       for sample in log.samples or ()
     ]
     asked, said = tasks.voted(found)
-  except (KeyError, TypeError, ValueError) as error:
-    raise core.InputError(
-      f'{log.location}: {error!r}; expected a log of wm/seating'
-    ) from error
   return figures.Run(protocol, asked, said)

@@ -215,7 +215,7 @@ def restored(data: Mapping[str, Any]) -> tuple[Setting, Planned, Any]:
   Raises:
     InputError: it is another task's, or another version's.
   """
-  try:
+  with core.reading('a sample', 'one of wm/world'):
     setting = Setting(
       **{name: data[name] for name in Setting._fields if name not in _ASIDE},
       metrics=tuple(data['metrics']),
@@ -228,10 +228,6 @@ def restored(data: Mapping[str, Any]) -> tuple[Setting, Planned, Any]:
       tuple(tuple(suffix) for suffix in data['suffixes']),
     )
     return setting, question, data['truth']
-  except (KeyError, TypeError) as error:
-    raise core.InputError(
-      f'a sample is not one of wm/world: {error} is missing or of another kind'
-    ) from error
 
 
 def stored(value: Any) -> Any:

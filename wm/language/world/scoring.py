@@ -33,12 +33,10 @@ def kept(answer: Answer) -> dict[str, Any]:
 
 def answered(data: Mapping[str, Any]) -> Answer:
   """The answer that `kept` made metadata of; InputError where it is none."""
-  try:
+  with core.reading('a score', 'one of wm/world'):
     chance = data['probability']
     chance = math.nan if chance is None else chance
     return Answer(questions.value(data['value']), data['failure'], chance)
-  except KeyError as error:
-    raise core.InputError(f'a score is not one of wm/world: {error}') from error
 
 
 def gathered(

@@ -66,14 +66,12 @@ def load(path: str | pathlib.Path) -> dict[str, np.ndarray]:
     raise core.InputError(
       "reading PyTorch files needs the extra 'torch': pip install -e '.[torch]'"
     ) from error
-  if not pathlib.Path(path).is_file():
-    raise core.InputError(f'no such file: {path}')
-  if not zipfile.is_zipfile(path):
-    raise core.InputError(
-      f'{path} is no PyTorch file, or truncated; expected a zip archive as '
-      'torch.save writes it'
-    )
-  try:
+  with core.reading_file(path, 'a PyTorch file'):
+    if not zipfile.is_zipfile(path):
+      raise core.InputError(
+        f'{path} is no PyTorch file, or truncated; expected a zip archive as '
+        'torch.save writes it'
+      )
     unsafe = torch.serialization.get_unsafe_globals_in_checkpoint(path)
     if unsafe:
       raise core.InputError(
@@ -82,18 +80,14 @@ def load(path: str | pathlib.Path) -> dict[str, np.ndarray]:
         'alone, with the program that the file is from'
       )
     found = torch.load(path, map_location='cpu', weights_only=True)
-  except (RuntimeError, EOFError, ValueError, OSError) as error:
-    if isinstance(error, core.InputError):
-      raise
-    why = ' '.join(str(error).split())[:120]
-    raise core.InputError(f'{path} is no PyTorch file: {why}') from error
-  if isinstance(found, Mapping) and 'state_dict' in found:
-    found = found['state_dict']
-  if not isinstance(found, Mapping) or not all(
-    isinstance(value, torch.Tensor) for value in found.values()
-  ):
-    raise core.InputError(f'{path} holds no state dict (name -> tensor)')
-  return {name: value.float().numpy() for name, value in found.items()}
+    if isinstance(found, Mapping) and 'state_dict' in found:
+      found = found['state_dict']
+    if not isinstance(found, Mapping) or not all(
+      isinstance(name, str) and isinstance(value, torch.Tensor)
+      for name, value in found.items()
+    ):
+      raise core.InputError(f'{path} holds no state dict (name -> tensor)')
+    return {name: value.float().numpy() for name, value in found.items()}
 
 
 def bare(

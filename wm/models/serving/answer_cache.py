@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from wm import core
-from wm.runtime import compile_cache
+from wm.runtime import compile_cache, files
 
 try:
   import fcntl
@@ -93,12 +93,10 @@ class AnswerCache:
     mark = hashlib.sha256(self._about.encode()).hexdigest()[:16]
     name = re.sub(r'[^\w.-]+', '-', str(about.get('model', '')))[:60]
     self.path = pathlib.Path(where or folder()) / f'{name}-{mark}.jsonl'
-    try:
+    if where:
+      files.check_folder('answers', str(where))
+    with core.reading(self.path.parent, 'a folder'):
       self.path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-      raise core.InputError(
-        f'answers={str(where)!r}: {error.strerror}; expected a folder'
-      ) from error
     self._known: dict[Key, Reply] = {}
     self._read = 0
     self._refresh()

@@ -15,29 +15,27 @@ def read(path: str | Path, required: tuple[str, ...]) -> dict[str, list[str]]:
     InputError: no such file, no CSV, a column of `required` is missing, a row
       is too short or too long, or there is none.
   """
-  try:
-    with open(path, encoding='utf-8-sig', newline='') as file:
-      reader = csv.reader(file, strict=True)
-      header = [name.strip() for name in next(reader, [])]
-      missing = [name for name in required if name not in header]
-      if missing:
+  with (
+    core.reading_file(path, 'a CSV file') as table,
+    table.open(encoding='utf-8-sig', newline='') as file,
+  ):
+    reader = csv.reader(file, strict=True)
+    header = [name.strip() for name in next(reader, [])]
+    missing = [name for name in required if name not in header]
+    if missing:
+      raise core.InputError(
+        f'{path} has no column {missing[0]!r}; expected '
+        f'{",".join(required)}, found {",".join(header) or "nothing"}'
+      )
+    rows = []
+    for row in reader:
+      if len(row) != len(header) and row:
         raise core.InputError(
-          f'{path} has no column {missing[0]!r}; expected '
-          f'{",".join(required)}, found {",".join(header) or "nothing"}'
+          f'{path}, line {reader.line_num}: {len(row)} fields, expected '
+          f'{len(header)}'
         )
-      rows = []
-      for row in reader:
-        if len(row) != len(header) and row:
-          raise core.InputError(
-            f'{path}, line {reader.line_num}: {len(row)} fields, expected '
-            f'{len(header)}'
-          )
-        if row:
-          rows.append(row)
-  except FileNotFoundError as error:
-    raise core.InputError(f'no such file: {path}') from error
-  except (IsADirectoryError, UnicodeDecodeError, csv.Error) as error:
-    raise core.InputError(f'{path} is not a CSV file: {error}') from error
+      if row:
+        rows.append(row)
   if not rows:
     raise core.InputError(f'{path} has a header but no rows')
   return dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from xml import sax
-from xml.etree import ElementTree
 
 import numpy as np
 
@@ -48,32 +46,14 @@ def load(path: str | Path) -> streets.StreetGraph:
 def read(path: str | Path) -> Any:
   """The file as OSMnx's simplified networkx.MultiDiGraph of drivable ways."""
   path = Path(path)
-  if not path.is_file():
-    raise core.InputError(f'no such file: {path}')
   if path.suffix not in ('.graphml', '.osm', '.xml'):
     raise core.InputError(
       f'{path}: unknown suffix {path.suffix!r}; expected .graphml, .osm or .xml'
     )
-  import networkx as nx
-
-  try:
+  with core.reading_file(path, 'a street graph that OSMnx can read'):
     if path.suffix == '.graphml':
       return library().io.load_graphml(path)
     return _from_xml(library(), path)
-  except (
-    core.InputError,
-    sax.SAXException,
-    ElementTree.ParseError,
-    nx.NetworkXError,
-    ValueError,  # OSMnx's own errors are among these.
-    KeyError,
-    AttributeError,
-    TypeError,
-  ) as error:
-    raise core.InputError(
-      f'{path} is not a street graph that OSMnx can read: '
-      + ' '.join(str(error).split())
-    ) from error
 
 
 def _from_xml(osmnx: Any, path: Path) -> Any:
@@ -87,7 +67,7 @@ def _from_xml(osmnx: Any, path: Path) -> Any:
   graph.remove_edges_from(closed)
   graph.remove_nodes_from([n for n, d in dict(graph.degree()).items() if not d])
   if not graph.number_of_edges():
-    raise core.InputError('no street to drive on')
+    raise core.InputError(f'{path}: no street to drive on')
   return osmnx.simplification.simplify_graph(graph)
 
 
@@ -98,9 +78,10 @@ def convert(graph: Any, where: str) -> streets.StreetGraph:
   of edges; an undirected edge runs both ways; self-loops, which have no
   bearing, are left out and counted.
   """
-  nodes = sorted(graph.nodes)
-  row = {node: n for n, node in enumerate(nodes)}
-  try:
+  expected = 'integer node ids, x and y in degrees, and lengths in metres'
+  with core.reading(where, f'a street graph with {expected}'):
+    nodes = sorted(graph.nodes)
+    row = {node: n for n, node in enumerate(nodes)}
     ids = np.array([int(node) for node in nodes], np.int64)
     lat = np.array([float(graph.nodes[n]['y']) for n in nodes])
     lon = np.array([float(graph.nodes[n]['x']) for n in nodes])
@@ -108,11 +89,6 @@ def convert(graph: Any, where: str) -> streets.StreetGraph:
       (row[u], row[v], float(data.get('length', 'nan')))
       for u, v, data in graph.edges(data=True)
     ]
-  except (KeyError, ValueError, OverflowError) as error:
-    raise core.InputError(
-      f'{where}: expected integer node ids, x and y in degrees, and lengths in '
-      f'metres: {error}'
-    ) from error
   if not graph.is_directed():
     edges += [(v, u, length) for u, v, length in edges]
   straight = [edge for edge in edges if edge[0] != edge[1]]

@@ -136,8 +136,6 @@ def _files(path: str | Path) -> list[Path]:
 
 def _places(path: str | Path) -> Iterator[np.ndarray]:
   """Chunks [N, 4] of degrees in the order of COLUMNS; NaN if unreadable."""
-  if not Path(path).is_file():
-    raise core.InputError(f'no such trips file: {path}')
   if str(path).endswith('.parquet'):
     yield from _parquet(path)
   else:
@@ -160,43 +158,40 @@ def _choose(path: str | Path, header: list[str]) -> list[int]:
 
 
 def _csv(path: str | Path) -> Iterator[np.ndarray]:
-  try:
-    with open(path, encoding='utf-8-sig', newline='') as file:
-      reader = csv.reader(file)
-      header = next(reader, [])
-      chosen = _choose(path, header)
-      rows = []
-      for row in reader:
-        if row:  # The 2014 files have an empty second line.
-          padded = [*row, *[None] * (len(header) - len(row))]
-          rows.append([_number(padded[column]) for column in chosen])
-        if len(rows) == CHUNK:
-          yield np.array(rows)
-          rows = []
-      yield np.array(rows).reshape(-1, 4)
-  except (UnicodeDecodeError, csv.Error) as error:
-    raise core.InputError(f'{path} is not a CSV file: {error}') from error
+  with (
+    core.reading_file(path, 'a CSV file') as table,
+    table.open(encoding='utf-8-sig', newline='') as file,
+  ):
+    reader = csv.reader(file)
+    header = next(reader, [])
+    chosen = _choose(path, header)
+    rows = []
+    for row in reader:
+      if row:  # The 2014 files have an empty second line.
+        padded = [*row, *[None] * (len(header) - len(row))]
+        rows.append([_number(padded[column]) for column in chosen])
+      if len(rows) == CHUNK:
+        yield np.array(rows)
+        rows = []
+    yield np.array(rows).reshape(-1, 4)
 
 
 def _parquet(path: str | Path) -> Iterator[np.ndarray]:
   try:
-    import pyarrow as pa
     from pyarrow import parquet
   except ModuleNotFoundError as error:
     raise core.InputError(
       f"{path}: Parquet needs the extra 'maps' (pip install -e '.[maps]')"
     ) from error
-  try:
-    with parquet.ParquetFile(path) as file:
-      header = file.schema_arrow.names
-      names = [header[column] for column in _choose(path, header)]
-      for batch in file.iter_batches(CHUNK, columns=names):
-        columns = [batch.column(name).to_pylist() for name in names]
-        yield np.array([[*map(_number, c)] for c in columns], np.float64).T
-  except pa.ArrowException as error:
-    raise core.InputError(
-      f'{path} is not a readable Parquet file: {error}'
-    ) from error
+  with (
+    core.reading_file(path, 'a readable Parquet file'),
+    parquet.ParquetFile(path) as file,
+  ):
+    header = file.schema_arrow.names
+    names = [header[column] for column in _choose(path, header)]
+    for batch in file.iter_batches(CHUNK, columns=names):
+      columns = [batch.column(name).to_pylist() for name in names]
+      yield np.array([[*map(_number, c)] for c in columns], np.float64).T
 
 
 def _number(value: Any) -> float:

@@ -137,12 +137,10 @@ def read(path: str, size: int = 8) -> Records:
 def _file(path: pathlib.Path, name: str, size: int) -> _Games:
   """The games of a file, `name` where it is one of a folder `path`."""
   path = path / name
-  try:
+  with core.reading_file(path, 'a file of games'):
     data = path.read_bytes()
-  except FileNotFoundError as error:
-    raise core.InputError(f'no such file: {path}') from error
-  wthor = path.suffix.lower() == '.wtb'
-  games = _wthor(data, path, size) if wthor else _text(data, size)
+    wthor = path.suffix.lower() == '.wtb'
+    games = _wthor(data, path, size) if wthor else _text(data, size)
   return games._replace(files=np.full(len(games.files), name))
 
 

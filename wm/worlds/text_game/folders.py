@@ -9,11 +9,9 @@ Nothing is unpacked: members are read by name.
 from __future__ import annotations
 
 import functools
-import lzma
 import os
 import pathlib
 import tarfile
-import zlib
 from collections.abc import Mapping
 
 from wm import core
@@ -56,16 +54,13 @@ def texts(folder: str | os.PathLike[str], game: str) -> Mapping[str, str]:
 
 
 def _text(data: bytes | pathlib.Path, where: str) -> str:
-  try:
+  with core.reading(where, 'UTF-8 text'):
     if isinstance(data, pathlib.Path):
-      if data.stat().st_size > LARGEST:
-        raise core.InputError(f'{where} has more than {LARGEST:,} bytes')
-      data = data.read_bytes()
+      with core.reading_file(data, 'UTF-8 text') as path:
+        if path.stat().st_size > LARGEST:
+          raise core.InputError(f'{where} has more than {LARGEST:,} bytes')
+        data = path.read_bytes()
     return data.decode('utf-8-sig')
-  except OSError as error:
-    raise core.InputError(f'{where}: {error.strerror}') from error
-  except UnicodeDecodeError as error:
-    raise core.InputError(f'{where} is no UTF-8 text: {error}') from error
 
 
 def _files(
@@ -80,13 +75,14 @@ def _files(
     raise core.InputError(
       f'no such folder of games: {folder}; expected one, or a .tar.gz of it'
     )
-  found = {
-    (child.name, file.name.removeprefix(f'{child.name}.')): file
-    for child in sorted(path.iterdir())
-    if child.is_dir()
-    for file in sorted(child.iterdir())
-    if file.name.startswith(f'{child.name}.')
-  }
+  with core.reading(path, 'a folder of games'):
+    found = {
+      (child.name, file.name.removeprefix(f'{child.name}.')): file
+      for child in sorted(path.iterdir())
+      if child.is_dir()
+      for file in sorted(child.iterdir())
+      if file.name.startswith(f'{child.name}.')
+    }
   return _some(found, folder)
 
 
@@ -97,27 +93,20 @@ def _packed(
   """As `_files`, of an archive; modified, size: tell its versions apart."""
   found: dict[tuple[str, str], bytes | pathlib.Path] = {}
   total = 0
-  try:
-    with tarfile.open(path) as archive:
-      for member in archive:
-        *_, game, name = ['', '', *member.name.split('/')]
-        if not member.isfile() or not name.startswith(f'{game}.'):
-          continue
-        total += member.size
-        if member.size > LARGEST or total > MOST:
-          raise core.InputError(
-            f'{path}: {member.name} has {member.size:,} bytes, all files to it '
-            f'{total:,}; expected at most {LARGEST:,} and {MOST:,}'
-          )
-        file = archive.extractfile(member)
-        if file is not None:
-          found[game, name.removeprefix(f'{game}.')] = file.read()
-  except (
-    *(tarfile.TarError, zlib.error, lzma.LZMAError),
-    *(EOFError, OSError),
-  ) as error:
-    why = ' '.join(str(error).split()) or type(error).__name__
-    raise core.InputError(f'{path} is no readable archive: {why}') from error
+  with core.reading(path, 'a readable archive'), tarfile.open(path) as archive:
+    for member in archive:
+      *_, game, name = ['', '', *member.name.split('/')]
+      if not member.isfile() or not name.startswith(f'{game}.'):
+        continue
+      total += member.size
+      if member.size > LARGEST or total > MOST:
+        raise core.InputError(
+          f'{path}: {member.name} has {member.size:,} bytes, all files to it '
+          f'{total:,}; expected at most {LARGEST:,} and {MOST:,}'
+        )
+      file = archive.extractfile(member)
+      if file is not None:
+        found[game, name.removeprefix(f'{game}.')] = file.read()
   return _some(found, path)
 
 

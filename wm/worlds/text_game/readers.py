@@ -10,7 +10,6 @@ A walkthrough is beside them, or in the archive of another generation.
 from __future__ import annotations
 
 import csv
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -135,10 +134,8 @@ def _json(files: Mapping[str, str], kind: str, where: str) -> list[Any]:
   """The list in a JSON file."""
   if kind not in files:
     raise core.InputError(f'{where}.{kind} is missing')
-  try:
-    found = json.loads(files[kind])
-  except (ValueError, RecursionError) as error:
-    raise core.InputError(f'{where}.{kind} is no JSON: {error}') from error
+  with core.reading(f'{where}.{kind}', 'JSON'):
+    found = core.parse_json(files[kind])
   if not isinstance(found, list):
     raise core.InputError(f'{where}.{kind} is no list')
   return found
@@ -222,10 +219,8 @@ def _annotation(files: Mapping[str, str], game: str, where: str) -> maze.Maze:
 
 def _lines(text: str, where: str) -> list[list[str]]:
   """Lines of a CSV file without its head."""
-  try:
+  with core.reading(where, 'a CSV file'):
     return list(csv.reader(text.splitlines()[1:]))
-  except csv.Error as error:
-    raise core.InputError(f'{where}: {error}; expected CSV') from error
 
 
 def _trail(text: str, found: maze.Maze, where: str) -> np.ndarray:
