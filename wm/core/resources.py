@@ -6,6 +6,7 @@ Worlds, models and metrics are `Bounded`: each states what it takes at least by
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 import os
@@ -114,20 +115,38 @@ def require(thing: Bounded, world: Any = None) -> None:
   world: that a model or a metric is used in.
   """
   cost = thing.cost(world)
-  if cost.memory <= 0 and cost.seconds <= 0:
+  if _fits(cost):
     return
-  defaults = {field.name: field.default for field in _fields(thing)}
-  values = {name: getattr(thing, name) for name in cost.fields}
-  given = {k: x for k, x in values.items() if x != defaults[k]} or values
-  what = ', '.join(f'{name}={value}' for name, value in given.items())
-  what = f'{plug_in_name(type(thing))}({what})'
-  lower = f'; lower {" or ".join(given)}' if given else ''
+  names = _to_lower(thing, world, cost.fields)
+  given = ', '.join(f'{name}={getattr(thing, name)}' for name in names)
+  what = f'{plug_in_name(type(thing))}({given})'
+  lower = f'; lower {" or ".join(names)}' if names else ''
   _need(cost.memory, memory(), 'memory', what, lower)
-  if cost.seconds > LONGEST:
-    raise InputError(
-      f'{what}: {_time(cost.seconds)} are needed at least, more than '
-      f'{_time(LONGEST)}{lower}'
-    )
+  raise InputError(
+    f'{what}: {_time(cost.seconds)} are needed at least, more than '
+    f'{_time(LONGEST)}{lower}'
+  )
+
+
+def _fits(cost: Cost) -> bool:
+  return cost.seconds <= LONGEST and (
+    cost.memory <= 0 or cost.memory <= memory()
+  )
+
+
+def _to_lower(
+  thing: Bounded, world: Any, names: tuple[str, ...]
+) -> tuple[str, ...]:
+  """The fields whose default alone would do; or all that are no default."""
+  defaults = {field.name: field.default for field in _fields(thing)}
+  other = [name for name in names if getattr(thing, name) != defaults[name]]
+  enough = []
+  for name in other:
+    usual = copy.copy(thing)
+    object.__setattr__(usual, name, defaults[name])
+    if _fits(usual.cost(world)):
+      enough.append(name)
+  return tuple(enough or other or names)
 
 
 def memory() -> int:

@@ -97,7 +97,9 @@ class World(futures.Futures):
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded."""
     del world
-    return core.sequences_cost(2 * self.rows, 'rows', 'bins', vocab=self.bins)
+    rows = self.rows + self.ahead
+    names = 'rows', 'ahead', 'bins'
+    return core.sequences_cost(2 * rows, *names, vocab=self.bins)
 
   def __post_init__(self) -> None:
     super().__post_init__()

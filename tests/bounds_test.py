@@ -1,0 +1,143 @@
+"""Whatever takes more than the machine has is refused before it begins.
+
+In a process of its own, which has limits on memory and on the processor's time.
+"""
+
+import dataclasses
+import math
+
+import pytest
+
+from tests import bounded, forked
+from wm import core
+from wm.core import registry, resources
+from wm.models.nn import network
+from wm.options.training import Training
+from wm.training import config
+
+LONGEST = 3600  # A process of the slow suite; its own limits are tighter.
+
+
+def lines(kind: str, how: str) -> list[str]:
+  env = {'JAX_PLATFORMS': 'cpu', 'OPENBLAS_NUM_THREADS': '1'}
+  process = forked.Process('tests.bounded', kind, how, env=env)
+  out, err = process.communicate(LONGEST)
+  told = out.splitlines()
+  assert process.returncode == 0, (told[-1:], err)
+  assert told[-1] == 'ended'
+  return told[:-1]
+
+
+def failed(told: list[str]) -> list[str]:
+  return [line for line in told if 'FAILED' in line]
+
+
+@pytest.mark.parametrize('kind', registry.KINDS)
+def test_an_integer_of_a_plug_in_is_refused_or_does_no_harm(kind):
+  told = lines(kind, 'make')
+  assert not failed(told)
+  assert len(told) == sum(1 for _ in bounded.cases(kind))
+  # What the process may have is what there is.
+  there = f' {bounded.MEMORY / 1e9:,.1f} GB are available'
+  assert all(there in line for line in told if 'are available' in line)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('kind', registry.KINDS)
+def test_what_is_not_refused_when_made_is_when_used(kind):
+  assert not failed(lines(kind, 'use'))
+
+
+TOLD = [
+  (
+    'world',
+    'lattice(length=1000000000)',
+    '256.0 GB of memory are needed, 20.0',
+  ),
+  ('world', 'orbits(bins=1000000000)', 'lower bins'),
+  ('world', "othello(pool=1000000000, states='recurring')", 'lower pool'),
+  ('model', 'transformer(layers=1000000000)', 'lower layers'),
+  ('metric', 'probe(epochs=1000000000)', '12 days are needed at least, more'),
+  ('metric', 'inductive_bias(num=1000000000)', 'lower num'),
+]
+
+
+@pytest.mark.parametrize(('kind', 'spec', 'said'), TOLD)
+def test_what_is_refused_is_said_in_one_line(monkeypatch, kind, spec, said):
+  monkeypatch.setattr(resources, 'memory', lambda: 20_000_000_000)
+  with pytest.raises(core.InputError) as error:
+    registry.make(kind, spec)
+  assert '\n' not in str(error.value)
+  assert said in str(error.value), error.value
+
+
+def test_what_the_world_says_counts_where_it_is_known(monkeypatch):
+  monkeypatch.setattr(resources, 'memory', lambda: 20_000_000_000)
+  world = registry.make('world', 'lattice()')
+  model = registry.make('model', "user('none.py:none', rows=1000000000)")
+  with pytest.raises(core.InputError, match='lower rows'):
+    model.predictor(world, 0)
+  metric = registry.make('metric', 'next_token(num=100000000)')
+  with pytest.raises(core.InputError, match='lower num'):
+    core.require(metric, world)
+
+
+@pytest.mark.parametrize('kind', ['world', 'model', 'metric'])
+def test_a_number_that_is_none_is_refused(kind):
+  tried = 0
+  for name in registry.names(kind):
+    cls = registry.find(kind, name)
+    given = bounded.SMALL[kind] if name == 'language' else {}
+    given = {key: given[key] for key in ('model',) if key in given}
+    for field in dataclasses.fields(cls):
+      value = field.default
+      many = isinstance(value, tuple) and value and isinstance(value[0], float)
+      if not (isinstance(value, float) or many):
+        continue
+      for number in (math.nan, math.inf, -math.inf):
+        tried += 1
+        with pytest.raises(core.InputError):
+          cls(**given, **{field.name: (number,) if many else number})
+  assert tried
+
+
+def test_a_network_takes_no_less_than_it_states():
+  for name in registry.names('model'):
+    cls = registry.find('model', name)
+    if not issubclass(cls, core.Trainable):
+      continue
+    made = bounded.small('model', cls)
+    weights = 4 * network.NetworkSpec(made, 7, 10).num_params
+    objects = made.layers * 20_000
+    assert made.cost().memory <= weights + objects, name
+
+
+class Store:
+  """A store as far as a batch depends on it."""
+
+  folder, manifest = 'runs/one/data/train', {'tokens': 10_000}
+
+  def __len__(self) -> int:
+    return 1000
+
+
+@pytest.mark.parametrize(
+  ('batch', 'said'),
+  [
+    (1001, r'batch=1001: runs/one/data/train holds 1,000 sequences; expected'),
+    (10**9, r'batch=1000000000: runs/one/data/train holds 1,000 sequences'),
+  ],
+)
+def test_a_batch_larger_than_the_data_is_refused(batch, said):
+  world = registry.make('world', 'lattice()')
+  config.check_batch(Training(batch=1000), world, Store())
+  with pytest.raises(core.InputError, match=said):
+    config.check_batch(Training(batch=batch), world, Store())
+
+
+def test_a_batch_larger_than_memory_is_refused(monkeypatch):
+  monkeypatch.setattr(resources, 'memory', lambda: 100_000)
+  world = registry.make('world', 'lattice()')
+  config.check_batch(Training(batch=100), world, Store())
+  with pytest.raises(core.InputError, match=r'batch=1000 .* memory are needed'):
+    config.check_batch(Training(batch=1000), world, Store())
