@@ -270,7 +270,10 @@ def source() -> dict[str, Any]:
   which = FLAGS.checkpoint
   if which == 'none':
     need('model')
-  if which == 'none' or (FLAGS.model and not loading.is_trained(FLAGS.model)):
+  untrained = FLAGS.model and not loading.is_trained(FLAGS.model)
+  if untrained and which not in (*WHICH, 'none'):
+    apart('model', 'checkpoint')
+  if which == 'none' or untrained:
     return {'source': FLAGS.model}
   if which in WHICH:
     need('out')

@@ -23,6 +23,7 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call."""
+  common.need('out')
   import wm
 
   source = common.source()

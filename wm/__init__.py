@@ -51,6 +51,7 @@ Words, as they are used here:
 """
 
 import importlib
+import types
 from typing import Any
 
 __version__ = '0.1.0'
@@ -83,7 +84,10 @@ __all__ = sorted(_HOME)
 def __getattr__(name: str) -> Any:
   if name not in _HOME:
     raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-  return getattr(importlib.import_module(f'wm.library.{_HOME[name]}'), name)
+  found = getattr(importlib.import_module(f'wm.library.{_HOME[name]}'), name)
+  if not isinstance(found, types.FunctionType):
+    return found
+  return importlib.import_module('wm.options.arguments').checked(found)
 
 
 def __dir__() -> list[str]:

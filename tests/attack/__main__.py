@@ -3,6 +3,7 @@
   python -m tests.attack
   python -m tests.attack --only='folders/' --show
   python -m tests.attack --every=10 --json
+  python -m tests.attack --kill=train --kills=15
 
 --every=N runs one in N of each category, and --part=K which of them.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import json
 import os
 import pathlib
 import sys
@@ -22,8 +24,13 @@ from tests import compiler
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 os.environ.setdefault('XLA_FLAGS', compiler.flags())
 os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
+# Programs are compiled once for all children.
+_COMPILED = tempfile.TemporaryDirectory(prefix='wm-attack-')
+os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', _COMPILED.name)
+os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0.05')
+os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES', '-1')
 
-from tests.attack import cases, runner  # noqa: E402
+from tests.attack import cases, kills, runner  # noqa: E402
 
 
 def chosen(options: argparse.Namespace) -> list[cases.Case]:
@@ -46,7 +53,14 @@ def main() -> int:
   parser.add_argument('--json', action='store_true')
   parser.add_argument('--show', action='store_true')
   parser.add_argument('--list', action='store_true')
+  parser.add_argument('--kill', choices=kills.WORK)
+  parser.add_argument('--kills', type=int, default=15)
   options = parser.parse_args()
+  if options.kill:
+    runner.warm()
+    faults = kills.differences(options.kill, options.kills)
+    print(json.dumps({'case': f'kill {options.kill}', 'faults': faults}))
+    return int(bool(faults))
   picked = chosen(options)
   if options.list:
     print(*(case.title for case in picked), sep='\n')

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-GOLDEN = ('half', 'reconstructed', 'sampled', 'scored', 'study', 'sweep')
+GOLDEN = (
+  *('half', 'reconstructed', 'sampled', 'scored', 'study', 'sweep'),
+  'trained',
+)
 WORLD = 'maps(rows=3, columns=3, max_moves=12)'  # Of the golden folders.
 LINE = 'lattice(size=3, length=12)'
 # Name -> commands that make it; run where it will be.

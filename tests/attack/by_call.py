@@ -93,11 +93,15 @@ MORE: dict[str, dict[str, tuple[Any, ...]]] = {
     'fields': ('trials', 5, 'nope=1'),
     'checkpoint': (5, 'middle', None),
     'max_calls': (-1, 'x', 2.5),
-    'name': (5, '', 'a\nb', '../x'),
+    'name': (5, '', 'a\nb'),
   },
   'sample': {'options': (5, 'x', {'num': 5})},
   'train': {'training': (5, 'x', {'steps': 5})},
-  'reconstruct': {'options': (5, 'x'), 'samples': (5, 'gone'), 'pairs': ('x', 5)},
+  'reconstruct': {
+    'options': (5, 'x'),
+    'samples': (5, 'gone'),
+    'pairs': ('x', 5),
+  },
   'study': {'jobs': (0, -1, 'x'), 'num_samples': (0, 'x'), 'sampling': (5,)},
   'ingest': {'shard': (5, '2/1', ''), 'games': (-1, 'x')},
   'film': {'systems': (0, -1, 'x'), 'prefix': (-1, 'x'), 'forces': (5, 'x')},
@@ -182,6 +186,7 @@ class Broken:
 
 def objects() -> Iterator[Case]:
   """Objects of classes of one's own, and graphs."""
+
   def graph(edges: list, **fields: Any) -> Callable[[], None]:
     def act() -> None:
       import networkx as nx

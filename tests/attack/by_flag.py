@@ -158,7 +158,9 @@ def flags() -> Iterator[Case]:
   for binary, good in GOOD.items():
     if binary not in ('report', 'fetch_map', 'import_gpt2', 'recorded', 'list'):
       yield from _wrong(binary, 'seed', SEED[: 2 if binary != 'train' else 4])
-    few = {name: COUNT[k % 3 :: 3] for k, name in enumerate(ONES.get(binary, ()))}
+    few = {
+      name: COUNT[k % 3 :: 3] for k, name in enumerate(ONES.get(binary, ()))
+    }
     for flag, values in (few | ODD.get(binary, {})).items():
       yield from _wrong(binary, flag, values)
     for kind, good_value in good.items():
@@ -191,7 +193,6 @@ def flagfiles() -> Iterator[Case]:
   texts = {
     'words': 'this is no flag\n',
     'unknown': '--nope=1\n',
-    'itself': '--flagfile=f.flags\n',
     'bytes': b'--name=\xff\xfe\n',
     'nul': '--world=lattice(\0)\n',
     'number': '--num=many\n',

@@ -1,10 +1,10 @@
-"""Specs: names, fields and sizes that no plug-in takes, and work without end."""
+"""Specs that no plug-in takes, and work without end."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.attack.bases import LINE
+from tests.attack.bases import LINE, WORLD
 from tests.attack.by_plugin import score
 from tests.attack.case import Case
 
@@ -18,67 +18,145 @@ ARGUMENTS = (
   *('(' + '(' * 200 + ')' * 200 + ')', '(' + '[' * 150 + ']' * 150 + ')'),
 )
 WORLDS = (
-  *('lattice(size=0)', 'lattice(size=-5)', 'lattice(size=2.5)', 'lattice(size="5")'),
+  *(
+    'lattice(size=0)',
+    'lattice(size=-5)',
+    'lattice(size=2.5)',
+    'lattice(size="5")',
+  ),
   *('lattice(size=True)', 'lattice(size=None)', 'lattice(length=0)'),
   *('lattice(size=(5,))', f'lattice(size={"9" * 4000})', 'lattice(clipped=2)'),
   *('chess(length=-1)', 'chess(vocabulary="long")', 'chess(start="no fen")'),
-  *('chess(stop="never")', 'chess(policy="")', 'chess(least=-1)', 'chess(pool=0)'),
+  *(
+    'chess(stop="never")',
+    'chess(policy="")',
+    'chess(least=-1)',
+    'chess(pool=0)',
+  ),
   *('chess(lengths="half")', 'chess(ep="x")', 'chess(states="x")'),
   *('chess(start="8/8/8/8/8/8/8/8 w - - 0 1")', 'chess(start="9/8 w")'),
   *('cognitive_graph(name="n8")', 'cognitive_graph(edit="cut")'),
   *('cognitive_graph(part="none")', 'cognitive_graph(walks="x")'),
-  *('cognitive_graph(moves=0)', 'connect4(rows=0)', 'connect4(columns=99)'),
+  *('cognitive_graph(moves=0)', 'connect4(rows=0)', 'connect4(columns=0)'),
   *('connect4(rows=3, columns=-1)', 'groups(group="s9")', 'groups(group="")'),
-  *('groups(tokens="x")', 'groups(length=0)', 'mazes(places=0)', 'mazes(places=1)'),
+  *(
+    'groups(tokens="x")',
+    'groups(length=0)',
+    'mazes(places=0)',
+    'mazes(places=1)',
+  ),
   *('mazes(loops=-1)', 'mazes(doors=99)', 'mazes(length=0)', 'mazes(seed=-1)'),
   *('mazes(levels=0)', 'mazes(dark=99)', 'orbits(systems="none")'),
   *('orbits(planets=0)', 'orbits(bins=0)', 'orbits(bins=1)', 'orbits(box=0.0)'),
-  *('orbits(box=-1.0)', 'orbits(box=1e400)', 'orbits(rows=0)', 'orbits(steps=())'),
+  *(
+    'orbits(box=-1.0)',
+    'orbits(box=1e400)',
+    'orbits(rows=0)',
+    'orbits(steps=())',
+  ),
   *('orbits(steps=(-1.0,))', 'orbits(steps="x")', 'orbits(quirks=("x",))'),
   *('orbits(steps=(0.0,))', 'orbits(centre=-1.0)', 'orbits(tolerance=-1)'),
-  *('othello(size=0)', 'othello(size=5)', 'othello(size=100)', 'othello(size=2)'),
+  *(
+    'othello(size=0)',
+    'othello(size=5)',
+    'othello(size=100)',
+    'othello(size=2)',
+  ),
   *('othello(policy="best")', 'othello(noise=2.0)', 'othello(noise=-0.5)'),
   *('othello(depth=-1)', 'othello(states="x")', 'othello(pool=0)'),
   *('seating(people=0)', 'seating(people=99)', 'seating(length=0)'),
-  *('seating(least=3, most=1)', 'text_game(game="zork1")', 'text_game(step=-1)'),
-  *('text_game(start="nowhere")', 'text_game(length=0)', 'text_game(folder="x")'),
+  *(
+    'seating(least=3, most=1)',
+    'text_game(game="zork1")',
+    'text_game(step=-1)',
+  ),
+  *(
+    'text_game(start="nowhere")',
+    'text_game(length=0)',
+    'text_game(folder="x")',
+  ),
 )
 MODELS = (
   *('transformer(layers=0)', 'transformer(layers=-1)', 'transformer(width=0)'),
   *('transformer(width=7, heads=2)', 'transformer(heads=-1)'),
-  *('transformer(positions="x")', 'transformer(norm="x")', 'transformer(mlp="x")'),
+  *(
+    'transformer(positions="x")',
+    'transformer(norm="x")',
+    'transformer(mlp="x")',
+  ),
   *('transformer(dropout=1.5)', 'transformer(dropout=-0.1)'),
   *('transformer(dropout=float("nan"))', 'transformer(dtype="float7")'),
-  *('transformer(patch=0)', 'transformer(init="x")', 'transformer(epsilon=-1.0)'),
-  *('transformer(epsilon=1e-400)', 'transformer(context=-1)', 'transformer(ratio=-1)'),
-  *('transformer(context=2)', 'transformer(chained=True)', 'transformer(tied=3)'),
-  *('ngram(order=0)', 'ngram(order=-1)', 'ngram(order=99)', 'ngram(smoothing=-1.0)'),
-  *('ngram(backoff="x")', 'ngram(smoothing=1e999)', 'lstm(width=0)', 'rnn(layers=0)'),
+  *(
+    'transformer(patch=0)',
+    'transformer(init="x")',
+    'transformer(epsilon=-1.0)',
+  ),
+  *(
+    'transformer(epsilon=1e-400)',
+    'transformer(context=-1)',
+    'transformer(ratio=-1)',
+  ),
+  *(
+    'transformer(context=2)',
+    'transformer(chained=True)',
+    'transformer(tied=3)',
+  ),
+  *(
+    'ngram(order=0)',
+    'ngram(order=-1)',
+    'ngram(order=99)',
+    'ngram(smoothing=-1.0)',
+  ),
+  *(
+    'ngram(backoff="x")',
+    'ngram(smoothing=1e999)',
+    'lstm(width=0)',
+    'rnn(layers=0)',
+  ),
   *('mamba(state=0)', 'mamba(expand=0)', 'mamba(form="x")', 'mamba(chunk=-1)'),
-  *('mamba2(channels=7)', 'mamba2(weights="x")', 'mamba3(rank=0)', 'mamba3(state=3)'),
+  *(
+    'mamba2(channels=7)',
+    'mamba2(weights="x")',
+    'mamba3(rank=0)',
+    'mamba3(state=3)',
+  ),
   *('deltanet(heads=-1)', 'deltanet(key=-1)', 'slice(block_size=0)'),
   *('slice(block_size=7)', 'slice(transition="x")', 'slice(path="x")'),
 )
 UNTRAINED = (
-  *('bayes(split="none")', 'noisy_oracle(wrong=2.0)', 'noisy_oracle(illegal=-1.0)'),
+  *(
+    'bayes(split="none")',
+    'noisy_oracle(wrong=2.0)',
+    'noisy_oracle(illegal=-1.0)',
+  ),
   *('noisy_oracle(by="x")', 'solver(errors=2.0)', 'solver(answer="x")'),
   *('solver(silent=-1.0)', 'solver(by="x")', 'lookup(by="x")'),
   *('particle_filter(particles=0)', 'particle_filter(sweeps=-1)'),
   *('ballistic(spread=0.0)', 'ballistic(spread=-1.0)', 'orbit_fit(spread=0.0)'),
-  *('huggingface()', 'huggingface(path="gone")', 'huggingface(path="gone", batch=0)'),
+  *(
+    'huggingface()',
+    'huggingface(path="gone")',
+    'huggingface(path="gone", batch=0)',
+  ),
   *('language()', 'language(model="")', 'language(model="nope")'),
   *('language(model="nope/x")', 'language(model="wm/solver", told="x")'),
   *('language(model="wm/solver", temperature=-1.0)', 'language(5)'),
   *('language(model="wm/solver", repeats=0)', 'language(model="a/b/\\0")'),
   *('language(model="wm/solver", read="x")', 'language(model="wm/nope")'),
   *('language(model="wm/solver", max_tokens=0)', 'language(model="openai/x")'),
-  *('language(model="wm/solver", args=("x",))', 'language(model="wm/solver", '
-    'connections=0)'),
+  *(
+    'language(model="wm/solver", args=("x",))',
+    'language(model="wm/solver", connections=0)',
+  ),
   'language(model="wm/solver", wording="gone.md")',
   'language(model="wm/solver", timeout=0)',
 )
 METRICS = (
-  *('compression(trials=0)', 'compression(trials=-1)', 'compression(samples=0)'),
+  *(
+    'compression(trials=0)',
+    'compression(trials=-1)',
+    'compression(samples=0)',
+  ),
   *('compression(pairs=0)', 'compression(accept="nope")', 'compression(k=-1)'),
   *('compression(accept="epsilon(2.0)")', 'compression(suffixes="x")'),
   *('compression(accept="top_k(0)")', 'compression(accept="top_p(0.0)")'),
@@ -86,23 +164,51 @@ METRICS = (
   *('compression(cap=0)', 'compression(attempts=0)', 'compression(loop="x")'),
   *('compression(world="nope()")', 'compression(sampler="nope")'),
   *('compression(batch=0)', 'compression(accept="epsilon(nan)")'),
-  *('distinction(k=-2)', 'distinction(boundary="x")', 'distinction(sample_k=-1)'),
+  *(
+    'distinction(k=-2)',
+    'distinction(boundary="x")',
+    'distinction(sample_k=-1)',
+  ),
   *('distinction(boundary_samples=0)', 'distinction(max_elements=-1)'),
-  *('detour(kind="x")', 'detour(probabilities=())', 'detour(probabilities=(2.0,))'),
+  *(
+    'detour(kind="x")',
+    'detour(probabilities=())',
+    'detour(probabilities=(2.0,))',
+  ),
   *('detour(num=0)', 'detour(variant="x")', 'detour(probabilities=("x",))'),
   *('exactness(num=0)', 'exactness(bins=0)', 'exactness(data="gone")'),
   *('excess_loss(num=0)', 'excess_loss(bins=0)', 'next_token(num=0)'),
   *('next_token(num=-1)', 'next_token(states="x")', 'next_token(num="5")'),
   *('probe(num=0)', 'probe(lr=-1.0)', 'probe(layer=99)', 'probe(split="x")'),
-  *('probe(data="gone")', 'probe(epochs=0)', 'probe(batch=0)', 'probe(control=-1)'),
-  *('inductive_bias(num=0)', 'inductive_bias(examples=0)', 'inductive_bias(steps=())'),
-  *('inductive_bias(steps=(0,))', 'inductive_bias(states=1)', 'inductive_bias('
-    'prefixes=1)'),
+  *(
+    'probe(data="gone")',
+    'probe(epochs=0)',
+    'probe(batch=0)',
+    'probe(control=-1)',
+  ),
+  *(
+    'inductive_bias(num=0)',
+    'inductive_bias(examples=0)',
+    'inductive_bias(steps=())',
+  ),
+  *(
+    'inductive_bias(steps=(0,))',
+    'inductive_bias(states=1)',
+    'inductive_bias(prefixes=1)',
+  ),
   *('inductive_bias(rates=())', 'inductive_bias(part="x")', 'transfer(num=0)'),
-  *('transfer(functions=("x",))', 'transfer(steps="x")', 'state_recovery(num=0)'),
+  *(
+    'transfer(functions=("x",))',
+    'transfer(steps="x")',
+    'state_recovery(num=0)',
+  ),
   *('state_recovery(places=0)', 'traversal(num=0)', 'traversal(max_len=-1)'),
   *('traversal(prompt=-1)', 'intervention(num=0)', 'intervention(layers=())'),
-  *('intervention(label=99)', 'intervention(strength=0.0)', 'force_law(nodes=0)'),
+  *(
+    'intervention(label=99)',
+    'intervention(strength=0.0)',
+    'force_law(nodes=0)',
+  ),
   *('force_law(targets=("x",))', 'force_law(engine="x")', 'trajectory(num=0)'),
   *('trajectory(ahead=())', 'trajectory(ahead=(0,))', 'capability(num=0)'),
   *('extrapolation(num=0)', 'extrapolation(rates=(-1.0,))'),
@@ -116,22 +222,54 @@ EXPLODING = (
   *('chess(length=10**12)', 'chess(pool=10**15)', 'seating(length=10**9)'),
   *('cognitive_graph(moves=10**12)', 'text_game(length=10**12)'),
   *('othello(pool=10**15)', 'automaton(regex="a{1000000000}")'),
-  *('automaton(regex="(a|b)*a(a|b){22}")', 'automaton(regex="a*", length=10**12)'),
+  *(
+    'automaton(regex="(a|b)*a(a|b){22}")',
+    'automaton(regex="a*", length=10**12)',
+  ),
   *('connect4(rows=10**9)', 'orbits(planets=10**9)'),
   'automaton(regex="((a{1000}){1000}){1000}")',
 )
 SIZES = (
-  *('transformer(width=10**9)', 'transformer(layers=10**9)', 'lstm(width=10**7)'),
+  *(
+    'transformer(width=10**9)',
+    'transformer(layers=10**9)',
+    'lstm(width=10**7)',
+  ),
   *('transformer(context=10**12)', 'ngram(order=10**9)', 'mamba(state=10**9)'),
   *('transformer(heads=10**9)', 'slice(block_size=10**9)', 'rnn(width=10**8)'),
 )
 TRIALS = (
   *('compression(trials=10**12)', 'compression(samples=10**12)'),
-  *('distinction(trials=10**12)', 'next_token(num=10**12)', 'probe(num=10**12)'),
-  *('traversal(num=10**12)', 'exactness(num=10**12)', 'compression(cap=10**12)'),
-  *('detour(num=10**12)', 'inductive_bias(num=10**9)', 'excess_loss(num=10**12)'),
+  *(
+    'distinction(trials=10**12)',
+    'next_token(num=10**12)',
+    'probe(num=10**12)',
+  ),
+  *(
+    'traversal(num=10**12)',
+    'exactness(num=10**12)',
+    'compression(cap=10**12)',
+  ),
+  *(
+    'detour(num=10**12)',
+    'inductive_bias(num=10**9)',
+    'excess_loss(num=10**12)',
+  ),
   *('distinction(boundary_samples=10**12)', 'transfer(tested=10**12)'),
 )
+
+
+# Of networks: what they need, an oracle has not.
+TRAINED = 'probe', 'intervention', 'inductive_bias', 'transfer'
+TRAINED += ('state_recovery',)
+
+
+def tuned(metric: str) -> tuple[str, ...]:
+  """Scores a trained network in ./new."""
+  return (
+    *('score', f'--world={WORLD}', f'--metric={metric}', '--out=new'),
+    '--checkpoint=trained',
+  )
 
 
 def sample(world: str, *more: str) -> tuple[str, ...]:
@@ -166,7 +304,10 @@ def specs() -> Iterator[Case]:
   for metric in METRICS:
     world = 'maps(rows=3, columns=3)' if 'detour' in metric else LINE
     world = 'orbits()' if metric[:5] in ('force', 'traje', 'extra') else world
-    yield Case('specs', metric, score('oracle()', world, metric))
+    if metric.partition('(')[0] in TRAINED:
+      yield Case('specs', metric, tuned(metric), bases=('trained',))
+    else:
+      yield Case('specs', metric, score('oracle()', world, metric))
 
 
 def without_end() -> Iterator[Case]:
@@ -179,7 +320,7 @@ def without_end() -> Iterator[Case]:
   for metric in TRIALS:
     yield Case(kind, metric, score('oracle()', LINE, metric))
   for name, run in {
-    'num': sample('lattice()')[:2] + ('--num=1000000000000000', '--out=new'),
+    'num': (*sample('lattice()')[:2], '--num=1000000000000000', '--out=new'),
     'batch': train('transformer(layers=1, width=8)', '--batch=1000000000'),
     'depth': ('count', '--world=chess()', '--depth=1000000000'),
     'boundary': (
@@ -208,8 +349,10 @@ def without_end() -> Iterator[Case]:
     ),
     'grid': (
       *('sweep', f'--world={LINE}', '--model=ngram()', '--out=new'),
-      *(f'--grid={flag}=' + '|'.join(map(str, range(1, 100)))
-        for flag in ('steps', 'seed', 'warmup', 'eval_every', 'save_every')),
+      *(
+        f'--grid={flag}=' + '|'.join(map(str, range(1, 100)))
+        for flag in ('steps', 'seed', 'warmup', 'eval_every', 'save_every')
+      ),
     ),
     'lines': ('list', '--world=lattice(size=10**9)'),
     'answers': score('language(model="wm/yes")', 'maps()', 'compression()'),

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import collections
 
-from tests.attack import by_call, by_file, by_flag, by_folder, by_plugin, by_spec
+from tests.attack import (
+  by_automaton,
+  by_call,
+  by_file,
+  by_flag,
+  by_folder,
+  by_plugin,
+  by_result,
+  by_spec,
+)
 from tests.attack.case import Case
 
-FAMILIES = by_flag, by_spec, by_file, by_folder, by_plugin, by_call
+FAMILIES = (
+  *(by_flag, by_spec, by_automaton, by_file, by_folder, by_result),
+  *(by_plugin, by_call),
+)
 
 
 def all() -> list[Case]:

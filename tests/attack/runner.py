@@ -120,10 +120,7 @@ def fork(
   case: Case, place: pathlib.Path, logs: pathlib.Path
 ) -> tuple[int, float]:
   """Exit code and processor seconds of a case's process."""
-  sys.stdout.flush()
-  child = os.fork()
-  if not child:
-    _child(case, place, logs)
+  child = begin(case, place, logs)
   deadline = time.monotonic() + LIMIT
   while True:
     done, status, usage = os.wait4(child, os.WNOHANG)
@@ -134,6 +131,15 @@ def fork(
       os.killpg(child, signal.SIGKILL)
       deadline = float('inf')
     time.sleep(0.005)
+
+
+def begin(case: Case, place: pathlib.Path, logs: pathlib.Path) -> int:
+  """Starts a case's process; what it prints goes to `logs`/out and /err."""
+  sys.stdout.flush()
+  child = os.fork()
+  if not child:
+    _child(case, place, logs)
+  return child
 
 
 def _child(case: Case, place: pathlib.Path, logs: pathlib.Path) -> None:

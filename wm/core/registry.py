@@ -51,9 +51,18 @@ def suggest(name: str, known: list[str]) -> str:
   return f'available: {", ".join(known)}{hint}'
 
 
+def _home(kind: str) -> tuple[str, str | None]:
+  """Package of a kind of plug-in, and the class in each of its modules."""
+  if kind not in KINDS:
+    raise core.InputError(
+      f'no kind is called {kind!r}; {suggest(str(kind), [*KINDS])}'
+    )
+  return KINDS[kind]
+
+
 def names(kind: str) -> list[str]:
   """Sorted names of all plug-ins of a kind ('world', 'model', ...)."""
-  package, attribute = KINDS[kind]
+  package, attribute = _home(kind)
   module = importlib.import_module(package)
   if attribute is None:
     return sorted(
@@ -77,7 +86,7 @@ def find(kind: str, name: str) -> type[Any]:
   """
   if is_file(name) and kind in BASES:
     return _in_file(kind, name)
-  package, attribute = KINDS[kind]
+  package, attribute = _home(kind)
   if attribute is None:
     module = importlib.import_module(package)
     value = getattr(module, name, None)

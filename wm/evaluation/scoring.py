@@ -33,6 +33,12 @@ def _checked(
     raise core.InputError(
       f'{label} gave {type(found).__name__}; expected a tuple of core.Scores'
     )
+  names = [scores.quantity for scores in found]
+  for name in names:
+    if not isinstance(name, str) or not name or names.count(name) > 1:
+      raise core.InputError(
+        f'{label} gave quantities {names}; expected different names'
+      )
   for scores in found:
     _check(f'{label}: {scores.quantity!r}', scores)
   return found
@@ -43,6 +49,11 @@ def _check(label: str, scores: core.Scores) -> None:
 
   label: what the error calls it.
   """
+  if np.ndim(scores.value) != 1:
+    raise core.InputError(
+      f'{label} has values of shape {np.shape(scores.value)}; expected one '
+      'number for each trial'
+    )
   num = len(scores.value)
   fields = {key: getattr(scores, key) for key in ('reason', 'group', 'weight')}
   for name, array in {**scores.columns, **fields}.items():
@@ -51,7 +62,14 @@ def _check(label: str, scores: core.Scores) -> None:
         f'{label} has {name} of shape {np.shape(array)}; expected ({num},), '
         'one for each value'
       )
-  least, most = scores.bounds or (-math.inf, None)
+  bounds = scores.bounds or (-math.inf, None)
+  if len(bounds) != 2 or not all(
+    isinstance(x, int | float | None) for x in bounds
+  ):
+    raise core.InputError(
+      f'{label} has bounds {scores.bounds!r}; expected two numbers, or None'
+    )
+  least, most = bounds
   most = math.inf if most is None else most
   value = scores.value[scores.measured]
   slack = 1e-6  # Of sums of float32.

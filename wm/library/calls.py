@@ -24,7 +24,7 @@ from wm.evaluation import scoring
 from wm.library import loading
 from wm.library.loading import Run, Source
 from wm.options import check, takes
-from wm.options.calls import Path, Routes, Scoring
+from wm.options.calls import Amount, Path, Routes, Scoring
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
@@ -90,7 +90,7 @@ def ingest(
   *,
   world: core.World | str = ingest_lib.WORLD,
   shard: str = '0/1',
-  games: int = 0,
+  games: Amount = 0,
   tell: Tell = silent,
 ) -> dict[str, stores.Store] | None:
   """Reads games of PGN files into OUT/data, split by what a game is.

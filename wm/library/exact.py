@@ -15,7 +15,7 @@ from wm.core.accept import Accept
 from wm.evaluation.prefixes import implied, membership, recovered
 from wm.library import loading
 from wm.library.loading import Source
-from wm.options.calls import Path, Scoring
+from wm.options.calls import Count, Path, Scoring
 from wm.runtime import files
 from wm.worlds.base import exact, svg
 
@@ -81,7 +81,7 @@ def _enumerable(world: core.World | str, depth: int) -> Any:
 
 
 def boundary(
-  world: core.World | str, first: str, second: str, depth: int = 5
+  world: core.World | str, first: str, second: str, depth: Count = 5
 ) -> Apart:
   """The exact Myhill-Nerode boundary and interior of two states.
 
@@ -105,10 +105,10 @@ def model_boundary(
   world: core.World | str,
   first: str,
   second: str,
-  depth: int = 5,
+  depth: Count = 5,
   *,
   accept: Accept | str = implied.ACCEPT,
-  most: int = implied.MOST,
+  most: Count = implied.MOST,
   checkpoint: str = Scoring.checkpoint,
   model: str | None = None,
   seed: int = Scoring.seed,
@@ -151,10 +151,10 @@ def model_boundary(
 def recovery(
   source: Source,
   world: core.World | str | None = None,
-  depth: int = 5,
+  depth: Count = 5,
   *,
   accept: Accept | str = implied.ACCEPT,
-  most: int = exact.MOST,
+  most: Count = exact.MOST,
   checkpoint: str = Scoring.checkpoint,
   model: str | None = None,
   seed: int = Scoring.seed,
@@ -189,7 +189,7 @@ def recovery(
 
 
 def count(
-  world: core.World | str, state: str | None = None, depth: int = 5
+  world: core.World | str, state: str | None = None, depth: Count = 5
 ) -> Iterator[int]:
   """How many legal token sequences there are from a state, by length from 1.
 
@@ -207,7 +207,7 @@ def count(
   yield from exact.counts(made, start, depth)
 
 
-def classes(world: core.World | str, most: int = exact.MOST) -> exact.Classes:
+def classes(world: core.World | str, most: Count = exact.MOST) -> exact.Classes:
   """The Myhill-Nerode classes of a world's legal sequences.
 
   Vafa et al. 2024, definition C.1 and theorem C.2.

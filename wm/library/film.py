@@ -13,7 +13,7 @@ from wm.evaluation.prefixes import membership
 from wm.library import film_forces, loading
 from wm.library.loading import Source
 from wm.metrics import force_law
-from wm.options.calls import Path, Scoring
+from wm.options.calls import Amount, Count, Path, Scoring
 from wm.reporting import film as films
 from wm.runtime import files
 
@@ -26,8 +26,8 @@ def film(
   out: Path,
   world: core.World | str | None = None,
   *,
-  systems: int = 6,
-  prefix: int = 0,
+  systems: Count = 6,
+  prefix: Amount = 0,
   forces: core.Metric | str | None = None,
   checkpoint: str = Scoring.checkpoint,
   model: str | None = None,

@@ -57,6 +57,8 @@ class Loaded:
   origin: provenance.Origin
 
 
+# What is asked for by default, or for a model that is used as it is.
+UNTRAINED = 'best', 'last', 'none'
 Source = str | os.PathLike | Run | Loaded | core.Model | core.TokenReader
 
 
@@ -101,6 +103,10 @@ def load_predictor(
     label = type(source).__name__
     unknown = provenance.UNKNOWN
     return Loaded(source, given, label, {'model_spec': label}, unknown)
+  if checkpoint not in UNTRAINED:
+    raise core.InputError(
+      f'checkpoint={checkpoint!r} of an untrained model; expected none'
+    )
   made: core.Model = registry.made('model', source)
   return _untrained(made, given, seed)
 

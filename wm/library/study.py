@@ -12,7 +12,7 @@ from typing import Any
 from wm import core, options
 from wm.core import registry
 from wm.core.accept import Accept
-from wm.library import calls, report
+from wm.library import calls, loading, report
 from wm.library.calls import Tell
 from wm.options.calls import Path, Routes, Scoring, Sweeping, Units
 from wm.options.reconstruction import Reconstruction
@@ -29,6 +29,7 @@ SETTINGS: dict[str, dataclasses.Field] = {
   'seeds': options.declared(Units)['seeds'][0],
 }
 del SETTINGS['seed'], SETTINGS['text'], SETTINGS['coordinator']
+_REPORT = 'report'  # OUT/report is no row.
 _ROW = (
   r'\s*(\w+)\s*:\s*(.+?)(?:\s+on\s+(.+?)(?:\s+then\s+on\s+(.+?))?)?'
   r'(?:\s+with\s+(.+?))?\s*'
@@ -83,6 +84,8 @@ class Row:
         raise core.InputError(
           f'row {name!r}: {key}={value!r} is not of {expected}'
         )
+      if wrong := options.unmet(value, options.details(SETTINGS[key])):
+        options.refuse(f'row {name!r}: {key}={value!r}', wrong)
     if bare:
       raise core.InputError(
         f"bad row {text!r}: expected 'with NAME=VALUE, ...'"
@@ -111,17 +114,31 @@ def rows_of(
     trained_on = row.trained_on
     if trained_on is not None:
       trained_on = registry.made('world', trained_on)
-    scored_in = row.scored_in or trained_on or world
-    found.append(
-      Row(
-        row.name,
-        _model(row, runs),
-        trained_on,
-        registry.made('world', scored_in),
-        row.settings,
-      )
-    )
+    scored_in = registry.made('world', row.scored_in or trained_on or world)
+    model = _model(row, runs)
+    if trained_on is not None:
+      _check_trained(row.name, model, trained_on, scored_in)
+    found.append(Row(row.name, model, trained_on, scored_in, row.settings))
   return found
+
+
+def _check_trained(
+  name: str,
+  model: core.Model | str,
+  trained_on: core.World,
+  scored_in: core.World,
+) -> None:
+  """Raises InputError where a row cannot be trained and then scored."""
+  if not loading.is_trained(model):
+    raise core.InputError(
+      f'row {name!r}: there is nothing to train in {registry.spec(model)}; '
+      "leave out 'on WORLD'"
+    )
+  if trained_on.vocab != scored_in.vocab:
+    raise core.InputError(
+      f'row {name!r}: {registry.spec(scored_in)} has another vocabulary than '
+      f'{registry.spec(trained_on)}, on which it is trained'
+    )
 
 
 def _model(row: Row, runs: bool) -> core.Model | str:
@@ -180,6 +197,10 @@ def study(
     InputError: bad specs, or a folder that holds something else.
   """
   place, found = pathlib.Path(out), rows_of(rows, world, runs=True)
+  if _REPORT in [row.name for row in found]:
+    raise core.InputError(
+      f'no row can be named {_REPORT!r}: the report is in {place / _REPORT}'
+    )
   asked = calls.metrics_of(metrics, accept, fields=fields)
   given: tuple[Any, ...] = (
     sampling or Sampling(),

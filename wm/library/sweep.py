@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from wm import core
+from wm import core, options
 from wm.core import registry, trust
 from wm.library import calls, report
 from wm.library.calls import Tell
@@ -100,6 +100,7 @@ def sweep(
   todo = runs_of(grid, place, given, winners_of, top)
   made = sweep_lib.Sweep(place, todo, per, _train, keep, devices)
   made.check()
+  _check(todo)
   if scoring:  # What is bad of it shows here, not after the training.
     calls.metrics_of(
       scoring.metrics, scoring.accept, scoring.loop, scoring.fields
@@ -121,6 +122,15 @@ def sweep(
       # Another process that shares the sweep may be writing the report.
       report.report(folders, place, wait=True, tell=tell)
   return made.table()
+
+
+def _check(runs: Sequence[grid_lib.Run]) -> None:
+  """Raises InputError where a run's settings are no options or no specs."""
+  for kind in ('world', 'model'):
+    for text in dict.fromkeys(run.flags[kind] for run in runs):
+      registry.make(kind, text)
+  for run in runs:
+    options.check(run.training)
 
 
 def _train(run: grid_lib.Run, folder: pathlib.Path) -> list[str]:

@@ -16,7 +16,7 @@ import inspect
 import math
 from collections.abc import Callable, Collection
 from dataclasses import MISSING
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar, get_type_hints
 
 _KEY = 'option'
 T = TypeVar('T')
@@ -57,6 +57,12 @@ def declared(cls: type) -> dict[str, tuple[dataclasses.Field, Option]]:
   }
 
 
+def details(field: dataclasses.Field) -> Option:
+  """What is said of a field that `option` made."""
+  said: Option = field.metadata[_KEY]
+  return said
+
+
 def _lines(cls: type, names: Collection[str] | None = None) -> list[str]:
   """A line for each option, or for those that are named."""
   return [
@@ -87,10 +93,16 @@ def takes(cls: type) -> Callable[[F], F]:
 
 
 def check(options: Any) -> None:
-  """Raises InputError where a value is outside of its option's limits."""
+  """Raises InputError where a value is not of its type, or beyond limits."""
+  from wm.options import arguments
+
+  hints = get_type_hints(type(options))
+  for field in dataclasses.fields(options):
+    value = getattr(options, field.name)
+    arguments.check(field.name, value, hints[field.name], str(field.type))
   for name, (_, about) in declared(type(options)).items():
     value = getattr(options, name)
-    if expected := _unmet(value, about):
+    if expected := unmet(value, about):
       refuse(f'{name}={value!r}', expected)
 
 
@@ -101,7 +113,7 @@ def refuse(given: str, expected: str) -> NoReturn:
   raise InputError(f'{given}{expected}')
 
 
-def _unmet(value: Any, about: Option) -> str:
+def unmet(value: Any, about: Option) -> str:
   """What was expected instead of a value; '' where it will do."""
   if about.choices and value not in (None, *about.choices):
     return f'; available: {", ".join(about.choices)}'

@@ -10,15 +10,17 @@ import dataclasses
 import pathlib
 from collections.abc import Sequence
 from dataclasses import MISSING
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from wm.options import documented, option
+from wm.options import Option, documented, option
 
 if TYPE_CHECKING:
   from wm import core
   from wm.core.accept import Accept
 
 Path = str | pathlib.Path
+Count = Annotated[int, Option('How many.', least=1)]
+Amount = Annotated[int, Option('How many.', least=0)]
 
 
 @documented

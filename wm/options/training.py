@@ -123,6 +123,8 @@ class Training:
 
   def __post_init__(self) -> None:
     check(self)
+    if self.log_every < 1:
+      refuse(f'log_every={self.log_every}', ': expected at least 1')
     times, rest = divmod(self.batch, self.first_batch or self.batch)
     if rest or times & (times - 1) or not times:
       halves = [

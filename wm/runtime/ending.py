@@ -16,6 +16,7 @@ from wm.core import plugins
 from wm.runtime import stopping
 from wm.runtime.stopping import Exit, Stopped
 
+_LONGEST = 800  # Characters of an error's line.
 # Errors of a disk that is full or may not be written: the user's to mend. Any
 # other OSError is a fault of the program and keeps its traceback.
 _PLAIN = ('ENOSPC', 'EDQUOT', 'EFBIG', 'EACCES', 'EROFS', 'ENOTDIR')
@@ -27,8 +28,9 @@ class Failed(RuntimeError):
 
 
 def fail(message: str, code: Exit = Exit.FAILED) -> NoReturn:
-  """Ends the process with an error of one line."""
-  print('error:', *message.split(), file=sys.stderr)
+  """Ends the process with an error of one line, cut where it is very long."""
+  line = plugins.shortened(' '.join(message.split()), _LONGEST)
+  print('error:', line, file=sys.stderr)
   sys.exit(code)
 
 

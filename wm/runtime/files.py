@@ -32,7 +32,7 @@ def check_folder(name: str, path: str) -> None:
     raise core.InputError(f'{name} is empty; expected a folder')
   try:
     other = not stat.S_ISDIR(os.stat(path).st_mode)
-  except (FileNotFoundError, NotADirectoryError, PermissionError):
+  except (FileNotFoundError, PermissionError):
     return  # It can be made, or who makes it says why not.
   except (OSError, ValueError) as error:
     given = path if len(path) < 80 else f'{path[:80]}...'

@@ -33,11 +33,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-<<<<<<< HEAD
 import itertools
-import json
-=======
->>>>>>> 5ff8bc7 (Files are read in one context: a catch at each call is gone)
 import re
 from pathlib import Path
 from typing import Any
@@ -50,12 +46,9 @@ from wm.worlds.base import csv_file
 KEYS = ('alphabet', 'start', 'accepting', 'transitions')
 COLUMNS = ('state', 'symbol', 'next')
 MARKS = ('start', 'accepting', '')
-<<<<<<< HEAD
+GRAPHML = 'http://graphml.graphdrawing.org/xmlns'
 # Levels of groups in DOT; reading takes twice as long for each.
 DEEPEST = 6
-=======
-GRAPHML = 'http://graphml.graphdrawing.org/xmlns'
->>>>>>> 5ff8bc7 (Files are read in one context: a catch at each call is gone)
 
 
 def read(path: str) -> machine.Machine:
@@ -206,7 +199,7 @@ def _dot(path: str) -> machine.Machine:
       "automata from DOT need the extra 'automata': pip install -e "
       "'.[automata]'"
     ) from error
-  text = _text(path)
+  text = Path(path).read_text('utf-8-sig')
   if (levels := _levels(text)) > DEEPEST:
     raise core.InputError(
       f'{path} has {levels} levels of groups in each other; expected at most '
@@ -214,11 +207,7 @@ def _dot(path: str) -> machine.Machine:
     )
   said = io.StringIO()
   with contextlib.redirect_stdout(said):  # Where pydot says what is wrong.
-<<<<<<< HEAD
     found = pydot.graph_from_dot_data(text)
-=======
-    found = pydot.graph_from_dot_data(Path(path).read_text('utf-8-sig'))
->>>>>>> 5ff8bc7 (Files are read in one context: a catch at each call is gone)
   if not found or len(found) != 1:
     why = said.getvalue().strip().rpartition('\n')[2] or 'not one graph'
     raise core.InputError(f'{path} is not DOT: {why}')

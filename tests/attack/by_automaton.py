@@ -1,0 +1,175 @@
+"""Automata in files of each kind, and regular expressions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from tests.attack.by_file import shapes, world
+from tests.attack.case import Action, Case, closed, edit, put
+
+Text = str | bytes
+DFA = {
+  'alphabet': ['a', 'b'],
+  'start': 'even',
+  'accepting': ['even'],
+  'transitions': {'even': {'a': 'odd'}, 'odd': {'a': 'even', 'b': 'odd'}},
+}
+
+
+def automata() -> Iterator[Case]:
+  """Automata in files of each kind, and regular expressions."""
+  kind = 'automata'
+
+  def of(suffix: str, name: str, *files: Action, **more) -> Case:
+    spec = f'automaton(file="a.{suffix}")'
+    return world(kind, f'{suffix} {name}', spec, *files, **more)
+
+  for suffix in ('json', 'csv', 'graphml', 'dot'):
+    for name, files in shapes(f'a.{suffix}'):
+      yield of(suffix, name, *files)
+    shut = put(f'a.{suffix}', '{}'), closed(f'a.{suffix}')
+    yield of(suffix, 'closed', *shut, user=65534)
+  for suffix, texts in AUTOMATA.items():
+    for name, text in texts.items():
+      yield of(suffix, name, put(f'a.{suffix}', text))
+  whole = put('a.json', json.dumps(DFA))
+  for keys, value in (
+    (('alphabet',), 'ab'),
+    (('alphabet',), ['a']),
+    (('alphabet',), ['a', 'a', 'b']),
+    (('alphabet',), ['a', 'b', 'a b']),
+    (('alphabet',), ['a', 'b', '<pad>']),
+    (('start',), 'nowhere'),
+    (('start',), None),
+    (('start',), 1.5),
+    (('accepting',), ['nowhere']),
+    (('accepting',), []),
+    (('accepting',), {}),
+    (('transitions',), {}),
+    (('transitions',), []),
+    (('transitions', 'even'), ['a']),
+    (('transitions', 'even', 'a'), 'nowhere'),
+    (('transitions', 'even', 'a'), ['odd', 'even']),
+    (('transitions', 'even', 'a'), None),
+    (('transitions', 'even', ''), 'odd'),
+    (('transitions', 'even', '\ud800'), 'odd'),
+    (('more',), 1),
+  ):
+    name = f'json {"/".join(keys)}={value!a}'
+    yield of('json', name, whole, edit('a.json', *keys, to=value))
+  for pattern in REGEX:
+    spec = f'automaton(regex={pattern!r})'
+    yield world(kind, f'regex {pattern[:40]}', spec)
+  for spec in (
+    'automaton()',
+    'automaton(preset="odd")',
+    'automaton(file="a.txt")',
+    'automaton(file="a")',
+    'automaton(regex="a*", preset="even")',
+    'automaton(regex="a*", length=0)',
+    'automaton(regex="a*", length=10**9)',
+    'automaton(regex="(a|b)*", sampling="best")',
+    'automaton(regex=5)',
+    'automaton(regex="a*", minimise="yes")',
+  ):
+    yield world(kind, spec, spec, put('a.txt', 'a'))
+
+
+def _graphml(body: str) -> str:
+  return (
+    '<?xml version="1.0"?><graphml xmlns="http://graphml.graphdrawing.org/'
+    'xmlns"><key id="l" for="edge" attr.name="label" attr.type="string"/>'
+    '<key id="s" for="node" attr.name="start" attr.type="boolean"/>'
+    f'<graph edgedefault="directed">{body}</graph></graphml>'
+  )
+
+
+_NODES = '<node id="a"><data key="s">true</data></node><node id="b"/>'
+AUTOMATA: Mapping[str, Mapping[str, Text]] = {
+  'json': {
+    'key twice': '{"start": "a", "start": "b", "transitions": {}}',
+    'deep': '[' * 100_000,
+    'deep object': '{"a":' * 50_000,
+    'cut': json.dumps(DFA)[:50],
+    'a list': '[1, 2]',
+    'a text': '"automaton"',
+    'of 5,000 digits': '{"start": ' + '9' * 5000 + ', "transitions": {}}',
+    'NaN': '{"start": NaN, "transitions": {}}',
+    'UTF-16': json.dumps(DFA).encode('utf-16'),
+    'no start': '{"transitions": {"a": {}}}',
+    'no transitions': '{"start": "a"}',
+  },
+  'csv': {
+    'no columns': 'a,b,c\n1,2,3\n',
+    'no rows': 'state,symbol,next\n',
+    'short row': 'state,symbol,next\na,b\n',
+    'no start': 'state,symbol,next\na,x,a\n',
+    'two starts': 'state,symbol,next\na,,start\nb,,start\na,x,b\n',
+    'two edges': 'state,symbol,next\na,,start\na,x,a\na,x,b\nb,,\n',
+    'state of no row': 'state,symbol,next\na,,start\na,x,b\n',
+    'odd mark': 'state,symbol,next\na,,begin\na,x,a\n',
+    'NUL': 'state,symbol,next\na,,start\na,\0,a\n',
+    'open quote': 'state,symbol,next\n"a,,start\na,x,a\n',
+    'a huge field': f'state,symbol,next\n{"a" * 200_000},,start\n',
+    'CR alone': 'state,symbol,next\ra,,start\ra,x,a,b\r',
+  },
+  'graphml': {
+    'cut': _graphml(_NODES)[:120],
+    'no graph': '<graphml/>',
+    'edge without target': _graphml(f'{_NODES}<edge source="a"/>'),
+    'edge without source': _graphml(f'{_NODES}<edge target="a"/>'),
+    'node without id': _graphml('<node/>'),
+    'unknown key': _graphml(
+      f'{_NODES}<edge source="a" target="b"><data key="q">x</data></edge>'
+    ),
+    'unknown encoding': _graphml(_NODES).replace(
+      '"1.0"', '"1.0" encoding="latin-99"'
+    ),
+    'another encoding': _graphml(_NODES).replace(
+      '"1.0"', '"1.0" encoding="utf-16"'
+    ),
+    'no start': _graphml(
+      '<node id="a"/><edge source="a" target="a"><data key="l">x</data></edge>'
+    ),
+    'undirected': _graphml(_NODES).replace('="directed"', '="undirected"'),
+    'without edges': _graphml(_NODES),
+    'unlabelled': _graphml(f'{_NODES}<edge source="a" target="b"/>'),
+    'bad boolean': _graphml(_NODES.replace('true', 'perhaps')),
+    'bad type': _graphml(_NODES).replace('"boolean"', '"truth"'),
+    'entities': '<!DOCTYPE g [<!ENTITY a "aaaaaaaaaa">'
+    + ''.join(
+      f'<!ENTITY {y} "{f"&{x};" * 10}">'
+      for x, y in zip('abcdefgh', 'bcdefghi', strict=True)
+    )
+    + ']><graphml>&i;</graphml>',
+    'outside entity': '<!DOCTYPE g [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
+    '<graphml>&x;</graphml>',
+    'deep': '<a>' * 50_000,
+  },
+  'dot': {
+    'cut': 'digraph { a -> ',
+    'words': 'this is no graph',
+    'two graphs': 'digraph { a -> b } digraph { c -> d }',
+    'undirected': 'graph { a -- b [label=x] }',
+    'deep': 'digraph { ' + 'subgraph { ' * 400 + 'a -> b' + ' }' * 401,
+    'deep braces': '{' * 100_000,
+    'subgraph': 'digraph { subgraph s { a -> b [label=x] } }',
+    'no start': 'digraph { a -> a [label=x] }',
+    'no edges': 'digraph { a }',
+    'ports': 'digraph { h [shape=point]; h -> a; a:n:x:y -> b:s [label=x] }',
+    'open quote': 'digraph { a -> b [label="x] }',
+    'two starts': 'digraph { h [shape=point]; g [shape=point]; h -> a; g -> b;'
+    ' a -> b [label=x] }',
+  },
+}
+REGEX = (
+  *('(', 'a)', '*', 'a**b(', '[', '[z-a]', 'a{2,1}', 'a{', '\\', '(?P<x>a)'),
+  *('a|', '(a|b)*a(a|b){22}', 'a{1000000000}', '((((a*)*)*)*' * 99, '\0', ' '),
+  *('(' * 5000, 'a' * 9000, 'a{-1}', '(a{500}){500}', '\ud800', 'a&b', '&'),
+)
+
+
+def all() -> Iterator[Case]:
+  """Every case of this file."""
+  yield from automata()

@@ -1,0 +1,117 @@
+"""Results of runs that are damaged or of no sense, as reports read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.attack.by_folder import DEEP, ways, without, wrong
+from tests.attack.case import (
+  Action,
+  Case,
+  closed,
+  cut,
+  edit,
+  fifo,
+  folder,
+  put,
+  replace,
+)
+
+REPORT = 'report', '--runs=scored', '--out=new'
+ENTRY = {
+  'metric': str,
+  'quantity': str,
+  'world': str,
+  'model': str,
+  'n': int,
+  'value': float,
+  'low': float,
+  'high': float,
+  'unmeasured': dict,
+  'seed': int,
+  'spec': str,
+  'counts': dict,
+  'clusters': int,
+  'interval': str,
+  'training_seed': int,
+  'commit': str,
+  'recipe': str,
+  'training': str,
+  'checkpoint': str,
+  'step': int,
+  'metric_version': str,
+  'wm_version': str,
+  'accept': str,
+}
+
+
+def results() -> Iterator[Case]:
+  """Results, as reports read them."""
+  kind = 'results'
+  yield from ways(kind, 'scored', 'scores.json', REPORT)
+  yield from ways(kind, 'scored', 'breakdown.json', REPORT, whole=False)
+  yield from wrong(kind, 'scored', 'scores.json', ENTRY, REPORT, (0,), each=2)
+  for key in ('metric', 'quantity', 'value', 'n', 'seed'):
+    yield without(kind, 'scored', 'scores.json', REPORT, 0, key)
+  for name in ('train.run.json', 'train.json'):
+    yield from ways(kind, 'scored', name, REPORT, whole=False)
+  training = {'parameters': int, 'seconds': float, 'step': int}
+  yield from wrong(kind, 'scored', 'train.json', training, REPORT)
+  spoilt: dict[str, tuple[Action, ...]] = {
+    'value nan': (replace('scored/scores.json', '"n": 40', '"n": NaN'),),
+    'value infinite': (edit('scored/scores.json', 0, 'low', to=float('inf')),),
+    'value huge': (edit('scored/scores.json', 0, 'value', to=1e308),),
+    'n of 400 digits': (edit('scored/scores.json', 0, 'n', to=10**400),),
+    'n below zero': (edit('scored/scores.json', 0, 'n', to=-3),),
+    'where of lists': (edit('scored/scores.json', 0, 'where', to={'a': [1]}),),
+    'commit a number': (edit('scored/scores.json', 0, 'commit', to=7),),
+    'metric of a file': (
+      put('evil.py', 'open("ran", "w")\n'),
+      edit('scored/scores.json', 0, 'spec', to='evil.py:Metric()'),
+      edit('scored/scores.json', 0, 'metric', to='evil.py:Metric'),
+    ),
+    'world of a file': (
+      put('evil.py', 'open("ran", "w")\n'),
+      edit('scored/scores.json', 0, 'world', to='evil.py:World()'),
+    ),
+    'rows.csv without heads': (put('scored/rows.csv'),),
+    'rows.csv cut': (cut('scored/rows.csv', 0.7),),
+    'rows.csv bytes': (put('scored/rows.csv', b'metric,value\n\xff\xfe,1\n'),),
+    'rows.csv pipe': (fifo('scored/rows.csv'),),
+    'rows.csv folder': (folder('scored/rows.csv'),),
+    'rows.csv of words': (
+      put('scored/rows.csv', 'metric,quantity,value\na,b,c\n'),
+    ),
+    'rows.csv wide': (put('scored/rows.csv', 'metric,value\na,1,2,3\n'),),
+    'log of words': (put('scored/metrics.jsonl', 'step one\n'),),
+    'log deep': (put('scored/metrics.jsonl', DEEP),),
+    'log a list': (put('scored/metrics.jsonl', '[1]\n'),),
+    'log pipe': (fifo('scored/metrics.jsonl'),),
+    'log step x': (put('scored/metrics.jsonl', '{"step": "x", "loss": 1}\n'),),
+    'log loss huge': (
+      put('scored/metrics.jsonl', '{"step": 1, "train_loss": 1e999}\n'),
+    ),
+    'summary a list': (put('scored/summary.json', '[]'),),
+    'summary of words': (put('scored/summary.json', '{"counts": "many"}'),),
+    'summary pipe': (fifo('scored/summary.json'),),
+    'coverage a list': (put('scored/coverage.json', '[1]'),),
+    'coverage words': (put('scored/coverage.json', '{"data": 4}'),),
+  }
+  for name, files in spoilt.items():
+    yield Case(kind, name, REPORT, files, ('scored',))
+  for name, run in {
+    'no results': ('report', '--runs=sampled', '--out=new'),
+    'no folder': ('report', '--runs=nowhere', '--out=new'),
+    'one of two': ('report', '--runs=scored', '--runs=sampled', '--out=new'),
+    'a file': ('report', '--runs=scored/rows.csv', '--out=new'),
+    'a name too long': ('report', f'--runs={"x" * 5000}', '--out=new'),
+  }.items():
+    yield Case(kind, name, run, (), ('sampled', 'scored'))
+  yield Case(
+    kind, 'closed', REPORT, (closed('scored'),), ('scored',), user=65534
+  )
+
+
+def all() -> Iterator[Case]:
+  """Every case of this file."""
+  yield from results()
