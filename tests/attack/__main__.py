@@ -94,19 +94,17 @@ def _lines(result: runner.Result) -> list[str]:
 
 
 def table(results: list[runner.Result]) -> str:
-  """Category, cases, passed and processor seconds."""
-  rows = {}
-  for result in results:
-    count, passed, seconds = rows.get(result.case.category, (0, 0, 0.0))
-    rows[result.case.category] = (
-      count + 1,
-      passed + (not result.faults),
-      seconds + result.seconds,
-    )
-  rows['all'] = tuple(map(sum, zip(*rows.values(), strict=True)))
+  """Category, cases, passed; and processor time."""
+  titles = dict.fromkeys(result.case.category for result in results)
+  of = {
+    name: [r for r in results if r.case.category == name] for name in titles
+  }
   lines = ['| bad input | cases | passed |', '| --- | ---: | ---: |']
-  lines += [f'| {name} | {n} | {ok} |' for name, (n, ok, _) in rows.items()]
-  return '\n'.join([*lines, f'{rows["all"][2]:.0f} s of processor time'])
+  for name, some in {**of, 'all': results}.items():
+    passed = sum(not result.faults for result in some)
+    lines.append(f'| {name} | {len(some)} | {passed} |')
+  seconds = sum(result.seconds for result in results)
+  return '\n'.join([*lines, f'{seconds:.0f} s of processor time'])
 
 
 if __name__ == '__main__':

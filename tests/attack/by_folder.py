@@ -265,7 +265,7 @@ def sweeps() -> Iterator[Case]:
   kind = 'sweeps and studies'
   grid = (
     *('sweep', WORLD_FLAG, '--model=ngram()', '--out=new'),
-    *('--grid=seed=1|2', '--winners_of=sweep'),
+    *('--grid=seed=1|2', '--winners_of=sweep', '--data=sweep/data'),
   )
   yield from ways(kind, 'sweep', 'sweep.json', grid)
   listed = {'runs': list}

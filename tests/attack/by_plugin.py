@@ -177,7 +177,7 @@ def models() -> Iterator[Case]:
 USERS = (
   *('user()', 'user("")', 'user("m.py")', 'user("m.py:")', 'user(":logits")'),
   *('user("m.py:nope")', 'user("m:logits.inner")', 'user("nope:logits")'),
-  *('user("m.py:logits", rows=0)', 'user("m.py:logits", rows=10**9)'),
+  *('user("m.py:logits", rows=0)', 'user("m.py:logits", rows=1000000000)'),
   *('user("m.py:logits", rows="x")', 'user("m.py:logits", max_len=-1)'),
   'user("m.py:logits", tolerance=-1.0)',
   *('user("m.py:logits", tolerance=float("nan"))', 'user(5)', 'user(None)'),

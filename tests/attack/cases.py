@@ -13,12 +13,13 @@ from tests.attack import (
   by_plugin,
   by_result,
   by_spec,
+  by_trust,
 )
 from tests.attack.case import Case
 
 FAMILIES = (
   *(by_flag, by_spec, by_automaton, by_file, by_folder, by_result),
-  *(by_plugin, by_call),
+  *(by_plugin, by_call, by_trust),
 )
 
 

@@ -223,6 +223,10 @@ def judge(
   if code in (-signal.SIGKILL, -signal.SIGXCPU):
     return [f'did not end within {LIMIT} s']
   faults = []
+  if case.inert in (new := after.keys() - before.keys()):
+    faults.append('code that stood in data was run')
+  if case.inert and not code:
+    return faults
   if code != case.code:
     faults.append(f'exit code {code}, not {case.code}')
   said = err
@@ -239,8 +243,8 @@ def judge(
   changed = sorted(k for k in before if after.get(k) != before[k])
   if changed:
     faults.append(f'changed: {", ".join(changed[:5])}')
-  if new := sorted(after.keys() - before.keys()):
-    faults.append(f'left {len(new)}: {", ".join(new[:5])}')
+  if new:
+    faults.append(f'left {len(new)}: {", ".join(sorted(new)[:5])}')
   return faults
 
 
