@@ -22,9 +22,9 @@ from tests.attack.case import (
   replace,
 )
 
+NET = 'transformer(layers=1, width=8, heads=2)'
 RAN = 'ran'  # What the code makes, where it is run.
 EVIL = put('dl/evil.py', f'open({RAN!r}, "w")\n')
-BEST = 2  # Of the runs of the sweep.
 HELD = f'logs/{LOG}'
 READ_LOG = 'report', '--runs=logs', '--out=new'
 
@@ -36,7 +36,7 @@ def trust() -> Iterator[Case]:
   load += '--checkpoint=trained', '--out=new'
   train = 'train', f'--world={WORLD}', '--model=ngram()', '--out=new'
   train += ('--data=sampled/data',)
-  sweep = 'sweep', f'--world={WORLD}', '--grid=seed=1|2', '--out=new'
+  sweep = 'sweep', '--grid=seed=1|2', '--out=new'
   sweep += '--winners_of=sweep', '--data=sweep/data'
   scores, run = 'scored/scores.json', 'trained/train.run.json'
   function = 'user("dl/evil.py:f")'
@@ -58,17 +58,14 @@ def trust() -> Iterator[Case]:
       *('data world', train, 'sampled', 'sampled/data/train/manifest.json'),
       *(('world',), 'dl/evil.py:World()'),
     ),
-    (
-      *('winner model', sweep, 'sweep', 'sweep/sweep.json'),
-      *(('runs', BEST, 'flags', 'model'), 'dl/evil.py:Model()'),
-    ),
-    (
-      *('winner world', sweep[:1] + sweep[2:], 'sweep', 'sweep/sweep.json'),
-      *(('runs', BEST, 'flags', 'world'), 'dl/evil.py:World()'),
-    ),
   ):
     files = EVIL, edit(file, *keys, to=value)
     yield Case('code in data', name, command, files, (base,), inert=RAN)
+  for kind, spec in (('model', NET), ('world', WORLD)):
+    old, new = (f'"{kind}": "{x}' for x in (spec, 'dl/evil.py:Model()"'))
+    files = EVIL, replace('sweep/sweep.json', f'{old}"', new)
+    name = f'winner {kind}'
+    yield Case('code in data', name, sweep, files, ('sweep',), inert=RAN)
   for name, old, new in (
     ('log world', '"maps(rows=3, columns=3)"', '"dl/evil.py:World()"'),
     ('log metric', 'compression(', 'dl/evil.py:Metric('),
