@@ -31,9 +31,9 @@ TRAIN = (
 )
 # Of a number, of a text, of a list or an object.
 WRONG: dict[type, tuple[Any, ...]] = {
-  int: ('x', None, [1], 1.5),
+  int: ('x', [1], 1.5, {'a': 1}),
   float: ('x', [], {}, True),
-  str: (5, None, ['a'], {'a': 1}),
+  str: (5, ['a'], {'a': 1}, 1.5),
   bool: (5, 'x'),
   list: ('x', 5, {}, [5]),
   dict: ('x', 5, [], None),

@@ -65,15 +65,6 @@ def results() -> Iterator[Case]:
     'n below zero': (edit('scored/scores.json', 0, 'n', to=-3),),
     'where of lists': (edit('scored/scores.json', 0, 'where', to={'a': [1]}),),
     'commit a number': (edit('scored/scores.json', 0, 'commit', to=7),),
-    'metric of a file': (
-      put('evil.py', 'open("ran", "w")\n'),
-      edit('scored/scores.json', 0, 'spec', to='evil.py:Metric()'),
-      edit('scored/scores.json', 0, 'metric', to='evil.py:Metric'),
-    ),
-    'world of a file': (
-      put('evil.py', 'open("ran", "w")\n'),
-      edit('scored/scores.json', 0, 'world', to='evil.py:World()'),
-    ),
     'rows.csv without heads': (put('scored/rows.csv'),),
     'rows.csv cut': (cut('scored/rows.csv', 0.7),),
     'rows.csv bytes': (put('scored/rows.csv', b'metric,value\n\xff\xfe,1\n'),),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wm import core
+from wm.core import registry
 from wm.runtime import files
 from wm.worlds import maps
 from wm.worlds.maps import osm, streets
@@ -68,6 +69,13 @@ def from_graph(graph: Any, out: str | Path, **fields: Any) -> maps.World:
   """
   import networkx as nx
 
+  if not isinstance(graph, nx.Graph):
+    raise core.InputError(
+      f'the graph is of type {type(graph).__name__}; expected one of networkx'
+    )
+  # What is wrong with a field shows before files are written.
+  listed = ', '.join(f'{name}={value!r}' for name, value in fields.items())
+  registry.made('world', f'maps({listed})')
   if not all(isinstance(node, int) for node in graph):
     graph = nx.convert_node_labels_to_integers(graph)
   nodes, edges = save(osm.convert(graph, 'the graph'), Path(out))
