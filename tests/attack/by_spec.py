@@ -202,7 +202,7 @@ METRICS = (
     'transfer(steps="x")',
     'state_recovery(num=0)',
   ),
-  *('state_recovery(places=0)', 'traversal(num=0)', 'traversal(max_len=-1)'),
+  *('state_recovery(places=-1)', 'traversal(num=0)', 'traversal(max_len=-1)'),
   *('traversal(prompt=-1)', 'intervention(num=0)', 'intervention(layers=())'),
   *(
     'intervention(label=99)',

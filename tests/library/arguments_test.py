@@ -1,0 +1,148 @@
+"""Calls of the library refuse what they are not annotated for, in a line."""
+
+import inspect
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+import pytest
+
+import wm
+from wm import core
+from wm.options import Option, arguments
+
+SHORT = {
+  'world': 'lattice(size=3, length=6)',
+  'source': 'uniform()',
+  'metrics': 'next_token(num=5)',
+}
+
+
+@pytest.mark.parametrize(
+  ('value', 'hint', 'fits'),
+  [
+    (3, int, True),
+    (np.int64(3), int, True),
+    (True, int, False),
+    (3, float, True),
+    (np.float32(3), float, True),
+    ('3', float, False),
+    (None, int | None, True),
+    ('ab', Sequence[str], False),
+    (['a', 'b'], Sequence[str], True),
+    (('a', 5), Sequence[str], False),
+    ((4, 0.5), tuple[int, float], True),
+    ((4, 0.5, 1), tuple[int, float], False),
+    ({'a': 1}, Mapping[str, int], True),
+    ({'a': 'b'}, Mapping[str, int], False),
+    (print, Callable[[str], None], True),
+    (5, Callable[[str], None], False),
+    (pathlib.Path('x'), str | pathlib.Path, True),
+    (5, Annotated[int, Option('', least=1)], True),
+    (object(), Any, True),
+  ],
+)
+def test_what_fits_a_type(value, hint, fits):
+  assert arguments.fits(value, hint) == fits
+
+
+@pytest.mark.parametrize(
+  ('call', 'given', 'message'),
+  [
+    (
+      wm.score,
+      {'world': 5},
+      r'score: world=5 is of type int; expected core\.W',
+    ),
+    (wm.score, {'metrics': []}, r'score: metrics=\[\] is empty'),
+    (wm.score, {'source': len}, 'is of type builtin_function_or_method'),
+    (wm.score, {'seed': -1}, 'score: seed=-1: expected at least 0'),
+    (wm.score, {'seed': 1.5}, 'score: seed=1.5 is of type float; expected int'),
+    (wm.score, {'loop': 'cloud'}, "loop='cloud'; available: auto, host"),
+    (wm.score, {'name': 'a\nb'}, 'expected a line of text'),
+    (wm.score, {'out': ''}, 'out is empty'),
+    (wm.score, {'out': 'a\0b'}, 'holds NUL'),
+    (wm.score, {'checkpoint': 'last but one'}, 'of an untrained model'),
+    (wm.score, {'metrics': '9' * 500}, 'bad spec'),
+  ],
+)
+def test_what_a_call_refuses(call, given, message, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  with pytest.raises(core.InputError, match=message) as caught:
+    call(**{**SHORT, 'out': 'new', **given})
+  assert '\n' not in str(caught.value)
+  assert len(str(caught.value)) < 400
+  assert not [*tmp_path.iterdir()]
+
+
+def test_counts_have_a_least():
+  with pytest.raises(core.InputError, match='depth=0: expected at least 1'):
+    wm.count('lattice()', depth=0)
+  with pytest.raises(core.InputError, match='num_samples=0: expected at least'):
+    wm.study(['a: uniform()'], 'lattice()', 'next_token', 'x', num_samples=0)
+
+
+@pytest.mark.parametrize('name', wm.__all__)
+def test_a_checked_call_is_called_and_documented_as_before(name):
+  thing = getattr(wm, name)
+  assert thing is getattr(wm, name)
+  if inspect.isfunction(thing):
+    inner = inspect.unwrap(thing)
+    assert inspect.signature(thing) == inspect.signature(inner)
+    assert thing.__doc__ == inner.__doc__
+    arguments._hints(inner)  # All are known where the call is made.
+
+
+@pytest.mark.parametrize(
+  ('cls', 'fields', 'message'),
+  [
+    (wm.Training, {'steps': '5'}, "steps='5' is of type str; expected int"),
+    (wm.Training, {'lr': None}, 'lr=None is of type NoneType'),
+    (wm.Training, {'log_every': 0}, 'log_every=0: expected at least 1'),
+    (wm.Sampling, {'num': 2.5}, 'num=2.5 is of type float'),
+    (wm.Sampling, {'text': 'no'}, "text='no' is of type str; expected bool"),
+    (wm.Reconstruction, {'shuffles': 'x'}, 'expected int'),
+  ],
+)
+def test_options_are_of_their_types(cls, fields, message):
+  with pytest.raises(core.InputError, match=message):
+    cls(**fields)
+
+
+ROWS = 'lattice(size=3, length=6)'
+
+
+@pytest.mark.parametrize(
+  ('row', 'message'),
+  [
+    ('report: uniform()', "no row can be named 'report'"),
+    (f'a: uniform() on {ROWS}', 'there is nothing to train in uniform'),
+    (
+      f'a: ngram() on {ROWS} then on lattice(size=4, named=True)',
+      'another voc',
+    ),
+    (f'a: ngram() on {ROWS} with steps=0', "row 'a': steps=0: expected at"),
+  ],
+)
+def test_a_study_refuses_rows_before_any_is_done(row, message, tmp_path):
+  with pytest.raises(core.InputError, match=message):
+    wm.study([row], ROWS, 'next_token(num=5)', tmp_path / 'new')
+  assert not (tmp_path / 'new').exists()
+
+
+@pytest.mark.parametrize(
+  ('given', 'message'),
+  [
+    ({'model': 'nope()'}, "no model is named 'nope'"),
+    ({'world': 'nope()'}, "no world is named 'nope'"),
+    ({'lr': float('nan')}, 'lr=nan: expected a finite number'),
+  ],
+)
+def test_a_sweep_refuses_settings_before_any_is_trained(
+  given, message, tmp_path
+):
+  usual = {'world': ROWS, 'model': 'ngram()'}
+  with pytest.raises(core.InputError, match=message):
+    wm.sweep({'seed': [1, 2]}, tmp_path / 'new', {**usual, **given})
+  assert not (tmp_path / 'new').exists()
