@@ -72,6 +72,22 @@ class Off(Whole):
     return super().step(states, np.roll(tokens, 1))
 
 
+class Even(Whole):
+  """Right where all rows are as long as each other."""
+
+  def start(self, tokens, lengths):
+    states = list(whole(tokens)[:, -1])
+    return states, np.array(states) @ head
+
+
+class Still(Whole):
+  """Right where all rows go on together."""
+
+  def step(self, states, tokens):
+    every, logits = super().step(states, tokens)
+    return every, logits if len(tokens) == 8 else logits[::-1]
+
+
 class Changing(Whole):
   def step(self, states, tokens):
     after, logits = super().step(states, tokens)
@@ -101,7 +117,7 @@ class Says:
 function = Whole().__call__
 stepping, model, off, changing = Stepping(), Whole(), Off(), Changing()
 short, flat, says, nothing = Short(), Flat(), Says(), object()
-going, cut = Going(), Cut()
+going, cut, even, still = Going(), Cut(), Even(), Still()
 '''
 
 
@@ -189,6 +205,8 @@ def test_yes_and_no_are_enough_for_membership(file):
   ('name', 'message'),
   [
     ('off', r'after token \d+ start and step give a probability'),
+    ('even', r'after token \d+ start and step give a probability'),
+    ('still', r'after token \d+ start and step give a probability'),
     ('changing', 'must not change the states that it was given'),
     ('short', r'step gave 7 states and logits of shape \(8, 4\) for 8 rows'),
     ('nothing', 'of type object; expected a function of tokens, or an object'),

@@ -42,7 +42,15 @@ _REFUSED = (
   'configuration_files',
   'transformers_weights',
 )
-_LAYERS = ('n_layer', 'n_layers', 'num_layers', 'num_hidden_layers')
+# Of classifiers. Without use here, and as many as a number says.
+_LABELS = ('num_labels', 'id2label', 'label2id')
+_LAYERS = (
+  'n_layer',
+  'n_layers',
+  'num_layers',
+  'num_hidden_layers',
+  'attention_types',  # Of GPT-Neo: [[kinds, how many], ...].
+)
 # Masks that networks of old were saved with; they are [1, 1, N, N] or numbers.
 _MASKS = re.compile(r'\.(attn|attention)\.(masked_)?bias$')
 _READ = ('.json', '.safetensors', '.txt', '.model', '.jinja')
@@ -70,10 +78,13 @@ def load(folder: pathlib.Path) -> Pretrained:
       and config.json do not fit each other; it takes more memory than there is.
   """
   name = label(folder)
-  _check_files(folder, name)
   with plugins.blamed(name), _quietly():
+    _check_files(folder, name)
     settings = read_json(folder / 'config.json', name)
     ignored = _check_settings(settings, name)
+    if (folder / 'tokenizer_config.json').exists():
+      words = read_json(folder / 'tokenizer_config.json', name)
+      ignored += [f"its tokenizer's {key}" for key in _CODE if words.get(key)]
     weights = _weights(folder, name)
     _check_layers(settings, weights, name)
     network = _network(settings, weights, name)
@@ -81,7 +92,7 @@ def load(folder: pathlib.Path) -> Pretrained:
     return Pretrained(network, ())
   keys = ', '.join(ignored)
   return Pretrained(
-    network, (f'{name}: config.json names code ({keys}); none of it was run',)
+    network, (f'{name} names code ({keys}), which was not run',)
   )
 
 
@@ -149,6 +160,8 @@ def _check_settings(settings: dict[str, Any], name: str) -> list[str]:
         f'{name}: config.json has {refused[0]}; expected a model whose weights '
         f'are plain numbers in {WEIGHTS}'
       )
+    for key in _LABELS:
+      part.pop(key, None)
     named = [key for key in _CODE if part.pop(key, None) is not None]
     ignored += [key for key in named if key not in ignored]
   kind = settings.get('model_type')
@@ -210,10 +223,11 @@ def _check_layers(
   """Raises InputError for more layers than tensors, before they are built."""
   for part in (settings, *settings.values()):
     for key in _LAYERS if isinstance(part, dict) else ():
-      if isinstance(part.get(key), int) and part[key] > len(weights):
+      numbers = re.findall(r'\d+', json.dumps(part.get(key)))
+      if (most := max(map(int, numbers), default=0)) > len(weights):
         raise core.InputError(
-          f'{name}: config.json has {key}={part[key]}, the files hold '
-          f'{len(weights)} tensors; expected at least one a layer'
+          f'{name}: config.json has {most} layers ({key}), the files hold '
+          f'{len(weights)} tensors; expected at least one tensor a layer'
         )
 
 
@@ -235,10 +249,10 @@ def _network(
     shapes = transformers.AutoModelForCausalLM.from_config(
       config, trust_remote_code=False
     )
+  _check_architecture(settings, shapes, name)
   sizes = [4 * parameter.numel() for parameter in shapes.parameters()]
   sizes += [buffer.nbytes for buffer in shapes.buffers()]
-  room.need_memory(sum(sizes), name)
-  _check_architecture(settings, shapes, name)
+  room.need_memory(sum(sizes), f'{name}, by config.json')
   network, report = type(shapes).from_pretrained(
     None,
     config=shapes.config,
@@ -249,7 +263,7 @@ def _network(
     local_files_only=True,
   )
   _check_report(report, name)
-  _check_tied(network, weights, name)
+  _check_taken(network, weights, name)
   return network.eval()
 
 
@@ -260,6 +274,7 @@ def _check_architecture(
   named = settings.get('architectures')
   if not named or shapes.config.model_type != settings['model_type']:
     return  # Not said, or transformers knows better.
+  named = named if isinstance(named, list) else [named]
   kinds = [type(shapes).__name__, type(shapes.base_model).__name__]
   # Some folders write MPTForCausalLM where transformers writes Mpt...
   if not {str(x).lower() for x in named} & {x.lower() for x in kinds}:
@@ -292,15 +307,23 @@ def _check_report(report: Mapping[str, Any], name: str) -> None:
     raise core.InputError(f'{name}: {plugins.shortened(" ".join(errors), 300)}')
 
 
-def _check_tied(
+def _check_taken(
   network: Any, weights: Mapping[str, torch.Tensor], name: str
 ) -> None:
-  """Raises InputError where the network ties tensors that differ."""
+  """Raises InputError where the network does not have what the files hold."""
   shared: dict[int, str] = {}
   for tensor, values in network.state_dict().items():
-    if tensor in weights:
-      first = shared.setdefault(values.data_ptr(), tensor)
-      if not torch.equal(weights[first], weights[tensor]):
-        raise core.InputError(
-          f'{name}: {first!r} and {tensor!r} differ, which config.json ties'
-        )
+    if tensor not in weights:
+      continue
+    dtype = weights[tensor].dtype
+    if values.is_floating_point() and (
+      not dtype.is_floating_point or dtype.itemsize == 1
+    ):
+      raise core.InputError(
+        f'{name}: {tensor!r} holds {dtype}; expected floats of 16 bits or more'
+      )
+    first = shared.setdefault(values.data_ptr(), tensor)
+    if first != tensor and not torch.equal(weights[first], weights[tensor]):
+      raise core.InputError(
+        f'{name}: {first!r} and {tensor!r} differ, which config.json ties'
+      )

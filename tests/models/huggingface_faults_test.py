@@ -1,0 +1,405 @@
+"""Folders that are damaged, or no model that is read here: a line each."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+from tests import tiny
+from wm import core
+from wm.core import registry
+
+torch = pytest.importorskip('torch', reason='the extra torch is not installed')
+hub = pytest.importorskip(
+  'transformers', reason='transformers is not installed'
+)
+from safetensors.torch import load_file, save_file  # noqa: E402 (not always)
+
+PIECES, WEIGHTS = 24, 'model.safetensors'
+INDEX = f'{WEIGHTS}.index.json'
+WORDS = tiny.World().vocab[1:]
+TABLE = {word: n + 3 for n, word in enumerate(WORDS)}
+CODE = "import pathlib\npathlib.Path('ran').touch()\n"
+
+
+@pytest.fixture(scope='module')
+def folders(tmp_path_factory):
+  """GPT-2, whose embedding is tied, and Llama; tokenizers; tokens.json."""
+  place = tmp_path_factory.mktemp('folders')
+  special = {'bos_token_id': 1, 'eos_token_id': 2}
+  sizes = {'vocab_size': PIECES, 'hidden_size': 16, 'num_hidden_layers': 2}
+  sizes |= {'num_attention_heads': 2, 'max_position_embeddings': 40}
+  configs = {
+    'gpt2': hub.GPT2Config(**sizes, **special),
+    'llama': hub.LlamaConfig(**sizes, **special, intermediate_size=24),
+  }
+  for name, config in configs.items():
+    torch.manual_seed(1)
+    hub.AutoModelForCausalLM.from_config(config).save_pretrained(place / name)
+  tokenizers = pytest.importorskip('tokenizers')
+  pieces = {'[UNK]': 0, **{word: n + 1 for n, word in enumerate(WORDS)}}
+  cut = tokenizers.Tokenizer(tokenizers.models.WordLevel(pieces, '[UNK]'))
+  cut.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+  words = hub.PreTrainedTokenizerFast(tokenizer_object=cut, unk_token='[UNK]')
+  words.save_pretrained(place / 'words')
+  return place
+
+
+def load(folder, tokens=None) -> core.Predictor:
+  tokens = '' if tokens is None else f', tokens={str(tokens)!r}'
+  spec = f'huggingface(path={str(folder)!r}{tokens})'
+  return registry.make('model', spec).predictor(tiny.World(), 0)
+
+
+def settings(**changes):
+  """Changes config.json; a value of ... takes a key away."""
+
+  def change(folder):
+    path = folder / 'config.json'
+    table = json.loads(path.read_text()) | changes
+    left = {key: value for key, value in table.items() if value is not ...}
+    path.write_text(json.dumps(left))
+
+  return change
+
+
+def tensors(function):
+  """Changes the tensors of the file of weights."""
+
+  def change(folder):
+    weights = function(dict(load_file(folder / WEIGHTS)))
+    save_file(weights, folder / WEIGHTS, metadata={'format': 'pt'})
+
+  return change
+
+
+def without(part):
+  return tensors(lambda w: {k: v for k, v in w.items() if part not in k})
+
+
+def file(name, content):
+  """Gives a file a content, or makes it a pipe or a folder, or removes it."""
+
+  def change(folder):
+    path = folder / name
+    before = path.read_bytes() if path.exists() else b''
+    path.unlink(missing_ok=True)
+    if content is os.mkfifo:
+      os.mkfifo(path)
+    elif content is os.mkdir:
+      path.mkdir()
+    elif content is len:  # Half of what it was.
+      path.write_bytes(before[: len(before) // 2])
+    elif content is not None:
+      path.write_bytes(
+        content if isinstance(content, bytes) else content.encode()
+      )
+
+  return change
+
+
+def shards(function):
+  """Two files of weights and their index, changed by a function."""
+
+  def change(folder):
+    weights = load_file(folder / WEIGHTS)
+    (folder / WEIGHTS).unlink()
+    names = sorted(weights)
+    table = {}
+    for shard, part in (('a', names[:8]), ('b', names[8:])):
+      held = {key: weights[key] for key in part}
+      save_file(held, folder / f'{shard}.safetensors', {'format': 'pt'})
+      torch.save(held, folder / f'{shard}.bin')
+      table |= dict.fromkeys(part, f'{shard}.safetensors')
+    (folder / INDEX).write_text(json.dumps(function(table)))
+
+  return change
+
+
+def to_bin(folder):
+  torch.save(load_file(folder / WEIGHTS), folder / 'pytorch_model.bin')
+  (folder / WEIGHTS).unlink()
+
+
+def extended(key, values):
+  return tensors(lambda weights: weights | {key: values})
+
+
+LN = 'transformer.h.0.ln_1.weight'
+LAYER = r"the files lack 'transformer\.h\.[12]\.\S+' and 11 more tensors"
+NESTED = '[' * 100_000
+DIGITS = '{"n_layer": ' + '9' * 5000 + '}'
+# Folder, what is changed, what the line says.
+FAULTS = {
+  'a layer less': ('gpt2', without('.h.1.'), LAYER),
+  'a tensor less': ('gpt2', without(LN), rf"the files lack '{LN}'; expected"),
+  'no head': ('llama', without('lm_head'), "the files lack 'lm_head.weight'"),
+  'no tied tensor': ('gpt2', without('wte'), 'the files lack'),
+  'no tensors': ('gpt2', without(''), '2 layers .*hold 0 tensors'),
+  'renamed': (
+    'gpt2',
+    tensors(lambda w: {k.replace('mlp', 'ffn'): v for k, v in w.items()}),
+    r"lack 'transformer\.h\.0\.mlp",
+  ),
+  'a tensor more': (
+    'gpt2',
+    extended('more', torch.zeros(3)),
+    "describes no 'more'; expected",
+  ),
+  'another shape': (
+    'gpt2',
+    extended(LN, torch.zeros(5)),
+    rf"'{LN}' has shape \[5\]; expected \[16\]",
+  ),
+  'bytes': (
+    'gpt2',
+    extended(LN, torch.zeros(16, dtype=torch.int8)),
+    rf"'{LN}' holds torch.int8; expected floats",
+  ),
+  'NaN': ('gpt2', extended(LN, torch.full((16,), torch.nan)), 'gives NaN'),
+  'fewer layers': ('gpt2', settings(n_layer=1), r"no 'transformer\.h\.1"),
+  'more layers': ('gpt2', settings(n_layer=3), LAYER),
+  'no end of layers': (
+    'gpt2',
+    settings(n_layer=10**9),
+    r'has 1000000000 layers \(n_layer\)',
+  ),
+  'no layers': ('gpt2', settings(n_layer=0), 'config.json describes no'),
+  'layers in words': ('gpt2', settings(n_layer='two'), 'n_layer'),
+  'heads': ('gpt2', settings(n_head=3), 'divisible'),
+  'no heads': ('gpt2', settings(n_head=0), 'ZeroDivisionError'),
+  'width': ('gpt2', settings(n_embd=8), r'has shape \[48\]; expected \[24\]'),
+  'pieces': ('gpt2', settings(vocab_size=30), r'expected \[30, 16\]'),
+  'memory': ('gpt2', settings(vocab_size=10**12), 'GB of memory are needed'),
+  'untied': ('gpt2', settings(tie_word_embeddings=False), "'lm_head.weight'"),
+  'activation': ('gpt2', settings(activation_function='nope'), 'nope'),
+  'another kind': (
+    'llama',
+    settings(model_type='mistral'),
+    r"architectures \['LlamaForCausalLM'\] and model_type 'mistral'",
+  ),
+  'a kind of other names': (
+    'gpt2',
+    settings(
+      model_type='gpt_neox',
+      architectures=...,
+      hidden_size=16,
+      intermediate_size=64,
+      num_hidden_layers=2,
+      num_attention_heads=2,
+    ),
+    r"the files lack 'embed_out\.weight' and",
+  ),
+  'no kind': ('gpt2', settings(model_type=...), 'model_type None; expected'),
+  'unknown kind': (
+    'gpt2',
+    settings(model_type='x'),
+    "model_type 'x'; expected",
+  ),
+  'a list of kinds': ('gpt2', settings(model_type=['gpt2']), 'model_type'),
+  'no language model': ('gpt2', settings(model_type='vit'), 'vit'),
+  'quantised': (
+    'gpt2',
+    settings(quantization_config={'quant_method': 'gptq', 'bits': 4}),
+    'config.json has quantization_config',
+  ),
+  'weights elsewhere': (
+    'gpt2',
+    settings(transformers_weights='../w.safetensors'),
+    'config.json has transformers_weights',
+  ),
+  'unknown code': (
+    'gpt2',
+    settings(model_type='x', auto_map={'AutoModelForCausalLM': 'evil.M'}),
+    r'code of its own \(auto_map\), which is not run',
+  ),
+  'an adapter': ('gpt2', file('adapter_config.json', '{}'), 'an adapter'),
+  'no config.json': ('gpt2', file('config.json', None), 'no config.json in'),
+  'config.json a pipe': ('gpt2', file('config.json', os.mkfifo), 'no regular'),
+  'config.json a folder': ('gpt2', file('config.json', os.mkdir), 'no regular'),
+  'config.json cut': ('gpt2', file('config.json', len), 'config.json'),
+  'config.json empty': ('gpt2', file('config.json', ''), 'config.json'),
+  'config.json a list': ('gpt2', file('config.json', '[]'), 'holds a list'),
+  'config.json bytes': ('gpt2', file('config.json', b'\xff'), 'Unicode'),
+  'config.json deep': ('gpt2', file('config.json', NESTED), 'Recursion'),
+  'config.json long': ('gpt2', file('config.json', DIGITS), '4300 digits'),
+  'no weights': ('gpt2', file(WEIGHTS, None), f'no {WEIGHTS}; expected'),
+  'weights a pipe': ('gpt2', file(WEIGHTS, os.mkfifo), 'no regular file'),
+  'weights a folder': ('gpt2', file(WEIGHTS, os.mkdir), 'no regular file'),
+  'weights cut': ('gpt2', file(WEIGHTS, len), f'{WEIGHTS}'),
+  'weights empty': ('gpt2', file(WEIGHTS, ''), 'header too small'),
+  'weights garbage': ('gpt2', file(WEIGHTS, b'\x80' * 99), 'header too large'),
+  'weights pickled': ('gpt2', to_bin, 'pytorch_model.bin is not read'),
+  'index of .bin': (
+    'gpt2',
+    shards(lambda t: {'weight_map': dict.fromkeys(t, 'b.bin')}),
+    "names 'b.bin'; expected safetensors in the same folder",
+  ),
+  'index of outside': (
+    'gpt2',
+    shards(lambda t: {'weight_map': dict.fromkeys(t, '../a.safetensors')}),
+    r"names '\.\./a\.safetensors'",
+  ),
+  'index of nothing': (
+    'gpt2',
+    shards(lambda t: {'weight_map': dict.fromkeys(t, 'c.safetensors')}),
+    r'no c\.safetensors; expected .* a\.bin is not read',
+  ),
+  'half an index': (
+    'gpt2',
+    shards(lambda t: {'weight_map': dict.fromkeys(t, 'a.safetensors')}),
+    'the files lack',
+  ),
+  'index a list': ('gpt2', shards(lambda t: [*t]), 'holds a list'),
+  'index of numbers': (
+    'gpt2',
+    shards(lambda t: {'weight_map': dict.fromkeys(t, 1)}),
+    'names 1; expected',
+  ),
+  'no map in an index': ('gpt2', shards(lambda t: {}), 'has no weight_map'),
+}
+
+
+@pytest.mark.parametrize('name', FAULTS)
+def test_faults_of_folders(folders, tmp_path, capfd, name):
+  base, change, message = FAULTS[name]
+  folder = tmp_path / 'model'
+  shutil.copytree(folders / base, folder)
+  change(folder)
+  (tmp_path / 'tokens.json').write_text(json.dumps(TABLE))
+  capfd.readouterr()
+  with pytest.raises(core.InputError, match=message) as error:
+    load(folder, tmp_path / 'tokens.json')
+  assert '\n' not in str(error.value)
+  assert str(folder) in str(error.value)
+  assert capfd.readouterr().err == ''  # No report of transformers beside it.
+
+
+WORDS_FAULTS = {
+  'cut': file('tokenizer.json', len),
+  'empty': file('tokenizer.json', ''),
+  'another': file('tokenizer.json', '{"version": 3}'),
+  'a list': file('tokenizer.json', '[]'),
+  'bytes': file('tokenizer.json', b'\xff\xfe'),
+  'away': file('tokenizer.json', None),
+  'a pipe': file('tokenizer.json', os.mkfifo),
+  'a folder': file('tokenizer.json', os.mkdir),
+  'settings cut': file('tokenizer_config.json', len),
+  'settings a list': file('tokenizer_config.json', '[]'),
+  'a number for a class': file(
+    'tokenizer_config.json', '{"tokenizer_class": 5}'
+  ),
+}
+
+
+@pytest.mark.parametrize('name', WORDS_FAULTS)
+def test_faults_of_tokenizers(folders, tmp_path, name):
+  folder = tmp_path / 'model'
+  shutil.copytree(folders / 'gpt2', folder)
+  shutil.copytree(folders / 'words', folder, dirs_exist_ok=True)
+  assert load(folder).vocab_size == len(WORDS) + 1
+  WORDS_FAULTS[name](folder)
+  with pytest.raises(core.InputError, match='tokenizer') as error:
+    load(folder)
+  assert '\n' not in str(error.value)
+
+
+TABLES = {
+  'list.json': ('[1]', 'holds a list'),
+  'null.json': (json.dumps(TABLE | {'x': None}), 'is spelled None'),
+  'float.json': (json.dumps(TABLE | {'x': 1.5}), r'is spelled 1\.5'),
+  'bool.json': (json.dumps(TABLE | {'x': True}), 'is spelled True'),
+  'map.json': (json.dumps(TABLE | {'x': {'a': 1}}), 'is spelled {'),
+  'mixed.json': (json.dumps(TABLE | {'x': [1, 'a']}), r'is spelled \[1'),
+  'nested.json': (json.dumps(TABLE | {'x': [[1]]}), r'is spelled \[\['),
+  'below.json': (json.dumps(TABLE | {'x': -1}), r'piece -1; expected 0\.\.23'),
+  'above.json': (json.dumps(TABLE | {'x': 10**40}), r'expected 0\.\.23'),
+  'twice.json': ('{"x": 1, "x": 2}', "has 'x' twice"),
+  'cut.json': ('{"x"', 'JSONDecodeError'),
+  'deep.json': (NESTED, 'RecursionError'),
+  'digits.json': (DIGITS, '4300 digits'),
+  'empty.csv': ('', r'has columns \[\]'),
+  'other.csv': ('a,b\n1,2\n', 'has columns'),
+  'short.csv': ('token,id\nx\n', 'has columns'),
+  'long.csv': ('token,id\nx,1,2\n', 'has columns'),
+  'words.csv': ('token,id\nx,one\n', 'whole numbers'),
+  'twice.csv': ('token,id\nx,1\nx,2\n', "has 'x' twice"),
+  'digits.csv': ('token,id\nx,' + '9' * 5000, '4300 digits'),
+  'field.csv': ('token,text\nx,' + 'a' * 200_000, 'field limit'),
+}
+
+
+@pytest.mark.parametrize('name', TABLES)
+def test_faults_of_tables(folders, tmp_path, name):
+  text, message = TABLES[name]
+  (tmp_path / name).write_text(text)
+  with pytest.raises(core.InputError, match=message) as error:
+    load(folders / 'gpt2', tmp_path / name)
+  assert '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize('kind', [os.mkfifo, os.mkdir, None])
+def test_tables_that_are_no_files(folders, tmp_path, kind):
+  file('tokens.json', kind)(tmp_path)
+  with pytest.raises(core.InputError, match=r'no file .*tokens\.json'):
+    load(folders / 'gpt2', tmp_path / 'tokens.json')
+
+
+READ = {
+  'as saved': lambda folder: None,
+  'names of the network alone': tensors(
+    lambda w: {k.removeprefix('transformer.'): v for k, v in w.items()}
+  ),
+  'masks of old': tensors(
+    lambda w: (
+      w
+      | {
+        'transformer.h.0.attn.bias': torch.ones(1, 1, 40, 40),
+        'transformer.h.0.attn.masked_bias': torch.tensor(-1e4),
+      }
+    )
+  ),
+  'two files': shards(lambda t: {'weight_map': t}),
+  'of a classifier': settings(num_labels=10**9),
+  'not quantised': settings(quantization_config=None),
+}
+
+
+@pytest.mark.parametrize('name', READ)
+def test_what_is_read_as_ever(folders, tmp_path, name):
+  folder, tokens = tmp_path / 'model', tmp_path / 'tokens.json'
+  shutil.copytree(folders / 'gpt2', folder)
+  READ[name](folder)
+  tokens.write_text(json.dumps(TABLE))
+  some = tiny.World().sample(3, 1)
+  models = load(folders / 'gpt2', tokens), load(folder, tokens)
+  want, found = (x.log_probs(some.tokens, some.lengths) for x in models)
+  assert (want == found).all()
+  assert models[1].remarks()[:-1] == []
+
+
+@pytest.mark.parametrize(
+  ('name', 'key', 'value'),
+  [
+    ('config.json', 'auto_map', {'AutoModelForCausalLM': 'evil.Model'}),
+    ('config.json', 'auto_map', {'AutoConfig': 'evil.Config'}),
+    ('config.json', 'attn_implementation', 'evil/kernel'),
+    ('config.json', '_attn_implementation', 'evil/kernel'),
+    ('tokenizer_config.json', 'auto_map', {'AutoTokenizer': ['evil.T', None]}),
+  ],
+)
+def test_code_is_named_and_not_run(
+  folders, tmp_path, monkeypatch, name, key, value
+):
+  folder = tmp_path / 'model'
+  shutil.copytree(folders / 'gpt2', folder)
+  shutil.copytree(folders / 'words', folder, dirs_exist_ok=True)
+  (folder / 'evil.py').write_text(CODE)
+  path = folder / name
+  path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+  monkeypatch.chdir(tmp_path)
+  (line,) = load(folder).remarks()
+  assert key in line
+  assert 'which was not run' in line
+  assert not (tmp_path / 'ran').exists()
