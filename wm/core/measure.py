@@ -37,8 +37,8 @@ class Scores:
     weight: [T] float64, the score is sum(weight * value) / sum(weight).
     columns: named side columns [T].
     counts: events that are no row of their own (resamples by cause).
-    bounds: least and greatest value possible, the greatest None where there
-      is none; None where nothing bounds it.
+    bounds: least and greatest value possible, -inf and inf (or None) where
+      there is none; None where nothing bounds it.
   """
 
   quantity: str
@@ -54,6 +54,15 @@ class Scores:
   def measured(self) -> np.ndarray:
     """[T] bool."""
     return self.reason == ''
+
+  @property
+  def limits(self) -> tuple[float, float]:
+    """The bounds as numbers; (-inf, inf) where nothing bounds it."""
+    least, most = self.bounds or (None, None)
+    return (
+      -math.inf if least is None else least,
+      math.inf if most is None else most,
+    )
 
 
 def scores(

@@ -285,13 +285,14 @@ def made(kind: str, thing: T | str) -> T:
   >>> made('world', 'plugins/my_world.py:World(stones=4)').name
   'plugins/my_world.py:World'
   """
+  built: Any = thing
   if isinstance(thing, str):
     trust.allow(*files(thing))
-    thing = _build(kind, thing)
+    built = _build(kind, thing)
   elif dataclasses.is_dataclass(thing):
     trust.allow(*files(list(vars(thing).values())))
-  trust.allow(*_code(thing))
-  return thing
+  trust.allow(*_code(built))
+  return built
 
 
 def _build(kind: str, text: str) -> Any:

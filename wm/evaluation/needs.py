@@ -18,6 +18,7 @@ from wm.core import registry
 
 # What reasons call a class; others go by its name.
 _WORDS: dict[type, str] = {
+  core.Hidden: 'latent_state',
   core.HiddenStates: 'hidden',
   core.Labelled: 'state_heads',
   core.NamesStates: 'states',

@@ -18,6 +18,7 @@ import dataclasses
 import hashlib
 import io
 import json
+import math
 import pathlib
 import re
 from collections.abc import Iterator, Sequence
@@ -125,7 +126,7 @@ def write(path: pathlib.Path, part: Part) -> None:
         'quantity': scores.quantity,
         'columns': list(scores.columns),
         'counts': {cause: int(num) for cause, num in scores.counts.items()},
-        'bounds': scores.bounds,
+        'bounds': _finite(scores.bounds),
       }
     )
   rows = path.with_suffix('.npz')
@@ -190,8 +191,28 @@ def _scores(arrays: Any, heads: Sequence[Entry]) -> Iterator[core.Scores]:
         name: arrays[f'{k}.side{n}'] for n, name in enumerate(head['columns'])
       },
       counts=head['counts'],
-      bounds=tuple(head['bounds']) if head['bounds'] is not None else None,
+      bounds=_bounds(head['bounds']),
     )
+
+
+def _finite(
+  bounds: tuple[float, float | None] | None,
+) -> list[float | None] | None:
+  """Bounds as JSON has them, None for what is infinite; `_bounds` reads it."""
+  if bounds is None:
+    return None
+  return [
+    float(x) if x is not None and math.isfinite(x) else None for x in bounds
+  ]
+
+
+def _bounds(
+  ends: list[float | None] | None,
+) -> tuple[float, float | None] | None:
+  if ends is None:
+    return None
+  least, most = ends
+  return -math.inf if least is None else least, most
 
 
 def entry(

@@ -8,7 +8,6 @@ are put together from all parts (`wm.evaluation.results`).
 from __future__ import annotations
 
 import json
-import math
 import pathlib
 from collections.abc import Sequence
 
@@ -62,15 +61,19 @@ def _check(label: str, scores: core.Scores) -> None:
         f'{label} has {name} of shape {np.shape(array)}; expected ({num},), '
         'one for each value'
       )
-  bounds = scores.bounds or (-math.inf, None)
+  bounds = (None, None) if scores.bounds is None else scores.bounds
   if len(bounds) != 2 or not all(
     isinstance(x, int | float | None) for x in bounds
   ):
     raise core.InputError(
       f'{label} has bounds {scores.bounds!r}; expected two numbers, or None'
     )
-  least, most = bounds
-  most = math.inf if most is None else most
+  least, most = scores.limits
+  if not least < most:
+    raise core.InputError(
+      f'{label} has bounds {scores.bounds}; expected the least value possible, '
+      'and a greater one'
+    )
   value = scores.value[scores.measured]
   slack = 1e-6  # Of sums of float32.
   outside = value[~((value >= least - slack) & (value <= most + slack))]

@@ -284,18 +284,18 @@ def unbounded(
 def interval(
   totals: np.ndarray,
   weights: np.ndarray,
-  bounds: tuple[float, float | None] | None,
+  limits: tuple[float, float],
   seed: int = 0,
 ) -> tuple[float | None, float | None, str]:
   """(low, high, method) from sums [G] of each cluster, see the module.
 
-  bounds: as core.Scores has them; without a greatest value, an interval does
-    not begin below the least one. (None, None, 'none') without a greatest
-    value where clusters are one or all agree.
+  limits: least and greatest value possible, infinite where there is none; an
+    interval does not go beyond them. (None, None, 'none') without both where
+    clusters are one or all agree.
   """
   totals, weights = totals[None], weights[None]
-  least, most = bounds or (-math.inf, None)
-  if most is not None:
+  least, most = limits
+  if math.isfinite(most - least):
     # From [least, most] to [0, 1] and back.
     shares = (totals - least * weights) / (most - least)
     low, high = (float(x[0]) for x in korn_graubard(shares, weights))
@@ -305,7 +305,8 @@ def interval(
     lows, highs, drawn = unbounded(totals, weights, seed)
     if np.isfinite(lows[0]):
       method = 'bootstrap-t' if drawn[0] else 'hall'
-      return max(float(lows[0]), least), float(highs[0]), method
+      low, high = float(lows[0]), float(highs[0])
+      return max(low, least), min(high, most), method
   return None, None, 'none'
 
 
@@ -336,7 +337,7 @@ def summarize(scores: core.Scores, seed: int = 0) -> Summary:
   mean, low, high, method = None, None, None, 'none'
   if len(totals):
     mean = float(totals.sum() / weights.sum())
-    low, high, method = interval(totals, weights, scores.bounds, seed)
+    low, high, method = interval(totals, weights, scores.limits, seed)
   return {
     'n': int(rows.sum()),
     'clusters': len(totals),

@@ -28,8 +28,9 @@ def report(
   Args:
     folders: that `score` wrote to, or logs of Inspect, one by one or folders of
       them: each paper's tables have a page of their own.
-    out: folder in which to make report/; None is that of the only run. The
-      counts of tokens that `coverage` wrote there, or to a run's, are tabled.
+    out: folder in which to make report/, or one that is called report; None
+      is that of the only run. The counts of tokens that `coverage` wrote there,
+      or to a run's, are tabled.
     wait: for another process that reports there, instead of refusing.
     tell: gets the number of results and the files.
 
@@ -47,22 +48,31 @@ def report(
     if len(several) != 1:
       raise core.InputError('out is needed for a report of several runs')
     (out,) = several
-  found = [logs.paths(place) for place in several]
+  place = _place(out, several)
+  found = [logs.paths(path) for path in several]
   if any(found):
-    place = pathlib.Path(out) / 'report'
     runs = [one for one, none in zip(several, found, strict=True) if not none]
     paths = [path for some in found for path in some]
     reported = logs.report(paths, place, tell, alone=not runs)
     several = [*runs, *reported.results]
     if not several:
       return reported.pages[0]
-  summary = write.report(several, pathlib.Path(out) / 'report', wait=wait)
+  summary = write.report(several, place, wait=wait)
   tell(f'{summary["results"]} results of {len(several)} runs')
   for line in summary['left_out']:
     tell(line)
   tell(f'report: {summary["html"]}')
   tell(f'        {summary["markdown"]}')
   return pathlib.Path(summary['html'])
+
+
+def _place(out: Path, sources: Sequence[Path]) -> pathlib.Path:
+  """OUT/report; or OUT, if it is called so and holds no results itself."""
+  place = pathlib.Path(out)
+  is_run = place.resolve() in [pathlib.Path(path).resolve() for path in sources]
+  if place.name == 'report' and not (is_run or (place / 'scores').exists()):
+    return place
+  return place / 'report'
 
 
 def findings(
@@ -76,7 +86,7 @@ def findings(
   Args:
     folder: of findings.json, flagfiles and results/NAME/ROW-SEED.json, such as
       launch/flags/miniatures.
-    out: folder in which to make report/.
+    out: folder in which to make report/, or one that is called report.
     tell: gets the lines of verdicts, and the files.
 
   Returns:
@@ -87,7 +97,7 @@ def findings(
   """
   from wm.reporting import miniatures  # Intervals over seeds load SciPy.
 
-  place = pathlib.Path(out) / 'report'
+  place = _place(out, [])
   judged = miniatures.write(folder, place)
   for line in miniatures.brief(judged):
     tell(line)

@@ -39,6 +39,11 @@ class Curve(NamedTuple):
   points: pd.DataFrame
   correlations: Mapping[tuple[str, int], Correlation]
 
+  @property
+  def measured(self) -> bool:
+    """Has any model a value?"""
+    return any(entry['value'] is not None for entry in self.points.entry)
+
 
 def _headline(runs: Sequence[Run]) -> pd.DataFrame:
   """Returns the rows of headline quantities that are broken down by one

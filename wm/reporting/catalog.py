@@ -167,7 +167,8 @@ def plug_in(kind: str, spec: str, sizes: tuple[int, int] = SIZES) -> str:
   Raises:
     InputError: there is no such plug-in, or the spec is bad.
   """
-  title, thing = spec, None
+  title = spec
+  thing: Any = None
   if spec in registry.names(kind) and not all(
     default for _, default in defaults(registry.find(kind, spec))
   ):
@@ -254,7 +255,7 @@ def world(spec: str) -> str:
   Raises:
     InputError: there is no such world, or it cannot be made.
   """
-  made = registry.made('world', spec)
+  made: core.World = registry.made('world', spec)
   size, end = len(made.vocab), made.end
   stop = 'none' if end == core.DEAD else f'{end} ({made.vocab[end]})'
   lines = [plug_in('world', spec), '']
@@ -291,7 +292,7 @@ def in_words(made: core.Told) -> list[str]:
 
 def write_page(spec: str, out: str | pathlib.Path) -> pathlib.Path:
   """Writes OUT/world.html: the text of `world`, and pictures of states."""
-  made = registry.made('world', spec)
+  made: core.World = registry.made('world', spec)
   scenes = [
     (
       one.drawing,
@@ -348,7 +349,7 @@ def column(name: str, metric: str, world: str) -> str:
   found = {name: name}
   with contextlib.suppress(core.InputError):  # Of a file that is not there.
     found |= core.tag_words(registry.find('world', registry.parse(world)[0]))
-  return (found | declared.metric(metric).glossary)[name]
+  return {**found, **declared.metric(metric).glossary}[name]
 
 
 def field(metric: str, name: str) -> str:

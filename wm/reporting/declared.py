@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from wm import core
 from wm.core import registry, trust
@@ -28,7 +29,8 @@ def metric(name: str) -> type[core.Metric]:
 
 def fields(name: str) -> tuple[dataclasses.Field, ...]:
   """Returns the fields of a metric; () for one that is not known."""
-  return dataclasses.fields(metric(name)) if is_known(name) else ()
+  cls: Any = metric(name)
+  return dataclasses.fields(cls) if is_known(name) else ()
 
 
 def headline(name: str, quantities: Iterable[str]) -> Sequence[str]:

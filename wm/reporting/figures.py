@@ -105,6 +105,8 @@ def draw_legend(figure: Any, axes: Sequence[Any], columns: int) -> None:
   for axis in axes:
     for handle, name in zip(*axis.get_legend_handles_labels(), strict=True):
       found.setdefault(name, handle)
+  if not found:  # Nothing was measured, or logged.
+    return
   variants = len({handle.get_linestyle() for handle in found.values()})
   rows = variants * -(-len(found) // (variants * columns))
   columns = -(-len(found) // rows)

@@ -16,6 +16,7 @@ import pandas as pd
 from wm.core import registry
 from wm.reporting import declared
 from wm.reporting.collect import Entry, Run
+from wm.runtime.pages import markdown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,11 +51,15 @@ class Table:
     Not `DataFrame.to_markdown`: that pads each cell to its column's width,
     which makes the table of all results several times as long.
     """
-    lines = [f'## {self.title}', ''] if self.title else []
-    lines.append('| ' + ' | '.join(self.heads) + ' |')
-    lines.append('|' + ' --- |' * len(self.heads))
-    lines += ['| ' + ' | '.join(row) + ' |' for row in self.rows]
-    return '\n'.join([*lines, *(['', self.note] if self.note else []), ''])
+    lines = [f'## {markdown(self.title)}', ''] if self.title else []
+    lines += [_row(self.heads), '|' + ' --- |' * len(self.heads)]
+    lines += map(_row, self.rows)
+    note = ['', markdown(self.note)] if self.note else []
+    return '\n'.join([*lines, *note, ''])
+
+
+def _row(cells: Sequence[str]) -> str:
+  return '| ' + ' | '.join(map(markdown, cells)) + ' |'
 
 
 # Cells.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import pathlib
 import re
 import shutil
@@ -116,7 +117,7 @@ def _tables(
     tables.main_table(together),
     *beside.paper_tables(together),
     *searched.search_tables(runs),
-    covered.table([out.parent, *(run.folder for run in runs)]),
+    covered.table([out.parent, out, *(run.folder for run in runs)]),
     *tables.settings_tables(together),
     *tables.series_tables(together),
     *(scaling.table(panels) for panels in sized),
@@ -203,7 +204,7 @@ def _pictures(
   bands = 'bands are 95 % intervals'
   if any(run.seeds for run in together):
     bands += ', or from the least to the greatest of several seeds'
-  for one in curves:
+  for one in (curve for curve in curves if curve.measured):
     name = f'{one.metric}_{one.quantity}_by_{one.column}.png'
     caption = f'{one.metric}: {one.quantity} by {one.axis}'
     caption += f'; {bands}' if figures.banded(one) else ''
@@ -220,11 +221,15 @@ def _pictures(
     caption = f'Ablation over {field}; {bands}'
     drawn = figures.ablation(field, points)
     made.append(Picture(f'ablation_{field}.png', caption, drawn))
-  for run in runs:
-    made += _map_pictures(run, out)
+  taken: set[str] = set()
+  for run, label in zip(runs, tables.labels(runs), strict=True):
+    made += _map_pictures(run, label, out, taken)
+  found = []
   for picture in made:
-    (out / picture.name).write_bytes(picture.png)
-  return made
+    name = _file_name(picture.name.removesuffix('.png'), '.png', taken)
+    (out / name).write_bytes(picture.png)
+    found.append(picture._replace(name=name))
+  return found
 
 
 def _scaled(panels: Sequence[scaling.Panel]) -> list[Picture]:
@@ -242,20 +247,38 @@ def _scaled(panels: Sequence[scaling.Panel]) -> list[Picture]:
   return made
 
 
-def _map_pictures(run: collect.Run, out: pathlib.Path) -> list[Picture]:
+def _map_pictures(
+  run: collect.Run, label: str, out: pathlib.Path, taken: set[str]
+) -> list[Picture]:
   """Returns the maps of a reconstruction; copies its interactive page."""
   made: list[Picture] = []
-  interactive = run.folder / 'map.html'
-  plain = re.sub(r'[^\w.+=-]+', '_', run.name)  # Of a file, it holds a path.
-  link = f'map_{plain}.html' if interactive.is_file() else ''
-  if link:
+  interactive, link = run.folder / 'map.html', ''
+  if interactive.is_file():
+    link = _file_name(f'map_{run.name}', '.html', taken)
     shutil.copyfile(interactive, out / link)
   for source in sorted(run.folder.glob('map*.png')):
     view = source.stem.removeprefix('map').strip('_') or 'whole'
-    caption = f'Map implied by {run.name}, {view} view'
-    name = f'{source.stem}_{plain}.png'
+    caption = f'Map implied by {label}, {view} view'
+    name = f'{source.stem}_{run.name}.png'
     made.append(Picture(name, caption, source.read_bytes(), link))
   return made
+
+
+_LONGEST = 120  # Characters of a file's name.
+
+
+def _file_name(stem: str, suffix: str, taken: set[str]) -> str:
+  """Returns a file's name after a text of any characters, numbered where it is
+  taken, and takes it.
+  """
+  plain = re.sub(r'[^\w.+=-]+', '_', stem)[:_LONGEST]
+  numbered = (f'{plain}_{number}' for number in itertools.count(2))
+  for name in itertools.chain([plain], numbered):
+    # To some file systems letters of either case are the same.
+    if (name + suffix).lower() not in taken:
+      break
+  taken.add((name + suffix).lower())
+  return name + suffix
 
 
 def _merge_rows(sources: Sequence[pathlib.Path], target: pathlib.Path) -> None:

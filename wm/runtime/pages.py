@@ -15,11 +15,24 @@ def render(package: str, template: str, **values: Any) -> str:
   Args:
     package: whose folder `templates` holds the template.
     template: its file name; escaping is on where it ends in '.html'. It may
-      use `data_uri('png')`, which makes an image part of the page.
+      use the filters `data_uri('png')`, which makes an image part of the
+      page, and `markdown`.
     **values: names that the template uses; one that is missing raises
       jinja2.UndefinedError.
   """
   return _templates(package).get_template(template).render(values)
+
+
+def markdown(text: str) -> str:
+  """A text that Markdown shows as it is: no column, no tag, no line ends."""
+  text = ' '.join(text.splitlines())
+  for sign, shown in _SHOWN.items():
+    text = text.replace(sign, shown)
+  return text
+
+
+# The first is of the second.
+_SHOWN = {'\\': r'\\', '|': r'\|', '<': '&lt;', '>': '&gt;'}
 
 
 @functools.cache
@@ -33,6 +46,7 @@ def _templates(package: str) -> jinja2.Environment:
     keep_trailing_newline=True,
   )
   made.filters['data_uri'] = _data_uri
+  made.filters['markdown'] = markdown
   made.policies['json.dumps_kwargs'] = {
     'separators': (',', ':'),
     'allow_nan': False,

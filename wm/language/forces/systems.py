@@ -144,7 +144,7 @@ def draw(
   Raises:
     InputError: the world shows no moving bodies, or has too few steps.
   """
-  made = registry.made('world', world)
+  made: core.World = registry.made('world', world)
   if not isinstance(made, core.Moving):
     raise core.InputError(f'{world} shows no moving bodies (core.Moving)')
   motion = made.motion(made.sample(num, seed))
