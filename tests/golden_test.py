@@ -26,7 +26,10 @@ TRAIN = (
 @pytest.fixture(scope='module')
 def folders(tmp_path_factory) -> pathlib.Path:
   """All golden folders, unpacked."""
-  out = tmp_path_factory.mktemp('golden')
+  return unpacked(tmp_path_factory.mktemp('golden'))
+
+
+def unpacked(out: pathlib.Path) -> pathlib.Path:
   for path in sorted(FOLDER.glob('*.tar.xz')):
     with tarfile.open(path) as tar:
       tar.extractall(out, filter='data')
@@ -117,6 +120,26 @@ def test_a_study_is_reported_with_its_numbers(folders, tmp_path):
   assert reported == [e for row in rows for e in collect.load(row).entries]
   page = (tmp_path / 'report.md').read_text()
   assert all(name in page for name in ('uniform', 'random_walks', 'oracle'))
+
+
+def test_every_scored_folder_is_reported_and_others_say_why_not(
+  tmp_path,
+):
+  folders, reported = unpacked(tmp_path / 'golden'), set()
+  for folder in sorted({path.parent for path in folders.rglob('*.json')}):
+    name = str(folder.relative_to(folders))
+    out = tmp_path / 'reports' / name
+    flags = 'report', f'--runs={folder}', f'--out={out}'
+    if (folder / 'scores.json').exists():
+      code, _, err = binaries.run(*flags)
+      assert code == 0, err
+      assert (out / 'report' / 'report.html').is_file()
+      reported.add(name)
+    else:
+      assert 'has no scores.json' in binaries.refused(*flags)
+  study = {'study/oracle', 'study/random_walks', 'study/uniform'}
+  assert reported > {'scored', *study}
+  assert len(reported) == 8  # With the runs of the sweep.
 
 
 def test_a_sweep_is_read_with_its_winner(folders):

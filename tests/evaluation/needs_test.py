@@ -58,6 +58,17 @@ def test_reasons_name_what_is_missing():
   assert needs.row([core.Costed]).reason.tolist() == ['needs_costed']
 
 
+def test_reasons_differ_where_what_is_missing_does():
+  lacking = {
+    need
+    for kind in ('metric', 'model')
+    for name in registry.names(kind)
+    for need in registry.find(kind, name).needs
+  }
+  assert {core.Hidden, core.HiddenStates} <= lacking
+  assert len({needs.word(need) for need in lacking}) == len(lacking)
+
+
 def test_every_need_is_a_class_of_a_world_or_of_a_predictor():
   for kind in ('metric', 'model'):
     for name in registry.names(kind):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import pathlib
 import tarfile
 
@@ -184,6 +185,7 @@ def test_parts_of_the_version_before_are_measured_anew(tmp_path):
 WORDS = st.text(
   st.characters(exclude_characters='\0', codec='utf-8'), max_size=5
 )
+BOUNDS = None, (0.0, 1.0), (0.0, None), (-math.inf, 1.0), (-math.inf, None)
 columns = st.one_of(
   arrays(st.sampled_from(['f4', 'f8', 'i1', 'i4', 'i8', 'u8', '?']), 3),
   arrays('U5', 3, elements=WORDS),
@@ -198,7 +200,7 @@ columns = st.one_of(
   weight=arrays('f8', 3, elements=st.floats(0)),
   side=st.dictionaries(st.text(), columns, max_size=3),
   counts=st.dictionaries(st.text(), st.integers(), max_size=2),
-  bounds=st.sampled_from([None, (0.0, 1.0), (0.0, None)]),
+  bounds=st.sampled_from(BOUNDS),
 )
 def test_rows_are_read_back_exactly(
   tmp_path_factory, value, reason, group, weight, side, counts, bounds

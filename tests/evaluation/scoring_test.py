@@ -267,3 +267,33 @@ def test_summaries_are_by_seed(tmp_path):
   summary = statistics.summarize(share, 3)
   assert {k: found[k] for k in summary} == summary
   assert registry.spec(Counted()) == found['spec']
+
+
+@pytest.mark.parametrize(
+  ('bounds', 'low', 'high'),
+  [((-np.inf, 1), -np.inf, 1.0), ((0, np.inf), 0.0, np.inf)],
+)
+def test_bounds_may_be_infinite_on_either_side(tmp_path, bounds, low, high):
+  value = np.array([0.9, 0.8, 1.0, 0.1, 0.9])
+
+  @dataclasses.dataclass(frozen=True)
+  class Bounded(Counted):
+    def __call__(self, predictor, world, seed):
+      return (core.scores('r2', value, bounds=bounds),)
+
+  (entry,) = _run(tmp_path, Bounded())
+  assert entry['value'] == pytest.approx(value.mean())
+  assert low <= entry['low'] < entry['value'] < entry['high'] <= high
+  (path,) = results.paths(tmp_path)
+  (scores,) = results.read(path).scores
+  assert scores.limits == (low, high)
+
+
+@pytest.mark.parametrize('bounds', [(1.0, 0.0), (0.5, 0.5), (np.nan, 1.0)])
+def test_bounds_that_hold_nothing_are_refused(tmp_path, bounds):
+  class Wild(Counted):
+    def __call__(self, predictor, world, seed):
+      return (core.scores('wild', [0.5], bounds=bounds),)
+
+  with pytest.raises(core.InputError, match="'wild' has bounds"):
+    _run(tmp_path, Wild())

@@ -125,6 +125,8 @@ def run(
     InputError: the folder holds scores of another model, world or seed; the
       model's vocabulary is not the world's; a metric would ask too much.
   """
+  if any('\ud800' <= char <= '\udfff' for char in model_name):
+    raise core.InputError(f'name={model_name!a}: half a surrogate pair')
   if predictor.vocab_size != len(world.vocab):
     raise core.InputError(
       f'model {model_name!r} knows {predictor.vocab_size} tokens, but '

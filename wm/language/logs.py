@@ -52,8 +52,11 @@ def paths(place: Path) -> list[pathlib.Path]:
   return sorted(
     path
     for path in place.iterdir()
-    if path.suffix == '.eval'
-    or (path.suffix == '.json' and re.match(r'\d{4}-\d\d-\d\dT', path.name))
+    if path.is_file()
+    and (
+      path.suffix == '.eval'
+      or (path.suffix == '.json' and re.match(r'\d{4}-\d\d-\d\dT', path.name))
+    )
   )
 
 

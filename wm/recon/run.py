@@ -48,6 +48,8 @@ def from_file(
       without streets, or an `out` that holds another run.
   """
   routes_lib.street_graph(world)
+  if not Path(samples).is_file():  # A pipe could not be read twice.
+    raise core.InputError(f'samples={samples} is no file')
   about = {'samples': str(samples), 'samples_sha256': files.sha256(samples)}
   return _run(world, samples, out, options, name or Path(samples).stem, about)
 

@@ -95,7 +95,7 @@ def _correlated(runs: Sequence[Run], made: Sequence[Curve]) -> list[Curve]:
           trials.setdefault((k, row[2]), []).append((x, *row[4:7]))
     for (k, text), points in trials.items():
       x, y, weight, group = np.array(points, object).T
-      x, y, weight = (some.astype(np.float64) for some in (x, y, weight))
+      x, y, weight = (collect.numbers(run, some) for some in (x, y, weight))
       if found := correlation.pearson(x, y, weight, group.astype(str)):
         several[k][text, place] = found
   return [

@@ -30,7 +30,19 @@ FIELDS = {
   'unmeasured': dict,
   'seed': int,
 }
-OPTIONAL = {'spec': str, 'where': dict, 'counts': dict, 'training_seed': int}
+_TEXT = str | None
+OPTIONAL = {
+  'spec': str,
+  'where': dict,
+  'counts': dict,
+  'training_seed': int,
+  'clusters': int | None,
+  **dict.fromkeys(('commit', 'training', 'recipe', 'model_spec'), _TEXT),
+  **dict.fromkeys(('metric_version', 'world_version', 'wm_version'), _TEXT),
+}
+# What the values of an entry's dictionaries are.
+_HELD = {'unmeasured': int, 'counts': int, 'where': str | int | float}
+_MOST = 1e100  # Sums and differences of greater numbers may be infinite.
 # What every row of a rows.csv holds; more columns may follow.
 COLUMNS = ('metric', 'value')
 
@@ -77,12 +89,42 @@ class Run:
 
 
 def _entries(path: pathlib.Path) -> list[Entry]:
-  entries = files.read_json(path)
+  entries = _usable(files.read_json(path), path)
   if not isinstance(entries, list):
     raise core.InputError(f'{path}: expected a list of scores')
   for number, entry in enumerate(entries):
-    files.record(entry, f'{path}: entry {number}', FIELDS, OPTIONAL)
+    where = f'{path}: entry {number}'
+    files.record(entry, where, FIELDS, OPTIONAL)
+    if (entry['low'] is None) != (entry['high'] is None):
+      raise core.InputError(f'{where} has one end of an interval alone')
+    for name, kind in _HELD.items():
+      for key, value in entry.get(name, {}).items():
+        if not isinstance(value, kind):
+          raise core.InputError(f'{where}: {name} of {key} is {value!r:.60}')
   return entries
+
+
+def _usable(value: Any, path: pathlib.Path) -> Any:
+  """Returns what a JSON file holds; raises InputError where tables and files
+  cannot hold one of its numbers or texts.
+  """
+  parts = [value]
+  while parts:
+    part = parts.pop()
+    if isinstance(part, dict):
+      parts += [*part, *part.values()]
+    elif isinstance(part, list):
+      parts += part
+    elif isinstance(part, str):
+      if any('\ud800' <= char <= '\udfff' for char in part):
+        raise core.InputError(
+          f'{path} holds half a surrogate pair: {part!a:.60}'
+        )
+    elif part is not None and not abs(part) <= _MOST:
+      raise core.InputError(
+        f'{path} holds {part!r:.60}; expected numbers up to {_MOST:g}'
+      )
+  return value
 
 
 def _lines(path: pathlib.Path) -> list[dict[str, float]]:
@@ -96,6 +138,7 @@ def _lines(path: pathlib.Path) -> list[dict[str, float]]:
         raise core.InputError(f'{where}: not JSON') from error
       fields = dict.fromkeys(row, int | float) if isinstance(row, dict) else {}
       rows.append(files.record(row, where, {'step': int} | fields))
+  _usable(rows, path)
   return rows
 
 
@@ -133,6 +176,16 @@ def rows(path: pathlib.Path, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
       yield pick(line)
 
 
+def numbers(run: Run, texts: Any) -> Any:
+  """Returns texts of a run's rows.csv [R] as float64; raises InputError."""
+  try:
+    return texts.astype('float64')
+  except ValueError as error:
+    raise core.InputError(
+      f'{run.folder}/rows.csv is damaged: {error}'
+    ) from error
+
+
 def _check_rows(path: pathlib.Path) -> None:
   """Raises InputError if a rows.csv lacks a column that every one has."""
   with reading(path) as file:
@@ -143,7 +196,7 @@ def _check_rows(path: pathlib.Path) -> None:
 
 
 def _object(path: pathlib.Path) -> dict[str, Any]:
-  return files.read_record(path, {})
+  return _usable(files.read_record(path, {}), path)
 
 
 def load(folder: str | pathlib.Path) -> Run:
@@ -157,7 +210,10 @@ def load(folder: str | pathlib.Path) -> Run:
     )
 
   def optional(name: str, read: Callable[[pathlib.Path], Any]) -> Any:
-    return read(folder / name) if (folder / name).is_file() else None
+    path = folder / name
+    if path.exists() and not path.is_file():
+      raise core.InputError(f'{path} is no file')
+    return read(path) if path.exists() else None
 
   optional('rows.csv', _check_rows)
   return Run(

@@ -18,6 +18,11 @@ def to_png(figure: Any) -> bytes:
   return buffer.getvalue()
 
 
+def literal(text: str) -> str:
+  """Returns a text that is drawn as it is, without mathematics."""
+  return text.replace('$', r'\$')
+
+
 def new_axes(
   panels: int, across: int = 4, size: tuple[float, float] = (4.6, 3.4)
 ) -> tuple[Any, list[Any]]:
@@ -178,8 +183,12 @@ def _follow(
   points = [(row['step'], row[key]) for row in run.curve if key in row]
   if points:
     look = look | {'linewidth': 1.0, 'marker': '.', 'markersize': 4}
-    pale_look = {'alpha': 0.35, 'marker': '', 'label': f'{run.name}, training'}
-    look |= pale_look if pale else {'label': run.name}
+    pale_look = {
+      'alpha': 0.35,
+      'marker': '',
+      'label': literal(f'{run.name}, training'),
+    }
+    look |= pale_look if pale else {'label': literal(run.name)}
     axis.plot(*zip(*points, strict=True), **look)
 
 
@@ -208,7 +217,7 @@ def draw_line(
   """
   if points:
     x, value, low, high = zip(*points, strict=True)
-    axis.plot(x, value, **look, label=name)
+    axis.plot(x, value, **look, label=literal(name))
     if None not in low + high:
       band = {'color': look['color'], 'alpha': 0.15, **band}
       axis.fill_between(x, low, high, **band)
@@ -243,8 +252,10 @@ def curves(given: Curve) -> bytes:
       band = {'lw': 0} if banded(given) else {'alpha': 0}
       draw_line(axis, name, points, look, **band)
       if (known := given.correlations.get((text, run))) and banded(given):
-        said.append(f'{name}: {tables.correlation(known)}')
-    title = [] if len(settings) == 1 else [textwrap.fill(titles[text], 44)]
+        said.append(literal(f'{name}: {tables.correlation(known)}'))
+    title = (
+      [] if len(settings) == 1 else [textwrap.fill(literal(titles[text]), 44)]
+    )
     axis.set_title('\n'.join([*title, *said]), fontsize=9)
     axis.set(xlabel=textwrap.fill(given.axis, 44), ylabel=given.quantity)
     axis.margins(x=0)

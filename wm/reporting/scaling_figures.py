@@ -35,7 +35,7 @@ def pareto(panels: Sequence[Panel]) -> bytes:
         [point.value for point in best],
         **_FRONT | {'alpha': _PALE if theirs else 1},
         linestyle=':' if theirs else '--',
-        label=name if best else '',
+        label=figures.literal(name) if best else '',
       )
     title = textwrap.fill(titles[panel.spec], _WIDE)
     axis.set(xscale='log', xlabel='parameters', ylabel=panel.quantity)
@@ -75,7 +75,7 @@ def _family(
     [point.parameters for point in sized],
     [point.value for point in sized],
     **look | (hollow if theirs else {'linewidth': 1.6}),
-    label=sized[0].family,
+    label=figures.literal(sized[0].family),
   )
   for point in sized:
     if point.low is not None and point.high is not None:

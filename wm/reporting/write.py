@@ -256,7 +256,9 @@ def _map_pictures(
   if interactive.is_file():
     link = _file_name(f'map_{run.name}', '.html', taken)
     shutil.copyfile(interactive, out / link)
-  for source in sorted(run.folder.glob('map*.png')):
+  for source in sorted(
+    filter(pathlib.Path.is_file, run.folder.glob('map*.png'))
+  ):
     view = source.stem.removeprefix('map').strip('_') or 'whole'
     caption = f'Map implied by {label}, {view} view'
     name = f'{source.stem}_{run.name}.png'

@@ -1,0 +1,264 @@
+"""Results of any content are reported, or refused in one line."""
+
+import json
+import os
+import pathlib
+import struct
+import zlib
+
+import pytest
+
+import wm
+from tests.launch import binaries
+from tests.reporting.write_test import entry
+from wm import core
+from wm.library import report as reports
+from wm.reporting import collect, tables, write
+
+
+def scored(folder: pathlib.Path, *entries: dict, **files: object) -> str:
+  """A run's folder with these results and files, as JSON or as they are."""
+  folder.mkdir()
+  held = entries or (entry(folder.name, 'next_token', 'accuracy', 0.5),)
+  (folder / 'scores.json').write_text(json.dumps(held))
+  for name, value in files.items():
+    path = folder / name.replace('_', '.')
+    if isinstance(value, bytes):
+      path.write_bytes(value)
+    else:
+      path.write_text(value if isinstance(value, str) else json.dumps(value))
+  return str(folder)
+
+
+def png(shade: int) -> bytes:
+  """A picture of one grey point."""
+
+  def part(kind: bytes, held: bytes) -> bytes:
+    check = struct.pack('>I', zlib.crc32(kind + held))
+    return struct.pack('>I', len(held)) + kind + held + check
+
+  head = struct.pack('>IIBBBBB', 1, 1, 8, 0, 0, 0, 0)
+  data = zlib.compress(bytes([0, shade]))
+  return (
+    b'\x89PNG\r\n\x1a\n'
+    + part(b'IHDR', head)
+    + part(b'IDAT', data)
+    + part(b'IEND', b'')
+  )
+
+
+# Maps.
+
+
+@pytest.mark.parametrize(
+  'names',
+  [
+    ('transformer', 'transformer'),
+    ('m(1)', 'm[1]'),
+    ('m', 'M'),
+    ('../m', '.._m', 'x' * 400, 'x' * 401),
+    ('m', 'm_2', 'm'),
+    ('far_m', 'm'),
+  ],
+)
+def test_each_run_has_maps_of_its_own(tmp_path, names):
+  folders, pictures = [], {}
+  for number, name in enumerate(names):
+    found = entry(name, 'next_token', 'accuracy', 0.5)
+    place = tmp_path / f'run{number}'
+    maps = {'map_html': f'page {number}', 'map_png': png(number)}
+    folders.append(scored(place, found, **maps))
+    (place / 'map_far.png').write_bytes(png(100 + number))
+    pictures[number] = {png(number), png(100 + number)}
+  out = tmp_path / 'out' / 'report'
+  write.report(folders, out)
+  held = [path.read_bytes() for path in out.glob('*.png')]
+  assert sorted(held) == sorted(set.union(*pictures.values()))
+  pages = [path.read_text() for path in out.glob('map_*.html')]
+  assert sorted(pages) == [f'page {number}' for number in range(len(names))]
+  assert [path.name for path in tmp_path.iterdir() if path.is_file()] == []
+  # In the page each picture links the page of its own run.
+  text = (out / 'report.md').read_text()
+  links = [x.rpartition('(')[2][:-1] for x in text.splitlines() if '](' in x]
+  for picture, link in zip(links[::2], links[1::2], strict=True):
+    number = int((out / link).read_text().removeprefix('page '))
+    assert (out / picture).read_bytes() in pictures[number]
+
+
+def test_maps_of_one_name_are_told_apart_by_their_captions(tmp_path):
+  folders = [scored(tmp_path / name, map_png=png(1)) for name in 'ab']
+  for folder in folders:
+    found = [entry('net', 'next_token', 'accuracy', 0.5)]
+    pathlib.Path(folder, 'scores.json').write_text(json.dumps(found))
+  write.report(folders, tmp_path / 'report')
+  text = (tmp_path / 'report' / 'report.md').read_text()
+  assert 'Map implied by net on maps() (a), whole view' in text
+  assert 'Map implied by net on maps() (b), whole view' in text
+
+
+# Curves.
+
+
+def test_a_curve_without_any_value_is_a_table_and_no_picture(tmp_path):
+  none = entry('uniform', 'distinction', 'precision', None)
+  parts = [{**none, 'where': {'moves': n}} for n in range(9)]
+  folder = scored(tmp_path / 'run', none, breakdown_json=parts)
+  write.report([folder], tmp_path / 'report')
+  text = (tmp_path / 'report' / 'report.md').read_text()
+  assert 'precision by ' in text
+  assert not list((tmp_path / 'report').glob('*.png'))
+
+
+def test_a_log_without_any_loss(tmp_path):
+  folder = scored(tmp_path / 'run', metrics_jsonl='{"step": 1, "rate": 1.0}\n')
+  write.report([folder], tmp_path / 'report')
+
+
+# Names.
+
+NAMES = (
+  'a|b',
+  '<script>alert(1)</script>',
+  'a\nb',
+  r'a\|b',
+  '`x`',
+  '](http://a.b)',
+  r'$\frac$',
+  '_hidden',
+  'x' * 3000,
+)
+
+
+@pytest.mark.parametrize('name', NAMES, ids=range(len(NAMES)))
+def test_names_are_shown_as_they_are(tmp_path, name):
+  found = entry(name, 'next_token', 'accuracy', 0.5)
+  log = '{"step": 1, "heldout_loss": 2.0}\n{"step": 2, "heldout_loss": 1.0}\n'
+  more = {'metrics_jsonl': log, 'map_png': png(3)}
+  parts = [{**found, 'where': {'moves': n}} for n in range(9)]
+  folders = [
+    scored(tmp_path / 'a', found, breakdown_json=parts, **more),
+    scored(tmp_path / 'b'),
+  ]
+  write.report(folders, tmp_path / 'report')
+  text = (tmp_path / 'report' / 'report.md').read_text()
+  assert '<script' not in text
+  rows = [line for line in text.splitlines() if line.startswith('| ')]
+  bars = [
+    line.replace(r'\\', '').replace(r'\|', '').count('|') for line in rows
+  ]
+  table = rows.index(next(x for x in rows if x.startswith('| model')))
+  assert bars[table : table + 3] == [bars[table]] * 3
+  assert '![Map implied by ](' not in text
+  page = (tmp_path / 'report' / 'report.html').read_text()
+  assert '<script>alert' not in page
+
+
+def test_cells_of_tables_are_escaped():
+  import pandas as pd
+
+  frame = pd.DataFrame([{'a|b': '<b>|\\'}])
+  table = tables.Table('t<i>', frame, 'n<u>')
+  assert table.markdown() == (
+    '## t&lt;i&gt;\n\n| a\\|b |\n| --- |\n| &lt;b&gt;\\|\\\\ |\n\nn&lt;u&gt;\n'
+  )
+
+
+# Folders.
+
+
+def test_a_folder_called_report_is_the_report(tmp_path):
+  folder = scored(tmp_path / 'a')
+  out = tmp_path / 'x' / 'report'
+  page = reports.report([folder], out)
+  assert page == out / 'report.html'
+  assert not (out / 'report').exists()
+  assert reports.report([folder], out) == page  # Again.
+  assert reports.report([folder], tmp_path / 'x') == page
+
+
+def test_a_run_called_report_keeps_its_results(tmp_path):
+  folder = scored(tmp_path / 'report')
+  before = (tmp_path / 'report' / 'scores.json').read_bytes()
+  assert reports.report(folder).parent == tmp_path / 'report' / 'report'
+  (tmp_path / 'report' / 'scores').mkdir()
+  other = scored(tmp_path / 'b')
+  page = reports.report([other], tmp_path / 'report')
+  assert page.parent == tmp_path / 'report' / 'report'
+  assert (tmp_path / 'report' / 'scores.json').read_bytes() == before
+
+
+# Values.
+
+
+@pytest.mark.parametrize(
+  ('values', 'message'),
+  [
+    ({'value': 1e308, 'low': -1e308, 'high': 1e308}, 'up to 1e\\+100'),
+    ({'n': 10**400}, 'up to 1e\\+100'),
+    ({'value': float('nan')}, 'holds nan'),
+    ({'more': {'deep': [float('inf')]}}, 'holds inf'),
+    ({'commit': 5}, 'commit is 5'),
+    ({'clusters': 'many'}, "clusters is 'many'"),
+    ({'model_spec': 3}, 'model_spec is 3'),
+    ({'model': 'a\ud800'}, 'surrogate'),
+    ({'x\udfff': 1}, 'surrogate'),
+    ({'low': None}, 'one end'),
+    ({'unmeasured': {'why': 'x'}}, "unmeasured of why is 'x'"),
+    ({'where': {'moves': [1]}}, r'where of moves is \[1\]'),
+  ],
+)
+def test_odd_values_are_refused_in_one_line(tmp_path, values, message):
+  odd = {**entry('m', 'next_token', 'accuracy', 0.5), **values}
+  folder = scored(tmp_path / 'run', odd)
+  with pytest.raises(core.InputError, match=message) as error:
+    collect.load(folder)
+  assert str(folder) in str(error.value)
+  assert binaries.refused('report', f'--out={folder}')
+
+
+@pytest.mark.parametrize(
+  'name', ['rows.csv', 'breakdown.json', 'metrics.jsonl', 'summary.json']
+)
+@pytest.mark.parametrize('make', [os.mkfifo, os.mkdir])
+def test_a_pipe_or_folder_where_a_file_should_be(tmp_path, name, make):
+  folder = scored(tmp_path / 'run')
+  make(tmp_path / 'run' / name)
+  line = binaries.refused('report', f'--out={folder}')
+  assert f'{name} is no file' in line
+
+
+@pytest.mark.parametrize('make', [os.mkfifo, os.mkdir])
+def test_other_pipes_and_folders(tmp_path, make):
+  folder = scored(tmp_path / 'run')
+  for name in ('map.png', 'map.html'):
+    make(tmp_path / 'run' / name)
+  write.report([folder], tmp_path / 'report')
+  (tmp_path / 'logs').mkdir()
+  make(tmp_path / 'logs' / 'a.eval')
+  line = binaries.refused('report', f'--out={tmp_path / "logs"}')
+  assert 'has no scores.json' in line
+  make(tmp_path / 'logs' / 'scores.json')
+  assert binaries.refused('report', f'--out={tmp_path / "logs"}')
+
+
+@pytest.mark.parametrize('make', [None, os.mkfifo, os.mkdir])
+def test_samples_that_are_no_file(tmp_path, make):
+  path = tmp_path / 'nope.txt'
+  if make:
+    make(path)
+  line = binaries.refused(
+    *('reconstruct', '--world=maps(rows=3, columns=3)'),
+    *(f'--samples={path}', f'--out={tmp_path / "out"}'),
+  )
+  assert 'nope.txt' in line
+
+
+def test_arguments_that_are_no_text(tmp_path):
+  out = f'--out={tmp_path}/a\udcff'
+  line = binaries.refused('sample', '--world=lattice()', out)
+  assert "a\\udcff' is no text" in line
+
+
+def test_a_name_that_no_file_can_hold(tmp_path):
+  with pytest.raises(core.InputError, match=r"name='a\\udcff'"):
+    wm.score('uniform()', 'next_token(num=3)', 'lattice()', name='a\udcff')
