@@ -290,8 +290,9 @@ def run(main: Callable[[], None], *names: str) -> None:
 
   names: flags of this binary, shown by --help besides the common ones.
   """
-  from wm.runtime import stopping  # --help needs no more of the package.
+  from wm.runtime import stopping, threads  # --help needs no more of it.
 
+  threads.fix_blas()
   stopping.install(_goes_on)
   if isinstance(sys.stdout, io.TextIOWrapper):
     sys.stdout.reconfigure(line_buffering=True)  # A signal loses no line.

@@ -11,12 +11,6 @@ score` scores. The second lists the answer keys of the authors that are wrong.
 FOLDER is as the README of the recorded answers describes it.
 """
 
-import os
-
-# Before NumPy is imported: the matrices are small, and threads that wait for
-# each other take longer than one alone.
-os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
-
 import common
 
 FLAGS = common.FLAGS

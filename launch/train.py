@@ -7,6 +7,10 @@ the world after each token (for the metric `exactness`). `tensorboard --logdir`
 OUT draws the curves, which are in OUT/metrics.jsonl too. On several hosts,
 start the same command on each with --coordinator, --num_processes and
 --process_id: rows of a batch are divided over all devices.
+
+A CPU computes with --threads threads on any number of cores, as the last bits
+of a loss follow from them: one core and two, killed and resumed or not, alone
+or a job of several, a run gives the same bits. OUT/train.run.json holds them.
 """
 
 import common

@@ -27,6 +27,8 @@ os.environ.setdefault('JAX_NUMPY_RANK_PROMOTION', 'raise')
 # Set before NumPy is imported. Two processes share two cores here: threads of
 # small matrices would wait for each other ten times as long as one takes.
 os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
+# Of XLA: as many as runs have by default, on any number of cores.
+os.environ.setdefault('PJRT_NPROC', '2')
 
 # What one process has compiled, the others of this run read: many of the tests
 # start processes, and each compiles the same few programs.

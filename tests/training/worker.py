@@ -6,7 +6,8 @@ die: ["batch", n] SIGKILL while batch n is made; ["save", n] while checkpoint n
 is being written; ["saved", n] once it is; ["line", n] within a line of
 metrics.jsonl; ["SIGINT", n] or ["SIGTERM", n] that signal while batch n is
 made, which is some steps before it is trained on; ["full", 0] takes no look at
-how much room the disk has.
+how much room the disk has. "cores": [0] are those that it may use, and "model"
+a spec other than the toy's.
 """
 
 from __future__ import annotations
@@ -68,14 +69,17 @@ def main(out: str, text: str) -> None:
   from wm.training import loop
 
   order = json.loads(text)
+  if order.get('cores'):
+    os.sched_setaffinity(0, order['cores'])
+    os.environ.pop('PJRT_NPROC', None)  # Nobody else has chosen threads.
   if order.get('die'):
     _arm(*order['die'])
   config = loop.Training(**order['config'])
   stopping.install(lambda: True)
   with ending.told(out):
-    print(
-      json.dumps(loop.train(toy.WORLD, toy.MODEL, pathlib.Path(out), config))
-    )
+    model = order.get('model', toy.MODEL)
+    summary = loop.train(toy.WORLD, model, pathlib.Path(out), config)
+    print(json.dumps(summary))
 
 
 if __name__ == '__main__':

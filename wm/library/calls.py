@@ -29,7 +29,7 @@ from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
 from wm.recon import run as recon
-from wm.runtime import progress
+from wm.runtime import progress, threads
 from wm.training import loop
 
 Tell = Callable[[str], None]
@@ -226,7 +226,7 @@ def score(
   )
   if out is None and isinstance(source, Run):
     out = source.folder
-  with tempfile.TemporaryDirectory() as temporary:
+  with tempfile.TemporaryDirectory() as temporary, threads.one_blas():
     entries = scoring.run(
       found.predictor,
       found.world,

@@ -15,7 +15,8 @@ from wm import core
 from wm.core import registry
 from wm.models import user
 from wm.options.calls import Scoring
-from wm.runtime import compile_cache, provenance
+from wm.options.training import Training
+from wm.runtime import compile_cache, provenance, threads
 from wm.training import restore
 
 
@@ -119,6 +120,7 @@ def is_trained(model: core.Model | str) -> bool:
 
 def _untrained(model: core.Model, world: core.World, seed: int) -> Loaded:
   compile_cache.enable()
+  threads.fix(Training.threads)
   reader = provenance.Reader()
   if issubclass(model.gives[0], core.Questioned):
     _know_providers()

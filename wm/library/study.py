@@ -19,7 +19,7 @@ from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
 from wm.recon.routes import has_streets
-from wm.runtime import files, locks
+from wm.runtime import files, locks, threads
 from wm.tasks import pool
 
 # What a row may have to itself.
@@ -28,7 +28,8 @@ SETTINGS: dict[str, dataclasses.Field] = {
   **{name: field for name, (field, _) in options.declared(Training).items()},
   'seeds': options.declared(Units)['seeds'][0],
 }
-del SETTINGS['seed'], SETTINGS['text'], SETTINGS['coordinator']
+for name in ('seed', 'text', 'coordinator', 'threads'):
+  del SETTINGS[name]
 _REPORT = 'report'  # OUT/report is no row.
 _ROW = (
   r'\s*(\w+)\s*:\s*(.+?)(?:\s+on\s+(.+?)(?:\s+then\s+on\s+(.+?))?)?'
@@ -304,6 +305,7 @@ def done(
     The entries of the scores, and the summary of the map, {} without one.
   """
   _, training, reconstruction = [row.own(one) for one in stages]
+  threads.fix(training.threads)  # Before a row that is not trained starts JAX.
   assert isinstance(row.scored_in, core.World)  # By `rows_of`.
   source: Any = row.model
   if row.trained_on is not None:

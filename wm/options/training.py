@@ -119,6 +119,15 @@ class Training:
   coordinator: str | None = option(None, 'host:port of process 0.')
   num_processes: int = option(1, 'Processes of the run.', least=1)
   process_id: int = option(0, 'This process.', least=0)
+  # `wm.runtime.threads` says why they decide the last bits of a result.
+  threads: int = option(
+    2,
+    'Threads that a CPU computes a step with, whatever cores there are: equal '
+    'for two runs, their results are the same to the bit. More are faster for '
+    'wide models on many cores.',
+    least=1,
+    most=1024,
+  )
   log_every: int = 10  # Steps that one line of the run log averages over.
 
   def __post_init__(self) -> None:

@@ -24,7 +24,14 @@ from wm.core import registry
 from wm.data import batches as batches_lib
 from wm.data import store as stores
 from wm.models.nn import network
-from wm.runtime import compile_cache, files, locks, stopping
+from wm.runtime import (
+  compile_cache,
+  files,
+  locks,
+  progress,
+  stopping,
+  threads,
+)
 from wm.training import checkpoints as checkpoints_lib
 from wm.training import config, curriculum, restore, run_log
 from wm.training import loss as loss_lib
@@ -47,7 +54,7 @@ def train(
   """Trains a model on OUT/data, or goes on with a run that was stopped.
 
   Returns:
-    Summary, also in OUT/train.json: model, world, parameters, step,
+    Summary, also in OUT/train.json: model, world, threads, parameters, step,
     heldout_loss and best_loss (nats, mean over real tokens whatever
     training.loss is, of a state over its labels too; `_moves`: after the
     prompt, by which the best is chosen), best_step, tokens (real ones trained
@@ -78,6 +85,12 @@ def _train(
 ) -> dict[str, Any]:
   data = config.open_data(out, world, training.data)
   run = config.describe(training, world, model, data)
+  run['threads'] = threads.fix(training.threads)
+  if run['threads'] != training.threads:
+    progress.say(
+      f'{out}: JAX has started with {run["threads"]} threads, not '
+      f'{training.threads}; the run is recorded with them'
+    )
   if isinstance(model, core.Fittable):
     if training.start is not None:
       raise core.InputError(
@@ -103,7 +116,8 @@ def _train(
     summary = _claimed(trainer, out, run, start)
   else:
     raise core.InputError(f'model {run["model"]!r} has nothing to train')
-  summary = {'model': run['model'], 'world': run['world'], **summary}
+  about = {key: run[key] for key in ('model', 'world', 'threads')}
+  summary = {**about, **summary}
   if training.process_id == 0:
     files.write_json(out / 'train.json', summary)
   return summary

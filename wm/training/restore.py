@@ -8,7 +8,8 @@ from typing import Any
 from wm import core
 from wm.core import registry
 from wm.data import sampling
-from wm.runtime import files
+from wm.options.training import Training
+from wm.runtime import files, threads
 from wm.training import config
 
 WHICH = ('best', 'last')
@@ -47,6 +48,7 @@ def load(
     )
   about = _about(run)
   wanted = None if model is None else registry.made('model', model)
+  threads.fix(about.get('threads', Training.threads))
   trained = registry.make('model', about['model'])
   if wanted not in (None, trained):
     raise core.InputError(
@@ -86,7 +88,7 @@ def _about(run: pathlib.Path) -> dict[str, Any]:
   return files.read_record(
     path,
     {'max_len': int, 'model': str, 'vocab_sha256': str, 'world': str},
-    {'objective': str, 'seed': int},
+    {'objective': str, 'seed': int, 'threads': int},
   )
 
 

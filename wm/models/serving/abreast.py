@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextvars
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import jax
+
+from wm.runtime import threads
 
 Given = TypeVar('Given')
 Result = TypeVar('Result')
@@ -28,8 +29,12 @@ MOST = 8  # Programs at a time: each has weights of its own.
 
 
 def at_once(device: jax.Device) -> int:
-  """Programs that a device is given at a time: one for each core of a CPU."""
-  return min(os.cpu_count() or 1, MOST) if device.platform == 'cpu' else 1
+  """Programs that a device is given at a time: one for each thread of a CPU.
+
+  Not for each core: how many there are decides what is put together in a
+  program, and so the last bits of what it gives.
+  """
+  return min(threads.number(), MOST) if device.platform == 'cpu' else 1
 
 
 class Abreast:
