@@ -30,6 +30,7 @@ from wm.options.sampling import Sampling
 from wm.options.training import Training
 from wm.recon import run as recon
 from wm.runtime import progress, threads
+from wm.tasks import pool
 from wm.training import loop
 
 Tell = Callable[[str], None]
@@ -148,6 +149,7 @@ def train(
     LossError: the loss is not finite.
   """
   summary = loop.train(world, model, out, training or Training())
+  pool.recover(out, 'train')
   tell(json.dumps(summary))
   return Run(pathlib.Path(out), summary)
 
@@ -244,6 +246,7 @@ def score(
     for line in found.predictor.remarks():
       tell(line)
   if out is not None:
+    pool.recover(out, 'score')
     tell(f'written: {out}/scores.json, rows.csv, breakdown.json')
   return entries
 

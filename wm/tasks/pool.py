@@ -42,6 +42,13 @@ def command(call: str, **arguments: Any) -> list[str]:
   return [sys.executable, '-m', 'wm.library.job', order]
 
 
+def recover(folder: str | pathlib.Path, stage: str) -> None:
+  """Takes back that a job of this stage failed: the work was done since."""
+  failed = pathlib.Path(folder) / 'failed.json'
+  if failed.exists() and files.read_record(failed, {}).get('stage') == stage:
+    failed.unlink(missing_ok=True)
+
+
 class Job(NamedTuple):
   """One process.
 
