@@ -109,6 +109,14 @@ def test_killed_and_started_again_is_the_same_run_to_the_bit(folder):
   assert not [p for p in kept.folder.iterdir() if not p.name.isdigit()]
 
 
+def test_a_clock_that_steps_changes_nothing(folder):
+  run = copy(folder, 'clock')
+  finish(start(run, die=['clock', 9]))
+  same(folder / 'whole', run)
+  summary = json.loads((run / 'train.json').read_text())
+  assert 0 < summary['seconds'] < 120
+
+
 def test_told_to_stop_it_saves_and_goes_on_to_the_same_bits(folder):
   run = copy(folder, 'told')
   for name, code, step, word in (

@@ -5,7 +5,9 @@
 die: ["batch", n] SIGKILL while batch n is made; ["save", n] while checkpoint n
 is being written; ["saved", n] once it is; ["line", n] within a line of
 metrics.jsonl; ["SIGINT", n] or ["SIGTERM", n] that signal while batch n is
-made, which is some steps before it is trained on; ["full", 0] takes no look at
+made, which is some steps before it is trained on; ["clock", n] the
+clock steps three years back while batch n is made, and later to the year 2286;
+["full", 0] takes no look at
 how much room the disk has. "cores": [0] are those that it may use, and "model"
 a spec other than the toy's.
 """
@@ -17,6 +19,7 @@ import os
 import pathlib
 import signal
 import sys
+import time
 from typing import Any
 
 from tests.training import toy
@@ -38,6 +41,13 @@ def _arm(moment: str, number: int) -> None:
   def deadly_at(self: Any, step: int) -> Any:
     if moment == 'batch' and step == number:
       _die()
+    if moment == 'clock' and step == number:
+      clock, nanoseconds = time.time, time.time_ns
+      time.time = lambda: clock() - 1e8
+      time.time_ns = lambda: nanoseconds() - 10**17
+    if moment == 'clock' and step == number + 4:
+      time.time = lambda: 1e10
+      time.time_ns = lambda: 10**19
     if moment.startswith('SIG') and step == number:
       os.kill(os.getpid(), getattr(signal, moment))
     return at(self, step)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import pathlib
 from typing import Any
 
 import numpy as np
 
 from wm import core
+from wm.runtime import files
 
 FORMAT = 'wm-sequences-1'
 KEYS = ('name', 'rows', 'tokens', 'tokens_sha256', 'offsets_sha256')
@@ -40,8 +40,7 @@ class HashedFile:
 
   def close(self) -> str:
     """Makes the bytes safe on disk; their SHA-256 as hex."""
-    self._file.flush()
-    os.fsync(self._file.fileno())
+    files.sync(self._file)
     self._file.close()
     return self._hash.hexdigest()
 

@@ -144,7 +144,7 @@ class Writer:
     (self.partial / 'progress.json').unlink(missing_ok=True)
     if self.folder.exists():
       shutil.rmtree(self.folder)
-    os.replace(self.partial, self.folder)
+    files.rename(self.partial, self.folder)
     return manifest
 
   def __enter__(self) -> Writer:

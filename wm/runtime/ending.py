@@ -17,10 +17,14 @@ from wm.runtime import stopping
 from wm.runtime.stopping import Exit, Stopped
 
 _LONGEST = 800  # Characters of an error's line.
-# Errors of a disk that is full or may not be written: the user's to mend. Any
-# other OSError is a fault of the program and keeps its traceback.
-_PLAIN = ('ENOSPC', 'EDQUOT', 'EFBIG', 'EACCES', 'EROFS', 'ENOTDIR')
-_PLAIN += ('EMFILE', 'ENFILE')  # No file descriptor is left.
+# Errors of a disk that is full, broken or may not be written, or of a file
+# system that lacks something: the user's to mend. Any other OSError is a fault
+# of the program and keeps its traceback.
+_PLAIN = (
+  *('ENOSPC', 'EDQUOT', 'EFBIG', 'EACCES', 'EROFS', 'ENOTDIR', 'EIO'),
+  *('ENOSYS', 'EOPNOTSUPP', 'ENODEV', 'EXDEV', 'ENOLCK'),
+)
+_FEW = 'EMFILE', 'ENFILE'  # Of this process, and of the whole system.
 
 
 class Failed(RuntimeError):
@@ -41,7 +45,8 @@ def told(out: str | None = None) -> Iterator[None]:
   out: folder that it writes to; the same command resumes there after a stop.
 
   Raises:
-    SystemExit: bad input, a full disk or memory, or a signal.
+    SystemExit: bad input, a full disk or memory, too many open files, or a
+      signal.
   """
   try:
     yield
@@ -56,10 +61,13 @@ def told(out: str | None = None) -> Iterator[None]:
     if error.errno == errno.ENAMETOOLONG:  # A flag, or a spec's field.
       name = plugins.shortened(str(error.filename))
       fail(f'{error.strerror}: {name}', Exit.BAD_INPUT)
-    if errno.errorcode.get(error.errno or 0) not in _PLAIN:
+    name = errno.errorcode.get(error.errno or 0)
+    if name not in (*_PLAIN, *_FEW):
       raise
     place = error.filename or out
     said = error.strerror or str(error)
+    if name in _FEW:
+      said += ' (`ulimit -n` says how many may be)'
     fail(f'{said}: {place}' if place else said)
   except Failed as error:
     fail(str(error))

@@ -8,6 +8,8 @@ makes there: `locks.writer` sees to that.
 from __future__ import annotations
 
 import contextlib
+import errno
+import functools
 import glob
 import hashlib
 import json
@@ -18,10 +20,10 @@ import shutil
 import socket
 import stat
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import IO, Any
 
 from wm import core
-from wm.runtime import stopping
+from wm.runtime import progress, stopping
 
 Path = pathlib.Path
 
@@ -42,6 +44,53 @@ def check_folder(name: str, path: str) -> None:
     raise core.InputError(f'{name}={path} is a file; expected a folder')
 
 
+# Errors of a file system that cannot do what it was asked for.
+LACKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EXDEV)
+
+
+def sync(file: IO[Any]) -> None:
+  """Makes what was written to a file safe on its disk.
+
+  Where the file system cannot, a line on stderr says so, once for each folder,
+  and the work goes on.
+
+  Raises:
+    OSError: the disk is full or broken; names the file.
+  """
+  try:
+    file.flush()
+    os.fsync(file.fileno())
+  except OSError as error:
+    if error.errno not in LACKS:
+      raise OSError(error.errno, error.strerror, file.name) from error
+    _say_unsafe(Path(file.name).parent, str(error.strerror))
+
+
+@functools.cache
+def _say_unsafe(folder: Path, why: str) -> None:
+  progress.say(
+    f'{folder}: this file system has no fsync ({why}); files that a power cut '
+    'comes soon after may be lost'
+  )
+
+
+def rename(source: str | Path, target: str | Path) -> None:
+  """Renames a file or folder; another file there goes.
+
+  Raises:
+    InputError: the file system has no such rename.
+  """
+  try:
+    os.replace(source, target)
+  except OSError as error:
+    if error.errno not in LACKS:
+      raise
+    raise core.InputError(
+      f'{target}: this file system cannot rename {Path(source).name} to it '
+      f'({error.strerror}); choose another --out'
+    ) from error
+
+
 _UNFINISHED: set[Path] = set()  # Temporary files of this process.
 
 
@@ -59,7 +108,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
   _UNFINISHED.add(temporary)
   try:
     yield temporary
-    os.replace(temporary, path)
+    rename(temporary, path)
   finally:
     _remove(temporary)
     _UNFINISHED.discard(temporary)
@@ -105,8 +154,7 @@ def write_text(path: str | Path, text: str) -> None:
   """Writes text, whole or not at all."""
   with replacing(path) as name, open(name, 'w', encoding='utf-8') as file:
     file.write(text)
-    file.flush()
-    os.fsync(file.fileno())
+    sync(file)
 
 
 def write_json(path: str | Path, value: Any) -> None:

@@ -156,7 +156,7 @@ def take(held: int, folder: Path) -> bool:
     return False
   except OSError as error:
     if error.errno not in _NO_LOCKS:
-      raise
+      raise OSError(error.errno, error.strerror, str(folder)) from error
     progress.say(
       f'{folder}: this file system has no locks ({error.strerror}); take care '
       'that no second process writes there'

@@ -47,6 +47,9 @@ def _hashes(folder: pathlib.Path) -> dict[str, str]:
 
 # What errors say when a disk, a quota or a file-size limit is reached.
 _FULL = ('RESOURCE_EXHAUSTED', 'No space left', 'File too large', 'Disk quota')
+# TensorStore calls this RESOURCE_EXHAUSTED, too.
+_FEW = 'Too many open files'
+FILES = 128  # That Orbax and JAX may open: about 40, and some for each array.
 _BESIDES = 1 << 17  # Bytes of a checkpoint that are not its arrays.
 
 
@@ -54,7 +57,7 @@ def _unsaid(record: logging.LogRecord) -> bool:
   """Is a remark of Orbax's threads not on a full disk? That one we make."""
   raised = record.exc_info[1] if record.exc_info else ''
   text = f'{record.getMessage()} {raised}'
-  return not any(sign in text for sign in _FULL)
+  return not any(sign in text for sign in (*_FULL, _FEW))
 
 
 def _hush() -> None:
@@ -73,14 +76,27 @@ def _hush() -> None:
   sys.unraisablehook = _show_others
 
 
-def _largest_file() -> float:
-  """Bytes that the system lets this process write to one file."""
+def _limit(name: str) -> float:
+  """What the system lets this process have; infinity where it has no limit.
+
+  name: of the module `resource`, as RLIMIT_FSIZE.
+  """
   try:
     import resource
   except ImportError:  # Not a Unix.
     return math.inf
-  most = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+  most = resource.getrlimit(getattr(resource, name))[0]
   return math.inf if most == resource.RLIM_INFINITY else most
+
+
+def _need_files(folder: pathlib.Path) -> None:
+  """Raises OSError where Orbax could not open the files that it needs."""
+  if (most := _limit('RLIMIT_NOFILE')) < FILES:
+    raise OSError(
+      errno.EMFILE,
+      f'{_FEW}: checkpoints need {FILES}, this process may have {most}',
+      str(folder),
+    )
 
 
 class _BestAndLast:
@@ -106,6 +122,7 @@ class Checkpoints:
 
   def __init__(self, out: str | pathlib.Path, *, read_only: bool) -> None:
     self.folder = (pathlib.Path(out) / 'checkpoints').absolute()
+    _need_files(self.folder)
     if not read_only:
       _hush()
     self._policy = _BestAndLast()
@@ -232,7 +249,12 @@ class Checkpoints:
 
   def _restore(self, step: int, args: Any) -> Any:
     with self._whole(step):
-      return self._manager.restore(step, args=args)
+      try:
+        return self._manager.restore(step, args=args)
+      except (ValueError, OSError) as error:
+        if _FEW in str(error):
+          raise OSError(errno.EMFILE, _FEW, str(self.folder)) from error
+        raise
 
   def _whole(self, step: int) -> core.reading:
     """A context where an error says that files are cut, changed or gone."""
@@ -245,7 +267,7 @@ class Checkpoints:
     size = _BESIDES + sum(
       leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state)
     )
-    free = min(shutil.disk_usage(self.folder).free, _largest_file())
+    free = min(shutil.disk_usage(self.folder).free, _limit('RLIMIT_FSIZE'))
     if free < size:
       raise OSError(
         errno.ENOSPC,
@@ -256,18 +278,21 @@ class Checkpoints:
 
   def _write(self, act: Callable[[], Any]) -> None:
     """Does what may fail on a full disk; OSError, nothing left behind."""
+    full = errno.ENOSPC, 'No space left on device'
     try:
       act()
       return
     except (ValueError, OSError) as error:
-      if not any(sign in str(error) for sign in _FULL):
+      if _FEW in str(error):
+        full = errno.EMFILE, _FEW
+      elif not any(sign in str(error) for sign in _FULL):
         raise
     # Out here the error has let go of Orbax's unfinished writes; they end
     # now, and not noisily as the interpreter does.
     gc.collect()
     for folder in self.folder.glob('*tmp*'):
       shutil.rmtree(folder, ignore_errors=True)
-    raise OSError(errno.ENOSPC, 'No space left on device', str(self.folder))
+    raise OSError(*full, str(self.folder))
 
   def wait(self) -> None:
     """Until all is on disk; raises OSError if it is full."""
