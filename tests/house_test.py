@@ -240,6 +240,7 @@ SNIFFED = {
   'wm/models/nn/layers.py': {'key', 'name'},  # Kinds of pytree keys.
   'wm/models/serving/provider.py': {
     'last_attempt',  # Of one kind of errors.
+    'provider_message',  # Of Inspect's own.
     'status_code',  # Of errors of some providers.
   },
   'wm/models/serving/callables.py': {'detach', 'dtype'},  # A user's arrays.

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import gc
 import http.server
 import json
 import threading
@@ -185,14 +186,34 @@ def test_unknown_models_are_one_line(tmp_path, model, line):
   assert '\n' not in str(error.value)
 
 
-def test_nobody_listens(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+  'url',
+  ['http://127.0.0.1:9/v1', 'http://127.0.0.1:99999/v1', 'nowhere', '\ud800'],
+)
+def test_nobody_listens(tmp_path, monkeypatch, url):
   monkeypatch.setenv(KEY, 'none')
   settings = provider.Settings(
     'openai-api/local/m',
-    base_url='http://127.0.0.1:9/v1',
+    base_url=url,
     retries=0,
     timeout=600,
     args=(('max_retries', 0),),
   )
-  found, _ = _asked(settings, tmp_path, ['good'])
-  assert found[0].failure == 'no_connection'
+  with pytest.raises(core.InputError) as error:
+    _asked(settings, tmp_path, ['good'] * 10)
+  line = str(error.value)
+  assert '\n' not in line
+  assert 'no connection to' in line or 'is not a model of' in line
+
+
+@pytest.mark.parametrize('said', ['key', 'model'])
+def test_calls_under_way_at_the_end_print_nothing(
+  settings, tmp_path, said, caplog, capfd
+):
+  with pytest.raises(core.InputError):
+    _asked(settings, tmp_path, [f'{k} is: {said}' for k in range(20)])
+  with pytest.raises(core.InputError):  # Those of before have ended by now.
+    _asked(settings, tmp_path, [said])
+  gc.collect()  # Where asyncio tells of errors that nobody saw.
+  assert 'never retrieved' not in caplog.text
+  assert capfd.readouterr().err == ''

@@ -42,6 +42,13 @@ _STATUS = {408: 'timeout', 429: 'rate_limit', 529: 'rate_limit'}
 # No other question would fare better.
 _FATAL = {401: 'the key is refused', 403: 'the key is refused'}
 _FATAL |= {404: 'no such model or address'}
+# Classes of errors where nobody listens at an address, or it is none.
+_UNREACHABLE = frozenset(
+  {
+    *('ConnectError', 'ConnectTimeout', 'ConnectionRefusedError'),
+    *('UnsupportedProtocol', 'InvalidURL', 'OverflowError'),
+  }
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +117,8 @@ def replies(
     InputError: inspect_ai is not installed; there is no such provider or model;
       it wants a key, or another one.
   """
-  work = _Work(_model(settings), prompts, each)
+  place = core.one_line(settings.base_url or settings.model)
+  work = _Work(_model(settings), prompts, each, place)
   _loop(os.getpid()).run(work.run(min(settings.connections, len(prompts))))
 
 
@@ -122,18 +130,17 @@ def _model(settings: Settings) -> Any:
     raise core.InputError(
       f"language models need inspect_ai: pip install -e '.[language]' ({error})"
     ) from error
-  try:
-    return models.get_model(
-      settings.model,
-      base_url=settings.base_url or None,
-      config=settings.config(),
-      memoize=False,
-      **dict(settings.args),
-    )
-  except (PrerequisiteError, ValueError, TypeError, ImportError) as error:
-    raise core.InputError(
-      f'model={settings.model!r}: {_line(str(error))}'
-    ) from error
+  with core.reading(f'model={settings.model!r}', 'a model of a provider'):
+    try:
+      return models.get_model(
+        settings.model,
+        base_url=settings.base_url or None,
+        config=settings.config(),
+        memoize=False,
+        **dict(settings.args),
+      )
+    except PrerequisiteError as error:  # Its text has markup of Rich.
+      raise ValueError(_line(str(error))) from error
 
 
 def _line(text: str) -> str:
@@ -153,10 +160,12 @@ class _Work:
     model: Any,
     prompts: Sequence[str],
     each: Callable[[int, Reply], None],
+    place: str,
   ) -> None:
-    self._model, self._each = model, each
+    self._model, self._each, self._place = model, each, place
     self._left = iter(enumerate(prompts))
     self._running: set[asyncio.Task[ModelOutput]] = set()
+    self._reached = False
 
   async def run(self, workers: int) -> None:
     """Makes all calls, `workers` at a time."""
@@ -182,9 +191,14 @@ class _Work:
   def _ended(self, number: int, task: asyncio.Task[ModelOutput]) -> None:
     """Hands over what a call gave, and begins another."""
     self._running.discard(task)
+    # Looked at even if all is over: asyncio prints errors that nobody saw.
+    error = None if task.cancelled() else task.exception()
     if self._over.done():
       return
     with _Into(self._over):
+      if error is not None and not self._reached:
+        _check_reached(error, self._place)
+      self._reached = True
       self._each(number, _reply(task))
       self._begin()
 
@@ -208,6 +222,14 @@ class _Into:
     if error is not None:
       self._future.set_exception(error)
     return True
+
+
+def _check_reached(error: BaseException, place: str) -> None:
+  """Raises InputError where nobody listens at `place`."""
+  for cause in _causes(error):
+    if type(cause).__name__ in _UNREACHABLE:
+      line = f'no connection to {place}: {_line(str(cause))}'
+      raise core.InputError(line) from cause
 
 
 def _reply(task: asyncio.Task[ModelOutput]) -> Reply:
@@ -261,13 +283,8 @@ def yes_probability(logprobs: Any) -> float | None:
   return mass['yes'] / total if total > 0 else None
 
 
-def cause(error: BaseException) -> str:
-  """Why a call gave nothing, in a word.
-
-  Raises:
-    InputError: no other call would fare better.
-    MemoryError: as it was.
-  """
+def _causes(error: BaseException) -> list[BaseException]:
+  """An error and all that led to it, the last one first."""
   seen: list[BaseException] = []
   left: list[BaseException | None] = [error]
   while left:
@@ -277,13 +294,28 @@ def cause(error: BaseException) -> str:
     seen.append(one)
     if last := getattr(one, 'last_attempt', None):  # Of tenacity.
       left.append(last.exception())
+    if isinstance(one, BaseExceptionGroup):
+      left += one.exceptions
     left += [one.__cause__, one.__context__]
+  return seen
+
+
+def cause(error: BaseException) -> str:
+  """Why a call gave nothing, in a word.
+
+  Raises:
+    InputError: no other call would fare better.
+    MemoryError: as it was.
+  """
+  seen = _causes(error)
   for one in seen:
     if isinstance(one, MemoryError):
       raise one
     status = getattr(one, 'status_code', None)
     if status in _FATAL:
-      raise core.InputError(f'{_FATAL[status]}: {_line(str(one))}') from one
+      # The provider's own words; Inspect puts the whole request before them.
+      text = getattr(one, 'provider_message', None) or str(one)
+      raise core.InputError(f'{_FATAL[status]}: {_line(text)}') from one
     if status in _STATUS:
       return _STATUS[status]
     if isinstance(status, int) and status >= 500:
