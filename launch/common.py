@@ -6,6 +6,7 @@ of all stages; `--help` shows those that it reads, and imports nothing heavy.
 
 import copy
 import io
+import os
 import pathlib
 import signal
 import sys
@@ -214,10 +215,8 @@ def flags_in(path: str, names: Sequence[str]) -> dict[str, Any]:
   read.unparse_flags()
   for name in read:
     read[name].present = 0
-  try:
+  with core.reading_file(path, 'a flagfile'):
     read(['', f'--flagfile={path}'])
-  except flags.Error as error:
-    raise core.InputError(f'{path}: {error}') from error
   return given(read, names)
 
 
@@ -307,12 +306,25 @@ def _goes_on() -> bool:
   return FLAGS.is_parsed() and bool(FLAGS.out)
 
 
+def _check_words(words: Sequence[str]) -> None:
+  """Raises flags.Error where text is no UTF-8, or a flagfile would hang."""
+  for word, after in zip(words, [*words[1:], ''], strict=True):
+    if not word.isascii() and any('\ud800' <= c <= '\udfff' for c in word):
+      raise flags.Error(f'{word!a} is not UTF-8')
+    name, equals, path = word.lstrip('-').partition('=')
+    if name == 'flagfile' and word.startswith('-'):
+      path = path if equals else after
+      if os.path.exists(path) and not os.path.isfile(path):
+        raise flags.Error(f'{path} is no regular file; expected a flagfile')
+
+
 def parse(argv: Sequence[str]) -> list[str]:
   """Parses flags; what is left of the command line. Exits where one is bad."""
   from wm.runtime import stopping
 
   signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `--help | head` is no error.
   try:
+    _check_words(argv)
     rest = FLAGS(argv)
   except SystemExit:  # Only the help flags do this, with code 1.
     sys.exit(stopping.Exit.DONE)

@@ -34,6 +34,7 @@ from wm.core.basics import (
   STUCK,
   InputError,
   hash64,
+  one_line,
   section,
   uniforms,
 )
@@ -70,7 +71,6 @@ from wm.core.hidden import (
   row_width,
 )
 from wm.core.inputs import (
-  one_line,
   parse_json,
   read_json,
   read_text,

@@ -11,12 +11,34 @@ DEAD = -1  # in every table: no such transition; as a token: none.
 PAD = 0  # token id of padding in every vocabulary; never legal.
 OPTIMAL_TOLERANCE = 1e-6  # Relative; costs are sums of floats.
 
+_LONGEST = 2000  # Characters of an InputError.
+
 # How a sampled continuation came to its end; REFUSED: by another prefix.
 ENDED, CAPPED, STUCK, REFUSED = 1, 2, 3, 4
 
 
+def one_line(text: str, longest: int = 300) -> str:
+  """A text as one line that can be printed, without its middle where long.
+
+  Control characters and lone surrogates are written as Python escapes.
+  """
+  text = ' '.join(text.split())
+  if not text.isprintable():
+    text = ''.join(
+      char if char.isprintable() else ascii(char)[1:-1] for char in text
+    )
+  if len(text) <= longest:
+    return text
+  return f'{text[: longest - 25]} ... {text[-20:]}'
+
+
 class InputError(ValueError):
   """Bad input; its one line says what was given, expected and available."""
+
+  def __init__(self, line: str = '') -> None:
+    """Takes the line; what it quotes of the input may be of any kind."""
+    fits = line.isprintable() and len(line) <= _LONGEST
+    super().__init__(line if fits else one_line(line, _LONGEST))
 
 
 def plug_in_name(cls: type) -> str:

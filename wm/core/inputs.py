@@ -16,9 +16,8 @@ import stat
 import types
 from typing import Any, NoReturn
 
-from wm.core.basics import InputError
+from wm.core.basics import InputError, one_line
 
-LONGEST = 300  # Characters of what an error says, in an InputError's line.
 # Of the machine, not of what is read: disk full, no file descriptor left.
 _MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
 # Ends of a process, a generator or a task; none is an Exception.
@@ -35,21 +34,6 @@ _SPECIAL = {
   stat.S_IFCHR: 'a device',
   stat.S_IFBLK: 'a device',
 }
-
-
-def one_line(text: str, longest: int = LONGEST) -> str:
-  """A text as one line that can be printed, without its middle where long.
-
-  Control characters and lone surrogates are written as Python escapes.
-  """
-  text = ' '.join(text.split())
-  if not text.isprintable():
-    text = ''.join(
-      char if char.isprintable() else ascii(char)[1:-1] for char in text
-    )
-  if len(text) <= longest:
-    return text
-  return f'{text[: longest - 25]} ... {text[-20:]}'
 
 
 def passes(error: BaseException) -> bool:

@@ -35,6 +35,7 @@ import contextlib
 import io
 import itertools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -211,7 +212,7 @@ def _dot(path: str) -> machine.Machine:
   if not found or len(found) != 1:
     why = said.getvalue().strip().rpartition('\n')[2] or 'not one graph'
     raise core.InputError(f'{path} is not DOT: {why}')
-  if any(part.get_edge_list() for part in found[0].get_subgraph_list()):
+  if any(part.get_edge_list() for part in _subgraphs(found[0])):
     raise core.InputError(
       f'{path} has edges in a subgraph; expected all of them in the graph'
     )
@@ -226,6 +227,13 @@ def _levels(text: str) -> int:
   plain = re.sub(r'"(\\.|[^"\\])*"', '', text)
   steps = ({'{': 1, '}': -1}.get(c, 0) for c in plain)
   return max(itertools.accumulate(steps), default=0)
+
+
+def _subgraphs(graph: Any) -> Iterator[Any]:
+  """All subgraphs, and those within them."""
+  for part in graph.get_subgraph_list():
+    yield part
+    yield from _subgraphs(part)
 
 
 def _shapes(graph: Any) -> list[tuple[str, str]]:

@@ -1,0 +1,235 @@
+"""Every reader of a user's file gives what it reads, or one line with its name.
+
+Each file is read as it is, cut, with bytes changed, and as what is no file.
+"""
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import tarfile
+
+import numpy as np
+
+from tests.data.pgn import texts
+from wm import core
+from wm.core import registry
+from wm.data import text
+from wm.data.pgn import files as pgn_files
+from wm.data.pgn import games as pgn_games
+from wm.language.cogeval import conversations
+from wm.language.forces import reading, systems
+from wm.language.mango import recorded
+from wm.models import ngram
+from wm.training import run_log
+from wm.worlds.automaton import readers
+from wm.worlds.maps import osm, streets, trips
+from wm.worlds.orbits import exoplanets
+from wm.worlds.othello import records
+from wm.worlds.text_game import readers as games
+
+ODD = {
+  'empty': b'',
+  'nothing': b'\0' * 64,
+  'binary': bytes(range(128, 256)),
+  'deep': b'[' * 100_000,
+  'objects': b'{"a":' * 100_000,
+  'digits': b'9' * 5000,
+  'quoted': b'"' + b'9' * 200_000,
+  'surrogate': b'{"\\ud800": "\\udc00"}',
+  'number': b'3',
+  'null': b'null',
+  'list': b'[[], {}, null, 1e999, -1]',
+  'encoding': b'<?xml version="1.0" encoding="none-such"?><a/>',
+  'entities': b'<!DOCTYPE a [<!ENTITY b "&b;">]><a>&b;</a>',
+  'zip': b'PK\x03\x04' + b'\0' * 30,
+  'gzip': b'\x1f\x8b' + b'\xff' * 30,
+  'pickle': b'\x80\x04K\x01.',
+}
+
+AUTOMATON = {
+  'alphabet': ['a', 'b'],
+  'start': 'even',
+  'accepting': ['even'],
+  'transitions': {'even': {'a': 'odd'}, 'odd': {'a': 'even', 'b': 'odd'}},
+}
+GRAPHML = (
+  '<?xml version="1.0" encoding="utf-8"?>'
+  '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
+  '<key id="l" for="edge" attr.name="label" attr.type="string"/>'
+  '<key id="s" for="node" attr.name="start" attr.type="boolean"/>'
+  '<graph edgedefault="directed"><node id="p"><data key="s">true</data></node>'
+  '<node id="q"/><edge source="p" target="q"><data key="l">a</data></edge>'
+  '</graph></graphml>'
+)
+STREETS = (
+  '<?xml version="1.0" encoding="utf-8"?>'
+  '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
+  '<key id="x" for="node" attr.name="x" attr.type="string"/>'
+  '<key id="y" for="node" attr.name="y" attr.type="string"/>'
+  '<graph edgedefault="directed">'
+  '<node id="1"><data key="x">1.0</data><data key="y">2.0</data></node>'
+  '<node id="2"><data key="x">1.1</data><data key="y">2.0</data></node>'
+  '<edge id="0" source="1" target="2"/></graph></graphml>'
+)
+OSM = (
+  '<osm version="0.6"><node id="1" lat="2" lon="1"/>'
+  '<node id="2" lat="2" lon="1.1"/><way id="3"><nd ref="1"/><nd ref="2"/>'
+  '<tag k="highway" v="residential"/></way></osm>'
+)
+NODES = 'osm_id,lat,lon\n1,2.0,1.0\n2,2.0,1.1\n3,2.1,1.1\n'
+EDGES = 'node,direction,neighbor,length_m\n1,E,2,7.5\n2,N,3,\n3,S,2,1e3\n'
+TRIPS = (
+  'pickup_latitude,pickup_longitude,dropoff_latitude,dropoff_longitude\n'
+  '2.0,1.0,2.1,1.1\n'
+)
+MAZE = {
+  'edges.json': [
+    {
+      **{'src_node': 'hall', 'action': 'up', 'dst_node': 'attic'},
+      **dict.fromkeys(games.STEPS, 1),
+    }
+  ],
+  'actions.json': ['up'],
+  'locations.json': ['hall', 'attic'],
+}
+
+
+def saved(write, *args, **kwargs):
+  file = io.BytesIO()
+  write(file, *args, **kwargs)
+  return file.getvalue()
+
+
+def packed():
+  """A packed folder of one maze."""
+
+  def write(file):
+    with tarfile.open(fileobj=file, mode='w:gz') as archive:
+      for kind, value in MAZE.items():
+        data = json.dumps(value).encode()
+        member = tarfile.TarInfo(f'all/inn/inn.{kind}')
+        member.size = len(data)
+        archive.addfile(member, io.BytesIO(data))
+
+  return saved(write)
+
+
+def city():
+  return streets.StreetGraph(
+    np.arange(2),
+    np.array([2.0, 2.1]),
+    np.array([1.0, 1.1]),
+    np.full((2, 8), -1, np.int32),
+    np.full((2, 8), np.nan),
+  )
+
+
+def read_pgn(path):
+  blocks = list(pgn_games.blocks(pgn_files.Source(path), 0))
+  assert blocks
+  return [pgn_games.read(block, 2, 10) for block in blocks]
+
+
+def wthor(num):
+  head = bytearray(16)
+  head[4] = num
+  return bytes(head) + bytes(8) + b'\x38\x40' + bytes(58)
+
+
+def read_streets(path):
+  """Reads a pair of files, of which the other one is good."""
+  paths = []
+  for name, good in (('nodes', NODES), ('edges', EDGES)):
+    other = path.with_name(f'{name}.good')
+    other.write_text(good)
+    paths.append(path if path.stem == name else other)
+  return streets.load_csv(*paths)
+
+
+GAME = (
+  texts.GAME.encode()
+  if hasattr(texts, 'GAME')
+  else b'[Event "e"]\n\n1. e4 e5 2. Nf3 1-0\n'
+)
+MAPS = registry.make('world', 'maps(rows=3, columns=3)')
+NGRAM = {
+  'order': np.array(3),
+  'vocab_size': np.array(len(MAPS.vocab)),
+  'grams': np.arange(3),
+  'counts': np.ones(3, np.int64),
+}
+TALK = {
+  **{'graph': 'n7line', 'domain': 'rooms', 'condition': 'c', 'model': 'm'},
+  **{'temperature': 0.5, 'repeat': 1},
+}
+
+# Name of a file -> what it holds, and what reads it.
+FILES = {
+  'a.json': (json.dumps(AUTOMATON).encode(), lambda p: readers.read(str(p))),
+  'a.csv': (
+    b'state,symbol,next\np,,start\np,a,q\nq,,\n',
+    lambda p: readers.read(str(p)),
+  ),
+  'a.graphml': (GRAPHML.encode(), lambda p: readers.read(str(p))),
+  'a.dot': (
+    b'digraph { none -> p; p -> q [label="a"]; q [shape=doublecircle] }',
+    lambda p: readers.read(str(p)),
+  ),
+  'nodes.csv': (NODES.encode(), read_streets),
+  'edges.csv': (EDGES.encode(), read_streets),
+  'map.graphml': (STREETS.encode(), osm.load),
+  'map.osm': (OSM.encode(), osm.load),
+  'trips.csv': (TRIPS.encode(), lambda p: trips.load(p, city())),
+  'trips.parquet': (b'PAR1', lambda p: trips.load(p, city())),
+  'games.txt': (b'f5d6c3d3c4\n', lambda p: records.read(str(p))),
+  'games.wtb': (wthor(1), lambda p: records.read(str(p))),
+  'masses.csv': (
+    b'planet_solar_mass,star_solar_mass\n1e-5,1.0\n',
+    lambda p: exoplanets.read(str(p)),
+  ),
+  'walks.txt': (
+    ' '.join(MAPS.vocab[1:5]).encode(),
+    lambda p: text.read(p, MAPS),
+  ),
+  'plain.pgn': (GAME, read_pgn),
+  'games.pgn.gz': (gzip.compress(GAME, mtime=0), read_pgn),
+  'games.pgn.bz2': (bz2.compress(GAME), read_pgn),
+  'games.pgn.xz': (lzma.compress(GAME), read_pgn),
+  'counts.npz': (
+    saved(np.savez, **NGRAM),
+    lambda p: ngram.Model().load(p, MAPS),
+  ),
+  'array.npy': (
+    saved(np.save, np.ones((3, 2))),
+    lambda p: systems._array(p, 'f', (None, 2)),
+  ),
+  'forces.json': (b'{"0": 1.5, "1": 2}', lambda p: reading.load(p, 2)),
+  'answers.jsonl.gz': (
+    gzip.compress(b'{"text": "yes"}\n', mtime=0),
+    lambda p: list(recorded.lines(p, ('text',))),
+  ),
+  'talk.jsonl.gz': (
+    gzip.compress(json.dumps(TALK).encode(), mtime=0),
+    lambda p: list(conversations.rows(p)),
+  ),
+  'metrics.jsonl': (b'{"step": 1}\n{"step": 2}\n', run_log.read),
+  'mazes.tar.gz': (packed(), lambda p: games.read(p, 'inn')),
+}
+# The n-th byte of a file becomes this one.
+CHANGES = [(k / 7, byte) for k in range(7) for byte in b'\0\xff{"<,9\n']
+
+
+def attempt(path, read):
+  """Reads; whatever it raises is one line with the file's name."""
+  try:
+    read(path)
+  except core.InputError as error:
+    line = str(error)
+    assert path.name.encode('ascii', 'backslashreplace').decode() in line
+    assert '\n' not in line
+    assert len(line) <= 2000
+    assert line.isprintable()
+    return line
+  return ''
