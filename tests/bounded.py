@@ -157,6 +157,8 @@ def main(kind: str, how: str) -> None:
     print(case, end='', flush=True)
     try:
       made = make()
+      if isinstance(made, core.Metric):
+        core.require(made, world(PAIRS.get(name, ('', LINE))[1]))
       if how == 'use':
         USES[kind](made)
       else:

@@ -160,12 +160,19 @@ class Metric(Bounded, abc.ABC):
     return 1
 
   def cost(self, world: World | None = None) -> Cost:
-    """See Bounded; two sequences a trial, all that is held, STEP a repeat."""
-    length, words = 1, 1
+    """See Bounded; two sequences a trial, all that is held, STEP a repeat.
+
+    Without a world nothing is said of memory: of what a language model is asked
+    fewer trials may be run.
+    """
+    held = 0
     if world is not None:
-      length, words = world.max_len, world.init(1).shape[1]
-    held = self._sum(self.sized_by[:1]) * 2 * (length + words)
-    held += self._sum(self.sized_by[1:]) * length
+      held = (
+        self._sum(self.sized_by[:1])
+        * 2
+        * (world.max_len + world.init(1).shape[1])
+      )
+      held += self._sum(self.sized_by[1:]) * world.max_len
     names = ' '.join((*self.sized_by, *self.repeats)).split()
     seconds = STEP * self._sum(self.repeats)
     return Cost(4 * held, seconds, tuple(dict.fromkeys(names)))

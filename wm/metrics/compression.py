@@ -247,7 +247,7 @@ def _asked(metric: Metric, trials: Trials) -> Outcome:
     trials.first,
     trials.room,
     num=metric.samples,
-    longest=metric.k,
+    longest=min(metric.k, trials.world.max_len),  # There is no more room.
     seeds=trials.keys(SAMPLES),
   )
   answers = membership.ask_pairs(

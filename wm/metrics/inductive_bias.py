@@ -94,12 +94,8 @@ class Metric(core.Metric):
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[type, ...]] = (core.Adaptable, core.Prefixed)
   sized_by: ClassVar[tuple[str, ...]] = (
-    'num',
-    'num examples',
-    'num held',
-    'num pool',
+    *('num', 'num examples', 'num held', 'pool', 'sequences'),
     'states prefixes',
-    'sequences',
   )
   repeats: ClassVar[tuple[str, ...]] = ('steps rates',)
   headline: ClassVar[tuple[str, ...]] = ('r_ib', 'd_ib_normalised')

@@ -192,7 +192,7 @@ def test_force_law_tells_the_whole_front_of_operon():
 
 def test_formulas_too_small_for_an_operator_are_one_line(monkeypatch):
   monkeypatch.setattr(operon, 'engine', lambda: None)
-  with pytest.raises(core.InputError, match='nodes=2; expected at least 3, or'):
+  with pytest.raises(core.InputError, match='nodes=2; expected 3 to 1000, or'):
     engines.check('operon', 2)
   engines.check('operon', 3)
   engines.check('exhaustive', 1)

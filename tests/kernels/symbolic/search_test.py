@@ -113,7 +113,8 @@ def test_values_are_the_formulas():
   [
     ({'loss': 'square'}, "loss='square' was given; available: log, raw"),
     ({'size': 0}, 'size=0 was given'),
-    ({'size': 14}, 'expected 1 to 30000000 formulas'),
+    ({'size': 11}, 'expected 1 to 30000000 formulas'),
+    ({'size': 10**9}, 'size=1000000000 was given; expected 1 to 11'),
     ({'targets': np.ones((1, 9))}, 'is the same on all 9 rows'),
     ({'targets': np.ones((1, 4))}, 'expected .Q, n. and .K, n.'),
     ({'targets': -np.arange(9.0)[None]}, '9 of 9 values of the target'),

@@ -8,6 +8,7 @@ import numpy as np
 
 from wm import core
 from wm.evaluation.forces import formulas, operon
+from wm.kernels import symbolic
 
 # Of columns, targets, size and loss; see `formulas.exhaustive`.
 Search = Callable[
@@ -21,12 +22,13 @@ ENGINES: dict[str, Search] = {
 
 
 def check(name: str, size: int) -> None:
-  """Raises InputError where an engine is missing, or seeks none so small."""
-  if name != 'operon':
-    return
-  operon.engine()
-  if size < operon.LEAST:
+  """Raises InputError where an engine is missing, or seeks none so large."""
+  least, most = 1, symbolic.LARGEST
+  if name == 'operon':
+    operon.engine()
+    least, most = operon.LEAST, operon.MOST
+  if not least <= size <= most:
     raise core.InputError(
-      f"engine='operon' was given nodes={size}; expected at least "
-      f'{operon.LEAST}, or 0 for no search'
+      f'engine={name!r} was given nodes={size}; expected {least} to {most}, or '
+      '0 for no search'
     )

@@ -23,7 +23,8 @@ from wm.kernels import symbolic
 SYMBOLS = 'add,mul,div,sin,cos,exp,constant,variable'
 # Formulas that are looked at, where no time is given.
 EVALUATIONS = 200_000
-LEAST = 3  # Size of the largest formulas, at least: an operator of two leaves.
+# Size of the largest formulas: an operator of two leaves, what people read.
+LEAST, MOST = 3, 1000
 ROUNDED = 1e-10  # Weights are float32: an error below this is rounding.
 SAME = 1e-2  # Relative difference of two laws that are one but for the weights.
 PLAIN = 1e-3  # Relative difference of two weights that are written as one.

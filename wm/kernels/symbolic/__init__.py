@@ -7,4 +7,4 @@ ref           the same in plain NumPy, without short cuts: the specification
 """
 
 from wm.kernels.symbolic.grammar import count, values, written
-from wm.kernels.symbolic.search import LOSSES, Law, fitted, search
+from wm.kernels.symbolic.search import LARGEST, LOSSES, Law, fitted, search

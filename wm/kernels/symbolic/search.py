@@ -14,6 +14,7 @@ from wm.kernels.symbolic.grammar import EXACT, PROBES, count, values, written
 
 LOSSES = ('log', 'raw')
 MOST = 30_000_000  # formulas of one search
+LARGEST = 11  # Size of formulas, of which there are no more for any quantity.
 
 
 class Law(NamedTuple):
@@ -160,7 +161,9 @@ def _checked(
       f'target {int(flat.argmax())} is the same on all {y.shape[1]} rows; '
       'every constant fits'
     )
-  if size < 1 or sum(count(len(x), size)) > MOST:
+  if not 1 <= size <= LARGEST:
+    raise core.InputError(f'size={size} was given; expected 1 to {LARGEST}')
+  if sum(count(len(x), size)) > MOST:
     raise core.InputError(
       f'size={size} was given, which is {sum(count(len(x), size))} formulas of '
       f'{len(x)} quantities; expected 1 to {MOST} formulas'

@@ -268,8 +268,7 @@ class TableWorld(Tabled, core.Prefixed, one_label.OneLabel, core.Written):
     Prefixes leave room for one more token. Ratios within a k are all that
     backward sampling needs, and scaling keeps them finite.
     """
-    size = 9 * self.max_len * len(self.checked)  # And whether there are any.
-    core.require_memory(size, f'prefixes of {self.name}, by length and state')
+    core.require_memory(9 * self.max_len * len(self.checked), self.name)
     ways = np.zeros((self.max_len, len(self.checked)))
     ways[0, 0] = 1.0
     sources, labels = np.nonzero(self.checked >= 0)

@@ -97,9 +97,8 @@ class World(futures.Futures):
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded."""
     del world
-    rows = self.rows + self.ahead
-    names = 'rows', 'ahead', 'bins'
-    return core.sequences_cost(2 * rows, *names, vocab=self.bins)
+    rows = 2 * (self.rows + self.ahead), 'rows', 'ahead', 'bins'
+    return core.sequences_cost(*rows, vocab=self.bins)
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -110,8 +109,7 @@ class World(futures.Futures):
       raise core.InputError(
         f'orbits: quirks has {unknown[0]!r}; available: {", ".join(QUIRKS)}'
       )
-    good = len(set(self.steps)) == len(self.steps) > 0
-    if not (good and all(0 < step < np.inf for step in self.steps)):
+    if len({*self.steps}) < len(self.steps) or min(self.steps, default=0) <= 0:
       raise core.InputError(
         f'orbits: steps={self.steps}; expected different times > 0 in years'
       )
