@@ -9,7 +9,8 @@ metric can be run on which world and model, and what is missing where it cannot.
 Networks are counted for 1,000 tokens and sequences of 100, or for what --world
 has. --model, --metric and --accept say what each field of one means. --world
 shows one world besides: its tokens with their ids, sequences, states, and what
-a language model is told of it; with --out, states are pictured in
+a language model is told of it, and the memory and time that it takes at least,
+as do the model and the metrics in it; with --out, states are pictured in
 OUT/world.html.
 """
 
@@ -20,6 +21,7 @@ FLAGS = common.FLAGS
 
 def main() -> None:
   """Flags in, one library call for each name."""
+  from wm import core
   from wm.core import registry
   from wm.evaluation import needs
   from wm.reporting import catalog
@@ -38,6 +40,12 @@ def main() -> None:
   ]
   if FLAGS.world is not None:
     told.append(catalog.world(FLAGS.world))
+    batch = core.sequences_cost(world.max_len, vocab=len(world.vocab))
+    costs = {FLAGS.world: max(world.cost(), batch)}
+    for kind in ('model', 'metric'):
+      for spec in filter(None, asked[kind]):
+        costs[spec] = registry.make(kind, spec).cost(world)
+    told += [f'{spec} takes at least {cost}' for spec, cost in costs.items()]
   everything = catalog.text(*sizes), needs.text()
   print('\n\n'.join(told or everything))
   if FLAGS.world is not None and FLAGS.out:

@@ -232,6 +232,7 @@ BAD = {
     'digraph { a [start=true]; a -> b [label=x]; a -> a [label="x,y"]; }',
     'expected a deterministic automaton',
   ),
+  'deep.dot': ('digraph' + 3000 * '{' + 'a' + 3000 * '}', 'has 3000 levels'),
   'some.txt': ('a', "unknown suffix '.txt'; available: .json, .csv"),
 }
 

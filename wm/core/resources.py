@@ -72,25 +72,20 @@ class Bounded:
 
   def __post_init__(self) -> None:
     """Raises InputError for a number that is none, and for too much work."""
-    for field in _fields(self):
-      value = getattr(self, field.name)
+    for field, value in vars(self).items():
       for number in value if isinstance(value, tuple) else (value,):
         if isinstance(number, int | float) and not _plain(number):
           raise InputError(
-            f'{plug_in_name(type(self))}: {field.name}={number}; expected a '
+            f'{plug_in_name(type(self))}: {field}={number}; expected a '
             'finite number, an integer of at most 64 bits'
           )
     require(self)
 
 
-def _fields(thing: Bounded) -> tuple[dataclasses.Field, ...]:
-  return dataclasses.fields(thing)  # type: ignore[arg-type]
-
-
 def _plain(number: float) -> bool:
-  return math.isfinite(number) and (
-    isinstance(number, float) or abs(number) < 1 << _BITS
-  )
+  if isinstance(number, int):
+    return abs(number) < 1 << _BITS
+  return math.isfinite(number)
 
 
 def sequences_cost(
@@ -138,7 +133,8 @@ def _to_lower(
   thing: Bounded, world: Any, names: tuple[str, ...]
 ) -> tuple[str, ...]:
   """The fields whose default alone would do; or all that are no default."""
-  defaults = {field.name: field.default for field in _fields(thing)}
+  fields = dataclasses.fields(thing)  # type: ignore[arg-type]
+  defaults = {field.name: field.default for field in fields}
   other = [name for name in names if getattr(thing, name) != defaults[name]]
   enough = []
   for name in other:

@@ -134,7 +134,7 @@ def model_boundary(
     InputError: no sequence leads to a state, the sequences leave no room for
       `depth` tokens, or the model accepts more than `most`.
   """
-  made = _enumerable(world)
+  made = _enumerable(world, depth)
   found = loading.load_predictor(
     source, made, checkpoint=checkpoint, model=model, seed=seed
   )

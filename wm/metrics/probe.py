@@ -75,7 +75,7 @@ class Metric(core.Metric):
 
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[type, ...]] = (core.HiddenStates,)
-  sized_by: ClassVar[tuple[str, ...]] = ('num',)
+  sized_by: ClassVar[tuple[str, ...]] = ('num', 'num control')
   repeats: ClassVar[tuple[str, ...]] = ('epochs',)
   headline: ClassVar[tuple[str, ...]] = ('accuracy', 'selectivity')
   breakdown: ClassVar[tuple[str, ...]] = ('layer',)

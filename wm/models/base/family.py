@@ -6,7 +6,6 @@ A family of networks is one file: a `Model` (a `NetworkModel`: fields and
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, ClassVar
 
 from wm import core
@@ -50,10 +49,9 @@ class NetworkModel(core.Trainable):
 
   def __post_init__(self) -> None:
     """Raises InputError for sizes that no array has."""
-    for field in dataclasses.fields(self):
-      value = getattr(self, field.name)
+    for field, value in vars(self).items():
       if isinstance(value, int) and value > LARGEST:
-        raise self.error(f'{field.name}={value}; expected at most {LARGEST}')
+        raise self.error(f'{field}={value}; expected at most {LARGEST}')
     super().__post_init__()
 
   def choose(self, field: str, choices: tuple[Any, ...]) -> None:

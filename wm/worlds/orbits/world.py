@@ -119,8 +119,7 @@ class World(futures.Futures):
         'lengths in AU, the box > 0'
       )
     fits = {'solar': (1, len(random_systems.SOLAR)), 'two_body': (1,)}
-    known = fits.get(self.systems, (self.planets,))
-    if self.planets not in known:
+    if self.planets not in (known := fits.get(self.systems, (self.planets,))):
       raise core.InputError(
         f'orbits: planets={self.planets} of systems={self.systems!r}; expected '
         + ' or '.join(map(str, known))
