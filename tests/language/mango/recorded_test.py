@@ -135,5 +135,7 @@ def test_a_missing_file_and_one_of_another_kind_are_one_line(tmp_path):
   with pytest.raises(core.InputError, match='no such file'):
     list(recorded.lines(path, ['game']))
   path.write_bytes(b'no gzip')
-  with pytest.raises(core.InputError, match='is not a file of recorded answers'):
+  with pytest.raises(
+    core.InputError, match='is not a file of recorded answers'
+  ):
     list(recorded.lines(path, ['game']))
