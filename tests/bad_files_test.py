@@ -8,11 +8,12 @@ import gzip
 import io
 import json
 import lzma
+import os
 import tarfile
 
 import numpy as np
+import pytest
 
-from tests.data.pgn import texts
 from wm import core
 from wm.core import registry
 from wm.data import text
@@ -148,11 +149,7 @@ def read_streets(path):
   return streets.load_csv(*paths)
 
 
-GAME = (
-  texts.GAME.encode()
-  if hasattr(texts, 'GAME')
-  else b'[Event "e"]\n\n1. e4 e5 2. Nf3 1-0\n'
-)
+GAME = b'[Event "e"]\n\n1. e4 e5 2. Nf3 1-0\n'
 MAPS = registry.make('world', 'maps(rows=3, columns=3)')
 NGRAM = {
   'order': np.array(3),
@@ -217,8 +214,16 @@ FILES = {
   'metrics.jsonl': (b'{"step": 1}\n{"step": 2}\n', run_log.read),
   'mazes.tar.gz': (packed(), lambda p: games.read(p, 'inn')),
 }
-# The n-th byte of a file becomes this one.
-CHANGES = [(k / 7, byte) for k in range(7) for byte in b'\0\xff{"<,9\n']
+
+
+def damaged(good):
+  """Contents that a file has after an accident."""
+  yield from ODD.values()
+  for k in range(8):
+    at = k * len(good) // 8
+    yield good[:at]
+    for byte in b'\0\xff{"<,9\n':
+      yield good[:at] + bytes([byte]) + good[at + 1 :]
 
 
 def attempt(path, read):
@@ -227,9 +232,67 @@ def attempt(path, read):
     read(path)
   except core.InputError as error:
     line = str(error)
-    assert path.name.encode('ascii', 'backslashreplace').decode() in line
+    # A file of edges is blamed for nodes that the other one lacks.
+    assert path.name in line or 'edges.good' in line
     assert '\n' not in line
     assert len(line) <= 2000
     assert line.isprintable()
     return line
   return ''
+
+
+@pytest.mark.filterwarnings('ignore')
+@pytest.mark.parametrize('name', FILES)
+def test_damage_is_one_line(name, tmp_path, capfd):
+  path, (good, read) = tmp_path / name, FILES[name]
+  path.write_bytes(good)
+  assert not attempt(path, read) or name == 'trips.parquet'
+  for content in damaged(good):
+    path.write_bytes(content)
+    attempt(path, read)
+  assert capfd.readouterr() == ('', '')
+
+
+@pytest.mark.parametrize('kind', ['missing', 'folder', 'pipe', 'device'])
+@pytest.mark.parametrize('name', FILES)
+def test_only_files_are_opened(name, kind, tmp_path):
+  path = tmp_path / name
+  if kind == 'folder':
+    path.mkdir()
+  elif kind == 'pipe':
+    os.mkfifo(path)
+  elif kind == 'device':
+    path.symlink_to('/dev/zero')
+  line = attempt(path, FILES[name][1])
+  if (name, kind) != ('metrics.jsonl', 'missing'):  # Of a run that begins.
+    assert line
+
+
+GRAPHS = {
+  'a.graphml': GRAPHML.replace(' target="q"', ''),
+  'b.graphml': GRAPHML.replace(' source="p"', ''),
+  'c.graphml': GRAPHML.replace('utf-8', 'none-such'),
+  'd.graphml': GRAPHML.replace('utf-8', 'utf-16'),
+  'a.dot': 'digraph {' + 'subgraph {' * 30 + 'a -> b' + '}' * 31,
+  'b.dot': 'digraph {' + '{' * 100_000,
+  'c.dot': 'digraph { subgraph { subgraph { a -> b } } }',
+  'a.json': '{"start": "a", "transitions": {"a": {"\\ud800": "a"}}}',
+  'b.json': '{"start": ' + '9' * 5000 + ', "transitions": {}}',
+  **{
+    f'{k}.json': json.dumps(AUTOMATON | change)
+    for k, change in enumerate(
+      {key: value}
+      for key in AUTOMATON
+      for value in (None, 3, 1e300, True, '', [], [[]], [None], {}, {'a': 3})
+      if not (key == 'accepting' and value == [])
+      and not (key == 'start' and value == '')
+    )
+  },
+}
+
+
+@pytest.mark.parametrize('name', GRAPHS)
+def test_automata_of_all_wrong_kinds(name, tmp_path):
+  path = tmp_path / name
+  path.write_text(GRAPHS[name])
+  assert attempt(path, lambda p: readers.read(str(p)))
