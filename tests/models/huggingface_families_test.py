@@ -77,6 +77,8 @@ CACHELESS = {'recurrent_gemma', 'mamba', 'rwkv'}
 
 
 def network(family: str, settings: dict):
+  if family == 'recurrent_gemma' and int(hub.__version__.split('.')[0]) < 5:
+    pytest.skip('RecurrentGemma takes one size of batch in transformers 4')
   special = {'pad_token_id': 0, 'bos_token_id': 1, 'eos_token_id': 2}
   config = hub.AutoConfig.for_model(family, **settings, **special)
   torch.manual_seed(1)

@@ -1,6 +1,8 @@
 """A folder of transformers as a model: against sums over pieces by hand."""
 
 import json
+import os
+import pathlib
 
 import numpy as np
 import pytest
@@ -65,8 +67,12 @@ def theirs(request, tmp_path_factory):
 
 
 def made(folder, table, **fields) -> core.Predictor:
+  """table: token -> pieces, or a file of it."""
   path = folder / 'tokens.json'
-  path.write_text(json.dumps(table))
+  if isinstance(table, pathlib.Path):
+    path = table
+  else:
+    path.write_text(json.dumps(table))
   fields = ''.join(f', {key}={value!r}' for key, value in fields.items())
   spec = f'huggingface(path={str(folder)!r}, tokens={str(path)!r}{fields})'
   return registry.make('model', spec).predictor(tiny.World(), 0)
@@ -267,6 +273,49 @@ def test_bad_tables(tmp_path, table, message):
   with pytest.raises(core.InputError, match=message) as error:
     made(tmp_path, table)
   assert '\n' not in str(error.value)
+
+
+TABLES = {
+  'list.json': ('[1]', 'holds a list'),
+  'null.json': (json.dumps(ALONE | {'x': None}), 'is spelled None'),
+  'float.json': (json.dumps(ALONE | {'x': 1.5}), r'is spelled 1\.5'),
+  'bool.json': (json.dumps(ALONE | {'x': True}), 'is spelled True'),
+  'map.json': (json.dumps(ALONE | {'x': {'a': 1}}), 'is spelled {'),
+  'mixed.json': (json.dumps(ALONE | {'x': [1, 'a']}), r'is spelled \[1'),
+  'nested.json': (json.dumps(ALONE | {'x': [[1]]}), r'is spelled \[\['),
+  'below.json': (json.dumps(ALONE | {'x': -1}), r'piece -1; expected 0\.\.23'),
+  'above.json': (json.dumps(ALONE | {'x': 10**40}), r'expected 0\.\.23'),
+  'twice.json': ('{"x": 1, "x": 2}', "has 'x' twice"),
+  'cut.json': ('{"x"', 'JSONDecodeError'),
+  'deep.json': ('[' * 100_000, 'RecursionError'),
+  'digits.json': ('{"x": ' + '9' * 5000 + '}', '4300 digits'),
+  'empty.csv': ('', r'has columns \[\]'),
+  'other.csv': ('a,b\n1,2\n', 'has columns'),
+  'short.csv': ('token,id\nx\n', 'has columns'),
+  'long.csv': ('token,id\nx,1,2\n', 'has columns'),
+  'words.csv': ('token,id\nx,one\n', 'whole numbers'),
+  'twice.csv': ('token,id\nx,1\nx,2\n', "has 'x' twice"),
+  'digits.csv': ('token,id\nx,' + '9' * 5000, '4300 digits'),
+  'field.csv': ('token,text\nx,' + 'a' * 200_000, 'field limit'),
+}
+
+
+@pytest.mark.parametrize('name', TABLES)
+def test_files_that_are_no_tables(tmp_path, name):
+  text, message = TABLES[name]
+  saved(tmp_path, 'gpt2')
+  (tmp_path / name).write_text(text)
+  with pytest.raises(core.InputError, match=message) as error:
+    made(tmp_path, tmp_path / name)
+  assert '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize('make', [os.mkfifo, os.mkdir, os.path.exists])
+def test_tables_that_are_no_files(tmp_path, make):
+  saved(tmp_path / 'model', 'gpt2')
+  make(tmp_path / 'odd.json')
+  with pytest.raises(core.InputError, match=r'no file .*odd\.json'):
+    made(tmp_path / 'model', tmp_path / 'odd.json')
 
 
 def test_bad_folders(tmp_path):

@@ -160,7 +160,7 @@ def _check_settings(settings: dict[str, Any], name: str) -> list[str]:
         f'{name}: config.json has {refused[0]}; expected a model whose weights '
         f'are plain numbers in {WEIGHTS}'
       )
-    for key in _LABELS:
+    for key in (*_LABELS, *_REFUSED):
       part.pop(key, None)
     named = [key for key in _CODE if part.pop(key, None) is not None]
     ignored += [key for key in named if key not in ignored]
@@ -253,6 +253,7 @@ def _network(
   sizes = [4 * parameter.numel() for parameter in shapes.parameters()]
   sizes += [buffer.nbytes for buffer in shapes.buffers()]
   room.need_memory(sum(sizes), f'{name}, by config.json')
+  _check_floats(shapes, weights, name)
   network, report = type(shapes).from_pretrained(
     None,
     config=shapes.config,
@@ -262,8 +263,8 @@ def _network(
     ignore_mismatched_sizes=True,  # They are refused here, by name.
     local_files_only=True,
   )
-  _check_report(report, name)
-  _check_taken(network, weights, name)
+  _check_report(report, network, weights, name)
+  _check_tied(network, weights, name)
   return network.eval()
 
 
@@ -285,7 +286,25 @@ def _check_architecture(
     )
 
 
-def _check_report(report: Mapping[str, Any], name: str) -> None:
+def _check_floats(
+  shapes: Any, weights: Mapping[str, torch.Tensor], name: str
+) -> None:
+  """Raises InputError for weights that need more to be read, as int8 does."""
+  for tensor, expected in shapes.state_dict().items():
+    held = weights[tensor].dtype if tensor in weights else torch.float32
+    narrow = not held.is_floating_point or held.itemsize == 1
+    if expected.is_floating_point() and narrow:
+      raise core.InputError(
+        f'{name}: {tensor!r} holds {held}; expected floats of 16 bits or more'
+      )
+
+
+def _check_report(
+  report: Mapping[str, Any],
+  network: Any,
+  weights: Mapping[str, torch.Tensor],
+  name: str,
+) -> None:
   """Raises InputError where weights and network do not fit each other."""
   for key, what in (
     ('missing_keys', 'the files lack'),
@@ -297,8 +316,11 @@ def _check_report(report: Mapping[str, Any], name: str) -> None:
         f'{name}: {what} {names[0]!r}{more}; expected files that hold exactly '
         'the weights of the model that config.json describes'
       )
-  for tensor, *shapes in sorted(report['mismatched_keys']):
-    held, expected = map(list, shapes)
+  for entry in sorted(report['mismatched_keys']):
+    # A name, or one and two shapes, as the version of transformers has it.
+    tensor = entry if isinstance(entry, str) else entry[0]
+    expected = list(network.state_dict()[tensor].shape)
+    held = list(weights[tensor].shape) if tensor in weights else 'another'
     raise core.InputError(
       f'{name}: {tensor!r} has shape {held}; expected {expected}, by '
       'config.json'
@@ -307,21 +329,14 @@ def _check_report(report: Mapping[str, Any], name: str) -> None:
     raise core.InputError(f'{name}: {plugins.shortened(" ".join(errors), 300)}')
 
 
-def _check_taken(
+def _check_tied(
   network: Any, weights: Mapping[str, torch.Tensor], name: str
 ) -> None:
-  """Raises InputError where the network does not have what the files hold."""
+  """Raises InputError where the network ties tensors that differ."""
   shared: dict[int, str] = {}
   for tensor, values in network.state_dict().items():
     if tensor not in weights:
       continue
-    dtype = weights[tensor].dtype
-    if values.is_floating_point() and (
-      not dtype.is_floating_point or dtype.itemsize == 1
-    ):
-      raise core.InputError(
-        f'{name}: {tensor!r} holds {dtype}; expected floats of 16 bits or more'
-      )
     first = shared.setdefault(values.data_ptr(), tensor)
     if first != tensor and not torch.equal(weights[first], weights[tensor]):
       raise core.InputError(
