@@ -6,11 +6,15 @@ In a process of its own, which has limits on memory and on the processor's time.
 import dataclasses
 import math
 
+import numpy as np
 import pytest
 
+import wm
 from tests import bounded, forked
 from wm import core
 from wm.core import registry, resources
+from wm.kernels.dfa import product_numba as dfa_product
+from wm.kernels.othello import product_numba as othello_product
 from wm.models.nn import network
 from wm.options.training import Training
 from wm.training import config
@@ -144,3 +148,33 @@ def test_a_batch_larger_than_memory_is_refused(monkeypatch):
   config.check_batch(Training(batch=100), world, Store())
   with pytest.raises(core.InputError, match=r'batch=1000 .* memory are needed'):
     config.check_batch(Training(batch=1000), world, Store())
+
+
+def test_numbers_to_a_great_depth_are_refused(monkeypatch):
+  monkeypatch.setattr(resources, 'memory', lambda: 20_000_000_000)
+  with pytest.raises(core.InputError, match='numbers to depth=1000000000'):
+    next(wm.count('lattice()', depth=10**9))
+  with pytest.raises(core.InputError, match='numbers to depth=1000000000'):
+    wm.boundary('lattice()', '0', '1', depth=10**9)
+
+
+@pytest.mark.parametrize('spec', ['lattice()', 'othello(size=4)'])
+def test_a_boundary_that_grows_beyond_memory_is_refused(monkeypatch, spec):
+  for kernel in (dfa_product, othello_product):
+    monkeypatch.setattr(kernel, 'NODES', 200)  # Between looks at memory.
+  world = registry.make('world', spec)
+  first = world.init(1)
+  token = world.legal(first)[0].nonzero()[0][-1:]
+  second = world.advance(first, token)
+  world.boundary(first, second, 2)
+  monkeypatch.setattr(resources, 'memory', lambda: 20_000)
+  with pytest.raises(core.InputError, match=r'suffixes of .* are available'):
+    world.boundary(first, second, 10)
+
+
+def test_suffixes_of_any_world_that_grow_beyond_memory_are_refused(monkeypatch):
+  monkeypatch.setattr(resources, 'memory', lambda: 20_000)
+  world = registry.make('world', 'connect4()')
+  second = world.advance(world.init(1), np.array([1]))
+  with pytest.raises(core.InputError, match=r'suffixes of \d tokens'):
+    core.products(world, world.init(1), second, 12)

@@ -158,3 +158,10 @@ def test_tables_call_a_run_by_its_labels_without_the_seed():
   given = {'model': 'toy(width=1)'}
   (run,) = grid.runs([number('seed=7')], given, DEFAULTS)
   assert (run.name, run.title) == ('seed=7', 'toy')
+
+
+def test_a_grid_of_too_many_runs_is_refused():
+  numbers = '|'.join(map(str, range(100)))
+  axes = [number(f'{name}={numbers}') for name in ('lr', 'seed', 'steps')]
+  with pytest.raises(core.InputError, match='1,000,000 runs; expected at most'):
+    grid.runs(axes, {}, DEFAULTS)

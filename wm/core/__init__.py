@@ -115,6 +115,7 @@ from wm.core.resources import (
   require,
   require_disk,
   require_memory,
+  require_sequences,
   sequences_cost,
 )
 from wm.core.sequences import Prefixes, Sequences

@@ -173,6 +173,11 @@ def require_memory(size: float, what: str) -> None:
   _need(size, memory(), 'memory', what)
 
 
+def require_sequences(world: Any, num: int, what: str) -> None:
+  """Raises InputError where `num` sequences of a world do not fit in memory."""
+  require_memory(4 * num * world.max_len, f'{what} of {world.max_len:,} tokens')
+
+
 def require_disk(folder: str | os.PathLike[str], size: int, what: str) -> None:
   """Raises InputError where `size` bytes are more than the disk has left.
 
@@ -195,7 +200,10 @@ def _need(size: float, room: int, of: str, what: str, lower: str = '') -> None:
 def _gigabytes(size: float) -> str:
   if size >= 1e18:
     return f'{size / 1e9:.1e} GB'
-  return f'{size / 1e9:,.1f} GB' if size >= 1e8 else f'{size / 1e6:,.1f} MB'
+  for name, unit in (('GB', 1e9), ('MB', 1e6)):
+    if size >= unit / 10:
+      return f'{size / unit:,.1f} {name}'
+  return f'{size / 1e3:,.1f} kB'
 
 
 def _time(seconds: float) -> str:

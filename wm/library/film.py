@@ -67,6 +67,7 @@ def film(
     raise core.InputError(f'{found.name} names states, and no next tokens')
   if systems < 1:
     raise core.InputError(f'systems={systems}; expected at least 1')
+  core.require_sequences(place, systems, f'systems={systems}')
   metric = None if forces is None else film_forces.asked(forces, found)
   shown = place.sample(systems, seed, split='heldout')
   if not membership.fits(predictor, shown.lengths).all():

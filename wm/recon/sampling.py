@@ -149,6 +149,7 @@ def write(
   if path.exists():
     return
   parts = _parts(path)
+  core.require_sequences(world, num, f'num={num} routes')
   heads = prompts(world, num, seed, pairs)
   done = []
   with progress.Progress('sample routes', num, 'sequences') as shown:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -27,6 +28,7 @@ from wm.options.training import Training
 FILE = 'flagfile'
 SEED = 'seed'  # Runs that differ in it alone make one candidate.
 _PLAIN = (FILE, 'model', 'world')  # Axes whose labels need no 'NAME='.
+MOST = 100_000  # Runs of a grid.
 _LONGEST = 60  # Characters of a label made from a value.
 
 Flags = dict[str, Any]
@@ -188,10 +190,17 @@ def runs(
     winners: runs of an earlier sweep to start from; None is no such sweep.
 
   Raises:
-    InputError: two values of an axis are called the same.
+    InputError: two values of an axis are called the same, or there are more
+      than MOST runs.
   """
   axes = joined(axes)
   starts = [Run({}, defaults, {})] if winners is None else winners
+  sizes = [len(starts), *(len(axis.choices) for axis in axes)]
+  if math.prod(sizes) > MOST:
+    raise core.InputError(
+      f'a grid of {" x ".join(map(str, sizes[1:]))} values has '
+      f'{math.prod(sizes):,} runs; expected at most {MOST:,}'
+    )
   return [
     _run(start, axes, choices, given)
     for start in starts

@@ -39,11 +39,15 @@ class NetworkModel(core.Trainable):
     )
 
   def cost(self, world: core.World | None = None) -> core.Cost:
-    """See core.Bounded: a dense map and its objects in each layer, at least."""
-    del world
-    return core.Cost(
-      self.layers * (4 * self.width**2 + OBJECTS), 0, ('layers', 'width')
-    )
+    """See core.Bounded: its weights, which a world's tokens decide.
+
+    Without a world, a dense map and the objects of each layer, at least.
+    """
+    memory = self.layers * (4 * self.width**2 + OBJECTS)
+    if world is not None:
+      spec = network.NetworkSpec(self, len(world.vocab), world.max_len)
+      memory = 4 * spec.num_params
+    return core.Cost(memory, 0, ('layers', 'width'))
 
   # Checks of fields, for `__post_init__`.
 
