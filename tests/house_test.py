@@ -259,6 +259,7 @@ SNIFFED = {
     'value',
   },
   'wm/tasks/pool.py': {'sched_setaffinity'},  # Linux has it.
+  'wm/runtime/threads.py': {'sched_getaffinity'},  # Linux has it.
   'wm/training/checkpoints.py': {'__name__'},  # Of Python's own hook.
 }
 

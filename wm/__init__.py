@@ -87,7 +87,7 @@ def __getattr__(name: str) -> Any:
   found = getattr(importlib.import_module(f'wm.library.{_HOME[name]}'), name)
   if not isinstance(found, types.FunctionType):
     return found
-  return importlib.import_module('wm.options.arguments').checked(found)
+  return importlib.import_module('wm.library.arguments').checked(found)
 
 
 def __dir__() -> list[str]:

@@ -10,7 +10,8 @@ import pytest
 
 import wm
 from wm import core
-from wm.options import Option, arguments
+from wm.library import arguments
+from wm.options import Option, kinds
 
 SHORT = {
   'world': 'lattice(size=3, length=6)',
@@ -44,7 +45,7 @@ SHORT = {
   ],
 )
 def test_what_fits_a_type(value, hint, fits):
-  assert arguments.fits(value, hint) == fits
+  assert kinds.fits(value, hint) == fits
 
 
 @pytest.mark.parametrize(

@@ -7,26 +7,20 @@ one module by another are not checked.
 
 from __future__ import annotations
 
-import collections.abc
 import functools
 import inspect
-import numbers
-import os
-import types
 import typing
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
-from wm.options import Option, declared, refuse, unmet
+from wm.options import SHOWN, Option, check_type, declared, refuse, unmet
 from wm.options.calls import Routes, Scoring, Sweeping, Units
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
+from wm.runtime import files
 
 F = TypeVar('F', bound=Callable[..., Any])
-_NUMBERS = {int: numbers.Integral, float: numbers.Real}
-_LISTS = collections.abc.Sequence, list, tuple
-_SHOWN = 60  # Characters of a value in an error's line.
 
 
 @functools.cache
@@ -56,8 +50,8 @@ def _check(
   label, name = f'{call}: {parameter.name}', parameter.name
   if hint is None:  # Not annotated.
     return
-  check(label, value, hint, str(parameter.annotation))
-  shown = f'{label}={repr(value)[:_SHOWN]}'
+  check_type(label, value, hint, str(parameter.annotation))
+  shown = f'{label}={repr(value)[:SHOWN]}'
   about = _limits(name, hint)
   if about and (wrong := unmet(value, about)):
     refuse(shown, wrong)
@@ -66,8 +60,6 @@ def _check(
   if name == 'name' and value is not None and not _printable(value):
     refuse(shown, ': expected a line of text')
   if name == 'out' and value is not None:
-    from wm.runtime import files
-
     files.check_folder('out', str(value))
 
 
@@ -95,55 +87,8 @@ def _options() -> dict[str, Option]:
 
 
 def _limits(name: str, hint: Any) -> Option | None:
-  for about in getattr(hint, '__metadata__', ()):
-    if isinstance(about, Option):
-      return about
+  if typing.get_origin(hint) is Annotated:
+    for about in typing.get_args(hint)[1:]:
+      if isinstance(about, Option):
+        return about
   return _options().get(name)
-
-
-def check(label: str, value: Any, hint: Any, expected: str = '') -> None:
-  """Raises InputError where a value is not of a type.
-
-  Args:
-    label: what errors call it.
-    value: of anything.
-    hint: the type, as `typing.get_type_hints` gives it.
-    expected: how errors write the type.
-  """
-  if not fits(value, hint):
-    shown = f'{label}={repr(value)[:_SHOWN]} is of type {type(value).__name__}'
-    refuse(shown, f'; expected {expected or hint}')
-  if isinstance(value, str | os.PathLike) and '\0' in str(value):
-    refuse(f'{label}={repr(value)[:_SHOWN]}', ' holds NUL, which no file can')
-
-
-def fits(value: Any, hint: Any) -> bool:
-  """Is a value of a type? Of lists, each part is asked; a text is no list."""
-  if hint is Any:
-    return True
-  origin, args = typing.get_origin(hint), typing.get_args(hint)
-  if origin is Annotated:
-    return fits(value, args[0])
-  if origin in (typing.Union, types.UnionType):
-    return any(fits(value, one) for one in args)
-  if hint in _NUMBERS:
-    right = isinstance(value, _NUMBERS[hint])
-    return right and not isinstance(value, bool)
-  if origin is collections.abc.Callable:
-    return callable(value)
-  if origin in _LISTS:
-    return _parts_fit(value, origin, args)
-  if origin is not None and issubclass(origin, collections.abc.Mapping):
-    return isinstance(value, origin) and all(
-      fits(key, args[0]) and fits(part, args[1]) for key, part in value.items()
-    )
-  cls = origin or hint
-  return not isinstance(cls, type) or isinstance(value, cls)
-
-
-def _parts_fit(value: Any, origin: Any, args: tuple[Any, ...]) -> bool:
-  if isinstance(value, str | bytes) or not isinstance(value, origin):
-    return False
-  if origin is not tuple or args[1:] == (...,):
-    return all(fits(part, args[0]) for part in value)
-  return len(value) == len(args) and all(map(fits, value, args))
