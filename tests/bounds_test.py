@@ -158,18 +158,20 @@ def test_numbers_to_a_great_depth_are_refused(monkeypatch):
     wm.boundary('lattice()', '0', '1', depth=10**9)
 
 
-@pytest.mark.parametrize('spec', ['lattice()', 'othello(size=4)'])
+@pytest.mark.parametrize('spec', ['lattice()', 'othello(size=6)'])
 def test_a_boundary_that_grows_beyond_memory_is_refused(monkeypatch, spec):
   for kernel in (dfa_product, othello_product):
     monkeypatch.setattr(kernel, 'NODES', 200)  # Between looks at memory.
   world = registry.make('world', spec)
   first = world.init(1)
-  token = world.legal(first)[0].nonzero()[0][-1:]
-  second = world.advance(first, token)
+  second = first
+  for _ in range(2):
+    token = world.legal(second)[0].nonzero()[0][-1:]
+    second = world.advance(second, token)
   world.boundary(first, second, 2)
   monkeypatch.setattr(resources, 'memory', lambda: 20_000)
   with pytest.raises(core.InputError, match=r'suffixes of .* are available'):
-    world.boundary(first, second, 10)
+    world.boundary(first, second, 8)
 
 
 def test_suffixes_of_any_world_that_grow_beyond_memory_are_refused(monkeypatch):

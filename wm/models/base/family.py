@@ -17,10 +17,7 @@ OBJECTS = 20_000  # Bytes of a layer's modules and of its part of a program.
 
 
 class NetworkModel(core.Trainable):
-  """A family's spec; subclasses are frozen dataclasses, and have a size."""
-
-  layers: int
-  width: int
+  """A family's spec; subclasses are frozen dataclasses."""
 
   gives: ClassVar[tuple[type, ...]] = (
     networks.NetworkPredictor,
@@ -41,13 +38,16 @@ class NetworkModel(core.Trainable):
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded: its weights, which a world's tokens decide.
 
-    Without a world, a dense map and the objects of each layer, at least.
+    Without a world, a dense map and the objects of each layer, at least, of a
+    family that has these fields.
     """
-    memory = self.layers * (4 * self.width**2 + OBJECTS)
+    sizes = {k: x for k, x in vars(self).items() if k in ('layers', 'width')}
+    layers, width = sizes.get('layers', 1), sizes.get('width', 1)
+    memory = layers * (4 * width**2 + OBJECTS)
     if world is not None:
       spec = network.NetworkSpec(self, len(world.vocab), world.max_len)
       memory = 4 * spec.num_params
-    return core.Cost(memory, 0, ('layers', 'width'))
+    return core.Cost(memory, 0, tuple(sizes))
 
   # Checks of fields, for `__post_init__`.
 
