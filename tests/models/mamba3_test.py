@@ -67,7 +67,10 @@ def test_mamba3_is_its_recurrence(spec, rank):
   net = mixer(spec)
   u = np.random.default_rng(1).normal(size=(15, 32))
   found = run(net, u)
-  np.testing.assert_allclose(found, plain(net, u, rank), atol=3e-5)
+  expected = plain(net, u, rank)
+  # Float32 sums against float64 ones: errors are of the largest term.
+  atol = 1e-5 * np.abs(expected).max()
+  np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
 
 
 def test_a_rotation_counts_parity_for_thousands_of_steps():
