@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 
+import numpy as np
 import pytest
 
 from tests import tiny
@@ -336,6 +337,23 @@ def test_what_is_read_as_ever(folders, tmp_path, name):
   want, found = (x.log_probs(some.tokens, some.lengths) for x in models)
   assert (want == found).all()
   assert models[1].remarks()[:-1] == []
+
+
+def test_a_head_that_is_not_the_embedding_is_never_left_out(folders, tmp_path):
+  """Some versions of transformers take it, though config.json ties the two."""
+  folder, tokens = tmp_path / 'model', tmp_path / 'tokens.json'
+  shutil.copytree(folders / 'gpt2', folder)
+  tokens.write_text(json.dumps(TABLE))
+  head = torch.zeros(PIECES, 16)
+  extended('lm_head.weight', head)(folder)
+  sample = tiny.World().sample(3, 1)
+  if int(hub.__version__.split('.')[0]) < 5:
+    with pytest.raises(core.InputError, match=r'which config\.json ties'):
+      load(folder, tokens)
+    return
+  log_probs = load(folder, tokens).log_probs(sample.tokens, sample.lengths)
+  first = log_probs[:, 0, 1:]
+  assert abs(first + np.log(PIECES)).max() < 1e-5  # Of logits that are all 0.
 
 
 @pytest.mark.parametrize(
