@@ -16,6 +16,7 @@ import pytest
 
 from wm import core
 from wm.core import registry
+from wm.data import store as stores
 from wm.data import text
 from wm.data.pgn import files as pgn_files
 from wm.data.pgn import games as pgn_games
@@ -23,6 +24,7 @@ from wm.language.cogeval import conversations
 from wm.language.forces import reading, systems
 from wm.language.mango import recorded
 from wm.models import ngram
+from wm.tasks import standings
 from wm.training import run_log
 from wm.worlds.automaton import readers
 from wm.worlds.maps import osm, streets, trips
@@ -296,3 +298,103 @@ def test_automata_of_all_wrong_kinds(name, tmp_path):
   path = tmp_path / name
   path.write_text(GRAPHS[name])
   assert attempt(path, lambda p: readers.read(str(p)))
+
+
+SPECS = (
+  ('world', 'automaton(file={!r})'),
+  ('world', "maps(nodes={!r}, edges='x')"),
+  ('world', 'maps(osm={!r})'),
+  ('world', "text_game(folder={!r}, game='x')"),
+  ('world', 'orbits(systems={!r})'),
+  ('world', 'othello(openings={!r})'),
+  ('model', 'user(function={!r})'),
+  ('model', "user(function='m:f', files=({!r},))"),
+)
+NAMES = {
+  **{'pipe': 'pipe', 'pipe.py': 'pipe.py:f', 'device': 'zero', 'loop': 'loop'},
+  **{'folder': 'folder', 'folder.py': 'folder.py:f', 'long': 'x' * 5000},
+  **{'surrogate': '\ud800', 'raw': '\udcff', 'nul': 'a\0b', 'up': '..'},
+  **{'inside': 'file/inner', 'blank': ' ', 'none': 'none.py:f'},
+}
+
+
+def use(kind, spec):
+  plugin = registry.make(kind, spec)
+  if kind == 'world':
+    plugin.legal(plugin.init(1))
+  else:
+    plugin.predictor(MAPS, 0)
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_names_of_files_that_are_none(name, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  for pipe in ('pipe', 'pipe.py'):
+    os.mkfifo(pipe)
+  for folder in ('folder', 'folder.py'):
+    os.mkdir(folder)
+  os.symlink('/dev/zero', 'zero')
+  os.symlink('loop', 'loop')
+  (tmp_path / 'file').write_text('')
+  for kind, spec in SPECS:
+    with pytest.raises(core.InputError) as caught:
+      use(kind, spec.format(NAMES[name]))
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) <= 2000
+
+
+TABLE = {
+  'per': ['model'],
+  'runs': [
+    {
+      **{'labels': {'model': 'm'}, 'flags': {'model': 'm'}, 'chosen': {}},
+      **{'status': 'done', 'best_loss': 1.0},
+    }
+  ],
+}
+
+
+def test_tables_of_sweeps_of_all_wrong_kinds(tmp_path):
+  path = tmp_path / 'sweep.json'
+
+  def refused(table):
+    path.write_text(json.dumps(table))
+    assert attempt(path, lambda p: standings.winners(p.parent, 1))
+
+  path.write_text(json.dumps(TABLE))
+  assert len(standings.winners(tmp_path, 1)) == 1
+  for value in (None, 3, 'x', [[]], [None], [{}], {'a': 1}, 1e300):
+    refused(value)
+    refused(TABLE | {'runs': value})
+    refused(TABLE | {'per': value})
+    for key in ('labels', 'flags', 'status', 'chosen', 'best_loss'):
+      if (key, value) not in (('best_loss', None), ('best_loss', 3)):
+        (row,) = TABLE['runs']
+        table = TABLE | {'runs': [row | {key: value}]}
+        path.write_text(json.dumps(table))
+        attempt(path, lambda p: standings.winners(p.parent, 1))
+
+
+def test_manifests_of_all_wrong_kinds(tmp_path):
+  rows = core.Sequences(np.ones((4, 3), np.int32), np.full(4, 3, np.int32))
+  folder = tmp_path / 'store'
+  manifest = stores.write(folder, [rows], {'vocab_size': 9})
+  (shard,) = manifest['shards']
+  path = folder / 'manifest.json'
+
+  def read(_):
+    store = stores.open(folder)
+    store.verify()
+    list(store.chunks())
+
+  assert not attempt(path, read)
+  for value in (None, -1, 1e300, 10**30, True, '', '../x', [], {}, [[]]):
+    for key in ('format', 'dtype', 'shards'):
+      path.write_text(json.dumps(manifest | {key: value}))
+      if (key, value) != ('shards', []):
+        with pytest.raises(core.InputError):
+          read(path)
+    for key in shard:
+      path.write_text(json.dumps(manifest | {'shards': [shard | {key: value}]}))
+      with pytest.raises(core.InputError):
+        read(path)

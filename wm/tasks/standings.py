@@ -84,8 +84,8 @@ def read(
   for run in runs:
     where = folder(out, run)
     trained, failed = where / 'train.json', where / 'failed.json'
-    kept = _kept(files.read_json(trained)) if trained.exists() else {}
-    error = files.read_json(failed) if failed.exists() else {}
+    kept = _kept(files.read_record(trained, {})) if trained.exists() else {}
+    error = files.read_record(failed, {'error': str}) if failed.exists() else {}
     if run.name in running:
       found.append(Standing(run, RUNNING, kept))
     elif error and error.get('stage', TRAIN) == (SCORE if kept else TRAIN):
@@ -156,28 +156,31 @@ def winners(path: str | pathlib.Path, top: int) -> list[grid.Run]:
   path = pathlib.Path(path) / 'sweep.json'
   book = files.read_json(path)
   with core.reading(path, 'the table of a sweep'):
-    standings = [
-      Standing(
-        grid.Run(row['labels'], row['flags'], row['chosen']),
-        row['status'],
-        _kept(row),
-      )
-      for row in book['runs']
-    ]
+    standings = [_standing(row, str(path)) for row in book['runs']]
     per = book['per']
-  open_ = sum(s.status not in (DONE, FAILED) for s in standings)
-  if open_:
-    raise core.InputError(
-      f'{path}: {open_} of {len(standings)} runs have not ended; go on with '
-      'that sweep first'
-    )
-  found = []
-  for group, candidates in groups(standings, per).items():
-    best = [c for c in candidates if math.isfinite(c.loss)][:top]
-    if not best:
-      raise core.InputError(f'{path}: every run of {", ".join(group)} failed')
-    found += [_without_seed(candidate) for candidate in best]
-  return found
+    if not all(set(per) <= s.run.labels.keys() for s in standings):
+      raise ValueError(f'per is {per}')
+    open_ = sum(s.status not in (DONE, FAILED) for s in standings)
+    if open_:
+      raise core.InputError(
+        f'{path}: {open_} of {len(standings)} runs have not ended; go on with '
+        'that sweep first'
+      )
+    found = []
+    for group, candidates in groups(standings, per).items():
+      best = [c for c in candidates if math.isfinite(c.loss)][:top]
+      if not best:
+        raise core.InputError(f'{path}: every run of {", ".join(group)} failed')
+      found += [_without_seed(candidate) for candidate in best]
+    return found
+
+
+def _standing(row: Any, where: str) -> Standing:
+  """A row of the table; raises InputError."""
+  kinds = {'labels': dict, 'flags': dict, 'chosen': dict, 'status': str}
+  files.record(row, where, kinds)
+  run = grid.Run(row['labels'], row['flags'], row['chosen'])
+  return Standing(run, row['status'], _kept(row))
 
 
 def _without_seed(candidate: Candidate) -> grid.Run:

@@ -68,14 +68,14 @@ def _files(
 ) -> Mapping[tuple[str, str], bytes | pathlib.Path]:
   """(game, kind) -> the file, or its bytes."""
   path = pathlib.Path(folder)
-  if path.is_file():
-    status = path.stat()
-    return _packed(str(path), status.st_mtime_ns, status.st_size)
-  if not path.is_dir():
-    raise core.InputError(
-      f'no such folder of games: {folder}; expected one, or a .tar.gz of it'
-    )
   with core.reading(path, 'a folder of games'):
+    if path.is_file():
+      status = path.stat()
+      return _packed(str(path), status.st_mtime_ns, status.st_size)
+    if not path.is_dir():
+      raise core.InputError(
+        f'no such folder of games: {folder}; expected one, or a .tar.gz of it'
+      )
     found = {
       (child.name, file.name.removeprefix(f'{child.name}.')): file
       for child in sorted(path.iterdir())
