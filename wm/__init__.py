@@ -74,10 +74,11 @@ _CALLS = {
   'outside': ('fetch_map', 'from_graph', 'import_gpt2', 'ingest_text'),
   'names': (
     *('Reconstruction', 'Sampling', 'Scoring', 'Training'),
-    *('make', 'names', 'spec', 'trust'),
+    *('make', 'names', 'spec'),
   ),
 }
 _HOME = {name: home for home, names in _CALLS.items() for name in names}
+_CHECKS = 'arguments'  # Of what these are given.
 __all__ = sorted(_HOME)
 
 
@@ -87,7 +88,7 @@ def __getattr__(name: str) -> Any:
   found = getattr(importlib.import_module(f'wm.library.{_HOME[name]}'), name)
   if not isinstance(found, types.FunctionType):
     return found
-  return importlib.import_module('wm.library.arguments').checked(found)
+  return importlib.import_module(f'wm.library.{_CHECKS}').checked(found)
 
 
 def __dir__() -> list[str]:

@@ -132,7 +132,7 @@ GAME = '[Event "x"]\n[Result "1-0"]\n\n1. e4 e5 2. Nf3 Nc6 1-0\n\n'
 
 
 def games() -> Iterator[Case]:
-  """Games of chess, and lines of sequences."""
+  """Games of chess and Othello, and lines of sequences."""
   kind = 'games and texts'
   pgn = 'ingest', '--pgn=g.pgn', '--out=new'
   for name, files in shapes('g.pgn'):
@@ -175,8 +175,8 @@ def games() -> Iterator[Case]:
     yield Case(kind, f'held-out text {name}', run, (put('t.txt', 'L'), *files))
 
 
-def openings_of_othello() -> Iterator[Case]:
-  """Recorded games and openings of Othello."""
+def othello() -> Iterator[Case]:
+  """Records and openings of Othello."""
   kind = 'games and texts'
   for name, files in shapes('o.wtb'):
     yield world(kind, f'WTHOR {name}', 'othello(records="o.wtb")', *files)
@@ -301,5 +301,5 @@ def all() -> Iterator[Case]:
   """Every case of this file."""
   yield from streets()
   yield from games()
-  yield from openings_of_othello()
+  yield from othello()
   yield from tables()

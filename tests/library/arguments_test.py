@@ -11,7 +11,7 @@ import pytest
 import wm
 from wm import core
 from wm.library import arguments
-from wm.options import Option, kinds
+from wm.options import Option, typed
 
 SHORT = {
   'world': 'lattice(size=3, length=6)',
@@ -45,7 +45,7 @@ SHORT = {
   ],
 )
 def test_what_fits_a_type(value, hint, fits):
-  assert kinds.fits(value, hint) == fits
+  assert typed.fits(value, hint) == fits
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,7 @@ def test_what_fits_a_type(value, hint, fits):
       {'world': 5},
       r'score: world=5 is of type int; expected core\.W',
     ),
+    (wm.score, {'source': np.eye(9)}, 'source=array.* is of type ndarray'),
     (wm.score, {'metrics': []}, r'score: metrics=\[\] is empty'),
     (wm.score, {'source': len}, 'is of type builtin_function_or_method'),
     (wm.score, {'seed': -1}, 'score: seed=-1: expected at least 0'),

@@ -98,7 +98,7 @@ def test_bad_folders_and_files_are_one_line(tmp_path):
   other = "chess(length=8, vocabulary='packed')"
   two = keep(tmp_path / 'b', other, games(other, *FIRST))
   for folders, words in (
-    ([], 'expected a folder'),
+    ([], 'expected at least one'),
     ([tmp_path / 'none'], 'none'),
     ([one, two], 'vocabulary is not that of chess'),
   ):

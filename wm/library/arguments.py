@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
-from wm.options import SHOWN, Option, check_type, declared, refuse, unmet
+from wm.options import Option, declared, refuse, typed, unmet
 from wm.options.calls import Routes, Scoring, Sweeping, Units
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
@@ -50,15 +50,15 @@ def _check(
   label, name = f'{call}: {parameter.name}', parameter.name
   if hint is None:  # Not annotated.
     return
-  check_type(label, value, hint, str(parameter.annotation))
-  shown = f'{label}={repr(value)[:SHOWN]}'
+  if wrong := typed.mismatch(value, hint, str(parameter.annotation)):
+    refuse(f'{label}={typed.shown(value)}', wrong)
   about = _limits(name, hint)
   if about and (wrong := unmet(value, about)):
-    refuse(shown, wrong)
+    refuse(f'{label}={typed.shown(value)}', wrong)
   if isinstance(value, list | tuple) and not value and parameter.default:
-    refuse(shown, ' is empty; expected at least one')
+    refuse(f'{label}={value}', ' is empty; expected at least one')
   if name == 'name' and value is not None and not _printable(value):
-    refuse(shown, ': expected a line of text')
+    refuse(f'{label}={value!r}', ': expected a line of text')
   if name == 'out' and value is not None:
     files.check_folder('out', str(value))
 

@@ -14,15 +14,13 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
-import os
 from collections.abc import Callable, Collection
 from dataclasses import MISSING
 from typing import Any, NamedTuple, NoReturn, TypeVar, get_type_hints
 
-from wm.options.kinds import fits
+from wm.options import typed
 
 _KEY = 'option'
-SHOWN = 60  # Characters of a value in an error's line.
 T = TypeVar('T')
 F = TypeVar('F', bound=Callable[..., Any])
 
@@ -101,27 +99,12 @@ def check(options: Any) -> None:
   hints = get_type_hints(type(options))
   for field in dataclasses.fields(options):
     value = getattr(options, field.name)
-    check_type(field.name, value, hints[field.name], str(field.type))
+    if wrong := typed.mismatch(value, hints[field.name], str(field.type)):
+      refuse(f'{field.name}={typed.shown(value)}', wrong)
   for name, (_, about) in declared(type(options)).items():
     value = getattr(options, name)
     if expected := unmet(value, about):
       refuse(f'{name}={value!r}', expected)
-
-
-def check_type(label: str, value: Any, hint: Any, expected: str = '') -> None:
-  """Raises InputError where a value is not of a type.
-
-  Args:
-    label: what errors call it.
-    value: of anything.
-    hint: the type, as `typing.get_type_hints` gives it.
-    expected: how errors write the type.
-  """
-  if not fits(value, hint):
-    shown = f'{label}={repr(value)[:SHOWN]} is of type {type(value).__name__}'
-    refuse(shown, f'; expected {expected or hint}')
-  if isinstance(value, str | os.PathLike) and '\0' in str(value):
-    refuse(f'{label}={repr(value)[:SHOWN]}', ' holds NUL, which no file can')
 
 
 def refuse(given: str, expected: str) -> NoReturn:

@@ -4,12 +4,34 @@ from __future__ import annotations
 
 import collections.abc
 import numbers
+import os
 import types
 import typing
 from typing import Annotated, Any
 
 _NUMBERS = {int: numbers.Integral, float: numbers.Real}
 _LISTS = collections.abc.Sequence, list, tuple
+_LONGEST = 60  # Characters of a value in an error's line.
+
+
+def shown(value: Any) -> str:
+  """A value in an error's line."""
+  return ' '.join(repr(value).split())[:_LONGEST]
+
+
+def mismatch(value: Any, hint: Any, expected: str) -> str:
+  """What was expected instead of a value; '' where it will do.
+
+  Args:
+    value: of anything.
+    hint: the type, as `typing.get_type_hints` gives it.
+    expected: how errors write the type.
+  """
+  if not fits(value, hint):
+    return f' is of type {type(value).__name__}; expected {expected}'
+  if isinstance(value, str | os.PathLike) and '\0' in str(value):
+    return ' holds NUL, which no file can'
+  return ''
 
 
 def fits(value: Any, hint: Any) -> bool:
