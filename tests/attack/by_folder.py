@@ -196,16 +196,14 @@ def runs() -> Iterator[Case]:
   score = (*SCORE, '--checkpoint=scored')
   yield from ways(kind, 'scored', 'train.run.json', score)
   yield from wrong(kind, 'scored', 'train.run.json', RUN, score, each=2)
-  for key in ('world', 'model', 'max_len', 'objective'):
-    if key != 'objective':  # Earlier versions had none.
-      yield without(kind, 'scored', 'train.run.json', score, key)
+  for key in ('world', 'model', 'max_len'):
+    yield without(kind, 'scored', 'train.run.json', score, key)
   place = 'scored/checkpoints/8'
   for name in (
     'params/_METADATA',
     'params/manifest.ocdbt',
     'params/_sharding',
     'progress/metadata',
-    '_CHECKPOINT_METADATA',
   ):
     yield Case(
       kind, f'{name} flipped', score, (flip(f'{place}/{name}', 3),), ('scored',)
@@ -227,6 +225,11 @@ def runs() -> Iterator[Case]:
       files = (edit('scored/train.run.json', key, to=value),)
       name = f'{key} is {value[:30]}'
       yield Case(kind, name, _load, files, ('scored',))
+
+
+def later_runs() -> Iterator[Case]:
+  """Runs that are gone on with, and models that are counted."""
+  kind = 'training runs'
   go_on = (
     *('train', WORLD_FLAG, '--model=transformer(layers=1, width=8, heads=2)'),
     *('--steps=8', '--batch=8', '--eval_every=4', '--save_every=4'),
@@ -326,4 +329,5 @@ def all() -> Iterator[Case]:
   """Every case of this file."""
   yield from data()
   yield from runs()
+  yield from later_runs()
   yield from sweeps()

@@ -319,14 +319,14 @@ def test_an_unknown_axis_for_the_best_is_refused_at_once(tmp_path):
 
 
 def test_winners_are_ranked_by_the_mean_over_seeds(tmp_path):
-  todo = runs('lr=3|1|13', 'seed=0|1', 'warmup=1|2')
-  work(tmp_path, todo, per=['warmup'])
+  todo = runs('lr=3|1|13', 'seed=0|1', 'floor=0|1')
+  work(tmp_path, todo, per=['floor'])
   best = standings.winners(tmp_path, 1)
   assert [run.labels for run in best] == [
-    {'lr': '1', 'warmup': '1'},
-    {'lr': '1', 'warmup': '2'},
+    {'lr': '1', 'floor': '0'},
+    {'lr': '1', 'floor': '1'},
   ]
-  assert best[0].chosen == {'lr': 1.0, 'warmup': 1.0}
+  assert best[0].chosen == {'lr': 1.0, 'floor': 0.0}
   assert best[0].flags['seed'] == 0
   # The failed are no winners, however many are wanted.
   assert len(standings.winners(tmp_path, 3)) == 4
