@@ -19,7 +19,7 @@ import transformers
 from safetensors.torch import load_file
 
 from wm import core
-from wm.core import plugins, room
+from wm.core import plugins
 
 # Nothing is downloaded, and no code of the folder's is run.
 SAFE: dict[str, Any] = {'local_files_only': True, 'trust_remote_code': False}
@@ -252,7 +252,7 @@ def _network(
   _check_architecture(settings, shapes, name)
   sizes = [4 * parameter.numel() for parameter in shapes.parameters()]
   sizes += [buffer.nbytes for buffer in shapes.buffers()]
-  room.need_memory(sum(sizes), f'{name}, by config.json')
+  core.require_memory(sum(sizes), f'{name}, by config.json')
   _check_floats(shapes, weights, name)
   network, report = type(shapes).from_pretrained(
     None,
