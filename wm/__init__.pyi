@@ -25,6 +25,7 @@ from wm.library.names import Training as Training
 from wm.library.names import make as make
 from wm.library.names import names as names
 from wm.library.names import spec as spec
+from wm.library.names import trust as trust
 from wm.library.outside import fetch_map as fetch_map
 from wm.library.outside import from_graph as from_graph
 from wm.library.outside import import_gpt2 as import_gpt2

@@ -278,9 +278,14 @@ def make(kind: str, text: str) -> Any:
 
 
 def made(kind: str, thing: T | str) -> T:
-  """As `make`, of what a user gives: what it names is trusted from now on.
+  """The object of a user's own spec: what it names is trusted from now on.
 
-  thing: a spec, or an object, which is given back.
+  Args:
+    kind: 'world', 'model', 'metric' or 'accept'.
+    thing: a spec, or an object, which is given back.
+
+  Raises:
+    InputError: unknown names and fields, or the file of a plug-in fails.
 
   >>> made('world', 'plugins/my_world.py:World(stones=4)').name
   'plugins/my_world.py:World'

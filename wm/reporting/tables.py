@@ -176,11 +176,11 @@ def differing(texts: Sequence[str]) -> dict[str, str]:
   """
   given = {text: arguments(text) for text in texts}
   usual = arguments(registry.parse(texts[0])[0])
-  first = given[texts[0]]
+  every = [*given.values()]
   varied = [
     key
-    for key in {key: None for fields in given.values() for key in fields}
-    if any(fields.get(key) != first.get(key) for fields in given.values())
+    for key in {key: None for fields in every for key in fields}
+    if any(fields.get(key) != every[0].get(key) for fields in every)
   ]
   return {
     text: _fields(fields, [k for k in varied if fields.get(k) != usual.get(k)])
@@ -327,9 +327,7 @@ def _note(found: pd.DataFrame) -> str:
 
 
 def settings_tables(runs: Sequence[Run]) -> list[Table]:
-  """Tables each headline quantity of a metric that was run in several settings:
-  a row per run, a column per setting.
-  """
+  """Tables headline quantities of several settings, a column per setting."""
   found = results(runs)
   made = []
   for metric in dict.fromkeys(found.metric):
@@ -345,9 +343,7 @@ def settings_tables(runs: Sequence[Run]) -> list[Table]:
 
 
 def series_tables(runs: Sequence[Run]) -> list[Table]:
-  """Tables quantities named NAME_NUMBER, a column per number (detours: table
-  2).
-  """
+  """Tables quantities named NAME_NUMBER, a column per number (detours)."""
   found = results(runs)
   made = []
   series = found[found['at'].notna()].groupby(['spec', 'headline'], sort=False)
