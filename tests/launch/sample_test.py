@@ -86,6 +86,9 @@ def test_sampling_makes_both_splits_and_says_so(root, tmp_path):
     (('--world=maps(rows=print(1))', '--out=x'), 'literal'),
     (("--world=maps(nodes='no.csv', edges='no.csv')", '--out=x'), r'no\.csv'),
     (('--flagfile=none.flags',), r'none\.flags'),
+    (('--flagfile=/dev/zero',), '/dev/zero is no regular file'),
+    (('--flagfile', '/dev/zero'), '/dev/zero is no regular file'),
+    ((CITY, '--out=\udcff'), r"'--out=\\udcff' is not UTF-8"),
   ],
 )
 def test_bad_input_is_one_line_and_nothing_is_left(
