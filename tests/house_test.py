@@ -258,6 +258,7 @@ SNIFFED = {
     'origin',
     'value',
   },
+  'wm/runtime/threads.py': {'sched_getaffinity'},  # Linux has it.
   'wm/tasks/pool.py': {'sched_setaffinity'},  # Linux has it.
   'wm/runtime/threads.py': {'sched_getaffinity'},  # Linux has it.
   'wm/training/checkpoints.py': {'__name__'},  # Of Python's own hook.

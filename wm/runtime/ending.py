@@ -61,12 +61,12 @@ def told(out: str | None = None) -> Iterator[None]:
     if error.errno == errno.ENAMETOOLONG:  # A flag, or a spec's field.
       name = plugins.shortened(str(error.filename))
       fail(f'{error.strerror}: {name}', Exit.BAD_INPUT)
-    name = errno.errorcode.get(error.errno or 0)
-    if name not in (*_PLAIN, *_FEW):
+    code = errno.errorcode.get(error.errno or 0)
+    if code not in (*_PLAIN, *_FEW):
       raise
     place = error.filename or out
     said = error.strerror or str(error)
-    if name in _FEW:
+    if code in _FEW:
       said += ' (`ulimit -n` says how many may be)'
     fail(f'{said}: {place}' if place else said)
   except Failed as error:

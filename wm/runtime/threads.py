@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import os
 import sys
 from collections.abc import Iterator
@@ -70,12 +71,9 @@ def one_blas() -> Iterator[None]:
 
   Another library for linear algebra is left as it is.
   """
-  import numpy as np
-
-  try:
-    library = ctypes.CDLL(np._core._multiarray_umath.__file__)
-  except OSError:
-    library = None
+  # What it is linked to is searched along with it.
+  module = importlib.import_module('numpy._core._multiarray_umath')
+  library = ctypes.CDLL(module.__file__)
   for prefix in _PREFIXES:
     if hasattr(library, prefix.format('set')):
       before = getattr(library, prefix.format('get'))()
