@@ -190,60 +190,63 @@ USERS = (
 )
 
 
+# Part of a world -> what it cannot be.
+WRONG: dict[str, tuple[str, ...]] = {
+  'vocab': (
+    *(
+      '()',
+      'None',
+      "'ab'",
+      "('a', 'b', 'c')",
+      "('<pad>',)",
+      "('<pad>', 1, 2)",
+    ),
+    *("('<pad>', 'a', 'a')", "('<pad>', 'a b', 'c')", "('<pad>', '', 'c')"),
+    *(
+      "['<pad>', 'a', 'b']",
+      "('<pad>', 'a', '\\n')",
+      "('<pad>', 'a', 'b', 'c')",
+    ),
+    *("('<pad>', 'a', '\\ud800')", "('<pad>', '<pad>', 'b')"),
+  ),
+  'max_len': ('0', '-1', 'None', '2.5', "'9'", '10**12'),
+  'end': ('0', '3', '-2', 'None', "'b'", '1.5'),
+  'body': (
+    *('return None', 'return [[1, 2]]', 'return np.zeros((2, 2))'),
+    *('return np.full((2, 2), -1, np.int32)', 'return np.zeros((0, 2), int)'),
+    *('return np.full((2, 2), 7, np.int32)', 'return np.zeros((2, 5), int)'),
+    *('return "table"', *(f'raise {error}' for error in RAISED[:10])),
+    'return np.full((2, 2), np.nan)',
+  ),
+  'more': (
+    'version = 1',
+    'version = None',
+    'def init(self, batch): return None',
+    'def init(self, batch): return np.zeros(batch, np.int32)',
+    'def init(self, batch): return np.zeros((batch, 1))',
+    'def legal(self, states): return np.ones((len(states), 9), bool)',
+    'def legal(self, states): return np.ones((len(states), 3))',
+    'def legal(self, states): raise BaseException("x")',
+    'def advance(self, states, tokens): return states[:1]',
+    'def advance(self, states, tokens): raise SystemExit(0)',
+    'def state_id(self, states): return states',
+    'def state_id(self, states): return np.zeros(len(states))',
+    'def sample(self, num, seed, split="all"): return None',
+    'def sample(self, num, seed, split="all"): raise KeyboardInterrupt',
+    'def split_key(self, sequences): return 3',
+    'def __post_init__(self): raise BaseException("no")',
+    'steps: int = "x"',
+    'names: dict = dataclasses.field(default_factory=dict)',
+    'no_type = other',
+  ),
+}
+
+
 def worlds() -> Iterator[Case]:
   """Worlds of the user's, as counting, sampling and scoring read them."""
   kind = 'worlds of the user'
-  wrong: dict[str, tuple[str, ...]] = {
-    'vocab': (
-      *(
-        '()',
-        'None',
-        "'ab'",
-        "('a', 'b', 'c')",
-        "('<pad>',)",
-        "('<pad>', 1, 2)",
-      ),
-      *("('<pad>', 'a', 'a')", "('<pad>', 'a b', 'c')", "('<pad>', '', 'c')"),
-      *(
-        "['<pad>', 'a', 'b']",
-        "('<pad>', 'a', '\\n')",
-        "('<pad>', 'a', 'b', 'c')",
-      ),
-      *("('<pad>', 'a', '\\ud800')", "('<pad>', '<pad>', 'b')"),
-    ),
-    'max_len': ('0', '-1', 'None', '2.5', "'9'", '10**12'),
-    'end': ('0', '3', '-2', 'None', "'b'", '1.5'),
-    'body': (
-      *('return None', 'return [[1, 2]]', 'return np.zeros((2, 2))'),
-      *('return np.full((2, 2), -1, np.int32)', 'return np.zeros((0, 2), int)'),
-      *('return np.full((2, 2), 7, np.int32)', 'return np.zeros((2, 5), int)'),
-      *('return "table"', *(f'raise {error}' for error in RAISED[:10])),
-      'return np.full((2, 2), np.nan)',
-    ),
-    'more': (
-      'version = 1',
-      'version = None',
-      'def init(self, batch): return None',
-      'def init(self, batch): return np.zeros(batch, np.int32)',
-      'def init(self, batch): return np.zeros((batch, 1))',
-      'def legal(self, states): return np.ones((len(states), 9), bool)',
-      'def legal(self, states): return np.ones((len(states), 3))',
-      'def legal(self, states): raise BaseException("x")',
-      'def advance(self, states, tokens): return states[:1]',
-      'def advance(self, states, tokens): raise SystemExit(0)',
-      'def state_id(self, states): return states',
-      'def state_id(self, states): return np.zeros(len(states))',
-      'def sample(self, num, seed, split="all"): return None',
-      'def sample(self, num, seed, split="all"): raise KeyboardInterrupt',
-      'def split_key(self, sequences): return 3',
-      'def __post_init__(self): raise BaseException("no")',
-      'steps: int = "x"',
-      'names: dict = dataclasses.field(default_factory=dict)',
-      'no_type = other',
-    ),
-  }
   sample = 'sample', '--world=w.py:World()', '--num=20', '--num_heldout=9'
-  for field, values in wrong.items():
+  for field, values in WRONG.items():
     for value in values:
       text = WORLD.format(**{**USUAL, field: value})
       files = (put('w.py', text),)
