@@ -44,6 +44,15 @@ def chosen(options: argparse.Namespace) -> list[cases.Case]:
   return [case for case in taken if options.only in case.title]
 
 
+def killed(names: list[str], num: int) -> int:
+  """Prints a line for each work that is killed; 1 where one then differs."""
+  runner.warm()
+  wrong = {name: kills.differences(name, num) for name in names}
+  for name, faults in wrong.items():
+    print(json.dumps({'case': f'{num} kills of {name}', 'faults': faults}))
+  return int(any(wrong.values()))
+
+
 def main() -> int:
   """Exit code: were all passed?"""
   parser = argparse.ArgumentParser('tests.attack')
@@ -53,14 +62,11 @@ def main() -> int:
   parser.add_argument('--json', action='store_true')
   parser.add_argument('--show', action='store_true')
   parser.add_argument('--list', action='store_true')
-  parser.add_argument('--kill', choices=kills.WORK)
+  parser.add_argument('--kill', choices=kills.WORK, action='append')
   parser.add_argument('--kills', type=int, default=15)
   options = parser.parse_args()
   if options.kill:
-    runner.warm()
-    faults = kills.differences(options.kill, options.kills)
-    print(json.dumps({'case': f'kill {options.kill}', 'faults': faults}))
-    return int(bool(faults))
+    return killed(options.kill, options.kills)
   picked = chosen(options)
   if options.list:
     print(*(case.title for case in picked), sep='\n')
