@@ -260,7 +260,6 @@ SNIFFED = {
   },
   'wm/runtime/threads.py': {'sched_getaffinity'},  # Linux has it.
   'wm/tasks/pool.py': {'sched_setaffinity'},  # Linux has it.
-  'wm/runtime/threads.py': {'sched_getaffinity'},  # Linux has it.
   'wm/training/checkpoints.py': {'__name__'},  # Of Python's own hook.
 }
 

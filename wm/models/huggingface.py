@@ -62,6 +62,7 @@ class Model(core.Model):
       raise core.InputError(
         f'huggingface: batch={self.batch} was given; expected at least 1'
       )
+    super().__post_init__()
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model.

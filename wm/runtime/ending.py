@@ -16,6 +16,7 @@ from wm.core import plugins
 from wm.runtime import stopping
 from wm.runtime.stopping import Exit, Stopped
 
+_LONGEST = 800  # Characters of an error's line.
 # Errors of a disk that is full, broken or may not be written, or of a file
 # system that lacks something: the user's to mend. Any other OSError is a fault
 # of the program and keeps its traceback.
@@ -28,9 +29,6 @@ _FEW = 'EMFILE', 'ENFILE'  # Of this process, and of the whole system.
 
 class Failed(RuntimeError):
   """Work that failed for a reason that its one line says."""
-
-
-_LONGEST = 800  # Characters of an error's line.
 
 
 def fail(message: str, code: Exit = Exit.FAILED) -> NoReturn:

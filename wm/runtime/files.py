@@ -165,16 +165,7 @@ def write_json(path: str | Path, value: Any) -> None:
 
 def read_json(path: str | Path) -> Any:
   """Reads JSON; raises InputError with the file's name."""
-  if os.path.exists(path) and not os.path.isfile(path):  # It may never end.
-    raise core.InputError(f'{path} is no regular file; expected JSON')
-  try:
-    return json.loads(Path(path).read_text(encoding='utf-8'))
-  except FileNotFoundError as error:
-    raise core.InputError(f'no such file: {path}') from error
-  except OSError as error:
-    raise core.InputError(f'{path}: {error.strerror}') from error
-  except (ValueError, RecursionError) as error:  # Of all that JSON is not.
-    raise core.InputError(f'{path} is not JSON: {error}') from error
+  return core.read_json(path)
 
 
 def read_record(
