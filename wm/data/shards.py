@@ -12,6 +12,13 @@ from wm import core
 from wm.runtime import files
 
 FORMAT = 'wm-sequences-1'
+# What a manifest holds, and what data sets of worlds hold besides.
+NEEDED = {'dtype': str, 'shards': list, 'rows': int, 'tokens': int}
+OPTIONAL = {
+  **dict.fromkeys(('world', 'world_version', 'split', 'vocab_sha256'), str),
+  **dict.fromkeys(('seed', 'num', 'vocab_size', 'end', 'max_len'), int),
+  **{'world_facts': dict, 'counts': dict},
+}
 KEYS = ('name', 'rows', 'tokens', 'tokens_sha256', 'offsets_sha256')
 
 
@@ -88,17 +95,18 @@ class Shard:
 
 def checked(folder: pathlib.Path, manifest: Any) -> dict[str, Any]:
   """The manifest, if it is one; names in it cannot leave the folder."""
-  good = (
-    isinstance(manifest, dict)
-    and manifest.get('format') == FORMAT
-    and manifest.get('dtype') in ('|u1', '<u2', '<u4')
-    and isinstance(manifest.get('shards'), list)
+  path = folder / 'manifest.json'
+  other = isinstance(manifest, dict) and manifest.get('format') != FORMAT
+  if not other:
+    files.record(manifest, str(path), NEEDED, OPTIONAL)
+  if other or not (
+    manifest['dtype'] in ('|u1', '<u2', '<u4')
     and all(map(_is_shard, manifest['shards']))
-  )
-  if not good:
-    raise core.InputError(
-      f'{folder / "manifest.json"} is not a manifest of format {FORMAT}'
-    )
+  ):
+    raise core.InputError(f'{path} is not a manifest of format {FORMAT}')
+  for name in ('rows', 'tokens'):
+    if manifest[name] != sum(shard[name] for shard in manifest['shards']):
+      raise core.InputError(f'{path}: {name} is not the sum of its shards')
   return manifest
 
 

@@ -98,6 +98,10 @@ def sweep(
   """
   place = pathlib.Path(out)
   todo = runs_of(grid, place, given, winners_of, top)
+  if not todo:
+    raise core.InputError(
+      'there is no run: the grid, or --winners_of, has none'
+    )
   made = sweep_lib.Sweep(place, todo, per, _train, keep, devices)
   made.check()
   _check(todo)
