@@ -43,7 +43,11 @@ def paths(place: Path) -> list[pathlib.Path]:
 
   Nothing is read: a folder that `score` wrote to has none.
   """
-  place = pathlib.Path(place)
+  with core.reading(place, 'a folder of logs or results'):
+    return _paths(pathlib.Path(place))
+
+
+def _paths(place: pathlib.Path) -> list[pathlib.Path]:
   if place.is_file():
     return [place] if place.suffix in SUFFIXES else []
   if (place / 'scores.json').exists() or not place.is_dir():

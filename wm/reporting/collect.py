@@ -37,9 +37,18 @@ OPTIONAL = {
   'counts': dict,
   'training_seed': int,
   'clusters': int | None,
+  'step': int | None,
+  **dict.fromkeys(('interval', 'accept', 'checkpoint'), _TEXT),
   **dict.fromkeys(('commit', 'training', 'recipe', 'model_spec'), _TEXT),
   **dict.fromkeys(('metric_version', 'world_version', 'wm_version'), _TEXT),
 }
+# What else a run's folder may hold.
+_TRAINED = {
+  **dict.fromkeys(('parameters', 'step', 'best_step', 'tokens'), int | None),
+  **dict.fromkeys(('seconds', 'best_loss', 'heldout_loss'), _NUMBER),
+  **dict.fromkeys(('model', 'world'), str),
+}
+_SUMMARY = {'routes': int, 'failed': int}
 # What the values of an entry's dictionaries are.
 _HELD = {'unmeasured': int, 'counts': int, 'where': str | int | float}
 _MOST = 1e100  # Sums and differences of greater numbers may be infinite.
@@ -95,6 +104,8 @@ def _entries(path: pathlib.Path) -> list[Entry]:
   for number, entry in enumerate(entries):
     where = f'{path}: entry {number}'
     files.record(entry, where, FIELDS, OPTIONAL)
+    if entry['n'] < 0:
+      raise core.InputError(f'{where}: n={entry["n"]}; expected at least 0')
     if (entry['low'] is None) != (entry['high'] is None):
       raise core.InputError(f'{where} has one end of an interval alone')
     for name, kind in _HELD.items():
@@ -195,8 +206,20 @@ def _check_rows(path: pathlib.Path) -> None:
     raise core.InputError(f'{path} has no column {missing[0]!r}')
 
 
-def _object(path: pathlib.Path) -> dict[str, Any]:
-  return _usable(files.read_record(path, {}), path)
+def _object(
+  path: pathlib.Path,
+  needed: dict[str, Any] | None = None,
+  optional: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+  return _usable(files.read_record(path, needed or {}, optional), path)
+
+
+def _trained(path: pathlib.Path) -> dict[str, Any]:
+  return _object(path, optional=_TRAINED)
+
+
+def _summary(path: pathlib.Path) -> dict[str, Any]:
+  return _object(path, _SUMMARY)
 
 
 def load(folder: str | pathlib.Path) -> Run:
@@ -204,6 +227,11 @@ def load(folder: str | pathlib.Path) -> Run:
   none.
   """
   folder = pathlib.Path(folder)
+  with core.reading(folder, 'a folder of results'):
+    return _load(folder)
+
+
+def _load(folder: pathlib.Path) -> Run:
   if not (folder / 'scores.json').is_file():
     raise core.InputError(
       f'{folder} has no scores.json; run launch/score.py --out={folder} first'
@@ -221,9 +249,9 @@ def load(folder: str | pathlib.Path) -> Run:
     _entries(folder / 'scores.json'),
     optional('breakdown.json', _entries) or [],
     optional('metrics.jsonl', _lines) or [],
-    optional('summary.json', _object),
+    optional('summary.json', _summary),
     optional('train.run.json', _object) or {},
-    trained=optional('train.json', _object) or {},
+    trained=optional('train.json', _trained) or {},
   )
 
 

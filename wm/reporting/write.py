@@ -7,11 +7,13 @@ import itertools
 import pathlib
 import re
 import shutil
+import tempfile
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import markupsafe
 
+from wm import core
 from wm.reporting import (
   across,
   beside,
@@ -34,6 +36,7 @@ from wm.runtime import files, locks, pages
 
 STAGE = 'report'
 TITLE = 'World models, measured'
+_UNFINISHED = '.unfinished-'
 
 
 def report(
@@ -59,14 +62,38 @@ def report(
       process writes there.
   """
   runs = [collect.load(folder) for folder in folders]
+  out = pathlib.Path(out)
   with locks.writer(out, STAGE, wait=wait):
-    return _write(runs, pathlib.Path(out))
+    for stale in out.glob(f'{_UNFINISHED}*'):  # Of a process that was killed.
+      shutil.rmtree(stale, ignore_errors=True)
+    # A file of a run may turn out damaged late: a report is whole or absent.
+    with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=out) as name:
+      unfinished = pathlib.Path(name)
+      summary = _write(runs, out, unfinished)
+      for path in sorted(unfinished.iterdir()):
+        files.rename(path, out / path.name)
+  paths = {
+    'markdown': 'report.md',
+    'html': 'report.html',
+    'scores': 'scores.json',
+    'rows': 'rows.csv',
+  }
+  return summary | {kind: str(out / name) for kind, name in paths.items()}
 
 
-def _write(runs: Sequence[collect.Run], out: pathlib.Path) -> dict[str, Any]:
+def _write(
+  runs: Sequence[collect.Run], out: pathlib.Path, unfinished: pathlib.Path
+) -> dict[str, Any]:
+  """Writes all files into the folder `unfinished`; `out` has counts to table.
+
+  Returns:
+    The number of results, and lines on what is left out.
+  """
   entries = [entry for run in runs for entry in run.entries]
-  files.write_json(out / 'scores.json', entries)
-  _merge_rows([run.folder / 'rows.csv' for run in runs], out / 'rows.csv')
+  files.write_json(unfinished / 'scores.json', entries)
+  _merge_rows(
+    [run.folder / 'rows.csv' for run in runs], unfinished / 'rows.csv'
+  )
   together = collect.pooled(runs)
   curves = breakdown.curves(together)
   groups = worst.groups(together)
@@ -75,7 +102,7 @@ def _write(runs: Sequence[collect.Run], out: pathlib.Path) -> dict[str, Any]:
     'title': TITLE,
     'lead': _lead(entries),
     'tables': _tables(runs, together, curves, sized, out),
-    'pictures': _pictures(runs, together, curves, sized, out),
+    'pictures': _pictures(runs, together, curves, sized, unfinished),
     'words': catalog.glossary(entries),
   }
   text = pages.render(
@@ -83,7 +110,7 @@ def _write(runs: Sequence[collect.Run], out: pathlib.Path) -> dict[str, Any]:
     failures=any(group.trials for mine in groups for group in mine),
     **values,
   )
-  files.write_text(out / 'report.md', text)
+  files.write_text(unfinished / 'report.md', text)
   page = pages.render(
     *('wm.reporting', 'report.html'),
     galleries=worst.galleries(together, groups),
@@ -94,14 +121,10 @@ def _write(runs: Sequence[collect.Run], out: pathlib.Path) -> dict[str, Any]:
     breakable=breakable,
     **values,
   )
-  files.write_text(out / 'report.html', page)
+  files.write_text(unfinished / 'report.html', page)
   return {
     'results': len(entries),
     'left_out': declared.left_out(entries),
-    'markdown': str(out / 'report.md'),
-    'html': str(out / 'report.html'),
-    'scores': str(out / 'scores.json'),
-    'rows': str(out / 'rows.csv'),
   }
 
 
@@ -296,5 +319,9 @@ def _merge_rows(sources: Sequence[pathlib.Path], target: pathlib.Path) -> None:
   ):
     writer = csv.writer(merged, lineterminator='\n')
     writer.writerow(heads)
+    value = [*heads].index('value') if present else 0
     for source in present:
-      writer.writerows(collect.rows(source, [*heads]))
+      with core.reading(source, 'a table of trials'):
+        for row in collect.rows(source, [*heads]):
+          float(row[value] or 0)  # Raises where it is no number.
+          writer.writerow(row)
