@@ -43,6 +43,24 @@ def _checked(
   return found
 
 
+def _limits(label: str, scores: core.Scores) -> tuple[float, float]:
+  """Least and greatest value possible; InputError where bounds are no two."""
+  bounds = (None, None) if scores.bounds is None else scores.bounds
+  if len(bounds) != 2 or not all(
+    isinstance(end, int | float | None) for end in bounds
+  ):
+    raise core.InputError(
+      f'{label} has bounds {scores.bounds!r}; expected two numbers, or None'
+    )
+  least, most = scores.limits
+  if not least < most:
+    raise core.InputError(
+      f'{label} has bounds {scores.bounds}; expected the least value possible, '
+      'and a greater one'
+    )
+  return least, most
+
+
 def _check(label: str, scores: core.Scores) -> None:
   """Raises InputError where what a metric gave fits no interval or table.
 
@@ -61,19 +79,7 @@ def _check(label: str, scores: core.Scores) -> None:
         f'{label} has {name} of shape {np.shape(array)}; expected ({num},), '
         'one for each value'
       )
-  bounds = (None, None) if scores.bounds is None else scores.bounds
-  if len(bounds) != 2 or not all(
-    isinstance(x, int | float | None) for x in bounds
-  ):
-    raise core.InputError(
-      f'{label} has bounds {scores.bounds!r}; expected two numbers, or None'
-    )
-  least, most = scores.limits
-  if not least < most:
-    raise core.InputError(
-      f'{label} has bounds {scores.bounds}; expected the least value possible, '
-      'and a greater one'
-    )
+  least, most = _limits(label, scores)
   value = scores.value[scores.measured]
   slack = 1e-6  # Of sums of float32.
   outside = value[~((value >= least - slack) & (value <= most + slack))]

@@ -8,11 +8,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from wm import core, options
+from wm import core
 from wm.core import registry, trust
 from wm.library import calls, report
 from wm.library.calls import Tell
-from wm.options import takes
+from wm.options import check, takes
 from wm.options.calls import Path, Scoring, Sweeping
 from wm.options.training import Training
 from wm.runtime import provenance
@@ -134,7 +134,7 @@ def _check(runs: Sequence[grid_lib.Run]) -> None:
     for text in dict.fromkeys(run.flags[kind] for run in runs):
       registry.make(kind, text)
   for run in runs:
-    options.check(run.training)
+    check(run.training)
 
 
 def _train(run: grid_lib.Run, folder: pathlib.Path) -> list[str]:
