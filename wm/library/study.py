@@ -30,11 +30,13 @@ SETTINGS: dict[str, dataclasses.Field] = {
 }
 for name in ('seed', 'text', 'coordinator', 'threads'):
   del SETTINGS[name]
-_REPORT = 'report'  # OUT/report is no row.
 _ROW = (
   r'\s*(\w+)\s*:\s*(.+?)(?:\s+on\s+(.+?)(?:\s+then\s+on\s+(.+?))?)?'
   r'(?:\s+with\s+(.+?))?\s*'
 )
+
+
+_REPORT = 'report'  # OUT/report is no row.
 
 
 @dataclasses.dataclass(frozen=True)
