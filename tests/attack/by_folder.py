@@ -274,7 +274,6 @@ def sweeps() -> Iterator[Case]:
   listed = {'runs': list}
   yield from wrong(kind, 'sweep', 'sweep.json', listed, grid, each=4)
   one = {
-    'name': str,
     'labels': dict,
     'flags': dict,
     'status': str,

@@ -71,7 +71,10 @@ def results() -> Iterator[Case]:
     'rows.csv pipe': (fifo('scored/rows.csv'),),
     'rows.csv folder': (folder('scored/rows.csv'),),
     'rows.csv of words': (
-      put('scored/rows.csv', 'metric,quantity,value\na,b,c\n'),
+      put(
+        'scored/rows.csv',
+        'metric,spec,quantity,value\nnext_token,next_token(num=40),validity,c\n',
+      ),
     ),
     'rows.csv wide': (put('scored/rows.csv', 'metric,value\na,1,2,3\n'),),
     'log of words': (put('scored/metrics.jsonl', 'step one\n'),),
@@ -83,7 +86,6 @@ def results() -> Iterator[Case]:
       put('scored/metrics.jsonl', '{"step": 1, "train_loss": 1e999}\n'),
     ),
     'summary a list': (put('scored/summary.json', '[]'),),
-    'summary of words': (put('scored/summary.json', '{"counts": "many"}'),),
     'summary pipe': (fifo('scored/summary.json'),),
     'coverage a list': (put('scored/coverage.json', '[1]'),),
     'coverage words': (put('scored/coverage.json', '{"data": 4}'),),

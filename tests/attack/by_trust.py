@@ -233,8 +233,6 @@ def providers() -> Iterator[Case]:
     'wrong key': lambda: _replies(401, wrong_key),
     'no such model': lambda: _replies(404, '{"error": {"message": "no x"}}'),
     'forbidden': lambda: _replies(403, '{"error": {"message": "no"}}'),
-    'no JSON': lambda: _replies(200, 'hello'),
-    'nothing': lambda: _replies(200, ''),
     'no key': lambda: _ask('http://127.0.0.1:9/v1', ''),
     'nobody there': lambda: _ask('http://127.0.0.1:9/v1'),
     'no address': lambda: _ask('nowhere'),
