@@ -22,7 +22,7 @@ import math
 import pkgutil
 import warnings
 from collections.abc import Iterator
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from wm import core
 from wm.core import plugins, trust
@@ -277,11 +277,7 @@ def make(kind: str, text: str) -> Any:
   return thing
 
 
-@overload
-def made(kind: str, thing: str) -> Any: ...
-@overload
-def made(kind: str, thing: T) -> T: ...
-def made(kind: str, thing: Any) -> Any:
+def made(kind: str, thing: T | str) -> T:
   """The object of a user's own spec: what it names is trusted from now on.
 
   Args:
