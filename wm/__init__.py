@@ -74,7 +74,7 @@ _CALLS = {
   'outside': ('fetch_map', 'from_graph', 'import_gpt2', 'ingest_text'),
   'names': (
     *('Reconstruction', 'Sampling', 'Scoring', 'Training'),
-    *('make', 'names', 'spec'),
+    *('make', 'names', 'spec', 'trust'),
   ),
 }
 _HOME = {name: home for home, names in _CALLS.items() for name in names}
