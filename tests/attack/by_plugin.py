@@ -209,7 +209,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     ),
     *("('<pad>', 'a', '\\ud800')", "('<pad>', '<pad>', 'b')"),
   ),
-  'max_len': ('0', '-1', 'None', '2.5', "'9'", '10**12'),
+  'max_len': ('0', '-1', 'None', '2.5', "'9'"),
   'end': ('0', '3', '-2', 'None', "'b'", '1.5'),
   'body': (
     *('return None', 'return [[1, 2]]', 'return np.zeros((2, 2))'),
@@ -232,8 +232,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     'def state_id(self, states): return states',
     'def state_id(self, states): return np.zeros(len(states))',
     'def sample(self, num, seed, split="all"): return None',
-    'def sample(self, num, seed, split="all"): raise KeyboardInterrupt',
-    'def split_key(self, sequences): return 3',
+    'def sample(self, num, seed, split="all"): raise BaseException(1)',
     'def __post_init__(self): raise BaseException("no")',
     'steps: int = "x"',
     'names: dict = dataclasses.field(default_factory=dict)',

@@ -20,6 +20,7 @@ import sysconfig
 import traceback
 import types
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -238,7 +239,7 @@ def check_world(world: core.World, label: str) -> None:
       f'{label}: vocab is {shortened(repr(vocab))}; expected a tuple of '
       "'<pad>' and at least one token"
     )
-  odd = [w for w in vocab if not isinstance(w, str) or w.split() != [w]]
+  odd = [word for word in vocab if not _is_word(word)]
   if odd or len(set(vocab)) < len(vocab):
     what = repr(odd[0]) if odd else 'a word twice'
     raise core.InputError(
@@ -268,6 +269,15 @@ def check_world(world: core.World, label: str) -> None:
     )
   _check_step(world, label, int(legal[0].argmax()))
   _check_abilities(world, label)
+
+
+def _is_word(word: Any) -> bool:
+  """Is it text without blanks, which files can hold?"""
+  return (
+    isinstance(word, str)
+    and word.split() == [word]
+    and not any('\ud800' <= char <= '\udfff' for char in word)
+  )
 
 
 # Abilities that a world with these methods has, so that it must inherit them.

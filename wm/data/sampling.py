@@ -211,6 +211,11 @@ def _chunks(
     asked = min(num - writer.rows, CHUNK)
     words = core.hash64(seed, SPLITS.index(split), writer.chunks)
     chunk = world.sample(asked, int(words >> np.uint64(1)), split)
+    if not isinstance(chunk, core.Sequences):  # Of a user's world.
+      raise core.InputError(
+        f'{registry.spec(world)}: sample gives {type(chunk).__name__}; '
+        'expected core.Sequences'
+      )
     given = len(chunk)
     if chunk.distinct:
       seen = seen or _Seen(writer)

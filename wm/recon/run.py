@@ -95,13 +95,14 @@ def from_model(
   if pairs != 'uniform':  # Descriptions of earlier versions lack it.
     about['pairs'] = pairs
   routes_lib.street_graph(world)
-  _claim(world, out, options, about)
   samples = Path(out) / 'samples.txt'
-  if why := sampling.forget(samples, world, origin):
-    tell(f'{samples}: sampled anew: {why}')
-    (Path(out) / 'summary.json').unlink(missing_ok=True)
   drawn = {'num': num, 'seed': options.seed, 'accept': accept, 'pairs': pairs}
-  sampling.write(predictor, world, samples, **drawn)
+  with files.given_back(out, STAGE, 'samples.origin.json'):
+    _claim(world, out, options, about)
+    if why := sampling.forget(samples, world, origin):
+      tell(f'{samples}: sampled anew: {why}')
+      (Path(out) / 'summary.json').unlink(missing_ok=True)
+    sampling.write(predictor, world, samples, **drawn)
   sampling.seal(samples)
   return _run(world, samples, out, options, name, about)
 

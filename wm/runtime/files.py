@@ -215,6 +215,23 @@ def record(
   return value
 
 
+@contextlib.contextmanager
+def given_back(folder: str | Path, stage: str, *names: str) -> Iterator[None]:
+  """A context in which a folder is claimed that bad input gives back.
+
+  names: files that the stage's first run makes beside its description.
+  """
+  paths = [Path(folder) / name for name in (f'{stage}.run.json', *names)]
+  before = [path for path in paths if path.exists()]
+  try:
+    yield
+  except core.InputError:
+    for path in paths:
+      if path not in before:
+        path.unlink(missing_ok=True)
+    raise
+
+
 def sha256(path: str | Path) -> str:
   """Hex digest of a file's bytes."""
   with open(path, 'rb') as file:

@@ -102,8 +102,9 @@ def _train(
         f'model {run["model"]!r} has objective=next only, not '
         f'{training.objective!r}'
       )
-    files.claim(out, config.STAGE, run, Training.usual())
-    summary = _fit(model, world, data, out)
+    with files.given_back(out, config.STAGE):
+      files.claim(out, config.STAGE, run, Training.usual())
+      summary = _fit(model, world, data, out)
   elif isinstance(model, core.Trainable):
     model.check_world(world)
     config.check_batch(training, world, data[0])

@@ -26,12 +26,14 @@ def locate(world: core.Written, text: str) -> np.ndarray:
   """
   try:
     return world.parse(text)[0]
-  except core.InputError as error:
+  except ValueError as error:  # Of numbers that are too long, too.
     unread = error
+    if not isinstance(error, core.InputError):
+      unread = core.InputError(f'{text!r:.60} is no state: {error}')
     index = {token: k for k, token in enumerate(world.vocab) if k}
     words = text.split()
     if not words or not all(word in index for word in words):
-      raise
+      raise unread from error
   tokens = np.array([[index[word] for word in words]], np.int32)
   steps, states = world.walk(world.init(1), tokens, np.array([len(words)]))
   if not steps[0]:  # No sequence: what is wrong with the state says more.
