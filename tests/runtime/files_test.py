@@ -80,10 +80,12 @@ def test_checkpoints_say_how_many_files_they_need(tmp_path, monkeypatch):
   def fail() -> None:
     raise ValueError(said)
 
-  for act in (kept._write, lambda act: kept._guard(1, act)):
-    with pytest.raises(OSError, match='Too many open files') as raised:
-      act(fail)
-    assert raised.value.errno == errno.EMFILE
+  with monkeypatch.context() as patch:
+    patch.setattr(kept._manager, 'restore', lambda *_, **__: fail())
+    for act in (lambda: kept._write(fail), lambda: kept._restore(1, None)):
+      with pytest.raises(OSError, match='Too many open files') as raised:
+        act()
+      assert raised.value.errno == errno.EMFILE
   kept.close()
   monkeypatch.setattr(checkpoints, '_limit', lambda name: 40)
   with pytest.raises(OSError, match='need 128, this process may have 40'):
