@@ -62,7 +62,6 @@ def automata() -> Iterator[Case]:
     spec = f'automaton(regex={pattern!r})'
     yield world(kind, f'regex {pattern[:40]}', spec)
   for spec in (
-    'automaton()',
     'automaton(preset="odd")',
     'automaton(file="a.txt")',
     'automaton(file="a")',

@@ -83,7 +83,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
   'folder': ('gone', 5, None),
   'grid': (5, 'lr', [5], [('lr',)], None, {'lr': 5}, {'nope': [1]}),
   'kind': ('nope', 5, None),
-  'text': (5, None, '', 'nope()'),
+  'text': ('', 'nope()', 'lattice(('),
 }
 MORE: dict[str, dict[str, tuple[Any, ...]]] = {
   'score': {
@@ -148,7 +148,8 @@ def _call(name: str, given: dict[str, Any]) -> Callable[[], None]:
   def act() -> None:
     import wm
 
-    done = getattr(wm, name)(**given)
+    call = getattr(wm, name)
+    done = call(*given.values()) if name == 'make' else call(**given)
     if name == 'count':
       list(done)  # It counts as it is asked.
 

@@ -32,7 +32,7 @@ TRAIN = (
 # Of a number, of a text, of a list or an object.
 WRONG: dict[type, tuple[Any, ...]] = {
   int: ('x', [1], 1.5, {'a': 1}),
-  float: ('x', [], {}, True),
+  float: ('x', [], {}),
   str: (5, ['a'], {'a': 1}, 1.5),
   bool: (5, 'x'),
   list: ('x', 5, {}, [5]),
