@@ -348,9 +348,6 @@ def guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
 
   allocator.keep()
   with ending.told(FLAGS.out):
-    for text in sys.argv:
-      if any('\ud800' <= char <= '\udfff' for char in text):
-        raise core.InputError(f'argument {text!a} is no text in UTF-8')
     if len(argv) > 1:
       raise core.InputError(f'unexpected argument {argv[1]!r}')
     trust.trust(*FLAGS.trust)

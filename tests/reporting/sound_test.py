@@ -256,7 +256,7 @@ def test_samples_that_are_no_file(tmp_path, make):
 def test_arguments_that_are_no_text(tmp_path):
   out = f'--out={tmp_path}/a\udcff'
   line = binaries.refused('sample', '--world=lattice()', out)
-  assert "a\\udcff' is no text" in line
+  assert "a\\udcff' is not UTF-8" in line
 
 
 def test_a_name_that_no_file_can_hold(tmp_path):

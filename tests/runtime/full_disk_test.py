@@ -51,7 +51,7 @@ def test_what_cannot_fit_on_the_disk_is_refused(root, small_disk):
   code, err = sample(root, small_disk / 'run')
   assert code == 2
   assert err.splitlines() == [err]
-  assert 'GB of disk at' in err
+  assert 'B of disk at' in err
   assert not list(small_disk.iterdir())
 
 
@@ -93,7 +93,7 @@ def test_a_file_size_limit(root, tmp_path):
 def test_a_folder_that_cannot_be_made(root, tmp_path):
   (tmp_path / 'file').write_text('mine')
   code, err = sample(root, tmp_path / 'file' / 'run')
-  assert code == 1
+  assert code == 2
   assert err.splitlines() == [err]
   assert 'Not a directory' in err
   assert [path.name for path in tmp_path.iterdir()] == ['file']
