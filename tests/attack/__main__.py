@@ -72,11 +72,12 @@ def main() -> int:
     print(*(case.title for case in picked), sep='\n')
     return 0
   runner.warm()
-  results = []
+  results, skipped = [], collections.Counter[str]()
   with tempfile.TemporaryDirectory(prefix='wm-attack-') as folder:
     os.chmod(folder, 0o755)
     for number, case in enumerate(picked):
       if runner.skipped(case):
+        skipped[case.needs or 'root'] += 1
         continue
       place = pathlib.Path(folder, str(number), 'case')
       result = runner.run(case, place)
@@ -87,6 +88,9 @@ def main() -> int:
         print(*_lines(result), sep='\n', flush=True)
   if not options.json:
     print(table(results))
+    print(
+      *(f'{n} left out: no {what}' for what, n in skipped.items()), sep='\n'
+    )
   return int(any(result.faults for result in results))
 
 

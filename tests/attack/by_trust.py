@@ -209,7 +209,11 @@ def _replies(status: int, body: str, key: str = 'x') -> None:
     def log_message(self, *args: Any) -> None:
       """Says nothing."""
 
-  server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+  class Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, *args: Any) -> None:
+      """Says nothing, as where a client leaves."""
+
+  server = Server(('127.0.0.1', 0), Handler)
   threading.Thread(target=server.serve_forever, daemon=True).start()
   _ask(f'http://127.0.0.1:{server.server_port}/v1', key)
 

@@ -1,0 +1,18 @@
+"""Work that is killed, and run again, ends as if it had not been."""
+
+import pytest
+
+from tests.attack import kills
+from tests.attack.warm import attack, check
+
+
+def test_killed_once_and_run_again_all_is_the_same(root):
+  results = attack(root, '--kills=1', *(f'--kill={n}' for n in kills.WORK))
+  assert len(results) == len(kills.WORK)
+  check(results)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', kills.WORK)
+def test_killed_fifteen_times_and_run_again_it_is_the_same(root, name):
+  check(attack(root, f'--kill={name}', '--kills=15'))
