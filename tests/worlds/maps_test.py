@@ -357,6 +357,8 @@ def test_a_graph_with_a_place_off_the_globe_is_refused(tmp_path):
 
 
 def test_a_graph_without_places_is_refused(tmp_path):
-  with pytest.raises(core.InputError, match=r'the graph is not a street graph .* x and y'):
+  with pytest.raises(
+    core.InputError, match=r'the graph is not a street graph .* x and y'
+  ):
     street_files.from_graph(nx.path_graph(3), tmp_path / 'map')
   assert not (tmp_path / 'map').exists()

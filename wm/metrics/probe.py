@@ -7,6 +7,7 @@ the activation after a token to the state that the sequence is then in.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
@@ -98,6 +99,8 @@ class Metric(core.Metric):
     fields.one_of(self, pieces=probing.PIECES)
     fields.at_least(self, num=1, batch=1, epochs=1, layer=-1, control=0)
     fields.layers(self, self.layers)
+    if not 0 < self.lr < math.inf:
+      raise core.InputError(f'probe: lr={self.lr}; expected a positive number')
 
   def __call__(
     self, predictor: core.HiddenStates, world: core.World, seed: int

@@ -231,7 +231,8 @@ class Reader:
 
   def _hash(self, path: Path) -> str:
     if path not in self._hashes:
-      self._hashes[path] = files.digest(path)
+      with core.reading(path, 'a file to measure by'):
+        self._hashes[path] = files.digest(path)
     return self._hashes[path]
 
 

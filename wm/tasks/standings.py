@@ -178,7 +178,7 @@ def winners(path: str | pathlib.Path, top: int) -> list[grid.Run]:
 def _standing(row: Any, where: str) -> Standing:
   """A row of the table; raises InputError."""
   kinds = {'labels': dict, 'flags': dict, 'chosen': dict, 'status': str}
-  files.record(row, where, kinds)
+  files.record(row, where, kinds, dict.fromkeys(_KEPT, int | float | None))
   run = grid.Run(row['labels'], row['flags'], row['chosen'])
   return Standing(run, row['status'], _kept(row))
 
