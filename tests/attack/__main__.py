@@ -55,15 +55,18 @@ def killed(names: list[str], num: int) -> int:
 
 def main() -> int:
   """Exit code: were all passed?"""
-  parser = argparse.ArgumentParser('tests.attack')
-  parser.add_argument('--only', default='')
-  parser.add_argument('--every', type=int, default=1)
-  parser.add_argument('--part', type=int, default=1)
-  parser.add_argument('--json', action='store_true')
-  parser.add_argument('--show', action='store_true')
-  parser.add_argument('--list', action='store_true')
-  parser.add_argument('--kill', choices=kills.WORK, action='append')
-  parser.add_argument('--kills', type=int, default=15)
+  parser = argparse.ArgumentParser(
+    'tests.attack', description=__doc__.partition('\n')[0]
+  )
+  add = parser.add_argument
+  add('--only', default='', help="cases whose 'category/name' holds this")
+  add('--every', type=int, default=1, help='one case in so many')
+  add('--part', type=int, default=1, help='which of them, with --every')
+  add('--json', action='store_true', help='a line of JSON for each case')
+  add('--show', action='store_true', help='what each case prints')
+  add('--list', action='store_true', help='names of the cases, run none')
+  add('--kill', choices=kills.WORK, action='append', help='kill these instead')
+  add('--kills', type=int, default=15, help='random moments of each')
   options = parser.parse_args()
   if options.kill:
     return killed(options.kill, options.kills)
