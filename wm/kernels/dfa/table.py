@@ -133,7 +133,11 @@ def reachable(delta: np.ndarray, rows: np.ndarray) -> np.ndarray:
   sources, labels = np.nonzero(delta >= 0)
   # A search has one start: a row more, with an edge to each of `rows`.
   start = np.full(len(rows), len(delta))
-  edges = np.r_[sources, start], np.r_[delta[sources, labels], rows]
+  # SciPy before 1.15 searches by int32 alone, and makes no copy of its own.
+  edges = tuple(
+    ends.astype(np.int32)
+    for ends in (np.r_[sources, start], np.r_[delta[sources, labels], rows])
+  )
   shape = len(delta) + 1, len(delta) + 1
   graph = sparse.csr_array((np.ones(len(edges[0]), bool), edges), shape)
   order = csgraph.breadth_first_order(

@@ -219,9 +219,10 @@ def _table(delta: np.ndarray, accepting: np.ndarray | None) -> np.ndarray:
 def _distances(table: np.ndarray) -> np.ndarray:
   """[rows] float64 fewest steps to the last row, infinite if there are none."""
   sources, labels = np.nonzero(table >= 0)
-  heads = table[sources, labels]
+  # SciPy before 1.15 searches by int32 alone, and makes no copy of its own.
+  edges = np.stack([table[sources, labels], sources]).astype(np.int32)
   back = sparse.coo_array(
-    (np.ones(len(heads)), (heads, sources)), (len(table),) * 2
+    (np.ones(len(sources)), tuple(edges)), (len(table),) * 2
   )
   return csgraph.dijkstra(back.tocsr(), indices=len(table) - 1, unweighted=True)
 
