@@ -48,7 +48,7 @@ _TRAINED = {
   **dict.fromkeys(('seconds', 'best_loss', 'heldout_loss'), _NUMBER),
   **dict.fromkeys(('model', 'world'), str),
 }
-_SUMMARY = {'routes': int, 'failed': int}
+_SUMMARY = {'failed': int}
 # What the values of an entry's dictionaries are.
 _HELD = {'unmeasured': int, 'counts': int, 'where': str | int | float}
 _MOST = 1e100  # Sums and differences of greater numbers may be infinite.
