@@ -38,7 +38,7 @@ LIMIT = 120  # Seconds of processor time; it only guards.
 # A case that waits so long, and has had less than one part in so many of a
 # processor, waits for ever: on a pipe, or on a lock.
 WAIT, BUSY = 60, 30
-SPACE = 16 << 30  # Bytes of addresses: a runaway ends before the machine does.
+SPACE = 8 << 30  # Bytes of addresses: a runaway ends before the machine does.
 _FOLDER = f'{stat.S_IFDIR:o}'  # Of `tree`.
 _PROGRESS = re.compile(r'^\w+: .*\n', re.M)  # A line a minute, where it's slow.
 
