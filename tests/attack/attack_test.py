@@ -7,7 +7,7 @@ import pytest
 from tests.attack import cases
 from tests.attack.warm import attack, check
 
-SHARE = 12  # One case in so many is in the default suite.
+SHARE = 20  # One case in so many is in the default suite.
 CATEGORIES = list(dict.fromkeys(case.category for case in cases.all()))
 
 

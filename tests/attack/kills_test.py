@@ -5,10 +5,13 @@ import pytest
 from tests.attack import kills
 from tests.attack.warm import attack, check
 
+# Of what is killed, in the default suite; all of it takes over a minute.
+QUICK = 'train', 'score'
 
-def test_killed_once_and_run_again_all_is_the_same(root):
-  results = attack(root, '--kills=1', *(f'--kill={n}' for n in kills.WORK))
-  assert len(results) == len(kills.WORK)
+
+def test_killed_once_and_run_again_it_is_the_same(root):
+  results = attack(root, '--kills=1', *(f'--kill={n}' for n in QUICK))
+  assert len(results) == len(QUICK)
   check(results)
 
 
