@@ -7,6 +7,7 @@ a process knows its order - how Python and a binary start - is not in it.
 
 from __future__ import annotations
 
+import faulthandler
 import importlib
 import multiprocessing
 import os
@@ -14,6 +15,7 @@ import pathlib
 import subprocess
 import tempfile
 
+HANGS = 300  # Seconds.
 _CONTEXT = multiprocessing.get_context('forkserver')
 _CONTEXT.set_forkserver_preload(['wm.training.loop', 'tests.training.worker'])
 
@@ -30,10 +32,11 @@ class Process:
   def communicate(self, timeout: float) -> tuple[str, str]:
     """What it printed to stdout and to stderr, once it has ended."""
     self.process.join(timeout)
-    if self.returncode is None:
-      raise subprocess.TimeoutExpired(str(self.process), timeout)
     parts = (pathlib.Path(self.folder.name, name) for name in ('out', 'err'))
-    return tuple(part.read_text() for part in parts)
+    out, err = (part.read_text() for part in parts)
+    if self.returncode is None:
+      raise subprocess.TimeoutExpired(f'{self.process}: {err}', timeout)
+    return out, err
 
   @property
   def returncode(self) -> int | None:
@@ -57,4 +60,6 @@ def _work(
   for stream, name in ((1, 'out'), (2, 'err')):
     file = os.open(f'{folder}/{name}', os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     os.dup2(file, stream)
+  # A process that hangs says where, before a test gives it up.
+  faulthandler.dump_traceback_later(HANGS, exit=False)
   importlib.import_module(module).main(*arguments)

@@ -220,3 +220,25 @@ def test_what_a_killed_process_left_of_a_file_goes(tmp_path):
   files.write_text(path, 'whole')
   assert not any(one.exists() for one in gone)
   assert all(one.exists() for one in stay)
+
+
+def test_a_folder_that_goes_while_it_is_made_is_made_again(
+  tmp_path, monkeypatch
+):
+  make, errors = pathlib.Path.mkdir, [FileExistsError, FileNotFoundError]
+
+  def removed(self, *args, **kwargs):
+    if errors:  # Another holder has removed it between two system calls.
+      raise errors.pop()
+    make(self, *args, **kwargs)
+
+  monkeypatch.setattr(pathlib.Path, 'mkdir', removed)
+  with locks.writer(tmp_path / 'run', 'train'):
+    pass
+  assert not errors
+
+
+def test_a_file_in_the_way_of_a_folder_is_an_error(tmp_path):
+  (tmp_path / 'run').write_text('')
+  with pytest.raises(FileExistsError):
+    locks.writer(tmp_path / 'run', 'train').__enter__()

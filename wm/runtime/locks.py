@@ -31,6 +31,7 @@ P = ParamSpec('P')
 R = TypeVar('R')
 
 _POLL = 0.2  # Seconds between tries, where one waits.
+_TRIES = 100  # Of making a folder that others remove.
 # Errors of a file system without locks, and of one that may not be written. On
 # the latter nobody writes; the first file to be written reports it.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
@@ -113,8 +114,22 @@ def alone(stage: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 def _make(folder: Path) -> list[Path]:
   """Makes a folder; those that had to be made, the outermost first."""
   missing = [place for place in (folder, *folder.parents) if not place.exists()]
-  folder.mkdir(parents=True, exist_ok=True)
+  _mkdir(folder)
   return missing[::-1]
+
+
+def _mkdir(folder: Path) -> None:
+  """Makes a folder that another holder may remove at the same time.
+
+  Between two system calls of `mkdir` the folder, or one above it, may go: then
+  it raises what it raises where a file is in the way. So it is tried again.
+  """
+  for _ in range(_TRIES):
+    with contextlib.suppress(FileExistsError, FileNotFoundError):
+      return folder.mkdir(parents=True, exist_ok=True)
+    if os.path.lexists(folder) and not folder.is_dir():
+      break
+  folder.mkdir(parents=True, exist_ok=True)
 
 
 def _acquire(path: Path) -> int | None:
@@ -123,7 +138,7 @@ def _acquire(path: Path) -> int | None:
     try:
       held = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     except FileNotFoundError:  # The last holder removed the folder.
-      path.parent.mkdir(parents=True, exist_ok=True)
+      _mkdir(path.parent)
       continue
     except OSError as error:
       if error.errno not in _NO_WRITING:
