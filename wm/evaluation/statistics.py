@@ -40,7 +40,7 @@ _BLOCK = 1 << 16
 # the truth too often, and those of Jeffreys (0.5), too rarely: at 0.15
 # independent trials are covered in 94 % or more for every truth and num >= 50.
 _SHIFT = 0.15
-# Degrees of freedom, see `_degrees`; chosen by the study.
+# Degrees of freedom, see `degrees`; chosen by the study.
 _FACTOR, _POWER = 1.5, 1.25
 # Fewer clusters than this say nothing of their variance.
 _FEWEST = 10
@@ -96,7 +96,7 @@ def _residuals(
   return ratio[:, 0], (totals - ratio * weights) / rest
 
 
-def _degrees(errors: np.ndarray) -> np.ndarray:
+def degrees(errors: np.ndarray) -> np.ndarray:
   """[R] degrees of freedom of the sum of squares of errors [R, G].
 
   By the number of clusters that make up the sum (inverse participation), and
@@ -111,9 +111,9 @@ def _degrees(errors: np.ndarray) -> np.ndarray:
   some = np.divide(
     square.sum(1) ** 2, fourth, out=np.ones(len(errors)), where=fourth > 0
   )
-  degrees = _FACTOR * np.maximum(some - 1, 0) ** _POWER
-  degrees = degrees / np.maximum(1 - some / num, _ROUNDING)
-  return np.clip(degrees, 0.05, max(num - 1, 0.05))
+  free = _FACTOR * np.maximum(some - 1, 0) ** _POWER
+  free = free / np.maximum(1 - some / num, _ROUNDING)
+  return np.clip(free, 0.05, max(num - 1, 0.05))
 
 
 def effective(totals: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -142,7 +142,7 @@ def effective(totals: np.ndarray, weights: np.ndarray) -> np.ndarray:
   # variance value (1 - value) / G, and count as G trials exactly.
   variance = (errors * errors).sum(1) * (1 - 1 / num) ** 2
   normal, tail = special.ndtri((1 + LEVEL) / 2), (1 + LEVEL) / 2
-  wider = (special.stdtrit(_degrees(errors), tail) / normal) ** 2
+  wider = (special.stdtrit(degrees(errors), tail) / normal) ** 2
   # Clusters that are each all right or all wrong vary the most.
   most = value * (1 - value) * spread
   used = np.maximum(variance, np.minimum(most, variance * wider))
