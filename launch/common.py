@@ -19,7 +19,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Binaries run from a clone, installed or not.
 
 from wm import options  # noqa: E402
-from wm.options.calls import Routes, Scoring, Sweeping, Units  # noqa: E402
+from wm.options.calls import (  # noqa: E402
+  Planning,
+  Routes,
+  Scoring,
+  Sweeping,
+  Units,
+)
 from wm.options.reconstruction import Reconstruction  # noqa: E402
 from wm.options.sampling import Sampling  # noqa: E402
 from wm.options.training import Training  # noqa: E402
@@ -81,7 +87,7 @@ flags.DEFINE_multi_string(
 
 for cls in (
   *(Sampling, Training, Reconstruction, Routes, Scoring),
-  *(Sweeping, Units),
+  *(Sweeping, Units, Planning),
 ):
   declare(cls)
 

@@ -16,6 +16,9 @@ trials that depend on each other), `value`, `low`, `high` (95 %), `interval`
 `unmeasured` (cause -> count) and `seed`. rows.csv has a row per trial. Scored
 again, a metric is kept as long as all code, files and weights behind its
 trials are the same; else it is measured anew, and the reason is printed.
+
+--power=.05 also prints how many trials tell two models apart by .05 in each
+headline quantity (two-sided 5 %, power .8), and writes OUT/power.json.
 """
 
 import common
@@ -37,11 +40,15 @@ def main() -> None:
     **common.source(),
   }
   wm.score(**given, tell=print)
+  if FLAGS.power:
+    from wm.library import power
+
+    power.write(FLAGS.out, wm.power(FLAGS.out, FLAGS.power, tell=print))
 
 
 if __name__ == '__main__':
   common.run(
     main,
     *('world', 'score_world', 'model', 'checkpoint'),
-    *('metric', 'accept', 'loop', 'fields', 'max_calls', 'name'),
+    *('metric', 'accept', 'loop', 'fields', 'max_calls', 'name', 'power'),
   )

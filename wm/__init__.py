@@ -69,6 +69,7 @@ _CALLS = {
   'report': ('findings', 'report'),
   'loading': ('Loaded', 'Run', 'load_predictor'),
   'miniature': ('miniature',),
+  'power': ('power',),
   'study': ('Row', 'study'),
   'sweep': ('sweep',),
   'outside': ('fetch_map', 'from_graph', 'import_gpt2', 'ingest_text'),

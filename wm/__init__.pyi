@@ -30,6 +30,7 @@ from wm.library.outside import fetch_map as fetch_map
 from wm.library.outside import from_graph as from_graph
 from wm.library.outside import import_gpt2 as import_gpt2
 from wm.library.outside import ingest_text as ingest_text
+from wm.library.power import power as power
 from wm.library.recorded import recorded as recorded
 from wm.library.recorded import wrong_keys as wrong_keys
 from wm.library.report import findings as findings

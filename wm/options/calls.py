@@ -75,6 +75,20 @@ class Scoring:
 
 @documented
 @dataclasses.dataclass(frozen=True)
+class Planning:
+  """What is planned from a pilot by `wm.power`."""
+
+  difference: float = option(
+    0.0,
+    'Print the trials and seeds that tell two models apart by so much, from '
+    'these scores; 0 is no plan.',
+    flag='power',
+    least=0,
+  )
+
+
+@documented
+@dataclasses.dataclass(frozen=True)
 class Sweeping:
   """How the runs of a grid are done: keywords of `wm.sweep`."""
 
