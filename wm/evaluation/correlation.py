@@ -11,8 +11,8 @@ from wm.evaluation import statistics
 
 # Fewer clusters than this say nothing of an interval.
 FEWEST = 10
-# The same of few clusters that are resampled: models.
-FEWEST_MODELS, RESAMPLES = 4, 9999
+# Fisher's variance of models is that of more than 3.
+FEWEST_MODELS = 4
 _ROUNDING = 1e-12
 
 
@@ -96,28 +96,28 @@ def over_models(
 ) -> Correlation | None:
   """The correlation of x and y [T] over models, which may have several points.
 
-  The interval is that between the percentiles of 9,999 resamples of whole
-  models, the same each time; those on a line or in a point are left out. With
-  few models it is too narrow, and a hint alone.
+  The interval is Fisher's (1921, Metron 1): normal on his scale, of variance
+  1 / (models - 3), however many points a model has. Of 4 and more models that
+  are normal, or uniform in x, it holds the truth in 94.5 % and more. It has no
+  width where all points are on a line.
 
   model: [T], equal in points of one model, such as trained and untrained.
 
   Returns:
     None with fewer than FEWEST_MODELS models, or where x or y is constant.
   """
+  from scipy import special
+
   names, of = np.unique(model, return_inverse=True)
   num = len(names)
   if num < FEWEST_MODELS:
     return None
-  sums = _sums(x, y, np.ones(len(x)), of)
-  drawn = np.random.default_rng(0).integers(0, num, (RESAMPLES, num))
-  every = np.concatenate([np.arange(num)[None], drawn])
-  shared, spread = _moments(sums[:, every].sum(-1))
-  some = np.all(spread > _ROUNDING * spread[:, :1], axis=0)
-  if not some[0] or (spread[:, 0] <= _ROUNDING).any():
+  total = _sums(x, y, np.ones(len(x)), of).sum(1, keepdims=True)
+  shared, spread = _moments(total)
+  if (spread <= _ROUNDING).any():
     return None
-  found = shared[some] / np.sqrt(spread[0] * spread[1])[some]
-  found = np.clip(found, -1, 1)
-  tail = (1 - statistics.LEVEL) / 2
-  low, high = np.quantile(found[1:], [tail, 1 - tail])
-  return Correlation(float(found[0]), float(low), float(high), num)
+  value = float((shared / np.sqrt(spread[0] * spread[1]))[0])
+  inner = min(max(value, _ROUNDING - 1), 1 - _ROUNDING)
+  width = special.ndtri((1 + statistics.LEVEL) / 2) / math.sqrt(num - 3)
+  ends = (math.tanh(math.atanh(inner) + side * width) for side in (-1, 1))
+  return Correlation(min(max(value, -1.0), 1.0), *ends, num)
