@@ -119,5 +119,6 @@ def over_models(
   value = float((shared / np.sqrt(spread[0] * spread[1]))[0])
   inner = min(max(value, _ROUNDING - 1), 1 - _ROUNDING)
   width = special.ndtri((1 + statistics.LEVEL) / 2) / math.sqrt(num - 3)
-  ends = (math.tanh(math.atanh(inner) + side * width) for side in (-1, 1))
+  center = math.atanh(inner)
+  ends = math.tanh(center - width), math.tanh(center + width)
   return Correlation(min(max(value, -1.0), 1.0), *ends, num)
