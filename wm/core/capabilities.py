@@ -350,14 +350,20 @@ class Generative(World):
   """Knows how the sequences that it samples are distributed."""
 
   @abc.abstractmethod
-  def process(self, split: str = 'all', distinct: bool = False) -> Process:
+  def process(
+    self, split: str = 'all', distinct: bool = False, replan: bool = False
+  ) -> Process:
     """The distribution of one sequence that `sample` draws from a split.
 
     distinct: of a sample of all sequences that there are, where sampling
       repeats none: each then counts once, however likely it is to be drawn.
+    replan: the limit of the sampler mixed with a vanishing share of random
+      legal moves: what the rules and the goal imply after any legal prefix.
+      Wherever the sampler has an opinion, it is the same.
 
     Raises:
-      InputError: no such split, or sampling repeats sequences.
+      InputError: no such split, or sampling repeats sequences, or it is not
+        known how the sampler would go on.
     """
 
 

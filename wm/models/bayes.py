@@ -15,6 +15,8 @@ import numpy as np
 from wm import core
 from wm.models.serving import state_session, tables
 
+OFF = 'nothing', 'replan'  # What it says off the support of the sampler.
+
 
 class Bayes(tables.Tabulated):
   """Predicts by a process; after what it never does, nothing is possible."""
@@ -55,6 +57,9 @@ class Model(core.Model):
       by the task, only the tokens that state it depend on this.
     distinct: of a sample of all sequences, where sampling repeats none: each
       counts once, however many ways there are to draw it.
+    off: what it says after a legal prefix that is never sampled: 'nothing' is
+      possible; or 'replan', what the rules and the goal imply: the limit of
+      the sampler mixed with a vanishing share of random legal moves.
   """
 
   version: ClassVar[str] = '1'
@@ -63,6 +68,13 @@ class Model(core.Model):
 
   split: str = 'all'
   distinct: bool = False
+  off: str = OFF[0]
+
+  def __post_init__(self) -> None:
+    if self.off not in OFF:
+      raise core.InputError(
+        f'bayes: off={self.off!r} was given; available: {", ".join(OFF)}'
+      )
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model; raises InputError where the world has no process."""
@@ -72,4 +84,6 @@ class Model(core.Model):
         f'bayes: {world.name} does not say how its samples are distributed '
         "(core.Generative); available: 'oracle()', uniform over what is legal"
       )
-    return Bayes(world, world.process(self.split, self.distinct))
+    if self.off == 'nothing':
+      return Bayes(world, world.process(self.split, self.distinct))
+    return Bayes(world, world.process(self.split, self.distinct, replan=True))

@@ -21,6 +21,12 @@ lowest labels. Noisy ones are shortest under one of the world's weightings,
 each as likely: what they do next depends on which weightings have a route from
 the origin to the destination that begins as this one does. There are only so
 many weightings, so that this is exact.
+
+With `replan` it is the limit of these samplers mixed with a vanishing share of
+random legal moves. A planner that was moved goes on by the shortest path from
+where it is; of several weightings those are meant of which the prefix deviates
+least. A walk is random anyway. Where no plan leads on, the random moves are
+left, which are uniform over what is legal.
 """
 
 from __future__ import annotations
@@ -28,6 +34,7 @@ from __future__ import annotations
 import abc
 import functools
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -52,14 +59,18 @@ class Routes(core.Process):
 
   words: int
 
-  def __init__(self, world: Journeys, wanted: Wanted, low: int) -> None:
+  def __init__(
+    self, world: Journeys, wanted: Wanted, low: int, replan: bool = False
+  ) -> None:
     """Takes what routes are like.
 
     world: whose streets and moves these are.
     wanted: pairs of rows [N], [N] -> [N] bool, which of them are sampled.
     low: fewest moves of a route.
+    replan: mixed with a vanishing share of random legal moves.
     """
     self._world, self._wanted, self._low = world, wanted, low
+    self._replan = replan
     self._delta, self._high = world.graph.delta, world.moves
 
   @abc.abstractmethod
@@ -122,6 +133,13 @@ class Routes(core.Process):
     if stated.any():
       origins, back = np.unique(places[stated, 0], return_inverse=True)
       mass[stated, :size] = self._destinations(origins)[back.reshape(-1)]
+    if self._replan:
+      # No route goes on here: what is left is the share of random moves.
+      lost = (places[:, 0] != core.DEAD) & ~mass.any(-1)
+      legal = self._world.legal(places[lost])
+      place = np.maximum(tokens[lost], 0)
+      known = tokens[lost] != core.DEAD
+      mass[lost] = known & np.take_along_axis(legal, place, 1)
     total = np.maximum(mass.sum(-1, keepdims=True), np.finfo(float).tiny)
     with np.errstate(divide='ignore'):
       log_probs = np.log(mass / total)
@@ -185,9 +203,11 @@ class Walks(Routes):
 
   words = 1
 
-  def __init__(self, world: Journeys, wanted: Wanted, low: int) -> None:
+  def __init__(
+    self, world: Journeys, wanted: Wanted, low: int, replan: bool = False
+  ) -> None:
     """See Routes."""
-    super().__init__(world, wanted, low)
+    super().__init__(world, wanted, low, replan)
     size = len(self._delta)
     self._edges = (self._delta >= 0).sum(1)
     moves = np.arange(self._high + 1)[:, None]
@@ -260,13 +280,14 @@ class Planned(Routes):
     low: int,
     lengths: Sequence[np.ndarray],
     distinct: bool = False,
+    replan: bool = False,
   ) -> None:
     """See Routes.
 
     lengths: K weightings [S, 8], metres.
     distinct: routes that are shortest under several count once.
     """
-    super().__init__(world, wanted, low)
+    super().__init__(world, wanted, low, replan)
     self._lengths, self._distinct = lengths, distinct
     self.words = -(-len(lengths) // 32)
     self._tables = _Tables(len(self._delta), self._labels)
@@ -321,11 +342,15 @@ class Planned(Routes):
     )
 
   def _moves(self, own: np.ndarray, places: np.ndarray) -> np.ndarray:
-    going, labels = self._bits(own), self._next_labels(places)
-    mass = np.zeros((len(own), NODE0 - 1))
+    return self._planned(self._bits(own), places)
+
+  def _planned(self, going: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """[B, 9] weightings of those `going` [B, K] that take each label next."""
+    labels = self._next_labels(places)
+    mass = np.zeros((len(labels), NODE0 - 1))
     # At the destination there is no label: DEAD is the first column.
     for k, column in enumerate(labels.T):
-      mass[np.arange(len(own)), column + 1] += going[:, k]
+      mass[np.arange(len(labels)), column + 1] += going[:, k]
     mass[places[:, 0] != places[:, 1], 0] = 0
     return mass
 
@@ -345,6 +370,59 @@ class Planned(Routes):
     """The bits that `_packed` packed."""
     found = np.unpackbits(np.ascontiguousarray(own).view(np.uint8), axis=1)
     return found[:, : len(self._lengths)].astype(bool)
+
+
+class Replanned(Planned):
+  """Shortest paths from wherever one is, under the weightings meant.
+
+  The words are bytes, one for each weighting: by how many more moves the prefix
+  deviates from it than from the best one, or EXCLUDED where the sampler uses it
+  for no route from the origin to the destination. For a pair that is never
+  sampled none is excluded.
+  """
+
+  EXCLUDED: ClassVar[int] = 255
+
+  def __init__(
+    self,
+    world: Journeys,
+    wanted: Wanted,
+    low: int,
+    lengths: Sequence[np.ndarray],
+  ) -> None:
+    """See Planned."""
+    super().__init__(world, wanted, low, lengths, replan=True)
+    self.words = -(-len(lengths) // 4)
+
+  def _start(self, rows: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    usable = self._usable(rows, goals)
+    usable |= ~usable.any(1, keepdims=True)
+    return self._packed(np.where(usable, 0, self.EXCLUDED))
+
+  def _move(
+    self, own: np.ndarray, places: np.ndarray, labels: np.ndarray
+  ) -> np.ndarray:
+    more = self._bits(own)
+    counted = more != self.EXCLUDED
+    deviates = self._next_labels(places) != labels[:, None]
+    more = np.where(counted, more + deviates, self.EXCLUDED)
+    more -= more.min(1, keepdims=True) * counted
+    return self._packed(
+      np.where(counted, np.minimum(more, self.EXCLUDED - 1), more)
+    )
+
+  def _moves(self, own: np.ndarray, places: np.ndarray) -> np.ndarray:
+    return self._planned(self._bits(own) == 0, places)
+
+  def _packed(self, bits: np.ndarray) -> np.ndarray:
+    """Bytes [B, K] as [B, words] int32."""
+    spare = 4 * self.words - bits.shape[1]
+    return np.pad(bits.astype(np.uint8), ((0, 0), (0, spare))).view(np.int32)
+
+  def _bits(self, own: np.ndarray) -> np.ndarray:
+    """[B, K] int64: the bytes that `_packed` packed."""
+    bytes_ = np.ascontiguousarray(own).view(np.uint8)
+    return bytes_[:, : len(self._lengths)].astype(np.int64)
 
 
 def _repeated(routes: np.ndarray) -> np.ndarray:

@@ -188,7 +188,7 @@ class World(
     return self._sequences(found, counts)
 
   def process(
-    self, split: str = 'all', distinct: bool = False
+    self, split: str = 'all', distinct: bool = False, replan: bool = False
   ) -> processes.Routes:
     """See core.Generative and `processes`.
 
@@ -210,11 +210,18 @@ class World(
           "maps: distinct=True and traversal='random'; random walks are drawn "
           "with repeats: only 'shortest' and 'noisy' are drawn without"
         )
-      return processes.Walks(self, wanted, MIN_MOVES)
+      return processes.Walks(self, wanted, MIN_MOVES, replan)
     noisy = self.traversal == 'noisy'
     numbers = range(self.weightings) if noisy else [core.DEAD]
     lengths = [self._roads(number).lengths for number in numbers]
-    return processes.Planned(self, wanted, MIN_MOVES, lengths, distinct)
+    if not replan:
+      return processes.Planned(self, wanted, MIN_MOVES, lengths, distinct)
+    if distinct and noisy:
+      raise core.InputError(
+        "maps: replan=True, distinct=True and traversal='noisy': which "
+        'weighting is meant is known of sequences with repeats only'
+      )
+    return processes.Replanned(self, wanted, MIN_MOVES, lengths)
 
   def facts(self) -> dict[str, int]:
     """Size of the graph, what is reached in it, what loading resolved, trips.
