@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+import threading
 
 import numpy as np
 
@@ -51,11 +52,19 @@ def test_tensorboard_events_hold_the_rows(tmp_path):
   assert 'tokens_per_s' not in (tmp_path / 'metrics.jsonl').read_text()
 
 
+def test_no_thread_writes_for_tensorboard(tmp_path):
+  before, metrics = threading.active_count(), run_log.Writer(tmp_path, 0)
+  for step in range(1, 30):
+    metrics.write(step, loss=0.5)
+  assert threading.active_count() == before
+  metrics.close()
+
+
 def test_the_writer_is_imported_without_pytorch(monkeypatch):
   for name in [*sys.modules]:
     if name.partition('.')[0] in ('tensorboardX', 'torch'):
       monkeypatch.delitem(sys.modules, name)
-  assert run_log._tensorboard().SummaryWriter
+  assert run_log._tensorboard()[0].EventsWriter
   assert 'torch' not in sys.modules
   monkeypatch.setitem(sys.modules, 'torch', math)
   run_log._tensorboard()

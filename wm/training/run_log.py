@@ -12,7 +12,7 @@ import os
 import pathlib
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import jax
@@ -23,6 +23,8 @@ from wm.options.training import Training
 from wm.runtime import ending, files, progress
 from wm.training import loss as loss_lib
 from wm.training import step as step_lib
+
+FLUSH = 30  # Seconds between flushes of what TensorBoard reads.
 
 
 class LossError(ending.Failed):
@@ -55,7 +57,7 @@ class Writer:
 
   def __init__(self, out: pathlib.Path, step: int) -> None:
     self._board_folder = out / 'tensorboard'
-    self._board: Any = None  # TensorBoard's writer, which has no types.
+    self._board: _Board | None = None
     self._step, path = step, out / 'metrics.jsonl'
     rows = [row for row in read(path) if row['step'] <= step]
     files.write_text(path, ''.join(json.dumps(row) + '\n' for row in rows))
@@ -72,11 +74,8 @@ class Writer:
     """Writes values that depend on the clock, to TensorBoard only."""
     if self._board is None:
       # Its import takes a while, for which the first step need not wait.
-      self._board = _tensorboard().SummaryWriter(
-        str(self._board_folder), purge_step=self._step + 1
-      )
-    for key, value in values.items():
-      self._board.add_scalar(key, value, step)
+      self._board = _Board(self._board_folder, self._step)
+    self._board.write(step, values)
 
   def close(self) -> None:
     """Flushes and closes both."""
@@ -85,21 +84,61 @@ class Writer:
       self._board.close()
 
 
-def _tensorboard() -> Any:
-  """The module of TensorBoard's writer, imported without PyTorch.
+class _Board:
+  """TensorBoard's file of events, written by this thread.
 
-  It imports PyTorch where that is installed, for names of types alone, which
-  takes longer than all that it needs.
+  The package's own SummaryWriter leaves writing to a second thread. Where that
+  fails, as on a full disk or after a clock was set back by weeks, its queue
+  fills up and training waits for ever.
+  """
+
+  def __init__(self, folder: pathlib.Path, step: int) -> None:
+    """What was written beyond `step`, at which the run resumes, is void."""
+    event_file_writer, self._proto = _tensorboard()
+    folder.mkdir(parents=True, exist_ok=True)
+    # A file's name has the second in it, in which a run may resume.
+    self._events = event_file_writer.EventsWriter(
+      str(folder / 'events'), f'.{os.getpid()}'
+    )
+    self._flushed = time.monotonic()
+    log = self._proto.SessionLog(status=self._proto.SessionLog.START)
+    self._write(step=step + 1, session_log=log)
+
+  def write(self, step: int, values: Mapping[str, float]) -> None:
+    """Writes named values of a step."""
+    summary = type(self._proto.Event().summary)()
+    for name, value in values.items():
+      summary.value.add(tag=name, simple_value=value)
+    self._write(step=step, summary=summary)
+    if time.monotonic() > self._flushed + FLUSH:
+      self._events.flush()
+      self._flushed = time.monotonic()
+
+  def _write(self, **fields: Any) -> None:
+    event = self._proto.Event(wall_time=time.time(), **fields)
+    self._events.write_event(event)
+
+  def close(self) -> None:
+    """Flushes and closes the file."""
+    self._events.close()
+
+
+def _tensorboard() -> tuple[Any, Any]:
+  """TensorBoard's file of events and its messages, without PyTorch.
+
+  The package imports PyTorch where that is installed, for names of types alone,
+  which takes longer than all that it needs.
   """
   unknown = 'torch' not in sys.modules
   if unknown:
     sys.modules['torch'] = cast(Any, None)  # Whoever imports it is told no.
   try:
-    import tensorboardX
+    from tensorboardX import event_file_writer
+    from tensorboardX.proto import event_pb2
   finally:
     if unknown:
       del sys.modules['torch']
-  return tensorboardX
+  return event_file_writer, event_pb2
 
 
 def fresh() -> dict[str, Any]:
