@@ -23,7 +23,7 @@ from wm.evaluation import statistics
 
 TABLE = pathlib.Path(__file__).with_name('coverage.csv')
 CLUSTERS = (50, 100, 300, 1000)
-FEW = (2, 5, 10, 20)
+FEW = (2, 5, 10, 20, 40)
 TRUTHS = (0.03, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.96, 0.98, 0.99, 0.995)
 REPEATS = 10_000
 _BLOCK = 100_000  # Clusters held at once.
@@ -92,6 +92,20 @@ def _long_fail(rng: np.random.Generator, truth: np.ndarray, num: int) -> Sample:
   return np.where(truth[:, None] > 0.5, sizes - failing, failing), sizes * 1.0
 
 
+def _broken(share: float) -> Design:
+  """Clusters of 20 trials; so many of them fail whole, as seldom ones do."""
+
+  def draw(rng: np.random.Generator, truth: np.ndarray, num: int) -> Sample:
+    failing = np.minimum(share, 1 - truth)
+    hits = rng.binomial(
+      20, np.clip(truth / (1 - failing), 0, 1)[:, None], (len(truth), num)
+    )
+    whole = rng.random(hits.shape) >= failing[:, None]
+    return (hits * whole).astype(float), np.full(hits.shape, 20.0)
+
+  return draw
+
+
 def _fractions(size: float) -> Design:
   """Trials between 0 and 1, the less alike the smaller `size`."""
 
@@ -124,6 +138,8 @@ BOUNDED: dict[str, Design] = {
   'uneven clusters, icc 1': _uneven(1),
   'unequal weights': _weighted,
   'long clusters fail more': _long_fail,
+  'a tenth of clusters fail whole': _broken(0.1),
+  'one cluster in twenty fails whole': _broken(0.05),
   'fractions, alike': _fractions(5),
   'fractions, unlike': _fractions(0.5),
   'mixed 0, 1 and fractions': _mixed,
@@ -248,9 +264,10 @@ def bounded(design: str, num: int, truth: float, repeats: int) -> Row:
 def _judged(
   totals: np.ndarray, weights: np.ndarray, truth: np.ndarray | float
 ) -> np.ndarray:
-  """[3, R] whether intervals lie below, or above the truth; their widths."""
+  """[4, R] whether intervals lie below, or above the truth; widths; values."""
   low, high = statistics.korn_graubard(totals, weights)
-  return np.stack([high < truth, low > truth, high - low])
+  value = totals.sum(1) / weights.sum(1)
+  return np.stack([high < truth, low > truth, high - low, value])
 
 
 def free(design: str, num: int, repeats: int) -> Row:
@@ -260,8 +277,10 @@ def free(design: str, num: int, repeats: int) -> Row:
   found = []
   for start in range(0, repeats, _DRAWN):
     shape = min(_DRAWN, repeats - start), num
-    low, high, _ = statistics.unbounded(*draw(rng, shape))
-    found.append((high < mean, low > mean, high - low))
+    totals, weights = draw(rng, shape)
+    low, high, _ = statistics.unbounded(totals, weights)
+    value = totals.sum(1) / weights.sum(1)
+    found.append((high < mean, low > mean, high - low, value))
   at = np.concatenate(found, 1)
   some = np.isfinite(at[2])
   row = _row(design, num, mean, at[:, some])
@@ -271,6 +290,8 @@ def free(design: str, num: int, repeats: int) -> Row:
 
 def _row(design: str, num: int, truth: float, at: np.ndarray) -> Row:
   below, above = at[:2].mean(1)
+  # Of a normal mean whose standard error is known.
+  ideal = 2 * special.ndtri((1 + statistics.LEVEL) / 2) * at[3].std()
   return {
     'design': design,
     'clusters': num,
@@ -280,6 +301,7 @@ def _row(design: str, num: int, truth: float, at: np.ndarray) -> Row:
     'below': float(below),
     'above': float(above),
     'width': float(at[2].mean()),
+    'ideal_ratio': float(at[2].mean() / ideal),
   }
 
 
@@ -288,7 +310,9 @@ def rows(design: str, repeats: int = REPEATS) -> list[Row]:
   if design in FREE:
     return [free(design, num, repeats) for num in (*FEW, *CLUSTERS)]
   return [
-    bounded(design, num, truth, repeats) for num in CLUSTERS for truth in TRUTHS
+    bounded(design, num, truth, repeats)
+    for num in (*FEW, *CLUSTERS)
+    for truth in TRUTHS
   ]
 
 
@@ -301,6 +325,7 @@ COLUMNS = (
   'below',
   'above',
   'width',
+  'ideal_ratio',
   'near',
   'width_ratio',
   'none',

@@ -72,8 +72,7 @@ def test_rows_open_in_one_call_and_give_the_scores_back(tmp_path):
     WORLD, illegal=0.1, wrong=0.2, by='prefix', seed=1
   )
   entries = _run(tmp_path, *metrics, predictor=noisy)
-  # Before version 3, pandas rounds the last bit unless it is told not to.
-  rows = pd.read_csv(tmp_path / 'rows.csv', float_precision='round_trip')
+  rows = pd.read_csv(tmp_path / 'rows.csv')
   assert list(rows.columns[:8]) == list(results.COLUMNS)
   assert {'state', 'moves', 'even', 'elements', 'kind'} <= set(rows.columns)
   for entry in entries:
@@ -88,7 +87,9 @@ def test_rows_open_in_one_call_and_give_the_scores_back(tmp_path):
     missing = mine['reason'].value_counts().to_dict()
     assert missing == entry['unmeasured']
   exact = rows[rows['quantity'] == 'share']
-  assert exact['value'].iloc[2] == 0.1 + 0.2
+  # Some versions of pandas round the last bit of what is written.
+  assert exact['value'].iloc[2] == pytest.approx(0.3, abs=1e-15)
+  assert repr(0.1 + 0.2) in (tmp_path / 'rows.csv').read_text()
   assert exact['group'].iloc[2] == 2**40
 
 
@@ -275,7 +276,7 @@ def test_summaries_are_by_seed(tmp_path):
   [((-np.inf, 1), -np.inf, 1.0), ((0, np.inf), 0.0, np.inf)],
 )
 def test_bounds_may_be_infinite_on_either_side(tmp_path, bounds, low, high):
-  value = np.array([0.9, 0.8, 1.0, 0.1, 0.9])
+  value = np.tile([0.9, 0.8, 1.0, 0.1, 0.9], 2)
 
   @dataclasses.dataclass(frozen=True)
   class Bounded(Counted):

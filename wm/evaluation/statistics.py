@@ -42,8 +42,13 @@ _BLOCK = 1 << 16
 _SHIFT = 0.15
 # Degrees of freedom, see `degrees`; chosen by the study.
 _FACTOR, _POWER = 1.5, 1.25
-# Fewer clusters than this say nothing of their variance.
-_FEWEST = 10
+# Up to FEW clusters say nothing of their variance: what goes wrong in a tenth
+# of all may be in none of them. MANY do; between the two it is weighed.
+FEW, MANY = 20, 40
+# Fewer clusters of values without bounds have no interval; up to FEW it is
+# wider, by so much for each that is missing.
+LEAST, _WIDER = 10, 0.01
+TOO_FEW = 'too few clusters'
 # Beta quantiles of more trials than this are no longer exact.
 _MOST = 1e12
 # Relative differences below this are rounding.
@@ -126,7 +131,8 @@ def effective(totals: np.ndarray, weights: np.ndarray) -> np.ndarray:
   The variance of the ratio is widened by Student's t, as Korn & Graubard do,
   but not above that of clusters that are each all right or all wrong, unless
   it is estimated to be above that, as where the heavy clusters are the wrong
-  ones. Where all clusters agree, and where they are fewer than 10, it is that.
+  ones. Where all clusters agree, and up to FEW clusters, it is that; from there
+  to MANY it is a weighted geometric mean of both.
   """
   from scipy import special
 
@@ -134,7 +140,7 @@ def effective(totals: np.ndarray, weights: np.ndarray) -> np.ndarray:
   mass = weights.sum(1)
   # One over Kish's effective number: 1 / G where all weights are equal.
   spread = (weights * weights).sum(1) / mass**2
-  if num < _FEWEST:
+  if num <= FEW:
     return 1 / spread
   value, errors = _residuals(totals, weights)
   value = np.clip(value, 0, 1)
@@ -148,8 +154,10 @@ def effective(totals: np.ndarray, weights: np.ndarray) -> np.ndarray:
   used = np.maximum(variance, np.minimum(most, variance * wider))
   # Where all clusters agree, they say nothing of how uncertain they are.
   known = variance > (_ROUNDING * value) ** 2
-  found = value * (1 - value) / np.where(known, used, 1)
-  return np.where(known, np.minimum(found, _MOST), 1 / spread)
+  trials = np.minimum(value * (1 - value) / np.where(known, used, 1), _MOST)
+  trials = np.where(known, trials, 1 / spread)
+  trust = min((num - FEW) / (MANY - FEW), 1)
+  return trials**trust / spread ** (1 - trust)
 
 
 def korn_graubard(
@@ -272,13 +280,16 @@ def unbounded(
   drawn = np.isfinite(low) & np.isfinite(high)
   value, errors = _residuals(totals, weights)
   spread = np.sqrt((errors * errors).sum(1))
-  some = spread > _ROUNDING * np.abs(value)
+  varied = spread > _ROUNDING * np.abs(value)
   # A resample without variance has no error: Hall's interval needs none.
-  rest = np.flatnonzero(~drawn & some)
+  rest = np.flatnonzero(~drawn & varied)
   if rest.size:
     low[rest], high[rest] = hall(totals[rest], weights[rest])
-  low = np.where(some, np.minimum(low, value), np.nan)
-  return low, np.where(some, np.maximum(high, value), np.nan), drawn
+  wider = 1 + _WIDER * max(FEW - weights.shape[1], 0)
+  low = value + wider * (np.minimum(low, value) - value)
+  high = value + wider * (np.maximum(high, value) - value)
+  low = np.where(varied, low, np.nan)
+  return low, np.where(varied, high, np.nan), drawn
 
 
 def interval(
@@ -290,8 +301,8 @@ def interval(
   """(low, high, method) from sums [G] of each cluster, see the module.
 
   limits: least and greatest value possible, infinite where there is none; an
-    interval does not go beyond them. (None, None, 'none') without both where
-    clusters are one or all agree.
+    interval does not go beyond them. Without both, (None, None, TOO_FEW) of
+    fewer than LEAST clusters, and (None, None, 'none') where all agree.
   """
   totals, weights = totals[None], weights[None]
   least, most = limits
@@ -301,12 +312,13 @@ def interval(
     low, high = (float(x[0]) for x in korn_graubard(shares, weights))
     scale = most - least
     return least + low * scale, least + high * scale, 'korn-graubard'
-  if weights.shape[1] > 1:
-    lows, highs, drawn = unbounded(totals, weights, seed)
-    if np.isfinite(lows[0]):
-      method = 'bootstrap-t' if drawn[0] else 'hall'
-      low, high = float(lows[0]), float(highs[0])
-      return max(low, least), min(high, most), method
+  if weights.shape[1] < LEAST:
+    return None, None, TOO_FEW
+  lows, highs, drawn = unbounded(totals, weights, seed)
+  if np.isfinite(lows[0]):
+    method = 'bootstrap-t' if drawn[0] else 'hall'
+    low, high = float(lows[0]), float(highs[0])
+    return max(low, least), min(high, most), method
   return None, None, 'none'
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from wm.core import registry
+from wm.evaluation.statistics import TOO_FEW
 from wm.reporting import declared
 from wm.reporting.collect import Entry, Run
 from wm.runtime.pages import markdown
@@ -79,6 +80,8 @@ def interval(entry: Entry) -> str:
   if entry['value'] is None:
     return '–'
   low, high = entry['low'], entry['high']
+  if entry.get('interval') == TOO_FEW:
+    return f'{number(entry["value"])} ({TOO_FEW})'
   width = 0 if low is None else high - low
   decimals = 3
   if width > 0:
