@@ -90,6 +90,30 @@ def test_constants_and_coins_have_their_values():
     assert low - 0.05 < value < high + 0.05, name
 
 
+def test_a_coin_is_normalised_to_one():
+  """Also where true labels of all states are the same, a coin tells apart."""
+  found = run(by='prefix', learned=False, num=64)
+  ratio = table.mean(found['d_ib']) / table.mean(found['d_ib_oracle'])
+  assert table.mean(found['d_ib_normalised']) == pytest.approx(ratio)
+  assert found['d_ib_normalised'].measured.sum() == found['d_ib'].measured.sum()
+  summary = statistics.summarize(found['d_ib_normalised'])
+  assert summary['low'] < 1 < summary['high']
+  assert summary['high'] - summary['low'] < 0.5
+
+
+def test_parts_of_a_ratio_have_its_error():
+  rng = np.random.default_rng(0)
+  ratios, errors = [], []
+  for _ in range(2000):
+    ideal = rng.choice([0, 0.4, 0.6], 40)
+    share = 0.5 * ideal + 0.1 * rng.random(40)
+    parts = coin_tasks.ratio_parts(share, ideal, np.ones(40))
+    ratios.append(parts.mean())
+    errors.append(parts.std(ddof=1) / 40**0.5)
+  assert np.mean(ratios) == pytest.approx(0.5 + 0.05 / (1 / 3), abs=0.01)
+  assert np.mean(errors) == pytest.approx(np.std(ratios), rel=0.1)
+
+
 def test_the_majority_answers_all_points_alike():
   found = run(by='nothing', learned=True)
   assert table.mean(found['r_ib']) == 1

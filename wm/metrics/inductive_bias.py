@@ -75,12 +75,12 @@ class Metric(core.Metric):
       that knows the next token's rule alone has 1 here too.
     q_difference: What d_ib_q_equal is above d_ib_q_unequal in the same data
       set. Below 0, what may come next counts more than the state.
-    d_ib_normalised: The share d_ib over that of the true labels of the same
-      data set, which is its weight. A model that knows all labels has 1.
+    d_ib_normalised: The mean of d_ib over that of the true labels of the same
+      data sets. A model that knows all labels has 1, and so have fair coins.
     d_ib_q_equal_normalised: As d_ib_normalised, of states with the same legal
-      next tokens. Data sets whose states have one label say nothing.
+      next tokens. Far below d_ib_q_unequal_normalised, states are lumped.
     d_ib_q_unequal_normalised: As d_ib_normalised, of states with different
-      legal next tokens. Data sets whose states have one label say nothing.
+      legal next tokens. A model of the next token's rule alone has 1 here too.
     d_ib_oracle: Of the true labels themselves, what d_ib is of answers. It
       varies from one data set to the next by coins alone, and is 1 on average.
     accuracy: Share of points whose answer is the state's label. A half is
@@ -91,7 +91,7 @@ class Metric(core.Metric):
       alike. What it has was not learned from sequences.
   """
 
-  version: ClassVar[str] = '1'
+  version: ClassVar[str] = '2'
   needs: ClassVar[tuple[type, ...]] = (core.Adaptable, core.Prefixed)
   sized_by: ClassVar[tuple[str, ...]] = (
     *('num', 'num examples', 'num held', 'pool', 'sequences'),
@@ -358,17 +358,9 @@ def _scores(task: Task, answers: np.ndarray, end: str) -> list[core.Scores]:
     )
 
   def normalised(name: str, kind: int, missing: str) -> core.Scores:
-    """Ratios to the true labels' share, which is their weight."""
-    some = ideal[:, kind] > 0
-    ratio = found[:, kind] / np.where(some, ideal[:, kind], 1)
-    reason = np.where(np.isnan(ideal[:, kind]), missing, 'one_label')
-    return scores(
-      name,
-      np.where(some, ratio, np.nan),
-      (0.0, None),
-      reason,
-      weight * np.nan_to_num(ideal[:, kind]),
-    )
+    """Ratio of the mean shares, answers' to true labels'; see `ratio_parts`."""
+    ratios = coin_tasks.ratio_parts(found[:, kind], ideal[:, kind], weight)
+    return scores(name, ratios, (0.0, None), missing)
 
   right = np.where(silent, np.nan, _right(task, answers, truth))
   other, both = 'no_two_states', (0.0, 2.0)

@@ -274,3 +274,24 @@ def coins(
   known = known[known != core.DEAD]
   few = 0 < len(known) < 63 and 2 ** len(known) <= num
   return Coins(num, seed, known if few else None, 2)
+
+
+def ratio_parts(
+  share: np.ndarray, ideal: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+  """[D] parts of each data set in the ratio of two weighted means.
+
+  The weighted mean of the parts is the ratio sum(w share) / sum(w ideal), and
+  their spread that of its linearised error, so that it has an honest interval.
+  A mean of ratios would have to leave out data sets whose true labels are all
+  the same, and with them whatever the answers tell apart there.
+
+  share, ideal: [D] of pairs told apart by answers and by true labels; NaN where
+    there is no such pair, as are the parts; all are where nothing is apart.
+  """
+  known = np.isfinite(share) & np.isfinite(ideal) & (weight > 0)
+  mean = np.average(ideal[known], weights=weight[known]) if known.any() else 0
+  if not mean:
+    return np.full(len(share), np.nan)
+  ratio = np.average(share[known], weights=weight[known]) / mean
+  return np.where(known, ratio + (share - ratio * ideal) / mean, np.nan)
