@@ -16,7 +16,7 @@ import numpy as np
 
 from wm import core
 from wm.evaluation import fields
-from wm.evaluation.prefixes import membership, prefix_pairs, search
+from wm.evaluation.prefixes import membership, prefix_pairs, search, support
 from wm.evaluation.trials import engine
 from wm.evaluation.trials.context import BATCH, SAMPLES, Trials
 
@@ -58,6 +58,11 @@ class Metric(prefix_pairs.Settings):
     cap: most continuations of one length that `exact` follows.
     sampler: rule that continuations are drawn by, where it is not `accept`,
       e.g. 'published(0.01)'.
+    support: 'all'; or 'sampler': what the sampler of the world determines, see
+      wm.evaluation.prefixes.support. Prefixes are cut from sampled sequences,
+      and of continuations only what is judged counts: a trial is
+      unmeasured (off_support) where none of it is.
+    support_bound: least probability, exclusive, of a supported token.
     attempts: draws of prefixes before a trial is given up; 1 as published.
     batch: trials in flight; no effect on results.
     loop: where tokens are sampled, 'host', 'device' in one program, or 'auto',
@@ -100,6 +105,8 @@ class Metric(prefix_pairs.Settings):
   exact: bool = False
   cap: int = 64
   sampler: str = ''
+  support: str = 'all'
+  support_bound: float = 0.01
   attempts: int = 32
   batch: int = dataclasses.field(default=BATCH, compare=False)
   loop: str = dataclasses.field(default='auto', compare=False)
@@ -114,6 +121,11 @@ class Metric(prefix_pairs.Settings):
         f'compression: k={self.k}, exact={self.exact} was given; expected '
         'k >= 0, and k >= 1 with exact=True'
       )
+    if self.support != 'all' and (self.exact or self.suffixes != 'model'):
+      raise core.InputError(
+        f'compression: support={self.support!r}, suffixes={self.suffixes!r}, '
+        f"exact={self.exact} was given; expected suffixes='model', exact=False"
+      )
     if self.suffixes == 'world' and (self.exact or not self.k or self.sampler):
       raise core.InputError(
         f"compression: suffixes='world', k={self.k}, exact={self.exact}, "
@@ -123,7 +135,8 @@ class Metric(prefix_pairs.Settings):
 
   def unlisted(self) -> str:
     """See core.Metric."""
-    if self.suffixes == 'world' and self.prefix_filter == 'none':
+    plain = self.prefix_filter == 'none' and self.support == 'all'
+    if self.suffixes == 'world' and plain:
       return ''
     return "expected suffixes='world', k=1, samples=5, prefix_filter='none'"
 
@@ -207,11 +220,19 @@ class Outcome:
 
 def _sampled(metric: Metric, trials: Trials) -> Outcome:
   """Continuations drawn by the model."""
+  on_support = metric.support == 'sampler'
   found = engine.pairs(
-    trials, metric.samples, limit=metric.k, decide=not metric.graded
+    trials,
+    metric.samples,
+    limit=metric.k,
+    decide=not metric.graded and not on_support,
   )
   refused = found.status == core.REFUSED
   reason = np.where(found.vacuous, 'vacuous', '')
+  if on_support:
+    judged = support.of_pairs(metric, trials, found)
+    refused &= judged >= found.lengths
+    reason[(judged == 0).all(1) & ~found.vacuous] = 'off_support'
   # Something is accepted and yet nothing was drawn: there was no room for it.
   reason[(found.lengths == 0).all(1) & ~found.vacuous] = 'no_room'
   num = refused.sum(1)

@@ -13,12 +13,15 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
+from wm.core import registry
 from wm.evaluation import fields
 from wm.evaluation.prefixes import boundaries
+from wm.evaluation.prefixes import support as supports
 from wm.evaluation.trials import context, decoding
 
 # Tokens of the published program, and those that it keeps free at the end.
 PUBLISHED_LEN, PUBLISHED_SPARE = 100, 3
+ALL = 'epsilon(0)'  # Any token that is possible.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +52,10 @@ class Metric(core.Metric):
       three fewer than there is room for.
     prompt: moves of the held-out sequence that are given, beside what states
       the task; at least one token is.
+    support: 'all'; or 'sampler': a detour is made only onto a token that the
+      sampler of the world takes after all tokens so far, see
+      wm.evaluation.prefixes.support.
+    support_bound: least probability, exclusive, of such a token.
     max_len: total tokens at the cap; 0 is the length the world's sequences
       have at most, of variant 'published' 100.
 
@@ -71,13 +78,21 @@ class Metric(core.Metric):
   num: int = 100
   variant: str = 'paper'
   prompt: int = 0
+  support: str = 'all'
+  support_bound: float = 0.01
   max_len: int = 0
 
   def __post_init__(self) -> None:
     super().__post_init__()
     fields.at_least(self, num=1, prompt=0, max_len=0)
     fields.renamed(self, 'variant', 'program', 'published')
-    fields.one_of(self, kind=tuple(_CHOOSERS), variant=tuple(_BESIDES_OWN))
+    fields.one_of(
+      self,
+      kind=tuple(_CHOOSERS),
+      variant=tuple(_BESIDES_OWN),
+      support=supports.CHOICES,
+    )
+    supports.check(self)
     if not self.probabilities or not all(
       isinstance(p, int | float) and 0 <= p <= 1 for p in self.probabilities
     ):
@@ -97,7 +112,8 @@ class Metric(core.Metric):
     prompts = decoding.prompts(world, sequences, self.prompt)
     every = np.tile(prompts[0], (levels, 1)), np.tile(prompts[1], levels)
     made = np.zeros(num * levels, np.int64)
-    policy = _Detours(self, world, seed, num, reach, made)
+    allowed = _on_support(self, world, *every)
+    policy = _Detours(self, world, seed, num, reach, made, allowed)
     decoded = decoding.decode(predictor, world, every, policy, max_len)
     group = context.clusters(world, sequences)
     columns = {
@@ -125,6 +141,35 @@ class Metric(core.Metric):
     return cap, min(most - spare, cap)
 
 
+class _Allowed:
+  """The tokens that the sampler takes after what T trials have decoded."""
+
+  def __init__(self, support: supports.Support, memory: np.ndarray) -> None:
+    """memory: [T, W] of the process after the prompts."""
+    self._support, self._memory = support, memory
+
+  def tokens(self, trial: np.ndarray) -> np.ndarray:
+    """[R, V] bool of trials [R]."""
+    return self._support.next(self._memory[trial])[0]
+
+  def advance(self, trial: np.ndarray, tokens: np.ndarray) -> None:
+    """Trials [R] go on by tokens [R], DEAD for none."""
+    going = tokens != core.DEAD
+    rows = trial[going]
+    self._memory[rows] = self._support.process.advance(
+      self._memory[rows], tokens[going].astype(np.int32)
+    )
+
+
+def _on_support(
+  metric: Metric, world: core.World, prompts: np.ndarray, lengths: np.ndarray
+) -> _Allowed | None:
+  if metric.support == 'all':
+    return None
+  support = supports.Support.of(metric, world, registry.make('accept', ALL))
+  return _Allowed(support, support.follow(prompts, lengths)[0][:, -1])
+
+
 @dataclasses.dataclass(frozen=True)
 class _Detours:
   """A decoding.Policy: greedy with detours.
@@ -136,6 +181,7 @@ class _Detours:
     num: prompts; trial p * num + n is prompt n at probability p.
     reach: total tokens within which a task must be completable after a detour.
     made: [T] detours of each trial, counted up here.
+    allowed: where detours may go; None is anywhere.
   """
 
   metric: Metric
@@ -144,6 +190,7 @@ class _Detours:
   num: int
   reach: int
   made: np.ndarray
+  allowed: _Allowed | None = None
 
   def __call__(self, step: decoding.Step) -> np.ndarray:
     """[R] the next tokens."""
@@ -156,6 +203,8 @@ class _Detours:
       # At its goal a trial is left to end.
       options[world.legal(step.states)[:, world.end]] = False
       options[:, world.end] = False
+    if self.allowed is not None:
+      options = options & self.allowed.tokens(step.trial)
     level, prompt = np.divmod(step.trial, self.num)
     odds = np.asarray(metric.probabilities, np.float32)[level]
     # One number for all levels: what is forced at a smaller probability is
@@ -169,7 +218,10 @@ class _Detours:
     pick = core.uniforms(self.seed, prompt, step.length, 1)
     forced = _CHOOSERS[metric.kind](options, step.log_probs, pick)
     self.made[step.trial[force]] += 1
-    return np.where(force, forced, own)
+    taken = np.where(force, forced, own)
+    if self.allowed is not None:
+      self.allowed.advance(step.trial, taken)
+    return taken
 
 
 # Which option [R] a detour of a kind takes, of options [R, V] bool, by the

@@ -15,7 +15,13 @@ import numpy as np
 
 from wm import core
 from wm.evaluation import fields
-from wm.evaluation.prefixes import boundaries, membership, prefix_pairs, search
+from wm.evaluation.prefixes import (
+  boundaries,
+  membership,
+  prefix_pairs,
+  search,
+  support,
+)
 from wm.evaluation.trials import device_choice, engine
 from wm.evaluation.trials.context import BATCH, Trials
 
@@ -38,6 +44,7 @@ class Metric(prefix_pairs.Settings):
   Reasons of unmeasured trials: vacuous (nothing is accepted after the first
   prefix; precision only), empty (the boundary is), capped (`exact` only),
   no_two_states, no_common_moves, no_two_prefixes_... (as of compression),
+  off_support and no_two_supported_prefixes (see `support`),
   no_prefix, no_room (for a token, or for any suffix of the world's boundary),
   no_answer (recall of a predictor that only accepts, where it gave none to any
   suffix).
@@ -67,6 +74,12 @@ class Metric(prefix_pairs.Settings):
     max_elements: at most so many elements of a world's boundary are tried, a
       uniform choice by seed; 0 is all.
     sampler: rule that continuations are drawn by, where it is not `accept`.
+    support: 'all'; or 'sampler': what the sampler of the world determines, see
+      wm.evaluation.prefixes.support. Prefixes are cut from sampled sequences,
+      and of continuations only what is judged counts: elements
+      of the model's boundary that are judged, and those of the world's that are
+      supported, weighed by their probability.
+    support_bound: least probability, exclusive, of a supported token.
     attempts: draws of a pair before a trial is given up; 1 as published.
     batch: trials in flight; no effect on results.
     loop: where tokens are sampled, 'host', 'device' in one program, or 'auto',
@@ -124,6 +137,8 @@ class Metric(prefix_pairs.Settings):
   cap: int = 64
   max_elements: int = 0
   sampler: str = ''
+  support: str = 'all'
+  support_bound: float = 0.01
   attempts: int = 32
   batch: int = dataclasses.field(default=BATCH, compare=False)
   loop: str = dataclasses.field(default='auto', compare=False)
@@ -146,7 +161,8 @@ class Metric(prefix_pairs.Settings):
 
   def unlisted(self) -> str:
     """See core.Metric."""
-    if not self.samples and self.prefix_filter == 'none':
+    plain = self.prefix_filter == 'none' and self.support == 'all'
+    if not self.samples and plain:
       return ''
     return "expected samples=0, max_elements=5, prefix_filter='none'"
 
@@ -158,7 +174,10 @@ class Metric(prefix_pairs.Settings):
     found = []
     if self.samples:
       measure = _searched if self.exact else _sampled
-      found += _precision(trials, measure(self, trials))
+      listed = measure(self, trials)
+      if self.support == 'sampler':
+        listed = _judged(self, trials, listed)
+      found += _precision(trials, listed)
     if self.k:
       found += _recall(self, trials)
     return trials.states_once(found)
@@ -196,6 +215,16 @@ def _searched(metric: Metric, trials: Trials) -> Listed:
   return Listed(found.boundary, found.shares, reason)
 
 
+def _judged(metric: Metric, trials: Trials, listed: Listed) -> Listed:
+  """The elements that are judged after both prefixes."""
+  elements = listed.elements
+  judged = support.of_elements(metric, trials, elements, (0, 1)).judged
+  on = judged >= elements.lengths
+  lost = (elements.sizes > 0) & (elements.take(on).sizes == 0)
+  reason = np.where((listed.reason == '') & lost, 'off_support', listed.reason)
+  return Listed(elements.take(on), listed.weights[on], reason)
+
+
 def _precision(trials: Trials, listed: Listed) -> list[core.Scores]:
   """Quantities of the model's boundary."""
   elements, reason = listed.elements, listed.reason
@@ -222,8 +251,12 @@ def _recall(metric: Metric, trials: Trials) -> list[core.Scores]:
   # Only elements that fit behind the longer prefix can be asked about.
   listed = _LISTINGS[metric.boundary](metric, trials)
   elements = listed.take(listed.lengths <= trials.room[listed.pairs])
-  sizes = elements.sizes
   none = np.where(listed.sizes > 0, 'no_room', 'empty')
+  if metric.support == 'sampler':
+    ahead = support.of_elements(metric, trials, elements, (0,))
+    none = np.where(elements.sizes > 0, 'off_support', none)
+    elements = elements.take(ahead.supported >= elements.lengths)
+  sizes = elements.sizes
   if metric.max_elements:
     elements = boundaries.subsample(
       elements, trials.keys(), metric.max_elements
@@ -233,7 +266,11 @@ def _recall(metric: Metric, trials: Trials) -> list[core.Scores]:
   by_length = boundaries.length_weights(elements)
   reason = np.where(tried == 0, 'no_answer', '')
   reason = np.where(sizes == 0, none, reason)
-  even = boundaries.mean_by_trial(good, np.ones(len(good)), tried)
+  weights = np.ones(len(good))
+  if metric.support == 'sampler':
+    ahead = support.of_elements(metric, trials, elements, (0,))
+    weights = np.exp(ahead.log_probs)
+  even = boundaries.mean_by_trial(good, weights, tried)
   level = boundaries.mean_by_trial(good, by_length, tried)
   scored = functools.partial(_scored, trials, sizes)
   return [

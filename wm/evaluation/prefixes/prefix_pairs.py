@@ -11,6 +11,7 @@ from wm import core
 from wm.core import accept as rules
 from wm.core import registry
 from wm.evaluation import fields
+from wm.evaluation.prefixes import support as supports
 from wm.evaluation.trials import context, device_choice, engine
 from wm.evaluation.trials.context import PrefixPairs, Trials, count
 
@@ -44,6 +45,8 @@ class Settings(core.Metric):
   directions: str
   world: str
   prefix_filter: str
+  support: str
+  support_bound: float
   attempts: int
   batch: int
   loop: str
@@ -67,7 +70,16 @@ def check(metric: Settings) -> None:
     directions=('first', 'both'),
     prefix_filter=('none', 'model'),
     loop=device_choice.LOOPS,
+    support=supports.CHOICES,
   )
+  supports.check(metric)
+  if metric.support != 'all' and (
+    metric.pairs > 1 or metric.world or metric.prefix_filter != 'none'
+  ):
+    raise core.InputError(
+      f'{metric.name}: support={metric.support!r} draws prefixes by itself; '
+      "expected pairs=1, world='' and prefix_filter='none'"
+    )
   for spec in filter(None, (metric.accept, metric.sampler)):
     registry.make('accept', spec)
 
@@ -85,6 +97,18 @@ def draw(
   apart: whether the prefixes of a trial reach two states, or one.
   """
   accept = registry.make('accept', metric.accept)
+  sampler = registry.make('accept', metric.sampler or metric.accept)
+  run = metric.batch, metric.loop, metric.pairs
+  if metric.support == 'sampler':
+    pairs = supports.prefix_pairs(
+      supports.Support.of(metric, world, accept),
+      metric.trials,
+      stream(seed, context.STATES),
+      apart=apart,
+    )
+    if metric.directions == 'both':
+      pairs = both_directions(pairs)
+    return Trials(predictor, world, pairs, accept, sampler, seed, *run)
   world = _drawing(metric, world)
   num = metric.trials // metric.pairs
   first = world.sample_states(num, stream(seed, context.STATES))
@@ -110,8 +134,6 @@ def draw(
   pairs.counts.update(counts)
   if metric.directions == 'both':
     pairs = both_directions(pairs)
-  sampler = registry.make('accept', metric.sampler or metric.accept)
-  run = metric.batch, metric.loop, metric.pairs
   return Trials(predictor, world, pairs, accept, sampler, seed, *run)
 
 

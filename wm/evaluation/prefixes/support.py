@@ -1,0 +1,350 @@
+"""The support of a world's sampler, and trials that stay on it.
+
+Data of a goal-directed sampler hold few of the legal sequences: elsewhere they
+determine nothing, and a model that says what they say has no opinion. Metrics
+with support='sampler' ask what the data determine. After a prefix
+
+  supported   is a token of conditional probability above a bound, which the
+              metric's acceptance rule accepts of the sampler itself
+  judged      is a supported token, or an illegal one, which has probability 0
+  not judged  is a legal token that the sampler hardly or never takes
+
+and of a continuation only the tokens before the first that is not judged
+count. The world itself and the Bayes predictor of the sampler are both right
+wherever something is judged.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.core import accept as rules
+from wm.evaluation.trials import context, engine
+from wm.evaluation.trials.context import PrefixPairs, Trials
+
+CHOICES = 'all', 'sampler'
+# Sequences of a pool for each trial, and of a pool at least and at most.
+EACH, LEAST, MOST = 16, 4000, 20_000
+_ATTEMPTS = 32  # Draws of a second prefix before a trial is given up.
+_CELLS = 1 << 24  # Entries of arrays by token that are held at once.
+
+
+def check(metric: core.Metric) -> None:
+  """Raises InputError where the field `support_bound` is no probability."""
+  bound = vars(metric)['support_bound']
+  if not 0 <= bound < 1:
+    raise core.InputError(
+      f'{metric.name}: support_bound={bound!r} was given; expected a '
+      'probability, 0 or more and below 1'
+    )
+
+
+class Judged(NamedTuple):
+  """How far N continuations are on the support.
+
+  Attributes:
+    judged: [N] int32 leading tokens that are judged.
+    supported: [N] int32 leading tokens that are supported.
+    log_probs: [N] float64 nats of these under the sampler.
+  """
+
+  judged: np.ndarray
+  supported: np.ndarray
+  log_probs: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Support:
+  """What the sampler of a world says.
+
+  Attributes:
+    world: the truth.
+    process: the distribution that its sequences are drawn from.
+    bound: a token of no more than this probability is not supported.
+    accept: a supported token is accepted by it.
+  """
+
+  world: core.World
+  process: core.Process
+  bound: float
+  accept: rules.Accept
+
+  @classmethod
+  def of(
+    cls, metric: core.Metric, world: core.World, accept: rules.Accept
+  ) -> Support:
+    """That of a metric's field `support_bound`.
+
+    Raises:
+      InputError: it is not known how the world's sequences are distributed.
+    """
+    if not isinstance(world, core.Generative):
+      raise core.InputError(
+        f"{metric.name}(support='sampler'): {world.name} does not say how its "
+        "samples are distributed (core.Generative); available: support='all'"
+      )
+    bound = vars(metric)['support_bound']
+    return cls(world, world.process(), bound, accept)
+
+  def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Supported tokens [B, V] bool after memories [B, W]; their nats [B, V]."""
+    vocab = len(self.world.vocab)
+    log_probs = np.full((len(memory), vocab), -np.inf)
+    for part in core.chunks(len(memory), vocab, _CELLS):
+      tokens, odds = self.process.next(memory[part])
+      rows, place = np.nonzero(tokens != core.DEAD)
+      log_probs[part][rows, tokens[rows, place]] = odds[rows, place]
+    accepted = np.asarray(self.accept.mask(log_probs.astype(np.float32)))
+    least = np.log(self.bound) if self.bound else -np.inf
+    return accepted & (log_probs > least), log_probs
+
+  def follow(
+    self, tokens: np.ndarray, lengths: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Memories [N, L + 1, W] before each token of [N, L]; states [N, W].
+
+    States are those after the last token; memories past it stay as they were.
+    """
+    num, most = tokens.shape
+    memory, states = self.process.init(num), self.world.init(num)
+    every = np.zeros((num, most + 1, memory.shape[1]), memory.dtype)
+    every[:, 0] = memory
+    for t in range(most):
+      rows = np.flatnonzero(t < lengths)
+      memory[rows] = self.process.advance(memory[rows], tokens[rows, t])
+      states[rows] = self.world.advance(states[rows], tokens[rows, t])
+      every[:, t + 1] = memory
+    return every, states
+
+  def judge(
+    self,
+    memory: np.ndarray,
+    states: np.ndarray,
+    tokens: np.ndarray,
+    lengths: np.ndarray,
+  ) -> Judged:
+    """How far continuations [N, K] go on after memories and states [N, W]."""
+    num = len(tokens)
+    judged, supported = np.zeros((2, num), np.int32)
+    log_probs, rows = np.zeros(num), np.arange(num)
+    for t in range(tokens.shape[1]):
+      going = t < lengths[rows]
+      rows, memory, states = rows[going], memory[going], states[going]
+      if not rows.size:
+        break
+      token = tokens[rows, t]
+      # Equal memories say the same.
+      _, first, back = np.unique(
+        memory, axis=0, return_index=True, return_inverse=True
+      )
+      back, here = back.reshape(-1), np.arange(len(rows))
+      mask, odds = self.next(memory[first])
+      on = mask[back, token]
+      states = self.world.advance(states, token)
+      judged[rows] += on | (self.world.state_id(states) == core.DEAD)
+      supported[rows] += on
+      log_probs[rows[on]] += odds[back[here[on]], token[on]]
+      rows, states = rows[on], states[on]
+      memory = self.process.advance(memory[on], token[on])
+    return Judged(judged, supported, log_probs)
+
+
+class Pool(NamedTuple):
+  """N distinct supported prefixes that reach a state.
+
+  Attributes:
+    sequence: [N] sequence that a prefix is of.
+    length: [N] its tokens.
+    state: [N, W] that it reaches.
+    id: [N] int64 of the state.
+  """
+
+  sequence: np.ndarray
+  length: np.ndarray
+  state: np.ndarray
+  id: np.ndarray
+
+
+def pool(support: Support, sequences: core.Sequences) -> Pool:
+  """All proper prefixes of sequences that go beyond what states the task.
+
+  A prefix is left out where one of its tokens is not supported, those that
+  state the task excepted, and where a prefix before it is the same.
+  """
+  world, tokens = support.world, sequences.tokens
+  num, start = len(sequences), world.prompt_len
+  memory, states = support.process.init(num), world.init(num)
+  marks, rows = np.zeros(num, np.uint64), np.arange(num)
+  parts: list[tuple[np.ndarray, ...]] = []
+  for t in range(tokens.shape[1]):
+    if t >= start:  # Is the next token of the sequence supported?
+      _, first, back = np.unique(
+        memory, axis=0, return_index=True, return_inverse=True
+      )
+      mask, _ = support.next(memory[first])
+      on = mask[back.reshape(-1), tokens[rows, t]]
+    else:
+      on = np.ones(len(rows), bool)
+    on &= t + 1 < sequences.lengths[rows]
+    rows, memory, states, marks = rows[on], memory[on], states[on], marks[on]
+    if not rows.size:
+      break
+    token = tokens[rows, t]
+    memory = support.process.advance(memory, token)
+    states = world.advance(states, token)
+    marks = core.hash64(marks, token)
+    if t + 1 > start:
+      _, fresh = np.unique(marks, return_index=True)
+      length = np.full(len(fresh), t + 1)
+      parts.append((rows[fresh], length, states[fresh]))
+  if not parts:
+    none = np.zeros(0, np.int64)
+    return Pool(none, none, world.init(0), none)
+  sequence, lengths, reached = map(np.concatenate, zip(*parts, strict=True))
+  return Pool(sequence, lengths, reached, world.state_id(reached))
+
+
+def prefix_pairs(
+  support: Support, num: int, seed: int, *, apart: bool
+) -> PrefixPairs:
+  """Two supported prefixes of equal length for each of `num` trials.
+
+  They are cut from a pool of sequences that the world samples. Where they reach
+  one state, each state and length that two distinct prefixes of the pool reach
+  is as likely, and so are the prefixes. Where they reach two, the first is any
+  prefix of the pool, and the second any of its length that reaches another
+  state. A trial is a row with a reason where there is none.
+
+  Args:
+    support: of the world.
+    num: trials, T.
+    seed: of the pool and of trials.
+    apart: do they reach two states?
+  """
+  size = int(np.clip(EACH * num, LEAST, MOST))
+  sequences = support.world.sample(size, seed)
+  found = pool(support, sequences)
+  draw = _two_states if apart else _one_state
+  first, second = draw(found, num, seed)
+  good = second >= 0
+  place = np.where(good[:, None], np.stack([first, second], 1), 0)
+  width = support.world.max_len
+  tokens = np.zeros((num, 2, width), np.int32)
+  lengths = np.zeros((num, 2), np.int32)
+  states = np.repeat(support.world.init(1)[None], num, 0).repeat(2, 1)
+  if good.any():
+    lengths[good] = found.length[place[good]]
+    states[good] = found.state[place[good]]
+    taken = sequences.tokens[found.sequence[place[good]]][..., :width]
+    used = np.arange(taken.shape[2]) < lengths[good][..., None]
+    tokens[good, :, : taken.shape[2]] = np.where(used, taken, core.PAD)
+  return PrefixPairs(
+    states[:, 0],
+    states[:, 1],
+    tokens,
+    lengths,
+    moves=np.maximum(lengths[:, 0] - support.world.prompt_len, 0),
+    reason=np.where(good, '', 'no_two_supported_prefixes'),
+    trial=np.arange(num),
+    direction=np.zeros(num, np.int32),
+    counts={},
+  )
+
+
+def _one_state(
+  found: Pool, num: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+  """[T], [T] rows of the pool that share state and length; -1 where none."""
+  order = np.lexsort((found.id, found.length))
+  keys = np.stack([found.length, found.id], 1)[order]
+  _, starts, sizes = np.unique(
+    keys, axis=0, return_index=True, return_counts=True
+  )
+  several = np.flatnonzero(sizes > 1)
+  if not several.size:
+    return np.zeros(num, np.int64), np.full(num, core.DEAD)
+  picks = [
+    core.uniforms(seed, context.PREFIXES, np.arange(num), n) for n in range(3)
+  ]
+  group = several[(picks[0] * len(several)).astype(np.int64)]
+  size = sizes[group]
+  one = (picks[1] * size).astype(np.int64)
+  other = (picks[2] * (size - 1)).astype(np.int64)
+  other += other >= one
+  return order[starts[group] + one], order[starts[group] + other]
+
+
+def _two_states(
+  found: Pool, num: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+  """[T], [T] rows of the pool of one length and two states; -1 where none."""
+  second = np.full(num, core.DEAD)
+  if not len(found.id):
+    return np.zeros(num, np.int64), second
+  trials = np.arange(num)
+  first = core.uniforms(seed, context.STATES, trials) * len(found.id)
+  first = first.astype(np.int64)
+  # Rows of one length follow each other.
+  low = np.searchsorted(found.length, found.length[first], side='left')
+  high = np.searchsorted(found.length, found.length[first], side='right')
+  for attempt in range(_ATTEMPTS):
+    rows = np.flatnonzero(second < 0)
+    if not rows.size:
+      break
+    pick = core.uniforms(seed, context.OTHERS, rows, attempt)
+    drawn = low[rows] + (pick * (high - low)[rows]).astype(np.int64)
+    other = found.id[drawn] != found.id[first[rows]]
+    second[rows[other]] = drawn[other]
+  return first, second
+
+
+def of_pairs(
+  metric: core.Metric, trials: Trials, found: engine.Pairs
+) -> np.ndarray:
+  """[R, M] leading tokens of continuations judged after both prefixes."""
+  num, samples, width = found.tokens.shape
+  trial = np.repeat(np.arange(num), samples)
+  flat = found.tokens.reshape(-1, width), found.lengths.reshape(-1)
+  sides = [_judge(metric, trials, side, trial, *flat) for side in (0, 1)]
+  judged = np.minimum(sides[0].judged, sides[1].judged)
+  return judged.reshape(num, samples)
+
+
+def of_elements(
+  metric: core.Metric,
+  trials: Trials,
+  elements: core.Boundary,
+  sides: tuple[int, ...],
+) -> Judged:
+  """How far suffixes of R trials are on the support, the least of the sides.
+
+  sides: prefixes after which they are judged: 0, 1 or both.
+  """
+  parts = [
+    _judge(
+      metric, trials, side, elements.pairs, elements.tokens, elements.lengths
+    )
+    for side in sides
+  ]
+  return Judged(*(np.minimum.reduce(some) for some in zip(*parts, strict=True)))
+
+
+def _judge(
+  metric: core.Metric,
+  trials: Trials,
+  side: int,
+  trial: np.ndarray,
+  tokens: np.ndarray,
+  lengths: np.ndarray,
+) -> Judged:
+  """How far continuations [N, K] of trials [N] are after one prefix."""
+  support = Support.of(metric, trials.world, trials.accept)
+  every, states = support.follow(
+    trials.tokens[:, side], trials.lengths[:, side]
+  )
+  memory = every[:, -1]
+  return support.judge(memory[trial], states[trial], tokens, lengths)
