@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT))  # Binaries run from a clone, installed or not.
 
 from wm import options  # noqa: E402
 from wm.options.calls import (  # noqa: E402
+  Baselines,
   Planning,
   Routes,
   Scoring,
@@ -87,7 +88,7 @@ flags.DEFINE_multi_string(
 
 for cls in (
   *(Sampling, Training, Reconstruction, Routes, Scoring),
-  *(Sweeping, Units, Planning),
+  *(Sweeping, Units, Planning, Baselines),
 ):
   declare(cls)
 
@@ -264,6 +265,7 @@ def rows() -> dict[str, Any]:
     'training': values(Training),
     'reconstruction': values(Reconstruction),
     'num_samples': FLAGS.num_samples,
+    **keywords(Baselines),
     'tell': print,
   }
 

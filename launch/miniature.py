@@ -3,7 +3,7 @@
   python launch/miniature.py --flagfile=launch/flags/miniatures/maps.flags
 
 Rows are those of study.py; 'NAME: MODEL on WORLD with steps=500, seeds=1' has
-settings of its own. A unit is sampled for, trained, scored and mapped in a
+settings of its own, and baselines are rows as well. A unit is sampled for, trained, scored and mapped in a
 process of its own, in OUT/units. Its result is a small file,
 RESULTS/ROW-SEED.json, and as long as that is of the same specs, recipe and
 versions the unit is not made again; --fresh makes all again. What was stopped
@@ -41,5 +41,6 @@ if __name__ == '__main__':
     main,
     *('world', 'row', 'metric', 'num', 'steps', 'batch', 'lr', 'warmup'),
     *common.names(common.Units),
+    *common.names(common.Baselines),
     *('fields', 'jobs', 'dry_run', 'num_samples'),
   )

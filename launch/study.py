@@ -6,7 +6,8 @@
 is first trained on WORLD and scored there; 'NAME: MODEL on WORLD then on WORLD'
 is scored on the second; '... with steps=500, lr=3e-3' has settings of its own.
 A MODEL that is the folder of a run, --row='net: runs/net', was trained before.
-Each row is a run folder OUT/NAME, made by the stages `sample`, `train`, `score`
+'NAME: MODEL in WORLD' is scored in WORLD as it is. Baselines and ceilings that
+no row names are rows too, see --baselines. Each row is a run folder OUT/NAME, made by the stages `sample`, `train`, `score`
 and `reconstruct`, which read the other flags; --jobs=2 trains two at a time.
 The report is in OUT/report. A study that was stopped goes on where it was.
 """
@@ -37,4 +38,5 @@ if __name__ == '__main__':
     main,
     *('world', 'row', 'metric', 'num', 'steps', 'batch', 'lr', 'warmup'),
     *('fields', 'jobs', 'num_samples', 'max_degree', 'max_miles', 'shuffles'),
+    *common.names(common.Baselines),
   )

@@ -11,12 +11,20 @@ from typing import Any
 from wm import core
 from wm.core import registry
 from wm.core.accept import Accept
+from wm.library import baselines as baselines_lib
 from wm.library import calls, study
 from wm.library.calls import Tell
 from wm.library.study import Row
 from wm.library.unit import Unit
 from wm.options import takes
-from wm.options.calls import Path, Routes, Scoring, Sweeping, Units
+from wm.options.calls import (
+  Baselines,
+  Path,
+  Routes,
+  Scoring,
+  Sweeping,
+  Units,
+)
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
@@ -38,11 +46,15 @@ def _units(
   sampling: Sampling | None,
   training: Training | None,
   reconstruction: Reconstruction | None,
+  baselines: bool,
   **same: Any,
 ) -> list[Unit]:
   """All units, the first seed of each row first; raises InputError."""
   found = [Row.parse(row) if isinstance(row, str) else row for row in rows]
-  study.rows_of(found, world)  # What is bad of one shows before the first.
+  # What is bad of one shows before the first.
+  checked = study.rows_of(found, world)
+  if baselines:
+    found += _possible(study.baselines_of(checked)[0])
   names = [row.name for row in found]
   if unknown := [name for name in only if name not in names]:
     available = registry.suggest(unknown[0], names)
@@ -70,6 +82,13 @@ def _units(
   return sorted(made, key=lambda one: one.seed)
 
 
+def _possible(rows: Sequence[Row]) -> list[Row]:
+  """Baselines that their worlds do not refuse."""
+  made: list[tuple[Row, Any, Any]]
+  made = [(row, row.model, row.scored_in) for row in rows]
+  return [row for row, *one in made if not baselines_lib.refused(*one)]
+
+
 @takes(Units)
 def miniature(
   rows: Sequence[Row | str],
@@ -89,6 +108,7 @@ def miniature(
   training: Training | None = None,
   reconstruction: Reconstruction | None = None,
   num_samples: int = Routes.num,
+  baselines: bool = Baselines.baselines,
   tell: Tell = calls.silent,
 ) -> list[str]:
   """Makes the units of a study that are missing: a row and a seed each.
@@ -108,6 +128,7 @@ def miniature(
     fields: other fields of all metrics that have them, as in a spec.
     sampling, training, reconstruction: options of these stages.
     num_samples: routes sampled for a map.
+    baselines: are rows as well, see `wm.study`.
     tell: gets a line on each unit that ends.
 
   Returns:
@@ -129,6 +150,7 @@ def miniature(
     sampling,
     training,
     reconstruction,
+    baselines,
     num_samples=num_samples,
     # A text may hold fields that no spec has, as they change no result.
     metrics=tuple(

@@ -21,6 +21,7 @@ def report(
   out: Path | None = None,
   *,
   wait: bool = False,
+  notes: Sequence[str] = (),
   tell: Callable[[str], None] = lambda line: None,
 ) -> pathlib.Path:
   """Writes a report of scored runs: tables, curves and maps.
@@ -32,6 +33,7 @@ def report(
       is that of the only run. The counts of tokens that `coverage` wrote there,
       or to a run's, are tabled.
     wait: for another process that reports there, instead of refusing.
+    notes: lines on what is missing, such as a ceiling.
     tell: gets the number of results and the files.
 
   Returns:
@@ -57,7 +59,7 @@ def report(
     several = [*runs, *reported.results]
     if not several:
       return reported.pages[0]
-  summary = write.report(several, place, wait=wait)
+  summary = write.report(several, place, wait=wait, notes=notes)
   tell(f'{summary["results"]} results of {len(several)} runs')
   for line in summary['left_out']:
     tell(line)

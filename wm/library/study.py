@@ -12,9 +12,18 @@ from typing import Any
 from wm import core, options
 from wm.core import registry
 from wm.core.accept import Accept
+from wm.library import baselines as baselines_lib
 from wm.library import calls, loading, report
 from wm.library.calls import Tell
-from wm.options.calls import Path, Routes, Scoring, Sweeping, Units
+from wm.options import takes
+from wm.options.calls import (
+  Baselines,
+  Path,
+  Routes,
+  Scoring,
+  Sweeping,
+  Units,
+)
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
@@ -31,7 +40,8 @@ SETTINGS: dict[str, dataclasses.Field] = {
 for name in ('seed', 'text', 'coordinator', 'threads'):
   del SETTINGS[name]
 _ROW = (
-  r'\s*(\w+)\s*:\s*(.+?)(?:\s+on\s+(.+?)(?:\s+then\s+on\s+(.+?))?)?'
+  r'\s*(\w+)\s*:\s*(.+?)'
+  r'(?:\s+in\s+(.+?)|\s+on\s+(.+?)(?:\s+then\s+on\s+(.+?))?)?'
   r'(?:\s+with\s+(.+?))?\s*'
 )
 
@@ -62,7 +72,7 @@ class Row:
 
   @classmethod
   def parse(cls, text: str) -> Row:
-    """'NAME: MODEL', 'NAME: MODEL on WORLD' or '... then on WORLD'.
+    """'NAME: MODEL', '... in WORLD', '... on WORLD', '... then on WORLD'.
 
     '... with steps=500, lr=3e-3' may follow.
 
@@ -73,7 +83,7 @@ class Row:
     if not match:
       expected = "expected 'NAME: MODEL' or 'NAME: MODEL on WORLD'"
       raise core.InputError(f'bad row {text!r}: {expected}')
-    name, model, trained_on, scored_in, settings = match.groups()
+    name, model, used_in, trained_on, after, settings = match.groups()
     _, bare, given = registry.parse(f'row({settings or ""})')
     for key, value in given.items():
       if key not in SETTINGS:
@@ -93,7 +103,7 @@ class Row:
       raise core.InputError(
         f"bad row {text!r}: expected 'with NAME=VALUE, ...'"
       )
-    return cls(name, model, trained_on, scored_in, given)
+    return cls(name, model, trained_on, used_in or after, given)
 
   def own(self, given: Any) -> Any:
     """Options of a stage, with this row's settings."""
@@ -161,6 +171,7 @@ def _model(row: Row, runs: bool) -> core.Model | str:
   return text
 
 
+@takes(Baselines)
 def study(
   rows: Sequence[Row | str],
   world: core.World | str,
@@ -175,6 +186,7 @@ def study(
   reconstruction: Reconstruction | None = None,
   num_samples: int = Routes.num,
   jobs: int = Sweeping.jobs,
+  baselines: bool = Baselines.baselines,
   tell: Tell = calls.silent,
 ) -> pathlib.Path:
   """Samples for, trains, scores and maps every row, then reports them.
@@ -216,9 +228,30 @@ def study(
       _train(found, place, stages, jobs, tell)
     for row in found:
       done(row, asked, place / row.name, stages, num_samples, tell)
+    more, notes = baselines_of(found) if baselines else ([], [])
+    for row in more:
+      try:
+        done(row, asked, place / row.name, stages, num_samples, tell)
+        found.append(row)
+      except core.InputError as error:  # The rows are reported without it.
+        notes.append(f'no {row.name}: {error}')
     tell('== report')
     folders = [place / row.name for row in found]
-    return report.report(folders, place, tell=tell)
+    return report.report(folders, place, notes=notes, tell=tell)
+
+
+def baselines_of(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
+  """Baselines of rows that `rows_of` has made, and why others are missing."""
+  scored = []
+  for row in rows:
+    model, trained = row.model, row.trained_on is not None
+    if isinstance(model, str):  # The folder of a run.
+      run = files.read_record(pathlib.Path(model, 'train.run.json'), {})
+      model, trained = registry.make('model', run['model']), True
+    assert isinstance(row.scored_in, core.World)  # By `rows_of`.
+    scored.append(baselines_lib.Scored(row.name, model, row.scored_in, trained))
+  more, reasons = baselines_lib.added(scored)
+  return [Row(one.name, one.model, None, one.world) for one in more], reasons
 
 
 def _train(

@@ -163,3 +163,16 @@ class Units:
   fresh: bool = option(
     False, 'Remove results and runs of these units first, and do all.'
   )
+
+
+@documented
+@dataclasses.dataclass(frozen=True)
+class Baselines:
+  """What stands beside the rows of a study: keywords of `wm.study`."""
+
+  # See `wm.library.baselines`; those that rows name are not made twice.
+  baselines: bool = option(
+    True,
+    'Score untrained models, a uniform guesser, the oracle and the Bayes '
+    'predictors of the samplers beside the rows.',
+  )

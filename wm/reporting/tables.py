@@ -15,7 +15,7 @@ import pandas as pd
 
 from wm.core import registry
 from wm.evaluation.statistics import TOO_FEW
-from wm.reporting import declared
+from wm.reporting import ceilings, declared
 from wm.reporting.collect import Entry, Run
 from wm.runtime.pages import markdown
 
@@ -101,10 +101,13 @@ def correlation(found: Sequence[float] | None) -> str:
 
 def trials(entry: Entry) -> str:
   """Formats '1000 in 50 clusters', or '40' if trials are independent."""
+  return f'{entry["n"]}{_clusters(entry)}'
+
+
+def _clusters(entry: Entry) -> str:
+  """Formats ' in 50 clusters', or '' if trials are independent."""
   num, clusters = entry['n'], entry.get('clusters')
-  return (
-    f'{num}' if clusters in (None, num) else f'{num} in {clusters} clusters'
-  )
+  return '' if clusters in (None, num) else f' in {clusters} clusters'
 
 
 def seeds(entry: Entry) -> str:
@@ -127,8 +130,11 @@ def cell(entry: Entry) -> str:
   if entry['value'] is None:
     causes = ', '.join(f'{k} {v}' for k, v in entry['unmeasured'].items())
     return f'– ({causes})' if causes else '–'
-  number_of = seeds(entry) or f'n={trials(entry)}'
-  return f'{interval(entry)}, {number_of}'
+  several, share = seeds(entry), ceilings.measured(entry)
+  if share.endswith(' measured') and not several:  # It holds n.
+    return f'{interval(entry)}, {share}{_clusters(entry)}'
+  shown = [interval(entry), several or f'n={trials(entry)}', share]
+  return ', '.join(filter(None, shown))
 
 
 # Specs of metrics.
@@ -136,7 +142,7 @@ def cell(entry: Entry) -> str:
 
 def spec(entry: Entry) -> str:
   """Returns the metric's canonical spec."""
-  return entry.get('spec') or entry['metric']
+  return ceilings.spec(entry)
 
 
 def arguments(text: str) -> dict[str, Any]:
@@ -229,7 +235,7 @@ def labels(runs: Sequence[Run]) -> list[str]:
 
 _COLUMNS = (
   *('run', 'model', 'metric', 'spec', 'quantity', 'headline', 'at', 'plain'),
-  *('interval', 'cell', 'seeds', 'column', 'place', 'entry'),
+  *('interval', 'cell', 'seeds', 'column', 'place', 'entry', 'position'),
 )
 
 
@@ -241,30 +247,39 @@ def results(runs: Sequence[Run], *, breakdown: bool = False) -> pd.DataFrame:
     metric, spec, quantity: as measured.
     headline, at: see `headline`; '' and NaN where the quantity has none.
     plain: whether the spec is the metric's plainest on this world.
-    interval, cell, seeds: the texts of the functions of these names.
+    interval, cell, seeds: the texts of the functions of these names; the first
+      two with the position below the ceiling, if there is one.
     column, place: of a breakdown by one column, its name and value; else ''
       and None.
     entry: all of it.
+    position: see `ceilings.Against`; None of breakdowns.
   """
   plain = {}
   for world in {run.world for run in runs}:
     alike = [run for run in runs if run.world == world]
     plain[world] = plainest([e for run in alike for e in run.entries])
-  found = []
+  found, against = [], ceilings.Against(runs)
   for place, (run, label) in enumerate(zip(runs, labels(runs), strict=True)):
     for entry in run.breakdown if breakdown else run.entries:
+      at = None if breakdown else against.position(place, entry)
       metric, where = entry['metric'], entry.get('where', {})
       found.append(
         (
           *(place, label, metric, spec(entry), entry['quantity']),
           *headline(metric, entry['quantity']),
           plain[run.world].get(metric) == spec(entry),
-          *(interval(entry), cell(entry), seeds(entry)),
+          _joined(interval(entry), ceilings.measured(entry), at),
+          *(_joined(cell(entry), '', at), seeds(entry)),
           *(next(iter(where.items())) if len(where) == 1 else ('', None)),
-          entry,
+          *(entry, at),
         )
       )
   return pd.DataFrame(found, columns=_COLUMNS, dtype=object)
+
+
+def _joined(text: str, share: str, at: ceilings.Position | None) -> str:
+  """Puts what a value is to be read with behind it."""
+  return ', '.join(filter(None, (text, share, str(at or ''))))
 
 
 def by_run(found: pd.DataFrame, column: str, text: str) -> pd.DataFrame:
@@ -292,7 +307,8 @@ def main_table(runs: Sequence[Run]) -> Table:
     f'{m}: {q}' for m, q in zip(found.metric, found.quantity, strict=True)
   ]
   shown = found[(found.headline != '') & found['at'].isna()]
-  wide = by_run(shown[shown.plain.astype(bool)], 'head', 'cell')
+  plain = shown[shown.plain.astype(bool)]
+  wide = by_run(plain, 'head', 'cell')
   wide = wide.reindex(range(len(runs)), fill_value='')
   heads = ['model', *dict.fromkeys(shown['head'])]
   wide = wide.reindex(columns=heads, fill_value='')
@@ -302,7 +318,19 @@ def main_table(runs: Sequence[Run]) -> Table:
     'named). A dash: nothing could be measured; the '
     'table of all results says why.'
   )
-  return Table('The table', wide, note + _more(runs))
+  note += _more(runs) + ceilings.note(plain['position']) + _few(runs, plain)
+  lacking = ''.join(f' {line}' for line in ceilings.Against(runs).missing())
+  return Table('The table', wide, note + lacking)
+
+
+def _few(runs: Sequence[Run], plain: pd.DataFrame) -> str:
+  """Names columns whose trained models so few trials do not tell apart."""
+  roles = ceilings.roles(runs)
+  by_head: dict[str, list[Entry]] = {}
+  for run, head, entry in zip(plain.run, plain['head'], plain.entry, strict=True):
+    if roles[run] == ceilings.TRAINED:
+      by_head.setdefault(head, []).append(entry)
+  return ceilings.too_few(by_head)
 
 
 def _more(runs: Sequence[Run]) -> str:
@@ -324,9 +352,11 @@ def _more(runs: Sequence[Run]) -> str:
 def _note(found: pd.DataFrame) -> str:
   """Returns what values and brackets mean in a table of intervals."""
   if same := same_seeds(list(found.seeds)):
-    return f'Mean [least, greatest] of {same}.'
-  several = ', or mean [least, greatest] of several seeds'
-  return f'Value [95 % interval]{several if any(found.seeds) else ""}.'
+    text = f'Mean [least, greatest] of {same}.'
+  else:
+    several = ', or mean [least, greatest] of several seeds'
+    text = f'Value [95 % interval]{several if any(found.seeds) else ""}.'
+  return text + ceilings.note(found['position'])
 
 
 def settings_tables(runs: Sequence[Run]) -> list[Table]:
@@ -354,7 +384,8 @@ def series_tables(runs: Sequence[Run]) -> list[Table]:
     wide = by_run(part, 'at', 'cell')[['model', *sorted(set(part['at']))]]
     heads = ['model', *(f'{name} at {n:g}' for n in wide.columns[1:])]
     whole = wide[(wide != '').all(axis=1)]
-    made.append(Table(text, whole.set_axis(heads, axis=1)))
+    note = ceilings.note(part['position']).strip()
+    made.append(Table(text, whole.set_axis(heads, axis=1), note))
   return made
 
 

@@ -20,6 +20,7 @@ from wm.reporting import (
   breakdown,
   calibration,
   catalog,
+  ceilings,
   collect,
   covered,
   declared,
@@ -44,14 +45,17 @@ def report(
   out: str | pathlib.Path,
   *,
   wait: bool = False,
+  notes: Sequence[str] = (),
 ) -> dict[str, Any]:
   """Writes report.md, report.html, scores.json and rows.csv into `out`.
 
   Args:
-    folders: runs that hold a scores.json each; rows come in this order. Those
-      that differ in their training seed alone are one row.
+    folders: runs that hold a scores.json each; rows come in this order, but
+      for baselines and ceilings, see `ceilings.ordered`. Those that differ in
+      their training seed alone are one row.
     out: folder of the report; made if need be.
     wait: for another process that writes there, instead of refusing.
+    notes: lines on what is missing, below the first table.
 
   Returns:
     The paths written, by kind, the number of results, and lines on what is
@@ -69,7 +73,7 @@ def report(
     # A file of a run may turn out damaged late: a report is whole or absent.
     with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=out) as name:
       unfinished = pathlib.Path(name)
-      summary = _write(runs, out, unfinished)
+      summary = _write(runs, out, unfinished, notes)
       for path in sorted(unfinished.iterdir()):
         files.rename(path, out / path.name)
   paths = {
@@ -82,7 +86,10 @@ def report(
 
 
 def _write(
-  runs: Sequence[collect.Run], out: pathlib.Path, unfinished: pathlib.Path
+  runs: Sequence[collect.Run],
+  out: pathlib.Path,
+  unfinished: pathlib.Path,
+  notes: Sequence[str],
 ) -> dict[str, Any]:
   """Writes all files into the folder `unfinished`; `out` has counts to table.
 
@@ -94,6 +101,7 @@ def _write(
   _merge_rows(
     [run.folder / 'rows.csv' for run in runs], unfinished / 'rows.csv'
   )
+  runs = ceilings.ordered(runs)
   together = collect.pooled(runs)
   curves = breakdown.curves(together)
   groups = worst.groups(together)
@@ -102,6 +110,7 @@ def _write(
     'title': TITLE,
     'lead': _lead(entries),
     'tables': _tables(runs, together, curves, sized, out),
+    'notes': notes,
     'pictures': _pictures(runs, together, curves, sized, unfinished),
     'words': catalog.glossary(entries),
   }

@@ -1,0 +1,264 @@
+"""Where a value lies between an untrained model and the best that can be had.
+
+Two ceilings, which tables name apart. *Bayes* knows the rules and the sampler,
+and nothing where the sampler never goes; *Bayes, replanning* is what the rules
+and the goal imply from any state. Roles of runs are told by their specs, so
+that results of any folder may stand beside each other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from wm import core
+from wm.core import registry
+from wm.reporting import declared
+from wm.reporting.collect import Entry, Run
+
+UNTRAINED, UNIFORM, TRAINED, BAYES, REPLANNING, ORACLE = ROLES = (
+  *('untrained', 'uniform', 'trained', 'bayes', 'replanning', 'oracle'),
+)
+NAMES = {BAYES: 'Bayes', REPLANNING: 'Bayes, replanning'}
+_MANY = 0.2  # Share of unmeasured trials that is said in words.
+
+
+def role(name: str, model: str, trained: bool, specs: Iterable[str]) -> str:
+  """One of ROLES.
+
+  Args:
+    name: of the row.
+    model: its spec.
+    trained: whether it was trained.
+    specs: of all trained models beside it.
+  """
+  plug_in = model.partition('(')[0].strip()
+  if plug_in == 'bayes':
+    return REPLANNING if "'replan'" in model else BAYES
+  if plug_in in (UNIFORM, ORACLE):
+    return plug_in
+  if not trained and (model in specs or name.startswith(UNTRAINED)):
+    return UNTRAINED
+  return TRAINED
+
+
+def _model(run: Run) -> str:
+  first = run.entries[0] if run.entries else {}
+  return first.get('model_spec') or run.name
+
+
+def _is_trained(run: Run) -> bool:
+  return bool(run.entries and run.entries[0].get('training'))
+
+
+def roles(runs: Sequence[Run]) -> list[str]:
+  """The role of each run."""
+  specs = {_model(run) for run in runs if _is_trained(run)}
+  return [role(r.name, _model(r), _is_trained(r), specs) for r in runs]
+
+
+def ordered(runs: Sequence[Run]) -> list[Run]:
+  """Runs by role, those of one kind of world together; else as they are."""
+  kinds = [run.world.partition('(')[0] for run in runs]
+  keys = [
+    (kinds.index(kind), ROLES.index(one))
+    for kind, one in zip(kinds, roles(runs), strict=True)
+  ]
+  return [runs[n] for n in sorted(range(len(runs)), key=keys.__getitem__)]
+
+
+class Position(NamedTuple):
+  """Where a value lies.
+
+  Attributes:
+    place: 0 is untrained, 1 the ceiling; None where these are not told apart,
+      or there is no untrained model.
+    ceiling: whose, a key of NAMES.
+    beyond: whether the interval is clear of the ceiling's, on its far side.
+  """
+
+  place: float | None
+  ceiling: str
+  beyond: bool
+
+  def __str__(self) -> str:
+    """As it stands beside a value."""
+    far = f'beyond {NAMES[self.ceiling]}' if self.beyond else ''
+    if self.place is None:
+      return far
+    return f'position {self.place:.2f}' + (f' ({far})' if far else '')
+
+
+def position(
+  entry: Mapping[str, Any],
+  untrained: Mapping[str, Any] | None,
+  ceiling: Mapping[str, Any],
+  name: str = BAYES,
+) -> Position | None:
+  """Where a value lies between untrained and a ceiling; None without a value.
+
+  Args:
+    entry, untrained, ceiling: value, low and high; low and high may be None.
+    name: of the ceiling.
+  """
+  if untrained is None or None in (
+    *(one['value'] for one in (entry, untrained, ceiling)),
+  ):
+    return None
+  low, high = _ends(ceiling)
+  if _ends(untrained)[1] < low:
+    beyond = _ends(entry)[0] > high
+  elif _ends(untrained)[0] > high:  # Less is better.
+    beyond = _ends(entry)[1] < low
+  else:
+    return None
+  way = ceiling['value'] - untrained['value']
+  return Position((entry['value'] - untrained['value']) / way, name, beyond)
+
+
+def _ends(entry: Mapping[str, Any]) -> tuple[float, float]:
+  """The interval, or the value where there is none."""
+  value = entry['value']
+  low, high = entry['low'], entry['high']
+  return value if low is None else low, value if high is None else high
+
+
+def spec(entry: Mapping[str, Any]) -> str:
+  """Returns the metric's canonical spec."""
+  return entry.get('spec') or entry['metric']
+
+
+def _key(entry: Entry) -> tuple[str, str, str]:
+  return spec(entry), entry['quantity'], json.dumps(entry.get('where'))
+
+
+class Against:
+  """Ceilings of runs, and the positions of trained ones below them."""
+
+  def __init__(self, runs: Sequence[Run]) -> None:
+    """runs: all that stand in one report."""
+    self.roles = roles(runs)
+    self._runs = runs
+    self._by_key: dict[tuple[str, str, str], dict[tuple, Entry]] = {}
+    for run, one in zip(runs, self.roles, strict=True):
+      if one not in (UNTRAINED, *NAMES):
+        continue
+      of = _model(run) if one == UNTRAINED else ''
+      for entry in run.entries:
+        for world in (run.world, _kind(run.world)):
+          if world == run.world or one == UNTRAINED:
+            self._by_key.setdefault(_key(entry), {}).setdefault(
+              (one, of, world), entry
+            )
+
+  def position(self, place: int, entry: Entry) -> Position | None:
+    """The position of an entry of the run at a place; None of other roles.
+
+    The untrained model is of the same spec, in the same world or else in one
+    of its kind. The ceiling is of the same world, and replanning if measured.
+    """
+    if self.roles[place] != TRAINED:
+      return None
+    beside = self._by_key.get(_key(entry), {})
+    run = self._runs[place]
+    untrained = None
+    for world in (_kind(run.world), run.world):
+      untrained = beside.get((UNTRAINED, _model(run), world)) or untrained
+    for name in (REPLANNING, BAYES):
+      ceiling = beside.get((name, '', run.world))
+      if ceiling and ceiling['value'] is not None:
+        return position(entry, untrained, ceiling, name)
+    return None
+
+  def missing(self) -> list[str]:
+    """A line on each world that trained runs lack a ceiling in."""
+    have = {
+      run.world
+      for run, one in zip(self._runs, self.roles, strict=True)
+      if one in NAMES
+    }
+    lack = [
+      run.world
+      for run, one in zip(self._runs, self.roles, strict=True)
+      if one == TRAINED and run.world and run.world not in have
+    ]
+    return [_advice(world) for world in dict.fromkeys(lack)]
+
+
+def _kind(world: str) -> str:
+  return world.partition('(')[0]
+
+
+def _advice(world: str) -> str:
+  """How to get the ceilings of a world, or why there are none."""
+  kind = _kind(world)
+  if not declared.is_known(kind):
+    return f'No ceiling: {kind} is not run.'
+  if not issubclass(registry.find('world', kind), core.Generative):
+    return (
+      f'No ceiling: {world} does not say how its samples are distributed '
+      '(core.Generative).'
+    )
+  return (
+    f'No ceiling of {world}: wm.score(\'bayes()\', metrics, "{world}") or '
+    "launch/score.py --model='bayes()' measures it, "
+    '"bayes(off=\'replan\')" that of replanning.'
+  )
+
+
+def note(positions: Iterable[Position | None]) -> str:
+  """What positions mean, as a sentence behind a table; '' without any."""
+  shown = [one for one in positions if one]
+  if not shown:
+    return ''
+  names = [
+    NAMES[name]
+    for name in (REPLANNING, BAYES)
+    if any(one.ceiling == name for one in shown)
+  ]
+  text = (
+    ' Position: 0 is the untrained model, 1 is '
+    f'{" or, where that is not measured, ".join(names)}, of the sampler that '
+    'the model was trained on; none where these two are not told apart.'
+  )
+  if any(one.beyond for one in shown):
+    text += (
+      ' Beyond: the interval is clear of that ceiling; the metric rewards '
+      'something else there.'
+    )
+  return text
+
+
+def measured(entry: Mapping[str, Any]) -> str:
+  """Says how many trials were not measured, in words if many; else ''."""
+  missing = sum((entry.get('unmeasured') or {}).values())
+  if not missing or entry['value'] is None:
+    return ''
+  every = entry['n'] + missing
+  share = missing / every
+  if share > _MANY:
+    return f'{entry["n"]} of {every} measured'
+  return f'{max(100 * share, 1):.0f} % unmeasured'
+
+
+def too_few(entries: Mapping[str, Sequence[Entry]]) -> str:
+  """Names quantities whose n does not tell trained models apart.
+
+  Args:
+    entries: head of a column -> the entries of all trained runs in it.
+  """
+  from wm.evaluation import power  # Few reports need it.
+
+  names = []
+  for head, several in entries.items():
+    values = [one['value'] for one in several if one['value'] is not None]
+    shown = [one for one in map(power.detectable, several) if one is not None]
+    if len(values) > 1 and shown and max(values) - min(values) < max(shown):
+      names.append(
+        f'{head} ({max(values) - min(values):.2g} apart, {max(shown):.2g} '
+        'would show)'
+      )
+  if not names:
+    return ''
+  return f' n was too small to tell the trained models apart: {"; ".join(names)}.'
