@@ -128,6 +128,8 @@ class Metric(Bounded, abc.ABC):
       parameters, where models of several sizes were measured.
     across: quantities that a report correlates, over models, with the headline
       and `derived` numbers of all other metrics.
+    less_is_better: quantities of which less is better, such as losses; of other
+      headline quantities more is.
     derived: name -> function of the values of its quantities.
     sized_by: the field that counts its trials, all of which are held in memory,
       and fields that count more sequences that are; 'A B' is the product of
@@ -145,6 +147,7 @@ class Metric(Bounded, abc.ABC):
   breakdown: ClassVar[tuple[str, ...]] = ()
   against_size: ClassVar[tuple[str, ...]] = ()
   across: ClassVar[tuple[str, ...]] = ()
+  less_is_better: ClassVar[tuple[str, ...]] = ()
   derived: ClassVar[Mapping[str, Callable[[Mapping[str, float]], float]]] = {}
   sized_by: ClassVar[tuple[str, ...]] = ()
   repeats: ClassVar[tuple[str, ...]] = ()

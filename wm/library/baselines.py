@@ -16,6 +16,7 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
+from wm.reporting import ceilings
 
 REPLANNING = "bayes(off='replan')"
 CEILINGS = {'bayes': 'bayes()', 'bayes_replanning': REPLANNING}
@@ -69,8 +70,9 @@ def same_rules(first: core.World, second: core.World, seed: int = 0) -> bool:
       break
     states, others, legal = states[alive], others[alive], legal[alive]
     tokens = (draw.random(legal.shape) * legal).argmax(-1).astype(np.int32)
-    states, others = first.advance(states, tokens), second.advance(
-      others, tokens
+    states, others = (
+      first.advance(states, tokens),
+      second.advance(others, tokens),
     )
   return True
 
@@ -101,7 +103,7 @@ def added(rows: Sequence[Scored]) -> tuple[list[Scored], list[str]]:
     for name, spec in CEILINGS.items():
       ceiling = _ceiling(spec, row.world)
       if isinstance(ceiling, str):
-        reasons[f'no {name}: {ceiling}'] = None
+        reasons[ceiling] = None
       else:
         asked.append(_Asked(name, row.name, ceiling, row.world))
   return _named(_without_copies(asked, rows), rows), [*reasons]
@@ -125,14 +127,11 @@ def _subjects(rows: Sequence[Scored]) -> list[Scored]:
 def _ceiling(spec: str, world: core.World) -> core.Model | str:
   """A ceiling of a world, or why it has none."""
   if not isinstance(world, core.Generative):
-    return (
-      f'{registry.spec(world)} does not say how its samples are distributed '
-      '(core.Generative)'
-    )
+    return ceilings.NO_CEILING.format(registry.spec(world))
   try:
     model: core.Model = registry.make('model', spec)
   except core.InputError as error:
-    return str(error)
+    return f'No {spec}: {error}'
   return model
 
 

@@ -234,7 +234,7 @@ def study(
         done(row, asked, place / row.name, stages, num_samples, tell)
         found.append(row)
       except core.InputError as error:  # The rows are reported without it.
-        notes.append(f'no {row.name}: {error}')
+        notes.append(f'No {row.name}: {error}')
     tell('== report')
     folders = [place / row.name for row in found]
     return report.report(folders, place, notes=notes, tell=tell)

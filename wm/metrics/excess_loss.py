@@ -55,6 +55,7 @@ class Metric(core.Metric):
   needs: ClassVar[tuple[type, ...]] = (core.Predictor, core.Generative)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('excess_loss',)
+  less_is_better: ClassVar[tuple[str, ...]] = ('excess_loss', 'loss')
   breakdown: ClassVar[tuple[str, ...]] = ('step',)
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 

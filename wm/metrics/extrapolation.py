@@ -92,6 +92,7 @@ class Metric(core.Metric):
   )
   repeats: ClassVar[tuple[str, ...]] = ('steps rates',)
   headline: ClassVar[tuple[str, ...]] = ('error_linear', 'slope_linear')
+  less_is_better: ClassVar[tuple[str, ...]] = ('error_linear',)
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 
   num: int = 100

@@ -92,6 +92,7 @@ class Metric(core.Metric):
   needs: ClassVar[tuple[type, ...]] = (core.Predictor, core.Moving)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('one_step', 'ahead')
+  less_is_better: ClassVar[tuple[str, ...]] = ('one_step', 'ahead')
   breakdown: ClassVar[tuple[str, ...]] = ('years',)
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 

@@ -68,6 +68,7 @@ class Metric(core.Metric):
   sized_by: ClassVar[tuple[str, ...]] = ('num', 'held', 'tested', 'clock')
   repeats: ClassVar[tuple[str, ...]] = ('steps rates',)
   headline: ClassVar[tuple[str, ...]] = ('accuracy', 'loss')
+  less_is_better: ClassVar[tuple[str, ...]] = ('loss',)
   across: ClassVar[tuple[str, ...]] = ('accuracy', 'loss')
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 

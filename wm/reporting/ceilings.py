@@ -21,6 +21,11 @@ UNTRAINED, UNIFORM, TRAINED, BAYES, REPLANNING, ORACLE = ROLES = (
   *('untrained', 'uniform', 'trained', 'bayes', 'replanning', 'oracle'),
 )
 NAMES = {BAYES: 'Bayes', REPLANNING: 'Bayes, replanning'}
+# Why a world has none.
+NO_CEILING = (
+  'No ceiling: {} does not say how its samples are distributed '
+  '(core.Generative).'
+)
 _MANY = 0.2  # Share of unmeasured trials that is said in words.
 
 
@@ -72,8 +77,8 @@ class Position(NamedTuple):
   """Where a value lies.
 
   Attributes:
-    place: 0 is untrained, 1 the ceiling; None where these are not told apart,
-      or there is no untrained model.
+    place: 0 is untrained, 1 the ceiling; None where the ceiling is not clear
+      of the untrained model, or there is none.
     ceiling: whose, a key of NAMES.
     beyond: whether the interval is clear of the ceiling's, on its far side.
   """
@@ -87,7 +92,7 @@ class Position(NamedTuple):
     far = f'beyond {NAMES[self.ceiling]}' if self.beyond else ''
     if self.place is None:
       return far
-    return f'position {self.place:.2f}' + (f' ({far})' if far else '')
+    return ', '.join(filter(None, (f'position {self.place:.2f}', far)))
 
 
 def position(
@@ -95,26 +100,46 @@ def position(
   untrained: Mapping[str, Any] | None,
   ceiling: Mapping[str, Any],
   name: str = BAYES,
+  better: int = 0,
 ) -> Position | None:
-  """Where a value lies between untrained and a ceiling; None without a value.
+  """Where a value lies below a ceiling; None if nothing is said.
 
   Args:
     entry, untrained, ceiling: value, low and high; low and high may be None.
     name: of the ceiling.
+    better: 1 where more is better, -1 where less is; 0 is not known, and the
+      ceiling is taken for better than untrained.
   """
-  if untrained is None or None in (
-    *(one['value'] for one in (entry, untrained, ceiling)),
-  ):
+  if entry['value'] is None or ceiling['value'] is None:
     return None
-  low, high = _ends(ceiling)
-  if _ends(untrained)[1] < low:
-    beyond = _ends(entry)[0] > high
-  elif _ends(untrained)[0] > high:  # Less is better.
-    beyond = _ends(entry)[1] < low
-  else:
+  place = None
+  if untrained is not None and untrained['value'] is not None:
+    way = _above(ceiling, untrained) - _above(untrained, ceiling)
+    if way and way == (better or way):
+      better = way
+      start = untrained['value']
+      place = (entry['value'] - start) / (ceiling['value'] - start)
+  beyond = better > 0 and _above(entry, ceiling)
+  beyond = beyond or (better < 0 and _above(ceiling, entry))
+  if place is None and not beyond:
     return None
-  way = ceiling['value'] - untrained['value']
-  return Position((entry['value'] - untrained['value']) / way, name, beyond)
+  return Position(place, name, bool(beyond))
+
+
+def _above(entry: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+  """Is an interval clear of another, above it?"""
+  return _ends(entry)[0] > _ends(other)[1]
+
+
+def _better(entry: Entry) -> int:
+  """1 where more of a quantity is better, -1 where less is, 0 if not known."""
+  metric, quantity = declared.metric(entry['metric']), entry['quantity']
+  for name in (quantity, quantity.rpartition('_')[0]):  # Of a series NAME_0.5.
+    if name in metric.less_is_better:
+      return -1
+    if name in metric.headline:
+      return 1
+  return 0
 
 
 def _ends(entry: Mapping[str, Any]) -> tuple[float, float]:
@@ -153,22 +178,26 @@ class Against:
             )
 
   def position(self, place: int, entry: Entry) -> Position | None:
-    """The position of an entry of the run at a place; None of other roles.
+    """The position of an entry of the run at a place; None if nothing is said.
 
+    Of models that were not trained it says no more than that they are beyond.
     The untrained model is of the same spec, in the same world or else in one
     of its kind. The ceiling is of the same world, and replanning if measured.
     """
-    if self.roles[place] != TRAINED:
+    own = self.roles[place]
+    if own not in (TRAINED, UNTRAINED, UNIFORM):
       return None
     beside = self._by_key.get(_key(entry), {})
     run = self._runs[place]
     untrained = None
     for world in (_kind(run.world), run.world):
       untrained = beside.get((UNTRAINED, _model(run), world)) or untrained
+    if own != TRAINED:
+      untrained = None
     for name in (REPLANNING, BAYES):
       ceiling = beside.get((name, '', run.world))
       if ceiling and ceiling['value'] is not None:
-        return position(entry, untrained, ceiling, name)
+        return position(entry, untrained, ceiling, name, _better(entry))
     return None
 
   def missing(self) -> list[str]:
@@ -196,10 +225,7 @@ def _advice(world: str) -> str:
   if not declared.is_known(kind):
     return f'No ceiling: {kind} is not run.'
   if not issubclass(registry.find('world', kind), core.Generative):
-    return (
-      f'No ceiling: {world} does not say how its samples are distributed '
-      '(core.Generative).'
-    )
+    return NO_CEILING.format(world)
   return (
     f'No ceiling of {world}: wm.score(\'bayes()\', metrics, "{world}") or '
     "launch/score.py --model='bayes()' measures it, "
@@ -220,12 +246,13 @@ def note(positions: Iterable[Position | None]) -> str:
   text = (
     ' Position: 0 is the untrained model, 1 is '
     f'{" or, where that is not measured, ".join(names)}, of the sampler that '
-    'the model was trained on; none where these two are not told apart.'
+    'the model was trained on; none where the second is not clear of the '
+    'first.'
   )
   if any(one.beyond for one in shown):
     text += (
-      ' Beyond: the interval is clear of that ceiling; the metric rewards '
-      'something else there.'
+      ' Beyond: the interval is clear of the ceiling, above what the sampler '
+      'and the rules give; the metric rewards something else there.'
     )
   return text
 
@@ -261,4 +288,6 @@ def too_few(entries: Mapping[str, Sequence[Entry]]) -> str:
       )
   if not names:
     return ''
-  return f' n was too small to tell the trained models apart: {"; ".join(names)}.'
+  return (
+    f' n was too small to tell the trained models apart: {"; ".join(names)}.'
+  )

@@ -7,6 +7,7 @@ FOLDER/results/NAME/*.json    its units, see `wm.reporting.units`
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ import pandas as pd
 
 from wm import core
 from wm.core import registry
-from wm.reporting import findings, pictured, tables, units
+from wm.reporting import ceilings, collect, findings, pictured, tables, units
 from wm.reporting.findings import Amount, Claim, Judged
 from wm.reporting.write import Picture, breakable, lines
 from wm.runtime import files, locks, pages
@@ -52,6 +53,14 @@ def rows_of(flagfile: pathlib.Path) -> list[str]:
   return re.findall(r'^--row=\s*(\w+)\s*:', flagfile.read_text(), re.M)
 
 
+def _is_baseline(row: str, rows: Sequence[str]) -> bool:
+  """Is it one that `wm.miniature` adds to these rows?"""
+  names = '|'.join((*ceilings.ROLES, 'bayes_replanning'))
+  return row not in rows and any(
+    re.fullmatch(rf'({names})(_{re.escape(one)})?', row) for one in rows
+  )
+
+
 def judged(
   folder: str | pathlib.Path,
 ) -> tuple[list[Judged], dict[str, Rows]]:
@@ -65,7 +74,8 @@ def judged(
   for name in names(place):
     made = findings.read_units(place / 'results' / name)
     rows = rows_of(place / f'{name}.flags')
-    read[name] = {row: made[row] for row in rows if row in made}
+    beside = [row for row in made if _is_baseline(row, rows)]
+    read[name] = {row: made[row] for row in (*rows, *beside) if row in made}
   found = []
   for finding in findings.load(place / 'findings.json'):
     if finding.miniature not in read:
@@ -176,17 +186,65 @@ def _all(name: str, rows: Rows) -> tables.Table:
       if head[0] and 'where' not in entry:
         key = metric, entry['quantity']
         plain[key] = min(plain.get(key, entry['spec']), entry['spec'], key=len)
-  made = []
-  for row, of in rows.items():
-    found = {'row': row}
-    for (metric, quantity), spec in plain.items():
-      one = findings.amount(of, spec, quantity, {})
-      shown = '–' if one is None else tables.interval(one._asdict())
-      found[f'{metric}: {quantity}'] = shown
+  runs = ceilings.ordered([_run(row, of, plain) for row, of in rows.items()])
+  against, positions, made = ceilings.Against(runs), [], []
+  for place, run in enumerate(runs):
+    found = {'row': run.name} | dict.fromkeys(map(': '.join, plain), '–')
+    for entry in run.entries:
+      if entry['value'] is not None:
+        at = against.position(place, entry)
+        shown = tables.interval(entry), ceilings.measured(entry), str(at or '')
+        head = f'{entry["metric"]}: {entry["quantity"]}'
+        found[head] = ', '.join(filter(None, shown))
+        positions.append(at)
     made.append(found)
   specs = ', '.join(dict.fromkeys(plain.values()))
   note = f'Mean over seeds [95 % interval over seeds]: {specs}.'
+  note += ceilings.note(positions)
   return tables.Table(f'All rows: {name}', pd.DataFrame(made), note, True)
+
+
+def _run(
+  row: str, of: Sequence[units.Unit], plain: Mapping[tuple[str, str], str]
+) -> collect.Run:
+  """A row as a run of a report, its entries over seeds."""
+  key = of[0].key
+  about = {
+    'model': row,
+    'world': _spec('world', key['scored_in']),
+    'model_spec': _spec('model', key['model']),
+    'training': 'training' in key,
+  }
+  entries = []
+  for (metric, quantity), spec in plain.items():
+    one = findings.amount(of, spec, quantity, {})
+    empty = dict.fromkeys(('value', 'low', 'high'))
+    shown = {'metric': metric, 'spec': spec, 'quantity': quantity}
+    counts: dict[str, int] = {}
+    for unit in of:
+      same = findings.entries_of(unit, spec, quantity, {}) or {}
+      for cause, num in same.get('unmeasured', {}).items():
+        counts[cause] = counts.get(cause, 0) + num
+    numbers = {**empty, 'n': 0} if one is None else one._asdict()
+    numbers.pop('seeds', None)
+    entries.append({**about, **shown, **numbers, 'unmeasured': counts})
+  return collect.Run(pathlib.Path(row), entries, [], [], None)
+
+
+def _spec(kind: str, described: Mapping[str, Any]) -> str:
+  """The spec of what a unit's key describes."""
+  name = described['name']
+  usual = {
+    field.name: field.default
+    for field in dataclasses.fields(registry.find(kind, name))
+  }
+  changed = [
+    f'{key}={tuple(x) if isinstance(x, list) else x!r}'
+    for key, x in described.items()
+    if key not in ('name', 'version')
+    and (tuple(x) if isinstance(x, list) else x) != usual.get(key)
+  ]
+  return f'{name}({", ".join(changed)})'
 
 
 def _cell(claim: Claim, name: str, held: Mapping[str, Amount]) -> str:

@@ -319,15 +319,16 @@ def main_table(runs: Sequence[Run]) -> Table:
     'table of all results says why.'
   )
   note += _more(runs) + ceilings.note(plain['position']) + _few(runs, plain)
-  lacking = ''.join(f' {line}' for line in ceilings.Against(runs).missing())
-  return Table('The table', wide, note + lacking)
+  return Table('The table', wide, note)
 
 
 def _few(runs: Sequence[Run], plain: pd.DataFrame) -> str:
   """Names columns whose trained models so few trials do not tell apart."""
   roles = ceilings.roles(runs)
   by_head: dict[str, list[Entry]] = {}
-  for run, head, entry in zip(plain.run, plain['head'], plain.entry, strict=True):
+  for run, head, entry in zip(
+    plain.run, plain['head'], plain.entry, strict=True
+  ):
     if roles[run] == ceilings.TRAINED:
       by_head.setdefault(head, []).append(entry)
   return ceilings.too_few(by_head)

@@ -110,7 +110,7 @@ def _write(
     'title': TITLE,
     'lead': _lead(entries),
     'tables': _tables(runs, together, curves, sized, out),
-    'notes': notes,
+    'notes': [*dict.fromkeys([*notes, *ceilings.Against(together).missing()])],
     'pictures': _pictures(runs, together, curves, sized, unfinished),
     'words': catalog.glossary(entries),
   }
@@ -171,9 +171,10 @@ def lines(cell: str) -> list[str]:
   if not bracket:
     return [cell]
   inside, end, more = rest.partition('], ')
-  return (
-    [value, f'[{inside}]', *more.split('], ')] if end else [value, f'[{rest}']
-  )
+  if not end:
+    return [value, f'[{rest}']
+  behind = re.split(r'\], |, (?=position |beyond |\d+ % unmeasured)', more)
+  return [value, f'[{inside}]', *behind]
 
 
 def breakable(head: str) -> markupsafe.Markup:
