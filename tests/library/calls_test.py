@@ -20,7 +20,7 @@ from wm.core import registry
 from wm.library import calls
 from wm.models.serving import oracles
 from wm.options import declared
-from wm.options.calls import Routes, Scoring, Sweeping, Units
+from wm.options.calls import Baselines, Routes, Scoring, Sweeping, Units
 from wm.runtime import provenance
 
 WORLD = 'maps(rows=3, columns=3, max_moves=12)'
@@ -56,6 +56,7 @@ def test_importing_wm_imports_nothing_else(root):
     (wm.sweep, Sweeping, {}),
     (wm.reconstruct, Routes, {}),
     (wm.miniature, Units, {}),
+    (wm.study, Baselines, {}),
     (wm.study, Scoring, {'world', 'loop', 'checkpoint', 'max_calls'}),
     (
       wm.load_predictor,
@@ -203,11 +204,13 @@ def test_a_study_of_two_rows(tmp_path):
   )
   assert page.is_file()
   titles = [line[3:] for line in lines if line.startswith('== ')]
-  assert titles == [
+  assert titles[:5] + titles[-1:] == [
     'flat: score',
     *(f'grams: {one}' for one in ('sample', 'train', 'score', 'reconstruct')),
     'report',
   ]
+  assert {'oracle: score', 'bayes: score'} <= {*titles[5:-1]}
+  assert 'uniform: score' not in titles, 'a row is one already'
   assert (tmp_path / 'grams' / 'map.html').is_file()
   run = json.loads((tmp_path / 'grams' / 'sample.run.json').read_text())
   assert (run['num'], run['num_heldout'], run['seed']) == (70, 10, 3)

@@ -23,6 +23,7 @@ FEW = wm.Sampling(num=100, num_heldout=20)
 def made(out, *rows: str, **given) -> tuple[list[str], list[str]]:
   told: list[str] = []
   given = {'seeds': 1, 'sampling': FEW, 'results': out / 'tiny', **given}
+  given = {'baselines': False, **given}
   failed = wm.miniature(
     rows, WORLD, METRICS, out / 'out', tell=told.append, **given
   )

@@ -9,7 +9,7 @@ import pytest
 from wm.core import registry
 from wm.evaluation import scoring
 from wm.metrics import exactness
-from wm.reporting import breakdown, collect, figures, tables, write
+from wm.reporting import breakdown, collect, figures, main_table, tables, write
 
 CASTLING = 'exactness(world="chess(policy=\'castling\')")'
 MODELS = ('slice', 'mamba', 'lstm')
@@ -59,22 +59,22 @@ def test_seeds_are_a_mean_from_the_least_to_the_greatest(tmp_path):
   assert (mean['value'], mean['low'], mean['high']) == (0.5, 0.25, 0.75)
   assert (mean['n'], mean['clusters']) == (80, 80)
   assert mean['seeds'] == (2, 2)
-  table = tables.main_table(found)
+  table = main_table.table(found)
   assert table.rows == (
     ('m', '0.500 [0.250, 0.750], 2 seeds'),
     ('other', '0.125 [0.025, 0.225], n=40'),
   )
   assert 'mean [least, greatest]' in table.note
-  assert 'seeds' not in tables.main_table([other]).note
+  assert 'seeds' not in main_table.table([other]).note
 
 
 def test_a_seed_without_a_value_is_said(tmp_path):
   (run,) = collect.pooled(seed_runs(tmp_path, (0.25, None, 0.75)))
-  ((_, cell),) = tables.main_table([run]).rows
-  assert cell == '0.500 [0.250, 0.750], 2 of 3 seeds'
+  ((_, cell),) = main_table.table([run]).rows
+  assert cell == '0.500 [0.250, 0.750], 2 of 3 seeds, 5 % unmeasured'
   assert run.entries[0]['unmeasured'] == {'not_finite': 4}
   (run,) = collect.pooled(seed_runs(tmp_path, (None, None)))
-  ((_, cell),) = tables.main_table([run]).rows
+  ((_, cell),) = main_table.table([run]).rows
   assert cell == '– (not_finite 8)'
 
 
@@ -150,9 +150,7 @@ def test_settings_are_columns_of_a_table_for_each_quantity(tmp_path):
   low = '0.250 [0.150, 0.350]'
   assert [row[:2] for row in table.rows] == [('one', low), ('two', low)]
   assert table.note == 'Value [95 % interval].'
-  assert (
-    'Of several settings: exactness(num=9).' in tables.main_table(runs).note
-  )
+  assert 'Of several settings: exactness(num=9).' in main_table.table(runs).note
   (whole,) = tables.quantity_tables(runs)
   assert whole.folded
   assert whole.title == f'All of {world}'

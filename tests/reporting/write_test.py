@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from wm import core
-from wm.reporting import collect, figures, tables, write
+from wm.reporting import collect, figures, main_table, tables, write
 
 
 def entry(model: str, metric: str, quantity: str, value, **more) -> dict:
@@ -202,7 +202,7 @@ def test_one_name_on_several_worlds(tmp_path):
     entries = [entry('m', 'detour', 'valid_0', value, **fixed)]
     entries.append(entry('m', 'next_token', 'validity', value, world=world))
     runs.append(collect.Run(tmp_path, entries, [], [], None))
-  assert [row[:2] for row in tables.main_table(runs).rows] == [
+  assert [row[:2] for row in main_table.table(runs).rows] == [
     ('m on maps()', '0.250 [0.150, 0.350], n=40'),
     ('m on lattice()', '0.750 [0.650, 0.850], n=40'),
   ]

@@ -26,6 +26,7 @@ def study(out, jobs) -> dict[str, list]:
     sampling=wm.Sampling(num=300, num_heldout=20),
     training=wm.Training(steps=6, batch=128, eval_every=3, log_every=1),
     num_samples=20,
+    baselines=False,
   )
   found = {}
   for name in ('plain', 'other'):

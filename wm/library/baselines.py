@@ -32,12 +32,14 @@ class Scored(NamedTuple):
     model: that is scored.
     world: in which it is scored.
     trained: whether it is trained, here or before.
+    names: whether it is trained to name states; untrained it names none.
   """
 
   name: str
   model: core.Model
   world: core.World
   trained: bool = False
+  names: bool = False
 
 
 class _Asked(NamedTuple):
@@ -95,7 +97,8 @@ def added(rows: Sequence[Scored]) -> tuple[list[Scored], list[str]]:
   asked: list[_Asked] = []
   reasons: dict[str, None] = {}
   for row in _subjects(rows):
-    if row.trained and isinstance(row.model, core.Trainable):
+    can_be_untrained = isinstance(row.model, core.Trainable) and not row.names
+    if row.trained and can_be_untrained:
       asked.append(_Asked('untrained', row.name, row.model, row.world))
     for name, spec in _BOUNDS.items():
       model: core.Model = registry.make('model', spec)

@@ -228,7 +228,7 @@ def study(
       _train(found, place, stages, jobs, tell)
     for row in found:
       done(row, asked, place / row.name, stages, num_samples, tell)
-    more, notes = baselines_of(found) if baselines else ([], [])
+    more, notes = baselines_of(found, stages[1]) if baselines else ([], [])
     for row in more:
       try:
         done(row, asked, place / row.name, stages, num_samples, tell)
@@ -240,7 +240,9 @@ def study(
     return report.report(folders, place, notes=notes, tell=tell)
 
 
-def baselines_of(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
+def baselines_of(
+  rows: Sequence[Row], training: Training
+) -> tuple[list[Row], list[str]]:
   """Baselines of rows that `rows_of` has made, and why others are missing."""
   scored = []
   for row in rows:
@@ -249,7 +251,10 @@ def baselines_of(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
       run = files.read_record(pathlib.Path(model, 'train.run.json'), {})
       model, trained = registry.make('model', run['model']), True
     assert isinstance(row.scored_in, core.World)  # By `rows_of`.
-    scored.append(baselines_lib.Scored(row.name, model, row.scored_in, trained))
+    names = row.own(training).objective == 'state'
+    scored.append(
+      baselines_lib.Scored(row.name, model, row.scored_in, trained, names)
+    )
   more, reasons = baselines_lib.added(scored)
   return [Row(one.name, one.model, None, one.world) for one in more], reasons
 

@@ -7,7 +7,6 @@ FOLDER/results/NAME/*.json    its units, see `wm.reporting.units`
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
@@ -211,8 +210,8 @@ def _run(
   key = of[0].key
   about = {
     'model': row,
-    'world': _spec('world', key['scored_in']),
-    'model_spec': _spec('model', key['model']),
+    'world': _described(key.get('scored_in', {})),
+    'model_spec': _described(key.get('model', {})),
     'training': 'training' in key,
   }
   entries = []
@@ -231,20 +230,12 @@ def _run(
   return collect.Run(pathlib.Path(row), entries, [], [], None)
 
 
-def _spec(kind: str, described: Mapping[str, Any]) -> str:
-  """The spec of what a unit's key describes."""
-  name = described['name']
-  usual = {
-    field.name: field.default
-    for field in dataclasses.fields(registry.find(kind, name))
-  }
-  changed = [
-    f'{key}={tuple(x) if isinstance(x, list) else x!r}'
-    for key, x in described.items()
-    if key not in ('name', 'version')
-    and (tuple(x) if isinstance(x, list) else x) != usual.get(key)
+def _described(thing: Mapping[str, Any]) -> str:
+  """What a unit's key says of a plug-in, as one text."""
+  fields = [
+    f'{k}={x!r}' for k, x in thing.items() if k not in ('name', 'version')
   ]
-  return f'{name}({", ".join(changed)})'
+  return f'{thing.get("name", "")}({", ".join(fields)})'
 
 
 def _cell(claim: Claim, name: str, held: Mapping[str, Amount]) -> str:

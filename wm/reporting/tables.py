@@ -300,56 +300,6 @@ def by_run(found: pd.DataFrame, column: str, text: str) -> pd.DataFrame:
 # Tables.
 
 
-def main_table(runs: Sequence[Run]) -> Table:
-  """Tables headline quantities in their plainest setting, a row per run."""
-  found = results(runs)
-  found['head'] = [
-    f'{m}: {q}' for m, q in zip(found.metric, found.quantity, strict=True)
-  ]
-  shown = found[(found.headline != '') & found['at'].isna()]
-  plain = shown[shown.plain.astype(bool)]
-  wide = by_run(plain, 'head', 'cell')
-  wide = wide.reindex(range(len(runs)), fill_value='')
-  heads = ['model', *dict.fromkeys(shown['head'])]
-  wide = wide.reindex(columns=heads, fill_value='')
-  wide['model'] = labels(runs)
-  note = (
-    'Value [95 % interval], n trials (independent where no clusters are '
-    'named). A dash: nothing could be measured; the '
-    'table of all results says why.'
-  )
-  note += _more(runs) + ceilings.note(plain['position']) + _few(runs, plain)
-  return Table('The table', wide, note)
-
-
-def _few(runs: Sequence[Run], plain: pd.DataFrame) -> str:
-  """Names columns whose trained models so few trials do not tell apart."""
-  roles = ceilings.roles(runs)
-  by_head: dict[str, list[Entry]] = {}
-  for run, head, entry in zip(
-    plain.run, plain['head'], plain.entry, strict=True
-  ):
-    if roles[run] == ceilings.TRAINED:
-      by_head.setdefault(head, []).append(entry)
-  return ceilings.too_few(by_head)
-
-
-def _more(runs: Sequence[Run]) -> str:
-  """Returns what a reader must know of settings and seeds in the main table."""
-  entries = [entry for run in runs for entry in run.entries]
-  specs = dict.fromkeys((e['metric'], spec(e)) for e in entries)
-  names = [name for name, _ in specs]
-  plain = plainest(entries).items()
-  several = [text for name, text in plain if names.count(name) > 1]
-  found = f' Of several settings: {", ".join(several)}.' if several else ''
-  if any(run.seeds for run in runs):
-    found += (
-      ' Where a model was trained with several seeds: mean [least, greatest] '
-      'of them; the table of all results has each by itself.'
-    )
-  return found
-
-
 def _note(found: pd.DataFrame) -> str:
   """Returns what values and brackets mean in a table of intervals."""
   if same := same_seeds(list(found.seeds)):
@@ -405,15 +355,17 @@ def quantity_tables(runs: Sequence[Run]) -> list[Table]:
 
 
 def full_table(runs: Sequence[Run]) -> Table:
-  """Tables every number with n, interval, unmeasured trials, seed and
-  versions.
+  """Tables every number with n, interval, position, unmeasured trials, seed
+  and versions.
   """
+  against = ceilings.Against(runs)
   rows = [
     {
       'model': entry['model'],
       'metric': spec(entry),
       'quantity': entry['quantity'],
       'value [95 %]': interval(entry),
+      'position': str(against.position(place, entry) or ''),
       'n': trials(entry),
       'unmeasured': ', '.join(
         f'{k}: {v}' for k, v in entry['unmeasured'].items()
@@ -422,7 +374,7 @@ def full_table(runs: Sequence[Run]) -> Table:
       'seed': str(entry['seed']),
       'versions': _versions(entry),
     }
-    for run in runs
+    for place, run in enumerate(runs)
     for entry in run.entries
   ]
   return Table('All results', pd.DataFrame(rows), folded=True)

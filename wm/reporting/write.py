@@ -25,6 +25,7 @@ from wm.reporting import (
   covered,
   declared,
   figures,
+  main_table,
   mapped,
   retold,
   scaling,
@@ -146,7 +147,7 @@ def _tables(
 ) -> list[tables.Table]:
   """Returns all tables in order; `together` are the runs with seeds pooled."""
   made = [
-    tables.main_table(together),
+    main_table.table(together),
     *beside.paper_tables(together),
     *searched.search_tables(runs),
     covered.table([out.parent, out, *(run.folder for run in runs)]),

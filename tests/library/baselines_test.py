@@ -1,0 +1,110 @@
+"""Baselines of a study: made without being asked for, and never twice."""
+
+import json
+
+import pytest
+
+import wm
+from wm.core import registry
+from wm.library import baselines, study
+
+RULES = 'maps(rows=3, columns=3, max_moves=12%s)'
+WALKS, PATHS = RULES % '', RULES % ", traversal='shortest'"
+NET = 'transformer(layers=1, width=32)'
+TRAINED = [f'walks: {NET} on {WALKS}', f'paths: {NET} on {PATHS}']
+SUFFIXED = {f'bayes_{name}' for name in ('walks', 'paths')}
+
+
+def added(*rows: str, world=WALKS, **training) -> dict[str, tuple[str, str]]:
+  """Name -> specs of model and world, but for replanning."""
+  more, _ = study.baselines_of(
+    study.rows_of(rows, world), wm.Training(**training)
+  )
+  return {
+    row.name: (registry.spec(row.model), registry.spec(row.scored_in))
+    for row in more
+    if not row.name.startswith('bayes_replanning')
+  }
+
+
+def spec(world: str) -> str:
+  return registry.spec(registry.make('world', world))
+
+
+def test_each_sampler_has_a_ceiling_and_each_architecture_an_untrained_one():
+  found = added(*TRAINED)
+  assert {*found} == {'untrained', 'uniform', 'oracle', *SUFFIXED}
+  assert found['bayes_paths'] == ('bayes()', spec(PATHS))
+  assert found['untrained'] == (NET, spec(WALKS))
+  one = added(TRAINED[0])
+  assert {*one} == {'untrained', 'uniform', 'oracle', 'bayes'}
+  wide = NET.replace('32', '64')
+  two = added(TRAINED[0], f'wide: {wide} on {WALKS}')
+  assert {*two} == {
+    *('untrained_walks', 'untrained_wide', 'uniform', 'oracle', 'bayes')
+  }
+
+
+def test_rows_that_are_named_are_not_doubled():
+  named = [
+    *(f'before: {NET}', 'guess: uniform()', 'rules: oracle()'),
+    f'best: bayes() in {PATHS}',
+  ]
+  assert {*added(*TRAINED, *named)} == {'bayes'}
+  assert added(*TRAINED, *named, f'best_too: bayes() in {WALKS}') == {}
+
+
+def test_a_name_that_is_taken_gets_the_row_behind_it():
+  assert 'bayes_walks' in added(TRAINED[0], f'bayes: {NET} on {WALKS}')
+
+
+def test_other_rules_have_baselines_of_their_own():
+  other = 'maps(rows=3, columns=3, max_moves=12, city_seed=5)'
+  found = added(TRAINED[0], f'other: {NET} on {other}')
+  assert {'oracle_walks', 'oracle_other', 'untrained_other'} <= {*found}
+  first, second, third = (
+    registry.make('world', one) for one in (WALKS, PATHS, other)
+  )
+  assert baselines.same_rules(first, second)
+  assert not baselines.same_rules(first, third)
+  assert not baselines.same_rules(first, registry.make('world', 'lattice()'))
+
+
+def test_baselines_alone_ask_for_none_and_states_for_no_untrained_model():
+  assert added('guess: uniform()', 'best: bayes()') == {}
+  found = added(TRAINED[0], objective='state')
+  assert {*found} == {'uniform', 'oracle', 'bayes'}
+
+
+def test_in_names_the_world_that_a_row_is_scored_in():
+  row = study.Row.parse(f'a: bayes() in {PATHS} with seeds=1')
+  assert (row.model, row.trained_on, row.scored_in) == ('bayes()', None, PATHS)
+  assert row.settings == {'seeds': 1}
+
+
+@pytest.fixture(scope='module')
+def seating() -> str:
+  """A world that does not say how its samples are distributed."""
+  return 'tests/tiny.py:World()'
+
+
+def test_a_study_has_baselines_and_says_why_not(tmp_path, seating):
+  world = registry.made('world', seating)
+  lines: list[str] = []
+  page = wm.study(
+    [f'net: ngram(order=2) on {seating}'],
+    seating,
+    'next_token(num=20)',
+    tmp_path,
+    sampling=wm.Sampling(num=20, num_heldout=5),
+    tell=lines.append,
+  )
+  text = page.with_suffix('.md').read_text()
+  assert text.count('does not say how its samples are distributed') == 1
+  assert not (tmp_path / 'bayes').exists()
+  for name in ('uniform', 'oracle'):
+    entries = json.loads((tmp_path / name / 'scores.json').read_text())
+    assert entries[0]['world'] == registry.spec(world)
+  rows = [line.split(' | ')[0] for line in text.splitlines() if '| ' in line]
+  places = [rows.index(f'| {name}') for name in ('uniform', 'net', 'oracle')]
+  assert places == sorted(places)
