@@ -12,13 +12,18 @@ RULES = 'maps(rows=3, columns=3, max_moves=12%s)'
 WALKS, PATHS = RULES % '', RULES % ", traversal='shortest'"
 NET = 'transformer(layers=1, width=32)'
 TRAINED = [f'walks: {NET} on {WALKS}', f'paths: {NET} on {PATHS}']
+METRICS = 'next_token()', 'exactness()'
 SUFFIXED = {f'bayes_{name}' for name in ('walks', 'paths')}
 
 
-def added(*rows: str, world=WALKS, **training) -> dict[str, tuple[str, str]]:
+def added(
+  *rows: str, world=WALKS, metrics=METRICS, **training
+) -> dict[str, tuple[str, str]]:
   """Name -> specs of model and world, but for replanning."""
   more, _ = study.baselines_of(
-    study.rows_of(rows, world), wm.Training(**training)
+    study.rows_of(rows, world),
+    wm.Training(**training),
+    [registry.make('metric', one) for one in metrics],
   )
   return {
     row.name: (registry.spec(row.model), registry.spec(row.scored_in))
@@ -74,6 +79,12 @@ def test_baselines_alone_ask_for_none_and_states_for_no_untrained_model():
   assert added('guess: uniform()', 'best: bayes()') == {}
   found = added(TRAINED[0], objective='state')
   assert {*found} == {'uniform', 'oracle', 'bayes'}
+
+
+def test_what_no_metric_can_measure_is_left_out():
+  given = {'metrics': ['exactness()'], 'world': 'chess()'}
+  row = f'net: {NET} on chess()'
+  assert {*added(row, **given, objective='state')} == {'oracle'}
 
 
 def test_in_names_the_world_that_a_row_is_scored_in():

@@ -16,6 +16,7 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
+from wm.evaluation import needs
 from wm.reporting import ceilings
 
 REPLANNING = "bayes(off='replan')"
@@ -79,7 +80,9 @@ def same_rules(first: core.World, second: core.World, seed: int = 0) -> bool:
   return True
 
 
-def added(rows: Sequence[Scored]) -> tuple[list[Scored], list[str]]:
+def added(
+  rows: Sequence[Scored], metrics: Sequence[core.Metric]
+) -> tuple[list[Scored], list[str]]:
   """Baselines that rows lack, and why others cannot be had.
 
   An untrained model for each architecture and rules, a uniform guesser and an
@@ -89,6 +92,7 @@ def added(rows: Sequence[Scored]) -> tuple[list[Scored], list[str]]:
 
   Args:
     rows: all rows of a study.
+    metrics: that they are scored by; what none can measure is left out.
 
   Returns:
     The baselines, in the order of the rows, and a line for each that a world
@@ -109,6 +113,14 @@ def added(rows: Sequence[Scored]) -> tuple[list[Scored], list[str]]:
         reasons[ceiling] = None
       else:
         asked.append(_Asked(name, row.name, ceiling, row.world))
+  asked = [
+    one
+    for one in asked
+    if not all(
+      needs.lacks(metric, one.model.gives[0], type(one.world))
+      for metric in metrics
+    )
+  ]
   return _named(_without_copies(asked, rows), rows), [*reasons]
 
 

@@ -54,7 +54,8 @@ def _units(
   # What is bad of one shows before the first.
   checked = study.rows_of(found, world)
   if baselines:
-    more, _ = study.baselines_of(checked, training or Training())
+    asked = calls.metrics_of(same['metrics'])
+    more, _ = study.baselines_of(checked, training or Training(), asked)
     found += _possible(more)
   names = [row.name for row in found]
   if unknown := [name for name in only if name not in names]:

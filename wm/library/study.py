@@ -228,7 +228,9 @@ def study(
       _train(found, place, stages, jobs, tell)
     for row in found:
       done(row, asked, place / row.name, stages, num_samples, tell)
-    more, notes = baselines_of(found, stages[1]) if baselines else ([], [])
+    more, notes = [], []
+    if baselines:
+      more, notes = baselines_of(found, stages[1], asked)
     for row in more:
       try:
         done(row, asked, place / row.name, stages, num_samples, tell)
@@ -241,9 +243,12 @@ def study(
 
 
 def baselines_of(
-  rows: Sequence[Row], training: Training
+  rows: Sequence[Row], training: Training, metrics: Sequence[core.Metric]
 ) -> tuple[list[Row], list[str]]:
-  """Baselines of rows that `rows_of` has made, and why others are missing."""
+  """Baselines of rows that `rows_of` has made, and why others are missing.
+
+  Those of which no metric measures anything are left out.
+  """
   scored = []
   for row in rows:
     model, trained = row.model, row.trained_on is not None
@@ -255,7 +260,7 @@ def baselines_of(
     scored.append(
       baselines_lib.Scored(row.name, model, row.scored_in, trained, names)
     )
-  more, reasons = baselines_lib.added(scored)
+  more, reasons = baselines_lib.added(scored, metrics)
   return [Row(one.name, one.model, None, one.world) for one in more], reasons
 
 

@@ -193,8 +193,8 @@ def _all(name: str, rows: Rows) -> tables.Table:
       if entry['value'] is not None:
         at = against.position(place, entry)
         shown = tables.interval(entry), ceilings.measured(entry), str(at or '')
-        head = f'{entry["metric"]}: {entry["quantity"]}'
-        found[head] = ', '.join(filter(None, shown))
+        column = f'{entry["metric"]}: {entry["quantity"]}'
+        found[column] = ', '.join(filter(None, shown))
         positions.append(at)
     made.append(found)
   specs = ', '.join(dict.fromkeys(plain.values()))
