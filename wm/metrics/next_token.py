@@ -15,7 +15,7 @@ from wm import core
 from wm.core import accept, registry
 from wm.evaluation import fields, texts
 from wm.evaluation.prefixes import membership, prefix_pairs
-from wm.evaluation.trials import context
+from wm.evaluation.trials import context, positions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Metric(core.Metric):
 
   version: ClassVar[str] = '1'
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
-  headline: ClassVar[tuple[str, ...]] = ('validity',)
+  headline: ClassVar[tuple[str, ...]] = ('validity', 'valid_mass')
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 
   num: int = 1000
@@ -80,8 +80,8 @@ class Metric(core.Metric):
     else:
       sequences = world.sample(self.num, seed, split='heldout')
       groups = context.clusters(world, sequences)
-      first = np.full(len(sequences), max(world.prompt_len, 1) - 1)
-    num = len(sequences)
+      first = positions.first(world, sequences)
+    num, drawn = len(sequences), self.states == 'drawn'
     judged = _Judged(
       sums=np.zeros((num, len(_QUANTITIES), 2)),
       first=np.zeros(num, np.int32),
@@ -89,13 +89,10 @@ class Metric(core.Metric):
       states=world.init(num),
       silent=np.zeros(num, np.int64),
     )
-    drawn = self.states == 'drawn'
-    read = membership.last_by_rows if drawn else core.log_probs_by_rows
-    for rows, log_probs in read(predictor, sequences.tokens, sequences.lengths):
-      part = sequences.take(np.arange(rows.start, rows.stop))
-      some = _Judged(*(array[rows] for array in judged))
-      log_probs = np.asarray(log_probs)
-      _judge_all(predictor, world, part, first[rows], log_probs, rule, some)
+    for position in positions.positions(
+      predictor, world, sequences, first, drawn
+    ):
+      _add(position, rule, judged)
     columns = _pictured(world, sequences, judged)
     return _scores(judged, groups, columns)
 
@@ -103,9 +100,7 @@ class Metric(core.Metric):
 _QUANTITIES = (
   'validity',
   'valid_mass',
-  'set_precision',
-  'set_recall',
-  'exact_set',
+  *positions.SETS,
 )
 
 
@@ -129,7 +124,7 @@ def _drawn(
 
 
 class _Judged(NamedTuple):
-  """What is known of N sequences; views of it are filled in.
+  """What is known of N sequences.
 
   Attributes:
     sums: [N, Q, 2] sum over positions, and their number, of each quantity.
@@ -146,41 +141,19 @@ class _Judged(NamedTuple):
   silent: np.ndarray
 
 
-def _judge_all(
-  predictor: core.Predictor,
-  world: core.World,
-  sequences: core.Sequences,
-  first: np.ndarray,
-  log_probs: np.ndarray,
-  rule: accept.Accept,
-  judged: _Judged,
+def _add(
+  position: positions.Position, rule: accept.Accept, judged: _Judged
 ) -> None:
-  """Fills in `judged` of R sequences from log_probs [R, L, V].
-
-  first: [R] the first position that is judged.
-  """
-  states = world.init(len(sequences))
-  for t in range(log_probs.shape[1]):
-    # All sequences go on in step; rows [R] are those that have a token t.
-    rows = np.flatnonzero(t < sequences.lengths)
-    states[rows] = world.advance(states[rows], sequences.tokens[rows, t])
-    rows = rows[t >= first[rows]]
-    if not rows.size:
-      continue
-    legal = world.legal(states[rows])
-    # Where nothing is legal the world is over: there is no next token.
-    going = legal.any(-1)
-    silent = going & membership.silent(predictor, log_probs[rows, t])
-    judged.silent[rows] += silent
-    going &= ~silent
-    rows, legal = rows[going], legal[going]
-    values, counted = _judge(log_probs[rows, t], legal, rule)
-    judged.sums[rows, :, 0] += np.where(counted, values, 0)
-    judged.sums[rows, :, 1] += counted
-    wrong = rows[(values[:, 0] == 0) & (judged.first[rows] == 0)]
-    judged.first[wrong] = t + 1
-    judged.named[wrong] = log_probs[wrong, t].argmax(-1)
-    judged.states[wrong] = states[wrong]
+  """Adds what the model says at a position."""
+  rows, length, states, legal, log_probs, silent = position
+  judged.silent[silent] += 1
+  values, counted = _judge(log_probs, legal, rule)
+  judged.sums[rows, :, 0] += np.where(counted, values, 0)
+  judged.sums[rows, :, 1] += counted
+  wrong = (values[:, 0] == 0) & (judged.first[rows] == 0)
+  judged.first[rows[wrong]] = length
+  judged.named[rows[wrong]] = log_probs[wrong].argmax(-1)
+  judged.states[rows[wrong]] = states[wrong]
 
 
 def _pictured(
@@ -207,20 +180,17 @@ def _judge(
   # The most likely token of all, by lowest id; none where nothing is possible.
   best = log_probs.argmax(-1)[:, None]
   possible = np.take_along_axis(log_probs, best, 1) > -np.inf
-  mask = np.asarray(rule.mask(log_probs))
-  both, accepted = (mask & legal).sum(-1), mask.sum(-1)
-  values = np.stack(
+  sets, accepted = positions.set_scores(np.asarray(rule.mask(log_probs)), legal)
+  values = np.concatenate(
     [
-      (np.take_along_axis(legal, best, 1) & possible)[:, 0],
-      np.where(legal, np.exp(log_probs), 0).sum(-1),
-      both / np.maximum(accepted, 1),
-      both / legal.sum(-1),
-      (mask == legal).all(-1),
+      np.take_along_axis(legal, best, 1) & possible,
+      np.where(legal, np.exp(log_probs), 0).sum(-1, keepdims=True),
+      sets,
     ],
     axis=-1,
   )
   counted = np.ones(values.shape, bool)
-  counted[:, _QUANTITIES.index('set_precision')] = accepted > 0
+  counted[:, _QUANTITIES.index('set_precision')] = accepted
   return values, counted
 
 

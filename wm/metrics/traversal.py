@@ -1,4 +1,4 @@
-"""Traversal: does greedy decoding complete the task, and how well?
+"""Traversal: does decoding complete the task, and how well?
 
 Vafa et al. 2024, section 3.1 and appendix: prompts of held-out sequences are
 completed greedily; the share of legal completions, and of optimal ones.
@@ -21,7 +21,7 @@ WITHIN = (1, 5, 10, 50)  # Percent above the optimum.
 
 @dataclasses.dataclass(frozen=True)
 class Metric(core.Metric):
-  """Completes held-out prompts greedily.
+  """Completes held-out prompts, greedily by default.
 
   The cost quantities exist only in worlds that define costs. The oracle
   knows what is legal, not what is cheap: it is valid, but seldom optimal.
@@ -35,10 +35,15 @@ class Metric(core.Metric):
     max_len: total tokens at the cap; 0 is the length the world's sequences
       have at most (128 is the published program's, beyond the lengths that
       models were trained on).
+    decoding: 'greedy', the most likely token at every step; or 'sampled', each
+      token drawn by seed from all of the model's probabilities, at temperature
+      1. Probability on illegal tokens shows only when they are drawn; an oracle
+      without aim may then run into the cap.
 
   Glossary:
-    valid: Share of prompts that the model completes legally when its most
-      likely token is taken at every step. An oracle has 1.
+    valid: Share of prompts that the model completes legally, where its most
+      likely token is taken at every step, or one is drawn from its
+      probabilities (decoding='sampled'). A greedy oracle has 1.
     valid_uncapped: The same, of the prompts that did not run into the cap on
       length. It leaves out routes that were cut off rather than wrong.
     path_fail: Share of prompts that end at an illegal token other than the end
@@ -66,10 +71,12 @@ class Metric(core.Metric):
   num: int = 1000
   prompt: int = 0
   max_len: int = 0
+  decoding: str = 'greedy'
 
   def __post_init__(self) -> None:
     super().__post_init__()
     fields.at_least(self, num=1, prompt=0, max_len=0)
+    fields.one_of(self, decoding=('greedy', 'sampled'))
 
   def __call__(
     self, predictor: core.Predictor, world: core.World, seed: int
@@ -78,8 +85,13 @@ class Metric(core.Metric):
     sequences = world.sample(self.num, seed, split='heldout')
     prompts = decoding.prompts(world, sequences, self.prompt)
     cap = decoding.cap(predictor, world, self.max_len)
-    decoded = decoding.decode(predictor, world, prompts, decoding.greedy, cap)
-    group = decoding.merged(prompts, context.clusters(world, sequences))
+    policy: decoding.Policy = decoding.greedy
+    group = context.clusters(world, sequences)
+    if self.decoding == 'sampled':
+      policy = decoding.Sampled(seed)
+    else:
+      group = decoding.merged(prompts, group)
+    decoded = decoding.decode(predictor, world, prompts, policy, cap)
     columns = {
       'outcome': np.array(decoding.OUTCOMES)[decoded.outcome],
       'tokens': decoded.lengths,

@@ -1,4 +1,4 @@
-"""Greedy decoding, judged by the world; shared by traversal and detours.
+"""Greedy and sampled decoding, judged by the world; shared by traversal and detours.
 
 Each trial follows a policy token by token until it is decided: completed,
 at a first token that the world refuses, or at the cap on length.
@@ -6,15 +6,19 @@ at a first token that the world refuses, or at the cap on length.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from wm import core
+from wm.core import accept
 from wm.evaluation import texts
 from wm.evaluation.trials import engine
+from wm.evaluation.trials.context import SAMPLES
 
+ANY = accept.epsilon(0.0)  # All tokens that are possible.
 BATCH = 64  # Trials in flight; no effect on results.
 
 # Outcome of a trial.
@@ -61,6 +65,22 @@ def greedy(step: Step) -> np.ndarray:
   best = step.log_probs.argmax(-1)
   top = np.take_along_axis(step.log_probs, best[:, None], 1)[:, 0]
   return np.where(top > -np.inf, best, core.DEAD)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampled:
+  """The policy that draws a token from all of the model's probabilities.
+
+  Attributes:
+    seed: a trial's draws depend on this, its number and its length.
+  """
+
+  seed: int
+
+  def __call__(self, step: Step) -> np.ndarray:
+    """[R] tokens; DEAD if none is possible."""
+    uniform = core.uniforms(self.seed, SAMPLES, step.trial, step.length)
+    return ANY.draw(step.log_probs, uniform)
 
 
 def prompts(

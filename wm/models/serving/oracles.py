@@ -60,7 +60,8 @@ def _listed(legal: np.ndarray) -> np.ndarray:
 class WorldPredictor(Tabulated):
   """Follows the world's state and, where it `recalls`, a hash of the prefix.
 
-  Its states are the world's W words, and then the hash in two.
+  Its states are the world's W words, and then the hash in two. A subclass that
+  remembers less than the whole prefix overrides `recall`.
   """
 
   recalls = False
@@ -75,9 +76,16 @@ class WorldPredictor(Tabulated):
   def support(self, states: np.ndarray, history: np.ndarray) -> Support:
     """What is possible in states [R, W] of the world, after histories [R].
 
-    history: `core.hash64` folded over the tokens, uint64; 0 where it does not
+    history: `recall` folded over the tokens, uint64; 0 where it does not
     recall.
     """
+
+  def recall(self, history: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """[R] uint64 memory of prefixes after one token [R] more; it begins at 0.
+
+    history: [R] uint64 before that token.
+    """
+    return core.hash64(history, tokens)
 
   def enter(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """See Tabulated; a dead state where a token is illegal."""
@@ -90,22 +98,22 @@ class WorldPredictor(Tabulated):
       return states
     for t in range(int(lengths.max(initial=0))):
       on = np.flatnonzero(t < lengths)
-      history[on] = core.hash64(history[on], prefixes[on, t])
+      history[on] = self.recall(history[on], prefixes[on, t])
     return _with(states, history)
 
   def follow(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """See Tabulated."""
     if not self.recalls:
       return self.world.advance(states, tokens)
-    states, history = _apart(states)
+    states, history = split_history(states)
     after = self.world.advance(states, tokens)
-    return _with(after, core.hash64(history, tokens))
+    return _with(after, self.recall(history, tokens))
 
   def known(self, states: np.ndarray) -> tuple[Support, np.ndarray]:
     """See Tabulated."""
     history = np.zeros(len(states), np.uint64)
     if self.recalls:
-      states, history = _apart(states)
+      states, history = split_history(states)
     return self.support(states, history), np.arange(len(states))
 
   def machine(
@@ -124,8 +132,8 @@ def _with(states: np.ndarray, history: np.ndarray) -> np.ndarray:
   return np.concatenate([states, history[:, None].view(np.int32)], axis=1)
 
 
-def _apart(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  """States and hashes, see `_with`."""
+def split_history(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """World states [R, W] and memories [R] uint64 of states that recall."""
   history = np.ascontiguousarray(states[:, -2:]).view(np.uint64)
   return states[:, :-2], history[:, 0]
 

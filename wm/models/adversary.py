@@ -1,0 +1,251 @@
+"""Known-answer models that are right by one measure and wrong by another.
+
+Each has the rules of the world and one fault of known size. They show which
+quantities a fault hides from, and which one reveals it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+
+from wm import core
+from wm.models.serving import oracles, state_session
+
+SHARES = {'leaky': 0.38, 'peaked': 0.009}
+KINDS = (*SHARES, 'deterministic', 'permuted', 'memoriser', 'forgets')
+# Sequences on which a goal is looked for.
+PROBES = 64
+UNKNOWN = np.uint64(2**64 - 1)
+
+
+class Adversary(oracles.WorldPredictor):
+  """The oracle whose probabilities [R, V] a subclass changes."""
+
+  def support(
+    self, states: np.ndarray, history: np.ndarray
+  ) -> state_session.Support:
+    """See WorldPredictor."""
+    likely = oracles.likely(self.world, states).dense(self.vocab_size)
+    probs = self.changed(np.exp(likely.astype(np.float64)), history)
+    with np.errstate(divide='ignore'):
+      return state_session.whole(np.log(probs).astype(np.float32))
+
+  def changed(self, probs: np.ndarray, history: np.ndarray) -> np.ndarray:
+    """[R, V] probabilities in place of the oracle's.
+
+    probs: [R, V] float64, 0 for what is illegal.
+    history: [R] uint64, see WorldPredictor.
+    """
+    del history
+    return probs
+
+
+class Leaky(Adversary):
+  """Puts a share of its probability evenly on all illegal tokens."""
+
+  def __init__(self, world: core.World, share: float) -> None:
+    """share: probability of all illegal tokens together."""
+    super().__init__(world)
+    self._share = share
+
+  def changed(self, probs: np.ndarray, history: np.ndarray) -> np.ndarray:
+    """See Adversary; states with nothing or everything legal stay."""
+    illegal = probs == 0
+    illegal[:, core.PAD] = False
+    count = illegal.sum(-1, keepdims=True)
+    leak = np.where(probs.any(-1, keepdims=True) & (count > 0), self._share, 0)
+    return probs * (1 - leak) + illegal * leak / np.maximum(count, 1)
+
+
+class Peaked(Adversary):
+  """Puts all probability but a share on one legal token, the oracle's first.
+
+  The other legal tokens have equal parts of the share.
+  """
+
+  def __init__(self, world: core.World, share: float) -> None:
+    """share: probability of all legal tokens but the first together."""
+    super().__init__(world)
+    self._share = share
+
+  def changed(self, probs: np.ndarray, history: np.ndarray) -> np.ndarray:
+    """See Adversary."""
+    best = np.arange(probs.shape[1]) == probs.argmax(-1)[:, None]
+    others = (probs > 0) & ~best
+    count = others.sum(-1, keepdims=True)
+    rest = np.where(count > 0, self._share, 0)
+    found = best * (1 - rest) + others * rest / np.maximum(count, 1)
+    return np.where(probs.any(-1, keepdims=True), found, 0)
+
+
+class Permuted(Adversary):
+  """Takes every goal for another one, always the same, and is exact then."""
+
+  recalls = True  # The number of tokens up to the goal.
+
+  def __init__(self, world: core.World, seed: int) -> None:
+    """seed: of the permutation; InputError where no token states a goal."""
+    super().__init__(world)
+    self._goal, self._other = _goals(world, seed)
+
+  def recall(self, history: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """See WorldPredictor: it counts tokens, no further than the goal."""
+    return np.minimum(history + np.uint64(1), np.uint64(self._goal + 1))
+
+  def enter(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """See Tabulated."""
+    tokens = np.array(prefixes)
+    at = slice(self._goal, self._goal + 1)  # It may be wider than prefixes.
+    tokens[:, at] = self._other[tokens[:, at]]
+    return super().enter(tokens, lengths)
+
+  def follow(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """See Tabulated."""
+    count = oracles.split_history(states)[1]
+    other = self._other[tokens]
+    return super().follow(states, np.where(count == self._goal, other, tokens))
+
+
+def _goals(world: core.World, seed: int) -> tuple[int, np.ndarray]:
+  """The place of the token that states the goal, and [V] its replacements.
+
+  A goal is a token of the prompt on which no move depends, only the end token:
+  with another in its place samples stay legal up to the end, which is illegal.
+  """
+  sample = world.sample(PROBES, seed)
+  for place in reversed(range(world.prompt_len if len(sample) else 0)):
+    before = np.full(len(sample), place)
+    states = world.walk(world.init(len(sample)), sample.tokens, before)[1]
+    goals = np.flatnonzero(world.legal(states).all(0))
+    goals = np.random.default_rng(seed).permutation(goals)
+    other = np.arange(len(world.vocab))
+    other[goals] = np.roll(goals, 1)  # A cycle: none keeps its place.
+    tokens = sample.tokens.copy()
+    tokens[:, place] = other[tokens[:, place]]
+    steps, _ = world.walk(world.init(len(sample)), tokens, sample.lengths)
+    last = sample.tokens[np.arange(len(sample)), sample.lengths - 1]
+    if ((steps == sample.lengths - 1) & (last == world.end)).all():
+      return place, other
+  raise core.InputError(
+    f"adversary(kind='permuted'): {world.name} states no goal that only its "
+    'end token depends on; available: '
+    + ', '.join(kind for kind in KINDS if kind != 'permuted')
+  )
+
+
+class Forgetful(Adversary):
+  """Uniform over the vocabulary where it no longer knows the prefix."""
+
+  recalls = True  # UNKNOWN after what it does not know.
+
+  def changed(self, probs: np.ndarray, history: np.ndarray) -> np.ndarray:
+    """See Adversary."""
+    uniform = np.full(probs.shape[1], 1 / (probs.shape[1] - 1))
+    uniform[core.PAD] = 0
+    return np.where((history == UNKNOWN)[:, None], uniform, probs)
+
+
+class Memoriser(Forgetful):
+  """Exact after every prefix of the training set, and after no other."""
+
+  def __init__(self, world: core.World, num: int, seed: int) -> None:
+    """num, seed: of the sequences of the training split that it knows."""
+    super().__init__(world)
+    sample = world.sample(num, seed, split='train')
+    history, seen = np.zeros(len(sample), np.uint64), [np.zeros(0, np.uint64)]
+    for t in range(sample.tokens.shape[1]):
+      history = core.hash64(history, sample.tokens[:, t])
+      seen.append(history[t < sample.lengths])
+    self._seen = np.unique(np.concatenate(seen))
+
+  def recall(self, history: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """See WorldPredictor."""
+    after = core.hash64(history, tokens)
+    known = (history != UNKNOWN) & np.isin(after, self._seen)
+    return np.where(known, after, UNKNOWN)
+
+
+class Limited(Forgetful):
+  """Exact for the prompt and so many moves, and then never again."""
+
+  def __init__(self, world: core.World, moves: int) -> None:
+    """moves: the next token is exact after so many moves, or fewer."""
+    super().__init__(world)
+    self._most = np.uint64(world.prompt_len + moves)
+
+  def recall(self, history: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """See WorldPredictor: the number of tokens."""
+    return np.where(history < self._most, history + np.uint64(1), UNKNOWN)
+
+
+@dataclasses.dataclass(frozen=True)
+class Model(core.Model):
+  """The rules of the world with one fault that single measures do not show.
+
+  leaky: a share of the probability is on illegal tokens, equally on each. With
+    a vocabulary of more than share / epsilon tokens no acceptance rule sees it.
+  peaked: the first legal token has all but a share; each other one has less
+    than epsilon, though no illegal token has anything.
+  deterministic: one legal token has probability 1, as of a planner.
+  permuted: the goal in the prompt is taken for another, by a fixed permutation
+    of all goals; moves are exact. It needs a world whose prompt states a goal.
+  memoriser: exact after prefixes of a training set, uniform over the vocabulary
+    after all others.
+  forgets: exact after at most `moves` moves, uniform afterwards.
+
+  Where several legal tokens are equal, the first is on the way to the soonest
+  completion, of lowest id.
+
+  Attributes:
+    kind: one of these.
+    share: of leaky and peaked; 0 is 0.38 and 0.009.
+    moves: of forgets, after the prompt.
+    num: sequences in the training set of the memoriser.
+  """
+
+  version: ClassVar[str] = '1'
+  gives: ClassVar[tuple[type, ...]] = (Adversary,)
+
+  kind: str = 'leaky'
+  share: float = 0.0
+  moves: int = 5
+  num: int = 1000
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    if self.kind not in KINDS:
+      raise core.InputError(
+        f'adversary: kind={self.kind!r} was given; available: '
+        + ', '.join(KINDS)
+      )
+    if not 0 <= self.share < 1 or self.moves < 0 or self.num < 1:
+      raise core.InputError(
+        f'adversary(share={self.share}, moves={self.moves}, num={self.num}): '
+        'expected 0 <= share < 1, moves >= 0 and num >= 1'
+      )
+
+  def cost(self, world: core.World | None = None) -> core.Cost:
+    """See core.Bounded; the sequences that a memoriser knows, and hashes."""
+    if self.kind != 'memoriser':
+      return core.Cost()
+    return core.Cost(12 * self.num * (world.max_len if world else 1), 0, ('num',))
+
+  def predictor(self, world: core.World, seed: int) -> core.Predictor:
+    """See core.Model; seed: of the permutation and of the training set.
+
+    Raises InputError for a permuted goal where the world states none.
+    """
+    share = self.share or SHARES.get(self.kind, 0.0)
+    match self.kind:
+      case 'leaky':
+        return Leaky(world, share)
+      case 'permuted':
+        return Permuted(world, seed)
+      case 'memoriser':
+        return Memoriser(world, self.num, seed)
+      case 'forgets':
+        return Limited(world, self.moves)
+    return Peaked(world, 0.0 if self.kind == 'deterministic' else share)
