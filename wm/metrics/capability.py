@@ -29,11 +29,13 @@ class Metric(core.Metric):
 
   Attributes:
     num: most questions that are asked.
+    decoding: 'greedy', the likeliest choice is the answer; or 'sampled', a
+      token drawn from all of the model's probabilities is, legal or not.
 
   Glossary:
     accuracy: Share of questions with one possible answer that the model answers
       rightly. Where it finds several answers equally likely, each counts its
-      share.
+      share; where answers are sampled, each counts its probability.
   """
 
   version: ClassVar[str] = '1'
@@ -43,14 +45,16 @@ class Metric(core.Metric):
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 
   num: int = 60
+  decoding: str = 'greedy'
 
   def __post_init__(self) -> None:
     super().__post_init__()
     fields.at_least(self, num=1)
+    fields.one_of(self, decoding=('greedy', 'sampled'))
 
   def unlisted(self) -> str:
     """See core.Metric."""
-    return ''
+    return '' if self.decoding == 'greedy' else "expected decoding='greedy'"
 
   def __call__(
     self, predictor: core.Predictor, world: core.Quiz, seed: int
@@ -61,7 +65,13 @@ class Metric(core.Metric):
     fits = membership.fits(predictor, asked.lengths + 1)  # With the answer.
     reason = np.where(fits, '', 'too_long').astype('<U16')
     some, rows = asked.take(fits), np.flatnonzero(fits)
+    sampled = self.decoding == 'sampled'
     if isinstance(predictor, core.Chooses):
+      if sampled:
+        raise core.InputError(
+          "capability(decoding='sampled'): the model chooses and gives no "
+          "probabilities; expected decoding='greedy'"
+        )
       right, answered = _chosen(predictor, some)
       value[rows] = right
       reason[rows[~answered]] = 'no_answer'
@@ -70,7 +80,7 @@ class Metric(core.Metric):
       predictor, some.tokens, some.lengths
     ):
       one = some.take(np.arange(part.start, part.stop))
-      found, possible = _answered(np.asarray(log_probs), one)
+      found, possible = _answered(np.asarray(log_probs), one, sampled)
       value[rows[part]] = found
       reason[rows[part][~possible]] = 'no_answer'
     scores = core.scores(
@@ -98,16 +108,22 @@ def _chosen(
 
 
 def _answered(
-  log_probs: np.ndarray, asked: core.Sequences
+  log_probs: np.ndarray, asked: core.Sequences, sampled: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Share [R] that is right, and was any choice possible, from [R, L, V]."""
+  """Share [R] that is right, and was any choice possible, from [R, L, V].
+
+  sampled: the share is the expectation over draws, so that none is made.
+  """
   rows = np.arange(len(asked))
   last = log_probs[rows, asked.lengths - 1]
   choices = asked.side['choices']
   chance = np.take_along_axis(last, choices, axis=1)
+  possible = chance.max(1) > -np.inf
+  if sampled:
+    return np.exp(last[rows, asked.side['answer']]), possible
   best = chance == chance.max(1, keepdims=True)
   right = (best & (choices == asked.side['answer'][:, None])).any(1)
-  return right / best.sum(1), chance.max(1) > -np.inf
+  return right / best.sum(1), possible
 
 
 def _pictured(

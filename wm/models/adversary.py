@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
+from wm.core import registry
 from wm.models.serving import oracles, state_session
 
 SHARES = {'leaky': 0.38, 'peaked': 0.009}
@@ -130,8 +131,8 @@ def _goals(world: core.World, seed: int) -> tuple[int, np.ndarray]:
     if ((steps == sample.lengths - 1) & (last == world.end)).all():
       return place, other
   raise core.InputError(
-    f"adversary(kind='permuted'): {world.name} states no goal that only its "
-    'end token depends on; available: '
+    f"adversary(kind='permuted'): {registry.spec(world)} states no goal "
+    'that its end token alone depends on; available: '
     + ', '.join(kind for kind in KINDS if kind != 'permuted')
   )
 
@@ -191,7 +192,8 @@ class Model(core.Model):
     than epsilon, though no illegal token has anything.
   deterministic: one legal token has probability 1, as of a planner.
   permuted: the goal in the prompt is taken for another, by a fixed permutation
-    of all goals; moves are exact. It needs a world whose prompt states a goal.
+    of all goals; moves are exact. It needs a world like `maps`, whose prompt
+    states a goal on which the end token alone depends.
   memoriser: exact after prefixes of a training set, uniform over the vocabulary
     after all others.
   forgets: exact after at most `moves` moves, uniform afterwards.
@@ -231,7 +233,9 @@ class Model(core.Model):
     """See core.Bounded; the sequences that a memoriser knows, and hashes."""
     if self.kind != 'memoriser':
       return core.Cost()
-    return core.Cost(12 * self.num * (world.max_len if world else 1), 0, ('num',))
+    return core.Cost(
+      12 * self.num * (world.max_len if world else 1), 0, ('num',)
+    )
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model; seed: of the permutation and of the training set.

@@ -1,4 +1,4 @@
-"""Greedy and sampled decoding, judged by the world; shared by traversal and detours.
+"""Decoding, greedy or sampled, judged by the world; for traversal and detours.
 
 Each trial follows a policy token by token until it is decided: completed,
 at a first token that the world refuses, or at the cap on length.

@@ -10,7 +10,6 @@ import numpy as np
 from wm import core
 from wm.evaluation.prefixes import membership
 
-
 # Quantities of `set_scores`.
 SETS = 'set_precision', 'set_recall', 'exact_set'
 

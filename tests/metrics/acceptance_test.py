@@ -1,0 +1,139 @@
+"""Acceptance: every rule by brute force, curves and choices by formula."""
+
+import numpy as np
+import pytest
+
+from tests import tiny
+from tests.metrics import table
+from wm import core
+from wm.core import accept, registry
+from wm.metrics import acceptance, next_token
+from wm.models.serving import oracles
+
+X, Y, END = tiny.X, tiny.Y, tiny.END
+RULES = {
+  'epsilon': (accept.epsilon, 'epsilons'),
+  'k': (accept.top_k, 'ks'),
+  'p': (accept.top_p, 'masses'),
+}
+
+
+def _run(predictor, world, num=60, seed=0, **fields):
+  metric = acceptance.Metric(num=num, **fields)
+  return table.by_name(metric(predictor, world, seed))
+
+
+def at(scores, column, number):
+  """Weighted mean of the rows at one place of a curve."""
+  rows = (scores.columns[column] == number) & scores.measured
+  return np.average(scores.value[rows], weights=scores.weight[rows])
+
+
+def test_by_hand():
+  """One sequence: at0 x x end; positions at0, x, x are judged."""
+  world = table.Given(rows=((4, X, X, END),))
+  predictor = table.Table(
+    world,
+    {
+      0: {X: 0.5, END: 0.3, Y: 0.2},  # Legal x y.
+      1: {Y: 0.6, X: 0.4},  # Legal x.
+      3: {END: 0.995, X: 0.005},  # Legal x end.
+    },
+  )
+  found = _run(
+    predictor, world, epsilons=(0.001, 0.01, 0.45), decade=(0.001, 1)
+  )
+  exact = found['exact_by_epsilon']
+  # 0.001: at0 has end too, x has y too, the last is exact. 0.01: none.
+  # 0.45: x, not y; y, not x; end, not x.
+  assert [at(exact, 'epsilon', e) for e in (0.001, 0.01, 0.45)] == [
+    pytest.approx(1 / 3),
+    0,
+    0,
+  ]
+  assert table.mean(found['exact_best']) == pytest.approx(1 / 3)
+  assert table.mean(found['exact_range']) == pytest.approx(1 / 3)
+  assert found['exact_best'].columns['chosen_epsilon'].tolist() == [0.001]
+  precision, recall = found['precision_by_k'], found['recall_by_k']
+  # The most likely: x of x y, y of x, end of x end.
+  assert at(precision, 'k', 1) == pytest.approx(2 / 3)
+  assert at(recall, 'k', 1) == pytest.approx((1 / 2 + 0 + 1 / 2) / 3)
+  # The two most likely: x end of x y, y x of x, end x of x end.
+  assert at(precision, 'k', 2) == pytest.approx((1 / 2 + 1 / 2 + 1) / 3)
+  assert at(recall, 'k', 2) == pytest.approx((1 / 2 + 1 + 1) / 3)
+  # A nucleus of 0.99: all; all; end alone.
+  assert at(found['exact_by_p'], 'p', 0.99) == 0
+  assert at(found['recall_by_p'], 'p', 0.99) == pytest.approx(5 / 6)
+
+
+@pytest.mark.parametrize('world', table.WORLDS, ids=repr)
+def test_each_place_is_what_next_token_gives_by_that_rule(world):
+  """Two paths through the code, with ties and impossible tokens."""
+  noisy = oracles.NoisyOracle(
+    world, illegal=0.05, wrong=0.3, by='state', seed=0
+  )
+  found = _run(noisy, world)
+  metric = acceptance.Metric()
+  for column, (rule, field) in RULES.items():
+    for number in getattr(metric, field):
+      spec = registry.spec(rule(number))
+      one = next_token.Metric(num=60, accept=spec)(noisy, world, 0)
+      want = table.by_name(one)
+      for name, other in (
+        ('exact', 'exact_set'),
+        ('precision', 'set_precision'),
+        ('recall', 'set_recall'),
+      ):
+        scores = found[f'{name}_by_{column}']
+        rows = scores.columns[column] == number
+        np.testing.assert_array_equal(scores.value[rows], want[other].value)
+        np.testing.assert_array_equal(scores.weight[rows], want[other].weight)
+        np.testing.assert_array_equal(scores.group[rows], want[other].group)
+
+
+def test_choices_are_those_of_the_curve():
+  world = tiny.World()
+  # Illegal tokens are accepted below 0.05; right prefixes fall off above.
+  noisy = oracles.NoisyOracle(
+    world, illegal=0.05, wrong=0.5, by='prefix', seed=0
+  )
+  found = _run(noisy, world, decade=(0.03, 0.1))
+  metric = acceptance.Metric()
+  curve = [at(found['exact_by_epsilon'], 'epsilon', e) for e in metric.epsilons]
+  assert curve[:7] == [0] * 7
+  assert table.mean(found['exact_best']) == pytest.approx(max(curve))
+  spread = abs(curve[-2] - curve[-3])
+  assert spread > 0.1
+  assert table.mean(found['exact_range']) == pytest.approx(spread)
+  (chosen,) = set(found['exact_best'].columns['chosen_epsilon'])
+  assert chosen == metric.epsilons[int(np.argmax(curve))]
+
+
+def test_nothing_accepted_has_no_precision():
+  world = table.Given(rows=((4, X, X, END), (7, END)))
+  predictor = table.Table(
+    world, {0: {X: 0.2}, 1: {X: 0.2}, 3: {X: 0.2, END: 0.2}}
+  )
+  found = _run(predictor, world)
+  precision = found['precision_by_epsilon']
+  above = precision.columns['epsilon'] == 0.3
+  assert set(precision.reason[above]) == {'nothing_accepted'}
+  assert precision.measured[~above].all()
+  assert at(found['recall_by_epsilon'], 'epsilon', 0.3) == 0
+
+
+@pytest.mark.parametrize(
+  ('fields', 'match'),
+  [
+    ({'epsilons': ()}, 'epsilons'),
+    ({'ks': (4, 2)}, 'ascending'),
+    ({'ks': (0, 2)}, 'k >= 1'),
+    ({'masses': (1.5,)}, 'mass'),
+    ({'epsilons': (0.5, 1.0)}, 'threshold'),
+    ({'decade': (0.4, 0.9)}, 'decade'),
+    ({'num': 0}, 'num'),
+  ],
+)
+def test_bad_fields(fields, match):
+  with pytest.raises(core.InputError, match=match):
+    acceptance.Metric(**fields)

@@ -1,0 +1,233 @@
+"""Acceptance: how much of a verdict is the rule by which tokens are accepted?
+
+Vafa et al. 2024, tables 5 to 7, vary the rule for compression and distinction.
+Here the accepted tokens of many rules are compared with the legal ones at the
+positions of the next-token test (section 3.1), from one run of the model.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from wm import core
+from wm.core import accept
+from wm.evaluation import fields
+from wm.evaluation.prefixes import membership
+from wm.evaluation.trials import context, positions
+
+# Name of a set quantity in positions.SETS -> here.
+_NAMES = {
+  'set_precision': 'precision',
+  'set_recall': 'recall',
+  'exact_set': 'exact',
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric(core.Metric):
+  """Compares accepted with legal tokens under many rules of acceptance.
+
+  Held-out sequences are teacher-forced, and judged at the positions of
+  `next_token`. Quantities by epsilon, k and p have a row for each sequence and
+  rule, weighted by positions, and are broken down by the rule; their value is
+  the mean over all rules of the kind. A rule of all positions together is
+  chosen for `exact_best` and `exact_range`, which have a row per sequence.
+
+  A predictor that only answers has one set of tokens, whatever the rule.
+
+  Reasons of unmeasured rows: nothing_accepted (precision), no_position,
+  no_answer.
+
+  Attributes:
+    num: held-out sequences.
+    epsilons: thresholds of probability, ascending.
+    ks: numbers of most likely tokens, ascending.
+    masses: masses of nucleus sets (top-p), ascending.
+    decade: least and greatest epsilon of `exact_range`; the default is about
+      the paper's 0.01.
+
+  Glossary:
+    exact_best: Share of positions where the accepted tokens are exactly the
+      legal ones, at the best of the epsilons. A model that knows the rules, but
+      is sure of few tokens, has 1 here and less at the usual epsilon.
+    exact_range: Difference of that share between the best and the worst epsilon
+      of the decade. Where it is large, any verdict by one epsilon depends on
+      it.
+    exact_by_epsilon: Share of positions where the accepted tokens are exactly
+      the legal ones, mean over all epsilons. Its breakdown is the curve.
+    precision_by_epsilon: Share of the tokens of more than this probability that
+      are legal, mean over all epsilons.
+    recall_by_epsilon: Share of the legal tokens that have more than this
+      probability, mean over all epsilons.
+    exact_by_k: Share of positions where the k most likely tokens are exactly
+      the legal ones, mean over all k.
+    precision_by_k: Share of the k most likely tokens that are legal, mean over
+      all k.
+    recall_by_k: Share of the legal tokens among the k most likely ones, mean
+      over all k.
+    exact_by_p: Share of positions where the nucleus is exactly the legal
+      tokens, mean over all masses.
+    precision_by_p: Share of the tokens of the nucleus that are legal, mean over
+      all masses.
+    recall_by_p: Share of the legal tokens that are in the nucleus, mean over
+      all masses.
+    epsilon: threshold of acceptance (probability)
+    k: accepted tokens (top-k)
+    p: accepted mass (top-p)
+  """
+
+  version: ClassVar[str] = '1'
+  sized_by: ClassVar[tuple[str, ...]] = ('num',)
+  headline: ClassVar[tuple[str, ...]] = (
+    'exact_best',
+    'exact_range',
+    'exact_by_epsilon',
+  )
+  breakdown: ClassVar[tuple[str, ...]] = ('epsilon', 'k', 'p')
+  glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
+
+  num: int = 1000
+  epsilons: tuple[float, ...] = (
+    *(1e-6, 1e-5, 1e-4, 1e-3),
+    *(0.003, 0.01, 0.03, 0.1, 0.3),
+  )
+  ks: tuple[int, ...] = (1, 2, 4, 8, 16)
+  masses: tuple[float, ...] = (0.9, 0.99, 0.999)
+  decade: tuple[float, ...] = (0.003, 0.03)
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    fields.at_least(self, num=1)
+    for name in ('epsilons', 'ks', 'masses', 'decade'):
+      values = getattr(self, name)
+      if not values or list(values) != sorted(set(values)):
+        raise core.InputError(
+          f'acceptance: {name}={values} was given; expected one or more '
+          'numbers, ascending'
+        )
+    self._rules()
+    if not self._near().any():
+      raise core.InputError(
+        f'acceptance: decade={self.decade}; expected one that holds some of '
+        f'epsilons={self.epsilons}'
+      )
+
+  def _rules(self) -> dict[str, tuple[tuple[float, accept.Accept], ...]]:
+    """Column -> number and rule of each of its places."""
+    return {
+      'epsilon': tuple((x, accept.epsilon(x)) for x in self.epsilons),
+      'k': tuple((k, accept.top_k(k)) for k in self.ks),
+      'p': tuple((p, accept.top_p(p)) for p in self.masses),
+    }
+
+  def _near(self) -> np.ndarray:
+    """[E] bool: is an epsilon in the decade?"""
+    epsilons = np.array(self.epsilons)
+    return (self.decade[0] <= epsilons) & (epsilons <= self.decade[-1])
+
+  def unlisted(self) -> str:
+    """See core.Metric."""
+    return 'acceptance rules differ only where there are probabilities'
+
+  def __call__(
+    self, predictor: core.Predictor, world: core.World, seed: int
+  ) -> tuple[core.Scores, ...]:
+    """See core.Metric; sequences of one task are one cluster."""
+    sequences = world.sample(self.num, seed, split='heldout')
+    rules = [
+      membership.rule(predictor, rule)
+      for places in self._rules().values()
+      for _, rule in places
+    ]
+    # Sums and counts of sequences, rules and quantities: [N, K, Q].
+    shape = len(sequences), len(rules), len(positions.SETS)
+    sums, counts = np.zeros(shape), np.zeros(shape, np.int64)
+    silent = np.zeros(len(sequences), np.int64)
+    for position in positions.positions(
+      predictor, world, sequences, positions.first(world, sequences)
+    ):
+      rows = position.rows
+      silent[position.silent] += 1
+      # Sorted once: rules that sort what is in order take linear time. Equal
+      # ones stay in order of id, so that ties are settled as ever.
+      order = np.argsort(-position.log_probs, axis=-1, kind='stable')
+      log_probs = np.take_along_axis(position.log_probs, order, -1)
+      legal = np.take_along_axis(position.legal, order, -1)
+      for k, rule in enumerate(rules):
+        mask = np.asarray(rule.mask(log_probs))
+        values, accepted = positions.set_scores(mask, legal)
+        counted = np.ones(values.shape, bool)
+        counted[:, positions.SETS.index('set_precision')] = accepted
+        sums[rows, k] += np.where(counted, values, 0)
+        counts[rows, k] += counted
+    group = context.clusters(world, sequences)
+    empty = np.where(silent > 0, 'no_answer', 'no_position')
+    return (
+      *self._chosen(sums, counts, empty, group),
+      *self._curves(sums, counts, empty, group),
+    )
+
+  def _chosen(
+    self,
+    sums: np.ndarray,
+    counts: np.ndarray,
+    empty: np.ndarray,
+    group: np.ndarray,
+  ) -> list[core.Scores]:
+    """Quantities at epsilons that all positions choose; the first of equals."""
+    exact = positions.SETS.index('exact_set')
+    total = sums[:, : len(self.epsilons), exact]
+    weight = counts[:, 0, exact]
+    value = total / np.maximum(weight, 1)[:, None]
+    means = total.sum(0)
+    best = int(means.argmax())
+    high = int(np.where(self._near(), means, -np.inf).argmax())
+    low = int(np.where(self._near(), means, np.inf).argmin())
+    chosen = {
+      'exact_best': (value[:, best], (0.0, 1.0), best),
+      'exact_range': (value[:, high] - value[:, low], (-1.0, 1.0), high),
+    }
+    return [
+      core.scores(
+        name,
+        values,
+        reason=np.where(weight > 0, '', empty),
+        group=group,
+        weight=weight,
+        columns={'chosen_epsilon': np.full(len(values), self.epsilons[place])},
+        bounds=bounds,
+      )
+      for name, (values, bounds, place) in chosen.items()
+    ]
+
+  def _curves(
+    self,
+    sums: np.ndarray,
+    counts: np.ndarray,
+    empty: np.ndarray,
+    group: np.ndarray,
+  ) -> list[core.Scores]:
+    """A quantity for each kind of rules and each way to compare sets."""
+    made, start = [], 0
+    for column, places in self._rules().items():
+      some, start = slice(start, start + len(places)), start + len(places)
+      numbers = np.array([number for number, _ in places])
+      judged = counts[:, some, positions.SETS.index('exact_set')] > 0
+      reason = np.where(judged, 'nothing_accepted', empty[:, None])
+      for q, quantity in enumerate(positions.SETS):
+        weight = counts[:, some, q]
+        value = sums[:, some, q] / np.maximum(weight, 1)
+        scores = core.scores(
+          f'{_NAMES[quantity]}_by_{column}',
+          value.ravel(),
+          reason=np.where(weight > 0, '', reason).ravel(),
+          group=np.repeat(group, len(places)),
+          weight=weight.ravel(),
+          columns={column: np.tile(numbers, len(group))},
+        )
+        made.append(scores)
+    return made
