@@ -99,3 +99,28 @@ def test_chunks_do_not_matter(monkeypatch):
   whole = asked('solver(errors=0.2)')
   monkeypatch.setattr(core.chunks, '__defaults__', (1,))
   table.same((whole,), (asked('solver(errors=0.2)'),))
+
+
+def test_sampled_answers_are_any_token():
+  """The probability of the answer among all tokens, not among the choices."""
+  share = "adversary(kind='leaky', share=0.25)"
+  greedy, sampled = (
+    [
+      capability.Metric(num=90, decoding=decoding)(
+        registry.make('model', model).predictor(WORLD, 0), WORLD, 2
+      )[0]
+      for model in ('oracle', 'uniform', share)
+    ]
+    for decoding in ('greedy', 'sampled')
+  )
+  assert (greedy[2].value == 1).all()
+  legal = 1 / sampled[0].value
+  np.testing.assert_allclose(legal, legal.round(), atol=1e-5)
+  assert legal.min() >= 2  # An answer, and what else may be said.
+  uniform = 1 / (len(WORLD.vocab) - 1)
+  np.testing.assert_allclose(sampled[1].value, uniform, rtol=1e-5)
+  np.testing.assert_allclose(
+    sampled[2].value, 0.75 * sampled[0].value, rtol=1e-5
+  )
+  with pytest.raises(core.InputError, match='decoding'):
+    capability.Metric(decoding='beam')

@@ -165,3 +165,25 @@ def test_bad_fields():
   for fields in ({'num': 0}, {'max_len': -1}):
     with pytest.raises(core.InputError, match='expected'):
       traversal.Metric(**fields)
+
+
+def test_sampled_tokens_have_the_model_s_probabilities():
+  """One step decides: from node 3, `end` with 0.3, x on to nothing else."""
+  world = table.Given(rows=((7, END),) * 400)
+  predictor = table.Table(world, {3: {END: 0.3, Y: 0.7}})
+  assert not _run(predictor, world, num=400)['valid'].value.any()  # Greedy: y.
+  found = _run(predictor, world, num=400, decoding='sampled')
+  share = found['valid'].value.mean()
+  assert share == pytest.approx(0.3, abs=4 * (0.21 / 400) ** 0.5)
+  assert table.mean(found['path_fail']) == pytest.approx(1 - share)
+  assert len(set(found['valid'].group)) == 1  # All of one task.
+  again = _run(predictor, world, num=100, decoding='sampled')['valid'].value
+  np.testing.assert_array_equal(again, found['valid'].value[:100])
+
+
+def test_sampling_finds_no_possible_token():
+  world = table.Given(rows=ORIGINS)
+  found = _run(table.Table(world, {}), world, decoding='sampled')
+  assert found['stuck'].value.all()
+  with pytest.raises(core.InputError, match='decoding'):
+    traversal.Metric(decoding='beam')

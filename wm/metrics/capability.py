@@ -30,7 +30,8 @@ class Metric(core.Metric):
   Attributes:
     num: most questions that are asked.
     decoding: 'greedy', the likeliest choice is the answer; or 'sampled', a
-      token drawn from all of the model's probabilities is, legal or not.
+      token drawn from all of the model's probabilities is, legal or not. The
+      oracle then has less than 1: other legal tokens may be drawn.
 
   Glossary:
     accuracy: Share of questions with one possible answer that the model answers
