@@ -18,6 +18,7 @@ from wm.worlds.maps import (
   city,
   navigation,
   osm,
+  planned,
   processes,
   routes,
   streets,
@@ -215,13 +216,13 @@ class World(
     numbers = range(self.weightings) if noisy else [core.DEAD]
     lengths = [self._roads(number).lengths for number in numbers]
     if not replan:
-      return processes.Planned(self, wanted, MIN_MOVES, lengths, distinct)
+      return planned.Planned(self, wanted, MIN_MOVES, lengths, distinct)
     if distinct and noisy:
       raise core.InputError(
         "maps: replan=True, distinct=True and traversal='noisy': which "
         'weighting is meant is known of sequences with repeats only'
       )
-    return processes.Replanned(self, wanted, MIN_MOVES, lengths)
+    return planned.Replanned(self, wanted, MIN_MOVES, lengths)
 
   def facts(self) -> dict[str, int]:
     """Size of the graph, what is reached in it, what loading resolved, trips.
