@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.worlds.base import in_words, svg, table
+from wm.worlds.base import in_words, svg, table, uniform_play
 
 # Taller columns are drawn as bars.
 MOST_DISCS = 16
@@ -49,6 +49,7 @@ _RULES = {
 
 @dataclasses.dataclass(frozen=True)
 class World(
+  uniform_play.UniformPlay,
   core.Prefixed,
   core.Enumerable,
   core.Labelled,

@@ -56,7 +56,7 @@ _NAMED = (
 
 
 @dataclasses.dataclass(frozen=True)
-class World(table.TableWorld, core.Functions, core.Generative, core.Told):
+class World(table.TableWorld, core.Functions, core.Told):
   """A line of states.
 
   Attributes:
@@ -144,8 +144,11 @@ class World(table.TableWorld, core.Functions, core.Generative, core.Told):
     moves = dataclasses.replace(self, named=False, length=self.length + 1)
     return moves.sample_states(num, seed)
 
-  def process(self, split: str = 'all', distinct: bool = False) -> core.Process:
+  def process(
+    self, split: str = 'all', distinct: bool = False, replan: bool = False
+  ) -> core.Process:
     """See core.Generative; of all sequences alone, which may repeat."""
+    del replan  # A random walk goes on from any place alike.
     table.in_split(np.zeros(0, np.uint64), split)
     if split != 'all' or distinct:
       raise core.InputError(

@@ -176,6 +176,15 @@ class World(words.InWords, core.Completing, core.Sourced):
     play = functools.partial(self._drawn, seed)
     return table.stream(self, num, seed, split, play)
 
+  def played_otherwise(self) -> str:
+    """See uniform_play.UniformPlay."""
+    if not self._ends:
+      return ''
+    return (
+      f'words are drawn by sampling={self.sampling!r}, whose law by token is '
+      'not written; available: an automaton without accepting states to end in'
+    )
+
   def _drawn(self, seed: int, numbers: np.ndarray) -> np.ndarray:
     """Tokens [N, length] of the words with these numbers [N]."""
     words, logs = self._words

@@ -19,7 +19,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.worlds.base import fields, table
+from wm.worlds.base import fields, table, uniform_play
 
 STATES = ('stratified', 'recurring')
 # Streams of randomness under one seed.
@@ -31,6 +31,7 @@ POOL_SEED = 0
 
 
 class GameWorld(
+  uniform_play.UniformPlay,
   core.Prefixed,
   core.Enumerable,
   core.Written,

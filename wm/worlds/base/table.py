@@ -14,7 +14,7 @@ import numpy as np
 
 from wm import core
 from wm.kernels import dfa
-from wm.worlds.base import one_label
+from wm.worlds.base import one_label, uniform_play
 
 # One key in HELDOUT is kept for the held-out split (on a map: one pair of
 # origin and destination, or more), whatever the seed of sampling.
@@ -169,7 +169,13 @@ class Tabled(core.Finite, core.TracedWorld):
     return _pair_sizes(one, two, depth)
 
 
-class TableWorld(Tabled, core.Prefixed, one_label.OneLabel, core.Written):
+class TableWorld(
+  uniform_play.UniformPlay,
+  Tabled,
+  core.Prefixed,
+  one_label.OneLabel,
+  core.Written,
+):
   """A world whose state is one word, a row of `delta`; label a is token a + 1.
 
   Sequences start in row 0, have no end token and run to `max_len` tokens.

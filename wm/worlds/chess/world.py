@@ -251,6 +251,17 @@ class World(words.InWords, games.GameWorld, recorded.Recorded, core.MoveTagged):
     counts = {'games_dropped_short': dropped}
     return dataclasses.replace(kept, counts=counts)
 
+  def played_otherwise(self) -> str:
+    """See uniform_play.UniformPlay."""
+    if self.policy != 'uniform':
+      return "the law of a policy is not known; available: policy='uniform'"
+    if self.least:
+      return (
+        f'games of fewer than least={self.least} plies are dropped, so that '
+        'moves are not quite uniform; available: least=0'
+      )
+    return ''
+
   def after(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[T, W] states after legal sequences [T, L] of at most `max_len`."""
     lengths = np.asarray(lengths, np.int32)

@@ -119,15 +119,24 @@ class Trips(core.Process):
   """
 
   def __init__(
-    self, made: Plans, pairs: np.ndarray, moves: int, *, shortest: bool
+    self,
+    made: Plans,
+    pairs: np.ndarray,
+    moves: int,
+    *,
+    shortest: bool,
+    replan: bool = False,
   ) -> None:
     """Takes the automaton, and which walks.
 
     pairs: [P, 2] int32 tokens of goal and start.
     moves: most steps of a walk.
     shortest: only steps that come nearer.
+    replan: mixed with a vanishing share of random legal tokens, which are left
+      where no walk goes on.
     """
     self._made, self._moves, self._shortest = made, moves, shortest
+    self._replan = replan
     size = made.delta.shape[1] + 1
     self._share = np.zeros((size, size))
     np.add.at(self._share, tuple(pairs.T), 1.0)
@@ -158,6 +167,9 @@ class Trips(core.Process):
     here = np.flatnonzero((nodes >= 0) & (rows >= 0))
     mass[here] = self._steps(rows[here], steps[here])
     mass[rows < 0] = 0.0
+    if self._replan:
+      lost = (rows >= 0) & ~mass.any(1)
+      mass[lost] = made.delta[rows[lost]] >= 0
     total = np.maximum(mass.sum(1, keepdims=True), np.finfo(float).tiny)
     tokens = np.where(mass > 0, np.arange(1, mass.shape[1] + 1), core.DEAD)
     with np.errstate(divide='ignore'):

@@ -37,7 +37,6 @@ class World(
   core.Functions,
   core.Costed,
   core.Completing,
-  core.Generative,
 ):
   """A graph, one of its changes, and walks on it.
 
@@ -200,7 +199,7 @@ class World(
   # Sequences.
 
   def process(
-    self, split: str = 'all', distinct: bool = False
+    self, split: str = 'all', distinct: bool = False, replan: bool = False
   ) -> planning.Trips:
     """See core.Generative; walks may repeat."""
     table.in_split(np.zeros(0, np.uint64), split)
@@ -213,6 +212,7 @@ class World(
       self._pairs[split],
       self.moves,
       shortest=self.walks == 'shortest' or self.part == 'changed',
+      replan=replan,
     )
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
