@@ -40,10 +40,10 @@ def test_by_hand():
       3: {END: 0.995, X: 0.005},  # Legal x end.
     },
   )
-  found = _run(
+  result = _run(
     predictor, world, epsilons=(0.001, 0.01, 0.45), decade=(0.001, 1)
   )
-  exact = found['exact_by_epsilon']
+  exact = result['exact_by_epsilon']
   # 0.001: at0 has end too, x has y too, the last is exact. 0.01: none.
   # 0.45: x, not y; y, not x; end, not x.
   assert [at(exact, 'epsilon', e) for e in (0.001, 0.01, 0.45)] == [
@@ -51,10 +51,10 @@ def test_by_hand():
     0,
     0,
   ]
-  assert table.mean(found['exact_best']) == pytest.approx(1 / 3)
-  assert table.mean(found['exact_range']) == pytest.approx(1 / 3)
-  assert found['exact_best'].columns['chosen_epsilon'].tolist() == [0.001]
-  precision, recall = found['precision_by_k'], found['recall_by_k']
+  assert table.mean(result['exact_best']) == pytest.approx(1 / 3)
+  assert table.mean(result['exact_range']) == pytest.approx(1 / 3)
+  assert result['exact_best'].columns['chosen_epsilon'].tolist() == [0.001]
+  precision, recall = result['precision_by_k'], result['recall_by_k']
   # The most likely: x of x y, y of x, end of x end.
   assert at(precision, 'k', 1) == pytest.approx(2 / 3)
   assert at(recall, 'k', 1) == pytest.approx((1 / 2 + 0 + 1 / 2) / 3)
@@ -62,8 +62,8 @@ def test_by_hand():
   assert at(precision, 'k', 2) == pytest.approx((1 / 2 + 1 / 2 + 1) / 3)
   assert at(recall, 'k', 2) == pytest.approx((1 / 2 + 1 + 1) / 3)
   # A nucleus of 0.99: all; all; end alone.
-  assert at(found['exact_by_p'], 'p', 0.99) == 0
-  assert at(found['recall_by_p'], 'p', 0.99) == pytest.approx(5 / 6)
+  assert at(result['exact_by_p'], 'p', 0.99) == 0
+  assert at(result['recall_by_p'], 'p', 0.99) == pytest.approx(5 / 6)
 
 
 @pytest.mark.parametrize('world', table.WORLDS, ids=repr)
@@ -72,7 +72,7 @@ def test_each_place_is_what_next_token_gives_by_that_rule(world):
   noisy = oracles.NoisyOracle(
     world, illegal=0.05, wrong=0.3, by='state', seed=0
   )
-  found = _run(noisy, world)
+  result = _run(noisy, world)
   metric = acceptance.Metric()
   for column, (rule, field) in RULES.items():
     for number in getattr(metric, field):
@@ -84,7 +84,7 @@ def test_each_place_is_what_next_token_gives_by_that_rule(world):
         ('precision', 'set_precision'),
         ('recall', 'set_recall'),
       ):
-        scores = found[f'{name}_by_{column}']
+        scores = result[f'{name}_by_{column}']
         rows = scores.columns[column] == number
         np.testing.assert_array_equal(scores.value[rows], want[other].value)
         np.testing.assert_array_equal(scores.weight[rows], want[other].weight)
@@ -97,15 +97,17 @@ def test_choices_are_those_of_the_curve():
   noisy = oracles.NoisyOracle(
     world, illegal=0.05, wrong=0.5, by='prefix', seed=0
   )
-  found = _run(noisy, world, decade=(0.03, 0.1))
+  result = _run(noisy, world, decade=(0.03, 0.1))
   metric = acceptance.Metric()
-  curve = [at(found['exact_by_epsilon'], 'epsilon', e) for e in metric.epsilons]
+  curve = [
+    at(result['exact_by_epsilon'], 'epsilon', e) for e in metric.epsilons
+  ]
   assert curve[:7] == [0] * 7
-  assert table.mean(found['exact_best']) == pytest.approx(max(curve))
+  assert table.mean(result['exact_best']) == pytest.approx(max(curve))
   spread = abs(curve[-2] - curve[-3])
   assert spread > 0.1
-  assert table.mean(found['exact_range']) == pytest.approx(spread)
-  (chosen,) = set(found['exact_best'].columns['chosen_epsilon'])
+  assert table.mean(result['exact_range']) == pytest.approx(spread)
+  (chosen,) = set(result['exact_best'].columns['chosen_epsilon'])
   assert chosen == metric.epsilons[int(np.argmax(curve))]
 
 
@@ -114,12 +116,12 @@ def test_nothing_accepted_has_no_precision():
   predictor = table.Table(
     world, {0: {X: 0.2}, 1: {X: 0.2}, 3: {X: 0.2, END: 0.2}}
   )
-  found = _run(predictor, world)
-  precision = found['precision_by_epsilon']
+  result = _run(predictor, world)
+  precision = result['precision_by_epsilon']
   above = precision.columns['epsilon'] == 0.3
   assert set(precision.reason[above]) == {'nothing_accepted'}
   assert precision.measured[~above].all()
-  assert at(found['recall_by_epsilon'], 'epsilon', 0.3) == 0
+  assert at(result['recall_by_epsilon'], 'epsilon', 0.3) == 0
 
 
 @pytest.mark.parametrize(

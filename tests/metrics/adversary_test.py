@@ -67,17 +67,15 @@ def pairs(scores: core.Scores) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
   ]
 
 
-def boundary(first: np.ndarray, second: np.ndarray, depth: int) -> list[list]:
-  """The world's boundary of two states [1, W]."""
-  found = MAP.boundary(first, second, depth)
+def boundary(
+  first: tuple[int, ...], second: tuple[int, ...], depth: int
+) -> list[list[int]]:
+  """The world's boundary after two prefixes."""
+  result = MAP.boundary(state_of(MAP, first), state_of(MAP, second), depth)
   return [
     row[:size].tolist()
-    for row, size in zip(found.tokens, found.lengths, strict=True)
+    for row, size in zip(result.tokens, result.lengths, strict=True)
   ]
-
-
-def moved(history: tuple[int, ...]) -> np.ndarray:
-  return state_of(MAP, history)
 
 
 def accepts(kind: str, history: tuple[int, ...], element: list[int]) -> bool:
@@ -95,9 +93,9 @@ def test_recall(kind):
   scores = run('map', kind, f'distinction({TRIALS}, samples=0, k=3)')['recall']
   assert scores.measured.sum() >= 30
   rows = zip(pairs(scores), scores.value, scores.measured, strict=True)
-  for (first, second), found, measured in rows:
+  for (first, second), result, measured in rows:
     room = MAP.max_len - max(len(first), len(second))
-    elements = boundary(moved(first), moved(second), 3)
+    elements = boundary(first, second, 3)
     elements = [element for element in elements if len(element) <= room]
     assert bool(elements) == measured
     if measured:
@@ -105,25 +103,25 @@ def test_recall(kind):
         accepts(kind, first, element) and not accepts(kind, second, element)
         for element in elements
       ]
-      assert found == pytest.approx(np.mean(right))
+      assert result == pytest.approx(np.mean(right))
 
 
 def refused(
   kind: str, first: tuple[int, ...], second: tuple[int, ...], depth: int
 ) -> list[list[int]]:
   """The peer's boundary: accepted after the first, cut where the second is."""
-  found, layer = [], [[]]
+  elements, layer = [], [[]]
   for _ in range(depth):
     longer = []
     for suffix in layer:
       one, other = (peer('map', kind, (*x, *suffix)) for x in (first, second))
       for token in np.flatnonzero(one > 0.01).tolist():
-        goes_on = other[token] > 0.01
-        (longer if goes_on and token != END else found).append([*suffix, token])
-        if goes_on and token == END:
-          found.pop()  # Both are over.
+        if other[token] <= 0.01:
+          elements.append([*suffix, token])
+        elif token != END:
+          longer.append([*suffix, token])
     layer = longer
-  return found
+  return elements
 
 
 @pytest.mark.parametrize(
@@ -135,11 +133,11 @@ def test_precision(kind):
   scores = run('map', kind, spec)['precision']
   assert scores.measured.sum() >= 15
   rows = zip(pairs(scores), scores.value, scores.measured, strict=True)
-  for (first, second), found, measured in rows:
+  for (first, second), result, measured in rows:
     if measured:
       elements = refused(kind, first, second, 2)
-      true = boundary(moved(first), moved(second), 2)
-      assert found == pytest.approx(np.mean([e in true for e in elements]))
+      true = boundary(first, second, 2)
+      assert result == pytest.approx(np.mean([e in true for e in elements]))
 
 
 def test_what_is_forgotten_is_told_apart_no_more():
@@ -184,20 +182,20 @@ def headlines(name: str, kind: str) -> dict[tuple[str, str], float | None]:
 
 @each
 def test_none_looks_coherent(name, kind):
-  oracle, found = headlines(name, 'oracle'), headlines(name, kind)
+  oracle, result = headlines(name, 'oracle'), headlines(name, kind)
   low = {
     key
-    for key, number in found.items()
+    for key, number in result.items()
     if number is not None and number < 0.9 * oracle[key]
   }
-  assert low, found
+  assert low, result
   if name == 'map':
     assert REVEALED[kind] in low
 
 
 def test_a_leak_is_hidden_from_all_that_the_paper_measures():
-  found = headlines('map', 'leaky')
-  hidden = {key: number for key, number in found.items() if number == 1}
+  result = headlines('map', 'leaky')
+  hidden = {key: number for key, number in result.items() if number == 1}
   assert {quantity for _, quantity in hidden} == {
     *('validity', 'valid', 'exact_best', 'exact_range', 'precision', 'recall')
   }

@@ -64,8 +64,8 @@ def test_next_token_is_the_peer_s(name, kind):
     assert 0 < end.mean() < 0.2
     expected['validity'] = 1 - end.mean()
   for quantity, wanted in expected.items():
-    found = value(name, kind, f'next_token(num={NUM})', quantity)
-    assert found == pytest.approx(wanted, abs=2e-4), quantity
+    result = value(name, kind, f'next_token(num={NUM})', quantity)
+    assert result == pytest.approx(wanted, abs=2e-4), quantity
 
 
 @each
@@ -80,16 +80,16 @@ def test_acceptance_is_the_peer_s(name, kind):
     'exact_by_epsilon': np.mean(exact),
   }
   for quantity, wanted in expected.items():
-    found = value(name, kind, f'acceptance(num={NUM})', quantity)
-    assert found == pytest.approx(wanted, abs=1e-6), quantity
+    result = value(name, kind, f'acceptance(num={NUM})', quantity)
+    assert result == pytest.approx(wanted, abs=1e-6), quantity
 
 
 def test_the_memoriser_is_exact_on_its_training_set():
   for name, world in WORLDS.items():
     sample = world.sample(TRAINED, 0, split='train')
-    found = model(name, 'memoriser').log_probs(sample.tokens, sample.lengths)
+    result = model(name, 'memoriser').log_probs(sample.tokens, sample.lengths)
     truth = model(name, 'oracle').log_probs(sample.tokens, sample.lengths)
-    np.testing.assert_allclose(found, truth, atol=1e-6)
+    np.testing.assert_allclose(result, truth, atol=1e-6)
 
 
 # Decoding.
@@ -118,13 +118,13 @@ def greedy_valid(kind: str) -> np.ndarray:
 
 @on_map
 def test_greedy_routes(kind):
-  found = run('map', kind, f'traversal(num={NUM})')['valid']
-  np.testing.assert_array_equal(found.value, greedy_valid(kind))
+  result = run('map', kind, f'traversal(num={NUM})')['valid']
+  np.testing.assert_array_equal(result.value, greedy_valid(kind))
   detours = run('map', kind, f'detour(num={NUM}, probabilities=(0.0, 0.3))')
-  np.testing.assert_array_equal(detours['valid_0'].value, found.value)
+  np.testing.assert_array_equal(detours['valid_0'].value, result.value)
   if kind in ('leaky', 'peaked', 'deterministic', 'permuted'):
     # Wherever a detour leads, the way goes on to the same end.
-    np.testing.assert_array_equal(detours['valid_0.3'].value, found.value)
+    np.testing.assert_array_equal(detours['valid_0.3'].value, result.value)
 
 
 def completed(kind: str, origin: int, goal: int) -> float:
@@ -158,17 +158,17 @@ def completed(kind: str, origin: int, goal: int) -> float:
 def test_sampled_routes(kind):
   """Within four standard errors of what the chain of states says."""
   spec = f"traversal(num={NUM}, decoding='sampled')"
-  found = run('map', kind, spec)['valid'].value
+  result = run('map', kind, spec)['valid'].value
   if kind == 'permuted':  # `end` has no probability at the true goal.
-    assert not found.any()
+    assert not result.any()
     return
   pairs = zip(*held_out(), strict=True)
   chance = np.array([completed(kind, *pair) for pair in pairs])
   error = np.sqrt((chance * (1 - chance)).sum()) / NUM
   # The oracle's tilt of 1e-3 changes each of 23 tokens by no more.
-  assert abs(found.mean() - chance.mean()) <= 4 * error + 0.025
+  assert abs(result.mean() - chance.mean()) <= 4 * error + 0.025
   again = run.__wrapped__('map', kind, spec)['valid'].value
-  np.testing.assert_array_equal(found, again)
+  np.testing.assert_array_equal(result, again)
 
 
 def test_sampled_games_end_at_the_first_leak():

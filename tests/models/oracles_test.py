@@ -17,6 +17,10 @@ SPECS = (
   'noisy_oracle(illegal=0.2, wrong=0.3)',
   "noisy_oracle(illegal=0.1, wrong=0.5, by='prefix')",
   'solver()',
+  "adversary(kind='leaky')",
+  "adversary(kind='peaked')",
+  "adversary(kind='memoriser', num=5)",
+  "adversary(kind='forgets', moves=2)",
 )
 
 

@@ -214,13 +214,14 @@ class Metric(core.Metric):
     """A quantity for each kind of rules and each way to compare sets."""
     made, start = [], 0
     for column, places in self._rules().items():
-      some, start = slice(start, start + len(places)), start + len(places)
+      span = slice(start, start + len(places))
+      start = span.stop
       numbers = np.array([number for number, _ in places])
-      judged = counts[:, some, positions.SETS.index('exact_set')] > 0
+      judged = counts[:, span, positions.SETS.index('exact_set')] > 0
       reason = np.where(judged, 'nothing_accepted', empty[:, None])
       for q, quantity in enumerate(positions.SETS):
-        weight = counts[:, some, q]
-        value = sums[:, some, q] / np.maximum(weight, 1)
+        weight = counts[:, span, q]
+        value = sums[:, span, q] / np.maximum(weight, 1)
         scores = core.scores(
           f'{_NAMES[quantity]}_by_{column}',
           value.ravel(),

@@ -78,8 +78,8 @@ class Peaked(Adversary):
     others = (probs > 0) & ~best
     count = others.sum(-1, keepdims=True)
     rest = np.where(count > 0, self._share, 0)
-    found = best * (1 - rest) + others * rest / np.maximum(count, 1)
-    return np.where(probs.any(-1, keepdims=True), found, 0)
+    sharp = best * (1 - rest) + others * rest / np.maximum(count, 1)
+    return np.where(probs.any(-1, keepdims=True), sharp, 0)
 
 
 class Permuted(Adversary):

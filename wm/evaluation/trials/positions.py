@@ -62,13 +62,13 @@ def positions(
     last_only: the position after the last token is the only one that counts.
   """
   read = membership.last_by_rows if last_only else core.log_probs_by_rows
-  for part, parts in read(predictor, sequences.tokens, sequences.lengths):
-    some = sequences.take(np.arange(part.start, part.stop))
-    start, log_probs = first[part], np.asarray(parts)
-    states = world.init(len(some))
+  for part, chunk in read(predictor, sequences.tokens, sequences.lengths):
+    batch = sequences.take(np.arange(part.start, part.stop))
+    start, log_probs = first[part], np.asarray(chunk)
+    states = world.init(len(batch))
     for t in range(log_probs.shape[1]):
-      rows = np.flatnonzero(t < some.lengths)
-      states[rows] = world.advance(states[rows], some.tokens[rows, t])
+      rows = np.flatnonzero(t < batch.lengths)
+      states[rows] = world.advance(states[rows], batch.tokens[rows, t])
       rows = rows[t >= start[rows]]
       if not rows.size:
         continue
