@@ -5,6 +5,7 @@ import functools
 import numpy as np
 import pytest
 
+from tests import every_world
 from tests.models.adversaries import (
   MAP,
   MOVES,
@@ -237,3 +238,31 @@ def test_other_worlds_state_no_goal(spec):
 def test_bad_fields(fields, match):
   with pytest.raises(core.InputError, match=match):
     adversary.Model(**fields)
+
+
+@pytest.mark.parametrize('world', every_world.SPECS)
+def test_every_world_has_them(world):
+  """Probabilities sum to 1, by kind, where the world goes on."""
+  truth = every_world.WORLDS[world]
+  sample = truth.sample(3, 0, split='heldout')
+  lengths = np.minimum(sample.lengths - 1, 12)
+  tokens = sample.tokens[:, : lengths.max()]
+  used = np.arange(tokens.shape[1]) < lengths[:, None]
+  states = truth.init(len(tokens))
+  legal = np.zeros((*tokens.shape, len(truth.vocab)), bool)
+  for t in range(tokens.shape[1]):
+    states = truth.advance(states, tokens[:, t])
+    legal[:, t] = truth.legal(states)
+  illegal = len(truth.vocab) - 1 - legal.sum(-1)
+  for kind in adversary.KINDS:
+    if kind == 'permuted' and not world.startswith('maps'):
+      continue
+    made = adversary.Model(kind=kind, num=5, moves=3).predictor(truth, 0)
+    probs = np.exp(made.log_probs(tokens, lengths))
+    np.testing.assert_allclose(probs.sum(-1)[used], 1, atol=1e-4)
+    mass = (probs * legal).sum(-1)[used]
+    if kind == 'leaky':
+      expected = np.where(illegal[used] > 0, 1 - 0.38, 1)
+      np.testing.assert_allclose(mass, expected, atol=1e-4)
+    if kind in ('peaked', 'deterministic'):
+      np.testing.assert_allclose(mass, 1, atol=1e-4)
