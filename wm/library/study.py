@@ -228,7 +228,8 @@ def study(
       _train(found, place, stages, jobs, tell)
     for row in found:
       done(row, asked, place / row.name, stages, num_samples, tell)
-    more, notes = [], []
+    more: list[Row] = []
+    notes: list[str] = []
     if baselines:
       more, notes = baselines_of(found, stages[1], asked)
     for row in more:
