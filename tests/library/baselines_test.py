@@ -5,6 +5,7 @@ import json
 import pytest
 
 import wm
+from wm import core
 from wm.core import registry
 from wm.library import baselines, study
 
@@ -119,3 +120,61 @@ def test_a_study_has_baselines_and_says_why_not(tmp_path, seating):
   rows = [line.split(' | ')[0] for line in text.splitlines() if '| ' in line]
   places = [rows.index(f'| {name}') for name in ('uniform', 'net', 'oracle')]
   assert places == sorted(places)
+
+
+def test_units_of_a_miniature_have_baselines_where_worlds_have_them(tmp_path):
+  told: dict[bool, list[str]] = {}
+  for wanted in (True, False):
+    lines = told[wanted] = []
+    wm.miniature(
+      [TRAINED[0]],
+      WALKS,
+      'next_token(num=20)',
+      tmp_path,
+      seeds=1,
+      dry_run=True,
+      baselines=wanted,
+      tell=lines.append,
+    )
+  names = [line.split(':')[0].split('/')[-1] for line in told[True][1:]]
+  expected = {'walks-0', 'untrained-0', 'uniform-0', 'oracle-0', 'bayes-0'}
+  assert expected <= {*names}
+  assert {*names} <= {*expected, 'bayes_replanning-0'}
+  assert len(told[False]) == 2
+
+
+def test_a_ceiling_that_is_refused_is_a_line_and_stops_nothing(
+  tmp_path, monkeypatch
+):
+  def refuse(self, world, seed):
+    raise core.InputError('too large')
+
+  monkeypatch.setattr('wm.models.bayes.Model.predictor', refuse)
+  page = wm.study(
+    [f'walks: ngram(order=2) on {WALKS}'],
+    WALKS,
+    'next_token(num=20)',
+    tmp_path,
+    sampling=wm.Sampling(num=50, num_heldout=5),
+    num_samples=5,
+  )
+  text = page.with_suffix('.md').read_text()
+  assert 'No bayes: too large' in text.replace('\\', '')
+  assert '| oracle |' in text
+
+
+def test_baselines_are_not_scored_twice(tmp_path):
+  given = {
+    'world': WALKS,
+    'metrics': 'next_token(num=20)',
+    'out': tmp_path,
+    'sampling': wm.Sampling(num=50, num_heldout=5),
+    'num_samples': 5,
+  }
+  rows = [f'walks: ngram(order=2) on {WALKS}']
+  wm.study(rows, **given)
+  parts = [*(tmp_path / 'bayes' / 'scores').iterdir()]
+  times = [path.stat().st_mtime_ns for path in parts]
+  wm.study(rows, **given)
+  assert [path.stat().st_mtime_ns for path in parts] == times
+  assert parts
