@@ -351,7 +351,7 @@ def test_trips_say_which_pairs_there_are(tmp_path):
 @pytest.mark.parametrize(
   ('world', 'model', 'said'),
   [
-    ('othello()', 'bayes()', "othello does not say how .*available: 'oracle"),
+    ('orbits()', 'bayes()', "orbits does not say how .*available: 'oracle"),
     (WALKS, "bayes(split='test')", "unknown split 'test'; available: all"),
     (WALKS, "bayes(off='on')", "off='on' was given; available: nothing, rep"),
     (
@@ -375,5 +375,5 @@ def test_worlds_that_lack_it_are_found_by_type():
     if (cell.model, cell.metric) == ('bayes', 'next_token')
   }
   assert cells['maps'].missing == ()
-  assert core.Generative in cells['othello'].missing
+  assert core.Generative in cells['orbits'].missing
   assert cells['maps'].predictor is bayes.Bayes

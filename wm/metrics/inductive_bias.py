@@ -340,7 +340,7 @@ def _scores(task: Task, answers: np.ndarray, end: str) -> list[core.Scores]:
   def scores(
     name: str,
     value: np.ndarray,
-    bounds: tuple[float, float | None],
+    bounds: tuple[float, float | None] | None,
     reason: np.ndarray | str,
     weight: np.ndarray = weight,
   ) -> core.Scores:
@@ -360,7 +360,8 @@ def _scores(task: Task, answers: np.ndarray, end: str) -> list[core.Scores]:
   def normalised(name: str, kind: int, missing: str) -> core.Scores:
     """Ratio of the mean shares, answers' to true labels'; see `ratio_parts`."""
     ratios = coin_tasks.ratio_parts(found[:, kind], ideal[:, kind], weight)
-    return scores(name, ratios, (0.0, None), missing)
+    # A part may be below 0.
+    return scores(name, ratios, None, missing)
 
   right = np.where(silent, np.nan, _right(task, answers, truth))
   other, both = 'no_two_states', (0.0, 2.0)

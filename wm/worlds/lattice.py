@@ -251,11 +251,15 @@ class Walk(core.Process):
     return np.concatenate([rows, memory[:, 1:] + 1], axis=1)
 
   def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Uniform over legal moves; behind the last one the state's name."""
+    """Uniform over legal moves; behind the last one the state's name.
+
+    Where it has none, the walk goes on: a sample of it is cut.
+    """
     step = memory[:, 1:]
     may = self.world.legal(memory[:, :1])[:, 1:]
     move = np.arange(may.shape[1]) < len(VOCAB) - 1
-    may &= np.where(move, step < self.world.length, step == self.world.length)
+    goes_on = (step < self.world.length) | (not self.world.named)
+    may &= np.where(move, goes_on, step == self.world.length)
     tokens = np.where(may, np.arange(1, may.shape[1] + 1), core.DEAD)
     share = -np.log(np.maximum(may.sum(1, keepdims=True), 1))
     return tokens.astype(np.int32), np.where(may, share, -np.inf)

@@ -24,6 +24,7 @@ import numpy as np
 
 from wm import core
 from wm.worlds.automaton import (
+  law,
   machine,
   picture,
   presets,
@@ -176,14 +177,20 @@ class World(words.InWords, core.Completing, core.Sourced):
     play = functools.partial(self._drawn, seed)
     return table.stream(self, num, seed, split, play)
 
-  def played_otherwise(self) -> str:
-    """See uniform_play.UniformPlay."""
+  def process(
+    self, split: str = 'all', distinct: bool = False, replan: bool = False
+  ) -> core.Process:
+    """See core.Generative; words where there are any, see `law`."""
+    play = super().process(split, distinct, replan)
     if not self._ends:
-      return ''
-    return (
-      f'words are drawn by sampling={self.sampling!r}, whose law by token is '
-      'not written; available: an automaton without accepting states to end in'
-    )
+      return play
+    _, logs = self._words
+    mass = np.isfinite(logs) * 1.0
+    if self.sampling == 'words':
+      mass = np.exp(logs - logs.max())
+    with np.errstate(divide='ignore'):
+      log_lengths = np.log(mass / mass.sum())
+    return law.Words(self.delta, log_lengths, replan)
 
   def _drawn(self, seed: int, numbers: np.ndarray) -> np.ndarray:
     """Tokens [N, length] of the words with these numbers [N]."""

@@ -14,10 +14,10 @@ import numpy as np
 
 from wm import core
 from wm.kernels import dfa
-from wm.worlds.base import one_label, uniform_play
+from wm.worlds.base.one_label import OneLabel
+from wm.worlds.base.uniform_play import UniformPlay
 
-# One key in HELDOUT is kept for the held-out split (on a map: one pair of
-# origin and destination, or more), whatever the seed of sampling.
+# One key in HELDOUT, or more, is held out, whatever the seed of sampling.
 HELDOUT, SALT = 20, 0x5EED
 SHOWN = 8  # Names that an error lists.
 # Longest suffix of exact boundaries by default, and most of a pair to list.
@@ -169,13 +169,7 @@ class Tabled(core.Finite, core.TracedWorld):
     return _pair_sizes(one, two, depth)
 
 
-class TableWorld(
-  uniform_play.UniformPlay,
-  Tabled,
-  core.Prefixed,
-  one_label.OneLabel,
-  core.Written,
-):
+class TableWorld(UniformPlay, Tabled, core.Prefixed, OneLabel, core.Written):
   """A world whose state is one word, a row of `delta`; label a is token a + 1.
 
   Sequences start in row 0, have no end token and run to `max_len` tokens.

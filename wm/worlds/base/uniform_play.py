@@ -33,7 +33,11 @@ class UniformPlay(core.Generative):
 
 
 class Play(core.Process):
-  """Random play; the memory is a state of the world and the tokens so far."""
+  """Random play; the memory is a state of the world.
+
+  Samples are cut at `max_len` tokens, and the law goes on: what follows the
+  last token is what is legal.
+  """
 
   def __init__(self, world: core.World) -> None:
     """world: whose legal tokens are played."""
@@ -41,20 +45,15 @@ class Play(core.Process):
 
   def init(self, batch: int) -> np.ndarray:
     """See core.Process."""
-    none = np.zeros((batch, 1), np.int32)
-    return np.concatenate([self._world.init(batch), none], axis=1)
+    return self._world.init(batch)
 
   def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """See core.Process."""
-    states = self._world.advance(
-      np.ascontiguousarray(memory[:, :-1]), tokens.astype(np.int32)
-    )
-    return np.concatenate([states, memory[:, -1:] + 1], axis=1)
+    return self._world.advance(memory, tokens.astype(np.int32))
 
   def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """See core.Process: nothing after `max_len` tokens."""
-    legal = self._world.legal(np.ascontiguousarray(memory[:, :-1]))
-    legal = legal & (memory[:, -1:] < self._world.max_len)
+    """See core.Process."""
+    legal = self._world.legal(memory)
     count = legal.sum(1)
     rows, token = np.nonzero(legal)
     place = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)

@@ -1,0 +1,150 @@
+"""Random play: its law against all sequences, and against what is sampled."""
+
+import collections
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import wm
+from tests import every_world
+from wm import core
+from wm.core import registry
+from wm.worlds.base.uniform_play import UniformPlay
+
+TINY = (
+  'connect4(rows=2, columns=2)',
+  "automaton(preset='tomita3', length=6)",
+  "automaton(preset='tomita3', sampling='words', length=7)",
+  "groups(group='z3', length=3)",
+  'seating(people=3, length=3)',
+  'lattice(size=3, length=5)',
+)
+GAMES = 'othello(size=6)', 'chess(length=30, least=0)'
+
+
+def laws(world: core.World) -> dict[tuple[int, ...], float]:
+  """Every sequence and its probability, token by token."""
+  process, done = world.process(), {}
+  going = [((), process.init(1), 1.0)]
+  while going:
+    sequence, memory, odds = going.pop()
+    tokens, log_probs = process.next(memory)
+    known = tokens[0] != core.DEAD
+    if not known.any() or len(sequence) == world.max_len:
+      done[sequence] = odds
+      continue
+    assert np.exp(log_probs[0][known]).sum() == pytest.approx(1)
+    for token, nats in zip(tokens[0][known], log_probs[0][known], strict=True):
+      after = process.advance(memory, np.array([token], np.int32))
+      going.append(((*sequence, int(token)), after, odds * np.exp(nats)))
+  return done
+
+
+@pytest.mark.parametrize('spec', TINY)
+def test_samples_come_as_often_as_the_law_says(spec):
+  world = registry.make('world', spec)
+  law = laws(world)
+  assert sum(law.values()) == pytest.approx(1)
+  drawn = world.sample(20_000, 0)
+  counted = collections.Counter(
+    tuple(row[:length].tolist())
+    for row, length in zip(drawn.tokens, drawn.lengths, strict=True)
+  )
+  assert counted.keys() <= law.keys()
+  # Rare sequences are counted together.
+  often = [s for s, odds in law.items() if odds * 20_000 >= 5]
+  seen = [counted[s] for s in often]
+  expected = [law[s] * 20_000 for s in often]
+  rest = 20_000 - sum(expected)
+  if rest > 1e-6:
+    seen.append(20_000 - sum(seen))
+    expected.append(rest)
+  assert stats.chisquare(seen, np.array(expected)).pvalue > 1e-4
+
+
+@pytest.mark.parametrize('spec', GAMES)
+def test_games_are_over_where_the_law_says_nothing(spec):
+  world = registry.make('world', spec)
+  games, process = world.sample(200, 3), world.process()
+  memory, states = process.init(200), world.init(200)
+  for t in range(games.tokens.shape[1] + 1):
+    tokens, log_probs = process.next(memory)
+    going = t < games.lengths
+    legal_now = world.legal(states).any(1)
+    np.testing.assert_array_equal((tokens != core.DEAD).any(1), legal_now)
+    assert (legal_now | ~going).all()
+    legal = world.legal(states)
+    np.testing.assert_array_equal(
+      (tokens != core.DEAD).sum(1)[going], legal.sum(1)[going]
+    )
+    share = np.where(tokens != core.DEAD, np.exp(log_probs), 0).sum(1)
+    np.testing.assert_allclose(share[going], 1)
+    if t == games.tokens.shape[1]:
+      break
+    memory[going] = process.advance(memory[going], games.tokens[going, t])
+    states[going] = world.advance(states[going], games.tokens[going, t])
+
+
+@pytest.mark.parametrize('spec', GAMES)
+def test_first_moves_are_uniform_as_sampled(spec):
+  world = registry.make('world', spec)
+  games = world.sample(8000, 1)
+  start = world.prompt_len + (world.legal(world.init(1)).sum() == 1)
+  moves = games.tokens[:, int(start)]
+  count = np.bincount(moves)[np.unique(moves)]
+  assert len(count) == len(
+    world.process().next(_after(world, games, start))[0][0]
+  )
+  assert stats.chisquare(count).pvalue > 1e-4
+
+
+def _after(world, games, start):
+  process = world.process()
+  memory = process.init(1)
+  for t in range(int(start)):
+    memory = process.advance(memory, games.tokens[:1, t])
+  return memory
+
+
+def lawful() -> list:
+  """Worlds and models, of all that have a law."""
+  cases = []
+  for name, world in every_world.WORLDS.items():
+    if not isinstance(world, core.Generative):
+      continue
+    for spec in ('bayes()', "bayes(off='replan')"):
+      try:
+        registry.make('model', spec).predictor(world, 0)
+      except core.InputError:  # As `test_other_play_is_one_line` has it.
+        continue
+      cases.append(pytest.param(world, spec, id=f'{name}-{spec}'))
+  return cases
+
+
+@pytest.mark.parametrize(('world', 'spec'), lawful())
+def test_bayes_is_legal(world, spec):
+  entries = wm.score(spec, 'next_token(num=8)', world)
+  values = {e['quantity']: e['value'] for e in entries}
+  assert values['validity'] == 1
+  assert values['valid_mass'] == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+  ('spec', 'problem'),
+  [
+    ("othello(policy='greedy')", "available: policy='uniform'"),
+    ("chess(policy='promotions')", "available: policy='uniform'"),
+  ],
+)
+def test_other_play_is_one_line(spec, problem):
+  world = registry.make('world', spec)
+  assert isinstance(world, UniformPlay)
+  with pytest.raises(core.InputError, match=problem):
+    world.process()
+
+
+def test_a_split_is_one_line():
+  world = registry.make('world', 'connect4()')
+  with pytest.raises(core.InputError, match="available: 'all', distinct="):
+    world.process('train')
