@@ -251,14 +251,6 @@ class World(words.InWords, games.GameWorld, recorded.Recorded, core.MoveTagged):
     counts = {'games_dropped_short': dropped}
     return dataclasses.replace(kept, counts=counts)
 
-  def played_otherwise(self) -> str:
-    """See uniform_play.UniformPlay."""
-    if self.policy != 'uniform':
-      return "the law of a policy is not known; available: policy='uniform'"
-    # The law has games of fewer than `least` plies, 42 of 20,042 at 20, which
-    # are dropped: it is off by no more in total variation.
-    return ''
-
   def after(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[T, W] states after legal sequences [T, L] of at most `max_len`."""
     lengths = np.asarray(lengths, np.int32)

@@ -260,14 +260,6 @@ class World(
     lengths = np.full(len(kept), len(squares), np.int32)
     return core.Sequences(tokens, lengths, distinct=True)
 
-  def played_otherwise(self) -> str:
-    """See uniform_play.UniformPlay."""
-    if self.records:
-      return 'how recorded games are distributed is not known'
-    if self.policy != 'uniform':
-      return "the law of a policy is not known; available: policy='uniform'"
-    return ''
-
   def transpositions(
     self, tokens: np.ndarray, lengths: np.ndarray, seeds: np.ndarray
   ) -> np.ndarray:
