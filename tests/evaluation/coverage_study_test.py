@@ -49,9 +49,10 @@ def _too_wide(rows: list[coverage.Row]) -> list[str]:
     _named(row)
     for row in rows
     if row['clusters'] >= 40
+    and row['clusters'] * row['truth'] >= 5
     and (
       row['design'] in coverage.FREE
-      or 5 <= row['clusters'] * row['truth'] <= row['clusters'] - 5
+      or row['clusters'] * (1 - row['truth']) >= 5
     )
     and row['ideal_ratio'] > 1.6
   ]
