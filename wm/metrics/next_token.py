@@ -15,6 +15,7 @@ from wm import core
 from wm.core import accept, registry
 from wm.evaluation import fields, texts
 from wm.evaluation.prefixes import membership, prefix_pairs
+from wm.evaluation.prefixes import support as supports
 from wm.evaluation.trials import context, positions
 
 
@@ -34,6 +35,11 @@ class Metric(core.Metric):
       after one prefix (the share of states in section 2.2's example).
     accept: acceptance rule of the set quantities; predictors that only accept
       have their own.
+    support: 'all'; or 'sampler': accepted sets are compared with the tokens
+      that the sampler of the world takes, not with all that are legal, see
+      wm.evaluation.prefixes.support. Legal tokens that it hardly takes are not
+      judged.
+    support_bound: least probability, exclusive, of a supported token.
 
   Glossary:
     validity: Share of positions where the model's most likely token of the
@@ -58,11 +64,14 @@ class Metric(core.Metric):
   num: int = 1000
   states: str = 'sequences'
   accept: str = 'epsilon(0.01)'
+  support: str = 'all'
+  support_bound: float = 0.01
 
   def __post_init__(self) -> None:
     super().__post_init__()
     fields.at_least(self, num=1)
-    fields.one_of(self, states=('sequences', 'drawn'))
+    fields.one_of(self, states=('sequences', 'drawn'), support=supports.CHOICES)
+    supports.check(self)
     registry.make('accept', self.accept)
 
   def unlisted(self) -> str:
@@ -89,10 +98,11 @@ class Metric(core.Metric):
       states=world.init(num),
       silent=np.zeros(num, np.int64),
     )
+    taken = supports.after(self, world, rule, sequences)
     for position in positions.positions(
       predictor, world, sequences, first, drawn
     ):
-      _add(position, rule, judged)
+      _add(position, rule, judged, taken(position.rows, position.length))
     columns = _pictured(world, sequences, judged)
     return _scores(judged, groups, columns)
 
@@ -102,6 +112,7 @@ _QUANTITIES = (
   'valid_mass',
   *positions.SETS,
 )
+_SETS = slice(-len(positions.SETS), None)
 
 
 def _drawn(
@@ -142,12 +153,20 @@ class _Judged(NamedTuple):
 
 
 def _add(
-  position: positions.Position, rule: accept.Accept, judged: _Judged
+  position: positions.Position,
+  rule: accept.Accept,
+  judged: _Judged,
+  supported: np.ndarray | None,
 ) -> None:
-  """Adds what the model says at a position."""
+  """Adds what the model says at a position.
+
+  supported: [R, V] bool tokens that sets are compared with; None: legal ones.
+  """
   rows, length, states, legal, log_probs, silent = position
   judged.silent[silent] += 1
-  values, counted = _judge(log_probs, legal, rule)
+  if supported is None:
+    supported = legal
+  values, counted = _judge(log_probs, legal, supported, rule)
   judged.sums[rows, :, 0] += np.where(counted, values, 0)
   judged.sums[rows, :, 1] += counted
   wrong = (values[:, 0] == 0) & (judged.first[rows] == 0)
@@ -174,13 +193,18 @@ def _pictured(
 
 
 def _judge(
-  log_probs: np.ndarray, legal: np.ndarray, rule: accept.Accept
+  log_probs: np.ndarray,
+  legal: np.ndarray,
+  supported: np.ndarray,
+  rule: accept.Accept,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Values and whether each counts, [R, Q], from log_probs and legal [R, V]."""
+  """Values and whether each counts, [R, Q], from arrays [R, V]."""
   # The most likely token of all, by lowest id; none where nothing is possible.
   best = log_probs.argmax(-1)[:, None]
   possible = np.take_along_axis(log_probs, best, 1) > -np.inf
-  sets, accepted = positions.set_scores(np.asarray(rule.mask(log_probs)), legal)
+  # Legal tokens that are not supported are not judged.
+  mask = np.asarray(rule.mask(log_probs)) & (supported | ~legal)
+  sets, accepted = positions.set_scores(mask, supported)
   values = np.concatenate(
     [
       np.take_along_axis(legal, best, 1) & possible,
@@ -190,7 +214,8 @@ def _judge(
     axis=-1,
   )
   counted = np.ones(values.shape, bool)
-  counted[:, _QUANTITIES.index('set_precision')] = accepted
+  counted[:, _SETS] = supported.any(-1)[:, None]
+  counted[:, _QUANTITIES.index('set_precision')] &= accepted
   return values, counted
 
 

@@ -17,8 +17,17 @@ METRICS = (
   "compression(trials=60, support='sampler')",
   "distinction(trials=60, support='sampler')",
   "detour(num=40, support='sampler')",
+  "next_token(num=40, support='sampler')",
 )
-ASKED = 'precision', 'recall', 'recall_by_length', 'valid_0.5', 'valid_0.75'
+SETS = 'set_precision', 'set_recall', 'exact_set'
+ASKED = (
+  'precision',
+  'recall',
+  'recall_by_length',
+  'valid_0.5',
+  'valid_0.75',
+  *SETS,
+)
 
 
 def supported(spec: str, bound: float = BOUND) -> support.Support:
@@ -105,7 +114,7 @@ def test_who_knows_rules_and_sampler_is_right(spec, rule, model):
     pytest.skip('it is uniform over what is legal: others leave some out')
   entries = wm.score(model, list(METRICS), spec, accept=rule)
   asked = [e for e in entries if e['quantity'] in ASKED]
-  assert len(asked) == 6
+  assert len(asked) == 9
   assert all(e['value'] in (1, None) for e in asked)
   assert sum(e['value'] == 1 for e in asked) >= 4
 

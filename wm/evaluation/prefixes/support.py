@@ -17,6 +17,7 @@ wherever something is judged.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -348,3 +349,20 @@ def _judge(
   )
   memory = every[:, -1]
   return support.judge(memory[trial], states[trial], tokens, lengths)
+
+
+def after(
+  metric: core.Metric,
+  world: core.World,
+  accept: rules.Accept,
+  sequences: core.Sequences,
+) -> Callable[[np.ndarray, int], np.ndarray | None]:
+  """Supported tokens [R, V] after so many tokens of rows [R] of sequences.
+
+  None where the metric's field `support` asks for all.
+  """
+  if vars(metric)['support'] == 'all':
+    return lambda rows, length: None
+  support = Support.of(metric, world, accept)
+  memory, _ = support.follow(sequences.tokens, sequences.lengths)
+  return lambda rows, length: support.next(memory[rows, length])[0]

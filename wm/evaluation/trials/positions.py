@@ -93,5 +93,6 @@ def set_scores(
   both, accepted = (mask & legal).sum(-1), mask.sum(-1)
   precision = both / np.maximum(accepted, 1)
   exact = (mask == legal).all(-1)
-  values = np.stack([precision, both / legal.sum(-1), exact], axis=-1)
+  recall = both / np.maximum(legal.sum(-1), 1)
+  values = np.stack([precision, recall, exact], axis=-1)
   return values, accepted > 0
