@@ -342,7 +342,7 @@ class Process(abc.ABC):
     Returns:
       tokens: [B, K] int32, ascending; DEAD is none, anywhere.
       log_probs: [B, K] float64 nats, -inf where there is none. Nothing may
-        follow a whole sequence, or a prefix that no sequence has.
+        follow what is over, or a prefix that no sequence has.
     """
 
 
@@ -362,8 +362,7 @@ class Generative(World):
       Wherever the sampler has an opinion, it is the same.
 
     Raises:
-      InputError: no such split, or sampling repeats sequences, or it is not
-        known how the sampler would go on.
+      InputError: no such split, or no law of it is known.
     """
 
 

@@ -34,6 +34,7 @@ def save(found: Rescored, out: str | pathlib.Path) -> pathlib.Path:
     'tables': found.tables,
     'pictures': found.pictures,
     'words': found.words,
+    'notes': (),
   }
   with locks.writer(place, write.STAGE):
     plain = pages.render(

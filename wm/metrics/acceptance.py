@@ -60,21 +60,24 @@ class Metric(core.Metric):
     exact_by_epsilon: Share of positions where the accepted tokens are exactly
       the legal ones, mean over all epsilons. Its breakdown is the curve.
     precision_by_epsilon: Share of the tokens of more than this probability that
-      are legal, mean over all epsilons.
+      are legal, mean over all epsilons. Low at small ones: illegal tokens have
+      some of it.
     recall_by_epsilon: Share of the legal tokens that have more than this
-      probability, mean over all epsilons.
+      probability, mean over all epsilons. Low at large ones: the model has
+      favourites.
     exact_by_k: Share of positions where the k most likely tokens are exactly
-      the legal ones, mean over all k.
+      the legal ones, mean over all k. At most one k is right at each position.
     precision_by_k: Share of the k most likely tokens that are legal, mean over
-      all k.
+      all k. It is 1 until k is above the number of legal tokens.
     recall_by_k: Share of the legal tokens among the k most likely ones, mean
-      over all k.
+      over all k. Where k is their number, it is what the ranking knows.
     exact_by_p: Share of positions where the nucleus is exactly the legal
-      tokens, mean over all masses.
+      tokens, mean over all masses. A nucleus is the fewest tokens of so much
+      mass.
     precision_by_p: Share of the tokens of the nucleus that are legal, mean over
-      all masses.
+      all masses. Low: illegal tokens are needed to make up the mass.
     recall_by_p: Share of the legal tokens that are in the nucleus, mean over
-      all masses.
+      all masses. Low: few of them have most of the mass.
     epsilon: threshold of acceptance (probability)
     k: accepted tokens (top-k)
     p: accepted mass (top-p)

@@ -214,7 +214,7 @@ def _judge(
     axis=-1,
   )
   counted = np.ones(values.shape, bool)
-  counted[:, _SETS] = supported.any(-1)[:, None]
+  counted[:, _SETS] = np.any(supported, axis=-1, keepdims=True)
   counted[:, _QUANTITIES.index('set_precision')] &= accepted
   return values, counted
 

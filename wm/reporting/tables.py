@@ -14,7 +14,6 @@ from typing import Any
 import pandas as pd
 
 from wm.core import registry
-from wm.evaluation.statistics import TOO_FEW
 from wm.reporting import ceilings, declared
 from wm.reporting.collect import Entry, Run
 from wm.runtime.pages import markdown
@@ -80,8 +79,8 @@ def interval(entry: Entry) -> str:
   if entry['value'] is None:
     return '–'
   low, high = entry['low'], entry['high']
-  if entry.get('interval') == TOO_FEW:
-    return f'{number(entry["value"])} ({TOO_FEW})'
+  if low is None and entry.get('interval') not in (None, 'none'):
+    return f'{number(entry["value"])} ({entry["interval"]})'
   width = 0 if low is None else high - low
   decimals = 3
   if width > 0:

@@ -15,7 +15,7 @@ import numpy as np
 from wm import core
 from wm.kernels import dfa
 from wm.worlds.base.one_label import OneLabel
-from wm.worlds.base.uniform_play import UniformPlay
+from wm.worlds.base.uniform_play import UniformPlay, check_split
 
 # One key in HELDOUT, or more, is held out, whatever the seed of sampling.
 HELDOUT, SALT = 20, 0x5EED
@@ -28,10 +28,7 @@ CHUNK_TOKENS = 1 << 23
 
 def in_split(key: np.ndarray, split: str, parts: int = 1) -> np.ndarray:
   """[N] bool: are keys in a split? `parts` in HELDOUT are held out."""
-  if split not in ('all', 'train', 'heldout'):
-    raise core.InputError(
-      f'unknown split {split!r}; available: all, train, heldout'
-    )
+  check_split(split)
   if split == 'all':
     return np.ones(len(key), bool)
   held = core.hash64(key, SALT) % np.uint64(HELDOUT) < parts

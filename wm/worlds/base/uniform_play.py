@@ -7,6 +7,16 @@ import numpy as np
 from wm import core
 from wm.core import registry
 
+SPLITS = 'all', 'train', 'heldout'
+
+
+def check_split(split: str) -> None:
+  """Raises InputError where there is no such split."""
+  if split not in SPLITS:
+    raise core.InputError(
+      f'unknown split {split!r}; available: {", ".join(SPLITS)}'
+    )
+
 
 class UniformPlay(core.Generative):
   """A world whose samples are random play, to `max_len` or until it is over."""
@@ -20,6 +30,7 @@ class UniformPlay(core.Generative):
   ) -> core.Process:
     """See core.Generative; random play goes on from any state alike."""
     del replan
+    check_split(split)
     why = self.played_otherwise()
     if split != 'all' or distinct:
       why = (
