@@ -99,6 +99,53 @@ def test_first_moves_are_uniform_as_sampled(spec):
   assert stats.chisquare(count).pvalue > 1e-4
 
 
+PLAYERS = (
+  "othello(size=4, policy='search', noise=0.3)",
+  "othello(size=4, policy='greedy', noise=0.1)",
+  "othello(size=4, policy='mobility')",
+  "othello(size=6, policy='search', noise=0.1)",
+)
+
+
+@pytest.mark.parametrize('spec', PLAYERS)
+def test_moves_come_as_often_as_the_law_of_a_policy_says(spec):
+  """Chi-square of the moves after each beginning that is frequent enough."""
+  world = registry.make('world', spec)
+  games, process = world.sample(20_000, 0), world.process()
+  memory = process.init(20_000)
+  excess, degrees = 0.0, 0
+  for t in range(6):
+    tokens, log_probs = process.next(memory)
+    _, index = np.unique(games.tokens[:, :t], axis=0, return_inverse=True)
+    for group in range(index.max() + 1):
+      rows = np.flatnonzero(index == group)
+      known = tokens[rows[0]] != core.DEAD
+      law = np.exp(log_probs[rows[0]][known])
+      assert law.sum() == pytest.approx(1)
+      seen = games.tokens[rows, t][:, None] == tokens[rows[0]][known]
+      assert seen.any(1).all()
+      expected = law * len(rows)
+      if expected.min() >= 5:
+        excess += float(((seen.sum(0) - expected) ** 2 / expected).sum())
+        degrees += len(law) - 1
+    memory = process.advance(memory, games.tokens[:, t])
+  assert stats.chi2.sf(excess, max(degrees, 1)) > 1e-4
+
+
+def test_a_policy_without_noise_never_leaves_its_games():
+  world = registry.make('world', "othello(size=4, policy='search')")
+  start = world.init(1)
+  tokens, _ = world.process().next(start)
+  legal = set(np.flatnonzero(world.legal(start)[0]).tolist())
+  played = tokens[tokens != core.DEAD].tolist()
+  assert len(played) == 1
+  other = np.array([min(legal - set(played))], np.int32)
+  for replan in (False, True):
+    process = world.process(replan=replan)
+    after, _ = process.next(process.advance(process.init(1), other))
+    assert (after != core.DEAD).any() == replan
+
+
 def _after(world, games, start):
   process = world.process()
   memory = process.init(1)
@@ -133,7 +180,6 @@ def test_bayes_is_legal(world, spec):
 @pytest.mark.parametrize(
   ('spec', 'problem'),
   [
-    ("othello(policy='greedy')", "available: policy='uniform'"),
     ("chess(policy='promotions')", "available: policy='uniform'"),
   ],
 )

@@ -9,7 +9,7 @@ ref          all of them in plain Python: the specification
 """
 
 from wm.kernels.othello.move_orders import transpositions
-from wm.kernels.othello.policies import POLICIES, play
+from wm.kernels.othello.policies import POLICIES, chances, play
 from wm.kernels.othello.product import boundary, boundary_sizes
 from wm.kernels.othello.rules import (
   OVER,

@@ -71,6 +71,35 @@ def play(
   return pieces.run(games, num, 1 if policy == 'search' else 64)
 
 
+def chances(
+  position: rules.Position,
+  size: int = 8,
+  policy: str = 'uniform',
+  noise: float = 0.0,
+  depth: int = 0,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """How `play` draws the next move.
+
+  Args:
+    position: black and white [B] uint64, side to move [B] int8.
+    size, policy, noise, depth: see `play`.
+
+  Returns:
+    favoured: [B] uint64, bits of the moves that the policy draws from.
+    drawn: probability of such a draw, uniform over `favoured`.
+    noisy: of the other, uniform over all legal moves.
+  """
+  from wm.kernels.othello import policies_numba
+
+  favoured = policies_numba.favoured(
+    *rules.checked(position),
+    *(rules.mask(size), POLICIES.index(policy), depth, _evaluation(size)),
+  )
+  # To the draw: `play` compares whole numbers.
+  noisy = int(noise * 2**32) / 2**32
+  return favoured, 1 - noisy, noisy
+
+
 @functools.cache
 def _evaluation(size: int) -> tuple[np.uint64, np.ndarray, int]:
   """Corners; each with its diagonal neighbour; discs when play is late."""

@@ -13,7 +13,13 @@ from wm.kernels.base.bits_numba import (
 )
 from wm.kernels.base.jit import njit
 from wm.kernels.base.rng_numba import below, splitmix
-from wm.kernels.othello.rules_numba import flips_of, moves_of, opened, step
+from wm.kernels.othello.rules_numba import (
+  flips_of,
+  moves_of,
+  opened,
+  oriented,
+  step,
+)
 
 _NONE = np.uint64(0)
 _MOST = 1 << 20
@@ -121,6 +127,44 @@ def _search(own, opp, side, moves, squares, shape, depth, room) -> np.uint64:
 
 
 @njit
+def _room(levels) -> tuple:
+  """Working memory of a search, a row for each ply."""
+  return (
+    np.empty((levels, 3), np.uint64),
+    np.empty(levels, np.int64),
+    np.empty(levels, np.int64),
+    np.empty(levels, np.int64),
+  )
+
+
+@njit
+def _among(own, opp, side, moves, squares, policy, shape, room) -> np.uint64:
+  """The moves that a policy draws from; `room` has a row for each ply."""
+  if policy == 1:
+    return _greedy(own, opp, moves)
+  if policy == 2:
+    return _mobility(own, opp, moves, squares)
+  if policy == 3:
+    levels = len(room[0])
+    return _search(own, opp, side, moves, squares, shape, levels, room)
+  return moves
+
+
+@njit
+def favoured(black, white, side, squares, policy, depth, shape) -> np.ndarray:
+  """[B] bits of the moves that a policy draws from; none where it is over."""
+  among = np.zeros(len(side), np.uint64)
+  room = _room(max(depth, 1))
+  for n in range(len(side)):
+    if not 0 <= side[n] <= 1:
+      continue
+    own, opp = oriented(black[n], white[n], side[n])
+    mover, moves = np.int64(side[n]), moves_of(own, opp, squares)
+    among[n] = _among(own, opp, mover, moves, squares, policy, shape, room)
+  return among
+
+
+@njit
 def play(
   num, seed, first, token_of, length, squares, policy, noise, depth, shape
 ) -> tuple:
@@ -130,13 +174,7 @@ def play(
   """
   tokens = np.zeros((num, length), np.int32)
   lengths = np.zeros(num, np.int32)
-  levels = max(depth, 1)
-  room = (
-    np.empty((levels, 3), np.uint64),
-    np.empty(levels, np.int64),
-    np.empty(levels, np.int64),
-    np.empty(levels, np.int64),
-  )
+  room = _room(max(depth, 1))
   # Game n has the stream of (seed, first + n): pieces of a run equal the whole.
   mixed = splitmix(seed)
   for n in range(num):
@@ -146,12 +184,7 @@ def play(
     while moves != _NONE:
       among = moves
       if policy and below(stream, _NOISE + ply, 1 << 32) >= noise:
-        if policy == 1:
-          among = _greedy(own, opp, moves)
-        elif policy == 2:
-          among = _mobility(own, opp, moves, squares)
-        else:
-          among = _search(own, opp, side, moves, squares, shape, levels, room)
+        among = _among(own, opp, side, moves, squares, policy, shape, room)
       square = nth(among, below(stream, ply, popcount(among)))
       tokens[n, ply] = token_of[square]
       own, opp, side, moves = step(own, opp, side, bit(square), squares)

@@ -19,7 +19,15 @@ def check_split(split: str) -> None:
 
 
 class UniformPlay(core.Generative):
-  """A world whose samples are random play, to `max_len` or until it is over."""
+  """A world whose samples are random play, to `max_len` or until it is over.
+
+  One of other players, whose law is known, has it as `law`.
+  """
+
+  def law(self, replan: bool) -> core.Process:
+    """How its sequences are distributed; see core.Generative.process."""
+    del replan  # Random play goes on from any state alike.
+    return Play(self)
 
   def played_otherwise(self) -> str:
     """Why its samples are not random play; '' where they are."""
@@ -28,8 +36,7 @@ class UniformPlay(core.Generative):
   def process(
     self, split: str = 'all', distinct: bool = False, replan: bool = False
   ) -> core.Process:
-    """See core.Generative; random play goes on from any state alike."""
-    del replan
+    """See core.Generative."""
     check_split(split)
     why = self.played_otherwise()
     if split != 'all' or distinct:
@@ -40,7 +47,7 @@ class UniformPlay(core.Generative):
       )
     if why:
       raise core.InputError(f'{registry.spec(self)}: {why}')
-    return Play(self)
+    return self.law(replan)
 
 
 class Play(core.Process):

@@ -25,6 +25,7 @@ from wm import core
 from wm.kernels import othello as kernels
 from wm.worlds.base import fields, games, svg, table
 from wm.worlds.othello import labels as othello_labels
+from wm.worlds.othello import law
 from wm.worlds.othello import openings as othello_openings
 from wm.worlds.othello import records as othello_records
 from wm.worlds.othello import words
@@ -246,6 +247,21 @@ class World(
       return kernels.play(num, seed, first, self.size)
     return kernels.play(
       num, seed, first, self.size, self.policy, self.noise, self.depth
+    )
+
+  def played_otherwise(self) -> str:
+    """See uniform_play.UniformPlay: all policies have a law."""
+    return super().played_otherwise() if self.records else ''
+
+  def law(self, replan: bool) -> core.Process:
+    """See uniform_play.UniformPlay."""
+    if self.policy == 'uniform':
+      return super().law(replan)
+    player = self.size, self.policy, self.noise, self.depth
+    return law.Players(
+      *(self, self._squares),
+      lambda states: kernels.chances(self._position(states), *player),
+      replan,
     )
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
