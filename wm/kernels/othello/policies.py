@@ -77,7 +77,7 @@ def chances(
   policy: str = 'uniform',
   noise: float = 0.0,
   depth: int = 0,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, float, float]:
   """How `play` draws the next move.
 
   Args:

@@ -25,10 +25,9 @@ from wm import core
 from wm.kernels import othello as kernels
 from wm.worlds.base import fields, games, svg, table
 from wm.worlds.othello import labels as othello_labels
-from wm.worlds.othello import law
+from wm.worlds.othello import law, words
 from wm.worlds.othello import openings as othello_openings
 from wm.worlds.othello import records as othello_records
-from wm.worlds.othello import words
 
 HISTORY = 60  # Moves of the longest game.
 SIDE = 4  # Word of the side to move.
