@@ -2,16 +2,19 @@
 
 import copy
 import dataclasses
+import json
 import re
 
 import pytest
 
 import wm
+from tests.launch import binaries
+from tests.reporting.units_made_up import WALKS, finding, record
 from wm import core
 from wm.library import unit as unit_lib
 from wm.library.study import Row
 from wm.reporting import units
-from wm.runtime import files, spent
+from wm.runtime import commit, files, spent
 
 WORLD = 'maps(rows=3, columns=3, max_moves=12)'
 METRICS = ['next_token(num=20)', 'compression(trials=8, samples=2)']
@@ -173,6 +176,109 @@ def test_fresh_removes_results_and_runs_first(done, tmp_path, monkeypatch):
   assert seen == [(False, False)]
   assert failed == ['tiny/guess-0: not made']
   result.write_text(text)
+
+
+# Rules of findings.
+
+
+def write_findings(folder, **changes) -> None:
+  """A findings.json with one finding of the miniature `tiny`."""
+  listed = [record({**WALKS, **changes}, miniature='tiny')]
+  (folder / 'findings.json').write_text(json.dumps({'findings': listed}))
+
+
+def test_a_unit_records_the_rules_of_its_start(tmp_path):
+  write_findings(tmp_path)
+  results = tmp_path / 'results' / 'tiny'
+  more = {'results': results, 'allow_dirty': True}
+  made(tmp_path, GOOD, **more)
+  path = results / 'guess-0.json'
+  rule_hash = finding(WALKS, miniature='tiny').rule_hash
+  assert units.read(path).rules == {'f': rule_hash}
+  # A changed rule makes no unit again, and the record stays.
+  write_findings(tmp_path, margin=0.1)
+  before = path.read_text()
+  failed, told = made(tmp_path, GOOD, **more)
+  assert failed == []
+  assert told == [f'{results}: 1 of 1 units stand']
+  assert path.read_text() == before
+  # It is no part of the key, and an older file has none.
+  body = json.loads(before)
+  del body['rules']
+  path.write_text(json.dumps(body))
+  assert units.read(path).rules == {}
+  assert made(tmp_path, GOOD, **more)[1] == told
+
+
+@pytest.fixture
+def begun(trained, tmp_path, monkeypatch) -> unit_lib.Unit:
+  """A unit in a clean checkout, whose results a finding is judged by."""
+  (tmp_path / 'results').mkdir()
+  write_findings(tmp_path)
+  monkeypatch.setattr(commit, 'describe_outside', lambda outside: 'abc')
+  return dataclasses.replace(
+    trained,
+    out=str(tmp_path / 'out'),
+    results=str(tmp_path / 'results' / 'tiny'),
+  )
+
+
+def test_a_unit_that_goes_on_keeps_its_first_record(
+  begun, tmp_path, monkeypatch
+):
+  first = unit_lib._started(begun)
+  assert first['commit'] == 'abc'
+  assert first['rules'] == {'f': finding(WALKS, miniature='tiny').rule_hash}
+  write_findings(tmp_path, margin=0.1)
+  assert unit_lib._started(begun) == first
+  monkeypatch.setattr(commit, 'describe_outside', lambda outside: 'def-dirty')
+  assert unit_lib._started(begun) == {**first, 'commit': 'def-dirty'}
+  # Begun from changed code, it stays so.
+  other = dataclasses.replace(begun, seed=1)
+  assert unit_lib._started(other)['commit'] == 'def-dirty'
+  monkeypatch.setattr(commit, 'describe_outside', lambda outside: 'abc')
+  assert unit_lib._started(other)['commit'] == 'def-dirty'
+
+
+def test_a_run_that_is_older_than_rules_has_none(begun):
+  files.write_json(begun.folder / 'spent.json', {})
+  assert unit_lib._started(begun) == {'commit': None, 'rules': {}}
+
+
+def test_results_of_changed_files_are_refused_for_findings(
+  tmp_path, monkeypatch
+):
+  seen = []
+
+  def changed(outside) -> list[str]:
+    seen.append(outside)
+    return ['wm/a.py', 'wm/b.py']
+
+  monkeypatch.setattr(commit, 'changed', changed)
+  monkeypatch.setattr('wm.tasks.pool.Pool.work', lambda *given: None)
+  flags = [f'--world={WORLD}', f'--metric={METRICS[0]}', f'--row={GOOD}']
+  flags += ['--nobaselines', f'--out={tmp_path}/out', '--seeds=1']
+  flags.append(f'--results={tmp_path}/results/tiny')
+  write_findings(tmp_path)
+  (tmp_path / 'results').mkdir()
+  line = binaries.refused('miniature', *flags)
+  assert 'wm/a.py is changed and not committed' in line
+  assert seen == [tmp_path / 'results']
+  code, out, err = binaries.run('miniature', *flags, '--dry_run')
+  assert (code, err) == (0, '')
+  assert 'tiny/guess-0: not made' in out
+  for free in ([*flags, '--allow_dirty'], flags):
+    code, out, err = binaries.run('miniature', *free)
+    assert (code, '0 of 1 units stand' in out) == (1, True)
+    assert 'tiny/guess-0: not made' in err
+    (tmp_path / 'findings.json').unlink(missing_ok=True)  # None judges them.
+
+
+def test_bad_findings_are_refused_before_the_first_unit(tmp_path):
+  write_findings(tmp_path, margin=-1)
+  with pytest.raises(core.InputError, match='margin is -1; expected 0 or more'):
+    made(tmp_path, GOOD, results=tmp_path / 'results' / 'tiny')
+  assert not (tmp_path / 'out').exists()
 
 
 @pytest.mark.parametrize(

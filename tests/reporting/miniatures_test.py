@@ -8,11 +8,19 @@ import pathlib
 import pytest
 
 import wm
-from tests.reporting.units_made_up import FAR, NEAR, WALKS, entry, finding, unit
+from tests.reporting.units_made_up import (
+  FAR,
+  NEAR,
+  WALKS,
+  entry,
+  finding,
+  record,
+  unit,
+)
 from wm import core
 from wm.core import registry
-from wm.reporting import findings, miniatures, papers, units
-from wm.reporting.findings import SHOWN
+from wm.reporting import findings, miniatures, papers, units, verdicts
+from wm.reporting.verdicts import SHOWN, UNTESTED
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / 'launch' / 'flags' / 'miniatures'
@@ -35,7 +43,7 @@ def folder(tmp_path):
   units.write(place / 'results' / 'maps', unit('gone', 0, entry(0.3)))
   published = {'walks': 0.5}
   listed = [
-    dataclasses.asdict(finding({**WALKS, 'published': published}, **more))
+    record({**WALKS, 'published': published}, **more)
     for more in (
       {'name': 'bars', 'picture': {'kind': 'bars'}},
       {
@@ -71,15 +79,24 @@ def test_the_page_has_each_finding_with_numbers_and_pictures(folder, tmp_path):
   told = []
   judged = wm.findings(folder, tmp_path / 'out', tell=told.append)
   assert [one.verdict for one in judged] == [SHOWN] * 5
-  assert told[2] == '| A 2024 | ' + '; '.join(['walks win'] * 5) + ' |  |  |'
+  titled = 'walks win (D 0.400 [0.377, 0.423] &gt; 0, after the data)'
+  assert told[2] == f'| A 2024 | {"; ".join([titled] * 5)} |  |  |  |  |'
   page = (tmp_path / 'out' / 'report' / 'report.md').read_text()
   html = (tmp_path / 'out' / 'report' / 'report.html').read_text()
   for text in (page, html):
     assert 'They do. ' in text
     assert 'A 2024' in text
-    assert 'compression: precision: walks above paths: shown' in text
+    assert 'compression: precision: walks above paths' in text
+    assert 'shown, after the data' in text
+    assert f'Rule {finding(WALKS).rule_hash} of 2026-01-31; adjusted' in text
+    assert verdicts.NOTE in text
     assert '6 units, 0.1 processor hours; P, 2 cores; jax 1' in text
-  assert '| walks | 0.900 (0.5) [0.875, 0.925], n=900 in 300 clusters,' in page
+  assert (
+    '| walks: 0.900 [0.875, 0.925] (0.900, 0.910, 0.890), n=900 in 300 '
+    'clusters | paths: 0.500' in page
+  )
+  assert '| 0.400 [0.377, 0.423] | &gt; 0 | 0 | 3 |' in page
+  assert '| – | walks 0.5 |' in page  # No ceiling; the paper's value.
   assert '| maps | 2 | 6 | 6 | 9 | 1.5 | 700 |' in page
   assert '| walks | 0.900 [0.875, 0.925] | 0.000 [0.000, 0.012] |' in page
   rows_of_all = page[page.index('All rows: maps') :]
@@ -87,6 +104,47 @@ def test_the_page_has_each_finding_with_numbers_and_pictures(folder, tmp_path):
   assert '| gone |' not in page
   assert html.count('<img ') == 4
   assert page.count('![walks win: ') == 4
+
+
+def test_ceilings_of_the_same_world_stand_beside_effects(folder, tmp_path):
+  results = folder / 'results' / 'maps'
+  for row, model, world, value in (
+    ('bayes', {'name': 'bayes', 'off': ''}, 'random', 0.95),
+    ('bayes_paths', {'name': 'bayes', 'off': ''}, 'shortest', 0.65),
+    ('bayes_replanning', {'name': 'bayes', 'off': 'replan'}, 'random', 0.97),
+    ('oracle', {'name': 'oracle'}, 'random', 1.0),
+  ):
+    made = unit(row, 0, entry(value), trained=False)
+    made.key.update(model=model, scored_in={'name': 'maps', 'by': world})
+    units.write(results, made)
+  for path in results.glob('walks-*.json'):
+    made = units.read(path)
+    made.key['scored_in'] = {'name': 'maps', 'by': 'random'}
+    units.write(results, made)
+  rows = '--row=walks: a()\n--row=paths: b()\n--row=bayes_paths: bayes()\n'
+  (folder / 'maps.flags').write_text(rows + '--row=bayes: bayes()\n')
+  with (folder / 'maps.flags').open('a') as file:
+    file.write('--row=bayes_replanning: bayes()\n--row=oracle: oracle()\n')
+  wm.findings(folder, tmp_path / 'out')
+  page = (tmp_path / 'out' / 'report' / 'report.md').read_text()
+  assert (
+    '| Bayes 0.950 [0.930, 0.970]; Bayes, replanning 0.970 [0.950, 0.990]; '
+    'oracle 1.000 [0.980, 1.020] |' in page
+  )
+
+
+def test_findings_of_units_of_changed_code_are_not_tested(folder, tmp_path):
+  (tmp_path / 'out').mkdir()
+  for path in (folder / 'results' / 'maps').glob('paths-*.json'):
+    made = units.read(path)
+    units.write(
+      path.parent, dataclasses.replace(made, about={'commit': 'abc-dirty'})
+    )
+  found = wm.findings(folder, tmp_path / 'out')
+  assert {one.label for one in found} == {UNTESTED}
+  page = (tmp_path / 'out' / 'report' / 'report.md').read_text()
+  reason = 'paths: 3 left out, of code that was not committed: paths-0, paths-1'
+  assert reason in page
 
 
 def test_findings_of_no_miniature_or_picture_are_one_line(folder, tmp_path):
@@ -115,7 +173,7 @@ def test_committed_findings_name_rows_of_their_flagfiles():
   for one in findings.load(FOLDER / 'findings.json'):
     listed = set(miniatures.rows_of(FOLDER / f'{one.miniature}.flags'))
     for claim in one.claims:
-      assert set(claim.named) <= listed, one.name
+      assert set(claim.row_names) <= listed, one.name
       assert set(claim.published) <= listed, one.name
     assert set(one.picture.get('rows', ())) <= listed, one.name
 
@@ -132,7 +190,7 @@ def test_committed_numbers_are_those_that_papers_print():
       for row in paper.rows
     ]
     for claim in one_of.claims:
-      name, _, fields = registry.parse(claim.metric)
+      name, _, fields = registry.parse(claim.of.metric)
       for row, value in claim.published.items():
         printed = {
           one.values[papers.model_key(row)][0]
@@ -141,7 +199,7 @@ def test_committed_numbers_are_those_that_papers_print():
           and one.quantity.removesuffix('_published').removesuffix(
             '_definition'
           )
-          == claim.quantity
+          == claim.of.quantity
           and papers.model_key(row) in one.values
         }
         assert not printed or value in printed, (one_of.name, row)

@@ -76,51 +76,97 @@ def _tested(
   )
 
 
+class Mean(NamedTuple):
+  """The mean of a quantity over training seeds.
+
+  Attributes:
+    value: the mean.
+    variance: of the mean; None where nothing is known of it.
+    degrees: of freedom of the variance.
+    seeds: how many; 0 is a number without error.
+    size: greatest magnitude of a seed's value, to tell rounding from error.
+  """
+
+  value: float
+  variance: float | None
+  degrees: float
+  seeds: int
+  size: float
+
+
+def number(value: float) -> Mean:
+  """A number that is known exactly, to compare a mean with."""
+  return Mean(value, 0.0, math.inf, 0, abs(value))
+
+
+def mean(
+  values: Sequence[float],
+  within: Sequence[float] = (),
+  trial_degrees: float | None = None,
+) -> Mean:
+  """The mean over seeds.
+
+  Args:
+    values: each seed's value, one or more.
+    within: variances of each seed's value by its trials. Few seeds may agree
+      by chance: the variance between seeds is taken to be no less than these,
+      so a mean is no surer than its trials.
+    trial_degrees: of freedom of `within`, for a quantity that does not depend
+      on a training seed: one seed then has the variance of its trials. None
+      leaves one seed without a variance.
+  """
+  side = np.asarray(values, np.float64)
+  num = len(side)
+  floor = float(np.mean(within)) if len(within) else 0.0
+  size = float(np.abs(side).max())
+  if num > 1:
+    variance = max(float(side.var(ddof=1)), floor) / num
+    return Mean(float(side.mean()), variance, num - 1, num, size)
+  if trial_degrees is None or not len(within):
+    return Mean(float(side[0]), None, 0.0, 1, size)
+  return Mean(float(side[0]), floor, trial_degrees, 1, size)
+
+
+def of_means(first: Mean, second: Mean) -> Difference:
+  """The difference of two means (Welch 1947, Biometrika 34).
+
+  With `number` as the second it is the one-sample t test.
+
+  Returns:
+    Without an interval where the variance of a mean is not known, or where
+    seeds agree exactly and nothing is known of their trials.
+  """
+  counts = [side.seeds for side in (first, second) if side.seeds]
+  difference = Difference(
+    *(first.value - second.value, None, None, None),
+    *(sum(counts), min(counts, default=0)),
+  )
+  if first.variance is None or second.variance is None:
+    return difference
+  variance = first.variance + second.variance
+  # Rounding alone makes equal seeds differ by this.
+  if variance <= (_ROUNDING * max(first.size, second.size)) ** 2:
+    return difference
+  degrees = variance**2 / (
+    first.variance**2 / first.degrees + second.variance**2 / second.degrees
+  )
+  return _tested(difference, math.sqrt(variance), degrees)
+
+
 def of_seeds(
   first: Sequence[float],
   second: Sequence[float],
-  within: tuple[Sequence[float], Sequence[float]] | None = None,
+  within: tuple[Sequence[float], Sequence[float]] = ((), ()),
 ) -> Difference:
-  """The difference of means over training seeds (Welch 1947, Biometrika 34).
+  """The difference of means over training seeds, see `mean` and `of_means`.
 
   Args:
     first, second: each seed's value, in any order.
-    within: variances of each seed's value by its trials. Few seeds may agree
-      by chance: the variance between seeds is taken to be no less than these,
-      so a difference is no surer than its trials.
-
-  Returns:
-    Without an interval where a model has one seed, or where seeds agree exactly
-    and nothing is known of their trials.
+    within: variances of each seed's value by its trials.
   """
-  sides = [np.asarray(side, np.float64) for side in (first, second)]
-  sizes = [len(side) for side in sides]
-  n, clusters = sum(sizes), min(sizes)
-  if not clusters:
-    return Difference(None, None, None, None, n, clusters)
-  value = float(sides[0].mean() - sides[1].mean())
-  if clusters < 2:
-    return Difference(value, None, None, None, n, clusters)
-  floors = [0.0, 0.0]
-  if within is not None:
-    floors = [float(np.mean(side)) for side in within]
-  parts = [
-    max(float(side.var(ddof=1)), floor) / len(side)
-    for side, floor in zip(sides, floors, strict=True)
-  ]
-  variance = math.fsum(parts)
-  # Rounding alone makes equal seeds differ by this.
-  size = max(float(np.abs(side).max()) for side in sides)
-  if variance <= (_ROUNDING * size) ** 2:
-    return Difference(value, None, None, None, n, clusters)
-  degrees = variance**2 / math.fsum(
-    part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True)
-  )
-  return _tested(
-    Difference(value, None, None, None, n, clusters),
-    math.sqrt(variance),
-    degrees,
-  )
+  if not (len(first) and len(second)):
+    return Difference(None, None, None, None, len(first) + len(second), 0)
+  return of_means(mean(first, within[0]), mean(second, within[1]))
 
 
 def paired(

@@ -28,7 +28,8 @@ from wm.options.calls import (
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
-from wm.runtime import files
+from wm.reporting import findings
+from wm.runtime import commit, files
 from wm.tasks import pool
 
 STAGE = 'unit'
@@ -102,6 +103,7 @@ def miniature(
   seeds: int = Units.seeds,
   only: Sequence[str] = Units.only,
   fresh: bool = Units.fresh,
+  allow_dirty: bool = Units.allow_dirty,
   jobs: int = Sweeping.jobs,
   dry_run: bool = Sweeping.dry_run,
   accept: Accept | str | None = Scoring.accept,
@@ -118,6 +120,10 @@ def miniature(
   A unit is sampled for, trained, scored and mapped in a process of its own. Its
   result is a small file, RESULTS/ROW-SEED.json (`wm.reporting.units`); while
   it stands, the unit is not made again. What was stopped goes on.
+
+  Results in FOLDER/results/NAME are judged by the rules of
+  FOLDER/findings.json (`wm.reporting.findings`), if there is one: units record
+  them when they begin, and start from committed code only.
 
   Args:
     rows: models, as `Row` or as text (see `Row.parse`), all of plug-ins.
@@ -137,7 +143,8 @@ def miniature(
     A line on each unit that has failed.
 
   Raises:
-    InputError: bad specs or options.
+    InputError: bad specs, options or findings, or files that are changed and
+      not committed.
     Stopped: a signal came; what is done is kept.
   """
   kept = pathlib.Path(results or pathlib.Path(out, 'results'))
@@ -162,6 +169,8 @@ def miniature(
     out=str(out),
     results=str(kept),
   )
+  if not dry_run:
+    _check_rules(kept, allow_dirty)
   if fresh and not dry_run:
     for one in todo:
       one.path.unlink(missing_ok=True)
@@ -178,6 +187,20 @@ def miniature(
   jobs_of = [_job(one) for one in todo]
   pool.Pool().work(jobs_of, jobs, lambda job: by_name[job.name].said(), tell)
   return [one.said() for one in todo if not one.stands()]
+
+
+def _check_rules(results: pathlib.Path, allow_dirty: bool) -> None:
+  """Raises InputError where results would be of no use to findings."""
+  if findings.beside(results) is None:
+    return
+  findings.rule_hashes(results)  # Bad rules show before the first unit.
+  files_changed = commit.changed(results.parent)
+  if files_changed and not allow_dirty:
+    raise core.InputError(
+      f'{files_changed[0]} is changed and not committed; results that findings '
+      'are judged by need committed code: commit it, or allow dirty results '
+      '(--allow_dirty), which no finding is judged by'
+    )
 
 
 def _job(unit: Unit) -> pool.Job:

@@ -11,7 +11,7 @@ from wm.language import logs
 from wm.reporting import write
 
 if TYPE_CHECKING:
-  from wm.reporting.findings import Judged
+  from wm.reporting.verdicts import Judged
 
 Path = str | pathlib.Path
 

@@ -21,7 +21,7 @@ from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
 from wm.recon.routes import has_streets
-from wm.reporting import units
+from wm.reporting import findings, units
 from wm.runtime import commit, files, spent
 
 MINUTES = 20  # In which a unit should end.
@@ -234,6 +234,7 @@ def _hash_of(data: str) -> str | None:
 def make(made: Unit, tell: Tell) -> None:
   """Makes a unit, in a process of its own; it goes on where one was stopped."""
   assert made.row.scored_in is not None  # By `wm.miniature`.
+  started = _started(made)
   (row,) = study.rows_of([made.row], made.row.scored_in)
   with spent.Meter(made.folder / 'spent.json') as meter:
     entries, summary = study.done(
@@ -259,13 +260,33 @@ def make(made: Unit, tell: Tell) -> None:
       made.row.name,
       made.seed,
       made.key,
-      _about(),
+      _about(started['commit']),
       meter.spent(),
       {k: found[k] for k in _TRAINED if k in found},
       units.kept(asked),
       {k: summary[k] for k in _MAP if k in summary},
+      started['rules'],
     ),
   )
+
+
+def _started(made: Unit) -> dict[str, Any]:
+  """The commit of a unit, and the rules of findings when it was begun.
+
+  A run that goes on keeps its first record, and so a changed rule shows. It is
+  of the present commit only if its first code was committed too.
+  """
+  path, results = made.folder / 'started.json', pathlib.Path(made.results)
+  judged = findings.beside(results) is not None
+  now = commit.describe_outside(results.parent if judged else results)
+  if not path.exists():
+    record: dict[str, Any] = {'commit': None, 'rules': {}}
+    # Otherwise a version that recorded neither has begun it.
+    if not (made.folder / 'spent.json').exists():
+      record = {'commit': now, 'rules': findings.rule_hashes(results)}
+    files.write_json(path, record)
+  first = files.read_record(path, {'commit': str | None, 'rules': dict})
+  return {**first, 'commit': now} if commit.is_clean(first['commit']) else first
 
 
 def _pictured(source: pathlib.Path, target: pathlib.Path) -> None:
@@ -288,11 +309,11 @@ def _headline(entry: dict[str, Any]) -> bool:
   return entry['quantity'] in metric.headline
 
 
-def _about() -> dict[str, Any]:
+def _about(code: str | None) -> dict[str, Any]:
   """Commit, versions and hardware."""
   versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
   return {
-    'commit': commit.describe(),
+    'commit': code,
     'wm': wm.__version__,
     'python': platform.python_version(),
     **versions,

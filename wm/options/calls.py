@@ -163,6 +163,11 @@ class Units:
   fresh: bool = option(
     False, 'Remove results and runs of these units first, and do all.'
   )
+  allow_dirty: bool = option(
+    False,
+    'Start although files are changed and not committed; no finding is judged '
+    'by these results.',
+  )
 
 
 @documented

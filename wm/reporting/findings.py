@@ -1,109 +1,166 @@
-"""Findings of papers, and whether the units of miniatures show them.
+"""Findings of papers: rules that say which results would show them.
 
-A findings.json lists them:
+A findings.json is {"findings": [...]}. A finding has
 
     name, title     in files; and in a few words
-    sentence        what the paper found
+    sentence        what the paper states
     paper, printed  which paper, and where in it
-    miniature       whose units decide it
-    seeds           that each row needs; default 3
-    claims          all of which the finding says, each with
+    miniature       the miniature whose results decide it
+    date            ISO day on which the rule was fixed
+    seeds           needed of each trained row; default 3, at least 2. All
+                    available seeds are used
+    claims          a list; the finding is their conjunction. Each has
       metric        name or spec; of the specs that have its fields, the
                     shortest is meant. 'map' is the reconstructed map
-      quantity      of the metric, or a count of the map
+      quantity      of the metric, or of the map
       where         of a breakdown, as {"step": 20}; optional
-      rows          that it is about
+      rows          that the claim is about
       relation      'above' or 'below': each row is, of each of `than`;
                     'ordered': each row is above the next
-      than          rows, or a number
-      times         what `than` is multiplied by; default 1
-      some          one row is enough; default false
-      beyond        intervals must not overlap, nor hold the number; default
-                    true. Otherwise values are compared, and may be equal to
-                    a number
+      than          rows; or a number; or another quantity of the same rows,
+                    as {"metric": ..., "quantity": ..., "where": ...}, which is
+                    compared seed by seed
+      times         factor of `than`, or of the next row; default 1
+      margin        smallest difference that counts, 0 or more; default 0
+      exclusions    seeds to leave out, a list of {"metric": ..., "quantity":
+                    ..., "where": ..., "below" or "above": number}; optional
       published     row -> the paper's value; optional
     picture         how it is drawn, see `wm.reporting.pictured`; optional
 
-A verdict follows from result files and these rules alone.
+For example
+
+    {
+      "name": "walks_compress",
+      "title": "random walks compress better",
+      "sentence": "A model of random walks has the higher compression.",
+      "paper": "Vafa et al. 2024",
+      "printed": "table 1",
+      "miniature": "maps",
+      "date": "2026-01-31",
+      "seeds": 3,
+      "claims": [{
+        "metric": "compression", "quantity": "precision",
+        "rows": ["random_walks"], "relation": "above",
+        "than": ["shortest_paths"], "margin": 0.05,
+        "exclusions": [{
+          "metric": "next_token", "quantity": "validity", "below": 0.9
+        }],
+        "published": {"random_walks": 0.5, "shortest_paths": 0.1}
+      }]
+    }
+
+All that decides a verdict (miniature, seeds, and the claims without
+`published`) is the rule, and `Finding.rule_hash` its SHA-256. The result of a
+unit records the hashes of its time (`wm.reporting.units`); a finding that is
+judged by units of another rule is marked. `wm.reporting.verdicts` judges.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import datetime
+import hashlib
 import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import seeds as seeds_lib
-from wm.reporting import tables, units
-from wm.reporting.units import Entry, Unit
 from wm.runtime import files
 
-SHOWN, NOT_SHOWN, UNTESTED = VERDICTS = 'shown', 'not shown', 'not tested here'
 RELATIONS = 'above', 'below', 'ordered'
 MAP = 'map'  # Instead of a metric's name.
-_SEEDS = ('seed', 'data')  # Parts of a key in which the seeds of a row differ.
+FEWEST_SEEDS = 2
+_WORDS = 'name', 'title', 'sentence', 'paper', 'printed'
+_DIGITS = 12  # Of a hash that is shown.
+_NUMBER = int | float
 
 
-class Amount(NamedTuple):
-  """A quantity of a row, over its seeds.
-
-  Attributes:
-    value, low, high: mean and interval, see `over_seeds`; low and high None
-      where a seed has no interval.
-    n, clusters: sums over seeds.
-    seeds: how many.
-  """
-
-  value: float
-  low: float | None
-  high: float | None
-  n: int
-  clusters: int
-  seeds: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Claim:
-  """What a finding says of a quantity; see the module's docstring."""
+class Quantity(NamedTuple):
+  """A quantity of a unit; see the module's docstring."""
 
   metric: str
   quantity: str
-  rows: tuple[str, ...]
-  relation: str
-  than: tuple[str, ...] | float = ()
-  times: float = 1.0
-  some: bool = False
-  beyond: bool = True
-  where: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-  published: Mapping[str, float] = dataclasses.field(default_factory=dict)
+  where: Mapping[str, Any] = {}
 
-  @property
-  def label(self) -> str:
+  def __str__(self) -> str:
     """'compression: precision, step 20'."""
     place = ''.join(f', {key} {value}' for key, value in self.where.items())
     return f'{self.metric}: {self.quantity}{place}'
 
-  @property
-  def named(self) -> tuple[str, ...]:
-    """All rows that it compares."""
-    others = self.than if isinstance(self.than, tuple) else ()
-    return tuple(dict.fromkeys((*self.rows, *others)))
+
+class Exclusion(NamedTuple):
+  """Seeds whose `of` is below or above a bound are left out."""
+
+  of: Quantity
+  relation: str
+  bound: float
 
   def __str__(self) -> str:
     """In words."""
-    rows = (' or ' if self.some else ', ').join(self.rows)
-    beyond = '' if self.beyond else ' (in value)'
+    return f'without seeds of {self.of} {self.relation} {self.bound:g}'
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+  """What a finding states of a quantity; see the module's docstring."""
+
+  of: Quantity
+  rows: tuple[str, ...]
+  relation: str
+  than: tuple[str, ...] | float | Quantity = ()
+  times: float = 1.0
+  margin: float = 0.0
+  exclusions: tuple[Exclusion, ...] = ()
+  published: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+  @property
+  def label(self) -> str:
+    """Its quantity in words."""
+    return str(self.of)
+
+  @property
+  def row_names(self) -> tuple[str, ...]:
+    """All rows that it compares."""
+    others = () if isinstance(self.than, float | Quantity) else self.than
+    return tuple(dict.fromkeys((*self.rows, *others)))
+
+  @property
+  def pairs(self) -> list[tuple[str, str | float | Quantity]]:
+    """Its comparisons: a row and what it is compared with."""
     if self.relation == 'ordered':
-      return f'{self.label}: {" above ".join(self.rows)}{beyond}'
-    than = (
-      ', '.join(self.than) if isinstance(self.than, tuple) else f'{self.than:g}'
-    )
+      return list(zip(self.rows, self.rows[1:], strict=False))
+    alone = isinstance(self.than, float | Quantity)
+    others: tuple = (self.than,) if alone else tuple(self.than)  # type: ignore
+    return [(row, other) for row in self.rows for other in others]
+
+  def __str__(self) -> str:
+    """In words."""
     times = '' if self.times == 1 else f'{self.times:g} times '
-    return f'{self.label}: {rows} {self.relation} {times}{than}{beyond}'
+    margin = f' by more than {self.margin:g}' if self.margin else ''
+    left_out = ''.join(f', {each}' for each in self.exclusions)
+    if self.relation == 'ordered':
+      order = f' above {times}'.join(self.rows)
+      return f'{self.label}: {order}{margin}{left_out}'
+    than = (
+      f'{self.than:g}'
+      if isinstance(self.than, float)
+      else str(self.than)
+      if isinstance(self.than, Quantity)
+      else ', '.join(self.than)
+    )
+    rows = ', '.join(self.rows)
+    return (
+      f'{self.label}: {rows} {self.relation} {times}{than}{margin}{left_out}'
+    )
+
+  def rule(self) -> dict[str, Any]:
+    """All that decides a verdict, without fields at their default."""
+    rule = dataclasses.asdict(self)
+    del rule['published']
+    usual = {field.name: field.default for field in dataclasses.fields(self)}
+    return {key: value for key, value in rule.items() if value != usual[key]}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,257 +173,170 @@ class Finding:
   paper: str
   printed: str
   miniature: str
+  date: str
   claims: tuple[Claim, ...]
   seeds: int = 3
   picture: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
-
-@dataclasses.dataclass(frozen=True)
-class Judged:
-  """A finding, and what the units say of it.
-
-  Attributes:
-    finding: what was judged.
-    verdict: one of VERDICTS.
-    claims: verdict and reason of each claim.
-    amounts: for each claim, row -> its amount, where there is one.
-  """
-
-  finding: Finding
-  verdict: str
-  claims: tuple[tuple[str, str], ...]
-  amounts: tuple[dict[str, Amount], ...]
-
   @property
-  def pairs(self) -> list[tuple[str, tuple[str, str]]]:
-    """Each claim in words, with its verdict and reason."""
-    words = map(str, self.finding.claims)
-    return list(zip(words, self.claims, strict=True))
+  def rule_hash(self) -> str:
+    """First digits of the SHA-256 of its rule, independent of its words."""
+    rule = {
+      'miniature': self.miniature,
+      'seeds': self.seeds,
+      'claims': [claim.rule() for claim in self.claims],
+    }
+    text = json.dumps(rule, sort_keys=True, separators=(',', ':'))
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+def beside(results: str | pathlib.Path) -> pathlib.Path | None:
+  """The findings.json that results are judged by, or None.
+
+  Args:
+    results: folder FOLDER/results/NAME of a miniature's results, which is
+      judged by FOLDER/findings.json.
+  """
+  folder = pathlib.Path(results).absolute().parent
+  path = folder.parent / 'findings.json'
+  return path if folder.name == 'results' and path.is_file() else None
+
+
+def rule_hashes(results: str | pathlib.Path) -> dict[str, str]:
+  """Finding -> hash of its rule, of the findings of a miniature's results."""
+  path = beside(results)
+  return {
+    finding.name: finding.rule_hash
+    for finding in (load(path) if path else ())
+    if finding.miniature == pathlib.Path(results).name
+  }
 
 
 def load(path: str | pathlib.Path) -> list[Finding]:
   """Findings of a file; InputError names what is wrong."""
   listed = files.read_record(path, {'findings': list})['findings']
-  found = [
-    _finding(one, f'{path}: finding {n}') for n, one in enumerate(listed)
+  findings = [
+    parse(record, f'{path}: finding {n}') for n, record in enumerate(listed)
   ]
-  names = [one.name for one in found]
+  names = [finding.name for finding in findings]
   if twice := [name for name in names if names.count(name) > 1]:
     raise core.InputError(f'{path}: two findings are called {twice[0]!r}')
-  return found
+  return findings
 
 
-def _finding(given: Any, where: str) -> Finding:
-  text = dict.fromkeys(('name', 'title', 'sentence', 'paper', 'printed'), str)
-  needed = {**text, 'miniature': str, 'claims': list}
-  optional = {'seeds': int, 'picture': dict}
-  files.record(given, where, needed, optional)
-  _known(given, {*needed, *optional}, where)
+def parse(record: Any, where: str) -> Finding:
+  """The finding of a JSON object; InputError begins with `where`."""
+  needed = {
+    **dict.fromkeys((*_WORDS, 'miniature', 'date'), str),
+    'claims': list,
+  }
+  _check(record, where, needed, {'seeds': int, 'picture': dict})
+  try:
+    datetime.date.fromisoformat(record['date'])
+  except ValueError:
+    raise core.InputError(
+      f'{where}: date is {record["date"]!r:.60}; expected a day as 2026-01-31'
+    ) from None
+  if (seeds := record.get('seeds', FEWEST_SEEDS)) < FEWEST_SEEDS:
+    raise core.InputError(
+      f'{where}: seeds is {seeds}; expected {FEWEST_SEEDS} or more, as one '
+      'seed decides nothing'
+    )
   claims = [
-    _claim(one, f'{where}, claim {n}') for n, one in enumerate(given['claims'])
+    _claim(claim, f'{where}, claim {n}')
+    for n, claim in enumerate(record['claims'])
   ]
   if not claims:
     raise core.InputError(f'{where} has no claims')
-  return Finding(**{**given, 'claims': tuple(claims)})
+  return Finding(**{**record, 'claims': tuple(claims)})
 
 
-def _claim(given: Any, where: str) -> Claim:
-  needed: dict[str, Any] = dict.fromkeys(
-    ('metric', 'quantity', 'relation'), str
+def _claim(record: Any, where: str) -> Claim:
+  _check(
+    record,
+    where,
+    {'metric': str, 'quantity': str, 'rows': list, 'relation': str},
+    {
+      **{'where': dict, 'than': list | dict | int | float, 'times': _NUMBER},
+      **{'margin': _NUMBER, 'exclusions': list, 'published': dict},
+    },
   )
-  needed['rows'] = list
-  optional = {
-    **{'than': list | int | float, 'times': int | float},
-    **{'some': bool, 'beyond': bool, 'where': dict, 'published': dict},
-  }
-  files.record(given, where, needed, optional)
-  _known(given, {*needed, *optional}, where)
-  relation, rows, than = given['relation'], given['rows'], given.get('than', [])
+  relation, than = record['relation'], record.get('than', [])
+  rows = _rows(record['rows'], f'{where}: rows')
   if relation not in RELATIONS:
     available = registry.suggest(relation, [*RELATIONS])
     raise core.InputError(f'{where}: no relation {relation!r}; {available}')
   if not rows or (relation == 'ordered' and (len(rows) < 2 or than != [])):
     raise core.InputError(f'{where}: expected two rows or more and no `than`')
   if relation != 'ordered' and than == []:
-    raise core.InputError(f'{where}: expected rows or a number as `than`')
-  if given['metric'] != MAP:
-    registry.find('metric', registry.parse(given['metric'])[0])
-  as_given = tuple(than) if isinstance(than, list) else float(than)
-  return Claim(**{**given, 'rows': tuple(rows), 'than': as_given})
-
-
-def _known(given: Mapping[str, Any], known: set[str], where: str) -> None:
-  for key in given:
-    if key not in known:
-      available = registry.suggest(key, sorted(known))
-      raise core.InputError(f'{where} has an unknown {key!r}; {available}')
-
-
-# Units and their quantities.
-
-
-def read_units(results: str | pathlib.Path) -> dict[str, list[Unit]]:
-  """Row -> its units in the order of seeds, of one recipe.
-
-  Where the units of a row differ in more than their seed, those of the most
-  frequent recipe are taken, and of equally frequent ones that of the first.
-  """
-  found: dict[str, dict[str, list[Unit]]] = {}
-  for path in sorted(pathlib.Path(results).glob('*.json')):
-    unit = units.read(path)
-    recipe = json.dumps(_without_seeds(unit.key), sort_keys=True)
-    found.setdefault(unit.row, {}).setdefault(recipe, []).append(unit)
-  kept = {}
-  for row, recipes in found.items():
-    several = sorted(recipes.values(), key=len, reverse=True)  # Stable.
-    kept[row] = sorted(several[0], key=lambda unit: unit.seed)
-  return kept
-
-
-def _without_seeds(key: Any) -> Any:
-  if not isinstance(key, dict):
-    return key
-  return {k: _without_seeds(x) for k, x in key.items() if k not in _SEEDS}
-
-
-def entries_of(
-  unit: Unit, metric: str, quantity: str, where: Mapping[str, Any]
-) -> Entry | None:
-  """The entry that a claim means; None where the unit has none."""
-  if metric == MAP:
-    value = unit.map.get(quantity)
-    ends = dict.fromkeys(('value', 'low', 'high'), value)
-    num = unit.map.get('sequences', 0)
-    return {**ends, 'n': num, 'clusters': num}
-  name, _, fields = registry.parse(metric)
-  suited = [
-    entry
-    for entry in unit.scores
-    if entry['quantity'] == quantity
-    and entry.get('where', {}) == where
-    and registry.parse(entry['spec'])[0] == name
-    and _has(entry['spec'], fields)
-  ]
-  return min(suited, key=lambda entry: len(entry['spec']), default=None)
-
-
-def _has(spec: str, fields: Mapping[str, Any]) -> bool:
-  given = tables.arguments(spec)
-  return all(given.get(key) == value for key, value in fields.items())
-
-
-def amount(
-  row: Sequence[Unit], metric: str, quantity: str, where: Mapping[str, Any]
-) -> Amount | None:
-  """A quantity over the seeds that have measured it; None where none has."""
-  found = [entries_of(unit, metric, quantity, where) for unit in row]
-  entries = [one for one in found if one and one['value'] is not None]
-  if not entries:
-    return None
-  columns = ([e[k] for e in entries] for k in ('value', 'low', 'high'))
-  n, clusters = (sum(e[k] for e in entries) for k in ('n', 'clusters'))
-  return Amount(*seeds_lib.over_seeds(*columns), n, clusters, len(entries))
-
-
-# Verdicts.
-
-
-def judge(finding: Finding, rows: Mapping[str, Sequence[Unit]]) -> Judged:
-  """Whether the units of a miniature, by row, show a finding.
-
-  One claim that does not hold is enough for 'not shown'; else one that cannot
-  be decided for 'not tested here'.
-  """
-  verdicts, amounts = [], []
-  for claim in finding.claims:
-    held = {}
-    for name in claim.named:
-      given = claim.metric, claim.quantity, claim.where
-      if (one := amount(rows.get(name, ()), *given)) is not None:
-        held[name] = one
-    amounts.append(held)
-    verdicts.append(_judge(claim, held, finding.seeds))
-  said = [verdict for verdict, _ in verdicts]
-  verdict = SHOWN
-  if NOT_SHOWN in said or UNTESTED in said:
-    verdict = NOT_SHOWN if NOT_SHOWN in said else UNTESTED
-  return Judged(finding, verdict, tuple(verdicts), tuple(amounts))
-
-
-def _judge(
-  claim: Claim, held: Mapping[str, Amount], seeds: int
-) -> tuple[str, str]:
-  """Verdict and reason, '' where it is shown."""
-  ready = {name: one for name, one in held.items() if one.seeds >= seeds}
-  said = _steps(claim, ready)
-  good = [text for text, holds in said if holds]
-  bad = [text for text, holds in said if holds is False]
-  lacking = [
-    f'{name}: {held[name].seeds if name in held else 0} of {seeds} seeds'
-    for name in claim.named
-    if name not in ready
-  ]
-  if claim.some and good:  # Whatever the others would say.
-    return SHOWN, ''
-  if bad and not (claim.some and lacking):
-    return NOT_SHOWN, '; '.join(bad)
-  return (UNTESTED, '; '.join(lacking)) if lacking else (SHOWN, '')
-
-
-def _steps(
-  claim: Claim, ready: Mapping[str, Amount]
-) -> list[tuple[str, bool | None]]:
-  """Why not, and whether it holds, None where that cannot be said; for each
-  row, or neighbours of an order.
-  """
-  if claim.relation == 'ordered':
-    return [
-      (
-        f'{one} is not above {other}',
-        _apart(ready[one], ready[other], claim.beyond)
-        if {one, other} <= ready.keys()
-        else None,
-      )
-      for one, other in zip(claim.rows, claim.rows[1:], strict=False)
-    ]
-  others = claim.than if isinstance(claim.than, tuple) else ()
-  known = set(others) <= ready.keys()
-  return [
-    (
-      f'{name} is not {claim.relation}',
-      _holds(claim, ready, name) if known and name in ready else None,
+    raise core.InputError(
+      f'{where}: expected rows, a number or a quantity as `than`'
     )
-    for name in claim.rows
-  ]
-
-
-def _holds(claim: Claim, ready: Mapping[str, Amount], name: str) -> bool:
-  """Is a row above, or below, everything that it is compared with?"""
-  mine, number = ready[name], not isinstance(claim.than, tuple)
-  if isinstance(claim.than, tuple):
-    others = [_times(ready[other], claim.times) for other in claim.than]
+  margin = float(record.get('margin', 0))
+  if margin < 0:
+    raise core.InputError(f'{where}: margin is {margin:g}; expected 0 or more')
+  compared: tuple[str, ...] | float | Quantity
+  if isinstance(than, dict):
+    _check(than, f'{where}: than', *_QUANTITY)
+    compared = _quantity(than, f'{where}: than')
+  elif isinstance(than, list):
+    compared = _rows(than, f'{where}: than')
   else:
-    point = claim.than * claim.times
-    others = [Amount(point, point, point, 0, 0, 0)]
-  return all(
-    (number and not claim.beyond and mine.value == other.value)
-    or _apart(
-      *((mine, other) if claim.relation == 'above' else (other, mine)),
-      claim.beyond,
-    )
-    for other in others
+    compared = float(than)
+  return Claim(
+    _quantity(record, where),
+    rows,
+    relation,
+    compared,
+    float(record.get('times', 1)),
+    margin,
+    tuple(
+      _exclusion(each, f'{where}: exclusion {n}')
+      for n, each in enumerate(record.get('exclusions', []))
+    ),
+    record.get('published', {}),
   )
 
 
-def _times(given: Amount, factor: float) -> Amount:
-  low, high = (x if x is None else x * factor for x in (given.low, given.high))
-  return given._replace(value=given.value * factor, low=low, high=high)
+_QUANTITY: tuple[dict[str, Any], dict[str, Any]] = (
+  {'metric': str, 'quantity': str},
+  {'where': dict},
+)
 
 
-def _apart(above: Amount, below: Amount, beyond: bool) -> bool:
-  """Is one above the other, beyond both intervals where that is asked?"""
-  if not beyond:
-    return above.value > below.value
-  if above.low is None or below.high is None:
-    return False
-  return above.low > below.high
+def _quantity(record: Mapping[str, Any], where: str) -> Quantity:
+  if record['metric'] != MAP:
+    with_name = registry.parse(record['metric'])[0]
+    registry.find('metric', with_name)
+  elif record.get('where'):
+    raise core.InputError(f'{where}: the map has no breakdown `where`')
+  return Quantity(record['metric'], record['quantity'], record.get('where', {}))
+
+
+def _exclusion(record: Any, where: str) -> Exclusion:
+  needed, optional = _QUANTITY
+  sides = 'below', 'above'
+  _check(record, where, needed, {**optional, **dict.fromkeys(sides, _NUMBER)})
+  bounds = [side for side in sides if side in record]
+  if len(bounds) != 1:
+    raise core.InputError(f'{where}: expected either `below` or `above`')
+  side = bounds[0]
+  return Exclusion(_quantity(record, where), side, float(record[side]))
+
+
+def _rows(names: list, where: str) -> tuple[str, ...]:
+  for name in names:
+    if not isinstance(name, str):
+      raise core.InputError(f'{where}: {name!r:.60} is no name of a row')
+  return tuple(names)
+
+
+def _check(
+  record: Any, where: str, needed: dict[str, Any], optional: dict[str, Any]
+) -> None:
+  """Raises InputError for fields that lack, are unknown or of a wrong type."""
+  files.record(record, where, needed, optional)
+  for key in record:
+    if key not in (fields := {**needed, **optional}):
+      available = registry.suggest(key, sorted(fields))
+      raise core.InputError(f'{where} has an unknown {key!r}; {available}')

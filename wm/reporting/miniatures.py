@@ -7,6 +7,7 @@ FOLDER/results/NAME/*.json    its units, see `wm.reporting.units`
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
@@ -16,13 +17,24 @@ import pandas as pd
 
 from wm import core
 from wm.core import registry
-from wm.reporting import ceilings, collect, findings, pictured, tables, units
-from wm.reporting.findings import Amount, Claim, Judged
+from wm.reporting import (
+  amounts,
+  ceilings,
+  collect,
+  effects,
+  findings,
+  pictured,
+  tables,
+  units,
+  verdicts,
+)
+from wm.reporting.amounts import Rows
+from wm.reporting.findings import Quantity
+from wm.reporting.verdicts import Judged
 from wm.reporting.write import Picture, breakable, lines
 from wm.runtime import files, locks, pages
 
 TITLE = 'What the papers found, in miniature'
-Rows = Mapping[str, Sequence[units.Unit]]
 
 
 class Section(NamedTuple):
@@ -30,11 +42,15 @@ class Section(NamedTuple):
 
   Attributes:
     judged: the finding and its verdict.
+    rule: its hash and date, and p values.
+    effect: that decides.
     table: our numbers beside the paper's.
     pictures: in the paper's form.
   """
 
   judged: Judged
+  rule: str
+  effect: str
   table: tables.Table
   pictures: list[Picture]
 
@@ -71,43 +87,50 @@ def judged(
   place = pathlib.Path(folder)
   read: dict[str, Rows] = {}
   for name in names(place):
-    made = findings.read_units(place / 'results' / name)
+    made = amounts.read_units(place / 'results' / name)
     rows = rows_of(place / f'{name}.flags')
     beside = [row for row in made if _is_baseline(row, rows)]
     read[name] = {row: made[row] for row in (*rows, *beside) if row in made}
-  found = []
-  for finding in findings.load(place / 'findings.json'):
+  listed = findings.load(place / 'findings.json')
+  for finding in listed:
     if finding.miniature not in read:
       raise core.InputError(
         f'finding {finding.name!r} is of no miniature {finding.miniature!r}; '
         f'available: {", ".join(read)}'
       )
-    found.append(findings.judge(finding, read[finding.miniature]))
-  return found, read
+  results = {name: amounts.of_committed_code(of) for name, of in read.items()}
+  return verdicts.judge(listed, results), read
 
 
 def _verdicts(given: Sequence[Judged]) -> tables.Table:
-  """A row for each paper, with the findings of each verdict."""
+  """A row for each paper: its findings by verdict, the deciding effect each."""
   made = [
     {
       'paper': name,
       **{
         verdict: '; '.join(
-          one.finding.title
+          _titled(one)
           for one in given
           if (one.finding.paper, one.verdict) == (name, verdict)
         )
-        for verdict in findings.VERDICTS
+        for verdict in verdicts.VERDICTS
       },
     }
     for name in dict.fromkeys(one.finding.paper for one in given)
   ]
-  return tables.Table('', pd.DataFrame(made))
+  return tables.Table('', pd.DataFrame(made), verdicts.NOTE)
+
+
+def _titled(one: Judged) -> str:
+  """A finding's title, its deciding effect, and whether its rule is late."""
+  late = verdicts.AFTER if one.after else ''
+  more = ', '.join(filter(None, (effects.deciding(one), late)))
+  return one.finding.title + (f' ({more})' if more else '')
 
 
 def brief(given: Sequence[Judged]) -> list[str]:
   """Lines of Markdown for the README: a table row a paper."""
-  return _verdicts(given).markdown().splitlines()
+  return dataclasses.replace(_verdicts(given), note='').markdown().splitlines()
 
 
 def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> list[Judged]:
@@ -119,6 +142,7 @@ def write(folder: str | pathlib.Path, out: str | pathlib.Path) -> list[Judged]:
       'title': TITLE,
       'lead': _lead(read),
       'verdicts': _verdicts(found),
+      'note': verdicts.NOTE,
       'costs': _costs(read),
       'sections': [_section(one, read, place, out) for one in found],
       'everything': [_all(name, rows) for name, rows in read.items() if rows],
@@ -137,41 +161,26 @@ def _section(
   one: Judged, read: Mapping[str, Rows], place: pathlib.Path, out: pathlib.Path
 ) -> Section:
   finding = one.finding
-  rows = read[finding.miniature]
+  rows = amounts.of_committed_code(read[finding.miniature]).rows
   results = place / 'results' / finding.miniature
   pictures = []
   for number, png in enumerate(pictured.drawn(one, rows, results)):
     name = f'{finding.name}-{number}.png'
     pictures.append(Picture(name, f'{finding.title}: {_legend(one)}', png))
     (out / name).write_bytes(png)
-  return Section(one, _table(one), pictures)
+  return Section(
+    one,
+    effects.rule(one),
+    effects.deciding(one),
+    effects.table(one, rows),
+    pictures,
+  )
 
 
 def _legend(one: Judged) -> str:
   said = {'map': 'the map that routes imply', 'grid': 'means over seeds'}
   usual = 'with 95 % intervals over seeds; hollow: the paper'
   return said.get(one.finding.picture['kind'], usual)
-
-
-def _table(one: Judged) -> tables.Table:
-  """A row for each model, a column for each quantity."""
-  cells: dict[str, dict[str, str]] = {}
-  for claim, held in zip(one.finding.claims, one.amounts, strict=True):
-    for name in claim.named:
-      cells.setdefault(name, {})[claim.label] = _cell(claim, name, held)
-  heads = list(dict.fromkeys(claim.label for claim in one.finding.claims))
-  frame = pd.DataFrame(
-    [
-      {'row': name, **{head: found.get(head, '') for head in heads}}
-      for name, found in cells.items()
-    ]
-  )
-  paper = f'{one.finding.paper}, {one.finding.printed}'
-  note = (
-    'Mean over seeds [95 % interval over seeds, clusters inside], trials in '
-    f'clusters, seeds; in brackets the value in {paper}.'
-  )
-  return tables.Table('', frame, note)
 
 
 def _all(name: str, rows: Rows) -> tables.Table:
@@ -210,45 +219,23 @@ def _run(
   key = of[0].key
   about = {
     'model': row,
-    'world': _described(key.get('scored_in', {})),
-    'model_spec': _described(key.get('model', {})),
+    'world': units.described(key.get('scored_in', {})),
+    'model_spec': units.described(key.get('model', {})),
     'training': 'training' in key,
   }
   entries = []
   for (metric, quantity), spec in plain.items():
-    one = findings.amount(of, spec, quantity, {})
-    empty = dict.fromkeys(('value', 'low', 'high'))
+    one = amounts.amount(of, Quantity(spec, quantity))
+    empty = {**dict.fromkeys(('value', 'low', 'high')), 'n': 0}
     shown = {'metric': metric, 'spec': spec, 'quantity': quantity}
     counts: dict[str, int] = {}
     for unit in of:
-      same = findings.entries_of(unit, spec, quantity, {}) or {}
+      same = amounts.entry_of(unit, Quantity(spec, quantity)) or {}
       for cause, num in same.get('unmeasured', {}).items():
         counts[cause] = counts.get(cause, 0) + num
-    numbers = {**empty, 'n': 0} if one is None else one._asdict()
-    numbers.pop('seeds', None)
+    numbers = one.entry() if one else empty
     entries.append({**about, **shown, **numbers, 'unmeasured': counts})
   return collect.Run(pathlib.Path(row), entries, [], [], None)
-
-
-def _described(thing: Mapping[str, Any]) -> str:
-  """What a unit's key says of a plug-in, as one text."""
-  fields = [
-    f'{k}={x!r}' for k, x in thing.items() if k not in ('name', 'version')
-  ]
-  return f'{thing.get("name", "")}({", ".join(fields)})'
-
-
-def _cell(claim: Claim, name: str, held: Mapping[str, Amount]) -> str:
-  theirs = claim.published.get(name)
-  paper = '' if theirs is None else f' ({theirs:g})'
-  if name not in held:
-    return f'–{paper}'
-  found = held[name]
-  shown = tables.interval(found._asdict())
-  value, _, rest = shown.partition(' ')
-  num = tables.trials(found._asdict())
-  seeds = f'{found.seeds} seed{"s" * (found.seeds > 1)}'
-  return f'{value}{paper} {rest}, n={num}, {seeds}'
 
 
 def _lead(read: Mapping[str, Rows]) -> str:

@@ -26,12 +26,13 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
-from wm.reporting import figures, findings, units
-from wm.reporting.findings import Amount, Judged
+from wm.reporting import amounts, figures, units
+from wm.reporting.amounts import Amount, Rows
+from wm.reporting.findings import Claim, Quantity
 from wm.reporting.units import Unit
+from wm.reporting.verdicts import Judged
 
 KINDS = 'bars', 'series', 'curve', 'grid', 'map'
-Rows = Mapping[str, Sequence[Unit]]
 Points = list[tuple[float, Amount]]
 
 
@@ -74,15 +75,11 @@ def drawn(judged: Judged, rows: Rows, results: pathlib.Path) -> list[bytes]:
 
 
 def _bars(judged: Judged) -> list[bytes]:
-  panels = [
-    (claim, held)
-    for claim, held in zip(judged.finding.claims, judged.amounts, strict=True)
-    if held
-  ]
-  seen: dict[str, tuple[Any, dict[str, Amount]]] = {}
-  for claim, held in panels:  # Claims on one quantity share a panel.
-    known = seen.get(claim.label, (claim, {}))[1]
-    seen[claim.label] = claim, {**known, **held}
+  seen: dict[str, tuple[Claim, dict[str, Amount]]] = {}
+  for claim in judged.finding.claims:  # Those of one quantity share a panel.
+    if measured := judged.amounts_of(claim):
+      before = seen.get(claim.label, (claim, {}))[1]
+      seen[claim.label] = claim, {**before, **measured}
   if not seen:
     return []
   figure, axes = figures.new_axes(len(seen))
@@ -114,7 +111,7 @@ def _series(row: Sequence[Unit], picture: Mapping[str, Any]) -> Points:
     (float(tail), tail) for tail in tails if tail.replace('.', '', 1).isdigit()
   )
   found = [
-    (at, findings.amount(row, metric, f'{start}{tail}', {}))
+    (at, amounts.amount(row, Quantity(metric, f'{start}{tail}')))
     for at, tail in numbers
   ]
   return [(at, one) for at, one in found if one is not None]
@@ -130,7 +127,7 @@ def _curve(row: Sequence[Unit], picture: Mapping[str, Any]) -> Points:
     if list(entry.get('where', ())) == [picture['by']]
   }
   found = [
-    (at, findings.amount(row, metric, quantity, {picture['by']: at}))
+    (at, amounts.amount(row, Quantity(metric, quantity, {picture['by']: at})))
     for at in sorted(places)
   ]
   return [(at, one) for at, one in found if one is not None]

@@ -34,6 +34,7 @@ _NEEDED = {
   'cost': dict,
   'scores': dict,
 }
+_OPTIONAL = {'rules': dict}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +50,11 @@ class Unit:
     training: of its train.json; {} where nothing was trained.
     scores: entries with spec, quantity, value, low, high, n, clusters, and
       `where` for those of a subset of trials.
-    map: counts of the reconstructed map; {} where there is none.
+    map: counts of the reconstructed map, or shares as {value, low, high}; {}
+      where there is none.
+    rules: finding -> hash of its rule when the unit was begun, see
+      `wm.reporting.findings`; {} of units that are older than rules. No part
+      of the key: a changed rule marks a result, and makes none again.
   """
 
   miniature: str
@@ -61,6 +66,7 @@ class Unit:
   training: dict[str, Any]
   scores: list[Entry]
   map: dict[str, Any] = dataclasses.field(default_factory=dict)
+  rules: dict[str, str] = dataclasses.field(default_factory=dict)
 
   @property
   def name(self) -> str:
@@ -76,6 +82,14 @@ def name(row: str, seed: int) -> str:
 def path(results: str | pathlib.Path, row: str, seed: int) -> pathlib.Path:
   """A unit's file."""
   return pathlib.Path(results) / f'{name(row, seed)}.json'
+
+
+def described(thing: Mapping[str, Any]) -> str:
+  """The spec of a plug-in with all its fields, by what a key has of it."""
+  fields = [
+    f'{k}={x!r}' for k, x in thing.items() if k not in ('name', 'version')
+  ]
+  return f'{thing.get("name", "")}({", ".join(fields)})'
 
 
 def _short(value: Any) -> Any:
@@ -127,11 +141,11 @@ def read(path: str | pathlib.Path) -> Unit:
   body = files.read_record(path, {'format': int})
   if body.pop('format') != FORMAT:
     raise core.InputError(f'{path}: expected format {FORMAT}')
-  files.record(body, str(path), _NEEDED)
+  files.record(body, str(path), _NEEDED, _OPTIONAL)
   known = {field.name for field in dataclasses.fields(Unit)}
   if unknown := body.keys() - known:
     raise core.InputError(f'{path}: unknown {sorted(unknown)[0]!r}')
-  if missing := known - body.keys():
+  if missing := known - body.keys() - _OPTIONAL.keys():
     raise core.InputError(f'{path} lacks {sorted(missing)[0]!r}')
   scores = [
     {'spec': spec, **_entry(line, f'{path}: {spec}')}

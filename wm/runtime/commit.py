@@ -7,27 +7,66 @@ import subprocess
 
 import wm
 
+_DIRTY = '-dirty'
+# Where a file that was never committed is code or a setting all the same.
+_SOURCES = 'wm/', 'launch/'
 
-def describe() -> str | None:
-  """Commit of the checkout this package is imported from, or None."""
-  root = pathlib.Path(wm.__file__).resolve().parent.parent
+
+def _root() -> pathlib.Path:
+  return pathlib.Path(wm.__file__).resolve().parent.parent
+
+
+def _git(*words: str) -> str | None:
+  """What git prints of this checkout, or None where there is no checkout."""
+  root = _root()
   if not (root / '.git').exists():
     return None
   try:
-    found = subprocess.run(
-      [
-        'git',
-        '-C',
-        str(root),
-        'describe',
-        '--always',
-        '--dirty',
-        '--abbrev=40',
-      ],
+    done = subprocess.run(
+      ['git', '-C', str(root), *words],
       capture_output=True,
       text=True,
       check=True,
     )
   except (FileNotFoundError, subprocess.CalledProcessError):
     return None
-  return found.stdout.strip()
+  return done.stdout
+
+
+def describe() -> str | None:
+  """Commit of the checkout this package is imported from, or None."""
+  text = _git('describe', '--always', f'--dirty={_DIRTY}', '--abbrev=40')
+  return text and text.strip()
+
+
+def changed(outside: str | pathlib.Path) -> list[str]:
+  """Files of this checkout with changes that are not committed, sorted.
+
+  Files that were never committed count where code and settings are.
+
+  Args:
+    outside: folder whose files do not count, as a run writes its results there.
+  """
+  root, folder = _root(), pathlib.Path(outside).resolve()
+  where = ['.']
+  if folder.is_relative_to(root) and folder != root:
+    where.append(f':(exclude){folder.relative_to(root)}')
+  words = '--porcelain', '--no-renames', '--untracked-files=all', '-z'
+  text = _git('status', *words, '--', *where) or ''
+  lines = [line for line in text.split('\0') if line]
+  return sorted(
+    path
+    for status, path in ((line[:2], line[3:]) for line in lines)
+    if status != '??' or path.startswith(_SOURCES)
+  )
+
+
+def describe_outside(outside: str | pathlib.Path) -> str | None:
+  """As `describe`, but dirty by what `changed` lists alone."""
+  text = _git('rev-parse', 'HEAD')
+  return text and text.strip() + (_DIRTY if changed(outside) else '')
+
+
+def is_clean(commit: str | None) -> bool:
+  """Is it known, and of a checkout without changes?"""
+  return bool(commit) and not str(commit).endswith(_DIRTY)
