@@ -10,6 +10,25 @@ same specs, recipe and versions the unit is not made again; --fresh makes all
 again. What was stopped goes on. A unit that fails stops no other, is named at
 the end, and the exit code is 1. `bash launch/miniatures.sh` does all
 miniatures.
+
+Results in FOLDER/results/NAME are judged by FOLDER/findings.json: findings of
+papers as rules, each fixed on a day before its data. A unit records the hash of
+each rule when it begins; a finding of units that were begun under another rule
+is marked 'after the data'. Such results are made from committed files only:
+while files outside FOLDER/results are changed, it does not start (exit code 2),
+or with --allow_dirty makes results that no finding is judged by. A finding is
+
+  {"name": "walks_compress", "title": "random walks compress better",
+   "sentence": "A model of random walks has the higher compression.",
+   "paper": "Vafa et al. 2024", "printed": "table 1",
+   "miniature": "maps", "date": "2026-01-31", "seeds": 3,
+   "claims": [
+     {"metric": "compression", "quantity": "precision",
+      "rows": ["random_walks"], "relation": "above",
+      "than": ["shortest_paths"], "margin": 0.05}]}
+
+It is shown, shown absent or undecided by tests over seeds, or not tested; see
+help(wm.reporting.findings) for all fields and help(wm.reporting.verdicts).
 """
 
 import common

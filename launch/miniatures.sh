@@ -4,7 +4,8 @@
 #   bash launch/miniatures.sh
 #   bash launch/miniatures.sh maps groups --jobs=1
 #
-# Two units at a time; other flags are those of launch/miniature.py. Started
+# Two units at a time; other flags are those of launch/miniature.py, which
+# starts from committed files only, unless --allow_dirty is given. Started
 # again after an interruption, it goes on where it was. Units that failed are
 # named at the end, and the exit code is 1. What all results say of the papers'
 # findings is in runs/miniatures/report.

@@ -133,12 +133,17 @@ def test_claims_in_words():
   assert claim.pairs == [('a', 'b'), ('b', 'c')]
 
 
-def test_the_example_of_the_format_is_a_finding():
+def test_examples_of_the_format_are_findings(root):
   text = findings.__doc__
   example = text[text.index('{\n      "name"') : text.index('\n\nAll that')]
   parsed = findings.parse(json.loads(example), 'example')
   assert parsed.name == 'walks_compress'
   assert parsed.claims[0].exclusions
+  text = (root / 'launch' / 'miniature.py').read_text()
+  example = text[text.index('{"name"') : text.index('\n\nIt is shown, shown')]
+  plainer = findings.parse(json.loads(example), 'example')
+  assert plainer.name == parsed.name
+  assert plainer.claims[0].exclusions == ()
 
 
 def test_results_are_judged_by_the_file_above_them(tmp_path):

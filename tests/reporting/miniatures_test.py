@@ -143,6 +143,7 @@ def test_findings_of_units_of_changed_code_are_not_tested(folder, tmp_path):
   found = wm.findings(folder, tmp_path / 'out')
   assert {one.label for one in found} == {UNTESTED}
   page = (tmp_path / 'out' / 'report' / 'report.md').read_text()
+  assert '6 units, 3 of code that was not committed, 0.1 processor' in page
   reason = 'paths: 3 left out, of code that was not committed: paths-0, paths-1'
   assert reason in page
 

@@ -170,11 +170,7 @@ def miniature(
     results=str(kept),
   )
   if not dry_run:
-    _check_rules(kept, allow_dirty)
-  if fresh and not dry_run:
-    for one in todo:
-      one.path.unlink(missing_ok=True)
-      shutil.rmtree(one.folder, ignore_errors=True)
+    _prepare(todo, kept, fresh, allow_dirty)
   by_name = {one.name: one for one in todo}
   standing = [one for one in todo if one.stands()]
   tell(f'{kept}: {len(standing)} of {len(todo)} units stand')
@@ -189,18 +185,26 @@ def miniature(
   return [one.said() for one in todo if not one.stands()]
 
 
-def _check_rules(results: pathlib.Path, allow_dirty: bool) -> None:
-  """Raises InputError where results would be of no use to findings."""
-  if findings.beside(results) is None:
-    return
-  findings.rule_hashes(results)  # Bad rules show before the first unit.
-  files_changed = commit.changed(results.parent)
-  if files_changed and not allow_dirty:
-    raise core.InputError(
-      f'{files_changed[0]} is changed and not committed; results that findings '
-      'are judged by need committed code: commit it, or allow dirty results '
-      '(--allow_dirty), which no finding is judged by'
-    )
+def _prepare(
+  todo: Sequence[Unit], results: pathlib.Path, fresh: bool, allow_dirty: bool
+) -> None:
+  """Removes what is made again.
+
+  Raises InputError where results would be of no use to findings.
+  """
+  if findings.beside(results) is not None:
+    findings.rule_hashes(results)  # Bad rules show before the first unit.
+    changed = commit.changed(results.parent)
+    if changed and not allow_dirty:
+      raise core.InputError(
+        f'{changed[0]} is changed and not committed; results that findings are '
+        'judged by need committed code: commit it, or give --allow_dirty '
+        '(allow_dirty=True) for results that no finding is judged by'
+      )
+  if fresh:
+    for unit in todo:
+      unit.path.unlink(missing_ok=True)
+      shutil.rmtree(unit.folder, ignore_errors=True)
 
 
 def _job(unit: Unit) -> pool.Job:

@@ -92,7 +92,7 @@ def findings(
     tell: gets the lines of verdicts, and the files.
 
   Returns:
-    Each finding with its verdict, claims and amounts.
+    Each finding with its verdict and comparisons, see `wm.reporting.verdicts`.
 
   Raises:
     InputError: findings or results that are damaged or do not fit.

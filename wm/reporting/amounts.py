@@ -105,16 +105,17 @@ def one_recipe(several: Sequence[Unit]) -> dict[str, list[Unit]]:
 def of_committed_code(rows: Rows) -> Results:
   """The units of a miniature that findings may be judged by."""
   refused = {
-    row: [unit.name for unit in of if not _is_committed(unit)]
+    row: [unit.name for unit in of if not is_committed(unit)]
     for row, of in rows.items()
   }
-  clean = [unit for of in rows.values() for unit in of if _is_committed(unit)]
+  clean = [unit for of in rows.values() for unit in of if is_committed(unit)]
   return Results(
     one_recipe(clean), {row: names for row, names in refused.items() if names}
   )
 
 
-def _is_committed(unit: Unit) -> bool:
+def is_committed(unit: Unit) -> bool:
+  """Was it made by code that was committed?"""
   return commit.is_clean(unit.about.get('commit'))
 
 

@@ -106,7 +106,7 @@ def _verdicts(given: Sequence[Judged]) -> tables.Table:
   """A row for each paper: its findings by verdict, the deciding effect each."""
   made = [
     {
-      'paper': name,
+      'paper (D: the deciding difference)': name,
       **{
         verdict: '; '.join(
           _titled(one)
@@ -248,9 +248,11 @@ def _lead(read: Mapping[str, Rows]) -> str:
 
   commits = {str(unit.about.get('commit'))[:10] for unit in every}
   hours = sum(unit.cost['cpu_seconds'] for unit in every) / 3600
+  changed = sum(not amounts.is_committed(unit) for unit in every)
+  late = f', {changed} of code that was not committed' if changed else ''
   return (
-    f'{len(every)} units, {hours:.1f} processor hours; {known("processor")}, '
-    f'{known("cores")} cores; jax {known("jax")}; commit '
+    f'{len(every)} units{late}, {hours:.1f} processor hours; '
+    f'{known("processor")}, {known("cores")} cores; jax {known("jax")}; commit '
     f'{", ".join(sorted(commits))}'
   )
 

@@ -48,7 +48,8 @@ NOTE = (
   'A finding is shown if every comparison is, and shown absent if one is shown '
   f'to fail, each by one-sided tests over seeds at {ALPHA:g}, so that both '
   'together err in 5 % of cases at most. The p values of a finding are '
-  'corrected (Holm) for the number of findings of the same paper.'
+  'corrected (Holm) for the number of findings of the same paper. After the '
+  'data: a result was begun under no rule, or another one, of this finding.'
 )
 _NONE = Difference(None, None, None, None, 0, 0)
 
