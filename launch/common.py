@@ -105,7 +105,8 @@ flags.DEFINE_multi_string(
   'row',
   [],
   "'NAME: MODEL' or, trained first, 'NAME: MODEL on WORLD', and perhaps "
-  "'with steps=500, num=1000'; repeat.",
+  "'with steps=500, num=1000', or 'with match=\"sequences+steps\"' as another "
+  'row has; repeat.',
 )
 
 # reconstruct.

@@ -3,7 +3,8 @@
   python launch/miniature.py --flagfile=launch/flags/miniatures/maps.flags
 
 Rows are those of study.py; 'NAME: MODEL on WORLD with steps=500, seeds=1' has
-settings of its own; baselines and ceilings are rows as in a study. A unit is
+settings of its own, 'with match="sequences+steps"' those of another row, of the
+same seed; baselines and ceilings are rows as in a study. A unit is
 sampled for, trained, scored and mapped in a process of its own, in OUT/units.
 Its result is a small file, RESULTS/ROW-SEED.json, and as long as that is of the
 same specs, recipe and versions the unit is not made again; --fresh makes all

@@ -24,10 +24,13 @@ Words, as they are used here:
   distinction       does it tell apart prefixes that lead to different states?
   entry             one quantity of one metric for one model: value, interval,
                     n, clusters, settings; a line of scores.json
+  exposure          what a model has seen in training, and how much of the
+                    held-out sequences that shows; exposure.json of a run
   inductive bias    what a model makes of small tasks: does it answer prefixes
                     of one state alike? (Vafa et al. 2025)
   interior          suffixes that are legal from both of two states
   legal             allowed as the next token by the world's rules
+  matched           a row of a study with as much data, or training, as another
   metric            a measurement: (predictor, world, seed) -> scores
   miniature         rows and seeds of a study, small enough for two cores, whose
                     results decide what papers found
@@ -70,7 +73,8 @@ _CALLS = {
   'loading': ('Loaded', 'Run', 'load_predictor'),
   'miniature': ('miniature',),
   'power': ('power',),
-  'study': ('Row', 'study'),
+  'rows': ('Row',),
+  'study': ('study',),
   'sweep': ('sweep',),
   'outside': ('fetch_map', 'from_graph', 'import_gpt2', 'ingest_text'),
   'names': (

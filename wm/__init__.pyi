@@ -35,7 +35,7 @@ from wm.library.recorded import recorded as recorded
 from wm.library.recorded import wrong_keys as wrong_keys
 from wm.library.report import findings as findings
 from wm.library.report import report as report
-from wm.library.study import Row as Row
+from wm.library.rows import Row as Row
 from wm.library.study import study as study
 from wm.library.sweep import sweep as sweep
 

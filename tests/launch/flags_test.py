@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from wm.core import registry
-from wm.library.study import Row
+from wm.library.rows import Row
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / 'launch' / 'flags'

@@ -8,6 +8,7 @@ import wm
 from wm import core
 from wm.core import registry
 from wm.library import baselines, study
+from wm.library import rows as rows_lib
 
 RULES = 'maps(rows=3, columns=3, max_moves=12%s)'
 WALKS, PATHS = RULES % '', RULES % ", traversal='shortest'"
@@ -22,7 +23,7 @@ def added(
 ) -> dict[str, tuple[str, str]]:
   """Name -> specs of model and world, but for replanning."""
   more, _ = study.baselines_of(
-    study.rows_of(rows, world),
+    rows_lib.rows_of(rows, world),
     wm.Training(**training),
     [registry.make('metric', one) for one in metrics],
   )
@@ -89,7 +90,7 @@ def test_what_no_metric_can_measure_is_left_out():
 
 
 def test_in_names_the_world_that_a_row_is_scored_in():
-  row = study.Row.parse(f'a: bayes() in {PATHS} with seeds=1')
+  row = rows_lib.Row.parse(f'a: bayes() in {PATHS} with seeds=1')
   assert (row.model, row.trained_on, row.scored_in) == ('bayes()', None, PATHS)
   assert row.settings == {'seeds': 1}
 

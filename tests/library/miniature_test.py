@@ -12,7 +12,7 @@ from tests.launch import binaries
 from tests.reporting.units_made_up import WALKS, finding, record
 from wm import core
 from wm.library import unit as unit_lib
-from wm.library.study import Row
+from wm.library.rows import Row
 from wm.reporting import units
 from wm.runtime import commit, files, spent
 

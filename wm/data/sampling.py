@@ -29,6 +29,12 @@ CHUNK = 1 << 17  # Rows asked from a world at a time.
 SPLITS = ('train', 'heldout')
 
 
+def chunk_seed(seed: int, split: str, chunk: int) -> int:
+  """Seed that a chunk of a split is sampled with."""
+  words = core.hash64(seed, SPLITS.index(split), chunk)
+  return int(words >> np.uint64(1))
+
+
 def vocab_sha256(world: core.World) -> str:
   """Hex hash of the token strings in order; worlds of equal hash share data."""
   import hashlib
@@ -209,8 +215,7 @@ def _chunks(
   seen = None
   while writer.rows < num:
     asked = min(num - writer.rows, CHUNK)
-    words = core.hash64(seed, SPLITS.index(split), writer.chunks)
-    chunk = world.sample(asked, int(words >> np.uint64(1)), split)
+    chunk = world.sample(asked, chunk_seed(seed, split, writer.chunks), split)
     if not isinstance(chunk, core.Sequences):  # Of a user's world.
       raise core.InputError(
         f'{registry.spec(world)}: sample gives {type(chunk).__name__}; '

@@ -14,7 +14,7 @@ from wm.core import registry
 from wm.core.accept import Accept
 from wm.library import calls
 from wm.library.calls import Tell
-from wm.library.study import Row
+from wm.library.rows import Row
 from wm.options.calls import Path, Routes
 from wm.options.reconstruction import Reconstruction
 from wm.reporting import collect, mapped

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pathlib
 import shutil
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from wm import core
 from wm.core import registry
 from wm.core.accept import Accept
+from wm.data import exposure
 from wm.library import baselines as baselines_lib
-from wm.library import calls, study
+from wm.library import calls, matching, study
+from wm.library import rows as rows_lib
 from wm.library.calls import Tell
-from wm.library.study import Row
+from wm.library.rows import Row
 from wm.library.unit import Unit
 from wm.options import takes
 from wm.options.calls import (
@@ -48,41 +52,80 @@ def _units(
   training: Training | None,
   reconstruction: Reconstruction | None,
   baselines: bool,
+  counts: Callable[[Unit, Row], exposure.Counts],
+  tell: Tell,
   **same: Any,
 ) -> list[Unit]:
-  """All units, the first seed of each row first; raises InputError."""
+  """All units, the first seed of each row first; raises InputError.
+
+  counts: counts the training sequences of a unit and its row.
+  """
   found = [Row.parse(row) if isinstance(row, str) else row for row in rows]
   # What is bad of one shows before the first.
-  checked = study.rows_of(found, world)
+  checked = rows_lib.rows_of(found, world)
   if baselines:
     asked = calls.metrics_of(same['metrics'])
     more, _ = study.baselines_of(checked, training or Training(), asked)
-    found += _possible(more)
+    checked += (more := _possible(more))
+    found += more
   names = [row.name for row in found]
   if unknown := [name for name in only if name not in names]:
     available = registry.suggest(unknown[0], names)
     raise core.InputError(f'no row is called {unknown[0]!r}; {available}')
-  made = []
-  for row in found:
-    scored_in = row.scored_in or row.trained_on or world
-    plain = Row(
-      row.name,
-      _text(row.model),
-      row.trained_on and _text(row.trained_on),
-      _text(scored_in),
+  plain = {row.name: _plain(row, world) for row in found}
+  given = (
+    sampling or Sampling(),
+    training or Training(),
+    reconstruction or Reconstruction(),
+  )
+  several = {row.name: row.settings.get('seeds', seeds) for row in found}
+  made: list[Unit] = []
+  for seed in range(max(several.values())):
+    asked_for = [n for n in only or names if seed < several[n]]
+    stages = [dataclasses.replace(one, seed=seed) for one in given]
+    made += _of_seed(checked, asked_for, stages, plain, counts, tell, same)
+  return made
+
+
+def _of_seed(
+  rows: Sequence[Row],
+  only: Sequence[str],
+  stages: Sequence[Any],
+  plain: Mapping[str, Row],
+  counts: Callable[[Unit, Row], exposure.Counts],
+  tell: Tell,
+  same: dict[str, Any],
+) -> list[Unit]:
+  """Units of one seed, of the rows that are named; see `_units`."""
+
+  def unit(row: Row) -> Unit:
+    mine = [row.own(one) for one in stages]
+    return Unit(plain[row.name], mine[0].seed, *mine, **same)
+
+  return [
+    unit(row)
+    for row in matching.resolve(
+      rows, stages, lambda row: counts(unit(row), row), tell, only
     )
-    for seed in range(row.settings.get('seeds', seeds)):
-      stages: dict[str, Any] = {
-        name: dataclasses.replace(row.own(one), seed=seed)
-        for name, one in (
-          ('sampling', sampling or Sampling()),
-          ('training', training or Training()),
-          ('reconstruction', reconstruction or Reconstruction()),
-        )
-      }
-      made.append(Unit(plain, seed, **stages, **same))
-  made = [one for one in made if not only or one.row.name in only]
-  return sorted(made, key=lambda one: one.seed)
+  ]
+
+
+def _plain(row: Row, world: core.World | str) -> Row:
+  """A row as its unit has it: of specs, without settings."""
+  scored_in = row.scored_in or row.trained_on or world
+  trained_on = row.trained_on and _text(row.trained_on)
+  return Row(row.name, _text(row.model), trained_on, _text(scored_in))
+
+
+def _counts(unit: Unit, row: Row, dry_run: bool) -> exposure.Counts:
+  """Counts the training sequences of a unit; a dry run keeps none."""
+  stages = unit.sampling, unit.training, unit.reconstruction
+  have = (unit.shared / 'data' / 'train').is_dir()
+  with contextlib.ExitStack() as stack:
+    shared: Path = unit.shared
+    if dry_run and not have:
+      shared = stack.enter_context(tempfile.TemporaryDirectory())
+    return study.counts(row, unit.folder, stages, calls.silent, shared)
 
 
 def _possible(rows: Sequence[Row]) -> list[Row]:
@@ -160,6 +203,8 @@ def miniature(
     training,
     reconstruction,
     baselines,
+    lambda unit, row: _counts(unit, row, dry_run),
+    tell,
     num_samples=num_samples,
     # A text may hold fields that no spec has, as they change no result.
     metrics=tuple(

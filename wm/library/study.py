@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import pathlib
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from wm import core, options
+from wm import core
 from wm.core import registry
 from wm.core.accept import Accept
+from wm.data import exposure
+from wm.data import store as stores
 from wm.library import baselines as baselines_lib
-from wm.library import calls, loading, report
+from wm.library import calls, matching, report
 from wm.library.calls import Tell
+from wm.library.rows import Row, rows_of
 from wm.options import takes
-from wm.options.calls import (
-  Baselines,
-  Path,
-  Routes,
-  Scoring,
-  Sweeping,
-  Units,
-)
+from wm.options.calls import Baselines, Path, Routes, Scoring, Sweeping
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
@@ -31,144 +25,7 @@ from wm.recon.routes import has_streets
 from wm.runtime import files, locks, threads
 from wm.tasks import pool
 
-# What a row may have to itself.
-SETTINGS: dict[str, dataclasses.Field] = {
-  **{name: field for name, (field, _) in options.declared(Sampling).items()},
-  **{name: field for name, (field, _) in options.declared(Training).items()},
-  'seeds': options.declared(Units)['seeds'][0],
-}
-for name in ('seed', 'text', 'coordinator', 'threads'):
-  del SETTINGS[name]
-_ROW = (
-  r'\s*(\w+)\s*:\s*(.+?)'
-  r'(?:\s+in\s+(.+?)|\s+on\s+(.+?)(?:\s+then\s+on\s+(.+?))?)?'
-  r'(?:\s+with\s+(.+?))?\s*'
-)
-
-
 _REPORT = 'report'  # OUT/report is no row.
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-  """A model of a study.
-
-  Attributes:
-    name: of its folder and its row in tables; letters, digits, underscores.
-    model: spec or object; of a study also the folder of a run, with a slash,
-      which was trained before.
-    trained_on: world that it is trained on first; None: scored as it is.
-    scored_in: world that it is scored in; None is `trained_on`, or else the
-      study's.
-    settings: fields of Sampling and Training that this row has to itself; and
-      `seeds`, of a miniature.
-  """
-
-  name: str
-  model: core.Model | str
-  trained_on: core.World | str | None = None
-  scored_in: core.World | str | None = None
-  settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-
-  @classmethod
-  def parse(cls, text: str) -> Row:
-    """'NAME: MODEL', '... in WORLD', '... on WORLD', '... then on WORLD'.
-
-    '... with steps=500, lr=3e-3' may follow.
-
-    Raises:
-      InputError: it is not of this form.
-    """
-    match = re.fullmatch(_ROW, text)
-    if not match:
-      expected = "expected 'NAME: MODEL' or 'NAME: MODEL on WORLD'"
-      raise core.InputError(f'bad row {text!r}: {expected}')
-    name, model, used_in, trained_on, after, settings = match.groups()
-    _, bare, given = registry.parse(f'row({settings or ""})')
-    for key, value in given.items():
-      if key not in SETTINGS:
-        available = registry.suggest(key, [*SETTINGS])
-        raise core.InputError(
-          f'row {name!r} has no setting {key!r}; {available}'
-        )
-      if not registry.fits(value, SETTINGS[key]):
-        default = SETTINGS[key].default
-        expected = f'the type of its default {default!r}'
-        raise core.InputError(
-          f'row {name!r}: {key}={value!r} is not of {expected}'
-        )
-      if wrong := options.unmet(value, options.details(SETTINGS[key])):
-        options.refuse(f'row {name!r}: {key}={value!r}', wrong)
-    if bare:
-      raise core.InputError(
-        f"bad row {text!r}: expected 'with NAME=VALUE, ...'"
-      )
-    return cls(name, model, trained_on, used_in or after, given)
-
-  def own(self, given: Any) -> Any:
-    """Options of a stage, with this row's settings."""
-    known = {field.name for field in dataclasses.fields(given)}
-    mine = {k: x for k, x in self.settings.items() if k in known}
-    return dataclasses.replace(given, **mine)
-
-
-def rows_of(
-  rows: Sequence[Row | str], world: core.World | str, runs: bool = False
-) -> list[Row]:
-  """Rows with objects for specs; raises InputError where one is bad.
-
-  runs: may a model be the folder of a run? It stays text.
-  """
-  found: list[Row] = []
-  for given in rows:
-    row = Row.parse(given) if isinstance(given, str) else given
-    if row.name in [other.name for other in found]:
-      raise core.InputError(f'two rows are named {row.name!r}')
-    trained_on = row.trained_on
-    if trained_on is not None:
-      trained_on = registry.made('world', trained_on)
-    scored_in = registry.made('world', row.scored_in or trained_on or world)
-    model = _model(row, runs)
-    if trained_on is not None:
-      _check_trained(row.name, model, trained_on, scored_in)
-    found.append(Row(row.name, model, trained_on, scored_in, row.settings))
-  return found
-
-
-def _check_trained(
-  name: str,
-  model: core.Model | str,
-  trained_on: core.World,
-  scored_in: core.World,
-) -> None:
-  """Raises InputError where a row cannot be trained and then scored."""
-  if not loading.is_trained(model):
-    raise core.InputError(
-      f'row {name!r}: there is nothing to train in {registry.spec(model)}; '
-      "leave out 'on WORLD'"
-    )
-  if trained_on.vocab != scored_in.vocab:
-    raise core.InputError(
-      f'row {name!r}: {registry.spec(scored_in)} has another vocabulary than '
-      f'{registry.spec(trained_on)}, on which it is trained'
-    )
-
-
-def _model(row: Row, runs: bool) -> core.Model | str:
-  """The row's model, or the folder of a run as it is."""
-  text = row.model if isinstance(row.model, str) else ''
-  if not re.fullmatch(r'[^()]*/[^()]*', text) or registry.is_file(text):
-    return registry.made('model', row.model)
-  if not runs or row.trained_on is not None:
-    raise core.InputError(
-      f'row {row.name!r}: {text} is a folder; expected a model, as what was '
-      "trained before is a row of a study, and 'on WORLD' trains anew"
-    )
-  if not os.path.isdir(text):
-    raise core.InputError(
-      f'row {row.name!r}: there is no run in {text}; train it first'
-    )
-  return text
 
 
 @takes(Baselines)
@@ -192,7 +49,9 @@ def study(
   """Samples for, trains, scores and maps every row, then reports them.
 
   Args:
-    rows: models, as `Row` or as text (see `Row.parse`).
+    rows: models, as `Row` or as text (see `Row.parse`). A row that is matched
+      to another, 'walks: MODEL on WORLD with match="sequences+steps"', has as
+      many sequences and steps as that one; see `wm.library.matching`.
     world: that rows are scored in which name none.
     metrics: what to measure.
     out: folder; each row is a run in OUT/NAME.
@@ -216,6 +75,7 @@ def study(
     raise core.InputError(
       f'no row can be named {_REPORT!r}: the report is in {place / _REPORT}'
     )
+  matching.partners(found)  # What is bad shows before a folder is made.
   asked = calls.metrics_of(metrics, accept, fields=fields)
   given: tuple[Any, ...] = (
     sampling or Sampling(),
@@ -224,6 +84,12 @@ def study(
   )
   stages = [dataclasses.replace(one, seed=seed) for one in given]
   with locks.writer(place, 'study'):
+    found = matching.resolve(
+      found,
+      stages[:2],
+      lambda row: counts(row, place / row.name, stages, tell),
+      tell,
+    )
     if jobs > 1:
       _train(found, place, stages, jobs, tell)
     for row in found:
@@ -305,6 +171,19 @@ def _job(name: str, order: dict[str, Any], steps: int) -> pool.Job:
     ),
     begin=lambda: None,  # Training claims its folder itself.
   )
+
+
+def counts(
+  row: Row,
+  out: Path,
+  stages: Sequence[Any],
+  tell: Tell,
+  shared: Path | None = None,
+) -> exposure.Counts:
+  """Counts a row's training sequences, sampled unless they are there."""
+  training = _sampled(row, pathlib.Path(out), stages, tell, shared)
+  store = stores.open(pathlib.Path(str(training.data), 'train'))
+  return exposure.counts(store)
 
 
 def _sampled(

@@ -15,8 +15,9 @@ from typing import Any
 import wm
 from wm.core import registry
 from wm.library import calls, study
+from wm.library import rows as rows_lib
 from wm.library.calls import Tell
-from wm.library.study import Row
+from wm.library.rows import Row
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
@@ -235,7 +236,7 @@ def make(made: Unit, tell: Tell) -> None:
   """Makes a unit, in a process of its own; it goes on where one was stopped."""
   assert made.row.scored_in is not None  # By `wm.miniature`.
   started = _started(made)
-  (row,) = study.rows_of([made.row], made.row.scored_in)
+  (row,) = rows_lib.rows_of([made.row], made.row.scored_in)
   with spent.Meter(made.folder / 'spent.json') as meter:
     entries, summary = study.done(
       row,

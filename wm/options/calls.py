@@ -181,3 +181,22 @@ class Baselines:
     'Score untrained models, a uniform guesser, the oracle and the Bayes '
     'predictors of the samplers beside the rows.',
   )
+
+
+@documented
+@dataclasses.dataclass(frozen=True)
+class Matching:
+  """How a row of a study is matched to another: settings of the row."""
+
+  # Each decides num or steps, see `wm.library.matching`.
+  match: str = option(
+    '',
+    'What the row has as much of as another: sequences (distinct ones) or '
+    'tokens of training data, and steps or compute (FLOPs) of training; two '
+    "are joined by '+', as in 'sequences+steps'.",
+  )
+  to: str = option(
+    '',
+    'Row that it is matched to; default: the first other trained row without a '
+    'match.',
+  )

@@ -1,0 +1,213 @@
+"""Rows of a study that are matched to another: as much data, or training.
+
+A setting `match` of a row names what it has as much of as the row `to`:
+
+    sequences   num is the other's number of distinct training sequences
+    tokens      num gives as many tokens of training data
+    steps       as many optimiser steps
+    compute     as many training FLOPs: 6 N D of N parameters and D real
+                tokens (Kaplan et al. 2020, arXiv:2001.08361, section 2.1);
+                batches are counted as whole ones whatever the curriculum
+
+The numbers follow from the other row's data, which are sampled first, by the
+same seed. A row is trained as if its numbers had been written down.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from wm import core
+from wm.core import registry
+from wm.data import exposure, sampling
+from wm.library.rows import Row
+from wm.options.training import Training
+from wm.runtime import threads
+
+# What is matched -> the setting that it decides.
+DECIDES = {
+  'sequences': 'num',
+  'tokens': 'num',
+  'steps': 'steps',
+  'compute': 'steps',
+}
+_ROUNDS = 3  # Corrections of a number of sequences by their tokens.
+_PILOT = 4096  # Sequences whose tokens the first guess goes by.
+
+# Counts a row's training sequences; its settings are resolved.
+Data = Callable[[Row], exposure.Counts]
+
+
+def partners(rows: Sequence[Row]) -> dict[str, str]:
+  """Name of each matched row -> the row that it is matched to.
+
+  Raises:
+    InputError: a row that cannot be matched as it says, or a circle.
+  """
+  by_name = {row.name: row for row in rows}
+  trained = [row.name for row in rows if row.trained_on is not None]
+  matched = [row for row in rows if {'match', 'to'} & row.settings.keys()]
+  names = [row.name for row in matched]
+  free = [name for name in trained if name not in names]
+  found = {}
+  for row in matched:
+    _check(row)
+    other = row.settings.get('to') or next(iter(free), '')
+    available = [name for name in trained if name != row.name]
+    if other not in available:
+      raise core.InputError(
+        f'row {row.name!r} cannot be matched to {other!r}; expected another '
+        f'row that is trained here, available: {", ".join(available) or "none"}'
+      )
+    stepwise = {'steps', 'compute'} & {*row.settings['match'].split('+')}
+    if stepwise and not isinstance(by_name[other].model, core.Trainable):
+      raise core.InputError(
+        f'row {row.name!r}: match={row.settings["match"]!r}, and {other!r} is '
+        'not trained by steps'
+      )
+    found[row.name] = other
+  for name in found:
+    _check_circle(name, found)
+  return found
+
+
+def _check(row: Row) -> None:
+  """Raises InputError for settings of a match that are bad by themselves."""
+  kinds = str(row.settings.get('match', '')).split('+')
+  what = f'row {row.name!r}: match={row.settings.get("match", "")!r}'
+  for kind in kinds:
+    if kind not in DECIDES:
+      available = registry.suggest(kind, [*DECIDES])
+      raise core.InputError(f'{what} names {kind!r}; {available}')
+    setting = DECIDES[kind]
+    if [DECIDES[one] for one in kinds].count(setting) > 1:
+      raise core.InputError(f'{what} decides {setting} twice')
+    if setting in row.settings:
+      raise core.InputError(
+        f'{what} decides {setting}, and {setting}={row.settings[setting]!r} '
+        'was given: expected one of the two'
+      )
+    if setting == 'num' and row.settings.get('data'):
+      raise core.InputError(f'{what} is of sampled data; data= was given')
+    if setting == 'steps' and not isinstance(row.model, core.Trainable):
+      raise core.InputError(f'{what}: {_spec(row)} is not trained by steps')
+  if row.trained_on is None:
+    raise core.InputError(f"{what}: the row is not trained; add 'on WORLD'")
+
+
+def _check_circle(name: str, partners: dict[str, str]) -> None:
+  seen = [name]
+  while (after := partners.get(seen[-1])) is not None:
+    if after in seen:
+      circle = ' -> '.join([*seen[seen.index(after) :], after])
+      raise core.InputError(f'rows are matched in a circle: {circle}')
+    seen.append(after)
+
+
+def _spec(row: Row) -> str:
+  return row.model if isinstance(row.model, str) else registry.spec(row.model)
+
+
+def resolve(
+  rows: Sequence[Row],
+  stages: Sequence[Any],
+  data: Data,
+  tell: Callable[[str], None],
+  only: Sequence[str] | None = None,
+) -> list[Row]:
+  """Rows with the numbers that their matches come to, in the same order.
+
+  Args:
+    rows: as `rows.rows_of` makes them.
+    stages: options of sampling and training, of one seed.
+    data: called for rows whose data a match depends on, in the order in which
+      their numbers are resolved.
+    tell: gets the numbers of each match.
+    only: names of rows to return, and to sample for; None is all.
+
+  Raises:
+    InputError: see `partners`.
+  """
+  others = partners(rows)
+  by_name = {row.name: row for row in rows}
+  final: dict[str, Row] = {}
+
+  def resolved(name: str) -> Row:
+    if name not in final:
+      row = by_name[name]
+      if name in others:
+        row = _resolved(row, resolved(others[name]), stages, data)
+        kinds = by_name[name].settings['match'].split('+')
+        numbers = (
+          f'{k}={row.settings[k]}' for k in map(DECIDES.__getitem__, kinds)
+        )
+        tell(f'{name}: matched to {others[name]}: {", ".join(numbers)}')
+      final[name] = row
+    return final[name]
+
+  names = [row.name for row in rows]
+  return [resolved(name) for name in names if only is None or name in only]
+
+
+def _resolved(
+  row: Row,
+  other: Row,
+  stages: Sequence[Any],
+  data: Data,
+) -> Row:
+  """A row with numbers in place of its match to a row that has them."""
+  settings = {k: x for k, x in row.settings.items() if k not in ('match', 'to')}
+  kinds = row.settings['match'].split('+')
+
+  def now() -> Row:
+    return dataclasses.replace(row, settings=dict(settings))
+
+  if 'sequences' in kinds:
+    settings['num'] = data(other).distinct
+  if 'tokens' in kinds:
+    settings['num'] = _num_of(row, data(other).tokens, stages[0].seed)
+  if {'steps', 'compute'} & {*kinds}:
+    settings['steps'] = other.own(stages[1]).steps
+  if 'compute' in kinds:
+    each = [
+      step_flops(one, one.own(stages[1]), data(one)) for one in (other, now())
+    ]
+    settings['steps'] = max(round(settings['steps'] * each[0] / each[1]), 1)
+  return now()
+
+
+def _num_of(row: Row, tokens: int, seed: int) -> int:
+  """Sequences of a row's world that have so many tokens, as nearly as may be.
+
+  By the same draws as its data set is made of. Beyond `sampling.CHUNK`
+  sequences, and where a world has fewer, their mean length is extrapolated.
+  """
+  world = row.trained_on
+  assert isinstance(world, core.World)  # By `rows_of`.
+  draw = sampling.chunk_seed(seed, 'train', 0)
+  num = _PILOT
+  for _ in range(_ROUNDS):
+    drawn = world.sample(min(num, sampling.CHUNK), draw, 'train').lengths
+    num = max(round(tokens * len(drawn) / max(int(drawn.sum()), 1)), 1)
+  return num
+
+
+def step_flops(row: Row, training: Training, counts: exposure.Counts) -> float:
+  """Training FLOPs of a step of a row: 6 N D, see the module.
+
+  D are the tokens that a whole batch predicts: all of its sequences' but the
+  first of each.
+  """
+  threads.fix(training.threads)  # Before shapes are computed by JAX.
+  from wm.models.nn import network
+  from wm.training import loss
+
+  world, model = row.trained_on, row.model
+  assert isinstance(world, core.World)  # By `rows_of`.
+  assert isinstance(model, core.Trainable)  # By `_check`.
+  outputs = loss.make(training, world).outputs
+  shape = network.NetworkSpec(model, len(world.vocab), world.max_len, outputs)
+  predicted = counts.tokens / counts.sequences - 1
+  return 6 * shape.num_params * training.batch * predicted
