@@ -14,7 +14,8 @@ import numpy as np
 from wm import core
 from wm.data import store as stores
 
-MOST = 1 << 23  # Training tokens that are compared; the rest is not read.
+# Tokens that are compared at most, of training and of held-out sequences.
+MOST, HELD = 1 << 23, 1 << 20
 _CHUNK = 1 << 14  # Rows read at a time.
 
 
@@ -116,13 +117,14 @@ def measure(
   Returns:
     sequences, distinct, tokens: of the training data, whole.
     compared: training sequences that the shares are of, the first ones.
+    heldout_sequences: that are compared, the first ones with HELD tokens.
     heldout_prefixes: prefixes of held-out sequences, of every length from one
       token to the whole sequence, counted as often as they occur.
     prefixes_shown: share of these that some training sequence begins with.
     heldout_states: distinct states after these prefixes.
     states_shown: share of these that some training sequence visits.
   """
-  held = heldout.read(0, len(heldout))
+  held = heldout.read(0, compared(heldout, HELD))
   prefixes = _Targets(prefix_hashes(held), np.uint64)
   states = _Targets(state_ids(world, held), np.int64)
   num = compared(train, most)
@@ -133,6 +135,7 @@ def measure(
   return {
     **counts(train)._asdict(),
     'compared': num,
+    'heldout_sequences': len(held),
     'heldout_prefixes': int(prefixes.counts.sum()),
     'prefixes_shown': prefixes.share(prefixes.counts),
     'heldout_states': len(states.values),

@@ -31,7 +31,7 @@ from wm.options.training import Training
 from wm.recon import run as recon
 from wm.runtime import progress, threads
 from wm.tasks import pool
-from wm.training import loop
+from wm.training import exposure_file, loop
 
 Tell = Callable[[str], None]
 
@@ -142,14 +142,19 @@ def train(
     tell: gets the summary as JSON.
 
   Returns:
-    The run; `load_predictor` and `score` take it.
+    The run; `load_predictor` and `score` take it. Its folder also holds
+    exposure.json, see `wm.training.exposure_file`.
 
   Raises:
     InputError: unusable data or options, or OUT holds another run.
     LossError: the loss is not finite.
   """
-  summary = loop.train(world, model, out, training or Training())
+  training = training or Training()
+  summary = loop.train(world, model, out, training)
   pool.recover(out, 'train')
+  if training.process_id == 0:  # It writes for all.
+    made = registry.made('world', world)
+    exposure_file.record(made, pathlib.Path(out), training, summary)
   tell(json.dumps(summary))
   return Run(pathlib.Path(out), summary)
 

@@ -24,6 +24,7 @@ from wm.options.training import Training
 from wm.recon.routes import has_streets
 from wm.reporting import findings, units
 from wm.runtime import commit, files, spent
+from wm.training import exposure_file
 
 MINUTES = 20  # In which a unit should end.
 _PIXELS, _COLOURS = 480, 16  # Width and palette of a kept map.
@@ -35,6 +36,11 @@ _MAP = (
 _TRAINED = (
   *('parameters', 'step', 'tokens', 'seconds'),
   *('heldout_loss', 'best_loss_moves', 'best_step'),
+)
+# Of its exposure.json.
+_SEEN = (
+  *('sequences', 'distinct', 'compared', 'epochs', 'training_loss'),
+  *('prefixes_shown', 'states_shown'),
 )
 
 
@@ -252,6 +258,8 @@ def make(made: Unit, tell: Tell) -> None:
     asked = [e for e in entries if e['spec'] in made.key['metrics']]
     trained = made.folder / 'train.json'
     found = files.read_record(trained, {}) if trained.exists() else {}
+    seen = trained.with_name(exposure_file.FILE)
+    exposure = files.read_record(seen, {}) if seen.exists() else {}
   if made.seed == 0:
     _pictured(made.folder / 'map_far.png', made.path.with_suffix('.png'))
   units.write(
@@ -263,7 +271,10 @@ def make(made: Unit, tell: Tell) -> None:
       made.key,
       _about(started['commit']),
       meter.spent(),
-      {k: found[k] for k in _TRAINED if k in found},
+      {
+        **{k: found[k] for k in _TRAINED if k in found},
+        **{k: exposure[k] for k in _SEEN if k in exposure},
+      },
       units.kept(asked),
       {k: summary[k] for k in _MAP if k in summary},
       started['rules'],

@@ -46,7 +46,13 @@ OPTIONAL = {
 _TRAINED = {
   **dict.fromkeys(('parameters', 'step', 'best_step', 'tokens'), int | None),
   **dict.fromkeys(('seconds', 'best_loss', 'heldout_loss'), _NUMBER),
+  'best_loss_moves': _NUMBER,
   **dict.fromkeys(('model', 'world'), str),
+}
+_EXPOSURE = {
+  **dict.fromkeys(('sequences', 'distinct', 'tokens', 'compared'), int),
+  **dict.fromkeys(('epochs', 'training_loss', 'heldout_loss'), _NUMBER),
+  **dict.fromkeys(('prefixes_shown', 'states_shown'), _NUMBER),
 }
 _SUMMARY = {'failed': int}
 # What the values of an entry's dictionaries are.
@@ -70,6 +76,8 @@ class Run:
       {} where there was none.
     seeds: training seeds, where several are put together.
     trained: what training came to, from train.json; {} where there was none.
+    exposure: what the model has seen, from exposure.json; {} where that is
+      not known.
   """
 
   folder: pathlib.Path
@@ -80,6 +88,7 @@ class Run:
   training: dict[str, Any] = dataclasses.field(default_factory=dict)
   seeds: tuple[int | None, ...] = ()
   trained: dict[str, Any] = dataclasses.field(default_factory=dict)
+  exposure: dict[str, Any] = dataclasses.field(default_factory=dict)
 
   @property
   def parameters(self) -> int:
@@ -218,6 +227,10 @@ def _trained(path: pathlib.Path) -> dict[str, Any]:
   return _object(path, optional=_TRAINED)
 
 
+def _exposure(path: pathlib.Path) -> dict[str, Any]:
+  return _object(path, optional=_EXPOSURE)
+
+
 def _summary(path: pathlib.Path) -> dict[str, Any]:
   return _object(path, _SUMMARY)
 
@@ -252,6 +265,7 @@ def _load(folder: pathlib.Path) -> Run:
     optional('summary.json', _summary),
     optional('train.run.json', _object) or {},
     trained=optional('train.json', _trained) or {},
+    exposure=optional('exposure.json', _exposure) or {},
   )
 
 

@@ -24,6 +24,7 @@ from wm.reporting import (
   collect,
   covered,
   declared,
+  exposures,
   figures,
   main_table,
   mapped,
@@ -148,6 +149,7 @@ def _tables(
   """Returns all tables in order; `together` are the runs with seeds pooled."""
   made = [
     main_table.table(together),
+    exposures.table(runs),
     *beside.paper_tables(together),
     *searched.search_tables(runs),
     covered.table([out.parent, out, *(run.folder for run in runs)]),
