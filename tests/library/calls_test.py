@@ -204,12 +204,12 @@ def test_a_study_of_two_rows(tmp_path):
   )
   assert page.is_file()
   titles = [line[3:] for line in lines if line.startswith('== ')]
-  assert titles[:5] + titles[-1:] == [
-    'flat: score',
+  assert titles[:6] + titles[-1:] == [
+    *('flat: score', 'flat: reconstruct'),
     *(f'grams: {one}' for one in ('sample', 'train', 'score', 'reconstruct')),
     'report',
   ]
-  assert {'oracle: score', 'bayes: score'} <= {*titles[5:-1]}
+  assert {'oracle: score', 'bayes: score'} <= {*titles[6:-1]}
   assert 'uniform: score' not in titles, 'a row is one already'
   assert (tmp_path / 'grams' / 'map.html').is_file()
   run = json.loads((tmp_path / 'grams' / 'sample.run.json').read_text())

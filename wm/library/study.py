@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -25,6 +26,9 @@ from wm.recon.routes import has_streets
 from wm.runtime import files, locks, threads
 from wm.tasks import pool
 
+# Names of models that generate routes untrained; language models would be asked
+# for each token.
+_MAPPED = 'uniform', 'bayes'
 _REPORT = 'report'  # OUT/report is no row.
 
 
@@ -205,6 +209,23 @@ def _sampled(
   return dataclasses.replace(training, data=str(place / 'data'))
 
 
+def is_mapped(row: Row) -> bool:
+  """Are routes sampled from a row, and the map reconstructed that they imply?
+
+  Where the world has streets, from what is trained, and from what stands beside
+  it: untrained models, a uniform guesser, and the Bayes predictors.
+  """
+  world = registry.made('world', row.scored_in or row.trained_on)
+  if not has_streets(world):
+    return False
+  if row.trained_on is not None:
+    return True
+  if isinstance(row.model, str) and os.path.isdir(row.model):
+    return False  # The folder of a run, which may have a map of its own.
+  model = registry.made('model', row.model)
+  return isinstance(model, core.Trainable) or model.name in _MAPPED
+
+
 def done(
   row: Row,
   metrics: Sequence[core.Metric],
@@ -242,7 +263,7 @@ def done(
   entries = calls.score(
     source, list(metrics), row.scored_in, out=out, seed=training.seed, **where
   )
-  if row.trained_on is None or not has_streets(row.scored_in):
+  if not is_mapped(row):
     return entries, {}
   tell(f'== {row.name}: reconstruct')
   return entries, calls.reconstruct(

@@ -21,7 +21,6 @@ from wm.library.rows import Row
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
 from wm.options.training import Training
-from wm.recon.routes import has_streets
 from wm.reporting import findings, units
 from wm.runtime import commit, files, spent
 from wm.training import exposure_file
@@ -32,6 +31,8 @@ _PACKAGES = 'jax', 'jaxlib', 'flax', 'optax', 'numpy'
 _MAP = (
   *('sequences', 'routes', 'failed', 'ill_formed'),
   *('true_edges', 'new_edges', 'unused_edges'),
+  *('illegal_directions', 'failed_routes'),
+  *('distinct_directions', 'distinct_illegal_directions'),
 )
 _TRAINED = (
   *('parameters', 'step', 'tokens', 'seconds'),
@@ -100,15 +101,14 @@ class Unit:
       'scored_in': _described('world', row.scored_in),
       'metrics': {registry.spec(m): _described('metric', m) for m in asked},
     }
-    if row.trained_on is None:
-      return key
-    key['trained_on'] = _described('world', row.trained_on)
-    key['training'] = self.training.run()
-    if self.training.data is None:
-      key['sampling'] = dataclasses.asdict(self.sampling)
-    else:
-      key['data'] = _hash_of(self.training.data)
-    if has_streets(registry.made('world', row.scored_in or row.trained_on)):
+    if row.trained_on is not None:
+      key['trained_on'] = _described('world', row.trained_on)
+      key['training'] = self.training.run()
+      if self.training.data is None:
+        key['sampling'] = dataclasses.asdict(self.sampling)
+      else:
+        key['data'] = _hash_of(self.training.data)
+    if study.is_mapped(row):
       map_of = dataclasses.asdict(self.reconstruction)
       key['reconstruction'] = {**map_of, 'num_samples': self.num_samples}
     return key

@@ -12,9 +12,16 @@ import numpy as np
 from wm import core
 from wm.core import registry
 from wm.data import text
-from wm.evaluation import statistics
 from wm.options.reconstruction import Reconstruction
-from wm.recon import controls, draw, measures, page, reconstruct, sampling
+from wm.recon import (
+  controls,
+  draw,
+  measures,
+  page,
+  rates,
+  reconstruct,
+  sampling,
+)
 from wm.recon import routes as routes_lib
 from wm.recon.routes import CLASSES, Routes
 from wm.runtime import commit, files, locks, progress, provenance
@@ -191,7 +198,13 @@ def _orders(
       fate = routes_lib.follow(ordered, graph)
       edges = reconstruct.reconstruct(graph, ordered, options, near)
       counted = reconstruct.counts(graph, ordered, fate, edges)
-      first = first or (ordered, edges, _input(ordered, fate) | counted)
+      first = first or (
+        ordered,
+        edges,
+        _input(ordered, fate)
+        | counted
+        | rates.rates(graph, ordered, fate, edges),
+      )
       rows_of_runs.append({'order': label, **{k: counted[k] for k in RANGED}})
       shown.update()
   assert first is not None
@@ -271,9 +284,14 @@ def facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     'failed': failed,
   }
   if routes:
-    low, high = statistics.proportion(failed / routes, routes)
-    share = f'{failed / routes:.3f} ({low:.3f} to {high:.3f})'
-    found['failed share, 95 % interval'] = share
+    for name, head in (
+      ('failed_routes', 'failed share'),
+      ('illegal_directions', 'share of directions that no street has'),
+    ):
+      rate = summary[name]
+      found[f'{head}, 95 % interval'] = (
+        f'{rate["value"]:.3f} ({rate["low"]:.3f} to {rate["high"]:.3f})'
+      )
   for reason, count in summary['failure_reasons'].items():
     found[f'failed: {reason.replace("_", " ")}'] = count
   if (orders := summary['orders'])['n'] > 1:

@@ -25,6 +25,10 @@ _COUNTS = (
 )
 
 
+_RATES = {
+  'illegal_directions': 'illegal directions [95 %]',
+  'failed_routes': 'failed share [95 %]',
+}
 _PRINTED = 'directions in the paper'
 
 
@@ -48,6 +52,7 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
       {
         'model': run.name,
         **{key.replace('_', ' '): str(summary.get(key, '')) for key in keys},
+        **{head: _rate(summary.get(key)) for key, head in _RATES.items()},
         **({'failed over orders': _over(summary)} if several else {}),
         **_directions(run.name, summary),
         head: '' if differs else value,
@@ -55,13 +60,20 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
       }
     )
   table = pd.DataFrame(frame)
-  some = 'directions', *table.columns[-4:]  # Summaries or papers may lack.
+  # Summaries or papers may lack these.
+  some = 'directions', *_RATES.values(), *table.columns[-4:]
   empty = [column for column in some if not any(table[column])]
   note = (
     'True edges used, false edges added, and true edges never used, when the '
     "model's routes are fitted with as few false streets as the algorithm "
     'finds.'
   )
+  if not {*_RATES.values()} & {*empty}:
+    note += (
+      ' Illegal directions: of the directions that routes take from a known '
+      'place, up to the first that no street has, the share of these; intervals '
+      'are clustered by route.'
+    )
   if _PRINTED not in empty:
     note += (
       ' What the paper prints as directions (appendix B.2) are the characters '
@@ -74,6 +86,11 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
       'paper has and the run has not.'
     )
   return tables.Table('Reconstructed maps', table.drop(columns=empty), note)
+
+
+def _rate(rate: Mapping[str, Any] | None) -> str:
+  """Formats a share of a summary; '' of one that lacks it."""
+  return tables.interval({**rate}) if rate else ''
 
 
 def _directions(name: str, summary: Mapping[str, Any]) -> dict[str, str]:

@@ -1,0 +1,138 @@
+"""Rates of directions and routes, against plain loops."""
+
+import json
+
+import numpy as np
+import pytest
+
+import wm
+from wm.core import registry
+from wm.evaluation import statistics
+from wm.library import rows, study
+from wm.options.reconstruction import Reconstruction
+from wm.recon import rates, reconstruct
+from wm.recon import routes as routes_lib
+from wm.recon.routes import Routes
+
+WORLD = 'maps(rows=3, columns=3, max_moves=12)'
+SHARE = {'value', 'low', 'high', 'n'}
+
+
+def drawn(graph, num: int, seed: int) -> Routes:
+  """Routes of random directions, some of them no directions at all."""
+  rng = np.random.default_rng(seed)
+  lengths = rng.integers(1, 6, num)
+  return Routes(
+    rng.integers(len(graph), size=num).astype(np.int32),
+    rng.integers(len(graph), size=num).astype(np.int32),
+    np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+    rng.integers(9, size=int(lengths.sum())).astype(np.int32),
+    np.arange(1, num + 1),
+    np.zeros(num, bool),
+    ('odd',),
+  )
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_directions_are_those_of_a_plain_loop(seed):
+  graph = routes_lib.street_graph(registry.make('world', WORLD))
+  routes = drawn(graph, 40, seed)
+  fate = routes_lib.follow(routes, graph)
+  edges = reconstruct.reconstruct(graph, routes, Reconstruction())
+  found = rates.rates(graph, routes, fate, edges)
+  taken, wrong, hits = set(), set(), []
+  num = 0
+  for k, node in enumerate(routes.origins.tolist()):
+    hits.append(0)
+    for label in routes.labels[routes.offsets[k] : routes.offsets[k + 1]]:
+      num += 1
+      taken.add((node, int(label)))
+      after = graph.delta[node, label] if label < 8 else -1
+      if after < 0:
+        wrong.add((node, int(label)))
+        hits[-1] = 1
+        break
+      node = int(after)
+  rate = found['illegal_directions']
+  assert {*rate} == SHARE
+  assert rate['n'] == num
+  assert rate['value'] == pytest.approx(sum(hits) / num)
+  assert rate['low'] < rate['value'] < rate['high']
+  assert found['distinct_directions'] == len(taken)
+  assert found['distinct_illegal_directions'] == len(wrong)
+  failed = found['failed_routes']
+  counts = reconstruct.counts(graph, routes, fate, edges)
+  assert failed['value'] == counts['failed'] / 40
+  low, high = statistics.proportion(failed['value'], 40)
+  assert (failed['low'], failed['high']) == pytest.approx(
+    (float(low), float(high))
+  )
+
+
+def test_without_routes_there_is_no_rate():
+  graph = routes_lib.street_graph(registry.make('world', WORLD))
+  routes = drawn(graph, 1, 0).take(np.zeros(0, np.int64))
+  fate = routes_lib.follow(routes, graph)
+  edges = reconstruct.reconstruct(graph, routes, Reconstruction())
+  found = rates.rates(graph, routes, fate, edges)
+  none = {'value': None, 'low': None, 'high': None, 'n': 0}
+  assert found['illegal_directions'] == found['failed_routes'] == none
+  assert found['distinct_directions'] == 0
+
+
+@pytest.mark.parametrize('model', ['bayes()', "bayes(off='replan')"])
+@pytest.mark.parametrize('traversal', ['random', 'shortest'])
+def test_a_bayes_predictor_implies_no_false_street(tmp_path, model, traversal):
+  world = f'{WORLD[:-1]}, traversal={traversal!r})'
+  found = wm.reconstruct(model, tmp_path, world, num=200)
+  assert found['routes'] > 100
+  assert (found['new_edges'], found['failed']) == (0, 0)
+  assert found['illegal_directions']['value'] == 0
+  assert 0 < found['illegal_directions']['high'] < 0.03
+
+
+def test_rows_beside_trained_ones_have_maps_of_their_own():
+  texts = {
+    'net: transformer(layers=1)': True,
+    'guess: uniform()': True,
+    'best: bayes()': True,
+    "plans: bayes(off='replan')": True,
+    'rules: oracle()': False,
+    f'grams: ngram() on {WORLD}': True,
+  }
+  for text, mapped in texts.items():
+    (row,) = rows.rows_of([text], WORLD)
+    assert study.is_mapped(row) == mapped, text
+    (row,) = rows.rows_of([text.replace(WORLD, 'othello()')], 'othello()')
+    assert not study.is_mapped(row)
+
+
+def test_a_study_maps_baselines_and_units_keep_the_rates(tmp_path):
+  call = {
+    'sampling': wm.Sampling(num=100, num_heldout=10),
+    'num_samples': 40,
+  }
+  texts = [f'grams: ngram(order=2) on {WORLD}']
+  wm.study(texts, WORLD, 'next_token(num=20)', tmp_path / 'study', **call)
+  for name in ('grams', 'uniform', 'bayes'):
+    summary = json.loads(
+      (tmp_path / 'study' / name / 'summary.json').read_text()
+    )
+    assert {*summary['illegal_directions']} == SHARE, name
+  assert not (tmp_path / 'study' / 'oracle' / 'summary.json').exists()
+  wm.miniature(
+    [*texts, 'bayes: bayes()'],
+    WORLD,
+    'next_token(num=20)',
+    tmp_path / 'out',
+    seeds=1,
+    baselines=False,
+    results=tmp_path / 'results',
+    **call,
+  )
+  for name in ('grams', 'bayes'):
+    unit = json.loads((tmp_path / 'results' / f'{name}-0.json').read_text())
+    assert {*unit['map']['illegal_directions']} == SHARE
+    assert {*unit['map']['failed_routes']} == SHARE
+    assert unit['map']['sequences'] == 40
+  assert unit['map']['new_edges'] == 0
