@@ -46,7 +46,7 @@ def _text(thing: Any) -> str:
 def _units(
   rows: Sequence[Row | str],
   world: core.World | str,
-  seeds: int,
+  seeds: range,
   only: Sequence[str],
   sampling: Sampling | None,
   training: Training | None,
@@ -58,6 +58,7 @@ def _units(
 ) -> list[Unit]:
   """All units, the first seed of each row first; raises InputError.
 
+  seeds: those of each row that has no number of its own.
   counts: counts the training sequences of a unit and its row.
   """
   found = [Row.parse(row) if isinstance(row, str) else row for row in rows]
@@ -78,10 +79,11 @@ def _units(
     training or Training(),
     reconstruction or Reconstruction(),
   )
-  several = {row.name: row.settings.get('seeds', seeds) for row in found}
+  number = {row.name: row.settings.get('seeds', len(seeds)) for row in found}
   made: list[Unit] = []
-  for seed in range(max(several.values())):
-    asked_for = [n for n in only or names if seed < several[n]]
+  for place in range(max(number.values())):
+    seed = seeds.start + place
+    asked_for = [name for name in only or names if place < number[name]]
     stages = [dataclasses.replace(one, seed=seed) for one in given]
     made += _of_seed(checked, asked_for, stages, plain, counts, tell, same)
   return made
@@ -144,6 +146,7 @@ def miniature(
   *,
   results: Path | None = Units.results,
   seeds: int = Units.seeds,
+  first_seed: int = Units.first_seed,
   only: Sequence[str] = Units.only,
   fresh: bool = Units.fresh,
   allow_dirty: bool = Units.allow_dirty,
@@ -197,7 +200,7 @@ def miniature(
   todo = _units(
     rows,
     world,
-    seeds,
+    range(first_seed, first_seed + seeds),
     only,
     sampling,
     training,
@@ -213,6 +216,7 @@ def miniature(
     ),
     out=str(out),
     results=str(kept),
+    first_seed=first_seed,
   )
   if not dry_run:
     _prepare(todo, kept, fresh, allow_dirty)

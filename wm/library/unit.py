@@ -57,6 +57,7 @@ class Unit:
     metrics: specs.
     out: folder of data and runs.
     results: folder of result files; its name is the miniature's.
+    first_seed: the seed whose map is kept.
   """
 
   row: Row
@@ -68,6 +69,7 @@ class Unit:
   metrics: tuple[str, ...]
   out: str
   results: str
+  first_seed: int = 0
 
   @classmethod
   def of(cls, order: dict[str, Any]) -> Unit:
@@ -260,7 +262,7 @@ def make(made: Unit, tell: Tell) -> None:
     found = files.read_record(trained, {}) if trained.exists() else {}
     seen = trained.with_name(exposure_file.FILE)
     exposure = files.read_record(seen, {}) if seen.exists() else {}
-  if made.seed == 0:
+  if made.seed == made.first_seed:
     _pictured(made.folder / 'map_far.png', made.path.with_suffix('.png'))
   units.write(
     made.results,

@@ -153,9 +153,15 @@ class Units:
   )
   seeds: int = option(
     3,
-    'Seeds of each row: 0, 1, ...; a row may have its own.',
+    'Seeds of each row, from the first one on; a row may have its own number.',
     least=1,
     most=1000,
+  )
+  first_seed: int = option(
+    0,
+    'First seed. A rule that was fixed on some seeds is tested on others.',
+    least=0,
+    most=2**30,
   )
   only: Sequence[str] = option(
     (), 'Row of a miniature to do; repeat. Default: all.', many=True
