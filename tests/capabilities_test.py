@@ -309,8 +309,6 @@ def test_a_question_has_one_legal_choice(world):
 
 @every_world.having(core.Generative)
 def test_a_process_gives_what_is_sampled_and_is_legal(world):
-  if getattr(world, 'policy', 'uniform') != 'uniform':
-    pytest.skip('the law of a policy is not known')
   process, found = world.process(), world.sample(30, 1)
   memory, states = process.init(30), world.init(30)
   for t in range(found.tokens.shape[1] + 1):

@@ -10,7 +10,9 @@ import wm
 from tests import every_world
 from wm import core
 from wm.core import registry
+from wm.kernels.chess import policies, rules_ref
 from wm.worlds.base.uniform_play import UniformPlay
+from wm.worlds.chess.world import WORDS
 
 TINY = (
   'connect4(rows=2, columns=2)',
@@ -104,6 +106,8 @@ PLAYERS = (
   "othello(size=4, policy='greedy', noise=0.1)",
   "othello(size=4, policy='mobility')",
   "othello(size=6, policy='search', noise=0.1)",
+  "chess(policy='promotions', length=8, least=0)",
+  "chess(policy='en_passant', lengths='human', length=30)",
 )
 
 
@@ -177,17 +181,40 @@ def test_bayes_is_legal(world, spec):
   assert values['valid_mass'] == pytest.approx(1, abs=1e-5)
 
 
-@pytest.mark.parametrize(
-  ('spec', 'problem'),
-  [
-    ("chess(policy='promotions')", "available: policy='uniform'"),
-  ],
-)
-def test_other_play_is_one_line(spec, problem):
-  world = registry.make('world', spec)
+def test_recorded_games_have_no_law_in_one_line(tmp_path):
+  games = tmp_path / 'games.txt'
+  moves = registry.make('world', 'othello()').sample(3, 0)
+  vocab = registry.make('world', 'othello()').vocab
+  games.write_text(
+    ''.join(''.join(vocab[t] for t in row) + '\n' for row in moves.tokens)
+  )
+  world = registry.make('world', f"othello(records='{games}')")
   assert isinstance(world, UniformPlay)
-  with pytest.raises(core.InputError, match=problem):
+  with pytest.raises(core.InputError, match='recorded games .* bounds') as line:
     world.process()
+  assert '\n' not in str(line.value)
+
+
+@pytest.mark.parametrize('policy', ['castling', 'promotions'])
+def test_a_policy_of_chess_is_drawn_as_it_weighs(policy):
+  """The law after whole games, against weights by the plain rules."""
+  world = registry.make('world', f"chess(policy={policy!r}, length=60, least=0)")
+  games, process = world.sample(4, 1), world.process()
+  memory = process.init(4)
+  for t in range(games.tokens.shape[1] - 1):
+    memory = process.advance(memory, games.tokens[:, t])
+    tokens, log_probs = process.next(memory)
+    for row in np.flatnonzero(t + 1 < games.lengths)[: 1 + (t % 7 == 0)]:
+      at = rules_ref.read(memory[row, :WORDS])
+      mass = {
+        packed: policies.weights(policy)[rules_ref.kinds(at, packed)]
+        for packed in rules_ref.moves(at)
+      }
+      total = sum(mass.values())
+      law = dict(zip(tokens[row], np.exp(log_probs[row]), strict=True))
+      for packed, weight in mass.items():
+        token = int(world._columns[packed])
+        assert law[token] == pytest.approx(weight / total)
 
 
 def test_a_split_is_one_line():

@@ -68,6 +68,7 @@ from wm.core.hidden import (
   Hidden,
   Motion,
   Moving,
+  lacks_law,
   row_width,
 )
 from wm.core.inputs import (

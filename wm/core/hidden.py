@@ -70,6 +70,23 @@ class Foretold(Hidden, Prefixed):
     """
 
 
+def lacks_law(cls: type[World]) -> str:
+  """A line on a class of worlds that is not `Generative`: why it is not.
+
+  One that is `Generative` but has no law says so itself, see `process`.
+  """
+  line = (
+    f'{plug_in_name(cls)} does not say how its samples are distributed '
+    '(core.Generative)'
+  )
+  if issubclass(cls, Hidden):
+    line += (
+      ': what follows tokens is a mean over hidden states, of which a model of '
+      "particles comes near, and has no less loss ('particle_filter()')"
+    )
+  return line
+
+
 class Motion(NamedTuple):
   """What N sequences of R rows show.
 

@@ -17,7 +17,6 @@ import numpy as np
 from wm import core
 from wm.core import registry
 from wm.evaluation import needs
-from wm.reporting import ceilings
 
 REPLANNING = "bayes(off='replan')"
 CEILINGS = {'bayes': 'bayes()', 'bayes_replanning': REPLANNING}
@@ -142,7 +141,7 @@ def _subjects(rows: Sequence[Scored]) -> list[Scored]:
 def _ceiling(spec: str, world: core.World) -> core.Model | str:
   """A ceiling of a world, or why it has none."""
   if not isinstance(world, core.Generative):
-    return ceilings.NO_CEILING.format(registry.spec(world))
+    return f'No ceiling: {core.lacks_law(type(world))}.'
   try:
     model: core.Model = registry.make('model', spec)
   except core.InputError as error:

@@ -81,8 +81,8 @@ class Model(core.Model):
     del seed
     if not isinstance(world, core.Generative):
       raise core.InputError(
-        f'bayes: {world.name} does not say how its samples are distributed '
-        "(core.Generative); available: 'oracle()', uniform over what is legal"
+        f'bayes: {core.lacks_law(type(world))}; available: '
+        "'oracle()', uniform over what is legal"
       )
     if self.off == 'nothing':
       return Bayes(world, world.process(self.split, self.distinct))

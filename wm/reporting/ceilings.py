@@ -17,15 +17,16 @@ from wm.core import registry
 from wm.reporting import declared
 from wm.reporting.collect import Entry, Run
 
-UNTRAINED, UNIFORM, TRAINED, BAYES, REPLANNING, ORACLE = ROLES = (
-  *('untrained', 'uniform', 'trained', 'bayes', 'replanning', 'oracle'),
+UNTRAINED, UNIFORM, TRAINED, PARTICLES, BAYES, REPLANNING, ORACLE = ROLES = (
+  *('untrained', 'uniform', 'trained'),
+  *('particles', 'bayes', 'replanning', 'oracle'),
 )
-NAMES = {BAYES: 'Bayes', REPLANNING: 'Bayes, replanning'}
-# Why a world has none.
-NO_CEILING = (
-  'No ceiling: {} does not say how its samples are distributed '
-  '(core.Generative).'
-)
+# Particles come near the Bayes predictor where it cannot be computed.
+NAMES = {
+  BAYES: 'Bayes',
+  REPLANNING: 'Bayes, replanning',
+  PARTICLES: 'Bayes, by particles',
+}
 _MANY = 0.2  # Share of unmeasured trials that is said in words.
 
 
@@ -41,6 +42,8 @@ def role(name: str, model: str, trained: bool, specs: Iterable[str]) -> str:
   plug_in = model.partition('(')[0].strip()
   if plug_in == 'bayes':
     return REPLANNING if "'replan'" in model else BAYES
+  if plug_in == 'particle_filter':
+    return PARTICLES
   if plug_in in (UNIFORM, ORACLE):
     return plug_in
   if not trained and (model in specs or name.startswith(UNTRAINED)):
@@ -194,7 +197,7 @@ class Against:
       untrained = beside.get((UNTRAINED, _model(run), world)) or untrained
     if own != TRAINED:
       untrained = None
-    for name in (REPLANNING, BAYES):
+    for name in (REPLANNING, BAYES, PARTICLES):
       ceiling = beside.get((name, '', run.world))
       if ceiling and ceiling['value'] is not None:
         return position(entry, untrained, ceiling, name, _better(entry))
@@ -224,8 +227,9 @@ def _advice(world: str) -> str:
   kind = _kind(world)
   if not declared.is_known(kind):
     return f'No ceiling: {kind} is not run.'
-  if not issubclass(registry.find('world', kind), core.Generative):
-    return NO_CEILING.format(world)
+  of = registry.find('world', kind)
+  if not issubclass(of, core.Generative):
+    return f'No ceiling: {core.lacks_law(of)}.'
   return (
     f'No ceiling of {world}: wm.score(\'bayes()\', metrics, "{world}") or '
     "launch/score.py --model='bayes()' measures it, "
@@ -240,7 +244,7 @@ def note(positions: Iterable[Position | None]) -> str:
     return ''
   names = [
     NAMES[name]
-    for name in (REPLANNING, BAYES)
+    for name in (REPLANNING, BAYES, PARTICLES)
     if any(one.ceiling == name for one in shown)
   ]
   text = (

@@ -85,8 +85,8 @@ class Support:
     """
     if not isinstance(world, core.Generative):
       raise core.InputError(
-        f"{metric.name}(support='sampler'): {world.name} does not say how its "
-        "samples are distributed (core.Generative); available: support='all'"
+        f"{metric.name}(support='sampler'): {core.lacks_law(type(world))}; "
+        "available: support='all'"
       )
     bound = vars(metric)['support_bound']
     return cls(world, world.process(), bound, accept)

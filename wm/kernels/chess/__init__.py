@@ -19,6 +19,7 @@ from wm.kernels.chess.move_orders import transpositions
 from wm.kernels.chess.policies import POLICIES
 from wm.kernels.chess.positions import (
   advance,
+  chances,
   count,
   in_check,
   keys,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from wm.kernels.base.bits_numba import lowest
 from wm.kernels.base.jit import njit
 from wm.kernels.base.rng_numba import below
 from wm.kernels.chess import policies, tables
 from wm.kernels.chess import position_words as w
 from wm.kernels.chess.attacks_numba import NOT_A, NOT_H
-from wm.kernels.chess.movegen_numba import LAST_RANKS
+from wm.kernels.chess.board_numba import load
+from wm.kernels.chess.movegen_numba import LAST_RANKS, fill_targets
 
 _KEEP = tables.KEEP
 
@@ -100,3 +103,19 @@ def draw(p, targets, weights, moves, sums, stream, ply) -> int:
   while sums[k] <= place:
     k += 1
   return moves[k]
+
+
+@njit
+def weigh(rows, weights, moves, shares) -> None:
+  """Fills moves[B, 256], ascending, and shares[B, 256]: how each is drawn."""
+  p, targets = np.empty(w.WIDTH, np.int64), np.empty(64, np.int64)
+  choices, sums = np.empty(256, np.int64), np.empty(256, np.int64)
+  for b in range(len(rows)):
+    if not load(rows[b], p) or not fill_targets(p, targets):
+      continue
+    count = _weigh(p, targets, weights, choices, sums)
+    last = 0
+    for k in range(count):
+      moves[b, k] = choices[k]
+      shares[b, k] = (sums[k] - last) / sums[count - 1]
+      last = sums[k]

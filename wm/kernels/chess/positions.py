@@ -9,7 +9,7 @@ import numpy as np
 
 from wm import core
 from wm.kernels.base import checks
-from wm.kernels.chess import layout
+from wm.kernels.chess import layout, policies
 
 
 def legal(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -62,6 +62,29 @@ def advance(
   ok = np.empty(len(rows), bool)
   positions_numba.advance(rows, moves, after, ok)
   return after, ok
+
+
+def chances(rows: np.ndarray, policy: str) -> tuple[np.ndarray, np.ndarray]:
+  """How `play` draws the next move from rows [B, >= 11].
+
+  policy: see `policies`; not the uniform one.
+
+  Returns:
+    moves: [B, 256] int32 ascending, -1 after the last.
+    shares: [B, 256] float64 probability of each, 0 after the last.
+  """
+  from wm.kernels.chess import policies_numba
+
+  rows, weights = layout.rows(rows), policies.weights(policy)
+  if not weights.size:
+    raise core.InputError(
+      f'policy {policy!r}: expected one that has weights, as its moves are '
+      'uniform over `legal`'
+    )
+  moves = np.full((len(rows), layout.MOST_MOVES), -1, np.int32)
+  shares = np.zeros((len(rows), layout.MOST_MOVES))
+  policies_numba.weigh(rows, weights, moves, shares)
+  return moves, shares
 
 
 def keys(rows: np.ndarray) -> np.ndarray:

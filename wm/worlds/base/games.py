@@ -91,15 +91,12 @@ class GameWorld(
     """
 
   def played_otherwise(self) -> str:
-    """See uniform_play.UniformPlay.
-
-    The law has the short games that chess drops, 42 of 20,042 below 20 plies:
-    it is off by no more in total variation.
-    """
-    if self.policy != 'uniform' or isinstance(self, core.Sourced):
+    """See uniform_play.UniformPlay."""
+    if isinstance(self, core.Sourced):
       return (
-        'how recorded games, or those of a policy, are distributed is not '
-        "known; available: policy='uniform' without records"
+        'how recorded games are distributed is not known, and the loss of any '
+        'model bounds that of the Bayes predictor from above; available: games '
+        'of a policy'
       )
     return ''
 

@@ -30,7 +30,7 @@ from wm import core
 from wm.core import registry
 from wm.kernels import chess as kernels
 from wm.worlds.base import fields, games, recorded, svg
-from wm.worlds.chess import fen, moves, notation, words
+from wm.worlds.chess import fen, law, moves, notation, words
 from wm.worlds.chess.lengths import human_lengths
 from wm.worlds.chess.states import check_start
 
@@ -227,6 +227,18 @@ class World(words.InWords, games.GameWorld, recorded.Recorded, core.MoveTagged):
     tokens[:, 0] = self.header[0]
     tokens[:, 1:][used] = self._columns[moves[used]]
     return tokens, lengths + np.int32(1)
+
+  def law(self, replan: bool) -> core.Process:
+    """See uniform_play.UniformPlay.
+
+    It goes on where a game is cut or ends before no move is legal (`length`,
+    `lengths`, `stop`), which no token says. The short games that are dropped
+    are in it, 42 of 20,042 below 20 plies: it is off by no more in total
+    variation.
+    """
+    if self.policy == 'uniform':
+      return super().law(replan)
+    return law.Players(self, self.policy)
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Games by number, without those of fewer than `least` plies.

@@ -248,10 +248,6 @@ class World(
       num, seed, first, self.size, self.policy, self.noise, self.depth
     )
 
-  def played_otherwise(self) -> str:
-    """See uniform_play.UniformPlay: all policies have a law."""
-    return super().played_otherwise() if self.records else ''
-
   def law(self, replan: bool) -> core.Process:
     """See uniform_play.UniformPlay."""
     if self.policy == 'uniform':
