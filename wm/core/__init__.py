@@ -79,6 +79,7 @@ from wm.core.inputs import (
   reading_file,
 )
 from wm.core.measure import (
+  Caution,
   Chunked,
   Fittable,
   Fitted,

@@ -6,7 +6,7 @@ import abc
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -100,6 +100,29 @@ def _times(value: int | tuple) -> int:
   return value[-1] if whole else len(value)
 
 
+class Caution(NamedTuple):
+  """When a report warns of a model's value of a quantity.
+
+  The whole interval of the value must be beyond the limit.
+
+  Attributes:
+    quantity: that is judged.
+    text: what follows the model's name; {value}, {rest} (1 - value), {best} and
+      the names of the metric's other quantities stand for values.
+    below, above: the limits; None is none.
+    of_best: the limit is this share of the value of the Bayes predictor, or of
+      1 where that is not measured.
+    unmeasured: instead of a limit: no trial was measured, all for this reason.
+  """
+
+  quantity: str
+  text: str
+  below: float | None = None
+  above: float | None = None
+  of_best: bool = False
+  unmeasured: str = ''
+
+
 class Metric(Bounded, abc.ABC):
   """A measurement; subclasses are frozen dataclasses of its parameters.
 
@@ -128,6 +151,9 @@ class Metric(Bounded, abc.ABC):
       parameters, where models of several sizes were measured.
     across: quantities that a report correlates, over models, with the headline
       and `derived` numbers of all other metrics.
+    panels: quantities by rule or another number, the curves of which are the
+      panels of one picture.
+    cautions: what a report warns of, before its first table.
     less_is_better: quantities of which less is better, such as losses; of other
       headline quantities more is.
     derived: name -> function of the values of its quantities.
@@ -147,6 +173,8 @@ class Metric(Bounded, abc.ABC):
   breakdown: ClassVar[tuple[str, ...]] = ()
   against_size: ClassVar[tuple[str, ...]] = ()
   across: ClassVar[tuple[str, ...]] = ()
+  panels: ClassVar[tuple[str, ...]] = ()
+  cautions: ClassVar[tuple[Caution, ...]] = ()
   less_is_better: ClassVar[tuple[str, ...]] = ()
   derived: ClassVar[Mapping[str, Callable[[Mapping[str, float]], float]]] = {}
   sized_by: ClassVar[tuple[str, ...]] = ()

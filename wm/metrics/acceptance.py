@@ -35,7 +35,8 @@ class Metric(core.Metric):
   `next_token`. Quantities by epsilon, k and p have a row for each sequence and
   rule, weighted by positions, and are broken down by the rule; their value is
   the mean over all rules of the kind. A rule of all positions together is
-  chosen for `exact_best` and `exact_range`, which have a row per sequence.
+  chosen for `exact_best`, `exact_least`, `exact_greatest` and `exact_range`,
+  which have a row per sequence.
 
   A predictor that only answers has one set of tokens, whatever the rule.
 
@@ -47,16 +48,20 @@ class Metric(core.Metric):
     epsilons: thresholds of probability, ascending.
     ks: numbers of most likely tokens, ascending.
     masses: masses of nucleus sets (top-p), ascending.
-    decade: least and greatest epsilon of `exact_range`; the default is about
-      the paper's 0.01.
+    decade: least and greatest epsilon that `exact_least`, `exact_greatest` and
+      `exact_range` are over; the default ends at the paper's 0.01. Below, no
+      state of fewer than 100 legal tokens has a rule that suits it better.
 
   Glossary:
     exact_best: Share of positions where the accepted tokens are exactly the
       legal ones, at the best of the epsilons. A model that knows the rules, but
       is sure of few tokens, has 1 here and less at the usual epsilon.
-    exact_range: Difference of that share between the best and the worst epsilon
-      of the decade. Where it is large, any verdict by one epsilon depends on
-      it.
+    exact_least: That share at the worst epsilon of the decade. It is the
+      least that may be said of the model.
+    exact_greatest: That share at the best epsilon of the decade. It is the most
+      that may be said of the model.
+    exact_range: Difference of the two. Where it is large, any verdict by one
+      epsilon depends on it.
     exact_by_epsilon: Share of positions where the accepted tokens are exactly
       the legal ones, mean over all epsilons. Its breakdown is the curve.
     precision_by_epsilon: Share of the tokens of more than this probability that
@@ -83,12 +88,21 @@ class Metric(core.Metric):
     p: accepted mass (top-p)
   """
 
-  version: ClassVar[str] = '1'
+  version: ClassVar[str] = '2'
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
-  headline: ClassVar[tuple[str, ...]] = (
-    'exact_best',
-    'exact_range',
+  headline: ClassVar[tuple[str, ...]] = ('exact_least', 'exact_greatest')
+  panels: ClassVar[tuple[str, ...]] = (
     'exact_by_epsilon',
+    'exact_by_k',
+    'exact_by_p',
+  )
+  cautions: ClassVar[tuple[core.Caution, ...]] = (
+    core.Caution(
+      'exact_range',
+      'depends on the acceptance rule: its sets are exact at {exact_least} to '
+      '{exact_greatest} of positions',
+      above=0.1,
+    ),
   )
   breakdown: ClassVar[tuple[str, ...]] = ('epsilon', 'k', 'p')
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
@@ -100,7 +114,7 @@ class Metric(core.Metric):
   )
   ks: tuple[int, ...] = (1, 2, 4, 8, 16)
   masses: tuple[float, ...] = (0.9, 0.99, 0.999)
-  decade: tuple[float, ...] = (0.003, 0.03)
+  decade: tuple[float, ...] = (0.001, 0.01)
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -192,6 +206,8 @@ class Metric(core.Metric):
     low = int(np.where(self._near(), means, np.inf).argmin())
     chosen = {
       'exact_best': (value[:, best], (0.0, 1.0), best),
+      'exact_least': (value[:, low], (0.0, 1.0), low),
+      'exact_greatest': (value[:, high], (0.0, 1.0), high),
       'exact_range': (value[:, high] - value[:, low], (-1.0, 1.0), high),
     }
     return [

@@ -116,6 +116,14 @@ class Metric(prefix_pairs.Settings):
     core.Enumerable,
   )
   headline: ClassVar[tuple[str, ...]] = ('precision', 'recall')
+  cautions: ClassVar[tuple[core.Caution, ...]] = (
+    core.Caution(
+      'precision',
+      'accepts the same after any two prefixes, so that no compression trial '
+      'could fail',
+      unmeasured='empty',
+    ),
+  )
   pictures: ClassVar[Mapping[str, str]] = {
     'precision': 'told apart by the model, not by the world',
     'recall': 'told apart by the world, not by the model',

@@ -59,6 +59,19 @@ class Metric(core.Metric):
   version: ClassVar[str] = '1'
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('validity', 'valid_mass')
+  cautions: ClassVar[tuple[core.Caution, ...]] = (
+    core.Caution(
+      'valid_mass',
+      'puts {rest} of its probability on illegal tokens',
+      below=0.95,
+    ),
+    core.Caution(
+      'set_recall',
+      'accepts {value} of the legal tokens, of which {best} can be had',
+      below=0.9,
+      of_best=True,
+    ),
+  )
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 
   num: int = 1000

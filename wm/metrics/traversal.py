@@ -46,6 +46,9 @@ class Metric(core.Metric):
       probabilities (decoding='sampled'). A greedy oracle has 1.
     valid_uncapped: The same, of the prompts that did not run into the cap on
       length. It leaves out routes that were cut off rather than wrong.
+    sampled_legal: Share of prompts after which all tokens are legal, up to the
+      end or the cap on length, where each is drawn from all of the model's
+      probabilities. It shows illegal ones that a greedy choice hides.
     path_fail: Share of prompts that end at an illegal token other than the end
       token. On a map this is a street that is not there.
     dest_fail: Share of prompts that end with the end token where it is illegal.
@@ -63,9 +66,21 @@ class Metric(core.Metric):
       possible cost. It says nothing of the others.
   """
 
-  version: ClassVar[str] = '2'
+  version: ClassVar[str] = '3'
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
-  headline: ClassVar[tuple[str, ...]] = ('valid',)
+  headline: ClassVar[tuple[str, ...]] = ('valid', 'sampled_legal')
+  cautions: ClassVar[tuple[core.Caution, ...]] = (
+    core.Caution(
+      'dest_fail',
+      'ends {value} of its tasks at the wrong destination',
+      above=0.1,
+    ),
+    core.Caution(
+      'sampled_legal',
+      'draws an illegal token in {rest} of its tasks',
+      below=0.9,
+    ),
+  )
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
 
   num: int = 1000
@@ -85,13 +100,14 @@ class Metric(core.Metric):
     sequences = world.sample(self.num, seed, split='heldout')
     prompts = decoding.prompts(world, sequences, self.prompt)
     cap = decoding.cap(predictor, world, self.max_len)
-    policy: decoding.Policy = decoding.greedy
-    group = context.clusters(world, sequences)
-    if self.decoding == 'sampled':
-      policy = decoding.Sampled(seed)
-    else:
+    drawn = group = context.clusters(world, sequences)
+    sampled = decoding.decode(
+      predictor, world, prompts, decoding.Sampled(seed), cap
+    )
+    decoded = sampled
+    if self.decoding == 'greedy':
       group = decoding.merged(prompts, group)
-    decoded = decoding.decode(predictor, world, prompts, policy, cap)
+      decoded = decoding.decode(predictor, world, prompts, decoding.greedy, cap)
     columns = {
       'outcome': np.array(decoding.OUTCOMES)[decoded.outcome],
       'tokens': decoded.lengths,
@@ -99,6 +115,7 @@ class Metric(core.Metric):
     pictured = decoding.pictured(world, prompts, decoded)
     return (
       *_outcomes(decoded.outcome, group, columns | pictured),
+      core.scores('sampled_legal', decoding.legal(sampled), group=drawn),
       *_costs(world, sequences, decoded, group, columns),
     )
 

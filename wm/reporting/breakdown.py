@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 
-from wm.reporting import catalog, collect, tables
+from wm.reporting import catalog, collect, declared, tables
 from wm.reporting.collect import Run
 
 if TYPE_CHECKING:
@@ -67,6 +67,26 @@ def curves(runs: Sequence[Run]) -> list[Curve]:
       points = points.sort_values('place', kind='stable')
       made.append(Curve(metric, quantity, column, axis, points, {}))
   return _correlated(runs, made)
+
+
+def panels(runs: Sequence[Run]) -> list[list[Curve]]:
+  """Returns the curves of one picture, for each metric that has `panels`."""
+  found = tables.results(runs, breakdown=True)
+  made = []
+  for metric in dict.fromkeys(found.metric):
+    curves = []
+    for quantity in declared.metric(metric).panels:
+      column = quantity.rpartition('_')[2]
+      mine = (found.metric == metric) & (found.quantity == quantity)
+      points = found[mine & (found.column == column) & found.plain.astype(bool)]
+      if len(points):
+        world = points.entry.iloc[0]['world']
+        axis = catalog.column(column, metric, world)
+        points = points.sort_values('place', kind='stable')
+        curves.append(Curve(metric, quantity, column, axis, points, {}))
+    if curves:
+      made.append(curves)
+  return made
 
 
 def _correlated(runs: Sequence[Run], made: Sequence[Curve]) -> list[Curve]:

@@ -131,7 +131,7 @@ def position(
 
 def _above(entry: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
   """Is an interval clear of another, above it?"""
-  return _ends(entry)[0] > _ends(other)[1]
+  return ends(entry)[0] > ends(other)[1]
 
 
 def _better(entry: Entry) -> int:
@@ -145,8 +145,8 @@ def _better(entry: Entry) -> int:
   return 0
 
 
-def _ends(entry: Mapping[str, Any]) -> tuple[float, float]:
-  """The interval, or the value where there is none."""
+def ends(entry: Mapping[str, Any]) -> tuple[float, float]:
+  """Returns the interval, or the value where there is none."""
   value = entry['value']
   low, high = entry['low'], entry['high']
   return value if low is None else low, value if high is None else high
@@ -197,10 +197,22 @@ class Against:
       untrained = beside.get((UNTRAINED, _model(run), world)) or untrained
     if own != TRAINED:
       untrained = None
+    known = self.ceiling(place, entry)
+    if known is None:
+      return None
+    return position(entry, untrained, known[1], known[0], _better(entry))
+
+  def ceiling(self, place: int, entry: Entry) -> tuple[str, Entry] | None:
+    """Returns which of NAMES the ceiling of an entry is, and its entry.
+
+    It is of the same world as the run at a place, and replanning if measured;
+    None if none is measured.
+    """
+    beside = self._by_key.get(_key(entry), {})
     for name in (REPLANNING, BAYES, PARTICLES):
-      ceiling = beside.get((name, '', run.world))
-      if ceiling and ceiling['value'] is not None:
-        return position(entry, untrained, ceiling, name, _better(entry))
+      known = beside.get((name, '', self._runs[place].world))
+      if known and known['value'] is not None:
+        return name, known
     return None
 
   def missing(self) -> list[str]:

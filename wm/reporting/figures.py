@@ -268,6 +268,30 @@ def curves(given: Curve) -> bytes:
   return to_png(figure)
 
 
+def panels(given: Sequence[Curve]) -> bytes:
+  """Draws a small panel per curve, with a line per model; no intervals."""
+  looks = styles(list(dict.fromkeys(given[0].points.model)))
+  figure, axes = new_axes(len(given), size=(3.2, 2.6))
+  for axis, curve in zip(axes, given, strict=True):
+    for number, (name, line) in enumerate(
+      curve.points.groupby('model', sort=False)
+    ):
+      look = looks[name] | told_apart(number, len(looks), len(line))
+      points = [
+        (x, entry['value'], None, None)
+        for x, entry in zip(line.place, line.entry, strict=True)
+        if entry['value'] is not None
+      ]
+      draw_line(axis, name, points, look)
+    if max(curve.points.place) > _DECADES * min(curve.points.place):
+      axis.set_xscale('log')
+    axis.set(xlabel=textwrap.fill(curve.axis, 32), ylim=(-0.03, 1.03))
+  axes[0].set_ylabel(given[0].quantity.partition('_')[0])
+  draw_legend(figure, axes, 5)
+  return to_png(figure)
+
+
+_DECADES = 100  # Greatest place over the least, from which an axis is in logs.
 _BANDS = 8  # Models whose intervals are still told apart.
 
 

@@ -20,6 +20,7 @@ from wm.reporting import (
   breakdown,
   calibration,
   catalog,
+  cautions,
   ceilings,
   collect,
   covered,
@@ -111,6 +112,8 @@ def _write(
   values: dict[str, Any] = {
     'title': TITLE,
     'lead': _lead(entries),
+    'cautions': cautions.lines(together),
+    'rules': cautions.rules(together),
     'tables': _tables(runs, together, curves, sized, out),
     'notes': [*dict.fromkeys([*notes, *ceilings.Against(together).missing()])],
     'pictures': _pictures(runs, together, curves, sized, unfinished),
@@ -247,6 +250,10 @@ def _pictures(
     if one.correlations and figures.banded(one):
       caption += f'; above is the correlation, {breakdown.CORRELATION}'
     made.append(Picture(name, caption, figures.curves(one)))
+  for several in breakdown.panels(together):
+    name = f'{several[0].metric}_rules.png'
+    caption = f'{several[0].metric}: {", ".join(one.quantity for one in several)}'
+    made.append(Picture(name, caption, figures.panels(several)))
   for told in calibration.panels(together):
     name, caption = f'{told[0].metric}_calibration.png', 'model over oracle'
     caption = f'{told[0].metric}: {caption}, by bins of pairs; {bands}'

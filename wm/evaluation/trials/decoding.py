@@ -83,6 +83,11 @@ class Sampled:
     return ANY.draw(step.log_probs, uniform)
 
 
+def legal(decoded: Decoded) -> np.ndarray:
+  """[T] bool: was no token illegal, up to the end or the cap on length?"""
+  return ~np.isin(decoded.outcome, (PATH_FAIL, DEST_FAIL))
+
+
 def prompts(
   world: core.World, sequences: core.Sequences, moves: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -219,7 +224,7 @@ def pictured(
   """
   tokens, lengths = prompts
   start = world.walk(world.init(len(tokens)), tokens, lengths)[1]
-  refused = np.isin(decoded.outcome, (PATH_FAIL, DEST_FAIL))
+  refused = ~legal(decoded)
   wrong_at = np.where(refused, decoded.lengths - lengths, 0)
   cuts = zip(decoded.tokens, lengths, decoded.lengths, strict=True)
   driven = [row[given:whole] for row, given, whole in cuts]

@@ -1,0 +1,129 @@
+"""Cautions: who gets one on the first screen, and by which rule."""
+
+import pathlib
+
+import pytest
+
+import wm
+from tests.reporting.ceilings_test import REPLAN, run
+from wm.models import adversary
+from wm.reporting import cautions, collect, write
+
+WORLD = 'maps(rows=6, columns=7, max_moves=20)'  # 51 tokens.
+METRICS = [
+  'next_token(num=100)',
+  'acceptance(num=100)',
+  'traversal(num=100)',
+  'compression(trials=60)',
+  'distinction(trials=60)',
+]
+MODELS = {
+  **{'uniform': 'uniform()', 'oracle': 'oracle()'},
+  **{'bayes': 'bayes()', 'replanning': REPLAN},
+  **{kind: f"adversary(kind='{kind}')" for kind in adversary.KINDS},
+}
+# What each must be warned of, and nobody else among those without a line here.
+EXPECTED = {
+  'uniform': 'could fail',
+  'leaky': 'puts 0.38 of its probability on illegal tokens',
+  'peaked': 'depends on the acceptance rule',
+  'deterministic': 'of the legal tokens, of which',
+  'permuted': 'ends 1.00 of its tasks at the wrong destination',
+  'memoriser': 'of its probability on illegal tokens',
+  'forgets': 'of its probability on illegal tokens',
+}
+
+
+@pytest.fixture(scope='module')
+def page(tmp_path_factory) -> tuple[str, list[collect.Run]]:
+  """The report of all, as Markdown, and its runs."""
+  folder = tmp_path_factory.mktemp('cautions')
+  for name, spec in MODELS.items():
+    wm.score(spec, METRICS, WORLD, out=folder / name, name=name)
+  folders = [folder / name for name in MODELS]
+  write.report(folders, folder / 'report')
+  text = (folder / 'report' / 'report.md').read_text()
+  assert (folder / 'report' / 'acceptance_rules.png').is_file()
+  html = (folder / 'report' / 'report.html').read_text()
+  assert html.index('<h2>Cautions') < html.index('<table')
+  return text, [collect.load(one) for one in folders]
+
+
+def test_each_adversary_is_warned_of_and_who_knows_the_map_is_not(page):
+  text, _ = page
+  first = text[text.index('## Cautions') : text.index('## The table')]
+  found = {
+    line.split()[1]: line
+    for line in first.replace('\\', '').splitlines()
+    if line.startswith('- ')
+  }
+  assert found.keys() == EXPECTED.keys(), first
+  for name, words in EXPECTED.items():
+    assert words in found[name]
+
+
+def test_the_first_table_has_mass_samples_and_rules(page):
+  text, _ = page
+  table = text.replace('\\', '').split('## The table')[1].split('## ')[0]
+  for quantity in (
+    *('next_token: valid_mass', 'traversal: sampled_legal'),
+    *('acceptance: exact_least', 'acceptance: exact_greatest'),
+  ):
+    assert quantity in table
+
+
+def test_rules_are_in_the_footnote(page):
+  text, runs = page
+  rules = cautions.rules(runs)
+  assert len(rules) == 6
+  assert 'next_token: valid_mass below 0.95' in rules[0]
+  tail = text[-2500:].replace('\\', '')
+  assert all(rule.partition(' "')[0] in tail for rule in rules)
+
+
+def entry(value, low, high, metric='next_token', quantity='valid_mass') -> dict:
+  names = {'metric': metric, 'quantity': quantity, 'spec': f'{metric}()'}
+  return {**names, 'value': value, 'low': low, 'high': high, 'unmeasured': {}}
+
+
+def lines(*entries: dict, best: float | None = None) -> list[str]:
+  runs = [run('net', 'transformer()', 0.5, trained=True)]
+  runs[0].entries[:] = [{**runs[0].entries[0], **one} for one in entries]
+  if best is not None:
+    runs.append(run('best', 'bayes()', best))
+    runs[1].entries[:] = [
+      {**runs[1].entries[0], **entries[0], 'model': 'best', 'value': best}
+      | {'model_spec': 'bayes()', 'training': None, 'low': best, 'high': best}
+    ]
+  return [line for line in cautions.lines(runs) if 'Not measured' not in line]
+
+
+def test_the_whole_interval_is_judged():
+  assert lines(entry(0.93, 0.9, 0.96)) == []
+  assert lines(entry(0.93, 0.9, 0.94)) == [
+    'net puts 0.07 of its probability on illegal tokens.'
+  ]
+
+
+@pytest.mark.parametrize(('best', 'warned'), [(None, True), (0.5, False)])
+def test_recall_is_judged_against_the_ceiling(best, warned):
+  found = lines(entry(0.48, 0.47, 0.49, quantity='set_recall'), best=best)
+  assert bool(found) == warned
+
+
+def test_a_setting_beside_the_plain_one_is_not_judged():
+  other = entry(0.5, 0.4, 0.6) | {'spec': "next_token(support='sampler')"}
+  assert lines(entry(1.0, 1.0, 1.0), other) == []
+
+
+def test_what_was_not_measured_is_named():
+  one = collect.Run(
+    pathlib.Path('net'),
+    [run('net', 'transformer()', 0.5).entries[0] | entry(1, 1, 1)],
+    [],
+    [],
+    None,
+  )
+  (line,) = cautions.lines([one])
+  assert line.startswith('Not measured, and not warned of: ')
+  assert 'acceptance' in line and 'distinction' in line and 'traversal' in line
