@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from wm.core.basics import plug_in_name
 from wm.core.capabilities import Prefixed, Process
 from wm.core.sequences import Sequences
 from wm.core.world import World

@@ -1,0 +1,150 @@
+"""Every world and sampler: its law or why it has none, and who knows it has 1."""
+
+import numpy as np
+import pytest
+
+import wm
+from tests import every_world, tiny
+from wm import core
+from wm.core import registry
+
+# A small world for each sampler.
+SAMPLERS = (
+  'maps(rows=3, columns=3, max_moves=8)',
+  "maps(rows=3, columns=3, traversal='shortest', max_moves=6)",
+  "maps(rows=3, columns=3, traversal='noisy', weightings=5, max_moves=6)",
+  'othello(size=4)',
+  "othello(size=4, policy='search', noise=0.3)",
+  'chess(length=10, least=0)',
+  "chess(length=24, lengths='human', least=0)",
+  "chess(length=10, policy='promotions', least=0)",
+  'connect4(rows=2, columns=3)',
+  'lattice(size=3, length=12)',
+  "groups(group='s3', tokens='generators', length=8)",
+  'seating(people=3, length=4)',
+  "automaton(preset='tomita3', length=12)",
+  "automaton(preset='tomita3', sampling='words', length=12)",
+  'mazes(length=10)',
+  'text_game(length=10)',
+  'cognitive_graph()',
+  "cognitive_graph(walks='shortest')",
+)
+TRAFFIC = SAMPLERS[2]
+BAYES = 'bayes()', "bayes(off='replan')"
+SUPPORTED = (
+  "compression(trials=12, support='sampler')",
+  "distinction(trials=12, support='sampler')",
+  "detour(num=8, support='sampler')",
+)
+NEXT = "next_token(num=12, support='sampler')"
+SETS = 'set_precision', 'set_recall', 'exact_set'
+ASKED = *SETS, 'precision', 'recall', 'valid_0.5', 'valid_0.75'
+each = pytest.mark.parametrize('spec', SAMPLERS)
+
+
+def has_law_or_reason(cls: type[core.World]) -> bool:
+  return issubclass(cls, core.Generative) or '(core.Generative): ' in (
+    core.lacks_law(cls)
+  )
+
+
+@pytest.mark.parametrize('name', registry.names('world'))
+def test_every_world_has_a_law_or_says_why_not(name):
+  cls = registry.find('world', name)
+  assert has_law_or_reason(cls)
+  if issubclass(cls, core.Generative):
+    assert any(spec.partition('(')[0] == name for spec in SAMPLERS) or (
+      name == 'frog'  # It is added by a test, to see that it is complete.
+    )
+
+
+def test_a_world_without_either_is_seen():
+  assert not has_law_or_reason(tiny.World)
+
+
+@every_world.having(core.Generative)
+def test_a_law_is_there_or_refused_in_one_line(world):
+  for replan in (False, True):
+    assert isinstance(world.process(replan=replan), core.Process)
+
+
+def values(model: str, metrics, world) -> dict[tuple[str, str], float | None]:
+  return {
+    (entry['spec'], entry['quantity']): entry['value']
+    for entry in wm.score(model, list(metrics), world)
+    if entry['quantity'] in ASKED
+  }
+
+
+@each
+@pytest.mark.parametrize('model', BAYES)
+def test_who_knows_rules_and_sampler_has_1_on_the_support(spec, model):
+  found = values(model, (NEXT, *SUPPORTED), spec)
+  assert len(found) == 8
+  assert all(value in (1, None) for value in found.values()), found
+  measured = [quantity for (_, quantity), x in found.items() if x == 1]
+  assert {*SETS, 'precision', 'valid_0.5'} <= {*measured}
+
+
+@each
+def test_replanning_has_1_after_any_prefix_and_detour(spec):
+  metrics = 'compression(trials=12)', 'detour(num=8)'
+  found = values(BAYES[1], metrics, spec)
+  assert {x for (_, quantity), x in found.items() if 'valid' in quantity} == {1}
+  (precision,) = (x for (_, name), x in found.items() if name == 'precision')
+  # Two ways to one place tell different things of the traffic.
+  assert precision < 1 if spec == TRAFFIC else precision in (1, None)
+
+
+@each
+def test_a_uniform_guesser_tells_nothing_apart(spec):
+  found = values('uniform()', SUPPORTED[:2], spec)
+  by_name = {
+    (metric.partition('(')[0], quantity): x
+    for (metric, quantity), x in found.items()
+  }
+  assert by_name['compression', 'precision'] in (1, None)
+  assert by_name['distinction', 'precision'] is None
+  assert by_name['distinction', 'recall'] in (0, None)
+
+
+@each
+@pytest.mark.parametrize(
+  'model',
+  [
+    'uniform()',
+    'transformer(layers=1, width=16)',  # Untrained.
+    "noisy_oracle(wrong=0.2, by='state')",  # It has forgotten some streets.
+  ],
+)
+def test_sets_on_the_support_are_as_counted_one_by_one(spec, model):
+  world = registry.make('world', spec)
+  predictor = registry.make('model', model).predictor(world, 0)
+  sequences = world.sample(12, 0, split='heldout')
+  odds = np.exp(predictor.log_probs(sequences.tokens, sequences.lengths))
+  counted: dict[str, list[float]] = {name: [] for name in SETS}
+  for row, size in enumerate(sequences.lengths.tolist()):
+    memory, state = world.process().init(1), world.init(1)
+    for k, token in enumerate(sequences.tokens[row, :size].tolist(), 1):
+      memory = world.process().advance(memory, np.array([token], np.int32))
+      state = world.advance(state, np.array([token], np.int32))
+      tokens, nats = world.process().next(memory)
+      law = np.zeros(len(world.vocab))
+      known = tokens[0] != core.DEAD
+      law[tokens[0][known]] = np.exp(nats[0][known])
+      taken, legal = {*np.flatnonzero(law > 0.01)}, world.legal(state)[0]
+      if k < max(world.prompt_len, 1) or not legal.any() or not taken:
+        continue
+      accepted = {*np.flatnonzero(odds[row, k - 1] > 0.01)}
+      accepted = {t for t in accepted if t in taken or not legal[t]}
+      right = len(accepted & taken)
+      if accepted:
+        counted['set_precision'].append(right / len(accepted))
+      counted['set_recall'].append(right / len(taken))
+      counted['exact_set'].append(accepted == taken)
+  found = values(model, [NEXT], world)
+  for (_, name), value in found.items():
+    if not counted[name]:
+      assert value is None
+    else:
+      assert value == pytest.approx(np.mean(counted[name]), abs=1e-4), name
