@@ -1,4 +1,4 @@
-"""Every world and sampler: its law or why it has none, and who knows it has 1."""
+"""Every world and sampler: its law, or why it has none; who knows it has 1."""
 
 import numpy as np
 import pytest

@@ -190,7 +190,9 @@ def test_recorded_games_have_no_law_in_one_line(tmp_path):
   )
   world = registry.make('world', f"othello(records='{games}')")
   assert isinstance(world, UniformPlay)
-  with pytest.raises(core.InputError, match='recorded games .* bounds') as line:
+  with pytest.raises(
+    core.InputError, match=r'recorded games .* bounds'
+  ) as line:
     world.process()
   assert '\n' not in str(line.value)
 
@@ -198,7 +200,9 @@ def test_recorded_games_have_no_law_in_one_line(tmp_path):
 @pytest.mark.parametrize('policy', ['castling', 'promotions'])
 def test_a_policy_of_chess_is_drawn_as_it_weighs(policy):
   """The law after whole games, against weights by the plain rules."""
-  world = registry.make('world', f"chess(policy={policy!r}, length=60, least=0)")
+  world = registry.make(
+    'world', f'chess(policy={policy!r}, length=60, least=0)'
+  )
   games, process = world.sample(4, 1), world.process()
   memory = process.init(4)
   for t in range(games.tokens.shape[1] - 1):

@@ -252,7 +252,9 @@ def _pictures(
     made.append(Picture(name, caption, figures.curves(one)))
   for several in breakdown.panels(together):
     name = f'{several[0].metric}_rules.png'
-    caption = f'{several[0].metric}: {", ".join(one.quantity for one in several)}'
+    caption = (
+      f'{several[0].metric}: {", ".join(one.quantity for one in several)}'
+    )
     made.append(Picture(name, caption, figures.panels(several)))
   for told in calibration.panels(together):
     name, caption = f'{told[0].metric}_calibration.png', 'model over oracle'
