@@ -15,14 +15,20 @@ import numpy as np
 
 from wm import core
 from wm.evaluation import fields
-from wm.evaluation.adapting import coin_tasks, tuning
+from wm.evaluation.adapting import coin_tasks, state_distances, tuning
+from wm.evaluation.adapting.coin_pairs import (
+  ALIKE,
+  ALL,
+  SAME,
+  UNLIKE,
+  Compared,
+)
 from wm.evaluation.adapting.coin_tasks import Points
-from wm.kernels import pairs
 
 # Most points that the published program scores.
 POINTS = 2000
-# Kinds of pairs, as `pairs.Counts` has them; ALL is of two states.
-SAME, ALIKE, UNLIKE, ALL = range(4)
+# Quantities that random weights have too, after the last step.
+UNTRAINED = 'r_ib', 'd_ib', 'q_difference', 'q_difference_matched'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +45,16 @@ class Metric(core.Metric):
   others (q!=), from `pool` states. Each two data sets have points, sequences
   and a new head of their own: clustered by twos, intervals hold the chance in
   all of them, but not that of training; score several training seeds for that.
+
+  States with the same next tokens may be nearer each other than others: on a
+  line they are. So pairs q= and q!= are also compared at equal distances: the
+  moves from one state to the other, or back, whichever are fewer, where the
+  world is an automaton of at most 2,000 states; else the number of labels that
+  differ (squares of a board), where a state has several. At each distance that
+  both have, the difference counts as often as pairs of the rarer kind.
+
+  A learner that knows the states has R 1, and D 1 on average, from any number
+  of labels: an unseen state gets a coin, and all its points the same.
 
   A constant has R 1 and D 0; a coin for each point 0 and 1; the state's coin 1
   and 1 on average. Ten labels of a board game say nothing of most states: D
@@ -74,7 +90,11 @@ class Metric(core.Metric):
     d_ib_q_unequal: The same of states with different legal next tokens. A model
       that knows the next token's rule alone has 1 here too.
     q_difference: What d_ib_q_equal is above d_ib_q_unequal in the same data
-      set. Below 0, what may come next counts more than the state.
+      set. Below 0, states with the same next tokens are told apart less; which
+      may be so because they are nearer each other.
+    q_difference_matched: As q_difference, of pairs of states that are equally
+      far apart. Below 0, what may come next lumps states beyond how near each
+      other they are; a model that knows near from far alone has about 0.
     d_ib_normalised: The mean of d_ib over that of the true labels of the same
       data sets. A model that knows all labels has 1, and so have fair coins.
     d_ib_q_equal_normalised: As d_ib_normalised, of states with the same legal
@@ -89,9 +109,13 @@ class Metric(core.Metric):
       alike. What it has was not learned from sequences.
     d_ib_untrained: As d_ib, of the same network with random weights, adapted
       alike. What it has was not learned from sequences.
+    q_difference_untrained: As q_difference, of the same network with random
+      weights, adapted alike.
+    q_difference_matched_untrained: As q_difference_matched, of the same network
+      with random weights, adapted alike.
   """
 
-  version: ClassVar[str] = '2'
+  version: ClassVar[str] = '3'
   needs: ClassVar[tuple[type, ...]] = (core.Adaptable, core.Prefixed)
   sized_by: ClassVar[tuple[str, ...]] = (
     *('num', 'num examples', 'num held', 'pool', 'sequences'),
@@ -163,16 +187,15 @@ class Metric(core.Metric):
   def _untrained(
     self, task: Task, predictor: core.Adaptable, seed: int
   ) -> list[core.Scores]:
-    """R and D of random weights after the last step."""
-    names = 'r_ib', 'd_ib'
+    """Quantities UNTRAINED of random weights."""
     twin = tuning.twin(predictor, seed)
     if twin is None:
-      return tuning.no_twin(names)
+      return tuning.no_twin(UNTRAINED)
     scores = _scores(task, task.answers(self, twin, seed)[-1], '')
     return [
       dataclasses.replace(one, quantity=f'{one.quantity}_untrained')
       for one in scores
-      if one.quantity in names
+      if one.quantity in UNTRAINED
     ]
 
   def _task(self, world: core.Prefixed, seed: int) -> Task:
@@ -191,7 +214,9 @@ class Metric(core.Metric):
     coins = coin_tasks.coins(
       self.num, seed, [trained.states, scored.states], not published
     )
-    return Task(trained, scored, plain, close, coins)
+    distances = state_distances.of_points(world, scored)
+    compared = Compared(scored, plain, close, distances, twins)
+    return Task(trained, compared, coins)
 
   def _drawn(
     self, world: core.Prefixed, groups: int, seed: int
@@ -231,17 +256,12 @@ class Task(NamedTuple):
 
   Attributes:
     trained: labelled sequences [G, N], held ones last.
-    scored: points [G or 1, M, P].
-    plain: of these M rows, those that are all compared with each other.
-    close: [G, K, 2] rows of pairs q= among the others; DEAD for none. K is 0
-      where q= is compared among the plain rows too.
+    compared: where they are scored.
     coins: labels of states.
   """
 
   trained: Points
-  scored: Points
-  plain: int
-  close: np.ndarray
+  compared: Compared
   coins: coin_tasks.Coins
 
   def answers(
@@ -259,7 +279,7 @@ class Task(NamedTuple):
       return core.Sets(some.tokens[of], some.places[of], labels[:, rows])
 
     held = sets(slice(metric.examples, None)) if metric.held else None
-    scored = self.scored
+    scored = self.compared.scored
     if len(scored.tokens) > 1:
       asked = core.Asked(scored.tokens[of], scored.places[of])
     else:
@@ -288,50 +308,13 @@ class Task(NamedTuple):
       answers[np.isnan(outputs).any((-3, -2, -1))] = core.DEAD
     return answers
 
-  def shares(self, answers: np.ndarray) -> np.ndarray:
-    """[D, 4] shares of pairs that answers [D, M, P] tell apart.
-
-    Of SAME, ALIKE and UNLIKE pairs, and of all of different states; NaN where
-    there is no such pair.
-    """
-    found = np.full((len(answers), 4), np.nan)
-    for g in range(len(self.scored.states)):
-      # The data sets that are scored at these points: all, or those of a group.
-      rows = np.arange(len(answers))
-      if len(self.scored.states) > 1:
-        rows = rows[rows // self.coins.twins == g]
-      states, legal = (
-        array[g, : self.plain].reshape(-1)
-        for array in (self.scored.states, self.scored.legal)
-      )
-      there = states != core.DEAD
-      mine = answers[rows, : self.plain].reshape(len(rows), -1)[:, there]
-      apart, total = pairs.count(mine, states[there], legal[there])
-      apart = np.append(apart, apart[:, ALIKE:].sum(1, keepdims=True), axis=1)
-      total = np.append(total, total[ALIKE:].sum())
-      if self.close.shape[1]:
-        apart[:, ALIKE], total[ALIKE] = self._close(answers[rows], g)
-      known = total > 0
-      found[np.ix_(rows, known)] = apart[:, known] / total[known]
-    return found
-
-  def _close(self, answers: np.ndarray, g: int) -> tuple[np.ndarray, int]:
-    """Pairs q= of group g told apart by answers [R, M, 1], and their number."""
-    first, second = self.close[g].T
-    states = self.scored.states[g, :, 0]
-    # Both have a prefix; what stands for no pair is the last row, and dropped.
-    both = (first != core.DEAD) & (states[first] != core.DEAD)
-    both &= states[second] != core.DEAD
-    first, second = first[both], second[both]
-    apart = answers[:, first, 0] != answers[:, second, 0]
-    return apart.sum(1), len(first)
-
 
 def _scores(task: Task, answers: np.ndarray, end: str) -> list[core.Scores]:
   """All quantities of answers [D, M, P]; end: of their names."""
-  truth = task.coins.labels(task.scored.states)
+  compared = task.compared
+  truth = task.coins.labels(compared.scored.states)
   silent = (answers == core.DEAD).any((1, 2))
-  found, ideal = task.shares(np.maximum(answers, 0)), task.shares(truth)
+  found, ideal = compared.shares(np.maximum(answers, 0)), compared.shares(truth)
   found[silent] = np.nan
   num, weight = len(answers), task.coins.weight
   columns = {'data_set': np.arange(num)}
@@ -363,31 +346,30 @@ def _scores(task: Task, answers: np.ndarray, end: str) -> list[core.Scores]:
     # A part may be below 0.
     return scores(name, ratios, None, missing)
 
-  right = np.where(silent, np.nan, _right(task, answers, truth))
+  right = np.where(silent, np.nan, compared.right(answers, truth))
   other, both = 'no_two_states', (0.0, 2.0)
   alike, unlike = 'no_pair_q_equal', 'no_pair_q_unequal'
   least = np.where(np.isnan(found[:, ALIKE]), alike, unlike)
   differ = 2 * (found[:, ALIKE] - found[:, UNLIKE])
+  matched = np.where(silent, np.nan, 2 * compared.matched(answers))
+  far = 'no_pairs_as_far_apart'
+  if compared.distances is None:
+    far = 'no_distance_of_states'
   return [
     scores('r_ib', 1 - 2 * found[:, SAME], (-1.0, 1.0), 'no_pair_of_one_state'),
     scores('d_ib', 2 * found[:, ALL], both, other),
     scores('d_ib_q_equal', 2 * found[:, ALIKE], both, alike),
     scores('d_ib_q_unequal', 2 * found[:, UNLIKE], both, unlike),
     scores('q_difference', differ, (-2.0, 2.0), least),
+    scores(
+      'q_difference_matched',
+      matched,
+      (-2.0, 2.0),
+      np.where(np.isnan(differ), least, far),
+    ),
     normalised('d_ib_normalised', ALL, other),
     normalised('d_ib_q_equal_normalised', ALIKE, alike),
     normalised('d_ib_q_unequal_normalised', UNLIKE, unlike),
     scores('d_ib_oracle', 2 * ideal[:, ALL], both, other),
     scores('accuracy', right, (0.0, 1.0), 'no_points'),
   ]
-
-
-def _right(task: Task, answers: np.ndarray, truth: np.ndarray) -> np.ndarray:
-  """[D] share of compared points with the right answer; NaN without a point."""
-  states = task.scored.states[:, : task.plain]
-  there = np.broadcast_to(states != core.DEAD, (*states.shape,))
-  if len(there) > 1:
-    there = np.repeat(there, task.coins.twins, axis=0)
-  right = (answers == truth)[:, : task.plain] & there
-  total = np.broadcast_to(there, right.shape).sum((1, 2))
-  return np.where(total > 0, right.sum((1, 2)) / np.maximum(total, 1), np.nan)
