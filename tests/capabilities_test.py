@@ -214,12 +214,14 @@ def test_a_completable_token_leads_to_one_or_to_the_end(world):
     token = table.drawn(mask, np.full(len(states), 0.5))
     go = token != core.DEAD
     states[go] = world.advance(states[go], token[go])
-    ended |= token == world.end
+    ended |= go & (token == world.end)
     budget -= 1
   started = core.completable(
     world, world.sample_states(every_world.STATES, 17), budget + 30
   )
-  assert (ended == started.any(-1)).all()
+  # Without an end token sequences stop anywhere.
+  ends = started.any(-1) & (world.end != core.DEAD)
+  np.testing.assert_array_equal(ended, ends)
 
 
 @every_world.having(core.Editable)

@@ -11,19 +11,29 @@ is, the words over its elements whose product is the identity. z5_generators and
 the like have words over a few elements that generate the group. The `groups`
 world has the same tables without `end`; it is for models that are trained to
 name the state.
+
+random_STATES_SYMBOLS_LEGAL_SEED: a random automaton without accepting states.
+In each state LEGAL of the symbols are legal, in one of three ways, which are
+dealt to the states by chance: whether two states have the same legal symbols
+says nothing of how far apart they are. Random play is in all states equally
+often in the long run.
 """
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
 
 from wm import core
+from wm.kernels import dfa
 from wm.worlds.automaton import machine
 from wm.worlds.base import finite_groups
 
 MOST_STATES = 100_000
+# Sets of legal symbols of a random automaton, and draws until one will do.
+LEGAL_SETS, ATTEMPTS = 3, 1000
 BRACKETS = ('()', '[]', '{}', '<>')
 
 # Accepting states; then, for each state, the states that 0 and 1 lead to. State
@@ -46,6 +56,7 @@ TOMITA = {
 }
 AVAILABLE = (
   'tomita1 to tomita7, dyck_KINDS_DEPTH such as dyck_2_3, '
+  'random_STATES_SYMBOLS_LEGAL_SEED such as random_12_6_3_0, '
   f'{finite_groups.AVAILABLE}, each of these with _generators behind it'
 )
 
@@ -56,6 +67,8 @@ def make(name: str) -> machine.Machine:
     return _tomita(*TOMITA[name])
   if found := re.fullmatch(r'dyck_([1-4])_([1-9][0-9]{0,2})', name):
     return _dyck(int(found[1]), int(found[2]))
+  if found := re.fullmatch(r'random((?:_[0-9]{1,9}){4})', name):
+    return _random(name, *map(int, found[1][1:].split('_')))
   group = name.removesuffix('_generators')
   if finite_groups.kind_and_degree(group) is None:
     raise core.InputError(
@@ -107,3 +120,63 @@ def _word_problem(name: str, group: finite_groups.Group) -> machine.Machine:
   symbols = tuple(group.names[row] for row in rows)
   delta = group.products(rows)
   return machine.Machine(symbols, group.names, delta, 0, np.arange(size) == 0)
+
+
+def _random(
+  name: str, states: int, symbols: int, legal: int, seed: int
+) -> machine.Machine:
+  """Strongly connected and minimal, drawn anew until it is.
+
+  The moves of each state are drawn first, numbered from 0, so that each number
+  permutes the states; then the symbols that stand for them. Distances depend on
+  the moves alone, and the sets of symbols are dealt whatever the moves are. As
+  each state is as often left as it is entered, random play has no favourites.
+  """
+  if not (
+    LEGAL_SETS <= states <= MOST_STATES
+    and 2 <= symbols <= machine.MOST_SYMBOLS
+    and symbols / LEGAL_SETS <= legal < symbols
+    and math.comb(symbols, legal) >= LEGAL_SETS
+  ):
+    raise core.InputError(
+      f'automaton: {name}: expected {LEGAL_SETS} to {MOST_STATES} states, at '
+      f'most {machine.MOST_SYMBOLS} symbols, and legal ones fewer than these, '
+      f'but not fewer than a part in {LEGAL_SETS}'
+    )
+  rng = np.random.default_rng(seed)
+  moves = _connected(name, states, legal, rng)
+  for _ in range(ATTEMPTS):
+    delta = np.full((states, symbols), core.DEAD, np.int32)
+    columns = _dealt(states, symbols, legal, rng)
+    np.put_along_axis(delta, columns, moves, axis=1)
+    blocks = dfa.minimize(delta, np.zeros(states, np.int32))
+    sets = np.unique(columns, axis=0)
+    if len(sets) == LEGAL_SETS and len(np.unique(blocks)) == states:
+      labels = tuple(f'a{k}' for k in range(symbols))
+      return machine.Machine(labels, None, delta, 0, None)
+  raise core.InputError(f'automaton: {name}: none of {ATTEMPTS} is minimal')
+
+
+def _dealt(
+  states: int, symbols: int, legal: int, rng: np.random.Generator
+) -> np.ndarray:
+  """[states, legal] ascending legal symbols; each symbol is in some set."""
+  order = rng.permutation(symbols)
+  sets = []
+  for first in range(LEGAL_SETS):
+    part = order[first::LEGAL_SETS]
+    rest = rng.permutation(np.setdiff1d(order, part))
+    sets.append(np.sort(np.concatenate([part, rest])[:legal]))
+  return np.array(sets)[rng.permutation(np.arange(states) % LEGAL_SETS)]
+
+
+def _connected(
+  name: str, states: int, legal: int, rng: np.random.Generator
+) -> np.ndarray:
+  """[states, legal] int32 moves between all states, each a permutation."""
+  for _ in range(ATTEMPTS):
+    moves = np.stack([rng.permutation(states) for _ in range(legal)], axis=1)
+    # A finite set of permutations that reaches all states also leads back.
+    if dfa.reachable(moves.astype(np.int32), np.array([0])).all():
+      return moves.astype(np.int32)
+  raise core.InputError(f'automaton: {name}: none of {ATTEMPTS} is connected')

@@ -49,8 +49,9 @@ class World(words.InWords, core.Completing, core.Sourced):
   Attributes:
     file: automaton as .json, .csv, .graphml, .dot or .gv.
     regex: regular expression instead.
-    preset: name instead: tomita1 to tomita7, dyck_KINDS_DEPTH, or a group such
-      as z5 or s3_generators (its word problem).
+    preset: name instead: tomita1 to tomita7, dyck_KINDS_DEPTH, a group such as
+      z5 or s3_generators (its word problem), or a random automaton,
+      random_STATES_SYMBOLS_LEGAL_SEED.
     minimise: whether states with the same continuations become one. No suffix
       tells them apart.
     length: most tokens of a sequence, `end` included.
