@@ -127,10 +127,11 @@ def _random(
 ) -> machine.Machine:
   """Strongly connected and minimal, drawn anew until it is.
 
-  The moves of each state are drawn first, numbered from 0, so that each number
-  permutes the states; then the symbols that stand for them. Distances depend on
-  the moves alone, and the sets of symbols are dealt whatever the moves are. As
-  each state is as often left as it is entered, random play has no favourites.
+  The moves of each state are drawn first, LEGAL into each state and out of it,
+  so that random play has no favourites; then the symbols that stand for them.
+  Distances depend on the moves alone, and the sets of symbols are dealt
+  whatever the moves are. Two moves with one symbol may meet, so that the last
+  symbols soon tell the state.
   """
   if not (
     LEGAL_SETS <= states <= MOST_STATES
@@ -173,10 +174,11 @@ def _dealt(
 def _connected(
   name: str, states: int, legal: int, rng: np.random.Generator
 ) -> np.ndarray:
-  """[states, legal] int32 moves between all states, each a permutation."""
+  """[states, legal] int32 moves; as many lead into each state as out of it."""
   for _ in range(ATTEMPTS):
-    moves = np.stack([rng.permutation(states) for _ in range(legal)], axis=1)
-    # A finite set of permutations that reaches all states also leads back.
-    if dfa.reachable(moves.astype(np.int32), np.array([0])).all():
-      return moves.astype(np.int32)
+    heads = np.repeat(np.arange(states, dtype=np.int32), legal)
+    moves = rng.permutation(heads).reshape(states, legal)
+    # Such moves that lead from a state to all others also lead back.
+    if dfa.reachable(moves, np.array([0])).all():
+      return moves
   raise core.InputError(f'automaton: {name}: none of {ATTEMPTS} is connected')
