@@ -325,7 +325,6 @@ def _scores(task: Task, answers: np.ndarray, end: str) -> list[core.Scores]:
     value: np.ndarray,
     bounds: tuple[float, float | None] | None,
     reason: np.ndarray | str,
-    weight: np.ndarray = weight,
   ) -> core.Scores:
     """Rows of data sets; NaN is unmeasured, for a reason."""
     reason = np.where(silent & np.isnan(value), 'no_answer', reason)
@@ -352,21 +351,14 @@ def _scores(task: Task, answers: np.ndarray, end: str) -> list[core.Scores]:
   least = np.where(np.isnan(found[:, ALIKE]), alike, unlike)
   differ = 2 * (found[:, ALIKE] - found[:, UNLIKE])
   matched = np.where(silent, np.nan, 2 * compared.matched(answers))
-  far = 'no_pairs_as_far_apart'
-  if compared.distances is None:
-    far = 'no_distance_of_states'
+  far = np.where(np.isnan(differ), least, compared.unmatched)
   return [
     scores('r_ib', 1 - 2 * found[:, SAME], (-1.0, 1.0), 'no_pair_of_one_state'),
     scores('d_ib', 2 * found[:, ALL], both, other),
     scores('d_ib_q_equal', 2 * found[:, ALIKE], both, alike),
     scores('d_ib_q_unequal', 2 * found[:, UNLIKE], both, unlike),
     scores('q_difference', differ, (-2.0, 2.0), least),
-    scores(
-      'q_difference_matched',
-      matched,
-      (-2.0, 2.0),
-      np.where(np.isnan(differ), least, far),
-    ),
+    scores('q_difference_matched', matched, (-2.0, 2.0), far),
     normalised('d_ib_normalised', ALL, other),
     normalised('d_ib_q_equal_normalised', ALIKE, alike),
     normalised('d_ib_q_unequal_normalised', UNLIKE, unlike),

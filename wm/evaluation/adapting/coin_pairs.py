@@ -85,6 +85,13 @@ class Compared(NamedTuple):
         differences[d] = np.average(alike - unlike, weights=weight)
     return differences
 
+  @property
+  def unmatched(self) -> str:
+    """Why `matched` is NaN where there are pairs of both kinds."""
+    if self.distances is None:
+      return 'no_distance_of_states'
+    return 'no_pairs_as_far_apart'
+
   def right(self, answers: np.ndarray, truth: np.ndarray) -> np.ndarray:
     """[D] share of plain points with the right answer; NaN without a point."""
     there = self.scored.states[:, : self.plain] != core.DEAD
