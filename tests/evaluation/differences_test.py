@@ -40,6 +40,33 @@ def test_one_seed_has_no_interval(sides):
   assert differences.absent(result, 9.0) == 1
 
 
+def test_a_mean_is_compared_with_a_number_by_the_one_sample_t():
+  values = [0.91, 0.94, 0.9, 0.99]
+  number = differences.number(0.9)
+  result = differences.of_means(differences.mean(values), number)
+  peer = stats.ttest_1samp(values, 0.9)
+  assert result.p == pytest.approx(peer.pvalue)
+  ends = peer.confidence_interval()
+  assert (result.low + 0.9, result.high + 0.9) == pytest.approx(ends)
+  assert (result.n, result.clusters, result.degrees) == (4, 4, 3)
+  alike = differences.mean([0.95] * 3, [0.0003] * 3)
+  result = differences.of_means(alike, number)
+  assert (result.error, result.degrees) == pytest.approx((0.01, 2))
+  assert differences.of_means(differences.mean([0.95] * 3), number).p is None
+
+
+def test_one_seed_has_its_own_interval_where_nothing_is_trained():
+  for clusters in (5, 100):
+    of = differences.variance(0.6, 0.5, 0.68, clusters)
+    alone = differences.mean([0.6], [of], clusters - 1)
+    result = differences.of_means(alone, differences.number(0.0))
+    assert (result.low, result.high) == pytest.approx((0.5, 0.7))
+    assert differences.mean([0.6], [of]).variance is None
+  assert differences.variance(0.6, None, None, 5) is None
+  exact = differences.mean([0.6], [0.0], 4)
+  assert differences.of_means(exact, differences.number(0.5)).low is None
+
+
 def _scores(value, group=None, **fields):
   return core.scores('recall', value, group=group, **fields)
 

@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from tests.reporting.units_made_up import entry, unit
 from wm.evaluation import seeds as seeds_lib
@@ -81,7 +82,7 @@ def test_counts_and_shares_of_maps():
   assert count.variances == (0,)
   one = amounts.amount([found], Quantity('map', 'failing'))
   assert (one.value, one.low, one.high, one.clusters) == (0.1, 0.05, 0.2, 20)
-  assert one.variances[0] == pytest.approx((0.1 / 1.959964) ** 2)
+  assert one.variances[0] == pytest.approx((0.1 / stats.t.ppf(0.975, 19)) ** 2)
   bare = amounts.amount([found], Quantity('map', 'bare'))
   assert (bare.value, bare.low, bare.variances) == (2, None, ())
   assert amounts.amount([found], Quantity('map', 'none')) is None

@@ -180,7 +180,7 @@ def test_a_row_without_training_has_the_interval_of_its_trials():
   claim = {**WALKS, 'than': ['oracle']}
   result = judged(finding(claim), {**rows(walks=FAR), **oracle})
   assert result.verdict == SHOWN
-  error = np.hypot(0.02 / 1.959964 / 3**0.5, 0.02 / 1.959964)
+  error = 0.02 / stats.t.ppf(0.975, 99) * (1 / 3 + 1) ** 0.5
   assert result.comparisons[0].difference.error == pytest.approx(error)
   alone = {'rows': ['oracle'], 'relation': 'above', 'than': 0.5}
   assert judged(finding(alone), oracle).verdict == SHOWN

@@ -94,6 +94,20 @@ class Mean(NamedTuple):
   size: float
 
 
+def variance(
+  value: float, low: float | None, high: float | None, clusters: int
+) -> float | None:
+  """Of a value by its trials, from its 95 % interval; None without one.
+
+  The interval is taken for one of Student's t over clusters, by its longer
+  side: at a bound, the other has no length.
+  """
+  if low is None or high is None:
+    return None
+  half = max(value - low, high - value)
+  return (half / _quantile(max(clusters - 1, 1))) ** 2
+
+
 def number(value: float) -> Mean:
   """A number that is known exactly, to compare a mean with."""
   return Mean(value, 0.0, math.inf, 0, abs(value))
@@ -120,8 +134,8 @@ def mean(
   floor = float(np.mean(within)) if len(within) else 0.0
   size = float(np.abs(side).max())
   if num > 1:
-    variance = max(float(side.var(ddof=1)), floor) / num
-    return Mean(float(side.mean()), variance, num - 1, num, size)
+    between = max(float(side.var(ddof=1)), floor)
+    return Mean(float(side.mean()), between / num, num - 1, num, size)
   if trial_degrees is None or not len(within):
     return Mean(float(side[0]), None, 0.0, 1, size)
   return Mean(float(side[0]), floor, trial_degrees, 1, size)
@@ -143,14 +157,14 @@ def of_means(first: Mean, second: Mean) -> Difference:
   )
   if first.variance is None or second.variance is None:
     return difference
-  variance = first.variance + second.variance
+  total = first.variance + second.variance
   # Rounding alone makes equal seeds differ by this.
-  if variance <= (_ROUNDING * max(first.size, second.size)) ** 2:
+  if total <= (_ROUNDING * max(first.size, second.size)) ** 2:
     return difference
-  degrees = variance**2 / (
+  degrees = total**2 / (
     first.variance**2 / first.degrees + second.variance**2 / second.degrees
   )
-  return _tested(difference, math.sqrt(variance), degrees)
+  return _tested(difference, math.sqrt(total), degrees)
 
 
 def of_seeds(

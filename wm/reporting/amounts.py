@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import json
 import pathlib
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wm.core import registry
 from wm.evaluation import differences
 from wm.evaluation import seeds as seeds_lib
-from wm.evaluation.statistics import LEVEL
 from wm.reporting import tables, units
 from wm.reporting.findings import MAP, Exclusion, Quantity
 from wm.reporting.units import Entry, Unit
 from wm.runtime import commit
 
-_NORMAL = statistics.NormalDist().inv_cdf((1 + LEVEL) / 2)
 _SEEDS = ('seed', 'data')  # Parts of a key in which the seeds of a row differ.
 Rows = Mapping[str, Sequence[Unit]]
 
@@ -180,22 +177,13 @@ def amount(row: Sequence[Unit], of: Quantity) -> Amount | None:
   entries = [entry for _, entry in measured]
   columns = [[e[k] for e in entries] for k in ('value', 'low', 'high')]
   n, clusters = (sum(e[k] for e in entries) for k in ('n', 'clusters'))
-  variances = [_variance(*ends) for ends in zip(*columns, strict=True)]
+  variances = [
+    differences.variance(e['value'], e['low'], e['high'], e['clusters'])
+    for e in entries
+  ]
   return Amount(
     *seeds_lib.over_seeds(*columns),
     *(n, clusters, tuple(columns[0])),
     tuple(x for x in variances if x is not None),
     any('training' in unit.key for unit, _ in measured),
   )
-
-
-def _variance(
-  value: float, low: float | None, high: float | None
-) -> float | None:
-  """Of a value by its trials, from its 95 % interval.
-
-  By the longer side: at a bound, the other has no length.
-  """
-  if low is None or high is None:
-    return None
-  return (max(value - low, high - value) / _NORMAL) ** 2
