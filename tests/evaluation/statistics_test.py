@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import special
 
 from wm import core
-from wm.evaluation import statistics
+from wm.evaluation import bootstrap, statistics
 
 
 def _clopper_pearson(hits, num):
@@ -108,7 +108,8 @@ def test_effective_numbers_by_hand():
   totals = np.tile([3.0, 2, 3, 4], 100)[None]
   found = statistics.effective(totals, np.full((1, 400), 4.0))
   assert found == pytest.approx(400 * (3 / 16) / (1 / 32), rel=0.02)
-  assert found < 400 * 6
+  assert (found < 400 * 6).all()
+  assert found.shape == (2, 1)
   # One cluster that fails tells nothing of others: as many as clusters.
   totals = np.full((1, 50), 20.0)
   totals[0, 7] = 19
@@ -118,6 +119,64 @@ def test_effective_numbers_by_hand():
   # Heavy clusters count for more: (1 + 1 + 2) ** 2 / (1 + 1 + 4).
   heavy = np.array([[1.0, 1, 2]])
   assert statistics.effective(heavy, heavy) == pytest.approx(16 / 6)
+
+
+def test_an_end_allows_for_a_cluster_at_the_bound_beyond_it():
+  totals = np.tile([0.88, 0.92], 25)[None]
+  lower, upper = statistics.effective(totals, np.ones((1, 50)))
+  assert 50 < lower < upper / 4
+  # From the other side it is the same.
+  mirrored = statistics.effective(1 - totals, np.ones((1, 50)))
+  assert mirrored == pytest.approx(np.array([upper, lower]))
+
+
+def test_strata_vary_within_alone():
+  rng = np.random.default_rng(2)
+  strata = np.repeat([0, 1, 2], [1, 9, 30])
+  totals = (0.2 * strata + 0.1 * rng.random(40))[None]
+  weights = np.ones((1, 40))
+  plain = statistics.effective(totals, weights)
+  within = statistics.effective(totals, weights, strata)
+  assert (within > 1.2 * plain).all()
+  # A stratum of one cluster is joined to the next.
+  joined = np.repeat([1, 2], [10, 30])
+  assert within == pytest.approx(statistics.effective(totals, weights, joined))
+  one = np.zeros(40)
+  assert plain == pytest.approx(statistics.effective(totals, weights, one))
+  columns = {'stratum': strata}
+  scores = core.scores('q', totals[0], columns=columns)
+  found = statistics.summarize(scores)
+  expected = statistics.korn_graubard(totals, weights, strata)
+  assert (found['low'], found['high']) == pytest.approx(
+    tuple(x[0] for x in expected)
+  )
+
+
+def test_medians_and_outliers_by_hand():
+  values = np.array([-2.0, -1.9, -2.1, -1.95, -2.05, -2.02, -1.98, 40.0])
+  found = statistics.median(values)
+  # Of 8 values the least and greatest hold the median in 1 - 2 / 256.
+  assert found == {
+    'median': pytest.approx(-1.99),
+    'median_low': -2.1,
+    'median_high': 40.0,
+    'outliers': 1,
+  }
+  assert statistics.median(values[:5])['median_low'] is None
+  # Of 9 values the second ones still do in 1 - 20 / 512.
+  nine = statistics.median(np.arange(9.0))
+  assert (nine['median_low'], nine['median_high']) == (1, 7)
+
+
+@pytest.mark.parametrize(('num', 'any_'), [(299, False), (300, True)])
+def test_outliers_refuse_an_interval_of_the_mean_of_few(num, any_):
+  values = np.random.default_rng(0).normal(size=num)
+  scores = core.scores('q', values, bounds=None, outliers=True)
+  found = statistics.summarize(scores)
+  assert (found['low'] is not None) == any_
+  assert found['median_low'] < found['median'] < found['median_high']
+  if not any_:
+    assert found['interval'] == statistics.TOO_FEW
 
 
 @pytest.mark.parametrize('value', [0.0, 1.0, 0.1, 0.3])
@@ -133,7 +192,7 @@ def test_equal_values_without_bounds_have_no_interval():
   found = statistics.summarize(core.scores('q', [3.0] * 12, bounds=None))
   assert found['value'] == 3
   assert found['low'] is found['high'] is None
-  assert found['interval'] == 'none'
+  assert found['interval'] == statistics.ALIKE
 
 
 def test_a_count_is_not_below_none():
@@ -185,9 +244,9 @@ def test_few_clusters_say_little_or_nothing(groups):
   found = statistics.summarize(core.scores('q', value))
   assert found['high'] - found['low'] > 0.15
   free = statistics.summarize(core.scores('q', value, bounds=None))
-  if groups < statistics.LEAST:
+  if groups < bootstrap.LEAST:
     assert free['low'] is free['high'] is None
-    assert free['interval'] == 'too few clusters'
+    assert free['interval'] == 'too few clusters for an interval'
   else:
     assert free['low'] < 0.5 < free['high']
 
@@ -202,11 +261,11 @@ def test_same_seed_same_interval():
 
 
 def test_resamples_are_draws_with_replacement():
-  counts = statistics.resample(31, 1, np.arange(4000))
+  counts = bootstrap.resample(31, 1, np.arange(4000))
   assert (counts.sum(1) == 31).all()
   assert counts.mean(0) == pytest.approx(np.ones(31), abs=0.07)
   assert counts.var() == pytest.approx(30 / 31, abs=0.05)
-  some = statistics.resample(31, 1, np.arange(1000, 1010))
+  some = bootstrap.resample(31, 1, np.arange(1000, 1010))
   np.testing.assert_array_equal(some, counts[1000:1010])
 
 
@@ -216,8 +275,8 @@ def test_bootstrap_t_does_what_it_says():
   totals = rng.exponential(size=25) * weights
   value = totals.sum() / weights.sum()
   ratios = []
-  for row in range(statistics.RESAMPLES):
-    count = statistics.resample(25, 7, np.array([row]))[0].astype(int)
+  for row in range(bootstrap.RESAMPLES):
+    count = bootstrap.resample(25, 7, np.array([row]))[0].astype(int)
     drawn = np.repeat(np.arange(25), count)
     t, w = totals[drawn], weights[drawn]
     again = t.sum() / w.sum()
@@ -228,7 +287,7 @@ def test_bootstrap_t_does_what_it_says():
     (totals.sum() - totals[g]) / (weights.sum() - weights[g]) for g in range(25)
   ]
   jackknife = np.sqrt(24 / 25 * ((np.array(without) - value) ** 2).sum())
-  low, high = statistics.bootstrap_t(totals[None], weights[None], 7)
+  low, high = bootstrap.bootstrap_t(totals[None], weights[None], 7)
   assert low[0] == pytest.approx(value - ratios[-25] * jackknife)
   assert high[0] == pytest.approx(value - ratios[24] * jackknife)
 
@@ -236,16 +295,16 @@ def test_bootstrap_t_does_what_it_says():
 def test_bootstrap_blocks_do_not_matter(monkeypatch):
   rng = np.random.default_rng(4)
   totals, weights = rng.random((2, 30)), np.ones((2, 30))
-  whole = statistics.bootstrap_t(totals, weights, 1)
-  monkeypatch.setattr(statistics, '_BLOCK', 100)
-  np.testing.assert_allclose(statistics.bootstrap_t(totals, weights, 1), whole)
+  whole = bootstrap.bootstrap_t(totals, weights, 1)
+  monkeypatch.setattr(bootstrap, '_BLOCK', 100)
+  np.testing.assert_allclose(bootstrap.bootstrap_t(totals, weights, 1), whole)
 
 
 def test_rows_are_each_as_alone():
   rng = np.random.default_rng(6)
   weights = rng.integers(1, 9, (5, 20)).astype(float)
   totals = rng.binomial(weights.astype(int), 0.8).astype(float)
-  for method in (statistics.korn_graubard, statistics.unbounded):
+  for method in (statistics.korn_graubard, bootstrap.unbounded):
     whole = method(totals, weights)
     for row in range(5):
       alone = method(totals[row, None], weights[row, None])
@@ -255,7 +314,7 @@ def test_rows_are_each_as_alone():
 
 def test_hall_solves_its_cubic():
   values = np.random.default_rng(8).exponential(size=(3, 40))
-  low, high = statistics.hall(values, np.ones_like(values))
+  low, high = bootstrap.hall(values, np.ones_like(values))
   mean, error = values.mean(1), values.std(1, ddof=1) / np.sqrt(40)
   skew = ((values - mean[:, None]) ** 3).mean(1) / values.std(1) ** 3
   skew /= np.sqrt(40)
@@ -264,7 +323,7 @@ def test_hall_solves_its_cubic():
     cubic = ratio + skew * ratio**2 / 3 + skew**2 * ratio**3 / 27 + skew / 6
     assert cubic == pytest.approx(t, abs=1e-3)
   even = np.array([[1.0, 2, 3, 4]])
-  low, high = statistics.hall(even, np.ones_like(even))
+  low, high = bootstrap.hall(even, np.ones_like(even))
   assert low + high == pytest.approx(5)
 
 

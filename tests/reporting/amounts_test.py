@@ -135,3 +135,13 @@ def test_an_interval_over_seeds_has_clusters_inside():
   assert low < 0
   assert high > 10
   assert seeds_lib.over_seeds([1, 2], [None, 1], [1, 3]) == (1.5, None, None)
+
+
+def test_seeds_of_two_modes_are_told():
+  assert seeds_lib.bimodal([0.98, 0.2, 0.97])
+  assert seeds_lib.bimodal([0.2, 0.25, 0.9, 0.95, 0.97])
+  # Of three values the largest gap is always more than the rest.
+  assert not seeds_lib.bimodal([0.5, 0.55, 0.75])
+  assert not seeds_lib.bimodal([0.1, 0.5, 0.9])
+  assert not seeds_lib.bimodal([0.1, 0.9])
+  assert not seeds_lib.bimodal([0.5] * 4)

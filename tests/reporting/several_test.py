@@ -68,6 +68,34 @@ def test_seeds_are_a_mean_from_the_least_to_the_greatest(tmp_path):
   assert 'seeds' not in main_table.table([other]).note
 
 
+@pytest.mark.parametrize(
+  ('values', 'expected'),
+  [
+    ((0.75, 0.7, 0.8), '0.750 [0.700, 0.750, 0.800], 3 seeds'),
+    ((0.98, 0.2, 0.98), '0.720 [0.200, 0.980, 0.980] in two modes, 3 seeds'),
+    ((0.5, *[0.7] * 5), '0.667 [0.500, 0.700], 6 seeds'),
+  ],
+)
+def test_few_seeds_and_two_modes_are_shown(tmp_path, values, expected):
+  other = run_of(tmp_path, entry('other', value=0.125))
+  runs = collect.pooled([*seed_runs(tmp_path, values), other])
+  table = main_table.table(runs)
+  assert table.rows[0] == ('m', expected)
+  assert "of this model's trials, not of other seeds" in table.note
+
+
+def test_a_refused_interval_says_why_beside_the_median(tmp_path):
+  none = dict.fromkeys(('low', 'high'))
+  about = {'interval': 'too few clusters for an interval', **none}
+  median = {'median': -2, 'median_low': -2.01, 'median_high': -1.99}
+  run = run_of(tmp_path, entry(value=-1.95, outliers=1, **median, **about))
+  ((_, cell),) = main_table.table([run]).rows
+  assert cell == (
+    '-1.950 (too few clusters for an interval); '
+    'median -2.000 [-2.010, -1.990], outliers: 1, n=40'
+  )
+
+
 def test_a_seed_without_a_value_is_said(tmp_path):
   (run,) = collect.pooled(seed_runs(tmp_path, (0.25, None, 0.75)))
   ((_, cell),) = main_table.table([run]).rows

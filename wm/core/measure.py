@@ -35,10 +35,13 @@ class Scores:
     reason: [T] str, '' where measured, else why not.
     group: [T] int64, trials that share it are dependent (clustered errors).
     weight: [T] float64, the score is sum(weight * value) / sum(weight).
-    columns: named side columns [T].
+    columns: named side columns [T]. If one is 'stratum', clusters were drawn
+      from each of its values as often as it is among all there are.
     counts: events that are no row of their own (resamples by cause).
     bounds: least and greatest value possible, -inf and inf (or None) where
       there is none; None where nothing bounds it.
+    outliers: single trials may lie far from all others, as exponents of a fit.
+      Their summary has a median, and no interval of the mean of few.
   """
 
   quantity: str
@@ -49,6 +52,7 @@ class Scores:
   columns: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
   counts: dict[str, int] = dataclasses.field(default_factory=dict)
   bounds: tuple[float, float | None] | None = (0.0, 1.0)
+  outliers: bool = False
 
   @property
   def measured(self) -> np.ndarray:
@@ -75,6 +79,7 @@ def scores(
   columns: dict[str, np.ndarray] | None = None,
   counts: dict[str, int] | None = None,
   bounds: tuple[float, float | None] | None = (0.0, 1.0),
+  outliers: bool = False,
 ) -> Scores:
   """Scores with defaults filled in: all measured, every row its own group."""
   value = np.asarray(value, np.float64)
@@ -89,6 +94,7 @@ def scores(
     columns=dict(columns or {}),
     counts=dict(counts or {}),
     bounds=bounds,
+    outliers=outliers,
   )
 
 

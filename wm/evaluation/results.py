@@ -127,6 +127,7 @@ def write(path: pathlib.Path, part: Part) -> None:
         'columns': list(scores.columns),
         'counts': {cause: int(num) for cause, num in scores.counts.items()},
         'bounds': _finite(scores.bounds),
+        'outliers': scores.outliers,
       }
     )
   rows = path.with_suffix('.npz')
@@ -192,6 +193,7 @@ def _scores(arrays: Any, heads: Sequence[Entry]) -> Iterator[core.Scores]:
       },
       counts=head['counts'],
       bounds=_bounds(head['bounds']),
+      outliers=head.get('outliers', False),
     )
 
 

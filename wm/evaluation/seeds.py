@@ -7,6 +7,26 @@ from collections.abc import Sequence
 
 from wm.evaluation.statistics import LEVEL
 
+# So many seeds are shown one by one.
+SHOWN = 5
+# Seeds of one mode lie closer than this part of the greatest of them.
+_APART = 0.5
+
+
+def bimodal(values: Sequence[float]) -> bool:
+  """Whether seeds fall in two groups, such as models that grok and others.
+
+  Three or more do where the largest gap between sorted values is more than the
+  rest of their range, and more than half of the greatest magnitude: of three
+  values the largest gap is always more than the rest.
+  """
+  if len(values) < 3:
+    return False
+  ordered = sorted(values)
+  gap = max(b - a for a, b in zip(ordered, ordered[1:], strict=False))
+  rest = ordered[-1] - ordered[0] - gap
+  return gap > max(rest, _APART * max(map(abs, values)))
+
 
 def over_seeds(
   values: Sequence[float],
@@ -19,7 +39,13 @@ def over_seeds(
   has trials of its own, that of trials: Student's t with one degree of freedom
   less than there are seeds. Few seeds may agree by chance, so the interval is
   never narrower than what the seeds' own intervals (of clusters) say of their
-  mean. One seed has its own interval, which says nothing of other seeds.
+  mean. One seed has its own interval, of this model's trials and not of other
+  seeds.
+
+  Student's t is for seeds of one mode; it is wide enough where two are seen,
+  see `bimodal`. Of a model that groks or not, few seeds may all be of one mode,
+  and nothing then says so: four of five that grok are all of three seeds in
+  half of all samples. Print each seed, and train more.
 
   Args:
     values: of each seed, one or more.

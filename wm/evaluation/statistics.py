@@ -6,18 +6,18 @@ uncertainty is that of the clusters.
 Shares, and whatever else lies between bounds, get the interval of Korn &
 Graubard (1998, Survey Methodology 24): the quantiles of beta distributions of
 Clopper & Pearson (1934, Biometrika 26), at the number of independent trials
-that would be as uncertain as these clusters. Beside 0 and 1, where few
-clusters tell how uncertain the others are, that number falls towards the
-number of clusters. Quantities without bounds get the bootstrap-t of clusters
-(Efron 1982; Hall 1988, Annals of Statistics 16) and, where a resample may
-leave no variance, Hall's transformation (1992, Journal of the Royal
-Statistical Society B 54). No interval has zero width.
+that would be as uncertain as these clusters. Up to FEW clusters may all miss
+what is in a tenth of all clusters, so that no interval of the usual width holds
+the mean: each cluster then counts as a trial that is right or wrong, whose sum
+varies more than that of any other values of the same mean and bounds (Hoeffding
+1963, Journal of the American Statistical Association 58). Quantities without
+bounds get the bootstrap-t or Hall's interval (`bootstrap`); of fewer than
+`bootstrap.LEAST` clusters they have none, and where single clusters may lie far
+off none of fewer than OUTLIERS. No interval has zero width.
 
 How often they hold the truth is measured by
-tests/evaluation/coverage_study_test.py, with its table beside it: of samples of
-5 clusters and more 94 % and more, but for tails as long as a lognormal's of
-sigma 1, for failures in the longest of few clusters, and for failures so rare
-that none of 40 to 50 clusters has shown them.
+tests/evaluation/coverage_study_test.py, with its tables beside it: of samples
+of 5 clusters and more 94 % and more.
 """
 
 from __future__ import annotations
@@ -31,11 +31,9 @@ from typing import Any
 import numpy as np
 
 from wm import core
+from wm.evaluation import bootstrap
+from wm.evaluation.bootstrap import FEW, LEVEL, ROUNDING
 
-LEVEL = 0.95
-RESAMPLES = 999
-# Counts of resampled clusters held at once: what stays in a cache.
-_BLOCK = 1 << 16
 # The beta quantiles lie between those of Clopper & Pearson (0), which hold
 # the truth too often, and those of Jeffreys (0.5), too rarely: at 0.15
 # independent trials are covered in 94 % or more for every truth and num >= 50.
@@ -44,16 +42,18 @@ _SHIFT = 0.15
 _FACTOR, _POWER = 1.5, 1.25
 # Up to FEW clusters say nothing of their variance: what goes wrong in a tenth
 # of all may be in none of them. MANY do; between the two it is weighed.
-FEW, MANY = 20, 40
-# Fewer clusters of values without bounds have no interval; up to FEW it is
-# wider, by so much for each that is missing.
-LEAST, _WIDER = 10, 0.01
-TOO_FEW = 'too few clusters'
+MANY = 40
+# Share of clusters at a bound that up to _FADE clusters may not have shown; of
+# more, as the square of their number, fewer. Part of the unevenness of weights
+# in the variance. Chosen by the study: the least that hold.
+_UNSEEN, _UNEVEN, _FADE = 0.0134, 0.15, 50
+TOO_FEW = 'too few clusters for an interval'
+ALIKE = 'all clusters agree, which says nothing of others'
+# Where single clusters may lie far off, nothing bounds what was not drawn; of a
+# twentieth, so many clusters show enough for an interval of the usual width.
+OUTLIERS = 300
 # Beta quantiles of more trials than this are no longer exact.
 _MOST = 1e12
-# Relative differences below this are rounding.
-_ROUNDING = 1e-9
-
 Summary = dict[str, Any]
 
 
@@ -86,21 +86,6 @@ def proportion(
   return np.minimum(low, value), np.maximum(high, value)
 
 
-def _residuals(
-  totals: np.ndarray, weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-  """Ratios [R] and each cluster's part [R, G] in their error.
-
-  The sum of squares of these, times (G - 1) / G, is the jackknife's variance.
-  """
-  # What a cluster adds to the error is its distance from the ratio, over the
-  # weight of all others: the ratio without it differs by that much.
-  mass = weights.sum(1, keepdims=True)
-  ratio = totals.sum(1, keepdims=True) / mass
-  rest = np.maximum(mass - weights, _ROUNDING * mass)
-  return ratio[:, 0], (totals - ratio * weights) / rest
-
-
 def degrees(errors: np.ndarray) -> np.ndarray:
   """[R] degrees of freedom of the sum of squares of errors [R, G].
 
@@ -117,22 +102,53 @@ def degrees(errors: np.ndarray) -> np.ndarray:
     square.sum(1) ** 2, fourth, out=np.ones(len(errors)), where=fourth > 0
   )
   free = _FACTOR * np.maximum(some - 1, 0) ** _POWER
-  free = free / np.maximum(1 - some / num, _ROUNDING)
+  free = free / np.maximum(1 - some / num, ROUNDING)
   return np.clip(free, 0.05, max(num - 1, 0.05))
 
 
-def effective(totals: np.ndarray, weights: np.ndarray) -> np.ndarray:
-  """[R] numbers of independent trials as uncertain as R samples of clusters.
+def _within(errors: np.ndarray, strata: np.ndarray) -> np.ndarray:
+  """Errors [R, G] less the mean of their stratum [G], which varies no further.
+
+  Clusters that are drawn from each stratum in turn vary within it alone
+  (Cochran 1977, Sampling Techniques, 5.9). Strata are joined to the next until
+  they have two clusters, which makes errors no smaller on average (5A.12).
+  """
+  _, place, counts = np.unique(strata, return_inverse=True, return_counts=True)
+  joined, size = np.zeros(len(counts), np.int64), 0
+  for k, count in enumerate(counts):
+    starts = size >= 2 and counts[k:].sum() >= 2
+    joined[k] = joined[max(k - 1, 0)] + starts
+    size = count if starts else size + count
+  sizes = np.bincount(joined[place])
+  left = errors.copy()
+  for stratum, size in enumerate(sizes):
+    mine = joined[place] == stratum
+    left[:, mine] -= errors[:, mine].mean(1, keepdims=True)
+    # The sum of squares of so many, less their mean, is that much too small.
+    left[:, mine] *= math.sqrt(size / max(size - 1, 1) * (1 - 1 / len(place)))
+  return left
+
+
+def effective(
+  totals: np.ndarray, weights: np.ndarray, strata: np.ndarray | None = None
+) -> np.ndarray:
+  """[2, R] numbers of independent trials as uncertain as R samples of clusters.
+
+  The first is for the low end of an interval, the second for the high end.
 
   Args:
     totals, weights: [R, G] float64 sums of each cluster, weights > 0 and
       0 <= totals <= weights.
+    strata: [G] from which clusters were drawn, as many as there are; None is
+      one.
 
   The variance of the ratio is widened by Student's t, as Korn & Graubard do,
-  but not above that of clusters that are each all right or all wrong, unless
-  it is estimated to be above that, as where the heavy clusters are the wrong
-  ones. Where all clusters agree, and up to FEW clusters, it is that; from there
-  to MANY it is a weighted geometric mean of both.
+  and by a share of clusters that none was drawn of, at the bound beyond that
+  end: what fails whole in one cluster of twenty is in none of 50 clusters in
+  8 % of samples. It does not exceed that of clusters that are each all right
+  or all wrong, unless it is estimated to, as where the heavy clusters are the
+  wrong ones. Where all clusters agree, and up to FEW clusters, it is that; from
+  there to MANY it is a weighted geometric mean of both.
   """
   from scipy import special
 
@@ -141,9 +157,11 @@ def effective(totals: np.ndarray, weights: np.ndarray) -> np.ndarray:
   # One over Kish's effective number: 1 / G where all weights are equal.
   spread = (weights * weights).sum(1) / mass**2
   if num <= FEW:
-    return 1 / spread
-  value, errors = _residuals(totals, weights)
+    return np.stack([1 / spread] * 2)
+  value, errors = bootstrap.residuals(totals, weights)
   value = np.clip(value, 0, 1)
+  if strata is not None:
+    errors = _within(errors, strata)
   # Squared, unlike in the jackknife: clusters of one trial each then have the
   # variance value (1 - value) / G, and count as G trials exactly.
   variance = (errors * errors).sum(1) * (1 - 1 / num) ** 2
@@ -151,145 +169,29 @@ def effective(totals: np.ndarray, weights: np.ndarray) -> np.ndarray:
   wider = (special.stdtrit(degrees(errors), tail) / normal) ** 2
   # Clusters that are each all right or all wrong vary the most.
   most = value * (1 - value) * spread
-  used = np.maximum(variance, np.minimum(most, variance * wider))
+  fade = min(1, _FADE / num)
+  uneven = 1 + _UNEVEN * fade * (num * spread - 1)
+  unseen = _UNSEEN * fade**2 * np.stack([value, 1 - value]) ** 2 / num
+  used = np.minimum(most, (variance * uneven + unseen) * wider)
+  used = np.maximum(variance, used)
   # Where all clusters agree, they say nothing of how uncertain they are.
-  known = variance > (_ROUNDING * value) ** 2
-  trials = np.minimum(value * (1 - value) / np.where(known, used, 1), _MOST)
-  trials = np.where(known, trials, 1 / spread)
+  varied = variance > (ROUNDING * value) ** 2
+  trials = np.minimum(value * (1 - value) / np.where(varied, used, 1), _MOST)
+  trials = np.where(varied, trials, 1 / spread)
   trust = min((num - FEW) / (MANY - FEW), 1)
   return trials**trust / spread ** (1 - trust)
 
 
 def korn_graubard(
-  totals: np.ndarray, weights: np.ndarray
+  totals: np.ndarray, weights: np.ndarray, strata: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
   """(low [R], high [R]) of shares sum(totals) / sum(weights), see `effective`.
 
   The same as `proportion` for clusters of one trial, all of one weight.
   """
   value = np.clip(totals.sum(1) / weights.sum(1), 0, 1)
-  return proportion(value, effective(totals, weights))
-
-
-def resample(num: int, seed: int, rows: np.ndarray) -> np.ndarray:
-  """[B, num] float64, how often each of num clusters is in resamples `rows`.
-
-  A pure function of the integers, the same on every machine.
-  """
-  pairs = core.hash64(seed, rows[:, None], np.arange((num + 1) // 2))
-  # Two draws from each hash; their bias is below num / 2**32.
-  halves = pairs >> np.uint64(32), pairs & np.uint64(0xFFFFFFFF)
-  place = np.concatenate(halves, 1)[:, :num]
-  # A number below 2**32, times num, over 2**32, is one below num. Each resample
-  # has num places of its own in one long row, so that one bincount does all.
-  place *= np.uint64(num)
-  place >>= np.uint64(32)
-  place += np.arange(len(rows), dtype=np.uint64)[:, None] * np.uint64(num)
-  counts = np.bincount(
-    place.astype(np.int64).reshape(-1), minlength=len(rows) * num
-  )
-  return counts.reshape(len(rows), num).astype(np.float64)
-
-
-def bootstrap_t(
-  totals: np.ndarray, weights: np.ndarray, seed: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
-  """(low [R], high [R]) of ratios sum(totals) / sum(weights), G >= 2 clusters.
-
-  Clusters are drawn anew `RESAMPLES` times, the same for all R; each resample
-  gives its error over its own standard error, whose quantiles take the place
-  of Student's t. An end is infinite where too many resamples have no error.
-
-  Args:
-    totals, weights: [R, G] float64 sums of each cluster, weights > 0.
-    seed: of the resamples.
-  """
-  num = weights.shape[1]
-  value, errors = _residuals(totals, weights)
-  # A resample's ratio and error follow from five sums over its clusters, which
-  # are products with how often each cluster is in it:
-  #   parts [5, R, G] @ counts [G, B] -> sums [5, R, B]
-  plain = totals - value[:, None] * weights
-  parts = np.stack(
-    [plain, weights, plain * plain, plain * weights, weights * weights]
-  )
-  block = max(1, _BLOCK // num)
-  found = []
-  for start in range(0, RESAMPLES, block):
-    rows = np.arange(start, min(start + block, RESAMPLES))
-    counts = resample(num, seed, rows)
-    sums = (parts.reshape(-1, num) @ counts.T).reshape(*parts.shape[:2], -1)
-    total, mass, square, product, heavy = sums
-    # `plain` sums to 0 over the sample, so this is how far the resample's ratio
-    # is from the sample's.
-    off = total / mass
-    # Sum of (plain - off * weight)^2, without going through the clusters.
-    left = square - 2 * off * product + off * off * heavy
-    # A resample whose clusters all agree has no error to divide by.
-    none = left <= _ROUNDING * (square + off * off * heavy)
-    # Times the mass, as is the total: it cancels.
-    error = np.sqrt(np.where(none, 1, left) * num / (num - 1))
-    found.append(np.where(none, np.copysign(np.inf, total), total / error))
-  # Large errors of resamples above mean that the truth is far below: the
-  # quantiles change places.
-  ratios = np.sort(np.concatenate(found, 1), 1)
-  cut = round((RESAMPLES + 1) * (1 - LEVEL) / 2)
-  scale = np.sqrt((errors * errors).sum(1) * (1 - 1 / num))
-  with np.errstate(invalid='ignore'):  # Where all clusters agree.
-    low = value - ratios[:, -cut] * scale
-    return low, value - ratios[:, cut - 1] * scale
-
-
-def hall(
-  totals: np.ndarray, weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-  """(low [R], high [R]) of ratios, G >= 2 clusters that are not all equal.
-
-  Student's t, transformed by a cubic so that the skewness of the clusters'
-  errors is gone to first order. Nothing is drawn, and both ends are finite.
-  """
-  from scipy import special
-
-  num = weights.shape[1]
-  value, errors = _residuals(totals, weights)
-  square = (errors * errors).sum(1)
-  # Of the ratio's error: that of a cluster's, over the root of G.
-  skew = (errors**3).sum(1) / square**1.5
-  scale = np.sqrt(square * (1 - 1 / num))
-  straight = np.abs(skew) < _ROUNDING  # The cubic is then a line: no root.
-  third = np.where(straight, 1, skew / 3)
-
-  def end(t: float) -> np.ndarray:
-    moved = t - skew / 6
-    # The inverse of x -> x + third * x^2 + third^2 / 3 * x^3, Hall's cubic.
-    bent = (np.cbrt(1 + 3 * third * moved) - 1) / third
-    return value - np.where(straight, moved, bent) * scale
-
-  t = float(special.stdtrit(num - 1, (1 + LEVEL) / 2))
-  return end(t), end(-t)
-
-
-def unbounded(
-  totals: np.ndarray, weights: np.ndarray, seed: int = 0
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """(low [R], high [R], whether by the bootstrap-t [R]); else it is Hall's.
-
-  Raises nothing; where all clusters agree, ends are NaN.
-  """
-  low, high = bootstrap_t(totals, weights, seed)
-  drawn = np.isfinite(low) & np.isfinite(high)
-  value, errors = _residuals(totals, weights)
-  spread = np.sqrt((errors * errors).sum(1))
-  varied = spread > _ROUNDING * np.abs(value)
-  # A resample without variance has no error: Hall's interval needs none.
-  rest = np.flatnonzero(~drawn & varied)
-  if rest.size:
-    low[rest], high[rest] = hall(totals[rest], weights[rest])
-  wider = 1 + _WIDER * max(FEW - weights.shape[1], 0)
-  low = value + wider * (np.minimum(low, value) - value)
-  high = value + wider * (np.maximum(high, value) - value)
-  low = np.where(varied, low, np.nan)
-  return low, np.where(varied, high, np.nan), drawn
+  lower, upper = effective(totals, weights, strata)
+  return proportion(value, lower)[0], proportion(value, upper)[1]
 
 
 def interval(
@@ -297,29 +199,64 @@ def interval(
   weights: np.ndarray,
   limits: tuple[float, float],
   seed: int = 0,
+  strata: np.ndarray | None = None,
 ) -> tuple[float | None, float | None, str]:
   """(low, high, method) from sums [G] of each cluster, see the module.
 
-  limits: least and greatest value possible, infinite where there is none; an
-    interval does not go beyond them. Without both, (None, None, TOO_FEW) of
-    fewer than LEAST clusters, and (None, None, 'none') where all agree.
+  Args:
+    totals, weights: [G] float64.
+    limits: least and greatest value possible, infinite where there is none; an
+      interval does not go beyond them. Without both, (None, None, TOO_FEW) of
+      fewer than `bootstrap.LEAST` clusters, and (None, None, ALIKE) where all
+      agree.
+    seed: of resamples.
+    strata: [G] see `effective`; of values with both limits.
   """
   totals, weights = totals[None], weights[None]
   least, most = limits
   if math.isfinite(most - least):
     # From [least, most] to [0, 1] and back.
     shares = (totals - least * weights) / (most - least)
-    low, high = (float(x[0]) for x in korn_graubard(shares, weights))
+    low, high = (float(x[0]) for x in korn_graubard(shares, weights, strata))
     scale = most - least
     return least + low * scale, least + high * scale, 'korn-graubard'
-  if weights.shape[1] < LEAST:
+  if weights.shape[1] < bootstrap.LEAST:
     return None, None, TOO_FEW
-  lows, highs, drawn = unbounded(totals, weights, seed)
+  lows, highs, drawn = bootstrap.unbounded(totals, weights, seed)
   if np.isfinite(lows[0]):
     method = 'bootstrap-t' if drawn[0] else 'hall'
     low, high = float(lows[0]), float(highs[0])
     return max(low, least), min(high, most), method
-  return None, None, 'none'
+  return None, None, ALIKE
+
+
+def median(values: np.ndarray) -> Summary:
+  """Median [G] of independent values, its interval and their outliers.
+
+  The interval is between order statistics, for any continuous distribution
+  (Thompson 1936, Annals of Mathematical Statistics 7): of fewer than 6 values
+  not even all of them hold the median in 95 % of samples, and it is None.
+  Outliers are beyond the quartiles by 3 interquartile ranges (Tukey 1977,
+  Exploratory Data Analysis, "far out").
+  """
+  from scipy import special
+
+  values = np.sort(values)
+  num = len(values)
+  # The most values that may be left out on each side.
+  outer = np.arange((num + 1) // 2)
+  spare = outer[special.bdtr(outer, num, 0.5) <= (1 - LEVEL) / 2]
+  first, third = np.quantile(values, [0.25, 0.75])
+  off = np.maximum(first - values, values - third) > 3 * (third - first)
+  low, high = None, None
+  if len(spare):
+    low, high = float(values[spare[-1]]), float(values[-1 - spare[-1]])
+  return {
+    'median': float(np.median(values)),
+    'median_low': low,
+    'median_high': high,
+    'outliers': int(off.sum()),
+  }
 
 
 def summarize(scores: core.Scores, seed: int = 0) -> Summary:
@@ -328,7 +265,7 @@ def summarize(scores: core.Scores, seed: int = 0) -> Summary:
   Returns:
     n (trials measured), clusters (groups with weight), value, low, high
     (None where nothing was measured), interval (method), unmeasured (reason
-    -> trials).
+    -> trials); of `scores.outliers` those of `median` too, over clusters.
 
   Raises:
     ValueError: a measured value or weight is not finite, or a weight is
@@ -342,14 +279,27 @@ def summarize(scores: core.Scores, seed: int = 0) -> Summary:
     raise ValueError(f'{scores.quantity}: a weight is negative')
   reasons = collections.Counter(str(r) for r in scores.reason[~rows])
   # Sums [G] of each cluster; one without weight says nothing.
-  _, index = np.unique(scores.group[rows], return_inverse=True)
+  _, first, index = np.unique(
+    scores.group[rows], return_index=True, return_inverse=True
+  )
   weights = np.bincount(index, weight)
-  totals = np.bincount(index, weight * value)[weights > 0]
-  weights = weights[weights > 0]
-  mean, low, high, method = None, None, None, 'none'
+  heavy = weights > 0
+  totals = np.bincount(index, weight * value)[heavy]
+  weights = weights[heavy]
+  mean, low, high, method, more = None, None, None, 'none', Summary()
   if len(totals):
     mean = float(totals.sum() / weights.sum())
-    low, high, method = interval(totals, weights, scores.limits, seed)
+    strata = None
+    if 'stratum' in scores.columns:
+      strata = scores.columns['stratum'][rows][first][heavy]
+    few = scores.outliers and len(totals) < OUTLIERS
+    low, high, method = (
+      (None, None, TOO_FEW)
+      if few
+      else interval(totals, weights, scores.limits, seed, strata)
+    )
+    if scores.outliers:
+      more = median(totals / weights)
   return {
     'n': int(rows.sum()),
     'clusters': len(totals),
@@ -358,6 +308,7 @@ def summarize(scores: core.Scores, seed: int = 0) -> Summary:
     'high': high,
     'interval': method,
     'unmeasured': dict(sorted(reasons.items())),
+    **more,
   }
 
 

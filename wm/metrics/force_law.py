@@ -188,7 +188,11 @@ class Metric(core.Metric):
       found += verdicts.scores(told, name, '')
     power = -force_tasks.free_power(task.tested)
     why = np.where(np.isnan(power), 'no_orbit', '')
-    found.append(core.scores('exponent_r_free', power, reason=why, bounds=None))
+    found.append(
+      core.scores(
+        'exponent_r_free', power, reason=why, bounds=None, outliers=True
+      )
+    )
     return tuple(found)
 
   def task(self, world: core.Moving, seed: int) -> Task:

@@ -318,6 +318,8 @@ def _scores(task: Task, answers: np.ndarray, end: str) -> list[core.Scores]:
   found[silent] = np.nan
   num, weight = len(answers), task.coins.weight
   columns = {'data_set': np.arange(num)}
+  if (strata := task.coins.strata) is not None:
+    columns['stratum'] = strata
   group = np.arange(num) // task.coins.twins
 
   def scores(

@@ -57,7 +57,7 @@ def table(runs: Sequence[Run]) -> tables.Table | None:
     frame = frame.drop(columns='world')
   note = (
     "Pearson's correlation over models, each trained and, where measured, "
-    'untrained; in brackets the 95 % interval of the bootstrap over models.'
+    "untrained; in brackets Fisher's 95 % interval, n models."
   )
   return tables.Table('Across models', frame.fillna(''), note)
 

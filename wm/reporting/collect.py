@@ -38,6 +38,8 @@ OPTIONAL = {
   'training_seed': int,
   'clusters': int | None,
   'step': int | None,
+  'outliers': int,
+  **dict.fromkeys(('median', 'median_low', 'median_high'), _NUMBER),
   **dict.fromkeys(('interval', 'accept', 'checkpoint'), _TEXT),
   **dict.fromkeys(('commit', 'training', 'recipe', 'model_spec'), _TEXT),
   **dict.fromkeys(('metric_version', 'world_version', 'wm_version'), _TEXT),
@@ -334,4 +336,5 @@ def _mean(entries: Sequence[Entry]) -> Entry:
     'high': max(values, default=None),
     'unmeasured': unmeasured,
     'seeds': (len(values), len(entries)),
+    'seed_values': sorted(values),
   }

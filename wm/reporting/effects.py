@@ -7,13 +7,13 @@ from typing import Any
 
 import pandas as pd
 
+from wm.evaluation import seeds as seeds_lib
 from wm.reporting import amounts, ceilings, tables, units, verdicts
 from wm.reporting.amounts import Amount, Rows
 from wm.reporting.ceilings import BAYES, ORACLE, REPLANNING
 from wm.reporting.findings import Claim
 from wm.reporting.verdicts import Comparison, Judged
 
-_MOST_SEEDS = 5  # Of a row, each of whose values is shown.
 _CEILINGS = {**ceilings.NAMES, ORACLE: ORACLE}
 
 
@@ -120,7 +120,8 @@ def _amount(amount: Amount | None) -> str:
     return '–'
   entry = amount.entry()
   values = ''
-  if 1 < amount.seeds <= _MOST_SEEDS:
+  several = 1 < amount.seeds <= seeds_lib.SHOWN
+  if several or seeds_lib.bimodal(amount.values):
     values = f' ({", ".join(map(tables.number, amount.values))})'
   return f'{_interval(entry)}{values}, n={tables.trials(entry)}'
 

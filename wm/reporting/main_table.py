@@ -52,7 +52,8 @@ def _settings(runs: Sequence[Run]) -> str:
   if any(run.seeds for run in runs):
     text += (
       ' Where a model was trained with several seeds: mean [least, greatest] '
-      'of them; the table of all results has each by itself.'
+      'of them, or up to five in full; the table of all results has each by '
+      f'itself. Of one seed: {tables.OF_TRIALS}.'
     )
   return text
 

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from wm.core import registry
+from wm.evaluation import seeds as seeds_lib
 from wm.reporting import ceilings, declared
 from wm.reporting.collect import Entry, Run
 from wm.runtime.pages import markdown
@@ -75,19 +76,54 @@ def number(value: float | None, decimals: int = 3) -> str:
 
 
 def interval(entry: Entry) -> str:
-  """Formats '0.970 [0.951, 0.982]'; narrow or small ones get more decimals."""
+  """Formats '0.970 [0.951, 0.982]'; narrow or small ones get more decimals.
+
+  Without an interval it says why; of few seeds, or of seeds with two modes, all
+  are in the brackets; a median and outliers follow where there are such.
+  """
   if entry['value'] is None:
     return '–'
-  low, high = entry['low'], entry['high']
-  if low is None and entry.get('interval') not in (None, 'none'):
-    return f'{number(entry["value"])} ({entry["interval"]})'
-  width = 0 if low is None else high - low
-  decimals = 3
-  if width > 0:
-    most = 4 if abs(entry['value']) > 0.001 else 6
-    decimals = min(max(1 + math.ceil(-math.log10(width)), 3), most)
-  value, low, high = (number(x, decimals) for x in (entry['value'], low, high))
-  return f'{value} [{low}, {high}]'
+  ends = [entry['low'], entry['high']]
+  if all_seeds(entry):
+    ends = entry['seed_values']
+  decimals = _decimals(entry['value'], *ends)
+  value = number(entry['value'], decimals)
+  if ends[0] is None and entry.get('interval') not in (None, 'none'):
+    text = f'{value} ({entry["interval"]})'
+  else:
+    text = f'{value} [{", ".join(number(x, decimals) for x in ends)}]'
+  if 'seed_values' in entry and seeds_lib.bimodal(entry['seed_values']):
+    text += ' in two modes'
+  return text + _median(entry)
+
+
+def _decimals(value: float, low: float | None, *more: float | None) -> int:
+  """Of a value, by the width of its interval."""
+  high = more[-1] if more else low
+  if low is None or high is None or not high > low:
+    return 3
+  most = 4 if abs(value) > 0.001 else 6
+  return min(max(1 + math.ceil(-math.log10(high - low)), 3), most)
+
+
+def _median(entry: Entry) -> str:
+  """Formats '; median -2.000 [-2.010, -1.990], outliers: 2'; '' of none."""
+  if entry.get('median') is None or 'seeds' in entry:
+    return ''
+  ends = entry['median_low'], entry['median_high']
+  decimals = _decimals(entry['median'], *ends)
+  text = f'; median {number(entry["median"], decimals)}'
+  if ends[0] is not None:
+    text += f' [{", ".join(number(x, decimals) for x in ends)}]'
+  return f'{text}, outliers: {entry["outliers"]}'
+
+
+def all_seeds(entry: Entry) -> bool:
+  """Whether brackets hold each of three seeds or more."""
+  values = entry.get('seed_values', ())
+  return len(values) > 2 and (
+    len(values) <= seeds_lib.SHOWN or seeds_lib.bimodal(values)
+  )
 
 
 def correlation(found: Sequence[float] | None) -> str:
@@ -213,6 +249,9 @@ def _fields(given: dict[str, Any], keys: Sequence[str]) -> str:
   return ', '.join(f'{key}={given.get(key)}' for key in keys)
 
 
+# Said where a table has models of one seed and of several.
+OF_TRIALS = "95 % interval of this model's trials, not of other seeds"
+
 # The frame of all results.
 
 
@@ -301,11 +340,15 @@ def by_run(found: pd.DataFrame, column: str, text: str) -> pd.DataFrame:
 
 def _note(found: pd.DataFrame) -> str:
   """Returns what values and brackets mean in a table of intervals."""
+  brackets = 'least, greatest'
+  if any(map(all_seeds, found['entry'])):
+    brackets = 'each, or of more than five the least and greatest'
   if same := same_seeds(list(found.seeds)):
-    text = f'Mean [least, greatest] of {same}.'
+    text = f'Mean [{brackets}] of {same}.'
+  elif any(found.seeds):
+    text = f'Value [{OF_TRIALS}], or mean [{brackets}] of several seeds.'
   else:
-    several = ', or mean [least, greatest] of several seeds'
-    text = f'Value [95 % interval]{several if any(found.seeds) else ""}.'
+    text = 'Value [95 % interval].'
   return text + ceilings.note(found['position'])
 
 

@@ -243,6 +243,21 @@ class Coins(NamedTuple):
     return coins.astype(np.int64) ^ flip
 
   @property
+  def strata(self) -> np.ndarray | None:
+    """[D] the assignment of labels, where they come in turn.
+
+    Each is then drawn as often as it is among all, and the chance of drawing
+    one with few pairs to tell apart makes no difference. They ascend by how
+    many states have the rarer label, so that neighbours are alike.
+    """
+    if self.states is None:
+      return None
+    ones = self.labels(self.states[None]).sum(1)
+    rarer = np.minimum(ones, len(self.states) - ones)
+    turns = 2 ** (len(self.states) - 1)
+    return rarer * turns + np.arange(self.num) // self.twins % turns
+
+  @property
   def weight(self) -> np.ndarray:
     """[D] float64, so that each assignment that comes in turn counts alike."""
     if self.states is None:

@@ -6,6 +6,7 @@ force_law.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -62,11 +63,12 @@ class Judged(NamedTuple):
 
 
 # What bounds quantities; others have no bounds.
-BOUNDS = {
+BOUNDS: dict[str, tuple[float, float | None]] = {
   'newton': (0.0, 1.0),
   'positive': (0.0, 1.0),
   'formula': (0.0, 1.0),
   'angle': (0.0, 180.0),
+  'r2': (-math.inf, 1.0),
 }
 
 
@@ -95,6 +97,7 @@ def scores(judged: list[Judged], who: str, end: str) -> Iterator[core.Scores]:
       group=sets,
       columns=columns,
       bounds=BOUNDS.get(name),
+      outliers=name.startswith('exponent') or name == 'r2',
     )
 
 

@@ -16,6 +16,7 @@ import pandas as pd
 
 from wm import core
 from wm.evaluation import statistics
+from wm.evaluation.bootstrap import resample
 
 # Whose repeats are alike: answers of one model at one temperature.
 REPEATED = 'question', 'model', 'temperature'
@@ -134,7 +135,7 @@ def bootstrap(
 ) -> np.ndarray:
   """[B] means of samples of as many questions, drawn with replacement."""
   totals, weights, _ = _sums(frame, score)
-  counts = statistics.resample(len(totals), seed, np.arange(draws))
+  counts = resample(len(totals), seed, np.arange(draws))
   return (counts @ totals) / (counts @ weights)
 
 
