@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -23,7 +24,7 @@ def bimodal(values: Sequence[float]) -> bool:
   if len(values) < 3:
     return False
   ordered = sorted(values)
-  gap = max(b - a for a, b in zip(ordered, ordered[1:], strict=False))
+  gap = max(after - before for before, after in itertools.pairwise(ordered))
   rest = ordered[-1] - ordered[0] - gap
   return gap > max(rest, _APART * max(map(abs, values)))
 

@@ -112,6 +112,25 @@ def _of_seed(
   ]
 
 
+def _texts(
+  metrics: core.Metric | str | Sequence[core.Metric | str],
+  accept: Accept | str | None,
+  fields: str | None,
+) -> tuple[str, ...]:
+  """Metrics as text, which may hold fields that no spec has.
+
+  Such fields change no result.
+  """
+  several = [metrics] if isinstance(metrics, str | core.Metric) else metrics
+  changed = calls.metrics_of(several, accept, fields=fields)
+  return tuple(
+    _text(text if metric == plain else metric)
+    for text, plain, metric in zip(
+      several, calls.metrics_of(several), changed, strict=True
+    )
+  )
+
+
 def _plain(row: Row, world: core.World | str) -> Row:
   """A row as its unit has it: of specs, without settings."""
   scored_in = row.scored_in or row.trained_on or world
@@ -194,9 +213,6 @@ def miniature(
     Stopped: a signal came; what is done is kept.
   """
   kept = pathlib.Path(results or pathlib.Path(out, 'results'))
-  several = [metrics] if isinstance(metrics, str | core.Metric) else metrics
-  asked = calls.metrics_of(several, accept, fields=fields)
-  given = calls.metrics_of(several)
   todo = _units(
     rows,
     world,
@@ -209,11 +225,7 @@ def miniature(
     lambda unit, row: _counts(unit, row, dry_run),
     tell,
     num_samples=num_samples,
-    # A text may hold fields that no spec has, as they change no result.
-    metrics=tuple(
-      _text(text if one == plain else one)
-      for text, plain, one in zip(several, given, asked, strict=True)
-    ),
+    metrics=_texts(metrics, accept, fields),
     out=str(out),
     results=str(kept),
     first_seed=first_seed,
