@@ -56,14 +56,15 @@ def _model(run: Run) -> str:
   return first.get('model_spec') or run.name
 
 
-def _is_trained(run: Run) -> bool:
+def is_trained(run: Run) -> bool:
+  """Was the model of a run trained, here or before?"""
   return bool(run.entries and run.entries[0].get('training'))
 
 
 def roles(runs: Sequence[Run]) -> list[str]:
   """The role of each run."""
-  specs = {_model(run) for run in runs if _is_trained(run)}
-  return [role(r.name, _model(r), _is_trained(r), specs) for r in runs]
+  specs = {_model(run) for run in runs if is_trained(run)}
+  return [role(r.name, _model(r), is_trained(r), specs) for r in runs]
 
 
 def ordered(runs: Sequence[Run]) -> list[Run]:

@@ -57,6 +57,8 @@ _EXPOSURE = {
   **dict.fromkeys(('prefixes_shown', 'states_shown'), _NUMBER),
 }
 _SUMMARY = {'failed': int}
+_RATES = {'illegal_directions', 'failed_routes'}
+_RATE = {'n': int, **dict.fromkeys(('value', 'low', 'high'), _NUMBER)}
 # What the values of an entry's dictionaries are.
 _HELD = {'unmeasured': int, 'counts': int, 'where': str | int | float}
 _MOST = 1e100  # Sums and differences of greater numbers may be infinite.
@@ -234,7 +236,10 @@ def _exposure(path: pathlib.Path) -> dict[str, Any]:
 
 
 def _summary(path: pathlib.Path) -> dict[str, Any]:
-  return _object(path, _SUMMARY)
+  summary = _object(path, _SUMMARY, dict.fromkeys(_RATES, dict))
+  for name in _RATES & summary.keys():
+    files.record(summary[name], f'{path}: {name}', _RATE)
+  return summary
 
 
 def load(folder: str | pathlib.Path) -> Run:

@@ -70,9 +70,9 @@ def map_table(runs: Sequence[Run]) -> tables.Table | None:
   )
   if not {*_RATES.values()} & {*empty}:
     note += (
-      ' Illegal directions: of the directions that routes take from a known '
-      'place, up to the first that no street has, the share of these; '
-      'intervals are clustered by route.'
+      ' Illegal directions: the share of the directions that routes take which '
+      'no street has, up to the first one of each route, as the place is known '
+      'no further; intervals are clustered by route.'
     )
   if _PRINTED not in empty:
     note += (

@@ -20,6 +20,10 @@ from wm.reporting.collect import Entry, Run
 from wm.runtime.pages import markdown
 
 
+class Bold(str):
+  """A cell that is shown in bold."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Table:
   """A table of text.
@@ -46,6 +50,11 @@ class Table:
     """Cells, row by row."""
     return tuple(self.frame.itertuples(index=False, name=None))
 
+  @staticmethod
+  def is_bold(cell: str) -> bool:
+    """Is a cell shown in bold?"""
+    return isinstance(cell, Bold)
+
   def markdown(self) -> str:
     """GitHub-style Markdown.
 
@@ -60,7 +69,12 @@ class Table:
 
 
 def _row(cells: Sequence[str]) -> str:
-  return '| ' + ' | '.join(map(markdown, cells)) + ' |'
+  return '| ' + ' | '.join(map(_shown, cells)) + ' |'
+
+
+def _shown(cell: str) -> str:
+  text = markdown(cell)
+  return f'**{text}**' if isinstance(cell, Bold) else text
 
 
 # Cells.

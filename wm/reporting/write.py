@@ -29,6 +29,7 @@ from wm.reporting import (
   figures,
   main_table,
   mapped,
+  paired,
   retold,
   scaling,
   scaling_figures,
@@ -152,6 +153,7 @@ def _tables(
   """Returns all tables in order; `together` are the runs with seeds pooled."""
   made = [
     main_table.table(together),
+    paired.table(together),
     exposures.table(runs),
     *beside.paper_tables(together),
     *searched.search_tables(runs),

@@ -1,0 +1,101 @@
+"""Differences of a report are those of paired trials, or none is shown."""
+
+import numpy as np
+import pytest
+
+from wm import core
+from wm.core import registry
+from wm.evaluation import differences, results
+from wm.reporting import collect, paired, tables
+
+WORLD, SPEC = 'maps(rows=3, columns=3)', 'compression(trials=40)'
+QUANTITY = registry.find('metric', 'compression').headline[0]
+
+
+@pytest.fixture
+def made(tmp_path):
+  """Makes a run of trials."""
+
+  def run(name: str, value, group=None, **about) -> collect.Run:
+    about = {
+      'training': name,
+      'model_spec': f'ngram(order={len(name)})',
+    } | about
+    metric = registry.make('metric', SPEC)
+    world = registry.make('world', about.pop('world', WORLD))
+    scores = core.scores(QUANTITY, np.asarray(value, float), group=group)
+    seed = about.pop('seed', 0)
+    entries, parts = results.summed_up(
+      metric, [scores], world, seed=seed, model_name=name, extra=about
+    )
+    part = results.Part(SPEC, {}, '', {}, {}, entries, parts, (scores,))
+    folder = tmp_path / name
+    (folder / results.FOLDER).mkdir(parents=True)
+    results.write(results.path(folder, 'compression', SPEC), part)
+    return collect.Run(folder, entries, parts, [], None)
+
+  return run
+
+
+def values(share: float) -> np.ndarray:
+  return (np.arange(40) % 10 < 10 * share).astype(float)
+
+
+def test_each_pair_is_compared_trial_by_trial(made):
+  shares = {'a': 0.9, 'b': 0.1, 'c': 0.1}
+  runs = [made(name, values(share)) for name, share in shares.items()]
+  table = paired.table(runs)
+  assert table is not None
+  assert table.heads == ('quantity', 'a − b', 'a − c', 'b − c')
+  ((head, *cells),) = table.rows
+  assert head == f'{SPEC}: {QUANTITY}'
+  several = [core.scores(QUANTITY, values(x)) for x in shares.values()]
+  pairs = [(0, 1), (0, 2), (1, 2)]
+  expected = [differences.paired(several[a], several[b]) for a, b in pairs]
+  adjusted = differences.holm([one.p for one in expected])
+  for cell, one, p in zip(cells, expected, adjusted, strict=True):
+    assert cell.startswith(tables.interval(one._asdict()))
+    assert f'p={p:.3f}' in cell if p >= 0.001 else 'p<0.001' in cell
+    assert table.is_bold(cell) == (one.low > 0 or one.high < 0)
+  assert [table.is_bold(cell) for cell in cells] == [True, True, False]
+  shown = cells[0].replace('<', '&lt;')
+  assert f'| **{shown}** |' in table.markdown()
+  assert '3 tests' in table.note
+
+
+@pytest.mark.parametrize(
+  'changed',
+  [
+    {'seed': 1},
+    {'world': "maps(rows=3, columns=3, traversal='shortest')"},
+    {'group': np.arange(40) // 2},
+  ],
+)
+def test_other_trials_are_not_compared(made, changed):
+  runs = [made('a', values(0.9)), made('b', values(0.1), **changed)]
+  table = paired.table(runs)
+  assert table is not None
+  assert table.rows[0][1] == 'not the same trials'
+  assert 'Not the same trials' in table.note
+
+
+def test_results_without_trials_say_so(made):
+  runs = [made('a', values(0.9)), made('b', values(0.1))]
+  path = results.path(runs[1].folder, 'compression', SPEC)
+  path.with_suffix('.npz').write_bytes(b'')
+  table = paired.table(runs)
+  assert table is not None
+  assert table.rows[0][1] == 'no trials kept'
+
+
+def test_many_models_are_compared_with_the_first(made):
+  runs = [made(name, values(0.1 * k)) for k, name in enumerate('abcde')]
+  table = paired.table(runs)
+  assert table is not None
+  assert table.heads[1:] == tuple(f'a − {name}' for name in 'bcde')
+
+
+def test_one_trained_model_has_no_table(made):
+  runs = [made('a', values(0.9)), made('b', values(0.1), training=None)]
+  assert paired.table(runs) is None
+  assert paired.table([]) is None

@@ -1,0 +1,174 @@
+"""Tables differences between trained models on the same trials."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from wm import core
+from wm.evaluation import differences, results
+from wm.reporting import ceilings, tables
+from wm.reporting.collect import Entry, Run
+
+TITLE = 'Differences between trained models'
+MOST = 4  # Trained models of which each pair is compared.
+_OTHER = 'not the same trials'
+_MISSING = 'no trials kept'
+# What two results must share for their trials to be the same.
+_SAME = 'world', 'seed', 'spec', 'metric_version', 'world_version'
+_SHOWN = 0.001  # Smaller p values are shown as smaller than this.
+
+
+class _Rows(NamedTuple):
+  """A result and its trials; None where they are not kept."""
+
+  entry: Entry
+  scores: core.Scores | None
+
+
+def table(runs: Sequence[Run]) -> tables.Table | None:
+  """Tables a row for each headline quantity, a column for each pair of models.
+
+  Args:
+    runs: all of a report; those that stand for several seeds are left out.
+
+  Returns:
+    The table; None where no two trained models have a quantity in common.
+  """
+  labelled = zip(runs, tables.labels(runs), strict=True)
+  trained = [
+    (run, label)
+    for run, label in labelled
+    if ceilings.is_trained(run) and not run.seeds
+  ]
+  pairs = [*itertools.combinations(range(len(trained)), 2)]
+  if len(trained) > MOST:
+    pairs = [(0, other) for other in range(1, len(trained))]
+  found = [
+    (head, [_difference(several[a], several[b]) for a, b in pairs])
+    for head, several in _quantities([run for run, _ in trained])
+  ]
+  found = [(head, cells) for head, cells in found if any(cells)]
+  if not found:
+    return None
+  names = [f'{trained[a][1]} − {trained[b][1]}' for a, b in pairs]
+  adjusted = _adjusted([cells for _, cells in found])
+  rows = [
+    [head, *(_cell(one, adjusted.get((k, n))) for n, one in enumerate(cells))]
+    for k, (head, cells) in enumerate(found)
+  ]
+  frame = pd.DataFrame(rows, columns=['quantity', *names], dtype=object)
+  note = _note(len(adjusted), frame, len(trained))
+  return tables.Table(TITLE, frame, note, folded=len(pairs) > 6)
+
+
+def _note(num: int, frame: pd.DataFrame, models: int) -> str:
+  note = (
+    "The first model's value less the second's on the same trials [95 % "
+    'interval of paired differences], and p of no difference, adjusted by the '
+    f'method of Holm for the {num} tests of this table; the intervals are not. '
+    'Bold: the interval excludes 0.'
+  )
+  if (frame == _OTHER).any(axis=None):
+    note += (
+      f' {_OTHER.capitalize()}: the models were scored in different worlds, '
+      'with different seeds or on different groups of trials, and are not '
+      'compared.'
+    )
+  if (frame == _MISSING).any(axis=None):
+    note += f' {_MISSING.capitalize()}: the folder has no file of the trials.'
+  if models > MOST:
+    note += ' Of more than four models, each is compared with the first.'
+  return note
+
+
+def _quantities(
+  runs: Sequence[Run],
+) -> Iterator[tuple[str, list[_Rows | None]]]:
+  """Yields the head of each headline quantity, and what each run has of it.
+
+  Trials of one spec are held at a time.
+  """
+  heads: dict[tuple[str, str], dict[str, None]] = {}
+  for run in runs:
+    for entry in run.entries:
+      if tables.headline(entry['metric'], entry['quantity'])[0]:
+        key = entry['metric'], tables.spec(entry)
+        heads.setdefault(key, {})[entry['quantity']] = None
+  for (metric, spec), quantities in heads.items():
+    parts = [_scores(run, metric, spec) for run in runs]
+    for quantity in quantities:
+      yield (
+        f'{spec}: {quantity}',
+        [
+          _rows(run, part, spec, quantity)
+          for run, part in zip(runs, parts, strict=True)
+        ],
+      )
+
+
+def _scores(run: Run, metric: str, spec: str) -> dict[str, core.Scores]:
+  """Trials of a run by quantity; {} where there is no usable file of them."""
+  path = results.path(run.folder, metric, spec)
+  if not path.is_file():
+    return {}
+  try:
+    return {one.quantity: one for one in results.read(path).scores}
+  except results.Unusable:
+    return {}
+
+
+def _rows(
+  run: Run, part: dict[str, core.Scores], spec: str, quantity: str
+) -> _Rows | None:
+  for entry in run.entries:
+    if (tables.spec(entry), entry['quantity']) == (spec, quantity):
+      return _Rows(entry, part.get(quantity))
+  return None
+
+
+def _difference(
+  first: _Rows | None, second: _Rows | None
+) -> differences.Difference | str:
+  """The difference of two results, or why there is none; '' if one lacks it."""
+  if first is None or second is None:
+    return ''
+  if any(first.entry.get(key) != second.entry.get(key) for key in _SAME):
+    return _OTHER
+  if first.scores is None or second.scores is None:
+    return _MISSING
+  if not np.array_equal(first.scores.group, second.scores.group):
+    return _OTHER
+  return differences.paired(first.scores, second.scores)
+
+
+def _adjusted(
+  rows: Sequence[Sequence[differences.Difference | str]],
+) -> dict[tuple[int, int], float]:
+  """(row, column) -> p adjusted for all that have one."""
+  p_values = {
+    (k, n): one.p
+    for k, row in enumerate(rows)
+    for n, one in enumerate(row)
+    if not isinstance(one, str) and one.p is not None
+  }
+  return dict(
+    zip(p_values, differences.holm([*p_values.values()]), strict=True)
+  )
+
+
+def _cell(one: differences.Difference | str, p: float | None) -> str:
+  if isinstance(one, str):
+    return one
+  if one.value is None:
+    return '–'
+  shown = tables.interval({**one._asdict(), 'interval': 'too few clusters'})
+  if p is None or one.low is None or one.high is None:
+    return f'{shown}, n={one.n}'
+  small = f'p<{_SHOWN}' if p < _SHOWN else f'p={p:.3f}'
+  text = f'{shown}, {small}, n={one.n}'
+  return text if one.low <= 0 <= one.high else tables.Bold(text)
