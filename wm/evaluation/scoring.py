@@ -187,6 +187,8 @@ def table(entries: Sequence[Entry]) -> str:
     bounds = ''
     if e['low'] is not None:
       bounds = f'[{e["low"]:.3f}, {e["high"]:.3f}]'
+    elif e['value'] is not None:
+      bounds = f'({e["interval"]})'
     missing = json.dumps(e['unmeasured']) if e['unmeasured'] else ''
     name = f'{e["metric"]}: {e["quantity"]}'
     num = f'n={e["n"]} clusters={e["clusters"]}'
