@@ -215,8 +215,8 @@ def is_mapped(row: Row) -> bool:
   Where the world has streets, from what is trained, and from what stands beside
   it: untrained models, a uniform guesser, and the Bayes predictors.
   """
-  world: core.World = registry.made('world', row.scored_in or row.trained_on)
-  if not has_streets(world):
+  assert row.scored_in is not None  # Of checked rows.
+  if not has_streets(registry.made('world', row.scored_in)):
     return False
   if row.trained_on is not None:
     return True
