@@ -15,9 +15,9 @@ trials that depend on each other), `value`, `low`, `high` (95 %), `interval`
 (the method: `korn-graubard` between bounds, else `bootstrap-t` or `hall`; or
 why there is none), `unmeasured` (cause -> count) and `seed`; of exponents and
 r2 also `median`, `median_low`, `median_high` (95 %) and `outliers` (clusters
-far out). rows.csv has a row per trial. Scored again, a metric is kept as long as
-all code, files and weights behind its trials are the same; else it is measured
-anew, and the reason is printed.
+far out). rows.csv has a row per trial. Scored again, a metric is kept as long
+as all code, files and weights behind its trials are the same; else it is
+measured anew, and the reason is printed.
 
 --power=.05 also prints how many trials tell two models apart by .05 in each
 headline quantity (two-sided 5 %, power .8), and writes OUT/power.json.
