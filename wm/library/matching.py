@@ -134,21 +134,21 @@ def resolve(
   by_name = {row.name: row for row in rows}
   final: dict[str, Row] = {}
 
-  def resolved(name: str) -> Row:
+  def final_row(name: str) -> Row:
+    """The row of this name, after those that it depends on."""
     if name not in final:
       row = by_name[name]
       if name in others:
-        row = _resolved(row, resolved(others[name]), stages, data)
+        row = _resolved(row, final_row(others[name]), stages, data)
         kinds = by_name[name].settings['match'].split('+')
-        numbers = (
-          f'{k}={row.settings[k]}' for k in map(DECIDES.__getitem__, kinds)
-        )
-        tell(f'{name}: matched to {others[name]}: {", ".join(numbers)}')
+        decided = [DECIDES[kind] for kind in kinds]
+        numbers = ', '.join(f'{k}={row.settings[k]}' for k in decided)
+        tell(f'{name}: matched to {others[name]}: {numbers}')
       final[name] = row
     return final[name]
 
   names = [row.name for row in rows]
-  return [resolved(name) for name in names if only is None or name in only]
+  return [final_row(name) for name in names if only is None or name in only]
 
 
 def _resolved(

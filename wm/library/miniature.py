@@ -48,9 +48,7 @@ def _units(
   world: core.World | str,
   seeds: range,
   only: Sequence[str],
-  sampling: Sampling | None,
-  training: Training | None,
-  reconstruction: Reconstruction | None,
+  options: tuple[Sampling | None, Training | None, Reconstruction | None],
   baselines: bool,
   counts: Callable[[Unit, Row], exposure.Counts],
   tell: Tell,
@@ -61,12 +59,18 @@ def _units(
   seeds: those of each row that has no number of its own.
   counts: counts the training sequences of a unit and its row.
   """
+  sampling, training, reconstruction = options
+  given = (
+    sampling or Sampling(),
+    training or Training(),
+    reconstruction or Reconstruction(),
+  )
   found = [Row.parse(row) if isinstance(row, str) else row for row in rows]
   # What is bad of one shows before the first.
   checked = rows_lib.rows_of(found, world)
   if baselines:
     asked = calls.metrics_of(same['metrics'])
-    more, _ = study.baselines_of(checked, training or Training(), asked)
+    more, _ = study.baselines_of(checked, given[1], asked)
     checked += (more := _possible(more))
     found += more
   names = [row.name for row in found]
@@ -74,11 +78,6 @@ def _units(
     available = registry.suggest(unknown[0], names)
     raise core.InputError(f'no row is called {unknown[0]!r}; {available}')
   plain = {row.name: _plain(row, world) for row in found}
-  given = (
-    sampling or Sampling(),
-    training or Training(),
-    reconstruction or Reconstruction(),
-  )
   number = {row.name: row.settings.get('seeds', len(seeds)) for row in found}
   made: list[Unit] = []
   for place in range(max(number.values())):
@@ -191,7 +190,9 @@ def miniature(
   them when they begin, and start from committed code only.
 
   Args:
-    rows: models, as `Row` or as text (see `Row.parse`), all of plug-ins.
+    rows: models, as `Row` or as text (see `Row.parse`), all of plug-ins. A
+      seed of a row that is matched (see `wm.study`) is matched to the same
+      seed of the other row.
     world: that rows are scored in which name none.
     metrics: what to measure.
     out: folder of data and runs.
@@ -218,9 +219,7 @@ def miniature(
     world,
     range(first_seed, first_seed + seeds),
     only,
-    sampling,
-    training,
-    reconstruction,
+    (sampling, training, reconstruction),
     baselines,
     lambda unit, row: _counts(unit, row, dry_run),
     tell,

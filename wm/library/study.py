@@ -53,9 +53,12 @@ def study(
   """Samples for, trains, scores and maps every row, then reports them.
 
   Args:
-    rows: models, as `Row` or as text (see `Row.parse`). A row that is matched
-      to another, 'walks: MODEL on WORLD with match="sequences+steps"', has as
-      many sequences and steps as that one; see `wm.library.matching`.
+    rows: models, as `Row` or as text (see `Row.parse`). A row may be matched
+      to another: 'walks: MODEL on WORLD with match="sequences+steps", to="a"'
+      samples as many sequences as row a has distinct ones, and is trained for
+      as many steps. match is 'sequences' or 'tokens' of the training data,
+      'steps' or 'compute' (FLOPs) of training, or one of each; to is by default
+      the first other trained row without a match (`wm.library.matching`).
     world: that rows are scored in which name none.
     metrics: what to measure.
     out: folder; each row is a run in OUT/NAME.

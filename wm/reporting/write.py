@@ -29,7 +29,6 @@ from wm.reporting import (
   figures,
   main_table,
   mapped,
-  paired,
   retold,
   scaling,
   scaling_figures,
@@ -151,6 +150,8 @@ def _tables(
   out: pathlib.Path,
 ) -> list[tables.Table]:
   """Returns all tables in order; `together` are the runs with seeds pooled."""
+  from wm.reporting import paired  # Differences load SciPy.
+
   made = [
     main_table.table(together),
     paired.table(together),
