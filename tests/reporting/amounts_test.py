@@ -45,6 +45,15 @@ def test_units_of_another_recipe_are_left_out(tmp_path):
   assert amounts.read_units(tmp_path / 'none') == {}
 
 
+def test_units_of_committed_code_come_before_more_of_changed_code(tmp_path):
+  for seed, steps in enumerate((10, 10, 10, 20)):
+    commit = 'abc-dirty' if steps == 10 else 'abc'
+    units.write(
+      tmp_path, unit('a', seed, entry(0.5), steps=steps, commit=commit)
+    )
+  assert [each.seed for each in amounts.read_units(tmp_path)['a']] == [3]
+
+
 def test_the_order_of_result_files_does_not_matter():
   several = [
     unit(row, seed, entry(0.1 * seed), steps=steps)

@@ -87,16 +87,20 @@ def read_units(results: str | pathlib.Path) -> dict[str, list[Unit]]:
 def one_recipe(several: Sequence[Unit]) -> dict[str, list[Unit]]:
   """Row -> its units in the order of seeds.
 
-  Where the units of a row differ in more than their seed, those of the most
-  frequent recipe are taken, and of equally frequent ones that with the first
-  seed.
+  Where the units of a row differ in more than their seed, those of the recipe
+  with the most units of committed code are taken; of equally many, those with
+  the most units, and then that with the first seed.
   """
   by_row: dict[str, dict[str, list[Unit]]] = {}
   for unit in sorted(several, key=lambda unit: (unit.row, unit.seed)):
     recipe = json.dumps(_without_seeds(unit.key), sort_keys=True)
     by_row.setdefault(unit.row, {}).setdefault(recipe, []).append(unit)
-  # The first of equally long ones.
-  return {row: max(of.values(), key=len) for row, of in by_row.items()}
+
+  def weight(same: Sequence[Unit]) -> tuple[int, int]:
+    return sum(map(is_committed, same)), len(same)
+
+  # The first of equally many.
+  return {row: max(of.values(), key=weight) for row, of in by_row.items()}
 
 
 def of_committed_code(rows: Rows) -> Results:
