@@ -115,8 +115,10 @@ def _r2(rng: np.random.Generator, num: int, *, outliers: bool) -> Interval:
 def _models(rng: np.random.Generator, num: int, *, rho: float) -> Interval:
   x, noise = rng.normal(size=(2, num))
   y = rho * x + np.sqrt(1 - rho**2) * noise
-  found = correlation.over_models(x, y, np.arange(num))
-  return (found.value, found.low, found.high) if found else (0.0, None, None)
+  result = correlation.over_models(x, y, np.arange(num))
+  return (
+    (result.value, result.low, result.high) if result else (0.0, None, None)
+  )
 
 
 def _over(value: np.ndarray, half: float) -> Interval:
@@ -263,8 +265,8 @@ def write(rows: list[Row]) -> None:
   for line in rows:
     key = line['case'], line['size']
     before = table.get(key, {})
-    kept = {k: x for k, x in before.items() if k.endswith('_before')}
-    table[key] = {**kept, **line}
+    earlier = {k: x for k, x in before.items() if k.endswith('_before')}
+    table[key] = {**earlier, **line}
   order = [(name, num) for name, case in CASES.items() for num in case.sizes]
   with open(TABLE, 'w', encoding='utf-8', newline='') as file:
     writer = csv.DictWriter(file, COLUMNS, lineterminator='\n')

@@ -210,13 +210,15 @@ def test_named_cases_are_covered_and_not_wide():
 def test_named_cases_are_of_this_code(name, size):
   again = coverage_cases.row(name, size, 400)
   key = name, size
-  kept = next(
+  expected = next(
     row for row in coverage_cases.read() if (row['case'], row['size']) == key
   )
-  assert again['none'] == pytest.approx(kept['none'], abs=4 * _error(0.5, 400))
+  assert again['none'] == pytest.approx(
+    expected['none'], abs=4 * _error(0.5, 400)
+  )
   assert not _short_cases([again])
-  if kept['none'] < 1:
-    assert again['width'] == pytest.approx(kept['width'], rel=0.1)
+  if expected['none'] < 1:
+    assert again['width'] == pytest.approx(expected['width'], rel=0.1)
 
 
 def test_real_metrics_are_covered():

@@ -145,18 +145,18 @@ def test_strata_vary_within_alone():
   assert plain == pytest.approx(statistics.effective(totals, weights, one))
   columns = {'stratum': strata}
   scores = core.scores('q', totals[0], columns=columns)
-  found = statistics.summarize(scores)
+  summary = statistics.summarize(scores)
   expected = statistics.korn_graubard(totals, weights, strata)
-  assert (found['low'], found['high']) == pytest.approx(
+  assert (summary['low'], summary['high']) == pytest.approx(
     tuple(x[0] for x in expected)
   )
 
 
 def test_medians_and_outliers_by_hand():
   values = np.array([-2.0, -1.9, -2.1, -1.95, -2.05, -2.02, -1.98, 40.0])
-  found = statistics.median(values)
+  summary = statistics.median(values)
   # Of 8 values the least and greatest hold the median in 1 - 2 / 256.
-  assert found == {
+  assert summary == {
     'median': pytest.approx(-1.99),
     'median_low': -2.1,
     'median_high': 40.0,
@@ -172,11 +172,11 @@ def test_medians_and_outliers_by_hand():
 def test_outliers_refuse_an_interval_of_the_mean_of_few(num, any_):
   values = np.random.default_rng(0).normal(size=num)
   scores = core.scores('q', values, bounds=None, outliers=True)
-  found = statistics.summarize(scores)
-  assert (found['low'] is not None) == any_
-  assert found['median_low'] < found['median'] < found['median_high']
+  summary = statistics.summarize(scores)
+  assert (summary['low'] is not None) == any_
+  assert summary['median_low'] < summary['median'] < summary['median_high']
   if not any_:
-    assert found['interval'] == statistics.TOO_FEW
+    assert summary['interval'] == statistics.TOO_FEW
 
 
 @pytest.mark.parametrize('value', [0.0, 1.0, 0.1, 0.3])
