@@ -100,7 +100,7 @@ def test_an_order_holds_for_each_two_neighbours(order, expected):
 
 
 def test_p_values_are_those_of_scipy():
-  values = {'walks': (0.9, 0.7, 0.8), 'paths': (0.5, 0.65, 0.41, 0.6)}
+  values = {'walks': (0.9, 0.7, 0.8), 'paths': (0.5, 0.65, 0.41)}
   by_row = rows(**values)
   (each,) = judged(finding(WALKS), by_row).comparisons
   peer = stats.ttest_ind(*values.values(), equal_var=False)
@@ -153,14 +153,23 @@ def test_a_finding_that_lacks_data_is_not_decided_by_the_rest():
   )
 
 
-def test_all_seeds_that_there_are_count():
+def test_seeds_beyond_those_of_the_rule_decide_nothing():
   values = {'walks': (*FAR, 0.2, 0.3), 'paths': NEAR}
   result = judged(finding(WALKS), rows(**values))
-  assert result.verdict == UNDECIDED
-  assert result.comparisons[0].amount.values == values['walks']
+  assert result.verdict == SHOWN
+  assert result.comparisons[0].amount.values == FAR
   assert judged(finding(WALKS, seeds=5), rows(**values)).verdict == UNTESTED
   few = rows(walks=FAR[:2], paths=NEAR)
   assert judged(finding(WALKS, seeds=2), few).verdict != UNTESTED
+
+
+def test_seeds_on_which_no_rule_was_fixed_decide():
+  values = {'walks': (0.1, 0.2, *FAR), 'paths': (0.8, 0.9, *NEAR)}
+  (result,) = verdicts.judge(
+    [finding(WALKS)], {'maps': Results(rows(**values), first=2)}
+  )
+  assert result.verdict == SHOWN
+  assert result.comparisons[0].amount.values == FAR
 
 
 def test_one_seed_decides_nothing_however_many_trials_it_has():

@@ -68,5 +68,5 @@ def test_without_a_checkout_nothing_is_known(tmp_path, monkeypatch):
   monkeypatch.setattr(commit, '_root', lambda: tmp_path)
   assert commit.describe() is None
   assert commit.describe_outside(tmp_path) is None
-  assert commit.changed(tmp_path) == []
+  assert commit.changed(tmp_path) is None
   assert not commit.is_clean(None)

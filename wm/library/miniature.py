@@ -214,6 +214,8 @@ def miniature(
     Stopped: a signal came; what is done is kept.
   """
   kept = pathlib.Path(results or pathlib.Path(out, 'results'))
+  if not (dry_run or allow_dirty):
+    _check_committed(kept)  # Before anything is sampled.
   todo = _units(
     rows,
     world,
@@ -229,8 +231,10 @@ def miniature(
     results=str(kept),
     first_seed=first_seed,
   )
-  if not dry_run:
-    _prepare(todo, kept, fresh, allow_dirty)
+  if fresh and not dry_run:
+    for unit in todo:
+      unit.path.unlink(missing_ok=True)
+      shutil.rmtree(unit.folder, ignore_errors=True)
   by_name = {one.name: one for one in todo}
   standing = [one for one in todo if one.stands()]
   tell(f'{kept}: {len(standing)} of {len(todo)} units stand')
@@ -245,26 +249,22 @@ def miniature(
   return [one.said() for one in todo if not one.stands()]
 
 
-def _prepare(
-  todo: Sequence[Unit], results: pathlib.Path, fresh: bool, allow_dirty: bool
-) -> None:
-  """Removes what is made again.
-
-  Raises InputError where results would be of no use to findings.
-  """
-  if findings.beside(results) is not None:
-    findings.rule_hashes(results)  # Bad rules show before the first unit.
-    changed = commit.changed(results.parent)
-    if changed and not allow_dirty:
-      raise core.InputError(
-        f'{changed[0]} is changed and not committed; results that findings are '
-        'judged by need committed code: commit it, or give --allow_dirty '
-        '(allow_dirty=True) for results that no finding is judged by'
-      )
-  if fresh:
-    for unit in todo:
-      unit.path.unlink(missing_ok=True)
-      shutil.rmtree(unit.folder, ignore_errors=True)
+def _check_committed(results: pathlib.Path) -> None:
+  """Raises InputError where results would be of no use to findings."""
+  if findings.beside(results) is None:
+    return
+  findings.rule_hashes(results)  # Bad rules show before the first unit.
+  changed = commit.changed(results.parent)
+  if changed == []:
+    return
+  what = (
+    f'{changed[0]} is changed and not committed' if changed else 'no commit'
+  )
+  raise core.InputError(
+    f'{what}; results that findings are judged by need committed code: commit '
+    'it, or give --allow_dirty (allow_dirty=True) for results that no finding '
+    'is judged by'
+  )
 
 
 def _job(unit: Unit) -> pool.Job:

@@ -299,8 +299,12 @@ def _started(made: Unit) -> dict[str, Any]:
     if not (made.folder / 'spent.json').exists():
       record = {'commit': now, 'rules': findings.rule_hashes(results)}
     files.write_json(path, record)
-  first = files.read_record(path, {'commit': str | None, 'rules': dict})
-  return {**first, 'commit': now} if commit.is_clean(first['commit']) else first
+  record = files.read_record(path, {'commit': str | None, 'rules': dict})
+  if commit.is_clean(record['commit']):
+    record['commit'] = now
+    if not commit.is_clean(now):  # It stays so, whatever code goes on.
+      files.write_json(path, record)
+  return record
 
 
 def _pictured(source: pathlib.Path, target: pathlib.Path) -> None:

@@ -29,10 +29,12 @@ class Results(NamedTuple):
   Attributes:
     rows: those that findings are judged by.
     refused: row -> names of units of code that was changed or is unknown.
+    first: the first seed that rules are judged by.
   """
 
   rows: Rows
   refused: Mapping[str, Sequence[str]] = {}
+  first: int = 0
 
 
 class Amount(NamedTuple):
@@ -78,10 +80,16 @@ class Amount(NamedTuple):
     )
 
 
-def read_units(results: str | pathlib.Path) -> dict[str, list[Unit]]:
-  """Row -> its units in the order of seeds, of one recipe."""
+def read_units(
+  results: str | pathlib.Path, first: int = 0
+) -> dict[str, list[Unit]]:
+  """Row -> its units in the order of seeds, of one recipe.
+
+  first: seeds before it are left out.
+  """
   paths = sorted(pathlib.Path(results).glob('*.json'))
-  return one_recipe([units.read(path) for path in paths])
+  several = [units.read(path) for path in paths]
+  return one_recipe([unit for unit in several if unit.seed >= first])
 
 
 def one_recipe(several: Sequence[Unit]) -> dict[str, list[Unit]]:
@@ -103,7 +111,7 @@ def one_recipe(several: Sequence[Unit]) -> dict[str, list[Unit]]:
   return {row: max(of.values(), key=weight) for row, of in by_row.items()}
 
 
-def of_committed_code(rows: Rows) -> Results:
+def of_committed_code(rows: Rows, first: int = 0) -> Results:
   """The units of a miniature that findings may be judged by."""
   refused = {
     row: [unit.name for unit in of if not is_committed(unit)]
@@ -111,7 +119,9 @@ def of_committed_code(rows: Rows) -> Results:
   }
   clean = [unit for of in rows.values() for unit in of if is_committed(unit)]
   return Results(
-    one_recipe(clean), {row: names for row, names in refused.items() if names}
+    one_recipe(clean),
+    {row: names for row, names in refused.items() if names},
+    first,
   )
 
 

@@ -18,14 +18,14 @@ _CEILINGS = {**ceilings.NAMES, ORACLE: ORACLE}
 
 
 def deciding(judged: Judged) -> str:
-  """'D 0.39 [0.32, 0.46] > 0.05', of the comparison that decides.
+  """'D 0.39 [0.32, 0.46], stated: > 0.05', of the comparison that decides.
 
   Empty where the finding was not tested.
   """
   if judged.verdict == verdicts.UNTESTED:
     return ''
   each = judged.deciding
-  return f'D {_interval(each.difference._asdict())} {_bound(each)}'
+  return f'D {_interval(each.difference._asdict())}, stated: {_bound(each)}'
 
 
 def rule(judged: Judged) -> str:

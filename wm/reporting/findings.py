@@ -7,8 +7,10 @@ A findings.json is {"findings": [...]}. A finding has
     paper, printed  which paper, and where in it
     miniature       the miniature whose results decide it
     date            ISO day on which the rule was fixed
-    seeds           needed of each trained row; default 3, at least 2. All
-                    available seeds are used
+    seeds           of each trained row that decide; default 3, at least 2.
+                    They are the first that no exclusion leaves out, from
+                    --first_seed of the miniature's flagfile on; later ones
+                    decide nothing
     claims          a list; the finding is their conjunction. Each has
       metric        name or spec; of the specs that have its fields, the
                     shortest is meant. 'map' is the reconstructed map
@@ -272,6 +274,11 @@ def _claim(record: Any, where: str) -> Claim:
     raise core.InputError(
       f'{where}: expected rows, a number or a quantity as `than`'
     )
+  for row, value in record.get('published', {}).items():
+    if not isinstance(value, _NUMBER):
+      raise core.InputError(
+        f'{where}: published {row!r} is {value!r:.40}; expected a number'
+      )
   margin = float(record.get('margin', 0))
   if margin < 0:
     raise core.InputError(f'{where}: margin is {margin:g}; expected 0 or more')

@@ -68,6 +68,12 @@ def rows_of(flagfile: pathlib.Path) -> list[str]:
   return re.findall(r'^--row=\s*(\w+)\s*:', flagfile.read_text(), re.M)
 
 
+def first_seed(flagfile: pathlib.Path) -> int:
+  """The first seed of a miniature, by which its findings are judged."""
+  named = re.search(r'^--first_seed=(\d+)$', flagfile.read_text(), re.M)
+  return int(named[1]) if named else 0
+
+
 def _is_baseline(row: str, rows: Sequence[str]) -> bool:
   """Is it one that `wm.miniature` adds to these rows?"""
   names = '|'.join((*ceilings.ROLES, 'bayes_replanning'))
@@ -86,8 +92,14 @@ def judged(
   """
   place = pathlib.Path(folder)
   read: dict[str, Rows] = {}
+  results = {}
   for name in names(place):
-    made = amounts.read_units(place / 'results' / name)
+    folder = place / 'results' / name
+    made = amounts.read_units(folder)
+    first = first_seed(place / f'{name}.flags')
+    results[name] = amounts.of_committed_code(
+      amounts.read_units(folder, first), first
+    )
     rows = rows_of(place / f'{name}.flags')
     beside = [row for row in made if _is_baseline(row, rows)]
     read[name] = {row: made[row] for row in (*rows, *beside) if row in made}
@@ -98,7 +110,6 @@ def judged(
         f'finding {finding.name!r} is of no miniature {finding.miniature!r}; '
         f'available: {", ".join(read)}'
       )
-  results = {name: amounts.of_committed_code(of) for name, of in read.items()}
   return verdicts.judge(listed, results), read
 
 

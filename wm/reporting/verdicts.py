@@ -172,8 +172,9 @@ def _compare(finding: Finding, results: Results) -> Judged:
       name: [
         unit
         for unit in results.rows.get(name, ())
-        if not amounts.excluded(unit, claim.exclusions)
-      ]
+        if unit.seed >= results.first
+        and not amounts.excluded(unit, claim.exclusions)
+      ][: finding.seeds]
       for name in claim.row_names
     }
     used += [unit for row in rows.values() for unit in row]

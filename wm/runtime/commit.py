@@ -39,10 +39,11 @@ def describe() -> str | None:
   return text and text.strip()
 
 
-def changed(outside: str | pathlib.Path) -> list[str]:
+def changed(outside: str | pathlib.Path) -> list[str] | None:
   """Files of this checkout with changes that are not committed, sorted.
 
-  Files that were never committed count where code and settings are.
+  Files that were never committed count where code and settings are. None where
+  git does not know, as without a checkout.
 
   Args:
     outside: folder whose files do not count, as a run writes its results there.
@@ -52,7 +53,9 @@ def changed(outside: str | pathlib.Path) -> list[str]:
   if folder.is_relative_to(root) and folder != root:
     where.append(f':(exclude){folder.relative_to(root)}')
   words = '--porcelain', '--no-renames', '--untracked-files=all', '-z'
-  text = _git('status', *words, '--', *where) or ''
+  text = _git('status', *words, '--', *where)
+  if text is None:
+    return None
   lines = [line for line in text.split('\0') if line]
   return sorted(
     path
@@ -63,8 +66,10 @@ def changed(outside: str | pathlib.Path) -> list[str]:
 
 def describe_outside(outside: str | pathlib.Path) -> str | None:
   """As `describe`, but dirty by what `changed` lists alone."""
-  text = _git('rev-parse', 'HEAD')
-  return text and text.strip() + (_DIRTY if changed(outside) else '')
+  text, files = _git('rev-parse', 'HEAD'), changed(outside)
+  if text is None or files is None:
+    return None
+  return text.strip() + (_DIRTY if files else '')
 
 
 def is_clean(commit: str | None) -> bool:
