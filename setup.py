@@ -77,6 +77,7 @@ setuptools.setup(
     'test': [
       'pytest>=8',
       'pytest-xdist>=3.6',
+      'setuptools>=70.1',
       'hypothesis>=6.100',
       'ruff>=0.8',
       'mypy>=2.4',
