@@ -270,8 +270,12 @@ def _pictures(
     drawn = figures.ablation(field, points)
     made.append(Picture(f'ablation_{field}.png', caption, drawn))
   taken: set[str] = set()
-  for run, label in zip(runs, tables.labels(runs), strict=True):
-    made += _map_pictures(run, label, out, taken)
+  roles = ceilings.roles(runs)
+  for run, label, role in zip(runs, tables.labels(runs), roles, strict=True):
+    # Beside trained models, the maps of baselines are lines of a table: a page
+    # is too heavy with all of them.
+    if role == ceilings.TRAINED or ceilings.TRAINED not in roles:
+      made += _map_pictures(run, label, out, taken)
   found = []
   for picture in made:
     name = _file_name(picture.name.removesuffix('.png'), '.png', taken)
