@@ -16,7 +16,7 @@ SAMPLERS = (
   'othello(size=4)',
   "othello(size=4, policy='search', noise=0.3)",
   'chess(length=10, least=0)',
-  "chess(length=24, lengths='human', least=0)",
+  "chess(length=12, lengths='human', least=0)",
   "chess(length=10, policy='promotions', least=0)",
   'connect4(rows=2, columns=3)',
   'lattice(size=3, length=12)',
