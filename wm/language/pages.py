@@ -35,6 +35,8 @@ def save(found: Rescored, out: str | pathlib.Path) -> pathlib.Path:
     'pictures': found.pictures,
     'words': found.words,
     'notes': (),
+    'cautions': (),
+    'rules': (),
   }
   with locks.writer(place, write.STAGE):
     plain = pages.render(
