@@ -52,12 +52,12 @@ def test_edits_reach_what_they_can_change(tmp_path):
   ]
   assert (again, same_rows) == (first, rows)
 
-  edit(engine / 'statistics.py', 'LEVEL = 0.95', 'LEVEL = 0.5')
+  edit(engine / 'bootstrap.py', 'LEVEL = 0.95', 'LEVEL = 0.5')
   edit(metrics / 'next_token.py')
   said, third, same_rows = score(copy)
   assert said == [
     f'{ASKED[0]}: kept from before, summed up anew: '
-    'wm/evaluation/statistics.py changed',
+    'wm/evaluation/bootstrap.py changed',
     f'{ASKED[1]}: measured anew: wm/metrics/next_token.py changed',
   ]
   assert same_rows == rows

@@ -13,7 +13,7 @@ from wm.models.serving import in_context
 
 LATTICE = registry.make('world', 'lattice(length=20)')
 METRIC = registry.make(
-  'metric', 'inductive_bias(num=4, examples=20, states=4, pool=8)'
+  'metric', 'inductive_bias(num=4, examples=60, states=4, pool=8)'
 )
 
 

@@ -154,7 +154,7 @@ def train(
   pool.recover(out, 'train')
   if training.process_id == 0:  # It writes for all.
     made = registry.made('world', world)
-    exposure_file.record(made, pathlib.Path(out), training, summary)
+    exposure_file.record(made, pathlib.Path(out), training.data, summary)
   tell(json.dumps(summary))
   return Run(pathlib.Path(out), summary)
 

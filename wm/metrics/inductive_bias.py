@@ -110,9 +110,10 @@ class Metric(core.Metric):
     d_ib_untrained: As d_ib, of the same network with random weights, adapted
       alike. What it has was not learned from sequences.
     q_difference_untrained: As q_difference, of the same network with random
-      weights, adapted alike.
+      weights, adapted alike. What it has was not learned from sequences.
     q_difference_matched_untrained: As q_difference_matched, of the same network
-      with random weights, adapted alike.
+      with random weights, adapted alike. What it has was not learned from
+      sequences.
   """
 
   version: ClassVar[str] = '3'

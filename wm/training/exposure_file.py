@@ -12,7 +12,6 @@ from wm import core
 from wm.core import registry
 from wm.data import exposure
 from wm.data import store as stores
-from wm.options.training import Training
 from wm.runtime import files
 from wm.training import run_log
 
@@ -24,7 +23,7 @@ WINDOW = 200
 def record(
   world: core.World,
   out: pathlib.Path,
-  training: Training,
+  data: str | pathlib.Path | None,
   summary: dict[str, Any],
 ) -> dict[str, Any]:
   """Writes exposure.json of a run that has ended, unless it is there.
@@ -32,7 +31,7 @@ def record(
   Args:
     world: that the run was trained on.
     out: folder of the run.
-    training: its options.
+    data: folder of train/ and heldout/ sequences; None is OUT/data.
     summary: what `loop.train` returns.
 
   Returns:
@@ -42,7 +41,7 @@ def record(
     to it (None of a model that is counted); epochs, tokens trained on over
     those that the data predict.
   """
-  folder = pathlib.Path(training.data or out / 'data')
+  folder = pathlib.Path(data or out / 'data')
   splits = [folder / split for split in ('train', 'heldout')]
   told = {key: summary[key] for key in ('step', 'best_step', 'tokens')}
   made_from = {
