@@ -105,10 +105,21 @@ def test_the_whole_interval_is_judged():
   ]
 
 
-@pytest.mark.parametrize(('best', 'warned'), [(None, True), (0.5, False)])
+@pytest.mark.parametrize(
+  ('best', 'warned'), [(None, False), (0.5, False), (0.9, True)]
+)
 def test_recall_is_judged_against_the_ceiling(best, warned):
   found = lines(entry(0.48, 0.47, 0.49, quantity='set_recall'), best=best)
   assert bool(found) == warned
+
+
+def test_results_that_lack_a_quantity_are_warned_of_without_it():
+  old = entry(0.5, 0.4, 0.6, 'acceptance', 'exact_range')
+  (line,) = lines(old)
+  assert '–' in line
+  assert '{' not in line + ''.join(
+    cautions.rules([run('net', 'transformer()', 0.5)])
+  )
 
 
 def test_a_setting_beside_the_plain_one_is_not_judged():

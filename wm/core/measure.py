@@ -116,8 +116,8 @@ class Caution(NamedTuple):
     text: what follows the model's name; {value}, {rest} (1 - value), {best} and
       the names of the metric's other quantities stand for values.
     below, above: the limits; None is none.
-    of_best: the limit is this share of the value of the Bayes predictor, or of
-      1 where that is not measured.
+    of_best: the limit is this share of the value of the Bayes predictor;
+      nothing is said where that is not measured.
     unmeasured: instead of a limit: no trial was measured, all for this reason.
   """
 

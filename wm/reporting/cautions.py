@@ -6,6 +6,7 @@ metric (`core.Caution`). A model has one line, with all that holds of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from wm import core
@@ -13,6 +14,8 @@ from wm.core import registry
 from wm.evaluation import needs
 from wm.reporting import ceilings, declared, tables
 from wm.reporting.collect import Entry, Run
+
+_FIELD = re.compile(r'{(\w+)}')  # Of a rule's text.
 
 
 def lines(runs: Sequence[Run]) -> list[str]:
@@ -36,7 +39,7 @@ def rules(runs: Sequence[Run]) -> list[str]:
   """Returns each rule of what was measured, in words."""
   metrics = dict.fromkeys(e['metric'] for run in runs for e in run.entries)
   return [
-    f'{name}: {rule.quantity} {_limit(rule)}: "{rule.text}"'
+    f'{name}: {rule.quantity} {_limit(rule)}: "{_FIELD.sub("…", rule.text)}"'
     for name in metrics
     for rule in declared.metric(name).cautions
   ]
@@ -46,7 +49,7 @@ def _limit(rule: core.Caution) -> str:
   if rule.unmeasured:
     return f'not measured in any trial, as {rule.unmeasured}'
   limit = f'below {rule.below}' if rule.above is None else f'above {rule.above}'
-  more = ' of that of the Bayes predictor, or of 1' if rule.of_best else ''
+  more = ' of that of the Bayes predictor' if rule.of_best else ''
   return f'{limit}{more}'
 
 
@@ -78,7 +81,10 @@ def _clause(
     only = [*entry['unmeasured']] == [rule.unmeasured]
     return rule.text if rule.unmeasured and only else ''
   best = 1.0
-  if rule.of_best and (ceiling := against.ceiling(place, entry)):
+  if rule.of_best:
+    ceiling = against.ceiling(place, entry)
+    if not ceiling:
+      return ''  # The best predictor there is may have less than 1.
     best = ceiling[1]['value']
   low, high = ceilings.ends(entry)
   limit = rule.below if rule.below is None else rule.below * best
@@ -89,7 +95,8 @@ def _clause(
   numbers = {name: one['value'] for name, one in values.items()}
   numbers |= {'value': entry['value'], 'rest': 1 - entry['value'], 'best': best}
   shown = {name: tables.number(one, 2) for name, one in numbers.items()}
-  return rule.text.format_map(shown)
+  # Results of older versions may lack a quantity.
+  return _FIELD.sub(lambda field: shown.get(field[1], '–'), rule.text)
 
 
 def _missing(runs: Sequence[Run]) -> list[str]:
