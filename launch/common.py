@@ -267,7 +267,7 @@ def rows() -> dict[str, Any]:
     'reconstruction': values(Reconstruction),
     'num_samples': FLAGS.num_samples,
     **keywords(Baselines),
-    'tell': print,
+    'log': print,
   }
 
 

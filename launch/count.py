@@ -44,7 +44,7 @@ def main() -> None:
 
   if FLAGS.coverage:
     common.apart('coverage', 'world', 'classes', 'model')
-    wm.coverage(FLAGS.coverage, FLAGS.out, tell=print)
+    wm.coverage(FLAGS.coverage, FLAGS.out, log=print)
     return
   common.need('world')
   if FLAGS.classes:

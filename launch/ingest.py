@@ -31,7 +31,7 @@ def main() -> None:
   if FLAGS.text_file:
     common.need('world', 'out')
     common.apart('text_file', 'pgn', 'games', 'shard')
-    given = {'heldout': FLAGS.heldout_file, 'tell': print}
+    given = {'heldout': FLAGS.heldout_file, 'log': print}
     wm.ingest_text(FLAGS.text_file, FLAGS.out, FLAGS.world, **given)
     return
   common.need('pgn', 'out')
@@ -43,7 +43,7 @@ def main() -> None:
     **given,
     shard=FLAGS.shard,
     games=FLAGS.games,
-    tell=print,
+    log=print,
   )
 
 

@@ -33,7 +33,7 @@ def main() -> None:
     'out': FLAGS.out,
     'world': FLAGS.world,
     'options': common.values(common.Reconstruction),
-    'tell': print,
+    'log': print,
   }
   if FLAGS.routes:
     several()(FLAGS.routes, num=FLAGS.num_samples, pairs=FLAGS.pairs, **given)

@@ -22,10 +22,10 @@ def main() -> None:
   import wm
 
   if FLAGS.errors:
-    wm.wrong_keys(FLAGS.paper, FLAGS.data, tell=print)
+    wm.wrong_keys(FLAGS.paper, FLAGS.data, log=print)
     return
   common.need('out')
-  given = {'logs': FLAGS.logs, 'tell': print}
+  given = {'logs': FLAGS.logs, 'log': print}
   wm.recorded(FLAGS.paper, FLAGS.data, FLAGS.out, **given)
 
 

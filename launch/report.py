@@ -25,9 +25,9 @@ def main() -> None:
   import wm
 
   if FLAGS.miniatures:
-    wm.findings(FLAGS.miniatures, FLAGS.out, tell=print)
+    wm.findings(FLAGS.miniatures, FLAGS.out, log=print)
     return
-  wm.report(FLAGS.runs or [FLAGS.out], FLAGS.out, tell=print)
+  wm.report(FLAGS.runs or [FLAGS.out], FLAGS.out, log=print)
 
 
 if __name__ == '__main__':

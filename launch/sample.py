@@ -17,7 +17,7 @@ def main() -> None:
   import wm
 
   options = common.values(common.Sampling)
-  wm.sample(FLAGS.world, FLAGS.out, options, tell=print)
+  wm.sample(FLAGS.world, FLAGS.out, options, log=print)
 
 
 if __name__ == '__main__':

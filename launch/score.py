@@ -41,11 +41,11 @@ def main() -> None:
     'name': FLAGS.name,
     **common.source(),
   }
-  wm.score(**given, tell=print)
+  wm.score(**given, log=print)
   if FLAGS.power:
     from wm.library import power
 
-    power.write(FLAGS.out, wm.power(FLAGS.out, FLAGS.power, tell=print))
+    power.write(FLAGS.out, wm.power(FLAGS.out, FLAGS.power, log=print))
 
 
 if __name__ == '__main__':

@@ -33,7 +33,7 @@ def main() -> None:
     common.given(FLAGS, READ),
     scoring=common.values(common.Scoring) if FLAGS.metric else None,
     **common.keywords(common.Sweeping),
-    tell=print,
+    log=print,
   )
   if not FLAGS.dry_run and (failed := sum(bool(run.error) for run in runs)):
     said = f'{failed} of {len(runs)} runs failed; {FLAGS.out}/sweep.md says why'

@@ -24,7 +24,7 @@ def main() -> None:
   import wm
 
   options = common.values(common.Training)
-  wm.train(FLAGS.world, FLAGS.model, FLAGS.out, options, tell=print)
+  wm.train(FLAGS.world, FLAGS.model, FLAGS.out, options, log=print)
 
 
 if __name__ == '__main__':

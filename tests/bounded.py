@@ -129,7 +129,7 @@ def use_metric(made: core.Metric) -> None:
       seed=0,
       model_name='m',
       out=out,
-      tell=lambda line: None,
+      log=lambda line: None,
     )
 
 

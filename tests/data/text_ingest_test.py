@@ -30,7 +30,7 @@ def put(folder, name, lines):
 def told(path, tmp_path, **given):
   lines = []
   stores = wm.ingest_text(
-    path, tmp_path / 'r', WORLD, **given, tell=lines.append
+    path, tmp_path / 'r', WORLD, **given, log=lines.append
   )
   return stores, lines
 

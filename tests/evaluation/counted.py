@@ -53,9 +53,7 @@ class Counted(core.Metric):
 def silent(predictor, world, metric, out, **fields):
   """Entries of a metric, none of them told; `fields` as in scoring.run."""
   given = {'seed': 0, 'model_name': 'm', 'out': out, **fields}
-  return scoring.run(
-    predictor, world, [metric], tell=lambda line: None, **given
-  )
+  return scoring.run(predictor, world, [metric], log=lambda line: None, **given)
 
 
 def results_of(folder):

@@ -83,7 +83,7 @@ def _entries(predictor, tmp_path, *specs, **fields):
     seed=0,
     model_name='m',
     out=tmp_path / 'out',
-    tell=lines.append,
+    log=lines.append,
     **fields,
   )
   return {(e['metric'], e['quantity']): e for e in entries}, lines

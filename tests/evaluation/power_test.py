@@ -122,7 +122,7 @@ def test_a_scored_folder_is_a_pilot(tmp_path):
       seed=seed,
     )
   folders = [tmp_path / '0', tmp_path / '1']
-  entries = wm.power(folders, 0.05, tell=lines.append)
+  entries = wm.power(folders, 0.05, log=lines.append)
   assert entries
   assert len(lines) == len(entries)
   for entry in entries:

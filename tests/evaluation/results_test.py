@@ -37,7 +37,7 @@ def test_what_is_kept_is_said_and_not_measured(tmp_path):
   first = _run(tmp_path)
   before = (tmp_path / 'rows.csv').read_bytes()
   said = []
-  assert _run(tmp_path, tell=said.append) == first
+  assert _run(tmp_path, log=said.append) == first
   assert said == ['counted(): kept from before']
   assert Counted.calls == ['a']
   assert (tmp_path / 'rows.csv').read_bytes() == before
@@ -46,7 +46,7 @@ def test_what_is_kept_is_said_and_not_measured(tmp_path):
 def test_what_the_model_is_made_from_has_changed(tmp_path):
   _run(tmp_path)
   said = []
-  _run(tmp_path, origin=OTHER, tell=said.append)
+  _run(tmp_path, origin=OTHER, log=said.append)
   assert said == ['counted(): measured anew: model changed']
   assert Counted.calls == ['a', 'a']
 
@@ -54,7 +54,7 @@ def test_what_the_model_is_made_from_has_changed(tmp_path):
 def test_without_an_origin_nothing_is_kept(tmp_path):
   for _ in range(2):
     said = []
-    _run(tmp_path, origin=provenance.Origin({}, 'unknown'), tell=said.append)
+    _run(tmp_path, origin=provenance.Origin({}, 'unknown'), log=said.append)
   assert said == ['unknown: all is measured anew each time']
   assert Counted.calls == ['a', 'a']
   # Nor is it used by a run that knows its own.
@@ -90,7 +90,7 @@ def test_a_damaged_part_is_measured_anew(tmp_path, which, harm):
   else:
     path.write_bytes({'cut': held[:100], 'empty': b''}.get(harm, held))
   said = []
-  assert _run(tmp_path, tell=said.append) == first
+  assert _run(tmp_path, log=said.append) == first
   assert Counted.calls == ['a', 'a']
   if which or harm != 'gone':
     (line,) = said
@@ -135,7 +135,7 @@ def test_better_statistics_need_no_new_trials(tmp_path, monkeypatch):
   monkeypatch.setattr(
     statistics, 'summarize', lambda s, seed: {**made(s, seed), 'low': -1.0}
   )
-  (second, _) = _run(out, tell=said.append)
+  (second, _) = _run(out, log=said.append)
   assert said == [
     'counted(): kept from before, summed up anew: statistics_of_mine.py changed'
   ]
@@ -145,7 +145,7 @@ def test_better_statistics_need_no_new_trials(tmp_path, monkeypatch):
   broken = json.loads((out / 'breakdown.json').read_text())
   assert {e['low'] for e in broken} == {-1.0}
   said.clear()
-  assert _run(out, tell=said.append)[0] == second
+  assert _run(out, log=said.append)[0] == second
   assert said == ['counted(): kept from before']
 
 
@@ -158,7 +158,7 @@ def test_a_part_of_the_version_before_is_told_by_its_version(tmp_path):
   old.write_text(json.dumps({'entries': entries, 'breakdown': []}))
   old.with_suffix('.csv').write_text('metric,spec\n')
   said = []
-  _run(tmp_path, tell=said.append)
+  _run(tmp_path, log=said.append)
   assert said == [
     f'counted(): measured anew: scores/{old.name} was written by wm '
     f'{wm.__version__} in a format that does not say what it was measured from'

@@ -167,13 +167,13 @@ def test_what_is_not_asked_for_and_stands_no_more_is_left_out(
   monkeypatch.setattr(registry, 'find', lambda kind, name: Counted)
   _run(tmp_path, Counted('a'))
   said = []
-  entries = _run(tmp_path, Counted('b'), origin=OTHER, tell=said.append)
+  entries = _run(tmp_path, Counted('b'), origin=OTHER, log=said.append)
   assert [e['spec'] for e in entries] == ["counted(label='b')"] * 2
   assert said == [
     'counted(): left out, name the metric to measure it: model changed'
   ]
   # Its rows stay: once the model is again what it was, they stand again.
-  _run(tmp_path, Counted('a'), tell=said.append)
+  _run(tmp_path, Counted('a'), log=said.append)
   assert said[1] == 'counted(): kept from before'
 
 

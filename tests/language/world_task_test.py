@@ -130,7 +130,7 @@ def test_inspect_shows_the_metrics_and_clustered_errors(found):
 
 def test_reports_are_made_from_logs(found, folder, tmp_path):
   told = []
-  page = reports.report([folder], tmp_path, tell=told.append)
+  page = reports.report([folder], tmp_path, log=told.append)
   text = page.read_text()
   assert 'wm/solver' in text
   assert 'wm/yes' in text
@@ -243,7 +243,7 @@ def test_one_call_scores_a_language_model(found, tmp_path):
     f"language(model='wm/yes', answers={str(tmp_path)!r})",
     arguments.listed(METRICS)[0],
     WORLD,
-    tell=told.append,
+    log=told.append,
   )
   values = {(e['metric'], e['quantity']): e['value'] for e in entries}
   assert values['compression', 'precision'] == 1

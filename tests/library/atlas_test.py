@@ -41,7 +41,7 @@ def test_each_model_is_sampled_once_and_mapped_under_all_limits(
   }
   chunks.clear()
   lines = []
-  path = wm.atlas(rows, CITY, tmp_path / 'all', **given, tell=lines.append)
+  path = wm.atlas(rows, CITY, tmp_path / 'all', **given, log=lines.append)
   assert len(chunks) == 2
   summaries = {
     (cell, name): json.loads(

@@ -110,7 +110,7 @@ def test_a_study_has_baselines_and_says_why_not(tmp_path, seating):
     'next_token(num=20)',
     tmp_path,
     sampling=wm.Sampling(num=20, num_heldout=5),
-    tell=lines.append,
+    log=lines.append,
   )
   text = page.with_suffix('.md').read_text()
   assert text.count('does not say how its samples are distributed') == 1
@@ -135,7 +135,7 @@ def test_units_of_a_miniature_have_baselines_where_worlds_have_them(tmp_path):
       seeds=1,
       dry_run=True,
       baselines=wanted,
-      tell=lines.append,
+      log=lines.append,
     )
   names = [line.split(':')[0].split('/')[-1] for line in told[True][1:]]
   expected = {'walks-0', 'untrained-0', 'uniform-0', 'oracle-0', 'bayes-0'}

@@ -131,7 +131,7 @@ def test_options_know_their_limits_and_say_what_they_are():
 
 def test_a_run_is_scored_in_its_own_folder(run):
   lines = []
-  entries = wm.score(run, METRICS, accept='top_k(2)', tell=lines.append)
+  entries = wm.score(run, METRICS, accept='top_k(2)', log=lines.append)
   table = pd.DataFrame(entries)
   assert set(table.metric) == {'next_token', 'compression'}
   assert 'top_k(k=2)' in set(table.accept)
@@ -200,7 +200,7 @@ def test_a_study_of_two_rows(tmp_path):
     seed=3,
     sampling=wm.Sampling(num=100, num_heldout=10),
     num_samples=30,
-    tell=lines.append,
+    log=lines.append,
   )
   assert page.is_file()
   titles = [line[3:] for line in lines if line.startswith('== ')]
@@ -245,7 +245,7 @@ def test_rows_of_a_study_may_be_trained_side_by_side(tmp_path):
   common = {
     'sampling': wm.Sampling(num=100, num_heldout=10),
     'num_samples': 30,
-    'tell': lines.append,
+    'log': lines.append,
   }
   found = []
   for jobs in (1, 2):
@@ -288,7 +288,7 @@ def test_games_are_ingested(tmp_path):
   games = (f'[Round "{k}"]\n\n{"Nf3 Nf6 Ng1 Ng8 " * k}*\n' for k in (5, 6, 7))
   path.write_text('\n'.join(games))
   lines = []
-  stores = wm.ingest(path, tmp_path / 'run', tell=lines.append)
+  stores = wm.ingest(path, tmp_path / 'run', log=lines.append)
   kept = sum(len(store) for store in stores.values())
   assert lines[0].startswith(f'3 games, {kept} kept')
   assert np.all(stores['train'].lengths > 0)

@@ -46,7 +46,7 @@ def test_known_counts(tmp_path, vocabulary):
     for name, texts in (('a', FIRST), ('b', SECOND))
   ]
   lines = []
-  first, second = wm.coverage(folders, tmp_path / 'out', tell=lines.append)
+  first, second = wm.coverage(folders, tmp_path / 'out', log=lines.append)
   flags = [f'--coverage={folder}' for folder in folders]
   code, said, _ = binaries.run('count', *flags, f'--out={tmp_path / "out"}')
   assert (code, said.splitlines()) == (0, lines)

@@ -176,7 +176,7 @@ def test_a_study_trains_matched_rows_on_as_many_sequences(tmp_path, jobs):
       jobs=jobs,
       baselines=False,
       num_samples=20,
-      tell=lines.append,
+      log=lines.append,
     )
   manifests = [
     json.loads((tmp_path / name / 'data/train/manifest.json').read_text())
@@ -200,7 +200,7 @@ def test_a_unit_is_known_by_the_numbers_of_its_match(tmp_path):
   def made(*texts: str, **more) -> list[str]:
     lines.clear()
     out = tmp_path / 'out'
-    call = {**given, **more, 'tell': lines.append}
+    call = {**given, **more, 'log': lines.append}
     return wm.miniature(texts, WALKS, 'next_token(num=20)', out, **call)
 
   made(*TEXTS, dry_run=True)

@@ -28,7 +28,7 @@ def made(out, *rows: str, **given) -> tuple[list[str], list[str]]:
   given = {'seeds': 1, 'sampling': FEW, 'results': out / 'tiny', **given}
   given = {'baselines': False, **given}
   failed = wm.miniature(
-    rows, WORLD, METRICS, out / 'out', tell=told.append, **given
+    rows, WORLD, METRICS, out / 'out', log=told.append, **given
   )
   return failed, told
 

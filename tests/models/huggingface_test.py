@@ -215,7 +215,7 @@ def test_it_is_scored_like_any_model(tmp_path, capsys):
   def run() -> tuple[list[dict], str]:
     said: list[str] = []
     out = tmp_path / 'run'
-    found = wm.score(spec, asked, tiny.World(), out=out, tell=said.append)
+    found = wm.score(spec, asked, tiny.World(), out=out, log=said.append)
     return found, capsys.readouterr().err + '\n'.join(said)
 
   first, said = run()

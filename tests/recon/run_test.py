@@ -144,7 +144,7 @@ def test_routes_are_kept_as_long_as_their_model_is_the_same(
       accept=accept.epsilon(0.01),
       about={},
       origin=origin,
-      tell=said.append,
+      log=said.append,
     )
     return summary, list(said), len(calls)
 

@@ -77,7 +77,7 @@ def folder(tmp_path):
 
 def test_the_page_has_each_finding_with_numbers_and_pictures(folder, tmp_path):
   told = []
-  judged = wm.findings(folder, tmp_path / 'out', tell=told.append)
+  judged = wm.findings(folder, tmp_path / 'out', log=told.append)
   assert [one.verdict for one in judged] == [SHOWN] * 5
   titled = 'walks win (D 0.400 [0.377, 0.423], stated: &gt; 0, after the data)'
   assert told[2] == f'| A 2024 | {"; ".join([titled] * 5)} |  |  |  |  |'

@@ -20,7 +20,7 @@ def test_a_bar_shows_what_is_done_noted_and_left(monkeypatch):
   with progress.Progress('train', 40, 'steps', done=10) as shown:
     for _ in range(20):
       shown.update(note='loss 1.2500')
-    shown.tell('no line')
+    shown.log('no line')
   text = sys.stderr.getvalue()
   assert '30/40' in text
   assert 'loss 1.2500' in text
@@ -41,7 +41,7 @@ def test_off_a_terminal_there_is_a_line_when_asked(capsys):
   with progress.Progress('train', 4000, 'steps', done=1000) as shown:
     shown.update(1000, 'loss 1.25')
     assert capsys.readouterr().err == ''
-    shown.tell('held-out loss 1.5')
+    shown.log('held-out loss 1.5')
   assert re.fullmatch(
     r'train: 2,000/4,000 steps, [\d.e+]+/s, \d+:\d\d left, loss 1\.25, '
     r'held-out loss 1\.5\n',

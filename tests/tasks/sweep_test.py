@@ -260,11 +260,11 @@ def test_two_sweeps_share_the_work(tmp_path, root):
   todo = runs('lr=1|15|2')
   made = sweep.Sweep(tmp_path, todo, (), command)
 
-  def tell(line: str) -> None:
+  def log(line: str) -> None:
     if 'lr=2' in line:  # The one that was free comes before the one held.
       (tmp_path / 'runs' / 'lr=15' / 'well').touch()
 
-  ended = made.work(1, tell)
+  ended = made.work(1, log)
   assert process.wait(600) == 0
   assert [s.status for s in ended] == ['done'] * 3
   assert [began(tmp_path, f'lr={n}') for n in (1, 15, 2)] == [1, 1, 1]

@@ -28,7 +28,7 @@ _ENGINE = (
 _SUMMARIES = ('wm.evaluation.results',)
 UNFINISHED = 'unfinished'  # Folder of what a metric has so far.
 
-Tell = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 class Parts:
@@ -41,7 +41,7 @@ class Parts:
     world: core.World,
     origin: provenance.Origin,
     about: Entry,
-    tell: Tell,
+    log: Log,
   ) -> None:
     """Looks whether the folder is free.
 
@@ -51,14 +51,14 @@ class Parts:
       world: the truth.
       origin: what the predictor is made from.
       about: what entries say of the run.
-      tell: gets a line on what is kept, and on what is not and why.
+      log: gets a line on what is kept, and on what is not and why.
 
     Raises:
       InputError: the folder is claimed for another run.
     """
     files.claimed(folder, 'score', claim)
     self.folder, self.claim, self.world = folder, claim, world
-    self.about, self.tell, self.made_of = about, tell, origin
+    self.about, self.log, self.made_of = about, log, origin
     self.reader = provenance.Reader()
     self.summed_from = self.reader.of(*_SUMMARIES).inputs
     self.origins: dict[str, provenance.Origin] = {}
@@ -79,7 +79,7 @@ class Parts:
     for metric in asked.values():
       self.origin(metric)  # Before anything is measured.
     if self.made_of.unknown:
-      self.tell(f'{self.made_of.unknown}: all is measured anew each time')
+      self.log(f'{self.made_of.unknown}: all is measured anew each time')
     found, stale = {}, False
     for path in results.paths(self.folder):
       try:
@@ -109,7 +109,7 @@ class Parts:
     if why:
       raise results.Unusable(why, part.spec)
     changed = provenance.difference(part.summed_from, self.summed_from)
-    self.tell(
+    self.log(
       f'{part.spec}: kept from before'
       + (f', summed up anew: {changed}' if changed else '')
     )
@@ -125,11 +125,11 @@ class Parts:
     own = {results.path(self.folder, m.name, s): s for s, m in asked.items()}
     spec = error.spec or own.get(path, path.stem)
     if spec not in asked:
-      self.tell(f'{spec}: left out, name the metric to measure it: {error}')
+      self.log(f'{spec}: left out, name the metric to measure it: {error}')
       return
     results.remove(path)
     if not self.made_of.unknown:
-      self.tell(f'{spec}: measured anew: {error}')
+      self.log(f'{spec}: measured anew: {error}')
 
   def _written(
     self, metric: core.Metric, path: pathlib.Path, part: results.Part

@@ -131,7 +131,7 @@ def plans(
   world: core.World,
   seed: int,
   max_calls: int,
-  tell: Callable[[str], None],
+  log: Callable[[str], None],
 ) -> list[Plan]:
   """Plans of metrics, and of those without which their numbers mislead.
 
@@ -142,7 +142,7 @@ def plans(
     predictor, world, seed: on which.
     max_calls: of each metric; one that asks more gets fewer trials, whole ones.
       0: it is refused above MOST_CALLS.
-    tell: gets a line on each plan.
+    log: gets a line on each plan.
 
   Raises:
     InputError: a metric asks too much, or cannot list its questions. Of one
@@ -154,7 +154,7 @@ def plans(
       made = Plan(metric, predictor, ())
     else:
       made = _fitting(metric, predictor, world, seed, max_calls)
-      tell(str(made))
+      log(str(made))
     found[registry.spec(made.metric)] = made
   return list(found.values())
 

@@ -102,7 +102,7 @@ def run(
   extra: Entry | None = None,
   origin: provenance.Origin = provenance.UNKNOWN,
   max_calls: int = 0,
-  tell: kept.Tell = print,
+  log: kept.Log = print,
 ) -> list[Entry]:
   """Scores a predictor by metrics; goes on where a killed run stopped.
 
@@ -125,7 +125,7 @@ def run(
       `provenance.Reader`; best taken before they are read. Without it nothing
       is kept for the next run.
     max_calls: of a predictor each of whose answers costs: see planned.plans.
-    tell: gets a line on what is kept, and on what is not and why.
+    log: gets a line on what is kept, and on what is not and why.
 
   Raises:
     InputError: the folder holds scores of another model, world or seed; the
@@ -149,10 +149,10 @@ def run(
   }
   more = {**(extra or {}), 'commit': commit.describe()}
   about = {'seed': seed, 'model_name': model_name, 'extra': more}
-  parts = kept.Parts(folder, claimed, world, origin, about, tell)
+  parts = kept.Parts(folder, claimed, world, origin, about, log)
   plans: dict[str, planned.Plan] = {}
   if isinstance(predictor, core.Questioned):
-    made = planned.plans(metrics, predictor, world, seed, max_calls, tell)
+    made = planned.plans(metrics, predictor, world, seed, max_calls, log)
     metrics = [one.metric for one in made]
     plans = {registry.spec(one.metric): one for one in made}
   asked = {registry.spec(metric): metric for metric in metrics}

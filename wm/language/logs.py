@@ -170,7 +170,7 @@ class Reported(NamedTuple):
 def report(
   places: Sequence[Path],
   out: Path,
-  tell: Callable[[str], None] = lambda line: None,
+  log: Callable[[str], None] = lambda line: None,
   *,
   alone: bool = True,
 ) -> Reported:
@@ -183,7 +183,7 @@ def report(
   Args:
     places: logs.
     out: folder of the pages.
-    tell: gets each path.
+    log: gets each path.
     alone: nothing else is written to `out`. Otherwise, and where logs are of
       several papers, each of these has a folder in it, for their tables and
       pictures have the same names.
@@ -193,28 +193,28 @@ def report(
   """
   last: dict[str, EvalLog] = {}
   for place in places:
-    log = read(place)
-    if log.status != 'success':
-      tell(f'{place}: status {log.status}, {len(log.samples or ())} samples')
-    known = log.eval.task_id or str(place)
+    run = read(place)
+    if run.status != 'success':
+      log(f'{place}: status {run.status}, {len(run.samples or ())} samples')
+    known = run.eval.task_id or str(place)
     if known in last:
-      both = sorted((last[known], log), key=lambda one: one.eval.created)
-      tell(f'{both[0].location}: left out, as {both[1].location} is of it')
-      log = both[1]
-    last[known] = log
+      both = sorted((last[known], run), key=lambda one: one.eval.created)
+      log(f'{both[0].location}: left out, as {both[1].location} is of it')
+      run = both[1]
+    last[known] = run
   rooms: dict[str, list[EvalLog]] = {}
-  for log in last.values():
-    rooms.setdefault(ROOMS.get(task(log), ''), []).append(log)
+  for run in last.values():
+    rooms.setdefault(ROOMS.get(task(run), ''), []).append(run)
   found = Reported([], [])
   for room, logs in rooms.items():
     if room == 'world':
       from wm.language.world import replay
 
-      found.results.extend(replay.score(logs, pathlib.Path(out), tell))
+      found.results.extend(replay.score(logs, pathlib.Path(out), log))
       continue
     folder = '' if alone and len(rooms) == 1 else room or 'others'
     path = pages.save(_page(room, logs), pathlib.Path(out) / folder)
-    tell(f'report: {path}')
+    log(f'report: {path}')
     found.pages.append(path)
   return found
 

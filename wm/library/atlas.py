@@ -13,7 +13,7 @@ from wm import core
 from wm.core import registry
 from wm.core.accept import Accept
 from wm.library import calls
-from wm.library.calls import Tell
+from wm.library.calls import Log
 from wm.library.rows import Row
 from wm.options.calls import Path, Routes
 from wm.options.reconstruction import Reconstruction
@@ -45,7 +45,7 @@ def atlas(
   num: int = Routes.num,
   pairs: str = Routes.pairs,
   accept: Accept | str = 'top_k(50)',
-  tell: Tell = calls.silent,
+  log: Log = calls.silent,
 ) -> pathlib.Path:
   """Reconstructs the maps of several models, each under several limits.
 
@@ -60,7 +60,7 @@ def atlas(
     options: of the algorithm, but for the limits.
     limits: most edges out of a node, and miles of the longest added edge.
     num, pairs, accept: of routes that are sampled; see `reconstruct`.
-    tell: gets a title for each map, and its counts.
+    log: gets a title for each map, and its counts.
 
   Returns:
     Path of OUT/maps.md: the counts, the published ones beside them.
@@ -80,18 +80,18 @@ def atlas(
     registry.made('world', row.trained_on or world)
   if all(['samples' in _source(row) for row in found]):
     calls.unsampled('rows of files alone', num, pairs)
-  sampled = {'num': num, 'pairs': pairs, 'accept': accept, 'tell': tell}
+  sampled = {'num': num, 'pairs': pairs, 'accept': accept, 'log': log}
   with locks.writer(place, 'atlas'):
     runs: list[collect.Run] = []
     for row in found:
       for one in settings:
         cell = place / f'{one.max_degree}_{one.max_miles:g}mi' / row.name
-        tell(f'== {row.name}: degree {one.max_degree}, {one.max_miles:g} miles')
+        log(f'== {row.name}: degree {one.max_degree}, {one.max_miles:g} miles')
         runs.append(_map(row, world, cell, one, runs, sampled))
     table = mapped.map_table(runs)
     assert table is not None
     files.write_text(place / 'maps.md', table.markdown())
-    tell(f'written: {place}/maps.md')
+    log(f'written: {place}/maps.md')
   return place / 'maps.md'
 
 
@@ -128,7 +128,7 @@ def _map(
     options=options,
     name=row.name,
     **source,
-    **({'tell': sampled['tell']} if 'samples' in source else sampled),
+    **({'log': sampled['log']} if 'samples' in source else sampled),
   )
   about = {}
   if isinstance(source['source'], pathlib.Path):

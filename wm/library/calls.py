@@ -2,7 +2,7 @@
 
 Worlds, models, metrics and acceptance rules are objects, or specs such as
 'maps(rows=6)'. Every call that writes goes on where an earlier one, in this
-process or another, was stopped. `tell` gets the lines that the binary prints.
+process or another, was stopped. `log` gets the lines that the binary prints.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from wm.runtime import progress, threads
 from wm.tasks import pool
 from wm.training import exposure_file, loop
 
-Tell = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 def silent(line: str) -> None:
@@ -45,7 +45,7 @@ def sample(
   out: Path,
   options: Sampling | None = None,
   *,
-  tell: Tell = silent,
+  log: Log = silent,
 ) -> dict[str, stores.Store]:
   """Samples training and held-out sequences into OUT/data.
 
@@ -53,7 +53,7 @@ def sample(
     world: what to sample from.
     out: folder of the run.
     options: how many, and the seed.
-    tell: gets the world's facts, and the counts of each split.
+    log: gets the world's facts, and the counts of each split.
 
   Returns:
     {'train': store, 'heldout': store}; `store.read(0, 5)` gives Sequences.
@@ -64,8 +64,8 @@ def sample(
   world = registry.made('world', world)
   made = sampling.make_dataset(world, out, options or Sampling())
   if facts := made['train']['world_facts']:
-    tell(', '.join(f'{name} {number}' for name, number in facts.items()))
-  tell_splits(out, made, tell)
+    log(', '.join(f'{name} {number}' for name, number in facts.items()))
+  log_splits(out, made, log)
   return opened(out)
 
 
@@ -75,11 +75,11 @@ def opened(out: Path) -> dict[str, stores.Store]:
   return {split: stores.open(data / split) for split in sampling.SPLITS}
 
 
-def tell_splits(out: Path, made: dict[str, Any], tell: Tell) -> None:
+def log_splits(out: Path, made: dict[str, Any], log: Log) -> None:
   """Tells how much each split has, and what was left out of it."""
   for split, manifest in made.items():
     dropped = ''.join(f', {k} {n}' for k, n in manifest['counts'].items())
-    tell(
+    log(
       f'{out}/data/{split}: {manifest["rows"]} sequences, '
       f'{manifest["tokens"]} tokens{dropped}'
     )
@@ -92,7 +92,7 @@ def ingest(
   world: core.World | str = ingest_lib.WORLD,
   shard: str = '0/1',
   games: Amount = 0,
-  tell: Tell = silent,
+  log: Log = silent,
 ) -> dict[str, stores.Store] | None:
   """Reads games of PGN files into OUT/data, split by what a game is.
 
@@ -102,7 +102,7 @@ def ingest(
     world: chess; games longer than its `length` are cut.
     shard: number of this process and of all that work on it, 'i/n'.
     games: most good games; 0 is all.
-    tell: gets what was left out and why; damage is told on stderr.
+    log: gets what was left out and why; damage is told on stderr.
 
   Returns:
     As `sample`; None as long as other shards are missing.
@@ -113,14 +113,14 @@ def ingest(
     registry.made('world', world), [str(f) for f in files], out, part, games
   )
   if made is None:
-    tell(f'shard {shard} is done; others are not yet')
+    log(f'shard {shard} is done; others are not yet')
     return None
   found = made['train']['ingest']
   for name, what in found['damage'].items():
     progress.say(f'warning: {name}: {what}')
   for line in ingest_lib.lines(found):
-    tell(line)
-  tell_splits(out, made, tell)
+    log(line)
+  log_splits(out, made, log)
   return opened(out)
 
 
@@ -130,7 +130,7 @@ def train(
   out: Path,
   training: Training | None = None,
   *,
-  tell: Tell = silent,
+  log: Log = silent,
 ) -> Run:
   """Trains a model on OUT/data, or goes on with a run that was stopped.
 
@@ -139,7 +139,7 @@ def train(
     model: what to train.
     out: folder of the run.
     training: steps, batch, learning rate and the like.
-    tell: gets the summary as JSON.
+    log: gets the summary as JSON.
 
   Returns:
     The run; `load_predictor` and `score` take it. Its folder also holds
@@ -155,7 +155,7 @@ def train(
   if training.process_id == 0:  # It writes for all.
     made = registry.made('world', world)
     exposure_file.record(made, pathlib.Path(out), training.data, summary)
-  tell(json.dumps(summary))
+  log(json.dumps(summary))
   return Run(pathlib.Path(out), summary)
 
 
@@ -206,7 +206,7 @@ def score(
   checkpoint: str = Scoring.checkpoint,
   model: str | None = None,
   max_calls: int = Scoring.max_calls,
-  tell: Tell = silent,
+  log: Log = silent,
 ) -> list[dict[str, Any]]:
   """Scores a predictor by metrics, against the world's rules.
 
@@ -218,7 +218,7 @@ def score(
       None is the run's folder, or keeps no files where there is no run.
     name: of the model in tables; None is the model's own.
     model: see `load_predictor`.
-    tell: gets what is kept from before, the table and the files.
+    log: gets what is kept from before, the table and the files.
 
   Returns:
     An entry for each quantity, a flat dict: `pandas.DataFrame(entries)`. What
@@ -244,15 +244,15 @@ def score(
       extra=found.about,
       origin=found.origin,
       max_calls=max_calls,
-      tell=tell,
+      log=log,
     )
-  tell(scoring.table(entries))
+  log(scoring.table(entries))
   if isinstance(found.predictor, core.Remarks):
     for line in found.predictor.remarks():
-      tell(line)
+      log(line)
   if out is not None:
     pool.recover(out, 'score')
-    tell(f'written: {out}/scores.json, rows.csv, breakdown.json')
+    log(f'written: {out}/scores.json, rows.csv, breakdown.json')
   return entries
 
 
@@ -279,7 +279,7 @@ def reconstruct(
   accept: Accept | str = 'epsilon(0.01)',
   checkpoint: str = Scoring.checkpoint,
   model: str | None = None,
-  tell: Tell = silent,
+  log: Log = silent,
 ) -> dict[str, Any]:
   """Reconstructs the street map that routes imply, and draws it into `out`.
 
@@ -291,7 +291,7 @@ def reconstruct(
     name: of the model, for titles.
     accept: rule that routes are sampled under.
     checkpoint, model: see `load_predictor`.
-    tell: gets the counts and the files.
+    log: gets the counts and the files.
 
   Returns:
     What OUT/summary.json holds.
@@ -323,9 +323,9 @@ def reconstruct(
       pairs=pairs,
       about=found.about,
       origin=found.origin,
-      tell=tell,
+      log=log,
     )
   for fact, value in recon.facts(summary):
-    tell(f'{fact}: {value}')
-  tell(f'written: {out}/summary.json, edges.csv, map.html, map_*')
+    log(f'{fact}: {value}')
+  log(f'written: {out}/summary.json, edges.csv, map.html, map_*')
   return summary

@@ -53,7 +53,7 @@ def coverage(
   folders: Path | Sequence[Path],
   out: Path | None = None,
   *,
-  tell: Callable[[str], None] = lambda line: None,
+  log: Callable[[str], None] = lambda line: None,
 ) -> list[Coverage]:
   """Counts the different tokens of stored sequences (Walker and Lyons 2026,
   table 3).
@@ -63,7 +63,7 @@ def coverage(
       and then those of tests.
     out: folder for coverage.json, which a report into it tables beside the
       paper's counts.
-    tell: gets a line for each folder.
+    log: gets a line for each folder.
 
   Returns:
     What each folder has, the first of them being what the others add to.
@@ -98,11 +98,11 @@ def coverage(
     for folder, store, count in zip(given, kept, counts, strict=True)
   ]
   for one in found:
-    tell(one.line())
+    log(one.line())
   if out is not None:
     rows: list[dict[str, Any]] = [one._asdict() for one in found]
     files.write_json(pathlib.Path(out) / NAME, rows)
-    tell(f'written: {out}/{NAME}')
+    log(f'written: {out}/{NAME}')
   return found
 
 

@@ -24,13 +24,13 @@ def run(order: dict[str, Any]) -> None:
   call = order.pop('call')
   if call == 'train':
     order['training'] = Training(**order['training'])
-    calls.train(**order, tell=print)
+    calls.train(**order, log=print)
   elif call == 'unit':
     from wm.library import unit
 
     unit.make(unit.Unit.of(order), print)
   else:
-    calls.score(**order, tell=print)
+    calls.score(**order, log=print)
 
 
 def main() -> None:

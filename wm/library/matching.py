@@ -114,7 +114,7 @@ def resolve(
   rows: Sequence[Row],
   stages: Sequence[Any],
   data: Data,
-  tell: Callable[[str], None],
+  log: Callable[[str], None],
   only: Sequence[str] | None = None,
 ) -> list[Row]:
   """Rows with the numbers that their matches come to, in the same order.
@@ -124,7 +124,7 @@ def resolve(
     stages: options of sampling and training, of one seed.
     data: called for rows whose data a match depends on, in the order in which
       their numbers are resolved.
-    tell: gets the numbers of each match.
+    log: gets the numbers of each match.
     only: names of rows to return, and to sample for; None is all.
 
   Raises:
@@ -143,7 +143,7 @@ def resolve(
         kinds = by_name[name].settings['match'].split('+')
         decided = [DECIDES[kind] for kind in kinds]
         numbers = ', '.join(f'{k}={row.settings[k]}' for k in decided)
-        tell(f'{name}: matched to {others[name]}: {numbers}')
+        log(f'{name}: matched to {others[name]}: {numbers}')
       final[name] = row
     return final[name]
 

@@ -17,7 +17,7 @@ from wm.data import exposure
 from wm.library import baselines as baselines_lib
 from wm.library import calls, matching, study
 from wm.library import rows as rows_lib
-from wm.library.calls import Tell
+from wm.library.calls import Log
 from wm.library.rows import Row
 from wm.library.unit import Unit
 from wm.options import takes
@@ -51,7 +51,7 @@ def _units(
   options: tuple[Sampling | None, Training | None, Reconstruction | None],
   baselines: bool,
   counts: Callable[[Unit, Row], exposure.Counts],
-  tell: Tell,
+  log: Log,
   **same: Any,
 ) -> list[Unit]:
   """All units, the first seed of each row first; raises InputError.
@@ -84,7 +84,7 @@ def _units(
     seed = seeds.start + place
     asked_for = [name for name in only or names if place < number[name]]
     stages = [dataclasses.replace(one, seed=seed) for one in given]
-    made += _of_seed(checked, asked_for, stages, plain, counts, tell, same)
+    made += _of_seed(checked, asked_for, stages, plain, counts, log, same)
   return made
 
 
@@ -94,7 +94,7 @@ def _of_seed(
   stages: Sequence[Any],
   plain: Mapping[str, Row],
   counts: Callable[[Unit, Row], exposure.Counts],
-  tell: Tell,
+  log: Log,
   same: dict[str, Any],
 ) -> list[Unit]:
   """Units of one seed, of the rows that are named; see `_units`."""
@@ -106,7 +106,7 @@ def _of_seed(
   return [
     unit(row)
     for row in matching.resolve(
-      rows, stages, lambda row: counts(unit(row), row), tell, only
+      rows, stages, lambda row: counts(unit(row), row), log, only
     )
   ]
 
@@ -177,7 +177,7 @@ def miniature(
   reconstruction: Reconstruction | None = None,
   num_samples: int = Routes.num,
   baselines: bool = Baselines.baselines,
-  tell: Tell = calls.silent,
+  log: Log = calls.silent,
 ) -> list[str]:
   """Makes the units of a study that are missing: a row and a seed each.
 
@@ -203,7 +203,7 @@ def miniature(
     sampling, training, reconstruction: options of these stages.
     num_samples: routes sampled for a map.
     baselines: are rows as well, see `wm.study`.
-    tell: gets a line on each unit that ends.
+    log: gets a line on each unit that ends.
 
   Returns:
     A line on each unit that has failed.
@@ -224,7 +224,7 @@ def miniature(
     (sampling, training, reconstruction),
     baselines,
     lambda unit, row: _counts(unit, row, dry_run),
-    tell,
+    log,
     num_samples=num_samples,
     metrics=_texts(metrics, accept, fields),
     out=str(out),
@@ -237,15 +237,15 @@ def miniature(
       shutil.rmtree(unit.folder, ignore_errors=True)
   by_name = {one.name: one for one in todo}
   standing = [one for one in todo if one.stands()]
-  tell(f'{kept}: {len(standing)} of {len(todo)} units stand')
+  log(f'{kept}: {len(standing)} of {len(todo)} units stand')
   if dry_run:
     for one in todo:
-      tell(one.said())
+      log(one.said())
     return []
   for one in standing:
     one.renew()
   jobs_of = [_job(one) for one in todo]
-  pool.Pool().work(jobs_of, jobs, lambda job: by_name[job.name].said(), tell)
+  pool.Pool().work(jobs_of, jobs, lambda job: by_name[job.name].said(), log)
   return [one.said() for one in todo if not one.stands()]
 
 

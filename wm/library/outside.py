@@ -24,7 +24,7 @@ def ingest_text(
   world: core.World | str,
   *,
   heldout: Path | Sequence[Path] = (),
-  tell: calls.Tell = calls.silent,
+  log: calls.Log = calls.silent,
 ) -> dict[str, stores.Store]:
   """Reads files of sequences, a line each, into OUT/data.
 
@@ -36,7 +36,7 @@ def ingest_text(
     heldout: held-out sequences; training lines of the same split key (on a
       map: origin and destination) are left out. Without them the world divides
       `files` by split key, one in 20 held out.
-    tell: gets how much each split has, and what was left out.
+    log: gets how much each split has, and what was left out.
 
   Returns:
     As `sample`.
@@ -48,7 +48,7 @@ def ingest_text(
   made = text_ingest.make_dataset(
     registry.made('world', world), _list(files), _list(heldout), out
   )
-  calls.tell_splits(out, made, tell)
+  calls.log_splits(out, made, log)
   return calls.opened(out)
 
 

@@ -12,7 +12,7 @@ from wm import core
 from wm.core import registry
 from wm.evaluation import power as lib
 from wm.evaluation import results
-from wm.library.calls import Tell, silent
+from wm.library.calls import Log, silent
 from wm.options.calls import Path
 from wm.runtime import files
 
@@ -24,7 +24,7 @@ def power(
   difference: float,
   *,
   power: float = lib.POWER,
-  tell: Tell = silent,
+  log: Log = silent,
 ) -> list[dict[str, Any]]:
   """Trials and seeds of each of two models that tell them apart by so much.
 
@@ -34,7 +34,7 @@ def power(
     pilot: folder that `score` wrote, or one for each training seed.
     difference: in units of the quantity, such as 0.05 of a share.
     power: chance that the difference is shown.
-    tell: gets a line for each quantity.
+    log: gets a line for each quantity.
 
   Returns:
     A dict for each quantity: metric, spec, quantity, difference, power, value,
@@ -60,7 +60,7 @@ def power(
       'seeds': lib.seeds(_means(alike), difference, power),
     }
     entries.append(entry)
-    tell(_line(entry))
+    log(_line(entry))
   return entries
 
 

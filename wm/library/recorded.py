@@ -14,7 +14,7 @@ def recorded(
   out: Path,
   *,
   logs: bool = False,
-  tell: Callable[[str], None] = lambda line: None,
+  log: Callable[[str], None] = lambda line: None,
 ) -> pathlib.Path:
   """Scores recorded answers of language models again: tables and figures.
 
@@ -24,7 +24,7 @@ def recorded(
     out: folder in which to make report/, and logs/ where those are wanted.
     logs: also convert the answers to logs of Inspect, for `inspect view` and
       `inspect score`.
-    tell: gets the files.
+    log: gets the files.
 
   Returns:
     Path of report.html, one page that needs no network.
@@ -38,23 +38,23 @@ def recorded(
   found = papers.rescore(paper, data)
   page = papers.save(found, place / 'report')
   names = ', '.join(f'{name}.csv' for name in found.rows)
-  tell(found.lead)
-  tell(f'report: {page}')
-  tell(f'        {page.with_suffix(".md").name}, scores.json, {names}')
+  log(found.lead)
+  log(f'report: {page}')
+  log(f'        {page.with_suffix(".md").name}, scores.json, {names}')
   if logs:
     for path in papers.converted(paper, data, place / 'logs'):
-      tell(f'log: {path}')
+      log(f'log: {path}')
   return page
 
 
 def wrong_keys(
-  paper: str, data: Path, *, tell: Callable[[str], None] = lambda line: None
+  paper: str, data: Path, *, log: Callable[[str], None] = lambda line: None
 ) -> list[dict[str, object]]:
   """Lists answer keys of a paper that an exact solver contradicts.
 
   Args:
     paper, data: see `recorded`.
-    tell: gets a line for each.
+    log: gets a line for each.
 
   Returns:
     A row for each key.
@@ -67,5 +67,5 @@ def wrong_keys(
 
   rows = [dict(row) for row in papers.errors(paper, data)]
   for row in rows:
-    tell('; '.join(f'{name}: {value}' for name, value in row.items()))
+    log('; '.join(f'{name}: {value}' for name, value in row.items()))
   return rows

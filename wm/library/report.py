@@ -22,7 +22,7 @@ def report(
   *,
   wait: bool = False,
   notes: Sequence[str] = (),
-  tell: Callable[[str], None] = lambda line: None,
+  log: Callable[[str], None] = lambda line: None,
 ) -> pathlib.Path:
   """Writes a report of scored runs: tables, curves and maps.
 
@@ -34,7 +34,7 @@ def report(
       or to a run's, are tabled.
     wait: for another process that reports there, instead of refusing.
     notes: lines on what is missing, such as a ceiling.
-    tell: gets the number of results and the files.
+    log: gets the number of results and the files.
 
   Returns:
     Path of report.html, one page that needs no network; of logs alone that of
@@ -55,16 +55,16 @@ def report(
   if any(found):
     runs = [one for one, none in zip(several, found, strict=True) if not none]
     paths = [path for some in found for path in some]
-    reported = logs.report(paths, place, tell, alone=not runs)
+    reported = logs.report(paths, place, log, alone=not runs)
     several = [*runs, *reported.results]
     if not several:
       return reported.pages[0]
   summary = write.report(several, place, wait=wait, notes=notes)
-  tell(f'{summary["results"]} results of {len(several)} runs')
+  log(f'{summary["results"]} results of {len(several)} runs')
   for line in summary['left_out']:
-    tell(line)
-  tell(f'report: {summary["html"]}')
-  tell(f'        {summary["markdown"]}')
+    log(line)
+  log(f'report: {summary["html"]}')
+  log(f'        {summary["markdown"]}')
   return pathlib.Path(summary['html'])
 
 
@@ -81,7 +81,7 @@ def findings(
   folder: Path,
   out: Path,
   *,
-  tell: Callable[[str], None] = lambda line: None,
+  log: Callable[[str], None] = lambda line: None,
 ) -> list[Judged]:
   """Judges the findings of papers by units of miniatures, on one page.
 
@@ -89,7 +89,7 @@ def findings(
     folder: of findings.json, flagfiles and results/NAME/ROW-SEED.json, such as
       launch/flags/miniatures.
     out: folder in which to make report/, or one that is called report.
-    tell: gets the lines of verdicts, and the files.
+    log: gets the lines of verdicts, and the files.
 
   Returns:
     Each finding with its verdict and comparisons, see `wm.reporting.verdicts`.
@@ -102,7 +102,7 @@ def findings(
   place = _place(out, [])
   judged = miniatures.write(folder, place)
   for line in miniatures.brief(judged):
-    tell(line)
-  tell(f'report: {place}/report.html')
-  tell(f'        {place}/report.md')
+    log(line)
+  log(f'report: {place}/report.html')
+  log(f'        {place}/report.md')
   return judged

@@ -15,7 +15,7 @@ from wm.data import exposure
 from wm.data import store as stores
 from wm.library import baselines as baselines_lib
 from wm.library import calls, matching, report
-from wm.library.calls import Tell
+from wm.library.calls import Log
 from wm.library.rows import Row, rows_of
 from wm.options import takes
 from wm.options.calls import Baselines, Path, Routes, Scoring, Sweeping
@@ -48,7 +48,7 @@ def study(
   num_samples: int = Routes.num,
   jobs: int = Sweeping.jobs,
   baselines: bool = Baselines.baselines,
-  tell: Tell = calls.silent,
+  log: Log = calls.silent,
 ) -> pathlib.Path:
   """Samples for, trains, scores and maps every row, then reports them.
 
@@ -69,7 +69,7 @@ def study(
     num_samples: routes sampled for a map.
     jobs: rows that are trained at a time, in processes of their own; those of
       one job are trained in this process. Several are of plug-ins.
-    tell: gets a title for each stage, and what the stages say.
+    log: gets a title for each stage, and what the stages say.
 
   Returns:
     Path of the report, OUT/report/report.html.
@@ -94,26 +94,26 @@ def study(
     found = matching.resolve(
       found,
       stages[:2],
-      lambda row: counts(row, place / row.name, stages, tell),
-      tell,
+      lambda row: counts(row, place / row.name, stages, log),
+      log,
     )
     if jobs > 1:
-      _train(found, place, stages, jobs, tell)
+      _train(found, place, stages, jobs, log)
     for row in found:
-      done(row, asked, place / row.name, stages, num_samples, tell)
+      done(row, asked, place / row.name, stages, num_samples, log)
     more: list[Row] = []
     notes: list[str] = []
     if baselines:
       more, notes = baselines_of(found, stages[1], asked)
     for row in more:
       try:
-        done(row, asked, place / row.name, stages, num_samples, tell)
+        done(row, asked, place / row.name, stages, num_samples, log)
         found.append(row)
       except core.InputError as error:  # The rows are reported without it.
         notes.append(f'No {row.name}: {error}')
-    tell('== report')
+    log('== report')
     folders = [place / row.name for row in found]
-    return report.report(folders, place, notes=notes, tell=tell)
+    return report.report(folders, place, notes=notes, log=log)
 
 
 def baselines_of(
@@ -143,7 +143,7 @@ def _train(
   out: pathlib.Path,
   stages: Sequence[Any],
   jobs: int,
-  tell: Tell,
+  log: Log,
 ) -> None:
   """Samples for and trains rows, `jobs` at a time.
 
@@ -153,7 +153,7 @@ def _train(
   for row in rows:
     if row.trained_on is None:
       continue
-    training = _sampled(row, out / row.name, stages, tell)
+    training = _sampled(row, out / row.name, stages, log)
     order = {
       'world': registry.spec(row.trained_on),
       'model': registry.spec(row.model),
@@ -161,8 +161,8 @@ def _train(
       'training': dataclasses.asdict(training),
     }
     waiting.append(_job(row.name, order, training.steps))
-  tell(f'== train {jobs} at a time; each says how far it is in train.log')
-  pool.Pool().work(waiting, jobs, lambda one: str(one.folder), tell)
+  log(f'== train {jobs} at a time; each says how far it is in train.log')
+  pool.Pool().work(waiting, jobs, lambda one: str(one.folder), log)
 
 
 def _job(name: str, order: dict[str, Any], steps: int) -> pool.Job:
@@ -184,11 +184,11 @@ def counts(
   row: Row,
   out: Path,
   stages: Sequence[Any],
-  tell: Tell,
+  log: Log,
   shared: Path | None = None,
 ) -> exposure.Counts:
   """Counts a row's training sequences, sampled unless they are there."""
-  training = _sampled(row, pathlib.Path(out), stages, tell, shared)
+  training = _sampled(row, pathlib.Path(out), stages, log, shared)
   store = stores.open(pathlib.Path(str(training.data), 'train'))
   return exposure.counts(store)
 
@@ -197,7 +197,7 @@ def _sampled(
   row: Row,
   out: pathlib.Path,
   stages: Sequence[Any],
-  tell: Tell,
+  log: Log,
   shared: Path | None = None,
 ) -> Training:
   """Samples what a row is trained on; the options of its training."""
@@ -206,9 +206,9 @@ def _sampled(
     return training
   assert isinstance(row.trained_on, core.World)  # By `rows_of`.
   place = pathlib.Path(shared or out)
-  tell(f'== {row.name}: sample')
+  log(f'== {row.name}: sample')
   with locks.writer(place, 'share', wait=True):
-    calls.sample(row.trained_on, place, sampling, tell=tell)
+    calls.sample(row.trained_on, place, sampling, log=log)
   return dataclasses.replace(training, data=str(place / 'data'))
 
 
@@ -235,7 +235,7 @@ def done(
   out: Path,
   stages: Sequence[Any],
   num_samples: int,
-  tell: Tell,
+  log: Log,
   shared: Path | None = None,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
   """Samples for, trains, scores and maps a row that `rows_of` has made.
@@ -246,7 +246,7 @@ def done(
     out: folder of the run.
     stages: options of sampling, training and reconstruction, of one seed.
     num_samples: routes sampled for a map.
-    tell: gets a title for each stage, and what the stages say.
+    log: gets a title for each stage, and what the stages say.
     shared: folder of sampled data, where several rows have them; its other
       users are waited for. None is `out`.
 
@@ -258,17 +258,17 @@ def done(
   assert isinstance(row.scored_in, core.World)  # By `rows_of`.
   source: Any = row.model
   if row.trained_on is not None:
-    training = _sampled(row, pathlib.Path(out), stages, tell, shared)
-    tell(f'== {row.name}: train')
-    source = calls.train(row.trained_on, row.model, out, training, tell=tell)
-  tell(f'== {row.name}: score')
-  where: dict[str, Any] = {'name': row.name, 'tell': tell}
+    training = _sampled(row, pathlib.Path(out), stages, log, shared)
+    log(f'== {row.name}: train')
+    source = calls.train(row.trained_on, row.model, out, training, log=log)
+  log(f'== {row.name}: score')
+  where: dict[str, Any] = {'name': row.name, 'log': log}
   entries = calls.score(
     source, list(metrics), row.scored_in, out=out, seed=training.seed, **where
   )
   if not is_mapped(row):
     return entries, {}
-  tell(f'== {row.name}: reconstruct')
+  log(f'== {row.name}: reconstruct')
   return entries, calls.reconstruct(
     source, out, row.scored_in, reconstruction, num=num_samples, **where
   )

@@ -11,7 +11,7 @@ from typing import Any
 from wm import core
 from wm.core import registry, trust
 from wm.library import calls, report
-from wm.library.calls import Tell
+from wm.library.calls import Log
 from wm.options import check, takes
 from wm.options.calls import Path, Scoring, Sweeping
 from wm.options.training import Training
@@ -76,7 +76,7 @@ def sweep(
   scoring: Scoring | None = None,
   beside: Sequence[Path] = Sweeping.beside,
   dry_run: bool = Sweeping.dry_run,
-  tell: Tell = calls.silent,
+  log: Log = calls.silent,
 ) -> list[standings.Standing]:
   """Trains every run of a grid, each in a process of its own, and tables them.
 
@@ -87,7 +87,7 @@ def sweep(
     given: settings of every run; its data are by default in OUT/data.
     scoring: what is then done to the runs that kept their checkpoints; they
       are reported together in OUT/report.
-    tell: gets a line on each run that ends.
+    log: gets a line on each run that ends.
 
   Returns:
     How each run stands: its settings, status, losses and error.
@@ -112,19 +112,19 @@ def sweep(
     registry.make('world', _asked(scoring, todo[0])['world'])
   if dry_run:
     for line in (*(run.name for run in todo), f'{len(todo)} runs'):
-      tell(line)
+      log(line)
     return standings.read(place, todo)
-  tell(f'{out}/sweep.md: {len(made.work(jobs, tell))} runs')
+  log(f'{out}/sweep.md: {len(made.work(jobs, log))} runs')
   if scoring:
     scored = made.score(
       lambda run, folder: _score(_asked(scoring, run), folder),
       _marked(scoring, place),
       jobs,
-      tell,
+      log,
     )
     if folders := [*scored, *beside]:
       # Another process that shares the sweep may be writing the report.
-      report.report(folders, place, wait=True, tell=tell)
+      report.report(folders, place, wait=True, log=log)
   return made.table()
 
 

@@ -16,7 +16,7 @@ import wm
 from wm.core import registry
 from wm.library import calls, study
 from wm.library import rows as rows_lib
-from wm.library.calls import Tell
+from wm.library.calls import Log
 from wm.library.rows import Row
 from wm.options.reconstruction import Reconstruction
 from wm.options.sampling import Sampling
@@ -240,7 +240,7 @@ def _hash_of(data: str) -> str | None:
   return _mark([files.sha256(path) for path in paths])
 
 
-def make(made: Unit, tell: Tell) -> None:
+def make(made: Unit, log: Log) -> None:
   """Makes a unit, in a process of its own; it goes on where one was stopped."""
   assert made.row.scored_in is not None  # By `wm.miniature`.
   started = _started(made)
@@ -252,7 +252,7 @@ def make(made: Unit, tell: Tell) -> None:
       made.folder,
       (made.sampling, made.training, made.reconstruction),
       made.num_samples,
-      tell,
+      log,
       made.shared,
     )
     parts = files.read_json(made.folder / 'breakdown.json')

@@ -74,7 +74,7 @@ def from_model(
   about: dict[str, Any],
   pairs: str = 'uniform',
   origin: provenance.Origin = provenance.UNKNOWN,
-  tell: Callable[[str], None] = print,
+  log: Callable[[str], None] = print,
 ) -> dict[str, Any]:
   """Reconstructs the map implied by `num` sequences sampled from a predictor.
 
@@ -92,7 +92,7 @@ def from_model(
     about: what else identifies the model (checkpoint, step).
     pairs: origins and destinations, see `sampling.prompts`.
     origin: what the predictor is made from; without it nothing is kept.
-    tell: gets a line where sequences are sampled anew.
+    log: gets a line where sequences are sampled anew.
 
   Returns:
     See `from_file`.
@@ -107,7 +107,7 @@ def from_model(
   with files.given_back(out, STAGE, 'samples.origin.json'):
     _claim(world, out, options, about)
     if why := sampling.forget(samples, world, origin):
-      tell(f'{samples}: sampled anew: {why}')
+      log(f'{samples}: sampled anew: {why}')
       (Path(out) / 'summary.json').unlink(missing_ok=True)
     sampling.write(predictor, world, samples, **drawn)
   sampling.seal(samples)

@@ -72,7 +72,7 @@ class Progress:
     self._bar.set_postfix_str(self.note, refresh=False)
     self._bar.update(self.done - self._bar.n)
 
-  def tell(self, note: str = '') -> None:
+  def log(self, note: str = '') -> None:
     """Writes a line, unless there is a bar."""
     if not sys.stderr.isatty():
       say(f'{self}, {note}' if note else str(self))
@@ -143,7 +143,7 @@ class _Clock:
   def _run(self, ended: threading.Event) -> None:
     while not ended.wait(EVERY):
       if work := self.innermost():
-        work.tell()
+        work.log()
 
 
 _CLOCK = _Clock()

@@ -130,8 +130,8 @@ def _watch(reader: int, again: Callable[[], bool]) -> None:
         farewell(_STATE.asked, again())
       finally:
         os._exit(_STATE.asked)
-    for tell in filter(None, waiting):
-      tell()
+    for notify in filter(None, waiting):
+      notify()
 
 
 def requested() -> Exit | None:
@@ -146,19 +146,19 @@ def check() -> None:
 
 
 @contextlib.contextmanager
-def deferred(tell: Callable[[], None] | None = None) -> Iterator[None]:
+def deferred(notify: Callable[[], None] | None = None) -> Iterator[None]:
   """A context in which a first signal is noted, and stops at its end.
 
-  tell: called by another thread when the signal comes.
+  notify: called by another thread when the signal comes.
 
   Raises:
     Stopped: a signal came, and the block did not raise it by `check`.
   """
   with _STATE.lock:
-    _STATE.deferring.append(tell)
+    _STATE.deferring.append(notify)
   try:
     yield
   finally:
     with _STATE.lock:
-      _STATE.deferring.remove(tell)
+      _STATE.deferring.remove(notify)
   check()

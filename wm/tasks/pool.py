@@ -33,7 +33,7 @@ _POLL = 1.0  # Seconds between looks at a lock that another process holds.
 _TOLD = (*stopping.CODES.values(), *(-number for number in stopping.CODES))
 _RAISED = re.compile(r'[\w.]+(Error|Exception)\b')  # Last line of a traceback.
 
-Tell = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 def command(call: str, **arguments: Any) -> list[str]:
@@ -95,7 +95,7 @@ class Pool:
     jobs: Sequence[Job],
     at_once: int,
     line: Callable[[Job], str],
-    tell: Tell,
+    log: Log,
   ) -> None:
     """Does the jobs that are not done, `at_once` at a time.
 
@@ -106,7 +106,7 @@ class Pool:
       jobs: of one stage, in this order.
       at_once: processes at a time.
       line: what to tell of a job that has ended.
-      tell: gets such lines, numbered.
+      log: gets such lines, numbered.
 
     Raises:
       Stopped: this process was told to stop, and has told its jobs; or one of
@@ -140,7 +140,7 @@ class Pool:
             ended += 1
             # Not `update`: a bar would be drawn among the lines.
             shown.done = ended
-            tell(f'[{ended}/{len(jobs)}] {line(job)}')
+            log(f'[{ended}/{len(jobs)}] {line(job)}')
       finally:
         self._stop.set()
         for process in list(self._running.values()):

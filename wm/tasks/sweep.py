@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from wm import core
 from wm.runtime import files
 from wm.tasks import grid, pool, standings
-from wm.tasks.pool import Tell
+from wm.tasks.pool import Log
 
 Command = Callable[[grid.Run, pathlib.Path], list[str]]
 
@@ -98,18 +98,18 @@ class Sweep:
       if (path / 'sweep.run.json').exists():
         files.claim(path, 'sweep', run.identity, grid.USUAL)
 
-  def work(self, jobs: int, tell: Tell) -> list[standings.Standing]:
+  def work(self, jobs: int, log: Log) -> list[standings.Standing]:
     """Trains the runs that are not done, `jobs` at a time.
 
     A run that failed before is tried again. A failure is recorded, and stops
-    no other run. `tell` gets a line on each run that ends.
+    no other run. `log` gets a line on each run that ends.
 
     Raises:
       Stopped: this process was told to stop, and has told its runs; or one of
         its runs was told, and the others have been done.
     """
     self.check()
-    self._all(_Stage(standings.TRAIN, self.command), self.runs, jobs, tell)
+    self._all(_Stage(standings.TRAIN, self.command), self.runs, jobs, log)
     return self.table()
 
   def score(
@@ -117,7 +117,7 @@ class Sweep:
     command: Command,
     mark: Callable[[grid.Run], Any],
     jobs: int,
-    tell: Tell,
+    log: Log,
   ) -> list[pathlib.Path]:
     """Scores the runs that are trained, have a checkpoint and are not scored.
 
@@ -126,7 +126,7 @@ class Sweep:
       mark: (run) -> JSON value of all that its scores depend on; a run whose
         mark is the one it was scored by is not scored again.
       jobs: runs at a time.
-      tell: gets a line on each run that ends.
+      log: gets a line on each run that ends.
 
     Returns:
       Folders of the runs that are scored, in order. Failures and signals are
@@ -135,7 +135,7 @@ class Sweep:
     stage = _Stage(standings.SCORE, command, mark)
     trained = self._with_checkpoints()
     todo = [run for run in self.runs if run.name in trained]
-    self._all(stage, todo, jobs, tell)
+    self._all(stage, todo, jobs, log)
     places = {run.name: standings.folder(self.out, run) for run in todo}
     return [places[r.name] for r in todo if stage.done(r, places[r.name])]
 
@@ -146,7 +146,7 @@ class Sweep:
     return {member.run.name for member in members if member.found}
 
   def _all(
-    self, stage: _Stage, runs: Sequence[grid.Run], jobs: int, tell: Tell
+    self, stage: _Stage, runs: Sequence[grid.Run], jobs: int, log: Log
   ) -> None:
     self.table()
     by_name = {run.name: run for run in runs}
@@ -154,7 +154,7 @@ class Sweep:
       [self._job(stage, run) for run in runs],
       jobs,
       lambda job: self._line(stage, by_name[job.name]),
-      tell,
+      log,
     )
 
   def _job(self, stage: _Stage, run: grid.Run) -> pool.Job:

@@ -292,7 +292,7 @@ class RunLog:
       named = {f'heldout_{key}': value for key, value in found.items()}
       self._writer.write(self.step, **named, heldout_tokens=int(sums[1]))
     if self._shown:
-      self._shown.tell(f'held-out loss {found["loss"]:.4f}')
+      self._shown.log(f'held-out loss {found["loss"]:.4f}')
     self.record['heldout'] = {'step': self.step, **found}
     # A prompt is given, not predicted; and a model that learns which prompts
     # there are gives none that is held out.

@@ -45,31 +45,31 @@ def _answer(sample: EvalSample) -> Answer:
 def score(
   logs: Sequence[EvalLog],
   out: pathlib.Path,
-  tell: Callable[[str], None] = lambda line: None,
+  log: Callable[[str], None] = lambda line: None,
 ) -> list[pathlib.Path]:
   """Runs the metrics of logs on their answers.
 
   Args:
     logs: of `wm/world`.
     out: each log and variant gets a folder in OUT/logs, as `score` writes it.
-    tell: gets what scoring tells.
+    log: gets what scoring tells.
 
   Returns:
     The folders.
   """
   folders = []
-  for log in logs:
-    known = scoring.gathered(answers(log))
+  for run in logs:
+    known = scoring.gathered(answers(run))
     for setting, found in known.items():
-      name = log.eval.model
+      name = run.eval.model
       if len(known) > 1:
         name = f'{name} ({setting.label})'
-      mark = re.sub(r'[^\w.-]+', '-', f'{log.eval.task_id}-{setting.label}')
+      mark = re.sub(r'[^\w.-]+', '-', f'{run.eval.task_id}-{setting.label}')
       folders.append(out / 'logs' / mark)
       predictor = scoring.predictor(setting, found)
       # Tables compare the tellings of one model by its spec.
-      spec = registry.spec(setting.model(log.eval.model))
-      one(setting, predictor, name, folders[-1], tell, spec)
+      spec = registry.spec(setting.model(run.eval.model))
+      one(setting, predictor, name, folders[-1], log, spec)
   return folders
 
 
@@ -78,7 +78,7 @@ def one(
   predictor: core.Questioned,
   name: str,
   folder: pathlib.Path,
-  tell: Callable[[str], None] = lambda line: None,
+  log: Callable[[str], None] = lambda line: None,
   spec: str = '',
 ) -> list[dict[str, Any]]:
   """Entries of the metrics of a setting; see wm.score."""
@@ -91,5 +91,5 @@ def one(
     out=folder,
     extra={'model_spec': spec or name, 'checkpoint': 'none'},
     max_calls=NO_LIMIT,
-    tell=tell,
+    log=log,
   )
