@@ -7,18 +7,29 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.language.readers import asked
 
 model = pytest.importorskip('inspect_ai.model')
 
 from wm.language import providers  # noqa: E402
+from wm.models.serving import asked, solutions  # noqa: E402
 
 WORLD = registry.make('world', 'maps(rows=2, columns=2)')
 TELL = core.Telling()
-TEXT = core.told_text(WORLD, TELL)
 # From the first intersection no way leads to the first one in one step.
-RIGHT = core.yes_or_no(TEXT, '', '1, 2')
-WRONG = core.yes_or_no(TEXT, '1, 2', 'stop')
+READER = asked.LanguageModel(WORLD, TELL, asked.Lister())
+NAMES = {name: token for token, name in enumerate(WORLD.spoken(TELL))}
+
+
+def prompt(prefix, suffix):
+  """A question as messages, as `wm.score` puts it."""
+  tokens = [tuple(NAMES[name] for name in words) for words in (prefix, suffix)]
+  question = READER.yes_no(*tokens)
+  (solution,) = solutions.of(WORLD, TELL, None, [question])
+  return [model.ChatMessageUser(content=question.prompt, metadata=solution)]
+
+
+RIGHT = prompt((), ('1', '2'))
+WRONG = prompt(('1', '2'), ('stop',))
 
 
 def said(name, prompt, **config):
@@ -28,21 +39,18 @@ def said(name, prompt, **config):
   return asyncio.run(made.generate(prompt, config=config))
 
 
-def test_the_solver_reads_the_prompt():
+def test_the_solver_knows_what_the_world_allows():
   assert said('solver', RIGHT).completion == 'Yes.'
   assert said('solver', WRONG).completion == 'No.'
+  assert said('old_map', WRONG).completion == 'No.'
   assert said('yes', WRONG).completion == 'Yes.'
-  turns = [
-    model.ChatMessageSystem(content=TEXT),
-    model.ChatMessageUser(content=WRONG.removeprefix(TEXT)),
-  ]
-  assert said('solver', turns).completion == 'No.'
+  assert said('greedy', RIGHT).completion == providers.UNKNOWN
 
 
 def test_every_one_reports_usage_and_answers_anything():
-  for name in asked.KNOWS:
+  for name in providers.ANSWERERS:
     output = said(name, 'What is the weather like?')
-    assert output.completion == providers.UNREAD
+    assert output.completion == providers.UNKNOWN
     assert output.usage.total_tokens == (
       output.usage.input_tokens + output.usage.output_tokens
     )

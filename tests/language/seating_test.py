@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from tests.language.stand_ins import seatings
+from tests.language.stand_ins.asked import Asked
 from wm import core
 from wm.core import registry
-from wm.language.readers import seatings
-from wm.language.readers.asked import Asked
 from wm.language.seating import figures, questions, reading, scoring
 from wm.metrics import capability
 from wm.worlds.seating import text

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from tests.language.stand_ins import labels
+from tests.language.stand_ins.asked import Asked
 from wm import core
 from wm.core import plan, registry, told
 from wm.core.plan import Answer
 from wm.evaluation import planned, statistics
-from wm.language.readers import labels
-from wm.language.readers.asked import Asked
 from wm.models.serving import in_context
 
 LATTICE = registry.make('world', 'lattice(length=20)')

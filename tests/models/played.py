@@ -3,8 +3,8 @@
 import random
 import threading
 
-from wm.language.readers import worlds
-from wm.language.readers.asked import Asked
+from tests.language.stand_ins import worlds
+from tests.language.stand_ins.asked import Asked
 from wm.models.serving.answer_cache import Reply
 
 

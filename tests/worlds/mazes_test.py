@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+from tests.language.stand_ins import mazes as readers
 from wm import core
 from wm.core import registry
-from wm.language.readers import mazes as readers
 from wm.worlds import mazes, text_game
 from wm.worlds.mazes import walkthrough
 from wm.worlds.text_game import maze, skeletons

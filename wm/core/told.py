@@ -6,8 +6,8 @@
     Can it go on with: east?       yes_or_no, all_next or one_next
     Answer yes or no.
 
-Nothing here knows a language model; `wm.language.readers` reads all of it back
-from the text alone.
+Nothing here knows a language model; tests read all of it back from the text
+alone.
 """
 
 from __future__ import annotations

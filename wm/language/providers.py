@@ -1,19 +1,25 @@
 """Known answers as providers of Inspect: `--model wm/solver` and the like.
 
-They read nothing but the prompt, so they test what is asked, how replies are
-read, and the way between, and run wherever a language model does. Prompts that
-no reader knows are answered with UNREAD, which no task takes for an answer.
+They test the way between a question and its score without a language model.
+Their answers come from the metadata of a sample, which the task's module turns
+into text (`known_answer`), or from that of a message, as `wm.score` attaches
+it. A prompt without either is answered with UNKNOWN, which no task takes for an
+answer.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import importlib
+import importlib.util
 import math
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from inspect_ai.log._samples import sample_active
 from inspect_ai.model import (
   ChatCompletionChoice,
   ChatMessage,
@@ -30,42 +36,91 @@ from inspect_ai.model import (
 from inspect_ai.tool import ToolChoice, ToolInfo
 
 from wm import core
-from wm.language.readers import asked as askeds
-from wm.language.readers import (
-  forces,
-  labels,
-  mango,
-  minigames,
-  planners,
-  seatings,
-  worlds,
-)
+from wm.core import plan
 
-UNREAD = 'This prompt is of no kind that is read here.'
+UNKNOWN = 'No answer to this prompt is known.'
 SURE = 0.999  # Probability that one who knows gives the first word.
 CHARACTERS = 4  # A token, for usage; nothing is charged for it.
-
-# Answers to prompts, tried in this order; None where a prompt is another's.
-ANSWERERS: tuple[Callable[[askeds.Asked], str | None], ...] = (
-  worlds.answer,
-  mango.answer,
-  minigames.answer,
-  planners.answer,
-  seatings.answer,
-  forces.answer,
-  labels.answer,
-)
+ANSWERERS = {
+  'solver': 'answers rightly',
+  'yes': 'says yes, takes everything for possible, and the first choice',
+  'random': 'tosses a coin',
+  'old_map': 'answers rightly by what was so before a change',
+  'random_path': 'CogEval: steps to new nodes at random, until it cannot',
+  'greedy': 'CogEval: steps to the largest reward in sight',
+}
 
 
-def answer(asked: askeds.Asked) -> str:
-  """What is known of a prompt; UNREAD where nobody knows what it asks."""
-  found = (got for one in ANSWERERS if (got := one(asked)) is not None)
-  return next(found, UNREAD)
+@dataclasses.dataclass
+class Request:
+  """A question put to a known answerer.
+
+  Attributes:
+    answerer: a key of ANSWERERS.
+    text: all messages but the model's own.
+    turn: how many answers came before, from 0.
+    metadata: of the sample.
+    target: right answers of the sample, the first one or ''.
+    draws: random numbers of 'random'.
+  """
+
+  answerer: str
+  text: str
+  turn: int
+  metadata: Mapping[str, Any]
+  target: str
+  draws: random.Random
+
+  @property
+  def guesses(self) -> bool:
+    """Is this 'yes' or 'random', which know nothing?"""
+    return self.answerer in ('yes', 'random')
+
+  def choice(self, choices: Sequence[Any]) -> Any:
+    """The first choice of 'yes', or a random one."""
+    return choices[0] if self.answerer == 'yes' else self.draws.choice(choices)
+
+  def coin(self) -> bool:
+    """True of 'yes', and half the time of 'random'."""
+    return self.answerer == 'yes' or self.draws.random() < 0.5
+
+
+def answer(request: Request, task: str) -> str:
+  """A known answer to a question of a task; UNKNOWN where there is none."""
+  if 'choices' in request.metadata:
+    return about_world(request, request.metadata) or UNKNOWN
+  # A task is named like its folder, as 'mango_route' of mango is.
+  folder = task.rpartition('/')[2].partition('_')[0]
+  module_name = f'wm.language.{folder}.tasks'
+  if not folder or importlib.util.find_spec(f'wm.language.{folder}') is None:
+    return UNKNOWN
+  module = importlib.import_module(module_name)
+  text: str | None = module.known_answer(request)
+  return UNKNOWN if text is None else text
+
+
+def about_world(request: Request, solution: Mapping[str, Any]) -> str | None:
+  """An answer to a question about a world; see wm.models.serving.solutions."""
+  kind, choices = solution['kind'], solution['choices']
+  if request.answerer in ('solver', 'old_map'):
+    right: str = solution['stale' if request.answerer == 'old_map' else 'right']
+    return right
+  if not request.guesses:
+    return None
+  if kind == plan.YES_NO:
+    return choices[0] if request.coin() else choices[1]
+  if kind == plan.ALL_NEXT:
+    listed = '; '.join(name for name in choices if request.coin())
+    return f'Answer: {listed or core.told.NOTHING}'
+  if kind == plan.LABELS:
+    labels = [request.choice(choices) for _ in range(solution['num'])]
+    return f'Answer: [{", ".join(labels)}]'
+  return f'Answer: {request.choice(choices)}'
 
 
 @modelapi(name='wm')
 class Known(ModelAPI):
-  """`wm/solver`, `wm/yes`, `wm/random` and others; see asked.KNOWS.
+  """`wm/solver`, `wm/yes`, `wm/random` and others; see ANSWERERS.
 
   A question that 'random' is asked again is answered anew; what it answers
   depends on the question, on how often it was asked, and on the seed.
@@ -81,10 +136,10 @@ class Known(ModelAPI):
   ) -> None:
     """See inspect_ai.model.ModelAPI; InputError: no such model."""
     super().__init__(model_name, base_url, api_key, [], config)
-    if model_name not in askeds.KNOWS:
+    if model_name not in ANSWERERS:
       raise core.InputError(
         f"unknown model 'wm/{model_name}'; available: "
-        + ', '.join(f'wm/{name}' for name in askeds.KNOWS)
+        + ', '.join(f'wm/{name}' for name in ANSWERERS)
       )
     if others:
       raise core.InputError(
@@ -111,21 +166,31 @@ class Known(ModelAPI):
     self._times[key] += 1
     words = (self.model_name, key.hex(), self._times[key], config.seed or 0)
     draws = random.Random(':'.join(map(str, words)))
-    found = answer(askeds.Asked(turns, self.model_name, draws))
-    choice = ChatCompletionChoice(
-      message=ChatMessageAssistant(content=found, model=self.model_name),
-      stop_reason='stop',
-      logprobs=self._logprobs(found) if config.logprobs else None,
+    sample = sample_active()
+    target = sample.sample.target if sample else ''
+    request = Request(
+      self.model_name,
+      text,
+      sum(message.role == 'assistant' for message in input),
+      input[-1].metadata or (sample and sample.sample.metadata) or {},
+      target if isinstance(target, str) else target[0],
+      draws,
     )
-    sizes = len(text) // CHARACTERS + 1, len(found) // CHARACTERS + 1
+    reply = answer(request, sample.task if sample else '')
+    choice = ChatCompletionChoice(
+      message=ChatMessageAssistant(content=reply, model=self.model_name),
+      stop_reason='stop',
+      logprobs=self._logprobs(reply) if config.logprobs else None,
+    )
+    sizes = len(text) // CHARACTERS + 1, len(reply) // CHARACTERS + 1
     usage = ModelUsage(
       input_tokens=sizes[0], output_tokens=sizes[1], total_tokens=sum(sizes)
     )
     return ModelOutput(model=self.model_name, choices=[choice], usage=usage)
 
-  def _logprobs(self, found: str) -> Logprobs | None:
+  def _logprobs(self, reply: str) -> Logprobs | None:
     """Of the first word, where that is yes or no."""
-    word = found.rstrip('.')
+    word = reply.rstrip('.')
     if word not in ('Yes', 'No'):
       return None
     sure = 0.5 if self.model_name == 'random' else SURE

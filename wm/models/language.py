@@ -7,12 +7,13 @@ The models and their providers are those of inspect_ai.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, ClassVar
 
 from wm import core
 from wm.core import registry
 from wm.core.told import MOST_TOLD, RULES, Telling, Told
-from wm.models.serving import asked, in_context, provider
+from wm.models.serving import asked, in_context, provider, solutions
 
 CALL = 10_000  # Bytes of a call that is under way.
 
@@ -149,18 +150,20 @@ class Model(core.Model):
         f'language: {world.name} cannot be told in words; a world that can is '
         'core.Told'
       )
-    asker = asked.Asker(
-      self.settings(),
-      repeats=self.repeats,
-      by_probability=self.read == 'logprobs',
-      where=self.answers,
-    )
     before = registry.make('world', self.before) if self.before else None
     if before and not isinstance(before, Told):
       raise core.InputError(
         f'language: before={self.before!r}; expected a world that can be told '
         'in words'
       )
+    solve = functools.partial(solutions.of, world, self.telling(), before)
+    asker = asked.Asker(
+      self.settings(),
+      repeats=self.repeats,
+      by_probability=self.read == 'logprobs',
+      where=self.answers,
+      solve=solve if self.model.startswith(solutions.PREFIX) else None,
+    )
     return in_context.LanguageModel(
       world, self.telling(), asker, self.most_told, before
     )

@@ -5,11 +5,11 @@ import random
 
 import pytest
 
+from tests.language.stand_ins import asked as askeds
+from tests.language.stand_ins import cogeval as reader
+from tests.language.stand_ins import planners
 from wm import core
 from wm.language.cogeval import prompts, scoring
-from wm.language.readers import asked as askeds
-from wm.language.readers import cogeval as reader
-from wm.language.readers import planners
 from wm.worlds.cognitive_graph import graphs, names, questions, solver
 
 EXACT = ('audited', 'original', 'tuples')

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
+from tests.language.stand_ins import asked as askeds
+from tests.language.stand_ins import mango as mango_reader
+from tests.language.stand_ins import minigames as reader
 from wm.language.mango import minigames
-from wm.language.readers import asked as askeds
-from wm.language.readers import mango as mango_reader
-from wm.language.readers import minigames as reader
 from wm.worlds import mazes
 from wm.worlds.text_game import minigames as games
 

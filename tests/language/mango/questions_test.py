@@ -4,12 +4,12 @@ import collections
 
 import pytest
 
+from tests.language.stand_ins import asked as askeds
+from tests.language.stand_ins import mango as reader
 from wm import core
 from wm.language.mango import baselines, parsing, prefix, prompts, questions
 from wm.language.mango.graphs import Rules, similarity
 from wm.language.mango.scoring import Question
-from wm.language.readers import asked as askeds
-from wm.language.readers import mango as reader
 from wm.worlds.text_game import example, readers
 
 HOTEL = example.hotel()

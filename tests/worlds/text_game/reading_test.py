@@ -7,9 +7,9 @@ import tarfile
 import numpy as np
 import pytest
 
+from tests.language.stand_ins import mazes as readers_of_words
 from tests.worlds.text_game import games
 from wm import core
-from wm.language.readers import mazes as readers_of_words
 from wm.worlds import mazes, text_game
 from wm.worlds.text_game import (
   example,

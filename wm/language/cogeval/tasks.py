@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -25,8 +26,8 @@ from inspect_ai.scorer import (
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from wm import core
-from wm.language import arguments
-from wm.language.cogeval import prompts, scoring
+from wm.language import arguments, providers
+from wm.language.cogeval import planners, prompts, scoring
 from wm.language.metrics import stderr
 from wm.worlds.cognitive_graph import graphs, names, questions
 from wm.worlds.cognitive_graph import solver as exact
@@ -294,3 +295,25 @@ def listed_edges() -> Scorer:
     )
 
   return score
+
+
+def known_answer(request: providers.Request) -> str | None:
+  """What a planner answers to the turn that it is asked; see `planners`."""
+  metadata = dict(request.metadata)
+  if metadata['second'] and not request.turn:  # Before anything has changed.
+    metadata |= {'condition': 'valuePath', 'start': None, 'goal': None}
+  dialog = asked_of(metadata)
+  problem, names = dialog.problem, dialog.known
+  if metadata['check']:
+    return planners.edges(problem.before, names, metadata['check'])
+  if problem.kind == 'count':
+    right = request.answerer in ('solver', 'old_map')
+    count = problem.optimal[0][0] if right else 1
+    return f'Answer: there are {count} clusters'
+  if metadata['goal'] is not None:  # It is the only reward then.
+    graph = dataclasses.replace(problem.graph, rewards=((metadata['goal'], 1),))
+    problem = problem._replace(graph=graph, before=graph)
+  path = planners.PLANNERS[request.answerer](problem, request.draws)
+  if problem.kind == 'choice' and path[1:]:
+    path = path[1:2]
+  return f'Answer: {", ".join(names[node] for node in path)}'

@@ -11,8 +11,14 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState, generate
 
-from wm.language import arguments
-from wm.language.forces import questions, reading, scoring, systems
+from wm.language import arguments, providers
+from wm.language.forces import (
+  baselines,
+  questions,
+  reading,
+  scoring,
+  systems,
+)
 from wm.language.forces.systems import System
 from wm.language.metrics import stderr
 
@@ -128,3 +134,27 @@ def forces_scorer() -> Scorer:
     )
 
   return score
+
+
+def known_answer(request: providers.Request) -> str:
+  """Forces at all steps by Newton's law, or forces that were told.
+
+  The published prompt is taken at its word: its sun is at the origin. Where no
+  force of a system is told, its law is known from the others.
+  """
+  system = restored(dict(request.metadata))
+  shown = system._replace(
+    places=system.places.round(2), sun=system.sun.round(2)
+  )
+  force = system.force
+  if request.guesses:
+    told = force[system.told if len(system.told) else slice(None)].tolist()
+    force = np.array([request.choice(told) for _ in force])
+  elif request.metadata['variant'] == 'published':
+    force = baselines.newton_origin(shown)
+  elif len(system.told):
+    force = baselines.newton_true(shown)
+  listed = ',\n'.join(
+    f'{n}: {value!r}' for n, value in enumerate(force.tolist())
+  )
+  return f'ANSWER: {{{listed}}}'

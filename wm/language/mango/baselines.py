@@ -113,6 +113,15 @@ def _shortest(moves: Moves, start: str, end: str) -> list[Move]:
   return path[::-1]
 
 
+def walk(
+  moves: Moves, start: str, target: str, actions: Sequence[str]
+) -> list[Move]:
+  """A path of the actions, or a shortest one where there are none."""
+  if actions:
+    return _follow(moves, start, actions)
+  return _shortest(moves, start, target)
+
+
 def _random(moves: Moves, asked: questions.Asked, seed: int) -> list[Move]:
   here, path = asked.question.start, []
   draws = core.hash64(
@@ -140,11 +149,7 @@ def answer(
     path = _random(known.visible, asked, seed)
   else:
     moves = known.walked if name == 'walked' else known.reverse
-    path = (
-      _follow(moves, start, actions)
-      if actions
-      else _shortest(moves, start, target)
-    )
+    path = walk(moves, start, target, actions)
   return Answer(tuple(path), '' if path else 'empty_list')
 
 

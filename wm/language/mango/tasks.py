@@ -9,6 +9,7 @@ Source: Ding et al. 2024; defaults are the paper's.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,8 +21,16 @@ from inspect_ai.solver import Solver, generate, use_tools
 from inspect_ai.tool import ToolFunction
 
 from wm import core
-from wm.language import arguments
-from wm.language.mango import counting, prefix, prompts, questions, scorers
+from wm.language import arguments, providers
+from wm.language.mango import (
+  baselines,
+  counting,
+  parsing,
+  prefix,
+  prompts,
+  questions,
+  scorers,
+)
 from wm.language.mango.graphs import Rules
 from wm.language.mango.questions import DESTINATION, ROUTE
 from wm.worlds.text_game import folders, readers
@@ -237,16 +246,20 @@ def sampled(
       id=f'{one.game}/{kind}/{one.key}',
       input=prompts.prompt(shown, names, one.question, style),
       target=one.question.target,
-      metadata=metadata(one, step, style),
+      metadata=metadata(one, step, style, source),
     )
     for one in asked
   ]
 
 
 def metadata(
-  asked: questions.Asked, step: int, style: prompts.Style
+  asked: questions.Asked,
+  step: int,
+  style: prompts.Style,
+  source: Source | None = None,
 ) -> dict[str, Any]:
   """What a log keeps of a question; `questions.asked_of` reads it."""
+  folders_of = (source.folder, source.walkthroughs) if source else ('', '')
   start, target, actions = asked.question
   return {
     'task': 'mango',
@@ -262,6 +275,7 @@ def metadata(
     'step': step,
     'generation': style.generation,
     'setting': style.setting,
+    'folders': list(folders_of),
   }
 
 
@@ -273,3 +287,40 @@ def _solver(setting: str) -> Sequence[Solver]:
     use_tools(scorers.trajectory(), tool_choice=chosen),
     generate(tool_calls='none'),
   ]
+
+
+def known_answer(request: providers.Request) -> str:
+  """Moves on the map that the shown steps allow; see providers.answer.
+
+  'old_map' knows the first half of the steps; 'yes' and 'random' name places,
+  or in a minigame any allowed action.
+  """
+  metadata = request.metadata
+  if metadata['task'] == 'mango_minigames':
+    allowed = metadata['allowed']
+    action = request.choice(allowed) if request.guesses else request.target
+    return f'Answer: {action}'
+  asked = questions.asked_of(metadata)
+  folder, walkthroughs = metadata['folders']
+  half = request.answerer == 'old_map'
+  step = (metadata['step'] + 1) // 2 - 1 if half else metadata['step']
+  maze, seen = _shown(folder, asked.game, walkthroughs, step)
+  start, target, actions = asked.question
+  if request.guesses:
+    path = [
+      parsing.Move(start, action, request.choice(maze.places))
+      for action in actions or ('north',)
+    ]
+  else:
+    path = baselines.walk(seen.visible, start, target, actions)
+  keys = prompts.KEYS[metadata['generation']]
+  return repr([dict(zip(keys, move, strict=True)) for move in path])
+
+
+@functools.lru_cache(maxsize=4)
+def _shown(
+  folder: str, game: str, walkthroughs: str, step: int
+) -> tuple[mazes.Maze, baselines.Seen]:
+  """A game, and what its steps up to one show."""
+  maze = readers.read(folder, game, walkthroughs)
+  return maze, baselines.seen(maze, step)

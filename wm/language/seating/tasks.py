@@ -21,7 +21,8 @@ from inspect_ai.scorer import (
 )
 from inspect_ai.solver import TaskState, generate
 
-from wm.language import arguments
+from wm import core
+from wm.language import arguments, providers
 from wm.language.metrics import stderr
 from wm.language.seating import questions, reading, scoring
 from wm.language.seating.questions import Protocol, Question
@@ -63,7 +64,7 @@ def seating(
   asked = questions.questions(protocol)
   return Task(
     dataset=MemoryDataset(
-      [_sample(n, one) for n, one in enumerate(asked)], name='seating'
+      [_sample(n, one, people) for n, one in enumerate(asked)], name='seating'
     ),
     solver=generate(),
     scorer=seating_scorer(people, protocol.strict),
@@ -79,7 +80,7 @@ def seating(
   )
 
 
-def _sample(number: int, one: Question) -> Sample:
+def _sample(number: int, one: Question, people: int) -> Sample:
   told = str(one.truth) if not one.suffix else ('no', 'yes')[one.truth]
   return Sample(
     id=f'{one.part}-{number}',
@@ -87,6 +88,7 @@ def _sample(number: int, one: Question) -> Sample:
     target=told,
     metadata={
       **one._asdict(),
+      'people': people,
       'prompt': '',
       'prefix': list(one.prefix),
       'suffix': list(one.suffix),
@@ -190,3 +192,14 @@ def most(votes: dict[int, int]) -> scoring.Said:
   if not ranked or (len(ranked) > 1 and votes[ranked[0]] == votes[ranked[1]]):
     return None
   return ranked[0]
+
+
+def known_answer(request: providers.Request) -> str:
+  """A verdict or a seat; see providers.answer."""
+  question = asked_of(dict(request.metadata))
+  if question.suffix:
+    valid = request.coin() if request.guesses else question.truth == core.YES
+    return f'ANSWER: {"yes" if valid else "no"}'
+  seats = range(1, request.metadata['people'] + 1)
+  seat = request.choice(seats) if request.guesses else question.truth
+  return f'ANSWER: {seat}'

@@ -24,7 +24,7 @@ from inspect_ai.solver import TaskState, generate
 from wm import core
 from wm.core import plan
 from wm.core import told as telling
-from wm.language import arguments, replies
+from wm.language import arguments, providers, replies
 from wm.language.arguments import Text
 from wm.language.metrics import stderr
 from wm.models.serving import asked, provider
@@ -173,3 +173,19 @@ def answers(read: str = 'text') -> Scorer:
     )
 
   return score
+
+
+def known_answer(request: providers.Request) -> str | None:
+  """See providers.answer."""
+  from wm.language.world import questions
+  from wm.models.serving import solutions
+
+  setting, question, _ = questions.restored(request.metadata)
+  before = questions.made_world(setting.before) if setting.before else None
+  (solution,) = solutions.of(
+    questions.made_world(setting.world),
+    setting.telling,
+    before,
+    [question._replace(prompt=request.text)],
+  )
+  return providers.about_world(request, solution)

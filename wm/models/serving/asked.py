@@ -22,6 +22,7 @@ from wm.runtime import progress
 
 # What a text answers to a question.
 Read = Callable[[Planned, str], Answer]
+Solve = Callable[[Sequence[Planned]], list[dict[str, Any]]]
 UNASKED = Answer(None, 'not_asked')
 _HAIR = 1e-6
 
@@ -211,6 +212,7 @@ class Asker:
     repeats: int = 1,
     by_probability: bool = False,
     where: str | os.PathLike = '',
+    solve: Solve | None = None,
   ) -> None:
     """Opens the answer cache.
 
@@ -220,7 +222,9 @@ class Asker:
       by_probability: yes or no is read off the log-probabilities of the first
         token, not off the text.
       where: folder of answers; '' is the user's own.
+      solve: solutions of questions, see `solutions`; of known answers alone.
     """
+    self._solve = solve
     self.repeats = repeats
     self._settings, self._by_probability = settings, by_probability
     self._cache = AnswerCache(where, settings.about())
@@ -241,7 +245,7 @@ class Asker:
       for repeat in range(self.repeats):
         place = hashed[one.prompt], repeat
         if self._known(place) is None:
-          missing[place] = one.prompt
+          missing[place] = one
     if missing:
       self._ask(missing)
     found: dict[tuple[str, str], Answer] = {}
@@ -259,7 +263,7 @@ class Asker:
   def _known(self, place: Key) -> Reply | None:
     return self._cache.get(place) or self._failed.get(place)
 
-  def _ask(self, missing: dict[Key, str]) -> None:
+  def _ask(self, missing: dict[Key, Planned]) -> None:
     """Puts questions to the provider; keeps each answer at once."""
     self._cache.refresh()  # Another process may have asked them.
     missing = {k: x for k, x in missing.items() if self._known(k) is None}
@@ -279,7 +283,10 @@ class Asker:
         shown.update()
 
       if places:
-        provider.replies(self._settings, list(missing.values()), keep)
+        questions = list(missing.values())
+        prompts = [question.prompt for question in questions]
+        solved = (self._solve(questions),) if self._solve else ()
+        provider.replies(self._settings, prompts, keep, *solved)
 
   def _read(
     self,

@@ -105,6 +105,7 @@ def replies(
   settings: Settings,
   prompts: Sequence[str],
   each: Callable[[int, Reply], None],
+  solutions: Sequence[dict[str, Any]] = (),
 ) -> None:
   """Makes calls, some at a time, and hands over each reply as it comes.
 
@@ -112,14 +113,29 @@ def replies(
     settings: of all of them.
     prompts: in the order in which they are begun.
     each: gets the number of a call and its reply; runs on another thread.
+    solutions: metadata of each prompt's message, which the known answers of
+      `wm/solver` and its like are taken from; no other model gets any.
 
   Raises:
     InputError: inspect_ai is not installed; there is no such provider or model;
       it wants a key, or another one.
   """
   place = core.one_line(settings.base_url or settings.model)
-  work = _Work(_model(settings), prompts, each, place)
+  messages = _messages(prompts, solutions) if solutions else prompts
+  work = _Work(_model(settings), messages, each, place)
   _loop(os.getpid()).run(work.run(min(settings.connections, len(prompts))))
+
+
+def _messages(
+  prompts: Sequence[str], solutions: Sequence[dict[str, Any]]
+) -> list[list[Any]]:
+  """A conversation of one message for each prompt, its solution attached."""
+  from inspect_ai.model import ChatMessageUser
+
+  return [
+    [ChatMessageUser(content=prompt, metadata=solution)]
+    for prompt, solution in zip(prompts, solutions, strict=True)
+  ]
 
 
 def _model(settings: Settings) -> Any:
@@ -158,7 +174,7 @@ class _Work:
   def __init__(
     self,
     model: Any,
-    prompts: Sequence[str],
+    prompts: Sequence[Any],
     each: Callable[[int, Reply], None],
     place: str,
   ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 
-from wm.language.readers.asked import Asked
+from tests.language.stand_ins.asked import Asked
 
 _SCENE = re.compile(
   r'(\d) people, ((?:\w+, )*\w+ and \w+), take \1 seats in a row\.'

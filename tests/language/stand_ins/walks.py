@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable
 
-from wm.language.readers import base
+from tests.language.stand_ins import base
 
 OPENING = 'The rules are not told. They allow each of these sequences'
 

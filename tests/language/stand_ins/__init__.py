@@ -1,4 +1,7 @@
-"""Answers to prompts from their text alone, as known answers to compare with.
+"""Parsers that stand in for a language model: they answer from a prompt alone.
+
+They share nothing with the code that writes prompts, so an answer that is right
+shows that the prompt says all that it must.
 
 base       what a text says of a world; the parts of a question about one
 asked      a prompt, and how much is known by who is asked

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable
 
-from wm.language.readers import (
+from tests.language.stand_ins import (
   base,
   boards,
   graphs,
@@ -15,7 +15,7 @@ from wm.language.readers import (
   trips,
   walks,
 )
-from wm.language.readers.asked import PLANNERS, Asked
+from tests.language.stand_ins.asked import PLANNERS, Asked
 
 CHANGED = '\n\nThis has changed. Now the following holds instead.\n\n'
 # Readers of what is told, tried in this order; each gives None where a text is

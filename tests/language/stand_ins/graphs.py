@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable
 
-from wm.language.readers import base
+from tests.language.stand_ins import base
 
 
 class Graph(base.Reading):

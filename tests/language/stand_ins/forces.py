@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from wm.language.readers.asked import Asked
+from tests.language.stand_ins.asked import Asked
 
 _NUMBER = r'(-?[\d.]+(?:e[-+]?\d+)?)'
 _LINE = re.compile(

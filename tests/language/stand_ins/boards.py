@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable
 
 import numpy as np
 
-from wm.language.readers import base
+from tests.language.stand_ins import base
 
 _FILES = 'abcdefgh'
 _AROUND = [(x, y) for x in (-1, 0, 1) for y in (-1, 0, 1) if x or y]

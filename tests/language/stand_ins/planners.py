@@ -13,9 +13,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from wm.language.readers import cogeval
-from wm.language.readers.asked import Asked
-from wm.language.readers.cogeval import Map
+from tests.language.stand_ins import cogeval
+from tests.language.stand_ins.asked import Asked
+from tests.language.stand_ins.cogeval import Map
 
 OPENING = 'You are an assistant that answers questions about places'
 LONGEST = 60  # Steps of a walk.

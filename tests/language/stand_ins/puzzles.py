@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Hashable, Iterable
 
-from wm.language.readers import base
+from tests.language.stand_ins import base
 
 _STEPS = {'left': -1, 'stay': 0, 'right': 1}
 

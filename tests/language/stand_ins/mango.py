@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from wm.language.readers import asked as askeds
+from tests.language.stand_ins import asked as askeds
 
 _BEGINS = '!!! Here is a walkthrough of a text game:'
 _BLOCK = re.compile(

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Hashable, Iterable
 
-from wm.language.readers import base
+from tests.language.stand_ins import base
 
 _NAME = r'"(?:[^"\\]|\\.)*"'
 _NAMES = rf'{_NAME}(?: or {_NAME})*'

@@ -10,8 +10,8 @@ from __future__ import annotations
 import ast
 import re
 
-from wm.language.readers import asked as askeds
-from wm.language.readers.mango import OPPOSITE
+from tests.language.stand_ins import asked as askeds
+from tests.language.stand_ins.mango import OPPOSITE
 
 _ASKS = '!!! What is the best next action?'
 _WAY = re.compile(r'^To go to .*, go (.+)\.$', re.MULTILINE)

@@ -4,9 +4,9 @@ import chess
 import numpy as np
 import pytest
 
+from tests.language.stand_ins import worlds
 from wm import core
 from wm.core import registry
-from wm.language.readers import worlds
 
 SEEDS = 0, 4
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable
 
-from wm.language.readers import base
+from tests.language.stand_ins import base
 
 # The place a trip is at and its goal; None where it has none yet.
 _State = tuple[str | None, str | None]

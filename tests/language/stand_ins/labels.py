@@ -8,8 +8,8 @@ import re
 from collections.abc import Hashable
 from typing import Any
 
-from wm.language.readers import base, worlds
-from wm.language.readers.asked import Asked
+from tests.language.stand_ins import base, worlds
+from tests.language.stand_ins.asked import Asked
 
 _PARTS = re.compile(
   r'\n\nSome sequences have labels\. Each line is a sequence and its label\.\n'
