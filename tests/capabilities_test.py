@@ -9,12 +9,21 @@ from tests import every_world
 from wm import core
 from wm.worlds.base import exact, table
 
-ABILITIES = [
+CLASSES = [
   cls
   for cls in vars(core).values()
   if isinstance(cls, type)
   and issubclass(cls, core.World)
   and cls is not core.World
+]
+ABILITIES = [
+  *CLASSES,
+  *(
+    method
+    for cls in CLASSES
+    for method in vars(cls).values()
+    if getattr(method, '__isoptional__', False)
+  ),
 ]
 
 
@@ -28,15 +37,15 @@ def names(*classes):
   }
 
 
-def test_a_world_has_14_members_and_with_all_abilities_at_most_51():
+def test_a_world_has_14_members_and_with_all_abilities_at_most_52():
   assert len(names(core.World)) == 14
-  assert len(names(core.World, *ABILITIES)) <= 51
-  assert len(ABILITIES) == 21
+  assert len(names(core.World, *CLASSES)) <= 52
+  assert len(CLASSES) == 10
 
 
 @pytest.mark.parametrize('ability', ABILITIES)
 def test_some_world_has_each_ability(ability):
-  assert any(isinstance(w, ability) for w in every_world.WORLDS.values())
+  assert any(core.can(w, ability) for w in every_world.WORLDS.values())
 
 
 @every_world.having(core.Written)
@@ -73,7 +82,7 @@ def test_prefixes_reach_their_state_in_so_many_moves(world):
       world.init(len(moves)), found.tokens, found.lengths
     )
     assert (steps[ok] == found.lengths[ok]).all()
-    if isinstance(world, core.Hidden):  # Tokens leave more open than a state.
+    if isinstance(world, core.Latent):  # Tokens leave more open than a state.
       assert (world.legal(after)[ok] >= world.legal(states[usable])[ok]).all()
       continue
     assert (found.lengths[ok] == moves[ok] + world.prompt_len).all()
@@ -122,10 +131,10 @@ def test_other_states_are_alive_and_depend_on_the_seed(world):
   assert (world.state_id(found) != world.state_id(states)).mean() > 0.2
 
 
-@every_world.having(core.Foretold)
+@every_world.having(core.Latent.forecast)
 def test_what_follows_is_legal_and_each_token_leads_to_the_rest(world):
   states = world.sample_states(every_world.STATES, 7)
-  told = world.future(states, 30)
+  told = world.forecast(states, 30)
   sizes = np.full(len(states), 30, np.int32)
   steps, after = world.walk(states, told.tokens, sizes)
   assert (steps == 30).all()
@@ -133,9 +142,9 @@ def test_what_follows_is_legal_and_each_token_leads_to_the_rest(world):
   assert np.isin(np.diff(told.frame, axis=1), (0, 1)).all()
   steps, after = world.walk(states, told.tokens, sizes - 9)
   np.testing.assert_array_equal(
-    world.future(after, 9).tokens, told.tokens[:, 21:]
+    world.forecast(after, 9).tokens, told.tokens[:, 21:]
   )
-  assert (world.future(world.init(1), 3).tokens == core.DEAD).all()
+  assert (world.forecast(world.init(1), 3).tokens == core.DEAD).all()
   assert not (world.legal(states).sum(1) == 0).any()
 
 
@@ -192,31 +201,31 @@ def test_count_from_any_state_follows_its_successors(world):
     assert exact.count(world, state, 4) == (wanted + [0] * 3)[:4]
 
 
-@every_world.having(core.Completing)
+@every_world.having(core.Enumerable.distance_to_end)
 def test_completable_tokens_are_legal(world):
   states = every_world.states_of(world)
   for budget in (1, 4, world.max_len):
-    mask = core.completable(
+    mask = core.feasible_tokens(
       world, states, np.full(len(states), budget, np.int32)
     )
     assert not (mask & ~world.legal(states)).any()
   assert mask[0].any()
 
 
-@every_world.having(core.Completing)
+@every_world.having(core.Enumerable.distance_to_end)
 def test_a_completable_token_leads_to_one_or_to_the_end(world):
   ended = np.zeros(every_world.STATES, bool)
   states = world.sample_states(every_world.STATES, 17)
   budget = np.full(every_world.STATES, 30, np.int32)
   for _ in range(30):
-    mask = core.completable(world, states, budget)
+    mask = core.feasible_tokens(world, states, budget)
     assert (mask.any(-1) | ended | (budget == 30)).all()
     token = table.drawn(mask, np.full(len(states), 0.5))
     go = token != core.DEAD
     states[go] = world.advance(states[go], token[go])
     ended |= go & (token == world.end)
     budget -= 1
-  started = core.completable(
+  started = core.feasible_tokens(
     world, world.sample_states(every_world.STATES, 17), budget + 30
   )
   # Without an end token sequences stop anywhere.
@@ -224,7 +233,7 @@ def test_a_completable_token_leads_to_one_or_to_the_end(world):
   np.testing.assert_array_equal(ended, ends)
 
 
-@every_world.having(core.Editable)
+@every_world.having(core.Labelled.edited)
 def test_an_edit_changes_one_label_or_leads_nowhere(world):
   states = every_world.states_of(world)
   sizes, num = world.heads.sizes, 6
@@ -261,7 +270,7 @@ def test_the_automaton_is_the_world(world):
     )
 
 
-@every_world.having(core.Tagged)
+@every_world.having(core.Described.tags)
 def test_tags_have_a_row_for_each_state(world):
   states = every_world.states_of(world)
   for name, column in world.tags(states).items():
@@ -277,10 +286,10 @@ def test_no_way_is_cheaper_than_the_least_cost(world):
   assert (found.cost >= found.least * (1 - core.OPTIMAL_TOLERANCE)).all()
 
 
-@every_world.having(core.Completing)
+@every_world.having(core.Enumerable.distance_to_end)
 def test_what_remains_is_known_of_exactly_the_legal_tokens(world):
   states = every_world.states_of(world)
-  tokens, needed = world.remaining(states)
+  tokens, needed = world.distance_to_end(states)
   assert (tokens.dtype, needed.dtype) == (np.int32, np.int64)
   legal = np.zeros((len(states), len(world.vocab) + 1), bool)
   np.put_along_axis(legal, tokens, True, -1)  # DEAD is the last column.
@@ -290,15 +299,15 @@ def test_what_remains_is_known_of_exactly_the_legal_tokens(world):
     assert (needed[tokens == world.end] == 1).all()
 
 
-@every_world.having(core.MoveTagged)
+@every_world.having(core.Described.move_tags)
 def test_kinds_of_moves_are_masks_of_tokens(world):
   found = world.sample(5, 1)
-  for mask in world.tags(found).values():
+  for mask in world.move_tags(found).values():
     assert (mask.shape, mask.dtype) == (found.tokens.shape, bool)
     assert not mask[found.tokens == core.PAD].any()
 
 
-@every_world.having(core.Quiz)
+@every_world.having(core.Verbal.questions)
 def test_a_question_has_one_legal_choice(world):
   asked = world.questions(9, 1)
   steps, states = world.walk(world.init(9), asked.tokens, asked.lengths)
@@ -311,7 +320,7 @@ def test_a_question_has_one_legal_choice(world):
 
 @every_world.having(core.Generative)
 def test_a_process_gives_what_is_sampled_and_is_legal(world):
-  process, found = world.process(), world.sample(30, 1)
+  process, found = world.data_distribution(), world.sample(30, 1)
   memory, states = process.init(30), world.init(30)
   for t in range(found.tokens.shape[1] + 1):
     tokens, log_probs = process.next(memory)
@@ -339,22 +348,24 @@ def test_a_process_gives_what_is_sampled_and_is_legal(world):
 @every_world.having(core.Generative)
 def test_a_process_has_no_split_of_another_name(world):
   with pytest.raises(core.InputError, match="unknown split 'test'"):
-    world.process('test')
+    world.data_distribution('test')
 
 
-@every_world.having(core.Sourced)
+@every_world.having(core.Described.stats)
 def test_facts_are_named_counts(world):
-  assert all(isinstance(count, int) for count in world.facts().values())
+  assert all(isinstance(count, int) for count in world.stats().values())
 
 
-@every_world.having(core.FromLabels)
+@every_world.having(core.Labelled.from_labels)
 def test_states_of_labels_have_these_labels(world):
   states = every_world.states_of(world)
-  if isinstance(world, core.Completing):  # On the way: both labels are known.
+  if core.can(
+    world, core.Enumerable.distance_to_end
+  ):  # On the way: both labels are known.
     states = states[(states >= 0).all(-1)]
   states = states[world.state_id(states) != core.DEAD]
   labels = world.labels(states).astype(np.int64)
-  again = world.of_labels(labels)
+  again = world.from_labels(labels)
   assert again.dtype == np.int32
   np.testing.assert_array_equal(world.labels(again), labels)
   np.testing.assert_array_equal(world.state_id(again), world.state_id(states))

@@ -33,17 +33,17 @@ WORLDS = {spec: registry.make('world', spec) for spec in SPECS}
 STATES = 24
 
 
-def names(*abilities: type) -> list[str]:
+def names(*abilities: core.Need) -> list[str]:
   """Names of worlds whose class has all of some abilities."""
   known = {n: registry.find('world', n) for n in registry.names('world')}
   return [
-    n for n, cls in known.items() if all(issubclass(cls, a) for a in abilities)
+    n for n, cls in known.items() if all(core.can(cls, a) for a in abilities)
   ]
 
 
-def having(ability: type) -> pytest.MarkDecorator:
+def having(ability: core.Need) -> pytest.MarkDecorator:
   """Runs a test with each world that has an ability, found by type."""
-  specs = [spec for spec, made in WORLDS.items() if isinstance(made, ability)]
+  specs = [spec for spec, made in WORLDS.items() if core.can(made, ability)]
   return pytest.mark.parametrize(
     'world', [WORLDS[spec] for spec in specs], ids=specs
   )

@@ -104,13 +104,13 @@ def _free(world_name: str) -> bool:
 
 def _hidden(world_name: str) -> bool:
   """Do tokens not fix the state, so that they tell no two apart?"""
-  return isinstance(world(world_name), core.Hidden)
+  return isinstance(world(world_name), core.Latent)
 
 
 def _some(world_name: str) -> np.ndarray:
   truth = world(world_name)
   # Of a hidden state the oracle knows what tokens fix.
-  if isinstance(truth, core.Prefixed) and not isinstance(truth, core.Hidden):
+  if isinstance(truth, core.Prefixed) and not isinstance(truth, core.Latent):
     return truth.sample_states(50, 0)
   found = truth.sample(25, 0)
   lengths = np.repeat([truth.prompt_len, truth.max_len - 1], 25)

@@ -119,12 +119,11 @@ class Plain(core.World):
 class World(
   Plain,
   core.Prefixed,
-  core.Enumerable,
   core.Labelled,
   core.Written,
   core.Costed,
-  core.Completing,
-  core.Tagged,
+  core.Enumerable,
+  core.Described,
   words={'even': 'nodes with an even number'},
 ):
   """The same with all that metrics ask for."""
@@ -200,7 +199,9 @@ class World(
       layer = following
     return found
 
-  def remaining(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  def distance_to_end(
+    self, states: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray]:
     legal = self.legal(states)
     tokens = np.where(legal, np.arange(len(VOCAB)), core.DEAD)
     needed = np.ones(tokens.shape, np.int64)

@@ -117,7 +117,7 @@ table[['quantity', 'value', 'low', 'high', 'n']].head(8).round(3)
 
 # %%
 predictor = wm.load_predictor(run).predictor
-assert isinstance(predictor, core.NamesStates)  # Not what it plays next.
+assert isinstance(predictor, core.StatePredictor)  # Not what it plays next.
 some = world.sample(300, seed=9)
 named = predictor.states(some.tokens, some.lengths)
 true = world.sequence_labels(some.tokens, some.lengths)

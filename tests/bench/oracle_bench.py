@@ -31,7 +31,7 @@ def bench_oracle() -> Iterator[harness.Line]:
     for name in ('oracle', 'ngram', 'uniform')
   }
   oracle = made['oracle'].predictor(world, 0)
-  ngram = made['ngram'].fit(world.sample(WALKS, 0), world)
+  ngram = made['ngram'].fit([world.sample(WALKS, 0)], world)
   uniform = made['uniform'].predictor(world, 0)
   for name, accept, num, other in (
     ('ngram', 'epsilon(0.01)', 100, ngram),

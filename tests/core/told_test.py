@@ -6,7 +6,7 @@ from tests import every_world
 from wm import core
 from wm.core import registry
 
-TOLD = every_world.having(core.Told)
+TOLD = every_world.having(core.Verbal)
 SEEDS = 0, 5
 
 

@@ -28,7 +28,7 @@ WORLDS = {
 
 @dataclasses.dataclass(frozen=True)
 class Needy(Counted):
-  needs: ClassVar[tuple[type, ...]] = (core.HiddenStates, core.Costed)
+  needs: ClassVar[tuple[core.Need, ...]] = (core.HiddenStates, core.Costed)
 
 
 class Seeing(oracles.Oracle, core.HiddenStates):
@@ -54,7 +54,9 @@ def test_of_one_kind_alone_only_its_needs_are_looked_for():
 
 
 def test_reasons_name_what_is_missing():
-  assert needs.row([core.Quiz]).reason.tolist() == ['needs_questions']
+  assert needs.row([core.Verbal.questions]).reason.tolist() == [
+    'needs_questions'
+  ]
   assert needs.row([core.Costed]).reason.tolist() == ['needs_costed']
 
 
@@ -65,7 +67,7 @@ def test_reasons_differ_where_what_is_missing_does():
     for name in registry.names(kind)
     for need in registry.find(kind, name).needs
   }
-  assert {core.Hidden, core.HiddenStates} <= lacking
+  assert {core.Latent, core.HiddenStates} <= lacking
   assert len({needs.word(need) for need in lacking}) == len(lacking)
 
 
@@ -74,7 +76,7 @@ def test_every_need_is_a_class_of_a_world_or_of_a_predictor():
     for name in registry.names(kind):
       for need in registry.find(kind, name).needs:
         kinds = (core.World, core.TokenReader)[: 2 - (kind == 'model')]
-        assert issubclass(need, kinds), (name, need)
+        assert issubclass(core.owner(need), kinds), (name, need)
 
 
 def _model(name):
@@ -162,4 +164,7 @@ def test_the_text_tells_all_pairs():
     for name in registry.names(kind):
       assert any(line.split()[:1] == [name] for line in lines)
   (row,) = [line for line in lines if line.split()[:1] == ['chess']][:1]
-  assert row.split()[1:3] == ['+', 'Quiz']  # acceptance, capability.
+  assert row.split()[1:3] == [
+    '+',
+    'Verbal.questions',
+  ]  # acceptance, capability.

@@ -209,10 +209,13 @@ def test_nothing_temporary_is_left(tmp_path):
 def test_what_is_missing_is_a_row_that_says_so(tmp_path):
   @dataclasses.dataclass(frozen=True)
   class Needy(Counted):
-    needs: ClassVar[tuple[type, ...]] = (core.HiddenStates, core.Quiz)
+    needs: ClassVar[tuple[core.Need, ...]] = (
+      core.HiddenStates,
+      core.Verbal.questions,
+    )
 
   (entry,) = _run(tmp_path, Needy())
-  assert entry['unmeasured'] == {'needs_hidden': 1}
+  assert entry['unmeasured'] == {'needs_hidden_states': 1}
   assert entry['value'] is None
   assert not Counted.calls
 

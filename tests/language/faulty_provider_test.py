@@ -144,7 +144,7 @@ def test_every_failure_has_a_cause(settings, server, tmp_path):
   causes = dict(zip(CAUSES, (one.failure for one in found), strict=True))
   assert causes == CAUSES
   assert found[0].value is True
-  counted = predictor.remarks()[-1]
+  counted = predictor.diagnostics()[-1]
   assert 'bad_reply 3' in counted
   # Answers that came are kept, also those that cannot be read.
   server.asked.clear()
@@ -157,7 +157,7 @@ def test_every_failure_has_a_cause(settings, server, tmp_path):
 def test_an_error_without_a_name_is_told(settings, tmp_path):
   found, predictor = _asked(settings, tmp_path, ['too warm', 'good'])
   assert [one.failure for one in found] == [provider.UNNAMED, '']
-  counted, told = predictor.remarks()[-2:]
+  counted, told = predictor.diagnostics()[-2:]
   assert counted == f'no answer: {provider.UNNAMED} 1'
   assert told.startswith(f'the first {provider.UNNAMED}: ')
   assert 'too warm' in told
@@ -167,7 +167,7 @@ def test_who_waits_too_long_is_given_up(settings, tmp_path):
   soon = dataclasses.replace(settings, timeout=1)
   found, predictor = _asked(soon, tmp_path, ['slow'])
   assert found[0].failure == 'timeout'
-  assert predictor.remarks()[-1] == 'no answer: timeout 1'
+  assert predictor.diagnostics()[-1] == 'no answer: timeout 1'
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_a_log_scores_as_the_predictor_does(found, name, tmp_path):
       np.testing.assert_array_equal(one.reason, other.reason)
       np.testing.assert_array_equal(one.group, other.group)
       assert one.columns.keys() == other.columns.keys()
-  assert live.remarks()[0].startswith(f'wm/{name}: ')
+  assert live.diagnostics()[0].startswith(f'wm/{name}: ')
 
 
 def test_the_plan_is_the_data_set(found, tmp_path):
@@ -85,7 +85,7 @@ def test_the_plan_is_the_data_set(found, tmp_path):
   asked = set()
   for metric in arguments.listed(METRICS):
     made = registry.make('metric', metric)
-    twin, listed = predictor.listing()
+    twin, listed = predictor.dry_run()
     made(twin, world, 0)
     asked |= {question.prompt for question in listed}
   inputs = [sample.input for sample in found['solver'].samples]

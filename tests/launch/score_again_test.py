@@ -134,7 +134,7 @@ def test_a_user_model_that_declares_nothing_is_measured_each_time(
   assert "files=('weights.pt',)" in said
   assert 'kept' not in said
   assert pathlib.Path('out/rows.csv').stat().st_mtime_ns != before
-  # Told what it reads, it is the same model, and no other run.
+  # Verbal what it reads, it is the same model, and no other run.
   assert score(*user(files=()))[0] == first
   assert score(*user(files=()))[1] == ['next_token(num=20): kept from before']
 

@@ -78,7 +78,7 @@ def test_oracle_scores_one_and_accept_overrides(root, tmp_path):
   # A model without activations has no probe: a null with its reason.
   (probe,) = (e for e in entries if e['metric'] == 'probe')
   assert probe['value'] is None
-  assert probe['unmeasured'] == {'needs_hidden': 1}
+  assert probe['unmeasured'] == {'needs_hidden_states': 1}
   rows = pd.read_csv(tmp_path / 'rows.csv')
   assert len(rows) == 12 * 10 + 1
   where = json.loads((tmp_path / 'breakdown.json').read_text())

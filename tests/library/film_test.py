@@ -27,7 +27,7 @@ SOLAR = "orbits(systems='solar', box=3.2, steps=(0.02, 0.04), rows=21)"
 class Knowing(stateless.Stateless):
   """Knows the sequences of a sample."""
 
-  def __init__(self, world: core.Moving, known: np.ndarray) -> None:
+  def __init__(self, world: core.Latent, known: np.ndarray) -> None:
     self.vocab_size, self.end = len(world.vocab), world.end
     self.max_len, self._known = world.max_len, known
 
@@ -62,7 +62,7 @@ def read(path) -> list[dict]:
 
 
 @pytest.fixture(scope='module')
-def world() -> core.Moving:
+def world() -> core.Latent:
   return registry.make('world', SPEC)
 
 
@@ -76,7 +76,7 @@ def page(world, tmp_path_factory):
 def test_who_knows_the_bins_is_where_they_are_seen(world, page):
   takes = read(page)
   assert len(takes) == 3
-  motion = world.motion(world.sample(3, 0, split='heldout'))
+  motion = world.trajectory(world.sample(3, 0, split='heldout'))
   for n, take in enumerate(takes):
     assert take['start'] == 5  # Half of ten frames of two bodies.
     assert take['years'] == motion.step[n]
@@ -107,7 +107,7 @@ def tuned(world, source, out):
 def test_forces_are_those_that_are_told_beside_true_ones(world, tmp_path):
   sample = world.sample(3, 0, split='heldout')
   path = tuned(world, Telling(world, sample.tokens), tmp_path)
-  motion = world.motion(sample)
+  motion = world.trajectory(sample)
   for n, take in enumerate(read(path)):
     true, told = np.array(take['force'], float), np.array(take['told'], float)
     assert np.isnan(true[:, 1]).all()  # The sun's.

@@ -90,7 +90,7 @@ def test_worlds_without_questions_say_so():
   world = registry.make('world', 'lattice()')
   predictor = oracles.Oracle(world)
   missing = needs.lacks(capability.Metric(), type(predictor), type(world))
-  assert missing == [core.Quiz]
+  assert missing == [core.Verbal.questions]
   with pytest.raises(core.InputError, match='num=0'):
     capability.Metric(num=0)
 

@@ -289,7 +289,7 @@ def test_stored_sequences_and_another_world_are_too_much():
   assert '\n' not in str(error.value)
 
 
-class Diverging(Broken, core.StateLosses):
+class Diverging(Broken, core.StatePredictor):
   """Gives no finite loss of the first and the third sequence it is asked."""
 
   def state_loss(self, tokens, lengths, labels):
@@ -320,7 +320,7 @@ def test_a_loss_that_is_not_finite_is_counted():
 def test_models_that_name_no_states_lack_something():
   metric = exactness.Metric()
   uniform, start = (type(make(m, WORLD)) for m in ('uniform', 'copy_start'))
-  assert needs.lacks(metric, uniform, type(WORLD)) == [core.NamesStates]
+  assert needs.lacks(metric, uniform, type(WORLD)) == [core.StatePredictor]
   assert needs.lacks(metric, start, type(WORLD)) == []
 
 
@@ -330,7 +330,7 @@ def test_the_naive_reader_needs_a_naive_world():
   world = registry.make('world', 'chess(length=60)')
   found = scores(make('naive', world), world)
   games = sequences(world)
-  labels = world.sequence_labels(games.tokens, games.lengths, naive=True)
+  labels = world.surface_labels(games.tokens, games.lengths)
   real = world.sequence_labels(games.tokens, games.lengths)
   used = np.arange(games.tokens.shape[1]) < games.lengths[:, None]
   right = (labels == real)[used]

@@ -20,7 +20,7 @@ RESTING = (
 class Saying(oracles.Uniform, core.Adaptable):
   """Answers by a rule of target and true states, whatever it is tuned to."""
 
-  def __init__(self, metric: force_law.Metric, world: core.Moving, rule):
+  def __init__(self, metric: force_law.Metric, world: core.Latent, rule):
     super().__init__(len(world.vocab), world.end, world.max_len)
     self._task = metric.task(world, SEED)
     self._left, self._rule = [*metric.targets], rule
@@ -39,7 +39,7 @@ class Saying(oracles.Uniform, core.Adaptable):
     return core.Adapted(np.stack([values] * len(steps)), np.full(1, np.nan))
 
 
-def world_of(spec: str) -> core.Moving:
+def world_of(spec: str) -> core.Latent:
   return registry.make('world', spec)
 
 
@@ -62,7 +62,7 @@ def wrong(target: str, state: np.ndarray) -> np.ndarray:
 
 
 @pytest.fixture(scope='module')
-def world() -> core.Moving:
+def world() -> core.Latent:
   return world_of('orbits()')
 
 

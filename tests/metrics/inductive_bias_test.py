@@ -52,7 +52,7 @@ def test_published_points_hold_what_black_may_do_whoever_is_to_move():
       labels = world.labels(states)
       turns.add(turn := int(labels[0, world.heads.turn]))
       labels[:, world.heads.turn] = 0
-      black = world.legal(world.of_labels(labels))
+      black = world.legal(world.from_labels(labels))
       assert found.legal[0, row, at] == core.hash64(*np.packbits(black[0]))
       mover = core.hash64(*np.packbits(world.legal(states)[0]))
       white += turn == 1 and mover != found.legal[0, row, at]

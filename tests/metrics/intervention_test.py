@@ -20,7 +20,7 @@ MAP = 'maps(rows=3, columns=3, max_moves=8)'
 OTHELLO = 'othello(size=4)'
 
 
-class Holding(oracles.Oracle, core.Patchable):
+class Holding(oracles.Oracle, core.HiddenStates):
   """Its activations are the labels that probes read, one-hot, and no more.
 
   deaf: it goes on as if they had not been changed.

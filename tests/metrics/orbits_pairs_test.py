@@ -42,7 +42,7 @@ class StateOracle(oracles.WorldPredictor):
 
 
 @pytest.fixture(scope='module')
-def world() -> core.Foretold:
+def world() -> core.Latent:
   return registry.make('world', 'orbits()')
 
 
@@ -104,7 +104,7 @@ def test_a_prefix_is_the_system_before_the_state(world):
     np.testing.assert_array_equal(
       found.tokens[t, 2 : 2 + size], sequences.tokens[t, end - size : end]
     )
-  told = world.future(states, world.max_len - end)
+  told = world.forecast(states, world.max_len - end)
   np.testing.assert_array_equal(told.tokens, sequences.tokens[:, end:])
   assert not world.sample_prefixes(states, most * 0, seeds).ok.any()
 

@@ -47,7 +47,7 @@ class Remembering(Seeing):
     return np.concatenate([node, token], -1) * np.float32(layer != 0)
 
 
-class Knowing(Seeing, core.Reinitializable):
+class Knowing(Seeing, core.HiddenStates):
   """Has a control that knows nothing."""
 
   def untrained(self, seed):

@@ -103,7 +103,9 @@ def test_a_network_is_tuned_and_its_random_twin():
 
 def test_a_world_that_makes_no_states_of_labels_is_a_reason():
   world = registry.make('world', 'seating()')
-  if isinstance(world, core.FromLabels) or not isinstance(world, core.Labelled):
+  if core.can(world, core.Labelled.from_labels) or not isinstance(
+    world, core.Labelled
+  ):
     world = registry.make('world', 'chess(length=12)')
   found = run(world, num=2, tested=2, places=2)
   assert {*found['legal_equal'].reason} == {'labels_make_no_state'}

@@ -20,7 +20,7 @@ NUM, AHEAD = 12, (1, 5, 100)
 class Sure(stateless.Stateless):
   """Is sure of the token that a rule gives after each history."""
 
-  def __init__(self, world: core.Moving, rule) -> None:
+  def __init__(self, world: core.Latent, rule) -> None:
     self.vocab_size, self.end = len(world.vocab), world.end
     self.max_len, self._rule = world.max_len, rule
 
@@ -33,7 +33,7 @@ class Sure(stateless.Stateless):
     return out
 
 
-def world_of(spec: str) -> core.Moving:
+def world_of(spec: str) -> core.Latent:
   return registry.make('world', spec)
 
 
@@ -42,7 +42,7 @@ def scored(predictor, world, **given) -> dict[str, core.Scores]:
   return {s.quantity: s for s in metric(predictor, world, 1)}
 
 
-def knowing(world: core.Moving, shift: int = 0) -> Sure:
+def knowing(world: core.Latent, shift: int = 0) -> Sure:
   """Knows what comes, and says what is `shift` bins beside it."""
   held = world.sample(NUM, 1, 'heldout').tokens
   known = {row[:4].tobytes(): row for row in held}
@@ -53,7 +53,7 @@ def knowing(world: core.Moving, shift: int = 0) -> Sure:
 
 
 @pytest.fixture(scope='module')
-def pair() -> core.Moving:
+def pair() -> core.Latent:
   return world_of(PAIR)
 
 

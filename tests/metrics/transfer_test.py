@@ -142,7 +142,7 @@ def test_material_and_check_in_chess():
     assert found['check'][0] == check
 
 
-@every_world.having(core.Functions)
+@every_world.having(core.Labelled.functions)
 def test_hops_and_all_functions_are_small_classes_of_the_state(world):
   states = every_world.states_of(world)
   states = states[world.state_id(states) != core.DEAD]
@@ -156,8 +156,8 @@ def test_hops_and_all_functions_are_small_classes_of_the_state(world):
     assert values.dtype == np.int64
     assert values.min() >= 0
     np.testing.assert_array_equal(values, values[first][back])
-  if isinstance(world, core.Completing):
-    tokens, needed = world.remaining(states)
+  if core.can(world, core.Enumerable.distance_to_end):
+    tokens, needed = world.distance_to_end(states)
     least = np.where(tokens == core.DEAD, 10**6, needed).min(1)
     # `end` comes behind the last hop; prompts and what is over have none.
     given = world.sample(500, 0).tokens

@@ -254,7 +254,7 @@ def test_no_other_predictor_has_a_lower_expected_loss(spec):
   for other in OTHERS:
     model = registry.make('model', other)
     fitted = isinstance(model, core.Fittable)
-    rival = model.fit(train, world) if fitted else model.predictor(world, 0)
+    rival = model.fit([train], world) if fitted else model.predictor(world, 0)
     assert mass @ losses(rival, given).sum(1) > least + 1e-3, other
 
 

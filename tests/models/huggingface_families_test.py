@@ -103,7 +103,7 @@ def loaded(folder, family: str) -> core.Predictor:
 def test_sessions_say_what_whole_texts_say(family, tmp_path):
   """Rows that begin and grow unevenly, go on from others and begin again."""
   found, world = loaded(tmp_path, family), tiny.World()
-  noted = any('no cache is used' in line for line in found.remarks())
+  noted = any('no cache is used' in line for line in found.diagnostics())
   assert noted == (family in CACHELESS)
   length = world.max_len
   assert length > 2 * WINDOW

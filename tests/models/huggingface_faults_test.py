@@ -336,7 +336,7 @@ def test_what_is_read_as_ever(folders, tmp_path, name):
   models = load(folders / 'gpt2', tokens), load(folder, tokens)
   want, found = (x.log_probs(some.tokens, some.lengths) for x in models)
   assert (want == found).all()
-  assert models[1].remarks()[:-1] == []
+  assert models[1].diagnostics()[:-1] == []
 
 
 def test_a_head_that_is_not_the_embedding_is_never_left_out(folders, tmp_path):
@@ -376,7 +376,7 @@ def test_code_is_named_and_not_run(
   path = folder / name
   path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
   monkeypatch.chdir(tmp_path)
-  (line,) = load(folder).remarks()
+  (line,) = load(folder).diagnostics()
   assert key in line
   assert 'which was not run' in line
   assert not (tmp_path / 'ran').exists()

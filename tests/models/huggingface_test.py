@@ -172,11 +172,11 @@ def test_activations_are_those_of_the_last_pieces(theirs):
 
 def test_what_leaks_is_counted(theirs):
   found, some = made(theirs[0], ALONE), sequences()
-  assert found.remarks() == []
+  assert found.diagnostics() == []
   log_probs = found.log_probs(some.tokens, some.lengths)
   inside = np.arange(some.tokens.shape[1]) < some.lengths[:, None]
   lost = 1 - np.exp(log_probs[inside]).sum(-1)
-  (line,) = found.remarks()
+  (line,) = found.diagnostics()
   assert line.startswith(f'{lost.mean():.3g} of the probability')
   assert f'at {inside.sum()} places); left out' in line
   whole = made(theirs[0], ALONE, renormalised=True)

@@ -29,7 +29,7 @@ class Answerer:
     self.asked += questions
     return [read(one, self.write(one.prompt)) for one in questions]
 
-  def remarks(self):
+  def diagnostics(self):
     return []
 
 

@@ -57,7 +57,7 @@ def test_nothing_is_asked_twice(made, played):
   np.testing.assert_array_equal(predictor.answers(*_questions()), first)
   np.testing.assert_array_equal(made().answers(*_questions()), first)
   assert len(played.calls) == asked_for
-  assert ' 0 of them asked for now' in made().remarks()[0].replace(
+  assert ' 0 of them asked for now' in made().diagnostics()[0].replace(
     '0 answers,', ''
   )
 
@@ -107,7 +107,7 @@ def test_most_repeats_win(made, played):
   played.reply = lambda call: Reply(next(said))
   predictor = made(', repeats=3, temperature=1.0')
   assert predictor.answers([(1,), (2,)], [(3,), (3,)]).tolist() == [1, -1]
-  assert predictor.remarks()[1] == 'no answer: nothing 1'
+  assert predictor.diagnostics()[1] == 'no answer: nothing 1'
   assert played.settings.temperature == 1.0
 
 
@@ -139,8 +139,8 @@ def test_failures_are_counted_by_cause_and_not_asked_again(made, played):
   for _ in range(2):
     found = [one.failure for one in predictor.ask(questions)]
     assert found == ['timeout', 'refused', 'cut_off', 'unfinished', 'too_long']
-  assert predictor.remarks()[1] == '3 characters of reasoning, not read'
-  assert 'timeout 1' in predictor.remarks()[2]
+  assert predictor.diagnostics()[1] == '3 characters of reasoning, not read'
+  assert 'timeout 1' in predictor.diagnostics()[2]
 
 
 READ = {

@@ -65,7 +65,9 @@ def test_a_world_without_either_is_seen():
 @every_world.having(core.Generative)
 def test_a_law_is_there_or_refused_in_one_line(world):
   for replan in (False, True):
-    assert isinstance(world.process(replan=replan), core.Process)
+    assert isinstance(
+      world.data_distribution(replan=replan), core.SequenceProcess
+    )
 
 
 def values(model: str, metrics, world) -> dict[tuple[str, str], float | None]:
@@ -128,11 +130,13 @@ def test_sets_on_the_support_are_as_counted_one_by_one(spec, model):
   odds = np.exp(predictor.log_probs(sequences.tokens, sequences.lengths))
   counted: dict[str, list[float]] = {name: [] for name in SETS}
   for row, size in enumerate(sequences.lengths.tolist()):
-    memory, state = world.process().init(1), world.init(1)
+    memory, state = world.data_distribution().init(1), world.init(1)
     for k, token in enumerate(sequences.tokens[row, :size].tolist(), 1):
-      memory = world.process().advance(memory, np.array([token], np.int32))
+      memory = world.data_distribution().advance(
+        memory, np.array([token], np.int32)
+      )
       state = world.advance(state, np.array([token], np.int32))
-      tokens, nats = world.process().next(memory)
+      tokens, nats = world.data_distribution().next(memory)
       law = np.zeros(len(world.vocab))
       known = tokens[0] != core.DEAD
       law[tokens[0][known]] = np.exp(nats[0][known])

@@ -62,7 +62,7 @@ def test_hand_counted_bigrams_by_maximum_likelihood():
   data = sequences([4, 2, 2, 1], [4, 2, 1], [4, 3, 1])
   model = ngram.Model(order=2, smoothing=0.0)
   got = np.exp(
-    model.fit(data, WORLD).log_probs(np.array([[4, 2]]), np.array([2]))
+    model.fit([data], WORLD).log_probs(np.array([[4, 2]]), np.array([2]))
   )[0]
   np.testing.assert_allclose(got[0], [0, 0, 2 / 3, 1 / 3, 0, 0, 0, 0], 1e-6)
   np.testing.assert_allclose(got[1], [0, 2 / 3, 1 / 3, 0, 0, 0, 0, 0], 1e-6)
@@ -72,7 +72,7 @@ def test_an_unseen_context_backs_off_to_the_unigram():
   data = sequences([4, 2, 2, 1])
   model = ngram.Model(order=3, smoothing=0.0)
   got = np.exp(
-    model.fit(data, WORLD).log_probs(np.array([[7]]), np.array([1]))
+    model.fit([data], WORLD).log_probs(np.array([[7]]), np.array([1]))
   )[0, 0]
   np.testing.assert_allclose(got, [0, 1 / 3, 2 / 3, 0, 0, 0, 0, 0], 1e-6)
 
@@ -94,7 +94,7 @@ rows_of_tokens = st.lists(
 )
 def test_agrees_with_a_plain_recount(rows, history, order, smoothing, backoff):
   model = ngram.Model(order, smoothing, backoff)
-  fitted = model.fit(sequences(*rows), WORLD)
+  fitted = model.fit([sequences(*rows)], WORLD)
   got = fitted.log_probs(np.array([history]), np.array([len(history)]))
   for t in range(len(history)):
     want = recount(rows, history[: t + 1], model)
@@ -111,21 +111,21 @@ def test_a_store_in_pieces_counts_like_its_sequences(tmp_path, monkeypatch):
     shard_tokens=500,
   )
   model = ngram.Model()
-  whole = model.fit(data, WORLD)
+  whole = model.fit([data], WORLD)
   opened = store.open(tmp_path / 'data')
   monkeypatch.setattr(
     store.Store,
     'chunks',
     lambda self: (self.read(k, k + 7) for k in range(0, 300, 7)),
   )
-  pieces = model.fit(opened, WORLD)
+  pieces = model.fit(opened.chunks(), WORLD)
   np.testing.assert_array_equal(whole.grams, pieces.grams)
   np.testing.assert_array_equal(whole.counts, pieces.counts)
 
 
 @pytest.fixture(scope='module')
 def fitted():
-  return ngram.Model(order=3).fit(WORLD.sample(400, 2), WORLD)
+  return ngram.Model(order=3).fit([WORLD.sample(400, 2)], WORLD)
 
 
 def test_sessions_agree_with_log_probs(fitted):
@@ -188,7 +188,7 @@ def test_a_full_context_knows_the_tiny_world_as_an_oracle_would(fitted):
   world = tiny.World()
   model = ngram.Model(order=12, smoothing=0.0)
   data = world.sample(2000, 3)
-  deep = model.fit(data, world)
+  deep = model.fit([data], world)
   row, length = data.tokens[:1], data.lengths[:1]
   states = world.init(1)
   got = np.exp(deep.log_probs(row, length))[0]
@@ -198,7 +198,7 @@ def test_a_full_context_knows_the_tiny_world_as_an_oracle_would(fitted):
 
 
 def test_save_and_load_is_identity(fitted, tmp_path):
-  fitted.save(tmp_path / 'model.npz')
+  fitted.model.save(fitted, tmp_path / 'model.npz')
   again = fitted.model.load(tmp_path / 'model.npz', WORLD)
   data = WORLD.sample(20, 8)
   np.testing.assert_array_equal(
@@ -212,7 +212,7 @@ def test_what_does_not_fit_is_refused(fitted, tmp_path):
   path = tmp_path / 'model.npz'
   with pytest.raises(core.InputError, match='no such file'):
     fitted.model.load(path, WORLD)
-  fitted.save(path)
+  fitted.model.save(fitted, path)
   with pytest.raises(core.InputError, match='order is 3, not 4'):
     ngram.Model(order=4).load(path, WORLD)
   path.write_bytes(path.read_bytes()[:200])

@@ -11,7 +11,7 @@ FRAMES = 30
 
 
 @pytest.fixture(scope='module')
-def world() -> core.Moving:
+def world() -> core.Latent:
   return registry.make('world', f'orbits(bins=256, rows={1 + 2 * FRAMES})')
 
 
@@ -40,7 +40,7 @@ def system(e: float, mass: float, centre=(0.1, 0.2)) -> orbits.Systems:
   )
 
 
-def tokens_of(world: core.Moving, some: orbits.Systems) -> np.ndarray:
+def tokens_of(world: core.Latent, some: orbits.Systems) -> np.ndarray:
   place = orbits.positions(some, 2 * FRAMES)
   bins = world.coordinate_tokens(place).reshape(len(place), -1)
   return np.pad(bins, ((0, 0), (2, 0)), constant_values=1)
@@ -103,7 +103,7 @@ def test_it_is_the_baseline_of_trajectories(world, model):
   """Bins of the positions that an orbit through the rows before leads to."""
   found = world.sample(6, 2)
   seen = world.coordinates(found.tokens[:, 2:]).reshape(6, -1, 2)
-  place = orbits.ahead(seen, world.motion(found).step, world.width)
+  place = orbits.ahead(seen, world.trajectory(found).step, world.width)
   good = np.isfinite(place[..., 0])
   assert good[:, 10:].mean() > 0.95
   said = logs_of(model, found.tokens)[:, 1:-1].argmax(-1).reshape(6, -1, 2)

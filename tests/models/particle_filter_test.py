@@ -47,7 +47,7 @@ def fixed(world, filtered, states, seen, frames) -> float:
     found[on] = filtered.advance(found[on], seen[on, t])
   clouds, alive = filtered._opened(found), found[:, posterior.ALIVE]
   priors = filtered._priors(found[:, posterior.STEP])
-  told = world.future(states, 4 * world.ahead).tokens - world.first_bin
+  told = world.forecast(states, 4 * world.ahead).tokens - world.first_bin
   grid, shares = particles.Grid(*world.grid), []
   for k in range(4 * world.ahead):
     places = found[:, posterior.COUNT].astype(np.int64) - 2 + k

@@ -57,10 +57,10 @@ def _soonest(world, states):
   high = np.full(len(states), world.max_len, np.int32)
   while (low < high).any():  # The least budget that leaves any token.
     middle = (low + high) // 2
-    enough = core.completable(world, states, middle).any(-1)
+    enough = core.feasible_tokens(world, states, middle).any(-1)
     high = np.where(enough, middle, high)
     low = np.where(enough, low, np.minimum(middle + 1, high))
-  return core.completable(world, states, low)
+  return core.feasible_tokens(world, states, low)
 
 
 @every_world

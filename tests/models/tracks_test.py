@@ -11,7 +11,7 @@ from wm.evaluation import statistics
 
 
 @pytest.fixture(scope='module')
-def world() -> core.Foretold:
+def world() -> core.Latent:
   return registry.make('world', 'orbits(bins=128, rows=61)')
 
 

@@ -140,7 +140,7 @@ def test_each_object_gets_the_class_that_fits(file):
   assert isinstance(model, core.HiddenStates)
   assert not isinstance(made(file, 'stepping'), core.HiddenStates)
   assert not isinstance(made(file, 'function'), user_objects.Cached)
-  assert isinstance(made(file, 'says'), core.AnswersOnly)
+  assert isinstance(made(file, 'says'), core.QueryModel)
 
 
 def test_all_forms_of_a_model_say_the_same(file):
@@ -227,8 +227,8 @@ def test_activations_of_another_shape(file):
 
 def test_an_object_may_go_on_from_activations(file):
   going, world = made(file, 'going'), registry.made('world', WORLD)
-  assert isinstance(going, core.Patchable)
-  assert not isinstance(made(file, 'model'), core.Patchable)
+  assert core.can(going, core.HiddenStates.patched)
+  assert not core.can(made(file, 'model'), core.HiddenStates.patched)
   some = world.sample(20, 1)
   want = going.log_probs(some.tokens, some.lengths)
   for layer in (-1, 0):
@@ -249,4 +249,4 @@ def test_an_object_may_go_on_from_activations(file):
 @pytest.mark.parametrize('spec', ['oracle()', 'uniform()'])
 def test_what_cannot_be_patched_is_a_row_with_a_reason(spec):
   (entry,) = wm.score(spec, 'intervention(num=10)', WORLD)
-  assert entry['unmeasured'] == {'needs_patchable': 1}
+  assert entry['unmeasured'] == {'needs_patched': 1}

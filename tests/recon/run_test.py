@@ -227,7 +227,7 @@ def test_prompts_are_pairs_with_a_path(world):
   states = world.walk(world.init(50), heads, np.full(50, 2))[1]
   assert (heads[:, 0] != heads[:, 1]).all()
   budget = np.full(50, world.max_len)
-  assert core.completable(world, states, budget).any(-1).all()
+  assert core.feasible_tokens(world, states, budget).any(-1).all()
 
 
 def test_prompts_are_pairs_of_a_split(world):

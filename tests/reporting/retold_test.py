@@ -30,7 +30,7 @@ def run(tmp_path, model, value, seed=0):
 
 def test_a_spread_is_over_all_tellings_and_by_each_field():
   results = [
-    retold.Told((wording, names), value, 0.1)
+    retold.Verbal((wording, names), value, 0.1)
     for wording, names, value in (
       ('a', 0, 0.5),
       ('a', 1, 0.7),

@@ -283,7 +283,7 @@ def test_a_next_token_model_names_no_states(trained, tmp_path):
   loop.train(toy.WORLD, MODEL, tmp_path, config(objective='next', steps=2))
   predictor, _ = restore.load(tmp_path, 'last')
   assert isinstance(predictor, core.Predictor)
-  assert not isinstance(predictor, core.NamesStates)
+  assert not isinstance(predictor, core.StatePredictor)
 
 
 @pytest.mark.parametrize(

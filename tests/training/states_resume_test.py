@@ -74,7 +74,7 @@ def test_from_sampling_to_scores(tmp_path, world):
   if 'chess' in world:
     asked = ['--checkpoint=last', '--metric=compression(trials=2)']
     said = call('score', what, out, *asked)
-    assert 'needs_next_tokens' in said  # It names states alone.
+    assert 'needs_predictor' in said  # It names states alone.
   said = call('score', what, out, metric, '--checkpoint=last')
   scores = {e['quantity']: e for e in files.read_json(tmp_path / 'scores.json')}
   for name in ('exact', 'loss'):

@@ -94,7 +94,7 @@ def path(request, tmp_path):
 def test_every_format_gives_the_same_world(path):
   world = registry.make('world', f'automaton(file={path!r}, length=9)')
   assert world.vocab == ('<pad>', 'end', 'a', 'b')
-  assert world.facts() == FACTS
+  assert world.stats() == FACTS
   assert set(world.names) == {'even|again', 'odd', 'last|final', 'over'}
   some = [*languages.words('ab', 7)]
   wanted = [bool(re.fullmatch('(aa)*b?', ''.join(word))) for word in some]
@@ -109,7 +109,7 @@ def test_states_that_are_alike_may_be_kept(tmp_path):
   file = tmp_path / 'even.json'
   file.write_text(json.dumps(TABLE))
   world = automaton.World(str(file), minimise=False)
-  assert world.facts() == {**FACTS, 'states': 5, 'merged': 0}
+  assert world.stats() == {**FACTS, 'states': 5, 'merged': 0}
   twins = np.concatenate([world.parse(t) for t in ('even', 'again')])
   assert twins[0, 0] != twins[1, 0]
   assert not world.boundary(twins[:1], twins[1:], 5).sizes.any()
@@ -134,7 +134,7 @@ def test_without_accepting_states_sequences_just_stop(tmp_path):
   assert world.end == core.DEAD
   assert world.vocab == ('<pad>', 'x', 'y')
   assert world.names == ('a', 'b', 'c')
-  assert world.facts()['dead_ends'] == 1
+  assert world.stats()['dead_ends'] == 1
   found = world.sample(200, 3)
   assert (judging.judge(world, found) == 'valid').all()
   assert set(found.lengths.tolist()) == {2, 4, 6}
@@ -245,7 +245,7 @@ def test_a_bad_file_is_one_clear_line(name, tmp_path):
   file = tmp_path / name
   file.write_text(text)
   with pytest.raises(core.InputError, match=re.escape(match)) as error:
-    automaton.World(str(file)).facts()
+    automaton.World(str(file)).stats()
   assert '\n' not in str(error.value)
   assert name in str(error.value)
 

@@ -39,7 +39,7 @@ def test_tomita_languages_are_what_python_matches(name):
     pattern, size = TOMITA[name]
     wanted = [bool(re.fullmatch(pattern, ''.join(word))) for word in some]
   np.testing.assert_array_equal(languages.accepted(world, some), wanted)
-  facts = world.facts()
+  facts = world.stats()
   assert facts['states_given'] == size
   assert facts['states'] == size - facts['dead_ends']
   assert facts['merged'] == facts['unreachable'] == 0
@@ -100,7 +100,7 @@ def counted(world, longest):
   ],
 )
 def test_presets_are_minimal_already(name, states):
-  facts = automaton.World(preset=name).facts()
+  facts = automaton.World(preset=name).stats()
   assert facts == {
     'states': states,
     'states_given': states,
@@ -232,7 +232,7 @@ def test_only_what_fits_the_budget_is_completable():
   world = automaton.World(preset='dyck_1_3')
   one = np.repeat(world.parse('('), 4, 0)
   opened, closed = (world.vocab.index(symbol) for symbol in '()')
-  fits = core.completable(world, one, np.array([1, 2, 3, 4]))
+  fits = core.feasible_tokens(world, one, np.array([1, 2, 3, 4]))
   assert fits[:, closed].tolist() == [False, True, True, True]
   assert fits[:, opened].tolist() == [False, False, False, True]
   assert not fits[:, world.end].any()
@@ -279,7 +279,7 @@ def test_bad_fields_are_one_clear_line(fields, match):
   if 'regex' in fields:
     pytest.importorskip('automata')
   with pytest.raises(core.InputError, match=re.escape(match)) as error:
-    automaton.World(**fields).facts()
+    automaton.World(**fields).stats()
   assert '\n' not in str(error.value)
 
 
@@ -288,7 +288,7 @@ def test_bad_fields_are_one_clear_line(fields, match):
 def test_any_text_is_a_regular_expression_or_one_line(text):
   pytest.importorskip('automata')
   try:
-    assert automaton.World(regex=text).facts()['states'] > 0
+    assert automaton.World(regex=text).stats()['states'] > 0
   except core.InputError as error:
     line = str(error)
     assert len(line.splitlines()) == 1

@@ -47,7 +47,7 @@ def test_the_six_graphs_are_the_papers(name, nodes, edges, degrees, diameter):
 def test_a_change_changes_the_best_answer(name, edit):
   before, after = graphs.graph(name), changes.edited(name, edit)
   if after.chances:
-    # Told for keeping: the best choice is the same in the audited texts.
+    # Verbal for keeping: the best choice is the same in the audited texts.
     assert solver.best_choices(after) == solver.best_choices(before)
     return
   assert solver.best_paths(before) != solver.best_paths(after)

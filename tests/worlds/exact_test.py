@@ -135,7 +135,7 @@ def test_sizes_of_pairs_are_those_of_listing(depth):
   world = maps.World(rows=5, columns=5)
   states = world.sample_states(40, 1)
   first, second = states[:20], states[20:]
-  second[:5, 0] = first[:5, 0]  # Told apart by destination only.
+  second[:5, 0] = first[:5, 0]  # Verbal apart by destination only.
   one, two = world.automaton(first), world.automaton(second)
   for t in range(20):
     pair = [(a.rows[t], a.goals[t]) for a in (one, two)]

@@ -74,7 +74,7 @@ def test_the_bayes_loss_is_that_of_the_markov_chain(size, nats):
   for _ in range(99):
     now = now @ chain
     total += now @ np.log(count)
-  process, found = world.process(), world.sample(2000, 0)
+  process, found = world.data_distribution(), world.sample(2000, 0)
   memory, entropy = process.init(2000), 0.0
   for t in range(99):
     memory = process.advance(memory, found.tokens[:, t])
@@ -86,7 +86,7 @@ def test_the_bayes_loss_is_that_of_the_markov_chain(size, nats):
     assert total / 99 == pytest.approx(nats, abs=1e-6)
   for given in (('train', False), ('all', True)):
     with pytest.raises(core.InputError, match="available: 'all', distinct="):
-      world.process(*given)
+      world.data_distribution(*given)
 
 
 def test_counts_are_exact_beyond_64_bits():

@@ -159,7 +159,7 @@ def test_strongly_connected_components(worlds):
     matrix = csr_matrix((np.ones(len(u)), (u, v)), (4579, 4579))
     number, labels = csgraph.connected_components(matrix, connection='strong')
     assert (number, np.bincount(labels).max()) == (106, 4473)
-    facts = worlds[kind].facts()
+    facts = worlds[kind].stats()
     assert facts['components'] == 106
     assert facts['largest_component'] == 4473
     assert facts['sinks'] == 17
@@ -330,7 +330,7 @@ def test_routes_of_taxi_trips_are_shortest(manhattan):
   found = world.sample(998, 0)
   assert (judging.judge(world, found) == 'valid').all()
   dropped = sum(found.counts[c] for c in ('no_path', 'too_long', 'too_short'))
-  assert len(found) + dropped == 842 - world.facts()['trips: same pair']
+  assert len(found) + dropped == 842 - world.stats()['trips: same pair']
   graph = world.graph
   u, labels, v = graph.edges()
   matrix = csr_matrix((graph.length_m[u, labels], (u, v)), (4579, 4579))

@@ -195,7 +195,7 @@ def test_trips_give_the_pairs(tmp_path):
   pairs = {tuple(p) for p in (found.tokens[:, :2] - maps.NODE0).tolist()}
   assert pairs <= {tuple(p) for p in ends.tolist()}
   assert len(pairs) == len(found)
-  facts = world.facts()
+  facts = world.stats()
   assert facts['trips: trips'] == 69
   assert facts['trips: same pair'] >= 9
   assert facts['intersections'] == len(graph)
@@ -211,7 +211,7 @@ def test_trips_give_the_pairs(tmp_path):
 
 def test_facts_count_what_is_reached():
   world = maps.World(rows=14, columns=14, city_seed=1)
-  facts, size = world.facts(), len(world.graph)
+  facts, size = world.stats(), len(world.graph)
   none = np.iinfo(world.hops.dtype).max
   assert facts['pairs_without_path'] == (world.hops == none).sum() > 0
   assert facts['sinks'] == (world.graph.delta < 0).all(1).sum() > 0
@@ -296,7 +296,7 @@ def test_states_before_the_prompt_is_complete():
   assert world.legal(start)[0].sum() == world.legal(origin)[0].sum() == size
   assert exact.count(world, origin[0], 2)[0] == size
   assert world.state_id(np.concatenate([start, origin])).min() >= 0
-  near = core.completable(world, origin, np.array([3]))[0]
+  near = core.feasible_tokens(world, origin, np.array([3]))[0]
   hops = world.hops[origin[0, 0]]
   np.testing.assert_array_equal(near[maps.NODE0 :], hops <= 1)
   for text in ('1', '1,2,3', '?,1', 'x,1', '1,y'):
@@ -319,7 +319,7 @@ def test_a_street_without_exit_completes_nothing():
   state = np.array([[stuck[0], 0]], np.int32)
   assert not world.legal(state).any()
   assert world.over(state)[0]
-  assert (world.remaining(state)[0] == core.DEAD).all()
+  assert (world.distance_to_end(state)[0] == core.DEAD).all()
 
 
 @pytest.mark.parametrize('traversal', ['random', 'shortest', 'noisy'])

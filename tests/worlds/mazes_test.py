@@ -59,7 +59,7 @@ def triples(found):
 @given(worlds())
 @settings(max_examples=40)
 def test_a_maze_has_what_is_asked_for(world):
-  facts, found = world.facts(), world.maze
+  facts, found = world.stats(), world.maze
   two_way = world.places - 1 + world.loops
   one_way = world.one_way + world.doors
   assert facts['places'] == facts['reached'] == world.places

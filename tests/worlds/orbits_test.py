@@ -15,11 +15,11 @@ PUBLISHED = (
 COLUMN = f'{exoplanets.PLANET},{exoplanets.STAR}'
 
 
-def made(spec: str) -> core.Moving:
+def made(spec: str) -> core.Latent:
   return registry.make('world', spec)
 
 
-def published(rows: int = 60, quirks: tuple[str, ...] = ()) -> core.Moving:
+def published(rows: int = 60, quirks: tuple[str, ...] = ()) -> core.Latent:
   return made(PUBLISHED.format(rows, quirks))
 
 
@@ -29,7 +29,7 @@ def force(state: np.ndarray) -> np.ndarray:
 
 
 @pytest.fixture(scope='module')
-def world() -> core.Moving:
+def world() -> core.Latent:
   return made('orbits()')
 
 
@@ -39,7 +39,7 @@ def sequences(world) -> core.Sequences:
 
 
 def test_tokens_are_the_bins_of_positions(world, sequences):
-  motion = world.motion(sequences)
+  motion = world.trajectory(sequences)
   rows = sequences.tokens.reshape(60, world.rows, 2)
   assert (rows[:, 0, 0] == rows[:, 0, 1]).all()
   np.testing.assert_array_equal(
@@ -55,7 +55,7 @@ def test_tokens_are_the_bins_of_positions(world, sequences):
 
 
 def test_the_state_is_seen_from_the_sun(world, sequences):
-  motion = world.motion(sequences)
+  motion = world.trajectory(sequences)
   planet, sun = motion.position[:, ::2], motion.position[:, 1::2]
   np.testing.assert_allclose(motion.state[:, ::2, :2], planet - sun, atol=1e-12)
   assert np.isnan(motion.state[:, 1::2]).all()
@@ -70,9 +70,9 @@ def test_the_state_is_seen_from_the_sun(world, sequences):
 
 
 def test_the_state_is_no_function_of_the_tokens(world, sequences):
-  assert isinstance(world, core.Hidden)
+  assert isinstance(world, core.Latent)
   states = world.hidden_states(sequences)
-  assert states.shape == (60, world.max_len, len(world.state_columns))
+  assert states.shape == (60, world.max_len, 6)
   assert np.isnan(states[:, :2]).all()
   np.testing.assert_array_equal(states[:, 2], states[:, 3])
   bare = core.Sequences(sequences.tokens, sequences.lengths)
@@ -89,7 +89,9 @@ def test_a_study_has_its_spread(world, sequences):
   assert drawn.eccentricity.max() < 0.6
   mu = drawn.star + drawn.mass[:, 0]
   assert mu.max() / mu.min() > 8
-  r = np.hypot(*np.moveaxis(world.motion(sequences).state[:, ::2, :2], -1, 0))
+  r = np.hypot(
+    *np.moveaxis(world.trajectory(sequences).state[:, ::2, :2], -1, 0)
+  )
   assert r.max() / r.min() > 5
 
 
@@ -152,9 +154,9 @@ def test_quirks_are_what_the_published_program_does():
   assert 1 - len(times) / there.sum() == pytest.approx(0.228, abs=0.03)
 
   sequences = right.sample(20, 3)
-  truth = right.motion(sequences)
+  truth = right.trajectory(sequences)
   planet = ~np.isnan(truth.state[..., 0])
-  wrong = published(80, ('radial_velocity',)).motion(sequences).state
+  wrong = published(80, ('radial_velocity',)).trajectory(sequences).state
   state, other = truth.state[planet], wrong[planet]
   np.testing.assert_allclose(
     (state[:, :2] * state[:, 2:4]).sum(1),
@@ -174,7 +176,7 @@ def test_the_suns_first_place_spoils_the_law_of_two_bodies():
   spec = "orbits(systems='two_body', bins=7000, box=50.0, quirks={})"
   right, wrong = made(spec.format(())), made(spec.format(('first_sun',)))
   sequences = right.sample(30, 2)
-  true, first = (w.motion(sequences).state[:, ::2] for w in (right, wrong))
+  true, first = (w.trajectory(sequences).state[:, ::2] for w in (right, wrong))
   np.testing.assert_allclose(true[:, 0], first[:, 0], atol=1e-12)
   off = np.abs(force(first) / force(true) - 1).max(1)
   assert np.median(off) > 0.001
@@ -186,7 +188,7 @@ def test_what_leaves_the_box_is_counted():
   narrow = made('orbits(box=3.0, bins=64)')
   found = narrow.sample(20, 0)
   assert found.counts['left the box'] > 10
-  assert (np.abs(narrow.motion(found).position) <= 3).all()
+  assert (np.abs(narrow.trajectory(found).position) <= 3).all()
   clipped = made("orbits(box=3.0, bins=64, quirks=('clipped',))").sample(20, 0)
   assert clipped.counts['left the box'] > 5
   assert clipped.side['outside'].max() > 0
@@ -204,7 +206,7 @@ def test_the_solar_system_is_built_in():
   drawn = kernel.Systems(*(found.side[n] for n in kernel.Systems._fields))
   years = [0.2408, 0.6152, 1.0, 1.8809, 11.86, 29.45, 84.0, 164.8]
   np.testing.assert_allclose(drawn.period[0], years, rtol=2e-3)
-  sun = whole.motion(found).position[:, 8::9]
+  sun = whole.trajectory(found).position[:, 8::9]
   assert 1e-4 < np.abs(sun).max() < 0.015  # It moves by its own diameter.
   one = made(spec.format(1, 'steps=(0.02,), centre=0.0, bins=1000'))
   axes = one.sample(200, 0).side['axis'][:, 0]

@@ -226,7 +226,7 @@ def test_a_world_of_records_gives_each_game_once(recorded):
 
 
 def test_the_facts_of_a_world_say_what_was_left_out(recorded):
-  assert recorded.facts() == {
+  assert recorded.stats() == {
     'games': 400,
     'unfinished games': 0,
     'duplicate': 1,
@@ -234,7 +234,7 @@ def test_the_facts_of_a_world_say_what_was_left_out(recorded):
     "ply 1: illegal move 'a1' after start, in game": 401,
     "ply 2: illegal move 'f5' after f5, in game": 402,
   }
-  assert not isinstance(othello.World(), core.Sourced)
+  assert not core.can(othello.World(), core.Described.stats)
 
 
 def test_trials_of_a_world_of_records_are_random_games(recorded):
@@ -259,7 +259,7 @@ def test_a_folder_is_its_files_one_after_the_other(write, tmp_path):
     '2001.wtb, game 2, ply 2',
     '2002.txt, game 2, ply 1',
   ]
-  facts = othello.World(records=str(tmp_path)).facts()
+  facts = othello.World(records=str(tmp_path)).stats()
   assert facts["ply 1: illegal move 'a1' after start, in 2002.txt, game"] == 2
 
 

@@ -32,7 +32,7 @@ def moves(world):
 def test_states_are_kept_all_and_reach_each_other(size, seed):
   states, symbols, legal = map(int, size.split('_'))
   world = drawn(seed, size)
-  facts = world.facts()
+  facts = world.stats()
   assert facts['states'] == facts['states_given'] == states
   assert facts['merged'] == facts['unreachable'] == facts['dead_ends'] == 0
   assert np.isfinite(moves(world)).all()

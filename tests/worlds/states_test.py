@@ -9,9 +9,9 @@ from wm.core import registry
 NUM = 24
 
 
-def worlds(ability: type) -> list[str]:
+def worlds(ability: core.Need) -> list[str]:
   found = [*registry.names('world'), 'othello(size=6)', "chess(ep='legal')"]
-  return [n for n in found if isinstance(registry.make('world', n), ability)]
+  return [n for n in found if core.can(registry.make('world', n), ability)]
 
 
 @pytest.fixture(params=worlds(core.Labelled))
@@ -97,11 +97,11 @@ def test_no_sequences_and_empty_ones(world):
   assert not empty.any()
 
 
-@pytest.mark.parametrize('spec', worlds(core.Naive))
+@pytest.mark.parametrize('spec', worlds(core.Labelled.surface_labels))
 def test_naive_readers_have_the_right_shape(spec):
   world = registry.make('world', spec)
   found = data(world)
-  labels = world.sequence_labels(found.tokens, found.lengths, naive=True)
+  labels = world.surface_labels(found.tokens, found.lengths)
   truth = world.sequence_labels(found.tokens, found.lengths)
   assert labels.dtype == truth.dtype
   assert not labels[~used(found)].any()
@@ -125,7 +125,7 @@ GAME = 'e4 Nf6 e5 d5 exd6 Nc6 Nf3 Bf5 Bb5 Qd7 O-O O-O-O dxe7 Bg6 exd8=Q+ Kxd8'
 
 def test_known_games_have_known_kinds():
   world, game = chess(GAME)
-  kinds = world.move_kinds(game)
+  kinds = world.move_tags(game)
   plies = {
     name: np.flatnonzero(mask[0]).tolist() for name, mask in kinds.items()
   }
@@ -137,16 +137,16 @@ def test_known_games_have_known_kinds():
   }
   # A rook taken at home takes a right with it, one that moves does not.
   world, game = chess('a4 b5 axb5 a6 bxa6 Bb7 axb7 Nc6 bxa8=Q Nd4')
-  kinds = world.move_kinds(game)
+  kinds = world.move_tags(game)
   assert np.flatnonzero(kinds['lost_rights'][0]).tolist() == [9]
   assert np.flatnonzero(kinds['promotion'][0]).tolist() == [9]
   world, game = chess('a4 a5 Ra3 Ra6 Nf3')
-  assert not world.move_kinds(game)['lost_rights'].any()
+  assert not world.move_tags(game)['lost_rights'].any()
 
 
 def test_the_naive_reader_by_hand():
   world, game = chess(GAME)
-  labels = world.sequence_labels(game.tokens, game.lengths, naive=True)[0]
+  labels = world.surface_labels(game.tokens, game.lengths)[0]
   truth = world.sequence_labels(game.tokens, game.lengths)[0]
   np.testing.assert_array_equal(labels[0], truth[0])
   # Side and counters need no rule but that pawns and captures count.

@@ -135,7 +135,7 @@ def test_rules_are_compared_and_a_folder_is_read_in_order(tmp_path, graph):
   world = maps.World(
     rows=6, columns=6, traversal='shortest', trips=str(tmp_path)
   )
-  assert world.facts()['trips: other_nodes'] == one.counts['other_nodes']
+  assert world.stats()['trips: other_nodes'] == one.counts['other_nodes']
   (tmp_path / 'empty').mkdir()
   with pytest.raises(core.InputError, match=r'no file that ends in \.csv or'):
     trips.load(tmp_path / 'empty', graph)

@@ -27,7 +27,7 @@ GAMES = 'othello(size=6)', 'chess(length=30, least=0)'
 
 def laws(world: core.World) -> dict[tuple[int, ...], float]:
   """Every sequence and its probability, token by token."""
-  process, done = world.process(), {}
+  process, done = world.data_distribution(), {}
   going = [((), process.init(1), 1.0)]
   while going:
     sequence, memory, odds = going.pop()
@@ -68,7 +68,7 @@ def test_samples_come_as_often_as_the_law_says(spec):
 @pytest.mark.parametrize('spec', GAMES)
 def test_games_are_over_where_the_law_says_nothing(spec):
   world = registry.make('world', spec)
-  games, process = world.sample(200, 3), world.process()
+  games, process = world.sample(200, 3), world.data_distribution()
   memory, states = process.init(200), world.init(200)
   for t in range(games.tokens.shape[1] + 1):
     tokens, log_probs = process.next(memory)
@@ -96,7 +96,7 @@ def test_first_moves_are_uniform_as_sampled(spec):
   moves = games.tokens[:, int(start)]
   count = np.bincount(moves)[np.unique(moves)]
   assert len(count) == len(
-    world.process().next(_after(world, games, start))[0][0]
+    world.data_distribution().next(_after(world, games, start))[0][0]
   )
   assert stats.chisquare(count).pvalue > 1e-4
 
@@ -115,7 +115,7 @@ PLAYERS = (
 def test_moves_come_as_often_as_the_law_of_a_policy_says(spec):
   """Chi-square of the moves after each beginning that is frequent enough."""
   world = registry.make('world', spec)
-  games, process = world.sample(20_000, 0), world.process()
+  games, process = world.sample(20_000, 0), world.data_distribution()
   memory = process.init(20_000)
   excess, degrees = 0.0, 0
   for t in range(6):
@@ -139,19 +139,19 @@ def test_moves_come_as_often_as_the_law_of_a_policy_says(spec):
 def test_a_policy_without_noise_never_leaves_its_games():
   world = registry.make('world', "othello(size=4, policy='search')")
   start = world.init(1)
-  tokens, _ = world.process().next(start)
+  tokens, _ = world.data_distribution().next(start)
   legal = set(np.flatnonzero(world.legal(start)[0]).tolist())
   played = tokens[tokens != core.DEAD].tolist()
   assert len(played) == 1
   other = np.array([min(legal - set(played))], np.int32)
   for replan in (False, True):
-    process = world.process(replan=replan)
+    process = world.data_distribution(replan=replan)
     after, _ = process.next(process.advance(process.init(1), other))
     assert (after != core.DEAD).any() == replan
 
 
 def _after(world, games, start):
-  process = world.process()
+  process = world.data_distribution()
   memory = process.init(1)
   for t in range(int(start)):
     memory = process.advance(memory, games.tokens[:1, t])
@@ -193,7 +193,7 @@ def test_recorded_games_have_no_law_in_one_line(tmp_path):
   with pytest.raises(
     core.InputError, match=r'recorded games .* bounds'
   ) as line:
-    world.process()
+    world.data_distribution()
   assert '\n' not in str(line.value)
 
 
@@ -203,7 +203,7 @@ def test_a_policy_of_chess_is_drawn_as_it_weighs(policy):
   world = registry.make(
     'world', f'chess(policy={policy!r}, length=60, least=0)'
   )
-  games, process = world.sample(4, 1), world.process()
+  games, process = world.sample(4, 1), world.data_distribution()
   memory = process.init(4)
   for t in range(games.tokens.shape[1] - 1):
     memory = process.advance(memory, games.tokens[:, t])
@@ -224,4 +224,4 @@ def test_a_policy_of_chess_is_drawn_as_it_weighs(policy):
 def test_a_split_is_one_line():
   world = registry.make('world', 'connect4()')
   with pytest.raises(core.InputError, match="available: 'all', distinct="):
-    world.process('train')
+    world.data_distribution('train')

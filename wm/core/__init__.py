@@ -33,43 +33,31 @@ from wm.core.basics import (
   REFUSED,
   STUCK,
   InputError,
+  Need,
+  can,
   hash64,
   one_line,
+  optional,
+  owner,
   section,
   uniforms,
 )
 from wm.core.boundary import Boundary, joined, product, products, stacked
 from wm.core.capabilities import (
-  Completing,
   Costed,
   Costs,
+  Described,
   Enumerable,
   Finite,
-  FromLabels,
-  Functions,
   Generative,
   Heads,
   Labelled,
-  MoveTagged,
-  Naive,
   Prefixed,
-  Process,
-  Quiz,
-  Sourced,
-  Tagged,
+  SequenceProcess,
   Written,
-  completable,
+  feasible_tokens,
   tag_words,
   written,
-)
-from wm.core.hidden import (
-  Foretold,
-  Future,
-  Hidden,
-  Motion,
-  Moving,
-  lacks_law,
-  row_width,
 )
 from wm.core.inputs import (
   parse_json,
@@ -78,32 +66,32 @@ from wm.core.inputs import (
   reading,
   reading_file,
 )
+from wm.core.latent import (
+  Latent,
+  Rollout,
+  Trajectory,
+  lacks_law,
+  row_width,
+)
 from wm.core.measure import (
   Caution,
-  Chunked,
   Fittable,
-  Fitted,
   Metric,
   Model,
   Scores,
   Trainable,
   scores,
 )
-from wm.core.patching import Editable, Patchable
-from wm.core.plan import Answer, Chooses, Planned, Questioned
+from wm.core.plan import Answer, Planned, QueryModel
 from wm.core.predictor import (
   NO,
   NO_ANSWER,
   YES,
-  AnswersOnly,
   HiddenStates,
-  NamesStates,
   Predictor,
-  Reinitializable,
-  Remarks,
   Samples,
   Session,
-  StateLosses,
+  StatePredictor,
   TokenReader,
   chunks,
   histories,
@@ -124,7 +112,7 @@ from wm.core.sequences import Prefixes, Sequences
 from wm.core.told import (
   Extent,
   Telling,
-  Told,
+  Verbal,
   all_next,
   changed,
   new_names,
@@ -136,11 +124,5 @@ from wm.core.told import (
   wording_of,
   yes_or_no,
 )
-from wm.core.traced import (
-  Machine,
-  Rules,
-  TracedPredictor,
-  TracedWorld,
-  Untraceable,
-)
+from wm.core.traced import Machine, Rules, Untraceable
 from wm.core.world import World

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
+from collections.abc import Callable
+from typing import Any, Concatenate, TypeGuard, TypeVar, overload
 
 import numpy as np
+
+# What a metric or a model needs: a class, or an optional method of one.
+Need = type | Callable[..., Any]
+_Class = TypeVar('_Class')
+_Method = TypeVar('_Method', bound=Callable[..., Any])
 
 DEAD = -1  # in every table: no such transition; as a token: none.
 PAD = 0  # token id of padding in every vocabulary; never legal.
@@ -82,3 +90,49 @@ def uniforms(*words: np.ndarray | int) -> np.ndarray:
   """Uniform float32 in [0, 1), a pure function of the integer `words`."""
   top = (hash64(*words) >> np.uint64(40)).astype(np.float32)
   return top * np.float32(2.0**-24)
+
+
+def optional(method: _Method) -> _Method:
+  """Marks a method that subclasses may leave out; its body raises.
+
+  `can(thing, Class.method)` says whether a subclass defines it, so that an
+  ability with one method needs no class of its own.
+  """
+  method.__isoptional__ = True  # type: ignore[attr-defined]
+  return method
+
+
+@overload
+def can(thing: object, need: type[_Class]) -> TypeGuard[_Class]: ...
+
+
+@overload
+def can(
+  thing: object, need: Callable[Concatenate[_Class, ...], Any]
+) -> TypeGuard[_Class]: ...
+
+
+@overload
+def can(thing: object, need: Need) -> bool: ...
+
+
+def can(thing: object, need: Need) -> bool:
+  """Does an object, or a class, have what is needed?
+
+  need: a class that it is of, or an `optional` method that it defines.
+  """
+  cls = thing if isinstance(thing, type) else type(thing)
+  if isinstance(need, type):
+    return issubclass(cls, need)
+  name = need.__name__
+  return issubclass(cls, owner(need)) and getattr(cls, name) is not need
+
+
+def owner(need: Need) -> type:
+  """The class itself, or that which declares the optional method."""
+  if isinstance(need, type):
+    return need
+  cls: type = getattr(
+    sys.modules[need.__module__], need.__qualname__.split('.')[0]
+  )
+  return cls

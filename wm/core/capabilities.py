@@ -1,30 +1,31 @@
-"""What a world can do beyond `World`: one small class for each ability.
+"""What a world can do beyond `World`.
 
-A world inherits those that it has. Metrics and models declare which ones they
-need, and callers ask `isinstance(world, core.Labelled)`; no method returns an
-empty result to say that a world lacks the ability.
+A world inherits the classes whose abilities it has, and defines the optional
+methods that it can. Metrics and models declare which of both they need;
+`core.can(world, core.Labelled.edited)` asks for either.
 
   Prefixed    draws states, and prefixes that reach them
-  Enumerable  lists and counts the suffixes that tell two states apart
+  Enumerable  lists and counts the suffixes that separate two states
+    traced          has rules that JAX can trace; see wm.core.traced
+    distance_to_end knows how far each token is from the end of the sequence
   Finite      is a finite automaton (Enumerable too)
   Labelled    writes a state as K class labels
-  Editable    changes one label of a state; see wm.core.patching
-  FromLabels  makes a state of its labels (Labelled too)
-  Naive       reads labels off the tokens without the rules (Labelled too)
-  Functions   knows named functions of the state
+    edited          changes one label of a state
+    from_labels     makes a state of its labels
+    surface_labels  reads labels off the tokens without the rules
+    functions       knows named functions of the state
   Written     writes a state as text and as a picture, and reads the text
-  Costed      knows what a sequence costs, and the least cost of its task
-  Quiz        has questions with one right answer
-  Completing  knows how far each token is from the end of the sequence
-  Tagged      names columns that results are broken down by
-  MoveTagged  names kinds of moves that are scored apart (Tagged too)
-  Sourced     counts what its files or its generator gave
+  Costed      knows what a sequence costs, and the optimal cost of its task
+  Described   says more of itself for reports
+    tags            names columns that results are broken down by
+    move_tags       names kinds of moves that are scored apart
+    stats           counts what its files or its generator gave
   Generative  knows how the sequences that it samples are distributed
-  Told        can be told in words; see wm.core.told
-  TracedWorld has rules that JAX can trace; see wm.core.traced
-  Hidden      has a state that its tokens do not fix; see wm.core.hidden
-  Foretold    knows what follows from a hidden state; see wm.core.hidden
-  Moving      shows where bodies are (Hidden too); see wm.core.hidden
+  Latent      has a state that its tokens do not determine; see wm.core.latent
+    forecast        knows what follows from a latent state
+    trajectory      shows where bodies are
+  Verbal        can be told in words; see wm.core.told
+    questions       has questions with one right answer
 """
 
 from __future__ import annotations
@@ -33,15 +34,18 @@ import abc
 import html
 import types
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from wm.core import boundary as boundaries
-from wm.core.basics import DEAD
+from wm.core.basics import DEAD, can, optional
 from wm.core.boundary import Boundary
 from wm.core.sequences import Prefixes, Sequences
 from wm.core.world import World
+
+if TYPE_CHECKING:
+  from wm.core.traced import Rules
 
 
 class Prefixed(World):
@@ -100,6 +104,29 @@ class Enumerable(World):
     with itself is all that is legal from there.
     """
     return boundaries.pair_sizes(self, first, second, depth)
+
+  @optional
+  def traced(self, states: np.ndarray) -> tuple[Rules, Any]:
+    """The rules, and positions (a tree of arrays [B, ...]) of states [B, W].
+
+    Raises:
+      InputError: a state in which the task itself is still to be stated.
+    """
+    raise NotImplementedError
+
+  @optional
+  def distance_to_end(
+    self, states: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Legal tokens, and how many more a sequence needs with each of them.
+
+    Returns:
+      tokens: [B, K] int32 legal in states [B, W], ascending; DEAD is none.
+      needed: [B, K] int64 tokens to the end of the shortest sequence that
+        continues with this one, itself included; far above `max_len` where
+        none ends.
+    """
+    raise NotImplementedError
 
 
 class Finite(Enumerable):
@@ -183,38 +210,47 @@ class Labelled(World):
       labels[rows, k] = self.labels(states)
     return labels
 
+  @optional
+  def surface_labels(
+    self, tokens: np.ndarray, lengths: np.ndarray
+  ) -> np.ndarray:
+    """As `sequence_labels`, read off the tokens without the rules: a baseline.
 
-class FromLabels(Labelled):
-  """Makes a state of its labels."""
+    Every token is taken at its word.
+    """
+    raise NotImplementedError
 
-  @abc.abstractmethod
-  def of_labels(self, labels: np.ndarray) -> np.ndarray:
+  @optional
+  def from_labels(self, labels: np.ndarray) -> np.ndarray:
     """States [B, W] with labels [B, K], their history unknown.
 
-    Dead where no state has these; games may not come to all that there are.
+    DEAD if no state has these labels. The state need not be reachable.
     """
+    raise NotImplementedError
 
-
-class Naive(Labelled):
-  """Reads labels off the tokens without the rules: a baseline."""
-
-  @abc.abstractmethod
-  def sequence_labels(
-    self, tokens: np.ndarray, lengths: np.ndarray, naive: bool = False
+  @optional
+  def edited(
+    self, states: np.ndarray, label: np.ndarray, value: np.ndarray
   ) -> np.ndarray:
-    """As of Labelled; `naive` takes every token at its word."""
+    """States [B, W] with label[b] set to value[b], all other labels alike.
 
+    Dead if there is no such state from which the rules can continue. The state
+    need not be reachable. The history is forgotten.
 
-class Functions(World):
-  """Knows named functions of the state, for tasks to transfer to."""
-
-  @abc.abstractmethod
-  def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
-    """Name -> [B] int64 classes from 0, of states [B, W] that are not dead.
-
-    A name that ends in '_published' is what a published program computes in
-    place of what its paper says.
+    label: [B] integers below K.
+    value: [B] integers.
     """
+    raise NotImplementedError
+
+  @optional
+  def functions(self, states: np.ndarray) -> dict[str, np.ndarray]:
+    """Named functions of the state, for tasks to transfer to.
+
+    Name -> [B] int64 classes from 0, of states [B, W] that are not dead. A name
+    that ends in '_published' is what a published program computes in place of
+    what its paper says.
+    """
+    raise NotImplementedError
 
 
 class Written(World):
@@ -258,37 +294,12 @@ class Costed(World):
     """Costs of sequences, complete ones or not."""
 
 
-class Quiz(World):
-  """Has questions with one right answer."""
-
-  @abc.abstractmethod
-  def questions(self, num: int, seed: int) -> Sequences:
-    """Sequences after which one of some tokens is legal.
-
-    side: 'choices' [N, C] int32 tokens and 'answer' [N], the legal one.
-    """
-
-
-class Completing(World):
-  """Knows how far each token is from the end of the sequence."""
-
-  @abc.abstractmethod
-  def remaining(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Legal tokens, and how many more a sequence needs with each of them.
-
-    Returns:
-      tokens: [B, K] int32 legal in states [B, W], ascending; DEAD is none.
-      needed: [B, K] int64 tokens to the end of the shortest sequence that goes
-        on with this one, which counts; far above `max_len` where none ends.
-    """
-
-
-class Tagged(World):
-  """Names columns that results are broken down by.
+class Described(World):
+  """Says more of itself for reports: what columns, moves and counts it has.
 
   A class says what its columns are, as the axis of a figure has it:
 
-    class World(core.Tagged, words={'left': 'arrangements left'}):
+    class World(core.Described, words={'left': 'arrangements left'}):
   """
 
   _tag_words: ClassVar[Mapping[str, str]] = {}
@@ -299,32 +310,27 @@ class Tagged(World):
     super().__init_subclass__(**more)
     cls._tag_words = {**cls._tag_words, **(words or {})}
 
-  @abc.abstractmethod
+  @optional
   def tags(self, states: np.ndarray) -> dict[str, np.ndarray]:
-    """Named columns [B] of states [B, W]."""
+    """Named columns [B] of states [B, W] that results are broken down by."""
+    raise NotImplementedError
+
+  @optional
+  def move_tags(self, sequences: Sequences) -> dict[str, np.ndarray]:
+    """Masks [N, L] bool of the moves of each named kind, scored apart."""
+    raise NotImplementedError
+
+  @optional
+  def stats(self) -> dict[str, int]:
+    """Sizes of what the files or the generator gave, and what was dropped."""
+    raise NotImplementedError
 
 
-class MoveTagged(Tagged):
-  """Tags moves too, which are scored apart."""
-
-  @abc.abstractmethod
-  def tags(self, of: np.ndarray | Sequences) -> dict[str, np.ndarray]:
-    """As of Tagged; of sequences masks [N, L] bool of moves of each kind."""
-
-
-class Sourced(World):
-  """Counts what its files or its generator gave."""
-
-  @abc.abstractmethod
-  def facts(self) -> dict[str, int]:
-    """Sizes, and what was dropped or resolved, by cause."""
-
-
-class Process(abc.ABC):
+class SequenceProcess(abc.ABC):
   """A distribution of sequences, a token at a time.
 
-  It remembers of a prefix a row of W int32; after equal rows the same follows
-  with the same probabilities.
+  A Markov process whose state is W int32 words; equal states have equal
+  next-token distributions.
   """
 
   @abc.abstractmethod
@@ -350,9 +356,9 @@ class Generative(World):
   """Knows how the sequences that it samples are distributed."""
 
   @abc.abstractmethod
-  def process(
+  def data_distribution(
     self, split: str = 'all', distinct: bool = False, replan: bool = False
-  ) -> Process:
+  ) -> SequenceProcess:
     """The distribution of one sequence that `sample` draws from a split.
 
     distinct: of a sample of all sequences that there are, where sampling
@@ -368,32 +374,32 @@ class Generative(World):
 
 def tag_words(cls: type[World]) -> Mapping[str, str]:
   """Column -> what it is, as far as the class of a world says so."""
-  return cls._tag_words if issubclass(cls, Tagged) else {}
+  return cls._tag_words if issubclass(cls, Described) else {}
 
 
-def completable(
+def feasible_tokens(
   world: World, states: np.ndarray, budget: np.ndarray
 ) -> np.ndarray:
   """[B, V] bool: legal tokens after which a sequence can still complete.
 
   budget: [B] tokens left, this one included. Every legal token where the world
-  is not `Completing`.
+  does not know the distance.
   """
   legal = world.legal(states)
-  if not isinstance(world, Completing):
+  if not can(world, Enumerable.distance_to_end):
     return legal
-  tokens, needed = world.remaining(states)
-  fits = (tokens != DEAD) & (needed <= np.asarray(budget)[:, None])
-  rows, place = np.nonzero(fits)
-  kept = np.zeros_like(legal)
-  kept[rows, tokens[rows, place]] = True
-  return kept
+  tokens, needed = world.distance_to_end(states)
+  feasible = (tokens != DEAD) & (needed <= np.asarray(budget)[:, None])
+  rows, place = np.nonzero(feasible)
+  mask = np.zeros_like(legal)
+  mask[rows, tokens[rows, place]] = True
+  return mask
 
 
 def written(world: World, states: np.ndarray) -> np.ndarray:
   """[B] str of states [B, W]; their words where the world is not `Written`."""
   if isinstance(world, Written):
-    found = [world.format(state) for state in states]
+    texts = [world.format(state) for state in states]
   else:
-    found = [','.join(map(str, state.tolist())) for state in states]
-  return np.array(found, dtype=str)
+    texts = [','.join(map(str, state.tolist())) for state in states]
+  return np.array(texts, dtype=str)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import abc
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from wm.core.basics import plug_in_name
+from wm.core.basics import Need, plug_in_name
 from wm.core.predictor import Predictor, TokenReader
 from wm.core.resources import Bounded, Cost
 from wm.core.sequences import Sequences
@@ -138,8 +138,9 @@ class Metric(Bounded, abc.ABC):
   Attributes:
     version: of the rows; counted up when the same trials give other rows.
     needs: classes that its predictor and its world must be of, such as
-      `core.HiddenStates` and `core.Labelled`; a pair that is not is a row that
-      says so.
+      `core.HiddenStates` and `core.Labelled`, and optional methods that they
+      must have, such as `core.Labelled.edited`; a pair that lacks one gives a
+      row with the reason.
     headline: quantities of the main table, and of the worst trials pictured.
     glossary: quantity, or side column that results are broken down by -> what
       it means, in two sentences; NAME also stands for NAME_of_it. Said in the
@@ -172,7 +173,7 @@ class Metric(Bounded, abc.ABC):
   """
 
   version: ClassVar[str]
-  needs: ClassVar[tuple[type[TokenReader | World], ...]] = (Predictor,)
+  needs: ClassVar[tuple[Need, ...]] = (Predictor,)
   headline: ClassVar[tuple[str, ...]] = ()
   glossary: ClassVar[Mapping[str, str]] = {}
   pictures: ClassVar[Mapping[str, str]] = {}
@@ -224,15 +225,15 @@ class Metric(Bounded, abc.ABC):
   def unlisted(self) -> str:
     """Why its questions cannot be listed beforehand; '' if they can.
 
-    A `core.Questioned` predictor is scored by metrics that can, see
-    wm.core.plan. What is said goes on from "its questions cannot be listed".
+    A predictor that can `core.QueryModel.ask` is scored by metrics that can,
+    see wm.core.plan. The text continues "its questions cannot be listed:".
     """
     return 'they depend on the answers'
 
   def beside(self) -> str:
     """Spec of the metric without which its numbers mislead; '' is none.
 
-    A `core.Questioned` predictor is always scored by it too.
+    A predictor that can `core.QueryModel.ask` is always scored by it too.
     """
     return ''
 
@@ -255,8 +256,8 @@ class Model(Bounded, abc.ABC):
   """
 
   version: ClassVar[str]
-  # Classes that a world must be of for it, such as core.Naive.
-  needs: ClassVar[tuple[type[World], ...]] = ()
+  # What it needs of a world, such as core.Labelled.surface_labels.
+  needs: ClassVar[tuple[Need, ...]] = ()
   # Classes of predictor that it may give, the usual one first.
   gives: ClassVar[tuple[type[TokenReader], ...]] = (Predictor,)
   # Fields that say the same in other words; a report has the spread over them.
@@ -310,36 +311,24 @@ class Trainable(Model):
     return self, params
 
 
-class Fitted(Predictor):
-  """What a `Fittable` model gives.
-
-  Attributes:
-    size: numbers that were fitted.
-  """
-
-  size: int
-
-  @abc.abstractmethod
-  def save(self, path: str | pathlib.Path) -> None:
-    """Writes a file that `Fittable.load` reads, whole or not at all."""
-
-
-class Chunked(Protocol):
-  """Sequences that are read a part at a time, such as a store on disk."""
-
-  def chunks(self) -> Iterator[Sequences]:
-    """All of them, in order."""
-
-
 class Fittable(Model):
   """A spec that is fitted in one pass over the data."""
 
-  gives: ClassVar[tuple[type[TokenReader], ...]] = (Fitted,)
+  @abc.abstractmethod
+  def fit(self, data: Iterable[Sequences], world: World) -> Predictor:
+    """A predictor that depends on the spec and the data alone.
+
+    data: the sequences, in parts that fit in memory.
+    """
 
   @abc.abstractmethod
-  def fit(self, data: Sequences | Chunked, world: World) -> Fitted:
-    """What the data give; nothing but what the spec and the data say."""
+  def size(self, predictor: Any) -> int:
+    """How many numbers were fitted."""
 
   @abc.abstractmethod
-  def load(self, path: str | pathlib.Path, world: World) -> Fitted:
-    """Reads what `Fitted.save` wrote; raises InputError where it is not."""
+  def save(self, predictor: Any, path: str | pathlib.Path) -> None:
+    """Writes a file that `load` reads, whole or not at all."""
+
+  @abc.abstractmethod
+  def load(self, path: str | pathlib.Path, world: World) -> Predictor:
+    """Reads what `save` wrote; raises InputError if it is something else."""

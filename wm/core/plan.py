@@ -1,7 +1,7 @@
 """Plans: what a language model will be asked, listed before it is asked.
 
 Each of its answers is a call that costs. So a metric is first run on a twin of
-the predictor that lists questions and answers none (`Questioned.listing`); the
+the predictor that lists questions and answers none (`QueryModel.dry_run`); the
 list is counted, cut or refused; what is left is asked all at once; and the
 metric is run again on answers that are known by then.
 """
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from wm.core.basics import DEAD, PAD
-from wm.core.predictor import AnswersOnly, TokenReader, Tokens
+from wm.core.basics import DEAD, PAD, optional
+from wm.core.predictor import Predictor, Tokens
 
 if TYPE_CHECKING:
   from wm.core.world import World
@@ -65,8 +65,16 @@ class Answer(NamedTuple):
   text: str = ''
 
 
-class Questioned(AnswersOnly):
-  """A predictor each of whose answers is a call that costs."""
+class QueryModel(Predictor):
+  """A predictor that only answers whether a continuation is valid.
+
+  An example is a language model behind an API. Its language is the set of
+  continuations that it calls valid, whatever the acceptance rule. Its
+  next-token probabilities are uniform over the single tokens that it accepts.
+
+  One that can `ask` pays for each answer with a call; it has all of `dry_run`,
+  `ask` and `calls`.
+  """
 
   @abc.abstractmethod
   def answers(
@@ -75,33 +83,37 @@ class Questioned(AnswersOnly):
     suffixes: Sequence[Tokens],
     trials: Sequence[int] | None = None,
   ) -> np.ndarray:
-    """See AnswersOnly; trials: [N] that questions are of, by default none's."""
+    """[N] int8: is each suffix valid after its prefix? YES, NO, NO_ANSWER.
 
-  @abc.abstractmethod
-  def listing(self) -> tuple[Questioned, list[Planned]]:
-    """Its twin that answers nothing, and the list of what that is asked."""
-
-  @abc.abstractmethod
-  def ask(self, questions: Sequence[Planned]) -> list[Answer]:
-    """Puts questions, many at a time; what was answered before is not asked.
-
-    Raises InputError where there is no such provider or model, or it wants a
-    key.
+    prefixes, suffixes: N tuples of token ids each.
+    trials: [N] that questions belong to; None is no trial.
     """
 
-  @abc.abstractmethod
+  @optional
+  def dry_run(self) -> tuple[QueryModel, list[Planned]]:
+    """A twin that answers nothing, and the list of what the twin is asked."""
+    raise NotImplementedError
+
+  @optional
+  def ask(self, questions: Sequence[Planned]) -> list[Answer]:
+    """Puts questions, many at a time; known answers are not asked again.
+
+    Raises:
+      InputError: there is no such provider or model, or it wants a key.
+    """
+    raise NotImplementedError
+
+  @optional
   def calls(self, questions: Sequence[Planned]) -> int:
-    """How many calls `ask` would take where no answer is known."""
+    """How many calls `ask` would take if no answer were known."""
+    raise NotImplementedError
 
-
-class Chooses(TokenReader):
-  """A reader that says which one of some tokens comes next."""
-
-  @abc.abstractmethod
+  @optional
   def choose(
     self, prefixes: Sequence[Tokens], choices: Sequence[Tokens]
   ) -> np.ndarray:
     """[N] int64: place of the one chosen of choices[n], or NO_ANSWER."""
+    raise NotImplementedError
 
 
 def truths(world: World, questions: Sequence[Planned]) -> list[Any]:

@@ -1,28 +1,39 @@
-"""What metrics measure, a class for each thing that it can do.
+"""What metrics measure, a class for each ability; some have optional methods.
 
-TokenReader
-  Predictor             next-token probabilities, sessions
-    AnswersOnly           from nothing but yes and no
-      Questioned            each answer costs a call; see wm.core.plan
-  Chooses               says which one of some tokens comes next
-  HiddenStates          activations
-    Reinitializable       the same network with random weights
-    Patchable             goes on from others; see wm.core.patching
-  NamesStates           the world's state after each token
-    StateLosses           with probabilities
-  Adaptable             new tasks from few labels; see wm.core.adapting
-  Remarks               something to say of how it was used
+TokenReader       reads sequences; has `diagnostics` of how it was used
+  Predictor         next-token probabilities, sessions
+    machine           runs inside one compiled program; see wm.core.traced
+    QueryModel        answers only whether a suffix is valid
+      ask               each answer costs a call; see wm.core.plan
+      choose            names which one of several tokens comes next
+  HiddenStates      activations
+    untrained         the same network with random weights
+    patched           continues from other activations
+  StatePredictor    the world's state after each token
+    state_loss        with probabilities
+  Adaptable         new tasks from few labels; see wm.core.adapting
 """
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from wm.core.basics import CAPPED, DEAD, ENDED, PAD, STUCK, uniforms
+from wm.core.basics import (
+  CAPPED,
+  DEAD,
+  ENDED,
+  PAD,
+  STUCK,
+  optional,
+  uniforms,
+)
+
+if TYPE_CHECKING:
+  from wm.core.traced import Machine
 
 Tokens = tuple[int, ...]  # Ids of one sequence.
 YES, NO, NO_ANSWER = 1, 0, -1  # Of predictors that only answer.
@@ -81,8 +92,8 @@ class Session(abc.ABC):
 class TokenReader(abc.ABC):
   """Anything that reads sequences of a world's tokens, to be measured.
 
-  What it can do besides is a class of its own, which metrics ask for by type:
-  `Predictor`, `HiddenStates`, `NamesStates` and those that refine them.
+  What else it can do is a class of its own, which metrics ask for by type:
+  `Predictor`, `HiddenStates`, `StatePredictor`, `Adaptable`.
 
   Attributes:
     vocab_size: V.
@@ -93,6 +104,10 @@ class TokenReader(abc.ABC):
   vocab_size: int
   end: int
   max_len: int
+
+  def diagnostics(self) -> list[str]:
+    """Lines about all calls so far, for people to read."""
+    return []
 
 
 class Predictor(TokenReader):
@@ -111,6 +126,42 @@ class Predictor(TokenReader):
   ) -> Session:
     """A session with `num` continuations of each prefix [B, L]."""
 
+  @optional
+  def machine(
+    self,
+    prefixes: np.ndarray,
+    lengths: np.ndarray,
+    *,
+    num: int,
+    room: int,
+    accept: Any,
+    sampler: Any,
+  ) -> tuple[Machine, int]:
+    """The machine of trials with prefixes [T, 2, L], and how many slots suit.
+
+    Args:
+      prefixes: [T, 2, L] int32.
+      lengths: [T, 2] int32.
+      num: continuations of each prefix, M.
+      room: most tokens of a continuation.
+      accept: the rule that checks, from `wm.core.accept`.
+      sampler: the rule that draws.
+
+    Raises:
+      Untraceable: it has too many states, or they are not known.
+    """
+    raise NotImplementedError
+
+  @property
+  def devices(self) -> tuple[Any, ...]:
+    """JAX devices that trials of a `machine` are dealt out to."""
+    return ()
+
+  @property
+  def light(self) -> bool:
+    """Is a step of the `machine` less work than the host's loop around it?"""
+    return False
+
 
 class HiddenStates(TokenReader):
   """A reader whose activations can be probed."""
@@ -127,56 +178,49 @@ class HiddenStates(TokenReader):
       InputError: there is no such layer.
     """
 
-
-class Reinitializable(HiddenStates):
-  """A reader that can be had again with random weights, as a control."""
-
-  @abc.abstractmethod
+  @optional
   def untrained(self, seed: int) -> HiddenStates:
-    """The same network with fresh weights."""
+    """The same network with fresh weights, as a control."""
+    raise NotImplementedError
+
+  @optional
+  def patched(
+    self,
+    tokens: np.ndarray,
+    lengths: np.ndarray,
+    layer: int,
+    hidden: np.ndarray,
+  ) -> np.ndarray:
+    """[B, L, V] float32: as `log_probs`, from these activations on.
+
+    Does a model use what a probe reads from it? Its activations are moved to
+    where the probe reads another state, the model continues from there, and its
+    predictions are compared with that state (Li et al. 2023, section 4; Nanda
+    et al. 2023).
+
+    layer: where the activations are, see `hidden`.
+    hidden: [B, L, D] float32, instead of what `hidden` gives there. With the
+      same activations, the answer is that of `log_probs`.
+
+    Raises:
+      InputError: there is no such layer, or activations have another width.
+    """
+    raise NotImplementedError
 
 
-class NamesStates(TokenReader):
+class StatePredictor(TokenReader):
   """A reader that names the world's state after each token."""
 
   @abc.abstractmethod
   def states(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[B, L, K] integers: the class named for each of the K state labels."""
 
-
-class StateLosses(NamesStates):
-  """A reader that gives every state label a probability."""
-
-  @abc.abstractmethod
+  @optional
   def state_loss(
     self, tokens: np.ndarray, lengths: np.ndarray, labels: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray]:
     """`states`, and [B, L] float32 mean of -log p(labels [B, L, K]), nats."""
-
-
-class Remarks(TokenReader):
-  """A reader that has something to say of how its numbers came about."""
-
-  @abc.abstractmethod
-  def remarks(self) -> list[str]:
-    """Lines about all calls so far, for people to read."""
-
-
-class AnswersOnly(Predictor):
-  """A predictor that has nothing but yes and no, as a closed language model.
-
-  Its language is what it says yes to, whatever the acceptance rule. Its
-  next-token probabilities are uniform over the single tokens it says yes to.
-  """
-
-  @abc.abstractmethod
-  def answers(
-    self, prefixes: Sequence[Tokens], suffixes: Sequence[Tokens]
-  ) -> np.ndarray:
-    """[N] int8: is each suffix valid after its prefix? YES, NO, NO_ANSWER.
-
-    prefixes, suffixes: N tuples of token ids each.
-    """
+    raise NotImplementedError
 
 
 def histories(tokens: np.ndarray, lengths: np.ndarray) -> list[Tokens]:

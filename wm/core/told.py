@@ -20,8 +20,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from wm.core.basics import InputError, hash64
+from wm.core.basics import InputError, hash64, optional
 from wm.core.predictor import Tokens
+from wm.core.sequences import Sequences
 from wm.core.world import World
 
 RULES = 'rules'
@@ -80,7 +81,7 @@ def text_tokens(text: str) -> int:
   )
 
 
-class Told(World):
+class Verbal(World):
   """Can be told in words that, read literally, are the world."""
 
   wordings: ClassVar[tuple[str, ...]]
@@ -107,13 +108,21 @@ class Told(World):
     """A sampled sequence, with the places on its way if they have names."""
     return self.words(tokens, telling)
 
+  @optional
+  def questions(self, num: int, seed: int) -> Sequences:
+    """Sequences after which exactly one of several tokens is legal.
+
+    side: 'choices' [N, C] int32 tokens and 'answer' [N], the legal one.
+    """
+    raise NotImplementedError
+
   def extent(self, telling: Telling) -> Extent:
     """How long `rules` are; cheap where there is much to say."""
     text = self.rules(telling)
     return Extent(1, 'pieces', text_tokens(text))
 
 
-def wording_of(world: Told, telling: Telling) -> str:
+def wording_of(world: Verbal, telling: Telling) -> str:
   """The wording that is asked for; raises InputError where there is none."""
   name = telling.wording or world.wordings[0]
   if name not in world.wordings:
@@ -142,10 +151,10 @@ def number_of_walks(telling: Telling) -> int:
 
 
 def told_text(
-  world: Told,
+  world: Verbal,
   telling: Telling,
   most: int = MOST_TOLD,
-  before: Told | None = None,
+  before: Verbal | None = None,
 ) -> str:
   """A world's rules, or sequences that it samples, in words.
 
@@ -188,7 +197,7 @@ def told_text(
   )
 
 
-def told_extent(world: Told, telling: Telling) -> Extent:
+def told_extent(world: Verbal, telling: Telling) -> Extent:
   """How long `told_text` is, without writing it."""
   num = number_of_walks(telling)
   if not num:
@@ -198,7 +207,7 @@ def told_extent(world: Told, telling: Telling) -> Extent:
   return Extent(num, 'sequences', int(num * (mean + 3)) + 1)
 
 
-def _walks(world: Told, telling: Telling, num: int) -> list[str]:
+def _walks(world: Verbal, telling: Telling, num: int) -> list[str]:
   found = world.sample(num, telling.seed, 'train')
   rows = zip(found.tokens.tolist(), found.lengths.tolist(), strict=True)
   return [world.walked(tuple(row[:size]), telling) for row, size in rows]

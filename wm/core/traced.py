@@ -7,14 +7,9 @@ and back. What is traced runs on the device from the first token to the last:
 
 from __future__ import annotations
 
-import abc
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
 from wm.core.basics import InputError
-from wm.core.predictor import Predictor
-from wm.core.world import World
 
 if TYPE_CHECKING:
   import jax
@@ -41,18 +36,6 @@ class Rules(Protocol):
 
   def alive(self, position: Any) -> jax.Array:
     """Bool: the position is not dead."""
-
-
-class TracedWorld(World):
-  """A world whose rules JAX can trace."""
-
-  @abc.abstractmethod
-  def traced(self, states: np.ndarray) -> tuple[Rules, Any]:
-    """The rules, and positions (a tree of arrays [B, ...]) of states [B, W].
-
-    Raises:
-      InputError: a state in which the task itself is still to be stated.
-    """
 
 
 class Untraceable(InputError):
@@ -86,42 +69,3 @@ class Machine(Protocol):
 
   def advance(self, state: Any, tokens: jax.Array) -> Any:
     """Appends tokens [B, M] to both sides; DEAD leaves them as they are."""
-
-
-class TracedPredictor(Predictor):
-  """A predictor that JAX can trace."""
-
-  @property
-  @abc.abstractmethod
-  def devices(self) -> tuple[Any, ...]:
-    """Where trials are dealt out to."""
-
-  @property
-  @abc.abstractmethod
-  def light(self) -> bool:
-    """Is a step less work than the host's loop around it?"""
-
-  @abc.abstractmethod
-  def machine(
-    self,
-    prefixes: np.ndarray,
-    lengths: np.ndarray,
-    *,
-    num: int,
-    room: int,
-    accept: Any,
-    sampler: Any,
-  ) -> tuple[Machine, int]:
-    """The machine of trials with prefixes [T, 2, L], and how many slots suit.
-
-    Args:
-      prefixes: [T, 2, L] int32.
-      lengths: [T, 2] int32.
-      num: continuations of each prefix, M.
-      room: most tokens of a continuation.
-      accept: the rule that checks, from `wm.core.accept`.
-      sampler: the rule that draws.
-
-    Raises:
-      Untraceable: it has too many states, or they are not known.
-    """

@@ -49,7 +49,9 @@ def describe(
   return {
     'world': registry.spec(world),
     'world_version': world.version,
-    'world_facts': world.facts() if isinstance(world, core.Sourced) else {},
+    'world_facts': world.stats()
+    if core.can(world, core.Described.stats)
+    else {},
     'seed': seed,
     'split': split,
     'num': num,

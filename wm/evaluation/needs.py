@@ -8,6 +8,7 @@ world's alone. What is missing is found here and nowhere else.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -16,43 +17,34 @@ import numpy as np
 from wm import core
 from wm.core import registry
 
-# What reasons call a class; others go by its name.
-_WORDS: dict[type, str] = {
-  core.Hidden: 'latent_state',
-  core.HiddenStates: 'hidden',
-  core.Labelled: 'state_heads',
-  core.NamesStates: 'states',
-  core.Predictor: 'next_tokens',
-  core.Quiz: 'questions',
-}
-
 
 def lacks(
   thing: core.Metric | type[core.Metric] | type[core.Model], *types: type
-) -> list[type]:
-  """The needs of a metric or model that none of some types satisfies.
+) -> list[core.Need]:
+  """The needs of a metric or model that none of several types satisfies.
 
   types: of a predictor, of a world; only needs of these two kinds are looked
     at, so that a world can be asked about without a model.
   """
-  kinds = [kind for kind in (core.TokenReader, core.World) if _any(types, kind)]
+  kinds = tuple(
+    kind
+    for kind in (core.TokenReader, core.World)
+    if any(issubclass(cls, kind) for cls in types)
+  )
   return [
     need
     for need in thing.needs
-    if issubclass(need, tuple(kinds)) and not _any(types, need)
+    if issubclass(core.owner(need), kinds)
+    and not any(core.can(cls, need) for cls in types)
   ]
 
 
-def _any(types: Sequence[type], need: type) -> bool:
-  return any(issubclass(one, need) for one in types)
+def word(need: core.Need) -> str:
+  """What a reason calls what is missing: HiddenStates is hidden_states."""
+  return re.sub(r'(?<=[a-z])(?=[A-Z])', '_', need.__name__).lower()
 
 
-def word(need: type) -> str:
-  """What a reason calls what is missing."""
-  return _WORDS.get(need, need.__name__.lower())
-
-
-def row(missing: Sequence[type]) -> core.Scores:
+def row(missing: Sequence[core.Need]) -> core.Scores:
   """A row that says why a metric could not be run at all."""
   reason = f'needs_{word(missing[0])}'
   return core.scores('all', [np.nan], reason=[reason])
@@ -71,7 +63,7 @@ class Cell(NamedTuple):
   model: str
   metric: str
   predictor: type[core.TokenReader]
-  missing: tuple[type, ...]
+  missing: tuple[core.Need, ...]
 
 
 def matrix() -> Iterator[Cell]:
@@ -120,16 +112,16 @@ def text() -> str:
   return '\n'.join(lines)
 
 
-def _cell(missing: Sequence[type] | str) -> str:
+def _cell(missing: Sequence[core.Need] | str) -> str:
   """Of a table: '+' where nothing is missing."""
   if isinstance(missing, str):
     return missing
-  return ', '.join(need.__name__ for need in missing) or '+'
+  return ', '.join(need.__qualname__ for need in missing) or '+'
 
 
 def _of_model(
   model: type[core.Model], metric: type[core.Metric]
-) -> Sequence[type] | str:
+) -> Sequence[core.Need] | str:
   """What is missing, or 'as CLASS' of what the model does not usually give."""
   usual, *others = model.gives
   missing = lacks(metric, usual)

@@ -42,7 +42,7 @@ class Plan:
   """
 
   metric: core.Metric
-  predictor: core.Questioned
+  predictor: core.QueryModel
   questions: tuple[Planned, ...]
 
   @property
@@ -107,7 +107,7 @@ def scores(
 
 
 def plan_of(
-  metric: core.Metric, predictor: core.Questioned, world: Any, seed: int
+  metric: core.Metric, predictor: core.QueryModel, world: Any, seed: int
 ) -> Plan:
   """Runs a metric on a twin of the predictor that lists questions.
 
@@ -119,7 +119,7 @@ def plan_of(
       f'{registry.spec(metric)} of a language model: its questions cannot be '
       f'listed before any is answered; {why}'
     )
-  twin, listed = predictor.listing()
+  twin, listed = predictor.dry_run()
   metric(twin, world, seed)
   once = {one.prompt: one for one in reversed(listed)}
   return Plan(metric, predictor, tuple(reversed(once.values())))
@@ -127,7 +127,7 @@ def plan_of(
 
 def plans(
   metrics: Sequence[core.Metric],
-  predictor: core.Questioned,
+  predictor: core.QueryModel,
   world: core.World,
   seed: int,
   max_calls: int,
@@ -174,7 +174,7 @@ def _with_beside(metrics: Sequence[core.Metric]) -> list[core.Metric]:
 
 def _fitting(
   metric: core.Metric,
-  predictor: core.Questioned,
+  predictor: core.QueryModel,
   world: core.World,
   seed: int,
   max_calls: int,
@@ -207,7 +207,7 @@ def _fitting(
 
 def _listed(
   metric: core.Metric,
-  predictor: core.Questioned,
+  predictor: core.QueryModel,
   world: core.World,
   seed: int,
   most: int,

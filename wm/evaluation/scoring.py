@@ -151,7 +151,7 @@ def run(
   about = {'seed': seed, 'model_name': model_name, 'extra': more}
   parts = kept.Parts(folder, claimed, world, origin, about, log)
   plans: dict[str, planned.Plan] = {}
-  if isinstance(predictor, core.Questioned):
+  if core.can(predictor, core.QueryModel.ask):
     made = planned.plans(metrics, predictor, world, seed, max_calls, log)
     metrics = [one.metric for one in made]
     plans = {registry.spec(one.metric): one for one in made}

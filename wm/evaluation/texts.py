@@ -28,5 +28,5 @@ def sequences(
 
 
 def tags(world: core.World, states: np.ndarray) -> dict[str, np.ndarray]:
-  """Columns [B] by which the world has results broken down; see core.Tagged."""
-  return world.tags(states) if isinstance(world, core.Tagged) else {}
+  """Columns [B] that break results down; see core.Described.tags."""
+  return world.tags(states) if core.can(world, core.Described.tags) else {}

@@ -247,9 +247,8 @@ def score(
       log=log,
     )
   log(scoring.table(entries))
-  if isinstance(found.predictor, core.Remarks):
-    for line in found.predictor.remarks():
-      log(line)
+  for line in found.predictor.diagnostics():
+    log(line)
   if out is not None:
     pool.recover(out, 'score')
     log(f'written: {out}/scores.json, rows.csv, breakdown.json')

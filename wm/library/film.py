@@ -61,7 +61,7 @@ def film(
     source, world, checkpoint=checkpoint, model=model, seed=seed
   )
   place, predictor = found.world, found.predictor
-  if not isinstance(place, core.Moving):
+  if not core.can(place, core.Latent.trajectory):
     raise core.InputError(f'{place.name} has no moving bodies to film')
   if not isinstance(predictor, core.Predictor):
     raise core.InputError(f'{found.name} names states, and no next tokens')
@@ -105,12 +105,12 @@ def _tuned(metric: force_law.Metric) -> str:
 
 def _takes(
   predictor: core.Predictor,
-  world: core.Moving,
+  world: core.Latent,
   shown: core.Sequences,
   prefix: int,
 ) -> list[films.Take]:
   """Takes of sequences; systems of as many bodies are followed at once."""
-  motion = world.motion(shown)
+  motion = world.trajectory(shown)
   rows = motion.position.shape[1]
   seen = paths.seen(world, shown)
   said = paths.forced(predictor, world, shown).likely

@@ -67,7 +67,7 @@ def told(
     out: folder of the film.
   """
   world, predictor = found.world, found.predictor
-  assert isinstance(world, core.Moving)  # By the film itself.
+  assert core.can(world, core.Latent.trajectory)  # By the film itself.
   assert isinstance(predictor, core.Adaptable)  # By `asked`.
   origin = provenance.Reader().of(metric, world, found.origin.inputs)
   known = not (origin.unknown or found.origin.unknown)
@@ -82,13 +82,13 @@ def told(
     said = _tuned(predictor, world, shown, metric, seed)
     if known:
       _keep(out / FILE, mark, said)
-  true = force_tasks.labels(metric.targets[0], world.motion(shown).state)
+  true = force_tasks.labels(metric.targets[0], world.trajectory(shown).state)
   return true, said
 
 
 def _tuned(
   predictor: core.Adaptable,
-  world: core.Moving,
+  world: core.Latent,
   shown: core.Sequences,
   metric: force_law.Metric,
   seed: int,

@@ -122,7 +122,7 @@ def _untrained(model: core.Model, world: core.World, seed: int) -> Loaded:
   compile_cache.enable()
   threads.fix(Training.threads)
   reader = provenance.Reader()
-  if issubclass(model.gives[0], core.Questioned):
+  if core.can(model.gives[0], core.QueryModel.ask):
     _know_providers()
   about = {'model_spec': registry.spec(model), 'checkpoint': 'none'}
   origin, before = reader.of(world, model), {*sys.modules}

@@ -40,7 +40,10 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[type, ...]] = (core.Predictor, core.Quiz)
+  needs: ClassVar[tuple[core.Need, ...]] = (
+    core.Predictor,
+    core.Verbal.questions,
+  )
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('accuracy',)
   glossary: ClassVar[Mapping[str, str]] = core.section(__doc__, 'Glossary')
@@ -58,7 +61,7 @@ class Metric(core.Metric):
     return '' if self.decoding == 'greedy' else "expected decoding='greedy'"
 
   def __call__(
-    self, predictor: core.Predictor, world: core.Quiz, seed: int
+    self, predictor: core.Predictor, world: core.Verbal, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per question, clustered by what comes before."""
     asked = world.questions(self.num, prefix_pairs.stream(seed, STATES))
@@ -67,7 +70,7 @@ class Metric(core.Metric):
     reason = np.where(fits, '', 'too_long').astype('<U16')
     some, rows = asked.take(fits), np.flatnonzero(fits)
     sampled = self.decoding == 'sampled'
-    if isinstance(predictor, core.Chooses):
+    if core.can(predictor, core.QueryModel.choose):
       if sampled:
         raise core.InputError(
           "capability(decoding='sampled'): the model chooses and gives no "
@@ -95,7 +98,7 @@ class Metric(core.Metric):
 
 
 def _chosen(
-  predictor: core.Chooses, asked: core.Sequences
+  predictor: core.QueryModel, asked: core.Sequences
 ) -> tuple[np.ndarray, np.ndarray]:
   """Is the one chosen right, and was one chosen, [R] bool each."""
   choices = asked.side['choices']

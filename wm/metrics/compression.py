@@ -85,7 +85,7 @@ class Metric(prefix_pairs.Settings):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[type, ...]] = (core.Predictor, core.Prefixed)
+  needs: ClassVar[tuple[core.Need, ...]] = (core.Predictor, core.Prefixed)
   headline: ClassVar[tuple[str, ...]] = ('precision',)
   pictures: ClassVar[Mapping[str, str]] = {
     'precision': 'accepted after one prefix, refused after the other',

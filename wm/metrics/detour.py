@@ -197,7 +197,7 @@ class _Detours:
     world, metric = self.world, self.metric
     own = decoding.greedy(step)
     left = self.reach - step.length
-    options = core.completable(world, step.states, left)
+    options = core.feasible_tokens(world, step.states, left)
     if world.end != core.DEAD:
       options = options.copy()
       # At its goal a trial is left to end.

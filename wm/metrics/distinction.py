@@ -110,7 +110,7 @@ class Metric(prefix_pairs.Settings):
 
   version: ClassVar[str] = '2'
   breakdown: ClassVar[tuple[str, ...]] = ('direction', 'parts_after')
-  needs: ClassVar[tuple[type, ...]] = (
+  needs: ClassVar[tuple[core.Need, ...]] = (
     core.Predictor,
     core.Prefixed,
     core.Enumerable,
@@ -370,9 +370,9 @@ def _scored(
 def _parting(trials: Trials) -> dict[str, np.ndarray]:
   """A column of how soon pairs part, of worlds that know what follows."""
   world, first = trials.world, trials.pairs.first
-  if not isinstance(world, core.Foretold):
+  if not core.can(world, core.Latent.forecast):
     return {}
-  tokens, frame = world.future(first, world.max_len)
+  tokens, frame = world.forecast(first, world.max_len)
   sizes = np.full(len(tokens), tokens.shape[1], np.int32)
   steps, _ = world.walk(trials.pairs.second, tokens, sizes)
   at = np.minimum(steps, tokens.shape[1] - 1)

@@ -61,7 +61,7 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[type, ...]] = (core.Labelled, core.NamesStates)
+  needs: ClassVar[tuple[core.Need, ...]] = (core.Labelled, core.StatePredictor)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('exact', 'labelwise', 'trajectory')
   against_size: ClassVar[tuple[str, ...]] = ('exact',)
@@ -84,7 +84,7 @@ class Metric(core.Metric):
       )
 
   def __call__(
-    self, predictor: core.NamesStates, world: core.Labelled, seed: int
+    self, predictor: core.StatePredictor, world: core.Labelled, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; sequences of one task are one cluster."""
     world = self._asked(world)
@@ -170,11 +170,11 @@ class _Tally(NamedTuple):
   heads: np.ndarray
   first: np.ndarray
 
-  def add(self, predictor: core.NamesStates, rows: np.ndarray) -> None:
+  def add(self, predictor: core.StatePredictor, rows: np.ndarray) -> None:
     """Counts what the model says of some of the sequences."""
     some = self.sequences.take(rows)
     truth = self.world.sequence_labels(some.tokens, some.lengths)
-    if isinstance(predictor, core.StateLosses):
+    if core.can(predictor, core.StatePredictor.state_loss):
       named, loss = predictor.state_loss(some.tokens, some.lengths, truth)
     else:
       named, loss = predictor.states(some.tokens, some.lengths), None
@@ -190,8 +190,8 @@ class _Tally(NamedTuple):
     for name, values in _quantities(self.world, found).items():
       self._note(self.sums, name, rows, values, self.bins)
     kinds = {}
-    if isinstance(self.world, core.MoveTagged):
-      kinds = self.world.tags(some)
+    if core.can(self.world, core.Described.move_tags):
+      kinds = self.world.move_tags(some)
     for kind, mask in kinds.items():
       for name, values in _edits(found, mask & real).items():
         size = truth.shape[1]

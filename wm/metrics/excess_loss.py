@@ -52,7 +52,7 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[type, ...]] = (core.Predictor, core.Generative)
+  needs: ClassVar[tuple[core.Need, ...]] = (core.Predictor, core.Generative)
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('excess_loss',)
   less_is_better: ClassVar[tuple[str, ...]] = ('excess_loss', 'loss')
@@ -71,7 +71,7 @@ class Metric(core.Metric):
     self, predictor: core.Predictor, world: core.Generative, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; sequences of one task are one cluster."""
-    process = world.process(distinct=self.distinct)
+    process = world.data_distribution(distinct=self.distinct)
     sequences = world.sample(self.num, seed, split='heldout')
     fits = membership.fits(predictor, sequences.lengths)
     count = -(-sequences.tokens.shape[1] // self.bins)
@@ -121,7 +121,7 @@ class Metric(core.Metric):
 
 def _compared(
   world: core.World,
-  process: core.Process,
+  process: core.SequenceProcess,
   sequences: core.Sequences,
   log_probs: np.ndarray,
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:

@@ -82,7 +82,7 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[type, ...]] = (core.Adaptable, core.Hidden)
+  needs: ClassVar[tuple[core.Need, ...]] = (core.Adaptable, core.Latent)
   sized_by: ClassVar[tuple[str, ...]] = (
     'num',
     'num examples',
@@ -123,7 +123,7 @@ class Metric(core.Metric):
     fields.tuning(self)
 
   def __call__(
-    self, predictor: core.Adaptable, world: core.Hidden, seed: int
+    self, predictor: core.Adaptable, world: core.Latent, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per data set, or per group of them."""
     task = self._task(world, seed)
@@ -145,7 +145,7 @@ class Metric(core.Metric):
       found += self._scores(task, said, '_untrained')
     return tuple(found)
 
-  def _task(self, world: core.Hidden, seed: int) -> Task:
+  def _task(self, world: core.Latent, seed: int) -> Task:
     published = self.variant == 'published'
     stream = coin_tasks.stream
     each = self.examples + self.held
@@ -314,7 +314,7 @@ class _Seen(NamedTuple):
   ends: np.ndarray
 
   @classmethod
-  def of(cls, world: core.Hidden, found: core.Sequences) -> _Seen:
+  def of(cls, world: core.Latent, found: core.Sequences) -> _Seen:
     """Of sequences that a world has sampled; their rows have one state each."""
     states = world.hidden_states(found)
     ends = np.zeros(found.tokens.shape, bool)

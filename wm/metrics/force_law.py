@@ -111,7 +111,10 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[type, ...]] = (core.Adaptable, core.Moving)
+  needs: ClassVar[tuple[core.Need, ...]] = (
+    core.Adaptable,
+    core.Latent.trajectory,
+  )
   sized_by: ClassVar[tuple[str, ...]] = (
     'num',
     'num examples',
@@ -166,7 +169,7 @@ class Metric(core.Metric):
       )
 
   def __call__(
-    self, predictor: core.Adaptable, world: core.Moving, seed: int
+    self, predictor: core.Adaptable, world: core.Latent, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per data set and target, clustered by data set."""
     if self.nodes:
@@ -195,7 +198,7 @@ class Metric(core.Metric):
     )
     return tuple(found)
 
-  def task(self, world: core.Moving, seed: int) -> Task:
+  def task(self, world: core.Latent, seed: int) -> Task:
     """Data sets that a model is tuned on, and what it is asked then."""
 
     def stream(*words: int) -> int:

@@ -117,7 +117,7 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '3'
-  needs: ClassVar[tuple[type, ...]] = (core.Adaptable, core.Prefixed)
+  needs: ClassVar[tuple[core.Need, ...]] = (core.Adaptable, core.Prefixed)
   sized_by: ClassVar[tuple[str, ...]] = (
     *('num', 'num examples', 'num held', 'pool', 'sequences'),
     'states prefixes',
@@ -171,7 +171,7 @@ class Metric(core.Metric):
     self, predictor: core.Adaptable, world: core.Prefixed, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per data set, clustered by twos."""
-    if isinstance(world, core.Hidden):  # No two sequences come to one state.
+    if isinstance(world, core.Latent):  # No two sequences come to one state.
       reason = ['state_is_hidden']
       names = [name for name in self.glossary if 'untrained' not in name]
       return tuple(core.scores(name, [np.nan], reason=reason) for name in names)
@@ -305,7 +305,7 @@ class Task(NamedTuple):
     )
     outputs = found.outputs[..., 0, :]
     answers = outputs.argmax(-1)
-    if isinstance(predictor, core.Questioned):
+    if core.can(predictor, core.QueryModel.ask):
       answers[np.isnan(outputs).any((-3, -2, -1))] = core.DEAD
     return answers
 

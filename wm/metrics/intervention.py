@@ -96,7 +96,10 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[type, ...]] = (core.Patchable, core.Editable)
+  needs: ClassVar[tuple[core.Need, ...]] = (
+    core.HiddenStates.patched,
+    core.Labelled.edited,
+  )
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   repeats: ClassVar[tuple[str, ...]] = ('epochs', 'randoms')
   headline: ClassVar[tuple[str, ...]] = ('edited', 'changed', 'changed_random')
@@ -133,7 +136,7 @@ class Metric(core.Metric):
     registry.make('accept', self.accept)
 
   def __call__(
-    self, predictor: core.Patchable, world: core.Editable, seed: int
+    self, predictor: core.HiddenStates, world: core.Labelled, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per test sequence and layer, by task."""
     sizes = probing.sizes(world)
@@ -161,7 +164,7 @@ class Metric(core.Metric):
       table.add(layer, *self._moved(*given, some, layer, seed))
     return table.scores()
 
-  def _check(self, world: core.Editable, sizes: tuple[int, ...]) -> None:
+  def _check(self, world: core.Labelled, sizes: tuple[int, ...]) -> None:
     """Raises InputError where there is no such label, or no such value."""
     if self.label >= len(sizes):
       raise core.InputError(
@@ -177,7 +180,7 @@ class Metric(core.Metric):
 
   def _moved(
     self,
-    predictor: core.Patchable,
+    predictor: core.HiddenStates,
     sequences: core.Sequences,
     fitted: moves.Fitted,
     some: Edits,
@@ -206,7 +209,7 @@ class Metric(core.Metric):
 
 
 def _accepted(
-  predictor: core.Patchable,
+  predictor: core.HiddenStates,
   some: Edits,
   layer: int,
   every: np.ndarray,

@@ -75,7 +75,7 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[type, ...]] = (core.HiddenStates,)
+  needs: ClassVar[tuple[core.Need, ...]] = (core.HiddenStates,)
   sized_by: ClassVar[tuple[str, ...]] = ('num', 'num control')
   repeats: ClassVar[tuple[str, ...]] = ('epochs',)
   headline: ClassVar[tuple[str, ...]] = ('accuracy', 'selectivity')
@@ -115,7 +115,7 @@ class Metric(core.Metric):
     group = context.clusters(world, sequences)
     tested = _Tested(points, test, group, unseen)
     untrained = None
-    if isinstance(predictor, core.Reinitializable):
+    if core.can(predictor, core.HiddenStates.untrained):
       untrained = predictor.untrained(seed)
     found = [
       self._scores(predictor, untrained, sequences, tested, layer, seed)

@@ -72,7 +72,7 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[type, ...]] = (core.Adaptable, core.Labelled)
+  needs: ClassVar[tuple[core.Need, ...]] = (core.Adaptable, core.Labelled)
   sized_by: ClassVar[tuple[str, ...]] = ('num', 'held', 'tested')
   repeats: ClassVar[tuple[str, ...]] = ('steps rates',)
   headline: ClassVar[tuple[str, ...]] = ('exact', 'legal_equal')
@@ -207,13 +207,13 @@ def _scores(
       for name, part in world.heads.groups.items()
     ]
   names = 'legal_equal', 'legal_overlaps', 'legal_contained', 'legal_beyond'
-  if not isinstance(world, core.FromLabels):
+  if not core.can(world, core.Labelled.from_labels):
     why = ['labels_make_no_state']
     return found + [
       core.scores(name + end, [np.nan], reason=why) for name in names
     ]
   there = asked.there
-  states = world.of_labels(named[there])
+  states = world.from_labels(named[there])
   alive = (world.state_id(states) != core.DEAD)[:, None]
   legal = np.where(alive, world.legal(states), False)
   true = world.legal(_reached(world, asked))

@@ -89,7 +89,10 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[type, ...]] = (core.Predictor, core.Moving)
+  needs: ClassVar[tuple[core.Need, ...]] = (
+    core.Predictor,
+    core.Latent.trajectory,
+  )
   sized_by: ClassVar[tuple[str, ...]] = ('num',)
   headline: ClassVar[tuple[str, ...]] = ('one_step', 'ahead')
   less_is_better: ClassVar[tuple[str, ...]] = ('one_step', 'ahead')
@@ -109,7 +112,7 @@ class Metric(core.Metric):
       )
 
   def __call__(
-    self, predictor: core.Predictor, world: core.Moving, seed: int
+    self, predictor: core.Predictor, world: core.Latent, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per sequence, and of `ahead` and horizon."""
     sequences = world.sample(self.num, seed, split='heldout')
@@ -169,9 +172,9 @@ class _Tracks(NamedTuple):
   width: float
 
   @classmethod
-  def of(cls, world: core.Moving, sequences: core.Sequences) -> _Tracks:
+  def of(cls, world: core.Latent, sequences: core.Sequences) -> _Tracks:
     """Of sequences that a world has sampled."""
-    motion, seen = world.motion(sequences), paths.seen(world, sequences)
+    motion, seen = world.trajectory(sequences), paths.seen(world, sequences)
     return cls(motion.position, seen, motion.bodies, motion.step, world.width)
 
   def guess(self, name: str, prefix: int | None = None) -> np.ndarray:

@@ -64,7 +64,10 @@ class Metric(core.Metric):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[type, ...]] = (core.Adaptable, core.Functions)
+  needs: ClassVar[tuple[core.Need, ...]] = (
+    core.Adaptable,
+    core.Labelled.functions,
+  )
   sized_by: ClassVar[tuple[str, ...]] = ('num', 'held', 'tested', 'clock')
   repeats: ClassVar[tuple[str, ...]] = ('steps rates',)
   headline: ClassVar[tuple[str, ...]] = ('accuracy', 'loss')
@@ -90,7 +93,7 @@ class Metric(core.Metric):
     fields.tuning(self)
 
   def __call__(
-    self, predictor: core.Adaptable, world: core.Functions, seed: int
+    self, predictor: core.Adaptable, world: core.Labelled, seed: int
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per held-out sequence, clustered by task."""
     task = self._task(world, seed)
@@ -108,7 +111,7 @@ class Metric(core.Metric):
     self,
     task: Task,
     predictor: core.Adaptable,
-    world: core.Functions,
+    world: core.Labelled,
     seed: int,
   ) -> list[core.Scores]:
     """Accuracy and loss of random weights after the last step."""
@@ -118,7 +121,7 @@ class Metric(core.Metric):
     outputs = self._answers(task, twin, world, seed)
     return task.scores(outputs[-1], '_untrained')
 
-  def _task(self, world: core.Functions, seed: int) -> Task:
+  def _task(self, world: core.Labelled, seed: int) -> Task:
     names = [*world.functions(world.init(1))]
     chosen = [*(self.functions or names)]
     wrong = [name for name in chosen if name not in names]
@@ -152,7 +155,7 @@ class Metric(core.Metric):
     self,
     task: Task,
     predictor: core.Adaptable,
-    world: core.Functions,
+    world: core.Labelled,
     seed: int,
   ) -> np.ndarray:
     """[S, F, M, L, k] scores of the classes."""

@@ -21,7 +21,7 @@ OFF = 'nothing', 'replan'  # What it says off the support of the sampler.
 class Bayes(tables.Tabulated):
   """Predicts by a process; after what it never does, nothing is possible."""
 
-  def __init__(self, world: core.World, process: core.Process) -> None:
+  def __init__(self, world: core.World, process: core.SequenceProcess) -> None:
     """process: of sequences of the world."""
     self.vocab_size, self.end = len(world.vocab), world.end
     self.max_len, self._process = world.max_len, process
@@ -63,7 +63,7 @@ class Model(core.Model):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[type, ...]] = (core.Generative,)
+  needs: ClassVar[tuple[core.Need, ...]] = (core.Generative,)
   gives: ClassVar[tuple[type, ...]] = (Bayes,)
 
   split: str = 'all'
@@ -85,5 +85,7 @@ class Model(core.Model):
         "'oracle()', uniform over what is legal"
       )
     if self.off == 'nothing':
-      return Bayes(world, world.process(self.split, self.distinct))
-    return Bayes(world, world.process(self.split, self.distinct, replan=True))
+      return Bayes(world, world.data_distribution(self.split, self.distinct))
+    return Bayes(
+      world, world.data_distribution(self.split, self.distinct, replan=True)
+    )

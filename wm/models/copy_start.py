@@ -19,7 +19,7 @@ class Model(core.Model):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[type, ...]] = (core.Labelled,)
+  needs: ClassVar[tuple[core.Need, ...]] = (core.Labelled,)
   gives: ClassVar[tuple[type, ...]] = (oracles.Reader,)
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:

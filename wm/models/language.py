@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from wm import core
 from wm.core import registry
-from wm.core.told import MOST_TOLD, RULES, Telling, Told
+from wm.core.told import MOST_TOLD, RULES, Telling, Verbal
 from wm.models.serving import asked, in_context, provider, solutions
 
 CALL = 10_000  # Bytes of a call that is under way.
@@ -51,7 +51,7 @@ class Model(core.Model):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[type, ...]] = (Told,)
+  needs: ClassVar[tuple[core.Need, ...]] = (Verbal,)
   gives: ClassVar[tuple[type, ...]] = (in_context.LanguageModel,)
   retold: ClassVar[tuple[str, ...]] = ('wording', 'names')
 
@@ -145,13 +145,13 @@ class Model(core.Model):
       InputError: the world cannot be told so.
     """
     del seed
-    if not isinstance(world, Told):
+    if not isinstance(world, Verbal):
       raise core.InputError(
         f'language: {world.name} cannot be told in words; a world that can is '
-        'core.Told'
+        'core.Verbal'
       )
     before = registry.make('world', self.before) if self.before else None
-    if before and not isinstance(before, Told):
+    if before and not isinstance(before, Verbal):
       raise core.InputError(
         f'language: before={self.before!r}; expected a world that can be told '
         'in words'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import ClassVar
 
 from wm import core
@@ -21,16 +20,16 @@ class Model(core.Model):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[type, ...]] = (core.Naive,)
+  needs: ClassVar[tuple[core.Need, ...]] = (core.Labelled.surface_labels,)
   gives: ClassVar[tuple[type, ...]] = (oracles.Reader,)
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model; raises InputError where the world has no such reading."""
     del seed
-    if not isinstance(world, core.Naive):
+    if not core.can(world, core.Labelled.surface_labels):
       raise core.InputError(
         f'{registry.spec(world)} has no reading of tokens without rules '
-        "(core.Naive); available: 'copy_start()'"
+        "(core.Labelled.surface_labels); available: 'copy_start()'"
       )
-    read = functools.partial(world.sequence_labels, naive=True)
+    read = world.surface_labels
     return oracles.Reader(world, read)

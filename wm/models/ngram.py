@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
@@ -62,14 +63,11 @@ class Model(core.Fittable):
     none = np.zeros(0, np.int64)
     return Ngram(self, len(world.vocab), world.end, world.max_len, none, none)
 
-  def fit(
-    self, data: core.Sequences | core.Chunked, world: core.World
-  ) -> Ngram:
-    """Counts the grams of sequences, or of a store in constant memory."""
+  def fit(self, data: Iterable[core.Sequences], world: core.World) -> Ngram:
+    """Counts the grams of sequences, a part at a time."""
     size = len(world.vocab)
     grams = counts = np.zeros(0, np.int64)
-    parts = [data] if isinstance(data, core.Sequences) else data.chunks()
-    for part in parts:
+    for part in data:
       keys = _grams(part, _power(size, self.order), size)
       new, number = np.unique(keys, return_counts=True)
       grams, counts = _sums(
@@ -77,8 +75,23 @@ class Model(core.Fittable):
       )
     return Ngram(self, size, world.end, world.max_len, grams, counts)
 
+  def size(self, predictor: Ngram) -> int:
+    """Distinct grams that were counted."""
+    return predictor.counts.size
+
+  def save(self, predictor: Ngram, path: str | Path) -> None:
+    """Writes an .npz, whole or not at all."""
+    with files.replacing(path) as name, name.open('wb') as file:
+      np.savez(
+        file,
+        order=np.int64(self.order),
+        vocab_size=np.int64(predictor.vocab_size),
+        grams=predictor.grams,
+        counts=predictor.counts,
+      )
+
   def load(self, path: str | Path, world: core.World) -> Ngram:
-    """Reads what `Ngram.save` wrote.
+    """Reads what `save` wrote.
 
     Raises:
       InputError: no such file, a damaged one, or one of another spec or
@@ -180,7 +193,7 @@ class _Level:
     probs[rows] = seen / (self.totals[place] + a)[:, None]
 
 
-class Ngram(core.Fitted, tables.Tabulated):
+class Ngram(tables.Tabulated):
   """A fitted n-gram model.
 
   Attributes:
@@ -200,23 +213,12 @@ class Ngram(core.Fitted, tables.Tabulated):
   ) -> None:
     self.model, self.vocab_size = model, vocab_size
     self.end, self.max_len = end, max_len
-    self.grams, self.counts, self.size = grams, counts, counts.size
+    self.grams, self.counts = grams, counts
     self._modulus = _power(vocab_size, model.order) // vocab_size
     self._levels = [
       _Level.make(*_sums(grams % vocab_size**k, counts), vocab_size)
       for k in range(1, model.order + 1)
     ]
-
-  def save(self, path: str | Path) -> None:
-    """Writes an .npz, whole or not at all."""
-    with files.replacing(path) as name, name.open('wb') as file:
-      np.savez(
-        file,
-        order=np.int64(self.model.order),
-        vocab_size=np.int64(self.vocab_size),
-        grams=self.grams,
-        counts=self.counts,
-      )
 
   def push(self, contexts: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """Contexts (last order - 1 tokens as a number) after one token more."""

@@ -20,7 +20,7 @@ class Model(core.Model):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[type, ...]] = (core.Prefixed,)
+  needs: ClassVar[tuple[core.Need, ...]] = (core.Prefixed,)
   gives: ClassVar[tuple[type, ...]] = (oracles.NoisyOracle,)
 
   illegal: float = 0.0

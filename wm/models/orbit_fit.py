@@ -31,7 +31,7 @@ class Model(core.Model):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[type, ...]] = (core.Moving,)
+  needs: ClassVar[tuple[core.Need, ...]] = (core.Latent.trajectory,)
   gives: ClassVar[tuple[type, ...]] = (fitted_tracks.FittedTrack,)
 
   spread: float = 1.0

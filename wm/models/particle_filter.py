@@ -27,7 +27,7 @@ class Model(core.Model):
   """
 
   version: ClassVar[str] = '1'
-  needs: ClassVar[tuple[type, ...]] = (core.Foretold,)
+  needs: ClassVar[tuple[core.Need, ...]] = (core.Latent.forecast,)
   gives: ClassVar[tuple[type, ...]] = (Bayes,)
 
   particles: int = 256
@@ -42,9 +42,9 @@ class Model(core.Model):
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model; raises InputError where the world has no filter."""
-    if not isinstance(world, core.Foretold):
+    if not core.can(world, core.Latent.forecast):
       raise core.InputError(
         f'particle_filter: {world.name} does not say what follows from hidden '
-        "states (core.Foretold); available: 'oracle()'"
+        "states (core.Latent.forecast); available: 'oracle()'"
       )
     return Bayes(world, world.posterior(self.particles, self.sweeps, seed))

@@ -162,7 +162,7 @@ class Model(core.Model):
         rows=self.rows,
         label=label,
       )
-    if not isinstance(found, core.AnswersOnly):
+    if not isinstance(found, core.QueryModel):
       checks.check(
         found, world, label, tolerance=self.tolerance, copies=self.copies
       )

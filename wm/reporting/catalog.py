@@ -259,8 +259,8 @@ def world(spec: str) -> str:
   size, end = len(made.vocab), made.end
   stop = 'none' if end == core.DEAD else f'{end} ({made.vocab[end]})'
   lines = [plug_in('world', spec), '']
-  if isinstance(made, core.Sourced):
-    facts = [f'    {name}: {number}' for name, number in made.facts().items()]
+  if core.can(made, core.Described.stats):
+    facts = [f'    {name}: {number}' for name, number in made.stats().items()]
     lines += ['  Facts', *facts, '']
   lines += [
     f'  Vocabulary: {size} tokens; end token: {stop}; sequences of at most '
@@ -272,12 +272,12 @@ def world(spec: str) -> str:
   for example in examples(made):
     lines += _wrapped(_words(made, example.tokens), 4, 6)
     lines.append(f'      state after {example.at} tokens: {example.written}')
-  if isinstance(made, core.Told):
+  if isinstance(made, core.Verbal):
     lines += ['', *in_words(made)]
   return '\n'.join(lines)
 
 
-def in_words(made: core.Told) -> list[str]:
+def in_words(made: core.Verbal) -> list[str]:
   """Lines on how a world is told to a language model."""
   lines = ['  In words, for language models']
   for wording in made.wordings:

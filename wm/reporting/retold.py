@@ -22,7 +22,7 @@ from wm.reporting.collect import Entry, Run
 NORMAL_95 = 1.96  # Half a 95 % interval, in standard deviations.
 
 
-class Told(NamedTuple):
+class Verbal(NamedTuple):
   """One result by one telling.
 
   Attributes:
@@ -59,7 +59,7 @@ class Spread(NamedTuple):
   chance: float
 
 
-def spread(results: Sequence[Told]) -> Spread:
+def spread(results: Sequence[Verbal]) -> Spread:
   """The spread of at least two results."""
   values = np.array([one.value for one in results])
   by = []
@@ -83,7 +83,7 @@ def spread(results: Sequence[Told]) -> Spread:
 
 def table(runs: Sequence[Run]) -> tables.Table | None:
   """Tables headline quantities that have several tellings; None without."""
-  found: dict[tuple[str, ...], dict[tuple[Any, ...], Told]] = {}
+  found: dict[tuple[str, ...], dict[tuple[Any, ...], Verbal]] = {}
   heads: dict[tuple[str, ...], Sequence[str]] = {}
   for entry in (entry for run in runs for entry in run.entries):
     how = _telling(entry)
@@ -96,7 +96,7 @@ def table(runs: Sequence[Run]) -> tables.Table | None:
     # Tellings are compared on the same trials, those of one seed.
     key = entry['world'], model, measure, str(entry['seed'])
     heads[key] = tuple(said)
-    one = Told(tuple(said.values()), entry['value'], _error(entry))
+    one = Verbal(tuple(said.values()), entry['value'], _error(entry))
     found.setdefault(key, {})[one.said] = one
   seeds = len({seed for *_, seed in found}) > 1
   rows = [

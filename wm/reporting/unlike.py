@@ -65,7 +65,7 @@ def _facts(world: str) -> dict[str, int]:
   """Returns a world's counts; {} if its files are missing."""
   try:
     made = registry.make('world', world)
-    return made.facts() if isinstance(made, core.Sourced) else {}
+    return made.stats() if core.can(made, core.Described.stats) else {}
   except core.InputError:
     return {}
 

@@ -343,8 +343,8 @@ def _fit(
   if path.exists():
     predictor = model.load(path, world)
   else:
-    predictor = model.fit(data[0], world)
-    predictor.save(path)
+    predictor = model.fit(data[0].chunks(), world)
+    model.save(predictor, path)
   tokens = int(data[0].manifest['tokens']) - len(data[0])
   seconds = time.perf_counter() - start
   found = run_log.means(_fitted_sums(predictor, world, data[1]))
@@ -352,7 +352,7 @@ def _fit(
   log.write(0, **{f'heldout_{key}': x for key, x in found.items()})
   log.close()
   return {
-    'parameters': predictor.size,
+    'parameters': model.size(predictor),
     'step': 0,
     'heldout_loss': _finite(found['loss']),
     'heldout_loss_moves': _finite(found['loss_moves']),

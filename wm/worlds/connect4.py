@@ -54,7 +54,7 @@ class World(
   core.Enumerable,
   core.Labelled,
   core.Written,
-  core.Told,
+  core.Verbal,
 ):
   """A board that fills up.
 
@@ -170,7 +170,7 @@ class World(
     return core.Prefixes(tokens, np.where(ok, moves, 0).astype(np.int32), ok)
 
   def rules(self, telling: core.Telling) -> str:
-    """See core.Told."""
+    """See core.Verbal."""
     wording = core.wording_of(self, telling)
     rules = ' '.join(in_words.in_order(_RULES[wording], telling))
     return _FRAME[wording].format(

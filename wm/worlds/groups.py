@@ -27,7 +27,7 @@ LENGTH = 2  # Mixed into seeds, with the length.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(table.NamedTableWorld, core.Functions):
+class World(table.NamedTableWorld, core.Labelled):
   """A word of `length` tokens, each uniform.
 
   Attributes:

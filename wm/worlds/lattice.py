@@ -56,7 +56,7 @@ _NAMED = (
 
 
 @dataclasses.dataclass(frozen=True)
-class World(table.TableWorld, core.Functions, core.Told):
+class World(table.TableWorld, core.Labelled, core.Verbal):
   """A line of states.
 
   Attributes:
@@ -144,9 +144,9 @@ class World(table.TableWorld, core.Functions, core.Told):
     moves = dataclasses.replace(self, named=False, length=self.length + 1)
     return moves.sample_states(num, seed)
 
-  def process(
+  def data_distribution(
     self, split: str = 'all', distinct: bool = False, replan: bool = False
-  ) -> core.Process:
+  ) -> core.SequenceProcess:
     """See core.Generative; of all sequences alone, which may repeat."""
     del replan  # A random walk goes on from any place alike.
     table.in_split(np.zeros(0, np.uint64), split)
@@ -172,7 +172,7 @@ class World(table.TableWorld, core.Functions, core.Told):
     return (*VOCAB, *(f'at {name}' for name in names))
 
   def rules(self, telling: core.Telling) -> str:
-    """See core.Told: as a line, or place by place."""
+    """See core.Verbal: as a line, or place by place."""
     named = ''
     if self.named:
       named = _NAMED.format(example=self.spoken(telling)[len(VOCAB)])
@@ -198,7 +198,7 @@ class World(table.TableWorld, core.Functions, core.Told):
     return in_words.by_step(told, rows, telling, step=form, none='')
 
   def extent(self, telling: core.Telling) -> core.Extent:
-    """See core.Told; a line is told in as many words at any length."""
+    """See core.Verbal; a line is told in as many words at any length."""
     if core.wording_of(self, telling) == 'line':
       return super().extent(telling)
     told = in_words.Table(self.delta, self._names(telling), ())
@@ -234,7 +234,7 @@ class World(table.TableWorld, core.Functions, core.Told):
     return svg.picture(max(right + 40, 160), y + 48, parts, f'at {row}')
 
 
-class Walk(core.Process):
+class Walk(core.SequenceProcess):
   """A Markov chain; memory is a row of the table and the tokens so far."""
 
   def __init__(self, world: World) -> None:
@@ -242,11 +242,11 @@ class Walk(core.Process):
     self.world = world
 
   def init(self, batch: int) -> np.ndarray:
-    """See core.Process."""
+    """See core.SequenceProcess."""
     return np.zeros((batch, 2), np.int32)
 
   def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """See core.Process."""
+    """See core.SequenceProcess."""
     rows = self.world.advance(memory[:, :1], tokens)
     return np.concatenate([rows, memory[:, 1:] + 1], axis=1)
 

@@ -36,7 +36,7 @@ def test_states_of_the_world_obey_the_law():
   """The oracle that knows the state finds each exponent."""
   world = registry.make('world', 'orbits()')
   sequences = world.sample(60, 5)
-  state = world.motion(sequences).state[:, ::2]
+  state = world.trajectory(sequences).state[:, ::2]
   r = np.hypot(state[..., 0], state[..., 1])
   m1, m2 = state[..., 4], state[..., 5]
   group = np.repeat(np.arange(60), r.shape[1])

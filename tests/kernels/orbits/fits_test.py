@@ -13,7 +13,7 @@ def shown(spec: str, num: int, seed: int = 3):
   """A world's motion, and centres of bins of planets and suns [N, T, 2]."""
   world = registry.make('world', spec)
   sequences = world.sample(num, seed)
-  motion = world.motion(sequences)
+  motion = world.trajectory(sequences)
   tokens = sequences.tokens[:, 2:].reshape(motion.position.shape)
   seen = world.coordinates(tokens)
   return motion, seen[:, ::2], seen[:, 1::2], world.width

@@ -1,4 +1,4 @@
-"""Told worlds are read back to the same edges, states and answers."""
+"""Verbal worlds are read back to the same edges, states and answers."""
 
 import re
 
@@ -14,7 +14,7 @@ from wm.core import registry
 from wm.models.serving import asked as models
 
 CITY = registry.make('world', 'maps(rows=3, columns=4)')
-TOLD = every_world.having(core.Told)
+TOLD = every_world.having(core.Verbal)
 
 
 def telling(world, number):

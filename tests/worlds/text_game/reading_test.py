@@ -206,7 +206,7 @@ def test_names_with_quotes_and_brackets(tmp_path, wording):
 def test_an_action_with_two_outcomes_leads_to_a_set():
   world = text_game.World()
   hotel = example.hotel()
-  assert world.facts()['ambiguous'] == 1
+  assert world.stats()['ambiguous'] == 1
   lift = world.parse('lift')
   token = world.vocab.index
   both = world.advance(lift, np.array([token('out')]))
@@ -269,12 +269,12 @@ def test_actions_are_limited_and_unlike(tmp_path):
 def test_the_map_can_be_cut_off_and_stripped_of_imputed_edges():
   whole = text_game.World()
   early = text_game.World(step=9)
-  assert early.facts()['edges'] == 8
-  assert early.facts()['ambiguous'] == 0
+  assert early.stats()['edges'] == 8
+  assert early.stats()['ambiguous'] == 0
   assert early.names == ('yard', 'hall', 'bar', 'attic', 'lift')
   walked = text_game.World(imputed=False)
-  assert walked.facts()['imputed'] == 0
-  assert whole.facts()['edges'] - walked.facts()['edges'] == 1
+  assert walked.stats()['imputed'] == 0
+  assert whole.stats()['edges'] - walked.stats()['edges'] == 1
   assert text_game.World(start='bar').names[0] == 'bar'
   with pytest.raises(core.InputError, match="no place 'cellar'; available"):
     text_game.World(start='cellar').delta  # noqa: B018

@@ -128,7 +128,7 @@ def _by_side_0(world: core.World) -> Callable[[np.ndarray], np.ndarray] | None:
 
   Other labels stay, so that what moved there may be of the other side.
   """
-  if not isinstance(world, core.FromLabels) or world.heads.turn is None:
+  if not core.can(world, core.Labelled.from_labels) or world.heads.turn is None:
     return None
   turn = world.heads.turn
 
@@ -136,7 +136,7 @@ def _by_side_0(world: core.World) -> Callable[[np.ndarray], np.ndarray] | None:
     """[B, V] bool."""
     labels = world.labels(states)
     labels[:, turn] = 0
-    return world.legal(world.of_labels(labels))
+    return world.legal(world.from_labels(labels))
 
   return legal
 

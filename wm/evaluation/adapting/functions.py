@@ -23,7 +23,7 @@ class Labels(NamedTuple):
   values: dict[str, np.ndarray]
 
 
-def labels(world: core.Functions, sequences: core.Sequences) -> Labels:
+def labels(world: core.Labelled, sequences: core.Sequences) -> Labels:
   """All functions at all places."""
   tokens = sequences.tokens
   there = np.arange(tokens.shape[1]) < sequences.lengths[:, None]

@@ -52,7 +52,7 @@ def batches(sets: core.Sets, num: int, seed: int) -> core.Sets | core.Stream:
 def twin(predictor: core.Adaptable, seed: int) -> core.Adaptable | None:
   """The same network with random weights, if there is one to adapt."""
   found: object = None
-  if isinstance(predictor, core.Reinitializable):
+  if core.can(predictor, core.HiddenStates.untrained):
     found = predictor.untrained(seed)
   return found if isinstance(found, core.Adaptable) else None
 

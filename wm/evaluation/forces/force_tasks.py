@@ -91,10 +91,10 @@ class Shown(NamedTuple):
 
   @classmethod
   def of(
-    cls, world: core.Moving, found: core.Sequences, sets: int = 1
+    cls, world: core.Latent, found: core.Sequences, sets: int = 1
   ) -> Shown:
     """Sequences of a world's `sample`, D x N of them."""
-    motion = world.motion(found)
+    motion = world.trajectory(found)
 
     def apart(array: np.ndarray) -> np.ndarray:
       return array.reshape(sets, -1, *array.shape[1:])
@@ -130,7 +130,7 @@ class Shown(NamedTuple):
 
 
 def shown(
-  world: core.Moving, sets: int, num: int, seed: int, split: str
+  world: core.Latent, sets: int, num: int, seed: int, split: str
 ) -> Shown:
   """`num` systems for each of D data sets.
 

@@ -213,7 +213,7 @@ def _quotient(parts: Sequence[Term]) -> Term:
 
 
 def _sum(parts: Sequence[Term]) -> Term:
-  # Told in the weight of its first quantity.
+  # Verbal in the weight of its first quantity.
   weights = [part.weight for part in parts if part.text and part.weight]
   one = weights[0] if weights else 1.0
   text = ' + '.join(part.times(part.weight / one) for part in parts)

@@ -9,13 +9,13 @@ import numpy as np
 from wm import core
 
 
-def _coordinates(world: core.Moving, log_probs: np.ndarray) -> np.ndarray:
+def _coordinates(world: core.Latent, log_probs: np.ndarray) -> np.ndarray:
   """[...] tokens that are coordinates and most likely, of [..., V]."""
   meant = np.isfinite(world.coordinates(np.arange(log_probs.shape[-1])))
   return np.where(meant, log_probs, -np.inf).argmax(-1)
 
 
-def seen(world: core.Moving, sequences: core.Sequences) -> np.ndarray:
+def seen(world: core.Latent, sequences: core.Sequences) -> np.ndarray:
   """[N, R, 2] AU: centres of the bins that sequences show, row by row."""
   tokens = sequences.tokens[:, world.prompt_len :]
   rows = tokens.shape[1] // 2
@@ -44,7 +44,7 @@ class Forced(NamedTuple):
 
 
 def forced(
-  predictor: core.Predictor, world: core.Moving, sequences: core.Sequences
+  predictor: core.Predictor, world: core.Latent, sequences: core.Sequences
 ) -> Forced:
   """Each row that the model says; y follows the true x."""
   first = world.prompt_len
@@ -67,7 +67,7 @@ def forced(
 
 def rolled(
   predictor: core.Predictor,
-  world: core.Moving,
+  world: core.Latent,
   sequences: core.Sequences,
   prefix: int,
   rows: int,

@@ -82,8 +82,8 @@ def _random_play(
   lengths = np.zeros(len(room), np.int32)
   live = np.arange(len(room))
   told = None
-  if isinstance(world, core.Foretold):
-    told = world.future(both[0], tokens.shape[1]).tokens
+  if core.can(world, core.Latent.forecast):
+    told = world.forecast(both[0], tokens.shape[1]).tokens
   for k in range(tokens.shape[1]):
     live = live[k < room[live]]
     if told is None:

@@ -26,7 +26,7 @@ def rule(predictor: core.Predictor, accept: rules.Accept) -> rules.Accept:
 
   One that only answers accepts what it gives any probability.
   """
-  only = isinstance(predictor, core.AnswersOnly)
+  only = isinstance(predictor, core.QueryModel)
   return rules.epsilon(0.0) if only else accept
 
 
@@ -35,7 +35,7 @@ def fits(predictor: core.Predictor, lengths: np.ndarray) -> np.ndarray:
 
   One that only answers was made for no length.
   """
-  if isinstance(predictor, core.AnswersOnly):
+  if isinstance(predictor, core.QueryModel):
     return np.ones(len(lengths), bool)
   return lengths <= predictor.max_len
 
@@ -45,7 +45,7 @@ def silent(predictor: core.Predictor, log_probs: np.ndarray) -> np.ndarray:
 
   NaN of one that predicts is wrong, not silent.
   """
-  if not isinstance(predictor, core.AnswersOnly):
+  if not isinstance(predictor, core.QueryModel):
     return np.zeros(len(log_probs), bool)
   return np.isnan(log_probs).any(-1)
 
@@ -57,7 +57,7 @@ def last_by_rows(
 
   Of a predictor that only answers no other is asked; they are -inf.
   """
-  if not isinstance(predictor, core.AnswersOnly):
+  if not isinstance(predictor, core.QueryModel):
     yield from core.log_probs_by_rows(predictor, tokens, lengths)
     return
   for rows in core.chunks(len(tokens), tokens.shape[1] * predictor.vocab_size):
@@ -106,8 +106,8 @@ def suffixes(
   tokens = np.zeros((len(branch), longest), np.int32)
   lengths = np.zeros(len(branch), np.int32)
   told = None
-  if isinstance(world, core.Foretold):
-    told = world.future(states, longest).tokens
+  if core.can(world, core.Latent.forecast):
+    told = world.forecast(states, longest).tokens
   for k in range(longest):
     legal = world.legal(states)
     if told is not None:
@@ -163,17 +163,14 @@ def answers(
   tokens, lengths = tokens.reshape(-1, tokens.shape[-1]), lengths.reshape(-1)
   suffixes, sizes = suffixes[each], suffix_lengths[each]
   found = np.full(sizes.shape, core.NO_ANSWER, np.int8)
-  if isinstance(predictor, core.AnswersOnly):
+  if isinstance(predictor, core.QueryModel):
     row, place = np.nonzero(sizes)
     asked = (
       core.histories(tokens[row], lengths[row]),
       core.histories(suffixes[row, place], sizes[row, place]),
     )
-    if isinstance(predictor, core.Questioned):
-      number = each if trials is None else trials[each]
-      found[row, place] = predictor.answers(*asked, number[row].tolist())
-    else:
-      found[row, place] = predictor.answers(*asked)
+    number = each if trials is None else trials[each]
+    found[row, place] = predictor.answers(*asked, number[row].tolist())
     return found.reshape(shape)
   steps = engine.teacher_force(
     predictor,
@@ -205,7 +202,7 @@ def ask_pairs(
   """
   num = suffixes.shape[1]
   found = np.full((len(suffixes), 2, num), core.NO_ANSWER)
-  single = decide and isinstance(trials.predictor, core.AnswersOnly)
+  single = decide and isinstance(trials.predictor, core.QueryModel)
   width = 1 if single else num
   left = np.flatnonzero(trials.room > 0)
   for start in range(0, num, width):
@@ -261,7 +258,7 @@ def divergence(
       first token that it is wrong about; of a model that only answers that is
       the last one, which settles a suffix.
   """
-  if not isinstance(trials.predictor, core.AnswersOnly):
+  if not isinstance(trials.predictor, core.QueryModel):
     return elements, boundaries.world_divergence(trials, elements)
   pair, length = elements.pairs, elements.lengths
   # A question for each element, as of a trial with one suffix: [S, 2, 1].

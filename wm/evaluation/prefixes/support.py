@@ -70,7 +70,7 @@ class Support:
   """
 
   world: core.World
-  process: core.Process
+  process: core.SequenceProcess
   bound: float
   accept: rules.Accept
 
@@ -89,7 +89,7 @@ class Support:
         "available: support='all'"
       )
     bound = vars(metric)['support_bound']
-    return cls(world, world.process(), bound, accept)
+    return cls(world, world.data_distribution(), bound, accept)
 
   def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Supported tokens [B, V] bool after memories [B, W]; their nats [B, V]."""

@@ -46,7 +46,7 @@ class Edits(NamedTuple):
 
 
 def draw(
-  world: core.Editable,
+  world: core.Labelled,
   sequences: core.Sequences,
   points: probing.Points,
   chosen: np.ndarray,
@@ -119,7 +119,7 @@ def _one_a_row(
 
 
 def _edited(
-  world: core.Editable, states: np.ndarray, label: np.ndarray, new: np.ndarray
+  world: core.Labelled, states: np.ndarray, label: np.ndarray, new: np.ndarray
 ) -> np.ndarray:
   """States with another value, as a probe reads it, of its label `label`."""
   heads = world.heads

@@ -287,7 +287,7 @@ def move_of(rules: core.Rules, vocab_size: int) -> np.ndarray:
 
 def pairs(
   trials: Trials,
-  predictor: core.TracedPredictor,
+  predictor: core.Predictor,
   rows: np.ndarray,
   num: int,
   budget: np.ndarray,
@@ -326,7 +326,7 @@ def pairs(
 
 def _start(
   trials: Trials,
-  predictor: core.TracedPredictor,
+  predictor: core.Predictor,
   rows: np.ndarray,
   num: int,
   budget: np.ndarray,
@@ -350,7 +350,7 @@ def _start(
   )
   followed = None
   if world.end == core.DEAD:
-    assert isinstance(world, core.TracedWorld)  # By `device_choice.pairs`.
+    assert core.can(world, core.Enumerable.traced)  # By `device_choice.pairs`.
     rules, starts = world.traced(trials.first[rows])
     moves = jnp.asarray(move_of(rules, predictor.vocab_size))
     followed = Followed(rules, moves, shapes.padded(starts, size))

@@ -21,13 +21,13 @@ LOOPS = ('auto', 'host', 'device')
 WORTH = 1 << 19
 
 
-def follows(world: core.World, loop: str) -> TypeGuard[core.TracedWorld]:
+def follows(world: core.World, loop: str) -> TypeGuard[core.Enumerable]:
   """Do walks and boundaries of a world run on the device?
 
   Raises:
     InputError: they were to, and JAX cannot trace the world.
   """
-  if not isinstance(world, core.TracedWorld):
+  if not core.can(world, core.Enumerable.traced):
     _leave_to_host(loop, world.name)
     return False
   return loop == 'device' or (loop == 'auto' and _accelerated())
@@ -72,10 +72,10 @@ def pairs(
     InputError: the device was to, and JAX cannot trace what takes part.
   """
   predictor, world, loop = trials.predictor, trials.world, trials.loop
-  if not isinstance(predictor, core.TracedPredictor):
+  if not core.can(predictor, core.Predictor.machine):
     _leave_to_host(loop, type(predictor).__name__)
     return None
-  if world.end == core.DEAD and not isinstance(world, core.TracedWorld):
+  if world.end == core.DEAD and not core.can(world, core.Enumerable.traced):
     _leave_to_host(loop, world.name)
     return None
   if loop == 'host' or not len(rows):

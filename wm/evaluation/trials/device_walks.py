@@ -22,7 +22,7 @@ PAIRS, NODES = 64, 1 << 12
 
 
 def steps(
-  world: core.TracedWorld,
+  world: core.Enumerable,
   states: np.ndarray,
   tokens: np.ndarray,
   lengths: np.ndarray,
@@ -185,7 +185,7 @@ def search(
 
 
 def boundary(
-  world: core.TracedWorld, first: np.ndarray, second: np.ndarray, depth: int
+  world: core.Enumerable, first: np.ndarray, second: np.ndarray, depth: int
 ) -> core.Boundary:
   """Exact boundaries of pairs of states [T, W]; see `World.boundary`.
 

@@ -145,9 +145,11 @@ def draw(
     InputError: the world shows no moving bodies, or has too few steps.
   """
   made: core.World = registry.made('world', world)
-  if not isinstance(made, core.Moving):
-    raise core.InputError(f'{world} shows no moving bodies (core.Moving)')
-  motion = made.motion(made.sample(num, seed))
+  if not core.can(made, core.Latent.trajectory):
+    raise core.InputError(
+      f'{world} shows no moving bodies (core.Latent.trajectory)'
+    )
+  motion = made.trajectory(made.sample(num, seed))
   if (motion.bodies != 2).any():
     raise core.InputError(f'{world} has systems of several planets')
   planet = motion.body[0] == 0

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from wm import core
 from wm.core import registry, trust
 from wm.core.plan import Answer, Planned
-from wm.core.told import Telling, Told
+from wm.core.told import Telling, Verbal
 from wm.evaluation import needs, planned
 from wm.models import language
 from wm.models.serving import asked, in_context
@@ -90,7 +90,7 @@ class Setting(NamedTuple):
     )
 
 
-def made_world(spec: str) -> Told:
+def made_world(spec: str) -> Verbal:
   """The world of a spec; InputError where it cannot be told in words."""
   if any(registry.files(spec)):  # Which may change, or be trusted no more.
     return _built.__wrapped__(spec)
@@ -98,11 +98,11 @@ def made_world(spec: str) -> Told:
 
 
 @functools.lru_cache(maxsize=8)
-def _built(spec: str) -> Told:
+def _built(spec: str) -> Verbal:
   world = registry.make('world', spec)
-  if not isinstance(world, Told):
+  if not isinstance(world, Verbal):
     raise core.InputError(
-      f'{spec} cannot be told in words; a world that can is core.Told'
+      f'{spec} cannot be told in words; a world that can is core.Verbal'
     )
   return world
 
@@ -263,6 +263,6 @@ class Recalled:
     del read
     return [self._known.get(recall(one), asked.UNASKED) for one in questions]
 
-  def remarks(self) -> list[str]:
+  def diagnostics(self) -> list[str]:
     """None."""
     return []

@@ -75,7 +75,7 @@ def score(
 
 def one(
   setting: questions.Setting,
-  predictor: core.Questioned,
+  predictor: core.QueryModel,
   name: str,
   folder: pathlib.Path,
   log: Callable[[str], None] = lambda line: None,

@@ -18,7 +18,7 @@ class TrackModel(core.Model):
     spread: standard deviation of a coordinate around the guess, bins.
   """
 
-  needs: ClassVar[tuple[type, ...]] = (core.Moving,)
+  needs: ClassVar[tuple[core.Need, ...]] = (core.Latent.trajectory,)
   gives: ClassVar[tuple[type, ...]] = (tracks.Track,)
   weights: ClassVar[tuple[int, ...]]
 

@@ -21,7 +21,7 @@ ANY = rules.epsilon(0.0)
 QUESTIONS = 1 << 18
 
 
-class Accepting(Stateless, core.AnswersOnly):
+class Accepting(Stateless, core.QueryModel):
   """A predictor from answers alone, as a closed language model gives them.
 
   Its language is what it says yes to. Next-token probabilities are uniform
@@ -56,12 +56,16 @@ class Accepting(Stateless, core.AnswersOnly):
     self.vocab_size, self.end, self.max_len = vocab_size, end, max_len
 
   def answers(
-    self, prefixes: Sequence[Tokens], suffixes: Sequence[Tokens]
+    self,
+    prefixes: Sequence[Tokens],
+    suffixes: Sequence[Tokens],
+    trials: Sequence[int] | None = None,
   ) -> np.ndarray:
     """[N] int8 YES, NO or NO_ANSWER to each (prefix, suffix).
 
     Raises InputError where `accepts` gives anything else.
     """
+    del trials  # No answer is cut.
     questions = list(zip(prefixes, suffixes, strict=True))
     place = {question: n for n, question in enumerate(dict.fromkeys(questions))}
     found = np.zeros(len(place), np.int8)

@@ -39,13 +39,11 @@ class Answers(Protocol):
   def answers(self, questions: Sequence[Planned], read: Read) -> list[Answer]:
     """One answer to each question; `read` reads what was written."""
 
-  def remarks(self) -> list[str]:
-    """See core.Remarks."""
+  def diagnostics(self) -> list[str]:
+    """See core.TokenReader."""
 
 
-class LanguageModel(
-  accepting.Accepting, plan.Questioned, plan.Chooses, core.Remarks
-):
+class LanguageModel(accepting.Accepting):
   """Answers by what a language model says of a world told in words.
 
   A continuation is put as one yes-or-no question, however long it is; all next
@@ -60,11 +58,11 @@ class LanguageModel(
 
   def __init__(
     self,
-    world: told.Told,
+    world: told.Verbal,
     telling: told.Telling,
     asker: Answers,
     most: int = told.MOST_TOLD,
-    before: told.Told | None = None,
+    before: told.Verbal | None = None,
   ) -> None:
     """Puts the world in words.
 
@@ -113,8 +111,8 @@ class LanguageModel(
   def _words(self, tokens: Tokens) -> str:
     return self.world.words(tokens, self.telling)
 
-  def listing(self) -> tuple[LanguageModel, list[Planned]]:
-    """See core.Questioned."""
+  def dry_run(self) -> tuple[LanguageModel, list[Planned]]:
+    """See core.QueryModel.ask."""
     lister = Lister()
     twin = type(self)(
       self.world, self.telling, lister, self._most, self._before
@@ -122,11 +120,11 @@ class LanguageModel(
     return twin, lister.questions
 
   def ask(self, questions: Sequence[Planned]) -> list[Answer]:
-    """See core.Questioned."""
+    """See core.QueryModel.ask."""
     return self._asker.answers(questions, self._reader.read)
 
   def calls(self, questions: Sequence[Planned]) -> int:
-    """See core.Questioned."""
+    """See core.QueryModel.ask."""
     return len({one.prompt for one in questions}) * self._asker.repeats
 
   def answers(
@@ -135,7 +133,7 @@ class LanguageModel(
     suffixes: Sequence[Tokens],
     trials: Sequence[int] | None = None,
   ) -> np.ndarray:
-    """See core.Questioned."""
+    """See core.QueryModel.ask."""
     numbers = range(len(prefixes)) if trials is None else trials
     triples = zip(prefixes, suffixes, numbers, strict=True)
     found = self.ask([self.yes_no(*one) for one in triples])
@@ -144,7 +142,7 @@ class LanguageModel(
   def choose(
     self, prefixes: Sequence[Tokens], choices: Sequence[Tokens]
   ) -> np.ndarray:
-    """See core.Chooses."""
+    """See core.QueryModel.choose."""
     pairs = enumerate(zip(prefixes, choices, strict=True))
     found = self.ask([self.one_next(*pair, trial=n) for n, pair in pairs])
     return np.array([_code(one) for one in found], np.int64)
@@ -170,9 +168,9 @@ class LanguageModel(
     """[R, V] bool of the tokens that it lists; see Accepting."""
     return self.last(tokens, lengths) > -np.inf
 
-  def remarks(self) -> list[str]:
-    """See core.Remarks."""
-    return self._asker.remarks()
+  def diagnostics(self) -> list[str]:
+    """See core.TokenReader."""
+    return self._asker.diagnostics()
 
 
 def _code(answer: Answer) -> int:
@@ -197,7 +195,7 @@ class Lister:
     self.questions += questions
     return [UNASKED] * len(questions)
 
-  def remarks(self) -> list[str]:
+  def diagnostics(self) -> list[str]:
     """None."""
     return []
 
@@ -238,7 +236,7 @@ class Asker:
     questions: Sequence[Planned],
     read: Read,
   ) -> list[Answer]:
-    """One answer to each question; see core.Questioned."""
+    """One answer to each question; see core.QueryModel.ask."""
     hashed = {one.prompt: key(one.prompt, 0)[0] for one in questions}
     missing = {}
     for one in questions:
@@ -306,7 +304,7 @@ class Asker:
         self._causes[found.failure] += 1
     return found
 
-  def remarks(self) -> list[str]:
+  def diagnostics(self) -> list[str]:
     """What was asked, and why some has no answer."""
     counts: Any = self._counts
     lines = [

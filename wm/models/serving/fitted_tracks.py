@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special
 
 from wm import core
-from wm.core.hidden import ROW
+from wm.core.latent import ROW
 from wm.kernels import orbits
 from wm.models.serving.state_session import Stateful, Support, distinct
 from wm.models.serving.tracks import Track
@@ -41,7 +41,7 @@ class FittedTrack(Stateful):
       InputError: as of `Track`, or there is more than one planet.
     """
     self._straight = Track(world, (2, -1), spread)
-    assert isinstance(world, core.Moving)  # By the line before.
+    assert core.can(world, core.Latent.trajectory)  # By the line before.
     bodies = self._straight.bodies
     if bodies != PAIR:
       raise core.InputError(

@@ -48,7 +48,7 @@ class State(NamedTuple):
 )
 @dataclasses.dataclass(frozen=True)
 class NetworkMachine:
-  """A network and its trials; see `core.TracedPredictor.machine`."""
+  """A network and its trials; see `core.Predictor.machine.machine`."""
 
   params: nnx.State
   prefixes: Any  # NumPy's arrays on the host, JAX's in the program.

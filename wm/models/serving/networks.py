@@ -32,7 +32,7 @@ TILE_TOKENS = 1024  # Tokens of a tile.
 LIGHT = 1_000_000  # Parameters of networks of little work a token.
 
 
-class NetworkReader(core.Reinitializable, core.Adaptable):
+class NetworkReader(core.HiddenStates, core.Adaptable):
   """A network with weights, whatever its logits mean.
 
   Attributes:
@@ -168,7 +168,7 @@ class NetworkReader(core.Reinitializable, core.Adaptable):
     return out
 
 
-class NetworkPredictor(NetworkReader, core.TracedPredictor, core.Patchable):
+class NetworkPredictor(NetworkReader, core.Predictor):
   """A network whose logits are those of the next token."""
 
   def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -182,7 +182,7 @@ class NetworkPredictor(NetworkReader, core.TracedPredictor, core.Patchable):
     layer: int,
     hidden: np.ndarray,
   ) -> np.ndarray:
-    """See core.Patchable."""
+    """See core.HiddenStates.patched."""
     self._check_layer(layer)
     hidden = np.asarray(hidden, np.float32)
     wanted = *np.shape(tokens), self._width(layer)
@@ -221,7 +221,7 @@ class NetworkPredictor(NetworkReader, core.TracedPredictor, core.Patchable):
   def machine(
     self, prefixes: np.ndarray, lengths: np.ndarray, **fields: Any
   ) -> tuple[network_machine.NetworkMachine, int]:
-    """See core.TracedPredictor; two rows a slot fill one tile of a session."""
+    """See core.Predictor; two rows a slot fill one tile of a session."""
     given = network_machine.bucketed(self.spec, prefixes, lengths)
     rows = sessions.tile_rows(self.spec, fields['num'], self.cache_bytes)
     found = network_machine.NetworkMachine(
@@ -230,7 +230,7 @@ class NetworkPredictor(NetworkReader, core.TracedPredictor, core.Patchable):
     return found, max(rows // 2, 1)
 
 
-class StateNamer(NetworkReader, core.StateLosses):
+class StateNamer(NetworkReader, core.StatePredictor):
   """A network trained on states: it names them, and no next token."""
 
   def __init__(

@@ -29,8 +29,8 @@ def likely(world: core.World, states: np.ndarray) -> Support:
     world.state_id(states), return_index=True, return_inverse=True
   )
   unique = states[first]
-  if isinstance(world, core.Completing):
-    tokens, needed = world.remaining(unique)
+  if core.can(world, core.Enumerable.distance_to_end):
+    tokens, needed = world.distance_to_end(unique)
     legal = tokens != core.DEAD
     least = needed.min(-1, keepdims=True, where=legal, initial=world.max_len)
     soon = legal & (needed <= least)
@@ -119,7 +119,7 @@ class WorldPredictor(Tabulated):
   def machine(
     self, prefixes: np.ndarray, lengths: np.ndarray, **given: Any
   ) -> tuple[core.Machine, int]:
-    """See core.TracedPredictor."""
+    """See core.Predictor.machine."""
     if self.recalls:
       raise core.Untraceable(
         'this predictor tells prefixes of one state apart: no table holds them'
@@ -138,7 +138,7 @@ def split_history(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   return states[:, :-2], history[:, 0]
 
 
-class Oracle(WorldPredictor, core.StateLosses, lookups.LooksUp):
+class Oracle(WorldPredictor, core.StatePredictor, lookups.LooksUp):
   """The world itself: `likely`, and nothing when it is over.
 
   It adapts to labels by a look-up of the state; unseen ones get a coin each.
@@ -272,7 +272,7 @@ class Uniform(Tabulated):
     return whole(self.row[None]), np.zeros(len(states), np.int64)
 
 
-class Reader(Uniform, core.NamesStates):
+class Reader(Uniform, core.StatePredictor):
   """Names states by a function of the tokens; of next tokens it knows none."""
 
   def __init__(

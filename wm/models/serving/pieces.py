@@ -91,7 +91,7 @@ class Leak:
     self.places += len(lost)
 
 
-class PiecePredictor(core.Predictor, core.HiddenStates, core.Remarks):
+class PiecePredictor(core.Predictor, core.HiddenStates):
   """Next-token probabilities of a language model for a world's tokens."""
 
   def __init__(
@@ -114,8 +114,8 @@ class PiecePredictor(core.Predictor, core.HiddenStates, core.Remarks):
     self.renormalised, self.leak = renormalised, Leak()
     self._remarks = list(remarks)
 
-  def remarks(self) -> list[str]:
-    """See core.Remarks."""
+  def diagnostics(self) -> list[str]:
+    """See core.TokenReader."""
     if not self.leak.places:
       return self._remarks
     mean = self.leak.total / self.leak.places

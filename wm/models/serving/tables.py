@@ -27,7 +27,7 @@ ROWS, FEW, DRAWS = 1 << 16, 1 << 12, 1 << 8
 SLOTS = 64
 
 
-class Tabulated(Stateful, core.TracedPredictor):
+class Tabulated(Stateful, core.Predictor):
   """A predictor of few states, a table of which makes a compiled program."""
 
   light = True
@@ -49,7 +49,7 @@ class Tabulated(Stateful, core.TracedPredictor):
     accept: Any,
     sampler: Any,
   ) -> tuple[core.Machine, int]:
-    """See core.TracedPredictor."""
+    """See core.Predictor.machine."""
     from wm.models.serving import table_machine  # Deferred: it imports JAX.
 
     flat = prefixes.reshape(-1, prefixes.shape[-1])

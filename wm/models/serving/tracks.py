@@ -37,14 +37,14 @@ class Track(Tabulated):
       InputError: the world shows no bodies, their number differs, or spread
         is not above 0.
     """
-    if not isinstance(world, core.Moving):
+    if not core.can(world, core.Latent.trajectory):
       raise core.InputError(
         f'{registry.spec(world)} shows no moving bodies; expected a world that '
-        'does (core.Moving)'
+        'does (core.Latent.trajectory)'
       )
     if not 0 < spread < np.inf:
       raise core.InputError(f'spread={spread} was given; expected bins > 0')
-    sizes = np.unique(world.motion(world.sample(64, 0)).bodies)
+    sizes = np.unique(world.trajectory(world.sample(64, 0)).bodies)
     if len(sizes) != 1:
       raise core.InputError(
         f'{world.name}: systems of {sizes.min()} to {sizes.max()} bodies were '

@@ -145,7 +145,7 @@ class WithHidden(callables.FromCallable, core.HiddenStates):
     return np.concatenate(parts).astype(np.float32)
 
 
-class WithPatched(WithHidden, core.Patchable):
+class WithPatched(WithHidden, core.HiddenStates):
   """A user's callable that goes on from activations; without its cache.
 
   Every call has `rows` rows, padded at the end.
@@ -158,7 +158,7 @@ class WithPatched(WithHidden, core.Patchable):
     layer: int,
     hidden: np.ndarray,
   ) -> np.ndarray:
-    """See core.Patchable."""
+    """See core.HiddenStates.patched."""
     parts = [np.zeros((0, tokens.shape[1], self.vocab_size), np.float32)]
     for rows in core.chunks(len(tokens), 1, self.rows):
       some, length = np.asarray(tokens[rows]), self.padded(tokens.shape[1])

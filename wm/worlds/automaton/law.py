@@ -18,7 +18,7 @@ from wm import core
 END = 1  # Token; those of letters follow.
 
 
-class Words(core.Process):
+class Words(core.SequenceProcess):
   """Words and `end`; the memory is the state and the letters so far."""
 
   def __init__(
@@ -48,11 +48,11 @@ class Words(core.Process):
     self._goes_on = goes_on
 
   def init(self, batch: int) -> np.ndarray:
-    """See core.Process."""
+    """See core.SequenceProcess."""
     return np.zeros((batch, 2), np.int32)
 
   def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """See core.Process."""
+    """See core.SequenceProcess."""
     labels = np.asarray(tokens) - END
     known = (labels >= 0) & (labels < self._delta.shape[1])
     known &= memory[:, 0] >= 0
@@ -61,7 +61,7 @@ class Words(core.Process):
     return np.stack([rows, memory[:, 1] + 1], axis=1).astype(np.int32)
 
   def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """See core.Process; [B, A] one entry for each label."""
+    """See core.SequenceProcess; [B, A] one entry for each label."""
     rows, letters = memory.T
     heads = self._delta[rows]
     heads[rows < 0] = core.DEAD

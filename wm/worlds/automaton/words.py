@@ -57,7 +57,7 @@ _TELL = {
 _PLAIN, _QUOTABLE = re.compile(r'\w+'), re.compile(r'[^,;."\s]+')
 
 
-class InWords(table.NamedTableWorld, core.Told):
+class InWords(table.NamedTableWorld, core.Verbal):
   """An automaton, told in words."""
 
   wordings: ClassVar[tuple[str, ...]] = tuple(_TEXT)
@@ -92,7 +92,7 @@ class InWords(table.NamedTableWorld, core.Told):
     return in_words.Table(delta, names, spoken), final
 
   def rules(self, telling: core.Telling) -> str:
-    """See core.Told: all states by name, and all steps."""
+    """See core.Verbal: all states by name, and all steps."""
     wording = core.wording_of(self, telling)
     told, final = self._told(telling)
     rows = core.shuffled(len(told.names), telling)
@@ -112,7 +112,7 @@ class InWords(table.NamedTableWorld, core.Told):
     )
 
   def extent(self, telling: core.Telling) -> core.Extent:
-    """See core.Told."""
+    """See core.Verbal."""
     wording, (told, final) = core.wording_of(self, telling), self._told(telling)
 
     def tell(rows: np.ndarray) -> list[str]:

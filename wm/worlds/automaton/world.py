@@ -40,7 +40,7 @@ WORD, SYMBOL = 3, 4  # Mixed into seeds, apart from those of random play.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(words.InWords, core.Completing, core.Sourced):
+class World(words.InWords, core.Described):
   """A finite automaton of the user's, or a well-known one.
 
   Rows of the table are the reachable states from which a word can still be
@@ -178,11 +178,11 @@ class World(words.InWords, core.Completing, core.Sourced):
     play = functools.partial(self._drawn, seed)
     return table.stream(self, num, seed, split, play)
 
-  def process(
+  def data_distribution(
     self, split: str = 'all', distinct: bool = False, replan: bool = False
-  ) -> core.Process:
+  ) -> core.SequenceProcess:
     """See core.Generative; words where there are any, see `law`."""
-    play = super().process(split, distinct, replan)
+    play = super().data_distribution(split, distinct, replan)
     if not self._ends:
       return play
     _, logs = self._words
@@ -223,8 +223,10 @@ class World(words.InWords, core.Completing, core.Sourced):
       found[:, -1] = False  # Nothing follows `end`.
     return found
 
-  def remaining(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """See core.Completing; without accepting states a sequence stops anywhere.
+  def distance_to_end(
+    self, states: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """See core.Finite; without accepting states a sequence stops anywhere.
 
     [B, A]: one entry for each label.
     """
@@ -233,7 +235,7 @@ class World(words.InWords, core.Completing, core.Sourced):
     tokens = np.arange(1, len(self.vocab), dtype=np.int32)
     return np.where(heads >= 0, tokens, core.DEAD), self._kept.need[heads] + 1
 
-  def facts(self) -> dict[str, int]:
+  def stats(self) -> dict[str, int]:
     """Number of states kept and given, and why the others were dropped.
 
     'unreachable': no word leads there. 'dead_ends': reachable, but no word can

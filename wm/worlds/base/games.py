@@ -35,7 +35,7 @@ class GameWorld(
   core.Prefixed,
   core.Enumerable,
   core.Written,
-  core.Tagged,
+  core.Described,
   words={'ply': 'moves made, in tens rounded down'},
 ):
   """A game of two players from its kernels.
@@ -92,7 +92,7 @@ class GameWorld(
 
   def played_otherwise(self) -> str:
     """See uniform_play.UniformPlay."""
-    if isinstance(self, core.Sourced):
+    if core.can(self, core.Described.stats):
       return (
         'how recorded games are distributed is not known, and the loss of any '
         'model bounds that of the Bayes predictor from above; available: games '

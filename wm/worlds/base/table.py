@@ -114,7 +114,7 @@ class Automaton(NamedTuple):
   goals: np.ndarray
 
 
-class Tabled(core.Finite, core.TracedWorld):
+class Tabled(core.Finite):
   """A world whose exact answers come from compiled kernels on its table."""
 
   @property
@@ -130,7 +130,7 @@ class Tabled(core.Finite, core.TracedWorld):
     """The table, and where in it the states [B, W] are."""
 
   def traced(self, states: np.ndarray) -> tuple[core.Rules, Any]:
-    """See core.TracedWorld; any state that is in the table will do."""
+    """See core.Enumerable.traced; any state that is in the table will do."""
     from wm.kernels.dfa import vmap  # Deferred: it imports JAX.
 
     delta, tokens, end, rows, goals = self.automaton(states)

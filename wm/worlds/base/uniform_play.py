@@ -24,7 +24,7 @@ class UniformPlay(core.Generative):
   One of other players, whose law is known, has it as `law`.
   """
 
-  def law(self, replan: bool) -> core.Process:
+  def law(self, replan: bool) -> core.SequenceProcess:
     """How its sequences are distributed; see core.Generative.process."""
     del replan  # Random play goes on from any state alike.
     return Play(self)
@@ -33,9 +33,9 @@ class UniformPlay(core.Generative):
     """Why its samples are not random play; '' where they are."""
     return ''
 
-  def process(
+  def data_distribution(
     self, split: str = 'all', distinct: bool = False, replan: bool = False
-  ) -> core.Process:
+  ) -> core.SequenceProcess:
     """See core.Generative."""
     check_split(split)
     why = self.played_otherwise()
@@ -50,7 +50,7 @@ class UniformPlay(core.Generative):
     return self.law(replan)
 
 
-class Play(core.Process):
+class Play(core.SequenceProcess):
   """Random play; the memory is a state of the world.
 
   Samples are cut at `max_len` tokens, and the law goes on: what follows the
@@ -62,15 +62,15 @@ class Play(core.Process):
     self._world = world
 
   def init(self, batch: int) -> np.ndarray:
-    """See core.Process."""
+    """See core.SequenceProcess."""
     return self._world.init(batch)
 
   def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """See core.Process."""
+    """See core.SequenceProcess."""
     return self._world.advance(memory, tokens.astype(np.int32))
 
   def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """See core.Process."""
+    """See core.SequenceProcess."""
     legal = self._world.legal(memory)
     count = legal.sum(1)
     rows, token = np.nonzero(legal)

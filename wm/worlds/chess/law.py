@@ -21,7 +21,7 @@ class Players(uniform_play.Play):
     self._policy = policy
 
   def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """See core.Process."""
+    """See core.SequenceProcess."""
     tokens, log_probs = super().next(memory)
     # Tokens and packed moves are in one order.
     moves, shares = kernels.chances(memory, self._policy)

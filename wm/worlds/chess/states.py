@@ -35,7 +35,7 @@ VALUES = np.array([0, 1, 3, 3, 5, 9, 0, -1, -3, -3, -5, -9, 0])
 SQUARE = (np.arange(64) ^ 56).astype(np.int64)
 
 
-class ChessLabels(core.Editable, core.Naive, core.Functions):
+class ChessLabels(core.Labelled):
   """The part of chess that gives labels.
 
   Attributes:
@@ -100,7 +100,7 @@ class ChessLabels(core.Editable, core.Naive, core.Functions):
   def edited(
     self, states: np.ndarray, label: np.ndarray, value: np.ndarray
   ) -> np.ndarray:
-    """See core.Editable: pieces are put on squares and taken from them.
+    """See core.Labelled.edited: pieces are put on squares and taken from them.
 
     See `edits.edited`; other labels do not change. A square that a right to
     castle needs, or an en-passant square, stays as it is.
@@ -124,15 +124,19 @@ class ChessLabels(core.Editable, core.Naive, core.Functions):
     return moves, np.maximum(np.asarray(lengths) - 1, 0), starts
 
   def sequence_labels(
-    self, tokens: np.ndarray, lengths: np.ndarray, naive: bool = False
+    self, tokens: np.ndarray, lengths: np.ndarray
   ) -> np.ndarray:
-    """[N, L, 75] uint8, compiled; naive: pieces change squares, no more."""
+    """[N, L, 75] uint8, compiled."""
     moves = self._moves(tokens, lengths)
-    if naive:
-      return from_to(*moves, self.origin)
     return after_tokens(*moves, self.ep, self.origin)
 
-  def move_kinds(self, sequences: core.Sequences) -> dict[str, np.ndarray]:
+  def surface_labels(
+    self, tokens: np.ndarray, lengths: np.ndarray
+  ) -> np.ndarray:
+    """[N, L, 75] uint8, compiled: pieces change squares, no more."""
+    return from_to(*self._moves(tokens, lengths), self.origin)
+
+  def move_tags(self, sequences: core.Sequences) -> dict[str, np.ndarray]:
     """Masks [N, L] bool of the special moves, by the labels around them.
 
     'castling'; 'en_passant', the capture; 'promotion'; 'lost_rights', a

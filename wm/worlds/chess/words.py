@@ -50,7 +50,7 @@ _RULES = {
 _BEGIN = {'coordinates': 'begin', 'hyphens': 'setup'}
 
 
-class InWords(states.ChessLabels, core.Told):
+class InWords(states.ChessLabels, core.Verbal):
   """Chess, told in words."""
 
   wordings: ClassVar[tuple[str, ...]] = tuple(_RULES)
@@ -60,7 +60,7 @@ class InWords(states.ChessLabels, core.Told):
     return _spoken(self.vocabulary, core.wording_of(self, telling))
 
   def rules(self, telling: core.Telling) -> str:
-    """See core.Told; squares keep their names."""
+    """See core.Verbal; squares keep their names."""
     wording = core.wording_of(self, telling)
     return _FRAME[wording].format(
       fen=fen.format(self.origin),

@@ -43,7 +43,7 @@ MOST_SHORT = 1000  # Games in a row that are too short.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(words.InWords, games.GameWorld, recorded.Recorded, core.MoveTagged):
+class World(words.InWords, games.GameWorld, recorded.Recorded):
   """Chess and random games played of it.
 
   Attributes:
@@ -198,12 +198,6 @@ class World(words.InWords, games.GameWorld, recorded.Recorded, core.MoveTagged):
     words[on, FLAGS] = words[on, FLAGS] & 31 | file << 5
     return words
 
-  def tags(self, of: np.ndarray | core.Sequences) -> dict[str, np.ndarray]:
-    """Of states their 'ply'; of sequences, which moves are special."""
-    if isinstance(of, core.Sequences):
-      return self.move_kinds(of)
-    return super().tags(of)
-
   # Games.
 
   def play(
@@ -228,7 +222,7 @@ class World(words.InWords, games.GameWorld, recorded.Recorded, core.MoveTagged):
     tokens[:, 1:][used] = self._columns[moves[used]]
     return tokens, lengths + np.int32(1)
 
-  def law(self, replan: bool) -> core.Process:
+  def law(self, replan: bool) -> core.SequenceProcess:
     """See uniform_play.UniformPlay.
 
     It goes on where a game is cut or ends before no move is legal (`length`,

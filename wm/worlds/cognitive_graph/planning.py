@@ -109,7 +109,7 @@ def plans(graph: Graph, size: int) -> Plans:
   )
 
 
-class Trips(core.Process):
+class Trips(core.SequenceProcess):
   """Walks of some pairs of goal and start, each pair as likely.
 
   Each step is uniform over those after which the goal can be reached in the
@@ -142,11 +142,11 @@ class Trips(core.Process):
     np.add.at(self._share, tuple(pairs.T), 1.0)
 
   def init(self, batch: int) -> np.ndarray:
-    """See core.Process."""
+    """See core.SequenceProcess."""
     return np.zeros((batch, 3), np.int32)
 
   def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """See core.Process."""
+    """See core.SequenceProcess."""
     made = self._made
     labels = np.asarray(tokens) - 1
     known = (labels >= 0) & (labels < made.delta.shape[1]) & (memory[:, 0] >= 0)
@@ -157,7 +157,7 @@ class Trips(core.Process):
     return np.stack([rows, steps, goals], axis=-1).astype(np.int32)
 
   def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """See core.Process; [B, V - 1] of all tokens but padding."""
+    """See core.SequenceProcess; [B, V - 1] of all tokens but padding."""
     made, (rows, steps, goals) = self._made, memory.T
     mass = np.zeros((len(rows), made.delta.shape[1]))
     nodes = made.nodes[rows]

@@ -34,7 +34,7 @@ _WALKS = (
 )
 
 
-class InWords(table.NamedTableWorld, core.Told):
+class InWords(table.NamedTableWorld, core.Verbal):
   """A graph and walks to a goal, told in words."""
 
   wordings: ClassVar[tuple[str, ...]] = tuple(_TEXT)
@@ -53,7 +53,7 @@ class InWords(table.NamedTableWorld, core.Told):
     return (*self.vocab[: planning.NODE0], *new)
 
   def rules(self, telling: core.Telling) -> str:
-    """See core.Told: every step, place by place or as pairs."""
+    """See core.Verbal: every step, place by place or as pairs."""
     wording = core.wording_of(self, telling)
     spoken = self.spoken(telling)[planning.NODE0 :]
     nodes = np.array(self.graph.nodes)

@@ -32,12 +32,7 @@ NEVER = np.iinfo(np.int64).max  # Tokens to an end that is not reached.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(
-  words.InWords,
-  core.Functions,
-  core.Costed,
-  core.Completing,
-):
+class World(words.InWords, core.Costed):
   """A graph, one of its changes, and walks on it.
 
   Attributes:
@@ -198,7 +193,7 @@ class World(
 
   # Sequences.
 
-  def process(
+  def data_distribution(
     self, split: str = 'all', distinct: bool = False, replan: bool = False
   ) -> planning.Trips:
     """See core.Generative; walks may repeat."""
@@ -217,7 +212,7 @@ class World(
 
   def sample(self, num: int, seed: int, split: str = 'all') -> core.Sequences:
     """Walks between pairs of a split; see `planning.Trips`."""
-    drawn = self.process(split)
+    drawn = self.data_distribution(split)
     tokens = np.zeros((num, self.max_len), np.int32)
     memory, going = drawn.init(num), np.ones(num, bool)
     for k in range(self.max_len):
@@ -291,8 +286,10 @@ class World(
 
   # What else is known of states and sequences.
 
-  def remaining(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """See core.Completing; [B, V - 1] of all tokens but padding."""
+  def distance_to_end(
+    self, states: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """See core.Enumerable; [B, V - 1] of all tokens but padding."""
     rows = np.maximum(states[:, 0], 0)
     after = np.where(states >= 0, self.delta[rows], core.DEAD)
     tokens = np.where(after >= 0, np.arange(1, len(self.vocab)), core.DEAD)

@@ -32,7 +32,7 @@ NEVER = np.iinfo(np.int64).max  # Tokens to an end that is not reached.
 MOST_NODES = 60_000  # All hop distances of as many take about 4 GB.
 
 
-class Journeys(table.Tabled, core.Completing):
+class Journeys(table.Tabled, core.Finite):
   """The automaton of routes on `graph`."""
 
   @property
@@ -95,7 +95,7 @@ class Journeys(table.Tabled, core.Completing):
     return rows, np.where(placed, states[:, 1], UNSTATED)
 
   def traced(self, states: np.ndarray) -> tuple[core.Rules, Any]:
-    """See core.TracedWorld: origin and destination are stated."""
+    """See core.Enumerable.traced: origin and destination are stated."""
     if self._asks(states).any():
       raise core.InputError(
         'a state without origin or destination was given; expected both, to '
@@ -136,8 +136,10 @@ class Journeys(table.Tabled, core.Completing):
     legal[:, END] = here & (rows == goals)
     return legal
 
-  def remaining(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Legal tokens, and how many a route needs with each; see core.Completing.
+  def distance_to_end(
+    self, states: np.ndarray
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Legal tokens, and how many a route needs with each; see core.Finite.
 
     [B, 9] `end` and the directions; [B, S] nodes where one may be stated.
     """

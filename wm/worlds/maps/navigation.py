@@ -31,11 +31,9 @@ ATTEMPTS = 64  # Backward walks that met a street without entry start again.
 class Navigation(
   Journeys,
   core.Prefixed,
-  core.Editable,
-  core.FromLabels,
-  core.Functions,
+  core.Labelled,
   core.Written,
-  core.Tagged,
+  core.Described,
   words={'two_way': 'two-way streets at the current intersection'},
 ):
   """A world of routes on `graph`; subclasses say how they are sampled."""
@@ -189,15 +187,15 @@ class Navigation(
   def edited(
     self, states: np.ndarray, label: np.ndarray, value: np.ndarray
   ) -> np.ndarray:
-    """See core.Editable: on the way, at any intersection to any other."""
+    """See core.Labelled: on the way, at any intersection to any other."""
     after = np.array(states)
     after[np.arange(len(states)), label] = value - 1
     known = (states >= 0).all(-1) & (value >= 1) & (value <= len(self.graph))
     after[~known] = core.DEAD
     return after
 
-  def of_labels(self, labels: np.ndarray) -> np.ndarray:
-    """See core.FromLabels: on the way, where both labels are known."""
+  def from_labels(self, labels: np.ndarray) -> np.ndarray:
+    """See core.Labelled: on the way, where both labels are known."""
     states = labels.astype(np.int32) - 1
     known = ((states >= 0) & (states < len(self.graph))).all(-1, keepdims=True)
     return np.where(known, states, core.DEAD).astype(np.int32)

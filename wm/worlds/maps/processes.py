@@ -46,7 +46,7 @@ ORIGINS = 64  # Whose destinations are weighed together.
 Wanted = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-class Routes(core.Process):
+class Routes(core.SequenceProcess):
   """Routes of a world; the memory is a state of it and words of one's own."""
 
   words: int
@@ -84,12 +84,12 @@ class Routes(core.Process):
     """[B, 9] float64 masses of `end` and the directions."""
 
   def init(self, batch: int) -> np.ndarray:
-    """See core.Process."""
+    """See core.SequenceProcess."""
     own = np.zeros((batch, self.words), np.int32)
     return np.concatenate([self._world.init(batch), own], axis=1)
 
   def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """See core.Process; DEAD words after a token that is illegal."""
+    """See core.SequenceProcess; DEAD words after a token that is illegal."""
     before = memory[:, :2]
     places = self._world.advance(before, tokens)
     after = np.zeros_like(memory)
@@ -107,7 +107,7 @@ class Routes(core.Process):
     return after
 
   def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """See core.Process."""
+    """See core.SequenceProcess."""
     places = memory[:, :2]
     here = (places >= 0).all(-1)
     start = places[:, 0] == START

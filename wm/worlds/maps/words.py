@@ -73,7 +73,7 @@ _TELL = {
 }
 
 
-class InWords(Journeys, core.Told):
+class InWords(Journeys, core.Verbal):
   """Trips on `graph`, told in words."""
 
   wordings: ClassVar[tuple[str, ...]] = tuple(_TRIP)
@@ -98,7 +98,7 @@ class InWords(Journeys, core.Told):
     )
 
   def rules(self, telling: core.Telling) -> str:
-    """See core.Told: all intersections by name, and all streets."""
+    """See core.Verbal: all intersections by name, and all streets."""
     wording, table = core.wording_of(self, telling), self._table(telling)
     rows = core.shuffled(len(table.names), telling)
     return _TRIP[wording].format(
@@ -108,7 +108,7 @@ class InWords(Journeys, core.Told):
     )
 
   def walked(self, tokens: Tokens, telling: core.Telling) -> str:
-    """See core.Told: with the intersections that it passes."""
+    """See core.Verbal: with the intersections that it passes."""
     names = self._table(telling).names
     place = tokens[0] - NODE0
     passed = [names[place]]
@@ -120,7 +120,7 @@ class InWords(Journeys, core.Told):
     return f'{words}. It is at, in this order: {", ".join(passed)}.'
 
   def extent(self, telling: core.Telling) -> core.Extent:
-    """See core.Told."""
+    """See core.Verbal."""
     wording, table = core.wording_of(self, telling), self._table(telling)
 
     def tell(rows: np.ndarray) -> list[str]:

@@ -40,7 +40,7 @@ class World(
   navigation.Navigation,
   words.InWords,
   core.Costed,
-  core.Sourced,
+  core.Described,
   core.Generative,
 ):
   """A street map and how sequences travel on it.
@@ -188,7 +188,7 @@ class World(
     found, counts = routes.collect(batches, num, self.moves)
     return self._sequences(found, counts)
 
-  def process(
+  def data_distribution(
     self, split: str = 'all', distinct: bool = False, replan: bool = False
   ) -> processes.Routes:
     """See core.Generative and `processes`.
@@ -224,7 +224,7 @@ class World(
       )
     return planned.Replanned(self, wanted, MIN_MOVES, lengths)
 
-  def facts(self) -> dict[str, int]:
+  def stats(self) -> dict[str, int]:
     """Size of the graph, what is reached in it, what loading resolved, trips.
 
     See `streets.facts`, `streets.build` and `trips.load`.

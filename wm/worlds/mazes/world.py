@@ -85,6 +85,6 @@ class World(walks.Walks):
     """The map of the walkthrough, which has all of the maze."""
     return walkthrough.walk(self.layout, self.seed)
 
-  def facts(self) -> dict[str, int]:
+  def stats(self) -> dict[str, int]:
     """As of text_game; 'steps' of the walkthrough."""
-    return super().facts() | {'steps': len(self.maze.steps) - 1}
+    return super().stats() | {'steps': len(self.maze.steps) - 1}

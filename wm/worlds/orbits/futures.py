@@ -14,7 +14,7 @@ from wm.worlds.orbits import systems as random_systems
 ENOUGH = 500  # Systems of which one is to have a prefix.
 
 
-class Futures(core.Moving, core.Foretold, core.Enumerable):
+class Futures(core.Latent, core.Enumerable):
   """Systems as states: of a drawn state the past and the future are exact.
 
   A prefix that reaches a state is the system as it was before, seen for some
@@ -76,21 +76,21 @@ class Futures(core.Moving, core.Foretold, core.Enumerable):
   def first_word(self) -> int:
     """The word of a state whose next token is an x."""
 
-  def future(self, some: np.ndarray, num: int) -> core.Future:
-    """See core.Foretold: the bins of positions, exactly."""
+  def forecast(self, some: np.ndarray, num: int) -> core.Rollout:
+    """See core.Latent.forecast: the bins of positions, exactly."""
     tokens = np.full((len(some), num), core.DEAD, np.int32)
     frame = np.zeros((len(some), num), np.int32)
     mine = np.flatnonzero(some[:, states.NUMBER] >= 0)
     mine = mine[some[mine, states.WORD] != core.DEAD]
     if not mine.size or not num:
-      return core.Future(tokens, frame)
+      return core.Rollout(tokens, frame)
     found = self.chosen(some[mine])
     second = some[mine, states.WORD] != self.first_word
     tokens[mine], first = self._shown(found, found.row, second, num)
     place = np.arange(num)[None] + first[:, None]
     after = place // (2 * found.bodies[:, None])
     frame[mine] = after + (found.row % found.bodies == 0)[:, None]
-    return core.Future(tokens, frame)
+    return core.Rollout(tokens, frame)
 
   def _shown(
     self, found: states.Chosen, row: np.ndarray, second: np.ndarray, num: int
@@ -210,7 +210,7 @@ class Futures(core.Moving, core.Foretold, core.Enumerable):
     0 where it is never, to the end of a sequence.
     """
     num = 2 * (self.rows - 1)
-    one, two = (self.future(side, num) for side in (first, second))
+    one, two = (self.forecast(side, num) for side in (first, second))
     apart = np.abs(one.tokens - two.tokens) > self.tolerance
     frame = one.frame[np.arange(len(first)), apart.argmax(1)]
     return np.where(apart.any(1), frame, 0)

@@ -47,7 +47,7 @@ def prior(options: random_systems.Options) -> particles.Prior:
   )
 
 
-class Posterior(core.Process):
+class Posterior(core.SequenceProcess):
   """The distribution of sequences, as far as a number of particles tells."""
 
   def __init__(
@@ -85,7 +85,7 @@ class Posterior(core.Process):
     return clouds, times / times.sum()
 
   def init(self, batch: int) -> np.ndarray:
-    """See core.Process."""
+    """See core.SequenceProcess."""
     size = 2 * (self._world.rows - 1) + 2 * particles.NUMBERS * self._num
     memory = np.zeros((batch, BINS + size), np.int32)
     memory[:, ALIVE] = self._num
@@ -93,7 +93,7 @@ class Posterior(core.Process):
     return memory
 
   def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """See core.Process; a bin that no particle comes near is passed over."""
+    """See core.SequenceProcess; a bin that no particle is near is skipped."""
     memory, count = memory.copy(), memory[:, COUNT]
     word = np.ascontiguousarray(memory[:, HASH]).view(np.uint64)[:, 0]
     is_step = (tokens >= 1) & (tokens < self._first)
@@ -156,8 +156,10 @@ class Posterior(core.Process):
     memory[rows, self._clouds(memory) :] = self._packed(clouds)
 
   def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """See core.Process; a bin has the share of its particles, and of one more
-    particle that is everywhere.
+    """See core.SequenceProcess.
+
+    A bin has the share of its particles, and of one more particle that is
+    everywhere.
     """
     size, bins = len(self._world.vocab), self._grid.bins
     chance = np.zeros((len(memory), size))

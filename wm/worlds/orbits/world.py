@@ -191,13 +191,13 @@ class World(futures.Futures):
     known = np.flatnonzero(some[:, states.NUMBER] >= 0)
     if known.size:
       bins = np.arange(len(self.vocab))[None]
-      center = self.future(some[known], 1).tokens
+      center = self.forecast(some[known], 1).tokens
       legal[known] &= np.abs(bins - center) <= self.tolerance
     return legal
 
   def _near(self, some: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """[B] bool: is a token within tolerance of the orbit of its system?"""
-    center = self.future(some, 1).tokens[:, 0]
+    center = self.forecast(some, 1).tokens[:, 0]
     return np.abs(tokens - center) <= self.tolerance
 
   def state_id(self, some: np.ndarray) -> np.ndarray:
@@ -268,19 +268,14 @@ class World(futures.Futures):
   def posterior(
     self, particles: int, sweeps: int, seed: int
   ) -> posterior.Posterior:
-    """See core.Foretold: of one planet, and systems of a known density."""
+    """See core.Latent: of one planet, and systems of a known density."""
     return posterior.Posterior(self, particles, sweeps, seed)
 
   # The hidden state.
 
-  @property
-  def state_columns(self) -> tuple[str, ...]:
-    """Position and velocity from the sun, and both masses."""
-    return COLUMNS
-
   def hidden_states(self, sequences: core.Sequences) -> np.ndarray:
     """[N, L, 6] of the row of each token; NaN of the sun and the time step."""
-    rows = self.motion(sequences).state
+    rows = self.trajectory(sequences).state
     none = np.full((len(rows), 1, len(COLUMNS)), np.nan)
     return np.repeat(np.concatenate([none, rows], axis=1), 2, axis=1)
 
@@ -310,19 +305,19 @@ class World(futures.Futures):
     return 2 * self.box / self.bins
 
   def coordinates(self, tokens: np.ndarray) -> np.ndarray:
-    """Centres of bins, AU; see core.Moving."""
+    """Centres of bins, AU; see core.Latent.trajectory."""
     place = np.asarray(tokens) - self.first_bin
     centre = -self.box + (place + 0.5) * self.width
     return np.where((place >= 0) & (place < self.bins), centre, np.nan)
 
   def coordinate_tokens(self, places: np.ndarray) -> np.ndarray:
-    """Tokens of the bins that hold coordinates; see core.Moving."""
+    """Tokens of the bins that hold coordinates; see core.Latent.trajectory."""
     place = np.floor((np.asarray(places) + self.box) / self.width)
     place = np.clip(np.nan_to_num(place), 0, self.bins - 1)
     return (place + self.first_bin).astype(np.int32)
 
-  def motion(self, sequences: core.Sequences) -> core.Motion:
-    """See core.Moving; `first_sun` and `radial_velocity` change states only."""
+  def trajectory(self, sequences: core.Sequences) -> core.Trajectory:
+    """See core.Latent; `first_sun` and `radial_velocity` change states only."""
     drawn = self._drawn(sequences)
     rows = self.rows - 1
     bodies = drawn.planets[:, None] + 1
@@ -339,7 +334,7 @@ class World(futures.Futures):
       unit = seen[..., :2] / np.linalg.norm(seen[..., :2], axis=-1)[..., None]
       radial = (state[..., 2:4] * unit).sum(-1, keepdims=True)
       state[..., 2:4] -= 2 * radial * unit
-    return core.Motion(
+    return core.Trajectory(
       place,
       body.astype(np.int32),
       frame.astype(np.int32),

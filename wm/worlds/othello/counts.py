@@ -16,7 +16,7 @@ from wm import core
 EMPTY, BLACK, WHITE = 0, 1, 2
 
 
-class Counted(core.FromLabels, core.Functions):
+class Counted(core.Labelled):
   """The part of Othello that counts discs, and sets them up.
 
   Attributes:
@@ -31,8 +31,8 @@ class Counted(core.FromLabels, core.Functions):
   ) -> np.ndarray:
     """[B, W] states of bits of the 8 x 8 grid and sides, without history."""
 
-  def of_labels(self, labels: np.ndarray) -> np.ndarray:
-    """See core.FromLabels: any discs, and any side to move."""
+  def from_labels(self, labels: np.ndarray) -> np.ndarray:
+    """See core.Labelled.from_labels: any discs, and any side to move."""
     low = 4 - self.size // 2
     discs = labels[:, :-1].reshape(-1, self.size, self.size)
     inside = slice(low, low + self.size)

@@ -34,7 +34,7 @@ class Players(uniform_play.Play):
     self._chances, self._replan = chances, replan
 
   def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """See core.Process; nothing follows a move that is never played."""
+    """See core.SequenceProcess; nothing follows a move that is never played."""
     after = super().advance(memory, tokens)
     if not self._replan:
       moves, log_probs = self.next(memory)
@@ -43,7 +43,7 @@ class Players(uniform_play.Play):
     return after
 
   def next(self, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """See core.Process."""
+    """See core.SequenceProcess."""
     tokens, log_probs = super().next(memory)
     legal = tokens != core.DEAD
     favoured, drawn, noisy = self._chances(memory)

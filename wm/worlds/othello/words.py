@@ -61,13 +61,13 @@ _RULES = {
 }
 
 
-class InWords(counts.Counted, core.Told):
+class InWords(counts.Counted, core.Verbal):
   """A board, told in words."""
 
   wordings: ClassVar[tuple[str, ...]] = tuple(_RULES)
 
   def rules(self, telling: core.Telling) -> str:
-    """See core.Told; squares keep their names."""
+    """See core.Verbal; squares keep their names."""
     wording = core.wording_of(self, telling)
     discs = self.labels(self.init(1))[0, :-1].reshape(self.size, self.size)
     places = {

@@ -34,9 +34,7 @@ SIDE = 4  # Word of the side to move.
 
 
 @dataclasses.dataclass(frozen=True)
-class World(
-  words.InWords, core.Editable, core.Naive, core.TracedWorld, games.GameWorld
-):
+class World(words.InWords, games.GameWorld):
   """A board and the games played on it.
 
   Attributes:
@@ -166,7 +164,7 @@ class World(
     return legal
 
   def traced(self, states: np.ndarray) -> tuple[core.Rules, Any]:
-    """See core.TracedWorld; any state will do."""
+    """See core.Enumerable.traced; any state will do."""
     from wm.kernels.othello import vmap  # Deferred: it imports JAX.
 
     board = int(kernels.mask(self.size))
@@ -217,7 +215,7 @@ class World(
   def edited(
     self, states: np.ndarray, label: np.ndarray, value: np.ndarray
   ) -> np.ndarray:
-    """See core.Editable: a disc turns, or the other side is to move.
+    """See core.Labelled.edited: a disc turns, or the other side is to move.
 
     Squares stay taken and empty, as the number of moves has them, and the side
     to move has a move.
@@ -228,14 +226,18 @@ class World(
     after[~known | ~self.legal(after).any(-1)] = core.DEAD
     return after
 
-  def sequence_labels(
-    self, tokens: np.ndarray, lengths: np.ndarray, naive: bool = False
+  def surface_labels(
+    self, tokens: np.ndarray, lengths: np.ndarray
   ) -> np.ndarray:
-    """[N, L, K] uint8, compiled; naive: discs stay as they are put."""
-    if naive:
-      first = self.labels(self.init(1))[0]
-      places = np.append(0, self._places(self._squares))
-      return othello_labels.as_put(tokens, lengths, first, places)
+    """[N, L, K] uint8, compiled: discs are never turned."""
+    first = self.labels(self.init(1))[0]
+    places = np.append(0, self._places(self._squares))
+    return othello_labels.as_put(tokens, lengths, first, places)
+
+  def sequence_labels(
+    self, tokens: np.ndarray, lengths: np.ndarray
+  ) -> np.ndarray:
+    """[N, L, K] uint8, compiled."""
     return kernels.replay_labels(tokens, lengths, self.size)
 
   def play(
@@ -248,7 +250,7 @@ class World(
       num, seed, first, self.size, self.policy, self.noise, self.depth
     )
 
-  def law(self, replan: bool) -> core.Process:
+  def law(self, replan: bool) -> core.SequenceProcess:
     """See uniform_play.UniformPlay."""
     if self.policy == 'uniform':
       return super().law(replan)
@@ -384,7 +386,7 @@ class World(
     return states
 
 
-class Recorded(World, core.Sourced):
+class Recorded(World):
   """Othello whose sequences are the games of `records`."""
 
   @functools.cached_property
@@ -399,7 +401,7 @@ class Recorded(World, core.Sourced):
     taken = found.take(rows[order[:num]])
     return dataclasses.replace(taken, counts={}, distinct=True)
 
-  def facts(self) -> dict[str, int]:
+  def stats(self) -> dict[str, int]:
     """Games kept, rejected by cause, and the first rejected."""
     return othello_records.facts(self._records)
 

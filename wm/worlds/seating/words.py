@@ -52,7 +52,7 @@ _APART = {
 }
 
 
-class InWords(table.TableWorld, core.Told):
+class InWords(table.TableWorld, core.Verbal):
   """People who are being seated, told in words."""
 
   wordings: ClassVar[tuple[str, ...]] = tuple(_RULES)
@@ -85,7 +85,7 @@ class InWords(table.TableWorld, core.Told):
     return tuple(found)
 
   def rules(self, telling: core.Telling) -> str:
-    """See core.Told; people have new names, or are told in another order."""
+    """See core.Verbal; people have new names, or are told in another order."""
     wording = core.wording_of(self, telling)
     names = in_words.in_order(list(self._called(telling).values()), telling)
     return _FRAME[wording].format(

@@ -59,9 +59,8 @@ class _Space(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class World(
-  core.Quiz,
-  core.Tagged,
   words.InWords,
+  core.Described,
   words={'left': 'arrangements left'},
 ):
   """People who are being seated.

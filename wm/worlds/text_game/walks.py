@@ -19,7 +19,7 @@ from wm.worlds.text_game import places, words
 MOST_ACTIONS = 126  # Labels that compiled kernels take.
 
 
-class Walks(words.InWords, core.Sourced):
+class Walks(words.InWords, core.Described):
   """A world on `maze`, from its start or another place."""
 
   @property
@@ -87,7 +87,7 @@ class Walks(words.InWords, core.Sourced):
     """The length of the longest sequences."""
     return self.length
 
-  def facts(self) -> dict[str, int]:
+  def stats(self) -> dict[str, int]:
     """Sizes of the map, and what of it walks from the start can reach.
 
     'walked' and 'imputed' are edges. 'refused': opposites of edges that do not

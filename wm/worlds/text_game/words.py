@@ -59,7 +59,7 @@ _WHERE = {
 _PLAIN = re.compile(r"[\w' -]+")
 
 
-class InWords(table.NamedTableWorld, core.Told):
+class InWords(table.NamedTableWorld, core.Verbal):
   """Walks on `maze`, told in words."""
 
   wordings: ClassVar[tuple[str, ...]] = tuple(_TEXT)
@@ -96,7 +96,7 @@ class InWords(table.NamedTableWorld, core.Told):
     return [json.dumps(name, ensure_ascii=False) for name in names]
 
   def rules(self, telling: core.Telling) -> str:
-    """See core.Told: all places by name, and all ways."""
+    """See core.Verbal: all places by name, and all ways."""
     wording = core.wording_of(self, telling)
     called, spoken = self._called(telling), self.spoken(telling)
     label = dict(zip(self.sets.actions, spoken[1:], strict=True))
@@ -119,7 +119,7 @@ class InWords(table.NamedTableWorld, core.Told):
     )
 
   def walked(self, tokens: Tokens, telling: core.Telling) -> str:
-    """See core.Told: with the places that it passes, or may pass."""
+    """See core.Verbal: with the places that it passes, or may pass."""
     called, row = self._called(telling), 0
     passed = [row]
     for token in tokens:
@@ -132,7 +132,7 @@ class InWords(table.NamedTableWorld, core.Told):
     return f'{self.words(tokens, telling)}. On the way: {", ".join(names)}.'
 
   def extent(self, telling: core.Telling) -> core.Extent:
-    """See core.Told."""
+    """See core.Verbal."""
     num = int(mazes.seen(self.maze).sum())
     return core.Extent(num, 'places', core.text_tokens(self.rules(telling)))
 
