@@ -27,9 +27,9 @@ _LABELLED = re.compile(r'^\d+\. (.*)$', re.MULTILINE)
 
 
 def of(
-  world: told.Told,
+  world: told.Verbal,
   telling: told.Telling,
-  before: told.Told | None,
+  before: told.Verbal | None,
   questions: Sequence[Planned],
 ) -> list[dict[str, Any]]:
   """The solution of each question.
