@@ -1,7 +1,7 @@
 """Loops over tokens on the host, and as one program on the device.
 
 Host and device take turns in one process. On a CPU the lines say which of the
-two is the default there, see `wm.evaluation.trials.device_choice`.
+two is the default there, see `wm.evaluation.trials.engine`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def bench_device_sampling() -> Iterator[harness.Line]:
 
 def bench_rollouts() -> Iterator[harness.Line]:
   """Sequences of 99 moves followed through Manhattan's table."""
-  from wm.evaluation.trials import device_walks
+  from wm.evaluation.trials import device
 
   world = harness.manhattan_world()
   found = world.sample(50_000, 0)
@@ -87,13 +87,13 @@ def bench_rollouts() -> Iterator[harness.Line]:
     'sequences',
     len(found),
     lambda: world.walk(*args),
-    lambda: device_walks.steps(world, *args),
+    lambda: device.steps(world, *args),
   )
 
 
 def bench_device_boundaries() -> Iterator[harness.Line]:
   """Exact boundaries of pairs of states, listed."""
-  from wm.evaluation.trials import device_walks
+  from wm.evaluation.trials import device
 
   cases = (
     ('Manhattan', harness.manhattan_world(), 2048, 5),
@@ -106,7 +106,5 @@ def bench_device_boundaries() -> Iterator[harness.Line]:
       'pairs',
       num,
       lambda args=(*pairs, depth), world=world: world.boundary(*args),
-      lambda args=(*pairs, depth), world=world: device_walks.boundary(
-        world, *args
-      ),
+      lambda args=(*pairs, depth), world=world: device.boundary(world, *args),
     )

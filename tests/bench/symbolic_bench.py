@@ -9,7 +9,7 @@ import numpy as np
 
 from tests.bench import harness
 from wm import core
-from wm.evaluation.forces import operon
+from wm.evaluation.fewshot import formulas
 from wm.kernels import symbolic
 from wm.kernels.symbolic import ref
 
@@ -59,7 +59,7 @@ def bench_symbolic() -> Iterator[harness.Line]:
 def bench_symbolic_operon() -> Iterator[harness.Line]:
   """Beside a genetic search, until the law is on its front; raw errors."""
   try:
-    operon.engine()
+    formulas.operon_regressor()
   except core.InputError as error:
     raise harness.Skip(str(error)) from error
   columns, force = _rows()
@@ -70,7 +70,7 @@ def bench_symbolic_operon() -> Iterator[harness.Line]:
   for seed in range(3):
     for budget in (1, 2, 4, 8, 16, 32):
       start = time.perf_counter()
-      (front,) = operon.search(
+      (front,) = formulas.genetic(
         columns, force, LONG, 'raw', seed=seed, seconds=budget
       )
       last = time.perf_counter() - start

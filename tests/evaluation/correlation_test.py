@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from wm.evaluation import correlation
+from wm.evaluation import comparisons
 
 
 def pearson(x, y, weight=None, group=None):
   num = len(x)
   weight = np.ones(num) if weight is None else weight
   group = np.arange(num) if group is None else group
-  return correlation.pearson(x, y, weight, group)
+  return comparisons.pearson(x, y, weight, group)
 
 
 def drawn(rng, num):
@@ -79,11 +79,11 @@ def test_intervals_of_few_models_hold_the_truth(num, truth):
   for _ in range(2000):
     x, noise = rng.normal(size=(2, num))
     y = truth * x + np.sqrt(1 - truth**2) * noise
-    result = correlation.over_models(x, y, np.arange(num))
+    result = comparisons.pearson_over_models(x, y, np.arange(num))
     held += result.low <= truth <= result.high
   assert 0.935 <= held / 2000 <= 0.98
 
 
 def test_three_models_have_no_correlation():
   x = np.array([1.0, 2.0, 4.0])
-  assert correlation.over_models(x, x[::-1], np.arange(3)) is None
+  assert comparisons.pearson_over_models(x, x[::-1], np.arange(3)) is None

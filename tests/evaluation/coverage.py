@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import special
 
-from wm.evaluation import bootstrap, statistics
+from wm.evaluation import statistics
 
 TABLE = pathlib.Path(__file__).with_name('coverage.csv')
 CLUSTERS = (50, 100, 300, 1000)
@@ -278,7 +278,7 @@ def free(design: str, num: int, repeats: int) -> Row:
   for start in range(0, repeats, _DRAWN):
     shape = min(_DRAWN, repeats - start), num
     totals, weights = draw(rng, shape)
-    low, high, _ = bootstrap.unbounded(totals, weights)
+    low, high, _ = statistics.unbounded(totals, weights)
     value = totals.sum(1) / weights.sum(1)
     found.append((high < mean, low > mean, high - low, value))
   at = np.concatenate(found, 1)

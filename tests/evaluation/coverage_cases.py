@@ -21,9 +21,9 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import correlation, statistics
+from wm.evaluation import comparisons, statistics
 from wm.evaluation import seeds as seeds_lib
-from wm.evaluation.adapting import coin_tasks
+from wm.evaluation.fewshot import coin_tasks
 
 TABLE = pathlib.Path(__file__).with_name('coverage_cases.csv')
 REPEATS = 2000
@@ -115,7 +115,7 @@ def _r2(rng: np.random.Generator, num: int, *, outliers: bool) -> Interval:
 def _models(rng: np.random.Generator, num: int, *, rho: float) -> Interval:
   x, noise = rng.normal(size=(2, num))
   y = rho * x + np.sqrt(1 - rho**2) * noise
-  result = correlation.over_models(x, y, np.arange(num))
+  result = comparisons.pearson_over_models(x, y, np.arange(num))
   return (
     (result.value, result.low, result.high) if result else (0.0, None, None)
   )

@@ -18,7 +18,7 @@ import pytest
 from scipy import stats
 
 from tests.evaluation import coverage, coverage_cases, coverage_real
-from wm.evaluation import bootstrap
+from wm.evaluation import statistics
 
 
 def _error(share: float, repeats: float) -> float:
@@ -32,7 +32,7 @@ def _named(row: coverage.Row) -> str:
 
 def _least(row: coverage.Row) -> int:
   """Clusters from which on there is an interval that is asked for."""
-  return bootstrap.LEAST if row['design'] in coverage.FREE else 5
+  return statistics.FEWEST_CLUSTERS if row['design'] in coverage.FREE else 5
 
 
 def _too_wide(rows: list[coverage.Row]) -> list[str]:

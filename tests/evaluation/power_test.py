@@ -8,7 +8,7 @@ from scipy import stats
 
 import wm
 from wm import core
-from wm.evaluation import power, statistics
+from wm.evaluation import comparisons, statistics
 
 
 def _share(hits, num, size=1):
@@ -18,7 +18,7 @@ def _share(hits, num, size=1):
 
 
 def test_independent_trials_need_what_the_binomial_formula_says():
-  sample = power.trials(_share(8000, 10_000), 0.05)
+  sample = comparisons.trials_needed(_share(8000, 10_000), 0.05)
   z = 1.959964 + 0.841621
   expected = z**2 * (0.8 * 0.2 + 0.75 * 0.25) / 0.05**2
   assert sample.trials == pytest.approx(expected, rel=1e-3)
@@ -27,42 +27,49 @@ def test_independent_trials_need_what_the_binomial_formula_says():
 
 
 def test_equal_trials_of_a_cluster_tell_no_more_than_one():
-  once = power.trials(_share(60, 100), 0.1)
-  often = power.trials(_share(60, 100, 5), 0.1)
+  once = comparisons.trials_needed(_share(60, 100), 0.1)
+  often = comparisons.trials_needed(_share(60, 100, 5), 0.1)
   assert often.design_effect == pytest.approx(5, rel=0.02)
   assert often.trials == pytest.approx(5 * once.trials, rel=0.01)
 
 
 def test_a_mean_without_bounds_needs_what_the_normal_formula_says():
   value = np.random.default_rng(0).normal(3, 2, 400)
-  sample = power.trials(core.scores('q', value, bounds=None), 0.5, 0.9)
+  sample = comparisons.trials_needed(
+    core.scores('q', value, bounds=None), 0.5, 0.9
+  )
   z = 1.959964 + 1.281552
   expected = 2 * z**2 * value.var(ddof=1) / 0.5**2
   assert sample.trials == pytest.approx(expected, abs=2)
 
 
 def test_a_pilot_without_errors_counts_clusters():
-  sample = power.trials(_share(50, 50, 4), 0.1)
+  sample = comparisons.trials_needed(_share(50, 50, 4), 0.1)
   z = 1.959964 + 0.841621
   assert sample.design_effect == pytest.approx(4)
   assert sample.trials == math.ceil(z**2 * 4 * 0.9 * 0.1 / 0.1**2)
 
 
 def test_what_a_pilot_does_not_say():
-  assert power.trials(_share(1, 1), 0.1).reason == 'too few clusters'
+  assert (
+    comparisons.trials_needed(_share(1, 1), 0.1).reason == 'too few clusters'
+  )
   nothing = core.scores('q', [0.0], reason=['no_answer'])
-  assert power.trials(nothing, 0.1).value is None
+  assert comparisons.trials_needed(nothing, 0.1).value is None
   same = core.scores('q', [2.0, 2.0], bounds=None)
-  assert power.trials(same, 0.1).reason == 'all trials agree'
-  assert power.trials(_share(5, 10), 0.6).reason == 'no value is so far away'
+  assert comparisons.trials_needed(same, 0.1).reason == 'all trials agree'
+  assert (
+    comparisons.trials_needed(_share(5, 10), 0.6).reason
+    == 'no value is so far away'
+  )
   for difference in (0.0, -1.0, math.nan):
     with pytest.raises(core.InputError, match='above 0'):
-      power.trials(_share(5, 10), difference)
+      comparisons.trials_needed(_share(5, 10), difference)
 
 
 def test_seeds_have_the_power_of_the_noncentral_t():
   pilot = [0.70, 0.74, 0.81, 0.75]
-  number = power.seeds(pilot, 0.1)
+  number = comparisons.seeds_needed(pilot, 0.1)
   spread = np.std(pilot, ddof=1)
 
   def reached(num):
@@ -71,9 +78,9 @@ def test_seeds_have_the_power_of_the_noncentral_t():
     return 1 - stats.nct.cdf(bar, 2 * num - 2, far)
 
   assert reached(number) >= 0.8 > reached(number - 1)
-  assert power.seeds([0.7], 0.1) is None
-  assert power.seeds([0.7, 0.7], 0.1) is None
-  assert power.seeds([0.7, 0.71], 0.5) == 2
+  assert comparisons.seeds_needed([0.7], 0.1) is None
+  assert comparisons.seeds_needed([0.7, 0.7], 0.1) is None
+  assert comparisons.seeds_needed([0.7, 0.71], 0.5) == 2
 
 
 def test_the_power_is_what_was_asked_for():
@@ -87,7 +94,7 @@ def test_the_power_is_what_was_asked_for():
   pilot = draw(0.7, 20_000, 1)[0]
   hits = np.round(pilot * 5)[:, None] > np.arange(5)
   group = np.repeat(np.arange(20_000), 5)
-  sample = power.trials(
+  sample = comparisons.trials_needed(
     core.scores('q', hits.reshape(-1).astype(float), group=group), 0.1
   )
   assert sample.design_effect == pytest.approx(1 + 4 / 5, rel=0.05)
@@ -99,16 +106,18 @@ def test_the_power_is_what_was_asked_for():
 
 def test_the_smallest_difference_that_an_entry_would_show():
   entry = statistics.summarize(_share(1400, 2000))
-  detectable = power.detectable(entry)
+  detectable = comparisons.detectable(entry)
   z = 1.959964 + 0.841621
   assert detectable == pytest.approx(
     z * math.sqrt(2 * 0.7 * 0.3 / 2000), rel=0.03
   )
   # At this difference, the pilot's own number of trials is what is needed.
-  assert power.trials(_share(1400, 2000), detectable).trials == pytest.approx(
-    2000, rel=0.1
+  assert comparisons.trials_needed(
+    _share(1400, 2000), detectable
+  ).trials == pytest.approx(2000, rel=0.1)
+  assert (
+    comparisons.detectable({'value': 0.5, 'low': None, 'high': None}) is None
   )
-  assert power.detectable({'value': 0.5, 'low': None, 'high': None}) is None
 
 
 def test_a_scored_folder_is_a_pilot(tmp_path):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import special
 
 from wm import core
-from wm.evaluation import bootstrap, statistics
+from wm.evaluation import statistics
 
 
 def _clopper_pearson(hits, num):
@@ -244,7 +244,7 @@ def test_few_clusters_say_little_or_nothing(groups):
   found = statistics.summarize(core.scores('q', value))
   assert found['high'] - found['low'] > 0.15
   free = statistics.summarize(core.scores('q', value, bounds=None))
-  if groups < bootstrap.LEAST:
+  if groups < statistics.FEWEST_CLUSTERS:
     assert free['low'] is free['high'] is None
     assert free['interval'] == 'too few clusters for an interval'
   else:
@@ -261,11 +261,11 @@ def test_same_seed_same_interval():
 
 
 def test_resamples_are_draws_with_replacement():
-  counts = bootstrap.resample(31, 1, np.arange(4000))
+  counts = statistics.resample(31, 1, np.arange(4000))
   assert (counts.sum(1) == 31).all()
   assert counts.mean(0) == pytest.approx(np.ones(31), abs=0.07)
   assert counts.var() == pytest.approx(30 / 31, abs=0.05)
-  some = bootstrap.resample(31, 1, np.arange(1000, 1010))
+  some = statistics.resample(31, 1, np.arange(1000, 1010))
   np.testing.assert_array_equal(some, counts[1000:1010])
 
 
@@ -275,8 +275,8 @@ def test_bootstrap_t_does_what_it_says():
   totals = rng.exponential(size=25) * weights
   value = totals.sum() / weights.sum()
   ratios = []
-  for row in range(bootstrap.RESAMPLES):
-    count = bootstrap.resample(25, 7, np.array([row]))[0].astype(int)
+  for row in range(statistics.RESAMPLES):
+    count = statistics.resample(25, 7, np.array([row]))[0].astype(int)
     drawn = np.repeat(np.arange(25), count)
     t, w = totals[drawn], weights[drawn]
     again = t.sum() / w.sum()
@@ -287,7 +287,7 @@ def test_bootstrap_t_does_what_it_says():
     (totals.sum() - totals[g]) / (weights.sum() - weights[g]) for g in range(25)
   ]
   jackknife = np.sqrt(24 / 25 * ((np.array(without) - value) ** 2).sum())
-  low, high = bootstrap.bootstrap_t(totals[None], weights[None], 7)
+  low, high = statistics.bootstrap_t(totals[None], weights[None], 7)
   assert low[0] == pytest.approx(value - ratios[-25] * jackknife)
   assert high[0] == pytest.approx(value - ratios[24] * jackknife)
 
@@ -295,16 +295,16 @@ def test_bootstrap_t_does_what_it_says():
 def test_bootstrap_blocks_do_not_matter(monkeypatch):
   rng = np.random.default_rng(4)
   totals, weights = rng.random((2, 30)), np.ones((2, 30))
-  whole = bootstrap.bootstrap_t(totals, weights, 1)
-  monkeypatch.setattr(bootstrap, '_BLOCK', 100)
-  np.testing.assert_allclose(bootstrap.bootstrap_t(totals, weights, 1), whole)
+  whole = statistics.bootstrap_t(totals, weights, 1)
+  monkeypatch.setattr(statistics, '_BLOCK', 100)
+  np.testing.assert_allclose(statistics.bootstrap_t(totals, weights, 1), whole)
 
 
 def test_rows_are_each_as_alone():
   rng = np.random.default_rng(6)
   weights = rng.integers(1, 9, (5, 20)).astype(float)
   totals = rng.binomial(weights.astype(int), 0.8).astype(float)
-  for method in (statistics.korn_graubard, bootstrap.unbounded):
+  for method in (statistics.korn_graubard, statistics.unbounded):
     whole = method(totals, weights)
     for row in range(5):
       alone = method(totals[row, None], weights[row, None])
@@ -314,7 +314,7 @@ def test_rows_are_each_as_alone():
 
 def test_hall_solves_its_cubic():
   values = np.random.default_rng(8).exponential(size=(3, 40))
-  low, high = bootstrap.hall(values, np.ones_like(values))
+  low, high = statistics.hall(values, np.ones_like(values))
   mean, error = values.mean(1), values.std(1, ddof=1) / np.sqrt(40)
   skew = ((values - mean[:, None]) ** 3).mean(1) / values.std(1) ** 3
   skew /= np.sqrt(40)
@@ -323,7 +323,7 @@ def test_hall_solves_its_cubic():
     cubic = ratio + skew * ratio**2 / 3 + skew**2 * ratio**3 / 27 + skew / 6
     assert cubic == pytest.approx(t, abs=1e-3)
   even = np.array([[1.0, 2, 3, 4]])
-  low, high = bootstrap.hall(even, np.ones_like(even))
+  low, high = statistics.hall(even, np.ones_like(even))
   assert low + high == pytest.approx(5)
 
 

@@ -57,7 +57,7 @@ def test_edits_reach_what_they_can_change(tmp_path):
   said, third, same_rows = score(copy)
   assert said == [
     f'{ASKED[0]}: kept from before, summed up anew: '
-    'wm/evaluation/bootstrap.py changed',
+    'wm/evaluation/statistics.py changed',
     f'{ASKED[1]}: measured anew: wm/metrics/next_token.py changed',
   ]
   assert same_rows == rows

@@ -9,7 +9,7 @@ from tests.metrics import table
 from wm import core
 from wm.core import registry
 from wm.evaluation import statistics
-from wm.evaluation.adapting import extrapolating, projections
+from wm.evaluation.fewshot import projections
 from wm.metrics import extrapolation
 from wm.models.serving import oracles
 
@@ -112,7 +112,7 @@ def test_the_affine_minimum_is_that_of_least_squares():
   answers = rng.normal(size=(30, 4)) @ rng.normal(size=(4, 6))
   answers[:, 5] = 2.0
   first, second = np.triu_indices(6, 1)
-  found = extrapolating.affine(answers, first, second)
+  found = projections.affine(answers, first, second)
   for value, i, j in zip(found, first, second, strict=True):
     x = np.stack([answers[:, i], np.ones(30)], 1)
     left = np.linalg.lstsq(x, answers[:, j], rcond=None)
@@ -125,10 +125,10 @@ def test_the_affine_minimum_is_that_of_least_squares():
 def test_bins_of_equal_counts_and_of_equal_widths():
   value = np.array([0.0, 0.1, 0.2, 0.3, 0.9, 1.0])
   np.testing.assert_array_equal(
-    extrapolating.equal_counts(value, 3), [0, 0, 1, 1, 2, 2]
+    projections.equal_counts(value, 3), [0, 0, 1, 1, 2, 2]
   )
   np.testing.assert_array_equal(
-    extrapolating.equal_widths(value, 2), [-1, 0, 0, 0, 1, -1]
+    projections.equal_widths(value, 2), [-1, 0, 0, 0, 1, -1]
   )
 
 
@@ -137,9 +137,9 @@ def test_pseudo_values_of_a_mean_are_its_terms():
 
   def calibrate(used):
     mean = values[used].mean(keepdims=True)
-    return extrapolating.Calibration(np.append(mean, 0), np.array([1.0, 2.0]))
+    return projections.Calibration(np.append(mean, 0), np.array([1.0, 2.0]))
 
-  found = extrapolating.jackknife(calibrate, 12, 20)
+  found = projections.jackknife(calibrate, 12, 20)
   np.testing.assert_allclose(found[:, 2], values)
 
 
@@ -147,7 +147,7 @@ def test_targets_are_projections_that_keep_distances():
   rng = np.random.default_rng(0)
   # One column is all that distances depend on.
   states = rng.normal(size=(3, 40, 2, 4)) * np.array([9, 0.1, 0.1, 0.1])
-  shown = projections.Labelled(np.zeros(0), np.zeros(0), states)
+  shown = projections.LabelledStates(np.zeros(0), np.zeros(0), states)
   asked = rng.normal(size=(1, 5, 4))
   labels, truth = projections.targets(shown, asked, 60, 1)
   np.testing.assert_allclose(labels.mean((1, 2)), 0, atol=1e-12)

@@ -6,7 +6,7 @@ import pytest
 from wm import core
 from wm.core import registry
 from wm.evaluation import statistics
-from wm.evaluation.forces import force_tasks
+from wm.evaluation.fewshot import force_tasks
 from wm.metrics import force_law
 from wm.models.serving import oracles
 

@@ -10,7 +10,7 @@ from tests.metrics import table
 from wm import core
 from wm.core import registry
 from wm.evaluation import statistics
-from wm.evaluation.adapting import coin_tasks
+from wm.evaluation.fewshot import coin_tasks
 from wm.kernels import pairs
 from wm.metrics import inductive_bias
 from wm.models import lookup

@@ -9,11 +9,11 @@ from tests.metrics import table
 from wm import core
 from wm.core import registry
 from wm.evaluation import statistics
-from wm.evaluation.adapting import (
+from wm.evaluation.fewshot import (
   coin_pairs,
   coin_tasks,
+  runner,
   state_distances,
-  tuning,
 )
 from wm.metrics import inductive_bias
 from wm.models import lookup
@@ -262,7 +262,7 @@ def test_random_weights_have_the_values_of_their_own_run():
   sizes = {'num': 4, 'examples': 8, 'states': 8, 'pool': 30, 'steps': (5,)}
   reader = model.predictor(world, 0)
   found = run(reader, world, untrained=True, **sizes)
-  own = run(tuning.twin(reader, 1), world, **sizes)
+  own = run(runner.twin(reader, 1), world, **sizes)
   for name in inductive_bias.UNTRAINED:
     twin = found[f'{name}_untrained']
     np.testing.assert_array_equal(twin.value, own[name].value)

@@ -8,8 +8,7 @@ import pytest
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.evaluation import results
-from wm.evaluation.probes import edits, moves, probing
+from wm.evaluation import edits, probing, results
 from wm.metrics import intervention
 from wm.models.serving import oracles
 from wm.reporting import breakdown, collect, figures
@@ -118,7 +117,7 @@ def test_rows_are_edits_by_layer_and_random_lengths_are_equal():
   np.testing.assert_array_equal(
     found.group[:edited], found.group[edited:][:edited]
   )
-  by = moves.Moves(np.random.default_rng(0).normal(size=(7, 5)), *[None] * 2)
+  by = edits.Moves(np.random.default_rng(0).normal(size=(7, 5)), *[None] * 2)
   random = by.random(3, [1, 2])
   assert random.shape == (3, 7, 5)
   np.testing.assert_allclose(

@@ -7,7 +7,7 @@ from tests import tiny
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.evaluation.probes import linear_probe, probing
+from wm.evaluation import linear_probe, probing
 from wm.metrics import probe
 from wm.models.serving import oracles
 

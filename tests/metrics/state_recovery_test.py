@@ -6,7 +6,7 @@ import pytest
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.evaluation.adapting import tuning
+from wm.evaluation.fewshot import runner
 from wm.metrics import state_recovery
 from wm.models import lookup
 
@@ -79,19 +79,19 @@ def test_legal_moves_of_wrong_boards_are_compared_by_the_rules():
 def test_places_are_random_and_of_what_a_model_reads():
   world = registry.make('world', 'maps()')
   found = world.sample(30, 0)
-  every = tuning.places(world, found, 0, 1)
+  every = runner.places(world, found, 0, 1)
   for row, length in zip(every, found.lengths, strict=True):
     # The end token is no place; a route of the longest length has none.
     np.testing.assert_array_equal(
       row[row != core.DEAD], np.arange(world.prompt_len, length - 1)
     )
-  some = tuning.places(world, found, 3, 1)
+  some = runner.places(world, found, 3, 1)
   assert some.shape == (30, 3)
   for row, all_ in zip(some, every, strict=True):
     kept = row[row != core.DEAD]
     assert len({*kept}) == len(kept) == min(3, (all_ != core.DEAD).sum())
     assert {*kept} <= {*all_}
-  other = tuning.places(world, found, 3, 2)
+  other = runner.places(world, found, 3, 2)
   assert (other != some).any()
 
 

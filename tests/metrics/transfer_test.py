@@ -9,7 +9,6 @@ from tests import every_world
 from tests.metrics import table
 from wm import core
 from wm.core import registry
-from wm.evaluation.adapting import functions
 from wm.metrics import transfer
 from wm.models import lookup
 
@@ -62,7 +61,7 @@ def test_what_is_legal_does_not_tell_places_of_a_line_apart():
 @pytest.fixture(scope='module')
 def games():
   world = registry.make('world', 'othello()')
-  return functions.labels(world, world.sample(GAMES, 3))
+  return transfer._function_values(world, world.sample(GAMES, 3))
 
 
 # Measured by the published program's rules: share of ones, and the entropy
@@ -84,7 +83,7 @@ def test_functions_of_random_games_are_as_often_true_as_measured(
   assert values[games.there].mean() == pytest.approx(share, abs=0.012)
   if entropy is not None:
     half = GAMES // 2
-    clock = functions.clock(games.there[:half], values[:half], 2)
+    clock = transfer._clock(games.there[:half], values[:half], 2)
     there = games.there[half:]
     given = np.broadcast_to(clock.log_share, (*there.shape, 2))
     loss = -np.take_along_axis(given, values[half:, :, None], -1)[..., 0]

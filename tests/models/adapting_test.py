@@ -14,7 +14,7 @@ from wm import core
 from wm.core import registry
 from wm.models.nn import layers, network
 from wm.models.serving import adapted
-from wm.runtime import unfinished
+from wm.runtime import partial_results
 
 D, N, M, L = 3, 16, 7, 12
 WORLD = registry.make('world', f'lattice(size=3, length={L})')
@@ -167,7 +167,7 @@ def test_a_stream_that_was_killed_goes_on_with_the_data_sets_it_has(
     return fresh(step)
 
   def streamed():
-    with unfinished.kept(tmp_path / 'unfinished', 'v1'):
+    with partial_results.kept(tmp_path / 'unfinished', 'v1'):
       return run(predictor, core.Stream(draw), at_once=1).outputs
 
   with pytest.raises(KeyboardInterrupt):

@@ -8,7 +8,7 @@ from tests.language.stand_ins.asked import Asked
 from wm import core
 from wm.core import plan, registry, told
 from wm.core.plan import Answer
-from wm.evaluation import planned, statistics
+from wm.evaluation import query_plans, statistics
 from wm.models.serving import in_context
 
 LATTICE = registry.make('world', 'lattice(length=20)')
@@ -68,7 +68,7 @@ def test_boards_are_read_too():
 
 def test_one_call_a_data_set_is_planned():
   model = _model(_solver)
-  made = planned.plan_of(METRIC, model, LATTICE, 0)
+  made = query_plans.plan_of(METRIC, model, LATTICE, 0)
   assert made.calls == METRIC.num
   assert {one.kind for one in made.questions} == {plan.LABELS}
   assert [one.trial for one in made.questions] == [0, 1, 2, 3]
@@ -77,7 +77,7 @@ def test_one_call_a_data_set_is_planned():
   assert plan.truths(LATTICE, made.questions) == [None] * METRIC.num
   refused = registry.make('metric', 'inductive_bias(held=2)')
   with pytest.raises(core.InputError, match='expected held=0'):
-    planned.plan_of(refused, model, LATTICE, 0)
+    query_plans.plan_of(refused, model, LATTICE, 0)
 
 
 def test_a_data_set_without_an_answer_is_a_row_that_says_so():

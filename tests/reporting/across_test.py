@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wm.evaluation import correlation
+from wm.evaluation import comparisons
 from wm.reporting import across, collect
 
 WORLD = 'lattice()'
@@ -69,14 +69,14 @@ def test_resamples_are_of_whole_models():
   """Two points of a model that agree are one model's, not two."""
   rng = np.random.default_rng(0)
   x, y = rng.normal(size=(2, 12))
-  once = correlation.over_models(x, y, np.arange(12))
-  twice = correlation.over_models(
+  once = comparisons.pearson_over_models(x, y, np.arange(12))
+  twice = comparisons.pearson_over_models(
     np.repeat(x, 2), np.repeat(y, 2), np.repeat(np.arange(12), 2)
   )
   np.testing.assert_allclose(once[:3], twice[:3])
   assert once.value == pytest.approx(np.corrcoef(x, y)[0, 1])
   assert once.low < once.value < once.high
-  assert correlation.over_models(x, 0 * y, np.arange(12)) is None
+  assert comparisons.pearson_over_models(x, 0 * y, np.arange(12)) is None
 
 
 def test_intervals_of_twelve_models_hold_the_truth_mostly():
@@ -85,6 +85,6 @@ def test_intervals_of_twelve_models_hold_the_truth_mostly():
   for _ in range(100):
     x = rng.normal(size=12)
     y = 0.6 * x + 0.8 * rng.normal(size=12)
-    found = correlation.over_models(x, y, np.arange(12))
+    found = comparisons.pearson_over_models(x, y, np.arange(12))
     held += found.low <= 0.6 <= found.high
   assert 82 <= held <= 100

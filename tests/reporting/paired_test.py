@@ -5,7 +5,7 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import differences, results
+from wm.evaluation import comparisons, results
 from wm.reporting import collect, paired, tables
 
 WORLD, SPEC = 'maps(rows=3, columns=3)', 'compression(trials=40)'
@@ -51,8 +51,8 @@ def test_each_pair_is_compared_trial_by_trial(made):
   assert head == f'{SPEC}: {QUANTITY}'
   several = [core.scores(QUANTITY, values(x)) for x in shares.values()]
   pairs = [(0, 1), (0, 2), (1, 2)]
-  expected = [differences.paired(several[a], several[b]) for a, b in pairs]
-  adjusted = differences.holm([one.p for one in expected])
+  expected = [comparisons.paired(several[a], several[b]) for a, b in pairs]
+  adjusted = comparisons.holm([one.p for one in expected])
   for cell, one, p in zip(cells, expected, adjusted, strict=True):
     assert cell.startswith(tables.interval(one._asdict()))
     assert f'p={p:.3f}' in cell if p >= 0.001 else 'p<0.001' in cell

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.reporting.units_made_up import WALKS, entry, finding, judged, unit
-from wm.evaluation import differences
+from wm.evaluation import comparisons
 from wm.reporting import verdicts
 from wm.reporting.verdicts import ABSENT, SHOWN
 
@@ -23,15 +23,15 @@ def _rates(
   errors = np.hypot(spread, within)
   for _ in range(runs):
     sides = [
-      differences.mean(
+      comparisons.mean(
         rng.normal(mean, error, seeds), [within**2] * (seeds if within else 0)
       )
       for mean, error in zip(means, errors, strict=True)
     ]
-    difference = differences.of_means(*sides)
+    difference = comparisons.of_means(*sides)
     p_values = (
-      differences.beyond(difference, margin, 1),
-      differences.beyond(difference, -margin, -1),
+      comparisons.beyond(difference, margin, 1),
+      comparisons.beyond(difference, -margin, -1),
     )
     counts += [p <= verdicts.ALPHA for p in p_values]
   shown, absent = counts / runs

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wm import core
-from wm.evaluation.probes import probing
+from wm.evaluation import probing
 from wm.kernels import chess as kernels
 from wm.worlds.base import exact
 from wm.worlds.chess import (

@@ -5,7 +5,7 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.evaluation.probes import edits, probing
+from wm.evaluation import edits, probing
 from wm.worlds.chess import fen
 
 

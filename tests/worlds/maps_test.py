@@ -5,7 +5,7 @@ import pytest
 from wm import core
 from wm.core import registry
 from wm.data import street_files
-from wm.evaluation.probes import probing
+from wm.evaluation import probing
 from wm.worlds.base import exact
 from wm.worlds.maps import routes, streets
 from wm.worlds.maps import world as maps

@@ -11,7 +11,7 @@ from tests import judging
 from tests.worlds.plain_othello import BLACK, WHITE, Board, name
 from wm import core
 from wm.core import registry
-from wm.evaluation.probes import probing
+from wm.evaluation import probing
 from wm.kernels import othello as kernels
 from wm.worlds.base import exact
 from wm.worlds.othello import world as othello

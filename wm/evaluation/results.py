@@ -29,7 +29,8 @@ import numpy as np
 import wm
 from wm import core
 from wm.core import registry
-from wm.evaluation import statistics, texts
+from wm.evaluation import statistics
+from wm.evaluation.trials import context
 from wm.runtime import files
 
 FOLDER = 'scores'
@@ -261,7 +262,7 @@ def breakdown(
 
   Each entry has `where`, the column and its value; about: as in `entry`.
   """
-  for name in (*texts.tags(world, world.init(1)), *metric.breakdown):
+  for name in (*context.tags(world, world.init(1)), *metric.breakdown):
     column = scores.columns.get(name)
     if column is None or not 1 < len(np.unique(column)) <= MOST_VALUES:
       continue

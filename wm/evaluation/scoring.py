@@ -1,8 +1,8 @@
 """Scoring: runs metrics on a predictor and keeps what they find.
 
-What each metric finds is written to a part of its own as soon as it is there,
-so a killed run goes on where it was (`wm.evaluation.kept`). The result files
-are put together from all parts (`wm.evaluation.results`).
+The result of each metric is written to a part of its own as soon as it is
+there, and a killed run resumes from these (`wm.evaluation.results_cache`). The
+result files are joined from all parts (`wm.evaluation.results`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import kept, needs, planned, results
+from wm.evaluation import needs, query_plans, results, results_cache
 from wm.evaluation.results import Entry
 from wm.runtime import commit, locks, progress, provenance
 
@@ -102,7 +102,7 @@ def run(
   extra: Entry | None = None,
   origin: provenance.Origin = provenance.UNKNOWN,
   max_calls: int = 0,
-  log: kept.Log = print,
+  log: results_cache.Log = print,
 ) -> list[Entry]:
   """Scores a predictor by metrics; goes on where a killed run stopped.
 
@@ -149,10 +149,10 @@ def run(
   }
   more = {**(extra or {}), 'commit': commit.describe()}
   about = {'seed': seed, 'model_name': model_name, 'extra': more}
-  parts = kept.Parts(folder, claimed, world, origin, about, log)
-  plans: dict[str, planned.Plan] = {}
+  parts = results_cache.ResultCache(folder, claimed, world, origin, about, log)
+  plans: dict[str, query_plans.Plan] = {}
   if core.can(predictor, core.QueryModel.ask):
-    made = planned.plans(metrics, predictor, world, seed, max_calls, log)
+    made = query_plans.plans(metrics, predictor, world, seed, max_calls, log)
     metrics = [one.metric for one in made]
     plans = {registry.spec(one.metric): one for one in made}
   asked = {registry.spec(metric): metric for metric in metrics}

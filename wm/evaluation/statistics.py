@@ -3,19 +3,22 @@
 A score is a ratio of sums over clusters (groups of dependent trials), so its
 uncertainty is that of the clusters.
 
-Shares, and whatever else lies between bounds, get the interval of Korn &
+Shares, and all values that lie between bounds, get the interval of Korn &
 Graubard (1998, Survey Methodology 24): the quantiles of beta distributions of
 Clopper & Pearson (1934, Biometrika 26), at the number of independent trials
 that would be as uncertain as these clusters. Up to FEW clusters may all miss
 what is in a tenth of all clusters, so that no interval of the usual width holds
 the mean: each cluster then counts as a trial that is right or wrong, whose sum
 varies more than that of any other values of the same mean and bounds (Hoeffding
-1963, Journal of the American Statistical Association 58). Quantities without
-bounds get the bootstrap-t or Hall's interval (`bootstrap`); of fewer than
-`bootstrap.LEAST` clusters they have none, and where single clusters may lie far
-off none of fewer than OUTLIERS. No interval has zero width.
+1963, Journal of the American Statistical Association 58).
 
-How often they hold the truth is measured by
+Quantities without bounds get the bootstrap-t of clusters (Efron 1982; Hall
+1988, Annals of Statistics 16) or, where a resample may have no variance, Hall's
+transformation (1992, Journal of the Royal Statistical Society B 54). Fewer than
+FEWEST_CLUSTERS clusters have no interval, and where single clusters may lie far
+off fewer than OUTLIERS have none. No interval has zero width.
+
+How often intervals hold the truth is measured by
 tests/evaluation/coverage_study_test.py, with its tables beside it: of samples
 of 5 clusters and more 94 % and more.
 """
@@ -31,8 +34,159 @@ from typing import Any
 import numpy as np
 
 from wm import core
-from wm.evaluation import bootstrap
-from wm.evaluation.bootstrap import FEW, LEVEL, ROUNDING
+
+LEVEL = 0.95
+# Up to FEW clusters say nothing of what is in a tenth of all.
+FEW = 20
+RESAMPLES = 999
+# Counts of resampled clusters held at once: what stays in a cache.
+_BLOCK = 1 << 16
+# Fewer clusters of values without bounds have no interval; up to FEW it is
+# wider, by so much for each that is missing. The longer side of any is longer
+# by this over the root of the clusters: few show the end of a tail.
+FEWEST_CLUSTERS, _WIDER, _TAIL = 10, 0.01, 1.0
+# Relative differences below this are rounding.
+ROUNDING = 1e-9
+
+
+def residuals(
+  totals: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """Ratios [R] and each cluster's part [R, G] in their error.
+
+  The sum of squares of these, times (G - 1) / G, is the jackknife's variance.
+  """
+  # What a cluster adds to the error is its distance from the ratio, over the
+  # weight of all others: the ratio without it differs by that much.
+  mass = weights.sum(1, keepdims=True)
+  ratio = totals.sum(1, keepdims=True) / mass
+  rest = np.maximum(mass - weights, ROUNDING * mass)
+  return ratio[:, 0], (totals - ratio * weights) / rest
+
+
+def resample(num: int, seed: int, rows: np.ndarray) -> np.ndarray:
+  """[B, num] float64, how often each of num clusters is in resamples `rows`.
+
+  A pure function of the integers, the same on every machine.
+  """
+  pairs = core.hash64(seed, rows[:, None], np.arange((num + 1) // 2))
+  # Two draws from each hash; their bias is below num / 2**32.
+  halves = pairs >> np.uint64(32), pairs & np.uint64(0xFFFFFFFF)
+  place = np.concatenate(halves, 1)[:, :num]
+  # A number below 2**32, times num, over 2**32, is one below num. Each resample
+  # has num places of its own in one long row, so that one bincount does all.
+  place *= np.uint64(num)
+  place >>= np.uint64(32)
+  place += np.arange(len(rows), dtype=np.uint64)[:, None] * np.uint64(num)
+  counts = np.bincount(
+    place.astype(np.int64).reshape(-1), minlength=len(rows) * num
+  )
+  return counts.reshape(len(rows), num).astype(np.float64)
+
+
+def bootstrap_t(
+  totals: np.ndarray, weights: np.ndarray, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+  """(low [R], high [R]) of ratios sum(totals) / sum(weights), G >= 2 clusters.
+
+  Clusters are drawn anew `RESAMPLES` times, the same for all R; each resample
+  gives its error over its own standard error, whose quantiles take the place
+  of Student's t. An end is infinite where too many resamples have no error.
+
+  Args:
+    totals, weights: [R, G] float64 sums of each cluster, weights > 0.
+    seed: of the resamples.
+  """
+  num = weights.shape[1]
+  value, errors = residuals(totals, weights)
+  # A resample's ratio and error follow from five sums over its clusters, which
+  # are products with how often each cluster is in it:
+  #   parts [5, R, G] @ counts [G, B] -> sums [5, R, B]
+  plain = totals - value[:, None] * weights
+  parts = np.stack(
+    [plain, weights, plain * plain, plain * weights, weights * weights]
+  )
+  block = max(1, _BLOCK // num)
+  found = []
+  for start in range(0, RESAMPLES, block):
+    rows = np.arange(start, min(start + block, RESAMPLES))
+    counts = resample(num, seed, rows)
+    sums = (parts.reshape(-1, num) @ counts.T).reshape(*parts.shape[:2], -1)
+    total, mass, square, product, heavy = sums
+    # `plain` sums to 0 over the sample, so this is how far the resample's ratio
+    # is from the sample's.
+    off = total / mass
+    # Sum of (plain - off * weight)^2, without going through the clusters.
+    left = square - 2 * off * product + off * off * heavy
+    # A resample whose clusters all agree has no error to divide by.
+    none = left <= ROUNDING * (square + off * off * heavy)
+    # Times the mass, as is the total: it cancels.
+    error = np.sqrt(np.where(none, 1, left) * num / (num - 1))
+    found.append(np.where(none, np.copysign(np.inf, total), total / error))
+  # Large errors of resamples above mean that the truth is far below: the
+  # quantiles change places.
+  ratios = np.sort(np.concatenate(found, 1), 1)
+  cut = round((RESAMPLES + 1) * (1 - LEVEL) / 2)
+  scale = np.sqrt((errors * errors).sum(1) * (1 - 1 / num))
+  with np.errstate(invalid='ignore'):  # Where all clusters agree.
+    low = value - ratios[:, -cut] * scale
+    return low, value - ratios[:, cut - 1] * scale
+
+
+def hall(
+  totals: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """(low [R], high [R]) of ratios, G >= 2 clusters that are not all equal.
+
+  Student's t, transformed by a cubic so that the skewness of the clusters'
+  errors is gone to first order. Nothing is drawn, and both ends are finite.
+  """
+  from scipy import special
+
+  num = weights.shape[1]
+  value, errors = residuals(totals, weights)
+  square = (errors * errors).sum(1)
+  # Of the ratio's error: that of a cluster's, over the root of G.
+  skew = (errors**3).sum(1) / square**1.5
+  scale = np.sqrt(square * (1 - 1 / num))
+  straight = np.abs(skew) < ROUNDING  # The cubic is then a line: no root.
+  third = np.where(straight, 1, skew / 3)
+
+  def end(t: float) -> np.ndarray:
+    moved = t - skew / 6
+    # The inverse of x -> x + third * x^2 + third^2 / 3 * x^3, Hall's cubic.
+    bent = (np.cbrt(1 + 3 * third * moved) - 1) / third
+    return value - np.where(straight, moved, bent) * scale
+
+  t = float(special.stdtrit(num - 1, (1 + LEVEL) / 2))
+  return end(t), end(-t)
+
+
+def unbounded(
+  totals: np.ndarray, weights: np.ndarray, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """(low [R], high [R], whether by the bootstrap-t [R]); else it is Hall's.
+
+  Raises nothing; where all clusters agree, ends are NaN.
+  """
+  low, high = bootstrap_t(totals, weights, seed)
+  drawn = np.isfinite(low) & np.isfinite(high)
+  value, errors = residuals(totals, weights)
+  spread = np.sqrt((errors * errors).sum(1))
+  varied = spread > ROUNDING * np.abs(value)
+  # A resample without variance has no error: Hall's interval needs none.
+  rest = np.flatnonzero(~drawn & varied)
+  if rest.size:
+    low[rest], high[rest] = hall(totals[rest], weights[rest])
+  wider = 1 + _WIDER * max(FEW - weights.shape[1], 0)
+  below = wider * np.maximum(value - low, 0)
+  above = wider * np.maximum(high - value, 0)
+  longer = 1 + _TAIL / math.sqrt(weights.shape[1])
+  low = value - np.where(below > above, longer, 1) * below
+  high = value + np.where(above >= below, longer, 1) * above
+  low = np.where(varied, low, np.nan)
+  return low, np.where(varied, high, np.nan), drawn
+
 
 # The beta quantiles lie between those of Clopper & Pearson (0), which hold
 # the truth too often, and those of Jeffreys (0.5), too rarely: at 0.15
@@ -158,7 +312,7 @@ def effective(
   spread = (weights * weights).sum(1) / mass**2
   if num <= FEW:
     return np.stack([1 / spread] * 2)
-  value, errors = bootstrap.residuals(totals, weights)
+  value, errors = residuals(totals, weights)
   value = np.clip(value, 0, 1)
   if strata is not None:
     errors = _within(errors, strata)
@@ -220,9 +374,9 @@ def interval(
     low, high = (float(x[0]) for x in korn_graubard(shares, weights, strata))
     scale = most - least
     return least + low * scale, least + high * scale, 'korn-graubard'
-  if weights.shape[1] < bootstrap.LEAST:
+  if weights.shape[1] < FEWEST_CLUSTERS:
     return None, None, TOO_FEW
-  lows, highs, drawn = bootstrap.unbounded(totals, weights, seed)
+  lows, highs, drawn = unbounded(totals, weights, seed)
   if np.isfinite(lows[0]):
     method = 'bootstrap-t' if drawn[0] else 'hall'
     low, high = float(lows[0]), float(highs[0])

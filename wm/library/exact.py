@@ -12,7 +12,7 @@ import numpy as np
 from wm import core
 from wm.core import registry
 from wm.core.accept import Accept
-from wm.evaluation.prefixes import implied, membership, recovered
+from wm.evaluation.prefixes import exhaustive, membership
 from wm.library import loading
 from wm.library.loading import Source
 from wm.options.calls import Count, Path, Scoring
@@ -107,12 +107,12 @@ def model_boundary(
   second: str,
   depth: Count = 5,
   *,
-  accept: Accept | str = implied.ACCEPT,
-  most: Count = implied.MOST,
+  accept: Accept | str = exhaustive.ACCEPT,
+  most: Count = exhaustive.MOST,
   checkpoint: str = Scoring.checkpoint,
   model: str | None = None,
   seed: int = Scoring.seed,
-) -> implied.Compared:
+) -> exhaustive.BoundaryComparison:
   """The boundary that a model implies between two states, beside the world's.
 
   The model reads a sequence that leads to each state; its boundary is the
@@ -143,7 +143,7 @@ def model_boundary(
   rule = registry.made('accept', accept)
   texts = (first, second)
   states = np.stack([exact.locate(made, text) for text in texts])
-  return implied.compare(
+  return exhaustive.compare_boundaries(
     made, found.predictor, texts, states, depth, rule, seed=seed, most=most
   )
 
@@ -153,12 +153,12 @@ def recovery(
   world: core.World | str | None = None,
   depth: Count = 5,
   *,
-  accept: Accept | str = implied.ACCEPT,
-  most: Count = exact.MOST,
+  accept: Accept | str = exhaustive.ACCEPT,
+  most: Count = exhaustive.MOST,
   checkpoint: str = Scoring.checkpoint,
   model: str | None = None,
   seed: int = Scoring.seed,
-) -> recovered.Recovery:
+) -> exhaustive.Recovery:
   """Does a model recover the world's language? Every short sequence is asked.
 
   Vafa et al. 2024, section 2.2: a model recovers a language if and only if its
@@ -183,7 +183,7 @@ def recovery(
   if not isinstance(found.predictor, core.Predictor):
     raise core.InputError(f'{found.name} names states, and no next tokens')
   rule = membership.rule(found.predictor, registry.made('accept', accept))
-  return recovered.recovery(
+  return exhaustive.recovery(
     found.world, found.predictor, depth, rule, most=most
   )
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
-from wm.evaluation.forces import paths
+from wm.evaluation import paths
 from wm.evaluation.prefixes import membership
 from wm.library import film_forces, loading
 from wm.library.loading import Source

@@ -9,10 +9,10 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
-from wm.evaluation.forces import force_tasks
+from wm.evaluation.fewshot import force_tasks
 from wm.library.loading import Loaded
 from wm.metrics import force_law
-from wm.runtime import files, provenance, unfinished
+from wm.runtime import files, partial_results, provenance
 
 FILE = 'film_forces.npz'
 VECTORS = 'acceleration_vector', 'force_vector'
@@ -71,7 +71,7 @@ def told(
   assert isinstance(predictor, core.Adaptable)  # By `asked`.
   origin = provenance.Reader().of(metric, world, found.origin.inputs)
   known = not (origin.unknown or found.origin.unknown)
-  mark = unfinished.digest(
+  mark = partial_results.digest(
     [
       *(registry.spec(metric), registry.spec(world), seed, shown.tokens),
       sorted(origin.inputs.items()),

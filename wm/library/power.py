@@ -10,7 +10,7 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
-from wm.evaluation import power as lib
+from wm.evaluation import comparisons as lib
 from wm.evaluation import results
 from wm.library.calls import Log, silent
 from wm.options.calls import Path
@@ -49,7 +49,7 @@ def power(
   entries = []
   for (spec, quantity), scores in seeds[0].items():
     alike = [seed[spec, quantity] for seed in seeds if (spec, quantity) in seed]
-    sample = lib.trials(scores, difference, power)
+    sample = lib.trials_needed(scores, difference, power)
     entry = {
       'metric': registry.parse(spec)[0],
       'spec': spec,
@@ -57,7 +57,7 @@ def power(
       'difference': difference,
       'power': power,
       **sample._asdict(),
-      'seeds': lib.seeds(_means(alike), difference, power),
+      'seeds': lib.seeds_needed(_means(alike), difference, power),
     }
     entries.append(entry)
     log(_line(entry))

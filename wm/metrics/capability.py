@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.evaluation import fields, texts
+from wm.evaluation import fields
 from wm.evaluation.prefixes import membership, prefix_pairs
 from wm.evaluation.trials import context
 from wm.evaluation.trials.context import STATES
@@ -137,7 +137,7 @@ def _pictured(
   start = world.init(len(asked))
   _, states = world.walk(start, asked.tokens, asked.lengths)
   return {
-    'prefix': texts.sequences(world, asked.tokens, asked.lengths),
+    'prefix': context.token_texts(world, asked.tokens, asked.lengths),
     'state': core.written(world, states),
-    'answer': texts.sequences(world, asked.side['answer'][:, None]),
+    'answer': context.token_texts(world, asked.side['answer'][:, None]),
   }

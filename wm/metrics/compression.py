@@ -16,7 +16,7 @@ import numpy as np
 
 from wm import core
 from wm.evaluation import fields
-from wm.evaluation.prefixes import membership, prefix_pairs, search, support
+from wm.evaluation.prefixes import exhaustive, membership, prefix_pairs, support
 from wm.evaluation.trials import engine
 from wm.evaluation.trials.context import BATCH, SAMPLES, Trials
 
@@ -247,7 +247,7 @@ def _sampled(metric: Metric, trials: Trials) -> Outcome:
 
 def _searched(metric: Metric, trials: Trials) -> Outcome:
   """All continuations of up to k tokens."""
-  found = search.search(
+  found = exhaustive.compare_prefixes(
     trials, depth=metric.k, cap=metric.cap, decide=not metric.graded
   )
   # A trial that was decided before the cap is known, unless it is graded.

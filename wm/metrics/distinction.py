@@ -17,12 +17,12 @@ from wm import core
 from wm.evaluation import fields
 from wm.evaluation.prefixes import (
   boundaries,
+  exhaustive,
   membership,
   prefix_pairs,
-  search,
   support,
 )
-from wm.evaluation.trials import device_choice, engine
+from wm.evaluation.trials import engine
 from wm.evaluation.trials.context import BATCH, Trials
 
 # Frames until two states part, told apart by the first number of a range.
@@ -216,7 +216,9 @@ def _sampled(metric: Metric, trials: Trials) -> Listed:
 
 def _searched(metric: Metric, trials: Trials) -> Listed:
   """The model's boundary, all of it up to a length."""
-  found = search.search(trials, depth=metric.sample_k, cap=metric.cap)
+  found = exhaustive.compare_prefixes(
+    trials, depth=metric.sample_k, cap=metric.cap
+  )
   reason = np.where(found.capped, 'capped', '')
   reason = np.where(found.vacuous, 'vacuous', reason)
   reason = np.where(trials.room == 0, 'no_room', reason)
@@ -292,7 +294,7 @@ def _exact(metric: Metric, trials: Trials) -> core.Boundary:
   world = trials.world
   assert isinstance(world, core.Enumerable)  # By the metric's `needs`.
   depth, states = _depth(metric, world), (trials.first, trials.second)
-  return device_choice.boundary(trials.loop, world, *states, depth)
+  return engine.world_boundary(trials.loop, world, *states, depth)
 
 
 def _published(metric: Metric, trials: Trials) -> core.Boundary:

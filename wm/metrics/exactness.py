@@ -14,7 +14,7 @@ import numpy as np
 from wm import core
 from wm.core import registry
 from wm.data import sampling
-from wm.evaluation import fields, texts
+from wm.evaluation import fields
 from wm.evaluation.trials import context
 
 
@@ -246,7 +246,7 @@ def _pictured(
   """
   _, reached = world.walk(world.init(len(first)), sequences.tokens, first)
   return {
-    'prefix': texts.sequences(world, sequences.tokens, first),
+    'prefix': context.token_texts(world, sequences.tokens, first),
     'state': np.where(first > 0, core.written(world, reached), ''),
   }
 

@@ -15,12 +15,7 @@ import numpy as np
 
 from wm import core
 from wm.evaluation import fields
-from wm.evaluation.adapting import (
-  coin_tasks,
-  extrapolating,
-  projections,
-  tuning,
-)
+from wm.evaluation.fewshot import coin_tasks, projections, runner
 
 ADAPTED, FRESH = 61, 62
 # Groups of data sets that are left out at a time, for intervals.
@@ -135,12 +130,12 @@ class Metric(core.Metric):
     for name in ORACLES:
       found.append(task.errors(task.oracles[name], f'rmse_{name}'))
     if self.untrained:
-      twin = tuning.twin(predictor, coin_tasks.stream(seed, FRESH))
+      twin = runner.twin(predictor, coin_tasks.stream(seed, FRESH))
       names = tuple(
         f'{what}_{name}' for name in ORACLES for what in ('error', 'slope')
       )
       if twin is None:
-        return (*found, *tuning.no_twin((*names, 'rmse')))
+        return (*found, *runner.no_twin((*names, 'rmse')))
       said = self._answers(task, twin, seed)[-1]
       found += self._scores(task, said, '_untrained')
     return tuple(found)
@@ -149,7 +144,7 @@ class Metric(core.Metric):
     published = self.variant == 'published'
     stream = coin_tasks.stream
     each = self.examples + self.held
-    found = tuning.sequences(
+    found = runner.sequences(
       self,
       world,
       self.num * each,
@@ -162,7 +157,7 @@ class Metric(core.Metric):
       seen, sized, seen.known, self.labels, stream(seed, projections.PLACES)
     )
     shape = self.num, each
-    shown = projections.Labelled(
+    shown = projections.LabelledStates(
       *(array.reshape(*shape, *array.shape[1:]) for array in shown)
     )
     if published:
@@ -170,14 +165,14 @@ class Metric(core.Metric):
     else:
       other = _Seen.of(
         world,
-        tuning.sequences(
+        runner.sequences(
           self, world, self.points, stream(seed, projections.ASKED), 'heldout'
         ),
       )
       points = _labelled(
         other, sized, other.known, 1, stream(seed, projections.POINTS)
       )
-      asked = projections.Labelled(*(array[None] for array in points))
+      asked = projections.LabelledStates(*(array[None] for array in points))
     labels, truth = projections.targets(
       shown, asked.states[..., 0, :], self.tried, seed
     )
@@ -193,7 +188,7 @@ class Metric(core.Metric):
 
   def _own(
     self, seen: _Seen, sized: projections.Scale, seed: int
-  ) -> projections.Labelled:
+  ) -> projections.LabelledStates:
     """The same random systems and places of each data set, as published."""
     each = self.examples + self.held
     rng = np.random.default_rng(coin_tasks.stream(seed, projections.POINTS))
@@ -202,7 +197,7 @@ class Metric(core.Metric):
     rows = np.arange(self.num)[:, None] * each + system
     places = np.broadcast_to(place, rows.shape)[..., None]
     states = sized(np.nan_to_num(seen.states[rows, place]))
-    return projections.Labelled(
+    return projections.LabelledStates(
       seen.tokens[rows], places.astype(np.int32), states[:, :, None]
     )
 
@@ -255,24 +250,24 @@ class Metric(core.Metric):
   def _calibrated(self, said: np.ndarray, oracle: np.ndarray) -> np.ndarray:
     """[F, 2 + 2 Q] see extrapolating.jackknife."""
     first, second = np.triu_indices(said.shape[1], 1)
-    bias = extrapolating.affine
-    bins = extrapolating.equal_counts
+    bias = projections.affine
+    bins = projections.equal_counts
     if self.variant == 'published':
-      bias, bins = extrapolating.identity, extrapolating.equal_widths
-    pairs = extrapolating.Pairs(
+      bias, bins = projections.identity, projections.equal_widths
+    pairs = projections.PointPairs(
       first, second, bins(bias(oracle, first, second), self.bins), self.bins
     )
 
-    def calibrate(used: np.ndarray) -> extrapolating.Calibration:
+    def calibrate(used: np.ndarray) -> projections.Calibration:
       mine = said[used]
       if self.variant == 'published':
         mine = mine[-1:]  # A variable that is left over from a loop.
-      return extrapolating.Calibration(
+      return projections.Calibration(
         pairs.means(bias(mine, first, second)),
         pairs.means(bias(oracle[used], first, second)),
       )
 
-    return extrapolating.jackknife(calibrate, len(said), FOLDS)
+    return projections.jackknife(calibrate, len(said), FOLDS)
 
 
 class Task(NamedTuple):
@@ -286,9 +281,9 @@ class Task(NamedTuple):
     oracles: name -> [D, M] answers.
   """
 
-  shown: projections.Labelled
+  shown: projections.LabelledStates
   labels: np.ndarray
-  asked: projections.Labelled
+  asked: projections.LabelledStates
   truth: np.ndarray
   oracles: dict[str, np.ndarray]
 
@@ -337,10 +332,10 @@ class _Seen(NamedTuple):
 
 def _labelled(
   seen: _Seen, sized: projections.Scale, known: np.ndarray, num: int, seed: int
-) -> projections.Labelled:
+) -> projections.LabelledStates:
   """`num` random places of each sequence among those that are known."""
   places = projections.drawn(known, num, seed)
   rows = np.arange(len(places))[:, None]
-  return projections.Labelled(
+  return projections.LabelledStates(
     seen.tokens, places, sized(seen.states[rows, places])
   )

@@ -14,9 +14,14 @@ import numpy as np
 
 from wm import core
 from wm.evaluation import fields
-from wm.evaluation.adapting import coin_tasks, tuning
-from wm.evaluation.forces import engines, force_tasks, newton, verdicts
-from wm.evaluation.forces.verdicts import Judged
+from wm.evaluation.fewshot import (
+  coin_tasks,
+  force_laws,
+  force_tasks,
+  formulas,
+  runner,
+)
+from wm.evaluation.fewshot.force_laws import Judged
 
 # Streams of randomness under one seed.
 TRAINED, LABELLED, ASKED, SCORED, ADAPTED, BATCHES = range(61, 67)
@@ -153,7 +158,7 @@ class Metric(core.Metric):
     fields.one_of(
       self,
       variant=('paper', 'published'),
-      engine=tuple(engines.ENGINES),
+      engine=tuple(formulas.ENGINES),
     )
     fields.tuning(self)
     wrong = [name for name in self.targets if name not in force_tasks.TARGETS]
@@ -173,7 +178,7 @@ class Metric(core.Metric):
   ) -> tuple[core.Scores, ...]:
     """See core.Metric; a row per data set and target, clustered by data set."""
     if self.nodes:
-      engines.check(self.engine, self.nodes)
+      formulas.check_engine(self.engine, self.nodes)
     task = self.task(world, seed)
     read = force_tasks.read(task.tested, task.asked.rows)
     judged: dict[int, list[Judged]] = {step: [] for step in self.steps}
@@ -186,9 +191,9 @@ class Metric(core.Metric):
     found: list[core.Scores] = []
     for step, told in judged.items():
       last = step == self.steps[-1]
-      found += verdicts.scores(told, '', '' if last else f'_{step}')
+      found += force_laws.scores(told, '', '' if last else f'_{step}')
     for name in oracles:
-      found += verdicts.scores(told, name, '')
+      found += force_laws.scores(told, name, '')
     power = -force_tasks.free_power(task.tested)
     why = np.where(np.isnan(power), 'no_orbit', '')
     found.append(
@@ -247,7 +252,7 @@ class Metric(core.Metric):
     held = sets(task.held, task.spare) if self.held else None
     given = sets(task.trained, task.labelled)
     outputs = predictor.adapt(
-      tuning.batches(given, self.batch, coin_tasks.stream(seed, BATCHES)),
+      runner.batches(given, self.batch, coin_tasks.stream(seed, BATCHES)),
       core.Asked(task.tested.tokens, task.asked.places),
       core.Real(raw.shape[-1]),
       self.steps,
@@ -262,14 +267,16 @@ class Metric(core.Metric):
     """Each data set's verdicts, and formulas of those that are searched."""
     found = []
     for d in range(self.num):
-      there, rows = newton.rows(task.tested, task.asked, d, target, self.moves)
+      there, rows = force_laws.rows(
+        task.tested, task.asked, d, target, self.moves
+      )
       each = {
         name: rows.verdict(target, said[d][there], self.tolerance)
         for name, said in speakers.items()
       }
       sought = None
       if self.nodes and d < self.searches:
-        search = engines.ENGINES[self.engine]
+        search = formulas.ENGINES[self.engine]
         sought = rows.searched(target, each, self.nodes, search)
       found.append(Judged(target, d, each, sought))
     return found

@@ -15,15 +15,9 @@ import numpy as np
 
 from wm import core
 from wm.evaluation import fields
-from wm.evaluation.adapting import coin_tasks, state_distances, tuning
-from wm.evaluation.adapting.coin_pairs import (
-  ALIKE,
-  ALL,
-  SAME,
-  UNLIKE,
-  Compared,
-)
-from wm.evaluation.adapting.coin_tasks import Points
+from wm.evaluation.fewshot import coin_tasks, runner, state_distances
+from wm.evaluation.fewshot.coin_pairs import ALIKE, ALL, SAME, UNLIKE, Compared
+from wm.evaluation.fewshot.coin_tasks import Points
 
 # Most points that the published program scores.
 POINTS = 2000
@@ -189,9 +183,9 @@ class Metric(core.Metric):
     self, task: Task, predictor: core.Adaptable, seed: int
   ) -> list[core.Scores]:
     """Quantities UNTRAINED of random weights."""
-    twin = tuning.twin(predictor, seed)
+    twin = runner.twin(predictor, seed)
     if twin is None:
-      return tuning.no_twin(UNTRAINED)
+      return runner.no_twin(UNTRAINED)
     scores = _scores(task, task.answers(self, twin, seed)[-1], '')
     return [
       dataclasses.replace(one, quantity=f'{one.quantity}_untrained')

@@ -16,9 +16,8 @@ import numpy as np
 from wm import core
 from wm.core import accept as rules
 from wm.core import registry
-from wm.evaluation import fields
-from wm.evaluation.probes import edits, moves, probing
-from wm.evaluation.probes.edits import Edits
+from wm.evaluation import edits, fields, probing
+from wm.evaluation.edits import Edits
 from wm.evaluation.trials import context
 
 # A stream of randomness under one seed; those of `edits` are others.
@@ -154,7 +153,7 @@ class Metric(core.Metric):
       label=self.label,
       value=self.value,
     )
-    fitted = moves.Fitted(points, *probing.classes(points.label), ~test)
+    fitted = edits.Fitted(points, *probing.classes(points.label), ~test)
     known = fitted.knows(made)
     use = np.flatnonzero(made.done & known)
     group = context.clusters(world, sequences)[made.row]
@@ -182,13 +181,13 @@ class Metric(core.Metric):
     self,
     predictor: core.HiddenStates,
     sequences: core.Sequences,
-    fitted: moves.Fitted,
+    fitted: edits.Fitted,
     some: Edits,
     layer: int,
     seed: int,
-  ) -> tuple[moves.Moves, np.ndarray]:
+  ) -> tuple[edits.Moves, np.ndarray]:
     """Moves after a layer, and what is accepted then, see `_accepted`."""
-    from wm.evaluation.probes import linear_probe  # Deferred: it imports JAX.
+    from wm.evaluation import linear_probe  # Deferred: it imports JAX.
 
     features = probing.activations(predictor, sequences, fitted.points, layer)
     probe = linear_probe.fit(
@@ -249,7 +248,7 @@ class _Table(NamedTuple):
   values: dict[str, list[np.ndarray]]
   layers: list[int]
 
-  def add(self, layer: int, moved: moves.Moves, said: np.ndarray) -> None:
+  def add(self, layer: int, moved: edits.Moves, said: np.ndarray) -> None:
     """Rows of one layer: said [2 + R, U, V], before, moved, at random."""
     some = self.made.take(self.use)
     wanted, touched = some.wanted, some.wanted != some.legal

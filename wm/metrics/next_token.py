@@ -13,7 +13,7 @@ import numpy as np
 
 from wm import core
 from wm.core import accept, registry
-from wm.evaluation import fields, texts
+from wm.evaluation import fields
 from wm.evaluation.prefixes import membership, prefix_pairs
 from wm.evaluation.prefixes import support as supports
 from wm.evaluation.trials import context, positions
@@ -198,9 +198,9 @@ def _pictured(
   """
   wrong = (judged.first > 0).astype(np.int64)
   return {
-    'prefix': texts.sequences(world, sequences.tokens, judged.first),
+    'prefix': context.token_texts(world, sequences.tokens, judged.first),
     'state': np.where(wrong, core.written(world, judged.states), ''),
-    'suffix': texts.sequences(world, judged.named[:, None], wrong),
+    'suffix': context.token_texts(world, judged.named[:, None], wrong),
     'wrong_at': wrong,
   }
 

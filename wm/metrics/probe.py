@@ -14,9 +14,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import fields
-from wm.evaluation.probes import probing
-from wm.evaluation.probes.probing import Points
+from wm.evaluation import fields, probing
+from wm.evaluation.probing import Points
 from wm.evaluation.trials import context
 
 CONTROL = 9  # A stream of randomness under one seed.
@@ -164,7 +163,7 @@ class Metric(core.Metric):
     """[P] share of the labels [P, K] of activations [P, D] that probes name."""
     if test.all() or not test.any():
       return np.zeros(len(test))
-    from wm.evaluation.probes import linear_probe  # Deferred: it imports JAX.
+    from wm.evaluation import linear_probe  # Deferred: it imports JAX.
 
     target, values = probing.classes(label)
     classes = np.array([len(known) for known in values])

@@ -15,7 +15,7 @@ import numpy as np
 
 from wm import core
 from wm.evaluation import fields
-from wm.evaluation.adapting import coin_tasks, tuning
+from wm.evaluation.fewshot import coin_tasks, runner
 from wm.evaluation.trials import context
 
 # Streams of randomness under one seed.
@@ -101,7 +101,7 @@ class Metric(core.Metric):
     shown, asked = (
       _points(
         world,
-        tuning.sequences(self, world, num, stream(seed, word), split),
+        runner.sequences(self, world, num, stream(seed, word), split),
         self.places,
         stream(seed, PLACES),
       )
@@ -117,10 +117,10 @@ class Metric(core.Metric):
       found += _scores(world, asked, labels, end)
     found.append(_majority(world, shown, asked))
     if self.untrained:
-      twin = tuning.twin(predictor, stream(seed, FRESH))
+      twin = runner.twin(predictor, stream(seed, FRESH))
       if twin is None:
         names = 'accuracy', 'exact', 'legal_equal', 'legal_beyond'
-        return (*found, *tuning.no_twin(names))
+        return (*found, *runner.no_twin(names))
       labels = self._named(shown, asked, world, twin, seed)[-1]
       found += _scores(world, asked, labels, '_untrained')
     return tuple(found)
@@ -184,7 +184,7 @@ class Points(NamedTuple):
 def _points(
   world: core.Labelled, found: core.Sequences, num: int, seed: int
 ) -> Points:
-  places = tuning.places(world, found, num, seed)
+  places = runner.places(world, found, num, seed)
   every = world.sequence_labels(found.tokens, found.lengths)
   rows = np.arange(len(found))[:, None]
   labels = every[rows, np.maximum(places, 0)].astype(np.int64)

@@ -13,8 +13,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation import fields
-from wm.evaluation.forces import paths
+from wm.evaluation import fields, paths
 from wm.evaluation.prefixes import membership
 from wm.evaluation.trials import context
 from wm.kernels import orbits

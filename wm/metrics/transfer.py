@@ -16,7 +16,7 @@ import numpy as np
 from wm import core
 from wm.core import registry
 from wm.evaluation import fields
-from wm.evaluation.adapting import coin_tasks, functions, tuning
+from wm.evaluation.fewshot import coin_tasks, runner
 from wm.evaluation.trials import context
 
 # Streams of randomness under one seed.
@@ -115,9 +115,9 @@ class Metric(core.Metric):
     seed: int,
   ) -> list[core.Scores]:
     """Accuracy and loss of random weights after the last step."""
-    twin = tuning.twin(predictor, coin_tasks.stream(seed, FRESH))
+    twin = runner.twin(predictor, coin_tasks.stream(seed, FRESH))
     if twin is None:
-      return tuning.no_twin(('accuracy', 'loss'))
+      return runner.no_twin(('accuracy', 'loss'))
     outputs = self._answers(task, twin, world, seed)
     return task.scores(outputs[-1], '_untrained')
 
@@ -132,7 +132,7 @@ class Metric(core.Metric):
       )
     wanted = self.num + self.held
     trained, tested = (
-      tuning.sequences(self, world, num, coin_tasks.stream(seed, word), split)
+      runner.sequences(self, world, num, coin_tasks.stream(seed, word), split)
       for num, word, split in (
         (wanted, TRAINED, 'train'),
         (self.tested, TESTED, 'heldout'),
@@ -144,10 +144,10 @@ class Metric(core.Metric):
     return Task(
       chosen,
       trained,
-      functions.labels(world, trained),
+      _function_values(world, trained),
       tested,
-      functions.labels(world, tested),
-      functions.labels(world, more),
+      _function_values(world, tested),
+      _function_values(world, more),
       context.clusters(world, tested),
     )
 
@@ -168,10 +168,10 @@ class Metric(core.Metric):
       """Sequences of a step; the first ones are those of all without it."""
       if not step:
         return sets
-      fresh = tuning.sequences(
+      fresh = runner.sequences(
         self, world, self.num, coin_tasks.stream(seed, TRAINED, step), 'train'
       )
-      return task.sets(fresh, functions.labels(world, fresh), slice(None))
+      return task.sets(fresh, _function_values(world, fresh), slice(None))
 
     num, there = len(task.names), task.truth.there
     asked = core.Asked(
@@ -211,14 +211,14 @@ class Task(NamedTuple):
 
   names: list[str]
   trained: core.Sequences
-  known: functions.Labels
+  known: FunctionValues
   tested: core.Sequences
-  truth: functions.Labels
-  more: functions.Labels
+  truth: FunctionValues
+  more: FunctionValues
   group: np.ndarray
 
   def sets(
-    self, given: core.Sequences, known: functions.Labels, rows: slice
+    self, given: core.Sequences, known: FunctionValues, rows: slice
   ) -> core.Sets:
     """A data set for each function, of some of the given sequences."""
     num = len(self.names)
@@ -255,9 +255,9 @@ class Task(NamedTuple):
     right, loss = [], []
     for name in self.names:
       values = self.truth.values[name]
-      given = functions.clock(
-        self.more.there, self.more.values[name], self.classes
-      ).at(places)
+      given = _clock(self.more.there, self.more.values[name], self.classes).at(
+        places
+      )
       right.append(given.argmax(-1) == values)
       chosen = np.take_along_axis(given[None], values[..., None], -1)
       loss.append(-chosen[..., 0])
@@ -296,3 +296,66 @@ class Task(NamedTuple):
     for name, one, learned in zip(self.names, total, varied, strict=True):
       found.append(rows(f'{quantity}{end}_{name}', one, learned))
     return found
+
+
+class FunctionValues(NamedTuple):
+  """Functions of the states of N sequences.
+
+  Attributes:
+    there: [N, L] bool: after the prompt, before the longest sequence's last
+      token, which no model of next tokens was trained to read, and not after
+      an end token.
+    values: name -> [N, L] int64, 0 where there is none.
+  """
+
+  there: np.ndarray
+  values: dict[str, np.ndarray]
+
+
+def _function_values(
+  world: core.Labelled, sequences: core.Sequences
+) -> FunctionValues:
+  """All functions at all places."""
+  tokens = sequences.tokens
+  there = np.arange(tokens.shape[1]) < sequences.lengths[:, None]
+  there[:, : world.prompt_len] = False
+  there[:, world.max_len - 1 :] = False
+  there &= (tokens != world.end) | (world.end == core.DEAD)
+  states = world.init(len(tokens))
+  values = {
+    name: np.zeros(tokens.shape, np.int64) for name in world.functions(states)
+  }
+  for t in range(tokens.shape[1]):
+    rows = np.flatnonzero(t < sequences.lengths)
+    states[rows] = world.advance(states[rows], tokens[rows, t])
+    rows = rows[there[rows, t]]
+    if not rows.size:
+      continue
+    for name, found in world.functions(states[rows]).items():
+      values[name][rows, t] = found
+  return FunctionValues(there, values)
+
+
+class Clock(NamedTuple):
+  """What the number of the token alone says of a function.
+
+  Attributes:
+    log_share: [L, k] float64 log shares of the classes at each place, in nats.
+  """
+
+  log_share: np.ndarray
+
+  def at(self, places: np.ndarray) -> np.ndarray:
+    """[..., k] of places, those beyond the last known one as that one."""
+    return self.log_share[np.minimum(places, len(self.log_share) - 1)]
+
+
+def _clock(there: np.ndarray, values: np.ndarray, classes: int) -> Clock:
+  """Shares of the classes [N, L] at each place, each counted once more.
+
+  So that a class that was not seen there is not impossible.
+  """
+  places = np.broadcast_to(np.arange(there.shape[1]), there.shape)
+  counts = np.ones((there.shape[1], classes))
+  np.add.at(counts, (places[there], values[there]), 1)
+  return Clock(np.log(counts / counts.sum(1, keepdims=True)))

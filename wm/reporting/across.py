@@ -18,7 +18,7 @@ from wm.reporting import declared, tables
 from wm.reporting.collect import Entry, Run
 
 if TYPE_CHECKING:
-  from wm.evaluation import correlation
+  from wm.evaluation import comparisons
 
 # Ends of quantities that are of another point of the same model.
 POINTS = ('', '_untrained')
@@ -93,9 +93,9 @@ def _correlated(
   quantity: str,
   probe: str,
   name: str,
-) -> correlation.Correlation | None:
+) -> comparisons.Correlation | None:
   """Of a quantity and a number of another metric, over all runs with both."""
-  from wm.evaluation import correlation  # Few reports need it.
+  from wm.evaluation import comparisons  # Few reports need it.
 
   derived = declared.metric(probe).derived.get(name)
   points = []
@@ -117,4 +117,4 @@ def _correlated(
   if not points:
     return None
   columns = [np.array(column) for column in zip(*points, strict=True)]
-  return correlation.over_models(*columns)
+  return comparisons.pearson_over_models(*columns)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from wm.core import registry
-from wm.evaluation import differences
+from wm.evaluation import comparisons
 from wm.evaluation import seeds as seeds_lib
 from wm.reporting import tables, units
 from wm.reporting.findings import MAP, Exclusion, Quantity
@@ -68,12 +68,12 @@ class Amount(NamedTuple):
     kept = 'value', 'low', 'high', 'n', 'clusters'
     return {key: x for key, x in self._asdict().items() if key in kept}
 
-  def mean(self, times: float = 1.0) -> differences.Mean:
+  def mean(self, times: float = 1.0) -> comparisons.Mean:
     """As tests compare it, multiplied by a factor.
 
     The one seed of a row without training has the variance of its trials.
     """
-    return differences.mean(
+    return comparisons.mean(
       [times * x for x in self.values],
       [times**2 * x for x in self.variances],
       None if self.trained else max(self.clusters - 1, 1),
@@ -192,7 +192,7 @@ def amount(row: Sequence[Unit], of: Quantity) -> Amount | None:
   columns = [[e[k] for e in entries] for k in ('value', 'low', 'high')]
   n, clusters = (sum(e[k] for e in entries) for k in ('n', 'clusters'))
   variances = [
-    differences.variance(e['value'], e['low'], e['high'], e['clusters'])
+    comparisons.variance(e['value'], e['low'], e['high'], e['clusters'])
     for e in entries
   ]
   return Amount(

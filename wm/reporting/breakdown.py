@@ -14,7 +14,7 @@ from wm.reporting import catalog, collect, declared, tables
 from wm.reporting.collect import Run
 
 if TYPE_CHECKING:
-  from wm.evaluation.correlation import Correlation
+  from wm.evaluation.comparisons import Correlation
 
 FEW = 2  # Values of a number that are still told apart by rows of a table.
 CORRELATION = "Pearson's over all trials [95 % interval]"
@@ -99,7 +99,7 @@ def _correlated(runs: Sequence[Run], made: Sequence[Curve]) -> list[Curve]:
   several: list[dict] = [{} for _ in made]
   if not short:
     return [*made]
-  from wm.evaluation import correlation  # Few reports need it.
+  from wm.evaluation import comparisons  # Few reports need it.
 
   names = 'metric', 'quantity', 'spec', 'reason', 'value', 'weight', 'group'
   columns = [curve.column for curve in made]
@@ -116,7 +116,7 @@ def _correlated(runs: Sequence[Run], made: Sequence[Curve]) -> list[Curve]:
     for (k, text), points in trials.items():
       x, y, weight, group = np.array(points, object).T
       x, y, weight = (collect.numbers(run, some) for some in (x, y, weight))
-      if found := correlation.pearson(x, y, weight, group.astype(str)):
+      if found := comparisons.pearson(x, y, weight, group.astype(str)):
         several[k][text, place] = found
   return [
     curve._replace(correlations=found)

@@ -329,9 +329,9 @@ def _term(glossary: Mapping[str, str], name: str) -> str:
 
 def _glossary(metric: str) -> Mapping[str, str]:
   """The glossary of a metric, and of answers that are scored beside it."""
-  from wm.evaluation import planned  # Not all that reads results needs it.
+  from wm.evaluation import query_plans  # Not all that reads results needs it.
 
-  return {**planned.GLOSSARY, **declared.metric(metric).glossary}
+  return {**query_plans.GLOSSARY, **declared.metric(metric).glossary}
 
 
 def quantity(metric: str, name: str) -> str:

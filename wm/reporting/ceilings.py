@@ -292,12 +292,14 @@ def too_few(entries: Mapping[str, Sequence[Entry]]) -> str:
   Args:
     entries: head of a column -> the entries of all trained runs in it.
   """
-  from wm.evaluation import power  # Few reports need it.
+  from wm.evaluation import comparisons  # Few reports need it.
 
   names = []
   for head, several in entries.items():
     values = [one['value'] for one in several if one['value'] is not None]
-    shown = [one for one in map(power.detectable, several) if one is not None]
+    shown = [
+      one for one in map(comparisons.detectable, several) if one is not None
+    ]
     if len(values) > 1 and shown and max(values) - min(values) < max(shown):
       names.append(
         f'{head} ({max(values) - min(values):.2g} apart, {max(shown):.2g} '

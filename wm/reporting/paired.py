@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from wm import core
-from wm.evaluation import differences, results
+from wm.evaluation import comparisons, results
 from wm.reporting import ceilings, tables
 from wm.reporting.collect import Entry, Run
 
@@ -133,7 +133,7 @@ def _rows(
 
 def _difference(
   first: _Rows | None, second: _Rows | None
-) -> differences.Difference | str:
+) -> comparisons.Difference | str:
   """The difference of two results, or why there is none; '' if one lacks it."""
   if first is None or second is None:
     return ''
@@ -143,11 +143,11 @@ def _difference(
     return _MISSING
   if not np.array_equal(first.scores.group, second.scores.group):
     return _OTHER
-  return differences.paired(first.scores, second.scores)
+  return comparisons.paired(first.scores, second.scores)
 
 
 def _adjusted(
-  rows: Sequence[Sequence[differences.Difference | str]],
+  rows: Sequence[Sequence[comparisons.Difference | str]],
 ) -> dict[tuple[int, int], float]:
   """(row, column) -> p adjusted for all that have one."""
   p_values = {
@@ -157,11 +157,11 @@ def _adjusted(
     if not isinstance(one, str) and one.p is not None
   }
   return dict(
-    zip(p_values, differences.holm([*p_values.values()]), strict=True)
+    zip(p_values, comparisons.holm([*p_values.values()]), strict=True)
   )
 
 
-def _cell(one: differences.Difference | str, p: float | None) -> str:
+def _cell(one: comparisons.Difference | str, p: float | None) -> str:
   if isinstance(one, str):
     return one
   if one.value is None:

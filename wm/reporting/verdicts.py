@@ -32,8 +32,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from wm.evaluation import differences
-from wm.evaluation.differences import Difference
+from wm.evaluation import comparisons
+from wm.evaluation.comparisons import Difference
 from wm.reporting import amounts
 from wm.reporting.amounts import Amount, Results
 from wm.reporting.findings import Claim, Finding, Quantity
@@ -142,8 +142,8 @@ def judge(
   ]
   for paper in dict.fromkeys(finding.paper for finding in several):
     family = [n for n, each in enumerate(judged) if each.finding.paper == paper]
-    shown = differences.holm([judged[n].shown for n in family])
-    absent = differences.holm([judged[n].absent for n in family])
+    shown = comparisons.holm([judged[n].shown for n in family])
+    absent = comparisons.holm([judged[n].absent for n in family])
     for n, *p_values in zip(family, shown, absent, strict=True):
       judged[n] = _decide(judged[n], *p_values)
   return judged
@@ -164,7 +164,7 @@ def _decide(judged: Judged, shown: float, absent: float) -> Judged:
 def _compare(finding: Finding, results: Results) -> Judged:
   """All comparisons, and the verdict as far as p values do not decide it."""
   reasons: list[str] = []
-  comparisons: list[Comparison] = []
+  compared: list[Comparison] = []
   used: list[Unit] = []
   alone = False
   for claim in finding.claims:
@@ -178,15 +178,15 @@ def _compare(finding: Finding, results: Results) -> Judged:
       for name in claim.row_names
     }
     used += [unit for row in rows.values() for unit in row]
-    comparisons += [_comparison(claim, rows, *pair) for pair in claim.pairs]
+    compared += [_comparison(claim, rows, *pair) for pair in claim.pairs]
     for name in claim.row_names:
       reason, is_alone = _lacking(finding, claim, name, rows[name], results)
       alone |= is_alone
       reasons += [reason] if reason else []
   verdict = UNTESTED if reasons else ONE_SEED if alone else UNDECIDED
-  fails = differences.holm([each.absent for each in comparisons])
-  comparisons = [
-    each._replace(absent=p) for each, p in zip(comparisons, fails, strict=True)
+  fails = comparisons.holm([each.absent for each in compared])
+  compared = [
+    each._replace(absent=p) for each, p in zip(compared, fails, strict=True)
   ]
   changed = any(
     unit.rules.get(finding.name) != finding.rule_hash for unit in used
@@ -196,8 +196,8 @@ def _compare(finding: Finding, results: Results) -> Judged:
     finding,
     verdict,
     changed and verdict != UNTESTED,
-    tuple(comparisons),
-    max(each.shown for each in comparisons) if tested else 1.0,
+    tuple(compared),
+    max(each.shown for each in compared) if tested else 1.0,
     min(fails) if tested else 1.0,
     tuple(dict.fromkeys((*reasons, *_left_out(finding, results)))),
   )
@@ -249,26 +249,26 @@ def _comparison(
   amount = amounts.amount(rows[row], claim.of)
   difference, other_amount = _NONE, None
   if isinstance(other, float):
-    number = differences.number(claim.times * other)
+    number = comparisons.number(claim.times * other)
     if amount:
-      difference = differences.of_means(amount.mean(), number)
+      difference = comparisons.of_means(amount.mean(), number)
   elif isinstance(other, str):
     other_amount = amounts.amount(rows[other], claim.of)
     if amount and other_amount:
-      difference = differences.of_means(
+      difference = comparisons.of_means(
         amount.mean(), other_amount.mean(claim.times)
       )
   else:
     other_amount = amounts.amount(rows[row], other)
     if pairs := _within_seeds(claim, rows[row], other):
-      difference = differences.of_means(
-        _mean_of_pairs(pairs, claim.times), differences.number(0.0)
+      difference = comparisons.of_means(
+        _mean_of_pairs(pairs, claim.times), comparisons.number(0.0)
       )
   way = -1 if claim.relation == 'below' else 1
   return Comparison(
     *(claim, row, other, amount, other_amount, difference),
-    differences.beyond(difference, claim.margin, way),
-    differences.beyond(difference, -claim.margin, -way),
+    comparisons.beyond(difference, claim.margin, way),
+    comparisons.beyond(difference, -claim.margin, -way),
   )
 
 
@@ -285,7 +285,7 @@ def _within_seeds(
 
 def _mean_of_pairs(
   pairs: Sequence[tuple[Amount, Amount]], times: float
-) -> differences.Mean:
+) -> comparisons.Mean:
   """The mean over seeds of a quantity less another, times a factor.
 
   Trials of both are taken to be independent, which errs to the safe side where

@@ -12,7 +12,7 @@ from wm import core
 from wm.core import accept as rules
 from wm.core import registry
 from wm.evaluation.prefixes import prefix_pairs
-from wm.evaluation.trials import context, device, device_choice, engine
+from wm.evaluation.trials import context, device, engine
 from wm.kernels.base import words
 from wm.metrics import compression, distinction
 from wm.models.nn import network
@@ -272,7 +272,7 @@ def test_a_table_of_too_many_rows_is_left_to_the_host(monkeypatch):
   predictor = _fitted(LINE)
   host = _sampled(predictor, LINE, 'host')
   monkeypatch.setattr(tables, 'ROWS', 2)
-  monkeypatch.setattr(device_choice, 'WORTH', 0)
+  monkeypatch.setattr(engine, 'WORTH', 0)
   _assert_same(host, _sampled(predictor, LINE, 'auto'))
   with pytest.raises(core.Untraceable, match='more than 2 states'):
     _sampled(predictor, LINE, 'device')
@@ -283,7 +283,7 @@ def test_auto_takes_the_device_where_it_pays(calls, monkeypatch):
   for predictor, world in ((table, LINE), (net, MAP)):
     _sampled(predictor, world, 'auto')
   assert not calls
-  monkeypatch.setattr(device_choice, 'WORTH', 1)
+  monkeypatch.setattr(engine, 'WORTH', 1)
   monkeypatch.setattr(networks, 'LIGHT', 0)
   for predictor, world in ((table, LINE), (net, MAP)):
     _sampled(predictor, world, 'auto')

@@ -5,7 +5,7 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.evaluation.trials import device_walks
+from wm.evaluation.trials import device
 
 CITY = 'maps(rows=3, columns=3, max_moves=8)'
 WORLDS = (
@@ -33,7 +33,7 @@ def test_boundaries_of_tables(spec):
   first[3] = core.DEAD
   second[4] = core.DEAD
   expected = world.boundary(first, second, 3)
-  _assert_same(device_walks.boundary(world, first, second, 3), expected)
+  _assert_same(device.boundary(world, first, second, 3), expected)
   assert len(expected.lengths)
 
 
@@ -42,23 +42,23 @@ def test_boundaries_of_boards():
   first, second = _pairs(world, 30)
   second[4] = core.DEAD
   expected = world.boundary(first, second, 2)
-  _assert_same(device_walks.boundary(world, first, second, 2), expected)
+  _assert_same(device.boundary(world, first, second, 2), expected)
   assert len(expected.lengths) > 64
 
 
 def test_a_search_without_room_is_made_again(monkeypatch):
   world = registry.make('world', WORLDS[0])
   pairs = _pairs(world, 60)
-  whole, searches = device_walks.boundary(world, *pairs, 4), []
-  real = device_walks.search
+  whole, searches = device.boundary(world, *pairs, 4), []
+  real = device.search
 
   def search(*args):
     searches.append(args[:3])
     return real(*args)
 
-  monkeypatch.setattr(device_walks, 'NODES', 64)
-  monkeypatch.setattr(device_walks, 'search', search)
-  _assert_same(device_walks.boundary(world, *pairs, 4), whole)
+  monkeypatch.setattr(device, 'NODES', 64)
+  monkeypatch.setattr(device, 'search', search)
+  _assert_same(device.boundary(world, *pairs, 4), whole)
   assert searches[0] == (4, 64, 64)
   assert searches[-1][1] > 64
 
@@ -73,9 +73,9 @@ def test_walks(spec):
   states = world.init(40)
   if spec == CITY:  # From where origin and destination are stated.
     with pytest.raises(core.InputError, match='without origin'):
-      device_walks.steps(world, states, tokens, lengths)
+      device.steps(world, states, tokens, lengths)
     _, states = world.walk(states, found.tokens, np.full(40, 2))
     tokens, lengths = tokens[:, 2:], np.maximum(lengths - 2, 0)
-  steps = device_walks.steps(world, states, tokens, lengths)
+  steps = device.steps(world, states, tokens, lengths)
   np.testing.assert_array_equal(steps, world.walk(states, tokens, lengths)[0])
   assert (steps < lengths).any() or spec.startswith('groups')

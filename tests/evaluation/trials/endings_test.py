@@ -10,7 +10,7 @@ from wm import core
 from wm.core import accept as rules
 from wm.core import registry
 from wm.evaluation import statistics
-from wm.evaluation.prefixes import search
+from wm.evaluation.prefixes import exhaustive
 from wm.evaluation.trials import context, engine
 from wm.models.serving import oracles, state_session
 
@@ -131,7 +131,9 @@ def test_batch_does_not_matter(decide):
 
 @pytest.mark.parametrize('judged', [False, True])
 def test_search_stops_there_too(judged):
-  found = search.search(_trials(BABBLER, judged), depth=8, cap=3000)
+  found = exhaustive.compare_prefixes(
+    _trials(BABBLER, judged), depth=8, cap=3000
+  )
   assert found.refused.any() == (not judged)
   assert found.mass.any() == (not judged)
 

@@ -7,7 +7,7 @@ from tests import plain, tiny
 from tests.metrics import hand
 from wm import core
 from wm.core import accept as rules
-from wm.evaluation.prefixes import prefix_pairs, search
+from wm.evaluation.prefixes import exhaustive, prefix_pairs
 from wm.evaluation.trials import context, engine
 from wm.models.serving import oracles
 from wm.runtime import progress
@@ -253,7 +253,7 @@ def _brute(pairs, depth, predictor):
 @pytest.mark.parametrize('batch', [1, 4, 50])
 def test_search_finds_the_boundary_that_brute_force_finds(batch):
   trials = _trials(pairs=_pairs(9), batch=batch)
-  found = search.search(trials, depth=3, cap=64)
+  found = exhaustive.compare_prefixes(trials, depth=3, cap=64)
   expected = _brute(trials.pairs, 3, NOISY)
   assert found.boundary.listed() == expected
   assert any(expected)
@@ -262,14 +262,14 @@ def test_search_finds_the_boundary_that_brute_force_finds(batch):
 
 
 def test_search_deciding_early_decides_the_same():
-  whole = search.search(_trials(), depth=4, cap=64)
-  early = search.search(_trials(), depth=4, cap=64, decide=True)
+  whole = exhaustive.compare_prefixes(_trials(), depth=4, cap=64)
+  early = exhaustive.compare_prefixes(_trials(), depth=4, cap=64, decide=True)
   np.testing.assert_array_equal(whole.refused, early.refused)
 
 
 def test_search_mass_is_the_chance_that_a_sample_is_refused():
   trials = _trials(pairs=_pairs(6))
-  found = search.search(trials, depth=3, cap=64)
+  found = exhaustive.compare_prefixes(trials, depth=3, cap=64)
   sampled = engine.pairs(trials, 3000, limit=3)
   share = (sampled.status == core.REFUSED).mean(1)
   np.testing.assert_allclose(found.mass, share, atol=0.04)
@@ -280,5 +280,5 @@ def test_search_mass_is_the_chance_that_a_sample_is_refused():
 def test_search_says_when_it_is_capped():
   trials = _trials(oracles.Uniform(8, 1, 12), pairs=_pairs(5))
   # Six tokens go on and `end` does not: 36 continuations of two tokens.
-  assert search.search(trials, depth=3, cap=35).capped.all()
-  assert not search.search(trials, depth=3, cap=36).capped.any()
+  assert exhaustive.compare_prefixes(trials, depth=3, cap=35).capped.all()
+  assert not exhaustive.compare_prefixes(trials, depth=3, cap=36).capped.any()

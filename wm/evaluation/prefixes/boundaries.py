@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wm import core
-from wm.evaluation.trials import device_choice, engine
+from wm.evaluation.trials import engine
 from wm.evaluation.trials.context import Trials
 
 # Boundary elements that are followed side by side.
@@ -140,11 +140,11 @@ def model_divergence(
   second, and the world disagree.
 
   first, second: [T, W] states; elements: of these T pairs; loop: see
-  device_choice.
+  `context.Trials`.
   """
   trial, (_, tokens, lengths) = elements.pairs, elements
   one, two = (
-    device_choice.steps(loop, world, states[trial], tokens, lengths)
+    engine.legal_steps(loop, world, states[trial], tokens, lengths)
     for states in (first, second)
   )
   # Where the second state refuses the last token only, they agree on it.

@@ -12,7 +12,7 @@ from wm.core import accept as rules
 from wm.core import registry
 from wm.evaluation import fields
 from wm.evaluation.prefixes import support as supports
-from wm.evaluation.trials import context, device_choice, engine
+from wm.evaluation.trials import context, engine
 from wm.evaluation.trials.context import PrefixPairs, Trials, count
 
 # Draws of a second state before a trial is given up, or `attempts` if more.
@@ -69,7 +69,7 @@ def check(metric: Settings) -> None:
     metric,
     directions=('first', 'both'),
     prefix_filter=('none', 'model'),
-    loop=device_choice.LOOPS,
+    loop=engine.LOOPS,
     support=supports.CHOICES,
   )
   supports.check(metric)

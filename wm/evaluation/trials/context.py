@@ -1,4 +1,4 @@
-"""Trials: what those of one metric share, and the prefixes they start from."""
+"""Trials of a metric, their prefixes, and the side columns of their rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,30 @@ import numpy as np
 
 from wm import core
 from wm.core import accept as rules
-from wm.evaluation import texts
+
+
+def token_texts(
+  world: core.World,
+  tokens: Sequence[Sequence[int]] | np.ndarray,
+  lengths: np.ndarray | None = None,
+) -> np.ndarray:
+  """[N] str: rows of tokens in words, joined by blanks.
+
+  tokens: N rows; lengths: [N] how many of each count, default all.
+  """
+  vocab = world.vocab
+  cut = [None] * len(tokens) if lengths is None else lengths
+  words = [
+    ' '.join([vocab[token] for token in row[:size]])
+    for row, size in zip(tokens, cut, strict=True)
+  ]
+  return np.array(words, dtype=str)
+
+
+def tags(world: core.World, states: np.ndarray) -> dict[str, np.ndarray]:
+  """Columns [B] that break results down; see core.Described.tags."""
+  return world.tags(states) if core.can(world, core.Described.tags) else {}
+
 
 # Trials in flight where a metric says nothing else.
 BATCH = 16
@@ -70,8 +93,8 @@ class Trials:
     sampler: the rule by which continuations are drawn.
     seed: of all randomness.
     batch: most trials in flight; no effect on results.
-    loop: 'host', 'device' or 'auto', see device_choice; no effect on results,
-      or by a tie of two tokens.
+    loop: 'host', 'device' or 'auto', see engine: same results, except that ties
+      between tokens may resolve differently.
     each: pairs of prefixes of each state that was drawn, one after another.
   """
 
@@ -160,7 +183,7 @@ class Trials:
       'state': core.written(self.world, self.pairs.first),
       'moves': self.pairs.moves,
       'direction': self.pairs.direction,
-      **texts.tags(self.world, self.pairs.first),
+      **tags(self.world, self.pairs.first),
     }
 
   def pictured(
@@ -175,9 +198,9 @@ class Trials:
         part; 0 where unknown.
     """
     pairs, none = self.pairs, np.zeros(len(self.pairs.reason), np.int64)
-    told = texts.sequences(self.world, suffixes, lengths)
+    told = token_texts(self.world, suffixes, lengths)
     first, second = (
-      texts.sequences(self.world, pairs.tokens[:, side], pairs.lengths[:, side])
+      token_texts(self.world, pairs.tokens[:, side], pairs.lengths[:, side])
       for side in range(2)
     )
     return {

@@ -14,8 +14,7 @@ import numpy as np
 
 from wm import core
 from wm.core import accept
-from wm.evaluation import texts
-from wm.evaluation.trials import engine
+from wm.evaluation.trials import context, engine
 from wm.evaluation.trials.context import SAMPLES
 
 ANY = accept.epsilon(0.0)  # All tokens that are possible.
@@ -229,8 +228,8 @@ def pictured(
   cuts = zip(decoded.tokens, lengths, decoded.lengths, strict=True)
   driven = [row[given:whole] for row, given, whole in cuts]
   return {
-    'prefix': texts.sequences(world, decoded.tokens, lengths),
+    'prefix': context.token_texts(world, decoded.tokens, lengths),
     'state': core.written(world, start),
-    'suffix': texts.sequences(world, driven),
+    'suffix': context.token_texts(world, driven),
     'wrong_at': wrong_at.astype(np.int64),
   }

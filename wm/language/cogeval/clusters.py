@@ -16,7 +16,7 @@ import pandas as pd
 
 from wm import core
 from wm.evaluation import statistics
-from wm.evaluation.bootstrap import resample
+from wm.evaluation.statistics import resample
 
 # Whose repeats are alike: answers of one model at one temperature.
 REPEATED = 'question', 'model', 'temperature'

@@ -15,14 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation.forces import formulas, newton, power_laws
+from wm.evaluation.fewshot import force_laws, formulas
 from wm.kernels import symbolic
 from wm.language.forces import scoring
 from wm.language.forces.systems import System
 
 # Share of numbers that are above 0, as `force_law` has it.
-POSITIVE = newton.POSITIVE
-ROWS = newton.MOST
+POSITIVE = force_laws.POSITIVE
+ROWS = force_laws.MOST
 TOLERANCE = 0.05
 LOSSES = symbolic.LOSSES  # Squares of logarithms, or of forces as they are.
 
@@ -117,7 +117,7 @@ def _law(systems: Sequence[System], rows: _Rows, said: list[np.ndarray]) -> Law:
     return none._replace(reason='constant')
   chosen = {name: values[good] for name, values in rows.columns.items()}
   try:
-    law = power_laws.fit(every[good], chosen, rows.group[good])
+    law = force_laws.fit_power_law(every[good], chosen, rows.group[good])
   except core.InputError:
     return none._replace(reason='undetermined')
   intervals = {name: law.interval(name) for name in law.exponents}
@@ -143,7 +143,7 @@ def _judged(rows: _Rows, said: np.ndarray) -> str:
   # x and y from the sun; only their distance counts for a magnitude.
   columns = rows.columns['r'], np.zeros(num), rows.columns['m1']
   state = np.stack([*columns, rows.columns['m2']], axis=1)
-  verdict = newton.Rows(state, rows.group, False).verdict(
+  verdict = force_laws.Rows(state, rows.group, False).verdict(
     'force', said[:, None], TOLERANCE
   )
   return verdict.reason or ('newton' if verdict.newton else 'other')

@@ -15,7 +15,7 @@ from wm import core
 from wm.core import registry, trust
 from wm.core.plan import Answer, Planned
 from wm.core.told import Telling, Verbal
-from wm.evaluation import needs, planned
+from wm.evaluation import needs, query_plans
 from wm.models import language
 from wm.models.serving import asked, in_context
 
@@ -167,7 +167,7 @@ def settings(
     )
     one.model('any/model')  # What no model could be asked so is refused now.
     predictor = one.predictor(asked.Lister())
-    plans = planned.plans(known, predictor, made, seed, max_calls, print)
+    plans = query_plans.plans(known, predictor, made, seed, max_calls, print)
     # Metrics may ask the same: it is asked once, and counts for the first.
     trials: dict[str, tuple[Planned, str]] = {}
     for found in plans:

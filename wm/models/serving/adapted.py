@@ -21,7 +21,7 @@ from wm import core
 from wm.core import registry
 from wm.models.nn import network
 from wm.models.serving import abreast, adapted_rows, adapted_steps
-from wm.runtime import progress, unfinished
+from wm.runtime import partial_results, progress
 
 # Steps of one call, so that Ctrl-C is heard between them.
 PIECE = 10
@@ -102,7 +102,7 @@ def _all(run: _Run, num: int) -> core.Adapted:
   rates = run.tuning.rates
   losses = np.zeros((len(rates), len(run.steps), num))
   outputs: np.ndarray | None = None
-  done, mark = 0, run.mark() if unfinished.active() else ''
+  done, mark = 0, run.mark() if partial_results.active() else ''
   chunks = [*core.chunks(num, 1, run.size)]
   given = [(r, rows) for r in range(len(rates)) for rows in chunks]
 
@@ -111,8 +111,10 @@ def _all(run: _Run, num: int) -> core.Adapted:
     rate, rows = rates[one[0]], one[1]
     # The last chunk is filled up: one program serves all.
     chosen = np.resize(np.arange(rows.start, rows.stop), min(run.size, num))
-    name = unfinished.digest([mark, chosen, float(rate)]) if mark else ''
-    return unfinished.part(name, functools.partial(run.chunk, chosen, rate))
+    name = partial_results.digest([mark, chosen, float(rate)]) if mark else ''
+    return partial_results.part(
+      name, functools.partial(run.chunk, chosen, rate)
+    )
 
   results = run.side.results(made, given)
   for (r, rows), (found, loss) in zip(given, results, strict=True):
@@ -149,7 +151,7 @@ class _Run(NamedTuple):
     # What all data sets share is read once.
     arrays = [x if x.strides[0] else x[:1] for x in arrays]
     body = [np.asarray(leaf) for leaf in self.body.values()]
-    return unfinished.digest(
+    return partial_results.digest(
       [
         registry.spec(self.task.spec.model),
         *(self.task.kind, self.task.part, self.steps, self.seed),

@@ -8,7 +8,7 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.evaluation.forces import engines, formulas, operon
+from wm.evaluation.fewshot import formulas
 from wm.metrics import force_law
 
 GRAVITY = 39.4784176044
@@ -45,7 +45,7 @@ def two(name):
 
 
 def term(nodes, columns):
-  return operon.term(nodes, NAMES, SCALE, columns)
+  return formulas.term(nodes, NAMES, SCALE, columns)
 
 
 def test_weights_are_gathered_in_front(columns):
@@ -111,13 +111,13 @@ def test_the_factor_and_the_level_in_front_are_left_out(columns):
   factor = [node('constant', 2.0), two('*')]
   level = [node('constant', 3.0), two('+')]
   for more in ([], factor, level, [*factor, *level]):
-    assert operon.stripped([*tree, *more]) == tree
+    assert formulas.stripped([*tree, *more]) == tree
   # Fitted anew, by squares of differences or of their logarithms.
   r, m1, _ = columns.values()
   found = term(tree, columns)
   for loss, factor in (('raw', 3.5), ('log', 3.5), ('raw', -2)):
-    law = operon._fitted(found, 3, factor * m1 * r, loss)
-    assert (law.text, law.error) == (f'{factor} * r * m1', operon.ROUNDED)
+    law = formulas._fitted(found, 3, factor * m1 * r, loss)
+    assert (law.text, law.error) == (f'{factor} * r * m1', formulas.ROUNDED)
     assert formulas.follows(law, m1 * r)
 
 
@@ -126,7 +126,7 @@ def test_fronts_leave_out_what_is_no_better_or_has_no_value():
     return formulas.Formula('', size, error, np.ones(1))
 
   front = [law(3, 0.5), law(1, 0.9), law(2, np.inf), law(3, 0.4), law(4, 0.4)]
-  assert [(one.size, one.error) for one in operon._front(front)] == [
+  assert [(one.size, one.error) for one in formulas._pareto(front)] == [
     (1, 0.9),
     (3, 0.4),
   ]
@@ -138,7 +138,7 @@ def test_newtons_law_is_on_the_front(columns, what, loss):
   pytest.importorskip('pyoperon', reason='the extra operon is not installed')
   r, m1, m2 = columns.values()
   truth = GRAVITY * (m1 * m2 if what == 'force' else m1 + m2) / r**2
-  (front,) = operon.search(columns, truth[None], 20, loss)
+  (front,) = formulas.genetic(columns, truth[None], 20, loss)
   assert formulas.follows(formulas.best(front), truth)
   assert not formulas.follows(front[0], truth)
 
@@ -150,7 +150,7 @@ def test_fronts_are_fronts_and_the_same_each_time(columns):
   target = m1 * m2 / r**2
   target *= np.exp(0.02 * np.random.default_rng(2).normal(size=len(r)))
   for loss in ('log', 'raw'):
-    (front,) = operon.search(columns, target[None], 20, loss)
+    (front,) = formulas.genetic(columns, target[None], 20, loss)
     assert (np.diff([law.size for law in front]) > 0).all()
     assert (np.diff([law.error for law in front]) < 0).all()
     for law in front:
@@ -162,8 +162,8 @@ def test_fronts_are_fronts_and_the_same_each_time(columns):
       else:
         said = said * (said @ aim) / (said @ said)
       error = ((aim - said) ** 2).mean() / aim.var()
-      assert max(error, operon.ROUNDED) == pytest.approx(law.error, rel=1e-6)
-  (again,) = operon.search(columns, target[None], 20, 'raw')
+      assert max(error, formulas.ROUNDED) == pytest.approx(law.error, rel=1e-6)
+  (again,) = formulas.genetic(columns, target[None], 20, 'raw')
   assert [law.text for law in again] == [law.text for law in front]
 
 
@@ -186,16 +186,16 @@ def test_force_law_tells_the_whole_front_of_operon():
   rows = found['law_error_state']
   assert len(rows.value) > 3
   assert law in rows.columns['law']
-  assert rows.value.min() == operon.ROUNDED
+  assert rows.value.min() == formulas.ROUNDED
   assert {*found['law_error'].reason} == {'constant'}
 
 
 def test_formulas_too_small_for_an_operator_are_one_line(monkeypatch):
-  monkeypatch.setattr(operon, 'engine', lambda: None)
+  monkeypatch.setattr(formulas, 'operon_regressor', lambda: None)
   with pytest.raises(core.InputError, match='nodes=2; expected 3 to 1000, or'):
-    engines.check('operon', 2)
-  engines.check('operon', 3)
-  engines.check('exhaustive', 1)
+    formulas.check_engine('operon', 2)
+  formulas.check_engine('operon', 3)
+  formulas.check_engine('exhaustive', 1)
 
 
 def test_without_it_one_line_says_what_to_install(monkeypatch):

@@ -11,9 +11,9 @@ from tests import tiny
 from tests.evaluation import counted
 from wm import core
 from wm.core import registry
-from wm.evaluation import kept
+from wm.evaluation import results_cache
 from wm.models.serving import abreast, adapted
-from wm.runtime import provenance, unfinished
+from wm.runtime import partial_results, provenance
 
 WORLD = registry.make('world', 'lattice(size=2, length=8)')
 MODEL = registry.make('model', 'rnn(layers=1, width=8)')
@@ -55,7 +55,7 @@ def test_a_killed_probe_goes_on_with_the_data_sets_it_has(
   process.start()
   process.join(120)
   assert process.exitcode == -signal.SIGKILL
-  folder = tmp_path / 'out' / kept.UNFINISHED
+  folder = tmp_path / 'out' / results_cache.UNFINISHED
   assert len([*folder.glob('*.npz')]) == 2
   made, whole = [], adapted._Run.chunk
 
@@ -88,8 +88,8 @@ def test_parts_are_found_by_all_that_they_depend_on(tmp_path):
     found = []
 
     def stopped():
-      with unfinished.kept(tmp_path / 'parts', mark):
-        found.extend(unfinished.part(name, lambda: make(value)))
+      with partial_results.kept(tmp_path / 'parts', mark):
+        found.extend(partial_results.part(name, lambda: make(value)))
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -104,11 +104,11 @@ def test_parts_are_found_by_all_that_they_depend_on(tmp_path):
   for path in (tmp_path / 'parts').iterdir():
     path.write_bytes(path.read_bytes()[:40])
   assert asked('a', value=5) == 5
-  with unfinished.kept(tmp_path / 'parts', 'v1'):
-    assert unfinished.active()
+  with partial_results.kept(tmp_path / 'parts', 'v1'):
+    assert partial_results.active()
   assert not (tmp_path / 'parts').exists()
-  assert not unfinished.active()
-  assert unfinished.part('a', lambda: make(6))[0][0] == 6
+  assert not partial_results.active()
+  assert partial_results.part('a', lambda: make(6))[0][0] == 6
 
 
 def test_hashes_tell_types_shapes_and_values_apart():
@@ -124,14 +124,14 @@ def test_hashes_tell_types_shapes_and_values_apart():
     [core.Classes(2)],
     [core.Real(2)],
   ]
-  assert len({unfinished.digest(some) for some in things}) == len(things)
+  assert len({partial_results.digest(some) for some in things}) == len(things)
 
 
 def test_what_is_not_known_whole_keeps_nothing(tmp_path):
   """A user's model may be another one the next time."""
   world = tiny.World()
-  parts = kept.Parts(
+  parts = results_cache.ResultCache(
     *(tmp_path, {}, world, provenance.UNKNOWN, {}, lambda line: None)
   )
   with parts.unfinished(METRIC):
-    assert not unfinished.active()
+    assert not partial_results.active()

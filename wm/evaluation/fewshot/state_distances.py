@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from wm import core
-from wm.evaluation.adapting.coin_tasks import Points
+from wm.evaluation.fewshot.coin_tasks import Points
 
 # Most states of an automaton whose distances are found by search.
 MOST_STATES = 2000

@@ -5,7 +5,7 @@ import pytest
 
 from wm import core
 from wm.core import registry
-from wm.evaluation.forces import power_laws
+from wm.evaluation.fewshot import force_laws
 
 GRAVITY = 39.4784176044
 
@@ -18,7 +18,7 @@ def test_shipped_forces_are_newtons(testdata):
   x, y, _, _, m1, m2 = np.concatenate(states).astype(np.float64).T
   force, group = np.concatenate(forces)[:, 0], np.repeat(np.arange(5), 450)
   given = {'r': np.hypot(x, y), 'm1': m1, 'm2': m2}
-  law = power_laws.fit(force, given, group)
+  law = force_laws.fit_power_law(force, given, group)
   for name, exponent in (('r', -2), ('m1', 1), ('m2', 1)):
     assert law.exponents[name] == pytest.approx(exponent, abs=5e-6)
   assert law.constant == pytest.approx(GRAVITY, rel=1e-5)
@@ -42,10 +42,10 @@ def test_states_of_the_world_obey_the_law():
   group = np.repeat(np.arange(60), r.shape[1])
   columns = {'r': r.ravel(), 'm1': m1.ravel(), 'm2': m2.ravel()}
   force = (GRAVITY * m1 * m2 / r**2).ravel()
-  law = power_laws.fit(force, columns, group)
+  law = force_laws.fit_power_law(force, columns, group)
   assert [*law.exponents.values()] == pytest.approx([-2, 1, 1], abs=1e-9)
   assert str(law) == '39.48 r^-2 m1^1 m2^1'
-  other = power_laws.fit((m1 * m2 / r).ravel(), columns, group)
+  other = force_laws.fit_power_law((m1 * m2 / r).ravel(), columns, group)
   low, high = other.interval('r')
   assert not low <= -2 <= high
 
@@ -57,7 +57,9 @@ def test_intervals_cover_with_dependent_rows():
   for _ in range(300):
     mass = np.exp(rng.normal(size=30))[group]
     noise = rng.normal(size=30)[group] + 0.1 * rng.normal(size=240)
-    law = power_laws.fit(mass**1.5 * np.exp(noise), {'m': mass}, group)
+    law = force_laws.fit_power_law(
+      mass**1.5 * np.exp(noise), {'m': mass}, group
+    )
     low, high = law.interval('m')
     held += low <= 1.5 <= high
   assert 0.9 < held / 300 < 0.985
@@ -75,4 +77,6 @@ def test_intervals_cover_with_dependent_rows():
 )
 def test_what_has_no_law_is_told(target, mass, group, said):
   with pytest.raises(core.InputError, match=said):
-    power_laws.fit(np.array(target), {'m': np.array(mass)}, np.array(group))
+    force_laws.fit_power_law(
+      np.array(target), {'m': np.array(mass)}, np.array(group)
+    )

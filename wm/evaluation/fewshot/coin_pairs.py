@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.evaluation.adapting.coin_tasks import Points
-from wm.evaluation.adapting.state_distances import Distances
+from wm.evaluation.fewshot.coin_tasks import Points
+from wm.evaluation.fewshot.state_distances import Distances
 from wm.kernels import pairs
 
 # Kinds of pairs, as `pairs.Counts` has them; ALL is of two states.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wm.evaluation.forces import formulas
+from wm.evaluation.fewshot import formulas
 
 GRAVITY = 39.4784176044
 NEWTON = 'm1 * m2 * inv(r * r)'

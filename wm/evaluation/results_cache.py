@@ -17,7 +17,7 @@ from wm import core
 from wm.core import registry
 from wm.evaluation import results
 from wm.evaluation.results import Entry
-from wm.runtime import files, provenance, unfinished
+from wm.runtime import files, partial_results, provenance
 
 # What a trial depends on besides the things themselves; what sums them up.
 _ENGINE = (
@@ -31,7 +31,7 @@ UNFINISHED = 'unfinished'  # Folder of what a metric has so far.
 Log = Callable[[str], None]
 
 
-class Parts:
+class ResultCache:
   """The parts of a folder: those kept from before, and those measured now."""
 
   def __init__(
@@ -154,10 +154,10 @@ class Parts:
     origin = self.origin(metric)
     if origin.unknown:  # It may be another model's the next time.
       return contextlib.nullcontext()
-    mark = unfinished.digest(
+    mark = partial_results.digest(
       [registry.spec(metric), sorted(origin.inputs.items())]
     )
-    return unfinished.kept(self.folder / UNFINISHED, mark)
+    return partial_results.kept(self.folder / UNFINISHED, mark)
 
   def add(
     self, metric: core.Metric, found: tuple[core.Scores, ...]

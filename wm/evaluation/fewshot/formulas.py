@@ -1,24 +1,95 @@
-"""Formulas by genetic programming: pyoperon's front of size against error.
+"""Symbolic regression: fronts of formulas by two engines, and the law taken.
 
-Burlacu et al. 2020 (Operon C++). In place of PySR, which the published program
-uses (Vafa et al. 2025): it needs Julia. The grammar is that of `symbolic`, but
-for constants, which formulas may have, and a weight that each quantity has. So
-noise is fitted too: of noisy numbers the law may be on the front and not be the
-formula that is taken.
+`exhaustive` tries all formulas up to a size. `genetic` is pyoperon's front of
+size against error (Burlacu et al. 2020, Operon C++), in place of PySR, which
+the published program uses (Vafa et al. 2025): it needs Julia. Its grammar is
+that of `symbolic`, but for constants, which formulas may have, and a weight
+that each quantity has. So noise is fitted too: of noisy numbers the law may be
+on the front and not be the formula that is taken.
 """
 
 from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from wm import core
-from wm.evaluation.forces import formulas
 from wm.kernels import symbolic
+
+# Errors so many times the least one are good enough, as of PySR's 'best'.
+ENOUGH = 1.5
+SAME = 1e-6  # Relative difference of two laws that are the same.
+
+
+class Formula(NamedTuple):
+  """A formula that was fitted to a target.
+
+  Attributes:
+    text: with its factor.
+    size: leaves and operators, but for the factor.
+    error: share of the target's variance that is left; of its logarithm's where
+      the loss is 'log'.
+    values: [n] on the rows, up to a factor.
+    same: relative difference of two laws that are the same.
+  """
+
+  text: str
+  size: int
+  error: float
+  values: np.ndarray
+  same: float = SAME
+
+
+def exhaustive(
+  columns: Mapping[str, np.ndarray],
+  targets: np.ndarray,
+  size: int,
+  loss: str,
+) -> list[list[Formula]]:
+  """The front of each target, of all formulas up to a size.
+
+  A front has formulas of ascending size, each with a smaller error than all
+  before. Arguments and errors are those of `symbolic.search`.
+  """
+  x = np.array([*columns.values()])
+  return [
+    [
+      Formula(str(law), law.size, law.error, symbolic.values(law.code, x))
+      for law in front
+    ]
+    for front in symbolic.search(columns, targets, size, loss)
+  ]
+
+
+def best(front: Sequence[Formula]) -> Formula:
+  """The law at which the error falls most, of those with little error.
+
+  The rule is PySR's (Cranmer 2023, model_selection='best'): of laws with at
+  most 1.5 times the least error that with the greatest fall of the error's
+  logarithm for each unit of size.
+  """
+  least = min(law.error for law in front)
+  before = [front[0], *front]
+
+  def fall(k: int) -> float:
+    last, law = before[k], front[k]
+    if law.size == last.size:
+      return 0.0
+    return float(np.log(last.error / law.error)) / (law.size - last.size)
+
+  good = [k for k, law in enumerate(front) if law.error <= ENOUGH * least]
+  return front[max(good, key=fall)]
+
+
+def follows(law: Formula, truth: np.ndarray) -> bool:
+  """Is a law the true one, up to its factor, on its rows [n]?"""
+  ratio = law.values / truth
+  return bool(np.ptp(ratio) <= law.same * np.abs(ratio).max())
+
 
 SYMBOLS = 'add,mul,div,sin,cos,exp,constant,variable'
 # Formulas that are looked at, where no time is given.
@@ -26,11 +97,13 @@ EVALUATIONS = 200_000
 # Size of the largest formulas: an operator of two leaves, what people read.
 LEAST, MOST = 3, 1000
 ROUNDED = 1e-10  # Weights are float32: an error below this is rounding.
-SAME = 1e-2  # Relative difference of two laws that are one but for the weights.
+SAME_WEIGHTED = (
+  1e-2  # Relative difference of two laws that are one but for the weights.
+)
 PLAIN = 1e-3  # Relative difference of two weights that are written as one.
 
 
-def engine() -> Any:
+def operon_regressor() -> Any:
   """pyoperon's regression.
 
   Raises:
@@ -45,7 +118,7 @@ def engine() -> Any:
     ) from error
 
 
-def search(
+def genetic(
   columns: Mapping[str, np.ndarray],
   targets: np.ndarray,
   size: int,
@@ -53,7 +126,7 @@ def search(
   *,
   seed: int = 0,
   seconds: int = 0,
-) -> list[list[formulas.Formula]]:
+) -> list[list[Formula]]:
   """Fronts of formulas that fit each of K targets; see `formulas.exhaustive`.
 
   The same numbers always give the same formulas, unless time is given.
@@ -70,7 +143,7 @@ def search(
   Raises:
     InputError: pyoperon is not installed.
   """
-  made = engine()
+  made = operon_regressor()
   rows = np.stack([np.asarray(x, np.float64) for x in columns.values()], axis=1)
   # Quantities of order 1, as random weights are.
   size_of = np.exp(np.log(np.abs(rows) + np.finfo(float).tiny).mean(0))
@@ -96,19 +169,17 @@ def search(
       _fitted(term(nodes, names, scale, columns), len(nodes), target, loss)
       for nodes in trees
     ]
-    fronts.append(_front(laws))
+    fronts.append(_pareto(laws))
   return fronts
 
 
-def _fitted(
-  found: Term, size: int, target: np.ndarray, loss: str
-) -> formulas.Formula:
+def _fitted(found: Term, size: int, target: np.ndarray, loss: str) -> Formula:
   """A formula with the factor that fits best; its error may be infinite."""
   logs = loss == 'log'
   aim = np.log(target) if logs else target
   error, factor = symbolic.fitted(found.values, aim, logs)
   text = found._replace(weight=factor).argument
-  return formulas.Formula(text, size, max(error, ROUNDED), found.values, SAME)
+  return Formula(text, size, max(error, ROUNDED), found.values, SAME_WEIGHTED)
 
 
 def stripped(nodes: list[Any]) -> list[Any]:
@@ -119,9 +190,9 @@ def stripped(nodes: list[Any]) -> list[Any]:
   return nodes
 
 
-def _front(laws: Sequence[formulas.Formula]) -> list[formulas.Formula]:
+def _pareto(laws: Sequence[Formula]) -> list[Formula]:
   """Those that are better than all that are no larger, by size."""
-  front: list[formulas.Formula] = []
+  front: list[Formula] = []
   for law in sorted(laws, key=lambda one: (one.size, one.error)):
     if law.error < (front[-1].error if front else math.inf):
       front.append(law)
@@ -213,7 +284,7 @@ def _quotient(parts: Sequence[Term]) -> Term:
 
 
 def _sum(parts: Sequence[Term]) -> Term:
-  # Verbal in the weight of its first quantity.
+  # Stated in the weight of its first quantity.
   weights = [part.weight for part in parts if part.text and part.weight]
   one = weights[0] if weights else 1.0
   text = ' + '.join(part.times(part.weight / one) for part in parts)
@@ -228,3 +299,27 @@ def _of_one(kind: str, part: Term) -> Term:
 
 
 _JOINED = {'*': _product, '/': _quotient, '+': _sum}
+
+
+# Of columns, targets, size and loss; see `formulas.exhaustive`.
+Search = Callable[
+  [Mapping[str, np.ndarray], np.ndarray, int, str],
+  list[list[Formula]],
+]
+ENGINES: dict[str, Search] = {
+  'exhaustive': exhaustive,
+  'operon': genetic,
+}
+
+
+def check_engine(name: str, size: int) -> None:
+  """Raises InputError where an engine is missing, or seeks none so large."""
+  least, most = 1, symbolic.LARGEST
+  if name == 'operon':
+    operon_regressor()
+    least, most = LEAST, MOST
+  if not least <= size <= most:
+    raise core.InputError(
+      f'engine={name!r} was given nodes={size}; expected {least} to {most}, or '
+      '0 for no search'
+    )

@@ -10,7 +10,7 @@ from tests.evaluation import counted
 from tests.models.played import Played
 from wm import core
 from wm.core import plan, registry
-from wm.evaluation import planned
+from wm.evaluation import query_plans
 from wm.models.serving import asked, provider
 from wm.models.serving.answer_cache import Reply
 
@@ -36,7 +36,7 @@ def predictor(monkeypatch, tmp_path):
 @pytest.mark.parametrize('spec', METRICS)
 def test_a_metric_asks_what_its_plan_lists(predictor, spec):
   metric = registry.make('metric', spec)
-  made = planned.plan_of(metric, predictor, WORLD, 0)
+  made = query_plans.plan_of(metric, predictor, WORLD, 0)
   made.ask()
   calls = predictor.played.calls
   assert sorted(calls) == sorted(one.prompt for one in made.questions)
@@ -57,7 +57,7 @@ def test_one_call_a_question_of_a_quiz(predictor):
   model = registry.make('model', "language(model='a/b')")
   model = dataclasses.replace(model, answers=predictor.folder)
   metric = registry.make('metric', 'capability(num=6)')
-  made = planned.plan_of(metric, model.predictor(puzzle, 0), puzzle, 0)
+  made = query_plans.plan_of(metric, model.predictor(puzzle, 0), puzzle, 0)
   assert {one.kind for one in made.questions} == {plan.ONE_NEXT}
   made.ask()
   assert len(predictor.played.calls) == len(made.questions)
@@ -67,7 +67,7 @@ def test_one_call_a_question_of_a_quiz(predictor):
 
 def test_questions_of_a_trial_are_one_group(predictor):
   metric = registry.make('metric', METRICS[0])
-  made = planned.plan_of(metric, predictor, WORLD, 0)
+  made = query_plans.plan_of(metric, predictor, WORLD, 0)
   (scores,) = made.scores(WORLD)
   assert 1 < len({*scores.group.tolist()}) <= 12
   assert len(scores.group) == len(made.questions)
@@ -148,13 +148,13 @@ def test_probabilities_are_kept(predictor, tmp_path):
 def test_too_large_a_plan_is_refused_with_what_fits(
   predictor, tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(planned, 'MOST_CALLS', 50)
+  monkeypatch.setattr(query_plans, 'MOST_CALLS', 50)
   with pytest.raises(core.InputError, match=r'trials=\d+, .* fit') as told:
     _entries(predictor, tmp_path, METRICS[0])
   assert not predictor.played.calls
   spec = str(told.value).split('calls: ')[-1].split(' would fit')[0]
   metric = registry.make('metric', spec)
-  assert planned.plan_of(metric, predictor, WORLD, 0).calls <= 50
+  assert query_plans.plan_of(metric, predictor, WORLD, 0).calls <= 50
 
 
 def test_max_calls_keeps_whole_trials(predictor, tmp_path):
@@ -193,10 +193,10 @@ def listed(monkeypatch):
 def test_of_far_too_large_a_plan_few_questions_are_listed(
   predictor, listed, monkeypatch, spec, num
 ):
-  monkeypatch.setattr(planned, 'MOST_CALLS', 100)
+  monkeypatch.setattr(query_plans, 'MOST_CALLS', 100)
   metric = registry.make('metric', spec.format(num))
   with pytest.raises(core.InputError) as told:
-    planned.plans([metric], predictor, WORLD, 0, 0, print)
+    query_plans.plans([metric], predictor, WORLD, 0, 0, print)
   at_least, fits = re.fullmatch(
     rf'.*={num}.*: at least ([\d,]+) calls, those of its first \d+ trials; '
     r'expected at most 100 calls: (.*) would fit, or set --max_calls',
@@ -205,10 +205,10 @@ def test_of_far_too_large_a_plan_few_questions_are_listed(
   # The first trials, those that are too many, and what is cut to fit.
   assert 100 < int(at_least.replace(',', '')) <= len(listed) < 800
   fitting = registry.make('metric', fits)
-  assert 50 < planned.plan_of(fitting, predictor, WORLD, 0).calls <= 100
+  assert 50 < query_plans.plan_of(fitting, predictor, WORLD, 0).calls <= 100
   # Where that is allowed, the same plan is cut so as fast.
   listed.clear()
-  found, *_ = planned.plans([metric], predictor, WORLD, 0, 100, print)
+  found, *_ = query_plans.plans([metric], predictor, WORLD, 0, 100, print)
   assert found.metric == fitting
   assert len(listed) < 800 + 800  # Of the metric beside it, too.
 
@@ -217,7 +217,7 @@ def test_many_trials_that_ask_little_are_all_listed(predictor):
   few = registry.make('world', 'lattice(length=4)')
   model = registry.make('model', "language(model='a/b')").predictor(few, 0)
   metric = registry.make('metric', "next_token(states='drawn', num=3000)")
-  (found,) = planned.plans([metric], model, few, 0, 0, print)
+  (found,) = query_plans.plans([metric], model, few, 0, 0, print)
   assert found.metric is metric
   assert 1 < found.calls < 200
 
@@ -227,11 +227,11 @@ def test_data_sets_that_come_in_twos_are_cut_by_twos(predictor, tmp_path):
   model = registry.make('model', "language(model='a/b')").predictor(few, 0)
   spec = 'inductive_bias(num={}, examples=9, states=4, pool=8)'
   metric = registry.make('metric', spec.format(10**6))
-  (found,) = planned.plans([metric], model, few, 0, 7, print)
+  (found,) = query_plans.plans([metric], model, few, 0, 7, print)
   assert found.metric == registry.make('metric', spec.format(6))
   assert found.calls == 6
   with pytest.raises(core.InputError, match='no number of trials fits'):
-    planned.plans([metric], model, few, 0, 1, print)
+    query_plans.plans([metric], model, few, 0, 1, print)
 
 
 def test_what_depends_on_answers_is_refused_with_what_does_not(

@@ -14,7 +14,7 @@ from scipy import spatial
 
 from wm import core
 from wm.core import registry
-from wm.evaluation.forces import paths
+from wm.evaluation import paths
 from wm.kernels import orbits
 
 # What labels are; a vector points from the planet to its sun.

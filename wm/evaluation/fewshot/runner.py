@@ -1,4 +1,4 @@
-"""What metrics that tune a model share: data sets of places, random twins."""
+"""Few-shot adaptation as the metrics run it: tasks, random twins, answers."""
 
 from __future__ import annotations
 

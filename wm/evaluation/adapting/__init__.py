@@ -1,1 +1,0 @@
-"""Small data sets that models are adapted to, and what they are asked."""

@@ -1,0 +1,580 @@
+"""Comparisons of two models, their power, and correlations of scores.
+
+Differences come with intervals, tests and a correction for many of them. A
+difference that is not shown is told apart from one that is shown to be absent:
+`beyond` asks for the first, `absent` (two one-sided tests, Schuirmann 1987,
+Journal of Pharmacokinetics 15) for the second.
+
+Power is the number of trials or seeds that tells two models apart. Two models
+of independent trials are compared by the normal approximation, two-sided at
+5 %. A pilot says how trials vary, and by its clusters how much less they tell
+than independent ones do: the design effect (Kish 1965, Survey Sampling, 8.2).
+
+Correlations are Pearson's, over trials or over models.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.evaluation import statistics
+from wm.evaluation.statistics import LEVEL
+
+# Fewer clusters than this have no interval of their difference.
+FEWEST_PAIRED = 5
+# Few clusters that differ say little of the variance, and yet not nothing:
+# all others are known to be alike. Chosen by simulation.
+_LEAST_DEGREES = 2.0
+_ROUNDING = 1e-9
+
+
+class Difference(NamedTuple):
+  """The first's value less the second's.
+
+  Attributes:
+    value: the difference; None where nothing was measured in both.
+    low, high: 95 % interval; None where clusters are too few for one.
+    p: two-sided, of no difference; None as the interval.
+    n: trials (of seeds: seeds of both).
+    clusters: of trials that depend on each other (of seeds: the fewer seeds).
+    error: standard error; None as the interval.
+    degrees: of freedom of the error.
+  """
+
+  value: float | None
+  low: float | None
+  high: float | None
+  p: float | None
+  n: int
+  clusters: int
+  error: float | None = None
+  degrees: float | None = None
+
+
+def _upper(t: float, degrees: float) -> float:
+  """Share of Student's t distribution above t."""
+  from scipy import special  # Heavy; not needed to list metrics.
+
+  return float(special.stdtr(degrees, -t))
+
+
+def _quantile(degrees: float) -> float:
+  from scipy import special
+
+  return float(special.stdtrit(degrees, (1 + LEVEL) / 2))
+
+
+def _tested(
+  difference: Difference, error: float, degrees: float, most: float = math.inf
+) -> Difference:
+  """By Student's t; error above 0, no difference is greater than most."""
+  value = difference.value or 0.0
+  half = _quantile(degrees) * error
+  return difference._replace(
+    low=max(value - half, -most),
+    high=min(value + half, most),
+    p=2 * _upper(abs(value) / error, degrees),
+    error=error,
+    degrees=degrees,
+  )
+
+
+class Mean(NamedTuple):
+  """The mean of a quantity over training seeds.
+
+  Attributes:
+    value: the mean.
+    variance: of the mean; None where nothing is known of it.
+    degrees: of freedom of the variance.
+    seeds: how many; 0 is a number without error.
+    size: greatest magnitude of a seed's value, to tell rounding from error.
+  """
+
+  value: float
+  variance: float | None
+  degrees: float
+  seeds: int
+  size: float
+
+
+def variance(
+  value: float, low: float | None, high: float | None, clusters: int
+) -> float | None:
+  """Of a value by its trials, from its 95 % interval; None without one.
+
+  The interval is taken for one of Student's t over clusters, by its longer
+  side: at a bound, the other has no length.
+  """
+  if low is None or high is None:
+    return None
+  half = max(value - low, high - value)
+  return (half / _quantile(max(clusters - 1, 1))) ** 2
+
+
+def number(value: float) -> Mean:
+  """A number that is known exactly, to compare a mean with."""
+  return Mean(value, 0.0, math.inf, 0, abs(value))
+
+
+def mean(
+  values: Sequence[float],
+  within: Sequence[float] = (),
+  trial_degrees: float | None = None,
+) -> Mean:
+  """The mean over seeds.
+
+  Args:
+    values: each seed's value, one or more.
+    within: variances of each seed's value by its trials. Few seeds may agree
+      by chance: the variance between seeds is taken to be no less than these,
+      so a mean is no surer than its trials.
+    trial_degrees: of freedom of `within`, for a quantity that does not depend
+      on a training seed: one seed then has the variance of its trials. None
+      leaves one seed without a variance.
+  """
+  side = np.asarray(values, np.float64)
+  num = len(side)
+  floor = float(np.mean(within)) if len(within) else 0.0
+  size = float(np.abs(side).max())
+  if num > 1:
+    between = max(float(side.var(ddof=1)), floor)
+    return Mean(float(side.mean()), between / num, num - 1, num, size)
+  if trial_degrees is None or not len(within):
+    return Mean(float(side[0]), None, 0.0, 1, size)
+  return Mean(float(side[0]), floor, trial_degrees, 1, size)
+
+
+def of_means(first: Mean, second: Mean) -> Difference:
+  """The difference of two means (Welch 1947, Biometrika 34).
+
+  With `number` as the second it is the one-sample t test.
+
+  Returns:
+    Without an interval where the variance of a mean is not known, or where
+    seeds agree exactly and nothing is known of their trials.
+  """
+  counts = [side.seeds for side in (first, second) if side.seeds]
+  difference = Difference(
+    *(first.value - second.value, None, None, None),
+    *(sum(counts), min(counts, default=0)),
+  )
+  if first.variance is None or second.variance is None:
+    return difference
+  total = first.variance + second.variance
+  # Rounding alone makes equal seeds differ by this.
+  if total <= (_ROUNDING * max(first.size, second.size)) ** 2:
+    return difference
+  degrees = total**2 / (
+    first.variance**2 / first.degrees + second.variance**2 / second.degrees
+  )
+  return _tested(difference, math.sqrt(total), degrees)
+
+
+def of_seeds(
+  first: Sequence[float],
+  second: Sequence[float],
+  within: tuple[Sequence[float], Sequence[float]] = ((), ()),
+) -> Difference:
+  """The difference of means over training seeds, see `mean` and `of_means`.
+
+  Args:
+    first, second: each seed's value, in any order.
+    within: variances of each seed's value by its trials.
+  """
+  if not (len(first) and len(second)):
+    return Difference(None, None, None, None, len(first) + len(second), 0)
+  return of_means(mean(first, within[0]), mean(second, within[1]))
+
+
+def paired(
+  first: core.Scores, second: core.Scores, seed: int = 0
+) -> Difference:
+  """The difference of two models' scores on the same trials.
+
+  Of trials that are measured in both, clustered by group, by weight. Student's
+  t with as many degrees of freedom as clusters that make up the error
+  (`wm.evaluation.statistics`); where all clusters differ alike, the interval
+  allows for those that were not drawn, as `statistics.proportion` does.
+
+  Args:
+    first, second: one quantity of two models, rows in the same order.
+    seed: not used by an interval that draws nothing.
+
+  Raises:
+    InputError: rows are not of the same trials.
+  """
+  del seed
+  if not np.array_equal(first.group, second.group):
+    raise core.InputError(
+      f'{first.quantity} and {second.quantity} have {len(first.group)} and '
+      f'{len(second.group)} rows; expected the same trials in the same groups'
+    )
+  rows = first.measured & second.measured
+  rows &= (first.weight > 0) & (second.weight > 0)
+  n = int(rows.sum())
+  names, index = np.unique(first.group[rows], return_inverse=True)
+  num = len(names)
+  if not num:
+    return Difference(None, None, None, None, n, num)
+  value, errors, weight = _linear(first, second, rows, index)
+  difference = Difference(value, None, None, None, n, num)
+  most = first.limits[1] - first.limits[0]
+  error = math.sqrt(float((errors**2).sum()) * num / (num - 1 or 1))
+  # Where all agree, what rounding leaves is no error.
+  if error > _ROUNDING * max(abs(value), np.abs(first.value[rows]).max()):
+    degrees = float(statistics.degrees(errors[None])[0])
+    degrees = min(max(degrees, _LEAST_DEGREES), num - 1)
+  else:
+    degrees = float(max(num - 1, 1))
+    share = statistics.proportion(0.0, 1 / float((weight**2).sum()))[1]
+    error = most * float(share) / _quantile(degrees)
+  if num < FEWEST_PAIRED or not math.isfinite(error):
+    return difference
+  return _tested(difference, error, degrees, most)
+
+
+def _linear(
+  first: core.Scores, second: core.Scores, rows: np.ndarray, index: np.ndarray
+) -> tuple[float, np.ndarray, np.ndarray]:
+  """The difference, each cluster's part [G] in its error, its share of weight.
+
+  A score is a ratio of sums; its error is linear in these to first order, and
+  that of a difference of two ratios is the difference of both.
+  """
+  values, errors, shares = [], [], []
+  for scores in first, second:
+    weight = scores.weight[rows]
+    weights = np.bincount(index, weight)
+    totals = np.bincount(index, weight * scores.value[rows])
+    mass = weights.sum()
+    values.append(float(totals.sum() / mass))
+    errors.append((totals - values[-1] * weights) / mass)
+    shares.append(weights / mass)
+  return values[0] - values[1], errors[0] - errors[1], shares[0]
+
+
+def beyond(difference: Difference, margin: float, direction: int) -> float:
+  """One-sided p of a difference that exceeds a margin.
+
+  Small where the difference is shown to be above `margin` (direction 1), or
+  below `-margin` (direction -1); 1 where it has no interval.
+  """
+  value, error = difference.value, difference.error
+  if value is None or error is None or difference.degrees is None:
+    return 1.0
+  sign = 1 if direction > 0 else -1
+  return _upper((sign * value - margin) / error, difference.degrees)
+
+
+def absent(difference: Difference, margin: float) -> float:
+  """p of a difference that is shown to lie within -margin and margin.
+
+  The larger one of two one-sided tests; 1 where it has no interval.
+  """
+  return max(beyond(difference, -margin, direction) for direction in (1, -1))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+  """p values adjusted for their number, in the same order (Holm 1979)."""
+  num = len(p_values)
+  adjusted, least = [0.0] * num, 0.0
+  for rank, place in enumerate(np.argsort(p_values, kind='stable')):
+    least = max(least, min((num - rank) * p_values[place], 1.0))
+    adjusted[place] = least
+  return adjusted
+
+
+POWER = 0.8
+MOST_SEEDS = 10_000
+
+
+class SampleSize(NamedTuple):
+  """What a study has to have to show a difference.
+
+  Attributes:
+    n, clusters: of the pilot.
+    value: of the pilot; None where nothing was measured.
+    design_effect: trials of the pilot that tell as much as an independent one.
+    trials: of each model; None where the pilot does not say.
+    reason: why `trials` is None; '' where it is not.
+  """
+
+  n: int
+  clusters: int
+  value: float | None
+  design_effect: float | None
+  trials: int | None
+  reason: str = ''
+
+
+def _normal_errors(power: float) -> float:
+  """Standard errors that a difference has to have."""
+  from scipy import special  # Heavy; not needed to list metrics.
+
+  return float(special.ndtri((1 + LEVEL) / 2) + special.ndtri(power))
+
+
+def trials_needed(
+  pilot: core.Scores, difference: float, power: float = POWER
+) -> SampleSize:
+  """Trials of each of two models that tell them apart by a difference.
+
+  One model is the pilot's; the other is better or worse by the difference,
+  whichever needs more trials. Shares vary as their values have it, other
+  quantities alike in both models.
+
+  Args:
+    pilot: rows of one quantity of one model.
+    difference: in units of the quantity, above 0.
+    power: chance that the difference is shown.
+
+  Raises:
+    InputError: difference or power is out of range.
+  """
+  _check_power(difference, power)
+  rows = pilot.measured & (pilot.weight > 0)
+  n = int(rows.sum())
+  value, weight = pilot.value[rows], pilot.weight[rows]
+  names, index = np.unique(pilot.group[rows], return_inverse=True)
+  num = len(names)
+  if num < 2:
+    mean = float(np.average(value, weights=weight)) if n else None
+    return SampleSize(n, num, mean, None, None, 'too few clusters')
+  mass = weight.sum()
+  mean = float((weight * value).sum() / mass)
+  off = weight * (value - mean) / mass
+  error = float((np.bincount(index, off) ** 2).sum()) * num / (num - 1)
+  alone = float((off**2).sum()) * n / (n - 1)
+  least, most = pilot.limits
+  bounded = math.isfinite(most - least)
+  if error > (_ROUNDING * max(abs(mean), 1.0)) ** 2:
+    effect, unit = error / alone, error * n
+  elif bounded:
+    # All agree: a cluster is taken for one trial.
+    shares = np.bincount(index, weight) / mass
+    effect, unit = n * float((shares**2).sum()), 0.0
+  else:
+    return SampleSize(n, num, mean, None, None, 'all trials agree')
+  variances = 2 * unit
+  if bounded:
+    others = mean - difference, mean + difference
+    variances = max(
+      (
+        unit + _other_variance(mean, other, unit, effect, least, most)
+        for other in others
+        if least <= other <= most
+      ),
+      default=math.inf,
+    )
+  if not math.isfinite(variances):
+    return SampleSize(n, num, mean, effect, None, 'no value is so far away')
+  needed = math.ceil(
+    _normal_errors(power) ** 2 * variances / difference**2 - 1e-9
+  )
+  return SampleSize(n, num, mean, effect, max(needed, 2))
+
+
+def _other_variance(
+  mean: float,
+  other: float,
+  unit: float,
+  effect: float,
+  least: float,
+  most: float,
+) -> float:
+  """Variance of one trial of the other model, design effect included.
+
+  Of the greatest variance that its mean allows it has the same part.
+  """
+  top = (mean - least) * (most - mean)
+  part = min(unit / top, effect) if top > 0 and unit > 0 else effect
+  return part * (other - least) * (most - other)
+
+
+def _check_power(difference: float, power: float) -> None:
+  if not (math.isfinite(difference) and difference > 0):
+    raise core.InputError(
+      f'difference={difference!r} was given; expected a number above 0'
+    )
+  if not 0.05 < power < 1:
+    raise core.InputError(
+      f'power={power!r} was given; expected a number between 0.05 and 1'
+    )
+
+
+def seeds_needed(
+  values: Sequence[float], difference: float, power: float = POWER
+) -> int | None:
+  """Training seeds of each of two models that tell them apart.
+
+  By the noncentral t distribution, with the variance of a pilot's seeds in
+  both models; it holds that of trials too.
+
+  Args:
+    values: of each seed of a pilot.
+    difference, power: see `trials`.
+
+  Returns:
+    None where the pilot has one seed, its seeds agree exactly, or more than
+    MOST_SEEDS are needed.
+  """
+  from scipy import special
+
+  _check_power(difference, power)
+  if len(values) < 2:
+    return None
+  spread = float(np.std(values, ddof=1))
+  if spread <= _ROUNDING * max(map(abs, values)):
+    return None
+  number = np.arange(2, MOST_SEEDS + 1)
+  degrees = 2.0 * (number - 1)
+  bar = special.stdtrit(degrees, (1 + LEVEL) / 2)
+  far = difference / spread * np.sqrt(number / 2)
+  reached = 1 - special.nctdtr(degrees, far, bar)
+  # Far beyond the bar the distribution function underflows to NaN.
+  enough = np.flatnonzero((reached >= power) | (far > bar + 10))
+  return int(number[enough[0]]) if len(enough) else None
+
+
+def detectable(entry: Mapping[str, Any], power: float = POWER) -> float | None:
+  """The smallest difference between two models that this n would show.
+
+  Both have trials of their own, as many and as uncertain as the entry's:
+  two-sided 5 %, power 0.8.
+
+  Args:
+    entry: of scores.json, with `low` and `high`.
+
+  Returns:
+    In units of the quantity; None where the entry has no interval, or is of
+    several seeds, whose ends are no interval of trials.
+  """
+  from scipy import special
+
+  low, high = entry.get('low'), entry.get('high')
+  if entry.get('value') is None or low is None or high is None:
+    return None
+  if 'seeds' in entry or not high > low:
+    return None
+  error = (high - low) / (2 * float(special.ndtri((1 + LEVEL) / 2)))
+  return _normal_errors(power) * math.sqrt(2) * error
+
+
+# Fewer clusters than this say nothing of an interval.
+FEWEST_CORRELATED = 10
+# Fisher's variance of models is that of more than 3.
+FEWEST_MODELS = 4
+_NO_SPREAD = 1e-12
+
+
+class Correlation(NamedTuple):
+  """Pearson's correlation of trials, with its 95 % interval.
+
+  Attributes:
+    value, low, high: each from -1 to 1.
+    clusters: of trials that depend on each other.
+  """
+
+  value: float
+  low: float
+  high: float
+  clusters: int
+
+
+def _sums(
+  x: np.ndarray, y: np.ndarray, weight: np.ndarray, cluster: np.ndarray
+) -> np.ndarray:
+  """[6, C] sums over each cluster, of what moments are made of.
+
+  x, y, weight: [T]; cluster: [T] from 0 to C - 1, each at least once.
+  """
+  x, y = x - x.mean(), y - y.mean()
+  powers = np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y])
+  return np.stack([np.bincount(cluster, weight * one) for one in powers])
+
+
+def _moments(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """Covariance [R] and variances [2, R] of sums [6, R]; see _sums."""
+  mass, *moments = sums
+  one, two, xx, yy, xy = (moment / mass for moment in moments)
+  return xy - one * two, np.stack([xx - one * one, yy - two * two])
+
+
+def pearson(
+  x: np.ndarray, y: np.ndarray, weight: np.ndarray, group: np.ndarray
+) -> Correlation | None:
+  """The correlation of x and y [T], weighted, of trials in clusters.
+
+  The interval is Student's on Fisher's scale (Fisher 1921, Metron 1), by the
+  jackknife over clusters: trials of one may depend on each other, and neither
+  x nor y need be normal.
+
+  Args:
+    x, y, weight: [T] float64.
+    group: [T], equal in trials of one cluster.
+
+  Returns:
+    None where x or y is constant or all points are on a line, in all trials or
+    without one cluster, and where clusters are fewer than FEWEST.
+  """
+  from scipy import special  # Heavy; not needed to list metrics.
+
+  some = weight > 0
+  x, y, weight, group = x[some], y[some], weight[some], group[some]
+  names, cluster = np.unique(group, return_inverse=True)
+  num = len(names)
+  if num < FEWEST_CORRELATED:
+    return None
+  sums = _sums(x, y, weight, cluster)
+  total = sums.sum(1, keepdims=True)
+  # Of all clusters, then without each.
+  shared, spread = _moments(np.concatenate([total, total - sums], 1))
+  if (spread < _NO_SPREAD).any():
+    return None
+  found = shared / np.sqrt(spread[0] * spread[1])
+  if (np.abs(found) > 1 - _NO_SPREAD).any():
+    return None
+  center, *without = np.arctanh(found)
+  variance = np.var(without) * (num - 1)
+  tail = (1 + statistics.LEVEL) / 2
+  width = special.stdtrit(num - 1, tail) * math.sqrt(variance)
+  ends = math.tanh(center - width), math.tanh(center + width)
+  return Correlation(float(found[0]), *ends, num)
+
+
+def pearson_over_models(
+  x: np.ndarray, y: np.ndarray, model: np.ndarray
+) -> Correlation | None:
+  """The correlation of x and y [T] over models, which may have several points.
+
+  The interval is Fisher's (1921, Metron 1): normal on his scale, of variance
+  1 / (models - 3), however many points a model has. Of 4 and more models that
+  are normal, or uniform in x, it holds the truth in 94.5 % and more. It has no
+  width where all points are on a line.
+
+  model: [T], equal in points of one model, such as trained and untrained.
+
+  Returns:
+    None with fewer than FEWEST_MODELS models, or where x or y is constant.
+  """
+  from scipy import special
+
+  names, of = np.unique(model, return_inverse=True)
+  num = len(names)
+  if num < FEWEST_MODELS:
+    return None
+  total = _sums(x, y, np.ones(len(x)), of).sum(1, keepdims=True)
+  shared, spread = _moments(total)
+  if (spread <= _NO_SPREAD).any():
+    return None
+  value = float((shared / np.sqrt(spread[0] * spread[1]))[0])
+  inner = min(max(value, _NO_SPREAD - 1), 1 - _NO_SPREAD)
+  width = special.ndtri((1 + statistics.LEVEL) / 2) / math.sqrt(num - 3)
+  center = math.atanh(inner)
+  ends = math.tanh(center - width), math.tanh(center + width)
+  return Correlation(min(max(value, -1.0), 1.0), *ends, num)

@@ -1,0 +1,1 @@
+"""Few-shot tasks about the state, and scores of adapted models' answers."""

@@ -1,0 +1,400 @@
+"""Laws that answers about planets follow: exponents, formulas, verdicts.
+
+    force = constant * r^-2 * m1^1 * m2^1
+
+Exponents are those of a power law, by regression of logarithms. The intervals
+of an exponent say how well few systems determine it: rows of one system are
+dependent, and masses are constant in it. A speaker is the model that was tuned,
+or an oracle with more knowledge; see the metric force_law.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from wm import core
+from wm.evaluation.fewshot import force_tasks, formulas
+
+
+class PowerLaw(NamedTuple):
+  """A law target = constant * product of powers.
+
+  Attributes:
+    exponents: quantity -> exponent.
+    errors: quantity -> standard error, of rows that are dependent in clusters.
+    constant: the factor.
+    r2: share of the variance of the target's logarithm that is explained.
+    r2_raw: share of the variance of the target itself.
+    rows, clusters: how many.
+  """
+
+  exponents: dict[str, float]
+  errors: dict[str, float]
+  constant: float
+  r2: float
+  r2_raw: float
+  rows: int
+  clusters: int
+
+  def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
+    """Low and high end of an exponent's interval, by Student's t."""
+    half = stats.t.ppf(0.5 + level / 2, self.clusters - 1) * self.errors[name]
+    return self.exponents[name] - half, self.exponents[name] + half
+
+  def __str__(self) -> str:
+    powers = (f'{name}^{x:.4g}' for name, x in self.exponents.items())
+    return ' '.join([f'{self.constant:.4g}', *powers])
+
+
+def fit_power_law(
+  target: np.ndarray, columns: Mapping[str, np.ndarray], group: np.ndarray
+) -> PowerLaw:
+  """Least squares of logarithms, with errors that are clustered.
+
+  Errors are those of Liang and Zeger (1986), with the usual factors for few
+  clusters.
+
+  Args:
+    target: [T] > 0.
+    columns: quantity -> [T] > 0.
+    group: [T] cluster of each row, such as its system.
+
+  Raises:
+    InputError: a value that is not finite and > 0, too few clusters, or a
+      quantity that others determine.
+  """
+  values = {'target': target, **columns}
+  for name, array in values.items():
+    bad = ~(np.isfinite(array) & (np.asarray(array) > 0))
+    if bad.any():
+      raise core.InputError(
+        f'{int(bad.sum())} of {len(bad)} values of {name} are not finite and '
+        f'> 0, such as {np.asarray(array)[bad][0]}: they have no logarithm'
+      )
+  # float64 first: float32 of a logarithm is good for five digits only.
+  logs = [np.log(np.asarray(array, np.float64)) for array in values.values()]
+  y, x = logs[0], np.stack([np.ones(len(logs[0])), *logs[1:]], axis=1)
+  _, cluster = np.unique(group, return_inverse=True)
+  rows, count = x.shape
+  clusters = int(cluster.max(initial=-1)) + 1
+  if clusters < 2 or rows <= count:
+    raise core.InputError(
+      f'{rows} rows of {clusters} clusters; expected at least {count + 1} rows '
+      'of 2 clusters'
+    )
+  centre = x[:, 1:].mean(0)
+  scaled = x - np.append(0, centre)
+  if np.linalg.matrix_rank(scaled) < count:
+    raise core.InputError(
+      f'{", ".join(columns)}: one of them is constant or follows from the '
+      'others, so that exponents are not determined'
+    )
+  inverse = np.linalg.inv(scaled.T @ scaled)
+  found = inverse @ (scaled.T @ y)
+  rest = y - scaled @ found
+  sums = np.zeros((clusters, count))
+  np.add.at(sums, cluster, scaled * rest[:, None])
+  few = clusters / (clusters - 1) * (rows - 1) / (rows - count)
+  covariance = few * inverse @ (sums.T @ sums) @ inverse
+  raw = np.exp(y)
+  off = raw - np.exp(y - rest)
+  return PowerLaw(
+    dict(zip(columns, found[1:].tolist(), strict=True)),
+    dict(
+      zip(columns, np.sqrt(covariance.diagonal()[1:]).tolist(), strict=True)
+    ),
+    float(np.exp(found[0] - centre @ found[1:])),
+    _variance_share(rest, y),
+    _variance_share(off, raw),
+    rows,
+    clusters,
+  )
+
+
+def _variance_share(rest: np.ndarray, target: np.ndarray) -> float:
+  total = ((target - target.mean()) ** 2).sum()
+  return float(1 - (rest**2).sum() / total) if total > 0 else np.nan
+
+
+NEWTON = {'r': -2.0, 'm1': 1.0, 'm2': 1.0, 'mass': 1.0}
+WRONG = -1.0  # The exponent of r that has to be ruled out.
+POSITIVE = 0.9  # Share of magnitudes that have a logarithm, at least.
+READ = 0.5  # Share of rows of which something is said, at least.
+MOST = 1000  # Rows of a search, as published.
+
+
+class Verdict(NamedTuple):
+  """What one speaker says in one data set.
+
+  Attributes:
+    reason: '' where exponents are known, else why not.
+    exponents: quantity -> exponent; empty where there is a reason.
+    newton: all are Newton's within the tolerance, and 1 / r is ruled out.
+    positive: share of magnitudes above 0; NaN where none is said.
+    r2: share of the variance of the target that is explained.
+    angle: mean angle to the true vector, degrees; NaN of magnitudes.
+    size: [T] magnitudes of all rows; NaN where none is said.
+  """
+
+  reason: str
+  exponents: dict[str, float]
+  newton: bool
+  positive: float
+  r2: float
+  angle: float
+  size: np.ndarray
+
+
+class Sought(NamedTuple):
+  """The formulas that one speaker's numbers follow in one data set.
+
+  Attributes:
+    reason: '' where some were found, else why not.
+    front: of ascending size and falling error.
+    law: the one that is taken, in words.
+    right: is it Newton's?
+  """
+
+  reason: str
+  front: Sequence[formulas.Formula] = ()
+  law: str = ''
+  right: bool = False
+
+
+class Rows(NamedTuple):
+  """The rows of one data set that count, T of them.
+
+  Attributes:
+    state: [T, C] true states.
+    group: [T] systems.
+    rests: too few suns are seen to move.
+  """
+
+  state: np.ndarray
+  group: np.ndarray
+  rests: bool
+
+  def verdict(self, target: str, said: np.ndarray, tolerance: float) -> Verdict:
+    """Of what a speaker says of these rows, [T, d]; NaN where nothing."""
+    size = force_tasks.sizes(target, said)
+    there = np.isfinite(size)
+    good = there & (size > 0)
+    columns = force_tasks.columns(target, self.state)
+    logs = np.array([np.ones(len(size)), *map(np.log, columns.values())])
+    exponents: dict[str, float] = {}
+    positive = r2 = angle = np.nan
+    newton, reason = False, ''
+    if there.any():
+      positive = float(good[there].mean())
+      r2 = _explained(target, said[there], self.state[there])
+    if target.endswith('_vector') and good.any():
+      truth = force_tasks.labels(target, self.state)[good]
+      angle = _angle(said[good], truth)
+    if self.rests:
+      reason = 'sun_rests'
+    elif there.mean() < READ:
+      reason = 'no_orbit'
+    elif positive < POSITIVE:
+      reason = 'not_positive'
+    elif len(np.unique(self.group[good])) < force_tasks.FEWEST:
+      reason = 'few_systems'
+    elif np.linalg.matrix_rank(logs[:, good]) < len(logs):
+      reason = 'undetermined'
+    else:
+      chosen = {name: values[good] for name, values in columns.items()}
+      law = fit_power_law(size[good], chosen, self.group[good])
+      exponents = law.exponents
+      low, high = law.interval('r')
+      newton = not low <= WRONG <= high and all(
+        abs(exponent - NEWTON[name]) <= tolerance
+        for name, exponent in exponents.items()
+      )
+    return Verdict(reason, exponents, newton, positive, r2, angle, size)
+
+  def searched(
+    self,
+    target: str,
+    speakers: dict[str, Verdict],
+    nodes: int,
+    search: formulas.Search = formulas.exhaustive,
+  ) -> dict[str, Sought]:
+    """What each speaker's numbers follow, of formulas up to `nodes`.
+
+    All speakers' formulas are sought in one search, on rows of which each says
+    something.
+    """
+    found = {name: Sought(one.reason) for name, one in speakers.items()}
+    asked = {name: one.size for name, one in speakers.items() if not one.reason}
+    if not asked:
+      return found
+    sizes = np.array([*asked.values()])
+    rows = np.flatnonzero((sizes > 0).all(0))[:MOST]
+    if len(rows) < force_tasks.FEWEST:
+      return found | {name: Sought('not_positive') for name in asked}
+    sizes = sizes[:, rows]
+    state = self.state[rows]
+    r = np.hypot(state[:, force_tasks.X], state[:, force_tasks.Y])
+    m1, m2 = state[:, force_tasks.PLANET], state[:, force_tasks.SUN]
+    given = {'r': r, 'm1': m1, 'm2': m2}
+    truth = force_tasks.sizes(target, force_tasks.labels(target, state))
+    flat = np.ptp(sizes, axis=1) <= 1e-12 * sizes.max(1)
+    loss = 'log' if target.startswith('log_') else 'raw'
+    fronts: list[list[formulas.Formula]] = []
+    if not flat.all():
+      fronts = search(given, sizes[~flat], nodes, loss)
+    of_speaker = iter(fronts)
+    for name, same in zip(asked, flat, strict=True):
+      front = [] if same else next(of_speaker)
+      if not front:
+        found[name] = Sought('constant' if same else 'no_formula')
+        continue
+      law = formulas.best(front)
+      right = formulas.follows(law, truth)
+      found[name] = Sought('', front, law.text, right)
+    return found
+
+
+def _explained(target: str, said: np.ndarray, state: np.ndarray) -> float:
+  """R2 of labels [T, d]: as they are said, logarithms or raw."""
+  truth = force_tasks.labels(target, state)
+  middle = 0 if target.endswith('_vector') else truth.mean(0)
+  total = ((truth - middle) ** 2).sum()
+  left = ((truth - said) ** 2).sum()
+  return float(1 - left / total) if total > 0 else np.nan
+
+
+def _angle(said: np.ndarray, truth: np.ndarray) -> float:
+  """Mean angle between vectors [T, 2], degrees."""
+  lengths = np.hypot(*said.T) * np.hypot(*truth.T)
+  cosine = (said * truth).sum(1) / lengths
+  return float(np.degrees(np.arccos(np.clip(cosine, -1, 1))).mean())
+
+
+def rows(
+  tested: force_tasks.Shown,
+  asked: force_tasks.Points,
+  d: int,
+  target: str,
+  moves: float,
+) -> tuple[np.ndarray, Rows]:
+  """Which rows [M, P] of data set d count for a target, and the rows."""
+  there = asked.rows[d] != core.DEAD
+  rests = False
+  if force_tasks.quantity(target) == 'force':
+    moving = tested.travel[d] >= moves
+    there = there & moving[:, None]
+    rests = int(moving.sum()) < force_tasks.FEWEST
+  group = np.broadcast_to(np.arange(len(there))[:, None], there.shape)
+  return there, Rows(asked.state[d][there], group[there], rests)
+
+
+class Judged(NamedTuple):
+  """Verdicts of one data set and target, by speaker.
+
+  Attributes:
+    target: one of force_tasks.TARGETS.
+    data_set: its number.
+    verdicts: speaker -> what it says.
+    sought: speaker -> formulas; None where none are sought.
+  """
+
+  target: str
+  data_set: int
+  verdicts: dict[str, Verdict]
+  sought: Mapping[str, Sought] | None
+
+  def rows(self, who: str) -> Iterator[tuple[str, float, str, str]]:
+    """Quantity, value, reason and formula of all that a speaker is told by."""
+    verdict, tokens = self.verdicts[who], self.verdicts['_tokens']
+    reason = verdict.reason
+    if not reason and not who and not tokens.newton:
+      reason = tokens.reason or 'tokens_do_not_tell'
+    yield 'newton', float(verdict.newton), reason, ''
+    for name in force_tasks.columns(self.target, np.ones((1, 4))):
+      exponent = verdict.exponents.get(name, np.nan)
+      yield f'exponent_{name}', exponent, verdict.reason, ''
+    silent = ''
+    if not np.isfinite(verdict.size).any():
+      silent = verdict.reason or 'no_orbit'
+    yield 'r2', verdict.r2, silent, ''
+    if self.target in ('acceleration', 'force'):
+      yield 'positive', verdict.positive, silent, ''
+    if self.target.endswith('_vector'):
+      yield 'angle', verdict.angle, silent, ''
+    if self.sought is not None:
+      found = self.sought[who]
+      yield 'formula', float(found.right), found.reason, found.law
+
+  def laws(self, who: str) -> Iterator[tuple[float, str, str, int]]:
+    """Error, reason, text and length of each law of a speaker's front."""
+    found = self.sought[who] if self.sought is not None else None
+    if found and found.reason:
+      yield np.nan, found.reason, '', 0
+    for law in found.front if found else ():
+      yield law.error, '', law.text, law.size
+
+
+# What bounds quantities; others have no bounds.
+BOUNDS: dict[str, tuple[float, float | None]] = {
+  'newton': (0.0, 1.0),
+  'positive': (0.0, 1.0),
+  'formula': (0.0, 1.0),
+  'angle': (0.0, 180.0),
+  'r2': (-math.inf, 1.0),
+}
+
+
+def scores(judged: list[Judged], who: str, end: str) -> Iterator[core.Scores]:
+  """All quantities of a speaker; end: of their names."""
+  yield from _fronts(judged, who, end)
+  table: dict[str, list[tuple[float, str, str, Judged]]] = {}
+  for one in judged:
+    for name, value, reason, law in one.rows(who):
+      # A target that is the same on all rows has no variance.
+      reason = reason or ('constant' if np.isnan(value) else '')
+      table.setdefault(name, []).append((value, reason, law, one))
+  for name, rows in table.items():
+    values, reasons, laws, whose = zip(*rows, strict=True)
+    sets = np.array([one.data_set for one in whose])
+    columns = {
+      'data_set': sets,
+      'target': np.array([one.target for one in whose]),
+    }
+    if name == 'formula':
+      columns['law'] = np.array(laws)
+    yield core.scores(
+      f'{name}{who}{end}',
+      np.where(np.array(reasons) == '', values, np.nan),
+      reason=reasons,
+      group=sets,
+      columns=columns,
+      bounds=BOUNDS.get(name),
+      outliers=name.startswith('exponent') or name == 'r2',
+    )
+
+
+def _fronts(judged: list[Judged], who: str, end: str) -> Iterator[core.Scores]:
+  """Errors of all laws that were found, a row for each."""
+  laws = [(*law, one) for one in judged for law in one.laws(who)]
+  if not laws:
+    return
+  errors, reasons, texts, lengths, whose = zip(*laws, strict=True)
+  sets = np.array([one.data_set for one in whose])
+  yield core.scores(
+    f'law_error{who}{end}',
+    errors,
+    reason=reasons,
+    group=sets,
+    columns={
+      'data_set': sets,
+      'target': np.array([one.target for one in whose]),
+      'law': np.array(texts),
+      'length': np.array(lengths),
+    },
+    bounds=(0.0, None),
+  )

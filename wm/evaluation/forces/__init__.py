@@ -1,1 +1,0 @@
-"""Laws of motion in what is said of bodies that fall."""

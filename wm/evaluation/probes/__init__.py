@@ -1,1 +1,0 @@
-"""Linear probes of activations, and activations moved along them."""
