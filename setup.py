@@ -33,6 +33,7 @@ setuptools.setup(
   entry_points={'inspect_ai': ['wm = wm.language.registry']},
   package_data={
     'wm': ['py.typed', '*.pyi'],
+    'wm.papers': ['*/*.j2', '*/*.toml'],
     'wm.recon': ['templates/*'],
     'wm.reporting': ['templates/*'],
   },

@@ -20,10 +20,11 @@ from wm.data import store as stores
 from wm.data import text
 from wm.data.pgn import files as pgn_files
 from wm.data.pgn import games as pgn_games
-from wm.language.cogeval import conversations
-from wm.language.forces import reading, systems
-from wm.language.mango import recorded
 from wm.models import ngram
+from wm.papers.cogeval import recorded as cogeval_recorded
+from wm.papers.forces import questions
+from wm.papers.forces import score as scoring
+from wm.papers.mango import recorded as mango_recorded
 from wm.tasks import standings
 from wm.training import run_log
 from wm.worlds.automaton import readers
@@ -202,16 +203,16 @@ FILES = {
   ),
   'array.npy': (
     saved(np.save, np.ones((3, 2))),
-    lambda p: systems._array(p, 'f', (None, 2)),
+    lambda p: questions._array(p, 'f', (None, 2)),
   ),
-  'forces.json': (b'{"0": 1.5, "1": 2}', lambda p: reading.load(p, 2)),
+  'forces.json': (b'{"0": 1.5, "1": 2}', lambda p: scoring.load_answer(p, 2)),
   'answers.jsonl.gz': (
     gzip.compress(b'{"text": "yes"}\n', mtime=0),
-    lambda p: list(recorded.lines(p, ('text',))),
+    lambda p: list(mango_recorded.read_lines(p, ('text',))),
   ),
   'talk.jsonl.gz': (
     gzip.compress(json.dumps(TALK).encode(), mtime=0),
-    lambda p: list(conversations.rows(p)),
+    lambda p: list(cogeval_recorded.text_rows_of(p)),
   ),
   'metrics.jsonl': (b'{"step": 1}\n{"step": 2}\n', run_log.read),
   'mazes.tar.gz': (packed(), lambda p: games.read(p, 'inn')),

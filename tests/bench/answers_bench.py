@@ -8,7 +8,8 @@ import json
 from collections.abc import Iterator
 
 from tests.bench import harness
-from wm.language.mango import baselines, graphs, parsing, questions, scoring
+from wm.papers.mango import facts, questions
+from wm.papers.mango import score as scoring
 from wm.worlds import mazes
 
 ANSWERS = 100_000
@@ -16,23 +17,23 @@ ANSWERS = 100_000
 SPEAKERS = 'walked', 'reversed', 'random_walk', 'frequent', 'walked'
 
 
-def _write(answer: parsing.Answer, number: int) -> str:
+def _write(answer: scoring.Answer, number: int) -> str:
   """An answer as models write it: Python's or JSON's quotes, after a word."""
-  keys = parsing.KEYS[0]
+  keys = scoring.KEYS[0]
   moves = [dict(zip(keys, move, strict=True)) for move in answer.moves]
   return f' {json.dumps(moves, indent=1) if number % 2 else repr(moves)}'
 
 
-def _asked() -> list[tuple[graphs.Graph, scoring.Question, str]]:
+def _asked() -> list[tuple[scoring.Graph, scoring.Question, str]]:
   """100,000 answers to questions about mazes of 20 places."""
-  found: list[tuple[graphs.Graph, scoring.Question, str]] = []
+  found: list[tuple[scoring.Graph, scoring.Question, str]] = []
   seed = 0
   while len(found) < ANSWERS:
     maze = mazes.World(seed=seed, places=20).maze
-    graph, known = questions.graph(maze), baselines.seen(maze, maze.last)
-    for asked in questions.listed(maze, questions.DESTINATION, maze.last):
+    graph, known = questions.judge_graph(maze), facts.seen_at(maze, maze.last)
+    for asked in questions.questions(maze, questions.DESTINATION, maze.last):
       for number, name in enumerate(SPEAKERS):
-        text = _write(baselines.answer(name, asked, known, seed), number)
+        text = _write(facts.baseline_answer(name, asked, known, seed), number)
         cut = number + 1 == len(SPEAKERS)
         found.append((graph, asked.question, text[:-9] if cut else text))
     seed += 1
@@ -56,7 +57,7 @@ def bench_answers() -> Iterator[harness.Line]:
   def score() -> int:
     """How many answers are well-formed."""
     return sum(
-      not scoring.destination(graph, asked, parsing.parse(text)).failure
+      not scoring.destination(graph, asked, scoring.parse(text)).failure
       for graph, asked, text in given
     )
 

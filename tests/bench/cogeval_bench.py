@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.bench import harness
-from wm.language.cogeval import conversations
+from wm.papers.cogeval import recorded
 
 
 def bench_rescoring() -> Iterator[harness.Line]:
@@ -14,19 +14,19 @@ def bench_rescoring() -> Iterator[harness.Line]:
   The files have 61,696 rows and the text of 10,487 conversations.
   """
   folder = harness.MANHATTAN.parent / 'cogeval'
-  if not (folder / conversations.SAMPLE).is_file():
+  if not (folder / recorded.SAMPLE).is_file():
     raise harness.Skip(f'no recorded conversations at {folder}')
-  found = conversations.load(folder)
+  found = recorded.load(folder)
   texts = [asked for asked in found if asked.expected]
 
   def ours() -> None:
     for asked in texts:
-      conversations.rescored(asked)
+      recorded.verdict_of(asked)
 
   def whole() -> None:
-    for asked in conversations.load(folder):
+    for asked in recorded.load(folder):
       if asked.expected:
-        conversations.rescored(asked)
+        recorded.verdict_of(asked)
 
   yield harness.Line(
     'cogeval rescoring', len(texts) / harness.measure(ours, 3).wall, 'texts/s'

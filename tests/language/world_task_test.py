@@ -1,6 +1,5 @@
 """Inspect and launch/score.py ask the same and find the same."""
 
-import importlib.util
 import math
 import re
 import subprocess
@@ -15,7 +14,7 @@ from inspect_ai._util.error import PrerequisiteError
 
 import wm
 from tests.evaluation import counted
-from wm import core
+from wm import core, papers
 from wm.core import plan, registry
 from wm.language import arguments, logs, providers
 from wm.language import registry as registered
@@ -263,10 +262,12 @@ def test_what_is_missing_is_one_line(monkeypatch, tmp_path):
 
 
 def test_every_paper_has_tables_of_logs():
-  for name, room in logs.ROOMS.items():
-    place = 'replay' if name == 'world' else 'logs'
-    assert importlib.util.find_spec(f'wm.language.{room}.{place}'), name
-    assert name in registered.__all__
+  tasks_of = {'cogeval', 'forces', 'mango', 'seating'}
+  assert set(papers.names()) == tasks_of
+  for name in (*tasks_of, 'mango_route', 'mango_destination'):
+    assert callable(papers.load(papers.paper_of(name), 'report').page)
+  assert papers.paper_of('wm/world') == papers.paper_of('their/own') == ''
+  assert len(registered.TASKS) == len(tasks_of)
 
 
 def test_values_that_the_command_line_splits_are_joined():
@@ -296,7 +297,7 @@ def test_values_that_the_command_line_splits_are_joined():
     ({'wording': 'sung'}, 'unknown wording'),
     ({'metrics': 'compression()'}, 'expected suffixes'),
     ({'metrics': 'next_token(); probe()'}, 'needs HiddenStates'),
-    ({'metrics': 'capability()'}, 'needs Quiz'),
+    ({'metrics': 'capability()'}, 'needs questions'),
     ({'read': 'ears'}, 'available'),
     ({'names': 'x'}, 'expected integers'),
     ({'names': -1}, 'expected names'),

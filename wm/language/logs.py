@@ -1,41 +1,27 @@
 """Inspect's logs, read: rows of any task, and the tables of papers.
 
-A task's room may have a module `logs` with `page(logs) -> Rescored`, which
-makes the paper's tables from any logs of the task (ROOMS). Logs of other tasks
-are tabled as they are.
+The module `report` of a paper makes its tables from any logs of its tasks, by
+`page(logs) -> Page`. Logs of other tasks are tabled as they are.
 """
 
 from __future__ import annotations
 
 import collections
-import importlib
-import importlib.util
 import math
 import pathlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wm import core
-from wm.language import pages, rescored
-from wm.language.rescored import Rescored, Row
+from wm import core, papers
+from wm.language import pages
+from wm.language.pages import Page, Row
 
 if TYPE_CHECKING:
   from inspect_ai.log import EvalLog
 
 Path = str | pathlib.Path
 SUFFIXES = '.eval', '.json'
-
-# Task -> room of wm.language that makes its tables.
-ROOMS = {
-  'world': 'world',
-  'mango_destination': 'mango',
-  'mango_route': 'mango',
-  'mango_minigames': 'mango',
-  'cogeval': 'cogeval',
-  'seating': 'seating',
-  'forces': 'forces',
-}
 
 
 def paths(place: Path) -> list[pathlib.Path]:
@@ -128,7 +114,7 @@ def _reason(sample: Any, score: Any) -> str:
   return failure or score.reason or 'no_value'
 
 
-def generic(logs: Sequence[EvalLog]) -> Rescored:
+def generic(logs: Sequence[EvalLog]) -> Page:
   """Inspect's own numbers of logs, and all rows."""
   table = []
   for log in logs:
@@ -145,10 +131,10 @@ def generic(logs: Sequence[EvalLog]) -> Rescored:
           }
         )
   kept = [row for log in logs for row in rows(log)]
-  return Rescored(
+  return Page(
     title='Logs of language models',
     lead=f'{len(logs)} logs, as Inspect sums them up.',
-    tables=[rescored.table('Scores', table)] if table else [],
+    tables=[pages.table('Scores', table)] if table else [],
     pictures=(),
     words={},
     rows={'rows': kept},
@@ -204,7 +190,9 @@ def report(
     last[known] = run
   rooms: dict[str, list[EvalLog]] = {}
   for run in last.values():
-    rooms.setdefault(ROOMS.get(task(run), ''), []).append(run)
+    name = task(run)
+    room = name if name == 'world' else papers.paper_of(name)
+    rooms.setdefault(room, []).append(run)
   found = Reported([], [])
   for room, logs in rooms.items():
     if room == 'world':
@@ -219,11 +207,8 @@ def report(
   return found
 
 
-def _page(room: str, logs: Sequence[EvalLog]) -> Rescored:
-  module = f'wm.language.{room}.logs'
-  make = generic
-  if room and importlib.util.find_spec(module) is not None:
-    make = importlib.import_module(module).page
+def _page(room: str, logs: Sequence[EvalLog]) -> Page:
+  make = papers.load(room, 'report').page if room else generic
   some, lost = _scored(logs)
   found = make(some)
   if not lost:

@@ -1,19 +1,68 @@
-"""Writes the page of a paper's tables, of answers old or new."""
+"""Pages of tables and pictures about language models' answers."""
 
 from __future__ import annotations
 
 import csv
 import pathlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 import wm
-from wm.language.rescored import Rescored, Row
 from wm.reporting import tables, write
 from wm.runtime import commit, files, locks, pages
 
+Row = Mapping[str, Any]
 
-def save(found: Rescored, out: str | pathlib.Path) -> pathlib.Path:
+
+class Page(NamedTuple):
+  """Tables, pictures and numbers.
+
+  Attributes:
+    title: of the page.
+    lead: below it, a sentence or two.
+    tables: in order.
+    pictures: in order, below the tables.
+    words: quantity -> what it is.
+    rows: name of a CSV file, without its ending -> rows of the same keys.
+  """
+
+  title: str
+  lead: str
+  tables: Sequence[tables.Table]
+  pictures: Sequence[write.Picture]
+  words: Mapping[str, str]
+  rows: Mapping[str, Sequence[Row]]
+
+
+def unused_name(name: str, known: Collection[str]) -> str:
+  """The name, or 'NAME (2)' and so on where it is known already."""
+  found, number = name, 2
+  while found in known:
+    found, number = f'{name} ({number})', number + 1
+  return found
+
+
+def table(
+  title: str, rows: Sequence[Row], note: str = '', *, folded: bool = False
+) -> tables.Table:
+  """A table of rows: text stays, numbers are formatted, None is a dash."""
+  frame = pd.DataFrame(
+    [{head: _cell(value) for head, value in row.items()} for row in rows]
+  )
+  return tables.Table(title, frame.fillna(''), note, folded)
+
+
+def _cell(value: Any) -> str:
+  if value is None or value != value:  # NaN is not equal to itself.
+    return '–'
+  if isinstance(value, str):
+    return value
+  return str(value) if isinstance(value, int) else tables.number(float(value))
+
+
+def save(found: Page, out: str | pathlib.Path) -> pathlib.Path:
   """Writes report.html, one page that needs no network, report.md, CSV files.
 
   Args:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib
-import importlib.util
 import math
 import random
 from collections import Counter
@@ -35,7 +34,7 @@ from inspect_ai.model import (
 )
 from inspect_ai.tool import ToolChoice, ToolInfo
 
-from wm import core
+from wm import core, papers
 from wm.core import plan
 
 UNKNOWN = 'No answer to this prompt is known.'
@@ -89,12 +88,12 @@ def answer(request: Request, task: str) -> str:
   """A known answer to a question of a task; UNKNOWN where there is none."""
   if 'choices' in request.metadata:
     return about_world(request, request.metadata) or UNKNOWN
-  # A task is named like its folder, as 'mango_route' of mango is.
-  folder = task.rpartition('/')[2].partition('_')[0]
-  module_name = f'wm.language.{folder}.tasks'
-  if not folder or importlib.util.find_spec(f'wm.language.{folder}') is None:
+  if task.rpartition('/')[2] == 'world':
+    module = importlib.import_module('wm.language.world.tasks')
+  elif paper := papers.paper_of(task):
+    module = papers.load(paper, 'task')
+  else:
     return UNKNOWN
-  module = importlib.import_module(module_name)
   text: str | None = module.known_answer(request)
   return UNKNOWN if text is None else text
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
+from wm import core
 from wm.options.calls import Path
 
 
@@ -19,7 +21,7 @@ def recorded(
   """Scores recorded answers of language models again: tables and figures.
 
   Args:
-    paper: 'cogeval', 'forces' or another of `wm.language.recorded.PAPERS`.
+    paper: 'cogeval', 'forces' or another of `wm.papers` that has a record.
     data: folder of the recorded answers.
     out: folder in which to make report/, and logs/ where those are wanted.
     logs: also convert the answers to logs of Inspect, for `inspect view` and
@@ -32,17 +34,17 @@ def recorded(
   Raises:
     InputError: no such paper, or its files are missing or damaged.
   """
-  from wm.language import recorded as papers  # Loads pandas and SciPy.
+  eval_logs = _eval_logs()
 
   place = pathlib.Path(out)
-  found = papers.rescore(paper, data)
-  page = papers.save(found, place / 'report')
+  found = eval_logs.rescore(paper, data)
+  page = eval_logs.save(found, place / 'report')
   names = ', '.join(f'{name}.csv' for name in found.rows)
   log(found.lead)
   log(f'report: {page}')
   log(f'        {page.with_suffix(".md").name}, scores.json, {names}')
   if logs:
-    for path in papers.converted(paper, data, place / 'logs'):
+    for path in eval_logs.convert(paper, data, place / 'logs'):
       log(f'log: {path}')
   return page
 
@@ -63,9 +65,21 @@ def wrong_keys(
     InputError: no such paper, its keys are not checked, or its files are
       missing or damaged.
   """
-  from wm.language import recorded as papers
+  eval_logs = _eval_logs()
 
-  rows = [dict(row) for row in papers.errors(paper, data)]
+  rows = [dict(row) for row in eval_logs.errors(paper, data)]
   for row in rows:
     log('; '.join(f'{name}: {value}' for name, value in row.items()))
   return rows
+
+
+def _eval_logs() -> Any:
+  """wm.language.eval_logs, which loads Inspect; or InputError."""
+  try:
+    from wm.language import eval_logs
+  except ImportError as error:
+    raise core.InputError(
+      "recorded answers need inspect_ai: pip install -e '.[language]' "
+      f'({error})'
+    ) from error
+  return eval_logs

@@ -36,9 +36,19 @@ _SHOWN = {'\\': r'\\', '|': r'\|', '<': '&lt;', '>': '&gt;'}
 
 
 @functools.cache
-def _templates(package: str) -> jinja2.Environment:
+def macros(package: str, template: str) -> Any:
+  """Macros of a template, as functions that return text.
+
+  The template lies beside the package's modules: `macros('wm.papers.mango',
+  'prompt.md.j2').question(...)`.
+  """
+  return _templates(package, '').get_template(template).module
+
+
+@functools.cache
+def _templates(package: str, folder: str = 'templates') -> jinja2.Environment:
   made = jinja2.Environment(
-    loader=jinja2.PackageLoader(package),
+    loader=jinja2.PackageLoader(package, folder),
     autoescape=jinja2.select_autoescape(['html'], default=False),
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,

@@ -1,0 +1,216 @@
+"""Every prompt, read back from its text alone, is the graph it is made of."""
+
+import itertools
+import random
+
+import pytest
+
+from tests.language.stand_ins import asked as askeds
+from tests.language.stand_ins import cogeval as reader
+from tests.language.stand_ins import planners
+from wm import core
+from wm.papers.cogeval import prompts
+from wm.papers.cogeval import score as scoring
+from wm.worlds.cognitive_graph import graphs, names, questions, solver
+
+EXACT = ('audited', 'original', 'tuples')
+# What the published wording says of n15star beyond its edges.
+EXTRA = {
+  frozenset(pair)
+  for pair in (
+    (7, 11),
+    (10, 11),
+    (11, 13),
+    (7, 15),
+    (10, 15),
+    (13, 15),
+    (8, 11),
+    (6, 8),
+    (8, 9),
+    (8, 12),
+  )
+}
+
+
+def asked_of(name, domain):
+  """One question of each condition."""
+  for condition in questions.conditions(name):
+    steps = questions.distance(name, condition)
+    ends = (None, None)
+    if steps:
+      ends = solver.pairs(graphs.graph(name), steps)[-1]
+    yield questions.Question(name, condition, domain, *ends)
+
+
+def turns_of(dialog):
+  """As Inspect hands them to a provider at the last turn."""
+  return [text for text in (dialog.system, dialog.first, dialog.second) if text]
+
+
+def told(found, known):
+  """Arcs and rewards of what was read, as nodes."""
+  back = {name.lower(): node for node, name in known.items()}
+  arcs = frozenset((back[a], back[b]) for a, b in found.arcs)
+  return arcs, {back[a]: n for a, n in found.rewards.items()}
+
+
+def check(question, dialog, text):
+  """The text says the question's graph and nothing else."""
+  found, problem = reader.read(text), dialog.problem
+  arcs, rewards = told(found, dialog.known)
+  assert arcs == problem.graph.known
+  if 'reward' in dialog.first + dialog.second:
+    assert rewards == dict(problem.graph.rewards)
+    first = told(found.before or found, dialog.known)
+    assert first == (problem.before.known, dict(problem.before.rewards))
+  path = 'path' if question.goal is not None else 'value'
+  kinds = {'count': 'count', 'choice': 'choice'}
+  assert found.kind == kinds.get(problem.kind, path)
+  known = {node: name.lower() for node, name in dialog.known.items()}
+  assert found.start == ('' if path == 'count' else found.start)
+  assert found.goal == known.get(question.goal, '')
+  if problem.kind != 'count':
+    assert found.start == known[problem.start]
+  assert len(found.chances) == len(problem.graph.chances)
+
+
+@pytest.mark.parametrize('domain', names.DOMAINS)
+@pytest.mark.parametrize('name', graphs.GRAPHS)
+def test_every_prompt_says_its_graph_and_is_answered_from_it(name, domain):
+  """By wording, turns, and names and order of a seed."""
+  ways = itertools.cycle(itertools.product(prompts.TURNS, EXACT, (0, 3)))
+  for question in asked_of(name, domain):
+    for turns, wording, seed in itertools.islice(ways, 2):
+      settings = prompts.Settings(wording, turns, seed=seed)
+      dialog = prompts.dialog(question, settings)
+      texts = turns_of(dialog)
+      check(question, dialog, '\n\n'.join(texts))
+      said = planners.answer(askeds.Asked(texts))
+      found = scoring.scored(dialog.problem, said, dialog.known)
+      assert found[:3] == (1, 1, 1), (question, settings, said)
+
+
+def test_a_seed_gives_other_names_and_another_order():
+  question = questions.Question('n15star', 'teleDetour', 'socialTies')
+  one, other = (
+    prompts.dialog(question, prompts.Settings(seed=seed)).first
+    for seed in (1, 2)
+  )
+  assert one != other
+  assert sorted(one) != sorted(other)
+
+
+def test_wordings_and_turns_are_different_texts():
+  question = questions.Question('n7tree', 'transReval', 'unordSpatial')
+  settings = itertools.product(EXACT, prompts.TURNS, prompts.HINTS)
+  texts = {
+    (*turns_of(dialog), dialog.forced)
+    for dialog in (
+      prompts.dialog(question, prompts.Settings(*some)) for some in settings
+    )
+  }
+  assert len(texts) == 27
+  forced = prompts.dialog(question, prompts.Settings(turns='forced'))
+  assert forced.forced == 'Answer: entrance, rose, tulip'
+  alone = questions.Question('n15star', '1stepPath', start=1, goal=7)
+  assert prompts.dialog(alone).second == ''
+
+
+def test_the_published_groups_say_ten_edges_more():
+  question = questions.Question('n15star', 'valuePath')
+  texts = {}
+  for wording in ('published', 'original'):
+    dialog = prompts.dialog(question, prompts.Settings(wording))
+    found = reader.read('\n\n'.join(turns_of(dialog)))
+    arcs, _ = told(found, dialog.known)
+    texts[wording] = {frozenset(arc) for arc in arcs}
+  assert texts['published'] - texts['original'] == EXTRA
+  assert len(texts['original']) == 30
+
+
+def planned(knows, question, seed=0):
+  dialog = prompts.dialog(question)
+  asked = askeds.Asked(turns_of(dialog), knows, random.Random(seed))
+  said = planners.answer(asked)
+  return scoring.scored(dialog.problem, said, dialog.known).verdict
+
+
+@pytest.mark.parametrize('name', graphs.GRAPHS)
+def test_the_old_map_is_never_right_after_a_change(name):
+  """And what it does wrong is old: edges that were, goals that were best."""
+  for question in asked_of(name, 'ordRooms'):
+    problem = questions.problem(question)
+    verdict = planned('old_map', question)
+    same = problem.graph == problem.before or problem.graph.chances
+    assert (verdict.outcome == 'correct') == bool(same)
+    assert verdict.hallucinated_edges == verdict.perseverations
+
+
+def test_planners_fail_as_they_must():
+  value = questions.Question('n15star', 'valuePath')
+  leap = planned('yes', value)
+  assert (leap.outcome, leap.nodes) == ('hallucinated_edge', (1, 8))
+  for seed in range(5):
+    assert planned('random', value, seed).valid
+    path = planned('random_path', value, seed)
+    assert path.valid
+    assert not path.loop
+  # Greedy takes 10 dollars where 50 are two steps further.
+  line = graphs.Graph(
+    graphs.both_ways([(1, 2), (1, 3), (3, 4)]), 1, ((2, 10), (4, 50))
+  )
+  found = reader.Map(
+    {(str(a), str(b)): None for a, b in line.arcs},
+    {'2': 10, '4': 50},
+    start='1',
+    kind='value',
+  )
+  assert planners.greedy(found, random.Random(0)) == ['1', '2']
+  assert planners.best(found, random.Random(0)) == ['1', '3', '4']
+
+
+@pytest.mark.parametrize('check_name', ['edges', 'map'])
+@pytest.mark.parametrize('name', graphs.GRAPHS)
+def test_listed_connections_are_read(name, check_name):
+  question = questions.Question(name, 'valuePath', 'unordSpatial')
+  dialog = prompts.dialog(question, prompts.Settings(check=check_name))
+  said = planners.answer(askeds.Asked(turns_of(dialog)))
+  graph = dialog.problem.before
+  found = scoring.edge_scores(graph, said, dialog.known)
+  assert found == (1, 1, len(graph.edges))
+
+
+def test_wrong_connections_cost_precision_and_missing_ones_recall():
+  graph = graphs.graph('n7line')
+  known = names.node_names('n7line', 'ordRooms', 9)
+  found = scoring.edge_scores(
+    graph, 'Answer: (lobby, 1), (2, lobby), (5, 6)', known
+  )
+  assert found == pytest.approx((2 / 3, 2 / 6, 3))
+  thought = scoring.edge_scores(
+    graph, 'Is it (5, 6)?\nAnswer: (lobby, 1)', known
+  )
+  assert (thought.precision, thought.listed) == (1, 1)
+  assert scoring.edge_scores(graph, 'I cannot draw.', known) == (0, 0, 0)
+  invented = scoring.edge_scores(graph, '(lobby, 1), (lobby, cellar)', known)
+  assert invented == pytest.approx((1 / 2, 1 / 6, 2))
+
+
+def test_before_anything_is_told_no_connection_is():
+  question = questions.Question('n15star', 'valuePath')
+  dialog = prompts.dialog(question, prompts.Settings(check='contamination'))
+  assert reader.read('\n\n'.join(turns_of(dialog))) is None
+
+
+@pytest.mark.parametrize(
+  'settings',
+  [
+    prompts.Settings(wording='loud'),
+    prompts.Settings(turns='three'),
+    prompts.Settings(hint='a*'),
+    prompts.Settings(check='all'),
+  ],
+)
+def test_unknown_settings_are_refused_in_a_line(settings):
+  with pytest.raises(core.InputError, match=r'^unknown .*; available: .*$'):
+    prompts.dialog(questions.Question('n7line', 'valuePath'), settings)

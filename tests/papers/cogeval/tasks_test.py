@@ -1,0 +1,233 @@
+"""Inspect's task: samples, turns, scores, clusters; with known answers."""
+
+import asyncio
+import gzip
+
+import inspect_ai
+import inspect_ai.model
+import pytest
+from inspect_ai.log import read_eval_log, write_eval_log
+
+from wm import core
+from wm.language import logs as log_reports
+from wm.language import providers
+from wm.papers.cogeval import figures, prompts, recorded
+from wm.papers.cogeval import report as reports
+from wm.papers.cogeval import task as tasks
+from wm.worlds.cognitive_graph import questions
+
+
+@pytest.fixture(scope='module')
+def logs(tmp_path_factory):
+  """Model -> log of a small run."""
+  assert providers.Known
+  task = tasks.cogeval(
+    graphs='B,n15star',
+    domains='socialTies',
+    conditions='valuePath,transReval,3stepPath,nClusters',
+    repeats=2,
+  )
+  folder = str(tmp_path_factory.mktemp('logs'))
+  found = {}
+  for model in ('solver', 'old_map'):
+    found[model] = inspect_ai.eval(
+      task, model=f'wm/{model}', display='none', log_dir=folder
+    )[0]
+  return found
+
+
+def test_known_answers_have_the_scores_that_they_must(logs):
+  for model, right in (('solver', 12), ('old_map', 8)):
+    log = logs[model]
+    assert log.status == 'success'
+    assert len(log.samples) == 12
+    found = {s.name: s.metrics['mean'].value for s in log.results.scores}
+    assert found['correct'] == pytest.approx(right / 12)
+    assert found['strict'] == found['correct']
+  shares = {s.name: s.metrics for s in logs['old_map'].results.scores}
+  for condition, right in (('valuePath', 1), ('transReval', 0)):
+    assert shares['correct'][f'grouped_{condition}'].value == right
+  # Repeats of one question are one cluster.
+  (error,) = (m.value for n, m in shares['correct'].items() if 'stderr' in n)
+  assert error > 0.15
+
+
+def test_a_change_is_told_after_the_models_own_answer(logs):
+  roles = {}
+  for sample in logs['solver'].samples:
+    key = sample.metadata['graph'], sample.metadata['condition']
+    roles[key] = ''.join(turn.role[0] for turn in sample.messages)
+  assert roles == {
+    ('n7tree', 'valuePath'): 'sua',
+    ('n7tree', 'transReval'): 'suaua',
+    ('n15star', 'valuePath'): 'sua',
+    ('n15star', 'transReval'): 'suaua',
+    ('n15star', '3stepPath'): 'sua',
+    ('n15star', 'nClusters'): 'sua',
+  }
+
+
+def test_a_sample_knows_what_it_asks(logs):
+  sample = next(
+    one
+    for one in logs['old_map'].samples
+    if one.metadata['graph'] == 'n15star'
+    and one.metadata['condition'] == 'transReval'
+  )
+  score = sample.scores['planned']
+  assert score.explanation == 'hallucinated_edge'
+  assert score.metadata['perseverations'] == 1
+  assert sample.metadata['group'] == 'TransReval'
+  dialog = tasks.asked_of(sample.metadata)
+  assert dialog.first == sample.messages[1].text
+  assert dialog.second == sample.messages[3].text
+  assert sample.target == ['Amir, Sara, Raj, Kim']
+
+
+def all_samples(**more):
+  return list(tasks.cogeval(**more).dataset)
+
+
+def test_all_conditions_of_all_graphs_are_asked():
+  found = all_samples(domains='people', temperatures='0,0.5')
+  asked = {(s.metadata['graph'], s.metadata['condition']) for s in found}
+  assert asked == {
+    (name, condition)
+    for name in tasks.graphs.GRAPHS
+    for condition in questions.conditions(name)
+  }
+  assert len({s.id for s in found}) == len(found) == 2 * len(asked)
+
+
+def test_repeats_ask_of_other_nodes_and_of_other_names_where_told():
+  few = {'graphs': ['C'], 'domains': ['objects'], 'repeats': 3}
+  found = all_samples(conditions='nstepPath,valuePath', **few)
+  ends = {(s.metadata['start'], s.metadata['goal']) for s in found}
+  assert ends == {(1, 11), (2, 12), (0, 9), (None, None)}
+  anew = all_samples(conditions='valuePath', relabel=True, **few)
+  assert len({s.input[1].text for s in anew}) == 3
+  assert len({s.metadata['question'] for s in anew}) == 3
+  forced = all_samples(conditions='transReval', turns='forced', **few)
+  assert [turn.role for turn in forced[0].input] == [
+    'system',
+    'user',
+    'assistant',
+    'user',
+  ]
+  hinted = all_samples(conditions='transReval', hint='bfs', **few)
+  assert prompts.TEXTS.hint('bfs') in hinted[0].metadata['second']
+
+
+def test_what_is_not_there_is_named():
+  with pytest.raises(core.InputError, match="unknown graph 'n8'; available"):
+    tasks.cogeval(graphs='n8')
+  for given, said in (
+    ({'conditions': 'valuePath,valuPath'}, "no condition 'valuPath' of n7"),
+    ({'graphs': 'B', 'conditions': 'nClusters'}, 'available: valuePath, 1st'),
+    ({'temperatures': 'hot'}, "could not convert string to float: 'hot'"),
+    ({'repeats': 0}, 'repeats=0, '),
+  ):
+    with pytest.raises(core.InputError, match=said):
+      tasks.cogeval(**given)
+
+
+def test_recorded_conversations_are_logs_like_live_ones(cogeval, tmp_path):
+  """They are read, scored again, and tabled beside the logs of a model."""
+  place = tmp_path / 'some'
+  place.mkdir()
+  for name in (recorded.SCORES, recorded.SAMPLE):
+    with gzip.open(cogeval / name, 'rt', encoding='utf-8') as file:
+      lines = [line for k, line in enumerate(file) if k == 0 or 'bard' in line]
+    with gzip.open(place / name, 'wt', encoding='utf-8') as file:
+      file.writelines(lines[: 41 if name == recorded.SAMPLE else None])
+  found = {one.eval.model: one for one in recorded.logs(place)}
+  whole = found['recorded/bard']
+  path = tmp_path / 'bard.eval'
+  write_eval_log(whole, str(path))
+  read = read_eval_log(str(path))
+  assert len(read.samples) >= 35
+  assert len({one.eval.task_id for one in found.values()}) == len(found)
+  sample = read.samples[0]
+  assert [turn.role for turn in sample.messages][-2:] == ['user', 'assistant']
+  assert {'recorded', 'planned'} <= set(sample.scores)
+  means = {one.name: one.metrics['mean'].value for one in whole.results.scores}
+  frame = reports.answers_of_logs([read])
+  assert means['correct'] == pytest.approx(frame['solver'].mean())
+  assert (frame['token'] >= 0).all()
+  same = [one.rescore for one in recorded.load(place) if one.answer]
+  assert abs(sum(same) - frame['solver'].sum()) <= 1
+  again = inspect_ai.score(read, tasks.planned(), display='none')
+  assert [s.scores['planned'].value for s in again.samples] == [
+    s.scores['planned'].value for s in read.samples
+  ]
+
+
+def test_a_recorded_model_is_not_asked():
+  model = inspect_ai.model.get_model('recorded/bard')
+  with pytest.raises(core.InputError, match='has recorded answers alone'):
+    asyncio.run(model.generate('Where to?'))
+
+
+def test_logs_of_live_models_are_tabled(logs, monkeypatch):
+  several = list(logs.values())
+  frame = reports.answers_of_logs(several)
+  assert set(frame['group']) <= {*questions.GROUPS}
+  solver = frame[frame['model'] == 'wm/solver']
+  assert (solver['solver'] == 1).all()
+  monkeypatch.setattr(figures, 'pictures', lambda frame, score: [])
+  found = reports.page(several)
+  assert f'{len(frame):,} answers' in found.lead
+  with pytest.raises(core.InputError, match='no scored answer'):
+    reports.page([])
+
+
+@pytest.mark.parametrize(
+  ('graphs_of', 'said'),
+  [
+    ({'solver': ['n7tree'], 'old_map': ['n15star']}, 'can be told apart'),
+    ({'solver': ['n7tree']}, 'no factor varies'),
+  ],
+)
+def test_what_has_no_regression_has_a_page(logs, monkeypatch, graphs_of, said):
+  monkeypatch.setattr(figures, 'pictures', lambda frame, score: [])
+  some = [
+    logs[model].model_copy(
+      update={
+        'samples': [
+          one
+          for one in logs[model].samples
+          if one.metadata['graph'] in known
+          and one.metadata['condition'] == 'valuePath'
+        ]
+      }
+    )
+    for model, known in graphs_of.items()
+  ]
+  tables = {one.title: one for one in reports.page(some).tables}
+  (row,) = tables['Coefficients of table 2: main effects on solver'].rows
+  assert said in row[0]
+  assert 'How answers fail' in tables
+
+
+def test_an_evaluation_counts_once_and_says_what_has_no_score(
+  logs, tmp_path, monkeypatch
+):
+  """A second log of it comes later; a call of that has failed."""
+  monkeypatch.setattr(figures, 'pictures', lambda frame, score: [])
+  first = logs['solver']
+  again = first.model_copy(deep=True)
+  again.eval.created = '2999-01-01T00:00:00+00:00'
+  failed = again.samples[0]
+  failed.scores = {}
+  failed.error = inspect_ai.log.EvalError(
+    message='APITimeoutError()', traceback='', traceback_ansi=''
+  )
+  places = [tmp_path / name for name in ('b.eval', 'a.eval')]
+  for place, log in zip(places, (first, again), strict=True):
+    write_eval_log(log, str(place))
+  told = []
+  log_reports.report(sorted(places), tmp_path / 'out', told.append)
+  assert 'left out' in told[0]
+  text = (tmp_path / 'out' / 'report.md').read_text(encoding='utf-8')
+  assert '11 answers of 1 models' in text
+  assert '1 more samples have no score: timeout 1.' in text

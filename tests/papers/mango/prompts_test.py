@@ -1,0 +1,101 @@
+"""Prompts as the shipped sample has them, and prefixes of whole steps."""
+
+import gzip
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wm import core
+from wm.papers.mango import questions
+from wm.papers.mango.score import Question
+
+STEPS = [
+  questions.Shown(k, f'act {k}' if k else 'Init', f'You see {"x" * k}.')
+  for k in range(12)
+]
+
+
+def test_questions_are_those_of_the_shipped_sample(testdata):
+  path = testdata / 'mango' / 'example-answers-905.jsonl.gz'
+  if not path.exists():
+    pytest.skip(f'no sample of answers at {path}')
+  style = questions.Style()
+  with gzip.open(path, 'rt', encoding='utf-8') as lines:
+    rows = [row for row in map(json.loads, lines) if row['answerable']]
+  assert len(rows) == 32
+  for row in rows:
+    actions = tuple(row.get('action_list', ()))
+    asked = Question(row['src_node'], row['dst_node'], actions)
+    assert questions.question_text(asked, style) == row['question']
+
+
+def test_the_two_generations_name_the_values_of_a_move_differently():
+  asked = Question('a', 'b', ('north',))
+  paper = questions.question_text(asked, questions.Style('paper'))
+  assert "keys 'prev_node', 'action' and 'node'" in paper
+  forced = questions.Style('paper', forced=True)
+  text = questions.prompt(
+    'W', questions.lists(['north'], ['a', 'b']), asked, forced
+  )
+  assert text.endswith("\nAnswer: [{'prev_node':")
+  assert "The allowed actions are: ['north'].\n" in text
+  assert questions.with_start(" 'a'}]", forced.start) == "[{'prev_node': 'a'}]"
+  assert questions.with_start('[{}]', forced.start) == '[{}]'
+  assert questions.with_start('  ', forced.start) == '  '
+  assert questions.with_start('No.', '') == 'No.'
+
+
+@pytest.mark.parametrize(
+  ('fields', 'said'),
+  [
+    (('x',), 'available: camera_ready, paper, annotation'),
+    (('paper', 'x'), 'available: full, simple, function'),
+  ],
+)
+def test_styles_are_checked(fields, said):
+  with pytest.raises(core.InputError, match=said):
+    questions.Style(*fields)
+
+
+@given(st.integers(20, 400))
+def test_a_prefix_is_the_longest_that_fits(budget):
+  def tokens(text: str) -> int:
+    return len(text)
+
+  whole = [tokens(questions.render(STEPS[: k + 1])) for k in range(len(STEPS))]
+  if budget < whole[0]:
+    with pytest.raises(core.InputError, match='does not hold step 0'):
+      questions.cut(STEPS, tokens, budget)
+    return
+  last = questions.cut(STEPS, tokens, budget)
+  assert whole[last] <= budget
+  assert last == len(STEPS) - 1 or whole[last + 1] > budget
+
+
+def test_a_prefix_ends_where_the_map_does():
+  assert questions.cut(STEPS, len, 10_000, last=7) == 7
+  assert questions.cut(STEPS, len, 10_000) == 11
+
+
+def test_few_texts_are_counted():
+  counted = []
+  questions.cut(STEPS, lambda text: counted.append(text) or len(text), 200)
+  assert len(counted) <= 5
+
+
+def test_steps_are_shown_as_in_the_published_walkthroughs():
+  text = questions.render(STEPS[:2])
+  assert text == (
+    '===========\n==>STEP NUM: 0\n==>ACT: Init\n==>OBSERVATION: You see .\n\n'
+    '===========\n==>STEP NUM: 1\n==>ACT: act 1\n==>OBSERVATION: You see x.'
+  )
+  simple = questions.simple(STEPS[:2], ['hall', 'attic'])
+  assert questions.render(simple).endswith('==>OBSERVATION: attic')
+
+
+def test_room_is_kept_for_lists_question_and_answer():
+  assert questions.room('x' * 100, 50, len, 400) == 250
+  with pytest.raises(core.InputError, match='leaves none'):
+    questions.room('x' * 100, 50, len, 150)

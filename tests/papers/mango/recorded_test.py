@@ -1,0 +1,144 @@
+"""Recorded answers, scored to the digits that were worked out by hand."""
+
+import gzip
+
+import pytest
+
+from wm import core
+from wm.papers.mango import facts, recorded
+from wm.papers.mango import score as scoring
+from wm.papers.mango.score import Rules
+
+
+@pytest.fixture(scope='module')
+def folder(testdata):
+  found = testdata / 'mango'
+  if not found.is_dir():
+    pytest.skip(f'no MANGO data at {found}')
+  return found
+
+
+@pytest.mark.parametrize('reading', scoring.READINGS)
+def test_the_worked_evaluation_of_905(folder, reading):
+  records = recorded.authors_sample(folder)
+  assert (len(records.answers), records.unmatched) == (32, 4)
+  found = recorded.score_records(records, reading=reading)
+  assert facts.well_formed(found).shape == found.shape
+  destinations = facts.select(found, kind='destination')
+  assert destinations.success.sum() == pytest.approx(14 + 4 / 11)
+  assert round(destinations.success.mean(), 6) == 0.897727
+  assert destinations.reasoning.sum() == 14
+  means = {
+    (kind, easy): facts.mean_with_interval(
+      facts.select(found, kind=kind, easy=easy)
+    )
+    for kind in ('destination', 'route')
+    for easy in (True, False)
+  }
+  expected = [(1.0, 11), (0.672727, 5), (8 / 11, 11), (3 / 5, 5)]
+  for (value, n), got in zip(expected, means.values(), strict=True):
+    assert (got.n, got.games) == (n, 1)
+    assert got.value == pytest.approx(value, abs=1e-6)
+    assert got.low <= got.value <= got.high
+  hard = facts.select(destinations, easy=False)
+  assert hard.reasoning.mean() == pytest.approx(0.6)
+  routes = facts.select(found, kind='route')
+  for column in ('success', 'nearest', 'reasoning', 'camera_ready'):
+    assert routes[column].sum() == 11
+
+
+def test_a_move_that_is_rejected_makes_one_route_more_right(folder):
+  records = recorded.authors_sample(folder)
+  routes = facts.select(
+    recorded.score_records(records, Rules(reject=0.5)), kind='route'
+  )
+  assert routes.success.sum() == 12
+
+
+# Well-formed answers and their success, destinations easy and hard, by the
+# authors' way of reading.
+EASY, HARD = (9523, 1653, 0.188), (1955, 244, 0.178)
+SIMPLE = (9523, 1370, 0.205), (1955, 198, 0.176)
+
+
+@pytest.mark.slow
+def test_all_answers_of_rwkv(folder):
+  records = recorded.rwkv(folder)
+  assert (len(records.answers), records.unmatched) == (39024, 836)
+  found = recorded.score_records(records, reading='first_bracket')
+  for model, expected in (('RWKV', (EASY, HARD)), ('RWKV-S', SIMPLE)):
+    for easy, (num, well, value) in zip((True, False), expected, strict=True):
+      some = facts.select(found, model=model, kind='destination', easy=easy)
+      formed = facts.well_formed(some)
+      assert (len(some), len(formed)) == (num, well)
+      assert round(formed.success.mean(), 3) == value
+      # Below chance, and reasoning is never right.
+      assert facts.corrected(formed) < 0
+      assert formed.reasoning.sum() <= 1
+  # Easy and hard routes depend on the order in which the authors' program lists
+  # paths, which no data tells; their sums do not.
+  for model, well, right in (('RWKV', 1052, 14), ('RWKV-S', 1037, 7)):
+    some = facts.select(found, model=model, kind='route')
+    assert len(some) == 8034
+    formed = facts.well_formed(some)
+    assert (len(formed), formed.success.sum()) == (well, right)
+  ill = found[found.failure != '']
+  share = len(facts.select(ill, kind='destination')) / (2 * 11478)
+  assert round(share, 2) == 0.85
+
+
+def test_a_few_answers_of_rwkv(folder):
+  games = '905', 'zenon'
+  records = recorded.rwkv(folder, games)
+  assert {one.asked.game for one in records.answers} == set(games)
+  models = {one.model for one in records.answers}
+  assert models == {'RWKV', 'RWKV-S'}
+  strict = recorded.score_records(records, reading='first_bracket')
+  better = recorded.score_records(records)
+  # The better reader loses none that the authors' program reads.
+  formed = strict.failure == ''
+  assert formed.sum() > 20
+  assert (better.failure[formed] == '').all()
+  assert (better.failure == '').sum() > formed.sum()
+  both = formed & (better.kind == 'destination')
+  assert (better.success[both] == strict.success[both]).mean() > 0.9
+
+
+def test_questions_that_both_models_answer(folder):
+  found = recorded.score_records(recorded.rwkv(folder, ('905',)))
+  one, other = facts.both_answered(found, ('RWKV', 'RWKV-S'))
+  assert 0 < len(one) == len(other) < len(found)
+  assert (one.key == other.key).all()
+  assert set(one.model) == {'RWKV'}
+  macro = facts.mean_with_interval(found, average='macro')
+  assert macro.value == pytest.approx(found.success.mean())
+  assert facts.mean_with_interval(found[:0]).value is None
+
+
+@pytest.mark.parametrize(
+  ('text', 'cut', 'message'),
+  [
+    (b'{"a": 1}', 9, 'is not a file of recorded answers'),
+    (b'[1]\n', 0, 'line 1: no object'),
+    (b'"x"', 0, 'no object'),
+    (b'{"a": \xff}', 0, 'is not a file of recorded answers'),
+    (b'{"game": 905}', 0, 'line 1: game=905; expected a text'),
+  ],
+)
+def test_damaged_files_are_one_line(tmp_path, text, cut, message):
+  path = tmp_path / 'answers.jsonl.gz'
+  packed = gzip.compress(text)
+  path.write_bytes(packed[: len(packed) - cut])
+  with pytest.raises(core.InputError, match=message):
+    list(recorded.read_lines(path, ['game']))
+
+
+def test_a_missing_file_and_one_of_another_kind_are_one_line(tmp_path):
+  path = tmp_path / 'answers.jsonl.gz'
+  with pytest.raises(core.InputError, match='no such file'):
+    list(recorded.read_lines(path, ['game']))
+  path.write_bytes(b'no gzip')
+  with pytest.raises(
+    core.InputError, match='is not a file of recorded answers'
+  ):
+    list(recorded.read_lines(path, ['game']))

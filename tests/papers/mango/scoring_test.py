@@ -1,0 +1,230 @@
+"""Scores of answers on a small maze, and the rules that differ."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wm import core
+from wm.papers.mango import score as scoring
+from wm.papers.mango.score import Answer, Move, Question
+
+# Rejected by play: hall-west->cellar is not of the data.
+EDGES = [
+  ('hall', 'north', 'kitchen'),
+  ('kitchen', 'south', 'hall'),
+  ('cellar', 'east', 'hall'),
+  ('hall', 'enter car', 'inside of the car'),
+  ('kitchen', 'pray', 'attic'),
+  ('kitchen', 'pray', 'hall'),
+]
+LOOSE = scoring.Graph(EDGES)
+STRICT = scoring.Graph(EDGES, scoring.Rules(graph='strict'))
+
+
+def walk(start: str, *pairs: tuple[str, str]) -> Answer:
+  """An answer whose moves are linked: (action, place) each."""
+  moves, here = [], start
+  for action, after in pairs:
+    moves.append(Move(here, action, after))
+    here = after
+  return Answer(tuple(moves))
+
+
+@pytest.mark.parametrize(
+  ('text', 'name', 'expected'),
+  [
+    ('the house', 'house', 0.555556),
+    ('that house', 'house', 0.5),
+    ('driveway', 'bathroom', 0.0),
+    ('bedroom', 'living room', 0.363636),
+    ('Hall', 'hall (1st floor, north end of north/south hall)', 0.085106),
+    ('walk south', 'south', 0.5),
+    ('walk south', 'southwest', 0.1),
+    ('go north', 'north', 0.625),
+    ('n', 'in', 0.5),
+    ('n', 'down', 0.25),
+    ('n', 'north', 0.2),
+    ('', '', 0.0),
+    ('', 'a', 0.0),
+  ],
+)
+def test_similarity(text, name, expected):
+  assert scoring.similarity(text, name) == pytest.approx(expected, abs=1e-6)
+
+
+@given(st.text('abAB ', max_size=9), st.text('abAB ', max_size=9))
+def test_similarity_is_one_minus_edits_over_the_longer_length(one, other):
+  one, other = one.lower(), other.lower()
+  row = list(range(len(other) + 1))
+  for i, x in enumerate(one, 1):
+    last, row[0] = row[0], i
+    for j, y in enumerate(other, 1):
+      last, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, last + (x != y))
+  most = max(len(one), len(other))
+  expected = 1 - row[-1] / most if most else 0
+  assert scoring.similarity(one, other) == pytest.approx(expected)
+
+
+@given(st.lists(st.text('abc', max_size=4), min_size=1), st.text('abc'))
+def test_the_closest_name_is_the_first_of_the_most_similar(names, text):
+  names = sorted(set(names))
+  close = [scoring.similarity(text, name) for name in names]
+  found, most = scoring.best(text, names)
+  assert names.index(found) == close.index(max(close))
+  assert most == pytest.approx(max(close))
+
+
+@pytest.mark.parametrize(
+  ('text', 'expected'),
+  [
+    ('n', 'north'),
+    ('Go North.', 'north'),
+    ('walk to the southwest', 'southwest'),
+    ('southwards', 'south'),
+    ('U', 'up'),
+    ('enter car', 'enter car'),
+    ('forward', 'forward'),
+  ],
+)
+def test_directions_as_players_type_them(text, expected):
+  assert scoring.direction(text) == expected
+
+
+def test_a_destination_has_partial_credit_and_chance_beside_it():
+  asked = Question('hall', 'kitchen', ('north',))
+  right = scoring.destination(LOOSE, asked, walk('hall', ('north', 'Kitchen')))
+  # The two programs ask for the name as it is written.
+  assert right[1:8] == (1, 1, 1, 1, 1, 0, 0)
+  near = scoring.destination(
+    LOOSE, asked, walk('hall', ('north', 'the kitchen!'))
+  )
+  assert near.success == pytest.approx(7 / 12)
+  assert (near.exact, near.plain, near.nearest) == (0, 1, 1)
+  assert near.reasoning == 0
+  names = 'attic', 'cellar', 'hall', 'inside of the car', 'kitchen'
+  chance = sum(scoring.similarity(name, 'kitchen') for name in names) / 5
+  assert right.chance == near.chance == pytest.approx(chance)
+  ill = scoring.destination(LOOSE, asked, Answer((), 'empty'))
+  assert ill == scoring.Score('empty', chance=right.chance)
+
+
+def test_several_places_are_right_where_an_action_has_several_outcomes():
+  asked = Question('kitchen', 'attic', ('pray',))
+  for place in ('attic', 'hall'):
+    found = scoring.destination(LOOSE, asked, walk('kitchen', ('pray', place)))
+    assert (found.success, found.reasoning, found.camera_ready) == (1, 1, 1)
+
+
+def test_reasoning_by_the_three_rules():
+  asked = Question('kitchen', 'inside of the car', ('south', 'enter car'))
+  moves = (
+    Move('kitchen', 'south', 'hall'),
+    Move('hall', 'enter car', 'inside of the car'),
+  )
+
+  def rules(*moves: Move) -> tuple[float, float, float]:
+    found = scoring.destination(LOOSE, asked, Answer(moves))
+    return found.reasoning, found.july2023, found.camera_ready
+
+  assert rules(*moves) == (1, 1, 1)
+  # Not linked: July's program does not see it.
+  jump = Move('kitchen', 'south', 'hall'), Move('hall', 'enter car', 'attic')
+  assert rules(*jump) == (0, 0, 0)
+  apart = (
+    Move('cellar', 'east', 'hall'),
+    Move('hall', 'enter car', 'inside of the car'),
+  )
+  # Other actions than asked for: the camera-ready program does not look.
+  assert rules(*apart) == (0, 0, 1)
+  loop = (
+    Move('kitchen', 'pray', 'hall'),
+    Move('hall', 'enter car', 'inside of the car'),
+  )
+  assert rules(*loop) == (0, 0, 1)
+  # A move that is taken for the right one: the paper's rule alone.
+  assert rules(Move('kitchen', 'go south', 'hall'), moves[1]) == (1, 0, 0)
+  unlinked = Move('kitchen', 'south', 'hall'), Move('hall', 'enter car', 'hall')
+  assert rules(*unlinked) == (0, 0, 0)
+
+
+def test_july_2023_does_not_ask_whether_moves_are_linked():
+  asked = Question('kitchen', 'kitchen', ('south', 'south'))
+  moves = Move('kitchen', 'south', 'hall'), Move('kitchen', 'south', 'hall')
+  found = scoring.destination(LOOSE, asked, Answer(moves))
+  assert (found.reasoning, found.july2023, found.camera_ready) == (0, 1, 0)
+
+
+def test_a_route_may_take_moves_known_to_fail_in_the_loose_graph():
+  asked = Question('hall', 'cellar')
+  answer = walk('hall', ('west', 'cellar'))
+  assert scoring.route(LOOSE, asked, answer).success == 1
+  strict = scoring.route(STRICT, asked, answer)
+  assert (strict.success, strict.reasoning, strict.edges) == (0, 0, 1)
+
+
+def test_moves_of_a_route_are_repaired_and_counted():
+  asked = Question('hall', 'kitchen')
+  answer = walk('hall', ('walk north', 'kitchen'))
+  found = scoring.route(LOOSE, asked, answer)
+  assert (found.success, found.exact, found.repaired) == (1, 0, 1)
+  assert found.reasoning == found.camera_ready == 0
+  # What no action is like is taken for one all the same, unless rejected.
+  open_door = walk('hall', ('open front door', 'hall'), ('north', 'kitchen'))
+  assert scoring.route(LOOSE, asked, open_door).success == 0
+  rejecting = scoring.Graph(EDGES, scoring.Rules(reject=0.5))
+  assert scoring.route(rejecting, asked, open_door).success == 1
+
+
+def test_the_closest_move_of_the_graph_or_of_the_node():
+  asked = Question('hall', 'kitchen')
+  answer = walk('hall', ('n', 'kitchen'))
+  # 'n' is as close to `north` as to nothing else here but `enter car`: at a
+  # scope of the graph the first of the most similar actions is taken.
+  assert LOOSE.closest('n') == 'north'
+  wider = [*EDGES, ('attic', 'in', 'kitchen')]
+  assert scoring.Graph(wider).closest('n') == 'in'
+  assert scoring.route(scoring.Graph(wider), asked, answer).success == 0
+  node = scoring.Graph(wider, scoring.Rules(scope='node'))
+  assert scoring.route(node, asked, answer).success == 1
+  aliases = scoring.Graph(wider, scoring.Rules(aliases=True))
+  assert scoring.route(aliases, asked, answer).success == 1
+  # Ties are broken by the alphabet, whatever order edges come in.
+  for edges in (EDGES, EDGES[::-1]):
+    assert scoring.Graph(edges).closest('xyzzq') == 'east'
+
+
+def test_what_is_made_up_is_counted():
+  answer = Answer(
+    (
+      Move('hall', 'north', 'kitchen'),
+      Move('kitchen', 'fly', 'moon'),
+      Move('kitchen', 'north', 'attic'),
+    )
+  )
+  found = scoring.route(LOOSE, Question('hall', 'attic'), answer)
+  assert (found.moves, found.repaired, found.places, found.edges) == (
+    3,
+    1,
+    1,
+    1,
+  )
+
+
+@pytest.mark.parametrize(
+  ('fields', 'said'),
+  [
+    ({'graph': 'x'}, 'available: loose, strict'),
+    ({'scope': 'x'}, 'available: graph, node'),
+    ({'reject': 2}, 'between 0 and 1'),
+  ],
+)
+def test_rules_are_checked(fields, said):
+  with pytest.raises(core.InputError, match=said):
+    scoring.Rules(**fields)
+
+
+def test_questions_of_places_that_the_graph_does_not_know():
+  asked = Question('moon', 'mars', ('fly',))
+  found = scoring.destination(LOOSE, asked, walk('moon', ('fly', 'mars')))
+  assert found.success == 1
+  assert scoring.route(LOOSE, asked, walk('moon', ('fly', 'mars'))).success == 0

@@ -1,0 +1,36 @@
+"""Recorded sums: a JSON object, 'a+b' to a reply."""
+
+import json
+import pathlib
+
+from inspect_ai.model import ChatMessageUser
+from wm.papers.sums import task as tasks
+
+from wm.language import eval_logs
+
+
+def logs(folder):
+  replies = json.loads((pathlib.Path(folder) / 'replies.json').read_text())
+  samples = []
+  for name, reply in replies.items():
+    asked = tasks.sample(*map(int, name.split('+')))
+    samples.append(
+      eval_logs.sample(
+        name,
+        [ChatMessageUser(content=asked.input)],
+        reply,
+        model='clerk',
+        target=asked.target,
+        metadata=asked.metadata,
+      )
+    )
+  yield eval_logs.scored_log(
+    'sums-clerk',
+    samples,
+    tasks.sums_scorer(),
+    task='sums',
+    version=1,
+    model='clerk',
+    created='2024-01-01T00:00:00+00:00',
+    source='by hand',
+  )

@@ -1,0 +1,8 @@
+"""Reads a sum."""
+
+from wm.language import replies
+
+
+def read(text):
+  answer = replies.after_answer(text).value
+  return int(answer) if answer and answer.isdecimal() else None

@@ -1,0 +1,247 @@
+"""Recorded answers of language models as logs of Inspect, and their pages.
+
+A paper's `recorded.logs(folder)` makes scored logs of a record, and its
+`report.page(logs)` a page of these, as of the logs of live models.
+"""
+
+from __future__ import annotations
+
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from inspect_ai import score
+from inspect_ai.log import (
+  EvalConfig,
+  EvalDataset,
+  EvalLog,
+  EvalPlan,
+  EvalSample,
+  EvalSpec,
+  write_eval_log,
+)
+from inspect_ai.model import (
+  ChatMessage,
+  ChatMessageAssistant,
+  GenerateConfig,
+  ModelAPI,
+  ModelOutput,
+  ModelUsage,
+  modelapi,
+)
+from inspect_ai.scorer import Score, Scorer
+from inspect_ai.tool import ToolChoice, ToolInfo
+
+from wm import core, papers
+from wm.language import pages
+from wm.language.pages import Page, Row
+from wm.runtime import files, locks
+
+NAME = 'recorded'
+
+
+@modelapi(name=NAME)
+class Recorded(ModelAPI):
+  """A model whose answers are those of a record.
+
+  Inspect looks a log's model up to score it again, though it asks nothing.
+  """
+
+  def __init__(self, model_name: str, **settings: Any) -> None:
+    taken = {'base_url', 'api_key', 'config'}
+    super().__init__(
+      model_name, **{k: x for k, x in settings.items() if k in taken}
+    )
+
+  async def generate(
+    self,
+    input: list[ChatMessage],
+    tools: list[ToolInfo],
+    tool_choice: ToolChoice,
+    config: GenerateConfig,
+  ) -> ModelOutput:
+    """Refuses: a record has no other answers."""
+    raise core.InputError(
+      f'{NAME}/{self.model_name} has recorded answers alone; expected a '
+      'model that can be asked'
+    )
+
+
+def sample(
+  name: str,
+  messages: Sequence[ChatMessage],
+  reply: str,
+  *,
+  model: str,
+  target: str | list[str],
+  metadata: Mapping[str, Any],
+  scores: Mapping[str, Score] | None = None,
+) -> EvalSample:
+  """A recorded answer as a sample of a log.
+
+  Args:
+    name: of the sample.
+    messages: all before the reply.
+    reply: the answer.
+    model: who answered.
+    target: right answers.
+    metadata: as the task makes it.
+    scores: that the record has.
+  """
+  output = ModelOutput.from_content(model, reply)
+  output.usage = ModelUsage()
+  return EvalSample(
+    id=name,
+    epoch=1,
+    input=list(messages),
+    target=target,
+    messages=[*messages, ChatMessageAssistant(content=reply)],
+    output=output,
+    metadata=dict(metadata),
+    scores=dict(scores or {}),
+  )
+
+
+def scored_log(
+  name: str,
+  samples: Sequence[EvalSample],
+  scorer: Scorer,
+  *,
+  task: str,
+  version: int,
+  model: str,
+  created: str,
+  source: str,
+  args: Mapping[str, Any] | None = None,
+) -> EvalLog:
+  """A scored log of recorded answers, as a task of a paper makes them.
+
+  Args:
+    name: differs from that of all other logs of recorded answers; files are
+      called so.
+    samples: with the answers. Scores that they have stay.
+    scorer: of the task.
+    task: its name, without the package.
+    version: of the task.
+    model: who answered.
+    created: when, in ISO 8601.
+    source: of the record.
+    args: the task's.
+  """
+  log = EvalLog(
+    status='success',
+    eval=EvalSpec(
+      eval_id=name,
+      run_id=f'{task}-recorded',
+      task_id=name,
+      created=created,
+      task=task,
+      task_version=version,
+      task_registry_name=f'wm/{task}',
+      task_args=dict(args or {}),
+      dataset=EvalDataset(
+        name=task,
+        samples=len(samples),
+        sample_ids=[str(sample.id) for sample in samples],
+      ),
+      model=f'{NAME}/{model}',
+      config=EvalConfig(),
+      metadata={'source': source, 'recorded': True},
+    ),
+    plan=EvalPlan(),
+    samples=list(samples),
+  )
+  return score(log, scorer, action='append', display='none', copy=False)
+
+
+def _module(paper: str, function: str, lacking: str) -> Any:
+  """The module `recorded` of a paper, which has a function; or InputError."""
+  known = [name for name in papers.names() if papers.has(name, 'recorded')]
+  if paper not in known:
+    raise core.InputError(
+      f'no recorded answers of {paper!r}; available: {", ".join(known)}'
+    )
+  modules = {name: papers.load(name, 'recorded') for name in known}
+  having = [name for name in known if function in vars(modules[name])]
+  if paper not in having:
+    raise core.InputError(
+      f'{lacking.format(paper)}; available: {", ".join(having)}'
+    )
+  return modules[paper]
+
+
+def rescore(paper: str, data: str | pathlib.Path) -> Page:
+  """Scores a paper's recorded answers again.
+
+  Raises:
+    InputError: no such paper, or its files are missing or damaged.
+  """
+  if not pathlib.Path(data).is_dir():
+    raise core.InputError(f'no folder of recorded answers at {data}')
+  module = _module(paper, 'logs', 'answers of {} are not read')
+  if 'rescore' in vars(module):
+    page: Page = module.rescore(data)
+  else:
+    page = papers.load(paper, 'report').page(list(module.logs(data)))
+  return page
+
+
+def errors(paper: str, data: str | pathlib.Path) -> Sequence[Row]:
+  """Answer keys of a paper that are wrong, a row each.
+
+  Raises:
+    InputError: no such paper, none of its keys are known to be wrong, or its
+      files are missing or damaged.
+  """
+  module = _module(paper, 'errors', 'no answer keys of {} are checked')
+  rows: Sequence[Row] = module.errors(data)
+  return rows
+
+
+def convert(
+  paper: str, data: str | pathlib.Path, out: str | pathlib.Path
+) -> list[pathlib.Path]:
+  """Writes a paper's recorded answers as logs of Inspect into `out`.
+
+  Raises:
+    InputError: no such paper, or its files are missing or damaged.
+  """
+  folder = pathlib.Path(out)
+  paths = []
+  module = _module(paper, 'logs', 'answers of {} are not read')
+  with locks.writer(folder, 'logs'):
+    for log in module.logs(data):
+      name = ''.join(
+        c if c.isalnum() or c in '.-' else '_' for c in log.eval.task_id
+      )
+      path = folder / f'{name}.eval'
+      with files.replacing(path) as temporary:
+        write_eval_log(log, str(temporary), format='eval')
+      paths.append(path)
+  return paths
+
+
+def save(page: Page, out: str | pathlib.Path) -> pathlib.Path:
+  """Writes report.html, report.md, CSV files, pictures, and scores.json.
+
+  Returns:
+    Path of report.html, one page that needs no network.
+  """
+  path = pages.save(page, out)
+  files.write_json(path.with_name('scores.json'), _plain(page.rows))
+  return path
+
+
+def _plain(value: Any) -> Any:
+  """The same as JSON has it: no NaN, no infinity, no numbers of NumPy."""
+  if isinstance(value, Mapping):
+    return {str(key): _plain(item) for key, item in value.items()}
+  if isinstance(value, list | tuple):
+    return [_plain(item) for item in value]
+  if isinstance(value, np.generic):
+    value = value.item()
+  if isinstance(value, float) and not math.isfinite(value):
+    return None
+  return value

@@ -1,0 +1,44 @@
+"""Papers about language models: a folder each, found by its name.
+
+  task.py        questions and the tasks of Inspect: NAME, or NAME_... where a
+                 paper has several; `known_answer` serves `wm/solver` and such
+  prompt.md.j2   the words of its prompts, a macro each
+  score.py       replies read, and their scores
+  report.py      `page(logs)`: tables and figures of any logs of its tasks
+  recorded.py    `logs(folder)`: recorded answers as logs of Inspect; papers
+                 may add `rescore(folder)`, a page of more than logs have, and
+                 `errors(folder)`, rows of wrong answer keys
+
+A new folder is found without an entry anywhere.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+import types
+
+
+def names() -> list[str]:
+  """Names of all papers."""
+  return sorted(module.name for module in pkgutil.iter_modules(__path__))
+
+
+def paper_of(task: str) -> str:
+  """The paper of a task, 'mango' of 'wm/mango_route'; '' where it has none."""
+  name = task.rpartition('/')[2]
+  papers = [
+    paper for paper in names() if name == paper or name.startswith(f'{paper}_')
+  ]
+  return max(papers, key=len, default='')
+
+
+def has(paper: str, part: str) -> bool:
+  """Does a paper have a module of this name?"""
+  return importlib.util.find_spec(f'{__name__}.{paper}.{part}') is not None
+
+
+def load(paper: str, part: str) -> types.ModuleType:
+  """A module of a paper, such as 'task' or 'report'."""
+  return importlib.import_module(f'{__name__}.{paper}.{part}')

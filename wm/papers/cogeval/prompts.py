@@ -1,0 +1,472 @@
+"""CogEval's conversations: graphs, rewards and changes in words, by turn.
+
+A conversation is a description and a first question, for the largest reward,
+then a change and the question again. `turns` says what stands between them:
+
+  two     the model's own answer to the first question
+  forced  a right answer in its place
+  one     nothing: description, change and question are one message
+
+Questions about paths between two nodes, and about clusters, follow the first
+question in the three small graphs, and stand alone in the others. Wordings:
+
+  audited    as the prompts of August 2023: what leads where, passages left and
+             right through trees, and connections, each told once
+  original   as those of May 2023: what one meets on the way, and groups 'all
+             connected to each other'
+  published  groups as the prompts of May 2023 had them, which say more of
+             n15star than its key knows: each first node with all that follow
+  tuples     a list of pairs
+
+All four are our own words, made from the graph and its names; read literally,
+they are the graph.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.resources
+import tomllib
+import types
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.runtime import pages
+from wm.worlds.cognitive_graph import changes, graphs, names, questions
+from wm.worlds.cognitive_graph.graphs import Arc, Change, Graph
+from wm.worlds.cognitive_graph.questions import LARGE, Problem, Question
+
+TEXTS = pages.macros('wm.papers.cogeval', 'prompt.md.j2')
+
+
+@functools.cache
+def domains() -> dict[str, types.SimpleNamespace]:
+  """Domain -> its phrases in domains.toml, as attributes."""
+  file = importlib.resources.files(__package__) / 'domains.toml'
+  table = tomllib.loads(file.read_text(encoding='utf-8'))
+  default = table.pop('default')
+  return {
+    name: types.SimpleNamespace(**{**default, **phrases})
+    for name, phrases in table.items()
+  }
+
+
+def listing(items: list[str], last: str = 'and') -> str:
+  """'a', 'a and b', or 'a, b, and c'."""
+  if len(items) < 3:
+    return f' {last} '.join(items)
+  return f'{", ".join(items[:-1])}, {last} {items[-1]}'
+
+
+def sentence(text: str) -> str:
+  """A text with a capital at its beginning."""
+  return text[:1].upper() + text[1:]
+
+
+NEIGHBORS = (
+  'Neighbors are those from before these changes, whichever way a step leads.'
+)
+WORDINGS = ('audited', 'original', 'published', 'tuples')
+
+
+@dataclasses.dataclass(frozen=True)
+class Speaker:
+  """Says things of a graph, in one domain and wording.
+
+  Attributes:
+    graph: before any change.
+    known: node -> name.
+    domain: a name of `domains`.
+    wording: one of WORDINGS.
+    seed: of the order in which connections are told; 0 is the graph's own.
+  """
+
+  graph: Graph
+  known: Mapping[int, str]
+  domain: str = 'ordRooms'
+  wording: str = 'audited'
+  seed: int = 0
+
+  def __post_init__(self) -> None:
+    names.domain(self.domain)
+    if self.wording not in WORDINGS:
+      raise core.InputError(
+        f'unknown wording {self.wording!r}; available: {", ".join(WORDINGS)}'
+      )
+
+  @property
+  def words(self) -> types.SimpleNamespace:
+    """Phrases of the domain."""
+    return domains()[names.domain(self.domain)]
+
+  def node(self, node: int) -> str:
+    """A node in words."""
+    name = self.known[node]
+    if name in self.words.entrances:
+      return f'the {name}'
+    text: str = self.words.node.format(name=name)
+    return text
+
+  def nodes(self, nodes: Iterable[int], last: str = 'and') -> str:
+    """Nodes in words, as a list."""
+    return listing([self.node(node) for node in nodes], last)
+
+  def say(self, phrase: str, **parts: object) -> str:
+    """A sentence of a phrase of the domain."""
+    return sentence(phrase.format(**parts))
+
+  # Descriptions.
+
+  def opening(self) -> str:
+    """The first sentence; it tells no connection."""
+    return self.words.opening.format(size=len(self.graph.nodes))
+
+  def described(self) -> str:
+    """The place, its connections, and nothing of rewards."""
+    return ' '.join([self.opening(), *self._connections()])
+
+  def rewards(self) -> str:
+    """What can be had where."""
+    told = [self.reward(*pair) for pair in self.graph.rewards]
+    return ' '.join([*told, self.words.free] if told else [])
+
+  def reward(self, node: int, value: int) -> str:
+    """One reward."""
+    return self.say(self.words.reward, a=self.node(node), n=value)
+
+  def _connections(self) -> list[str]:
+    if self.wording == 'tuples':
+      return self._tuples()
+    if self.graph.directed:
+      return self._journeys()
+    if _is_tree(self.graph):
+      return self._branches()
+    if self.wording == 'original':
+      return self._shuffled(
+        self.say(self.words.groups, a=self.nodes(group))
+        if len(group) > 2
+        else self._joined(group[0], group[1:])
+        for group in _cliques(self.graph)
+      )
+    if self.wording == 'published':
+      return [
+        self.say(self.words.groups, a=self.nodes((node, *heads)))
+        if len(heads) > 1
+        else self._joined(node, heads)
+        for node, heads in _rows(self.graph.edges).items()
+      ]
+    rows = _rows(self.graph.edges)
+    return self._shuffled(self._joined(a, heads) for a, heads in rows.items())
+
+  def _joined(self, node: int, heads: Iterable[int]) -> str:
+    """Connections of one node."""
+    return self.say(self.words.joined, a=self.node(node), b=self.nodes(heads))
+
+  def _shuffled(self, told: Iterable[str]) -> list[str]:
+    """Sentences in the order of the seed."""
+    told = list(told)
+    if not self.seed:
+      return told
+    order = np.argsort(core.hash64(self.seed, np.arange(len(told))))
+    return [told[k] for k in order]
+
+  def _tuples(self) -> list[str]:
+    one_way = self.graph.directed
+    arcs = self.graph.arcs if one_way else self.graph.edges
+    pairs = self._shuffled(
+      f'({self.known[a]}, {self.known[b]})' for a, b in arcs
+    )
+    way = 'one way, from the first to the second' if one_way else 'both ways'
+    return [
+      f'Each pair of these {self.words.kinds} is connected {way}: '
+      f'{", ".join(pairs)}.'
+    ]
+
+  def _journeys(self) -> list[str]:
+    """A one-way graph as journeys from its start, each arc once."""
+    graph, words = self.graph, self.words
+    start = graph.start
+    heads = graph.after[start]
+    told = [self.say(words.choices, a=self.node(start), b=self.nodes(heads))]
+    seen = {start}
+    for k, head in enumerate(heads):
+      if k:
+        told.append(self.say(words.back, a=self.node(start)))
+      told.append(self.say(words.enter, a=self.node(head)))
+      queue = [head]
+      while queue:
+        node = queue.pop(0)
+        if node in seen or not graph.after[node]:
+          continue
+        seen.add(node)
+        after = graph.after[node]
+        phrase = words.leads if self.wording == 'audited' else words.door
+        told.append(self.say(phrase, a=self.node(node), b=self.nodes(after)))
+        queue.extend(after)
+    return told
+
+  def _branches(self) -> list[str]:
+    """A tree from its start, with two branches at every node or none."""
+    told, queue, seen = [], [self.graph.start], {self.graph.start}
+    while queue:
+      node = queue.pop(0)
+      heads = [head for head in self.graph.after[node] if head not in seen]
+      seen.update(heads)
+      queue.extend(heads)
+      if heads:
+        left, right = (self.node(head) for head in heads)
+        words = self.words
+        phrase = words.branches if self.wording == 'audited' else words.forks
+        told.append(self.say(phrase, a=self.node(node), b=left, c=right))
+    return [*told, self.words.both]
+
+  # Changes.
+
+  def changed(self, change: Change) -> str:
+    """What is new, in words."""
+    told = [self._new_nodes(change)] if self._new_nodes(change) else []
+    one_way = self.graph.directed
+    shut = self.words.closed_one_way if one_way else self.words.closed
+    for a, b in change.closed:
+      told.append(self.say(shut, a=self.node(a), b=self.node(b)))
+    if change.chances:
+      told += self._chances(change)
+    else:
+      phrase = self.words.leads if one_way else self.words.joined
+      for a, heads in _rows(change.opened).items():
+        told.append(
+          self.say(f'now {phrase}', a=self.node(a), b=self._to(a, heads))
+        )
+    for a, heads in _rows(change.portals).items():
+      phrase = self.words.portal
+      told.append(self.say(phrase, a=self.node(a), b=self._to(a, heads, True)))
+    for node, value in change.rewards:
+      told.append(self.say(self.words.changed, a=self.node(node), n=value))
+    if any('neighbor' in words for words in told):
+      told.append(NEIGHBORS)
+    return ' '.join(told)
+
+  def _new_nodes(self, change: Change) -> str:
+    arcs = (*change.opened, *change.portals)
+    new = {n for arc in arcs for n in arc} - set(self.graph.nodes)
+    if not new:
+      return ''
+    kind = self.words.kind if len(new) == 1 else self.words.kinds
+    article = 'is a new' if len(new) == 1 else 'are new'
+    return f'There {article} {kind}: {self.nodes(sorted(new))}.'
+
+  def _to(self, tail: int, heads: tuple[int, ...], portal: bool = False) -> str:
+    """Heads of new arcs: by what they are next to, where they are its
+    neighbours in the unchanged graph."""
+    last = 'or' if portal else 'and'
+    if len(heads) == 1:
+      return self.node(heads[0])
+    quantity = 'any' if portal else 'every'
+    if set(heads) == set(self.graph.nodes) - {tail}:
+      return f'{quantity} other {self.words.kind}'
+    for node in self.graph.nodes:
+      if set(self.graph.neighbours(node)) - {tail} == set(heads):
+        return f'{quantity} neighbor of {self.node(node)}'
+    return self.nodes(heads, last)
+
+  def _chances(self, change: Change) -> list[str]:
+    rows: dict[int, list[str]] = {}
+    for a, b, chance in change.chances:
+      told = f'{self.node(b)} with a probability of {chance:g}'
+      rows.setdefault(a, []).append(told)
+    phrase = self.words.leads
+    return [
+      self.say(f'now {phrase}', a=self.node(a), b=listing(told))
+      for a, told in rows.items()
+    ]
+
+
+def _rows(arcs: Iterable[Arc]) -> dict[int, tuple[int, ...]]:
+  """Tail -> heads, in the order of the arcs."""
+  rows: dict[int, tuple[int, ...]] = {}
+  for tail, head in arcs:
+    rows[tail] = (*rows.get(tail, ()), head)
+  return rows
+
+
+def _is_tree(graph: Graph) -> bool:
+  """A tree whose nodes have two branches or none, seen from its start."""
+  if len(graph.edges) != len(graph.nodes) - 1:
+    return False
+  degrees = {node: len(graph.after[node]) for node in graph.nodes}
+  start = degrees.pop(graph.start, 0)
+  return start == 2 and set(degrees.values()) <= {1, 3}
+
+
+def _cliques(graph: Graph) -> list[tuple[int, ...]]:
+  """Groups of nodes, all joined, that hold every edge, large ones first."""
+  left = {frozenset(edge) for edge in graph.edges}
+  found = []
+  while left:
+    best: tuple[int, ...] = ()
+    for edge in sorted(tuple(sorted(edge)) for edge in left):
+      group = list(edge)
+      for node in graph.nodes:
+        if all((node, other) in graph.known for other in group):
+          group.append(node)
+      fresh = {frozenset((a, b)) for a in group for b in group if a != b} & left
+      known = {frozenset((a, b)) for a in best for b in best if a != b} & left
+      if len(fresh) > len(known):
+        best = tuple(sorted(group))
+    left -= {frozenset((a, b)) for a in best for b in best}
+    found.append(best)
+  return found
+
+
+TURNS = ('two', 'forced', 'one')
+CHECKS = ('', 'edges', 'map', 'contamination')
+
+HINTS = ('', 'bfs', 'dfs')
+
+
+class Settings(NamedTuple):
+  """How a question is put.
+
+  Attributes:
+    wording: see `wording`.
+    turns: see above.
+    hint: of HINTS, behind the last question.
+    seed: of names and order; 0 is CogEval's.
+    check: '' for the question; 'edges' asks for the connections as pairs, 'map'
+      for a drawing of them, each after the description, and 'contamination'
+      for pairs before any connection is told.
+  """
+
+  wording: str = 'audited'
+  turns: str = 'two'
+  hint: str = ''
+  seed: int = 0
+  check: str = ''
+
+
+class Dialog(NamedTuple):
+  """A conversation that waits for the model.
+
+  Attributes:
+    system: what stands before all.
+    first: user's first message, with a first question if there is a `second`.
+    forced: what the model is made to have answered; '' lets it answer.
+    second: user's second message, '' for none.
+    problem: what the last message asks.
+    known: node -> name.
+  """
+
+  system: str
+  first: str
+  forced: str
+  second: str
+  problem: Problem
+  known: dict[int, str]
+
+
+PLAIN = Settings()
+
+
+def dialog(question: Question, settings: Settings = PLAIN) -> Dialog:
+  """The conversation in which a question is asked; raises InputError."""
+  for name, value, available in (
+    ('turns', settings.turns, TURNS),
+    ('hint', settings.hint, HINTS),
+    ('check', settings.check, CHECKS),
+  ):
+    if value not in available:
+      raise core.InputError(
+        f'unknown {name}={value!r}; available: '
+        + ', '.join(map(repr, available))
+      )
+  problem = questions.problem(question)
+  speaker = spoken(question, settings)
+  if settings.check:
+    return _checked(speaker, problem, settings.check)
+  change = changed(question)
+  asked = ask(speaker, problem, question)
+  if settings.hint:
+    asked = f'{asked} {TEXTS.hint(settings.hint)}'
+  told = speaker.changed(change)
+  told = f'{told} {asked}' if told else asked
+  described = speaker.described()
+  valued = question.condition not in (
+    'nClusters',
+    *questions.STEPS,
+    'nstepPath',
+  )
+  if valued or question.graph not in LARGE:
+    described = f'{described} {speaker.rewards()}'
+  system = str(TEXTS.system(TEXTS.form(problem.kind)))
+  called = dict(speaker.known)
+  alone = question.graph in LARGE and not valued
+  if alone or settings.turns == 'one' or question.condition == 'valuePath':
+    return Dialog(system, f'{described} {told}', '', '', problem, called)
+  value_of = Question(question.graph, 'valuePath', question.domain)
+  before = questions.problem(value_of)
+  first = f'{described} {ask(speaker, before, value_of)}'
+  forced = written(before, called) if settings.turns == 'forced' else ''
+  return Dialog(system, first, forced, told, problem, called)
+
+
+def spoken(question: Question, settings: Settings) -> Speaker:
+  """Who says things of the question's graph."""
+  graph = graphs.graph(question.graph)
+  domain = names.domain(question.domain)
+  most = names.most_nodes(question.graph)
+  known = names.node_names(question.graph, domain, most, settings.seed)
+  return Speaker(graph, known, domain, settings.wording, settings.seed)
+
+
+def changed(question: Question) -> graphs.Change:
+  """What the question's condition changes."""
+  condition = question.condition.removesuffix('Shortest')
+  name = changes.of_condition(question.graph, condition, question.domain)
+  return changes.change(question.graph, name)
+
+
+def ask(speaker: Speaker, problem: Problem, question: Question) -> str:
+  """The question itself."""
+  start, words = speaker.node(problem.start), speaker.words
+  if problem.kind == 'count':
+    return str(TEXTS.clusters(words.kinds))
+  if problem.kind == 'choice' and problem.graph.chances:
+    return str(TEXTS.likeliest_choice(words.kind, start))
+  if problem.kind == 'choice':
+    shortest = question.condition.endswith('Shortest')
+    path = 'shortest path' if shortest else 'path'
+    return str(TEXTS.choice(words.kind, start, path))
+  name = speaker.known[problem.start]
+  if question.goal is not None:
+    goal = speaker.node(question.goal)
+    return str(TEXTS.path(start, goal, words.items, name))
+  published = speaker.wording == 'published'
+  return str(TEXTS.value(start, words.items, name, published))
+
+
+def _checked(speaker: Speaker, problem: Problem, check: str) -> Dialog:
+  """Asks for the connections instead."""
+  words, known = speaker.words, dict(speaker.known)
+  described = speaker.described()
+  if check == 'contamination':
+    everyone = ', '.join(known[node] for node in speaker.graph.nodes)
+    described = f'{speaker.opening()} They are {everyone}.'
+    asked = TEXTS.untold(words.kinds)
+  elif check == 'map':
+    asked = TEXTS.map(words.kind, words.kinds)
+  else:
+    asked = TEXTS.edges(words.kinds)
+  system = str(TEXTS.system(TEXTS.form('map' if check == 'map' else 'edges')))
+  return Dialog(system, f'{described} {asked}', '', '', problem, known)
+
+
+def written(problem: Problem, known: dict[int, str]) -> str:
+  """A right answer, as it is asked for."""
+  best = problem.optimal[0]
+  if problem.kind == 'count':
+    return f'Answer: there are {best[0]} clusters'
+  return f'Answer: {", ".join(known[node] for node in best)}'

@@ -1,0 +1,580 @@
+"""Binomial regressions of scored answers."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from wm import core
+from wm.papers.cogeval import answers
+
+Term = tuple[str, ...]
+Separation = Literal['limit', 'refuse']
+
+# Momennejad et al. 2023, table 2, in its order.
+TERMS: tuple[Term, ...] = (
+  *(('model',), ('graph',), ('domain',), ('temperature',), ('group',)),
+  *(('model', 'temperature'), ('graph', 'domain'), ('graph', 'group')),
+  *(('domain', 'group'), ('graph', 'domain', 'group')),
+)
+
+_RANK = 1e-9  # Of a column's length: below it, columns depend on others.
+_TOLERANCE = 1e-10
+_STEPS = 100
+
+
+class Cells(NamedTuple):
+  """Answers summed over factors; C cells.
+
+  Attributes:
+    levels: factor -> its values, in order; the first is the reference.
+    codes: factor -> [C] int, which of them.
+    successes, totals: [C] float64; scores between 0 and 1 count as parts of a
+      success.
+    questions: [A] int, the question of each answer of `cell`.
+    cell, residues: [A] int, [A] float64: cell and score of each answer, or of
+      each sum of answers to one question.
+    counts: [A] float64, how many answers that is.
+  """
+
+  levels: dict[str, tuple]
+  codes: dict[str, np.ndarray]
+  successes: np.ndarray
+  totals: np.ndarray
+  questions: np.ndarray
+  cell: np.ndarray
+  residues: np.ndarray
+  counts: np.ndarray
+
+
+class Step(NamedTuple):
+  """What a term adds to the terms before it.
+
+  Attributes:
+    term: its factors.
+    deviance: by which it lowers the residual deviance.
+    df: by which it raises the rank.
+    p: of the deviance, by chi-square, as if answers were independent.
+    residual: deviance that is left.
+    separated: cells that are reproduced in the limit alone; above 0, the term
+      or one before it has infinite coefficients.
+    effect: design effect: mean over the term's directions of the variance by
+      questions over the variance by answers (Rao and Scott 1984).
+    f, f_df, clustered_p: the deviance over df and effect, its second degrees
+      of freedom (questions less rank), and p by the F distribution; None where
+      questions are too few.
+  """
+
+  term: Term
+  deviance: float
+  df: int
+  p: float
+  residual: float
+  separated: int
+  effect: float | None
+  f: float | None
+  f_df: int
+  clustered_p: float | None
+
+  @property
+  def name(self) -> str:
+    return ':'.join(self.term)
+
+
+class Stepwise(NamedTuple):
+  """Nested models, term by term.
+
+  Attributes:
+    n, successes: answers, and the sum of their scores.
+    cells, questions: how many.
+    null_deviance: of the model with a constant alone.
+    steps: in order of the terms.
+  """
+
+  n: int
+  successes: float
+  cells: int
+  questions: int
+  null_deviance: float
+  steps: tuple[Step, ...]
+
+  @property
+  def separated(self) -> int:
+    """Most cells that any of the models reproduces in the limit alone."""
+    return max(step.separated for step in self.steps)
+
+
+def cells(frame: pd.DataFrame, score: str, factors: Sequence[str]) -> Cells:
+  """Sums scores over cells of equal factors.
+
+  Args:
+    frame: an answer a row, with a column for each factor, `question` and the
+      score; rows without a score are left out, scores are cut to [0, 1].
+    score: name of the column.
+    factors: names of columns.
+
+  Raises:
+    InputError: no factor is named, or no row has a score.
+  """
+  if not factors:
+    raise core.InputError('no factor varies; expected two levels of one')
+  some = frame.loc[frame[score].notna(), [*factors, 'question', score]]
+  if some.empty:
+    raise core.InputError(f'no answer has a score {score!r}')
+  some = some.assign(**{score: some[score].clip(0, 1)})
+  keys = list(dict.fromkeys([*factors, 'question']))
+  fine = some.groupby(keys, observed=True)[score].agg(['sum', 'size'])
+  fine = fine.reset_index()
+  cell = fine.groupby(list(factors), sort=False, observed=True).ngroup()
+  first = ~cell.duplicated()
+  levels, codes = {}, {}
+  for factor in factors:
+    code, values = pd.factorize(fine[factor], sort=True)
+    levels[factor], codes[factor] = tuple(values), code[first]
+  place = cell.to_numpy()
+  sums, counts = fine['sum'].to_numpy(float), fine['size'].to_numpy(float)
+  return Cells(
+    levels,
+    codes,
+    np.bincount(place, sums),
+    np.bincount(place, counts),
+    pd.factorize(fine['question'])[0],
+    place,
+    sums,
+    counts,
+  )
+
+
+def columns(given: Cells, term: Term) -> np.ndarray:
+  """[C, K] products of indicators, each factor's first level left out."""
+  made = np.ones((len(given.totals), 1))
+  for factor in term:
+    code = given.codes[factor]
+    own = code[:, None] == np.arange(1, len(given.levels[factor]))
+    made = (made[:, :, None] * own[:, None, :]).reshape(len(made), -1)
+  return made
+
+
+def independent(known: np.ndarray, new: np.ndarray) -> np.ndarray:
+  """[C, R] orthonormal columns: what `new` [C, K] adds to `known` [C, Q]."""
+  from scipy import linalg
+
+  if not new.shape[1]:
+    return new
+  left = new
+  for _ in range(2):  # Once more, as the first projection leaves rounding.
+    left = left - known @ (known.T @ left)
+  basis, upper, _ = linalg.qr(left, mode='economic', pivoting=True)
+  size = np.abs(np.diag(upper))
+  most = np.sqrt((new * new).sum(0).max(initial=0))
+  return basis[:, : int((size > _RANK * most).sum())]
+
+
+def separated(
+  design: np.ndarray, successes: np.ndarray, totals: np.ndarray
+) -> np.ndarray:
+  """[C] bool, the cells that a binomial model reproduces in the limit alone.
+
+  design: [C, R] of full rank.
+  """
+  from scipy import linalg, optimize, sparse
+
+  every = successes >= totals
+  mixed = ~every & (successes > 0)
+  found = np.zeros(len(totals), bool)
+  # A direction that runs away moves no cell that has both outcomes: it is in
+  # the null space of their rows.
+  sizes, vectors = linalg.eigh(design[mixed].T @ design[mixed])
+  free = vectors[:, sizes < _RANK]
+  rest = np.flatnonzero(~mixed)
+  if not (free.size and rest.size):
+    return found
+  moved = design[rest] @ free * np.where(every[rest], 1, -1)[:, None]
+  moved[np.abs(moved) < _RANK] = 0
+  num, size = moved.shape
+  # Most cells that some direction moves towards what they have, and none away:
+  # maximise sum(t) for 0 <= t <= 1 and t <= moved @ z.
+  done = optimize.linprog(
+    np.r_[np.zeros(size), -np.ones(num)],
+    A_ub=sparse.hstack([sparse.csr_array(-moved), sparse.eye_array(num)]),
+    b_ub=np.zeros(num),
+    bounds=[(None, None)] * size + [(0, 1)] * num,
+  )
+  found[rest] = done.x[size:] > 0.5
+  return found
+
+
+class Fit(NamedTuple):
+  """A fitted binomial model.
+
+  Attributes:
+    deviance: residual, separated cells having none.
+    mean: [C] fitted shares.
+    separated: [C] bool.
+  """
+
+  deviance: float
+  mean: np.ndarray
+  separated: np.ndarray
+
+
+def fit(design: np.ndarray, given: Cells) -> Fit:
+  """Fits by Newton's method, separated cells aside.
+
+  Args:
+    design: [C, R] orthonormal columns.
+    given: successes and totals.
+
+  Raises:
+    InputError: no maximum was found.
+  """
+  import statsmodels.api as sm
+
+  apart = separated(design, given.successes, given.totals)
+  some, wins, total = design, given.successes, given.totals
+  if apart.all():
+    return Fit(0.0, (wins >= total).astype(float), apart)
+  if apart.any():
+    some = independent(np.zeros((int((~apart).sum()), 0)), design[~apart])
+    wins, total = wins[~apart], total[~apart]
+  model = sm.GLM(np.c_[wins, total - wins], some, sm.families.Binomial())
+  first = (wins + 0.5) / (total + 1)
+  with warnings.catch_warnings():
+    warnings.simplefilter('ignore')  # What does not converge is seen below.
+    done = model.fit(
+      method='newton',
+      start_params=some.T @ np.log(first / (1 - first)),
+      tol=_TOLERANCE,
+      maxiter=_STEPS,
+      disp=0,
+    )
+    good = done.mle_retvals['converged']
+    if not good:
+      done = model.fit(tol=_TOLERANCE, maxiter=_STEPS, wls_method='qr')
+      good = done.converged
+  if not good:
+    raise core.InputError(
+      f'the regression of {len(total)} cells on {some.shape[1]} columns has no '
+      f'maximum after {_STEPS} steps'
+    )
+  mean = (given.successes >= given.totals).astype(float)
+  mean[~apart] = done.mu
+  return Fit(float(done.deviance), mean, apart)
+
+
+def stepwise(
+  frame: pd.DataFrame,
+  score: str,
+  terms: Sequence[Term] = TERMS,
+  separation: Separation = 'limit',
+) -> Stepwise:
+  """Adds terms one by one (Momennejad et al. 2023, table 2).
+
+  Args:
+    frame: an answer a row, see `cells`.
+    score: name of the column of scores.
+    terms: each a tuple of factors; one of several is their interaction, all
+      of whose parts must come before it.
+    separation: what to do about separated cells: take the limit of the
+      likelihood, and say so in each step; or refuse.
+
+  Raises:
+    InputError: no scores; a model that is separated, where that is refused; or
+      an interaction before its parts.
+  """
+  _check(terms)
+  factors = list(dict.fromkeys(f for term in terms for f in term))
+  given = cells(frame, score, factors)
+  design = np.full((len(given.totals), 1), len(given.totals) ** -0.5)
+  last = fit(design, given)
+  null, steps = last.deviance, []
+  for term in terms:
+    added = independent(design, columns(given, term))
+    design = np.hstack([design, added])
+    new = fit(design, given) if added.size else last
+    if separation == 'refuse' and new.separated.any():
+      raise core.InputError(
+        f'{":".join(term)} separates {int(new.separated.sum())} of '
+        f'{len(given.totals)} cells of {score!r}: its coefficients are '
+        "infinite; expected overlapping outcomes, or separation='limit'"
+      )
+    steps.append(_step(term, given, design, added.shape[1], last, new))
+    last = new
+  return Stepwise(
+    int(given.totals.sum()),
+    float(given.successes.sum()),
+    len(given.totals),
+    int(given.questions.max()) + 1,
+    null,
+    tuple(steps),
+  )
+
+
+def _check(terms: Sequence[Term]) -> None:
+  """Raises InputError for an interaction whose parts are not there before."""
+  # Its columns leave out each factor's first level, which is in its parts.
+  for place, term in enumerate(terms):
+    before = {frozenset(one) for one in terms[:place]}
+    for size in range(1, len(term)):
+      for part in itertools.combinations(term, size):
+        if frozenset(part) not in before:
+          raise core.InputError(
+            f'{":".join(term)} comes before {":".join(part)}; expected it after'
+          )
+
+
+def _step(
+  term: Term, given: Cells, design: np.ndarray, df: int, old: Fit, new: Fit
+) -> Step:
+  """The comparison of two nested fits."""
+  from scipy import stats
+
+  gain = old.deviance - new.deviance
+  effect = design_effect(given, design, df, new)
+  f_df = int(given.questions.max()) + 1 - design.shape[1]
+  f = clustered = None
+  if effect and f_df > 0:
+    f = gain / df / effect
+    clustered = float(stats.f.sf(f, df, f_df))
+  return Step(
+    term,
+    gain,
+    df,
+    float(stats.chi2.sf(gain, df)) if df else 1.0,
+    new.deviance,
+    int(new.separated.sum()),
+    effect,
+    f,
+    f_df,
+    clustered,
+  )
+
+
+def design_effect(
+  given: Cells, design: np.ndarray, df: int, done: Fit
+) -> float | None:
+  """Mean generalised design effect of the last `df` columns, by questions.
+
+  The trace of (variance by answers)^-1 (variance by questions), over df, with
+  G / (G - R) for the few questions; None where there are not more questions G
+  than columns R, or no column was added.
+  """
+  groups = int(given.questions.max()) + 1
+  if not df or groups <= design.shape[1]:
+    return None
+  weight = given.totals * done.mean * (1 - done.mean)
+  bread = np.linalg.pinv(design.T @ (design * weight[:, None]))
+  off = given.residues - given.counts * done.mean[given.cell]
+  off[done.separated[given.cell]] = 0
+  sums = np.zeros((groups, design.shape[1]))
+  np.add.at(sums, given.questions, design[given.cell] * off[:, None])
+  sums *= (groups / (groups - design.shape[1])) ** 0.5
+  sandwich = bread @ (sums.T @ sums) @ bread
+  last = slice(design.shape[1] - df, None)
+  inner = np.linalg.pinv(bread[last, last]) @ sandwich[last, last]
+  return float(np.trace(inner) / df)
+
+
+FACTORS = 'model', 'graph', 'domain', 'temperature', 'group'
+_FIRTH_STEPS, _ENOUGH = 200, 1e-8
+
+
+class Coefficient(NamedTuple):
+  """Log odds of a level against its factor's reference.
+
+  Attributes:
+    factor, level: what it is of; the constant has the factor 'constant'.
+    value: log odds.
+    naive: standard error as if answers were independent.
+    error: standard error by questions; where coefficients are Firth's, the
+      larger of both, as questions that agree with a fit vary too little.
+    p: two-sided, by `error` and the normal distribution.
+    adjusted: the same for all levels of all factors together (Holm).
+    n: answers of the level.
+  """
+
+  factor: str
+  level: Any
+  value: float
+  naive: float
+  error: float
+  p: float
+  adjusted: float
+  n: int
+
+
+class Regression(NamedTuple):
+  """A regression on main effects.
+
+  Attributes:
+    references: factor -> the level that the others are compared with.
+    coefficients: the constant, then each factor's levels in order.
+    firth: are they Firth's, as outcomes are separated?
+    n, questions: answers and clusters.
+  """
+
+  references: dict[str, Any]
+  coefficients: tuple[Coefficient, ...]
+  firth: bool
+  n: int
+  questions: int
+
+
+def regression(
+  frame: pd.DataFrame,
+  score: str,
+  factors: Sequence[str] = FACTORS,
+  references: dict[str, Any] | None = None,
+) -> Regression:
+  """Regresses scores on levels of factors, by maximum likelihood.
+
+  Where outcomes are separated that has no maximum: coefficients are then
+  Firth's (1993), which are finite.
+
+  Args:
+    frame: an answer a row, see `cells`.
+    score: name of the column of scores.
+    factors: names of columns; one with a single level is left out.
+    references: factor -> level to compare with; the first in order of sorting
+      else.
+
+  Raises:
+    InputError: no scores, an unknown level, or factors that tell each other.
+  """
+  from scipy import stats
+
+  varied = [name for name in factors if frame[name].nunique() > 1]
+  given = cells(frame, score, varied)
+  places = _places(given, references or {})
+  design = np.hstack(
+    [np.ones((len(given.totals), 1))]
+    + [
+      given.codes[name][:, None] == np.delete(np.arange(len(levels)), place)
+      for (name, levels), place in zip(
+        given.levels.items(), places, strict=True
+      )
+    ]
+  ).astype(float)
+  basis = independent(np.zeros((len(design), 0)), design)
+  if basis.shape[1] < design.shape[1]:
+    raise core.InputError(
+      f'{", ".join(varied)}: {design.shape[1]} coefficients, of which '
+      f'{basis.shape[1]} can be told apart; leave out a factor'
+    )
+  firth = bool(separated(basis, given.successes, given.totals).any())
+  values, naive, mean = (_firth if firth else _greatest)(design, given)
+  alone = np.sqrt(np.diag(naive))
+  spread = np.diag(_by_questions(given, design, naive, mean))
+  errors = np.sqrt(np.maximum(spread, 0))  # Rounding may be below 0.
+  errors = np.maximum(errors, alone) if firth else errors
+  chosen = list(zip(given.levels.items(), places, strict=True))
+  named: list[tuple[str, Any]] = [('constant', None)]
+  counts = [int(given.totals.sum())]
+  for (name, levels), place in chosen:
+    totals = np.bincount(given.codes[name], given.totals, len(levels))
+    others = [k for k in range(len(levels)) if k != place]
+    named += [(name, levels[k]) for k in others]
+    counts += [int(totals[k]) for k in others]
+  with np.errstate(divide='ignore', invalid='ignore'):
+    p = 2 * stats.norm.sf(np.abs(values) / errors)
+  holm = [*p[:1], *answers.holm(p[1:])]
+  return Regression(
+    {name: levels[place] for (name, levels), place in chosen},
+    tuple(
+      Coefficient(
+        what[0], what[1], float(b), float(a), float(e), float(q), float(h), n
+      )
+      for what, n, b, a, e, q, h in zip(
+        named, counts, values, alone, errors, p, holm, strict=True
+      )
+    ),
+    firth,
+    counts[0],
+    int(given.questions.max()) + 1,
+  )
+
+
+def _places(given: Cells, references: dict[str, Any]) -> list[int]:
+  """Which level of each factor the others are compared with."""
+  places = []
+  for name, levels in given.levels.items():
+    wanted = references.get(name, levels[0])
+    if wanted not in levels:
+      raise core.InputError(
+        f'{name} is never {wanted!r}; available: {", ".join(map(str, levels))}'
+      )
+    places.append(levels.index(wanted))
+  return places
+
+
+def _greatest(
+  design: np.ndarray, given: Cells
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Coefficients [R], their variance [R, R] by answers, and shares [C]."""
+  import statsmodels.api as sm
+
+  ends = np.c_[given.successes, given.totals - given.successes]
+  done = sm.GLM(ends, design, sm.families.Binomial()).fit()
+  return done.params, done.cov_params(), done.mu
+
+
+def _firth(
+  design: np.ndarray, given: Cells
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """As `_greatest`, of the likelihood times the root of the information.
+
+  Raises:
+    InputError: no maximum was found.
+  """
+  from scipy import special
+
+  def at(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Shares [C], information [R, R] and penalised log-likelihood."""
+    mean = special.expit(design @ values)
+    weight = given.totals * mean * (1 - mean)
+    information = design.T @ (design * weight[:, None])
+    likelihood = special.xlogy(given.successes, mean) + special.xlogy(
+      given.totals - given.successes, 1 - mean
+    )
+    half = np.linalg.slogdet(information)[1] / 2
+    return mean, information, float(likelihood.sum() + half)
+
+  values = np.zeros(design.shape[1])
+  mean, information, height = at(values)
+  for _ in range(_FIRTH_STEPS):
+    variance = np.linalg.inv(information)
+    weight = given.totals * mean * (1 - mean)
+    leverage = weight * np.einsum('cr,rs,cs->c', design, variance, design)
+    off = given.successes - given.totals * mean + leverage * (0.5 - mean)
+    # The slope of `off`, leverages held: without them in it, steps on cells of
+    # one answer each go to and fro for ever.
+    slope = (given.totals + leverage) * mean * (1 - mean)
+    step = np.linalg.solve(design.T @ (design * slope[:, None]), design.T @ off)
+    for _ in range(30):
+      new = at(values + step)
+      if new[2] >= height - _ENOUGH:
+        break
+      step = step / 2
+    values, (mean, information, height) = values + step, new
+    if np.abs(step).max() < _ENOUGH:
+      return values, np.linalg.inv(information), mean
+  raise core.InputError(
+    f"Firth's regression of {len(mean)} cells has no maximum after "
+    f'{_FIRTH_STEPS} steps'
+  )
+
+
+def _by_questions(
+  given: Cells, design: np.ndarray, bread: np.ndarray, mean: np.ndarray
+) -> np.ndarray:
+  """[R, R] variance by questions, with G / (G - 1) for their number."""
+  groups = int(given.questions.max()) + 1
+  off = given.residues - given.counts * mean[given.cell]
+  sums = np.zeros((groups, design.shape[1]))
+  np.add.at(sums, given.questions, design[given.cell] * off[:, None])
+  return bread @ (sums.T @ sums) @ bread * groups / max(groups - 1, 1)

@@ -1,0 +1,454 @@
+"""Replies to CogEval's questions: read as nodes, scored, and how they fail."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from wm.language import replies
+from wm.worlds.cognitive_graph import names, questions
+from wm.worlds.cognitive_graph.graphs import Arc, Graph
+from wm.worlds.cognitive_graph.questions import Problem, Question
+from wm.worlds.cognitive_graph.solver import best_nodes, distances
+
+UNKNOWN = -1  # An item that names no node.
+# Characters of a reply that are read, from its end; items of an answer; the
+# number of `Answer:` that are tried, from the last one; words of an item that
+# may be a name and is none: longer ones are prose.
+LONGEST, MOST, TRIED, NAME = 100_000, 200, 4, 3
+
+ANSWER = re.compile(r'\banswer\s{0,4}(?:is)?[\s*_`"]{0,4}[:=]', re.I)
+PARENTHESES = re.compile(r'\([^()]{0,200}\)')
+# A new speaker, a new paragraph or a new sentence ends an answer.
+# 'The shortest path from A to B is A, B': only what comes behind it counts.
+INTRO = re.compile(
+  r'\s{0,9}the(?:\s{1,3}\w{1,20}){0,3}\s{1,3}path\b[^.\n]{0,160}?\bis\b[:\s]',
+  re.I,
+)
+NEXT = re.compile(
+  r'\n\s{0,9}\n|\n\s{0,9}(?:user|assistant|human|step \d{1,3})\b'
+  r'|(?<=[\w)])[.!?][*_`"]{0,3}\s(?=\s{0,9}[a-z])',
+  re.I,
+)
+BETWEEN = re.compile(
+  r'[,;|\n]|[-=]{0,3}>{1,2}|[→➔⟶⇒]|â†’|\b(?:then|and|to)\b|[-–—](?=\s?\w)',
+  re.I,
+)
+WORDS = re.compile(r"[\w']+")
+# What a name may be wrapped in.
+AROUND = frozenset(
+  names.words(
+    'room rooms zone zones node nodes place field fields scholar scholars the '
+    'a from start object objects flower flowers left right'
+  )
+)
+HEDGES = frozenset(('or', 'either'))
+# A number before one of these is no node.
+UNITS = frozenset(
+  names.words('dollar dollars book books flower flowers reward points steps')
+)
+JOINED = re.compile(r'\b(rooms?|zones?)(?=\d)', re.I)
+COUNT = re.compile(r'\b(\d{1,6})\b')
+OF_CLUSTERS = re.compile(r'\b(\d{1,6})\b[\w\s*-]{0,40}?\bcluster', re.I)
+
+
+class Reply(NamedTuple):
+  """What was read.
+
+  Attributes:
+    nodes: nodes in order; UNKNOWN where an item names none.
+    how: 'answer' after the word Answer, 'bare' of a reply without it, or
+      'none'.
+    text: the part that was read.
+    hedged: does an item name alternatives?
+  """
+
+  nodes: tuple[int, ...]
+  how: str
+  text: str
+  hedged: bool = False
+
+
+def read_path(text: str, known: Mapping[int, str]) -> Reply:
+  """The nodes that a reply names as its answer.
+
+  text: the reply, reasoning included.
+  known: node -> name.
+  """
+  table = _table(tuple(known.items()))
+  text = replies.visible(text[-LONGEST:]).value
+  for part in _answers(text):
+    nodes, hedged = _listed(part, table)
+    if nodes:
+      return Reply(nodes, 'answer', part, hedged)
+  if ANSWER.search(text):
+    return Reply((), 'none', text)
+  nodes, hedged = _items(text, table)
+  if all(node == UNKNOWN for node in nodes):
+    return Reply((), 'none', text)
+  return Reply(nodes, 'bare', text, hedged)
+
+
+def read_count(text: str) -> Reply:
+  """The number of clusters that a reply gives, as its only node."""
+  text = replies.visible(text[-LONGEST:]).value
+  for part in _answers(text):
+    found = OF_CLUSTERS.search(part) or COUNT.search(part)
+    if found:
+      return Reply((int(found[1]),), 'answer', part)
+  found = OF_CLUSTERS.search(text) or COUNT.search(text)
+  if not found:
+    return Reply((), 'none', text)
+  return Reply((int(found[1]),), 'bare', text)
+
+
+def _answers(text: str) -> Iterator[str]:
+  """What follows `Answer:`, from the last one backwards."""
+  for found in [*ANSWER.finditer(text)][: -TRIED - 1 : -1]:
+    yield NEXT.split(text[found.end() :].lstrip(' \t\r\n*_`"'), 1)[0].strip()
+
+
+def _listed(
+  part: str, table: Mapping[str, int]
+) -> tuple[tuple[int, ...], bool]:
+  """As _items, of what comes behind an introduction, if that names anything."""
+  intro = INTRO.match(part)
+  if intro:
+    nodes, hedged = _items(part[intro.end() :], table)
+    if any(node != UNKNOWN for node in nodes):
+      return nodes, hedged
+  return _items(part, table)
+
+
+def _items(part: str, table: Mapping[str, int]) -> tuple[tuple[int, ...], bool]:
+  """Nodes of the items of an answer; does one of them hedge?"""
+  part = JOINED.sub(r'\1 ', PARENTHESES.sub(' ', part))
+  nodes: list[int] = []
+  hedged = False
+  for item in BETWEEN.split(part, MOST)[:MOST]:
+    words = [word.lower() for word in WORDS.findall(item)]
+    hedged |= not HEDGES.isdisjoint(words)
+    node = _node(words, table)
+    if node is not None:
+      nodes.append(node)
+  return tuple(nodes), hedged
+
+
+def _node(words: list[str], table: Mapping[str, int]) -> int | None:
+  """The node that the words of an item name; None where they name nothing."""
+  found: list[int] = []
+  rest = 0
+  for k, word in enumerate(words):
+    node = table.get(word.removesuffix("'s"))
+    number = word.isdigit()
+    if number and words[k + 1 : k + 2] and words[k + 1] in UNITS:
+      continue
+    if node is None and number and '1' in table:
+      node = UNKNOWN
+    if node is not None and number and k and words[k - 1] not in AROUND:
+      node = None
+    if node is not None:
+      found.append(node)
+    elif word == 'is':
+      found = []  # 'The shortest path from A is B': only B is an item.
+    elif word not in AROUND and not number:
+      rest += 1
+  if len(set(found)) == 1:
+    return found[0]
+  if found:
+    return UNKNOWN
+  return UNKNOWN if 0 < rest <= NAME else None
+
+
+@functools.lru_cache(maxsize=256)
+def _table(known: tuple[tuple[int, str], ...]) -> Mapping[str, int]:
+  """Name, in small letters, -> node."""
+  table = {name.lower(): node for node, name in known}
+  for alias, name in names.ALIASES.items():
+    if name in table:
+      table.setdefault(alias, table[name])
+  return table
+
+
+WORD = 'Answer:'
+
+
+def token_score(answer: str, keys: Sequence[str]) -> float:
+  """Share of leading words that an answer shares with its keys.
+
+  1 where the answer is a key. Else the number of leading words shared, over
+  the number of words of the longer one; the least over all keys.
+
+  Args:
+    answer: from the word 'Answer:' on; '' where nothing was matched.
+    keys: right answers, with that word.
+  """
+  if answer in keys:
+    return 1.0
+  said = answer.split()
+  if not said or not keys:
+    return 0.0
+  return min(_shared(said, key.split()) for key in keys)
+
+
+def _shared(said: list[str], key: list[str]) -> float:
+  shared = 0
+  for one, other in zip(said, key, strict=False):
+    if one != other:
+      break
+    shared += 1
+  return shared / max(len(said), len(key))
+
+
+def matched(text: str) -> str:
+  """A reply's first 'Answer:' and the rest of its line; '' where it has none.
+
+  The paper searched for a regular expression, whose first match counts.
+  """
+  place = text.find(WORD)
+  return text[place:].split('\n', 1)[0].strip() if place >= 0 else ''
+
+
+# The classes of an answer, in the order in which they are asked for.
+OUTCOMES = (
+  'no_answer',
+  'correct',
+  'hallucinated_node',
+  'wrong_start',
+  'hallucinated_edge',
+  'loop',
+  'too_long',
+  'wrong_goal',
+  'wrong_choice',
+  'wrong_count',
+)
+
+
+class Verdict(NamedTuple):
+  """What is right and wrong with an answer.
+
+  Attributes:
+    outcome: one of OUTCOMES, the first that applies.
+    nodes: of the path, with the start where it may be left out.
+    hallucinated_nodes: items that name no node of the graph.
+    hallucinated_edges: steps that no arc of the graph makes.
+    perseverations: those of these steps that an arc made before the change.
+    loop: is a node visited twice?
+    too_long: arcs beyond the shortest way, of a path that reaches a goal.
+    old_goal: does the path end at a best node before the change?
+    valid: do arcs make all steps, from the right start?
+    reaches: does the path end at a goal?
+  """
+
+  outcome: str
+  nodes: tuple[int, ...]
+  hallucinated_nodes: int = 0
+  hallucinated_edges: int = 0
+  perseverations: int = 0
+  loop: bool = False
+  too_long: int = 0
+  old_goal: bool = False
+  valid: bool = False
+  reaches: bool = False
+
+  @property
+  def graded(self) -> float:
+    """1 for an optimal answer, 2/3 where it is valid and reaches, 1/3 valid."""
+    if self.outcome == 'correct':
+      return 1.0
+    return (self.valid + (self.valid and self.reaches)) / 3
+
+
+def judge(problem: Problem, reply: Reply) -> Verdict:
+  """Class and flags of a reply to a problem."""
+  nodes = reply.nodes
+  if not nodes:
+    return Verdict('no_answer', ())
+  if problem.kind == 'count':
+    right = nodes[:1] in problem.optimal
+    return Verdict('correct' if right else 'wrong_count', nodes[:1])
+  if problem.kind == 'choice':
+    return _choice(problem, reply)
+  return _path(problem, nodes)
+
+
+def of_text(question: Question, text: str, known: Mapping[int, str]) -> Verdict:
+  """The verdict on a reply to a question.
+
+  known: node -> name, as the question has them.
+  """
+  problem = questions.problem(question)
+  if problem.kind == 'count':
+    return judge(problem, read_count(text))
+  return judge(problem, read_path(text, known))
+
+
+def whole(problem: Problem, nodes: tuple[int, ...]) -> tuple[int, ...]:
+  """A path with its start, where it may be left out and was."""
+  free = problem.kind == 'path' and problem.optional_start
+  return (
+    (problem.start, *nodes) if free and nodes[0] != problem.start else nodes
+  )
+
+
+def _choice(problem: Problem, reply: Reply) -> Verdict:
+  """Of a first step; a whole path stands for its first step."""
+  nodes = reply.nodes
+  if not reply.hedged:  # A sentence around a name is no second item.
+    nodes = tuple(node for node in nodes if node != UNKNOWN) or nodes
+  if nodes[0] == problem.start and nodes[1:]:
+    nodes = nodes[1:]
+  right = nodes[:1] in problem.optimal
+  known = nodes[0] in {*problem.graph.after, *problem.before.after}
+  return Verdict(
+    'correct' if right else 'wrong_choice',
+    reply.nodes,
+    hallucinated_nodes=int(not known),
+    valid=(problem.start, nodes[0]) in problem.graph.known,
+    reaches=right,
+  )
+
+
+def _path(problem: Problem, nodes: tuple[int, ...]) -> Verdict:
+  """Of a path with or without its start."""
+  graph, start = problem.graph, problem.start
+  nodes = whole(problem, nodes)
+  steps = list(itertools.pairwise(nodes))
+  known = {*graph.after, *problem.before.after}
+  unknown = sum(node not in known for node in nodes)
+  wrong = [step for step in steps if step not in graph.known]
+  loop = len(set(nodes)) < len(nodes)
+  reaches = nodes[-1] in problem.goals
+  valid = not unknown and not wrong and nodes[0] == start
+  least = min((distances(graph, start)[g] for g in problem.goals), default=0)
+  if nodes in problem.optimal:
+    outcome = 'correct'
+  elif unknown:
+    outcome = 'hallucinated_node'
+  elif nodes[0] != start:
+    outcome = 'wrong_start'
+  elif wrong:
+    outcome = 'hallucinated_edge'
+  elif loop:
+    outcome = 'loop'
+  else:
+    outcome = 'too_long' if reaches else 'wrong_goal'
+  return Verdict(
+    outcome,
+    nodes,
+    hallucinated_nodes=unknown,
+    hallucinated_edges=len(wrong),
+    perseverations=sum(step in problem.before.known for step in wrong),
+    loop=loop,
+    too_long=max(len(nodes) - 1 - least, 0) if reaches and valid else 0,
+    old_goal=nodes[-1] in best_nodes(problem.before),
+    valid=valid,
+    reaches=reaches,
+  )
+
+
+_PAIR = re.compile(
+  r'[(\[]\s{0,4}([^()\[\],]{1,60}),\s{0,4}([^()\[\],]{1,60})[)\]]'
+)
+_LINE = re.compile(r'^[\s*#>+-]{0,9}([^:\n]{1,60}):([^\n]{1,2000})$', re.M)
+
+
+class Scored(NamedTuple):
+  """What a reply is worth, each from 0 to 1.
+
+  Attributes:
+    correct: is it an optimal answer, however it is written (lenient)?
+    strict: is it one, written as it was asked for behind the last `Answer:`?
+    graded: 1 optimal, 2/3 a way to the goal, 1/3 a way, 0 none.
+    token: the paper's score of words; see `tokens`.
+    verdict: class and flags.
+  """
+
+  correct: float
+  strict: float
+  graded: float
+  token: float
+  verdict: Verdict
+
+
+def scored(problem: Problem, text: str, known: Mapping[int, str]) -> Scored:
+  """Scores of a reply to a problem; known: node -> name."""
+  count = problem.kind == 'count'
+  reply = read_count(text) if count else read_path(text, known)
+  verdict = judge(problem, reply)
+  correct = float(verdict.outcome == 'correct')
+  strict = correct and float(as_asked(problem, text, known))
+  right = [f'{WORD} {key}' for key in keys(problem, known)]
+  token = token_score(matched(text[-LONGEST:]), right)
+  return Scored(correct, strict, verdict.graded, token, verdict)
+
+
+def as_asked(problem: Problem, text: str, known: Mapping[int, str]) -> bool:
+  """Is what follows the last `Answer:` one of the keys, but for blanks, case,
+  and a full stop?"""
+  said = replies.after_answer(text[-LONGEST:]).value or ''
+  plain = ''.join(said.lower().removesuffix('.').split())
+  return plain in {''.join(key.lower().split()) for key in keys(problem, known)}
+
+
+def keys(problem: Problem, known: Mapping[int, str]) -> list[str]:
+  """All right answers as text, without the word `Answer:`."""
+  if problem.kind == 'count':
+    return [f'there are {n} clusters' for (n,) in problem.optimal]
+  paths = list(problem.optimal)
+  if problem.kind == 'path' and problem.optional_start:
+    paths += [path[1:] for path in paths]
+  return [', '.join(known[node] for node in path) for path in paths]
+
+
+class Edges(NamedTuple):
+  """What a list of connections is worth.
+
+  Attributes:
+    precision: share of the listed pairs that are edges; 0 of none.
+    recall: share of the edges that are listed.
+    listed: pairs.
+  """
+
+  precision: float
+  recall: float
+  listed: int
+
+
+def edge_scores(graph: Graph, text: str, known: Mapping[int, str]) -> Edges:
+  """Scores of tuples `(a, b)`, or of lines `a: b, c`; directions do not count.
+
+  Read is what follows the last `Answer:`, all of a reply where that lists
+  nothing. Pairs with a name that nobody has count as wrong ones.
+  """
+  text = text[-LONGEST:]
+  said = replies.after_answer(text).value or ''
+  pairs = _pairs(said, known) or _pairs(replies.visible(text).value, known)
+  found = {frozenset(pair) for pair in pairs}
+  true = {frozenset(arc) for arc in graph.arcs}
+  right = len(found & true)
+  return Edges(
+    right / len(found) if found else 0.0, right / len(true), len(found)
+  )
+
+
+def _pairs(text: str, known: Mapping[int, str]) -> list[Arc | tuple[str, str]]:
+  """Listed pairs; a name that nobody has stays a word."""
+
+  def node(words: str) -> int | str:
+    nodes = read_path(f'Answer: {words}', known).nodes
+    return nodes[0] if len(nodes) == 1 and nodes[0] >= 0 else words.strip()
+
+  tuples = _PAIR.findall(text)
+  if tuples:
+    return [(node(a), node(b)) for a, b in tuples]  # type: ignore[misc]
+  return [
+    (node(head), node(item))  # type: ignore[misc]
+    for head, items in _LINE.findall(text)
+    if head.strip().lower() != 'answer'
+    for item in items.split(',')
+    if item.strip()
+  ]

@@ -1,0 +1,413 @@
+"""Inspect's task `wm/cogeval`."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from inspect_ai import Task, task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import (
+  ChatMessage,
+  ChatMessageAssistant,
+  ChatMessageSystem,
+  ChatMessageUser,
+)
+from inspect_ai.scorer import (
+  Score,
+  Scorer,
+  Target,
+  grouped,
+  mean,
+  scorer,
+)
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+
+from wm import core
+from wm.language import arguments, providers
+from wm.language.metrics import stderr
+from wm.papers.cogeval import prompts
+from wm.papers.cogeval import score as scoring
+from wm.worlds.cognitive_graph import graphs, names, questions
+from wm.worlds.cognitive_graph import solver as exact
+from wm.worlds.cognitive_graph.graphs import Graph
+from wm.worlds.cognitive_graph.questions import Problem, Question
+from wm.worlds.cognitive_graph.solver import best_paths
+
+VERSION = 1
+GROUP = {
+  condition: group
+  for group, several in questions.GROUPS.items()
+  for condition in several
+}
+Listed = str | float | list[str] | list[float]
+
+
+@task
+@arguments.in_one_line
+def cogeval(
+  graphs: Listed = '',
+  domains: Listed = 'ordRooms,unordSpatial,socialTies',
+  conditions: Listed = '',
+  temperatures: Listed = 0.0,
+  repeats: int = 1,
+  wording: str = 'audited',
+  turns: str = 'two',
+  hint: str = '',
+  check: str = '',
+  relabel: bool = False,
+  seed: int = 0,
+) -> Task:
+  """Planning on six graphs in words, after rewards and ways have changed.
+
+  Scores are clustered by question: repeats of one are not independent, unless
+  `relabel` gives each its own names and order.
+
+  Args:
+    graphs: names or letters, '' for all six.
+    domains: of names; also 'objects' and 'letters'.
+    conditions: '' for all of a graph.
+    temperatures: of sampling.
+    repeats: of each question at each temperature; those about two nodes ask of
+      other nodes in each.
+    wording: 'audited', 'original', 'published' or 'tuples'.
+    turns: 'two', 'forced' or 'one'; see `prompts`.
+    hint: '', 'bfs' or 'dfs'.
+    check: '', or 'edges', 'map' or 'contamination' in place of questions.
+    relabel: each repeat has names and order of its own.
+    seed: of these, and of the nodes asked about.
+  """
+  settings = prompts.Settings(wording, turns, hint, seed, check)
+  asked = list(
+    samples(
+      listed(graphs),
+      listed(domains),
+      listed(conditions),
+      _numbers(temperatures),
+      repeats,
+      settings,
+      relabel=relabel,
+    )
+  )
+  if not asked:
+    raise core.InputError(
+      f'repeats={repeats}, domains={domains!r}; expected one or more of each'
+    )
+  return Task(
+    dataset=MemoryDataset(asked, name='cogeval'),
+    solver=converse(),
+    scorer=listed_edges() if check else planned(),
+    version=VERSION,
+  )
+
+
+def listed(value: Listed) -> list[str]:
+  """Values of 'a,b', of a list, or of a number."""
+  values = value if isinstance(value, list) else str(value).split(',')
+  return [str(one).strip() for one in values if str(one).strip()]
+
+
+def _numbers(value: Listed) -> list[float]:
+  """Temperatures; raises InputError where one is none."""
+  try:
+    return [float(one) for one in listed(value)] or [0.0]
+  except ValueError as error:
+    raise core.InputError(
+      f'temperatures={value!r}: {error}; expected numbers, as 0,0.5'
+    ) from error
+
+
+def _conditions(names: Sequence[str], wanted: Sequence[str]) -> dict[str, list]:
+  """Graph -> its conditions that are wanted, all where none is named.
+
+  Raises:
+    InputError: no such graph, or a condition that none of them has.
+  """
+  found = {}
+  for name in names or list(graphs.GRAPHS):
+    name = graphs.LETTERS.get(name, name)
+    found[name] = questions.conditions(name)
+  every = list(dict.fromkeys(itertools.chain.from_iterable(found.values())))
+  for one in wanted:
+    if one not in every:
+      raise core.InputError(
+        f'no condition {one!r} of {", ".join(found)}; available: '
+        + ', '.join(every)
+      )
+  return {
+    name: [one for one in own if not wanted or one in wanted]
+    for name, own in found.items()
+  }
+
+
+def samples(
+  graph_names: Sequence[str],
+  domains: Sequence[str],
+  conditions: Sequence[str],
+  temperatures: Sequence[float],
+  repeats: int,
+  settings: prompts.Settings,
+  *,
+  relabel: bool = False,
+) -> Iterator[Sample]:
+  """A sample for each graph, domain, condition, temperature and repeat.
+
+  Raises:
+    InputError: no such graph or domain, or a condition that no graph has.
+  """
+  for name, wanted in _conditions(graph_names, conditions).items():
+    for domain in domains:
+      # What is checked is told before any condition.
+      for condition in wanted if not settings.check else ['valuePath']:
+        for repeat in range(repeats):
+          question = chosen(name, condition, domain, settings.seed + repeat)
+          seed = settings.seed + (repeat + 1 if relabel else 0)
+          for temperature in temperatures:
+            put = settings._replace(seed=seed)
+            yield sample(question, put, temperature, repeat)
+
+
+def chosen(graph: str, condition: str, domain: str, number: int) -> Question:
+  """The question of a condition, about the nodes that a number chooses."""
+  domain = names.domain(domain)
+  steps = questions.distance(graph, condition)
+  if steps is None:
+    return Question(graph, condition, domain)
+  pairs = exact.pairs(graphs.graph(graph), steps)
+  pick = int(core.hash64(number, steps)) % len(pairs)
+  return Question(graph, condition, domain, *pairs[pick])
+
+
+def sample(
+  question: Question,
+  settings: prompts.Settings,
+  temperature: float = 0.0,
+  repeat: int = 0,
+) -> Sample:
+  """One conversation; its metadata says what was asked."""
+  dialog = prompts.dialog(question, settings)
+  what = '/'.join(
+    str(part) for part in (*question, *settings) if part not in (None, '')
+  )
+  messages: list[ChatMessage] = [
+    ChatMessageSystem(content=dialog.system),
+    ChatMessageUser(content=dialog.first),
+  ]
+  if dialog.forced:
+    messages += [
+      ChatMessageAssistant(content=dialog.forced),
+      ChatMessageUser(content=dialog.second),
+    ]
+  target = scoring.keys(dialog.problem, dialog.known)
+  return Sample(
+    id=f'{what}/T{temperature:g}/{repeat}',
+    input=messages,
+    target=target,
+    metadata={
+      'task': 'cogeval',
+      **question._asdict(),
+      **settings._asdict(),
+      'group': GROUP[question.condition],
+      'question': what,
+      'temperature': temperature,
+      'repeat': repeat,
+      'second': '' if dialog.forced else dialog.second,
+    },
+  )
+
+
+@solver
+def converse() -> Solver:
+  """Lets the model answer, tells it what has changed, and asks again."""
+
+  async def solve(state: TaskState, generate: Generate) -> TaskState:
+    """Of one conversation."""
+    temperature = state.metadata['temperature']
+    state = await generate(state, temperature=temperature)
+    if state.metadata['second']:
+      state.messages.append(ChatMessageUser(content=state.metadata['second']))
+      state = await generate(state, temperature=temperature)
+    return state
+
+  return solve
+
+
+def asked_of(metadata: dict[str, Any]) -> prompts.Dialog:
+  """The conversation that a sample's metadata tells of."""
+  question = Question(*(metadata[name] for name in Question._fields))
+  put = {name: metadata[name] for name in prompts.Settings._fields}
+  return prompts.dialog(question, prompts.Settings(**put))
+
+
+_CLUSTERED = (mean(), stderr(cluster='question'))
+
+
+@scorer(
+  metrics={
+    'correct': [*_CLUSTERED, grouped(mean(), 'condition', all=False)],
+    '*': [*_CLUSTERED],
+  }
+)
+def planned() -> Scorer:
+  """Four scores of an answer side by side, and how it fails.
+
+  `correct` is optimal however it is written, `strict` written as asked for,
+  `graded` gives parts for valid ways, `token` is the paper's own score of
+  words; see `scoring`. Standard errors are clustered by question.
+  """
+
+  async def score(state: TaskState, target: Target) -> Score:
+    """Of one reply."""
+    del target
+    dialog = asked_of(state.metadata)
+    text = state.output.completion
+    found = scoring.scored(dialog.problem, text, dialog.known)
+    verdict = found.verdict
+    return Score(
+      value={
+        'correct': found.correct,
+        'strict': found.strict,
+        'graded': found.graded,
+        'token': found.token,
+        'hallucinated_edge': float(verdict.hallucinated_edges > 0),
+        'no_answer': float(verdict.outcome == 'no_answer'),
+      },
+      answer='-'.join(map(str, verdict.nodes)),
+      explanation=verdict.outcome,
+      metadata=verdict._asdict(),
+    )
+
+  return score
+
+
+@scorer(metrics={'*': [*_CLUSTERED]})
+def listed_edges() -> Scorer:
+  """Precision and recall of the connections that a reply lists."""
+
+  async def score(state: TaskState, target: Target) -> Score:
+    """Of one reply."""
+    del target
+    dialog = asked_of(state.metadata)
+    graph = dialog.problem.before
+    found = scoring.edge_scores(graph, state.output.completion, dialog.known)
+    return Score(
+      value={'precision': found.precision, 'recall': found.recall},
+      answer=str(found.listed),
+    )
+
+  return score
+
+
+def known_answer(request: providers.Request) -> str | None:
+  """What a planner answers to the turn that it is asked; see `planners`."""
+  metadata = dict(request.metadata)
+  if metadata['second'] and not request.turn:  # Before anything has changed.
+    metadata |= {'condition': 'valuePath', 'start': None, 'goal': None}
+  dialog = asked_of(metadata)
+  problem, names = dialog.problem, dialog.known
+  if metadata['check']:
+    return all_edges(problem.before, names, metadata['check'])
+  if problem.kind == 'count':
+    right = request.answerer in ('solver', 'old_map')
+    count = problem.optimal[0][0] if right else 1
+    return f'Answer: there are {count} clusters'
+  if metadata['goal'] is not None:  # It is the only reward then.
+    graph = dataclasses.replace(problem.graph, rewards=((metadata['goal'], 1),))
+    problem = problem._replace(graph=graph, before=graph)
+  path = PLANNERS[request.answerer](problem, request.draws)
+  if problem.kind == 'choice' and path[1:]:
+    path = path[1:2]
+  return f'Answer: {", ".join(names[node] for node in path)}'
+
+
+LONGEST = 60  # Steps of a random walk.
+
+Planner = Callable[[Problem, random.Random], Sequence[int]]
+
+
+def best(problem: Problem, draws: random.Random) -> Sequence[int]:
+  """A right answer; a choice follows the start."""
+  del draws
+  first = problem.optimal[0]
+  return first if problem.kind == 'path' else (problem.start, *first)
+
+
+def old(problem: Problem, draws: random.Random) -> Sequence[int]:
+  """A right answer before the change; the start alone where there is none."""
+  if problem.graph == problem.before:
+    return best(problem, draws)
+  paths = best_paths(problem.before)
+  return paths[0] if paths else (problem.start,)
+
+
+def walk(
+  problem: Problem, draws: random.Random, *, anew: bool = False
+) -> Sequence[int]:
+  """Uniform steps until a goal, a dead end, or LONGEST; anew: to new nodes."""
+  path = [problem.start]
+  while path[-1] not in problem.goals and len(path) < LONGEST:
+    heads = _heads(problem.graph, path, anew)
+    if not heads:
+      break
+    path.append(draws.choice(heads))
+  return path
+
+
+def simple(problem: Problem, draws: random.Random) -> Sequence[int]:
+  """Uniform steps to new nodes until a goal or a dead end."""
+  return walk(problem, draws, anew=True)
+
+
+def greedy(problem: Problem, draws: random.Random) -> Sequence[int]:
+  """To the largest reward in sight, else to any new node."""
+  path = [problem.start]
+  rewards = dict(problem.graph.rewards)
+  while path[-1] not in rewards:
+    heads = _heads(problem.graph, path, anew=True)
+    if not heads:
+      break
+    seen = [head for head in heads if head in rewards]
+    path.append(
+      max(seen, key=lambda head: rewards[head]) if seen else draws.choice(heads)
+    )
+  return path
+
+
+def leap(problem: Problem, draws: random.Random) -> Sequence[int]:
+  """From the start to a goal in one step."""
+  del draws
+  return [problem.start, *problem.goals[:1]]
+
+
+def _heads(graph: Graph, path: Sequence[int], anew: bool) -> list[int]:
+  """Nodes that a step leads to; anew: those that are not on the path."""
+  return [head for head in graph.after[path[-1]] if not (anew and head in path)]
+
+
+PLANNERS: dict[str, Planner] = {
+  'solver': best,
+  'old_map': old,
+  'random': walk,
+  'yes': leap,
+  'random_path': simple,
+  'greedy': greedy,
+}
+
+
+def all_edges(graph: Graph, names: dict[int, str], check: str) -> str | None:
+  """All connections, as pairs or as lines; None where none were told."""
+  if check == 'contamination':
+    return None
+  if check == 'edges':
+    pairs = {frozenset(arc): arc for arc in reversed(graph.arcs)}
+    listed = (f'({names[a]}, {names[b]})' for a, b in pairs.values())
+    return f'Answer: {", ".join(listed)}'
+  lines = (
+    f'{names[node]}: {", ".join(names[head] for head in graph.after[node])}'
+    for node in graph.nodes
+    if graph.after[node]
+  )
+  return 'Answer:\n' + '\n'.join(lines)

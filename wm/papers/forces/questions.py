@@ -1,0 +1,330 @@
+"""Questions about forces: planets, the steps told, and prompts."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.core import registry
+from wm.kernels import orbits
+from wm.runtime import pages
+
+PROMPTS = 'llm-prompts'
+# What the published systems are like, but for the sun, which rests there.
+WORLD = (
+  "orbits(systems='exoplanets', bins=7000, box=50.0, rows=901, "
+  'steps=(0.0189, 0.486), centre=1.0)'
+)
+STREAM = 71
+TEXTS = pages.macros('wm.papers.forces', 'prompt.md.j2')
+
+
+class System(NamedTuple):
+  """A planet on its way around a sun.
+
+  Attributes:
+    name: of it.
+    places: [T, 2] float64 where the planet is seen.
+    distance: [T] float64 from the sun, not rounded.
+    force: [T] float64 between both, > 0.
+    told: [P] ascending steps whose force is told.
+    sun: [2] where the sun is.
+    planet, star: masses.
+  """
+
+  name: str
+  places: np.ndarray
+  distance: np.ndarray
+  force: np.ndarray
+  told: np.ndarray
+  sun: np.ndarray
+  planet: float
+  star: float
+
+  @property
+  def known(self) -> np.ndarray:
+    """[T] bool: is the force told?"""
+    return np.isin(np.arange(len(self.force)), self.told)
+
+  def every(self, step: int) -> System:
+    """Each `step`-th time step and those that are told, as a system."""
+    kept = (np.arange(len(self.force)) % step == 0) | self.known
+    return self._replace(
+      places=self.places[kept],
+      distance=self.distance[kept],
+      force=self.force[kept],
+      told=np.flatnonzero(self.known[kept]),
+    )
+
+  def telling(self, told: np.ndarray) -> System:
+    """The same with other steps told."""
+    return self._replace(told=np.asarray(told, np.int64))
+
+
+def load(folder: pathlib.Path) -> list[System]:
+  """The published systems: those of `folder`/llm-prompts, in order.
+
+  The sun is where the stored states, which are relative to it, say that it is;
+  the published prompt has it at the origin.
+
+  Raises:
+    InputError: files are missing or are not what they should be.
+  """
+  names = sorted(
+    int(path.stem.removeprefix('traj_'))
+    for path in (folder / PROMPTS).glob('traj_*.npy')
+    if path.stem.removeprefix('traj_').isdecimal()
+  )
+  if not names:
+    raise core.InputError(
+      f'{folder}: no {PROMPTS}/traj_0.npy; expected the folder of the '
+      "published orbits, with 'llm-prompts' and 'llm-predictions'"
+    )
+  return [_system(folder / PROMPTS, name) for name in names]
+
+
+def _system(folder: pathlib.Path, name: int) -> System:
+  places = _array(folder / f'traj_{name}.npy', 'f', (None, 2))
+  num = len(places)
+  force = _array(folder / f'true_force_{name}.npy', 'f', (num, 1))[:, 0]
+  state = _array(folder / f'true_state_{name}.npy', 'f', (num, 6))
+  told = _array(folder / f'unmasked_inds_{name}.npy', 'iu', (None,))
+  told = np.unique(told.astype(np.int64))
+  if not told.size or told[0] < 0 or told[-1] >= num or (force <= 0).any():
+    raise core.InputError(
+      f'{folder}: system {name} has steps {told[:1]}..{told[-1:]} told of '
+      f'{num}, and forces from {force.min():g}; expected some of its steps, '
+      'and forces > 0'
+    )
+  # What one system stores of masses is the same on all rows.
+  planet, star = state[0, 4:].tolist()
+  sun = (places - state[:, :2]).mean(0)
+  away = np.hypot(state[:, 0], state[:, 1])
+  return System(str(name), places, away, force, told, sun, planet, star)
+
+
+def _array(
+  path: pathlib.Path, kinds: str, shape: tuple[int | None, ...]
+) -> np.ndarray:
+  """An array of a shape, None is any; floats as float64 of the same value."""
+  with core.reading_file(path, 'an array'):
+    found = np.load(path, allow_pickle=False)
+  if not isinstance(found, np.ndarray):
+    raise core.InputError(f'{path} holds several arrays; expected one')
+  fits = found.ndim == len(shape)
+  fits = fits and found.dtype.kind in kinds
+  if not fits or any(
+    want not in (None, size)
+    for want, size in zip(shape, found.shape, strict=True)
+  ):
+    raise core.InputError(
+      f'{path}: {found.dtype} of shape {found.shape}; expected numbers of '
+      f'shape {shape}'
+    )
+  if found.dtype.kind == 'f':
+    found = found.astype(np.float64)
+    if not np.isfinite(found).all():
+      raise core.InputError(f'{path}: not all numbers are finite')
+  return found
+
+
+def draw(
+  num: int, seed: int, *, world: str = WORLD, told: int = 10
+) -> list[System]:
+  """Random systems, the sun at rest, with `told` steps over the whole range.
+
+  world: spec of a world of moving bodies with one planet; its bins and the
+    motion of its sun are left out.
+
+  Raises:
+    InputError: the world shows no moving bodies, or has too few steps.
+  """
+  made: core.World = registry.made('world', world)
+  if not core.can(made, core.Latent.trajectory):
+    raise core.InputError(
+      f'{world} shows no moving bodies (core.Latent.trajectory)'
+    )
+  motion = made.trajectory(made.sample(num, seed))
+  if (motion.bodies != 2).any():
+    raise core.InputError(f'{world} has systems of several planets')
+  planet = motion.body[0] == 0
+  found = []
+  for n, (state, place) in enumerate(
+    zip(motion.state[:, planet], motion.position[:, planet], strict=True)
+  ):
+    sun = (place[0] - state[0, :2]).round(2)
+    away = np.hypot(state[:, 0], state[:, 1])
+    planet_mass, star = state[0, 4:].tolist()
+    one = System(
+      str(n),
+      state[:, :2] + sun,
+      away,
+      orbits.GRAVITY * planet_mass * star / away**2,
+      np.zeros(0, np.int64),
+      sun,
+      planet_mass,
+      star,
+    )
+    found.append(spread(one, told, seed))
+  return found
+
+
+def _enough(told: int, steps: int, which: str) -> None:
+  if not 0 <= told <= steps:
+    raise core.InputError(
+      f'{told} steps {which} told; expected 0 to {steps} of them'
+    )
+
+
+def early(system: System, told: int, seed: int) -> System:
+  """With `told` random steps of the first half, as published.
+
+  Raises:
+    InputError: there are fewer.
+  """
+  half = len(system.force) // 2
+  _enough(told, half, 'of the first half')
+  order = np.argsort(
+    core.hash64(seed, STREAM, int(system.name), np.arange(half))
+  )
+  return system.telling(np.sort(order[:told]))
+
+
+def spread(system: System, told: int, seed: int) -> System:
+  """With `told` steps over the whole range: a random one of each part.
+
+  Raises:
+    InputError: there are fewer.
+  """
+  steps = len(system.force)
+  _enough(told, steps, 'of a system')
+  edges = np.linspace(0, steps, told + 1)
+  share = core.uniforms(seed, STREAM, int(system.name), np.arange(told))
+  at = edges[:-1] + share * np.diff(edges)
+  return system.telling(np.unique(at.astype(np.int64)))
+
+
+# The sun of the published words is at the origin, where it is not; `corrected`
+# says where it is and which masses there are; `several` tells forces of other
+# systems first, so that a law can be read off.
+VARIANTS = ('published', 'corrected', 'several')
+UNKNOWN = 'Unk'
+
+
+def _parts(system: System) -> dict[str, Any]:
+  """What the templates say of a system."""
+  x, y = system.sun
+  rows = zip(
+    system.places.tolist(), system.force.tolist(), system.known, strict=True
+  )
+  return {
+    'bodies': TEXTS.bodies(
+      f'{x:.2f}', f'{y:.2f}', f'{system.star:.6g}', f'{system.planet:.6g}'
+    ),
+    'lines': ''.join(
+      f'Timestep: {step}, Coordinates: ({x:.2f}, {y:.2f}), Outcome: '
+      f'{force if known else UNKNOWN}\n'
+      for step, ((x, y), force, known) in enumerate(rows)
+    ),
+    'last': len(system.force) - 1,
+  }
+
+
+def prompt(variant: str, system: System, others: Sequence[System] = ()) -> str:
+  """The question about a system; others: told before, of 'several'.
+
+  Raises:
+    InputError: 'several' has no others.
+  """
+  parts = _parts(system)
+  if variant == 'published':
+    return str(TEXTS.published(parts['lines'], parts['last']))
+  if variant == 'corrected':
+    return str(TEXTS.corrected(**parts))
+  if not others:
+    raise core.InputError('several: no other system; expected one or more')
+  return str(TEXTS.several([_parts(other) for other in others], **parts))
+
+
+EVERY = {'published': 1, 'corrected': 1, 'several': 10}
+
+
+class Question(NamedTuple):
+  """A prompt, and the system whose forces it asks for."""
+
+  prompt: str
+  system: System
+
+
+def questions(
+  variant: str = 'published',
+  *,
+  folder: str = '',
+  num: int = 5,
+  told: int = 10,
+  every: int = 0,
+  others: int = 4,
+  last: int = 0,
+  seed: int = 0,
+  world: str = WORLD,
+) -> list[Question]:
+  """The questions of a variant of prompts.
+
+  Args:
+    variant: 'published'; 'corrected', with the sun where it is and forces told
+      over the whole range; or 'several', which tells of other systems first.
+    folder: of published systems; '' draws `num` new ones.
+    num: systems that are asked about.
+    told: steps of a system whose force is told; of published systems as they
+      are, unless the variant is another.
+    every: each which time step is shown, besides those that are told; 0 is 10
+      for 'several' and 1 else.
+    others: of 'several', the systems told before.
+    last: of 'several', steps that are told of the system that is asked about.
+    seed: of systems, and of the steps that are told.
+    world: that systems are drawn from.
+
+  Raises:
+    InputError: no such variant, numbers that are too small, or no such folder.
+  """
+  if variant not in VARIANTS:
+    raise core.InputError(
+      f'forces: variant={variant!r}; available: {", ".join(VARIANTS)}'
+    )
+  if min(num, told, others) < 1 or min(last, every) < 0:
+    raise core.InputError(
+      f'forces: num={num}, told={told}, others={others}, last={last}, '
+      f'every={every}; expected at least 1, 1, 1, 0 and 0'
+    )
+  several = variant == 'several'
+  if folder:
+    systems = load(pathlib.Path(folder))
+    least = others + 1 if several else 1
+    if len(systems) < least:
+      raise core.InputError(
+        f'forces: {folder} has {len(systems)} systems; expected {least}'
+      )
+    num = min(num, len(systems))
+  else:
+    more = others if several else 0
+    systems = draw(num + more, seed, world=world, told=told)
+  step = every or EVERY[variant]
+  # The published systems have their told steps already.
+  if variant == 'published':
+    if not folder:
+      systems = [early(system, told, seed) for system in systems]
+    shown = [system.every(step) for system in systems]
+  else:
+    shown = [spread(system, told, seed).every(step) for system in systems]
+  if not several:
+    return [Question(prompt(variant, system), system) for system in shown[:num]]
+  listed = []
+  for n in range(num):
+    before = [shown[(n + 1 + k) % len(shown)] for k in range(others)]
+    asked = spread(systems[n], last, seed).every(step)
+    listed.append(Question(prompt(variant, asked, before), asked))
+  return listed

@@ -1,0 +1,98 @@
+"""Recorded answers about forces as logs of Inspect, a log for each model."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.model import ChatMessageUser
+
+from wm import core
+from wm.language import eval_logs, pages
+from wm.papers.forces import questions
+from wm.papers.forces import report as reports
+from wm.papers.forces import score as scoring
+from wm.papers.forces import task as tasks
+from wm.papers.forces.questions import System
+
+# Of the last commit of the published repository. Its record has no replies:
+# they are written anew from the numbers that were read of them.
+CREATED = '2025-07-29T00:00:00+00:00'
+SOURCE = 'github.com/keyonvafa/inductive-bias-probes, MIT'
+ANSWERS = 'llm-predictions'
+
+
+def rescore(folder: str | pathlib.Path) -> pages.Page:
+  """The page of the record, with a search for the laws that answers follow."""
+  return reports.page(list(logs(folder)), nodes=reports.NODES)
+
+
+def logs(folder: str | pathlib.Path) -> Iterator[EvalLog]:
+  """A scored log for each model, in order of their names.
+
+  folder: with 'llm-prompts' and 'llm-predictions', as published.
+
+  Raises:
+    InputError: there is no model, or a file is missing or damaged.
+  """
+  systems = questions.load(pathlib.Path(folder))
+  for model, answers in load(pathlib.Path(folder), systems).items():
+    yield eval_logs.scored_log(
+      f'forces-published-{model}',
+      [
+        _sample(model, system, answer)
+        for system, answer in zip(systems, answers, strict=True)
+      ],
+      tasks.forces_scorer(),
+      task='forces',
+      version=tasks.VERSION,
+      model=model,
+      created=CREATED,
+      source=SOURCE,
+    )
+
+
+def load(
+  folder: pathlib.Path, systems: Sequence[System]
+) -> dict[str, list[scoring.Said]]:
+  """Model -> its recorded answer about each system.
+
+  Raises:
+    InputError: there is no model, or an answer is missing or no JSON object.
+  """
+  models = sorted(
+    path.name for path in (folder / ANSWERS).glob('*') if path.is_dir()
+  )
+  if not models:
+    raise core.InputError(
+      f'{folder}: no folder of a model in {ANSWERS}; expected '
+      f'{ANSWERS}/MODEL/0.json and so on'
+    )
+  return {
+    model: [
+      scoring.load_answer(
+        folder / ANSWERS / model / f'{system.name}.json', len(system.force)
+      )
+      for system in systems
+    ]
+    for model in models
+  }
+
+
+def _sample(model: str, system: System, answer: scoring.Said) -> EvalSample:
+  force = {
+    step: value
+    for step, value in enumerate(answer.force.tolist())
+    if not np.isnan(value)
+  }
+  return eval_logs.sample(
+    f'published-{system.name}',
+    [ChatMessageUser(content=questions.prompt('published', system))],
+    f'ANSWER: {json.dumps(force)}',
+    model=model,
+    target=json.dumps(system.force.tolist()),
+    metadata={'variant': 'published', **tasks.stored(system)},
+  )

@@ -1,0 +1,475 @@
+"""Tables and figures about forces, and which law the answers follow.
+
+Masses are constant in a system, and so, nearly, is the force: over few systems
+a law tells little more than systems apart. Whoever repeats the mean of the told
+forces in each system follows Newton's law over systems of different masses and
+distances. Knowledge of the distance shows within systems: `Law.within` compares
+steps of one system alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from inspect_ai.log import EvalLog
+
+from wm import core
+from wm.evaluation.fewshot import force_laws, formulas
+from wm.kernels import symbolic
+from wm.language import eval_logs, pages
+from wm.papers.forces import score as scoring
+from wm.papers.forces import task as tasks
+from wm.papers.forces.questions import System
+from wm.reporting import figures, tables, write
+
+# Share of numbers that are above 0, as `force_law` has it.
+POSITIVE = force_laws.POSITIVE
+ROWS = force_laws.MOST
+TOLERANCE = 0.05
+LOSSES = symbolic.LOSSES  # Squares of logarithms, or of forces as they are.
+
+
+class Law(NamedTuple):
+  """What one speaker's forces say.
+
+  Attributes:
+    reason: '' where there is a law over all systems, else why not, as of
+      `force_law`: not_positive, constant, undetermined.
+    exponents: of r, m1 and m2 over all systems; empty where there is a reason.
+    intervals: 95 % ones, clustered by system.
+    formulas: loss, of LOSSES -> the best formula of a search; none where none
+      was sought or found.
+    newton: losses whose formula is Newton's law, up to its factor.
+    within: name of a system -> exponent of r in it alone, and the share of the
+      logarithm's variance in it that a power of r explains; NaN where what is
+      said is constant or not positive.
+    judged: 'newton' or 'other' by the test of `force_law`, or why it does not
+      judge.
+  """
+
+  reason: str
+  exponents: dict[str, float]
+  intervals: dict[str, tuple[float, float]]
+  formulas: dict[str, str]
+  newton: tuple[str, ...]
+  within: dict[str, tuple[float, float]]
+  judged: str
+
+
+class _Rows(NamedTuple):
+  """All steps of all systems, one behind the other."""
+
+  columns: dict[str, np.ndarray]
+  truth: np.ndarray
+  group: np.ndarray
+
+
+def _rows(systems: Sequence[System]) -> _Rows:
+  sizes = [len(one.force) for one in systems]
+  columns = {
+    'r': np.concatenate([one.distance for one in systems]),
+    'm1': np.repeat([one.planet for one in systems], sizes),
+    'm2': np.repeat([one.star for one in systems], sizes),
+  }
+  truth = np.concatenate([one.force for one in systems])
+  return _Rows(columns, truth, np.repeat(np.arange(len(sizes)), sizes))
+
+
+def laws(
+  systems: Sequence[System],
+  speakers: Mapping[str, Sequence[np.ndarray]],
+  nodes: int = 0,
+  losses: Sequence[str] = LOSSES,
+) -> dict[str, Law]:
+  """Speaker -> the law of what it says.
+
+  Args:
+    systems: S of them.
+    speakers: name -> S arrays [T]; NaN where nothing is said.
+    nodes: size of the largest formulas; 0 is no search. Newton's law has 8.
+    losses: of which formulas are sought, of LOSSES.
+  """
+  rows = _rows(systems)
+  found = {
+    name: _law(systems, rows, [np.asarray(one) for one in said])
+    for name, said in speakers.items()
+  }
+  every = {name: np.concatenate(said) for name, said in speakers.items()}
+  for loss in losses if nodes else ():
+    for name, (formula, right) in _searched(rows, every, nodes, loss).items():
+      law = found[name]
+      law.formulas[loss] = formula
+      found[name] = law._replace(newton=(*law.newton, *([loss] * right)))
+  return found
+
+
+def _law(systems: Sequence[System], rows: _Rows, said: list[np.ndarray]) -> Law:
+  within = {
+    one.name: _within(one, values)
+    for one, values in zip(systems, said, strict=True)
+  }
+  every = np.concatenate(said)
+  there = np.isfinite(every)
+  good = there & (every > 0)
+  judged = _judged(rows, every)
+  none = Law('', {}, {}, {}, (), within, judged)
+  if good.sum() < POSITIVE * max(there.sum(), 1):
+    return none._replace(reason='not_positive')
+  if good.sum() < 2 or np.ptp(every[good]) == 0:
+    return none._replace(reason='constant')
+  chosen = {name: values[good] for name, values in rows.columns.items()}
+  try:
+    law = force_laws.fit_power_law(every[good], chosen, rows.group[good])
+  except core.InputError:
+    return none._replace(reason='undetermined')
+  intervals = {name: law.interval(name) for name in law.exponents}
+  return none._replace(exponents=law.exponents, intervals=intervals)
+
+
+def _within(system: System, said: np.ndarray) -> tuple[float, float]:
+  """Exponent of r, and how far log force goes with log r (r squared)."""
+  good = np.isfinite(said) & (said > 0)
+  if good.sum() < 3 or good.sum() < POSITIVE * np.isfinite(said).sum():
+    return np.nan, np.nan
+  x, y = np.log(system.distance[good]), np.log(said[good])
+  if np.ptp(x) == 0 or np.ptp(y) <= scoring.COPIED:
+    return np.nan, np.nan
+  x = x - x.mean()
+  slope = float(x @ y / (x @ x))
+  return slope, scoring.correlation(x, y) ** 2
+
+
+def _judged(rows: _Rows, said: np.ndarray) -> str:
+  """The verdict of `force_law`, which needs ten systems."""
+  num = len(said)
+  # x and y from the sun; only their distance counts for a magnitude.
+  columns = rows.columns['r'], np.zeros(num), rows.columns['m1']
+  state = np.stack([*columns, rows.columns['m2']], axis=1)
+  verdict = force_laws.Rows(state, rows.group, False).verdict(
+    'force', said[:, None], TOLERANCE
+  )
+  return verdict.reason or ('newton' if verdict.newton else 'other')
+
+
+def _searched(
+  rows: _Rows, speakers: Mapping[str, np.ndarray], nodes: int, loss: str
+) -> dict[str, tuple[str, bool]]:
+  """Speaker -> the formula of r, m1 and m2 that fits best; is it Newton's?
+
+  At no more than ROWS steps spread over all systems. Speakers who speak at the
+  same steps share a search. Who says nothing, or one number, has no formula.
+  """
+  alike: dict[bytes, list[str]] = {}
+  for name, said in speakers.items():
+    there = np.isfinite(said)
+    if loss == 'log':
+      there &= said > 0
+    if there.any() and np.ptp(said[there]) > 0:
+      alike.setdefault(there.tobytes(), []).append(name)
+  found = {}
+  for mask, names in alike.items():
+    at = np.flatnonzero(np.frombuffer(mask, bool))
+    at = at[np.unique(np.linspace(0, len(at) - 1, ROWS).astype(int))]
+    given = {name: values[at] for name, values in rows.columns.items()}
+    aims = np.array([speakers[name][at] for name in names])
+    some = np.ptp(aims, axis=1) > 0
+    if not some.any():
+      continue
+    fronts = formulas.exhaustive(given, aims[some], nodes, loss)
+    kept = [name for name, one in zip(names, some, strict=True) if one]
+    for name, front in zip(kept, fronts, strict=True):
+      if front:
+        law = formulas.best(front)
+        found[name] = law.text, formulas.follows(law, _newton(given))
+  return found
+
+
+def _newton(given: Mapping[str, np.ndarray]) -> np.ndarray:
+  return given['m1'] * given['m2'] / given['r'] ** 2
+
+
+TRUE, SAID, TOLD = '#666666', '#c8553d', '#3b6ea5'
+
+
+def grid(
+  systems: Sequence[System], speakers: Mapping[str, Sequence[np.ndarray]]
+) -> bytes:
+  """PNG: a row for each speaker, a column for each system.
+
+  speakers: name -> for each system forces [T]; NaN is left out. Axes hold
+    the true forces and what is said, up to ten times the range of the former.
+  """
+  num = len(systems)
+  figure, axes = figures.new_axes(
+    len(speakers) * num, across=num, size=(2.6, 1.9)
+  )
+  panels = iter(axes)
+  for name, said in speakers.items():
+    for system, values in zip(systems, said, strict=True):
+      axis = next(panels)
+      at = np.arange(len(system.force))
+      axis.plot(at, system.force, color=TRUE, lw=3, alpha=0.5, label='true')
+      axis.plot(at, values, color=SAID, lw=1, label='said')
+      axis.plot(
+        system.told,
+        system.force[system.told],
+        'o',
+        color=TOLD,
+        ms=3,
+        label='told',
+      )
+      low, high = _limits(system.force, values)
+      axis.set_ylim(low, high)
+      axis.tick_params(labelsize=6)
+      axis.yaxis.get_offset_text().set_size(6)
+      if system is systems[0]:
+        axis.set_ylabel(name, size=7)
+      if name == next(iter(speakers)):
+        axis.set_title(f'system {system.name}', size=8)
+  axes[0].legend(fontsize=6, frameon=False)
+  return figures.to_png(figure)
+
+
+def _limits(truth: np.ndarray, said: np.ndarray) -> tuple[float, float]:
+  low, high = float(truth.min()), float(truth.max())
+  wide = max(high - low, 0.02 * high)
+  there = said[np.isfinite(said)]
+  if there.size:
+    low = max(min(low, float(there.min())), low - 5 * wide)
+    high = min(max(high, float(there.max())), high + 5 * wide)
+  edge = 0.08 * (high - low)
+  return low - edge, high + edge
+
+
+NODES = 8  # Size of the largest formulas: that of Newton's law.
+TITLE = 'Forces on planets, as language models say'
+FITTED = 'Newton with the sun fitted knows what the prompt shows, and no more.'
+FALSE = 'The prompts have the sun at the origin, where it is not.'
+
+
+def _by_system(
+  rows: Sequence[pages.Row],
+  shown: Sequence[System],
+  title: str,
+  note: str,
+  *quantities: str,
+) -> tables.Table:
+  """A row for each speaker, a column for each system."""
+  by = {(row['speaker'], row['system']): row for row in rows}
+  lines = [
+    {
+      'speaker': name,
+      **{
+        f'system {one.name}': ', '.join(
+          _short(by[name, one.name][quantity]) for quantity in quantities
+        )
+        for one in shown
+      },
+    }
+    for name in dict.fromkeys(row['speaker'] for row in rows)
+  ]
+  return pages.table(title, lines, note)
+
+
+def _tables(
+  rows: Sequence[pages.Row],
+  found: Mapping[str, Law],
+  shown: Sequence[System],
+) -> list[tables.Table]:
+  names = {row['speaker'] for row in rows}
+  wide = functools.partial(_by_system, rows, shown)
+  return [
+    wide(
+      'Error over the true force, correlation, different numbers',
+      FITTED * ('newton_fitted' in names),
+      *('error', 'r', 'distinct'),
+    ),
+    wide(
+      'Where no force was told: error, correlation, and correlation with time',
+      'A dash: what is said there is one number. A correlation of 1 or -1 with '
+      'time is a straight line, whatever the truth is.',
+      *('error_unknown', 'r_unknown', 'r_time'),
+    ),
+    pages.table(
+      'Laws over all systems',
+      _law_rows(found),
+      'Masses, and nearly forces, are constant in a system: whoever repeats '
+      'the told forces of each system seems to know the law. Intervals are '
+      'clustered by system; force_law judges from ten systems on.',
+    ),
+    pages.table(
+      'Exponent of the distance within each system, and r squared',
+      [
+        {
+          'speaker': name,
+          **{
+            f'system {key}': ', '.join(map(_short, pair))
+            for key, pair in law.within.items()
+          },
+        }
+        for name, law in found.items()
+      ],
+      "Newton's is -2. A dash: one number, or numbers that have no logarithm.",
+    ),
+  ]
+
+
+def _short(value: float) -> str:
+  if value != value:
+    return '–'
+  if value == int(value):
+    return str(int(value))
+  return f'{value:.4f}'
+
+
+def _law_rows(found: Mapping[str, Law]) -> list[dict[str, Any]]:
+  """A row for each speaker; formulas only where some were sought."""
+  sought = any(law.formulas for law in found.values())
+  rows = []
+  for name, law in found.items():
+    row: dict[str, Any] = {'speaker': name}
+    for key in ('r', 'm1', 'm2'):
+      row[f'exponent of {key}'] = law.reason
+      if law.exponents:
+        low, high = law.intervals[key]
+        row[f'exponent of {key}'] = (
+          f'{law.exponents[key]:.3f} [{low:.3f}, {high:.3f}]'
+        )
+    if sought:
+      for loss in LOSSES:
+        row[f'formula ({loss})'] = law.formulas.get(loss, '–')
+      row["Newton's"] = ', '.join(law.newton) or 'no'
+    rows.append({**row, 'force_law': law.judged})
+  return rows
+
+
+def page(logs: Sequence[EvalLog], *, nodes: int = 0) -> pages.Page:
+  """Tables and pictures of each set of systems that models were asked about.
+
+  Args:
+    logs: of the task, whole ones. Of several replies to a prompt the mean of
+      each step counts; a step without any has none. The second log of a model
+      about the same systems is called 'MODEL (2)'.
+    nodes: size of the largest formulas that are sought; 0 is no search.
+
+  Raises:
+    InputError: a sample is none of the task.
+  """
+  asked: dict[str, tuple[str, list[System]]] = {}
+  replies: dict[str, dict[str, list[np.ndarray]]] = {}
+  for log in logs:
+    variant, systems, forces = _read(log)
+    # Systems are the same where all that prompts tell of them is.
+    key = variant + ' '.join(
+      f'{system.force.tolist()} {system.told.tolist()}' for system in systems
+    )
+    asked[key] = variant, systems
+    speakers = replies.setdefault(key, {})
+    model = log.eval.model.removeprefix(f'{eval_logs.NAME}/')
+    speakers[pages.unused_name(model, speakers)] = forces
+  parts = [
+    (asked[key][0], of_systems(*asked[key], speakers, nodes))
+    for key, speakers in replies.items()
+  ]
+  return parts[0][1] if len(parts) == 1 else _joined(parts)
+
+
+def of_systems(
+  variant: str,
+  systems: Sequence[System],
+  models: Mapping[str, Sequence[np.ndarray]],
+  nodes: int = NODES,
+) -> pages.Page:
+  """The page of what models answer about systems, baselines beside them.
+
+  Args:
+    variant: of prompts.
+    systems: that were asked about.
+    models: name -> forces [T] of each system.
+    nodes: size of the largest formulas that are sought; 0 is no search.
+  """
+  baselines = {
+    name: [scoring.baseline(name, system) for system in systems]
+    for name in scoring.BASELINES
+    if any(len(system.told) for system in systems)
+  }
+  speakers = {**models, **baselines}
+  rows = [
+    {'speaker': name, 'system': system.name, **scoring.scores(force, system)}
+    for name, forces in speakers.items()
+    for system, force in zip(systems, forces, strict=True)
+  ]
+  truth = [system.force for system in systems]
+  laws_of = laws(systems, {'truth': truth, **speakers}, nodes)
+  picture = write.Picture(
+    'forces.png',
+    'Forces against time: true in grey, told as dots, said in red; what is '
+    'far off is beyond the panel',
+    grid(systems, models),
+  )
+  many = f'{len(baselines)} baselines'
+  if not baselines:
+    many = 'no baseline (none is told)'
+  remark = FALSE if variant == 'published' else ''
+  lead = f'{len(models)} models and {many} on {len(systems)} systems. {remark}'
+  return pages.Page(
+    TITLE,
+    lead.rstrip(),
+    _tables(rows, laws_of, systems),
+    [picture],
+    scoring.SCORES,
+    {'forces': rows, 'laws': _law_rows(laws_of)},
+  )
+
+
+def _joined(parts: Sequence[tuple[str, pages.Page]]) -> pages.Page:
+  """One page of several; titles say of which prompts."""
+  tables, pictures, rows = [], [], []
+  for number, (variant, part) in enumerate(parts, 1):
+    name = f'{variant} prompts, {number}'
+    tables += [
+      dataclasses.replace(table, title=f'{table.title} ({name})')
+      for table in part.tables
+    ]
+    pictures += [
+      picture._replace(
+        name=f'{number}_{picture.name}', caption=f'{picture.caption} ({name})'
+      )
+      for picture in part.pictures
+    ]
+    rows += [{'prompts': name, **row} for row in part.rows['forces']]
+  lead = f'{len(parts)} sets of systems.'
+  return pages.Page(
+    TITLE, lead, tables, pictures, scoring.SCORES, {'forces': rows}
+  )
+
+
+def _read(log: EvalLog) -> tuple[str, list[System], list[np.ndarray]]:
+  """Variant of prompts, systems, and a model's mean forces of each."""
+  systems: dict[str, System] = {}
+  replies: dict[str, list[np.ndarray]] = {}
+  variant = ''
+  for sample in log.samples or ():
+    name = f'{log.location}: sample {sample.id}'
+    with core.reading(name, 'one of wm/forces'):
+      system = tasks.restored(sample.metadata)
+      score = (sample.scores or {})['forces_scorer']
+      variant = sample.metadata['variant']
+      force = np.array((score.metadata or {})['said'], np.float64)
+    systems[str(sample.id)] = system
+    replies.setdefault(str(sample.id), []).append(force)
+  means = [_mean_reply(replies[name]) for name in systems]
+  return variant, [*systems.values()], means
+
+
+def _mean_reply(replies: list[np.ndarray]) -> np.ndarray:
+  """[T] mean over replies of each step's force; NaN where none has one."""
+  forces = np.stack(replies)
+  finite = np.isfinite(forces)
+  num = finite.sum(0)
+  total = np.where(finite, forces, 0).sum(0)
+  return np.where(num, total / np.maximum(num, 1), np.nan)

@@ -1,0 +1,155 @@
+"""Inspect's task `wm/forces`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from inspect_ai import Task, task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
+from inspect_ai.solver import TaskState, generate
+
+from wm.language import arguments, providers
+from wm.language.metrics import stderr
+from wm.papers.forces import questions
+from wm.papers.forces import score as scoring
+from wm.papers.forces.questions import System
+
+VERSION = 1
+
+
+@task
+@arguments.in_one_line
+def forces(
+  variant: str = 'published',
+  folder: str = '',
+  num: int = 5,
+  told: int = 10,
+  every: int = 0,
+  others: int = 4,
+  last: int = 0,
+  seed: int = 0,
+  world: arguments.Text = questions.WORLD,
+) -> Task:
+  """Forces on a planet at every step, from those that are told at some.
+
+  Args:
+    variant: 'published', 'corrected' or 'several'; see `questions`.
+    folder: of the published systems; '' draws new ones.
+    num: systems that are asked about.
+    told: steps of a system whose force is told.
+    every: each which time step is shown; 0 is as of the variant.
+    others: of 'several', the systems that are told of before.
+    last: of 'several', steps told of the system that is asked about.
+    seed: of systems and told steps.
+    world: that systems are drawn from.
+  """
+  asked = questions.questions(
+    variant,
+    folder=folder,
+    num=num,
+    told=told,
+    every=every,
+    others=others,
+    last=last,
+    seed=seed,
+    world=arguments.joined(world),
+  )
+  samples = [
+    Sample(
+      id=f'{variant}-{one.system.name}',
+      input=one.prompt,
+      target=json.dumps(one.system.force.tolist()),
+      metadata={'variant': variant, **stored(one.system)},
+    )
+    for one in asked
+  ]
+  return Task(
+    dataset=MemoryDataset(samples, name=f'forces-{variant}'),
+    solver=generate(),
+    scorer=forces_scorer(),
+    version=VERSION,
+  )
+
+
+def stored(system: System) -> dict[str, Any]:
+  """A system as JSON values; `restored` reads them."""
+  return {
+    'system': system.name,
+    'places': system.places.tolist(),
+    'distance': system.distance.tolist(),
+    'force': system.force.tolist(),
+    'told': system.told.tolist(),
+    'sun': system.sun.tolist(),
+    'planet': system.planet,
+    'star': system.star,
+  }
+
+
+def restored(metadata: dict[str, Any]) -> System:
+  """The system of a sample's metadata; KeyError where it has none."""
+  return System(
+    metadata['system'],
+    np.array(metadata['places'], np.float64).reshape(-1, 2),
+    np.array(metadata['distance'], np.float64),
+    np.array(metadata['force'], np.float64),
+    np.array(metadata['told'], np.int64),
+    np.array(metadata['sun'], np.float64),
+    float(metadata['planet']),
+    float(metadata['star']),
+  )
+
+
+@scorer(metrics={'*': [mean(), stderr(cluster='system')]})
+def forces_scorer() -> Scorer:
+  """`scoring.SCORES`, and whether there was nothing to read.
+
+  NaN where there is nothing to score, which Inspect leaves out of its means;
+  standard errors are clustered by system, so that epochs are not independent.
+  """
+
+  async def score(state: TaskState, target: Target) -> Score:
+    """Of one reply."""
+    del target
+    system = restored(state.metadata)
+    said = scoring.read(state.output.completion, len(system.force))
+    found = scoring.scores(said.force, system)
+    unread = not np.isfinite(said.force).any()
+    return Score(
+      value={**found, 'unread': float(unread)},
+      answer=said.failure or 'read',
+      metadata={
+        'said': [None if np.isnan(x) else x for x in said.force.tolist()],
+        'failure': said.failure,
+        'strange': said.strange,
+        'reasoning': said.reasoning,
+      },
+    )
+
+  return score
+
+
+def known_answer(request: providers.Request) -> str:
+  """Forces at all steps by Newton's law, or forces that were told.
+
+  The published prompt is taken at its word: its sun is at the origin. Where no
+  force of a system is told, its law is known from the others.
+  """
+  system = restored(dict(request.metadata))
+  shown = system._replace(
+    places=system.places.round(2), sun=system.sun.round(2)
+  )
+  force = system.force
+  if request.guesses:
+    told = force[system.told if len(system.told) else slice(None)].tolist()
+    force = np.array([request.choice(told) for _ in force])
+  elif request.metadata['variant'] == 'published':
+    force = scoring.newton_origin(shown)
+  elif len(system.told):
+    force = scoring.newton_true(shown)
+  listed = ',\n'.join(
+    f'{n}: {value!r}' for n, value in enumerate(force.tolist())
+  )
+  return f'ANSWER: {{{listed}}}'

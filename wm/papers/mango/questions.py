@@ -1,0 +1,496 @@
+"""Questions about mazes of text games, and their prompts.
+
+Source: Ding et al. 2024, section 3 and appendix A.4."""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+import concurrent.futures
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from inspect_ai.model import Model, ModelAPI, get_model
+
+from wm import core
+from wm.language import replies
+from wm.papers.mango import score as scoring
+from wm.papers.mango.score import Graph, Question, Rules
+from wm.runtime import pages
+from wm.worlds.text_game import maze as mazes
+from wm.worlds.text_game import minigames, skeletons
+
+# Tokens of a prompt, and those of them for all but the walkthrough.
+BUDGET = 4096
+RESERVED = 496
+
+TEXTS = pages.macros('wm.papers.mango', 'prompt.md.j2')
+# What one token is at least, where no tokenizer counts: English has about 4.
+_CHARACTERS = 3.5
+
+Counter = Callable[[str], int]
+
+
+class Shown(NamedTuple):
+  """A step as a prompt shows it.
+
+  Attributes:
+    number: from 0.
+    action: 'Init' of step 0.
+    observation: what the game says; the place alone in the setting 'simple'.
+  """
+
+  number: int
+  action: str
+  observation: str
+
+
+def estimate(text: str) -> int:
+  """Tokens of a text, rather too many than too few; no tokenizer is asked."""
+  return -int(-len(text.encode('utf-8', 'replace')) // _CHARACTERS)
+
+
+def render(steps: Sequence[Shown]) -> str:
+  """Whole blocks, as in the published walkthroughs; no blanks at the end."""
+  return ''.join(map(TEXTS.block, steps)).rstrip()
+
+
+def cut(
+  steps: Sequence[Shown],
+  counter: Counter = estimate,
+  budget: int = BUDGET - RESERVED,
+  last: int = 70,
+) -> int:
+  """The last step T of the longest prefix that fits, whole blocks only.
+
+  Texts of growing length are counted, about ten of them.
+
+  Args:
+    steps: of a walkthrough, from step 0.
+    counter: tokens of a text; must not fall as the text grows.
+    budget: most tokens of the prefix.
+    last: no later step than this.
+
+  Raises:
+    InputError: there is no step, or the first one does not fit.
+  """
+  some = [step for step in steps if step.number <= last]
+  if not some:
+    raise core.InputError(f'no step up to {last} to show; expected step 0')
+  counted = functools.cache(lambda size: counter(render(some[:size])))
+  # Sizes 1, 2, ... count ever more tokens: how many of them fit?
+  fit = bisect.bisect_right(
+    range(1, len(some) + 1), budget, key=lambda size: counted(size)
+  )
+  if not fit:
+    raise core.InputError(
+      f'a budget of {budget:,} tokens does not hold step 0, which takes '
+      f'{counted(1):,}; give more'
+    )
+  return some[fit - 1].number
+
+
+def room(
+  rest: str, answer: int, counter: Counter = estimate, budget: int = BUDGET
+) -> int:
+  """Tokens left for the walkthrough.
+
+  Args:
+    rest: all else of the prompt, at its longest.
+    answer: tokens that the model may write.
+    counter: tokens of a text.
+    budget: of prompt and answer together.
+
+  Raises:
+    InputError: nothing is left.
+  """
+  taken = counter(rest) + answer
+  if taken >= budget:
+    raise core.InputError(
+      f'a budget of {budget:,} tokens leaves none for the walkthrough: lists '
+      f'and question take {taken - answer:,}, the answer {answer:,}'
+    )
+  return budget - taken
+
+
+TOKENIZERS = 'model', 'estimate'
+
+
+def counter(tokenizer: str = 'model') -> Counter:
+  """What counts tokens: the model's own way where it has one, else a guess.
+
+  Raises:
+    InputError: there is no such tokenizer.
+  """
+  if tokenizer not in TOKENIZERS:
+    raise core.InputError(
+      f'no tokenizer {tokenizer!r}; available: {", ".join(TOKENIZERS)}'
+    )
+  if tokenizer == 'estimate':
+    return estimate
+  model = get_model()
+  kind = type(model.api)
+  own = (
+    kind.count_text_tokens is not ModelAPI.count_text_tokens
+    or kind.count_tokens is not ModelAPI.count_tokens
+  )
+  return _waiting(model) if own else estimate
+
+
+def _waiting(model: Model) -> Callable[[str], int]:
+  """Counts by the model; a loop that runs already waits for another thread."""
+
+  def count(text: str) -> int:
+    """Tokens of a text; InputError where the provider is out of reach."""
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+      found = pool.submit(asyncio.run, model.count_tokens(text))
+      try:
+        return found.result()
+      except OSError as error:
+        raise core.InputError(
+          f'{model.name} counts no tokens: {error}; -T tokenizer=estimate '
+          'needs nobody'
+        ) from error
+
+  return count
+
+
+# Names of the data's generations, as text_game.Maze has them -> keys.
+KEYS = {
+  'camera_ready': scoring.KEYS[0],
+  'paper': scoring.KEYS[1],
+  'annotation': scoring.KEYS[0],
+}
+SETTINGS = {
+  'full': 'observations as the game gives them',
+  'simple': 'of each observation the name of the place alone (-S)',
+  'function': 'as full; the answer is the argument of a function call',
+}
+# Tokens that a model may write: the camera-ready program's for GPT.
+ANSWER_TOKENS = 512
+
+
+@dataclasses.dataclass(frozen=True)
+class Style:
+  """How a question is put.
+
+  Attributes:
+    generation: of the authors' program: 'camera_ready', 'paper' or
+      'annotation', which is asked as the camera-ready one.
+    setting: a key of SETTINGS.
+    forced: the prompt ends with the beginning of an answer, as for models that
+      only go on with a text (Llama, RWKV).
+  """
+
+  generation: str = 'camera_ready'
+  setting: str = 'full'
+  forced: bool = False
+
+  def __post_init__(self) -> None:
+    """Raises InputError where a field has no such value."""
+    for name, given, known in (
+      ('generation', self.generation, KEYS),
+      ('setting', self.setting, SETTINGS),
+    ):
+      if given not in known:
+        raise core.InputError(
+          f'no {name} {given!r}; available: {", ".join(known)}'
+        )
+
+  @property
+  def keys(self) -> tuple[str, str, str]:
+    """Names of the three values of a move."""
+    return KEYS[self.generation]
+
+  @property
+  def start(self) -> str:
+    """What a forced answer begins with, and what is put before its reply."""
+    return f"[{{'{self.keys[0]}':" if self.forced else ''
+
+
+def lists(actions: Sequence[str], places: Sequence[str]) -> str:
+  """The two lists of a prompt."""
+  return str(TEXTS.lists(list(actions), list(places)))
+
+
+def question_text(asked: Question, style: Style) -> str:
+  """A destination question of one with actions, else a route question."""
+  if asked.actions:
+    text = TEXTS.destination(
+      asked.start, list(asked.actions), style.keys, style.setting
+    )
+  else:
+    text = TEXTS.route(asked.start, asked.target, style.keys, style.setting)
+  return str(text)
+
+
+def prompt(shown: str, names: str, asked: Question, style: Style) -> str:
+  """The whole prompt.
+
+  Args:
+    shown: the walkthrough's prefix, see render.
+    names: see lists.
+    asked: the question.
+    style: how it is put.
+  """
+  text = question_text(asked, style)
+  return str(TEXTS.prompt(shown, names, text, style.start))
+
+
+def longest(names: str, asked: Sequence[Question], style: Style) -> str:
+  """All of the longest prompt but its walkthrough."""
+  rest = (prompt('', names, one, style) for one in asked)
+  return max(rest, key=len, default=names)
+
+
+def with_start(reply: str, begun: str) -> str:
+  """A reply after what the prompt began of it, unless it begins anew."""
+  words = reply.lstrip()
+  return begun + reply if words and words[0] != '[' else reply
+
+
+def simple(steps: Sequence[Shown], places: Sequence[str]) -> list[Shown]:
+  """Steps whose observation is the name of the place alone.
+
+  places: after each step; '' where it is not known, which is shown so.
+  """
+  return [
+    step._replace(observation=place)
+    for step, place in zip(steps, places, strict=False)
+  ]
+
+
+DESTINATION, ROUTE = KINDS = 'destination', 'route'
+
+
+class Asked(NamedTuple):
+  """A question and what is known of it.
+
+  Attributes:
+    game: its name.
+    kind: 'destination' or 'route'.
+    key: the published id, SHA-256 of its path or its places.
+    question: its words.
+    easy: whether what it needs was walked by the step that it is asked at.
+    length: moves of its path; of a route, of the shortest.
+    imputed: moves of its path that are only imputed; of a route -1.
+  """
+
+  game: str
+  kind: str
+  key: str
+  question: Question
+  easy: bool
+  length: int
+  imputed: int
+
+
+def asked_of(known: Mapping[str, Any]) -> Asked:
+  """The question of a sample's metadata; KeyError where it has none."""
+  actions = tuple(known['actions'])
+  return Asked(
+    known['game'],
+    known['kind'],
+    known['key'],
+    Question(known['start'], known['target'], actions),
+    known['difficulty'] == 'easy',
+    known['length'],
+    known['imputed'],
+  )
+
+
+def questions(
+  maze: mazes.Maze, kind: str, step: int = mazes.LAST, rule: str = 'some'
+) -> list[Asked]:
+  """Questions that a prefix up to a step answers, as skeletons order them.
+
+  Args:
+    maze: all of the map.
+    kind: 'destination' or 'route'.
+    step: the last one that is shown.
+    rule: when routes are easy; see skeletons.RULES.
+
+  Raises:
+    InputError: there is no such kind or rule.
+  """
+  if kind not in KINDS:
+    raise core.InputError(
+      f'no kind of questions {kind!r}; available: {", ".join(KINDS)}'
+    )
+  known = maze.edges.answerable.total <= step
+  some = maze._replace(edges=_kept(maze.edges, known))
+  found = skeletons.destinations(some, listed=kind == DESTINATION)
+  if kind == DESTINATION:
+    return _destinations(some, found, step)
+  return _routes(maze, some, found, step, rule)
+
+
+def _kept(edges: mazes.Edges, rows: np.ndarray) -> mazes.Edges:
+  played, answerable = (
+    mazes.Stamps(*(column[rows] for column in stamps))
+    for stamps in (edges.played, edges.answerable)
+  )
+  ends = edges.source[rows], edges.action[rows], edges.target[rows]
+  return mazes.Edges(*ends, played, answerable)
+
+
+def _destinations(
+  maze: mazes.Maze, found: skeletons.Destinations, step: int
+) -> list[Asked]:
+  walked = maze.edges.answerable.forward <= step
+  asked = []
+  for number in range(found.size):
+    path = found.paths.of(number)
+    names = [maze.words(edge) for edge in path.tolist()]
+    question = Question(
+      names[0][0], names[-1][2], tuple(action for _, action, _ in names)
+    )
+    asked.append(
+      Asked(
+        maze.game,
+        DESTINATION,
+        skeletons.path_id(maze, path),
+        question,
+        bool(found.easy[number] <= step),
+        len(path),
+        int((~walked[path]).sum()),
+      )
+    )
+  return asked
+
+
+def _routes(
+  whole: mazes.Maze,
+  some: mazes.Maze,
+  found: skeletons.Destinations,
+  step: int,
+  rule: str,
+) -> list[Asked]:
+  """Routes that are answerable in `some`, easy by the paths of the whole map.
+
+  So the published tables have it: a path that a prefix shows may be no
+  shortest one, and is not easy then.
+  """
+  places = len(some.places)
+  there = skeletons.routes(found, places)
+  labels = skeletons.routes(
+    skeletons.destinations(whole, listed=False), places, rule
+  )
+  pair = labels.source.astype(np.int64) * places + labels.target
+  at = np.searchsorted(
+    pair, there.source.astype(np.int64) * places + there.target
+  )
+  return [
+    Asked(
+      some.game,
+      ROUTE,
+      skeletons.pair_id(some, source, target),
+      Question(some.places[source], some.places[target]),
+      bool(labels.easy[row] <= step),
+      int(labels.shortest[row]),
+      -1,
+    )
+    for row, source, target in zip(
+      at.tolist(), there.source.tolist(), there.target.tolist(), strict=True
+    )
+  ]
+
+
+def judge_graph(maze: mazes.Maze, rules: Rules | None = None) -> Graph:
+  """The graph that judges answers about a maze: all of its map."""
+  edges = (maze.words(edge) for edge in range(maze.edges.source.size))
+  return Graph(edges, rules)
+
+
+def places_walked(maze: mazes.Maze) -> list[str]:
+  """The place after each step of the walkthrough; '' where it is not known.
+
+  See `maze.followed`. A walk stays where the annotation ends.
+  """
+  names = [*maze.places, '']
+  known = [names[place] for place in mazes.followed(maze).tolist()]
+  return known + [known[-1]] * (len(maze.steps) - len(known))
+
+
+def shown_steps(maze: mazes.Maze, setting: str = 'full') -> list[Shown]:
+  """Steps of the walkthrough as a prompt shows them, in a setting.
+
+  Raises:
+    InputError: the maze has no walkthrough.
+  """
+  if not maze.steps:
+    raise core.InputError(
+      f'{maze.game} has no walkthrough; expected a folder with one, or '
+      'walkthroughs=, where they are'
+    )
+  shown = [
+    Shown(step.number, step.action or 'Init', step.observation)
+    for step in maze.steps
+  ]
+  return simple(shown, places_walked(maze)) if setting == 'simple' else shown
+
+
+MINIGAME_FAILURES = {
+  '': 'one of the allowed actions',
+  'nothing': 'no text after "Answer:"',
+  'not_allowed': 'an action that is not on the list',
+}
+_AROUND = ' \t"\'`*_<>[]().,;:!-'  # Of an action, in an answer.
+LONGEST_ACTION = 100  # Characters of an action; more is not kept.
+
+
+class JudgedMinigame(NamedTuple):
+  """What an answer is worth.
+
+  Attributes:
+    success: 1 where it is what the walkthrough did, else 0.
+    failure: a key of MINIGAME_FAILURES or, of unread replies, of replies;
+      a wrong action that is allowed has none.
+    action: the action as read; '' where none was.
+  """
+
+  success: float
+  failure: str
+  action: str
+
+
+def minigame_prompt(
+  maze: mazes.Maze, asked: minigames.Minigame, with_map: bool
+) -> str:
+  """The whole prompt of one minigame.
+
+  with_map: adds a line for each way that the steps before show from there.
+  """
+  shown = render([Shown(*step) for step in maze.steps[: asked.step]])
+  ways = asked.ways if with_map else None
+  return str(TEXTS.minigame(shown, ways, list(maze.actions)))
+
+
+def judge_minigame(
+  reply: str, right: str, allowed: Sequence[str]
+) -> JudgedMinigame:
+  """Reads an answer and compares it; nothing in it is executed.
+
+  The first line after the last `Answer:` is the action, without quotes and
+  marks around it, in any case; 'go north' is north where that is allowed.
+
+  Args:
+    reply: of a model, of any form or size.
+    right: what the walkthrough did.
+    allowed: the list of the prompt.
+  """
+  read = replies.after_answer(reply)
+  if read.failure:
+    return JudgedMinigame(0.0, read.failure, '')
+  line = read.value.splitlines()[0].strip(_AROUND).lower()
+  action = ' '.join(line.split())[:LONGEST_ACTION]
+  known = {name.lower() for name in allowed} | {right}
+  bare = action.removeprefix('go ')
+  if action not in known and bare in known:
+    action = bare
+  if action not in known:
+    return JudgedMinigame(0.0, 'not_allowed', action)
+  return JudgedMinigame(float(action == right), '', action)

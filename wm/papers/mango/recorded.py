@@ -1,0 +1,280 @@
+"""Recorded answers of language models, joined with what they were asked."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import pathlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.model import (
+  ChatMessageUser,
+)
+
+from wm import core
+from wm.language import eval_logs
+from wm.language.pages import Page
+from wm.papers.mango import facts, questions
+from wm.papers.mango import report as reports
+from wm.papers.mango import score as scoring
+from wm.papers.mango import task as tasks
+from wm.papers.mango.questions import DESTINATION, KINDS, ROUTE
+from wm.papers.mango.score import Rules
+from wm.worlds.text_game import folders, readers
+from wm.worlds.text_game import maze as mazes
+
+RWKV = 'rwkv14b-answers-2023-06.jsonl.gz'
+SAMPLE = 'example-answers-905.jsonl.gz'
+PAPER = 'paper-2023-07.tar.gz'
+CAMERA_READY = 'camera-ready-70.tar.gz'
+
+# Column of RWKV's records -> model and kind of question.
+COLUMNS = {
+  'df': ('RWKV', DESTINATION),
+  'df_s': ('RWKV-S', DESTINATION),
+  'rf': ('RWKV', ROUTE),
+  'rf_s': ('RWKV-S', ROUTE),
+}
+
+Mazes = Mapping[str, mazes.Maze]
+_Key = tuple[str, str, str, tuple[str, ...]]
+
+
+class Recorded(NamedTuple):
+  """A recorded answer.
+
+  Attributes:
+    model: its name.
+    asked: the question.
+    text: what the model wrote.
+  """
+
+  model: str
+  asked: questions.Asked
+  text: str
+
+
+class Records(NamedTuple):
+  """Recorded answers of one file.
+
+  Attributes:
+    name: of the file.
+    mazes: game -> the map that they were asked about.
+    answers: in the order of the file.
+    unmatched: records whose question is none of these maps.
+  """
+
+  name: str
+  mazes: Mazes
+  answers: list[Recorded]
+  unmatched: int
+
+
+def read_lines(
+  path: pathlib.Path, needed: Sequence[str] = ()
+) -> Iterator[dict[str, Any]]:
+  """Objects of a packed JSON-lines file.
+
+  needed: names whose values are texts.
+
+  Raises:
+    InputError: it is missing or damaged, or an object lacks such a text.
+  """
+  with (
+    core.reading_file(path, 'a file of recorded answers'),
+    gzip.open(path, 'rt', encoding='utf-8') as file,
+  ):
+    for number, line in enumerate(file, 1):
+      found = core.parse_json(line)
+      if not isinstance(found, dict):
+        raise core.InputError(f'{path}, line {number}: no object')
+      for name in needed:
+        if not isinstance(found.get(name), str):
+          raise core.InputError(
+            f'{path}, line {number}: {name}={found.get(name)!r:.80}; '
+            'expected a text'
+          )
+      yield found
+
+
+class _Found:
+  """Questions of maps, by their words; each is given out once, then again."""
+
+  def __init__(self, mazes: Mazes) -> None:
+    self._asked: dict[_Key, list[questions.Asked]] = {}
+    self._given: dict[_Key, int] = {}
+    for maze in mazes.values():
+      for kind in KINDS:
+        for asked in questions.questions(maze, kind):
+          key = maze.game, *asked.question
+          self._asked.setdefault(key, []).append(asked)
+
+  def next(
+    self, game: str, start: str, target: str, actions: tuple[str, ...]
+  ) -> questions.Asked | None:
+    """Two paths may have the same words: their records come one by one."""
+    key = game, start, target, actions
+    some = self._asked.get(key)
+    if not some:
+      return None
+    given = self._given.get(key, 0)
+    self._given[key] = given + 1
+    return some[-1 - given % len(some)]
+
+
+def rwkv(folder: pathlib.Path, games: Collection[str] = ()) -> Records:
+  """12,314 records: four answers each, those of a route with its first path.
+
+  games: only these; default all.
+  """
+  known = {
+    game: readers.read(folder / PAPER, game, folder / CAMERA_READY)
+    for game in games or folders.games(folder / PAPER)
+  }
+  found = _Found(known)
+  routes: set[tuple[str, str]] = set()
+  answers, unmatched = [], 0
+  for record in read_lines(folder / RWKV, ('game', 'src', 'dst')):
+    game, start, target = (record[name] for name in ('game', 'src', 'dst'))
+    if game not in known:
+      continue
+    actions = tuple(map(str, record.get('actions') or ()))
+    path = found.next(game, start, target, actions)
+    pair = found.next(game, start, target, ())
+    if path is None or pair is None:
+      unmatched += 1
+      continue
+    for column, (model, kind) in COLUMNS.items():
+      asked = path if kind == DESTINATION else pair
+      if kind == DESTINATION or (game, pair.key) not in routes:
+        text = str(record.get(column) or '')
+        answers.append(Recorded(model, asked, text))
+    routes.add((game, pair.key))
+  return Records(RWKV, known, answers, unmatched)
+
+
+def authors_sample(folder: pathlib.Path) -> Records:
+  """The authors' sample: 16 destinations and 16 routes of game 905."""
+  game = '905'
+  known = {game: readers.read(folder / CAMERA_READY, game)}
+  found = _Found(known)
+  answers, unmatched = [], 0
+  for record in read_lines(
+    folder / SAMPLE, ('src_node', 'dst_node', 'response')
+  ):
+    actions = tuple(map(str, record.get('action_list') or ()))
+    start, target = record['src_node'], record['dst_node']
+    asked = found.next(game, start, target, actions)
+    if asked is None:
+      unmatched += 1
+    else:
+      answers.append(Recorded('claude-instant-1', asked, record['response']))
+  return Records(SAMPLE, known, answers, unmatched)
+
+
+def score_records(
+  records: Records,
+  rules: Rules | None = None,
+  reading: str = scoring.BALANCED,
+) -> pd.DataFrame:
+  """pd.DataFrame of recorded answers, in their order.
+
+  reading: the rule by which lists are found, see scoring.parse.
+  """
+  graphs = {
+    game: questions.judge_graph(maze, rules)
+    for game, maze in records.mazes.items()
+  }
+  return facts.answer_frame(
+    facts.answer_row(
+      one.model,
+      one.asked,
+      facts.judged(one.asked.kind)(
+        graphs[one.asked.game],
+        one.asked.question,
+        scoring.parse(one.text, reading),
+      ),
+    )
+    for one in records.answers
+  )
+
+
+def rescore(folder: str | pathlib.Path, games: Collection[str] = ()) -> Page:
+  """RWKV's recorded answers as a page, also as the authors' program read them.
+
+  games: only these; default all.
+
+  Raises:
+    InputError: a file is missing or damaged.
+  """
+  records = rwkv(pathlib.Path(folder), games)
+  published = score_records(records, reading=scoring.FIRST_BRACKET)
+  title = 'Success, as the published program reads answers'
+  again = reports.ill_formed_table(published)
+  again = dataclasses.replace(again, title=f'{again.title}, as published')
+  more = [
+    reports.success_table(published, title),
+    again,
+    reports.published_table(),
+  ]
+  made = reports.answers_page(score_records(records), records.mazes, more=more)
+  said = (
+    f'{records.unmatched:,} more records are left out: the maps have no such '
+    'question.'
+  )
+  return made._replace(lead=f'{made.lead} {said}')
+
+
+CREATED = '2023-06-30T00:00:00+00:00'
+
+
+def logs(
+  folder: str | pathlib.Path, games: Collection[str] = ()
+) -> Iterator[EvalLog]:
+  """A scored log for each model and kind of question, in order of the file.
+
+  games: only these; default all.
+
+  Raises:
+    InputError: a file is missing or damaged.
+  """
+  place = pathlib.Path(folder)
+  maps = str(place / PAPER)
+  by_task: dict[tuple[str, str], list[Recorded]] = {}
+  for answer in rwkv(place, games).answers:
+    by_task.setdefault((answer.model, answer.asked.kind), []).append(answer)
+  for (model, kind), answers in by_task.items():
+    yield eval_logs.scored_log(
+      f'mango_{kind}-{model}',
+      [_sample(answer, number) for number, answer in enumerate(answers)],
+      tasks.mango_scorer(maps),
+      task=f'mango_{kind}',
+      version=tasks.VERSION,
+      model=model.removesuffix('-S'),  # The setting is of samples.
+      created=CREATED,
+      source='github.com/Oaklight/mango',
+      args={'folder': maps, 'generation': 'camera_ready'},
+    )
+
+
+def _sample(answer: Recorded, number: int) -> EvalSample:
+  """One answer; number: tells the answers to one question apart.
+
+  The walkthroughs of prompts were not recorded: the input is the question.
+  """
+  asked = answer.asked
+  style = questions.Style(
+    'camera_ready', 'simple' if answer.model.endswith('-S') else 'full'
+  )
+  text = questions.question_text(asked.question, style)
+  return eval_logs.sample(
+    f'{number}/{asked.game}/{asked.key}',
+    [ChatMessageUser(content=text)],
+    answer.text,
+    model=answer.model,
+    target=asked.question.target,
+    metadata=tasks.metadata(asked, mazes.LAST, style),
+  )

@@ -1,0 +1,686 @@
+"""Answers to MANGO's questions: read as moves, and judged on a game's graph.
+
+Source: Ding et al. 2024, section 2.3, appendices A.5 and A.6. Nothing of an
+answer is ever run. Where the paper and its two programs differ, each rule has a
+name: 'paper', 'july2023', 'camera_ready'.
+"""
+
+from __future__ import annotations
+
+import ast
+import collections
+import dataclasses
+import functools
+import itertools
+import json
+import operator
+import re
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from wm import core
+from wm.language import replies
+
+try:
+  from rapidfuzz.distance import Levenshtein
+except ImportError as error:
+  raise core.InputError(
+    "edit distances need the extra 'language': pip install -e '.[language]'"
+  ) from error
+
+OPPOSITES = {
+  'north': 'south',
+  'east': 'west',
+  'northeast': 'southwest',
+  'northwest': 'southeast',
+  'up': 'down',
+}
+OPPOSITES |= {back: there for there, back in OPPOSITES.items()}
+
+# What players type for a direction.
+SHORT = {
+  'n': 'north',
+  's': 'south',
+  'e': 'east',
+  'w': 'west',
+  'ne': 'northeast',
+  'nw': 'northwest',
+  'se': 'southeast',
+  'sw': 'southwest',
+  'u': 'up',
+  'd': 'down',
+}
+_VERB = re.compile(r'^(?:go|walk|move|head|run|travel)\s+(?:to the\s+|to\s+)?')
+_ARTICLE = re.compile(r'^(?:the|a|an)\s+')
+_PUNCTUATION = re.compile(r'[^\w\s]+')
+
+# Answers remembered by one cache: what a model may invent has no bound.
+_CACHED = 1 << 16
+
+
+class Edge(NamedTuple):
+  """A move: its action leads from one place to another."""
+
+  source: str
+  action: str
+  target: str
+
+
+class MoveFacts(NamedTuple):
+  """What a graph knows of one move of an answer.
+
+  Attributes:
+    literal: the action that it is, but for case and blanks; '' where none.
+    taken: that, or the action that it is taken for.
+    before, after: its places in lower case.
+    unknown: how many of its two places no game has.
+    edge: whether the graph has the move, letter for letter.
+    real: the same but for case.
+    walks: the same with the action that it is taken for.
+  """
+
+  literal: str
+  taken: str
+  before: str
+  after: str
+  unknown: int
+  edge: bool
+  real: bool
+  walks: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+  """How answers are judged; the defaults are the published programs'.
+
+  Attributes:
+    graph: 'loose' adds the opposite of each move along a direction, whether or
+      not the game allows it; 'strict' has the moves of the data alone.
+    scope: a move that is not understood is taken for the closest action of the
+      whole 'graph', or for the closest one at its 'node'.
+    aliases: `n` is north and `go north` is north, before the closest action is
+      looked for.
+    reject: least edit similarity at which a move is taken for an action; below
+      it one stays where one is.
+  """
+
+  graph: str = 'loose'
+  scope: str = 'graph'
+  aliases: bool = False
+  reject: float = 0.0
+
+  def __post_init__(self) -> None:
+    """Raises InputError where a field has no such value."""
+    for name, known in (
+      ('graph', ('loose', 'strict')),
+      ('scope', ('graph', 'node')),
+    ):
+      given = {'graph': self.graph, 'scope': self.scope}[name]
+      if given not in known:
+        raise core.InputError(
+          f'no {name} {given!r}; available: {", ".join(known)}'
+        )
+    if not 0 <= self.reject <= 1:
+      raise core.InputError(f'reject={self.reject} is not between 0 and 1')
+
+
+def similarity(text: str, name: str) -> float:
+  """1 - edit distance / length of the longer one, of lower-cased texts.
+
+  Two empty texts have 0, as in the published programs.
+  """
+  if not text and not name:
+    return 0.0
+  return Levenshtein.normalized_similarity(text.lower(), name.lower())
+
+
+@functools.lru_cache(_CACHED)
+def plain(text: str) -> str:
+  """A name without case, article, punctuation and surplus blanks."""
+  words = ' '.join(_PUNCTUATION.sub(' ', text).split()).lower()
+  return _ARTICLE.sub('', words)
+
+
+def direction(text: str) -> str:
+  """A move as the games know it: `n`, `go north`, `Northwards` is `north`."""
+  words = _VERB.sub('', ' '.join(text.split()).lower().rstrip('.!'))
+  words = SHORT.get(words, words)
+  for ending in ('wards', 'ward'):
+    if words.removesuffix(ending) in OPPOSITES:
+      return words.removesuffix(ending)
+  return words
+
+
+def best(text: str, names: Sequence[str]) -> tuple[str, float]:
+  """(the most similar name, its similarity); the first of equal ones.
+
+  ('', 0.0) of no names.
+  """
+  lowered = text.lower()
+  found, most = '', -1.0
+  for name in names:
+    close = Levenshtein.normalized_similarity(
+      lowered, name.lower(), score_cutoff=max(most, 0.0)
+    )
+    if close > most:
+      found, most = name, close
+  return (found, most if text or found else 0.0) if names else ('', 0.0)
+
+
+_Key = TypeVar('_Key')
+_Value = TypeVar('_Value')
+
+
+def _kept(
+  cache: dict[_Key, _Value], key: _Key, make: Callable[[], _Value]
+) -> _Value:
+  """The value of a key, made once as long as the cache has room."""
+  if key not in cache:
+    if len(cache) >= _CACHED:
+      cache.clear()
+    cache[key] = make()
+  return cache[key]
+
+
+class Graph:
+  """Places and moves of one game, as they judge answers.
+
+  Attributes:
+    rules: how.
+    places: all names, sorted.
+    actions: all actions of moves, sorted.
+    moves: place -> action -> places that it leads to, sorted: several where
+      an action has several outcomes.
+    triples: all moves, in lower case.
+    known: all places, in lower case.
+  """
+
+  def __init__(
+    self, edges: Iterable[tuple[str, str, str]], rules: Rules | None = None
+  ) -> None:
+    """Takes (source, action, target) of each move."""
+    self.rules = rules or Rules()
+    found = {Edge(*edge) for edge in edges}
+    if self.rules.graph == 'loose':
+      found |= {
+        Edge(edge.target, OPPOSITES[edge.action], edge.source)
+        for edge in found
+        if edge.action in OPPOSITES
+      }
+    moves: dict[str, dict[str, tuple[str, ...]]] = {}
+    for edge in sorted(found):
+      there = moves.setdefault(edge.source, {})
+      there[edge.action] = (*there.get(edge.action, ()), edge.target)
+    self.moves: Mapping[str, Mapping[str, tuple[str, ...]]] = moves
+    self.edges = frozenset(found)
+    self.places = sorted({p for e in found for p in (e.source, e.target)})
+    self.actions = sorted({edge.action for edge in found})
+    self.triples = {tuple(text.lower() for text in edge) for edge in found}
+    self.known = {place.lower() for place in self.places}
+    self._literal = {action.lower(): action for action in self.actions}
+    self._closest: dict[tuple[str, str], str] = {}
+    self._named: dict[str, str] = {}
+    self._followed: dict[tuple[str, tuple[str, ...]], frozenset[str]] = {}
+    self._chances: dict[frozenset[str], float] = {}
+    self._facts: dict[tuple[str, str, str], MoveFacts] = {}
+
+  def literal(self, action: str) -> str:
+    """The action that a text is, but for case and blanks; '' where none."""
+    return self._literal.get(action.strip().lower(), '')
+
+  def closest(self, action: str, place: str = '') -> str:
+    """The action that a text is taken for, '' where there is none.
+
+    The most similar one, by edit distance; of equal ones the first in
+    alphabetical order.
+
+    place: where it is done; asked for by scope 'node' alone.
+    """
+    scoped = place if self.rules.scope == 'node' else ''
+    return _kept(
+      self._closest, (action, scoped), lambda: self._find(action, scoped)
+    )
+
+  def _find(self, action: str, place: str) -> str:
+    if self.rules.aliases:
+      action = direction(action)
+    names: Sequence[str] = self.actions
+    if self.rules.scope == 'node':
+      names = list(self.moves.get(place, ()))
+    found, close = best(action, names)
+    return found if close >= self.rules.reject else ''
+
+  def facts(self, move: tuple[str, str, str]) -> MoveFacts:
+    """What is known of (before, action, after) of an answer."""
+    found = self._facts.get(move)
+    if found is None:
+      found = _kept(self._facts, move, lambda: self._look(*move))
+    return found
+
+  def _look(self, before: str, action: str, after: str) -> MoveFacts:
+    literal = self.literal(action)
+    taken = literal or self.closest(action, before)
+    low, high = before.lower(), after.lower()
+    return MoveFacts(
+      literal,
+      taken,
+      low,
+      high,
+      (low not in self.known) + (high not in self.known),
+      (before, action, after) in self.edges,
+      (low, literal.lower(), high) in self.triples,
+      (low, taken.lower(), high) in self.triples,
+    )
+
+  def place(self, text: str) -> str:
+    """The place whose name is most similar; the first of equal ones."""
+    found = self._named.get(text)
+    if found is None:
+      found = _kept(self._named, text, lambda: best(text, self.places)[0])
+    return found
+
+  def step(self, places: Iterable[str], action: str) -> frozenset[str]:
+    """Where one may be after an action, from any of the places."""
+    none: Mapping[str, tuple[str, ...]] = {}
+    return frozenset(
+      target
+      for place in places
+      for target in self.moves.get(place, none).get(action, ())
+    )
+
+  def follow(self, start: str, actions: Iterable[str]) -> frozenset[str]:
+    """Where one may be after the actions, taken literally; empty: nowhere."""
+    key = start, tuple(actions)
+    found = self._followed.get(key)
+    if found is None:
+      found = _kept(self._followed, key, lambda: self._follow(*key))
+    return found
+
+  def _follow(self, start: str, actions: tuple[str, ...]) -> frozenset[str]:
+    places = frozenset([start])
+    for action in actions:
+      places = self.step(places, action)
+    return places
+
+  def route(self, start: str, actions: Iterable[str]) -> frozenset[str]:
+    """Where one may be after a model's moves, each taken for an action."""
+    places = frozenset([start])
+    for action in actions:
+      literal = self.literal(action)
+      if literal or self.rules.scope == 'graph':
+        taken = literal or self.closest(action)
+        # A move that is taken for none is none.
+        places = self.step(places, taken) if taken else places
+      else:
+        reached: set[str] = set()
+        for place in places:
+          taken = self.closest(action, place)
+          reached |= self.step([place], taken) if taken else {place}
+        places = frozenset(reached)
+      if not places:
+        break
+    return places
+
+  def chance(self, truth: frozenset[str]) -> float:
+    """Mean similarity of a place drawn at random with the best of the truth."""
+
+    found = self._chances.get(truth)
+    if found is None:
+      found = _kept(self._chances, truth, lambda: self._chance(truth))
+    return found
+
+  def _chance(self, truth: frozenset[str]) -> float:
+    if not truth:
+      return 0.0
+    close = (max(similarity(p, t) for t in truth) for p in self.places)
+    return sum(close) / len(self.places)
+
+
+# The names of the three values, as the prompts of the two generations have
+# them: the camera-ready one, and that of July 2023.
+KEYS = (
+  ('location_before', 'action', 'location_after'),
+  ('prev_node', 'action', 'node'),
+)
+
+# How a list is found in a text.
+BALANCED, FIRST_BRACKET = READINGS = 'balanced', 'first_bracket'
+
+# What can be wrong with an answer, beside what `replies` finds.
+FAILURES = {
+  **replies.FAILURES,
+  'empty_list': 'a list without moves',
+  'not_a_dict': 'a list of something else than dicts',
+  'missing_key': 'a move without one of the three values',
+  'wrong_type': 'a move with a value that is no text',
+}
+
+# What the published programs would read: longer texts are no answers.
+_LONGEST = 1 << 16
+
+
+class Move(NamedTuple):
+  """One move of an answer; texts are as the model wrote them."""
+
+  before: str
+  action: str
+  after: str
+
+
+class Answer(NamedTuple):
+  """What was read of a reply.
+
+  Attributes:
+    moves: of a well-formed answer; of a 'truncated' one, the complete moves.
+    failure: '' of a well-formed answer, else a key of FAILURES.
+    reasoning: characters of reasoning before it, which were not read.
+  """
+
+  moves: tuple[Move, ...] = ()
+  failure: str = ''
+  reasoning: int = 0
+
+
+def parse(text: str, rule: str = BALANCED) -> Answer:
+  """Reads the moves of a reply.
+
+  Args:
+    text: any string.
+    rule: 'balanced' reads the first list, JSON or Python literals, with
+      brackets and quotes inside of names. 'first_bracket' is the published
+      programs': all from the first '[' to the first ']', as a Python literal.
+
+  Raises:
+    InputError: there is no such rule.
+  """
+  if rule == BALANCED:
+    quick = _quick(text)
+    if quick is not None:
+      return quick
+    found = replies.first_value(text, '[')
+    moves, failure = _moves(found.value, found.failure == 'truncated')
+    failure = found.failure or failure
+    return Answer(moves, failure, found.reasoning)
+  if rule == FIRST_BRACKET:
+    value, failure = _first_bracket(text)
+    return Answer((), failure) if failure else Answer(*_moves(value))
+  raise core.InputError(
+    f'no rule {rule!r} for reading answers; available: {", ".join(READINGS)}'
+  )
+
+
+_GET = [operator.itemgetter(*keys) for keys in KEYS]
+
+
+def _moves(value: Any, cut: bool = False) -> tuple[tuple[Move, ...], str]:
+  """(moves, failure) of a value; of one that was cut, those before the cut."""
+  if not isinstance(value, list):
+    return (), 'nothing'
+  for get in _GET:
+    try:
+      found = [get(item) for item in value]
+    except (KeyError, TypeError):
+      continue
+    if set(map(type, itertools.chain.from_iterable(found))) == {str}:
+      return tuple(map(Move._make, found)), ''
+  return _mixed(value, cut)
+
+
+def _mixed(value: list[Any], cut: bool) -> tuple[tuple[Move, ...], str]:
+  """The same of a list whose items differ, or that has a failure."""
+  found: list[Move] = []
+  failure = '' if value else 'empty_list'
+  for item in value:
+    if not isinstance(item, dict):
+      failure = 'not_a_dict'
+      break
+    values = _move_values(item)
+    if values is None:
+      failure = 'missing_key'
+      break
+    if not all(type(one) is str for one in values):
+      failure = 'wrong_type'
+      break
+    found.append(Move(*values))
+  return (tuple(found) if cut or not failure else ()), failure
+
+
+def _move_values(item: dict[Any, Any]) -> tuple[Any, Any, Any] | None:
+  """The three values of a move, by either set of keys; None without one."""
+  for keys in KEYS:
+    if all(key in item for key in keys):
+      return item[keys[0]], item[keys[1]], item[keys[2]]
+  return None
+
+
+# What follows the last whole move of an answer that was cut short.
+_TAIL = re.compile(r'\s*+(?:,\s*+(?:\{[^\]]*+)?)?')
+
+
+_JSON = json.JSONDecoder(strict=False)
+
+
+def _quick(text: str) -> Answer | None:
+  """The answer of a plain text, by Python's JSON decoder, much faster.
+
+  Plain are lists of nothing but moves, whole or cut short behind a move. None
+  of any other text, which is then read with more care.
+  """
+  start = text.find('[')
+  if start < 0 or len(text) > _LONGEST or not text.isascii():
+    return None
+  if '<' in text or '\\' in text:
+    return None
+  body = text[start:]
+  end = body.rfind('}') + 1
+  cut = body.find(']', end) < 0
+  if cut:
+    if not _TAIL.fullmatch(body, end):
+      return None
+    body = f'{body[:end]}]'
+  if '"' not in body:
+    body = body.replace("'", '"')
+  try:
+    value, size = _JSON.raw_decode(body)
+  except (ValueError, RecursionError):
+    return None
+  moves, failure = _moves(value)
+  if failure or (cut and size < len(body)):
+    return None
+  return Answer(moves, 'truncated' if cut else '')
+
+
+def _first_bracket(text: str) -> tuple[Any, str]:
+  """(value, failure) of what the published programs read."""
+  start, end = text.find('['), text.find(']')
+  if start < 0:
+    return None, 'nothing' if text.strip() else 'empty'
+  if end < 0:
+    return None, 'truncated'
+  if end < start:
+    return None, 'nothing'
+  if end - start > _LONGEST:
+    return None, 'too_long'
+  try:
+    return _literal(text[start : end + 1]), ''
+  except (SyntaxError, ValueError, TypeError):
+    return None, 'malformed'
+  except (MemoryError, RecursionError):  # What nests too deep for the parser.
+    return None, 'too_deep'
+
+
+def _literal(text: str) -> Any:
+  if '\\' not in text:
+    return ast.literal_eval(text)
+  with warnings.catch_warnings():
+    warnings.simplefilter('ignore')  # Of backslashes that mean nothing.
+    return ast.literal_eval(text)
+
+
+def failures(answers: Iterable[Answer]) -> dict[str, int]:
+  """How many answers failed, by cause: a key of FAILURES; sorted by name."""
+  counted = collections.Counter(a.failure for a in answers if a.failure)
+  return dict(sorted(counted.items()))
+
+
+class Question(NamedTuple):
+  """What was asked.
+
+  Attributes:
+    start: the place where the moves begin.
+    target: the place that is right, or asked for.
+    actions: to be followed, of a destination question; () of a route question.
+  """
+
+  start: str
+  target: str
+  actions: tuple[str, ...] = ()
+
+
+class Score(NamedTuple):
+  """Scores of one answer; all are 0 where it is ill-formed.
+
+  Attributes:
+    failure: '' where the answer is well-formed, else why not.
+    success: what the paper reports: of a destination, the edit similarity with
+      the right place; of a route, whether the place asked for is reached.
+    exact: the same place, letter for letter but for case; of a route, reached
+      without a repaired move.
+    plain: the same place, but for case, article, punctuation and blanks; of a
+      route as `success`.
+    nearest: whether the place with the most similar name is the right one; of
+      a route the similarity of the best place reached with the one asked for,
+      which the camera-ready program calls success.
+    reasoning: whether the moves are right one by one, by the paper's rule.
+    july2023, camera_ready: the same by the two programs' rules.
+    chance: `success` that a place drawn at random has; of a route 0.
+    moves: of the answer.
+    repaired: moves that are no action of the game.
+    places: of the moves that no game has, of 2 * moves.
+    edges: moves between places, that the graph does not have, of `moves`.
+    reasoned: characters of reasoning.
+  """
+
+  failure: str = ''
+  success: float = 0.0
+  exact: float = 0.0
+  plain: float = 0.0
+  nearest: float = 0.0
+  reasoning: float = 0.0
+  july2023: float = 0.0
+  camera_ready: float = 0.0
+  chance: float = 0.0
+  moves: int = 0
+  repaired: int = 0
+  places: int = 0
+  edges: int = 0
+  reasoned: int = 0
+
+
+class _Seen(NamedTuple):
+  """What a graph makes of an answer's moves.
+
+  Attributes:
+    linked: whether they begin at the start, each where the last one ended, but
+      for case.
+    edges: whether the graph has them all, letter for letter.
+    real: the same but for case.
+    walks: the same with the actions that they are taken for.
+    taken: these actions.
+    literal: actions as the game has them; '' where it has none.
+    counts: moves, repaired, places of no game, moves that the graph has not.
+  """
+
+  linked: bool
+  edges: bool
+  real: bool
+  walks: bool
+  taken: list[str]
+  literal: list[str]
+  counts: tuple[int, int, int, int]
+
+
+def _look(graph: Graph, start: str, moves: Sequence[Move]) -> _Seen:
+  here = start.lower()
+  linked = edges = reals = walks = True
+  places = strange = 0
+  takens, literals = [], []
+  for move in moves:
+    literal, taken, before, after, unknown, edge, real, walk = graph.facts(move)
+    linked = linked and before == here
+    here = after
+    takens.append(taken)
+    literals.append(literal)
+    edges = edges and edge
+    walks = walks and walk
+    if not real:
+      reals = False
+      places += unknown
+      strange += not unknown
+  num = len(moves)
+  counts = num, literals.count(''), places, strange
+  return _Seen(linked, edges, reals, walks, takens, literals, counts)
+
+
+def destination(graph: Graph, asked: Question, answer: Answer) -> Score:
+  """Scores 'where are you now?'; right is each place that actions lead to.
+
+  That is the place of the question where the graph cannot follow its actions.
+  """
+  truth = graph.follow(asked.start, asked.actions) or frozenset([asked.target])
+  chance = graph.chance(truth)
+  if answer.failure:
+    return Score(answer.failure, chance=chance, reasoned=answer.reasoning)
+  moves = answer.moves
+  said = moves[-1].after
+  seen = _look(graph, asked.start, moves)
+  hit = said in truth
+  exact = hit or said.strip().lower() in {place.lower() for place in truth}
+  walks = seen.linked and seen.walks
+  given = list(asked.actions)
+  return Score(
+    '',
+    1.0 if exact else max(similarity(said, place) for place in truth),
+    float(exact),
+    float(exact or plain(said) in {plain(place) for place in truth}),
+    float(hit or graph.place(said) in truth),
+    float(walks and seen.taken == given),
+    float(seen.edges and [move.action for move in moves] == given),
+    float(seen.edges and hit and _linked(moves)),
+    chance,
+    *seen.counts,
+    answer.reasoning,
+  )
+
+
+def route(graph: Graph, asked: Question, answer: Answer) -> Score:
+  """Scores 'can you find a path?': the moves are made one after the other."""
+  if answer.failure:
+    return Score(answer.failure, reasoned=answer.reasoning)
+  moves = answer.moves
+  seen = _look(graph, asked.start, moves)
+  reached = graph.route(asked.start, [move.action for move in moves])
+  success = float(asked.target in reached)
+  literal = graph.follow(asked.start, seen.literal)
+  ends = moves[0].before == asked.start and moves[-1].after == asked.target
+  there = moves[-1].after.lower() == asked.target.lower()
+  return Score(
+    '',
+    success,
+    float(asked.target in literal),
+    success,
+    max((similarity(place, asked.target) for place in reached), default=0.0),
+    float(seen.linked and seen.real and there),
+    float(seen.edges and ends),
+    float(seen.edges and ends and _linked(moves)),
+    0.0,
+    *seen.counts,
+    answer.reasoning,
+  )
+
+
+def _linked(moves: Sequence[Move]) -> bool:
+  """Whether each move begins where the last one ended, letter for letter."""
+  pairs = itertools.pairwise(moves)
+  return all(last.after == move.before for last, move in pairs)

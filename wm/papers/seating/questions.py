@@ -1,0 +1,180 @@
+"""Questions about seatings: where somebody sits, and can a list go on?
+
+The numbers are the paper's: 60 puzzles, 100 states for compression and 100
+pairs for distinction, up to five continuations of one statement each. The
+metrics compression and distinction themselves list their questions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+
+from wm import core
+from wm.core.predictor import Tokens
+from wm.evaluation.prefixes import prefix_pairs
+from wm.evaluation.trials.context import STATES
+from wm.metrics import compression, distinction
+from wm.models.serving import accepting
+from wm.worlds.seating import text
+from wm.worlds.seating.world import Puzzles, World
+
+PARTS = ('capability', 'compression', 'distinction')
+VARIANTS = ('corrected', 'published')
+
+
+@dataclasses.dataclass(frozen=True)
+class Protocol:
+  """How a model is examined.
+
+  Attributes:
+    variant: 'corrected', or 'published': a state without two prefixes at the
+      first draw is dropped, and replies are read as the program does.
+    people: of the puzzle.
+    puzzles: about which it is asked where somebody sits.
+    trials: states, and pairs of states.
+    samples: continuations of each, at most.
+    seed: of all of them.
+  """
+
+  variant: str = 'corrected'
+  people: int = 3
+  puzzles: int = 60
+  trials: int = 100
+  samples: int = 5
+  seed: int = 0
+
+  def __post_init__(self) -> None:
+    if self.variant not in VARIANTS:
+      raise core.InputError(
+        f'seating: variant={self.variant!r}; available: {", ".join(VARIANTS)}'
+      )
+    if min(self.puzzles, self.trials, self.samples) < 1:
+      raise core.InputError(
+        f'seating: puzzles={self.puzzles}, trials={self.trials}, '
+        f'samples={self.samples}; expected at least 1'
+      )
+
+  @property
+  def strict(self) -> bool:
+    """Are replies read as the published program reads them?"""
+    return self.variant == 'published'
+
+  @property
+  def world(self) -> World:
+    """The puzzle."""
+    return World(people=self.people)
+
+  @property
+  def drawn(self) -> Puzzles:
+    """The puzzles."""
+    stream = prefix_pairs.stream(self.seed, STATES)
+    return self.world.puzzles(self.puzzles, stream)
+
+  def metrics(self) -> dict[str, core.Metric]:
+    """Compression and distinction, by the paper's numbers."""
+    attempts = 1 if self.strict else 32
+    return {
+      'compression': compression.Metric(
+        trials=self.trials,
+        samples=self.samples,
+        k=1,
+        suffixes='world',
+        attempts=attempts,
+      ),
+      'distinction': distinction.Metric(
+        trials=self.trials,
+        samples=0,
+        k=1,
+        max_elements=self.samples,
+        attempts=attempts,
+      ),
+    }
+
+  def predictor(self, accepts: accepting.Accepts) -> accepting.Accepting:
+    """Answers as a predictor."""
+    world = self.world
+    return accepting.Accepting(
+      accepts,
+      vocab_size=len(world.vocab),
+      end=world.end,
+      max_len=world.max_len,
+      label='what was answered',
+    )
+
+
+class Question(NamedTuple):
+  """A question.
+
+  Attributes:
+    part: of PARTS, the one that asks it first.
+    prompt: its text.
+    prefix: statements that hold.
+    suffix: those that somebody proposes; none of a puzzle.
+    place: of a puzzle, its number; else DEAD.
+    state: written; what is asked about one state depends on each other.
+    truth: the seat from 1, or core.YES or NO.
+  """
+
+  part: str
+  prompt: str
+  prefix: Tokens
+  suffix: Tokens
+  place: int
+  state: str
+  truth: int
+
+
+def questions(protocol: Protocol) -> list[Question]:
+  """All questions; each is put once, however often it comes up."""
+  world, drawn = protocol.world, protocol.drawn
+  names, vocab = world.names, world.vocab
+  prefixes = core.histories(drawn.tokens, drawn.lengths)
+  found = []
+  for n, prefix in enumerate(prefixes):
+    words = [vocab[token] for token in prefix]
+    prompt = text.seat_question(names, words, names[drawn.person[n]])
+    seat, state = int(drawn.seat[n]), _state(world, prefix)
+    found.append(Question(PARTS[0], prompt, prefix, (), n, state, seat))
+  seen: set[tuple[Tokens, Tokens]] = set()
+  for part, metric in protocol.metrics().items():
+    listed: list[tuple[Tokens, Tokens]] = []
+
+    def unanswered(
+      prefixes: list[Tokens],
+      suffixes: list[Tokens],
+      listed: list[tuple[Tokens, Tokens]] = listed,
+    ) -> np.ndarray:
+      listed += zip(prefixes, suffixes, strict=True)
+      return np.full(len(prefixes), core.NO_ANSWER, np.int8)
+
+    metric(protocol.predictor(unanswered), world, protocol.seed)
+    for pair in dict.fromkeys(listed):
+      if pair not in seen:
+        seen.add(pair)
+        found.append(_verdict(world, part, *pair))
+  return found
+
+
+def _verdict(
+  world: World, part: str, prefix: Tokens, suffix: Tokens
+) -> Question:
+  known, more = ([world.vocab[t] for t in one] for one in (prefix, suffix))
+  prompt = text.continuation_question(world.names, known, more)
+  after = _reached(world, prefix + suffix)
+  truth = core.NO if after[0, 0] == core.DEAD else core.YES
+  state = _state(world, prefix)
+  return Question(part, prompt, prefix, suffix, core.DEAD, state, truth)
+
+
+def _reached(world: World, tokens: Tokens) -> np.ndarray:
+  state = world.init(1)
+  for token in tokens:
+    state = world.advance(state, np.array([token]))
+  return state
+
+
+def _state(world: World, tokens: Tokens) -> str:
+  return world.format(_reached(world, tokens)[0])
