@@ -242,7 +242,7 @@ def parsed(name: str, text: str, names: Sequence[str]) -> Any:
       f"--grid: {name}={text!r}: {error}; values are divided by '|'"
     ) from error
   if name in ('model', 'world'):
-    registry.made(name, value)
+    registry.resolve(name, value)
   return value
 
 
@@ -363,5 +363,5 @@ def guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
     if FLAGS.out is not None:
       files.check_folder('--out', FLAGS.out)
     name = pathlib.Path(sys.argv[0]).stem
-    with progress.Progress(name), plugins.blamed():
+    with progress.Progress(name), plugins.user_code():
       main()

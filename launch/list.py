@@ -28,7 +28,7 @@ def main() -> None:
 
   sizes = catalog.SIZES
   if FLAGS.world is not None:
-    world = registry.made('world', FLAGS.world)
+    world = registry.resolve('world', FLAGS.world)
     sizes = len(world.vocab), world.max_len
   asked = {'model': [FLAGS.model], 'metric': FLAGS.metric}
   asked['accept'] = [FLAGS.accept]

@@ -77,7 +77,7 @@ def test_what_is_refused_is_said_in_one_line(monkeypatch, kind, spec, said):
 def test_what_the_world_says_counts_where_it_is_known(monkeypatch):
   monkeypatch.setattr(resources, 'memory', lambda: 20_000_000_000)
   world = registry.make('world', 'lattice()')
-  model = registry.made('model', "user('none.py:none', rows=1000000000)")
+  model = registry.resolve('model', "user('none.py:none', rows=1000000000)")
   with pytest.raises(core.InputError, match='lower rows'):
     model.predictor(world, 0)
   for spec, said in (

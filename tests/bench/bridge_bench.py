@@ -11,14 +11,14 @@ from collections.abc import Iterator
 
 from tests.bench import harness
 from wm import core
-from wm.core import plan, registry
+from wm.core import queries, registry
 from wm.models.serving import asked, provider
 
 QUESTIONS, CONNECTIONS, RUNS = 1000, 50, 5
 WORLD = 'maps(rows=4, columns=5)'
 
 
-def _questions(predictor: asked.LanguageModel) -> list[plan.Planned]:
+def _questions(predictor: asked.LanguageModel) -> list[queries.Query]:
   """Different ones: tokens after sampled prefixes."""
   world = predictor.world
   drawn = world.sample(200, 0)
@@ -31,7 +31,7 @@ def _questions(predictor: asked.LanguageModel) -> list[plan.Planned]:
   ]
 
 
-async def _bare(questions: list[plan.Planned], config: object) -> None:
+async def _bare(questions: list[queries.Query], config: object) -> None:
   from inspect_ai.model import get_model
 
   model = get_model('wm/solver', config=config, memoize=False)
@@ -42,7 +42,7 @@ def _predictor(folder: pathlib.Path) -> asked.LanguageModel:
   settings = provider.Settings('wm/solver', connections=CONNECTIONS)
   world = registry.make('world', WORLD)
   asker = asked.Asker(settings, where=folder)
-  return asked.LanguageModel(world, core.Telling(), asker)
+  return asked.LanguageModel(world, core.PromptStyle(), asker)
 
 
 def _seconds(work: object) -> float:

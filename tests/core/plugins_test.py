@@ -51,7 +51,7 @@ def folder(tmp_path, monkeypatch):
 
 def make(folder, body, spec='stones.py:Stones()', kind='world'):
   (folder / 'stones.py').write_text(body)
-  return registry.made(kind, spec)
+  return registry.resolve(kind, spec)
 
 
 def refused(folder, body, message, **more):
@@ -62,14 +62,14 @@ def refused(folder, body, message, **more):
 
 
 def test_a_world_a_model_and_a_metric_of_files(folder):
-  world = registry.made('world', 'frog.py:World(stones=3)')
-  model = registry.made('model', 'repeats.py:Model()').predictor(world, 0)
-  metric = registry.made('metric', 'wander.py:Metric(num=20)')
+  world = registry.resolve('world', 'frog.py:World(stones=3)')
+  model = registry.resolve('model', 'repeats.py:Model()').predictor(world, 0)
+  metric = registry.resolve('metric', 'wander.py:Metric(num=20)')
   (scores,) = metric(model, world, 0)
   assert scores.quantity == 'legal'
   assert len(scores.value) == 20
   for kind, thing in (('world', world), ('metric', metric)):
-    again = registry.made(kind, registry.spec(thing))
+    again = registry.resolve(kind, registry.spec(thing))
     assert again == thing
     assert type(again) is type(thing)  # The file is not run again.
     assert registry.find(kind, thing.name) is type(thing)
@@ -81,17 +81,17 @@ def test_paths_are_kept_as_they_were_given(folder):
   (folder / 'a b').mkdir()
   (folder / 'frog.py').rename(folder / 'a b' / 'frog.py')
   for path in ('a b/frog.py', str(folder / 'a b' / 'frog.py'), './a b/frog.py'):
-    world = registry.made('world', f'{path}:World()')
+    world = registry.resolve('world', f'{path}:World()')
     assert registry.spec(world) == f'{path}:World()'
 
 
 def test_another_folder_is_said_in_one_line(folder, monkeypatch, tmp_path):
-  registry.made('world', 'frog.py:World()')
+  registry.resolve('world', 'frog.py:World()')
   (tmp_path / 'elsewhere').mkdir()
   monkeypatch.chdir(tmp_path / 'elsewhere')
   message = "world 'frog.py:World': no file 'frog.py' in .*elsewhere"
   with pytest.raises(core.InputError, match=message):
-    registry.made('world', 'frog.py:World()')
+    registry.resolve('world', 'frog.py:World()')
 
 
 def test_an_edited_file_is_run_again(folder):
@@ -110,7 +110,7 @@ def test_neighbours_can_be_imported_now_and_later(folder):
   body += '\n  def word(self):\n    import wm_test_late as late\n'
   body += '    return late.WORD * wm_test_early.HOP\n'
   (folder / 'inner' / 'stones.py').write_text(body)
-  world = registry.made('world', 'inner/stones.py:Stones()')
+  world = registry.resolve('world', 'inner/stones.py:Stones()')
   assert world.word() == 'hop'
 
 
@@ -138,7 +138,7 @@ def test_annotations_that_are_text_are_understood(folder):
 )
 def test_bad_specs(folder, spec, kind, message):
   with pytest.raises(core.InputError, match=message) as caught:
-    registry.made(kind, spec)
+    registry.resolve(kind, spec)
   assert '\n' not in str(caught.value)
   assert len(str(caught.value)) < 500
 
@@ -263,9 +263,9 @@ COUNTS = """
 
 def test_a_world_of_the_14_members_is_measured_by_what_asks_for_no_more(folder):
   world = make(folder, PLAIN)
-  oracle = registry.made('model', 'oracle()').predictor(world, 0)
+  oracle = registry.resolve('model', 'oracle()').predictor(world, 0)
   for metric in ('next_token(num=4)', 'traversal(num=4)', 'detour(num=4)'):
-    found = registry.made('metric', metric)(oracle, world, 0)
+    found = registry.resolve('metric', metric)(oracle, world, 0)
     assert found[0].value.tolist() == [1, 1, 1, 1]
   for name in ('compression', 'distinction', 'capability', 'exactness'):
     metric = registry.find('metric', name)
@@ -291,7 +291,7 @@ def test_a_run_of_files_goes_on_from_the_same_folder_only(folder, monkeypatch):
     'class Pairs(ngram.Model):\n'
     '  order: int = 2\n'
   )
-  world = registry.made('world', 'frog.py:World(stones=4)')
+  world = registry.resolve('world', 'frog.py:World(stones=4)')
   out = folder / 'run'
   made = sampling.make_dataset(
     world, out, Sampling(num=50, num_heldout=20, seed=0)
@@ -324,12 +324,12 @@ def test_what_comes_through_a_file_of_the_users_is_blamed_on_its_line():
   here = re.escape(f'{pathlib.Path(__file__).name}:')
   with (
     pytest.raises(core.InputError, match=rf'{here}\d+: KeyError: .*there'),
-    plugins.blamed(),
+    plugins.user_code(),
   ):
     thrown(KeyError('not there\nat all'))
   with (
     pytest.raises(core.InputError, match=r"ValueError: .*\(metric 'm'\)"),
-    plugins.blamed("metric 'm'"),
+    plugins.user_code("metric 'm'"),
   ):
     np.array([[1], [1, 2]])
 
@@ -359,7 +359,7 @@ def interrupted():
 def test_what_is_not_the_codes_fault_passes(kind, function):
   old = signal.signal(signal.SIGINT, signal.default_int_handler)
   try:
-    with pytest.raises(kind) as caught, plugins.blamed('model'):
+    with pytest.raises(kind) as caught, plugins.user_code('model'):
       function()
   finally:
     signal.signal(signal.SIGINT, old)
@@ -369,7 +369,7 @@ def test_what_is_not_the_codes_fault_passes(kind, function):
 def test_ending_the_program_is_blamed_too():
   with (
     pytest.raises(core.InputError, match=r'plugins_test.py:\d+: SystemExit: 0'),
-    plugins.blamed('model'),
+    plugins.user_code('model'),
   ):
     sys.exit(0)
 

@@ -9,7 +9,7 @@ import pytest
 from tests.evaluation import counted
 from tests.models.played import Played
 from wm import core
-from wm.core import plan, registry
+from wm.core import queries, registry
 from wm.evaluation import query_plans
 from wm.models.serving import asked, provider
 from wm.models.serving.answer_cache import Reply
@@ -58,7 +58,7 @@ def test_one_call_a_question_of_a_quiz(predictor):
   model = dataclasses.replace(model, answers=predictor.folder)
   metric = registry.make('metric', 'capability(num=6)')
   made = query_plans.plan_of(metric, model.predictor(puzzle, 0), puzzle, 0)
-  assert {one.kind for one in made.questions} == {plan.ONE_NEXT}
+  assert {one.kind for one in made.questions} == {queries.ONE_NEXT}
   made.ask()
   assert len(predictor.played.calls) == len(made.questions)
   for scores in (*metric(made.predictor, puzzle, 0), *made.scores(puzzle)):
@@ -249,15 +249,15 @@ def test_truth_is_the_worlds():
   legal[core.PAD] = False
   good = np.flatnonzero(legal).tolist()
   bad = np.flatnonzero(~legal).tolist()[1:]
-  ask = plan.Planned
-  assert plan.truths(
+  ask = queries.Query
+  assert queries.truths(
     WORLD,
     [
-      ask('', plan.YES_NO, (), ((good[0],),)),
+      ask('', queries.YES_NO, (), ((good[0],),)),
       ask('', 'other'),
-      ask('', plan.ONE_NEXT, (), ((bad[0],), (good[0],))),
-      ask('', plan.ALL_NEXT),
-      ask('', plan.YES_NO, (), ((bad[0],),)),
-      ask('', plan.ONE_NEXT, (), ((good[0],), (good[1],))),
+      ask('', queries.ONE_NEXT, (), ((bad[0],), (good[0],))),
+      ask('', queries.ALL_NEXT),
+      ask('', queries.YES_NO, (), ((bad[0],),)),
+      ask('', queries.ONE_NEXT, (), ((good[0],), (good[1],))),
     ],
   ) == [True, None, 1, tuple(good), False, core.DEAD]

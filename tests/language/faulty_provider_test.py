@@ -133,7 +133,7 @@ def _asked(settings, folder, words):
   """Answers to a question that ends in each of some words."""
   world = registry.make('world', 'maps(rows=3, columns=3)')
   asker = asked.Asker(settings, where=folder)
-  predictor = asked.LanguageModel(world, core.Telling(), asker)
+  predictor = asked.LanguageModel(world, core.PromptStyle(), asker)
   question = predictor.yes_no((1, 2), (3,))
   found = predictor.ask([question._replace(prompt=f'Q: {w}') for w in words])
   return found, predictor

@@ -14,10 +14,10 @@ from wm.language import providers  # noqa: E402
 from wm.models.serving import asked, solutions  # noqa: E402
 
 WORLD = registry.make('world', 'maps(rows=2, columns=2)')
-TELL = core.Telling()
+TELL = core.PromptStyle()
 # From the first intersection no way leads to the first one in one step.
 READER = asked.LanguageModel(WORLD, TELL, asked.Lister())
-NAMES = {name: token for token, name in enumerate(WORLD.spoken(TELL))}
+NAMES = {name: token for token, name in enumerate(WORLD.token_names(TELL))}
 
 
 def prompt(prefix, suffix):

@@ -15,7 +15,7 @@ from inspect_ai._util.error import PrerequisiteError
 import wm
 from tests.evaluation import counted
 from wm import core, papers
-from wm.core import plan, registry
+from wm.core import queries, registry
 from wm.language import arguments, logs, providers
 from wm.language import registry as registered
 from wm.language.world import replay, scoring, tasks
@@ -221,7 +221,7 @@ def test_epochs_are_voted(tmp_path):
   assert {len(some) for some in answers.values()} == {3}
   predictor = scoring.predictor(setting, answers)
   for (kind, prefix, suffixes), some in answers.items():
-    asked = plan.Planned('', kind, prefix, suffixes)
+    asked = queries.Query('', kind, prefix, suffixes)
     ((value, *_),) = predictor.ask([asked])
     assert value == (sum(one.value for one in some) > 1.5)
 

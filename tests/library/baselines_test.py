@@ -102,7 +102,7 @@ def seating() -> str:
 
 
 def test_a_study_has_baselines_and_says_why_not(tmp_path, seating):
-  world = registry.made('world', seating)
+  world = registry.resolve('world', seating)
   lines: list[str] = []
   page = wm.study(
     [f'net: ngram(order=2) on {seating}'],

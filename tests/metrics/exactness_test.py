@@ -162,12 +162,12 @@ def test_heads_are_told_apart_where_asked_for():
 def test_kinds_of_move_are_scored_apart():
   world = registry.make('world', 'chess(length=120)')
   games = sequences(world)
-  tags = world.move_kinds(games)['promotion']
+  tags = world.move_tags(games)['promotion']
   assert tags.any()
 
   def wrong(tokens):
     some = core.Sequences(tokens, (tokens > 0).sum(-1))
-    return world.move_kinds(some)['promotion']
+    return world.move_tags(some)['promotion']
 
   found = scores(Broken(world, 64, wrong), world)
   rows = found['exact_promotion']

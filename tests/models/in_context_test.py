@@ -6,8 +6,8 @@ import pytest
 from tests.language.stand_ins import labels
 from tests.language.stand_ins.asked import Asked
 from wm import core
-from wm.core import plan, registry, told
-from wm.core.plan import Answer
+from wm.core import queries, registry, verbal
+from wm.core.queries import Answer
 from wm.evaluation import query_plans, statistics
 from wm.models.serving import in_context
 
@@ -34,7 +34,7 @@ class Answerer:
 
 
 def _model(write, world=LATTICE, telling=None):
-  given = telling or told.Telling()
+  given = telling or verbal.PromptStyle()
   return in_context.LanguageModel(world, given, Answerer(write), 100_000)
 
 
@@ -54,7 +54,8 @@ def test_one_who_looks_labels_up_by_state_is_the_learned_oracle():
   assert found == pytest.approx(wanted)
   assert found['r_ib'] == found['accuracy'] == 1
   # In any order of the rules.
-  assert _values(_model(_solver, telling=told.Telling(seed=3)))['r_ib'] == 1
+  model = _model(_solver, telling=verbal.PromptStyle(seed=3))
+  assert _values(model)['r_ib'] == 1
 
 
 def test_boards_are_read_too():
@@ -70,11 +71,11 @@ def test_one_call_a_data_set_is_planned():
   model = _model(_solver)
   made = query_plans.plan_of(METRIC, model, LATTICE, 0)
   assert made.calls == METRIC.num
-  assert {one.kind for one in made.questions} == {plan.LABELS}
+  assert {one.kind for one in made.questions} == {queries.LABELS}
   assert [one.trial for one in made.questions] == [0, 1, 2, 3]
   # Twins differ in their labels alone, and are two questions.
   assert len({one.prefix for one in made.questions}) == METRIC.num
-  assert plan.truths(LATTICE, made.questions) == [None] * METRIC.num
+  assert queries.truths(LATTICE, made.questions) == [None] * METRIC.num
   refused = registry.make('metric', 'inductive_bias(held=2)')
   with pytest.raises(core.InputError, match='expected held=0'):
     query_plans.plan_of(refused, model, LATTICE, 0)
@@ -135,7 +136,7 @@ def test_a_stream_is_refused():
   with pytest.raises(core.InputError, match='expected data sets, and no strea'):
     _model(_solver).adapt(core.Stream(lambda step: sets), asked, kind, (1,), 0)
   small = in_context.LanguageModel(
-    LATTICE, told.Telling(), Answerer(_solver), 400
+    LATTICE, verbal.PromptStyle(), Answerer(_solver), 400
   )
   with pytest.raises(core.InputError, match='most_told'):
     METRIC(small, LATTICE, 0)
@@ -160,6 +161,6 @@ def test_a_stream_is_refused():
   ],
 )
 def test_lists_of_labels(text, value, failure):
-  question = plan.Planned('', plan.LABELS, (0,), ((3, 1, 2),))
+  question = queries.Query('', queries.LABELS, (0,), ((3, 1, 2),))
   found = in_context.read_labels(question, text)
   assert found == Answer(value, failure, found.probability, text)

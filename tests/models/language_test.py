@@ -8,7 +8,7 @@ import pytest
 
 from tests.models.played import Played
 from wm import core
-from wm.core import plan, registry
+from wm.core import queries, registry
 from wm.models.serving import asked, name_reader, provider
 from wm.models.serving.answer_cache import Reply
 
@@ -43,8 +43,8 @@ def test_answers_are_the_worlds(made, played):
   questions = _questions()
   found = made().answers(*questions)
   world = WORLD.walk(
-    WORLD.walk(WORLD.init(24), *plan.table(questions[0]))[1],
-    *plan.table(questions[1]),
+    WORLD.walk(WORLD.init(24), *queries.table(questions[0]))[1],
+    *queries.table(questions[1]),
   )[0]
   np.testing.assert_array_equal(found, world)
   assert len(played.calls) == len({*zip(*questions, strict=True)})
@@ -84,7 +84,7 @@ def test_a_run_that_is_killed_goes_on(made, played):
 
 def test_next_tokens_are_listed_in_one_call(made, played):
   prefixes = [prefix[:3] for prefix in PREFIXES]
-  tokens, lengths = plan.table(prefixes)
+  tokens, lengths = queries.table(prefixes)
   found = made().session(tokens, lengths, 2).log_probs()
   legal = WORLD.legal(WORLD.walk(WORLD.init(6), tokens, lengths)[1])
   np.testing.assert_array_equal(found[:, 0] > -np.inf, legal)
@@ -94,7 +94,7 @@ def test_next_tokens_are_listed_in_one_call(made, played):
 
 def test_one_of_some_tokens_is_chosen(made):
   prefix = PREFIXES[0][:2]
-  legal = WORLD.legal(WORLD.walk(WORLD.init(1), *plan.table([prefix]))[1])[0]
+  legal = WORLD.legal(WORLD.walk(WORLD.init(1), *queries.table([prefix]))[1])[0]
   legal[core.PAD] = False
   good, bad = np.flatnonzero(legal), np.flatnonzero(~legal)[1:]
   choices = (int(bad[0]), int(good[0]), int(bad[1]))
@@ -158,7 +158,7 @@ READ = {
 @pytest.mark.parametrize('text', READ)
 def test_lists_of_names_are_read(text):
   reader = name_reader.NameReader(('<pad>', 'north', 'east', 'a, b'))
-  found = reader.read(plan.Planned('', plan.ALL_NEXT), text)
+  found = reader.read(queries.Query('', queries.ALL_NEXT), text)
   expected = READ[text]
   wrong = isinstance(expected, str)
   assert found.value == (None if wrong else expected)
@@ -167,7 +167,7 @@ def test_lists_of_names_are_read(text):
 
 def test_names_that_differ_in_case_or_marks_are_read_exactly():
   reader = name_reader.NameReader(('<pad>', 'a', 'A', '.', 'go'))
-  question = plan.Planned('', plan.ALL_NEXT)
+  question = queries.Query('', queries.ALL_NEXT)
   assert reader.read(question, 'Answer: A; .; Go').value == (2, 3, 4)
   assert reader.read(question, 'Answer: a').value == (1,)
 
@@ -202,7 +202,7 @@ def test_yes_is_as_likely_as_the_first_word_has_it(tokens, chance):
 def test_only_yes_or_no_has_a_probability(made):
   reply = Reply('Answer: nothing', probability=0.0)
   predictor = made()
-  read = name_reader.NameReader(WORLD.spoken(core.Telling())).read
+  read = name_reader.NameReader(WORLD.token_names(core.PromptStyle())).read
   found = asked.answer(predictor.all_next((1,)), reply, read)
   assert (found.value, math.isnan(found.probability)) == ((), True)
 

@@ -25,7 +25,7 @@ SPECS = (
 
 
 def _make(spec, world=None, seed=0):
-  return registry.made('model', spec).predictor(world or tiny.World(), seed)
+  return registry.resolve('model', spec).predictor(world or tiny.World(), seed)
 
 
 def _rows(num=8, seed=0):
@@ -384,7 +384,7 @@ def test_ten_lines_of_pytorch(tmp_path):
   direct = predictor._function(tokens[:1, : lengths[0]])
   expected = torch.log_softmax(direct, -1).numpy()
   np.testing.assert_allclose(log_probs[:1, : lengths[0]], expected, atol=1e-5)
-  scores = registry.made('metric', 'next_token(num=20)')(
+  scores = registry.resolve('metric', 'next_token(num=20)')(
     predictor, tiny.World(), 0
   )
   assert 0 <= scores[0].value.mean() <= 1

@@ -71,5 +71,5 @@ def test_prefixes_fix_the_next_frames():
 
 def test_a_world_without_hidden_states_has_no_filter():
   world = registry.make('world', 'lattice()')
-  with pytest.raises(core.InputError, match='Foretold'):
+  with pytest.raises(core.InputError, match='forecast'):
     registry.make('model', 'particle_filter()').predictor(world, 0)

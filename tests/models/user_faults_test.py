@@ -40,7 +40,7 @@ def test_models_that_fail(name, function, tmp_path, monkeypatch):
   )
   monkeypatch.chdir(tmp_path)
   monkeypatch.setattr(sys, 'path', [*sys.path])
-  model = registry.made('model', f'user(function={function!r})')
+  model = registry.resolve('model', f'user(function={function!r})')
   with pytest.raises(core.InputError, match=message) as caught:
     model.predictor(tiny.World(), 0)
   assert repr(function) in str(caught.value)
@@ -83,4 +83,4 @@ def test_things_whose_attributes_fail(body, tmp_path, monkeypatch):
 
 def test_lengths_are_not_below_zero():
   with pytest.raises(core.InputError, match='max_len=-1'):
-    registry.made('model', "user(function='m.py:f', max_len=-1)")
+    registry.resolve('model', "user(function='m.py:f', max_len=-1)")

@@ -130,8 +130,8 @@ def file(tmp_path_factory):
 
 def made(file, name: str) -> core.Predictor:
   spec = f'user(function="{file}:{name}", files=())'
-  world = registry.made('world', WORLD)
-  return registry.made('model', spec).predictor(world, 0)
+  world = registry.resolve('world', WORLD)
+  return registry.resolve('model', spec).predictor(world, 0)
 
 
 def test_each_object_gets_the_class_that_fits(file):
@@ -144,7 +144,7 @@ def test_each_object_gets_the_class_that_fits(file):
 
 
 def test_all_forms_of_a_model_say_the_same(file):
-  world = registry.made('world', WORLD)
+  world = registry.resolve('world', WORLD)
   some = world.sample(6, 1)
   forms = [made(file, name) for name in ('function', 'stepping', 'model')]
   want = forms[0].log_probs(some.tokens, some.lengths)
@@ -171,7 +171,7 @@ def test_a_cache_reads_every_token_once(file):
   found = made(file, 'model')
   calls = found._object.step.__globals__['calls']
   before = dict(calls)
-  some = registry.made('world', WORLD).sample(3, 2)
+  some = registry.resolve('world', WORLD).sample(3, 2)
   session = found.session(some.tokens[:, :2], np.full(3, 2), 4)
   for t in range(2, 8):
     session.advance(np.repeat(some.tokens[:, t : t + 1], 4, 1))
@@ -220,13 +220,13 @@ def test_faults_of_objects(file, name, message):
 
 def test_activations_of_another_shape(file):
   found = made(file, 'flat')
-  some = registry.made('world', WORLD).sample(3, 2)
+  some = registry.resolve('world', WORLD).sample(3, 2)
   with pytest.raises(core.InputError, match=r'expected floats \[rows'):
     found.hidden(some.tokens, some.lengths, -1)
 
 
 def test_an_object_may_go_on_from_activations(file):
-  going, world = made(file, 'going'), registry.made('world', WORLD)
+  going, world = made(file, 'going'), registry.resolve('world', WORLD)
   assert core.can(going, core.HiddenStates.patched)
   assert not core.can(made(file, 'model'), core.HiddenStates.patched)
   some = world.sample(20, 1)

@@ -11,7 +11,7 @@ from wm.core import registry
 from wm.models.serving import callables, checks
 
 MAPS = "maps(rows=4, columns=4, traversal='random')"
-WORLDS = {'tiny': tiny.World(), 'maps': registry.made('world', MAPS)}
+WORLDS = {'tiny': tiny.World(), 'maps': registry.resolve('world', MAPS)}
 
 
 @pytest.fixture(params=WORLDS)
@@ -340,7 +340,7 @@ def test_pytorch_models(world):
 def test_nothing_is_asked_beyond_what_model_and_world_have(world, shorter):
   """A longer sequence could not be one of the world's, or of the model's."""
   asked = []
-  predictor = registry.made('model', 'uniform()').predictor(world, 0)
+  predictor = registry.resolve('model', 'uniform()').predictor(world, 0)
   log_probs = predictor.log_probs
 
   def noted(tokens, lengths):
@@ -355,13 +355,13 @@ def test_nothing_is_asked_beyond_what_model_and_world_have(world, shorter):
 
 def test_any_predictor_can_be_checked(world):
   checks.check(
-    registry.made('model', 'uniform()').predictor(world, 0), world, 'm'
+    registry.resolve('model', 'uniform()').predictor(world, 0), world, 'm'
   )
   checks.check(
-    registry.made('model', 'oracle()').predictor(world, 0), world, 'm'
+    registry.resolve('model', 'oracle()').predictor(world, 0), world, 'm'
   )
   by = "noisy_oracle(wrong=0.2, by='prefix')"
-  checks.check(registry.made('model', by).predictor(world, 0), world, 'm')
+  checks.check(registry.resolve('model', by).predictor(world, 0), world, 'm')
 
 
 def test_tolerance_is_a_number_above_zero():

@@ -221,7 +221,7 @@ def test_a_module_is_found_from_the_current_folder_and_moves_along(
 
 def test_the_model_of_a_user_is_its_function_and_files(code):
   (code / 'weights').write_text('1 2 3')
-  model = registry.made(
+  model = registry.resolve(
     'model',
     f'user({str(code / "m.py") + ":f"!r}, files=({str(code / "weights")!r},))',
   )

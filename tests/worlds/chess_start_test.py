@@ -57,7 +57,7 @@ def test_the_naive_reading_is_right_up_to_the_first_special_move(start):
     world.sequence_labels(games.tokens, games.lengths, naive=flag)
     for flag in (False, True)
   )
-  special = np.any(list(world.move_kinds(games).values()), axis=0)
+  special = np.any(list(world.move_tags(games).values()), axis=0)
   # A right is also lost by moves of king and rook.
   special[:, 1:] |= (truth[:, 1:, 65:71] != truth[:, :-1, 65:71]).any(-1)
   before = np.cumsum(special, axis=1) == 0

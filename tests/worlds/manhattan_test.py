@@ -356,6 +356,6 @@ def test_a_hand_checked_route(worlds):
 
 def test_manhattan_is_too_much_to_tell_in_words(worlds):
   with pytest.raises(core.InputError, match='4,579 intersections') as error:
-    core.told_text(worlds['shortest'], core.Telling())
+    core.render_description(worlds['shortest'], core.PromptStyle())
   assert 'room for about' in str(error.value)
   assert '\n' not in str(error.value)

@@ -169,8 +169,8 @@ def test_doors_and_darkness_make_questions_hard():
 @settings(max_examples=15)
 def test_a_maze_is_told_edge_by_edge(seed, telling, wording):
   world = mazes.World(seed=seed, loops=1, doors=0, one_way=0)
-  told = core.Telling(wording=wording, seed=telling)
-  read = readers.read(core.told_text(world, told))
+  told = core.PromptStyle(wording=wording, seed=telling)
+  read = readers.read(core.render_description(world, told))
   names = list(world.maze.places)
   if telling:
     names = core.new_names(len(names), told)

@@ -82,7 +82,6 @@ from wm.core.measure import (
   Trainable,
   scores,
 )
-from wm.core.plan import Answer, Planned, QueryModel
 from wm.core.predictor import (
   NO,
   NO_ANSWER,
@@ -98,6 +97,7 @@ from wm.core.predictor import (
   log_probs_by_rows,
   sample,
 )
+from wm.core.queries import Answer, Query, QueryModel
 from wm.core.resources import (
   AT_ONCE,
   Bounded,
@@ -109,20 +109,20 @@ from wm.core.resources import (
   sequences_cost,
 )
 from wm.core.sequences import Prefixes, Sequences
-from wm.core.told import (
+from wm.core.traced import Machine, Rules, Untraceable
+from wm.core.verbal import (
   Extent,
-  Telling,
+  PromptStyle,
   Verbal,
   all_next,
   changed,
+  description_extent,
   new_names,
   one_next,
+  render_description,
   shuffled,
   text_tokens,
-  told_extent,
-  told_text,
   wording_of,
   yes_or_no,
 )
-from wm.core.traced import Machine, Rules, Untraceable
 from wm.core.world import World

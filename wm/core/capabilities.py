@@ -24,7 +24,7 @@ methods that it can. Metrics and models declare which of both they need;
   Latent      has a state that its tokens do not determine; see wm.core.latent
     forecast        knows what follows from a latent state
     trajectory      shows where bodies are
-  Verbal        can be told in words; see wm.core.told
+  Verbal        can be told in words; see wm.core.verbal
     questions       has questions with one right answer
 """
 

@@ -226,7 +226,7 @@ class Metric(Bounded, abc.ABC):
     """Why its questions cannot be listed beforehand; '' if they can.
 
     A predictor that can `core.QueryModel.ask` is scored by metrics that can,
-    see wm.core.plan. The text continues "its questions cannot be listed:".
+    see wm.core.queries. The text continues "its questions cannot be listed:".
     """
     return 'they depend on the answers'
 

@@ -29,7 +29,7 @@ from wm.core import inputs
 
 
 @contextlib.contextmanager
-def importable(folder: str | pathlib.Path) -> Iterator[None]:
+def import_path(folder: str | pathlib.Path) -> Iterator[None]:
   """Lets modules of a folder be imported, as `python file.py` does.
 
   Inside, they go before all others; afterwards, for what functions import
@@ -78,7 +78,7 @@ def load(path: str, label: str) -> types.ModuleType:
   sys.modules[path] = module  # Where dataclasses look for their module.
   done = False
   try:
-    with blamed(label), importable(pathlib.Path(path).resolve().parent):
+    with user_code(label), import_path(pathlib.Path(path).resolve().parent):
       loader.exec_module(module)
     done = True
   finally:
@@ -113,7 +113,7 @@ def _mark(path: str, content: bytes) -> tuple[str, str]:
   return os.path.abspath(path), hashlib.sha256(content).hexdigest()
 
 
-class blamed(contextlib.AbstractContextManager):
+class user_code(contextlib.AbstractContextManager):
   """Turns what a user's code raises into an InputError of one line.
 
   The line begins with the file and the line number. An InputError, running
@@ -121,13 +121,13 @@ class blamed(contextlib.AbstractContextManager):
   `sys.exit` and a `raise KeyboardInterrupt` of the user's do not, which would
   look like an end of all that was asked for.
 
-  >>> with blamed("user model 'm.py:f'"):
+  >>> with user_code("user model 'm.py:f'"):
   ...   f(tokens)
   InputError: m.py:7: ZeroDivisionError: division by zero (user model 'm.py:f')
   """
 
   def __init__(self, label: str = '', function: Callable | None = None) -> None:
-    """Gives what is to be blamed.
+    """Gives what is to be user_code.
 
     Args:
       label: what errors call the code; '' turns only errors that come through

@@ -4,7 +4,7 @@ TokenReader       reads sequences; has `diagnostics` of how it was used
   Predictor         next-token probabilities, sessions
     machine           runs inside one compiled program; see wm.core.traced
     QueryModel        answers only whether a suffix is valid
-      ask               each answer costs a call; see wm.core.plan
+      ask               each answer costs a call; see wm.core.queries
       choose            names which one of several tokens comes next
   HiddenStates      activations
     untrained         the same network with random weights

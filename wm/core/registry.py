@@ -213,7 +213,7 @@ def _unusable(value: Any) -> str:
   return next(filter(None, map(_unusable, value)), '')
 
 
-def fits(value: Any, field: dataclasses.Field) -> bool:
+def accepts(value: Any, field: dataclasses.Field) -> bool:
   """Does a literal suit a field, by its default, or its type if that is None?
 
   Integers are floats too.
@@ -277,7 +277,7 @@ def make(kind: str, text: str) -> Any:
   return thing
 
 
-def made(kind: str, thing: T | str) -> T:
+def resolve(kind: str, thing: T | str) -> T:
   """The object of a user's own spec: what it names is trusted from now on.
 
   Args:
@@ -287,7 +287,7 @@ def made(kind: str, thing: T | str) -> T:
   Raises:
     InputError: unknown names and fields, or the file of a plug-in fails.
 
-  >>> made('world', 'plugins/my_world.py:World(stones=4)').name
+  >>> resolve('world', 'plugins/my_world.py:World(stones=4)').name
   'plugins/my_world.py:World'
   """
   built: Any = thing
@@ -307,7 +307,7 @@ def _build(kind: str, text: str) -> Any:
   if not is_file(name):
     return cls(**values)
   label = _label(kind, name)
-  with plugins.blamed(label):
+  with plugins.user_code(label):
     thing = cls(**values)
     if kind == 'world':
       plugins.check_world(thing, label)
@@ -343,7 +343,7 @@ def _given(
       raise core.InputError(f'{kind} {text!r} sets {key!r} twice')
     given[key] = value
   for key, value in given.items():
-    if not fits(value, fields[key]):
+    if not accepts(value, fields[key]):
       default, kept = fields[key].default, plugins.shortened(repr(value))
       expected = f'the type of its default {default!r}'
       if default is None or default is dataclasses.MISSING:

@@ -75,7 +75,7 @@ def from_graph(graph: Any, out: str | Path, **fields: Any) -> maps.World:
     )
   # What is wrong with a field shows before files are written.
   listed = ', '.join(f'{name}={value!r}' for name, value in fields.items())
-  registry.made('world', f'maps({listed})')
+  registry.resolve('world', f'maps({listed})')
   if not all(isinstance(node, int) for node in graph):
     graph = nx.convert_node_labels_to_integers(graph)
   nodes, edges = save(osm.convert(graph, 'the graph'), Path(out))

@@ -1,7 +1,7 @@
 """Plans of metrics: what they will ask of a predictor whose answers cost.
 
 The same plan is asked by `launch/score.py` and as a data set of Inspect
-(wm.language.world). See wm.core.plan.
+(wm.language.world). See wm.core.queries.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from wm import core
-from wm.core import plan, registry, told
-from wm.core.plan import Answer, Planned
+from wm.core import queries, registry, verbal
+from wm.core.queries import Answer, Query
 from wm.evaluation import needs
 
 # Most calls of a metric, unless told otherwise.
@@ -43,7 +43,7 @@ class Plan:
 
   metric: core.Metric
   predictor: core.QueryModel
-  questions: tuple[Planned, ...]
+  questions: tuple[Query, ...]
 
   @property
   def calls(self) -> int:
@@ -55,7 +55,7 @@ class Plan:
     """Tokens of all prompts, about."""
     prompts = [one.prompt for one in self.questions]
     few = prompts[:: len(prompts) // SAMPLED + 1]
-    share = sum(map(told.text_tokens, few)) / max(sum(map(len, few)), 1)
+    share = sum(map(verbal.text_tokens, few)) / max(sum(map(len, few)), 1)
     each = self.calls / max(len(prompts), 1)
     return int(each * share * sum(map(len, prompts)))
 
@@ -76,11 +76,11 @@ class Plan:
 
 def scores(
   world: core.World,
-  questions: Sequence[Planned],
+  questions: Sequence[Query],
   answers: Sequence[Answer],
 ) -> tuple[core.Scores, ...]:
   """A row per question that the world can answer; see GLOSSARY."""
-  right = plan.truths(world, questions)
+  right = queries.truths(world, questions)
   rows = [k for k, truth in enumerate(right) if truth is not None]
   if not rows:
     return ()
@@ -98,7 +98,7 @@ def scores(
   found = [scored('right_answers', values, reason=failures)]
   chance = np.array([answers[k].probability for k in rows])
   truth = np.array([right[k] is True for k in rows])
-  yes_no = np.array([questions[k].kind == plan.YES_NO for k in rows])
+  yes_no = np.array([questions[k].kind == queries.YES_NO for k in rows])
   if (known := ~np.isnan(chance) & yes_no).any():
     value = np.where(truth, chance, 1 - chance)
     missing = np.where(known, '', 'no_probability')

@@ -35,7 +35,7 @@ from inspect_ai.model import (
 from inspect_ai.tool import ToolChoice, ToolInfo
 
 from wm import core, papers
-from wm.core import plan
+from wm.core import queries
 
 UNKNOWN = 'No answer to this prompt is known.'
 SURE = 0.999  # Probability that one who knows gives the first word.
@@ -106,12 +106,12 @@ def about_world(request: Request, solution: Mapping[str, Any]) -> str | None:
     return right
   if not request.guesses:
     return None
-  if kind == plan.YES_NO:
+  if kind == queries.YES_NO:
     return choices[0] if request.coin() else choices[1]
-  if kind == plan.ALL_NEXT:
+  if kind == queries.ALL_NEXT:
     listed = '; '.join(name for name in choices if request.coin())
-    return f'Answer: {listed or core.told.NOTHING}'
-  if kind == plan.LABELS:
+    return f'Answer: {listed or core.verbal.NOTHING}'
+  if kind == queries.LABELS:
     labels = [request.choice(choices) for _ in range(solution['num'])]
     return f'Answer: [{", ".join(labels)}]'
   return f'Answer: {request.choice(choices)}'

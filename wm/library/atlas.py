@@ -77,7 +77,7 @@ def atlas(
     for degree, miles in limits
   ]
   for row in found:  # What is bad of a row shows before the first is done.
-    registry.made('world', row.trained_on or world)
+    registry.resolve('world', row.trained_on or world)
   if all(['samples' in _source(row) for row in found]):
     calls.unsampled('rows of files alone', num, pairs)
   sampled = {'num': num, 'pairs': pairs, 'accept': accept, 'log': log}
@@ -102,7 +102,7 @@ def _source(row: Row) -> dict[str, Any]:
     return {'source': None, 'samples': path}
   if path.is_dir():
     return {'source': path}
-  return {'source': registry.made('model', row.model)}
+  return {'source': registry.resolve('model', row.model)}
 
 
 def _map(

@@ -61,7 +61,7 @@ def sample(
   Raises:
     InputError: the world cannot be sampled, or `out` holds another run.
   """
-  world = registry.made('world', world)
+  world = registry.resolve('world', world)
   made = sampling.make_dataset(world, out, options or Sampling())
   if facts := made['train']['world_facts']:
     log(', '.join(f'{name} {number}' for name, number in facts.items()))
@@ -110,7 +110,7 @@ def ingest(
   part = ingest_lib.parse_shard(shard)
   files = [pgn] if isinstance(pgn, str | pathlib.Path) else list(pgn)
   made = ingest_lib.make_dataset(
-    registry.made('world', world), [str(f) for f in files], out, part, games
+    registry.resolve('world', world), [str(f) for f in files], out, part, games
   )
   if made is None:
     log(f'shard {shard} is done; others are not yet')
@@ -153,7 +153,7 @@ def train(
   summary = loop.train(world, model, out, training)
   pool.recover(out, 'train')
   if training.process_id == 0:  # It writes for all.
-    made = registry.made('world', world)
+    made = registry.resolve('world', world)
     exposure_file.record(made, pathlib.Path(out), training.data, summary)
   log(json.dumps(summary))
   return Run(pathlib.Path(out), summary)
@@ -172,7 +172,7 @@ def metrics_of(
     InputError: bad specs, or no metric has one of `fields`.
   """
   several = [metrics] if isinstance(metrics, str | core.Metric) else metrics
-  made: list[Any] = [registry.made('metric', one) for one in several]
+  made: list[Any] = [registry.resolve('metric', one) for one in several]
   known = [{field.name for field in dataclasses.fields(one)} for one in made]
   _, unnamed, given = registry.parse(f'fields({fields or ""})')
   unknown = [repr(one) for one in unnamed]
@@ -184,7 +184,7 @@ def metrics_of(
     )
   given |= {} if loop is None else {'loop': loop}
   if accept is not None:
-    given['accept'] = registry.spec(registry.made('accept', accept))
+    given['accept'] = registry.spec(registry.resolve('accept', accept))
   return [
     dataclasses.replace(one, **{k: x for k, x in given.items() if k in names})
     for one, names in zip(made, known, strict=True)
@@ -301,7 +301,7 @@ def reconstruct(
     unsampled(f'samples={samples}', num, pairs)
     if world is None:
       raise core.InputError('world is needed to read samples of')
-    world = registry.made('world', world)
+    world = registry.resolve('world', world)
     summary = recon.from_file(world, samples, out, options, name)
   else:
     if source is None:
@@ -318,7 +318,7 @@ def reconstruct(
       options,
       name=name or found.name,
       num=num,
-      accept=registry.made('accept', accept),
+      accept=registry.resolve('accept', accept),
       pairs=pairs,
       about=found.about,
       origin=found.origin,

@@ -71,7 +71,7 @@ def _enumerable(world: core.World | str, depth: int) -> Any:
 
   Raises InputError where the numbers to a depth do not fit into memory.
   """
-  made = registry.made('world', world)
+  made = registry.resolve('world', world)
   digits = depth**2 * len(made.vocab).bit_length() // 16
   core.require_memory(digits, f'{made.name}: numbers to depth={depth}')
   for kind in (core.Written, core.Enumerable):
@@ -140,7 +140,7 @@ def model_boundary(
   )
   if not isinstance(found.predictor, core.Predictor):
     raise core.InputError(f'{found.name} names states, and no next tokens')
-  rule = registry.made('accept', accept)
+  rule = registry.resolve('accept', accept)
   texts = (first, second)
   states = np.stack([exact.locate(made, text) for text in texts])
   return exhaustive.compare_boundaries(
@@ -182,7 +182,7 @@ def recovery(
   )
   if not isinstance(found.predictor, core.Predictor):
     raise core.InputError(f'{found.name} names states, and no next tokens')
-  rule = membership.rule(found.predictor, registry.made('accept', accept))
+  rule = membership.rule(found.predictor, registry.resolve('accept', accept))
   return exhaustive.recovery(
     found.world, found.predictor, depth, rule, most=most
   )
@@ -219,4 +219,4 @@ def classes(world: core.World | str, most: Count = exact.MOST) -> exact.Classes:
   Raises:
     InputError: the world has more states.
   """
-  return exact.classes(registry.made('world', world), most)
+  return exact.classes(registry.resolve('world', world), most)

@@ -27,7 +27,7 @@ def asked(forces: core.Metric | str, found: Loaded) -> force_law.Metric:
   """
   if forces in VECTORS:
     forces = force_law.Metric(num=1, targets=(str(forces),))
-  made = registry.made('metric', forces) if '(' in str(forces) else None
+  made = registry.resolve('metric', forces) if '(' in str(forces) else None
   if (
     not isinstance(made, force_law.Metric)
     or made.num != 1

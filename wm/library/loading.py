@@ -93,7 +93,7 @@ def load_predictor(
     return source
   if isinstance(source, Run):
     source = source.folder
-  given = None if world is None else registry.made('world', world)
+  given = None if world is None else registry.resolve('world', world)
   if isinstance(source, os.PathLike) or (
     isinstance(source, str) and os.path.isdir(source)
   ):
@@ -108,13 +108,13 @@ def load_predictor(
     raise core.InputError(
       f'checkpoint={checkpoint!r} of an untrained model; expected none'
     )
-  made: core.Model = registry.made('model', source)
+  made: core.Model = registry.resolve('model', source)
   return _untrained(made, given, seed)
 
 
 def is_trained(model: core.Model | str) -> bool:
   """Does it need training before it can be used?"""
-  made = registry.made('model', model)
+  made = registry.resolve('model', model)
   return isinstance(made, core.Trainable | core.Fittable)
 
 

@@ -25,4 +25,4 @@ def make(kind: str, text: str) -> Any:
   >>> make('accept', 'epsilon(0.01)')
   epsilon(threshold=0.01)
   """
-  return registry.made(kind, text)
+  return registry.resolve(kind, text)

@@ -46,7 +46,7 @@ def ingest_text(
       left, or `out` holds other data.
   """
   made = text_ingest.make_dataset(
-    registry.made('world', world), _list(files), _list(heldout), out
+    registry.resolve('world', world), _list(files), _list(heldout), out
   )
   calls.log_splits(out, made, log)
   return calls.opened(out)

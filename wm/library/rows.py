@@ -74,7 +74,7 @@ class Row:
         raise core.InputError(
           f'row {name!r} has no setting {key!r}; {available}'
         )
-      if not registry.fits(value, SETTINGS[key]):
+      if not registry.accepts(value, SETTINGS[key]):
         default = SETTINGS[key].default
         expected = f'the type of its default {default!r}'
         raise core.InputError(
@@ -109,8 +109,8 @@ def rows_of(
       raise core.InputError(f'two rows are named {row.name!r}')
     trained_on = row.trained_on
     if trained_on is not None:
-      trained_on = registry.made('world', trained_on)
-    scored_in = registry.made('world', row.scored_in or trained_on or world)
+      trained_on = registry.resolve('world', trained_on)
+    scored_in = registry.resolve('world', row.scored_in or trained_on or world)
     model = _model(row, runs)
     if trained_on is not None:
       _check_trained(row.name, model, trained_on, scored_in)
@@ -141,7 +141,7 @@ def _model(row: Row, runs: bool) -> core.Model | str:
   """The row's model, or the folder of a run as it is."""
   text = row.model if isinstance(row.model, str) else ''
   if not re.fullmatch(r'[^()]*/[^()]*', text) or registry.is_file(text):
-    return registry.made('model', row.model)
+    return registry.resolve('model', row.model)
   if not runs or row.trained_on is not None:
     raise core.InputError(
       f'row {row.name!r}: {text} is a folder; expected a model, as what was '

@@ -219,13 +219,13 @@ def is_mapped(row: Row) -> bool:
   it: untrained models, a uniform guesser, and the Bayes predictors.
   """
   assert row.scored_in is not None  # Of checked rows.
-  if not has_streets(registry.made('world', row.scored_in)):
+  if not has_streets(registry.resolve('world', row.scored_in)):
     return False
   if row.trained_on is not None:
     return True
   if isinstance(row.model, str) and os.path.isdir(row.model):
     return False  # The folder of a run, which may have a map of its own.
-  model = registry.made('model', row.model)
+  model = registry.resolve('model', row.model)
   return isinstance(model, core.Trainable) or model.name in _MAPPED
 
 

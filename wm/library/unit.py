@@ -164,7 +164,7 @@ class Unit:
 
 def _described(kind: str, given: Any) -> dict[str, Any]:
   """A plug-in with all fields that decide what it gives, and its version."""
-  thing: Any = registry.made(kind, given)
+  thing: Any = registry.resolve(kind, given)
   fields = {
     field.name: getattr(thing, field.name)
     for field in dataclasses.fields(thing)

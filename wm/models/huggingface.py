@@ -192,7 +192,8 @@ class _Words:
 
   def of(self, text: str) -> tuple[int, ...]:
     """Ids of a text's pieces, without special ones."""
-    with plugins.blamed(f'{self._label}: text {plugins.shortened(repr(text))}'):
+    label = f'{self._label}: text {plugins.shortened(repr(text))}'
+    with plugins.user_code(label):
       return tuple(self._tokenizer.encode(text, add_special_tokens=False))
 
   def first(self) -> tuple[int, ...]:
@@ -209,7 +210,7 @@ def _read(path: pathlib.Path) -> dict[str, Any]:
   """Token -> text, id or ids, of a file; InputError."""
   if not path.is_file():  # A pipe would be waited for.
     raise core.InputError(f'huggingface: no file {str(path)!r}, of tokens=')
-  with plugins.blamed(f'huggingface: {path}'):
+  with plugins.user_code(f'huggingface: {path}'):
     text = path.read_text(encoding='utf-8')
     if path.suffix == '.csv':
       return _by_columns(list(csv.reader(text.splitlines())), path)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from wm import core
 from wm.core import registry
-from wm.core.told import MOST_TOLD, RULES, Telling, Verbal
+from wm.core.verbal import MAX_TOKENS, RULES, PromptStyle, Verbal
 from wm.models.serving import asked, in_context, provider, solutions
 
 CALL = 10_000  # Bytes of a call that is under way.
@@ -24,7 +24,7 @@ class Model(core.Model):
 
   Keys are read from the environment, such as OPENAI_API_KEY. Answers are kept
   on disk, by prompt, model, settings and repeat: nothing is asked twice. What
-  can be asked is what a metric lists beforehand, see wm.core.plan.
+  can be asked is what a metric lists beforehand, see wm.core.queries.
 
   Attributes:
     model: such as 'openai/gpt-5', 'openai-api/local/NAME' with `base_url`, or
@@ -65,7 +65,7 @@ class Model(core.Model):
   max_tokens: int = 1024
   logprobs: bool = False
   read: str = 'text'
-  most_told: int = MOST_TOLD
+  most_told: int = MAX_TOKENS
   base_url: str = ''
   args: tuple[tuple[str, Any], ...] = ()
   connections: int = dataclasses.field(default=10, compare=False)
@@ -134,9 +134,9 @@ class Model(core.Model):
       timeout=self.timeout,
     )
 
-  def telling(self) -> Telling:
+  def telling(self) -> PromptStyle:
     """How the world is told."""
-    return Telling(self.told, self.wording, self.names)
+    return PromptStyle(self.told, self.wording, self.names)
 
   def predictor(self, world: core.World, seed: int) -> in_context.LanguageModel:
     """See core.Model.

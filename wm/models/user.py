@@ -38,7 +38,7 @@ def load(function: str) -> Any:
     found = plugins.load(where, label)
   else:
     found = _imported(where, label)
-  with plugins.blamed(label):
+  with plugins.user_code(label):
     for name in attribute.split('.'):
       if not hasattr(found, name):
         known = [key for key in dir(found) if not key.startswith('_')]
@@ -56,7 +56,7 @@ def load(function: str) -> Any:
 
 
 def _imported(where: str, label: str) -> types.ModuleType:
-  with plugins.blamed(label), plugins.importable(pathlib.Path.cwd()):
+  with plugins.user_code(label), plugins.import_path(pathlib.Path.cwd()):
     try:
       return importlib.import_module(where)
     except ModuleNotFoundError as error:
@@ -153,7 +153,7 @@ class Model(core.Model):
         with core.reading_file(name, 'a file, of files=') as path:
           path.open('rb').close()
     label = _label(self.function)
-    with plugins.blamed(label):  # An object may fail where it is looked at.
+    with plugins.user_code(label):  # An object may fail where it is looked at.
       found = user_objects.predictor(
         load(self.function),
         vocab_size=len(world.vocab),

@@ -174,7 +174,7 @@ def plug_in(kind: str, spec: str, sizes: tuple[int, int] = SIZES) -> str:
   ):
     cls = registry.find(kind, spec)  # It cannot be made from its name alone.
   else:
-    thing = registry.made(kind, spec)
+    thing = registry.resolve(kind, spec)
     title, cls = registry.spec(thing), type(thing)
   known = attributes(cls)
   text = inspect.cleandoc(cls.__doc__ or '').partition('Attributes:')[0]
@@ -255,7 +255,7 @@ def world(spec: str) -> str:
   Raises:
     InputError: there is no such world, or it cannot be made.
   """
-  made: core.World = registry.made('world', spec)
+  made: core.World = registry.resolve('world', spec)
   size, end = len(made.vocab), made.end
   stop = 'none' if end == core.DEAD else f'{end} ({made.vocab[end]})'
   lines = [plug_in('world', spec), '']
@@ -281,18 +281,18 @@ def in_words(made: core.Verbal) -> list[str]:
   """Lines on how a world is told to a language model."""
   lines = ['  In words, for language models']
   for wording in made.wordings:
-    telling = core.Telling(wording=wording)
-    size = core.told_extent(made, telling).tokens
+    telling = core.PromptStyle(wording=wording)
+    size = core.description_extent(made, telling).tokens
     lines.append(f'    {wording}: about {size:,} tokens')
     if size <= MOST_SHOWN:
-      for line in core.told_text(made, telling).splitlines():
+      for line in core.render_description(made, telling).splitlines():
         lines += _wrapped(line, 6, 8)
   return lines
 
 
 def write_page(spec: str, out: str | pathlib.Path) -> pathlib.Path:
   """Writes OUT/world.html: the text of `world`, and pictures of states."""
-  made: core.World = registry.made('world', spec)
+  made: core.World = registry.resolve('world', spec)
   scenes = [
     (
       one.drawing,

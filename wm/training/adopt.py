@@ -46,7 +46,7 @@ def gpt2(
     InputError: the file is unusable or does not fit model or world, or OUT
       holds another run.
   """
-  place: core.World = registry.made('world', world)
+  place: core.World = registry.resolve('world', world)
   with core.reading(path, 'a state dict in GPT-2 style'):
     weights = gpt2_import.load(path)
     by_mingpt = mingpt.is_layout(weights)
@@ -57,7 +57,7 @@ def gpt2(
       weights = gpt2_import.bare(weights, path)
       known = gpt2_import.infer(weights)
   if model is not None:
-    made: core.Model = registry.made('model', model)
+    made: core.Model = registry.resolve('model', model)
     if not isinstance(made, type(known)):
       raise core.InputError(f'{model!r} is no transformer(...)')
     made.check_world(place)

@@ -69,7 +69,8 @@ def train(
   """
   start = time.perf_counter()
   _check_processes(training)
-  world, model = registry.made('world', world), registry.made('model', model)
+  world = registry.resolve('world', world)
+  model = registry.resolve('model', model)
   with contextlib.ExitStack() as stack:
     if training.process_id == 0:  # It writes for all.
       stack.enter_context(locks.writer(out, config.STAGE))

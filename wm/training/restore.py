@@ -47,7 +47,7 @@ def load(
       f'no checkpoint is called {which!r}; available: {", ".join(WHICH)}'
     )
   about = _about(run)
-  wanted = None if model is None else registry.made('model', model)
+  wanted = None if model is None else registry.resolve('model', model)
   threads.fix(about.get('threads', Training.threads))
   trained = registry.make('model', about['model'])
   if wanted not in (None, trained):

@@ -169,7 +169,7 @@ class World(
       tokens[t, : len(discs)] = discs[order]
     return core.Prefixes(tokens, np.where(ok, moves, 0).astype(np.int32), ok)
 
-  def rules(self, telling: core.Telling) -> str:
+  def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal."""
     wording = core.wording_of(self, telling)
     rules = ' '.join(in_words.in_order(_RULES[wording], telling))

@@ -160,22 +160,22 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
 
   # In words.
 
-  def _names(self, telling: core.Telling) -> tuple[str, ...]:
+  def _names(self, telling: core.PromptStyle) -> tuple[str, ...]:
     """Of the places; as numbers where they stand in a line."""
     if core.wording_of(self, telling) == 'line' or not telling.seed:
       return tuple(map(str, range(self.size)))
     return core.new_names(self.size, telling)
 
-  def spoken(self, telling: core.Telling) -> tuple[str, ...]:
+  def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
     """Steps as they are; 'at' and the name of a place."""
     names = self._names(telling) if self.named else ()
     return (*VOCAB, *(f'at {name}' for name in names))
 
-  def rules(self, telling: core.Telling) -> str:
+  def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal: as a line, or place by place."""
     named = ''
     if self.named:
-      named = _NAMED.format(example=self.spoken(telling)[len(VOCAB)])
+      named = _NAMED.format(example=self.token_names(telling)[len(VOCAB)])
     if core.wording_of(self, telling) == 'line':
       last = self.size - 1
       lines = in_words.in_order(_STEPS + _WALLS[self.clipped], telling)
@@ -191,13 +191,13 @@ class World(table.TableWorld, core.Labelled, core.Verbal):
     )
     return text + named
 
-  def _tell(self, rows: np.ndarray, telling: core.Telling) -> list[str]:
+  def _tell(self, rows: np.ndarray, telling: core.PromptStyle) -> list[str]:
     steps = self.delta[: self.size, : len(VOCAB) - 1]
     told = in_words.Table(steps, self._names(telling), VOCAB[1:])
     form = 'At {here}, {label} can come next and leads to {there}.'
     return in_words.by_step(told, rows, telling, step=form, none='')
 
-  def extent(self, telling: core.Telling) -> core.Extent:
+  def extent(self, telling: core.PromptStyle) -> core.Extent:
     """See core.Verbal; a line is told in as many words at any length."""
     if core.wording_of(self, telling) == 'line':
       return super().extent(telling)

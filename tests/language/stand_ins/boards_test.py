@@ -15,8 +15,9 @@ def played(spec, seed):
   """Yields (world, state [W], what the reader has) along one sequence each."""
   world = registry.make('world', spec)
   for wording in world.wordings:
-    tell = core.Telling(wording=wording, seed=seed)
-    read, spoken = worlds.told(core.told_text(world, tell)), world.spoken(tell)
+    tell = core.PromptStyle(wording=wording, seed=seed)
+    read = worlds.told(core.render_description(world, tell))
+    spoken = world.token_names(tell)
     found = world.sample(1, seed)
     at, state = world.init(1), read.start()
     for token in found.tokens[0, : found.lengths[0]]:
@@ -43,7 +44,7 @@ def test_moves_of_chess_are_those_of_a_trusted_peer(start, seed):
   spec = f"chess(length=60, least=0, start='{start}')"
   board = None
   for world, at, state in played(spec, seed):
-    read = worlds.told(core.told_text(world, core.Telling()))
+    read = worlds.told(core.render_description(world, core.PromptStyle()))
     board = chess.Board(world.format(at))
     assert set(read.following(state)) == {
       move.uci() for move in board.legal_moves

@@ -20,7 +20,7 @@ TOLD = every_world.having(core.Verbal)
 def telling(world, number):
   """One of all wordings and many seeds."""
   seed, name = divmod(number, len(world.wordings))
-  return core.Telling(wording=world.wordings[name], seed=seed)
+  return core.PromptStyle(wording=world.wordings[name], seed=seed)
 
 
 class Known:
@@ -58,8 +58,8 @@ def asking(world, tell, knows='solver'):
 def test_a_map_is_read_back_edge_by_edge(city, number):
   world = registry.make('world', city)
   tell = telling(world, number)
-  spoken = world.spoken(tell)
-  read = worlds.told(core.told_text(world, tell))
+  spoken = world.token_names(tell)
+  read = worlds.told(core.render_description(world, tell))
   sources, labels, targets = world.graph.edges()
   names = spoken[10:]
   assert isinstance(read, maps.Map)
@@ -73,8 +73,8 @@ def test_a_map_is_read_back_edge_by_edge(city, number):
 def check_what_follows(world, number):
   """Of all tokens in states of a sampled sequence, by words from the start."""
   tell = telling(world, number)
-  spoken = world.spoken(tell)
-  read = worlds.told(core.told_text(world, tell))
+  spoken = world.token_names(tell)
+  read = worlds.told(core.render_description(world, tell))
   found = world.sample(1, number)
   for row, size in zip(found.tokens, found.lengths, strict=True):
     for cut in {c for c in (0, 1, 2, size // 2, size - 1, size) if c <= size}:
@@ -82,7 +82,8 @@ def check_what_follows(world, number):
       states = world.walk(
         world.init(1), row[None, :cut], np.array([cut], np.int32)
       )[1]
-      state = read.follow(read.start(), read.split(world.words(prefix, tell)))
+      text = world.render_tokens(prefix, tell)
+      state = read.follow(read.start(), read.split(text))
       legal = np.flatnonzero(world.legal(states)[0])
       assert state is not None
       assert set(read.following(state)) == {spoken[t] for t in legal}
@@ -129,12 +130,12 @@ def test_worlds_of_any_size_are_read_in_any_wording_and_order(spec, number):
 
 @TOLD
 def test_of_walks_nothing_is_read_that_is_not_allowed(world):
-  tell = core.Telling('walks(4)', seed=3)
-  read = worlds.told(core.told_text(world, tell))
-  token = {name: t for t, name in enumerate(world.spoken(tell))}
+  tell = core.PromptStyle('walks(4)', seed=3)
+  read = worlds.told(core.render_description(world, tell))
+  token = {name: t for t, name in enumerate(world.token_names(tell))}
   found = world.sample(4, 3, 'train')
   for row, size in zip(found.tokens, found.lengths, strict=True):
-    words = read.split(world.words(tuple(row[:size].tolist()), tell))
+    words = read.split(world.render_tokens(tuple(row[:size].tolist()), tell))
     states, at = read.start(), world.init(1)
     for word in words:
       for other in read.following(states):
@@ -223,11 +224,12 @@ def test_a_coin_is_right_half_the_time():
 
 
 def test_lists_and_choices_are_answered():
-  tell = core.Telling()
-  text = core.told_text(CITY, tell)
-  prefix = CITY.words((10, 12), tell)
+  tell = core.PromptStyle()
+  text = core.render_description(CITY, tell)
+  prefix = CITY.render_tokens((10, 12), tell)
   states = CITY.walk(CITY.init(1), np.array([[10, 12]]), np.array([2]))[1]
-  can = {CITY.spoken(tell)[t] for t in np.flatnonzero(CITY.legal(states)[0])}
+  legal = np.flatnonzero(CITY.legal(states)[0])
+  can = {CITY.token_names(tell)[t] for t in legal}
   said = worlds.answer(asked.Asked([core.all_next(text, prefix)]))
   assert set(said.removeprefix('Answer: ').split('; ')) == can
   one = sorted(can)[0]
@@ -251,7 +253,8 @@ def test_other_prompts_are_nobodys(text):
   [
     'A world of riddles.',
     'This is a street map with 1 intersections: A.\n"stop" can come next',
-    f'{core.told_text(CITY, core.Telling())}\nFrom 1, north leads to 1.\n'
+    core.render_description(CITY, core.PromptStyle())
+    + '\nFrom 1, north leads to 1.\n'
     'From 1, north leads to 2.',
     '3 people, A, take 3 seats in a row',
     'x' * 300_000,

@@ -192,14 +192,14 @@ def test_names_with_quotes_and_brackets(tmp_path, wording):
   assert world.names[-1] == 'a "b" [c], d | g | h'
   for name in world.names:
     assert world.format(world.parse(name)[0]) == name
-  tell = core.Telling(wording=wording)
-  assert world.spoken(tell) == ('<pad>', 'action1', 'in')
+  tell = core.PromptStyle(wording=wording)
+  assert world.token_names(tell) == ('<pad>', 'action1', 'in')
   taken = odd()._replace(actions=('say "plugh", twice', 'action1'))
   text_game.write(taken, tmp_path, 'taken')
   other = text_game.World(folder=str(tmp_path), game='taken')
-  assert other.spoken(tell) == ('<pad>', 'action1', 'action2')
-  read = readers_of_words.read(core.told_text(world, tell))
-  label = dict(zip(odd().actions, world.spoken(tell)[1:], strict=True))
+  assert other.token_names(tell) == ('<pad>', 'action1', 'action2')
+  read = readers_of_words.read(core.render_description(world, tell))
+  label = dict(zip(odd().actions, world.token_names(tell)[1:], strict=True))
   assert read.edges == {(u, label[a], v) for u, a, v, _ in ODD}
 
 

@@ -27,7 +27,7 @@ def sampled(
   over, and is cut after its first token that is illegal from the second state;
   one that stays legal there gives nothing. As published for Othello, where
   boundaries to the end of the game are too large to list (Vafa et al. 2024,
-  section 4.3). Of a `Foretold` world they are what follows.
+  section 4.3). Of a world that forecasts they are what follows.
 
   Args:
     world: the truth.

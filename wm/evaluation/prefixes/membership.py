@@ -82,8 +82,8 @@ def suffixes(
 
   Half of them, by chance, are uniform over all tokens, whatever is legal; the
   others take each token uniform over the legal ones, and stop where there are
-  none (Vafa et al. 2024, section 4.2, one token); of a `Foretold` world they
-  are what follows.
+  none (Vafa et al. 2024, section 4.2, one token). A world that can forecast
+  gives the tokens that follow.
 
   Args:
     world: whose tokens.

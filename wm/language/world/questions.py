@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from wm import core
 from wm.core import registry, trust
-from wm.core.plan import Answer, Planned
-from wm.core.told import Telling, Verbal
+from wm.core.queries import Answer, Query
+from wm.core.verbal import PromptStyle, Verbal
 from wm.evaluation import needs, query_plans
 from wm.models import language
 from wm.models.serving import asked, in_context
@@ -35,7 +35,7 @@ class Setting(NamedTuple):
     world: its spec.
     metrics: specs, with as many trials as are asked.
     seed: of all randomness.
-    told, wording, names: see core.told.Telling.
+    told, wording, names: see core.verbal.PromptStyle.
     most_told: tokens of the world in words, at most.
     before: spec of a world that is told first, as what held before; or ''.
     version: of the world; '' is not known, as of older logs.
@@ -52,9 +52,9 @@ class Setting(NamedTuple):
   version: str = ''
 
   @property
-  def telling(self) -> Telling:
+  def telling(self) -> PromptStyle:
     """How the world is told."""
-    return Telling(self.told, self.wording, self.names)
+    return PromptStyle(self.told, self.wording, self.names)
 
   @property
   def label(self) -> str:
@@ -111,7 +111,7 @@ def _built(spec: str) -> Verbal:
 def reader(setting: Setting) -> in_context.LabelReader:
   """What reads answers about a world."""
   return in_context.LabelReader(
-    made_world(setting.world).spoken(setting.telling)
+    made_world(setting.world).token_names(setting.telling)
   )
 
 
@@ -138,7 +138,7 @@ def settings(
   max_calls: int,
   most_told: int,
   before: str = '',
-) -> Iterator[tuple[Setting, list[tuple[Planned, str]]]]:
+) -> Iterator[tuple[Setting, list[tuple[Query, str]]]]:
   """A setting, its questions and their trials, by wording and seed of names.
 
   Args:
@@ -169,7 +169,7 @@ def settings(
     predictor = one.predictor(asked.Lister())
     plans = query_plans.plans(known, predictor, made, seed, max_calls, print)
     # Metrics may ask the same: it is asked once, and counts for the first.
-    trials: dict[str, tuple[Planned, str]] = {}
+    trials: dict[str, tuple[Query, str]] = {}
     for found in plans:
       for question in found.questions:
         trial = f'{found.metric.name} {question.trial}'
@@ -191,7 +191,7 @@ def _askable(metric: core.Metric, world: core.World) -> core.Metric:
 
 
 def metadata(
-  setting: Setting, question: Planned, truth: Any, trial: str
+  setting: Setting, question: Query, truth: Any, trial: str
 ) -> dict[str, Any]:
   """All of it as JSON values."""
   return {
@@ -209,7 +209,7 @@ def metadata(
 _ASIDE = 'metrics', 'version'
 
 
-def restored(data: Mapping[str, Any]) -> tuple[Setting, Planned, Any]:
+def restored(data: Mapping[str, Any]) -> tuple[Setting, Query, Any]:
   """Setting, question (without its prompt) and truth of a sample's metadata.
 
   Raises:
@@ -221,7 +221,7 @@ def restored(data: Mapping[str, Any]) -> tuple[Setting, Planned, Any]:
       metrics=tuple(data['metrics']),
       version=data.get('version', ''),
     )
-    question = Planned(
+    question = Query(
       '',
       data['kind'],
       tuple(data['prefix']),
@@ -243,7 +243,7 @@ def value(data: Any) -> Any:
 Recall = tuple[str, tuple[int, ...], tuple[tuple[int, ...], ...]]
 
 
-def recall(question: Planned) -> Recall:
+def recall(question: Query) -> Recall:
   """What an answer is found by, within a setting."""
   return question.kind, question.prefix, question.suffixes
 
@@ -257,7 +257,7 @@ class Recalled:
     self._known = known
 
   def answers(
-    self, questions: Sequence[Planned], read: asked.Read
+    self, questions: Sequence[Query], read: asked.Read
   ) -> list[Answer]:
     """What is known of each."""
     del read

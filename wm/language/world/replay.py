@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from wm import core
 from wm.core import registry
-from wm.core.plan import Answer
+from wm.core.queries import Answer
 from wm.evaluation import scoring as trials
 from wm.language.world import questions, scoring
 from wm.models.serving import provider

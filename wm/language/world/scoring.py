@@ -11,7 +11,7 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
-from wm.core.plan import Answer, Planned
+from wm.core.queries import Answer, Query
 from wm.evaluation import statistics
 from wm.language.world import questions
 from wm.language.world.questions import Recall, Setting
@@ -85,7 +85,7 @@ def values(known: Known) -> dict[str, float]:
   return means | spread
 
 
-def worth(question: Planned, answer: Answer, truth: Any) -> dict[str, float]:
+def worth(question: Query, answer: Answer, truth: Any) -> dict[str, float]:
   """Of one answer: is it one, is it right, and P(right); NaN where unknown."""
   right, chance = math.nan, answer.probability
   if not answer.failure and truth is not None:

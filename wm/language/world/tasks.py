@@ -22,8 +22,7 @@ from inspect_ai.scorer import (
 from inspect_ai.solver import TaskState, generate
 
 from wm import core
-from wm.core import plan
-from wm.core import told as telling
+from wm.core import queries, verbal
 from wm.language import arguments, providers, replies
 from wm.language.arguments import Text
 from wm.language.metrics import stderr
@@ -37,7 +36,7 @@ VERSION = 1
 def world(
   world: Text = 'maps(rows=4, columns=5)',
   metrics: Text = '',
-  told: Text = telling.RULES,
+  told: Text = verbal.RULES,
   wording: Text = '',
   names: Any = 0,
   seed: int = 0,
@@ -45,7 +44,7 @@ def world(
   max_tokens: int = 1024,
   logprobs: bool = False,
   read: str = 'text',
-  most_told: int = telling.MOST_TOLD,
+  most_told: int = verbal.MAX_TOKENS,
   before: Text = '',
 ) -> Task:
   """Asks whether a language model has the model of a world.
@@ -83,7 +82,7 @@ def world(
     before=arguments.joined(before),
   ):
     made = questions.made_world(setting.world)
-    truths = plan.truths(made, [question for question, _ in listed])
+    truths = queries.truths(made, [question for question, _ in listed])
     for (question, trial), truth in zip(listed, truths, strict=True):
       truth = questions.stored(truth)
       samples.append(

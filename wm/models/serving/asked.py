@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from wm import core
-from wm.core import plan, told
-from wm.core.plan import Answer, Planned
+from wm.core import queries, verbal
 from wm.core.predictor import Tokens
+from wm.core.queries import Answer, Query
 from wm.language import replies
 from wm.models.serving import accepting, provider
 from wm.models.serving.answer_cache import AnswerCache, Key, Reply, key
@@ -21,8 +21,8 @@ from wm.models.serving.name_reader import NameReader
 from wm.runtime import progress
 
 # What a text answers to a question.
-Read = Callable[[Planned, str], Answer]
-Solve = Callable[[Sequence[Planned]], list[dict[str, Any]]]
+Read = Callable[[Query, str], Answer]
+Solve = Callable[[Sequence[Query]], list[dict[str, Any]]]
 UNASKED = Answer(None, 'not_asked')
 _HAIR = 1e-6
 
@@ -36,7 +36,7 @@ class Answers(Protocol):
 
   repeats: int
 
-  def answers(self, questions: Sequence[Planned], read: Read) -> list[Answer]:
+  def answers(self, questions: Sequence[Query], read: Read) -> list[Answer]:
     """One answer to each question; `read` reads what was written."""
 
   def diagnostics(self) -> list[str]:
@@ -58,11 +58,11 @@ class LanguageModel(accepting.Accepting):
 
   def __init__(
     self,
-    world: told.Verbal,
-    telling: told.Telling,
+    world: verbal.Verbal,
+    telling: verbal.PromptStyle,
     asker: Answers,
-    most: int = told.MOST_TOLD,
-    before: told.Verbal | None = None,
+    most: int = verbal.MAX_TOKENS,
+    before: verbal.Verbal | None = None,
   ) -> None:
     """Puts the world in words.
 
@@ -84,34 +84,32 @@ class LanguageModel(accepting.Accepting):
       label='the language model',
     )
     self.world, self.telling, self._asker = world, telling, asker
-    self._told = told.told_text(world, telling, most, before)
+    self._told = verbal.render_description(world, telling, most, before)
     self._most, self._before = most, before
-    self._reader = self.reads(world.spoken(telling))
+    self._reader = self.reads(world.token_names(telling))
 
-  def yes_no(self, prefix: Tokens, suffix: Tokens, trial: int = 0) -> Planned:
+  def yes_no(self, prefix: Tokens, suffix: Tokens, trial: int = 0) -> Query:
     """The question whether a prefix can go on with a suffix."""
     words = self._words
-    prompt = told.yes_or_no(self._told, words(prefix), words(suffix))
-    return Planned(prompt, plan.YES_NO, prefix, (suffix,), trial)
+    prompt = verbal.yes_or_no(self._told, words(prefix), words(suffix))
+    return Query(prompt, queries.YES_NO, prefix, (suffix,), trial)
 
-  def all_next(self, prefix: Tokens, trial: int = 0) -> Planned:
+  def all_next(self, prefix: Tokens, trial: int = 0) -> Query:
     """The question what can come after a prefix."""
-    prompt = told.all_next(self._told, self._words(prefix))
-    return Planned(prompt, plan.ALL_NEXT, prefix, (), trial)
+    prompt = verbal.all_next(self._told, self._words(prefix))
+    return Query(prompt, queries.ALL_NEXT, prefix, (), trial)
 
-  def one_next(
-    self, prefix: Tokens, choices: Tokens, trial: int = 0
-  ) -> Planned:
+  def one_next(self, prefix: Tokens, choices: Tokens, trial: int = 0) -> Query:
     """The question which one of some tokens comes after a prefix."""
     names = [self._words((token,)) for token in choices]
-    prompt = told.one_next(self._told, self._words(prefix), names)
+    prompt = verbal.one_next(self._told, self._words(prefix), names)
     single = tuple((token,) for token in choices)
-    return Planned(prompt, plan.ONE_NEXT, prefix, single, trial)
+    return Query(prompt, queries.ONE_NEXT, prefix, single, trial)
 
   def _words(self, tokens: Tokens) -> str:
-    return self.world.words(tokens, self.telling)
+    return self.world.render_tokens(tokens, self.telling)
 
-  def dry_run(self) -> tuple[LanguageModel, list[Planned]]:
+  def dry_run(self) -> tuple[LanguageModel, list[Query]]:
     """See core.QueryModel.ask."""
     lister = Lister()
     twin = type(self)(
@@ -119,11 +117,11 @@ class LanguageModel(accepting.Accepting):
     )
     return twin, lister.questions
 
-  def ask(self, questions: Sequence[Planned]) -> list[Answer]:
+  def ask(self, questions: Sequence[Query]) -> list[Answer]:
     """See core.QueryModel.ask."""
     return self._asker.answers(questions, self._reader.read)
 
-  def calls(self, questions: Sequence[Planned]) -> int:
+  def calls(self, questions: Sequence[Query]) -> int:
     """See core.QueryModel.ask."""
     return len({one.prompt for one in questions}) * self._asker.repeats
 
@@ -183,11 +181,11 @@ class Lister:
   repeats = 1
 
   def __init__(self) -> None:
-    self.questions: list[Planned] = []
+    self.questions: list[Query] = []
 
   def answers(
     self,
-    questions: Sequence[Planned],
+    questions: Sequence[Query],
     read: Read,
   ) -> list[Answer]:
     """Nothing to each."""
@@ -233,7 +231,7 @@ class Asker:
 
   def answers(
     self,
-    questions: Sequence[Planned],
+    questions: Sequence[Query],
     read: Read,
   ) -> list[Answer]:
     """One answer to each question; see core.QueryModel.ask."""
@@ -261,7 +259,7 @@ class Asker:
   def _known(self, place: Key) -> Reply | None:
     return self._cache.get(place) or self._failed.get(place)
 
-  def _ask(self, missing: dict[Key, Planned]) -> None:
+  def _ask(self, missing: dict[Key, Query]) -> None:
     """Puts questions to the provider; keeps each answer at once."""
     self._cache.refresh()  # Another process may have asked them.
     missing = {k: x for k, x in missing.items() if self._known(k) is None}
@@ -288,7 +286,7 @@ class Asker:
 
   def _read(
     self,
-    question: Planned,
+    question: Query,
     place: Key,
     read: Read,
   ) -> Answer:
@@ -346,7 +344,7 @@ def voted(each: Sequence[Answer]) -> Answer:
 
 
 def answer(
-  question: Planned,
+  question: Query,
   reply: Reply,
   read: Read,
   by_probability: bool = False,
@@ -355,7 +353,7 @@ def answer(
 
   by_probability: see Asker.
   """
-  yes_no = question.kind == plan.YES_NO
+  yes_no = question.kind == queries.YES_NO
   chance = reply.probability if yes_no else None
   chance = math.nan if chance is None else chance
   if reply.failure:

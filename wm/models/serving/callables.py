@@ -51,7 +51,7 @@ class FromCallable(stateless.Stateless):
     where it fails or gives something else.
     """
     with (
-      plugins.blamed(self.label, self._function),
+      plugins.user_code(self.label, self._function),
       np.errstate(all='ignore'),  # NaN is refused, -inf is allowed.
     ):
       logits = self._function(tokens.copy())

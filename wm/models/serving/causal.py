@@ -116,7 +116,7 @@ class Reader:
     for key in ('attention_mask', 'position_ids'):  # Not all families'.
       if key not in self._takes:
         inputs.pop(key, None)
-    with plugins.blamed(self.label):
+    with plugins.user_code(self.label):
       return self._model(input_ids=ids, **inputs)
 
   @torch.inference_mode()
@@ -206,7 +206,7 @@ class CachedReader(Reader):
       for layer in range(len(before.parts) // 2):
         cache.update(*before.parts[2 * layer : 2 * layer + 2], layer)
     outputs = self.run(ids, past_key_values=cache, use_cache=True, **inputs)
-    with plugins.blamed(self.label):
+    with plugins.user_code(self.label):
       layers = outputs.past_key_values.layers
       parts = tuple(part for x in layers for part in (x.keys, x.values))
     return parts, _last(outputs.logits, sizes)
@@ -277,7 +277,7 @@ def reader(
   whole, why = Reader(model, label, batch), ''
   first, visits = [next(_visits(whole, texts))], []
   try:
-    with plugins.blamed(label):
+    with plugins.user_code(label):
       visits = list(_visits(CachedReader(model, label, batch), texts))
   except core.InputError as error:
     why = str(error)

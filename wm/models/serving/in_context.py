@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from wm import core
-from wm.core import plan, told
-from wm.core.plan import Answer, Planned
+from wm.core import queries, verbal
 from wm.core.predictor import Tokens
+from wm.core.queries import Answer, Query
 from wm.language import replies
 from wm.models.serving import asked, name_reader
 
@@ -72,7 +72,7 @@ def _counted(some: Sequence[Any]) -> list[tuple[int, Any]]:
   return list(enumerate(some, 1))
 
 
-def read_labels(question: Planned, text: str) -> Answer:
+def read_labels(question: Query, text: str) -> Answer:
   """A list of as many labels as were asked for, or numbered lines of them.
 
   Failures are those of `replies`, 'wrong_length', and 'unknown_label', what is
@@ -141,9 +141,9 @@ def _label(given: Any, classes: int) -> float | int | None:
 class LabelReader(name_reader.NameReader):
   """Reads labels too."""
 
-  def read(self, question: Planned, text: str) -> Answer:
+  def read(self, question: Query, text: str) -> Answer:
     """See NameReader."""
-    if question.kind == plan.LABELS:
+    if question.kind == queries.LABELS:
       return read_labels(question, text)
     return super().read(question, text)
 
@@ -204,7 +204,7 @@ class LanguageModel(asked.LanguageModel, core.Adaptable):
 
   def _labels(
     self, sets: core.Sets, asked: core.Asked, kind: core.Kind, d: int
-  ) -> Planned:
+  ) -> Query:
     """The question of data set d."""
     examples = []
     for n, p in np.argwhere(sets.places[d] != core.DEAD):
@@ -217,7 +217,7 @@ class LanguageModel(asked.LanguageModel, core.Adaptable):
       for m, p in np.argwhere(asked.places[d] != core.DEAD)
     ]
     text = prompt(self._told, examples, wanted, kind)
-    tokens = told.text_tokens(text)
+    tokens = verbal.text_tokens(text)
     if tokens > self._most:
       raise core.InputError(
         f'{self.world.name}: {len(examples)} sequences with labels and '
@@ -228,7 +228,7 @@ class LanguageModel(asked.LanguageModel, core.Adaptable):
     form = len(wanted), *each
     # Data sets that differ in labels alone are told apart by a hash.
     mark = int(hashlib.sha256(text.encode()).hexdigest()[:13], 16)
-    return Planned(text, plan.LABELS, (mark,), (form,), d)
+    return Query(text, queries.LABELS, (mark,), (form,), d)
 
 
 def _upto(tokens: np.ndarray, place: int) -> Tokens:

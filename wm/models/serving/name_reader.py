@@ -6,9 +6,9 @@ import collections
 from collections.abc import Sequence
 
 from wm import core
-from wm.core import plan, told
-from wm.core.plan import Answer, Planned
+from wm.core import queries, verbal
 from wm.core.predictor import Tokens
+from wm.core.queries import Answer, Query
 from wm.language import replies
 
 _STRIPPED = ' \t\n.,;:!?*_"\'`'
@@ -29,13 +29,13 @@ class NameReader:
     }
     self._longest = max(len(name.split()) for name in names)
 
-  def read(self, question: Planned, text: str) -> Answer:
+  def read(self, question: Query, text: str) -> Answer:
     """The answer that a text gives to a question.
 
     Failures are those of `replies`, and 'unknown_name', a token's name that is
     none, or none of the choices.
     """
-    if question.kind == plan.YES_NO:
+    if question.kind == queries.YES_NO:
       found = replies.yes_no(text)
       return Answer(found.value, found.failure, text=text)
     found = replies.after_answer(text, loose=True)
@@ -44,7 +44,7 @@ class NameReader:
     if found.failure:
       return Answer(None, found.failure, text=text)
     value: Tokens | int | None
-    if question.kind == plan.ALL_NEXT:
+    if question.kind == queries.ALL_NEXT:
       value = self._all(found.value)
     else:
       value = self._one(found.value, question.suffixes)
@@ -60,7 +60,7 @@ class NameReader:
     What has more words than any name is prose, and left out.
     """
     text = text.split('\n\n')[0]
-    if _plain(text) == told.NOTHING:
+    if _plain(text) == verbal.NOTHING:
       return ()
     parts = text.replace('\n', ';').split(';')
     if len(parts) == 1:

@@ -78,7 +78,7 @@ def load(folder: pathlib.Path) -> Pretrained:
       and config.json do not fit each other; it takes more memory than there is.
   """
   name = label(folder)
-  with plugins.blamed(name), _quietly():
+  with plugins.user_code(name), _quietly():
     _check_files(folder, name)
     settings = read_json(folder / 'config.json', name)
     ignored = _check_settings(settings, name)
@@ -98,7 +98,7 @@ def load(folder: pathlib.Path) -> Pretrained:
 
 def tokenizer(folder: pathlib.Path) -> Any:
   """The tokenizer of a folder; InputError where it has none that loads."""
-  with plugins.blamed(f'{label(folder)}: its tokenizer'), _quietly():
+  with plugins.user_code(f'{label(folder)}: its tokenizer'), _quietly():
     return transformers.AutoTokenizer.from_pretrained(folder, **SAFE)
 
 
@@ -134,7 +134,7 @@ def _check_files(folder: pathlib.Path, name: str) -> None:
 
 def read_json(path: pathlib.Path, name: str) -> dict[str, Any]:
   """The object that a JSON file holds; InputError where it holds none."""
-  with plugins.blamed(f'{name}/{path.name}'):
+  with plugins.user_code(f'{name}/{path.name}'):
     content = json.loads(path.read_text(encoding='utf-8'))
   if not isinstance(content, dict):
     raise core.InputError(
@@ -188,7 +188,7 @@ def _weights(folder: pathlib.Path, name: str) -> dict[str, torch.Tensor]:
       raise core.InputError(
         f'{name}: no {file}; expected weights as safetensors{hint}'
       )
-    with plugins.blamed(f'{name}/{file}'):
+    with plugins.user_code(f'{name}/{file}'):
       part = load_file(folder / file)
     if twice := part.keys() & weights.keys():
       raise core.InputError(f'{name}: two files hold {min(twice)!r}')

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from wm import core
-from wm.core import plan, told
-from wm.core.plan import Planned
+from wm.core import queries, verbal
+from wm.core.queries import Query
 from wm.models.serving import in_context
 
 PREFIX = 'wm/'  # Of the models that known answers are asked of.
@@ -27,10 +27,10 @@ _LABELLED = re.compile(r'^\d+\. (.*)$', re.MULTILINE)
 
 
 def of(
-  world: told.Verbal,
-  telling: told.Telling,
-  before: told.Verbal | None,
-  questions: Sequence[Planned],
+  world: verbal.Verbal,
+  telling: verbal.PromptStyle,
+  before: verbal.Verbal | None,
+  questions: Sequence[Query],
 ) -> list[dict[str, Any]]:
   """The solution of each question.
 
@@ -40,12 +40,12 @@ def of(
     before: the world told first, as what held before a change.
     questions: of any kind.
   """
-  names = world.spoken(telling)
-  truths = plan.truths(world, questions)
-  stale = plan.truths(before, questions) if before else truths
+  names = world.token_names(telling)
+  truths = queries.truths(world, questions)
+  stale = queries.truths(before, questions) if before else truths
   return [
     _labels(world, names, question)
-    if question.kind == plan.LABELS
+    if question.kind == queries.LABELS
     else {
       'kind': question.kind,
       'right': _written(question, names, truth),
@@ -57,21 +57,21 @@ def of(
   ]
 
 
-def _choices(question: Planned, names: Sequence[str]) -> list[str]:
-  if question.kind == plan.YES_NO:
+def _choices(question: Query, names: Sequence[str]) -> list[str]:
+  if question.kind == queries.YES_NO:
     return ['Yes.', 'No.']
-  if question.kind == plan.ALL_NEXT:
+  if question.kind == queries.ALL_NEXT:
     return [name for token, name in enumerate(names) if token != core.PAD]
   return [names[token] for (token,) in question.suffixes]
 
 
-def _written(question: Planned, names: Sequence[str], truth: Any) -> str:
-  """A truth, see `plan.truths`, in words."""
-  if question.kind == plan.YES_NO:
+def _written(question: Query, names: Sequence[str], truth: Any) -> str:
+  """A truth, see `queries.truths`, in words."""
+  if question.kind == queries.YES_NO:
     return 'Yes.' if truth else 'No.'
-  if question.kind == plan.ALL_NEXT:
+  if question.kind == queries.ALL_NEXT:
     listed = '; '.join(names[token] for token in truth)
-    return f'Answer: {listed or told.NOTHING}'
+    return f'Answer: {listed or verbal.NOTHING}'
   if truth == core.DEAD:
     return 'Answer: unknown'
   (token,) = question.suffixes[truth]
@@ -79,7 +79,7 @@ def _written(question: Planned, names: Sequence[str], truth: Any) -> str:
 
 
 def _labels(
-  world: core.World, names: Sequence[str], question: Planned
+  world: core.World, names: Sequence[str], question: Query
 ) -> dict[str, Any]:
   """The label of each sequence's state, as the examples of a prompt have it.
 
@@ -125,7 +125,7 @@ def _states(
   rows = [
     tuple(tokens[name] for name in words.split(', ')) for words in sequences
   ]
-  _, states = world.walk(world.init(len(rows)), *plan.table(rows))
+  _, states = world.walk(world.init(len(rows)), *queries.table(rows))
   ids: list[int] = world.state_id(states).tolist()
   return ids
 

@@ -112,7 +112,7 @@ def predictor(
     return whole(found, **size, rows=rows)
 
   def accepts(prefixes: list[Tokens], suffixes: list[Tokens]) -> np.ndarray:
-    with plugins.blamed(label, found.answers):
+    with plugins.user_code(label, found.answers):
       return np.asarray(found.answers(prefixes, suffixes))
 
   return accepting.Accepting(accepts, **size)
@@ -134,7 +134,7 @@ class WithHidden(callables.FromCallable, core.HiddenStates):
     for rows in core.chunks(len(tokens), 1, self.rows):
       some, length = np.asarray(tokens[rows]), self.padded(tokens.shape[1])
       given = tiles.padded(some, lengths[rows], self.rows, length)
-      with plugins.blamed(self.label, self._object.hidden):
+      with plugins.user_code(self.label, self._object.hidden):
         found = callables.as_array(self._object.hidden(given, layer))
       if found.ndim != 3 or found.shape[:2] != given.shape:
         raise core.InputError(
@@ -164,7 +164,7 @@ class WithPatched(WithHidden, core.HiddenStates):
       some, length = np.asarray(tokens[rows]), self.padded(tokens.shape[1])
       given = tiles.padded(some, lengths[rows], self.rows, length)
       held = tiles.padded(hidden[rows], lengths[rows], self.rows, length)
-      with plugins.blamed(self.label, self._object.patched):
+      with plugins.user_code(self.label, self._object.patched):
         found = callables.as_array(self._object.patched(given, layer, held))
       wanted = *given.shape, self.vocab_size
       if found.shape != wanted:
@@ -211,7 +211,7 @@ class Cached(callables.FromCallable):
   def _asked(
     self, call: Callable, num: int, *given: Any
   ) -> tuple[list[State], np.ndarray]:
-    with plugins.blamed(self.label, call):
+    with plugins.user_code(self.label, call):
       states, logits = call(*given)
       states, found = list(states), callables.as_array(logits)
     if len(states) != num or found.shape != (num, self.vocab_size):

@@ -143,7 +143,7 @@ def draw(
   Raises:
     InputError: the world shows no moving bodies, or has too few steps.
   """
-  made: core.World = registry.made('world', world)
+  made: core.World = registry.resolve('world', world)
   if not core.can(made, core.Latent.trajectory):
     raise core.InputError(
       f'{world} shows no moving bodies (core.Latent.trajectory)'

@@ -67,7 +67,7 @@ class InWords(table.NamedTableWorld, core.Verbal):
   def given(self) -> machine.Machine:
     """The automaton as given."""
 
-  def spoken(self, telling: core.Telling) -> tuple[str, ...]:
+  def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
     """Symbols as they are, in quotes or numbered where lists ask for it."""
     core.wording_of(self, telling)
     symbols = self.given.symbols
@@ -78,7 +78,9 @@ class InWords(table.NamedTableWorld, core.Verbal):
         symbols = tuple(f'symbol{k}' for k in range(1, len(symbols) + 1))
     return (*self.vocab[: len(self.vocab) - len(symbols)], *symbols)
 
-  def _told(self, telling: core.Telling) -> tuple[in_words.Table, np.ndarray]:
+  def _table(
+    self, telling: core.PromptStyle
+  ) -> tuple[in_words.Table, np.ndarray]:
     """States, without that after the end, and the rows of final ones."""
     symbols = len(self.given.symbols)
     ends = len(self.vocab) - 1 - symbols
@@ -88,19 +90,19 @@ class InWords(table.NamedTableWorld, core.Verbal):
     if telling.seed:
       names = core.new_names(num, telling)
     final = np.flatnonzero(self.delta[:num, :ends].ravel() >= 0)
-    spoken = self.spoken(telling)[-symbols:]
+    spoken = self.token_names(telling)[-symbols:]
     return in_words.Table(delta, names, spoken), final
 
-  def rules(self, telling: core.Telling) -> str:
+  def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal: all states by name, and all steps."""
     wording = core.wording_of(self, telling)
-    told, final = self._told(telling)
+    told, final = self._table(telling)
     rows = core.shuffled(len(told.names), telling)
     end = ''
     if self.end != core.DEAD:
       names = [told.names[row] for row in final]
       end = _ENDS[wording].format(
-        end=self.spoken(telling)[self.end],
+        end=self.token_names(telling)[self.end],
         names=', '.join(in_words.in_order(names, telling)),
       )
     return _TEXT[wording].format(
@@ -111,9 +113,12 @@ class InWords(table.NamedTableWorld, core.Verbal):
       end=end,
     )
 
-  def extent(self, telling: core.Telling) -> core.Extent:
+  def extent(self, telling: core.PromptStyle) -> core.Extent:
     """See core.Verbal."""
-    wording, (told, final) = core.wording_of(self, telling), self._told(telling)
+    wording, (told, final) = (
+      core.wording_of(self, telling),
+      self._table(telling),
+    )
 
     def tell(rows: np.ndarray) -> list[str]:
       return _TELL[wording](told, rows, telling)

@@ -33,7 +33,7 @@ class Table(NamedTuple):
 def by_step(
   table: Table,
   rows: np.ndarray,
-  telling: core.Telling,
+  telling: core.PromptStyle,
   *,
   step: str,
   none: str,
@@ -63,7 +63,7 @@ def by_step(
 def by_row(
   table: Table,
   rows: np.ndarray,
-  telling: core.Telling,
+  telling: core.PromptStyle,
   *,
   row: str,
   step: str,
@@ -89,7 +89,7 @@ def by_row(
   return lines
 
 
-def in_order(lines: Sequence[str], telling: core.Telling) -> list[str]:
+def in_order(lines: Sequence[str], telling: core.PromptStyle) -> list[str]:
   """Lines in the order of the telling."""
   return [lines[k] for k in core.shuffled(len(lines), telling)]
 

@@ -55,11 +55,11 @@ class InWords(states.ChessLabels, core.Verbal):
 
   wordings: ClassVar[tuple[str, ...]] = tuple(_RULES)
 
-  def spoken(self, telling: core.Telling) -> tuple[str, ...]:
+  def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
     """Moves as UCI writes them, or with a hyphen."""
     return _spoken(self.vocabulary, core.wording_of(self, telling))
 
-  def rules(self, telling: core.Telling) -> str:
+  def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal; squares keep their names."""
     wording = core.wording_of(self, telling)
     return _FRAME[wording].format(

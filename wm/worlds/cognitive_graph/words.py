@@ -44,7 +44,7 @@ class InWords(table.NamedTableWorld, core.Verbal):
   def graph(self) -> Graph:
     """The graph."""
 
-  def spoken(self, telling: core.Telling) -> tuple[str, ...]:
+  def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
     """'end' and 'reward' as they are; nodes by number, or by new names."""
     core.wording_of(self, telling)
     if not telling.seed:
@@ -52,10 +52,10 @@ class InWords(table.NamedTableWorld, core.Verbal):
     new = core.new_names(len(self.vocab) - planning.NODE0, telling)
     return (*self.vocab[: planning.NODE0], *new)
 
-  def rules(self, telling: core.Telling) -> str:
+  def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal: every step, place by place or as pairs."""
     wording = core.wording_of(self, telling)
-    spoken = self.spoken(telling)[planning.NODE0 :]
+    spoken = self.token_names(telling)[planning.NODE0 :]
     nodes = np.array(self.graph.nodes)
     order = nodes[core.shuffled(len(nodes), telling)]
     told = [

@@ -23,7 +23,7 @@ from wm.worlds.maps.journeys import NODE0, Journeys
 from wm.worlds.maps.processes import Routes, Tables, Wanted
 
 
-class Planned(Routes):
+class Query(Routes):
   """Shortest paths under any of K weightings, each as likely.
 
   The words are bits: the weightings under which the shortest path from origin
@@ -129,7 +129,7 @@ class Planned(Routes):
     return found[:, : len(self._lengths)].astype(bool)
 
 
-class Replanned(Planned):
+class Replanned(Query):
   """Shortest paths from wherever one is, under the weightings meant.
 
   The words are bytes, one for each weighting: by how many more moves the prefix
@@ -147,7 +147,7 @@ class Replanned(Planned):
     low: int,
     lengths: Sequence[np.ndarray],
   ) -> None:
-    """See Planned."""
+    """See Query."""
     super().__init__(world, wanted, low, lengths, replan=True)
     self.words = -(-len(lengths) // 4)
 

@@ -83,7 +83,7 @@ class InWords(Journeys, core.Verbal):
   def graph(self) -> streets.StreetGraph:
     """The street graph."""
 
-  def spoken(self, telling: core.Telling) -> tuple[str, ...]:
+  def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
     """Directions in words, and the intersections' names or new ones."""
     wording = core.wording_of(self, telling)
     names = self.vocab[NODE0:]
@@ -91,13 +91,13 @@ class InWords(Journeys, core.Verbal):
       names = core.new_names(len(self.graph), telling)
     return ('<pad>', _END[wording], *_DIRECTIONS[wording], *names)
 
-  def _table(self, telling: core.Telling) -> in_words.Table:
-    spoken = self.spoken(telling)
+  def _table(self, telling: core.PromptStyle) -> in_words.Table:
+    spoken = self.token_names(telling)
     return in_words.Table(
       self.graph.delta, spoken[NODE0:], spoken[DIRECTION0:NODE0]
     )
 
-  def rules(self, telling: core.Telling) -> str:
+  def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal: all intersections by name, and all streets."""
     wording, table = core.wording_of(self, telling), self._table(telling)
     rows = core.shuffled(len(table.names), telling)
@@ -107,7 +107,7 @@ class InWords(Journeys, core.Verbal):
       body='\n'.join(_TELL[wording](table, rows, telling)),
     )
 
-  def walked(self, tokens: Tokens, telling: core.Telling) -> str:
+  def render_trajectory(self, tokens: Tokens, telling: core.PromptStyle) -> str:
     """See core.Verbal: with the intersections that it passes."""
     names = self._table(telling).names
     place = tokens[0] - NODE0
@@ -116,10 +116,10 @@ class InWords(Journeys, core.Verbal):
       if token >= DIRECTION0:
         place = int(self.graph.delta[place, token - DIRECTION0])
         passed.append(names[place])
-    words = self.words(tokens, telling)
+    words = self.render_tokens(tokens, telling)
     return f'{words}. It is at, in this order: {", ".join(passed)}.'
 
-  def extent(self, telling: core.Telling) -> core.Extent:
+  def extent(self, telling: core.PromptStyle) -> core.Extent:
     """See core.Verbal."""
     wording, table = core.wording_of(self, telling), self._table(telling)
 

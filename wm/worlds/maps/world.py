@@ -216,7 +216,7 @@ class World(
     numbers = range(self.weightings) if noisy else [core.DEAD]
     lengths = [self._roads(number).lengths for number in numbers]
     if not replan:
-      return planned.Planned(self, wanted, MIN_MOVES, lengths, distinct)
+      return planned.Query(self, wanted, MIN_MOVES, lengths, distinct)
     if distinct and noisy:
       raise core.InputError(
         "maps: replan=True, distinct=True and traversal='noisy': which "

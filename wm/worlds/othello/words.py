@@ -66,7 +66,7 @@ class InWords(counts.Counted, core.Verbal):
 
   wordings: ClassVar[tuple[str, ...]] = tuple(_RULES)
 
-  def rules(self, telling: core.Telling) -> str:
+  def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal; squares keep their names."""
     wording = core.wording_of(self, telling)
     discs = self.labels(self.init(1))[0, :-1].reshape(self.size, self.size)

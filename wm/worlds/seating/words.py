@@ -62,14 +62,14 @@ class InWords(table.TableWorld, core.Verbal):
   def names(self) -> tuple[str, ...]:
     """Of the people."""
 
-  def _called(self, telling: core.Telling) -> dict[str, str]:
+  def _called(self, telling: core.PromptStyle) -> dict[str, str]:
     """What people are called."""
     names = self.names
     if telling.seed:
       names = core.new_names(len(names), telling)
     return dict(zip(self.names, names, strict=True))
 
-  def spoken(self, telling: core.Telling) -> tuple[str, ...]:
+  def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
     """Statements as sentences, without a full stop."""
     wording, called = core.wording_of(self, telling), self._called(telling)
     found = ['<pad>']
@@ -84,7 +84,7 @@ class InWords(table.TableWorld, core.Verbal):
       found.append(text)
     return tuple(found)
 
-  def rules(self, telling: core.Telling) -> str:
+  def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal; people have new names, or are told in another order."""
     wording = core.wording_of(self, telling)
     names = in_words.in_order(list(self._called(telling).values()), telling)

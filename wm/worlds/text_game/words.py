@@ -74,7 +74,7 @@ class InWords(table.NamedTableWorld, core.Verbal):
   def sets(self) -> places.Sets:
     """The table over sets of places."""
 
-  def spoken(self, telling: core.Telling) -> tuple[str, ...]:
+  def token_names(self, telling: core.PromptStyle) -> tuple[str, ...]:
     """Actions as the game has them; 'action7' where a list cannot hold them."""
     core.wording_of(self, telling)
     names = [self.maze.actions[action] for action in self.sets.actions]
@@ -88,17 +88,17 @@ class InWords(table.NamedTableWorld, core.Verbal):
       ),
     )
 
-  def _called(self, telling: core.Telling) -> list[str]:
+  def _called(self, telling: core.PromptStyle) -> list[str]:
     """Names of places, new ones for a seed, in quotes."""
     names = self.maze.places
     if telling.seed:
       names = core.new_names(len(names), telling)
     return [json.dumps(name, ensure_ascii=False) for name in names]
 
-  def rules(self, telling: core.Telling) -> str:
+  def rules(self, telling: core.PromptStyle) -> str:
     """See core.Verbal: all places by name, and all ways."""
     wording = core.wording_of(self, telling)
-    called, spoken = self._called(telling), self.spoken(telling)
+    called, spoken = self._called(telling), self.token_names(telling)
     label = dict(zip(self.sets.actions, spoken[1:], strict=True))
     leads: dict[int, dict[str, list[str]]] = {}
     for u, a, v in zip(*(c.tolist() for c in self.maze.edges[:3]), strict=True):
@@ -118,7 +118,7 @@ class InWords(table.NamedTableWorld, core.Verbal):
       where=_WHERE[wording][several],
     )
 
-  def walked(self, tokens: Tokens, telling: core.Telling) -> str:
+  def render_trajectory(self, tokens: Tokens, telling: core.PromptStyle) -> str:
     """See core.Verbal: with the places that it passes, or may pass."""
     called, row = self._called(telling), 0
     passed = [row]
@@ -129,9 +129,10 @@ class InWords(table.NamedTableWorld, core.Verbal):
       ' or '.join(called[place] for place in self.sets.members[row])
       for row in passed
     )
-    return f'{self.words(tokens, telling)}. On the way: {", ".join(names)}.'
+    moves = self.render_tokens(tokens, telling)
+    return f'{moves}. On the way: {", ".join(names)}.'
 
-  def extent(self, telling: core.Telling) -> core.Extent:
+  def extent(self, telling: core.PromptStyle) -> core.Extent:
     """See core.Verbal."""
     num = int(mazes.seen(self.maze).sum())
     return core.Extent(num, 'places', core.text_tokens(self.rules(telling)))
@@ -140,7 +141,7 @@ class InWords(table.NamedTableWorld, core.Verbal):
 _Told = list[tuple[str, dict[str, list[str]]]]
 
 
-def _ways(told: _Told, telling: core.Telling) -> list[str]:
+def _ways(told: _Told, telling: core.PromptStyle) -> list[str]:
   """A line for each way."""
   lines = [
     f'From {here}, {action} leads to {" or ".join(there)}.'
@@ -150,7 +151,7 @@ def _ways(told: _Told, telling: core.Telling) -> list[str]:
   return [lines[k] for k in core.shuffled(len(lines), telling)]
 
 
-def _rooms(told: _Told, telling: core.Telling) -> list[str]:
+def _rooms(told: _Told, telling: core.PromptStyle) -> list[str]:
   """A line for each place."""
   lines = []
   for number, (here, ways) in enumerate(told):

@@ -1,6 +1,6 @@
 """Worlds told in words, and the questions that are asked about them.
 
-    rules or sample sequences      told_text(world, telling)
+    rules or sample sequences      render_description(world, telling)
 
     So far: Mira, Kulo, north.     the prefix, by the world's `words`
     Can it go on with: east?       yes_or_no, all_next or one_next
@@ -21,12 +21,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from wm.core.basics import InputError, hash64, optional
-from wm.core.predictor import Tokens
+from wm.core.predictor import Tokens, histories
 from wm.core.sequences import Sequences
 from wm.core.world import World
 
 RULES = 'rules'
-MOST_TOLD = 32_000  # Tokens of text before a question, unless told otherwise.
+MAX_TOKENS = 32_000  # Tokens of text before a question, unless told otherwise.
 NOTHING = 'nothing'  # In place of a prefix without tokens.
 SAMPLED = 8  # Walks that the length of all of them is estimated from.
 # Streams of randomness of one seed.
@@ -36,7 +36,7 @@ _CONSONANTS, _VOWELS, _LAST = 'bdfgklmnprstvz', 'aeiou', 'aiou'
 _WALKS = re.compile(r'walks\((\d{1,6})\)')
 
 
-class Telling(NamedTuple):
+class PromptStyle(NamedTuple):
   """How a world is told.
 
   Attributes:
@@ -87,26 +87,26 @@ class Verbal(World):
   wordings: ClassVar[tuple[str, ...]]
 
   @abc.abstractmethod
-  def rules(self, telling: Telling) -> str:
+  def rules(self, telling: PromptStyle) -> str:
     """The rules in plain sentences: what may follow what, and nothing else.
 
     They name every token by its `spoken` name, and say how a sequence is
     written: `words` of it.
     """
 
-  def spoken(self, telling: Telling) -> tuple[str, ...]:
+  def token_names(self, telling: PromptStyle) -> tuple[str, ...]:
     """What tokens are called, [V] by id, all unlike; default: `vocab`."""
     del telling
     return self.vocab
 
-  def words(self, tokens: Tokens, telling: Telling) -> str:
+  def render_tokens(self, tokens: Tokens, telling: PromptStyle) -> str:
     """A sequence, or a piece of one, as a list of names; '' of none."""
-    spoken = self.spoken(telling)
+    spoken = self.token_names(telling)
     return ', '.join(spoken[token] for token in tokens)
 
-  def walked(self, tokens: Tokens, telling: Telling) -> str:
+  def render_trajectory(self, tokens: Tokens, telling: PromptStyle) -> str:
     """A sampled sequence, with the places on its way if they have names."""
-    return self.words(tokens, telling)
+    return self.render_tokens(tokens, telling)
 
   @optional
   def questions(self, num: int, seed: int) -> Sequences:
@@ -116,13 +116,13 @@ class Verbal(World):
     """
     raise NotImplementedError
 
-  def extent(self, telling: Telling) -> Extent:
+  def extent(self, telling: PromptStyle) -> Extent:
     """How long `rules` are; cheap where there is much to say."""
     text = self.rules(telling)
     return Extent(1, 'pieces', text_tokens(text))
 
 
-def wording_of(world: Verbal, telling: Telling) -> str:
+def wording_of(world: Verbal, telling: PromptStyle) -> str:
   """The wording that is asked for; raises InputError where there is none."""
   name = telling.wording or world.wordings[0]
   if name not in world.wordings:
@@ -133,7 +133,7 @@ def wording_of(world: Verbal, telling: Telling) -> str:
   return name
 
 
-def number_of_walks(telling: Telling) -> int:
+def number_of_walks(telling: PromptStyle) -> int:
   """n of told='walks(n)', 0 where the rules are told.
 
   Raises:
@@ -150,10 +150,10 @@ def number_of_walks(telling: Telling) -> int:
   return int(found[1])
 
 
-def told_text(
+def render_description(
   world: Verbal,
-  telling: Telling,
-  most: int = MOST_TOLD,
+  telling: PromptStyle,
+  most: int = MAX_TOKENS,
   before: Verbal | None = None,
 ) -> str:
   """A world's rules, or sequences that it samples, in words.
@@ -172,11 +172,13 @@ def told_text(
         f'{before.name} is told before {world.name}; expected a world of the '
         f'same {len(world.vocab)} tokens'
       )
-    both = (told_text(one, telling, most // 2) for one in (before, world))
-    return changed(*both)
+    return changed(
+      render_description(before, telling, most // 2),
+      render_description(world, telling, most // 2),
+    )
   wording_of(world, telling)
   num = number_of_walks(telling)
-  found = told_extent(world, telling)
+  found = description_extent(world, telling)
   if found.tokens > most:
     fits = int(found.parts * most / found.tokens)
     raise InputError(
@@ -197,8 +199,8 @@ def told_text(
   )
 
 
-def told_extent(world: Verbal, telling: Telling) -> Extent:
-  """How long `told_text` is, without writing it."""
+def description_extent(world: Verbal, telling: PromptStyle) -> Extent:
+  """How long `render_description` is, without writing it."""
   num = number_of_walks(telling)
   if not num:
     return world.extent(telling)
@@ -207,10 +209,10 @@ def told_extent(world: Verbal, telling: Telling) -> Extent:
   return Extent(num, 'sequences', int(num * (mean + 3)) + 1)
 
 
-def _walks(world: Verbal, telling: Telling, num: int) -> list[str]:
-  found = world.sample(num, telling.seed, 'train')
-  rows = zip(found.tokens.tolist(), found.lengths.tolist(), strict=True)
-  return [world.walked(tuple(row[:size]), telling) for row, size in rows]
+def _walks(world: Verbal, telling: PromptStyle, num: int) -> list[str]:
+  walks = world.sample(num, telling.seed, 'train')
+  rows = histories(walks.tokens, walks.lengths)
+  return [world.render_trajectory(row, telling) for row in rows]
 
 
 # Questions.
@@ -255,14 +257,14 @@ def one_next(told: str, prefix: str, choices: Sequence[str]) -> str:
 # Names and order.
 
 
-def shuffled(num: int, telling: Telling, stream: int = ORDER) -> np.ndarray:
+def shuffled(num: int, telling: PromptStyle, stream: int = ORDER) -> np.ndarray:
   """[num] int64, the order in which things are said; by number for seed 0."""
   if not telling.seed:
     return np.arange(num)
   return np.argsort(hash64(telling.seed, stream, np.arange(num)), kind='stable')
 
 
-def new_names(num: int, telling: Telling) -> tuple[str, ...]:
+def new_names(num: int, telling: PromptStyle) -> tuple[str, ...]:
   """`num` names such as 'Mira', all unlike; they depend on the seed."""
   return _new_names(num, telling.seed)
 

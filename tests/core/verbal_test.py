@@ -12,7 +12,7 @@ SEEDS = 0, 5
 
 def tellings(world, told='rules'):
   return [
-    core.Telling(told, wording, seed)
+    core.PromptStyle(told, wording, seed)
     for wording in world.wordings
     for seed in SEEDS
   ]
@@ -21,40 +21,41 @@ def tellings(world, told='rules'):
 @TOLD
 def test_there_are_at_least_two_wordings_and_no_others(world):
   assert len(set(world.wordings)) >= 2
-  first = core.Telling(wording=world.wordings[0])
-  assert world.rules(core.Telling()) == world.rules(first)
+  first = core.PromptStyle(wording=world.wordings[0])
+  assert world.rules(core.PromptStyle()) == world.rules(first)
   with pytest.raises(core.InputError, match=world.wordings[-1]) as error:
-    core.told_text(world, core.Telling(wording='in rhymes'))
+    core.render_description(world, core.PromptStyle(wording='in rhymes'))
   assert '\n' not in str(error.value)
 
 
 @TOLD
 def test_tokens_have_names_of_their_own(world):
   for telling in tellings(world):
-    spoken = world.spoken(telling)
+    spoken = world.token_names(telling)
     assert len(spoken) == len(world.vocab)
     assert len({name.lower() for name in spoken}) == len(spoken)
     assert not any(set(name) & set(';\n') for name in spoken)
-    assert world.words((), telling) == ''
+    assert world.render_tokens((), telling) == ''
 
 
 @TOLD
 def test_the_length_is_known_before_anything_is_written(world):
   for telling in tellings(world) + tellings(world, 'walks(20)'):
-    guess = core.told_extent(world, telling).tokens
-    tokens = core.text_tokens(core.told_text(world, telling))
+    guess = core.description_extent(world, telling).tokens
+    tokens = core.text_tokens(core.render_description(world, telling))
     assert 0.6 < guess / tokens < 1.6
 
 
 @TOLD
 def test_texts_depend_on_wording_seed_and_walks(world):
   asked = tellings(world)
-  texts = [core.told_text(world, telling) for telling in asked]
-  assert texts == [core.told_text(world, telling) for telling in asked]
+  texts = [core.render_description(world, telling) for telling in asked]
+  assert texts == [core.render_description(world, telling) for telling in asked]
   assert len(set(texts)) == len(texts)
   assert all(text == text.strip() for text in texts)
   first, other = (
-    core.told_text(world, core.Telling('walks(3)', seed=seed)) for seed in SEEDS
+    core.render_description(world, core.PromptStyle('walks(3)', seed=seed))
+    for seed in SEEDS
   )
   assert first.splitlines()[0] == other.splitlines()[0]
   assert first != other
@@ -63,25 +64,26 @@ def test_texts_depend_on_wording_seed_and_walks(world):
 def test_what_is_too_long_is_refused_in_a_line_that_says_what_fits():
   world = registry.make('world', 'maps(rows=66, columns=66)')
   with pytest.raises(core.InputError, match='room for about') as error:
-    core.told_text(world, core.Telling())
+    core.render_description(world, core.PromptStyle())
   assert '\n' not in str(error.value)
   fits = registry.make('world', 'maps(rows=24, columns=24)')
-  assert core.text_tokens(core.told_text(fits, core.Telling())) < 32_000
+  text = core.render_description(fits, core.PromptStyle())
+  assert core.text_tokens(text) < 32_000
   with pytest.raises(core.InputError, match='sequences in words'):
-    core.told_text(fits, core.Telling('walks(100000)'))
+    core.render_description(fits, core.PromptStyle('walks(100000)'))
 
 
 @pytest.mark.parametrize('told', ['rule', 'walks(0)', 'walks()', 'walks(-1)'])
 def test_what_is_told_is_rules_or_walks(told):
   world = registry.make('world', 'maps(rows=2, columns=2)')
   with pytest.raises(core.InputError, match="'rules', or 'walks"):
-    core.told_text(world, core.Telling(told))
+    core.render_description(world, core.PromptStyle(told))
 
 
 def test_new_names_are_unlike_and_go_by_the_seed():
-  names = core.new_names(5000, core.Telling(seed=1))
+  names = core.new_names(5000, core.PromptStyle(seed=1))
   assert len(set(names)) == 5000
-  assert names[:9] != core.new_names(5000, core.Telling(seed=2))[:9]
+  assert names[:9] != core.new_names(5000, core.PromptStyle(seed=2))[:9]
   assert all(name.isalpha() for name in names)
 
 

@@ -27,7 +27,7 @@ YES_NO, ALL_NEXT, ONE_NEXT = 'yes_no', 'all_next', 'one_next'
 LABELS = 'labels'
 
 
-class Planned(NamedTuple):
+class Query(NamedTuple):
   """A question.
 
   Attributes:
@@ -90,12 +90,12 @@ class QueryModel(Predictor):
     """
 
   @optional
-  def dry_run(self) -> tuple[QueryModel, list[Planned]]:
+  def dry_run(self) -> tuple[QueryModel, list[Query]]:
     """A twin that answers nothing, and the list of what the twin is asked."""
     raise NotImplementedError
 
   @optional
-  def ask(self, questions: Sequence[Planned]) -> list[Answer]:
+  def ask(self, questions: Sequence[Query]) -> list[Answer]:
     """Puts questions, many at a time; known answers are not asked again.
 
     Raises:
@@ -104,7 +104,7 @@ class QueryModel(Predictor):
     raise NotImplementedError
 
   @optional
-  def calls(self, questions: Sequence[Planned]) -> int:
+  def calls(self, questions: Sequence[Query]) -> int:
     """How many calls `ask` would take if no answer were known."""
     raise NotImplementedError
 
@@ -116,7 +116,7 @@ class QueryModel(Predictor):
     raise NotImplementedError
 
 
-def truths(world: World, questions: Sequence[Planned]) -> list[Any]:
+def truths(world: World, questions: Sequence[Query]) -> list[Any]:
   """What the world answers; None to kinds that it cannot.
 
   As of `Answer.value`; of ALL_NEXT in order of id.
