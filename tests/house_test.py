@@ -248,7 +248,7 @@ SNIFFED = {
     'provider_message',  # Of Inspect's own.
     'status_code',  # Of errors of some providers.
   },
-  'wm/models/serving/callables.py': {'detach', 'dtype'},  # A user's arrays.
+  'wm/models/serving/user_objects.py': {'detach', 'dtype'},  # A user's arrays.
   'wm/runtime/files.py': {
     '__name__',  # Types have one, unions of types none.
     'strerror',  # Of OSError, not of ValueError.

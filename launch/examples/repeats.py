@@ -9,7 +9,7 @@ import dataclasses
 import numpy as np
 
 from wm import core
-from wm.models.serving import callables
+from wm.models.serving import user_objects
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Model(core.Model):
     """See core.Model."""
     size = len(world.vocab)
     probs = self.again * np.eye(size) + (1 - self.again) / size
-    return callables.FromCallable(
+    return user_objects.FromCallable(
       lambda tokens: np.log(probs)[tokens],
       vocab_size=size,
       end=world.end,

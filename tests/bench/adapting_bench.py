@@ -15,7 +15,7 @@ from tests.bench import harness, products
 from wm import core
 from wm.core import registry
 from wm.models.nn import network
-from wm.models.serving import adapted, adapted_rows
+from wm.models.serving import adaptation
 
 SETS, EXAMPLES, STEPS = 16, 25, 10
 
@@ -32,11 +32,12 @@ def bench_adapting() -> Iterator[harness.Line]:
   labels = rng.integers(0, 2, (SETS, EXAMPLES, 1, 1))
   sets = core.Sets(tokens, places, labels)
   asked = core.Asked(tokens[:, :1], places[:, :1])
-  given = predictor.spec, predictor.placed(predictor.devices[0]), sets, asked
+  network = predictor.spec, predictor.placed(predictor.devices[0])
 
   def adapt(chunk: int, at_once: int) -> Callable[[], core.Adapted]:
-    rest = core.Classes(2), (STEPS,), 0, core.TUNING, chunk, at_once
-    return lambda: adapted.adapt(*given, *rest)
+    adapter = adaptation.Adapter(*network, chunk, at_once)
+    task = sets, asked, core.Classes(2), (STEPS,), 0, core.TUNING
+    return lambda: adapter.adapt(*task)
 
   made = _products(predictor.spec, sets)
   large = products.Products({(1, 8192, 64, 256): 1})
@@ -105,7 +106,7 @@ def _products(spec: network.NetworkSpec, sets: core.Sets) -> products.Products:
   """Of a step of one data set."""
   kind = core.Classes(2)
   spec = dataclasses.replace(spec, outputs=kind.outputs)
-  supply = adapted_rows.Supply.of(spec, sets, kind)
+  supply = adaptation.TrainingRows.of(spec, sets, kind)
   groups = supply.first.taken(np.arange(1))
 
   def forward(params: nnx.State) -> list[jax.Array]:

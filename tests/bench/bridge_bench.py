@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from tests.bench import harness
 from wm import core
 from wm.core import queries, registry
-from wm.models.serving import asked, provider
+from wm.models.serving import llm_predictor, provider
 
 QUESTIONS, CONNECTIONS, RUNS = 1000, 50, 5
 WORLD = 'maps(rows=4, columns=5)'
 
 
-def _questions(predictor: asked.LanguageModel) -> list[queries.Query]:
+def _questions(predictor: llm_predictor.LanguageModel) -> list[queries.Query]:
   """Different ones: tokens after sampled prefixes."""
   world = predictor.world
   drawn = world.sample(200, 0)
@@ -38,11 +38,11 @@ async def _bare(questions: list[queries.Query], config: object) -> None:
   await asyncio.gather(*(model.generate(one.prompt) for one in questions))
 
 
-def _predictor(folder: pathlib.Path) -> asked.LanguageModel:
-  settings = provider.Settings('wm/solver', connections=CONNECTIONS)
+def _predictor(folder: pathlib.Path) -> llm_predictor.LanguageModel:
+  settings = provider.CallSettings('wm/solver', connections=CONNECTIONS)
   world = registry.make('world', WORLD)
-  asker = asked.Asker(settings, where=folder)
-  return asked.LanguageModel(world, core.PromptStyle(), asker)
+  asker = llm_predictor.QueryBackend(settings, where=folder)
+  return llm_predictor.LanguageModel(world, core.PromptStyle(), asker)
 
 
 def _seconds(work: object) -> float:
@@ -54,6 +54,8 @@ def _seconds(work: object) -> float:
 def bench_bridge() -> Iterator[harness.Line]:
   """1,000 known-answer questions, 50 at a time, and the same again."""
   try:
+    import inspect_ai.model
+
     from wm.language import registry as providers
   except ImportError as error:
     raise harness.Skip(f'inspect_ai is not installed: {error}') from error
@@ -62,7 +64,8 @@ def bench_bridge() -> Iterator[harness.Line]:
     folder = pathlib.Path(temporary)
     questions = _questions(_predictor(folder / 'none'))
     assert len(questions) == QUESTIONS
-    config = provider.Settings('wm/solver', connections=CONNECTIONS).config()
+    settings = provider.CallSettings('wm/solver', connections=CONNECTIONS)
+    config = settings.config(inspect_ai.model)
     bare, ours, again = [], [], []
     for run in range(RUNS + 1):  # The first of each warms up.
       bare.append(_seconds(lambda: asyncio.run(_bare(questions, config))))

@@ -11,8 +11,8 @@ from tests.models.played import Played
 from wm import core
 from wm.core import queries, registry
 from wm.evaluation import query_plans
-from wm.models.serving import asked, provider
-from wm.models.serving.answer_cache import Reply
+from wm.models.serving import llm_predictor, provider
+from wm.models.serving.provider import CallReply
 
 WORLD = registry.make('world', 'maps(rows=3, columns=3)')
 METRICS = [
@@ -101,7 +101,7 @@ def test_always_yes_is_seen_through_by_distinction(predictor, tmp_path):
 
 
 def test_causes_of_silence_are_counted(predictor, tmp_path):
-  predictor.played.reply = lambda call: Reply('', failure='rate_limit')
+  predictor.played.reply = lambda call: CallReply('', failure='rate_limit')
   found, _ = _entries(predictor, tmp_path, METRICS[2])
   right = found['distinction', 'right_answers']
   assert right['value'] is None
@@ -114,7 +114,7 @@ def test_where_nothing_is_said_next_tokens_are_not_judged(predictor, tmp_path):
 
   def reply(prompt):
     half = len(predictor.played.calls) and len(prompt) % 2
-    return Reply('', failure='timeout') if half else known(prompt)
+    return CallReply('', failure='timeout') if half else known(prompt)
 
   predictor.played.reply = reply
   found, _ = _entries(predictor, tmp_path, METRICS[3])
@@ -129,7 +129,9 @@ def test_where_nothing_is_said_next_tokens_are_not_judged(predictor, tmp_path):
 
 def test_names_of_no_token_are_wrong(predictor, tmp_path):
   known = predictor.played.known
-  predictor.played.reply = lambda prompt: Reply(known(prompt).text + '; Xanadu')
+  predictor.played.reply = lambda prompt: CallReply(
+    known(prompt).text + '; Xanadu'
+  )
   found, _ = _entries(predictor, tmp_path, METRICS[3])
   assert found['next_token', 'right_answers']['value'] == 0.0
   assert found['next_token', 'exact_set']['value'] == 0.0
@@ -138,7 +140,7 @@ def test_names_of_no_token_are_wrong(predictor, tmp_path):
 
 
 def test_probabilities_are_kept(predictor, tmp_path):
-  predictor.played.reply = lambda call: Reply('yes', probability=0.75)
+  predictor.played.reply = lambda call: CallReply('yes', probability=0.75)
   found, _ = _entries(predictor, tmp_path, METRICS[2])
   right = found['distinction', 'right_answers']['value']
   graded = found['distinction', 'right_probability']['value']
@@ -171,13 +173,13 @@ def test_max_calls_keeps_whole_trials(predictor, tmp_path):
 @pytest.fixture
 def listed(monkeypatch):
   """All questions that are listed."""
-  found, listing = [], asked.Lister.answers
+  found, listing = [], llm_predictor.DryRunBackend.answers
 
   def answers(self, questions, read):
     found.extend(questions)
     return listing(self, questions, read)
 
-  monkeypatch.setattr(asked.Lister, 'answers', answers)
+  monkeypatch.setattr(llm_predictor.DryRunBackend, 'answers', answers)
   return found
 
 

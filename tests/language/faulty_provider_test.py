@@ -13,7 +13,7 @@ import pytest
 from wm import core
 from wm.core import registry
 from wm.language import registry as known_answers
-from wm.models.serving import asked, provider
+from wm.models.serving import llm_predictor, provider
 
 KEY = 'LOCAL_API_KEY'
 GOOD = {
@@ -119,7 +119,7 @@ def server():
 @pytest.fixture
 def settings(server, monkeypatch):
   monkeypatch.setenv(KEY, 'none')
-  return provider.Settings(
+  return provider.CallSettings(
     'openai-api/local/m',
     base_url=f'http://127.0.0.1:{server.server_port}/v1',
     retries=0,
@@ -132,8 +132,8 @@ def settings(server, monkeypatch):
 def _asked(settings, folder, words):
   """Answers to a question that ends in each of some words."""
   world = registry.make('world', 'maps(rows=3, columns=3)')
-  asker = asked.Asker(settings, where=folder)
-  predictor = asked.LanguageModel(world, core.PromptStyle(), asker)
+  asker = llm_predictor.QueryBackend(settings, where=folder)
+  predictor = llm_predictor.LanguageModel(world, core.PromptStyle(), asker)
   question = predictor.yes_no((1, 2), (3,))
   found = predictor.ask([question._replace(prompt=f'Q: {w}') for w in words])
   return found, predictor
@@ -191,7 +191,7 @@ def test_what_no_other_call_would_mend_ends_the_run(
 def test_unknown_models_are_one_line(tmp_path, model, line):
   assert known_answers.providers  # They are known once they are imported.
   with pytest.raises(core.InputError, match=line) as error:
-    _asked(provider.Settings(model), tmp_path, ['good'])
+    _asked(provider.CallSettings(model), tmp_path, ['good'])
   assert '\n' not in str(error.value)
 
 
@@ -201,7 +201,7 @@ def test_unknown_models_are_one_line(tmp_path, model, line):
 )
 def test_nobody_listens(tmp_path, monkeypatch, url):
   monkeypatch.setenv(KEY, 'none')
-  settings = provider.Settings(
+  settings = provider.CallSettings(
     'openai-api/local/m',
     base_url=url,
     retries=0,

@@ -11,12 +11,12 @@ from wm.core import registry
 model = pytest.importorskip('inspect_ai.model')
 
 from wm.language import providers  # noqa: E402
-from wm.models.serving import asked, solutions  # noqa: E402
+from wm.models.serving import llm_predictor, solutions  # noqa: E402
 
 WORLD = registry.make('world', 'maps(rows=2, columns=2)')
 TELL = core.PromptStyle()
 # From the first intersection no way leads to the first one in one step.
-READER = asked.LanguageModel(WORLD, TELL, asked.Lister())
+READER = llm_predictor.LanguageModel(WORLD, TELL, llm_predictor.DryRunBackend())
 NAMES = {name: token for token, name in enumerate(WORLD.token_names(TELL))}
 
 

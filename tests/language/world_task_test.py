@@ -256,7 +256,7 @@ def test_what_is_missing_is_one_line(monkeypatch, tmp_path):
   with pytest.raises(core.InputError, match=r"install -e '\.\[language\]'"):
     wm.score("language(model='wm/yes')", 'next_token()', WORLD)
   monkeypatch.setitem(sys.modules, 'inspect_ai.model', None)
-  settings = provider.Settings('wm/yes')
+  settings = provider.CallSettings('wm/yes')
   with pytest.raises(core.InputError, match=r"install -e '\.\[language\]'"):
     provider.replies(settings, ['a'], lambda number, reply: None)
 

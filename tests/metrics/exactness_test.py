@@ -109,7 +109,7 @@ def test_bins_are_rows_and_steps_are_counted_from_the_first_token():
   ]
 
 
-class Broken(oracles.Reader):
+class Broken(oracles.StateReader):
   """The truth, with one label wrong after the given tokens."""
 
   def __init__(self, world, label, wrong):

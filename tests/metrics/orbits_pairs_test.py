@@ -9,7 +9,7 @@ from wm import core
 from wm.core import registry
 from wm.evaluation import statistics
 from wm.evaluation.prefixes import prefix_pairs
-from wm.models.serving import oracles, state_session
+from wm.models.serving import oracles, process
 
 SEED, TRIALS = 3, 45
 COMPRESSION = f'compression(trials={TRIALS}, samples=3, k=8)'
@@ -31,13 +31,13 @@ class StateOracle(oracles.WorldPredictor):
       rows = core.histories(pairs.tokens[:, side], pairs.lengths[:, side])
       self.state |= dict(zip(rows, states, strict=True))
 
-  def enter(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+  def read(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     found = core.histories(prefixes, lengths)
     return np.array([self.state[row] for row in found])
 
   def support(
     self, states: np.ndarray, history: np.ndarray
-  ) -> state_session.Support:
+  ) -> process.NextTokens:
     return oracles.likely(self.world, states)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from tests import tiny
 from wm import core
 from wm.core import registry
-from wm.models.serving import oracles, state_session
+from wm.models.serving import oracles, process
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Table(oracles.WorldPredictor):
       for token, mass in self.probs.get(node, {}).items():
         out[row, token] = mass
     with np.errstate(divide='ignore'):
-      return state_session.whole(np.log(out).astype(np.float32))
+      return process.all_tokens(np.log(out).astype(np.float32))
 
 
 def mean(scores: core.Scores) -> float:

@@ -6,7 +6,7 @@ import pytest
 from tests import tiny
 from wm import core
 from wm.core import accept
-from wm.models.serving import accepting, oracles
+from wm.models.serving import oracles, stateless
 
 WORLD = tiny.World()
 ANY = accept.epsilon(0.5)
@@ -30,7 +30,7 @@ class Asked:
 
 
 def _model(accepts=None, **fields):
-  return accepting.Accepting(
+  return stateless.Accepting(
     accepts or Asked(),
     vocab_size=len(WORLD.vocab),
     end=WORLD.end,
@@ -120,7 +120,7 @@ def test_answers_are_checked(found):
 
 
 def test_many_questions_come_in_parts(monkeypatch):
-  monkeypatch.setattr('wm.models.serving.accepting.QUESTIONS', 5)
+  monkeypatch.setattr('wm.models.serving.stateless.QUESTIONS', 5)
   sizes = []
 
   def accepts(prefixes, suffixes):

@@ -13,7 +13,7 @@ from flax import nnx
 from wm import core
 from wm.core import registry
 from wm.models.nn import layers, network
-from wm.models.serving import adapted
+from wm.models.serving import adaptation
 from wm.runtime import partial_results
 
 D, N, M, L = 3, 16, 7, 12
@@ -44,15 +44,10 @@ def predictor():
   return MODEL.predictor(WORLD, 0)
 
 
-def run(predictor, given=None, asked=ASKED, steps=(2, 5), at_once=2, **tuning):
-  shown = given or sets()
-  return adapted.adapt(
-    predictor.spec,
-    predictor.placed(predictor.devices[0]),
-    *(shown, asked, core.Classes(2), steps, 3),
-    core.Tuning(**tuning),
-    chunk=2,
-    at_once=at_once,
+def run(predictor, given=None, asked=ASKED, steps=(2, 5), parallel=2, **tuning):
+  params = predictor.placed(predictor.devices[0])
+  return adaptation.Adapter(predictor.spec, params, 2, parallel).adapt(
+    *(given or sets(), asked, core.Classes(2), steps, 3), core.Tuning(**tuning)
   )
 
 
@@ -168,7 +163,7 @@ def test_a_stream_that_was_killed_goes_on_with_the_data_sets_it_has(
 
   def streamed():
     with partial_results.kept(tmp_path / 'unfinished', 'v1'):
-      return run(predictor, core.Stream(draw), at_once=1).outputs
+      return run(predictor, core.Stream(draw), parallel=1).outputs
 
   with pytest.raises(KeyboardInterrupt):
     streamed()
@@ -183,7 +178,7 @@ def test_a_stream_that_was_killed_goes_on_with_the_data_sets_it_has(
 
 
 def test_programs_at_a_time_change_nothing(predictor, found):
-  alone = run(predictor, at_once=1).outputs
+  alone = run(predictor, parallel=1).outputs
   np.testing.assert_array_equal(alone, found)
 
 
@@ -218,7 +213,7 @@ def test_the_best_weights_so_far_and_never_a_rate_that_diverges():
     ('best', [[0, 1], [2, 1], [2, 5]]),
   ):
     tuning = core.Tuning(rates=rates, keep=keep, held=sets())
-    got = adapted._chosen(outputs.copy(), losses.copy(), tuning)
+    got = adaptation._chosen(outputs.copy(), losses.copy(), tuning)
     np.testing.assert_array_equal(got.outputs[..., 0], wanted)
     np.testing.assert_array_equal(got.rates, 0.1)
 
@@ -274,7 +269,8 @@ def test_a_new_head_takes_the_place_of_a_tied_one_with_its_bias():
     params['tied_bias'].set_value(np.full(len(WORLD.vocab), bias, np.float32))
     spec = predictor.spec
     task = sets(), ASKED, core.Classes(2), (2,), 3, core.TUNING
-    found.append(adapted.adapt(spec, params, *task, chunk=2).outputs)
+    adapter = adaptation.Adapter(spec, params, chunk=2)
+    found.append(adapter.adapt(*task).outputs)
   np.testing.assert_array_equal(*found)
   assert np.isfinite(found[0]).all()
 

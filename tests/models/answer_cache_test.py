@@ -6,11 +6,11 @@ import threading
 import pytest
 
 from wm import core
-from wm.models.serving import answer_cache
-from wm.models.serving.answer_cache import AnswerCache, Reply, key
+from wm.models.serving import provider
+from wm.models.serving.provider import AnswerCache, CallReply, key
 
 ABOUT = {'model': 'house/of "cards"', 'temperature': 0.0}
-REPLY = Reply('yes \udcff', 'stop', 0.75, 12, 1)
+REPLY = CallReply('yes \udcff', 'stop', 0.75, 12, 1)
 
 
 def test_what_is_put_is_found_by_another(tmp_path):
@@ -34,7 +34,7 @@ def test_other_settings_have_other_answers(tmp_path):
 
 def test_what_failed_is_not_kept(tmp_path):
   one = AnswerCache(tmp_path, ABOUT)
-  one.put(key('a', 0), Reply('', failure='timeout'))
+  one.put(key('a', 0), CallReply('', failure='timeout'))
   assert one.get(key('a', 0)) is None
   assert not one.path.exists()
 
@@ -85,4 +85,4 @@ def test_the_folder_must_be_one(tmp_path):
 
 def test_the_users_own_folder_is_the_default(monkeypatch, tmp_path):
   monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
-  assert answer_cache.AnswerCache('', ABOUT).path.parents[2] == tmp_path
+  assert provider.AnswerCache('', ABOUT).path.parents[2] == tmp_path

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wm.models.serving.state_session import distinct
+from wm.models.serving.process import distinct
 
 
 @settings(deadline=None, max_examples=40)

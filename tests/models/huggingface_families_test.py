@@ -13,7 +13,7 @@ torch = pytest.importorskip('torch', reason='the extra torch is not installed')
 hub = pytest.importorskip(
   'transformers', reason='transformers is not installed'
 )
-from wm.models.serving import causal  # noqa: E402 (needs PyTorch)
+from wm.models.serving import tokenization  # noqa: E402 (needs PyTorch)
 
 WINDOW, PIECES = 4, 24
 LLAMA = {
@@ -189,8 +189,8 @@ class Wrapped(torch.nn.Module):
 
 def checked(fault):
   model = Wrapped(network('llama', LLAMA), fault).eval()
-  texts = np.random.default_rng(0).integers(3, PIECES, (causal.ROWS, 20))
-  return causal.reader(model, texts, 'it', 16)
+  texts = np.random.default_rng(0).integers(3, PIECES, (tokenization.ROWS, 20))
+  return tokenization.text_reader(model, texts, 'it', 16)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def checked(fault):
 )
 def test_a_cache_is_checked_before_it_is_used(fault, why):
   reader, because = checked(fault)
-  assert isinstance(reader, causal.CachedReader) == (not why)
+  assert isinstance(reader, tokenization.CachedTextReader) == (not why)
   assert why in because
   assert bool(because) == bool(why)
   assert '\n' not in because

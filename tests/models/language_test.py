@@ -9,8 +9,8 @@ import pytest
 from tests.models.played import Played
 from wm import core
 from wm.core import queries, registry
-from wm.models.serving import asked, name_reader, provider
-from wm.models.serving.answer_cache import Reply
+from wm.models.serving import answer_reader, llm_predictor, provider
+from wm.models.serving.provider import CallReply
 
 WORLD = registry.make('world', 'maps(rows=3, columns=3)')
 SAMPLED = WORLD.sample(6, 0, 'train')
@@ -104,7 +104,7 @@ def test_one_of_some_tokens_is_chosen(made):
 
 def test_most_repeats_win(made, played):
   said = iter(['Yes.', 'no', 'Yes', 'yes', 'no', 'perhaps'])
-  played.reply = lambda call: Reply(next(said))
+  played.reply = lambda call: CallReply(next(said))
   predictor = made(', repeats=3, temperature=1.0')
   assert predictor.answers([(1,), (2,)], [(3,), (3,)]).tolist() == [1, -1]
   assert predictor.diagnostics()[1] == 'no answer: nothing 1'
@@ -113,7 +113,7 @@ def test_most_repeats_win(made, played):
 
 def test_probabilities_decide_where_they_are_read(made, played):
   chances = iter([0.9, 0.2, None])
-  played.reply = lambda call: Reply('hm', probability=next(chances))
+  played.reply = lambda call: CallReply('hm', probability=next(chances))
   predictor = made(", read='logprobs'")
   questions = [predictor.yes_no((1,), (token,)) for token in (1, 2, 3)]
   found = predictor.ask(questions)
@@ -126,11 +126,11 @@ def test_probabilities_decide_where_they_are_read(made, played):
 def test_failures_are_counted_by_cause_and_not_asked_again(made, played):
   said = iter(
     [
-      Reply('', failure='timeout'),
-      Reply('I cannot', stop='content_filter'),
-      Reply('Well, let me see', stop='max_tokens'),
-      Reply('<think>yes'),
-      Reply('x' * (1 << 21)),
+      CallReply('', failure='timeout'),
+      CallReply('I cannot', stop='content_filter'),
+      CallReply('Well, let me see', stop='max_tokens'),
+      CallReply('<think>yes'),
+      CallReply('x' * (1 << 21)),
     ]
   )
   played.reply = lambda call: next(said)
@@ -157,7 +157,7 @@ READ = {
 
 @pytest.mark.parametrize('text', READ)
 def test_lists_of_names_are_read(text):
-  reader = name_reader.NameReader(('<pad>', 'north', 'east', 'a, b'))
+  reader = answer_reader.AnswerReader(('<pad>', 'north', 'east', 'a, b'))
   found = reader.read(queries.Query('', queries.ALL_NEXT), text)
   expected = READ[text]
   wrong = isinstance(expected, str)
@@ -166,7 +166,7 @@ def test_lists_of_names_are_read(text):
 
 
 def test_names_that_differ_in_case_or_marks_are_read_exactly():
-  reader = name_reader.NameReader(('<pad>', 'a', 'A', '.', 'go'))
+  reader = answer_reader.AnswerReader(('<pad>', 'a', 'A', '.', 'go'))
   question = queries.Query('', queries.ALL_NEXT)
   assert reader.read(question, 'Answer: A; .; Go').value == (2, 3, 4)
   assert reader.read(question, 'Answer: a').value == (1,)
@@ -200,10 +200,10 @@ def test_yes_is_as_likely_as_the_first_word_has_it(tokens, chance):
 
 
 def test_only_yes_or_no_has_a_probability(made):
-  reply = Reply('Answer: nothing', probability=0.0)
+  reply = CallReply('Answer: nothing', probability=0.0)
   predictor = made()
-  read = name_reader.NameReader(WORLD.token_names(core.PromptStyle())).read
-  found = asked.answer(predictor.all_next((1,)), reply, read)
+  read = answer_reader.AnswerReader(WORLD.token_names(core.PromptStyle())).read
+  found = llm_predictor.answer(predictor.all_next((1,)), reply, read)
   assert (found.value, math.isnan(found.probability)) == ((), True)
 
 

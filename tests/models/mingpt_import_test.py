@@ -8,7 +8,7 @@ import pytest
 import wm
 from wm import core
 from wm.core import registry
-from wm.models.importers import mingpt
+from wm.models.importers import gpt2
 
 torch = pytest.importorskip('torch', reason='the extra torch is not installed')
 
@@ -152,8 +152,8 @@ def test_what_does_not_fit_is_one_line_and_leaves_nothing(
 
 def test_only_one_table_of_tokens_shows_the_layout():
   zeros = np.zeros(1)
-  assert mingpt.is_layout({'tok_emb.weight': zeros})
-  assert not mingpt.is_layout({'wte.weight': zeros})
-  assert not mingpt.is_layout(
+  assert gpt2.is_mingpt({'tok_emb.weight': zeros})
+  assert not gpt2.is_mingpt({'wte.weight': zeros})
+  assert not gpt2.is_mingpt(
     {'a.tok_emb.weight': zeros, 'tok_emb.weight': zeros}
   )

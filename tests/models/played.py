@@ -5,7 +5,7 @@ import threading
 
 from tests.language.stand_ins import worlds
 from tests.language.stand_ins.asked import Asked
-from wm.models.serving.answer_cache import Reply
+from wm.models.serving.provider import CallReply
 
 
 class Played:
@@ -17,7 +17,7 @@ class Played:
 
   def known(self, prompt):
     draws = random.Random(prompt)
-    return Reply(worlds.answer(Asked([prompt], self.knows, draws)))
+    return CallReply(worlds.answer(Asked([prompt], self.knows, draws)))
 
   def __call__(self, settings, prompts, each):
     self.settings = settings

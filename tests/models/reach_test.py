@@ -22,7 +22,7 @@ WORLD = "groups(group='z3', length={})"
 
 def reach(model, length=LONG):
   shape = network.NetworkSpec(registry.make('model', model), 5, SHORT)
-  return network.reach(shape, length)
+  return network.max_supported_length(shape, length)
 
 
 def test_no_parameters_for_places_no_limit():

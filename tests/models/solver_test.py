@@ -9,7 +9,7 @@ from tests import tiny
 from wm import core
 from wm.core import registry
 from wm.evaluation import needs, statistics
-from wm.models.serving import accepting
+from wm.models.serving import stateless
 
 WORLD = registry.make('world', 'seating()')
 COMPRESSION = "compression(trials={}, samples=5, k=1, suffixes='world')"
@@ -150,7 +150,7 @@ def test_single_answers_are_the_next_tokens(spec):
   """`next_mask` is what the questions, put one by one, give."""
   world = registry.make('world', 'seating(length=4)')
   fast = _model(spec, world)
-  slow = accepting.Accepting(
+  slow = stateless.Accepting(
     lambda p, s: fast.answers(p, s),
     vocab_size=fast.vocab_size,
     end=fast.end,

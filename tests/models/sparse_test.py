@@ -6,7 +6,7 @@ import pytest
 from tests import plain, tiny
 from wm import core
 from wm.core import accept, registry
-from wm.models.serving import oracles, state_session
+from wm.models.serving import oracles, process
 
 WORLDS = [
   tiny.World(),
@@ -78,7 +78,7 @@ def test_log_probabilities_are_those_of_all_tokens(world):
   np.testing.assert_array_equal(found, wanted)
 
 
-class Dense(state_session.StateSession):
+class Dense(process.ProcessSession):
   """Draws and answers by all tokens, as any session may."""
 
   draw, accepted = core.Session.draw, core.Session.accepted

@@ -8,7 +8,7 @@ import pytest
 from tests import tiny
 from wm import core
 from wm.core import registry
-from wm.models.serving import callables, checks
+from wm.models.serving import checks, user_objects
 
 MAPS = "maps(rows=4, columns=4, traversal='random')"
 WORLDS = {'tiny': tiny.World(), 'maps': registry.resolve('world', MAPS)}
@@ -56,7 +56,7 @@ def counts(world):
 
 def check(world, logits, **more):
   size, length = len(world.vocab), more.pop('max_len', world.max_len)
-  predictor = callables.FromCallable(
+  predictor = user_objects.FromCallable(
     logits,
     vocab_size=size,
     end=world.end,

@@ -12,7 +12,7 @@ from tests.evaluation import counted
 from wm import core
 from wm.core import registry
 from wm.evaluation import results_cache
-from wm.models.serving import abreast, adapted
+from wm.models.serving import adaptation, parallel_jit
 from wm.runtime import partial_results, provenance
 
 WORLD = registry.make('world', 'lattice(size=2, length=8)')
@@ -33,7 +33,7 @@ def score(out) -> dict[str, float]:
 
 def killed(out: str) -> None:
   """Scores until two parts are there; then it is killed."""
-  made, whole = [], adapted._Run.chunk
+  made, whole = [], adaptation._AdaptRun.chunk
 
   def chunk(self, rows, rate):
     if len(made) == 2:
@@ -41,9 +41,10 @@ def killed(out: str) -> None:
     made.append(rows)
     return whole(self, rows, rate)
 
-  adapted._Run.chunk = chunk
-  adapted.chunk_size = lambda *given: CHUNK
-  abreast.at_once = lambda device: 1  # So that it is known what is there.
+  adaptation._AdaptRun.chunk = chunk
+  adaptation.chunk_size = lambda *given: CHUNK
+  # One program at a time, so that it is known which parts are there.
+  parallel_jit.max_parallel = lambda device: 1
   score(out)
 
 
@@ -57,15 +58,15 @@ def test_a_killed_probe_goes_on_with_the_data_sets_it_has(
   assert process.exitcode == -signal.SIGKILL
   folder = tmp_path / 'out' / results_cache.UNFINISHED
   assert len([*folder.glob('*.npz')]) == 2
-  made, whole = [], adapted._Run.chunk
+  made, whole = [], adaptation._AdaptRun.chunk
 
   def chunk(self, rows, rate):
     made.append(rows.tolist())
     return whole(self, rows, rate)
 
-  monkeypatch.setattr(adapted._Run, 'chunk', chunk)
-  monkeypatch.setattr(adapted, 'chunk_size', lambda *given: CHUNK)
-  monkeypatch.setattr(abreast, 'at_once', lambda device: 1)
+  monkeypatch.setattr(adaptation._AdaptRun, 'chunk', chunk)
+  monkeypatch.setattr(adaptation, 'chunk_size', lambda *given: CHUNK)
+  monkeypatch.setattr(parallel_jit, 'max_parallel', lambda device: 1)
   found = score(tmp_path / 'out')
   assert made == [[4, 5], [6, 7]]
   assert not folder.exists()

@@ -8,7 +8,7 @@ import pytest
 
 from wm.evaluation import statistics
 from wm.metrics import compression, distinction
-from wm.models.serving import accepting
+from wm.models.serving import stateless
 from wm.worlds.seating import text as seating_text
 from wm.worlds.seating import world as seating
 
@@ -69,7 +69,7 @@ def test_a_reader_of_prompts_solves_every_puzzle():
 
 
 def _model(ask, **fields):
-  return accepting.Accepting(
+  return stateless.Accepting(
     seating_text.accepts(WORLD.names, WORLD.vocab, ask, **fields),
     vocab_size=len(WORLD.vocab),
     end=WORLD.end,

@@ -272,7 +272,7 @@ class Model(Bounded, abc.ABC):
     """Modules that it runs besides its class's: 'package.name', 'file.py'."""
     return ()
 
-  def undeclared(self) -> str:
+  def undeclared_inputs(self) -> str:
     """Why the files that it reads are not all known; '' where they are.
 
     Those that its fields name are.
@@ -306,7 +306,7 @@ class Trainable(Model):
     Other outputs have a head of their own, whatever else is tied.
     """
 
-  def serving(self, params: nnx.State) -> tuple[Trainable, nnx.State]:
+  def for_inference(self, params: nnx.State) -> tuple[Trainable, nnx.State]:
     """The same function in the form that predicts fastest, e.g. unstacked."""
     return self, params
 

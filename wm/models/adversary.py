@@ -1,7 +1,7 @@
 """Known-answer models that are right by one measure and wrong by another.
 
-Each has the rules of the world and one fault of known size. They show which
-quantities a fault hides from, and which one reveals it.
+Each has the rules of the world and one error of known size. They show which
+metrics miss an error, and which one reveals it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from wm import core
 from wm.core import registry
-from wm.models.serving import oracles, state_session
+from wm.models.serving import oracles, process
 
 SHARES = {'leaky': 0.38, 'peaked': 0.009}
 KINDS = (*SHARES, 'deterministic', 'permuted', 'memoriser', 'forgets')
@@ -27,12 +27,13 @@ class Adversary(oracles.WorldPredictor):
 
   def support(
     self, states: np.ndarray, history: np.ndarray
-  ) -> state_session.Support:
+  ) -> process.NextTokens:
     """See WorldPredictor."""
     likely = oracles.likely(self.world, states).dense(self.vocab_size)
+    # In float64: shares of the mass must add up to the size of the error.
     probs = self.changed(np.exp(likely.astype(np.float64)), history)
     with np.errstate(divide='ignore'):
-      return state_session.whole(np.log(probs).astype(np.float32))
+      return process.all_tokens(np.log(probs).astype(np.float32))
 
   def changed(self, probs: np.ndarray, history: np.ndarray) -> np.ndarray:
     """[R, V] probabilities in place of the oracle's.
@@ -54,9 +55,11 @@ class Leaky(Adversary):
 
   def changed(self, probs: np.ndarray, history: np.ndarray) -> np.ndarray:
     """See Adversary; states with nothing or everything legal stay."""
+    # Padding is no token of the world: it gets nothing.
     illegal = probs == 0
     illegal[:, core.PAD] = False
     count = illegal.sum(-1, keepdims=True)
+    # An over state has no legal token, and a free one no illegal one.
     leak = np.where(probs.any(-1, keepdims=True) & (count > 0), self._share, 0)
     return probs * (1 - leak) + illegal * leak / np.maximum(count, 1)
 
@@ -74,6 +77,7 @@ class Peaked(Adversary):
 
   def changed(self, probs: np.ndarray, history: np.ndarray) -> np.ndarray:
     """See Adversary."""
+    # argmax takes the first of equals, the lowest id.
     best = np.arange(probs.shape[1]) == probs.argmax(-1)[:, None]
     others = (probs > 0) & ~best
     count = others.sum(-1, keepdims=True)
@@ -83,7 +87,7 @@ class Peaked(Adversary):
 
 
 class Permuted(Adversary):
-  """Takes every goal for another one, always the same, and is exact then."""
+  """Replaces the goal by a fixed other one, and is exact for that."""
 
   recalls = True  # The number of tokens up to the goal.
 
@@ -96,18 +100,20 @@ class Permuted(Adversary):
     """See WorldPredictor: it counts tokens, no further than the goal."""
     return np.minimum(history + np.uint64(1), np.uint64(self._goal + 1))
 
-  def enter(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """See Tabulated."""
+  def read(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """See ProcessPredictor."""
+    # A copy: callers keep their prefixes.
     tokens = np.array(prefixes)
     at = slice(self._goal, self._goal + 1)  # It may be wider than prefixes.
     tokens[:, at] = self._other[tokens[:, at]]
-    return super().enter(tokens, lengths)
+    return super().read(tokens, lengths)
 
-  def follow(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """See Tabulated."""
+  def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """See core.SequenceProcess."""
+    # `recall` counts tokens, so the goal is the token after `goal` others.
     count = oracles.split_history(states)[1]
     other = self._other[tokens]
-    return super().follow(states, np.where(count == self._goal, other, tokens))
+    return super().advance(states, np.where(count == self._goal, other, tokens))
 
 
 def _goals(world: core.World, seed: int) -> tuple[int, np.ndarray]:
@@ -118,8 +124,10 @@ def _goals(world: core.World, seed: int) -> tuple[int, np.ndarray]:
   """
   sample = world.sample(PROBES, seed)
   for place in reversed(range(world.prompt_len if len(sample) else 0)):
+    # States of all samples just before this token of the prompt.
     before = np.full(len(sample), place)
     states = world.walk(world.init(len(sample)), sample.tokens, before)[1]
+    # Tokens that may stand here whatever came before.
     goals = np.flatnonzero(world.legal(states).all(0))
     goals = np.random.default_rng(seed).permutation(goals)
     other = np.arange(len(world.vocab))
@@ -138,7 +146,7 @@ def _goals(world: core.World, seed: int) -> tuple[int, np.ndarray]:
 
 
 class Forgetful(Adversary):
-  """Uniform over the vocabulary where it no longer knows the prefix."""
+  """Uniform over the vocabulary after prefixes that it does not know."""
 
   recalls = True  # UNKNOWN after what it does not know.
 
@@ -156,6 +164,7 @@ class Memoriser(Forgetful):
     """num, seed: of the sequences of the training split that it knows."""
     super().__init__(world)
     sample = world.sample(num, seed, split='train')
+    # A hash for each prefix of each sequence: 8 bytes, however long it is.
     history, seen = np.zeros(len(sample), np.uint64), [np.zeros(0, np.uint64)]
     for t in range(sample.tokens.shape[1]):
       history = core.hash64(history, sample.tokens[:, t])
@@ -165,12 +174,13 @@ class Memoriser(Forgetful):
   def recall(self, history: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """See WorldPredictor."""
     after = core.hash64(history, tokens)
-    known = (history != UNKNOWN) & np.isin(after, self._seen)
-    return np.where(known, after, UNKNOWN)
+    # Once unknown, always unknown: no continuation of it was seen either.
+    remembered = (history != UNKNOWN) & np.isin(after, self._seen)
+    return np.where(remembered, after, UNKNOWN)
 
 
 class Limited(Forgetful):
-  """Exact for the prompt and so many moves, and then never again."""
+  """Exact for the prompt and so many moves, uniform afterwards."""
 
   def __init__(self, world: core.World, moves: int) -> None:
     """moves: the next token is exact after so many moves, or fewer."""
@@ -184,22 +194,22 @@ class Limited(Forgetful):
 
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
-  """The rules of the world with one fault that single measures do not show.
+  """The rules of the world with one error that single metrics do not show.
 
   leaky: a share of the probability is on illegal tokens, equally on each. With
     a vocabulary of more than share / epsilon tokens no acceptance rule sees it.
   peaked: the first legal token has all but a share; each other one has less
     than epsilon, though no illegal token has anything.
   deterministic: one legal token has probability 1, as of a planner.
-  permuted: the goal in the prompt is taken for another, by a fixed permutation
-    of all goals; moves are exact. It needs a world like `maps`, whose prompt
-    states a goal on which the end token alone depends.
+  permuted: the goal in the prompt is replaced by a fixed permutation of all
+    goals; moves are exact. It needs a world like `maps`, whose prompt states a
+    goal on which only the end token depends.
   memoriser: exact after prefixes of a training set, uniform over the vocabulary
     after all others.
   forgets: exact after at most `moves` moves, uniform afterwards.
 
-  Where several legal tokens are equal, the first is on the way to the soonest
-  completion, of lowest id.
+  The first of the legal tokens is the one of lowest id on the way to the
+  soonest completion.
 
   Attributes:
     kind: one of these.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from wm.models.base import track
+from wm.models.serving import tracks
 
 
 @dataclasses.dataclass(frozen=True)
-class Model(track.TrackModel):
+class Model(tracks.TrackModel):
   """Each coordinate is near where two frames lead: no force is known."""
 
   version: ClassVar[str] = '1'

@@ -13,53 +13,45 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.models.serving import state_session, tables
+from wm.models.serving import process
 
-OFF = 'nothing', 'replan'  # What it says off the support of the sampler.
+OFF = 'nothing', 'replan'  # Predictions off the support of the sampler.
 
 
-class Bayes(tables.Tabulated):
-  """Predicts by a process; after what it never does, nothing is possible."""
+class Bayes(process.ProcessPredictor):
+  """Predicts by a process; after a prefix that it never gives, no token is."""
 
-  def __init__(self, world: core.World, process: core.SequenceProcess) -> None:
-    """process: of sequences of the world."""
+  def __init__(self, world: core.World, law: core.SequenceProcess) -> None:
+    """law: the distribution of the world's sequences."""
     self.vocab_size, self.end = len(world.vocab), world.end
-    self.max_len, self._process = world.max_len, process
+    self.max_len, self._law = world.max_len, law
 
-  def enter(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """See Tabulated: the memory of the process."""
-    memory = self._process.init(len(lengths))
-    for t in range(int(np.max(lengths, initial=0))):
-      rows = np.flatnonzero(t < lengths)
-      memory[rows] = self._process.advance(memory[rows], prefixes[rows, t])
-    return memory
+  def init(self, batch: int) -> np.ndarray:
+    """See core.SequenceProcess."""
+    return self._law.init(batch)
 
-  def follow(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """See Tabulated."""
-    return self._process.advance(states, tokens)
+  def advance(self, memory: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """See core.SequenceProcess."""
+    return self._law.advance(memory, tokens)
 
-  def known(
-    self, states: np.ndarray
-  ) -> tuple[state_session.Support, np.ndarray]:
-    """See Tabulated; equal memories are looked up once."""
-    first, place = state_session.distinct(states)
-    tokens, log_probs = self._process.next(states[first])
-    found = state_session.Support(tokens, log_probs.astype(np.float32))
-    return found, place
+  def next(self, memory: np.ndarray) -> process.NextTokens:
+    """See core.SequenceProcess."""
+    tokens, log_probs = self._law.next(memory)
+    return process.NextTokens(tokens, log_probs.astype(np.float32))
 
 
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
-  """Probabilities of the next token given all before, by the world's sampler.
+  """Probabilities of the next token given the prefix, by the world's sampler.
 
   Attributes:
-    split: whose sequences: 'all', 'train' or 'heldout'. Where the split goes
-      by the task, only the tokens that state it depend on this.
-    distinct: of a sample of all sequences, where sampling repeats none: each
-      counts once, however many ways there are to draw it.
-    off: what it says after a legal prefix that is never sampled: 'nothing' is
-      possible; or 'replan', what the rules and the goal imply: the limit of
-      the sampler mixed with a vanishing share of random legal moves.
+    split: of the sequences: 'all', 'train' or 'heldout'. Where the task decides
+      the split, only the tokens that state the task depend on this.
+    distinct: sequences are drawn without repetition until there are no more:
+      each counts once, however likely it is to be drawn.
+    off: prediction after a legal prefix that is never sampled: 'nothing' is
+      possible; or 'replan', as the rules and the goal imply: the limit of the
+      sampler mixed with a vanishing share of random legal moves.
   """
 
   version: ClassVar[str] = '1'
@@ -84,8 +76,7 @@ class Model(core.Model):
         f'bayes: {core.lacks_law(type(world))}; available: '
         "'oracle()', uniform over what is legal"
       )
-    if self.off == 'nothing':
-      return Bayes(world, world.data_distribution(self.split, self.distinct))
+    replan = self.off == 'replan'
     return Bayes(
-      world, world.data_distribution(self.split, self.distinct, replan=True)
+      world, world.data_distribution(self.split, self.distinct, replan)
     )

@@ -1,4 +1,4 @@
-"""A baseline of states: the world stays as the prompt leaves it."""
+"""A baseline of states: the world stays as it is after the prompt."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from wm.models.serving import oracles
 
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
-  """Names the state after the prompt (without one, the first) for ever.
+  """Predicts the state after the prompt (or the first one) at all later tokens.
 
-  Within the prompt it names the true states. Of next tokens it knows none.
+  Within the prompt it predicts the true states. Next tokens are uniform.
   """
 
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (core.Labelled,)
-  gives: ClassVar[tuple[type, ...]] = (oracles.Reader,)
+  gives: ClassVar[tuple[type, ...]] = (oracles.StateReader,)
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model; raises InputError where the world has no labels."""
@@ -29,14 +29,16 @@ class Model(core.Model):
       raise core.InputError(f'{world.name} gives its states no labels')
 
     def read(tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-      """[B, L, K] labels, see oracles.Reader."""
+      """[B, L, K] labels, see oracles.StateReader."""
+      # labels [B, L, K]: true within the prompt, then its last ones repeated
       head = min(world.prompt_len, tokens.shape[1])
-      known = np.minimum(lengths, head)
-      labels = world.sequence_labels(tokens[:, :head], known)
+      shown = np.minimum(lengths, head)
+      labels = world.sequence_labels(tokens[:, :head], shown)
       last = labels[:, -1:]
+      # Worlds without a prompt stay in their first state.
       if not head:
         last = world.labels(world.init(len(tokens)))[:, None]
       rest = np.repeat(last, tokens.shape[1] - head, axis=1)
       return np.concatenate([labels, rest], axis=1)
 
-    return oracles.Reader(world, read)
+    return oracles.StateReader(world, read)

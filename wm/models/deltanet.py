@@ -70,22 +70,22 @@ class Model(recurrent.RecurrentModel):
     return heads, key, self.value or 2 * key
 
   @property
-  def style(self) -> recurrent.Style:
+  def style(self) -> recurrent.StackStyle:
     """A final norm, and a head with a bias."""
-    return recurrent.Style(epsilon=EPSILON, dropout=True)
+    return recurrent.StackStyle(epsilon=EPSILON, dropout=True)
 
   def block(self, number: int, rngs: nnx.Rngs) -> recurrent.Residual:
     """One block; all are alike."""
     del number
     hidden = self.hidden or 256 * math.ceil(int(self.width * 8 / 3) / 256)
-    mixer = Mixer(self, rngs)
+    mixer = DeltaMixer(self, rngs)
     mlp = layers.Mlp(self.width, 'swiglu', rngs, bias=False, hidden=hidden)
     return recurrent.Residual(
       self, mixer, mlp, epsilon=EPSILON, rate=self.dropout
     )
 
 
-class Mixer(recurrent.Mixer):
+class DeltaMixer(recurrent.Mixer):
   """Short convolutions, the gated delta rule, and a gated norm.
 
   inputs: [D] -> [H, 2 K + 2 V]: query, key, value, which are convolved, and
@@ -141,6 +141,7 @@ class Mixer(recurrent.Mixer):
     self, x_XD: jax.Array, state_X: tuple[jax.Array, jax.Array]
   ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
     """One token: output [*X, D] and the state after it."""
+    # F = 2 K + 2 V: as in `__call__`, for one token.
     x_XHF, (past, state) = self.inputs(x_XD), state_X
     flat = x_XHF[..., : self.mixed].reshape(*x_XD.shape[:-1], -1)
     flat, past = self.convolution.step(flat, past)
@@ -155,6 +156,7 @@ class Mixer(recurrent.Mixer):
     # Float32 from here on: the state is a sum over the whole sequence.
     mixed = jax.nn.silu(flat.astype(jnp.float32))
     mixed = mixed.reshape(*flat.shape[:-1], heads, self.mixed)
+    # [H, 2 K + V] -> q, k [H, K] and v [H, V]
     q, k, v = jnp.split(mixed, [key, 2 * key], axis=-1)
     # Keys of unit length keep I - beta k k^T a contraction for beta < 2.
     return _unit(q) * key**-0.5, _unit(k), v

@@ -14,7 +14,7 @@ import dataclasses
 import functools
 import json
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -23,7 +23,7 @@ from wm import core
 from wm.core import plugins
 
 if TYPE_CHECKING:
-  from wm.models.serving import pieces  # Needs PyTorch.
+  from wm.models.serving import tokenization  # Needs PyTorch.
 
 
 INSTALL = "pip install -e '.[torch]'"
@@ -33,19 +33,21 @@ INSTALL = "pip install -e '.[torch]'"
 class Model(core.Model):
   """A world's sequences as text, scored by a language model.
 
-  Tokens are spelled in pieces of the model's tokenizer; what the probability
-  of a token is then, `wm.models.serving.pieces` says. Probability that goes to
-  pieces that spell no token leaks; how much is said after scoring.
+  Tokens are spelled in pieces of the model's tokenizer, see
+  `wm.models.serving.tokenization` for their probabilities. The probability of
+  pieces that spell no token leaks; its amount is reported after scoring.
 
   Attributes:
     path: folder of the model: config.json, *.safetensors, tokenizer files.
-    tokens: file of how tokens are spelled. JSON: {token: text, id of a piece,
-      or list of ids}; CSV: columns `token` and `text`, or `token` and `id`.
+    tokens: file with the spelling of each token. JSON: {token: text, id of a
+      piece, or list of ids}; CSV: columns `token` and `text`, or `token` and
+      `id`.
       '': each token is a blank and the word, `end` the tokenizer's own end.
     before: text in front of every sequence; behind the tokenizer's first
       piece, if it has one (`bos_token`).
-    renormalised: leave what leaks out, so that the tokens' probabilities add up
-      to 1. By default they are the model's own, which epsilon rules mean.
+    renormalised: divide by what does not leak, so that the tokens'
+      probabilities add up to 1. By default they are the model's own, which
+      epsilon rules mean.
     batch: texts read at once; no effect on results.
   """
 
@@ -74,7 +76,7 @@ class Model(core.Model):
     """
     del seed
     try:
-      from wm.models.serving import causal, pieces, pretrained
+      from wm.models.serving import pretrained, tokenization
     except ModuleNotFoundError as error:
       raise core.InputError(
         f'huggingface needs {error.name}: {INSTALL}'
@@ -82,17 +84,18 @@ class Model(core.Model):
     folder = pathlib.Path(self.path)
     label = pretrained.label(folder)
     network, remarks = pretrained.load(folder)
-    words = _Words(folder, label)
+    words = _FolderTokenizer(folder, label, pretrained.tokenizer)
     table = self._pieces(world, words)
     before = (*words.first(), *(words.of(self.before) if self.before else ()))
-    spelled = pieces.spelling(world.vocab, table, before)
+    spelled = tokenization.spelling(world.vocab, table, before)
     max_len = self._max_len(world, spelled, network.config.get_text_config())
+    # Texts as long as the longest sequence: a cache may fail there only.
     size = len(before) + max_len * max(map(len, spelled.paths))
-    texts = _texts(spelled, causal.ROWS, size)
-    reader, why = causal.reader(network, texts, label, self.batch)
+    texts = _texts(spelled, tokenization.ROWS, size)
+    reader, why = tokenization.text_reader(network, texts, label, self.batch)
     if why:
       remarks = (*remarks, f'{label}: no cache is used: {why}')
-    return pieces.PiecePredictor(
+    return tokenization.PiecePredictor(
       reader,
       spelled,
       end=world.end,
@@ -103,10 +106,10 @@ class Model(core.Model):
     )
 
   def _max_len(
-    self, world: core.World, spelled: pieces.Spelling, config: Any
+    self, world: core.World, spelled: tokenization.TokenSpelling, config: Any
   ) -> int:
     """Longest sequence, in tokens, that a network can read; InputError."""
-    known = config.vocab_size
+    num_pieces = config.vocab_size
     whose = zip(
       [f'token {word!r}' for word in world.vocab]
       + ['what is before sequences'],
@@ -114,10 +117,12 @@ class Model(core.Model):
       strict=True,
     )
     for what, path in whose:
-      if bad := [piece for piece in path if not 0 <= piece < known]:
+      if bad := [piece for piece in path if not 0 <= piece < num_pieces]:
         raise core.InputError(
-          f'huggingface: {what} has piece {bad[0]}; expected 0..{known - 1}'
+          f'huggingface: {what} has piece {bad[0]}; expected '
+          f'0..{num_pieces - 1}'
         )
+    # Networks without learned positions may have no limit.
     limit = getattr(config, 'max_position_embeddings', None)
     if limit is None:
       return world.max_len
@@ -131,12 +136,13 @@ class Model(core.Model):
     return max_len
 
   def _pieces(
-    self, world: core.World, words: _Words
+    self, world: core.World, words: _FolderTokenizer
   ) -> dict[str, tuple[int, ...]]:
     """Pieces of each token but padding; InputError."""
     if self.tokens:
       spellings = _read(pathlib.Path(self.tokens))
     else:
+      # A blank in front: tokenizers of the GPT family cut texts before blanks.
       spellings = {word: f' {word}' for word in world.vocab[1:]}
       if world.end != core.DEAD and (end := words.end()) is not None:
         spellings[world.vocab[world.end]] = end
@@ -161,8 +167,11 @@ class Model(core.Model):
     return paths
 
 
-def _texts(spelled: pieces.Spelling, num: int, size: int) -> np.ndarray:
+def _texts(
+  spelled: tokenization.TokenSpelling, num: int, size: int
+) -> np.ndarray:
   """[num, size] pieces of sequences of any tokens."""
+  # Any tokens, legal or not: what is checked is the network's cache.
   rng, rows = np.random.default_rng(0), []
   for _ in range(num):
     row = list(spelled.before)
@@ -172,23 +181,23 @@ def _texts(spelled: pieces.Spelling, num: int, size: int) -> np.ndarray:
   return np.array(rows)
 
 
-class _Words:
-  """The tokenizer of a folder, loaded when a text is first to be cut."""
+class _FolderTokenizer:
+  """The tokenizer of a folder, loaded for the first text that needs it."""
 
-  def __init__(self, folder: pathlib.Path, label: str) -> None:
-    self._folder, self._label = folder, label
-    self._there = any(folder.glob('tokenizer*'))
+  def __init__(
+    self, folder: pathlib.Path, label: str, load: Callable[[pathlib.Path], Any]
+  ) -> None:
+    self._folder, self._label, self._load = folder, label, load
+    self._has_files = any(folder.glob('tokenizer*'))
 
   @functools.cached_property
   def _tokenizer(self) -> Any:
-    from wm.models.serving import pretrained
-
-    if not self._there:
+    if not self._has_files:
       raise core.InputError(
         f'huggingface: {self._folder} has no tokenizer; give ids of pieces '
         'in the file tokens='
       )
-    return pretrained.tokenizer(self._folder)
+    return self._load(self._folder)
 
   def of(self, text: str) -> tuple[int, ...]:
     """Ids of a text's pieces, without special ones."""
@@ -198,12 +207,12 @@ class _Words:
 
   def first(self) -> tuple[int, ...]:
     """The piece that texts begin with, if there is one."""
-    piece = self._tokenizer.bos_token_id if self._there else None
+    piece = self._tokenizer.bos_token_id if self._has_files else None
     return () if piece is None else (piece,)
 
   def end(self) -> int | None:
     """The piece that texts end with, if there is one."""
-    return self._tokenizer.eos_token_id if self._there else None
+    return self._tokenizer.eos_token_id if self._has_files else None
 
 
 def _read(path: pathlib.Path) -> dict[str, Any]:

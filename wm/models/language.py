@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from wm import core
 from wm.core import registry
 from wm.core.verbal import MAX_TOKENS, RULES, PromptStyle, Verbal
-from wm.models.serving import asked, in_context, provider, solutions
+from wm.models.serving import llm_predictor, provider, solutions
 
 CALL = 10_000  # Bytes of a call that is under way.
 
@@ -52,7 +52,7 @@ class Model(core.Model):
 
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (Verbal,)
-  gives: ClassVar[tuple[type, ...]] = (in_context.LanguageModel,)
+  gives: ClassVar[tuple[type, ...]] = (llm_predictor.LanguageModel,)
   retold: ClassVar[tuple[str, ...]] = ('wording', 'names')
 
   model: str
@@ -68,6 +68,7 @@ class Model(core.Model):
   most_told: int = MAX_TOKENS
   base_url: str = ''
   args: tuple[tuple[str, Any], ...] = ()
+  # No part of the spec's identity: how calls are made changes no answer.
   connections: int = dataclasses.field(default=10, compare=False)
   retries: int = dataclasses.field(default=5, compare=False)
   timeout: int = dataclasses.field(default=120, compare=False)
@@ -113,16 +114,16 @@ class Model(core.Model):
         'to 2'
       )
 
-  def undeclared(self) -> str:
+  def undeclared_inputs(self) -> str:
     """See core.Model."""
     return (
       'a language model may change behind its provider; its answers are kept '
       'one by one'
     )
 
-  def settings(self) -> provider.Settings:
+  def settings(self) -> provider.CallSettings:
     """What calls depend on."""
-    return provider.Settings(
+    return provider.CallSettings(
       model=self.model,
       base_url=self.base_url,
       temperature=self.temperature,
@@ -138,7 +139,9 @@ class Model(core.Model):
     """How the world is told."""
     return PromptStyle(self.told, self.wording, self.names)
 
-  def predictor(self, world: core.World, seed: int) -> in_context.LanguageModel:
+  def predictor(
+    self, world: core.World, seed: int
+  ) -> llm_predictor.LanguageModel:
     """See core.Model.
 
     Raises:
@@ -157,13 +160,13 @@ class Model(core.Model):
         'in words'
       )
     solve = functools.partial(solutions.of, world, self.telling(), before)
-    asker = asked.Asker(
+    backend = llm_predictor.QueryBackend(
       self.settings(),
       repeats=self.repeats,
       by_probability=self.read == 'logprobs',
       where=self.answers,
       solve=solve if self.model.startswith(solutions.PREFIX) else None,
     )
-    return in_context.LanguageModel(
-      world, self.telling(), asker, self.most_told, before
+    return llm_predictor.LanguageModel(
+      world, self.telling(), backend, self.most_told, before
     )

@@ -1,4 +1,4 @@
-"""Look-ups from few labels: baselines of what adapts to new tasks."""
+"""Look-up tables from few labels: baselines of models that adapt to tasks."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.models.serving import lookups, oracles
+from wm.models.serving import oracles
 
 
-class LookUp(oracles.Uniform, lookups.LooksUp):
-  """Adapts by look-up; of next tokens it knows none."""
+class LookUp(oracles.Uniform, oracles.LooksUp):
+  """Adapts by a look-up table; next tokens are uniform."""
 
   def __init__(self, world: core.World, by: str, learned: bool, seed: int):
-    """by, learned: see `lookups.LooksUp`; seed: of coins, with the call's."""
+    """by, learned: see `oracles.LooksUp`; seed: of coins, with the call's."""
     super().__init__(len(world.vocab), world.end, world.max_len)
     self.world, self.by, self.learned, self.seed = world, by, learned, seed
 
   def coins(self, seed: int) -> int:
-    """Of both seeds."""
+    """Depends on the model's seed and the call's."""
+    # 62 bits: a seed is a positive int64.
     return int(core.hash64(self.seed, seed) >> np.uint64(2))
 
 
@@ -28,14 +29,15 @@ class LookUp(oracles.Uniform, lookups.LooksUp):
 class Model(core.Model):
   """Answers new tasks by a table of its few labels; a baseline.
 
-  By state it is what an ideal model of the world makes of the same labels; by
-  what is legal, what the next token's rule alone would (Vafa et al. 2025).
+  By state it generalises as an ideal model of the world does, by legal tokens
+  as a model that knows only which tokens may follow (Vafa et al. 2025).
 
   Attributes:
-    by: what shares an answer: 'state', 'legal' next tokens, the 'last_token',
-      the whole 'prefix', or 'nothing', all points.
-    learned: from the labels, the commonest class; False is a coin for each
-      (by='prefix' then tosses one for each point, by='nothing' is constant).
+    by: points with the same key share an answer: 'state', 'legal' next tokens,
+      the 'last_token', the whole 'prefix', or 'nothing', all points.
+    learned: answer with the commonest class of a key's labels; False answers
+      with a random class for each key (of each point for by='prefix', of all
+      for by='nothing').
   """
 
   version: ClassVar[str] = '1'
@@ -46,10 +48,10 @@ class Model(core.Model):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    if self.by not in lookups.KEYS:
+    if self.by not in oracles.KEYS:
       raise core.InputError(
         f'lookup: by={self.by!r} was given; available: '
-        + ', '.join(lookups.KEYS)
+        + ', '.join(oracles.KEYS)
       )
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:

@@ -24,13 +24,13 @@ class Model(recurrent.RecurrentModel):
 
   version: ClassVar[str] = '1'
 
-  def block(self, number: int, rngs: nnx.Rngs) -> Cell:
+  def block(self, number: int, rngs: nnx.Rngs) -> LstmCell:
     """One layer; there is no dropout after the last, as in PyTorch."""
     last = number == self.layers - 1
-    return Cell(self, 4, 0.0 if last else self.dropout, rngs)
+    return LstmCell(self, 4, 0.0 if last else self.dropout, rngs)
 
 
-class Cell(rnn.Cell):
+class LstmCell(rnn.RnnCell):
   """One LSTM layer; its state is output and cell, each [*X, D]."""
 
   def start(self, lead: tuple[int, ...]) -> tuple[jax.Array, ...]:
@@ -42,8 +42,8 @@ class Cell(rnn.Cell):
   ) -> tuple[jax.Array, ...]:
     """The state after the input's part [*X, 4, D] of the affine maps."""
     # PyTorch's order: input, forget, cell and output gate.
-    taken, kept, new, shown = self.gates(given_XGD, state_X[0])
+    input, forget, new, output = self.gates(given_XGD, state_X[0])
     # c = f c + i g, the cell; h = o tanh(c), the output.
-    cell_XD = jax.nn.sigmoid(kept) * state_X[1]
-    cell_XD += jax.nn.sigmoid(taken) * jnp.tanh(new)
-    return jax.nn.sigmoid(shown) * jnp.tanh(cell_XD), cell_XD
+    cell_XD = jax.nn.sigmoid(forget) * state_X[1]
+    cell_XD += jax.nn.sigmoid(input) * jnp.tanh(new)
+    return jax.nn.sigmoid(output) * jnp.tanh(cell_XD), cell_XD

@@ -40,11 +40,11 @@ class Model(ssm.SsmModel):
   def block(self, number: int, rngs: nnx.Rngs) -> recurrent.Residual:
     """One block."""
     del number
-    mixer = Mixer(self, rngs)
+    mixer = MambaMixer(self, rngs)
     return recurrent.Residual(self, mixer, None, epsilon=ssm.EPSILON)
 
 
-class Mixer(recurrent.Mixer):
+class MambaMixer(recurrent.Mixer):
   """Projection, convolution, selective scan, gate, projection."""
 
   def __init__(self, model: Model, rngs: nnx.Rngs):
@@ -109,8 +109,8 @@ class Mixer(recurrent.Mixer):
     dt, b, c = layers.cut(self.select(x), (self.rank, state, state))
     # Through a map of low rank: one step size a channel from few numbers.
     dt = self.dt(self.norm_dt(dt)).astype(jnp.float32)
-    found = [x, jax.nn.softplus(dt), self.norm_b(b), self.norm_c(c)]
-    return [leaf.astype(jnp.float32) for leaf in found]
+    leaves = [x, jax.nn.softplus(dt), self.norm_b(b), self.norm_c(c)]
+    return [leaf.astype(jnp.float32) for leaf in leaves]
 
   def rates(self) -> jax.Array:
     """[C, N], all negative."""

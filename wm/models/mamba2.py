@@ -84,10 +84,10 @@ class Model(HeadModel):
   def block(self, number: int, rngs: nnx.Rngs) -> recurrent.Residual:
     """One block."""
     del number
-    return self.wrapped(Mixer(self, rngs), rngs)
+    return self.wrapped(Mamba2Mixer(self, rngs), rngs)
 
 
-class Mixer(recurrent.Mixer):
+class Mamba2Mixer(recurrent.Mixer):
   """Projection, convolution, recurrence, gated norm, projection."""
 
   def __init__(self, model: Model, rngs: nnx.Rngs):
@@ -122,6 +122,7 @@ class Mixer(recurrent.Mixer):
     """See `recurrent.Block`."""
     gate, xbc, dt = self.project(x_BLD)
     xbc, past = self.conv(xbc, lengths_B)
+    # x [B, L, 1, H, P]   b, c [B, L, 1, 1, N]   dt [B, L, H]
     x, b, c = self.read(xbc)
     dt = recurrent.used(dt, lengths_B)  # Pads: no decay, nothing added.
     y, state = scan_ssd.ssd(

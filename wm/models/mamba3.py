@@ -45,10 +45,10 @@ class Model(mamba2.HeadModel):
   def block(self, number: int, rngs: nnx.Rngs) -> recurrent.Residual:
     """One block."""
     del number
-    return self.wrapped(Mixer(self, rngs), rngs)
+    return self.wrapped(Mamba3Mixer(self, rngs), rngs)
 
 
-class _Given(NamedTuple):
+class _Turned(NamedTuple):
   """What a step of the recurrence is made of.
 
   Attributes:
@@ -60,7 +60,7 @@ class _Given(NamedTuple):
   turns: jax.Array
 
 
-class _Read(NamedTuple):
+class _Projected(NamedTuple):
   """Inputs of the recurrence, and the gate.
 
   Attributes:
@@ -75,7 +75,7 @@ class _Read(NamedTuple):
   gate: jax.Array
 
 
-class _Rates(NamedTuple):
+class _HeadRates(NamedTuple):
   """What the projection gives for each head, float32.
 
   Attributes:
@@ -91,7 +91,7 @@ class _Rates(NamedTuple):
   rate: jax.Array
 
 
-class Mixer(recurrent.Mixer):
+class Mamba3Mixer(recurrent.Mixer):
   """Projection, turning and trapezoidal recurrence, gate, projection.
 
   A state is (h [*X, H, P, N], the last input [*X, H, P] and turned b [*X, R,
@@ -156,21 +156,21 @@ class Mixer(recurrent.Mixer):
     # Angles add up along the sequence; b and c are turned by the sums, so that
     # the state itself need not be.
     turns = jax.lax.associative_scan(rotary.add, moved, axis=1)
-    given, weights = _Given(x_BLD, turns), self.weights()
+    inputs, weights = _Turned(x_BLD, turns), self.weights()
     # The next step's share of this input; nothing comes after the last.
     late = jnp.pad(((1 - rates.share) * dt)[:, 1:], ((0, 0), (0, 1), (0, 0)))
     first = self.start(x_BLD.shape[:1])
     y, h = scan_ssd.between(
       self.ends,
       weights,
-      given,
+      inputs,
       scan_ssd.Rates(rates.a * dt, rates.share * dt, late),
       first[0],
       form=self.model.form,
       chunk=self.model.chunk,
     )
     # What `step` needs of the last token: its input and its turned b.
-    at = _Given(*(recurrent.at_length(leaf, lengths_B) for leaf in given))
+    at = _Turned(*(recurrent.at_length(leaf, lengths_B) for leaf in inputs))
     read = _parts(self.model, weights, at)
     # Rows of length 0 keep the state of `start`: zeros.
     last = [
@@ -189,17 +189,17 @@ class Mixer(recurrent.Mixer):
     # The last input's second part, which had to wait for this step's size.
     late = ((1 - rates.share) * dt)[..., None, None]
     h = h + late * scan_ssd.outer(_spread(weights, last_x), last_b)
-    (x, b, c), read = self.ends.read(weights, _Given(x_XD, turns))
+    (x, b, c), read = self.ends.read(weights, _Turned(x_XD, turns))
     y, h = scan_ssd.step(x, rates.a * dt, b, c, rates.share * dt, h)
     last = (leaf.astype(jnp.float32) for leaf in (read.x, b, turns))
     return self.ends.write(weights, read, y), (h, *last)
 
-  def rates(self, x_XD: jax.Array) -> _Rates:
+  def rates(self, x_XD: jax.Array) -> _HeadRates:
     """Step sizes, decays, shares and turns."""
     # Apart from the other columns: those are projected chunk by chunk.
     rest = ssm.product(x_XD, self.up.kernel[:, sum(self.sizes[:4]) :])
     dt, a, trap, rate = layers.cut(rest.astype(jnp.float32), self.sizes[4:])
-    return _Rates(
+    return _HeadRates(
       jax.nn.softplus(dt + layers.along(self.dt_bias[...], dt)),
       jnp.minimum(-jax.nn.softplus(a), -1e-4),  # Never without decay.
       jax.nn.sigmoid(trap),
@@ -228,33 +228,35 @@ class Mixer(recurrent.Mixer):
     return scan_ssd.Ends(functools.partial(_read, self.model), _write)
 
 
-def _parts(model: Model, weights: dict[str, jax.Array], given: _Given) -> _Read:
+def _parts(
+  model: Model, weights: dict[str, jax.Array], inputs: _Turned
+) -> _Projected:
   """What the projection gives, apart from the rates."""
-  wide = ssm.product(given.x, weights['up'])
+  wide = ssm.product(inputs.x, weights['up'])
   size = model.rank * model.state
   gate, x, b, c = layers.cut(wide, (model.inner, model.inner, size, size))
   b, c = (
     rotary.turned(
       _normed(model, part, weights[f'scale_{name}']),
       weights[f'bias_{name}'],
-      given.turns,
+      inputs.turns,
     ).astype(model.dtype)
     for name, part in (('b', b), ('c', c))
   )
   gate = ssm.heads(gate.astype(jnp.float32), model.channels)
-  return _Read(ssm.heads(x, model.channels), b, c, gate)
+  return _Projected(ssm.heads(x, model.channels), b, c, gate)
 
 
 def _read(
-  model: Model, weights: dict[str, jax.Array], given: _Given
-) -> tuple[tuple[jax.Array, jax.Array, jax.Array], _Read]:
+  model: Model, weights: dict[str, jax.Array], inputs: _Turned
+) -> tuple[tuple[jax.Array, jax.Array, jax.Array], _Projected]:
   """Arguments of the recurrence, with an input for each rank; all parts."""
-  read = _parts(model, weights, given)
+  read = _parts(model, weights, inputs)
   return (_spread(weights, read.x), read.b, read.c), read
 
 
 def _write(
-  weights: dict[str, jax.Array], read: _Read, y_XRHP: jax.Array
+  weights: dict[str, jax.Array], read: _Projected, y_XRHP: jax.Array
 ) -> jax.Array:
   """What is added to the stream [..., D]."""
   x, gate = _spread(weights, read.x), read.gate[..., None, :, :]
@@ -277,7 +279,7 @@ def _spread(weights: dict[str, jax.Array], x_XHP: jax.Array) -> jax.Array:
 
 def _normed(model: Model, b_XC: jax.Array, scale_N: jax.Array) -> jax.Array:
   """RMS norm of each rank [..., R, N] float32, in `rotary.pairs`' order."""
-  # The scale has been put in the order of `pairs` by `Mixer.weights`.
+  # The scale has been put in the order of `pairs` by `Mamba3Mixer.weights`.
   b = rotary.pairs(ssm.heads(b_XC.astype(jnp.float32), model.state), model.rank)
   b *= jax.lax.rsqrt(jnp.square(b).mean(-1, keepdims=True) + ssm.EPSILON)
   return (b * layers.along(scale_N, b)).astype(b_XC.dtype).astype(jnp.float32)

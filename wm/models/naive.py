@@ -1,4 +1,4 @@
-"""A baseline of states: tokens are taken at their word, without the rules."""
+"""A baseline of states: what tokens show of them without the rules."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from wm.models.serving import oracles
 
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
-  """Names states by the naive reading of the tokens: what is easy in a world.
+  """Predicts states from the surface of the tokens, without the rules.
 
-  In chess a man goes from one square to the other, and the castled rook, the
-  pawn taken in passing, promotion and rights are left out. Of next tokens it
-  knows none.
+  In chess a piece moves from one square to the other; the castled rook, the
+  pawn taken en passant, promotion and castling rights are left out. Next
+  tokens are uniform.
   """
 
   version: ClassVar[str] = '1'
   needs: ClassVar[tuple[core.Need, ...]] = (core.Labelled.surface_labels,)
-  gives: ClassVar[tuple[type, ...]] = (oracles.Reader,)
+  gives: ClassVar[tuple[type, ...]] = (oracles.StateReader,)
 
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model; raises InputError where the world has no such reading."""
@@ -32,4 +32,4 @@ class Model(core.Model):
         "(core.Labelled.surface_labels); available: 'copy_start()'"
       )
     read = world.surface_labels
-    return oracles.Reader(world, read)
+    return oracles.StateReader(world, read)

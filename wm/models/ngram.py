@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from wm import core
-from wm.models.serving import state_session, tables
+from wm.models.serving import process
 from wm.runtime import files
 
 Path = pathlib.Path
@@ -66,6 +66,8 @@ class Model(core.Fittable):
   def fit(self, data: Iterable[core.Sequences], world: core.World) -> Ngram:
     """Counts the grams of sequences, a part at a time."""
     size = len(world.vocab)
+    # A gram is a number in base V, its last token the lowest digit:
+    #   tokens a b c  ->  (a V + b) V + c
     grams = counts = np.zeros(0, np.int64)
     for part in data:
       keys = _grams(part, _power(size, self.order), size)
@@ -97,16 +99,16 @@ class Model(core.Fittable):
       InputError: no such file, a damaged one, or one of another spec or
         vocabulary.
     """
-    found = _read(Path(path))
+    arrays = _read(Path(path))
     size = len(world.vocab)
-    wanted = {'order': self.order, 'vocab_size': size}
-    for key, value in wanted.items():
-      if int(found[key]) != value:
+    expected = {'order': self.order, 'vocab_size': size}
+    for key, value in expected.items():
+      if int(arrays[key]) != value:
         raise core.InputError(
           f'{path} does not fit this model and world: its {key} is '
-          f'{int(found[key])}, not {value}'
+          f'{int(arrays[key])}, not {value}'
         )
-    grams, counts = found['grams'], found['counts']
+    grams, counts = arrays['grams'], arrays['counts']
     return Ngram(self, size, world.end, world.max_len, grams, counts)
 
 
@@ -140,13 +142,14 @@ def _power(size: int, order: int) -> int:
 
 def _grams(part: core.Sequences, power: int, size: int) -> np.ndarray:
   """[G] int64 gram of every predicted token; PAD stands before the first."""
+  # [N] the last `order` tokens of each row; the modulus drops older ones.
   key = np.zeros(len(part), np.int64)
-  found = [np.zeros(0, np.int64)]
+  grams = [np.zeros(0, np.int64)]
   for t in range(part.tokens.shape[1]):
     key = (key * size + part.tokens[:, t]) % power
     if t:
-      found.append(key[t < part.lengths])
-  return np.concatenate(found)
+      grams.append(key[t < part.lengths])
+  return np.concatenate(grams)
 
 
 def _sums(
@@ -160,7 +163,7 @@ def _sums(
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Level:
+class _GramCounts:
   """Counts of one gram length, by context.
 
   contexts: [C] int64, ascending; counts: [C, V], sparse; totals: [C].
@@ -171,7 +174,12 @@ class _Level:
   totals: np.ndarray
 
   @classmethod
-  def make(cls, grams: np.ndarray, counts: np.ndarray, size: int) -> _Level:
+  def make(
+    cls, grams: np.ndarray, counts: np.ndarray, size: int
+  ) -> _GramCounts:
+    """The table of grams [G] of one length and their counts."""
+    # gram = context V + token: grams ascend, so each context's are neighbours
+    # and the CSR table needs no sorting.
     contexts, tokens = np.divmod(grams, size)
     first = np.flatnonzero(np.diff(contexts, prepend=-1))
     starts = np.append(first, len(grams))
@@ -184,16 +192,18 @@ class _Level:
     """Puts (c(h, w) + a prior) / (c(h) + a) in rows of contexts seen."""
     if not len(self.contexts):
       return
+    # Contexts that were never seen keep the probabilities of a shorter one.
     place = np.searchsorted(self.contexts, keys)
     place = np.minimum(place, len(self.contexts) - 1)
     rows = np.flatnonzero(self.contexts[place] == keys)
     place = place[rows]
     prior = a * np.broadcast_to(prior, probs.shape)[rows]
+    # [rows, V]: dense only for the contexts that are asked about.
     seen = prior + self.counts[place].toarray()
     probs[rows] = seen / (self.totals[place] + a)[:, None]
 
 
-class Ngram(tables.Tabulated):
+class Ngram(process.ProcessPredictor):
   """A fitted n-gram model.
 
   Attributes:
@@ -214,52 +224,41 @@ class Ngram(tables.Tabulated):
     self.model, self.vocab_size = model, vocab_size
     self.end, self.max_len = end, max_len
     self.grams, self.counts = grams, counts
+    # V^(order - 1): a context is the last order - 1 tokens.
     self._modulus = _power(vocab_size, model.order) // vocab_size
     self._levels = [
-      _Level.make(*_sums(grams % vocab_size**k, counts), vocab_size)
+      _GramCounts.make(*_sums(grams % vocab_size**k, counts), vocab_size)
       for k in range(1, model.order + 1)
     ]
 
-  def push(self, contexts: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """Contexts (last order - 1 tokens as a number) after one token more."""
-    return (contexts * self.vocab_size + tokens) % self._modulus
+  def init(self, batch: int) -> np.ndarray:
+    """[batch, 1] the last order - 1 tokens as a number, PAD at first."""
+    return np.zeros((batch, 1), np.int64)
 
-  def given(self, contexts: np.ndarray) -> np.ndarray:
-    """[R, V] float32 log-probabilities, in nats, after contexts [R] int64."""
+  def advance(self, contexts: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """See core.SequenceProcess."""
+    return (contexts * self.vocab_size + tokens[:, None]) % self._modulus
+
+  def next(self, contexts: np.ndarray) -> process.NextTokens:
+    """See core.SequenceProcess; every token is listed."""
     size, a = self.vocab_size, self.model.smoothing
     uniform = np.full(size, 1 / max(size - 1, 1))
     uniform[core.PAD] = 0
     probs = np.tile(uniform, (len(contexts), 1))
+    # Level k has contexts of k tokens: context mod V^k is its key.
     for k, level in enumerate(self._levels):
       prior = probs if self.model.backoff == 'interpolate' else uniform
-      level.update(probs, contexts % size**k, prior, a)
+      level.update(probs, contexts[:, 0] % size**k, prior, a)
     with np.errstate(divide='ignore'):
-      return np.log(probs).astype(np.float32)
+      return process.all_tokens(np.log(probs).astype(np.float32))
 
   def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """See core.Predictor."""
+    """See core.Predictor; equal contexts are looked up once."""
     del lengths
-    context = np.zeros(len(tokens), np.int64)
-    steps = np.zeros(tokens.shape, np.int64)
+    # steps [B, L]: contexts after each token, most of which repeat.
+    context, steps = self.init(len(tokens)), np.zeros(tokens.shape, np.int64)
     for t in range(tokens.shape[1]):
-      context = steps[:, t] = self.push(context, tokens[:, t])
-    known, place = np.unique(steps, return_inverse=True)
-    return self.given(known)[place.reshape(steps.shape)]
-
-  def enter(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """See Tabulated: the context is the state."""
-    out = np.zeros(len(prefixes), np.int64)
-    for t in range(prefixes.shape[1]):
-      out = np.where(t < lengths, self.push(out, prefixes[:, t]), out)
-    return out[:, None]
-
-  def follow(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """See Tabulated."""
-    return self.push(states, tokens[:, None])
-
-  def known(
-    self, states: np.ndarray
-  ) -> tuple[state_session.Support, np.ndarray]:
-    """See Tabulated."""
-    contexts, place = np.unique(states[:, 0], return_inverse=True)
-    return state_session.whole(self.given(contexts)), place
+      context = self.advance(context, tokens[:, t])
+      steps[:, t] = context[:, 0]
+    options, index = self.lookup(steps.reshape(-1, 1))
+    return options.log_probs[index.reshape(steps.shape)]

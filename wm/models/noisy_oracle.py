@@ -1,4 +1,4 @@
-"""The world with faults of known size, to see what a metric makes of them."""
+"""The world with errors of known size: what a metric should show of them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A particle filter: what follows, by all that a world could be drawn as.
+"""A particle filter over the hidden states of a world.
 
-No predictor that sees tokens alone does better than this with many particles,
-so its row is the ceiling of those beside it.
+With many particles no predictor that sees only tokens does better, so its
+scores are the ceiling of other models'.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from wm.models.bayes import Bayes
 
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
-  """Predicts by particles that agree with all tokens so far.
+  """Predicts by particles (hidden states) that agree with all tokens so far.
 
-  A token that no particle comes near is passed over, and what follows is
-  predicted without it. Moves of the particles depend on the tokens and the
-  seed, not on the batch.
+  A token that no particle comes near is ignored. Moves of the particles depend
+  on the tokens and the seed, not on the batch.
 
   Attributes:
-    particles: of each prefix, an even number; each takes 64 bytes.
-    sweeps: moves of each particle whenever few are left that agree.
+    particles: number of each prefix, even; each takes 64 bytes.
+    sweeps: moves of each particle whenever few agree with the tokens.
   """
 
   version: ClassVar[str] = '1'
@@ -36,6 +35,7 @@ class Model(core.Model):
   def cost(self, world: core.World | None = None) -> core.Cost:
     """See core.Bounded: a microsecond for each move, of some sequences."""
     del world
+    # AT_ONCE prefixes are followed at a time.
     moves = core.AT_ONCE * self.particles * self.sweeps
     memory = core.AT_ONCE * 64 * self.particles
     return core.Cost(memory, 1e-6 * moves, ('particles', 'sweeps'))

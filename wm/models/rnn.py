@@ -24,13 +24,13 @@ class Model(recurrent.RecurrentModel):
 
   version: ClassVar[str] = '1'
 
-  def block(self, number: int, rngs: nnx.Rngs) -> Cell:
+  def block(self, number: int, rngs: nnx.Rngs) -> RnnCell:
     """One layer; there is no dropout after the last, as in PyTorch."""
     last = number == self.layers - 1
-    return Cell(self, 1, 0.0 if last else self.dropout, rngs)
+    return RnnCell(self, 1, 0.0 if last else self.dropout, rngs)
 
 
-class Cell(recurrent.Block):
+class RnnCell(recurrent.Block):
   """One tanh layer: `gates` = 1 affine maps of input and state."""
 
   def __init__(
@@ -40,6 +40,7 @@ class Cell(recurrent.Block):
     rate: float,
     rngs: nnx.Rngs,
   ):
+    # kernels [D, G, D]: G gates are one product; an RNN has one, an LSTM four.
     width = model.width
     shape = (width,), (gates, width)
     self.input = layers.Linear(*shape, rngs, init='torch')

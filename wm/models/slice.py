@@ -78,9 +78,9 @@ class Model(recurrent.RecurrentModel):
       )
 
   @property
-  def style(self) -> recurrent.Style:
+  def style(self) -> recurrent.StackStyle:
     """PyTorch's initial weights, dropout on embeddings, no final norm."""
-    return recurrent.Style(embedding=1.0, head='torch', dropout=True)
+    return recurrent.StackStyle(embedding=1.0, head='torch', dropout=True)
 
   def block(self, number: int, rngs: nnx.Rngs) -> Layer:
     """One layer."""
@@ -129,6 +129,7 @@ class Layer(recurrent.Block):
     # Each token's input beside the one before it: u_0 - u_{-1}, u_1 - u_0, ...
     u_BLD = self.before_scan(x_BLD)
     before_BLD = jnp.concatenate([start_BD[1][:, None], u_BLD[:, :-1]], 1)
+    # E = D + 1, with the constant. The scan runs along the first dimension.
     w_LBE = self.increments(u_BLD, before_BLD).swapaxes(0, 1)
     y_BLD = self.states(w_LBE, start_BD[0]).swapaxes(0, 1)
     state = (
@@ -163,10 +164,11 @@ class Layer(recurrent.Block):
 
   def increments(self, u_XD: jax.Array, before_XD: jax.Array) -> jax.Array:
     """w [*X, D + 1]."""
-    one = jnp.ones_like(u_XD[..., :1])
+    # The constant lets a repeated token act, whose increment is 0.
+    ones = jnp.ones_like(u_XD[..., :1])
     if self.model.path == 'values':
       u_XD = u_XD - before_XD
-    return self.model.scale * jnp.concatenate([one, u_XD], -1)
+    return self.model.scale * jnp.concatenate([ones, u_XD], -1)
 
   def maps(
     self, w_XE: jax.Array, batch: int = 0

@@ -1,7 +1,7 @@
-"""Solvers that only answer: is this a valid continuation of that prefix?
+"""Solvers that only answer whether a continuation of a prefix is valid.
 
-Stand-ins for closed language models (Vafa et al. 2024, section 4.2), right or
-wrong in ways that can be worked out by hand. They run on any world.
+They stand in for closed language models (Vafa et al. 2024, section 4.2), with
+errors whose effect can be worked out by hand, and run on any world.
 """
 
 from __future__ import annotations
@@ -12,29 +12,30 @@ from typing import ClassVar
 import numpy as np
 
 from wm import core
-from wm.models.serving import accepting
+from wm.core import queries
+from wm.models.serving import stateless
 
 ERROR, SILENCE = 1, 2
 
 
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
-  """Yes where the world says so, but for faults of known kind and size.
+  """Answers as the world does, but for errors of known kind and size.
 
   Attributes:
     answer: 'world', or 'yes' to every question.
-    errors: share of questions that get the wrong answer. Which ones is a hash
-      of the seed, the suffix and what `by` says.
+    errors: share of questions that get the wrong answer, chosen by a hash of
+      the seed, the suffix and the key `by`.
     by: 'question': the tokens of the prefix; 'state': the state that they
       reach, so that all prefixes of a state go wrong alike; 'order': as
       'question', but prefixes of ascending tokens never go wrong.
-    memory: how many of the last tokens after the prompt it remembers; 0 is
-      all. Remembered tokens that are illegal without the others are skipped.
+    memory: number of last tokens after the prompt that it remembers; 0 is all.
+      Remembered tokens that are illegal without the others are skipped.
     silent: share of questions that get no answer.
   """
 
   version: ClassVar[str] = '1'
-  gives: ClassVar[tuple[type, ...]] = (accepting.Accepting,)
+  gives: ClassVar[tuple[type, ...]] = (stateless.Accepting,)
 
   answer: str = 'world'
   errors: float = 0.0
@@ -44,12 +45,14 @@ class Model(core.Model):
 
   def __post_init__(self) -> None:
     super().__post_init__()
-    for field, value, known in (
+    for field, value, choices in (
       ('answer', self.answer, "'world', 'yes'"),
       ('by', self.by, "'question', 'state', 'order'"),
     ):
-      if repr(value) not in known.split(', '):
-        raise core.InputError(f'solver: {field}={value!r}; available: {known}')
+      if repr(value) not in choices.split(', '):
+        raise core.InputError(
+          f'solver: {field}={value!r}; available: {choices}'
+        )
     if not (0 <= self.errors <= 1 and 0 <= self.silent <= 1):
       raise core.InputError(
         f'solver: errors={self.errors}, silent={self.silent}; expected 0 to 1'
@@ -60,7 +63,7 @@ class Model(core.Model):
   def predictor(self, world: core.World, seed: int) -> core.Predictor:
     """See core.Model."""
     solver = _Solver(self, world, seed)
-    return accepting.Accepting(
+    return stateless.Accepting(
       solver.accepts,
       vocab_size=len(world.vocab),
       end=world.end,
@@ -71,7 +74,7 @@ class Model(core.Model):
 
 
 class _Solver:
-  """Reads prefixes, with what memory it has, and answers."""
+  """Reads prefixes as far as it remembers them, and answers."""
 
   def __init__(self, fields: Model, world: core.World, seed: int) -> None:
     self.fields, self.world, self.seed = fields, world, seed
@@ -79,23 +82,27 @@ class _Solver:
   def accepts(
     self, prefixes: list[tuple[int, ...]], suffixes: list[tuple[int, ...]]
   ) -> np.ndarray:
-    """See accepting.Accepting."""
-    states, key, wrong = self._read(*_table(prefixes))
-    tokens, lengths = _table(suffixes)
+    """See stateless.Accepting."""
+    states, key, wrong = self._read(*queries.table(prefixes))
+    tokens, lengths = queries.table(suffixes)
     steps, _ = self.world.walk(states, tokens, lengths)
+    # A suffix is valid if `walk` took all of its tokens.
     right = (steps == lengths) | (self.fields.answer == 'yes')
+    # The key covers the suffix too: each question errs by itself.
     key = _folded(key, tokens, lengths)
-    found = right ^ (wrong & self._hit(key, ERROR, self.fields.errors))
+    answers = right ^ (wrong & self._hit(key, ERROR, self.fields.errors))
+    # Padding within a suffix is no token: the answer is always no.
     used = np.arange(tokens.shape[1]) < lengths[:, None]
-    found &= ~(used & (tokens == core.PAD)).any(1)
+    answers &= ~(used & (tokens == core.PAD)).any(1)
     silent = self._hit(key, SILENCE, self.fields.silent)
-    return np.where(silent, core.NO_ANSWER, found).astype(np.int8)
+    return np.where(silent, core.NO_ANSWER, answers).astype(np.int8)
 
   def next_mask(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """See accepting.Accepting."""
+    """See stateless.Accepting."""
     states, key, wrong = self._read(tokens, lengths)
     mask = self.world.legal(states) | (self.fields.answer == 'yes')
     if self.fields.errors or self.fields.silent:
+      # [R, V] as `_folded` gives for suffixes of one token: both ways agree.
       keys = core.hash64(key[:, None], np.arange(mask.shape[1]))
       mask ^= wrong[:, None] & self._hit(keys, ERROR, self.fields.errors)
       mask &= ~self._hit(keys, SILENCE, self.fields.silent)
@@ -109,12 +116,12 @@ class _Solver:
   def _read(
     self, tokens: np.ndarray, lengths: np.ndarray
   ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What it makes of prefixes [R, L] of lengths [R].
+    """Reads prefixes [R, L] of lengths [R].
 
     Returns:
-      states: [R, W] that it takes them for.
-      keys: [R] uint64, what the errors are a hash of.
-      wrong: [R] bool, may it go wrong here?
+      states: [R, W] after the tokens that it remembers.
+      keys: [R] uint64 that the errors are a hash of.
+      wrong: [R] bool: errors are possible.
     """
     states = self._reached(tokens, lengths)
     if self.fields.by == 'state':
@@ -123,6 +130,7 @@ class _Solver:
       key = _folded(np.zeros(len(states), np.uint64), tokens, lengths)
     wrong = np.ones(len(states), bool)
     if self.fields.by == 'order':
+      # Differences of neighbouring tokens; those with padding do not count.
       within = np.arange(1, tokens.shape[1]) < lengths[:, None]
       wrong &= (within & (np.diff(tokens, axis=1) < 0)).any(1)
     return states, key, wrong
@@ -133,22 +141,15 @@ class _Solver:
     for k in range(tokens.shape[1]):
       rows = np.flatnonzero(k < lengths)
       if memory and k >= prompt:
+        # The prompt is always remembered, then the last `memory` tokens.
         rows = rows[k >= lengths[rows] - memory]
       after = self.world.advance(states[rows], tokens[rows, k])
       if memory:
-        kept = self.world.state_id(after) != core.DEAD
-        rows, after = rows[kept], after[kept]
+        # An illegal token is skipped: the state stays as it was before.
+        alive = self.world.state_id(after) != core.DEAD
+        rows, after = rows[alive], after[alive]
       states[rows] = after
     return states
-
-
-def _table(rows: list[tuple[int, ...]]) -> tuple[np.ndarray, np.ndarray]:
-  """Tuples as tokens [N, L] int32, padded with PAD, and lengths [N]."""
-  lengths = np.array([len(row) for row in rows], np.int32)
-  tokens = np.full((len(rows), int(lengths.max(initial=0))), core.PAD, np.int32)
-  for n, row in enumerate(rows):
-    tokens[n, : len(row)] = row
-  return tokens, lengths
 
 
 def _folded(

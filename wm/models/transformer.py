@@ -91,6 +91,7 @@ class Model(rows.RowModel):
     self.check_rows()
     if not self.epsilon > 0:
       raise self.error(f'epsilon={self.epsilon}; expected more than 0')
+    # Rotary positions turn channels in pairs.
     channels = 2 if self.positions in rotary.KINDS else 1
     if self.width % (self.num_heads * channels):
       raise self.error(
@@ -121,7 +122,9 @@ class Model(rows.RowModel):
     context = self.context or positions
     return Transformer(self, vocab_size, context, rngs, outputs)
 
-  def serving(self, params: nnx.State) -> tuple[family.NetworkModel, nnx.State]:
+  def for_inference(
+    self, params: nnx.State
+  ) -> tuple[family.NetworkModel, nnx.State]:
     """Without the scan: a step would copy each layer out of the stack."""
     if not self.scan:
       return self, params
@@ -131,16 +134,19 @@ class Model(rows.RowModel):
         flat[path] = leaf
         continue
       place = path.index('blocks') + 1
+      # blocks.attention... [layers, ...] -> blocks.n.attention... [...]
       for n in range(self.layers):
-        one = (*path[:place], n, *path[place:])
-        flat[one] = leaf.replace(leaf[...][n])
+        unstacked = (*path[:place], n, *path[place:])
+        flat[unstacked] = leaf.replace(leaf[...][n])
     return dataclasses.replace(self, scan=False), nnx.from_flat_state(flat)
 
 
-class Block(nnx.Module):
+class TransformerBlock(nnx.Module):
   """Attention and MLP, each after a norm and added to the stream."""
 
   def __init__(self, model: Model, rngs: nnx.Rngs):
+    # Both parts add to the stream, 2 layers times: smaller initial weights
+    # keep its variance near that of the embeddings.
     rest: dict[str, Any] = {
       'bias': model.norm == 'layer' if model.biases is None else model.biases,
       'scale': 0.02 * (2 * model.layers) ** -0.5,
@@ -165,6 +171,7 @@ class Block(nnx.Module):
     self, x_BLD: jax.Array, key: jax.Array | None = None
   ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
     """The stream after this block, and keys and values [B, L, H, C]."""
+    # For dropout on attention weights, on attention's output and on the MLP's.
     keys = layers.keys(key, 3)
     y_BLD, cache = self.attention(
       self.before_attention(x_BLD), self.rate, keys[0]
@@ -189,9 +196,10 @@ class Transformer(stack.Stack):
     table = functools.partial(layers.Embedding, init=init)
     self.embedding = table(vocab_size * model.patch, model.width, rngs)
     self.positions = table(context, model.width, rngs) if learned else None
-    blocks = [Block(model, rngs) for _ in range(model.layers)]
+    blocks = [TransformerBlock(model, rngs) for _ in range(model.layers)]
     self.blocks = _stack(blocks) if model.scan else nnx.List(blocks)
     self.final = layers.Norm(model.width, model.norm, model.epsilon)
+    # Other outputs than next tokens, or rows, have nothing to be tied to.
     tied = model.tied and not outputs and model.patch == 1
     outputs = (outputs or vocab_size) * model.patch
     head = functools.partial(layers.Linear, bias=model.head_bias, init=init)
@@ -211,6 +219,7 @@ class Transformer(stack.Stack):
   ) -> jax.Array:
     """See `stack.Stack`."""
     x_BLD = self.embed(tokens_BL, attention.places(tokens_BL))
+    # One key for the embeddings, one to be split among the blocks.
     first, key = layers.keys(key if self.model.dropout else None, 2)
     x_BLD = layers.dropout(x_BLD, self.model.dropout, first)
     return self.through(x_BLD, 0, depth, layers.keys(key, self.num_layers))
@@ -226,21 +235,23 @@ class Transformer(stack.Stack):
     x_BLD = x_BLD.astype(self.model.dtype)
     if not self.model.scan:
       return super().through(x_BLD, first, last, keys)
+    # params [layers, ...]: one block is compiled and run last - first times.
     graph, params = nnx.split(self.blocks)
     used = [key for key in keys if key is not None]
     stacked = jnp.stack(used) if used else None
-    given = jax.tree.map(lambda leaf: leaf[first:last], (params, stacked))
+    xs = jax.tree.map(lambda leaf: leaf[first:last], (params, stacked))
 
-    def body(x_BLD: jax.Array, given: Any) -> tuple[jax.Array, None]:
-      return self.run(graph, given[0], x_BLD, given[1]), None
+    def body(x_BLD: jax.Array, xs: Any) -> tuple[jax.Array, None]:
+      return self.run(graph, xs[0], x_BLD, xs[1]), None
 
-    return jax.lax.scan(body, x_BLD, given)[0]
+    return jax.lax.scan(body, x_BLD, xs)[0]
 
   def end(self, x_BLD: jax.Array, places_BP: jax.Array) -> jax.Array:
     """See `stack.Stack`; of other places there are keys and values only."""
+    # x_BLD, all places -> keys, values; x_BPD, places asked for -> queries, MLP
     block = self.unstacked()[-1]
-    given = block.before_attention(x_BLD)
-    y_BPD = block.attention.at(given, places_BP)
+    normed_BLD = block.before_attention(x_BLD)
+    y_BPD = block.attention.at(normed_BLD, places_BP)
     return block.feed(layers.taken(x_BLD, places_BP) + y_BPD)
 
   def absorb(
@@ -248,6 +259,8 @@ class Transformer(stack.Stack):
   ) -> tuple[Any, jax.Array]:
     """Keys and values [R, H, P, C] of each block, and the stream [R, D]."""
     x_RPD = self.embed(tokens_RP, attention.places(tokens_RP))
+    # Within a block keys are [R, P, H, C]; caches have heads first, as decoding
+    # reads a head's places in one stride.
     prefix = []
     for block in self.unstacked():
       x_RPD, cache = block(x_RPD)
@@ -267,25 +280,29 @@ class Transformer(stack.Stack):
     ]
 
   def append(
-    self, prefix: Any, pages: list[Any], step: network.Step
+    self, prefix: Any, pages: list[Any], step: network.DecodeStep
   ) -> tuple[list[Any], jax.Array]:
     """Caches after one token of each continuation, and the stream."""
     # `moved` is not asked: what is written past a continuation's length is not
     # seen, and is written over when the continuation moves on.
+    # Position of the new token in its sequence.
     place_RM = step.prefix_len[:, None] + step.added
     x_RMD = self.embed(step.tokens, place_RM)
     after = []
     for number, block in enumerate(self.unstacked()):
-      given = block.before_attention(x_RMD)
+      normed_RMD = block.before_attention(x_RMD)
+      # pages [n][block] -> this block's of all n pages.
       mine = [page[number] for page in pages]
-      y_RMD, written = block.attention.decode(given, prefix[number], mine, step)
+      y_RMD, written = block.attention.decode(
+        normed_RMD, prefix[number], mine, step
+      )
       x_RMD = block.feed(x_RMD + y_RMD)
       after.append(written)
     # By blocks, then pages -> by pages, then blocks.
     pages = [list(page) for page in zip(*after, strict=True)]
     return pages, x_RMD
 
-  def unstacked(self) -> list[Block]:
+  def unstacked(self) -> list[TransformerBlock]:
     """The blocks one by one, also where a scan has them stacked."""
     if isinstance(self.blocks, nnx.List):
       return list(self.blocks)
@@ -296,8 +313,9 @@ class Transformer(stack.Stack):
     ]
 
 
-def _stack(blocks: list[Block]) -> Block:
+def _stack(blocks: list[TransformerBlock]) -> TransformerBlock:
   """One block whose parameters have a leading dimension of layers."""
+  # All blocks have one structure: the first one's graph stands for all.
   graphs, params = zip(*map(nnx.split, blocks), strict=True)
   stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *params)
   return nnx.merge(graphs[0], stacked)

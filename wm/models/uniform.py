@@ -11,7 +11,7 @@ from wm.models.serving import oracles
 
 @dataclasses.dataclass(frozen=True)
 class Model(core.Model):
-  """Knows nothing of the world but its vocabulary."""
+  """All that it uses of the world is its vocabulary."""
 
   version: ClassVar[str] = '1'
   gives: ClassVar[tuple[type, ...]] = (oracles.Uniform,)

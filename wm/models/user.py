@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from wm import core
 from wm.core import plugins, registry
-from wm.models.serving import accepting, callables, checks, user_objects
+from wm.models.serving import checks, stateless, user_objects
 
 EXPECTED = "expected function='package.module:name' or 'file.py:name'"
 
@@ -34,25 +34,26 @@ def load(function: str) -> Any:
   if not colon or not where or not attribute:
     raise core.InputError(f'user model: {function!r} was given; {EXPECTED}')
   label = _label(function)
+  # A file is run by its path, a module looked up as `import` does.
   if where.endswith('.py'):
-    found = plugins.load(where, label)
+    thing = plugins.load(where, label)
   else:
-    found = _imported(where, label)
+    thing = _imported(where, label)
   with plugins.user_code(label):
     for name in attribute.split('.'):
-      if not hasattr(found, name):
-        known = [key for key in dir(found) if not key.startswith('_')]
+      if not hasattr(thing, name):
+        public = [key for key in dir(thing) if not key.startswith('_')]
         raise core.InputError(
           f'user model: {where!r} has no {attribute!r}; '
-          f'available: {", ".join(known) or "nothing"}'
+          f'available: {", ".join(public) or "nothing"}'
         )
-      found = getattr(found, name)
-    if not user_objects.usable(found):
+      thing = getattr(thing, name)
+    if not user_objects.usable(thing):
       raise core.InputError(
-        f'user model: {function!r} is of type {type(found).__name__}; '
+        f'user model: {function!r} is of type {type(thing).__name__}; '
         f'{user_objects.EXPECTED}'
       )
-  return found
+  return thing
 
 
 def _imported(where: str, label: str) -> types.ModuleType:
@@ -89,10 +90,10 @@ class Model(core.Model):
 
   version: ClassVar[str] = '1'
   gives: ClassVar[tuple[type, ...]] = (
-    callables.FromCallable,
+    user_objects.FromCallable,
     user_objects.CachedWithHidden,
     user_objects.WithPatched,
-    accepting.Accepting,
+    stateless.Accepting,
   )
 
   function: str = ''
@@ -127,7 +128,7 @@ class Model(core.Model):
     """See core.Model."""
     return (self.function.rpartition(':')[0],)
 
-  def undeclared(self) -> str:
+  def undeclared_inputs(self) -> str:
     """See core.Model."""
     if self.files is not None:
       return ''
@@ -154,7 +155,7 @@ class Model(core.Model):
           path.open('rb').close()
     label = _label(self.function)
     with plugins.user_code(label):  # An object may fail where it is looked at.
-      found = user_objects.predictor(
+      reader = user_objects.predictor(
         load(self.function),
         vocab_size=len(world.vocab),
         end=world.end,
@@ -162,13 +163,14 @@ class Model(core.Model):
         rows=self.rows,
         label=label,
       )
-    if not isinstance(found, core.QueryModel):
+    # Answers alone give no probabilities to be checked.
+    if not isinstance(reader, core.QueryModel):
       checks.check(
-        found, world, label, tolerance=self.tolerance, copies=self.copies
+        reader, world, label, tolerance=self.tolerance, copies=self.copies
       )
-    if isinstance(found, user_objects.Cached):
-      user_objects.check_cache(found, world, self.tolerance)
-    return found
+    if isinstance(reader, user_objects.Cached):
+      user_objects.check_cache(reader, world, self.tolerance)
+    return reader
 
 
 def predictor(
@@ -179,7 +181,7 @@ def predictor(
   Raises InputError where `checks.check` refuses it. That it says the last token
   again is taken for what it means.
   """
-  found = model.predictor(world, seed)
-  if registry.is_file(model.name) and isinstance(found, core.Predictor):
-    checks.check(found, world, f'model {model.name!r}', copies=True)
-  return found
+  reader = model.predictor(world, seed)
+  if registry.is_file(model.name) and isinstance(reader, core.Predictor):
+    checks.check(reader, world, f'model {model.name!r}', copies=True)
+  return reader

@@ -121,7 +121,7 @@ class Reader:
           unknown.append(f'the source of {_label(root)} is not found')
         roots += found
       if isinstance(thing, core.Model):
-        unknown.append(thing.undeclared())
+        unknown.append(thing.undeclared_inputs())
     unknown += self._close(roots, inputs)
     return Origin(inputs, next((why for why in unknown if why), ''))
 

@@ -12,7 +12,6 @@ from wm import core
 from wm.core import registry
 from wm.data import sampling
 from wm.models.importers import gpt2 as gpt2_import
-from wm.models.importers import mingpt
 from wm.models.nn import network
 from wm.runtime import files, locks
 from wm.training import checkpoints, config, run_log, state
@@ -49,10 +48,10 @@ def gpt2(
   place: core.World = registry.resolve('world', world)
   with core.reading(path, 'a state dict in GPT-2 style'):
     weights = gpt2_import.load(path)
-    by_mingpt = mingpt.is_layout(weights)
+    by_mingpt = gpt2_import.is_mingpt(weights)
     if by_mingpt:
-      weights = mingpt.as_gpt2(weights, place.max_len)
-      known = gpt2_import.infer(weights, mlp=mingpt.MLP)
+      weights = gpt2_import.from_mingpt(weights, place.max_len)
+      known = gpt2_import.infer(weights, mlp=gpt2_import.MINGPT_MLP)
     else:
       weights = gpt2_import.bare(weights, path)
       known = gpt2_import.infer(weights)

@@ -178,7 +178,7 @@ def _predictor(
       for path, leaf in state_lib.shapes(shape).items()
     }
     params = state_lib.tree(shape, kept.params(step, abstract))
-    max_len = network.reach(shape, world.max_len)
+    max_len = network.max_supported_length(shape, world.max_len)
     heldout = kept.progress(step).get('heldout')
     digest = kept.digest(step)
   finally:

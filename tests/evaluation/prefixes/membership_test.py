@@ -14,7 +14,7 @@ from wm.evaluation import statistics
 from wm.evaluation.prefixes import membership, prefix_pairs
 from wm.evaluation.trials import context
 from wm.metrics import compression, distinction
-from wm.models.serving import accepting, oracles
+from wm.models.serving import oracles, stateless
 
 WORLD = tiny.World()
 SEATING = registry.make('world', 'seating()')
@@ -167,7 +167,7 @@ def test_suffixes_without_an_answer_are_left_out():
     ((2, 1), (3, 1)): 1,
   }
 
-  class Asked(accepting.Accepting):
+  class Asked(stateless.Accepting):
     def answers(self, prefixes, suffixes):
       pairs = zip(prefixes, suffixes, strict=True)
       return np.array([replies[tuple(p), tuple(s)] for p, s in pairs], np.int8)
@@ -248,7 +248,7 @@ def test_questions_stop_at_the_first_disagreement():
     asked.extend(zip(prefixes, suffixes, strict=True))
     return solver.answers(prefixes, suffixes)
 
-  model = accepting.Accepting(
+  model = stateless.Accepting(
     accepts, vocab_size=solver.vocab_size, end=core.DEAD, max_len=6
   )
   graded = _score(model, SEATING, samples=30, graded=True)['precision']

@@ -16,7 +16,7 @@ from wm.evaluation.trials import context, device, engine
 from wm.kernels.base import words
 from wm.metrics import compression, distinction
 from wm.models.nn import network
-from wm.models.serving import networks, tables
+from wm.models.serving import networks, process
 from wm.worlds.base import table
 
 
@@ -193,7 +193,7 @@ def test_devices_do_not_matter(monkeypatch):
   predictor = _fitted(LINE)
   one = _sampled(predictor, LINE, 'device')
   devices = tuple(jax.devices()[:2])
-  monkeypatch.setattr(tables.Tabulated, 'devices', devices)
+  monkeypatch.setattr(process.ProcessPredictor, 'devices', devices)
   _assert_same(one, _sampled(predictor, LINE, 'device', batch=3))
 
 
@@ -271,7 +271,7 @@ def test_what_cannot_be_traced_says_so():
 def test_a_table_of_too_many_rows_is_left_to_the_host(monkeypatch):
   predictor = _fitted(LINE)
   host = _sampled(predictor, LINE, 'host')
-  monkeypatch.setattr(tables, 'ROWS', 2)
+  monkeypatch.setattr(process, 'ROWS', 2)
   monkeypatch.setattr(engine, 'WORTH', 0)
   _assert_same(host, _sampled(predictor, LINE, 'auto'))
   with pytest.raises(core.Untraceable, match='more than 2 states'):

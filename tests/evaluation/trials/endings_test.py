@@ -12,7 +12,7 @@ from wm.core import registry
 from wm.evaluation import statistics
 from wm.evaluation.prefixes import exhaustive
 from wm.evaluation.trials import context, engine
-from wm.models.serving import oracles, state_session
+from wm.models.serving import oracles, process
 
 # Sixteen squares: games end after twelve moves, and often before.
 WORLD = registry.make('world', 'othello(size=4)')
@@ -33,7 +33,7 @@ class Babbler(oracles.WorldPredictor):
     mass = share / np.maximum(share.sum(-1, keepdims=True), 1)
     with np.errstate(divide='ignore'):
       log_probs[mute] = np.log(mass[mute])
-    return state_session.whole(log_probs)
+    return process.all_tokens(log_probs)
 
 
 BABBLER = Babbler(WORLD)

@@ -11,7 +11,7 @@ from tests import every_world
 from tests.language.stand_ins import asked, base, maps, worlds
 from wm import core
 from wm.core import registry
-from wm.models.serving import asked as models
+from wm.models.serving import llm_predictor as models
 
 CITY = registry.make('world', 'maps(rows=3, columns=4)')
 TOLD = every_world.having(core.Verbal)

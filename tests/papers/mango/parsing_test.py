@@ -6,7 +6,7 @@ import time
 import pytest
 
 from wm import core
-from wm.language import replies
+from wm.models.serving import replies
 from wm.papers.mango import score as scoring
 
 MOVE = scoring.Move('hall', 'go "up"', "aunt jemima's lair")

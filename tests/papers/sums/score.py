@@ -1,6 +1,6 @@
 """Reads a sum."""
 
-from wm.language import replies
+from wm.models.serving import replies
 
 
 def read(text):

@@ -17,7 +17,7 @@ from wm.core.queries import Answer, Query
 from wm.core.verbal import PromptStyle, Verbal
 from wm.evaluation import needs, query_plans
 from wm.models import language
-from wm.models.serving import asked, in_context
+from wm.models.serving import answer_reader, llm_predictor
 
 # What is asked unless told otherwise, of worlds that have what it needs.
 METRICS = (
@@ -72,7 +72,9 @@ class Setting(NamedTuple):
       most_told=self.most_told,
     )
 
-  def predictor(self, asker: asked.Answers) -> in_context.LanguageModel:
+  def predictor(
+    self, asker: llm_predictor.Backend
+  ) -> llm_predictor.LanguageModel:
     """The predictor that such questions are of.
 
     Raises:
@@ -85,7 +87,7 @@ class Setting(NamedTuple):
         f'expected {world.version!r}, which may have other right answers'
       )
     before = made_world(self.before) if self.before else None
-    return in_context.LanguageModel(
+    return llm_predictor.LanguageModel(
       world, self.telling, asker, self.most_told, before
     )
 
@@ -108,9 +110,9 @@ def _built(spec: str) -> Verbal:
 
 
 @functools.lru_cache(maxsize=64)
-def reader(setting: Setting) -> in_context.LabelReader:
+def reader(setting: Setting) -> answer_reader.AnswerReader:
   """What reads answers about a world."""
-  return in_context.LabelReader(
+  return answer_reader.AnswerReader(
     made_world(setting.world).token_names(setting.telling)
   )
 
@@ -121,7 +123,7 @@ def default_metrics(world: core.World) -> list[str]:
   for spec in METRICS:
     metric = registry.make('metric', spec)
     drawn = vars(metric).get('states') == 'drawn'
-    missing = needs.lacks(metric, in_context.LanguageModel, type(world))
+    missing = needs.lacks(metric, llm_predictor.LanguageModel, type(world))
     if not missing and (isinstance(world, core.Prefixed) or not drawn):
       found.append(spec)
   return found
@@ -146,10 +148,10 @@ def settings(
     metrics: specs; none is the default ones.
     wordings: ('',) is the world's first, ('all',) all of them.
     names: seeds of names.
-    max_calls: see planned.plans.
+    max_calls: see query_plans.plans.
 
   Raises:
-    InputError: see planned.plans and LanguageModel.
+    InputError: see query_plans.plans and LanguageModel.
   """
   trust.allow(*registry.files([world, before, *metrics]))  # Of the user's.
   made = made_world(world)
@@ -166,7 +168,7 @@ def settings(
       version=made.version,
     )
     one.model('any/model')  # What no model could be asked so is refused now.
-    predictor = one.predictor(asked.Lister())
+    predictor = one.predictor(llm_predictor.DryRunBackend())
     plans = query_plans.plans(known, predictor, made, seed, max_calls, print)
     # Metrics may ask the same: it is asked once, and counts for the first.
     trials: dict[str, tuple[Query, str]] = {}
@@ -180,7 +182,7 @@ def settings(
 
 def _askable(metric: core.Metric, world: core.World) -> core.Metric:
   """The metric; InputError where no language model can be asked by it."""
-  if missing := needs.lacks(metric, in_context.LanguageModel, type(world)):
+  if missing := needs.lacks(metric, llm_predictor.LanguageModel, type(world)):
     available = ', '.join(default_metrics(world)) or 'none'
     raise core.InputError(
       f'{registry.spec(metric)} needs {missing[0].__name__}, which '
@@ -249,7 +251,7 @@ def recall(question: Query) -> Recall:
 
 
 class Recalled:
-  """Answers questions by what is known; see asked.Asker."""
+  """Answers questions by what is known; see llm_predictor.QueryBackend."""
 
   repeats = 1
 
@@ -257,11 +259,13 @@ class Recalled:
     self._known = known
 
   def answers(
-    self, questions: Sequence[Query], read: asked.Read
+    self, questions: Sequence[Query], read: llm_predictor.Read
   ) -> list[Answer]:
     """What is known of each."""
     del read
-    return [self._known.get(recall(one), asked.UNASKED) for one in questions]
+    return [
+      self._known.get(recall(one), llm_predictor.UNASKED) for one in questions
+    ]
 
   def diagnostics(self) -> list[str]:
     """None."""

@@ -15,7 +15,7 @@ from wm.core.queries import Answer, Query
 from wm.evaluation import statistics
 from wm.language.world import questions
 from wm.language.world.questions import Recall, Setting
-from wm.models.serving import asked
+from wm.models.serving import llm_predictor
 
 # Answers to one question, one for each epoch, by setting and question.
 Known = dict[Setting, dict[Recall, list[Answer]]]
@@ -52,9 +52,9 @@ def gathered(
 
 def predictor(
   setting: Setting, answers: Mapping[Recall, Sequence[Answer]]
-) -> asked.LanguageModel:
+) -> llm_predictor.LanguageModel:
   """A predictor that answers what is known; most of several answers win."""
-  known = {key: asked.voted(some) for key, some in answers.items()}
+  known = {key: llm_predictor.voted(some) for key, some in answers.items()}
   return setting.predictor(questions.Recalled(known))
 
 

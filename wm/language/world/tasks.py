@@ -23,10 +23,10 @@ from inspect_ai.solver import TaskState, generate
 
 from wm import core
 from wm.core import queries, verbal
-from wm.language import arguments, providers, replies
+from wm.language import arguments, providers
 from wm.language.arguments import Text
 from wm.language.metrics import stderr
-from wm.models.serving import asked, provider
+from wm.models.serving import llm_predictor, provider, replies
 
 VERSION = 1
 
@@ -158,7 +158,7 @@ def answers(read: str = 'text') -> Scorer:
     del target
     setting, question, truth = questions.restored(state.metadata)
     reply = provider.read(state.output)
-    found = asked.answer(
+    found = llm_predictor.answer(
       question,
       reply,
       questions.reader(setting).read,

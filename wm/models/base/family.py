@@ -43,6 +43,7 @@ class NetworkModel(core.Trainable):
     """
     sizes = {k: x for k, x in vars(self).items() if k in ('layers', 'width')}
     layers, width = sizes.get('layers', 1), sizes.get('width', 1)
+    # A lower bound: enough to refuse sizes that no machine has.
     memory = layers * (4 * width**2 + OBJECTS)
     if world is not None:
       spec = network.NetworkSpec(self, len(world.vocab), world.max_len)
@@ -54,6 +55,7 @@ class NetworkModel(core.Trainable):
   def __post_init__(self) -> None:
     """Raises InputError for sizes that no array has."""
     for field, value in vars(self).items():
+      # Checked first: products of such sizes overflow in what checks them.
       if isinstance(value, int) and value > LARGEST:
         raise self.error(f'{field}={value}; expected at most {LARGEST}')
     super().__post_init__()
@@ -62,8 +64,8 @@ class NetworkModel(core.Trainable):
     """Raises InputError unless the field's value is one of the choices."""
     value = getattr(self, field)
     if value not in choices:
-      known = ', '.join(map(str, choices))
-      raise self.error(f'{field}={value!r}; available: {known}')
+      listed = ', '.join(map(str, choices))
+      raise self.error(f'{field}={value!r}; available: {listed}')
 
   def at_least(self, least: int, *fields: str) -> None:
     """Raises InputError where a field's value is smaller."""

@@ -94,15 +94,15 @@ class Residual(Block):
     """See `Block`."""
     keys = layers.keys(key, 2)
     # Norms read the float32 stream; what they give is cast to be multiplied.
-    given = self.before_mixer(x_BLD).astype(self.dtype)
-    y_BLD, state = self.mixer(given, lengths_B)
+    normed_BLD = self.before_mixer(x_BLD).astype(self.dtype)
+    y_BLD, state = self.mixer(normed_BLD, lengths_B)
     x_BLD = self.add(x_BLD, y_BLD, keys[0])
     return self.feed(x_BLD, keys[1]), state
 
   def step(self, x_XD: jax.Array, state_X: Any) -> tuple[jax.Array, Any]:
     """One token."""
-    given = self.before_mixer(x_XD).astype(self.dtype)
-    y_XD, state_X = self.mixer.step(given, state_X)
+    normed_XD = self.before_mixer(x_XD).astype(self.dtype)
+    y_XD, state_X = self.mixer.step(normed_XD, state_X)
     return self.feed(self.add(x_XD, y_XD)), state_X
 
   def feed(self, x_XD: jax.Array, key: jax.Array | None = None) -> jax.Array:
@@ -126,7 +126,7 @@ class Residual(Block):
     return x_XD + layers.dropout(y_XD, self.rate, key).astype(jnp.float32)
 
 
-class Style(NamedTuple):
+class StackStyle(NamedTuple):
   """What a family puts around its blocks.
 
   Attributes:
@@ -169,9 +169,9 @@ class RecurrentModel(rows.RowModel):
     self.check_rows()
 
   @property
-  def style(self) -> Style:
+  def style(self) -> StackStyle:
     """What is around the blocks."""
-    return Style()
+    return StackStyle()
 
   @abc.abstractmethod
   def block(self, number: int, rngs: nnx.Rngs) -> Block:
@@ -194,6 +194,7 @@ class RecurrentNetwork(stack.Stack, network.StatefulNetwork):
     self, model: RecurrentModel, vocab_size: int, outputs: int, rngs: nnx.Rngs
   ):
     super().__init__(model, rngs)
+    # table [V K, D] and head [D, O K]: K = 1 tokens a position, unless in rows.
     style = model.style
     self.embedding = layers.Embedding(
       vocab_size * model.patch, model.width, rngs, scale=style.embedding
@@ -201,6 +202,7 @@ class RecurrentNetwork(stack.Stack, network.StatefulNetwork):
     self.blocks = nnx.List(
       [model.block(number, rngs) for number in range(model.layers)]
     )
+    # Families without a final norm (RNN, LSTM, SLiCE) have epsilon 0.
     norm = layers.Norm(model.width, 'rms', style.epsilon)
     self.final = norm if style.epsilon else None
     outputs *= model.patch
@@ -223,6 +225,7 @@ class RecurrentNetwork(stack.Stack, network.StatefulNetwork):
 
   def end(self, x_BLD: jax.Array, places_BP: jax.Array) -> jax.Array:
     """See `stack.Stack`."""
+    # Recurrences need all tokens; the MLP after the last one does not.
     block = self.blocks[-1]
     if isinstance(block, Residual):
       return block.at(x_BLD, places_BP)
@@ -258,7 +261,7 @@ class RecurrentNetwork(stack.Stack, network.StatefulNetwork):
     return [jax.tree.map(copy, pages[0], prefix)]
 
   def append(
-    self, prefix: Any, pages: list[Any], step: network.Step
+    self, prefix: Any, pages: list[Any], step: network.DecodeStep
   ) -> tuple[list[Any], jax.Array]:
     """States after one token of each continuation, and the stream."""
     del prefix  # `restart` has put its state in the page.

@@ -61,15 +61,16 @@ class RowModel(family.NetworkModel):
 
   def num_positions(self, max_len: int) -> int:
     """Positions of sequences of max_len tokens, with the row of pads."""
+    # 1 for the row of pads, from which the first row is predicted.
     return max_len if self.patch == 1 else 1 + max_len // self.patch
 
   def build(
     self, vocab_size: int, max_len: int, rngs: nnx.Rngs, outputs: int = 0
   ) -> network.Network:
     """The network with fresh weights; see core.Trainable."""
-    given = vocab_size, self.num_positions(max_len), rngs, outputs
-    net = self.bare(*given)
-    return net if self.patch == 1 else Rows(self, net, vocab_size, rngs)
+    sizes = vocab_size, self.num_positions(max_len), rngs, outputs
+    net = self.bare(*sizes)
+    return net if self.patch == 1 else RowNetwork(self, net, vocab_size, rngs)
 
   @abc.abstractmethod
   def bare(
@@ -119,18 +120,21 @@ class Chain(nnx.Module):
 
   def __call__(self, x_XD: jax.Array, next_XK: jax.Array) -> jax.Array:
     """[..., K, D]: the stream of each place of the row after x."""
+    # K - 1 tables: nothing of a row follows its last token.
     table_KVD = self.embedding.table[...].reshape(self.shape)
-    known = [
+    embedded = [
       table[next_XK[..., place]] for place, table in enumerate(table_KVD)
     ]
+    # place  0      1                 2
+    # reads  x      x + mlp(e0)       x + mlp(e0 + e1)
     x_X1D = x_XD[..., None, :]
-    sums = jnp.cumsum(jnp.stack(known, -2), -2).astype(x_XD.dtype)
+    sums = jnp.cumsum(jnp.stack(embedded, -2), -2).astype(x_XD.dtype)
     return jnp.concatenate(
       [x_X1D, x_X1D + self.mlp(self.norm(x_X1D) + sums)], -2
     )
 
 
-class Rows(network.StatefulNetwork):
+class RowNetwork(network.StatefulNetwork):
   """A stack of blocks that reads rows, asked token by token."""
 
   def __init__(
@@ -149,12 +153,15 @@ class Rows(network.StatefulNetwork):
   def rows(self, tokens_BL: jax.Array) -> jax.Array:
     """[B, 1 + L // K, K]: pads, then all whole rows."""
     batch, length = tokens_BL.shape
+    # A row that is begun is not read: the last row predicts its tokens.
     whole = tokens_BL[:, : length - length % self.patch]
     pads = jnp.full((batch, self.patch), core.PAD, tokens_BL.dtype)
     return jnp.concatenate([pads, whole], 1).reshape(batch, -1, self.patch)
 
   def by_token(self, found_BYKX: jax.Array, length: int) -> jax.Array:
     """[B, L, ...] of what holds before each token of rows and pads."""
+    # [B, Y K, ...]: entry n is for token n, so what holds after token n is
+    # entry n + 1.
     flat = found_BYKX.reshape(len(found_BYKX), -1, *found_BYKX.shape[3:])
     return flat[:, 1 : length + 1]
 
@@ -165,6 +172,7 @@ class Rows(network.StatefulNetwork):
     next_XK: that row's tokens, as far as they are known.
     """
     if self.chain is None:
+      # One product for the K heads, [..., K V].
       flat = self.stack.read(x_XD)
       return flat.reshape(*flat.shape[:-1], self.patch, -1)
     return self.stack.place_logits(self.chain(x_XD, next_XK))
@@ -181,6 +189,7 @@ class Rows(network.StatefulNetwork):
 
   def _logits(self, tokens_BL: jax.Array, x_BYD: jax.Array) -> jax.Array:
     """[B, L, V] of the streams after the final norm, of pads and rows."""
+    # The streams of Y rows predict Y K tokens, of which the first L are known.
     length, places = tokens_BL.shape[1], x_BYD.shape[1] * self.patch
     next_BL = jnp.pad(tokens_BL, ((0, 0), (0, places - length)))
     next_BYK = next_BL.reshape(*x_BYD.shape[:2], self.patch)
@@ -189,6 +198,7 @@ class Rows(network.StatefulNetwork):
   def hidden(self, tokens_BL: jax.Array, layer: int) -> jax.Array:
     """Stream [B, L, D] of the last whole row; see `network.Network`."""
     x_BYD = self.stack.hidden(self.rows(tokens_BL), layer)
+    # The K tokens of a row that is begun have the stream of the row before.
     each = jnp.repeat(x_BYD[:, :, None], self.patch, 2)
     return self.by_token(each, tokens_BL.shape[1])
 
@@ -211,6 +221,7 @@ class Rows(network.StatefulNetwork):
     self, tokens_RP: jax.Array, lengths_R: jax.Array
   ) -> tuple[Any, jax.Array]:
     """See `network.Network`."""
+    # 1 + whole: the blocks read the row of pads and all whole rows.
     whole_R = lengths_R // self.patch
     cache, x_RD = self.stack.absorb(self.rows(tokens_RP), 1 + whole_R)
     place = whole_R[:, None] * self.patch + jnp.arange(self.patch)[None]
@@ -224,11 +235,13 @@ class Rows(network.StatefulNetwork):
   ) -> jax.Array:
     """Logits [..., V] after `count` tokens of a sequence."""
     logits_XKV = self.heads(self.stack.normed(x_XD), begun_XK)
+    # The head of the place in the row that the next token has.
     place_X = (count_X % self.patch)[..., None, None]
     return jnp.take_along_axis(logits_XKV, place_X, -2)[..., 0, :]
 
   def page_size(self, max_len: int) -> int:
     """Of whole rows; see `network.Network`."""
+    # A page of the blocks has a position a row, hence K tokens.
     return self.patch * self.stack.page_size(1 + max_len // self.patch)
 
   def new_page(self, rows: int, num: int, size: int) -> Any:
@@ -246,6 +259,7 @@ class Rows(network.StatefulNetwork):
     caches = [page.cache for page in pages]
     if isinstance(self.stack, network.StatefulNetwork):
       caches = self.stack.restart(caches, prefix.cache, fresh_R)
+    # [R, 1, 1], against stream [R, M, D] and begun [R, M, K].
     wide = fresh_R[:, None, None]
     first = Page(
       caches[0],
@@ -259,19 +273,25 @@ class Rows(network.StatefulNetwork):
     return [first, *others]
 
   def decode(
-    self, prefix: Any, pages: list[Any], step: network.Step
+    self, prefix: Any, pages: list[Any], step: network.DecodeStep
   ) -> tuple[list[Any], jax.Array]:
     """See `network.Network`; blocks run where a continuation ends a row."""
+    # count            4       5         of a continuation, rows of K = 2
+    # place in row     0       1
+    # begun        [t4, .] [t4, t5]      t5 ends the row: the blocks read it
     count_RM = step.prefix_len[:, None] + step.added
     places = jnp.arange(self.patch)[None, None]
-    here = places == (count_RM % self.patch)[..., None]
+    written = places == (count_RM % self.patch)[..., None]
     begun = jnp.where(
-      here & step.moved[..., None], step.tokens[..., None], pages[0].begun
+      written & step.moved[..., None], step.tokens[..., None], pages[0].begun
     )
-    ends = step.moved & here[..., -1]
+    ends = step.moved & written[..., -1]
+    # The blocks' step counts rows: those of the prefix, pads included, and
+    # those read since, `added`.
     before_R = step.prefix_len // self.patch
     added = count_RM // self.patch - before_R[:, None]
-    by_row = network.Step(begun, 1 + before_R, added, ends)
+    by_row = network.DecodeStep(begun, 1 + before_R, added, ends)
+    # Most steps end no row: then the blocks need not run.
     caches, x_RMD = jax.lax.cond(
       ends.any(),
       lambda caches, x_RMD: self._read_row(prefix, caches, x_RMD, by_row),
@@ -287,7 +307,11 @@ class Rows(network.StatefulNetwork):
     return pages, self._after(x_RMD, begun, count_RM + 1)
 
   def _read_row(
-    self, prefix: Any, caches: list[Any], x_RMD: jax.Array, step: network.Step
+    self,
+    prefix: Any,
+    caches: list[Any],
+    x_RMD: jax.Array,
+    step: network.DecodeStep,
   ) -> tuple[list[Any], jax.Array]:
     """Caches and the stream after a row where one has ended."""
     caches, new = self.stack.append(prefix.cache, caches, step)

@@ -56,9 +56,9 @@ class SsmModel(recurrent.RecurrentModel):
     return 'normal'
 
   @property
-  def style(self) -> recurrent.Style:
+  def style(self) -> recurrent.StackStyle:
     """Dropout on the embeddings alone, a final norm, a head with a bias."""
-    return recurrent.Style(epsilon=EPSILON, head=self.init, dropout=True)
+    return recurrent.StackStyle(epsilon=EPSILON, head=self.init, dropout=True)
 
   def bare(
     self, vocab_size: int, positions: int, rngs: nnx.Rngs, outputs: int = 0
@@ -97,6 +97,7 @@ def gated_mlp(
 
 def step_bias(num: int, rngs: nnx.Rngs) -> jax.Array:
   """[num] biases whose softplus is log-uniform in 0.001 to 0.1."""
+  # Step sizes from 0.001 to 0.1: states that last from 10 to 1000 tokens.
   low, high = math.log(1e-3), math.log(1e-1)
   dt = jnp.exp(
     jax.random.uniform(rngs.params(), (num,), minval=low, maxval=high)
@@ -107,6 +108,7 @@ def step_bias(num: int, rngs: nnx.Rngs) -> jax.Array:
 
 def product(x_XC: jax.Array, kernel_CF: jax.Array) -> jax.Array:
   """[..., F], in x's dtype."""
+  # One product of two dimensions, the fastest form on a CPU.
   flat = x_XC.reshape(-1, x_XC.shape[-1]) @ kernel_CF.astype(x_XC.dtype)
   return flat.reshape(*x_XC.shape[:-1], kernel_CF.shape[1])
 

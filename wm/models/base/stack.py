@@ -35,6 +35,7 @@ class Stack(network.Network):
 
   def __init__(self, model: Any, rngs: nnx.Rngs):
     self.model, self.num_layers = model, model.layers
+    # mix [K D, D]: the K embeddings of a row, side by side, become one stream.
     self.width, inputs = model.width, model.patch * model.width
     # What embeddings are mixed to has their mean square.
     mix = {'scale': inputs**-0.5}
@@ -49,6 +50,7 @@ class Stack(network.Network):
     table = self.embedding.table[...]
     if self.mix is None:
       return table[tokens_X]
+    # table [K V, D]: place k of a row looks up id + k V.
     num = tokens_X.shape[-1]  # A table for each place of a row, stacked.
     start_K = jnp.arange(num) * (len(table) // num)
     x_XKD = table[tokens_X + layers.along(start_K, tokens_X)]
@@ -83,7 +85,7 @@ class Stack(network.Network):
 
   @abc.abstractmethod
   def append(
-    self, prefix: Any, pages: list[Any], step: network.Step
+    self, prefix: Any, pages: list[Any], step: network.DecodeStep
   ) -> tuple[list[Any], jax.Array]:
     """As `decode`, with the stream [R, M, D] in place of the logits."""
 
@@ -95,7 +97,7 @@ class Stack(network.Network):
     return prefix, self.logits(x_RD)
 
   def decode(
-    self, prefix: Any, pages: list[Any], step: network.Step
+    self, prefix: Any, pages: list[Any], step: network.DecodeStep
   ) -> tuple[list[Any], jax.Array]:
     """See `network.Network`."""
     pages, x_RMD = self.append(prefix, pages, step)
@@ -107,8 +109,10 @@ class Stack(network.Network):
     """The stream after the block that nnx.split parted so; see `remat`."""
 
     def block(params: Any, x_BLD: jax.Array, key: Any) -> jax.Array:
+      # Of (stream, cache or state) training needs the stream alone.
       return nnx.merge(graph, params)(x_BLD, key=key)[0]
 
+    # Only the stream between blocks is kept for the backward pass.
     block = jax.checkpoint(block) if self.model.remat else block
     return block(params, x_BLD, key)
 
@@ -130,6 +134,7 @@ class Stack(network.Network):
 
   def at(self, tokens_BL: jax.Array, places_BP: jax.Array) -> jax.Array:
     """See `network.Network`; most of the last block is at these places only."""
+    # All blocks but the last need every place: later places read them.
     x_BLD = self.stream(tokens_BL, self.num_layers - 1)
     return self.logits(self.end(x_BLD, places_BP))
 
@@ -166,6 +171,7 @@ class Stack(network.Network):
     places = x_XKD.shape[-2]
     assert self.head is not None  # It is tied nowhere where rows are read.
     x_XKD = x_XKD.astype(self.model.dtype)
+    # Of the head's K V columns, place k reads k V to (k + 1) V.
     kernel_DKV = self.head.kernel[...].reshape(self.width, places, -1)
     kernel_DKV = kernel_DKV.astype(x_XKD.dtype)
     logits_XKV = jnp.einsum('...kd,dkv->...kv', x_XKD, kernel_DKV)
@@ -183,6 +189,7 @@ class Stack(network.Network):
     x_XD = x_XD.astype(self.model.dtype)
     if self.head is not None:
       return self.head(x_XD).astype(jnp.float32)
+    # Tied: a token's logit is the product of the stream with its embedding.
     table_VD = self.embedding.table[...].astype(x_XD.dtype)
     logits_XV = jnp.einsum('...d,vd->...v', x_XD, table_VD)
     if self.tied_bias is not None:

@@ -1,8 +1,13 @@
-"""Weights of GPT-2 style checkpoints (PyTorch state dicts) as ours.
+"""Weights of GPT-2 and minGPT checkpoints (PyTorch state dicts) as ours.
 
 The published models of Vafa et al. 2024 are Hugging Face GPT-2 networks whose
 vocabulary is `<pad>` and then all words in reverse lexicographic order (spec:
 their tokenizer), so rows of the embedding are put in our world's order.
+
+Othello-GPT (Li et al. 2023), which they evaluate too, is a minGPT: linear maps
+are stored [out, in], queries, keys and values apart, the head is its own, the
+activation is the exact GELU, and there is a place for each token of the longest
+game but the last. It is brought into GPT-2's layout first.
 """
 
 from __future__ import annotations
@@ -72,6 +77,7 @@ def load(path: str | pathlib.Path) -> dict[str, np.ndarray]:
         f'{path} is no PyTorch file, or truncated; expected a zip archive as '
         'torch.save writes it'
       )
+    # Looked at before loading: the file names its objects without being run.
     unsafe = torch.serialization.get_unsafe_globals_in_checkpoint(path)
     if unsafe:
       raise core.InputError(
@@ -79,15 +85,15 @@ def load(path: str | pathlib.Path) -> dict[str, np.ndarray]:
         'and is not opened; expected a state dict: save model.state_dict() '
         'alone, with the program that the file is from'
       )
-    found = torch.load(path, map_location='cpu', weights_only=True)
-    if isinstance(found, Mapping) and 'state_dict' in found:
-      found = found['state_dict']
-    if not isinstance(found, Mapping) or not all(
+    state_dict = torch.load(path, map_location='cpu', weights_only=True)
+    if isinstance(state_dict, Mapping) and 'state_dict' in state_dict:
+      state_dict = state_dict['state_dict']
+    if not isinstance(state_dict, Mapping) or not all(
       isinstance(name, str) and isinstance(value, torch.Tensor)
-      for name, value in found.items()
+      for name, value in state_dict.items()
     ):
       raise core.InputError(f'{path} holds no state dict (name -> tensor)')
-    return {name: value.float().numpy() for name, value in found.items()}
+    return {name: value.float().numpy() for name, value in state_dict.items()}
 
 
 def bare(
@@ -96,28 +102,31 @@ def bare(
   """Weights by names without a prefix such as 'transformer.'."""
   tables = [name for name in weights if name.endswith('wte.weight')]
   if len(tables) != 1:
-    some = ', '.join(sorted(weights)[:5])
+    listed = ', '.join(sorted(weights)[:5])
     raise core.InputError(
       f'{path} is not of a GPT-2 style model: expected one *wte.weight among '
-      f'its names; found {some or "none"}'
+      f'its names; found {listed or "none"}'
     )
+  # Hugging Face's prefix is 'transformer.', others have none or their own.
   outer = tables[0].removesuffix('wte.weight')
   head = outer.removesuffix('transformer.') + _HEAD
-  found = {}
+  short_names = {}
   for name, value in weights.items():
     short = _HEAD if name == head else name.removeprefix(outer)
     if not _MASK.fullmatch(short):
-      found[short] = value
-  return found
+      short_names[short] = value
+  return short_names
 
 
 def infer(
   weights: Mapping[str, np.ndarray], heads: int = 0, mlp: str = 'gelu'
 ) -> transformer.Model:
   """The model that these weights are of; heads=0 is one for every 64."""
+  # Names such as h.0.attn.c_attn.weight: as many layers as numbers.
   blocks = {int(n.split('.')[1]) for n in weights if n.startswith('h.')}
   table = weights['wte.weight']
   head = weights.get(_HEAD, table)
+  # A state dict holds a tied head twice.
   tied = head.shape == table.shape and bool((head == table).all())
   context = weights['wpe.weight'].shape[0] if 'wpe.weight' in weights else 0
   return transformer.Model(
@@ -161,6 +170,7 @@ def params(
   Raises:
     InputError: a weight is missing, left over or of another shape.
   """
+  # What is left in the end has no place in our network.
   left, flat = dict(weights), {}
   if ids.max() >= len(left.get('wte.weight', ())):
     raise core.InputError(
@@ -172,8 +182,10 @@ def params(
     if name not in left:
       raise core.InputError(f'the checkpoint lacks {name}')
     value = left.pop(name)
+    # Rows of the vocabulary, in the order of our world.
     if name in ('wte.weight', _HEAD):
       value = value[ids]
+    # lm_head [V, D] is a PyTorch Linear, ours [D, V]; Conv1D is as ours.
     value = value.T if name == _HEAD else value
     if value.size != leaf.size:
       raise core.InputError(
@@ -196,3 +208,78 @@ def _theirs(path: tuple[Hashable, ...]) -> str:
   if first == 'blocks':
     return f'h.{rest[0]}.{_BLOCK[".".join(rest[1:])]}'
   return _WHOLE['.'.join((first, *rest))]
+
+
+MINGPT_MLP = 'gelu_erf'
+_MINGPT_TABLE = 'tok_emb.weight'
+_MINGPT_MASK = re.compile(r'blocks\.\d+\.attn\.mask')  # Causal; a buffer.
+_MINGPT_WHOLE = {_MINGPT_TABLE: 'wte.weight', 'pos_emb': 'wpe.weight'}
+_MINGPT_PARTS = {
+  'ln1': 'ln_1',
+  'attn.proj': 'attn.c_proj',
+  'ln2': 'ln_2',
+  'mlp.0': 'mlp.c_fc',
+  'mlp.2': 'mlp.c_proj',
+}
+
+
+def is_mingpt(weights: Mapping[str, np.ndarray]) -> bool:
+  """Do the names of a state dict show minGPT's layout?"""
+  return sum(name.endswith(_MINGPT_TABLE) for name in weights) == 1
+
+
+def from_mingpt(
+  weights: Mapping[str, np.ndarray], max_len: int
+) -> dict[str, np.ndarray]:
+  """The same weights by the names and shapes that `params` takes.
+
+  Args:
+    weights: of the state dict, whatever prefix their names have.
+    max_len: longest sequence of the world, in tokens. Nothing follows a last
+      token, so a table of max_len - 1 places is given an empty last one.
+
+  Raises:
+    InputError: one of queries, keys and values is missing, or they differ in
+      shape.
+  """
+  (table,) = (name for name in weights if name.endswith(_MINGPT_TABLE))
+  prefix = table.removesuffix(_MINGPT_TABLE)
+  left = {name.removeprefix(prefix): value for name, value in weights.items()}
+  renamed = {}
+  for query in [name for name in left if '.attn.query.' in name]:
+    names = [query.replace('query', part) for part in ('query', 'key', 'value')]
+    if missing := [name for name in names if name not in left]:
+      raise core.InputError(f'the checkpoint lacks {missing[0]}')
+    # three [out, in] -> [in, out], side by side: c_attn [D, 3 D]
+    parts = [left.pop(name).T for name in names]
+    if len({part.shape for part in parts}) > 1:
+      shapes = ', '.join(str(part.T.shape) for part in parts)
+      raise core.InputError(f'{", ".join(names)} differ in shape: {shapes}')
+    name = query.replace('attn.query', 'attn.c_attn')
+    renamed[_block(name)] = np.concatenate(parts, axis=-1)
+  for name, value in left.items():
+    if not _MINGPT_MASK.fullmatch(name):
+      renamed[_gpt2_name(name)] = (
+        value.T if name.startswith('blocks.') else value
+      )
+  if 'wpe.weight' in renamed:
+    # minGPT stores them as [1, N, D].
+    places = renamed['wpe.weight'].reshape(-1, renamed['wpe.weight'].shape[-1])
+    last = np.zeros((int(len(places) == max_len - 1), places.shape[1]))
+    renamed['wpe.weight'] = np.concatenate([places, last.astype(places.dtype)])
+  return renamed
+
+
+def _gpt2_name(name: str) -> str:
+  """GPT-2's name of a weight; their own where GPT-2 has no such weight."""
+  if name.startswith('head.'):
+    return f'lm_{name}'
+  for ours, theirs in _MINGPT_PARTS.items():
+    name = re.sub(
+      rf'^(blocks\.\d+)\.{re.escape(ours)}\.', rf'\1.{theirs}.', name
+    )
+  return _block(_MINGPT_WHOLE.get(name, name))
+
+
+def _block(name: str) -> str:
+  return re.sub(r'^blocks\.', 'h.', name)

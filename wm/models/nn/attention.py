@@ -58,8 +58,10 @@ def whole(
   key: jax.Array | None = None,
 ) -> jax.Array:
   """`attend` with all scores [B, H, L, L] at once."""
+  # scores [B, H, L, L]: row l has a query's scores for all keys m <= l.
   length = q_BLHC.shape[1]
   scores = jnp.einsum('blhc,bmhc->bhlm', q_BLHC, k_BLHC)
+  # Softmax in float32: sums of many 16-bit weights would not reach 1.
   scores = scores.astype(jnp.promote_types(scores.dtype, jnp.float32))
   causal = jnp.tril(jnp.ones((length, length), bool))[None, None]
   weights = jax.nn.softmax(jnp.where(causal, scores, -jnp.inf), axis=-1)
@@ -82,6 +84,7 @@ class Partial(NamedTuple):
 
   def merge(self, other: Partial) -> Partial:
     """Over both sets of keys; exactly this one where the other is empty."""
+    # Both are brought to one reference, the greater score: no exp overflows.
     top = jnp.maximum(self.top, other.top)
     mine, its = jnp.exp(self.top - top), jnp.exp(other.top - top)
     return Partial(
@@ -96,6 +99,7 @@ def partial(scores: jax.Array, seen: jax.Array, values: Any) -> Partial:
 
   values: maps weights [..., K] to the weighted sums of values [..., C].
   """
+  # top [..., 1 a query], weights [..., K]; unseen keys weigh exactly 0.
   scores = jnp.where(seen, scores.astype(jnp.float32), _NEVER)
   top = scores.max(-1)
   weights = jnp.where(seen, jnp.exp(scores - top[..., None]), 0)
@@ -130,11 +134,13 @@ class Attention(nnx.Module):
     self, x_XD: jax.Array, positions_X: jax.Array
   ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Queries (scaled), keys and values, each [..., H, C]."""
+    # qkv [D, 3, H, C]: three products, as a cut of one would be copied.
     q, k, v = (part[..., 0, :, :] for part in self.qkv.split(x_XD, (1,) * 3))
     if self.positions in rotary.KINDS:
       published = self.positions == 'rotary_published'
       q = rotary.rotate(q, positions_X, published=published)
       k = rotary.rotate(k, positions_X, published=published)
+    # 1 / sqrt(C) here: L C numbers are scaled, not L^2 scores.
     return q * q.shape[-1] ** -0.5, k, v
 
   def __call__(
@@ -147,15 +153,16 @@ class Attention(nnx.Module):
 
   def at(self, x_BLD: jax.Array, places_BP: jax.Array) -> jax.Array:
     """Output [B, P, D] at some places."""
+    # Queries at P places, keys and values at all L: P L scores, not L^2.
     q_BPHC = self.project(layers.taken(x_BLD, places_BP), places_BP)[0]
     _, k, v = self.project(x_BLD, places(x_BLD))
     seen = jnp.arange(x_BLD.shape[1])[None, None] <= places_BP[..., None]
-    found = partial(
+    part = partial(
       jnp.einsum('bphc,blhc->bhpl', q_BPHC, k),
       seen[:, None],
       lambda w: jnp.einsum('bhpl,blhc->bhpc', w.astype(v.dtype), v),
     )
-    y_BPHC = (found.total / found.mass[..., None]).swapaxes(1, 2)
+    y_BPHC = (part.total / part.mass[..., None]).swapaxes(1, 2)
     return self.out(y_BPHC.astype(x_BLD.dtype))
 
   def new_page(self, rows: int, num: int, size: int, dtype: Any) -> Any:
@@ -169,7 +176,7 @@ class Attention(nnx.Module):
     x_RMD: jax.Array,
     prefix: tuple[jax.Array, jax.Array],
     pages: list[tuple[jax.Array, jax.Array]],
-    step: network.Step,
+    step: network.DecodeStep,
   ) -> tuple[jax.Array, list[tuple[jax.Array, jax.Array]]]:
     """One token of each continuation: output [R, M, D], pages after it.
 
@@ -186,24 +193,27 @@ class Attention(nnx.Module):
     """
     added_RM = step.added
     q, k, v = self.project(x_RMD, step.prefix_len[:, None] + added_RM)
+    # [R, H, M, C] x [R, H, P, C] -> scores [R, H, M, P]: the M continuations
+    # are rows of one product with the prefix's keys.
     q_RHMC = q.swapaxes(1, 2)
     keys, values = prefix
     seen = jnp.arange(keys.shape[2])[None] < step.prefix_len[:, None]
-    found = partial(
+    part = partial(
       jnp.einsum('rhmc,rhpc->rhmp', q_RHMC, keys),
       seen[:, None, None],
       lambda w: jnp.einsum('rhmp,rhpc->rhmc', w.astype(v.dtype), values),
     )
-    found = jax.tree.map(lambda leaf: leaf.swapaxes(1, 2), found)
+    # Back to [R, M, H, ...], as pages have a cache for each continuation.
+    part = jax.tree.map(lambda leaf: leaf.swapaxes(1, 2), part)
     after, start = [], 0
     for page in pages:
       page = _write(page, k, v, added_RM - start)
-      part = _over_page(q, page, added_RM - start)
+      further = _over_page(q, page, added_RM - start)
       # Compiled apart, so that further pages do not change a bit.
-      found = jax.lax.optimization_barrier(found.merge(part))
+      part = jax.lax.optimization_barrier(part.merge(further))
       after.append(page)
       start += page[0].shape[3]
-    y_RMHC = found.total / found.mass[..., None]
+    y_RMHC = part.total / part.mass[..., None]
     return self.out(y_RMHC.astype(x_RMD.dtype)), after
 
 
@@ -220,6 +230,7 @@ def _write(
 ) -> tuple[jax.Array, jax.Array]:
   """Keys and values put at their places, where these lie in the page."""
   rows, num, heads, size, _ = page[0].shape
+  # Places of other pages are out of range either way, and are dropped.
   place = jnp.where(place_RM < 0, size, place_RM)  # Negative ones would wrap.
   where = (
     jnp.arange(rows)[:, None, None],

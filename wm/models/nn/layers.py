@@ -54,6 +54,7 @@ Sizes = tuple[int | tuple[int, int], ...]
 def _names(path: tuple[Any, ...]) -> list[str]:
   """Last two names of a parameter's path, of any of JAX's key types."""
   names = []
+  # NNX wraps a parameter in an entry of its own; layers are numbers.
   for key in path:
     name = getattr(key, 'key', getattr(key, 'name', key))
     if isinstance(name, str) and name not in ('value', 'raw_value'):
@@ -69,6 +70,7 @@ def partition_spec(
   path: names from the network down, such as ('blocks', 0, 'mlp', 'up',
   'kernel'). Leading dimensions (layers stacked for a scan) are not divided.
   """
+  # Axes are those of the last dimensions: what a scan stacks comes first.
   axes = _SPECS.get(tuple(_names(path)), ())
   return PartitionSpec(*(None,) * (len(shape) - len(axes)), *axes)
 
@@ -78,6 +80,7 @@ def sharding(
 ) -> jax.sharding.NamedSharding:
   """`partition_spec` on a mesh, less the axes that do not divide `shape`."""
   axes = [
+    # A dimension that an axis does not divide stays whole on each device.
     axis if axis and size % mesh.shape[axis] == 0 else None
     for size, axis in zip(shape, partition_spec(path, shape), strict=True)
   ]
@@ -99,6 +102,7 @@ def constrain(x: jax.Array, axis: int = 0) -> jax.Array:
   """
   if not divided():
     return x
+  # Unconstrained: the compiler divides the other dimensions as it likes.
   dims: list[Any] = [PartitionSpec.UNCONSTRAINED] * x.ndim
   dims[axis] = 'data'
   return jax.lax.with_sharding_constraint(x, PartitionSpec(*dims))
@@ -122,20 +126,23 @@ def dropout(x: jax.Array, rate: float, key: jax.Array | None) -> jax.Array:
   """Zeroes a share `rate` of x and scales the rest; nothing without a key."""
   if key is None or not rate:
     return x
-  kept = hashing.bits(key, x.shape) >= jnp.uint32(round(rate * 2**32))
-  return jnp.where(kept, x / (1 - rate), 0).astype(x.dtype)
+  # 32 random bits an element against the rate: no floats are drawn.
+  mask = hashing.bits(key, x.shape) >= jnp.uint32(round(rate * 2**32))
+  return jnp.where(mask, x / (1 - rate), 0).astype(x.dtype)
 
 
 def cut(x: jax.Array, sizes: Sizes, axis: int = -1) -> list[jax.Array]:
   """x cut along an axis; a part of size (n, m) is transposed to m by n."""
   ends = list(itertools.accumulate(map(width_of, sizes)))
-  found = jnp.split(x, ends[:-1], axis)
+  parts = jnp.split(x, ends[:-1], axis)
   for number, size in enumerate(sizes):
     if not isinstance(size, int):
-      part = jnp.moveaxis(found[number], axis, -1)
+      # The kernel has a part's rows one after the other, [n m]; readers take
+      # [m n], in which sums over n run along memory.
+      part = jnp.moveaxis(parts[number], axis, -1)
       table = part.reshape(*part.shape[:-1], *size).swapaxes(-1, -2)
-      found[number] = jnp.moveaxis(table.reshape(part.shape), -1, axis)
-  return found
+      parts[number] = jnp.moveaxis(table.reshape(part.shape), -1, axis)
+  return parts
 
 
 def taken(x_BLD: jax.Array, places_BP: jax.Array) -> jax.Array:
@@ -223,7 +230,8 @@ class Linear(nnx.Module):
       return cut(self(x), sizes, axis)
     kernel = self.kernel[...].astype(x.dtype)
     kernel = kernel.reshape(math.prod(self.inputs), *self.outputs)
-    lead, x, found = x.shape[:axis], x.reshape(-1, len(kernel)), []
+    lead, x, results = x.shape[:axis], x.reshape(-1, len(kernel)), []
+    # kernel [C, *outputs] is cut along its outputs: one product for each part.
     kernels = cut(kernel, sizes, 1)
     biases: Sequence[jax.Array | None] = [None] * len(sizes)
     if self.bias is not None:
@@ -232,8 +240,8 @@ class Linear(nnx.Module):
       y = x @ part.reshape(len(kernel), -1)
       if bias is not None:
         y += bias.reshape(1, -1)
-      found.append(y.reshape(*lead, *part.shape[1:]))
-    return found
+      results.append(y.reshape(*lead, *part.shape[1:]))
+    return results
 
 
 def _parameters(
@@ -245,6 +253,7 @@ def _parameters(
   scale: float,
 ) -> tuple[nnx.Param[jax.Array], nnx.Param[jax.Array] | None]:
   """Kernel and bias of a `Linear` or a `Convolution`, as these say."""
+  # PyTorch's bound for both, kaiming_uniform with a = sqrt(5) and its bias.
   most = math.prod(inputs) ** -0.5
 
   def uniform(shape: tuple[int, ...]) -> jax.Array:
@@ -267,6 +276,7 @@ class Norm(nnx.Module):
 
   def __call__(self, x_XD: jax.Array) -> jax.Array:
     """Same shape and dtype."""
+    # Mean and variance in float32: 16 bits would lose them for wide streams.
     x = x_XD.astype(jnp.float32)
     if self.bias is not None:
       x -= x.mean(-1, keepdims=True)
@@ -295,10 +305,12 @@ class Mlp(nnx.Module):
     init: str = 'normal',
   ):
     gated = kind == 'swiglu'
+    # A gated MLP has three maps for two: 8/3 D has the parameters of 4 D.
     usual = -(-8 * width // 24) * 8 if gated else 4 * width
     inside, outside = (hidden or usual,), (width,)
     linear = functools.partial(Linear, rngs=rngs, bias=bias, init=init)
     self.exact = kind == 'gelu_erf'
+    # up, gate [D, F]; down [F, D], scaled by itself as it adds to the stream.
     self.up = linear(outside, inside)
     self.gate = linear(outside, inside) if gated else None
     self.down = linear(inside, outside, scale=scale)
@@ -344,8 +356,10 @@ class Convolution(nnx.Module):
   ) -> tuple[jax.Array, jax.Array]:
     """Output [B, L, D], and what `step` needs after lengths_B inputs."""
     before, length = self.kernel.shape[0] - 1, x_BLD.shape[1]
+    # padded  0 0 0 x0 x1 x2 ...   tap w of W = 4 reads padded[t + w] at time t
     padded = jnp.pad(x_BLD, ((0, 0), (before, 0), (0, 0)))
     kernel = self.kernel[...].astype(x_BLD.dtype)
+    # Shifted products: gradients of a convolution are 9 times as slow.
     y_BLD = sum(
       padded[:, w : w + length] * tap[None, None]
       for w, tap in enumerate(kernel)
@@ -353,6 +367,7 @@ class Convolution(nnx.Module):
     if lengths_B is None:
       past = padded[:, length:]
     else:
+      # Input t stands at t + W - 1 of `padded`: the last W - 1 inputs.
       place = lengths_B[:, None] + jnp.arange(before)[None]
       past = jnp.take_along_axis(padded, place[..., None], axis=1)
     return self._offset(y_BLD), past.astype(jnp.float32)

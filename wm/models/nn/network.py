@@ -23,7 +23,7 @@ from wm.core import registry
 from wm.models.nn import layers
 
 
-class Step(NamedTuple):
+class DecodeStep(NamedTuple):
   """One more token of each continuation.
 
   Attributes:
@@ -98,7 +98,7 @@ class Network(nnx.Module):
     raise _undefined(self, 'new_page')
 
   def decode(
-    self, prefix: Any, pages: list[Any], step: Step
+    self, prefix: Any, pages: list[Any], step: DecodeStep
   ) -> tuple[list[Any], jax.Array]:
     """Appends a token to each continuation: pages after it, logits [R, M, V].
 
@@ -143,9 +143,9 @@ class NetworkSpec:
 
   def build(self, rngs: nnx.Rngs) -> Network:
     """The network with fresh weights."""
-    given = self.vocab_size, self.max_len, rngs, self.outputs
+    sizes = self.vocab_size, self.max_len, rngs, self.outputs
     # core knows of no `Network`: what a family builds is one by contract.
-    return cast(Network, self.model.build(*given))
+    return cast(Network, self.model.build(*sizes))
 
   @property
   def graph(self) -> nnx.GraphDef:
@@ -168,19 +168,21 @@ class NetworkSpec:
     return sum(leaf.size for leaf in jax.tree.leaves(self.abstract))
 
 
-def reach(spec: NetworkSpec, length: int) -> int:
+def max_supported_length(spec: NetworkSpec, length: int) -> int:
   """Longest sequences that weights of this spec suit, as far as `length`.
 
   At least the spec's max_len; `length` where no parameter depends on it (a
   recurrence, rotary positions), so that a network trained on short sequences
   can be asked about long ones.
   """
+  # What was built for max_len takes anything shorter.
   if length <= spec.max_len:
     return spec.max_len
   try:
     longer = dataclasses.replace(spec, max_len=length).abstract
   except core.InputError:  # The family says that it is too long.
     return spec.max_len
+  # Equal shapes: no parameter grows with the length, so the weights fit.
   sizes = [
     [leaf.shape for leaf in jax.tree.leaves(tree)]
     for tree in (spec.abstract, longer)
@@ -190,10 +192,12 @@ def reach(spec: NetworkSpec, length: int) -> int:
 
 @functools.lru_cache(maxsize=64)
 def _structure(spec: NetworkSpec) -> tuple[nnx.GraphDef, nnx.State]:
+  # Traced, not run: shapes cost no memory, whatever the model's size.
   graph, state = nnx.split(nnx.eval_shape(lambda: spec.build(nnx.Rngs(0))))
   if jax.default_backend() == 'cpu':
     leaves = jax.tree.leaves(state)
     size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
+    # Refused here by name, not by the kernel's out-of-memory killer.
     what = f'weights of {registry.spec(spec.model)}'
     core.require_memory(size // jax.process_count(), what)
   return graph, state

@@ -32,6 +32,8 @@ def rotate(
   2c + 1) mixed, each with an angle of its own. That is no rotation, and
   neither holds.
   """
+  # angle of pair c at position p: p * 10000^(-2c/C); slow pairs tell far
+  # positions apart, fast ones near ones.
   half = x_XHC.shape[-1] // 2
   rates = 10000.0 ** (-jnp.arange(half, dtype=jnp.float32) / half)
   angles = positions_X[..., None].astype(jnp.float32)
@@ -127,9 +129,9 @@ def turned(
   elementwise expression of them.
   """
   cos, sin = circle(turns_XHA)
-  one, zero = jnp.ones_like(cos), jnp.zeros_like(cos)
-  along = jnp.concatenate([cos, one, cos, one], -1)[..., None, :, :]
-  across = jnp.concatenate([sin, zero, sin, zero], -1)[..., None, :, :]
+  ones, zeros = jnp.ones_like(cos), jnp.zeros_like(cos)
+  along = jnp.concatenate([cos, ones, cos, ones], -1)[..., None, :, :]
+  across = jnp.concatenate([sin, zeros, sin, zeros], -1)[..., None, :, :]
   half = b_XRN.shape[-1] // 2
   sign = jnp.where(jnp.arange(2 * half) < half, -1.0, 1.0).astype(cos.dtype)
   across *= layers.along(sign, across)
@@ -139,8 +141,8 @@ def turned(
 
 @jax.custom_vjp
 def _mixed(
-  one: tuple[jax.Array, jax.Array],
-  other: tuple[jax.Array, jax.Array],
+  plain: tuple[jax.Array, jax.Array],
+  rolled: tuple[jax.Array, jax.Array],
   along_X1HN: jax.Array,
   across_X1HN: jax.Array,
 ) -> jax.Array:
@@ -149,7 +151,7 @@ def _mixed(
   The backward pass writes out its sums over the few ranks or heads: as
   reductions they are several times as slow on a CPU.
   """
-  return _biased(*one) * along_X1HN + _biased(*other) * across_X1HN
+  return _biased(*plain) * along_X1HN + _biased(*rolled) * across_X1HN
 
 
 def _biased(b_XRN: jax.Array, bias_RHN: jax.Array) -> jax.Array:
@@ -157,17 +159,17 @@ def _biased(b_XRN: jax.Array, bias_RHN: jax.Array) -> jax.Array:
   return b_XR1N + layers.along(bias_RHN, b_XR1N)
 
 
-def _mixed_forward(*given: Any) -> tuple[jax.Array, Any]:
-  return _mixed(*given), given
+def _mixed_forward(*operands: Any) -> tuple[jax.Array, Any]:
+  return _mixed(*operands), operands
 
 
-def _mixed_backward(given: Any, slope_XRHN: jax.Array) -> Any:
+def _mixed_backward(operands: Any, slope_XRHN: jax.Array) -> Any:
   # of y = along * (b + bias) + across * (b' + bias'), slope d:
   #   to b      sum over heads of d * along       [..., R, N]
   #   to bias   sum over tokens of the same       [R, H, N]
   #   to along  sum over ranks of d * (b + bias)  [..., 1, H, N]
   # and likewise across, for the rolled b' and bias'.
-  one, other, along, across = given
+  plain, rolled, along, across = operands
 
   def to_vectors(factor_X1HN: jax.Array) -> tuple[Any, jax.Array]:
     slope = slope_XRHN * factor_X1HN
@@ -179,7 +181,12 @@ def _mixed_backward(given: Any, slope_XRHN: jax.Array) -> Any:
     product, ranks = slope_XRHN * _biased(*vectors), slope_XRHN.shape[-3]
     return sum(product[..., rank : rank + 1, :, :] for rank in range(ranks))
 
-  return to_vectors(along), to_vectors(across), to_factor(one), to_factor(other)
+  return (
+    to_vectors(along),
+    to_vectors(across),
+    to_factor(plain),
+    to_factor(rolled),
+  )
 
 
 _mixed.defvjp(_mixed_forward, _mixed_backward)

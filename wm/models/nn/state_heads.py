@@ -34,27 +34,27 @@ _NARROW = 64
 
 def runs(heads: Heads) -> list[tuple[int, int, int]]:
   """(first logit, number of heads, classes of each) of runs of equal heads."""
-  found, first = [], 0
+  equal, first = [], 0
   for classes, run in itertools.groupby(heads):
     num = len(list(run))
-    found.append((first, num, classes))
+    equal.append((first, num, classes))
     first += num * classes
-  return found
+  return equal
 
 
 def _groups(heads: Heads) -> list[list[tuple[int, int, int]]]:
   """The runs of each product."""
-  found: list[list[tuple[int, int, int]]] = []
+  groups: list[list[tuple[int, int, int]]] = []
   before = False
   for run in runs(heads):
     # Neighbours that are both narrow share a product.
     narrow = run[1] * run[2] < _NARROW
     if narrow and before:
-      found[-1].append(run)
+      groups[-1].append(run)
     else:
-      found.append([run])
+      groups.append([run])
     before = narrow
-  return found
+  return groups
 
 
 def _heads_last(num: int, classes: int) -> bool:
@@ -67,12 +67,12 @@ def widths(heads: Heads) -> layers.Sizes:
 
   As `Network.parts` and `layers.cut` take them.
   """
-  found = []
+  sizes = []
   for group in _groups(heads):
     _, num, classes = group[0]
     total = sum(num * classes for _, num, classes in group)
-    found.append((num, classes) if _heads_last(num, classes) else total)
-  return tuple(found)
+    sizes.append((num, classes) if _heads_last(num, classes) else total)
+  return tuple(sizes)
 
 
 def _cut(logits_XC: Logits, heads: Heads) -> list[tuple[jax.Array, int]]:
@@ -80,7 +80,7 @@ def _cut(logits_XC: Logits, heads: Heads) -> list[tuple[jax.Array, int]]:
 
   [*X, heads, classes] and -1, or [*X, classes, heads] and -2.
   """
-  found, apart = [], isinstance(logits_XC, list)
+  pieces, apart = [], isinstance(logits_XC, list)
   groups = _groups(heads) if apart else [runs(heads)]
   parts = logits_XC if isinstance(logits_XC, list) else [logits_XC]
   for part, group in zip(parts, groups, strict=True):
@@ -90,8 +90,8 @@ def _cut(logits_XC: Logits, heads: Heads) -> list[tuple[jax.Array, int]]:
       last = apart and _heads_last(num, classes)
       shape = shape[::-1] if last else shape
       piece = piece.reshape(*piece.shape[:-1], *shape)
-      found.append((piece, -2 if last else -1))
-  return found
+      pieces.append((piece, -2 if last else -1))
+  return pieces
 
 
 def likeliest(logits_XC: Logits, heads: Heads) -> jax.Array:
@@ -106,13 +106,13 @@ def losses(logits_XC: Logits, labels_XK: jax.Array, heads: Heads) -> jax.Array:
   logits_XC: one array, or an array for each product of `widths`, so that
   their gradients need not be put together.
   """
-  found, first = [], 0
+  losses, first = [], 0
   for part, axis in _cut(logits_XC, heads):
     num = part.shape[-3 - axis]
     label_XK = labels_XK[..., first : first + num]
-    found.append(_loss(axis, part.astype(jnp.float32), label_XK))
+    losses.append(_loss(axis, part.astype(jnp.float32), label_XK))
     first += num
-  return jnp.concatenate(found, axis=-1)
+  return jnp.concatenate(losses, axis=-1)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -152,12 +152,12 @@ def _forward(
 
 
 def _backward(
-  axis: int, kept: tuple[jax.Array, ...], slope_X: jax.Array
+  axis: int, residuals: tuple[jax.Array, ...], slope_X: jax.Array
 ) -> tuple[jax.Array, None]:
   """The slope times p, and at the label times -s / (e + s)."""
   # d loss / d logit = p - [is the label]. There p - 1 = -s / (e + s) is
   # written so, since 1 less a p near 1 would be rounded to 0.
-  rest_XC, label_X, picked, others = kept
+  rest_XC, label_X, picked, others = residuals
   scale_X = slope_X / (others + jnp.exp(picked))
   at_label_X1 = jnp.expand_dims(-others * scale_X, axis)
   slope_XC = rest_XC * jnp.expand_dims(scale_X, axis)

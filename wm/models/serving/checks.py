@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wm import core
-from wm.models.serving import callables, tiles
+from wm.models.serving import bucketing, user_objects
 
 TOLERANCE = 1e-4  # Nats.
 # Log-probabilities below that of one in a million count as that.
@@ -35,8 +35,8 @@ SURE, LEAST_PLACES = 0.9, 32
 ADVANTAGE, DEVIATIONS, MANY, MANY_PLACES = 0.25, 6, 128, 24
 
 
-class Question(NamedTuple):
-  """What a model is asked.
+class CheckInput(NamedTuple):
+  """Sequences of a world, and where predictions are compared.
 
   Attributes:
     tokens: [N, L] int32.
@@ -49,7 +49,7 @@ class Question(NamedTuple):
   at: np.ndarray
 
 
-class Answer(NamedTuple):
+class CheckOutput(NamedTuple):
   """Predictions at the P positions of each row.
 
   Attributes:
@@ -60,12 +60,12 @@ class Answer(NamedTuple):
   log_probs: np.ndarray
   allowed: np.ndarray
 
-  def apart(self, other: Answer) -> np.ndarray:
+  def apart(self, other: CheckOutput) -> np.ndarray:
     """[N, P] greatest difference of log-probabilities, in nats."""
     return np.abs(self.log_probs - other.log_probs).max(-1)
 
 
-Ask = Callable[[Question], Answer]
+Ask = Callable[[CheckInput], CheckOutput]
 
 
 def check(
@@ -93,9 +93,9 @@ def check(
       f'{label}: tolerance={tolerance} was given; expected nats, above 0'
     )
   longest, rows = min(predictor.max_len, world.max_len), ROWS
-  sizes = {min(callables.MULTIPLE, longest), longest}
+  sizes = {min(user_objects.MULTIPLE, longest), longest}
   ask = functools.partial(_by_log_probs, predictor, tolerance)
-  if isinstance(predictor, callables.FromCallable):
+  if isinstance(predictor, user_objects.FromCallable):
     rows = predictor.rows
     sizes = {predictor.padded(1), predictor.padded(longest)}
     ask = functools.partial(_by_logits, predictor, tolerance)
@@ -104,22 +104,22 @@ def check(
 
 
 def _by_logits(
-  predictor: callables.FromCallable, tolerance: float, given: Question
-) -> Answer:
-  logits = predictor.logits(given.tokens)
-  logits = np.take_along_axis(logits, given.at[..., None], 1)
-  found = predictor.normal(logits)
+  predictor: user_objects.FromCallable, tolerance: float, question: CheckInput
+) -> CheckOutput:
+  logits = predictor.logits(question.tokens)
+  logits = np.take_along_axis(logits, question.at[..., None], 1)
+  log_probs = predictor.normal(logits)
   # Numbers of few bits are further apart the larger they are.
   least = max(tolerance, 8 * predictor.spacing)
-  return Answer(found, least * np.maximum(np.abs(logits.max(-1)), 1))
+  return CheckOutput(log_probs, least * np.maximum(np.abs(logits.max(-1)), 1))
 
 
 def _by_log_probs(
-  predictor: core.Predictor, tolerance: float, given: Question
-) -> Answer:
-  found = np.asarray(predictor.log_probs(given.tokens, given.lengths))
-  found = np.take_along_axis(found, given.at[..., None], 1)
-  return Answer(found, np.full(given.at.shape, tolerance))
+  predictor: core.Predictor, tolerance: float, question: CheckInput
+) -> CheckOutput:
+  log_probs = np.asarray(predictor.log_probs(question.tokens, question.lengths))
+  log_probs = np.take_along_axis(log_probs, question.at[..., None], 1)
+  return CheckOutput(log_probs, np.full(question.at.shape, tolerance))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,6 +144,7 @@ class _Checks:
 
   def run(self, world: core.World) -> None:
     """Raises InputError at the first check that fails."""
+    # Whole batches of the size that scoring calls with.
     groups = -(-ROWS // self.rows)
     sequences = world.sample(groups * self.rows, 0)
     if not len(sequences):
@@ -151,33 +152,36 @@ class _Checks:
     # Worlds may have fewer sequences than were asked for.
     sequence = np.arange(groups * self.rows) % len(sequences)
     rng = np.random.default_rng(0)
-    given = [_cut(sequences.take(sequence), size) for size in self.sizes]
-    found = [self._ask(one) for one in given]
+    questions = [_cut(sequences.take(sequence), size) for size in self.sizes]
+    answers = [self._ask(question) for question in questions]
     hint = 'switch off dropout and all else that is random'
-    again = self._ask(given[0])
-    self._agree('calling it again', hint, given[0], found[0], again)
-    for one, seen in zip(given, found, strict=True):
-      self._other_rows(one, seen, rng)  # First: others change in what follows.
-      for what, hint, tokens, places in self._changes(one, rng):
-        again = self._ask(one._replace(tokens=tokens))
-        self._agree(what, hint, one, seen, again, places)
-    if len(given) > 1:
-      self._padded_length(given[0], found[0])
-    self._shifted(world, sequences, given[-1], found[-1])
+    again = self._ask(questions[0])
+    self._agree('calling it again', hint, questions[0], answers[0], again)
+    for question, seen in zip(questions, answers, strict=True):
+      self._other_rows(
+        question, seen, rng
+      )  # First: others change in what follows.
+      for what, hint, tokens, places in self._changes(question, rng):
+        again = self._ask(question._replace(tokens=tokens))
+        self._agree(what, hint, question, seen, again, places)
+    if len(questions) > 1:
+      self._padded_length(questions[0], answers[0])
+    self._shifted(world, sequences, questions[-1], answers[-1])
 
-  def _ask(self, given: Question) -> Answer:
+  def _ask(self, question: CheckInput) -> CheckOutput:
     parts = [
-      self.ask(Question(*(part[some] for part in given)))
-      for some in core.chunks(len(given.tokens), 1, self.rows)
+      self.ask(CheckInput(*(part[rows] for part in question)))
+      for rows in core.chunks(len(question.tokens), 1, self.rows)
     ]
-    found = Answer(*map(np.concatenate, zip(*parts, strict=True)))
-    return found._replace(log_probs=np.maximum(found.log_probs, FLOOR))
+    answer = CheckOutput(*map(np.concatenate, zip(*parts, strict=True)))
+    return answer._replace(log_probs=np.maximum(answer.log_probs, FLOOR))
 
   def _others(self, tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Tokens of the same shape, all but padding, none where it was."""
     count = self.vocab_size - 1
     if count < 2:
       return np.ones_like(tokens)
+    # 1 + (id - 1 + step) mod (V - 1): any id but padding and the one there.
     step = rng.integers(1, count, tokens.shape)
     return ((np.maximum(tokens, 1) - 1 + step) % count + 1).astype(np.int32)
 
@@ -185,31 +189,33 @@ class _Checks:
     self,
     what: str,
     hint: str,
-    given: Question,
-    first: Answer,
-    second: Answer,
+    question: CheckInput,
+    first: CheckOutput,
+    second: CheckOutput,
     places: np.ndarray | bool = True,
   ) -> None:
     """Raises InputError where two answers differ at some of places [N, P]."""
     apart = first.apart(second)
+    # NaN compares as False below, and is refused.
     excess = np.where(places, apart / first.allowed, 0)
     if excess.max() <= 1:
       return
     row, k = np.unravel_index(excess.argmax(), excess.shape)
     raise core.InputError(
       f'{self.label}: {what} changes the prediction after token '
-      f'{given.at[row, k] + 1} of {given.lengths[row]} by '
+      f'{question.at[row, k] + 1} of {question.lengths[row]} by '
       f'{apart[row, k]:.2g} nats; expected at most '
       f'{first.allowed[row, k]:.2g}: {hint}'
     )
 
   def _changes(
-    self, given: Question, rng: np.random.Generator
+    self, question: CheckInput, rng: np.random.Generator
   ) -> Iterator[tuple[str, str, np.ndarray, np.ndarray | bool]]:
     """Yields (what changes, hint, tokens, positions that must not change)."""
-    tokens, lengths, at = given
+    tokens, lengths, at = question
     places = np.arange(tokens.shape[1])
     used = places < lengths[:, None]
+    # Rows change behind different places, so that all places are covered.
     turn = np.arange(len(tokens)) % (PLACES - 1)
     last = at[np.arange(len(tokens)), turn][:, None]  # Tokens kept, less one.
     later = used & (places > last)
@@ -227,41 +233,43 @@ class _Checks:
     )
 
   def _other_rows(
-    self, given: Question, found: Answer, rng: np.random.Generator
+    self, question: CheckInput, answer: CheckOutput, rng: np.random.Generator
   ) -> None:
     """Asks the first half of each batch in other slots, beside other rows."""
     half = self.rows // 2
     if not half:
       return
-    starts = np.arange(0, len(given.tokens), self.rows)[:, None]
-    here = (starts + np.arange(half)).ravel()
-    moved = given._replace(tokens=self._others(given.tokens, rng))
-    moved = Question(*map(np.copy, moved))
-    for new, old in zip(moved, given, strict=True):
-      new[here + half] = old[here]
+    starts = np.arange(0, len(question.tokens), self.rows)[:, None]
+    first = (starts + np.arange(half)).ravel()
+    moved = question._replace(tokens=self._others(question.tokens, rng))
+    moved = CheckInput(*map(np.copy, moved))
+    for new, old in zip(moved, question, strict=True):
+      new[first + half] = old[first]
     again = self._ask(moved)
     self._agree(
       'another batch around its row',
       'a row must depend on its own tokens only, unlike in batch norm',
-      Question(*(array[here] for array in given)),
-      Answer(*(array[here] for array in found)),
-      Answer(*(array[here + half] for array in again)),
+      CheckInput(*(array[first] for array in question)),
+      CheckOutput(*(array[first] for array in answer)),
+      CheckOutput(*(array[first + half] for array in again)),
     )
 
-  def _padded_length(self, given: Question, found: Answer) -> None:
-    missing = self.sizes[-1] - given.tokens.shape[1]
-    longer = np.pad(given.tokens, ((0, 0), (0, missing)))
-    what = f'padding to {longer.shape[1]} tokens, not {given.tokens.shape[1]},'
+  def _padded_length(self, question: CheckInput, answer: CheckOutput) -> None:
+    missing = self.sizes[-1] - question.tokens.shape[1]
+    longer = np.pad(question.tokens, ((0, 0), (0, missing)))
+    what = (
+      f'padding to {longer.shape[1]} tokens, not {question.tokens.shape[1]},'
+    )
     hint = 'it must not matter; of lower precision? then give tolerance='
-    again = self._ask(given._replace(tokens=longer))
-    self._agree(what, hint, given, found, again)
+    again = self._ask(question._replace(tokens=longer))
+    self._agree(what, hint, question, answer, again)
 
   def _shifted(
     self,
     world: core.World,
     sequences: core.Sequences,
-    given: Question,
-    found: Answer,
+    question: CheckInput,
+    answer: CheckOutput,
   ) -> None:
     """Refuses logits of the token just read, where that is beyond doubt.
 
@@ -272,26 +280,26 @@ class _Checks:
     model that knows nothing favours neither; one that means to copy is less
     sure, or says so; one of t - 1 alone that is not shifted fits t + 1.
     """
-    said = _said(world, sequences, given, found)
-    if said.used.sum() < LEAST_PLACES:
+    last = _last_tokens(world, sequences, question, answer)
+    if last.used.sum() < LEAST_PLACES:
       return
     wrong = 'logits at position t must be of token t + 1'
-    sure = np.exp(said.read[said.used]).mean()
-    often = said.again[said.used].mean()
+    sure = np.exp(last.read[last.used]).mean()
+    often = last.again[last.used].mean()
     if not self.copies and sure >= SURE and often <= SURE / 2:
       raise core.InputError(
         f'{self.label}: it gives the token just read a probability of '
-        f'{sure:.3g} (mean of {said.used.sum()} positions), which comes again '
+        f'{sure:.3g} (mean of {last.used.sum()} positions), which comes again '
         f'at {often:.2g} of them: {wrong}; one that means to copy, or is '
         'untrained with tied embeddings, is given copies=True'
       )
-    if said.gains().mean() <= 0 or not self._lags(given, world.prompt_len):
+    if last.gains().mean() <= 0 or not self._lags(question, world.prompt_len):
       return
     more = world.sample(-(-MANY // self.rows) * self.rows, 1)
     if len(more) < MANY:
       return
-    asked = _cut(more, given.tokens.shape[1], WHOLE, MANY_PLACES)
-    gains = _said(world, more, asked, self._ask(asked)).gains()
+    asked = _cut(more, question.tokens.shape[1], WHOLE, MANY_PLACES)
+    gains = _last_tokens(world, more, asked, self._ask(asked)).gains()
     error = gains.std() / np.sqrt(len(gains))
     if gains.mean() > max(ADVANTAGE, DEVIATIONS * error):
       raise core.InputError(
@@ -300,25 +308,25 @@ class _Checks:
         f'{len(gains)} sequences ({error:.1g} standard error): {wrong}'
       )
 
-  def _lags(self, given: Question, prompt: int) -> bool:
+  def _lags(self, question: CheckInput, prompt: int) -> bool:
     """Do predictions ignore the token just read, and not the one before?"""
-    rng, rows = np.random.default_rng(1), np.arange(len(given.tokens))
-    here = given.at[rows, 1 + rows % (PLACES - 1)]
-    one = given._replace(at=here[:, None])
-    found, other = self._ask(one), self._others(given.tokens, rng)
+    rng, rows = np.random.default_rng(1), np.arange(len(question.tokens))
+    last = question.at[rows, 1 + rows % (PLACES - 1)]
+    at_last = question._replace(at=last[:, None])
+    answer, other = self._ask(at_last), self._others(question.tokens, rng)
     differs = []
     for back in (0, 1):
-      place = np.maximum(here - back, 0)
-      tokens = given.tokens.copy()
+      place = np.maximum(last - back, 0)
+      tokens = question.tokens.copy()
       tokens[rows, place] = other[rows, place]
-      apart = found.apart(self._ask(one._replace(tokens=tokens)))
-      differs.append((apart > found.allowed)[here > max(prompt, 1)])
+      apart = answer.apart(self._ask(at_last._replace(tokens=tokens)))
+      differs.append((apart > answer.allowed)[last > max(prompt, 1)])
     now, before = differs
     return bool(before.size) and not now.any() and before.mean() > 0.5
 
 
-class _Said(NamedTuple):
-  """What a model says of the token just read, and of the one that follows.
+class _LastTokens(NamedTuple):
+  """Predictions of the token just read, and of the one that follows.
 
   Attributes:
     read, after: [N, P] log-probability of each.
@@ -333,23 +341,27 @@ class _Said(NamedTuple):
 
   def gains(self) -> np.ndarray:
     """Mean advantage of the token just read, nats, by sequence."""
+    # By sequence, as positions of one sequence are not independent.
     gain = np.where(self.used, self.read - self.after, 0).sum(1)
-    some = self.used.any(1)
-    return gain[some] / self.used.sum(1)[some]
+    rows = self.used.any(1)
+    return gain[rows] / self.used.sum(1)[rows]
 
 
-def _said(
-  world: core.World, sequences: core.Sequences, given: Question, found: Answer
-) -> _Said:
+def _last_tokens(
+  world: core.World,
+  sequences: core.Sequences,
+  question: CheckInput,
+  answer: CheckOutput,
+) -> _LastTokens:
   num = len(sequences)  # Others come twice in `given`.
-  at, log_probs = given.at[:num], found.log_probs[:num]
+  at, log_probs = question.at[:num], answer.log_probs[:num]
   tokens, rows = sequences.tokens, np.arange(num)[:, None]
   used = (at >= world.prompt_len) & (at + 1 < sequences.lengths[:, None])
   read = tokens[rows, at]
   after = tokens[rows, np.minimum(at + 1, tokens.shape[1] - 1)]
   both = np.stack([read, after], -1)
-  said = np.take_along_axis(log_probs, both, 2)
-  return _Said(said[..., 0], said[..., 1], read == after, used)
+  pairs = np.take_along_axis(log_probs, both, 2)
+  return _LastTokens(pairs[..., 0], pairs[..., 1], read == after, used)
 
 
 def _cut(
@@ -357,12 +369,12 @@ def _cut(
   size: int,
   parts: Sequence[float] = PARTS,
   places: int = PLACES,
-) -> Question:
+) -> CheckInput:
   """Sequences cut to lengths of all kinds, up to `size`, and padded to it."""
   num = len(sequences)
   lengths = np.minimum(sequences.lengths, size)
   lengths = np.ceil(lengths * np.resize(parts, num)).astype(int)
   lengths = np.maximum(lengths, 1)
-  tokens = tiles.padded(sequences.tokens, lengths, num, size)
+  tokens = bucketing.padded(sequences.tokens, lengths, num, size)
   at = np.linspace(0, lengths - 1, places, axis=1).round().astype(int)
-  return Question(tokens, lengths, at)
+  return CheckInput(tokens, lengths, at)

@@ -26,7 +26,7 @@ from flax import nnx
 
 from wm import core
 from wm.models.nn import network, state_heads
-from wm.models.serving import adapted, network_machine, sessions, tiles
+from wm.models.serving import adaptation, bucketing, sessions
 
 TILE_TOKENS = 1024  # Tokens of a tile.
 LIGHT = 1_000_000  # Parameters of networks of little work a token.
@@ -66,7 +66,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     self._take(params)
 
   def _take(self, params: nnx.State) -> None:
-    model, self._params = self.model.serving(params)
+    model, self._params = self.model.for_inference(params)
     self.spec = network.NetworkSpec(
       model, self.vocab_size, self.max_len, self._outputs
     )
@@ -81,6 +81,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
   def untrained(self, seed: int) -> Self:
     """The same network with random weights, on the same devices."""
     twin = copy.copy(self)
+    # In the form it trains in: `_take` converts fresh weights as trained ones.
     trained = dataclasses.replace(self.spec, model=self.model)
     twin._take(network.init(trained, seed))
     return twin
@@ -112,14 +113,13 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
   ) -> core.Adapted:
     """See core.Adaptable: by gradient steps, on the first device."""
     with jax.default_device(self.devices[0]):
-      params = self.placed(self.devices[0])
-      given = sets, asked, kind, steps, seed, tuning
-      return adapted.adapt(self.spec, params, *given)
+      adapter = adaptation.Adapter(self.spec, self.placed(self.devices[0]))
+      return adapter.adapt(sets, asked, kind, steps, seed, tuning)
 
   @property
   def buckets(self) -> np.ndarray:
     """Lengths that whole sequences are padded to, ascending."""
-    return tiles.buckets(self.spec)
+    return bucketing.buckets(self.spec)
 
   def map_tiles(
     self,
@@ -136,7 +136,7 @@ class NetworkReader(core.HiddenStates, core.Adaptable):
     """
     # Shapes of the results come from tracing alone: nothing is computed.
     tokens, lengths = np.asarray(tokens), np.asarray(lengths)
-    tiles.check_tokens(self.spec, tokens, lengths)
+    bucketing.check_tokens(self.spec, tokens, lengths)
     kinds = [('int32', ()), *((x.dtype.str, x.shape[2:]) for x in more)]
     out = jax.tree.map(
       lambda leaf: np.zeros((*tokens.shape, *leaf.shape[2:]), leaf.dtype),
@@ -185,17 +185,18 @@ class NetworkPredictor(NetworkReader, core.Predictor):
     """See core.HiddenStates.patched."""
     self._check_layer(layer)
     hidden = np.asarray(hidden, np.float32)
-    wanted = *np.shape(tokens), self._width(layer)
-    if hidden.shape != wanted:
+    expected = *np.shape(tokens), self._width(layer)
+    if hidden.shape != expected:
       raise core.InputError(
         f'activations of shape {hidden.shape} were given to {self.model}; '
-        f'expected {wanted}'
+        f'expected {expected}'
       )
     static = self.spec, layer
     return self.map_tiles(_resumed, static, tokens, lengths, hidden)
 
   def _width(self, layer: int) -> int:
     """Of activations, by tracing alone."""
+    # The width is the last dimension of the traced result.
     kinds = (('int32', ()),)
     static = self.spec, layer
     return _abstract_results(_hidden, static, self.spec, kinds).shape[-1]
@@ -220,14 +221,14 @@ class NetworkPredictor(NetworkReader, core.Predictor):
 
   def machine(
     self, prefixes: np.ndarray, lengths: np.ndarray, **fields: Any
-  ) -> tuple[network_machine.NetworkMachine, int]:
+  ) -> tuple[sessions.NetworkMachine, int]:
     """See core.Predictor; two rows a slot fill one tile of a session."""
-    given = network_machine.bucketed(self.spec, prefixes, lengths)
+    starts = sessions.bucketed(self.spec, prefixes, lengths)
     rows = sessions.tile_rows(self.spec, fields['num'], self.cache_bytes)
-    found = network_machine.NetworkMachine(
-      self._params, *given, self.spec, **fields
+    machine = sessions.NetworkMachine(
+      self._params, *starts, self.spec, **fields
     )
-    return found, max(rows // 2, 1)
+    return machine, max(rows // 2, 1)
 
 
 class StateNamer(NetworkReader, core.StatePredictor):
@@ -258,6 +259,7 @@ class StateNamer(NetworkReader, core.StatePredictor):
   @functools.cached_property
   def buckets(self) -> np.ndarray:
     """Powers of two from 64, and the longest: games differ much in length."""
+    # A program each; beyond 64 tokens at most half of a row is padding.
     powers = 64 * 2 ** np.arange(32)
     return np.append(powers[powers < self.max_len], self.max_len)
 
@@ -340,6 +342,7 @@ def _tiles(
   buckets: np.ndarray, lengths: np.ndarray, *arrays: np.ndarray
 ) -> Iterator[tuple[np.ndarray, ...]]:
   """Row numbers and padded arrays of tiles, each of one bucket."""
+  # A tile holds about TILE_TOKENS tokens: fewer rows of longer buckets.
   of_rows = np.searchsorted(buckets, lengths)  # The shortest that holds each.
   for bucket, length in enumerate(buckets):
     members = np.flatnonzero((of_rows == bucket) & (lengths > 0))
@@ -347,7 +350,7 @@ def _tiles(
     for part in core.chunks(len(members), 1, size):
       rows = members[part]
       tile = (
-        tiles.padded(array[rows], lengths[rows], size, length)
+        bucketing.padded(array[rows], lengths[rows], size, length)
         for array in arrays
       )
       yield rows, *tile

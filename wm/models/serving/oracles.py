@@ -12,19 +12,186 @@ from typing import Any
 import numpy as np
 
 from wm import core
-from wm.models.serving import lookups
-from wm.models.serving.state_session import Support, whole
-from wm.models.serving.tables import Tabulated
+from wm.models.serving.process import NextTokens, ProcessPredictor, all_tokens
+
+KEYS = ('state', 'legal', 'last_token', 'prefix', 'nothing')
+
+
+def keys(
+  world: core.World, by: str, tokens: np.ndarray, places: np.ndarray
+) -> np.ndarray:
+  """[D, R, P] uint64 keys of places [D, R, P] of sequences [D, R, L]."""
+  if by not in KEYS:
+    raise core.InputError(f'by={by!r} was given; available: {", ".join(KEYS)}')
+  num, rows, width = places.shape
+  if num > 1 and tokens.strides[0] == places.strides[0] == 0:
+    # All data sets are asked the same: followed once.
+    once = keys(world, by, tokens[:1], places[:1])
+    return np.broadcast_to(once, places.shape)
+  flat, at = tokens.reshape(num * rows, -1), places.reshape(num * rows, width)
+  if by == 'nothing':
+    hashed = np.zeros(at.shape, np.uint64)
+  # DEAD places read token 0; their answers are not used.
+  elif by == 'last_token':
+    hashed = np.take_along_axis(flat, np.maximum(at, 0), 1).astype(np.uint64)
+  elif by == 'prefix':
+    # A running hash of the tokens, kept where a place asks for it.
+    hashed = np.zeros(at.shape, np.uint64)
+    mixed = np.zeros(len(flat), np.uint64)
+    for t in range(int(at.max(initial=core.DEAD)) + 1):
+      mixed = core.hash64(mixed, flat[:, t])
+      hashed = np.where(at == t, mixed[:, None], hashed)
+  else:
+    states, legal = core.at_places(world, flat, at)
+    hashed = states.astype(np.uint64) if by == 'state' else legal
+  return hashed.reshape(places.shape)
+
+
+class LooksUp(core.Adaptable):
+  """Adapts to labels by a look-up.
+
+  Attributes:
+    world: whose states are looked up.
+    by: what shares an answer, one of KEYS.
+    learned: False leaves all labels out: each key has its coin; for real labels
+      0.
+  """
+
+  world: core.World
+  by: str = 'state'
+  learned: bool = True
+
+  def coins(self, seed: int) -> int:
+    """Seed of the coins of `adapt` with a seed."""
+    return seed
+
+  def adapt(
+    self,
+    sets: core.Sets | core.Stream,
+    asked: core.Asked,
+    kind: core.Kind,
+    steps: tuple[int, ...],
+    seed: int,
+    tuning: core.Tuning = core.TUNING,
+  ) -> core.Adapted:
+    """See core.Adaptable: the commonest class, or the mean, of a key's labels.
+
+    Scores are log numbers of labels, each half of one more, so that they are
+    log shares but for a constant; a hashed class has half of one more again, so
+    that it settles ties and stands where there is no label. Unseen keys of real
+    labels get the mean of the data set. Steps make no difference, but for a
+    stream: of that all sequences up to the step are looked up.
+    """
+    core.check_adapting(sets, asked, kind, steps, tuning)
+    seed = self.coins(seed)
+    queries = keys(self.world, self.by, asked.tokens, asked.places)
+    many = range(len(queries))
+    # One tally a data set: of the keys that are asked about, no others.
+    notes = [_NOTES[type(kind)](queries[d], kind, seed, d) for d in many]
+    answers, done = [], 0
+    for step in steps if isinstance(sets, core.Stream) else (1,):
+      for number in range(done, step if self.learned else done):
+        batch = sets
+        if isinstance(sets, core.Stream):
+          batch = sets.batch(number, kind)
+        assert isinstance(batch, core.Sets)  # One or the other.
+        labelled = keys(self.world, self.by, batch.tokens, batch.places)
+        for note, key, place, labels in zip(
+          notes, labelled, *batch[1:], strict=True
+        ):
+          used = place != core.DEAD
+          note.add(key[used], labels[used])
+      # A stream's later steps add to the same tallies.
+      answers.append(np.stack([note.answers() for note in notes]))
+      done = step
+    stacked = np.stack(answers).astype(np.float32)
+    outputs = np.broadcast_to(stacked, (len(steps), *stacked.shape[1:]))
+    return core.Adapted(outputs, np.full(len(steps), np.nan))
+
+
+class _Votes:
+  """Labels by class, of the keys that are asked about."""
+
+  def __init__(
+    self, queries: np.ndarray, kind: core.Classes, seed: int, d: int
+  ) -> None:
+    """queries: [...] keys; seed, d: of coins."""
+    self._seen, self._back = np.unique(queries, return_inverse=True)
+    self._shape = (*queries.shape, kind.heads, kind.k)
+    heads = np.arange(kind.heads)
+    # [U, H]: a class for each key and head, the same in every call.
+    coins = core.hash64(seed, d, self._seen[:, None], heads)
+    self._coin = (coins % np.uint64(kind.k)).astype(np.int64)
+    self._votes = np.zeros((len(self._seen), kind.heads, kind.k))
+
+  def add(self, labelled: np.ndarray, labels: np.ndarray) -> None:
+    """Labels [T, H] of keys [T]."""
+    place, asked = _match(self._seen, labelled)
+    heads = np.arange(labels.shape[1])
+    np.add.at(self._votes, (place[:, None], heads, labels[asked]), 1)
+
+  def answers(self) -> np.ndarray:
+    """[..., H, k] of the wanted keys."""
+    # Half a vote for each class: log(0.5) without labels, never log(0).
+    votes = self._votes + 0.5
+    rows, heads = np.indices(self._coin.shape)
+    votes[rows, heads, self._coin] += 0.5
+    return np.log(votes)[self._back].reshape(self._shape)
+
+
+class _Means:
+  """Means of labels, of the keys that are asked about."""
+
+  def __init__(
+    self, queries: np.ndarray, kind: core.Real, seed: int, d: int
+  ) -> None:
+    """queries: [...] keys; seed, d: not used, there are no coins."""
+    self._seen, self._back = np.unique(queries, return_inverse=True)
+    self._shape = (*queries.shape, kind.d)
+    self._total = np.zeros((len(self._seen), kind.d))
+    self._num = np.zeros((len(self._seen), 1))
+    self._all, self._count = np.zeros(kind.d), 0
+
+  def add(self, labelled: np.ndarray, labels: np.ndarray) -> None:
+    """Labels [T, d] of keys [T]."""
+    place, asked = _match(self._seen, labelled)
+    np.add.at(self._total, place, labels[asked])
+    np.add.at(self._num, place, 1)
+    self._all += labels.sum(0, dtype=np.float64)
+    self._count += len(labels)
+
+  def answers(self) -> np.ndarray:
+    """[..., d] of the wanted keys; the mean of all where none has a label."""
+    # [U, d]: sums over counts; keys without a label get the overall mean.
+    means = self._total / np.maximum(self._num, 1)
+    means = np.where(self._num > 0, means, self._all / max(self._count, 1))
+    return means[self._back].reshape(self._shape)
+
+
+_NOTES: dict[type, Any] = {core.Classes: _Votes, core.Real: _Means}
+
+
+def _match(
+  seen: np.ndarray, labelled: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """Places in `seen`, ascending, of the keys [T] that are there; and which."""
+  place = np.minimum(np.searchsorted(seen, labelled), max(len(seen) - 1, 0))
+  asked = (
+    seen[place] == labelled if len(seen) else np.zeros(len(labelled), bool)
+  )
+  return place[asked], asked
+
 
 TILT = 1e-3
 
 
-def likely(world: core.World, states: np.ndarray) -> Support:
+def likely(world: core.World, states: np.ndarray) -> NextTokens:
   """What is legal, uniform but for a tie-break.
 
   Tokens on the way to the soonest completion have `TILT` more mass, so that
   greedy decoding completes; a walk without aim may never end.
   """
+  # Many rows are in one state: its legal tokens are computed once.
   _, first, back = np.unique(
     world.state_id(states), return_index=True, return_inverse=True
   )
@@ -38,33 +205,35 @@ def likely(world: core.World, states: np.ndarray) -> Support:
     tokens = _listed(world.legal(unique))
     soon = legal = tokens != core.DEAD
   count = legal.sum(-1, keepdims=True)
+  # A world without an end has no soonest completion: all legal tokens alike.
   if world.end == core.DEAD:
     share = -np.log(np.maximum(count, 1))
   else:
     total = np.maximum(count + TILT * soon.sum(-1, keepdims=True), 1)
     share = np.where(soon, np.log((1 + TILT) / total), np.log(1 / total))
   log_probs = np.where(legal, share, -np.inf).astype(np.float32)
-  return Support(tokens, log_probs).take(back.reshape(-1))
+  return NextTokens(tokens, log_probs).take(back.reshape(-1))
 
 
 def _listed(legal: np.ndarray) -> np.ndarray:
   """[B, K] int32: the tokens of masks [B, V], ascending; DEAD is none."""
+  # np.nonzero goes row by row: place is the token's rank within its row.
   row, token = np.nonzero(legal)
   sizes = legal.sum(-1)
   place = np.arange(len(row)) - (np.cumsum(sizes) - sizes)[row]
-  found = np.full((len(legal), sizes.max(initial=1)), core.DEAD, np.int32)
-  found[row, place] = token
-  return found
+  tokens = np.full((len(legal), sizes.max(initial=1)), core.DEAD, np.int32)
+  tokens[row, place] = token
+  return tokens
 
 
-class WorldPredictor(Tabulated):
+class WorldPredictor(ProcessPredictor):
   """Follows the world's state and, where it `recalls`, a hash of the prefix.
 
-  Its states are the world's W words, and then the hash in two. A subclass that
-  remembers less than the whole prefix overrides `recall`.
-  """
+  state  world's state | hash of the prefix, where it recalls
+  words  W             | 2, as uint64
 
-  recalls = False
+  A subclass that remembers less than the whole prefix overrides `recall`.
+  """
 
   def __init__(self, world: core.World) -> None:
     """world: whose vocabulary and states these are."""
@@ -73,7 +242,7 @@ class WorldPredictor(Tabulated):
     self.max_len = world.max_len
 
   @abc.abstractmethod
-  def support(self, states: np.ndarray, history: np.ndarray) -> Support:
+  def support(self, states: np.ndarray, history: np.ndarray) -> NextTokens:
     """What is possible in states [R, W] of the world, after histories [R].
 
     history: `recall` folded over the tokens, uint64; 0 where it does not
@@ -87,64 +256,64 @@ class WorldPredictor(Tabulated):
     """
     return core.hash64(history, tokens)
 
-  def enter(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """See Tabulated; a dead state where a token is illegal."""
+  def init(self, batch: int) -> np.ndarray:
+    """See core.SequenceProcess."""
+    return self._with(self.world.init(batch), np.zeros(batch, np.uint64))
+
+  def read(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """See ProcessPredictor; a dead state where a token is illegal."""
     world, history = self.world, np.zeros(len(lengths), np.uint64)
     steps, states = world.walk(world.init(len(lengths)), prefixes, lengths)
     wrong = np.flatnonzero(steps < lengths)
+    # `walk` stops before an illegal token; taking it leaves a dead state.
     refused = prefixes[wrong, steps[wrong]]
     states[wrong] = world.advance(states[wrong], refused)
-    if not self.recalls:
-      return states
-    for t in range(int(lengths.max(initial=0))):
-      on = np.flatnonzero(t < lengths)
-      history[on] = self.recall(history[on], prefixes[on, t])
-    return _with(states, history)
+    if self.recalls:
+      for t in range(int(lengths.max(initial=0))):
+        on = np.flatnonzero(t < lengths)
+        history[on] = self.recall(history[on], prefixes[on, t])
+    return self._with(states, history)
 
-  def follow(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """See Tabulated."""
+  def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """See core.SequenceProcess."""
     if not self.recalls:
       return self.world.advance(states, tokens)
     states, history = split_history(states)
     after = self.world.advance(states, tokens)
-    return _with(after, self.recall(history, tokens))
+    return self._with(after, self.recall(history, tokens))
 
-  def known(self, states: np.ndarray) -> tuple[Support, np.ndarray]:
-    """See Tabulated."""
+  def next(self, states: np.ndarray) -> NextTokens:
+    """See core.SequenceProcess."""
     history = np.zeros(len(states), np.uint64)
     if self.recalls:
       states, history = split_history(states)
-    return self.support(states, history), np.arange(len(states))
+    return self.support(states, history)
 
-  def machine(
-    self, prefixes: np.ndarray, lengths: np.ndarray, **given: Any
-  ) -> tuple[core.Machine, int]:
-    """See core.Predictor.machine."""
-    if self.recalls:
-      raise core.Untraceable(
-        'this predictor tells prefixes of one state apart: no table holds them'
-      )
-    return super().machine(prefixes, lengths, **given)
+  def lookup(self, states: np.ndarray) -> tuple[NextTokens, np.ndarray]:
+    """See ProcessPredictor; `likely` computes equal states once."""
+    return self.next(states), np.arange(len(states))
 
-
-def _with(states: np.ndarray, history: np.ndarray) -> np.ndarray:
-  """[R, W + 2] states [R, W] with hashes [R] behind them."""
-  return np.concatenate([states, history[:, None].view(np.int32)], axis=1)
+  def _with(self, states: np.ndarray, history: np.ndarray) -> np.ndarray:
+    """World states [R, W] with hashes [R] behind them, where it recalls."""
+    if not self.recalls:
+      return states
+    return np.concatenate([states, history[:, None].view(np.int32)], axis=1)
 
 
 def split_history(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   """World states [R, W] and memories [R] uint64 of states that recall."""
+  # The last two int32 words are one uint64.
   history = np.ascontiguousarray(states[:, -2:]).view(np.uint64)
   return states[:, :-2], history[:, 0]
 
 
-class Oracle(WorldPredictor, core.StatePredictor, lookups.LooksUp):
+class Oracle(WorldPredictor, core.StatePredictor, LooksUp):
   """The world itself: `likely`, and nothing when it is over.
 
   It adapts to labels by a look-up of the state; unseen ones get a coin each.
   """
 
-  def support(self, states: np.ndarray, history: np.ndarray) -> Support:
+  def support(self, states: np.ndarray, history: np.ndarray) -> NextTokens:
     """See WorldPredictor."""
     del history
     return likely(self.world, states)
@@ -196,55 +365,60 @@ class NoisyOracle(WorldPredictor):
       )
     self.illegal, self.wrong, self.by, self.seed = illegal, wrong, by, seed
     self.recalls = by == 'prefix'
+    # What is legal in 64 other states, looked up once.
     self._others = likely(world, world.sample_states(self.STATES, seed))
 
-  def support(self, states: np.ndarray, history: np.ndarray) -> Support:
+  def support(self, states: np.ndarray, history: np.ndarray) -> NextTokens:
     """See WorldPredictor."""
-    found = likely(self.world, states)
-    alive = (found.tokens != core.DEAD).any(-1)
+    options = likely(self.world, states)
+    alive = (options.tokens != core.DEAD).any(-1)
+    # Words 1, 2 and 3 of the hash decide whether a state is replaced, by which
+    # other, and which illegal token leaks.
     key = self.world.state_id(states) if self.by == 'state' else history
     if self.wrong and len(self._others.tokens):
       swap = alive & (core.uniforms(self.seed, key, 1) < self.wrong)
       other = core.hash64(self.seed, key[swap], 2) % len(self._others.tokens)
       others = self._others.take(other.astype(np.int64))
-      width = max(found.tokens.shape[1], others.tokens.shape[1])
-      found, others = _widened(found, width), _widened(others, width)
-      for into, array in zip(found, others, strict=True):
+      width = max(options.tokens.shape[1], others.tokens.shape[1])
+      options, others = _widened(options, width), _widened(others, width)
+      for into, array in zip(options, others, strict=True):
         into[swap] = array
-    return self._leaked(found, key, alive) if self.illegal else found
+    return self._leaked(options, key, alive) if self.illegal else options
 
   def _leaked(
-    self, found: Support, key: np.ndarray, alive: np.ndarray
-  ) -> Support:
+    self, options: NextTokens, key: np.ndarray, alive: np.ndarray
+  ) -> NextTokens:
     """With an illegal token of each row [B] that is alive and has one."""
-    free = self.vocab_size - 1 - (found.tokens != core.DEAD).sum(-1)
+    # Illegal tokens but padding; the nth of them is drawn without listing them.
+    free = self.vocab_size - 1 - (options.tokens != core.DEAD).sum(-1)
     rows = np.flatnonzero(alive & (free > 0))
     nth = core.hash64(self.seed, key[rows], 3) % free[rows].astype(np.uint64)
     token = nth.astype(np.int64) + 1
-    for option in found.tokens[rows].T:  # Ascending: each one moves it on.
+    for option in options.tokens[rows].T:  # Ascending: each one moves it on.
       token += (option != core.DEAD) & (option <= token)
-    tokens, log_probs = _widened(found, found.tokens.shape[1] + 1)
+    tokens, log_probs = _widened(options, options.tokens.shape[1] + 1)
     with np.errstate(divide='ignore'):
       log_probs[rows] += np.float32(np.log1p(-self.illegal))
       log_probs[rows, -1] = np.float32(np.log(self.illegal))
     tokens[rows, -1] = token
+    # Tokens must ascend; DEAD goes last.
     order = np.argsort(np.where(tokens < 0, self.vocab_size, tokens), axis=-1)
-    return Support(
+    return NextTokens(
       np.take_along_axis(tokens, order, -1),
       np.take_along_axis(log_probs, order, -1),
     )
 
 
-def _widened(found: Support, width: int) -> Support:
+def _widened(options: NextTokens, width: int) -> NextTokens:
   """A copy with `width` columns."""
-  more = ((0, 0), (0, width - found.tokens.shape[1]))
-  return Support(
-    np.pad(found.tokens, more, constant_values=core.DEAD),
-    np.pad(found.log_probs, more, constant_values=-np.inf),
+  more = ((0, 0), (0, width - options.tokens.shape[1]))
+  return NextTokens(
+    np.pad(options.tokens, more, constant_values=core.DEAD),
+    np.pad(options.log_probs, more, constant_values=-np.inf),
   )
 
 
-class Uniform(Tabulated):
+class Uniform(ProcessPredictor):
   """The same probability for every token but padding, always."""
 
   def __init__(self, vocab_size: int, end: int, max_len: int) -> None:
@@ -257,22 +431,26 @@ class Uniform(Tabulated):
     """See core.Predictor; a read-only view."""
     return np.broadcast_to(self.row, (*tokens.shape, self.vocab_size))
 
-  def enter(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """See Tabulated: there is but one state."""
-    del lengths
-    return np.zeros((len(prefixes), 1), np.int32)
+  def init(self, batch: int) -> np.ndarray:
+    """See core.SequenceProcess: there is one state."""
+    return np.zeros((batch, 1), np.int32)
 
-  def follow(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """See Tabulated."""
+  def advance(self, states: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """See core.SequenceProcess."""
     del tokens
     return states
 
-  def known(self, states: np.ndarray) -> tuple[Support, np.ndarray]:
-    """See Tabulated."""
-    return whole(self.row[None]), np.zeros(len(states), np.int64)
+  def next(self, states: np.ndarray) -> NextTokens:
+    """See core.SequenceProcess."""
+    options, index = self.lookup(states)
+    return options.take(index)
+
+  def lookup(self, states: np.ndarray) -> tuple[NextTokens, np.ndarray]:
+    """See ProcessPredictor."""
+    return all_tokens(self.row[None]), np.zeros(len(states), np.int64)
 
 
-class Reader(Uniform, core.StatePredictor):
+class StateReader(Uniform, core.StatePredictor):
   """Names states by a function of the tokens; of next tokens it knows none."""
 
   def __init__(

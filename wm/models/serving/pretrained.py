@@ -151,6 +151,7 @@ def _check_settings(settings: dict[str, Any], name: str) -> list[str]:
     InputError: weights are not plain numbers, or it is a model of no kind that
       transformers has.
   """
+  # The settings themselves and, of models with parts, those of each part.
   ignored = []
   for part in (settings, *settings.values()):
     if not isinstance(part, dict):
@@ -177,6 +178,7 @@ def _check_settings(settings: dict[str, Any], name: str) -> list[str]:
 
 def _weights(folder: pathlib.Path, name: str) -> dict[str, torch.Tensor]:
   """Name -> tensor of a folder's safetensors."""
+  # One file, or those that an index names.
   files = [WEIGHTS]
   if not (folder / WEIGHTS).exists() and (folder / INDEX).exists():
     files = _shards(read_json(folder / INDEX, name), name)
@@ -208,6 +210,7 @@ def _shards(index: Mapping[str, Any], name: str) -> list[str]:
       f'{name}: {INDEX} has no weight_map; expected {{tensor: file}}'
     )
   for file in shards.values():
+    # A name with a folder in it could point outside of this one.
     plain = isinstance(file, str) and pathlib.PurePath(file).name == file
     if not plain or not file.endswith('.safetensors'):
       raise core.InputError(
@@ -223,6 +226,7 @@ def _check_layers(
   """Raises InputError for more layers than tensors, before they are built."""
   for part in (settings, *settings.values()):
     for key in _LAYERS if isinstance(part, dict) else ():
+      # The number itself, or the numbers in a list of layers' kinds.
       numbers = re.findall(r'\d+', json.dumps(part.get(key)))
       if (most := max(map(int, numbers), default=0)) > len(weights):
         raise core.InputError(
@@ -250,6 +254,7 @@ def _network(
       config, trust_remote_code=False
     )
   _check_architecture(settings, shapes, name)
+  # float32, whatever the files hold.
   sizes = [4 * parameter.numel() for parameter in shapes.parameters()]
   sizes += [buffer.nbytes for buffer in shapes.buffers()]
   core.require_memory(sum(sizes), f'{name}, by config.json')
@@ -337,6 +342,7 @@ def _check_tied(
   for tensor, values in network.state_dict().items():
     if tensor not in weights:
       continue
+    # Tied tensors share their memory: one address, several names.
     first = shared.setdefault(values.data_ptr(), tensor)
     if first != tensor and not torch.equal(weights[first], weights[tensor]):
       raise core.InputError(

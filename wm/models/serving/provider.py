@@ -1,24 +1,189 @@
-"""Calls of a language model, many at a time, by Inspect's providers.
+"""Calls of a language model, many at a time, and their answers on disk.
 
-Providers, retries and limits of connections are inspect_ai's. What is here:
-the calls run on a thread of their own, so that they work in notebooks and from
-plain functions, and what goes wrong with one becomes a cause that is counted.
+Providers, retries and limits of connections are inspect_ai's. Calls run on a
+thread of their own, so that they work in notebooks and from plain functions; an
+error of a call becomes a cause, which is counted.
+
+Answers are cached in a file for each model and its settings,
+FOLDER/<model>-<hash>.jsonl. Its first line says which; each other line is one
+answer:
+
+  {"prompt": hash, "repeat": 0, "text": "yes", "stop": "stop", ...}
+
+A line is appended in one write under the file's lock, so several processes may
+write, and what a killed one left of a line is skipped by readers.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
+import hashlib
+import json
 import math
 import os
+import pathlib
 import re
 import threading
-from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+import types
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wm import core
-from wm.models.serving.answer_cache import Reply
+from wm.runtime import compile_cache, files
+
+try:
+  import fcntl
+except ImportError:  # Not a Unix.
+  fcntl = None  # type: ignore[assignment]  # It is asked for before use.
+
+# Fields of a reply and their types: lines without them are no answers.
+_TYPES = {
+  'text': str,
+  'stop': str,
+  'probability': float | None,
+  'tokens_in': int,
+  'tokens_out': int,
+  'reasoning': int,
+}
+
+
+class CallReply(NamedTuple):
+  """What came back of one call.
+
+  Attributes:
+    text: what the model wrote; of a call that failed, what went wrong.
+    stop: why it stopped, in Inspect's words: 'stop', 'max_tokens', ...
+    probability: of yes, against no, by its first word; None unknown.
+    tokens_in, tokens_out: what the provider counted; 0 unknown.
+    reasoning: characters of reasoning that came apart from the text.
+    failure: why nothing came, such as 'timeout'; such replies are not kept.
+  """
+
+  text: str
+  stop: str = 'stop'
+  probability: float | None = None
+  tokens_in: int = 0
+  tokens_out: int = 0
+  reasoning: int = 0
+  failure: str = ''
+
+
+Key = tuple[str, int]  # Hash of the prompt, number of the repeat.
+
+
+def folder() -> pathlib.Path:
+  """Where answers are kept, unless told otherwise: the user's cache folder."""
+  return compile_cache.folder().parent / 'answers'
+
+
+def key(prompt: str, repeat: int) -> Key:
+  """What an answer is found by, besides its model and settings."""
+  # Prompts may hold lone surrogates, which UTF-8 has no bytes for.
+  data = prompt.encode('utf-8', 'surrogatepass')
+  return hashlib.sha256(data).hexdigest()[:32], repeat
+
+
+class AnswerCache:
+  """The answers of one model by one set of settings."""
+
+  def __init__(
+    self, where: str | os.PathLike, about: Mapping[str, Any]
+  ) -> None:
+    """Reads what is known.
+
+    Args:
+      where: folder of all answers; '' is the user's own.
+      about: model and settings that an answer depends on, as JSON values.
+
+    Raises:
+      InputError: `where` can be no folder.
+    """
+    self._about = json.dumps(about, sort_keys=True)
+    # Other settings, another file: their answers are never mixed.
+    mark = hashlib.sha256(self._about.encode()).hexdigest()[:16]
+    name = re.sub(r'[^\w.-]+', '-', str(about.get('model', '')))[:60]
+    self.path = pathlib.Path(where or folder()) / f'{name}-{mark}.jsonl'
+    if where:
+      files.check_folder('answers', str(where))
+    with core.reading(self.path.parent, 'a folder'):
+      self.path.parent.mkdir(parents=True, exist_ok=True)
+    self._known: dict[Key, CallReply] = {}
+    self._read = 0
+    self._refresh()
+
+  def __len__(self) -> int:
+    return len(self._known)
+
+  def get(self, key: Key) -> CallReply | None:
+    """The reply that is known, or None."""
+    return self._known.get(key)
+
+  def refresh(self) -> None:
+    """Reads what other processes have added."""
+    self._refresh()
+
+  def put(self, key: Key, reply: CallReply) -> None:
+    """Keeps a reply, for other processes too; one that failed is not kept."""
+    if reply.failure or key in self._known:
+      return
+    self._known[key] = reply
+    fields = {k: x for k, x in reply._asdict().items() if k in _TYPES}
+    line = json.dumps({'prompt': key[0], 'repeat': key[1], **fields})
+    with self._locked() as file:
+      size = os.lseek(file, 0, os.SEEK_END)
+      head = '' if size else self._about + '\n'
+      # A killed process may have left a line without its end.
+      if size and os.pread(file, 1, size - 1) != b'\n':
+        head = '\n'
+      _write(file, f'{head}{line}\n'.encode())
+
+  @contextlib.contextmanager
+  def _locked(self) -> Iterator[int]:
+    file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+    try:
+      if fcntl is not None:
+        with contextlib.suppress(OSError):  # A file system without locks.
+          fcntl.flock(file, fcntl.LOCK_EX)
+      yield file
+    finally:
+      os.close(file)
+
+  def _refresh(self) -> None:
+    with contextlib.suppress(FileNotFoundError), open(self.path, 'rb') as file:
+      # From where the last reading ended: files grow, and are never rewritten.
+      file.seek(self._read)
+      for line in file:
+        if not line.endswith(b'\n'):
+          break  # It is being written, or was never finished.
+        self._read += len(line)
+        if entry := _parsed(line):
+          self._known.setdefault(*entry)
+
+
+def _write(file: int, data: bytes) -> None:
+  """Writes all of it; os.write may take a part."""
+  while data:
+    data = data[os.write(file, data) :]
+
+
+def _parsed(line: bytes) -> tuple[Key, CallReply] | None:
+  """The answer of a line; None where it is none."""
+  try:
+    value = json.loads(line)
+  except (ValueError, RecursionError):
+    return None
+  if not isinstance(value, dict):
+    return None
+  prompt, repeat = value.get('prompt'), value.get('repeat')
+  fields: dict[str, Any] = {name: value.get(name) for name in _TYPES}
+  fits = all(isinstance(fields[k], kind) for k, kind in _TYPES.items())
+  if not (fits and isinstance(prompt, str) and isinstance(repeat, int)):
+    return None
+  return (prompt, repeat), CallReply(**fields)
+
 
 if TYPE_CHECKING:
   from inspect_ai.model import GenerateConfig, ModelOutput
@@ -52,7 +217,7 @@ _UNREACHABLE = frozenset(
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class CallSettings:
   """A model, as Inspect names it, and how it is asked.
 
   Attributes:
@@ -86,11 +251,9 @@ class Settings:
       if name not in speed
     }
 
-  def config(self) -> GenerateConfig:
-    """The same for Inspect."""
-    from inspect_ai.model import GenerateConfig
-
-    return GenerateConfig(
+  def config(self, models: types.ModuleType) -> GenerateConfig:
+    """The same for Inspect, whose module `inspect_ai.model` is."""
+    return models.GenerateConfig(
       max_connections=self.connections,
       max_retries=self.retries,
       attempt_timeout=self.timeout,
@@ -102,9 +265,9 @@ class Settings:
 
 
 def replies(
-  settings: Settings,
+  settings: CallSettings,
   prompts: Sequence[str],
-  each: Callable[[int, Reply], None],
+  each: Callable[[int, CallReply], None],
   solutions: Sequence[dict[str, Any]] = (),
 ) -> None:
   """Makes calls, some at a time, and hands over each reply as it comes.
@@ -138,7 +301,7 @@ def _messages(
   ]
 
 
-def _model(settings: Settings) -> Any:
+def _model(settings: CallSettings) -> Any:
   try:
     import inspect_ai.model as models
     from inspect_ai._util.error import PrerequisiteError
@@ -151,7 +314,7 @@ def _model(settings: Settings) -> Any:
       return models.get_model(
         settings.model,
         base_url=settings.base_url or None,
-        config=settings.config(),
+        config=settings.config(models),
         memoize=False,
         **dict(settings.args),
       )
@@ -175,10 +338,11 @@ class _Work:
     self,
     model: Any,
     prompts: Sequence[Any],
-    each: Callable[[int, Reply], None],
+    each: Callable[[int, CallReply], None],
     place: str,
   ) -> None:
     self._model, self._each, self._place = model, each, place
+    # Shared by all workers: each takes the next prompt when it is free.
     self._left = iter(enumerate(prompts))
     self._running: set[asyncio.Task[ModelOutput]] = set()
     self._reached = False
@@ -187,6 +351,7 @@ class _Work:
     """Makes all calls, `workers` at a time."""
     self._over = asyncio.get_running_loop().create_future()
     try:
+      # `workers` calls are begun; each that ends begins the next one.
       for _ in range(workers):
         self._begin()
       await self._over
@@ -212,6 +377,7 @@ class _Work:
     if self._over.done():
       return
     with _Into(self._over):
+      # Only the first call tells a wrong address from a server that is busy.
       if error is not None and not self._reached:
         _check_reached(error, self._place)
       self._reached = True
@@ -248,20 +414,20 @@ def _check_reached(error: BaseException, place: str) -> None:
       raise core.InputError(line) from cause
 
 
-def _reply(task: asyncio.Task[ModelOutput]) -> Reply:
+def _reply(task: asyncio.Task[ModelOutput]) -> CallReply:
   if task.cancelled():
-    return Reply('', failure=UNNAMED)
+    return CallReply('', failure=UNNAMED)
   error = task.exception()
   if error is None:
     return read(task.result())
-  said = f'{type(error).__name__}: {_line(str(error))}'
-  return Reply(said, failure=cause(error))
+  text = f'{type(error).__name__}: {_line(str(error))}'
+  return CallReply(text, failure=cause(error))
 
 
-def read(output: ModelOutput) -> Reply:
+def read(output: ModelOutput) -> CallReply:
   """What a call gave, without Inspect's types."""
   if not output.choices:
-    return Reply('', failure='bad_reply')
+    return CallReply('', failure='bad_reply')
   choice, usage = output.choices[0], output.usage
   content = choice.message.content
   thought = 0
@@ -269,7 +435,7 @@ def read(output: ModelOutput) -> Reply:
     thought = sum(
       len(part.reasoning) for part in content if part.type == 'reasoning'
     )
-  return Reply(
+  return CallReply(
     text=choice.message.text,
     stop=choice.stop_reason,
     probability=yes_probability(choice.logprobs),
@@ -287,14 +453,17 @@ def yes_probability(logprobs: Any) -> float | None:
   ones are of sentences, in which 'no' is no answer.
   """
   tokens = logprobs.content if logprobs else ()
-  first = next((one for one in tokens if re.search(r'\w', one.token)), None)
+  first = next(
+    (token for token in tokens if re.search(r'\w', token.token)), None
+  )
   if first is None:
     return None
+  # ' Yes', 'yes' and 'YES.' are alternatives of one word: they add up.
   mass = {'yes': 0.0, 'no': 0.0}
-  for one in first.top_logprobs or [first]:
-    word = re.sub(r'\W', '', one.token).lower()
+  for token in first.top_logprobs or [first]:
+    word = re.sub(r'\W', '', token.token).lower()
     if word in mass:
-      mass[word] += math.exp(min(one.logprob, 0.0))
+      mass[word] += math.exp(min(token.logprob, 0.0))
   total = sum(mass.values())
   return mass['yes'] / total if total > 0 else None
 
@@ -304,15 +473,15 @@ def _causes(error: BaseException) -> list[BaseException]:
   seen: list[BaseException] = []
   left: list[BaseException | None] = [error]
   while left:
-    one = left.pop(0)
-    if one is None or one in seen:
+    cause = left.pop(0)
+    if cause is None or cause in seen:
       continue
-    seen.append(one)
-    if last := getattr(one, 'last_attempt', None):  # Of tenacity.
+    seen.append(cause)
+    if last := getattr(cause, 'last_attempt', None):  # Of tenacity.
       left.append(last.exception())
-    if isinstance(one, BaseExceptionGroup):
-      left += one.exceptions
-    left += [one.__cause__, one.__context__]
+    if isinstance(cause, BaseExceptionGroup):
+      left += cause.exceptions
+    left += [cause.__cause__, cause.__context__]
   return seen
 
 
@@ -324,20 +493,22 @@ def cause(error: BaseException) -> str:
     MemoryError: as it was.
   """
   seen = _causes(error)
-  for one in seen:
-    if isinstance(one, MemoryError):
-      raise one
-    status = getattr(one, 'status_code', None)
+  for linked in seen:
+    if isinstance(linked, MemoryError):
+      raise linked
+    status = getattr(linked, 'status_code', None)
     if status in _FATAL:
       # The provider's own words; Inspect puts the whole request before them.
-      text = getattr(one, 'provider_message', None) or str(one)
-      raise core.InputError(f'{_FATAL[status]}: {_line(text)}') from one
+      text = getattr(linked, 'provider_message', None) or str(linked)
+      raise core.InputError(f'{_FATAL[status]}: {_line(text)}') from linked
     if status in _STATUS:
       return _STATUS[status]
     if isinstance(status, int) and status >= 500:
       return 'server_error'
-  names = [type(one).__name__ for one in seen]
-  names += [str(one) for one in seen if 'Protocol' in type(one).__name__]
+  names = [type(linked).__name__ for linked in seen]
+  names += [
+    str(linked) for linked in seen if 'Protocol' in type(linked).__name__
+  ]
   return named_cause(' '.join(names))
 
 
@@ -355,6 +526,7 @@ class _Loop:
 
   def __init__(self) -> None:
     self._loop = asyncio.new_event_loop()
+    # A daemon: a process that ends does not wait for calls under way.
     thread = threading.Thread(target=self._loop.run_forever, daemon=True)
     thread.start()
 

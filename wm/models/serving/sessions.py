@@ -16,22 +16,28 @@
 A row is computed by the same instructions wherever it sits and whatever its
 neighbours are: shapes depend on the model, M and the row's own length alone.
 Jitted functions are shared by all sessions; caches are donated, not copied.
+
+A `NetworkMachine` takes the same steps within a compiled program, in which slot
+b's first prefix is row 2 b, its second row 2 b + 1, and all pages are there
+from the start: a program allocates no memory.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
+from jax import lax
 
 from wm import core
-from wm.models.nn.network import NetworkSpec, StatefulNetwork, Step
-from wm.models.serving import tiles
+from wm.models.nn.network import DecodeStep, NetworkSpec, StatefulNetwork
+from wm.models.serving import bucketing
 
 # Continuations of a tile: enough to keep a core's multipliers busy; small
 # networks spend their time between the products and take more.
@@ -88,8 +94,9 @@ def tile_rows(spec: NetworkSpec, num: int, cache_bytes: int) -> int:
   )
   # At worst all pages are there, beside the prefix and the log-probabilities.
   pages = -(-spec.max_len // page_size(spec))
+  # Bytes of a row: float32 log-probabilities take 4 M V.
   size = prefix + pages * page + 4 * num * spec.vocab_size
-  lanes = SMALL_TILE_LANES if spec.num_params < tiles.SMALL else TILE_LANES
+  lanes = SMALL_TILE_LANES if spec.num_params < bucketing.SMALL else TILE_LANES
   return max(min(lanes // num, cache_bytes // size), 1)
 
 
@@ -111,6 +118,7 @@ def prefill(
 
   def put(tile: jax.Array, leaf: jax.Array) -> jax.Array:
     # A bucket's cache is as long as its prefixes, the tile's as max_len.
+    # tile [R, ...max_len...], new [r, ...bucket...] into rows r of it
     place = (rows, *(slice(0, size) for size in leaf.shape[1:]))
     return tile.at[place].set(leaf, mode='drop')
 
@@ -151,7 +159,7 @@ def decode(
   network = nnx.merge(spec.graph, params)
   # All lanes are computed, whether they move or not: shapes stay the same.
   tokens = jnp.where(moved, tokens, core.PAD)
-  step = Step(tokens, prefix_len, added, moved)
+  step = DecodeStep(tokens, prefix_len, added, moved)
   pages, logits = network.decode(prefix, pages, step)
   new = jax.nn.log_softmax(logits)
   return pages, jnp.where(moved[..., None], new, log_probs)
@@ -200,11 +208,11 @@ class _Tile:
 
   def grow(self, tokens: int) -> int:
     """Makes pages for so many tokens; the number of pages they take."""
-    wanted = -(-tokens // page_size(self.spec))
-    while len(self.pages) < wanted:
+    num_pages = -(-tokens // page_size(self.spec))
+    while len(self.pages) < num_pages:
       with jax.default_device(self.device):
         self.pages.append(new_page(self.spec, *self.added.shape))
-    return wanted
+    return num_pages
 
   def put(self, *arrays: np.ndarray) -> tuple[jax.Array, ...]:
     """Copies on this tile's device."""
@@ -218,19 +226,21 @@ class _Tile:
     self.prefix_len[rows] = lengths
     self.added[rows] = 0
     # Each length bucket is a program; its rows go in calls of one size.
-    bucket = tiles.buckets(self.spec)
+    bucket = bucketing.buckets(self.spec)
     place = np.searchsorted(bucket, lengths)
     for number, length in enumerate(bucket):
       members = np.flatnonzero(place == number)
       size = max(START_TOKENS // length, 1)
       for part in core.chunks(len(members), 1, size):
-        some = members[part]
+        chosen = members[part]
         # Rows past the tile's end fill the call up: they are dropped.
         where = np.full(size, len(self.prefix_len), np.int32)
-        where[: len(some)] = rows[some]
+        where[: len(chosen)] = rows[chosen]
         used = np.ones(size, np.int32)
-        used[: len(some)] = lengths[some]
-        tokens = tiles.padded(prefixes[some], lengths[some], size, length)
+        used[: len(chosen)] = lengths[chosen]
+        tokens = bucketing.padded(
+          prefixes[chosen], lengths[chosen], size, length
+        )
         self.prefix, self.log_probs = prefill(
           self.spec,
           self.params,
@@ -276,7 +286,7 @@ class NetworkSession(core.Session):
     self,
     spec: NetworkSpec,
     placed: Callable[[jax.Device], nnx.State],
-    given: tuple[np.ndarray, np.ndarray],
+    prefixes: tuple[np.ndarray, np.ndarray],
     num: int,
     *,
     devices: tuple[jax.Device, ...],
@@ -287,14 +297,14 @@ class NetworkSession(core.Session):
     Args:
       spec: of the network.
       placed: its weights on a device.
-      given: prefixes [B, L] and their lengths [B].
+      prefixes: prefixes [B, L] and their lengths [B].
       num: M, continuations of each prefix.
       devices: where tiles go in turn.
       cache_bytes: most memory of a tile, as far as one row of it fits.
     """
     if num < 1:
       raise core.InputError(f'{num} continuations; expected at least 1')
-    self._spec, self._num, self._batch = spec, num, len(given[1])
+    self._spec, self._num, self._batch = spec, num, len(prefixes[1])
     self._rows = tile_rows(spec, num, cache_bytes)
     self._tiles = []
     # Devices in turn: what is dispatched to one runs while the next is fed.
@@ -302,7 +312,7 @@ class NetworkSession(core.Session):
       device = devices[tile % len(devices)]
       params = placed(device)
       self._tiles.append(_Tile(spec, params, self._rows, num, device))
-    self.restart(np.arange(self._batch), *given)
+    self.restart(np.arange(self._batch), *prefixes)
 
   def _split(self, array: np.ndarray, fill: Any) -> np.ndarray:
     """[B, ...] -> [tiles, R, ...], padded."""
@@ -334,11 +344,11 @@ class NetworkSession(core.Session):
     return self._join(self._each(accepts, accept, tokens), bool)
 
   def _each(
-    self, ask: Callable[..., jax.Array], accept: Any, given: np.ndarray
+    self, ask: Callable[..., jax.Array], accept: Any, array: np.ndarray
   ) -> list[jax.Array]:
     return [
       ask(accept, tile.log_probs, *tile.put(part))
-      for tile, part in zip(self._tiles, given, strict=True)
+      for tile, part in zip(self._tiles, array, strict=True)
     ]
 
   def advance(
@@ -362,13 +372,14 @@ class NetworkSession(core.Session):
       tile.advance(tokens[number], None if parents is None else parents[number])
 
   def _check(self, tokens: np.ndarray, parents: np.ndarray | None) -> None:
-    tiles.check_ids(self._spec, tokens[tokens != core.DEAD])
+    bucketing.check_ids(self._spec, tokens[tokens != core.DEAD])
     longest = self._spec.max_len
     # All tiles are checked before any moves: an error leaves none half done.
     for number, tile in enumerate(self._tiles):
       added = tile.added
       if parents is not None:
         added = np.take_along_axis(added, parents[number], 1)
+      # [R, M]: continuations that have no place left.
       full = added + tile.prefix_len[:, None] >= longest
       if (full & (tokens[number] != core.DEAD)).any():
         raise core.InputError(
@@ -386,9 +397,134 @@ class NetworkSession(core.Session):
     """
     rows = np.asarray(rows)
     prefixes, lengths = np.asarray(prefixes), np.asarray(lengths)
-    tiles.check_prefixes(lengths)
-    tiles.check_tokens(self._spec, prefixes, lengths)
+    bucketing.check_prefixes(lengths)
+    bucketing.check_tokens(self._spec, prefixes, lengths)
     for number, tile in enumerate(self._tiles):
+      # Row b of the session is row b % R of tile b // R.
       mine = rows // self._rows == number
       if mine.any():
         tile.restart(rows[mine] % self._rows, prefixes[mine], lengths[mine])
+
+
+class MachineState(NamedTuple):
+  """The state of all rows in a compiled program.
+
+  Attributes:
+    prefix, pages, log_probs: see the module's docstring.
+    prefix_len: [R] int32 tokens of the prefix.
+    added: [R, M] int32 tokens appended to it.
+  """
+
+  prefix: Any
+  pages: list[Any]
+  log_probs: jax.Array
+  prefix_len: jax.Array
+  added: jax.Array
+
+
+@functools.partial(
+  jax.tree_util.register_dataclass,
+  data_fields=('params', 'prefixes', 'lengths'),
+  meta_fields=('spec', 'num', 'room', 'accept', 'sampler'),
+)
+@dataclasses.dataclass(frozen=True)
+class NetworkMachine:
+  """A network and its trials; see `core.Predictor.machine`."""
+
+  params: nnx.State
+  prefixes: Any  # NumPy's arrays on the host, JAX's in the program.
+  lengths: Any
+  spec: NetworkSpec
+  num: int
+  room: int
+  accept: Any
+  sampler: Any
+
+  def blank(self, slots: int) -> MachineState:
+    """Zeros, with pages for `room` tokens."""
+    shape = self.spec, 2 * slots, self.num
+    # A session grows pages as it goes; a program needs them all beforehand.
+    room = min(self.room, self.spec.max_len)
+    pages = -(-room // page_size(self.spec))
+    prefix, log_probs = new_tile(*shape)
+    return MachineState(
+      prefix,
+      [new_page(*shape) for _ in range(pages)],
+      log_probs,
+      jnp.ones(2 * slots, jnp.int32),
+      jnp.zeros(shape[1:], jnp.int32),
+    )
+
+  def restart(
+    self, state: MachineState, fresh: jax.Array, trial: jax.Array
+  ) -> MachineState:
+    """Prefills the rows of fresh slots, a few at a time as a session does."""
+    rows, length = 2 * len(trial), self.prefixes.shape[-1]
+    size = max(START_TOKENS // length, 1)
+    fresh = jnp.repeat(fresh, 2)  # Slots -> rows: both sides of a trial.
+    # [B, 2, L] -> [2 B, L]: a trial's two prefixes are neighbouring rows.
+    tokens = self.prefixes[trial].reshape(rows, length)
+    lengths = self.lengths[trial].reshape(rows)
+    order = jnp.argsort(~fresh, stable=True)  # Fresh rows come first.
+
+    def prefill_part(part: jax.Array, tile: tuple[Any, jax.Array]) -> Any:
+      nth = part * size + jnp.arange(size)
+      row = order[nth % rows]
+      where = jnp.where(nth < fresh.sum(), row, rows)  # Past the end: a pad.
+      return prefill(
+        self.spec, self.params, *tile, where, tokens[row], lengths[row]
+      )
+
+    # As many calls as fresh rows need: often none, at the start all.
+    parts, tile = -(-fresh.sum() // size), (state.prefix, state.log_probs)
+    prefix, log_probs = lax.fori_loop(0, parts, prefill_part, tile)
+    pages = restart_pages(self.spec, state.pages, prefix, fresh)
+    prefix_len = jnp.where(fresh, lengths, state.prefix_len)
+    added = jnp.where(fresh[:, None], 0, state.added)
+    return MachineState(prefix, pages, log_probs, prefix_len, added)
+
+  def draw(self, state: MachineState, uniform: jax.Array) -> jax.Array:
+    """[B, M] int32; see core.Machine."""
+    return self.sampler.draw(state.log_probs[::2], uniform)  # First prefixes.
+
+  def vacuous(self, state: MachineState) -> jax.Array:
+    """[B, M] bool; see core.Machine."""
+    return ~self.accept.mask(state.log_probs[::2]).any(-1)
+
+  def accepted(self, state: MachineState, tokens: jax.Array) -> jax.Array:
+    """[B, M] bool; see core.Machine."""
+    return accepts(self.accept, state.log_probs[1::2], tokens)
+
+  def advance(self, state: MachineState, tokens: jax.Array) -> MachineState:
+    """One step of both sides."""
+    # What the first prefix drew is put to the second one too.
+    both = jnp.repeat(tokens, 2, axis=0)
+    pages, log_probs = decode(
+      self.spec,
+      self.params,
+      state.prefix,
+      state.pages,
+      state.log_probs,
+      both,
+      state.prefix_len,
+      state.added,
+    )
+    added = state.added + (both != core.DEAD)
+    return state._replace(pages=pages, log_probs=log_probs, added=added)
+
+
+def bucketed(
+  spec: NetworkSpec, prefixes: np.ndarray, lengths: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """Prefixes [T, 2, L] cut or padded to the bucket of the longest, lengths.
+
+  Raises:
+    InputError: a prefix is too long, or has unknown tokens.
+  """
+  flat = prefixes.reshape(-1, prefixes.shape[-1])
+  bucketing.check_tokens(spec, flat, lengths.reshape(-1))
+  # All trials of a program have one prefix shape: the longest one's bucket.
+  bucket = bucketing.buckets(spec)
+  length = int(bucket[np.searchsorted(bucket, lengths.max())])
+  flat = bucketing.padded(flat, lengths.reshape(-1), len(flat), length)
+  return flat.reshape(*lengths.shape, length), lengths.astype(np.int32)

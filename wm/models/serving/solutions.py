@@ -2,7 +2,7 @@
 
 They are metadata of a question, as JSON values:
 
-  kind     of core.plan: what is asked for
+  kind     of core.queries: what is asked for
   right    the right answer in words
   stale    the right answer before the world changed, if it did
   choices  what can be answered: 'Yes.' and 'No.', the names of tokens, labels
@@ -20,7 +20,7 @@ from typing import Any
 from wm import core
 from wm.core import queries, verbal
 from wm.core.queries import Query
-from wm.models.serving import in_context
+from wm.models.serving import llm_predictor
 
 PREFIX = 'wm/'  # Of the models that known answers are asked of.
 _LABELLED = re.compile(r'^\d+\. (.*)$', re.MULTILINE)
@@ -87,8 +87,8 @@ def _labels(
   A state without a label gets a class by a hash of the prompt and of the
   state's place in it; numbers are means, of all labels where there are none.
   """
-  _, _, text = question.prompt.rpartition(in_context.SHOWN)
-  shown, _, wanted = text.partition(in_context.WANTED)
+  _, _, text = question.prompt.rpartition(llm_predictor.SHOWN)
+  shown, _, wanted = text.partition(llm_predictor.WANTED)
   pairs = [line.rpartition(': ') for line in _LABELLED.findall(shown)]
   asked = _LABELLED.findall(wanted)
   ((_, _, classes),) = question.suffixes

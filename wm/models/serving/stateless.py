@@ -1,13 +1,15 @@
-"""Predictors that have `log_probs` only; their sessions recompute prefixes."""
+"""Predictors without a state: sessions keep the tokens and recompute them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from wm import core
-from wm.models.serving import tiles
+from wm.core import accept as rules
+from wm.core.predictor import Tokens
+from wm.models.serving import bucketing
 
 
 class Stateless(core.Predictor):
@@ -21,6 +23,7 @@ class Stateless(core.Predictor):
     """
     out = np.empty((len(tokens), self.vocab_size), np.float32)
     for rows, log_probs in core.log_probs_by_rows(self, tokens, lengths):
+      # [R, L, V] at each row's last token: [R, 1, V].
       at = np.asarray(lengths[rows])[:, None, None] - 1
       out[rows] = np.take_along_axis(np.asarray(log_probs), at, 1)[:, 0]
     return out
@@ -68,10 +71,10 @@ class HistorySession(core.Session):
     """See core.Session; InputError where a prefix is shorter than `least`."""
     lengths = np.asarray(lengths)
     if self.least:
-      tiles.check_prefixes(lengths)
+      bucketing.check_prefixes(lengths)
     longest = int(lengths.max(initial=0))
     self._grow(longest)
-    prefixes = tiles.padded(prefixes, lengths, len(lengths), longest)
+    prefixes = bucketing.padded(prefixes, lengths, len(lengths), longest)
     # What continuations of the old prefix added goes, too.
     self._tokens[rows] = core.PAD
     self._tokens[rows, :, :longest] = prefixes[:, None]
@@ -85,10 +88,11 @@ class HistorySession(core.Session):
       longest = int(self._lengths.max(initial=self.least))
       # The length tells apart histories that end in a pad from shorter ones.
       used = self._tokens[..., :longest].reshape(batch * num, longest)
+      # [B M, 1 + L]: one row a continuation.
       table = np.concatenate([self._lengths.reshape(-1, 1), used], axis=1)
       unique, back = np.unique(table, axis=0, return_inverse=True)
-      found = self._last(np.ascontiguousarray(unique[:, 1:]), unique[:, 0])
-      self._log_probs = found[back.reshape(-1)].reshape(batch, num, -1)
+      last = self._last(np.ascontiguousarray(unique[:, 1:]), unique[:, 0])
+      self._log_probs = last[back.reshape(-1)].reshape(batch, num, -1)
     return self._log_probs
 
   def advance(
@@ -96,6 +100,7 @@ class HistorySession(core.Session):
   ) -> None:
     """See core.Session."""
     if parents is not None:
+      # Branching copies histories; nothing else is remembered.
       self._tokens = np.take_along_axis(self._tokens, parents[..., None], 1)
       self._lengths = np.take_along_axis(self._lengths, parents, 1)
     self._grow(int(self._lengths.max(initial=0)) + 1)
@@ -104,3 +109,159 @@ class HistorySession(core.Session):
     self._tokens[row, branch, at] = np.asarray(tokens)[row, branch]
     self._lengths[row, branch] += 1
     self._log_probs = None
+
+
+# Is a suffix a valid continuation of a prefix? One answer for each question.
+Accepts = Callable[[list[Tokens], list[Tokens]], np.ndarray]
+# The same for all single tokens at once: tokens [R, L], lengths [R] -> [R, V].
+NextMask = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+ANY = rules.epsilon(0.0)
+# Most questions that are put to `accepts` in one call.
+QUESTIONS = 1 << 18
+
+
+class Accepting(Stateless, core.QueryModel):
+  """A predictor from answers alone, as a closed language model gives them.
+
+  Its language is what it says yes to. Next-token probabilities are uniform
+  over the single tokens it says yes to, whatever the acceptance rule; where it
+  gives no answer, a token is not accepted. A question is put once in a call,
+  however often it comes up (Vafa et al. 2024, section 4.2: logic puzzles).
+  """
+
+  def __init__(
+    self,
+    accepts: Accepts,
+    *,
+    vocab_size: int,
+    end: int,
+    max_len: int,
+    next_mask: NextMask | None = None,
+    label: str = 'the callable',
+  ) -> None:
+    """Wraps a function.
+
+    Args:
+      accepts: (prefixes, suffixes), each N tuples of token ids, -> [N]
+        integers: YES, NO, or NO_ANSWER where it cannot be told.
+      vocab_size: V.
+      end: id of the end token, or DEAD.
+      max_len: longest sequence in tokens.
+      next_mask: (tokens [R, L], lengths [R]) -> [R, V] bool, the same for all
+        single tokens, where that is cheaper than V - 1 questions.
+      label: what errors call it.
+    """
+    self._accepts, self._next_mask, self._label = accepts, next_mask, label
+    self.vocab_size, self.end, self.max_len = vocab_size, end, max_len
+
+  def answers(
+    self,
+    prefixes: Sequence[Tokens],
+    suffixes: Sequence[Tokens],
+    trials: Sequence[int] | None = None,
+  ) -> np.ndarray:
+    """[N] int8 YES, NO or NO_ANSWER to each (prefix, suffix).
+
+    Raises InputError where `accepts` gives anything else.
+    """
+    del trials  # No answer is cut.
+    questions = list(zip(prefixes, suffixes, strict=True))
+    # Answers may cost a call each: equal questions are put once.
+    place = {question: n for n, question in enumerate(dict.fromkeys(questions))}
+    answers = np.zeros(len(place), np.int8)
+    unique = list(place)
+    for rows in core.chunks(len(unique), 1, QUESTIONS):
+      asked = unique[rows]
+      got = self._accepts([p for p, _ in asked], [s for _, s in asked])
+      answers[rows] = self._checked(got, len(asked))
+    return answers[[place[question] for question in questions]]
+
+  def _checked(self, answers: np.ndarray, num: int) -> np.ndarray:
+    answers = np.asarray(answers)
+    if (
+      answers.shape != (num,)
+      or answers.dtype.kind not in 'biu'
+      or not np.isin(answers, (core.YES, core.NO, core.NO_ANSWER)).all()
+    ):
+      raise core.InputError(
+        f'{self._label} gave {answers.dtype} of shape {answers.shape}; '
+        f'expected {num} answers: 1 yes, 0 no, -1 none'
+      )
+    return answers.astype(np.int8)
+
+  def next_mask(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[R, V] bool: tokens accepted after tokens[r, :lengths[r]]."""
+    if self._next_mask is not None:
+      return self._next_mask(tokens, lengths)
+    prefixes = core.histories(tokens, lengths)
+    # R x (V - 1) questions, the rows of the mask without padding.
+    single = [(token,) for token in range(1, self.vocab_size)]
+    answers = self.answers(
+      [prefix for prefix in prefixes for _ in single], single * len(prefixes)
+    )
+    mask = np.zeros((len(prefixes), self.vocab_size), bool)
+    mask[:, 1:] = (answers == core.YES).reshape(len(prefixes), -1)
+    return mask
+
+  def last(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[R, V] float32, uniform over accepted tokens; see Stateless."""
+    mask = self.next_mask(tokens, np.asarray(lengths))
+    # A row that accepts nothing is -inf throughout, with no division by 0.
+    total = np.maximum(mask.sum(-1, keepdims=True), 1)
+    with np.errstate(divide='ignore'):
+      return np.log(mask / total).astype(np.float32)
+
+  def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """See core.Predictor."""
+    out = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
+    # Each position of each row is a prefix of its own: nothing is shared.
+    row, at = np.nonzero(
+      np.arange(tokens.shape[1]) < np.asarray(lengths)[:, None]
+    )
+    for part in core.chunks(len(row), tokens.shape[1] + self.vocab_size):
+      out[row[part], at[part]] = self.last(tokens[row[part]], at[part] + 1)
+    return out
+
+  def session(
+    self, prefixes: np.ndarray, lengths: np.ndarray, num: int
+  ) -> core.Session:
+    """See core.Predictor; prefixes may be empty."""
+    return AcceptingSession(self, prefixes, lengths, num)
+
+
+class AcceptingSession(HistorySession):
+  """A session of an `Accepting` predictor; acceptance rules do not matter."""
+
+  least = 0
+
+  def __init__(
+    self,
+    predictor: Accepting,
+    prefixes: np.ndarray,
+    lengths: np.ndarray,
+    num: int,
+  ) -> None:
+    """See core.Predictor.session."""
+    super().__init__(predictor.last, prefixes, lengths, num)
+    self._predictor = predictor
+
+  def mask(self, accept: rules.Accept) -> np.ndarray:
+    """[B, M, V] bool, by any rule."""
+    return super().mask(ANY)
+
+  def draw(self, accept: rules.Accept, uniform: np.ndarray) -> np.ndarray:
+    """[B, M] tokens uniform over the accepted ones, by any rule."""
+    return super().draw(ANY, uniform)
+
+  def accepted(self, accept: rules.Accept, tokens: np.ndarray) -> np.ndarray:
+    """[B, M] bool; asks about these tokens only."""
+    if self._log_probs is not None:
+      return super().accepted(ANY, tokens)
+    tokens = np.asarray(tokens)
+    at = np.nonzero(tokens > core.PAD)
+    asked = [(token,) for token in tokens[at].tolist()]
+    accepted = np.zeros(tokens.shape, bool)
+    prefixes = core.histories(self._tokens[at], self._lengths[at])
+    accepted[at] = self._predictor.answers(prefixes, asked) == core.YES
+    return accepted

@@ -1,4 +1,4 @@
-"""Tables of `tables.Tabulated` in a compiled program; see `core.Machine`."""
+"""Tables of process predictors in compiled programs; see `core.Machine`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ import numpy as np
 from wm import core
 
 
+def devices() -> tuple[jax.Device, ...]:
+  """The first one: a table is little work."""
+  return (jax.local_devices()[0],)
+
+
 @functools.partial(
   jax.tree_util.register_dataclass,
   data_fields=('table', 'start'),
@@ -20,11 +25,11 @@ from wm import core
 )
 @dataclasses.dataclass(frozen=True)
 class TableMachine:
-  """A table, drawn in `tables`, and its trials; the state is rows [B, 2, M].
+  """A table, drawn in `process`, and its trials; the state is rows [B, 2, M].
 
   Arrays are NumPy's on the host, JAX's in the program.
 
-  table: `tables.Level` of all rows.
+  table: `process.TableRows` of all states.
   start: [T, 2] int32 rows after the prefixes.
   """
 
@@ -40,6 +45,7 @@ class TableMachine:
     self, state: jax.Array, fresh: jax.Array, trial: jax.Array
   ) -> jax.Array:
     """See core.Machine."""
+    # [B, 2] -> [B, 2, 1]: the M continuations of a prefix start in one row.
     start = self.start[trial][..., None]
     return jnp.where(fresh[:, None, None], start, state)
 
@@ -56,17 +62,18 @@ class TableMachine:
 
   def vacuous(self, state: jax.Array) -> jax.Array:
     """[B, M] bool; see core.Machine."""
-    return ~self.table.kept[state[:, 0]].any(-1)
+    return ~self.table.accepted[state[:, 0]].any(-1)
 
   def accepted(self, state: jax.Array, tokens: jax.Array) -> jax.Array:
     """[B, M] bool; see core.Machine."""
     # A token that a row does not list is one that neither rule accepts.
     row = state[:, 1]
-    here = self.table.tokens[row] == tokens[..., None]
-    return (here & self.table.kept[row]).any(-1) & (tokens != core.DEAD)
+    equal = self.table.tokens[row] == tokens[..., None]
+    return (equal & self.table.accepted[row]).any(-1) & (tokens != core.DEAD)
 
   def advance(self, state: jax.Array, tokens: jax.Array) -> jax.Array:
     """See core.Machine."""
+    # [B, M] -> [B, 1, M]: both prefixes of a slot append the same tokens.
     tokens = tokens[:, None]
     place = jnp.argmax(self.table.tokens[state] == tokens[..., None], axis=-1)
     return jnp.where(tokens == core.DEAD, state, self.table.next[state, place])

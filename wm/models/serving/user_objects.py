@@ -17,7 +17,7 @@ suffixes are lists of tuples of token ids, answers are 1, 0, or -1 for none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -25,7 +25,125 @@ import numpy as np
 from wm import core
 from wm.core import plugins
 from wm.core.predictor import Tokens
-from wm.models.serving import accepting, callables, tiles
+from wm.models.serving import bucketing, stateless
+
+MULTIPLE = 16  # Lengths that a callable is given are multiples of this.
+# Spacing of numbers next to 1, of floats narrower than float32.
+_NARROW = {'bfloat16': 2**-7, 'float16': 2**-10}
+
+
+class FromCallable(stateless.Stateless):
+  """Any callable, tokens [R, L] int32 -> logits [R, L, V], as a predictor.
+
+  The callable must be causal: position t may depend on tokens[:, :t + 1]
+  only, as rows are padded at the end. It is always called with exactly
+  `rows` rows, each padded to a multiple of
+  `MULTIPLE` tokens that depends on its own
+  length only, so that results do not depend on how trials were batched.
+  """
+
+  def __init__(
+    self,
+    function: Callable[[np.ndarray], np.ndarray],
+    *,
+    vocab_size: int,
+    end: int,
+    max_len: int,
+    rows: int = 16,
+    label: str = 'the callable',
+  ) -> None:
+    """label: what errors call it; rows: batch size of every call."""
+    if rows < 1:
+      raise core.InputError(f'{label}: rows={rows} was given; expected >= 1')
+    self._function, self.rows, self.label = function, rows, label
+    self.vocab_size, self.end, self.max_len = vocab_size, end, max_len
+    self.spacing = 2**-23
+    self._place = plugins.placed(function)
+
+  def logits(self, tokens: np.ndarray) -> np.ndarray:
+    """[rows, L, V] what the callable gives for tokens [rows, L].
+
+    Floats, or integers; of 16 bits they come as float32. Raises InputError
+    where it fails or gives something else.
+    """
+    with (
+      plugins.user_code(self.label, self._function),
+      np.errstate(all='ignore'),  # NaN is refused, -inf is allowed.
+    ):
+      logits = self._function(tokens.copy())
+      # 'bfloat16' of NumPy and JAX, 'torch.bfloat16' of PyTorch.
+      width = str(getattr(logits, 'dtype', '')).rpartition('.')[2]
+      self.spacing = _NARROW.get(width, 2**-23)
+      logits = as_array(logits)
+    expected = (*tokens.shape, self.vocab_size)
+    if logits.shape != expected or logits.dtype.kind not in 'fiu':
+      raise core.InputError(
+        f'{self._place}{self.label} gave {logits.dtype} of shape '
+        f'{logits.shape} for tokens {tokens.shape}; expected floats of shape '
+        f'[rows, length, vocabulary] = {expected}'
+      )
+    return logits
+
+  def padded(self, longest: int) -> int:
+    """Length of the input that a row of `longest` tokens is padded to."""
+    # By a row's own length: its shape does not depend on other rows.
+    up = -(-longest // MULTIPLE) * MULTIPLE
+    return max(longest, min(up, self.max_len))
+
+  def _blocks(
+    self, tokens: np.ndarray, lengths: np.ndarray
+  ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields rows [R] of one padded length and their logits [R, L', V]."""
+    # Rows of one padded length go together; a short call is filled up.
+    padded = np.array([self.padded(int(n)) for n in lengths], int)
+    for size in np.unique(padded):
+      of_size = np.flatnonzero(padded == size)
+      width = min(int(size), tokens.shape[1])
+      for part in core.chunks(len(of_size), 1, self.rows):
+        rows = of_size[part]
+        filled = bucketing.padded(
+          tokens[rows], lengths[rows], self.rows, int(size)
+        )
+        yield rows, self.logits(filled)[: len(rows), :width]
+
+  def normal(self, logits: np.ndarray) -> np.ndarray:
+    """[P, V] float32 log-probabilities, in nats, from logits of P positions."""
+    if not np.isfinite(logits.max(-1)).all():
+      raise core.InputError(
+        f'{self._place}{self.label} gave NaN, or no finite logit, at some '
+        'position; expected finite logits (-inf only for impossible tokens)'
+      )
+    logits = logits.astype(np.float32)
+    # The greatest logit is 0: exp overflows for none.
+    shifted = logits - logits.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+  def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """See core.Predictor; InputError if the callable's output is no logits."""
+    lengths = np.maximum(np.asarray(lengths), 1)
+    out = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
+    for rows, logits in self._blocks(tokens, lengths):
+      row, at = np.nonzero(np.arange(logits.shape[1]) < lengths[rows, None])
+      out[rows[row], at] = self.normal(logits[row, at])
+    return out
+
+  def last(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """See stateless.Stateless."""
+    out = np.empty((len(tokens), self.vocab_size), np.float32)
+    for rows, logits in self._blocks(tokens, np.asarray(lengths)):
+      out[rows] = self.normal(logits[np.arange(len(rows)), lengths[rows] - 1])
+    return out
+
+
+def as_array(array: Any) -> np.ndarray:
+  """A NumPy, JAX or PyTorch array on any device; 16-bit floats as float32."""
+  narrow = str(getattr(array, 'dtype', '')).rpartition('.')[2] in _NARROW
+  if hasattr(array, 'detach'):  # PyTorch's.
+    array = array.detach().cpu()
+    array = (array.float() if narrow else array).numpy()
+  array = np.asarray(array)
+  return array.astype(np.float32) if narrow else array
+
 
 State = Any
 ROWS = 8  # Sequences that a cache is checked on.
@@ -80,18 +198,18 @@ EXPECTED = (
 )
 
 
-def usable(found: object) -> bool:
+def usable(thing: object) -> bool:
   """Is it a thing that a predictor can be made of?"""
-  return callable(found) or isinstance(found, HasCache | HasAnswers)
+  return callable(thing) or isinstance(thing, HasCache | HasAnswers)
 
 
 def predictor(
-  found: Any, *, vocab_size: int, end: int, max_len: int, rows: int, label: str
+  thing: Any, *, vocab_size: int, end: int, max_len: int, rows: int, label: str
 ) -> core.Predictor:
   """The predictor of the class that fits a user's object.
 
   Args:
-    found: the object.
+    thing: the object.
     vocab_size: V.
     end: id of the end token, or DEAD.
     max_len: longest sequence, in tokens.
@@ -101,48 +219,67 @@ def predictor(
   size: dict[str, Any] = dict(
     vocab_size=vocab_size, end=end, max_len=max_len, label=label
   )
-  hidden = isinstance(found, HasHidden)
-  if hidden and callable(found) and isinstance(found, HasPatched):
-    return WithPatched(found, **size, rows=rows)
-  if isinstance(found, HasCache):
+  hidden = isinstance(thing, HasHidden)
+  # The class that can do most: metrics ask by type what it can do.
+  if hidden and callable(thing) and isinstance(thing, HasPatched):
+    return WithPatched(thing, **size, rows=rows)
+  if isinstance(thing, HasCache):
     cached = CachedWithHidden if hidden else Cached
-    return cached(found, **size, rows=rows)
-  if callable(found):
-    whole = WithHidden if hidden else callables.FromCallable
-    return whole(found, **size, rows=rows)
+    return cached(thing, **size, rows=rows)
+  if callable(thing):
+    whole = WithHidden if hidden else FromCallable
+    return whole(thing, **size, rows=rows)
 
   def accepts(prefixes: list[Tokens], suffixes: list[Tokens]) -> np.ndarray:
-    with plugins.user_code(label, found.answers):
-      return np.asarray(found.answers(prefixes, suffixes))
+    with plugins.user_code(label, thing.answers):
+      return np.asarray(thing.answers(prefixes, suffixes))
 
-  return accepting.Accepting(accepts, **size)
+  return stateless.Accepting(accepts, **size)
 
 
-class WithHidden(callables.FromCallable, core.HiddenStates):
+class WithHidden(FromCallable, core.HiddenStates):
   """A user's callable whose activations can be probed."""
 
-  def __init__(self, found: Any, **fields: Any) -> None:
+  def __init__(self, thing: Any, **fields: Any) -> None:
     """fields: of FromCallable."""
-    super().__init__(found, **fields)
-    self._object = found
+    super().__init__(thing, **fields)
+    self._object = thing
 
   def hidden(
     self, tokens: np.ndarray, lengths: np.ndarray, layer: int
   ) -> np.ndarray:
     """See core.HiddenStates; every call has `rows` rows, padded at the end."""
     parts = []
-    for rows in core.chunks(len(tokens), 1, self.rows):
-      some, length = np.asarray(tokens[rows]), self.padded(tokens.shape[1])
-      given = tiles.padded(some, lengths[rows], self.rows, length)
-      with plugins.user_code(self.label, self._object.hidden):
-        found = callables.as_array(self._object.hidden(given, layer))
-      if found.ndim != 3 or found.shape[:2] != given.shape:
+    for num, shape, values in self._calls(
+      self._object.hidden, layer, lengths, tokens
+    ):
+      if values.ndim != 3 or values.shape[:2] != shape:
         raise core.InputError(
-          f'{self.label}: hidden gave {found.dtype} of shape {found.shape} '
-          f'for tokens {given.shape}; expected floats [rows, length, width]'
+          f'{self.label}: hidden gave {values.dtype} of shape {values.shape} '
+          f'for tokens {shape}; expected floats [rows, length, width]'
         )
-      parts.append(found[: len(some), : some.shape[1]])
+      parts.append(values[:num, : tokens.shape[1]])
     return np.concatenate(parts).astype(np.float32)
+
+  def _calls(
+    self, call: Callable, layer: int, lengths: np.ndarray, *arrays: np.ndarray
+  ) -> Iterator[tuple[int, tuple[int, ...], np.ndarray]]:
+    """Calls a method of the object on `rows` rows of arrays [N, L, ...] each.
+
+    Yields:
+      num: rows of a call that are not fill.
+      shape: of its tokens, padded at the end.
+      values: that it gave.
+    """
+    length = self.padded(arrays[0].shape[1])
+    for rows in core.chunks(len(lengths), 1, self.rows):
+      tokens, *more = (
+        bucketing.padded(np.asarray(x[rows]), lengths[rows], self.rows, length)
+        for x in arrays
+      )
+      with plugins.user_code(self.label, call):
+        values = as_array(call(tokens, layer, *more))
+      yield len(lengths[rows]), tokens.shape, values
 
 
 class WithPatched(WithHidden, core.HiddenStates):
@@ -160,40 +297,39 @@ class WithPatched(WithHidden, core.HiddenStates):
   ) -> np.ndarray:
     """See core.HiddenStates.patched."""
     parts = [np.zeros((0, tokens.shape[1], self.vocab_size), np.float32)]
-    for rows in core.chunks(len(tokens), 1, self.rows):
-      some, length = np.asarray(tokens[rows]), self.padded(tokens.shape[1])
-      given = tiles.padded(some, lengths[rows], self.rows, length)
-      held = tiles.padded(hidden[rows], lengths[rows], self.rows, length)
-      with plugins.user_code(self.label, self._object.patched):
-        found = callables.as_array(self._object.patched(given, layer, held))
-      wanted = *given.shape, self.vocab_size
-      if found.shape != wanted:
+    arrays = tokens, hidden
+    for num, shape, logits in self._calls(
+      self._object.patched, layer, lengths, *arrays
+    ):
+      expected = *shape, self.vocab_size
+      if logits.shape != expected:
         raise core.InputError(
-          f'{self.label}: patched gave logits of shape {found.shape}; expected '
-          f'{wanted}'
+          f'{self.label}: patched gave logits of shape {logits.shape}; '
+          f'expected {expected}'
         )
-      parts.append(self.normal(found)[: len(some), : some.shape[1]])
+      parts.append(self.normal(logits)[:num, : tokens.shape[1]])
     return np.concatenate(parts)
 
 
-class Cached(callables.FromCallable):
+class Cached(FromCallable):
   """A user's object that goes on from states."""
 
-  def __init__(self, found: HasCache, **fields: Any) -> None:
+  def __init__(self, thing: HasCache, **fields: Any) -> None:
     """fields: of FromCallable."""
-    whole = found if callable(found) else self._stepwise
+    # Without __call__, whole sequences are read through the cache.
+    whole = thing if callable(thing) else self._stepwise
     super().__init__(whole, **fields)
-    self._object = found
+    self._object = thing
 
   def _stepwise(self, tokens: np.ndarray) -> np.ndarray:
     """[R, L, V] logits of whole sequences, a step at a time."""
     states, first = self._object.start(
       tokens[:, :1], np.ones(len(tokens), np.int32)
     )
-    logits = [callables.as_array(first)]
+    logits = [as_array(first)]
     for column in tokens.T[1:]:
       states, after = self._object.step(states, column)
-      logits.append(callables.as_array(after))
+      logits.append(as_array(after))
     return np.stack(logits, axis=1)
 
   def started(
@@ -209,18 +345,18 @@ class Cached(callables.FromCallable):
     return self._asked(self._object.step, len(tokens), states, tokens)
 
   def _asked(
-    self, call: Callable, num: int, *given: Any
+    self, call: Callable, num: int, *arguments: Any
   ) -> tuple[list[State], np.ndarray]:
     with plugins.user_code(self.label, call):
-      states, logits = call(*given)
-      states, found = list(states), callables.as_array(logits)
-    if len(states) != num or found.shape != (num, self.vocab_size):
+      states, logits = call(*arguments)
+      states, log_probs = list(states), as_array(logits)
+    if len(states) != num or log_probs.shape != (num, self.vocab_size):
       raise core.InputError(
         f'{self.label}: {call.__name__} gave {len(states)} states and logits '
-        f'of shape {found.shape} for {num} rows; expected {num} states and '
+        f'of shape {log_probs.shape} for {num} rows; expected {num} states and '
         f'{(num, self.vocab_size)}'
       )
-    return states, self.normal(found)
+    return states, self.normal(log_probs)
 
   def session(
     self, prefixes: np.ndarray, lengths: np.ndarray, num: int
@@ -245,7 +381,7 @@ def check_cache(predictor: Cached, world: core.World, tolerance: float) -> None:
   every = np.full(len(rows), length, np.int32)
   whole = np.exp(predictor.log_probs(tokens, every))
   sizes = np.maximum(length // 2 - rows % 3, 1).astype(np.int32)
-  prefixes = tiles.padded(tokens, sizes, len(rows), int(sizes.max()))
+  prefixes = bucketing.padded(tokens, sizes, len(rows), int(sizes.max()))
   states, log_probs = predictor.started(prefixes, sizes)
   for turn in range(2 * length):
     apart = np.abs(np.exp(log_probs) - whole[rows, sizes - 1]).max(1)
@@ -260,6 +396,7 @@ def check_cache(predictor: Cached, world: core.World, tolerance: float) -> None:
     moving = np.flatnonzero(going & (sizes < length))
     if not len(moving):
       continue
+    # Taken twice from the same states: a state that is changed in place shows.
     before = [states[row] for row in moving]
     column = tokens[moving, sizes[moving]]
     after, log_probs[moving] = predictor.stepped(before, column)
@@ -287,6 +424,7 @@ class CacheSession(core.Session):
   ) -> None:
     self._predictor = predictor
     shape = len(lengths), num
+    # [B, M] objects of the user's; continuations share them until they part.
     self._states = np.empty(shape, object)
     self._found = np.zeros((*shape, predictor.vocab_size), np.float32)
     self.restart(np.arange(len(lengths)), prefixes, lengths)
@@ -298,13 +436,13 @@ class CacheSession(core.Session):
     if not len(rows):
       return
     lengths = np.asarray(lengths, np.int32)
-    tiles.check_prefixes(lengths)
-    tokens = tiles.padded(prefixes, lengths, len(lengths), lengths.max())
-    states, found = self._predictor.started(tokens, lengths)
+    bucketing.check_prefixes(lengths)
+    tokens = bucketing.padded(prefixes, lengths, len(lengths), lengths.max())
+    states, log_probs = self._predictor.started(tokens, lengths)
     for row, state in zip(rows, states, strict=True):
       for branch in range(self._states.shape[1]):
         self._states[row, branch] = state
-    self._found[rows] = found[:, None]
+    self._found[rows] = log_probs[:, None]
 
   def log_probs(self) -> np.ndarray:
     """See core.Session."""
@@ -321,10 +459,11 @@ class CacheSession(core.Session):
     at = np.nonzero(tokens != core.DEAD)
     if not at[0].size:
       return
-    states, found = self._predictor.stepped(
+    states, log_probs = self._predictor.stepped(
       list(self._states[at]), tokens[at].astype(np.int32)
     )
+    # Callers may hold the last array.
     self._found = self._found.copy()
-    self._found[at] = found
+    self._found[at] = log_probs
     for row, branch, state in zip(*at, states, strict=True):
       self._states[row, branch] = state

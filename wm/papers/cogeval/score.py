@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from wm.language import replies
+from wm.models.serving import replies
 from wm.worlds.cognitive_graph import names, questions
 from wm.worlds.cognitive_graph.graphs import Arc, Graph
 from wm.worlds.cognitive_graph.questions import Problem, Question

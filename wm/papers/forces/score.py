@@ -11,7 +11,7 @@ import numpy as np
 from scipy import optimize
 
 from wm import core
-from wm.language import replies
+from wm.models.serving import replies
 from wm.papers.forces.questions import System
 
 # A force beyond this is a slip of the pen; squares of it still have values.

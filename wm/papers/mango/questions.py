@@ -16,7 +16,7 @@ import numpy as np
 from inspect_ai.model import Model, ModelAPI, get_model
 
 from wm import core
-from wm.language import replies
+from wm.models.serving import replies
 from wm.papers.mango import score as scoring
 from wm.papers.mango.score import Graph, Question, Rules
 from wm.runtime import pages

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from wm import core
-from wm.language import replies
+from wm.models.serving import replies
 
 try:
   from rapidfuzz.distance import Levenshtein

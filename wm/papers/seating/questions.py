@@ -17,7 +17,7 @@ from wm.core.predictor import Tokens
 from wm.evaluation.prefixes import prefix_pairs
 from wm.evaluation.trials.context import STATES
 from wm.metrics import compression, distinction
-from wm.models.serving import accepting
+from wm.models.serving import stateless
 from wm.worlds.seating import text
 from wm.worlds.seating.world import Puzzles, World
 
@@ -93,10 +93,10 @@ class Protocol:
       ),
     }
 
-  def predictor(self, accepts: accepting.Accepts) -> accepting.Accepting:
+  def predictor(self, accepts: stateless.Accepts) -> stateless.Accepting:
     """Answers as a predictor."""
     world = self.world
-    return accepting.Accepting(
+    return stateless.Accepting(
       accepts,
       vocab_size=len(world.vocab),
       end=world.end,

@@ -14,8 +14,8 @@ from wm import core
 from wm.core.predictor import Tokens
 from wm.evaluation import statistics
 from wm.evaluation.trials import context
-from wm.language import replies
-from wm.language.replies import Reading
+from wm.models.serving import replies
+from wm.models.serving.replies import Reading
 from wm.papers.seating.questions import PARTS, Protocol, Question
 from wm.worlds.seating import text
 

@@ -1,17 +1,225 @@
-"""Reading of lists and dicts that stand in free text; nothing is executed."""
+"""Reading what a language model wrote: text is data, and nothing runs it.
+
+All readers take any string and give a `Reading`. They take time linear in its
+length, whatever it holds, and name what went wrong by one of `FAILURES`, for
+counting. Texts of more than LIMIT characters are not read.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
-# Deeper nesting is not read.
-DEPTH = 32
+LIMIT = 1 << 20
+DEPTH = 32  # Deeper nesting of brackets is not read.
+
+# What can be wrong with a reply -> what that means.
+FAILURES = {
+  'empty': 'no text',
+  'too_long': f'more than {LIMIT:,} characters',
+  'unfinished': 'reasoning that never ends, and nothing after it',
+  'refused': 'the model declines to answer',
+  'nothing': 'text without an answer of the form asked for',
+  'both': 'yes and no',
+  'malformed': 'brackets, and no literal list or dict in them',
+  'truncated': 'a list or dict that the text ends in',
+  'too_deep': f'brackets nested more than {DEPTH} deep',
+}
 
 
-def first(text: str, opening: str = '[{') -> tuple[Any, str]:
+class Reading(NamedTuple):
+  """What was read of a reply.
+
+  Attributes:
+    value: as the reader says; None where there is none. Of a 'truncated' list
+      or dict it is what was complete.
+    failure: '', or a key of FAILURES.
+    reasoning: characters of reasoning, which were not read.
+  """
+
+  value: Any
+  failure: str = ''
+  reasoning: int = 0
+
+
+_SURROGATE = re.compile('[\ud800-\udfff]')
+# A block of reasoning; one that never ends runs to the end of the text.
+_TAG = re.compile(r'<(/?)(?:think|thinking|reasoning|thought)>', re.IGNORECASE)
+
+
+def visible(text: str) -> Reading:
+  """The text without its reasoning, `<think>...</think>` and its like.
+
+  A closing tag alone ends reasoning that began with the text, as where a
+  model's template opened it. What is not UTF-8 (lone surrogates) becomes
+  U+FFFD.
+
+  Returns:
+    value: the stripped text; '' beside a failure ('empty', 'too_long',
+      'unfinished').
+  """
+  if len(text) > LIMIT:
+    return Reading('', 'too_long')
+  if not text.isascii():
+    text = _SURROGATE.sub('\ufffd', text)
+  rest, reasoning = (text, 0) if '<' not in text else _apart(text)
+  rest = rest.strip()
+  if rest:
+    return Reading(rest, '', reasoning)
+  return Reading('', 'unfinished' if reasoning else 'empty', reasoning)
+
+
+def _apart(text: str) -> tuple[str, int]:
+  """(text without reasoning, characters of reasoning)."""
+  outside: list[str] = []
+  # text  <think> r r </think> answer      one pass over the tags, in order
+  start, reasoning, inside = 0, 0, False
+  for tag in _TAG.finditer(text):
+    piece = text[start : tag.start()]
+    closes, start = tag.group(1) == '/', tag.end()
+    if inside:
+      reasoning += len(piece)
+    elif closes:
+      # All of it so far was reasoning.
+      reasoning += sum(map(len, outside)) + len(piece)
+      outside = []
+    else:
+      outside.append(piece)
+    inside = not closes
+  rest = text[start:]
+  if inside:
+    return ''.join(outside), reasoning + len(rest)
+  return ''.join([*outside, rest]), reasoning
+
+
+# `Answer:`, also `**Final answer:**` and `ANSWER =`.
+_ANSWER = re.compile(r'\banswer[\s*_]{0,4}[:=][\s*_]*', re.IGNORECASE)
+_ANSWER_IS = re.compile(
+  r'\banswer[\s*_]{0,4}(?:[:=]|is\b)[\s*_:"\'`]*', re.IGNORECASE
+)
+_DECLINES = re.compile(
+  r"\s*(?:i['\u2019]?m sorry|i am sorry|sorry\b|i apologi[sz]e"
+  r"|i (?:cannot|can['\u2019]?t|can not|am unable|am not able|won['\u2019]?t)"
+  r"|i['\u2019]m (?:unable|not able)|as an ai\b|unfortunately,? i\b)",
+  re.IGNORECASE,
+)
+
+
+def _unread(text: str, failure: str, reasoning: int) -> Reading:
+  """Nothing was read; a refusal where the text begins as one."""
+  refused = failure == 'nothing' and _DECLINES.match(text)
+  return Reading(None, 'refused' if refused else failure, reasoning)
+
+
+def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+  last = None
+  for match in pattern.finditer(text):
+    last = match
+  return last
+
+
+def after_answer(text: str, loose: bool = False) -> Reading:
+  """Reads what follows the last `Answer:`, stripped; any case, any emphasis.
+
+  loose: without one, what follows the last `answer is`, and quotes behind it.
+
+  Returns:
+    value: str; '' is a failure too ('nothing').
+  """
+  seen = visible(text)
+  if seen.failure:
+    return seen._replace(value=None)
+  mark = _last(_ANSWER, seen.value)
+  if loose and mark is None:
+    mark = _last(_ANSWER_IS, seen.value)
+  rest = seen.value[mark.end() :].strip() if mark else ''
+  if not rest:
+    return _unread(seen.value, 'nothing', seen.reasoning)
+  return Reading(rest, '', seen.reasoning)
+
+
+# Yes or no as a sentence or clause of its own: `No road ...` is neither, nor
+# `Yes or no`.
+_SAYS = re.compile(
+  r'[\s*_"\'`(\[#>-]*+(yes\b(?!\s+or\b)|no\b(?=[*_"\'`)\]]*+'
+  r'(?:\s*+(?:[.,;:!(\u2013\u2014-]|$)|[ \t]*+\n'
+  r'|\s++(?:it|this|that|you|they|we|i)\b)))',
+  re.IGNORECASE,
+)
+_LINE = re.compile(r'[\s*_"\'`(\[]*+(yes|no)[\s*_"\'`)\].!]*+', re.IGNORECASE)
+
+
+def yes_no(text: str, strict: bool = False) -> Reading:
+  """Reads yes or no.
+
+  That is what follows the last `answer:` or `answer is`; without one, the word
+  that the text begins with, or its last line. A text whose beginning and last
+  line say different things is 'both'.
+
+  strict: as published for logic puzzles (Vafa et al. 2024): the whole text is
+    the word, but for full stops and new lines.
+
+  Returns:
+    value: bool.
+  """
+  seen = visible(text)
+  if seen.failure:
+    return seen._replace(value=None)
+  words = seen.value
+  if strict:
+    word = words.replace('.', '').replace('\n', '').strip().lower()
+    if word in ('yes', 'no'):
+      return Reading(word == 'yes', '', seen.reasoning)
+    return _unread(words, 'nothing', seen.reasoning)
+  marked = _last(_ANSWER_IS, words)
+  first = _SAYS.match(words, marked.end()) if marked else None
+  if first:
+    return Reading(first[1].lower() == 'yes', '', seen.reasoning)
+  first = _SAYS.match(words)
+  last = _LINE.fullmatch(words[words.rfind('\n') + 1 :])
+  heard = {match[1].lower() for match in (first, last) if match}
+  # The beginning and the last line must agree, where both say something.
+  if len(heard) != 1:
+    failure = 'both' if heard else 'nothing'
+    return _unread(words, failure, seen.reasoning)
+  return Reading(heard == {'yes'}, '', seen.reasoning)
+
+
+_FENCE = re.compile(r'^[ \t]*(?:```+|~~~+)[^\n]*(?:\n|$)', re.MULTILINE)
+
+
+def fenced(text: str) -> list[str]:
+  """Contents of all code fences, in order; one left open runs to the end."""
+  marks = list(_FENCE.finditer(text))
+  ends = [mark.start() for mark in marks[1::2]] + [len(text)]
+  return [
+    text[opened.end() : end].strip()
+    for opened, end in zip(marks[::2], ends, strict=False)
+  ]
+
+
+def first_value(text: str, opening: str = '[{') -> Reading:
+  """Reads the first balanced list or dict: JSON, or Python's literals.
+
+  See first_literal; reasoning is not read.
+
+  opening: the brackets that a value may begin with, of '[{('.
+
+  Returns:
+    value: list or dict; of a 'truncated' one what was complete.
+  """
+  seen = visible(text)
+  if seen.failure:
+    return seen._replace(value=None)
+  value, failure = first_literal(seen.value, opening)
+  if failure == 'nothing':
+    return _unread(seen.value, failure, seen.reasoning)
+  return Reading(value, failure, seen.reasoning)
+
+
+def first_literal(text: str, opening: str = '[{') -> tuple[Any, str]:
   """Reads the first balanced list or dict: JSON, or Python's literals.
 
   Either kind of quotes may hold a string, and a quote inside of one needs no
@@ -30,12 +238,12 @@ def first(text: str, opening: str = '[{') -> tuple[Any, str]:
     failure: '', 'nothing' (no bracket), 'malformed' (no literal in brackets),
       'truncated' (the text ends within it), 'too_deep'.
   """
-  found = _decoded(text, opening)
-  return scanned(text, opening) if found is None else found
+  decoded = _decoded(text, opening)
+  return scan_literal(text, opening) if decoded is None else decoded
 
 
-def scanned(text: str, opening: str = '[{') -> tuple[Any, str]:
-  """As `first`, by the scan that reads what is not JSON too."""
+def scan_literal(text: str, opening: str = '[{') -> tuple[Any, str]:
+  """As `first_literal`, by the scan that reads what is not JSON too."""
   return _Scan(text, opening).read()
 
 
@@ -57,10 +265,12 @@ _JSON = json.JSONDecoder(
 
 def _decoded(text: str, opening: str) -> tuple[Any, str] | None:
   """The same by Python's JSON decoder, much faster; None where it cannot."""
+  # From the first bracket on; JSON's decoder ignores what follows the value.
   starts = [at for at in map(text.find, opening) if at >= 0]
   if not starts:
     return None, 'nothing'
   text = text[min(starts) :]
+  # Python writes single quotes: without others in the text they are JSON's.
   if '"' not in text and '\\' not in text:
     text = text.replace("'", '"')
   try:
@@ -77,6 +287,7 @@ def _decoded(text: str, opening: str) -> tuple[Any, str] | None:
 
 def _deeper(value: Any) -> bool:
   """Does a value nest deeper than DEPTH?"""
+  # Level by level, not by recursion: replies may nest without bound.
   level = [value]
   for _ in range(DEPTH):
     level = [
@@ -115,12 +326,13 @@ _ESCAPE = re.compile(
 _ESCAPES = {'n': '\n', 't': '\t', 'r': '\r', 'b': '\b', 'f': '\f', '\n': ''}
 
 
-def _unescaped(found: re.Match[str]) -> str:
-  high, low, code = found.groups()
+def _unescaped(escape: re.Match[str]) -> str:
+  high, low, code = escape.groups()
   if high:
     return chr(
       0x10000 + ((int(high, 16) & 0x3FF) << 10) + (int(low, 16) & 0x3FF)
     )
+  # A backslash before any other character stands for that character.
   if len(code) == 1:
     return _ESCAPES.get(code, code)
   value = int(code[1:], 16)
@@ -184,7 +396,7 @@ class _Scan:
     self._failure = 'nothing'
 
   def read(self) -> tuple[Any, str]:
-    """See first."""
+    """See first_literal."""
     while True:
       if not self._stack:
         start = self._bracket.search(self._text, self._at)
@@ -253,18 +465,19 @@ class _Scan:
     self._whole = top.value()
     if not self._stack:
       return True
+    # Of complete values inside, the one that begins first counts.
     earlier = self._inner is not None and self._inner[0] < top.start
     if not earlier and top.bracket in self._opening:
       self._inner = top.start, self._whole
     return self._stack[-1].put(self._whole)
 
   def _string(self, quote: str) -> bool:
-    found = _STRING[quote].match(self._text, self._at)
-    if not found:
+    string = _STRING[quote].match(self._text, self._at)
+    if not string:
       self._failure = 'truncated'
       return False
-    self._at = found.end()
-    value = found[1]
+    self._at = string.end()
+    value = string[1]
     if '\\' in value:
       value = _ESCAPE.sub(_unescaped, value)
     return self._stack[-1].put(value)

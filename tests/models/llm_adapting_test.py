@@ -9,7 +9,7 @@ from wm import core
 from wm.core import queries, registry, verbal
 from wm.core.queries import Answer
 from wm.evaluation import query_plans, statistics
-from wm.models.serving import in_context
+from wm.models.serving import answer_reader, llm_predictor
 
 LATTICE = registry.make('world', 'lattice(length=20)')
 METRIC = registry.make(
@@ -35,7 +35,7 @@ class Answerer:
 
 def _model(write, world=LATTICE, telling=None):
   given = telling or verbal.PromptStyle()
-  return in_context.LanguageModel(world, given, Answerer(write), 100_000)
+  return llm_predictor.LanguageModel(world, given, Answerer(write), 100_000)
 
 
 def _solver(prompt):
@@ -54,8 +54,9 @@ def test_one_who_looks_labels_up_by_state_is_the_learned_oracle():
   assert found == pytest.approx(wanted)
   assert found['r_ib'] == found['accuracy'] == 1
   # In any order of the rules.
-  model = _model(_solver, telling=verbal.PromptStyle(seed=3))
-  assert _values(model)['r_ib'] == 1
+  assert (
+    _values(_model(_solver, telling=verbal.PromptStyle(seed=3)))['r_ib'] == 1
+  )
 
 
 def test_boards_are_read_too():
@@ -118,7 +119,7 @@ def test_real_labels_are_numbers():
   np.testing.assert_array_equal(
     found.outputs[:, 0, :, 0], [[[1, 2], [3, -4.5]]] * 2
   )
-  prompt = model._asker.asked[0].prompt
+  prompt = model._backend.asked[0].prompt
   assert '1. left: [0.5, 0.5]' in prompt
   assert 'a list of 2 numbers' in prompt
   means = _model(_solver).adapt(sets, asked, kind, (1,), 0)
@@ -135,7 +136,7 @@ def test_a_stream_is_refused():
   sets, asked, kind = _one(core.Classes(2), np.zeros((1, 2, 1, 1), int))
   with pytest.raises(core.InputError, match='expected data sets, and no strea'):
     _model(_solver).adapt(core.Stream(lambda step: sets), asked, kind, (1,), 0)
-  small = in_context.LanguageModel(
+  small = llm_predictor.LanguageModel(
     LATTICE, verbal.PromptStyle(), Answerer(_solver), 400
   )
   with pytest.raises(core.InputError, match='most_told'):
@@ -162,5 +163,5 @@ def test_a_stream_is_refused():
 )
 def test_lists_of_labels(text, value, failure):
   question = queries.Query('', queries.LABELS, (0,), ((3, 1, 2),))
-  found = in_context.read_labels(question, text)
+  found = answer_reader.read_labels(question, text)
   assert found == Answer(value, failure, found.probability, text)

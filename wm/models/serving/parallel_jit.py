@@ -28,7 +28,7 @@ Result = TypeVar('Result')
 MOST = 8  # Programs at a time: each has weights of its own.
 
 
-def at_once(device: jax.Device) -> int:
+def max_parallel(device: jax.Device) -> int:
   """Programs that a device is given at a time: one for each thread of a CPU.
 
   Not for each core: how many there are decides what is put together in a
@@ -37,7 +37,7 @@ def at_once(device: jax.Device) -> int:
   return min(threads.number(), MOST) if device.platform == 'cpu' else 1
 
 
-class Abreast:
+class ParallelCalls:
   """Calls at a time.
 
   Attributes:
@@ -55,19 +55,23 @@ class Abreast:
       raise concurrent.futures.CancelledError
 
   def results(
-    self, call: Callable[[Given], Result], given: Sequence[Given]
+    self, call: Callable[[Given], Result], arguments: Sequence[Given]
   ) -> Iterator[Result]:
     """Of each in order; where one fails, or is not asked for, others stop."""
-    if self._num == 1 or len(given) == 1:
-      yield from map(call, given)
+    # No threads: results come one by one, as they are asked for.
+    if self._num == 1 or len(arguments) == 1:
+      yield from map(call, arguments)
       return
-    pool = concurrent.futures.ThreadPoolExecutor(self._num, 'abreast')
+    pool = concurrent.futures.ThreadPoolExecutor(self._num, 'parallel_jit')
     futures = [
-      pool.submit(contextvars.copy_context().run, call, one) for one in given
+      # Threads see the caller's progress and folder of unfinished parts.
+      pool.submit(contextvars.copy_context().run, call, argument)
+      for argument in arguments
     ]
     try:
       for future in futures:
         yield future.result()
     finally:
+      # A call that runs ends at its next `check`; those that wait do not begin.
       self._stopped.set()
       pool.shutdown(cancel_futures=True)

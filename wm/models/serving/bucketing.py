@@ -20,6 +20,7 @@ SMALL = 5_000_000  # Parameters below which compiling costs more than pads.
 @functools.lru_cache(maxsize=64)
 def buckets(spec: NetworkSpec) -> np.ndarray:
   """Lengths that rows are padded to, ascending; the last is max_len."""
+  # One bucket is one program; four cut the padding of large networks.
   if spec.num_params < SMALL:
     return np.array([spec.max_len])
   return np.unique([-(-spec.max_len * n // 4) for n in (1, 2, 3, 4)])
@@ -61,9 +62,10 @@ def padded(
 
   Of type int32 where there are no further dimensions.
   """
+  # Tokens [N, L] may come in any integer type; labels [N, L, K] keep theirs.
   kind = np.int32 if tokens.ndim == 2 else tokens.dtype
   out = np.full((rows, length, *tokens.shape[2:]), core.PAD, kind)
-  some = tokens[:, :length]
-  used = np.arange(some.shape[1]) < np.asarray(lengths)[:, None]
-  out[: len(some), : some.shape[1]][used] = some[used]
+  cut = tokens[:, :length]
+  used = np.arange(cut.shape[1]) < np.asarray(lengths)[:, None]
+  out[: len(cut), : cut.shape[1]][used] = cut[used]
   return out

@@ -1,8 +1,18 @@
-"""A language model as a predictor: it is asked about a world told in words."""
+"""A language model as a predictor: it is asked about a world told in words.
+
+It adapts to a new task in its prompt (Vafa et al. 2025 fine-tune instead), with
+one call a data set:
+
+    the world in words
+    sequences with labels          a data set of core.Sets
+    sequences without              core.Asked
+    "Answer:" and a list           its reply
+"""
 
 from __future__ import annotations
 
 import collections
+import hashlib
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -14,10 +24,9 @@ from wm import core
 from wm.core import queries, verbal
 from wm.core.predictor import Tokens
 from wm.core.queries import Answer, Query
-from wm.language import replies
-from wm.models.serving import accepting, provider
-from wm.models.serving.answer_cache import AnswerCache, Key, Reply, key
-from wm.models.serving.name_reader import NameReader
+from wm.models.serving import provider, replies, stateless
+from wm.models.serving.answer_reader import AnswerReader
+from wm.models.serving.provider import AnswerCache, CallReply, Key, key
 from wm.runtime import progress
 
 # What a text answers to a question.
@@ -25,9 +34,11 @@ Read = Callable[[Query, str], Answer]
 Solve = Callable[[Sequence[Query]], list[dict[str, Any]]]
 UNASKED = Answer(None, 'not_asked')
 _HAIR = 1e-6
+SHOWN = 'Some sequences have labels. Each line is a sequence and its label.'
+WANTED = 'These sequences have labels of the same kind.'
 
 
-class Answers(Protocol):
+class Backend(Protocol):
   """What answers questions, however it does.
 
   Attributes:
@@ -43,24 +54,22 @@ class Answers(Protocol):
     """See core.TokenReader."""
 
 
-class LanguageModel(accepting.Accepting):
+class LanguageModel(stateless.Accepting, core.Adaptable):
   """Answers by what a language model says of a world told in words.
 
   A continuation is put as one yes-or-no question, however long it is; all next
   tokens are one question that lists them. Where that has no answer, their
   log-probabilities are NaN.
 
-  Attributes:
-    reads: what reads the answers.
+  Adapting is a prompt of sequences with labels, of no more tokens than the
+  world may have.
   """
-
-  reads: type[NameReader] = NameReader
 
   def __init__(
     self,
     world: verbal.Verbal,
     telling: verbal.PromptStyle,
-    asker: Answers,
+    backend: Backend,
     most: int = verbal.MAX_TOKENS,
     before: verbal.Verbal | None = None,
   ) -> None:
@@ -69,7 +78,7 @@ class LanguageModel(accepting.Accepting):
     Args:
       world: what is asked about.
       telling: how it is told.
-      asker: what answers questions.
+      backend: what answers questions.
       most: tokens of the words, at most.
       before: a world of the same tokens, told as what held before.
 
@@ -83,14 +92,15 @@ class LanguageModel(accepting.Accepting):
       max_len=world.max_len,
       label='the language model',
     )
-    self.world, self.telling, self._asker = world, telling, asker
+    self.world, self.telling, self._backend = world, telling, backend
     self._told = verbal.render_description(world, telling, most, before)
     self._most, self._before = most, before
-    self._reader = self.reads(world.token_names(telling))
+    self._reader = AnswerReader(world.token_names(telling))
 
   def yes_no(self, prefix: Tokens, suffix: Tokens, trial: int = 0) -> Query:
     """The question whether a prefix can go on with a suffix."""
     words = self._words
+    # A prompt holds the whole question: equal prompts are one call.
     prompt = verbal.yes_or_no(self._told, words(prefix), words(suffix))
     return Query(prompt, queries.YES_NO, prefix, (suffix,), trial)
 
@@ -111,19 +121,22 @@ class LanguageModel(accepting.Accepting):
 
   def dry_run(self) -> tuple[LanguageModel, list[Query]]:
     """See core.QueryModel.ask."""
-    lister = Lister()
+    # The twin asks the same questions, as they depend on no answer.
+    dry_run = DryRunBackend()
     twin = type(self)(
-      self.world, self.telling, lister, self._most, self._before
+      self.world, self.telling, dry_run, self._most, self._before
     )
-    return twin, lister.questions
+    return twin, dry_run.questions
 
   def ask(self, questions: Sequence[Query]) -> list[Answer]:
     """See core.QueryModel.ask."""
-    return self._asker.answers(questions, self._reader.read)
+    return self._backend.answers(questions, self._reader.read)
 
   def calls(self, questions: Sequence[Query]) -> int:
     """See core.QueryModel.ask."""
-    return len({one.prompt for one in questions}) * self._asker.repeats
+    return (
+      len({question.prompt for question in questions}) * self._backend.repeats
+    )
 
   def answers(
     self,
@@ -134,16 +147,16 @@ class LanguageModel(accepting.Accepting):
     """See core.QueryModel.ask."""
     numbers = range(len(prefixes)) if trials is None else trials
     triples = zip(prefixes, suffixes, numbers, strict=True)
-    found = self.ask([self.yes_no(*one) for one in triples])
-    return np.array([_code(one) for one in found], np.int8)
+    answers = self.ask([self.yes_no(*triple) for triple in triples])
+    return np.array([_code(triple) for triple in answers], np.int8)
 
   def choose(
     self, prefixes: Sequence[Tokens], choices: Sequence[Tokens]
   ) -> np.ndarray:
     """See core.QueryModel.choose."""
     pairs = enumerate(zip(prefixes, choices, strict=True))
-    found = self.ask([self.one_next(*pair, trial=n) for n, pair in pairs])
-    return np.array([_code(one) for one in found], np.int64)
+    answers = self.ask([self.one_next(*pair, trial=n) for n, pair in pairs])
+    return np.array([_code(answer) for answer in answers], np.int64)
 
   def last(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """[R, V] float32, uniform over what it lists; NaN without an answer.
@@ -151,14 +164,15 @@ class LanguageModel(accepting.Accepting):
     PAD stands for what it lists that the world has no token for, by a hair less
     likely than the others.
     """
+    # One question a prefix, each of a trial of its own.
     prefixes = core.histories(tokens, np.asarray(lengths))
-    found = self.ask([self.all_next(p, n) for n, p in enumerate(prefixes)])
+    answers = self.ask([self.all_next(p, n) for n, p in enumerate(prefixes)])
     out = np.full((len(prefixes), self.vocab_size), -np.inf, np.float32)
-    for row, one in enumerate(found):
-      if one.value is None:
+    for row, answer in enumerate(answers):
+      if answer.value is None:
         out[row] = np.nan
-      elif one.value:
-        out[row, list(one.value)] = -math.log(len(one.value))
+      elif answer.value:
+        out[row, list(answer.value)] = -math.log(len(answer.value))
     out[:, core.PAD] -= _HAIR
     return out
 
@@ -168,14 +182,135 @@ class LanguageModel(accepting.Accepting):
 
   def diagnostics(self) -> list[str]:
     """See core.TokenReader."""
-    return self._asker.diagnostics()
+    return self._backend.diagnostics()
+
+  def adapt(
+    self,
+    sets: core.Sets | core.Stream,
+    asked: core.Asked,
+    kind: core.Kind,
+    steps: tuple[int, ...],
+    seed: int,
+    tuning: core.Tuning = core.TUNING,
+  ) -> core.Adapted:
+    """See core.Adaptable: one call a data set; steps make no difference.
+
+    The class that is said has the score log 1.5, others log 0.5. All of a data
+    set without an answer is NaN; places that are DEAD are 0.
+
+    Raises:
+      InputError: a place has several labels, a prompt is too long, or data
+        sets have no end.
+    """
+    core.check_adapting(sets, asked, kind, steps, tuning)
+    if isinstance(sets, core.Stream):
+      raise core.InputError(
+        'a language model is shown all labels in its prompt; expected data '
+        'sets, and no stream of them'
+      )
+    if isinstance(kind, core.Classes) and kind.heads > 1:
+      raise core.InputError(
+        f'a language model is asked for one label a place, not {kind.heads}'
+      )
+    questions = [
+      self._labels(sets, asked, kind, d) for d in range(len(sets.tokens))
+    ]
+    # [D, M, P]: places that are asked about, in the order of the prompt.
+    used = asked.places != core.DEAD
+    k = kind.k if isinstance(kind, core.Classes) else 0
+    shape = (1, k) if k else (kind.outputs,)
+    outputs = np.zeros((*used.shape, *shape), np.float32)
+    for d, answer in enumerate(self.ask(questions)):
+      if answer.value is None:
+        outputs[d] = np.nan
+        continue
+      labels = np.array(answer.value)
+      if k:
+        # [places] classes -> [places, 1, k] scores, log 1.5 or log 0.5.
+        labels = np.log(0.5 + (labels[:, None] == np.arange(k)))[:, None]
+      outputs[d][used[d]] = labels.reshape(-1, *shape)
+    repeated = np.broadcast_to(outputs, (len(steps), *outputs.shape))
+    return core.Adapted(repeated, np.full(len(steps), np.nan))
+
+  def _labels(
+    self, sets: core.Sets, asked: core.Asked, kind: core.Kind, d: int
+  ) -> Query:
+    """The question of data set d."""
+    examples = []
+    for n, p in np.argwhere(sets.places[d] != core.DEAD):
+      words = self._words(_upto(sets.tokens[d, n], sets.places[d, n, p]))
+      numbers = [f'{number:.6g}' for number in sets.labels[d, n, p].tolist()]
+      label = numbers[0] if len(numbers) == 1 else f'[{", ".join(numbers)}]'
+      examples.append((words, label))
+    unlabelled = [
+      self._words(_upto(asked.tokens[d, m], asked.places[d, m, p]))
+      for m, p in np.argwhere(asked.places[d] != core.DEAD)
+    ]
+    text = prompt(self._told, examples, unlabelled, kind)
+    tokens = verbal.text_tokens(text)
+    if tokens > self._most:
+      raise core.InputError(
+        f'{self.world.name}: {len(examples)} sequences with labels and '
+        f'{len(unlabelled)} without are about {tokens:,} tokens in words; '
+        f'expected at most {self._most:,} (most_told): fewer or shorter ones'
+      )
+    each = (1, kind.k) if isinstance(kind, core.Classes) else (kind.outputs, 0)
+    form = len(unlabelled), *each
+    # Data sets that differ in labels alone are told apart by a hash.
+    mark = int(hashlib.sha256(text.encode()).hexdigest()[:13], 16)
+    return Query(text, queries.LABELS, (mark,), (form,), d)
+
+
+def prompt(
+  world: str,
+  examples: Sequence[tuple[str, str]],
+  unlabelled: Sequence[str],
+  kind: core.Kind,
+) -> str:
+  """The prompt of a data set.
+
+  Args:
+    world: in words.
+    examples: sequences in words, and their labels.
+    unlabelled: sequences in words.
+    kind: of labels.
+  """
+  shown = [f'{n}. {words}: {label}' for n, (words, label) in _counted(examples)]
+  asked_of = [f'{n}. {words}' for n, words in _counted(unlabelled)]
+  if isinstance(kind, core.Classes):
+    classes = [str(k) for k in range(kind.k)]
+    form = f'{", ".join(classes[:-1])} or {classes[-1]}'
+  else:
+    form = 'a number' if kind.d == 1 else f'a list of {kind.d} numbers'
+  return '\n'.join(
+    [
+      world,
+      '',
+      SHOWN,
+      *shown,
+      '',
+      WANTED,
+      *asked_of,
+      '',
+      f'Which labels? Write a list of {len(unlabelled)} labels in this order, '
+      f'each {form}, in square brackets after "Answer:".',
+    ]
+  )
+
+
+def _counted(items: Sequence[Any]) -> list[tuple[int, Any]]:
+  return list(enumerate(items, 1))
+
+
+def _upto(tokens: np.ndarray, place: int) -> Tokens:
+  return tuple(tokens[: place + 1].tolist())
 
 
 def _code(answer: Answer) -> int:
   return core.NO_ANSWER if answer.value is None else int(answer.value)
 
 
-class Lister:
+class DryRunBackend:
   """Answers nothing and lists what it was asked."""
 
   repeats = 1
@@ -198,12 +333,12 @@ class Lister:
     return []
 
 
-class Asker:
+class QueryBackend:
   """Asks a provider what the answer cache does not know."""
 
   def __init__(
     self,
-    settings: provider.Settings,
+    settings: provider.CallSettings,
     *,
     repeats: int = 1,
     by_probability: bool = False,
@@ -224,7 +359,7 @@ class Asker:
     self.repeats = repeats
     self._settings, self._by_probability = settings, by_probability
     self._cache = AnswerCache(where, settings.about())
-    self._failed: dict[Key, Reply] = {}
+    self._failed: dict[Key, CallReply] = {}
     self._counts: collections.Counter[str] = collections.Counter()
     self._causes: collections.Counter[str] = collections.Counter()
     self._seen: set[Key] = set()
@@ -235,28 +370,32 @@ class Asker:
     read: Read,
   ) -> list[Answer]:
     """One answer to each question; see core.QueryModel.ask."""
-    hashed = {one.prompt: key(one.prompt, 0)[0] for one in questions}
+    hashed = {
+      question.prompt: key(question.prompt, 0)[0] for question in questions
+    }
     missing = {}
-    for one in questions:
+    for question in questions:
       for repeat in range(self.repeats):
-        place = hashed[one.prompt], repeat
+        place = hashed[question.prompt], repeat
         if self._known(place) is None:
-          missing[place] = one
+          missing[place] = question
     if missing:
       self._ask(missing)
-    found: dict[tuple[str, str], Answer] = {}
-    for one in questions:
-      asked = hashed[one.prompt], one.kind
-      if asked not in found:
-        found[asked] = voted(
+    answers: dict[tuple[str, str], Answer] = {}
+    for question in questions:
+      asked = hashed[question.prompt], question.kind
+      if asked not in answers:
+        answers[asked] = voted(
           [
-            self._read(one, (hashed[one.prompt], repeat), read)
+            self._read(question, (hashed[question.prompt], repeat), read)
             for repeat in range(self.repeats)
           ]
         )
-    return [found[hashed[one.prompt], one.kind] for one in questions]
+    return [
+      answers[hashed[question.prompt], question.kind] for question in questions
+    ]
 
-  def _known(self, place: Key) -> Reply | None:
+  def _known(self, place: Key) -> CallReply | None:
     return self._cache.get(place) or self._failed.get(place)
 
   def _ask(self, missing: dict[Key, Query]) -> None:
@@ -266,7 +405,7 @@ class Asker:
     places = list(missing)
     with progress.Progress('questions', len(places), 'calls') as shown:
 
-      def keep(number: int, reply: Reply) -> None:
+      def keep(number: int, reply: CallReply) -> None:
         """Keeps the reply to a call."""
         place = places[number]
         if reply.failure:
@@ -292,15 +431,15 @@ class Asker:
   ) -> Answer:
     reply = self._known(place)
     assert reply is not None
-    found = answer(question, reply, read, self._by_probability)
+    reading = answer(question, reply, read, self._by_probability)
     if place not in self._seen:  # Counted once, however often it is read.
       self._seen.add(place)
       self._counts['answers'] += 1
       seen = replies.visible(reply.text)
       self._counts['reasoning'] += reply.reasoning + seen.reasoning
-      if found.failure:
-        self._causes[found.failure] += 1
-    return found
+      if reading.failure:
+        self._causes[reading.failure] += 1
+    return reading
 
   def diagnostics(self) -> list[str]:
     """What was asked, and why some has no answer."""
@@ -316,9 +455,9 @@ class Asker:
       listed = ', '.join(f'{k} {n:,}' for k, n in sorted(self._causes.items()))
       lines.append(f'no answer: {listed}')
     errors = (
-      one.text
-      for one in self._failed.values()
-      if one.failure == provider.UNNAMED
+      reply.text
+      for reply in self._failed.values()
+      if reply.failure == provider.UNNAMED
     )
     if first := next(errors, ''):
       lines.append(f'the first {provider.UNNAMED}: {first}')
@@ -331,27 +470,29 @@ def voted(each: Sequence[Answer]) -> Answer:
   """
   if len(each) == 1:
     return each[0]
-  votes = collections.Counter(one.value for one in each if not one.failure)
-  known = [x for one in each if not math.isnan(x := one.probability)]
-  mean = sum(known) / len(known) if known else math.nan
+  votes = collections.Counter(
+    answer.value for answer in each if not answer.failure
+  )
+  chances = [x for answer in each if not math.isnan(x := answer.probability)]
+  mean = sum(chances) / len(chances) if chances else math.nan
   first = votes.most_common(2)
   if not first:
     return each[0]
   if len(first) == 2 and first[0][1] == first[1][1]:
     return Answer(None, 'tie', mean, each[0].text)
-  chosen = next(one for one in each if one.value == first[0][0])
+  chosen = next(answer for answer in each if answer.value == first[0][0])
   return chosen._replace(probability=mean)
 
 
 def answer(
   question: Query,
-  reply: Reply,
+  reply: CallReply,
   read: Read,
   by_probability: bool = False,
 ) -> Answer:
   """What a reply answers.
 
-  by_probability: see Asker.
+  by_probability: see QueryBackend.
   """
   yes_no = question.kind == queries.YES_NO
   chance = reply.probability if yes_no else None
@@ -362,11 +503,11 @@ def answer(
     if math.isnan(chance):
       return Answer(None, 'no_probability', chance, reply.text)
     return Answer(chance > 0.5, '', chance, reply.text)
-  found = read(question, reply.text)
-  failure = found.failure
+  reading = read(question, reply.text)
+  failure = reading.failure
   if failure and reply.stop in _STOPPED:
     failure = _STOPPED[reply.stop]
-  return found._replace(failure=failure, probability=chance)
+  return reading._replace(failure=failure, probability=chance)
 
 
 # Why a reply that cannot be read ended -> what that is called.

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wm.language import literals, replies
+from wm.models.serving import replies
 
 YES_NO = {
   'yes': True,
@@ -129,7 +129,7 @@ def test_what_json_writes_is_read_back(value):
   text = json.dumps(value)
   assert replies.first_value(f'It is {text}.').value == value
   # Without the fast decoder too; a quote before a mark needs its backslash.
-  assert literals.scanned(text) == (value, '')
+  assert replies.scan_literal(text) == (value, '')
 
 
 @given(JSON.map(repr), st.integers(0, 200))

@@ -1,0 +1,626 @@
+"""Networks that are adapted: a new head, and by default all other weights.
+
+Many data sets are tuned at a time, each with weights of its own. Chunks of them
+are one program each, and programs run side by side on the cores of a CPU. Full
+batches, or those of a stream, as published (Vafa et al. 2025): AdamW, constant
+rate. C data sets of a chunk, n rows of each, cut behind the last place that
+matters:
+
+  weights [C, ...]   tokens [C, n, L]
+    set 0  ########    row 0..n-1  ####....   rows by length, in GROUPS groups
+    set 1  ########    row 0..n-1  #####...   of one length each
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+
+from wm import core
+from wm.core import registry
+from wm.models.nn import layers, network
+from wm.models.serving import parallel_jit
+from wm.runtime import partial_results, progress
+
+# LabelRows of a data set are cut to one length in each of so many groups.
+GROUPS, ROUND = 4, 8
+
+
+class LabelRows(NamedTuple):
+  """LabelRows of C data sets, all of one length.
+
+  Attributes:
+    tokens: [C, n, L] int32.
+    places: [C, n, P] int32, 0 where there is none.
+    labels: [C, n, P, H] int32 or [C, n, P, d] float32.
+    weight: [C, n, P] float32: a label's part in the mean; 0 without one.
+  """
+
+  tokens: Any
+  places: Any
+  labels: Any
+  weight: Any
+
+
+class RowGroups(NamedTuple):
+  """LabelRows of D data sets in groups, each cut to one length.
+
+  Attributes:
+    sets: as given; rows are copied when they are `taken`.
+    number: type of labels.
+    orders: [D, n] of each group: which row of its data set each one is.
+    lengths: of each group.
+  """
+
+  sets: core.Sets
+  number: np.dtype
+  orders: list[np.ndarray]
+  lengths: list[int]
+
+  @property
+  def size(self) -> int:
+    """Tokens of one data set."""
+    groups = zip(self.orders, self.lengths, strict=True)
+    return sum(order.shape[1] * length for order, length in groups)
+
+  def taken(self, chosen: np.ndarray) -> list[LabelRows]:
+    """The groups of some data sets [C]."""
+    places = self.sets.places[chosen]
+    # Weights of a data set add up to 1: sets with few labels count as much.
+    used = (places != core.DEAD).astype(np.float32)
+    weight = used / np.maximum(used.sum((1, 2), keepdims=True), 1)
+    groups = []
+    for order, length in zip(self.orders, self.lengths, strict=True):
+      row = order[chosen]
+      shared, copied = (
+        (chosen[:, None], row),
+        (np.arange(len(row))[:, None], row),
+      )
+      arrays = (
+        self.sets.tokens[shared][..., :length],
+        np.maximum(places[copied], 0),
+        self.sets.labels[shared].astype(self.number),
+        weight[copied],
+      )
+      groups.append(LabelRows(*map(jnp.asarray, arrays)))
+    return groups
+
+
+def group_rows(
+  sets: core.Sets, number: str, least: Sequence[int] = ()
+) -> RowGroups:
+  """LabelRows by their last place, in groups that are cut behind the longest.
+
+  number: type of labels; least: lengths of the groups, at least.
+  """
+  # [D, n]: tokens behind a row's last place change nothing that is asked.
+  last = sets.places.max(-1)
+  size, most = sets.tokens.shape[1:]
+  order = np.argsort(last, axis=1, kind='stable')
+  parts = np.array_split(order, GROUPS if size >= 4 * GROUPS else 1, axis=1)
+  orders = [rows for rows in parts if rows.size]
+  lengths = []
+  for rows in orders:
+    # Up to a multiple of ROUND: few lengths, hence few programs.
+    longest = int(np.take_along_axis(last, rows, 1).max()) + 1
+    lengths.append(min(max(-(-longest // ROUND) * ROUND, 1), most))
+  if least:
+    lengths = [*map(max, lengths, least)]
+  return RowGroups(sets, np.dtype(number), orders, lengths)
+
+
+def question_rows(asked: core.Asked) -> RowGroups:
+  """LabelRows without labels."""
+  none = np.zeros((*asked.places.shape, 0), np.int32)
+  return group_rows(core.Sets(*asked, none), 'int32')
+
+
+class TrainingRows(NamedTuple):
+  """What D data sets are tuned on, step by step.
+
+  Attributes:
+    first: of the first step.
+    kind: of labels.
+    spec: the network that reads them.
+    stream: where other steps' sequences come from; None: all have the first's.
+  """
+
+  first: RowGroups
+  kind: core.Kind
+  spec: network.NetworkSpec
+  stream: core.Stream | None
+
+  @classmethod
+  def of(
+    cls,
+    spec: network.NetworkSpec,
+    sets: core.Sets | core.Stream,
+    kind: core.Kind,
+  ) -> TrainingRows:
+    """Raises InputError for what the network cannot read."""
+    number = 'int32' if isinstance(kind, core.Classes) else 'float32'
+    stream = sets if isinstance(sets, core.Stream) else None
+    batch = stream.batch(0, kind) if stream else sets
+    assert isinstance(batch, core.Sets)  # One or the other.
+    check_rows(spec, batch.tokens, batch.places)
+    return cls(group_rows(batch, number), kind, spec, stream)
+
+  def steps(self, chosen: np.ndarray) -> Iterator[list[LabelRows]]:
+    """The groups of some data sets at each step, without end.
+
+    Of a stream, groups are as long as any so far had to be: few lengths are
+    compiled for.
+
+    Raises:
+      InputError: shapes differ from the first's, or the network cannot read it.
+    """
+    latest = self.first
+    groups = latest.taken(chosen)
+    shapes = [array.shape for array in latest.sets]
+    for step in itertools.count(1):
+      yield groups
+      if self.stream is None:
+        continue
+      sets = self.stream.batch(step, self.kind)
+      if (drawn := [array.shape for array in sets]) != shapes:
+        raise core.InputError(
+          f'step {step}: tokens, places and labels of shapes {drawn} were '
+          f'drawn; expected {shapes}, as at the first step'
+        )
+      check_rows(self.spec, sets.tokens, sets.places)
+      latest = group_rows(sets, latest.number.name, latest.lengths)
+      groups = latest.taken(chosen)
+
+
+def check_rows(
+  spec: network.NetworkSpec, tokens: np.ndarray, places: np.ndarray
+) -> None:
+  """Raises InputError for what the network cannot read up to the last place."""
+  # Tokens behind the last place are cut off, and may be anything.
+  used = np.arange(tokens.shape[2]) <= places.max(-1, initial=0)[..., None]
+  wrong = tokens[used & ((tokens < 0) | (tokens >= spec.vocab_size))]
+  if wrong.size:
+    raise core.InputError(
+      f'token {wrong[0]}: the model has ids 0 to {spec.vocab_size - 1}'
+    )
+  if int(places.max(initial=0)) >= spec.max_len:
+    raise core.InputError(
+      f'place {int(places.max())}: the model takes up to {spec.max_len} tokens'
+    )
+
+
+BETA1, BETA2, DECAY, CLIP = 0.9, 0.95, 0.1, 1.0
+
+Arrays = dict[tuple[Any, ...], jax.Array]
+
+
+class TunedTask(NamedTuple):
+  """What is static in compiled functions.
+
+  Attributes:
+    spec: the network with the new head.
+    kind: what labels are.
+    part: 'all' or 'head'.
+  """
+
+  spec: network.NetworkSpec
+  kind: core.Kind
+  part: str
+
+  def tuned(self, path: tuple[Any, ...]) -> bool:
+    """Does this parameter move?"""
+    return self.part == 'all' or of_head(path)
+
+
+def of_head(path: tuple[Any, ...]) -> bool:
+  """Is this parameter one that a new head takes the place of?"""
+  # So it does of the bias of logits that are tied.
+  return 'head' in path or 'tied_bias' in path
+
+
+def flat(params: nnx.State) -> Arrays:
+  """Arrays of all parameters by their paths."""
+  return {path: leaf[...] for path, leaf in nnx.to_flat_state(params)}
+
+
+def _outputs(
+  task: TunedTask, params: Arrays, tokens_NL: jax.Array, places_NP: jax.Array
+) -> jax.Array:
+  """[N, P, H, k] scores or [N, P, d], float32."""
+  spec, kind = task.spec, task.kind
+  # Weights go back into the tree of the new head's network.
+  leaves = [
+    (path, leaf.replace(params[path]))
+    for path, leaf in nnx.to_flat_state(spec.abstract)
+  ]
+  net = nnx.merge(spec.graph, nnx.from_flat_state(leaves))
+  found_NPO = net.at(tokens_NL, places_NP)
+  if isinstance(kind, core.Classes):
+    return found_NPO.reshape(*found_NPO.shape[:2], kind.heads, kind.k)
+  return found_NPO
+
+
+def _loss(
+  task: TunedTask, params: Arrays, groups: list[LabelRows]
+) -> jax.Array:
+  """Mean over labels of one data set: nats, or squared error."""
+  total = jnp.zeros(())
+  for rows in groups:
+    outputs = _outputs(task, params, rows.tokens, rows.places)
+    if isinstance(task.kind, core.Classes):
+      each = optax.softmax_cross_entropy_with_integer_labels(
+        outputs, rows.labels
+      )
+    else:
+      each = (outputs - rows.labels) ** 2
+    total += (each.mean(-1) * rows.weight).sum()
+  return total
+
+
+def _each(call: Callable[..., Any], *trees: Any) -> Any:
+  """What a call gives for each of C data sets, of trees [C, ...]."""
+  if len(jax.tree.leaves(trees)[0]) > 1:
+    return jax.vmap(call)(*trees)
+  # With a dimension of one more, Mamba takes up to six times as long on a CPU.
+  results = call(*jax.tree.map(lambda leaf: leaf[0], trees))
+  return jax.tree.map(lambda leaf: leaf[None], results)
+
+
+def _optimizer(task: TunedTask) -> optax.GradientTransformation:
+  """Updates before the learning rate; matrices alone decay."""
+
+  def mask(params: Arrays) -> dict[tuple[Any, ...], bool]:
+    return {path: layers.decays(path) for path in params}
+
+  return optax.chain(
+    optax.clip_by_global_norm(CLIP),
+    optax.scale_by_adam(b1=BETA1, b2=BETA2),
+    optax.add_decayed_weights(DECAY, mask),
+  )
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def begin(
+  task: TunedTask, body: Arrays, seeds_C: jax.Array
+) -> tuple[Arrays, Arrays, Any]:
+  """Weights that move [C, ...], those that do not, and optimizer states."""
+
+  def fresh(seed: jax.Array) -> Arrays:
+    # A whole new network, of which the head is taken; XLA drops the rest.
+    built = task.spec.build(nnx.Rngs(jax.random.key(seed)))
+    params = flat(nnx.split(built)[1])
+    return {
+      path: leaf if of_head(path) else body[path]
+      for path, leaf in params.items()
+      if task.tuned(path)
+    }
+
+  moving = jax.vmap(fresh)(seeds_C)
+  still = {path: leaf for path, leaf in body.items() if not task.tuned(path)}
+  return moving, still, jax.vmap(_optimizer(task).init)(moving)
+
+
+@functools.partial(jax.jit, static_argnums=0, donate_argnums=(2, 3))
+def take_steps(
+  task: TunedTask,
+  still: Arrays,
+  moving: Arrays,
+  state: Any,
+  groups: list[LabelRows],
+  num: jax.Array,
+  rate: jax.Array,
+) -> tuple[Arrays, Any]:
+  """Weights and optimizer states after `num` steps."""
+  optimizer = _optimizer(task)
+
+  def one_step(
+    moving: Arrays, state: Any, groups: list[LabelRows]
+  ) -> tuple[Arrays, Any]:
+    """Of one data set: weights [...] and optimizer state after a step."""
+
+    def loss(moving: Arrays) -> jax.Array:
+      return _loss(task, {**still, **moving}, groups)
+
+    updates, state = optimizer.update(jax.grad(loss)(moving), state, moving)
+    # The rate is an argument, not a constant: one program serves all rates.
+    updates = jax.tree.map(lambda leaf: -rate * leaf, updates)
+    return optax.apply_updates(moving, updates), state
+
+  def of_one(
+    moving: Arrays, state: Any, groups: list[LabelRows]
+  ) -> tuple[Arrays, Any]:
+    """Of one data set, after all steps."""
+
+    def body(_: jax.Array, carry: tuple[Arrays, Any]) -> tuple[Arrays, Any]:
+      return one_step(*carry, groups)
+
+    return jax.lax.fori_loop(0, num, body, (moving, state))
+
+  return _each(of_one, moving, state, groups)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def answer_rows(
+  task: TunedTask, still: Arrays, moving: Arrays, rows: LabelRows
+) -> jax.Array:
+  """[C, n, P, H, k] or [C, n, P, d]."""
+
+  def of_one(moving: Arrays, rows: LabelRows) -> jax.Array:
+    """[n, P, H, k] or [n, P, d], of one data set."""
+    return _outputs(task, {**still, **moving}, rows.tokens, rows.places)
+
+  return _each(of_one, moving, rows)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def mean_losses(
+  task: TunedTask, still: Arrays, moving: Arrays, groups: list[LabelRows]
+) -> jax.Array:
+  """[C] mean loss of each data set."""
+
+  def of_one(moving: Arrays, groups: list[LabelRows]) -> jax.Array:
+    """[] mean loss of one data set."""
+    return _loss(task, {**still, **moving}, groups)
+
+  return _each(of_one, moving, groups)
+
+
+# Steps of one call, so that Ctrl-C is heard between them.
+PIECE = 10
+# Most bytes of weights and moments of all chunks at a time, and tokens of one
+# step of a chunk. Products of many sets at once run on one core of a CPU.
+CHUNK_BYTES = 1 << 30
+CHUNK_TOKENS = {'cpu': 1 << 11}
+ELSEWHERE = 1 << 15
+
+
+def chunk_size(
+  spec: network.NetworkSpec,
+  part: str,
+  num: int,
+  tokens: int,
+  device: jax.Device,
+) -> int:
+  """Data sets, of `num` of so many tokens, that are one program on a device.
+
+  All programs are as large, and as many run at a time: none waits for others
+  that have more to do.
+  """
+  # float32 of weights, their gradient and Adam's two moments, for each set.
+  copies = 4 * 4 * spec.num_params if part == 'all' else 1
+  side = parallel_jit.max_parallel(device)
+  most = CHUNK_TOKENS.get(device.platform, ELSEWHERE) // max(tokens, 1)
+  size = max(min(most, CHUNK_BYTES // copies // side), 1)
+  rounds = -(-num // (size * side))
+  return -(-num // (rounds * side))
+
+
+class Adapter(NamedTuple):
+  """A network with weights that is adapted to data sets.
+
+  Attributes:
+    spec: of the network.
+    params: its weights.
+    chunk: data sets of one program; 0 is as many as suit. It changes rounding
+      only.
+    parallel: programs at a time; 0 is as many as suit. It changes nothing.
+  """
+
+  spec: network.NetworkSpec
+  params: nnx.State
+  chunk: int = 0
+  parallel: int = 0
+
+  def adapt(
+    self,
+    sets: core.Sets | core.Stream,
+    asked: core.Asked,
+    kind: core.Kind,
+    steps: tuple[int, ...],
+    seed: int,
+    tuning: core.Tuning,
+  ) -> core.Adapted:
+    """See core.Adaptable.
+
+    Raises:
+      InputError: see core.Adaptable, or the network's head cannot be replaced.
+    """
+    core.check_adapting(sets, asked, kind, steps, tuning)
+    data = TrainingRows.of(self.spec, sets, kind)
+    held = None
+    if tuning.held is not None:
+      held = TrainingRows.of(self.spec, tuning.held, kind).first
+    check_rows(self.spec, asked.tokens, asked.places)
+    shaped = dataclasses.replace(self.spec, outputs=kind.outputs)
+    task = TunedTask(shaped, kind, tuning.part)
+    body = {
+      path: leaf
+      for path, leaf in flat(self.params).items()
+      if not of_head(path)
+    }
+    _check_head(task, body)
+    (device,) = next(iter(body.values())).devices()
+    num = len(asked.tokens)
+    size = self.chunk or chunk_size(
+      shaped, tuning.part, num, data.first.size, device
+    )
+    parallel = self.parallel or parallel_jit.max_parallel(device)
+    calls = parallel_jit.ParallelCalls(parallel)
+    groups = data, question_rows(asked), held
+    run = _AdaptRun(
+      task, body, *groups, steps, seed, tuning, size, device, calls
+    )
+    return _all(run, num)
+
+
+def _all(run: _AdaptRun, num: int) -> core.Adapted:
+  """All chunks of D data sets at all rates."""
+  rates = run.tuning.rates
+  losses = np.zeros((len(rates), len(run.steps), num))
+  outputs: np.ndarray | None = None
+  done, mark = 0, run.mark() if partial_results.active() else ''
+  chunks = [*core.chunks(num, 1, run.size)]
+  pieces = [(r, rows) for r in range(len(rates)) for rows in chunks]
+
+  def tuned(piece: tuple[int, slice]) -> tuple[np.ndarray, ...]:
+    """Outputs and losses of a chunk at a rate."""
+    rate, rows = rates[piece[0]], piece[1]
+    # The last chunk is filled up: one program serves all.
+    chosen = np.resize(np.arange(rows.start, rows.stop), min(run.size, num))
+    name = partial_results.digest([mark, chosen, float(rate)]) if mark else ''
+    return partial_results.part(
+      name, functools.partial(run.chunk, chosen, rate)
+    )
+
+  results = run.calls.results(tuned, pieces)
+  for (r, rows), (values, loss) in zip(pieces, results, strict=True):
+    if outputs is None:
+      outputs = np.zeros((*losses.shape, *values.shape[2:]), np.float32)
+    size = rows.stop - rows.start
+    outputs[r, :, rows], losses[r, :, rows] = values[:, :size], loss[:, :size]
+    done += size
+    progress.report(done, num * len(rates))
+  assert outputs is not None  # There is a data set and a rate.
+  return _chosen(outputs, losses, run.tuning)
+
+
+class _AdaptRun(NamedTuple):
+  """All that a chunk of data sets needs."""
+
+  task: TunedTask
+  body: Arrays
+  data: TrainingRows
+  asked: RowGroups
+  held: RowGroups | None
+  steps: tuple[int, ...]
+  seed: int
+  tuning: core.Tuning
+  size: int
+  device: jax.Device
+  calls: parallel_jit.ParallelCalls
+
+  def mark(self) -> str:
+    """Hash of all that chunks depend on, but for their data sets and rate."""
+    # Of a stream, its first step stands for all.
+    cuts = [x for x in (self.data.first, self.asked, self.held) if x]
+    arrays = [array for cut in cuts for array in cut.sets]
+    # What all data sets share is read once.
+    arrays = [x if x.strides[0] else x[:1] for x in arrays]
+    body = [np.asarray(leaf) for leaf in self.body.values()]
+    return partial_results.digest(
+      [
+        registry.spec(self.task.spec.model),
+        *(self.task.kind, self.task.part, self.steps, self.seed),
+        *(self.data.stream is None, self.tuning.one_head, [*self.body]),
+        *(*body, *arrays),
+      ]
+    )
+
+  def chunk(
+    self, rows: np.ndarray, rate: float
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Outputs [S, C, M, ...] and losses [S, C] on held labels, 0 without."""
+    # Seeds depend on the data set's number, not on its chunk.
+    words = np.zeros(len(rows), np.int64) if self.tuning.one_head else rows
+    seeds = (core.hash64(self.seed, words) >> np.uint64(32)).astype(np.uint32)
+    with jax.default_device(self.device):  # Each thread has its own.
+      return self._tuned(rows, jnp.asarray(seeds), np.float32(rate))
+
+  def _tuned(
+    self, rows: np.ndarray, seeds_C: jax.Array, rate: np.float32
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """As `chunk`."""
+    supply, asked = self.data.steps(rows), self.asked.taken(rows)
+    held = self.held.taken(rows) if self.held else []
+    # A stream gives other rows at each step: then a call is one step.
+    most = PIECE if self.data.stream is None else 1
+    advance = functools.partial(take_steps, self.task)
+    with self.calls.first:
+      moving, still, state = begin(self.task, self.body, seeds_C)
+      moving, state = advance(still, moving, state, next(supply), 1, rate)
+      jax.block_until_ready(state)
+    outputs, losses, done = [], [], 1
+    for goal in self.steps:
+      while done < goal:
+        self.calls.check()
+        num = min(most, goal - done)
+        moving, state = advance(still, moving, state, next(supply), num, rate)
+        done += num
+        jax.block_until_ready(state)
+      with self.calls.first:
+        answers = [
+          answer_rows(self.task, still, moving, part) for part in asked
+        ]
+        loss = np.zeros(len(rows))
+        if held:
+          loss = np.asarray(mean_losses(self.task, still, moving, held))
+      outputs.append(self._restored(rows, [np.asarray(x) for x in answers]))
+      losses.append(loss)
+    return np.stack(outputs), np.stack(losses)
+
+  def _restored(
+    self, rows: np.ndarray, answers: list[np.ndarray]
+  ) -> np.ndarray:
+    """[C, M, ...]: the answers of all groups, in the order they were asked."""
+    num = sum(order.shape[1] for order in self.asked.orders)
+    ordered = np.zeros((len(rows), num, *answers[0].shape[2:]), np.float32)
+    sets = np.arange(len(rows))[:, None]
+    for order, values in zip(self.asked.orders, answers, strict=True):
+      ordered[sets, order[rows]] = values
+    return ordered
+
+
+def _chosen(
+  outputs: np.ndarray, losses: np.ndarray, tuning: core.Tuning
+) -> core.Adapted:
+  """Of outputs [R, S, D, ...] those that the losses [R, S, D] are for."""
+  # NaN is worst: a rate that diverges is never taken.
+  losses = np.where(np.isnan(losses), np.inf, losses)
+  if tuning.keep == 'best':
+    for s in range(1, losses.shape[1]):
+      worse = losses[:, s] >= losses[:, s - 1]
+      outputs[:, s] = np.where(
+        worse.reshape(*worse.shape, *(1,) * (outputs.ndim - 3)),
+        outputs[:, s - 1],
+        outputs[:, s],
+      )
+      losses[:, s] = np.minimum(losses[:, s], losses[:, s - 1])
+  # [R, S] -> [S]: one rate for all data sets, chosen at each step.
+  best = losses.mean(-1).argmin(0)
+  taken = outputs[best, np.arange(len(best))]
+  return core.Adapted(taken, np.array(tuning.rates, np.float64)[best])
+
+
+def _check_head(task: TunedTask, body: Arrays) -> None:
+  """Raises InputError where a new head is none, or not all that is new."""
+  spec = task.spec
+  # Of the network with the new head, by tracing alone.
+  shapes = {path: leaf.shape for path, leaf in nnx.to_flat_state(spec.abstract)}
+  logits = jax.eval_shape(
+    lambda params: nnx.merge(spec.graph, params)(jnp.zeros((1, 1), jnp.int32)),
+    spec.abstract,
+  )
+  if not any(map(of_head, shapes)):
+    wrong = "no parameter has 'head' in its path"
+  elif logits.shape[-1] != task.kind.outputs:
+    num = logits.shape[-1]
+    wrong = f'with outputs={task.kind.outputs} it gives {num} for a token'
+  else:
+    old = {path: leaf.shape for path, leaf in body.items()}
+    new = {path: x for path, x in shapes.items() if not of_head(path)}
+    changed = sorted({str(path) for path, _ in old.items() ^ new.items()})
+    if not changed:
+      return
+    wrong = f'with it {changed[0]} changes'
+  raise core.InputError(
+    f'the head of {registry.spec(spec.model)} cannot be replaced: {wrong}'
+  )

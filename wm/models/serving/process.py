@@ -1,0 +1,387 @@
+"""Predictors that are processes: a few integers stand for a prefix.
+
+  prefix  2 5 3  --init, advance-->  state [W] int32  --next-->  tokens  [K]
+                                                                 nats    [K]
+
+Oracles remember the world's state, n-gram models the last tokens, trackers the
+last positions of bodies. Equal states predict the same, so what is equal among
+the states of a session is looked up once, and few states make a table, with
+which a compiled program samples:
+
+  row  | tokens     mass        drawn   accepted  next     a row for each state
+  0    | 2 3 -      .5 1. 1.    1 1 0   1 0 0     1 2 0    that the trials can
+  1    | 3 - -      .9 .9 .9    1 0 0   1 0 0     0 0 0    come to
+
+Rules of acceptance are applied, and masses are summed up, by NumPy when the
+table is built: a draw on the device compares and takes, with the same bits.
+"""
+
+from __future__ import annotations
+
+import abc
+import types
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from wm import core
+
+if TYPE_CHECKING:
+  import jax
+
+# Most float32 numbers drawn from at once (16 MB).
+BUDGET = 1 << 22
+# Most rows of a table. A row takes the host as long as a draw, so that there
+# are to be DRAWS for each of them, beyond the FEW that any table may have.
+ROWS, FEW, DRAWS = 1 << 16, 1 << 12, 1 << 8
+# Trials in flight: a table has work for many.
+SLOTS = 64
+
+
+class NextTokens(NamedTuple):
+  """The tokens that have a probability after each of B prefixes.
+
+  Attributes:
+    tokens: [B, K] int32, ascending; DEAD is none, anywhere.
+    log_probs: [B, K] float32 nats, -inf where there is none.
+  """
+
+  tokens: np.ndarray
+  log_probs: np.ndarray
+
+  def dense(self, vocab_size: int) -> np.ndarray:
+    """[B, V] float32 log-probabilities."""
+    out = np.full((len(self.tokens), vocab_size), -np.inf, np.float32)
+    row, place = np.nonzero(self.tokens != core.DEAD)
+    out[row, self.tokens[row, place]] = self.log_probs[row, place]
+    return out
+
+  def take(self, rows: np.ndarray) -> NextTokens:
+    """These of the B rows, in this order."""
+    return NextTokens(self.tokens[rows], self.log_probs[rows])
+
+
+def all_tokens(log_probs: np.ndarray) -> NextTokens:
+  """Every token, with log-probabilities [B, V]."""
+  tokens = np.arange(log_probs.shape[1], dtype=np.int32)
+  return NextTokens(np.broadcast_to(tokens, log_probs.shape), log_probs)
+
+
+def distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """The first [U] of each of the different rows [R, W], and [R] its number.
+
+  Rows are compared by their bytes: np.unique(axis=0) goes column by column,
+  which takes far longer for wide rows.
+  """
+  width = rows.dtype.itemsize * rows.shape[1]
+  whole = np.ascontiguousarray(rows).view(np.dtype((np.void, width)))
+  _, first, index = np.unique(
+    whole.reshape(-1), return_index=True, return_inverse=True
+  )
+  return first, index.reshape(-1)
+
+
+class ProcessPredictor(core.SequenceProcess, core.Predictor):
+  """A predictor that remembers a row of W integers of each prefix.
+
+  Subclasses have `init`, `advance` and `next`, see core.SequenceProcess, and
+  override the others where they have a faster way.
+
+  Attributes:
+    recalls: states tell apart prefixes of which the same may follow, so that
+      there are too many for a table.
+  """
+
+  light, recalls = True, False
+
+  def read(self, prefixes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[R, W] states after prefixes [R, L] of lengths [R]."""
+    lengths = np.asarray(lengths)
+    states = self.init(len(lengths))
+    for t in range(int(lengths.max(initial=0))):
+      rows = np.flatnonzero(t < lengths)
+      states[rows] = self.advance(states[rows], prefixes[rows, t])
+    return states
+
+  @abc.abstractmethod
+  def next(self, memory: np.ndarray) -> NextTokens:
+    """The tokens that may follow in states [R, W]; see core.SequenceProcess."""
+
+  def lookup(self, states: np.ndarray) -> tuple[NextTokens, np.ndarray]:
+    """The next tokens of U of the states [R, W], and [R] which of them.
+
+    U is less than R where states predict the same.
+    """
+    first, index = distinct(states)
+    return self.next(states[first]), index
+
+  def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """See core.Predictor."""
+    out = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
+    # states [B, W] advance a column of tokens at a time; rows that have ended
+    # keep theirs.
+    states = self.init(len(tokens))
+    for t in range(tokens.shape[1]):
+      rows = np.flatnonzero(t < np.asarray(lengths))
+      states[rows] = self.advance(states[rows], tokens[rows, t])
+      options, index = self.lookup(states[rows])
+      out[rows, t] = options.dense(self.vocab_size)[index]
+    return out
+
+  def session(
+    self, prefixes: np.ndarray, lengths: np.ndarray, num: int
+  ) -> ProcessSession:
+    """See core.Predictor; prefixes may be empty."""
+    return ProcessSession(self, prefixes, lengths, num)
+
+  @property
+  def devices(self) -> tuple[jax.Device, ...]:
+    """The first one: a table is little work."""
+    return _tables().devices()
+
+  def machine(
+    self,
+    prefixes: np.ndarray,
+    lengths: np.ndarray,
+    *,
+    num: int,
+    room: int,
+    accept: Any,
+    sampler: Any,
+  ) -> tuple[core.Machine, int]:
+    """See core.Predictor.machine."""
+    if self.recalls:
+      raise core.Untraceable(
+        f'{type(self).__name__} has states of its own for every prefix: no '
+        'table holds them'
+      )
+    # [T, 2, L] -> [2 T, L]: each prefix starts in a row of the table.
+    flat = prefixes.reshape(-1, prefixes.shape[-1])
+    states = self.read(flat, lengths.reshape(-1))
+    first, start = distinct(states)
+    unique = states[first]
+    # A table pays only if its rows are drawn from often enough.
+    draws = len(lengths) * num * room
+    most = min(max(draws // DRAWS, FEW), ROWS)
+    levels = _levels(self, unique, room, most, accept, sampler)
+    # Levels [S_i, K_i] of one table must have one width.
+    width = max(level.tokens.shape[1] for level in levels)
+    columns = [level.widened(width) for level in levels]
+    table = (np.concatenate(column) for column in zip(*columns, strict=True))
+    start = start.reshape(lengths.shape).astype(np.int32)
+    rows = TableRows(*map(_rounded, table))
+    return _tables().TableMachine(rows, start, num), SLOTS
+
+
+def _tables() -> types.ModuleType:
+  from wm.models.serving import table_machine  # Deferred: it imports JAX.
+
+  return table_machine
+
+
+class ProcessSession(core.Session):
+  """States [B, M, W]; what is equal among them is looked up once."""
+
+  def __init__(
+    self,
+    predictor: ProcessPredictor,
+    prefixes: np.ndarray,
+    lengths: np.ndarray,
+    num: int,
+  ) -> None:
+    """See core.Predictor.session."""
+    self._predictor = predictor
+    states = predictor.read(prefixes, np.asarray(lengths))
+    # [B, W] -> [B, M, W]: continuations part as they advance.
+    self._states = np.repeat(states[:, None], num, axis=1)
+    self._forget()
+
+  def _forget(self) -> None:
+    """Drops what was looked up, after states have changed."""
+    self._options: tuple[NextTokens, np.ndarray] | None = None
+    self._table: np.ndarray | None = None
+
+  def restart(
+    self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
+  ) -> None:
+    """See core.Session."""
+    states = self._predictor.read(prefixes, np.asarray(lengths))
+    self._states[rows] = states[:, None]
+    self._forget()
+
+  def advance(
+    self, tokens: np.ndarray, parents: np.ndarray | None = None
+  ) -> None:
+    """See core.Session."""
+    tokens = np.asarray(tokens)
+    if parents is not None:
+      # A continuation is its state: to branch is to copy a row of integers.
+      self._states = np.take_along_axis(self._states, parents[..., None], 1)
+    at = np.nonzero(tokens != core.DEAD)
+    if at[0].size:  # Worlds may refuse empty batches.
+      self._states[at] = self._predictor.advance(self._states[at], tokens[at])
+    self._forget()
+
+  def _lookup(self) -> tuple[NextTokens, np.ndarray]:
+    """Next tokens [U, K], and which of them each continuation has [B, M]."""
+    if self._options is None:
+      batch, num, words = self._states.shape
+      states = self._states.reshape(batch * num, words)
+      options, index = self._predictor.lookup(states)
+      self._options = options, index.reshape(batch, num)
+    return self._options
+
+  def _dense(self) -> np.ndarray:
+    """[U, V] log-probabilities."""
+    if self._table is None:
+      options, _ = self._lookup()
+      self._table = options.dense(self._predictor.vocab_size)
+    return self._table
+
+  def log_probs(self) -> np.ndarray:
+    """See core.Session."""
+    _, index = self._lookup()
+    return self._dense()[index]
+
+  def mask(self, accept: Any) -> np.ndarray:
+    """See core.Session; the rule is applied once to what is equal."""
+    _, index = self._lookup()
+    return np.asarray(accept.mask(self._dense()))[index]
+
+  def draw(self, accept: Any, uniform: np.ndarray) -> np.ndarray:
+    """See core.Session."""
+    (tokens, log_probs), index = self._lookup()
+    row, uniform = index.ravel(), np.asarray(uniform).ravel()
+    if 1 < len(tokens) < row.size:
+      # Tokens that no state accepts change no rule's mask, nor its draws.
+      used = np.flatnonzero(np.asarray(accept.mask(log_probs)).any(0))
+      tokens, log_probs = tokens[:, used], log_probs[:, used]
+    out = np.full(row.size, core.DEAD, np.int32)
+    # In parts: [B M, K] for all at once may be larger than memory.
+    size = row.size if tokens.size else 0
+    for part in core.chunks(size, tokens.shape[1], BUDGET):
+      drawn = accept.draw(_of(log_probs, row[part]), uniform[part])
+      taken = tokens[row[part], np.maximum(drawn, 0)]
+      out[part] = np.where(drawn == core.DEAD, core.DEAD, taken)
+    return out.reshape(index.shape)
+
+  def accepted(self, accept: Any, tokens: np.ndarray) -> np.ndarray:
+    """See core.Session."""
+    (options, log_probs), index = self._lookup()
+    mask, tokens = np.asarray(accept.mask(log_probs)), np.asarray(tokens)
+    size = self._predictor.vocab_size
+    if options.shape[1] == size and (options == np.arange(size)).all():
+      # Every token in its place, as of n-grams: no search.
+      accepted = mask[index, np.maximum(tokens, 0)]
+    else:
+      # [B, M, K]: which of the listed tokens is the one asked about, if any.
+      equal = _of(options, index) == tokens[..., None]
+      accepted = (equal & _of(mask, index)).any(-1)
+    return accepted & (tokens != core.DEAD)
+
+
+def _of(array: np.ndarray, index: np.ndarray) -> np.ndarray:
+  """array[index], [*, K]; a view where that is one row, or each in turn."""
+  shape = (*index.shape, array.shape[1])
+  if len(array) == 1:
+    return np.broadcast_to(array, shape)
+  if np.array_equal(index.ravel(), np.arange(len(array))):
+    return array.reshape(shape)
+  return array[index]
+
+
+class TableRows(NamedTuple):
+  """Rows of the table that the module's docstring draws; arrays [S, K]."""
+
+  tokens: np.ndarray
+  mass: np.ndarray
+  drawn: np.ndarray
+  accepted: np.ndarray
+  next: np.ndarray
+
+  def widened(self, width: int) -> TableRows:
+    """With columns that nothing takes; masses stay at their sum."""
+    more = ((0, 0), (0, width - self.tokens.shape[1]))
+    tokens = np.pad(self.tokens, more, constant_values=core.DEAD)
+    mass = np.pad(self.mass, more, mode='edge')
+    return TableRows(tokens, mass, *(np.pad(x, more) for x in self[2:]))
+
+
+def _rounded(array: np.ndarray) -> np.ndarray:
+  """Pads rows to a power of two, so that few programs serve many tables."""
+  rows = 1 << (len(array) - 1).bit_length()
+  return np.pad(array, ((0, rows - len(array)), (0, 0)))
+
+
+def _levels(
+  predictor: ProcessPredictor,
+  states: np.ndarray,
+  room: int,
+  most: int,
+  accept: Any,
+  sampler: Any,
+) -> list[TableRows]:
+  """The rows of all states within `room` tokens of states [S, W].
+
+  The search is breadth first. States after the last token have no row, as
+  nothing is drawn from them.
+
+  Raises:
+    Untraceable: there are more than `most` of them.
+  """
+  # Bytes of a state -> its row; states are numbered in the order of discovery.
+  row_of = {state.tobytes(): row for row, state in enumerate(states)}
+  levels = []
+  for _ in range(room):
+    fresh = [states[:0]]
+    for part in core.chunks(len(states), predictor.vocab_size):
+      before = states[part]
+      # before [S, W] -> options [S, K] -> after [moves, W]: all listed tokens
+      # are followed from all states at once.
+      level, moves = _rows(predictor.next(before), accept, sampler)
+      row, place = np.nonzero(moves)
+      after = predictor.advance(before[row], level.tokens[row, place])
+      first, back = distinct(after)
+      unique = after[first]
+      # Rows from here on are states that no level had: the next level's.
+      num_known = len(row_of)
+      rows = np.array(
+        [row_of.setdefault(x.tobytes(), len(row_of)) for x in unique], np.int32
+      )
+      level.next[row, place] = rows[back]
+      levels.append(level)
+      fresh.append(unique[rows >= num_known])
+      if len(row_of) > most:
+        raise core.Untraceable(
+          f'these trials come to more than {most:,} states of the predictor, '
+          'the most that a table for so many samples has'
+        )
+    states = np.concatenate(fresh)
+    if not len(states):
+      break
+  return levels
+
+
+def _rows(
+  options: NextTokens, accept: Any, sampler: Any
+) -> tuple[TableRows, np.ndarray]:
+  """Rows but for `next`, and where a token leads on [S, K] bool.
+
+  Tokens that neither rule accepts are left out; the others move to the front.
+  """
+  tokens, log_probs = options
+  drawn, accepted = (rule.mask(log_probs) for rule in (sampler, accept))
+  mass = np.where(drawn, np.exp(log_probs), 0).astype(np.float32)
+  # In order of id, with nothing left out but zeros: the bits of any draw.
+  mass = np.cumsum(mass, axis=-1)
+  moves = drawn | accepted
+  width = max(int(moves.sum(-1).max(initial=0)), 1)
+  front = np.argsort(~moves, axis=-1, kind='stable')[:, :width]
+  tokens, drawn, accepted, moves, sums = (
+    np.take_along_axis(array, front, -1)
+    for array in (tokens, drawn, accepted, moves, mass)
+  )
+  sums = np.where(moves, sums, mass[:, -1:])
+  following = np.zeros(tokens.shape, np.int32)
+  tokens = np.where(moves, tokens, core.DEAD).astype(np.int32)
+  return TableRows(tokens, sums, drawn, accepted, following), moves

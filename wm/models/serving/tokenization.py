@@ -1,0 +1,625 @@
+"""Worlds' tokens spelled in the pieces of a causal language model's tokenizer.
+
+  world's tokens      7     10     1
+  pieces         bos  34    12 5   12      TokenSpelling, by the tokenizer
+  columns        -    o     o  o   o       TextRows: keys and values of each
+
+A world's token is one piece or several. Of several, the probability is the
+product along the pieces. A spelling may begin another, as '1' begins '10': such
+a token is only over when the next piece begins another token, so that
+probability is a factor too, and the next token is conditioned on it. The
+probabilities of sequences then multiply up to those of their pieces.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import transformers
+
+from wm import core
+from wm.core import plugins
+from wm.models.serving import bucketing
+
+# Greatest difference from whole texts, nats, of log-probabilities above FLOOR.
+TOLERANCE, FLOOR = 1e-3, float(np.log(1e-6))
+ROWS, STEPS = 4, 6  # Texts that a cache is checked on, and how often they grow.
+
+
+class TextRows(NamedTuple):
+  """R texts read so far.
+
+  All rows end in the last column, and padding stands in front of their first
+  piece. So columns are as far apart as their pieces, which is what windows of
+  attention and ALiBi go by.
+
+  Attributes:
+    parts: what is remembered of columns, [R, heads, columns, D] each: keys and
+      values of each layer in turn, or the pieces themselves.
+    real: [R, columns] bool: the column is a piece, no padding.
+    last: [R, pieces] log-probabilities of the next piece, nats.
+  """
+
+  parts: tuple[torch.Tensor, ...]
+  real: torch.Tensor
+  last: torch.Tensor
+
+  def taken(self, rows: torch.Tensor | slice) -> TextRows:
+    """Some rows, in any order, repeated or not."""
+    # Columns that are padding in all chosen rows are dropped:
+    #   . . a b      rows 0, 1 chosen:   . a b
+    #   . c d e                          c d e
+    real = self.real[rows]
+    first = real.shape[1] - int(real.sum(1).max())
+    parts = tuple(part[:, :, first:][rows] for part in self.parts)
+    return TextRows(parts, real[:, first:], self.last[rows])
+
+  def replaced(self, rows: torch.Tensor, new: TextRows) -> TextRows:
+    """With `new` in the place of some rows."""
+    # The narrower of both is padded in front: all rows end in the last column.
+    width = max(self.real.shape[1], new.real.shape[1])
+
+    def put(old: torch.Tensor, part: torch.Tensor, axis: int) -> torch.Tensor:
+      old, part = _widened(old, width, axis), _widened(part, width, axis)
+      return old.index_copy(0, rows, part)
+
+    pairs = zip(self.parts, new.parts, strict=True)
+    parts = tuple(put(*pair, 2) for pair in pairs)
+    last = self.last.index_copy(0, rows, new.last)
+    real = put(self.real, new.real, 1)
+    return TextRows(parts, real, last).taken(slice(None))
+
+
+def _widened(part: torch.Tensor, width: int, axis: int) -> torch.Tensor:
+  shape = list(part.shape)
+  shape[axis] = width - shape[axis]
+  return torch.cat([part.new_zeros(shape), part], axis)
+
+
+def _sorted(
+  parts: tuple[torch.Tensor, ...], key: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+  """Parts [R, heads, columns, D], their columns by key [R, columns] bool."""
+  # Stable: pieces keep their order, padding (False) moves in front of them.
+  order = key.to(torch.int8).argsort(dim=1, stable=True)[:, None, :, None]
+  return tuple(torch.take_along_dim(part, order, 2) for part in parts)
+
+
+def _packed(
+  parts: tuple[torch.Tensor, ...], real: torch.Tensor, last: torch.Tensor
+) -> TextRows:
+  """TextRows of columns among which padding stands anywhere."""
+  moved = _sorted(parts, real)
+  return TextRows(moved, real.sort(dim=1).values, last).taken(slice(None))
+
+
+def _tensors(
+  pieces: np.ndarray, lengths: np.ndarray
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+  """Pieces [R, K], their lengths [R], and which are no padding [R, K]."""
+  ids = torch.as_tensor(np.asarray(pieces, np.int64))
+  sizes = torch.as_tensor(np.asarray(lengths, np.int64))
+  return ids, sizes, torch.arange(ids.shape[1])[None] < sizes[:, None]
+
+
+def _last(logits: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+  """[R, pieces] log-probabilities after texts of `sizes` [R]."""
+  at = logits[torch.arange(len(sizes)), sizes - 1]
+  return at.float().log_softmax(-1)
+
+
+class TextReader:
+  """A causal language model that reads texts from their beginning each time."""
+
+  def __init__(self, model: Any, label: str, batch: int) -> None:
+    """Takes a model of `transformers`.
+
+    Args:
+      model: in evaluation mode.
+      label: what errors call it.
+      batch: texts that it reads at once.
+    """
+    self.label, self.batch, self._model = label, batch, model
+    self._takes = inspect.signature(model.forward).parameters
+
+  def run(self, ids: torch.Tensor, **inputs: Any) -> Any:
+    """What the model gives for pieces [R, K]."""
+    # Texts from their beginning need no mask: no piece sees padding behind it.
+    inputs = {'attention_mask': torch.ones_like(ids), **inputs}
+    for key in ('attention_mask', 'position_ids'):  # Not all families'.
+      if key not in self._takes:
+        inputs.pop(key, None)
+    with plugins.user_code(self.label):
+      return self._model(input_ids=ids, **inputs)
+
+  @torch.inference_mode()
+  def read(
+    self,
+    pieces: np.ndarray,
+    lengths: np.ndarray,
+    before: TextRows | None = None,
+  ) -> TextRows:
+    """TextRows after more pieces [R, K] of lengths [R], which may be 0.
+
+    Padding comes behind a row's pieces. Without `before` no length is 0.
+    """
+    ids, sizes, real = _tensors(pieces, lengths)
+    texts = ids[:, None, :, None]
+    if before is None:
+      return _packed((texts,), real, self._after(ids, sizes))
+    # Rows that read nothing keep what they had: they are not computed again.
+    moved = sizes.nonzero()[:, 0]
+    texts = torch.cat([before.parts[0], texts], 2)
+    real = torch.cat([before.real, real], 1)
+    last = before.last.clone()
+    if len(moved):
+      sizes = real[moved].sum(1)
+      (whole,) = _sorted((texts[moved],), ~real[moved])
+      last[moved] = self._after(whole[:, 0, : int(sizes.max()), 0], sizes)
+    return _packed((texts,), real, last)
+
+  def _after(self, ids: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+    """[R, pieces] log-probabilities after texts [R, K] of `sizes` [R]."""
+    parts = []
+    for rows in core.chunks(len(ids), 1, self.batch):
+      logits = self.run(ids[rows], use_cache=False).logits
+      parts.append(_last(logits, sizes[rows]))
+    return torch.cat(parts)
+
+  @torch.inference_mode()
+  def all(
+    self, pieces: np.ndarray, hidden: bool = False
+  ) -> tuple[torch.Tensor, ...]:
+    """Log-probabilities [R, K, pieces] at each piece; activations if `hidden`.
+
+    Activations are [R, K, D] for the embedding and after each layer. Padding
+    comes behind a row's pieces.
+    """
+    ids = torch.as_tensor(np.asarray(pieces, np.int64))
+    outputs = self.run(ids, use_cache=False, output_hidden_states=hidden)
+    if hidden:
+      return outputs.hidden_states
+    return (outputs.logits.float().log_softmax(-1),)
+
+
+class CachedTextReader(TextReader):
+  """A causal language model that keeps keys and values of what it has read."""
+
+  @torch.inference_mode()
+  def read(
+    self,
+    pieces: np.ndarray,
+    lengths: np.ndarray,
+    before: TextRows | None = None,
+  ) -> TextRows:
+    """See TextReader."""
+    ids, sizes, real = _tensors(pieces, lengths)
+    if before is None:
+      chunks = [
+        self._cached(ids[rows], sizes[rows])
+        for rows in core.chunks(len(ids), 1, self.batch)
+      ]
+      parts, last = zip(*chunks, strict=True)
+      parts = tuple(map(torch.cat, zip(*parts, strict=True)))
+      return _packed(parts, real, torch.cat(last))
+    # TextRows that read as many pieces go together: no padding comes between.
+    for size in sorted(set(sizes.tolist()) - {0}):
+      rows = (sizes == size).nonzero()[:, 0]
+      old = before.taken(rows) if len(rows) < len(ids) else before
+      cached, last = self._cached(ids[rows, :size], sizes[rows], old)
+      seen = torch.cat([old.real, real[rows, :size]], 1)
+      new = TextRows(cached, seen, last)
+      before = before.replaced(rows, new) if len(rows) < len(ids) else new
+    return before
+
+  def _cached(
+    self, ids: torch.Tensor, sizes: torch.Tensor, before: TextRows | None = None
+  ) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
+    """Keys and values of all columns, and log-probabilities [R, pieces]."""
+    if 'past_key_values' not in self._takes:
+      raise core.InputError('the model has none of keys and values')
+    # Positions count real pieces: padding in front of a row has none.
+    cache, inputs = transformers.DynamicCache(), {}
+    if before is not None:
+      real = torch.cat([before.real, torch.ones_like(ids, dtype=torch.bool)], 1)
+      inputs['attention_mask'] = real.to(torch.int64)
+      inputs['position_ids'] = real.cumsum(1)[:, -ids.shape[1] :] - 1
+      for layer in range(len(before.parts) // 2):
+        cache.update(*before.parts[2 * layer : 2 * layer + 2], layer)
+    outputs = self.run(ids, past_key_values=cache, use_cache=True, **inputs)
+    with plugins.user_code(self.label):
+      layers = outputs.past_key_values.layers
+      parts = tuple(part for x in layers for part in (x.keys, x.values))
+    return parts, _last(outputs.logits, sizes)
+
+
+class _Visit(NamedTuple):
+  """What a reader says after the first `sizes` [R] pieces of texts [R]."""
+
+  text: np.ndarray
+  sizes: np.ndarray
+  last: torch.Tensor
+
+
+def _visits(reader: TextReader, texts: np.ndarray) -> Iterator[_Visit]:
+  """Reads texts [ROWS, K] as sessions do: unevenly, branched and restarted."""
+  text, longest = np.arange(ROWS), texts.shape[1]
+  # By 0, 1 or 2 pieces a step: the longest ends where its text does.
+  # Beginnings of all lengths, among them one piece and nearly the whole text.
+  starts = [longest - 2 * STEPS, longest // 2, longest - STEPS, 1]
+  sizes = np.clip(starts, 1, longest)
+  rows = reader.read(texts[:, : sizes.max()], sizes)
+  yield _Visit(text, sizes, rows.last)
+  for step in range(STEPS):
+    if step == STEPS // 3:  # Row 1 goes on from row 0.
+      parents = np.array([0, 0, 2, 3])
+      text, sizes = text[parents], sizes[parents]
+      rows = rows.taken(torch.as_tensor(parents))
+    if step == 2 * STEPS // 3:  # Row 2 begins again.
+      text, sizes = np.array([*text[:2], 1, text[3]]), sizes.copy()
+      sizes[2] = max(1, longest // 3)
+      again = reader.read(texts[1:2, : sizes[2]], sizes[2:3])
+      rows = rows.replaced(torch.as_tensor([2]), again)
+    more = np.minimum((np.arange(ROWS) + step) % 3, longest - sizes)
+    at = np.minimum(sizes[:, None] + np.arange(2), longest - 1)
+    rows = reader.read(texts[text[:, None], at], more, rows)
+    sizes = sizes + more
+    yield _Visit(text, sizes, rows.last)
+
+
+def _apart(visits: Iterable[_Visit], text: int, whole: torch.Tensor) -> float:
+  """Greatest difference, nats, from what a whole text gives, [K, pieces]."""
+  # Below one in a million, log-probabilities differ by rounding alone.
+  whole = whole.clamp(min=FLOOR)
+  differences = [
+    float((log_probs.clamp(min=FLOOR) - whole[size - 1]).abs().max())
+    for visit in visits
+    for number, size, log_probs in zip(*visit, strict=True)
+    if number == text
+  ]
+  return np.max(differences, initial=0)
+
+
+def text_reader(
+  model: Any, texts: np.ndarray, label: str, batch: int
+) -> tuple[TextReader, str]:
+  """A reader of a model, and why it has no cache; '' where it has one.
+
+  A cache is used where it gives what whole texts give.
+
+  Args:
+    model: of `transformers`, in evaluation mode.
+    texts: [ROWS, K] pieces, as long as texts come to be: some caches go wrong
+      beyond the window of a model's attention only.
+    label: what errors call the model.
+    batch: texts that are read at once.
+
+  Raises:
+    InputError: it gives NaN, or what it says of a piece depends on later ones.
+  """
+  whole, why = TextReader(model, label, batch), ''
+  first, visits = [next(_visits(whole, texts))], []
+  try:
+    with plugins.user_code(label):
+      visits = list(_visits(CachedTextReader(model, label, batch), texts))
+  except core.InputError as error:
+    why = str(error)
+  changed = off = np.float32(0)
+  for number in range(ROWS):
+    (log_probs,) = whole.all(texts[number : number + 1])
+    if log_probs.isnan().any():
+      raise core.InputError(f'{label} gives NaN; expected log-probabilities')
+    changed = np.maximum(changed, _apart(first, number, log_probs[0]))
+    off = np.maximum(off, _apart(visits, number, log_probs[0]))
+  if not changed <= TOLERANCE:
+    raise core.InputError(
+      f'{label}: the pieces behind a piece change the prediction after it by '
+      f'{changed:.2g} nats; expected a causal language model'
+    )
+  if not off <= TOLERANCE:
+    why = f'with it, predictions are off by {off:.2g} nats'
+  return (whole if why else CachedTextReader(model, label, batch)), why
+
+
+Path = tuple[int, ...]
+
+
+class TokenSpelling(NamedTuple):
+  """How tokens are spelled.
+
+  Attributes:
+    paths: [V] the pieces of each token; () of the padding token.
+    before: pieces in front of every sequence.
+    starts: the first pieces of all tokens, ascending.
+    unfinished: proper beginnings of spellings, the shortest first.
+    open: [V] bool: the spelling begins another one.
+  """
+
+  paths: tuple[Path, ...]
+  before: Path
+  starts: tuple[int, ...]
+  unfinished: tuple[Path, ...]
+  open: np.ndarray
+
+
+def spelling(
+  vocab: Sequence[str], pieces: Mapping[str, Path], before: Path
+) -> TokenSpelling:
+  """Spellings of a vocabulary whose id 0 is padding.
+
+  Raises:
+    InputError: two tokens are spelled alike, or it is not clear where one
+      ends: what goes on from it in a longer spelling also begins a token.
+  """
+  paths = ((), *(pieces[word] for word in vocab[1:]))
+  # Spelling -> its token, to name both where two are alike.
+  owner: dict[Path, str] = {}
+  for word, path in zip(vocab[1:], paths[1:], strict=True):
+    if path in owner:
+      raise core.InputError(
+        f'huggingface: tokens {owner[path]!r} and {word!r} are spelled alike, '
+        f'by pieces {list(path)}'
+      )
+    owner[path] = word
+  # Pieces that begin a token: after an open spelling, they close it.
+  starts = {path[0] for path in paths[1:]}
+  unfinished = {path[:n] for path in paths for n in range(1, len(path))}
+  for path in paths[1:]:
+    for n in range(1, len(path)):
+      if path[:n] in owner and path[n] in starts:
+        raise core.InputError(
+          f'huggingface: {owner[path[:n]]!r} followed by another token may be '
+          f'{owner[path]!r}: piece {path[n]} goes on and begins; give '
+          'spellings that begin with a blank, such as " 1" and " 10"'
+        )
+  return TokenSpelling(
+    paths,
+    before,
+    tuple(sorted(starts)),
+    tuple(sorted(unfinished, key=lambda path: (len(path), path))),
+    np.array([path in unfinished for path in paths]),
+  )
+
+
+class Leak:
+  """How much probability went to pieces that spell no token."""
+
+  def __init__(self) -> None:
+    self.total, self.most, self.places = 0.0, 0.0, 0
+
+  def add(self, log_mass: np.ndarray) -> None:
+    """log_mass: [N] log of the mass on all tokens, at N places."""
+    # In float64: most of the time 1 - p is far below float32's digits.
+    lost = 1 - np.exp(np.minimum(log_mass.astype(np.float64), 0))
+    self.total += float(lost.sum())
+    self.most = max(self.most, float(lost.max(initial=0)))
+    self.places += len(lost)
+
+
+class PiecePredictor(core.Predictor, core.HiddenStates):
+  """Next-token probabilities of a language model for a world's tokens."""
+
+  def __init__(
+    self,
+    reader: TextReader,
+    spelled: TokenSpelling,
+    *,
+    end: int,
+    max_len: int,
+    renormalised: bool,
+    batch: int,
+    remarks: tuple[str, ...] = (),
+  ) -> None:
+    """Takes what `TokenSpelling`, `TextReader` and `core.Predictor` say.
+
+    batch: texts that the model reads at once; remarks: on how it was loaded.
+    """
+    self.vocab_size, self.end, self.max_len = len(spelled.paths), end, max_len
+    self.reader, self.spelled, self.batch = reader, spelled, batch
+    self.renormalised, self.leak = renormalised, Leak()
+    self._remarks = list(remarks)
+
+  def diagnostics(self) -> list[str]:
+    """See core.TokenReader."""
+    if not self.leak.places:
+      return self._remarks
+    mean = self.leak.total / self.leak.places
+    done = 'renormalised' if self.renormalised else 'left out'
+    return [
+      *self._remarks,
+      f'{mean:.3g} of the probability went to no token of the world on average '
+      f'({self.leak.most:.3g} at most, at {self.leak.places} places); {done}',
+    ]
+
+  def written(
+    self, tokens: np.ndarray, lengths: np.ndarray, opened: bool = True
+  ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Pieces [R, K] of tokens [R, L], their lengths [R], and ends [R, L].
+
+    ends: place of each token's last piece; 0 past a row's length.
+    opened: begin with what is in front of every sequence.
+    """
+    paths, rows = self.spelled.paths, []
+    ends = np.zeros(np.shape(tokens), np.int64)
+    for n, (row, length) in enumerate(zip(tokens, lengths, strict=True)):
+      pieces = list(self.spelled.before) if opened else []
+      for t, token in enumerate(row[:length]):
+        pieces += paths[token]
+        ends[n, t] = len(pieces) - 1
+      rows.append(pieces)
+    sizes = np.array([len(pieces) for pieces in rows], np.int64)
+    padded = np.zeros((len(rows), max(1, sizes.max(initial=0))), np.int64)
+    for n, pieces in enumerate(rows):
+      padded[n, : len(pieces)] = pieces
+    return padded, sizes, ends
+
+  def next_tokens(self, rows: TextRows, closing: np.ndarray) -> np.ndarray:
+    """[R, V] log-probabilities of the next token, in nats.
+
+    closing: [R] log-probability that the last token was over, 0 where its
+      spelling begins no other.
+    """
+    # after[path]: the model's rows once it has read an unfinished spelling.
+    spelled, after = self.spelled, dict[Path, TextRows]({(): rows})
+    log_probs = np.full((len(closing), self.vocab_size), -np.inf, np.float32)
+    single = np.ones(len(closing), np.int64)
+    # The shortest first, so that what a beginning begins with is there.
+    for path in spelled.unfinished:
+      pieces = np.full((len(single), 1), path[-1])
+      after[path] = self.reader.read(pieces, single, after[path[:-1]])
+    at = {path: texts.last.numpy() for path, texts in after.items()}
+    for token, path in enumerate(spelled.paths):
+      if path:
+        # log p(w) = sum over its pieces, less what was paid for the last token
+        # being over; and, if w may go on as another token, that w is over.
+        steps = [at[path[:n]][:, piece] for n, piece in enumerate(path)]
+        log_probs[:, token] = sum(steps) - closing
+        if spelled.open[token]:
+          log_probs[:, token] += _mass(at[path][:, list(spelled.starts)])
+    return self._counted(log_probs)
+
+  def _counted(self, log_probs: np.ndarray) -> np.ndarray:
+    """Log-probabilities [..., V] as they are given; what leaks is counted."""
+    mass = _mass(log_probs)
+    self.leak.add(mass.reshape(-1))
+    return log_probs - mass[..., None] if self.renormalised else log_probs
+
+  def closed(self, rows: TextRows, tokens: np.ndarray) -> np.ndarray:
+    """[R] log-probability that the last tokens [R] are over."""
+    mass = _mass(rows.last[:, list(self.spelled.starts)].numpy())
+    return np.where(self.spelled.open[tokens], mass, 0).astype(np.float32)
+
+  def log_probs(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """See core.Predictor."""
+    tokens, lengths = np.asarray(tokens), np.asarray(lengths)
+    log_probs = np.zeros((*tokens.shape, self.vocab_size), np.float32)
+    for part in core.chunks(len(tokens), 1, self.batch):
+      read = self._stepwise if self.spelled.unfinished else self._at_once
+      log_probs[part] = read(tokens[part], lengths[part])
+    return log_probs
+
+  def _at_once(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Where every token is one piece: a single pass."""
+    pieces, _, ends = self.written(tokens, lengths)
+    (read,) = self.reader.all(pieces)
+    # [V - 1] the only piece of each token.
+    first = np.array([path[0] for path in self.spelled.paths[1:]])
+    rows = np.arange(len(tokens))[:, None]
+    log_probs = np.full((*tokens.shape, self.vocab_size), -np.inf, np.float32)
+    log_probs[..., 1:] = read[rows, torch.as_tensor(ends)].numpy()[..., first]
+    inside = np.arange(tokens.shape[1]) < lengths[:, None]
+    log_probs[inside] = self._counted(log_probs[inside])
+    return log_probs
+
+  def _stepwise(self, tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    log_probs = np.zeros((*tokens.shape, self.vocab_size), np.float32)
+    session = PieceSession(self, tokens[:, :1], np.ones(len(tokens), int), 1)
+    for t in range(int(lengths.max(initial=0))):
+      if t:
+        inside = (t < lengths)[:, None]
+        session.advance(np.where(inside, tokens[:, t : t + 1], core.DEAD))
+      log_probs[:, t] = session.log_probs()[:, 0]
+    return log_probs
+
+  def session(
+    self, prefixes: np.ndarray, lengths: np.ndarray, num: int
+  ) -> core.Session:
+    """See core.Predictor."""
+    return PieceSession(self, prefixes, lengths, num)
+
+  def hidden(
+    self, tokens: np.ndarray, lengths: np.ndarray, layer: int
+  ) -> np.ndarray:
+    """See core.HiddenStates; at the last piece of each token."""
+    tokens, lengths = np.asarray(tokens), np.asarray(lengths)
+    parts = []
+    for part in core.chunks(len(tokens), 1, self.batch):
+      pieces, _, ends = self.written(tokens[part], lengths[part])
+      layers = self.reader.all(pieces, hidden=True)
+      if not -len(layers) <= layer < len(layers):
+        raise core.InputError(
+          f'layer {layer} was asked for; expected -1..{len(layers) - 1}'
+        )
+      rows = torch.arange(len(ends))[:, None]
+      parts.append(layers[layer][rows, torch.as_tensor(ends)].float().numpy())
+    return np.concatenate(parts)
+
+
+def _mass(log_probs: np.ndarray) -> np.ndarray:
+  """Log of the sum of probabilities [..., N], of which some may be 0."""
+  return np.logaddexp.reduce(log_probs, -1)
+
+
+class PieceSession(core.Session):
+  """B x M continuations with their keys and values kept."""
+
+  def __init__(
+    self,
+    predictor: PiecePredictor,
+    prefixes: np.ndarray,
+    lengths: np.ndarray,
+    num: int,
+  ) -> None:
+    self._model, self._num = predictor, num
+    self._rows, self._closing = self._read(prefixes, lengths)
+    self._found: np.ndarray | None = None
+
+  def _read(
+    self, prefixes: np.ndarray, lengths: np.ndarray
+  ) -> tuple[TextRows, np.ndarray]:
+    """The given prefixes, each once a continuation: rows and closings."""
+    prefixes, lengths = np.asarray(prefixes), np.asarray(lengths)
+    bucketing.check_prefixes(lengths)
+    pieces, sizes, _ = self._model.written(prefixes, lengths)
+    read = self._model.reader.read(pieces, sizes)
+    last = prefixes[np.arange(len(prefixes)), lengths - 1]
+    closing = self._model.closed(read, last)
+    # Row b M + m is continuation m of prefix b.
+    copies = torch.arange(len(lengths)).repeat_interleave(self._num)
+    return read.taken(copies), np.repeat(closing, self._num)
+
+  def log_probs(self) -> np.ndarray:
+    """See core.Session."""
+    if self._found is None:
+      parts = []
+      for rows in core.chunks(len(self._closing), 1, self._model.batch):
+        texts = self._rows.taken(rows)
+        parts.append(self._model.next_tokens(texts, self._closing[rows]))
+      log_probs = np.concatenate(parts)
+      self._found = log_probs.reshape(-1, self._num, log_probs.shape[-1])
+    return self._found
+
+  def advance(
+    self, tokens: np.ndarray, parents: np.ndarray | None = None
+  ) -> None:
+    """See core.Session."""
+    if parents is not None:
+      batch = np.arange(len(parents))[:, None] * self._num
+      rows = (batch + parents).reshape(-1)
+      self._rows = self._rows.taken(torch.as_tensor(rows))
+      self._closing = self._closing[rows]
+    flat = np.asarray(tokens).reshape(-1)
+    moved = flat != core.DEAD
+    # Continuations that stay read 0 pieces: their row is as it was.
+    pieces, sizes, _ = self._model.written(
+      np.maximum(flat, 0)[:, None], moved.astype(int), opened=False
+    )
+    self._rows = self._model.reader.read(pieces, sizes, self._rows)
+    closing = self._model.closed(self._rows, np.maximum(flat, 0))
+    self._closing = np.where(moved, closing, self._closing)
+    self._found = None
+
+  def restart(
+    self, rows: np.ndarray, prefixes: np.ndarray, lengths: np.ndarray
+  ) -> None:
+    """See core.Session."""
+    read, closing = self._read(prefixes, lengths)
+    at = np.asarray(rows)[:, None] * self._num + np.arange(self._num)
+    at = at.reshape(-1)
+    self._rows = self._rows.replaced(torch.as_tensor(at), read)
+    self._closing[at] = closing
+    self._found = None
